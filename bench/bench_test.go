@@ -50,7 +50,7 @@ func TestTableTakesMediansAndJudgesTargets(t *testing.T) {
 	for _, want := range []string{
 		"| shuultuur |  | 900 | 100–1,000 | 0.9 |",
 		"| e2guardian |  | 20.0 | 19.0–21.0 |",
-		"| direct |  | 5,000 | 5,000–5,000 | 5.0 | 0.00 | 0.0 | - | - | - | 0 | 0 |",
+		"| direct |  | 5,000 | 5,000–5,000 | 5.0 | 0.00 | 0.00 | 0.0 | - | - | - | 0 | 0 |",
 		"| haproxy | 0.23× (0.03–0.23) | 0.20× | 5.000× (5.000–5.000) | 1.00× |",
 		"40 × e2guardian's pages/s per core: 50.00× (by the clock 45.00×): **reached**",
 		"0.25 × haproxy's pages/s per core: 0.20× (by the clock 0.23×): **missed**",

@@ -53,12 +53,32 @@ func scenarios() []scenario {
 		{
 			name: "pages", about: "Filtered pages, identity", unit: "pages", connections: 10, urls: (*rig).pageURLs,
 			timeout: 20 * time.Second, most: 60 * time.Second,
-			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.25}},
+			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.5}},
 		},
 		{
 			name: "gzip", about: "Filtered pages, compressed by the origin (client accepts gzip)", unit: "pages", connections: 10, urls: (*rig).pageURLs,
 			header: []string{"Accept-Encoding: gzip"}, timeout: 20 * time.Second, most: 60 * time.Second,
-			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.25}},
+			targets: []target{{"e2guardian", perCore, 40}, {"squid", cpuPerFetch, 2.2}},
+		},
+		{
+			name: "large", about: "A page of 2 MB, identity", unit: "pages", connections: 4, urls: (*rig).largeURLs,
+			timeout: 60 * time.Second, least: 4, most: 60 * time.Second,
+			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.5}},
+		},
+		{
+			name: "large-gzip", about: "A page of 2 MB, compressed by the origin", unit: "pages", connections: 4, urls: (*rig).largeURLs,
+			header: []string{"Accept-Encoding: gzip"}, timeout: 60 * time.Second, least: 4, most: 60 * time.Second,
+			targets: []target{{"squid", cpuPerFetch, 2.2}},
+		},
+		{
+			name: "larger", about: "A page of 20 MB, identity", unit: "pages", connections: 2, urls: (*rig).largerURLs,
+			timeout: 120 * time.Second, least: 2, most: 120 * time.Second,
+			targets: []target{{"haproxy", perCore, 0.5}},
+		},
+		{
+			name: "larger-gzip", about: "A page of 20 MB, compressed by the origin", unit: "pages", connections: 2, urls: (*rig).largerURLs,
+			header: []string{"Accept-Encoding: gzip"}, timeout: 120 * time.Second, least: 2, most: 120 * time.Second,
+			targets: []target{{"squid", cpuPerFetch, 2.2}},
 		},
 		{
 			name: "small", about: "1 KiB page, kept-alive connections", unit: "requests", connections: 10, urls: (*rig).smallURLs,
@@ -189,6 +209,7 @@ func others() []other {
 	return []other{
 		{"tls-idle", idleAbout, idle},
 		{"websocket", websocketAbout, websockets},
+		{"slow", slowAbout, slow},
 		{"http2", http2About, clients2},
 		{"generator", generatorAbout, generator},
 		{"dns", dnsAbout, dnsGenerators},

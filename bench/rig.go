@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -145,12 +146,14 @@ func (r *rig) dataFolder() (string, error) {
 }
 
 const (
-	smallSize = 1 << 10
-	bigSize   = 100_000_000
+	smallSize  = 1 << 10
+	bigSize    = 100_000_000
+	largeSize  = 2_000_000
+	largerSize = 20_000_000
 )
 
 // layOut writes what nginx serves: the pages with compressed copies beside
-// them, a small page, a big file.
+// them, a small page, two that go on and on, a big file.
 func (r *rig) layOut() error {
 	data, err := r.dataFolder()
 	if err != nil {
@@ -178,12 +181,37 @@ func (r *rig) layOut() error {
 	if err := writePage(filepath.Join(www, "small.html"), []byte(small)); err != nil {
 		return err
 	}
+	if err := r.layOutLong(www); err != nil {
+		return err
+	}
 	big, err := os.Create(filepath.Join(www, "big.bin"))
 	if err != nil {
 		return err
 	}
 	// A hole reads as zeros from the page cache, like any hot file.
 	return errors.Join(big.Truncate(bigSize), big.Close())
+}
+
+// layOutLong writes the long pages: the longest of the others, over and over,
+// so that its words count once.
+func (r *rig) layOutLong(www string) error {
+	var longest []byte
+	for _, name := range r.pages {
+		text, err := os.ReadFile(filepath.Join(www, name))
+		if err != nil {
+			return err
+		}
+		if len(text) > len(longest) {
+			longest = text
+		}
+	}
+	for name, size := range map[string]int{"large.html": largeSize, "larger.html": largerSize} {
+		text := bytes.Repeat(longest, size/len(longest)+1)[:size]
+		if err := writePage(filepath.Join(www, name), text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writePage writes a page and its copy for gzip_static.
@@ -220,8 +248,10 @@ func (r *rig) pageURLs() []string {
 	return urls
 }
 
-func (r *rig) smallURLs() []string { return []string{r.base() + "/small.html"} }
-func (r *rig) bigURLs() []string   { return []string{r.base() + "/big.bin"} }
+func (r *rig) smallURLs() []string  { return []string{r.base() + "/small.html"} }
+func (r *rig) largeURLs() []string  { return []string{r.base() + "/large.html"} }
+func (r *rig) largerURLs() []string { return []string{r.base() + "/larger.html"} }
+func (r *rig) bigURLs() []string    { return []string{r.base() + "/big.bin"} }
 
 func (r *rig) startOrigin() error {
 	addr, err := freeAddr()

@@ -86,13 +86,14 @@ func (t *table) print(w io.Writer) error {
 }
 
 func (t *table) figures(b *strings.Builder) {
-	fmt.Fprintf(b, "| peer | version | %s/s | min–max | body MB/s | p50 ms | p99 ms | CPU µs/fetch | fetch/s per full core* | RSS MB peak | errors | changed |\n", t.s.unit)
-	b.WriteString("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprintf(b, "| peer | version | %s/s | min–max | body MB/s | first byte p50 ms | p50 ms | p99 ms | CPU µs/fetch | fetch/s per full core* | RSS MB peak | errors | changed |\n", t.s.unit)
+	b.WriteString("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, p := range t.peers {
 		rates := t.values(p.name, window.rate)
-		fmt.Fprintf(b, "| %s | %s | %s | %s–%s | %s | %.2f | %.1f |", p.name, p.about,
+		fmt.Fprintf(b, "| %s | %s | %s | %s–%s | %s | %.2f | %.2f | %.1f |", p.name, p.about,
 			figure(middle(rates)), figure(rates[0]), figure(rates[len(rates)-1]),
 			figure(t.median(p.name, func(w window) float64 { return float64(w.report.Bytes) / w.report.Seconds / 1e6 })),
+			t.median(p.name, func(w window) float64 { return w.report.FirstByte.P50 }),
 			t.median(p.name, func(w window) float64 { return w.report.Total.P50 }),
 			t.median(p.name, func(w window) float64 { return w.report.Total.P99 }))
 		if p.proc == nil {

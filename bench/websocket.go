@@ -28,12 +28,14 @@ const websocketAbout = "WebSockets: memory of 10,000 that wait, and 1,000 that t
 const (
 	socketsIdle   = 10_000
 	socketsBusy   = 1000
-	socketsTarget = 10 // kB that each idle one may cost: 100 MB for 10,000
+	socketsTarget = 10                // kB that each idle one may cost: 100 MB for 10,000
+	socketsWait   = 130 * time.Second // Go collects garbage every two minutes where nothing happens
 )
 
 // sockets is what was measured of one peer.
 type sockets struct {
-	before, after float64   // MB resident, without and with the idle ones
+	before, fresh float64   // MB resident, without the idle ones and when they have just echoed
+	after         float64   // MB resident when they have waited
 	rates         []float64 // messages there and back a second, of the rounds
 	costs         []float64 // µs of processor time for one of them
 	p99           []float64 // ms there and back
@@ -79,12 +81,12 @@ func websockets(ctx context.Context, opt options, out io.Writer) error {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench websocket -rounds %d -seconds %g`: %d conversations that each echoed one message and wait; then %d that send a message of JSON (%d bytes) and wait for its echo, by turns, medians with range; load and origin on core %s, proxy on core %s.\n\n",
-		websocketAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, idle, socketsBusy, len(socketMessage(0)), loadCore, proxyCore)
-	b.WriteString("| peer | version | MB before | MB with the idle ones | kB each | messages/s | CPU µs/message | p99 ms |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench websocket -rounds %d -seconds %g`: %d conversations that each echoed one message and wait for %s; then %d that send a message of JSON (%d bytes) and wait for its echo, by turns, medians with range; load and origin on core %s, proxy on core %s.\n\n",
+		websocketAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, idle, socketsWait, socketsBusy, len(socketMessage(0)), loadCore, proxyCore)
+	b.WriteString("| peer | version | MB before | MB at once | MB waiting | kB each | messages/s | CPU µs/message | p99 ms |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, p := range peers {
 		s := of[p.name]
-		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %.1f | %s | %s | %s |\n", p.name, p.about, s.before, s.after, (s.after-s.before)*1e3/float64(idle),
+		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %.0f | %.1f | %s | %s | %s |\n", p.name, p.about, s.before, s.fresh, s.after, (s.after-s.before)*1e3/float64(idle),
 			ranged(s.rates, 0), ranged(s.costs, 1), ranged(s.p99, 1))
 	}
 	b.WriteString("\n")
@@ -143,8 +145,13 @@ func (r *rig) waitingSockets(p *peer, idle int) (*sockets, error) {
 		return nil, err
 	}
 	p.proc.settle(r.ctx)
+	s.fresh = p.proc.residentMB()
+	select {
+	case <-time.After(socketsWait):
+	case <-r.ctx.Done():
+	}
 	s.after = p.proc.residentMB()
-	fmt.Fprintf(os.Stderr, "%-12s %d idle: %.0f to %.0f MB\n", p.name, idle, s.before, s.after)
+	fmt.Fprintf(os.Stderr, "%-12s %d idle: %.0f, %.0f and %.0f MB\n", p.name, idle, s.before, s.fresh, s.after)
 	return s, r.ctx.Err()
 }
 
