@@ -71,7 +71,7 @@ func (c *conn) close() {
 		c.lost = false
 	}
 	c.c.Close()
-	c.leaveTunnel()
+	c.tunnel.leave(c)
 	if c.counted {
 		c.p.clients.leave(c.x.addr)
 		c.counted = false

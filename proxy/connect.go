@@ -35,5 +35,6 @@ func (c *conn) upgrade(x *request, s *message.Response) outcome {
 		return x.lostClient(err)
 	}
 	far, first := s.Body.(upstream.Switched).Conn()
-	return c.relay(&tunnel{near: c.c, far: far, farFirst: first, upTalk: up, downTalk: down})
+	t := &tunnel{near: c.c, far: far, farFirst: first, upTalk: up, downTalk: down}
+	return t.relay(c)
 }

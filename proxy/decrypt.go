@@ -264,7 +264,8 @@ func (o *opening) unseen(why string) outcome {
 		return closing
 	}
 	c.p.counters.add(tunnels)
-	return c.relay(&tunnel{near: c.c, far: far, nearFirst: o.first, farFirst: first})
+	relayed := &tunnel{near: c.c, far: far, nearFirst: o.first, farFirst: first}
+	return relayed.relay(c)
 }
 
 // meet connects to the origin and has its certificate judged. It says whether

@@ -39,7 +39,7 @@ func (c *conn) openTunnel() outcome {
 	if request == nil {
 		c.c.Close()
 	}
-	c.endTunnel()
+	t.end(c)
 	if request != nil {
 		return c.serveWithin(&decrypted{host: x.T.Host, port: x.T.Port, client: x.T.Client, ja4: x.T.JA4}, request)
 	}

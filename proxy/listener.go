@@ -142,7 +142,7 @@ func (l *listener) serve(c net.Conn) {
 		// request needed.
 		l.wg.Go(func() {
 			defer func() { l.served(x, recover()) }()
-			x.endRelaying()
+			x.tunnel.endRelaying(x)
 		})
 	}()
 	x.run()

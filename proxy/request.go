@@ -25,7 +25,7 @@ const (
 	proceed  outcome = iota // nothing was answered yet
 	another                 // answered; another request may follow
 	closing                 // answered or not, the connection ends
-	relaying                // it has become a tunnel: conn.endRelaying is the rest of the request
+	relaying                // it has become a tunnel: tunnel.endRelaying is the rest of the request
 )
 
 // A client is where a request came from and its response goes to.

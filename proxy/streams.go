@@ -332,7 +332,7 @@ func (m *streams) serve(st *stream) {
 		}
 	}()
 	if y.request() == relaying {
-		y.endRelaying()
+		y.tunnel.endRelaying(y)
 	}
 	good = true
 }

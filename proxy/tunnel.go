@@ -47,7 +47,7 @@ type direction struct {
 var errSilent = errors.New("tunnel silent")
 
 // relay makes t what becomes of the connection. The rest is endRelaying's.
-func (c *conn) relay(t *tunnel) outcome {
+func (t *tunnel) relay(c *conn) outcome {
 	t.begin(&c.x)
 	c.tunnel = t
 	return relaying
@@ -87,20 +87,20 @@ func (t *tunnel) begin(x *request) {
 // A tunnel waits in here and in begin for most of its life. The collector makes
 // a stack of 8 KiB smaller while less than 2 KiB of it are in use, with 800 bytes
 // for the runtime: what is called on the way down to the read is to be small.
-func (c *conn) endRelaying() {
+func (t *tunnel) endRelaying(c *conn) {
 	o := closing
 	defer c.x.finish(&o)
 	c.putOut()
-	c.x.Rest()
-	c.tunnel.nearFirst = append(c.tunnel.nearFirst, c.r.Detach()...)
-	c.tunnel.up.run(c.p, c.tunnel.nearFirst)
-	c.endTunnel()
+	exchange.Rest(&c.x.Exchange)
+	t.nearFirst = append(t.nearFirst, c.r.Detach()...)
+	t.up.run(c.p, t.nearFirst)
+	t.end(c)
 }
 
-// endTunnel waits for what comes from the origin and puts what went through on
+// end waits for what comes from the origin and puts what went through on
 // the record.
-func (c *conn) endTunnel() {
-	t, x := c.tunnel, &c.x
+func (t *tunnel) end(c *conn) {
+	x := &c.x
 	<-t.done
 	t.far.Close()
 	for _, talk := range [...]*exchange.Talk{t.upTalk, t.downTalk} {
@@ -116,12 +116,12 @@ func (c *conn) endTunnel() {
 			x.Note("tunnel: " + d.err.Error())
 		}
 	}
-	c.leaveTunnel()
+	t.leave(c)
 }
 
-// leaveTunnel forgets the tunnel, whatever became of it.
-func (c *conn) leaveTunnel() {
-	if c.tunnel != nil {
+// leave makes c forget the tunnel, whatever became of it.
+func (t *tunnel) leave(c *conn) {
+	if t != nil && c.tunnel == t {
 		c.tunnel = nil
 		c.p.counters[tunnelsOpen].Add(-1)
 	}

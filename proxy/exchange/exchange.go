@@ -104,7 +104,7 @@ func (i *Inspector) Exchange(x *Exchange) { x.in = i }
 
 // Rest is [Exchange.End] for an exchange without bodies that goes on for long: it
 // needs as little memory as it can until the next Begin. T stays as it is.
-func (x *Exchange) Rest() {
+func Rest(x *Exchange) {
 	if x.storage != nil {
 		x.End()
 		storages.Put(x.storage)

@@ -67,10 +67,10 @@ type Talk struct {
 func (x *Exchange) Talk(s filter.Stage, p Protocol, f content.Framer, record func(*filter.Transaction)) *Talk {
 	base := x.T
 	base.Findings = append([]filter.Finding(nil), x.T.Findings...)
-	return x.talk(&base, s, p, f, record)
+	return newTalk(x, &base, s, p, f, record)
 }
 
-func (x *Exchange) talk(base *filter.Transaction, s filter.Stage, p Protocol, f content.Framer, record func(*filter.Transaction)) *Talk {
+func newTalk(x *Exchange, base *filter.Transaction, s filter.Stage, p Protocol, f content.Framer, record func(*filter.Transaction)) *Talk {
 	return &Talk{i: x.in, e: x.Engine, base: base, stage: s, record: record, protocol: p, framer: f, known: slices.Clip(base.Findings)}
 }
 
@@ -383,7 +383,7 @@ func (x *Exchange) Sockets(s *message.Response, record func(*filter.Transaction)
 		}
 	}
 	// T stays as it is while the connection lasts, so it need not be copied.
-	up = x.talk(t, filter.RequestBody, Socket, &content.WebSocket{Deflate: deflate}, record)
-	down = x.talk(t, filter.ResponseBody, Socket, &content.WebSocket{Deflate: deflate, Takeover: takeover}, record)
+	up = newTalk(x, t, filter.RequestBody, Socket, &content.WebSocket{Deflate: deflate}, record)
+	down = newTalk(x, t, filter.ResponseBody, Socket, &content.WebSocket{Deflate: deflate, Takeover: takeover}, record)
 	return up, down
 }
