@@ -184,6 +184,24 @@ func formsIn(n int) string {
 	return b.String()
 }
 
+// tabled is a document with a cross-reference table of its objects, and others
+// behind that the table does not name.
+func tabled(document, unnamed string) string {
+	var b strings.Builder
+	b.WriteString(document + unnamed)
+	at := b.Len()
+	b.WriteString("xref\n0 1\n0000000000 65535 f \n")
+	for n := 1; ; n++ {
+		i := strings.Index(document, fmt.Sprintf("\n%d 0 obj", n))
+		if i < 0 {
+			break
+		}
+		fmt.Fprintf(&b, "%d 1\n%010d 00000 n \n", n, i+1)
+	}
+	fmt.Fprintf(&b, "trailer\n<</Size 3/Root 9 0 R>>\nstartxref\n%d\n%%%%EOF\n", at)
+	return b.String()
+}
+
 func TestDocumentsAreReadOrSaidNotToBe(t *testing.T) {
 	page := func(gap, content string) string {
 		return "%PDF-1.4\n1 0 obj<</Type/Page/Contents 2 0 R>>endobj\n2 0 obj<<>>" + gap + "stream\n" + content + "\nendstream endobj\n"
@@ -206,6 +224,15 @@ func TestDocumentsAreReadOrSaidNotToBe(t *testing.T) {
 		{"a long array", "application/pdf", page("", "BT ["+strings.Repeat("0 ", pdfItems-1)+"(porn)] TJ ET"), AllRead},
 		{"too long an array", "application/pdf", page("", "BT ["+strings.Repeat("0 ", pdfItems)+"(porn)] TJ ET"), TooLarge},
 		{"arrays too deep", "application/pdf", page("", "BT "+strings.Repeat("[", pdfDepth+1)+"(porn)"+strings.Repeat("]", pdfDepth+1)+" TJ ET"), TooLarge},
+		{"objects without their end", "application/pdf", "%PDF-1.4\n1 0 obj<</Type/Page/Contents 2 0 R>>\n2 0 obj<<>>stream\n" + show + "\nendstream\n", AllRead},
+		{"the word stream in a string", "application/pdf", "%PDF-1.4\n3 0 obj<</X(stream)>>endobj\n1 0 obj<</Y(endstream stream)/Type/Page/Contents 2 0 R>>endobj\n4 0 obj(stream)\n2 0 obj<<>>stream\n" + show + "\nendstream endobj\n5 0 obj(endstream)endobj\n", AllRead},
+		{"a stream that names itself an object", "application/pdf", "%PDF-1.4\n1 0 obj<</Type/Page/Contents 2 0 R>>endobj\n2 0 obj<<>>stream\n" + show + " 2 0 obj <<>> endobj\nendstream endobj\n", AllRead},
+		{"a stream of a filter that nobody knows", "application/pdf", "%PDF-1.4\n1 0 obj<</Type/Page/Contents 2 0 R>>endobj\n2 0 obj<</Filter/Unknown>>stream\n" + show + "\nendstream endobj\n", UnsupportedType},
+		{"a second object of the same number that no table names", "application/pdf", tabled(page("", show), "2 0 obj<<>>stream\n\nendstream endobj\n"), AllRead},
+		{"a page in a second object", "application/pdf", tabled(page("", show), "1 0 obj<</Type/Page>>endobj\n"), AllRead},
+		{"a second object in a stream of objects that no table names", "application/pdf", tabled(page("", show), "8 0 obj<</Type/ObjStm/N 1/First 4>>stream\n1 0 <</Type/Page>>\nendstream endobj\n"), AllRead},
+		{"two objects of a number and no table", "application/pdf", page("", show) + "2 0 obj<<>>stream\n\nendstream endobj\n", AllRead},
+		{"objects changed by a later table", "application/pdf", page("", "") + "2 0 obj<<>>stream\n" + show + "\nendstream endobj\n", AllRead},
 		{"too many entities in a book", epub, archive(t, "a.xhtml", "<!DOCTYPE a ["+many.String()+"<!ENTITY z 'porn'>]><html>&z;</html>"), TooLarge},
 	} {
 		var b Body

@@ -44,20 +44,59 @@ type pdfReader struct {
 	left   int64 // decoded bytes still allowed
 	steps  int
 	cut    bool // a limit was reached
+	odd    bool // a stream has a filter that is not undone
 
 	crypt       *pdfCrypt    // nil for a document that is not encrypted
 	generations map[int]int  // of objects, where they are not 0
 	packed      map[int]bool // objects in streams of objects, which are encrypted as a whole
+
+	double  bool         // an object in a stream of objects has the number of another
+	streams []int        // objects that are streams
+	named   map[int]bool // objects that a table names, none of which is in a stream of objects
+	within  map[int]int  // the streams of objects that it says others are in
+}
+
+func newPDFReader(t *text) *pdfReader {
+	return &pdfReader{
+		text: t, left: t.body.lim.Decoded, steps: pdfSteps,
+		at: map[int][]byte{}, values: map[int]any{}, fonts: map[int]*pdfFont{}, generations: map[int]int{}, packed: map[int]bool{},
+		named: map[int]bool{}, within: map[int]int{},
+	}
+}
+
+// again returns a reader of the same document that takes its objects from at.
+func (r *pdfReader) again(at map[int][]byte) *pdfReader {
+	x := newPDFReader(r.text)
+	x.at, x.generations, x.streams = maps.Clone(at), maps.Clone(r.generations), r.streams
+	return x
 }
 
 // readPDF adds the text of the pages of p.
 func readPDF(t *text, p []byte) Reason {
-	r := &pdfReader{text: t, at: map[int][]byte{}, values: map[int]any{}, fonts: map[int]*pdfFont{}, generations: map[int]int{}, packed: map[int]bool{}, left: t.body.lim.Decoded, steps: pdfSteps}
-	streams := r.find(p)
-	if !r.decrypt(p, streams) {
+	r := newPDFReader(t)
+	first := r.find(p)
+	last := maps.Clone(r.at)
+	why := r.pages(p)
+	if len(first) == 0 && !r.double || why == Encrypted {
+		return why
+	}
+	for _, other := range r.others(p, first, last) {
+		other.left, other.steps, other.cut, other.odd = r.left, r.steps, r.cut, r.odd
+		r.say(" ")
+		if again := other.pages(p); again != AllRead {
+			why = again
+		}
+		r = other
+	}
+	return why
+}
+
+// pages adds the text of the pages.
+func (r *pdfReader) pages(p []byte) Reason {
+	if !r.decrypt(p, r.streams) {
 		return Encrypted
 	}
-	for _, n := range streams {
+	for _, n := range r.streams {
 		if d, _ := r.value(n).(pdfDict); d["Type"] == pdfName("ObjStm") {
 			r.unpack(n, d)
 		}
@@ -80,8 +119,11 @@ func readPDF(t *text, p []byte) Reason {
 			}
 		}
 	}
-	if r.cut {
+	switch {
+	case r.cut:
 		return TooLarge
+	case r.odd:
+		return UnsupportedType
 	}
 	return AllRead
 }
@@ -95,7 +137,7 @@ func (r *pdfReader) decrypt(p []byte, streams []int) bool {
 			trailers = append(trailers, d)
 		}
 	}
-	for rest, n := p, 0; n < pdfDepth; n++ {
+	for rest, n := p, 0; n < pdfDepth; n++ { // the trailers, newest first
 		i := bytes.LastIndex(rest, []byte("trailer"))
 		if i < 0 {
 			break
@@ -121,43 +163,52 @@ func (r *pdfReader) decrypt(p []byte, streams []int) bool {
 	return len(trailers) == 0
 }
 
-// find notes where objects begin and returns those that are streams.
-func (r *pdfReader) find(p []byte) (streams []int) {
-	var stream, endStream, endObject int // where the next of each is, as far as looked for
-	next := func(at *int, from int, word string) int {
-		if *at < from {
-			if k := bytes.Index(p[from:], []byte(word)); k >= 0 {
-				*at = from + k
-			} else {
-				*at = len(p)
-			}
-		}
-		return *at
-	}
+// find notes where objects begin and which are streams. Of those with the same
+// number, as a document that was changed has them, the last one counts; first
+// are the first ones.
+func (r *pdfReader) find(p []byte) (first map[int][]byte) {
+	first = map[int][]byte{}
 	for i, found := 0, 0; ; {
 		k := bytes.Index(p[i:], []byte("obj"))
 		if k < 0 {
-			return streams
+			return first
 		}
 		i += k + 3
 		n, generation, ok := objectNumber(p[max(0, i-30) : i-3])
 		if !ok {
 			continue
 		}
-		if found++; found > pdfObjects {
+		if found++; found > pdfObjects || r.left <= 0 {
 			r.cut = true
-			return streams
+			return first
+		}
+		if old, again := r.at[n]; again && first[n] == nil {
+			first[n] = old
 		}
 		r.at[n] = p[i:]
 		if delete(r.generations, n); generation != 0 {
 			r.generations[n] = generation
 		}
-		// A stream's dictionary comes before its keyword.
-		if s := next(&stream, i, "stream"); s < next(&endObject, i, "endobj") {
-			streams = append(streams, n)
-			if e := next(&endStream, s, "endstream"); e < len(p) {
-				i = e
+		// What stands in a stream is no object. Its length is not known yet where
+		// it stands in another object.
+		x := r.lexer(p[i:])
+		d, ok := x.value(0).(pdfDict)
+		r.left -= int64(x.i)
+		if x.skip(); !ok || !bytes.HasPrefix(x.p[x.i:], []byte("stream")) {
+			continue
+		}
+		r.streams = append(r.streams, n)
+		at := i + x.i + len("stream")
+		if size, ok := d["Length"].(float64); ok && size >= 0 {
+			for skip := range 3 { // of the line end
+				if end := at + skip + int(size); end <= len(p) && endsStream(p[end:]) {
+					i = end
+					break
+				}
 			}
+		}
+		if e := bytes.Index(p[max(i, at):], []byte("endstream")); e >= 0 {
+			i = max(i, at) + e
 		}
 	}
 }
@@ -339,6 +390,10 @@ func (r *pdfReader) unpack(n int, d pdfDict) {
 			r.cut = true
 			return
 		}
+		if in, told := r.within[int(number)]; r.named[int(number)] || told && in != n {
+			continue
+		}
+		r.double = r.double || r.at[int(number)] != nil
 		r.at[int(number)], r.packed[int(number)] = p[int(first)+int(at):], true
 		delete(r.values, int(number))
 	}

@@ -62,7 +62,8 @@ func (r *pdfReader) unfilter(p []byte, d pdfDict) []byte {
 			p = r.unrun(p)
 		case pdfName("Crypt"): // done before
 		default:
-			return nil // pictures
+			r.odd = true // a filter of pictures, or one that nobody knows
+			return nil
 		}
 	}
 	return p
