@@ -91,7 +91,6 @@ func (m *exchange) inspect(t *filter.Transaction, s filter.Stage) (alerts []engi
 		m.request(t.Request)
 		if s > filter.Request { // the stages before were not asked, or are forgotten
 			alerts = e.Inspect(&m.tx, rule.ToServer, rule.Headers, alerts)
-			alerts = e.Stream(&m.tx, rule.ToServer, alerts)
 		}
 	}
 	switch s {
@@ -102,11 +101,9 @@ func (m *exchange) inspect(t *filter.Transaction, s filter.Stage) (alerts []engi
 		}
 		side.At = at
 		alerts = e.Inspect(&m.tx, rule.ToServer, at, alerts)
-		alerts = e.Stream(&m.tx, rule.ToServer, alerts)
 	case filter.RequestBody:
 		at := m.body(side, t.Upload)
 		alerts = e.Inspect(&m.tx, rule.ToServer, at, alerts)
-		alerts = e.Stream(&m.tx, rule.ToServer, alerts)
 	case filter.Response, filter.ResponseBody:
 		if side.At < rule.Complete {
 			side.At = rule.Complete
@@ -133,8 +130,7 @@ func (m *exchange) answer(t *filter.Transaction, s filter.Stage, alerts []engine
 		at = rule.Complete
 		side.At = at
 	}
-	alerts = e.Inspect(&m.tx, rule.ToClient, at, alerts)
-	return e.Stream(&m.tx, rule.ToClient, alerts)
+	return e.Inspect(&m.tx, rule.ToClient, at, alerts)
 }
 
 // request fills in the head of the request.

@@ -428,10 +428,9 @@ func (c *Check) Refused(t *filter.Transaction, head []byte) {
 	}
 	m := &exchange{id: t.ID, check: c, seen: map[uint32]bool{}}
 	c.start(&m.tx, t, connection(t).Flow)
-	m.tx.Source, m.tx.App, m.http.Joined = &m.http, engine.HTTP1, true
+	m.tx.Source, m.tx.App = m.http.Joined(), engine.HTTP1
 	m.malformed(head)
 	alerts := c.engine.Inspect(&m.tx, rule.ToServer, rule.Complete, nil)
-	alerts = c.engine.Stream(&m.tx, rule.ToServer, alerts)
 	t.Findings = c.findings(alerts, m.seen, t.Terse, over(t, m.tx.Over, t.Findings))
 }
 
@@ -570,7 +569,7 @@ func (c *Check) message(t *filter.Transaction) *exchange {
 func (c *Check) open(t *filter.Transaction, f *engine.Flow) *exchange {
 	m := &exchange{id: t.ID, check: c, seen: map[uint32]bool{}}
 	c.start(&m.tx, t, f)
-	m.tx.Source, m.tx.App, m.http.Joined = &m.http, engine.HTTP1, true
+	m.tx.Source, m.tx.App = m.http.Joined(), engine.HTTP1
 	if t.Request.Proto == 20 {
 		m.tx.App, m.http.Two = engine.HTTP2, true
 	}

@@ -118,8 +118,7 @@ type Engine struct {
 	traces   traces
 	before   map[[2]uint32]Cost          // of rules before the last reload, by gid and sid
 	wants    [2][rule.Complete + 1]Proto // by direction and step
-	raw      [2][]*table                 // of content outside any buffer, where the patterns are also among those of bodies
-	overlap  [2]int                      // how much of a body these look at, behind the head
+	raw      [2]*table                   // of content outside any buffer, where the patterns are also among those of bodies
 }
 
 // traces are how far rules got.
@@ -245,7 +244,7 @@ type tableKey struct {
 
 // index puts the fast patterns into prefilters.
 func (e *Engine) index() {
-	patterns := map[tableKey]map[string][]int32{}
+	patterns := map[tableKey]map[pattern][]int32{}
 	anchors := map[tableKey][]anchor{}
 	for n, c := range e.rules {
 		e.note(c)
@@ -267,41 +266,43 @@ func (e *Engine) index() {
 					continue // the other direction finds it
 				}
 				key := tableKey{g.Buffer, g.chain, d, k}
-				if k == onPacket {
+				switch {
+				case k == onPacket:
 					key.kind = c.kinds // those that the stream shows are apart
+				case g.Buffer == rule.Payload && g.chain == 0 && !e.config.Packets:
+					key.kind = onStream // made of the message
 				}
 				if patterns[key] == nil {
-					patterns[key] = map[string][]int32{}
+					patterns[key] = map[pattern][]int32{}
 				}
 				if a, ok := c.anchor(); ok {
 					a.owner = int32(n)
 					anchors[key] = append(anchors[key], a)
 					continue
 				}
-				p := string(fold(c.pattern()))
+				p := newPattern(c.pattern(), !c.text.NoCase)
 				patterns[key][p] = append(patterns[key][p], int32(n))
 			}
 		}
 	}
 	e.share(patterns, anchors)
+	var body [2]*table
 	for key, ps := range patterns {
 		t := &table{anchors: anchors[key], buffer: key.buffer, chain: key.chain, at: key.buffer.Info().Progress, streamed: key.kind == onPacket|onStream}
 		t.head = e.inHead(key.buffer)
-		var list [][]byte
+		var list []pattern
 		for p, owners := range ps {
-			list = append(list, []byte(p))
+			list = append(list, p)
 			t.owners = append(t.owners, owners)
 		}
 		t.pf = newPrefilter(list)
 		if key.buffer == rule.FileData && key.chain == 0 && key.kind == onMessage {
-			t.twin, t.hasTwin = bodies[key.dir], true
-			e.seek(key.dir, t)
+			t.twin, t.hasTwin, body[key.dir] = bodies[key.dir], true, t
 		}
 		e.onStream[key.dir] = e.onStream[key.dir] || key.kind == onStream
 		switch {
 		case key.buffer == rule.Payload && key.chain == 0 && !e.config.Packets:
-			e.raw[key.dir] = append(e.raw[key.dir], t)
-			e.overlap[key.dir] = max(e.overlap[key.dir], t.reach())
+			e.raw[key.dir] = t
 		case key.kind == onMessage:
 			e.tables[key.dir] = append(e.tables[key.dir], t)
 		case key.kind == onStream:
@@ -311,36 +312,70 @@ func (e *Engine) index() {
 		}
 	}
 	for d := range e.tables {
+		e.seek(d, body[d])
 		slices.SortFunc(e.tables[d], func(a, b *table) int { return (int(a.buffer)-int(b.buffer))*1000 + a.chain - b.chain })
 	}
 }
 
 // share puts patterns that are looked for in the same bytes together: those of files
 // and of bodies, and those of the stream where it is made of the message.
-func (e *Engine) share(patterns map[tableKey]map[string][]int32, anchors map[tableKey][]anchor) {
+func (e *Engine) share(patterns map[tableKey]map[pattern][]int32, anchors map[tableKey][]anchor) {
 	for d, twin := range bodies {
+		e.guard(d, patterns)
 		to := tableKey{rule.FileData, 0, d, onMessage}
-		for _, from := range []tableKey{{rule.Payload, 0, d, onStream}, {rule.Payload, 0, d, onMessage}} {
-			if e.config.Packets || patterns[from] == nil {
-				continue
-			}
+		if raw := patterns[tableKey{rule.Payload, 0, d, onStream}]; raw != nil && !e.config.Packets {
 			if patterns[to] == nil {
-				patterns[to] = map[string][]int32{}
+				patterns[to] = map[pattern][]int32{}
 			}
-			join(patterns[to], patterns[from])
+			merge(patterns[to], raw)
 		}
 		from := tableKey{twin, 0, d, onMessage}
 		if patterns[from] == nil || patterns[to] == nil {
 			continue
 		}
-		join(patterns[to], patterns[from])
+		merge(patterns[to], patterns[from])
 		anchors[to] = append(anchors[to], anchors[from]...)
 		delete(patterns, from)
 	}
 }
 
-// join adds the owners of patterns to those of others.
-func join(to, from map[string][]int32) {
+// guard has the prefilter of bodies look for the other contents of rules whose fast
+// pattern pages may well have: such a rule is not tried when one of them is not there.
+func (e *Engine) guard(d int, patterns map[tableKey]map[pattern][]int32) {
+	for _, c := range e.rules {
+		if c.fast < 0 || rareness(c.pattern()) >= rare {
+			continue
+		}
+		fast := &c.groups[c.fast]
+		to := patterns[tableKey{fast.Buffer, fast.chain, d, c.kinds & onMessage}]
+		if fast.Buffer == rule.Payload {
+			to = patterns[tableKey{fast.Buffer, fast.chain, d, onStream}]
+		} else if !inBody(fast, d) {
+			continue
+		}
+		if to == nil {
+			continue
+		}
+		var guard *rule.Content
+		for i := range c.groups {
+			if g := &c.groups[i]; g.Absent || g.Buffer != fast.Buffer || g.chain != fast.chain {
+				continue
+			}
+			for _, m := range c.groups[i].matches {
+				if x, ok := m.(*rule.Content); ok && !x.Negated && x != c.text && len(x.Pattern) >= pair && (guard == nil || rareness(x.Pattern) > rareness(guard.Pattern)) {
+					guard = x
+				}
+			}
+		}
+		if guard != nil && rareness(guard.Pattern) >= guarding {
+			p := patternOf(guard)
+			to[p] = append(to[p], []int32{}...)
+		}
+	}
+}
+
+// merge adds the owners of patterns to those of others.
+func merge(to, from map[pattern][]int32) {
 	for p, owners := range from {
 		to[p] = append(to[p], owners...)
 	}
@@ -404,6 +439,7 @@ type Tx struct {
 	fired    map[int64]struct{} // the same when they are many
 	state    *State
 	vars     []uint64
+	work     *work // that is trying rules on it
 }
 
 // maxOver bounds the rules that an Over names.
@@ -476,6 +512,16 @@ type nearBuffer struct {
 // nearBuffers is how many buffers most messages have with all public rules.
 const nearBuffers = 64
 
+// Buffer returns element i of a buffer as one side sent it, without transforms, for a
+// script that is being run. The bytes are those of the message: nobody writes to them
+// or keeps them.
+func (tx *Tx) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
+	if tx.work == nil {
+		return tx.Source.Buffer(dir, b, i)
+	}
+	return tx.work.raw(dir, b, i)
+}
+
 // made returns the place where a buffer is kept, and whether it was kept before.
 func (tx *Tx) made(k bufferKey) (*buffer, bool) {
 	if k.elem > 0 {
@@ -534,9 +580,15 @@ type work struct {
 	captures []capture
 	rule     *compiled
 	spent    int // work of the rules tried on the message
-	begin    []byte
-	whole    []byte // of payload
-	joined   bool   // whole is that of the message
+	begin    begin
+	whole    [2]whole
+	again    Tx // room for rules on content outside any buffer
+}
+
+// A whole is the payload of one side.
+type whole struct {
+	data   []byte
+	joined bool // it is that of the message
 }
 
 // Inspect tries the rules on what is known of a message in one direction. at is
@@ -550,7 +602,7 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 	w := e.work.Get().(*work)
 	defer e.release(w)
 	w.tx, w.e, w.dir = tx, e, dir
-	tx.state = e.state
+	tx.state, tx.work = e.state, w
 	p := &tx.dir[d]
 	headed := p.at >= rule.Headers
 	p.at = max(p.at, at)
@@ -585,6 +637,15 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 	if more {
 		p.stream = sortUnique(p.stream)
 	}
+	if dst = w.pending(p, dst); tx.Flow.Passed {
+		return dst
+	}
+	return w.outside(dst)
+}
+
+// pending tries the rules of which a part may have held.
+func (w *work) pending(p *progress, dst []Alert) []Alert {
+	tx, e := w.tx, w.e
 	if len(tx.pending) == 0 {
 		return dst
 	}
@@ -592,7 +653,7 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 	w.spent = p.spent
 	for i := range tx.pending {
 		c := &tx.pending[i]
-		if c.dead || c.dir&dir == 0 {
+		if c.dead || c.dir&w.dir == 0 {
 			continue
 		}
 		if w.spent > messageWork {
@@ -622,11 +683,12 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 const keptText = 2 << 20
 
 func (e *Engine) release(w *work) {
+	w.tx.work = nil
 	w.tx, w.context, w.rule = nil, nil, nil
-	w.in.buf, w.in.text, w.in.captures, w.in.ctx, w.in.known = nil, nil, nil, nil, nil
-	w.body.data = nil
-	w.joined = false
-	for _, room := range []*[]byte{&w.in.spare, &w.whole} {
+	w.in.buf, w.in.text, w.in.captures, w.in.ctx, w.in.known = nil, nil, nil, nil, known{}
+	w.body.data, w.begin.seen.data = nil, nil
+	w.whole[0].joined, w.whole[1].joined = false, false
+	for _, room := range []*[]byte{&w.in.spare, &w.whole[0].data, &w.whole[1].data} {
 		if cap(*room) > keptText {
 			*room = nil
 		}
@@ -682,7 +744,7 @@ func (w *work) prefilter(t *table, scanned *int) {
 	}
 	if f := w.buffer(w.dir, t.buffer, 0, t.chain); !f.ok || !same(f.data, b.data) {
 		w.anchored(t, b.data)
-		w.search(t, b.data)
+		w.search(t, b.data, &w.body)
 		w.body.data = b.data
 	}
 }
@@ -706,9 +768,12 @@ func (w *work) elements(t *table, scanned *int) {
 			}
 			*scanned = len(b.data)
 		}
-		w.search(t, data)
-		if len(data) == len(b.data) && t.hasTwin {
-			w.body.data = data
+		seen := &w.seen
+		if t.hasTwin {
+			seen = &w.body
+		}
+		if w.search(t, data, seen); len(data) == len(b.data) {
+			seen.data = data
 		}
 		if only {
 			return
@@ -726,11 +791,7 @@ func (w *work) isBody(t *table, data []byte) bool {
 func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // search looks for the patterns of a table in data.
-func (w *work) search(t *table, data []byte) {
-	seen := &w.seen
-	if t.hasTwin {
-		seen = &w.body
-	}
+func (w *work) search(t *table, data []byte, seen *sight) {
 	seen.reset(t.pf.n)
 	found := t.pf.scan(data, seen, func(p int32) { w.hits = append(w.hits, t.owners[p]...) })
 	t.bytes.add(int64(len(data)))
@@ -741,9 +802,11 @@ func (w *work) search(t *table, data []byte) {
 func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
 	tx := w.tx
 	at := tx.dir[dir>>1].at
-	if b == rule.Payload && i == 0 && chain == 0 {
-		if data, ok := w.payload(dir); ok {
-			return buffer{data: data, ok: true, at: at}
+	if b == rule.Payload && i == 0 {
+		if data, ok := w.payload(dir); ok { // its room is used again
+			x := buffer{data: data, ok: true, at: at}
+			w.transform(&x, chain)
+			return x
 		}
 	}
 	kept, before := tx.made(bufferKey{dir, b, i, chain})
@@ -752,28 +815,34 @@ func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
 	}
 	x := buffer{at: at}
 	x.data, x.ok = w.raw(dir, b, i)
-	if x.ok && chain > 0 {
-		for _, f := range w.e.chains[chain-1] {
-			if len(x.data) == 0 {
-				break
-			}
-			out, ok := f(x.data)
-			if !ok {
-				if out == nil {
-					x.ok = false
-				} else if same(out, givenUp) && !tx.Over.Transform {
-					w.e.counters.OverRule.add(1)
-					tx.Over.Transform = true
-				}
-				break
-			}
-			x.data = out
-		}
-	}
+	w.transform(&x, chain)
 	// A transform may have made other buffers, so that the place has moved.
 	kept, _ = tx.made(bufferKey{dir, b, i, chain})
 	*kept = x
 	return x
+}
+
+// transform applies a chain of transforms to a buffer.
+func (w *work) transform(x *buffer, chain int) {
+	if !x.ok || chain == 0 {
+		return
+	}
+	for _, f := range w.e.chains[chain-1] {
+		if len(x.data) == 0 {
+			break
+		}
+		out, ok := f(x.data)
+		if !ok {
+			if out == nil {
+				x.ok = false
+			} else if same(out, givenUp) && !w.tx.Over.Transform {
+				w.e.counters.OverRule.add(1)
+				w.tx.Over.Transform = true
+			}
+			break
+		}
+		x.data = out
+	}
 }
 
 // inHead says whether a buffer is part of a head that servers have whole at once.
@@ -786,6 +855,10 @@ func (e *Engine) inHead(b rule.Buffer) bool {
 func (w *work) raw(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	tx := w.tx
 	switch b {
+	case rule.Payload:
+		if data, ok := w.payload(dir); ok {
+			return data, i == 0
+		}
 	case rule.IPSrc, rule.IPDst:
 		src, dst := tx.ends(dir)
 		if b == rule.IPDst {

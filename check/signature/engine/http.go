@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,9 +19,6 @@ type HTTP struct {
 	Frames [2]map[string][]uint64
 	// Settings are the HTTP/2 settings each side sent: name and value.
 	Settings [2]map[string][]uint64
-
-	// Joined makes the payload of the line, the fields and the body.
-	Joined bool
 
 	made [2][rule.Buffers]*made
 	room []made // for those made next
@@ -90,10 +86,6 @@ func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	s := &h.Sides[index(dir)]
 	switch b {
 	case rule.Payload:
-		if h.Joined {
-			raw := h.Beginning(nil, dir, len(s.Body))
-			return raw, i == 0 && len(raw) > 0
-		}
 		return s.Raw, i == 0 && len(s.Raw) > 0
 	case rule.RequestHeader, rule.ResponseHeader, rule.HTTP2HeaderName:
 		if i >= len(s.Headers) || b == rule.HTTP2HeaderName && !h.Two {
@@ -122,16 +114,17 @@ func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	return m.data, m.ok
 }
 
-// Beginning implements beginner.
-func (h *HTTP) Beginning(dst []byte, dir rule.Direction, n int) []byte {
-	s := &h.Sides[index(dir)]
-	if !h.Joined || s.Line == nil {
-		return dst
-	}
-	n = min(n, len(s.Body))
-	dst = slices.Grow(dst, len(s.Line)+2+len(s.RawHead)+n)
-	dst = append(append(append(dst, s.Line...), "\r\n"...), s.RawHead...)
-	return append(dst, s.Body[:n]...)
+// parts are an HTTP whose payload is made of the line, the fields and the body.
+type parts struct{ *HTTP }
+
+// Joined returns the exchange as a source whose payload, which nobody has as it was
+// sent, is the line, the fields as sent and the body without codings.
+func (h *HTTP) Joined() Source { return parts{h} }
+
+// Parts implements parted.
+func (p parts) Parts(dir rule.Direction) (line, fields, body []byte, ok bool) {
+	s := &p.Sides[index(dir)]
+	return s.Line, s.RawHead, s.Body, s.Line != nil
 }
 
 // Reset forgets the buffers made so far, when more of the head is known.

@@ -61,9 +61,8 @@ type inspector struct {
 	over     bool
 	left     int // matches that were left at best
 	ctx      matcher
-	name     string   // of the buffer
-	known    []sought // contents whose places in the buffer sight has
-	sight    *sight
+	name     string // of the buffer
+	known    known
 }
 
 // A matcher answers the matches that are not about bytes alone.
@@ -85,7 +84,7 @@ func (in *inspector) start(buf []byte) {
 	if len(buf) != len(in.buf) || len(buf) > 0 && &buf[0] != &in.buf[0] {
 		in.text = nil
 	}
-	in.buf, in.steps, in.left, in.known = buf, 0, maxSteps, nil
+	in.buf, in.steps, in.left, in.known = buf, 0, maxSteps, known{}
 }
 
 // inspect tries the matches ms from place at on.

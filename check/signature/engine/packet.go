@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math"
 	"net/netip"
 	"slices"
 	"time"
@@ -23,7 +22,7 @@ func (e *Engine) attempt(tx *Tx, dir rule.Direction, stream bool, window *Window
 	w := e.work.Get().(*work)
 	defer e.release(w)
 	w.tx, w.e, w.dir = tx, e, dir
-	tx.state = e.state
+	tx.state, tx.work = e.state, w
 	tx.dir[d].at = rule.Complete
 	tx.Packet.Stream = stream
 	kind, tables := onPacket, e.packets[d]
@@ -111,7 +110,7 @@ func (w *work) window(t *table, win *Window) {
 		data = data[max(0, min(win.Kept, len(data))-t.pf.longest):]
 	}
 	w.anchored(t, b.data)
-	w.search(t, data)
+	w.search(t, data, &w.seen)
 }
 
 // keep adds the rules that were found before and may still be in the window,
@@ -140,57 +139,87 @@ func (tx *Tx) Forget() {
 	*tx = Tx{near: tx.near[:0]}
 }
 
-// A beginner is a source that knows how its stream begins, without having it whole.
-type beginner interface {
-	// Beginning appends the head of a message and at most n bytes of the body.
-	Beginning(dst []byte, dir rule.Direction, n int) []byte
+// A parted source is that of a message whose stream is made of its parts: the first
+// line, the fields as sent, the body without codings.
+type parted interface {
+	// Parts returns what one side has sent by now: the first line without its end, the
+	// fields with the empty line. ok is false when there is no line yet.
+	Parts(dir rule.Direction) (line, fields, body []byte, ok bool)
+}
+
+// begin is the head of a message and how its body begins.
+type begin struct {
+	data []byte
+	seen sight // of content outside any buffer; without data when it was not searched now
+	head int   // bytes of the head
 }
 
 // beginning looks for the patterns of content outside any buffer in the head of a
 // message and where the body begins. In the body they are looked for together
 // with others.
 func (w *work) beginning(p *progress) {
-	d := w.dir >> 1
-	src, ok := w.tx.Source.(beginner)
-	if !ok || len(w.e.raw[d]) == 0 {
+	t := w.e.raw[w.dir>>1]
+	src, ok := w.tx.Source.(parted)
+	if !ok || t == nil {
 		return
 	}
-	w.begin = src.Beginning(w.begin[:0], w.dir, w.e.overlap[d])
-	if p.begun == len(w.begin) {
+	line, fields, body, ok := src.Parts(w.dir)
+	if !ok {
 		return
 	}
-	p.begun = len(w.begin)
-	for _, t := range w.e.raw[d] {
-		w.anchored(t, w.begin)
-		w.search(t, w.begin)
+	b := &w.begin
+	b.data = join(b.data, line, fields, body[:min(len(body), t.reach())])
+	b.head = len(line) + len(lineEnd) + len(fields)
+	if p.begun == len(b.data) {
+		return
 	}
+	p.begun = len(b.data)
+	w.anchored(t, b.data)
+	w.search(t, b.data, &b.seen)
+	b.seen.data = b.data
+}
+
+const lineEnd = "\r\n"
+
+// join makes the stream of its parts, in the room of dst.
+func join(dst, line, fields, body []byte) []byte {
+	dst = slices.Grow(dst[:0], len(line)+len(lineEnd)+len(fields)+len(body))
+	dst = append(append(append(dst, line...), lineEnd...), fields...)
+	return append(dst, body...)
 }
 
 // payload returns all that one side has sent, where the source knows it in parts. It
 // is joined in room that the next message uses again.
 func (w *work) payload(dir rule.Direction) (data []byte, ok bool) {
-	src, ok := w.tx.Source.(beginner)
+	src, ok := w.tx.Source.(parted)
 	if !ok {
 		return nil, false
 	}
-	if !w.joined {
-		w.whole, w.joined = src.Beginning(w.whole[:0], dir, math.MaxInt), true
+	x := &w.whole[index(dir)]
+	if !x.joined {
+		line, fields, body, ok := src.Parts(dir)
+		if !ok {
+			return nil, false
+		}
+		x.data, x.joined = join(x.data, line, fields, body), true
 	}
-	return w.whole, len(w.whole) > 0
+	return x.data, true
 }
 
-// Stream tries the rules on content outside any buffer on what one side has sent
-// so far, those whose pattern [Engine.Inspect] has found in it.
-func (e *Engine) Stream(tx *Tx, dir rule.Direction, dst []Alert) []Alert {
-	d := int(dir >> 1)
+// outside tries the rules on content outside any buffer on what one side has sent
+// so far: those whose pattern was found in it, and those without one.
+func (w *work) outside(dst []Alert) []Alert {
+	tx, e, d := w.tx, w.e, int(w.dir>>1)
 	if !e.onStream[d] || tx.Flow.Passed || len(tx.dir[d].stream)+len(e.alwaysP[d])+len(e.streams[d]) == 0 {
 		return dst
 	}
-	w := e.work.Get().(*work)
-	defer e.release(w)
-	again := &Tx{Flow: tx.Flow, Source: tx.Source, App: tx.App, L4: tx.L4, Client: tx.Client, Server: tx.Server, Now: tx.Now, Packet: tx.Packet, Info: tx.Info, state: e.state}
+	if _, ok := tx.Source.(parted); !ok {
+		return dst
+	}
+	again := &w.again // for rules on the stream it ends where it has come to
+	*again = Tx{Flow: tx.Flow, Source: tx.Source, App: tx.App, L4: tx.L4, Client: tx.Client, Server: tx.Server, Now: tx.Now, Packet: tx.Packet, Info: tx.Info, state: e.state, work: w}
 	again.dir[d].at, again.Packet.Stream = rule.Complete, true
-	w.tx, w.e, w.dir = again, e, dir
+	w.tx = again
 	w.hits = append(append(w.hits[:0], e.alwaysP[d]...), tx.dir[d].stream...)
 	for _, t := range e.streams[d] { // transformed
 		w.prefilter(t, new(int))
@@ -198,6 +227,7 @@ func (e *Engine) Stream(tx *Tx, dir rule.Direction, dst []Alert) []Alert {
 	dst = w.each(onStream, dst)
 	tx.Over.Add(again.Over)
 	again.Close()
+	w.tx = tx
 	return dst
 }
 

@@ -7,10 +7,11 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"shuultuur/check/signature/rule"
 )
 
-// A prefilter finds which of many patterns occur in a buffer. It folds case, and
-// the inspection that follows looks at it again.
+// A prefilter finds which of many patterns occur in a buffer.
 //
 // A scan hashes the four bytes at every second place and looks closer only where two
 // runs, one two bytes after the other, may belong to one pattern. What a hash is
@@ -34,11 +35,43 @@ type prefilter struct {
 	pairs   *[1 << 10]uint64
 	short   map[uint16][]int32 // two bytes, folded, to patterns
 	single  *[256][]int32
-	pats    [][]byte // folded
+	pats    []pattern
 	n       int
 	longest int // bytes of the longest pattern
 	few     []few
 	threes  []int32 // patterns of three bytes, for data that has no more
+}
+
+// A pattern is what a prefilter looks for. One whose case does not count is folded.
+type pattern struct {
+	text  string
+	exact bool // case counts
+}
+
+// begins says whether data begins with the pattern.
+func (p *pattern) begins(data []byte) bool {
+	if len(data) < len(p.text) {
+		return false
+	}
+	if p.exact {
+		return string(data[:len(p.text)]) == p.text
+	}
+	for i := range len(p.text) {
+		if lower[data[i]] != p.text[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// patternOf returns the pattern for all of a content.
+func patternOf(c *rule.Content) pattern { return newPattern(c.Pattern, !c.NoCase) }
+
+func newPattern(text []byte, exact bool) pattern {
+	if !exact {
+		text = fold(text)
+	}
+	return pattern{string(text), exact}
 }
 
 // A few is one of a few short patterns. Each is searched for by its rarest byte,
@@ -61,6 +94,7 @@ type entry struct {
 	off          int16
 	back         uint8
 	around, mask uint64
+	fold         uint64 // the bits of case, where it does not count
 }
 
 const multiplier = 0x9E3779B1
@@ -86,31 +120,28 @@ func slot(run uint32) uint32 { return run & 0x1fdfdf1f * multiplier >> (32 - has
 const gram = 4
 
 // newPrefilter compiles patterns, which are found by their index.
-func newPrefilter(patterns [][]byte) *prefilter {
-	f := &prefilter{n: len(patterns), pats: make([][]byte, len(patterns))}
-	long := 0 // runs of four bytes
-	for i, p := range patterns {
-		f.pats[i] = fold(p)
-		f.longest = max(f.longest, len(p))
+func newPrefilter(patterns []pattern) *prefilter {
+	f := &prefilter{n: len(patterns), pats: patterns}
+	long, short := 0, 0 // runs of four bytes, patterns that have none
+	for i := range patterns {
+		n := len(patterns[i].text)
+		f.longest = max(f.longest, n)
 		switch {
-		case len(p) > gram:
+		case n > gram:
 			long += 2
-		case len(p) == gram:
+		case n == gram:
 			long += 1 + 1<<7
-		case len(p) == gram-1:
+		case n == gram-1:
 			long += 2 << 7
 			f.threes = append(f.threes, int32(i))
+		case n > 0:
+			short++
 		}
 	}
 	nb := 1 << max(4, bits.Len(uint(long)))
 	f.mask = uint32(nb - 1)
-	short := 0
-	for _, p := range f.pats {
-		if len(p) > 0 && len(p) < gram-1 {
-			short++
-		}
-	}
-	for i, p := range f.pats {
+	for i := range patterns {
+		p := fold([]byte(patterns[i].text))
 		if len(p) > 0 && len(p) < gram-1 && short <= maxFew {
 			f.few = append(f.few, newFew(int32(i), p))
 			continue
@@ -151,14 +182,14 @@ func newFew(i int32, p []byte) few {
 }
 
 // in says whether the pattern is in data.
-func (x *few) in(data, p []byte) bool {
+func (x *few) in(data []byte, p *pattern) bool {
 	for _, c := range [2]byte{x.lower, x.cap} {
 		for i := x.off; i < len(data); i++ {
 			n := bytes.IndexByte(data[i:], c)
 			if n < 0 {
 				break
 			}
-			if i += n; at(data[i-x.off:], p) {
+			if i += n; p.begins(data[i-x.off:]) {
 				return true
 			}
 		}
@@ -252,10 +283,13 @@ func (f *prefilter) enter(pat int32, off int, key uint32, group uint16) {
 	}
 	f.groups[slot(key)] |= group
 	x := entry{key: key, pat: pat, off: int16(off), back: uint8(max(0, min(off, 4)))}
-	p := f.pats[pat]
+	p := &f.pats[pat]
+	if !p.exact {
+		x.fold = 0x2020202020202020
+	}
 	for w := range 8 {
-		if i := off - int(x.back) + w; i >= 0 && i < len(p) {
-			x.around |= uint64(p[i]|0x20) << (8 * w)
+		if i := off - int(x.back) + w; i >= 0 && i < len(p.text) {
+			x.around |= (uint64(p.text[i]) | x.fold&0xff) << (8 * w)
 			x.mask |= 0xff << (8 * w)
 		}
 	}
@@ -301,6 +335,26 @@ func rarest(p []byte, parity int) int {
 	}
 	return at
 }
+
+// rareness estimates how rare a pattern is in pages, in bits: with each more it is in
+// half as many places.
+func rareness(p []byte) (bits int) {
+	for i, c := range p {
+		if i >= gram-1 {
+			if _, ok := frequent[binary.LittleEndian.Uint32(p[i-gram+1:])|0x20202020]; ok {
+				bits++ // as was to be expected
+				continue
+			}
+		}
+		bits += max(1, 16-common(lower[c]))
+	}
+	return bits
+}
+
+// rare is how rare a pattern has to be to be in few pages only.
+const rare = 48
+
+const guarding = 36
 
 // everyday says whether all of a pattern is what pages are full of.
 func everyday(p []byte) bool {
@@ -405,13 +459,13 @@ func (f *prefilter) scan(data []byte, seen *sight, hit func(pat int32)) (candida
 		candidates = f.scanLong(data, seen, hit)
 	} else if len(data) == gram-1 {
 		for _, p := range f.threes {
-			if at(data, f.pats[p]) && seen.mark(p) {
+			if f.pats[p].begins(data) && seen.mark(p) {
 				hit(p)
 			}
 		}
 	}
 	for i := range f.few {
-		if x := &f.few[i]; x.in(data, f.pats[x.pat]) && seen.mark(x.pat) {
+		if x := &f.few[i]; x.in(data, &f.pats[x.pat]) && seen.mark(x.pat) {
 			candidates++
 			hit(x.pat)
 		}
@@ -424,16 +478,16 @@ func (f *prefilter) scan(data []byte, seen *sight, hit func(pat int32)) (candida
 			}
 			candidates++
 			for _, p := range f.short[k] {
-				if !seen.full(p) && at(data[i:], f.pats[p]) && seen.mark(p) {
+				if !seen.full(p) && f.pats[p].begins(data[i:]) && seen.mark(p) {
 					hit(p)
 				}
 			}
 		}
 	}
 	if f.single != nil {
-		for _, c := range data {
+		for i, c := range data {
 			for _, p := range f.single[lower[c]] {
-				if seen.mark(p) {
+				if f.pats[p].begins(data[i:]) && seen.mark(p) {
 					hit(p)
 				}
 			}
@@ -485,13 +539,13 @@ func (f *prefilter) look(data []byte, i int, key uint32, seen *sight, hit func(i
 			continue
 		}
 		x := &f.entries[e]
-		if from := i - int(x.back); from >= 0 && from+8 <= len(data) && (binary.LittleEndian.Uint64(data[from:])|0x2020202020202020)&x.mask != x.around {
+		if from := i - int(x.back); from >= 0 && from+8 <= len(data) && (binary.LittleEndian.Uint64(data[from:])|x.fold)&x.mask != x.around {
 			continue
 		}
 		if seen.full(x.pat) || i < int(x.off) || i-int(x.off) > len(data) {
 			continue
 		}
-		if at(data[i-int(x.off):], f.pats[x.pat]) && seen.add(x.pat, i-int(x.off)) {
+		if f.pats[x.pat].begins(data[i-int(x.off):]) && seen.add(x.pat, i-int(x.off)) {
 			hit(x.pat)
 		}
 	}

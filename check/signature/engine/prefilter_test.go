@@ -21,27 +21,32 @@ func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
 		return b
 	}
 	for range 3000 {
-		patterns := make([][]byte, 1+r.IntN(20))
+		patterns, list := make([][]byte, 1+r.IntN(20)), []pattern(nil)
 		for i := range patterns {
 			patterns[i] = text(1 + r.IntN(9))
+			list = append(list, newPattern(patterns[i], r.IntN(2) == 0))
 		}
-		f := newPrefilter(patterns)
+		f := newPrefilter(list)
 		data := text(r.IntN(60))
 		var got []int32
 		var seen sight
 		seen.reset(f.n)
 		f.scan(data, &seen, func(p int32) { got = append(got, p) })
 		for i, p := range patterns {
-			if want, found := bytes.Contains(fold(data), fold(p)), slices.Contains(got, int32(i)); found != want {
+			exact, hay, needle := list[i].exact, fold(data), fold(p)
+			if exact {
+				hay, needle = data, p
+			}
+			if want, found := bytes.Contains(hay, needle), slices.Contains(got, int32(i)); found != want {
 				t.Fatalf("pattern %q in %q: %v, want %v", p, data, found, want)
 			}
 			seen.data = data
 			for from := range data {
-				want := bytes.Index(fold(data[from:]), fold(p))
+				want := bytes.Index(hay[from:], needle)
 				if want >= 0 {
 					want += from
 				}
-				if at, ok := seen.next(int32(i), &rule.Content{Pattern: fold(p), NoCase: true}, from, len(data)); ok && at != want {
+				if at, ok := seen.next(int32(i), &rule.Content{Pattern: needle, NoCase: !exact}, from, len(data)); ok && at != want {
 					t.Fatalf("pattern %q in %q from %d: seen at %d, want %d", p, data, from, at, want)
 				}
 			}

@@ -68,28 +68,37 @@ func (s *sight) next(pat int32, c *rule.Content, from, to int) (at int, ok bool)
 // A sought is a content of a group for which a prefilter looks.
 type sought struct {
 	content *rule.Content
-	pat     int32
+	pat     int32 // among the patterns of bodies
+	raw     int32 // among those of content outside any buffer; of a group on that
 }
 
-// seek says for the groups on bodies which of their contents the prefilter of bodies
-// looks for.
+// seek says for the groups on bodies and on content outside any buffer which of their
+// contents the prefilter of bodies, and that of heads, look for.
 func (e *Engine) seek(d int, t *table) {
-	pats := make(map[string]int32, len(t.pf.pats))
-	for i, p := range t.pf.pats {
-		pats[string(p)] = int32(i)
+	if t == nil {
+		return
+	}
+	pats, raw := t.pf.numbers(), map[pattern]int32{}
+	if e.raw[d] != nil {
+		raw = e.raw[d].pf.numbers()
 	}
 	for _, c := range e.rules {
 		for i := range c.groups {
 			g := &c.groups[i]
-			if c.dirs&rule.Direction(1<<d) == 0 || !inBody(g, d) {
+			outside := g.Buffer == rule.Payload && g.chain == 0
+			if c.dirs&rule.Direction(1<<d) == 0 || !inBody(g, d) && !outside {
 				continue
 			}
 			var list []sought
 			for _, m := range g.matches {
-				if x, ok := m.(*rule.Content); ok && !x.Negated && len(x.Pattern) > 0 {
-					if n, ok := pats[string(fold(x.Pattern))]; ok {
-						list = append(list, sought{x, n})
-					}
+				x, ok := m.(*rule.Content)
+				if !ok || x.Negated || len(x.Pattern) == 0 {
+					continue
+				}
+				n, ok := pats[patternOf(x)]
+				r, inRaw := raw[patternOf(x)]
+				if ok && (inRaw || !outside) {
+					list = append(list, sought{x, n, r})
 				}
 			}
 			if list == nil {
@@ -103,6 +112,15 @@ func (e *Engine) seek(d int, t *table) {
 	}
 }
 
+// numbers returns the patterns with their numbers.
+func (f *prefilter) numbers() map[pattern]int32 {
+	all := make(map[pattern]int32, len(f.pats))
+	for i, p := range f.pats {
+		all[p] = int32(i)
+	}
+	return all
+}
+
 // inBody says whether a group looks at a body or a file as it is.
 func inBody(g *group, d int) bool {
 	return g.chain == 0 && (g.Buffer == rule.FileData || g.Buffer == bodies[d])
@@ -111,30 +129,80 @@ func inBody(g *group, d int) bool {
 // bodies are the buffers that mostly have the bytes of the only file.
 var bodies = [2]rule.Buffer{rule.RequestBody, rule.ResponseBody}
 
-// lacks says whether a content of a group is not in a body that was searched, and
-// lets the inspector use the places of those that are.
-func (w *work) lacks(g *group, data []byte) bool {
-	if g.sought == nil || w.body.data == nil || !same(data, w.body.data) {
-		return false
-	}
-	known := g.sought[w.dir>>1]
-	for i := range known {
-		if w.body.counts[known[i].pat] == 0 {
+// A known is what prefilters say about a buffer.
+type known struct {
+	contents []sought
+	body     *sight // nil where the beginning is all
+	head     *sight // of the beginning of the stream, nil for a body
+	shift    int    // where the body begins in the buffer
+}
+
+// lacks says whether a content is not in the buffer.
+func (k *known) lacks() bool {
+	for i := range k.contents {
+		x := &k.contents[i]
+		if (k.body == nil || k.body.counts[x.pat] == 0) && (k.head == nil || k.head.counts[x.raw] == 0) {
 			return true
 		}
 	}
-	w.in.known, w.in.sight = known, &w.body
 	return false
+}
+
+// bodySeen returns what is known of a body for a group, if it was searched.
+func (w *work) bodySeen(g *group, data []byte) (k known, lacks bool) {
+	if g.sought == nil || w.body.data == nil || !same(data, w.body.data) {
+		return k, false
+	}
+	k = known{contents: g.sought[w.dir>>1], body: &w.body}
+	return k, k.lacks()
+}
+
+// outsideSeen does the same for content outside any buffer.
+func (w *work) outsideSeen(g *group) (k known, lacks bool) {
+	if g.Buffer != rule.Payload || g.sought == nil || w.begin.seen.data == nil {
+		return k, false
+	}
+	src, ok := w.tx.Source.(parted)
+	if !ok {
+		return k, false
+	}
+	k = known{contents: g.sought[w.dir>>1], head: &w.begin.seen, shift: w.begin.head}
+	if _, _, body, _ := src.Parts(w.dir); w.begin.head+len(body) > len(w.begin.data) {
+		if w.body.data == nil || !same(body, w.body.data) {
+			return known{}, false
+		}
+		k.body = &w.body
+	}
+	return k, k.lacks()
+}
+
+// next returns the first place of a content between from and to, or -1. ok is false
+// when not all places are known.
+func (k *known) next(x *sought, from, to int) (at int, ok bool) {
+	at, ok = -1, true
+	if k.body != nil {
+		if at, ok = k.body.next(x.pat, x.content, from-k.shift, to-k.shift); at >= 0 {
+			at += k.shift
+		}
+	}
+	if k.head != nil && ok {
+		first := 0
+		if first, ok = k.head.next(x.raw, x.content, from, to); first >= 0 && (at < 0 || first < at) {
+			at = first
+		}
+	}
+	return at, ok
 }
 
 // find returns the first place of a content between from and to, or -1.
 func (in *inspector) find(c *rule.Content, from, to int) int {
 	if to-from >= shortBuffer {
-		for i := range in.known {
-			if in.known[i].content != c {
+		for i := range in.known.contents {
+			x := &in.known.contents[i]
+			if x.content != c {
 				continue
 			}
-			if at, ok := in.sight.next(in.known[i].pat, c, from, to); ok {
+			if at, ok := in.known.next(x, from, to); ok {
 				return at
 			}
 			break

@@ -195,6 +195,10 @@ func (w *work) group(g *group, at rule.Progress) answer {
 		return later
 	}
 	w.in.left = maxSteps
+	places, lacks := w.outsideSeen(g)
+	if lacks { // the stream need not be joined
+		return notYet(at)
+	}
 	for i := 0; ; i++ {
 		b := w.buffer(w.dir, g.Buffer, i, g.chain)
 		if !b.ok {
@@ -210,10 +214,13 @@ func (w *work) group(g *group, at rule.Progress) answer {
 			return no
 		}
 		w.in.start(b.data)
+		if w.in.known = places; g.Buffer != rule.Payload {
+			w.in.known, lacks = w.bodySeen(g, b.data)
+		}
 		w.in.name = g.Buffer.String()
 		w.in.vars = w.variables(w.rule)
 		w.in.ctx = w
-		if !w.lacks(g, b.data) && w.in.inspect(g.matches, 0) == match {
+		if !lacks && w.in.inspect(g.matches, 0) == match {
 			return yes
 		}
 		if !info.Multi {

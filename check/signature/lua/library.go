@@ -170,7 +170,7 @@ func (st *state) buffer(dir rule.Direction, b rule.Buffer) lua.LGFunction {
 		if d == rule.Both {
 			d = st.dir
 		}
-		v, ok := st.tx.Source.Buffer(d, b, 0)
+		v, ok := st.tx.Buffer(d, b, 0)
 		return text(l, v, ok)
 	}
 }
@@ -222,7 +222,7 @@ func (st *state) bodies(dir rule.Direction, b rule.Buffer) lua.LGFunction {
 		if st.tx == nil {
 			return text(l, nil, false)
 		}
-		v, ok := st.tx.Source.Buffer(dir, b, 0)
+		v, ok := st.tx.Buffer(dir, b, 0)
 		if !ok {
 			return text(l, nil, false)
 		}

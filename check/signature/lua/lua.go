@@ -302,7 +302,7 @@ func (st *state) arguments() *lua.LTable {
 			} else if strings.Contains(n, "response") {
 				dir = rule.ToClient
 			}
-			if v, ok := st.tx.Source.Buffer(dir, b, 0); ok {
+			if v, ok := st.tx.Buffer(dir, b, 0); ok {
 				t.RawSetString(n, lua.LString(v))
 			}
 		}
