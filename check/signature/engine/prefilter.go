@@ -316,25 +316,47 @@ var lower = func() (t [256]byte) {
 }()
 
 // rarest returns the place of the two runs that occur least in web traffic, among even
-// places or odd ones.
+// places or odd ones. The place before a short pattern is one of the odd ones.
 func rarest(p []byte, parity int) int {
-	best, at := 1<<30, parity
+	at := parity
+	best := commonness(p, at)
 	for i := parity; i+pair <= len(p) && i < 1<<15; i += 2 {
-		sum := 0
-		for k := i; k <= i+pair-gram; k += 2 {
-			for _, c := range p[k : k+gram] {
-				sum += common(c)
-			}
-			if _, ok := frequent[binary.LittleEndian.Uint32(p[k:])|0x20202020]; ok {
-				sum += 100
-			}
-		}
-		if sum < best {
+		if sum := commonness(p, i); sum < best {
 			best, at = sum, i
 		}
 	}
+	if parity == 1 && len(p) <= shortPattern && commonness(p, -1) < best {
+		at = -1
+	}
 	return at
 }
+
+// shortPattern is how long a pattern may be that has the byte before it in a run. Every
+// byte may be that, so that the table grows.
+const shortPattern = 7
+
+// commonness says how often two runs, at place i of a pattern and two bytes after,
+// occur in web traffic: the less, the better.
+func commonness(p []byte, i int) (sum int) {
+	for _, at := range [2]int{i, i + 2} {
+		for k := at; k < at+gram; k++ {
+			if k < 0 || k >= len(p) {
+				sum += anyByte
+			} else {
+				sum += common(p[k])
+			}
+		}
+		if at >= 0 && at+gram <= len(p) {
+			if _, ok := frequent[binary.LittleEndian.Uint32(p[at:])|0x20202020]; ok {
+				sum += 100
+			}
+		}
+	}
+	return sum
+}
+
+// anyByte is what [common] would say of a byte that may be any.
+const anyByte = 20
 
 // rareness estimates how rare a pattern is in pages, in bits: with each more it is in
 // half as many places.
