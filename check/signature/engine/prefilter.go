@@ -376,6 +376,7 @@ func rareness(p []byte) (bits int) {
 // rare is how rare a pattern has to be to be in few pages only.
 const rare = 48
 
+// guarding is how rare a second pattern has to be to be worth the search for it.
 const guarding = 36
 
 // everyday says whether all of a pattern is what pages are full of.
