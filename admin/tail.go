@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +20,10 @@ import (
 
 const (
 	maxTails  = 500              // viewers at once
-	tailRows  = 256              // that wait for one viewer; more are skipped and counted
+	tailBeat  = time.Second      // between two messages to a viewer
+	tailRows  = 20               // in one of them: more than a person reads; others are skipped and counted
+	tailLooks = 40               // at rows beyond those in one beat: then the count is of so many at least
+	tailForms = 4                // forms of a row for those who see different things of it
 	tailAlive = 20 * time.Second // after which silence is broken, for proxies between
 	tailTime  = 5 * time.Minute  // after which a page asks again, and what it may see is looked up
 )
@@ -39,9 +43,43 @@ type tail struct {
 type watcher struct {
 	filter  event.Filter
 	sees    func(*event.Row) bool // takes out what this person does not see
-	rows    chan event.Row
+	rows    chan *told
 	failed  chan error
 	skipped int // guarded by mu of the tail
+	looks   int // guarded by mu of the tail: at rows that there was no room for
+}
+
+// A told row is written once for all who are shown the same of it.
+type told struct {
+	event.Row
+	mu   sync.Mutex
+	made map[form][]byte // guarded by mu
+}
+
+// A form is how a row is written: for a page in some language, or as JSON.
+type form struct {
+	page *template.Template // nil for JSON
+}
+
+// in returns the event for a stream.
+func (t *told) in(f form) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if b, ok := t.made[f]; ok {
+		return b
+	}
+	var line, b bytes.Buffer
+	if f.page == nil {
+		line.Write(bytes.TrimRight(jsonl.AppendLine(nil, &t.Row), "\n"))
+	} else if err := f.page.ExecuteTemplate(&line, "row", seen{Row: &t.Row}); err != nil {
+		return nil
+	}
+	fmt.Fprintf(&b, "id: %d\ndata: %s\n\n", t.Seq, bytes.ReplaceAll(bytes.TrimSpace(line.Bytes()), []byte("\n"), []byte("\ndata: ")))
+	if t.made == nil {
+		t.made = map[form][]byte{}
+	}
+	t.made[f] = b.Bytes()
+	return b.Bytes()
 }
 
 // join adds a viewer; the first one begins the reading.
@@ -51,7 +89,7 @@ func (t *tail) join(f event.Filter, sees func(*event.Row) bool) (*watcher, error
 	if len(t.viewers) >= maxTails {
 		return nil, fmt.Errorf("%d pages are live already; close one", maxTails)
 	}
-	v := &watcher{filter: f, sees: sees, rows: make(chan event.Row, tailRows), failed: make(chan error, 1)}
+	v := &watcher{filter: f, sees: sees, rows: make(chan *told, tailRows), failed: make(chan error, 1)}
 	if t.viewers == nil {
 		t.viewers = map[*watcher]bool{}
 	}
@@ -101,20 +139,38 @@ func (t *tail) fail(err error) {
 	}
 }
 
-// tell gives a row to those who want it and may see it.
+// tell gives a row to those who want it and may see it. One whose room is full
+// is asked only a few times more until the next beat, so that many open pages
+// cost little of what the gateway is for.
 func (t *tail) tell(row *event.Row) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var all []*told
+	var shown event.Row
 	for v := range t.viewers {
-		shown := *row
+		full := len(v.rows) == tailRows
+		if full && v.looks == tailLooks {
+			continue
+		}
+		shown = *row
+		if full {
+			v.looks++
+		}
 		if !v.sees(&shown) || !v.filter.Match(&shown) { // asked of what is seen, so that no filter tells more
 			continue
 		}
-		select {
-		case v.rows <- shown:
-		default:
+		if full {
 			v.skipped++
+			continue
 		}
+		i := slices.IndexFunc(all, func(x *told) bool { return x.Row == shown })
+		if i < 0 {
+			i = len(all)
+			if all = append(all, &told{Row: shown}); len(all) > tailForms { // not one of each viewer's own to compare with
+				i, all = 0, all[tailForms:]
+			}
+		}
+		v.rows <- all[i]
 	}
 }
 
@@ -123,7 +179,7 @@ func (t *tail) lost(v *watcher) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := v.skipped
-	v.skipped = 0
+	v.skipped, v.looks = 0, 0
 	return n
 }
 
@@ -156,18 +212,23 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
-	asJSON := r.URL.Query().Get("form") == "json"
-	page := t.page.In(t.texts.For(r.Header.Get("Accept-Language")))
+	var as form
+	if r.URL.Query().Get("form") != "json" {
+		as.page = t.page.In(t.texts.For(r.Header.Get("Accept-Language")))
+	}
 	var b bytes.Buffer
 	b.WriteString(": the record from now on\n\n")
-	alive := time.NewTicker(tailAlive)
+	alive, beat := time.NewTicker(tailAlive), time.NewTicker(tailBeat)
 	defer alive.Stop()
+	defer beat.Stop()
 	end := time.After(tailTime)
 	for {
-		if _, err := w.Write(b.Bytes()); err != nil || out.Flush() != nil {
-			return
+		if b.Len() > 0 {
+			if _, err := w.Write(b.Bytes()); err != nil || out.Flush() != nil {
+				return
+			}
+			b.Reset()
 		}
-		b.Reset()
 		select {
 		case <-r.Context().Done():
 			return
@@ -181,27 +242,15 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-alive.C:
 			b.WriteString(": still here\n\n")
-		case row := <-v.rows:
-			t.write(&b, page, row, asJSON)
+		case <-beat.C:
 			for len(v.rows) > 0 && b.Len() < 64<<10 {
-				t.write(&b, page, <-v.rows, asJSON)
+				b.Write((<-v.rows).in(as))
+			}
+			if n := t.lost(v); n > 0 {
+				fmt.Fprintf(&b, "event: skipped\ndata: %d\n\n", n)
 			}
 		}
-		if n := t.lost(v); n > 0 {
-			fmt.Fprintf(&b, "event: skipped\ndata: %d\n\n", n)
-		}
 	}
-}
-
-// write adds one row as an event.
-func (t *tail) write(b *bytes.Buffer, page *template.Template, row event.Row, asJSON bool) {
-	var line bytes.Buffer
-	if asJSON {
-		line.Write(bytes.TrimRight(jsonl.AppendLine(nil, &row), "\n"))
-	} else if err := page.ExecuteTemplate(&line, "row", seen{Row: &row}); err != nil {
-		return
-	}
-	fmt.Fprintf(b, "id: %d\ndata: %s\n\n", row.Seq, bytes.ReplaceAll(bytes.TrimSpace(line.Bytes()), []byte("\n"), []byte("\ndata: ")))
 }
 
 type closingKey struct{}

@@ -227,6 +227,7 @@ func others() []other {
 		{"state", stateAbout, shared},
 		{"record", recordAbout, record},
 		{"record-postgres", recordPostgresAbout, recordPostgres},
+		{"live", liveAbout, live},
 		{"votes", votesAbout, votes},
 		{"icap", icapAbout, icaps},
 		{"signature", signatureAbout, signatures},
