@@ -21,7 +21,7 @@ import (
 const (
 	maxTails  = 500              // viewers at once
 	tailBeat  = time.Second      // between two messages to a viewer
-	tailRows  = 20               // in one of them: more than a person reads; others are skipped and counted
+	tailRows  = 100              // in one of them: more than a person reads; others are skipped and counted
 	tailLooks = 40               // at rows beyond those in one beat: then the count is of so many at least
 	tailForms = 4                // forms of a row for those who see different things of it
 	tailAlive = 20 * time.Second // after which silence is broken, for proxies between
