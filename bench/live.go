@@ -34,12 +34,7 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := sqlite.Open(filepath.Join(dir, "events.db"), 365*24*time.Hour)
-	if err != nil {
-		return err
-	}
-	_, err = fillRecord(ctx, s, time.Now().UTC().Truncate(time.Microsecond))
-	if err := errors.Join(err, s.Close()); err != nil {
+	if err := longRecord(ctx, filepath.Join(dir, "events.db")); err != nil {
 		return err
 	}
 	peers, missing, err := r.startPeers([]string{subject})
@@ -106,6 +101,16 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 	ok := map[bool]string{true: "reached", false: "missed"}[middle(cost) >= liveTarget]
 	_, err = fmt.Fprintf(out, "\n* target ≥ %.2f of the pages of a core without them: %.3f%s (by the clock %.3f%s): **%s**\n\n", liveTarget, middle(cost), spread(cost, 3), middle(rate), spread(rate, 3), ok)
 	return err
+}
+
+// longRecord writes the record that the live pages are of.
+func longRecord(ctx context.Context, file string) error {
+	s, err := sqlite.Open(file, 365*24*time.Hour)
+	if err != nil {
+		return err
+	}
+	_, err = fillRecord(ctx, s, time.Now().UTC().Truncate(time.Microsecond))
+	return errors.Join(err, s.Close())
 }
 
 // viewers are open live pages.
