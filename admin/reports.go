@@ -102,7 +102,7 @@ func (p *Parts) buildReport(ctx context.Context, t *text.Texts, of, group, perso
 		return nil, http.StatusBadRequest, err
 	}
 	if who := account.Of(ctx); who != nil && p.Audit != nil {
-		err := p.Audit.Add(account.Entry{By: who.Name, Role: who.Role, Via: who.Via, Action: "look", Details: strings.TrimSpace("report of " + since.Format(time.DateOnly) + " " + group)})
+		err := p.Audit.Add(account.Entry{By: who.Name, Role: who.Role, Via: who.Via, Action: "look", Details: strings.Join(strings.Fields("report of "+since.Format(time.DateOnly)+" "+group+" "+person), " ")})
 		if err != nil {
 			return nil, http.StatusServiceUnavailable, err
 		}

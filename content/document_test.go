@@ -233,10 +233,17 @@ func TestDocumentsAreReadOrSaidNotToBe(t *testing.T) {
 		{"a second object in a stream of objects that no table names", "application/pdf", tabled(page("", show), "8 0 obj<</Type/ObjStm/N 1/First 4>>stream\n1 0 <</Type/Page>>\nendstream endobj\n"), AllRead},
 		{"two objects of a number and no table", "application/pdf", page("", show) + "2 0 obj<<>>stream\n\nendstream endobj\n", AllRead},
 		{"objects changed by a later table", "application/pdf", page("", "") + "2 0 obj<<>>stream\n" + show + "\nendstream endobj\n", AllRead},
+		{"a long array of a script", "text/javascript", "x=[" + strings.Repeat("'abcdefgh ',", 2000) + "'po','rn'].join('')", AllRead},
+		{"too long an array of a script", "text/javascript", "x=[" + strings.Repeat("'abcdefgh ',", 20_000) + "'po','rn'].join('')", TooLarge},
+		{"a long array that nothing joins", "text/javascript", "x=[" + strings.Repeat("'abcdefgh ',", 20_000) + "'porn']", AllRead},
+		{"templates in templates", "text/javascript", "x=" + strings.Repeat("`${", 60) + "`po${'rn'}`" + strings.Repeat("}`", 60), AllRead},
+		{"too many templates in templates", "text/javascript", "x=" + strings.Repeat("`${", 70) + "`po${'rn'}`" + strings.Repeat("}`", 70), TooLarge},
+		{"RTF in deep groups", "application/rtf", `{\rtf1 ` + strings.Repeat("{", 100) + "porn" + strings.Repeat("}", 101), AllRead},
+		{"RTF in deep groups that differ", "application/rtf", `{\rtf1 ` + strings.Repeat("{", 100) + `\uc9\u120 {po}rn` + strings.Repeat("}", 101), TooLarge},
 		{"too many entities in a book", epub, archive(t, "a.xhtml", "<!DOCTYPE a ["+many.String()+"<!ENTITY z 'porn'>]><html>&z;</html>"), TooLarge},
 	} {
 		var b Body
-		b.Reset(Describe(c.typ, ""), Limits{})
+		b.Reset(Describe(c.typ, ""), Limits{Scripts: true})
 		b.Append([]byte(c.body))
 		b.Finish()
 		got, err := b.Text()

@@ -169,6 +169,7 @@ func (x *scanner) url(u []byte) {
 		x.aside.blank()
 		q := quotes{script: true}
 		q.write(&x.aside, appendUnpercented(nil, script))
+		x.lost = x.lost || q.lost
 		x.aside.flush()
 		x.aside.blank()
 		x.spill()

@@ -31,6 +31,9 @@ type rtfReader struct {
 	mute  int // the group that is not shown, and all in it; 0 for none
 	ucs   [mostGroups]uint8
 	first bool // the next control word is the first of its group
+	over  bool // groups are deeper than they are told apart, and differ
+
+	text *text
 }
 
 type rtfState uint8
@@ -52,7 +55,7 @@ var rtfMuted = strings.Fields("fonttbl colortbl stylesheet pict objdata themedat
 var rtfBlank = strings.Fields("par line tab cell row sect page column emdash endash bullet lquote rquote ldblquote rdblquote emspace enspace nestcell nestrow softline")
 
 func newRTFReader(t *text) *rtfReader {
-	r := &rtfReader{f: &t.scanner.out, code: windows1252}
+	r := &rtfReader{f: &t.scanner.out, code: windows1252, text: t}
 	for i := range r.ucs {
 		r.ucs[i] = 1
 	}
@@ -74,6 +77,9 @@ func (r *rtfReader) finish() {
 	if r.st == rtfWord || r.st == rtfNumber {
 		r.control()
 	}
+	if r.over {
+		r.text.body.Stop(TooLarge)
+	}
 }
 
 // take reads one byte; false if it ended a control word that it does not belong
@@ -81,7 +87,7 @@ func (r *rtfReader) finish() {
 func (r *rtfReader) take(c byte) bool {
 	switch r.st {
 	case rtfText:
-		r.text(c)
+		r.plain(c)
 	case rtfBackslash:
 		r.symbol(c)
 	case rtfWord:
@@ -123,7 +129,7 @@ func (r *rtfReader) take(c byte) bool {
 	return true
 }
 
-func (r *rtfReader) text(c byte) {
+func (r *rtfReader) plain(c byte) {
 	switch c {
 	case '{':
 		r.deep++
@@ -181,6 +187,7 @@ func (r *rtfReader) control() {
 		r.show(rune(uint16(n)))
 		r.skip = int(r.ucs[min(r.deep, mostGroups-1)])
 	case w == "uc" && r.given:
+		r.over = r.over || r.deep >= mostGroups-1
 		r.ucs[min(r.deep, mostGroups-1)] = uint8(max(0, min(n, 255)))
 	case w == "bin" && r.given:
 		r.bytes = max(0, n)

@@ -19,6 +19,8 @@ type joiner struct {
 
 	list    []byte // the strings of an array, each with a zero behind it
 	listing bool
+	over    bool                     // some of them are not there
+	lost    bool                     // and were wanted
 	then    func(list []byte) []byte // what the string at hand is the separator for, nil when for nothing
 	empty   bool                     // the string at hand has nothing in it
 	decode  func(p []byte) []byte    // for the string at hand, nil when it is as it stands
@@ -31,8 +33,8 @@ type joiner struct {
 
 const (
 	mostGap       = 32
-	mostList      = 1 << 10 // bytes of the strings of an array
-	mostTemplates = 8       // within one another
+	mostList      = 64 << 10 // bytes of the strings of an array
+	mostTemplates = 64       // within one another
 )
 
 // between takes a byte that stands between strings and says whether the codes of
@@ -75,7 +77,7 @@ func (j *joiner) begin(before []byte) (adds bool) {
 	switch gap := string(j.gap); {
 	case adds:
 	case j.endsWith("["):
-		j.list, j.listing = j.list[:0], true
+		j.list, j.listing, j.over = j.list[:0], true, false
 	case j.long:
 		j.listing = false
 	case gap == ",":
@@ -84,7 +86,7 @@ func (j *joiner) begin(before []byte) (adds bool) {
 	case j.listing && (gap == "].reverse().join(" || gap == ",].reverse().join("):
 		j.then = backwards
 	case gap == ".split(":
-		j.list, j.listing = append(append(j.list[:0], before[:min(len(before), mostList)]...), 0), false
+		j.list, j.listing, j.over = append(append(j.list[:0], before[:min(len(before), mostList)]...), 0), false, len(before) > mostList
 		j.then = func([]byte) []byte { return nil }
 	case gap == ").reverse().join(":
 		j.then = backward
@@ -106,10 +108,13 @@ func (j *joiner) end(s []byte) []byte {
 	switch then := j.then; {
 	case then != nil:
 		if j.then = nil; j.empty {
+			j.lost = j.lost || j.over
 			return then(j.list)
 		}
 	case j.listing && len(j.list)+len(s) < mostList:
 		j.list = append(append(j.list, s...), 0)
+	case j.listing:
+		j.over = true
 	}
 	return nil
 }
@@ -198,7 +203,8 @@ func (q *quotes) ended(f *flow) {
 		f.write(q.join.decode(q.data), jsonText)
 		f.flush()
 	}
-	if all := q.join.end(bytes.TrimSpace(f.b[min(q.at, len(f.b)):])); len(all) > 0 {
+	all := q.join.end(bytes.TrimSpace(f.b[min(q.at, len(f.b)):]))
+	if q.lost = q.lost || q.join.lost; len(all) > 0 {
 		f.blank()
 		q.at = len(f.b)
 		f.b = append(f.b, all...)
@@ -208,6 +214,7 @@ func (q *quotes) ended(f *flow) {
 // substitute begins what a template has in ${ }.
 func (q *quotes) substitute(f *flow, p []byte, i int) int {
 	if q.st = quoteIn; p[i] != '{' || len(q.join.braces) == mostTemplates {
+		q.lost = q.lost || p[i] == '{'
 		f.flush()
 		f.blank()
 		return i

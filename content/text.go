@@ -516,7 +516,7 @@ func (t *text) finish() {
 		t.pieces.say(&t.scanner.out)
 	}
 	t.scanner.finish()
-	if e := t.scanner.out.entities; t.scanner.lost || e != nil && e.over {
+	if e := t.scanner.out.entities; t.scanner.lost || t.scanner.css.lost || e != nil && e.over {
 		t.body.Stop(TooLarge)
 	}
 	s.close()
