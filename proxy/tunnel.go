@@ -48,6 +48,7 @@ var errSilent = errors.New("tunnel silent")
 
 // relay makes t what becomes of the connection. The rest is endRelaying's.
 func (t *tunnel) relay(c *conn) outcome {
+	exchange.Rest(&c.x.Exchange) // before a talk reads what is known of the request
 	t.begin(&c.x)
 	c.tunnel = t
 	return relaying
