@@ -6,6 +6,7 @@
 package datadir
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -132,9 +133,13 @@ func (f *Folder) Say(h Holder) error {
 	if err != nil {
 		return err
 	}
-	if err := f.lock.Truncate(0); err != nil {
+	info, err := f.lock.Stat()
+	if err != nil {
 		return fmt.Errorf("noting who uses the data folder: %w", err)
 	}
+	// One write, over all that was there: whoever reads meanwhile finds one note
+	// or the other, and never none.
+	b = append(b, bytes.Repeat([]byte(" "), max(0, int(info.Size())-len(b)-1))...)
 	_, err = f.lock.WriteAt(append(b, '\n'), 0)
 	return err
 }

@@ -48,6 +48,42 @@ func TestAFolderBelongsToOne(t *testing.T) {
 }
 
 // TestAKeyThatCannotBeUsed is neither replaced nor used.
+// TestWhoAsksFindsANoteAtAnyTime: also while it is written anew, shorter or longer.
+func TestWhoAsksFindsANoteAtAnyTime(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	f, err := Open(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Say(Holder{Process: 1}); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan error, 1)
+	go func() {
+		var err error
+		for i := range 2000 {
+			err = errors.Join(err, f.Say(Holder{Process: 1, Why: strings.Repeat("x", i%3*50)}))
+		}
+		over <- err
+	}()
+	for {
+		select {
+		case err := <-over:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+		if h, err := HolderOf(dir); err != nil || h.Process != 1 {
+			t.Errorf("%+v, %v", h, err)
+			<-over
+			return
+		}
+	}
+}
+
 func TestAKeyThatCannotBeUsed(t *testing.T) {
 	for _, c := range []struct {
 		name, key, want string
