@@ -53,32 +53,27 @@ type watcher struct {
 type told struct {
 	event.Row
 	mu   sync.Mutex
-	made map[form][]byte // guarded by mu
+	made map[*template.Template][]byte // by the page, nil for JSON; guarded by mu
 }
 
-// A form is how a row is written: for a page in some language, or as JSON.
-type form struct {
-	page *template.Template // nil for JSON
-}
-
-// in returns the event for a stream.
-func (t *told) in(f form) []byte {
+// in returns the event for a stream: for a page in some language, or as JSON.
+func (t *told) in(page *template.Template) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if b, ok := t.made[f]; ok {
+	if b, ok := t.made[page]; ok {
 		return b
 	}
 	var line, b bytes.Buffer
-	if f.page == nil {
+	if page == nil {
 		line.Write(bytes.TrimRight(jsonl.AppendLine(nil, &t.Row), "\n"))
-	} else if err := f.page.ExecuteTemplate(&line, "row", seen{Row: &t.Row}); err != nil {
+	} else if err := page.ExecuteTemplate(&line, "row", seen{Row: &t.Row}); err != nil {
 		return nil
 	}
 	fmt.Fprintf(&b, "id: %d\ndata: %s\n\n", t.Seq, bytes.ReplaceAll(bytes.TrimSpace(line.Bytes()), []byte("\n"), []byte("\ndata: ")))
 	if t.made == nil {
-		t.made = map[form][]byte{}
+		t.made = map[*template.Template][]byte{}
 	}
-	t.made[f] = b.Bytes()
+	t.made[page] = b.Bytes()
 	return b.Bytes()
 }
 
@@ -212,9 +207,9 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
-	var as form
+	var page *template.Template // nil for JSON
 	if r.URL.Query().Get("form") != "json" {
-		as.page = t.page.In(t.texts.For(r.Header.Get("Accept-Language")))
+		page = t.page.In(t.texts.For(r.Header.Get("Accept-Language")))
 	}
 	var b bytes.Buffer
 	b.WriteString(": the record from now on\n\n")
@@ -244,7 +239,7 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 			b.WriteString(": still here\n\n")
 		case <-beat.C:
 			for len(v.rows) > 0 && b.Len() < 64<<10 {
-				b.Write((<-v.rows).in(as))
+				b.Write((<-v.rows).in(page))
 			}
 			if n := t.lost(v); n > 0 {
 				fmt.Fprintf(&b, "event: skipped\ndata: %d\n\n", n)

@@ -24,9 +24,14 @@ type part struct {
 	out *flow
 }
 
-// open begins a part; false if it stands too deep or has no text.
+// open begins a part; false if it has no text or stands too deep, which is a
+// finding where it has text.
 func (p *part) open(h *Head, t *text) bool {
-	if t.scanner.level == mostNested || !h.Readable() && h.Type() != "application/octet-stream" {
+	switch {
+	case t.scanner.level == mostNested && h.Readable():
+		t.body.Stop(TooLarge)
+		return false
+	case t.scanner.level == mostNested, !h.Readable() && h.Type() != "application/octet-stream":
 		return false
 	}
 	lim := t.body.lim
@@ -346,9 +351,7 @@ func (m *mimeReader) fields(b []byte) {
 	if m.form {
 		h.SetUse(Program)
 	}
-	if m.inPart = m.within.open(h, m.text); !m.inPart && m.text.scanner.level == mostNested && h.Readable() {
-		m.text.body.Stop(TooLarge)
-	}
+	m.inPart = m.within.open(h, m.text)
 	if w := m.text.body.watcher; w != nil {
 		w.Part(h.Type(), m.file)
 	}

@@ -26,6 +26,8 @@ const (
 	pdfDepth   = 32      // values within one another
 	pdfForms   = 8       // forms within one another
 	pdfSteps   = 4 << 20 // operators of all pages
+
+	pdfNoObject = -1 // the number of a table, which is no object and not encrypted
 )
 
 type (
@@ -50,24 +52,29 @@ type pdfReader struct {
 	generations map[int]int  // of objects, where they are not 0
 	packed      map[int]bool // objects in streams of objects, which are encrypted as a whole
 
-	double  bool         // an object in a stream of objects has the number of another
-	streams []int        // objects that are streams
-	named   map[int]bool // objects that a table names, none of which is in a stream of objects
-	within  map[int]int  // the streams of objects that it says others are in
+	streams []int          // objects that are streams
+	covered map[int][]byte // objects whose place one in a stream of objects has taken; nil for one in another such stream
+	named   map[int]bool   // objects that a table names, none of which is in a stream of objects
+	within  map[int]int    // the streams of objects that it says others are in
 }
 
 func newPDFReader(t *text) *pdfReader {
 	return &pdfReader{
 		text: t, left: t.body.lim.Decoded, steps: pdfSteps,
 		at: map[int][]byte{}, values: map[int]any{}, fonts: map[int]*pdfFont{}, generations: map[int]int{}, packed: map[int]bool{},
-		named: map[int]bool{}, within: map[int]int{},
+		covered: map[int][]byte{}, named: map[int]bool{}, within: map[int]int{},
 	}
 }
 
-// again returns a reader of the same document that takes its objects from at.
-func (r *pdfReader) again(at map[int][]byte) *pdfReader {
+// again returns a reader of the same document that has unpacked nothing.
+func (r *pdfReader) again() *pdfReader {
 	x := newPDFReader(r.text)
-	x.at, x.generations, x.streams = maps.Clone(at), maps.Clone(r.generations), r.streams
+	x.at, x.generations, x.streams = maps.Clone(r.at), maps.Clone(r.generations), r.streams
+	for n := range r.packed {
+		if x.at[n] = r.covered[n]; x.at[n] == nil {
+			delete(x.at, n)
+		}
+	}
 	return x
 }
 
@@ -75,12 +82,11 @@ func (r *pdfReader) again(at map[int][]byte) *pdfReader {
 func readPDF(t *text, p []byte) Reason {
 	r := newPDFReader(t)
 	first := r.find(p)
-	last := maps.Clone(r.at)
 	why := r.pages(p)
-	if len(first) == 0 && !r.double || why == Encrypted {
+	if len(first)+len(r.covered) == 0 || why == Encrypted {
 		return why
 	}
-	for _, other := range r.others(p, first, last) {
+	for _, other := range r.others(p, first) {
 		other.left, other.steps, other.cut, other.odd = r.left, r.steps, r.cut, r.odd
 		r.say(" ")
 		if again := other.pages(p); again != AllRead {
@@ -93,7 +99,7 @@ func readPDF(t *text, p []byte) Reason {
 
 // pages adds the text of the pages.
 func (r *pdfReader) pages(p []byte) Reason {
-	if !r.decrypt(p, r.streams) {
+	if !r.decrypt(p) {
 		return Encrypted
 	}
 	for _, n := range r.streams {
@@ -130,14 +136,14 @@ func (r *pdfReader) pages(p []byte) Reason {
 
 // decrypt finds out how the document p is encrypted; false when it takes a
 // password to read it.
-func (r *pdfReader) decrypt(p []byte, streams []int) bool {
+func (r *pdfReader) decrypt(p []byte) bool {
 	var trailers []pdfDict
-	for _, n := range streams {
+	for _, n := range r.streams {
 		if d, _ := r.value(n).(pdfDict); d["Encrypt"] != nil {
 			trailers = append(trailers, d)
 		}
 	}
-	for rest, n := p, 0; n < pdfDepth; n++ { // the trailers, newest first
+	for rest, n := p, 0; n < pdfDepth; n++ {
 		i := bytes.LastIndex(rest, []byte("trailer"))
 		if i < 0 {
 			break
@@ -192,8 +198,10 @@ func (r *pdfReader) find(p []byte) (first map[int][]byte) {
 		// What stands in a stream is no object. Its length is not known yet where
 		// it stands in another object.
 		x := r.lexer(p[i:])
-		d, ok := x.value(0).(pdfDict)
+		v := x.value(0)
+		r.values[n] = v
 		r.left -= int64(x.i)
+		d, ok := v.(pdfDict)
 		if x.skip(); !ok || !bytes.HasPrefix(x.p[x.i:], []byte("stream")) {
 			continue
 		}
@@ -302,7 +310,7 @@ func (r *pdfReader) stream(n int) []byte {
 		r.cut = true
 		return nil
 	}
-	if c := r.crypt; c != nil && !r.packed[n] && !r.identity(d) {
+	if c := r.crypt; c != nil && n != pdfNoObject && !r.packed[n] && !r.identity(d) {
 		p = c.undo(c.streams, p, n, r.generations[n])
 	}
 	return r.unfilter(p, d)
@@ -393,7 +401,11 @@ func (r *pdfReader) unpack(n int, d pdfDict) {
 		if in, told := r.within[int(number)]; r.named[int(number)] || told && in != n {
 			continue
 		}
-		r.double = r.double || r.at[int(number)] != nil
+		if old := r.at[int(number)]; !r.packed[int(number)] && old != nil {
+			r.covered[int(number)] = old
+		} else if _, known := r.covered[int(number)]; old != nil && !known {
+			r.covered[int(number)] = nil
+		}
 		r.at[int(number)], r.packed[int(number)] = p[int(first)+int(at):], true
 		delete(r.values, int(number))
 	}

@@ -106,10 +106,9 @@ func (t *pdfTable) lines(x *pdfLexer) pdfDict {
 
 // stream reads a table that is a stream, and returns its dictionary.
 func (t *pdfTable) stream(p []byte) pdfDict {
-	const itself = -1 // no object has this number
 	r := t.r
-	r.at[itself] = p
-	defer delete(r.at, itself)
+	r.at[pdfNoObject] = p
+	defer delete(r.at, pdfNoObject)
 	x := r.lexer(p)
 	d, _ := x.value(0).(pdfDict)
 	if d["Type"] != pdfName("XRef") {
@@ -126,7 +125,7 @@ func (t *pdfTable) stream(p []byte) pdfDict {
 	if index == nil {
 		index = []any{float64(0), d["Size"]}
 	}
-	rows := r.stream(itself)
+	rows := r.stream(pdfNoObject)
 	if row == 0 {
 		return nil
 	}
@@ -167,17 +166,17 @@ func (t *pdfTable) add(n int, place pdfPlace) {
 
 // others returns readers of p that take another object for a number than the
 // last one of it: those that the table names, and where it cannot be read, the
-// first ones. last are those that are in no stream of objects.
-func (r *pdfReader) others(p []byte, first, last map[int][]byte) (all []*pdfReader) {
+// first ones.
+func (r *pdfReader) others(p []byte, first map[int][]byte) (all []*pdfReader) {
 	places, good := r.table(p)
-	other := r.again(last)
+	other := r.again()
 	differs := false
 	for n, place := range places {
 		begin := place.at
 		switch {
 		case place.in > 0:
 			other.within[n] = place.in
-			differs = differs || r.double
+			differs = differs || len(r.covered) > 0
 			continue
 		case begin < 0 || begin >= len(p):
 			good = false
@@ -191,7 +190,7 @@ func (r *pdfReader) others(p []byte, first, last map[int][]byte) (all []*pdfRead
 			continue
 		}
 		at := p[begin+x.i:]
-		if r.packed[n] || len(at) != len(last[n]) {
+		if r.packed[n] || len(at) != len(other.at[n]) {
 			other.at[n], other.generations[n], differs = at, int(generation), true
 		}
 		other.named[n] = true
@@ -200,8 +199,8 @@ func (r *pdfReader) others(p []byte, first, last map[int][]byte) (all []*pdfRead
 		all = append(all, other)
 	}
 	if !good {
-		other := r.again(last)
-		for n := range last {
+		other := r.again()
+		for n := range other.at {
 			other.named[n] = true
 		}
 		maps.Copy(other.at, first)

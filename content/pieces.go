@@ -276,7 +276,6 @@ func (b *based) open(t *text) {
 	b.said.reset()
 	if !b.within.open(&Head{}, t) { // it stands too deep
 		b.within = nil
-		t.body.Stop(TooLarge)
 		return
 	}
 	b.within.out = &b.said

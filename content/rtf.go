@@ -30,10 +30,8 @@ type rtfReader struct {
 	deep  int
 	mute  int // the group that is not shown, and all in it; 0 for none
 	ucs   [mostGroups]uint8
-	first bool // the next control word is the first of its group
-	over  bool // groups are deeper than they are told apart, and differ
-
-	text *text
+	first bool  // the next control word is the first of its group
+	lost  *bool // set where groups are deeper than they are told apart, and differ
 }
 
 type rtfState uint8
@@ -55,7 +53,7 @@ var rtfMuted = strings.Fields("fonttbl colortbl stylesheet pict objdata themedat
 var rtfBlank = strings.Fields("par line tab cell row sect page column emdash endash bullet lquote rquote ldblquote rdblquote emspace enspace nestcell nestrow softline")
 
 func newRTFReader(t *text) *rtfReader {
-	r := &rtfReader{f: &t.scanner.out, code: windows1252, text: t}
+	r := &rtfReader{f: &t.scanner.out, code: windows1252, lost: &t.scanner.lost}
 	for i := range r.ucs {
 		r.ucs[i] = 1
 	}
@@ -77,9 +75,6 @@ func (r *rtfReader) finish() {
 	if r.st == rtfWord || r.st == rtfNumber {
 		r.control()
 	}
-	if r.over {
-		r.text.body.Stop(TooLarge)
-	}
 }
 
 // take reads one byte; false if it ended a control word that it does not belong
@@ -87,7 +82,7 @@ func (r *rtfReader) finish() {
 func (r *rtfReader) take(c byte) bool {
 	switch r.st {
 	case rtfText:
-		r.plain(c)
+		r.text(c)
 	case rtfBackslash:
 		r.symbol(c)
 	case rtfWord:
@@ -129,7 +124,7 @@ func (r *rtfReader) take(c byte) bool {
 	return true
 }
 
-func (r *rtfReader) plain(c byte) {
+func (r *rtfReader) text(c byte) {
 	switch c {
 	case '{':
 		r.deep++
@@ -187,7 +182,7 @@ func (r *rtfReader) control() {
 		r.show(rune(uint16(n)))
 		r.skip = int(r.ucs[min(r.deep, mostGroups-1)])
 	case w == "uc" && r.given:
-		r.over = r.over || r.deep >= mostGroups-1
+		*r.lost = *r.lost || r.deep >= mostGroups-1
 		r.ucs[min(r.deep, mostGroups-1)] = uint8(max(0, min(n, 255)))
 	case w == "bin" && r.given:
 		r.bytes = max(0, n)

@@ -297,3 +297,27 @@ func TestPDFWithAnEmptyPasswordIsRead(t *testing.T) {
 		b.Release()
 	}
 }
+
+// A second object that no table names hides nothing in an encrypted PDF either,
+// whose tables are not encrypted.
+func TestASecondObjectHidesNothingInAnEncryptedPDF(t *testing.T) {
+	for _, name := range []string{"rc4-40", "aes-128", "aes-256"} { // a table of lines, and two that are streams
+		p, err := os.ReadFile("testdata/pdf/" + name + ".pdf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; n < 10; n++ {
+			if !bytes.Contains(p, fmt.Appendf(nil, "\n%d 0 obj", n)) {
+				continue
+			}
+			var b Body
+			b.Reset(Describe("application/pdf", ""), Limits{})
+			b.Append(fmt.Appendf(bytes.Clone(p), "\n%d 0 obj<<>>stream\n\nendstream endobj\n", n))
+			b.Finish()
+			if got, err := b.Text(); err != nil || !strings.Contains(string(got), "porn here") && b.Unread() != Encrypted {
+				t.Errorf("%s, object %d: %q, %v, unread %q", name, n, got, err, b.Unread())
+			}
+			b.Release()
+		}
+	}
+}

@@ -153,9 +153,6 @@ func readEntry(t *text, f *zip.File, most int64, room *int64) (n int64, err erro
 	}
 	var p part
 	if !p.open(h, t) {
-		if t.scanner.level == mostNested && h.Readable() {
-			return 0, errCut
-		}
 		return 0, nil
 	}
 	defer func() {

@@ -71,7 +71,9 @@ func (c *conn) close() {
 		c.lost = false
 	}
 	c.c.Close()
-	c.tunnel.leave(c)
+	if c.tunnel != nil {
+		c.tunnel.leave(c)
+	}
 	if c.counted {
 		c.p.clients.leave(c.x.addr)
 		c.counted = false

@@ -35,6 +35,7 @@ func (c *conn) upgrade(x *request, s *message.Response) outcome {
 		return x.lostClient(err)
 	}
 	far, first := s.Body.(upstream.Switched).Conn()
-	t := &tunnel{near: c.c, far: far, farFirst: first, upTalk: up, downTalk: down}
+	t := &tunnel{near: c.c, far: far, farFirst: first}
+	t.up.talk, t.down.talk = up, down
 	return t.relay(c)
 }

@@ -264,8 +264,7 @@ func (o *opening) unseen(why string) outcome {
 		return closing
 	}
 	c.p.counters.add(tunnels)
-	relayed := &tunnel{near: c.c, far: far, nearFirst: o.first, farFirst: first}
-	return relayed.relay(c)
+	return (&tunnel{near: c.c, far: far, nearFirst: o.first, farFirst: first}).relay(c)
 }
 
 // meet connects to the origin and has its certificate judged. It says whether

@@ -29,8 +29,7 @@ func (c *conn) openTunnel() outcome {
 	}
 	c.p.counters.add(tunnels)
 	t := &tunnel{near: c.c, far: far, farFirst: first}
-	t.begin(x)
-	c.tunnel = t
+	t.begin(c)
 	request, pass := c.look(&t.up)
 	if pass {
 		return relaying

@@ -19,12 +19,8 @@ type tunnel struct {
 	near, far net.Conn // client, origin
 	nearFirst []byte   // bytes that were read already
 	farFirst  []byte
-	// upTalk and downTalk judge the messages of the client and of the origin;
-	// nil for nobody.
-	upTalk, downTalk *exchange.Talk
-
-	up, down direction
-	done     chan struct{} // closed when nothing more comes down
+	up, down  direction
+	done      chan struct{} // closed when nothing more comes down
 }
 
 // A direction is one half of a tunnel.
@@ -48,25 +44,22 @@ var errSilent = errors.New("tunnel silent")
 
 // relay makes t what becomes of the connection. The rest is endRelaying's.
 func (t *tunnel) relay(c *conn) outcome {
-	exchange.Rest(&c.x.Exchange) // before a talk reads what is known of the request
-	t.begin(&c.x)
-	c.tunnel = t
+	t.begin(c)
 	return relaying
 }
 
-// begin begins to relay what comes from the origin.
-func (t *tunnel) begin(x *request) {
-	p := x.p
+// begin makes t the tunnel of c and begins to relay what comes from the origin.
+func (t *tunnel) begin(c *conn) {
+	p, x := c.p, &c.x
+	c.tunnel = t
 	x.yield()
 	x.unlimited()
+	exchange.Rest(&x.Exchange) // before a talk reads what is known of the request
 	p.counters[tunnelsOpen].Add(1)
 	t.near.SetDeadline(time.Time{})
 	t.far.SetDeadline(time.Time{})
-	t.up = direction{dst: t.far, src: t.near, other: &t.down}
-	t.down = direction{dst: t.near, src: t.far, other: &t.up}
-	if t.upTalk != nil {
-		t.up.talk, t.up.ctx, t.down.talk, t.down.ctx = t.upTalk, x.ctx, t.downTalk, x.ctx
-	}
+	t.up.dst, t.up.src, t.up.other, t.up.ctx = t.far, t.near, &t.down, x.ctx
+	t.down.dst, t.down.src, t.down.other, t.down.ctx = t.near, t.far, &t.up, x.ctx
 	t.done = make(chan struct{})
 	go func() {
 		defer close(t.done)
@@ -92,7 +85,6 @@ func (t *tunnel) endRelaying(c *conn) {
 	o := closing
 	defer c.x.finish(&o)
 	c.putOut()
-	exchange.Rest(&c.x.Exchange)
 	t.nearFirst = append(t.nearFirst, c.r.Detach()...)
 	t.up.run(c.p, t.nearFirst)
 	t.end(c)
@@ -104,14 +96,14 @@ func (t *tunnel) end(c *conn) {
 	x := &c.x
 	<-t.done
 	t.far.Close()
-	for _, talk := range [...]*exchange.Talk{t.upTalk, t.downTalk} {
-		if talk != nil {
-			talk.Close()
-			x.Conclude(talk)
-		}
-	}
 	x.relayed += t.up.n
 	x.T.BytesOut += t.down.n
+	for _, d := range [...]*direction{&t.up, &t.down} {
+		if d.talk != nil {
+			d.talk.Close()
+			x.Conclude(d.talk)
+		}
+	}
 	for _, d := range [...]*direction{&t.up, &t.down} {
 		if d.err != nil && !errors.Is(d.err, net.ErrClosed) {
 			x.Note("tunnel: " + d.err.Error())
@@ -122,10 +114,8 @@ func (t *tunnel) end(c *conn) {
 
 // leave makes c forget the tunnel, whatever became of it.
 func (t *tunnel) leave(c *conn) {
-	if t != nil && c.tunnel == t {
-		c.tunnel = nil
-		c.p.counters[tunnelsOpen].Add(-1)
-	}
+	c.tunnel = nil
+	c.p.counters[tunnelsOpen].Add(-1)
 }
 
 // run copies in one direction. Its end is passed on as the end of this

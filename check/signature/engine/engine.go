@@ -358,18 +358,20 @@ func (e *Engine) guard(d int, patterns map[tableKey]map[pattern][]int32) {
 		}
 		var guard *rule.Content
 		for i := range c.groups {
-			if g := &c.groups[i]; g.Absent || g.Buffer != fast.Buffer || g.chain != fast.chain {
+			g := &c.groups[i]
+			if g.Absent || g.Buffer != fast.Buffer || g.chain != fast.chain {
 				continue
 			}
-			for _, m := range c.groups[i].matches {
+			for _, m := range g.matches {
 				if x, ok := m.(*rule.Content); ok && !x.Negated && x != c.text && len(x.Pattern) >= pair && (guard == nil || rareness(x.Pattern) > rareness(guard.Pattern)) {
 					guard = x
 				}
 			}
 		}
 		if guard != nil && rareness(guard.Pattern) >= guarding {
-			p := patternOf(guard)
-			to[p] = append(to[p], []int32{}...)
+			if p := patternOf(guard); to[p] == nil {
+				to[p] = nil // looked for, and nobody's fast pattern
+			}
 		}
 	}
 }
