@@ -289,7 +289,6 @@ func (r *rig) printAuth(w io.Writer, peers []*authPeer, opt options) error {
 		fmt.Fprintf(&b, " %.2f | %.1f | %.1f |\n", p.ready.Seconds(), p.memory, p.after)
 	}
 	b.WriteString("\n")
-	verdict := map[bool]string{true: "reached", false: "missed"}
 	ours := peers[0]
 	for _, p := range peers[1:] {
 		least := authPeers
@@ -299,9 +298,9 @@ func (r *rig) printAuth(w io.Writer, peers []*authPeer, opt options) error {
 		cost := ratios(ours.volleys.ours, p.volleys.ours, func(a, b authVolley) float64 { return b.cost / a.cost })
 		rate := ratios(ours.volleys.ours, p.volleys.ours, func(a, b authVolley) float64 { return a.rate / b.rate })
 		theirs := ratios(ours.volleys.theirs, p.volleys.theirs, func(a, b authVolley) float64 { return b.cost / a.cost })
-		fmt.Fprintf(&b, "* target ≥ %g × %s for each second of the server's processor, load dns: %.2f× (answers/s %.2f×, processor with dnsperf %.2f×): **%s**\n", least, p.name, cost, rate, theirs, verdict[cost >= least])
+		fmt.Fprintf(&b, "* target ≥ %g × %s for each second of the server's processor, load dns: %.2f× (answers/s %.2f×, processor with dnsperf %.2f×): **%s**\n", least, p.name, cost, rate, theirs, verdict(cost >= least))
 	}
-	fmt.Fprintf(&b, "* target ≤ %d MB: %.1f, %.1f after the rounds: **%s**\n\n", authMemory, ours.memory, ours.after, verdict[max(ours.memory, ours.after) <= authMemory])
+	fmt.Fprintf(&b, "* target ≤ %d MB: %.1f, %.1f after the rounds: **%s**\n\n", authMemory, ours.memory, ours.after, verdict(max(ours.memory, ours.after) <= authMemory))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -173,15 +173,14 @@ func printDuels(w io.Writer, fast, slow duel, opt options) error {
 				median(row.shots, func(s shot) float64 { return s.p50 }), median(row.shots, func(s shot) float64 { return s.p99 }))
 		}
 	}
-	verdict := map[bool]string{true: "reached", false: "missed"}
 	cost := median(fast.ours, shot.perCore) / median(fast.theirs, shot.perCore)
-	fmt.Fprintf(&b, "\n* target ≥ %g × wrk's requests per CPU second: %.2f×: **%s**\n", generatorCost, cost, verdict[cost >= generatorCost])
+	fmt.Fprintf(&b, "\n* target ≥ %g × wrk's requests per CPU second: %.2f×: **%s**\n", generatorCost, cost, verdict(cost >= generatorCost))
 	for _, d := range []struct {
 		name string
 		duel
 	}{{"nginx (needs a quiet machine)", fast}, {"the origin that waits", slow}} {
 		rate := best(d.ours) / best(d.theirs)
-		fmt.Fprintf(&b, "* target best requests/s from %s within %g %% of wrk's: %.2f×: **%s**\n", d.name, generatorAgree*100, rate, verdict[math.Abs(rate-1) < generatorAgree])
+		fmt.Fprintf(&b, "* target best requests/s from %s within %g %% of wrk's: %.2f×: **%s**\n", d.name, generatorAgree*100, rate, verdict(math.Abs(rate-1) < generatorAgree))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -85,9 +85,8 @@ func (r *rig) printClients2(out io.Writer, all [2][]http2Round, opt options) err
 	}
 	slices.Sort(each)
 	growth := all[1][len(each)-1].memory / all[1][0].memory
-	verdict := map[bool]string{true: "reached", false: "missed"}
-	fmt.Fprintf(&b, "\n* target ≤ %g × HTTP/1's processor time for a request: %.2f× (%.2f to %.2f over the rounds): **%s**\n", http2Target, middle(each), each[0], each[len(each)-1], verdict[middle(each) <= http2Target])
-	fmt.Fprintf(&b, "* memory after the last round ≤ %g × that after the first: %.2f×: **%s**\n\n", http2Growth, growth, verdict[growth <= http2Growth])
+	fmt.Fprintf(&b, "\n* target ≤ %g × HTTP/1's processor time for a request: %.2f× (%.2f to %.2f over the rounds): **%s**\n", http2Target, middle(each), each[0], each[len(each)-1], verdict(middle(each) <= http2Target))
+	fmt.Fprintf(&b, "* memory after the last round ≤ %g × that after the first: %.2f×: **%s**\n\n", http2Growth, growth, verdict(growth <= http2Growth))
 	_, err := io.WriteString(out, b.String())
 	return err
 }

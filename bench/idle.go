@@ -45,15 +45,10 @@ func idle(ctx context.Context, opt options, out io.Writer) error {
 		each[p.name] = (after - before) / idleConnections / 1024
 		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %.1f |\n", p.name, p.about, before/1e6, after/1e6, each[p.name])
 	}
-	verdict := map[bool]string{true: "reached", false: "missed"}
 	if v, ok := each[subject]; ok {
-		fmt.Fprintf(&b, "\n* target ≤ %d KiB a connection: %.1f: **%s**\n", idleTarget, v, verdict[v <= idleTarget])
+		fmt.Fprintf(&b, "\n* target ≤ %d KiB a connection: %.1f: **%s**\n", idleTarget, v, verdict(v <= idleTarget))
 	}
-	for _, n := range missing {
-		if !strings.HasSuffix(n, "not asked for") {
-			fmt.Fprintf(&b, "* %s\n", n)
-		}
-	}
+	b.WriteString(leftOut(missing))
 	_, err = io.WriteString(out, b.String())
 	return err
 }
@@ -66,29 +61,42 @@ func (r *rig) hold(p *peer) (before, after float64, err error) {
 	}
 	p.proc.settle(r.ctx)
 	before = p.proc.residentMB() * 1e6
-	conns := make([]net.Conn, idleConnections)
-	defer func() {
-		for _, c := range conns {
-			if c != nil {
-				c.Close()
-			}
-		}
-	}()
-	var wg sync.WaitGroup
-	errs := make([]error, 8)
-	for w := range errs {
-		wg.Go(func() {
-			for i := w; i < len(conns) && errs[w] == nil && r.ctx.Err() == nil; i += len(errs) {
-				conns[i], errs[w] = r.openTLS(p)
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	conns, err := openAll(r, idleConnections, func() (net.Conn, error) { return r.openTLS(p) })
+	defer closeAll(conns)
+	if err != nil {
 		return 0, 0, err
 	}
 	p.proc.settle(r.ctx)
 	return before, p.proc.residentMB() * 1e6, r.ctx.Err()
+}
+
+// openAll opens n connections, eight at a time.
+func openAll[C any](r *rig, n int, open func() (C, error)) (all []C, err error) {
+	all = make([]C, n)
+	errs := make([]error, 8)
+	var wg sync.WaitGroup
+	for w := range errs {
+		wg.Go(func() {
+			for i := w; i < n && errs[w] == nil && r.ctx.Err() == nil; i += len(errs) {
+				all[i], errs[w] = open()
+			}
+		})
+	}
+	wg.Wait()
+	return all, errors.Join(errs...)
+}
+
+// closeAll closes connections as far as they were opened.
+func closeAll[C interface {
+	comparable
+	io.Closer
+}](all []C) {
+	var none C
+	for _, c := range all {
+		if c != none {
+			c.Close()
+		}
+	}
 }
 
 // warm fetches a few pages, so that what is allocated once is there.

@@ -98,7 +98,7 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "| %d | %s | %.0f | %s | %.0f | %d |\n", i*livePages, figure(median(w, window.rate)), cpu, figure(1e6/cpu), slices.MaxFunc(w, func(a, b window) int { return int(a.peakMB - b.peakMB) }).peakMB, errs)
 	}
-	ok := map[bool]string{true: "reached", false: "missed"}[middle(cost) >= liveTarget]
+	ok := verdict(middle(cost) >= liveTarget)
 	_, err = fmt.Fprintf(out, "\n* target ≥ %.2f of the pages of a core without them: %.3f%s (by the clock %.3f%s): **%s**\n\n", liveTarget, middle(cost), spread(cost, 3), middle(rate), spread(rate, 3), ok)
 	return err
 }
@@ -127,7 +127,7 @@ type viewers struct {
 func (r *rig) view(p *peer) (*viewers, error) {
 	ctx, stop := context.WithCancel(r.ctx)
 	v := &viewers{stop: stop}
-	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 0}}
+	client := &http.Client{Transport: &http.Transport{}}
 	for range livePages {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+"/events/live", nil)
 		if err != nil {

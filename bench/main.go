@@ -58,7 +58,7 @@ func scenarios() []scenario {
 		{
 			name: "gzip", about: "Filtered pages, compressed by the origin (client accepts gzip)", unit: "pages", connections: 10, urls: (*rig).pageURLs,
 			header: []string{"Accept-Encoding: gzip"}, timeout: 20 * time.Second, most: 60 * time.Second,
-			targets: []target{{"e2guardian", perCore, 40}, {"squid", cpuPerFetch, 2.2}},
+			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.25}, {"squid", cpuPerFetch, 2.2}},
 		},
 		{
 			name: "large", about: "A page of 2 MB, identity", unit: "pages", connections: 4, urls: (*rig).largeURLs,

@@ -106,6 +106,17 @@ func (r *rig) startPeers(wanted []string) (started []*peer, missing []string, er
 	return started, missing, nil
 }
 
+// leftOut is a line for each peer that was asked for and is missing.
+func leftOut(missing []string) string {
+	var b strings.Builder
+	for _, n := range missing {
+		if !strings.HasSuffix(n, "not asked for") {
+			fmt.Fprintf(&b, "* %s\n", n)
+		}
+	}
+	return b.String()
+}
+
 // versionOf is the first thing like a version number that a program says.
 func versionOf(path string, args []string) string {
 	// Some exit with an error after -v; the number is there all the same.

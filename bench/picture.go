@@ -125,7 +125,7 @@ func pictures(ctx context.Context, _ options, out io.Writer) error {
 }
 
 func say(out io.Writer, target string, got float64, unit string, reached bool) {
-	fmt.Fprintf(out, "* target %s: %.2f%s: **%s**\n", target, got, unit, map[bool]string{true: "reached", false: "missed"}[reached])
+	fmt.Fprintf(out, "* target %s: %.2f%s: **%s**\n", target, got, unit, verdict(reached))
 }
 
 // taken is the processor time and the memory of one call.

@@ -35,7 +35,7 @@ func slow(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer r.close()
-	page, err := r.longPage()
+	page, err := os.ReadFile(filepath.Join(r.dir, "www", "large.html"))
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func slow(ctx context.Context, opt options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	origin := &http.Server{Handler: dripping(page)}
+	origin := &http.Server{Handler: dripping(page[:slowSize])}
 	defer origin.Close()
 	go origin.Serve(l)
 	peers, missing, err := r.startPeers([]string{"direct", subject, "e2guardian", "squid", "privoxy"})
@@ -79,29 +79,11 @@ func slow(ctx context.Context, opt options, out io.Writer) error {
 		for _, ms := range w.first {
 			worst = max(worst, ms)
 		}
-		fmt.Fprintf(&b, "* target ≤ %d ms to the first byte, of each client: %.0f ms: **%s**\n", slowTarget, worst, map[bool]string{true: "reached", false: "missed"}[worst <= slowTarget])
+		fmt.Fprintf(&b, "* target ≤ %d ms to the first byte, of each client: %.0f ms: **%s**\n", slowTarget, worst, verdict(worst <= slowTarget))
 	}
-	for _, n := range missing {
-		if !strings.HasSuffix(n, "not asked for") {
-			fmt.Fprintf(&b, "* %s\n", n)
-		}
-	}
+	b.WriteString(leftOut(missing))
 	_, err = io.WriteString(out, b.String()+"\n")
 	return err
-}
-
-// longPage is slowSize bytes of a page that is long enough.
-func (r *rig) longPage() ([]byte, error) {
-	for _, name := range r.pages {
-		text, err := os.ReadFile(filepath.Join(r.dir, "www", name))
-		if err != nil {
-			return nil, err
-		}
-		if len(text) >= slowSize {
-			return text[:slowSize], nil
-		}
-	}
-	return nil, fmt.Errorf("none of the pages has %d bytes", slowSize)
 }
 
 // dripping sends page in pieces.

@@ -196,7 +196,7 @@ func (t *table) verdicts(b *strings.Builder) {
 			continue
 		}
 		reached, text := t.judge(g)
-		fmt.Fprintf(b, "* %s: **%s**\n", text, map[bool]string{true: "reached", false: "missed"}[reached])
+		fmt.Fprintf(b, "* %s: **%s**\n", text, verdict(reached))
 	}
 }
 

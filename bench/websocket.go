@@ -90,10 +90,9 @@ func websockets(ctx context.Context, opt options, out io.Writer) error {
 			ranged(s.rates, 0), ranged(s.costs, 1), ranged(s.p99, 1))
 	}
 	b.WriteString("\n")
-	verdict := map[bool]string{true: "reached", false: "missed"}
 	if s := of[subject]; s != nil {
 		each := (s.after - s.before) * 1e3 / float64(idle)
-		fmt.Fprintf(&b, "* target ≤ %d kB for each idle one, 100 MB for 10,000: %.1f kB: **%s**\n", socketsTarget, each, verdict[each <= socketsTarget])
+		fmt.Fprintf(&b, "* target ≤ %d kB for each idle one, 100 MB for 10,000: %.1f kB: **%s**\n", socketsTarget, each, verdict(each <= socketsTarget))
 		if h := of["haproxy"]; h != nil {
 			ratios := make([]float64, len(s.costs))
 			for i := range ratios {
@@ -102,11 +101,7 @@ func websockets(ctx context.Context, opt options, out io.Writer) error {
 			fmt.Fprintf(&b, "* processor time for a message that is read, against one that is relayed: %s ×\n", ranged(ratios, 2))
 		}
 	}
-	for _, n := range missing {
-		if !strings.HasSuffix(n, "not asked for") {
-			fmt.Fprintf(&b, "* %s\n", n)
-		}
-	}
+	b.WriteString(leftOut(missing))
 	_, err = io.WriteString(out, b.String()+"\n")
 	return err
 }
@@ -203,27 +198,9 @@ type socket struct {
 	br *bufio.Reader
 }
 
-func closeAll(all []*socket) {
-	for _, c := range all {
-		if c != nil {
-			c.Close()
-		}
-	}
-}
-
 // openSockets opens n conversations through p, each of which echoes once.
 func (r *rig) openSockets(p *peer, n int) ([]*socket, error) {
-	all, errs := make([]*socket, n), make([]error, 8)
-	var wg sync.WaitGroup
-	for w := range errs {
-		wg.Go(func() {
-			for i := w; i < n && errs[w] == nil && r.ctx.Err() == nil; i += len(errs) {
-				all[i], errs[w] = r.openSocket(p)
-			}
-		})
-	}
-	wg.Wait()
-	return all, errors.Join(errs...)
+	return openAll(r, n, func() (*socket, error) { return r.openSocket(p) })
 }
 
 func (r *rig) openSocket(p *peer) (*socket, error) {
