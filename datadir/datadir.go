@@ -11,9 +11,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -137,11 +139,28 @@ func (f *Folder) Say(h Holder) error {
 	if err != nil {
 		return fmt.Errorf("noting who uses the data folder: %w", err)
 	}
-	// One write, over all that was there: whoever reads meanwhile finds one note
-	// or the other, and never none.
+	// One write, over all that was there: the file is never without a note.
 	b = append(b, bytes.Repeat([]byte(" "), max(0, int(info.Size())-len(b)-1))...)
 	_, err = f.lock.WriteAt(append(b, '\n'), 0)
 	return err
+}
+
+// readNote reads who uses a folder from its lock. A file may be read while it is
+// half written, so a note counts when it is read twice in the same words.
+func readNote(lock *os.File, h *Holder) error {
+	var last []byte
+	for end := time.Now().Add(time.Second); ; {
+		b, err := io.ReadAll(io.NewSectionReader(lock, 0, 64<<10))
+		if err != nil {
+			return err
+		}
+		*h = Holder{}
+		err = json.Unmarshal(b, h)
+		if err == nil && bytes.Equal(b, last) || time.Now().After(end) {
+			return err
+		}
+		last = b
+	}
 }
 
 // ErrFree says that no gateway uses a data folder.
@@ -161,7 +180,7 @@ func HolderOf(dir string) (h Holder, err error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil {
 		return h, ErrFree
 	}
-	if err := json.NewDecoder(f).Decode(&h); err != nil {
+	if err := readNote(f, &h); err != nil {
 		return h, fmt.Errorf("%s does not say which process uses it (%w); is that one older than the command \"upgrade\"? Restart it once", path, err)
 	}
 	return h, nil

@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"net/netip"
@@ -18,7 +17,7 @@ import (
 	"shuultuur/state"
 )
 
-// erasedFor is how long nodes that are away learn that something was erased.
+// erasedFor is how long nodes that are away learn that votes were erased.
 const erasedFor = state.MaxBrief
 
 // Erase ends what all nodes were told about a person, who has these names and
@@ -29,7 +28,6 @@ func (n *Node) Erase(users []string, clients []netip.Addr) (int64, error) {
 	for _, a := range clients {
 		names = append(names, a.String())
 	}
-	var gone []string
 	var end []session.Ended
 	for _, s := range e.Sessions.All() {
 		if slices.Contains(clients, s.Addr) || slices.Contains(users, s.User) {
@@ -54,16 +52,9 @@ func (n *Node) Erase(users []string, clients []netip.Addr) (int64, error) {
 	e.Rulings.Refresh()
 	count, err := e.State.Erase(func(i *state.Instruction) bool {
 		who, _, _ := strings.Cut(i.Key, "\t")
-		named := slices.Contains([]string{session.Topic, pause.Topic, ruling.SiteTopic, ruling.TimeTopic}, i.Topic) && slices.Contains(names, who) ||
+		return slices.Contains([]string{session.Topic, pause.Topic, ruling.SiteTopic, ruling.TimeTopic}, i.Topic) && slices.Contains(names, who) ||
 			i.Topic == session.Topic && slices.ContainsFunc(end, func(o session.Ended) bool { return o.Addr.String() == i.Key })
-		if named {
-			gone = append(gone, erasedKey(i))
-		}
-		return named
 	})
-	for _, k := range gone {
-		n.tell(state.Instruction{Topic: erasedTopic, Key: k, Value: "erased", Until: time.Now().Add(erasedFor), Brief: true})
-	}
 	return int64(count), err
 }
 
@@ -138,12 +129,6 @@ func (n *Node) eraseVotes(ctx context.Context, all []state.Instruction) error {
 	return nil
 }
 
-// erasedKey names an instruction without saying whom it is about.
-func erasedKey(i *state.Instruction) string {
-	sum := sha256.Sum256([]byte(i.Topic + "\x00" + i.Key))
-	return hex.EncodeToString(sum[:16])
-}
-
 // Forget forgets counters, on all nodes.
 func (n *Node) Forget(ctx context.Context, keys [][16]byte) error {
 	for _, k := range keys {
@@ -152,27 +137,17 @@ func (n *Node) Forget(ctx context.Context, keys [][16]byte) error {
 	return n.Parts().State.Forget(ctx, keys...)
 }
 
-// erased carries out what another node has erased and had forgotten.
-func (n *Node) erased(ctx context.Context, all []state.Instruction) error {
-	s := n.Parts().State
-	gone := map[string]bool{}
+// forget forgets counters, as another node was told.
+func (n *Node) forget(ctx context.Context, all []state.Instruction) error {
 	var keys [][16]byte
 	for _, i := range all {
 		var k [16]byte
-		switch n, err := hex.Decode(k[:], []byte(i.Key[:min(len(i.Key), 32)])); {
-		case i.Topic == erasedTopic:
-			gone[i.Key] = true
-		case err == nil && n == len(k):
+		if got, err := hex.Decode(k[:], []byte(i.Key[:min(len(i.Key), 32)])); err == nil && got == len(k) {
 			keys = append(keys, k)
-		}
-	}
-	if len(gone) > 0 {
-		if _, err := s.Erase(func(i *state.Instruction) bool { return gone[erasedKey(i)] }); err != nil {
-			return err
 		}
 	}
 	if len(keys) == 0 {
 		return nil
 	}
-	return s.Forget(ctx, keys...)
+	return n.Parts().State.Forget(ctx, keys...)
 }

@@ -27,7 +27,6 @@ const (
 	versionTopic  = "version"  // which version of a fetched list is in use: the key is the list
 	settingsTopic = "settings" // read the settings again
 	entryTopic    = "entry"    // a change to a list: the key is list, category and entry
-	erasedTopic   = "erased"   // an instruction was erased: the key is the hash of its topic and key
 	forgetTopic   = "forget"   // a counter was erased: the key is its name
 	votersTopic   = "voters"   // votes were erased: the value is whose, sealed
 	purgeTopic    = "purge"    // what was stored is not to be used: the key is kind and value
@@ -55,7 +54,7 @@ func (n *Node) tell(i state.Instruction) {
 // Obey carries out the instructions of other nodes.
 func (n *Node) Obey(ctx context.Context, all []state.Instruction) error {
 	var why []string
-	var entries, sessions, erased, voters []state.Instruction
+	var entries, sessions, counters, voters []state.Instruction
 	for _, i := range all {
 		switch i.Topic {
 		case session.Topic:
@@ -74,9 +73,9 @@ func (n *Node) Obey(ctx context.Context, all []state.Instruction) error {
 			}
 		case entryTopic:
 			entries = append(entries, i)
-		case erasedTopic, forgetTopic:
+		case forgetTopic:
 			if i.Until.After(time.Now()) {
-				erased = append(erased, i)
+				counters = append(counters, i)
 			}
 		case votersTopic:
 			if i.Until.After(time.Now()) {
@@ -87,7 +86,7 @@ func (n *Node) Obey(ctx context.Context, all []state.Instruction) error {
 		}
 	}
 	n.Parts().Sessions.Take(sessions)
-	err := errors.Join(n.enter(ctx, entries), n.erased(ctx, erased), n.eraseVotes(ctx, voters))
+	err := errors.Join(n.enter(ctx, entries), n.forget(ctx, counters), n.eraseVotes(ctx, voters))
 	if len(why) > 0 && ctx.Err() == nil {
 		n.Again(ctx, "another node has new: "+strings.Join(why, ", "))
 	}

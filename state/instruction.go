@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -193,8 +195,8 @@ func (s *Instructions) keep(all []*keptInstruction) error {
 	}
 	for _, t := range all {
 		n := name{t.Topic, t.Key}
-		if old := s.all[n]; old != nil && old.shared && !t.shared && len(s.older) < maxInstructions && old.field() != t.field() {
-			s.older = append(s.older, old.field())
+		if old := s.all[n]; old != nil && old.shared && !t.shared && old.field() != t.field() {
+			s.replaced(old.field())
 		}
 		s.all[n] = t
 		s.last = max(s.last, t.At)
@@ -207,29 +209,93 @@ func (s *Instructions) keep(all []*keptInstruction) error {
 	return nil
 }
 
-// Erase forgets instructions, withdrawn ones too, and takes them out of the file
-// and out of Redis. Nodes of a fleet that do not erase them bring them back: each
-// has to. It returns how many there were.
+// erasedTopic is that of instructions which say that another one was erased: the
+// key is a hash of its topic and key. They are of use for MaxBrief: a node that
+// was away for longer may bring it back.
+const erasedTopic = "erased"
+
+// erasedKey names an instruction without saying whom it is about.
+func (n name) erasedKey() name {
+	sum := sha256.Sum256([]byte(n.topic + "\x00" + n.key))
+	return name{erasedTopic, hex.EncodeToString(sum[:16])}
+}
+
+// Erase forgets instructions, withdrawn ones too, on all nodes, and takes them
+// out of the files and out of Redis. What a node brings back that has not heard
+// of it is not taken. It returns how many there were here.
 func (s *Instructions) Erase(match func(*Instruction) bool) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
+	var gone []name
 	for k, t := range s.all {
-		if match(&t.Instruction) {
-			delete(s.all, k)
-			if t.shared {
-				s.older = append(s.older, t.field())
-			}
-			n++
+		if k.topic != erasedTopic && match(&t.Instruction) {
+			s.forget(k)
+			gone = append(gone, k)
 		}
 	}
-	if s.file != nil { // also lines that were replaced
-		if err := s.file.rewrite(s.all); err != nil {
-			return n, fmt.Errorf("taking instructions out of %s: %w", s.file.path, err)
-		}
+	now := time.Now()
+	for _, k := range gone {
+		e := k.erasedKey()
+		s.last = max(s.last+1, now.UnixMilli())
+		s.all[e] = &keptInstruction{Done: true, Instruction: Instruction{
+			Topic: e.topic, Key: e.key, Value: "erased", Until: now.Add(MaxBrief), Brief: true, At: s.last, Node: s.node,
+		}}
 	}
+	err := s.rewrite() // also without lines that were replaced
 	nudge(s.send)
-	return n, nil
+	return len(gone), err
+}
+
+// forget drops an instruction, and notes its field in Redis. The lock is held.
+func (s *Instructions) forget(n name) {
+	if t := s.all[n]; t.shared {
+		s.replaced(t.field())
+	}
+	delete(s.all, n)
+}
+
+// replaced notes a field that does not belong in Redis. The lock is held.
+func (s *Instructions) replaced(field string) {
+	if len(s.older) < maxInstructions {
+		s.older = append(s.older, field)
+	}
+}
+
+// rewrite writes the file anew without what does not count. The lock is held.
+func (s *Instructions) rewrite() error {
+	if s.file == nil {
+		return nil
+	}
+	if err := s.file.rewrite(s.all); err != nil {
+		return fmt.Errorf("taking instructions out of %s: %w", s.file.path, err)
+	}
+	return nil
+}
+
+// eraseToo forgets what another node has erased. The lock is held.
+func (s *Instructions) eraseToo(heard []*keptInstruction) error {
+	at := map[name]int64{}
+	for _, t := range heard {
+		if t.Topic == erasedTopic {
+			at[name{t.Topic, t.Key}] = t.At
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	for n, t := range s.all {
+		if when, ok := at[n.erasedKey()]; ok && t.At <= when {
+			s.forget(n)
+		}
+	}
+	return s.rewrite()
+}
+
+// erased reports whether an instruction is from before it was erased. The lock is
+// held.
+func (s *Instructions) erased(i *Instruction) bool {
+	t := s.all[name{i.Topic, i.Key}.erasedKey()]
+	return t != nil && i.At <= t.At
 }
 
 // InForce returns the instructions of a topic that are neither withdrawn nor
@@ -317,8 +383,13 @@ func (s *Instructions) take(all []Instruction, shared bool) {
 		switch {
 		case i.check() != nil || known == nil && len(s.all)+len(fresh) >= maxInstructions:
 			refused++
+		case s.erased(&i):
+			if shared {
+				s.replaced(i.field())
+				nudge(s.send)
+			}
 		case known == nil || i.newer(&known.Instruction):
-			fresh = append(fresh, &keptInstruction{Instruction: i, shared: shared})
+			fresh = append(fresh, &keptInstruction{Instruction: i, Done: i.Topic == erasedTopic, shared: shared})
 		case known.At == i.At && known.Node == i.Node:
 			known.shared = known.shared || shared
 		}
@@ -329,7 +400,7 @@ func (s *Instructions) take(all []Instruction, shared bool) {
 	if len(fresh) == 0 {
 		return
 	}
-	if err := s.keep(fresh); err != nil {
+	if err := cmp.Or(s.keep(fresh), s.eraseToo(fresh)); err != nil {
 		s.log.Error("instructions of other nodes are not taken; trying again", "error", err)
 		return
 	}
@@ -370,9 +441,9 @@ func (s *Instructions) agree(now time.Time) {
 			delete(s.all, n)
 		}
 	}
-	if s.file != nil && len(s.all) < before {
-		if err := s.file.rewrite(s.all); err != nil {
-			s.log.Error("the file of instructions cannot be written anew", "file", s.file.path, "error", err)
+	if len(s.all) < before {
+		if err := s.rewrite(); err != nil {
+			s.log.Error("what is long over stays in the file of instructions", "error", err)
 		}
 	}
 }

@@ -169,6 +169,57 @@ func TestMissedMessagesAreNoticed(t *testing.T) {
 	}
 }
 
+// TestWhatIsErasedStaysErased: a node that was away brings back what another one
+// has erased, and so does a look at Redis that began before.
+func TestWhatIsErasedStaysErased(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	redis, dirA, dirB := at(r), t.TempDir(), t.TempDir()
+	a, stopA := stopping(t, &redis, dirA)
+	b, stopB := stopping(t, &redis, dirB)
+	give(t, a, "a", "secret")
+	give(t, a, "b", "1")
+	soon(t, "b has both", func() bool { return inForce(b) == "a=secret b=1" })
+	fields, err := r.Do(t, "HGETALL", "shuultuur:instructions").Texts()
+	if err != nil || len(fields) != 4 {
+		t.Fatal(fields, err)
+	}
+	stopB()
+	if n, err := a.Erase(func(i *state.Instruction) bool { return i.Key == "a" }); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	nowhere := func(what string, nodes ...state.Store) {
+		t.Helper()
+		soon(t, what+": only b is left", func() bool {
+			for _, n := range nodes {
+				if inForce(n) != "b=1" {
+					return false
+				}
+			}
+			kept, err := r.Do(t, "HGETALL", "shuultuur:instructions").Texts()
+			return err == nil && len(kept) == 4 && !strings.Contains(strings.Join(kept, " "), "secret")
+		})
+	}
+	nowhere("erased", a)
+	r.Do(t, append([]string{"HSET", "shuultuur:instructions"}, fields...)...)
+	nowhere("in Redis again", a)
+	b, stopB = stopping(t, &redis, dirB)
+	nowhere("brought back by a node that was away", a, b)
+	stopA()
+	a, stopA = stopping(t, &redis, dirA)
+	r.Do(t, append([]string{"HSET", "shuultuur:instructions"}, fields...)...)
+	nowhere("after a restart", a, b)
+	give(t, b, "a", "2")
+	soon(t, "it can be given again", func() bool { return inForce(a) == "a=2 b=1" && inForce(b) == "a=2 b=1" })
+	stopA()
+	stopB()
+	for _, dir := range []string{dirA, dirB} {
+		if text, err := os.ReadFile(filepath.Join(dir, "instructions")); err != nil || strings.Contains(string(text), "secret") {
+			t.Errorf("%v: %s", err, text)
+		}
+	}
+}
+
 func TestANodeThatWasAwayForMonthsBringsNothingBack(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

@@ -150,8 +150,14 @@ func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
 			t.Fatal(status, text)
 		}
 		for _, dir := range []string{countsIn, sendsIn} { // its record and its audit log each node erases alone
+			files := ""
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("%s hold %s", files, name)
+				}
+			})
 			until(t, "no file of votes in "+dir+" holds "+name, func() bool {
-				files := fmt.Sprint(holding(t, dir, name))
+				files = fmt.Sprint(holding(t, dir, name))
 				return !strings.Contains(files, "votes") && !strings.Contains(files, "instructions")
 			})
 		}
