@@ -624,7 +624,7 @@ func (x *scanner) plain(t *tag) {
 			x.out.blank()
 		}
 	case tagWord:
-		x.out.blank()
+		x.between()
 	case tagBlock:
 		x.line()
 	default:
@@ -634,6 +634,27 @@ func (x *scanner) plain(t *tag) {
 	if t.out && x.depth > 0 && !x.inHTML && (!x.end || t.name == "p" || t.name == "br") {
 		x.rawEnd()
 		x.depth = 0
+	}
+}
+
+// between parts a word for what has a place of its own in the line: a picture, a
+// field, a film. It may have none, as a picture without a source, so the word
+// goes on behind it in another reading.
+func (x *scanner) between() {
+	f := &x.out
+	f.settle()
+	r := &f.further[0]
+	if f.has && r.at == len(f.b) && !x.inWord() {
+		return // it goes on already, and nothing has come since
+	}
+	var w further
+	if !x.end && (x.inWord() || f.has) {
+		w = f.begun(r)
+	}
+	f.blank()
+	if w.n > 0 {
+		w.say = false // blank has said it
+		f.goOn(0, w)
 	}
 }
 
@@ -662,7 +683,7 @@ func (x *scanner) special(t *tag) {
 		x.escape = scriptPlain
 		x.rawBegin(t)
 	case tagForeign:
-		x.out.blank()
+		x.between()
 		x.enter()
 	}
 }
@@ -676,14 +697,14 @@ func (x *scanner) specialForeign(t *tag) {
 	}
 	switch {
 	case t.kind == tagForeign && x.end:
-		x.out.blank()
+		x.between()
 		if x.depth > 0 {
 			x.depth--
 			x.inHTML = x.outside&1 != 0
 			x.outside >>= 1
 		}
 	case t.kind == tagForeign:
-		x.out.blank()
+		x.between()
 		x.enter()
 	case t.kind == tagHTMLIn || t.name == "title":
 		x.inHTML = x.depth > 0 && !x.end && !x.slash

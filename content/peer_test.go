@@ -158,6 +158,12 @@ func TestTextAgreesWithAnotherTokeniserOnRealPages(t *testing.T) {
 			p = bytes.ReplaceAll(p, []byte(" "+name), []byte(" x"+name[1:])) // words that style makes are said besides
 			p = bytes.ReplaceAll(p, []byte(name+":"), []byte("x"+name[1:]+":"))
 		}
+		for _, e := range tags {
+			if e.kind == tagWord || e.kind == tagForeign { // words that pictures part are said besides
+				p = bytes.ReplaceAll(p, []byte("<"+e.name), []byte(" <"+e.name))
+				p = bytes.ReplaceAll(p, []byte("</"+e.name), []byte(" </"+e.name))
+			}
+		}
 		compare(t, names[i], textOf(t, "text/html; charset=utf-8", string(p)), peerText(p))
 	}
 }
@@ -167,7 +173,7 @@ var snippets = []string{
 	"a", "B ", " c", "<", ">", "</", "/>", "<!", "<!--", "-->", "--!>", "-", "!", "<?", "=", "'", "\"", " ", "\n",
 	"<b>", "</b>", "<p>", "</p>", "<br/>", "<div width=1>", "<script>", "</script>", "<style>", "</style ", "<title>", "</title>",
 	"<textarea>", "</textarea>", "<noscript>", "</noscript>", "<xmp>", "</xmp>", "<meta name=description content='m n'>",
-	"<input type=submit value=", "<img alt=\"x y\"", "<a title='", "<a href=\"", "alt=", "title=q", "<x-y>", "<plaintex", "&amp;", "&eacute;", "&eacute",
+	"<input type=submit value=", " <img alt=\"x y\"", "<a title='", "<a href=\"", "alt=", "title=q", "<x-y>", "<plaintex", "&amp;", "&eacute;", "&eacute",
 	"&#101;", "&#x", "&#", "&", ";", "&notit;", "é", "ß", "e\u0301", "\u00ad", "東", "<h1", "</h1\t", "<!doctype html>", "<blockquote>", "</scr", "ipt>", "</3>",
 }
 

@@ -157,6 +157,7 @@ var attrRules = map[string]attrRule{
 	"class":   {kind: attrClass, but: []tagKind{tagMeta}},
 	"id":      {kind: attrID, but: []tagKind{tagMeta}},
 	"hidden":  {kind: attrHidden},
+	"popover": {kind: attrHidden},
 	"lang":    {kind: attrLang, but: []tagKind{tagMeta, tagInput}}, // of those, content and value are kept in note
 }
 
