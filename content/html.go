@@ -190,6 +190,9 @@ func (x *scanner) finish() {
 		x.aside.b = x.aside.b[:x.asideAt]
 		x.aside.fixed = 0
 	}
+	for len(x.opened) > 0 {
+		x.ended()
+	}
 	x.line()
 }
 

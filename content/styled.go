@@ -664,6 +664,7 @@ func (f *flow) sayFurther() {
 type styledElement struct {
 	key, more uint64
 	deep      int // elements of its name within it
+	within    int // lists or tables within it, where its end tag may be left out
 	effect
 	added uint16
 	start int        // where its text begins, counted from the beginning of all
@@ -801,6 +802,9 @@ func (x *scanner) styled(t *tag) bool {
 	case x.effect == 0 && x.added == 0 && len(x.opened) == 0 && !x.sheets.knows(t), x.tree, t.kind >= tagMeta && t.kind != tagInput:
 		return false
 	}
+	if t.kind == tagBlock && !x.xml {
+		x.endImplied(t)
+	}
 	if x.end {
 		return x.leave(t)
 	}
@@ -909,6 +913,9 @@ func (x *scanner) leave(t *tag) bool {
 		w.add([]byte(after))
 		w.say = w.say || after != ""
 		f.goOn(0, w)
+		if t.kind == tagBlock && s.effect&flows == 0 {
+			f.blank() // what follows is on another line
+		}
 	}
 	return true
 }

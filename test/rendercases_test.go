@@ -357,7 +357,7 @@ func labelledCases(t *testing.T) (all []renderCase) {
 func markupCases(*testing.T) (all []renderCase) {
 	b64 := base64.StdEncoding.EncodeToString([]byte("<p>porn</p>"))
 	for _, page := range []string{
-		"p<b>o</b>rn", "po<img>rn", "po<object></object>rn", "po<svg></svg>rn", "po<canvas width=0></canvas>rn", "po<i popover>x</i>rn", "p<!-- x -->orn", "p&shy;orn", "p&#8203;orn", "p&#x200b;orn", "p\u200dorn", "p\u2060orn", "po&zwnj;rn", "&#112;&#111;&#114;&#110;", "&#x70&#x6f&#x72&#x6e;",
+		"p<b>o</b>rn", "po<img>rn", "po<object></object>rn", "po<svg></svg>rn", "po<canvas width=0></canvas>rn", "po<i popover>x</i>rn", "<style>li::after{content:'rn'}</style><ul><li>po<li>x</ul>", "<style>p::after{content:'rn'}</style><p>po<div>x", "p<!-- x -->orn", "p&shy;orn", "p&#8203;orn", "p&#x200b;orn", "p\u200dorn", "p\u2060orn", "po&zwnj;rn", "&#112;&#111;&#114;&#110;", "&#x70&#x6f&#x72&#x6e;",
 		"&#0000112;orn", "p&#111orn"[:7] + "orn", "ｐｏｒｎ", "PORN", "Pörn"[:1] + "orn", "<p>po<wbr>rn", "<p>p<span></span>orn", "p<font color=red>or</font>n", "<a href=x>po</a>rn",
 		"<noscript>porn</noscript>", "<title>porn</title>x", "<textarea>porn</textarea>", "<textarea><p>porn</textarea>", "<xmp>porn</xmp>", "<xmp><b>porn</xmp>", "<plaintext>porn", "<listing>porn</listing>",
 		"<plaintext><b>porn</b>", "<pre>porn</pre>", "<details><summary>porn</summary></details>", "<details open>porn</details>", "<button>porn</button>", "<input value=porn>", "<input type=text value=porn>",

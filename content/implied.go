@@ -1,0 +1,73 @@
+package content
+
+import "slices"
+
+// This file is about elements whose end tag was left out: what a style sheet adds
+// behind them has to be said where they end.
+
+// An impliedEnd says where elements of a name end that are still open (HTML,
+// 13.1.2.4, optional tags).
+type impliedEnd struct {
+	at []string // at tags with these names, in the same list or table
+	in []string // with these around them
+}
+
+// impliedEnds are those of elements that have text of their own. A paragraph
+// ends at all blocks.
+var impliedEnds = map[string]impliedEnd{
+	"p":      {},
+	"li":     {at: []string{"li"}, in: []string{"ul", "ol", "menu", "dir"}},
+	"dt":     {at: []string{"dt", "dd"}, in: []string{"dl"}},
+	"dd":     {at: []string{"dt", "dd"}, in: []string{"dl"}},
+	"td":     {at: []string{"td", "th", "tr", "thead", "tbody", "tfoot"}, in: []string{"table"}},
+	"th":     {at: []string{"td", "th", "tr", "thead", "tbody", "tfoot"}, in: []string{"table"}},
+	"tr":     {at: []string{"tr", "thead", "tbody", "tfoot"}, in: []string{"table"}},
+	"option": {at: []string{"option", "optgroup"}, in: []string{"select", "datalist"}},
+}
+
+// endImplied takes out the elements that end before a block.
+func (x *scanner) endImplied(t *tag) {
+	for len(x.opened) > 0 {
+		s := &x.opened[len(x.opened)-1]
+		name := tags.find(s.key, s.more).name
+		rule, ok := impliedEnds[name]
+		if !ok || s.effect != addsText || x.end && t.name == name {
+			return
+		}
+		switch {
+		case name == "p":
+		case !x.end && slices.Contains(rule.in, t.name):
+			s.within++
+			return
+		case x.end && slices.Contains(rule.in, t.name):
+			if s.within > 0 {
+				s.within, s.deep = s.within-1, 0
+				return
+			}
+		case s.within > 0 || !slices.Contains(rule.at, t.name):
+			return
+		}
+		x.ended()
+	}
+}
+
+// ended takes out the last open element, and says what its style adds behind it.
+func (x *scanner) ended() {
+	i := len(x.opened) - 1
+	s := x.opened[i]
+	x.forget(i)
+	after := x.addedTo(s.added).after
+	if after == "" || s.effect&hides != 0 {
+		return
+	}
+	f := &x.out
+	f.settle()
+	var w further
+	if x.inWord() || f.has {
+		w = f.begun(&f.further[0])
+	}
+	f.blank()
+	w.add([]byte(after))
+	w.say = true
+	f.goOn(0, w)
+}
