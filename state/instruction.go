@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -113,6 +114,7 @@ type Instructions struct {
 	last   int64                     // guarded by mu: the greatest At
 	agreed time.Time                 // guarded by mu: when this node last agreed with the others
 	older  []string                  // guarded by mu: fields in Redis that have been replaced
+	ended  []Instruction             // guarded by mu: erased by another node, to be told as withdrawn; not kept over a restart
 
 	received int64 // guarded by mu: those of other nodes
 }
@@ -272,20 +274,22 @@ func (s *Instructions) rewrite() error {
 	return nil
 }
 
-// eraseToo forgets what another node has erased. The lock is held.
+// eraseToo forgets what another node has erased, and has it withdrawn here: its
+// withdrawal may have been erased before it was shared. The lock is held.
 func (s *Instructions) eraseToo(heard []*keptInstruction) error {
-	at := map[name]int64{}
+	marks := map[name]*keptInstruction{}
 	for _, t := range heard {
 		if t.Topic == erasedTopic {
-			at[name{t.Topic, t.Key}] = t.At
+			marks[name{t.Topic, t.Key}] = t
 		}
 	}
-	if len(at) == 0 {
+	if len(marks) == 0 {
 		return nil
 	}
 	for n, t := range s.all {
-		if when, ok := at[n.erasedKey()]; ok && t.At <= when {
+		if mark := marks[n.erasedKey()]; mark != nil && t.At <= mark.At {
 			s.forget(n)
+			s.ended = append(s.ended, Instruction{Topic: n.topic, Key: n.key, At: mark.At, Node: mark.Node, Brief: t.Brief})
 		}
 	}
 	return s.rewrite()
@@ -349,6 +353,7 @@ func (s *Instructions) open() (all []Instruction) {
 			all = append(all, t.Instruction)
 		}
 	}
+	all = append(all, s.ended...)
 	s.mu.Unlock()
 	arrange.By(all, func(a, b Instruction) int { return cmp.Or(cmp.Compare(a.At, b.At), strings.Compare(a.Key, b.Key)) })
 	return all
@@ -366,6 +371,7 @@ func (s *Instructions) done(all []Instruction) {
 			now = append(now, &next)
 		}
 	}
+	s.ended = slices.DeleteFunc(s.ended, func(i Instruction) bool { return slices.Contains(all, i) })
 	if err := s.keep(now); err != nil {
 		s.log.Error("instructions are done again after a restart", "error", err)
 	}

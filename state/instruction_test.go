@@ -220,6 +220,26 @@ func TestWhatIsErasedStaysErased(t *testing.T) {
 	}
 }
 
+// TestWhatAnotherNodeErasesIsWithdrawn: also when its withdrawal was erased before
+// any node had heard of it.
+func TestWhatAnotherNodeErasesIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	redis := at(r)
+	a, b := node(t, redis), node(t, redis)
+	give(t, a, "a", "1")
+	if got := followOnce(t, b); got != "a=1" {
+		t.Fatalf("b follows %q, want a=1", got)
+	}
+	give(t, a, "a", "")
+	if _, err := a.Erase(func(i *state.Instruction) bool { return i.Key == "a" }); err != nil {
+		t.Fatal(err)
+	}
+	if got := followOnce(t, b); got != "a=" {
+		t.Errorf("b follows %q, want a withdrawn", got)
+	}
+}
+
 func TestANodeThatWasAwayForMonthsBringsNothingBack(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
