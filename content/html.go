@@ -646,13 +646,12 @@ func (x *scanner) plain(t *tag) {
 func (x *scanner) between() {
 	f := &x.out
 	f.settle()
-	r := &f.further[0]
-	if f.has && r.at == len(f.b) && !x.inWord() {
+	if f.has && f.further[0].at == len(f.b) && !x.inWord() {
 		return // it goes on already, and nothing has come since
 	}
 	var w further
-	if !x.end && (x.inWord() || f.has) {
-		w = f.begun(r)
+	if !x.end {
+		w = x.broken()
 	}
 	f.blank()
 	if w.n > 0 {

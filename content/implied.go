@@ -29,9 +29,12 @@ var impliedEnds = map[string]impliedEnd{
 func (x *scanner) endImplied(t *tag) {
 	for len(x.opened) > 0 {
 		s := &x.opened[len(x.opened)-1]
+		if s.effect != addsText {
+			return
+		}
 		name := tags.find(s.key, s.more).name
 		rule, ok := impliedEnds[name]
-		if !ok || s.effect != addsText || x.end && t.name == name {
+		if !ok || x.end && t.name == name {
 			return
 		}
 		switch {
@@ -60,14 +63,7 @@ func (x *scanner) ended() {
 	if after == "" || s.effect&hides != 0 {
 		return
 	}
-	f := &x.out
-	f.settle()
-	var w further
-	if x.inWord() || f.has {
-		w = f.begun(&f.further[0])
-	}
-	f.blank()
-	w.add([]byte(after))
-	w.say = true
-	f.goOn(0, w)
+	w := x.broken()
+	x.out.blank()
+	x.out.goOnWith(w, after)
 }

@@ -630,6 +630,14 @@ func (f *flow) goOn(which int, w further) {
 	f.has = true
 }
 
+// goOnWith has a word go on with what a style sheet adds, which is said in any
+// case, and then with what follows.
+func (f *flow) goOnWith(w further, added string) {
+	w.add([]byte(added))
+	w.say = w.say || added != ""
+	f.goOn(0, w)
+}
+
 // sayFurther says the other readings of the word that has ended.
 func (f *flow) sayFurther() {
 	f.has = false
@@ -794,6 +802,17 @@ func (x *scanner) mayHide() {
 // inWord says whether the text ends within a word.
 func (x *scanner) inWord() bool { return x.out.b[len(x.out.b)-1] != ' ' }
 
+// broken returns the reading of the word that breaks off here, none outside of
+// words.
+func (x *scanner) broken() (w further) {
+	f := &x.out
+	f.settle()
+	if x.inWord() || f.has {
+		w = f.begun(&f.further[0])
+	}
+	return w
+}
+
 // styled does what a tag and its style do, if it has one, and says so.
 func (x *scanner) styled(t *tag) bool {
 	switch {
@@ -842,9 +861,7 @@ func (x *scanner) styled(t *tag) bool {
 		if broken && (e&flows != 0 || t.kind != tagBlock) {
 			w = s.words[0]
 		}
-		w.add([]byte(before))
-		w.say = w.say || before != ""
-		f.goOn(0, w)
+		f.goOnWith(w, before)
 	}
 	if x.slash && x.foreign() {
 		return true
@@ -900,19 +917,14 @@ func (x *scanner) leave(t *tag) bool {
 	if s.effect&turns != 0 && x.turns == 0 {
 		f.turnBack()
 	}
-	var w further
-	if x.inWord() || f.has {
-		w = f.begun(&f.further[0])
-	}
+	w := x.broken()
 	x.plain(t)
 	if s.effect&(hides|mayHide) != 0 {
 		x.showNothing(&s)
 	}
 	after := x.addedTo(s.added).after
 	if after != "" || s.effect&(flows|hides) == flows && w.n > 0 {
-		w.add([]byte(after))
-		w.say = w.say || after != ""
-		f.goOn(0, w)
+		f.goOnWith(w, after)
 		if t.kind == tagBlock && s.effect&flows == 0 {
 			f.blank() // what follows is on another line
 		}
