@@ -137,6 +137,9 @@ func openInstructions(path string, log *slog.Logger) (*Instructions, error) {
 		s.all[name{t.Topic, t.Key}] = t
 		s.last = max(s.last, t.At)
 	}
+	if err := s.eraseToo(all); err != nil { // what ended between noting an erasure and carrying it out
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -204,8 +207,8 @@ func (s *Instructions) keep(all []*keptInstruction) error {
 		s.last = max(s.last, t.At)
 	}
 	if s.file != nil && s.file.lines > 2*len(s.all)+1000 {
-		if err := s.file.rewrite(s.all); err != nil {
-			s.log.Error("the file of instructions cannot be written anew", "file", s.file.path, "error", err)
+		if err := s.rewrite(); err != nil {
+			s.log.Error("the file of instructions cannot be written anew", "error", err)
 		}
 	}
 	return nil
@@ -286,11 +289,15 @@ func (s *Instructions) eraseToo(heard []*keptInstruction) error {
 	if len(marks) == 0 {
 		return nil
 	}
+	before := len(s.all)
 	for n, t := range s.all {
 		if mark := marks[n.erasedKey()]; mark != nil && t.At <= mark.At {
 			s.forget(n)
-			s.ended = append(s.ended, Instruction{Topic: n.topic, Key: n.key, At: mark.At, Node: mark.Node, Brief: t.Brief})
+			s.ended = append(s.ended, Instruction{Topic: n.topic, Key: n.key, At: mark.At, Node: mark.Node})
 		}
+	}
+	if len(s.all) == before {
+		return nil
 	}
 	return s.rewrite()
 }
@@ -389,15 +396,15 @@ func (s *Instructions) take(all []Instruction, shared bool) {
 		switch {
 		case i.check() != nil || known == nil && len(s.all)+len(fresh) >= maxInstructions:
 			refused++
+		case known != nil && !i.newer(&known.Instruction):
+			known.shared = known.shared || shared && known.At == i.At && known.Node == i.Node
 		case s.erased(&i):
 			if shared {
 				s.replaced(i.field())
 				nudge(s.send)
 			}
-		case known == nil || i.newer(&known.Instruction):
+		default:
 			fresh = append(fresh, &keptInstruction{Instruction: i, Done: i.Topic == erasedTopic, shared: shared})
-		case known.At == i.At && known.Node == i.Node:
-			known.shared = known.shared || shared
 		}
 	}
 	if refused > 0 {
@@ -406,9 +413,12 @@ func (s *Instructions) take(all []Instruction, shared bool) {
 	if len(fresh) == 0 {
 		return
 	}
-	if err := cmp.Or(s.keep(fresh), s.eraseToo(fresh)); err != nil {
+	if err := s.keep(fresh); err != nil {
 		s.log.Error("instructions of other nodes are not taken; trying again", "error", err)
 		return
+	}
+	if err := s.eraseToo(fresh); err != nil {
+		s.log.Error("what another node has erased stays in the file of instructions", "error", err)
 	}
 	s.received += int64(len(fresh))
 	nudge(s.wake)
@@ -424,7 +434,7 @@ func (s *Instructions) stats() (all, open, received int64) {
 			open++
 		}
 	}
-	return int64(len(s.all)), open, s.received
+	return int64(len(s.all)), open + int64(len(s.ended)), s.received
 }
 
 // agree notes that this node agrees with all others, and removes what has been

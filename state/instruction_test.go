@@ -220,6 +220,38 @@ func TestWhatIsErasedStaysErased(t *testing.T) {
 	}
 }
 
+// TestAnErasureThatACrashCutShortIsCarriedOut: a node had noted that another one
+// erased an instruction, and still has it in its file.
+func TestAnErasureThatACrashCutShortIsCarriedOut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "instructions")
+	s, stop := stopping(t, nil, dir)
+	give(t, s, "a", "secret")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Erase(func(i *state.Instruction) bool { return i.Key == "a" }); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	noted, err := os.ReadFile(file)
+	if err != nil || len(noted) == 0 || !strings.Contains(string(before), "secret") {
+		t.Fatalf("%q, then %q, %v", before, noted, err)
+	}
+	if err := os.WriteFile(file, append(before, noted...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _ = stopping(t, nil, dir)
+	if got := inForce(s); got != "" {
+		t.Errorf("in force: %q", got)
+	}
+	if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "secret") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
 // TestWhatAnotherNodeErasesIsWithdrawn: also when its withdrawal was erased before
 // any node had heard of it.
 func TestWhatAnotherNodeErasesIsWithdrawn(t *testing.T) {
