@@ -103,7 +103,7 @@ func (a *ask) await(f *flight) bool {
 // follow reads along with a fetch of others, where its response fits.
 func (a *ask) follow(f *flight) *message.Response {
 	o := f.o
-	if o == nil || f.g == nil || o.facts.Left(time.Now()) <= 0 || o.facts.Control.NoCache || o.res.Status == 206 {
+	if o == nil || f.g == nil || o.facts.Judge(&a.asked, time.Now()) != protocol.Fresh || o.res.Status == 206 {
 		return nil
 	}
 	if names := protocol.Vary(o.res.Fields); len(names) > 0 &&
@@ -133,6 +133,10 @@ func (c *Cache) refresh(r *RoundTripper, q *message.Request, t *filter.Transacti
 	}
 	name := []byte(c.appendName(nil, q, t))
 	k := hash(name)
+	var about *filter.Transaction // what rules look at: t is the client's
+	if t != nil {
+		about = &filter.Transaction{Findings: slices.Clone(t.Findings)}
+	}
 	fl := &c.fetching
 	fl.mu.Lock()
 	defer fl.mu.Unlock()
@@ -153,7 +157,7 @@ func (c *Cache) refresh(r *RoundTripper, q *message.Request, t *filter.Transacti
 		defer end()
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		a := &ask{RoundTripper: r, ctx: ctx, q: own, now: time.Now(), name: name, personal: own.Scheme == "https"}
+		a := &ask{RoundTripper: r, ctx: ctx, q: own, now: time.Now(), name: name, t: about, personal: own.Scheme == "https"}
 		a.asked = protocol.Control(nil)
 		s, err := a.fetch(o, nil)
 		if err != nil {

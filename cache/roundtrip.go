@@ -164,7 +164,7 @@ var (
 	notePurged  = []byte("shuultuur; detail=purged")
 	noteAbsent  = []byte(`shuultuur; detail="nothing to purge"`)
 	noteNoPurge = []byte(`shuultuur; detail="purge refused: cache.purge"`)
-	noteNothing = []byte(`shuultuur; fwd=uri-miss; fwd-status=504; detail="only-if-cached"`)
+	noteNothing = []byte(`shuultuur; detail="only-if-cached"`)
 )
 
 // storedToo says in Cache-Status besides that the response is stored.
@@ -341,6 +341,9 @@ func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 	if err != nil {
 		return a.instead(o, err)
 	}
+	if r := a.better(o, s); r != nil {
+		return r, nil
+	}
 	a.note("miss", nil)
 	if o != nil {
 		name := []byte(o.name)
@@ -357,29 +360,28 @@ func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 // renew puts an object in place of o that has the fields of a 304, or of a
 // response to HEAD, besides its own.
 func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, a *ask) *object {
-	control := protocol.Control(s.Fields)
 	n := &object{name: o.name, url: o.url, host: o.host, body: o.body, length: o.length, offset: o.offset, size: o.size, labels: o.labels, verdicts: o.verdicts, parent: o.parent}
 	n.res = message.Response{Status: o.res.Status, Reason: o.res.Reason, Proto: o.res.Proto, Length: o.res.Length}
-	n.res.Fields = protocol.Freshen(o.res.Fields, s, control.Fields)
+	n.res.Fields = protocol.Freshen(o.res.Fields, s)
 	if !s.Has("Date") {
 		n.res.Fields.Set("Date", received.UTC().Format(http.TimeFormat))
 	}
-	if !s.Has("Age") {
-		n.res.Fields.Del("Age")
-	}
 	n.facts = protocol.Describe(&n.res, sent, received)
+	n.facts.Age = protocol.Describe(s, sent, received).Age // no Age is stored
 	rule := c.rule(a.q, a.t, &n.res, n.length)
 	n.bound(rule)
 	if o.record != nil { // its body is not in memory of its own
 		n.body = [][]byte{bytes.Join(o.body, nil)}
 	}
 	switch why := a.refuses(&n.res, &n.facts, rule, n.length); {
-	case n.facts.Control.NoStore && !n.facts.Control.MustUnderstand || n.facts.Control.Private:
+	case why != "" && ofOne(why):
+		// Nothing of an answer that is for one client is stored: o stays as it was.
+	case why != "":
 		// The origin has changed its mind, and speaks of the object too.
 		c.remove([]byte(o.name))
-	case why != "":
-		// Nothing of an answer that must not be stored is, such as what it sets
-		// for one client: o stays as it was.
+	case !slices.Equal(protocol.Vary(n.res.Fields), protocol.Vary(o.res.Fields)):
+		c.remove([]byte(o.name))
+		c.put(a.name, a.q.Fields, n, a.since)
 	case !c.changes.since([]byte(o.name), a.since):
 		c.keep(o, n)
 		if c.changes.since([]byte(o.name), a.since) { // meanwhile
@@ -387,6 +389,16 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 		}
 	}
 	return n
+}
+
+// ofOne says whether why, for which something is not stored, is about who asked
+// and not about the object.
+func ofOne(why string) bool {
+	switch why {
+	case "set-cookie", "cookie", "authorization", "request-no-store", "rule":
+		return true
+	}
+	return false
 }
 
 // bound keeps the lifetime of an object within what a rule says, nil for none.
@@ -401,7 +413,7 @@ func (o *object) bound(r *Rule) {
 func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
 	q := a.q
 	validating := o != nil && o.whole() && o.verifiable()
-	completing := o != nil && !o.whole() && o.offset == 0 && o.facts.Left(a.now) > 0 && !q.Has("Range") && !a.asked.NoCache && !a.asked.NoStore
+	completing := o != nil && !o.whole() && o.offset == 0 && protocol.Strong(o.facts.Tag) && o.facts.Left(a.now) > 0 && !q.Has("Range") && !a.asked.NoCache && !a.asked.NoStore
 	saved := q.Fields
 	switch {
 	case validating:
@@ -417,15 +429,13 @@ func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
 		a.c.uplink.saw(err, a.now)
 	}
 	received := time.Now()
-	switch {
-	case err != nil:
+	if err != nil {
 		return a.instead(o, err)
-	case o != nil && protocol.Failed(s.Status) && o.facts.Serves(&a.asked, a.now, 0):
-		if r, ok := o.answer(q, a.now, noteError); ok {
-			s.Body.Close()
-			a.note("stale", o)
-			return &r.Response, nil
-		}
+	}
+	if r := a.better(o, s); r != nil {
+		return r, nil
+	}
+	switch {
 	case validating && s.Status == 304:
 		if r, err := a.validated(o, s, sent, received); r != nil || err != nil {
 			return r, err
@@ -441,6 +451,21 @@ func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
 	}
 	a.note("miss", nil)
 	return a.store(s, sent, o, f, a.why(o, a.mark)), nil
+}
+
+// better answers with o instead of s, where s is a failure of the origin and o
+// may then be stale. It returns nil where that is not so.
+func (a *ask) better(o *object, s *message.Response) *message.Response {
+	if o == nil || !protocol.Failed(s.Status) || !o.facts.Serves(&a.asked, a.now, 0) {
+		return nil
+	}
+	r, ok := o.answer(a.q, a.now, noteError)
+	if !ok {
+		return nil
+	}
+	s.Body.Close()
+	a.note("stale", o)
+	return &r.Response
 }
 
 // verifiable says whether the origin can be asked whether the object is still
@@ -516,9 +541,7 @@ func arrived(err error) bool {
 func (o *object) restOf(q message.Fields) message.Fields {
 	f := append(make(message.Fields, 0, len(q)+2), q...)
 	f.Add("Range", "bytes="+strconv.FormatInt(o.length, 10)+"-")
-	if protocol.Strong(o.facts.Tag) {
-		f.Add("If-Range", string(o.facts.Tag))
-	}
+	f.Add("If-Range", string(o.facts.Tag))
 	return f
 }
 
@@ -577,9 +600,8 @@ func (c *Cache) combine(o, part *object) *object {
 		}
 	}
 	n.body = [][]byte{body}
-	control := protocol.Control(part.res.Fields)
 	n.res = message.Response{Status: 206, Reason: part.res.Reason, Proto: part.res.Proto, Length: n.length}
-	n.res.Fields = protocol.Freshen(o.res.Fields, &part.res, control.Fields)
+	n.res.Fields = protocol.Freshen(o.res.Fields, &part.res)
 	n.res.Fields.Del("Content-Range")
 	n.res.Fields.Set("Content-Length", strconv.FormatInt(n.length, 10))
 	if n.whole() {
@@ -604,8 +626,10 @@ func (a *ask) store(s *message.Response, sent time.Time, old *object, f *flight,
 		why = "part"
 	}
 	if why != "" {
-		if old != nil && s.Status < 500 && why != "no-store" && why != "request-no-store" {
-			c.remove([]byte(old.name)) // it has been replaced by something that is not stored
+		// It has been replaced by something that is not stored, unless that says
+		// nothing about the whole.
+		if old != nil && s.Status < 500 && why != "no-store" && why != "request-no-store" && why != "status" && why != "part" {
+			c.remove([]byte(old.name))
 		}
 		annotate(s, note)
 		return s

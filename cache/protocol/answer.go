@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"math"
 
 	"shuultuur/message"
 )
@@ -22,7 +23,7 @@ func Answer(q *message.Request, s *message.Response, f *Facts, offset, length, s
 	if NotModified(q.Fields, s, f) {
 		return Part{Status: 304}, true
 	}
-	v := q.Get("Range")
+	v := onlyRange(q.Fields)
 	if v == nil || q.Method != "GET" || s.Status != 200 && s.Status != 206 || !sameRange(q.Fields, f) {
 		return Part{Status: s.Status}, whole
 	}
@@ -96,6 +97,21 @@ func sameRange(q message.Fields, f *Facts) bool {
 	return Strong(v) && bytes.Equal(v, f.Tag)
 }
 
+// onlyRange returns the Range field, nil where there is none or several, which
+// make no range that can be served.
+func onlyRange(q message.Fields) (v []byte) {
+	for i := range q {
+		if !is(q[i].Name, "range") {
+			continue
+		}
+		if v != nil {
+			return nil
+		}
+		v = q[i].Value
+	}
+	return v
+}
+
 type rangeKind uint8
 
 const (
@@ -115,7 +131,7 @@ func Range(v []byte, size int64) (first, last int64, kind rangeKind) {
 	}
 	from, to = bytes.Trim(from, " \t"), bytes.Trim(to, " \t")
 	if len(from) == 0 {
-		n, ok := Number(to)
+		n, ok := position(to)
 		switch {
 		case !ok:
 			return 0, 0, noRange
@@ -124,13 +140,13 @@ func Range(v []byte, size int64) (first, last int64, kind rangeKind) {
 		}
 		return max(0, size-n), size - 1, oneRange
 	}
-	first, ok = Number(from)
+	first, ok = position(from)
 	if !ok {
 		return 0, 0, noRange
 	}
 	last = size - 1
 	if len(to) > 0 {
-		n, ok := Number(to)
+		n, ok := position(to)
 		if !ok || n < first {
 			return 0, 0, noRange
 		}
@@ -140,6 +156,15 @@ func Range(v []byte, size int64) (first, last int64, kind rangeKind) {
 		return 0, 0, unsatisfiable
 	}
 	return first, last, oneRange
+}
+
+// position reads a position in a representation. One that no number holds is
+// behind the end of any.
+func position(v []byte) (n int64, ok bool) {
+	if n, ok = Number(v); !ok && len(v) > 0 && number(v[:1]) >= 0 && len(bytes.Trim(v, "0123456789")) == 0 {
+		return math.MaxInt64, true
+	}
+	return n, ok
 }
 
 // ContentRange reads a Content-Range field (RFC 9110, 14.4); size is -1 where

@@ -172,11 +172,19 @@ func Validated(stored, answer *message.Response) bool {
 
 // Freshen returns the fields of a stored response after a 304 or a response to
 // HEAD (RFC 9111, 3.2): the new ones take the place of those with the same
-// name. What says how the stored body is coded and how long it is stays.
-func Freshen(stored message.Fields, answer *message.Response, named [][]byte) message.Fields {
-	fresh := Keep(nil, answer, named)
+// name. What says how the stored body is coded and how long it is stays, and so
+// does a weak tag: that the body is the same to the byte is more than the answer
+// can say. Where the answer has no Cache-Control, that of the stored response
+// goes on saying which fields are not stored.
+func Freshen(stored message.Fields, answer *message.Response) message.Fields {
+	control := answer.Fields
+	if !control.Has("Cache-Control") {
+		control = stored
+	}
+	fresh := Keep(nil, answer, Control(control).Fields)
+	weak := bytes.HasPrefix(stored.Get("ETag"), []byte("W/"))
 	replaces := func(name []byte) bool {
-		return !is(name, "content-length") && !is(name, "content-encoding") && !is(name, "content-range")
+		return !is(name, "content-length") && !is(name, "content-encoding") && !is(name, "content-range") && !(weak && is(name, "etag"))
 	}
 	out := make(message.Fields, 0, len(stored)+len(fresh))
 next:

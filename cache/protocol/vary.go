@@ -54,6 +54,9 @@ func Variant(dst []byte, names []string, q message.Fields, language string) []by
 		case name == "accept-language" && language != "":
 			dst = append(append(dst, '='), language...)
 		case name == "accept-language", name == "accept-encoding":
+			if !q.Has(name) { // anything will do, where an empty one accepts nothing
+				dst = append(dst, 0)
+			}
 			for i, w := range weighted(q, name) {
 				if i > 0 {
 					dst = append(dst, ',')
