@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type jobs struct {
 	mu    sync.Mutex
 	by    map[[32]byte]*job
 	bytes int
+	last  time.Time // when a picture came last
 }
 
 const (
@@ -54,24 +56,34 @@ type job struct {
 	err     error
 
 	waiting atomic.Int32  // how many wait for it
+	news    chan struct{} // has one when somebody came, left or decided to stay
 	asks    chan struct{} // closed when the model is to be asked
 	asked   bool          // asks is closed
 }
 
+// tell has the job look at who waits for it.
+func (j *job) tell() {
+	select {
+	case j.news <- struct{}{}:
+	default:
+	}
+}
+
 // start has a picture judged, or returns the job that does so already. It
-// returns nil where too many wait. The caller
-// waits for it (see wait).
+// returns nil where too many wait. The caller waits for it (see wait).
 func (c *Check) start(sum [32]byte, b []byte, head picture.Head, ask bool) *job {
 	c.jobs.mu.Lock()
 	defer c.jobs.mu.Unlock()
+	c.jobs.last = time.Now()
 	if j := c.jobs.by[sum]; j != nil {
 		j.waiting.Add(1)
+		j.tell()
 		return j
 	}
 	if len(c.jobs.by) >= c.jobs.most || c.jobs.bytes+len(b) > queuedBytes {
 		return nil
 	}
-	j := &job{done: make(chan struct{}), asks: make(chan struct{})}
+	j := &job{done: make(chan struct{}), asks: make(chan struct{}), news: make(chan struct{}, 1)}
 	j.waiting.Store(1)
 	c.jobs.by[sum] = j
 	c.jobs.bytes += len(b)
@@ -84,13 +96,8 @@ func (c *Check) start(sum [32]byte, b []byte, head picture.Head, ask bool) *job 
 func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
-	c.jobs.slots <- struct{}{}
 	slot := c.jobs.slots
-	change := func(to chan struct{}) {
-		<-slot
-		slot = to
-		slot <- struct{}{}
-	}
+	slot <- struct{}{}
 	defer func() {
 		if p := recover(); p != nil {
 			j.err = fmt.Errorf("the decoder panicked: %v", p)
@@ -107,17 +114,68 @@ func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool
 		close(j.done)
 	}()
 	j.verdict, j.err = c.judge(ctx, b, head, ask, func() {
+		<-slot // others are decoded meanwhile
 		if !j.asked {
 			j.asked = true
+			select {
+			case <-j.news: // of before
+			default:
+			}
 			close(j.asks)
-			change(c.jobs.asks) // others are decoded meanwhile
+			if j.waiting.Load() > 0 {
+				<-j.news // who waits may leave now
+			}
 		}
-		// What nobody waits for must not take all processors, nor keep others from
-		// the model.
-		if j.waiting.Load() == 0 && slot == c.jobs.asks {
-			change(c.jobs.spare)
-		}
+		slot = c.jobs.turn(j)
 	})
+}
+
+// turn waits until the model may be asked about a picture. Pictures that nobody
+// waits for must not take the processors from a page that is being loaded, nor
+// keep others from the model: they are judged one at a time, when no picture has
+// come for a while.
+func (q *jobs) turn(j *job) (slot chan struct{}) {
+	begun := time.Now()
+	for {
+		if j.waiting.Load() > 0 {
+			q.asks <- struct{}{}
+			if j.waiting.Load() > 0 {
+				return q.asks
+			}
+			<-q.asks
+		}
+		rest := min(q.busyFor(), longestRest-time.Since(begun))
+		if rest <= 0 {
+			q.spare <- struct{}{}
+			if q.busyFor() <= 0 || time.Since(begun) >= longestRest {
+				return q.spare
+			}
+			<-q.spare
+			continue
+		}
+		timer := time.NewTimer(rest)
+		select {
+		case <-timer.C:
+		case <-j.news:
+		}
+		timer.Stop()
+	}
+}
+
+const (
+	quiet       = 250 * time.Millisecond // without a new picture: no page is being loaded
+	longestRest = 2 * time.Second        // of a picture that nobody waits for
+)
+
+// busyFor returns for how long pictures that nobody waits for have to rest: not
+// at all where their queue is half full.
+func (q *jobs) busyFor() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.by) > q.most/2 || q.bytes > queuedBytes/2 {
+		return 0
+	}
+	return quiet - time.Since(q.last)
 }
 
 // judge judges a picture, or frames of an animation. ask says to ask the model
@@ -338,9 +396,6 @@ type pages struct {
 type seenPage struct {
 	until    time.Time
 	pictures map[[32]byte]float64 // share that each leaves of the page's innocence
-
-	held time.Time // since when pictures of it have been held, one after another
-	last time.Time // when one was held last
 }
 
 const (
@@ -409,28 +464,72 @@ func (p *pages) of(page string, now time.Time) *seenPage {
 	return s
 }
 
-// burst is how long after the last picture of a page another belongs to the
-// same load of it.
-const burst = time.Second
+// holds say how long pictures for which the model is asked are held, for each
+// client and page.
+type holds struct {
+	mu sync.Mutex
+	by map[holdKey]*hold
+}
 
-// hold returns for how much longer a picture of a page may be held: the first for
-// all of the patience, those that come soon after it for half of it, counted
-// from the first.
-func (p *pages) hold(page string, patience time.Duration) time.Duration {
-	if page == "" || len(page) > maxPageURL {
-		return patience
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+type holdKey struct {
+	client netip.Addr
+	page   string
+}
+
+// A hold is a burst of pictures of a page.
+type hold struct {
+	since time.Time     // when the first came
+	n     int           // how many came
+	many  chan struct{} // closed when there are more than few
+}
+
+const (
+	burst = time.Second // the pictures of a page belong together so long, counted from the first
+	few   = 3           // pictures that do not make a page late, as browsers fetch six at a time
+)
+
+// join returns for how much longer a picture may be held. The first of a burst
+// is held for all of the patience, or until many is closed: then, as the others,
+// until a third of the patience has passed since it came (see [hold.left]).
+func (h *holds) join(key holdKey, patience time.Duration) (left time.Duration, b *hold) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	now := time.Now()
-	s := p.of(page, now)
-	first := now.Sub(s.last) > burst
-	s.last = now
-	if first {
-		s.held = now
-		return patience
+	b = h.by[key]
+	if b == nil || now.Sub(b.since) > burst {
+		if len(h.by) >= maxPages {
+			h.forget(now)
+		}
+		if h.by == nil {
+			h.by = map[holdKey]*hold{}
+		}
+		b = &hold{since: now, many: make(chan struct{})}
+		h.by[key] = b
 	}
-	return max(0, patience/2-now.Sub(s.held))
+	if b.n++; b.n == few+1 {
+		close(b.many)
+	}
+	if b.n == 1 {
+		return patience, b
+	}
+	return b.left(patience), b
+}
+
+// left returns for how much longer a picture of many is held.
+func (b *hold) left(patience time.Duration) time.Duration {
+	return max(0, patience/3-time.Since(b.since))
+}
+
+// forget makes room: bursts that are over, or else all.
+func (h *holds) forget(now time.Time) {
+	for key, b := range h.by {
+		if now.Sub(b.since) > burst {
+			delete(h.by, key)
+		}
+	}
+	if len(h.by) >= maxPages {
+		clear(h.by)
+	}
 }
 
 // forget makes room: pages that are over, or else all.

@@ -8,9 +8,11 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -230,25 +232,87 @@ func TestAPictureIsHeldForThePatienceAndLearned(t *testing.T) {
 
 func TestPicturesOfAPageAreHeldTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pages
+		var h holds
 		const patience = 300 * time.Millisecond
-		hold := func(page string, want time.Duration) {
+		join := func(client, page string, want time.Duration) *hold {
 			t.Helper()
-			if got := p.hold(page, patience); got != want {
-				t.Errorf("%q is held for %v, want %v", page, got, want)
+			got, b := h.join(holdKey{netip.MustParseAddr(client), page}, patience)
+			if got != want {
+				t.Errorf("a picture of %q is held for %v for %s, want %v", page, got, client, want)
 			}
+			return b
 		}
-		hold("http://a/", patience)
-		hold("http://a/", patience/2)
-		hold("http://b/", patience)
-		hold("", patience)
-		hold("", patience)
-		time.Sleep(100 * time.Millisecond)
-		hold("http://a/", 50*time.Millisecond)
-		time.Sleep(100 * time.Millisecond)
-		hold("http://a/", 0)
-		time.Sleep(burst + time.Millisecond) // it is loaded again
-		hold("http://a/", patience)
+		first := join("10.0.0.1", "http://a/", patience)
+		join("10.0.0.1", "http://a/", patience/3)
+		join("10.0.0.1", "http://b/", patience)
+		join("10.0.0.2", "http://a/", patience)
+		join("10.0.0.1", "", patience)
+		join("10.0.0.1", "", patience/3)
+		time.Sleep(60 * time.Millisecond)
+		join("10.0.0.1", "http://a/", 40*time.Millisecond)
+		select {
+		case <-first.many:
+			t.Errorf("%d pictures are many", few)
+		default:
+		}
+		join("10.0.0.1", "http://a/", 40*time.Millisecond)
+		<-first.many
+		if got := first.left(patience); got != 40*time.Millisecond {
+			t.Errorf("the first of many is held for %v more", got)
+		}
+		time.Sleep(60 * time.Millisecond)
+		join("10.0.0.1", "http://a/", 0)
+		time.Sleep(burst - 100*time.Millisecond) // pictures go on coming
+		join("10.0.0.1", "http://a/", patience)
+		for i := range maxPages + 10 {
+			join("10.0.0.3", strconv.Itoa(i), patience)
+		}
+		if len(h.by) > maxPages {
+			t.Errorf("%d pages are kept", len(h.by))
+		}
+	})
+}
+
+// TestPicturesThatNobodyWaitsForRest: the model works for pages that are being
+// loaded first, and is asked about what passed unread when none is.
+func TestPicturesThatNobodyWaitsForRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newJobs(1)
+		q.last = time.Now()
+		left := &job{news: make(chan struct{}, 1)}
+		begun := time.Now()
+		if slot := q.turn(left); slot != q.spare || time.Since(begun) != quiet {
+			t.Errorf("the model is asked after %v, want %v", time.Since(begun), quiet)
+		}
+		q.last = time.Now()
+		begun = time.Now()
+		go func() {
+			time.Sleep(quiet / 2)
+			left.waiting.Add(1)
+			left.tell()
+		}()
+		if slot := q.turn(left); slot != q.asks || time.Since(begun) != quiet/2 {
+			t.Errorf("a picture that is wanted again waits for %v, want %v", time.Since(begun), quiet/2)
+		}
+		<-q.spare
+		<-q.asks
+		left.waiting.Store(0)
+		ctx, cancel := context.WithCancel(t.Context())
+		var pages sync.WaitGroup
+		defer pages.Wait()
+		defer cancel()
+		pages.Go(func() { // without end
+			for ctx.Err() == nil {
+				q.mu.Lock()
+				q.last = time.Now()
+				q.mu.Unlock()
+				time.Sleep(quiet / 2)
+			}
+		})
+		begun = time.Now()
+		if slot := q.turn(left); slot != q.spare || time.Since(begun) != longestRest {
+			t.Errorf("beside pages without end the model is asked after %v, want %v", time.Since(begun), longestRest)
+		}
 	})
 }
 

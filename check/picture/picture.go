@@ -56,6 +56,7 @@ type Check struct {
 	jobs    jobs
 	known   known
 	pages   pages
+	holds   holds
 	files   []string
 	counters
 	problems []string
@@ -320,18 +321,21 @@ func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job, bad boo
 		c.seen.With("busy").Inc()
 		return v, "no capacity"
 	}
-	defer j.waiting.Add(-1)
-	var late <-chan time.Time
-	var asks <-chan struct{}
+	defer func() {
+		j.waiting.Add(-1)
+		j.tell()
+	}()
 	patience := t.Verdict.Patience
-	if patience > 0 && !c.full {
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		late = timer.C
-		if !bad {
-			asks = j.asks
-		}
+	bounded := patience > 0 && !c.full
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	late := timer.C
+	if !bounded {
+		late = nil
 	}
+	asks := j.asks
+	var many <-chan struct{}
+	var of *hold
 	why = "not judged within the patience of the policy; the next request will know"
 	for {
 		select {
@@ -343,10 +347,26 @@ func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job, bad boo
 			return j.verdict, ""
 		case <-asks:
 			asks = nil
-			timer := time.NewTimer(c.pages.hold(referer(t), patience))
-			defer timer.Stop()
-			late = timer.C
-			why = "not judged in the time that pictures of a page are held together; the next request will know"
+			if !bounded || bad {
+				j.tell()
+				continue
+			}
+			page := referer(t)
+			var left time.Duration
+			left, of = c.holds.join(holdKey{t.Client.Addr, page[:min(len(page), maxPageURL)]}, patience)
+			if left > 0 {
+				j.tell()
+			}
+			if left == patience {
+				many = of.many
+				continue
+			}
+			why = lateOfMany
+			timer.Reset(left)
+			continue
+		case <-many:
+			many, why = nil, lateOfMany
+			timer.Reset(of.left(patience))
 			continue
 		case <-late:
 		case <-ctx.Done():
@@ -356,6 +376,8 @@ func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job, bad boo
 		return v, why
 	}
 }
+
+const lateOfMany = "not judged in the time that pictures of a page are held together; the next request will know"
 
 func (c *Check) unread(dst []filter.Finding, why string) []filter.Finding {
 	c.seen.With("unread").Inc()
