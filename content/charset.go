@@ -4,19 +4,18 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/charmap"
-	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/unicode"
+
+	"shuultuur/content/charset"
 )
 
 // Charset returns the encoding that label means in HTML (WHATWG Encoding
 // Standard: "latin1" is windows-1252, "gb2312" is gbk).
 func Charset(label string) (encoding.Encoding, error) {
-	e, err := htmlindex.Get(strings.TrimSpace(label))
-	if err != nil {
+	e := charset.Get(strings.TrimSpace(label))
+	if e == nil {
 		return nil, fmt.Errorf("charset %q is not known", label)
 	}
 	return e, nil
@@ -50,22 +49,16 @@ func mark(p []byte) (encoding.Encoding, int) {
 	case bytes.HasPrefix(p, []byte("\xEF\xBB\xBF")):
 		return unicode.UTF8, 3
 	case bytes.HasPrefix(p, []byte("\xFE\xFF")):
-		return utf16BE, 2
+		return charset.UTF16BE, 2
 	case bytes.HasPrefix(p, []byte("\xFF\xFE")):
-		return utf16LE, 2
+		return charset.UTF16LE, 2
 	}
 	return nil, 0
 }
 
-var (
-	utf16BE = unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
-	utf16LE = unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
-)
-
 // isUTF16 says whether e is one that a meta element cannot be written in.
 func isUTF16(e encoding.Encoding) bool {
-	name, _ := htmlindex.Name(e)
-	return strings.HasPrefix(name, "utf-16")
+	return e == charset.UTF16BE || e == charset.UTF16LE
 }
 
 // charsetOf tells the encoding of a text by the standard's order: byte order
@@ -98,10 +91,10 @@ func charsetOf(head []byte, named []byte, how format) (e encoding.Encoding, more
 	}
 	e = lookup(label)
 	switch {
-	case e != nil && e != unicode.UTF8 && isUTF16(e):
+	case isUTF16(e):
 		e = unicode.UTF8
-	case e == charmap.XUserDefined:
-		e = charmap.Windows1252
+	case e == charset.XUserDefined:
+		e = charset.Windows1252
 	}
 	return e, false
 }
@@ -124,9 +117,9 @@ func lookup(label []byte) encoding.Encoding {
 func xmlUTF16(p []byte) encoding.Encoding {
 	switch {
 	case bytes.HasPrefix(p, []byte("<\x00?\x00")):
-		return utf16LE
+		return charset.UTF16LE
 	case bytes.HasPrefix(p, []byte("\x00<\x00?")):
-		return utf16BE
+		return charset.UTF16BE
 	}
 	return nil
 }
@@ -137,9 +130,9 @@ func wideJSON(p []byte, how format) encoding.Encoding {
 	switch {
 	case how != formatJSON || len(p) < 4:
 	case p[0] != 0 && p[1] == 0 && p[2] != 0 && p[3] == 0:
-		return utf16LE
+		return charset.UTF16LE
 	case p[0] == 0 && p[1] != 0 && p[2] == 0 && p[3] != 0:
-		return utf16BE
+		return charset.UTF16BE
 	}
 	return nil
 }
@@ -343,26 +336,11 @@ func headAttribute(p []byte) (name, value, rest []byte) {
 	return name, p[:i], p[i:]
 }
 
-// singleByte fills t with what the bytes from 0x80 mean in e and returns true
-// if e is ASCII with one byte for each other character.
-func singleByte(t *[128]rune, e encoding.Encoding) bool {
-	m, ok := e.(*charmap.Charmap)
-	if !ok || m.DecodeByte('a') != 'a' {
-		return false
+// singleByte returns what the bytes from 0x80 mean in e, nil if e has other than
+// one byte for each character.
+func singleByte(e encoding.Encoding) *[128]rune {
+	if s, ok := e.(*charset.Single); ok {
+		return s.High()
 	}
-	for i := range t {
-		t[i] = m.DecodeByte(byte(0x80 + i))
-	}
-	return true
+	return nil
 }
-
-// windows1252 is what bytes from 0x80 mean where nothing tells. The five that
-// it leaves undefined are control characters.
-var windows1252 = func() (t [128]rune) {
-	for i := range t {
-		if t[i] = charmap.Windows1252.DecodeByte(byte(0x80 + i)); t[i] == utf8.RuneError {
-			t[i] = rune(0x80 + i)
-		}
-	}
-	return t
-}()

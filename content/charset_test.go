@@ -3,6 +3,8 @@ package content
 import (
 	"bytes"
 	"testing"
+
+	"golang.org/x/text/encoding/htmlindex"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -29,7 +31,7 @@ func TestCharsets(t *testing.T) {
 		{"label in xml declaration", "text/xml", `<?xml version="1.0" encoding="koi8-r"?>`, "koi8-r", "Яя", " яя "},
 		{"unknown label", "text/html; charset=foo", "", "utf-8", "Яя", " яя "},
 	} {
-		e, err := Charset(c.label)
+		e, err := htmlindex.Get(c.label)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +65,7 @@ func TestLongTextInManyByteCharset(t *testing.T) {
 	}
 	want := " " + text.String() + " "
 	for _, label := range []string{"euc-jp", "shift_jis", "gb18030", "utf-16be", "iso-2022-jp"} {
-		e, _ := Charset(label)
+		e, _ := htmlindex.Get(label)
 		p, err := e.NewEncoder().Bytes(text.Bytes())
 		if err != nil {
 			t.Fatal(err)

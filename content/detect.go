@@ -10,11 +10,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/charmap"
-	"golang.org/x/text/encoding/japanese"
-	"golang.org/x/text/encoding/korean"
-	"golang.org/x/text/encoding/simplifiedchinese"
-	"golang.org/x/text/encoding/traditionalchinese"
+
+	"shuultuur/content/charset"
 )
 
 // This file tells the charset of a text that nothing names, as browsers do: by
@@ -44,7 +41,7 @@ func asciiLen(p []byte) int {
 // not ASCII. It returns nil for UTF-8, and where nothing is likely.
 func guess(p []byte) encoding.Encoding {
 	if is2022JP(p) {
-		return japanese.ISO2022JP
+		return charset.ISO2022JP
 	}
 	if mostlyUTF8(p) {
 		return nil
@@ -60,7 +57,7 @@ func guess(p []byte) encoding.Encoding {
 			best, most = l.charset, s
 		}
 	}
-	if best == encoding.Encoding(charmap.Windows1252) {
+	if best == encoding.Encoding(charset.Windows1252) {
 		return nil
 	}
 	return best
@@ -134,22 +131,22 @@ type single struct {
 
 // languages by the charsets they are written in.
 var languages = []struct {
-	charsets []*charmap.Charmap
+	charsets []*charset.Single
 	latin    bool
 	letters  []string
 }{
-	{[]*charmap.Charmap{charmap.Windows1251, charmap.KOI8U, charmap.CodePage866, charmap.ISO8859_5}, false, []string{
+	{[]*charset.Single{charset.Windows1251, charset.KOI8U, charset.IBM866, charset.ISO8859_5}, false, []string{
 		"оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфъё",
 		"оанивіертсклудмпзяьгбчйхцжїєшющфґ",
 		"аоиетнсрвлкдпмзубгчщцжюхйшфьъя",
 		"аоиенртсвуклјмдпзбгчцњшжљхћђфџ",
 		"аэноидгрлтсыуйхбөүвмшзчкежяюпцёф",
 	}},
-	{[]*charmap.Charmap{charmap.Windows1253, charmap.ISO8859_7}, false, []string{"ατοιενσρκπμλςυηγδίάχόέωθήφβξύώζψϊϋΐΰ"}},
-	{[]*charmap.Charmap{charmap.Windows1255}, false, []string{"יוהלאמתברשנםקדעחפכסטגןצזץףך"}},
-	{[]*charmap.Charmap{charmap.Windows1256, charmap.ISO8859_6}, false, []string{"اليمنورتبهعةدسفحقكجصشطخأذغضثإظىئءؤآ", "اینردمهوتسبلشکگپچخزفقعحجصآطضژذظغثئ"}},
-	{[]*charmap.Charmap{charmap.Windows874}, false, []string{"านร่อกเง้มยลวดทส์ตะีปบคิหัแจพชขใไโุผูถซณึืำ็ธศญฉษฎฐภฝฟฬฆๆๅฤฯ๊๋"}},
-	{[]*charmap.Charmap{charmap.Windows1250, charmap.ISO8859_2}, true, []string{
+	{[]*charset.Single{charset.Windows1253, charset.ISO8859_7}, false, []string{"ατοιενσρκπμλςυηγδίάχόέωθήφβξύώζψϊϋΐΰ"}},
+	{[]*charset.Single{charset.Windows1255}, false, []string{"יוהלאמתברשנםקדעחפכסטגןצזץףך"}},
+	{[]*charset.Single{charset.Windows1256, charset.ISO8859_6}, false, []string{"اليمنورتبهعةدسفحقكجصشطخأذغضثإظىئءؤآ", "اینردمهوتسبلشکگپچخزفقعحجصآطضژذظغثئ"}},
+	{[]*charset.Single{charset.Windows874}, false, []string{"านร่อกเง้มยลวดทส์ตะีปบคิหัแจพชขใไโุผูถซณึืำ็ธศญฉษฎฐภฝฟฬฆๆๅฤฯ๊๋"}},
+	{[]*charset.Single{charset.Windows1250, charset.ISO8859_2}, true, []string{
 		"łęóąśżćńź",
 		"íáéěřščžýůúňťóď",
 		"áéóöőíüúű",
@@ -157,10 +154,10 @@ var languages = []struct {
 		"čšžćđ",
 		"ăîâşţ",
 	}},
-	{[]*charmap.Charmap{charmap.Windows1254}, true, []string{"ışüğçöİâî"}},
-	{[]*charmap.Charmap{charmap.Windows1257}, true, []string{"šėžųįčąūęõäöü", "āīēšņļžūčķģ"}},
-	{[]*charmap.Charmap{charmap.Windows1258}, true, []string{"đươáàạóốơêôâăìúếệ"}},
-	{[]*charmap.Charmap{charmap.Windows1252}, true, []string{
+	{[]*charset.Single{charset.Windows1254}, true, []string{"ışüğçöİâî"}},
+	{[]*charset.Single{charset.Windows1257}, true, []string{"šėžųįčąūęõäöü", "āīēšņļžūčķģ"}},
+	{[]*charset.Single{charset.Windows1258}, true, []string{"đươáàạóốơêôâăìúếệ"}},
+	{[]*charset.Single{charset.Windows1252}, true, []string{
 		"éèàçêôîûëùïœ",
 		"äüößéà",
 		"óíáéñúü¿¡",
@@ -184,7 +181,7 @@ var singles = sync.OnceValue(func() (all []single) {
 	return all
 })
 
-func newSingle(m *charmap.Charmap, latin bool, letters string) single {
+func newSingle(m *charset.Single, latin bool, letters string) single {
 	s := single{charset: m, latin: latin}
 	n, sum := utf8.RuneCountInString(letters), 0.0
 	for i := range n {
@@ -195,7 +192,7 @@ func newSingle(m *charmap.Charmap, latin bool, letters string) single {
 		return utf8.RuneCountInString(letters[:max(i, 0)]), i >= 0
 	}
 	for c := 0x80; c < 0x100; c++ {
-		r := m.DecodeByte(byte(c))
+		r := m.Decode(byte(c))
 		low := unicode.ToLower(r)
 		at, known := rank(low)
 		switch {
@@ -308,11 +305,11 @@ var pairs = sync.OnceValue(func() []pair {
 	}
 	hans, hant, japanse := top(topHans, -5), top(topHant, -5), top(topJa, -5.5)
 	return []pair{
-		{simplifiedchinese.GB18030, hans, zh(0xD7)},
-		{traditionalchinese.Big5, hant, zh(0xC6)},
-		{japanese.ShiftJIS, japanse, ja},
-		{japanese.EUCJP, japanse, ja},
-		{korean.EUCKR, top(topKo, -4.5), ko},
+		{charset.GB18030, hans, zh(0xD7)},
+		{charset.Big5, hant, zh(0xC6)},
+		{charset.ShiftJIS, japanse, ja},
+		{charset.EUCJP, japanse, ja},
+		{charset.EUCKR, top(topKo, -4.5), ko},
 	}
 })
 
@@ -379,9 +376,9 @@ func wide(p []byte) encoding.Encoding {
 	}
 	switch half := (len(p)/2 + 1) / 2; {
 	case little >= half && little > big:
-		return utf16LE
+		return charset.UTF16LE
 	case big >= half && big > little:
-		return utf16BE
+		return charset.UTF16BE
 	}
 	return nil
 }

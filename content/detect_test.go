@@ -3,6 +3,8 @@ package content
 import (
 	"strings"
 	"testing"
+
+	"golang.org/x/text/encoding/htmlindex"
 )
 
 // What a page says in several languages.
@@ -51,7 +53,7 @@ func TestCharsetIsGuessed(t *testing.T) {
 		{"ko", "euc-kr"},
 	} {
 		for label := range strings.FieldsSeq(c.charsets) {
-			e, err := Charset(label)
+			e, err := htmlindex.Get(label)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,8 @@ import (
 	"html"
 	"strings"
 	"unicode/utf8"
+
+	"shuultuur/content/charset"
 )
 
 // A reference is a character reference being read: &name; &#99; &#x63; in
@@ -218,7 +220,7 @@ func (f *flow) byte(c byte) {
 // standard, "numeric character reference end state").
 func numeric(n rune) rune {
 	if n >= 0x80 && n < 0xA0 {
-		return windows1252[n-0x80]
+		return charset.Windows1252.High()[n-0x80]
 	}
 	if n == 0 || !utf8.ValidRune(n) {
 		return utf8.RuneError

@@ -368,7 +368,7 @@ func TestLimitsLeaveAFinding(t *testing.T) {
 
 // What a body that is given up had in base64 is not said of the next.
 func TestBodiesGivenUpLeaveNoText(t *testing.T) {
-	hidden := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("secret words of another page ", 400)+strings.Repeat("secret", 2000)))
+	hidden := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("secret words of another page ", 400) + strings.Repeat("secret", 2000)))
 	for _, c := range []struct{ typ, given, next string }{
 		{"text/plain", hidden, "plain"},
 		{"application/json", `{"a":"` + hidden, `{"a":"plain"}`},

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"shuultuur/content/charset"
 )
 
 // This file takes the text out of PDF (ISO 32000-1). Why an own reader: those
@@ -707,7 +709,7 @@ func (f *pdfFont) decode(s []byte) (string, float64) {
 			if code < utf8.RuneSelf {
 				b.WriteByte(byte(code))
 			} else {
-				b.WriteRune(windows1252[code-0x80])
+				b.WriteRune(charset.Windows1252.High()[code-0x80])
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"unicode/utf16"
 
 	"golang.org/x/text/encoding"
+
+	"shuultuur/content/charset"
 )
 
 // textBy returns the text of a body that comes in pieces of n bytes, and is
@@ -97,10 +99,10 @@ func TestUTF16IsToldFromOtherBytes(t *testing.T) {
 		return b
 	}
 	for _, s := range []string{"plain words", "мамлакатимизда, шаҳарлар", "这是一个关于我们国家的故事,大家都知道", "これは日本語の文章です", "한국어로 쓴 글입니다", "مرحبا بالعالم كله", "Ελληνικά κείμενα"} {
-		if got := wide(encoded(s, false)); got != utf16LE {
+		if got := wide(encoded(s, false)); got != charset.UTF16LE {
 			t.Errorf("%s, low byte first: %v", s, got)
 		}
-		if got := wide(encoded(s, true)); got != utf16BE {
+		if got := wide(encoded(s, true)); got != charset.UTF16BE {
 			t.Errorf("%s, high byte first: %v", s, got)
 		}
 		if got := wide([]byte(s)); got != encoding.Encoding(nil) {

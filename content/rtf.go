@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/text/encoding/charmap"
+	"shuultuur/content/charset"
 )
 
 // This file is about Rich Text Format (RTF 1.9.1), in which control words part
@@ -17,7 +17,7 @@ const mostGroups = 64
 // An rtfReader takes the text out of a document that comes in pieces.
 type rtfReader struct {
 	f     *flow
-	code  [128]rune // characters of \'80 and above
+	code  *[128]rune // characters of \'80 and above
 	st    rtfState
 	word  []byte // the control word
 	num   int
@@ -53,7 +53,7 @@ var rtfMuted = strings.Fields("fonttbl colortbl stylesheet pict objdata themedat
 var rtfBlank = strings.Fields("par line tab cell row sect page column emdash endash bullet lquote rquote ldblquote rdblquote emspace enspace nestcell nestrow softline")
 
 func newRTFReader(t *text) *rtfReader {
-	r := &rtfReader{f: &t.scanner.out, code: windows1252, lost: &t.scanner.lost}
+	r := &rtfReader{f: &t.scanner.out, code: charset.Windows1252.High(), lost: &t.scanner.lost}
 	for i := range r.ucs {
 		r.ucs[i] = 1
 	}
@@ -188,7 +188,7 @@ func (r *rtfReader) control() {
 		r.bytes = max(0, n)
 	case w == "ansicpg" && r.given:
 		if e := codePages[n]; e != nil {
-			singleByte(&r.code, e)
+			r.code = e.High()
 		}
 	case r.mute == 0 && slices.Contains(rtfMuted, w) && r.first:
 		r.f.blank()
@@ -210,10 +210,10 @@ func (r *rtfReader) show(c rune) {
 }
 
 // codePages are those of \ansicpg.
-var codePages = map[int]*charmap.Charmap{
-	437: charmap.CodePage437, 850: charmap.CodePage850, 852: charmap.CodePage852, 866: charmap.CodePage866, 874: charmap.Windows874,
-	1250: charmap.Windows1250, 1251: charmap.Windows1251, 1252: charmap.Windows1252, 1253: charmap.Windows1253, 1254: charmap.Windows1254,
-	1255: charmap.Windows1255, 1256: charmap.Windows1256, 1257: charmap.Windows1257, 1258: charmap.Windows1258,
+var codePages = map[int]*charset.Single{
+	437: charset.IBM437, 850: charset.IBM850, 852: charset.IBM852, 866: charset.IBM866, 874: charset.Windows874,
+	1250: charset.Windows1250, 1251: charset.Windows1251, 1252: charset.Windows1252, 1253: charset.Windows1253, 1254: charset.Windows1254,
+	1255: charset.Windows1255, 1256: charset.Windows1256, 1257: charset.Windows1257, 1258: charset.Windows1258,
 }
 
 // isRTF says whether a document begins like one.

@@ -8,6 +8,8 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
+
+	"shuultuur/content/charset"
 )
 
 const (
@@ -51,8 +53,6 @@ type text struct {
 	pieces    *jsonPieces // of JSON
 	based     based       // of plain text
 	basedAt   int         // bytes of it
-
-	single [128]rune // a charset of single bytes
 
 	// A charset of several bytes: its decoder, kept for the next body.
 	charset encoding.Encoding
@@ -357,10 +357,10 @@ func (t *text) use(e encoding.Encoding) {
 	t.asking = false
 	switch {
 	case e == nil:
-		x.out.high = &windows1252
+		x.out.high = charset.Windows1252.High()
 	case e == unicode.UTF8:
-	case singleByte(&t.single, e):
-		x.out.high, x.out.multi = &t.single, false
+	case singleByte(e) != nil:
+		x.out.high, x.out.multi = singleByte(e), false
 	default:
 		t.wide = true
 		if t.charset != e {

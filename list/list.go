@@ -30,8 +30,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/text/encoding/htmlindex"
-
+	"shuultuur/content/charset"
 	"shuultuur/setting"
 )
 
@@ -108,7 +107,7 @@ func (c Config) normal() (Config, error) {
 	case !slices.Contains(Formats(), c.Format):
 		return c, setting.At("format", fmt.Errorf("%q is not a list format; known are %s", c.Format, strings.Join(Formats(), ", ")))
 	}
-	if _, err := htmlindex.Get(c.Charset); c.Charset != "" && err != nil {
+	if c.Charset != "" && charset.Get(c.Charset) == nil {
 		return c, setting.At("charset", fmt.Errorf("%q is not a charset; write one like windows-1251", c.Charset))
 	}
 	switch c.Match {

@@ -13,9 +13,10 @@ import (
 	"strings"
 
 	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
+	"shuultuur/content/charset"
 	"shuultuur/dns"
 	"shuultuur/list/adblock"
 )
@@ -46,7 +47,7 @@ type parser struct {
 // category cat.
 func (b *builder) file(r io.Reader, path, format, category string) error {
 	br := bufio.NewReaderSize(r, maxLine)
-	if enc := charset(b.cfg.Charset, path, br); enc != nil {
+	if enc := charsetOf(b.cfg.Charset, path, br); enc != nil {
 		br = bufio.NewReaderSize(transform.NewReader(br, enc.NewDecoder()), maxLine)
 	}
 	if bom, _ := br.Peek(3); string(bom) == "\ufeff" {
@@ -75,16 +76,15 @@ func (b *builder) file(r io.Reader, path, format, category string) error {
 	return err
 }
 
-// charset returns the decoder of a file that is not in UTF-8: of the charset
+// charsetOf returns the encoding of a file that is not in UTF-8: of the charset
 // it is said to have, of its byte order mark, or of the part of its name that
 // is one. Nil is UTF-8.
-func charset(said, name string, r *bufio.Reader) encoding.Encoding {
+func charsetOf(said, name string, r *bufio.Reader) encoding.Encoding {
 	if mark, _ := r.Peek(2); string(mark) == "\xff\xfe" || string(mark) == "\xfe\xff" {
-		enc, _ := htmlindex.Get("utf-16")
 		if mark[0] == 0xfe {
-			enc, _ = htmlindex.Get("utf-16be")
+			return charset.UTF16BE
 		}
-		return enc
+		return charset.UTF16LE
 	}
 	if said == "" {
 		name = strings.ToLower(name)
@@ -97,11 +97,10 @@ func charset(said, name string, r *bufio.Reader) encoding.Encoding {
 			}
 		}
 	}
-	enc, err := htmlindex.Get(said)
-	if err != nil || enc == encoding.Nop || said == "utf-8" {
-		return nil
+	if e := charset.Get(said); e != unicode.UTF8 {
+		return e
 	}
-	return enc
+	return nil
 }
 
 // end puts what was counted into the report.

@@ -15,8 +15,7 @@ import (
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/zstd"
-
-	"shuultuur/content"
+	"golang.org/x/text/encoding/htmlindex"
 )
 
 // A renderCase is a response that a browser may show the word of.
@@ -236,7 +235,7 @@ var texts = []struct{ charsets, word, text string }{
 
 func encoded(t *testing.T, label, text string) []byte {
 	t.Helper()
-	e, err := content.Charset(label)
+	e, err := htmlindex.Get(label)
 	if err != nil {
 		t.Fatal(err)
 	}
