@@ -371,3 +371,30 @@ func TestBeyondLoopbackTLSIsSpoken(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestProfilesAreThoseThatToolsAskFor: paths and parameters of net/http/pprof.
+func TestProfilesAreThoseThatToolsAskFor(t *testing.T) {
+	h := handler(true)
+	for path, want := range map[string]struct {
+		status int
+		begins string
+	}{
+		"/debug/pprof/heap?gc=1":                {200, "\x1f\x8b"},
+		"/debug/pprof/goroutine?debug=2":        {200, "goroutine "},
+		"/debug/pprof/allocs?seconds=0.05":      {200, "\x1f\x8b"},
+		"/debug/pprof/profile?seconds=0.05":     {200, "\x1f\x8b"},
+		"/debug/pprof/trace?seconds=0.05":       {200, "go 1."},
+		"/debug/pprof/nothing":                  {404, "there is no profile \"nothing\""},
+		"/debug/pprof/heap?seconds=many":        {400, "seconds=\"many\" is not a number"},
+		"/debug/pprof/profile?seconds=NaN":      {400, "seconds=\"NaN\" is not a number"},
+		"/debug/pprof/goroutine?seconds=100000": {400, "seconds=\"100000\" is not a number"},
+	} {
+		r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
+		r.RemoteAddr = "127.0.0.1:5000"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != want.status || !strings.HasPrefix(w.Body.String(), want.begins) {
+			t.Errorf("%s: got %d %.60q, want %d %q …", path, w.Code, w.Body, want.status, want.begins)
+		}
+	}
+}

@@ -3,24 +3,166 @@
 package admin
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"net/http"
-	"net/http/pprof"
+	"os"
 	"runtime"
+	"runtime/pprof"
+	"runtime/trace"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
+
+	"github.com/google/pprof/profile"
 )
 
-// profileRoutes are the profiles of the process.
+// profileRoutes are the profiles of the process, under the paths and with the
+// parameters of net/http/pprof, for which "go tool pprof" asks. That package
+// brings a second reader of profiles and is therefore not used.
 func profileRoutes() []route {
 	return []route{
-		{"GET", "/debug/pprof/", operator, pprof.Index},
-		{"GET", "/debug/pprof/cmdline", operator, pprof.Cmdline},
-		{"GET", "/debug/pprof/profile", operator, pprof.Profile},
-		{"GET", "/debug/pprof/symbol", operator, pprof.Symbol},
-		{"GET", "/debug/pprof/trace", operator, pprof.Trace},
+		{"GET", "/debug/pprof/", operator, serveProfile},
+		{"GET", "/debug/pprof/cmdline", operator, serveCommandLine},
+		{"GET", "/debug/pprof/profile", operator, serveWhile("profile", 30*time.Second, pprof.StartCPUProfile, pprof.StopCPUProfile)},
+		{"GET", "/debug/pprof/trace", operator, serveWhile("trace", time.Second, trace.Start, trace.Stop)},
 		{"GET", "/debug/pprof/block", operator, blocks()},
 		{"GET", "/debug/pprof/mutex", operator, mutexes()},
 	}
+}
+
+func serveCommandLine(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprint(w, strings.Join(os.Args, "\x00"))
+}
+
+// secondsOf reads the parameter seconds, which may have a fraction.
+func secondsOf(r *http.Request, standard time.Duration) (time.Duration, error) {
+	text := r.FormValue("seconds")
+	if text == "" {
+		return standard, nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n > 0 && n <= maxSampling) {
+		return 0, fmt.Errorf("seconds=%q is not a number above 0 and up to %d", text, maxSampling)
+	}
+	return time.Duration(n * float64(time.Second)), nil
+}
+
+// wait waits for d, and returns false when the client is gone before.
+func wait(r *http.Request, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// serveWhile serves what is recorded between start and stop.
+func serveWhile(name string, standard time.Duration, start func(w io.Writer) error, stop func()) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		d, err := secondsOf(r, standard)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+		if err := start(w); err != nil {
+			w.Header().Del("Content-Disposition")
+			http.Error(w, "recording a "+name+": "+err.Error(), http.StatusConflict)
+			return
+		}
+		defer stop()
+		wait(r, d)
+	}
+}
+
+// serveProfile serves the profile that the path ends with, and a list of all
+// profiles where it ends with none.
+func serveProfile(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/debug/pprof/")
+	if name != "" {
+		serveNamed(w, r, name)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprint(w, "<!doctype html><title>/debug/pprof/</title><h1>Profiles</h1><ul>")
+	for _, p := range pprof.Profiles() {
+		fmt.Fprintf(w, `<li><a href="/debug/pprof/%[1]s?debug=1">%[1]s</a> %d</li>`, p.Name(), p.Count())
+	}
+	fmt.Fprint(w, `<li><a href="/debug/pprof/profile?seconds=10">profile</a></li><li><a href="/debug/pprof/trace?seconds=1">trace</a></li></ul>`)
+}
+
+// serveNamed serves a profile as it is, or what it grew by in ?seconds=N.
+func serveNamed(w http.ResponseWriter, r *http.Request, name string) {
+	p := pprof.Lookup(name)
+	if p == nil {
+		http.Error(w, fmt.Sprintf("there is no profile %q", name), http.StatusNotFound)
+		return
+	}
+	debug, _ := strconv.Atoi(r.FormValue("debug"))
+	if r.FormValue("gc") != "" && name == "heap" {
+		runtime.GC()
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if debug > 0 {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	} else {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	}
+	if r.FormValue("seconds") == "" {
+		_ = p.WriteTo(w, debug) // the client is gone
+		return
+	}
+	grown, err := growth(r, p)
+	if err != nil {
+		w.Header().Del("Content-Disposition")
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	_ = grown.Write(w) // the client is gone
+}
+
+// growth is what a profile grows by while the client waits.
+func growth(r *http.Request, p *pprof.Profile) (*profile.Profile, error) {
+	d, err := secondsOf(r, 0)
+	if err != nil {
+		return nil, err
+	}
+	before, err := snapshot(p)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if !wait(r, d) {
+		return nil, r.Context().Err()
+	}
+	after, err := snapshot(p)
+	if err != nil {
+		return nil, err
+	}
+	before.Scale(-1)
+	grown, err := profile.Merge([]*profile.Profile{before, after})
+	if err != nil {
+		return nil, fmt.Errorf("subtracting profiles: %w", err)
+	}
+	grown.TimeNanos, grown.DurationNanos = began.UnixNano(), int64(time.Since(began))
+	return grown, nil
+}
+
+func snapshot(p *pprof.Profile) (*profile.Profile, error) {
+	var b bytes.Buffer
+	if err := p.WriteTo(&b, 0); err != nil {
+		return nil, fmt.Errorf("taking the profile %s: %w", p.Name(), err)
+	}
+	return profile.Parse(&b)
 }
 
 const (
@@ -54,11 +196,10 @@ func mutexes() http.HandlerFunc {
 // so the second is refused. Without seconds it is what was sampled before.
 func sampling(name string, on func() (off func())) http.HandlerFunc {
 	var taken sync.Mutex
-	profile := pprof.Handler(name)
 	return func(w http.ResponseWriter, r *http.Request) {
 		seconds := r.FormValue("seconds")
 		if seconds == "" {
-			profile.ServeHTTP(w, r)
+			serveNamed(w, r, name)
 			return
 		}
 		if n, err := strconv.Atoi(seconds); err != nil || n < 1 || n > maxSampling {
@@ -71,6 +212,6 @@ func sampling(name string, on func() (off func())) http.HandlerFunc {
 		}
 		defer taken.Unlock()
 		defer on()()
-		profile.ServeHTTP(w, r)
+		serveNamed(w, r, name)
 	}
 }

@@ -64,7 +64,6 @@ func operations() map[string]operation {
 		"GET /debug/pprof/":           {does: "profiles", gives: "text/html " + anyBytes},
 		"GET /debug/pprof/cmdline":    {does: "the command line of the gateway", gives: anyText},
 		"GET /debug/pprof/profile":    {does: "a profile of processor time", query: seconds, gives: anyBytes},
-		"GET /debug/pprof/symbol":     {does: "names of program counters", gives: anyText},
 		"GET /debug/pprof/trace":      {does: "an execution trace", query: seconds, gives: anyBytes},
 		"GET /debug/pprof/block":      {does: "waits for others, sampled for some seconds", query: seconds, gives: anyBytes},
 		"GET /debug/pprof/mutex":      {does: "waits for locks, sampled for some seconds", query: seconds, gives: anyBytes},

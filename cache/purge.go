@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/atomicfile"
 	"shuultuur/cache/peer"
 	"shuultuur/message"
@@ -126,7 +127,8 @@ func (s *shelf) purge(kind, value string, now time.Time) error {
 // forgetPurged makes room: all that was stored before the newest of the older
 // half is purged in its place.
 func forgetPurged(purged map[string]time.Time) {
-	times := slices.SortedFunc(maps.Values(purged), time.Time.Compare)
+	times := slices.Collect(maps.Values(purged))
+	arrange.By(times, time.Time.Compare)
 	until := times[len(times)/2]
 	maps.DeleteFunc(purged, func(_ string, at time.Time) bool { return !at.After(until) })
 	purged[orderAll+" "] = until

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 
+	"shuultuur/arrange"
 	"shuultuur/list/adblock"
 )
 
@@ -223,7 +224,7 @@ func (m *Match) Rewrite() string {
 func LongestFirst(found []Match) {
 	for i := range found {
 		if found[i].rewrites {
-			slices.SortStableFunc(found, func(a, b Match) int { return int(b.size) - int(a.size) })
+			arrange.By(found, func(a, b Match) int { return int(b.size) - int(a.size) })
 			return
 		}
 	}

@@ -27,6 +27,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"shuultuur/arrange"
 )
 
 const (
@@ -205,7 +207,7 @@ func (c *Client) Take(ctx context.Context) (string, error) {
 		return "", errors.Join(errs...)
 	}
 	text := Reading(files)
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	arrange.By(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	for _, err := range errs {
 		text += fmt.Sprintf("\nnot taken: %v\n", err)
 	}

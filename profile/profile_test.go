@@ -89,7 +89,7 @@ func TestReadingOfMadeUpProfiles(t *testing.T) {
 			stack{[]int64{20, 80 * ms}, "sync.(*Mutex).Unlock shuultuur/event.(*Log).Add"},
 			stack{[]int64{7, 3 * ms}, "runtime.unlock runtime.mcall"}),
 		"block.pprof": madeUp(t, "contentions/count delay/nanoseconds", 10*time.Second,
-			stack{[]int64{1, 9999 * ms}, "runtime.selectgo net/http/pprof.handler.serveDeltaProfile"}),
+			stack{[]int64{1, 9999 * ms}, "runtime.selectgo shuultuur/admin.wait shuultuur/admin.growth shuultuur/admin.serveNamed"}),
 		"goroutine.pprof": madeUp(t, "goroutine/count", 0,
 			stack{[]int64{50}, "runtime.gopark internal/poll.(*FD).Read net.(*conn).Read shuultuur/proxy.(*session).head"},
 			stack{[]int64{2}, "runtime.gopark github.com/x/cache.clean[go.shape.int] runtime.goexit"}),

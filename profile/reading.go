@@ -109,7 +109,7 @@ func place(s *profile.Sample) string {
 func ours(s *profile.Sample) bool {
 	found := false
 	frames(s, func(n string) bool {
-		found = strings.HasPrefix(n, "net/http/pprof.")
+		found = strings.HasPrefix(n, "shuultuur/admin.") && (strings.Contains(n, "serveWhile") || strings.Contains(n, "serveNamed"))
 		return !found
 	})
 	return found

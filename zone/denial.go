@@ -13,6 +13,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
+	"shuultuur/arrange"
 	"shuultuur/dns"
 )
 
@@ -85,7 +86,7 @@ func (b *builder) hash() error {
 	if len(entries) == 0 {
 		return errors.New("no NSEC3 record belongs to the NSEC3PARAM at the origin")
 	}
-	slices.SortFunc(entries, func(x, y entry) int { return bytes.Compare(x.hash, y.hash) })
+	arrange.By(entries, func(x, y entry) int { return bytes.Compare(x.hash, y.hash) })
 	for _, e := range entries {
 		t.nsec3.hashes = append(t.nsec3.hashes, e.hash...)
 		t.nsec3.nodes = append(t.nsec3.nodes, e.n.at)

@@ -8,6 +8,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
+	"shuultuur/arrange"
 	"shuultuur/dns"
 )
 
@@ -17,7 +18,7 @@ func Write(w io.Writer, z *Zone) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "$ORIGIN %s\n", z.Origin)
 	records := slices.Clone(z.Records)
-	slices.SortStableFunc(records, func(x, y miekg.RR) int {
+	arrange.By(records, func(x, y miekg.RR) int {
 		first := func(rr miekg.RR) int {
 			if rr.Header().Rrtype == miekg.TypeSOA {
 				return 0

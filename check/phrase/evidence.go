@@ -2,9 +2,10 @@ package phrase
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"shuultuur/arrange"
 )
 
 // How many contributions evidence names: enough to see why, few enough to
@@ -69,7 +70,7 @@ func (sc *scan) evidence(dst []byte, parts []part, category uint16, most int) []
 
 // sortParts puts the weightiest first; equals stay in the order of the lists.
 func sortParts(parts []part) {
-	slices.SortFunc(parts, func(x, y part) int {
+	arrange.By(parts, func(x, y part) int {
 		if c := cmp.Compare(max(y.value, -y.value), max(x.value, -x.value)); c != 0 {
 			return c
 		}

@@ -6,8 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
-	"slices"
 	"strings"
+
+	"shuultuur/arrange"
 )
 
 // The table of cosmetic rules. All numbers are little endian and of four bytes
@@ -103,7 +104,7 @@ func (b *CosmeticBuilder) Build() []byte {
 		domains = append(domains, domain{name, domainHash(name)})
 		rules += len(b.domains[name])
 	}
-	slices.SortFunc(domains, func(x, y domain) int { return cmp.Or(cmp.Compare(x.hash, y.hash), strings.Compare(x.name, y.name)) })
+	arrange.By(domains, func(x, y domain) int { return cmp.Or(cmp.Compare(x.hash, y.hash), strings.Compare(x.name, y.name)) })
 	var t, names []byte
 	u32 := func(v uint32) { t = binary.LittleEndian.AppendUint32(t, v) }
 	for _, d := range domains {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"shuultuur/arrange"
 )
 
 // Bounds of what several goroutines have at hand.
@@ -133,7 +135,7 @@ func (p *part) work(i int) {
 // merge writes what came of a round.
 func (r *Run) merge(x *round) {
 	all := slices.Concat(x.kept...)
-	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.sequence, b.sequence) })
+	arrange.By(all, func(a, b entry) int { return cmp.Compare(a.sequence, b.sequence) })
 	for i := range all {
 		r.write(&all[i])
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"shuultuur/arrange"
 	"shuultuur/redis"
 	"shuultuur/zone"
 )
@@ -47,7 +48,7 @@ func (s *Store) replace(ctx context.Context, origin string, old *raw, want map[[
 	}
 	out := writer{ctx: ctx, client: s.Client}
 	labels := map[string]bool{}
-	for _, at := range slices.SortedFunc(maps.Keys(want), compareAt) {
+	for _, at := range places(want) {
 		labels[at[0]] = true
 		if bytes.Equal(have[at], want[at]) {
 			continue
@@ -65,7 +66,7 @@ func (s *Store) replace(ctx context.Context, origin string, old *raw, want map[[
 			out.add(append([]string{"SADD", s.labels(origin)}, part...)...)
 		}
 	}
-	for _, at := range slices.SortedFunc(maps.Keys(have), compareAt) {
+	for _, at := range places(have) {
 		if _, stays := want[at]; stays {
 			continue
 		}
@@ -120,7 +121,12 @@ func (w *writer) flush() {
 	w.batch, w.size = redis.Batch{}, 0
 }
 
-func compareAt(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
+// places returns the labels and types of values in order.
+func places(values map[[2]string][]byte) [][2]string {
+	all := slices.Collect(maps.Keys(values))
+	arrange.By(all, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	return all
+}
 
 // wanted is the values of a zone by label and type; in redins' layout the type
 // is empty and the value has all of them.
