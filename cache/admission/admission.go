@@ -67,5 +67,5 @@ func (s3fifo) Hit(_ Key, uses int) bool { return uses >= queue.MostUses }
 // before.
 type doorkeeper struct{ seen *bloom.Pair }
 
-func (p doorkeeper) Insert(k Key) bool { return p.seen.Seen(k) }
+func (p doorkeeper) Insert(k Key) bool { return p.seen.Seen(bloom.Key(k.Hi)) }
 func (p doorkeeper) Hit(Key, int) bool { return true }

@@ -1,7 +1,7 @@
 // Package bloom remembers keys in a fixed number of bits: it never forgets one
 // that was added, and takes about 1 of 100 others for one of them.
 //
-// Data moves so. A key is hashed once to 128 bits ([Sum]). [Filter.Add] sets 7
+// Data moves so. A key is hashed once to 64 bits ([Sum]). [Filter.Add] sets 7
 // bits chosen by the hash, [Filter.Has] looks whether all of them are set. A
 // [Pair] is two filters that take turns, so that what it remembers is a window
 // over the last keys.
@@ -24,19 +24,11 @@ const (
 	probes     = 7
 )
 
-// A Key is the hash of a key.
-type Key = xxh3.Uint128
+// A Key is the hash of a key, in which every bit depends on all of it.
+type Key uint64
 
 // Sum returns the hash of s.
-func Sum[T string | []byte](s T) Key {
-	switch s := any(s).(type) {
-	case string:
-		return xxh3.HashString128(s)
-	case []byte:
-		return xxh3.Hash128(s)
-	}
-	panic("not reached")
-}
+func Sum(s string) Key { return Key(xxh3.HashString(s)) }
 
 // A Filter is a Bloom filter.
 type Filter struct {
@@ -61,38 +53,38 @@ func (f *Filter) Bits() int { return int(f.size) }
 // seemed to have are not counted, about 1 of 100 when the filter is full.
 func (f *Filter) Added() int { return int(f.added.Load()) }
 
-// at returns the bit for the hash: the upper half of hash × size is a number
-// below size, for which no division is needed.
+// at returns the bit for a hash: the upper half of hash × size is a number below
+// size, for which no division is needed.
 func (f *Filter) at(hash uint64) uint64 {
 	hi, _ := bits.Mul64(hash, f.size)
 	return hi
 }
 
+// bit returns a number whose lowest bit is that for a hash.
+func (f *Filter) bit(hash uint64) uint64 {
+	i := f.at(hash)
+	return atomic.LoadUint64(&f.words[i>>6]) >> (i & 63)
+}
+
+// step is how far each hash of a key is from the one before.
+func (k Key) step() uint64 { return uint64(k)*0x9e3779b97f4a7c15 | 1 }
+
 // Has says whether k was added. It may be wrong when it says yes.
 func (f *Filter) Has(k Key) bool {
-	a, b := k.Hi, k.Lo|1
-	// The first two bits are fetched together: half of the keys that are not
-	// there end with either, and the processor would guess wrong.
-	i, j := f.at(a), f.at(a+b)
-	x := atomic.LoadUint64(&f.words[i>>6]) >> (i & 63)
-	y := atomic.LoadUint64(&f.words[j>>6]) >> (j & 63)
-	if x&y&1 == 0 {
+	a, b := uint64(k), k.step()
+	// Three bits are fetched together: half of the keys that are not there end
+	// with any one, and the processor would guess wrong.
+	found := f.bit(a) & f.bit(a+b) & f.bit(a+2*b)
+	if found&1 == 0 {
 		return false
 	}
-	a += 2 * b
-	for range probes - 2 {
-		i := f.at(a)
-		if atomic.LoadUint64(&f.words[i>>6])>>(i&63)&1 == 0 {
-			return false
-		}
-		a += b
-	}
-	return true
+	found &= f.bit(a+3*b) & f.bit(a+4*b) & f.bit(a+5*b) & f.bit(a+6*b) // up to probes
+	return found&1 != 0
 }
 
 // Add adds k and says whether the filter had it already, or seemed to.
 func (f *Filter) Add(k Key) (had bool) {
-	a, b := k.Hi, k.Lo|1
+	a, b := uint64(k), k.step()
 	var at [probes + 1]uint64 // of bits that are not set; a place more for what comes behind the last
 	missing := uint64(0)
 	for range probes { // fetched together, and without a branch for each, which the processor would guess wrong
