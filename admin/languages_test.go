@@ -5,10 +5,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
+	"shuultuur/policy"
 	"shuultuur/text"
 )
 
@@ -70,5 +72,38 @@ func TestAPageIsInTheLanguageOfTheBrowser(t *testing.T) {
 				t.Errorf("%q: %d, no %q in %s", accept, w.Code, text, w.Body)
 			}
 		}
+	}
+}
+
+func TestSettingsOfPoliciesHaveNamesInEveryLanguage(t *testing.T) {
+	s, err := text.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := []string{"a day"}
+	for _, of := range []reflect.Type{reflect.TypeFor[policy.Policy](), reflect.TypeFor[policy.Rule]()} {
+		for f := range of.Fields() {
+			if key := f.Tag.Get("yaml"); key != "" && key != "-" && key != "name" && key != "action" && key != "rules" {
+				keys = append(keys, key)
+			}
+		}
+	}
+	for _, key := range keys {
+		name := "set." + strings.NewReplacer("-", "", " ", "").Replace(key)
+		for _, l := range s.All() {
+			if l.Say(name) == name {
+				t.Errorf("%s.txt has no text for %q: the page of policies cannot name %q", l.Lang, name, key)
+			}
+		}
+	}
+	for line, want := range map[string]string{
+		"category: games": "Kategorie: games", "warn-for: 1h": "Warnung gilt: 1h", "a day: time 1h": "pro Tag: time 1h", "other: x": "other: x", "alone": "alone",
+	} {
+		if got := saidOf(s.For("de"), line); got != want {
+			t.Errorf("%q is shown as %q, want %q", line, got, want)
+		}
+	}
+	if got := saidOf(nil, "category: games"); got != "category: games" {
+		t.Errorf("in English: %q", got)
 	}
 }

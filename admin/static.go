@@ -69,6 +69,20 @@ type noticeFunc func(t *text.Texts) string
 
 func noNotice(*text.Texts) string { return "" }
 
+// saidOf names the setting of a line such as "category: games" in the language
+// of t.
+func saidOf(t *text.Texts, line string) string {
+	key, value, ok := strings.Cut(line, ": ")
+	if !ok {
+		return line
+	}
+	name := "set." + strings.NewReplacer("-", "", " ", "").Replace(key)
+	if said := t.Say(name); said != name {
+		key = said
+	}
+	return key + ": " + t.Message(value)
+}
+
 // pageFuncs are what all pages may call: notice is said beside the pages, and t
 // translates a word that is a value. Pages
 // call no methods: a template that could call any would keep all methods of the
@@ -76,6 +90,7 @@ func noNotice(*text.Texts) string { return "" }
 func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 	return template.FuncMap{
 		"t":      func(key any) string { return t.Message(t.Say(fmt.Sprint(key))) },
+		"said":   func(line string) string { return saidOf(t, line) },
 		"notice": func() string { return notice(t) },
 		"links":  navMark,
 		"static": asset,
