@@ -10,14 +10,13 @@
 .POSIX:
 
 GO = go
-GOFLAGS = -trimpath
 FUZZTIME = 20s
 LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0
 
 all: build
 
 build:
-	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -pgo=dist/default.pgo -o bin/shuultuur ./cmd/shuultuur
+	CGO_ENABLED=0 $(GO) build $$(sh dist/flags.sh) -o bin/shuultuur ./cmd/shuultuur
 
 run: build
 	./bin/shuultuur run

@@ -316,7 +316,14 @@ func freeAddr() (string, error) {
 // build builds the program into a folder.
 func (r *rig) build(dir string) (program string, err error) {
 	program = filepath.Join(dir, "bin")
-	build := exec.CommandContext(r.ctx, "go", "build", "-pgo=dist/default.pgo", "-o", program, "./cmd/shuultuur") // as make does
+	flags := exec.CommandContext(r.ctx, "sh", "dist/flags.sh") // as make does
+	flags.Dir = r.root
+	printed, err := flags.Output()
+	if err != nil {
+		return "", fmt.Errorf("reading the flags of the build: %w", err)
+	}
+	args := append([]string{"build"}, strings.Fields(string(printed))...)
+	build := exec.CommandContext(r.ctx, "go", append(args, "-o", program, "./cmd/shuultuur")...)
 	build.Dir, build.Env = r.root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build shuultuur: %w:\n%s", err, out)

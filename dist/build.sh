@@ -16,13 +16,15 @@ $go build -trimpath -o "$out/.sbom" ./dist/sbom
 
 flags="-s -w -X main.release=$version"
 build() { # os arch file
-	GOOS=$1 GOARCH=$2 $go build -trimpath -pgo=dist/default.pgo -buildvcs=false \
+	# shellcheck disable=SC2046 # the flags are words
+	GOOS=$1 GOARCH=$2 $go build $(sh dist/flags.sh) -buildvcs=false \
 		-ldflags "$flags" -o "$3" ./cmd/shuultuur
 	"$out/.sbom" "$version" "$3" > "$3.spdx.json"
 }
 
 # The same program for this machine, which documents itself.
-$go build -trimpath -pgo=dist/default.pgo -buildvcs=false -ldflags "$flags" -o "$out/.shuultuur" ./cmd/shuultuur
+# shellcheck disable=SC2046
+$go build $(sh dist/flags.sh) -buildvcs=false -ldflags "$flags" -o "$out/.shuultuur" ./cmd/shuultuur
 
 for arch in amd64 arm64; do
 	bin=$out/linux-$arch/shuultuur

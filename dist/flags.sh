@@ -1,0 +1,18 @@
+#!/bin/sh
+# The flags of "go build" for the program that people get: optimised by the
+# profile, and without inlining in packages that no request or query waits for,
+# which makes the program 3 % smaller. What is measured stays as it is: the
+# proxy, names, lists, phrases, content, cache, signatures, identities, the log.
+set -eu
+printf '%s' "-trimpath -pgo=$(dirname "$0")/default.pgo"
+for cold in \
+	github.com/DataDog github.com/coreos github.com/go-asn1-ber github.com/go-jose github.com/go-ldap github.com/google \
+	github.com/HdrHistogram github.com/jackc github.com/jcmturner github.com/miekg github.com/nats-io github.com/oschwald \
+	go.yaml.in golang.org/x/exp golang.org/x/image/font golang.org/x/oauth2 layeh.com rsc.io software.sslmate.com \
+	shuultuur/admin shuultuur/cmd shuultuur/configuration shuultuur/doctor shuultuur/engine shuultuur/fleet shuultuur/gateway \
+	shuultuur/handover shuultuur/helper shuultuur/importer shuultuur/list/source shuultuur/load shuultuur/portal \
+	shuultuur/profile shuultuur/replay shuultuur/setting shuultuur/zone/redins shuultuur/zone/transfer \
+	shuultuur/check/signature/rule shuultuur/check/signature/lua shuultuur/event/kafka shuultuur/event/otlp shuultuur/event/parquet \
+	shuultuur/event/postgres shuultuur/event/syslog shuultuur/identity/directory shuultuur/identity/kerberos shuultuur/identity/oidc; do
+	printf ' -gcflags=%s/...=-l' "$cold"
+done
