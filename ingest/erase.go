@@ -73,6 +73,11 @@ func (l *Log) eraseIn(s segment, end int64, last bool, match func([]byte) bool) 
 		return 0, err
 	}
 	defer in.Close()
+	if last && l.disk.out != nil { // the room for more batches is not what was written
+		if err := l.disk.out.Truncate(end); err != nil {
+			return 0, err
+		}
+	}
 	info, err := in.Stat()
 	if err != nil {
 		return 0, err

@@ -51,11 +51,11 @@ func (f faulty) Truncate(size int64) error {
 
 // OpenFaulty opens a log on a disk with faults.
 func OpenFaulty(c Config, f *Faults) (*Log, error) {
-	l, err := open(c, nil, func(path string) (file, error) {
+	l, err := open(c, nil, func(path string, segment int64) (file, error) {
 		if f.On.Load() && f.Open != nil {
 			return nil, f.Open
 		}
-		out, err := openFile(path)
+		out, err := openFile(path, segment)
 		return faulty{out, f}, err
 	})
 	if err != nil {
@@ -71,9 +71,15 @@ func OpenFaulty(c Config, f *Faults) (*Log, error) {
 	return l, nil
 }
 
+// Written is how many bytes of the last segment count.
+func Written(l *Log) int { return int(l.tail.Load().offset) }
+
 // TryNow has a log that has failed try again at once.
 func TryNow(l *Log) {
 	l.mu.Lock()
 	l.again = time.Time{}
 	l.mu.Unlock()
 }
+
+// Torn is how many torn batches were removed when the log was opened.
+func Torn(l *Log) int64 { return l.stats.torn.Load() }

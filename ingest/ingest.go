@@ -48,7 +48,7 @@ const (
 	defaultGather  = 2 * time.Millisecond
 	// lulls is into how many pieces the time to gather is divided; one in which
 	// nothing comes ends it.
-	lulls = 8
+	lulls = 20
 	// MaxRecords is how many records one batch gathers at most.
 	MaxRecords = 10_000
 	// MaxRecord is the greatest size of one record in bytes.
@@ -98,7 +98,7 @@ type batch struct {
 type Log struct {
 	config Config
 	log    *slog.Logger
-	open   func(path string) (file, error)
+	open   func(path string, segment int64) (file, error)
 	lock   *os.File
 	wake   chan struct{} // there is something to write, of length 1
 	closed chan struct{} // Run has ended
@@ -151,7 +151,7 @@ func Open(c Config, log *slog.Logger) (*Log, error) {
 	return open(c, log, openFile)
 }
 
-func open(c Config, log *slog.Logger, create func(string) (file, error)) (*Log, error) {
+func open(c Config, log *slog.Logger, create func(path string, segment int64) (file, error)) (*Log, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -254,9 +254,6 @@ func nudge(c chan struct{}) {
 // closes the log.
 func (l *Log) Run(ctx context.Context) error {
 	defer close(l.closed)
-	window := time.NewTimer(time.Hour)
-	window.Stop()
-	defer window.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -270,15 +267,15 @@ func (l *Log) Run(ctx context.Context) error {
 			continue
 		case <-l.wake:
 		}
-		l.gatherMore(ctx, window)
+		l.gatherMore()
 		l.write()
 	}
 }
 
 // gatherMore waits while the batch grows, at most for the time to gather. When
-// nothing has come for an eighth of it, most likely all clients wait for this
+// nothing has come for a twentieth of it, most likely all clients wait for this
 // batch, and nobody is left who could add to it.
-func (l *Log) gatherMore(ctx context.Context, window *time.Timer) {
+func (l *Log) gatherMore() {
 	until := time.Now().Add(l.config.Gather)
 	for before := 0; ; {
 		n, small := l.gathered()
@@ -287,15 +284,7 @@ func (l *Log) gatherMore(ctx context.Context, window *time.Timer) {
 			return
 		}
 		before = n
-		window.Reset(min(left, l.config.Gather/lulls))
-		select {
-		case <-window.C:
-		case <-l.wake: // the batch is large enough
-			window.Stop()
-		case <-ctx.Done():
-			window.Stop()
-			return
-		}
+		pause(min(left, l.config.Gather/lulls))
 	}
 }
 

@@ -121,29 +121,21 @@ func written(t testing.TB) (name string, data []byte, last int) {
 	t.Helper()
 	dir := t.TempDir()
 	l, stop := ingesttest.Start(t, dir, opener(0))
-	size := func() int {
-		names, _ := filepath.Glob(filepath.Join(dir, "*.log"))
-		if len(names) != 1 {
-			t.Fatal(names)
-		}
-		name = filepath.Base(names[0])
-		info, err := os.Stat(names[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return int(info.Size())
-	}
 	for n := range 4 {
 		if n == 3 {
-			last = size()
+			last = ingest.Written(l)
 		}
 		if err := l.Append(context.Background(), fmt.Appendf(nil, "record %d", n), fmt.Appendf(nil, "and %d", n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	size()
 	stop()
-	data, err := os.ReadFile(filepath.Join(dir, name))
+	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	name = filepath.Base(names[0])
+	data, err = os.ReadFile(names[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,5 +319,53 @@ func TestARecordWithoutOthersIsNotHeld(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRoomIsNotTakenForATornBatch: a process that is killed leaves room behind
+// its last batch; one that ends does not.
+func TestRoomIsNotTakenForATornBatch(t *testing.T) {
+	dir := t.TempDir()
+	l, stop := ingesttest.Start(t, dir, opener(0))
+	for _, s := range []string{"one", "two"} {
+		if err := l.Append(context.Background(), []byte(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	killed, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := ingest.Written(l)
+	stop()
+	if info, err := os.Stat(names[0]); err != nil || info.Size() != int64(whole) {
+		t.Errorf("the file has %d bytes when its log is closed, %d were written", info.Size(), whole)
+	}
+	if len(killed) <= whole {
+		t.Fatal("there is no room behind the last batch: the test shows nothing")
+	}
+	for torn, data := range map[int64][]byte{0: killed, 1: append(bytes.Clone(killed[:whole]), "half a batch"...)} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(names[0])), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, _ := ingesttest.Start(t, dir, opener(0))
+		if got := ingest.Torn(l); got != torn {
+			t.Errorf("%d torn batches, want %d", got, torn)
+		}
+		if err := l.Append(context.Background(), []byte("three")); err != nil {
+			t.Fatal(err)
+		}
+		r, err := l.Reader("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := ingesttest.All(t, r); strings.Join(got, ",") != "one,two,three" {
+			t.Errorf("got %q", got)
+		}
 	}
 }

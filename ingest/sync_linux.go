@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,4 +13,11 @@ func datasync(f *os.File) error {
 			return os.NewSyscallError("fdatasync", err)
 		}
 	}
+}
+
+// pause waits for d, which is less than a millisecond: a timer of the runtime
+// waits for at least one where nothing else runs.
+func pause(d time.Duration) {
+	t := unix.NsecToTimespec(int64(d))
+	_ = unix.Nanosleep(&t, nil) // a signal ends it early, which does no harm
 }

@@ -2,6 +2,11 @@
 
 package ingest
 
-import "os"
+import (
+	"os"
+	"time"
+)
 
 func datasync(f *os.File) error { return f.Sync() }
+
+func pause(d time.Duration) { time.Sleep(d) }
