@@ -21,6 +21,7 @@ import (
 	"shuultuur/configuration"
 	"shuultuur/content"
 	"shuultuur/content/language"
+	"shuultuur/content/language/uzbek"
 	"shuultuur/setting"
 )
 
@@ -294,20 +295,16 @@ func (x *wordsReport) read(b *content.Body, top int) error {
 			return err
 		}
 	}
-	joined := map[string]bool{}
+	next := func(words []string) (string, int) { return words[0], 1 }
 	if tag == "uz-Latn" {
-		if page, err := b.Decoded(); err == nil {
-			joined = content.Apostrophes(page)
+		if next, err = apostrophes(b); err != nil {
+			return err
 		}
 	}
 	counts := map[string]int{}
-	words := strings.Fields(string(text))
-	for i := 0; i < len(words); i++ {
-		w := words[i]
-		for i+1 < len(words) && joined[w+"'"+words[i+1]] {
-			i++
-			w += "'" + words[i]
-		}
+	for words := strings.Fields(string(text)); len(words) > 0; {
+		w, n := next(words)
+		words = words[n:]
 		counts[w]++
 		x.Total++
 	}
@@ -340,6 +337,30 @@ func (x *wordsReport) read(b *content.Body, top int) error {
 		x.Stems = x.Stems[:top]
 	}
 	return nil
+}
+
+// apostrophes returns a function that joins the first words of the text of an
+// Uzbek page where apostrophes, which are blanks in it, parted one: as the page
+// has them or, in a document that is no text itself, by the words that the stemmer
+// knows.
+func apostrophes(b *content.Body) (next func(words []string) (word string, n int), err error) {
+	page, err := b.Decoded()
+	if media := b.Type(); err == nil && (strings.HasPrefix(media, "text/") || media == "application/xhtml+xml") {
+		joined := content.Apostrophes(page)
+		return func(words []string) (string, int) {
+			w, n := words[0], 1
+			for n < len(words) && joined[w+"'"+words[n]] {
+				w += "'" + words[n]
+				n++
+			}
+			return w, n
+		}, nil
+	}
+	s, err := uzbek.New()
+	if err != nil {
+		return nil, err
+	}
+	return s.Joined, nil
 }
 
 // harmlessPages is what lists make of pages that should pass.

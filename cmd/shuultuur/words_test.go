@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -36,6 +37,21 @@ policies: [{name: all, rules: [{name: words, action: block, category: [phrase], 
 			t.Fatal(err)
 		}
 	}
+	var office bytes.Buffer
+	z := zip.NewWriter(&office)
+	part, err := z.Create("word/document.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := part.Write([]byte("<w:document xmlns:w='x'><w:body><w:p><w:r><w:t>Toshkent shahrining markazida joylashgan binoda bugun yangi klub ochildi. Bolalar bu yerda kitob o‘qiydilar, to'g'ri bog’imizda.</w:t></w:r></w:p></w:body></w:document>")); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "page.docx"), office.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" {
 			http.NotFound(w, r)
@@ -56,6 +72,7 @@ policies: [{name: all, rules: [{name: words, action: block, category: [phrase], 
 			[]string{"language  uz-Latn (the page says uz-Latn)", "    3  qimor  qimor qimorlarimizdan qimorni", "    1  o'qi  o'qiydilar", "    1  o'qituvchi  o'qituvchilar", "    1  bog'  bog'imizda", "score     70 by gambling.list, limit 50", "<{qimor}: qimorlarimizdan> 40, line 3"}},
 		{"a list", []string{"-list", at("odd.list"), at("page.html")}, 1,
 			[]string{"score     5 by ", "odd.list:2: phrase \"rock &amp; roll\" never matches", "odd.list:3: the same phrase is weighted with 5"}},
+		{"an office file", []string{"-config", at("shuultuur.yaml"), "-top", "0", at("page.docx")}, 0, []string{"    1  o'qi  o'qiydilar", "    1  to'g'ri\n", "    1  bog'  bog'imizda"}},
 		{"a URL", []string{"-config", at("shuultuur.yaml"), origin.URL}, 0, []string{"text/html", "score     70"}},
 		{"a URL that is not there", []string{"-config", at("shuultuur.yaml"), origin.URL + "/x"}, 1, []string{"404"}},
 		{"harmless pages", []string{"-list", at("odd.list"), "-harmless", at("harmless"), at("page.html")}, 1, []string{"<city> is on 4 of 4 harmless pages"}},

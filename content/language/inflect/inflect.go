@@ -77,6 +77,13 @@ func (s *Stemmer) facts(stem []uint8) int {
 	return known
 }
 
+// Knows says whether a lexicon has a stem, as [Stemmer.Stem] writes it. It may
+// take one in a hundred other words for one.
+func (s *Stemmer) Knows(stem []byte) bool {
+	var w spelled
+	return s.c.spell(stem, &w) && s.facts(w.letter[:w.n]) != 0
+}
+
 // A search looks for the candidate of one word with the highest sum.
 type search struct {
 	s       *Stemmer

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"shuultuur/content/language/inflect"
@@ -38,6 +39,41 @@ func New() (*Stemmer, error) {
 func (s *Stemmer) Stem(dst, word []byte) []byte {
 	var room [128]byte
 	return s.s.Stem(dst, Latin(room[:0], word))
+}
+
+// Joined returns the word that the first parts are when they are joined by
+// apostrophes, and how many parts that takes, for text in which apostrophes have
+// become blanks: "to", "g", "ri" is "to'g'ri". It returns 1 where none is known.
+func (s *Stemmer) Joined(parts []string) (word string, n int) {
+	word, n = parts[0], 1
+	whole, signs := parts[0], 0
+	for i, part := range parts[1:min(len(parts), maxJoined)] {
+		before := whole
+		whole += "'" + part
+		if strings.HasSuffix(before, "o") || strings.HasSuffix(before, "g") { // o' and g' are letters
+			if s.knows(whole) {
+				word, n = whole, i+2
+			}
+			continue
+		}
+		// The sign of a stop, as in ma'no: once in a word, near its beginning.
+		if signs++; signs > 1 || len(before) > maxBeforeStop {
+			break
+		}
+		if s.knows(whole) && !(s.knows(before) && s.knows(part)) {
+			word, n = whole, i+2
+		}
+	}
+	return word, n
+}
+
+const (
+	maxJoined     = 4 // parts of a word
+	maxBeforeStop = 4 // letters
+)
+
+func (s *Stemmer) knows(word string) bool {
+	return s.s.Knows(s.Stem(nil, []byte(word)))
 }
 
 // latin holds the Latin letters of each Cyrillic one from U+0430 on.

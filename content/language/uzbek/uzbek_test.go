@@ -75,3 +75,30 @@ func BenchmarkStem(b *testing.B) {
 		i++
 	}
 }
+
+func TestWordsWithoutTheirApostrophesAreJoined(t *testing.T) {
+	s, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"to g ri yo l":                 "to'g'ri|yo'l",
+		"o qituvchilar bog imizda":     "o'qituvchilar|bog'imizda",
+		"kitob o qiydilar va":          "kitob|o'qiydilar|va",
+		"bo lganda ham ko p":           "bo'lganda|ham|ko'p",
+		"san at ma no e lon":           "san'at|ma'no|e'lon",
+		"bu kitob katta":               "bu|kitob|katta",
+		"u shu yerda ishlaydi":         "u|shu|yerda|ishlaydi",
+		"qo shni mahallada qo ng iroq": "qo'shni|mahallada|qo'ng'iroq",
+		"":                             "",
+	} {
+		var got []string
+		for parts := strings.Fields(text); len(parts) > 0; {
+			word, n := s.Joined(parts)
+			got, parts = append(got, word), parts[n:]
+		}
+		if all := strings.Join(got, "|"); all != want {
+			t.Errorf("%q: %q, want %q", text, all, want)
+		}
+	}
+}
