@@ -90,11 +90,7 @@ func (p *Phrases) term(tag Tag, t Term) (uint32, error) {
 	id := uint32(len(p.starts))
 	p.terms[t][tag] = id
 	p.starts = append(p.starts, nil)
-	for i, c := range t.Word {
-		if c == '\'' {
-			p.joints[t.Word[:i]] = true
-		}
-	}
+	p.parts(t.Word)
 	switch {
 	case !t.Stem:
 		x, err := p.table(Unknown)
@@ -108,7 +104,7 @@ func (p *Phrases) term(tag Tag, t Term) (uint32, error) {
 			return 0, err
 		}
 		x.named = true
-		x.addForms(t.Word, id)
+		p.addForms(x, t.Word, id)
 	default:
 		script := ScriptOf(t.Word)
 		for _, l := range Languages {
@@ -119,10 +115,19 @@ func (p *Phrases) term(tag Tag, t Term) (uint32, error) {
 			if err != nil {
 				return 0, err
 			}
-			x.addForms(t.Word, id)
+			p.addForms(x, t.Word, id)
 		}
 	}
 	return id, nil
+}
+
+// parts notes where apostrophes part a word in a text.
+func (p *Phrases) parts(word string) {
+	for i, c := range word {
+		if c == '\'' {
+			p.joints[word[:i]] = true
+		}
+	}
 }
 
 // table returns the table of a language. Both scripts of Uzbek share one, since
@@ -150,13 +155,22 @@ func (p *Phrases) table(tag Tag) (*table, error) {
 
 // addForms enters the stem of a word, and the word itself: an author may have
 // written the stem already, of which the stemmer might take another ending.
-func (x *table) addForms(word string, id uint32) {
+func (p *Phrases) addForms(x *table, word string, id uint32) {
 	stem := string(x.stem.Stem(nil, []byte(word)))
 	x.add(stem, id)
 	if word != stem {
 		x.add(word, id)
 	}
 	x.admit(word, id)
+	if u, ok := x.stem.(*uzbek.Stemmer); ok {
+		u.Missed(word, func(stem string) {
+			x.add(stem, id)
+			p.parts(stem)
+		})
+		if q, ok := strings.CutSuffix(stem, "q"); ok {
+			p.parts(q + "g'") // before a vowel
+		}
+	}
 	if x.tag == "ar" {
 		for _, p := range particles {
 			x.admit(p+word, id)
@@ -165,7 +179,7 @@ func (x *table) addForms(word string, id uint32) {
 	}
 	// Folding makes е of ё, so that yo is ye in words written in Cyrillic.
 	if folded := strings.ReplaceAll(word, "yo", "ye"); x.tag == "uz-Latn" && folded != word {
-		x.addForms(folded, id)
+		p.addForms(x, folded, id)
 	}
 }
 
@@ -537,7 +551,10 @@ func (f *Finder) lookIn(x *table, word []byte) []uint32 {
 		f.stem = x.stem.Stem(f.stem[:0], word)
 		ids := x.ids[string(f.stem)]
 		if len(ids) == 0 {
-			ids = x.ids[string(word)]
+			if f.stem = append(f.stem[:0], word...); x.tag == "uz-Latn" {
+				f.stem = uzbek.Latin(f.stem[:0], word)
+			}
+			ids = x.ids[string(f.stem)]
 		}
 		*k = knownWord{h, x, ids}
 	}

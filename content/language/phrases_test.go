@@ -99,3 +99,56 @@ func FuzzFinder(f *testing.F) {
 		}
 	})
 }
+
+// foundIn says how often a word, by its stem, is found in each of some texts.
+func foundIn(t *testing.T, tag Tag, word string, texts ...string) (found []int) {
+	t.Helper()
+	var p Phrases
+	if _, err := p.Add(tag, []Term{{Word: word, Stem: true}}); err != nil {
+		t.Fatal(err)
+	}
+	f := p.NewFinder()
+	f.Ask(func() Tag { return tag })
+	for _, text := range texts {
+		n := 0
+		f.Break()
+		f.Read([]byte(strings.ReplaceAll(text, "'", " ")), func(int, []byte) { n++ })
+		found = append(found, n)
+	}
+	return found
+}
+
+// TestListedWordsAreFoundInEveryForm: also in those of which the stemmer, which
+// has no list at hand, takes another stem.
+func TestListedWordsAreFoundInEveryForm(t *testing.T) {
+	for _, c := range []struct {
+		tag    Tag
+		word   string
+		forms  string
+		others string // words that are no forms
+	}{
+		{"uz-Latn", "chiroq", "chirog'im chirog'imdan chirog'ingizni chiroqlarimizdagilardan чироғимиз чироққа", "chiroyli"},
+		{"uz-Latn", "zo'ravonlik", "zo'ravonligi zo'ravonligidan zo'ravonlikni зўравонлигининг", "zo'r zo'rg'a"},
+		{"uz-Latn", "tilak", "tilagi tilagimdan tilaklarimizga тилагингиз", "til tillar"},
+		{"uz-Latn", "eshik", "eshigi eshigimizdan eshikdagi eshiklarga", "eshak eshit"},
+		{"uz-Latn", "dori", "doriga dorimda dorilarning дорини", "dorga dorda daryo"},
+		{"uz-Latn", "singil", "singlim singlingizga singillarimizdan", "singari"},
+		{"uz-Latn", "pul", "pulidan pullarimizga pulim pulning", "pulemyot"},
+		{"uz-Latn", "gapirmoq", "gapirdim gapirmayapti gapirganlarning gapirib gapirishni gapirmoqchi гапирадилар", "gap gaplar"},
+		{"uz-Latn", "o'ldirmoq", "o'ldirdi o'ldirilgan o'ldiradi o'ldirishga ўлдирган", "o'lchov o'lka"},
+		{"uz-Latn", "otmoq", "otdi otgan otib otishdi отяпти", "ota otalar"},
+		{"uz-Latn", "o'ynamoq", "o'ynaydi o'ynayotganlar o'ynab o'ynamang ўйнаган", "o'ylamoq"},
+		{"uz-Latn", "yetti", "yettita yettinchi yettinchisi yettov", "yetim"},
+	} {
+		for i, n := range foundIn(t, c.tag, c.word, strings.Fields(c.forms)...) {
+			if n != 1 {
+				t.Errorf("%s: %q is found %d times in %q", c.tag, c.word, n, strings.Fields(c.forms)[i])
+			}
+		}
+		for i, n := range foundIn(t, c.tag, c.word, strings.Fields(c.others)...) {
+			if n != 0 {
+				t.Errorf("%s: %q is found in %q", c.tag, c.word, strings.Fields(c.others)[i])
+			}
+		}
+	}
+}

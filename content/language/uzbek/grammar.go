@@ -1,6 +1,10 @@
 package uzbek
 
-import "shuultuur/content/language/inflect"
+import (
+	"strings"
+
+	"shuultuur/content/language/inflect"
+)
 
 // Grammar is the order of Uzbek endings, in Latin script with ' as the only
 // apostrophe. Noun endings follow plural, possession, case, person; verbs have
@@ -44,7 +48,7 @@ made plural?: lar lik
 		"shahr": "shahar", "o'g'l": "o'g'il", "burn": "burun", "bag'r": "bag'ir", "o'rn": "o'rin", "ko'ngl": "ko'ngil", "singl": "singil",
 		"qorn": "qorin", "og'z": "og'iz", "bo'yn": "bo'yin", "egn": "egin", "yarm": "yarim", "nasb": "nasib", "zahr": "zahar", "umr": "umr", "ulg'": "ulug'", "sekn": "sekin", "ikkal": "ikkala", "og'l": "og'il",
 	},
-	Words: words,
+	Words: numerals(words),
 	Stems: stems,
 }
 
@@ -57,6 +61,23 @@ var words = map[string]string{
 	"meni": "men", "mening": "men", "menga": "men", "menda": "men", "mendan": "men", "menimcha": "men",
 	"seni": "sen", "sening": "sen", "senga": "sen", "senda": "sen", "sendan": "sen",
 	"bitta": "bir", "bittasi": "bir", "bittadan": "bir",
+}
+
+// numerals adds to words the numerals with the endings that count things.
+func numerals(words map[string]string) map[string]string {
+	for n := range strings.FieldsSeq("bir ikki uch to'rt besh olti yetti sakkiz to'qqiz o'n yigirma o'ttiz qirq ellik oltmish yetmish sakson to'qson yuz ming") {
+		order := "inchi"
+		if endsInVowel(n) {
+			order = "nchi"
+		}
+		for _, e := range []string{"ta", "tasi", "tadan", "tacha", "talab", "lab", order, order + "si", order + "dan", order + "lari"} {
+			words[n+e] = n
+		}
+		if n != "bir" { // birov is somebody
+			words[strings.TrimRight(n, "aiu")+"ov"], words[strings.TrimRight(n, "aiu")+"ovi"] = n, n
+		}
+	}
+	return words
 }
 
 // Verbs are the commonest verbs; most are one syllable.

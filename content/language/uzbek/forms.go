@@ -1,0 +1,136 @@
+package uzbek
+
+import (
+	"slices"
+	"strings"
+)
+
+// Missed calls each with forms of a listed word that Stem does not lead to its
+// stem, so that a list can name them: the stem of such a form, where that is no
+// word of its own, or else the form itself. A verb is known by the ending moq.
+func (s *Stemmer) Missed(word string, each func(stem string)) {
+	word = string(Latin(nil, []byte(word)))
+	stem := string(s.Stem(nil, []byte(word)))
+	root, verb := strings.CutSuffix(word, "moq")
+	if verb = verb && strings.ContainsAny(root, "aeiou") && len(root) > 1; verb && stem == word {
+		stem = root // many of the infinitives are words that the stemmer knows
+		each(root)
+	}
+	form := func(f string) {
+		got := string(s.Stem(nil, []byte(f)))
+		switch {
+		case got == stem || got == word:
+		case len(got) > len(stem) && !s.s.Knows([]byte(got)), slices.Contains(voiced(word), got):
+			each(got)
+		case f != got && !s.s.Knows([]byte(f)):
+			each(f)
+		}
+	}
+	if verb {
+		verbForms(root, form)
+		passive := "il"
+		switch {
+		case strings.HasSuffix(root, "l"):
+			passive = "in"
+		case strings.HasSuffix(root, "la"):
+			passive = "n"
+		case endsInVowel(root):
+			passive = "l"
+		}
+		verbForms(root+passive, form)
+		together := "ish" // of several, and politely of one
+		if endsInVowel(root) {
+			together = "sh"
+		}
+		verbForms(root+together, form)
+		return
+	}
+	nounForms(word, form)
+}
+
+// nounForms calls form with a noun in plural, possession, case and place.
+func nounForms(word string, form func(string)) {
+	owners := []string{"im", "ing", "i", "imiz", "ingiz"}
+	if endsInVowel(word) {
+		owners = []string{"m", "ng", "si", "miz", "ngiz"}
+	}
+	stems := []string{word} // before a vowel
+	for short, long := range Grammar.Changed {
+		if long == word {
+			stems[0] = short
+		}
+	}
+	stems = append(stems, voiced(word)...)
+	bases := []string{word, word + "lar"}
+	for _, o := range owners {
+		for _, x := range stems {
+			bases = append(bases, x+o)
+		}
+	}
+	for _, o := range []string{"im", "ing", "i", "imiz", "ingiz"} {
+		bases = append(bases, word+"lar"+o)
+	}
+	for _, b := range bases {
+		to := "ga"
+		switch b[len(b)-1] {
+		case 'k', 'q':
+			to = b[len(b)-1:] + "a"
+		}
+		for _, c := range []string{"", to, "da", "dan", "ni", "ning", "dagi", "dagilar", "dagilarga", "dagilardan", "dagilarni", "dagilarning"} {
+			form(b + c)
+		}
+	}
+	for _, c := range []string{"man", "san", "miz", "siz", "dir", "mi", "niki", "dek", "day"} {
+		form(word + c)
+	}
+}
+
+// verbForms calls form with forms of a verb by its root.
+func verbForms(root string, form func(string)) {
+	a, i, n := "a", "i", "gan"
+	switch vowel := endsInVowel(root); {
+	case vowel:
+		a, i = "y", ""
+	case strings.HasSuffix(root, "k"):
+		n = "kan"
+	case strings.HasSuffix(root, "q"):
+		n = "qan"
+	}
+	present := strings.TrimSuffix(a, "y") + "yotgan"
+	persons := []string{"man", "san", "miz", "siz"}
+	past := []string{"", "m", "ng", "k", "ngiz", "lar"}
+	nouns := []string{"", "ga", "ni", "ning", "da", "dan", "i", "im", "imiz", "lar", "lari", "ligi", "ligini"}
+	for _, all := range []struct {
+		ends  []string
+		tails []string
+	}{
+		{[]string{a, "may"}, append([]string{"di", "dilar", "digan", "diganlar"}, persons...)},
+		{[]string{"di", "madi", "sa", "masa"}, past},
+		{[]string{n, "ma" + "gan", present}, slices.Concat(nouns, persons)},
+		{[]string{i + "b", "mayap", strings.TrimSuffix(a, "y") + "yap", "yap"}, append([]string{"ti", "tilar"}, persons...)},
+		{[]string{i + "sh"}, nouns},
+		{[]string{i + "b", "may", "masdan", "moq", "moqda", "moqchi", "sin", "sinlar", i + "ng", i + "nglar", n[:len(n)-1] + "ch", n[:1] + "uncha", strings.TrimPrefix(a, "y") + "r", "mas", strings.TrimPrefix(a, "y") + "ylik"}, []string{""}},
+	} {
+		for _, e := range all.ends {
+			for _, t := range all.tails {
+				form(root + e + t)
+			}
+		}
+	}
+}
+
+// voiced is what a noun in k or q becomes before a vowel, besides itself.
+func voiced(word string) []string {
+	n := len(word) - 1
+	switch {
+	case n > 2 && word[n] == 'k':
+		return []string{word[:n] + "g"}
+	case n > 2 && word[n] == 'q':
+		return []string{word[:n] + "g'"}
+	}
+	return nil
+}
+
+func endsInVowel(word string) bool {
+	return strings.ContainsRune("aeiou", rune(word[len(word)-1])) || strings.HasSuffix(word, "o'")
+}
