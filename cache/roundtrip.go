@@ -413,7 +413,7 @@ func (o *object) bound(r *Rule) {
 func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
 	q := a.q
 	validating := o != nil && o.whole() && o.verifiable()
-	completing := o != nil && !o.whole() && o.offset == 0 && protocol.Strong(o.facts.Tag) && o.facts.Left(a.now) > 0 && !q.Has("Range") && !a.asked.NoCache && !a.asked.NoStore
+	completing := o != nil && !o.whole() && o.offset == 0 && o.facts.Left(a.now) > 0 && !q.Has("Range") && !a.asked.NoCache && !a.asked.NoStore
 	saved := q.Fields
 	switch {
 	case validating:
@@ -541,7 +541,9 @@ func arrived(err error) bool {
 func (o *object) restOf(q message.Fields) message.Fields {
 	f := append(make(message.Fields, 0, len(q)+2), q...)
 	f.Add("Range", "bytes="+strconv.FormatInt(o.length, 10)+"-")
-	f.Add("If-Range", string(o.facts.Tag))
+	if protocol.Strong(o.facts.Tag) {
+		f.Add("If-Range", string(o.facts.Tag))
+	}
 	return f
 }
 
