@@ -120,7 +120,7 @@ func TestWordsOfScriptsWithoutBlanksAreFoundAnywhere(t *testing.T) {
 }
 
 func TestLanguageLineThatHasNoEffectIsRemarked(t *testing.T) {
-	c := newCheck(t, lists3{banned: "#language xx\n<a b c>\n#language kk\n<d e f>\n"}, Config{})
+	c := newCheck(t, lists3{banned: "#language xx\n<a b c>\n#language uk\n<d e f>\n"}, Config{})
 	if r := c.Remarks(); len(r) != 2 || !strings.Contains(r[0].Text, "not known") || !strings.Contains(r[1].Text, "no stemmer") {
 		t.Errorf("remarks %v", r)
 	}

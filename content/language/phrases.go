@@ -162,8 +162,10 @@ func (p *Phrases) addForms(x *table, word string, id uint32) {
 		x.add(word, id)
 	}
 	x.admit(word, id)
-	if u, ok := x.stem.(*uzbek.Stemmer); ok {
-		u.Missed(word, func(stem string) {
+	if m, ok := x.stem.(interface {
+		Missed(word string, each func(stem string))
+	}); ok {
+		m.Missed(word, func(stem string) {
 			x.add(stem, id)
 			p.parts(stem)
 		})

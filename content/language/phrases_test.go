@@ -138,6 +138,13 @@ func TestListedWordsAreFoundInEveryForm(t *testing.T) {
 		{"uz-Latn", "o'ldirmoq", "o'ldirdi o'ldirilgan o'ldiradi o'ldirishga ўлдирган", "o'lchov o'lka"},
 		{"uz-Latn", "otmoq", "otdi otgan otib otishdi отяпти", "ota otalar"},
 		{"uz-Latn", "o'ynamoq", "o'ynaydi o'ynayotganlar o'ynab o'ynamang ўйнаган", "o'ylamoq"},
+		{"kk", "құмар", "құмарлар құмарға құмарымыздан құмары құмардағылар", "құм құмыра"},
+		{"kk", "есірткі", "есірткінің есірткілеріңізді есірткісін есірткімен", "есік есірік"},
+		{"kk", "ойын", "ойыннан ойындарымызға ойынымен", "ой ойлар"},
+		{"kk", "өлтіру", "өлтірді өлтірген өлтіреді өлтірмеген өлтіруге", "өлең өлке"},
+		{"ky", "кумар", "кумарлар кумарларыбыздан кумары кумардын", "кум кумган"},
+		{"ky", "жүрөк", "жүрөгү жүрөктөр жүрөгүмдүн", "жүрүү"},
+		{"ky", "ойноо", "ойноду ойногон ойнойт ойнобойт", "ойлонуу"},
 		{"uz-Latn", "yetti", "yettita yettinchi yettinchisi yettov", "yetim"},
 	} {
 		for i, n := range foundIn(t, c.tag, c.word, strings.Fields(c.forms)...) {

@@ -23,6 +23,7 @@ import (
 	"github.com/blevesearch/snowballstem/swedish"
 	"github.com/blevesearch/snowballstem/turkish"
 
+	"shuultuur/content/language/kipchak"
 	"shuultuur/content/language/mongolian"
 	"shuultuur/content/language/uzbek"
 )
@@ -43,6 +44,10 @@ func NewStemmer(tag Tag) (Stemmer, error) {
 		return uzbek.New()
 	case "mn":
 		return mongolian.New()
+	case "kk":
+		return kipchak.Kazakh(), nil
+	case "ky":
+		return kipchak.Kyrgyz(), nil
 	case "zh", "ja", "th":
 		return whole{}, nil
 	}
@@ -57,7 +62,11 @@ func NewStemmer(tag Tag) (Stemmer, error) {
 
 // HasStemmer says whether words of a language have forms that NewStemmer knows.
 func HasStemmer(tag Tag) bool {
-	return tag == "uz-Latn" || tag == "uz-Cyrl" || tag == "mn" || algorithm(tag) != nil
+	switch tag {
+	case "uz-Latn", "uz-Cyrl", "mn", "kk", "ky":
+		return true
+	}
+	return algorithm(tag) != nil
 }
 
 // algorithm returns the Snowball stemmer of a language.
