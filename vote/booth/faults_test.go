@@ -24,12 +24,12 @@ import (
 	"shuultuur/vote/store"
 )
 
-// smallDisk mounts a file system of a few pages, or skips the test where that is
+// smallDisk mounts a file system of 2 MiB, or skips the test where that is
 // not allowed.
 func smallDisk(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=512k"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
 		t.Skip("a small file system cannot be mounted: ", err)
 	}
 	t.Cleanup(func() {
@@ -100,7 +100,7 @@ func TestADiskThatIsFull(t *testing.T) {
 		free := fill(t, dir)
 		status, retry, text := 202, "", ""
 		for end := time.Now().Add(20 * time.Second); status == 202 && time.Now().Before(end); {
-			status, retry, text = one() // the last page of the file has room for some
+			status, retry, text = one() // the file has room for some
 		}
 		if status != 503 || retry == "" || !strings.Contains(text, "no space left") {
 			t.Fatalf("round %d, on a full disk: %d, Retry-After %q, %s", round, status, retry, text)
