@@ -93,7 +93,8 @@ type Voter struct {
 	Addr   string
 	User   string // "" when it has not logged in
 	Groups []string
-	Same   bool // Addr is the address that tokens of this client have
+	Same   bool   // Addr is the address that tokens of this client have
+	Host   string // that the request is for, where it came through the proxy
 }
 
 // vote makes a vote of a ballot. key is the Idempotency-Key of the request, made
@@ -135,7 +136,9 @@ func (s *Server) vote(b *ballot, from *Voter, key string, now time.Time) (v Vote
 			return v, refuse(400, "%w", err)
 		}
 	case key != "":
-		v.ID = namedID("key", v.Voter(), key)
+		// The key of one vote that comes with another counts for itself: it has been
+		// acknowledged, and must not be taken for the first.
+		v.ID = namedID("key", v.Voter(), key, v.Kind.String(), v.Event.Ref, v.Event.URL)
 	case b.Token != "": // one event has one vote of a kind
 		v.ID, _ = v.Occasion()
 	default:
@@ -148,13 +151,18 @@ func (s *Server) vote(b *ballot, from *Voter, key string, now time.Time) (v Vote
 // event of one client. An address is compared only where it was taken in the same
 // way as that of the token, by the proxy; others may send votes for their users.
 func fits(e *Event, about string, from *Voter) *refusal {
+	plain := func(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
+	other := refuse(http.StatusForbidden, "the token is that of another page: it says that %.100q was blocked", e.Host)
+	if from.Host != "" && plain(from.Host) != plain(e.Host) {
+		return other
+	}
 	if about != "" {
-		var other Event
-		if err := other.about(about); err != nil {
+		var named Event
+		if err := named.about(about); err != nil {
 			return refuse(400, "%w", err)
 		}
-		if other.Host != strings.TrimSuffix(strings.ToLower(e.Host), ".") {
-			return refuse(http.StatusForbidden, "the token is that of another page: it says that %.100q was blocked", e.Host)
+		if named.Host != plain(e.Host) {
+			return other
 		}
 	}
 	if from.User != "" && e.User != "" && from.User != e.User || from.Same && from.User == "" && e.User == "" && from.Addr != e.Client {

@@ -63,6 +63,17 @@ func (l *limiter) take(votes map[string]int, now time.Time) (wait time.Duration,
 	return 0, false
 }
 
+// giveBack gives the votes back that were taken and could not be kept.
+func (l *limiter) giveBack(votes map[string]int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for client, n := range votes {
+		if a := l.used[client]; a != nil {
+			a.left = min(float64(l.rate.Most), a.left+float64(n))
+		}
+	}
+}
+
 // of returns the allowance of a client, nil when there is no room for it. The
 // lock is held.
 func (l *limiter) of(client string, now time.Time) *allowance {

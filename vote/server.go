@@ -419,6 +419,7 @@ func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 		return a, &refusal{http.StatusTooManyRequests, errors.New("so many votes of one client are not taken; try again later"), wait}
 	}
 	if bad := s.keep(ctx, records); bad != nil {
+		s.limit.giveBack(voters) // they are sent again
 		return a, bad
 	}
 	return accepted(s.Texts.For(r.Language), r, ids, single), nil

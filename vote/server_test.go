@@ -268,6 +268,8 @@ func TestATokenIsOfOneClient(t *testing.T) {
 		{named, vote.Voter{Addr: "10.1.0.5", User: "ben", Same: true}, 403},
 		{unnamed, vote.Voter{Addr: "10.1.0.5", Same: true}, 202},
 		{unnamed, vote.Voter{Addr: "10.1.0.9", Same: true}, 403},
+		{named, vote.Voter{Addr: "10.1.0.5", User: "anna", Same: true, Host: "Video.Example."}, 202},
+		{named, vote.Voter{Addr: "10.1.0.5", User: "anna", Same: true, Host: "other.example"}, 403},
 		{unnamed, vote.Voter{Addr: "192.0.2.1"}, 202}, // by the API, from behind a translator
 	} {
 		a := s.Answer(context.Background(), &vote.Request{Method: "POST", Path: "/votes", Type: "application/x-www-form-urlencoded", Body: []byte("token=" + tt.token), Voter: &tt.from, Base: "/votes"})
@@ -299,6 +301,45 @@ func TestALogThatCannotKeepIs503(t *testing.T) {
 	status, body, head := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"id":"`+id1+`","vote":"dangerous","url":"x.example"}`)
 	if status != 503 || head.Get("Retry-After") != "2" || !strings.Contains(body, "no space left") {
 		t.Errorf("got %d %q %v", status, body, head)
+	}
+}
+
+// What could not be kept and is sent again does not count twice against the limit.
+func TestALogThatCannotKeepUsesNothingOfALimit(t *testing.T) {
+	log := &kept{err: &ingest.Unavailable{Cause: errors.New("no space left on device"), Retry: time.Second}}
+	s := vote.NewServer(vote.Parts{Log: log, Sealer: sealer(t), Limit: vote.Rate{Most: 2, In: time.Hour}})
+	send := func() int {
+		return s.Answer(context.Background(), &vote.Request{Method: "POST", Path: "/votes", Type: "application/json", From: "10.0.0.1", Body: []byte(`{"id":"` + id1 + `","vote":"dangerous","url":"x.example"}`)}).Status
+	}
+	for range 5 {
+		if got := send(); got != 503 {
+			t.Errorf("the disk is full: %d, want 503", got)
+		}
+	}
+	log.err = nil
+	for n, want := range []int{202, 202, 429} {
+		if got := send(); got != want {
+			t.Errorf("vote %d after that: %d, want %d", n+1, got, want)
+		}
+	}
+}
+
+// A key that is used again for another vote does not make that one disappear.
+func TestAKeyIsOfOneVote(t *testing.T) {
+	log := &kept{}
+	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t)})
+	for _, body := range []string{`{"vote":"dangerous","url":"a.example"}`, `{"vote":"dangerous","url":"a.example","comment":"again"}`,
+		`{"vote":"dangerous","url":"b.example"}`, `{"token":"` + token(t, nil) + `"}`, `{"token":"` + token(t, nil) + `","vote":"dangerous"}`} {
+		if status, text, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", body, [2]string{"Idempotency-Key", "k"}); status != 202 {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+	seen := map[vote.ID]int{}
+	for _, v := range log.votes {
+		seen[v.ID]++
+	}
+	if len(log.votes) != 5 || len(seen) != 4 {
+		t.Errorf("%d votes have %d identifiers, want 5 and 4", len(log.votes), len(seen))
 	}
 }
 

@@ -362,7 +362,7 @@ func (b *Booth) Answer(ctx context.Context, t *filter.Transaction, q *message.Re
 	get := func(name string) string { return string(q.Get(name)) }
 	from := t.Client.Addr.Unmap().String()
 	r := vote.Request{Method: q.Method, Path: path, Type: get("Content-Type"), Key: get("Idempotency-Key"), Site: get("Sec-Fetch-Site"), Accept: get("Accept"), Language: get("Accept-Language"),
-		Body: body, From: from, Voter: &vote.Voter{Addr: from, User: t.Client.User, Groups: t.Client.Groups, Same: true}, Base: "/.well-known/shuultuur/votes"}
+		Body: body, From: from, Voter: &vote.Voter{Addr: from, User: t.Client.User, Groups: t.Client.Groups, Same: true, Host: t.Host}, Base: "/.well-known/shuultuur/votes"}
 	a := b.server.Answer(ctx, &r)
 	for _, f := range a.Fields() {
 		fields = append(fields, f[0], f[1])
