@@ -34,6 +34,7 @@ var killed = map[string][]string{
 	"cache/peer":         {"test.TestGatewaysShareObjectsAndSurviveALoss"},
 	"check/icap":         {"TestKilledUnderLoad", "TestAHungServerCostsItsLimit"},
 	"check/virus":        {"TestClamdIsKilledAndReturns", "TestNobodyWaitsForAScannerThatHangs"},
+	"event/clickhouse":   {"TestTheServerIsKilledAndReturns"},
 	"event/kafka":        {"TestEventsGoOnWhenTheBrokersAreBack"},
 	"event/otlp":         {"test.TestReceiversOfEventsAreKilledUnderLoad"},
 	"event/parquet":      {"test.TestReceiversOfEventsAreKilledUnderLoad"},

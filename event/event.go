@@ -10,9 +10,9 @@
 // Pages, reports and the command line read a record through a [Reader]. They
 // say with a [Filter] which rows they want, in the language of [ParseFilter].
 //
-// Stores are the folders below: sqlite (the default), jsonl, postgres, squid and
-// dansguardian. The first three are readers too; the last two write log files
-// for existing programs. [File] is what the text stores have in common. Each
+// Stores are the folders below: sqlite (the default), jsonl, postgres, clickhouse,
+// squid and dansguardian. The first four are readers too; the last two write log
+// files for existing programs. [File] is what the text stores have in common. Each
 // store passes the tests in eventtest.
 package event
 

@@ -26,6 +26,7 @@ type Config struct {
 	SQLite       string           `yaml:"sqlite"`       // database file; the default when no store is named
 	JSONL        string           `yaml:"jsonl"`        // JSON lines
 	Postgres     string           `yaml:"postgres"`     // URL of a PostgreSQL database, for fleets
+	ClickHouse   string           `yaml:"clickhouse"`   // HTTP address of a ClickHouse database, for large fleets
 	Squid        string           `yaml:"squid"`        // Squid's native access.log
 	DansGuardian string           `yaml:"dansguardian"` // DansGuardian's access.log, format 1
 	Syslog       *Syslog          `yaml:"syslog"`       // log server
@@ -108,7 +109,7 @@ const minAnonymise = 24 * time.Hour
 
 // WithDefaults returns c with every zero filled in, or what is wrong with it.
 func (c Config) WithDefaults() (Config, error) {
-	if c.SQLite == "" && c.JSONL == "" && c.Postgres == "" && c.Squid == "" && c.DansGuardian == "" {
+	if c.SQLite == "" && c.JSONL == "" && c.Postgres == "" && c.ClickHouse == "" && c.Squid == "" && c.DansGuardian == "" {
 		if release.Small {
 			c.JSONL = "events.jsonl"
 		} else {

@@ -44,11 +44,11 @@ if command -v npm >/dev/null 2>&1 && [ ! -d "${XDG_CACHE_HOME:-$HOME/.cache}/shu
 	mkdir -p "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test"
 	npm install --silent --prefix "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test" oidc-provider@9 || echo "make test: the npm package oidc-provider is not installed" >&2
 fi
-# What reads Parquet files, decodes and hashes pictures and runs neural networks
-# as others do, where Python is.
+# What reads Parquet files, decodes and hashes pictures, runs neural networks as
+# others do, and the engine of ClickHouse, where Python is.
 python="${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/python"
-if command -v python3 >/dev/null 2>&1 && ! "$python/bin/python3" -c 'import pyarrow, numpy, PIL, pdqhash, onnx, onnxruntime' 2>/dev/null; then
-	{ python3 -m venv "$python" && "$python/bin/pip" install -q pyarrow numpy pillow pdqhash onnx onnxruntime; } || echo "make test: Python packages are not installed" >&2
+if command -v python3 >/dev/null 2>&1 && ! "$python/bin/python3" -c 'import pyarrow, numpy, PIL, pdqhash, onnx, onnxruntime, chdb' 2>/dev/null; then
+	{ python3 -m venv "$python" && "$python/bin/pip" install -q pyarrow numpy pillow pdqhash onnx onnxruntime chdb-core; } || echo "make test: Python packages are not installed" >&2
 fi
 command -v lintian >/dev/null 2>&1 || missing="$missing lintian"
 command -v shellcheck >/dev/null 2>&1 || missing="$missing shellcheck"

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shuultuur/event"
+	"shuultuur/event/clickhouse"
 	"shuultuur/event/dansguardian"
 	"shuultuur/event/jsonl"
 	"shuultuur/event/postgres"
@@ -26,7 +27,8 @@ and a file:
   shuultuur events copy sqlite:data/events.db jsonl:events.jsonl
   shuultuur events copy jsonl:events.jsonl sqlite:new.db
 
-FROM is sqlite, jsonl or postgres (postgres://USER@HOST/DATABASE), and may be in
+FROM is sqlite, jsonl, postgres (postgres://USER@HOST/DATABASE) or clickhouse
+(clickhouse:http://USER:PASSWORD@HOST:8123/DATABASE), and may be in
 use. TO is one of these, squid or dansguardian, and must not exist or be empty: to copy twice would double the
 rows. FILTER says which rows are wanted, as for "shuultuur events".`
 
@@ -121,10 +123,12 @@ func openSource(s string) (rowSource, error) {
 		return sqlite.OpenReader(file)
 	case "postgres":
 		return postgres.Open(s, forever, jsonl.Codec)
+	case "clickhouse":
+		return clickhouse.Open(file, forever, jsonl.Codec)
 	case "jsonl":
 		return lines{jsonl.Reader(file)}, nil
 	}
-	return nil, fmt.Errorf("%q cannot be read: the stores that can are sqlite, jsonl and postgres", s)
+	return nil, fmt.Errorf("%q cannot be read: the stores that can are sqlite, jsonl, postgres and clickhouse", s)
 }
 
 // openTarget opens a store that has no rows yet.
@@ -139,11 +143,12 @@ func openTarget(ctx context.Context, s string) (event.Store, error) {
 		"postgres": func() (event.Store, error) {
 			return postgres.Open(s, forever, jsonl.Codec)
 		},
+		"clickhouse":   func() (event.Store, error) { return clickhouse.Open(file, forever, jsonl.Codec) },
 		"squid":        func() (event.Store, error) { return squid.Open(file) },
 		"dansguardian": func() (event.Store, error) { return dansguardian.Open(file) },
 	}[kind]
 	if open == nil {
-		return nil, fmt.Errorf("%q is not a store: its kind is one of sqlite, jsonl, postgres, squid and dansguardian", s)
+		return nil, fmt.Errorf("%q is not a store: its kind is one of sqlite, jsonl, postgres, clickhouse, squid and dansguardian", s)
 	}
 	if info, err := os.Stat(file); err == nil && info.Size() > 0 && kind != "sqlite" { // the kind that says itself whether it has rows
 		return nil, fmt.Errorf("%q has rows already: name a new file", s)

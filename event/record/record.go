@@ -60,10 +60,19 @@ func Open(c event.Config, parts Parts) (_ *Record, err error) {
 		return nil, err
 	}
 	r := &Record{}
-	if cfg.Postgres != "" {
-		st, err := openPostgres(cfg.Postgres, time.Duration(cfg.Keep))
+	for _, o := range []struct {
+		key, address string
+		open         func(address string, keep time.Duration) (event.Store, error)
+	}{
+		{"postgres", cfg.Postgres, openPostgres},
+		{"clickhouse", cfg.ClickHouse, openClickHouse},
+	} {
+		if o.address == "" {
+			continue
+		}
+		st, err := o.open(o.address, time.Duration(cfg.Keep))
 		if err != nil {
-			return nil, setting.At("postgres", err)
+			return nil, errors.Join(setting.At(o.key, err), r.Close())
 		}
 		r.Stores = append(r.Stores, st)
 	}
@@ -249,8 +258,14 @@ func Look(c event.Config, data string) (event.Reader, func() error, error) {
 			return nil, nil, setting.At("postgres", err)
 		}
 		return r, r.Close, nil
+	case cfg.ClickHouse != "":
+		r, err := readClickHouse(cfg.ClickHouse, time.Duration(cfg.Keep))
+		if err != nil {
+			return nil, nil, setting.At("clickhouse", err)
+		}
+		return r, r.Close, nil
 	case cfg.JSONL != "":
 		return jsonl.Reader(setting.Path(data, cfg.JSONL)), func() error { return nil }, nil
 	}
-	return nil, nil, errors.New("neither sqlite, postgres nor jsonl is kept, so there is nothing to ask")
+	return nil, nil, errors.New("neither sqlite, postgres, clickhouse nor jsonl is kept, so there is nothing to ask")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shuultuur/event"
+	"shuultuur/event/clickhouse"
 	"shuultuur/event/jsonl"
 	"shuultuur/event/kafka"
 	"shuultuur/event/otlp"
@@ -24,6 +25,14 @@ func openPostgres(url string, keep time.Duration) (event.Store, error) {
 
 func readPostgres(url string, keep time.Duration) (readable, error) {
 	return postgres.Open(url, keep, jsonl.Codec)
+}
+
+func openClickHouse(address string, keep time.Duration) (event.Store, error) {
+	return clickhouse.Open(address, keep, jsonl.Codec)
+}
+
+func readClickHouse(address string, keep time.Duration) (readable, error) {
+	return clickhouse.Open(address, keep, jsonl.Codec)
 }
 
 func openOTLP(c event.OTLP) (event.Store, error) { return otlp.Open(c) }

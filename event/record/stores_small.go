@@ -19,6 +19,12 @@ func openPostgres(string, time.Duration) (event.Store, error) {
 
 func readPostgres(string, time.Duration) (readable, error) { return nil, release.Lacks("PostgreSQL") }
 
+func openClickHouse(string, time.Duration) (event.Store, error) {
+	return nil, release.Lacks("ClickHouse")
+}
+
+func readClickHouse(string, time.Duration) (readable, error) { return nil, release.Lacks("ClickHouse") }
+
 func openOTLP(event.OTLP) (event.Store, error) { return nil, release.Lacks("OpenTelemetry") }
 
 func openTraces(event.OTLP) (event.Store, error) { return nil, release.Lacks("OpenTelemetry") }

@@ -1,0 +1,345 @@
+// Package clickhouse keeps events in ClickHouse, for fleets with very many of
+// them: several gateways write to one table, and each reads all of it.
+//
+// The package speaks ClickHouse's HTTP interface with net/http; rows travel in
+// its format RowBinary. A batch is inserted day by day, with a token by which the
+// server recognises a batch that it already has, so that a batch whose
+// acknowledgement was lost counts once. The table is divided by day; days that
+// are older than asked for are dropped whole. A row is kept as a line of text
+// (see [event.Codec]), and its fields in columns of their own, by which the
+// server filters and counts.
+//
+// The server may be away when the gateway starts or later: [event.Log] writes
+// again what failed.
+package clickhouse
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/event"
+)
+
+const (
+	patience   = 30 * time.Second // for the server to take a batch
+	sweepEvery = time.Hour
+	dayForm    = "20060102"
+)
+
+// table is made where it is missing. Parts that changed are removed from the
+// disk within seconds, since they may hold what was erased; an insert is on the
+// disk before it is acknowledged.
+const table = `CREATE TABLE IF NOT EXISTS event (
+	seq Int64, -- in the order of recording: microseconds of the server, and the node
+	time DateTime64(6, 'UTC'),
+	client String, -- '' when not known
+	address IPv6, -- the client, IPv4 mapped
+	user String,
+	host String,
+	action LowCardinality(String),
+	policy LowCardinality(String),
+	rule LowCardinality(String),
+	category LowCardinality(String),
+	proto LowCardinality(String),
+	method LowCardinality(String),
+	status LowCardinality(String),
+	type LowCardinality(String),
+	learned LowCardinality(String),
+	source LowCardinality(String),
+	unread LowCardinality(String),
+	cache LowCardinality(String),
+	words String CODEC(ZSTD(1)), -- what a search for text looks at, in small letters
+	line String CODEC(ZSTD(3)), -- all of the row, as JSON
+	anonymous UInt8, -- no longer says who was behind it
+	INDEX times time TYPE minmax GRANULARITY 1
+) ENGINE = MergeTree PARTITION BY toYYYYMMDD(time) ORDER BY seq
+SETTINGS non_replicated_deduplication_window = 1000, old_parts_lifetime = 5, fsync_after_insert = 1`
+
+// columns are in the order in which [appendRow] writes them.
+const columns = "seq, time, client, address, user, host, action, policy, rule, category, proto, method, status, type, learned, source, unread, cache, words, line, anonymous"
+
+// fields are those with a column of their own.
+var fields = [...]event.Field{event.User, event.Host, event.Action, event.Policy, event.Rule, event.Category, event.Proto,
+	event.Method, event.Status, event.Type, event.Learned, event.Source, event.Unread, event.Cache}
+
+// A Store is a table of events.
+type Store struct {
+	event.Codec
+	server   *url.URL // without user and database
+	user     string
+	password string
+	database string
+	client   *http.Client
+	keep     time.Duration
+	node     int64 // the low bits of seq
+	after    time.Duration
+
+	mu        sync.Mutex
+	made      bool          // the table is there
+	ahead     time.Duration // the server's clock before ours
+	last      int64         // seq given to the newest row, without the node
+	nextSweep time.Time
+	nextNames time.Time // when to look for days to make anonymous
+}
+
+// Open prepares a store for the database at address, such as
+// https://gateway:secret@clickhouse.example:8443/shuultuur; it connects to
+// nothing. Days that ended longer than keep ago are dropped.
+func Open(address string, keep time.Duration, lines event.Codec) (*Store, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("open events in ClickHouse: %w", err.(*url.Error).Err) // without the password
+	}
+	database := strings.Trim(u.Path, "/")
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, fmt.Errorf("open events in ClickHouse: %q is not an address: write http://USER:PASSWORD@HOST:8123/DATABASE", u.Redacted())
+	case database == "" || strings.Trim(strings.ToLower(database), "abcdefghijklmnopqrstuvwxyz0123456789_") != "":
+		return nil, fmt.Errorf("open events in ClickHouse: %q names no database: write http://USER:PASSWORD@HOST:8123/DATABASE", u.Redacted())
+	case keep <= 0:
+		return nil, fmt.Errorf("open events in ClickHouse: keep %v is not above zero", keep)
+	}
+	var node [2]byte
+	_, _ = rand.Read(node[:]) // it never fails
+	s := &Store{Codec: lines, database: database, keep: keep, client: &http.Client{}, node: int64(binary.LittleEndian.Uint16(node[:]) % nodes)}
+	s.user = u.User.Username()
+	s.password, _ = u.User.Password()
+	s.server = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}
+	return s, nil
+}
+
+// Name returns "clickhouse".
+func (s *Store) Name() string { return "clickhouse" }
+
+// Close closes the connections.
+func (s *Store) Close() error {
+	s.client.CloseIdleConnections()
+	return nil
+}
+
+// Anonymise implements [event.Anonymiser].
+func (s *Store) Anonymise(after time.Duration) { s.after = after }
+
+// ready makes the table and compares clocks if this store has not done so yet.
+func (s *Store) ready(ctx context.Context) error {
+	s.mu.Lock()
+	made := s.made
+	s.mu.Unlock()
+	if made {
+		return nil
+	}
+	err := s.exec(ctx, table)
+	if isUnknownDatabase(err) {
+		if err = s.createDatabase(ctx); err == nil {
+			err = s.exec(ctx, table)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make the table of events in ClickHouse: %w", err)
+	}
+	began := time.Now()
+	now, err := s.number(ctx, "SELECT toInt64(toUnixTimestamp64Micro(now64(6)))")
+	if err != nil {
+		return fmt.Errorf("ask ClickHouse for its time: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made, s.ahead = true, time.UnixMicro(now).Sub(began.Add(time.Since(began)/2))
+	return nil
+}
+
+// nodes is how many nodes have places of their own within a microsecond.
+const nodes = 1 << 10
+
+// epoch is where places begin: with it they have 63 bits for 280 years.
+var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// places gives n rows their places, and returns the first. The next ones are
+// nodes apart.
+func (s *Store) places(n int) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := max(time.Now().Add(s.ahead).Sub(epoch).Microseconds(), s.last+1)
+	s.last = first + int64(n) - 1
+	return first*nodes + s.node
+}
+
+// Write inserts rows, and drops days that are too old. Rows of several days are
+// inserted day by day; when one fails and all are given again, the server leaves
+// out those that it has.
+func (s *Store) Write(ctx context.Context, rows []event.Row) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if err := s.sweep(ctx, time.Now()); err != nil {
+		return err
+	}
+	if err := s.forgetClients(ctx, time.Now()); err != nil {
+		return fmt.Errorf("anonymise old events in ClickHouse: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := s.insertRows(ctx, rows); err != nil {
+		s.mu.Lock()
+		s.made = false // somebody may have removed the table
+		s.mu.Unlock()
+		return fmt.Errorf("write %d events to ClickHouse: %w", len(rows), err)
+	}
+	return nil
+}
+
+func (s *Store) insertRows(ctx context.Context, rows []event.Row) error {
+	now := time.Now()
+	place := s.places(len(rows))
+	bodies, tokens := map[string][]byte{}, map[string]uint64{}
+	var order []string
+	for i := range rows {
+		r := &rows[i]
+		anonymous := s.after > 0 && !r.Time.After(now.Add(-s.after))
+		if anonymous {
+			c := *r
+			c.Anonymise()
+			r = &c
+		}
+		day := r.Time.UTC().Format(dayForm)
+		if bodies[day] == nil {
+			order = append(order, day)
+		}
+		line := s.Append(nil, r)
+		bodies[day] = appendRow(bodies[day], place+int64(i)*nodes, r, line, anonymous)
+		tokens[day] = digest(tokens[day], line)
+	}
+	for _, day := range order {
+		token := fmt.Sprintf("%s-%d-%016x-%d", day, s.node, tokens[day], len(bodies[day]))
+		if err := s.insert(ctx, bodies[day], token); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// digest adds a line to the digest of those before it.
+func digest(before uint64, line []byte) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, before)) // a hash takes everything
+	_, _ = h.Write(line)
+	return h.Sum64()
+}
+
+// appendRow writes a row in the format RowBinary, in the order of columns.
+func appendRow(dst []byte, seq int64, r *event.Row, line []byte, anonymous bool) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(seq))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.Time.UnixMicro()))
+	dst = appendText(dst, event.Client.Of(r))
+	var address [16]byte
+	if r.Client.IsValid() {
+		address = r.Client.As16()
+	}
+	dst = append(dst, address[:]...)
+	for _, f := range fields {
+		dst = appendText(dst, f.Of(r))
+	}
+	dst = appendText(dst, searched(r))
+	dst = appendText(dst, string(line))
+	if anonymous {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
+}
+
+func appendText(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// searched are the texts of a row in which [event.Text] is looked for, and its
+// ID.
+func searched(r *event.Row) string {
+	return lowerASCII(strings.Join([]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID}, "\n"))
+}
+
+// lowerASCII makes the letters of ASCII small.
+func lowerASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// sweep drops the days that ended longer than keep ago.
+func (s *Store) sweep(ctx context.Context, now time.Time) error {
+	s.mu.Lock()
+	due := !now.Before(s.nextSweep)
+	s.mu.Unlock()
+	if !due {
+		return nil
+	}
+	days, err := s.days(ctx, "")
+	if err != nil {
+		return fmt.Errorf("look for old events in ClickHouse: %w", err)
+	}
+	for _, day := range days {
+		begin, err := time.Parse(dayForm, day)
+		if err != nil || begin.AddDate(0, 0, 1).Add(s.keep).After(now) {
+			continue
+		}
+		if err := s.exec(ctx, "ALTER TABLE event DROP PARTITION "+day); err != nil {
+			return fmt.Errorf("drop the events of %s from ClickHouse: %w", day, err)
+		}
+	}
+	s.mu.Lock()
+	s.nextSweep = now.Add(sweepEvery)
+	s.mu.Unlock()
+	return nil
+}
+
+// days returns the days of rows for which a condition holds, "" for all, as
+// 20260131.
+func (s *Store) days(ctx context.Context, where string) (days []string, err error) {
+	query := "SELECT DISTINCT toString(toYYYYMMDD(time)) AS day FROM event"
+	if where != "" {
+		query += " WHERE " + where
+	}
+	err = s.ask(ctx, query+" ORDER BY day", func(d *decoder) { days = append(days, d.text()) })
+	return days, err
+}
+
+// number asks for one number.
+func (s *Store) number(ctx context.Context, query string) (n int64, err error) {
+	err = s.ask(ctx, query, func(d *decoder) { n = d.int64() })
+	return n, err
+}
+
+// literal writes a text as a literal of ClickHouse's SQL. Only quotation marks
+// and backslashes have a meaning there.
+func literal(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\x00", `\0`).Replace(s) + "'"
+}
+
+// literals are several of them in parentheses.
+func literals(all []string) string {
+	quoted := make([]string, len(all))
+	for i, v := range all {
+		quoted[i] = literal(v)
+	}
+	return "(" + strings.Join(quoted, ", ") + ")"
+}
+
+// micros is a time of the table.
+func micros(t time.Time) string {
+	return "fromUnixTimestamp64Micro(" + strconv.FormatInt(t.UnixMicro(), 10) + ", 'UTC')"
+}
