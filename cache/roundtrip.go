@@ -604,16 +604,21 @@ func (c *Cache) combine(o, part *object) *object {
 	n.body = [][]byte{body}
 	n.res = message.Response{Status: 206, Reason: part.res.Reason, Proto: part.res.Proto, Length: n.length}
 	n.res.Fields = protocol.Freshen(o.res.Fields, &part.res)
-	n.res.Fields.Del("Content-Range")
+	n.res.Fields.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, end-1, n.size))
 	n.res.Fields.Set("Content-Length", strconv.FormatInt(n.length, 10))
-	if n.whole() {
-		n.res.Status, n.res.Reason = 200, []byte("OK")
-	} else {
-		n.res.Fields.Add("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, end-1, n.size))
-	}
+	n.completed()
 	n.facts = protocol.Describe(&n.res, part.facts.Received, part.facts.Received)
 	n.facts.Age = part.facts.Age
 	return n
+}
+
+// completed makes a response of all of its representation that has come as parts,
+// or as a part that is all there is (RFC 9111, 3.4).
+func (o *object) completed() {
+	if o.res.Status == 206 && o.whole() {
+		o.res.Status, o.res.Reason, o.facts.Status = 200, []byte("OK"), 200
+		o.res.Fields.Del("Content-Range")
+	}
 }
 
 // store stores the response, if that may be, while it goes to the client. note
@@ -702,6 +707,7 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 			o.size = o.length
 		}
 		all := o
+		o.completed()
 		if o.res.Status == 206 {
 			if was, _ := c.find(name, &message.Request{Fields: fields}); was != nil {
 				if both := c.combine(was, o); both != nil {

@@ -177,6 +177,33 @@ func rangeRules() map[string][]step {
 		"a part is not the whole for conditions of the client": {
 			{ask: []string{"Range", "bytes=0-4"}, origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`, "Content-Range", "bytes 0-4/10"}, says: 206, status: 206, sends: "01234"},
 			{ask: []string{"If-None-Match", `"a"`}, status: 304}},
+		"a part that is all there is answers like the whole": {
+			{ask: []string{"Range", "bytes=0-"}, origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`, "Content-Range", "bytes 0-9/10"}, says: 206, status: 206, sends: text},
+			{body: text, has: []string{"Content-Range", "", "Content-Length", "10"}},
+			{method: "HEAD", has: []string{"Content-Range", "", "Content-Length", "10"}},
+			{ask: []string{"Range", "bytes=0-"}, status: 206, body: text, has: []string{"Content-Range", "bytes 0-9/10"}},
+			{wait: 2 * minute, origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`}, says: 304, sees: []string{"Range", "", "If-None-Match", `"a"`}, body: text}},
+		"HEAD of a part": {
+			{ask: []string{"Range", "bytes=0-4"}, origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`, "Content-Range", "bytes 0-4/10"}, says: 206, status: 206, sends: "01234"},
+			{method: "HEAD", origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`}, sends: text, has: []string{"Content-Range", ""}}},
+		"a part of an unknown whole": {
+			{ask: []string{"Range", "bytes=0-4"}, origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`, "Content-Range", "bytes 0-4/*"}, says: 206, status: 206, sends: "01234"},
+			{ask: []string{"Range", "bytes=0-4"}, origin: []string{"X", "y"}, says: 206, status: 206, sends: "01234"}},
+		"a stale part is validated with its range": {
+			{ask: []string{"Range", "bytes=0-4"}, origin: []string{"Cache-Control", "max-age=5", "ETag", `"a"`, "Content-Range", "bytes 0-4/10"}, says: 206, status: 206, sends: "01234"},
+			{wait: minute, ask: []string{"Range", "bytes=0-4"}, origin: []string{"Cache-Control", "max-age=5", "ETag", `"b"`, "Content-Range", "bytes 0-4/10"}, says: 206, status: 206, sends: "abcde", body: "abcde"},
+			{ask: []string{"Range", "bytes=0-4"}, status: 206, body: "abcde"}},
+		"parts that overlap": {
+			{ask: []string{"Range", "bytes=0-5"}, origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`, "Content-Range", "bytes 0-5/10"}, says: 206, status: 206, sends: "012345"},
+			{ask: []string{"Range", "bytes=4-9"}, origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`, "Content-Range", "bytes 4-9/10"}, says: 206, status: 206, sends: "456789"},
+			{body: text}},
+		"parts of another length are not combined": {
+			{ask: []string{"Range", "bytes=0-4"}, origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`, "Content-Range", "bytes 0-4/10"}, says: 206, status: 206, sends: "01234"},
+			{ask: []string{"Range", "bytes=5-9"}, origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`, "Content-Range", "bytes 5-9/11"}, says: 206, status: 206, sends: "56789"},
+			{origin: []string{"X", "y"}, sends: text, body: text}},
+		"a part without a lifetime is as fresh as the whole is guessed to be": {
+			{ask: []string{"Range", "bytes=0-4"}, origin: []string{"Last-Modified", at(-hour), "ETag", `"a"`, "Content-Range", "bytes 0-4/10"}, says: 206, status: 206, sends: "01234"},
+			{wait: minute, ask: []string{"Range", "bytes=1-2"}, status: 206, body: "12"}},
 		"416 of the origin leaves what is stored": {
 			{ask: []string{"Range", "bytes=0-4"}, origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`, "Content-Range", "bytes 0-4/10"}, says: 206, status: 206, sends: "01234"},
 			{ask: []string{"Range", "bytes=6-7"}, origin: []string{"Content-Range", "bytes */10"}, says: 416, status: 416},

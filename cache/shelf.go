@@ -243,6 +243,7 @@ func (s *shelf) load(k Key) *object {
 		o.body = nil
 	}
 	o.res.Length = o.length
+	o.completed() // older versions kept it as a part
 	o.written.Store(true)
 	defer s.holds(o, k, r) // last: others have it then
 	s.mu.Lock()
