@@ -227,7 +227,7 @@ func (b *Body) Markup() bool { return b.format() == formatHTML || b.format() == 
 // Barren says that nothing more of the body is read: no reading of it has text,
 // and nobody takes or keeps its bytes.
 func (b *Body) Barren() bool {
-	if len(b.readings) == 0 || len(b.takings) > 0 || b.decoded != nil || b.blocks != nil {
+	if b.head.kept || len(b.readings) == 0 || len(b.takings) > 0 || b.decoded != nil || b.blocks != nil {
 		return false
 	}
 	for _, t := range b.readings {

@@ -34,6 +34,7 @@ type Head struct {
 	lang language.Tag // the first of Content-Language
 
 	ranged bool // Content-Range: a part of something larger
+	kept   bool // see Keep
 	use    Use
 }
 
@@ -120,6 +121,9 @@ func (h *Head) SetUse(u Use) { h.use = u }
 // Use returns what becomes of the body.
 func (h *Head) Use() Use { return h.use }
 
+// Keep says that a check needs all bytes of the body, though it may have no text.
+func (h *Head) Keep() { h.kept = true }
+
 // Type returns the effective media type, lower case, without parameters: the
 // last valid one of all Content-Type fields. It is "" when the fields give none
 // that means anything; [Body.Type] then tells it by the first bytes.
@@ -167,9 +171,9 @@ func (h *Head) Readable() bool {
 }
 
 // Doubtful says whether the type is of something without text, and the body may
-// be text all the same.
+// be text all the same. Nobody waits for the rest of what turns out to be none.
 func (h *Head) Doubtful() bool {
-	if h.typ == "" || h.odd || !h.mislabelled() {
+	if h.typ == "" || h.odd || h.kept || !h.mislabelled() {
 		return false
 	}
 	switch formatOf(h.typ) {

@@ -182,9 +182,9 @@ func (q *jobs) busyFor() time.Duration {
 // in any case; before is called before it is asked.
 func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool, before func()) (v verdict, err error) {
 	for i, still := range picture.Stills(b) {
-		one, err := c.still(ctx, still, head, ask, before)
-		if err != nil && i == 0 {
-			return v, err
+		one, bad := c.still(ctx, still, head, ask, before)
+		if i == 0 || bad == nil {
+			err = bad // one that can be judged will do
 		}
 		v.Asked = v.Asked || one.Asked
 		for _, f := range one.Findings {
@@ -196,7 +196,7 @@ func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool
 			}
 		}
 	}
-	return v, nil
+	return v, err
 }
 
 // still decodes and judges a picture that does not move.

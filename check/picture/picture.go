@@ -3,6 +3,7 @@
 package picture
 
 import (
+	"bytes"
 	"context"
 	"crypto/md5"
 	"crypto/sha256"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"shuultuur/check/picture/net"
+	"shuultuur/content"
 	"shuultuur/content/picture"
 	"shuultuur/filter"
 	"shuultuur/metric"
@@ -153,14 +155,52 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	if st := t.Response.Status; st < 200 || st == 204 || st == 205 || st == 206 || st == 304 {
 		return false
 	}
-	media := t.Content().Type()
-	return isPicture(media) || holdsPictures(media)
+	head := t.Content()
+	media := head.Type()
+	if isPicture(media) || forPicture(t) {
+		head.Keep()
+		return true
+	}
+	return holdsPictures(media) || saysNothing(head)
 }
 
 // isPicture says whether a media type is that of pictures. SVG is text.
 func isPicture(media string) bool {
 	return strings.HasPrefix(media, "image/") && media != "image/svg+xml"
 }
+
+// forPicture says whether a browser shows what it asks for as a picture, whatever
+// type that is said to have: browsers go by its first bytes.
+func forPicture(t *filter.Transaction) bool {
+	if t.Request == nil {
+		return false
+	}
+	if dest := t.Request.Get("Sec-Fetch-Dest"); len(dest) > 0 {
+		return string(dest) == "image"
+	}
+	return bytes.HasPrefix(t.Request.Get("Accept"), []byte("image/"))
+}
+
+// begins says whether a body begins as a picture does.
+func begins(b *content.Body) bool {
+	first, _ := b.Decoded()
+	head, _ := picture.Look(first)
+	return head.Format != picture.NotAPicture
+}
+
+// saysNothing says whether a type leaves open what a body is that a program of a
+// page may show as a picture.
+func saysNothing(h *content.Head) bool {
+	if h.Use() != content.Program && h.Use() != content.Unsaid {
+		return false
+	}
+	media := h.Type()
+	return media == "" || media == "application/octet-stream" || media == "binary/octet-stream"
+}
+
+// replaced is the type of pictures without end, each of which takes the place of
+// the one before.
+const replaced = "multipart/x-mixed-replace"
 
 // holdsPictures says whether pictures may stand in data: URLs of a media type.
 func holdsPictures(media string) bool {
@@ -179,22 +219,33 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	if s != filter.ResponseBody || t.Body == nil {
 		return dst, nil
 	}
-	media := t.Body.Type()
+	media, shown := t.Body.Type(), false
+	if !isPicture(media) && (forPicture(t) || saysNothing(t.Content())) {
+		if media == replaced {
+			return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: "pictures without end, one in place of another"}), nil
+		}
+		shown = isPicture(t.Body.Looks()) || forPicture(t) && begins(t.Body)
+	}
 	if !t.Body.Complete() {
-		if media == "image/jpeg" {
+		switch {
+		case media == "image/jpeg":
 			dst = c.early(ctx, t, dst)
+		case shown || isPicture(media):
+			_, _ = t.Body.Decoded() // keeps it
 		}
 		return dst, nil
 	}
-	if !isPicture(media) && !holdsPictures(media) {
+	if !shown && !isPicture(media) && !holdsPictures(media) {
 		return dst, nil
 	}
 	b, err := t.Body.Decoded()
-	if isPicture(media) {
+	if shown || isPicture(media) {
 		if err != nil || len(b) == 0 {
 			return c.unread(dst, "broken"), nil
 		}
-		return c.one(ctx, t, b, dst, ""), nil
+		if dst = c.one(ctx, t, b, dst, ""); !holdsPictures(media) {
+			return dst, nil
+		}
 	}
 	if err != nil {
 		return dst, nil // the decoder says so itself

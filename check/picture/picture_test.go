@@ -254,3 +254,39 @@ func TestAProgressiveJPEGIsJudgedWhileItComes(t *testing.T) {
 		t.Errorf("judged after %d of %d bytes", first, len(b))
 	}
 }
+
+// TestPicturesAreThoseThatBrowsersShow: a browser that wants a picture goes by its
+// bytes, whatever type it is said to have.
+func TestPicturesAreThoseThatBrowsersShow(t *testing.T) {
+	c := newCheck(t, Config{Skin: true}, nil)
+	for _, x := range []struct {
+		media, field, value string
+		judged              bool
+	}{
+		{"text/plain", "Sec-Fetch-Dest", "image", true},
+		{"text/html", "Sec-Fetch-Dest", "image", true},
+		{"text/css", "Sec-Fetch-Dest", "image", true},
+		{"video/mp4", "Sec-Fetch-Dest", "image", true},
+		{"application/json", "Accept", "image/avif,image/webp,*/*;q=0.8", true},
+		{"application/pdf", "Accept", "image/png,*/*", true},
+		{"application/octet-stream", "Sec-Fetch-Dest", "empty", true},
+		{"application/octet-stream", "Sec-Fetch-Dest", "document", false},
+		{"video/mp4", "Sec-Fetch-Dest", "video", false},
+		{"image/png", "Sec-Fetch-Dest", "empty", true},
+	} {
+		r := response(skin(t), x.media)
+		r.Request.Add(x.field, x.value)
+		if got := c.Wants(r, filter.ResponseBody); got != x.judged {
+			t.Errorf("%s with %s %s: wanted %v", x.media, x.field, x.value, got)
+		}
+		found, err := c.Find(t.Context(), r, filter.ResponseBody, nil)
+		if err != nil || scoreOf(found, Skin) >= 50 != x.judged {
+			t.Errorf("%s with %s %s: %v, %v", x.media, x.field, x.value, found, err)
+		}
+	}
+	r := response([]byte("--x\r\nContent-Type: image/jpeg\r\n\r\n"), replaced+";boundary=x")
+	r.Request.Add("Sec-Fetch-Dest", "image")
+	if found, err := c.Find(t.Context(), r, filter.ResponseBody, nil); err != nil || scoreOf(found, Unread) < 0 {
+		t.Errorf("pictures without end: %v, %v", found, err)
+	}
+}

@@ -263,7 +263,11 @@ func decodeIcon(b []byte) (image.Image, error) {
 	}
 	b = b[from:min(to, len(b))]
 	if bytes.HasPrefix(b, []byte(pngMagic)) {
-		return decode(b, PNG)
+		m, cut, err := decodePNG(b)
+		if cut {
+			err = ErrCut
+		}
+		return m, err
 	}
 	if len(b) < 40 {
 		return nil, ErrCut

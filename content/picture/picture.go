@@ -71,12 +71,9 @@ func Look(b []byte) (Head, error) {
 	case b[0] == 0xff && b[1] == 0xd8 && b[2] == 0xff:
 		return lookJPEG(b)
 	case bytes.HasPrefix(b, []byte(pngMagic)):
-		if len(b) < 24 {
-			return Head{Format: PNG}, ErrCut
-		}
-		return sized(PNG, int64(binary.BigEndian.Uint32(b[16:])), int64(binary.BigEndian.Uint32(b[20:])))
+		return lookPNG(b)
 	case bytes.HasPrefix(b, []byte("GIF87a")), bytes.HasPrefix(b, []byte("GIF89a")):
-		return sized(GIF, int64(binary.LittleEndian.Uint16(b[6:])), int64(binary.LittleEndian.Uint16(b[8:])))
+		return lookGIF(b)
 	case bytes.HasPrefix(b, []byte("RIFF")) && string(b[8:12]) == "WEBP":
 		return lookWebP(b)
 	case b[0] == 'B' && b[1] == 'M' && len(b) >= 26 && little.Uint32(b[14:]) == 12:

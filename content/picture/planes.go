@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/gif"
 	jpegs "image/jpeg"
-	"image/png"
+	"io"
 
 	"golang.org/x/image/webp"
 )
@@ -41,41 +40,66 @@ func Shrink(b []byte) (*Planes, error) {
 	case AVIF, HEIC:
 		return shrinkThumbnail(b, head)
 	}
-	m, err := decode(b, head.Format)
+	m, cut, err := decode(b, head.Format)
 	if err != nil {
 		return nil, fmt.Errorf("decoding a %s: %w", head.Format, err)
 	}
-	return reduce(m, head), nil
+	p := reduce(m, head)
+	p.Cut = cut
+	return p, nil
 }
 
-// decode decodes a whole picture of a size that Look has accepted.
-func decode(b []byte, f Format) (image.Image, error) {
-	r := bytes.NewReader(b)
+// decode decodes a whole picture of a size that Look has accepted; cut says that
+// a part of it is missing.
+func decode(b []byte, f Format) (m image.Image, cut bool, err error) {
 	switch f {
 	case PNG:
-		return png.Decode(r)
+		return decodePNG(b)
 	case GIF:
-		return gif.Decode(r)
+		return decodeGIF(b)
 	case WebP:
 		return decodeWebP(b)
 	case BMP:
-		return decodeBMP(b)
+		m, err = decodeBMP(b)
 	case ICO:
-		return decodeIcon(b)
+		m, err = decodeIcon(b)
+	default:
+		err = ErrUnread
 	}
-	return nil, ErrUnread
+	return m, false, err
 }
 
-// decodeWebP decodes a WebP, of an animation the first frame.
-func decodeWebP(b []byte) (image.Image, error) {
-	m, err := webp.Decode(bytes.NewReader(Stills(b)[0]))
+// decodeWebP decodes a WebP, of an animation the first frame. One that is cut off
+// is decoded with zeros in place of what is missing: what comes before it is as
+// browsers show it.
+func decodeWebP(b []byte) (m image.Image, cut bool, err error) {
+	b = Stills(b)[0]
+	m, err = webp.Decode(bytes.NewReader(b))
+	if n := int64(little.Uint32(b[4:])) + 8; err != nil && n > int64(len(b)) && n <= 2*int64(len(b))+maxPadding {
+		cut = true
+		m, err = webp.Decode(io.MultiReader(bytes.NewReader(b), io.LimitReader(zeros{}, n-int64(len(b)))))
+	}
+	if err != nil {
+		return nil, cut, err
+	}
 	switch m := m.(type) {
 	case *image.YCbCr:
 		fullRange(m)
 	case *image.NYCbCrA:
 		fullRange(&m.YCbCr)
 	}
-	return m, err
+	return m, cut, nil
+}
+
+// maxPadding is how much of a WebP may be missing, besides as much as is there.
+const maxPadding = 4 << 20
+
+// zeros reads zeros without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
 
 // fullRange spreads luma from 16 to 235 and chroma from 16 to 240, which VP8 has
@@ -103,7 +127,8 @@ func decodeAny(b []byte, f Format) (image.Image, error) {
 		}
 		return jpegs.Decode(bytes.NewReader(b))
 	}
-	return decode(b, f)
+	m, _, err := decode(b, f)
+	return m, err
 }
 
 // shrinkThumbnail takes the JPEG that cameras put into HEIC and AVIF files.

@@ -1,0 +1,131 @@
+package picture
+
+import (
+	"compress/lzw"
+	"fmt"
+	"image"
+	"image/color"
+	"io"
+)
+
+// lookGIF reads the size of a GIF: that of its screen or, where the first frame is
+// larger, of what browsers show.
+func lookGIF(b []byte) (Head, error) {
+	w, h := int(little.Uint16(b[6:])), int(little.Uint16(b[8:]))
+	if _, all := framesOfGIF(b[:min(len(b), maxGIFHead)], 1); len(all) > 0 {
+		d := b[all[0].image:]
+		w = max(w, int(little.Uint16(d[1:]))+int(little.Uint16(d[5:])))
+		h = max(h, int(little.Uint16(d[3:]))+int(little.Uint16(d[7:])))
+	}
+	return sized(GIF, int64(w), int64(h))
+}
+
+// maxGIFHead is how much of a GIF is read to find its first frame.
+const maxGIFHead = 64 << 10
+
+// decodeGIF decodes the first frame of a GIF (GIF89a specification). What is
+// missing at its end is the colour 0; cut says whether something is. Browsers show
+// such a frame, too.
+func decodeGIF(b []byte) (m image.Image, cut bool, err error) {
+	_, all := framesOfGIF(b, 1)
+	if len(all) == 0 {
+		return nil, false, ErrCut
+	}
+	f := all[0]
+	d := b[f.image:]
+	w, h := int(little.Uint16(d[5:])), int(little.Uint16(d[7:]))
+	if w == 0 || h == 0 || w*h > MaxPixels {
+		return nil, false, fmt.Errorf("a frame of %d × %d pixels: %w", w, h, ErrTooLarge)
+	}
+	colours := table(b[10], b[13:])
+	at := f.image + 10
+	if own := table(d[9], b[at:]); own != nil {
+		colours, at = own, at+3*len(own)
+	}
+	if at >= len(b) {
+		return nil, false, ErrCut
+	}
+	bits := int(b[at])
+	if bits < 1 || bits > 8 { // 1 is against the specification, and read
+		return nil, false, ErrFormat
+	}
+	if len(colours) == 0 {
+		colours = color.Palette{color.Black, color.White}
+	}
+	if f.clear >= 0 && f.clear < len(colours) {
+		colours[f.clear] = color.NRGBA{}
+	}
+	for len(colours) < 256 {
+		colours = append(colours, color.NRGBA{A: 255}) // an index beyond the table is black
+	}
+	r := lzw.NewReader(&blocks{b: b[at+1:]}, lzw.LSB, max(bits, 2))
+	defer r.Close()
+	p := image.NewPaletted(image.Rect(0, 0, w, h), colours)
+	n, err := io.ReadFull(r, p.Pix)
+	if n < w {
+		return nil, false, ErrCut
+	}
+	if d[9]&0x40 != 0 {
+		p.Pix = woven(p.Pix, w, h)
+	}
+	return p, err != nil, nil
+}
+
+// table reads a table of colours that the flags of a screen or frame announce.
+func table(flags byte, b []byte) color.Palette {
+	if flags&0x80 == 0 {
+		return nil
+	}
+	n := 2 << (flags & 7)
+	all := make(color.Palette, 0, 256)
+	for i := 0; i < n && 3*i+2 < len(b); i++ {
+		all = append(all, color.NRGBA{b[3*i], b[3*i+1], b[3*i+2], 255})
+	}
+	return all
+}
+
+// woven puts the lines of an interlaced frame into their order.
+func woven(pix []byte, w, h int) []byte {
+	out := make([]byte, len(pix))
+	from := 0
+	for _, pass := range [...][2]int{{0, 8}, {4, 8}, {2, 4}, {1, 2}} {
+		for y := pass[0]; y < h; y += pass[1] {
+			copy(out[y*w:][:w], pix[from:])
+			from += w
+		}
+	}
+	return out
+}
+
+// blocks reads the data of sub-blocks.
+type blocks struct {
+	b    []byte
+	left int // of the block that has begun
+}
+
+func (r *blocks) ReadByte() (byte, error) {
+	for r.left == 0 {
+		if len(r.b) == 0 || r.b[0] == 0 {
+			return 0, io.EOF
+		}
+		r.left, r.b = int(r.b[0]), r.b[1:]
+	}
+	if len(r.b) == 0 {
+		return 0, io.EOF
+	}
+	c := r.b[0]
+	r.b = r.b[1:]
+	r.left--
+	return c, nil
+}
+
+func (r *blocks) Read(p []byte) (int, error) {
+	for i := range p {
+		c, err := r.ReadByte()
+		if err != nil {
+			return i, err
+		}
+		p[i] = c
+	}
+	return len(p), nil
+}

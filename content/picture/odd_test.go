@@ -1,0 +1,151 @@
+package picture
+
+import (
+	"bytes"
+	"encoding/binary"
+	"image"
+	"image/color"
+	"image/color/palette"
+	"image/draw"
+	"image/gif"
+	"image/png"
+	"slices"
+	"testing"
+)
+
+// redOverGreen is a picture that is red above and green below.
+func redOverGreen(w, h int) *image.NRGBA {
+	m := image.NewNRGBA(image.Rect(0, 0, w, h))
+	draw.Draw(m, image.Rect(0, 0, w, h/2), image.NewUniform(color.NRGBA{255, 0, 0, 255}), image.Point{}, draw.Src)
+	draw.Draw(m, image.Rect(0, h/2, w, h), image.NewUniform(color.NRGBA{0, 255, 0, 255}), image.Point{}, draw.Src)
+	for i := 0; i < len(m.Pix); i += 4 {
+		m.Pix[i+2] = uint8(i * i >> 9) // so that it does not compress to nothing
+	}
+	return m
+}
+
+func plainPNG(t *testing.T, m image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func plainGIF(t *testing.T, m image.Image) []byte {
+	t.Helper()
+	p := image.NewPaletted(m.Bounds(), palette.Plan9)
+	draw.Draw(p, p.Bounds(), m, image.Point{}, draw.Src)
+	var b bytes.Buffer
+	if err := gif.Encode(&b, p, nil); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// changed returns a copy with some bytes in place of others.
+func changed(b []byte, at int, with ...byte) []byte {
+	return slices.Concat(b[:at], with, b[at+len(with):])
+}
+
+// TestWhatBrowsersShowIsDecoded: each of these is shown by Chromium.
+func TestWhatBrowsersShowIsDecoded(t *testing.T) {
+	p, g := plainPNG(t, redOverGreen(320, 240)), plainGIF(t, redOverGreen(320, 240))
+	chunks := chunksOf(p, maxChunks)
+	blank := chunksOf(plainPNG(t, image.NewNRGBA(image.Rect(0, 0, 320, 240))), maxChunks)
+	control := chunk{"fcTL", slices.Concat(make([]byte, 4), chunks[0].data[:8], make([]byte, 14))}
+	moving := chunk{"fdAT", append(make([]byte, 4), chunks[1].data...)}
+	for _, c := range []struct {
+		name string
+		b    []byte
+		cut  bool
+	}{
+		{"a GIF whose screen is a pixel", changed(g, 6, 1, 0, 1, 0), false},
+		{"a GIF whose screen is nothing", changed(g, 6, 0, 0, 0, 0), false},
+		{"a GIF without end", g[:len(g)-1], false},
+		{"a GIF that is cut off", g[:len(g)*3/5], true},
+		{"a PNG that is cut off", p[:len(p)*3/5], true},
+		{"a PNG without end", p[:len(p)-12], false},
+		{"a PNG with a wrong sum of its data", changed(p, len(p)-13, p[len(p)-13]^1), false},
+		{"a PNG with a wrong sum of a text", slices.Concat(p[:33], []byte("\x00\x00\x00\x03tEXta\x00b\x00\x00\x00\x00"), p[33:]), false},
+		{"a PNG whose pixels end early", written([]chunk{chunks[0], {"IDAT", chunks[1].data[:len(chunks[1].data)*3/5]}}), true},
+		{"a PNG that moves, of which the first picture is never shown", written([]chunk{chunks[0], {"acTL", make([]byte, 8)}, blank[1], control, moving}), false},
+	} {
+		head, err := Look(c.b)
+		if err != nil || head.Width != 320 || head.Height != 240 {
+			t.Errorf("%s: %+v, %v", c.name, head, err)
+			continue
+		}
+		m, err := Shrink(Stills(c.b)[0])
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if r, g, _ := m.RGB(20, 3); r < 200 || g > 60 {
+			t.Errorf("%s: above it has %d red, %d green", c.name, r, g)
+		}
+		if m.Cut != c.cut {
+			t.Errorf("%s: cut is %v", c.name, m.Cut)
+		}
+		if r, g, _ := m.RGB(20, 27); !c.cut && (r > 60 || g < 200) {
+			t.Errorf("%s: below it has %d red, %d green", c.name, r, g)
+		}
+		if _, _, err := PDQ(Stills(c.b)[0]); err != nil {
+			t.Errorf("%s: no hash: %v", c.name, err)
+		}
+	}
+}
+
+// TestFramesAreThoseOfImageGIF: with every kind of interlacing, own colours and
+// transparency that the standard library writes.
+func TestFramesAreThoseOfImageGIF(t *testing.T) {
+	colours := slices.Clone(palette.Plan9)
+	colours[7] = color.RGBA{}
+	m := image.NewPaletted(image.Rect(0, 0, 97, 71), colours)
+	for i := range m.Pix {
+		m.Pix[i] = uint8(i * 7 / 3)
+	}
+	var b bytes.Buffer
+	if err := gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{m}, Delay: []int{0}, Config: image.Config{ColorModel: color.Palette(palette.WebSafe), Width: 97, Height: 71}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range [][]byte{b.Bytes(), plainGIF(t, redOverGreen(65, 130))} {
+		want, err := gif.Decode(bytes.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, cut, err := decodeGIF(file)
+		if err != nil || cut {
+			t.Fatal(cut, err)
+		}
+		for y := range want.Bounds().Dy() {
+			for x := range want.Bounds().Dx() {
+				wr, wg, wb := overWhite(want.At(x, y))
+				if gr, gg, gb := overWhite(got.At(x, y)); gr != wr || gg != wg || gb != wb {
+					t.Fatalf("at %d, %d: %d %d %d, want %d %d %d", x, y, gr, gg, gb, wr, wg, wb)
+				}
+			}
+		}
+	}
+	lines := make([]byte, 20)
+	for i := range lines {
+		lines[i] = byte(i)
+	}
+	if got := woven(lines, 1, 20); got[0] != 0 || got[8] != 1 || got[16] != 2 || got[4] != 3 || got[12] != 4 || got[2] != 5 || got[1] != 10 {
+		t.Errorf("interlaced lines: %v", got)
+	}
+}
+
+func TestAPNGOfSixteenBitsMayHaveHalfThePixels(t *testing.T) {
+	p := plainPNG(t, image.NewNRGBA(image.Rect(0, 0, 64, 64)))
+	binary.BigEndian.PutUint32(p[16:], 6000)
+	binary.BigEndian.PutUint32(p[20:], 6000)
+	if _, err := Look(p); err != nil {
+		t.Error(err)
+	}
+	p[24] = 16
+	if _, err := Look(p); err == nil {
+		t.Error("36 million pixels of 16 bits are decoded")
+	}
+}
