@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 )
@@ -113,12 +114,22 @@ func (d *Detector) byTrigrams(g *group, script Script, text []byte, hints []stri
 	var room [maxTags]int32
 	sums := room[:len(g.tags)]
 	n := int32(0)
+	uz := slices.Index(g.tags, "uz-Latn") // of which a tenth of the words have an apostrophe
+	of := func(bucket int) []int8 { return g.weights[bucket*len(sums):][:len(sums)] }
 	trigrams(text, script, func(bucket int) {
-		w := g.weights[bucket*len(sums):][:len(sums)]
-		for i, x := range w {
+		for i, x := range of(bucket) {
 			sums[i] += int32(x)
 		}
 		n++
+	}, func(blank, apostrophe [3]int) {
+		if uz < 0 {
+			return
+		}
+		more := int32(0)
+		for i := range blank {
+			more += int32(of(apostrophe[i])[uz]) - int32(of(blank[i])[uz])
+		}
+		sums[uz] += max(0, more)
 	})
 	best, second := 0, -1
 	for i, x := range sums {
@@ -243,9 +254,12 @@ func scriptOf(r rune) Script {
 }
 
 // trigrams calls each for every trigram of letters of the script in a sample of
-// the text. A word begins and ends with a space.
-func trigrams(text []byte, script Script, each func(bucket int)) {
+// the text. A word begins and ends with a space. Where a blank may have been an
+// apostrophe, as in normalised text, it calls either with the trigrams around it
+// and those that it would have with an apostrophe.
+func trigrams(text []byte, script Script, each func(bucket int), either func(blank, apostrophe [3]int)) {
 	a, b := rune(' '), rune(' ') // the two letters before
+	var x, y, z rune             // the two letters before a blank, and the one behind it; x is 0 where there is none
 	letters := 0
 	for i := 0; i < len(text) && letters < sample; {
 		r := rune(text[i])
@@ -276,6 +290,16 @@ func trigrams(text []byte, script Script, each func(bucket int)) {
 			continue
 		}
 		each(bucket(a, b, r))
+		switch {
+		case r == ' ':
+			x, y, z = a, b, 0
+		case x == 0:
+		case z == 0:
+			z = r
+		default:
+			either([3]int{bucket(x, y, ' '), bucket(' ', ' ', z), bucket(' ', z, r)}, [3]int{bucket(x, y, '\''), bucket(y, '\'', z), bucket('\'', z, r)})
+			x = 0
+		}
 		letters++
 		if r == ' ' {
 			a = ' '

@@ -115,6 +115,24 @@ func TestTheTextsOfPagesAreTold(t *testing.T) {
 	}
 }
 
+// TestUzbekIsToldWithoutItsApostrophes: they are blanks in the text of a page.
+func TestUzbekIsToldWithoutItsApostrophes(t *testing.T) {
+	d := detector(t)
+	for _, text := range []string{
+		"bugun o yin o yin o yin", "bo limlarimizda bo limi sun iy sun iylik", "bugun maktabda bo limlarimizda yangi o yinlar boshlandi va bolalar o ynashdi",
+		"to g ri yo l ko rsatildi", strings.ReplaceAll(sentences["uz-Latn"], "'", " "),
+	} {
+		if got := d.Detect([]byte(text)); got != "uz-Latn" {
+			t.Errorf("Detect(%q) = %q", text, got)
+		}
+	}
+	for _, tag := range []Tag{"fr", "it", "tr", "az", "en", "id"} {
+		if got := d.Detect([]byte(strings.ReplaceAll(sentences[tag], "'", " "))); got != tag {
+			t.Errorf("%s is told as %q", tag, got)
+		}
+	}
+}
+
 func TestHintsDecideWhereTheTextDoesNot(t *testing.T) {
 	d := detector(t)
 	for _, c := range []struct {
