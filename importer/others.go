@@ -1,11 +1,8 @@
 package importer
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/xml"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"net/url"
@@ -30,7 +27,8 @@ type plain struct {
 	blocked, allowed []place // entries, and where they were written
 	blockURLs        []string
 	allowURLs        []string
-	longest          bool // of names in blocked the longest decides
+	longest          bool             // of names in blocked the longest decides
+	free             []policy.Network // clients that are not filtered
 }
 
 // A reader takes what there is of ours for one setting, and says what became of
@@ -247,6 +245,9 @@ func (p *plain) done() error {
 	}
 	last := &p.set.Policies[len(p.set.Policies)-1]
 	last.Rules = append(rules, last.Rules...)
+	if len(p.free) > 0 {
+		p.set.Policies = slices.Insert(p.set.Policies, 0, policy.Policy{Name: "unfiltered", Networks: p.free})
+	}
 	return nil
 }
 
@@ -356,100 +357,6 @@ func (p *plain) listen(value string) Note {
 	}
 	p.set.dns().Server.Listen = all
 	return carried("dns: listen")
-}
-
-func readTechnitium(w *work, file string) error {
-	w.set.dns()
-	return readTree(w, file, "settings.json", func(map[string]string) reader {
-		return func(p *plain, key, value string) Note {
-			switch key[strings.LastIndexByte(key, '.')+1:] {
-			case "forwarders":
-				return p.upstream(value)
-			case "blockListUrls":
-				if u, ok := strings.CutPrefix(value, "!"); ok {
-					return p.list(false, u)
-				}
-				return p.list(true, value)
-			case "blockedZones":
-				return p.names(true, value)
-			case "allowedZones":
-				return p.names(false, value)
-			case "blockingType":
-				return p.answer(value)
-			case "dnssecValidation":
-				return p.validate(value)
-			case "dnsServerLocalEndPoints":
-				l := p.set.dns()
-				if slices.Equal(l.Server.Listen, []string{":53"}) {
-					l.Server.Listen = nil
-				}
-				l.Server.Listen = append(l.Server.Listen, value)
-				return carried("dns: listen")
-			case "version", "uptimestamp", "status", "dnsServerDomain":
-				return Note{Kind: Default}
-			}
-			return Note{Kind: Lost}
-		}
-	})
-}
-
-func readNextDNS(w *work, file string) error {
-	return readTree(w, file, "nextdns.json", func(all map[string]string) reader {
-		return func(p *plain, key, value string) Note {
-			key = strings.TrimPrefix(key, "data.")
-			top, rest, _ := strings.Cut(key, ".")
-			number, field, _ := strings.Cut(rest, ".")
-			off := all[top+"."+number+".active"] == "false" || all["data."+top+"."+number+".active"] == "false"
-			switch {
-			case field == "active":
-				return Note{Kind: Default}
-			case (top == "denylist" || top == "allowlist") && field == "id" && off:
-				return lost("it is switched off")
-			case top == "denylist" && field == "id":
-				return p.names(true, value)
-			case top == "allowlist" && field == "id":
-				return p.names(false, value)
-			case top == "rewrites" && field == "name":
-				to := all[top+"."+number+".content"] + all["data."+top+"."+number+".content"]
-				p.host(p.at, strings.TrimPrefix(value, "*."), to)
-				return carried("dns: hosts")
-			case top == "rewrites":
-				return Note{Kind: Default}
-			case key == "parentalControl.safeSearch" && value == "true":
-				p.safe().SafeSearch = true
-				return carried("safesearch: true")
-			case key == "parentalControl.youtubeRestrictedMode" && value == "true":
-				p.safe().YouTube = "strict"
-				return carried("youtube: strict")
-			case strings.HasPrefix(key, "privacy.blocklists") && field == "id", strings.HasPrefix(key, "privacy.blocklists") && strings.HasSuffix(key, ".id"):
-				return p.catalogued(value, nextDNSLists)
-			case strings.HasPrefix(key, "parentalControl.services") && strings.HasSuffix(key, ".id"):
-				categories, n := p.blockServices(p.at, []string{value})
-				if len(categories) > 0 {
-					all := p.safe()
-					all.Rules = append(all.Rules, policy.Rule{Name: "service " + value, Action: "block", Category: categories})
-				}
-				return n
-			case strings.HasPrefix(key, "parentalControl.categories") && strings.HasSuffix(key, ".id"):
-				return p.catalogued(value, nextDNSLists)
-			case strings.HasSuffix(key, ".active") || strings.HasSuffix(key, ".recreation"):
-				return Note{Kind: Default}
-			case (key == "security.threatIntelligenceFeeds" || key == "security.cryptojacking") && value == "true":
-				return p.catalogued(strings.TrimPrefix(key, "security."), nextDNSLists)
-			case strings.HasPrefix(key, "security."):
-				return lost("it asks NextDNS's servers; name a list of the kind")
-			}
-			return Note{Kind: Lost}
-		}
-	})
-}
-
-// nextDNSLists are lists of the catalogue for those that NextDNS keeps.
-var nextDNSLists = map[string]string{
-	"nextdns-recommended": "hagezi-normal", "oisd": "oisd-big", "stevenblack": "stevenblack", "adguard-base-filter": "adguard-dns", "adguard-dns-filter": "adguard-dns",
-	"easylist": "easylist", "easyprivacy": "easyprivacy", "hagezi-multi-light": "hagezi-light", "hagezi-multi-normal": "hagezi-normal", "hagezi-multi-pro": "hagezi-pro", "peter-lowe": "peter-lowe",
-	"porn": "ut1-adult", "gambling": "ut1-gambling", "dating": "ut1-dating", "piracy": "ut1-warez", "social-networks": "ut1-social_networks", "gaming": "ut1-games", "video-streaming": "ut1-audio-video",
-	"threatIntelligenceFeeds": "hagezi-tif", "cryptojacking": "ut1-cryptojacking",
 }
 
 // catalogued blocks the list of the catalogue that is most like one of theirs.
@@ -697,91 +604,4 @@ func unboundOther(section, key string) Note {
 		return differs("listen.admin", "the gateway is asked and told at its admin address")
 	}
 	return Note{Kind: Lost, Why: "limits and caches are sized to the machine"}
-}
-
-// opnsense reads config.xml: the name server's overrides and lists, and the
-// proxy's.
-func readOPNsense(w *work, file string) error {
-	data, err := readWhole(file)
-	if err != nil {
-		return err
-	}
-	p := &plain{work: w, at: place{file: file}}
-	d := xml.NewDecoder(bytes.NewReader(data))
-	var path []string
-	var text strings.Builder
-	group := map[string]string{}
-	for {
-		t, err := d.Token()
-		if err == io.EOF {
-			p.at.line = 0
-			return p.done()
-		}
-		if err != nil {
-			return err
-		}
-		switch t := t.(type) {
-		case xml.StartElement:
-			if len(path) >= maxDepth*2 {
-				return fmt.Errorf("elements are nested deeper than %d", maxDepth*2)
-			}
-			path = append(path, t.Name.Local)
-			text.Reset()
-		case xml.CharData:
-			text.Write(t)
-		case xml.EndElement:
-			p.at.line, _ = d.InputPos()
-			value := strings.TrimSpace(text.String())
-			text.Reset()
-			p.opnsenseElement(path, value, group)
-			path = path[:len(path)-1]
-		}
-	}
-}
-
-// opnsenseElement takes an element that has ended; group has what its
-// predecessors in the same group say.
-func (p *plain) opnsenseElement(path []string, value string, group map[string]string) {
-	name, above := path[len(path)-1], strings.ToLower(strings.Join(path[:len(path)-1], "."))
-	all := above + "." + strings.ToLower(name)
-	group[name] = value
-	switch {
-	case strings.HasSuffix(all, "hosts.host") && strings.Contains(above, "unbound"):
-		if group["enabled"] != "0" {
-			p.host(p.at, strings.Trim(group["hostname"]+"."+group["domain"], "."), group["server"])
-		}
-		clear(group)
-		return
-	case strings.HasSuffix(all, "dots.dot"):
-		if group["domain"] == "" {
-			p.say(p.at, all, group["server"], p.upstream("tls://"+group["server"]))
-		} else {
-			p.route(p.at, group["domain"], group["server"])
-		}
-		clear(group)
-		return
-	case value == "" || !strings.Contains(above, "unbound") && !strings.Contains(above, "proxy"):
-		return
-	}
-	n := Note{Kind: Lost, Why: "not about filtering names or pages; the firewall keeps it"}
-	switch {
-	case strings.Contains(above, "dnsbl") && name == "lists":
-		for u := range strings.SplitSeq(value, ",") {
-			p.list(true, u)
-		}
-		n = carried("lists: url")
-	case strings.Contains(above, "dnsbl") && name == "type":
-		n = lost("lists by short name: \"shuultuur list catalogue\" has the usual ones")
-	case strings.Contains(above, "dnsbl") && (name == "blocklists" || name == "wildcards"), strings.Contains(above, "acl") && name == "blackList":
-		n = p.names(true, strings.ReplaceAll(value, ",", "\n"))
-	case strings.Contains(above, "dnsbl") && name == "whitelists", strings.Contains(above, "acl") && name == "whiteList":
-		n = p.names(false, strings.ReplaceAll(value, ",", "\n"))
-	case strings.Contains(above, "remoteacls") && name == "url":
-		n = p.list(true, value)
-	case name == "dnssec":
-		n = p.validate(value)
-	case strings.Contains(above, "hosts.host") || strings.Contains(above, "dots.dot"):
-		return
-	}
-	p.say(p.at, all, value, n)
 }

@@ -46,6 +46,7 @@ const maxUnknown = 100
 var sources = map[string]func(s *Source, path string) (sourceRules, error){
 	Squid: newSquidSource, AdGuardHome: newAdGuardSource, Pihole: newPiholeSource, SquidGuard: newSquidGuardSource, Privoxy: newPrivoxySource,
 	Unbound: newUnboundSource, Dnsmasq: newDnsmasqSource, Blocky: newBlockySource,
+	Technitium: newTechnitiumSource, NextDNS: newNextDNSSource, OPNsense: newOPNsenseSource,
 }
 
 // NewSource reads the rules of a program at path; ok is false for programs of

@@ -70,8 +70,8 @@ func TestACLsThatNoLogCanBeAskedAboutAreNamed(t *testing.T) {
 	if err != nil || len(s.Unknown) != 2 {
 		t.Errorf("%v, unknown: %q", err, s.Unknown)
 	}
-	if _, ok, err := NewSource(t.Context(), NextDNS, file); ok || err != nil {
-		t.Errorf("the rules of NextDNS are known: %v", err)
+	if _, ok, err := NewSource(t.Context(), E2guardian, file); ok || err != nil {
+		t.Errorf("the rules of e2guardian are known: %v", err)
 	}
 }
 

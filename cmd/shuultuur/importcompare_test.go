@@ -26,6 +26,9 @@ func TestImportDecidesAsTheProgramsRules(t *testing.T) {
 		{"unbound", "unbound.conf", unboundVariants, false},
 		{"dnsmasq", "dnsmasq.conf", dnsmasqVariants, false},
 		{"blocky", "config.yml", blockyVariants, false},
+		{"technitium", "settings.json", technitiumVariants, false},
+		{"nextdns", "nextdns.json", nextDNSVariants, false},
+		{"opnsense", "config.xml", opnSenseVariants, false},
 	} {
 		t.Run(tt.program, func(t *testing.T) {
 			var dir string
@@ -273,6 +276,31 @@ local=/strong.example/
 address=/www.strong.example/192.0.2.4
 address=/spam12.example/::
 host-record=good.spam12.example,192.0.2.5
+`
+
+const technitiumVariants = `
+-- settings.json --
+{"response": {"enableBlocking": true, "blockingType": "AnyAddress", "blockingBypassList": ["10.3.0.0/24"],
+ "blockedZones": ["ads.example", "Games.example", "www.other.example", "kids.example"], "allowedZones": ["good.ads.example", "www.games.example"]}, "status": "ok"}
+`
+
+const nextDNSVariants = `
+-- nextdns.json --
+{"security": {"tlds": [{"id": "zip"}]},
+ "denylist": [{"id": "ads.example", "active": true}, {"id": "games.example", "active": true}, {"id": "other.example", "active": false}, {"id": "www.kids.example"}],
+ "allowlist": [{"id": "good.ads.example", "active": true}, {"id": "a.b.games.example", "active": true}, {"id": "ads.example.invalid", "active": false}],
+ "rewrites": [{"name": "*.lan.example", "content": "10.0.0.1"}, {"name": "www.ads.example", "content": "10.0.0.2"}]}
+`
+
+const opnSenseVariants = `
+-- config.xml --
+<opnsense><OPNsense><unboundplus>
+ <dnsbl>
+  <blocklist><enabled>1</enabled><blocklists>bare.example,www.kids.example</blocklists><wildcards>ads.example,games.example</wildcards><whitelists>good.ads.example,www2.games.example</whitelists></blocklist>
+  <blocklist><enabled>0</enabled><wildcards>other.example</wildcards></blocklist>
+ </dnsbl>
+ <hosts><host uuid="h"><enabled>1</enabled><hostname>www</hostname><domain>games.example</domain><rr>A</rr><server>10.0.0.1</server></host></hosts>
+</unboundplus></OPNsense></opnsense>
 `
 
 const blockyVariants = `

@@ -20,9 +20,9 @@ func TestImportOfOtherPrograms(t *testing.T) {
 		{"dnsmasq", "dnsmasq.conf", "www.ads.example", "other.example", []string{"nas.home.example", "corp.example", ":5353"}, []string{"dhcp-range", "leases"}},
 		{"squid", "squid.conf", "ads.films.example", "", []string{"parent.example:8080", "192.168.20.0/24", "connect-ports"}, []string{"ssl_bump", "ca init", "auth_param"}},
 		{"privoxy", "user.action", "www.ads.example", "good.ads.example", nil, []string{"+filter", "ad*.example"}},
-		{"technitium", "technitium.json", "www.ads.example", "other.example", []string{"9.9.9.9", "nxdomain", "https://lists.example/good.txt"}, []string{"webServiceHttpPort"}},
-		{"nextdns", "nextdns.json", "www.ads.example", "good.ads.example", []string{"safesearch: true", "youtube: strict", "nas.home.example"}, []string{"nextdns-recommended", "switched off", "tiktok"}},
-		{"opnsense", "opnsense.xml", "tracker.example", "good.ads.example", []string{"nas.home.example", "corp.example", "https://lists.example/ads.txt"}, []string{"Lost, and what to do"}},
+		{"technitium", "technitium.json", "www.ads.example", "other.example", []string{"tls://9.9.9.9", "nxdomain", "https://lists.example/good.txt", "udp-size: \"1400\"", "rate: 100", "keep: 30d", "stale: 12h", "10.9.0.0/16", "unfiltered", "10.1.7.0/24"}, []string{"webServiceHttpPort"}},
+		{"nextdns", "nextdns.json", "www.ads.example", "good.ads.example", []string{"safesearch: true", "youtube: strict", "nas.home.example", "keep: 90d", "ut1-doh", "Europe/Berlin", "00:00-10:00,18:00-24:00"}, []string{"nextdns-recommended", "switched off", "tiktok"}},
+		{"opnsense", "opnsense.xml", "www.games.example", "good.ads.example", []string{"files.home.example", "corp.example", "https://lists.example/ads.txt", "https://lists.example/shops.tar.gz", "tls://9.9.9.9", "nxdomain", "192.168.9.0/24", "hagezi-normal", "unfiltered", ":3128"}, []string{"Lost, and what to do", "switched off", "numqueriesperthread"}},
 	} {
 		t.Run(tt.program, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "new")

@@ -1,0 +1,232 @@
+package importer
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// readNextDNS reads a profile as NextDNS's API gives it, with or without "data"
+// around it.
+func readNextDNS(w *work, file string) error {
+	w.set.dns()
+	return readTree(w, file, "nextdns.json", func(all map[string]string) reader {
+		n := &nextDNS{all: map[string]string{}}
+		for k, v := range all {
+			n.all[strings.TrimPrefix(k, "data.")] = v
+		}
+		return func(p *plain, key, value string) Note {
+			n.plain = p
+			key = strings.TrimPrefix(key, "data.")
+			if note, ok := n.entry(key, value); ok {
+				return note
+			}
+			if take := nextDNSTable[key]; take != nil {
+				return take(n, value)
+			}
+			switch top, _, _ := strings.Cut(key, "."); top {
+			case "id", "name", "fingerprint", "role", "setup", "created", "modified":
+				return Note{Kind: Default}
+			case "security":
+				if value == "true" {
+					return lost("it asks NextDNS's servers; name a list of the kind")
+				}
+			}
+			return Note{Kind: Lost}
+		}
+	})
+}
+
+// A nextDNS is a profile that is being read.
+type nextDNS struct {
+	*plain
+	all map[string]string // by path
+}
+
+// off says whether an entry of a list is switched off.
+func (n *nextDNS) off(list, number string) bool { return n.all[list+"."+number+".active"] == "false" }
+
+// entry takes an entry of one of the lists of a profile.
+func (n *nextDNS) entry(key, value string) (Note, bool) {
+	at := strings.LastIndexByte(key, '.')
+	if at < 0 {
+		return Note{}, false
+	}
+	field := key[at+1:]
+	list, number := key[:at], ""
+	if dot := strings.LastIndexByte(list, '.'); dot >= 0 {
+		list, number = list[:dot], list[dot+1:]
+	}
+	if _, err := strconv.Atoi(number); err != nil {
+		return Note{}, false
+	}
+	switch {
+	case list == "rewrites":
+		return n.rewrite(field, number, value), true
+	case field != "id":
+		return Note{Kind: Default}, true // active, recreation, and what the entry is called
+	case n.off(list, number):
+		return Note{Kind: Default, Why: "it is switched off"}, true
+	}
+	switch list {
+	case "denylist":
+		return n.names(true, value), true
+	case "allowlist":
+		return n.names(false, value), true
+	case "security.tlds":
+		return n.names(true, value), true
+	case "privacy.blocklists":
+		return n.catalogued(value, nextDNSLists), true
+	case "privacy.natives":
+		return lostOurs("lists", "write a list of the maker's trackers; \"shuultuur list catalogue\" has some"), true
+	case "parentalControl.services":
+		return n.service(number, value), true
+	case "parentalControl.categories":
+		note := n.catalogued(value, nextDNSLists)
+		if n.all[list+"."+number+".recreation"] == "true" && note.Kind != Lost {
+			rules := n.safe().Rules
+			rules[len(rules)-1].Schedule = n.outsideRecreation()
+		}
+		return note, true
+	}
+	return Note{}, false
+}
+
+// rewrite takes a name of one's own, which is for what is below it as well.
+func (n *nextDNS) rewrite(field, number, value string) Note {
+	if field != "name" {
+		return Note{Kind: Default, Why: "with the name"}
+	}
+	name, to := strings.TrimPrefix(value, "*."), n.all["rewrites."+number+".content"]
+	n.host(n.at, name, to)
+	n.host(n.at, "*."+name, to)
+	return carried("dns: hosts")
+}
+
+func (n *nextDNS) service(number, value string) Note {
+	categories, note := n.blockServices(n.at, []string{value})
+	if len(categories) == 0 {
+		return note
+	}
+	r := policy.Rule{Name: "service " + value, Action: "block", Category: categories}
+	if n.all["parentalControl.services."+number+".recreation"] == "true" {
+		r.Schedule = n.outsideRecreation()
+	}
+	all := n.safe()
+	all.Rules = append(all.Rules, r)
+	return note
+}
+
+// outsideRecreation is the time in which what is free at recreation is blocked.
+func (n *nextDNS) outsideRecreation() policy.Schedule {
+	const times = "parentalControl.recreation.times."
+	free := map[string]any{"time_zone": n.all["parentalControl.recreation.timezone"]}
+	for _, day := range [...]string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"} {
+		for _, end := range [...]string{".start", ".end"} {
+			free[day[:3]+end] = sinceMidnight(n.all[times+day+end])
+		}
+	}
+	return adGuardBlockedTimes(free, "")
+}
+
+// sinceMidnight is a time of day as a duration: "18h0m0s" of "18:00:00".
+func sinceMidnight(s string) string {
+	t, err := time.Parse("15:04:05", s)
+	if err != nil {
+		return "0s"
+	}
+	return t.Sub(t.Truncate(24 * time.Hour)).String()
+}
+
+// nextDNSTable has the settings that are no lists.
+var nextDNSTable = map[string]func(n *nextDNS, value string) Note{
+	"security.threatIntelligenceFeeds": func(n *nextDNS, value string) Note { return n.kind("threatIntelligenceFeeds", value) },
+	"security.cryptojacking":           func(n *nextDNS, value string) Note { return n.kind("cryptojacking", value) },
+	"security.dnsRebinding": func(_ *nextDNS, value string) Note {
+		if value == "true" {
+			return carried("dns: private, which refuses private addresses of foreign names")
+		}
+		return differs("dns: private", "private addresses of foreign names are refused; write the domains that may have them under private")
+	},
+	"privacy.disguisedTrackers": func(_ *nextDNS, value string) Note {
+		if value == "true" {
+			return carried("dns, which judges aliases")
+		}
+		return differs("dns", "aliases are judged, too")
+	},
+	"privacy.allowAffiliate": func(_ *nextDNS, value string) Note {
+		if value != "true" {
+			return Note{Kind: Default}
+		}
+		return lostOurs("lists.allowed", "write the hosts of affiliate links there that are to open")
+	},
+	"parentalControl.safeSearch": func(n *nextDNS, value string) Note {
+		if value != "true" {
+			return Note{Kind: Default}
+		}
+		n.safe().SafeSearch = true
+		return carried("safesearch: true")
+	},
+	"parentalControl.youtubeRestrictedMode": func(n *nextDNS, value string) Note {
+		if value != "true" {
+			return Note{Kind: Default}
+		}
+		n.safe().YouTube = "strict"
+		return carried("youtube: strict")
+	},
+	"parentalControl.blockBypass":         func(n *nextDNS, value string) Note { return n.kind("bypass", value) },
+	"parentalControl.recreation.timezone": func(*nextDNS, string) Note { return carried("schedule of the rules") },
+	"settings.blockPage.enabled": func(_ *nextDNS, value string) Note {
+		if value != "true" {
+			return Note{Kind: Default}
+		}
+		return lostOurs("dns: block: sinkhole", "write the address of this machine there, so that blocked names lead to the block page")
+	},
+	"settings.logs.enabled": func(n *nextDNS, value string) Note {
+		if value == "true" {
+			return carried("events")
+		}
+		_ = n.set.dns().Server.Log.UnmarshalText([]byte("off")) // which it reads
+		return carried("dns: log")
+	},
+	"settings.logs.retention": func(n *nextDNS, value string) Note {
+		days, err := strconv.ParseInt(value, 10, 64)
+		if days /= 24 * 3600; err != nil || days < 1 {
+			return lostOurs("events: keep", fmt.Sprintf("%q is less than a day", value))
+		}
+		n.set.Events.SQLite, n.set.Events.Keep = "events.db", setting.Duration(time.Duration(days)*24*time.Hour)
+		return carried("events: keep")
+	},
+	"settings.logs.drop.ip": func(_ *nextDNS, value string) Note {
+		if value != "true" {
+			return Note{Kind: Default}
+		}
+		return lostOurs("events: anonymise", "write 1d there: rows older than a day forget their clients")
+	},
+	"settings.logs.location": func(*nextDNS, string) Note { return differs("data", "the record is in the data folder") },
+	"settings.performance.ecs": func(*nextDNS, string) Note {
+		return Note{Kind: Default, Why: "the networks of clients are not sent to upstreams"}
+	},
+	"settings.performance.cacheBoost":      func(*nextDNS, string) Note { return Note{Kind: Default, Why: "dns: cache: min-ttl does the same"} },
+	"settings.performance.cnameFlattening": func(*nextDNS, string) Note { return Note{Kind: Default} },
+}
+
+// kind blocks a list of a kind, where a setting is switched on.
+func (n *nextDNS) kind(id, value string) Note {
+	if value != "true" {
+		return Note{Kind: Default}
+	}
+	return n.catalogued(id, nextDNSLists)
+}
+
+// nextDNSLists are lists of the catalogue for those that NextDNS keeps.
+var nextDNSLists = map[string]string{
+	"nextdns-recommended": "hagezi-normal", "oisd": "oisd-big", "stevenblack": "stevenblack", "adguard-base-filter": "adguard-dns", "adguard-dns-filter": "adguard-dns",
+	"easylist": "easylist", "easyprivacy": "easyprivacy", "hagezi-multi-light": "hagezi-light", "hagezi-multi-normal": "hagezi-normal", "hagezi-multi-pro": "hagezi-pro", "peter-lowe": "peter-lowe",
+	"porn": "ut1-adult", "gambling": "ut1-gambling", "dating": "ut1-dating", "piracy": "ut1-warez", "social-networks": "ut1-social_networks", "gaming": "ut1-games", "video-streaming": "ut1-audio-video",
+	"threatIntelligenceFeeds": "hagezi-tif", "cryptojacking": "ut1-cryptojacking", "bypass": "ut1-doh",
+}

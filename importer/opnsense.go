@@ -1,0 +1,537 @@
+package importer
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/setting"
+)
+
+// An xmlNode is an element with what is in it.
+type xmlNode struct {
+	name  string
+	id    string // the attribute uuid
+	line  int    // where it ends
+	text  string
+	nodes []*xmlNode
+}
+
+// readXML reads a file of XML, which is nested no deeper than others.
+func readXML(data []byte) (*xmlNode, error) {
+	d := xml.NewDecoder(bytes.NewReader(data))
+	open := []*xmlNode{{}}
+	for {
+		t, err := d.Token()
+		top := open[len(open)-1]
+		switch {
+		case errors.Is(err, io.EOF):
+			return open[0], nil
+		case err != nil:
+			return nil, err
+		}
+		switch t := t.(type) {
+		case xml.StartElement:
+			if len(open) > 2*maxDepth {
+				return nil, fmt.Errorf("elements are nested deeper than %d", 2*maxDepth)
+			}
+			n := &xmlNode{name: t.Name.Local}
+			for _, a := range t.Attr {
+				if a.Name.Local == "uuid" {
+					n.id = a.Value
+				}
+			}
+			top.nodes = append(top.nodes, n)
+			open = append(open, n)
+		case xml.CharData:
+			top.text += string(t)
+		case xml.EndElement:
+			top.line, _ = d.InputPos()
+			top.text = strings.TrimSpace(top.text)
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+// at returns the element at a path, an empty one if there is none.
+func (n *xmlNode) at(path ...string) *xmlNode {
+	for _, name := range path {
+		i := slices.IndexFunc(n.nodes, func(x *xmlNode) bool { return strings.EqualFold(x.name, name) })
+		if i < 0 {
+			return &xmlNode{}
+		}
+		n = n.nodes[i]
+	}
+	return n
+}
+
+// each calls take with every element of a name.
+func (n *xmlNode) each(name string, take func(*xmlNode)) {
+	for _, x := range n.nodes {
+		if strings.EqualFold(x.name, name) {
+			take(x)
+		}
+	}
+}
+
+// leaves calls take with every element that has a text, and its path.
+func (n *xmlNode) leaves(path string, take func(path string, n *xmlNode)) {
+	for _, x := range n.nodes {
+		at := strings.TrimPrefix(path+"."+strings.ToLower(x.name), ".")
+		if len(x.nodes) == 0 {
+			take(at, x)
+		}
+		x.leaves(at, take)
+	}
+}
+
+// values are the parts of a text with commas between them.
+func (n *xmlNode) values() (all []string) {
+	for v := range strings.FieldsFuncSeq(n.text, func(r rune) bool { return r == ',' || r == '\n' }) {
+		if v = strings.TrimSpace(v); v != "" {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// An opnSense is the name server and the proxy of a config.xml.
+type opnSense struct {
+	*plain
+	unbound, squid *xmlNode
+	seen           map[*xmlNode]bool // that are reported
+}
+
+// readOPNsense reads config.xml: the name server with its overrides and lists,
+// and the proxy with its rules.
+func readOPNsense(w *work, file string) error {
+	data, err := readWhole(file)
+	if err != nil {
+		return err
+	}
+	root, err := readXML(data)
+	if err != nil {
+		return err
+	}
+	w.set.dns()
+	ours := root.at("opnsense", "OPNsense")
+	o := &opnSense{plain: &plain{work: w, at: place{file: file}}, unbound: ours.at("unboundplus"), squid: ours.at("proxy"), seen: map[*xmlNode]bool{}}
+	o.general()
+	o.overrides()
+	o.blocklists()
+	o.advanced()
+	o.proxy()
+	for _, part := range []struct {
+		name string
+		node *xmlNode
+	}{{"unboundplus", o.unbound}, {"proxy", o.squid}} {
+		part.node.leaves(part.name, func(path string, n *xmlNode) {
+			if o.seen[n] {
+				return
+			}
+			switch leaf := path[strings.LastIndexByte(path, '.')+1:]; {
+			case n.text == "":
+				o.say(n, path, Note{Kind: Default})
+			case slices.Contains([]string{"enabled", "description", "uuid", "mxprio", "mx", "rr"}, leaf):
+				o.say(n, path, Note{Kind: Default, Why: "with its neighbours"})
+			default:
+				o.say(n, path, lost(opnSenseWhy(path)))
+			}
+		})
+	}
+	o.at.line = 0
+	return o.done()
+}
+
+// opnSenseWhy says why an element has nothing of ours.
+func opnSenseWhy(path string) string {
+	switch {
+	case strings.Contains(path, "unboundplus.advanced"):
+		return "limits and caches are sized to the machine"
+	case strings.Contains(path, "traffic"), strings.Contains(path, "forward.icap"):
+		return "write it under proxy or checks: icap"
+	}
+	return "not about filtering names or pages; the firewall keeps it"
+}
+
+// say reports an element.
+func (o *opnSense) say(n *xmlNode, path string, note Note) {
+	o.seen[n] = true
+	o.at.line = n.line
+	o.plain.say(o.at, path, n.text, note)
+}
+
+// take reports an element that is not empty.
+func (o *opnSense) take(n *xmlNode, path string, note func(value string) Note) {
+	if n.text == "" {
+		return
+	}
+	o.at.line = n.line
+	o.say(n, path, note(n.text))
+}
+
+func (o *opnSense) general() {
+	g := o.unbound.at("general")
+	o.take(g.at("port"), "unboundplus.general.port", func(v string) Note {
+		return o.listen(v)
+	})
+	o.take(g.at("dnssec"), "unboundplus.general.dnssec", o.validate)
+	o.take(g.at("active_interface"), "unboundplus.general.active_interface", func(string) Note {
+		return differs("dns: listen", "interfaces are named by their addresses here: all of them are listened at")
+	})
+	o.take(g.at("dns64"), "unboundplus.general.dns64", func(v string) Note {
+		if v != "1" {
+			return Note{Kind: Default}
+		}
+		prefix := cmp.Or(g.at("dns64prefix").text, "true")
+		if err := o.set.dns().Names.DNS64.UnmarshalText([]byte(prefix)); err != nil {
+			return lostOurs("dns: dns64", err.Error())
+		}
+		return carried("dns: dns64")
+	})
+	o.take(g.at("dns64prefix"), "unboundplus.general.dns64prefix", func(string) Note { return carried("dns: dns64") })
+	for _, name := range []string{"regdhcp", "regdhcpstatic"} {
+		o.take(g.at(name), "unboundplus.general."+name, func(v string) Note {
+			if v != "1" {
+				return Note{Kind: Default}
+			}
+			return lostOurs("identity: names: leases", "name the file with the leases of the DHCP server there")
+		})
+	}
+	o.take(g.at("stats"), "unboundplus.general.stats", func(string) Note {
+		return differs("events", "statistics are made of the record")
+	})
+	forwarding := o.unbound.at("forwarding", "enabled")
+	o.take(forwarding, "unboundplus.forwarding.enabled", func(v string) Note {
+		return differs("dns: forward: upstreams", "the system's name servers are asked unless upstreams are named")
+	})
+}
+
+// overrides are names of one's own, and upstreams.
+func (o *opnSense) overrides() {
+	o.unbound.at("hosts").each("host", func(h *xmlNode) {
+		if o.isOff(h) {
+			return
+		}
+		name := strings.Trim(h.at("hostname").text+"."+h.at("domain").text, ".")
+		server := cmp.Or(h.at("server").text, h.at("mxprio").text)
+		note := carried("dns: hosts")
+		if rr := h.at("rr").text; rr == "MX" || rr == "TXT" {
+			note = lostOurs("dns: zones", "records other than addresses are kept in a zone file")
+		} else {
+			o.at.line = h.line
+			o.host(o.at, name, server)
+		}
+		o.entry(h, "unboundplus.hosts.host", note)
+	})
+	o.unbound.at("aliases").each("alias", func(a *xmlNode) {
+		if o.isOff(a) {
+			return
+		}
+		to := o.hostOf(a.at("host").text)
+		name := strings.Trim(a.at("hostname").text+"."+a.at("domain").text, ".")
+		if to == "" {
+			o.entry(a, "unboundplus.aliases.alias", lostOurs("dns: hosts", "its host is not there"))
+			return
+		}
+		o.at.line = a.line
+		o.host(o.at, name, to)
+		o.entry(a, "unboundplus.aliases.alias", carried("dns: hosts"))
+	})
+	o.unbound.at("domains").each("domain", func(d *xmlNode) {
+		if len(d.nodes) == 0 || o.isOff(d) {
+			return
+		}
+		o.at.line = d.line
+		o.route(o.at, d.at("domain").text, d.at("server").text)
+		o.entry(d, "unboundplus.domains.domain", carried("dns: forward: routes"))
+	})
+	o.unbound.at("dots").each("dot", func(d *xmlNode) {
+		if o.isOff(d) {
+			return
+		}
+		server, port := d.at("server").text, d.at("port").text
+		encrypted := d.at("type").text != "forward"
+		if port != "" && !(encrypted && port == "853") && !(!encrypted && port == "53") {
+			server = net.JoinHostPort(server, port)
+		}
+		if encrypted {
+			server = "tls://" + server
+		}
+		o.at.line = d.line
+		if domain := d.at("domain").text; domain != "" {
+			o.route(o.at, domain, server)
+			o.entry(d, "unboundplus.dots.dot", carried("dns: forward: routes"))
+			return
+		}
+		note := o.upstream(server)
+		if name := d.at("verify").text; encrypted && name != "" && note.Kind == Carried {
+			note = differs("dns: forward: upstreams", "write the name "+name+" instead of the address, and the address under bootstrap, to have that name verified")
+		}
+		o.entry(d, "unboundplus.dots.dot", note)
+	})
+}
+
+// hostOf is the name of the override with an identifier, "" for none.
+func (o *opnSense) hostOf(id string) (name string) {
+	o.unbound.at("hosts").each("host", func(h *xmlNode) {
+		if id != "" && h.id == id {
+			name = strings.Trim(h.at("hostname").text+"."+h.at("domain").text, ".")
+		}
+	})
+	return name
+}
+
+// isOff says whether a group is switched off, and reports it then.
+func (o *opnSense) isOff(n *xmlNode) bool {
+	if n.at("enabled").text != "0" {
+		return false
+	}
+	o.entry(n, n.name, Note{Kind: Default, Why: "it is switched off"})
+	return true
+}
+
+// entry reports a group as one.
+func (o *opnSense) entry(n *xmlNode, path string, note Note) {
+	var texts []string
+	n.leaves("", func(_ string, x *xmlNode) {
+		o.seen[x] = true
+		if x.text != "" && x.name != "enabled" {
+			texts = append(texts, x.text)
+		}
+	})
+	o.at.line = n.line
+	o.plain.say(o.at, path, strings.Join(texts, " "), note)
+}
+
+// opnSenseLists are lists of the catalogue for the short names of OPNsense.
+var opnSenseLists = map[string]string{
+	"aa": "adaway", "ag": "adguard-dns", "el": "easylist", "ep": "easyprivacy", "sb": "stevenblack", "yy": "peter-lowe",
+	"hgz001": "hagezi-light", "hgz002": "hagezi-normal", "hgz003": "hagezi-pro", "hgz011": "hagezi-tif", "oisd0": "oisd-small", "oisd1": "oisd-big", "oisd2": "oisd-nsfw",
+}
+
+// blocklists are those of the name server.
+func (o *opnSense) blocklists() {
+	lists := []*xmlNode{o.unbound.at("dnsbl")}
+	o.unbound.at("dnsbl").each("blocklist", func(n *xmlNode) { lists = append(lists, n) })
+	for _, b := range lists {
+		off := b.at("enabled").text == "0"
+		for _, x := range []struct {
+			name string
+			take func(value string) Note
+		}{
+			{"lists", func(v string) Note { return o.list(true, v) }},
+			{"type", func(v string) Note { return o.shortList(v) }},
+			{"blocklists", func(v string) Note { return o.exact(v) }},
+			{"wildcards", func(v string) Note { return o.names(true, v) }},
+			{"whitelists", func(v string) Note { return o.allowlist(v) }},
+			{"allowlists", func(v string) Note { return o.allowlist(v) }},
+			{"source_nets", func(string) Note { return lost("write a policy with these networks and the rule for the lists") }},
+			{"address", func(v string) Note { return o.sinkhole(v) }},
+			{"nxdomain", func(v string) Note {
+				if v != "1" {
+					return Note{Kind: Default}
+				}
+				o.set.dns().Names.Block.Answer = filter.NXDomain
+				return carried("dns: block: answer")
+			}},
+			{"cache_ttl", func(v string) Note {
+				return takeDuration("dns: block: ttl", time.Second, 24*time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Names.Block.TTL })(o.plain, v, nil)
+			}},
+		} {
+			n, path := b.at(x.name), "unboundplus.dnsbl."+x.name
+			if n.text == "" {
+				continue
+			}
+			if off {
+				o.say(n, path, Note{Kind: Default, Why: "it is switched off"})
+				continue
+			}
+			o.at.line = n.line
+			last := Note{Kind: Default}
+			for _, v := range n.values() {
+				if last = x.take(v); last.Kind == Lost {
+					o.plain.say(o.at, path, v, last)
+				}
+			}
+			if last.Kind != Lost {
+				o.say(n, path, last)
+			}
+			o.seen[n] = true
+		}
+	}
+}
+
+func (o *opnSense) shortList(id string) Note { return o.catalogued(id, opnSenseLists) }
+
+// exact blocks a name without those below it.
+func (o *opnSense) exact(name string) Note {
+	o.blocked = append(o.blocked, o.plain.entry(strings.ToLower(strings.Trim(name, "."))))
+	return carried("lists.blocked")
+}
+
+// allowlist takes an expression, which most write as a name.
+func (o *opnSense) allowlist(text string) Note {
+	if strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" {
+		return o.names(false, text)
+	}
+	o.allowed = append(o.allowed, o.plain.entry("/"+text+"/"))
+	return carried("lists.allowed")
+}
+
+func (o *opnSense) sinkhole(value string) Note {
+	a, err := netip.ParseAddr(value)
+	if err != nil {
+		return lostOurs("dns: block: sinkhole", err.Error())
+	}
+	b := &o.set.dns().Names.Block
+	if a.IsUnspecified() {
+		b.Answer = filter.Zero
+		return carried("dns: block: answer")
+	}
+	b.Answer, b.Sinkhole = filter.Sinkhole, append(b.Sinkhole, a)
+	return carried("dns: block: sinkhole")
+}
+
+// advanced are the settings of the name server that are sized here, and those of
+// which there is something.
+func (o *opnSense) advanced() {
+	a := o.unbound.at("advanced")
+	for name, take := range map[string]func(string) Note{
+		"privatedomain": func(v string) Note {
+			n := &o.set.dns().Names
+			for d := range strings.SplitSeq(v, ",") {
+				n.Private = append(n.Private, strings.TrimSpace(d))
+			}
+			return carried("dns: private")
+		},
+		"privateaddress": func(string) Note { return differs("dns: private", "private addresses of foreign names are refused") },
+		"insecuredomain": func(v string) Note {
+			f := &o.set.dns().Forward
+			for d := range strings.SplitSeq(v, ",") {
+				f.Negative = append(f.Negative, strings.TrimSpace(d))
+			}
+			return carried("dns: forward: negative-trust-anchors")
+		},
+		"serveexpired": func(string) Note {
+			return differs("dns: cache: stale", "old answers are given while upstreams fail, at most a day old")
+		},
+		"cachemaxttl": func(v string) Note {
+			return takeDuration("dns: cache: max-ttl", time.Second, week7d, func(p *plain) *setting.Duration { return &p.set.dns().Cache.MaxTTL })(o.plain, v, nil)
+		},
+		"cacheminttl": func(v string) Note {
+			return takeDuration("dns: cache: min-ttl", time.Second, time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Cache.MinTTL })(o.plain, v, nil)
+		},
+		"logqueries": func(string) Note { return differs("events", "all queries are on record") },
+		"prefetch":   func(string) Note { return differs("dns: cache", "entries in use are fetched before they expire") },
+	} {
+		o.take(a.at(name), "unboundplus.advanced."+name, func(v string) Note {
+			if v == "0" {
+				return Note{Kind: Default}
+			}
+			return take(v)
+		})
+	}
+	acls := o.unbound.at("acls")
+	acls.each("acl", func(n *xmlNode) {
+		if o.isOff(n) {
+			return
+		}
+		action := n.at("action").text
+		note := carried("dns: allow")
+		for _, v := range n.at("networks").values() {
+			prefix, err := network(v)
+			l := &o.set.dns().Server
+			switch {
+			case err != nil:
+				note = lostOurs("dns: allow", err.Error())
+			case strings.HasPrefix(action, "allow"):
+				l.Recursion = append(l.Recursion, prefix)
+				note = carried("dns: recursion")
+			default:
+				l.Deny = append(l.Deny, prefix)
+				note = carried("dns: deny")
+			}
+		}
+		o.entry(n, "unboundplus.acls.acl", note)
+	})
+}
+
+// proxy is Squid as OPNsense writes its settings.
+func (o *opnSense) proxy() {
+	f := o.squid.at("forward")
+	off := o.squid.at("general", "enabled").text == "0"
+	if off {
+		o.squid.leaves("proxy", func(path string, n *xmlNode) { o.say(n, path, Note{Kind: Default, Why: "the proxy is switched off"}) })
+		return
+	}
+	o.take(f.at("port"), "proxy.forward.port", func(v string) Note {
+		if err := o.proxyAt(v); err != nil {
+			return lostOurs("listen: proxy", err.Error())
+		}
+		return carried("listen: proxy")
+	})
+	acl := f.at("acl")
+	for name, take := range map[string]func(v string) Note{
+		"blackList":    func(v string) Note { return o.names(true, strings.ReplaceAll(v, ",", "\n")) },
+		"whiteList":    func(v string) Note { return o.names(false, strings.ReplaceAll(v, ",", "\n")) },
+		"unrestricted": func(v string) Note { return o.networksOf("policy unfiltered", v, o.unfiltered) },
+		"allowedSubnets": func(v string) Note {
+			return differs("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")
+		},
+		"bannedHosts": func(v string) Note {
+			return lost("write a policy with these networks and a rule that blocks, before the others")
+		},
+	} {
+		o.take(acl.at(name), "proxy.forward.acl."+name, take)
+	}
+	acl.at("remoteACLs", "blacklists").each("blacklist", func(b *xmlNode) {
+		if o.isOff(b) {
+			return
+		}
+		o.at.line = b.line
+		o.entry(b, "proxy.forward.acl.remoteACLs.blacklists.blacklist", o.list(true, b.at("url").text))
+	})
+	o.take(o.squid.at("general", "logging", "enable", "accessLog"), "proxy.general.logging.enable.accessLog", func(string) Note { return differs("events", "all requests are on record") })
+}
+
+// networksOf has each network of a list taken.
+func (o *opnSense) networksOf(ours, value string, take func(netip.Prefix)) Note {
+	for v := range strings.SplitSeq(value, ",") {
+		n, err := network(strings.TrimSpace(v))
+		if err != nil {
+			return lostOurs(ours, err.Error())
+		}
+		take(n)
+	}
+	return carried(ours)
+}
+
+// proxyAt has the proxy listen at a port of all addresses.
+func (o *opnSense) proxyAt(port string) error {
+	a := setting.Address(":" + port)
+	o.set.Listen.Proxy = setting.OneOrMore[setting.Address]{a}
+	return nil
+}
+
+// network reads a network, or an address as one.
+func network(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		a = a.Unmap().WithZone("")
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return p, fmt.Errorf("%q is neither an address nor a network", s)
+	}
+	return p.Masked(), nil
+}

@@ -1,0 +1,327 @@
+package importer
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/policy"
+	"shuultuur/resolver/forward"
+	"shuultuur/setting"
+)
+
+// A technitiumKey is what Technitium DNS Server has a setting at when nobody
+// changed it, and what is made of another value. Without take there is nothing of
+// ours, for the reason given.
+type technitiumKey struct {
+	standard []string
+	take     func(p *plain, value string, all map[string]string) Note
+	why      string
+}
+
+// readTechnitium reads what /api/settings/get answers, with the zones that
+// /api/blocked/list and /api/allowed/list name where they were added.
+func readTechnitium(w *work, file string) error {
+	w.set.dns()
+	return readTree(w, file, "settings.json", func(all map[string]string) reader {
+		bare := map[string]string{}
+		for k, v := range all {
+			bare[strings.TrimPrefix(k, "response.")] = v
+		}
+		return func(p *plain, key, value string) Note {
+			key = strings.TrimPrefix(key, "response.")
+			top, _, _ := strings.Cut(key, ".")
+			k, known := technitiumTable[key]
+			if !known {
+				k, known = technitiumTable[top]
+			}
+			switch {
+			case known && slices.Contains(k.standard, value):
+				return Note{Kind: Default}
+			case known && k.take != nil:
+				return k.take(p, value, bare)
+			case known:
+				return lost(k.why)
+			}
+			return lost(technitiumWhy(key))
+		}
+	})
+}
+
+// technitiumWhy says why a part of Technitium has nothing of ours.
+func technitiumWhy(key string) string {
+	for _, x := range []struct{ prefix, why string }{
+		{"webService", "pages of the administration are at listen: admin"},
+		{"resolver", "times and tries of upstreams are those of dns: forward"},
+		{"dnsApps", "there are no apps; rules and lists do their work"},
+		{"cachePrefetch", "entries in use are fetched before they expire"},
+		{"serveStale", "dns: cache: stale says how old an answer may be while upstreams fail"},
+		{"eDnsClientSubnet", "the networks of clients are not sent to upstreams"},
+		{"proxy", "upstreams are asked directly"},
+		{"quic", "limits are sized to the machine"},
+		{"qpmLimit", "one limit, dns: rate, holds for every client"},
+		{"enableDnsOver", "dns: tls, https and quic are the addresses of encrypted DNS"},
+	} {
+		if strings.HasPrefix(key, x.prefix) {
+			return x.why
+		}
+	}
+	return ""
+}
+
+// said is a note for a setting that is read with another one.
+func said(ours string) func(*plain, string, map[string]string) Note {
+	return func(*plain, string, map[string]string) Note { return carried(ours) }
+}
+
+// isDifferent is a note for what is done in another way here.
+func isDifferent(ours, why string) func(*plain, string, map[string]string) Note {
+	return func(*plain, string, map[string]string) Note { return differs(ours, why) }
+}
+
+// takeDuration takes a number of units, at most most.
+func takeDuration(ours string, unit, most time.Duration, to func(p *plain) *setting.Duration) func(*plain, string, map[string]string) Note {
+	return func(p *plain, value string, _ map[string]string) Note {
+		n, err := strconv.ParseUint(value, 10, 31)
+		switch {
+		case err != nil || n == 0:
+			return lostOurs(ours, fmt.Sprintf("%q is no time", value))
+		case time.Duration(n)*unit > most:
+			*to(p) = setting.Duration(most)
+			return differs(ours, fmt.Sprintf("at most %v", setting.Duration(most)))
+		}
+		*to(p) = setting.Duration(time.Duration(n) * unit)
+		return carried(ours)
+	}
+}
+
+const week7d = 7 * 24 * time.Hour
+
+// technitiumTable has the settings of Technitium DNS Server 13.
+var technitiumTable = map[string]technitiumKey{
+	"version":     {standard: []string{""}, take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
+	"uptimestamp": {take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
+	"status":      {take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
+	"server":      {take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
+	"dnsServerDomain": {take: func(p *plain, value string, _ map[string]string) Note {
+		p.set.dns().Server.NSID = value
+		return carried("dns: nsid")
+	}},
+	"dnsServerLocalEndPoints": {take: (*plain).technitiumListen},
+	"forwarders": {take: func(p *plain, value string, all map[string]string) Note {
+		return p.upstream(technitiumForwarder(value, all["forwarderProtocol"]))
+	}},
+	"forwarderProtocol":    {standard: []string{"Udp"}, take: said("dns: forward: upstreams")},
+	"concurrentForwarding": {take: (*plain).technitiumConcurrent},
+	"forwarderTimeout": {standard: []string{"2000"}, take: takeDuration("dns: forward: timeout", time.Millisecond, 30*time.Second, func(p *plain) *setting.Duration {
+		return &p.set.dns().Forward.Timeout
+	})},
+	"forwarderRetries":     {standard: []string{"3"}, take: isDifferent("dns: forward: total", "all upstreams are tried within this time")},
+	"forwarderConcurrency": {standard: []string{"2"}, take: isDifferent("dns: forward: race", "with order: parallel")},
+	"clientTimeout":        {standard: []string{"2000", "4000"}, take: takeDuration("dns: wait", time.Millisecond, time.Minute, func(p *plain) *setting.Duration { return &p.set.dns().Server.Wait })},
+	"tcpReceiveTimeout":    {standard: []string{"10000"}, take: takeDuration("dns: idle", time.Millisecond, 5*time.Minute, func(p *plain) *setting.Duration { return &p.set.dns().Server.Idle })},
+	"blockListUrls": {take: func(p *plain, value string, _ map[string]string) Note {
+		if u, ok := strings.CutPrefix(value, "!"); ok {
+			return p.list(false, u)
+		}
+		return p.list(true, value)
+	}},
+	"blockListUpdateIntervalHours": {standard: []string{"24"}, take: isDifferent("lists: every", "lists are asked for once a day; write every under a list for another time")},
+	"enableBlocking":               {standard: []string{"true"}, take: isDifferent("nothing", "Technitium lets everything pass; these settings filter")},
+	"blockedZones":                 {take: func(p *plain, value string, _ map[string]string) Note { return p.names(true, value) }},
+	"allowedZones":                 {take: func(p *plain, value string, _ map[string]string) Note { return p.names(false, value) }},
+	"blockingType":                 {take: (*plain).technitiumAnswer},
+	"customBlockingAddresses":      {standard: []string{""}, take: (*plain).technitiumSinkhole},
+	"blockingAnswerTtl":            {standard: []string{"30"}, take: takeDuration("dns: block: ttl", time.Second, 24*time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Names.Block.TTL })},
+	"allowTxtBlockingReport":       {standard: []string{"true"}, take: isDifferent("dns", "every answer says why in an extended error (RFC 8914)")},
+	"blockingBypassList": {take: func(p *plain, value string, _ map[string]string) Note {
+		n, err := network(value)
+		if err != nil {
+			return lostOurs("policies", err.Error())
+		}
+		p.unfiltered(n)
+		return carried("policy unfiltered")
+	}},
+	"dnssecValidation":       {take: func(p *plain, value string, _ map[string]string) Note { return p.validate(value) }},
+	"udpPayloadSize":         {standard: []string{"1232"}, take: (*plain).technitiumPayload},
+	"recursion":              {standard: []string{"AllowOnlyForPrivateNetworks"}, take: (*plain).technitiumRecursion},
+	"recursionNetworkACL":    {take: (*plain).technitiumRecursionNetwork},
+	"cacheMinimumRecordTtl":  {standard: []string{"10", "0"}, take: takeDuration("dns: cache: min-ttl", time.Second, time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Cache.MinTTL })},
+	"cacheMaximumRecordTtl":  {standard: []string{"604800"}, take: takeDuration("dns: cache: max-ttl", time.Second, week7d, func(p *plain) *setting.Duration { return &p.set.dns().Cache.MaxTTL })},
+	"cacheNegativeRecordTtl": {standard: []string{"300"}, take: takeDuration("dns: cache: negative-ttl", time.Second, 24*time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Cache.Negative })},
+	"serveStale":             {standard: []string{"true"}, take: func(p *plain, _ string, _ map[string]string) Note { return p.noStale() }},
+	"serveStaleTtl":          {standard: []string{"259200", "86400"}, take: takeDuration("dns: cache: stale", time.Second, week7d, func(p *plain) *setting.Duration { return &p.set.dns().Cache.Stale })},
+	"cacheMaximumEntries":    {standard: []string{"10000", "0"}, take: isDifferent("dns: cache: size", "the cache has 16 MiB, room for about 100,000 answers")},
+	"saveCache":              {standard: []string{"true"}, why: "the cache begins empty after a start"},
+	"logQueries":             {take: isDifferent("events", "all queries are on record; dns: log limits how many a second")},
+	"loggingType":            {take: isDifferent("events", "all queries are on record; the log goes to standard error")},
+	"enableLogging":          {take: isDifferent("events", "all queries are on record; the log goes to standard error")},
+	"maxLogFileDays": {standard: []string{"0"}, take: func(p *plain, value string, _ map[string]string) Note {
+		n := takeDuration("events: keep", 24*time.Hour, 3650*24*time.Hour, func(p *plain) *setting.Duration { return &p.set.Events.Keep })(p, value, nil)
+		p.set.Events.SQLite = "events.db"
+		return n
+	}},
+	"maxStatFileDays":              {standard: []string{"0", "365"}, take: isDifferent("events: keep", "statistics are made of the record, for as long as it is kept")},
+	"enableInMemoryStats":          {standard: []string{"false"}},
+	"logFolder":                    {standard: []string{"logs"}, take: isDifferent("data", "the record is in the data folder")},
+	"ignoreResolverLogs":           {standard: []string{"false"}},
+	"useLocalTime":                 {standard: []string{"false"}},
+	"randomizeName":                {standard: []string{"true", "false"}},
+	"qnameMinimization":            {standard: []string{"true"}},
+	"nsRevalidation":               {standard: []string{"true", "false"}},
+	"preferIPv6":                   {standard: []string{"false"}},
+	"listenBacklog":                {standard: []string{"100"}},
+	"tcpSendTimeout":               {standard: []string{"10000"}},
+	"defaultRecordTtl":             {standard: []string{"3600"}},
+	"useSoaSerialDateScheme":       {standard: []string{"false"}},
+	"dnsAppsEnableAutomaticUpdate": {standard: []string{"true"}},
+	"enableDnsOverTls":             {standard: []string{"false"}, take: (*plain).technitiumEncrypted},
+	"enableDnsOverHttps":           {standard: []string{"false"}, take: (*plain).technitiumEncrypted},
+	"enableDnsOverQuic":            {standard: []string{"false"}, take: (*plain).technitiumEncrypted},
+	"dnsOverTlsPort":               {standard: []string{"853"}, take: said("dns: tls")},
+	"dnsOverHttpsPort":             {standard: []string{"443"}, take: said("dns: https")},
+	"dnsOverQuicPort":              {standard: []string{"853"}, take: said("dns: quic")},
+	"dnsTlsCertificatePath": {standard: []string{""}, take: func(*plain, string, map[string]string) Note {
+		return lostOurs("dns: cert, key", "it is a PKCS #12 file: write certificate and key as PEM files (openssl pkcs12 -in FILE -nodes), and name them there")
+	}},
+	"dnsTlsCertificatePassword":   {standard: []string{"", "************"}},
+	"qpmLimitRequests":            {standard: []string{"0"}, take: (*plain).technitiumRate},
+	"qpmPrefixLimitsIPv4":         {take: isDifferent("dns: rate", "a limit for each IPv4 address and IPv6 /56")},
+	"tsigKeys":                    {why: "write keys under dns: zones: tsig"},
+	"zoneTransferAllowedNetworks": {why: "write who may fetch zones under dns: zones: allow"},
+	"notifyAllowedNetworks":       {why: "primaries are named under dns: zones: secondary"},
+}
+
+// technitiumForwarder is an upstream as it is written here.
+func technitiumForwarder(value, protocol string) string {
+	value, _, _ = strings.Cut(value, " (") // an address that was looked up
+	if strings.Contains(value, "://") {
+		return value
+	}
+	switch protocol {
+	case "Tcp":
+		return "tcp://" + value
+	case "Tls":
+		return "tls://" + value
+	case "Quic":
+		return "quic://" + value
+	case "Https":
+		return "https://" + value + "/dns-query"
+	}
+	return value
+}
+
+func (p *plain) technitiumListen(value string, _ map[string]string) Note {
+	l := &p.set.dns().Server
+	if slices.Equal(l.Listen, []string{":53"}) {
+		l.Listen = nil
+	}
+	host, port, err := net.SplitHostPort(value)
+	if err != nil {
+		return lostOurs("dns: listen", err.Error())
+	}
+	if host == "0.0.0.0" || host == "::" {
+		value = ":" + port // all addresses of both families
+	}
+	if !slices.Contains(l.Listen, value) {
+		l.Listen = append(l.Listen, value)
+	}
+	return carried("dns: listen")
+}
+
+func (p *plain) technitiumConcurrent(value string, _ map[string]string) Note {
+	f := &p.set.dns().Forward
+	if value == "true" {
+		f.Order = forward.Fastest
+		return differs("dns: forward: order", "the fastest upstream is asked, another when it does not answer")
+	}
+	f.Order = forward.Strict
+	return carried("dns: forward: order")
+}
+
+func (p *plain) technitiumAnswer(value string, _ map[string]string) Note {
+	if value == "CustomAddress" {
+		p.set.dns().Names.Block.Answer = filter.Sinkhole
+		return carried("dns: block: answer")
+	}
+	return p.answer(value)
+}
+
+func (p *plain) technitiumSinkhole(value string, all map[string]string) Note {
+	a, err := netip.ParseAddr(value)
+	if err != nil {
+		return lostOurs("dns: block: sinkhole", err.Error())
+	}
+	if all["blockingType"] != "CustomAddress" {
+		return Note{Kind: Default, Why: "the answer is another one"}
+	}
+	b := &p.set.dns().Names.Block
+	b.Sinkhole = append(b.Sinkhole, a)
+	return carried("dns: block: sinkhole")
+}
+
+func (p *plain) technitiumPayload(value string, _ map[string]string) Note {
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil || n < 512 {
+		return lostOurs("dns: udp-size", "it is not a size from 512 to 4096")
+	}
+	p.set.dns().Server.UDPSize = setting.Size(min(n, 4096))
+	return carried("dns: udp-size")
+}
+
+func (p *plain) technitiumRecursion(value string, _ map[string]string) Note {
+	l := &p.set.dns().Server
+	switch value {
+	case "Allow":
+		l.Recursion = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+		return carried("dns: recursion")
+	case "UseSpecifiedNetworkACL", "UseSpecifiedNetworks":
+		return carried("dns: recursion")
+	}
+	return lostOurs("dns: recursion", "write there the networks that may use the resolver")
+}
+
+// technitiumRecursionNetwork takes a network that may ask; those with "!" in
+// front may not.
+func (p *plain) technitiumRecursionNetwork(value string, _ map[string]string) Note {
+	l := &p.set.dns().Server
+	text, denied := strings.CutPrefix(value, "!")
+	n, err := network(text)
+	if err != nil {
+		return lostOurs("dns: recursion", err.Error())
+	}
+	if denied {
+		l.Deny = append(l.Deny, n)
+		return differs("dns: deny", "they get no answer")
+	}
+	l.Recursion = append(l.Recursion, n)
+	return carried("dns: recursion")
+}
+
+func (p *plain) technitiumEncrypted(string, map[string]string) Note {
+	return lostOurs("dns: tls, https, quic", "its certificate is a PKCS #12 file: write certificate and key as PEM files under dns: cert, key, and the addresses there")
+}
+
+// technitiumRate takes queries a minute as queries a second.
+func (p *plain) technitiumRate(value string, _ map[string]string) Note {
+	n, err := strconv.ParseUint(value, 10, 31)
+	if err != nil {
+		return lostOurs("dns: rate", err.Error())
+	}
+	p.set.dns().Server.Rate = setting.Count(max(1, n/60))
+	return differs("dns: rate", "a second, for each IPv4 address and IPv6 /56")
+}
+
+func (p *plain) noStale() Note {
+	return differs("dns: cache: stale", "old answers are given while upstreams fail, at most a day old")
+}
+
+// unfiltered adds a network whose clients are not filtered.
+func (p *plain) unfiltered(n netip.Prefix) {
+	p.free = append(p.free, policy.Network{Prefix: n})
+}
