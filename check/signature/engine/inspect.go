@@ -51,7 +51,8 @@ type inspector struct {
 	ascii    bool   // text is buf
 	wide     []int  // bytes over 0x7f before every stride-th place of buf, where it is not ascii
 	spare    []byte // room for text
-	runes    []rune // room for characters
+	runes    []rune // characters of buf from place runesAt on
+	runesAt  int
 	reader   byteReader
 	vars     []uint64
 	steps    int
@@ -82,7 +83,7 @@ type capture struct {
 // kept when it is the same.
 func (in *inspector) start(buf []byte) {
 	if len(buf) != len(in.buf) || len(buf) > 0 && &buf[0] != &in.buf[0] {
-		in.text = nil
+		in.text, in.runes = nil, in.runes[:0]
 	}
 	in.buf, in.steps, in.left, in.known = buf, 0, maxSteps, known{}
 }
@@ -257,12 +258,6 @@ func (in *inspector) content(c *rule.Content, next []rule.Match, at int) result 
 			return failed
 		}
 		from = i + 1
-		in.steps++
-		in.work += stepWork
-		if in.steps > maxSteps || in.work > ruleWork {
-			in.over = true
-			return never
-		}
 	}
 }
 
@@ -432,7 +427,6 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 	}
 	for {
 		in.regexps++
-		in.steps += 8
 		loc, ok := in.search(m, from, place)
 		if !ok {
 			in.over = true
@@ -460,7 +454,7 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 			return r
 		}
 		place = loc[0] + 1
-		if place > len(in.buf) || in.steps > maxSteps || m.Expr != "" && m.Expr[0] == '^' {
+		if place > len(in.buf) || in.steps > maxSteps || m.re.Anchored() {
 			return failed
 		}
 	}
@@ -565,13 +559,21 @@ func (in *inspector) looking(re *rule.Regexp, from, place, end int) (loc []int, 
 	if n := re.Longest(); n > 0 && place == from {
 		end = min(end, from+n)
 	}
-	in.runes = slices.Grow(in.runes[:0], end-from)
-	for _, c := range in.buf[from:end] {
-		in.runes = append(in.runes, rune(c))
-	}
-	loc, ok = re.FindRunes(in.runes, place-from)
+	loc, ok = re.FindRunes(in.characters(from, end), place-from)
 	move(loc, from)
 	return loc, ok
+}
+
+// characters returns what is between two places as characters. Many searches ask for
+// nearly the same.
+func (in *inspector) characters(from, end int) []rune {
+	if n := len(in.runes); n == 0 || from < in.runesAt || end > in.runesAt+n {
+		in.runes, in.runesAt = slices.Grow(in.runes[:0], end-from), from
+		for _, c := range in.buf[from:end] {
+			in.runes = append(in.runes, rune(c))
+		}
+	}
+	return in.runes[from-in.runesAt : end-in.runesAt]
 }
 
 // read reads the number of a byte_ keyword; size is the bytes it takes.

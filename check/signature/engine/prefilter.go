@@ -28,10 +28,10 @@ import (
 // Regex Matcher for Modern CPUs, 2019), with hashes in the place of shifts.
 type prefilter struct {
 	groups  *[1 << hashBits]uint16 // nil without patterns that have a hash
-	buckets []int32                // where the entries of each begin
-	mask    uint32
-	entries []entry  // by bucket
-	keys    []uint32 // of the entries: most looks need no more
+	buckets []int32                // where the runs of each begin
+	shift   uint8                  // of the hash of a bucket
+	runs    []run                  // by bucket
+	entries []entry
 	pairs   *[1 << 10]uint64
 	short   map[uint16][]int32 // two bytes, folded, to patterns
 	single  *[256][]int32
@@ -85,16 +85,21 @@ type few struct {
 // maxFew is how many short patterns are searched for one by one.
 const maxFew = 8
 
-// An entry is a pattern with the place of its four bytes in it. Around takes the
+// A run is four bytes, folded, that may be where an entry says. Most looks need no more.
+type run struct {
+	key   uint32
+	entry int32
+}
+
+// An entry is a pattern with the place of four of its bytes in it. Around takes the
 // eight bytes from back places before those four; most patterns that are not
 // there differ in them, and need not be looked at.
 type entry struct {
-	key          uint32
+	around, mask uint64
+	fold         uint64 // the bits of case, where it does not count
 	pat          int32
 	off          int16
 	back         uint8
-	around, mask uint64
-	fold         uint64 // the bits of case, where it does not count
 }
 
 const multiplier = 0x9E3779B1
@@ -138,8 +143,8 @@ func newPrefilter(patterns []pattern) *prefilter {
 			short++
 		}
 	}
-	nb := 1 << max(4, bits.Len(uint(long)))
-	f.mask = uint32(nb - 1)
+	f.shift = uint8(32 - max(4, bits.Len(uint(long))))
+	nb := 1 << (32 - f.shift)
 	for i := range patterns {
 		p := fold([]byte(patterns[i].text))
 		if len(p) > 0 && len(p) < gram-1 && short <= maxFew {
@@ -148,15 +153,11 @@ func newPrefilter(patterns []pattern) *prefilter {
 		}
 		f.add(int32(i), p)
 	}
-	slices.SortFunc(f.entries, func(a, b entry) int { return int(f.bucket(a.key)) - int(f.bucket(b.key)) })
-	f.entries = slices.Clip(f.entries)
-	f.keys = make([]uint32, len(f.entries))
-	for i := range f.entries {
-		f.keys[i] = f.entries[i].key
-	}
+	slices.SortFunc(f.runs, func(a, b run) int { return int(f.bucket(a.key)) - int(f.bucket(b.key)) })
+	f.runs, f.entries = slices.Clone(f.runs), slices.Clone(f.entries) // without room to grow
 	f.buckets = make([]int32, nb+1)
-	for i := range f.entries {
-		f.buckets[f.bucket(f.entries[i].key)+1] = int32(i + 1)
+	for i := range f.runs {
+		f.buckets[f.bucket(f.runs[i].key)+1] = int32(i + 1)
 	}
 	for b := range nb { // of an empty one the end is that of the one before
 		f.buckets[b+1] = max(f.buckets[b+1], f.buckets[b])
@@ -164,8 +165,8 @@ func newPrefilter(patterns []pattern) *prefilter {
 	return f
 }
 
-// bucket is where the entries of four bytes are.
-func (f *prefilter) bucket(key uint32) uint32 { return key * multiplier >> 7 & f.mask }
+// bucket is where the runs of four bytes are.
+func (f *prefilter) bucket(key uint32) uint32 { return key * multiplier >> f.shift }
 
 func newFew(i int32, p []byte) few {
 	x := few{pat: i}
@@ -210,12 +211,14 @@ func (f *prefilter) add(i int32, p []byte) {
 		f.pair(i, p, 0)
 		f.pair(i, p, -1)
 	case len(p) == gram:
-		f.enter(i, 0, binary.LittleEndian.Uint32(p), 1<<pairGroups)
+		f.enter(i, 0)
+		f.first(binary.LittleEndian.Uint32(p), 1<<pairGroups)
 		f.pair(i, p, -1)
 	case len(p) == gram-1:
 		for _, off := range []int{0, -1} {
+			f.enter(i, off)
 			for key := range runs(p, off) {
-				f.enter(i, off, key, 1<<pairGroups)
+				f.first(key, 1<<pairGroups)
 			}
 		}
 	case len(p) >= 2:
@@ -235,12 +238,13 @@ func (f *prefilter) add(i int32, p []byte) {
 
 // pair puts two runs of a pattern into the table, at place off in it and two bytes after.
 func (f *prefilter) pair(i int32, p []byte, off int) {
+	f.enter(i, off)
 	group := uint16(0)
 	for key := range runs(p, off) {
 		if group == 0 {
 			group = 1 << (slot(key) % pairGroups)
 		}
-		f.enter(i, off, key, group)
+		f.first(key, group)
 	}
 	for key := range runs(p, off+2) {
 		f.groups[slot(key)] |= group << 8
@@ -271,18 +275,9 @@ func runs(p []byte, off int) iter.Seq[uint32] {
 	}
 }
 
-// enter puts four bytes of a pattern, at place off in it, into the table, as the
-// first run of patterns of a group.
-func (f *prefilter) enter(pat int32, off int, key uint32, group uint16) {
-	key |= 0x20202020
-	if f.groups == nil {
-		f.groups = new([1 << hashBits]uint16)
-		for i := range f.groups { // after a single run anything may be
-			f.groups[i] = 1 << (pairGroups + 8)
-		}
-	}
-	f.groups[slot(key)] |= group
-	x := entry{key: key, pat: pat, off: int16(off), back: uint8(max(0, min(off, 4)))}
+// enter puts a pattern with place off in it into the table.
+func (f *prefilter) enter(pat int32, off int) {
+	x := entry{pat: pat, off: int16(off), back: uint8(max(0, min(off, 4)))}
 	p := &f.pats[pat]
 	if !p.exact {
 		x.fold = 0x2020202020202020
@@ -294,6 +289,20 @@ func (f *prefilter) enter(pat int32, off int, key uint32, group uint16) {
 		}
 	}
 	f.entries = append(f.entries, x)
+}
+
+// first puts four bytes into the table that may be at the place of the last entry, as
+// the first run of patterns of a group.
+func (f *prefilter) first(key uint32, group uint16) {
+	key |= 0x20202020
+	if f.groups == nil {
+		f.groups = new([1 << hashBits]uint16)
+		for i := range f.groups { // after a single run anything may be
+			f.groups[i] = 1 << (pairGroups + 8)
+		}
+	}
+	f.groups[slot(key)] |= group
+	f.runs = append(f.runs, run{key, int32(len(f.entries) - 1)})
 }
 
 // fold returns p in lower case, of ASCII only.
@@ -558,10 +567,10 @@ func (f *prefilter) four(data []byte, i int, which uint64, seen *sight, hit func
 func (f *prefilter) look(data []byte, i int, key uint32, seen *sight, hit func(int32)) {
 	b := f.bucket(key)
 	for e := f.buckets[b]; e < f.buckets[b+1]; e++ {
-		if f.keys[e] != key {
+		if f.runs[e].key != key {
 			continue
 		}
-		x := &f.entries[e]
+		x := &f.entries[f.runs[e].entry]
 		if from := i - int(x.back); from >= 0 && from+8 <= len(data) && (binary.LittleEndian.Uint64(data[from:])|x.fold)&x.mask != x.around {
 			continue
 		}

@@ -17,7 +17,7 @@ type place struct{ at, before int32 }
 
 // maxPlaces is how many places of a pattern are kept. Of one that occurs more often
 // none is used.
-const maxPlaces = 64
+const maxPlaces = 250
 
 // reset makes ready for a search for n patterns.
 func (s *sight) reset(n int) {

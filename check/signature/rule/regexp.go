@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"regexp"
 	"regexp/syntax"
 	"sort"
@@ -60,13 +61,13 @@ func Compile(m *PCRE) (*Regexp, error) {
 	if has("A") {
 		rewritten = `\A(?:` + rewritten + `)`
 	}
-	anchored := has("A") || strings.HasPrefix(m.Expr, "^") && !has("m") && !strings.Contains(m.Expr, "|")
 	head := ""
 	if flags != "" {
 		head = "(?" + flags + ")"
 	}
-	if source := head + rewritten; valid(source) {
-		return &Regexp{source: source, compile: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(source) }), anchored: anchored}, nil
+	source := head + rewritten
+	if tree, err := syntax.Parse(source, syntax.Perl); err == nil {
+		return &Regexp{source: source, compile: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(source) }), anchored: anchored(tree)}, nil
 	}
 	opts := regexp2.None
 	if has("i") {
@@ -90,18 +91,40 @@ func Compile(m *PCRE) (*Regexp, error) {
 		return nil, fmt.Errorf("/%s/: %w", m.Expr, err)
 	}
 	re.MatchTimeout = expressionTime
-	out := &Regexp{looking: re, anchored: anchored}
-	if anchored && !has("A") && !extended {
+	out := &Regexp{looking: re, anchored: has("A") || strings.HasPrefix(m.Expr, "^") && !has("m") && !extended && !alternatives(m.Expr)}
+	if out.anchored && !has("A") && !extended {
 		out.first = beginning(head, m.Expr, has("E"))
 		out.longest = longest(m.Expr)
 	}
 	return out, nil
 }
 
-// valid says whether package regexp knows an expression.
-func valid(source string) bool {
-	_, err := syntax.Parse(source, syntax.Perl)
-	return err == nil
+// anchored says whether an expression matches at the beginning of a text only.
+func anchored(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpBeginText:
+		return true
+	case syntax.OpCapture, syntax.OpConcat, syntax.OpPlus:
+		return len(re.Sub) > 0 && anchored(re.Sub[0])
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			if !anchored(sub) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// alternatives says whether an expression has alternatives outside any group.
+func alternatives(expr string) bool {
+	for i := range parts(expr) {
+		if expr[i] == '|' {
+			return true
+		}
+	}
+	return false
 }
 
 // Anchored says whether the expression matches at the beginning only.
@@ -111,34 +134,9 @@ func (r *Regexp) Anchored() bool { return r.anchored }
 // parts, that package regexp can look for; nil for none.
 func beginning(head, expr string, dollarEnd bool) (best *regexp.Regexp) {
 	var cuts []int
-	depth, class := 0, false
-	for i := 1; i < len(expr); i++ {
-		if depth == 0 && !class && i > 1 && !strings.ContainsRune("*+?{", rune(expr[i])) {
+	for i := range parts(expr) {
+		if i > 1 && !strings.ContainsRune("*+?{", rune(expr[i])) {
 			cuts = append(cuts, i)
-		}
-		switch c := expr[i]; {
-		case c == '\\':
-			if i++; i < len(expr) && expr[i] == 'x' {
-				i += 2
-			}
-		case class:
-			class = c != ']'
-		case c == '[':
-			class = true
-			if i+1 < len(expr) && expr[i+1] == '^' {
-				i++
-			}
-			if i+1 < len(expr) && expr[i+1] == ']' {
-				i++
-			}
-		case c == '(':
-			depth++
-		case c == ')':
-			depth--
-		case c == '{': // of a repetition
-			for i < len(expr) && expr[i] != '}' {
-				i++
-			}
 		}
 	}
 	// Behind what the package does not know, nothing compiles any more.
@@ -150,6 +148,43 @@ func beginning(head, expr string, dollarEnd bool) (best *regexp.Regexp) {
 		return err != nil
 	})
 	return best
+}
+
+// parts goes through the places of an expression where a character, a class, a group,
+// a repetition or another sign begins that is in no group.
+func parts(expr string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		depth, class := 0, false
+		for i := 0; i < len(expr); i++ {
+			if depth == 0 && !class && !yield(i) {
+				return
+			}
+			switch c := expr[i]; {
+			case c == '\\':
+				if i++; i < len(expr) && expr[i] == 'x' {
+					i += 2
+				}
+			case class:
+				class = c != ']'
+			case c == '[':
+				class = true
+				if i+1 < len(expr) && expr[i+1] == '^' {
+					i++
+				}
+				if i+1 < len(expr) && expr[i+1] == ']' {
+					i++
+				}
+			case c == '(':
+				depth++
+			case c == ')':
+				depth--
+			case c == '{': // of a repetition
+				for i < len(expr) && expr[i] != '}' {
+					i++
+				}
+			}
+		}
+	}
 }
 
 // counts finds the repetitions of an expression.
