@@ -28,7 +28,7 @@ func (c *compiled) anchor() (a anchor, ok bool) {
 		if !has {
 			return 0, true
 		}
-		return n.N, n.Var == 0
+		return int(n.N), n.Var == 0
 	}
 	var from, room int
 	var ok1, ok2 bool

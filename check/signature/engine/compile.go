@@ -64,11 +64,6 @@ type compiled struct {
 	v4, v6   bool
 	kinds    kind
 	groups   []group
-	gates    []*rule.Bit // of the connection; they are asked before buffers, as they cost least
-	pre      []rule.Condition
-	last     []rule.Condition // scripts, which are dear
-	post     []rule.Condition
-	limits   []*rule.Threshold
 	flow     rule.Flow
 	ends     ends
 	hook     rule.Progress
@@ -78,9 +73,22 @@ type compiled struct {
 	fast     int  // group of the fast pattern, -1 for none
 	text     *rule.Content
 
+	*besides
 	cost     cost
 	disabled atomic.Bool
 }
+
+// A besides is what few rules have besides their buffers. Those that have none of it
+// share one.
+type besides struct {
+	gates  []*rule.Bit // of the connection; they are asked before buffers, as they cost least
+	pre    []rule.Condition
+	last   []rule.Condition // scripts, which are dear
+	post   []rule.Condition
+	limits []*rule.Threshold
+}
+
+var nothingBesides besides
 
 // ends are the addresses and ports of a rule; nil stands for any.
 type ends struct {
@@ -152,7 +160,7 @@ type builder struct {
 
 // compile makes a rule ready.
 func (b *builder) compile(r *rule.Rule) (*compiled, error) {
-	c := &compiled{Rule: r, fast: -1, priority: r.Priority}
+	c := &compiled{Rule: r, fast: -1, priority: r.Priority, besides: &besides{}}
 	b.from = r.File
 	c.l4, c.app = protos(r.Proto)
 	c.v4 = !strings.HasSuffix(r.Proto, "6") || r.Proto == "icmpv6"
@@ -185,6 +193,9 @@ func (b *builder) compile(r *rule.Rule) (*compiled, error) {
 	}
 	b.place(c)
 	b.choose(c)
+	if x := c.besides; len(x.gates)+len(x.pre)+len(x.last)+len(x.post)+len(x.limits) == 0 {
+		c.besides = &nothingBesides
+	}
 	return c, nil
 }
 
@@ -294,7 +305,8 @@ func (b *builder) group(c *compiled, g *rule.Group) error {
 	return nil
 }
 
-// matches copies matches, with expressions compiled and patterns folded.
+// matches copies matches, with expressions compiled. It folds patterns in their place:
+// a copy would take as much memory again.
 func (b *builder) matches(ms []rule.Match) ([]rule.Match, error) {
 	out := make([]rule.Match, 0, len(ms))
 	for _, m := range ms {
@@ -307,9 +319,7 @@ func (b *builder) matches(ms []rule.Match) ([]rule.Match, error) {
 			m = &expression{x, re}
 		case *rule.Content:
 			if x.NoCase {
-				y := *x
-				y.Pattern = fold(x.Pattern)
-				m = &y
+				x.Pattern = fold(x.Pattern)
 			}
 		case *rule.Base64:
 			y := *x

@@ -48,8 +48,8 @@ func naive(buf []byte, a, b *rule.Content) bool {
 			continue
 		}
 		end := i + len(a.Pattern)
-		for j := max(0, end+b.Distance.N); j+len(b.Pattern) <= len(buf); j++ {
-			if b.HasWith && j+len(b.Pattern) > end+b.Distance.N+b.Within.N {
+		for j := max(0, end+int(b.Distance.N)); j+len(b.Pattern) <= len(buf); j++ {
+			if b.HasWith && j+len(b.Pattern) > end+int(b.Distance.N)+int(b.Within.N) {
 				break
 			}
 			if bytes.HasPrefix(buf[j:], b.Pattern) {
@@ -70,7 +70,7 @@ func FuzzContent(f *testing.F) {
 			return
 		}
 		a := &rule.Content{Pattern: []byte(x), RelativeNext: true}
-		b := &rule.Content{Pattern: []byte(y), HasDistance: true, Distance: rule.Number{N: distance}, HasWith: within >= len(y), Within: rule.Number{N: within}}
+		b := &rule.Content{Pattern: []byte(y), HasDistance: true, Distance: rule.Number{N: int32(distance)}, HasWith: within >= len(y), Within: rule.Number{N: int32(within)}}
 		in := inspector{}
 		in.start(buf)
 		got := in.inspect([]rule.Match{a, b}, 0) == match

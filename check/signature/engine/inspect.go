@@ -172,16 +172,14 @@ func (in *inspector) value(n rule.Number) int {
 	if n.Var > 0 {
 		return int(min(in.vars[n.Var-1], math.MaxInt32))
 	}
-	return n.N
+	return int(n.N)
 }
 
-// operand is n as a number to compare and calculate with: all bits of a
-// variable count.
-func (in *inspector) operand(n rule.Number) uint64 {
+func (in *inspector) operand(n rule.Operand) uint64 {
 	if n.Var > 0 {
 		return in.vars[n.Var-1]
 	}
-	return uint64(int64(n.N))
+	return uint64(n.N)
 }
 
 // bounds returns where a content may begin and must end.

@@ -15,7 +15,7 @@ func match(t *testing.T, p *Pool, text string, h *engine.HTTP) bool {
 		t.Fatal(err)
 	}
 	tx := &engine.Tx{Flow: &engine.Flow{}, Source: h}
-	return s.Match(tx, rule.ToServer, &rule.Rule{}, nil, 0)
+	return s.Match(tx, rule.ToServer, &rule.Rule{Rare: &rule.Rare{}}, nil, 0)
 }
 
 func TestScriptsAskForMessages(t *testing.T) {

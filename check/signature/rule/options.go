@@ -275,7 +275,7 @@ func readFlag(p *parser, o Option) error {
 			return errors.New("cannot be used with offset, depth, distance or within of the same content")
 		}
 		c.Starts, c.HasDepth, c.HasOffset = true, true, true
-		c.Depth, c.Offset = Number{N: len(c.Pattern)}, Number{}
+		c.Depth, c.Offset = Number{N: int32(len(c.Pattern))}, Number{}
 	case "endswith":
 		c.Ends = true
 	}
@@ -299,7 +299,7 @@ func readFast(p *parser, o Option) error {
 		if !ok || e1 != nil || e2 != nil || off < 0 || n <= 0 || off+n > len(c.Pattern) {
 			return fmt.Errorf("%q is not an offset and a length within the content", o.Value)
 		}
-		c.FastOff, c.FastLen = off, n
+		c.FastOff, c.FastLen = uint16(off), uint16(n)
 	}
 	return nil
 }
@@ -335,7 +335,7 @@ func readPlace(p *parser, o Option) error {
 	case "distance":
 		c.HasDistance, c.Distance = true, n
 	case "within":
-		if n.Var == 0 && n.N < len(c.Pattern) {
+		if n.Var == 0 && int(n.N) < len(c.Pattern) {
 			return fmt.Errorf("%d is less than the %d bytes of the content, so that it never matches", n.N, len(c.Pattern))
 		}
 		c.HasWith, c.Within = true, n

@@ -117,7 +117,7 @@ func readByteTest(p *parser, o Option) error {
 	default:
 		return fmt.Errorf("%q is no comparison; use < > = <= >= & ^", ps[1])
 	}
-	if m.Value, err = p.number(ps[2]); err != nil {
+	if m.Value, err = p.operand(ps[2]); err != nil {
 		return err
 	}
 	if m.Offset, err = p.number(ps[3]); err != nil {
@@ -173,7 +173,7 @@ func readByteJump(p *parser, o Option) error {
 			if err != nil {
 				return err
 			}
-			m.Post, m.PostVar = n.N, n.Var
+			m.Post, m.PostVar = int(n.N), int(n.Var)
 		default:
 			if err := m.option(w); err != nil {
 				return err
@@ -246,7 +246,7 @@ func readByteMath(p *parser, o Option) error {
 				err = fmt.Errorf("%q is no operator; use + - * / << >>", arg)
 			}
 		case "rvalue":
-			m.Value, err = p.number(arg)
+			m.Value, err = p.operand(arg)
 		case "result":
 			result = arg
 		default:

@@ -100,7 +100,7 @@ func (p *Parser) Parse(text string) (*Rule, *Error) {
 	if len(text) > maxLine {
 		return nil, &Error{Err: fmt.Errorf("the rule has %d bytes, at most %d", len(text), maxLine)}
 	}
-	r := &Rule{About: About{GID: 1}}
+	r := &Rule{About: About{GID: 1}, Rare: &Rare{}}
 	q := &parser{Parser: p, rule: r, sets: map[string]int{}}
 	open := strings.IndexByte(text, '(')
 	if open < 0 {
@@ -129,6 +129,9 @@ func (p *Parser) Parse(text string) (*Rule, *Error) {
 	}
 	if err := q.finish(); err != nil {
 		return nil, &Error{Err: err}
+	}
+	if x := r.Rare; len(x.Vars)+len(x.Packet)+len(x.Foreign)+len(x.Options) == 0 && x.Skip == "" {
+		r.Rare = &noRare
 	}
 	return r, nil
 }
@@ -319,18 +322,27 @@ func unquote(v string) (s string, negated bool) {
 
 // number reads a constant or the name of a variable.
 func (p *parser) number(s string) (Number, error) {
+	o, err := p.operand(s)
+	if o.N != int64(int32(o.N)) {
+		return Number{}, fmt.Errorf("%q is too large", s)
+	}
+	return Number{N: int32(o.N), Var: o.Var}, err
+}
+
+// operand does so for a number to compare or calculate with.
+func (p *parser) operand(s string) (Operand, error) {
 	s = strings.TrimSpace(s)
 	n, err := strconv.ParseInt(s, 0, 64)
 	if err == nil {
-		if n > 1<<32 || n < -(1<<31) {
-			return Number{}, fmt.Errorf("%q is too large", s)
-		}
-		return Number{N: int(n)}, nil
+		return Operand{N: n}, nil
+	}
+	if u, err := strconv.ParseUint(s, 0, 64); err == nil {
+		return Operand{N: int64(u)}, nil
 	}
 	if i, ok := p.sets[s]; ok {
-		return Number{Var: i}, nil
+		return Operand{Var: int32(i)}, nil
 	}
-	return Number{}, fmt.Errorf("%q is neither a number nor a variable that byte_extract or byte_math set before", s)
+	return Operand{}, fmt.Errorf("%q is neither a number nor a variable that byte_extract or byte_math set before", s)
 }
 
 // define makes a variable.
@@ -476,7 +488,7 @@ func (g *Group) check(fast *int) error {
 				}
 			}
 		}
-		if c.HasDepth && c.Depth.Var == 0 && !c.Starts && c.Depth.N < len(c.Pattern) {
+		if c.HasDepth && c.Depth.Var == 0 && !c.Starts && int(c.Depth.N) < len(c.Pattern) {
 			return fmt.Errorf("content %q is longer than its depth %d", c.Pattern, c.Depth.N)
 		}
 	}

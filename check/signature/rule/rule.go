@@ -47,14 +47,21 @@ type Rule struct {
 
 	Groups     []*Group    // matches on buffers, in the order of their first mention
 	Conditions []Condition // everything that is not about one buffer
-	Vars       []string    // names of byte_extract and byte_math, by slot
-	Packet     []string    // keywords that need packets, in order of appearance
-	Foreign    []string    // keywords of protocols and services that are not inspected
 	NoAlert    bool
-	Alerts     bool   // a pass rule alerts, too
-	Skip       string // why the rule must not be loaded here ("requires"), "" if it may
-	Options    []Option
+	Alerts     bool // a pass rule alerts, too
+	*Rare
 }
+
+// Rare is what few rules have. Those that have none of it share one.
+type Rare struct {
+	Vars    []string // names of byte_extract and byte_math, by slot
+	Packet  []string // keywords that need packets, in order of appearance
+	Foreign []string // keywords of protocols and services that are not inspected
+	Skip    string   // why the rule must not be loaded here ("requires"), "" if it may
+	Options []Option
+}
+
+var noRare Rare
 
 // A Header is what stands before the parenthesis.
 type Header struct {
@@ -107,9 +114,13 @@ type Transform struct{ Name, Arg string }
 type Match interface{}
 
 // A Number is a constant, or the variable in slot Var-1.
-type Number struct {
-	N   int
-	Var int
+type Number struct{ N, Var int32 }
+
+// An Operand is a number to compare or calculate with: a constant, or all bits of the
+// variable in slot Var-1.
+type Operand struct {
+	N   int64
+	Var int32
 }
 
 // Content is a byte string to find.
@@ -119,7 +130,7 @@ type Content struct {
 	HasOffset, HasDepth, HasDistance, HasWith bool
 	Offset, Depth, Distance, Within           Number
 	Fast, FastOnly                            bool
-	FastOff, FastLen                          int // the part used as the fast pattern; FastLen 0: all
+	FastOff, FastLen                          uint16 // the part used as the fast pattern; FastLen 0: all
 	RelativeNext                              bool
 }
 
@@ -162,7 +173,7 @@ type ByteTest struct {
 	Reader
 	Op      string // < > <= >= = & ^
 	Negated bool
-	Value   Number
+	Value   Operand
 }
 
 // ByteJump moves the cursor by a number in the buffer.
@@ -187,7 +198,7 @@ type ByteMath struct {
 	Reader
 	Slot  int
 	Op    string
-	Value Number
+	Value Operand
 }
 
 // Size compares the length of the buffer.
