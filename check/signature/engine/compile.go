@@ -156,11 +156,16 @@ type builder struct {
 	chains map[string]int
 	from   string          // the rule file in work
 	loaded map[string]bool // datasets, by name and file
+
+	compiled rule.Slab[compiled]
+	groups   rule.Slab[group]
+	lists    rule.Slab[rule.Match]
 }
 
 // compile makes a rule ready.
 func (b *builder) compile(r *rule.Rule) (*compiled, error) {
-	c := &compiled{Rule: r, fast: -1, priority: r.Priority, besides: &besides{}}
+	c := b.compiled.New()
+	c.Rule, c.fast, c.priority, c.besides = r, -1, r.Priority, &besides{}
 	b.from = r.File
 	c.l4, c.app = protos(r.Proto)
 	c.v4 = !strings.HasSuffix(r.Proto, "6") || r.Proto == "icmpv6"
@@ -182,7 +187,7 @@ func (b *builder) compile(r *rule.Rule) (*compiled, error) {
 			return nil, err
 		}
 	}
-	c.groups = make([]group, 0, len(r.Groups))
+	c.groups = b.groups.Slice(len(r.Groups))[:0]
 	for _, g := range r.Groups {
 		if err := b.group(c, g); err != nil {
 			return nil, err
@@ -308,7 +313,7 @@ func (b *builder) group(c *compiled, g *rule.Group) error {
 // matches copies matches, with expressions compiled. It folds patterns in their place:
 // a copy would take as much memory again.
 func (b *builder) matches(ms []rule.Match) ([]rule.Match, error) {
-	out := make([]rule.Match, 0, len(ms))
+	out := b.lists.Slice(len(ms))[:0]
 	for _, m := range ms {
 		switch x := m.(type) {
 		case *rule.PCRE:

@@ -156,7 +156,7 @@ func New(c Config) (*Engine, []*rule.Error, error) {
 			e.state = c.Previous.state
 		}
 	}
-	e.config.Previous = nil // its rules are not needed any more
+	e.config.Previous, e.config.Rules = nil, nil // those that are not tried are not needed any more
 	if e.state == nil {
 		e.state = NewState()
 	}

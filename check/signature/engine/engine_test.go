@@ -190,13 +190,28 @@ func TestPlacesInTextAndBufferAreTheSame(t *testing.T) {
 	}
 }
 
+// TestExpressionsWithAlternativesAreSearchedForAtTheBeginning names expressions that
+// match at the beginning only, whatever alternatives their groups have.
+func TestExpressionsWithAlternativesAreSearchedForAtTheBeginning(t *testing.T) {
+	for expr, want := range map[string]bool{`^a`: true, `^(?:a|b)c`: true, `^[|]`: true, `^\|`: true, `^a|^b`: true, `^(a|b)(?=c|d)`: true,
+		`^a|b`: false, `^(?=a)b|c`: false, `(?:a|b)`: false, `a^`: false} {
+		re, err := rule.Compile(&rule.PCRE{Expr: expr, Flags: "R"})
+		if err != nil {
+			t.Fatal(expr, err)
+		}
+		if re.Anchored() != want {
+			t.Errorf("%s: anchored %v, want %v", expr, re.Anchored(), want)
+		}
+	}
+}
+
 // TestShortCutsOfExpressionsChangeNoMatch holds searches that look at the beginning
 // only, or at a part of it, against searches in all of a subject.
 func TestShortCutsOfExpressionsChangeNoMatch(t *testing.T) {
 	subjects := []string{"", "-u-n", "--u--nx", "xuxn", "0f--> zz <b>y", "0f-->\n<b>x", " {ab", "{ac", "]abca)", "q]a)", "aab", "xab", strings.Repeat("a", 20000) + "b", "-u-n" + strings.Repeat(" ", 1000),
 		"\xe4b\xff", "a\xe4b\xff\n", "\n", "ab\n", "\xc3\xa4b"}
 	for _, expr := range []string{`^(?P<s>.{1,5})u(?P=s)n`, `^[a-f0-9]{2}-->.*?<b>(?!x)`, `^\s*\{a(?=b)`, `^(?<!q)[]a-c]+\x61?(?=\))`, `a(?=b)`, `^a{2,}(?=b)`,
-		`^a+b`, `^(\xe4|a)+?b`, `^.*$`, `^[^\x00]{0,64}?b`, `^$`, `^ab$`, `b`, `\xff$`, `a(.*)`, `^\xc3.b`} {
+		`^a+b`, `^(\xe4|a)+?b`, `^.*$`, `^[^\x00]{0,64}?b`, `^$`, `^ab$`, `b`, `\xff$`, `a(.*)`, `^\xc3.b`, `^(?:-u|x)u?`, `^-u|b`, `^-u|^x`, `(^|x)u`, `^(?P<s>-|x)u(?P=s)n`, `^(?P<s>-|x)u(?P=s)n|b(?=x)`} {
 		p := &rule.PCRE{Expr: expr, Flags: "Rs", Relative: true}
 		re, err := rule.Compile(p)
 		if err != nil {

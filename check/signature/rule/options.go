@@ -240,7 +240,9 @@ func readContent(p *parser, o Option) error {
 	if len(pat) == 0 {
 		return errors.New("is empty")
 	}
-	p.add(&Content{Pattern: pat, Negated: neg})
+	c := p.contents.New()
+	c.Pattern, c.Negated = pat, neg
+	p.add(c)
 	return nil
 }
 

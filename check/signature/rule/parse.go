@@ -24,7 +24,10 @@ type Parser struct {
 	// names that [Files] gives them: scripts and lists that rules may name.
 	Beside map[string][]byte
 
-	kept map[string]string // words that rules have in common
+	kept     map[string]string // words that rules have in common
+	rules    Slab[Rule]
+	groups   Slab[Group]
+	contents Slab[Content]
 }
 
 // NewParser returns a parser.
@@ -100,7 +103,8 @@ func (p *Parser) Parse(text string) (*Rule, *Error) {
 	if len(text) > maxLine {
 		return nil, &Error{Err: fmt.Errorf("the rule has %d bytes, at most %d", len(text), maxLine)}
 	}
-	r := &Rule{About: About{GID: 1}, Rare: &Rare{}}
+	r := p.rules.New()
+	r.GID, r.Rare = 1, &Rare{}
 	q := &parser{Parser: p, rule: r, sets: map[string]int{}}
 	open := strings.IndexByte(text, '(')
 	if open < 0 {
