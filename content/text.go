@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/transform"
 
 	"shuultuur/content/charset"
+	"strings"
 )
 
 const (
@@ -269,6 +270,10 @@ func (t *text) begin(head []byte, last bool) {
 	t.begun = true
 	if t.looks = "text/html"; how != formatHTML {
 		t.looks = sniff(head)
+	} else if len(head) > 0 && head[0] != '<' { // browsers show a picture that is called a page
+		if seen := sniff(head); strings.HasPrefix(seen, "image/") {
+			t.looks = seen
+		}
 	}
 	if t == b.readings[0] {
 		b.typ = typ

@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"context"
 	"net/netip"
+	"strings"
 	"time"
 
 	"shuultuur/content"
@@ -225,6 +226,23 @@ func useOf(q *message.Request) content.Use {
 		return content.Unsaid
 	}
 	return content.Embedded
+}
+
+// ForPicture says whether the client shows the body of the response as a picture.
+// Browsers go by its first bytes then, whatever type it is said to have.
+func (t *Transaction) ForPicture() bool {
+	if t.Request == nil {
+		return false
+	}
+	if dest := t.Request.Get("Sec-Fetch-Dest"); len(dest) > 0 {
+		return string(dest) == "image"
+	}
+	return bytes.HasPrefix(t.Request.Get("Accept"), []byte("image/"))
+}
+
+// IsPicture says whether the body of the response is a picture.
+func (t *Transaction) IsPicture() bool {
+	return strings.HasPrefix(t.Body.Type(), "image/") || t.ForPicture() && strings.HasPrefix(t.Body.Looks(), "image/")
 }
 
 // A Category is a word a check may report.

@@ -627,7 +627,7 @@ func (w *walk) needsType() bool {
 // needsPicture says whether a rule waits for the bytes of a picture, to show
 // something else in its place.
 func needsPicture(w *walk) bool {
-	if w.t.Response == nil || !isPicture(w.t.Content().Type()) {
+	if w.t.Response == nil || w.t.Content().Type() == "" || !mayBePicture(w.t) {
 		return false
 	}
 	for i, r := range w.p.rules {

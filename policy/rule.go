@@ -123,11 +123,11 @@ func (r *rule) picture(w *walk) answer {
 	t := w.t
 	switch {
 	case w.stage < filter.ResponseBody:
-		if w.stage == filter.Response && t.Content().Type() != "" && !isPicture(t.Content().Type()) {
+		if w.stage == filter.Response && !mayBePicture(t) {
 			return no
 		}
 		return w.laterThan(filter.ResponseBody)
-	case t.Body == nil || !isPicture(t.Body.Type()):
+	case t.Body == nil || !t.IsPicture():
 		return no
 	case !t.Body.Complete():
 		return maybe
@@ -135,8 +135,11 @@ func (r *rule) picture(w *walk) answer {
 	return yes
 }
 
-// isPicture says whether a media type is that of pictures.
-func isPicture(media string) bool { return strings.HasPrefix(media, "image/") }
+// mayBePicture says whether a response may be a picture, as far as its head says.
+func mayBePicture(t *filter.Transaction) bool {
+	media := t.Content().Type()
+	return media == "" || strings.HasPrefix(media, "image/") || t.ForPicture()
+}
 
 // laterThan is the answer to a question that only stage s can settle.
 func (w *walk) laterThan(s filter.Stage) answer {

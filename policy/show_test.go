@@ -62,3 +62,14 @@ func TestABlurIsNotLearnedAsABlock(t *testing.T) {
 		t.Errorf("%d learned", len(m))
 	}
 }
+
+func TestABlurFitsAPictureOfAnyTypeThatABrowserWants(t *testing.T) {
+	e := newEngine(t, []Rule{{Name: "blur", Action: "blur", Category: cats("adult")}}, list(map[filter.Stage][]string{filter.Name: {"adult"}}))
+	for dest, want := range map[string]bool{"image": true, "document": false} {
+		tr, _ := page{response: []string{"Content-Type", "text/plain"}}.judge(t, e)
+		tr.Request.Add("Sec-Fetch-Dest", dest)
+		if got := mayBePicture(tr); got != want {
+			t.Errorf("as %s: %v", dest, got)
+		}
+	}
+}

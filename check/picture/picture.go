@@ -3,7 +3,6 @@
 package picture
 
 import (
-	"bytes"
 	"context"
 	"crypto/md5"
 	"crypto/sha256"
@@ -157,7 +156,7 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	}
 	head := t.Content()
 	media := head.Type()
-	if isPicture(media) || forPicture(t) {
+	if isPicture(media) || t.ForPicture() {
 		head.Keep()
 		return true
 	}
@@ -167,25 +166,6 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 // isPicture says whether a media type is that of pictures. SVG is text.
 func isPicture(media string) bool {
 	return strings.HasPrefix(media, "image/") && media != "image/svg+xml"
-}
-
-// forPicture says whether a browser shows what it asks for as a picture, whatever
-// type that is said to have: browsers go by its first bytes.
-func forPicture(t *filter.Transaction) bool {
-	if t.Request == nil {
-		return false
-	}
-	if dest := t.Request.Get("Sec-Fetch-Dest"); len(dest) > 0 {
-		return string(dest) == "image"
-	}
-	return bytes.HasPrefix(t.Request.Get("Accept"), []byte("image/"))
-}
-
-// begins says whether a body begins as a picture does.
-func begins(b *content.Body) bool {
-	first, _ := b.Decoded()
-	head, _ := picture.Look(first)
-	return head.Format != picture.NotAPicture
 }
 
 // saysNothing says whether a type leaves open what a body is that a program of a
@@ -220,11 +200,11 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 		return dst, nil
 	}
 	media, shown := t.Body.Type(), false
-	if !isPicture(media) && (forPicture(t) || saysNothing(t.Content())) {
+	if !isPicture(media) && (t.ForPicture() || saysNothing(t.Content())) {
 		if media == replaced {
 			return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: "pictures without end, one in place of another"}), nil
 		}
-		shown = isPicture(t.Body.Looks()) || forPicture(t) && begins(t.Body)
+		shown = isPicture(t.Body.Looks())
 	}
 	if !t.Body.Complete() {
 		switch {

@@ -3,7 +3,6 @@ package exchange
 import (
 	"fmt"
 	"html"
-	"strings"
 
 	"shuultuur/content/picture"
 	"shuultuur/filter"
@@ -17,7 +16,7 @@ import (
 // shows a page.
 func standIn(x *Exchange) *message.Response {
 	b := x.T.Body
-	if b == nil || !strings.HasPrefix(b.Type(), "image/") {
+	if b == nil || !x.T.IsPicture() {
 		return nil
 	}
 	data, err := b.Decoded()

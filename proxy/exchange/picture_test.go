@@ -27,14 +27,17 @@ func TestARefusedPictureIsReplacedByOneOfItsSize(t *testing.T) {
 		status  int
 		media   string
 	}{
-		"block":                     {filter.Verdict{Action: filter.Block}, "image", b.String(), 403, "image/png"},
-		"blur":                      {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", b.String(), 200, "image/jpeg"},
-		"blur, opened by itself":    {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "document", b.String(), 200, "image/jpeg"},
-		"blur of what is cut":       {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", b.String()[:100], 403, "image/png"},
-		"placeholder":               {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "image", b.String(), 200, "image/svg+xml"},
-		"placeholder as a page":     {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "document", b.String(), 403, "text/html"},
-		"block, opened by itself":   {filter.Verdict{Action: filter.Block}, "document", b.String(), 403, "text/html"},
-		"block of unreadable bytes": {filter.Verdict{Action: filter.Block}, "image", "not a picture", 403, "image/"},
+		"block":                       {filter.Verdict{Action: filter.Block}, "image", b.String(), 403, "image/png"},
+		"blur":                        {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", b.String(), 200, "image/jpeg"},
+		"blur, opened by itself":      {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "document", b.String(), 200, "image/jpeg"},
+		"blur of what is cut":         {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", b.String()[:100], 403, "image/png"},
+		"placeholder":                 {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "image", b.String(), 200, "image/svg+xml"},
+		"placeholder as a page":       {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "document", b.String(), 403, "text/html"},
+		"block, opened by itself":     {filter.Verdict{Action: filter.Block}, "document", b.String(), 403, "text/html"},
+		"a picture called text/html":  {filter.Verdict{Action: filter.Block}, "image", b.String(), 403, "image/png"},
+		"a picture called video/mp4":  {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", b.String(), 200, "image/jpeg"},
+		"a picture called text/plain": {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "image", b.String(), 200, "image/svg+xml"},
+		"block of unreadable bytes":   {filter.Verdict{Action: filter.Block}, "image", "not a picture", 403, "image/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, _ := begin(t, Config{}, decider{
@@ -48,7 +51,11 @@ func TestARefusedPictureIsReplacedByOneOfItsSize(t *testing.T) {
 			})
 			read(t, x, "GET http://site.example/a.png HTTP/1.1\r\nHost: site.example\r\nSec-Fetch-Dest: "+c.dest+"\r\n\r\n")
 			x.T.URL, x.T.Request = "http://site.example/a.png", &x.Q
-			s := respond("image/png", c.body)
+			kind := "image/png"
+			if _, other, ok := strings.Cut(name, " called "); ok {
+				kind = other
+			}
+			s := respond(kind, c.body)
 			x.T.Response = s
 			_, err := x.InspectResponse(t.Context(), s)
 			if err != ErrRefused {
