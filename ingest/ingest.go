@@ -15,6 +15,8 @@
 // a new segment, whose header says how much of the one before counts. After a
 // crash the log ends with the last whole batch: a torn one behind it was never
 // acknowledged. Package ingesttest is the conformance suite.
+//
+// What is kept in another form than a log shares writes in a [Group].
 package ingest
 
 import (

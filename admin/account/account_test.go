@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -331,6 +332,53 @@ func TestTheAuditLogShowsEveryChange(t *testing.T) {
 	}
 	if v, err := l.Verify(); err != nil || v.Broken != "" || v.Entries != 7 {
 		t.Errorf("after a crash: %+v %v", v, err)
+	}
+	// One before the head of several entries was written.
+	if head, err = os.ReadFile(filepath.Join(l.dir, headFile)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := l.Add(Entry{By: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(l.dir, headFile), head, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Add(Entry{By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := l.Verify(); err != nil || v.Broken != "" || v.Entries != 11 {
+		t.Errorf("after a crash before the head of several: %+v %v", v, err)
+	}
+}
+
+// What several do at the same time is in the log in some order, and nothing of it
+// is missing.
+func TestEntriesThatComeTogether(t *testing.T) {
+	l := NewLog(t.TempDir())
+	var all sync.WaitGroup
+	for n := range 200 {
+		all.Go(func() {
+			if err := l.Add(Entry{By: fmt.Sprint(n), Details: "x"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if v, err := l.Verify(); err != nil || v.Broken != "" || v.Entries != 200 {
+		t.Errorf("%+v %v", v, err)
+	}
+	entries, err := l.Entries(0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[string]bool{}
+	for _, e := range entries {
+		by[e.By] = true
+	}
+	if len(by) != 200 {
+		t.Errorf("%d of 200 are in the log", len(by))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"shuultuur/atomicfile"
+	"shuultuur/ingest"
 )
 
 // An Entry is one line of the audit log: who did what.
@@ -67,21 +68,27 @@ type head struct {
 
 // A Log is the audit log in a folder. Several processes may add to it.
 type Log struct {
-	dir  string
-	now  func() time.Time
-	mu   sync.Mutex
-	fail error // of the last entry
+	dir    string
+	now    func() time.Time
+	adding ingest.Group[Entry] // of those who do something
+	mu     sync.Mutex
+	fail   error // of the last entry
 }
 
 // NewLog returns the audit log in a folder of accounts.
 func NewLog(dir string) *Log { return &Log{dir: dir, now: time.Now} }
 
-// Add appends an entry; time, place and digests are set here.
+// Add appends an entry; time, place and digests are set here. It is on the disk
+// when Add returns. Entries that come at the same time share a write.
 func (l *Log) Add(e Entry) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.fail = l.add(e)
-	return l.fail
+	return l.adding.Do(e, func(all []Entry, errs []error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.fail = l.add(all)
+		for n := range errs {
+			errs[n] = l.fail
+		}
+	})
 }
 
 // Problem says why the last entry could not be written, nil when it was.
@@ -91,7 +98,7 @@ func (l *Log) Problem() error {
 	return l.fail
 }
 
-func (l *Log) add(e Entry) error {
+func (l *Log) add(all []Entry) error {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
@@ -104,26 +111,31 @@ func (l *Log) add(e Entry) error {
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
-	e.Seq, e.Prev, e.Time = last.Seq+1, last.Hash, l.now().UTC().Truncate(time.Millisecond)
-	e.By, e.From, e.Action = clean(e.By, 200), clean(e.From, 100), clean(e.Action, 300)
-	if e.Details = clean(e.Details, maxDetails); e.Details != "" {
-		e.Salt = random(16)
-		e.Digest = digest(e.Salt + e.Details)
-	}
-	e.Hash = e.sum()
-	line, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("audit log: %w", err)
+	var lines []byte
+	for _, e := range all {
+		e.Seq, e.Prev, e.Time = last.Seq+1, last.Hash, l.now().UTC().Truncate(time.Millisecond)
+		e.By, e.From, e.Action = clean(e.By, 200), clean(e.From, 100), clean(e.Action, 300)
+		if e.Details = clean(e.Details, maxDetails); e.Details != "" {
+			e.Salt = random(16)
+			e.Digest = digest(e.Salt + e.Details)
+		}
+		e.Hash = e.sum()
+		line, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("audit log: %w", err)
+		}
+		lines = append(append(lines, line...), '\n')
+		last = head{e.Seq, e.Hash}
 	}
 	f, err := os.OpenFile(filepath.Join(l.dir, auditFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
-	_, err = f.Write(append(line, '\n'))
+	_, err = f.Write(lines)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
-	err = l.keepHead(head{e.Seq, e.Hash})
+	err = l.keepHead(last)
 	give(l.dir, "", auditFile, headFile, "audit.lock")
 	return err
 }
@@ -148,7 +160,7 @@ func (l *Log) keepHead(h head) error {
 }
 
 // head returns the last entry. A crash may have come between the log and its
-// head: then the log has one entry more, which is the last.
+// head: then the log has some entries more, which follow from one another.
 func (l *Log) head() (h head, err error) {
 	text, err := os.ReadFile(filepath.Join(l.dir, headFile))
 	if err == nil {
@@ -163,10 +175,30 @@ func (l *Log) head() (h head, err error) {
 		return h, err
 	case e == nil:
 		return h, nil
-	case e.Seq == h.Seq+1 && e.Prev == h.Hash:
-		return head{e.Seq, e.Hash}, nil
+	case e.Seq > h.Seq:
+		return l.beyond(h)
 	}
 	return h, nil // also when the log was cut: the next entry then shows the gap
+}
+
+// beyond follows the log from h to its end, and returns h where it does not
+// follow from that.
+func (l *Log) beyond(h head) (head, error) {
+	last, follows := h, true
+	err := l.each(func(e *Entry, _ int, bad error) bool {
+		switch {
+		case bad == nil && e.Seq <= h.Seq:
+		case bad != nil, e.Seq != last.Seq+1, e.Prev != last.Hash, e.Hash != e.sum():
+			follows = false
+		default:
+			last = head{e.Seq, e.Hash}
+		}
+		return follows
+	})
+	if err != nil || !follows {
+		return h, err
+	}
+	return last, nil
 }
 
 // last returns the last entry in the file, nil for none. An end that was cut by

@@ -23,6 +23,7 @@ import (
 	"unicode/utf8"
 
 	"shuultuur/arrange"
+	"shuultuur/ingest"
 	"shuultuur/metric"
 	"shuultuur/state"
 )
@@ -65,11 +66,12 @@ type shard struct {
 
 // A Table holds sessions. It outlives engines, and is safe for many goroutines.
 type Table struct {
-	store  Store
-	log    *slog.Logger
-	shards [64]shard
-	n      atomic.Int64
-	giving sync.Mutex // held while sessions change
+	store   Store
+	log     *slog.Logger
+	shards  [64]shard
+	n       atomic.Int64
+	changes ingest.Group[change] // of callers
+	giving  sync.Mutex           // held while sessions change
 
 	started, ended, refused atomic.Uint64
 }
@@ -159,52 +161,115 @@ func name(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
+// A change is what one caller wants: sessions begun or renewed, or ended.
+type change struct {
+	start []Session
+	end   []Ended
+	ended *int // how many there were; nil where none are to end
+}
+
 // Start begins or renews sessions, all or none: each replaces the one that its
-// address had. They are on the disk when it returns.
+// address had. They are on the disk when it returns. Callers that come at the
+// same time share a write.
 func (t *Table) Start(all ...Session) error {
+	return t.changes.Do(change{start: all}, t.apply)
+}
+
+// apply makes changes in their order. Neighbours that begin sessions go to the
+// disk together, and so do neighbours that end some.
+func (t *Table) apply(all []change, errs []error) {
 	t.giving.Lock()
 	defer t.giving.Unlock()
+	for len(all) > 0 {
+		begins, n := all[0].ended == nil, 1
+		for n < len(all) && (all[n].ended == nil) == begins {
+			n++
+		}
+		if begins {
+			t.start(all[:n], errs[:n])
+		} else {
+			t.end(all[:n], errs[:n])
+		}
+		all, errs = all[n:], errs[n:]
+	}
+}
+
+// start begins or renews sessions. The caller holds giving.
+func (t *Table) start(all []change, errs []error) {
 	now := time.Now()
-	fresh := int64(0)
-	var give []state.Instruction
+	b := begun{table: t, now: now, at: map[netip.Addr]*Session{}, fresh: t.n.Load()}
+	var given []int
+	for n := range all {
+		before := len(b.give)
+		if errs[n] = b.add(all[n].start); errs[n] != nil {
+			t.refused.Add(uint64(max(1, len(b.give)-before)))
+			b.give = b.give[:before]
+		} else if len(b.give) > before {
+			given = append(given, n)
+		}
+	}
+	if len(given) == 0 {
+		return
+	}
+	if err := t.store.Give(b.give...); err != nil {
+		t.refused.Add(uint64(len(b.give)))
+		for _, n := range given {
+			errs[n] = fmt.Errorf("keep the session: %w", err)
+		}
+		return
+	}
+	for _, n := range b.at {
+		t.put(n)
+	}
+	t.started.Add(uint64(len(b.give)))
+}
+
+// begun are sessions that are to begin with one write.
+type begun struct {
+	table *Table
+	now   time.Time
+	give  []state.Instruction
+	at    map[netip.Addr]*Session // the last one for each address
+	fresh int64                   // sessions that are open then
+}
+
+// add adds the sessions of one caller, all or none.
+func (b *begun) add(all []Session) error {
+	t, fresh := b.table, int64(0)
 	var take []*Session
 	for _, n := range all {
-		n, err := Check(n, now)
+		n, err := Check(n, b.now)
 		if err != nil {
-			t.refused.Add(1)
 			return err
 		}
-		old := t.Lookup(n.Addr)
+		old := b.at[n.Addr]
+		if old == nil {
+			old = t.Lookup(n.Addr)
+		}
 		if old == nil {
 			fresh++
-		} else if old.same(&n) && n.Until.Sub(old.Until) < n.Until.Sub(now)/renewAfter && !n.Until.Before(old.Until) {
+		} else if old.same(&n) && n.Until.Sub(old.Until) < n.Until.Sub(b.now)/renewAfter && !n.Until.Before(old.Until) {
 			continue // it holds for about as long already
 		}
 		value, err := json.Marshal(n)
 		if err != nil {
 			return err
 		}
-		give = append(give, state.Instruction{Topic: Topic, Key: n.Addr.String(), Value: string(value), Until: n.Until, By: n.By, Brief: true})
+		b.give = append(b.give, state.Instruction{Topic: Topic, Key: n.Addr.String(), Value: string(value), Until: n.Until, By: n.By, Brief: true})
 		take = append(take, &n)
 	}
-	if len(take) == 0 {
-		return nil
+	if b.fresh+fresh > MaxSessions {
+		before := t.n.Load()
+		t.sweep(b.now)
+		b.fresh -= before - t.n.Load()
 	}
-	if t.n.Load()+fresh > MaxSessions {
-		t.sweep(now)
+	if b.fresh+fresh > MaxSessions {
+		return fmt.Errorf("%d sessions are open, no more than %d are kept: end some, or make them shorter", b.fresh, MaxSessions)
 	}
-	if n := t.n.Load(); n+fresh > MaxSessions {
-		t.refused.Add(uint64(len(take)))
-		return fmt.Errorf("%d sessions are open, no more than %d are kept: end some, or make them shorter", n, MaxSessions)
-	}
-	if err := t.store.Give(give...); err != nil {
-		t.refused.Add(uint64(len(take)))
-		return fmt.Errorf("keep the session: %w", err)
-	}
+	b.fresh += fresh
 	for _, n := range take {
-		t.put(n)
+		b.at[n.Addr] = n
 	}
-	t.started.Add(uint64(len(take)))
 	return nil
 }
 
@@ -222,31 +287,41 @@ type Ended struct {
 }
 
 // End ends sessions with one write to the disk, and says how many there were.
-func (t *Table) End(all ...Ended) (int, error) {
-	t.giving.Lock()
-	defer t.giving.Unlock()
+// Callers that come at the same time share it.
+func (t *Table) End(all ...Ended) (n int, err error) {
+	err = t.changes.Do(change{end: all, ended: &n}, t.apply)
+	return n, err
+}
+
+// end ends sessions. The caller holds giving.
+func (t *Table) end(all []change, errs []error) {
 	var give []state.Instruction
-	var gone []netip.Addr
-	for _, e := range all {
-		a := e.Addr.Unmap().WithZone("")
-		old := t.Lookup(a)
-		if old == nil || e.ID != "" && old.ID != "" && old.ID != e.ID {
-			continue
+	gone := map[netip.Addr]bool{}
+	for n := range all {
+		for _, e := range all[n].end {
+			a := e.Addr.Unmap().WithZone("")
+			old := t.Lookup(a)
+			if old == nil || gone[a] || e.ID != "" && old.ID != "" && old.ID != e.ID {
+				continue
+			}
+			give = append(give, state.Instruction{Topic: Topic, Key: a.String(), Until: time.Now().Add(time.Second), Brief: true})
+			gone[a] = true
+			*all[n].ended++
 		}
-		give = append(give, state.Instruction{Topic: Topic, Key: a.String(), Until: time.Now().Add(time.Second), Brief: true})
-		gone = append(gone, a)
 	}
 	if len(give) == 0 {
-		return 0, nil
+		return
 	}
 	if err := t.store.Give(give...); err != nil {
-		return 0, fmt.Errorf("end the session: %w", err)
+		for n := range all {
+			*all[n].ended, errs[n] = 0, fmt.Errorf("end the session: %w", err)
+		}
+		return
 	}
-	for _, a := range gone {
+	for a := range gone {
 		t.remove(a)
 	}
 	t.ended.Add(uint64(len(gone)))
-	return len(gone), nil
 }
 
 // Refresh takes in the sessions in the store.

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -177,5 +179,74 @@ func BenchmarkLookup(b *testing.B) {
 		if a.Lookup(addr) == nil {
 			b.Fatal("lost")
 		}
+	}
+}
+
+// A slow is a store whose first write lasts until it is let go.
+type slow struct {
+	began, goOn chan bool
+	writes      [][]state.Instruction
+}
+
+func (s *slow) Give(all ...state.Instruction) error {
+	if s.writes = append(s.writes, all); len(s.writes) == 1 {
+		close(s.began)
+		<-s.goOn
+	}
+	return nil
+}
+func (*slow) InForce(string) []state.Instruction { return nil }
+
+// Callers that come while the disk is busy share the next write, in their order.
+func TestSessionsThatComeTogetherShareAWrite(t *testing.T) {
+	s := &slow{began: make(chan bool), goOn: make(chan bool)}
+	a := New(s, slog.New(slog.DiscardHandler))
+	var all sync.WaitGroup
+	coming := 0
+	does := func(do func() error, want string) {
+		all.Go(func() {
+			if got := fmt.Sprint(do()); !strings.Contains(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+		if coming++; coming == 1 {
+			<-s.began
+			return
+		}
+		for a.changes.Waiting() != coming-1 {
+			runtime.Gosched()
+		}
+	}
+	starts := func(all ...Session) func() error { return func() error { return a.Start(all...) } }
+	ends := func(addr string, id string, want int) func() error {
+		return func() error {
+			n, err := a.End(Ended{Addr: netip.MustParseAddr(addr), ID: id})
+			if n != want {
+				t.Errorf("%d sessions of %s ended, want %d", n, addr, want)
+			}
+			return err
+		}
+	}
+	does(starts(of("10.0.0.1", "first", time.Hour)), "nil")
+	for n := range 20 {
+		does(starts(of(fmt.Sprint("10.0.1.", n+1), "pupil", time.Hour)), "nil")
+	}
+	does(starts(of("10.0.2.1", "good", time.Hour), of("10.0.2.2", "", time.Hour)), "not the name") // all or none
+	does(starts(of("10.0.3.1", "anna", time.Hour)), "nil")
+	does(starts(of("10.0.3.1", "bold", time.Hour)), "nil")
+	does(ends("10.0.3.1", "", 1), "nil")
+	does(ends("10.0.3.1", "", 0), "nil")
+	does(starts(of("10.0.3.1", "carl", time.Hour)), "nil")
+	close(s.goOn)
+	all.Wait()
+	sizes := []int{}
+	for _, w := range s.writes {
+		sizes = append(sizes, len(w))
+	}
+	if !slices.Equal(sizes, []int{1, 22, 1, 1}) {
+		t.Errorf("writes of %v instructions, want one of the first, one of 22, one that ends, and one that begins", sizes)
+	}
+	if got := a.Lookup(netip.MustParseAddr("10.0.3.1")); got == nil || got.User != "carl" || a.Lookup(netip.MustParseAddr("10.0.2.1")) != nil || len(a.All()) != 22 {
+		t.Errorf("%d sessions, and %+v", len(a.All()), got)
 	}
 }
