@@ -104,7 +104,7 @@ func (p *Phrases) term(tag Tag, t Term) (uint32, error) {
 			return 0, err
 		}
 		x.named = true
-		p.addForms(x, t.Word, id)
+		p.addForms(x, t.Word, id, true)
 	default:
 		script := ScriptOf(t.Word)
 		for _, l := range Languages {
@@ -115,7 +115,7 @@ func (p *Phrases) term(tag Tag, t Term) (uint32, error) {
 			if err != nil {
 				return 0, err
 			}
-			p.addForms(x, t.Word, id)
+			p.addForms(x, t.Word, id, false)
 		}
 	}
 	return id, nil
@@ -154,24 +154,17 @@ func (p *Phrases) table(tag Tag) (*table, error) {
 }
 
 // addForms enters the stem of a word, and the word itself: an author may have
-// written the stem already, of which the stemmer might take another ending.
-func (p *Phrases) addForms(x *table, word string, id uint32) {
+// written the stem already, of which the stemmer might take another ending. With
+// all, which takes its time, forms that the stemmer misses are entered too.
+func (p *Phrases) addForms(x *table, word string, id uint32, all bool) {
 	stem := string(x.stem.Stem(nil, []byte(word)))
 	x.add(stem, id)
 	if word != stem {
 		x.add(word, id)
 	}
 	x.admit(word, id)
-	if m, ok := x.stem.(interface {
-		Missed(word string, each func(stem string))
-	}); ok {
-		m.Missed(word, func(stem string) {
-			x.add(stem, id)
-			p.parts(stem)
-		})
-		if q, ok := strings.CutSuffix(stem, "q"); ok {
-			p.parts(q + "g'") // before a vowel
-		}
+	if all {
+		p.addMissed(x, word, stem, id)
 	}
 	if x.tag == "ar" {
 		for _, p := range particles {
@@ -181,7 +174,27 @@ func (p *Phrases) addForms(x *table, word string, id uint32) {
 	}
 	// Folding makes е of ё, so that yo is ye in words written in Cyrillic.
 	if folded := strings.ReplaceAll(word, "yo", "ye"); x.tag == "uz-Latn" && folded != word {
-		p.addForms(x, folded, id)
+		p.addForms(x, folded, id, all)
+	}
+}
+
+// addMissed enters the forms of a word that the stemmer does not lead to its stem.
+func (p *Phrases) addMissed(x *table, word, stem string, id uint32) {
+	switch s := x.stem.(type) {
+	case *uzbek.Stemmer:
+		s.Missed(word, func(form string) {
+			x.add(form, id)
+			p.parts(form)
+		})
+		if q, ok := strings.CutSuffix(stem, "q"); ok {
+			p.parts(q + "g'") // before a vowel
+		}
+	case interface{ Forms(string, func(string)) }:
+		s.Forms(word, func(form string) {
+			if form != word && string(x.stem.Stem(nil, []byte(form))) != stem {
+				x.add(form, id)
+			}
+		})
 	}
 }
 

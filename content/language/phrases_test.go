@@ -145,6 +145,10 @@ func TestListedWordsAreFoundInEveryForm(t *testing.T) {
 		{"ky", "кумар", "кумарлар кумарларыбыздан кумары кумардын", "кум кумган"},
 		{"ky", "жүрөк", "жүрөгү жүрөктөр жүрөгүмдүн", "жүрүү"},
 		{"ky", "ойноо", "ойноду ойногон ойнойт ойнобойт", "ойлонуу"},
+		{"tr", "kumar", "kumari kumarlarimizdan kumarda kumarlarinizdakilerden kumarim", "kum kumas"},
+		{"tr", "kitap", "kitabi kitabimizdan kitaplar kitaba kitaplarinizdan", "kita kitle"},
+		{"tr", "öldürmek", "öldürdü öldürüyor öldüren öldürmedi öldürülen", "ölçü ödül"},
+		{"tr", "oynamak", "oynuyor oynadi oynayan oynamiyorum oynayacağiz", "oymak oy"},
 		{"uz-Latn", "yetti", "yettita yettinchi yettinchisi yettov", "yetim"},
 	} {
 		for i, n := range foundIn(t, c.tag, c.word, strings.Fields(c.forms)...) {

@@ -23,8 +23,8 @@ import (
 	"github.com/blevesearch/snowballstem/swedish"
 	"github.com/blevesearch/snowballstem/turkish"
 
-	"shuultuur/content/language/kipchak"
 	"shuultuur/content/language/mongolian"
+	"shuultuur/content/language/turkic"
 	"shuultuur/content/language/uzbek"
 )
 
@@ -45,14 +45,17 @@ func NewStemmer(tag Tag) (Stemmer, error) {
 	case "mn":
 		return mongolian.New()
 	case "kk":
-		return kipchak.Kazakh(), nil
+		return turkic.Kazakh(), nil
 	case "ky":
-		return kipchak.Kyrgyz(), nil
+		return turkic.Kyrgyz(), nil
 	case "zh", "ja", "th":
 		return whole{}, nil
 	}
 	if tag == "ar" {
 		return articled{}, nil
+	}
+	if tag == "tr" {
+		return forming{snowball{turkish.Stem}, turkic.Turkish()}, nil
 	}
 	if stem := algorithm(tag); stem != nil {
 		return snowball{stem}, nil
@@ -113,6 +116,15 @@ func algorithm(tag Tag) func(*snowballstem.Env) bool {
 type snowball struct {
 	stem func(*snowballstem.Env) bool
 }
+
+// forming is a stemmer with the forms of another.
+type forming struct {
+	snowball
+	forms turkic.Stemmer
+}
+
+// Forms calls form with forms of a word.
+func (s forming) Forms(word string, form func(string)) { s.forms.Forms(word, form) }
 
 const longestWord = 64 // bytes; a longer word is its own stem
 

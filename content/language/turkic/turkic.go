@@ -1,13 +1,14 @@
-// Package kipchak finds the stems of Kazakh and Kyrgyz words in Cyrillic script,
-// and makes the forms of a word.
+// Package turkic makes the forms of words in Kazakh, Kyrgyz and Turkish, and finds
+// the stems of Kazakh and Kyrgyz ones.
 //
 // Endings follow vowel harmony and the last sound of what they are added to. They
 // are written here with capitals for the sounds that change: A and I are vowels,
-// L, D, N, O, B, G, M and P consonants; "i" stands behind consonants alone and "s"
-// behind vowels alone. No dictionary is needed, so Stem takes off only what can
-// hardly be a part of a word; the forms of a listed word are made from the word
-// itself (see [Stemmer.Missed]).
-package kipchak
+// most others consonants; "~" stands for I behind consonants alone, "^", J and H for
+// s, y and n behind vowels alone. No dictionary is needed, so Stem takes off only
+// what can hardly be a part of a word; the forms of a listed word are made from the
+// word itself (see [Stemmer.Forms]). Turkish is read without ı, as folding makes i
+// of it.
+package turkic
 
 import (
 	"slices"
@@ -18,15 +19,19 @@ import (
 // A Stemmer knows one of the languages. It is safe for concurrent use.
 type Stemmer struct{ l *language }
 
-// Kazakh and Kyrgyz return the stemmers.
-func Kazakh() Stemmer { return Stemmer{kazakh} }
-func Kyrgyz() Stemmer { return Stemmer{kyrgyz} }
+// Kazakh, Kyrgyz and Turkish return the stemmers. That of Turkish makes forms only.
+func Kazakh() Stemmer  { return Stemmer{kazakh} }
+func Kyrgyz() Stemmer  { return Stemmer{kyrgyz} }
+func Turkish() Stemmer { return Stemmer{turkish} }
 
 // A language is what tells the two apart.
 type language struct {
 	vowels    string
 	glides    string        // letters among them that count as consonants before endings
-	letters   [0x100]letter // from U+0400 on
+	base      rune          // the first of letters
+	letters   [0x180]letter // from base on
+	s         rune          // what ^ is
+	front     string        // vowels that may be front ones against the harmony of the word
 	voiceless string
 	harmony   func(vowel rune) (a, i rune) // what A and I are behind it; 0 if it does not decide
 	consonant func(l *language, template, last rune, back bool) rune
@@ -37,6 +42,7 @@ type language struct {
 	thirds  []string // cases behind the third person
 	persons []string
 	voiced  map[rune]rune
+	dropped string // vowels of last syllables that may be dropped
 	verbOf  func(infinitive []rune) []string
 	verbs   [][2][]string // endings of verbs, and what follows each
 }
@@ -49,7 +55,7 @@ type letter struct {
 
 // is returns what a letter is.
 func (l *language) is(r rune) *letter {
-	if r -= 0x400; r < 0 || int(r) >= len(l.letters) {
+	if r -= l.base; r < 0 || int(r) >= len(l.letters) {
 		r = 0 // a letter of other languages
 	}
 	return &l.letters[r]
@@ -57,7 +63,7 @@ func (l *language) is(r rune) *letter {
 
 func prepared(l *language) *language {
 	for n := range l.letters {
-		r := rune(0x400 + n)
+		r := l.base + rune(n)
 		x := &l.letters[n]
 		x.vowel, x.hard = strings.ContainsRune(l.vowels, r), strings.ContainsRune(l.voiceless, r)
 		x.full = x.vowel && !strings.ContainsRune(l.glides, r)
@@ -72,6 +78,8 @@ const (
 )
 
 var kazakh = prepared(&language{
+	base:      0x400,
+	s:         'с',
 	vowels:    "аәеоөұүыіэяёиую",
 	glides:    "иую",
 	voiceless: "пткқсшщхцчфбвгдһ",
@@ -86,11 +94,13 @@ var kazakh = prepared(&language{
 	},
 	consonant: kazakhConsonant,
 	plural:    "LAр",
-	owners:    []string{"iм", "iң", "iмIз", "iңIз", "sI"},
-	cases:     []string{"", "NIң", "GA", "A", "OI", "DA", "BAн", "Mен", "DAgI", "DAgILAр", "DAgILAрGA", "DAgILAрOI"},
+	owners:    []string{"~м", "~ң", "~мIз", "~ңIз", "^I"},
+	cases:     []string{"", "NIң", "GA", "A", "OI", "DA", "BAн", "Mен", "DAQI", "DAQILAр", "DAQILAрGA", "DAQILAрOI"},
 	thirds:    []string{"", "нIң", "нA", "н", "ндA", "нAн", "мен", "ндAgI", "ндAgIлAр"},
 	persons:   []string{"MIн", "сIң", "сIз", "MIз"},
 	voiced:    map[rune]rune{'п': 'б', 'к': 'г', 'қ': 'ғ'},
+	dropped:   "ыіиуүұ",
+	front:     "иую",
 	verbOf: func(w []rune) []string {
 		n := len(w) - 1
 		if n < 2 || w[n] != 'у' {
@@ -112,8 +122,8 @@ var kazakh = prepared(&language{
 		{{"Y", "PAй"}, {"MIн", "сIң", "сIз", "дI", "MIз", ""}},
 		{{"DI", "PAдI", "сA", "PAсA"}, {"", "м", "ң", "ңIз", "K"}},
 		{{"GAн", "PAGAн", "YтIн"}, {"", "MIн", "сIң", "сIз", "MIз", "дAр", "дAрGA", "дAрдI", "NIң", "GA", "DA", "BAн", "OI", "I"}},
-		{{"iп"}, {"", "пIн", "сIң", "сIз", "тI", "пIз"}},
-		{{"Aр", "PAс", "сIн", "iңIз", "iңдAр", "GAлI", "MAK", "MAKшI"}, {""}},
+		{{"~п"}, {"", "пIн", "сIң", "сIз", "тI", "пIз"}},
+		{{"Aр", "PAс", "сIн", "~ңIз", "~ңдAр", "GAлI", "MAK", "MAKшI"}, {""}},
 	},
 })
 
@@ -139,7 +149,7 @@ func kazakhConsonant(l *language, t, last rune, back bool) rune {
 		return pick(hard, 'п', pick(nasal || last == 'з' || last == 'ж', 'б', 'м'))
 	case 'G':
 		return pick(hard, pick(back, 'қ', 'к'), pick(back, 'ғ', 'г'))
-	case 'g':
+	case 'Q':
 		return pick(back, 'ғ', 'г')
 	case 'K':
 		return pick(back, 'қ', 'к')
@@ -148,6 +158,8 @@ func kazakhConsonant(l *language, t, last rune, back bool) rune {
 }
 
 var kyrgyz = prepared(&language{
+	base:      0x400,
+	s:         'с',
 	vowels:    "аеёиоөуүыэюя",
 	voiceless: "птксшщхцчф",
 	harmony: func(r rune) (a, i rune) {
@@ -167,11 +179,12 @@ var kyrgyz = prepared(&language{
 	},
 	consonant: kyrgyzConsonant,
 	plural:    "LAр",
-	owners:    []string{"iм", "iң", "iбIз", "iңIз", "iңAр", "sI"},
+	owners:    []string{"~м", "~ң", "~бIз", "~ңIз", "~ңAр", "^I"},
 	cases:     []string{"", "NIн", "GA", "A", "NI", "DA", "DAн", "DAгI", "DAгILAр"},
 	thirds:    []string{"", "нIн", "нA", "н", "ндA", "нAн", "ндAгI", "ндAгILAр"},
 	persons:   []string{"мIн", "сIң", "сIз", "бIз"},
 	voiced:    map[rune]rune{'п': 'б', 'к': 'г'},
+	dropped:   "ыиуү",
 	verbOf: func(w []rune) []string {
 		n := len(w) - 2
 		if n < 2 || w[n] != w[n+1] {
@@ -195,8 +208,8 @@ var kyrgyz = prepared(&language{
 		{{"Y", "PAй"}, {"м", "мIн", "сIң", "сIз", "т", "бIз", "сIңAр", ""}},
 		{{"DI", "PAдI", "сA", "PAсA"}, {"", "м", "ң", "ңIз", "к", "ңAр"}},
 		{{"GAн", "PAGAн"}, {"", "мIн", "сIң", "сIз", "бIз", "дAр", "дAрGA", "дAрдI", "дIн", "GA", "дA", "дAн", "дI", "I"}},
-		{{"iп"}, {"", "мIн", "сIң", "тIр", "бIз"}},
-		{{"Aр", "PAс", "сIн", "iңIз", "iңIздAр", "чI", "GAнI", "MAK", "iш", "iшAт", "iштI", "iшкAн"}, {""}},
+		{{"~п"}, {"", "мIн", "сIң", "тIр", "бIз"}},
+		{{"Aр", "PAс", "сIн", "~ңIз", "~ңIздAр", "чI", "GAнI", "MAK", "~ш", "~шAт", "~штI", "~шкAн"}, {""}},
 	},
 })
 
@@ -209,7 +222,7 @@ func kyrgyzConsonant(l *language, t, last rune, back bool) rune {
 		return pick(hard, 'т', pick(vowel, 'н', 'д'))
 	case 'D':
 		return pick(hard, 'т', 'д')
-	case 'G', 'g':
+	case 'G', 'Q':
 		return pick(hard, 'к', 'г')
 	case 'P':
 		return pick(hard, 'п', 'б')
@@ -228,12 +241,104 @@ func pick(yes bool, a, b rune) rune {
 	return b
 }
 
+var turkish = prepared(&language{
+	s:         's',
+	vowels:    "aeiouöüâîû",
+	voiceless: "pçtksşhf",
+	harmony: func(r rune) (a, i rune) {
+		switch r {
+		case 'a', 'â':
+			return 'a', 'i'
+		case 'o', 'u', 'û':
+			return 'a', 'u'
+		case 'e', 'î':
+			return 'e', 'i'
+		case 'ö', 'ü':
+			return 'e', 'ü'
+		}
+		return 0, 0 // i is ı, too
+	},
+	consonant: func(l *language, t, last rune, _ bool) rune {
+		switch t {
+		case 'D':
+			return pick(l.is(last).hard, 't', 'd')
+		case 'C':
+			return pick(l.is(last).hard, 'ç', 'c')
+		}
+		return t
+	},
+	plural:  "lAr",
+	owners:  []string{"~m", "~n", "~mIz", "~nIz", "lArI", "^I"},
+	cases:   []string{"", "JI", "JA", "DA", "DAn", "HIn", "JlA", "DAki", "DAkiler", "DAkilere", "DAkilerden", "DAkilerin", "CA"},
+	thirds:  []string{"", "nI", "nA", "ndA", "ndAn", "nIn", "JlA", "ndAki", "ndAkiler"},
+	persons: []string{"JIm", "sIn", "DIr", "JIz", "sInIz"},
+	voiced:  map[rune]rune{'p': 'b', 'ç': 'c', 't': 'd', 'k': 'ğ'},
+	dropped: "iuü",
+	front:   "i",
+	verbOf: func(w []rune) []string {
+		n := len(w) - 3
+		if n < 2 || string(w[n:]) != "mak" && string(w[n:]) != "mek" {
+			return nil
+		}
+		root := string(w[:n])
+		all := []string{root}
+		switch w[n-1] {
+		case 'a', 'e': // oyna-, and oynu- before the y of the present
+			all = append(all, root+"n")
+			if n > 2 {
+				all = append(all, string(w[:n-1]))
+			}
+		case 'i', 'u', 'ü':
+			all = append(all, root+"n")
+		case 'l':
+			all = append(all, turkishPassive(root, "n"))
+		case 't':
+			all = append(all, turkishPassive(root, "l"), string(w[:n-1])+"d") // git-, gidiyor
+		default:
+			all = append(all, turkishPassive(root, "l"))
+		}
+		return all
+	},
+	verbs: [][2][]string{
+		{{"Iyor", "mIyor"}, {"", "um", "sun", "uz", "sunuz", "lar", "du", "dum", "lardi", "sa"}},
+		{{"DI", "mAdI", "sA", "mAsA"}, {"", "m", "n", "k", "nIz", "lAr"}},
+		{{"mIş", "mAmIş"}, {"", "Im", "sIn", "Iz", "sInIz", "lAr", "tI", "lArdI"}},
+		{{"JAcAk", "mAJAcAk"}, {"", "sIn", "lAr", "tI", "lArdI", "sInIz"}},
+		{{"JAcAğ", "mAJAcAğ"}, {"I", "Im", "Iz", "InI", "InA", "IndAn"}},
+		{{"JAn", "mAJAn"}, {"", "I", "A", "In", "DAn", "lAr", "lArI", "lArIn", "lArA", "lArDAn"}},
+		{{"DIğ", "mAdIğ"}, {"I", "Im", "In", "ImIz", "InI", "IndA", "InA"}},
+		{{"DIk", "mAdIk"}, {"", "lArI", "lArInI", "çA", "tAn"}},
+		{{"mA", "JIş"}, {"", "JI", "JA", "HIn", "DA", "DAn", "lAr", "lArI", "^I", "^InI", "^InA", "k", "ktAn", "ktA"}},
+		{{"Ar", "Ir", "r", "mAz"}, {"", "Im", "sIn", "Iz", "lAr", "sA", "dI"}},
+		{{"JIp", "JArAk", "JIncA", "mAdAn", "JIn", "JInIz", "sIn", "sInlAr", "JAlIm", "JAyIm", "JAbilir", "mAm", "mAyIz"}, {""}},
+	},
+})
+
+// turkishPassive adds the passive to a root that ends in a consonant.
+func turkishPassive(root, consonant string) string {
+	vowel := "i"
+	for _, r := range root {
+		switch r {
+		case 'a', 'e', 'i':
+			vowel = "i"
+		case 'o', 'u':
+			vowel = "u"
+		case 'ö', 'ü':
+			vowel = "ü"
+		}
+	}
+	return root + vowel + consonant
+}
+
 // A state is what the next sound of an ending depends on.
 type state struct{ last, a, i rune }
 
 // after is the state behind a stem.
 func (l *language) after(stem []rune) state {
 	x := state{stem[len(stem)-1], 'а', 'ы'}
+	if l.base == 0 {
+		x.a, x.i = 'a', 'i'
+	}
 	for n := len(stem) - 1; n >= 0; n-- {
 		if is := l.is(stem[n]); is.a != 0 {
 			x.a, x.i = is.a, is.i
@@ -251,13 +356,17 @@ func (l *language) sound(x state, t rune) rune {
 		return x.a
 	case 'I':
 		return x.i
-	case 'i':
+	case '~':
 		return pick(vowel, 0, x.i)
-	case 's':
-		return pick(vowel, 'с', 0)
+	case '^':
+		return pick(vowel, l.s, 0)
+	case 'J':
+		return pick(vowel, 'y', 0)
+	case 'H':
+		return pick(vowel, 'n', 0)
 	case 'Y': // of the present
 		return pick(vowel, 'й', x.a)
-	case 'L', 'N', 'O', 'D', 'B', 'M', 'P', 'G', 'g', 'K':
+	case 'L', 'N', 'O', 'D', 'B', 'M', 'P', 'G', 'Q', 'K', 'C':
 		return l.consonant(l, t, x.last, x.a == 'а' || x.a == 'о')
 	}
 	return t
@@ -271,9 +380,15 @@ func (l *language) next(x *state, r rune) {
 }
 
 // join adds an ending to a stem.
-func (l *language) join(stem, ending string) string {
+func (l *language) join(stem, ending string, front bool) string {
 	out := []rune(stem)
 	x := l.after(out)
+	switch {
+	case front && l.base == 0:
+		x.a, x.i = 'e', 'i'
+	case front:
+		x.a, x.i = 'е', 'і' // of Kazakh
+	}
 	for _, t := range ending {
 		if r := l.sound(x, t); r != 0 {
 			out = append(out, r)
@@ -300,36 +415,58 @@ func (l *language) ends(word []rune, cut int, ending string) bool {
 	return cut == len(word)
 }
 
-// Missed calls each with the forms of a listed word that Stem does not lead to its
-// stem. A verb is known by the ending of its infinitive.
-func (s Stemmer) Missed(word string, each func(form string)) {
-	stem := string(s.Stem(nil, []byte(word)))
-	form := func(f string) {
-		if got := string(s.Stem(nil, []byte(f))); got != stem && f != word {
-			each(f)
-		}
+// Forms calls form with forms of a word: those of nouns and, where it has the
+// ending of an infinitive, those of verbs.
+func (s Stemmer) Forms(word string, form func(string)) {
+	l := s.l
+	for _, front := range l.harmonies(word) {
+		l.nouns(word, front, form)
 	}
-	s.l.nouns(word, form)
-	for _, root := range s.l.verbOf([]rune(word)) {
-		for _, group := range s.l.verbs {
-			for _, e := range group[0] {
-				for _, t := range group[1] {
-					form(s.l.join(root, e+t))
+	for _, root := range l.verbOf([]rune(word)) {
+		for _, front := range l.harmonies(root) {
+			for _, group := range l.verbs {
+				for _, e := range group[0] {
+					for _, t := range group[1] {
+						form(l.join(root, e+t, front))
+					}
 				}
 			}
 		}
 	}
 }
 
+// harmonies says whether a word has the harmony of its vowels, or may have that
+// of front vowels besides, as some borrowed ones and those that folding has
+// changed.
+func (l *language) harmonies(word string) []bool {
+	r := []rune(word)
+	for n := len(r) - 1; n >= 0; n-- {
+		if l.is(r[n]).vowel {
+			if strings.ContainsRune(l.front, r[n]) {
+				return []bool{false, true}
+			}
+			break
+		}
+	}
+	return []bool{false}
+}
+
 // nouns calls form with the forms of a noun: plural, possession, case, person.
-func (l *language) nouns(word string, form func(string)) {
+func (l *language) nouns(word string, front bool, form func(string)) {
 	for _, c := range l.cases {
-		form(l.join(word, c))
-		form(l.join(word, l.plural+c))
+		form(l.join(word, c, front))
+		form(l.join(word, l.plural+c, front))
+	}
+	for _, x := range l.before(word)[1:] {
+		for _, c := range l.cases {
+			if c != "" && strings.Contains("JH", c[:1]) { // begins with a vowel here
+				form(l.join(x, c, front))
+			}
+		}
 	}
 	for _, p := range l.persons {
-		form(l.join(word, p))
-		form(l.join(word, l.plural+p))
+		form(l.join(word, p, front))
+		form(l.join(word, l.plural+p, front))
 	}
 	for n, o := range l.owners {
 		all := l.cases
@@ -337,9 +474,9 @@ func (l *language) nouns(word string, form func(string)) {
 			all = l.thirds
 		}
 		for _, c := range all {
-			form(l.join(word, l.plural+o+c))
+			form(l.join(word, l.plural+o+c, front))
 			for _, x := range l.before(word) {
-				form(l.join(x, o+c))
+				form(l.join(x, o+c, front))
 			}
 		}
 	}
@@ -353,8 +490,11 @@ func (l *language) before(word string) []string {
 	n := len(r) - 1
 	if v, ok := l.voiced[r[n]]; ok && n > 1 {
 		all = append(all, string(r[:n])+string(v))
+		if r[n] == 'k' && r[n-1] == 'n' {
+			all[1] = string(r[:n]) + "g"
+		}
 	}
-	if n > 2 && strings.ContainsRune("ыіиуүұ", r[n-1]) && !l.is(r[n]).vowel && !l.is(r[n-2]).vowel {
+	if n > 2 && strings.ContainsRune(l.dropped, r[n-1]) && !l.is(r[n]).vowel && !l.is(r[n-2]).vowel {
 		all = append(all, string(r[:n-1])+string(r[n]))
 	}
 	return all
@@ -425,7 +565,7 @@ func (l *language) off(w []rune, ending string) []rune {
 	if last >= utf8.RuneSelf && (len(w) == 0 || w[len(w)-1] != last) {
 		return w
 	}
-	for cut := len(w) - n; cut <= len(w)-n+1; cut++ { // i and s may be silent
+	for cut := len(w) - n; cut <= len(w)-n+1; cut++ { // ~ and ^ may be silent
 		if cut >= minStem && slices.ContainsFunc(w[:cut], func(r rune) bool { return l.is(r).vowel }) && l.ends(w, cut, ending) {
 			return w[:cut]
 		}
