@@ -94,13 +94,13 @@ func auth(ctx context.Context, opt options, out io.Writer) error {
 }
 
 // zoneFile is where a zone lies.
-func (r *rig) zoneFile(i int) string {
+func (r *dnsRig) zoneFile(i int) string {
 	return filepath.Join(r.dir, fmt.Sprintf("zone%d.example.zone", i))
 }
 
 // writeZones writes the zones and a file of 100,000 questions: 80 % A, 10 %
 // names that do not exist, 6 % AAAA, 2 % names of a wildcard, 2 % MX.
-func (r *rig) writeZones() (queries string, err error) {
+func (r *dnsRig) writeZones() (queries string, err error) {
 	for i := range authZones {
 		var b strings.Builder
 		b.WriteString("$TTL 300\n@ SOA ns1 hostmaster 1 3600 600 86400 300\n@ NS ns1\n@ NS ns2\n@ MX 10 mail\nns1 A 192.0.2.1\nns2 A 192.0.2.2\nmail A 192.0.2.4\n*.wild A 192.0.2.3\n")
@@ -136,7 +136,7 @@ func (r *rig) writeZones() (queries string, err error) {
 }
 
 // startAuth starts a server and waits for its first answer.
-func (r *rig) startAuth(name, queries string) (*authPeer, error) {
+func (r *dnsRig) startAuth(name, queries string) (*authPeer, error) {
 	p := &authPeer{name: name}
 	var err error
 	if p.addr, err = freeAddr(); err != nil {
@@ -194,7 +194,7 @@ func (r *rig) startAuth(name, queries string) (*authPeer, error) {
 }
 
 // shootAuth is a round of load dns.
-func (r *rig) shootAuth(p *authPeer, queries string, cfg load.DNSConfig) (authVolley, error) {
+func (r *dnsRig) shootAuth(p *authPeer, queries string, cfg load.DNSConfig) (authVolley, error) {
 	f, err := os.Open(queries)
 	if err != nil {
 		return authVolley{}, err
@@ -225,7 +225,7 @@ func (r *rig) shootAuth(p *authPeer, queries string, cfg load.DNSConfig) (authVo
 var dnsperfAll = regexp.MustCompile(`Response codes:\s+NOERROR (\d+)(?: \([\d.]+%\), NXDOMAIN (\d+))?`)
 
 // authRound puts both loads on a server.
-func (r *rig) authRound(p *authPeer, queries string, opt options) error {
+func (r *dnsRig) authRound(p *authPeer, queries string, opt options) error {
 	v, err := r.shootAuth(p, queries, load.DNSConfig{Duration: opt.duration(), Window: 1024})
 	if err != nil {
 		return err
@@ -263,7 +263,7 @@ func (r *rig) authRound(p *authPeer, queries string, opt options) error {
 func (v authVolley) perSecond() float64 { return v.rate }
 func (v authVolley) perQuery() float64  { return v.cost }
 
-func (r *rig) printAuth(w io.Writer, peers []*authPeer, opt options) error {
+func (r *dnsRig) printAuth(w io.Writer, peers []*authPeer, opt options) error {
 	var versions []string
 	for _, name := range []string{"nsd", "knotd"} {
 		program, err := find(name)

@@ -37,7 +37,7 @@ const missesASecond = 30_000
 type cacher struct {
 	name, program string
 	reverse       bool
-	begin         func(r *rig, c *cacher) error
+	begin         func(r *cacheRig, c *cacher) error
 
 	proc  *process
 	addr  string
@@ -48,23 +48,24 @@ type cacher struct {
 
 func cachers() []*cacher {
 	return []*cacher{
-		{name: "shuultuur, memory", begin: func(r *rig, c *cacher) error { return r.beginCacher(c, "{memory: 256MiB}") }},
-		{name: "shuultuur, disk", begin: (*rig).beginDiskCacher},
-		{name: "shuultuur, no cache", begin: func(r *rig, c *cacher) error { return r.beginCacher(c, "null") }},
-		{name: "trafficserver", program: "traffic_server", begin: (*rig).beginTrafficServer},
-		{name: "squid", program: "squid", begin: (*rig).beginCachingSquid},
-		{name: "varnish", program: "varnishd", reverse: true, begin: (*rig).beginVarnish},
-		{name: "nginx", reverse: true, begin: (*rig).beginCachingNginx},
+		{name: "shuultuur, memory", begin: func(r *cacheRig, c *cacher) error { return r.beginCacher(c, "{memory: 256MiB}") }},
+		{name: "shuultuur, disk", begin: (*cacheRig).beginDiskCacher},
+		{name: "shuultuur, no cache", begin: func(r *cacheRig, c *cacher) error { return r.beginCacher(c, "null") }},
+		{name: "trafficserver", program: "traffic_server", begin: (*cacheRig).beginTrafficServer},
+		{name: "squid", program: "squid", begin: (*cacheRig).beginCachingSquid},
+		{name: "varnish", program: "varnishd", reverse: true, begin: (*cacheRig).beginVarnish},
+		{name: "nginx", reverse: true, begin: (*cacheRig).beginCachingNginx},
 	}
 }
 
 // caching runs the benchmark.
 func caching(ctx context.Context, opt options, out io.Writer) error {
-	r, err := newRig(ctx, false)
+	base, err := newRig(ctx, false)
 	if err != nil {
 		return err
 	}
-	defer r.close()
+	defer base.close()
+	r := &cacheRig{base}
 	for i, s := range cacheSizes {
 		if err := os.WriteFile(filepath.Join(r.dir, "www", fmt.Sprintf("object%d.bin", i)), make([]byte, s.bytes), 0o644); err != nil {
 			return err
@@ -119,7 +120,7 @@ func caching(ctx context.Context, opt options, out io.Writer) error {
 }
 
 // cacheRound asks one subject for one object again and again.
-func (r *rig) cacheRound(c *cacher, object int, seconds float64) (window, error) {
+func (r *cacheRig) cacheRound(c *cacher, object int, seconds float64) (window, error) {
 	file := object
 	if cacheSizes[object].connections > 1000 { // many ask for what is there
 		file = 0
@@ -154,7 +155,7 @@ func (r *rig) cacheRound(c *cacher, object int, seconds float64) (window, error)
 
 // printCaching writes the table. Processor time for a request is what is
 // compared: it does not change with what else the machine does.
-func (r *rig) printCaching(opt options, subjects []*cacher, missing []string, out io.Writer) error {
+func (r *cacheRig) printCaching(opt options, subjects []*cacher, missing []string, out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench cache -rounds %d -seconds %g`: 10 kept-alive connections where nothing else is said, one object of each size, and misses; with 9,000 connections (what a proxy has of 20,000 open files) a round is four times as long and opens them; the caches on core %s, load and origin on core %s, by turns, medians. shuultuur, trafficserver and squid are forward proxies; varnish and nginx stand before the origin. Shuultuur %s.\n\n",
 		cacheAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, proxyCore, loadCore, r.revision())
@@ -224,7 +225,7 @@ cache: CACHE
 policies: [{name: everyone}]
 `
 
-func (r *rig) beginCacher(c *cacher, cache string) error {
+func (r *cacheRig) beginCacher(c *cacher, cache string) error {
 	dir, err := r.folder(c.name)
 	if err != nil {
 		return err
@@ -245,7 +246,7 @@ func (r *rig) beginCacher(c *cacher, cache string) error {
 
 // beginDiskCacher fills the cache and starts it again, so that what it has is
 // on the disk alone.
-func (r *rig) beginDiskCacher(c *cacher) error {
+func (r *cacheRig) beginDiskCacher(c *cacher) error {
 	const cache = "{memory: 64MiB, disk: 4GiB}"
 	if err := r.beginCacher(c, cache); err != nil {
 		return err
@@ -267,7 +268,7 @@ func (r *rig) beginDiskCacher(c *cacher) error {
 	return r.beginCacher(c, cache)
 }
 
-func (r *rig) beginCachingSquid(c *cacher) (err error) {
+func (r *cacheRig) beginCachingSquid(c *cacher) (err error) {
 	dir, err := r.folder("squid")
 	if err != nil {
 		return err
@@ -291,7 +292,7 @@ shutdown_lifetime 0 seconds
 	return err
 }
 
-func (r *rig) beginVarnish(c *cacher) (err error) {
+func (r *cacheRig) beginVarnish(c *cacher) (err error) {
 	dir, err := r.folder("varnish")
 	if err != nil {
 		return err
@@ -302,7 +303,7 @@ func (r *rig) beginVarnish(c *cacher) (err error) {
 	return err
 }
 
-func (r *rig) beginCachingNginx(c *cacher) (err error) {
+func (r *cacheRig) beginCachingNginx(c *cacher) (err error) {
 	dir, err := r.folder("nginx cache")
 	if err != nil {
 		return err
@@ -321,7 +322,7 @@ http {
 }
 
 // beginTrafficServer starts it in a folder of its own, as a forward proxy.
-func (r *rig) beginTrafficServer(c *cacher) error {
+func (r *cacheRig) beginTrafficServer(c *cacher) error {
 	dir, err := r.folder("trafficserver")
 	if err != nil {
 		return err

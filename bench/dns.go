@@ -62,7 +62,7 @@ type dnsVolleys struct{ ours, one, four []volley }
 
 // newNameRig makes the rig of a benchmark of name servers. It is nil where a
 // program is missing, which out then says below what the benchmark is about.
-func newNameRig(ctx context.Context, out io.Writer, about string, needs ...string) (*rig, error) {
+func newNameRig(ctx context.Context, out io.Writer, about string, needs ...string) (*dnsRig, error) {
 	if runtime.GOOS != "linux" || runtime.NumCPU() < 2 {
 		return nil, errors.New("it needs Linux (taskset) and two cores: one for the servers, one for the generator")
 	}
@@ -86,7 +86,7 @@ func newNameRig(ctx context.Context, out io.Writer, about string, needs ...strin
 		r.close()
 		return nil, err
 	}
-	return r, nil
+	return &dnsRig{r}, nil
 }
 
 // dnsGenerators sets load dns beside dnsperf, both with 100 queries under way.
@@ -130,7 +130,7 @@ func (o options) duration() time.Duration { return time.Duration(o.seconds * flo
 
 // startNSD starts a server of example.com and returns its address and a file
 // with the questions.
-func (r *rig) startNSD() (server, queries string, err error) {
+func (r *dnsRig) startNSD() (server, queries string, err error) {
 	if server, err = freeAddr(); err != nil {
 		return "", "", err
 	}
@@ -155,7 +155,7 @@ func (r *rig) startNSD() (server, queries string, err error) {
 }
 
 // answers waits until the zone is served: nsd listens before that.
-func (r *rig) answers(server, queries string) error {
+func (r *dnsRig) answers(server, queries string) error {
 	var err error
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && r.ctx.Err() == nil; {
 		if _, err = r.loadDNS(server, queries, load.DNSConfig{Count: dnsNames, Timeout: 200 * time.Millisecond, Duration: time.Second}); err == nil {
@@ -166,7 +166,7 @@ func (r *rig) answers(server, queries string) error {
 }
 
 // loadDNS is a round of ours, until what cfg says.
-func (r *rig) loadDNS(server, queries string, cfg load.DNSConfig) (volley, error) {
+func (r *dnsRig) loadDNS(server, queries string, cfg load.DNSConfig) (volley, error) {
 	f, err := os.Open(queries)
 	if err != nil {
 		return volley{}, err
@@ -192,7 +192,7 @@ func (r *rig) loadDNS(server, queries string, cfg load.DNSConfig) (volley, error
 }
 
 // dnsperf is a round of theirs, with more arguments for other transports.
-func (r *rig) dnsperf(server, queries string, sockets int, opt options, more ...string) (volley, error) {
+func (r *dnsRig) dnsperf(server, queries string, sockets int, opt options, more ...string) (volley, error) {
 	program, err := find("dnsperf")
 	if err != nil {
 		return volley{}, err
@@ -234,7 +234,7 @@ func readDNSPerf(report string, cpu time.Duration) (volley, error) {
 	return volley{v[2], float64(cpu.Microseconds()) / v[0], int64(v[1])}, nil
 }
 
-func (r *rig) printDNS(w io.Writer, all dnsVolleys, opt options) error {
+func (r *dnsRig) printDNS(w io.Writer, all dnsVolleys, opt options) error {
 	program, err := find("nsd")
 	if err != nil {
 		return err

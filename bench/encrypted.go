@@ -118,7 +118,7 @@ dns:
 `
 
 // startEncrypted starts the servers that there are.
-func (r *rig) startEncrypted(upstream string) (all []encryptedServer, missing []string, err error) {
+func (r *dnsRig) startEncrypted(upstream string) (all []encryptedServer, missing []string, err error) {
 	dir, err := r.folder("encrypted")
 	if err != nil {
 		return nil, nil, err
@@ -162,7 +162,7 @@ func (r *rig) startEncrypted(upstream string) (all []encryptedServer, missing []
 
 // encryptedVolley is a round over one transport; errMissing where the server
 // does not have it.
-func (r *rig) encryptedVolley(s *encryptedServer, transport, queries string, opt options) (v volley, err error) {
+func (r *dnsRig) encryptedVolley(s *encryptedServer, transport, queries string, opt options) (v volley, err error) {
 	before := s.proc.cpu()
 	switch transport {
 	case "DoT":
@@ -187,7 +187,7 @@ func (r *rig) encryptedVolley(s *encryptedServer, transport, queries string, opt
 }
 
 // loadQUIC asks over four connections, with 25 streams of each in progress.
-func (r *rig) loadQUIC(server, queries string, d time.Duration) (volley, error) {
+func (r *dnsRig) loadQUIC(server, queries string, d time.Duration) (volley, error) {
 	text, err := os.ReadFile(queries)
 	if err != nil {
 		return volley{}, err
@@ -257,7 +257,7 @@ func askQUIC(ctx context.Context, c *quic.Conn, q []byte) error {
 	return err
 }
 
-func (r *rig) printEncrypted(w io.Writer, all map[string][]volley, servers []encryptedServer, missing []string, opt options) error {
+func (r *dnsRig) printEncrypted(w io.Writer, all map[string][]volley, servers []encryptedServer, missing []string, opt options) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench encrypted -rounds %d -seconds %g`: %d names, dnsperf with 4 connections and 100 queries in progress (QUIC: a client of ours), the server on one core, the load on the other, by turns, medians and the range over the rounds. shuultuur %s.\n\n",
 		encryptedAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, dnsNames, r.revision())

@@ -31,7 +31,7 @@ func clients2(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer r.close()
-	found, missing, err := r.startPeers([]string{subject})
+	found, missing, err := (&peerRig{r}).startPeers([]string{subject})
 	if err != nil {
 		return err
 	}

@@ -51,11 +51,12 @@ type icapRound struct{ rate, cost float64 } // messages a second, CPU µs for on
 
 // icaps asks ICAP servers about pages and about small messages, by turns.
 func icaps(ctx context.Context, opt options, out io.Writer) error {
-	r, err := newRig(ctx, false)
+	base, err := newRig(ctx, false)
 	if err != nil {
 		return err
 	}
-	defer r.close()
+	defer base.close()
+	r := &icapRig{base}
 	servers, missing, err := r.startICAP()
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ func icaps(ctx context.Context, opt options, out io.Writer) error {
 			return fmt.Errorf("verify %s: %w", s.name, err)
 		}
 	}
-	page := scenario{name: "icap", unit: "pages", connections: icapConnections, urls: (*rig).shortURLs, timeout: 20 * time.Second, most: 60 * time.Second}
+	page := scenario{name: "icap", unit: "pages", connections: icapConnections, urls: func(*rig) []string { return r.shortURLs() }, timeout: 20 * time.Second, most: 60 * time.Second}
 	if err := r.startSquids(servers, page, opt); err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func icaps(ctx context.Context, opt options, out io.Writer) error {
 }
 
 // startICAP starts the servers that are installed.
-func (r *rig) startICAP() (all []*icapServer, missing []string, err error) {
+func (r *icapRig) startICAP() (all []*icapServer, missing []string, err error) {
 	for _, s := range []struct {
 		icapServer
 		program string
@@ -136,7 +137,7 @@ func (r *rig) startICAP() (all []*icapServer, missing []string, err error) {
 }
 
 // beginShuultuurICAP starts the program with the lists of e2guardian.
-func (r *rig) beginShuultuurICAP(s *icapServer) error {
+func (r *icapRig) beginShuultuurICAP(s *icapServer) error {
 	dir, err := r.folder(s.name)
 	if err != nil {
 		return err
@@ -167,10 +168,10 @@ icap: {wait: "off"}
 }
 
 // beginGuardianICAP starts e2guardian with its ICAP port.
-func (r *rig) beginGuardianICAP(s *icapServer) error {
+func (r *icapRig) beginGuardianICAP(s *icapServer) error {
 	_, port, _ := strings.Cut(s.addr, ":")
 	p := peer{name: s.name}
-	err := r.beginGuardianWith(&p, map[string]string{"icapport": port})
+	err := (&peerRig{r.rig}).beginGuardianWith(&p, map[string]string{"icapport": port})
 	s.proc = p.proc
 	if err != nil {
 		return err
@@ -182,7 +183,7 @@ func (r *rig) beginGuardianICAP(s *icapServer) error {
 }
 
 // beginEchoICAP starts c-icap with the service that changes nothing.
-func (r *rig) beginEchoICAP(s *icapServer) error {
+func (r *icapRig) beginEchoICAP(s *icapServer) error {
 	modules, _ := filepath.Glob("/usr/lib/*/c_icap")
 	if len(modules) == 0 {
 		return fmt.Errorf("%w, its modules are not where Debian keeps them", errMissing)
@@ -213,7 +214,7 @@ Service echo srv_echo.so
 
 // startSquids starts a Squid for each server, which asks it about requests and
 // responses, and looks whether it filters.
-func (r *rig) startSquids(servers []*icapServer, page scenario, opt options) error {
+func (r *icapRig) startSquids(servers []*icapServer, page scenario, opt options) error {
 	if _, err := find("squid"); err != nil {
 		return nil
 	}
@@ -223,7 +224,7 @@ func (r *rig) startSquids(servers []*icapServer, page scenario, opt options) err
 		p := &peer{name: "squid-" + name, filters: s.filters}
 		// e2guardian does not judge a response without the field of its answer to the
 		// request.
-		if err := r.beginSquidWith(p, expand(`icap_enable on
+		if err := (&peerRig{r.rig}).beginSquidWith(p, expand(`icap_enable on
 icap_send_client_ip on
 icap_preview_enable on
 icap_persistent_connections on
@@ -239,7 +240,7 @@ adaptation_access resp allow all
 			return err
 		}
 		if s.filters {
-			if err := r.blocks(p); err != nil {
+			if err := (&verifier{r.rig}).blocks(p); err != nil {
 				return fmt.Errorf("verify %s: %w", p.name, err)
 			}
 		}
@@ -254,7 +255,7 @@ adaptation_access resp allow all
 
 // shortURLs are the pages that e2guardian answers Squid about: it often leaves
 // Squid waiting for the end of a longer one.
-func (r *rig) shortURLs() (urls []string) {
+func (r *icapRig) shortURLs() (urls []string) {
 	for n, url := range r.pageURLs() {
 		if info, err := os.Stat(filepath.Join(r.dir, "www", r.pages[n])); err == nil && info.Size() <= icapShort {
 			urls = append(urls, url)
@@ -264,7 +265,7 @@ func (r *rig) shortURLs() (urls []string) {
 }
 
 // behindSquid fetches pages through the Squid that asks a server.
-func (r *rig) behindSquid(s *icapServer, page scenario, opt options) (squidRound, error) {
+func (r *icapRig) behindSquid(s *icapServer, page scenario, opt options) (squidRound, error) {
 	before := s.proc.cpu()
 	w, err := r.round(page, opt, s.squid, s.fetches)
 	if err != nil {
@@ -278,7 +279,7 @@ func (r *rig) behindSquid(s *icapServer, page scenario, opt options) (squidRound
 }
 
 // icapBodies reads the pages, and the small one.
-func (r *rig) icapBodies() (pages, small [][]byte, err error) {
+func (r *icapRig) icapBodies() (pages, small [][]byte, err error) {
 	for _, name := range append(slices.Clone(r.pages), "small.html") {
 		body, err := os.ReadFile(filepath.Join(r.dir, "www", name))
 		if err != nil {
@@ -410,7 +411,7 @@ func (c *icapConn) exchange(ask, body []byte) (passed bool, err error) {
 
 // verifyICAP looks whether a server lets the pages pass and refuses one of bad
 // words.
-func (r *rig) verifyICAP(s *icapServer, pages [][]byte) error {
+func (r *icapRig) verifyICAP(s *icapServer, pages [][]byte) error {
 	c, err := s.dial(r.ctx)
 	if err != nil {
 		return err
@@ -474,7 +475,7 @@ func (s *icapServer) round(ctx context.Context, bodies [][]byte, d time.Duration
 	return icapRound{n / took.Seconds(), float64(spent.Microseconds()) / n}, ctx.Err()
 }
 
-func (r *rig) printICAP(servers []*icapServer, missing []string, pages int, opt options, out io.Writer) error {
+func (r *icapRig) printICAP(servers []*icapServer, missing []string, pages int, opt options, out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench icap -rounds %d -seconds %g`: RESPMOD with whole bodies and `Allow: 204` over %d kept-alive connections, by turns, the server on core %s, the client on core %s; medians. Pages are %d real ones, judged by the phrase lists of e2guardian; c-icap's echo service judges nothing. e2guardian sends every page back whole: it does not answer with 204.\n\n| server | pages/s | CPU µs/page | 1 KiB messages/s | CPU µs/message |\n|--|--:|--:|--:|--:|\n",
 		icapAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, icapConnections, proxyCore, loadCore, pages)
@@ -506,7 +507,7 @@ func (r *rig) printICAP(servers []*icapServer, missing []string, pages int, opt 
 }
 
 // printBehindSquid writes the table of pages through Squid.
-func (r *rig) printBehindSquid(b *strings.Builder, servers []*icapServer) {
+func (r *icapRig) printBehindSquid(b *strings.Builder, servers []*icapServer) {
 	ours := servers[0]
 	if len(ours.behind) == 0 {
 		b.WriteString("* squid is not installed: not measured through it\n\n")

@@ -29,7 +29,7 @@ func idle(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer r.close()
-	peers, missing, err := r.startPeers([]string{subject, "squid"})
+	peers, missing, err := (&peerRig{r}).startPeers([]string{subject, "squid"})
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func idle(ctx context.Context, opt options, out io.Writer) error {
 		idleAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine())
 	each := map[string]float64{}
 	for _, p := range peers {
-		before, after, err := r.hold(p)
+		before, after, err := (&socketRig{r}).hold(p)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
@@ -55,13 +55,13 @@ func idle(ctx context.Context, opt options, out io.Writer) error {
 
 // hold opens the connections and says what the peer's memory was before and
 // with them, in bytes.
-func (r *rig) hold(p *peer) (before, after float64, err error) {
+func (r *socketRig) hold(p *peer) (before, after float64, err error) {
 	if err := r.warm(p); err != nil {
 		return 0, 0, err
 	}
 	p.proc.settle(r.ctx)
 	before = p.proc.residentMB() * 1e6
-	conns, err := openAll(r, idleConnections, func() (net.Conn, error) { return r.openTLS(p) })
+	conns, err := openAll(r.rig, idleConnections, func() (net.Conn, error) { return r.openTLS(p) })
 	defer closeAll(conns)
 	if err != nil {
 		return 0, 0, err
@@ -100,7 +100,7 @@ func closeAll[C interface {
 }
 
 // warm fetches a few pages, so that what is allocated once is there.
-func (r *rig) warm(p *peer) error {
+func (r *socketRig) warm(p *peer) error {
 	for range 20 {
 		c, err := r.openTLS(p)
 		if err != nil {
@@ -112,7 +112,7 @@ func (r *rig) warm(p *peer) error {
 }
 
 // openTLS opens a connection through p and fetches the small page on it.
-func (r *rig) openTLS(p *peer) (net.Conn, error) {
+func (r *socketRig) openTLS(p *peer) (net.Conn, error) {
 	c, err := net.DialTimeout("tcp", p.proxy, 10*time.Second)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (r *rig) openTLS(p *peer) (net.Conn, error) {
 	return c, nil
 }
 
-func (r *rig) fetchTLS(c net.Conn) error {
+func (r *socketRig) fetchTLS(c net.Conn) error {
 	fmt.Fprint(c, "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n")
 	br := bufio.NewReaderSize(c, 512)
 	res, err := http.ReadResponse(br, &http.Request{Method: http.MethodConnect})

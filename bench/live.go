@@ -37,7 +37,7 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 	if err := longRecord(ctx, filepath.Join(dir, "events.db")); err != nil {
 		return err
 	}
-	peers, missing, err := r.startPeers([]string{subject})
+	peers, missing, err := (&peerRig{r}).startPeers([]string{subject})
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	pages := scenarios()[slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == "pages" })]
-	if _, err := r.verify(peers, pages); err != nil {
+	if _, err := (&verifier{r}).verify(peers, pages); err != nil {
 		return err
 	}
 	p := peers[0]

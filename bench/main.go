@@ -258,14 +258,14 @@ func compare(ctx context.Context, s scenario, opt options, out io.Writer) error 
 		return err
 	}
 	defer r.close()
-	peers, missing, err := r.startPeers(strings.Split(opt.peers, ","))
+	peers, missing, err := (&peerRig{r}).startPeers(strings.Split(opt.peers, ","))
 	if err != nil {
 		return err
 	}
 	if err := r.pinSelf(loadCore); err != nil {
 		return err
 	}
-	notes, err := r.verify(peers, s)
+	notes, err := (&verifier{r}).verify(peers, s)
 	if err != nil {
 		return err
 	}

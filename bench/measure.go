@@ -55,7 +55,7 @@ func (r *rig) calibrate(s scenario, opt options, p *peer) (int64, error) {
 			probed <- nil
 			return
 		}
-		probed <- r.probe(p, over)
+		probed <- (&verifier{r}).probe(p, over)
 	}()
 	rep, err := r.load(cfg)
 	close(over)

@@ -46,7 +46,7 @@ func overload(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer r.close()
-	peers, missing, err := r.startPeers([]string{"shuultuur"})
+	peers, missing, err := (&peerRig{r}).startPeers([]string{"shuultuur"})
 	if err != nil {
 		return err
 	}

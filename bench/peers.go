@@ -22,7 +22,7 @@ type peer struct {
 	looks   bool   // can look into TLS
 	program string // that must be installed; "" for none
 	version []string
-	begin   func(r *rig, p *peer) error
+	begin   func(r *peerRig, p *peer) error
 	state   string // settings of ours, "" for the usual
 	limits  string
 	rules   string // file of signature rules of ours, "" for none
@@ -44,15 +44,15 @@ const guardianFolder = "/etc/e2guardian"
 
 func peers() []peer {
 	return []peer{
-		{name: "direct", looks: true, begin: func(*rig, *peer) error { return nil }},
-		{name: "shuultuur", filters: true, looks: true, begin: (*rig).beginShuultuur},
-		{name: "shuultuur-learn", filters: true, learns: true, begin: (*rig).beginLearn},
-		{name: "shuultuur-rules", filters: true, begin: (*rig).beginRules},
-		{name: "shuultuur-compat", filters: true, begin: (*rig).beginCompat},
-		{name: "e2guardian", filters: true, looks: true, program: "e2guardian", version: []string{"-v"}, begin: (*rig).beginGuardian},
-		{name: "squid", looks: true, program: "squid", version: []string{"-v"}, begin: (*rig).beginSquid},
-		{name: "privoxy", program: "privoxy", version: []string{"--version"}, begin: (*rig).beginPrivoxy},
-		{name: "haproxy", program: "haproxy", version: []string{"-v"}, begin: (*rig).beginHaproxy},
+		{name: "direct", looks: true, begin: func(*peerRig, *peer) error { return nil }},
+		{name: "shuultuur", filters: true, looks: true, begin: (*peerRig).beginShuultuur},
+		{name: "shuultuur-learn", filters: true, learns: true, begin: (*peerRig).beginLearn},
+		{name: "shuultuur-rules", filters: true, begin: (*peerRig).beginRules},
+		{name: "shuultuur-compat", filters: true, begin: (*peerRig).beginCompat},
+		{name: "e2guardian", filters: true, looks: true, program: "e2guardian", version: []string{"-v"}, begin: (*peerRig).beginGuardian},
+		{name: "squid", looks: true, program: "squid", version: []string{"-v"}, begin: (*peerRig).beginSquid},
+		{name: "privoxy", program: "privoxy", version: []string{"--version"}, begin: (*peerRig).beginPrivoxy},
+		{name: "haproxy", program: "haproxy", version: []string{"-v"}, begin: (*peerRig).beginHaproxy},
 	}
 }
 
@@ -69,7 +69,7 @@ var errMissing = errors.New("left out")
 
 // startPeers starts the wanted ones. Those that are not installed are named
 // in missing.
-func (r *rig) startPeers(wanted []string) (started []*peer, missing []string, err error) {
+func (r *peerRig) startPeers(wanted []string) (started []*peer, missing []string, err error) {
 	for _, name := range wanted {
 		if !slices.Contains(peerNames(), name) {
 			return nil, nil, fmt.Errorf("peer %q is not one of %s", name, strings.Join(peerNames(), ", "))
@@ -127,10 +127,10 @@ func versionOf(path string, args []string) string {
 	return "version unknown"
 }
 
-func (r *rig) beginSquid(p *peer) error { return r.beginSquidWith(p, "") }
+func (r *peerRig) beginSquid(p *peer) error { return r.beginSquidWith(p, "") }
 
 // beginSquidWith starts it with more lines of settings.
-func (r *rig) beginSquidWith(p *peer, lines string) error {
+func (r *peerRig) beginSquidWith(p *peer, lines string) error {
 	addr, err := freeAddr()
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ LINES`, "ADDR", addr, "BUMP", bump, "LINES", lines, "DIR", dir))
 	return err
 }
 
-func (r *rig) beginHaproxy(p *peer) error {
+func (r *peerRig) beginHaproxy(p *peer) error {
 	addr, err := freeAddr()
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ backend bytes
 }
 
 // beginPrivoxy takes the shipped settings with another address and log.
-func (r *rig) beginPrivoxy(p *peer) error {
+func (r *peerRig) beginPrivoxy(p *peer) error {
 	shipped, err := os.ReadFile("/etc/privoxy/config")
 	if err != nil {
 		return fmt.Errorf("%w: %w", errMissing, err)
@@ -230,10 +230,10 @@ func (r *rig) beginPrivoxy(p *peer) error {
 
 // beginGuardian takes the shipped settings and lists with another address,
 // log, user and limit.
-func (r *rig) beginGuardian(p *peer) error { return r.beginGuardianWith(p, nil) }
+func (r *peerRig) beginGuardian(p *peer) error { return r.beginGuardianWith(p, nil) }
 
 // beginGuardianWith starts it with more settings of the main file.
-func (r *rig) beginGuardianWith(p *peer, more map[string]string) error {
+func (r *peerRig) beginGuardianWith(p *peer, more map[string]string) error {
 	addr, err := freeAddr()
 	if err != nil {
 		return err
@@ -281,7 +281,7 @@ func (r *rig) beginGuardianWith(p *peer, more map[string]string) error {
 }
 
 // guardianTLS are the settings with which e2guardian makes certificates.
-func (r *rig) guardianTLS() (map[string]string, error) {
+func (r *peerRig) guardianTLS() (map[string]string, error) {
 	made, err := r.folder("generated")
 	return map[string]string{
 		"enablessl": "on", "cacertificatepath": "'" + r.certs.ca + "'", "caprivatekeypath": "'" + r.certs.key + "'",

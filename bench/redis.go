@@ -94,28 +94,8 @@ func (r *rig) redisZone(z *redisZone, server string, db int, opt options) error 
 	}
 	client := store.Client
 	defer client.Close()
-	var text, queries strings.Builder
-	text.WriteString("$TTL 300\n@ SOA ns1 hostmaster 1 3600 600 86400 300\n@ NS ns1\nns1 A 192.0.2.1\n")
-	for i := range z.names {
-		fmt.Fprintf(&text, "h%06d A 192.0.2.%d\n", i, i%250)
-		if i%10 == 0 {
-			fmt.Fprintf(&text, "h%06d MX 10 ns1\n", i)
-		}
-	}
-	for range 10_000 {
-		fmt.Fprintf(&queries, "h%06d.zone.example A\n", rand.IntN(z.names))
-	}
-	whole, err := zone.Read(strings.NewReader(text.String()), "zone.example.", "")
-	if err != nil {
+	if err := r.fillRedis(z, store); err != nil {
 		return err
-	}
-	if _, _, err := store.Write(r.ctx, whole); err != nil {
-		return err
-	}
-	if z.signed {
-		if err := z.sign(r.ctx, client, r.dir); err != nil {
-			return err
-		}
 	}
 	own, err := freeAddr()
 	if err != nil {
@@ -140,7 +120,41 @@ func (r *rig) redisZone(z *redisZone, server string, db int, opt options) error 
 	}
 	p.settle(r.ctx)
 	z.before = p.residentMB()
-	cfg := load.DNSConfig{Server: own, Rate: redisZoneRate, Sockets: 4, Duration: time.Duration(opt.rounds*redisZoneTurns*3)*(redisZonePause+redisZoneTarget) + time.Second}
+	return r.changeUnderLoad(z, p, client, conn, opt)
+}
+
+// fillRedis writes the zone, and its keys if it is signed.
+func (r *rig) fillRedis(z *redisZone, store *redins.Store) error {
+	var text strings.Builder
+	text.WriteString("$TTL 300\n@ SOA ns1 hostmaster 1 3600 600 86400 300\n@ NS ns1\nns1 A 192.0.2.1\n")
+	for i := range z.names {
+		fmt.Fprintf(&text, "h%06d A 192.0.2.%d\n", i, i%250)
+		if i%10 == 0 {
+			fmt.Fprintf(&text, "h%06d MX 10 ns1\n", i)
+		}
+	}
+	whole, err := zone.Read(strings.NewReader(text.String()), "zone.example.", "")
+	if err != nil {
+		return err
+	}
+	if _, _, err := store.Write(r.ctx, whole); err != nil {
+		return err
+	}
+	if z.signed {
+		return z.sign(r.ctx, store.Client, r.dir)
+	}
+	return nil
+}
+
+// changeUnderLoad changes the zone while its server answers queries, and
+// measures the server's memory and the queries lost.
+func (r *rig) changeUnderLoad(z *redisZone, p *process, client *redis.Client, conn net.Conn, opt options) error {
+	var queries strings.Builder
+	for range 10_000 {
+		fmt.Fprintf(&queries, "h%06d.zone.example A\n", rand.IntN(z.names))
+	}
+	var err error
+	cfg := load.DNSConfig{Server: conn.RemoteAddr().String(), Rate: redisZoneRate, Sockets: 4, Duration: time.Duration(opt.rounds*redisZoneTurns*3)*(redisZonePause+redisZoneTarget) + time.Second}
 	if cfg.Queries, err = load.ReadQueries(strings.NewReader(queries.String()), "queries"); err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func resolver(ctx context.Context, opt options, out io.Writer) error {
 	if err != nil || base == nil {
 		return err
 	}
-	r := &resolverRig{rig: base}
+	r := &resolverRig{rig: base.rig}
 	defer r.close()
 	if err := r.layOutNames(); err != nil {
 		return err

@@ -36,6 +36,16 @@ type rig struct {
 	certs   *certificates // nil where the origin speaks plain HTTP
 }
 
+// Each kind of run adds what it starts and asks to a rig.
+type (
+	peerRig   struct{ *rig } // the filters that are compared
+	verifier  struct{ *rig } // what the filters deliver
+	dnsRig    struct{ *rig } // name servers, plain and encrypted
+	cacheRig  struct{ *rig } // caching proxies
+	icapRig   struct{ *rig } // ICAP servers, and Squid in front of them
+	socketRig struct{ *rig } // connections that stay open
+)
+
 // process is a daemon in the foreground.
 type process struct {
 	name string

@@ -40,19 +40,19 @@ state: STATE
 `
 
 // beginShuultuur starts the program as it comes.
-func (r *rig) beginShuultuur(p *peer) error { return r.beginMode(p, "modern", "off") }
+func (r *peerRig) beginShuultuur(p *peer) error { return r.beginMode(p, "modern", "off") }
 
 // beginLearn starts the program so that it remembers what it decided about a
 // page and does not read it again while the origin says that it is the same.
-func (r *rig) beginLearn(p *peer) error { return r.beginMode(p, "modern", "10m") }
+func (r *peerRig) beginLearn(p *peer) error { return r.beginMode(p, "modern", "10m") }
 
 // beginCompat starts the program in the mode that reads the bytes of a page as
 // e2guardian 5.3 does, with the same scores: the same work, step for step.
-func (r *rig) beginCompat(p *peer) error { return r.beginMode(p, "e2guardian-5.3", "off") }
+func (r *peerRig) beginCompat(p *peer) error { return r.beginMode(p, "e2guardian-5.3", "off") }
 
 // beginRules starts the program with public signature rules for HTTP besides.
 // None of them drops, so that all are tried on every page.
-func (r *rig) beginRules(p *peer) error {
+func (r *peerRig) beginRules(p *peer) error {
 	data := os.Getenv("SHUULTUUR_DATA")
 	rules := filepath.Join(data, "rules", "et-open-http.rules.gz")
 	if _, err := os.Stat(rules); data == "" || err != nil {
@@ -63,7 +63,7 @@ func (r *rig) beginRules(p *peer) error {
 }
 
 // beginMode builds the program from this repository and starts it.
-func (r *rig) beginMode(p *peer, compat, learn string) error {
+func (r *peerRig) beginMode(p *peer, compat, learn string) error {
 	if _, err := os.Stat(filepath.Join(r.root, "cmd", "shuultuur")); err != nil {
 		return fmt.Errorf("%w, nothing to build: %w", errMissing, err)
 	}

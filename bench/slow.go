@@ -46,7 +46,7 @@ func slow(ctx context.Context, opt options, out io.Writer) error {
 	origin := &http.Server{Handler: dripping(page[:slowSize])}
 	defer origin.Close()
 	go origin.Serve(l)
-	peers, missing, err := r.startPeers([]string{"direct", subject, "e2guardian", "squid", "privoxy"})
+	peers, missing, err := (&peerRig{r}).startPeers([]string{"direct", subject, "e2guardian", "squid", "privoxy"})
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func slow(ctx context.Context, opt options, out io.Writer) error {
 				w = &arrivals{}
 				of[p.name] = w
 			}
-			if err := r.wait(p, "http://"+l.Addr().String()+"/slow.html", w); err != nil {
+			if err := (&socketRig{r}).wait(p, "http://"+l.Addr().String()+"/slow.html", w); err != nil {
 				return fmt.Errorf("round %d of %s: %w", round+1, p.name, err)
 			}
 			fmt.Fprintf(os.Stderr, "round %d %-12s first byte %.0f ms, last %.0f ms\n", round+1, p.name, w.first[len(w.first)-1], w.last[len(w.last)-1])
@@ -110,7 +110,7 @@ func dripping(page []byte) http.Handler {
 }
 
 // wait fetches url by all clients at once through p.
-func (r *rig) wait(p *peer, url string, w *arrivals) error {
+func (r *socketRig) wait(p *peer, url string, w *arrivals) error {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	errs := make([]error, slowClients)
@@ -127,8 +127,8 @@ func (r *rig) wait(p *peer, url string, w *arrivals) error {
 	return errors.Join(errs...)
 }
 
-func (r *rig) fetchSlowly(p *peer, url string) (first, last float64, err error) {
-	c := r.client(p)
+func (r *socketRig) fetchSlowly(p *peer, url string) (first, last float64, err error) {
+	c := (&verifier{r.rig}).client(p)
 	defer c.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, url, nil)
 	if err != nil {

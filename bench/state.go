@@ -63,7 +63,7 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 	var peers []*peer
 	for name, settings := range map[string]string{"memory": "{}", "redis": "{redis: {addresses: [\"" + addr + "\"]}}"} {
 		p := &peer{name: name, state: settings, limits: "[{requests: 1000000000/1m}]"}
-		if err := r.beginLearn(p); errors.Is(err, errMissing) {
+		if err := (&peerRig{r}).beginLearn(p); errors.Is(err, errMissing) {
 			_, err = fmt.Fprintf(out, "### %s\n\n* %v\n\n", stateAbout, err)
 			return err
 		} else if err != nil {

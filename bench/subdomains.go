@@ -75,7 +75,7 @@ func floodOthers(ctx context.Context, opt options, out io.Writer, name, about, d
 	if err != nil || base == nil {
 		return err
 	}
-	r := &subdomainsRig{&resolverRig{rig: base}, name, about, domain}
+	r := &subdomainsRig{&resolverRig{rig: base.rig}, name, about, domain}
 	defer r.close()
 	if err := r.layOut(); err != nil {
 		return err
@@ -351,22 +351,8 @@ func (r *subdomainsRig) subdomainsRound(s *nameServer) (f subdomainsRound, err e
 	spent = s.proc.cpu()
 	rep, err = r.volleyOf(s, r.domain, true, load.DNSConfig{Rate: subdomainsRate, Sockets: 16, Duration: floodTime, Timeout: 2 * time.Second})
 	spent = s.proc.cpu() - spent
-	begun := time.Now()
-	for _, x := range []struct {
-		calm *time.Duration
-		zone string
-		any  bool
-	}{{&f.calm, "example.com", false}, {&f.calmNew, "fresh.example", true}} {
-		for err == nil {
-			var rep *load.DNSReport
-			rep, err = r.volleyOf(s, x.zone, x.any, load.DNSConfig{Window: 1, Sockets: 1, Count: 5, Timeout: 50 * time.Millisecond})
-			if err == nil && rep.Rcodes["NOERROR"] == 5 {
-				break
-			}
-			if *x.calm = time.Since(begun); *x.calm > 20*time.Second {
-				break
-			}
-		}
+	if err == nil {
+		err = r.untilCalm(s, &f)
 	}
 	close(stop)
 	all.Wait()
@@ -379,6 +365,31 @@ func (r *subdomainsRig) subdomainsRound(s *nameServer) (f subdomainsRound, err e
 	fmt.Fprintf(os.Stderr, "%s: capacity %.0f/s at %.1f µs; of %d (%d unsent) answered %v at %.1f µs, good %.3v, p99 %.3v ms, %.1f → %.1f MB, calm after %v, %v\n", s.name,
 		f.peak, f.cost, rep.Sent, rep.Unsent, rep.Rcodes, f.wild, f.answered, f.slow, f.before, f.most, f.calm, f.calmNew)
 	return f, nil
+}
+
+// untilCalm measures how long after a flood the server answers known and new
+// names again, at most 20 s each.
+func (r *subdomainsRig) untilCalm(s *nameServer, f *subdomainsRound) error {
+	begun := time.Now()
+	for _, x := range []struct {
+		calm *time.Duration
+		zone string
+		any  bool
+	}{{&f.calm, "example.com", false}, {&f.calmNew, "fresh.example", true}} {
+		for {
+			rep, err := r.volleyOf(s, x.zone, x.any, load.DNSConfig{Window: 1, Sockets: 1, Count: 5, Timeout: 50 * time.Millisecond})
+			if err != nil {
+				return err
+			}
+			if rep.Rcodes["NOERROR"] == 5 {
+				break
+			}
+			if *x.calm = time.Since(begun); *x.calm > 20*time.Second {
+				break
+			}
+		}
+	}
+	return nil
 }
 
 // serveUpstream makes this program the upstream of a benchmark.

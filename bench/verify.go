@@ -19,7 +19,7 @@ import (
 
 // verify looks whether the subjects do the work that is to be timed. What is
 // worth knowing of the others comes back as notes.
-func (r *rig) verify(all []*peer, s scenario) ([]string, error) {
+func (r *verifier) verify(all []*peer, s scenario) ([]string, error) {
 	for _, p := range all {
 		if p.filters && r.heavy == nil {
 			var err error
@@ -55,7 +55,7 @@ func (r *rig) verify(all []*peer, s scenario) ([]string, error) {
 }
 
 // client is an ordinary client for a few fetches through a peer.
-func (r *rig) client(p *peer) *http.Client {
+func (r *verifier) client(p *peer) *http.Client {
 	t := &http.Transport{DisableCompression: true}
 	if r.certs != nil {
 		t.TLSClientConfig = &tls.Config{RootCAs: r.certs.roots}
@@ -73,7 +73,7 @@ type answer struct {
 	zipped bool
 }
 
-func (r *rig) fetch(c *http.Client, path string, compressed bool) (answer, error) {
+func (r *verifier) fetch(c *http.Client, path string, compressed bool) (answer, error) {
 	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, r.base()+path, nil)
 	if err != nil {
 		return answer{}, err
@@ -100,7 +100,7 @@ func (r *rig) fetch(c *http.Client, path string, compressed bool) (answer, error
 
 // fidelity counts the pages that do not come through as they are on disk, and
 // those that come without the compression that was asked for.
-func (r *rig) fidelity(p *peer) (changed, plain int, err error) {
+func (r *verifier) fidelity(p *peer) (changed, plain int, err error) {
 	c := r.client(p)
 	defer c.CloseIdleConnections()
 	for _, name := range r.pages {
@@ -131,7 +131,7 @@ func (r *rig) fidelity(p *peer) (changed, plain int, err error) {
 // filter that remembered its first verdict would let the second pass, and
 // time its memory instead of its work. One that learns on purpose has to see
 // that the page has changed all the same; a page it has blocked stays blocked.
-func (r *rig) blocks(p *peer) error {
+func (r *verifier) blocks(p *peer) error {
 	c := r.client(p)
 	defer c.CloseIdleConnections()
 	harmless := []byte("<html><title>bread</title><p>Mix the flour with the water and wait.</p></html>")
@@ -160,7 +160,7 @@ func (r *rig) blocks(p *peer) error {
 
 // probe asks a filter for the page of bad words until over, while it carries
 // load: a filter may begin to let pages pass when it has too much to do.
-func (r *rig) probe(p *peer, over <-chan struct{}) error {
+func (r *verifier) probe(p *peer, over <-chan struct{}) error {
 	c := r.client(p)
 	defer c.CloseIdleConnections()
 	path := "/verify/" + p.name + "-loaded.html"

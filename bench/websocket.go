@@ -60,7 +60,7 @@ func websockets(ctx context.Context, opt options, out io.Writer) error {
 	defer echo.Close()
 	go echoSockets(echo)
 	r.origin = echo.Addr().String() // haproxy leads there
-	peers, missing, err := r.startPeers([]string{subject, "haproxy"})
+	peers, missing, err := (&peerRig{r}).startPeers([]string{subject, "haproxy"})
 	if err != nil {
 		return err
 	}
@@ -69,13 +69,13 @@ func websockets(ctx context.Context, opt options, out io.Writer) error {
 	}
 	of := map[string]*sockets{}
 	for _, p := range peers {
-		if of[p.name], err = r.waitingSockets(p, idle); err != nil {
+		if of[p.name], err = (&socketRig{r}).waitingSockets(p, idle); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
 	for round := range opt.rounds {
 		for _, p := range peers {
-			if err := r.talkingSockets(p, opt.seconds, of[p.name]); err != nil {
+			if err := (&socketRig{r}).talkingSockets(p, opt.seconds, of[p.name]); err != nil {
 				return fmt.Errorf("round %d of %s: %w", round+1, p.name, err)
 			}
 		}
@@ -126,7 +126,7 @@ func socketsAllowed() (int, error) {
 }
 
 // waitingSockets opens conversations that wait, and says what they cost.
-func (r *rig) waitingSockets(p *peer, idle int) (*sockets, error) {
+func (r *socketRig) waitingSockets(p *peer, idle int) (*sockets, error) {
 	warm, err := r.openSockets(p, 20)
 	closeAll(warm)
 	if err != nil {
@@ -151,7 +151,7 @@ func (r *rig) waitingSockets(p *peer, idle int) (*sockets, error) {
 }
 
 // talkingSockets is one round of conversations without a pause.
-func (r *rig) talkingSockets(p *peer, seconds float64, s *sockets) error {
+func (r *socketRig) talkingSockets(p *peer, seconds float64, s *sockets) error {
 	all, err := r.openSockets(p, socketsBusy)
 	defer closeAll(all)
 	if err != nil {
@@ -199,11 +199,11 @@ type socket struct {
 }
 
 // openSockets opens n conversations through p, each of which echoes once.
-func (r *rig) openSockets(p *peer, n int) ([]*socket, error) {
-	return openAll(r, n, func() (*socket, error) { return r.openSocket(p) })
+func (r *socketRig) openSockets(p *peer, n int) ([]*socket, error) {
+	return openAll(r.rig, n, func() (*socket, error) { return r.openSocket(p) })
 }
 
-func (r *rig) openSocket(p *peer) (*socket, error) {
+func (r *socketRig) openSocket(p *peer) (*socket, error) {
 	addr, target := p.proxy, "http://"+r.origin+"/chat"
 	if p.relay != "" {
 		addr, target = p.relay, "/chat"

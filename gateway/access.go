@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"path/filepath"
+	"time"
+
 	"shuultuur/admin"
 	"shuultuur/admin/account"
 	"shuultuur/admin/search"
@@ -10,11 +12,10 @@ import (
 	"shuultuur/event"
 	"shuultuur/state"
 	"shuultuur/vote"
-	"time"
 )
 
 // openAccess opens what is known of those who may use the admin address.
-func (g *Gateway) openAccess(first *engine.Engine) (admin.Access, error) {
+func (g *pages) openAccess(first *engine.Engine) (admin.Access, error) {
 	dir := account.Folder(string(first.Settings.Data))
 	rules := func() *admin.Rules {
 		if e := g.engine.Load(); e != nil {
@@ -38,7 +39,7 @@ func (g *Gateway) openAccess(first *engine.Engine) (admin.Access, error) {
 }
 
 // holders are what has data about people, besides the audit log.
-func (g *Gateway) holders() (all []admin.Holder) {
+func (g *pages) holders() (all []admin.Holder) {
 	r := g.engine.Load().Events
 	for _, s := range r.Stores {
 		h := admin.Holder{Name: "events in " + s.Name()}

@@ -22,8 +22,11 @@ import (
 	"shuultuur/zone/authority"
 )
 
-// newAdmin makes what answers on the admin address.
-func (g *Gateway) newAdmin(first *engine.Engine) (*admin.Server, error) {
+// pages gives the admin server what it shows and changes of a gateway.
+type pages struct{ *Gateway }
+
+// newAdmin returns the server of the admin address.
+func (g *pages) newAdmin(first *engine.Engine) (*admin.Server, error) {
 	access, err := g.openAccess(first)
 	if err != nil {
 		return nil, err
@@ -75,7 +78,7 @@ func (g *Gateway) newAdmin(first *engine.Engine) (*admin.Server, error) {
 }
 
 // cacheParts are what the admin address shows of the cache in use.
-func (g *Gateway) cacheParts() *admin.Cache {
+func (g *pages) cacheParts() *admin.Cache {
 	return &admin.Cache{
 		Stats: func() any {
 			if c := g.engine.Load().Stored; c != nil {
@@ -95,7 +98,7 @@ func (g *Gateway) cacheParts() *admin.Cache {
 }
 
 // lists are the lists in use, and the client that fetches them.
-func (g *Gateway) lists() (*collection.Collection, *http.Client) {
+func (g *pages) lists() (*collection.Collection, *http.Client) {
 	e := g.engine.Load()
 	return e.Lists, e.Settings.Fetcher()
 }
@@ -109,7 +112,7 @@ func (g *Gateway) fetched() (*source.Store, source.Items) {
 // pause pauses filtering for who (see [policy.Pause]) until a time, or resumes
 // it when that is not in the future; for "", it resumes for all. by is the
 // address that asked for it.
-func (g *Gateway) pause(who string, until time.Time, by netip.Addr) error {
+func (g *pages) pause(who string, until time.Time, by netip.Addr) error {
 	e, now := g.engine.Load(), time.Now()
 	if who = strings.TrimSpace(who); who != "" {
 		var err error
@@ -129,7 +132,7 @@ func (g *Gateway) pause(who string, until time.Time, by netip.Addr) error {
 }
 
 // quotas says what somebody has left.
-func (g *Gateway) quotas(ctx context.Context, policy string, addr netip.Addr, user string) admin.Quotas {
+func (g *pages) quotas(ctx context.Context, policy string, addr netip.Addr, user string) admin.Quotas {
 	e := g.engine.Load()
 	c := filter.Client{Addr: addr, User: user}
 	if user == "" {
@@ -144,7 +147,7 @@ func (g *Gateway) quotas(ctx context.Context, policy string, addr netip.Addr, us
 
 // clientNames says what devices are called. The DNS is asked where a route of
 // the settings says who knows their names.
-func (g *Gateway) clientNames(ctx context.Context, addrs []netip.Addr) map[netip.Addr]string {
+func (g *pages) clientNames(ctx context.Context, addrs []netip.Addr) map[netip.Addr]string {
 	e := g.engine.Load()
 	var pointer func(context.Context, netip.Addr) string
 	if f := e.Forward; f != nil {
@@ -160,7 +163,7 @@ func (g *Gateway) clientNames(ctx context.Context, addrs []netip.Addr) map[netip
 }
 
 // watching are the parts of the admin address by which people are told.
-func (g *Gateway) watching() admin.Watching {
+func (g *pages) watching() admin.Watching {
 	return admin.Watching{Alerts: func() *alert.Desk {
 		if e := g.engine.Load(); e != nil && e.Alerts != nil {
 			return e.Alerts.Desk
@@ -170,7 +173,7 @@ func (g *Gateway) watching() admin.Watching {
 }
 
 // decide carries out a decision about votes on all nodes, or takes it back.
-func (g *Gateway) decide(ctx context.Context, d *vote.Decision) error {
+func (g *pages) decide(ctx context.Context, d *vote.Decision) error {
 	e := g.engine.Load()
 	if name := e.Settings.Votes.List; name != "" && d.Action == vote.Block && d.Who == "" && d.Until.IsZero() {
 		return g.node.ChangeLists(ctx, map[string][]list.Change{name: {{Entry: d.Site, Remove: !d.Ended.IsZero()}}})

@@ -14,7 +14,7 @@ import (
 )
 
 // clientsParts are what the admin address shows of those who are filtered.
-func (g *Gateway) clientsParts() *admin.Clients {
+func (g *pages) clientsParts() *admin.Clients {
 	return &admin.Clients{
 		Known: func() (users, groups map[string][]string) {
 			id := &g.engine.Load().Settings.Identity
@@ -27,7 +27,7 @@ func (g *Gateway) clientsParts() *admin.Clients {
 }
 
 // about says who is at an address, or who a user is, or what a group may.
-func (g *Gateway) about(ctx context.Context, addr netip.Addr, user, group string) admin.About {
+func (g *pages) about(ctx context.Context, addr netip.Addr, user, group string) admin.About {
 	e := g.engine.Load()
 	var c filter.Client
 	switch {
@@ -48,7 +48,7 @@ func (g *Gateway) about(ctx context.Context, addr netip.Addr, user, group string
 
 // giveTime gives somebody minutes beyond quotas for the rest of the day, on all
 // nodes; 0 takes back what was given.
-func (g *Gateway) giveTime(who string, minutes int64, by netip.Addr) error {
+func (g *pages) giveTime(who string, minutes int64, by netip.Addr) error {
 	e := g.engine.Load()
 	who, err := e.Whom(who)
 	if err != nil {

@@ -493,7 +493,7 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 	}
 	// Devices are called what the route of their network says.
 	tv, mary, unrouted := netip.MustParseAddr("10.1.0.77"), netip.MustParseAddr("10.1.0.7"), netip.MustParseAddr("192.168.5.5")
-	if names := g.clientNames(ctx, []netip.Addr{tv, mary, unrouted}); names[tv] != "tv.home.arpa" || names[mary] != "mary" || names[unrouted] != "" {
+	if names := (&pages{g}).clientNames(ctx, []netip.Addr{tv, mary, unrouted}); names[tv] != "tv.home.arpa" || names[mary] != "mary" || names[unrouted] != "" {
 		t.Errorf("clients are called %v", names)
 	}
 	// One entry more, one less: at once.

@@ -183,7 +183,7 @@ func TestAChangeIsTriedOnManyEvents(t *testing.T) {
 	}
 	g := serving(t, file)
 	changed := strings.Replace(text, "host: [slots.example]", "host: [slots.example, site-18.example.com]", 1)
-	x, err := g.effect(t.Context(), []byte(changed))
+	x, err := (&pages{g}).effect(t.Context(), []byte(changed))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,8 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 		sockets: handover.From(ctx), departure: departure{left: make(chan struct{})}}
 	g.refresher = source.NewRefresher(g.fetched, func(ctx context.Context, why string) { g.Again(ctx, why) }, log)
 	g.metrics = newMetrics(g)
-	g.host = engine.Host{InUse: g.engine.Load, Done: g.done, Named: g.named, Decide: g.decide, Admin: g.newAdmin, Pictures: &g.pictures, Log: log}
+	p := &pages{g}
+	g.host = engine.Host{InUse: g.engine.Load, Done: g.done, Named: g.named, Decide: p.decide, Admin: p.newAdmin, Pictures: &g.pictures, Log: log}
 	g.node = fleet.Node{Parts: g.fleetParts, Reload: g.Reload, Again: g.Again, Newer: g.refresher.Newer, Log: log}
 	e, err := engine.Build(ctx, s, nil, &g.host, log)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 var errNoForwarding = errors.New("the settings name no upstream under dns.forward that could be asked")
 
 // systemParts are what the admin address shows of the program.
-func (g *Gateway) systemParts() *admin.System {
+func (g *pages) systemParts() *admin.System {
 	return &admin.System{
 		Backup: func(w io.Writer) ([]string, error) { return configuration.Backup(w, g.file) },
 		State: func() map[string]any {
@@ -28,7 +28,7 @@ func (g *Gateway) systemParts() *admin.System {
 }
 
 // namesParts are what the admin address shows of the name server in use.
-func (g *Gateway) namesParts() *admin.Names {
+func (g *pages) namesParts() *admin.Names {
 	return &admin.Names{
 		Upstreams: func() []admin.Upstream {
 			all := []admin.Upstream{}
@@ -55,7 +55,7 @@ func (g *Gateway) namesParts() *admin.Names {
 }
 
 // lookUp asks the upstreams, not the cache, for records of a name.
-func (g *Gateway) lookUp(ctx context.Context, name, kind string) (*admin.Looked, error) {
+func (g *pages) lookUp(ctx context.Context, name, kind string) (*admin.Looked, error) {
 	f := g.engine.Load().Forward
 	if f == nil {
 		return nil, &admin.BadChange{Err: errNoForwarding}

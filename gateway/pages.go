@@ -28,7 +28,7 @@ import (
 
 // explain answers a question by an engine of its own, built from the settings in
 // use: it names all evidence, and counts and remembers nothing.
-func (g *Gateway) explain(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
+func (g *pages) explain(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
 	g.trying.Lock()
 	defer g.trying.Unlock()
 	run := g.engine.Load()
@@ -58,7 +58,7 @@ func isSite(name string) bool {
 }
 
 // rule opens or blocks a site for somebody on all nodes, or ends that.
-func (g *Gateway) rule(d policy.Decision, by netip.Addr) error {
+func (g *pages) rule(d policy.Decision, by netip.Addr) error {
 	e := g.engine.Load()
 	_, noAddr := netip.ParseAddr(d.Site)
 	if noAddr != nil && !isSite(d.Site) {
@@ -94,7 +94,7 @@ func orEveryone(who string) string {
 }
 
 // note puts what somebody did into the log and on record.
-func (g *Gateway) note(by netip.Addr, category, said string) {
+func (g *pages) note(by netip.Addr, category, said string) {
 	g.log.Info(said, "by", by)
 	now := time.Now()
 	f := filter.Finding{Check: "admin", Category: category}
@@ -103,7 +103,7 @@ func (g *Gateway) note(by netip.Addr, category, said string) {
 }
 
 // settingsParts are what the admin address shows and changes of the settings.
-func (g *Gateway) settingsParts(s *configuration.Settings) *admin.Settings {
+func (g *pages) settingsParts(s *configuration.Settings) *admin.Settings {
 	return &admin.Settings{
 		File:     g.file,
 		Read:     func() ([]byte, error) { return os.ReadFile(g.file) },
@@ -152,7 +152,7 @@ const (
 var errNoRecord = errors.New("no store that can be asked keeps events: what the change does cannot be said")
 
 // effect judges the events of the last day by the settings in use and by a text.
-func (g *Gateway) effect(ctx context.Context, text []byte) (*admin.Effect, error) {
+func (g *pages) effect(ctx context.Context, text []byte) (*admin.Effect, error) {
 	g.trying.Lock()
 	defer g.trying.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, effectTime)

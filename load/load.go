@@ -78,9 +78,14 @@ type Config struct {
 
 	Allow []string // hosts that may be loaded though they are not loopback
 
-	Complaints io.Writer     // one line for each changed body, the first 20; may be nil
-	Progress   io.Writer     // one line per Every while running; may be nil
-	Every      time.Duration // gap between progress lines; 0 means 1 s
+	Complaints io.Writer // one line for each changed body, the first 20; may be nil
+	Progress   Progress
+}
+
+// Progress writes a line at intervals while a run lasts.
+type Progress struct {
+	To    io.Writer     // nil: no lines
+	Every time.Duration // 0 means 1 s
 }
 
 // Generator is a checked Config with its targets resolved. Run it once.
@@ -159,8 +164,8 @@ func (c *Config) check() error {
 	if c.Timeout == 0 {
 		c.Timeout = time.Minute
 	}
-	if c.Every == 0 {
-		c.Every = time.Second
+	if c.Progress.Every == 0 {
+		c.Progress.Every = time.Second
 	}
 	return nil
 }

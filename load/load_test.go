@@ -384,7 +384,7 @@ func TestCipherIsTheOneAskedFor(t *testing.T) {
 func TestProgressAndSeries(t *testing.T) {
 	o := serve(t, OriginConfig{})
 	var says strings.Builder
-	r := run(t, Config{URLs: []string{o.url + "/size/10"}, Rate: 100, Duration: 450 * time.Millisecond, Progress: &says, Every: 100 * time.Millisecond})
+	r := run(t, Config{URLs: []string{o.url + "/size/10"}, Rate: 100, Duration: 450 * time.Millisecond, Progress: Progress{To: &says, Every: 100 * time.Millisecond}})
 	if lines := strings.Count(says.String(), "\n"); lines < 2 || !strings.HasPrefix(says.String(), "--- ") || !strings.Contains(says.String(), " fetches started, ") {
 		t.Errorf("progress is %q", says.String())
 	}

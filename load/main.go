@@ -221,10 +221,10 @@ func (f *httpFlags) finish(args []string, stderr io.Writer) error {
 	}
 	c.Complaints = stderr
 	if f.verbose {
-		c.Progress, c.Every = stderr, time.Minute
+		c.Progress = Progress{To: stderr, Every: time.Minute}
 	}
 	if f.progress {
-		c.Progress, c.Every = stderr, time.Second
+		c.Progress = Progress{To: stderr, Every: time.Second}
 	}
 	if err := f.files(args); err != nil {
 		return err

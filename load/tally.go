@@ -238,10 +238,10 @@ func (w *watch) tell(now time.Time, p Point) {
 	w.since.P99 = max(w.since.P99, p.P99)
 	gap := now.Sub(w.told)
 	// A tick may come a little early.
-	if w.g.cfg.Progress == nil || gap < w.g.cfg.Every*9/10 {
+	if w.g.cfg.Progress.To == nil || gap < w.g.cfg.Progress.Every*9/10 {
 		return
 	}
-	fmt.Fprintf(w.g.cfg.Progress, "--- %.3g secs, %d fetches started, %d completed, %d current, %.6g/s, p99 %.3g ms, %d errors\n",
+	fmt.Fprintf(w.g.cfg.Progress.To, "--- %.3g secs, %d fetches started, %d completed, %d current, %.6g/s, p99 %.3g ms, %d errors\n",
 		now.Sub(w.start).Seconds(), w.g.started.Load(), w.completed(), w.g.inFlight.Load(),
 		float64(w.since.Fetches)/gap.Seconds(), w.since.P99, w.since.Errors)
 	w.told, w.since = now, Point{}

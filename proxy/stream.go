@@ -47,16 +47,21 @@ type stream struct {
 	rdead   time.Time
 	wdead   time.Time
 
-	// The answer; the session's.
+	streamAnswer
+}
+
+// A streamAnswer is the response of a stream, as far as the session has
+// written it. Only the session uses it.
+type streamAnswer struct {
 	head     []byte // as far as it is known
 	state    answerState
 	body     int64 // bytes left, of this chunk if chunked
 	line     []byte
 	tail     []byte // trailers
-	sent     bool   // its end
+	sent     bool   // the end of the response
 	bodiless bool   // the request's method was HEAD
 	socket   bool   // an extended CONNECT
-	key      string
+	key      string // Sec-WebSocket-Key of the upgrade that the session sees
 }
 
 // An answerState is what is expected next of what a session writes.
@@ -83,77 +88,93 @@ func betweenNeighbours(name string) bool {
 	return false
 }
 
-// ask makes an HTTP/1.1 head of a header block. It says whether the request is
-// one (RFC 9113, 8.2 and 8.3.1).
-func (st *stream) ask(fields []hpack.HeaderField, end bool) bool {
-	var method, scheme, authority, path, protocol string
-	var cookies []string
-	length := int64(-1)
+// A requestHead is what the header block of a request says beyond its ordinary
+// fields.
+type requestHead struct {
+	method, scheme, authority, path, protocol string
+	cookies                                   []string
+	length                                    int64 // -1: none given
+}
+
+// readHeaderBlock reads a header block. ok is false for a malformed request (RFC 9113,
+// 8.2 and 8.3.1).
+func readHeaderBlock(fields []hpack.HeaderField) (h requestHead, ok bool) {
+	h.length = -1
 	for _, f := range fields {
 		switch f.Name {
 		case ":method":
-			method = f.Value
+			h.method = f.Value
 		case ":scheme":
-			scheme = f.Value
+			h.scheme = f.Value
 		case ":authority":
-			authority = f.Value
+			h.authority = f.Value
 		case ":path":
-			path = f.Value
+			h.path = f.Value
 		case ":protocol":
-			protocol = f.Value
+			h.protocol = f.Value
 		case "te":
 			if f.Value != "trailers" {
-				return false
+				return h, false
 			}
 		case "cookie":
-			cookies = append(cookies, f.Value)
+			h.cookies = append(h.cookies, f.Value)
 		case "content-length":
 			n, err := strconv.ParseUint(f.Value, 10, 63)
-			if err != nil || length >= 0 && length != int64(n) {
-				return false
+			if err != nil || h.length >= 0 && h.length != int64(n) {
+				return h, false
 			}
-			length = int64(n)
+			h.length = int64(n)
 		default:
 			if betweenNeighbours(f.Name) {
-				return false
+				return h, false
 			}
 		}
 	}
-	if authority == "" {
+	if h.authority == "" {
 		for _, f := range fields {
 			if f.Name == "host" {
-				authority = f.Value
+				h.authority = f.Value
 			}
 		}
 	}
-	if !plain(method) || scheme == "" || !plain(path) || !plain(authority) || strings.ContainsRune(method, ':') {
+	if !plain(h.method) || h.scheme == "" || !plain(h.path) || !plain(h.authority) || strings.ContainsRune(h.method, ':') {
+		return h, false
+	}
+	if h.path[0] != '/' && (h.path != "*" || h.method != http.MethodOptions) {
+		return h, false
+	}
+	return h, true
+}
+
+// ask makes an HTTP/1.1 head of a header block. It says whether the request is
+// well formed.
+func (st *stream) ask(fields []hpack.HeaderField, end bool) bool {
+	h, ok := readHeaderBlock(fields)
+	if !ok {
 		return false
 	}
-	if path[0] != '/' && (path != "*" || method != http.MethodOptions) {
-		return false
-	}
-	if st.socket = method == http.MethodConnect; st.socket {
-		if protocol != "websocket" || end || length >= 0 {
+	if st.socket = h.method == http.MethodConnect; st.socket {
+		if h.protocol != "websocket" || end || h.length >= 0 {
 			return false
 		}
-		method = http.MethodGet
-	} else if protocol != "" {
+		h.method = http.MethodGet
+	} else if h.protocol != "" {
 		return false
 	}
-	if end && length > 0 {
+	if end && h.length > 0 {
 		return false
 	}
 	b := make([]byte, 0, 1<<10)
-	b = append(append(append(append(b, method...), ' '), path...), " HTTP/1.1\r\nHost: "...)
-	b = append(append(b, authority...), "\r\n"...)
+	b = append(append(append(append(b, h.method...), ' '), h.path...), " HTTP/1.1\r\nHost: "...)
+	b = append(append(b, h.authority...), "\r\n"...)
 	for _, f := range fields {
 		switch f.Name {
 		case "host", "te", "content-length":
 			continue
 		case "cookie": // one field again (RFC 9113, 8.2.3)
-			if cookies != nil {
-				b = appendField(b, "Cookie", strings.Join(cookies, "; "))
-				cookies = nil
+			if h.cookies != nil {
+				b = appendField(b, "Cookie", strings.Join(h.cookies, "; "))
+				h.cookies = nil
 			}
 			continue
 		}
@@ -161,7 +182,7 @@ func (st *stream) ask(fields []hpack.HeaderField, end bool) bool {
 			b = appendField(b, http.CanonicalHeaderKey(f.Name), f.Value)
 		}
 	}
-	st.bodiless = method == http.MethodHead
+	st.bodiless = h.method == http.MethodHead
 	st.ended = end
 	switch {
 	case st.socket:
@@ -170,9 +191,9 @@ func (st *stream) ask(fields []hpack.HeaderField, end bool) bool {
 		st.key = base64.StdEncoding.EncodeToString(key[:])
 		b = append(b, "Connection: Upgrade\r\nUpgrade: websocket\r\n"...)
 		b = appendField(b, "Sec-WebSocket-Key", st.key)
-	case length >= 0:
-		st.left = length
-		b = appendField(b, "Content-Length", strconv.FormatInt(length, 10))
+	case h.length >= 0:
+		st.left = h.length
+		b = appendField(b, "Content-Length", strconv.FormatInt(h.length, 10))
 	case !end:
 		st.chunked = true
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)

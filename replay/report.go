@@ -48,10 +48,19 @@ type SendReport struct {
 	Errors   map[string]int64  `json:"errors"`
 	Examples map[string]string `json:"examples"` // the first error of each kind
 
+	Comparison
+	Timing
+}
+
+// Comparison sets the status of answers beside the status in the log.
+type Comparison struct {
 	Compared int64    `json:"compared"` // answers whose status the log knows
 	Same     int64    `json:"same"`
 	Changes  []Change `json:"changes"` // most frequent first
+}
 
+// Timing says how punctual the requests were, and how long answers took.
+type Timing struct {
 	Late     int64        `json:"late"` // sent more than 10 ms after their time
 	Lateness load.Latency `json:"lateness"`
 	Total    load.Latency `json:"total"`    // from sent to last byte
@@ -75,8 +84,8 @@ func (s *Sender) report(start time.Time, took time.Duration, d *dispatch) *SendR
 		Sent: s.sent.Load(), Answered: t.answered, Unfinished: t.unfinished, Tunnels: t.tunnels, Plain: t.plain, FromOrigin: t.fromOrigin,
 		Bytes: t.bytes, MaxParallel: t.most, NotAllowed: d.notAllowed, Lookups: d.lookups,
 		Refused: slices.Sorted(maps.Keys(d.refused)), Codes: t.codes, Errors: t.errors, Examples: t.example,
-		Compared: t.compared, Same: t.same, Late: t.late,
-		Lateness: t.lateness.Latency(), Total: t.total.Latency(), Intended: t.intended.Latency(),
+		Comparison: Comparison{Compared: t.compared, Same: t.same},
+		Timing:     Timing{Late: t.late, Lateness: t.lateness.Latency(), Total: t.total.Latency(), Intended: t.intended.Latency()},
 	}
 	for _, c := range t.changes {
 		slices.Sort(c.Examples)
