@@ -9,9 +9,9 @@ import (
 	"shuultuur/state"
 )
 
-// Balance returns what a client has left of the quotas of a policy: the one
-// called name, or for "" the one that covers the client, whose name it returns,
-// "" if there is none.
+// Balance returns what a client has left of the quotas of a policy. The policy is the one
+// called name, or for "" the one that covers the client. It returns the policy's name, "" if
+// there is none.
 func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now time.Time) (covers string, left []filter.Balance) {
 	p := e.named(name)
 	if name == "" {

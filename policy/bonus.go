@@ -7,14 +7,14 @@ import (
 	"shuultuur/filter"
 )
 
-// A Bonus is time that somebody gets beyond quotas, for the rest of a day.
+// A Bonus is extra time beyond quotas, for the rest of a day.
 type Bonus struct {
 	Who     string    `json:"who"` // an address, a network, a user or a group
 	Minutes int64     `json:"minutes"`
 	Until   time.Time `json:"until"`
 }
 
-// MaxBonus is the most minutes that one bonus gives.
+// MaxBonus is the most minutes of one bonus.
 const MaxBonus = 24 * 60
 
 type bonus struct {
@@ -22,7 +22,7 @@ type bonus struct {
 	minutes int64
 }
 
-// SetBonuses replaces all bonuses. Those beyond [MaxPauses] do not count.
+// SetBonuses replaces all bonuses. Those beyond [MaxPauses] are ignored.
 func (d *Decisions) SetBonuses(all []Bonus) {
 	all = all[:min(len(all), MaxPauses)]
 	if len(all) == 0 {
@@ -39,7 +39,7 @@ func (d *Decisions) SetBonuses(all []Bonus) {
 	d.bonuses.Store(&ready)
 }
 
-// Bonuses are those that hold at a time.
+// Bonuses returns those that are in force at a time.
 func (d *Decisions) Bonuses(now time.Time) (all []Bonus) {
 	if kept := d.bonuses.Load(); kept != nil {
 		for _, b := range *kept {
@@ -51,8 +51,8 @@ func (d *Decisions) Bonuses(now time.Time) (all []Bonus) {
 	return all
 }
 
-// minutes is how much more than its quotas say a client may use now. What its
-// user, its groups and its address have been given is added up.
+// minutes returns how much more than its quotas a client may use now: the sum of what its
+// user, its groups and its address were given.
 func (d *Decisions) minutes(c *filter.Client, now time.Time) (sum int64) {
 	if d == nil {
 		return 0
@@ -69,9 +69,8 @@ func (d *Decisions) minutes(c *filter.Client, now time.Time) (sum int64) {
 	return sum
 }
 
-// Week returns when a schedule is open on each day, Monday first, in minutes of
-// the day. One without windows is always open. What holds on certain dates only is
-// left out.
+// Week returns when a schedule is open on each day, Monday first, in minutes of the day. A
+// schedule without windows is always open. Windows with dates are left out.
 func (s Schedule) Week() (days [7][]Stretch, err error) {
 	if len(s) == 0 {
 		for d := range days {
@@ -107,7 +106,7 @@ func (s Schedule) Week() (days [7][]Stretch, err error) {
 	return days, nil
 }
 
-// A Stretch is a part of a day, in minutes since midnight; To is not in it.
+// A Stretch is a part of a day, in minutes since midnight, without To.
 type Stretch struct {
 	From int `json:"from"`
 	To   int `json:"to"`

@@ -21,9 +21,8 @@ import (
 	"shuultuur/setting"
 )
 
-// New makes an engine. Checks are asked in the order given, but heavy ones after
-// all others. Mistakes in cfg are returned as a [setting.Error] whose key begins
-// with the index of the policy.
+// New makes an engine. It asks checks in the order given, heavy ones last. Mistakes in cfg are
+// returned as a [setting.Error] whose key begins with the index of the policy.
 func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 	if len(cfg) == 0 {
 		return nil, errNoPolicies
@@ -164,7 +163,7 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	return p, nil
 }
 
-// implied adds the rule that blocks what is left of faulty certificates.
+// implied adds the rule that blocks the certificate faults that no other rule names.
 func (p *policy) implied(s *Policy, v *vocabulary) error {
 	r := Rule{Name: "certificate", Action: "block"}
 	for _, c := range v.checks {
@@ -254,9 +253,8 @@ func (p *policy) add(s *Rule, ps *Policy, v *vocabulary) error {
 	return nil
 }
 
-// parseAction reads the action of a rule. Monitoring is not an action for
-// servers: to them it is to pass. To blur is to block and to show something
-// else; a placeholder is a warning.
+// parseAction reads the action of a rule. Servers treat monitor as pass, blur as a block that
+// shows something else, and placeholder as a warning.
 func parseAction(s string) (a filter.Action, show filter.Show, monitors bool, err error) {
 	switch s {
 	case "monitor":
@@ -325,8 +323,8 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 	return nil
 }
 
-// refer notes what a finding means, as the check writes its category and in
-// lower case.
+// refer registers what a finding means, under the category as the check writes it and in lower
+// case.
 func (p *policy) refer(e entry, r ref) {
 	c := category{e.checkName, e.name}
 	p.refs[c] = append(p.refs[c], r)
@@ -336,7 +334,7 @@ func (p *policy) refer(e entry, r ref) {
 	}
 }
 
-// host notes which hosts the rule asks for.
+// host registers which hosts the rule asks for.
 func (p *policy) host(s *Rule) error {
 	hosts, err := compileHosts(s.Host, "host")
 	if err != nil {
@@ -355,10 +353,10 @@ func (p *policy) host(s *Rule) error {
 	return nil
 }
 
-// ja4Form is what a fingerprint of a client on TCP looks like.
+// ja4Form matches the JA4 fingerprint of a client on TCP.
 var ja4Form = regexp.MustCompile(`^t[0-9a-z]{9}_[0-9a-f]{12}_[0-9a-f]{12}$`)
 
-// compile makes the conditions ready.
+// compile compiles the conditions.
 func (r *conditions) compile(s *Rule) (err error) {
 	if r.referer, err = compileHosts(s.Referer, "referer"); err != nil {
 		return err
@@ -467,21 +465,21 @@ func compileHosts(list []string, key string) (hostSet, error) {
 	return set, nil
 }
 
-// A vocabulary is every category a check can report.
+// A vocabulary holds every category that a check can report.
 type vocabulary struct {
 	checks []filter.Check
-	words  map[string][]entry // by "adult" and by "phrase/adult", lower case
+	words  map[string][]entry // keys are "adult" and "phrase/adult", in lower case
 }
 
 type entry struct {
-	check     int // -1 for servers, which report what they could not show to checks
+	check     int // -1 for findings of servers, which precede all checks
 	checkName string
 	name      string // as the check writes it
 	scored    bool
 	locked    bool
 }
 
-// bit is the check as one of a set, none for servers.
+// bit returns the check as a set, empty for servers.
 func (e *entry) bit() uint64 {
 	if e.check < 0 {
 		return 0
@@ -518,8 +516,8 @@ func vocabularyOf(checks []filter.Check) *vocabulary {
 	return v
 }
 
-// An awaiting check works with what is fetched: rules may name a category that it
-// will report when a version has come that knows it.
+// An awaiting check works with fetched data. Rules may name a category that it will report
+// once it has a version that knows it.
 type awaiting interface{ Awaits(category string) bool }
 
 func (v *vocabulary) find(name string) ([]entry, error) {
@@ -544,8 +542,7 @@ func (v *vocabulary) find(name string) ([]entry, error) {
 	return es, nil
 }
 
-// among finds the categories called name, scored ones where there is a limit
-// for them.
+// among finds the categories called name; with a limit only scored ones.
 func (v *vocabulary) among(name string, limit bool) ([]entry, error) {
 	es, err := v.find(name)
 	if err != nil || limit {
@@ -561,7 +558,7 @@ func unscored(es []entry) []entry {
 	return slices.DeleteFunc(slices.Clone(es), func(e entry) bool { return e.scored })
 }
 
-// nearest returns the one of names with the fewest letters changed.
+// nearest returns the name with the smallest edit distance.
 func nearest(name string, names []string) string {
 	slices.Sort(names)
 	best, least := "", 1<<30
@@ -573,7 +570,7 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// distance is Levenshtein's, in bytes.
+// distance is the Levenshtein distance, in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -594,10 +591,10 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// A target is where a redirect goes: text with places to fill in.
+// A target is the destination of a redirect, with placeholders.
 type target struct {
 	text string
-	host string // of the target, when it does not depend on the transaction
+	host string // host of the target, unless it depends on the transaction
 }
 
 var places = []string{"url", "host", "category", "policy", "client", "login", "id"}

@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// dates are days of the calendar on which a window holds, or those on which it
-// does not.
+// dates are the days of the calendar on which a window is open, or is not.
 type dates struct {
 	not  bool
 	days []span
 }
 
-// A span is the days from one to another, both in it. A part that is 0 is any:
-// then both ends are the same day, or have no year.
+// A span is a range of days, both ends included. A part that is 0 matches any: then both ends
+// are the same day, or have no year.
 type span struct{ from, to date }
 
 type date struct{ year, month, day int }
 
-// parseDates reads "2026-12-21..2027-01-06,*-05-01", or "not " and that. It
+// parseDates reads "2026-12-21..2027-01-06,*-05-01", with or without "not " in front. It
 // returns nil for "".
 func parseDates(s string) (*dates, error) {
 	s = strings.TrimSpace(s)
@@ -71,7 +70,7 @@ func parseDate(s string) (d date, ok bool) {
 // number orders dates.
 func (d date) number() int { return d.year*10000 + d.month*100 + d.day }
 
-// has says whether t is on one of the days; nil are all days.
+// has reports whether t is on one of the days; nil means every day.
 func (d *dates) has(t time.Time) bool {
 	if d == nil {
 		return true
@@ -95,7 +94,7 @@ func (s span) has(on date) bool {
 		on.year = 0
 	}
 	after, before := s.from.number() <= on.number(), on.number() <= s.to.number()
-	if s.from.number() > s.to.number() { // over the end of every year
+	if s.from.number() > s.to.number() { // the span crosses the end of a year
 		return after || before
 	}
 	return after && before

@@ -11,41 +11,40 @@ import (
 	"shuultuur/filter"
 )
 
-// A Decision opens or blocks a site for somebody, whatever lists and rules say:
-// an overlay over them. It is made by people who answer votes.
+// A Decision opens or blocks a site for a client, and overrides lists and rules. People who
+// answer votes make decisions.
 type Decision struct {
 	Who   string    // an address, a network, a user or a group; "" is everyone
-	Site  string    // host name, with everything below it
+	Site  string    // host name, including all subdomains
 	Block bool      // block it, otherwise open it
-	Until time.Time // zero is for good
+	Until time.Time // zero means forever
 }
 
-// MaxDecisions is how many decisions may hold at once.
+// MaxDecisions is how many decisions may be in force at once.
 const MaxDecisions = 100_000
 
-// Decisions are those that hold now, and the time that people were given beyond
-// their quotas. They outlive engines, which ask them, and
-// are safe for many goroutines. The zero value is none.
+// Decisions are those in force, and the time that people were given beyond their quotas. They
+// outlive the engines that consult them, and are safe for concurrent use. The zero value holds
+// none.
 //
-// An open site is as if filtering were paused there: see [Pauses]. Of several
-// decisions that cover a request, the one for the longest name holds, and of
-// these one for a client, user or group before one for everyone, and then a
-// later one.
+// An open site behaves as if filtering were paused there: see [Pauses]. Of several decisions
+// that cover a request, the one for the longest name wins, then one for a client, user or
+// group over one for everyone, then the latest.
 type Decisions struct {
 	sites   atomic.Pointer[map[string][]decided]
 	bonuses atomic.Pointer[[]bonus]
 }
 
 type decided struct {
-	pause // Until of which is never zero
+	pause // its Until is never zero
 	block bool
 }
 
-// forGood is how long a decision for good holds, as far as anybody asks.
+// forGood is how long a permanent decision claims to last.
 const forGood = 24 * time.Hour
 
-// Set replaces all decisions. Later ones come last. Those beyond MaxDecisions do
-// not count.
+// Set replaces all decisions, in the order in which they were made. Those beyond MaxDecisions
+// are ignored.
 func (s *Decisions) Set(all []Decision) {
 	all = all[:min(len(all), MaxDecisions)]
 	if len(all) == 0 {
@@ -60,13 +59,13 @@ func (s *Decisions) Set(all []Decision) {
 		}
 		site := dns.Canonical(strings.TrimSuffix(strings.ToLower(d.Site), "."))
 		if d.Who == "" {
-			sites[site] = append(sites[site], one) // asked last
+			sites[site] = append(sites[site], one) // consulted last
 		} else {
 			sites[site] = slices.Insert(sites[site], 0, one)
 		}
 	}
 	for _, at := range sites {
-		// Those for everyone are in the order in which they were made.
+		// Decisions for everyone keep the order in which they were made.
 		if i := slices.IndexFunc(at, func(d decided) bool { return d.Who == "" }); i >= 0 {
 			slices.Reverse(at[i:])
 		}
@@ -74,8 +73,7 @@ func (s *Decisions) Set(all []Decision) {
 	s.sites.Store(&sites)
 }
 
-// find returns how long a site is open or blocked for a client, 0 when nothing
-// is decided.
+// find returns how long a site is open or blocked for a client, 0 when nothing is decided.
 func (s *Decisions) find(c *filter.Client, host string, now time.Time) (left time.Duration, block bool) {
 	if s == nil {
 		return 0, false
@@ -112,10 +110,10 @@ func holds(at []decided, c *filter.Client, now time.Time) (left time.Duration, b
 	return 0, false
 }
 
-// decidedBlock is the finding of a decision that blocks.
+// decidedBlock is the category of the finding for a blocking decision.
 const decidedBlock = "decided"
 
-// blockDecided blocks what people have decided to block.
+// blockDecided blocks a site that a decision blocks.
 func (e *Engine) blockDecided(p *policy, t *filter.Transaction) filter.Verdict {
 	f := filter.Finding{Check: "policy", Category: decidedBlock}
 	if !t.Terse {

@@ -23,44 +23,41 @@ import (
 	"shuultuur/metric"
 )
 
-// Parts are what an engine works with besides settings and checks. All may be
-// left out.
+// Parts are what an engine works with besides settings and checks. All are optional.
 type Parts struct {
-	// Key signs warn tokens. Without one a random key is made, and what users
-	// have clicked through is forgotten with the engine.
+	// Key signs warn tokens. Without one, a random key is made, and clicks on warn pages are
+	// forgotten with the engine.
 	Key []byte
-	// Memory holds learned verdicts. Without one nothing is learned.
+	// Memory holds learned verdicts. Without one, nothing is learned.
 	Memory Memory
-	// Counter counts for limits, quotas and the clicks on warn pages. Without
-	// one there are no limits, and a click may be used again.
+	// Counter counts for limits, quotas and clicks on warn pages. Without one, there are no
+	// limits, and a click may be used again.
 	Counter Counter
-	// Revision stands for the settings and lists that the checks work with:
-	// engines with the same revision share learned verdicts. Without one they
-	// are the engine's own.
+	// Revision identifies the settings and lists of the checks: engines with the same revision
+	// share learned verdicts. Without one, an engine keeps them to itself.
 	Revision string
 	Pauses   *Pauses // nil: there are none
-	// Decisions are what people have decided about votes; nil: there are none.
+	// Decisions are those made about votes; nil: there are none.
 	Decisions *Decisions
-	// Watch are rules that stand in front of those of each policy, and only
-	// monitor.
+	// Watch are rules that precede those of each policy, and only monitor.
 	Watch   []Rule
 	Metrics *Metrics     // nil: nothing is counted
-	Log     *slog.Logger // slog.Default unless given
+	Log     *slog.Logger // default: slog.Default
 }
 
-// An Engine is a [filter.Decider]. It never changes and is used by many
-// goroutines at once; new settings make a new one.
+// An Engine is a [filter.Decider]. It never changes and is safe for concurrent use; new
+// settings make a new one.
 type Engine struct {
 	policies []*policy
 	checks   []filter.Check
-	heavy    uint64 // which of them are
+	heavy    uint64 // the set of heavy checks
 	metrics  *Metrics
-	failures []*metric.Counter // by check; nil counts nothing
+	failures []*metric.Counter // by check; nil: nothing is counted
 	engines  map[string]*engine
 	forced   *policy // of [Engine.As]
 
-	// Which policies could cover an address: a bit for each. base are those
-	// that do not ask for one; every set in nets holds them too.
+	// The policies that could cover an address, one bit each. base are those without networks;
+	// every set in nets includes them.
 	base []uint64
 	nets *bart.Table[*[]uint64]
 
@@ -75,10 +72,10 @@ type Engine struct {
 	panicked []atomic.Bool // by check: its stack has been logged
 	pool     *sync.Pool
 	today    *atomic.Pointer[day]
-	metered  bool // a policy counts queries
+	metered  bool // some policy counts queries
 }
 
-// A policy is a Policy made ready.
+// A policy is a compiled Policy.
 type policy struct {
 	name     string
 	users    map[string]struct{}
@@ -86,11 +83,11 @@ type policy struct {
 	when     []hours
 	rules    []*rule
 	refs     map[category][]ref
-	checks   []int               // that count, cheap ones first
+	checks   []int               // the checks to ask, cheap ones first
 	always   ruleSet             // rules that name no category
 	monitors ruleSet             // rules that only monitor
-	hosts    map[string]*ruleSet // rules by the hosts they ask for
-	any      ruleSet             // rules that ask for none
+	hosts    map[string]*ruleSet // rules by the hosts they name
+	any      ruleSet             // rules that name no host
 	presets
 	names   filter.Names
 	learn   time.Duration
@@ -98,15 +95,15 @@ type policy struct {
 	store   bool
 	hide    bool
 	reading
-	// warnClosed refuses a click when it is not known whether it is the first.
+	// warnClosed refuses a click when it is unknown whether its token was used before.
 	warnClosed bool
 
-	limits  []limit // of requests
-	queries []limit // of queries
+	limits  []limit // on requests
+	queries []limit // on queries
 	quotas  []limit
 	rations []ration
-	uploads *uploads // what rules look for in the bodies of requests; nil for nothing
-	varies  []int    // rules on which two requests for one URL may differ
+	uploads *uploads // what rules look for in bodies of requests; nil for nothing
+	varies  []int    // rules that may treat two requests for one URL differently
 }
 
 // A reading is how bodies are read.
@@ -122,7 +119,7 @@ type category struct{ check, name string }
 // A ref is what a finding means to a rule.
 type ref struct {
 	rule   int
-	scored bool // only with a score over the rule's limit
+	scored bool // only with a score above the rule's limit
 	unless bool
 }
 
@@ -154,7 +151,7 @@ func (e *Engine) policyFor(c *filter.Client, now time.Time) *policy {
 	return nil
 }
 
-// covers asks for everything but the network.
+// covers tests everything but the network.
 func (p *policy) covers(c *filter.Client, now time.Time) bool {
 	if p.users != nil {
 		if _, ok := p.users[c.User]; !ok || c.User == "" {
@@ -185,29 +182,28 @@ func (e *Engine) PolicyFor(c filter.Client, now time.Time) string {
 	return ""
 }
 
-// Decrypts says whether the policy that covers t's client wants TLS connections
-// to be looked into.
+// Decrypts reports whether the policy that covers t's client wants TLS connections decrypted.
 func (e *Engine) Decrypts(t *filter.Transaction) bool {
 	p := e.policyFor(&t.Client, (*clock)(t).now())
 	return p != nil && p.decrypt
 }
 
-// Stores says whether the policy that covers t's client lets a cache keep what
-// was encrypted on its way to the proxy.
+// Stores reports whether the policy that covers t's client lets a cache store what arrived
+// encrypted.
 func (e *Engine) Stores(t *filter.Transaction) bool {
 	p := e.policyFor(&t.Client, (*clock)(t).now())
 	return p != nil && p.store
 }
 
-// AsksJA4 says whether a rule asks for the fingerprint of the client's hello.
+// AsksJA4 reports whether a rule needs the fingerprint of the client's hello.
 func (e *Engine) AsksJA4() bool {
 	return slices.ContainsFunc(e.policies, func(p *policy) bool {
 		return slices.ContainsFunc(p.rules, func(r *rule) bool { return r.ja4 != nil })
 	})
 }
 
-// As returns a decider that judges every client by the policy with this name.
-// It neither learns nor uses what was learned, so that all is worked out.
+// As returns a decider that judges every client by the policy with this name. It neither
+// learns nor uses learned verdicts.
 func (e *Engine) As(name string) (filter.Decider, error) {
 	p := e.named(name)
 	if p == nil {
@@ -222,7 +218,7 @@ func (e *Engine) As(name string) (filter.Decider, error) {
 	return &as, nil
 }
 
-// named is the policy called name, nil when there is none.
+// named returns the policy called name, nil when there is none.
 func (e *Engine) named(name string) *policy {
 	for _, p := range e.policies {
 		if p.name == name {
@@ -232,7 +228,7 @@ func (e *Engine) named(name string) *policy {
 	return nil
 }
 
-// A walk is one decision under way.
+// A walk is one decision in progress.
 type walk struct {
 	e           *Engine
 	p           *policy
@@ -240,17 +236,17 @@ type walk struct {
 	stage, last filter.Stage
 	now         time.Time
 
-	host          ruleSet       // rules that the host does not rule out
-	found, unless ruleSet       // by findings: one of its categories, one that bars it
-	ran           uint64        // checks that have had their turn at this stage
+	host          ruleSet       // rules that the host does not exclude
+	found, unless ruleSet       // by findings: rules with a category that was found, rules with an unless that was
+	ran           uint64        // checks that have run at this stage
 	warned        bool          // the client has clicked through a warning about the certificate
-	soon          bool          // first came to a rule that waits for a check of this stage
-	paused        time.Duration // how much longer filtering is paused for the client, 0: it is not
+	soon          bool          // first met a rule that waits for a check of this stage
+	paused        time.Duration // how much longer filtering is paused for the client; 0: it is not
 	opened        bool          // because of a decision about the site
 	blocked       bool          // a decision blocks the site
-	lifted        *rule         // the first rule that would refuse but for that
-	asked, wanted uint64        // checks asked whether they want a later stage, and the answer
-	upload        *uploadScan   // of the request's body, at that stage
+	lifted        *rule         // the first rule that would refuse without the pause
+	asked, wanted uint64        // checks asked whether they want a later stage, and their answers
+	upload        *uploadScan   // of the request's body, at its stage
 	s             *scratch
 }
 
@@ -267,7 +263,7 @@ func (e *Engine) walk(p *policy, t *filter.Transaction, s filter.Stage, now time
 	return w
 }
 
-// addAll adds the rules that ask for the host or one above it.
+// addAll adds the rules that name the host or a parent domain.
 func (s *ruleSet) addAll(hosts map[string]*ruleSet, host string) {
 	for {
 		if rules := hosts[host]; rules != nil {
@@ -290,12 +286,12 @@ func (t *clock) now() time.Time {
 	return t.Start
 }
 
-// clock is a transaction asked for the time: all its stages are judged by the
-// time it began, so that a window that closes in between does not tear it.
+// A clock is a transaction as a source of time. All its stages are judged by the time it
+// began, so a schedule that closes in between does not split it.
 type clock filter.Transaction
 
-// Decide asks the checks that count at stage s and lets the rules decide. See
-// the package comment for the order.
+// Decide runs the relevant checks at stage s and lets the rules decide. See the package
+// comment for the order.
 func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
 	if t.Verdict.Final() {
 		return t.Verdict
@@ -321,7 +317,7 @@ func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Sta
 		t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{Finding: f}}
 		return t.Verdict
 	}
-	var before quotaSet // quotas that were looked at
+	var before quotaSet // quotas that were tested
 	if counts && s > filter.Request {
 		before = p.rationed(t, allChecks)
 	}
@@ -384,8 +380,8 @@ func (w *walk) decide(ctx context.Context) {
 	w.remember(ctx)
 }
 
-// dropParams makes edits of the parameters that lists take out of the query.
-// Edits of the policy are shared: they are copied first.
+// dropParams makes edits that remove the query parameters found on lists. It copies the
+// policy's edits first, because they are shared.
 func (w *walk) dropParams() {
 	v := &w.t.Verdict
 	if v.Final() {
@@ -403,8 +399,8 @@ func (w *walk) dropParams() {
 	}
 }
 
-// run gives a check its turn at this stage and reports whether it found
-// anything. What costs much is only done if it could still change the verdict.
+// run runs a check at this stage and reports whether it found anything. It runs a heavy check
+// only if that could still change the verdict.
 func (w *walk) run(ctx context.Context, i int) (found bool) {
 	bit := uint64(1) << i
 	costly := w.e.checks[i].Cost() == filter.Heavy || w.stage == filter.RequestBody || w.stage == filter.ResponseBody
@@ -415,7 +411,7 @@ func (w *walk) run(ctx context.Context, i int) (found bool) {
 	return found
 }
 
-// count works out what the findings mean to the rules.
+// count determines what the findings mean to the rules.
 func (w *walk) count() {
 	w.found, w.unless = ruleSet{}, ruleSet{}
 	for i := range w.t.Findings {
@@ -443,8 +439,8 @@ func (p *policy) refsOf(f *filter.Finding) []ref {
 	return p.refs[category{f.Check, strings.ToLower(f.Category)}]
 }
 
-// first returns the first rule that fits if that is certain, else nil and
-// whether a rule might fit that waits for something.
+// first returns the first rule that certainly matches, or nil. undecided says that a rule
+// waiting for something might match.
 func (w *walk) first() (r *rule, undecided bool) {
 	w.soon, w.lifted = false, nil
 	for word := range w.found {
@@ -465,8 +461,8 @@ func (w *walk) first() (r *rule, undecided bool) {
 	return nil, undecided
 }
 
-// mayYield says whether an earlier rule is open that could change what happens
-// to the client, compared with the rule i, which fits.
+// mayYield reports whether an earlier undecided rule could change what the client gets,
+// compared with rule i, which matches.
 func (w *walk) mayYield(i int) bool {
 	refuses := w.p.rules[i].action >= filter.Warn
 	for j := range i {
@@ -480,7 +476,7 @@ func (w *walk) mayYield(i int) bool {
 	return false
 }
 
-// fits says whether rule i fits, as far as is known.
+// fits returns whether rule i matches, as far as is known.
 func (w *walk) fits(i int) answer {
 	r := w.p.rules[i]
 	if w.unless.has(i) || !w.host.has(i) || r.implied && w.warned {
@@ -505,7 +501,7 @@ func (w *walk) fits(i int) answer {
 		return a
 	}
 	if w.stage < filter.Request && w.last >= filter.Request {
-		return maybe // the cookie comes with the request
+		return maybe // the cookie comes with the request head
 	}
 	if w.accepted(r) {
 		w.noteAccepted(r)
@@ -515,8 +511,8 @@ func (w *walk) fits(i int) answer {
 	return yes
 }
 
-// could says whether one of the checks may report something yet, at this
-// stage or at a later one that the transaction comes to.
+// could reports whether one of the checks may still report something, at this stage or a later
+// one of the transaction.
 func (w *walk) could(checks uint64) bool {
 	for b := checks; b != 0; b &= b - 1 {
 		i := bits.TrailingZeros64(b)
@@ -531,7 +527,7 @@ func (w *walk) could(checks uint64) bool {
 	return false
 }
 
-// later says whether a check wants a stage after this one.
+// later reports whether a check wants a stage after this one.
 func (w *walk) later(i int) bool {
 	bit := uint64(1) << i
 	if w.asked&bit == 0 {
@@ -549,8 +545,7 @@ func (w *walk) later(i int) bool {
 	return w.wanted&bit != 0
 }
 
-// matters says whether what these checks could still report might change the
-// verdict.
+// matters reports whether later findings of these checks might change the verdict.
 func (w *walk) matters(checks uint64) bool {
 	for i, r := range w.p.rules {
 		if w.unless.has(i) || !w.host.has(i) || w.lifts(r) && len(r.locked) == 0 || r.monitors && w.p.monitored(w.t, r) {
@@ -564,7 +559,7 @@ func (w *walk) matters(checks uint64) bool {
 			return true
 		}
 		if !missing && r.unless == 0 && r.action != filter.Warn && !r.monitors && r.holds(w) == yes {
-			return false // it fits; what comes after it is not asked
+			return false // it matches, so later rules are not consulted
 		}
 	}
 	return false
@@ -579,9 +574,9 @@ func (e *Engine) Refused(t *filter.Transaction, head []byte) {
 	}
 }
 
-// Wants says whether the policy's checks want stage s and could still change
-// the verdict, or what counts for a quota, by what they find there. It may be asked before or after Decide
-// has been called for the stage before s.
+// Wants reports whether a check of the policy wants stage s and could still change the
+// verdict, or what a quota counts. It may be called before or after Decide for the stage
+// before s.
 func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
 	if t.Verdict.Action != filter.Pass {
 		return false
@@ -609,8 +604,8 @@ func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return w.matters(checks) || w.rations(checks) || s == filter.ResponseBody && (w.needsType() || needsPicture(&w)) || s == filter.RequestBody && needsUpload(&w)
 }
 
-// needsType says whether a rule waits to see what type a body is, because the
-// origin does not say.
+// needsType reports whether a rule waits for the detected type of a body, because the origin
+// declares none.
 func (w *walk) needsType() bool {
 	if w.t.Response == nil || !vague(w.t.Content().Type()) {
 		return false
@@ -624,8 +619,7 @@ func (w *walk) needsType() bool {
 	return false
 }
 
-// needsPicture says whether a rule waits for the bytes of a picture, to show
-// something else in its place.
+// needsPicture reports whether a rule waits for the bytes of a picture, to replace it.
 func needsPicture(w *walk) bool {
 	if w.t.Response == nil || w.t.Content().Type() == "" || !mayBePicture(w.t) {
 		return false
@@ -638,7 +632,7 @@ func needsPicture(w *walk) bool {
 	return false
 }
 
-// fit makes the verdict of a rule that fits.
+// fit makes the verdict of a matching rule.
 func (w *walk) fit(r *rule) {
 	v := &w.t.Verdict
 	v.Action = r.action
@@ -652,7 +646,7 @@ func (w *walk) fit(r *rule) {
 	}
 	switch {
 	case w.t.Proto == filter.DNS:
-		v.To = r.to.host // an answer has no room for more
+		v.To = r.to.host // a DNS reply has no room for more
 	case r.action == filter.Warn:
 		v.To = w.token(forClick, r)
 	case r.action == filter.Redirect:
@@ -663,7 +657,7 @@ func (w *walk) fit(r *rule) {
 	}
 }
 
-// reason returns the finding the rule fitted, the first of them.
+// reason returns the first finding that the rule matched.
 func (w *walk) reason(r *rule) filter.Finding {
 	for i := range w.t.Findings {
 		f := &w.t.Findings[i]
@@ -681,8 +675,8 @@ func (w *walk) reason(r *rule) filter.Finding {
 	return filter.Finding{}
 }
 
-// wants asks a check. One that panics is taken to want the stage: its Find
-// then says what is wrong.
+// wants asks a check. One that panics counts as wanting the stage: its Find then reports the
+// fault.
 func (e *Engine) wants(i int, t *filter.Transaction, s filter.Stage) (wants bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -693,8 +687,8 @@ func (e *Engine) wants(i int, t *filter.Transaction, s filter.Stage) (wants bool
 	return e.checks[i].Wants(t, s)
 }
 
-// find lets a check append its findings and says whether there are any. An
-// error or a panic becomes the finding "<check>-error".
+// find lets a check append its findings and reports whether there are any. An error or a panic
+// becomes the finding "<check>-error".
 func (e *Engine) find(ctx context.Context, t *filter.Transaction, s filter.Stage, i int) bool {
 	n := len(t.Findings)
 	err := e.safeFind(ctx, t, s, i)
@@ -734,9 +728,8 @@ func (e *Engine) logPanic(i int, p any) {
 	}
 }
 
-// merge drops those of fs[n:] that say what an earlier one says. At a body
-// stage, which may be judged more than once as more of the body comes, a
-// finding with a greater score takes the place of the one before.
+// merge drops those of fs[n:] that repeat an earlier one. A body stage may be judged more than
+// once as the body arrives; there, a finding with a greater score replaces the earlier one.
 func merge(fs []filter.Finding, n int, s filter.Stage) []filter.Finding {
 	out := fs[:n]
 next:
@@ -757,7 +750,7 @@ next:
 	return out
 }
 
-// coverNetworks builds the table of which policies could cover an address.
+// coverNetworks builds the table of policies that could cover an address.
 func (e *Engine) coverNetworks(cfg Config) {
 	e.base = make([]uint64, (len(cfg)+63)/64)
 	own := map[netip.Prefix][]int{}
@@ -778,7 +771,7 @@ func (e *Engine) coverNetworks(cfg Config) {
 	}
 	for p := range own {
 		set := append([]uint64(nil), e.base...)
-		for wider := range e.nets.Supernets(p) { // p among them
+		for wider := range e.nets.Supernets(p) { // including p
 			for _, i := range own[wider] {
 				set[i>>6] |= 1 << (i & 63)
 			}

@@ -7,7 +7,7 @@ import (
 	"shuultuur/filter"
 )
 
-// Counters names the counters that hold what a user or a device has used of
+// Counters returns the keys of the counters that hold what a user or a device has used of
 // limits and quotas today.
 func (e *Engine) Counters(users []string, clients []netip.Addr, now time.Time) (keys [][16]byte) {
 	d := e.dayOf(now)
@@ -32,7 +32,7 @@ func (e *Engine) Counters(users []string, clients []netip.Addr, now time.Time) (
 						of(l, filter.Client{User: u})
 					}
 				}
-				for _, a := range clients { // a user's limit is the address's while nobody has logged in
+				for _, a := range clients { // before login, a limit by user counts the address
 					of(l, filter.Client{Addr: a})
 				}
 			}

@@ -8,9 +8,8 @@ import (
 	"shuultuur/setting"
 )
 
-// Expand returns the policies with the lists in place that conditions of rules
-// name as "@FILE": extensions, media types and searches. read reads a list for
-// the condition of a key.
+// Expand returns the policies with "@FILE" in conditions (extensions, media types and
+// searches) replaced by the list. read reads a list for the condition of a key.
 func (c Config) Expand(read func(file, key string) ([]string, error)) (Config, error) {
 	all := slices.Clone(c)
 	for i := range all {
@@ -48,7 +47,7 @@ func expand(values []string, key string, read func(file, key string) ([]string, 
 		}
 		all = append(all, more...)
 	}
-	if len(all) == 0 { // a rule without the condition would fit everything
+	if len(all) == 0 { // a rule without the condition would match everything
 		return nil, setting.At(key, fmt.Errorf("there is nothing in %s; leave the rule out", strings.Join(values, ", ")))
 	}
 	return all, nil

@@ -11,22 +11,21 @@ import (
 	"shuultuur/setting"
 )
 
-// An Expectation is something that a policy has to do. The settings are checked
-// against it each time they are saved, so that a change which opens or closes
-// too much is seen before it is in use.
+// An Expectation is a verdict that a policy has to reach. The settings are checked against it
+// at each save, so that a change that opens or closes too much is noticed before it is in use.
 type Expectation struct {
-	URL setting.OneOrMore[string] `yaml:"url"` // what is asked for; each has to meet it
-	// As is who asks: the address of a client, a user or a group, or else the
-	// name of a policy. Default: whoever this policy covers.
+	URL setting.OneOrMore[string] `yaml:"url"` // requested URLs; each has to meet the expectation
+	// As is the client: an address, a user or a group, or else the name of a policy. Default:
+	// any client that this policy covers.
 	As string `yaml:"as"`
-	Is string `yaml:"is"` // pass or allow, which are the same here, warn, block or redirect
-	// At is when: "10:30", or "mon 10:30" for one day of the week. Default: now.
+	Is string `yaml:"is"` // pass or allow (equivalent here), warn, block or redirect
+	// At is the time: "10:30", or "mon 10:30" for one day of the week. Default: now.
 	At string `yaml:"at"`
 }
 
-const maxExpectations = 1000 // of a policy, with each URL counted
+const maxExpectations = 1000 // per policy, counting each URL
 
-// check says what is wrong with it.
+// check finds mistakes.
 func (x *Expectation) check() error {
 	switch {
 	case len(x.URL) == 0:
@@ -51,7 +50,7 @@ func checkExpectations(all []Expectation) error {
 	return nil
 }
 
-// Moment is the last time before now that At speaks of.
+// Moment returns the latest time before now that At names.
 func (x *Expectation) Moment(now time.Time) (time.Time, error) {
 	if x.At == "" {
 		return now, nil
@@ -81,7 +80,7 @@ func (x *Expectation) Moment(now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// Meets says whether a verdict is what is expected.
+// Meets reports whether a verdict is as expected.
 func (x *Expectation) Meets(a filter.Action) bool {
 	if a == filter.Pass || a == filter.Allow {
 		return x.Is == "pass" || x.Is == "allow"

@@ -8,7 +8,7 @@ import (
 	"shuultuur/content/language"
 )
 
-// forms are words and phrases of search terms that are found in every form.
+// forms are words and phrases of search terms that match in every inflection.
 type forms struct {
 	phrases language.Phrases
 	finders sync.Pool
@@ -20,7 +20,7 @@ func newForms() *forms {
 	return f
 }
 
-// add takes a phrase whose words in braces are found by their stems.
+// add adds a phrase whose words in braces match by their stems.
 func (f *forms) add(phrase string) error {
 	terms := content.Terms([]byte(phrase), false)
 	if len(terms) == 0 {
@@ -30,7 +30,7 @@ func (f *forms) add(phrase string) error {
 	return err
 }
 
-// in says whether one of the phrases is in a search term.
+// in reports whether a search term contains one of the phrases.
 func (f *forms) in(term []byte) bool {
 	if f == nil || len(term) == 0 {
 		return false

@@ -2,16 +2,15 @@ package policy
 
 import "shuultuur/filter"
 
-// Changes puts into dst what is to be changed in the page that t asks for:
-// nothing unless the policy that covers the client says hide, nor where a rule
-// allows it, nor during a pause.
+// Changes puts into dst what to change in the page that t asks for: nothing unless the
+// client's policy says hide, and nothing where a rule allows the page or filtering is paused.
 func (e *Engine) Changes(t *filter.Transaction, dst *filter.Changes) bool {
 	editor := e.editor(t)
 	return editor != nil && t.Verdict.Action != filter.Allow && editor.Changes(t, dst)
 }
 
-// Sheet returns the style sheet that t asks for, when its path is that of one
-// and the client's policy says hide.
+// Sheet returns the style sheet that t asks for, when its path names one and the client's
+// policy says hide.
 func (e *Engine) Sheet(t *filter.Transaction, gzip bool) (css []byte, zipped, ok bool) {
 	if editor := e.editor(t); editor != nil {
 		return editor.Sheet(t, gzip)
@@ -19,8 +18,7 @@ func (e *Engine) Sheet(t *filter.Transaction, gzip bool) (css []byte, zipped, ok
 	return nil, false, false
 }
 
-// editor returns the check that knows what to change for t's client, nil when
-// nothing is changed.
+// editor returns the check that changes pages for t's client, nil when there is none.
 func (e *Engine) editor(t *filter.Transaction) filter.Editor {
 	now := (*clock)(t).now()
 	if p := e.policyFor(&t.Client, now); p == nil || !p.hide || e.pauses.left(&t.Client, now) > 0 {

@@ -15,34 +15,32 @@ import (
 	"shuultuur/message"
 )
 
-// A Memory holds learned verdicts, for one node or a fleet. It may forget
-// what it likes; what it returns is checked. The caller of Get does not keep
-// or change value, nor does Put after it returns.
+// A Memory holds learned verdicts, for one node or a fleet. It may forget any of them, and
+// what it returns is verified. The caller of Get neither keeps nor changes value, nor does Put
+// after it returns.
 type Memory interface {
 	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
 }
 
-// Learned verdicts. What the checks made of a body is remembered for the
-// policy's time, so that the next request for the same URL is blocked before
-// anything is fetched, or passes without its body being held.
+// Learned verdicts. The verdict on a body is remembered for the policy's time, so that the
+// next request for the same URL is blocked before anything is fetched, or passes without its
+// body being held.
 //
-// What is learned: a block by a rule that the body decided, and a pass of a
-// whole body. Only for GET answered with 200, and never where the answer is
-// somebody's own: Set-Cookie, Cache-Control with private or no-store, Vary
-// over more than the encoding and what is in the key, a warning clicked
-// through, a check that failed, a body not looked at to its end, a pause.
+// What is learned: a block by a rule that the body decided, and a pass of a whole body. Only
+// for GET answered with 200, and never where the response is personal: Set-Cookie,
+// Cache-Control with private or no-store, Vary over more than the encoding and what is in the
+// key, a click on a warning, a check that failed, a body not read to its end, a pause.
 //
-// For whom: the key holds the engine's revision, the policy, the URL, the
-// request's Authorization and Cookie, and which of the rules that look at
-// more than the URL (header, agent, referer, schedule) would take part. So
-// nobody shares a verdict on a page that was made for somebody else.
+// For whom: the key holds the engine's revision, the policy, the URL, the request's
+// Authorization and Cookie, and which of the rules with conditions beyond the URL (header,
+// agent, referer, schedule) would apply. So nobody shares a verdict on a page that was made
+// for somebody else.
 //
-// A page may change under its URL. A pass is therefore good only for an
-// answer with the same Content-Type, ETag, Last-Modified and Content-Length;
-// one that has none of the last three is taken on trust until the time is up,
-// unless it says no-cache. A block needs no such care: it stands until the
-// time is up.
+// A page may change under its URL. So a pass is valid only for a response with the same
+// Content-Type, ETag, Last-Modified and Content-Length. A response without the last three is
+// trusted until the time is up, unless it says no-cache. A block needs no validators: it
+// stands until the time is up.
 type learned struct {
 	action     filter.Action // Pass or Block
 	validators uint64
@@ -50,12 +48,12 @@ type learned struct {
 	finding    filter.Finding
 }
 
-// The form in which a verdict is kept: version, action, validators (8 bytes,
-// big endian), score (varint), then rule, check, category, evidence and
-// modifier, each with its length before it (uvarint).
+// The stored form of a verdict: version, action, validators (8 bytes, big endian), score
+// (varint), then rule, check, category, evidence and modifier, each preceded by its length
+// (uvarint).
 const learnedVersion = 2
 
-// maxEvidence bounds what is kept of a finding's evidence, in bytes.
+// maxEvidence bounds the evidence kept of a finding, in bytes.
 const maxEvidence = 1024
 
 func (l *learned) append(b []byte) []byte {
@@ -93,14 +91,14 @@ func parseLearned(b []byte) (l learned, err error) {
 	return l, nil
 }
 
-// learns says whether this transaction takes part at all.
+// learns reports whether this transaction uses and makes learned verdicts.
 func (w *walk) learns() bool {
 	return w.p.learn > 0 && w.t.Conversation == "" && w.paused <= 0 && w.e.memory != nil && w.t.Proto == filter.HTTP &&
 		w.t.Request != nil && w.t.Request.Method == "GET" && w.t.URL != ""
 }
 
-// learnKey is the key of the transaction's URL, the same before and after its
-// body was seen. personal puts into it whose page it may be.
+// learnKey is the key of the transaction's URL, the same before and after its body was read.
+// With personal, it includes what identifies the recipient of the page.
 func (w *walk) learnKey(personal bool) [16]byte {
 	s := w.scratch()
 	b := s.fold[:0]
@@ -116,7 +114,7 @@ func (w *walk) learnKey(personal bool) [16]byte {
 			part(f.Value)
 		}
 	}
-	s.fold = b // the conditions use it in between
+	s.fold = b // the conditions use the buffer in between
 	var sum [32]byte
 	sum = sha256.Sum256(b)
 	if len(w.p.varies) > 0 {
@@ -132,7 +130,7 @@ func (w *walk) learnKey(personal bool) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// recall uses what was learned, when nothing else has decided.
+// recall applies a learned verdict when nothing else has decided.
 func (w *walk) recall(ctx context.Context, undecided bool) {
 	switch w.stage {
 	case filter.Request:
@@ -143,7 +141,7 @@ func (w *walk) recall(ctx context.Context, undecided bool) {
 		}
 		switch {
 		case w.confirmed(filter.Block) && w.learns():
-			w.sameBody(ctx, w.learnKey(true)) // it may have run out meanwhile: then the body is judged
+			w.sameBody(ctx, w.learnKey(true)) // it may have expired in the meantime: then the body is judged
 		case !undecided:
 			w.t.Verdict.Reason.Learned = w.confirmed(filter.Pass)
 		}
@@ -166,7 +164,7 @@ func (w *walk) recall(ctx context.Context, undecided bool) {
 	}
 }
 
-// useBlock uses a learned block.
+// useBlock applies a learned block.
 func useBlock(w *walk, l learned) {
 	w.t.Findings = append(w.t.Findings, l.finding)
 	w.t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{
@@ -174,10 +172,9 @@ func useBlock(w *walk, l learned) {
 	}}
 }
 
-// storedBody returns what keeps the verdicts on the body where that comes from a
-// cache: the body cannot have changed since, so nothing but the engine's
-// revision, the policy and its rules decides whether they still hold. nil where
-// it comes from an origin.
+// storedBody returns the store of verdicts on the body if that comes from a cache: such a body
+// cannot have changed, so only the engine's revision, the policy and its rules decide whether
+// verdicts are still valid. It returns nil for a body from an origin.
 func storedBody(w *walk) filter.Stored {
 	t := w.t
 	if w.e.forced != nil || w.paused > 0 || t.Proto != filter.HTTP || t.Request == nil || t.Request.Method != "GET" || t.Response == nil || t.Response.Status != 200 {
@@ -187,7 +184,7 @@ func storedBody(w *walk) filter.Stored {
 	return s
 }
 
-// storedVerdict returns the verdict that is kept beside a stored body.
+// storedVerdict returns the verdict stored with a cached body.
 func storedVerdict(w *walk) (l learned, ok bool) {
 	s := storedBody(w)
 	if s == nil || !s.Judged() {
@@ -201,8 +198,8 @@ func storedVerdict(w *walk) (l learned, ok bool) {
 	return l, err == nil
 }
 
-// learnedEvidence is how the transaction carries what was learned from request
-// to response, and how the record shows it.
+// learnedEvidence is how the transaction carries a learned verdict from request to response,
+// and how events show it.
 func learnedEvidence(a filter.Action, validators uint64) string {
 	word := "passed"
 	if a == filter.Block {
@@ -211,8 +208,8 @@ func learnedEvidence(a filter.Action, validators uint64) string {
 	return fmt.Sprintf("%s before, if the answer is still %016x", word, validators)
 }
 
-// confirmed says whether what was learned as a holds for the response: a page
-// that has changed is judged anew, whatever became of the one before.
+// confirmed reports whether a learned verdict a is valid for the response. A page that has
+// changed is judged again.
 func (w *walk) confirmed(a filter.Action) bool {
 	if w.t.Response == nil || w.t.Response.Status != 200 {
 		return false
@@ -230,8 +227,8 @@ func (w *walk) confirmed(a filter.Action) bool {
 	return false
 }
 
-// validators are what tells one version of a page from another. It is not ok
-// when nothing does and the origin asks to be asked.
+// validators hashes what distinguishes versions of a page. ok is false when nothing does and
+// the origin requires revalidation.
 func validators(s *message.Response) (v uint64, ok bool) {
 	h := sha256.New()
 	some := false
@@ -246,8 +243,8 @@ func validators(s *message.Response) (v uint64, ok bool) {
 	return v, some || !s.HasToken("Cache-Control", "no-cache")
 }
 
-// flights are the bodies that are being judged, so that of many who ask for
-// one page at once only the first has it judged.
+// flights are the bodies being judged. When many clients request one page at once, only the
+// first has it judged.
 type flights struct {
 	mu    sync.Mutex
 	under map[[16]byte]chan struct{} // closed when it is judged
@@ -256,9 +253,9 @@ type flights struct {
 // longestFlight bounds how long a body waits for the judgement of another.
 const longestFlight = time.Second
 
-// joinVerdict uses the verdict on the same body if there is one by now, or waits for
-// it if somebody is at it. known false means that the body is to be judged
-// here; end then tells those who wait.
+// joinVerdict applies the verdict on the same body if there is one by now, or waits if it is
+// being judged. known is false when the body is to be judged here; then end wakes those who
+// wait.
 func (w *walk) joinVerdict(ctx context.Context) (known bool, end func()) {
 	end = func() {}
 	if w.stage != filter.ResponseBody || !w.learns() || w.t.Response == nil || w.t.Body == nil || !w.t.Body.Complete() || !w.shareable() {
@@ -292,7 +289,7 @@ func (w *walk) joinVerdict(ctx context.Context) (known bool, end func()) {
 	return w.sameBody(ctx, key), end
 }
 
-// sameBody uses what was learned of a body that has the same validators.
+// sameBody applies the verdict learned from a body with the same validators.
 func (w *walk) sameBody(ctx context.Context, key [16]byte) bool {
 	value, ok := w.e.memory.Get(ctx, key)
 	if !ok {
@@ -311,7 +308,7 @@ func (w *walk) sameBody(ctx context.Context, key [16]byte) bool {
 	return true
 }
 
-// remember learns the verdict a body has led to.
+// remember learns the verdict that a body has led to.
 func (w *walk) remember(ctx context.Context) {
 	t := w.t
 	if w.stage != filter.ResponseBody || t.Response == nil || t.Body == nil || w.p.monitoredContent(t, w.e.heavy) {
@@ -346,7 +343,7 @@ func (w *walk) remember(ctx context.Context) {
 	}
 }
 
-// shareable says whether the verdict may be used for the next who asks.
+// shareable reports whether the verdict may be used for other requests.
 func (w *walk) shareable() bool {
 	s := w.t.Response
 	if s.Status != 200 || s.Has("Set-Cookie") ||
@@ -361,9 +358,8 @@ func (w *walk) shareable() bool {
 	return certain(w.t)
 }
 
-// certain says whether the verdict is that of the body: no click on a warning,
-// no check that failed or has not seen all of it, and no other body has a part
-// in it.
+// certain reports whether the verdict follows from the body alone: no click on a warning, no
+// check that failed or read only a part, and no other body involved.
 func certain(t *filter.Transaction) bool {
 	for i := range t.Findings {
 		f := &t.Findings[i]
@@ -375,8 +371,8 @@ func certain(t *filter.Transaction) bool {
 	return true
 }
 
-// harmlessVary says whether a Vary names only what does not change the page or
-// is part of the key.
+// harmlessVary reports whether a Vary names only what does not change the page or is part of
+// the key.
 func harmlessVary(v string) bool {
 	for name := range strings.SplitSeq(v, ",") {
 		switch strings.ToLower(strings.TrimSpace(name)) {

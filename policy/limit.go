@@ -14,43 +14,39 @@ import (
 	"shuultuur/state"
 )
 
-// A Counter counts what clients use up, for one node or a fleet.
+// A Counter counts what clients use, for one node or a fleet.
 type Counter interface {
 	Count(ctx context.Context, counts []state.Count)
-	// CountHere goes by what this node knows, and does not wait or allocate.
+	// CountHere uses what this node knows, and neither waits nor allocates.
 	CountHere(counts []state.Count)
 }
 
-// A Limit bounds how many requests somebody may make, or how many queries for
-// names, in a time that slides along: at any moment what counts is the time of
-// that length before it. Each counts, whatever becomes of it, but not one that
-// is over the limit.
+// A Limit bounds how many requests, or DNS queries, a client may make in a sliding window.
+// Every one counts, whatever its verdict, except those over the limit.
 type Limit struct {
-	Requests Rate   `yaml:"requests"` // "100/1m"; that or queries
+	Requests Rate   `yaml:"requests"` // "100/1m"; either this or queries
 	Queries  Rate   `yaml:"queries"`
-	By       string `yaml:"by"` // client (unless given), user, policy or host
+	By       string `yaml:"by"` // client (default), user, policy or host
 	OnLoss   OnLoss `yaml:"on-loss"`
 }
 
-// A Quota bounds what somebody may use of the web, or of some categories, in a
-// day, which ends at midnight of the gateway's time zone. What an allow rule
-// lets through is not counted.
+// A Quota bounds use of the web, or of some categories, per day. The day ends at midnight in
+// the gateway's time zone. What an allow rule lets through is not counted.
 type Quota struct {
-	Category Names    `yaml:"category"` // one or more; everything unless given
-	Over     *int     `yaml:"over"`     // the limit for scored categories, as of a Rule
-	Time     Duration `yaml:"time"`     // in whole minutes; a minute counts in which something was asked for or still coming
+	Category Names    `yaml:"category"` // one or more; default: everything
+	Over     *int     `yaml:"over"`     // the limit for scored categories, as in a Rule
+	Time     Duration `yaml:"time"`     // in whole minutes; a minute counts in which a request was made or its answer was still coming
 	Bytes    Size     `yaml:"bytes"`    // in both directions, bodies only
-	Queries  bool     `yaml:"queries"`  // a minute counts, too, in which a name was asked for
-	By       string   `yaml:"by"`       // user (unless given), client or policy
+	Queries  bool     `yaml:"queries"`  // minutes with a DNS query count, too
+	By       string   `yaml:"by"`       // user (default), client or policy
 	OnLoss   OnLoss   `yaml:"on-loss"`
 }
 
-// OnLoss says what to do while what the fleet has counted is not known: open
-// goes on with what this node knows, closed refuses.
+// OnLoss says what to do while the fleet's counts are unknown: open continues with what this
+// node knows, closed refuses.
 type OnLoss string
 
-// A Rate is a number of requests or queries in a length of time: "100/1m",
-// "5000/1d".
+// A Rate is a number of requests or queries per time: "100/1m", "5000/1d".
 type Rate struct {
 	Most int64
 	In   time.Duration
@@ -67,7 +63,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes a rate as the settings have it.
+// MarshalText writes a rate in the form of the settings.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 func (r Rate) String() string { return fmt.Sprintf("%d/%s", r.Most, short(r.In)) }
@@ -117,18 +113,18 @@ func (n *Names) UnmarshalYAML(read func(any) error) error {
 // maxLimits bounds the limits of a policy, and its quotas.
 const maxLimits = 64
 
-// A limit is a Limit or a Quota made ready.
+// A limit is a compiled Limit or Quota.
 type limit struct {
-	name    string // for the record: "limit 100/1m by client"
-	words   string // for the page
-	key     []byte // what its counters are called, but for the subject
+	name    string // for events: "limit 100/1m by client"
+	words   string // for the block page
+	key     []byte // of its counters, without the subject
 	by      string
 	most    int64
-	window  time.Duration // of a Limit
-	minutes bool          // of a Quota: minutes count, not bytes
-	of      string        // of a Quota: "games, video" or "everything"
-	every   bool          // of a Quota: names no category
-	queries bool          // of a Quota: a query marks its minute
+	window  time.Duration // for a Limit
+	minutes bool          // for a Quota: counts minutes, not bytes
+	of      string        // for a Quota: "games, video" or "everything"
+	every   bool          // for a Quota: names no category
+	queries bool          // for a Quota: a query marks its minute
 	closed  bool
 }
 
@@ -142,7 +138,7 @@ func (l *limit) subject(by string, allowed ...string) error {
 	return setting.At("by", fmt.Errorf("%q is none of %s", by, strings.Join(allowed, ", ")))
 }
 
-// closed says whether o, which stands under key, is closed.
+// closed reports whether o, the value of key, is closed.
 func (o OnLoss) closed(key string) (bool, error) {
 	switch o {
 	case "", "open", "closed":
@@ -200,7 +196,7 @@ func compileLimit(s *Limit, policy string) (l limit, err error) {
 	return l, err
 }
 
-// quota compiles a quota: one limit for its time, one for its bytes.
+// quota compiles a quota: one limit for its time, and one for its bytes.
 func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	by := s.By
 	if by == "" {
@@ -268,12 +264,12 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	return nil
 }
 
-// A ration says that a category is under a quota.
+// A ration says that a category counts for a quota.
 type ration struct {
 	category category
 	quota    int
 	check    int
-	scored   bool // only with a score of more than over
+	scored   bool // only with a score above over
 	over     int
 }
 
@@ -281,7 +277,7 @@ func (r *ration) counts(f *filter.Finding) bool {
 	return r.category.check == f.Check && strings.EqualFold(f.Category, r.category.name) && (!r.scored || f.Score > r.over)
 }
 
-// A quotaSet holds quotas of a policy, a bit for each.
+// A quotaSet holds quotas of a policy, one bit each.
 type quotaSet [2 * maxLimits / 64]uint64
 
 func (s *quotaSet) add(i int)      { s[i>>6] |= 1 << (i & 63) }
@@ -293,7 +289,7 @@ func (s *quotaSet) less(other quotaSet) (d quotaSet) {
 	return d
 }
 
-// short writes a length of time without zeros behind: "25m", "1h", "0m".
+// short formats a duration without trailing zeros: "25m", "1h", "0m".
 func short(d time.Duration) string {
 	if d == 0 {
 		return "0m"
@@ -308,7 +304,7 @@ func short(d time.Duration) string {
 	return s
 }
 
-// counter returns whose counter it is.
+// counter returns the key of the counter for the subject of a transaction.
 func (l *limit) counter(t *filter.Transaction, day string) (key [16]byte) {
 	b := append(make([]byte, 0, 256), l.key...)
 	b = append(append(b, day...), 0)
@@ -325,17 +321,17 @@ func (l *limit) counter(t *filter.Transaction, day string) (key [16]byte) {
 	return [16]byte(sum[:16])
 }
 
-// one is a count of one more, for a Limit.
+// one returns the count of one more request, for a Limit.
 func (l *limit) one(t *filter.Transaction) state.Count {
 	return state.Count{Key: l.counter(t, ""), Window: l.window, Add: 1, Most: l.most}
 }
 
-// look is a count that adds nothing, for a Quota.
+// look returns a count that adds nothing, for a Quota.
 func (l *limit) look(t *filter.Transaction, d *day) state.Count {
 	return state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1}
 }
 
-// A day is the day a transaction belongs to.
+// A day is the day of a transaction.
 type day struct {
 	name       string
 	begin, end time.Time
@@ -347,7 +343,7 @@ func newDay(now time.Time) *day {
 	return &day{begin.Format(time.DateOnly), begin, time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())}
 }
 
-// dayOf returns the day of now, which is worked out once a day.
+// dayOf returns the day of now, computed once a day.
 func (e *Engine) dayOf(now time.Time) *day {
 	d := e.today.Load()
 	if d == nil || now.Before(d.begin) || !now.Before(d.end) || now.Location() != d.begin.Location() {
@@ -357,27 +353,26 @@ func (e *Engine) dayOf(now time.Time) *day {
 	return d
 }
 
-// minute numbers the minutes of the day. One with 25 hours has 1500.
+// minute returns the number of a minute in the day. A day with 25 hours has 1500.
 func (d *day) minute(at time.Time) int {
 	return int(min(at.Sub(d.begin), d.end.Sub(d.begin)-1) / time.Minute)
 }
 
-// begins says whether this is where a request counts: when its host is judged
-// for the first time. A tunnel counts if it is not looked into.
+// begins reports whether a request counts at this stage: when its host is judged for the first
+// time. A tunnel counts if it is not decrypted.
 func begins(t *filter.Transaction, s filter.Stage) bool {
 	return s == filter.Name && t.Verdict.Reason.Policy == "" && (t.Proto == filter.HTTP || t.Proto == filter.TLS && t.Last == filter.Name)
 }
 
-// spends says whether this is where quotas are looked at: when all is known
-// that can be before anything is fetched, and when more has been found since.
+// spends reports whether quotas are tested at this stage: when all is known that can be before
+// anything is fetched, and when more has been found since.
 func spends(t *filter.Transaction, s filter.Stage) bool {
 	return t.Verdict.Action == filter.Pass &&
 		(t.Proto == filter.HTTP && s >= filter.Request || t.Proto == filter.TLS && s == filter.Name && t.Last == filter.Name)
 }
 
-// limited counts a request against the limits of its policy and refuses it if
-// it is over one. What the quotas hold is asked for at the same time, so that
-// a request waits for the others' numbers once.
+// limited counts a request against the limits of its policy and refuses it if one is exceeded.
+// It reads the quotas at the same time, so that a request waits for the fleet's counts once.
 func (e *Engine) limited(ctx context.Context, p *policy, t *filter.Transaction, now time.Time) bool {
 	counts := make([]state.Count, 0, len(p.limits)+len(p.quotas))
 	for i := range p.limits {
@@ -401,11 +396,10 @@ func (e *Engine) limited(ctx context.Context, p *policy, t *filter.Transaction, 
 	return false
 }
 
-// lossRetry is when a client may try again that is refused because nobody
-// knows what it has used up.
+// lossRetry is when a client may retry that was refused because its use is unknown.
 const lossRetry = 5 * time.Second
 
-// refuse makes the verdict of a limit.
+// refuse makes the verdict of an exceeded limit.
 func (p *policy) refuse(t *filter.Transaction, l *limit, kind string, n *state.Count, after time.Duration) {
 	f := filter.Finding{Check: "policy", Category: kind, Evidence: l.words}
 	if !n.Over && l.closed && !n.Known {
@@ -415,8 +409,7 @@ func (p *policy) refuse(t *filter.Transaction, l *limit, kind string, n *state.C
 	t.Verdict = filter.Verdict{Action: filter.Block, After: max(after, time.Second), Reason: filter.Reason{Policy: p.name, Rule: l.name, Finding: f}, Names: p.names}
 }
 
-// rationed returns the quotas that count for what some checks have found, a bit
-// for each.
+// rationed returns the quotas that count for the findings of some checks.
 func (p *policy) rationed(t *filter.Transaction, checks uint64) (set quotaSet) {
 	for i := range p.quotas {
 		if p.quotas[i].every {
@@ -438,8 +431,8 @@ func (p *policy) rationed(t *filter.Transaction, checks uint64) (set quotaSet) {
 
 const allChecks = ^uint64(0)
 
-// rations says whether what these checks could still find counts for a quota
-// that does not count for the transaction yet.
+// rations reports whether findings still to come from these checks could count for another
+// quota.
 func (w *walk) rations(checks uint64) bool {
 	if w.e.counter == nil || len(w.p.rations) == 0 {
 		return false
@@ -453,8 +446,7 @@ func (w *walk) rations(checks uint64) bool {
 	return false
 }
 
-// rationedBody says whether the page itself, rather than its address, counts
-// for a quota.
+// rationedBody reports whether the page itself, rather than its address, counts for a quota.
 func (w *walk) rationedBody() bool {
 	if w.e.counter == nil || len(w.p.rations) == 0 {
 		return false
@@ -491,7 +483,7 @@ func (e *Engine) spend(ctx context.Context, p *policy, t *filter.Transaction, se
 		if n.Most == 0 {
 			continue
 		}
-		// What began before may have used up more than was left.
+		// Earlier requests may have used more than was left.
 		n.Over = n.Over || n.Sum > n.Most || !l.minutes && n.Sum == n.Most
 		if n.Over || l.closed && !n.Known {
 			p.refuse(t, l, "quota", n, d.end.Sub(now))
@@ -500,10 +492,9 @@ func (e *Engine) spend(ctx context.Context, p *policy, t *filter.Transaction, se
 	}
 }
 
-// Query counts a query for a name, which has been judged, and refuses it when a
-// limit of queries or a quota is used up. It goes by what this node knows and
-// neither waits nor allocates. The judgement of what an answer leads to is not
-// counted.
+// Query counts a DNS query that has been judged, and refuses it when a limit of queries or a
+// quota is used up. It uses what this node knows, and neither waits nor allocates. Judging the
+// names and addresses in an answer is not counted.
 func (e *Engine) Query(t *filter.Transaction) {
 	if !e.metered {
 		return
@@ -570,7 +561,7 @@ func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now ti
 		}
 		n, l := &s.counts[at], &p.quotas[i]
 		at++
-		// A minute that counts already is let finish, where queries count.
+		// Where queries count, a minute that was begun may be finished.
 		n.Over = n.Over || n.Sum > n.Most || n.Sum == n.Most && n.Member < 0
 		if n.Over || l.closed && !n.Known {
 			p.refuse(t, l, "quota", n, d.end.Sub(now))
@@ -579,7 +570,7 @@ func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now ti
 	}
 }
 
-// Done counts what a transaction that is over has used of its quotas.
+// Done counts what a finished transaction has used of its quotas.
 func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
 	if e.counter == nil || t.Verdict.Action == filter.Allow || t.Verdict.Final() || t.Proto == filter.DNS {
 		return

@@ -8,12 +8,11 @@ import (
 	"shuultuur/filter"
 )
 
-// A rule whose action is monitor records that it matches and decides nothing:
-// the next rules are asked as if it did not exist. So a new list can be tried
-// before it blocks. A transaction counts once for each such rule, as soon as
-// the match is certain, but not for rules behind the one that decides. Verdicts
-// of pages on whose content a monitoring rule matched are not learned, so that
-// the next request counts too.
+// A rule with the action monitor records that it matches and decides nothing: the next rules
+// are consulted as if it did not exist. So a new list can be tried before it blocks. A
+// transaction counts once for each such rule, as soon as the match is certain, but not for
+// rules after the one that decides. Verdicts on pages whose content matched a monitoring rule
+// are not learned, so that the next request counts too.
 
 // monitor records the monitoring rules that match and precede the rule that
 // decides, nil for none.

@@ -10,13 +10,12 @@ import (
 	"shuultuur/message"
 )
 
-// A pattern is a regular expression (RE2) that is matched without regard to
-// case on text in lower case. Go's engine takes tens of nanoseconds per byte,
-// so it is only asked when one of the words is there without which it cannot
-// match.
+// A pattern is a regular expression (RE2), matched without regard to case on text in lower
+// case. Go's engine takes tens of nanoseconds per byte, so it runs only when one of the words
+// occurs that every match contains.
 type pattern struct {
 	re    *regexp.Regexp
-	words [][]byte // lower case; nil when none can be named
+	words [][]byte // lower case; nil when there are none
 }
 
 type patterns []pattern
@@ -47,7 +46,7 @@ type headerPattern struct {
 	pattern
 }
 
-// match looks at every field of that name.
+// match tests every field of that name.
 func (h *headerPattern) match(w *walk, fields message.Fields) bool {
 	for i := range fields {
 		if equalFold(fields[i].Name, h.name) && h.pattern.match(w.folded(fields[i].Value)) {
@@ -57,8 +56,7 @@ func (h *headerPattern) match(w *walk, fields message.Fields) bool {
 	return false
 }
 
-// compilePattern reads an expression. The longest is 4 KiB, which keeps the
-// program that Go makes of it small.
+// compilePattern compiles an expression of at most 4 KiB, which keeps Go's program small.
 func compilePattern(s string) (pattern, error) {
 	if s == "" {
 		return pattern{}, fmt.Errorf("an empty pattern fits everything; leave it out")
@@ -79,9 +77,8 @@ func compilePattern(s string) (pattern, error) {
 	return p, nil
 }
 
-// wordsOf names words of which every match of re holds at least one, or nil.
-// Only ASCII counts: beyond it a letter and its other case may differ in
-// length.
+// wordsOf returns words of which every match of re contains at least one, or nil. Only ASCII
+// counts: beyond it, a letter and its other case may differ in length.
 func wordsOf(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -124,7 +121,7 @@ func wordsOf(re *syntax.Regexp) []string {
 	return nil
 }
 
-// longestASCII is the longest run of runes that have no other form.
+// longestASCII returns the longest run of runes that have no other form.
 func longestASCII(rs []rune) []string {
 	best, start := "", 0
 	for i := 0; i <= len(rs); i++ {

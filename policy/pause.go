@@ -11,14 +11,13 @@ import (
 	"shuultuur/filter"
 )
 
-// While filtering is paused for a client, rules that would warn, block or
-// redirect do not match. The engine looks once for each decision, which costs one
-// pointer while there is no pause. Refused as ever is what does not depend on
-// lists and words: faults of certificates that rules name, limits and quotas,
-// clients that no policy covers, and what servers refuse by themselves. Learned
-// verdicts are neither used nor made.
+// While filtering is paused for a client, rules that would warn, block or redirect do not
+// match. The engine looks up pauses once per decision, which costs one pointer while there are
+// none. Some refusals do not depend on lists and words, and remain: certificate faults that
+// rules name, limits and quotas, clients that no policy covers, and what servers refuse
+// themselves. Learned verdicts are neither used nor made.
 
-// A Pause is for whom filtering is paused, and until when.
+// A Pause says for whom filtering is paused, and until when.
 type Pause struct {
 	Who   string    `json:"who"` // an address, a network, a user or a group; "" is everybody
 	Until time.Time `json:"until"`
@@ -27,21 +26,21 @@ type Pause struct {
 // Whom is Who in words.
 func (p Pause) Whom() string { return cmp.Or(p.Who, "everybody") }
 
-// MaxPauses is how many pauses may hold at once: every decision asks all.
+// MaxPauses is how many pauses may be in force at once: every decision tests all of them.
 const MaxPauses = 100
 
-// Pauses are those that hold now. They outlive engines, which ask them, and are
-// safe for many goroutines. The zero value is none.
+// Pauses are those in force. They outlive the engines that consult them, and are safe for
+// concurrent use. The zero value holds none.
 type Pauses struct {
 	all atomic.Pointer[[]pause]
 }
 
 type pause struct {
 	Pause
-	network netip.Prefix // where Who is one
+	network netip.Prefix // if Who is a network
 }
 
-// Set replaces all pauses. Those beyond MaxPauses do not count.
+// Set replaces all pauses. Those beyond MaxPauses are ignored.
 func (s *Pauses) Set(all []Pause) {
 	all = all[:min(len(all), MaxPauses)]
 	if len(all) == 0 {
@@ -58,7 +57,7 @@ func (s *Pauses) Set(all []Pause) {
 	s.all.Store(&ready)
 }
 
-// At returns the pauses that hold at a time.
+// At returns the pauses in force at a time.
 func (s *Pauses) At(now time.Time) (all []Pause) {
 	if kept := s.all.Load(); kept != nil {
 		for _, p := range *kept {
@@ -70,7 +69,7 @@ func (s *Pauses) At(now time.Time) (all []Pause) {
 	return all
 }
 
-// left is how much longer filtering is paused for a client, 0 when it is not.
+// left returns how much longer filtering is paused for a client, 0 when it is not.
 func (s *Pauses) left(c *filter.Client, now time.Time) (left time.Duration) {
 	if s == nil {
 		return 0
@@ -97,15 +96,14 @@ func (p *pause) covers(c *filter.Client) bool {
 	return p.Who == c.User || slices.Contains(c.Groups, p.Who)
 }
 
-// lifts reports whether a pause keeps a rule from matching. What is found on
-// locked lists is refused during a pause, too.
+// lifts reports whether a pause keeps a rule from matching. Findings on locked lists are
+// refused during a pause, too.
 func (w *walk) lifts(r *rule) bool {
 	return w.paused > 0 && r.action >= filter.Warn && !r.certificate && !r.implied &&
 		!slices.ContainsFunc(w.t.Findings, func(f filter.Finding) bool { return slices.Contains(r.locked, f.Category) })
 }
 
-// noteLifted adds to the verdict which rule a pause has kept from matching, and
-// for how long.
+// noteLifted adds to the verdict which rule a pause has kept from matching, and for how long.
 func (w *walk) noteLifted() {
 	if w.lifted == nil {
 		return

@@ -11,17 +11,17 @@ import (
 	"shuultuur/setting"
 )
 
-// An engine is a search engine we know: where the search term stands and how
-// its filter is switched on. Engines change these without notice: an entry is
-// to be tried against the live service before it is relied on.
+// An engine is a known search engine: where the search term is, and how to switch on its
+// filter. Engines change these without notice; try an entry against the live service before
+// you rely on it.
 type engine struct {
-	hosts   []string // these and all below them
+	hosts   []string // including their subdomains
 	country string   // "google." is google.com, google.de, google.co.uk, …
 	params  []string // query parameters that carry the search term
 
-	// SafeSearch. A host named in dial is connected to at another one that
-	// answers for it with the filter on, which works in a tunnel too. On a
-	// path that begins with one of paths the query is edited as well.
+	// SafeSearch. Connections to a host named in dial go to another host, which serves it with
+	// the filter on; this works in a tunnel too. On paths that begin with one of paths, the
+	// query is edited as well.
 	dial  []dial
 	paths []string
 	safe  []filter.Edit
@@ -33,7 +33,7 @@ func query(name, value string) filter.Edit {
 	return filter.Edit{Kind: filter.SetQuery, Name: name, Value: value}
 }
 
-// engines returns the table. It is maintained here and nowhere else.
+// engines returns the table of known search engines.
 func engines() []engine {
 	search := []string{"/search"}
 	return []engine{
@@ -84,8 +84,8 @@ func engines() []engine {
 	}
 }
 
-// engineHosts maps the domains of the table to their engine; a key that ends
-// with a dot is completed by a country's domain.
+// engineHosts maps the domains of the table to their engine. A key with a trailing dot is
+// completed by the domain of a country.
 func engineHosts() map[string]*engine {
 	m := map[string]*engine{}
 	for _, e := range engines() {
@@ -99,8 +99,8 @@ func engineHosts() map[string]*engine {
 	return m
 }
 
-// countryBase cuts "google.co.uk" down to "google.". It takes what registries
-// give out: com, a country, or com, co and the like below a country.
+// countryBase shortens "google.co.uk" to "google.". It knows the forms that registries use:
+// com, a country, or com, co and the like below a country.
 func countryBase(host string) string {
 	i := strings.IndexByte(host, '.')
 	if i < 0 {
@@ -115,7 +115,7 @@ func countryBase(host string) string {
 	return host[:i+1]
 }
 
-// engineOf finds the engine a host belongs to, or nil.
+// engineOf returns the engine of a host, or nil.
 func (e *Engine) engineOf(host string) *engine {
 	for {
 		if en, ok := e.engines[host]; ok {
@@ -134,8 +134,8 @@ func (e *Engine) engineOf(host string) *engine {
 	}
 }
 
-// Tenants restrict services to accounts of one's own organisation. The header
-// is added where the service looks for it, so its hosts must be decrypted.
+// Tenants restrict services to accounts of one's own organisation. A header is added to
+// requests for the hosts where the service looks for it, so these must be decrypted.
 type Tenants struct {
 	Microsoft *Microsoft `yaml:"microsoft"`
 	Google    []string   `yaml:"google"` // domains of Google Workspace
@@ -143,14 +143,14 @@ type Tenants struct {
 	Dropbox   []string   `yaml:"dropbox"` // team IDs
 }
 
-// Microsoft names the tenants whose accounts may sign in, by domain or ID,
-// and the directory ID of the one that sets the restriction.
+// Microsoft names the tenants whose accounts may sign in, by domain or ID, and the directory
+// ID of the tenant that sets the restriction.
 type Microsoft struct {
 	Allow   []string `yaml:"allow"`
 	Context string   `yaml:"context"`
 }
 
-// Slack names the workspaces that may be used, and the one that asks for it.
+// Slack names the workspaces that may be used, and the one that sets the restriction.
 type Slack struct {
 	Allow     []string `yaml:"allow"`
 	Requester string   `yaml:"requester"`
@@ -159,18 +159,18 @@ type Slack struct {
 // edits are the changes to requests for one host.
 type edits struct {
 	always []filter.Edit
-	search []filter.Edit // always and those of the query
-	paths  []string      // where search holds
+	search []filter.Edit // always, followed by those of the query
+	paths  []string      // the paths to which search applies
 }
 
 // presets are the edits of a policy, by host.
 type presets struct {
 	exact   map[string]*edits // this host, or "google." for google and www.google of any country
-	below   map[string]*edits // this host and all below it that exact does not name
+	below   map[string]*edits // this host and its subdomains, except those in exact
 	nothing bool
 }
 
-// edits are the same at every stage, but for the query, which has to be known.
+// edits are the same at every stage, except for the query, which must be known first.
 func (p *presets) edits(t *filter.Transaction) []filter.Edit {
 	if p.nothing {
 		return nil
@@ -210,7 +210,7 @@ func (p *presets) find(host string) *edits {
 	}
 }
 
-// compilePresets works out every list of edits a policy can ask for.
+// compilePresets compiles every list of edits that a policy can need.
 func compilePresets(s *Policy) (presets, error) {
 	p := presets{exact: map[string]*edits{}, below: map[string]*edits{}}
 	if s.SafeSearch {
@@ -304,12 +304,12 @@ func (p *presets) addTenants(t *Tenants) error {
 	return nil
 }
 
-// addHeaders sets header fields for a host, all below it, and those below it
-// that have edits already, such as www.google.com.
+// addHeaders sets header fields for a host, its subdomains, and those subdomains that already
+// have edits, such as www.google.com.
 func (p *presets) addHeaders(host string, es ...filter.Edit) {
 	if host == "google.com" {
-		// In the table this host hides behind "google.", which stands for
-		// countries where the field means nothing.
+		// The table covers this host by "google.", which includes countries where the field means
+		// nothing.
 		for _, h := range []string{"google.com", "www.google.com"} {
 			if e, ok := p.exact["google."]; ok {
 				c := *e
@@ -333,7 +333,7 @@ func (p *presets) addHeaders(host string, es ...filter.Edit) {
 	}
 }
 
-// checkValues refuses what would end a header field or hold two of a list.
+// checkValues refuses values that would end a header field or form a list.
 func checkValues(vs []string, key string) error {
 	for i, v := range vs {
 		if v == "" || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == ',' || r >= 0x7f }) {
@@ -343,17 +343,16 @@ func checkValues(vs []string, key string) error {
 	return nil
 }
 
-// Searches finds what is searched for in the addresses of known engines. It is
-// safe for many goroutines.
+// Searches finds search terms in URLs of known engines. It is safe for concurrent use.
 type Searches struct{ known Engine }
 
-// NewSearches knows the engines that rules know (see the condition search).
+// NewSearches returns a Searches with the engines that rules know (see the condition search).
 func NewSearches() *Searches { return &Searches{Engine{engines: engineHosts()}} }
 
-const maxSearch = 200 // bytes of a search that are kept
+const maxSearch = 200 // longest search that is kept, in bytes
 
-// Term returns what is searched for by a URL, with single blanks between words,
-// "" for nothing. What engines are asked while somebody still types is nothing.
+// Term returns the search term in a URL, with single blanks between words, or "". Requests for
+// suggestions while somebody types do not count.
 func (s *Searches) Term(raw string) string {
 	if !strings.ContainsRune(raw, '?') {
 		return ""
@@ -378,5 +377,5 @@ func (s *Searches) Term(raw string) string {
 	return ""
 }
 
-// typing are paths that engines are asked on while somebody types.
+// typing matches paths of suggestions while somebody types.
 var typing = regexp.MustCompile(`(?i)suggest|complete|/ac/?$|/ac\.|gen_204|/osjson`)

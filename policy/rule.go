@@ -10,69 +10,68 @@ import (
 	"shuultuur/metric"
 )
 
-// An answer is what is known of whether something holds.
+// An answer is whether something holds, as far as is known.
 type answer uint8
 
-// The lesser of two answers is the answer to "both".
+// The lesser of two answers is their conjunction.
 const (
 	no    answer = iota
 	maybe        // a later stage will tell
-	yes          // and no later stage changes it
+	yes          // certain: no later stage changes it
 )
 
 // A rule is a compiled Rule.
 type rule struct {
 	name   string
 	action filter.Action
-	// monitors says that it only records that it matches; count counts these.
+	// monitors says that the rule only records that it matches, and count counts that.
 	monitors bool
 	count    *metric.Counter
 	over     int
-	found    bool   // it names categories, one of which has to be found
-	finds    uint64 // the checks that could report one of them
-	unless   uint64 // the checks that could report one that keeps it from fitting
+	found    bool   // the rule names categories, one of which must be found
+	finds    uint64 // the checks that can report one of them
+	unless   uint64 // the checks that can report an unless category
 	warnFor  time.Duration
 	to       target
 	answer   filter.Answer
-	replace  bool // a refused message of a conversation
-	// show is what stands for a picture. A rule that says so fits pictures only,
-	// and not before their bytes are known.
+	replace  bool // replaces a refused message of a conversation
+	// show is what replaces a picture. A rule with show matches only pictures, and only once
+	// their bytes are known.
 	show filter.Show
 
-	// implied is the rule that follows all others where connections are
-	// decrypted; certificate says that a rule names faults of certificates.
+	// implied marks the last rule where connections are decrypted; certificate, a rule that
+	// names certificate faults.
 	implied, certificate bool
-	locked               []string // categories whose findings count during a pause
+	locked               []string // categories that are refused even during a pause
 
 	conditions
 }
 
-// conditions are what a rule asks of the transaction itself. The host is not
-// among them: it is looked up for all rules at once, see walk.host.
+// conditions are the conditions on the transaction itself, except for the host, which is
+// looked up for all rules at once: see walk.host.
 type conditions struct {
 	when     []hours
 	methods  []string
-	exts     []string // lower case, with the dot
+	exts     []string // in lower case, with the dot
 	extTypes []string // media types of these
 	headers  []headerPattern
 	agents   patterns
 	referer  hostSet
 	urls     patterns
-	search   [][]byte // as appendTerm makes them
+	search   [][]byte // in the form of appendTerm
 	forms    *forms   // words of search in braces
-	types    []string // lower case; "image/" for image/*
+	types    []string // in lower case; "image/" for image/*
 	queries  []uint16
 	ja4      []string
-	sent     *sent // nil asks for nothing
+	sent     *sent // nil if there are none
 
-	needsRequest bool // one of them needs the request head
-	// varies says that the answer may differ between two requests for the same
-	// URL: a learned verdict only holds for those with the same answer.
+	needsRequest bool // some condition needs the request head
+	// varies says that two requests for the same URL may get different answers: then a learned
+	// verdict is valid only for requests with the same answer.
 	varies bool
 }
 
-// holds reports whether the conditions of the rule hold, asking cheap ones
-// first.
+// holds reports whether the conditions of the rule hold. It tests cheap ones first.
 func (r *rule) holds(w *walk) answer {
 	if r.action == filter.Redirect && r.to.host == w.t.Host {
 		return no
@@ -97,7 +96,7 @@ func (r *conditions) hold(w *walk) answer {
 	}
 	if r.ja4 != nil && !slices.Contains(r.ja4, t.JA4) {
 		if t.JA4 == "" && t.Proto == filter.TLS {
-			return maybe // the hello is still to come
+			return maybe // the hello has not arrived yet
 		}
 		return no
 	}
@@ -118,7 +117,7 @@ func (r *conditions) hold(w *walk) answer {
 	return a
 }
 
-// picture says whether the body is a picture that has come whole.
+// picture returns whether the body is a complete picture.
 func (r *rule) picture(w *walk) answer {
 	t := w.t
 	switch {
@@ -149,8 +148,7 @@ func (w *walk) laterThan(s filter.Stage) answer {
 	return no
 }
 
-// request says whether the conditions on the request head hold, and on what is
-// searched for.
+// request returns whether the conditions on the request head and the search term hold.
 func (r *conditions) request(w *walk) answer {
 	q, a := w.t.Request, yes
 	if r.methods != nil && (q == nil || !slices.Contains(r.methods, q.Method)) {
@@ -200,9 +198,8 @@ func (r *conditions) extension(w *walk) answer {
 	return r.extensionOfType(w)
 }
 
-// extensionOfType compares with the extension that files of the effective type
-// have, so that another name does not hide a program. A type that says nothing
-// leaves it to the first bytes.
+// extensionOfType compares with the extensions of files of the effective type, so that
+// renaming does not hide a program. Where the type is vague, the first bytes decide.
 func (r *conditions) extensionOfType(w *walk) answer {
 	if len(r.extTypes) == 0 {
 		return no
@@ -221,7 +218,7 @@ func (r *conditions) extensionOfType(w *walk) answer {
 	return no
 }
 
-// vague says whether a media type says nothing of what a file is.
+// vague reports whether a media type does not identify a kind of file.
 func vague(typ string) bool {
 	switch typ {
 	case "", "text/plain", "application/octet-stream", "binary/octet-stream", "application/force-download", "application/x-download":
@@ -230,8 +227,8 @@ func vague(typ string) bool {
 	return false
 }
 
-// typesOf are the media types that files with an extension have: those which
-// the first bytes show (package content), and what servers call them besides.
+// typesOf maps an extension to media types: those detected from the first bytes (package
+// content), and those that servers declare.
 var typesOf = map[string][]string{
 	"exe":     {"application/vnd.microsoft.portable-executable", "application/x-msdownload", "application/x-msdos-program", "application/x-dosexec", "application/x-winexe", "application/exe"},
 	"msi":     {"application/x-msi", "application/x-ms-installer"},
@@ -261,8 +258,8 @@ var typesOf = map[string][]string{
 	"torrent": {"application/x-bittorrent"},
 }
 
-// mediaType compares with the effective type of the body: that of its head, or
-// where that gives none, or is seen to be wrong, what the body looks like.
+// mediaType compares with the effective type of the body: the declared one, or the detected
+// one where none is declared or the declared one is wrong.
 func (r *conditions) mediaType(w *walk) answer {
 	if w.stage < filter.Response {
 		return w.laterThan(filter.Response)
@@ -285,12 +282,10 @@ func (r *conditions) mediaType(w *walk) answer {
 	return no
 }
 
-// A hostSet holds hosts that stand for themselves and all below them; "*" is
-// any host.
+// A hostSet holds hosts, each including its subdomains; "*" is any host.
 type hostSet map[string]struct{}
 
-// holdsURL says whether the host of a URL, as browsers send it in Referer, is
-// in the set.
+// holdsURL reports whether the set has the host of a URL in the form of Referer.
 func (s hostSet) holdsURL(u []byte) bool {
 	_, u, ok := bytes.Cut(u, []byte("://"))
 	if !ok {
@@ -329,8 +324,8 @@ func (s hostSet) holds(host []byte) bool {
 	}
 }
 
-// hasExtension says whether the last segment of a path, in lower case, ends
-// with one of exts.
+// hasExtension reports whether the last segment of a path, in lower case, ends with one of
+// exts.
 func hasExtension(path []byte, exts []string) bool {
 	for _, e := range exts {
 		if len(path) >= len(e) && equalFold(path[len(path)-len(e):], e) {
@@ -340,8 +335,8 @@ func hasExtension(path []byte, exts []string) bool {
 	return false
 }
 
-// fileName finds the name in a Content-Disposition (RFC 6266), leniently, as
-// browsers do. The extended form goes before the plain one.
+// fileName returns the name in a Content-Disposition (RFC 6266), as leniently as browsers do.
+// The extended form takes precedence.
 func fileName(v []byte, s *scratch) []byte {
 	var plain []byte
 	for len(v) > 0 {
@@ -385,7 +380,7 @@ func cutParameter(v []byte) (part, rest []byte) {
 	return v, nil
 }
 
-// equalFold compares in ASCII; b is in lower case.
+// equalFold compares ASCII ignoring case; b is in lower case.
 func equalFold(a []byte, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -9,21 +9,18 @@ import (
 	"shuultuur/setting"
 )
 
-// A Schedule is a list of windows in time; one that is open is enough. An
-// empty schedule is always open.
+// A Schedule is a list of time windows. It is open when one of them is, or when it is empty.
 type Schedule []Window
 
-// A Window comes again every week, or on some dates. It is read on the clock on the wall of its
-// zone, so that it moves with summer time. One whose hours wrap past midnight
-// belongs to the day it starts on.
+// A Window recurs every week, or on some dates. It uses local time in its zone, including
+// daylight saving time. Hours that wrap past midnight belong to the day on which they start.
 type Window struct {
-	Days  string `yaml:"days"`  // "mon-fri", "sat,sun"; every day unless given
-	Hours string `yaml:"hours"` // "08:00-12:00,13:00-17:30"; the end is not part of it; all day unless given
-	Dates string `yaml:"dates"` // "2026-12-21..2027-01-06,*-05-01", or "not " and those; every date unless given
-	Zone  string `yaml:"zone"`  // "Europe/Berlin"; the machine's unless given
-	// Old is the form of DansGuardian's lists, five numbers: start hour, start
-	// minute, end hour, end minute, days (0 is Monday). Its end minute is part
-	// of it.
+	Days  string `yaml:"days"`  // "mon-fri", "sat,sun"; default: every day
+	Hours string `yaml:"hours"` // "08:00-12:00,13:00-17:30", ends excluded; default: all day
+	Dates string `yaml:"dates"` // "2026-12-21..2027-01-06,*-05-01", or "not " and those; default: every date
+	Zone  string `yaml:"zone"`  // "Europe/Berlin"; default: the machine's zone
+	// Old is the form of DansGuardian's lists, five numbers: start hour, start minute, end hour,
+	// end minute, days (0 is Monday). It includes the end minute.
 	Old string `yaml:"-"`
 }
 
@@ -58,7 +55,7 @@ func (w *Window) UnmarshalYAML(read func(any) error) error {
 	return read((*plain)(w))
 }
 
-// MarshalYAML writes a window as the settings have it.
+// MarshalYAML writes a window in the form of the settings.
 func (w Window) MarshalYAML() (any, error) {
 	if w.Old != "" {
 		return w.Old, nil
@@ -67,7 +64,7 @@ func (w Window) MarshalYAML() (any, error) {
 	return plain(w), nil
 }
 
-// hours is one stretch of a window.
+// hours is one period of a window.
 type hours struct {
 	days       uint8 // bit 0 is Sunday, as in time.Weekday
 	dates      *dates
@@ -75,7 +72,7 @@ type hours struct {
 	zone       *time.Location
 }
 
-// open says whether now lies in one of the stretches, or there are none.
+// open reports whether now lies in one of the periods, or there are none.
 func open(hs []hours, now time.Time) bool {
 	for i := range hs {
 		if hs[i].open(now) {
@@ -95,10 +92,10 @@ func (h *hours) open(now time.Time) bool {
 	return at >= h.start && h.on(now) || at < h.end && h.on(now.AddDate(0, 0, -1))
 }
 
-// on says whether the stretch begins on the day of a time.
+// on reports whether the period begins on the day of t.
 func (h *hours) on(t time.Time) bool { return h.days>>t.Weekday()&1 != 0 && h.dates.has(t) }
 
-// compile reads a schedule; the error is about the window with the index.
+// compile compiles a schedule. bad is the index of the faulty window.
 func (s Schedule) compile() (hs []hours, bad int, err error) {
 	for i, w := range s {
 		h, err := w.compile()
@@ -145,7 +142,7 @@ func (w Window) compile() ([]hours, error) {
 	return hs, nil
 }
 
-// parseClock reads "6:30" as minutes of the day; "24:00" is its end.
+// parseClock reads "6:30" as minutes of the day; "24:00" is the end of the day.
 func parseClock(s string) (int, error) {
 	hs, ms, ok := strings.Cut(strings.TrimSpace(s), ":")
 	if !ok || len(hs) > 2 || len(ms) != 2 {
@@ -201,8 +198,8 @@ func parseDay(s string) (time.Weekday, bool) {
 	return 0, false
 }
 
-// parseOld reads "sh sm eh em days". Unlike the programs it comes from it may
-// wrap past midnight.
+// parseOld reads "sh sm eh em days". Unlike in the original programs, it may wrap past
+// midnight.
 func parseOld(s string) (hours, error) {
 	bad := fmt.Errorf(`schedule %q cannot be read; write {days: mon-fri, hours: "09:00-17:00"}, or five numbers like "9 0 17 0 01234"`, s)
 	f := strings.Fields(s)
@@ -227,7 +224,7 @@ func parseOld(s string) (hours, error) {
 	return h, nil
 }
 
-// Hours are the windows of a schedule, ready to be asked.
+// Hours are the compiled windows of a schedule.
 type Hours []hours
 
 // Compile reads a schedule.
@@ -239,5 +236,5 @@ func (s Schedule) Compile() (Hours, error) {
 	return hs, nil
 }
 
-// Open says whether now lies in one of the windows. No windows are never open.
+// Open reports whether now lies in one of the windows. Without windows it is never open.
 func (h Hours) Open(now time.Time) bool { return len(h) > 0 && open(h, now) }

@@ -11,17 +11,17 @@ import (
 	"shuultuur/state"
 )
 
-// scratch is what conditions work out of a request, once per decision, and what
-// is counted of a query, in storage that is used again.
+// scratch is what conditions derive from a request, once per decision, and the counts of a
+// query, in reused memory.
 type scratch struct {
 	url      []byte // host and path with query, decoded, lower case
-	query    int    // where in url the query begins, with its "?"
-	term     []byte // what is searched for
+	query    int    // index in url of the query's "?"
+	term     []byte // the search term
 	fold     []byte
 	haveURL  bool
 	haveTerm bool
 
-	counts []state.Count // of a query
+	counts []state.Count // for a query
 }
 
 func (s *scratch) reset() { s.haveURL, s.haveTerm = false, false }
@@ -42,7 +42,7 @@ func (w *walk) release() {
 	}
 }
 
-// folded returns b in lower case, until it is called again.
+// folded returns b in lower case, valid until the next call.
 func (w *walk) folded(b []byte) []byte {
 	s := w.scratch()
 	s.fold = appendLower(s.fold[:0], b)
@@ -74,10 +74,9 @@ func (w *walk) url() []byte {
 	return s.url
 }
 
-// appendURL appends host, path and query in the form in which two ways to
-// write one address are the same: percent-decoded once, in lower case,
-// slashes and dot segments of the path resolved. The port is left out. It
-// returns where the query begins.
+// appendURL appends host, path and query in a canonical form: percent-decoded once, in lower
+// case, with slashes and dot segments of the path resolved, without the port. It returns where
+// the query begins.
 func appendURL(dst []byte, host string, path []byte) ([]byte, int) {
 	dst = append(dst, host...)
 	start := len(dst)
@@ -131,7 +130,7 @@ func cleanPath(b []byte, start int) []byte {
 	return b[:out]
 }
 
-// appendDecoded undoes percent coding, and in a query "+" for a blank.
+// appendDecoded decodes percent encoding, and in a query "+" as a blank.
 func appendDecoded(dst, b []byte, plus bool) []byte {
 	for i := 0; i < len(b); i++ {
 		c := b[i]
@@ -161,8 +160,8 @@ func unhex(c byte) (byte, bool) {
 	return 0, false
 }
 
-// searched returns what is searched for at a known engine, as far as that has
-// come, in the form of appendTerm.
+// searched returns the search term sent to a known engine, as far as it has arrived, in the
+// form of appendTerm.
 func (w *walk) searched() []byte {
 	s := w.scratch()
 	if s.haveTerm {
@@ -179,7 +178,7 @@ func (w *walk) searched() []byte {
 	return s.term
 }
 
-// searchForm returns the engine that a form with a search is sent to, or nil.
+// searchForm returns the engine to which a form with a search is sent, or nil.
 func searchForm(w *walk) *engine {
 	q := w.t.Request
 	if q == nil || q.Method != "POST" || q.Length == message.None {
@@ -192,7 +191,7 @@ func searchForm(w *walk) *engine {
 	return e
 }
 
-// searchToCome says whether what is searched for may still come, in a form.
+// searchToCome returns whether a search term may still arrive, in a form.
 func searchToCome(w *walk) answer {
 	switch {
 	case searchForm(w) == nil:
@@ -204,10 +203,10 @@ func searchToCome(w *walk) answer {
 	return no
 }
 
-// maxForm bounds how much of a form is looked at for a search, in bytes.
+// maxForm bounds how much of a form is searched for a term, in bytes.
 const maxForm = 64 << 10
 
-// takeSearch notes what a form searches for, as far as its values are whole.
+// takeSearch notes the search term of a form, as far as its values are complete.
 func takeSearch(w *walk, e *engine, form []byte) {
 	if !w.t.Upload.Complete() && len(form) < maxForm {
 		form = form[:max(0, bytes.LastIndexByte(form, '&'))]
@@ -216,10 +215,10 @@ func takeSearch(w *walk, e *engine, form []byte) {
 	w.scratch().haveTerm = false
 }
 
-// maxTerm bounds how much of a search term is looked at, in bytes as sent.
+// maxTerm bounds how much of a search term is used, in bytes as sent.
 const maxTerm = 4096
 
-// appendSearch appends the values of a query's parameters with these names.
+// appendSearch appends the values of the query parameters with these names.
 func appendSearch(dst, path []byte, params []string) []byte {
 	_, query, _ := bytes.Cut(path, []byte("?"))
 	for len(query) > 0 {
@@ -235,14 +234,13 @@ func appendSearch(dst, path []byte, params []string) []byte {
 	return dst
 }
 
-// appendTerm appends a query value as words: decoded, in lower case, each run
-// of anything but letters, marks and digits one blank, and a blank at either
+// appendTerm appends a query value as words: decoded, in lower case, with each run of
+// characters other than letters, marks and digits replaced by a blank, and a blank at either
 // end, so that " word " is a whole word.
 func appendTerm(dst, value []byte) []byte {
 	start := len(dst)
 	dst = appendDecoded(dst, value, true)
-	// The lower case of a letter may be longer than the letter, so what is
-	// decoded cannot be folded in its place.
+	// Lower case may be longer, so decoded text cannot be folded in place.
 	decoded := dst[start:]
 	end := len(dst)
 	dst = append(dst, ' ')
@@ -264,8 +262,7 @@ func appendTerm(dst, value []byte) []byte {
 	return dst[:start+n]
 }
 
-// containsWord says whether text has one of words, each with a blank at
-// either end.
+// containsWord reports whether text contains one of words, which have a blank at either end.
 func containsWord(text []byte, words [][]byte) bool {
 	for _, w := range words {
 		if bytes.Contains(text, w) {

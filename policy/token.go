@@ -15,13 +15,11 @@ import (
 	"shuultuur/state"
 )
 
-// The names under which a client brings its tokens back. A warn page leads to
-// the same URL with the parameter, whose token is spent by the click; the
-// server puts the one it gets for it into the cookie, for that host, and sends
-// the client on.
+// The names under which a client returns its tokens. A warn page links to the same URL with
+// the parameter, and a click spends its token. In return the server puts another token into
+// the cookie of that host, and redirects the client.
 const (
-	// Cookie holds tokens joined by ".", newest first; more than MaxTokens
-	// are not looked at.
+	// Cookie holds tokens joined by ".", newest first; those beyond MaxTokens are ignored.
 	Cookie = "shuultuur"
 	// Accept is the query parameter that carries one token.
 	Accept    = "shuultuur-accept"
@@ -30,14 +28,14 @@ const (
 
 // A token is base64url, unpadded, of
 //
-//	8 bytes   Unix time, in nanoseconds, after which it means nothing, big endian
-//	32 bytes  HMAC-SHA256 of use, policy, rule, host, client address, user and that time
+//	8 bytes   expiry, Unix time in nanoseconds, big endian
+//	32 bytes  HMAC-SHA256 of use, policy, rule, host, client address, user and expiry
 //
-// so that it says nothing by itself and holds for one rule, host and client.
-// No two pages have the same, since they are not made in the same nanosecond.
+// so that it reveals nothing and is valid for one rule, host and client. No two pages have the
+// same token, since they are not made in the same nanosecond.
 const tokenSize = 8 + sha256.Size
 
-// A use is what a token is good for: one click, or to pass while it lasts.
+// A use is what a token is valid for: one click, or passing until it expires.
 type use string
 
 const (
@@ -47,7 +45,7 @@ const (
 
 var encoding = base64.RawURLEncoding.Strict()
 
-// token makes the token of r for the client of t, for as long as a click holds.
+// token makes the token of r for the client of t, valid as long as a click is.
 func (w *walk) token(u use, r *rule) string {
 	expiry := w.now.Add(r.warnFor).UnixNano()
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, tokenSize), uint64(expiry))
@@ -57,8 +55,7 @@ func (w *walk) token(u use, r *rule) string {
 func (w *walk) sign(dst []byte, u use, r *rule, expiry int64) []byte {
 	m := hmac.New(sha256.New, w.e.key)
 	addr, _ := w.t.Client.Addr.MarshalBinary()
-	// Every part goes with its length, so that no two lists of parts look
-	// the same.
+	// Each part is preceded by its length, so that different parts never hash the same bytes.
 	for _, part := range [][]byte{
 		[]byte(u), []byte(w.p.name), []byte(r.name), []byte(w.t.Host), addr, []byte(w.t.Client.User),
 	} {
@@ -69,19 +66,18 @@ func (w *walk) sign(dst []byte, u use, r *rule, expiry int64) []byte {
 	return m.Sum(dst)
 }
 
-// Why a click does not count.
+// Reasons why a click does not count.
 var (
 	errNoClick = errors.New("not a token of this client, host and settings, or too old")
 	errSpent   = errors.New("its token was spent before")
 	errUnknown = errors.New("whether its token was spent before is not known at the moment")
-	// The state holds no more counters.
+	// The state has no room for another counter.
 	errUncounted = errors.New("there is no room to remember that its token is spent")
 )
 
-// Accept spends the token of a click on a warn page, of which t has the client
-// and the host, and returns the one that lets the client pass from now on, for
-// the rule's time. A token that is none, or was spent before, gives an error
-// that says so.
+// Accept spends the token of a click on a warn page; t has the client and the host. It returns
+// the token that lets the client pass for the rule's time. An invalid or spent token gives an
+// error that says so.
 func (e *Engine) Accept(ctx context.Context, t *filter.Transaction, token string) (string, error) {
 	now := (*clock)(t).now()
 	p := e.policyFor(&t.Client, now)
@@ -113,7 +109,7 @@ func (e *Engine) spent(ctx context.Context, p *policy, token string, until time.
 	switch {
 	case n[0].Over:
 		return errSpent
-	case n[0].Sum == 0: // there was no room: it could be spent again
+	case n[0].Sum == 0: // without room to count it, it could be spent again
 		return errUncounted
 	case p.warnClosed && !n[0].Known:
 		return errUnknown
@@ -121,8 +117,8 @@ func (e *Engine) spent(ctx context.Context, p *policy, token string, until time.
 	return nil
 }
 
-// accepted says whether the client has clicked through a warning of r on this
-// host and it still holds.
+// accepted reports whether the client has clicked through a warning of r on this host and the
+// click is still valid.
 func (w *walk) accepted(r *rule) bool {
 	q := w.t.Request
 	if q == nil {
@@ -162,14 +158,14 @@ func (w *walk) valid(u use, r *rule, token []byte) bool {
 		return false
 	}
 	expiry := int64(binary.BigEndian.Uint64(b[:]))
-	// One made further ahead than this rule grants is from older settings.
+	// An expiry beyond what this rule grants is from older settings.
 	if left := expiry - w.now.UnixNano(); left <= 0 || left > int64(r.warnFor) {
 		return false
 	}
 	return subtle.ConstantTimeCompare(w.sign(nil, u, r, expiry), b[8:]) == 1
 }
 
-// noteAccepted puts on record that r would have warned.
+// noteAccepted records that r would have warned.
 func (w *walk) noteAccepted(r *rule) {
 	f := filter.Finding{Check: "policy", Category: "accepted", Evidence: r.name}
 	for _, g := range w.t.Findings {

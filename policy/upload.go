@@ -17,34 +17,33 @@ import (
 	"shuultuur/setting"
 )
 
-// This file is about conditions on what clients send: forms, uploads, messages
-// of conversations. The body of a request is read once for all rules of a
-// policy (uploads); a rule that fits leaves a finding, by which later stages
-// know.
+// Conditions on what clients send: forms, uploads, messages of conversations. The body of a
+// request is read once for all rules of a policy (uploads). A rule that matches leaves a
+// finding, which tells later stages.
 
 // sent are the conditions of a rule on the body of the request.
 type sent struct {
-	words    []int // of uploads
+	words    []int // indexes in uploads
 	patterns []int
-	types    []string // lower case; "image/" for image/*
-	files    []string // lower case, as path.Match has them
+	types    []string // in lower case; "image/" for image/*
+	files    []string // in lower case, in the form of path.Match
 	larger   int64    // bytes
-	hashes   []string // lower case
+	hashes   []string // in lower case
 }
 
-// sentCategory is the category of the finding that a rule on a request's body
-// leaves, check "policy".
+// sentCategory is the category of the finding that a rule on a request's body leaves; the
+// check is "policy".
 const sentCategory = "upload"
 
-// uploads are what the rules of a policy look for in the bodies of requests. It
-// is the [content.Reader] that reads them.
+// uploads are what the rules of a policy look for in bodies of requests. It is the
+// [content.Reader] that reads them.
 type uploads struct {
 	words    [][]byte // normalised, with a blank at either end
 	patterns *content.Patterns
 	names    []string // of patterns
 	hashes   bool
 	files    bool
-	search   bool // what forms search for
+	search   bool // look for search terms in forms
 }
 
 // Follow implements [content.Reader].
@@ -62,14 +61,14 @@ type uploadScan struct {
 	found    []bool // words
 	patterns *content.PatternScan
 	digests  *content.Digests
-	sums     []*content.Digests // of files before
+	sums     []*content.Digests // of earlier files
 	parts    []sentFile
-	head     []byte // first bytes of the last of them
+	head     []byte // first bytes of the current file
 	multi    bool
-	form     []byte // that is sent to a search engine
+	form     []byte // a form sent to a search engine
 }
 
-// A sentFile is a file in a body, or the body.
+// A sentFile is a file in a body, or the body itself.
 type sentFile struct {
 	typ, sniffed, name string
 	size               int64
@@ -120,7 +119,7 @@ func (s *uploadScan) endFile() {
 	}
 }
 
-// Write implements [content.PartWatcher]: it takes bytes of a file.
+// Write implements [content.PartWatcher]: it receives bytes of a file.
 func (s *uploadScan) Write(p []byte) (int, error) {
 	if s.digests != nil {
 		_, _ = s.digests.Write(p)
@@ -136,8 +135,7 @@ func (s *uploadScan) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// scanUpload reads what has come of the request's body, for the rules that ask
-// for it.
+// scanUpload reads what has arrived of the request's body, for the rules that need it.
 func scanUpload(ctx context.Context, w *walk) {
 	u, b := w.p.uploads, w.t.Upload
 	if u == nil || w.stage != filter.RequestBody || b == nil {
@@ -155,7 +153,7 @@ func scanUpload(ctx context.Context, w *walk) {
 		}
 		s.begin(b.Head().Type(), name)
 	}
-	_ = b.Read(ctx) // a body that breaks off is for those who ask for unread
+	_ = b.Read(ctx) // whoever asks for unread handles a truncated body
 	var engine *engine
 	if u.search {
 		engine = searchForm(w)
@@ -182,7 +180,7 @@ func scanUpload(ctx context.Context, w *walk) {
 	}
 }
 
-// hold says whether the conditions on the request's body hold.
+// hold returns whether the conditions on the request's body hold.
 func (c *sent) hold(w *walk, rule string) answer {
 	t := w.t
 	switch {
@@ -219,8 +217,8 @@ func (c *sent) hold(w *walk, rule string) answer {
 	return yes
 }
 
-// match says whether every condition holds, and what was found. Words and
-// numbers that were found are not part of it, but how they are called.
+// match reports whether every condition holds, with evidence. The evidence names the patterns
+// but does not quote the words and numbers found.
 func (c *sent) match(s *uploadScan, b *content.Body) (evidence string, ok bool) {
 	var found []string
 	if c.words != nil {
@@ -253,7 +251,7 @@ func (c *sent) match(s *uploadScan, b *content.Body) (evidence string, ok bool) 
 	return strings.Join(found, ", "), true
 }
 
-// file says whether a file is what the conditions ask for.
+// file reports whether a file meets the conditions.
 func (c *sent) file(s *uploadScan, b *content.Body) (what string, ok bool) {
 	for i := range s.parts {
 		f := &s.parts[i]
@@ -278,7 +276,7 @@ func (c *sent) file(s *uploadScan, b *content.Body) (what string, ok bool) {
 	return "", false
 }
 
-// hashed says whether file i, which has to be complete, has one of the hashes.
+// hashed reports whether file i, which must be complete, has one of the hashes.
 func (c *sent) hashed(s *uploadScan, i int, b *content.Body) bool {
 	var d *content.Digests
 	switch {
@@ -290,13 +288,13 @@ func (c *sent) hashed(s *uploadScan, i int, b *content.Body) bool {
 	return d != nil && slices.ContainsFunc(c.hashes, d.Is)
 }
 
-// isType says whether a media type is the one named, or of that kind where that
-// ends with a slash.
+// isType reports whether a media type equals named, or begins with it where that ends with a
+// slash.
 func isType(typ, named string) bool {
 	return strings.HasPrefix(typ, named) && (len(typ) == len(named) || named[len(named)-1] == '/')
 }
 
-// needsUpload says whether a rule waits to see the request's body.
+// needsUpload reports whether a rule waits for the request's body.
 func needsUpload(w *walk) bool {
 	for i, r := range w.p.rules {
 		if (r.sent != nil || r.search != nil || r.forms != nil) && w.fits(i) == maybe {
@@ -306,8 +304,8 @@ func needsUpload(w *walk) bool {
 	return false
 }
 
-// compileSent makes the conditions of a rule on the request's body ready; they
-// join those of the policy's other rules.
+// compileSent compiles the conditions of a rule on the request's body, and adds them to those
+// of the policy's other rules.
 func (p *policy) compileSent(r *rule, s *Rule) error {
 	if len(s.Search) > 0 {
 		if p.uploads == nil {

@@ -6,20 +6,19 @@ import (
 	"shuultuur/filter"
 )
 
-// Rules that watch ([Parts.Watch]) stand in front of all others and only
-// record. They see more than rules that monitor, because what they are for does
-// not end where a page is blocked or a site is allowed: the checks that they ask
-// run where another rule has decided already, and what is searched for on a site
-// that is allowed by its name is looked at first. Pages of such a site are not
-// read, and nothing is decrypted for them.
+// Watch rules ([Parts.Watch]) precede all others and only record. They see more than
+// monitoring rules, because their purpose does not end where a page is blocked or a site
+// allowed. The checks that they name run even where another rule has decided, and search terms
+// are examined even on a site that is allowed by its name. Pages of such a site are not read,
+// and nothing is decrypted for them.
 
 // watched is what a policy watches.
 type watched struct {
-	watches int    // the first rules of the policy
-	seeks   uint64 // the checks that could find their categories
+	watches int    // number of watch rules, which come first in the policy
+	seeks   uint64 // the checks that can find their categories
 }
 
-// watching says that the rules so far are those that watch.
+// watching marks the rules so far as watch rules.
 func (p *policy) watching() {
 	p.watches = len(p.rules)
 	for _, r := range p.rules {
@@ -27,7 +26,7 @@ func (p *policy) watching() {
 	}
 }
 
-// watch gives a check its turn though a rule has decided.
+// watch runs a check although a rule has decided.
 func watch(ctx context.Context, w *walk, i int) {
 	if bit := uint64(1) << i; w.p.seeks&bit == 0 || w.ran&bit != 0 || !w.e.wants(i, w.t, w.stage) {
 		return
@@ -37,8 +36,8 @@ func watch(ctx context.Context, w *walk, i int) {
 	}
 }
 
-// awaits says whether a rule that watches has to see the request before a rule
-// may allow the host, after which no request is judged.
+// awaits reports whether a watch rule has to see the request before a rule may allow the host,
+// after which no request is judged.
 func awaits(w *walk, i int) bool {
 	return i < w.p.watches && w.t.Proto == filter.HTTP && w.stage < filter.Request && w.p.rules[i].needsRequest
 }

@@ -11,44 +11,42 @@ import (
 	"time"
 )
 
-// A Count is one counter and what is to be done with it.
+// A Count is one operation on a counter: what to add, and the result.
 //
-// A counter is a sum that grows, or a set of small numbers whose size counts
-// (the minutes of a day in which something was done, say: a minute in which
-// two nodes saw it is one).
+// A counter is a sum, or a set of small numbers of which the size counts. A set holds, for
+// example, the minutes of a day in which a site was used: a minute that two nodes saw counts
+// once.
 type Count struct {
 	Key [16]byte
-	// Until is when the counter is forgotten. Window, if it is given, counts
-	// what was added during the time of that length before now instead: the
-	// sum of this window and the share of the one before that still lies in
-	// it, as if that had come evenly.
+	// Until is when the counter expires. With a Window, the counter holds what was added during
+	// the last Window instead: the sum of this window plus the share of the previous one that
+	// still overlaps, as if its additions were spread evenly.
 	Until  time.Time
 	Window time.Duration
 
-	Add    int64 // to the sum; 0 only reads
+	Add    int64 // to add to the sum; 0 only reads
 	Set    bool  // the counter is a set
-	Member int   // to be in it, 0 to 2047; -1 only reads
+	Member int   // to add to the set, 0 to 2047; -1 only reads
 
-	// Most is what the sum may come to; 0: anything. An Add that would bring
-	// it above is not made.
+	// Most is the limit of the sum; 0 means none. An Add that would exceed it is not made.
 	Most int64
 
-	// What comes back.
-	Sum   int64         // with what was added, on all nodes
-	Over  bool          // Add was not made: the sum would be above Most
-	After time.Duration // when Over: how long until there is room again, all else being equal
-	Known bool          // Sum holds what the other nodes have counted
+	// The results.
+	Sum   int64         // including Add, on all nodes
+	Over  bool          // Add was not made: the sum would exceed Most
+	After time.Duration // when Over: how long until Add fits, if nothing else is added
+	Known bool          // Sum includes what the other nodes have counted
 }
 
 const (
 	shards = 64
-	// maxCounters bounds the counters held, to some 20 MiB. When they are all
-	// in use a new one is not counted: its Sum is 0, and its Count not Known.
+	// maxCounters bounds the counters held, to some 20 MiB. When all are in use, a new counter
+	// is not kept: its Sum is 0 and its Count is not Known.
 	maxCounters = 100_000
 	setWords    = 32
 	sweepEvery  = 10 * time.Second
-	// roomEvery is how often room is looked for in a full shard: that is to
-	// look at all of it.
+	// roomEvery is the shortest time between two searches for room in a full shard, because a
+	// search visits every counter of it.
 	roomEvery = 100 * time.Millisecond
 )
 
@@ -59,32 +57,31 @@ type counters struct {
 	serial    atomic.Uint64
 	held      atomic.Int64
 	uncounted atomic.Int64
-	said      int64        // of uncounted, at the last sweep; sweep's alone
-	full      bool         // the log says so; sweep's alone
+	said      int64        // value of uncounted at the last sweep; only sweep uses it
+	full      bool         // the log says that there is no room; only sweep uses it
 	log       *slog.Logger // of sweep
 }
 
 type shard struct {
 	mu    sync.Mutex
 	m     map[[16]byte]*counter
-	dirty [][16]byte // whose counter is
-	full  int64      // when room was last looked for in vain, Unix milliseconds
+	dirty [][16]byte // keys of counters to exchange
+	full  int64      // when a search last found no room, Unix milliseconds
 }
 
-// A counter holds what this node has counted, which only this node knows, and
-// what the others had counted when it was last exchanged. Every node writes
-// its own number and never another's, so that a number which is sent twice,
-// or late, or after Redis has lost everything, is right all the same.
+// A counter holds what this node has counted and what the others had counted at the last
+// exchange. Each node writes only its own number. So a number that is sent twice or late, or
+// again after Redis has lost everything, is still right.
 type counter struct {
 	mine, others int64
-	exchanged    int64             // mine when it was last exchanged
+	exchanged    int64             // value of mine at the last exchange
 	own, all     *[setWords]uint64 // of a set
-	serial       uint64            // makes the name under which this is exchanged unique
+	serial       uint64            // part of the name in Redis, to make it unique
 	until        int64             // Unix milliseconds
-	synced       int64             // when it was last exchanged, Unix nanoseconds
-	pushing      *part             // exchanges under way, the last to begin first
-	dirty        bool              // mine has changed since
-	sent         bool              // there is a number of ours elsewhere
+	synced       int64             // time of the last exchange, Unix nanoseconds
+	pushing      *part             // exchanges in progress, the newest first
+	dirty        bool              // mine has changed since the last exchange
+	sent         bool              // Redis has a number of this node
 }
 
 func (c *counter) sum() int64 {
@@ -104,8 +101,8 @@ func (c *counter) has(member int) bool {
 
 func (cs *counters) of(key [16]byte) *shard { return &cs.shard[key[0]%shards] }
 
-// at returns the counter of key, nil when there is no room for it. The shard
-// is locked.
+// at returns the counter of key, or nil when there is no room. The caller holds the lock of
+// the shard.
 func (cs *counters) at(s *shard, key [16]byte, set bool, until, now int64) *counter {
 	c := s.m[key]
 	if c != nil && c.until > now && set == (c.all != nil) {
@@ -128,8 +125,8 @@ func (cs *counters) at(s *shard, key [16]byte, set bool, until, now int64) *coun
 	return c
 }
 
-// room forgets counters that have had their time or, among some nodes, that
-// the others hold. The shard is locked.
+// room removes expired counters and, in a fleet, those whose numbers Redis has. The caller
+// holds the lock of the shard.
 func (cs *counters) room(s *shard, now int64) bool {
 	if since := now - s.full; since >= 0 && since < roomEvery.Milliseconds() {
 		return false
@@ -148,8 +145,8 @@ func (cs *counters) room(s *shard, now int64) bool {
 	return true
 }
 
-// sweep forgets counters whose time is up, and says when there was no room
-// for others: once, until there is again.
+// sweep removes expired counters. It logs once when counters found no room, until there is
+// room again.
 func (cs *counters) sweep(now time.Time) {
 	if n := cs.uncounted.Load(); n == cs.said {
 		cs.full = false
@@ -187,7 +184,7 @@ func (cs *counters) forget(keys [][16]byte) {
 	}
 }
 
-// Keys returns the names of the counters that n stands on at a time.
+// Keys returns the keys of the counters that n reads at a time.
 func (n *Count) Keys(now time.Time) [][16]byte {
 	this, before, _, _ := n.keys(now)
 	if this == before {
@@ -196,7 +193,7 @@ func (n *Count) Keys(now time.Time) [][16]byte {
 	return [][16]byte{this, before}
 }
 
-// touch says that what is here has to be sent. The shard is locked.
+// touch marks a counter to be sent. The caller holds the lock of the shard.
 func (s *shard) touch(key [16]byte, c *counter) {
 	if !c.dirty {
 		c.dirty = true
@@ -204,8 +201,8 @@ func (s *shard) touch(key [16]byte, c *counter) {
 	}
 }
 
-// keys returns the counters that n stands on: of a window this one and the
-// one before, of anything else that one.
+// keys returns the counters that n reads: with a Window this one and the one before, otherwise
+// one.
 func (n *Count) keys(now time.Time) (this, before [16]byte, until int64, part float64) {
 	if n.Window <= 0 {
 		return n.Key, n.Key, n.Until.UnixMilli(), 0
@@ -221,12 +218,12 @@ func (n *Count) keys(now time.Time) (this, before [16]byte, until int64, part fl
 	return numbered(i), numbered(i - 1), end.UnixMilli(), 1 - gone
 }
 
-// take does what counts say, all or nothing, by what is known here.
+// take carries out all counts or none, by what this node knows.
 func (cs *counters) take(now time.Time, counts []Count) {
 	for i := range counts {
 		if cs.takeOne(now, &counts[i]); counts[i].Over {
 			cs.undo(now, counts[:i])
-			for j := range counts[i+1:] { // the rest is only looked at
+			for j := range counts[i+1:] { // only read the others
 				n := &counts[i+1+j]
 				look := *n
 				look.Add, look.Member = 0, -1
@@ -280,7 +277,7 @@ func (cs *counters) takeOne(now time.Time, n *Count) {
 	s.touch(this, c)
 }
 
-// until works out when there is room for grows more, if nothing else comes.
+// until computes how long until grows more fit, if nothing else is added.
 func (n *Count) until(now time.Time, this, last, grows float64) time.Duration {
 	if n.Window <= 0 {
 		return n.Until.Sub(now)
@@ -298,7 +295,7 @@ func (n *Count) until(now time.Time, this, last, grows float64) time.Duration {
 	return time.Duration(max(at-gone, float64(time.Millisecond)))
 }
 
-// look returns what a counter holds, 0 for none.
+// look returns the value of a counter, 0 if there is none.
 func (cs *counters) look(now time.Time, key [16]byte, set bool) int64 {
 	s := cs.of(key)
 	s.mu.Lock()
@@ -309,8 +306,7 @@ func (cs *counters) look(now time.Time, key [16]byte, set bool) int64 {
 	return 0
 }
 
-// undo takes back what was added to sums. Members stay: what was done in a
-// minute was done.
+// undo subtracts what was added to sums. Members of sets stay: the use happened.
 func (cs *counters) undo(now time.Time, counts []Count) {
 	for i := range counts {
 		n := &counts[i]
@@ -329,8 +325,8 @@ func (cs *counters) undo(now time.Time, counts []Count) {
 	}
 }
 
-// appendOwn appends this node's part as it is kept elsewhere: the sum in
-// decimal, or the set's bits without the zeros behind.
+// appendOwn appends this node's part in its stored form: the sum in decimal, or the bits of
+// the set without trailing zeros.
 func (c *counter) appendOwn(b []byte) []byte {
 	if c.own == nil {
 		return strconv.AppendInt(b, c.mine, 10)
@@ -344,8 +340,7 @@ func (c *counter) appendOwn(b []byte) []byte {
 	return b
 }
 
-// merge takes in the part of another node and returns its sum, 0 for one that
-// makes no sense.
+// merge adds the part of another node and returns its sum, 0 if it is malformed.
 func (c *counter) merge(value []byte) int64 {
 	if c.all == nil {
 		n, err := strconv.ParseInt(string(value), 10, 64)

@@ -16,11 +16,10 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// What is kept over a restart: magic, records, the CRC-32C of all before it in
-// four bytes, little endian. A record is a kind, the key, until when in Unix
-// milliseconds (8 bytes, little endian), and a value with its length before it
-// (uvarint). A file that is damaged in any way is not used at all: what is
-// remembered may be forgotten, but not made up.
+// The file that survives a restart: magic, records, and the CRC-32C of all before it (4 bytes,
+// little endian). A record is a kind, the key, the expiry in Unix milliseconds (8 bytes,
+// little endian), and a value preceded by its length (uvarint). A damaged file is not used at
+// all: state may be lost, but never invented.
 const (
 	magic       = "shuultuur state 1\n"
 	kindVerdict = 'v'
@@ -33,8 +32,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var errDamaged = errors.New("damaged or not a file of ours")
 
-// keep reads file, if it is there, and has Close write it. One that cannot be
-// used is said and then replaced.
+// keep loads file if it exists, and makes Close write it. A file that cannot be used is logged
+// and replaced.
 func (m *Memory) keep(file string, log *slog.Logger) {
 	m.file = file
 	err := m.load(time.Now())
@@ -43,7 +42,7 @@ func (m *Memory) keep(file string, log *slog.Logger) {
 	}
 }
 
-// maxFile bounds the file: every verdict and counter that has room.
+// maxFile bounds the file: every verdict and counter that fits in memory.
 func (m *Memory) maxFile() int64 { return m.size + maxCounters*(recordHead+setWords*8+2) + 1<<16 }
 
 func (m *Memory) load(now time.Time) error {
@@ -83,8 +82,7 @@ func (m *Memory) load(now time.Time) error {
 	})
 }
 
-// parseFile reads records. Nothing is given to take before all of it is known
-// to be whole.
+// parseFile reads records. It calls take only after it has verified all of them.
 func parseFile(b []byte, take func(kind byte, key [16]byte, until time.Time, value []byte)) error {
 	if len(b) < len(magic)+4 || string(b[:len(magic)]) != magic {
 		return errDamaged
@@ -118,7 +116,7 @@ func appendRecord(b []byte, kind byte, key [16]byte, until int64, value []byte) 
 	return append(binary.AppendUvarint(b, uint64(len(value))), value...)
 }
 
-// save writes the file, whole or not at all.
+// save writes the file atomically.
 func (m *Memory) save() error {
 	if err := atomicfile.Write(m.file, 0o600, m.writeTo); err != nil {
 		return fmt.Errorf("keeping what is remembered in %s: %w", m.file, err)

@@ -18,64 +18,61 @@ import (
 )
 
 const (
-	// exchange is how often what was counted here goes to Redis, and what the
-	// others have counted comes back.
+	// exchange is the interval at which this node sends its counts to Redis and fetches those of
+	// the others.
 	exchange = 100 * time.Millisecond
-	// stale is how old the others' numbers may be when a request is decided
-	// by them; older ones are asked for first.
+	// stale is how old the others' numbers may be when they decide a request. Older ones are
+	// fetched first.
 	stale = 2 * exchange
-	// settled is when, after a window has ended, all nodes have told what they
-	// counted in it.
+	// settled is how long after the end of a window all nodes have sent their counts of it.
 	settled = time.Second
-	// tenth is the part of what is left of a limit, as far as it knows, that a
-	// node lets through without asking: a tenth.
+	// tenth: a node lets through one tenth of what it knows is left of a limit without asking.
 	tenth = 10
-	// pipeline bounds the counters of one exchange, and the verdicts.
+	// pipeline bounds the counters, or verdicts, of one exchange.
 	pipeline = 500
-	// keepFor is how long a verdict of another node is kept here at most. Redis
-	// reports when it changes before.
+	// keepFor bounds how long a verdict of another node is kept here. Redis reports earlier
+	// changes.
 	keepFor = 10 * time.Minute
-	// gather is how long the first of some verdicts waits for others, so that
-	// they go to Redis together.
+	// gather is how long a verdict waits for others, so that they go to Redis together.
 	gather = 10 * time.Millisecond
-	// backgroundWait is how long work in the background waits for Redis.
+	// backgroundWait is how long background work waits for Redis.
 	backgroundWait = 2 * time.Second
-	// queued bounds the verdicts that wait for Redis. A full queue drops.
+	// queued bounds the verdicts that wait for Redis. When the queue is full, new ones are
+	// dropped and counted.
 	queued = 4096
-	// verdicts is the prefix of their keys, behind that of the settings.
+	// verdicts is the prefix of their keys, after the prefix from the settings.
 	verdicts = "v:"
-	// lookEvery is how often the number of instructions in Redis is compared, in
-	// case a message was lost.
+	// lookEvery is how often a node compares its number of instructions with Redis, in case it
+	// missed a message.
 	lookEvery = 5 * time.Second
 )
 
-// Fleet is a store that several nodes share in Redis. Each has a Memory besides:
-// it holds what this node has learned, and for a while what others have. When
-// Redis is lost it is all there is.
+// A Fleet is a store that several nodes share in Redis. Each node also has a Memory with what
+// it has learned itself and, for a while, what the others have. While Redis is lost, the node
+// works from its Memory.
 //
-// Keys in Redis, after the prefix: v:KEY is a verdict, c:KEY a counter (a hash
-// with a field for each node), instructions a hash of them. On the channel
-// changes nodes announce new instructions, on learned the keys, 16 bytes each, of
-// the verdicts that they have stored.
+// Keys in Redis, after the prefix: v:KEY is a verdict, c:KEY a counter (a hash with a field
+// for each node), instructions a hash of them. Nodes announce new instructions on the channel
+// changes, and on learned the keys (16 bytes each) of verdicts they have stored.
 type Fleet struct {
 	*Memory
 	link    link
 	node    string
-	epoch   atomic.Uint32 // changes when verdicts of other nodes may have changed unnoticed; never 0
+	epoch   atomic.Uint32 // advances when verdicts of other nodes may have changed unnoticed; never 0
 	puts    chan put
 	dropped atomic.Int64
-	meet    chan struct{} // asks to compare instructions with Redis
-	arrived chan struct{} // there are some in the inbox
+	meet    chan struct{} // requests a comparison of instructions with Redis
+	arrived chan struct{} // the inbox is not empty
 
 	mu    sync.Mutex
-	inbox []Instruction // guarded by mu: of other nodes, published
+	inbox []Instruction // guarded by mu: published by other nodes
 }
 
 // A put is a verdict on its way to Redis.
 type put struct {
 	key   [16]byte
-	value string    // as it is stored, see sealed
-	until time.Time // zero removes
+	value string    // the stored form, see sealed
+	until time.Time // zero means remove
 }
 
 func newFleet(r Redis, m *Memory, log *slog.Logger) *Fleet {
@@ -93,8 +90,7 @@ func newFleet(r Redis, m *Memory, log *slog.Logger) *Fleet {
 	f.epoch.Store(1)
 	f.link.invalid = f.invalid
 	m.counters.shared = true
-	// A gateway that starts beside a working Redis uses it from its first
-	// request on.
+	// A gateway that starts with a working Redis uses it from the first request.
 	if c, err := f.link.connect(context.Background()); err != nil {
 		f.link.down(refusal(err))
 	} else {
@@ -110,8 +106,8 @@ func (f *Fleet) counter(key [16]byte) string {
 	return f.link.config.Prefix + "c:" + hex.EncodeToString(key[:])
 }
 
-// Get returns what this node or another one has put under key. It asks Redis
-// only for what may be there.
+// Get returns what this or another node has put under key. It asks Redis only for keys that
+// may exist there.
 func (f *Fleet) Get(ctx context.Context, key [16]byte) ([]byte, bool) {
 	if e := f.get(key); e != nil && (e.epoch == 0 || e.epoch == f.epoch.Load()) {
 		return e.value, !e.gone
@@ -138,8 +134,8 @@ func (f *Fleet) ask(ctx context.Context, key [16]byte) (value []byte, ok bool) {
 	return value, ok
 }
 
-// learn keeps what Redis has under key. Redis tracks it from then on: the goroutine
-// that reads replies calls this, and invalid when the verdict changes.
+// learn keeps the verdict that Redis has under key. Redis tracks the key from then on. The
+// goroutine that reads replies calls learn, and invalid when the verdict changes.
 func (f *Fleet) learn(key [16]byte, r redis.Reply) (value []byte, ok bool) {
 	sealed, err := r.Bytes()
 	if err != nil {
@@ -152,15 +148,14 @@ func (f *Fleet) learn(key [16]byte, r redis.Reply) (value []byte, ok bool) {
 	}
 	f.cache.Do(at(key), func(q *queue.Queue[*entry]) {
 		if old, ok := q.Peek(at(key)); ok && old.epoch == 0 && now.Before(old.until) {
-			return // this node has put one meanwhile
+			return // this node has put its own in the meantime
 		}
 		q.Put(at(key), e, e.size())
 	})
 	return e.value, !e.gone
 }
 
-// invalid removes a verdict of other nodes that has changed; nil stands for all
-// of them.
+// invalid removes a changed verdict of another node; nil removes all of them.
 func (f *Fleet) invalid(name []byte) {
 	if name == nil {
 		if f.epoch.Add(1) == 0 {
@@ -183,8 +178,8 @@ func (f *Fleet) invalid(name []byte) {
 	})
 }
 
-// sealed is the form of a verdict in Redis: until when it holds in Unix
-// milliseconds (8 bytes, big endian), then the verdict.
+// sealed is the form of a verdict in Redis: its expiry in Unix milliseconds (8 bytes, big
+// endian), then the verdict.
 func sealed(value []byte, until time.Time) string {
 	var head [8]byte
 	binary.BigEndian.PutUint64(head[:], uint64(until.UnixMilli()))
@@ -195,7 +190,7 @@ func sealed(value []byte, until time.Time) string {
 	return b.String()
 }
 
-// unsealed returns a verdict and how much longer it holds, 0 for none.
+// unsealed returns a verdict and its remaining life, 0 for none.
 func unsealed(b []byte, now time.Time) (value []byte, left time.Duration) {
 	if len(b) < 8 {
 		return nil, 0
@@ -224,9 +219,8 @@ func (f *Fleet) Put(ctx context.Context, key [16]byte, value []byte, ttl time.Du
 	}
 }
 
-// Count adds to counters and reads them. It waits for Redis once, and only
-// for counters that this node does not know yet, has not heard of for long, or
-// that are near their most.
+// Count adds to counters and reads them. It waits for Redis at most once, and only for
+// counters that are new to this node, stale, or near their limit.
 func (f *Fleet) Count(ctx context.Context, counts []Count) {
 	now := time.Now()
 	if !f.take(now, counts) {
@@ -251,8 +245,7 @@ func (f *Fleet) Count(ctx context.Context, counts []Count) {
 			f.counters.check(now, counts)
 			return
 		}
-		// Over by what was known before: there may be room after all, and
-		// whoever takes the last of it tells the others before it counts.
+		// The limit seemed exceeded by old numbers, so try again with the new ones.
 		f.counters.take(now, counts)
 	}
 }
@@ -270,16 +263,15 @@ func (f *Fleet) Forget(ctx context.Context, keys ...[16]byte) error {
 	return f.link.background(ctx, &b)
 }
 
-// CountHere adds to counters and reads them by what is known here. What the
-// others have counted is asked for in the background.
+// CountHere adds to counters and reads them by what this node knows. It has the others' counts
+// fetched in the background.
 func (f *Fleet) CountHere(counts []Count) {
 	if now := time.Now(); f.take(now, counts) {
 		f.counters.wonder(now, counts)
 	}
 }
 
-// take counts by what is known here, and says whether there is a Redis that may
-// know more.
+// take carries out counts by what this node knows. more is true when Redis may know more.
 func (f *Fleet) take(now time.Time, counts []Count) (more bool) {
 	f.counters.take(now, counts)
 	if f.link.conn.Load() != nil {
@@ -291,7 +283,7 @@ func (f *Fleet) take(now time.Time, counts []Count) (more bool) {
 	return false
 }
 
-// wonder has those counters exchanged next time that have not been for long.
+// wonder schedules stale counters for the next exchange.
 func (cs *counters) wonder(now time.Time, counts []Count) {
 	old := now.Add(-stale).UnixNano()
 	for i := range counts {
@@ -305,7 +297,7 @@ func (cs *counters) wonder(now time.Time, counts []Count) {
 	}
 }
 
-// unsure lists the counters whose numbers are not good enough to decide by.
+// unsure lists the counters whose numbers are too old to decide by.
 func (cs *counters) unsure(now time.Time, counts []Count) (keys [][16]byte) {
 	old := now.Add(-stale).UnixNano()
 	for i := range counts {
@@ -321,7 +313,7 @@ func (cs *counters) unsure(now time.Time, counts []Count) (keys [][16]byte) {
 		if part <= 0 {
 			continue
 		}
-		// The one before changes no more when everybody has sent the last of it.
+		// The previous window is final once every node has sent the rest of it.
 		s = cs.of(before)
 		end := now.Truncate(0).Add(-time.Duration((1 - part) * float64(n.Window)))
 		s.mu.Lock()
@@ -337,16 +329,15 @@ func (cs *counters) unsure(now time.Time, counts []Count) (keys [][16]byte) {
 	return keys
 }
 
-// near says whether this node has used up, since it last heard of the others,
-// more than its share of what was left then. So all of them together come
-// close to the most, the nearer the slower, but do not run over it.
+// near says whether this node has used more than its share of what was left at the last
+// exchange. So the fleet approaches the limit ever more slowly and does not exceed it.
 func (c *counter) near(n *Count) bool {
 	unshared := c.mine - c.exchanged
 	return n.Most > 0 && n.Add > 0 && !n.Set && !n.Over && unshared > (n.Most-n.Sum+unshared)/tenth
 }
 
-// check looks again at counts that were taken, now that the others' numbers
-// are here, and takes all back if one is over.
+// check repeats the decision with the others' new numbers, and undoes all counts if one
+// exceeds its limit.
 func (cs *counters) check(now time.Time, counts []Count) {
 	over := -1
 	for i := range counts {
@@ -378,12 +369,12 @@ type part struct {
 	field     string
 	value     string // "" only reads
 	until     time.Time
-	high      int64 // the most of the others that an exchange has found which ended since this one began
-	next      *part // another exchange of the counter that is under way
+	high      int64 // the highest sum of the others in exchanges that ended after this one began
+	next      *part // another exchange of the same counter in progress
 }
 
-// trade sends this node's parts of counters and takes in the parts of the
-// others. ask is one of the link's ways to execute commands.
+// trade sends this node's parts of counters and merges those of the others. ask executes the
+// commands.
 func (f *Fleet) trade(ctx context.Context, parts []part, ask func(context.Context, *redis.Batch) error) error {
 	b := f.link.batch()
 	for i := range parts {
@@ -413,8 +404,8 @@ func (f *Fleet) trade(ctx context.Context, parts []part, ask func(context.Contex
 	return err
 }
 
-// pack makes ready what is to be sent of some counters: of all, or of those
-// that have changed and are not being sent by somebody else.
+// pack prepares counters for an exchange: all of them, or those that have changed and are not
+// being sent already.
 func (cs *counters) pack(node string, keys [][16]byte, changed bool) []part {
 	parts := make([]part, 0, len(keys))
 	for _, key := range keys {
@@ -433,10 +424,10 @@ func (cs *counters) pack(node string, keys [][16]byte, changed bool) []part {
 			}
 			c.dirty = false
 			if c.pushing != nil && p.value != "" {
-				s.touch(key, c) // which of the two arrives last nobody knows
+				s.touch(key, c) // nobody knows which of the two arrives last
 			}
 			p.next = c.pushing
-			parts = append(parts, p) // there is room: they stay where they are
+			parts = append(parts, p) // there is room: they stay in place
 			c.pushing = &parts[len(parts)-1]
 		}
 		s.mu.Unlock()
@@ -444,7 +435,7 @@ func (cs *counters) pack(node string, keys [][16]byte, changed bool) []part {
 	return parts
 }
 
-// unpack takes in the parts of all nodes, or the error that came instead.
+// unpack merges the parts of all nodes, or handles the error of the exchange.
 func (cs *counters) unpack(p *part, all func(take func(field, value []byte)) error, err error) error {
 	s := cs.of(p.key)
 	s.mu.Lock()
@@ -473,7 +464,7 @@ func (cs *counters) unpack(p *part, all func(take func(field, value []byte)) err
 		}
 		return err
 	}
-	// Of exchanges at the same time nobody knows which has read last.
+	// It is unknown which of several concurrent exchanges read last.
 	for other := c.pushing; other != nil; other = other.next {
 		other.high = max(other.high, others)
 	}
@@ -483,7 +474,7 @@ func (cs *counters) unpack(p *part, all func(take func(field, value []byte)) err
 	return nil
 }
 
-// plus adds without overflow: what is in Redis may be anything.
+// plus adds without overflow, because Redis may hold any number.
 func plus(a, b int64) int64 {
 	switch sum := a + b; {
 	case a > 0 && b > 0 && sum < 0:
@@ -495,7 +486,7 @@ func plus(a, b int64) int64 {
 	}
 }
 
-// flush exchanges what has changed here since the last time.
+// flush exchanges the counters that have changed.
 func (f *Fleet) flush(ctx context.Context) {
 	var keys [][16]byte
 	for i := range f.counters.shard {
@@ -507,14 +498,14 @@ func (f *Fleet) flush(ctx context.Context) {
 		for len(keys) >= pipeline || i == shards-1 && len(keys) > 0 {
 			n := min(len(keys), pipeline)
 			if parts := f.counters.pack(f.node, keys[:n], true); len(parts) > 0 {
-				f.trade(ctx, parts, f.link.background) //nolint:errcheck // the link knows, and what failed is still to be sent
+				f.trade(ctx, parts, f.link.background) // nolint:errcheck // the link notes it, and the counters stay marked to be sent
 			}
 			keys = append(keys[:0], keys[n:]...)
 		}
 	}
 }
 
-// write brings verdicts to Redis until ctx ends, and then what is left.
+// write stores verdicts in Redis until ctx ends, and then the rest of the queue.
 func (f *Fleet) write(ctx context.Context) {
 	for {
 		select {
@@ -539,8 +530,8 @@ func (f *Fleet) write(ctx context.Context) {
 	}
 }
 
-// bring brings p and what waits behind it to Redis, and tells all nodes. While
-// Redis is lost it waits: what was learned meanwhile is for all when it is back.
+// bring stores p and the verdicts queued after it in Redis, and announces them. While Redis is
+// lost it waits, so that the fleet gets what was learned in the meantime.
 func (f *Fleet) bring(ctx context.Context, p put) {
 	batch := []put{p}
 	for more := true; more && len(batch) < pipeline; {
@@ -552,7 +543,7 @@ func (f *Fleet) bring(ctx context.Context, p put) {
 		}
 	}
 	for {
-		// Who ends does not leave behind what could still be sent.
+		// On shutdown, still send what can be sent.
 		err := f.store(context.WithoutCancel(ctx), batch)
 		if err == nil {
 			return
@@ -566,8 +557,8 @@ func (f *Fleet) bring(ctx context.Context, p put) {
 	}
 }
 
-// store stores verdicts, and then announces them to all nodes, this one too: one
-// that begins to listen finds a verdict or hears of it.
+// store stores verdicts and then announces them to all nodes, including this one. So a node
+// that begins to listen either finds a verdict or hears of it.
 func (f *Fleet) store(ctx context.Context, batch []put) error {
 	now := time.Now()
 	b := f.link.batch()
@@ -597,8 +588,8 @@ func (f *Fleet) store(ctx context.Context, batch []put) error {
 	return err
 }
 
-// Run keeps the connection, exchanges counters, brings verdicts and hears
-// changes until ctx ends; then it sends what is left.
+// Run maintains the connection, exchanges counters, stores verdicts and receives changes until
+// ctx ends; then it sends the rest.
 func (f *Fleet) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	back := make(chan struct{}, 1)
@@ -639,7 +630,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	return nil
 }
 
-// again has everything that this node has counted sent anew.
+// again marks all that this node has counted to be sent again.
 func (cs *counters) again() {
 	for i := range cs.shard {
 		s := &cs.shard[i]
@@ -653,7 +644,7 @@ func (cs *counters) again() {
 	}
 }
 
-// Stats returns the counters of the store, and how it is.
+// Stats returns the metrics and the condition of the store.
 func (f *Fleet) Stats() Stats {
 	s := f.Memory.Stats()
 	s.Lost, s.Since = f.link.status()
@@ -662,7 +653,7 @@ func (f *Fleet) Stats() Stats {
 	return s
 }
 
-// Close lets go of the connection. Run has to be over.
+// Close closes the connection. Run must have returned.
 func (f *Fleet) Close() error {
 	f.link.end()
 	return f.Memory.Close()

@@ -18,24 +18,22 @@ import (
 	"shuultuur/arrange"
 )
 
-// An Instruction is what somebody has told a running gateway to do, and what
-// every node of its fleet has to do: an entry of a list, a pause of filtering,
-// a version of a list to fetch.
+// An Instruction is an order to a running gateway that all nodes of its fleet carry out: a
+// change of a list, a pause of filtering, a version of a list to fetch.
 type Instruction struct {
-	Topic string `json:"topic"` // the part of the program that it is for: "pause"
-	// Key is what it is about. A later instruction with the same Topic and Key
-	// replaces it.
+	Topic string `json:"topic"` // the part of the program that carries it out: "pause"
+	// Key names the subject. A later instruction with the same Topic and Key replaces this one.
 	Key   string `json:"key,omitempty"`
-	Value string `json:"value,omitempty"` // "" withdraws what was said under Key
-	// Until is when it is over by itself; the zero time is never.
+	Value string `json:"value,omitempty"` // "" withdraws the instruction under Key
+	// Until is when it expires; the zero time means never.
 	Until time.Time `json:"until,omitzero"`
 	By    string    `json:"by,omitempty"` // who gave it, for the log
-	// Brief says that every instruction under this Topic is over within
-	// [MaxBrief] of being given. Such ones are many and are not kept for long.
+	// Brief says that every instruction under this Topic expires within [MaxBrief]. Such
+	// instructions are frequent and are not kept for long.
 	Brief bool `json:"brief,omitempty"`
 
-	// At and Node are its version. [Instructions.Give] sets them: At is now, but
-	// later than that of the instruction it replaces, however wrong clocks are.
+	// At and Node form its version. [Instructions.Give] sets them: At is the current time, but
+	// always later than that of the instruction it replaces, however wrong the clocks are.
 	At   int64  `json:"at"` // Unix milliseconds
 	Node string `json:"node"`
 }
@@ -44,15 +42,15 @@ type Instruction struct {
 const (
 	maxInstructions = 200_000
 	maxInstruction  = 8 << 10 // bytes of all its texts
-	// keepOver is how long an instruction is kept that is over or withdrawn, so
-	// that a node that was away does not bring back what it replaced.
+	// keepOver is how long an expired or withdrawn instruction is kept, so that a node that was
+	// away cannot restore what it replaced.
 	keepOver = 90 * 24 * time.Hour
-	// absent is how long a node may be away and still bring what Redis does not
-	// have: after that it may be what was withdrawn meanwhile.
+	// absent is how long a node may be away and still add instructions that Redis lacks. After
+	// that they may have been withdrawn in the meantime.
 	absent = 60 * 24 * time.Hour
-	// agreeEvery is how often it is noted that nodes agree.
+	// agreeEvery is how often a node records that it agrees with the others.
 	agreeEvery = time.Hour
-	// againEvery is how often a node tries again what it could not do.
+	// againEvery is how often a node retries an instruction that failed.
 	againEvery = 5 * time.Second
 )
 
@@ -64,7 +62,7 @@ func (i *Instruction) newer(j *Instruction) bool {
 	return cmp.Or(cmp.Compare(i.At, j.At), strings.Compare(i.Node, j.Node), strings.Compare(i.Value, j.Value)) > 0
 }
 
-// over reports whether it is withdrawn or its time is over.
+// over reports whether it is withdrawn or expired.
 func (i *Instruction) over(now time.Time) bool {
 	return i.Value == "" || !i.Until.IsZero() && !i.Until.After(now)
 }
@@ -84,42 +82,41 @@ func (i *Instruction) check() error {
 	return nil
 }
 
-// name is what an instruction replaces.
+// name identifies what an instruction replaces.
 type name struct{ topic, key string }
 
 // A keptInstruction is an instruction as this node keeps it.
 type keptInstruction struct {
 	Instruction
-	Done bool `json:"done,omitempty"` // this node has done it
+	Done bool `json:"done,omitempty"` // this node has carried it out
 
-	shared bool // it is in Redis; not kept over a restart
+	shared bool // Redis has it; not kept over a restart
 }
 
-// Instructions are those that this node knows. They are safe for many
-// goroutines.
+// Instructions are those known to this node. They are safe for concurrent use.
 //
-// They form a log of which only the last entry for each key counts, so that the
-// order in which nodes hear of entries does not matter. It is kept in a file
-// over restarts; a [Fleet] shares it with the other nodes.
+// They form a log in which only the last entry for each key counts, so nodes may receive
+// entries in any order. A file keeps it over restarts; a [Fleet] shares it with the other
+// nodes.
 type Instructions struct {
 	node string
 	log  *slog.Logger
 	file *journal // nil keeps nothing
 
-	wake chan struct{} // there is something to do
-	send chan struct{} // there is something to share
+	wake chan struct{} // there are instructions to carry out
+	send chan struct{} // there are instructions to share
 
 	mu     sync.Mutex
 	all    map[name]*keptInstruction // guarded by mu
 	last   int64                     // guarded by mu: the greatest At
 	agreed time.Time                 // guarded by mu: when this node last agreed with the others
-	older  []string                  // guarded by mu: fields in Redis that have been replaced
-	ended  []Instruction             // guarded by mu: erased by another node, to be told as withdrawn; not kept over a restart
+	older  []string                  // guarded by mu: fields in Redis that are replaced
+	ended  []Instruction             // guarded by mu: erased by another node, to be reported as withdrawn; not kept over a restart
 
-	received int64 // guarded by mu: those of other nodes
+	received int64 // guarded by mu: number received from other nodes
 }
 
-// openInstructions reads those in a file; "" is none.
+// openInstructions reads the instructions in a file; "" means no file.
 func openInstructions(path string, log *slog.Logger) (*Instructions, error) {
 	s := &Instructions{
 		node: strings.ToLower(rand.Text()[:10]), log: log,
@@ -137,13 +134,13 @@ func openInstructions(path string, log *slog.Logger) (*Instructions, error) {
 		s.all[name{t.Topic, t.Key}] = t
 		s.last = max(s.last, t.At)
 	}
-	if err := s.eraseToo(all); err != nil { // what ended between noting an erasure and carrying it out
+	if err := s.eraseToo(all); err != nil { // left over when the process ended between noting an erasure and carrying it out
 		return nil, err
 	}
 	return s, nil
 }
 
-// leave closes the file; what is given from here on is kept in memory alone.
+// leave closes the file; later instructions are kept in memory only.
 func (s *Instructions) leave() error {
 	err := s.close()
 	s.mu.Lock()
@@ -161,9 +158,8 @@ func (s *Instructions) close() error {
 	return s.file.close()
 }
 
-// Give gives an instruction that this node has done already. When it returns,
-// the instruction is in the file; the other nodes get it as soon as they can be
-// reached. Several are given all or none.
+// Give issues instructions that this node has already carried out, all or none. When it
+// returns, they are in the file. The other nodes get them as soon as they can be reached.
 func (s *Instructions) Give(all ...Instruction) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +187,7 @@ func (s *Instructions) Give(all ...Instruction) error {
 	return nil
 }
 
-// keep takes instructions in and writes them to the file. The lock is held.
+// keep adds instructions and writes them to the file. The caller holds the lock.
 func (s *Instructions) keep(all []*keptInstruction) error {
 	if s.file != nil {
 		if err := s.file.append(all); err != nil {
@@ -214,20 +210,20 @@ func (s *Instructions) keep(all []*keptInstruction) error {
 	return nil
 }
 
-// erasedTopic is that of instructions which say that another one was erased: the
-// key is a hash of its topic and key. They are of use for MaxBrief: a node that
-// was away for longer may bring it back.
+// erasedTopic is the topic of instructions that record the erasure of another one. The key is
+// a hash of its topic and key. They expire after MaxBrief: a node that was away for longer may
+// restore the erased instruction.
 const erasedTopic = "erased"
 
-// erasedKey names an instruction without saying whom it is about.
+// erasedKey names an instruction without revealing whom it is about.
 func (n name) erasedKey() name {
 	sum := sha256.Sum256([]byte(n.topic + "\x00" + n.key))
 	return name{erasedTopic, hex.EncodeToString(sum[:16])}
 }
 
-// Erase forgets instructions, withdrawn ones too, on all nodes, and takes them
-// out of the files and out of Redis. What a node brings back that has not heard
-// of it is not taken. It returns how many there were here.
+// Erase removes instructions, withdrawn ones included, from all nodes, their files and Redis.
+// An erased instruction that a returning node still has is refused. Erase returns the number
+// removed here.
 func (s *Instructions) Erase(match func(*Instruction) bool) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,12 +242,12 @@ func (s *Instructions) Erase(match func(*Instruction) bool) (int, error) {
 			Topic: e.topic, Key: e.key, Value: "erased", Until: now.Add(MaxBrief), Brief: true, At: s.last, Node: s.node,
 		}}
 	}
-	err := s.rewrite() // also without lines that were replaced
+	err := s.rewrite() // this also removes replaced lines
 	nudge(s.send)
 	return len(gone), err
 }
 
-// forget drops an instruction, and notes its field in Redis. The lock is held.
+// forget drops an instruction and notes its field in Redis. The caller holds the lock.
 func (s *Instructions) forget(n name) {
 	if t := s.all[n]; t.shared {
 		s.replaced(t.field())
@@ -259,14 +255,14 @@ func (s *Instructions) forget(n name) {
 	delete(s.all, n)
 }
 
-// replaced notes a field that does not belong in Redis. The lock is held.
+// replaced notes a field to delete from Redis. The caller holds the lock.
 func (s *Instructions) replaced(field string) {
 	if len(s.older) < maxInstructions {
 		s.older = append(s.older, field)
 	}
 }
 
-// rewrite writes the file anew without what does not count. The lock is held.
+// rewrite rewrites the file with only the entries that count. The caller holds the lock.
 func (s *Instructions) rewrite() error {
 	if s.file == nil {
 		return nil
@@ -277,8 +273,8 @@ func (s *Instructions) rewrite() error {
 	return nil
 }
 
-// eraseToo forgets what another node has erased, and has it withdrawn here: its
-// withdrawal may have been erased before it was shared. The lock is held.
+// eraseToo removes what another node has erased and reports it as withdrawn here, because its
+// withdrawal may have been erased before it was shared. The caller holds the lock.
 func (s *Instructions) eraseToo(heard []*keptInstruction) error {
 	marks := map[name]*keptInstruction{}
 	for _, t := range heard {
@@ -302,15 +298,14 @@ func (s *Instructions) eraseToo(heard []*keptInstruction) error {
 	return s.rewrite()
 }
 
-// erased reports whether an instruction is from before it was erased. The lock is
-// held.
+// erased reports whether an instruction is older than its erasure. The caller holds the lock.
 func (s *Instructions) erased(i *Instruction) bool {
 	t := s.all[name{i.Topic, i.Key}.erasedKey()]
 	return t != nil && i.At <= t.At
 }
 
-// InForce returns the instructions of a topic that are neither withdrawn nor
-// over, by key.
+// InForce returns the instructions of a topic that are neither withdrawn nor expired, sorted
+// by key.
 func (s *Instructions) InForce(topic string) (all []Instruction) {
 	now := time.Now()
 	s.mu.Lock()
@@ -324,9 +319,8 @@ func (s *Instructions) InForce(topic string) (all []Instruction) {
 	return all
 }
 
-// Follow has do carry out the instructions of other nodes, withdrawn ones too,
-// until ctx ends. What do returns an error for it gets again, with all that has
-// come meanwhile, also after a restart.
+// Follow calls do with the instructions of other nodes, withdrawn ones included, until ctx
+// ends. After an error do gets them again, together with newer ones, even after a restart.
 func (s *Instructions) Follow(ctx context.Context, do func(ctx context.Context, all []Instruction) error) {
 	again := time.NewTimer(0)
 	defer again.Stop()
@@ -352,7 +346,7 @@ func (s *Instructions) Follow(ctx context.Context, do func(ctx context.Context, 
 	}
 }
 
-// open returns the instructions that this node has not done, oldest first.
+// open returns the instructions that this node has not carried out, oldest first.
 func (s *Instructions) open() (all []Instruction) {
 	s.mu.Lock()
 	for _, t := range s.all {
@@ -366,14 +360,14 @@ func (s *Instructions) open() (all []Instruction) {
 	return all
 }
 
-// done notes what this node has done.
+// done marks instructions as carried out.
 func (s *Instructions) done(all []Instruction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var now []*keptInstruction
 	for _, i := range all {
 		if t := s.all[name{i.Topic, i.Key}]; t != nil && t.At == i.At && t.Node == i.Node {
-			next := *t // with its shared
+			next := *t // keeps its shared mark
 			next.Done = true
 			now = append(now, &next)
 		}
@@ -384,8 +378,8 @@ func (s *Instructions) done(all []Instruction) {
 	}
 }
 
-// take takes in instructions of other nodes, those that are newer than what is
-// known. shared says that they are in Redis.
+// take adds instructions of other nodes that are newer than the known ones. shared says that
+// Redis has them.
 func (s *Instructions) take(all []Instruction, shared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -424,8 +418,8 @@ func (s *Instructions) take(all []Instruction, shared bool) {
 	nudge(s.wake)
 }
 
-// stats returns how many instructions are kept, how many of them are not carried
-// out, and how many have come from other nodes.
+// stats returns how many instructions are kept, how many of them are not carried out, and how
+// many came from other nodes.
 func (s *Instructions) stats() (all, open, received int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -437,8 +431,8 @@ func (s *Instructions) stats() (all, open, received int64) {
 	return int64(len(s.all)), open + int64(len(s.ended)), s.received
 }
 
-// agree notes that this node agrees with all others, and removes what has been
-// over for long.
+// agree records that this node agrees with all others, and removes instructions that expired
+// long ago.
 func (s *Instructions) agree(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -464,8 +458,7 @@ func (s *Instructions) agree(now time.Time) {
 	}
 }
 
-// stale reports whether an instruction has been over for so long that nobody
-// needs to know.
+// stale reports whether an instruction expired so long ago that no node needs it.
 func (i *Instruction) stale(now time.Time) bool {
 	end := time.UnixMilli(i.At)
 	if i.Value != "" {
@@ -474,7 +467,7 @@ func (i *Instruction) stale(now time.Time) bool {
 		}
 		end = i.Until
 	}
-	if i.Brief { // what it replaced is over by itself then
+	if i.Brief { // what it replaced has expired by then
 		return now.Sub(time.UnixMilli(i.At)) > MaxBrief+time.Hour
 	}
 	return now.Sub(end) > keepOver

@@ -15,20 +15,19 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// A journal is the file of instructions: a line of JSON for each, of which the
-// last one for each key counts. A line that a crash has cut off is passed over;
-// so are damaged ones, since the others are worth keeping.
+// A journal is the file of instructions, one JSON object per line. The last line for each key
+// counts. A truncated or damaged line is skipped, because the others are worth keeping.
 type journal struct {
 	path  string
 	lines int
 	out   *os.File
 }
 
-// maxJournal bounds the file that is read.
+// maxJournal bounds the file, in bytes.
 const maxJournal = 1 << 30
 
-// openJournal reads the file, which need not exist. The time of its last change
-// is when this node last agreed with the others.
+// openJournal reads the file, which need not exist. The file's modification time is when this
+// node last agreed with the others.
 func openJournal(path string, log *slog.Logger) (j *journal, all []*keptInstruction, agreed time.Time, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +51,7 @@ func openJournal(path string, log *slog.Logger) (j *journal, all []*keptInstruct
 	return &journal{path: path, lines: len(all)}, all, info.ModTime(), nil
 }
 
-// agrees notes that this node agrees with the others.
+// agrees records that this node agrees with the others.
 func (j *journal) agrees(now time.Time) error {
 	err := os.Chtimes(j.path, now, now)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +62,7 @@ func (j *journal) agrees(now time.Time) error {
 
 // readJournal reads lines.
 func readJournal(r io.Reader) (all []*keptInstruction, damaged int, err error) {
-	lines := bufio.NewReaderSize(r, 8*maxInstruction) // JSON may write one byte as six
+	lines := bufio.NewReaderSize(r, 8*maxInstruction) // JSON may escape one byte as six
 	for {
 		line, err := lines.ReadSlice('\n')
 		switch {
@@ -94,7 +93,7 @@ func readJournal(r io.Reader) (all []*keptInstruction, damaged int, err error) {
 	}
 }
 
-// append writes instructions, which are on disk when it returns.
+// append writes instructions and syncs them to disk.
 func (j *journal) append(all []*keptInstruction) error {
 	if len(all) == 0 {
 		return nil
@@ -112,7 +111,7 @@ func (j *journal) append(all []*keptInstruction) error {
 			return err
 		}
 		j.out = f
-		// A line that a crash has cut off ends here.
+		// End a line that a crash has truncated.
 		if end, err := f.Seek(0, io.SeekEnd); err == nil && end > 0 {
 			b = *bytes.NewBuffer(append([]byte("\n"), b.Bytes()...))
 		}
@@ -127,7 +126,7 @@ func (j *journal) append(all []*keptInstruction) error {
 	return nil
 }
 
-// rewrite replaces the file by one that has only what counts.
+// rewrite replaces the file by one with only the entries that count.
 func (j *journal) rewrite(all map[name]*keptInstruction) error {
 	if err := j.close(); err != nil {
 		return err

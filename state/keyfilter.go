@@ -13,24 +13,22 @@ import (
 )
 
 const (
-	// filterBits is the size of a keyFilter, 4 MiB: with 2 million keys in it
-	// one in a thousand others is taken for one of them, with 8 million one in
-	// five.
+	// filterBits is the size of a keyFilter, 4 MiB. Its false positive rate is one in a thousand
+	// with 2 million keys, and one in five with 8 million.
 	filterBits = 1 << 25
-	// filterFor is how long one is used: verdicts whose time is over stay in
-	// it and fill it.
+	// filterFor is how long a filter is used: expired verdicts stay in it and fill it.
 	filterFor = time.Hour
 )
 
-// A keyFilter holds which verdicts are in Redis: those that were there when
-// this node began to listen, and those that any node has stored since. It may
-// take a verdict for one of them that is not, never the other way round. So a
-// page that is new to the whole fleet does not wait for Redis. It is a Bloom
-// filter in blocks of a cache line (Putze, Sanders, Singler: Cache-, Hash- and
+// A keyFilter holds which verdicts are in Redis: those present when this node began to listen,
+// and those any node has stored since. It may have false positives, but no false negatives. So
+// a page that is new to the whole fleet does not wait for Redis.
+//
+// It is a Bloom filter in blocks of a cache line (Putze, Sanders, Singler: Cache-, Hash- and
 // Space-Efficient Bloom Filters, 2007).
 type keyFilter [filterBits / 512][8]atomic.Uint64
 
-// place returns the block of a key, and the bits in it: six of nine bits each.
+// place returns the block of a key and its six bits in it, of nine bits each.
 func (k *keyFilter) place(key []byte) (block *[8]atomic.Uint64, marks uint64) {
 	// Keys are digests, but tests use consecutive numbers.
 	hi, lo := bits.Mul64(binary.BigEndian.Uint64(key)^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
@@ -60,8 +58,7 @@ func (k *keyFilter) has(key []byte) bool {
 	return true
 }
 
-// announced takes in the keys, 16 bytes each, of verdicts that a node, this one
-// too, has stored in Redis.
+// announced adds the keys, 16 bytes each, of verdicts that any node has stored in Redis.
 func (c *conn) announced(keys []byte) {
 	filling, whole := c.filling.Load(), c.stored.Load()
 	for b := keys; len(b) >= 16; b = b[16:] {
@@ -74,7 +71,7 @@ func (c *conn) announced(keys []byte) {
 	}
 }
 
-// listen takes in what is published until ctx ends.
+// listen receives announcements until ctx ends.
 func (f *Fleet) listen(ctx context.Context, c *conn) {
 	changes, learned := f.link.config.Prefix+"changes", f.link.config.Prefix+"learned"
 	for ctx.Err() == nil {
@@ -96,7 +93,7 @@ func (f *Fleet) listen(ctx context.Context, c *conn) {
 				}
 			},
 		})
-		// What is announced from here on does not reach this node.
+		// Announcements no longer reach this node.
 		c.filling.Store(nil)
 		c.stored.Store(nil)
 		if ctx.Err() == nil {
@@ -109,8 +106,7 @@ func (f *Fleet) listen(ctx context.Context, c *conn) {
 	}
 }
 
-// fill makes c.stored while c listens: when it has begun to, and anew once in a
-// while.
+// fill builds c.stored once c listens, and rebuilds it from time to time.
 func (f *Fleet) fill(ctx context.Context, c *conn) {
 	again := time.NewTimer(filterFor)
 	defer again.Stop()
@@ -121,21 +117,21 @@ func (f *Fleet) fill(ctx context.Context, c *conn) {
 		case <-c.listening:
 		case <-again.C:
 			if old := c.filling.Load(); old == nil || !c.filling.CompareAndSwap(old, new(keyFilter)) {
-				continue // it has ceased to listen, or has just begun
+				continue // it no longer listens, or has just begun
 			}
 		}
 		k := c.filling.Load()
 		if k == nil {
 			continue
 		}
-		// What is stored from here on is announced, what was before is there.
+		// What is stored from here on is announced; earlier verdicts are in the scan.
 		if f.scan(ctx, c, k) != nil {
-			again.Reset(lookEvery) // until then every page is asked for
+			again.Reset(lookEvery) // until then every page is looked up
 			continue
 		}
 		again.Reset(filterFor)
 		c.stored.Store(k)
-		if c.filling.Load() != k { // it has ceased to listen meanwhile
+		if c.filling.Load() != k { // it stopped listening in the meantime
 			c.stored.CompareAndSwap(k, nil)
 		}
 	}

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// maxFailures is how many calls in a row may fail before Redis is lost.
+	// maxFailures is how many successive calls may fail before Redis counts as lost.
 	maxFailures = 5
-	// tryEvery is how often a lost Redis is looked for.
+	// tryEvery is how often a lost Redis is tried.
 	tryEvery = 500 * time.Millisecond
-	// proofs is how many calls in a row must be answered in time before a
-	// Redis that was lost is used again.
+	// proofs is how many successive calls must succeed in time before a lost Redis is used
+	// again.
 	proofs = 3
 	// maxWaiting bounds the requests that wait for Redis at once.
 	maxWaiting = 512
 )
 
-// A link is the connection to Redis, with a circuit breaker: while Redis is
-// lost nobody waits for it, and one goroutine looks whether it is back.
+// A link is the connection to Redis, with a circuit breaker: while Redis is lost, no request
+// waits for it, and one goroutine tries to connect.
 type link struct {
 	config   redis.Config
 	invalid  func(key []byte) // see redis.Options
 	wait     time.Duration    // for one reply
 	log      *slog.Logger
 	conn     atomic.Pointer[conn] // nil while lost
-	lost     chan *conn           // was lost just now
-	failed   atomic.Int32         // calls in a row
+	lost     chan *conn           // the connection that was just lost
+	failed   atomic.Int32         // failed calls in succession
 	waiting  atomic.Int64
 	trips    atomic.Int64
 	late     atomic.Int64
@@ -50,9 +50,9 @@ type link struct {
 // A conn is one client of Redis. It is closed when it fails.
 type conn struct {
 	*redis.Client
-	listening chan struct{}             // it has begun to hear which verdicts are stored
-	filling   atomic.Pointer[keyFilter] // those heard of since; nil while it does not listen
-	stored    atomic.Pointer[keyFilter] // all verdicts in Redis; nil while this is not known
+	listening chan struct{}             // closed once it receives announcements
+	filling   atomic.Pointer[keyFilter] // keys announced since; nil while it does not listen
+	stored    atomic.Pointer[keyFilter] // all verdicts in Redis; nil while unknown
 }
 
 var (
@@ -60,8 +60,8 @@ var (
 	errBusy = errors.New("too many requests wait for Redis")
 )
 
-// batch returns an empty batch. It goes back by free, unless an error means
-// that replies may still arrive.
+// batch returns an empty batch. Return it with free, unless an error means that replies may
+// still arrive.
 func (l *link) batch() *redis.Batch {
 	if b, ok := l.batches.Get().(*redis.Batch); ok {
 		b.Reset()
@@ -72,7 +72,7 @@ func (l *link) batch() *redis.Batch {
 
 func (l *link) free(b *redis.Batch) { l.batches.Put(b) }
 
-// connect makes a client and verifies that Redis works, writing included.
+// connect makes a client and verifies that Redis works, including writes.
 func (l *link) connect(ctx context.Context) (*conn, error) {
 	c, err := redis.Connect(ctx, l.config, redis.Options{Invalid: l.invalid})
 	if err != nil {
@@ -95,7 +95,7 @@ func (l *link) prove(ctx context.Context, c *redis.Client) error {
 	return c.Do(ctx, &b)
 }
 
-// up takes c into use.
+// up starts to use c.
 func (l *link) up(c *conn) {
 	l.failed.Store(0)
 	l.mu.Lock()
@@ -109,13 +109,13 @@ func (l *link) up(c *conn) {
 	}
 }
 
-// drop stops the use of c. However many callers notice, it is logged once.
+// drop stops the use of c. It is logged once, however many callers notice.
 func (l *link) drop(c *conn, why error) {
 	if !l.conn.CompareAndSwap(c, nil) {
 		return
 	}
 	l.down(why)
-	l.lost <- c // Run takes it
+	l.lost <- c // Run receives it
 }
 
 func (l *link) down(why error) {
@@ -129,15 +129,15 @@ func (l *link) down(why error) {
 	l.why = why.Error()
 }
 
-// status says why and since when Redis is lost.
+// status returns why and since when Redis is lost.
 func (l *link) status() (why string, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.why, l.since
 }
 
-// ask executes commands for a request that waits. It returns when all replies
-// have arrived or the time is over.
+// ask executes commands for a waiting request. It returns when all replies have arrived or
+// time is up.
 func (l *link) ask(ctx context.Context, b *redis.Batch) error {
 	c := l.conn.Load()
 	if c == nil {
@@ -159,7 +159,7 @@ func (l *link) ask(ctx context.Context, b *redis.Batch) error {
 	return err
 }
 
-// background executes commands for which no request waits.
+// background executes commands that no request waits for.
 func (l *link) background(ctx context.Context, b *redis.Batch) error {
 	c := l.conn.Load()
 	if c == nil {
@@ -170,11 +170,10 @@ func (l *link) background(ctx context.Context, b *redis.Batch) error {
 	return l.do(ctx, c, b)
 }
 
-// do executes commands and judges by the replies how Redis is. Keys that are to
-// be hashes and have another type are ours, but of no use: they are deleted, and
-// the commands are executed once more. They can be, since what they write does
-// not depend on what is there. A verdict of another type counts as none: the
-// next one that is stored replaces it.
+// do executes commands and judges the health of Redis by the replies. Keys that should be
+// hashes but have another type are deleted, and the commands run once more; this is safe,
+// since they do not depend on what is stored. A verdict of another type counts as missing: the
+// next one stored replaces it.
 func (l *link) do(ctx context.Context, c *conn, b *redis.Batch) error {
 	err := c.Do(ctx, b)
 	if redis.Code(err) == "WRONGTYPE" {
@@ -191,12 +190,11 @@ func (l *link) do(ctx context.Context, c *conn, b *redis.Batch) error {
 	return nil
 }
 
-// unlessHash deletes a key that is no hash, as another node may have made it one
-// by now.
+// unlessHash deletes a key that is not a hash; another node may have replaced it by now.
 const unlessHash = `if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end`
 
-// replace deletes the keys of commands that were refused for their type, except
-// verdicts. again says that there are some.
+// replace deletes the keys of commands that failed with a wrong type, except verdicts. again
+// says that there were some.
 func (l *link) replace(ctx context.Context, c *conn, b *redis.Batch) (again bool, err error) {
 	var del redis.Batch
 	for i := range b.Len() {
@@ -211,11 +209,11 @@ func (l *link) replace(ctx context.Context, c *conn, b *redis.Batch) (again bool
 	return del.Len() > 0, c.Do(ctx, &del)
 }
 
-// judge counts a failure. A reply that says that Redis is of no use counts at
-// once; silence and other refusals have to happen some times in a row.
+// judge counts a failure. A reply that says that Redis is unusable counts at once; timeouts
+// and other errors have to happen several times in succession.
 func (l *link) judge(ctx context.Context, c *conn, err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(ctx.Err(), context.Canceled) {
-		return // the client has gone, or we end
+		return // the client has gone, or the gateway is stopping
 	}
 	if useless(err) {
 		l.drop(c, refusal(err))
@@ -229,8 +227,7 @@ func (l *link) judge(ctx context.Context, c *conn, err error) {
 	}
 }
 
-// refusals are the codes with which Redis says that it is of no use now, and
-// what to do about it.
+// refusals are the error codes that say that Redis is unusable, with what to do about each.
 var refusals = map[string]string{
 	"OOM":         "its memory is full: raise maxmemory, or set maxmemory-policy to volatile-ttl",
 	"NOPERM":      "the user of its ACL may not do this",
@@ -255,8 +252,8 @@ func refusal(err error) error {
 	return err
 }
 
-// run keeps a connection until ctx ends. begin is called when one is taken
-// into use, with a context that ends when it is lost; it must not block.
+// run maintains a connection until ctx ends. It calls begin for each new connection, with a
+// context that ends when that is lost; begin must not block.
 func (l *link) run(ctx context.Context, begin func(ctx context.Context, c *conn)) {
 	for ctx.Err() == nil {
 		c := l.conn.Load()
@@ -286,7 +283,7 @@ func (l *link) run(ctx context.Context, begin func(ctx context.Context, c *conn)
 	}
 }
 
-// end closes what is open.
+// end closes the connection.
 func (l *link) end() {
 	if c := l.conn.Swap(nil); c != nil {
 		c.Close()

@@ -12,30 +12,30 @@ import (
 const (
 	defaultSize = 16 << 20
 	leastSize   = 64 << 10
-	// overhead is what an entry costs beside its value: the entry itself, its
-	// place in a queue, its slot in a table.
+	// overhead is the memory of an entry besides its value: the entry, its place in a queue, its
+	// slot in a table.
 	overhead = 176
-	// parts is how many locks share the entries: fewer than 16, so that the
-	// largest value has room in a part.
+	// parts is the number of shards, each with a lock: fewer than 16, so that the largest value
+	// fits in a shard.
 	parts = 8
 )
 
-// Memory is a store in this process.
+// Memory is a store within one process.
 type Memory struct {
 	cache    *queue.Shared[*entry]
 	most     int
 	size     int64
 	counters counters
-	file     string // "" keeps nothing
+	file     string // "" means no file
 	*Instructions
 }
 
-// An entry is what is kept under a key until a time.
+// An entry is a value with its expiry.
 type entry struct {
 	value []byte
 	until time.Time
-	gone  bool   // known not to be there
-	epoch uint32 // of a Fleet: 0 for what this node has put, else see Fleet.epoch
+	gone  bool   // known to be missing
+	epoch uint32 // in a Fleet: 0 for entries of this node, else see Fleet.epoch
 }
 
 func (e *entry) size() int64 { return int64(len(e.value) + overhead) }
@@ -47,12 +47,12 @@ func newMemory(size int64, instructions *Instructions) *Memory {
 	}
 }
 
-// at returns a key as the queue has it: keys are hashes.
+// at returns a key in the form the queue uses: keys are hashes already.
 func at(key [16]byte) queue.Key {
 	return queue.Key{Hi: binary.BigEndian.Uint64(key[:8]), Lo: binary.BigEndian.Uint64(key[8:])}
 }
 
-// get returns what is kept under key, nil where its time is up.
+// get returns the entry under key, nil if it has expired.
 func (m *Memory) get(key [16]byte) *entry {
 	if e, ok := m.cache.Get(at(key)); ok && time.Now().Before(e.until) {
 		return e
@@ -60,8 +60,7 @@ func (m *Memory) get(key [16]byte) *entry {
 	return nil
 }
 
-// Get returns what was put under key. The value belongs to the store: it is not
-// to be changed.
+// Get returns what was put under key. Callers must not change the value.
 func (m *Memory) Get(_ context.Context, key [16]byte) ([]byte, bool) {
 	if e := m.get(key); e != nil && !e.gone {
 		return e.value, true
@@ -69,9 +68,8 @@ func (m *Memory) Get(_ context.Context, key [16]byte) ([]byte, bool) {
 	return nil, false
 }
 
-// Put keeps a copy of value for ttl, or for less if room is needed. A value of
-// more than a sixteenth of the store, or of 1 MiB, is not kept. A ttl of 0 or
-// less removes what is there.
+// Put keeps a copy of value for ttl, or for less if room is needed. A value larger than a
+// sixteenth of the store, or than 1 MiB, is not kept. A ttl of 0 or less removes the entry.
 func (m *Memory) Put(_ context.Context, key [16]byte, value []byte, ttl time.Duration) {
 	if len(value) > m.most || ttl <= 0 {
 		m.cache.Remove(at(key))
@@ -87,7 +85,7 @@ func (m *Memory) Count(_ context.Context, counts []Count) {
 	m.counters.take(time.Now(), counts)
 }
 
-// CountHere is Count: nobody else counts.
+// CountHere is Count: there are no other nodes.
 func (m *Memory) CountHere(counts []Count) { m.counters.take(time.Now(), counts) }
 
 // Forget removes counters, also from the file.
@@ -99,7 +97,7 @@ func (m *Memory) Forget(_ context.Context, keys ...[16]byte) error {
 	return m.save()
 }
 
-// Run removes counters whose time is over until ctx ends.
+// Run removes expired counters until ctx ends.
 func (m *Memory) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -121,8 +119,8 @@ func (m *Memory) Stats() Stats {
 	return s
 }
 
-// Leave writes the file and the instructions out for another process that goes
-// on with them. What is remembered from here on is lost with this process.
+// Leave writes the state to disk for the process that takes over. Later changes are lost with
+// this process.
 func (m *Memory) Leave() error {
 	err := m.Instructions.leave()
 	if m.file != "" {
@@ -132,8 +130,8 @@ func (m *Memory) Leave() error {
 	return err
 }
 
-// Close ends the store's upkeep and writes its file, if it has one. What it
-// holds can still be read.
+// Close stops background work and writes the file, if there is one. The store can still be
+// read.
 func (m *Memory) Close() error {
 	err := m.Instructions.close()
 	if m.file != "" {

@@ -2,7 +2,7 @@ package state
 
 import "shuultuur/metric"
 
-// readings are the metrics of a store, and how its Stats have them.
+// readings are the metrics of a store, with the Stats they come from.
 var readings = []struct {
 	desc  *metric.Desc
 	kind  metric.Kind

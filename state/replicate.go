@@ -11,16 +11,16 @@ import (
 	"shuultuur/redis"
 )
 
-// How a fleet shares instructions. The hash "instructions" has a field for each,
-// which is named by topic, key and version and never written again: of two
-// fields with the same topic and key the older one may be deleted by any node,
-// and no node can take back what another one has written. What is written is
-// also published. A node that has missed something sees that the number of
-// fields is not what it knows, and reads all of them; so does one that comes
-// back, which then writes what is not there.
+// How a fleet shares instructions. The hash "instructions" has a field for each, named by
+// topic, key and version, and never rewritten. Of two fields with the same topic and key any
+// node may delete the older one, and no node can undo what another has written. Each write is
+// also published.
+//
+// A node that has missed a message sees that the number of fields differs from what it knows,
+// and reads all of them. So does a node that returns; it then writes what is missing.
 
 const (
-	// longestRead bounds the time for reading all of them, maxRead their bytes.
+	// longestRead bounds the time to read all of them, maxRead the bytes.
 	longestRead = 30 * time.Second
 	maxRead     = 64 << 20
 	// maxPublished is how many are published one by one.
@@ -67,8 +67,8 @@ func (f *Fleet) replicate(ctx context.Context) {
 	}
 }
 
-// heard takes in what another node has published: a field, a line feed and its
-// value, or nothing when there are many. It does not wait.
+// heard receives what another node has published: a field, a line feed and its value, or
+// nothing when there are many. It does not block.
 func (f *Fleet) heard(payload []byte) {
 	field, value, _ := bytes.Cut(payload, []byte{'\n'})
 	i, ok := parseInstruction(field, value)
@@ -83,13 +83,13 @@ func (f *Fleet) heard(payload []byte) {
 	}
 }
 
-// compare reconciles when the number of instructions in Redis is not what this
-// node knows.
+// compare reconciles when the number of instructions in Redis differs from what this node
+// knows.
 func (f *Fleet) compare(ctx context.Context) {
 	var b redis.Batch
 	b.Add("HLEN", f.instructionsKey())
 	if f.link.background(ctx, &b) != nil {
-		return // the link knows
+		return // the link has noted it
 	}
 	shared, all := f.Instructions.count()
 	if n, err := b.Reply(0).Int(); err != nil || int(n) != shared || shared < all {
@@ -99,14 +99,14 @@ func (f *Fleet) compare(ctx context.Context) {
 	f.Instructions.agree(time.Now())
 }
 
-// reconcile reads all instructions in Redis, takes those that are newer, deletes
-// those that are older, and writes what is missing.
+// reconcile reads all instructions in Redis, takes newer ones, deletes older ones, and writes
+// missing ones.
 func (f *Fleet) reconcile(ctx context.Context) {
 	c := f.link.conn.Load()
 	if c == nil {
 		return
 	}
-	// A key of another type is replaced by this; see link.do.
+	// This replaces a key of another type; see link.do.
 	var b redis.Batch
 	b.Add("HLEN", f.instructionsKey())
 	if f.link.background(ctx, &b) != nil {
@@ -162,13 +162,13 @@ func (f *Fleet) remove(ctx context.Context, fields []string) {
 		var b redis.Batch
 		b.Add(append([]string{"HDEL", f.instructionsKey()}, fields[:n]...)...)
 		if f.link.background(ctx, &b) != nil {
-			return // the next look finds them again
+			return // the next comparison finds them again
 		}
 		fields = fields[n:]
 	}
 }
 
-// publishAll writes and publishes what is not in Redis, and deletes what it replaces.
+// publishAll writes and publishes what Redis lacks, and deletes what that replaces.
 func (f *Fleet) publishAll(ctx context.Context) {
 	for {
 		part, older := f.Instructions.unshared(pipeline)
@@ -180,7 +180,7 @@ func (f *Fleet) publishAll(ctx context.Context) {
 		for _, i := range part {
 			value, err := json.Marshal(i)
 			if err != nil {
-				return // not possible: it holds texts, numbers and times
+				return // impossible: it holds texts, numbers and times
 			}
 			b.Add("HSET", f.instructionsKey(), i.field(), string(value))
 			if len(part) <= maxPublished {
@@ -188,20 +188,19 @@ func (f *Fleet) publishAll(ctx context.Context) {
 			}
 		}
 		if f.link.background(ctx, &b) != nil {
-			return // the next look finds that they are missing
+			return // the next comparison finds that they are missing
 		}
 		f.Instructions.markShared(part)
 		f.remove(ctx, older)
 		if len(part) > maxPublished && len(part) < pipeline { // the last of many
 			b.Reset()
 			b.Add("PUBLISH", f.link.config.Prefix+"changes", "")
-			_ = f.link.background(ctx, &b) // the number of fields says it too
+			_ = f.link.background(ctx, &b) // the number of fields tells the same
 		}
 	}
 }
 
-// count returns how many instructions are in Redis as far as is known, and how
-// many there are.
+// count returns how many instructions Redis is known to have, and how many there are.
 func (s *Instructions) count() (shared, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,8 +212,8 @@ func (s *Instructions) count() (shared, all int) {
 	return shared, len(s.all)
 }
 
-// compare compares with what is in Redis: it notes which of ours are not there,
-// and returns the fields that ours replace.
+// compare compares this node's instructions with those in Redis. It marks those that Redis
+// lacks, and returns the fields that newer ones replace.
 func (s *Instructions) compare(found map[name]Instruction, now time.Time) (older []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +226,7 @@ func (s *Instructions) compare(found map[name]Instruction, now time.Time) (older
 		case there && t.newer(&i):
 			older = append(older, i.field())
 		case !there && long && t.Value != "" && t.At < s.agreed.UnixMilli():
-			// It was there once, and was withdrawn so long ago that nobody knows.
+			// It is so old that its withdrawal may be forgotten.
 			s.last = max(s.last+1, now.UnixMilli())
 			withdrawn = append(withdrawn, &keptInstruction{Instruction: Instruction{Topic: t.Topic, Key: t.Key, At: s.last, Node: s.node}})
 		}
@@ -242,8 +241,8 @@ func (s *Instructions) compare(found map[name]Instruction, now time.Time) (older
 	return older
 }
 
-// unshared returns some instructions that are not in Redis, and the fields there
-// that are replaced.
+// unshared returns up to most instructions that Redis lacks, and the fields there that they
+// replace.
 func (s *Instructions) unshared(most int) (all []Instruction, older []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,7 +255,7 @@ func (s *Instructions) unshared(most int) (all []Instruction, older []string) {
 	return all, older
 }
 
-// markShared notes that instructions are in Redis.
+// markShared marks instructions as present in Redis.
 func (s *Instructions) markShared(all []Instruction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

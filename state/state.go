@@ -1,21 +1,18 @@
-// Package state remembers what outlives one request and may be forgotten:
-// learned verdicts, what clients have used of their limits and quotas, which
-// version of a list the fleet uses. One gateway alone keeps it in its memory;
-// the gateways of a fleet share it in Redis.
+// Package state remembers what outlives one request and may be forgotten: learned verdicts,
+// clients' use of limits and quotas, and the version of each list that the fleet uses. A
+// single gateway keeps it in memory; the gateways of a fleet share it in Redis.
 //
-// Verdicts enter by Put under a 128-bit key with a time to live. Get returns
-// them until that time is over, or until their room is needed for others that
-// are asked for more often. What clients use is a [Count]: every node counts for
-// itself and knows what the others had counted a moment ago.
+// Put stores a verdict under a 128-bit key with a time to live. Get returns it until it
+// expires or gives way to others that are asked for more often. Use is a [Count]: every node
+// counts for itself and knows what the others had counted a moment ago.
 //
-// [Memory] does this for one process. A [Fleet] has a Memory of its own and
-// exchanges news with Redis in the background, in pipelines. A request waits
-// for Redis at most once, and never longer than the settings allow. While Redis
-// is lost the node continues with its Memory; afterwards it adds what it has
-// counted meanwhile.
+// [Memory] does this for one process. A [Fleet] has a Memory of its own and exchanges changes
+// with Redis in the background, in pipelines. A request waits for Redis at most once, and
+// never longer than the settings allow. While Redis is lost, the node continues with its
+// Memory; afterwards it adds what it has counted in the meantime.
 //
-// Packages that use a store declare the interface they need. Package statetest
-// is the conformance suite of all stores.
+// Packages that use a store declare the interface they need. Package statetest is the
+// conformance suite of all stores.
 package state
 
 import (
@@ -31,21 +28,20 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says how much is remembered, and with which other gateways.
+// Config says how much to remember, and with which gateways to share it.
 type Config struct {
-	// Size is what learned verdicts may take in all; default 16MiB, at least
-	// 64KiB.
+	// Size bounds the memory of all learned verdicts; default 16MiB, at least 64KiB.
 	Size setting.Size `yaml:"size"`
-	// File keeps what one gateway remembers over a restart. It is relative to
-	// the data folder; default none.
+	// File keeps the state of a single gateway over a restart, relative to the data folder;
+	// default none.
 	File  string `yaml:"file"`
-	Redis *Redis `yaml:"redis"` // default none: this gateway is alone
+	Redis *Redis `yaml:"redis"` // default none: a single gateway
 }
 
 // Redis says where a fleet keeps what it shares.
 type Redis struct {
 	redis.Config `yaml:",inline"` // the prefix is "shuultuur:" by default
-	// Wait bounds what one request waits for Redis; default 20ms, at most 1s.
+	// Wait bounds how long one request waits for Redis; default 20ms, at most 1s.
 	Wait setting.Duration `yaml:"wait"`
 }
 
@@ -55,7 +51,7 @@ const (
 	longestWait   = time.Second
 )
 
-// Check looks for mistakes, without connecting to anything.
+// Check finds mistakes without connecting to anything.
 func (c *Config) Check() error {
 	if size := c.Size.Or(defaultSize); size < leastSize {
 		return setting.At("size", fmt.Errorf("%v is too small for learned verdicts: write at least 64KiB", c.Size))
@@ -76,55 +72,53 @@ func (r *Redis) check() error {
 	return r.Config.Check()
 }
 
-// A Store remembers. It is safe for many goroutines.
+// A Store remembers. It is safe for concurrent use.
 type Store interface {
-	// Get returns what was put under key. The value belongs to the store: it is
-	// not to be changed.
+	// Get returns what was put under key. Callers must not change the value.
 	Get(ctx context.Context, key [16]byte) ([]byte, bool)
-	// Put keeps a copy of value for ttl, or for less if room is needed. A ttl of
-	// 0 or less removes what is there.
+	// Put keeps a copy of value for ttl, or for less if room is needed. A ttl of 0 or less
+	// removes the entry.
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
-	// Count adds to counters and reads them. It adds to all of them, or, if that
-	// would bring one of them above its limit, to none.
+	// Count adds to counters and reads them. It adds to all of them, or to none if one would
+	// exceed its limit.
 	Count(ctx context.Context, counts []Count)
-	// CountHere is Count by what this node knows of the others. It does not
-	// wait, and allocates for new counters only.
+	// CountHere is Count by what this node knows. It does not wait, and allocates only for new
+	// counters.
 	CountHere(counts []Count)
-	// Forget removes counters, as if nothing had been counted: on this node and
-	// in Redis. What other nodes hold is theirs to forget.
+	// Forget resets counters on this node and in Redis. Other nodes have to forget their own.
 	Forget(ctx context.Context, keys ...[16]byte) error
 	// Give, Erase, InForce and Follow are those of [Instructions].
 	Give(all ...Instruction) error
 	Erase(match func(*Instruction) bool) (int, error)
 	InForce(topic string) []Instruction
 	Follow(ctx context.Context, do func(ctx context.Context, all []Instruction) error)
-	// Run does the upkeep until ctx ends, then writes out what is left.
+	// Run works in the background until ctx ends, then writes what is left.
 	Run(ctx context.Context) error
 	Stats() Stats
-	metric.Collector // of Stats
-	// Close releases what the store holds. Run has to be over.
+	metric.Collector // the metrics of Stats
+	// Close releases the resources of the store. Run must have returned.
 	Close() error
 }
 
-// Stats are the counters of a store, and its condition.
+// Stats are the metrics of a store, and its condition.
 type Stats struct {
-	Lost      string    // why Redis is not used, "" when it is or when there is none
+	Lost      string    // why Redis is not used; "" when it is, or when there is none
 	Since     time.Time // since when
 	Losses    int64     // how often it was lost
 	Trips     int64     // requests that waited for Redis
-	Late      int64     // of these, those that continued without its reply
+	Late      int64     // requests that continued without its reply
 	Dropped   int64     // verdicts that did not reach Redis: the queue was full
 	Replaced  int64     // keys in Redis that had another type and were replaced
-	Uncounted int64     // counts without room
+	Uncounted int64     // counts for which there was no room
 	Counters  int64     // counters held
-	// Instructions are those kept, withdrawn ones too, Open those of other nodes
-	// that are not carried out, Received those that have come from other nodes.
+	// Instructions are those kept, withdrawn ones included; Open those of other nodes that are
+	// not carried out yet; Received those that came from other nodes.
 	Instructions, Open, Received int64
 }
 
-// Open makes the store that cfg asks for. data is the folder of data files; with
-// "" instructions do not outlive the process. Redis does not have to be reachable
-// yet. Mistakes in cfg are a [setting.Error].
+// Open makes the store for cfg. data is the folder of data files; with "", instructions are
+// lost when the process ends. Redis need not be reachable yet. Mistakes in cfg are a
+// [setting.Error].
 func Open(cfg Config, data string, log *slog.Logger) (Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -142,7 +136,7 @@ func Open(cfg Config, data string, log *slog.Logger) (Store, error) {
 	return m, nil
 }
 
-// New makes a store in this process, without a file. It has to be closed.
+// New makes a Memory without a file. Close it after use.
 func New(cfg Config) (*Memory, error) {
 	return newStore(cfg, "", slog.New(slog.DiscardHandler))
 }

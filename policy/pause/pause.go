@@ -1,10 +1,9 @@
-// Package pause keeps the pauses of filtering over restarts, and the same on
-// all nodes of a fleet.
+// Package pause keeps the pauses of filtering over restarts, and equal on all nodes of a
+// fleet.
 //
-// Data moves through it as follows. [Keeper.Set] makes of a request an
-// instruction, which its store keeps and gives to all nodes. [Keeper.Refresh]
-// makes of the instructions in force what the policy engine reads without a lock
-// ([policy.Pauses]). Run ends pauses whose time is over.
+// [Keeper.Set] turns a request into an instruction, which the store keeps and sends to all
+// nodes. [Keeper.Refresh] turns the instructions in force into [policy.Pauses], which the
+// policy engine reads without a lock. Run ends pauses whose time is up.
 package pause
 
 import (
@@ -20,8 +19,8 @@ import (
 	"shuultuur/state"
 )
 
-// Topic is that of instructions about pauses: the key is for whom, the value
-// says that there is one.
+// Topic is the topic of instructions about pauses. The key is for whom; the value says that
+// there is a pause.
 const Topic = "pause"
 
 // paused is the value of an instruction that pauses.
@@ -48,8 +47,7 @@ func New(store Store, log *slog.Logger) *Keeper {
 	return k
 }
 
-// Refresh takes the instructions in force into use, such as those that another
-// node has given.
+// Refresh puts the instructions in force into use, such as those from another node.
 func (k *Keeper) Refresh() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -65,9 +63,9 @@ func (k *Keeper) refresh() {
 	k.Pauses.Set(all)
 }
 
-// Set pauses filtering for who (see [policy.Pause]) until a time, or resumes it
-// when that is not in the future; for "", it resumes for all. by says who asked
-// for it. said is what was done, "" for nothing.
+// Set pauses filtering for who (see [policy.Pause]) until a time, or resumes it when that is
+// not in the future; with "", it resumes for all. by is who asked for it. said describes what
+// was done, "" for nothing.
 func (k *Keeper) Set(who string, until, now time.Time, by string) (said string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,7 +98,7 @@ func (k *Keeper) Set(who string, until, now time.Time, by string) (said string, 
 	return said, nil
 }
 
-// Run ends pauses that are over, until ctx ends.
+// Run ends expired pauses, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
@@ -125,7 +123,7 @@ func (k *Keeper) end(now time.Time) {
 	}
 }
 
-// Problems say for whom filtering is paused, for the operator.
+// Problems lists for whom filtering is paused, for the operator.
 func (k *Keeper) Problems() (all []string) {
 	for _, p := range k.At(time.Now()) {
 		all = append(all, fmt.Sprintf("filtering is paused for %s until %s", p.Whom(), p.Until.Format(time.DateTime)))

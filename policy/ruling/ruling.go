@@ -1,11 +1,9 @@
-// Package ruling keeps what people have decided by hand over restarts, and the
-// same on all nodes of a fleet: which sites are open or blocked for whom, and
-// who is given more time than the quotas say.
+// Package ruling keeps manual decisions over restarts, and equal on all nodes of a fleet:
+// which sites are open or blocked for whom, and who gets more time than the quotas say.
 //
-// Data moves through it as follows. [Keeper.Rule] and [Keeper.GiveTime] make an
-// instruction, which the store keeps and gives to all nodes. [Keeper.Refresh]
-// makes of the instructions in force what the policy engine reads without a lock
-// ([policy.Decisions]).
+// [Keeper.Rule] and [Keeper.GiveTime] make an instruction, which the store keeps and sends to
+// all nodes. [Keeper.Refresh] turns the instructions in force into [policy.Decisions], which
+// the policy engine reads without a lock.
 package ruling
 
 import (
@@ -23,8 +21,8 @@ import (
 
 // Topics of instructions.
 const (
-	SiteTopic = "decision" // the key is for whom and about which site, with a tab between
-	TimeTopic = "bonus"    // the key is for whom, the value how many minutes
+	SiteTopic = "decision" // the key is for whom and which site, separated by a tab
+	TimeTopic = "bonus"    // the key is for whom, the value is the number of minutes
 )
 
 // Values of instructions about sites.
@@ -52,11 +50,10 @@ func New(store Store) *Keeper {
 	return k
 }
 
-// Refresh takes the instructions in force into use, such as those that another
-// node has given.
+// Refresh puts the instructions in force into use, such as those from another node.
 func (k *Keeper) Refresh() { k.take(k.store) }
 
-// Copy takes what another keeper has into use, once.
+// Copy puts the decisions of another keeper into use, once.
 func (k *Keeper) Copy(from *Keeper) { k.take(from.store) }
 
 func (k *Keeper) take(s Store) {
@@ -70,7 +67,7 @@ func (k *Keeper) take(s Store) {
 	k.SetBonuses(given)
 }
 
-// sites are the instructions in force about sites, later ones last.
+// sites returns the instructions in force about sites, oldest first.
 func sites(s Store) []policy.Decision {
 	given := s.InForce(SiteTopic)
 	arrange.By(given, func(a, b state.Instruction) int { return cmp.Compare(a.At, b.At) })
@@ -82,13 +79,13 @@ func sites(s Store) []policy.Decision {
 	return all
 }
 
-// Sites are the decisions about sites that hold at a time, later ones last.
+// Sites returns the decisions about sites in force at a time, oldest first.
 func (k *Keeper) Sites(now time.Time) []policy.Decision {
 	return slices.DeleteFunc(sites(k.store), func(d policy.Decision) bool { return !d.Until.IsZero() && !d.Until.After(now) })
 }
 
-// Rule opens or blocks a site for somebody, or with ended takes that back. by
-// says who asked for it.
+// Rule opens or blocks a site for a client, or with ended reverses that. by is who asked for
+// it.
 func (k *Keeper) Rule(d policy.Decision, ended bool, by string) error {
 	i := state.Instruction{Topic: SiteTopic, Key: d.Who + "\t" + d.Site, Value: opened, Until: d.Until, By: by}
 	if d.Block {
@@ -104,7 +101,7 @@ func (k *Keeper) Rule(d policy.Decision, ended bool, by string) error {
 	return nil
 }
 
-// A TooMuch says that a day has fewer minutes than somebody would be given.
+// A TooMuch error says that a bonus would exceed the minutes of a day.
 type TooMuch struct {
 	Who     string
 	Minutes int64
@@ -114,9 +111,8 @@ func (e *TooMuch) Error() string {
 	return fmt.Sprintf("%s would have %d minutes more: a day has %d", e.Who, e.Minutes, policy.MaxBonus)
 }
 
-// GiveTime gives somebody minutes beyond quotas for the rest of the day, besides
-// those that were given before, and returns how many that makes; 0 takes all
-// back. An error may be a [*TooMuch].
+// GiveTime adds minutes beyond quotas for the rest of the day, and returns the new total; 0
+// revokes them. The error may be a [*TooMuch].
 func (k *Keeper) GiveTime(who string, minutes int64, now time.Time, by string) (int64, error) {
 	i := state.Instruction{Topic: TimeTopic, Key: who, By: by}
 	if minutes > 0 {

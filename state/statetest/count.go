@@ -9,7 +9,7 @@ import (
 	"shuultuur/state"
 )
 
-// one does one count and returns it.
+// one carries out one count and returns it.
 func one(t *testing.T, s Store, n state.Count) state.Count {
 	t.Helper()
 	counts := []state.Count{n}
@@ -20,17 +20,17 @@ func one(t *testing.T, s Store, n state.Count) state.Count {
 	return counts[0]
 }
 
-// here does one count by what the store itself knows, without waiting.
+// here carries out one count by what the store itself knows, without waiting.
 func here(s Store, n state.Count) state.Count {
 	counts := []state.Count{n}
 	s.CountHere(counts)
 	return counts[0]
 }
 
-// in is a time at which no counter of a test ends.
+// in returns a time that is later than the end of a test.
 func in(d time.Duration) time.Time { return time.Now().Add(d) }
 
-// counting are the tests of Count and CountHere.
+// counting holds the tests of Count and CountHere.
 var counting = map[string]func(t *testing.T, s Store){
 	"sums add up, each for itself":         sumsAddUp,
 	"a counter ends when its time is over": countersEnd,
@@ -141,7 +141,7 @@ func windowsSlide(t *testing.T, s Store) {
 			return one(t, s, state.Count{Key: Key(try << 32), Window: window, Add: 1, Most: most})
 		}
 		end := time.Now().Truncate(window).Add(2 * window)
-		time.Sleep(time.Until(end.Add(-window))) // to where one begins
+		time.Sleep(time.Until(end.Add(-window))) // wait for the beginning of a window
 		var first int
 		for first < most && !take().Over {
 			first++
@@ -155,7 +155,7 @@ func windowsSlide(t *testing.T, s Store) {
 		if first != most || !n.Over {
 			t.Fatalf("over at %d, then %+v; want %d, and the next over", first, n, most)
 		}
-		// There is room when a tenth of the next window is gone.
+		// There is room after a tenth of the next window.
 		room := end.Add(window / most)
 		if n.After < room.Sub(after)-time.Millisecond || n.After > room.Sub(before)+time.Millisecond {
 			t.Errorf("over for %v, want between %v and %v", n.After, room.Sub(after), room.Sub(before))
@@ -215,7 +215,7 @@ func manyCount(t *testing.T, s Store) {
 		})
 	}
 	wg.Wait()
-	// Some may get in one another's way at the end, and give back.
+	// Some may collide near the limit, and be undone.
 	if n := taken.Load(); n > 300 || n < 290 {
 		t.Errorf("%d were let through, want 300", n)
 	}

@@ -30,7 +30,7 @@ func inForce(s Store) string {
 	return strings.Join(all, " ")
 }
 
-// follower collects what Follow hands on.
+// A follower collects what Follow passes to it.
 type follower struct {
 	mu  sync.Mutex
 	all []string
@@ -42,8 +42,7 @@ func (f *follower) got() string {
 	return strings.Join(f.all, " ")
 }
 
-// follow follows a store until the test is over. refuse is how often the
-// follower returns an error first.
+// follow follows a store until the test ends. refuse is how many calls return an error first.
 func follow(t *testing.T, s Store, refuse int) *follower {
 	t.Helper()
 	f := &follower{}
@@ -67,7 +66,7 @@ func follow(t *testing.T, s Store, refuse int) *follower {
 	return f
 }
 
-// instructing are the tests of instructions to one store.
+// instructing holds the tests of instructions to one store.
 var instructing = map[string]func(t *testing.T, s Store){
 	"an instruction that is erased is gone": func(t *testing.T, s Store) {
 		give(t, s, "a", "1")
@@ -135,7 +134,7 @@ var instructing = map[string]func(t *testing.T, s Store){
 	},
 }
 
-// instructed are the tests of instructions that two stores share.
+// instructed holds the tests of instructions that two stores share.
 var instructed = map[string]func(t *testing.T, a, b Store){
 	"an instruction to one reaches the other": func(t *testing.T, a, b Store) {
 		f := follow(t, b, 0)
@@ -162,7 +161,7 @@ var instructed = map[string]func(t *testing.T, a, b Store){
 		}
 		work.Wait()
 		eventually(t, "both say the same", func() bool { return inForce(a) == inForce(b) && strings.Count(inForce(a), "=") == 4 })
-		// The next word of one is later than what the other one has said.
+		// The next instruction of one node is later than that of the other.
 		give(t, b, "k0", "last")
 		eventually(t, "both have the last word", func() bool {
 			return strings.Contains(inForce(a), "k0=last") && strings.Contains(inForce(b), "k0=last")

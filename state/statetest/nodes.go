@@ -11,7 +11,7 @@ import (
 	"shuultuur/state"
 )
 
-// nodes are the tests of two stores that share what they remember.
+// nodes holds the tests of two stores that share state.
 var nodes = map[string]func(t *testing.T, a, b Store){
 	"what one has put the other gets":                              verdictsAreShared,
 	"what one removes is gone":                                     removedIsGone,
@@ -23,8 +23,7 @@ var nodes = map[string]func(t *testing.T, a, b Store){
 	"together they do not exceed a limit":                          limitHoldsTogether,
 }
 
-// RunNodes tests that two stores share what they remember. with makes both for
-// each test.
+// RunNodes tests that two stores share state. with makes both for each test.
 func RunNodes(t *testing.T, with func(t *testing.T, test func(t *testing.T, a, b Store))) {
 	tests := maps.Clone(nodes)
 	maps.Copy(tests, instructed)
@@ -75,7 +74,7 @@ func countsAddUp(t *testing.T, a, b Store) {
 
 func fullIsFull(t *testing.T, a, b Store) {
 	until := time.Now().Add(time.Hour)
-	one(t, a, state.Count{Key: Key(1), Until: until, Add: 90, Most: 100}) // waits: it is near
+	one(t, a, state.Count{Key: Key(1), Until: until, Add: 90, Most: 100}) // waits for Redis: it is near the limit
 	if n := one(t, b, state.Count{Key: Key(1), Until: until, Add: 20, Most: 100}); !n.Over || n.Sum != 90 {
 		t.Errorf("over %v with sum %d, want it refused at 90", n.Over, n.Sum)
 	}
@@ -129,7 +128,7 @@ func spentOnce(t *testing.T, a, b Store) {
 			t.Errorf("%d: spent once more", i)
 		}
 	}
-	// At the same moment both may be refused, but not both be first.
+	// At the same moment both may be refused, but both must not succeed.
 	for i := range uint64(20) {
 		var wg sync.WaitGroup
 		var first atomic.Int64

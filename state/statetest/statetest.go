@@ -1,5 +1,5 @@
-// Package statetest is the conformance suite of the stores of package state: what
-// one store does ([Run]), and what two of them share ([RunNodes]).
+// Package statetest is the conformance suite of the stores of package state: what one store
+// does ([Run]), and what two of them share ([RunNodes]).
 package statetest
 
 import (
@@ -45,9 +45,8 @@ var verdicts = map[string]func(t *testing.T, s Store){
 	"many use it at once":                     manyUse,
 }
 
-// Run tests a store. with makes it, empty, for each test. Time passes by
-// time.Sleep, a few seconds in all: a store in this process runs the tests in a
-// synctest bubble, where that takes none.
+// Run tests a store. with makes an empty one for each test. Tests sleep for a few seconds in
+// all; a store within this process runs them in a synctest bubble, where that takes no time.
 func Run(t *testing.T, with func(t *testing.T, test func(t *testing.T, s Store))) {
 	tests := maps.Clone(verdicts)
 	maps.Copy(tests, counting)
