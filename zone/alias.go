@@ -26,8 +26,8 @@ func (w *walk) alias(n uint32, kind DenialKind) bool {
 	return w.borrowed(from, had, kind)
 }
 
-// borrowed ends an answer whose records, from from on, are those of another
-// name: they are signed for this one.
+// borrowed completes an answer whose records, beginning at from, are those of another name.
+// They are signed for this one.
 func (w *walk) borrowed(from int, had uint16, kind DenialKind) bool {
 	if w.q.DO && w.t.signer != nil {
 		count := w.r.Answers - had
@@ -43,7 +43,7 @@ func (w *walk) borrowed(from int, had uint16, kind DenialKind) bool {
 	return false
 }
 
-// climb answers with the CAA records of the closest name above that has some.
+// climb answers with the CAA records of the closest ancestor that has some.
 func (w *walk) climb(n uint32, kind DenialKind) bool {
 	t, from, had := w.t, len(w.r.Buf), w.r.Answers
 	for at, end := 0, w.inside(); at < end; {
@@ -62,8 +62,7 @@ func (w *walk) climb(n uint32, kind DenialKind) bool {
 	return w.negative(kind, n)
 }
 
-// local answers from a zone of ours, if the target is in one. An alias of an
-// alias and a CNAME are followed.
+// local answers from our own zones if the target is in one. It follows aliases and CNAMEs.
 func (w *walk) local(a *alias) (found, ok bool) {
 	w.need()
 	name, labels := a.wire, a.labels
@@ -90,7 +89,7 @@ func (w *walk) local(a *alias) (found, ok bool) {
 			here := w.t
 			w.t = t
 			do := w.q.DO
-			w.q.DO = false // it is signed under the alias's name
+			w.q.DO = false // the answer is signed under the alias's name
 			ok := w.put(s, w.pointer(0), &w.r.Answers, false)
 			w.t, w.q.DO = here, do
 			return true, ok
@@ -112,7 +111,7 @@ func (w *walk) local(a *alias) (found, ok bool) {
 	return true, false
 }
 
-// targetOf is where a CNAME points.
+// targetOf returns the target of a CNAME.
 func (t *table) targetOf(s uint32, buf []byte) []byte {
 	data := t.arena[s+setData+12:]
 	n := 0
@@ -129,7 +128,7 @@ func (t *table) targetOf(s uint32, buf []byte) []byte {
 	return buf
 }
 
-// resolve finds the node whose data a name has: its own or a wildcard's.
+// resolve returns the node with the data of a name: its own or a wildcard.
 func (t *table) resolve(name []byte, labels []uint8) uint32 {
 	end := len(name) - len(t.origin)
 	n, h := t.apex, t.originH
@@ -184,5 +183,5 @@ func (w *walk) elsewhere(a *alias) bool {
 	return true
 }
 
-// ctxless ends a walk that no waiting helps.
+// ctxless ends a walk that cannot succeed even by waiting.
 func (w *walk) ctxless() { w.r.Rcode = miekg.RcodeServerFailure }

@@ -9,51 +9,51 @@ import (
 	"shuultuur/dns"
 )
 
-// maxHops is how many aliases (CNAME, DNAME) are followed for one query.
+// maxHops bounds the aliases (CNAME, DNAME) followed for one query.
 const maxHops = 20
 
-// maxPointer is the last offset that a compression pointer reaches.
+// maxPointer is the largest offset of a compression pointer.
 const maxPointer = 0x3fff
 
-// scratch is what the rarer answers need beside the stack.
+// scratch holds what rare answers need.
 type scratch struct {
 	names   [maxHops][256]byte
 	labels  [maxHops][128]uint8
 	picks   [256]uint16
 	proofs  [maxHops]spot
-	dnames  [maxHops]uint32 // nodes of DNAMEs that were used, of tables that tables says
+	dnames  [maxHops]uint32 // nodes of DNAMEs that were used, in the tables listed in tables
 	tables  [maxHops]*table
-	lengths [maxHops]int // of the names they were used for
-	places  [maxHops]int // where they are in the message
+	lengths [maxHops]int // of the names for which they were used
+	places  [maxHops]int // their offsets in the message
 
-	alias  [2][256]byte // targets of CNAMEs on the way from an alias
+	alias  [2][256]byte // targets of CNAMEs found by following an alias
 	aliasL [2][128]uint8
 }
 
-// spot is a name that is being answered for, and where it stands in the
-// message: its first lit bytes at base, the rest at tail.
+// A spot is a name being answered, and its place in the message: its first lit bytes are at
+// base, the rest at tail.
 type spot struct {
 	t               *table
 	name            []byte
 	labels          []uint8
 	base, lit, tail int
-	encloser        int    // where in name the closest encloser begins
+	encloser        int    // offset in name of the closest encloser
 	node            uint32 // the wildcard that was expanded
 }
 
-// walk is one query on its way through the zones.
+// A walk is one query in progress.
 type walk struct {
 	spot
 	z     *Responder
-	ctx   context.Context //nolint:containedctx // a walk lives as long as one call
+	ctx   context.Context // nolint:containedctx // a walk lives as long as one call
 	q     *dns.Query
 	r     *dns.Reply
 	s     *scratch
 	hops  int
-	waits int // wildcards whose expansion is still to be proven
+	waits int // wildcard expansions that still need a proof
 	done  dns.Outcome
 
-	proven  [12]uint32 // sets of provenT that are in the message
+	proven  [12]uint32 // sets of provenT that the message has
 	proofs  int
 	provenT *table
 }
@@ -91,8 +91,8 @@ func (z *Responder) answer(ctx context.Context, q *dns.Query, r *dns.Reply) dns.
 
 func (w *walk) failed() bool { return w.r.Rcode == miekg.RcodeServerFailure }
 
-// parent goes to the zone above when DS is asked for at an origin: it lies
-// there, RFC 4035 3.1.4.1.
+// parent moves to the parent zone when the query is for DS at an origin, because that is where
+// DS records are (RFC 4035 section 3.1.4.1).
 func (w *walk) parent() {
 	if w.q.Type == miekg.TypeDS && len(w.labels) == w.t.depth {
 		if t := w.z.find(w.name, w.labels, 1, w.q.Client.Addr()); t != nil {
@@ -101,7 +101,7 @@ func (w *walk) parent() {
 	}
 }
 
-// at is where what begins at p in the name stands in the message.
+// at returns where the part of the name that begins at p is in the message.
 func (w *spot) at(p int) int {
 	if p < w.lit {
 		return w.base + p
@@ -111,11 +111,11 @@ func (w *spot) at(p int) int {
 
 func (w *spot) pointer(p int) uint16 { return 0xc000 | uint16(w.at(p)) }
 
-// inside is where the origin begins in the name.
+// inside returns where the origin begins in the name.
 func (w *spot) inside() int { return len(w.name) - len(w.t.origin) }
 
-// step answers for the name, or goes on to the one it is an alias of, and
-// then says true.
+// step answers for the name. It returns true when the name is an alias and the walk goes on
+// with the target.
 func (w *walk) step() bool {
 	t := w.t
 	if t.unavailable != "" {
@@ -137,7 +137,7 @@ func (w *walk) step() bool {
 		}
 		return w.data(n, -1)
 	}
-	// Down from the origin to the closest encloser.
+	// From the origin down to the closest encloser.
 	n, at, h := t.apex, end, t.originH
 	for i := left - 1; i > 0; i-- {
 		s := int(w.labels[i])
@@ -167,8 +167,8 @@ func (w *walk) step() bool {
 	return w.negative(NoName, n)
 }
 
-// cut answers for what is below a node that ends the zone there: the first of
-// these on the way down from the origin.
+// cut answers for names below a node that ends the zone: the first one on the way down from
+// the origin.
 func (w *walk) cut() bool {
 	t, end := w.t, w.inside()
 	n, h := t.apex, t.originH
@@ -185,15 +185,15 @@ func (w *walk) cut() bool {
 	}
 }
 
-// data answers with what a node has. encloser is where the parent of the
-// wildcard begins that is expanded, -1 when the name is the node's own.
+// data answers with the records of a node. encloser is where the parent of the expanded
+// wildcard begins, -1 when the node has the queried name.
 func (w *walk) data(n uint32, encloser int) bool {
 	t := w.t
 	w.node, w.encloser = n, 0
 	kind := NoData
 	if encloser >= 0 {
 		w.encloser, kind = encloser, WildcardNoData
-		if w.r.Answers == 0 { // not of an alias that led here
+		if w.r.Answers == 0 { // not for an alias on the way
 			w.r.Wildcard = encloser
 		}
 	}
@@ -237,7 +237,7 @@ func (w *walk) data(n uint32, encloser int) bool {
 		w.r.Expire, w.r.HasExpire = (&Served{t}).Expire(w.q.At), true
 	}
 	if w.r.Answers == had {
-		return w.negative(kind, n) // a choice of none
+		return w.negative(kind, n) // the picker chose nothing
 	}
 	if kind == WildcardNoData {
 		w.owe()
@@ -251,11 +251,10 @@ func (w *walk) data(n uint32, encloser int) bool {
 	return false
 }
 
-// notReadable is the reason for SERVFAIL where only some names of a zone cannot
-// be served.
+// notReadable is the reason for SERVFAIL where single names of a zone cannot be served.
 const notReadable = "the data of this name cannot be read"
 
-// unavailable ends a walk at data that exists and cannot be served.
+// unavailable ends a walk at data that exists but cannot be served.
 func (w *walk) unavailable(why string) bool {
 	r := w.r
 	r.Rcode = miekg.RcodeServerFailure
@@ -263,8 +262,8 @@ func (w *walk) unavailable(why string) bool {
 	return false
 }
 
-// any is the set to answer for ANY and RRSIG: one, the first, is enough (RFC
-// 8482 4.1).
+// any returns the set to answer for ANY and RRSIG: the first one suffices (RFC 8482 section
+// 4.1).
 func (w *walk) any(n uint32, signed bool) uint32 {
 	t := w.t
 	at := n + nodeName + uint32(t.arena[n+nodeLen])
@@ -277,10 +276,9 @@ func (w *walk) any(n uint32, signed bool) uint32 {
 	return 0
 }
 
-// put appends a set with an owner that is a pointer, and with its signatures
-// where they are asked for and it is ours to sign. When it does not fit
-// nothing is appended and TC set. It says false when the walk is over because
-// of a signature that is not at hand.
+// put appends a set whose owner is a pointer, with signatures if they are wanted and the set
+// is authoritative. If it does not fit, put appends nothing and sets TC. It returns false when
+// the walk ends because a signature is not available yet.
 func (w *walk) put(s uint32, owner uint16, section *uint16, ours bool) bool {
 	a, r := w.t.arena, w.r
 	size := u32(a, s+setSize)
@@ -326,7 +324,7 @@ func own(records []byte, owner uint16) {
 	}
 }
 
-// sign appends the signatures of what was put from from on.
+// sign appends the signatures of the records from from on.
 func (w *walk) sign(s uint32, owner uint16, from int, count uint16, section *uint16) bool {
 	r, t := w.r, w.t
 	n := uint16(t.arena[s+setSigs])
@@ -334,7 +332,7 @@ func (w *walk) sign(s uint32, owner uint16, from int, count uint16, section *uin
 	switch {
 	case t.signer != nil && (n == 0 || u32(t.arena, s+setChoice) != 0):
 		return w.signFresh(u16(t.arena, s), owner, from, count, section)
-	case u32(t.arena, s+setChoice) != 0: // the signature is over all of them
+	case u32(t.arena, s+setChoice) != 0: // the signature covers all of them
 		*section += count
 		return true
 	}
@@ -351,7 +349,7 @@ func (w *walk) sign(s uint32, owner uint16, from int, count uint16, section *uin
 	return true
 }
 
-// signFresh has a set signed that begins at from in the message.
+// signFresh signs a set that begins at from in the message.
 func (w *walk) signFresh(typ, owner uint16, from int, count uint16, section *uint16) bool {
 	r := w.r
 	set := Set{Owner: w.ownerOf(owner), Pointer: owner, Type: typ, Wildcard: w.encloser, Records: r.Buf[from:], Count: int(count)}
@@ -370,7 +368,7 @@ func (w *walk) signFresh(typ, owner uint16, from int, count uint16, section *uin
 	return true
 }
 
-// ownerOf is the part of the name that a pointer stands for.
+// ownerOf returns the part of the name that a pointer denotes.
 func (w *walk) ownerOf(owner uint16) []byte {
 	for _, p := range w.labels {
 		if w.pointer(int(p)) == owner {
@@ -380,7 +378,7 @@ func (w *walk) ownerOf(owner uint16) []byte {
 	return w.name[len(w.name)-1:]
 }
 
-// giveUp ends a walk that lacks something: for now, or for good.
+// giveUp ends a walk that lacks something: for now, or finally.
 func (w *walk) giveUp() bool {
 	if w.ctx == nil {
 		w.done = dns.Later
@@ -390,7 +388,7 @@ func (w *walk) giveUp() bool {
 	return false
 }
 
-// putSignatures appends the signatures of a set alone.
+// putSignatures appends only the signatures of a set.
 func (w *walk) putSignatures(s uint32) {
 	sigs, from := w.t.signatures(s), len(w.r.Buf)
 	if from+len(sigs) > w.r.Limit {
@@ -402,7 +400,7 @@ func (w *walk) putSignatures(s uint32) {
 	w.r.Answers += uint16(w.t.arena[s+setSigs])
 }
 
-// choose appends the records that a Picker picks and returns how many.
+// choose appends the records that a Picker selects, and returns their number.
 func (w *walk) choose(s, choice uint32, data []byte) uint16 {
 	w.need()
 	total := int(u16(w.t.arena, s+setCount))
@@ -410,7 +408,7 @@ func (w *walk) choose(s, choice uint32, data []byte) uint16 {
 	if hasScope {
 		w.r.Scope, w.r.HasScope = max(w.r.Scope, scope), true
 	}
-	same := len(data) / total // A and AAAA are all of one length
+	same := len(data) / total // A and AAAA records all have the same length
 	if len(data)%total != 0 || 12+int(data[10])<<8+int(data[11]) != same {
 		same = 0
 	}
@@ -444,7 +442,7 @@ func (w *walk) need() {
 	}
 }
 
-// follow answers with a CNAME and goes on to its target.
+// follow answers with a CNAME and moves to its target.
 func (w *walk) follow(s uint32, wildcard bool) bool {
 	from := len(w.r.Buf)
 	if !w.put(s, w.pointer(0), &w.r.Answers, true) || w.r.TC {
@@ -480,7 +478,7 @@ func (w *walk) follow(s uint32, wildcard bool) bool {
 	return w.jump(next)
 }
 
-// redirect answers for what is below a DNAME: RFC 6672 3.2.
+// redirect answers for names below a DNAME (RFC 6672 section 3.2).
 func (w *walk) redirect(n uint32) bool {
 	t, r := w.t, w.r
 	p := w.inside() - int(t.arena[n+nodeLen])
@@ -493,7 +491,7 @@ func (w *walk) redirect(n uint32) bool {
 		if w.s.dnames[i] != n || w.s.tables[i] != t {
 			continue
 		}
-		if len(w.name) > w.s.lengths[i] { // it would go on until the name is too long
+		if len(w.name) > w.s.lengths[i] { // it would repeat until the name is too long
 			return w.end()
 		}
 		again, from = true, w.s.places[i]
@@ -529,8 +527,7 @@ func (w *walk) redirect(n uint32) bool {
 	return w.jump(next)
 }
 
-// jump goes on with another name, if it is in a zone of ours and was not
-// answered for already.
+// jump moves to another name, if it is in one of our zones and not answered already.
 func (w *walk) jump(next spot) bool {
 	seen := string(w.q.Name) == string(next.name)
 	for i := range w.hops {
@@ -550,13 +547,13 @@ func (w *walk) jump(next spot) bool {
 	return true
 }
 
-// end is the end of an answer that has no last part.
+// end completes an answer.
 func (w *walk) end() bool {
 	w.settle()
 	return false
 }
 
-// refer sends the client on to the servers below a cut.
+// refer refers the client to the servers below a cut.
 func (w *walk) refer(n uint32) bool {
 	t, r := w.t, w.r
 	if w.hops == 0 {
@@ -586,9 +583,8 @@ func (w *walk) refer(n uint32) bool {
 	return false
 }
 
-// addresses adds the addresses of the targets of a set, which begins at from
-// in the message. For a referral, cut is its node: addresses below it must be
-// in the message (RFC 9471).
+// addresses adds the addresses of the targets of a set, which begins at from in the message.
+// For a referral, cut is its node: addresses below it must be in the message (RFC 9471).
 func (w *walk) addresses(s uint32, from int, cut uint32) {
 	t := w.t
 	at := t.next(s)
@@ -609,8 +605,8 @@ func (w *walk) addresses(s uint32, from int, cut uint32) {
 	}
 }
 
-// addressesOf adds the addresses that a node has, and for a NAPTR record the
-// services. It says false when the walk is over.
+// addressesOf adds the addresses of a node, and for a NAPTR record the services. It returns
+// false when the walk is over.
 func (w *walk) addressesOf(n uint32, owner uint16, cut uint32) bool {
 	t, r := w.t, w.r
 	ours := t.flags(n)&(isBelow|isDelegation) == 0
@@ -634,7 +630,7 @@ func (w *walk) addressesOf(n uint32, owner uint16, cut uint32) bool {
 	return true
 }
 
-// negative answers that there is nothing of the type or name.
+// negative answers that the name or type does not exist.
 func (w *walk) negative(kind DenialKind, n uint32) bool {
 	w.node = n
 	if !w.put(w.t.negative, w.pointer(w.inside()), &w.r.Authorities, true) || w.r.TC {
@@ -649,8 +645,8 @@ func (w *walk) negative(kind DenialKind, n uint32) bool {
 	return false
 }
 
-// owe notes that the expansion of a wildcard is to be proven: the proof goes
-// to the authority section, when the answer section is complete.
+// owe notes a wildcard expansion to prove. The proof goes to the authority section, once the
+// answer section is complete.
 func (w *walk) owe() {
 	if !w.q.DO || !w.t.signed {
 		return
@@ -662,7 +658,7 @@ func (w *walk) owe() {
 	}
 }
 
-// settle proves what is owed.
+// settle adds the proofs that owe noted.
 func (w *walk) settle() bool {
 	here := w.spot
 	for i := range w.waits {

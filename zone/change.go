@@ -15,11 +15,11 @@ import (
 	"shuultuur/dns"
 )
 
-// A Change gives some names of a zone other records.
+// A Change replaces the records of some names of a zone.
 type Change struct {
 	Origin, View string
-	// Names are fully qualified. All that the zone has of them is taken out,
-	// and the rest of the change is put in, which is of these names only.
+	// Names are fully qualified. All of their records are removed, and those of the change,
+	// which has only these names, are added.
 	Names   []string
 	Records []miekg.RR
 	Choices []Choice
@@ -28,19 +28,19 @@ type Change struct {
 	Unknown []Unknown
 }
 
-// ErrWhole says that a zone cannot be changed name by name: it is not served, it
-// was signed elsewhere, or so much of it changes that to sign all of it is less
-// work. Replace can do it.
+// ErrWhole says that a zone cannot be changed name by name: it is not served, it was signed
+// elsewhere, or the change is so large that signing the whole zone is less work. Use Replace.
 var ErrWhole = errors.New("the zone can only be replaced as a whole")
 
-// Change changes names of a zone. It takes time by the names of the change,
-// not by those of the zone, but for three things: a table of 12 bytes for each
-// name is copied; where a delegation or DNAME comes or goes, all names are
-// looked through for those below it; and when a quarter of the compiled form is
-// of names as they were, it is written anew, after the change is answered.
-// Where the zone has a Signer, it signs what changed, and the NSEC chain is mended;
-// 4 bytes for each name more are copied. A zone with an NSEC3 chain is ErrWhole.
-// After an error the zone is as it was.
+// Change replaces the records of some names. Its cost depends on the number of changed names,
+// not on the size of the zone, with three exceptions. A table of 12 bytes per name is copied.
+// When a delegation or DNAME is added or removed, all names are checked for those below it.
+// When a quarter of the compiled form is obsolete, it is compacted, after the change is
+// answered.
+//
+// If the zone has a Signer, it signs what changed and repairs the NSEC chain, which copies 4
+// more bytes per name. A zone with an NSEC3 chain gives ErrWhole. After an error the zone is
+// unchanged.
 func (z *Responder) Change(c *Change) error {
 	origin, err := dns.Name(c.Origin)
 	if err != nil {
@@ -64,8 +64,7 @@ func (z *Responder) Change(c *Change) error {
 	return nil
 }
 
-// swap puts a table in the place of the one with its origin and view. The lock
-// is held.
+// swap replaces the table with the same origin and view. The caller holds the lock.
 func (z *Responder) swap(t *table) {
 	z.change(t.originH, string(t.origin), func(old []*table) []*table {
 		kept := slices.Clone(old)
@@ -74,26 +73,25 @@ func (z *Responder) swap(t *table) {
 	})
 }
 
-// edit is a table on its way to its next version. Nodes are written behind the
-// arena, where no reader of the versions before looks, and entered in slots of
-// the edit's own. What was there before base belongs to others: a node that has
-// to be marked is copied first.
+// An edit is a table being changed into its next version. New nodes go to the end of the
+// arena, where no reader of earlier versions looks, and into slots of the edit. Data before
+// base is shared: a node is copied before it is marked.
 type edit struct {
 	*table
-	from    *table // before
+	from    *table // the previous version
 	base    uint32
-	cuts    [][]byte        // names that have become cuts or DNAMEs, or no longer are
-	touched map[string]bool // names whose nodes were moved, put or dropped
+	cuts    [][]byte        // names that became cuts or DNAMEs, or ceased to be
+	touched map[string]bool // names whose nodes were moved, added or removed
 }
 
 // change returns the table with other records at some names.
 func (t *table) change(c *Change) (*table, error) {
 	if t.signed && t.signer == nil || t.unavailable != "" {
-		return nil, ErrWhole // its chain is not ours to mend
+		return nil, ErrWhole // we cannot repair its chain
 	}
 	for _, rr := range c.Records {
 		switch typ := rr.Header().Rrtype; {
-		case typ == miekg.TypeNSEC3PARAM && t.signer != nil: // of the signer's making
+		case typ == miekg.TypeNSEC3PARAM && t.signer != nil: // made by the signer
 		case typ == miekg.TypeNSEC, typ == miekg.TypeNSEC3, typ == miekg.TypeNSEC3PARAM, typ == miekg.TypeRRSIG:
 			return nil, ErrWhole
 		}
@@ -129,7 +127,7 @@ func (e *edit) apply(b *builder, c *Change) error {
 	for _, n := range b.nodes {
 		b.sorted = append(b.sorted, n)
 	}
-	// What is above a name is put in before it.
+	// Ancestors are added before descendants.
 	slices.SortFunc(b.sorted, func(x, y *node) int { return strings.Compare(x.key, y.key) })
 	for _, n := range b.sorted {
 		if err := e.put(b, n); err != nil {
@@ -166,13 +164,13 @@ func (e *edit) apply(b *builder, c *Change) error {
 	return nil
 }
 
-// putNegative writes the SOA of negative answers anew.
+// putNegative rewrites the SOA for negative answers.
 func (e *edit) putNegative(b *builder, apex *node) error {
 	e.dead += int(e.next(e.negative) - e.negative)
 	return b.writeNegative(apex)
 }
 
-// put gives a name the records of n, which may be none.
+// put gives a name the records of n, of which there may be none.
 func (e *edit) put(b *builder, n *node) error {
 	b.mark(n, len(n.name) == 0)
 	old := e.node(n.name)
@@ -204,11 +202,10 @@ func (e *edit) put(b *builder, n *node) error {
 	return nil
 }
 
-// node finds a name without the origin.
+// node finds the node of a name without the origin.
 func (t *table) node(prefix []byte) uint32 { return t.lookup(t.hash(prefix), prefix) }
 
-// live says whether a node is of this version of the zone: one that was put
-// anew is still in the arena.
+// live reports whether a node belongs to this version: replaced nodes are still in the arena.
 func (t *table) live(n uint32) bool {
 	f := t.flags(n)
 	switch {
@@ -220,7 +217,7 @@ func (t *table) live(n uint32) bool {
 	return t.node(t.name(n)) == n
 }
 
-// held is how many records a node has, with their signatures.
+// held returns the number of records of a node, signatures included.
 func (e *edit) held(n uint32) (count int) {
 	at := n + nodeName + uint32(e.arena[n+nodeLen])
 	for left := u16(e.arena, n+nodeSets); left > 0; left-- {
@@ -230,8 +227,8 @@ func (e *edit) held(n uint32) (count int) {
 	return count
 }
 
-// attach tells the parent of a new name about it, which is made if it is not
-// there, and returns the flags that the name has of it.
+// attach links a new name to its parent, creating that if needed, and returns the flags that
+// the name inherits.
 func (e *edit) attach(name []byte) uint16 {
 	above := name[1+int(name[0]):]
 	p := e.node(above)
@@ -251,7 +248,7 @@ func (e *edit) attach(name []byte) uint16 {
 	return 0
 }
 
-// place enters a node in the place of the one before, or of none.
+// place enters a node instead of the old one, if any.
 func (e *edit) place(old, n uint32) {
 	name := e.name(n)
 	e.touched[string(name)] = true
@@ -274,7 +271,7 @@ func (e *edit) place(old, n uint32) {
 	}
 }
 
-// own returns a node that may be written to.
+// own returns a writable copy of a node.
 func (e *edit) own(n uint32) uint32 {
 	if n >= e.base {
 		return n
@@ -285,7 +282,7 @@ func (e *edit) own(n uint32) uint32 {
 	return at
 }
 
-// drop takes a name out, and the empty non-terminals that it leaves behind.
+// drop removes a name, and the empty non-terminals that it leaves.
 func (e *edit) drop(n uint32) {
 	name := e.name(n)
 	e.touched[string(name)] = true
@@ -303,7 +300,7 @@ func (e *edit) drop(n uint32) {
 	}
 }
 
-// slot is where a node is entered.
+// slot returns the slot of a node.
 func (t *table) slot(h uint64, n uint32) uint64 {
 	i := t.home(h)
 	for t.slots[i] != h<<32|uint64(n) {
@@ -314,7 +311,7 @@ func (t *table) slot(h uint64, n uint32) uint64 {
 	return i
 }
 
-// vacate frees a slot, and moves up what the search would no longer find.
+// vacate frees a slot, and moves entries that the search would no longer find.
 func (t *table) vacate(i uint64) {
 	size := uint64(len(t.slots))
 	for j := i; ; {
@@ -344,10 +341,10 @@ func (t *table) rehash(size int) {
 	}
 }
 
-// mark looks at names below those that have become cuts, or no longer are, and
-// returns those that lie below a cut now and did not before, or the other way.
+// mark checks names below those that became cuts or ceased to be. It returns those that are
+// now below a cut and were not before, or the reverse.
 func (e *edit) mark() (wrong [][]byte) {
-	const many = 8 // so many that looking at all names is less work
+	const many = 8 // with more, checking all names is less work
 	if len(e.cuts) == 0 {
 		return nil
 	}
@@ -367,7 +364,7 @@ func (e *edit) mark() (wrong [][]byte) {
 	return wrong
 }
 
-// under says whether a name is below a cut or a DNAME.
+// under reports whether a name is below a cut or a DNAME.
 func (t *table) under(name []byte) bool {
 	for len(name) > 0 {
 		name = name[1+int(name[0]):]
@@ -378,7 +375,7 @@ func (t *table) under(name []byte) bool {
 	return false
 }
 
-// compact returns the table without what earlier versions left behind.
+// compact returns the table without data of earlier versions.
 func (t *table) compact() *table {
 	next := *t
 	next.dead, next.picks, next.aliases = 0, nil, nil
@@ -414,8 +411,7 @@ func (t *table) compact() *table {
 	return &next
 }
 
-// renumber gives a node's choices and aliases, of the table before, their
-// numbers in this one.
+// renumber gives a node's choices and aliases their numbers in this table.
 func (t *table) renumber(before *table, n uint32) {
 	at := n + nodeName + uint32(t.arena[n+nodeLen])
 	for left := u16(t.arena, n+nodeSets); left > 0; left-- {

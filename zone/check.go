@@ -11,7 +11,7 @@ import (
 	"shuultuur/arrange"
 )
 
-// A Problem is something wrong or odd about a zone.
+// A Problem is a mistake or an oddity in a zone.
 type Problem struct {
 	Where string // file and line, "" when the zone was not read from a file
 	What  string
@@ -29,8 +29,8 @@ func (p Problem) String() string {
 	return p.Where + ": " + kind + ": " + p.What
 }
 
-// Check looks for mistakes in a zone, in the order of its records. Fatal ones
-// are those that [Responder.Replace] refuses.
+// Check finds mistakes in a zone, in the order of its records. Fatal ones are those that
+// [Responder.Replace] refuses.
 func Check(z *Zone) []Problem {
 	c := &checker{z: z, names: map[string]map[uint16][]int{}}
 	c.collect()
@@ -44,7 +44,7 @@ func Check(z *Zone) []Problem {
 		problems = append(problems, p.Problem)
 	}
 	if !slices.ContainsFunc(problems, func(p Problem) bool { return p.Fatal }) {
-		if _, err := compile(z, 1); err != nil { // what only compiling finds
+		if _, err := compile(z, 1); err != nil { // found only by compiling
 			problems = append(problems, Problem{What: err.Error(), Fatal: true})
 		}
 	}
@@ -63,7 +63,7 @@ type checker struct {
 	found  []problem
 }
 
-// say notes a problem of the record at i, -1 for the zone's.
+// say reports a problem of the record at i, or with -1 of the zone.
 func (c *checker) say(i int, fatal bool, format string, args ...any) {
 	p := problem{Problem{What: fmt.Sprintf(format, args...), Fatal: fatal}, i}
 	if i >= 0 && i < len(c.z.places) {
@@ -90,7 +90,7 @@ func (c *checker) collect() {
 			if miekg.IsDuplicate(rr, c.z.Records[j]) {
 				c.say(i, false, "%s %s is there already%s", name, typeName(typ), c.line(j))
 			}
-			if len(c.names[name][typ]) > 16 { // a long RRset is not compared to the end
+			if len(c.names[name][typ]) > 16 { // do not compare all of a large RRset
 				break
 			}
 		}
@@ -98,7 +98,7 @@ func (c *checker) collect() {
 	}
 }
 
-// line says where the record at i is.
+// line returns where the record at i was read.
 func (c *checker) line(i int) string {
 	if i < len(c.z.places) {
 		return fmt.Sprintf(" (line %d)", c.z.places[i].line)
@@ -144,7 +144,7 @@ func (c *checker) name(name string, types map[uint16][]int) {
 	c.below(name, types)
 }
 
-// alone checks that nothing stands beside a CNAME.
+// alone reports other records beside a CNAME.
 func (c *checker) alone(name string, types map[uint16][]int) {
 	alias := types[miekg.TypeCNAME]
 	if len(alias) == 0 {
@@ -157,7 +157,7 @@ func (c *checker) alone(name string, types map[uint16][]int) {
 	}
 }
 
-// below checks for data that nobody gets, under a cut or a DNAME.
+// below reports data that is never served, below a cut or a DNAME.
 func (c *checker) below(name string, types map[uint16][]int) {
 	for up := parent(name); up != "" && miekg.IsSubDomain(c.origin, up); up = parent(up) {
 		above := c.names[up]
@@ -188,7 +188,7 @@ func parent(name string) string {
 	return name[i:]
 }
 
-// target checks what a record points at.
+// target checks the target of a record.
 func (c *checker) target(i int, owner string) {
 	var to string
 	switch rr := c.z.Records[i].(type) {
@@ -230,8 +230,7 @@ func (c *checker) aliased(name string) bool {
 	return slices.ContainsFunc(c.z.Aliases, func(a Alias) bool { return miekg.CanonicalName(a.Name) == name })
 }
 
-// delegated says whether a name lies in a zone of somebody else's, below
-// another cut than the owner.
+// delegated reports whether a name is in a delegated zone, below another cut than the owner.
 func (c *checker) delegated(name, owner string) bool {
 	for up := name; up != "" && up != c.origin; up = parent(up) {
 		if up != owner && len(c.names[up][miekg.TypeNS]) > 0 || len(c.names[up][miekg.TypeDNAME]) > 0 {

@@ -15,7 +15,7 @@ import (
 	"shuultuur/dns"
 )
 
-// builder is a zone on its way to a table.
+// A builder compiles a zone into a table.
 type builder struct {
 	z      *Zone
 	t      *table
@@ -27,7 +27,7 @@ type builder struct {
 	buf    []byte
 }
 
-// node is a name on its way.
+// A node is a name being compiled.
 type node struct {
 	key   string
 	name  []byte // without the origin
@@ -35,30 +35,30 @@ type node struct {
 	flags uint16
 	kids  uint32
 	wild  *node
-	alias int // from 1
+	alias int // number of its alias, from 1; 0 for none
 	at    uint32
 }
 
-// set is an RRset on its way.
+// A set is an RRset being compiled.
 type set struct {
 	typ     uint16
 	ttl     uint32
 	rdata   [][]byte
 	sigs    [][]byte
 	sigTTL  []uint32
-	choice  int // from 1
-	size    int // bytes, about
+	choice  int // number of its choice, from 1; 0 for none
+	size    int // approximate size in bytes
 	literal bool
-	unknown bool // it exists and cannot be served
+	unknown bool // it exists but cannot be served
 }
 
-// fixup is a place in the arena that wants the offset of a node.
+// A fixup is a place in the arena to fill in with the offset of a node.
 type fixup struct {
 	at uint32
 	to *node
 }
 
-// maxTypes is how many types a name may have records of.
+// maxTypes bounds the types that a name may have.
 const maxTypes = 1000
 
 // compile makes a table of a zone. Names are hashed from seed.
@@ -88,7 +88,7 @@ func compile(z *Zone, seed uint64) (*table, error) {
 	return b.t, nil
 }
 
-// where begins a mistake about a record with the line it came from.
+// where returns the line of a record, to begin an error about it.
 func (b *builder) where(i int) string {
 	if i < len(b.z.places) {
 		return b.z.places[i].String() + ": "
@@ -96,10 +96,10 @@ func (b *builder) where(i int) string {
 	return ""
 }
 
-// owner is the node of a name, which must be in the zone.
+// owner returns the node of a name, which must be in the zone.
 func (b *builder) owner(name []byte) (*node, error) {
 	prefix, ok := bytes.CutSuffix(name, b.t.origin)
-	if ok { // at a label's edge?
+	if ok { // at a label boundary?
 		var at [128]uint8
 		ok = len(dns.Labels(at[:0], name)) == b.t.depth+len(dns.Labels(make([]uint8, 0, 128), prefix))
 	}
@@ -124,7 +124,7 @@ func (n *node) set(typ uint16) *set {
 	return nil
 }
 
-// gather sorts the records into nodes and sets.
+// gather groups the records into nodes and sets.
 func (b *builder) gather() error {
 	chosen := map[string]bool{}
 	for _, c := range b.z.Choices {
@@ -137,7 +137,7 @@ func (b *builder) gather() error {
 		ttl    uint32
 	}
 	sigs := make([]sig, 0, len(b.z.Records)/2)
-	var n *node // of the record before
+	var n *node // of the previous record
 	for i, rr := range b.z.Records {
 		h := rr.Header()
 		if h.Name == "" {
@@ -184,7 +184,7 @@ func (b *builder) gather() error {
 		if s.size += 12 + len(rdata); s.size > 2*maxSet || len(n.sets) > maxTypes {
 			return fmt.Errorf("%s%s: more records than any message holds", b.where(i), h.Name)
 		}
-		s.ttl = min(s.ttl, ttl) // RFC 2181 5.2: those of a set are the same
+		s.ttl = min(s.ttl, ttl) // RFC 2181 section 5.2: a set has one TTL
 		if slices.ContainsFunc(s.rdata, func(have []byte) bool { return bytes.Equal(have, rdata) }) && !chosen[h.Name+"/"+miekg.TypeToString[typ]] {
 			b.t.count--
 			continue
@@ -199,8 +199,8 @@ func (b *builder) gather() error {
 	return nil
 }
 
-// wellFormed looks at a record whose fields somebody may have filled in: it can
-// be packed and still be nothing that others read.
+// wellFormed checks a record whose fields may come from code: some records can be packed but
+// not read by others.
 func wellFormed(typ uint16, msg, rdata []byte) error {
 	switch typ {
 	case miekg.TypeA, miekg.TypeAAAA:
@@ -244,7 +244,7 @@ func wellFormed(typ uint16, msg, rdata []byte) error {
 	return nil
 }
 
-// nameIn is where the name at a place in data ends, -1 where there is none.
+// nameIn returns where the name at a place in data ends, -1 if there is none.
 func nameIn(data []byte, at int) int {
 	for at < len(data) && data[at] != 0 {
 		at += 1 + int(data[at])
@@ -255,7 +255,7 @@ func nameIn(data []byte, at int) int {
 	return at + 1
 }
 
-// alter enters choices, aliases and names without records.
+// alter adds choices, aliases and names without records.
 func (b *builder) alter() error {
 	if err := b.bare(); err != nil {
 		return err
@@ -295,8 +295,7 @@ func (b *builder) alter() error {
 	return nil
 }
 
-// bare enters names that exist without records, or whose records cannot be
-// served.
+// bare adds names that exist without records, or whose records cannot be served.
 func (b *builder) bare() error {
 	for _, name := range b.z.Empty {
 		n, err := b.named(name)
@@ -312,7 +311,7 @@ func (b *builder) bare() error {
 		}
 		n.flags |= isNamed
 		switch u.Type {
-		case miekg.TypeNone, miekg.TypeNS, miekg.TypeCNAME, miekg.TypeDNAME: // they decide about all of the name
+		case miekg.TypeNone, miekg.TypeNS, miekg.TypeCNAME, miekg.TypeDNAME: // these types determine the whole name
 			n.flags |= isUnknown
 		default:
 			if n.set(u.Type) == nil {
@@ -331,7 +330,7 @@ func (b *builder) named(name string) (*node, error) {
 	return b.owner(wire)
 }
 
-// verify refuses a zone that has no SOA record, and names that are not sound.
+// verify refuses a zone without an SOA record, and names that cannot be served.
 func (b *builder) verify() error {
 	apex := b.nodes[""]
 	if apex == nil || apex.set(miekg.TypeSOA) == nil {
@@ -340,7 +339,7 @@ func (b *builder) verify() error {
 	return b.sound(apex)
 }
 
-// sound refuses names that cannot be served in one right way.
+// sound refuses names whose records contradict one another.
 func (b *builder) sound(apex *node) error {
 	for _, n := range b.nodes {
 		for _, s := range n.sets {
@@ -375,7 +374,7 @@ func typeName(t uint16) string { return miekg.Type(t).String() }
 func (b *builder) shape() error {
 	for key, n := range b.nodes {
 		if len(n.sets) == 1 && n.sets[0].typ == miekg.TypeNSEC3 {
-			// Owners of NSEC3 are no names (RFC 5155 7.2.8).
+			// Owners of NSEC3 records are not names of the zone (RFC 5155 section 7.2.8).
 			b.proofs[key] = n
 			delete(b.nodes, key)
 		}
@@ -399,7 +398,7 @@ func (b *builder) shape() error {
 		b.sorted = append(b.sorted, n)
 	}
 	slices.SortFunc(b.sorted, func(x, y *node) int { return strings.Compare(x.key, y.key) })
-	var line []*node // from the apex down to the one before
+	var line []*node // the path from the apex to the previous name
 	for i, n := range b.sorted {
 		for len(line) > 0 && !strings.HasPrefix(n.key, line[len(line)-1].key) {
 			line = line[:len(line)-1]
@@ -413,7 +412,7 @@ func (b *builder) shape() error {
 	return nil
 }
 
-// join tells a node and its parent about one another.
+// join links a node and its parent.
 func (b *builder) join(n, parent *node) {
 	parent.kids++
 	if isWild(n.name) {
@@ -436,8 +435,8 @@ func (b *builder) mark(n *node, apex bool) {
 		case s.typ == miekg.TypeDNAME:
 			n.flags |= hasDNAME
 		}
-		// What is signed when it is asked for is given to the signer as it
-		// was written, which has no pointers then.
+		// A set that is signed on demand is passed to the signer as written, so it must have no
+		// compression pointers.
 		s.literal = b.t.signer != nil && len(s.sigs) == 0
 	}
 	if n.alias != 0 {
@@ -448,7 +447,7 @@ func (b *builder) mark(n *node, apex bool) {
 	}
 }
 
-// write lays the nodes out in the arena and enters them in the slots.
+// write writes the nodes to the arena and enters them in the slots.
 func (b *builder) write() error {
 	for _, n := range b.sorted {
 		if err := b.writeNode(n); err != nil {
@@ -526,7 +525,7 @@ func (b *builder) writeSet(n *node, s *set) error {
 	var data, sigs []byte
 	var patches []uint32
 	var adds []byte
-	var added map[string]bool // each target adds its addresses once
+	var added map[string]bool // each target is added once
 	for _, rdata := range s.rdata {
 		data = append(data, 0xc0, 12)
 		data = binary.BigEndian.AppendUint16(data, s.typ)
@@ -575,9 +574,8 @@ func (b *builder) writeSet(n *node, s *set) error {
 	return nil
 }
 
-// namesIn says where the names are in the data of the types whose names may
-// be compressed (RFC 3597 section 4) and of SRV: after skip bytes, count of
-// them.
+// namesIn says where the data of a type has names that may be compressed (RFC 3597 section 4),
+// or for SRV a name: after skip bytes, count of them.
 func namesIn(typ uint16) (skip, count int, compress bool) {
 	switch typ {
 	case miekg.TypeNS, miekg.TypeCNAME, miekg.TypePTR, miekg.TypeMB, miekg.TypeMG, miekg.TypeMR, miekg.TypeMD, miekg.TypeMF:
@@ -597,7 +595,7 @@ func namesIn(typ uint16) (skip, count int, compress bool) {
 // appendData appends a record's data, and its patches to patches.
 func (b *builder) appendData(data []byte, s *set, rdata []byte, patches []uint32) (_ []byte, _ []uint32) {
 	skip, count, compress := namesIn(s.typ)
-	// A pointer takes two bytes and so saves nothing on the root.
+	// A pointer takes two bytes and so does not shorten the root.
 	compress = compress && !s.literal && s.choice == 0 && len(b.t.origin) > 1
 	data = append(data, rdata[:skip]...)
 	rest := rdata[skip:]
@@ -616,7 +614,7 @@ func (b *builder) appendData(data []byte, s *set, rdata []byte, patches []uint32
 	return append(data, rest...), patches
 }
 
-// edge says whether a label starts at cut.
+// edge reports whether a label starts at cut.
 func edge(name []byte, cut int) bool {
 	i := 0
 	for i < cut {
@@ -625,20 +623,19 @@ func edge(name []byte, cut int) bool {
 	return i == cut
 }
 
-// ownerTarget is where an additional is that belongs to the owner itself: no
-// data begins there.
+// ownerTarget is the place of an additional name that is the owner itself, which is not in the
+// data.
 const ownerTarget = 0
 
-// additional is a name in the data of a record whose addresses belong in the
-// additional section.
+// An additional is a name in a record whose addresses belong in the additional section.
 type additional struct {
 	at   uint32 // where the name is in the set's records, or ownerTarget
 	hash uint64
 	name string // without the origin
 }
 
-// target finds the name that a record points to, if the zone may have its
-// addresses. at is where the record's data begins in the set's records.
+// target finds the name that a record points to, if the zone may have its addresses. at is
+// where the record's data begins in the set.
 func (b *builder) target(s *set, rdata []byte, at int) (additional, bool) {
 	skip, ok := targetOf(s.typ, rdata)
 	if !ok || s.choice != 0 {
@@ -657,8 +654,7 @@ func (b *builder) target(s *set, rdata []byte, at int) (additional, bool) {
 	return additional{uint32(at + skip), b.t.hash(name[:cut]), string(name[:cut])}, true
 }
 
-// targetOf finds where the name begins in a record's data to which clients
-// connect next.
+// targetOf finds the name, in a record's data, to which clients connect next.
 func targetOf(typ uint16, rdata []byte) (at int, ok bool) {
 	switch typ {
 	case miekg.TypeNS:
@@ -667,7 +663,7 @@ func targetOf(typ uint16, rdata []byte) (at int, ok bool) {
 		return 2, true
 	case miekg.TypeSRV:
 		return 6, true
-	case miekg.TypeNAPTR: // behind order, preference and three strings
+	case miekg.TypeNAPTR: // after order, preference and three strings
 		at = 4
 		for range 3 {
 			if at < len(rdata) {
@@ -679,8 +675,7 @@ func targetOf(typ uint16, rdata []byte) (at int, ok bool) {
 	return 0, false
 }
 
-// writeNegative appends the SOA as negative answers have it (RFC 2308
-// section 3).
+// writeNegative appends the SOA for negative answers (RFC 2308 section 3).
 func (b *builder) writeNegative(apex *node) error {
 	soa := *apex.set(miekg.TypeSOA)
 	if len(soa.rdata[0]) < 22 {
@@ -713,8 +708,8 @@ func (t *table) enter(h uint64, n uint32) {
 	t.slots[i] = h<<32 | uint64(n)
 }
 
-// typeBitmap is the bitmap of RFC 4034 4.1.2 of a node's types, RRSIG and NSEC
-// among them, and type 0 where it has an alias.
+// typeBitmap returns the bitmap (RFC 4034 section 4.1.2) of a node's types, including RRSIG
+// and NSEC, and type 0 if it has an alias.
 func typeBitmap(sets []*set) []byte {
 	types := []uint16{miekg.TypeRRSIG, miekg.TypeNSEC}
 	for _, s := range sets {

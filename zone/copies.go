@@ -13,12 +13,12 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// copies are the last good copies of zone files, for a start at which a file
-// is bad or missing. Each is a zone file without includes, in a folder of the
-// gateway's own, named after the path it was made of. "" is no folder.
+// copies are the last good copies of zone files, used at a start when a file is bad or
+// missing. Each is a zone file without includes, in a folder of the gateway, named after the
+// original path. "" is no folder.
 type copies struct{ folder string }
 
-// path is where the copy of a zone file is.
+// path returns the path of the copy of a zone file.
 func (c copies) path(of string) string {
 	if abs, err := filepath.Abs(of); err == nil {
 		of = abs
@@ -26,7 +26,7 @@ func (c copies) path(of string) string {
 	return filepath.Join(c.folder, FileName(of))
 }
 
-// has says whether there is a copy of a zone file.
+// has reports whether a zone file has a copy.
 func (c copies) has(of string) bool {
 	_, err := os.Stat(c.path(of))
 	return c.folder != "" && err == nil
@@ -52,7 +52,7 @@ func (c copies) in(folder string) (files []string) {
 	return files
 }
 
-// read reads the copy of a source, and says from when it is.
+// read reads the copy of a source, and returns its time.
 func (c copies) read(s *source) (*Zone, time.Time, error) {
 	if c.folder == "" {
 		return nil, time.Time{}, os.ErrNotExist
@@ -66,7 +66,7 @@ func (c copies) read(s *source) (*Zone, time.Time, error) {
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	z, err := Read(bufio.NewReader(f), s.Origin, "") // without a name: it includes no files
+	z, err := Read(bufio.NewReader(f), s.Origin, "") // without a file name, so that it cannot include files
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -74,8 +74,8 @@ func (c copies) read(s *source) (*Zone, time.Time, error) {
 	return z, info.ModTime(), nil
 }
 
-// write copies the file of a source, unless the copy is of the same time, or
-// the file has changed since it was read.
+// write copies the file of a source, unless the copy is current or the file has changed since
+// it was read.
 func (c copies) write(s *source) error {
 	if c.folder == "" {
 		return nil
@@ -101,15 +101,14 @@ func (c copies) write(s *source) error {
 		return err
 	})
 	if errors.Is(err, errChanged) {
-		return nil // it is read again, and copied then
+		return nil // it will be read and copied again
 	}
 	return err
 }
 
 var errChanged = errors.New("the file has changed")
 
-// copyTo writes the zone as it was read: the file itself, or with includes its
-// records.
+// copyTo writes the zone as it was read: the file itself, or if it has includes, its records.
 func (s *source) copyTo(w io.Writer) error {
 	paths := make([]string, len(s.stamps))
 	for i, st := range s.stamps {

@@ -2,7 +2,7 @@ package zone
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // the only hash of NSEC3, RFC 5155 section 11
+	"crypto/sha1" // nolint:gosec // the only hash of NSEC3, RFC 5155 section 11
 	"encoding/base32"
 	"encoding/binary"
 	"errors"
@@ -17,24 +17,24 @@ import (
 	"shuultuur/dns"
 )
 
-// maxIterations is how often a name is hashed at most: what validators still
-// take (RFC 9276 3.2), and what a query may cost.
+// maxIterations bounds the iterations of NSEC3: what validators accept (RFC 9276 section 3.2),
+// and what a query may cost.
 const maxIterations = 150
 
-// nsec3 is the chain of RFC 5155 of a zone.
+// An nsec3 is the NSEC3 chain of a zone (RFC 5155).
 type nsec3 struct {
 	salt       []byte
 	iterations int
 	hashes     []byte   // 20 bytes each, sorted
-	nodes      []uint32 // of the records, in the same order
+	nodes      []uint32 // the records' nodes, in the same order
 }
 
-// proof is the node of the NSEC3 record that a node's name has, 0 if none.
+// proof returns the node of the NSEC3 record for a node's name, 0 if none.
 func (t *table) proof(n uint32) uint32 { return u32(t.arena, n+nodeProof) }
 
 var base32hex = base32.HexEncoding.WithPadding(base32.NoPadding)
 
-// prove makes ready what proves denial in a zone that was signed before.
+// prove prepares the proofs of denial in a zone that was signed elsewhere.
 func (b *builder) prove() error {
 	t := b.t
 	t.signed = t.signer != nil
@@ -54,8 +54,7 @@ func (b *builder) prove() error {
 	return nil
 }
 
-// hash finds the chain of NSEC3 that NSEC3PARAM at the apex names, and what
-// in it stands for which name.
+// hash finds the NSEC3 chain that NSEC3PARAM at the apex names, and maps its records to names.
 func (b *builder) hash() error {
 	t := b.t
 	t.nsec3 = &nsec3{}
@@ -103,7 +102,7 @@ func (b *builder) hash() error {
 	return nil
 }
 
-// param is the data of the NSEC3PARAM to use.
+// param returns the data of the NSEC3PARAM to use.
 func (b *builder) param() ([]byte, error) {
 	if s := b.sorted[0].set(miekg.TypeNSEC3PARAM); s != nil {
 		for _, d := range s.rdata {
@@ -115,12 +114,12 @@ func (b *builder) param() ([]byte, error) {
 	return nil, errors.New("there are NSEC3 records, but no NSEC3PARAM of hash 1 at the origin")
 }
 
-// sameParam says whether a NSEC3 record belongs to the chain.
+// sameParam reports whether an NSEC3 record belongs to the chain.
 func sameParam(nsec3, param []byte) bool {
 	return len(nsec3) >= len(param) && nsec3[0] == 1 && bytes.Equal(nsec3[2:len(param)], param[2:])
 }
 
-// of is the hash of prefix and origin together.
+// of returns the hash of prefix and origin together.
 func (c *nsec3) of(prefix, origin []byte) [sha1.Size]byte {
 	var buf [512 + 256]byte
 	msg := append(append(append(buf[:0], prefix...), origin...), c.salt...)
@@ -131,8 +130,7 @@ func (c *nsec3) of(prefix, origin []byte) [sha1.Size]byte {
 	return h
 }
 
-// find is where a hash is, or where the one before it is: the NSEC3 that
-// covers it.
+// find returns the index of a hash, or of the NSEC3 that covers it.
 func (c *nsec3) find(h [sha1.Size]byte) (i int, exact bool) {
 	n := len(c.nodes)
 	i = sort.Search(n, func(i int) bool { return bytes.Compare(c.hashes[i*sha1.Size:(i+1)*sha1.Size], h[:]) >= 0 })
@@ -142,8 +140,7 @@ func (c *nsec3) find(h [sha1.Size]byte) (i int, exact bool) {
 	return (i + n - 1) % n, false
 }
 
-// covering is the node with the NSEC before a name (without the origin) or at
-// it.
+// covering returns the node with the NSEC at or before a name (without the origin).
 func (t *table) covering(prefix []byte) uint32 {
 	i := sort.Search(len(t.order), func(i int) bool { return dns.Compare(t.name(t.order[i]), prefix) > 0 })
 	if i == 0 {
@@ -152,8 +149,8 @@ func (t *table) covering(prefix []byte) uint32 {
 	return t.order[i-1]
 }
 
-// prove appends the proof of what is not there. For NoDS, at is where the
-// cut begins in the name. It says false when the walk is over.
+// prove appends the proof of denial. For NoDS, at is where the cut begins in the name. It
+// returns false when the walk is over.
 func (w *walk) prove(kind DenialKind, at int) bool {
 	if w.provenT != w.t {
 		w.provenT, w.proofs = w.t, 0
@@ -171,14 +168,14 @@ func (w *walk) prove(kind DenialKind, at int) bool {
 	return true
 }
 
-// varies says whether what the name has depends on the answer: an alias whose
-// target has no such address, a choice of none. The chain names all types that
-// there may be, so that it proves nothing then.
+// varies reports whether the types of a name depend on the answer: an alias whose target has
+// no such address, or an empty choice. The chain lists all possible types, so it proves
+// nothing then.
 func (w *walk) varies(kind DenialKind) bool {
 	return (kind == NoData || kind == WildcardNoData) && (w.t.flags(w.node)&hasAlias != 0 || w.t.set(w.node, w.q.Type) != 0)
 }
 
-// deny has a proof made.
+// deny has the signer make a proof.
 func (w *walk) deny(kind DenialKind, at int) bool {
 	d := Denial{Kind: kind, Origin: w.t.origin, Name: w.name[at:], Pointer: w.pointer(at), TTL: w.t.negTTL}
 	switch kind {
@@ -248,8 +245,7 @@ func (w *walk) proveNSEC3(kind DenialKind, at int) {
 	}
 }
 
-// nextCloser is where the name begins that is one label longer than the one
-// at p.
+// nextCloser returns where the name begins that is one label longer than the one at p.
 func (w *walk) nextCloser(p int) int {
 	q := 0
 	for _, l := range w.labels {
@@ -260,9 +256,9 @@ func (w *walk) nextCloser(p int) int {
 	return q
 }
 
-// putEncloser appends the closest encloser proof of RFC 5155 7.2.1 for what
-// is at p in the name, or the closest above that has a NSEC3: an empty
-// non-terminal of opted-out names only has none. It returns where that begins.
+// putEncloser appends the closest encloser proof (RFC 5155 section 7.2.1) for the name at p,
+// or for the closest ancestor that has an NSEC3: an empty non-terminal of opted-out names has
+// none. It returns where that begins.
 func (w *walk) putEncloser(p int) int {
 	t, end := w.t, w.inside()
 	for {
@@ -282,7 +278,7 @@ func (w *walk) putEncloser(p int) int {
 	return p
 }
 
-// resolveExact is the node of what is at p in the name.
+// resolveExact returns the node of the name at p.
 func (t *table) resolveExact(name []byte, labels []uint8, p int) uint32 {
 	h := t.originH
 	for i := len(labels) - t.depth - 1; i >= 0 && int(labels[i]) >= p; i-- {
@@ -302,7 +298,7 @@ func (w *walk) putCover(prefix []byte) {
 	w.putProof(c.nodes[i], miekg.TypeNSEC3)
 }
 
-// putProof appends the NSEC or NSEC3 of a node with its signatures, once.
+// putProof appends the NSEC or NSEC3 of a node with its signatures, once per message.
 func (w *walk) putProof(n uint32, typ uint16) {
 	t, r := w.t, w.r
 	for _, p := range w.proven[:w.proofs] {

@@ -19,18 +19,18 @@ import (
 	"shuultuur/setting"
 )
 
-// Config is the settings of zones that are read from files.
+// Config is the settings of zone files.
 type Config struct {
 	Files []File `yaml:"files,omitempty"`
-	// Reread is how often the files are looked at for changes; default 1s.
-	// With off they are read at a start and a reload only.
+	// Reread is how often the files are checked for changes; default 1s. With off they are read
+	// only at start and reload.
 	Reread setting.Duration `yaml:"reread,omitempty"`
 }
 
-// A File is a zone file, or a folder in which every file *.zone is one.
+// A File is a zone file, or a folder in which each *.zone is one.
 type File struct {
 	Path setting.Source `yaml:"path"`
-	// Origin is the zone's name; default is that of the file without .zone.
+	// Origin is the zone's name; default: the file name without .zone.
 	Origin string `yaml:"origin,omitempty"`
 	// View and Clients: see [Zone].
 	View    string         `yaml:"view,omitempty"`
@@ -43,12 +43,12 @@ type Target interface {
 	Remove(origin, view string) bool
 }
 
-// A Fault is a zone that cannot be served as its file is.
+// A Fault is a zone that is not served as in its file.
 type Fault struct {
 	Key          string // of the settings: "files[0].path"
 	Origin, View string // Origin is "" for a folder that cannot be listed
 	Err          error
-	Instead      string // what is answered instead
+	Instead      string // what is served instead
 }
 
 func (f Fault) String() string {
@@ -62,8 +62,8 @@ func (f Fault) String() string {
 	return fmt.Sprintf("zone %s cannot be read: %v; %s", name, f.Err, f.Instead)
 }
 
-// Files are the zone files of the settings. A Target serves them, and they are
-// read again when they change.
+// Files are the zone files of the settings. They pass zones to a Target, and again when the
+// files change.
 type Files struct {
 	cfg     Config
 	reread  time.Duration
@@ -76,31 +76,30 @@ type Files struct {
 	faults []Fault // of the last round, in the order of the settings
 }
 
-// source is one zone file, and what is known of it.
+// A source is one zone file and its state.
 type source struct {
 	File
 	key    string  // of the settings
-	err    error   // why it cannot be read at all
+	err    error   // why it cannot be read
 	lost   bool    // it is a folder that cannot be listed
-	stamps []stamp // of the files that were read last
-	seen   []stamp // of a change that was seen once: it is read when it is seen twice, as it may still be written
+	stamps []stamp // of the files that were last read
+	seen   []stamp // of a change seen once: it is read when seen twice, as it may still be being written
 	served bool    // its zone, or its last good copy, is served
-	copied bool    // the last good copy is as the file is
+	copied bool    // the last good copy equals the file
 	fault  *Fault
 }
 
-// stamp is what a file looked like.
+// A stamp identifies a version of a file.
 type stamp struct {
 	path string
 	size int64
 	time time.Time
 }
 
-// NewFiles reads all zones of the settings and has a Target serve them. An
-// error is a mistake in the settings. A zone whose file has a mistake is a
-// fault: the Target goes on with it where previous served it; else it gets the
-// last good copy from folder, or a zone that is unavailable. previous may be
-// nil, folder may be "" for no copies.
+// NewFiles reads all zones of the settings and passes them to a Target. An error is a mistake
+// in the settings. A zone whose file has a mistake is a fault: the Target keeps the zone if
+// previous served it. Otherwise it gets the last good copy from folder, or a zone that is
+// unavailable. previous may be nil; folder may be "" for no copies.
 func NewFiles(cfg Config, folder string, to Target, previous *Files, log *slog.Logger) (*Files, error) {
 	f := &Files{cfg: cfg, reread: cfg.Reread.Or(time.Second), copies: copies{folder}, to: to, log: log}
 	var err error
@@ -109,7 +108,7 @@ func NewFiles(cfg Config, folder string, to Target, previous *Files, log *slog.L
 	}
 	for _, s := range f.sources {
 		s.served = previous.has(s.Origin, s.View)
-		// One at a time: a zone as it is read is many times what is served.
+		// One at a time: records take many times the memory of the compiled zone.
 		if err := f.serve(s); err != nil {
 			f.fall(s, err)
 		}
@@ -118,18 +117,17 @@ func NewFiles(cfg Config, folder string, to Target, previous *Files, log *slog.L
 	return f, nil
 }
 
-// has says whether a zone was served from a file.
+// has reports whether a zone was served from a file.
 func (f *Files) has(origin, view string) bool {
 	return f != nil && slices.ContainsFunc(f.sources, func(s *source) bool { return s.served && s.Origin == origin && s.View == view })
 }
 
-// Has says whether a zone belongs to a file of the settings. It is not to be
-// called while Run runs.
+// Has reports whether a zone belongs to a file of the settings. Do not call it while Run runs.
 func (f *Files) Has(origin, view string) bool {
 	return slices.ContainsFunc(f.sources, func(s *source) bool { return s.Origin == origin && s.View == view })
 }
 
-// Path is that of the file which a zone is read from, "" for none.
+// Path returns the path of the file of a zone, "" for none.
 func (f *Files) Path(origin, view string) string {
 	sources, err := f.list()
 	if err != nil {
@@ -143,14 +141,14 @@ func (f *Files) Path(origin, view string) string {
 	return ""
 }
 
-// Faults are the zones that are not served as their files are.
+// Faults lists the zones that are not served as in their files.
 func (f *Files) Faults() []Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.faults)
 }
 
-// report makes the faults of the sources visible, and logs those that are new.
+// report publishes the faults of the sources, and logs new ones.
 func (f *Files) report() {
 	var now []Fault
 	for _, s := range f.sources {
@@ -169,8 +167,8 @@ func (f *Files) report() {
 	}
 }
 
-// list lists the zone files that there are now. An error is a mistake in the
-// settings; what cannot be read is a source with an err.
+// list lists the zone files that exist now. An error is a mistake in the settings; an
+// unreadable file is a source with an err.
 func (f *Files) list() ([]*source, error) {
 	var all []*source
 	taken := map[string]string{}
@@ -191,7 +189,7 @@ func (f *Files) list() ([]*source, error) {
 	return all, nil
 }
 
-// validate names the first mistake in f that can be seen without the files.
+// validate returns the first mistake in f that shows without the files.
 func (f File) validate() error {
 	if f.Path == "" {
 		return setting.At("path", errors.New("a file or folder is needed"))
@@ -215,8 +213,8 @@ func (f File) validate() error {
 	return nil
 }
 
-// expand finds the zone files of one entry of the settings. Where a folder
-// cannot be listed it gives those that have copies.
+// expand finds the zone files of one entry of the settings. For a folder that cannot be
+// listed, it returns those that have copies.
 func (f *Files) expand(file File, key string) []*source {
 	path := string(file.Path)
 	one := func(path string) *source {
@@ -268,9 +266,9 @@ func zoneFiles(folder string) (names []string, err error) {
 	return names, err
 }
 
-// read reads the zone and notes what it was made of.
+// read reads the zone and notes the stamps of its files.
 func (s *source) read() (*Zone, error) {
-	s.stamps = look([]string{string(s.Path)}) // before it is read: a change meanwhile is seen
+	s.stamps = look([]string{string(s.Path)}) // before reading, so that a change in the meantime is noticed
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -285,7 +283,7 @@ func (s *source) read() (*Zone, error) {
 	return z, nil
 }
 
-// look takes stamps of files. A file that does not exist has an empty one.
+// look takes the stamps of files. A missing file has an empty one.
 func look(paths []string) []stamp {
 	var all []stamp
 	for _, p := range paths {
@@ -299,7 +297,7 @@ func look(paths []string) []stamp {
 	return all
 }
 
-// serve reads a zone and has it served.
+// serve reads a zone and passes it to the Target.
 func (f *Files) serve(s *source) error {
 	z, err := s.read()
 	if err != nil {
@@ -315,8 +313,8 @@ func (f *Files) serve(s *source) error {
 	return nil
 }
 
-// fall has the best that there is served of a zone whose file is bad: what is
-// served already, else the last good copy, else SERVFAIL.
+// fall serves the best replacement for a bad file: the zone as it is served already, else the
+// last good copy, else SERVFAIL.
 func (f *Files) fall(s *source, err error) {
 	s.fault = &Fault{Key: s.key, Origin: s.Origin, View: s.View, Err: err, Instead: "it is served as it was before"}
 	s.copied = true // the copy is better than the file
@@ -348,10 +346,9 @@ func (f *Files) fall(s *source, err error) {
 	}
 }
 
-// Run reads zones again when their files have changed, takes up new files in
-// folders and removes zones whose file is gone, until ctx ends. A zone with a
-// mistake stays as it is served. Each zone that was read is kept as its last
-// good copy.
+// Run reads changed files, adds new files in folders and removes zones whose file is gone,
+// until ctx ends. A zone with a mistake stays as it is served. It keeps a last good copy of
+// each zone that was read.
 func (f *Files) Run(ctx context.Context) error {
 	f.keep()
 	if f.reread == 0 {
@@ -372,7 +369,7 @@ func (f *Files) Run(ctx context.Context) error {
 	}
 }
 
-// keep copies the zones that were read since they were last copied.
+// keep copies the zones that were read since the last copy.
 func (f *Files) keep() {
 	for _, s := range f.sources {
 		if s.served && !s.copied {
@@ -384,7 +381,7 @@ func (f *Files) keep() {
 	}
 }
 
-// round looks at all files once.
+// round checks all files once.
 func (f *Files) round() {
 	f.relist()
 	for _, s := range f.sources {
@@ -397,7 +394,7 @@ func (f *Files) round() {
 			s.seen = nil
 			continue
 		}
-		if !same(now, s.seen) { // it may still be written
+		if !same(now, s.seen) { // it may still be being written
 			s.seen = now
 			continue
 		}
@@ -412,8 +409,8 @@ func (f *Files) round() {
 	f.report()
 }
 
-// relist takes up files that are new in a folder and removes zones whose file
-// is gone from it. A file that the settings name by itself stays a source.
+// relist adds new files in folders and removes zones whose file is gone. A file that the
+// settings name stays a source.
 func (f *Files) relist() {
 	now, err := f.list()
 	lost := func(s *source) bool { return s.lost }
@@ -440,7 +437,7 @@ func (f *Files) relist() {
 	for _, s := range now {
 		i := at(f.sources, s)
 		if i < 0 {
-			s.stamps = []stamp{{path: string(s.Path)}} // unlike the file, so that it is read
+			s.stamps = []stamp{{path: string(s.Path)}} // differs from the file, so that it is read
 			f.sources = append(f.sources, s)
 		} else if f.sources[i].err != nil && s.err == nil {
 			f.sources[i].err, f.sources[i].stamps = nil, []stamp{{path: string(s.Path)}}
@@ -449,7 +446,7 @@ func (f *Files) relist() {
 	slices.SortStableFunc(f.sources, func(a, b *source) int { return cmp.Compare(a.key, b.key) })
 }
 
-// unlisted notes that the files cannot be listed now. The zones stay.
+// unlisted notes that the files cannot be listed. The zones stay.
 func (f *Files) unlisted(err error) {
 	fault := &Fault{Key: "files", Err: err, Instead: "zones stay as they are"}
 	if i := slices.IndexFunc(f.sources, func(s *source) bool { return s.lost }); i >= 0 {

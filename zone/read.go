@@ -14,10 +14,10 @@ import (
 	miekg "github.com/miekg/dns"
 )
 
-// maxZoneBytes is how much text one zone may have, included files counted.
+// maxZoneBytes bounds the text of a zone, including included files.
 const maxZoneBytes = 4 << 30
 
-// place is where a record was read.
+// A place is where a record was read.
 type place struct {
 	file string
 	line int
@@ -33,13 +33,12 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d", p.file, p.line)
 }
 
-// Read reads a zone in the form of RFC 1035 section 5, with $TTL and
-// $GENERATE. Names are relative to origin until the text says otherwise; an
-// empty origin means that of the first SOA. file names the text in errors
-// ("file:line: ..."), and $INCLUDE reads from file's folder and below, at most
-// seven deep; with an empty file there is none.
+// Read reads a zone in the form of RFC 1035 section 5, with $TTL and $GENERATE. Names are
+// relative to origin until the text says otherwise; an empty origin means that of the first
+// SOA. file names the text in errors ("file:line: ..."). $INCLUDE reads from file's folder and
+// below, at most seven levels deep; with an empty file it is refused.
 //
-// Only the syntax is looked at: Check knows what else may be wrong.
+// Read checks only the syntax. Check finds other mistakes.
 func Read(r io.Reader, origin, file string) (*Zone, error) {
 	in := &input{left: maxZoneBytes}
 	if origin != "" {
@@ -96,8 +95,8 @@ func ReadFile(file, origin string) (*Zone, error) {
 	return Read(f, origin, file)
 }
 
-// input is the files being read, the one included last on top. It counts
-// lines, which the parser keeps to itself.
+// An input is the stack of files being read, the last included on top. It counts lines,
+// because the parser does not report them.
 type input struct {
 	dir    fs.FS
 	folder string
@@ -108,8 +107,8 @@ type input struct {
 	err      error
 }
 
-// counted is one file. The parser takes it byte by byte, so the count is that
-// of what it has seen.
+// A counted is one file. The parser reads it byte by byte, so the count matches what it has
+// parsed.
 type counted struct {
 	in     *input
 	name   string
@@ -127,7 +126,7 @@ func (in *input) push(name string, r io.Reader) *counted {
 	return c
 }
 
-// Open is how the parser opens what $INCLUDE names.
+// Open opens what $INCLUDE names, for the parser.
 func (in *input) Open(name string) (fs.File, error) {
 	f, err := in.dir.Open(name)
 	if err != nil {
@@ -177,7 +176,7 @@ func (c *counted) Close() error {
 	return c.closer.Close()
 }
 
-// place is the line that ended last.
+// place returns the line that ended last.
 func (in *input) place() place {
 	for len(in.files) > 1 && in.files[len(in.files)-1].ended {
 		in.files = in.files[:len(in.files)-1]
@@ -186,7 +185,7 @@ func (in *input) place() place {
 	return place{c.name, c.line}
 }
 
-// explain makes a mistake of the parser's one of ours: where, then what.
+// explain turns an error of the parser into one with a place.
 func (in *input) explain(err error) error {
 	text := err.Error()
 	what, at, found := cutLast(text, " at line: ")

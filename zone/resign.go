@@ -11,21 +11,20 @@ import (
 	"shuultuur/dns"
 )
 
-// A change in a zone that is signed here signs what it gives other records, and
-// mends the chain: the links of names that come, go or have other types, and
-// those before them. All else keeps the signatures it has, which lie in the
-// table.
+// A change to a zone that is signed here signs the changed records and repairs the chain: the
+// links of names that are added, removed or get other types, and the links before them. All
+// other signatures stay, since they are in the table.
 
-// resign signs what an edit of a table changed. names are those that have other
-// records, and flipped those that came to lie below a cut or DNAME or no longer
-// do; all without the origin.
+// resign signs what an edit of a table changed. names are those with other records; flipped
+// are those that moved below a cut or DNAME, or out from under one. All are without the
+// origin.
 func (e *edit) resign(b *builder, names, flipped [][]byte) error {
 	typ := e.signer.Chain()
 	if typ == miekg.TypeNSEC3 {
-		return ErrWhole // a changed name changes links all over the chain
+		return ErrWhole // one changed name changes links all over the chain
 	}
 	if len(names)+len(flipped) > manyNames && len(names)+len(flipped) > e.nodes/8 {
-		return ErrWhole // with all processors
+		return ErrWhole // signing the whole zone uses all processors
 	}
 	if typ != 0 && e.negTTL != e.from.negTTL {
 		return ErrWhole // it is the TTL of the chain's records
@@ -45,17 +44,17 @@ func (e *edit) resign(b *builder, names, flipped [][]byte) error {
 	return nil
 }
 
-// manyNames is how many names a change may have, whatever the size of the zone.
+// manyNames bounds the names of a change, whatever the size of the zone.
 const manyNames = 1000
 
-// owned says whether a name (by its node, which may be none) has records of the
-// zone: it is there, and not below a cut or DNAME.
+// owned reports whether a name (by its node, which may be 0) has authoritative data: it
+// exists, and is not below a cut or DNAME.
 func (t *table) owned(n uint32) bool {
 	return n != 0 && t.flags(n)&isBelow == 0 && (u16(t.arena, n+nodeSets) > 0 || t.flags(n)&isNamed != 0)
 }
 
-// resignName gives the sets of a name their signatures: those they had, where
-// they are as they were, or new ones. It leaves no link of a chain.
+// resignName gives the sets of a name their signatures: the previous ones where the sets are
+// unchanged, else new ones. It removes links of the chain.
 func (e *edit) resignName(b *builder, name []byte) error {
 	owner := append(bytes.Clone(name), e.origin...)
 	var had *node
@@ -66,7 +65,7 @@ func (e *edit) resignName(b *builder, name []byte) error {
 	if at := e.node(name); at != 0 {
 		n := e.load(at)
 		n.sets = slices.DeleteFunc(n.sets, func(s *set) bool { return s.typ == miekg.TypeNSEC })
-		slices.SortFunc(n.sets, func(x, y *set) int { return int(x.typ) - int(y.typ) }) // as the whole zone is signed
+		slices.SortFunc(n.sets, func(x, y *set) int { return int(x.typ) - int(y.typ) }) // in the order in which the whole zone is signed
 		ours := e.owned(at)
 		for _, s := range n.sets {
 			s.sigs, s.sigTTL = nil, nil
@@ -110,12 +109,12 @@ func (e *edit) signSet(s *set, owner []byte) error {
 	return nil
 }
 
-// same says whether two sets have the same records in the same order.
+// same reports whether two sets have the same records in the same order.
 func (s *set) same(o *set) bool {
 	return s.ttl == o.ttl && slices.EqualFunc(s.rdata, o.rdata, bytes.Equal)
 }
 
-// load takes a node out of the table.
+// load reads a node from the table.
 func (t *table) load(at uint32) *node {
 	n := &node{name: t.name(at), flags: t.flags(at), kids: u32(t.arena, at+nodeKids)}
 	owner := len(n.name) + len(t.origin)
@@ -147,7 +146,7 @@ func (t *table) load(at uint32) *node {
 	return n
 }
 
-// rewrite writes a node that was loaded in the place of the one at old.
+// rewrite writes a loaded node in place of the one at old.
 func (e *edit) rewrite(b *builder, n *node, old uint32) error {
 	b.mark(n, len(n.name) == 0)
 	wild := u32(e.arena, old+nodeWild)
@@ -160,7 +159,7 @@ func (e *edit) rewrite(b *builder, n *node, old uint32) error {
 	return nil
 }
 
-// links gives the types that a name's link of the chain has.
+// links returns the types in a name's link of the chain.
 func (e *edit) links(n *node) []uint16 {
 	var types []uint16
 	cut := n.flags&isDelegation != 0
@@ -175,8 +174,7 @@ func (e *edit) links(n *node) []uint16 {
 	return types
 }
 
-// relink mends the chain of NSEC records, names being those that were signed
-// anew.
+// relink repairs the chain of NSEC records; names are those that were signed again.
 func (e *edit) relink(b *builder, names map[string]bool) error {
 	sorted := make([][]byte, 0, len(names))
 	for name := range names {
@@ -187,7 +185,7 @@ func (e *edit) relink(b *builder, names map[string]bool) error {
 	if len(order) == 0 {
 		return ErrWhole
 	}
-	due := map[int]bool{} // places in the order
+	due := map[int]bool{} // indexes in the order
 	for _, name := range sorted {
 		n := e.node(name)
 		in, was := e.owned(n), e.from.linked(name)
@@ -228,8 +226,8 @@ func (e *edit) relink(b *builder, names map[string]bool) error {
 	return nil
 }
 
-// link gives a link of a chain its signatures: those of the one before, if it is
-// the same.
+// link gives a link of the chain its signatures: those of the previous link, if it is the
+// same.
 func (e *edit) link(s *set, owner []byte, was *set) error {
 	if was != nil {
 		if was.same(s) && len(was.sigs) > 0 {
@@ -241,13 +239,13 @@ func (e *edit) link(s *set, owner []byte, was *set) error {
 	return e.signSet(s, owner)
 }
 
-// linked says whether a name has an NSEC record.
+// linked reports whether a name has an NSEC record.
 func (t *table) linked(name []byte) bool {
 	n := t.node(name)
 	return n != 0 && t.set(n, miekg.TypeNSEC) != 0
 }
 
-// linkOf is the NSEC record of a name, nil if it has none.
+// linkOf returns the NSEC record of a name, nil if it has none.
 func (t *table) linkOf(name []byte) *set {
 	if n := t.node(name); n != 0 {
 		return t.load(n).set(miekg.TypeNSEC)
@@ -255,13 +253,14 @@ func (t *table) linkOf(name []byte) *set {
 	return nil
 }
 
-// placeOf is where a name is among nodes in canonical order, or would be.
+// placeOf returns the index of a name among nodes in canonical order, or where to insert it.
 func (t *table) placeOf(order []uint32, name []byte) (int, bool) {
 	i := sort.Search(len(order), func(i int) bool { return dns.Compare(t.name(order[i]), name) >= 0 })
 	return i, i < len(order) && bytes.Equal(t.name(order[i]), name)
 }
 
-// merge is the order of the chain with names, which are sorted, in it or not.
+// merge returns the order of the chain after some names, which are sorted, were added or
+// removed.
 func (e *edit) merge(names [][]byte, in func(n uint32) bool) []uint32 {
 	old := e.from.order
 	out := make([]uint32, 0, len(old)+len(names))
@@ -278,7 +277,7 @@ func (e *edit) merge(names [][]byte, in func(n uint32) bool) []uint32 {
 	return append(out, old...)
 }
 
-// reorder finds the links of the chains again where an edit moved them.
+// reorder updates the chain's offsets of nodes that an edit moved.
 func (e *edit) reorder() {
 	if len(e.from.order) == 0 {
 		return
@@ -291,7 +290,7 @@ func (e *edit) reorder() {
 	e.order = e.merge(names, func(n uint32) bool { return n != 0 && e.set(n, miekg.TypeNSEC) != 0 })
 }
 
-// makeBitmap is the bitmap of RFC 4034 4.1.2 of types, in whatever order.
+// makeBitmap returns the type bitmap (RFC 4034 section 4.1.2) of types in any order.
 func makeBitmap(types []uint16) []byte {
 	types = slices.Clone(types)
 	slices.Sort(types)

@@ -17,27 +17,26 @@ import (
 	"shuultuur/filter"
 )
 
-// A Responder answers for its zones, and declines what is in none of them.
-// All methods may be called at once; queries never wait for a change.
+// A Responder answers for its zones, and declines names outside all of them. It is safe for
+// concurrent use; queries never wait for a change.
 type Responder struct {
 	seed   uint64
 	shards [shards]atomic.Pointer[shard]
-	depths atomic.Uint64 // bit n: there are or were zones of n labels; 63: of 63 or more
+	depths atomic.Uint64 // bit n: zones of n labels exist or have existed; 63: of 63 or more
 	free   sync.Pool     // of *scratch
 
 	mu sync.Mutex // one change at a time
 }
 
-// shards is into how many parts the table of zones is cut: a change copies
-// one.
+// shards is the number of parts of the table of zones: a change copies one.
 const shards = 256
 
-// shard is zones by the hash of their origin. It never changes.
+// A shard holds zones by the hash of their origin. It is immutable.
 type shard struct {
-	slots []*views // a power of two, nil where free
+	slots []*views // length is a power of two; nil where free
 }
 
-// views is the zones of one origin.
+// views are the zones of one origin.
 type views struct {
 	hash   uint64
 	origin string // wire form
@@ -49,13 +48,13 @@ func NewResponder() *Responder {
 	return &Responder{seed: rand.Uint64(), free: sync.Pool{New: func() any { return new(scratch) }}}
 }
 
-// Clone returns a Responder that serves the same zones. A change of one does not
-// change the other.
+// Clone returns a Responder that serves the same zones. Later changes of one do not affect the
+// other.
 func (z *Responder) Clone() *Responder {
 	c := NewResponder()
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	c.seed = z.seed // the compiled zones are hashed with it
+	c.seed = z.seed // the compiled zones depend on it
 	for i := range z.shards {
 		c.shards[i].Store(z.shards[i].Load())
 	}
@@ -63,9 +62,8 @@ func (z *Responder) Clone() *Responder {
 	return c
 }
 
-// Replace compiles zones and puts each in the place of the one with its origin
-// and view. If one cannot be compiled nothing is replaced, and the error names
-// all that are at fault.
+// Replace compiles zones and puts each in place of the one with its origin and view. If one
+// cannot be compiled, nothing is replaced, and the error names all faulty zones.
 func (z *Responder) Replace(zones ...*Zone) error {
 	tables := make([]*table, 0, len(zones))
 	var errs []error
@@ -94,7 +92,7 @@ func (z *Responder) Replace(zones ...*Zone) error {
 	return nil
 }
 
-// Remove takes a zone out and says whether it was there.
+// Remove removes a zone and reports whether it existed.
 func (z *Responder) Remove(origin, view string) bool {
 	name, err := dns.Name(origin)
 	if err != nil {
@@ -112,7 +110,7 @@ func (z *Responder) Remove(origin, view string) bool {
 	return found
 }
 
-// hash is that of a whole name.
+// hash returns the hash of a whole name.
 func (z *Responder) hash(name []byte) uint64 {
 	var at [128]uint8
 	labels := dns.Labels(at[:0], name)
@@ -124,7 +122,7 @@ func (z *Responder) hash(name []byte) uint64 {
 	return h
 }
 
-// change makes a shard anew with other zones of an origin.
+// change replaces a shard by one with other zones of an origin.
 func (z *Responder) change(h uint64, origin string, edit func([]*table) []*table) {
 	at := &z.shards[h>>56]
 	var all []*views
@@ -152,7 +150,7 @@ func (z *Responder) change(h uint64, origin string, edit func([]*table) []*table
 	at.Store(s)
 }
 
-// origins finds the zones of the origin that has the hash h.
+// origins returns the zones of the origin with the hash h.
 func (z *Responder) origins(h uint64, origin []byte) []*table {
 	s := z.shards[h>>56].Load()
 	if s == nil {
@@ -169,8 +167,8 @@ func (z *Responder) origins(h uint64, origin []byte) []*table {
 	}
 }
 
-// find is the zone for a name: of those whose origin is the name or above it
-// by least labels, the longest that the client sees.
+// find returns the zone for a name: the longest origin that is at least least labels above the
+// name and that the client sees.
 func (z *Responder) find(name []byte, labels []uint8, least int, client netip.Addr) *table {
 	depths := z.depths.Load()
 	var best *table
@@ -196,7 +194,7 @@ func (z *Responder) find(name []byte, labels []uint8, least int, client netip.Ad
 	}
 }
 
-// visible is the one of an origin's zones that the client sees.
+// visible returns which of an origin's zones the client sees.
 func visible(all []*table, client netip.Addr) *table {
 	if len(all) == 1 && len(all[0].clients) == 0 {
 		return all[0]
@@ -211,8 +209,8 @@ func visible(all []*table, client netip.Addr) *table {
 	return best
 }
 
-// covers is the length of the longest prefix that covers the client, -1 when
-// everybody is covered, -2 when this one is not.
+// covers returns the length of the longest prefix that covers the client, -1 when everybody is
+// covered, -2 when this client is not.
 func (t *table) covers(client netip.Addr) int {
 	if len(t.clients) == 0 {
 		return -1
@@ -226,7 +224,7 @@ func (t *table) covers(client netip.Addr) int {
 	return best
 }
 
-// Info is what there is to say about a zone.
+// Info describes a zone.
 type Info struct {
 	Origin, View   string
 	Serial         uint32
@@ -234,13 +232,13 @@ type Info struct {
 	Bytes          int // of the compiled form
 	Signed         bool
 	Expires        *atomic.Int64 // see Zone
-	Unavailable    string        // why nothing of it can be served, "" when it is
+	Unavailable    string        // why the zone cannot be served, "" when it can
 }
 
-// Zones lists the zones that are served by origin, then view.
+// Zones lists the served zones by origin, then view.
 func (z *Responder) Zones() []Info { return z.list(false) }
 
-// Unavailable lists the zones of which nothing can be served.
+// Unavailable lists the zones that cannot be served.
 func (z *Responder) Unavailable() []Info { return z.list(true) }
 
 func (z *Responder) list(unavailable bool) []Info {
@@ -281,5 +279,5 @@ func (z *Responder) Wait(ctx context.Context, q *dns.Query, r *dns.Reply, _ *fil
 	return z.answer(ctx, q, r)
 }
 
-// String describes it for the log.
+// String describes the Responder for the log.
 func (z *Responder) String() string { return fmt.Sprintf("%d zones", len(z.Zones())) }

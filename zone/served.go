@@ -13,11 +13,10 @@ import (
 	"shuultuur/dns"
 )
 
-// A Served is one zone as it is served at a moment. It does not change.
+// A Served is a version of a zone as it is served. It does not change.
 type Served struct{ t *table }
 
-// Zone finds the zone of exactly this origin that the client sees, nil if
-// there is none.
+// Zone returns the zone of exactly this origin that the client sees, nil if there is none.
 func (z *Responder) Zone(origin string, client netip.Addr) *Served {
 	name, err := dns.Name(origin)
 	if err != nil {
@@ -29,7 +28,7 @@ func (z *Responder) Zone(origin string, client netip.Addr) *Served {
 	return nil
 }
 
-// Served finds the zone of an origin and view, nil if there is none.
+// Served returns the zone of an origin and view, nil if there is none.
 func (z *Responder) Served(origin, view string) *Served {
 	name, err := dns.Name(origin)
 	if err != nil {
@@ -43,13 +42,12 @@ func (z *Responder) Served(origin, view string) *Served {
 	return nil
 }
 
-// Info says what there is to say about it.
+// Info describes the zone.
 func (s *Served) Info() Info { return s.t.info() }
 
-// Records yields all records in wire form, without compression, the SOA first
-// and not again at the end, those of one RRset together and followed by their
-// signatures. The slice is used again for the next. Of a Choice all are
-// yielded; an Alias is not.
+// Records yields all records in wire form, uncompressed: the SOA first, but not again at the
+// end; those of one RRset together, followed by their signatures. The slice is reused for the
+// next record. Of a Choice all records are yielded; an Alias is not.
 func (s *Served) Records() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		t := s.t
@@ -73,8 +71,8 @@ func (s *Served) Records() iter.Seq[[]byte] {
 	}
 }
 
-// Expire is the number of seconds after which the zone expires on this server
-// (RFC 7314): what its SOA record says, or for a copy what is left.
+// Expire returns the seconds until the zone expires on this server (RFC 7314): by its SOA
+// record, or for a copy the remaining time.
 func (s *Served) Expire(now time.Time) uint32 {
 	t := s.t
 	if t.expires != nil {
@@ -84,7 +82,7 @@ func (s *Served) Expire(now time.Time) uint32 {
 	return binary.BigEndian.Uint32(soa[len(soa)-8:])
 }
 
-// SOA is the SOA record in wire form.
+// SOA returns the SOA record in wire form.
 func (s *Served) SOA() (soa []byte) {
 	for b := range s.Records() {
 		return bytes.Clone(b)
@@ -92,9 +90,9 @@ func (s *Served) SOA() (soa []byte) {
 	return nil
 }
 
-// Since says how it differs from a version before, SOA records and their
-// signatures included: the records that have gone and come, in wire form. ok is
-// false when it was not made of that version by one change.
+// Since returns the difference to an earlier version: the removed and added records in wire
+// form, including SOA records and their signatures. ok is false unless this version was made
+// from that one by a single change.
 func (s *Served) Since(old *Served) (gone, come [][]byte, ok bool) {
 	if old == nil || s.t.base != old.t.id {
 		return nil, nil, false
@@ -117,7 +115,7 @@ func (s *Served) Since(old *Served) (gone, come [][]byte, ok bool) {
 	return gone, come, true
 }
 
-// collect adds the records of a node, if there is one.
+// collect adds the records of a node, if it exists.
 func (t *table) collect(n uint32, all map[string]bool) {
 	if n == 0 {
 		return
@@ -131,7 +129,7 @@ func (t *table) collect(n uint32, all map[string]bool) {
 	})
 }
 
-// sets calls visit with each set of a node that is one of records.
+// sets calls visit for each set of a node that has records.
 func (t *table) sets(n uint32, visit func(at uint32)) {
 	at := n + nodeName + uint32(t.arena[n+nodeLen])
 	for left := u16(t.arena, n+nodeSets); left > 0; left-- {
@@ -142,8 +140,8 @@ func (t *table) sets(n uint32, visit func(at uint32)) {
 	}
 }
 
-// Source is the zone as it was before its Signer signed it, but for what the
-// Signer added beside signatures and chains at the origin.
+// Source returns the zone as it was before its Signer signed it, plus what the Signer added at
+// the origin besides signatures and chains.
 func (s *Served) Source() *Zone {
 	t := s.t
 	z := &Zone{Origin: dns.Text(t.origin), View: t.view, Clients: t.clients, Resolver: t.resolver, ClimbCAA: t.climbCAA, Expires: t.expires, Records: make([]miekg.RR, 0, t.count)}
@@ -156,7 +154,7 @@ func (s *Served) Source() *Zone {
 	return z
 }
 
-// sourceOf adds what Source has of a node.
+// sourceOf adds the part of Source for a node.
 func (s *Served) sourceOf(n uint32, z *Zone) {
 	t := s.t
 	z.Records = t.source(n, z.Records)
@@ -184,8 +182,8 @@ func (s *Served) sourceOf(n uint32, z *Zone) {
 	}
 }
 
-// SourceRecords yields the records of Source in wire form. The slice is used
-// again for the next.
+// SourceRecords yields the records of Source in wire form. The slice is reused for the next
+// one.
 func (s *Served) SourceRecords() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		t := s.t
@@ -198,14 +196,14 @@ func (s *Served) SourceRecords() iter.Seq[[]byte] {
 	}
 }
 
-// Fixed says that the records are all there is to the zone: nothing depends on
-// the client or on addresses elsewhere, and no name is without records.
+// Fixed reports whether records describe the zone completely: nothing depends on the client or
+// on addresses elsewhere, and every name has records.
 func (s *Served) Fixed() bool { return len(s.t.picks)+len(s.t.aliases) == 0 && !s.t.bare }
 
-// At gives the records of a name as Source has them.
+// At returns the records of a name in Source.
 func (s *Served) At(name string) []miekg.RR { return s.Name(name).Records }
 
-// Name gives what Source has of a name.
+// Name returns the part of Source for a name.
 func (s *Served) Name(name string) *Zone {
 	z := &Zone{Origin: dns.Text(s.t.origin)}
 	wire, err := dns.Name(name)
@@ -218,11 +216,11 @@ func (s *Served) Name(name string) *Zone {
 	return z
 }
 
-// source appends the records of a node that are not of the Signer's making.
+// source appends the records of a node that the Signer did not make.
 func (t *table) source(n uint32, all []miekg.RR) []miekg.RR {
 	var buf []byte
 	t.eachSource(n, &buf, func(wire []byte) bool {
-		if rr, _, err := miekg.UnpackRR(wire, 0); err == nil { // as it was packed
+		if rr, _, err := miekg.UnpackRR(wire, 0); err == nil { // it was packed here
 			all = append(all, rr)
 		}
 		return true
@@ -230,7 +228,7 @@ func (t *table) source(n uint32, all []miekg.RR) []miekg.RR {
 	return all
 }
 
-// eachSource yields the records of a node that are not of the Signer's making.
+// eachSource yields the records of a node that the Signer did not make.
 func (t *table) eachSource(n uint32, buf *[]byte, yield func([]byte) bool) bool {
 	if t.signer != nil && t.flags(n)&isNSEC3 != 0 {
 		return true

@@ -10,12 +10,11 @@ import (
 	"shuultuur/dns"
 )
 
-// table is a compiled zone. Nothing in it changes. It has few pointers however
-// many names there are: names, RRsets and what joins them are bytes of arena,
-// found by offset; offset 0 is nothing. A changed zone is another table, whose
-// arena is that of the one before with more behind it (see Change).
+// A table is a compiled zone. It is immutable. It has few pointers however many names there
+// are: names, RRsets and links are bytes of arena, referred to by offset; offset 0 means none.
+// A changed zone is another table, whose arena extends that of the previous one (see Change).
 //
-// The arena is one node after the other. A node is a name:
+// The arena is a sequence of nodes. A node is a name:
 //
 //	flags u16, name length u8, sets u16, children u32, wildcard u32, proof u32,
 //	the name without the origin, the sets, [bitmap length u16, bitmap]
@@ -28,20 +27,19 @@ import (
 //
 // The proof of a node is the node of its NSEC3 record; 0 is none.
 //
-// Records are as in a message, with the owner c00c; names in their data that
-// end in the origin end in a pointer that is patched when they are copied. An
-// additional is a name in the data that may have addresses in the zone: where
-// it is, and its hash.
+// Records have the form of a message, with the owner c00c. Names in their data that end in the
+// origin end in a pointer that is patched when they are copied. An additional is a name in the
+// data that may have addresses in the zone: its place, and its hash.
 type table struct {
 	origin   []byte // wire form, lower case
 	originH  uint64
 	depth    int // labels of origin
 	view     string
 	clients  []netip.Prefix
-	slots    []uint64 // low half of the hash (the high half says where), offset of the node
+	slots    []uint64 // low half of the hash (the high half selects the slot), offset of the node
 	arena    []byte
 	apex     uint32
-	negative uint32 // set: SOA with the TTL of negative answers
+	negative uint32 // set: SOA with the TTL for negative answers
 	negTTL   uint32
 	serial   uint32
 
@@ -54,25 +52,25 @@ type table struct {
 	nsec3  *nsec3
 	nodes  int
 	count  int // records
-	dead   int // bytes of arena that a change left behind, about
+	dead   int // approximate bytes of arena that are obsolete
 	signed bool
 
 	traits
 	lineage
 }
 
-// traits are the ways in which a zone is out of the ordinary.
+// traits are unusual properties of a zone.
 type traits struct {
 	climbCAA    bool
-	unavailable string        // why nothing can be served; the table has no arena then
+	unavailable string        // why the zone cannot be served; the table has no arena then
 	expires     *atomic.Int64 // see Zone.Expires
 	bare        bool          // it has or had names without records
 }
 
-// lineage says how a version of a table differs from the one it was made of.
+// lineage relates a version of a table to the one it was made from.
 type lineage struct {
 	id      *byte    // of this version
-	base    *byte    // of the version that a change made this one of; nil otherwise
+	base    *byte    // of the version from which a change made this one; otherwise nil
 	changed []string // names that the change moved, added or removed, without the origin
 }
 
@@ -111,18 +109,17 @@ const (
 	hasAlias
 	hasBitmap
 	isNSEC3
-	isNegative // no name: the SOA of negative answers
-	isNamed    // exists although it may have no records
-	isUnknown  // what it has besides its records is not known
+	isNegative // not a name: the SOA for negative answers
+	isNamed    // exists, possibly without records
+	isUnknown  // may have further records that could not be read
 )
 
 const (
-	arenaStart = 8  // where the first node is: offset 0 is nothing
-	addSize    = 12 // how long an additional is
+	arenaStart = 8  // offset of the first node: offset 0 means none
+	addSize    = 12 // bytes of an additional
 )
 
-// maxSet is how many bytes of an RRset fit in a message beside the longest
-// question.
+// maxSet bounds an RRset, in bytes: what fits in a message beside the longest question.
 const maxSet = 65535 - 12 - 259 - 11
 
 func u16(b []byte, at uint32) uint16 { return binary.LittleEndian.Uint16(b[at:]) }
@@ -130,12 +127,12 @@ func u32(b []byte, at uint32) uint32 { return binary.LittleEndian.Uint32(b[at:])
 
 func (t *table) flags(n uint32) uint16 { return u16(t.arena, n) }
 
-// name is that of a node without the origin.
+// name returns the name of a node without the origin.
 func (t *table) name(n uint32) []byte {
 	return t.arena[n+nodeName : n+nodeName+uint32(t.arena[n+nodeLen])]
 }
 
-// set finds the RRset of a type.
+// set returns the RRset of a type.
 func (t *table) set(n uint32, typ uint16) uint32 {
 	a := t.arena
 	at := n + nodeName + uint32(a[n+nodeLen])
@@ -148,19 +145,19 @@ func (t *table) set(n uint32, typ uint16) uint32 {
 	return 0
 }
 
-// unknownChoice stands in place of a choice in a set that cannot be served.
+// unknownChoice replaces the choice of a set that cannot be served.
 const unknownChoice = math.MaxUint32
 
-// isUnknownSet says whether the set at s exists but cannot be served.
+// isUnknownSet reports whether the set at s exists but cannot be served.
 func isUnknownSet(arena []byte, s uint32) bool { return u32(arena, s+setChoice) == unknownChoice }
 
-// next is where the set at s ends.
+// next returns where the set at s ends.
 func (t *table) next(s uint32) uint32 {
 	a := t.arena
 	return s + setData + u32(a, s+setSize) + u32(a, s+setSigLen) + 4*uint32(u16(a, s+setPatch)) + addSize*uint32(u16(a, s+setAdds))
 }
 
-// bitmap is what types a node has, where somebody signs denials.
+// bitmap returns the types of a node, if denials are signed.
 func (t *table) bitmap(n uint32) []byte {
 	if t.flags(n)&hasBitmap == 0 {
 		return nil
@@ -172,7 +169,7 @@ func (t *table) bitmap(n uint32) []byte {
 	return t.arena[at+2 : at+2+uint32(u16(t.arena, at))]
 }
 
-// end is where the node at n ends.
+// end returns where the node at n ends.
 func (t *table) end(n uint32) uint32 {
 	at := n + nodeName + uint32(t.arena[n+nodeLen])
 	for left := u16(t.arena, n+nodeSets); left > 0; left-- {
@@ -193,8 +190,7 @@ func (t *table) signatures(s uint32) []byte {
 	return t.arena[at : at+u32(t.arena, s+setSigLen)]
 }
 
-// lookup finds the node of a name that has the hash h; prefix is the name
-// without the origin.
+// lookup returns the node of a name with the hash h; prefix is the name without the origin.
 func (t *table) lookup(h uint64, prefix []byte) uint32 {
 	tag := h << 32
 	i := t.home(h)
@@ -215,7 +211,7 @@ func (t *table) lookup(h uint64, prefix []byte) uint32 {
 	}
 }
 
-// hash is that of a name without the origin.
+// hash returns the hash of a name without the origin.
 func (t *table) hash(prefix []byte) uint64 {
 	var at [128]uint8
 	labels := dns.Labels(at[:0], prefix)
@@ -227,8 +223,8 @@ func (t *table) hash(prefix []byte) uint64 {
 	return h
 }
 
-// target is the node of a name in the data of a record, which may be in
-// whatever case and end in the origin or in a pointer to it.
+// target returns the node of a name in record data, in any case, which ends in the origin or
+// in a pointer to it.
 func (t *table) target(h uint64, data []byte) uint32 {
 	n := 0
 	for data[n] != 0 && data[n] < 0xc0 {
@@ -243,14 +239,14 @@ func (t *table) target(h uint64, data []byte) uint32 {
 	return t.lookup(h, name)
 }
 
-// below says whether a node's name is below another's.
+// below reports whether a node's name is below another's.
 func (t *table) below(n, top uint32) bool {
 	name, above := t.name(n), t.name(top)
 	cut := len(name) - len(above)
 	return cut > 0 && string(name[cut:]) == string(above) && edge(name, cut)
 }
 
-// home is the slot where the search for a hash begins.
+// home returns the slot where the search for a hash begins.
 func (t *table) home(h uint64) uint64 {
 	i, _ := bits.Mul64(h, uint64(len(t.slots)))
 	return i

@@ -26,7 +26,7 @@ import (
 	"shuultuur/zone/transfer"
 )
 
-// lazy asks the upstream that there is at the moment.
+// lazy calls the upstream in use at the time of the call.
 type lazy func() Upstream
 
 var errNoUpstream = errors.New("there is no upstream to ask")
@@ -47,37 +47,35 @@ func (l lazy) DS(ctx context.Context, origin string) ([]*miekg.DS, error) {
 	return nil, errNoUpstream
 }
 
-// firstLoad is how long a start waits for the zones in Redis. Without Redis it
-// goes on, and they are served once Redis answers.
+// firstLoad bounds how long a start waits for the zones in Redis. Zones that arrive later are
+// served then.
 const firstLoad = 3 * time.Second
 
-// An Authority serves the zones of the settings. It answers queries (Answer,
-// Wait), transfers (Transfer), announcements (Notify) and signed requests (Verify,
-// Sign).
+// An Authority serves the zones of the settings. It handles queries (Answer, Wait), zone
+// transfers (Transfer), notifications (Notify) and TSIG (Verify, Sign).
 type Authority struct {
 	publisher
 	responder   *zone.Responder
 	files       *zone.Files
-	redis       *redins.Source // nil without one
-	strict      bool           // names of no zone are REFUSED
+	redis       *redins.Source // nil: no zones in Redis
+	strict      bool           // names outside all zones are REFUSED
 	secondaries []transfer.Secondary
 
-	previous *Authority    // whose place this one takes when it runs
-	replaced atomic.Bool   // another one has taken its place
+	previous *Authority    // the one that this one replaces when it runs
+	replaced atomic.Bool   // another one has replaced it
 	ready    chan struct{} // closed when the zones in Redis have been read
 }
 
 type publisher = *transfer.Server
 
-// New reads all zones. It opens no sockets and starts nothing. redis is nil for
-// no zones in Redis. up returns the resolver of names elsewhere at the
-// moment, nil for nobody.
+// New reads all zones. It opens no sockets and starts nothing. redis is nil when there are no
+// zones in Redis. up returns the resolver of other names that is in use, or nil.
 //
-// previous is the Authority that this one takes the place of: what it serves and
-// remembers is gone on with. It is not changed. previous may be nil.
+// previous is the Authority that this one replaces; it continues with what that one serves and
+// remembers. previous is not changed, and may be nil.
 //
-// An error is a mistake in the settings. A zone that cannot be read does not
-// keep the others from being served: see [Authority.Faults].
+// An error is a mistake in the settings. A zone that cannot be read does not stop the others:
+// see [Authority.Faults].
 func New(cfg Config, redis *redins.Config, up func() Upstream, previous *Authority, log *slog.Logger) (*Authority, error) {
 	a := &Authority{ready: make(chan struct{}), strict: redis == nil || redis.Strict, secondaries: cfg.Transfer.Secondaries, previous: previous}
 	before := previous
@@ -109,7 +107,7 @@ func New(cfg Config, redis *redins.Config, up func() Upstream, previous *Authori
 	return a, nil
 }
 
-// under is a folder in folder, "" where there is none.
+// under returns a folder in folder, "" if that is "".
 func under(folder, name string) string {
 	if folder == "" {
 		return ""
@@ -132,34 +130,33 @@ func (a *Authority) follow(cfg redins.Config, folder string, up lazy, before *re
 		if err != nil {
 			return nil, err
 		}
-		z.Signer = signer // for the publisher, which signs again in time too
+		z.Signer = signer // for the publisher, which renews signatures
 		return z, nil
 	}
 	a.redis, err = redins.New(cfg, folder, redisZones{a.publisher, ring}, up, signed, before, log)
 	return setting.At("redis", err)
 }
 
-// redisZones forgets the signer of a zone together with the zone.
+// redisZones also removes the signer of a removed zone.
 type redisZones struct {
 	publisher
 	ring *sign.Ring
 }
 
-// Remove ends the service of a zone, and says whether it was served.
+// Remove stops serving a zone, and reports whether it was served.
 func (r redisZones) Remove(origin, view string) bool {
 	defer r.ring.Forget(origin)
 	return r.publisher.Remove(origin, view)
 }
 
-// Run keeps the zones fresh until ctx ends, and then writes what the next start
-// needs.
+// Run keeps the zones up to date until ctx ends, and then writes what the next start needs.
 func (a *Authority) Run(ctx context.Context) error {
 	if a.previous != nil {
-		a.previous.replaced.Store(true) // it writes nothing more
+		a.previous.replaced.Store(true) // the previous one writes nothing more
 		a.previous = nil
 	}
 	var wg sync.WaitGroup
-	// They end with ctx, and without an error.
+	// They end with ctx, without an error.
 	wg.Go(func() { _ = a.publisher.Run(ctx) })
 	wg.Go(func() { _ = a.files.Run(ctx) })
 	if a.redis != nil {
@@ -175,7 +172,7 @@ func (a *Authority) Run(ctx context.Context) error {
 	return nil
 }
 
-// await notes when the zones in Redis have been read for the first time.
+// await closes ready once the zones in Redis have been read.
 func (a *Authority) await(ctx context.Context) {
 	defer close(a.ready)
 	for wait := 5 * time.Millisecond; a.redis.Stats().Reconciled.IsZero(); wait = min(wait*5/4, time.Second) {
@@ -188,8 +185,8 @@ func (a *Authority) await(ctx context.Context) {
 	a.free()
 }
 
-// Ready waits until the zones in Redis have been read, for 3 seconds at most.
-// Run has to be running.
+// Ready waits until the zones in Redis have been read, for at most 3 seconds. Run must be
+// running.
 func (a *Authority) Ready() {
 	select {
 	case <-a.ready:
@@ -197,16 +194,16 @@ func (a *Authority) Ready() {
 	}
 }
 
-// free gives back the memory that reading zones took: as they are read they are
-// many times as large as they are served.
+// free returns the memory used for reading zones to the system: the records take many times
+// the memory of the compiled form.
 func (a *Authority) free() {
 	if len(a.responder.Zones()) > 0 {
 		debug.FreeOSMemory()
 	}
 }
 
-// Zones are the zones as they are at the moment, for explanations. Those that
-// their primaries have not sent yet are left out.
+// Zones returns the zones served now, for explanations, without those that their primaries
+// have not sent yet.
 func (a *Authority) Zones() *zone.Responder {
 	known := a.responder.Clone()
 	for _, z := range known.Unavailable() {
@@ -217,7 +214,7 @@ func (a *Authority) Zones() *zone.Responder {
 	return known
 }
 
-// Zone returns the origin of the zone that a name in wire form is in, "" for none.
+// Zone returns the origin of the zone of a name in wire form, "" for none.
 func (a *Authority) Zone(name []byte) (origin string) {
 	known := a.Zones()
 	for _, z := range slices.Concat(known.Zones(), known.Unavailable()) {
@@ -228,8 +225,8 @@ func (a *Authority) Zone(name []byte) (origin string) {
 	return origin
 }
 
-// Elsewhere says where there are zones that may answer for a name in wire form
-// and that are not asked here, "" for nowhere.
+// Elsewhere says where zones may exist for a name in wire form that are not consulted here, ""
+// for nowhere.
 func (a *Authority) Elsewhere(name []byte) string {
 	for _, z := range a.secondaries {
 		if o, err := dns.Name(z.Zone); err == nil && dns.Within(name, o) {
@@ -247,17 +244,17 @@ func (a *Authority) Answer(q *dns.Query, r *dns.Reply, t *filter.Transaction) dn
 	return a.responder.Answer(q, r, t)
 }
 
-// Wait answers a query that Answer left for later.
+// Wait answers a query that Answer deferred.
 func (a *Authority) Wait(ctx context.Context, q *dns.Query, r *dns.Reply, t *filter.Transaction) dns.Outcome {
 	return a.responder.Wait(ctx, q, r, t)
 }
 
-// Outside answers what nobody else does; it comes last. Where zones are in
-// Redis it is NOTAUTH, as redins has it.
+// Outside returns the responder for names outside all zones; it comes last. With zones in
+// Redis it answers NOTAUTH, as redins does.
 func (a *Authority) Outside() Outside { return Outside{!a.strict} }
 
-// Faults are the zones that are not served as their files are, as mistakes about
-// the settings that name the files.
+// Faults lists the zones that are not served as in their files, as mistakes in the settings
+// that name the files.
 func (a *Authority) Faults() (all []error) {
 	for _, f := range a.files.Faults() {
 		all = append(all, setting.At("zones."+f.Key, f.Err))
@@ -265,7 +262,7 @@ func (a *Authority) Faults() (all []error) {
 	return all
 }
 
-// Problems are what an operator should look at.
+// Problems lists what an operator should look at.
 func (a *Authority) Problems() (all []string) {
 	for _, f := range a.files.Faults() {
 		all = append(all, "dns.zones: "+f.String())

@@ -13,7 +13,7 @@ import (
 	"shuultuur/zone/redins"
 )
 
-// An Authority has no zones in the small build.
+// An Authority of the small build has no zones.
 type Authority struct{}
 
 // New refuses zones.

@@ -1,13 +1,11 @@
-// Package authority joins what answers for zones of our own into one
-// [Authority]: zone files (package zone), zones in Redis (zone/redins), zones of
-// other servers, and the publisher that signs, sends and announces all of them
-// (zone/transfer).
+// Package authority combines our own zones into one [Authority]: zone files (package zone),
+// zones in Redis (zone/redins), zones of other servers, and the publisher that signs,
+// transfers and announces all of them (zone/transfer).
 //
-// Zones move in one direction. A source reads them and hands them to the
-// publisher, which hands them to a zone.Responder, from which queries are
-// answered. [New] reads everything and opens no sockets; [Authority.Run] keeps it
-// fresh. New settings make a new Authority of the one before, so that a zone that
-// cannot be read now stays as it was.
+// Zones flow in one direction. A source reads them and passes them to the publisher, which
+// passes them to a zone.Responder, which answers queries. [New] reads everything and opens no
+// sockets; [Authority.Run] keeps it up to date. New settings make a new Authority from the
+// previous one, so that a zone that cannot be read now stays as it was.
 package authority
 
 import (
@@ -24,23 +22,23 @@ import (
 	"shuultuur/zone/transfer"
 )
 
-// Config is the settings of zones of our own, but for those in Redis.
+// Config is the settings of our own zones, except for those in Redis.
 type Config struct {
 	Files    zone.Config     `yaml:",inline"`
 	Transfer transfer.Config `yaml:",inline"`
 }
 
-// Upstream asks other name servers.
+// An Upstream queries other name servers.
 type Upstream interface {
 	redins.Upstream
-	// DS looks up the DS records that the parent zone has of a zone.
+	// DS looks up the DS records of a zone in its parent zone.
 	DS(ctx context.Context, origin string) ([]*miekg.DS, error)
 }
 
-// Outside answers queries for names that are in no zone.
+// Outside answers queries for names outside all zones.
 type Outside struct{ notAuth bool }
 
-// Answer answers with NOTAUTH, or leaves it to the server to refuse.
+// Answer answers NOTAUTH, or lets the server refuse.
 func (o Outside) Answer(q *dns.Query, r *dns.Reply, _ *filter.Transaction) dns.Outcome {
 	if !o.notAuth || q.Opcode() != miekg.OpcodeQuery {
 		return dns.Declined
@@ -50,26 +48,26 @@ func (o Outside) Answer(q *dns.Query, r *dns.Reply, _ *filter.Transaction) dns.O
 	return dns.Answered
 }
 
-// Wait is never needed: Answer leaves nothing for later.
+// Wait is never called: Answer defers nothing.
 func (Outside) Wait(context.Context, *dns.Query, *dns.Reply, *filter.Transaction) dns.Outcome {
 	return dns.Declined
 }
 
-// A Shown is what there is to show of a zone.
+// A Shown describes a zone for display.
 type Shown struct {
 	Origin      string    `json:"origin"`
 	View        string    `json:"view,omitempty"`
 	From        string    `json:"from"`           // file, redis, primary or catalog
-	Path        string    `json:"path,omitempty"` // of the file
+	Path        string    `json:"path,omitempty"` // of the zone file
 	Serial      uint32    `json:"serial"`
 	Names       int       `json:"names"`
 	Records     int       `json:"records"`
 	Bytes       int       `json:"bytes"`
-	Signed      bool      `json:"signed"`                // the answers carry DNSSEC
-	Signs       bool      `json:"signs"`                 // with keys of this server
-	Expires     time.Time `json:"expires,omitzero"`      // unless the primary answers
-	Unavailable string    `json:"unavailable,omitempty"` // why nothing of it is served
+	Signed      bool      `json:"signed"`                // answers are signed
+	Signs       bool      `json:"signs"`                 // signed with keys of this server
+	Expires     time.Time `json:"expires,omitzero"`      // when a secondary zone expires unless the primary answers
+	Unavailable string    `json:"unavailable,omitempty"` // why the zone is not served
 }
 
-// ErrNoZone says that there is no such zone, or none of which that can be done.
+// ErrNoZone says that there is no such zone, or none that supports the operation.
 var ErrNoZone = errors.New("there is no such zone")

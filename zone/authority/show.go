@@ -32,13 +32,13 @@ func (a *Authority) Show() []Shown {
 	return all
 }
 
-// Where zones come from that are edited.
+// Sources of zones that can be edited.
 const (
 	fromFile  = "file"
 	fromRedis = "redis"
 )
 
-// from says where a zone comes from, and the path of its file.
+// from returns the source of a zone, and the path of its file.
 func (a *Authority) from(origin, view string) (from, path string) {
 	if path := a.files.Path(origin, view); path != "" {
 		return fromFile, path
@@ -52,8 +52,8 @@ func (a *Authority) from(origin, view string) (from, path string) {
 	return "catalog", ""
 }
 
-// Records are the records of a zone as text, at most as many as most, without
-// signatures and the links of their chains. cut says that there are more.
+// Records returns up to most records of a zone as text, without signatures and NSEC or NSEC3
+// records. cut says that there are more.
 func (a *Authority) Records(origin, view string, most int) (all []string, cut bool, err error) {
 	s := a.Served(zone.Canonical(origin), view)
 	if s == nil {
@@ -76,8 +76,8 @@ func (a *Authority) Records(origin, view string, most int) (all []string, cut bo
 	return all, false, nil
 }
 
-// Text is what a zone is read from: the text of its file, or a line for each of
-// its values in Redis.
+// Text returns the source of a zone: the text of its file, or one line for each value in
+// Redis.
 func (a *Authority) Text(ctx context.Context, origin, view string) (text []byte, err error) {
 	origin = zone.Canonical(origin)
 	switch from, path := a.from(origin, view); from {
@@ -89,8 +89,8 @@ func (a *Authority) Text(ctx context.Context, origin, view string) (text []byte,
 	return nil, fmt.Errorf("%w in a file or in Redis: %s", ErrNoZone, origin)
 }
 
-// Write replaces what a zone is read from, which is served from then on. A text
-// with a mistake is refused, with its line.
+// Write replaces the source of a zone, which is then served. A mistake in the text is returned
+// with its line.
 func (a *Authority) Write(ctx context.Context, origin, view string, text []byte) error {
 	origin = zone.Canonical(origin)
 	from, path := a.from(origin, view)
@@ -121,7 +121,7 @@ func (a *Authority) Write(ctx context.Context, origin, view string, text []byte)
 	return atomicfile.WriteBytes(path, mode, text)
 }
 
-// serial is that of a zone's SOA.
+// serial returns the serial of a zone's SOA.
 func serial(z *zone.Zone) uint32 {
 	for _, rr := range z.Records {
 		if soa, ok := rr.(*miekg.SOA); ok {
@@ -131,7 +131,7 @@ func serial(z *zone.Zone) uint32 {
 	return 0
 }
 
-// texts are the records of a zone, sorted.
+// texts returns the records of a zone as sorted text.
 func texts(z *zone.Zone) []string {
 	var all []string
 	for _, rr := range z.Records {

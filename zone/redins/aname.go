@@ -11,24 +11,24 @@ import (
 	"shuultuur/zone"
 )
 
-// An Upstream finds the addresses of a name elsewhere, and for how long they
-// hold. No address and no error means that there are none of that type.
+// An Upstream finds the addresses of a name elsewhere, and their TTL. No address and no error
+// means that there are none of that type.
 type Upstream interface {
 	Lookup(ctx context.Context, host string, qtype uint16) ([]netip.Addr, time.Duration, error)
 }
 
 const (
-	// lookupTime is how long one lookup may take; a client waits for the first.
+	// lookupTime bounds one lookup; a client waits for the first.
 	lookupTime = 3 * time.Second
-	// staleTTL and maxStale are RFC 8767's: what answers from the past carry,
-	// and how far past.
+	// staleTTL is the TTL of stale answers, maxStale the longest time after expiry at which they
+	// are used (RFC 8767).
 	staleTTL = 30
 	maxStale = 72 * time.Hour
-	// retry is how long after a failed lookup the next may be tried.
+	// retry is the shortest time between a failed lookup and the next.
 	retry = 5 * time.Second
-	// unused is how long a target is kept that nobody asks for.
+	// unused is how long a target is kept that no query needs.
 	unused = time.Hour
-	// maxTargets bounds the cache; maxLookup the lookups in the background.
+	// maxTargets bounds the cache; maxLookup the background lookups.
 	maxTargets  = 100_000
 	maxLookup   = 8
 	leastTTL    = 1 * time.Second
@@ -36,10 +36,9 @@ const (
 	refreshTick = time.Second
 )
 
-// Aliases has the addresses of ANAME targets that no zone here answers for. It
-// implements zone.Resolver: what was looked up once is at hand from then on,
-// looked up again shortly before it ends as long as somebody asks for it, and
-// kept when that fails.
+// Aliases caches the addresses of ANAME targets outside our zones. It implements
+// zone.Resolver. After the first lookup the addresses stay available: they are refreshed
+// shortly before they expire as long as queries need them, and kept when that fails.
 type Aliases struct {
 	upstream Upstream
 
@@ -57,23 +56,23 @@ type aliasKey struct {
 type target struct {
 	found  atomic.Pointer[found]
 	failed atomic.Int64 // when the last lookup failed, in unix ns; 0 after one that did not
-	used   atomic.Int64 // when it was last asked for, in unix seconds
+	used   atomic.Int64 // last use, in Unix seconds
 	one    chan struct{}
 }
 
-// found is what a lookup gave.
+// A found is the result of a lookup.
 type found struct {
 	addrs []netip.Addr
 	ttl   time.Duration
 	until time.Time
 }
 
-// NewAliases makes a cache before an upstream.
+// NewAliases returns a cache in front of an upstream.
 func NewAliases(up Upstream) *Aliases {
 	return &Aliases{upstream: up, targets: map[aliasKey]*target{}}
 }
 
-// adopt takes over what another cache knows.
+// adopt takes over the contents of another cache.
 func (a *Aliases) adopt(previous *Aliases) {
 	previous.mu.RLock()
 	defer previous.mu.RUnlock()
@@ -115,8 +114,8 @@ func (a *Aliases) Addresses(ctx context.Context, name string, typ uint16) (zone.
 	return a.atHand(t, now)
 }
 
-// atHand is what can be answered at once: addresses that hold, or old ones
-// when a lookup has failed a moment ago.
+// atHand returns what can be answered at once: valid addresses, or stale ones shortly after a
+// failed lookup.
 func (a *Aliases) atHand(t *target, now time.Time) (zone.Addresses, bool) {
 	f := t.found.Load()
 	if f == nil {
@@ -146,7 +145,7 @@ func (a *Aliases) enter(key aliasKey) *target {
 	t := a.targets[key]
 	if t == nil {
 		t = &target{one: make(chan struct{}, 1)}
-		if len(a.targets) < maxTargets { // else it is looked up each time
+		if len(a.targets) < maxTargets { // otherwise it is looked up each time
 			a.targets[key] = t
 		}
 	}
@@ -169,8 +168,8 @@ func (a *Aliases) lookup(ctx context.Context, key aliasKey, t *target) bool {
 	return true
 }
 
-// Run looks up again what is about to end and was asked for since, and forgets
-// what nobody asks for, until ctx ends.
+// Run refreshes targets in use that are about to expire, and removes unused ones, until ctx
+// ends.
 func (a *Aliases) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -195,14 +194,14 @@ func (a *Aliases) Run(ctx context.Context) error {
 				case t.one <- struct{}{}:
 					a.lookup(ctx, key, t)
 					<-t.one
-				default: // a client's query is at it
+				default: // a query is looking it up
 				}
 			})
 		}
 	}
 }
 
-// due returns the targets to look up, and takes out those without use.
+// due returns the targets to refresh, and removes unused ones.
 func (a *Aliases) due(now time.Time) map[aliasKey]*target {
 	due, forget := map[aliasKey]*target{}, []aliasKey(nil)
 	a.mu.RLock()

@@ -19,11 +19,11 @@ import (
 	"shuultuur/zone/redins/health"
 )
 
-// A Problem is something in Redis that cannot be served as it is. The rest of
-// the zone is.
+// A Problem is something in Redis that cannot be served as it is. The rest of the zone is
+// served.
 type Problem struct {
 	Key   string // in Redis
-	Field string // where in the value: "www a records[2]", or "" for all of it
+	Field string // place in the value: "www a records[2]", or "" for all of it
 	Err   error
 }
 
@@ -34,58 +34,58 @@ func (p Problem) Error() string {
 	return fmt.Sprintf("%s: %s: %v", p.Key, p.Field, p.Err)
 }
 
-// raw is a zone as Redis holds it.
+// A raw is a zone as stored in Redis.
 type raw struct {
 	origin string // lower case, fully qualified
 	values []value
-	names  *names // that it lists, in the order in which they came
+	names  *names // the names listed, in the order of arrival
 	key    string // of the config
-	config []byte // nil when there is none
+	config []byte // nil if missing
 	keys   Keys
 }
 
-// Keys are those of a zone as Redis has them: a DNSKEY record and BIND's
-// private-key text, for the zone-signing and the key-signing key.
+// Keys are the signing keys of a zone as stored in Redis: for the zone-signing and the
+// key-signing key a DNSKEY record and BIND's private-key text.
 type Keys struct {
 	ZSKPublic, ZSKPrivate, KSKPublic, KSKPrivate string
 }
 
-// value is JSON about one name: all of its types, or one.
+// A value is the JSON of a name, with all of its types or one.
 type value struct {
 	key, label string
-	typ        string // "A" ...; "" when json is an object with a field for each type
+	typ        string // "A" ...; "" for an object with a field for each type
 	json       []byte
 }
 
-// builder makes a zone.Zone of a raw one.
+// A builder makes a zone.Zone of a raw one.
 type builder struct {
 	schema   Schema
-	climb    bool   // CAA, as redins does
-	ttl      uint32 // where none is given
-	maxTTL   uint32 // 0 means that TTLs stay as they are
+	climb    bool   // climb for CAA, as redins does
+	ttl      uint32 // for records without a TTL
+	maxTTL   uint32 // 0: no limit
 	geo      *geo.DB
-	trusts   []netip.Prefix // whose ECS is believed; nil means everybody's
+	trusts   []netip.Prefix // whose ECS is used; nil: everybody's
 	checker  *health.Checker
 	resolver zone.Resolver
-	served   *zone.Served     // what is served now: the last good values
-	before   *configJSON      // the last good config; nil for the defaults
-	kept     []string         // labels of which a last good value is served
-	now      func() time.Time // for the serial of a zone without one; nil gives 0
+	served   *zone.Served     // what is served now, the last good values
+	before   *configJSON      // the last good config; nil: the defaults
+	kept     []string         // labels for which a last good value is served
+	now      func() time.Time // for the serial of a zone without one; nil: serial 0
 
 	raw      *raw
 	config   configJSON
 	zone     *zone.Zone
 	watched  []*health.Status
 	problems []Problem
-	general  []Problem // those that are of no name
+	general  []Problem // those about no particular name
 	each     func(label string, problems []Problem, watched []*health.Status)
 	follows  bool         // there are CNAMEs to flatten
-	apex     *miekg.CNAME // of the zone's own name, if it is to be flattened
+	apex     *miekg.CNAME // of the apex, if it is to be flattened
 
 	building
 }
 
-// building is what there is of the name that is being built.
+// building is the state of the name being built.
 type building struct {
 	value *value
 	owner string
@@ -94,16 +94,14 @@ type building struct {
 	ready []zone.Choice
 	alias string
 	size  map[uint16]int
-	// damaged are the types whose values cannot be read, 0 for all.
+	// damaged lists the types whose values cannot be read, 0 for all.
 	damaged []uint16
 }
 
-// maxSet is how many bytes of records of one type a name may have: what a
-// message holds.
+// maxSet bounds the records of a name and type, in bytes: what fits in a message.
 const maxSet = 60000
 
-// build makes the zone, with CNAMEs as they are written. What is wrong with it
-// is in b.problems.
+// build makes the zone, with CNAMEs as written. b.problems gets the problems.
 func (b *builder) build(r *raw) *zone.Zone {
 	b.begin(r)
 	sortValues(r.values)
@@ -138,7 +136,7 @@ func (b *builder) begin(r *raw) {
 	b.settings()
 }
 
-// problem notes what is wrong with the value at hand.
+// problem records a problem of the current value.
 func (b *builder) problem(field string, err error) {
 	where := b.where
 	if field != "" {
@@ -161,7 +159,7 @@ func (b *builder) unknown(field, name string) {
 	}
 }
 
-// settings reads the zone's config over the defaults.
+// settings applies the zone's config to the defaults.
 func (b *builder) settings() {
 	defaults := func() *soaJSON {
 		return &soaJSON{NS: "ns1." + strings.TrimPrefix(b.raw.origin, "."), MBox: "hostmaster." + strings.TrimPrefix(b.raw.origin, "."),
@@ -218,7 +216,7 @@ func (b *builder) soa() *miekg.SOA {
 	}
 }
 
-// name builds what all values of one name say.
+// name builds the records of one name from all of its values.
 func (b *builder) name(values []value) {
 	b.value, b.where = &values[0], ""
 	label := values[0].label
@@ -250,8 +248,7 @@ func (b *builder) name(values []value) {
 	b.value, b.where = nil, ""
 }
 
-// damage notes that the value of a type of the name cannot be read; type 0 is all
-// of them.
+// damage records that the value of a type of the name cannot be read; type 0 means all types.
 func (b *builder) damage(typ uint16, field string, err error) {
 	b.problem(field, err)
 	if !slices.Contains(b.damaged, typ) {
@@ -259,8 +256,8 @@ func (b *builder) damage(typ uint16, field string, err error) {
 	}
 }
 
-// mend puts the last good values in the place of those that are damaged. What
-// was never good is SERVFAIL.
+// mend replaces damaged values by the last good ones. Without a last good one, the answer is
+// SERVFAIL.
 func (b *builder) mend(label string) {
 	if len(b.damaged) == 0 {
 		return
@@ -278,8 +275,8 @@ func (b *builder) mend(label string) {
 	}
 }
 
-// takeBack takes the records of a type from what the name has; type 0 is all that
-// it has besides what was read. It says whether there was anything.
+// takeBack copies the records of a type from the served zone; type 0 means all types that
+// could not be read now. It reports whether there were any.
 func (b *builder) takeBack(had *zone.Zone, typ uint16) (found bool) {
 	read := map[uint16]bool{miekg.TypeSOA: true}
 	for _, rr := range b.rrs {
@@ -352,7 +349,7 @@ func (b *builder) rrset(typ, field string, text []byte) {
 		var v anameJSON
 		unknown, err := decode(text, &v)
 		if err == nil && v.Location == "" && unknown == "" {
-			return // "aname":{} of old data
+			return // "aname":{} in old data
 		}
 		b.unknown(field, unknown)
 		if err == nil {
@@ -399,7 +396,7 @@ func at(field string, i int) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s records[%d]", field, i), " ")
 }
 
-// add takes a record if it can be served.
+// add adds a record if it can be served.
 func (b *builder) add(field string, rr miekg.RR, unknown string, err error) bool {
 	b.unknown(field, unknown)
 	if err == nil {
@@ -416,7 +413,7 @@ func (b *builder) add(field string, rr miekg.RR, unknown string, err error) bool
 	return true
 }
 
-// fits counts the bytes that the name has of a type.
+// fits counts the bytes of a type of the name.
 func (b *builder) fits(typ uint16, size int) bool {
 	b.size[typ] += size
 	return b.size[typ] <= maxSet
@@ -426,8 +423,7 @@ func tooMany(typ uint16) error {
 	return fmt.Errorf("more %s records than a message holds", miekg.Type(typ))
 }
 
-// literal reads records in presentation form, without their owner: "TTL TYPE
-// DATA".
+// literal reads records in presentation form without owner: "TTL TYPE DATA".
 func (b *builder) literal(field string, text []byte) {
 	var lines []string
 	if err := json.Unmarshal(text, &lines); err != nil {
@@ -473,7 +469,7 @@ func (b *builder) parse(line string) (miekg.RR, error) {
 	return rr, nil
 }
 
-// addresses reads the JSON of A or AAAA, with what chooses among them.
+// addresses reads the JSON of A or AAAA, and the filter that selects among them.
 func (b *builder) addresses(typ uint16, field string, text []byte) {
 	var set addressSet
 	if b.value.typ != "" && !json.Valid(text) || !set.walk(text) {
@@ -577,7 +573,7 @@ func (v *addressJSON) entry() (e entry, err error) {
 	return e, nil
 }
 
-// picker reads a filter. What is not known counts as not given.
+// picker reads a filter. Unknown fields count as missing.
 func (b *builder) picker(field string, f *filterJSON) *picker {
 	p := &picker{geo: b.geo, trusts: b.trusts, strict: b.schema == Z42}
 	if f == nil {
@@ -617,7 +613,7 @@ func (b *builder) picker(field string, f *filterJSON) *picker {
 	return p
 }
 
-// without takes back what no file can decide.
+// without disables a filter that no file can serve.
 func (b *builder) without(field string, p *picker, filter string) {
 	country, asn := b.geo.Has()
 	if (p.byCountry || p.byPlace) && !country {
@@ -643,8 +639,7 @@ func (b *builder) watch(h *healthJSON, ip netip.Addr) (*health.Status, error) {
 	})
 }
 
-// settle puts what the name has into the zone, less what cannot stand beside
-// the rest.
+// settle adds the records of the name to the zone, except those that conflict with others.
 func (b *builder) settle() {
 	apex := b.owner == b.raw.origin
 	b.rrs = b.once(b.rrs)
@@ -679,7 +674,7 @@ func (b *builder) settle() {
 	}
 }
 
-// once leaves one record of the types a name can have only one of.
+// once keeps one record of the types that a name can have only once.
 func (b *builder) once(rrs []miekg.RR) []miekg.RR {
 	seen := map[uint16]bool{}
 	return slices.DeleteFunc(rrs, func(rr miekg.RR) bool {

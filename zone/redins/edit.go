@@ -10,20 +10,19 @@ import (
 	"strings"
 )
 
-// This file is about a zone as a text that a person edits: a line for each value,
-// with all that it has in Redis (weights, places, checks), which a zone file has
-// no words for.
+// A zone as text for a person to edit: one line for each value, with all that Redis has
+// (weights, places, health checks), for which a zone file has no syntax.
 
 const (
-	configLine = "config" // begins the line of the config, which no label does with its colon
+	configLine = "config" // begins the line of the config; no label ends with a colon
 	maxEdit    = 4 << 20  // bytes of a text
 )
 
-// ErrLarge says that a zone has more than a person edits as one text.
+// ErrLarge says that a zone is too large to edit as one text.
 var ErrLarge = fmt.Errorf("the zone has more than %d bytes: change its values in Redis", maxEdit)
 
-// Text returns the values of a zone, a line for each: the config as "config: JSON",
-// then "LABEL JSON", or in z42's layout "LABEL TYPE JSON".
+// Text returns the values of a zone, one line each: the config as "config: JSON", then "LABEL
+// JSON", or in z42's layout "LABEL TYPE JSON".
 func (s *Store) Text(ctx context.Context, origin string) ([]byte, error) {
 	in := s.session(ctx)
 	defer in.Close()
@@ -35,7 +34,7 @@ func (s *Store) Text(ctx context.Context, origin string) ([]byte, error) {
 	var b bytes.Buffer
 	line := func(begin string, text []byte) {
 		b.WriteString(begin + " ")
-		if json.Compact(&b, text) != nil { // as it is, for somebody to mend
+		if json.Compact(&b, text) != nil { // unchanged, for somebody to repair
 			b.Write(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")))
 		}
 		b.WriteByte('\n')
@@ -54,8 +53,8 @@ func (s *Store) Text(ctx context.Context, origin string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// SetText puts the values of a text in the place of a zone's. A text of which
-// something could not be served is refused, with its line.
+// SetText replaces the values of a zone by those of a text. If something could not be served,
+// it returns an error with the line.
 func (s *Store) SetText(ctx context.Context, origin string, text []byte) (written, deleted int, err error) {
 	fail := func(n int, err error) (int, int, error) {
 		return 0, 0, fmt.Errorf("zone %s, line %d: %w", origin, n, err)
@@ -110,7 +109,7 @@ func (s *Store) SetText(ctx context.Context, origin string, text []byte) (writte
 		}
 		fresh.values = append(fresh.values, v)
 	}
-	if problem := s.wrong(fresh); problem != "" { // of lines together
+	if problem := s.wrong(fresh); problem != "" { // for lines in combination
 		return 0, 0, fmt.Errorf("zone %s: %s", origin, problem)
 	}
 	return s.replace(ctx, origin, old, want, fresh.config)
@@ -118,7 +117,7 @@ func (s *Store) SetText(ctx context.Context, origin string, text []byte) (writte
 
 var errNoJSON = errors.New(`there is no JSON, as in: www {"a":{"ttl":300,"records":[{"ip":"192.0.2.1"}]}}`)
 
-// wrong says what of a zone could not be served, "" for nothing.
+// wrong returns what could not be served of a zone, "" for nothing.
 func (s *Store) wrong(r *raw) string {
 	b := &builder{schema: s.Schema, ttl: defaultTTL}
 	b.build(r)
@@ -129,7 +128,7 @@ func (s *Store) wrong(r *raw) string {
 	return strings.TrimPrefix(p.Field+": "+p.Err.Error(), ": ")
 }
 
-// Text returns the values of a zone that s serves, see [Store.Text].
+// Text returns the values of a zone that s serves; see [Store.Text].
 func Text(ctx context.Context, s *Source, origin string) (text []byte, err error) {
 	err = with(ctx, s, origin, func(st *Store, name string) error {
 		text, err = st.Text(ctx, name)
@@ -138,8 +137,8 @@ func Text(ctx context.Context, s *Source, origin string) (text []byte, err error
 	return text, err
 }
 
-// SetText replaces the values of a zone that s serves, see [Store.SetText]. What
-// Redis then tells of the change has it served.
+// SetText replaces the values of a zone that s serves; see [Store.SetText]. The event from
+// Redis then puts the change into service.
 func SetText(ctx context.Context, s *Source, origin string, text []byte) error {
 	return with(ctx, s, origin, func(st *Store, name string) error {
 		_, _, err := st.SetText(ctx, name, text)
@@ -147,7 +146,7 @@ func SetText(ctx context.Context, s *Source, origin string, text []byte) error {
 	})
 }
 
-// with does something with a zone, by its name as Redis lists it.
+// with calls do for a zone, with its name as Redis lists it.
 func with(ctx context.Context, s *Source, origin string, do func(st *Store, name string) error) error {
 	s.mu.Lock()
 	name := ""

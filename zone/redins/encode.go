@@ -14,16 +14,14 @@ import (
 	"shuultuur/zone"
 )
 
-// encoded is a zone as JSON: of each name (relative, "@" for the zone's own)
-// the types it has.
+// An encoded is a zone as JSON: for each name (relative, "@" for the apex) its types.
 type encoded struct {
 	soa    *soaJSON
 	labels map[string]map[string]json.RawMessage // by upper-case type
 }
 
-// encode writes a zone as redins has it. What its JSON cannot hold as it is
-// (other types, a TTL of zero, a TXT record whose strings are not cut at 255
-// bytes) goes to "rr".
+// encode writes a zone in the layout of redins. What its JSON cannot represent (other types, a
+// TTL of zero, a TXT record whose strings are not cut at 255 bytes) goes to "rr".
 func encode(z *zone.Zone) (*encoded, error) {
 	origin := zone.Canonical(z.Origin)
 	e := &encoded{labels: map[string]map[string]json.RawMessage{}}
@@ -76,8 +74,7 @@ func (e *encoded) put(label, typ string, v any) {
 	e.labels[label][typ] = marshal(v)
 }
 
-// marshal is json.Marshal without its care for HTML. What we marshal has no
-// value that cannot be.
+// marshal is json.Marshal without HTML escapes. Our types never fail to marshal.
 func marshal(v any) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -88,8 +85,7 @@ func marshal(v any) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// name encodes what a name has, and reads it again to see that nothing is
-// lost.
+// name encodes the records of a name, and decodes them again to verify that nothing is lost.
 func (e *encoded) name(label, origin string, types map[uint16][]miekg.RR) error {
 	var literal []string
 	for _, typ := range slices.Sorted(maps.Keys(types)) {
@@ -126,7 +122,7 @@ func (e *encoded) name(label, origin string, types map[uint16][]miekg.RR) error 
 
 func rrOwner(rrs []miekg.RR) string { return rrs[0].Header().Name }
 
-// presentation is a record as text, without owner and class.
+// presentation returns a record as text, without owner and class.
 func presentation(rr miekg.RR) (string, error) {
 	h := rr.Header()
 	if h.Class != miekg.ClassINET {
@@ -141,7 +137,7 @@ func presentation(rr miekg.RR) (string, error) {
 
 // readBack decodes what was encoded.
 func readBack(label, origin, typ string, text json.RawMessage) []miekg.RR {
-	b := &builder{schema: Z42, ttl: 1<<32 - 1} // where a TTL of 0 would not come back
+	b := &builder{schema: Z42, ttl: 1<<32 - 1} // where a TTL of 0 would be lost
 	b.build(&raw{origin: origin, values: []value{{label: label, typ: typ, json: text}}})
 	if len(b.problems) > 0 {
 		return nil
@@ -149,7 +145,7 @@ func readBack(label, origin, typ string, text json.RawMessage) []miekg.RR {
 	return b.rrs
 }
 
-// same says whether records are equal on the wire, in this order.
+// same reports whether records are equal on the wire, in this order.
 func same(a, b []miekg.RR) bool {
 	if len(a) != len(b) {
 		return false
@@ -174,8 +170,7 @@ func wireForm(rr miekg.RR) []byte {
 	return b[:n]
 }
 
-// setJSON is the JSON of an RRset, nil when it has none or the records' TTLs
-// are not one.
+// setJSON returns the JSON of an RRset, nil when there is none for it or the TTLs differ.
 func setJSON(rrs []miekg.RR) any {
 	ttl := rrs[0].Header().Ttl
 	for _, rr := range rrs {

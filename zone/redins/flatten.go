@@ -12,38 +12,38 @@ import (
 )
 
 const (
-	// maxChain is how many CNAMEs are followed for one name, as many as redins
-	// follows.
+	// maxChain bounds the CNAMEs followed for one name, as in redins.
 	maxChain = 10
-	// maxFlattened is how many bytes of records a zone may have more by
-	// flattening: many names may follow one that has much.
+	// maxFlattened bounds the bytes that flattening adds to a zone, because many names may point
+	// to one with many records.
 	maxFlattened = 64 << 20
 )
 
-// flattener gives names that have a CNAME what its target has.
+// A flattener replaces CNAMEs by the records of their targets.
 type flattener struct {
 	b      *builder
 	origin string               // names are in wire form, lower case
-	names  map[string]*flatName // with empty non-terminals
+	names  map[string]*flatName // including empty non-terminals
 	size   int
 }
 
-// flatName is what a zone has of a name.
+// A flatName is the records of a name.
 type flatName struct {
 	rrs     []miekg.RR
 	choices []zone.Choice
 	alias   string
-	cname   *miekg.CNAME // that is followed; at the zone's own name it is not among rrs
+	cname   *miekg.CNAME // the CNAME to follow; at the apex it is not in rrs
 	cut     bool         // a delegation
 	dname   bool
-	done    bool // the CNAME is no longer to be answered
+	done    bool // the CNAME is already replaced
 }
 
-// flatten follows the CNAMEs of a zone that says so, as far as they stay in it:
-// each name gets the records of all types that the last one has, and is then as
-// any other for signing, proofs of denial and transfers. A chain that leaves the
-// zone becomes one CNAME to where it does. A name whose target does not exist
-// becomes an alias of it, so that it exists and has nothing. A loop stays.
+// flatten follows the CNAMEs of a zone with cname_flattening, as long as they stay in it. Each
+// name gets the records of all types of the last target, and is then an ordinary name for
+// signing, proofs of denial and transfers.
+//
+// A chain that leaves the zone becomes one CNAME to the outside name. A name whose target does
+// not exist becomes an alias of it, so that it exists without records. A loop stays.
 func (b *builder) flatten() {
 	if !b.follows {
 		return
@@ -93,7 +93,7 @@ func (b *builder) flatten() {
 	b.zone.Records = append(b.zone.Records, records...)
 }
 
-// wire is a name of the zone in wire form. It was packed before.
+// wire returns a name of the zone in wire form. It was packed before.
 func wire(name string) string {
 	b, err := dns.Name(name)
 	if err != nil {
@@ -102,8 +102,7 @@ func wire(name string) string {
 	return string(b)
 }
 
-// at returns what is held of a name of the zone, and makes it with the names
-// above it.
+// at returns the entry of a name of the zone, and creates it and its ancestors if needed.
 func (f *flattener) at(name string) *flatName {
 	h := f.names[name]
 	if h == nil {
@@ -116,8 +115,8 @@ func (f *flattener) at(name string) *flatName {
 	return h
 }
 
-// find returns what the zone has for a name, maybe by a wildcard; nil when the
-// name does not exist. inside is false when it is not the zone's to say.
+// find returns what the zone has for a name, possibly by a wildcard; nil when the name does
+// not exist. inside is false when the zone is not authoritative for it.
 func (f *flattener) find(name string) (h *flatName, inside bool) {
 	encloser := false
 	for at := name; ; at = at[1+int(at[0]):] {
@@ -141,14 +140,13 @@ func (f *flattener) find(name string) (h *flatName, inside bool) {
 	}
 }
 
-// follow returns the records that a name with a CNAME gets in its place.
-// Choices and aliases are put into the zone.
+// follow returns the records that replace a CNAME. It adds choices and aliases to the zone.
 func (f *flattener) follow(h *flatName) (records []miekg.RR) {
 	owner, last := h.cname.Hdr.Name, h.cname
 	if _, inside := f.find(wire(owner)); !inside {
 		return nil // it is below a cut
 	}
-	own := len(h.rrs) > 0 || h.alias != "" // the zone's own name, whose records win
+	own := len(h.rrs) > 0 || h.alias != "" // the apex, whose own records win
 	got := flatName{alias: h.alias}
 	had := except(h, nil)
 	size := 0
@@ -214,7 +212,7 @@ func (f *flattener) follow(h *flatName) (records []miekg.RR) {
 	return records
 }
 
-// except adds to had what a name has, and what belongs to a name alone.
+// except adds to had the types of a name, and those that are never copied.
 func except(h *flatName, had []uint16) []uint16 {
 	if had == nil {
 		had = []uint16{

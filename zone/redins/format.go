@@ -18,30 +18,29 @@ import (
 type Schema string
 
 const (
-	// Redins keeps one hash a zone, with a field for each name.
+	// Redins stores a zone in one hash, with a field for each name.
 	Redins Schema = "redins"
-	// Z42 keeps one string for each name and type.
+	// Z42 stores one string for each name and type.
 	Z42 Schema = "z42"
 )
 
-// Bounds of what is read. A value of more bytes, or more records in a set
-// that is chosen from, is refused.
+// Limits of values. A larger value, or a set to select from with more records, is refused.
 const (
 	maxValue  = 1 << 20
 	maxChoice = 256
 )
 
-// The names of types, as fields of a name's JSON (lower case) and as keys of
-// the other layout (upper case). DNAME and RR are ours.
+// Names of types: fields in the JSON of a name (lower case), parts of keys in z42's layout
+// (upper case). DNAME and RR are our additions.
 var typeNames = []string{"A", "AAAA", "CNAME", "TXT", "NS", "MX", "SRV", "CAA", "PTR", "TLSA", "DS", "ANAME", "DNAME", "RR"}
 
-// A rrset is the part that the JSON of every type has in common.
+// An rrset is what the JSON of all types has in common.
 type rrset struct {
 	TTL     uint32            `json:"ttl,omitempty"`
 	Records []json.RawMessage `json:"records"`
 }
 
-// addressSet is the JSON of A and AAAA.
+// An addressSet is the JSON of A and AAAA.
 type addressSet struct {
 	TTL     uint32            `json:"ttl,omitempty"`
 	Records []json.RawMessage `json:"records"`
@@ -72,7 +71,7 @@ type addressJSON struct {
 	Weight  int64     `json:"weight,omitempty"`
 }
 
-// countries and asns are one value or a list of them.
+// countries and asns are one value or a list.
 type (
 	countries []string
 	asns      []uint32
@@ -102,7 +101,7 @@ type cnameJSON struct {
 
 type anameJSON struct {
 	Location string `json:"location"`
-	Proxied  bool   `json:"proxied,omitempty"` // of old data; means nothing
+	Proxied  bool   `json:"proxied,omitempty"` // in old data; ignored
 }
 
 type ptrJSON struct {
@@ -168,8 +167,7 @@ type soaJSON struct {
 	Serial  *uint32 `json:"serial,omitempty"`
 }
 
-// decode reads JSON into v. A field that v does not have is not fatal: it is
-// named in unknown.
+// decode reads JSON into v. unknown names a field that v lacks, which is not fatal.
 func decode(b []byte, v any) (unknown string, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -187,7 +185,7 @@ func decode(b []byte, v any) (unknown string, err error) {
 	return "", jsonError(err)
 }
 
-// jsonError takes Go's words out of an error of encoding/json.
+// jsonError removes Go terms from an error of encoding/json.
 func jsonError(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
@@ -199,7 +197,7 @@ func jsonError(err error) error {
 	return fmt.Errorf("not JSON: %w", err)
 }
 
-// host makes a name that a record points to fully qualified.
+// host makes the target of a record fully qualified.
 func host(s string) (string, error) {
 	if s == "" {
 		return "", errors.New("the host is empty")
@@ -214,7 +212,7 @@ func host(s string) (string, error) {
 	return miekg.Fqdn(s), nil
 }
 
-// record makes one record of an RRset of type typ from its JSON.
+// record makes a record of type typ from its JSON.
 func record(h miekg.RR_Header, b []byte) (rr miekg.RR, unknown string, err error) {
 	switch h.Rrtype {
 	case miekg.TypeTXT:
@@ -276,8 +274,8 @@ func single(h miekg.RR_Header, b []byte) (rr miekg.RR, ttl uint32, unknown strin
 	return &miekg.CNAME{Hdr: h, Target: v.Host}, v.TTL, unknown, err
 }
 
-// packs says whether a record can go on the wire: hexadecimal data, lengths
-// and escapes are seen only then.
+// packs reports whether a record can be packed, which also checks hexadecimal data, lengths
+// and escapes.
 func packs(rr miekg.RR) error {
 	n := miekg.Len(rr)
 	if n > 65535 {
@@ -290,9 +288,8 @@ func packs(rr miekg.RR) error {
 	return nil
 }
 
-// split255 cuts a text into strings of a TXT record, 255 bytes each but the
-// last. The text may have escapes as in a zone file ("\\", "\"", "\032"), as
-// it had for redins; none is cut in two.
+// split255 splits text into the strings of a TXT record, each 255 bytes except the last. The
+// text may have escapes as in a zone file ("\\", "\"", "\032"), as in redins; none is split.
 func split255(s string) []string {
 	var all []string
 	start, n := 0, 0
@@ -307,7 +304,7 @@ func split255(s string) []string {
 	return append(all, s[start:])
 }
 
-// escape returns how many bytes the first character of a text takes.
+// escape returns the bytes of the first character of a text.
 func escape(s string) int {
 	switch {
 	case s[0] != '\\' || len(s) == 1:
@@ -320,7 +317,7 @@ func escape(s string) int {
 
 func digit(b byte) bool { return '0' <= b && b <= '9' }
 
-// address reads the IP of an A or AAAA record.
+// address parses the IP of an A or AAAA record.
 func address(s string, typ uint16) (netip.Addr, error) {
 	a, err := netip.ParseAddr(s)
 	switch {

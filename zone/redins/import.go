@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// imported is what redins' settings become of ours.
+// imported is the settings made from those of redins.
 type imported struct {
 	DNS importedDNS `yaml:"dns"`
 }
@@ -59,8 +59,8 @@ type importedHealth struct {
 	Concurrent int    `yaml:"concurrent,omitempty"`
 }
 
-// Import makes settings of ours of redins' config.json (1.0 to 1.3) or z42's,
-// and says what was not carried over, and why.
+// Import converts redins' config.json (1.0 to 1.3), or z42's, to settings. Remarks say what
+// was not converted, and why.
 func Import(config []byte) (settings []byte, remarks []string, err error) {
 	if len(config) > maxValue {
 		return nil, nil, fmt.Errorf("%d bytes are no config.json of redins", len(config))
@@ -90,7 +90,7 @@ type importer struct {
 	remarks []string
 }
 
-// object is one object of the configuration; what was looked at is taken out.
+// An object is a JSON object of the configuration; fields that were used are removed.
 type object struct {
 	i    *importer
 	path string
@@ -150,14 +150,14 @@ func (o object) is(name string) bool { b, _ := o.value(name).(bool); return b }
 
 func (o object) list(name string) []any { l, _ := o.value(name).([]any); return l }
 
-// drop takes out what needs no setting of ours.
+// drop removes fields that need no setting here.
 func (o object) drop(names ...string) {
 	for _, n := range names {
 		delete(o.has, n)
 	}
 }
 
-// reportUnread names what nobody has looked at.
+// reportUnread remarks on unused fields.
 func (i *importer) reportUnread(o object) {
 	for _, name := range slices.Sorted(maps.Keys(o.has)) {
 		i.remark("%s: not carried over: there is no such setting here", o.at(name))
@@ -169,7 +169,7 @@ func (i *importer) servers(root object) {
 		s := i.object(v, fmt.Sprintf("server[%d]", n))
 		address := net.JoinHostPort(s.text("ip"), strconv.Itoa(max(s.number("port"), 1)))
 		tls := s.take("tls")
-		s.drop("protocol", "count") // UDP and TCP are one listener; sockets are as many as there are processors
+		s.drop("protocol", "count") // UDP and TCP share a listener; the number of sockets follows the number of processors
 		if tls.is("enable") {
 			i.out.DNS.TLS = append(i.out.DNS.TLS, address)
 			i.out.DNS.Cert, i.out.DNS.Key = tls.text("cert_path"), tls.text("key_path")
@@ -223,7 +223,7 @@ func (i *importer) handler(root object) {
 	if h.is("log_source_location") {
 		i.remark("handler.log_source_location: events name the client, not its country")
 	}
-	h.drop("cache_timeout", "cache_size") // all of a zone is in memory
+	h.drop("cache_timeout", "cache_size") // all zones are in memory
 	i.logs(h, "log")
 	i.reportUnread(h)
 	if r := root.take("redis_stat"); len(r.has) > 0 {
@@ -279,7 +279,7 @@ func (i *importer) upstreams(h object) {
 	if h.is("upstream_fallback") {
 		i.remark("handler.upstream_fallback: names of others are resolved for private networks; for more name them under dns: recursion:")
 	} else {
-		i.out.DNS.Recursion = []string{"127.0.0.0/8"} // as few as can be
+		i.out.DNS.Recursion = []string{"127.0.0.0/8"} // as few as possible
 	}
 }
 
@@ -303,7 +303,7 @@ func (i *importer) limits(r object) {
 	}
 	rate := r.number("rate")
 	if r.is("enable") && rate > 0 {
-		i.out.DNS.Rate = (rate + 59) / 60 // redins counts by the minute
+		i.out.DNS.Rate = (rate + 59) / 60 // redins counts per minute
 	}
 	if r.number("burst") > 0 {
 		i.remark("ratelimit.burst: a client may send what it may in a second at once")
@@ -319,7 +319,7 @@ func (i *importer) limits(r object) {
 	i.reportUnread(r)
 }
 
-// network makes an address a network of one.
+// network turns an address into a network of one address.
 func network(s string) string {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return netip.PrefixFrom(a, a.BitLen()).String()

@@ -24,8 +24,8 @@ import (
 	"shuultuur/zone"
 )
 
-// A zone is kept as Redis has it in a file of its own, so that it is served at a
-// start at which Redis is gone:
+// Each zone is kept in a file, in the form that Redis has, so that it can be served at a start
+// without Redis:
 //
 //	magic     "shuultuur zone of redis 1\n"
 //	source    schema, prefix, suffix and database it was read from
@@ -34,28 +34,28 @@ import (
 //	values    for each 1 (1 byte), label, type, JSON; then 0
 //	checksum  XXH3-128 of all before
 //
-// What is named has its length in front (4 bytes, big endian). The file has the
-// zone's private keys, so that nobody else may read it. It is read from Redis
-// again to be written, as what is remembered of names is sums.
+// Strings are preceded by their length (4 bytes, big endian). The file has the zone's private
+// keys, so only the owner may read it. To write it, the zone is read from Redis again, because
+// only checksums of names stay in memory.
 const (
 	magic    = "shuultuur zone of redis 1\n"
 	ending   = ".redis"
 	checksum = 16
 
-	// keepTick is how often is looked for zones that have changed.
+	// keepTick is how often changed zones are looked for.
 	keepTick = time.Second
-	// keepRest is how long the file of a zone that has changed again stays as
-	// it is at least, and keepShare how much longer than writing it took.
+	// keepRest is the shortest time between two writes of a zone's file; keepShare is the same
+	// as a multiple of the time that writing took.
 	keepRest  = 10 * time.Second
 	keepShare = 20
 )
 
-// source says where zones come from. Those of other settings are not served.
+// source says where zones come from. Files from other settings are not served.
 func (s *Source) source() string {
 	return fmt.Sprintf("%s %q %q %d", s.cfg.Schema, s.cfg.Redis.Prefix, s.cfg.Suffix, s.cfg.Redis.DB)
 }
 
-// file is where a zone is kept.
+// file returns the path of a zone's file.
 func (s *Source) file(name string) string {
 	base := url.PathEscape(strings.TrimSuffix(name, "."))
 	if len(base) > 200 {
@@ -65,7 +65,7 @@ func (s *Source) file(name string) string {
 	return filepath.Join(s.folder, base+ending)
 }
 
-// keep writes zones that have changed, until ctx ends.
+// keep writes changed zones, until ctx ends.
 func (s *Source) keep(ctx context.Context, store *Store) {
 	for said := ""; sleep(ctx, keepTick) == nil; {
 		for _, name := range s.unkept(time.Now()) {
@@ -79,7 +79,7 @@ func (s *Source) keep(ctx context.Context, store *Store) {
 			if k != nil {
 				k.unkept = k.unkept || err != nil
 				k.keep = time.Now().Add(max(keepRest, keepShare*time.Since(began)))
-			} else if err == nil { // it is gone meanwhile
+			} else if err == nil { // removed in the meantime
 				err = os.Remove(s.file(name))
 			}
 			s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Source) keep(ctx context.Context, store *Store) {
 	}
 }
 
-// unkept takes the zones that are to be written now.
+// unkept returns the zones to write now.
 func (s *Source) unkept(now time.Time) (due []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *Source) unkept(now time.Time) (due []string) {
 	return due
 }
 
-// save writes one zone as it is in Redis now.
+// save writes one zone as Redis has it now.
 func (s *Source) save(ctx context.Context, store *Store, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
@@ -150,8 +150,8 @@ func (s *Source) save(ctx context.Context, store *Store, name string) error {
 	})
 }
 
-// restore serves the zones that were kept, for when Redis is not there. What
-// cannot be used is named, and the rest served.
+// restore serves the kept zones, for a start without Redis. Unusable files are logged, and the
+// others served.
 func (s *Source) restore() {
 	if s.folder == "" || s.restored {
 		return
@@ -213,7 +213,7 @@ func (s *Source) loadKept(file string) (name string, r *raw, err error) {
 	return name, r, nil
 }
 
-// readKept takes a file apart, whatever it holds.
+// readKept parses a file; the input may be anything.
 func readKept(b []byte) (source, name string, r *raw, err error) {
 	if !bytes.HasPrefix(b, []byte(magic)) {
 		return "", "", nil, errors.New("it is no zone of Redis of this version")
@@ -255,7 +255,7 @@ func parseKept(b []byte) (source, name string, r *raw, err error) {
 			var place int32
 			var fresh bool
 			place, fresh, err = r.names.add([]byte(v.label))
-			if !fresh && v.typ == "" && int(place) < len(r.values) { // it came twice while the hash changed
+			if !fresh && v.typ == "" && int(place) < len(r.values) { // a hash that changes may return a field twice
 				r.values[place] = v
 				continue
 			}
@@ -274,7 +274,7 @@ func parseKept(b []byte) (source, name string, r *raw, err error) {
 	return source, name, r, nil
 }
 
-// serveKept serves a zone as it was kept, if it is not served yet.
+// serveKept serves a kept zone, unless it is served already.
 func (s *Source) serveKept(name string, r *raw) error {
 	s.mu.Lock()
 	k := s.known[name]

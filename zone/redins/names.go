@@ -9,26 +9,26 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// names is what is remembered of each name of a zone, without a pointer in it
-// and about 30 bytes for each.
+// names holds a checksum of each name of a zone, without pointers and in about 30 bytes per
+// name.
 type names struct {
 	all   []held
-	slots []int32 // index in all and 1; 0 is free. A power of two
-	text  []byte  // labels, each behind its length (2 bytes)
-	dead  int     // bytes of text that are of none any more
-	round uint16  // of reading
-	last  int32   // that was found, as names mostly come in the order they came in before
+	slots []int32 // index in all plus 1; 0 is free. The length is a power of two
+	text  []byte  // labels, each preceded by its length (2 bytes)
+	dead  int     // unused bytes of text
+	round uint16  // number of the read in progress
+	last  int32   // the last one found, because names mostly arrive in the same order
 }
 
-// held is what is remembered of a name.
+// A held is what is remembered of a name.
 type held struct {
-	sum   uint64 // of its values; 0 when it has none
-	at    uint32 // where its label is
-	round uint16 // in which it was last seen
-	types uint16 // which keys it has or may have (z42), by the place in typeNames
+	sum   uint64 // of its values; 0 if it has none
+	at    uint32 // place of its label
+	round uint16 // the read that last saw it
+	types uint16 // keys that it has or may have (z42), by index in typeNames
 }
 
-// allTypes says of a name that it may have a key of every type.
+// allTypes says that a name may have a key of every type.
 const allTypes = 1<<14 - 1
 
 var errNames = errors.New("it has more names than are read of one zone")
@@ -39,10 +39,10 @@ func (n *names) label(i int32) []byte {
 	return n.text[at+2 : at+2+size]
 }
 
-// home is where the search for a label begins.
+// home returns the slot where the search for a label begins.
 func (n *names) home(label []byte) int { return int(xxh3.Hash(label) & uint64(len(n.slots)-1)) }
 
-// slot is where a label is, or would be.
+// slot returns the slot of a label, or the free one for it.
 func (n *names) slot(label []byte) int {
 	at := n.home(label)
 	for n.slots[at] != 0 && !bytes.Equal(n.label(n.slots[at]-1), label) {
@@ -51,7 +51,7 @@ func (n *names) slot(label []byte) int {
 	return at
 }
 
-// find returns the place of a label, -1 if it is not known.
+// find returns the index of a label, -1 if unknown.
 func (n *names) find(label []byte) int32 {
 	if len(n.slots) == 0 {
 		return -1
@@ -64,7 +64,7 @@ func (n *names) find(label []byte) int32 {
 	return n.last
 }
 
-// add returns the place of a label, which is made if there is none.
+// add returns the index of a label, and adds it if needed.
 func (n *names) add(label []byte) (at int32, fresh bool, err error) {
 	if i := n.find(label); i >= 0 {
 		return i, false, nil
@@ -82,7 +82,7 @@ func (n *names) add(label []byte) (at int32, fresh bool, err error) {
 	return at, true, nil
 }
 
-// enter makes the slots anew.
+// enter rebuilds the slots.
 func (n *names) enter(size int) {
 	n.slots = make([]int32, size)
 	for i := range int32(len(n.all)) {
@@ -90,7 +90,7 @@ func (n *names) enter(size int) {
 	}
 }
 
-// remove forgets the name at a place, where the last one goes.
+// remove removes the name at an index; the last name moves there.
 func (n *names) remove(i int32) {
 	label := n.label(i)
 	n.dead += 2 + len(label)
@@ -105,7 +105,7 @@ func (n *names) remove(i int32) {
 	}
 }
 
-// vacate frees a slot, and moves up what the search would no longer find.
+// vacate frees a slot, and moves entries that the search would no longer find.
 func (n *names) vacate(at int) {
 	mask := len(n.slots) - 1
 	for next := (at + 1) & mask; n.slots[next] != 0; next = (next + 1) & mask {
@@ -116,7 +116,7 @@ func (n *names) vacate(at int) {
 	n.slots[at] = 0
 }
 
-// compact leaves out labels that are gone.
+// compact removes the labels of removed names.
 func (n *names) compact() {
 	text := make([]byte, 0, len(n.text)-n.dead)
 	for i := range n.all {
@@ -127,11 +127,10 @@ func (n *names) compact() {
 	n.text, n.dead = text, 0
 }
 
-// see begins a round: gone are the names that nobody sees in it.
+// see begins a read. Names that it does not see are gone.
 func (n *names) see() { n.round, n.last = n.round+1, -1 }
 
-// gone are the places of names that were not seen in this round, last ones
-// first.
+// gone returns the indexes of names that this read did not see, the largest first.
 func (n *names) gone() (places []int32) {
 	for i, h := range slices.Backward(n.all) {
 		if h.round != n.round {

@@ -10,7 +10,7 @@ import (
 	"shuultuur/zone/redins/health"
 )
 
-const maxWeight = 1 << 23 // so that the sum of all fits 32 bits
+const maxWeight = 1 << 23 // so that the sum of all fits in 32 bits
 
 type order uint8
 
@@ -20,29 +20,29 @@ const (
 	weighted
 )
 
-// An entry is what the choice knows of one record.
+// An entry holds the selection criteria of one record.
 type entry struct {
 	addr       netip.Addr
 	countries  []geo.Country
 	asns       []uint32
-	anyCountry bool // also for clients of no country that is listed
+	anyCountry bool // also for clients of countries that no record lists
 	anyASN     bool
 	weight     uint32
 	status     *health.Status
 }
 
-// A picker chooses among the addresses of a name: by health, then geography,
-// then order, then count. Nothing in it changes but turn and spots.
+// A picker selects among the addresses of a name: by health, then geography, then order, then
+// count. Only turn and spots change.
 type picker struct {
 	entries []entry
 	health  bool
-	up      int32 // the bounds of a status
+	up      int32 // bounds of a status
 	down    int32
 
 	geo                       *geo.DB
 	byCountry, byASN, byPlace bool
 	trusts                    []netip.Prefix
-	strict                    bool // z42: nothing for the client's country is nothing, not everything
+	strict                    bool // z42: without a match for the client's country select none, not all
 
 	order  order
 	single bool
@@ -50,13 +50,13 @@ type picker struct {
 	spots  atomic.Pointer[spots]
 }
 
-// spots is where the addresses are, by one reading of the file.
+// spots are the locations of the addresses, by one version of the file.
 type spots struct {
 	generation uint64
 	of         [maxChoice]geo.Spot
 }
 
-// chooses says whether the answer is ever another than all records as written.
+// chooses reports whether the answer may differ from all records as written.
 func (p *picker) chooses() bool {
 	return p.health || p.byCountry || p.byASN || p.byPlace || p.single || p.order != asWritten
 }
@@ -97,10 +97,10 @@ func (p *picker) trusted(client netip.Addr) bool {
 	return false
 }
 
-// healthy leaves out what is down, or not yet sure while others are. Where
-// all are down, all stay.
+// healthy removes addresses that are down, and uncertain ones while others are up. If all are
+// down, all stay.
 func (p *picker) healthy(dst []uint16, start int) []uint16 {
-	var read [maxChoice]int32 // once: they change meanwhile
+	var read [maxChoice]int32 // read once, because they change concurrently
 	status := read[:0]
 	for _, i := range dst[start:] {
 		status = append(status, p.entries[i].status.Load())
@@ -115,9 +115,8 @@ func (p *picker) healthy(dst []uint16, start int) []uint16 {
 	return kept
 }
 
-// least is the status that an address must have to be answered: the best one
-// there is, unless that is neither down nor nearly sure to be up; then it is
-// enough not to be down.
+// least returns the status that an address needs to be answered: the best status there is,
+// unless that is neither down nor nearly up; then any status above down.
 func (p *picker) least(status []int32) int32 {
 	best := int32(-1 << 31)
 	for _, s := range status {
@@ -129,7 +128,7 @@ func (p *picker) least(status []int32) int32 {
 	return best
 }
 
-// near leaves what is for the client's place. bits is how much of its address
+// near keeps the addresses for the client's location. bits is how much of its address
 // mattered.
 func (p *picker) near(dst []uint16, start int, client netip.Addr) (_ []uint16, bits uint8) {
 	if p.byASN {
@@ -166,8 +165,8 @@ func (p *picker) near(dst []uint16, start int, client netip.Addr) (_ []uint16, b
 	return dst, bits
 }
 
-// keep leaves those that fit; if none does, those that are for everybody; if
-// there are none of those either, all (or none, as z42 has it).
+// keep keeps those that match; if none does, those for everybody; if there are none of those
+// either, all (or none, in z42).
 func (p *picker) keep(dst []uint16, start int, look func(*entry) (fits, fallback bool)) []uint16 {
 	anyFits, anyFallback := false, false
 	for _, i := range dst[start:] {
@@ -189,8 +188,8 @@ func (p *picker) keep(dst []uint16, start int, look func(*entry) (fits, fallback
 	return kept
 }
 
-// nearest leaves those with the smallest distance to the client, several if
-// they are at one place. Of unknown place are the farthest.
+// nearest keeps those with the smallest distance to the client, several if they are at one
+// place. Unknown places count as the farthest.
 func (p *picker) nearest(dst []uint16, start int, client geo.Spot) []uint16 {
 	s := p.spots.Load()
 	if s == nil || s.generation != p.geo.Generation() {
@@ -214,7 +213,7 @@ func (p *picker) nearest(dst []uint16, start int, client geo.Spot) []uint16 {
 	return kept
 }
 
-// locate looks up where the addresses are; once for each version of the file.
+// locate looks up the locations of the addresses, once for each version of the file.
 func (p *picker) locate() *spots {
 	s := &spots{generation: p.geo.Generation()}
 	for i := range p.entries {
@@ -224,7 +223,7 @@ func (p *picker) locate() *spots {
 	return s
 }
 
-// arrange turns what is left so that another one comes first each time.
+// arrange orders the selection, with a different first address each time.
 func (p *picker) arrange(dst []uint16, start int) []uint16 {
 	left := dst[start:]
 	if len(left) == 0 {
@@ -245,7 +244,7 @@ func (p *picker) arrange(dst []uint16, start int) []uint16 {
 	return dst
 }
 
-// byWeight picks one with a probability as its weight; any when none has one.
+// byWeight picks one at random by weight; any if no weights are given.
 func (p *picker) byWeight(left []uint16) int {
 	sum := uint32(0)
 	for _, i := range left {
@@ -265,7 +264,7 @@ func (p *picker) byWeight(left []uint16) int {
 	return 0
 }
 
-// rotate brings the element at first to the front, in place.
+// rotate moves the element at first to the front, in place.
 func rotate(s []uint16, first int) {
 	if first == 0 {
 		return

@@ -1,17 +1,15 @@
-// Package redins serves zones that are kept in Redis in the layout of redins,
-// or in that of its successor z42, byte for byte.
+// Package redins serves zones stored in Redis, byte for byte in the layout of redins or of its
+// successor z42.
 //
-// A [Source] reads zones from Redis ([Store]), makes a zone.Zone of each and
-// hands it to the name server, which answers from memory: no query waits for
-// Redis. Keyspace events say which zone was written; that one is read again, and
-// the names that differ are changed in the name server. A reload from time to time
-// finds changes that no event announced. While Redis is gone, what was read last is served, and
-// at a start without it what was kept on disk.
+// A [Source] reads zones from Redis ([Store]), makes a zone.Zone of each and passes it to the
+// name server, which answers from memory: no query waits for Redis. Keyspace events say which
+// zone was written; that one is read again, and the names that differ are changed in the name
+// server. A periodic reload finds changes that no event announced. While Redis is lost, the
+// last state is served, and at a start without Redis, what was kept on disk.
 //
-// JSON that makes no sense is left out, with a [Problem] for each piece, and
-// the rest of the zone is served. What depends on the client becomes a picker:
-// by health (package health), geography (package geo), order and count. ANAME
-// targets outside of our zones are looked up by [Aliases].
+// Malformed JSON is left out, with a [Problem] for each piece, and the rest of the zone is
+// served. What depends on the client becomes a picker: by health (package health), geography
+// (package geo), order and count. ANAME targets outside our zones are looked up by [Aliases].
 package redins
 
 import (
@@ -40,32 +38,31 @@ import (
 	"shuultuur/zone/redins/health"
 )
 
-// Config says where the zones are and how they are read.
+// Config says where the zones are and how to read them.
 type Config struct {
-	// Redis is where the zones are. Its prefix stands before every key; here
-	// it is empty unless given, as redins has it.
+	// Redis is where the zones are. Its prefix precedes every key; the default here is empty, as
+	// in redins.
 	Redis  redis.Config `yaml:",inline"`
-	Suffix string       `yaml:"suffix,omitempty"` // behind every key
+	Suffix string       `yaml:"suffix,omitempty"` // follows every key
 	// Schema is the layout: "redins" (the default) or "z42".
 	Schema Schema `yaml:"schema,omitempty"`
-	// Reload is how often everything is read again, in case an event was
-	// missed; default 10m, the least is 1s. With off it is read again only when
-	// the connection was lost.
+	// Reload is how often everything is read again, in case an event was missed; default 10m,
+	// minimum 1s. With off it is read again only after the connection was lost.
 	Reload setting.Duration `yaml:"reload,omitempty"`
-	// SetNotify lets us turn on notify-keyspace-events where it is off.
+	// SetNotify permits turning on notify-keyspace-events where it is off.
 	SetNotify bool `yaml:"set-notify,omitempty"`
-	// MaxTTL is the largest TTL that is answered, and the TTL of records that
-	// have none, in seconds; default 3600. With off there is no largest.
+	// MaxTTL is the largest TTL in answers, and the TTL of records without one, in seconds;
+	// default 3600. With off there is no limit.
 	MaxTTL setting.Count `yaml:"max-ttl,omitempty"`
-	// Strict answers as the RFCs have it where redins does not: it answers for
-	// CAA with the records of a name above, and NOTAUTH for names of no zone.
+	// Strict follows the RFCs where redins does not: redins answers CAA with the records of an
+	// ancestor, and NOTAUTH for names outside all zones.
 	Strict bool `yaml:"strict,omitempty"`
 	// Geography has the files for geo_filter.
 	Geography geo.Config `yaml:"geography,omitempty"`
-	// SubnetFrom are the resolvers whose EDNS client subnet is believed. None
-	// means everybody's: the answer says which part of it mattered (RFC 7871).
+	// SubnetFrom are the resolvers whose EDNS client subnet is used. None means everybody's: the
+	// answer says which part of it mattered (RFC 7871).
 	SubnetFrom []netip.Prefix `yaml:"subnet-from,omitempty"`
-	// Health says how addresses with a health_check are checked.
+	// Health says how to check addresses with a health_check.
 	Health health.Config `yaml:"health,omitempty"`
 }
 
@@ -91,7 +88,7 @@ const (
 	defaultTTL    = 3600
 )
 
-// Zones is where zones go: a zone.Responder.
+// Zones receives the zones: a zone.Responder.
 type Zones interface {
 	Replace(zones ...*zone.Zone) error
 	Change(c *zone.Change) error
@@ -99,21 +96,21 @@ type Zones interface {
 	Served(origin, view string) *zone.Served
 }
 
-// A Signer gives the zone as it is to be served with the keys that Redis has for
-// it, such as with its [zone.Zone.Signer]. Changes follow without it.
+// A Signer returns the zone as it is to be served, signed with the keys from Redis, for
+// example by setting [zone.Zone.Signer]. It is not called for later changes.
 type Signer func(z *zone.Zone, keys Keys) (*zone.Zone, error)
 
-// Stats are figures for metrics.
+// Stats are the metrics of a Source.
 type Stats struct {
-	Connected     bool          // Redis tells us of changes
-	Zones         int           // that are served
-	Kept          int           // of these as they were kept on disk: Redis was not there since the start
-	Problems      int           // values in them that are not served
+	Connected     bool          // Redis reports changes
+	Zones         int           // zones served
+	Kept          int           // of these, zones from disk, because Redis was not reachable since the start
+	Problems      int           // values that are not served
 	Loads         uint64        // zones read and replaced
-	Failures      uint64        // reads that Redis did not answer, or zones that could not be served
-	Events        uint64        // keys that were written
-	Reconciled    time.Time     // when everything was last read and compared; zero before the first time
-	Slowest       time.Duration // to read, build and replace one zone
+	Failures      uint64        // reads that Redis did not answer, and zones that could not be served
+	Events        uint64        // written keys
+	Reconciled    time.Time     // when everything was last read and compared; zero before that
+	Slowest       time.Duration // longest time to read, build and replace a zone
 	Aliases       AliasStats
 	Health        health.Counts
 	Interruptions uint64 // of the connection
@@ -122,11 +119,11 @@ type Stats struct {
 // AliasStats count lookups of ANAME targets.
 type AliasStats struct{ Lookups, Failed, Stale uint64 }
 
-// A Source keeps the zones of the name server as they are in Redis.
+// A Source keeps the zones of the name server equal to those in Redis.
 type Source struct {
 	cfg     Config
-	reload  time.Duration // 0 for never
-	folder  string        // where zones are kept, "" for nowhere
+	reload  time.Duration // 0: never
+	folder  string        // where zones are kept; "" for nowhere
 	connect func(context.Context) (*Store, error)
 	to      Zones
 	sign    Signer
@@ -139,47 +136,47 @@ type Source struct {
 	mu        sync.Mutex
 	known     map[string]*known // by origin as Redis lists it
 	dirty     map[string]*touched
-	relist    bool // the list was written
-	reconcile bool // everything may be another
+	relist    bool // the list of zones was written
+	reconcile bool // everything may have changed
 	connected bool
 	failing   bool   // the list cannot be read
-	restored  bool   // what was kept is served; of the reader
-	refused   string // why Redis does not tell of changes
+	restored  bool   // kept zones are served; owned by the reader
+	refused   string // why Redis does not report changes
 	checked   time.Time
 	slowest   time.Duration
 
 	*counters
 }
 
-// counters go on when another Source takes the place of one.
+// counters are shared with the Source that replaces this one.
 type counters struct{ loads, failures, events, interruptions atomic.Uint64 }
 
-// known is a zone that is served. The Source's lock guards it.
+// A known is a zone being served, guarded by the Source's lock.
 type known struct {
 	origin   string       // canonical
-	sum      xxh3.Uint128 // of all of it; zero when names were changed since
+	sum      xxh3.Uint128 // of the whole zone; zero when names changed since
 	served   bool
-	away     bool            // it is unavailable: it was never read
-	problems []Problem       // that are of no name
-	parts    map[string]part // of those names that have something to say
+	away     bool            // unavailable: it was never read
+	problems []Problem       // those about no particular name
+	parts    map[string]part // of the names with problems or health checks
 	took     time.Duration
 	ended    time.Time
 	failed   bool
-	kept     bool      // it is served from disk, as Redis was not there yet
-	unkept   bool      // it has changed since it was written there
-	keep     time.Time // not before
+	kept     bool      // served from disk, because Redis was not reachable
+	unkept   bool      // changed since it was written to disk
+	keep     time.Time // not to be written to disk before this time
 
-	// Of the reader, one at a time.
+	// Owned by the reader.
 	names    *names  // nil when it is read as a whole
-	looked   bool    // what types they have is as it was found a moment ago (z42)
-	types    *names  // what was found of a zone that is read as a whole, for once
-	apex     []value // what "@" has
+	looked   bool    // its types are current (z42)
+	types    *names  // types found of a zone that is read as a whole, used once
+	apex     []value // values of "@"
 	config   []byte
 	keys     Keys
 	settings configJSON
 }
 
-// all are the problems of the zone.
+// all returns the problems of the zone.
 func (k *known) all() []Problem {
 	all := slices.Clone(k.problems)
 	for _, p := range k.parts {
@@ -188,10 +185,10 @@ func (k *known) all() []Problem {
 	return all
 }
 
-// New makes a Source. Zones are kept in folder, for a start without Redis; "" keeps none. up finds ANAME
-// targets elsewhere; without it they are not found. sign may be nil: then zones
-// with dnssec are served unsigned. Where previous has zones from the same place,
-// to serves them already, and this Source goes on with them; previous may be nil.
+// New makes a Source. It keeps zones in folder, for a start without Redis; "" keeps none. up
+// finds ANAME targets elsewhere; without it they are not found. sign may be nil: then zones
+// with dnssec are served unsigned. previous may be nil; if it has zones from the same place,
+// to serves them already, and this Source continues with them.
 func New(cfg Config, folder string, to Zones, up Upstream, sign Signer, previous *Source, log *slog.Logger) (*Source, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -223,8 +220,8 @@ func New(cfg Config, folder string, to Zones, up Upstream, sign Signer, previous
 	return s, nil
 }
 
-// adopt takes over the zones that another Source serves from the same place, until
-// they are read again.
+// adopt takes over the zones that another Source serves from the same place, until they are
+// read again.
 func (s *Source) adopt(previous *Source) {
 	s.counters = previous.counters
 	if s.aliases != nil && previous.aliases != nil {
@@ -243,7 +240,7 @@ func (s *Source) adopt(previous *Source) {
 	}
 }
 
-// Has says whether a zone of ours is served from Redis.
+// Has reports whether a zone is served from Redis.
 func (s *Source) Has(origin string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +252,7 @@ func (s *Source) Has(origin string) bool {
 	return false
 }
 
-// Stats returns figures for metrics.
+// Stats returns the metrics.
 func (s *Source) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +275,7 @@ func (s *Source) Stats() Stats {
 	return st
 }
 
-// Problems returns what cannot be served, in order.
+// Problems returns what cannot be served, sorted.
 func (s *Source) Problems() []Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,26 +288,26 @@ func (s *Source) Problems() []Problem {
 }
 
 const (
-	// again is how long after a failure Redis is asked again.
+	// again is how long after a failure Redis is tried again.
 	again = time.Second
-	// settle is how long after a change is waited for more of them.
+	// settle is how long to wait for more changes after one.
 	settle = 5 * time.Millisecond
-	// loaders is how many zones are read at once.
+	// loaders bounds the zones read at once.
 	loaders = 4
-	// maxSaid is how many problems of a zone go to the log at once.
+	// maxSaid bounds the problems of a zone logged at once.
 	maxSaid = 10
 	// loadTime bounds the reading of one zone.
 	loadTime = 5 * time.Minute
 )
 
-// Run keeps zones as they are in Redis until ctx ends. It waits for Redis when
-// that is not there, at first too. The zones stay as they are afterwards.
+// Run keeps zones equal to those in Redis until ctx ends. It waits for Redis when it is not
+// reachable, also at first. After Run the zones stay as they are.
 func (s *Source) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	wg.Go(func() { s.geo.Run(ctx) }) //nolint:errcheck // it ends with ctx
+	wg.Go(func() { s.geo.Run(ctx) }) // nolint:errcheck // it ends with ctx
 	if s.aliases != nil {
 		wg.Go(func() { s.aliases.Run(ctx) }) //nolint:errcheck // as above
 	}
@@ -353,8 +350,8 @@ func (s *Source) await(ctx context.Context) *Store {
 	}
 }
 
-// notify looks at notify-keyspace-events once; a server that was away may have
-// forgotten, so listening asks again.
+// notify checks notify-keyspace-events once. A restarted server may have lost it, so listening
+// checks again.
 func (s *Source) notify(ctx context.Context, client *redis.Client) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -363,7 +360,7 @@ func (s *Source) notify(ctx context.Context, client *redis.Client) {
 	}
 }
 
-// changed notes which zone was written.
+// changed returns a function that notes which zone was written.
 func (s *Source) changed(store *Store) func(string) {
 	return func(key string) {
 		origin, what, ok := store.touched(key)
@@ -376,13 +373,13 @@ func (s *Source) changed(store *Store) func(string) {
 			s.relist = true
 		} else if s.known[origin] != nil {
 			s.touch(origin, what)
-		} // else it is read when it is listed
+		} // otherwise it is read when it is listed
 		s.mu.Unlock()
 		s.nudge()
 	}
 }
 
-// touch notes that a zone, or some of it, is to be read. The lock is held.
+// touch notes what to read of a zone. The caller holds the lock.
 func (s *Source) touch(name string, what *touched) {
 	if t := s.dirty[name]; t != nil {
 		t.add(what)
@@ -391,7 +388,7 @@ func (s *Source) touch(name string, what *touched) {
 	}
 }
 
-// listening is called when Redis tells us of changes (again).
+// listening is called when Redis begins to report changes.
 func (s *Source) listening() {
 	s.mu.Lock()
 	s.connected = true
@@ -399,7 +396,7 @@ func (s *Source) listening() {
 	s.everything()
 }
 
-// lost is called when it no longer does, or refuses to.
+// lost is called when Redis stops reporting changes, or refuses to.
 func (s *Source) lost(err error) {
 	s.mu.Lock()
 	was := s.connected
@@ -428,9 +425,9 @@ func (s *Source) nudge() {
 	}
 }
 
-// loop does what has been noted.
+// loop works off what was noted.
 func (s *Source) loop(ctx context.Context, store *Store) {
-	var timed <-chan time.Time // nil for never
+	var timed <-chan time.Time // nil: never
 	if s.reload > 0 {
 		ticker := time.NewTicker(s.reload)
 		defer ticker.Stop()
@@ -454,14 +451,14 @@ func (s *Source) loop(ctx context.Context, store *Store) {
 	}
 }
 
-// work does what is due and says when there is more.
+// work does what is due and returns when to continue.
 func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 	s.mu.Lock()
 	all, list := s.reconcile, s.relist
 	s.reconcile, s.relist = false, false
 	s.mu.Unlock()
 	if all || list {
-		if all && s.cfg.SetNotify { // a server that was away has forgotten
+		if all && s.cfg.SetNotify { // a restarted server has lost the setting
 			s.notify(ctx, store.Client)
 		}
 		if err := s.relisted(ctx, store, all, list); err != nil {
@@ -480,7 +477,7 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 	if len(due) > 0 {
 		s.loadAll(ctx, store, due)
 		wait = again
-		s.nudge() // for what was written meanwhile
+		s.nudge() // for what was written in the meantime
 	}
 	if all {
 		s.mu.Lock()
@@ -490,8 +487,8 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 	return wait
 }
 
-// look finds out which keys there are, in z42's layout, where that is less than
-// to ask for a key of every type of every name.
+// look finds out which keys exist in z42's layout, where that is cheaper than asking for every
+// type of every name.
 func (s *Source) look(ctx context.Context, store *Store) {
 	if store.Schema != Z42 {
 		return
@@ -501,7 +498,7 @@ func (s *Source) look(ctx context.Context, store *Store) {
 	s.mu.Unlock()
 	keys, asked, err := store.effort(ctx, zones)
 	if err != nil || asked <= keys {
-		return // what reads them says what is wrong
+		return // reading them reports the error
 	}
 	in := store.session(ctx)
 	defer in.Close()
@@ -521,7 +518,7 @@ func (s *Source) look(ctx context.Context, store *Store) {
 		case k.names != nil:
 			if i := k.names.find(label); i >= 0 {
 				k.names.all[i].types |= types
-			} // else it is a new name
+			} // otherwise it is a new name
 		default:
 			i, _, err := k.types.add(label)
 			if err != nil {
@@ -538,7 +535,7 @@ func (s *Source) look(ctx context.Context, store *Store) {
 	}
 }
 
-// loadAll reads zones, some at once.
+// loadAll reads zones, several at once.
 func (s *Source) loadAll(ctx context.Context, store *Store, due map[string]*touched) {
 	var wg sync.WaitGroup
 	work := make(chan string)
@@ -556,8 +553,7 @@ func (s *Source) loadAll(ctx context.Context, store *Store, due map[string]*touc
 	wg.Wait()
 }
 
-// relisted compares the list of zones with what is served. all says to read
-// every zone again.
+// relisted compares the list of zones with those served. all says to read every zone again.
 func (s *Source) relisted(ctx context.Context, store *Store, all, told bool) error {
 	names, err := store.Zones(ctx)
 	if err != nil {
@@ -567,7 +563,7 @@ func (s *Source) relisted(ctx context.Context, store *Store, all, told bool) err
 	defer s.mu.Unlock()
 	s.failing = false
 	if len(names) == 0 && !told && len(s.known) > 0 {
-		// Nobody took the zones out one by one: the server has lost its data.
+		// They were not removed one by one: the server has lost its data.
 		s.failures.Add(1)
 		s.log.Error("Redis has no zones any more; those that were read stay until it lists some, or the list is written", "key", store.list(), "zones", len(s.known))
 		return nil
@@ -590,7 +586,7 @@ func (s *Source) relisted(ctx context.Context, store *Store, all, told bool) err
 	return nil
 }
 
-// drop ends the service of a zone. The lock is held.
+// drop stops serving a zone. The caller holds the lock.
 func (s *Source) drop(name string, k *known) {
 	delete(s.known, name)
 	delete(s.dirty, name)
@@ -608,9 +604,9 @@ func (s *Source) drop(name string, k *known) {
 	}
 }
 
-// due takes the zones that are to be read now, or says when there may be some.
-// A zone that takes long to read is not read all the time: it rests as long as
-// it took, or a quarter of that where only what differs is compiled.
+// due returns the zones to read now, or when there may be some. A zone rests after each read
+// for as long as the read took, or a quarter of that where only differences are compiled, so
+// that a slow zone is not read all the time.
 func (s *Source) due(now time.Time) (map[string]*touched, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -619,7 +615,7 @@ func (s *Source) due(now time.Time) (map[string]*touched, time.Duration) {
 	for name, what := range s.dirty {
 		k := s.known[name]
 		rest := min(k.took, 5*time.Second)
-		if k.names != nil { // little is left to do when it has been read
+		if k.names != nil { // compiling the differences takes little
 			rest /= 4
 		}
 		if k.failed {
@@ -635,8 +631,7 @@ func (s *Source) due(now time.Time) (map[string]*touched, time.Duration) {
 	return due, wait
 }
 
-// refuse leaves a zone as it was until it is written again or everything is
-// read again.
+// refuse leaves a zone as it was until it is written again or everything is read again.
 func (s *Source) refuse(store *Store, name string, k *known, b *builder, err error) {
 	for _, st := range b.watched {
 		s.checker.Drop(st)
@@ -654,8 +649,8 @@ func (s *Source) refuse(store *Store, name string, k *known, b *builder, err err
 	s.fallBack(name, k)
 }
 
-// fallBack serves a zone that cannot be read and is not served: its last good
-// copy, else SERVFAIL.
+// fallBack serves a replacement for a zone that cannot be read and is not served: its last
+// good copy, else SERVFAIL.
 func (s *Source) fallBack(name string, k *known) {
 	if k.served || k.away {
 		return
@@ -691,8 +686,8 @@ func (s *Source) builder() *builder {
 	return b
 }
 
-// signed signs the zone if it says so. One that was served signed before is
-// not served otherwise.
+// signed signs the zone if its config says so. A zone that was served signed is never served
+// unsigned.
 func (s *Source) signed(b *builder, z **zone.Zone, k *known) (err error) {
 	if !b.config.DNSSEC {
 		return nil
@@ -717,8 +712,7 @@ func (s *Source) signed(b *builder, z **zone.Zone, k *known) (err error) {
 	return nil
 }
 
-// say writes a line about a zone that was loaded, and one for each of the
-// first problems.
+// say logs that a zone was loaded, and the first of its problems.
 func (s *Source) say(origin string, z *zone.Zone, problems []Problem, took time.Duration) {
 	s.log.Info("zone read from Redis", "zone", origin, "records", len(z.Records), "choices", len(z.Choices), "aliases", len(z.Aliases), "problems", len(problems), "took", took)
 	for _, p := range problems[:min(len(problems), maxSaid)] {
@@ -729,7 +723,7 @@ func (s *Source) say(origin string, z *zone.Zone, problems []Problem, took time.
 	}
 }
 
-// fail notes that something could not be read, to be tried again.
+// fail notes a failed read, to be tried again.
 func (s *Source) fail(ctx context.Context, name string, what *touched, err error) {
 	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return

@@ -19,15 +19,15 @@ import (
 	"shuultuur/zone"
 )
 
-// A Store is zones in Redis, in one of the layouts.
+// A Store is the zones in Redis, in one of the layouts.
 type Store struct {
 	Client         *redis.Client
 	Schema         Schema
 	Prefix, Suffix string // of every key
 }
 
-// Open connects to Redis. The prefix in cfg precedes every key, suffix follows
-// it. The caller closes the Client.
+// Open connects to Redis. The prefix in cfg precedes every key, suffix follows it. The caller
+// closes the Client.
 func Open(ctx context.Context, cfg redis.Config, schema Schema, suffix string) (*Store, error) {
 	client, err := redis.Connect(ctx, cfg, redis.Options{})
 	if err != nil {
@@ -37,7 +37,7 @@ func Open(ctx context.Context, cfg redis.Config, schema Schema, suffix string) (
 }
 
 const (
-	// maxZones and maxBytes bound what is read, of names and of one zone.
+	// maxZones bounds the names of zones, maxBytes the size of one zone.
 	maxZones = 1_000_000
 	maxBytes = 1 << 30
 	// chunk is how many values are written at once.
@@ -56,7 +56,7 @@ func (s *Store) labels(origin string) string   { return s.wrap(s.of(origin) + ":
 func (s *Store) hash(origin string) string     { return s.wrap(s.of(origin)) }
 func (s *Store) set(o, label, t string) string { return s.wrap(s.of(o) + ":labels:" + label + ":" + t) }
 
-// key is where the value of a name and type is.
+// key returns the key of a name and type.
 func (s *Store) key(origin, label, typ string) string {
 	if s.Schema == Redins {
 		return s.hash(origin)
@@ -64,16 +64,16 @@ func (s *Store) key(origin, label, typ string) string {
 	return s.set(origin, label, typ)
 }
 
-// keyParts are what a zone's keys are called, in the order of Keys.
+// keyParts are the parts of a zone's keys, in the order of Keys.
 var keyParts = []string{":zsk:pub", ":zsk:priv", ":ksk:pub", ":ksk:priv"}
 
-// pattern fits every key of zones.
+// pattern matches every key of zones.
 func (s *Store) pattern() string {
 	return keyspace.Escape(s.Prefix+s.root()) + "*" + keyspace.Escape(s.Suffix)
 }
 
-// touched says what a written key is part of: a zone and what of it, or the
-// list of zones (origin is ""). ok is false for a key that is none of ours.
+// touched returns what a written key belongs to: a zone and a part of it, or the list of zones
+// (origin is ""). ok is false for other keys.
 func (s *Store) touched(key string) (origin string, what *touched, ok bool) {
 	key, ok = strings.CutPrefix(key, s.Prefix+s.root())
 	if !ok {
@@ -109,7 +109,7 @@ func (s *Store) session(ctx context.Context) *redis.Session {
 	return s.Client.Session(ctx, maxValue+1)
 }
 
-// Zones returns the names of the zones as Redis lists them, sorted.
+// Zones returns the sorted names of the zones that Redis lists.
 func (s *Store) Zones(ctx context.Context) ([]string, error) {
 	in := s.session(ctx)
 	defer in.Close()
@@ -129,7 +129,7 @@ func (s *Store) zones(in *redis.Session) ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// settings reads what is beside the names of a zone.
+// settings reads the config and keys of a zone.
 func (s *Store) settings(in *redis.Session, origin string) (*raw, error) {
 	r := &raw{origin: zone.Canonical(origin), key: s.config(origin)}
 	if _, err := dns.Name(origin); err != nil || origin == "" {
@@ -152,8 +152,7 @@ func (s *Store) settings(in *redis.Session, origin string) (*raw, error) {
 	return r, nil
 }
 
-// read reads one zone. known says which keys its names have, where that is
-// known (z42).
+// read reads one zone. known says which keys its names have, if that is known (z42).
 func (s *Store) read(in *redis.Session, origin string, known *names) (*raw, error) {
 	r, err := s.settings(in, origin)
 	if err != nil {
@@ -163,7 +162,7 @@ func (s *Store) read(in *redis.Session, origin string, known *names) (*raw, erro
 	size := 0
 	err = s.each(in, origin, r.names, known, func(place int32, values []value) error {
 		label := string(r.names.label(place))
-		if len(values) == 0 { // a name that is listed, and has nothing
+		if len(values) == 0 { // a name that is listed without values
 			r.values = append(r.values, value{key: s.key(origin, label, typeNames[0]), label: label})
 		}
 		for _, v := range values {
@@ -171,7 +170,7 @@ func (s *Store) read(in *redis.Session, origin string, known *names) (*raw, erro
 			if size += len(v.key) + len(v.label) + len(v.json); size > maxBytes {
 				return errTooMuch
 			}
-			if s.Schema == Redins && int(place) < len(r.values) { // it came twice while the hash changed
+			if s.Schema == Redins && int(place) < len(r.values) { // a hash that changes may return a field twice
 				r.values[place] = v
 				continue
 			}
@@ -185,8 +184,8 @@ func (s *Store) read(in *redis.Session, origin string, known *names) (*raw, erro
 	return r, nil
 }
 
-// each reads all names of a zone, enters them in n, and hands their values on
-// as keyed does. In a large hash one may come twice.
+// each reads all names of a zone, adds them to n, and passes their values on as keyed does. A
+// large hash may return one twice.
 func (s *Store) each(in *redis.Session, origin string, n, known *names, take func(place int32, values []value) error) error {
 	if s.Schema == Redins {
 		values := make([]value, 1)
@@ -217,7 +216,7 @@ func (s *Store) each(in *redis.Session, origin string, n, known *names, take fun
 	return s.keyed(in, origin, n, all(len(n.all)), take)
 }
 
-// all counts up to n.
+// all returns the numbers from 0 to n-1.
 func all(n int) []int32 {
 	places := make([]int32, n)
 	for i := range places {
@@ -226,14 +225,14 @@ func all(n int) []int32 {
 	return places
 }
 
-// keyed reads the values of names that have a key for each type, and hands them
-// on name by name, without key and label; their JSON is valid until take returns.
+// keyed reads the values of names that have a key for each type, and passes them on name by
+// name, without key and label. Their JSON is valid until take returns.
 func (s *Store) keyed(in *redis.Session, origin string, n *names, places []int32, take func(place int32, values []value) error) error {
 	type key struct {
 		name int32
 		typ  uint8 // of typeNames
 	}
-	const together = 50_000 // names, so that keys take less than their values
+	const together = 50_000 // names per batch, so that keys take less memory than their values
 	front := s.Prefix + s.of(origin) + ":labels:"
 	var keys []key
 	var values []value
@@ -247,7 +246,7 @@ func (s *Store) keyed(in *redis.Session, origin string, n *names, places []int32
 				}
 			}
 		}
-		next := int32(0) // whose values are handed on next
+		next := int32(0) // the name whose values are passed on next
 		hand := func(upTo int32) error {
 			for ; next < upTo; next++ {
 				if err := take(part[next], values); err != nil {
@@ -279,7 +278,7 @@ func (s *Store) keyed(in *redis.Session, origin string, n *names, places []int32
 	return nil
 }
 
-// types looks through all keys for those that names have for each type (z42).
+// types scans all keys for those of names and types (z42).
 func (s *Store) types(in *redis.Session, found func(origin, label []byte, types uint16) error) error {
 	front, middle := []byte(s.Prefix+s.root()+":"), []byte(":labels:")
 	pattern := keyspace.Escape(string(front)) + "*" + string(middle) + "*" + keyspace.Escape(s.Suffix)
@@ -325,7 +324,7 @@ func (s *Store) among(ctx context.Context, origin string, labels []string) (list
 	return listed, nil
 }
 
-// sum tells versions of a zone apart. It puts the values in order.
+// sum returns a checksum of a version of a zone. It sorts the values.
 func (r *raw) sum() xxh3.Uint128 {
 	r.sort()
 	h := xxh3.New()
@@ -353,8 +352,8 @@ func (r *raw) sort() {
 	})
 }
 
-// effort is how many keys the database has, and how many would be asked for if
-// each name were asked for every type.
+// effort returns how many keys the database has, and how many requests it would take to ask
+// for every type of each name.
 func (s *Store) effort(ctx context.Context, zones map[string]*known) (keys, asked int64, err error) {
 	for _, node := range s.Client.Nodes() {
 		var b redis.Batch

@@ -20,19 +20,18 @@ import (
 	"shuultuur/zone/redins/health"
 )
 
-// A zone that was read once is read again name by name: what is remembered of
-// each name is a sum, and only those that have another are decoded and changed
-// in the name server.
+// After the first read, a zone is compared name by name: only names with a different checksum
+// are decoded and changed in the name server.
 
-// part is what there is to say about a name besides its records, if anything.
+// A part is the problems and health checks of a name.
 type part struct {
 	problems []Problem
 	watched  []*health.Status
 }
 
-// touched is what of a zone was written. Its settings always count as touched.
+// touched is the part of a zone that was written. Its settings always count as touched.
 type touched struct {
-	names  bool            // any name may be another
+	names  bool            // any name may have changed
 	list   bool            // the set of names (z42)
 	labels map[string]bool // these names (z42)
 }
@@ -48,20 +47,17 @@ func (t *touched) add(o *touched) {
 	}
 }
 
-// maxTouched is of how many names it is noted that they were written; of more
-// the whole zone is looked at.
+// maxTouched bounds the written names that are noted; with more, the whole zone is compared.
 const maxTouched = 10_000
 
-// plainLabel says whether a label is the only one that stands for its name: a
-// label with escapes, capitals or letters beyond ASCII is another spelling of one
-// without.
+// plainLabel reports whether a label is the only spelling of its name: labels with escapes,
+// capitals or letters beyond ASCII have others.
 func plainLabel(label string) bool {
 	return !strings.ContainsFunc(label, func(r rune) bool { return r == '\\' || 'A' <= r && r <= 'Z' || r >= utf8.RuneSelf })
 }
 
-// remember notes what a zone that is served now was made of. A zone that spells
-// names in more ways than one, or in which names have what others have
-// (cname_flattening), is not remembered, and so read as a whole each time.
+// remember notes the checksums of a zone that is served now. Zones with several spellings of
+// one name, or with cname_flattening, are not remembered and so read as a whole each time.
 func (k *known) remember(r *raw, b *builder) {
 	k.names, k.apex, k.config, k.keys, k.settings = nil, nil, r.config, r.keys, b.config
 	if b.follows {
@@ -85,10 +81,10 @@ func (k *known) remember(r *raw, b *builder) {
 	k.names = n
 }
 
-// present is the sum of a name that exists and has no values.
+// present is the checksum of a name that exists without values.
 const present = 1
 
-// sum tells versions of a value apart. Those of a name add up.
+// sum returns a checksum of a value. Those of a name are added.
 func (v value) sum() uint64 {
 	if v.json == nil {
 		return 0
@@ -96,8 +92,8 @@ func (v value) sum() uint64 {
 	return xxh3.HashSeed(v.json, xxh3.HashString(v.typ))
 }
 
-// update reads what was touched of a zone and changes the names that differ.
-// It returns zone.ErrWhole when the zone has to be read as a whole.
+// update reads what was touched of a zone and changes the names that differ. It returns
+// zone.ErrWhole when the zone has to be read as a whole.
 func (s *Source) update(ctx context.Context, store *Store, in *redis.Session, name string, k *known, t *touched) error {
 	began := time.Now()
 	r, err := store.settings(in, name)
@@ -151,26 +147,26 @@ func (s *Source) update(ctx context.Context, store *Store, in *redis.Session, na
 }
 
 const (
-	// maxEdits and maxEditBytes bound what is gathered of names that differ
-	// before they are changed in the name server together.
+	// maxEdits and maxEditBytes bound the differences gathered before they are changed in the
+	// name server together.
 	maxEdits     = 5000
 	maxEditBytes = 1 << 20
 )
 
-// edits are the names of a zone that were found to differ. The first is changed
-// in the name server at once, as it mostly is the only one; more are gathered,
-// for each change copies the table of names.
+// edits are the names of a zone that differ. The first is changed in the name server at once,
+// as it usually is the only one. Later ones are gathered, because each change copies the table
+// of names.
 type edits struct {
 	k      *known
 	apply  func(map[string][]value) error
-	key    func(label, typ string) string // where a value is
+	key    func(label, typ string) string // returns the key of a value
 	values map[string][]value
 	size   int
 	done   int
 }
 
-// compare holds what a name has now against what is remembered of it. The values
-// have no key and label, and are copied where they are of use.
+// compare compares the values of a name with what is remembered. The values have no key and
+// label, and are copied if needed.
 func (e *edits) compare(place int32, values []value) error {
 	n := e.k.names
 	sum := uint64(present)
@@ -211,7 +207,7 @@ func (e *edits) flush() error {
 	return err
 }
 
-// unseen takes out the names that were not there in this round.
+// unseen removes the names that this read did not see.
 func (e *edits) unseen() error {
 	n := e.k.names
 	gone := n.gone()
@@ -229,7 +225,7 @@ func (e *edits) unseen() error {
 	return nil
 }
 
-// see notes that a name is there, and returns its place.
+// see notes that a name exists, and returns its index.
 func (e *edits) see(label []byte) (place int32, fresh bool, err error) {
 	n := e.k.names
 	if place, fresh, err = n.add(label); err == nil {
@@ -238,9 +234,8 @@ func (e *edits) see(label []byte) (place int32, fresh bool, err error) {
 	return place, fresh, err
 }
 
-// compareHash looks at the names of a zone that is a hash. Those that came and
-// went come first, where there are some: it takes less to list names than to
-// read what they have.
+// compareHash compares the names of a zone stored in a hash. Added and removed names come
+// first, because listing names takes less time than reading their values.
 func compareHash(store *Store, in *redis.Session, name string, e *edits) error {
 	n, key := e.k.names, store.hash(name)
 	failed := func(err error) error { return fmt.Errorf("read zone %q from Redis: %w", name, err) }
@@ -288,11 +283,11 @@ func compareHash(store *Store, in *redis.Session, name string, e *edits) error {
 	if err := read(0); err != nil || !missing {
 		return err
 	}
-	return list() // as many came as went
+	return list() // equal numbers of names were added and removed
 }
 
-// compareKeys looks at the names of a zone that is keys, those that were
-// written first: to read the list may take long.
+// compareKeys compares the names of a zone stored in keys, written names first, because
+// reading the list may take long.
 func compareKeys(ctx context.Context, store *Store, in *redis.Session, name string, e *edits, t *touched) error {
 	n := e.k.names
 	read := func(places []int32) error {
@@ -361,7 +356,7 @@ func compareKeys(ctx context.Context, store *Store, in *redis.Session, name stri
 	return e.unseen()
 }
 
-// apply gives names what they have now, and the zone its SOA.
+// apply gives names their new records, and the zone its SOA.
 func (s *Source) apply(k *known, r *raw, changed map[string][]value) error {
 	apex, other := changed["@"]
 	if !other {
@@ -389,7 +384,7 @@ func (s *Source) apply(k *known, r *raw, changed map[string][]value) error {
 	b.each = collect(parts)
 	z := b.build(&next)
 	c.Records, c.Choices, c.Aliases, c.Empty, c.Unknown = z.Records, z.Choices, z.Aliases, z.Empty, z.Unknown
-	err := zone.ErrWhole // to flatten needs all names
+	err := zone.ErrWhole // flattening needs all names
 	if !b.follows {
 		err = s.to.Change(c)
 	}
@@ -397,7 +392,7 @@ func (s *Source) apply(k *known, r *raw, changed map[string][]value) error {
 		for _, st := range b.watched {
 			s.checker.Drop(st)
 		}
-		return zone.ErrWhole // which finds out what is wrong
+		return zone.ErrWhole // which finds the mistake
 	}
 	k.apex = apex
 	var old []*health.Status
@@ -435,9 +430,8 @@ func (s *Source) apply(k *known, r *raw, changed map[string][]value) error {
 	return nil
 }
 
-// tidy collects what changes leave behind, each a copy of the table of names,
-// before it is an eighth of all that is in use. The runtime would let it become
-// as much again.
+// tidy collects garbage from changes, each of which copies the table of names, before it
+// reaches an eighth of the memory in use. The runtime would let the memory double.
 func tidy() {
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
@@ -446,7 +440,7 @@ func tidy() {
 	}
 }
 
-// builderOf is a builder that has the last good values of a zone.
+// builderOf returns a builder with the last good values of a zone.
 func (s *Source) builderOf(k *known) *builder {
 	b := s.builder()
 	if k.served {
@@ -458,8 +452,8 @@ func (s *Source) builderOf(k *known) *builder {
 	return b
 }
 
-// release returns the health checks of a label that nothing needs any more. Those
-// of a last good value go on.
+// release returns the health checks of a label that are no longer needed. Those of a last good
+// value stay.
 func (b *builder) release(label string, before, now map[string]part) []*health.Status {
 	watched := before[label].watched
 	if len(watched) == 0 || !slices.Contains(b.kept, label) {
@@ -471,7 +465,7 @@ func (b *builder) release(label string, before, now map[string]part) []*health.S
 	return nil
 }
 
-// collect notes what a builder says about each name.
+// collect returns a function that stores what a builder reports about each name.
 func collect(parts map[string]part) func(string, []Problem, []*health.Status) {
 	return func(label string, problems []Problem, watched []*health.Status) {
 		if len(problems)+len(watched) > 0 {
@@ -480,7 +474,7 @@ func collect(parts map[string]part) func(string, []Problem, []*health.Status) {
 	}
 }
 
-// whole reads one zone as a whole and puts it in its place.
+// whole reads one zone as a whole and serves it.
 func (s *Source) whole(ctx context.Context, store *Store, in *redis.Session, name string, k *known) error {
 	began := time.Now()
 	types := k.types
@@ -503,8 +497,7 @@ func (s *Source) whole(ctx context.Context, store *Store, in *redis.Session, nam
 	return nil
 }
 
-// serve puts a zone in its place. sum is that of r, which was begun to be read
-// at began.
+// serve puts a zone into service. sum is the checksum of r, whose read began at began.
 func (s *Source) serve(k *known, r *raw, sum xxh3.Uint128, began time.Time) (*builder, error) {
 	b, parts := s.builderOf(k), map[string]part{}
 	b.each = collect(parts)

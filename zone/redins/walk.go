@@ -6,13 +6,11 @@ import (
 	"strconv"
 )
 
-// A zone is read again whole when one of its names changes, so that its JSON
-// is walked here where it has the usual form, and handed to encoding/json
-// where it has not. What is walked is known to be valid.
+// Reading a zone again is mostly decoding JSON. So JSON in the usual form is parsed here, and
+// passed to encoding/json otherwise. The input is known to be valid JSON.
 
-// fields calls each with the names and values of an object. It returns false
-// when b is none, or has names that are written in an unusual way, or each
-// returned false.
+// fields calls each with the names and values of an object. It returns false when b is not an
+// object, has names with escapes, or each returned false.
 func fields(b []byte, each func(name, value []byte) bool) bool {
 	i := blank(b, 0)
 	if i >= len(b) || b[i] != '{' {
@@ -24,7 +22,7 @@ func fields(b []byte, each func(name, value []byte) bool) bool {
 		if bytes.IndexByte(name, '\\') >= 0 {
 			return false
 		}
-		i = blank(b, blank(b, end)+1) // behind the colon
+		i = blank(b, blank(b, end)+1) // after the colon
 		end = skip(b, i)
 		if !each(name, b[i:end]) {
 			return false
@@ -61,7 +59,7 @@ func blank(b []byte, i int) int {
 	return i
 }
 
-// skip returns where the value at i ends.
+// skip returns the end of the value at i.
 func skip(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -94,7 +92,7 @@ func skip(b []byte, i int) int {
 	return i
 }
 
-// plain reads a string without escapes, number one without sign and fraction.
+// plain reads a string without escapes, number a number without sign and fraction.
 func plain(b []byte) (string, bool) {
 	if len(b) < 2 || b[0] != '"' || bytes.IndexByte(b, '\\') >= 0 {
 		return "", false
@@ -107,7 +105,7 @@ func number(b []byte) (uint32, bool) {
 	return uint32(n), err == nil
 }
 
-// walk reads the JSON of A and AAAA; false when it is not as usual.
+// walk reads the JSON of A and AAAA; false when the form is unusual.
 func (s *addressSet) walk(b []byte) bool {
 	return fields(b, func(name, value []byte) (ok bool) {
 		switch string(name) {
@@ -132,7 +130,7 @@ func (s *addressSet) walk(b []byte) bool {
 	})
 }
 
-// walk reads the JSON of one address; false when it is not as usual.
+// walk reads the JSON of one address; false when the form is unusual.
 func (v *addressJSON) walk(b []byte) bool {
 	return fields(b, func(name, value []byte) (ok bool) {
 		switch string(name) {
@@ -161,7 +159,7 @@ func (v *addressJSON) walk(b []byte) bool {
 	})
 }
 
-// each is elements for one value or a list of them.
+// each is elements for one value or a list.
 func each(b []byte, do func([]byte) bool) bool {
 	if b[0] == '[' {
 		return elements(b, do)

@@ -15,10 +15,9 @@ import (
 	"shuultuur/zone"
 )
 
-// Write puts a zone into Redis in the place of what is there under its name:
-// names that are not in z go. Of the config only the SOA is replaced; keys
-// stay. What is the same is not written, and the list of zones comes last, so
-// that a new zone is whole when it is read. It returns how many values were
+// Write replaces a zone in Redis: names that are not in z are deleted. Of the config only the
+// SOA is replaced; keys stay. Equal values are not written, and the list of zones is written
+// last, so that a new zone is complete when it is read. It returns how many values were
 // written and deleted.
 func (s *Store) Write(ctx context.Context, z *zone.Zone) (written, deleted int, err error) {
 	e, err := encode(z)
@@ -39,8 +38,7 @@ func (s *Store) Write(ctx context.Context, z *zone.Zone) (written, deleted int, 
 	return s.replace(ctx, origin, old, s.wanted(e), config)
 }
 
-// replace writes what values and config of a zone are to be in the place of the
-// old ones.
+// replace replaces the values and config of a zone.
 func (s *Store) replace(ctx context.Context, origin string, old *raw, want map[[2]string][]byte, config []byte) (written, deleted int, err error) {
 	have := map[[2]string][]byte{}
 	for _, v := range old.values {
@@ -96,7 +94,7 @@ func (s *Store) replace(ctx context.Context, origin string, old *raw, want map[[
 	return written, deleted, nil
 }
 
-// A writer executes commands, many at once, until one fails.
+// A writer executes commands in batches, until one fails.
 type writer struct {
 	ctx    context.Context
 	client *redis.Client
@@ -128,8 +126,8 @@ func places(values map[[2]string][]byte) [][2]string {
 	return all
 }
 
-// wanted is the values of a zone by label and type; in redins' layout the type
-// is empty and the value has all of them.
+// wanted returns the values of a zone by label and type; in redins' layout the type is empty
+// and the value has all types.
 func (s *Store) wanted(e *encoded) map[[2]string][]byte {
 	want := map[[2]string][]byte{}
 	for label, types := range e.labels {
@@ -170,9 +168,8 @@ func mergeConfig(old []byte, soa *soaJSON) ([]byte, error) {
 	return marshal(config), nil
 }
 
-// Read reads a zone as it is written in Redis: TTLs as they are (ttl where
-// there is none), and all records of which a server would choose. The problems
-// are what a server leaves out.
+// Read reads a zone as stored in Redis: with unlimited TTLs (ttl where there is none), and all
+// records of which a server would select. problems are what a server leaves out.
 func (s *Store) Read(ctx context.Context, origin string, ttl uint32) (*zone.Zone, []Problem, error) {
 	in := s.session(ctx)
 	defer in.Close()

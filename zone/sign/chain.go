@@ -17,40 +17,39 @@ import (
 	"shuultuur/zone"
 )
 
-// A plan is the records of one zone put in order to be signed.
+// A plan is the records of a zone, sorted for signing.
 type plan struct {
 	origin   string
-	names    []name     // in canonical order, those above a cut and the cuts
+	names    []name     // in canonical order: those above a cut, and the cuts
 	sets     []set      // to be signed
 	unsigned []miekg.RR // glue, NS records of cuts, what a DNAME hides
 	soa      *miekg.SOA
 	ttl      uint32 // of NSEC and NSEC3 records
 	zsk      []*Key
 
-	// aliases are names that have addresses without records: the chain says
-	// that they may have A and AAAA.
+	// aliases are names that have addresses without records: the chain lists A and AAAA for
+	// them.
 	aliases map[string]bool
 }
 
-// A name is one owner name that the chain has.
+// A name is an owner name in the chain.
 type name struct {
 	key   string // orderKey
 	owner string
 	wire  []byte
 	types []uint16
-	cut   bool // the zone is delegated here
+	cut   bool // a delegation
 	ds    bool
 }
 
-// entry is a record with what it is sorted by.
+// An entry is a record with its sort key.
 type entry struct {
 	rr   miekg.RR
 	key  string
 	wire []byte
 }
 
-// arrange sorts records into names and sets and adds what signing adds at the
-// apex.
+// arrange sorts records into names and sets and adds what signing adds at the apex.
 func (s *Signer) arrange(from *zone.Zone, now time.Time) (*plan, error) {
 	ksk, zsk := s.active(now)
 	if len(ksk) == 0 || len(zsk) == 0 {
@@ -94,8 +93,7 @@ func (s *Signer) arrange(from *zone.Zone, now time.Time) (*plan, error) {
 			return nil, err
 		}
 	}
-	// A name may exist without a record: it gets an entry with a record of no
-	// type.
+	// A name may exist without records: it gets an entry with a record of no type.
 	bare := func(owner string) (string, error) {
 		wire, err := dns.Name(owner)
 		if err != nil {
@@ -128,15 +126,15 @@ func (s *Signer) arrange(from *zone.Zone, now time.Time) (*plan, error) {
 	return z, z.cut(entries, ksk)
 }
 
-// has says whether a DNSKEY is one of ours, whatever its TTL.
+// has reports whether a DNSKEY is one of ours, whatever its TTL.
 func (s *Signer) has(rr *miekg.DNSKEY) bool {
 	return slices.ContainsFunc(*s.keys.Load(), func(k *Key) bool {
 		return k.PublicKey == rr.PublicKey && k.Algorithm == rr.Algorithm && k.Flags == rr.Flags
 	})
 }
 
-// apex gives the records that a signed zone has besides its own: its keys, what
-// the parent may fetch (RFC 7344) and how names are hashed.
+// apex returns the records that signing adds at the apex: the keys, what the parent may fetch
+// (RFC 7344), and NSEC3PARAM.
 func (s *Signer) apex(now time.Time, ksk []*Key, z *plan) []miekg.RR {
 	var rrs []miekg.RR
 	for _, k := range *s.keys.Load() {
@@ -162,8 +160,8 @@ func (s *Signer) apex(now time.Time, ksk []*Key, z *plan) []miekg.RR {
 	return rrs
 }
 
-// cut walks the records in order and tells what is of the zone from what is
-// delegated or hidden below a DNAME (RFC 4035 section 2.2, RFC 6672 section 2.4).
+// cut walks the records in order and separates the zone's data from what is delegated or
+// hidden below a DNAME (RFC 4035 section 2.2, RFC 6672 section 2.4).
 func (z *plan) cut(entries []entry, ksk []*Key) error {
 	origin, err := dns.Name(z.origin)
 	if err != nil {
@@ -171,7 +169,7 @@ func (z *plan) cut(entries []entry, ksk []*Key) error {
 	}
 	apex := dns.SortKey(origin)
 	z.names, z.sets = make([]name, 0, len(entries)), make([]set, 0, 2*len(entries))
-	below := "" // what has this prefix is not ours to sign
+	below := "" // names with this prefix are not signed
 	for i := 0; i < len(entries); {
 		e := entries[i]
 		j := i
@@ -246,8 +244,8 @@ func (z *plan) name(n name, all []entry, ksk []*Key) {
 	z.names = append(z.names, n)
 }
 
-// sameTTL gives the records of a set the lowest TTL among them (RFC 2181
-// section 5.2): a signature has but one.
+// sameTTL gives the records of a set their lowest TTL (RFC 2181 section 5.2), because a
+// signature has only one.
 func sameTTL(all []entry) []miekg.RR {
 	rrs := make([]miekg.RR, len(all))
 	ttl := all[0].rr.Header().Ttl
@@ -275,15 +273,15 @@ func (z *plan) chainNSEC() {
 	}
 }
 
-// bitmap gives types and more in order, each once.
+// bitmap returns types and more sorted, each once.
 func bitmap(types []uint16, more ...uint16) []uint16 {
 	all := append(append(make([]uint16, 0, len(types)+len(more)), types...), more...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// chainNSEC3 adds the NSEC3 record of each name and of each empty one between
-// (RFC 5155 section 7.1).
+// chainNSEC3 adds the NSEC3 record of each name and of each empty non-terminal (RFC 5155
+// section 7.1).
 func (z *plan) chainNSEC3(optOut bool) error {
 	type link struct {
 		hash  [20]byte
@@ -308,7 +306,7 @@ func (z *plan) chainNSEC3(optOut bool) error {
 			types = bitmap(types, miekg.TypeRRSIG)
 		}
 		links = append(links, link{hash3(n.wire), types})
-		// The empty names above it, as far as nothing else made them.
+		// Add empty non-terminals above it that are not there yet.
 		wire, key := n.wire, n.key
 		for len(wire) > apex {
 			wire = wire[1+int(wire[0]):]
@@ -334,14 +332,14 @@ func (z *plan) chainNSEC3(optOut bool) error {
 	return nil
 }
 
-// hash3 is the hash of a name in wire form: SHA-1, no salt, no further rounds.
+// hash3 returns the hash of a name in wire form: SHA-1 without salt and extra iterations.
 func hash3(wire []byte) [20]byte { return sha1.Sum(wire) }
 
 func text3(hash [20]byte) string {
 	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:]))
 }
 
-// under puts a label in front of a name.
+// under prepends a label to a name.
 func under(label, name string) string {
 	if name == "." {
 		return label + "."

@@ -15,10 +15,9 @@ import (
 	"shuultuur/zone"
 )
 
-// Change makes of a change in a zone as somebody reads it one in the zone as it
-// is served: without signatures, and with keys and what else signing adds at the
-// origin, whose records have to be among it. Who answers for the zone calls
-// SignSet for what it changes.
+// Change turns a change of the zone's source into a change of the served zone: without
+// signatures, and with keys and the other records that signing adds at the origin. The records
+// of the origin must be part of it. The server of the zone calls SignSet for what it changes.
 func (s *Signer) Change(c *zone.Change, now time.Time) (*zone.Change, error) {
 	ksk, zsk := s.active(now)
 	if len(ksk) == 0 || len(zsk) == 0 {
@@ -41,8 +40,7 @@ func (s *Signer) Change(c *zone.Change, now time.Time) (*zone.Change, error) {
 	return &out, nil
 }
 
-// Makes says whether a record is one that signing makes, and so none of those
-// that a zone is signed of.
+// Makes reports whether signing makes such a record, so that it is not part of the source.
 func (s *Signer) Makes(rr miekg.RR) bool {
 	switch rr := rr.(type) {
 	case *miekg.RRSIG, *miekg.NSEC, *miekg.NSEC3, *miekg.NSEC3PARAM, *miekg.CDS, *miekg.CDNSKEY:
@@ -91,8 +89,8 @@ func (s *Signer) SignSet(view string, owner []byte, typ uint16, ttl uint32, rdat
 	return all, nil
 }
 
-// renewBy brings the time of signing a view again forward: one signature among
-// few may well live longer than the one that takes its place.
+// renewBy brings the next signing of a view forward: the replaced signature may have been
+// valid for longer than the new one.
 func (s *Signer) renewBy(view string, at time.Time) {
 	s.renewMu.Lock()
 	defer s.renewMu.Unlock()
@@ -101,8 +99,8 @@ func (s *Signer) renewBy(view string, at time.Time) {
 	}
 }
 
-// signatureAt is where the signature begins in the data of an RRSIG record,
-// behind the signer's name.
+// signatureAt returns where the signature begins in the data of an RRSIG record, after the
+// signer's name.
 func signatureAt(data []byte) int { return 18 + dns.NameLen(data[18:]) }
 
 // Forget implements [zone.Signer].
@@ -117,7 +115,7 @@ func (s *Signer) Forget(view string, owner []byte, typ uint16, ttl uint32, rdata
 	}
 }
 
-// keysFor gives the keys that sign sets of a type.
+// keysFor returns the keys that sign sets of a type.
 func (s *Signer) keysFor(typ uint16, now time.Time) []*Key {
 	ksk, zsk := s.active(now)
 	if typ == miekg.TypeDNSKEY || typ == miekg.TypeCDS || typ == miekg.TypeCDNSKEY {
@@ -126,7 +124,7 @@ func (s *Signer) keysFor(typ uint16, now time.Time) []*Key {
 	return zsk
 }
 
-// digest names a set and the key that signs it; text is as canonical returns.
+// digest identifies a set and its key; text is the result of canonical.
 func (k *Key) digest(text []byte) digest {
 	h := sha256.New()
 	h.Write([]byte(k.PublicKey))
@@ -136,7 +134,7 @@ func (k *Key) digest(text []byte) digest {
 	return digest(h.Sum(sum[:0])[:len(digest{})])
 }
 
-// canonicalData is canonical for a set by its parts.
+// canonicalData is canonical for the parts of a set.
 func canonicalData(owner []byte, typ uint16, ttl uint32, rdata [][]byte) []byte {
 	parts := make([][]byte, len(rdata))
 	size := 0

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// remembered bounds the signatures made on demand that are kept, in sets of
-// about 300 bytes; there are two halves of this size.
+// remembered bounds the signatures made on demand that are kept, in sets of about 300 bytes,
+// for each of two generations.
 const remembered = 16384
 
-// demand keeps the signatures that were made on demand, and bounds how many are
-// made: strangers choose the names. Many goroutines use it at once.
+// demand keeps signatures made on demand, and limits the rate at which they are made, because
+// strangers choose the names. It is safe for concurrent use.
 type demand struct {
 	perSecond float64
 
@@ -24,8 +24,8 @@ type demand struct {
 	fresh, found, refused atomic.Uint64
 }
 
-// ready is the signatures of one set: the data of its RRSIG records, and when
-// the first of them expires.
+// ready is the signatures of one set: the data of its RRSIG records, and when the first
+// expires.
 type ready struct {
 	rdata      [][]byte
 	expiration uint32
@@ -40,7 +40,7 @@ func newDemand(c Config) *demand {
 	return d
 }
 
-// find looks a set up. Signatures close to their end are not found.
+// find looks up a set. It does not return signatures that expire soon.
 func (c *demand) find(d digest, now time.Time) (ready, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +56,7 @@ func (c *demand) find(d digest, now time.Time) (ready, bool) {
 	return sigs, ok
 }
 
-// keep remembers a set that was signed with n signatures.
+// keep adds a set that was signed with n signatures.
 func (c *demand) keep(d digest, sigs ready) {
 	c.fresh.Add(uint64(len(sigs.rdata)))
 	c.mu.Lock()
@@ -64,8 +64,8 @@ func (c *demand) keep(d digest, sigs ready) {
 	c.put(d, sigs)
 }
 
-// put needs the lock. When the young half is full it becomes the old one, and
-// sets that nobody has asked for since are forgotten.
+// put adds a set; the caller holds the lock. When the young generation is full it becomes the
+// old one, and sets that were not used since are dropped.
 func (c *demand) put(d digest, sigs ready) {
 	if len(c.young) >= remembered {
 		c.old, c.young = c.young, map[digest]ready{}
@@ -73,7 +73,7 @@ func (c *demand) put(d digest, sigs ready) {
 	c.young[d] = sigs
 }
 
-// allow says whether n more signatures may be made now.
+// allow reports whether n more signatures may be made now.
 func (c *demand) allow(now time.Time, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,8 +89,8 @@ func (c *demand) allow(now time.Time, n int) bool {
 	return true
 }
 
-// Counts are the signatures that were made on demand, the sets whose signatures
-// were remembered, and those refused because too many were asked for.
+// Counts returns the signatures made on demand, the sets found in the cache, and the
+// signatures refused because of the rate.
 func (s *Signer) Counts() (fresh, found, refused uint64) {
 	return s.demand.fresh.Load(), s.demand.found.Load(), s.demand.refused.Load()
 }

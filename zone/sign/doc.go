@@ -1,20 +1,18 @@
-// Package sign signs zones (DNSSEC, RFC 4033 to 4035): whole ones when they
-// are loaded, and single answers when they are asked for.
+// Package sign signs zones (DNSSEC, RFC 4033 to 4035): whole zones when they are loaded, and
+// single answers on demand.
 //
-// A [Signer] holds the keys of one zone. Records go in as a zone file has
-// them; [Signer.Zone] gives back the zone as it is served: with DNSKEY, CDS
-// and CDNSKEY, a chain of NSEC or NSEC3 records and an RRSIG for each set of
-// records. Signatures are kept by what they sign, and are made anew some days
-// before they expire ([Signer.Renew] says when). A zone that is served changes
-// by [Signer.Change]: who answers for it has the new sets signed, and mends the
-// chain. What cannot be signed beforehand — a set chosen for the client, the
-// answer that an alias leads to, a name that is not there — is signed on demand
-// by [Signer.Sign] and [Signer.Deny], from a cache of bounded size and at a
-// bounded rate: a fresh signature costs forty times what an answer costs, and
-// strangers choose the names.
+// A [Signer] holds the keys of one zone. It takes the records of a zone file; [Signer.Zone]
+// returns the zone to serve: with DNSKEY, CDS and CDNSKEY, a chain of NSEC or NSEC3 records
+// and an RRSIG for each set. Signatures are kept by what they sign, and are renewed some days
+// before they expire ([Signer.Renew] says when). A served zone changes by [Signer.Change]: its
+// server has new sets signed, and repairs the chain.
 //
-// Keys come from files and go by the times in them, which [Signer.Roll] reads
-// again, and writes where it changes keys by itself, and [Signer.ParentHas] where
-// the parent's DS records are waited for. [Signer.Signatures] and
-// [Signer.Restore] take what was signed beforehand over a restart.
+// Some data cannot be signed in advance: a set selected for the client, the answer of an
+// alias, a name that does not exist. [Signer.Sign] and [Signer.Deny] sign them on demand, with
+// a cache of bounded size and at a bounded rate: a new signature costs forty times as much as
+// an answer, and strangers choose the names.
+//
+// Keys come from files and follow the times in them. [Signer.Roll] reads the files again, and
+// writes them where it changes keys itself. [Signer.ParentHas] reports the parent's DS
+// records. [Signer.Signatures] and [Signer.Restore] keep signatures over a restart.
 package sign

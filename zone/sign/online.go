@@ -16,13 +16,12 @@ import (
 	"shuultuur/zone"
 )
 
-// Sign appends the RRSIG records of a set that was put together for one
-// answer, as [zone.Signer] wants. With a nil ctx only what is remembered is
-// given.
+// Sign appends the RRSIG records of a set made for one answer, as [zone.Signer] requires. With
+// a nil ctx it returns only cached signatures.
 //
-// What is signed has the set's TTL rounded up to a power of two as its
-// original one (RFC 4034 section 3.1.4): a validator takes a lower TTL for an
-// answer that aged, and an alias whose TTL counts down needs one signature.
+// The original TTL (RFC 4034 section 3.1.4) of what is signed is the set's TTL rounded up to a
+// power of two: a validator takes a lower TTL for an aged answer, so an alias with a
+// decreasing TTL needs one signature.
 func (s *Signer) Sign(ctx context.Context, q *dns.Query, r *dns.Reply, set zone.Set) (int, bool) {
 	owner := set.Owner
 	if set.Wildcard > 0 {
@@ -53,8 +52,7 @@ func appendFixed(b []byte, typ uint16, ttl uint32, data int) []byte {
 
 var errSet = errors.New("a set to sign that is no set of whole records")
 
-// canonicalSet turns the records of an answer into what is signed, and returns
-// the set's TTL.
+// canonicalSet returns the records of an answer in canonical form, and the set's TTL.
 func canonicalSet(owner []byte, set zone.Set) ([]byte, uint32, error) {
 	parts := make([][]byte, 0, set.Count)
 	ttl, rest := uint32(0), set.Records
@@ -86,7 +84,7 @@ func canonicalSet(owner []byte, set zone.Set) ([]byte, uint32, error) {
 	return text, ttl, nil
 }
 
-// roundUp gives the power of two that is ttl or the next above.
+// roundUp returns the smallest power of two that is not below ttl.
 func roundUp(ttl uint32) uint32 {
 	if ttl <= 1 {
 		return ttl
@@ -94,8 +92,8 @@ func roundUp(ttl uint32) uint32 {
 	return 1 << min(31, bits.Len32(ttl-1))
 }
 
-// signatures gives the signatures of a canonical set: remembered ones, or, with
-// a context, fresh ones as far as there may be in this second.
+// signatures returns the signatures of a canonical set: cached ones, or with a context new
+// ones, if the rate permits.
 func (s *Signer) signatures(ctx context.Context, now time.Time, owner []byte, typ uint16, text []byte) (ready, bool) {
 	_, zsk := s.active(now)
 	if len(zsk) == 0 {
@@ -152,15 +150,14 @@ func (k *Key) rrsig(owner []byte, typ uint16, text []byte, now time.Time) ([]byt
 	return append(rdata, signature...), expiration, nil
 }
 
-// Deny appends a proof that is made for the question, as [zone.Signer] wants.
+// Deny appends a proof made for the question, as [zone.Signer] requires.
 //
-// A name that exists is denied a type by an NSEC record of its own, and so is a
-// name that a wildcard covers. A name that does not exist has such a record too,
-// with the type NXNAME (RFC 9824); the code is then NOERROR, or NXDOMAIN for a
-// client that says it understands. For what a wildcard answered, a record is made
-// that covers the name and next to nothing else (RFC 4470). Zones with an NSEC3
-// chain come here for names whose types change with the answer, such as those of
-// an alias; they get an NSEC3 record of the name.
+// An NSEC record of its own denies a type of a name that exists or that a wildcard covers. A
+// name that does not exist also gets such a record, with the type NXNAME (RFC 9824); the code
+// is then NOERROR, or NXDOMAIN for a client that supports this. A wildcard answer gets a
+// record that covers the name and almost nothing else (RFC 4470). In zones with an NSEC3
+// chain, names whose types depend on the answer, such as aliases, get an NSEC3 record for the
+// name.
 func (s *Signer) Deny(ctx context.Context, q *dns.Query, r *dns.Reply, d zone.Denial) bool {
 	if s.config.Denial != NSEC3 && d.Kind == zone.WildcardAnswer {
 		return s.cover(ctx, q, r, d, nextCloser(d.Name, d.Encloser))
@@ -204,8 +201,8 @@ func (s *Signer) Deny(ctx context.Context, q *dns.Query, r *dns.Reply, d zone.De
 	return true
 }
 
-// cover appends an NSEC record that covers a name, all that is below it, and
-// next to nothing else.
+// cover appends an NSEC record that covers a name, everything below it, and almost nothing
+// else.
 func (s *Signer) cover(ctx context.Context, q *dns.Query, r *dns.Reply, d zone.Denial, name []byte) bool {
 	return s.proof(ctx, q, r, d, before(name), miekg.TypeNSEC, appendBitmap(sibling(name), []uint16{miekg.TypeRRSIG, miekg.TypeNSEC}))
 }
@@ -237,7 +234,7 @@ func (s *Signer) proof(ctx context.Context, q *dns.Query, r *dns.Reply, d zone.D
 	return true
 }
 
-// bitmapTypes reads a type bitmap (RFC 4034 section 4.1.2).
+// bitmapTypes parses a type bitmap (RFC 4034 section 4.1.2).
 func bitmapTypes(b []byte) []uint16 {
 	var types []uint16
 	for len(b) > 2 && len(b) >= 2+int(b[1]) {
@@ -272,8 +269,8 @@ func appendBitmap(b []byte, types []uint16) []byte {
 	return b
 }
 
-// nextCloser is the part of name that is one label longer than its closest
-// encloser, which starts at encloser.
+// nextCloser returns the part of name that is one label longer than its closest encloser,
+// which starts at encloser.
 func nextCloser(name []byte, encloser int) []byte {
 	at := 0
 	for at < len(name) && name[at] != 0 {
@@ -290,8 +287,8 @@ func prepend(label, name []byte) []byte {
 	return append(append([]byte{byte(len(label))}, label...), name...)
 }
 
-// child is the name that follows name at once in canonical order: one with a
-// label of a zero byte in front, where there is room.
+// child returns the immediate successor of name in canonical order: name with a label of one
+// zero byte in front, if there is room.
 func child(name []byte) []byte {
 	if len(name) <= 253 {
 		return prepend([]byte{0}, name)
@@ -299,10 +296,10 @@ func child(name []byte) []byte {
 	return sibling(name)
 }
 
-// sibling is the name that follows name and all that is below it.
+// sibling returns the successor of name and everything below it.
 func sibling(name []byte) []byte {
 	if name[0] == 0 {
-		return name // after the last name comes the root
+		return name // the root follows the last name
 	}
 	label, parent := bytes.Clone(name[1:1+int(name[0])]), name[1+int(name[0]):]
 	if len(label) < 63 && len(name) < 255 {
@@ -312,18 +309,17 @@ func sibling(name []byte) []byte {
 		label = label[:len(label)-1]
 	}
 	switch c := &label[len(label)-1]; *c {
-	case 255: // the last of all labels: what comes next is beside the parent
+	case 255: // the last of all labels: the successor is a sibling of the parent
 		return sibling(parent)
 	case 'A' - 1:
-		*c = 'Z' + 1 // upper case is lower case
+		*c = 'Z' + 1 // upper case equals lower case
 	default:
 		*c++
 	}
 	return prepend(label, parent)
 }
 
-// before is a name before name with nothing that anybody would have between
-// the two.
+// before returns a name before name such that no name in use lies between them.
 func before(name []byte) []byte {
 	label, parent := bytes.Clone(name[1:1+int(name[0])]), name[1+int(name[0]):]
 	room := 255 - len(parent) - 1
@@ -348,7 +344,7 @@ func before(name []byte) []byte {
 	return prepend(label, parent)
 }
 
-// prelude is what an RRSIG has before its signature.
+// prelude returns the data of an RRSIG before its signature.
 func prelude(typ uint16, algorithm, labels uint8, ttl, expiration, inception uint32, tag uint16, signer []byte) []byte {
 	b := make([]byte, 0, 18+len(signer)+64)
 	b = binary.BigEndian.AppendUint16(b, typ)
@@ -360,7 +356,7 @@ func prelude(typ uint16, algorithm, labels uint8, ttl, expiration, inception uin
 	return append(b, signer...)
 }
 
-// signature signs a canonical set as an RRSIG says whose other fields stand.
+// signature signs a canonical set for an RRSIG whose other fields are set.
 func (k *Key) signature(sig *miekg.RRSIG, set []byte) ([]byte, error) {
 	signer, err := dns.Name(sig.SignerName)
 	if err != nil {

@@ -9,13 +9,11 @@ import (
 	miekg "github.com/miekg/dns"
 )
 
-// steady is how long the parent has to be seen with the new DS record, and
-// without the old one, at each look: not all of its servers change at once, and
-// what is looked up may not be validated.
+// steady is how long the parent must have the new DS record, and not the old one, at each
+// lookup. Not all of its servers change at once, and the lookup may not be validated.
 const steady = 24 * time.Hour
 
-// changing gives the last key that took or takes the place of one the parent
-// knows, and that one.
+// changing returns the last key that replaces a key known to the parent, and the replaced key.
 func changing(keys []*Key) (next, old *Key) {
 	for _, k := range keys {
 		if p := predecessor(keys, k); k.KSK() && k.predecessor != 0 && p != nil && successor(keys, k) == nil {
@@ -25,7 +23,7 @@ func changing(keys []*Key) (next, old *Key) {
 	return nil, nil
 }
 
-// awaited is changing where it is the parent's turn.
+// awaited is changing while the parent has to act.
 func awaited(keys []*Key, now time.Time) (next, old *Key) {
 	next, old = changing(keys)
 	if next == nil || next.syncPublish.IsZero() || now.Before(next.syncPublish) || !next.dsPublish.IsZero() {
@@ -34,16 +32,16 @@ func awaited(keys []*Key, now time.Time) (next, old *Key) {
 	return next, old
 }
 
-// AwaitsParent says whether the change of a key waits for the parent zone to have
-// its DS record, so that [Signer.ParentHas] wants to know what it has.
+// AwaitsParent reports whether a rollover waits for the parent's DS record, so that
+// [Signer.ParentHas] should be called.
 func (s *Signer) AwaitsParent(now time.Time) bool {
 	next, _ := awaited(*s.keys.Load(), now)
 	return next != nil
 }
 
-// ParentHas notes the DS records that the parent zone has. When they have been
-// those of the new key, and none of the old one, for a day, this goes into the
-// key's file, as [FinishRoll] does it, and seen is true.
+// ParentHas tells the signer the DS records in the parent zone. After a day with those of the
+// new key and none of the old one, it notes this in the key's file, as [FinishRoll] does, and
+// seen is true.
 func (s *Signer) ParentHas(ds []*miekg.DS, now time.Time) (seen bool, err error) {
 	s.rolling.Lock()
 	defer s.rolling.Unlock()
@@ -58,7 +56,7 @@ func (s *Signer) ParentHas(ds []*miekg.DS, now time.Time) (seen bool, err error)
 	if now.Sub(s.parentSince) < steady {
 		return false, nil
 	}
-	k, err := Load(next.file) // those of the signer are not changed
+	k, err := Load(next.file) // the signer's own keys are not changed
 	if err != nil {
 		return false, err
 	}
@@ -66,7 +64,7 @@ func (s *Signer) ParentHas(ds []*miekg.DS, now time.Time) (seen bool, err error)
 	return true, k.save()
 }
 
-// is says whether a DS record is that of a key, whatever its digest.
+// is reports whether a DS record is that of a key, whatever its digest.
 func (k *Key) is(ds *miekg.DS) bool {
 	if ds.KeyTag != k.Tag || ds.Algorithm != k.Algorithm {
 		return false
@@ -75,7 +73,7 @@ func (k *Key) is(ds *miekg.DS) bool {
 	return want != nil && strings.EqualFold(want.Digest, ds.Digest)
 }
 
-// RollStatus says where the change of the key that the parent knows stands, by the
+// RollStatus describes the state of the rollover of the key that the parent knows, by the
 // files in a folder, and what it waits for.
 func RollStatus(dir, origin string, now time.Time) (string, error) {
 	keys, err := LoadDir(dir, origin)

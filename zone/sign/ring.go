@@ -8,8 +8,8 @@ import (
 	miekg "github.com/miekg/dns"
 )
 
-// A Ring keeps the signers of zones whose keys come with them, such as those in
-// Redis: a zone that is read again with the same keys has the signatures it had.
+// A Ring keeps the signers of zones whose keys come with the zone, such as those in Redis: a
+// zone that is read again with the same keys keeps its signatures.
 type Ring struct {
 	config Config
 
@@ -22,7 +22,7 @@ type ringed struct {
 	signer *Signer
 }
 
-// NewRing makes a ring whose signers are made by c; its Keys are not looked at.
+// NewRing makes a ring whose signers use c; its Keys are ignored.
 func NewRing(c Config) (*Ring, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -30,9 +30,8 @@ func NewRing(c Config) (*Ring, error) {
 	return &Ring{config: c, signers: map[string]ringed{}}, nil
 }
 
-// Signer gives the signer of a zone. texts are its keys, for each the public
-// half and then the private one, as [Parse] reads them; a pair of empty texts is
-// passed over.
+// Signer returns the signer of a zone. texts are its keys, for each the public and then the
+// private part, in the form of [Parse]; a pair of empty texts is skipped.
 func (r *Ring) Signer(origin string, texts ...string) (*Signer, error) {
 	origin = miekg.CanonicalName(origin)
 	r.mu.Lock()
@@ -59,7 +58,7 @@ func (r *Ring) Signer(origin string, texts ...string) (*Signer, error) {
 	return s, nil
 }
 
-// Forget lets go of a zone's signer.
+// Forget drops a zone's signer.
 func (r *Ring) Forget(origin string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,42 +16,39 @@ import (
 	"shuultuur/setting"
 )
 
-// Keys are rolled by what BIND's key files can say: the times of each key, and
-// whose place it takes (Predecessor). All that is known of a rollover is in
-// them, so that a restart goes on with it.
+// Rollovers are recorded in BIND's key files: the times of each key, and which key it replaces
+// (Predecessor). Nothing else is stored, so that a restart continues them.
 //
-// A zone-signing key is published before it signs, for as long as anybody may
-// have the DNSKEY set without it; the one before stays published for as long as
-// anybody may have its signatures (pre-publication, RFC 6781 section 4.1.1.1,
-// RFC 7583 section 3.2.1).
+// A zone-signing key is published before it signs, for as long as resolvers may have the
+// DNSKEY set without it. The previous one stays published for as long as resolvers may have
+// its signatures (pre-publication, RFC 6781 section 4.1.1.1, RFC 7583 section 3.2.1).
 //
-// A key that the parent knows signs beside the one before from the start. When
-// everybody has seen it, CDS and CDNSKEY ask the parent for its DS. When
-// somebody says that the parent has it, and all others have forgotten the old
-// DS, the old key goes (double signature, RFC 6781 section 4.1.2 and, where
-// this key signs everything, 4.1.3).
+// A key that the parent knows signs beside the previous one from the start. When all resolvers
+// have seen it, CDS and CDNSKEY ask the parent for its DS. When the parent has it, and no
+// resolver has the old DS any more, the old key is removed (double signature, RFC 6781 section
+// 4.1.2 and, where this key signs everything, section 4.1.3).
 const (
-	// keepDS is how long the old DS record may be remembered after the parent
-	// has the new one: no resolver keeps anything longer than a week.
+	// keepDS is how long resolvers may have the old DS record after the parent has the new one:
+	// none keeps anything longer than a week.
 	keepDS = 7 * 24 * time.Hour
-	// leastTTL is what records of a zone may live at least, whatever they say
-	// now: they may have said something else before.
+	// leastTTL is assumed as the least TTL of a zone's records, because they may have had a
+	// longer one before.
 	leastTTL = 24 * time.Hour
-	// slack is added to each wait, for clocks and slow copies.
+	// slack is added to each wait, for wrong clocks and slow secondaries.
 	slack = time.Hour
-	// lookAgain is how long a key may be due before it is noticed.
+	// lookAgain bounds the delay until a due key is noticed.
 	lookAgain = time.Hour
 
 	leastLifetime = 7 * 24 * time.Hour
 )
 
-// waits are for how long others may have what a zone no longer says.
+// waits are how long others may have data that a zone no longer has.
 type waits struct {
 	keys    time.Duration // a DNSKEY set
 	records time.Duration // any record, with its signatures
 }
 
-// waits gives them, and false before the zone was signed for the first time.
+// waits returns the waits, and false before the zone was signed for the first time.
 func (s *Signer) waits(keys []*Key) (waits, bool) {
 	s.renewMu.Lock()
 	defer s.renewMu.Unlock()
@@ -65,8 +62,8 @@ func (s *Signer) waits(keys []*Key) (waits, bool) {
 	return waits{time.Duration(ttl)*time.Second + s.spreads, max(s.longest, leastTTL) + s.spreads}, true
 }
 
-// note remembers how long what a zone says lives: its longest TTL, and how long
-// a secondary that hears of nothing takes to ask twice.
+// note records the longest TTL of a zone, and how long a secondary without NOTIFY takes to
+// query twice.
 func (s *Signer) note(p *plan) {
 	longest := uint32(1)
 	for _, set := range p.sets {
@@ -78,17 +75,16 @@ func (s *Signer) note(p *plan) {
 	s.spreads = slack + min(time.Duration(p.soa.Refresh)*time.Second+time.Duration(p.soa.Retry)*time.Second, keepDS)
 }
 
-// noteTTL does so for one.
+// noteTTL records one TTL.
 func (s *Signer) noteTTL(ttl uint32) {
 	s.renewMu.Lock()
 	defer s.renewMu.Unlock()
 	s.longest = max(s.longest, time.Duration(ttl)*time.Second)
 }
 
-// Roll reads the key files again where they have changed, and does what the time
-// has come for: makes the next zone-signing key, sets the times of the others.
-// It says whether the zone has to be signed again. An error leaves the keys as
-// they were. Call it every minute or so, after Zone.
+// Roll reads changed key files, and takes the steps that are due: it makes the next
+// zone-signing key and sets the times of the others. It reports whether the zone has to be
+// signed again. An error leaves the keys as they were. Call it about every minute, after Zone.
 func (s *Signer) Roll(now time.Time) (changed bool, err error) {
 	if len(s.config.Keys) == 0 {
 		return false, nil
@@ -139,7 +135,7 @@ func (s *Signer) Roll(now time.Time) (changed bool, err error) {
 	return true, nil
 }
 
-// keyFiles says what the files of a zone's keys look like, to see a change.
+// keyFiles returns the state of a zone's key files, to detect changes.
 func keyFiles(origin string, sources []setting.Source) (string, error) {
 	var b strings.Builder
 	note := func(path string) error {
@@ -171,8 +167,8 @@ func keyFiles(origin string, sources []setting.Source) (string, error) {
 	return b.String(), nil
 }
 
-// advance sets times of keys, in their files, and makes one that is due. It says
-// whether it wrote anything.
+// advance sets times of keys in their files, and makes a key that is due. It reports whether
+// it wrote anything.
 func (s *Signer) advance(keys []*Key, w waits, now time.Time) (wrote bool, err error) {
 	ksk, _ := active(keys, now)
 	for _, k := range keys {
@@ -183,7 +179,7 @@ func (s *Signer) advance(keys []*Key, w waits, now time.Time) (wrote bool, err e
 		if old == nil || !k.KSK() {
 			continue
 		}
-		// When the new key is in the zone and the parent is asked for it.
+		// When the new key is in the zone, the parent is asked for it.
 		if k.syncPublish.IsZero() {
 			k.syncPublish = now.Add(w.keys)
 			old.syncDelete = k.syncPublish
@@ -192,7 +188,7 @@ func (s *Signer) advance(keys []*Key, w waits, now time.Time) (wrote bool, err e
 				return wrote, err
 			}
 		}
-		// When the parent has it and nobody needs the old one.
+		// When the parent has it and no resolver needs the old one.
 		if !k.dsPublish.IsZero() && old.inactive.IsZero() {
 			old.inactive = later(k.dsPublish.Add(keepDS), k.syncPublish.Add(w.records))
 			old.remove = old.inactive
@@ -207,7 +203,7 @@ func (s *Signer) advance(keys []*Key, w waits, now time.Time) (wrote bool, err e
 		return wrote, nil
 	}
 	for _, k := range keys {
-		// Where there is no key above it, the parent knows this one.
+		// Without a key-signing key above it, the parent knows this one.
 		if k.KSK() || !k.active(now) || !k.inactive.IsZero() || !slices.ContainsFunc(ksk, func(above *Key) bool { return above.KSK() && above.Algorithm == k.Algorithm }) {
 			continue
 		}
@@ -243,7 +239,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// predecessor is the key whose place k takes, successor the other way.
+// predecessor returns the key that k replaces; successor is the reverse.
 func predecessor(keys []*Key, k *Key) *Key {
 	for _, old := range keys {
 		if old.Tag == k.predecessor && old.Algorithm == k.Algorithm && old.KSK() == k.KSK() {
@@ -262,7 +258,7 @@ func successor(keys []*Key, old *Key) *Key {
 	return nil
 }
 
-// next makes the key that takes the place of k, with a tag that none of keys has.
+// next makes the successor of k, with a tag that none of keys has.
 func (k *Key) next(keys []*Key) (*Key, error) {
 	for {
 		n, err := Generate(k.Hdr.Name, fmt.Sprint(k.Algorithm), k.KSK())
@@ -276,9 +272,9 @@ func (k *Key) next(keys []*Key) (*Key, error) {
 	}
 }
 
-// BeginRoll begins to change the key of a zone in a folder that the parent has
-// the DS record of: it makes the next one, which signs beside it. Who serves the
-// zone goes on from there, see [Signer.Roll].
+// BeginRoll begins the rollover of the key of a zone whose DS record the parent has. It makes
+// the next key, which signs beside it. The server of the zone continues from there, see
+// [Signer.Roll].
 func BeginRoll(dir, origin string, now time.Time) (old, next *Key, err error) {
 	keys, err := LoadDir(dir, origin)
 	if err != nil {
@@ -307,8 +303,8 @@ func BeginRoll(dir, origin string, now time.Time) (old, next *Key, err error) {
 	return old, next, err
 }
 
-// FinishRoll notes that the parent has the DS record of the key that BeginRoll
-// made, and not that of the one before any more.
+// FinishRoll records that the parent has the DS record of the key from BeginRoll, and not that
+// of the old one.
 func FinishRoll(dir, origin string, now time.Time) (*Key, error) {
 	keys, err := LoadDir(dir, origin)
 	if err != nil {
@@ -331,7 +327,7 @@ func FinishRoll(dir, origin string, now time.Time) (*Key, error) {
 	return nil, fmt.Errorf("roll the key of %q: none is being changed; begin without -ds-seen", origin)
 }
 
-// save writes the times of a key into its private file; the rest of it stays.
+// save writes the times of a key into its private file and leaves the rest.
 func (k *Key) save() error {
 	path := k.file
 	text, err := readBounded(path)
@@ -363,8 +359,8 @@ func (k *Key) save() error {
 	return nil
 }
 
-// chown gives a file to whom another belongs: an administrator rolls keys that
-// the gateway has to read.
+// chown gives a file the owner of another, because the gateway has to read keys that an
+// administrator rolls.
 func chown(f *os.File, like os.FileInfo) error {
 	st, ok := like.Sys().(*syscall.Stat_t)
 	if !ok || int(st.Uid) == os.Geteuid() {
@@ -373,12 +369,12 @@ func chown(f *os.File, like os.FileInfo) error {
 	return f.Chown(int(st.Uid), int(st.Gid))
 }
 
-// baseName is what the names of a key's files have in common, by any of them.
+// baseName returns what the names of a key's files have in common.
 func baseName(path string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(path, ".key"), ".private")
 }
 
-// loadKeys reads the keys that a Config names.
+// loadKeys reads the keys of a Config.
 func loadKeys(origin string, sources []setting.Source) ([]*Key, error) {
 	var keys []*Key
 	for i, source := range sources {
@@ -401,7 +397,7 @@ func loadKeys(origin string, sources []setting.Source) ([]*Key, error) {
 	return keys, nil
 }
 
-// ofZone checks whose keys they are, sorts them and leaves out doubles.
+// ofZone verifies that keys belong to the zone, sorts them and removes duplicates.
 func ofZone(origin string, keys []*Key) ([]*Key, error) {
 	keys = slices.Clone(keys)
 	for _, k := range keys {
@@ -419,7 +415,7 @@ func errNoKey(origin string, n int) error {
 	return fmt.Errorf("zone %q has %d keys, but none that signs now: look at their Activate and Inactive times", origin, n)
 }
 
-// same says whether two are one key with the same times.
+// same reports whether two are one key with the same times.
 func (k *Key) same(o *Key) bool {
 	return miekg.IsDuplicate(k.DNSKEY, o.DNSKEY) && k.Hdr.Ttl == o.Hdr.Ttl && k.timings() == o.timings()
 }

@@ -11,11 +11,11 @@ import (
 	"shuultuur/zone"
 )
 
-// canonical returns the records of one set as a signature covers them (RFC
-// 4034 section 6): names in lower case, whole, in the order of their data, each
-// once. The result may lie in *buf, which grows as needed.
+// canonical returns the records of one set in canonical form (RFC 4034 section 6): names in
+// lower case and uncompressed, sorted by data, without duplicates. The result may lie in *buf,
+// which grows as needed.
 func canonical(set []miekg.RR, buf *[]byte) ([]byte, error) {
-	if len(set) == 1 { // as most have
+	if len(set) == 1 { // the usual case
 		return pack(set[0], buf)
 	}
 	parts := make([][]byte, 0, len(set))
@@ -42,8 +42,8 @@ func pack(rr miekg.RR, buf *[]byte) ([]byte, error) {
 	return wire, nil
 }
 
-// lowerData folds the names in a record's data, for the types of RFC 4034
-// section 6.2 as far as they are records still.
+// lowerData lowers the case of names in a record's data, for the types of RFC 4034 section 6.2
+// that still exist.
 func lowerData(typ uint16, data []byte) {
 	switch typ {
 	case miekg.TypeNS, miekg.TypeMD, miekg.TypeMF, miekg.TypeCNAME, miekg.TypeMB, miekg.TypeMG, miekg.TypeMR, miekg.TypePTR,

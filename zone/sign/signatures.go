@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Signatures are those of one whole zone, by what they sign and by which key.
+// Signatures are those of one whole zone, by signed data and key.
 type Signatures struct {
-	mu   sync.RWMutex // while the zone changes they may be written to disk
+	mu   sync.RWMutex // the zone may change while they are written to disk
 	made map[digest]signature
 }
 
@@ -27,15 +27,15 @@ func (k *Signatures) drop(d digest) {
 	delete(k.made, d)
 }
 
-// digest names what is signed and by which key.
+// A digest identifies signed data and its key.
 type digest [16]byte
 
 type signature struct {
-	data                  string // as an RRSIG record carries it
+	data                  string // in the form of an RRSIG record
 	inception, expiration uint32
 }
 
-// find gives the signature of d if it lives past a moment.
+// find returns the signature of d if it is valid after a time.
 func (k *Signatures) find(d digest, past time.Time) (signature, bool) {
 	if k == nil {
 		return signature{}, false
@@ -44,19 +44,19 @@ func (k *Signatures) find(d digest, past time.Time) (signature, bool) {
 	return sig, ok && int64(sig.expiration) > past.Unix()
 }
 
-// Signatures gives what Zone, and Whole where it was called, made for a view, to
-// be had again after a restart; nil before the first time.
+// Signatures returns what Zone, and Whole if it was called, made for a view, to be stored over
+// a restart; nil before the first time.
 func (s *Signer) Signatures(view string) *Signatures {
 	s.signing.Lock()
 	defer s.signing.Unlock()
 	if whole := s.sigs[view+wholeSlot]; whole != nil {
-		return whole // it has the others too
+		return whole // it includes the others
 	}
 	return s.sigs[view]
 }
 
-// Restore has a view begin with signatures of before a restart. Those of records,
-// keys or times that are no longer so are not used.
+// Restore gives a view the signatures from before a restart. Those of changed records, keys or
+// times are not used.
 func (s *Signer) Restore(view string, kept *Signatures, now time.Time) {
 	s.signing.Lock()
 	defer s.signing.Unlock()
@@ -72,12 +72,11 @@ func (s *Signer) Restore(view string, kept *Signatures, now time.Time) {
 	s.renew[view] = s.keyTimes(now, renew)
 }
 
-// The form in which signatures are kept: their number (4 bytes), and for each
-// the digest, inception, expiration, length (2 bytes) and data; integers are big
-// endian.
+// The stored form of signatures: their number (4 bytes), and for each the digest, inception,
+// expiration, length (2 bytes) and data; integers are big endian.
 const sigFixed = len(digest{}) + 4 + 4 + 2
 
-// WriteTo writes them for [ReadSignatures]. It implements [io.WriterTo].
+// WriteTo writes signatures for [ReadSignatures]. It implements [io.WriterTo].
 func (k *Signatures) WriteTo(w io.Writer) (int64, error) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -101,9 +100,8 @@ func (k *Signatures) WriteTo(w io.Writer) (int64, error) {
 
 var errSignatures = errors.New("signatures that end too soon")
 
-// ReadSignatures reads what WriteTo wrote from the front of b, and returns the
-// rest. It is no proof that the signatures are right: keep them where nobody
-// else writes.
+// ReadSignatures reads the output of WriteTo from the front of b, and returns the rest. It
+// does not verify the signatures: store them where nobody else can write.
 func ReadSignatures(b []byte) (*Signatures, []byte, error) {
 	if len(b) < 4 {
 		return nil, nil, errSignatures
@@ -123,7 +121,7 @@ func ReadSignatures(b []byte) (*Signatures, []byte, error) {
 	if size > len(b) {
 		return nil, nil, errSignatures
 	}
-	// One string holds them all: a hundred thousand small ones take longer.
+	// One string holds them all: many small ones take longer.
 	text, rest := string(b[:size]), b[size:]
 	k := &Signatures{made: make(map[digest]signature, n)}
 	for at := 0; at < size; {

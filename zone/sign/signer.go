@@ -23,40 +23,38 @@ import (
 	"shuultuur/zone"
 )
 
-// Config is how a zone is signed. No key means that it is not.
+// Config says how to sign a zone. Without keys it is not signed.
 type Config struct {
-	// Keys are files as BIND names them (K*.key, K*.private, or what both have
-	// in common), or folders of which the zone's keys are taken.
+	// Keys are files with BIND's names (K*.key, K*.private, or their common part), or folders
+	// with the zone's keys.
 	Keys []setting.Source `yaml:"keys,omitempty"`
-	// Denial is how names and types that do not exist are denied: "nsec" (the
-	// default: a chain of names, signed beforehand, by which the zone can be
-	// listed), "nsec3" (a chain of hashed names, RFC 5155, without salt or further
-	// rounds as RFC 9276 wants) or "compact" (RFC 9824: one record made for the
-	// question and signed on demand).
+	// Denial says how to deny names and types that do not exist: "nsec" (the default: a chain of
+	// names, signed in advance, which reveals all names), "nsec3" (a chain of hashed names, RFC
+	// 5155, without salt or extra iterations, following RFC 9276) or "compact" (RFC 9824: one
+	// record made for the question and signed on demand).
 	Denial string `yaml:"denial,omitempty"`
 	// OptOut leaves delegations without DS out of the NSEC3 chain.
 	OptOut bool `yaml:"opt-out,omitempty"`
-	// ZSKLifetime is how long a zone-signing key signs before the next one is
-	// made beside it and takes its place, at least 7 days; 0 means for ever. Keys
-	// that sign the others, or everything, are changed by [BeginRoll]. Keys must be
-	// folders then.
+	// ZSKLifetime is how long a zone-signing key signs before its successor is made and replaces
+	// it, at least 7 days; 0 means forever. Keys must then be folders. Use [BeginRoll] for keys
+	// that sign the others, or everything.
 	ZSKLifetime setting.Duration `yaml:"zsk-lifetime,omitempty"`
-	// FreshPerSecond bounds the signatures made on demand; default 2000. With
-	// off there is no bound.
+	// FreshPerSecond bounds the signatures made on demand; default 2000. With off there is no
+	// limit.
 	FreshPerSecond setting.Count `yaml:"fresh-per-second,omitempty"`
 }
 
-// Denials of Config.
+// Values of Config.Denial.
 const (
 	NSEC    = "nsec"
 	NSEC3   = "nsec3"
 	Compact = "compact"
 )
 
-// Enabled says whether the zone is to be signed.
+// Enabled reports whether the zone is to be signed.
 func (c Config) Enabled() bool { return len(c.Keys) > 0 }
 
-// Validate names the first mistake in c that can be seen without the keys.
+// Validate returns the first mistake in c that shows without the keys.
 func (c Config) Validate() error {
 	switch c.Denial {
 	case "", NSEC, NSEC3, Compact:
@@ -73,44 +71,42 @@ func (c Config) Validate() error {
 }
 
 const (
-	// early is how far back a signature's life begins: clocks of validators
-	// are wrong by hours, not days (RFC 6781 section 4.4.2).
+	// early is how far in the past signatures begin to be valid: validators' clocks are wrong by
+	// hours, not days (RFC 6781 section 4.4.2).
 	early = 3 * time.Hour
-	// shortest and spread give a signature's life: 8 to 14 days, so that not
-	// all of a zone is signed anew at once.
+	// shortest and spread give a signature's validity: 8 to 14 days, so that not all of a zone
+	// is signed again at once.
 	shortest = 8 * 24 * time.Hour
 	spread   = 6 * 24 * time.Hour
-	// reserve is what a signature has left when it is made anew; a secondary
-	// that lost its primary can answer for that long. What has a day more is
-	// made anew in the same go.
+	// reserve is the remaining validity at which a signature is renewed, and for which a
+	// secondary can answer without its primary. Signatures with one more day are renewed at the
+	// same time.
 	reserve = 4 * 24 * time.Hour
 	ahead   = 24 * time.Hour
 
 	defaultFresh = 2000
 )
 
-// A Signer signs one zone. Its methods may be called by many goroutines at
-// once, except that one Sign runs at a time.
+// A Signer signs one zone. It is safe for concurrent use, but only one Zone runs at a time.
 type Signer struct {
 	origin string
 	config Config
 	keys   atomic.Pointer[[]*Key]
 
 	rolling sync.Mutex
-	seen    string    // what the key files looked like
+	seen    string    // state of the key files
 	look    time.Time // when keys may be due again
-	// parentSince is since when the parent was seen to have the DS record that is
-	// waited for.
+	// parentSince is when the awaited DS record was first seen in the parent.
 	parentSince time.Time
 
 	signing sync.Mutex
 	sigs    map[string]*Signatures // of whole zones, by view
-	// restored are those that a view begins with, until what uses them has.
+	// restored are the signatures from before a restart, until a view has used them.
 	restored map[string]*Signatures
 	renewMu  sync.Mutex
 	renew    map[string]time.Time // by view, see Renew
-	longest  time.Duration        // TTL of any record so far
-	spreads  time.Duration        // how long a new version of the zone takes to be everywhere
+	longest  time.Duration        // longest TTL of any record so far
+	spreads  time.Duration        // how long a new version of the zone takes to reach all servers
 
 	demand *demand
 }
@@ -136,8 +132,8 @@ func New(origin string, c Config) (*Signer, error) {
 	return s, nil
 }
 
-// NewWithKeys makes a signer for zone origin with keys that were read already,
-// such as those of a zone in Redis. Config.Keys is not looked at.
+// NewWithKeys makes a signer for zone origin with existing keys, such as those of a zone in
+// Redis. Config.Keys is ignored.
 func NewWithKeys(origin string, c Config, keys []*Key) (*Signer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -161,11 +157,11 @@ func NewWithKeys(origin string, c Config, keys []*Key) (*Signer, error) {
 	return s, nil
 }
 
-// Online says that the zone has no chain: what is not there is denied by
-// records signed on demand.
+// Online reports whether the zone has no chain, and records signed on demand deny names
+// instead.
 func (s *Signer) Online() bool { return s.config.Denial == Compact }
 
-// Has says whether the zone is signed by the settings c.
+// Has reports whether the signer uses the settings c.
 func (s *Signer) Has(c Config) bool {
 	if c.Denial == "" {
 		c.Denial = NSEC
@@ -173,11 +169,11 @@ func (s *Signer) Has(c Config) bool {
 	return reflect.DeepEqual(s.config, c)
 }
 
-// Origin is the name of the zone.
+// Origin returns the name of the zone.
 func (s *Signer) Origin() string { return s.origin }
 
-// active gives the keys that sign the key sets and those that sign the rest at
-// a moment. Where an algorithm has only keys of one kind they do both.
+// active returns the keys that sign the key sets and those that sign the rest at a time. Where
+// an algorithm has only keys of one kind, they do both.
 func (s *Signer) active(now time.Time) (ksk, zsk []*Key) { return active(*s.keys.Load(), now) }
 
 func active(keys []*Key, now time.Time) (ksk, zsk []*Key) {
@@ -207,8 +203,7 @@ func active(keys []*Key, now time.Time) (ksk, zsk []*Key) {
 	return ksk, zsk
 }
 
-// DS returns the records for the parent zone, one for each key that signs the
-// others or will.
+// DS returns the records for the parent zone, one for each present or future key-signing key.
 func (s *Signer) DS(now time.Time) []*miekg.DS {
 	ksk, _ := s.active(now)
 	var all []*miekg.DS
@@ -218,10 +213,9 @@ func (s *Signer) DS(now time.Time) []*miekg.DS {
 	return all
 }
 
-// Renew is when Zone, and Whole if it was, should be called again with the same
-// records for a view:
-// before the first signature expires, and when the time of a key comes. It is
-// zero before the first time.
+// Renew returns when to call Zone again with the same records of a view, and Whole if it was
+// called: before the first signature expires, and when the time of a key comes. It is zero
+// before the first time.
 func (s *Signer) Renew(view string) time.Time {
 	s.renewMu.Lock()
 	defer s.renewMu.Unlock()
@@ -232,7 +226,7 @@ func (s *Signer) Renew(view string) time.Time {
 	return at
 }
 
-// wholeSlot is added to a view where the signatures of Whole are kept.
+// wholeSlot is added to a view to store the signatures of Whole.
 const wholeSlot = "\x00whole"
 
 // A set is all records of a name and type.
@@ -241,11 +235,10 @@ type set struct {
 	keys []*Key
 }
 
-// Zone returns z as it is served: with its records and the keys, chain and
-// signatures that make it a signed one, and with s for what must be signed on
-// demand. Signatures and chains that z has are left out; DNSKEY records that are
-// not ours stay. z is not changed, but the result shares its records. It works
-// with all processors and stops when ctx ends.
+// Zone returns z as it is to be served: with its records, the keys, chain and signatures, and
+// with s for signing on demand. Signatures and chains in z are removed; DNSKEY records of
+// others stay. z is not changed, but the result shares its records. Zone uses all processors
+// and stops when ctx ends.
 func (s *Signer) Zone(ctx context.Context, z *zone.Zone, now time.Time) (*zone.Zone, error) {
 	s.signing.Lock()
 	defer s.signing.Unlock()
@@ -260,9 +253,9 @@ func (s *Signer) Zone(ctx context.Context, z *zone.Zone, now time.Time) (*zone.Z
 	}, nil
 }
 
-// Whole returns all records that somebody needs to serve z elsewhere: where
-// there is none, and to deny takes the private key, they have a chain of NSEC
-// records instead. Call it after Zone, whose signatures it has.
+// Whole returns all records needed to serve z elsewhere. If the zone has no chain, because
+// denial needs the private key, it adds a chain of NSEC records. Call it after Zone, whose
+// signatures it reuses.
 func (s *Signer) Whole(ctx context.Context, z *zone.Zone, now time.Time) ([]miekg.RR, error) {
 	s.signing.Lock()
 	defer s.signing.Unlock()
@@ -273,8 +266,7 @@ func (s *Signer) Whole(ctx context.Context, z *zone.Zone, now time.Time) ([]miek
 	return s.records(ctx, z, z.View+wholeSlot, denial, now)
 }
 
-// records makes the records of a signed zone. slot is where its signatures are
-// kept.
+// records makes the records of a signed zone. slot is where its signatures are kept.
 func (s *Signer) records(ctx context.Context, z *zone.Zone, slot, denial string, now time.Time) ([]miekg.RR, error) {
 	p, err := s.arrange(z, now)
 	if err != nil {
@@ -316,8 +308,8 @@ func (s *Signer) records(ctx context.Context, z *zone.Zone, slot, denial string,
 	return records, nil
 }
 
-// Fingerprint changes when a zone would be signed otherwise: with other keys, or
-// with another chain. New signatures alone do not change it.
+// Fingerprint changes when a zone would be signed differently: with other keys, or with
+// another chain. New signatures alone do not change it.
 func (s *Signer) Fingerprint(now time.Time) uint64 {
 	h := sha256.New()
 	fmt.Fprintln(h, s.config.Denial, s.config.OptOut)
@@ -327,7 +319,7 @@ func (s *Signer) Fingerprint(now time.Time) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// keyTimes brings at forward to the first moment at which a key comes or goes.
+// keyTimes returns the earlier of at and the next time of a key.
 func (s *Signer) keyTimes(now, at time.Time) time.Time {
 	for _, k := range *s.keys.Load() {
 		for _, t := range []time.Time{k.publish, k.activate, k.inactive, k.remove, k.syncPublish, k.syncDelete} {
@@ -339,16 +331,16 @@ func (s *Signer) keyTimes(now, at time.Time) time.Time {
 	return at
 }
 
-// signAll signs sets, with what is had from before, or for another use of the
-// zone, where it lives long enough. When that is all there is to it, kept is had.
+// signAll signs sets. It reuses earlier signatures, also of another use of the zone, that are
+// valid for long enough. If it needs no others, kept is had.
 func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.Time, had, other *Signatures) (sigs [][]*miekg.RRSIG, kept *Signatures, renew time.Time, err error) {
 	sigs = make([][]*miekg.RRSIG, len(sets))
 	until := now.Add(reserve)
 	if at := s.Renew(slot); !at.IsZero() && !now.Before(at) {
-		until = until.Add(ahead) // we are here for that: make the round worth it
+		until = until.Add(ahead) // renew more at once, to make the round worthwhile
 	}
 
-	const chunk = 64 // sets a worker takes at once
+	const chunk = 64 // sets that a worker takes at once
 	var (
 		next   atomic.Int64
 		mu     sync.Mutex
@@ -408,15 +400,15 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 	return sigs, kept, renew, failed
 }
 
-// An outcome is a signature that was found or made.
+// An outcome is a signature found or made.
 type outcome struct {
 	digest
 	signature
 	fresh bool
 }
 
-// signSet signs one set with each of its keys. What is found in had or other and
-// lives past until is taken; all of it is appended to all.
+// signSet signs one set with each of its keys. It reuses signatures of had or other that are
+// valid after until, and appends all to all.
 func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, all []outcome, buf *[]byte) ([]*miekg.RRSIG, []outcome, error) {
 	wire, err := canonical(set.rrs, buf)
 	if err != nil {
@@ -445,8 +437,7 @@ func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, 
 	return sigs, all, nil
 }
 
-// blank is the RRSIG of rr's set with a life that begins now, without the
-// signature.
+// blank returns the RRSIG of rr's set, valid from now on, without the signature.
 func (k *Key) blank(rr miekg.RR, now time.Time) *miekg.RRSIG {
 	h := rr.Header()
 	labels := miekg.CountLabel(h.Name)
@@ -462,7 +453,7 @@ func (k *Key) blank(rr miekg.RR, now time.Time) *miekg.RRSIG {
 	}
 }
 
-// life gives a signature's times: from three hours ago to 8 to 14 days ahead.
+// life returns a signature's times: from three hours ago to 8 to 14 days ahead.
 func life(now time.Time) (inception, expiration uint32) {
 	return uint32(now.Add(-early).Unix()), uint32(now.Add(shortest + rand.N(spread)).Unix())
 }

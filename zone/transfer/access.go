@@ -14,13 +14,13 @@ type access struct {
 	stats  *Stats
 }
 
-// wanted says whether somebody may fetch a zone.
+// wanted reports whether anybody may fetch a zone.
 func (s *access) wanted(origin string) bool {
 	return slices.ContainsFunc(s.allow, func(a allowed) bool { return covers(a.zones, origin) })
 }
 
-// Verify says whether a query with a TSIG record is signed by a key we know,
-// as [wire.Authenticator] wants.
+// Verify reports whether a query with a TSIG record is signed by a known key, as
+// [wire.Authenticator] requires.
 func (s *access) Verify(q *dns.Query) bool {
 	_, _, code, err := s.keys.authenticate(q.Msg, q.TSIG, q.At)
 	switch {
@@ -38,7 +38,7 @@ func (s *access) Verify(q *dns.Query) bool {
 	return code == 0
 }
 
-// Sign appends the TSIG record that belongs to a reply to q.
+// Sign appends the TSIG record to a reply to q.
 func (s *access) Sign(q *dns.Query, reply []byte) []byte {
 	key, r, code, err := s.keys.authenticate(q.Msg, q.TSIG, q.At)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *access) Sign(q *dns.Query, reply []byte) []byte {
 	return r.answer(key, code, reply, q.At)
 }
 
-// signer gives the key that signed q, nil when none did.
+// signer returns the key that signed q, nil if none did.
 func (s *access) signer(q *dns.Query) *Key {
 	if q.TSIG == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (s *access) signer(q *dns.Query) *Key {
 	return key
 }
 
-// mayFetch gives the rule that lets a client fetch a zone, nil if none does.
+// mayFetch returns the rule that lets a client fetch a zone, nil if none does.
 func (s *access) mayFetch(origin string, q *dns.Query, key *Key) *allowed {
 	for i := range s.allow {
 		a := &s.allow[i]

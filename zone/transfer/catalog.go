@@ -19,25 +19,25 @@ import (
 	"shuultuur/zone"
 )
 
-// A catalog zone lists zones, so that secondaries learn which zones there are
-// (RFC 9432). We produce catalogs of our zones, and follow those of others: a
-// secondary zone with the setting catalog.
+// A catalog zone lists zones, so that secondaries learn which zones exist (RFC 9432). We
+// produce catalogs of our zones, and follow those of others: a secondary zone with the setting
+// catalog.
 
 // Catalog is a catalog zone that we produce.
 type Catalog struct {
 	Zone string `yaml:"zone"`
-	// Zones are the members; none: all zones that are served, but for catalogs.
+	// Zones are the members; default: all served zones except catalogs.
 	Zones []string `yaml:"zones,omitempty"`
 }
 
-// maxMembers bounds the zones that one catalog of others may list.
+// maxMembers bounds the members of a foreign catalog.
 const maxMembers = 20_000
 
 // catalog is one that we produce.
 type catalog struct {
 	origin  string
 	zones   []string // none: all
-	members []string // that were published last
+	members []string // last published
 }
 
 func (s *Server) addCatalog(c Catalog) error {
@@ -59,7 +59,7 @@ func (s *Server) addCatalog(c Catalog) error {
 // catalogs are those that we produce.
 type catalogs []*catalog
 
-// find returns nil where there is none.
+// find returns nil if there is none.
 func (all catalogs) find(origin string) *catalog {
 	for _, c := range all {
 		if c.origin == origin {
@@ -92,7 +92,7 @@ func (all catalogs) produce(ctx context.Context, s *Server) {
 	}
 }
 
-// listed are the zones that a catalog lists now, sorted.
+// listed returns the sorted zones that a catalog lists now.
 func (c *catalog) listed(s *Server) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,9 +105,8 @@ func (c *catalog) listed(s *Server) []string {
 	return append([]string{}, slices.Sorted(maps.Keys(seen))...) // not nil
 }
 
-// fetchers are the networks whose questions a catalog answers: those that may
-// fetch it and those that are notified of it. None means everybody, where a key
-// alone lets somebody fetch it.
+// fetchers returns the networks whose queries a catalog answers: those that may fetch it and
+// those that are notified of it. None means everybody, if a key alone permits fetching.
 func (s *access) fetchers(origin string) (networks []netip.Prefix) {
 	for _, a := range s.allow {
 		if covers(a.zones, origin) {
@@ -125,8 +124,7 @@ func (s *access) fetchers(origin string) (networks []netip.Prefix) {
 	return networks
 }
 
-// records are the records of a catalog (RFC 9432 section 4). The serial is made
-// when it is published.
+// records returns the records of a catalog (RFC 9432 section 4). Publishing sets the serial.
 func (c *catalog) records(members []string) []miekg.RR {
 	header := func(owner string, typ uint16) miekg.RR_Header {
 		return miekg.RR_Header{Name: owner, Rrtype: typ, Class: miekg.ClassINET}
@@ -144,14 +142,14 @@ func (c *catalog) records(members []string) []miekg.RR {
 	return records
 }
 
-// A member is a zone in a catalog of others.
+// A member is a zone in a foreign catalog.
 type member struct {
-	label string // that stands for it; another one means that it begins anew
+	label string // identifies the member; a new label means that it starts anew
 	coo   string // the catalog that may take it over, "" for none (RFC 9432 section 4.4.1)
 }
 
-// readCatalog finds the members of a catalog. One that is broken as section 5.1
-// of RFC 9432 has it is an error.
+// readCatalog returns the members of a catalog. A broken one (RFC 9432 section 5.1) is an
+// error.
 func readCatalog(origin string, records []miekg.RR) (map[string]member, error) {
 	top, err := dns.Name(origin)
 	if err != nil {
@@ -199,8 +197,8 @@ func readCatalog(origin string, records []miekg.RR) (map[string]member, error) {
 	return members, nil
 }
 
-// listMembers changes which zones are fetched to those that a catalog lists. It
-// returns those that are new; those that are gone are removed.
+// listMembers makes the fetched zones match the catalog. It returns new ones, and removes
+// those that are gone.
 func (z *secondary) listMembers() (begun []*secondary) {
 	h := z.held.Load()
 	if !z.catalog || h == nil {
@@ -229,7 +227,7 @@ func (z *secondary) listMembers() (begun []*secondary) {
 	return begun
 }
 
-// begin makes the secondary of a member, or nil where there is one already.
+// begin makes the secondary of a member, or returns nil if it exists already.
 func (z *secondary) begin(origin string, m member) (*secondary, error) {
 	from := &feed{primaries: z.feed.Load().primaries, catalog: z, member: m}
 	if have := z.s.followed.find(origin); have != nil {
@@ -240,7 +238,7 @@ func (z *secondary) begin(origin string, m member) (*secondary, error) {
 		case was.catalog != z && was.member.coo != z.origin:
 			return nil, fmt.Errorf("the catalog %s has it", was.catalog.origin)
 		}
-		have.feed.Store(from) // a change of owner keeps what there is
+		have.feed.Store(from) // a change of ownership keeps the zone
 		return nil, nil
 	}
 	if z.s.serves(id{origin, ""}) || z.s.catalogs.find(origin) != nil {
@@ -251,7 +249,7 @@ func (z *secondary) begin(origin string, m member) (*secondary, error) {
 	return sec, nil
 }
 
-// remove ends a secondary for good, and waits until it has ended.
+// remove ends a secondary permanently, and waits for its end.
 func (z *secondary) remove() {
 	z.end()
 	if z.running.Load() {

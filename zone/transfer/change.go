@@ -13,11 +13,10 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// Change changes names of a zone that Publish serves, as [zone.Responder.Change]
-// does: with its serial, and signed where the zone is; who may fetch it gets the
-// difference. The origin has to be among the names. It is [zone.ErrWhole] where
-// that takes the zone as a whole, such as one that is fetched with a chain it is
-// not served with.
+// Change changes names of a published zone, as [zone.Responder.Change] does, with its serial
+// and signatures; clients may fetch the difference. The origin must be among the names. It
+// returns [zone.ErrWhole] where the zone must be published as a whole, such as one that is
+// transferred with a chain it is not served with.
 func (s *Server) Change(c *zone.Change) error {
 	e := s.entry(id{zone.Canonical(c.Origin), c.View})
 	e.publishing.Lock()
@@ -25,7 +24,7 @@ func (s *Server) Change(c *zone.Change) error {
 	return s.change(e, c, time.Now())
 }
 
-// change does so. The caller has e.publishing.
+// change implements Change. The caller holds e.publishing.
 func (s *Server) change(e *entry, c *zone.Change, now time.Time) error {
 	before, wanted := s.zones.Served(e.id.origin, e.id.view), s.wanted(e.id.origin)
 	s.mu.Lock()
@@ -83,19 +82,19 @@ func (s *Server) change(e *entry, c *zone.Change, now time.Time) error {
 	return nil
 }
 
-// policy is how a zone gets its serial.
+// policy returns how a zone gets its serial.
 func (s *Server) policy(e *entry, signer *sign.Signer) string {
 	switch {
 	case s.cfg.Serial == "" && signer != nil, s.catalogs.find(e.id.origin) != nil:
 		return UnixTime
 	case s.cfg.Serial == "" || s.followed.find(e.id.origin) != nil && signer == nil:
-		return Keep // a secondary has its primary's
+		return Keep // a secondary has the serial of its primary
 	}
 	return s.cfg.Serial
 }
 
-// source is the zone that is served as it was read: for what is at the origin,
-// which signing adds to and which has another serial, e remembers that.
+// source returns the served zone as it was read. The records at the origin come from e,
+// because signing adds to them and changes the serial.
 func (e *entry) source(served *zone.Served) *zone.Zone {
 	z := served.Source()
 	z.Records = slices.DeleteFunc(z.Records, func(rr miekg.RR) bool { return zone.Canonical(rr.Header().Name) == e.id.origin })
@@ -103,14 +102,13 @@ func (e *entry) source(served *zone.Served) *zone.Zone {
 	return z
 }
 
-// manyNames is of how many names a zone is changed, whatever its size; of more
-// if they are no more than an eighth of it.
+// manyNames bounds the names that are changed one by one, whatever the size of the zone; more
+// are if they are at most an eighth of it.
 const manyNames = 1000
 
-// changeTo is the change that leads from what is served to a zone as it was read;
-// nil where it is to be published as a whole. It compares names by sums of their
-// records: one whose records are spelt otherwise than they are served counts as
-// changed. The caller has e.publishing.
+// changeTo returns the change from the served zone to a newly read one; nil where it must be
+// published as a whole. It compares the names by checksums of their records, so records spelt
+// differently count as changed. The caller holds e.publishing.
 func (s *Server) changeTo(e *entry, z *zone.Zone, signer *sign.Signer, now time.Time) *zone.Change {
 	s.mu.Lock()
 	served, clients := e.served, e.clients
@@ -130,7 +128,7 @@ func (s *Server) changeTo(e *entry, z *zone.Zone, signer *sign.Signer, now time.
 		}
 		wire, err := zone.Pack(rr, &buf)
 		if err != nil {
-			return nil // which says what is wrong
+			return nil // which reports the mistake
 		}
 		sums[string(wire[:dns.NameLen(wire)])] += xxh3.Hash(wire)
 	}

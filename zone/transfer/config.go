@@ -16,74 +16,71 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// Config is which zones are signed, which clients may fetch zones, which servers are notified of changes,
-// and which zones are fetched.
+// Config says which zones are signed, which clients may fetch zones, which servers are
+// notified of changes, and which zones are fetched.
 type Config struct {
 	Keys   []KeyConfig `yaml:"tsig,omitempty"`
 	Sign   []Sign      `yaml:"sign,omitempty"`
 	Allow  []Allow     `yaml:"allow,omitempty"` // none: nobody
 	Notify []Notify    `yaml:"notify,omitempty"`
-	// Serial is how zones that are read here get their serial: keep, increment
-	// or unixtime. Empty means keep, and unixtime for zones that are signed here.
+	// Serial says how zones that are read here get their serial: keep, increment or unixtime.
+	// Default: keep, and unixtime for zones that are signed here.
 	Serial      string      `yaml:"serial,omitempty"`
 	Secondaries []Secondary `yaml:"secondary,omitempty"`
 	// Catalogs are catalog zones of our zones (RFC 9432).
 	Catalogs []Catalog `yaml:"catalogs,omitempty"`
-	// Folder keeps the zones of Secondaries from one start to the next, and of
-	// zones that are signed here or may be fetched what else they need: serial,
-	// signatures and differences. Without one the latter begin anew.
+	// Folder keeps secondary zones over a restart. For zones that are signed here or may be
+	// fetched it keeps serials, signatures and differences; without a folder these begin anew.
 	Folder setting.Folder `yaml:"folder,omitempty"`
 }
 
-// Sign has zones signed here, wherever they come from.
+// Sign says which zones are signed here, wherever they come from.
 type Sign struct {
 	Zones       []string `yaml:"zones"`
 	sign.Config `yaml:",inline"`
 }
 
-// Allow lets clients fetch zones: those that are in one of the networks, sign
-// with the key, or both where both are given. The first that fits counts.
+// Allow lets clients fetch zones: those in one of the networks, those that sign with the key,
+// or if both are given, those that do both. The first rule that matches applies.
 type Allow struct {
 	Zones    []string       `yaml:"zones,omitempty"` // none: all
 	Networks []netip.Prefix `yaml:"networks,omitempty"`
 	Key      string         `yaml:"key,omitempty"`
 	TLS      bool           `yaml:"tls,omitempty"` // over TLS only
-	// View is which view of the zones; empty means the one that the client's
-	// questions are answered from.
+	// View is the view to send; default: the one that answers the client's queries.
 	View string `yaml:"view,omitempty"`
 }
 
-// Notify is a secondary that is notified of changes (NOTIFY).
+// Notify is a secondary to notify of changes (NOTIFY).
 type Notify struct {
 	Zones   []string `yaml:"zones,omitempty"` // none: all
-	Address string   `yaml:"address"`         // with a port, if it is not 53
+	Address string   `yaml:"address"`         // with a port, unless it is 53
 	Key     string   `yaml:"key,omitempty"`
-	View    string   `yaml:"view,omitempty"` // of changes of this view only
+	View    string   `yaml:"view,omitempty"` // only of changes of this view
 }
 
-// Secondary is a zone that is fetched from elsewhere.
+// Secondary is a zone that is fetched from other servers.
 type Secondary struct {
 	Zone      string    `yaml:"zone"`
 	Primaries []Primary `yaml:"primaries"`
-	// Catalog says that it is a catalog zone (RFC 9432): the zones that it lists are
-	// fetched from the same primaries.
+	// Catalog marks a catalog zone (RFC 9432): the zones that it lists are fetched from the same
+	// primaries.
 	Catalog bool `yaml:"catalog,omitempty"`
-	// MaxBytes is the most the zone may have in wire form; default 512 MiB.
+	// MaxBytes bounds the zone in wire form; default 512 MiB.
 	MaxBytes setting.Size `yaml:"max-bytes,omitempty"`
 }
 
-// Primary is one server that a zone is fetched from, and that may tell of
-// changes.
+// Primary is a server from which a zone is fetched, and which may send NOTIFY.
 type Primary struct {
-	Address string `yaml:"address"` // with a port, if it is not 53, or 853 with TLS
+	Address string `yaml:"address"` // with a port, unless it is 53, or 853 with TLS
 	Key     string `yaml:"key,omitempty"`
-	// TLS is the name in its certificate, if the zone is fetched over TLS (RFC
-	// 9103); CA is a PEM file of roots it is verified with, default the system's.
+	// TLS is the name in the primary's certificate, if the zone is fetched over TLS (RFC 9103).
+	// CA is a PEM file of root certificates; default: the system's.
 	TLS string       `yaml:"tls,omitempty"`
 	CA  setting.File `yaml:"ca,omitempty"`
 }
 
-// address reads an IP address with a port or without.
+// address parses an IP address with or without a port.
 func address(s string, port uint16) (netip.AddrPort, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return netip.AddrPortFrom(a.Unmap(), port), nil
@@ -95,7 +92,7 @@ func address(s string, port uint16) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
 }
 
-// origins reads names of zones.
+// origins parses names of zones.
 func origins(names []string) ([]string, error) {
 	var out []string
 	for i, name := range names {
@@ -107,7 +104,7 @@ func origins(names []string) ([]string, error) {
 	return out, nil
 }
 
-// key finds a key by its name; an empty name is no key.
+// key returns a key by its name; an empty name means no key.
 func (keys Keys) key(name string) (*Key, error) {
 	if name == "" {
 		return nil, nil
@@ -144,7 +141,7 @@ func covers(zones []string, origin string) bool {
 	return len(zones) == 0 || slices.Contains(zones, origin)
 }
 
-// allow reads one rule.
+// allow compiles one rule.
 func (keys Keys) allow(c Allow) (allowed, error) {
 	zones, err := origins(c.Zones)
 	if err != nil {
@@ -207,7 +204,7 @@ func (keys Keys) primary(c Primary) (upstream, error) {
 	return u, nil
 }
 
-// fileName is the name of a file about a zone.
+// fileName returns the name of a file about a zone.
 func fileName(n id, ending string) string {
 	name := strings.TrimSuffix(n.origin, ".")
 	if n.view != "" {
@@ -216,12 +213,12 @@ func fileName(n id, ending string) string {
 	return zone.FileName(name) + ending
 }
 
-// File is where a folder keeps a secondary zone, as a zone file.
+// File returns the path of a secondary zone's zone file in a folder.
 func File(folder, origin string) string {
 	return filepath.Join(folder, fileName(id{zone.Canonical(origin), ""}, ".zone"))
 }
 
-// file is where something about a zone is kept.
+// file returns the path of a file about a zone.
 func (s *Server) file(n id, ending string) string {
 	return filepath.Join(s.folder, fileName(n, ending))
 }

@@ -16,12 +16,12 @@ import (
 	"shuultuur/zone"
 )
 
-// A fetched is what a primary sent: all of a zone, differences, or nothing
-// when there is nothing newer.
+// A fetched is what a primary sent: a whole zone, differences, or nothing when there is
+// nothing newer.
 type fetched struct {
 	serial  uint32
-	records []miekg.RR // all of it, one SOA among them
-	steps   []step     // else the differences
+	records []miekg.RR // all records, one SOA among them
+	steps   []step     // otherwise the differences
 	expire  *uint32    // the EXPIRE option (RFC 7314), nil without one
 }
 
@@ -35,30 +35,29 @@ type step struct {
 const (
 	dialTime = 10 * time.Second
 	idleTime = 30 * time.Second // between two messages of a transfer
-	allTime  = 30 * time.Minute // for all of it
+	allTime  = 30 * time.Minute // for a whole transfer
 
 	defaultMaxBytes = 512 << 20
 )
 
-// errRcode is an answer that is only a code.
+// errRcode is an answer with only a code.
 type errRcode int
 
 func (e errRcode) Error() string {
 	return "it answers " + miekg.RcodeToString[int(e)]
 }
 
-// fetch asks one primary for a zone: for what is newer than have, or for all of
-// it when have is nil.
+// fetch requests a zone from one primary: changes since have, or all of it when have is nil.
 func fetch(ctx context.Context, origin string, from upstream, have *miekg.SOA, maxBytes int64) (*fetched, error) {
 	f, err := fetchWith(ctx, origin, from, have, maxBytes, true)
 	var rcode errRcode
-	if errors.As(err, &rcode) && rcode == miekg.RcodeFormatError { // it may not know EDNS
+	if errors.As(err, &rcode) && rcode == miekg.RcodeFormatError { // the primary may not support EDNS
 		return fetchWith(ctx, origin, from, have, maxBytes, false)
 	}
 	return f, err
 }
 
-// fetchWith does so with EDNS or without.
+// fetchWith does so with or without EDNS.
 func fetchWith(ctx context.Context, origin string, from upstream, have *miekg.SOA, maxBytes int64, edns bool) (*fetched, error) {
 	ctx, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
@@ -119,7 +118,7 @@ func fetchWith(ctx context.Context, origin string, from upstream, have *miekg.SO
 	return r.result()
 }
 
-// dial connects to a primary, over TLS where that is wanted.
+// dial connects to a primary, over TLS if configured.
 func (u upstream) dial(ctx context.Context) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: dialTime}
 	if u.tls == nil {
@@ -145,8 +144,7 @@ func readMessage(r io.Reader, buf []byte) ([]byte, error) {
 	return buf[2 : 2+n], nil
 }
 
-// A receiver puts the messages of a transfer together (RFC 5936 section 2.2,
-// RFC 1995 section 4).
+// A receiver assembles the messages of a transfer (RFC 5936 section 2.2, RFC 1995 section 4).
 type receiver struct {
 	origin   string
 	id       uint16
@@ -163,14 +161,14 @@ type receiver struct {
 	incremental bool
 	records     []miekg.RR
 	steps       []step
-	coming      bool // of the last step: records come, not go
+	coming      bool // in the last step: records are added, not removed
 }
 
 func newReceiver(origin string, id uint16, have *miekg.SOA, maxBytes int64) *receiver {
 	return &receiver{origin: origin, id: id, have: have, maxBytes: maxBytes}
 }
 
-// message takes the next message, without a TSIG record.
+// message processes the next message, without a TSIG record.
 func (r *receiver) message(msg []byte) error {
 	if len(msg) < 12 {
 		return errShort
@@ -196,8 +194,8 @@ func (r *receiver) message(msg []byte) error {
 	if answers == 0 && r.count == 0 {
 		return errors.New("it answers with no records: is it a server for the zone?")
 	}
-	// What is in one message is bounded by its length; what the records take
-	// uncompressed is not, so that it counts.
+	// The length of a message bounds its records, but not their uncompressed size, so that is
+	// counted.
 	for range answers {
 		rr, next, err := miekg.UnpackRR(msg, off)
 		if err != nil {
@@ -218,16 +216,15 @@ func (r *receiver) message(msg []byte) error {
 	if r.expire == nil {
 		r.expire = expireIn(msg, off)
 	}
-	// An IXFR whose first message has but a SOA record is complete when that
-	// says there is nothing newer; else the zone follows.
+	// An IXFR whose first message has only an SOA record is complete if that says there is
+	// nothing newer; otherwise the zone follows.
 	if r.count == 1 && r.have != nil && r.first != nil && !newer(r.first.Serial, r.have.Serial) {
 		r.done = true
 	}
 	return nil
 }
 
-// expireIn finds the EXPIRE option in a message whose answers end at off, nil
-// without one.
+// expireIn returns the EXPIRE option of a message whose answers end at off, nil without one.
 func expireIn(msg []byte, off int) *uint32 {
 	for range int(binary.BigEndian.Uint16(msg[8:])) + int(binary.BigEndian.Uint16(msg[10:])) {
 		x, err := dns.ReadRecord(msg, off)
@@ -253,7 +250,7 @@ func expireIn(msg []byte, off int) *uint32 {
 	return nil
 }
 
-// record takes the next record.
+// record processes the next record.
 func (r *receiver) record(rr miekg.RR) error {
 	h := rr.Header()
 	if h.Class != miekg.ClassINET || !miekg.IsSubDomain(r.origin, zone.Canonical(h.Name)) {
@@ -286,7 +283,7 @@ func (r *receiver) record(rr miekg.RR) error {
 	return nil
 }
 
-// change takes a record of a difference.
+// change processes a record of a difference.
 func (r *receiver) change(rr miekg.RR, soa *miekg.SOA) {
 	last := &r.steps[len(r.steps)-1]
 	switch {
@@ -323,9 +320,8 @@ func (r *receiver) result() (*fetched, error) {
 	return f, nil
 }
 
-// apply makes the changes of steps to the records of a zone. A record that is to
-// go and is not there, or to come and is there, means that the two sides do not
-// have the same: all of the zone has to be fetched.
+// apply applies steps to the records of a zone. To remove a missing record, or to add an
+// existing one, means that the two sides differ: then the whole zone has to be fetched.
 func apply(records []miekg.RR, steps []step) ([]miekg.RR, error) {
 	var buf []byte
 	key := func(rr miekg.RR) (string, error) {

@@ -18,9 +18,9 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// A kept is what a published zone needs to go on after a restart as if there
-// had been none: its serial, its signatures, what was served last and what led
-// there. It is kept in a file for each zone, written whole:
+// A kept is what a published zone needs to continue after a restart: its serial, its
+// signatures, the served version and the differences that led to it. Each zone has a file,
+// written as a whole:
 //
 //	magic     "shuultuur zone journal 1\n"
 //	name      origin and view
@@ -32,8 +32,8 @@ import (
 //	          from, to, old SOA record, new one, records gone, records come
 //	checksum  XXH3-128 of all before
 //
-// Integers are big endian; strings and lists of records have their length in
-// front (4 bytes).
+// Integers are big endian; strings and lists of records are preceded by their length (4
+// bytes).
 type kept struct {
 	id         id
 	stamp      stamp
@@ -49,12 +49,12 @@ const (
 	hasVersion    = 2
 
 	checksum = 16
-	// maxKept bounds what is read: a zone as large as may be kept, twice.
+	// maxKept bounds the file: a zone of the largest size, twice.
 	maxKept = 2*maxZone + 1<<20
 
 	// settle is how long a change waits for others before it is written.
 	settle = 5 * time.Second
-	// share is how much longer than writing took the next one waits.
+	// share is the shortest pause between writes, as a multiple of the time that writing took.
 	share     = 20
 	saveAgain = time.Minute
 )
@@ -129,7 +129,7 @@ func (r *kept) writeTo(w io.Writer) error {
 
 var errEnds = errors.New("it ends too soon")
 
-// A reader takes one apart; after a mistake it gives nothing more.
+// A reader parses a kept; after a mistake it returns nothing more.
 type reader struct {
 	b   []byte
 	err error
@@ -148,7 +148,7 @@ func (r *reader) take(n int) []byte {
 func (r *reader) uint32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
 func (r *reader) uint64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
 
-// text gives a copy, so that b is not kept for it.
+// text returns a copy, so that b can be freed.
 func (r *reader) text() []byte {
 	n := int(r.uint32())
 	if r.err != nil || n > len(r.b) {
@@ -158,7 +158,7 @@ func (r *reader) text() []byte {
 	return bytes.Clone(r.take(n))
 }
 
-// records splits records that follow one another.
+// records returns the offsets of successive records.
 func (r *reader) records(b []byte) (starts []uint32) {
 	for at := 0; at < len(b); {
 		starts = append(starts, uint32(at))
@@ -178,7 +178,7 @@ func (r *reader) records(b []byte) (starts []uint32) {
 	return append(starts, uint32(len(b)))
 }
 
-// slices gives them each by itself.
+// slices returns the records one by one.
 func (r *reader) slices() (list [][]byte) {
 	b := r.text()
 	starts := r.records(b)
@@ -188,7 +188,7 @@ func (r *reader) slices() (list [][]byte) {
 	return list
 }
 
-// readKept reads what writeTo wrote.
+// readKept reads the output of writeTo.
 func readKept(b []byte) (*kept, error) {
 	if !bytes.HasPrefix(b, []byte(magic)) {
 		return nil, errors.New("it is no journal of this version")
@@ -203,7 +203,7 @@ func readKept(b []byte) (*kept, error) {
 	return parseKept(b[len(magic):end])
 }
 
-// parseKept reads what is between magic and checksum.
+// parseKept parses what is between magic and checksum.
 func parseKept(b []byte) (*kept, error) {
 	r := &reader{b: b}
 	rec := &kept{id: id{string(r.text()), string(r.text())}}
@@ -240,16 +240,16 @@ func parseKept(b []byte) (*kept, error) {
 	return rec, nil
 }
 
-// keptFile is where the record of a zone is kept.
+// keptFile returns the path of a zone's file.
 func (s *Server) keptFile(n id) string { return s.file(n, ".journal") }
 
-// keeps says whether a zone is kept: it is signed here or may be fetched.
+// keeps reports whether a zone is kept: it is signed here or may be fetched.
 func (s *Server) keeps(origin string, signer *sign.Signer) bool {
 	return s.folder != "" && (signer != nil || s.wanted(origin))
 }
 
-// restore has a zone that was not served yet begin where it was before a
-// restart. The caller has e.publishing.
+// restore continues a zone that is not served yet from before a restart. The caller holds
+// e.publishing.
 func (s *Server) restore(e *entry, signer *sign.Signer, now time.Time) {
 	if e.restored || !s.keeps(e.id.origin, signer) {
 		return
@@ -297,8 +297,8 @@ func loadKept(file string, n id) (*kept, error) {
 	return rec, nil
 }
 
-// keep writes what is kept of zones that changed, seconds later, until ctx
-// ends. Save writes what is left then.
+// keep writes the files of changed zones, with a delay of seconds, until ctx ends. Save then
+// writes the rest.
 func (s *Server) keep(ctx context.Context) {
 	for {
 		select {
@@ -322,7 +322,7 @@ func (s *Server) keep(ctx context.Context) {
 	}
 }
 
-// sleep says false when ctx ended before d was over.
+// sleep returns false when ctx ended before d was over.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -334,10 +334,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Save writes to the folder what zones need to go on after a restart, for those
-// that changed since it was last written: serials, signatures, differences. It
-// says whether all of it could be written; the log says what could not. While
-// Run runs this is done by itself, seconds after a change: Save is for the end.
+// Save writes what changed zones need after a restart: serials, signatures, differences. It
+// reports whether all could be written; failures are logged. Run does the same seconds after a
+// change; call Save at the end.
 func (s *Server) Save() bool {
 	s.mu.Lock()
 	all := make([]*entry, 0, len(s.entries))
@@ -358,7 +357,7 @@ func (s *Server) Save() bool {
 	return ok
 }
 
-// saveOne writes what is kept of a zone if it changed. The caller has s.saving.
+// saveOne writes the file of a zone if it changed. The caller holds s.saving.
 func (s *Server) saveOne(e *entry) error {
 	e.publishing.Lock()
 	changed := e.changed
@@ -384,7 +383,7 @@ func (s *Server) saveOne(e *entry) error {
 	s.mu.Lock()
 	gone := s.entries[e.id] == nil
 	s.mu.Unlock()
-	if gone { // removed meanwhile
+	if gone { // removed in the meantime
 		return os.Remove(file)
 	}
 	return nil

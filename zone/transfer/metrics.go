@@ -55,8 +55,8 @@ func (s *Server) Collect(ch chan<- metric.Metric) {
 	ch <- metric.New(descUnavailable, metric.Gauge, float64(len(s.zones.Unavailable())))
 }
 
-// signatures adds up what the signers did, and gives the time of the first that
-// has to sign its zone again.
+// signatures sums the counts of the signers, and returns when the next one has to sign its
+// zone again.
 func (s *Server) signatures() (fresh, hits, busy uint64, renew time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"shuultuur/dns"
 )
 
-// news are the NOTIFY messages that have to be sent.
+// news are the NOTIFY messages to send.
 type news struct {
 	mu      sync.Mutex
 	pending map[newsKey]*item
@@ -28,25 +28,24 @@ type newsKey struct {
 	to netip.AddrPort
 }
 
-// An item is one message for one server, tried until it is acknowledged.
+// An item is one message to one server, repeated until it is acknowledged.
 type item struct {
 	soa   *miekg.SOA
 	key   *Key
-	at    time.Time // of the next try
+	at    time.Time // time of the next try
 	tries int
 	busy  bool
 }
 
 const (
-	maxTries   = 8 // with the pause doubled each time: 21 minutes
+	maxTries   = 8 // with a pause that doubles each time: 21 minutes in all
 	maxSending = 16
-	// maxPending bounds what waits to be sent: many zones, many secondaries,
-	// all of them away.
+	// maxPending bounds the messages to send, for many zones and many unreachable secondaries.
 	maxPending = 100_000
 	answerTime = 5 * time.Second
 )
 
-// announce puts a zone's new serial on the list, in place of an older one.
+// announce queues a zone's new serial, in place of an older one.
 func (s *Server) announce(n id, soa *miekg.SOA) {
 	s.news.mu.Lock()
 	for _, t := range s.notify {
@@ -64,7 +63,7 @@ func (s *Server) announce(n id, soa *miekg.SOA) {
 	wakeUp(s.news.wake)
 }
 
-// run sends what is due until ctx ends, and waits for what is under way.
+// run sends due messages until ctx ends, and waits for those in progress.
 func (n *news) run(ctx context.Context, s *Server) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -94,7 +93,7 @@ func (n *news) run(ctx context.Context, s *Server) {
 	}
 }
 
-// due takes an item whose time has come, or says how long there is none.
+// due takes a due item, or returns how long there is none.
 func (n *news) due(now time.Time) (newsKey, *item, time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -113,12 +112,12 @@ func (n *news) due(now time.Time) (newsKey, *item, time.Duration) {
 	return newsKey{}, nil, wait
 }
 
-// done takes an item off the list, or puts it back for later.
+// done removes an item, or queues it for later.
 func (n *news) done(s *Server, k newsKey, it *item, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	it.busy = false
-	current := n.pending[k] == it // else there is newer news
+	current := n.pending[k] == it // otherwise a newer serial has replaced it
 	if err == nil {
 		s.Stats.NotifyOut.Add(1)
 		if current {
@@ -141,7 +140,7 @@ func (n *news) done(s *Server, k newsKey, it *item, err error) {
 
 var errUnwanted = errors.New("it does not understand NOTIFY")
 
-// notify sends one message and waits for its answer.
+// notify sends one message and waits for its acknowledgement.
 func notify(ctx context.Context, to netip.AddrPort, it *item) error {
 	m := new(miekg.Msg)
 	m.SetNotify(it.soa.Hdr.Name)
@@ -155,7 +154,7 @@ func notify(ctx context.Context, to netip.AddrPort, it *item) error {
 	if it.key != nil {
 		s = &session{key: it.key}
 		msg = s.sign(msg, time.Now(), 0, 0)
-		s.later = false // the answer has all variables
+		s.later = false // the answer covers all variables
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", to.String())
 	if err != nil {
@@ -176,7 +175,7 @@ func notify(ctx context.Context, to netip.AddrPort, it *item) error {
 		}
 		answer := buf[:size]
 		if size < 12 || answer[0] != msg[0] || answer[1] != msg[1] || answer[2]&0xf8 != 0x80|miekg.OpcodeNotify<<3 {
-			continue // not the answer to this
+			continue // an answer to something else
 		}
 		if s != nil {
 			try := *s
@@ -195,8 +194,8 @@ func notify(ctx context.Context, to netip.AddrPort, it *item) error {
 	}
 }
 
-// Notify takes the news that a zone has changed, as [wire.Notifier] wants: from
-// the zone's primaries alone, signed where they have a key.
+// Notify handles a NOTIFY, as [wire.Notifier] requires: only from the zone's primaries, signed
+// if they have a key.
 func (s *Server) Notify(q *dns.Query, r *dns.Reply) dns.Outcome {
 	if q.Class != miekg.ClassINET {
 		return dns.Declined

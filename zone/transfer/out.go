@@ -11,15 +11,15 @@ import (
 	"shuultuur/dns"
 )
 
-// Transfer sends a zone, or what changed in it, as [wire.Transferrer] wants. It
-// answers every AXFR and IXFR, if only to refuse.
+// Transfer sends a zone, or its changes, as [wire.Transferrer] requires. It answers every AXFR
+// and IXFR, if only with a refusal.
 func (s *Server) Transfer(ctx context.Context, q *dns.Query, send func(msg []byte) error) (dns.Outcome, error) {
 	if q.Type != miekg.TypeAXFR && q.Type != miekg.TypeIXFR || q.Transport != dns.TCP && q.Transport != dns.TLS {
 		return dns.Declined, nil
 	}
 	head := make([]byte, 0, 512)
 	head = append(head, q.Msg[:q.End]...)
-	head[2] = head[2]&0x01 | 0x84 // QR, AA, the opcode 0, RD as it was
+	head[2] = head[2]&0x01 | 0x84 // QR, AA, opcode 0, RD as in the query
 	head[3] = 0
 	binary.BigEndian.PutUint16(head[4:], 1)
 	copy(head[6:12], make([]byte, 6))
@@ -31,7 +31,7 @@ func (s *Server) Transfer(ctx context.Context, q *dns.Query, send func(msg []byt
 			return s.refuse(head, miekg.RcodeFormatError, nil, send)
 		}
 		if code != 0 {
-			s.Verify(q) // counts
+			s.Verify(q) // it counts refusals
 			return s.refuse(head, miekg.RcodeNotAuth, func(msg []byte) []byte { return r.answer(key, code, msg, q.At) }, send)
 		}
 		stream := &session{key: key, prior: bytes.Clone(r.mac)}
@@ -62,7 +62,7 @@ func (s *Server) Transfer(ctx context.Context, q *dns.Query, send func(msg []byt
 		return s.refuse(head, miekg.RcodeFormatError, sign, send)
 	}
 	s.Stats.OutIncremental.Add(1)
-	if !newer(v.serial, serial) { // it has this one, or a later one
+	if !newer(v.serial, serial) { // the client has this version or a later one
 		if err := p.add(v.soa); err != nil {
 			return dns.Answered, err
 		}
@@ -74,8 +74,8 @@ func (s *Server) Transfer(ctx context.Context, q *dns.Query, send func(msg []byt
 	return dns.Answered, p.changes(v, j)
 }
 
-// expire is how long the zone that q asks for lasts without its primary; sec is
-// nil for one of our own.
+// expire returns how long the zone of q is valid without its primary; sec is nil for one of
+// our own.
 func expire(c *content, sec *secondary, q *dns.Query) uint32 {
 	if sec != nil {
 		return uint32(max(0, sec.expires.Load()-q.At.Unix()))
@@ -83,8 +83,8 @@ func expire(c *content, sec *secondary, q *dns.Query) uint32 {
 	return binary.BigEndian.Uint32(c.soa[len(c.soa)-8:])
 }
 
-// options is the OPT record of the first message of a transfer, nil for a query
-// without one (RFC 6891 section 7).
+// options returns the OPT record of the first message of a transfer, nil for a query without
+// one (RFC 6891 section 7).
 func options(q *dns.Query, expire uint32) []byte {
 	if !q.HasEDNS {
 		return nil
@@ -98,10 +98,10 @@ func options(q *dns.Query, expire uint32) []byte {
 	return opt
 }
 
-// ourSize is what we accept over UDP.
+// ourSize is the largest UDP payload we accept.
 const ourSize = 1232
 
-// refuse answers with a code and nothing else.
+// refuse answers with only a code.
 func (s *Server) refuse(head []byte, rcode int, sign func([]byte) []byte, send func([]byte) error) (dns.Outcome, error) {
 	s.Stats.OutRefused.Add(1)
 	head[2] &^= 0x04
@@ -112,7 +112,7 @@ func (s *Server) refuse(head []byte, rcode int, sign func([]byte) []byte, send f
 	return dns.Answered, send(head)
 }
 
-// asked is the serial that an IXFR question has.
+// asked returns the serial in an IXFR query.
 func asked(msg []byte) (uint32, error) {
 	var m miekg.Msg
 	if err := m.Unpack(msg); err != nil {
@@ -128,7 +128,7 @@ func asked(msg []byte) (uint32, error) {
 	return soa.Serial, nil
 }
 
-// whole sends all of a zone: the SOA record first and last.
+// whole sends a whole zone: the SOA record first and last.
 func (p *packer) whole(v *content) error {
 	if err := p.add(v.soa); err != nil {
 		return err

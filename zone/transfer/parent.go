@@ -13,27 +13,26 @@ import (
 )
 
 const (
-	askAgain = time.Hour        // between two looks at the parents
-	askTime  = 20 * time.Second // for one of them
+	askAgain = time.Hour        // between two queries to the parents
+	askTime  = 20 * time.Second // for one query
 )
 
-// ParentDS looks up the DS records that the parent zone has of a zone; there may
-// be none.
+// ParentDS looks up the DS records that the parent zone has of a zone; there may be none.
 type ParentDS func(ctx context.Context, origin string) ([]*miekg.DS, error)
 
-// keepers change the keys of the zones that the settings sign, when it is time.
+// keepers roll the keys of the zones that the settings sign.
 type keepers struct {
 	signers map[string]*sign.Signer // by origin
-	parent  ParentDS                // nil where nobody can be asked
+	parent  ParentDS                // nil if there is no resolver
 	log     *slog.Logger
-	failed  map[string]string // of roll, by origin
+	failed  map[string]string // errors of roll, by origin
 }
 
-// roll does with the keys of the settings what their time has come for.
+// roll takes the steps of rollovers that are due.
 func (s *keepers) roll(now time.Time) {
 	for origin, signer := range s.signers {
 		changed, err := signer.Roll(now)
-		if err != nil && s.failed[origin] != err.Error() { // once, not each minute
+		if err != nil && s.failed[origin] != err.Error() { // log once, not each minute
 			s.log.Error("the keys of a zone cannot be looked after; it is signed with those there were", "zone", origin, "error", err)
 		}
 		delete(s.failed, origin)
@@ -46,8 +45,8 @@ func (s *keepers) roll(now time.Time) {
 	}
 }
 
-// askParents looks for DS records in the parents of zones whose keys wait for
-// them, until ctx ends. Where a parent cannot be asked the key waits on.
+// askParents looks up DS records in the parents of zones whose keys wait for them, until ctx
+// ends. If a parent cannot be queried, the key continues to wait.
 func (s *keepers) askParents(ctx context.Context) {
 	if s.parent == nil || len(s.signers) == 0 {
 		return
@@ -60,7 +59,7 @@ func (s *keepers) askParents(ctx context.Context) {
 				continue
 			}
 			seen, err := s.askParent(ctx, origin)
-			if err != nil && !failed[origin] && ctx.Err() == nil { // once, not each hour
+			if err != nil && !failed[origin] && ctx.Err() == nil { // log once, not each hour
 				s.log.Warn("the parent cannot be asked for a zone's DS records; its key waits, or say \"shuultuur zone roll -ds-seen\"", "zone", origin, "error", err)
 			}
 			failed[origin] = err != nil

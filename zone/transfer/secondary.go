@@ -21,32 +21,32 @@ import (
 	"shuultuur/zone"
 )
 
-// A secondary is one zone that is fetched from elsewhere.
+// A secondary is one zone that is fetched from other servers.
 type secondary struct {
 	s        *Server
 	origin   string
 	feed     atomic.Pointer[feed]
-	catalog  bool // its records list zones to fetch
+	catalog  bool // it is a catalog zone
 	maxBytes int64
-	poke     chan struct{} // a NOTIFY came
+	poke     chan struct{} // a NOTIFY has arrived
 
-	life    context.Context //nolint:containedctx // ends with end
+	life    context.Context // nolint:containedctx // ends with end
 	end     context.CancelFunc
 	running atomic.Bool
-	ended   chan struct{} // closed when run has ended
+	ended   chan struct{} // closed when run has returned
 
-	held    atomic.Pointer[held] // nil while there is nothing; written by New, then by run
-	expires atomic.Int64         // when it does, in Unix seconds
+	held    atomic.Pointer[held] // nil while there is no zone; written by New, then by run
+	expires atomic.Int64         // expiry, in Unix seconds
 
-	// These belong to run.
+	// Owned by run.
 	asked  time.Time // when a NOTIFY last began a round
-	failed int       // rounds in a row without an answer
+	failed int       // successive rounds without an answer
 }
 
-// feed is where a zone comes from. It does not change.
+// A feed is where a zone comes from. It is immutable.
 type feed struct {
 	primaries []upstream
-	catalog   *secondary // that lists the zone; nil where the settings do
+	catalog   *secondary // the catalog that lists the zone; nil if the settings do
 	member    member
 }
 
@@ -57,8 +57,7 @@ func newSecondary(s *Server, origin string, from *feed, maxBytes int64) *seconda
 	return z
 }
 
-// followed are the zones that are fetched, by origin. Many goroutines use it at
-// once.
+// followed are the zones that are fetched, by origin. It is safe for concurrent use.
 type followed struct {
 	mu  sync.Mutex
 	all map[string]*secondary
@@ -89,22 +88,22 @@ func (f *followed) drop(origin string) {
 	delete(f.all, origin)
 }
 
-// held is what was fetched of a zone. It does not change.
+// A held is the fetched version of a zone. It is immutable.
 type held struct {
 	records []miekg.RR
 	soa     *miekg.SOA
-	// checked is when the zone was last true: when a primary confirmed it, or
-	// before, where that one had itself not asked since (RFC 7314).
+	// checked is when the zone was last valid: when a primary confirmed it, or earlier if the
+	// primary itself had not checked since (RFC 7314).
 	checked time.Time
 }
 
-// put takes what is held from now on.
+// put replaces the held version.
 func (z *secondary) put(h *held) {
 	z.held.Store(h)
 	z.expires.Store(h.expiry().Unix())
 }
 
-// trueAt is when a zone was last true that a primary has sent or confirmed now.
+// trueAt returns when a zone was last valid that a primary has sent or confirmed now.
 func trueAt(soa *miekg.SOA, expire *uint32, now time.Time) time.Time {
 	lasts := lifetime(soa)
 	if expire == nil {
@@ -113,19 +112,19 @@ func trueAt(soa *miekg.SOA, expire *uint32, now time.Time) time.Time {
 	return now.Add(min(time.Duration(*expire)*time.Second, lasts) - lasts)
 }
 
-// lifetime is how long a zone lasts without its primary.
+// lifetime returns how long a zone is valid without its primary.
 func lifetime(soa *miekg.SOA) time.Duration {
 	return max(time.Duration(soa.Expire)*time.Second, minExpire)
 }
 
-// Bounds of what a SOA record may ask for.
+// Bounds of the times in an SOA record.
 const (
 	minRefresh = 30 * time.Second
 	maxRefresh = 24 * time.Hour
 	minExpire  = 5 * time.Minute
 
-	minPause   = time.Second     // between rounds that a NOTIFY asks for
-	firstRetry = 2 * time.Second // while there is no zone at all; doubled each time
+	minPause   = time.Second     // between rounds caused by NOTIFY
+	firstRetry = 2 * time.Second // while there is no zone; doubled each time
 	lastRetry  = 5 * time.Minute
 )
 
@@ -155,15 +154,15 @@ func (s *Server) addSecondary(c Secondary) error {
 	return nil
 }
 
-// run keeps the zone fresh until ctx ends.
+// run keeps the zone up to date until ctx ends.
 func (z *secondary) run(ctx context.Context, group *sync.WaitGroup) {
-	outer := ctx // members go on when their catalog ends
+	outer := ctx // members continue when their catalog ends
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(z.life, cancel)()
 	z.running.Store(true)
 	defer close(z.ended)
-	wait := time.Duration(0) // what is on disk may be old
+	wait := time.Duration(0) // the version on disk may be old
 	for {
 		timer := time.NewTimer(wait)
 		select {
@@ -199,8 +198,8 @@ func (z *secondary) run(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// pause keeps rounds apart that a NOTIFY asks for: without a key it is easily
-// forged. It says false when ctx ended.
+// pause spaces out rounds caused by NOTIFY, which without a key is easily forged. It returns
+// false when ctx ended.
 func (z *secondary) pause(ctx context.Context) bool {
 	left := time.Until(z.asked.Add(minPause))
 	z.asked = time.Now().Add(max(left, 0))
@@ -211,9 +210,9 @@ func seconds(n uint32, least, most time.Duration) time.Duration {
 	return min(max(time.Duration(n)*time.Second, least), most)
 }
 
-// next is how long to wait for the next round: the zone's refresh, its retry
-// after a failure, not past its expiry, and a tenth less by chance, so that not
-// all zones of a primary come at once.
+// next returns the time until the next round: the zone's refresh, or its retry after a
+// failure, but not beyond its expiry, and up to a tenth less at random, so that the zones of a
+// primary are spread.
 func (z *secondary) next(now time.Time) time.Duration {
 	h := z.held.Load()
 	if h == nil {
@@ -240,8 +239,8 @@ func (z *secondary) expired(now time.Time) bool {
 	return h != nil && !now.Before(h.expiry())
 }
 
-// expire ends answering: what may no longer be true is SERVFAIL. The records
-// stay, so that differences will do when a primary is back.
+// expire stops answering from an expired zone: SERVFAIL. The records stay, so that differences
+// suffice when a primary is back.
 func (z *secondary) expire() {
 	if !z.s.serves(z.id()) {
 		return
@@ -250,7 +249,7 @@ func (z *secondary) expire() {
 	z.withdraw("this zone has expired: no primary has confirmed it")
 }
 
-// withdraw has the zone answered with SERVFAIL.
+// withdraw makes answers for the zone SERVFAIL.
 func (z *secondary) withdraw(why string) {
 	if err := z.s.Publish(z.s.ctx, &zone.Zone{Origin: z.origin, Unavailable: why}); err != nil {
 		z.s.log.Error("a zone cannot be withdrawn", "zone", z.origin, "error", err)
@@ -259,7 +258,7 @@ func (z *secondary) withdraw(why string) {
 
 func (z *secondary) id() id { return id{z.origin, ""} }
 
-// refresh asks the primaries, in their order, until one has the zone.
+// refresh queries the primaries in order, until one has the zone.
 func (z *secondary) refresh(ctx context.Context) error {
 	var failures []error
 	for _, p := range z.feed.Load().primaries {
@@ -275,7 +274,7 @@ func (z *secondary) refresh(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// ask fetches the zone from one primary: what is newer, else all of it.
+// ask fetches the zone from one primary: differences, else all of it.
 func (z *secondary) ask(ctx context.Context, p upstream) error {
 	h := z.held.Load()
 	var have *miekg.SOA
@@ -285,7 +284,7 @@ func (z *secondary) ask(ctx context.Context, p upstream) error {
 	f, err := fetch(ctx, z.origin, p, have, z.maxBytes)
 	var rcode errRcode
 	if errors.As(err, &rcode) && have != nil && rcode != miekg.RcodeNotAuth {
-		// It may not know IXFR.
+		// It may not support IXFR.
 		f, err = fetch(ctx, z.origin, p, nil, z.maxBytes)
 	}
 	if err != nil {
@@ -312,18 +311,18 @@ func (z *secondary) ask(ctx context.Context, p upstream) error {
 	return z.take(ctx, records, f, now)
 }
 
-// confirm notes that what we have was true at a time.
+// confirm records that our version was valid at a time.
 func (z *secondary) confirm(ctx context.Context, at time.Time) {
 	h := *z.held.Load()
 	if at.After(h.checked) {
 		h.checked = at
 	}
 	z.put(&h)
-	_ = os.Chtimes(z.file(), h.checked, h.checked) // the file's time is when it was last true
+	_ = os.Chtimes(z.file(), h.checked, h.checked) // the file's time is when it was last valid
 	if z.s.serves(z.id()) {
 		return
 	}
-	// It had expired and was true all along.
+	// It had expired but was valid all along.
 	if err := z.publish(ctx, h.records); err != nil {
 		z.s.log.Error("a zone that was fetched cannot be served", "zone", z.origin, "error", err)
 	}
@@ -333,7 +332,7 @@ func (z *secondary) publish(ctx context.Context, records []miekg.RR) error {
 	return z.s.Publish(ctx, &zone.Zone{Origin: z.origin, Records: records, Expires: &z.expires})
 }
 
-// take serves new records and keeps them on disk.
+// take serves new records and writes them to disk.
 func (z *secondary) take(ctx context.Context, records []miekg.RR, f *fetched, now time.Time) error {
 	incremental := f.steps != nil
 	soa, ok := records[0].(*miekg.SOA)
@@ -357,10 +356,10 @@ func (z *secondary) take(ctx context.Context, records []miekg.RR, f *fetched, no
 	return nil
 }
 
-// file is where the zone is kept.
+// file returns the path of the zone's file.
 func (z *secondary) file() string { return z.s.file(id{z.origin, ""}, ".zone") }
 
-// save writes the zone beside the old file and puts it in its place.
+// save replaces the zone's file atomically.
 func (z *secondary) save(now time.Time) error {
 	if err := os.MkdirAll(z.s.folder, 0o750); err != nil {
 		return err
@@ -376,8 +375,8 @@ func (z *secondary) save(now time.Time) error {
 	})
 }
 
-// load serves what the previous server or the folder has of the zone, unless it
-// has expired; else it is unavailable.
+// load serves what the previous server or the folder has of the zone, unless it has expired;
+// then the zone is unavailable.
 func (z *secondary) load(ctx context.Context, previous *Server) {
 	if previous != nil {
 		if old := previous.followed.find(z.origin); old != nil {
@@ -408,7 +407,7 @@ func (z *secondary) load(ctx context.Context, previous *Server) {
 	}
 }
 
-// read takes what is on disk.
+// read reads the zone from disk.
 func (z *secondary) read() error {
 	f, err := os.Open(z.file())
 	if err != nil {
@@ -419,7 +418,7 @@ func (z *secondary) read() error {
 	if err != nil {
 		return err
 	}
-	// Without a name for the file nothing is included: the zone came from the network.
+	// Without a file name there are no includes: the zone came from the network.
 	read, err := zone.Read(bufio.NewReader(f), z.origin, "")
 	if err != nil {
 		return err

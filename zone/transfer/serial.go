@@ -10,23 +10,23 @@ import (
 	"shuultuur/zone"
 )
 
-// How the serial of a zone is made; the setting "serial".
+// How to make the serial of a zone; the setting "serial".
 const (
-	Keep      = "keep"      // as the source has it
-	Increment = "increment" // one more whenever something changed
-	UnixTime  = "unixtime"  // the seconds since 1970 when something changed
+	Keep      = "keep"      // the serial of the source
+	Increment = "increment" // plus one when something changed
+	UnixTime  = "unixtime"  // the seconds since 1970 at a change
 )
 
-// A stamp remembers what serial a zone had with what contents.
+// A stamp relates a serial to the contents that had it.
 type stamp struct {
 	known    bool
 	serial   uint32
 	contents [2]uint64
 }
 
-// next gives z with the serial to serve it by. It is z itself when nothing has
-// to be changed. mark counts as contents: how the zone is signed. anew says that
-// the contents count as changed: signatures are made anew.
+// next returns z with the serial to serve it with, or z itself if that is unchanged. mark is
+// part of the contents: how the zone is signed. anew counts the contents as changed, for new
+// signatures.
 func (s *stamp) next(z *zone.Zone, policy string, mark uint64, anew bool, now time.Time) *zone.Zone {
 	at := slices.IndexFunc(z.Records, isSOA)
 	if at < 0 {
@@ -46,8 +46,7 @@ func (s *stamp) next(z *zone.Zone, policy string, mark uint64, anew bool, now ti
 	return &out
 }
 
-// change gives the SOA record of a zone in which some records take the place of
-// others, soa among them.
+// change returns the SOA record of a zone after some records, including soa, were replaced.
 func (s *stamp) change(soa *miekg.SOA, policy string, gone, come []miekg.RR, now time.Time) *miekg.SOA {
 	sum := s.contents
 	if policy != Keep {
@@ -57,7 +56,7 @@ func (s *stamp) change(soa *miekg.SOA, policy string, gone, come []miekg.RR, now
 	return s.step(soa, policy, sum, false, now)
 }
 
-// step goes on to other contents, or the same.
+// step advances to other contents, or the same.
 func (s *stamp) step(soa *miekg.SOA, policy string, sum [2]uint64, anew bool, now time.Time) *miekg.SOA {
 	serial := soa.Serial
 	switch {
@@ -83,8 +82,8 @@ func (s *stamp) step(soa *miekg.SOA, policy string, sum [2]uint64, anew bool, no
 
 func isSOA(rr miekg.RR) bool { return rr.Header().Rrtype == miekg.TypeSOA }
 
-// add adds the hashes of records, times n, to a sum that their order does not
-// matter to. The serial of a SOA record is none of its contents.
+// add adds the hashes of records, times n, to a sum that does not depend on their order. The
+// serial of an SOA record is not part of it.
 func add(sum *[2]uint64, records []miekg.RR, n uint64) {
 	var buf []byte
 	for _, rr := range records {
@@ -103,9 +102,9 @@ func add(sum *[2]uint64, records []miekg.RR, n uint64) {
 	}
 }
 
-// unixTime is a serial that has only the clock to grow by: what was served
-// before a restart is not known after it. A source's serial that is larger than
-// the time, such as a date with two digits, grows by the hours since 2025.
+// unixTime returns a serial for when only the clock tells: after a restart it is unknown what
+// was served before. A source's serial that exceeds the time, such as a date with two digits,
+// grows by the hours since 2025.
 func unixTime(source uint32, now time.Time) uint32 {
 	serial := uint32(now.Unix())
 	if !newer(source, serial) {

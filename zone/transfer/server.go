@@ -21,7 +21,7 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// A Zones is what answers for zones, such as [zone.Responder].
+// Zones serves zones, such as a [zone.Responder].
 type Zones interface {
 	Replace(zones ...*zone.Zone) error
 	Change(c *zone.Change) error
@@ -30,24 +30,23 @@ type Zones interface {
 	Served(origin, view string) *zone.Served
 }
 
-// Stats counts what a server did. The fields only grow.
+// Stats are the counters of a server.
 type Stats struct {
-	Out, OutIncremental, OutRefused   atomic.Uint64 // transfers asked of us
-	In, InIncremental, InFailed       atomic.Uint64 // transfers we asked for
+	Out, OutIncremental, OutRefused   atomic.Uint64 // transfers requested from us
+	In, InIncremental, InFailed       atomic.Uint64 // transfers we requested
 	NotifyOut, NotifyFailed           atomic.Uint64
 	NotifyIn, NotifyRefused           atomic.Uint64
 	BadKey, BadSig, BadTime, BadTrunc atomic.Uint64 // requests with a TSIG that was refused
 }
 
-// A Server publishes zones: those who read zones give them to it, in front of the
-// [Zones] it was given. It is also a [wire.Responder] to stand before the
-// one that answers for the zones, a [wire.Transferrer], a [wire.Notifier] and a
-// [wire.Authenticator].
+// A Server publishes zones: sources pass zones to it, and it passes them to its [Zones]. It is
+// also a [wire.Responder] in front of the one that serves the zones, a [wire.Transferrer], a
+// [wire.Notifier] and a [wire.Authenticator].
 type Server struct {
-	Stats *Stats // of this server and those before it
+	Stats *Stats // of this server and its predecessors
 
 	cfg    Config
-	ctx    context.Context //nolint:containedctx // of Replace; ends with Run
+	ctx    context.Context // nolint:containedctx // of Replace; ends with Run
 	cancel context.CancelFunc
 	zones  Zones
 	log    *slog.Logger
@@ -57,21 +56,21 @@ type Server struct {
 	signers  map[string]*sign.Signer // by origin
 	keepers  keepers
 	catalogs catalogs
-	listed   chan struct{} // zones have come or gone
+	listed   chan struct{} // the set of zones has changed
 	followed followed
 
 	mu      sync.Mutex
 	entries map[id]*entry
 
-	out     chan struct{} // a place for each transfer under way
+	out     chan struct{} // a token for each transfer in progress
 	news    news
-	changed chan struct{} // what Run waits for may be due earlier
+	changed chan struct{} // something that Run waits for may be due earlier
 	unsaved chan struct{} // an entry has changed
 	saving  sync.Mutex
-	backoff time.Duration // before a NOTIFY is repeated first
+	backoff time.Duration // pause before the first repeat of a NOTIFY
 }
 
-// id names a zone.
+// id identifies a zone.
 type id struct{ origin, view string }
 
 // An entry is one published zone.
@@ -79,33 +78,32 @@ type entry struct {
 	id id
 
 	publishing sync.Mutex // one at a time
-	apex       []miekg.RR // what the source has at the origin; the rest is as it is served
+	apex       []miekg.RR // the source's records at the origin; the others are served unchanged
 	signer     *sign.Signer
 	stamp      stamp
-	retry      time.Time // after signing failed
-	restored   bool      // what was kept was looked for
-	changed    bool      // since it was kept
+	retry      time.Time // time to retry after a failed signing
+	restored   bool      // the file was looked for
+	changed    bool      // changed since it was written
 	kept       *sign.Signatures
 
 	// Guarded by the server's lock.
 	served  bool
-	signs   *sign.Signer // signed what is served
+	signs   *sign.Signer // signed the served version
 	clients []netip.Prefix
 	current *content
 	journal journal
 }
 
 const (
-	maxOut = 32 // transfers that go out at once; more get SERVFAIL and come again
+	maxOut = 32 // transfers sent at once; others get SERVFAIL and try again
 
 	firstBackoff = 5 * time.Second
 )
 
-// New reads the settings. previous is the server that this one takes the place
-// of, if there is one: zones, a copy of its zones, serve what it serves, and this
-// one goes on with their serials, signatures and differences. It opens no
-// sockets. Zones that are fetched from elsewhere are served as previous or the
-// folder has them, until Run asks for them.
+// New reads the settings. previous is the server that this one replaces, or nil: zones, a copy
+// of its zones, serves what it serves, and this server continues with its serials, signatures
+// and differences. New opens no sockets. Fetched zones are served from previous or the folder
+// until Run queries their primaries.
 func New(c Config, zones Zones, parent ParentDS, previous *Server, log *slog.Logger) (*Server, error) {
 	keys, err := NewKeys(c.Keys)
 	if err != nil {
@@ -139,7 +137,7 @@ func New(c Config, zones Zones, parent ParentDS, previous *Server, log *slog.Log
 	return s, nil
 }
 
-// configure reads what the settings say about zones.
+// configure reads the settings of zones.
 func (s *Server) configure(c Config, previous *Server) error {
 	switch c.Serial {
 	case "", Keep, Increment, UnixTime:
@@ -181,7 +179,7 @@ func (s *Server) configure(c Config, previous *Server) error {
 	return nil
 }
 
-// adopt takes over what previous knows of its zones.
+// adopt takes over the zones of previous.
 func (s *Server) adopt(previous *Server) {
 	previous.mu.Lock()
 	entries := maps.Clone(previous.entries)
@@ -205,9 +203,8 @@ func (s *Server) adopt(previous *Server) {
 	}
 }
 
-// Retain removes the zones that nobody has any more, by what has says; zones
-// that are fetched from elsewhere stay. It is called once the zones have been
-// published that a previous server had.
+// Retain removes the zones that no source has any more, according to has; fetched zones stay.
+// Call it once the zones of a previous server have been published.
 func (s *Server) Retain(has func(origin, view string) bool) {
 	s.mu.Lock()
 	entries := maps.Clone(s.entries)
@@ -237,7 +234,7 @@ func (s *Server) addSigners(c Sign, previous *Server) error {
 		}
 		if previous != nil {
 			if have := previous.signers[origin]; have != nil && have.Has(c.Config) {
-				s.signers[origin] = have // with the signatures it has made
+				s.signers[origin] = have // including its signatures
 				continue
 			}
 		}
@@ -248,11 +245,10 @@ func (s *Server) addSigners(c Sign, previous *Server) error {
 	return nil
 }
 
-// Signs says whether the settings have keys for a zone.
+// Signs reports whether the settings have keys for a zone.
 func (s *Server) Signs(origin string) bool { return s.signers[zone.Canonical(origin)] != nil }
 
-// Replace publishes zones; see [Server.Publish]. Where one cannot be served, the
-// others are.
+// Replace publishes zones; see [Server.Publish]. If one cannot be served, the others are.
 func (s *Server) Replace(zones ...*zone.Zone) error {
 	var errs []error
 	for _, z := range zones {
@@ -261,11 +257,11 @@ func (s *Server) Replace(zones ...*zone.Zone) error {
 	return errors.Join(errs...)
 }
 
-// Publish serves a zone from now on, in place of the one of its origin and
-// view: with its serial, remembered for those who may fetch it, and signed when
-// its Signer is a [sign.Signer] or the settings have one for it; its records are
-// those before signing. It returns when the zone is served; an error leaves the one before as it is. The
-// zone must not be changed afterwards.
+// Publish serves a zone in place of the one with its origin and view. It sets the serial, and
+// signs the zone if its Signer is a [sign.Signer] or the settings have one for it; its records
+// are those before signing. It remembers the zone for clients that may fetch it. Publish
+// returns when the zone is served; after an error the previous one stays. The zone must not be
+// changed afterwards.
 func (s *Server) Publish(ctx context.Context, z *zone.Zone) error {
 	origin := zone.Canonical(z.Origin)
 	signer, _ := z.Signer.(*sign.Signer)
@@ -293,8 +289,8 @@ func (s *Server) Publish(ctx context.Context, z *zone.Zone) error {
 	return nil
 }
 
-// withdraw has a zone answered with SERVFAIL until it is published again. What is
-// known of it stays, so that differences will do then.
+// withdraw makes answers for a zone SERVFAIL until it is published again. Its state stays, so
+// that differences suffice then.
 func (s *Server) withdraw(e *entry, z *zone.Zone) error {
 	if err := s.zones.Replace(z); err != nil {
 		return err
@@ -305,7 +301,7 @@ func (s *Server) withdraw(e *entry, z *zone.Zone) error {
 	return nil
 }
 
-// serves says whether a zone is served, and not unavailable.
+// serves reports whether a zone is served and available.
 func (s *Server) serves(n id) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -331,7 +327,7 @@ func (s *Server) entry(n id) *entry {
 	return e
 }
 
-// serve stamps, signs and hands over a zone. The caller has e.publishing.
+// serve sets the serial, signs a zone and passes it on. The caller holds e.publishing.
 func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign.Signer, now time.Time) error {
 	policy := s.policy(e, signer)
 	anew := signer != nil && e.stamp.known && !now.Before(signer.Renew(e.id.view))
@@ -387,7 +383,7 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 	return nil
 }
 
-// content is what is served of a zone, nil if that is too much.
+// content returns what is served of a zone, nil if it is too large.
 func (s *Server) content(e *entry) *content {
 	c := contentOf(s.zones.Served(e.id.origin, e.id.view))
 	if c.size() > maxZone {
@@ -397,12 +393,12 @@ func (s *Server) content(e *entry) *content {
 	return c
 }
 
-// remember keeps what clients may fetch, and wakes the parts that wait for it.
+// remember keeps what clients may fetch, and wakes the goroutines that wait for it.
 func (s *Server) remember(e *entry, next *content, soa *miekg.SOA, clients []netip.Prefix, signer *sign.Signer) {
 	s.mu.Lock()
 	old, before := e.current, e.served
 	s.mu.Unlock()
-	j := e.journal // only written under publishing
+	j := e.journal // written only under publishing
 	same := next == nil && old == nil
 	switch {
 	case next == nil || old == nil:
@@ -434,11 +430,10 @@ func (s *Server) remember(e *entry, next *content, soa *miekg.SOA, clients []net
 	}
 }
 
-// Served finds the zone of an origin and view as it is served, nil if there is
-// none.
+// Served returns the zone of an origin and view as it is served, nil if there is none.
 func (s *Server) Served(origin, view string) *zone.Served { return s.zones.Served(origin, view) }
 
-// Remove ends what Publish began, and says whether it had.
+// Remove ends what Publish began, and reports whether the zone existed.
 func (s *Server) Remove(origin, view string) bool {
 	origin = zone.Canonical(origin)
 	s.mu.Lock()
@@ -461,8 +456,7 @@ func (s *Server) Remove(origin, view string) bool {
 	return removed
 }
 
-// Run keeps signatures and secondary zones fresh and tells other servers of
-// changes, until ctx ends.
+// Run renews signatures and secondary zones and notifies other servers, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.cancel()
 	var wg sync.WaitGroup
@@ -480,7 +474,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // renew signs zones again before their signatures expire.
 func (s *Server) renew(ctx context.Context) {
-	const longest = time.Minute // the clock may be set, and key files written
+	const longest = time.Minute // the clock may be set, and key files may be written
 	for {
 		now := time.Now()
 		next := now.Add(longest)
@@ -505,7 +499,7 @@ func (s *Server) renew(ctx context.Context) {
 	}
 }
 
-// renewOne signs a zone again when it is time, and returns when it is next.
+// renewOne signs a zone again when it is due, and returns when it is due next.
 func (s *Server) renewOne(ctx context.Context, e *entry, now time.Time) time.Time {
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
@@ -531,7 +525,7 @@ func (s *Server) renewOne(ctx context.Context, e *entry, now time.Time) time.Tim
 	return e.signer.Renew(e.id.view)
 }
 
-// find gives the zone that q may fetch, or why it may not.
+// find returns the zone that q may fetch, or why it may not.
 func (s *Server) find(q *dns.Query) (*content, journal, int) {
 	if q.Class != miekg.ClassINET {
 		return nil, nil, miekg.RcodeRefused
@@ -563,7 +557,7 @@ func (s *Server) find(q *dns.Query) (*content, journal, int) {
 	return e.current, e.journal, miekg.RcodeSuccess
 }
 
-// contains gives the longest prefix that has the address, -1 if none.
+// contains returns the length of the longest prefix with the address, -1 if there is none.
 func contains(networks []netip.Prefix, client netip.Addr) int {
 	longest := -1
 	for _, n := range networks {
@@ -574,8 +568,7 @@ func contains(networks []netip.Prefix, client netip.Addr) int {
 	return longest
 }
 
-// pick takes the view by its name, or the one that answers the client (see
-// zone.Zone).
+// pick returns the view by its name, or the one that answers the client (see zone.Zone).
 func pick(views []*entry, view string, client netip.Addr) *entry {
 	var best *entry
 	longest := -1

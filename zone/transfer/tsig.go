@@ -22,34 +22,33 @@ import (
 	"shuultuur/zone"
 )
 
-// KeyConfig is one secret shared with another server (TSIG, RFC 8945). The
-// secret is in base64, as tsig-keygen and keymgr print it.
+// KeyConfig is a secret shared with another server (TSIG, RFC 8945), in base64 as printed by
+// tsig-keygen and keymgr.
 type KeyConfig struct {
 	Name      string `yaml:"name"`
-	Algorithm string `yaml:"algorithm,omitempty"` // hmac-sha256 when empty
+	Algorithm string `yaml:"algorithm,omitempty"` // default: hmac-sha256
 	Secret    string `yaml:"secret,omitempty"`
-	// SecretFile is a file that holds the secret and that others cannot read,
-	// instead of Secret.
+	// SecretFile is a file with the secret that others cannot read, instead of Secret.
 	SecretFile setting.File `yaml:"secret-file,omitempty"`
 }
 
-// A Key is a secret ready for use.
+// A Key is a decoded secret.
 type Key struct {
 	name      []byte // wire form, lower case
 	algorithm []byte // the same
-	text      string // the name as people write it
+	text      string // the name in presentation form
 	hash      func() hash.Hash
 	secret    []byte
 }
 
-// Name is the key's name, fully qualified and in lower case.
+// Name returns the key's name, fully qualified and in lower case.
 func (k *Key) Name() string { return k.text }
 
 // Keys are secrets by name.
 type Keys map[string]*Key
 
-// algorithms are those of RFC 8945 section 6 that are not truncated. HMAC-MD5
-// is forbidden by it.
+// algorithms are the untruncated ones of RFC 8945 section 6, except HMAC-MD5, which it
+// forbids.
 var algorithms = map[string]func() hash.Hash{
 	"hmac-sha1":   sha1.New,
 	"hmac-sha224": sha256.New224,
@@ -58,7 +57,7 @@ var algorithms = map[string]func() hash.Hash{
 	"hmac-sha512": sha512.New,
 }
 
-// minSecret is what a secret must have at least, in bytes.
+// minSecret is the minimum length of a secret, in bytes.
 const minSecret = 16
 
 // NewKeys reads the secrets.
@@ -125,8 +124,8 @@ func newKey(c KeyConfig) (*Key, error) {
 	return k, nil
 }
 
-// TSIG's own error codes, RFC 8945 section 3. BADTRUNC is for MACs that were
-// cut: we take whole ones only.
+// TSIG error codes, RFC 8945 section 3. BADTRUNC is for truncated MACs, which we do not
+// accept.
 const (
 	badSig   = 16
 	badKey   = 17
@@ -134,12 +133,12 @@ const (
 	badTrunc = 22
 )
 
-// fudge is by how much clocks may differ, in seconds (RFC 8945 section 10).
+// fudge is the permitted difference of clocks, in seconds (RFC 8945 section 10).
 const fudge = 300
 
-// A record is a TSIG record as it was read.
+// A record is a parsed TSIG record.
 type record struct {
-	at        int    // where it begins in its message
+	at        int    // offset in its message
 	name      []byte // wire form, lower case
 	algorithm []byte
 	time      uint64 // seconds since 1970, 48 bits
@@ -152,7 +151,7 @@ type record struct {
 
 var errTSIG = errors.New("a TSIG record that cannot be read")
 
-// readTSIG reads the TSIG record that begins at at and must be the end of msg.
+// readTSIG parses the TSIG record that begins at at and must end msg.
 func readTSIG(msg []byte, at int) (record, error) {
 	r := record{at: at}
 	name, off, err := dns.ReadName(nil, msg, at)
@@ -189,8 +188,8 @@ func readTSIG(msg []byte, at int) (record, error) {
 	return r, nil
 }
 
-// findTSIG gives where the TSIG record of a message begins, 0 when it has
-// none. It is the last of the additional section.
+// findTSIG returns the offset of the TSIG record of a message, 0 if it has none. It is the
+// last record of the additional section.
 func findTSIG(msg []byte) (int, error) {
 	if len(msg) < 12 {
 		return 0, errShort
@@ -222,8 +221,8 @@ func findTSIG(msg []byte) (int, error) {
 
 var errShort = errors.New("a message that ends too early")
 
-// variables are what a MAC covers beyond the message: all of the record for the
-// first of a stream, the times only for later ones (RFC 8945 section 5.3.1).
+// variables returns what a MAC covers besides the message: all of the record for the first of
+// a stream, only the times for later ones (RFC 8945 section 5.3.1).
 func (r *record) variables(timers bool) []byte {
 	var b []byte
 	if !timers {
@@ -242,7 +241,7 @@ func (r *record) variables(timers bool) []byte {
 	return b
 }
 
-// unsigned gives msg as it was before the record was added.
+// unsigned returns msg as it was before the record was added.
 func (r *record) unsigned(msg []byte) []byte {
 	b := bytes.Clone(msg[:r.at])
 	binary.BigEndian.PutUint16(b, r.id)
@@ -250,7 +249,7 @@ func (r *record) unsigned(msg []byte) []byte {
 	return b
 }
 
-// append writes the record at the end of msg and counts it.
+// append appends the record to msg and counts it.
 func (r *record) append(msg []byte) []byte {
 	msg = append(msg, r.name...)
 	msg = append(msg, 0, byte(miekg.TypeTSIG), 0, miekg.ClassANY, 0, 0, 0, 0, 0, 0)
@@ -270,17 +269,16 @@ func (r *record) append(msg []byte) []byte {
 	return msg
 }
 
-// A session signs or verifies the messages of one exchange, each of which
-// covers the one before.
+// A session signs or verifies the messages of one exchange. Each MAC covers the previous one.
 type session struct {
 	key   *Key
-	prior []byte // the MAC before: the request's, then that of the last signed message
-	later bool   // a message was signed already: times only
+	prior []byte // the previous MAC: of the request, then of the last signed message
+	later bool   // a message was signed already: cover only the times
 	loose hash.Hash
-	count int // messages without a MAC since the last with one
+	count int // messages since the last MAC
 }
 
-// mac is the MAC of msg, which has no TSIG record, with r's variables.
+// mac returns the MAC of msg, which has no TSIG record, with r's variables.
 func (s *session) mac(msg []byte, r *record) []byte {
 	h := s.loose
 	if h == nil {
@@ -300,9 +298,8 @@ func (s *session) begin() hash.Hash {
 	return h
 }
 
-// sign appends a TSIG record to msg. code is what was wrong with the request,
-// or 0; with badTime, asked is the time that the request had (RFC 8945 section
-// 5.2.3).
+// sign appends a TSIG record to msg. code is the error of the request, or 0; with badTime,
+// asked is the time in the request (RFC 8945 section 5.2.3).
 func (s *session) sign(msg []byte, now time.Time, code uint16, asked uint64) []byte {
 	r := record{
 		name: s.key.name, algorithm: s.key.algorithm, time: uint64(now.Unix()), fudge: fudge,
@@ -317,13 +314,11 @@ func (s *session) sign(msg []byte, now time.Time, code uint16, asked uint64) []b
 	return r.append(msg)
 }
 
-// maxLoose is how many messages in a row may lack a MAC (RFC 8945 section
-// 5.3.1).
+// maxLoose bounds the successive messages without a MAC (RFC 8945 section 5.3.1).
 const maxLoose = 99
 
-// verify checks the next message of a stream of answers and returns it without
-// its TSIG record. Not each message of a stream has one; whole says whether all
-// so far are covered.
+// verify verifies the next message of a stream of answers and returns it without its TSIG
+// record. Not every message has one; whole reports whether all messages so far are covered.
 func (s *session) verify(msg []byte, now time.Time) (plain []byte, whole bool, err error) {
 	at, err := findTSIG(msg)
 	if err != nil {
@@ -386,8 +381,8 @@ func codeName(code uint16) string {
 	return fmt.Sprintf("error %d", code)
 }
 
-// authenticate verifies a request, whose TSIG record begins at at. code is 0
-// when it is good; key is nil when there is none to sign an answer with.
+// authenticate verifies a request, whose TSIG record begins at at. code is 0 if it is valid;
+// key is nil if no key can sign an answer.
 func (keys Keys) authenticate(msg []byte, at int, now time.Time) (key *Key, r record, code uint16, err error) {
 	r, err = readTSIG(msg, at)
 	if err != nil {
@@ -414,10 +409,9 @@ func (keys Keys) authenticate(msg []byte, at int, now time.Time) (key *Key, r re
 	return key, r, 0, nil
 }
 
-// answer appends the TSIG record that belongs to an answer to a request that
-// authenticate looked at.
+// answer appends the TSIG record of an answer to a request that authenticate has read.
 func (r *record) answer(key *Key, code uint16, reply []byte, now time.Time) []byte {
-	if key == nil { // an error nobody can sign
+	if key == nil { // an error that cannot be signed
 		out := record{
 			name: r.name, algorithm: r.algorithm, time: uint64(now.Unix()), fudge: fudge,
 			id: binary.BigEndian.Uint16(reply), code: code,

@@ -12,30 +12,30 @@ import (
 	"shuultuur/zone"
 )
 
-// A version is all records of a zone at one serial, in wire form without
-// compression, in the order of their bytes. It never changes.
+// A version is all records of a zone at one serial, in wire form, uncompressed and sorted. It
+// is immutable.
 type version struct {
 	serial uint32
-	soa    []byte // the SOA record, which is not among the others
+	soa    []byte // the SOA record, which is not in arena
 	arena  []byte
-	starts []uint32 // of each record in arena, and its end
+	starts []uint32 // offset of each record in arena, and the end
 }
 
-// A content is what may be fetched of a zone: what is served, or where that
-// lacks a chain (see [sign.Signer.Whole]) or was read after a restart, a version.
+// A content is what may be fetched of a zone: what is served, or a version if that lacks a
+// chain (see [sign.Signer.Whole]) or was read after a restart.
 type content struct {
 	serial uint32
 	soa    []byte
-	served *zone.Served // nil where there is a version
+	served *zone.Served // nil if there is a version
 	kept   *version
 }
 
-// contentOf is that of what is served.
+// contentOf returns the content of a served zone.
 func contentOf(z *zone.Served) *content {
 	return &content{serial: z.Info().Serial, soa: z.SOA(), served: z}
 }
 
-// wholeContent is that of records that are not served as they are.
+// wholeContent returns the content of records that are not served as they are.
 func wholeContent(origin string, records []miekg.RR) (*content, error) {
 	c := &content{}
 	var buf []byte
@@ -61,7 +61,7 @@ func wholeContent(origin string, records []miekg.RR) (*content, error) {
 	return c, failed
 }
 
-// records are all but the SOA record; the slice is used again for the next.
+// records yields all records except the SOA; the slice is reused for the next.
 func (c *content) records() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if c.kept != nil {
@@ -82,7 +82,7 @@ func (c *content) records() iter.Seq[[]byte] {
 	}
 }
 
-// size is about how many bytes it takes to send.
+// size returns the approximate bytes of a transfer.
 func (c *content) size() int {
 	if c.kept != nil {
 		return len(c.kept.arena)
@@ -90,7 +90,7 @@ func (c *content) size() int {
 	return c.served.Info().Bytes
 }
 
-// version puts its records in order.
+// version returns the sorted records.
 func (c *content) version() *version {
 	if c.kept != nil {
 		return c.kept
@@ -98,7 +98,7 @@ func (c *content) version() *version {
 	return newVersion(c.serial, c.soa, c.records())
 }
 
-// since finds what leads to it from one before.
+// since returns the difference to an earlier content.
 func (c *content) since(before *content) *difference {
 	if c.served == nil {
 		return diff(before.version(), c.version())
@@ -123,8 +123,8 @@ func (c *content) since(before *content) *difference {
 	return d
 }
 
-// newVersion sorts the records of a zone at a serial, of which none is the SOA
-// record at the origin; each is only looked at until the next is asked for.
+// newVersion sorts the records of a zone at a serial, without the SOA record at the origin.
+// Each record is used only until the next one is requested.
 func newVersion(serial uint32, soa []byte, records iter.Seq[[]byte]) *version {
 	v := &version{serial: serial, soa: soa, starts: []uint32{0}}
 	for wire := range records {
@@ -135,7 +135,7 @@ func newVersion(serial uint32, soa []byte, records iter.Seq[[]byte]) *version {
 	return v
 }
 
-// sort puts the records in order, each once.
+// sort sorts the records and removes duplicates.
 func (v *version) sort() {
 	parts := make([][]byte, v.len())
 	for i := range parts {
@@ -153,7 +153,7 @@ func (v *version) sort() {
 	v.arena, v.starts = arena, append(starts, uint32(len(arena)))
 }
 
-// maxZone is the most a zone may have to be kept, so that offsets fit.
+// maxZone bounds the zones that are kept, in bytes, so that offsets fit.
 const maxZone = 2 << 30
 
 func (v *version) len() int { return len(v.starts) - 1 }
@@ -168,7 +168,7 @@ type difference struct {
 	size           int
 }
 
-// diff finds what leads from a to b. It keeps no part of a.
+// diff returns the difference from a to b. It keeps no part of a.
 func diff(a, b *version) *difference {
 	d := &difference{from: a.serial, to: b.serial, oldSOA: a.soa, newSOA: b.soa, size: len(a.soa) + len(b.soa)}
 	i, j := 0, 0
@@ -199,15 +199,14 @@ func diff(a, b *version) *difference {
 	return d
 }
 
-// maxJournal is how many differences are kept for a zone; together they have
-// no more bytes than the zone, since all of it would be sent instead.
+// maxJournal bounds the differences kept for a zone. Together they are no larger than the
+// zone, since otherwise the whole zone is sent instead.
 const maxJournal = 200
 
-// A journal is the differences that lead to the current version, the oldest
-// first.
+// A journal is the differences that lead to the current version, oldest first.
 type journal []*difference
 
-// add appends d and lets go of the oldest while there is too much.
+// add appends d and drops the oldest differences while there are too many.
 func (j journal) add(d *difference, size int) journal {
 	j = append(slices.Clone(j), d)
 	total := 0
@@ -219,7 +218,7 @@ func (j journal) add(d *difference, size int) journal {
 	return j
 }
 
-// since gives the differences that lead from serial to the current version.
+// since returns the differences that lead from serial to the current version.
 func (j journal) since(serial uint32) journal {
 	for i, d := range j {
 		if d.from == serial {
@@ -229,25 +228,24 @@ func (j journal) since(serial uint32) journal {
 	return nil
 }
 
-// newer says whether serial a comes after b (RFC 1982).
+// newer reports whether serial a comes after b (RFC 1982).
 func newer(a, b uint32) bool { return a != b && int32(a-b) > 0 }
 
-// A packer fills messages of a transfer with records and sends them.
+// A packer packs records into messages of a transfer and sends them.
 type packer struct {
-	head   []byte // header and question, as the first message has them
+	head   []byte // header and question of the first message
 	opt    []byte // OPT record of the first message
 	sign   func([]byte) []byte
 	send   func([]byte) error
 	buf    []byte
 	count  uint16
 	names  map[string]uint16
-	last   []byte // the owner of the record before, and where it stands
+	last   []byte // the previous owner, and its place
 	lastAt uint16
 }
 
-// target is how long a message of a transfer gets unless one record needs
-// more. Pointers reach no further than 16 KiB, so that larger messages would
-// not be much shorter on the whole.
+// target is the length of a message of a transfer, unless one record needs more. Pointers
+// reach only 16 KiB, so larger messages would save little.
 const target = 24 << 10
 
 func newPacker(head, opt []byte, sign func([]byte) []byte, send func([]byte) error) *packer {
@@ -279,7 +277,7 @@ func (p *packer) add(wire []byte) error {
 	return nil
 }
 
-// owner appends a name, what was there before as a pointer.
+// owner appends a name, with a pointer where possible.
 func (p *packer) owner(name []byte) {
 	if len(p.last) > 0 && bytes.Equal(p.last, name) {
 		p.buf = binary.BigEndian.AppendUint16(p.buf, 0xc000|p.lastAt)
@@ -301,7 +299,7 @@ func (p *packer) owner(name []byte) {
 	p.buf = append(p.buf, 0)
 }
 
-// flush sends what there is.
+// flush sends the message.
 func (p *packer) flush() error {
 	binary.BigEndian.PutUint16(p.buf[6:], p.count)
 	if p.opt != nil {

@@ -1,11 +1,9 @@
-// Package geo says where an address is: country, autonomous system and place
-// on the globe, from MaxMind DB files (GeoLite2, GeoIP2 or anything in their
-// shape).
+// Package geo locates addresses: country, autonomous system and coordinates, from MaxMind DB
+// files (GeoLite2, GeoIP2 or compatible).
 //
-// The files are read whole into memory, so that one that is written over does
-// no harm, and read again when they change. A lookup walks the file's tree
-// and takes what was decoded before from a small table; it allocates only for
-// a record that is not in the table.
+// The files are read into memory, so that overwriting one is harmless, and read again when
+// they change. A lookup walks the file's tree and takes decoded records from a small table; it
+// allocates only for a record that is not in the table.
 package geo
 
 import (
@@ -24,26 +22,25 @@ import (
 	"shuultuur/setting"
 )
 
-// Config names the files; either may be left out.
+// Config names the files; both are optional.
 type Config struct {
-	// Country is a GeoLite2-Country or GeoLite2-City file (or GeoIP2's). A City
-	// file gives places too, which nearest-first answers need.
+	// Country is a GeoLite2-Country or GeoLite2-City file (or GeoIP2's). A City file also has
+	// coordinates, which nearest-first answers need.
 	Country setting.Source `yaml:"country,omitempty"`
 	// ASN is a GeoLite2-ASN or GeoIP2-ISP file.
 	ASN setting.Source `yaml:"asn,omitempty"`
 }
 
-// every is how often the files are looked at.
+// every is how often the files are checked.
 const every = 5 * time.Second
 
-// most is the largest file that is read.
+// most is the largest file that is read, in bytes.
 const most = 1 << 30
 
-// A Country is a two-letter code of ISO 3166-1, upper case, as a number; 0 is
-// unknown.
+// A Country is an ISO 3166-1 two-letter code in upper case, as a number; 0 is unknown.
 type Country uint16
 
-// ParseCountry reads a two-letter code in either case. The empty string is 0.
+// ParseCountry parses a two-letter code in either case. The empty string is 0.
 func ParseCountry(s string) (Country, error) {
 	if s == "" {
 		return 0, nil
@@ -63,8 +60,8 @@ func (c Country) String() string {
 	return string([]byte{byte(c >> 8), byte(c)})
 }
 
-// A Spot is a place on the globe as a unit vector: the nearer two places are,
-// the larger is the product of their vectors. The zero Spot is unknown.
+// A Spot is a point on the globe as a unit vector: the nearer two points are, the larger is
+// their dot product. The zero Spot is unknown.
 type Spot [3]float64
 
 // At returns the spot at a latitude and longitude in degrees.
@@ -73,24 +70,24 @@ func At(latitude, longitude float64) Spot {
 	return Spot{math.Cos(lat) * math.Cos(lon), math.Cos(lat) * math.Sin(lon), math.Sin(lat)}
 }
 
-// Known says whether it is a place at all.
+// Known reports whether the spot is known.
 func (s Spot) Known() bool { return s != Spot{} }
 
 // Near is 1 for the same place and −1 for the other side of the globe: the
 // cosine of the great-circle angle.
 func (s Spot) Near(o Spot) float64 { return s[0]*o[0] + s[1]*o[1] + s[2]*o[2] }
 
-// A Place is what the country file knows of an address.
+// A Place is what the country file has on an address.
 type Place struct {
 	Country Country
 	Spot    Spot
-	// Bits is the length of the network that all of this holds for.
+	// Bits is the length of the network with this data.
 	Bits uint8
 }
 
-// A DB answers lookups. It is safe for many goroutines.
+// A DB answers lookups. It is safe for concurrent use.
 type DB struct {
-	country, asn *file // nil where not configured
+	country, asn *file // nil if not configured
 	log          *slog.Logger
 }
 
@@ -114,7 +111,7 @@ func New(cfg Config, log *slog.Logger) (*DB, error) {
 	return db, nil
 }
 
-// Has says which questions can be answered at all. A nil DB answers none.
+// Has reports which questions can be answered. A nil DB answers none.
 func (db *DB) Has() (country, asn bool) {
 	if db == nil {
 		return false, false
@@ -122,8 +119,7 @@ func (db *DB) Has() (country, asn bool) {
 	return db.country != nil, db.asn != nil
 }
 
-// Place returns what the country file has on an address: a zero Place with
-// Bits when it has nothing.
+// Place returns what the country file has on an address. If it has nothing, only Bits is set.
 func (db *DB) Place(a netip.Addr) Place {
 	if db == nil || db.country == nil {
 		return Place{}
@@ -132,8 +128,8 @@ func (db *DB) Place(a netip.Addr) Place {
 	return Place{Country: e.country, Spot: e.spot, Bits: bits}
 }
 
-// ASN returns the number of the autonomous system of an address, 0 when
-// unknown, and the length of the network it holds for.
+// ASN returns the autonomous system number of an address, 0 if unknown, and the length of the
+// network with this number.
 func (db *DB) ASN(a netip.Addr) (asn uint32, bits uint8) {
 	if db == nil || db.asn == nil {
 		return 0, 0
@@ -142,8 +138,8 @@ func (db *DB) ASN(a netip.Addr) (asn uint32, bits uint8) {
 	return e.asn, bits
 }
 
-// Generation changes when the country file was read again: what was worked
-// out from Place before may be out of date.
+// Generation changes when the country file was read again: earlier results of Place may be out
+// of date.
 func (db *DB) Generation() uint64 {
 	if db == nil || db.country == nil {
 		return 0
@@ -151,8 +147,7 @@ func (db *DB) Generation() uint64 {
 	return db.country.now.Load().generation
 }
 
-// Reload reads the files that have changed. A file that cannot be used leaves
-// what was read before.
+// Reload reads files that have changed. If a file cannot be used, the previous contents stay.
 func (db *DB) Reload() error {
 	var errs []error
 	for _, f := range []*file{db.country, db.asn} {
@@ -190,22 +185,22 @@ func (db *DB) Run(ctx context.Context) error {
 	}
 }
 
-// A file is one MaxMind DB file that may be read again while it is used.
+// A file is one MaxMind DB file, which may be replaced while in use.
 type file struct {
 	path string
 	now  atomic.Pointer[contents]
-	seen os.FileInfo // of what was last tried; Reload alone touches it
+	seen os.FileInfo // of the last attempt; only Reload uses it
 }
 
-// contents is a file as it was read. Nothing in it changes but the table of
-// what was decoded, whose entries are immutable.
+// contents is a file in memory. Only the table of decoded entries changes; entries are
+// immutable.
 type contents struct {
 	reader     *maxminddb.Reader
 	generation uint64
 	decoded    [1 << 12]atomic.Pointer[entry]
 }
 
-// An entry is one record of the file, decoded.
+// An entry is a decoded record of the file.
 type entry struct {
 	offset  uintptr
 	country Country
@@ -261,8 +256,8 @@ func (f *file) lookup(a netip.Addr) (*entry, uint8) {
 	return e, bits
 }
 
-// decode takes what is of use from a record. Fields that are not there, or
-// of another type, are unknown.
+// decode extracts the useful fields of a record. Missing fields, or fields of another type,
+// are unknown.
 func decode(r maxminddb.Result) *entry {
 	e := &entry{}
 	var code string

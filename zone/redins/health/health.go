@@ -1,13 +1,13 @@
-// Package health finds out which addresses of a name work, so that answers
-// leave out those that do not.
+// Package health finds out which addresses of a name work, so that answers omit those that do
+// not.
 //
-// Whoever answers with an address says how it is checked ([Checker.Watch]) and
-// reads the [Status] it gets. [Checker.Run] keeps all checks in a heap by the
-// time they are due and probes a bounded number at once. What was found goes
-// to Redis under the key and in the JSON that redins has for it, for one check
-// to serve all nodes: a node that finds a fresh result uses it, and a lease lets only
-// one node probe. Others hear of the result by keyspace events, or when the
-// check is due with them. Without Redis every node checks for itself.
+// A server registers an address with [Checker.Watch] and reads its [Status]. [Checker.Run]
+// keeps all checks in a heap by due time and runs a bounded number of probes at once.
+//
+// Results go to Redis, under the key and in the JSON of redins, so that one check serves all
+// nodes: a node that finds a fresh result uses it, and a lease lets only one node probe. Other
+// nodes learn of the result by keyspace events, or when their own check is due. Without Redis
+// every node checks for itself.
 package health
 
 import (
@@ -30,13 +30,13 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says how often and how many.
+// Config says how often and how many addresses to check.
 type Config struct {
-	// Interval is the time between two checks of an address; default 30s, the
-	// least is 1s. Each waits up to a tenth longer, so that they spread. With off
-	// nothing is checked, and all addresses are answered.
+	// Interval is the time between two checks of an address; default 30s, minimum 1s. A random
+	// delay of up to a tenth is added to spread them. With off nothing is checked, and all
+	// addresses are answered.
 	Interval setting.Duration `yaml:"interval,omitempty"`
-	// Concurrent is how many checks run at once, 1 to 1000; default 20.
+	// Concurrent bounds the checks run at once, 1 to 1000; default 20.
 	Concurrent setting.Count `yaml:"concurrent,omitempty"`
 	// Insecure accepts any certificate in HTTPS checks.
 	Insecure bool `yaml:"insecure,omitempty"`
@@ -52,18 +52,18 @@ func (c Config) validate() error {
 	return nil
 }
 
-// A Protocol is a way to check.
+// A Protocol is a kind of check.
 type Protocol string
 
 const (
 	HTTP  Protocol = "http"
 	HTTPS Protocol = "https"
-	TCP   Protocol = "tcp" // ours: redins does not have it
+	TCP   Protocol = "tcp" // an addition to redins
 	Ping  Protocol = "ping"
 )
 
-// A Check is one address of one name and how it is found out whether it
-// works. Watch has defaults for what is zero.
+// A Check is one address of a name and how to check it. Watch replaces zero fields by
+// defaults.
 type Check struct {
 	Host     string // fully qualified, lower case
 	Addr     netip.Addr
@@ -71,13 +71,13 @@ type Check struct {
 	URI      string        // "/"
 	Port     uint16        // that of the protocol
 	Timeout  time.Duration // 1 s, at most 30 s
-	// Up and Down are how many results of one kind in a row it takes to be
-	// sure: 3 and −3. Status goes from Down to Up.
+	// Up and Down are how many equal results in succession decide: default 3 and −3. Status
+	// ranges from Down to Up.
 	Up, Down int
-	DomainID string // for the record in Redis
+	DomainID string // for redins' record in Redis
 }
 
-// complete fills in what is not given and refuses what makes no sense.
+// complete fills in defaults and refuses invalid values.
 func (c *Check) complete() error {
 	switch c.Protocol {
 	case "":
@@ -118,14 +118,14 @@ func (c *Check) complete() error {
 	return nil
 }
 
-// A Status is how an address fares: 1 to Up after that many good results in a
-// row, −1 to Down after bad ones, 0 as long as nothing is known.
+// A Status is the health of an address: 1 to Up after that many good results in succession, −1
+// to Down after bad ones, 0 while unknown.
 type Status struct {
 	now atomic.Int32
 	it  *item
 }
 
-// Load reads it. A nil Status is always 0.
+// Load returns the status. A nil Status is always 0.
 func (s *Status) Load() int32 {
 	if s == nil {
 		return 0
@@ -133,35 +133,35 @@ func (s *Status) Load() int32 {
 	return s.now.Load()
 }
 
-// item is a check in the heap. The Checker's lock guards it.
+// An item is a check in the heap, guarded by the Checker's lock.
 type item struct {
 	id      string // host:ip
 	check   Check
 	status  Status
 	refs    int
 	due     time.Time
-	place   int // in the heap, -1 when it is not there
+	place   int // index in the heap, -1 when not in it
 	running bool
-	heard   bool      // Redis has another result
-	last    time.Time // of the last result; belongs to whoever runs it
+	heard   bool      // Redis has a newer result
+	last    time.Time // time of the last result; owned by the goroutine that runs the check
 }
 
-// Counts are what has been done since the start.
+// Counts are counted since the start.
 type Counts struct {
-	Checks, Failed uint64 // probes of our own, and those with a bad result
-	Shared         uint64 // results that another node had found
-	Late           uint64 // checks that began more than an interval after they were due
+	Checks, Failed uint64 // probes of this node, and failed ones
+	Shared         uint64 // results of other nodes
+	Late           uint64 // checks that began more than an interval late
 	RedisErrors    uint64
 	Watched        int
 }
 
-// A Checker does the checks.
+// A Checker runs the checks.
 type Checker struct {
 	cfg      Config
-	interval time.Duration // 0 for no checks
+	interval time.Duration // 0: no checks
 	prefix   string
 	suffix   string
-	before   map[string]int32 // statuses that a previous checker found
+	before   map[string]int32 // statuses from the previous checker
 	node     string
 	log      *slog.Logger
 	probe    func(context.Context, *Check) error
@@ -174,8 +174,8 @@ type Checker struct {
 	checks, failed, shared, late, redisErrors atomic.Uint64
 }
 
-// New makes a Checker. Keys in Redis are prefix + key + suffix.
-// Addresses that previous, which may be nil, knows begin with its status.
+// New makes a Checker. Keys in Redis are prefix + key + suffix. Addresses that previous knows
+// start with its status; previous may be nil.
 func New(cfg Config, prefix, suffix string, previous *Checker, log *slog.Logger) (*Checker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func New(cfg Config, prefix, suffix string, previous *Checker, log *slog.Logger)
 	}, nil
 }
 
-// statuses are what is known of each address.
+// statuses returns the status of each address.
 func (c *Checker) statuses() map[string]int32 {
 	if c == nil {
 		return nil
@@ -203,8 +203,8 @@ func (c *Checker) statuses() map[string]int32 {
 	return all
 }
 
-// Watch has an address checked until [Checker.Drop]. The same name and
-// address share one status; the last to ask says how it is checked.
+// Watch checks an address until [Checker.Drop]. The same name and address share one status;
+// the last call decides how to check.
 func (c *Checker) Watch(check Check) (*Status, error) {
 	if err := check.complete(); err != nil || c.interval == 0 {
 		return nil, err
@@ -229,7 +229,7 @@ func (c *Checker) Watch(check Check) (*Status, error) {
 	return &it.status, nil
 }
 
-// Drop ends what Watch began.
+// Drop ends a Watch.
 func (c *Checker) Drop(s *Status) {
 	if s == nil {
 		return
@@ -253,7 +253,7 @@ func (c *Checker) nudge() {
 	}
 }
 
-// Counts returns what has been done.
+// Counts returns the counts since the start.
 func (c *Checker) Counts() Counts {
 	c.mu.Lock()
 	watched := len(c.items)
@@ -261,8 +261,8 @@ func (c *Checker) Counts() Counts {
 	return Counts{c.checks.Load(), c.failed.Load(), c.shared.Load(), c.late.Load(), c.redisErrors.Load(), watched}
 }
 
-// Run does what is due until ctx ends. client has results of other nodes, in
-// the database db; nil means that this node is alone.
+// Run runs checks as they become due, until ctx ends. client has the results of other nodes,
+// in the database db; nil means that this node is alone.
 func (c *Checker) Run(ctx context.Context, client *redis.Client, db int) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -307,7 +307,7 @@ func (c *Checker) Run(ctx context.Context, client *redis.Client, db int) error {
 	}
 }
 
-// next takes what is due from the heap, or says when to come back.
+// next takes a due item from the heap, or returns how long to wait.
 func (c *Checker) next() (*item, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -325,7 +325,7 @@ func (c *Checker) next() (*item, time.Duration) {
 	return it, 0
 }
 
-// heard makes a check due of which Redis has a new result.
+// heard makes a check due when Redis has a new result for it.
 func (c *Checker) heard(key string) {
 	id, ok := strings.CutPrefix(key, c.prefix+"redins:healthcheck:")
 	if !ok {
@@ -348,8 +348,8 @@ func (c *Checker) heard(key string) {
 	c.nudge()
 }
 
-// step brings one item up to date: with a fresh result of another node, or by
-// a probe if nobody else is at it.
+// step brings an item up to date: with a fresh result of another node, or by a probe if no
+// other node is probing.
 func (c *Checker) step(ctx context.Context, client *redis.Client, it *item) {
 	c.mu.Lock()
 	check, heard := it.check, it.heard
@@ -358,7 +358,7 @@ func (c *Checker) step(ctx context.Context, client *redis.Client, it *item) {
 	again := c.interval
 	switch rec, state := c.look(ctx, client, it); {
 	case state == fresh:
-		if !rec.LastCheck.Equal(it.last) { // not the one we stored ourselves
+		if !rec.LastCheck.Equal(it.last) { // not the one this node has stored
 			c.take(it, &check, rec)
 		}
 		again = max(0, time.Until(rec.LastCheck.Add(c.interval)))
@@ -371,12 +371,12 @@ func (c *Checker) step(ctx context.Context, client *redis.Client, it *item) {
 			again = min(check.Timeout, c.interval/4)
 			break
 		}
-		// Between our look and the lease another node may have finished.
+		// Another node may have finished between the look and the lease.
 		if rec, state := c.look(ctx, client, it); state == fresh {
 			c.take(it, &check, rec)
 		} else {
 			if state == stale {
-				c.take(it, &check, rec) // count on from where others are
+				c.take(it, &check, rec) // continue from the others' count
 			}
 			c.try(ctx, it, &check)
 			c.store(ctx, client, it, &check)
@@ -430,7 +430,7 @@ func (c *Checker) set(it *item, check *Check, now int32, at time.Time, err error
 	}
 }
 
-// record is what Redis holds of a check: redins' item.
+// A record is redins' item for a check in Redis.
 type record struct {
 	Protocol   string    `json:"protocol"`
 	URI        string    `json:"uri"`
@@ -446,7 +446,7 @@ type record struct {
 	IP         string    `json:"ip,omitempty"`
 }
 
-// What Redis has of a check.
+// A found is what Redis has about a check.
 type found int
 
 const (
@@ -456,15 +456,14 @@ const (
 	fresh
 )
 
-// redisTimeout bounds each command, so that a hung server does not hold up
-// the checks.
+// redisTimeout bounds each command, so that a hung server does not delay the checks.
 const redisTimeout = time.Second
 
 func (c *Checker) key(it *item) string {
 	return c.prefix + "redins:healthcheck:" + it.id + c.suffix
 }
 
-// leaseKey has a name of ours: redins lists its own prefix.
+// leaseKey has our own name, because redins lists its prefix.
 func (c *Checker) leaseKey(it *item) string {
 	return c.prefix + "shuultuur:healthcheck-lease:" + it.id + c.suffix
 }
@@ -487,7 +486,7 @@ func (c *Checker) look(ctx context.Context, client *redis.Client, it *item) (rec
 		return rec, unreachable
 	}
 	if err := json.Unmarshal(b, &rec); err != nil {
-		return rec, absent // not a result: it is written over
+		return rec, absent // not a result: it is overwritten
 	}
 	age := time.Since(rec.LastCheck)
 	if age > c.interval*9/10 || age < -c.interval { // a clock that is ahead must not stop checks
@@ -496,7 +495,7 @@ func (c *Checker) look(ctx context.Context, client *redis.Client, it *item) (rec
 	return rec, fresh
 }
 
-// take uses what another node found.
+// take uses the result of another node.
 func (c *Checker) take(it *item, check *Check, rec record) {
 	c.shared.Add(1)
 	var err error
@@ -506,7 +505,7 @@ func (c *Checker) take(it *item, check *Check, rec record) {
 	c.set(it, check, int32(min(max(rec.Status, check.Down), check.Up)), rec.LastCheck, err)
 }
 
-// lease says whether this node may probe. If Redis cannot be asked it may.
+// lease reports whether this node may probe. It may if Redis cannot be reached.
 func (c *Checker) lease(ctx context.Context, client *redis.Client, it *item, check *Check) bool {
 	r, err := do(ctx, client, "SET", c.leaseKey(it), c.node, "NX", "PX", milliseconds(check.Timeout+4*redisTimeout))
 	if err != nil {
@@ -516,7 +515,7 @@ func (c *Checker) lease(ctx context.Context, client *redis.Client, it *item, che
 	return !r.Null()
 }
 
-// release lets others have the lease, if it still is ours.
+// release gives up the lease if this node still has it.
 func (c *Checker) release(ctx context.Context, client *redis.Client, it *item) {
 	script := "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 	if _, err := do(context.WithoutCancel(ctx), client, "EVAL", script, "1", c.leaseKey(it), c.node); err != nil {
@@ -524,8 +523,7 @@ func (c *Checker) release(ctx context.Context, client *redis.Client, it *item) {
 	}
 }
 
-// store shares what was found. It is kept for three intervals: whoever checks
-// next renews it.
+// store shares a result for three intervals; the next check renews it.
 func (c *Checker) store(ctx context.Context, client *redis.Client, it *item, check *Check) {
 	b, err := json.Marshal(record{
 		Protocol: string(check.Protocol), URI: check.URI, Port: int(check.Port),
@@ -555,7 +553,7 @@ func do(ctx context.Context, client *redis.Client, words ...string) (redis.Reply
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// queue is a heap of items, the first to be due on top.
+// queue is a heap of items, ordered by due time.
 type queue []*item
 
 func (q queue) Len() int           { return len(q) }

@@ -22,13 +22,13 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// A prober does one check at a time for each that asks.
+// A prober runs checks.
 type prober struct {
 	transport *http.Transport
 }
 
-// addrKey is the key under which a request's context has the address to
-// connect to: the URL has the name, for Host and for the certificate.
+// addrKey is the context key of the address to connect to: the URL has the name, for Host and
+// the certificate.
 type addrKey struct{}
 
 func newProber(insecure bool) *prober {
@@ -37,8 +37,8 @@ func newProber(insecure bool) *prober {
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, ctx.Value(addrKey{}).(netip.AddrPort).String())
 		},
-		TLSClientConfig:        &tls.Config{InsecureSkipVerify: insecure}, //nolint:gosec // the operator asked for it
-		DisableKeepAlives:      true,                                      // a check is of a connection too; and connections of one name go to several addresses
+		TLSClientConfig:        &tls.Config{InsecureSkipVerify: insecure}, // nolint:gosec // the operator asked for it
+		DisableKeepAlives:      true,                                      // a check includes the connection, and one name has several addresses
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}}
@@ -62,8 +62,8 @@ func (p *prober) probe(ctx context.Context, c *Check) error {
 	return fmt.Errorf("protocol %q is not known", c.Protocol)
 }
 
-// http asks with HEAD, and with GET where HEAD is not understood. 200 to 399
-// is good; redirections are not followed.
+// http sends HEAD, or GET where HEAD is not supported. Status 200 to 399 is good; redirects
+// are not followed.
 func (p *prober) http(ctx context.Context, c *Check) error {
 	err := p.request(ctx, c, http.MethodHead)
 	var status statusError
@@ -100,10 +100,9 @@ func (p *prober) request(ctx context.Context, c *Check, method string) error {
 	return nil
 }
 
-// ping sends one ICMP echo request and waits for its reply. A datagram socket
-// needs no privileges where the system allows it (Linux: the sysctl
-// net.ipv4.ping_group_range); else a raw one is tried, which needs root or
-// CAP_NET_RAW.
+// ping sends one ICMP echo request and waits for its reply. A datagram socket needs no
+// privileges where the system allows it (Linux: the sysctl net.ipv4.ping_group_range).
+// Otherwise a raw socket is tried, which needs root or CAP_NET_RAW.
 func ping(ctx context.Context, a netip.Addr) error {
 	network, raw, wildcard := "udp4", "ip4:icmp", "0.0.0.0"
 	if a.Is6() {
@@ -111,7 +110,7 @@ func ping(ctx context.Context, a netip.Addr) error {
 	}
 	var to net.Addr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0))
 	conn, err := icmp.ListenPacket(network, wildcard)
-	own := true // the kernel puts the socket's number in the place of the ID and gives us our replies alone
+	own := true // the kernel replaces the ID by the socket's number and delivers only our replies
 	if err != nil {
 		to, own = &net.IPAddr{IP: a.AsSlice(), Zone: a.Zone()}, false
 		var err2 error
