@@ -149,6 +149,11 @@ func TestListedWordsAreFoundInEveryForm(t *testing.T) {
 		{"tr", "kitap", "kitabi kitabimizdan kitaplar kitaba kitaplarinizdan", "kita kitle"},
 		{"tr", "öldürmek", "öldürdü öldürüyor öldüren öldürmedi öldürülen", "ölçü ödül"},
 		{"tr", "oynamak", "oynuyor oynadi oynayan oynamiyorum oynayacağiz", "oymak oy"},
+		{"fi", "peli", "pelin peliä pelit pelejä peleissä pelissämme pelillä peliin pelien peleihin", "pelle pelko"},
+		{"fi", "väkivalta", "väkivallan väkivaltaa väkivaltaan väkivallasta väkivallalla", "väki valta"},
+		{"fi", "kortti", "kortin kortteja kortit korttia kortilla korttien", "kori"},
+		{"fi", "ihminen", "ihmisen ihmistä ihmiset ihmisiä ihmisille", "ihme"},
+		{"fi", "rikos", "rikoksen rikosta rikokset rikoksia", "rikas"},
 		{"uz-Latn", "yetti", "yettita yettinchi yettinchisi yettov", "yetim"},
 	} {
 		for i, n := range foundIn(t, c.tag, c.word, strings.Fields(c.forms)...) {

@@ -10,7 +10,7 @@ import (
 	"github.com/blevesearch/snowballstem/danish"
 	"github.com/blevesearch/snowballstem/dutch"
 	"github.com/blevesearch/snowballstem/english"
-	"github.com/blevesearch/snowballstem/finnish"
+	fi "github.com/blevesearch/snowballstem/finnish"
 	"github.com/blevesearch/snowballstem/french"
 	"github.com/blevesearch/snowballstem/german"
 	"github.com/blevesearch/snowballstem/hungarian"
@@ -51,11 +51,13 @@ func NewStemmer(tag Tag) (Stemmer, error) {
 	case "zh", "ja", "th":
 		return whole{}, nil
 	}
-	if tag == "ar" {
+	switch tag {
+	case "ar":
 		return articled{}, nil
-	}
-	if tag == "tr" {
-		return forming{snowball{turkish.Stem}, turkic.Turkish()}, nil
+	case "tr":
+		return forming{snowball{algorithm(tag)}, turkic.Turkish()}, nil
+	case "fi":
+		return finnish{snowball{algorithm(tag)}}, nil
 	}
 	if stem := algorithm(tag); stem != nil {
 		return snowball{stem}, nil
@@ -86,7 +88,7 @@ func algorithm(tag Tag) func(*snowballstem.Env) bool {
 	case "es":
 		return spanish.Stem
 	case "fi":
-		return finnish.Stem
+		return fi.Stem
 	case "fr":
 		return french.Stem
 	case "hu":
