@@ -27,26 +27,26 @@ type builder struct {
 	path   string // of the source
 	report Report
 
-	lines uint64 // of all files before the current one
+	lines uint64 // of all earlier files
 	files []origin
-	when  []window // of the file being read
+	when  []window // of the current file
 
 	categories categorySet
 	entries    entryBuilder
 	networks   []network
 	exprs      []expression
 	rules      ruleBuilder
-	bad        []string        // what badfilter rules take out, for other lists
-	dropped    map[string]bool // hosts, after their flags, that a badfilter rule takes out
+	bad        []string        // rules that badfilter rules remove from other lists
+	dropped    map[string]bool // hosts, after their flags, that a badfilter rule removes
 	removed    map[removal]bool
-	edits      uint32 // the first line of entries that were added one by one
+	edits      uint32 // the line number of the first individually added entry
 }
 
-// A ruleBuilder takes adblock rules that are more than a host.
+// A ruleBuilder collects adblock rules that are more than a host.
 type ruleBuilder struct {
 	requests, pages adblock.Builder
 	cosmetics       adblock.CosmeticBuilder
-	unused          map[string]int // rules left out, by what they would do
+	unused          map[string]int // unused rules, by their purpose
 }
 
 // A categorySet numbers categories.
@@ -58,43 +58,40 @@ type categorySet struct {
 
 // An entryBuilder takes hosts and URLs in any order and sorts them.
 //
-// It is made for millions of them in little memory: 20 bytes an entry and its
-// text, in blocks that never move, so that growing leaves no garbage. Entries
-// are dealt out to parts by the first byte of their hash, and their text with
-// them; each part is small enough to be sorted and written in the processor's
-// cache, and parts one after the other are in the order in which the file wants
-// them.
+// It handles millions of them in little memory: 20 bytes per entry and its text, in blocks
+// that never move, so that growing leaves no garbage. Entries are distributed to parts by the
+// first byte of their hash, together with their text. Each part is small enough to be sorted
+// and written in the processor's cache, and the parts in sequence have the order of the file.
 type entryBuilder struct {
 	seed   uint64
 	prefix bool // URL entries match as Prefix says
 
-	text    []*[textChunk]byte // keys; nil where they are in spill
+	text    []*[textChunk]byte // keys; nil when they are in spill
 	spill   spill
 	parts   [256]part
 	maxPath int
 	urls    int
-	shared  int     // entries that are in a record with others
-	dealt   []entry // for order
+	shared  int     // entries that share a record with others
+	dealt   []entry // buffer of order
 
-	// twice, when set, is called with each entry that is dropped because another
-	// says the same.
+	// twice, if set, is called with each duplicate that is dropped.
 	twice func(kept, dropped entry)
 }
 
 const (
-	textChunk = 4 << 10   // no less than a key can have
+	textChunk = 4 << 10   // at least the longest key
 	blockLen  = 204       // entries in 4 KiB
 	maxInFile = 1<<32 - 1 // lines, and bytes of text
 )
 
-// An entry is a key in one category, as one line gave it.
-// It has no uint64, which would make it 24 bytes.
+// An entry is a key in one category, from one line. It has no uint64, which would make it 24
+// bytes.
 type entry struct {
 	high, low uint32 // hash
-	text      uint32 // where the key is in all the text
+	text      uint32 // offset of the key in the text
 	line      uint32 // counted through all files
 	cat       uint16
-	size      uint16 // of the key, and flags
+	size      uint16 // length of the key, and flags
 }
 
 func (e *entry) hash() uint64 { return uint64(e.high)<<32 | uint64(e.low) }
@@ -102,17 +99,17 @@ func (e *entry) flags() uint8 { return uint8(e.size & (1<<flagBits - 1)) }
 func (e *entry) len() uint32  { return uint32(e.size >> flagBits) }
 
 const (
-	flagExact     = 1 << iota // the host alone, no subdomains
-	flagException             // takes the host out of the category
-	flagBelow                 // subdomains, not the host itself
-	flagImportant             // no exception takes the host out
-	flagBits      = 4         // with the 12 of a key's length they fill 16
+	flagExact     = 1 << iota // the host only, without subdomains
+	flagException             // removes the host from the category
+	flagBelow                 // subdomains only, without the host
+	flagImportant             // no exception applies to it
+	flagBits      = 4         // together with the 12 bits of a key's length they fill 16
 )
 
 type part struct {
 	blocks []*[blockLen]entry
 	n      int
-	chunk  int // of the text, which is written
+	chunk  int // current chunk of text
 	free   int // bytes left in it
 }
 
@@ -124,15 +121,15 @@ func (p *part) add(e entry) {
 	p.n++
 }
 
-// An origin is a file and the number of its first line, counted through all.
+// An origin is a file and the number of its first line, counted through all files.
 type origin struct {
 	path  string
 	first uint32
-	when  []window // it holds while all of them are open
+	when  []window // applies only while all of them are open
 }
 
-// An alias is another name of a category: in a squidGuard tree a symbolic
-// link, or a file that stands in for one.
+// An alias is another name of a category: in a squidGuard tree a symbolic link, or a file in
+// place of one.
 type alias struct {
 	name, target string
 	link         bool
@@ -162,7 +159,7 @@ func (c *categorySet) id(name string) (uint16, error) {
 	return id, nil
 }
 
-// add takes an entry: host, or host and path in the form of cleanPath.
+// add adds an entry: a host, or a host and a path in the form of cleanPath.
 func (b *entryBuilder) add(host, path []byte, cat uint16, flags uint8, line uint32) error {
 	h := hashHost(host, b.seed)
 	if len(path) > 0 {
@@ -184,8 +181,8 @@ func (b *entryBuilder) add(host, path []byte, cat uint16, flags uint8, line uint
 	return nil
 }
 
-// grow gives a part another chunk of text. Once there are many in memory, it is
-// the memory of the one before.
+// grow gives a part another chunk of text. Once many are in memory, the previous chunk is
+// written to disk and reused.
 func (b *entryBuilder) grow(p *part) error {
 	if (len(b.text)+1)*textChunk > maxInFile {
 		return errors.New("more than 4 GiB of entries")
@@ -210,9 +207,8 @@ func (b *entryBuilder) key(e *entry) []byte {
 	return b.text[e.text/textChunk][at : at+e.len()]
 }
 
-// sorted returns the entries of a part in the order of the file: by hash, then
-// key, flags, category and line, without those that say the same as the one
-// before them. The result is in buf.
+// sorted returns the entries of a part in the order of the file: by hash, then key, flags,
+// category and line, without duplicates. The result is in buf.
 func (b *entryBuilder) sorted(p *part, buf []entry) []entry {
 	buf = buf[:0]
 	for i, blk := range p.blocks {
@@ -228,14 +224,13 @@ func (b *entryBuilder) sorted(p *part, buf []entry) []entry {
 	})
 }
 
-// order sorts the entries of one part. Hashes are spread evenly, so that
-// dealing them out by the bits after those of the part leaves next to nothing
-// to compare.
+// order sorts the entries of one part. Hashes are uniform, so distributing entries by the bits
+// after those of the part leaves almost nothing to compare.
 func (b *entryBuilder) order(buf []entry) {
 	const bits = 12
-	compare := b.compare // made once, not for each heap
+	compare := b.compare // made once, not for each bucket
 	if len(buf) >= 1<<bits/4 {
-		var ends [1<<bits + 1]uint32 // of each heap, one further on
+		var ends [1<<bits + 1]uint32 // end of each bucket, shifted by one
 		at := func(e *entry) uint32 { return e.high >> (24 - bits) & (1<<bits - 1) }
 		for i := range buf {
 			ends[at(&buf[i])+1]++
@@ -273,13 +268,13 @@ func (b *entryBuilder) compare(x, y entry) int {
 		cmp.Compare(x.size, y.size), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line))
 }
 
-// same says whether two entries are one record, maybe in two categories.
+// same reports whether two entries share a record, possibly in two categories.
 func (b *entryBuilder) same(x, y *entry) bool {
 	return x.low == y.low && x.high == y.high && x.size == y.size && bytes.Equal(b.key(x), b.key(y))
 }
 
-// dedupe sorts every part, drops what is there twice and what drop says, and
-// returns the number of records, and of entries that were there already.
+// dedupe sorts each part, and drops duplicates and entries that drop selects. It returns the
+// number of records, and of duplicates.
 func (b *entryBuilder) dedupe(ctx context.Context, drop func(*entry) bool) (records, duplicates int, err error) {
 	var buf []entry
 	for i := range b.parts {
@@ -312,8 +307,8 @@ func (b *entryBuilder) dedupe(ctx context.Context, drop func(*entry) bool) (reco
 	return records, duplicates, nil
 }
 
-// drops returns what says whether an entry is left out: a badfilter rule takes
-// it out, or somebody has removed it since.
+// drops returns a function that reports whether an entry is left out: a badfilter rule removes
+// it, or a later change has removed it.
 func (b *builder) drops() func(*entry) bool {
 	if len(b.dropped) == 0 && len(b.removed) == 0 {
 		return nil
@@ -323,9 +318,8 @@ func (b *builder) drops() func(*entry) bool {
 	}
 }
 
-// errCrowded says that too many entries share a bucket, which chance does not
-// do: with four in each on average, one with more than 64 comes up once in
-// 10^45 lists.
+// errCrowded says that too many entries share a bucket, which does not happen by chance: with
+// four per bucket on average, one with more than 64 occurs once in 10^45 lists.
 var errCrowded = errors.New("entries crafted to share one hash bucket")
 
 const (
@@ -346,8 +340,8 @@ func (b *builder) write(dst string, stamp [32]byte, start time.Time) error {
 	return atomicfile.Write(dst, 0o644, func(f *os.File) error { return b.writeTo(f, n, stamp, start) })
 }
 
-// A sectionWriter writes sections one after the other, each aligned, and keeps
-// where they are and their checksums.
+// A sectionWriter writes sections in sequence, each aligned, and records their offsets and
+// checksums.
 type sectionWriter struct {
 	w   *bufio.Writer
 	at  uint64
@@ -399,7 +393,7 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 		return err
 	}
 	b.report.Entries = n
-	b.report.Bytes = 0 // set below, when all but the report is written
+	b.report.Bytes = 0 // set below, after everything else is in the report
 	requests, pages, cosmetics := b.ruleTables()
 	sections := []struct {
 		id   int
@@ -429,7 +423,7 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 	return err
 }
 
-// output is what grows while the records are written.
+// output is what grows while records are written.
 type output struct {
 	b     *builder
 	e     *entryBuilder
@@ -440,16 +434,15 @@ type output struct {
 	more  []byte
 	sets  map[string]uint32 // set of categories, two bytes each, to its number
 	order []string          // sets by number
-	count []int             // entries of each set
-	last  uint32            // number of the set that was written last
+	count []int             // number of entries of each set
+	last  uint32            // the set written last
 }
 
-// recordsAtOnce is how many bytes of records are written at a time: a checksum
-// of a few bytes costs as much as one of many.
+// recordsAtOnce is how many bytes of records are written at a time: a checksum of few bytes
+// costs as much as one of many.
 const recordsAtOnce = 32 << 10
 
-// records writes the records of all parts, and fills in the filter and the
-// index.
+// records writes the records of all parts, and builds the filter and the index.
 func (o *output) records() error {
 	var (
 		buf    []entry
@@ -510,7 +503,7 @@ func (o *output) records() error {
 	return nil
 }
 
-// record appends the record of entries that differ in their categories only.
+// record appends the record of entries that differ only in their categories.
 func (o *output) record(rec, set []byte, same []entry) (r, s []byte) {
 	e := &same[0]
 	pos := e.line
@@ -554,13 +547,12 @@ func (o *output) set(set []byte) uint32 {
 	return id
 }
 
-// filter puts an entry into the Bloom filter, and its host's gate if it has a
-// path.
+// filter adds an entry to the Bloom filter, and its host's gate if it has a path.
 func (o *output) filter(e *entry) {
 	bloomSet(o.bloom, o.h.Blocks, e.hash())
 	key := o.e.key(e)
 	if c := key[len(key)-1]; '0' <= c && c <= '9' || bytes.IndexByte(key, ':') >= 0 {
-		o.h.Flags |= headerAddress // or, at worst, a name under xn--…
+		o.h.Flags |= headerAddress // or, rarely, a name under xn--…
 	}
 	if i := bytes.IndexByte(key, '/'); i > 0 {
 		o.b.report.URLs++
@@ -620,16 +612,16 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// The filter is a Bloom filter in blocks of 512 bits, one cache line: the hash
-// chooses a block, and six bits in it. With 12 bits a key, one of 400 names
-// that are not listed gets through, to be compared in vain.
+// The filter is a Bloom filter in blocks of 512 bits, one cache line: the hash selects a
+// block, and six bits in it. With 12 bits per key, one in 400 unlisted names passes and is
+// compared in vain.
 const (
 	bitsPerKey = 12
 	bloomBits  = 6
 )
 
-// bloomMix spreads a hash over the bits used inside a block, so that they do
-// not depend on those that chose it.
+// bloomMix mixes a hash into the bits used within a block, so that they do not depend on those
+// that selected it.
 func bloomMix(h uint64) uint64 { return h * 0x9e37_79b9_7f4a_7c15 }
 
 func bloomSet(bloom []byte, blocks, h uint64) {

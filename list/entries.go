@@ -4,16 +4,16 @@ import (
 	"runtime"
 )
 
-// An Entry is a host or URL as a list holds it: normalised.
+// An Entry is a normalised host or URL of a list.
 type Entry struct {
 	Key       string // host, or host and path
 	Category  string // several are joined by commas
-	Exception bool   // it takes the host out of a category
-	Exact     bool   // the host alone, no subdomains
-	Below     bool   // subdomains, not the host itself
+	Exception bool   // removes the host from a category
+	Exact     bool   // the host only, without subdomains
+	Below     bool   // subdomains only, without the host
 }
 
-// String writes the entry in the way of the formats that know such things.
+// String formats the entry in the syntax of ad blockers and wildcard lists.
 func (e Entry) String() string {
 	s := e.Key
 	switch {
@@ -28,10 +28,9 @@ func (e Entry) String() string {
 	return s
 }
 
-// Entries calls yield with each host and URL of the compiled file, in no order
-// that means anything, until it returns false. Entries of several categories
-// come once or more often. The overlay, networks, expressions and rules that
-// are more than a host are not among them.
+// Entries calls yield with each host and URL of the compiled file, in no particular order,
+// until it returns false. An entry of several categories may occur more than once. The
+// overlay, networks, expressions and rules that are more than a host are not included.
 func (f *File) Entries(yield func(Entry) bool) error {
 	defer runtime.KeepAlive(f)
 	for b := f.table.records; len(b) > 0; {

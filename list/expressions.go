@@ -33,12 +33,12 @@ type expression struct {
 // Dialects of expressions.
 const (
 	posix = iota // extended regular expressions as of regcomp(3): squidGuard
-	perl         // e2guardian, as far as RE2 goes
-	look         // with look-around or references back: the bounded engine
+	perl         // e2guardian, as far as RE2 supports it
+	look         // with look-around or backreferences: the bounded engine
 )
 
-// pattern returns the expression in the syntax of its engine. URLs are put to
-// it in lower case, which is not to matter.
+// pattern returns the expression in the syntax of its engine. URLs are matched in lower case,
+// so case must not matter.
 func (e *expression) pattern() string {
 	if e.dialect == posix {
 		return "(?i)" + fromPOSIX(e.text)
@@ -46,9 +46,8 @@ func (e *expression) pattern() string {
 	return "(?i)" + e.text
 }
 
-// fromPOSIX writes a POSIX expression in RE2's syntax. They differ in
-// brackets, where a backslash is itself, and in the word boundaries of the GNU
-// library.
+// fromPOSIX translates a POSIX expression to RE2's syntax. They differ in brackets, where a
+// backslash is literal, and in the word boundaries of the GNU library.
 func fromPOSIX(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
@@ -76,7 +75,7 @@ func fromPOSIX(s string) string {
 	return b.String()
 }
 
-// bracket returns the length of the bracket expression s begins with.
+// bracket returns the length of the bracket expression at the beginning of s.
 func bracket(s string) int {
 	i := 1
 	if i < len(s) && s[i] == '^' {
@@ -113,13 +112,13 @@ func (e *expression) compile() (matcher, error) {
 	return compileLook(e.pattern())
 }
 
-// expressionLine takes a line that is one expression.
+// expressionLine reads a line that is an expression.
 func (p *parser) expressionLine(s []byte) {
 	if len(s) == 0 || s[0] == '#' || strings.HasPrefix(string(s), ".Include<") {
 		return
 	}
 	if p.format == E2guardianRegexp && !bytes.HasSuffix(s, []byte(`\/`)) {
-		s = bytes.TrimRight(s, "/") // as e2guardian reads all its lists: "/banners/" fits "/banners"
+		s = bytes.TrimRight(s, "/") // as e2guardian reads all its lists: "/banners/" matches "/banners"
 	}
 	e := expression{text: string(s), cat: p.cat, line: p.line()}
 	if p.format != Expressions {
@@ -147,15 +146,14 @@ func (p *parser) expressionLine(s []byte) {
 	p.b.exprs = append(p.b.exprs, e)
 }
 
-// looksAround says whether RE2 refuses an expression for what only a
-// backtracking engine can do.
+// looksAround reports whether RE2 refuses an expression because it needs backtracking.
 func looksAround(err error) bool {
 	var e *syntax.Error
 	return errors.As(err, &e) &&
 		(e.Code == syntax.ErrInvalidPerlOp || e.Code == syntax.ErrInvalidNamedCapture && (strings.HasPrefix(e.Expr, "(?<!") || strings.HasPrefix(e.Expr, "(?<=")) || e.Code == syntax.ErrInvalidEscape && len(e.Expr) == 2 && '1' <= e.Expr[1] && e.Expr[1] <= '9')
 }
 
-// reason shortens what an engine says about an expression.
+// reason shortens an engine's error about an expression.
 func reason(err error) string {
 	var e *syntax.Error
 	if errors.As(err, &e) {
@@ -183,13 +181,13 @@ func (b *builder) expressionTable() []byte {
 	return t
 }
 
-// An expressionSet is the expressions of a file. They are read when first
-// asked, and each is compiled when first a URL has the text it needs, so that
-// opening a file costs nothing.
+// An expressionSet is the expressions of a file. They are read on first use, and each is
+// compiled when a URL first contains the text that it requires, so that opening a file costs
+// nothing.
 type expressionSet struct {
 	once   sync.Once
 	all    []compiled
-	always []uint32 // those that need no text
+	always []uint32 // those without a required text
 	index  *literal.Index
 	err    error
 }
@@ -222,14 +220,13 @@ func (x *expressionSet) read(data []byte, names int, damaged error) {
 	x.index = b
 }
 
-// HasExpressions says whether Search has regular expressions to try.
+// HasExpressions reports whether Search has expressions to try.
 func (f *File) HasExpressions() bool { return f.section[secExpressions].Size > 0 }
 
-// Search appends to dst every regular expression of f that matches the host
-// and path of q, as one text without scheme and port, decoded and in lower
-// case. Only those expressions are tried whose required text is there. The
-// error is about a damaged file or an expression that took too long; the
-// others have been tried all the same.
+// Search appends to dst every regular expression of f that matches the host and path of q, as
+// one text without scheme and port, decoded and in lower case. It tries only expressions whose
+// required text occurs. The error is about a damaged file or an expression that took too long;
+// the others have been tried all the same.
 func (f *File) Search(q *Query, dst []Match) ([]Match, error) {
 	defer runtime.KeepAlive(f)
 	if !f.HasExpressions() || q.host == "" || f.data == nil {
@@ -241,8 +238,8 @@ func (f *File) Search(q *Query, dst []Match) ([]Match, error) {
 		return dst, x.err
 	}
 	text := append(append(q.text[:0], q.host...), q.path...)
-	// The engines want a string; the bytes are q's and stay as they are until
-	// the last of them is done.
+	// The engines need a string; the bytes belong to q and stay unchanged until the last of them
+	// is done.
 	s := asString(text)
 	q.tried = q.tried[:0]
 	var err error
@@ -290,6 +287,6 @@ func (x *expressionSet) written(m Match) (text string, line uint64, ok bool) {
 	return e.text, uint64(e.line), true
 }
 
-// asString looks at b as a string, without a copy. The bytes must not change
-// while it is in use.
+// asString returns b as a string without copying. The bytes must not change while it is in
+// use.
 func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -44,7 +44,7 @@ import (
 // A record takes 5 to 8 bytes and its key, filter and index 2.5 bytes more.
 const (
 	version      = 4
-	made         = 1 // goes up when lists are to be made anew that could still be read
+	made         = 1 // incremented when lists must be recompiled although they can still be read
 	headerSize   = 512
 	sectionAlign = 64
 
@@ -108,8 +108,8 @@ func (h header) encode() []byte {
 	return buf
 }
 
-// decodeHeader checks that the header is ours and undamaged and that every
-// section lies in the file.
+// decodeHeader verifies that the header is ours and undamaged and that every section is within
+// the file.
 func decodeHeader(data []byte) (h header, err error) {
 	if len(data) < headerSize {
 		return h, errors.New("not a list file: too short")
@@ -140,16 +140,14 @@ func decodeHeader(data []byte) (h header, err error) {
 	return h, nil
 }
 
-// A File is a compiled list, mapped into memory. It never changes and serves
-// any number of goroutines.
+// A File is a compiled list, mapped into memory. It is immutable and safe for concurrent use.
 //
-// The file on disk must not be written to or cut short while it is mapped:
-// the system ends the process that reads what is no longer there. Compile
-// never does that, it puts a new file in the old one's place.
+// The file on disk must not be written to or truncated while it is mapped: the system kills a
+// process that reads what is no longer there. Compile never does that; it replaces the file.
 type File struct {
 	image
 	cleanup runtime.Cleanup
-	overlay *File // nil when there is none
+	overlay *File // nil if there is none
 
 	table    entryTable
 	networks networkTable
@@ -158,16 +156,16 @@ type File struct {
 
 	names [][]string // by category
 	files []origin
-	own   string   // category that the settings name, "" when it has none
-	bad   []string // what badfilter rules take out
+	own   string   // category from the settings, "" if there is none
+	bad   []string // rules that badfilter rules remove
 
-	timed     bool // some of files hold at certain times only
+	timed     bool // some files apply only at certain times
 	longest   bool
 	addresses bool
 	excepts   bool
 }
 
-// An image is the bytes of a list file and its sections.
+// An image is the contents of a list file and its sections.
 type image struct {
 	path    string
 	data    []byte
@@ -188,10 +186,9 @@ func (f *image) verify(i int) error {
 	return nil
 }
 
-// Open maps the list file at path, and the overlay beside it where there is
-// one ([Amend]). Header and tables are checked, which takes
-// less than a millisecond whatever the size; what is not (records, index,
-// filter) is bounds-checked when it is used, and wholly by [File.Verify].
+// Open maps the list file at path, and its overlay if there is one ([Amend]). It verifies
+// header and tables, which takes less than a millisecond whatever the size. The rest (records,
+// index, filter) is bounds-checked on use, and verified completely by [File.Verify].
 func Open(path string) (*File, error) {
 	f, err := openOne(path)
 	if err != nil {
@@ -233,8 +230,8 @@ func openOne(path string) (*File, error) {
 	return f, nil
 }
 
-// open reads the tables of a list file. Nothing in f that outlives the
-// mapping points into it but the slices of sections.
+// open reads the tables of a list file. Nothing in f that outlives the mapping points into it,
+// except the slices of sections.
 func open(path string, data []byte) (*File, error) {
 	h, err := decodeHeader(data)
 	if err != nil {
@@ -307,8 +304,8 @@ func (f *File) readTables() error {
 	return f.table.sets.read(f.bytes(secSets), len(f.names))
 }
 
-// A tableReader reads numbers and strings. What is wrong leaves b nil, and
-// every later number is 0.
+// A tableReader reads numbers and strings. After a mistake b is nil, and every later number is
+// 0.
 type tableReader struct{ b []byte }
 
 func (r *tableReader) number(limit uint64) uint64 {
@@ -332,9 +329,8 @@ func (r *tableReader) string() string {
 	return s
 }
 
-// Close unmaps f at once. Nobody may be looking anything up in it; where that
-// is not certain, drop the File instead: it is unmapped when nothing refers to
-// it any more.
+// Close unmaps f at once. There must be no lookups in progress; where that is not certain,
+// drop the File instead: it is unmapped when it becomes unreachable.
 func (f *File) Close() error {
 	if f.data == nil {
 		return nil
@@ -349,7 +345,7 @@ func (f *File) Close() error {
 	return unix.Munmap(data)
 }
 
-// Verify reads the whole file and compares it with its checksums.
+// Verify reads the whole file and verifies its checksums.
 func (f *File) Verify() error {
 	defer runtime.KeepAlive(f)
 	for i := range sections {
@@ -365,7 +361,7 @@ func (f *File) Verify() error {
 	return nil
 }
 
-// Report returns what Compile had to say about the list.
+// Report returns Compile's report on the list.
 func (f *File) Report() (Report, error) {
 	defer runtime.KeepAlive(f)
 	var r Report
@@ -378,16 +374,16 @@ func (f *File) Report() (Report, error) {
 	return r, nil
 }
 
-// Len returns the number of different entries, without the overlay.
+// Len returns the number of distinct entries, without the overlay.
 func (f *File) Len() int { return f.table.count }
 
-// HasAddresses says whether any entry is an IP address or a network.
+// HasAddresses reports whether any entry is an IP address or a network.
 func (f *File) HasAddresses() bool { return f.addresses || f.overlay != nil && f.overlay.addresses }
 
-// HasExceptions says whether any entry may be an exception.
+// HasExceptions reports whether any entry may be an exception.
 func (f *File) HasExceptions() bool { return f.excepts || f.overlay != nil }
 
-// HasURLs says whether any entry has a path.
+// HasURLs reports whether any entry has a path.
 func (f *File) HasURLs() bool {
 	return f.table.maxPath > 0 || f.overlay != nil && f.overlay.table.maxPath > 0
 }
@@ -405,17 +401,17 @@ func (f *File) Categories() []string {
 	return slices.Compact(all)
 }
 
-// A Match is an entry that covers what was asked for, in one of its
-// categories. An entry that is in several gives as many Matches.
+// A Match is an entry that matches a query, in one of its categories. An entry in several
+// gives as many Matches.
 type Match struct {
-	List      *File // that has it
+	List      *File // the list of the entry
 	Category  string
-	Exception bool // the entry takes the host out of the category
-	Important bool // no exception does
-	URL       bool // the entry is about more than the host
+	Exception bool // the entry removes the host from the category
+	Important bool // exceptions do not apply
+	URL       bool // the entry matches more than the host
 
-	record uint32 // where its record begins
-	nth    uint16 // which of the record's lines
+	record uint32 // offset of its record
+	nth    uint16 // index of its line in the record
 	kind   matchKind
 	over   bool   // it is in the overlay
 	size   uint16 // bytes of the entry, or of a rewriting rule's pattern
@@ -423,7 +419,7 @@ type Match struct {
 	rewrites bool // a rule with dnsrewrite
 }
 
-// A matchKind says what the record of a Match is.
+// A matchKind is the kind of record of a Match.
 type matchKind uint8
 
 const (
@@ -433,17 +429,17 @@ const (
 	ruleKind
 )
 
-// Lookup appends to dst every entry of f that covers what q asks for: for a
-// host that is listed together with a parent domain, both, the shorter name
-// first; after them the URLs. It allocates nothing but a larger dst. The error
-// is about a damaged file; what was found until then is in the result.
+// Lookup appends to dst every entry of f that matches q. For a host that is listed together
+// with a parent domain, it appends both, the shorter name first; URLs follow. It allocates
+// only a larger dst. The error is about a damaged file; what was found until then is in the
+// result.
 func (f *File) Lookup(q *Query, dst []Match) ([]Match, error) {
 	defer runtime.KeepAlive(f)
 	from := len(dst)
 	dst, err := f.table.lookup(f, q, dst)
 	if err == nil && q.ip && len(f.networks) > 0 {
 		dst, err = f.networks.lookup(f, q.addr, dst)
-		if err == nil && q.sent != q.addr { // a network may hold the NAT64 prefix itself
+		if err == nil && q.sent != q.addr { // a network may contain the NAT64 prefix itself
 			dst, err = f.networks.lookup(f, q.sent, dst)
 		}
 	}
@@ -453,8 +449,7 @@ func (f *File) Lookup(q *Query, dst []Match) ([]Match, error) {
 	return dst, err
 }
 
-// Evidence says which entry m is and where it is written:
-// "example.com" in lists/adult/domains:12.
+// Evidence returns the entry of m and its place: "example.com" in lists/adult/domains:12.
 func (f *File) Evidence(m Match) string {
 	if m.over && f.overlay != nil {
 		m.over = false
@@ -472,8 +467,8 @@ func (f *File) Evidence(m Match) string {
 	return fmt.Sprintf("%q in %s:%d", text, from.path, line-uint64(from.first)+1)
 }
 
-// Applies says whether m holds at a time: always, but for what was read from
-// an e2guardian list with a #time line.
+// Applies reports whether m applies at a time: always, except for entries of an e2guardian
+// list with a #time line.
 func (f *File) Applies(m Match, at time.Time) bool {
 	if !f.timed || m.over {
 		return true
@@ -489,8 +484,7 @@ func (f *File) Applies(m Match, at time.Time) bool {
 	return true
 }
 
-// written returns the text of what m stands for, and its line as counted
-// through all files.
+// written returns the text of m, and its line as counted through all files.
 func (f *File) written(m Match) (text string, line uint64, ok bool) {
 	switch m.kind {
 	case networkKind:
@@ -503,7 +497,7 @@ func (f *File) written(m Match) (text string, line uint64, ok bool) {
 	return f.table.written(m)
 }
 
-// origin returns the file that has a line.
+// origin returns the file with a line.
 func (f *File) origin(line uint64) (origin, bool) {
 	i := originOf(f.files, line)
 	if i < 0 {
@@ -512,7 +506,7 @@ func (f *File) origin(line uint64) (origin, bool) {
 	return f.files[i], true
 }
 
-// originOf returns which of files has a line, -1 for none.
+// originOf returns the index of the file with a line, -1 for none.
 func originOf(files []origin, line uint64) int {
 	return sort.Search(len(files), func(i int) bool { return uint64(files[i].first) > line }) - 1
 }

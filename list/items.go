@@ -22,19 +22,19 @@ const (
 // An itemFile is one file of a list of e2guardian or DansGuardian.
 type itemFile struct {
 	path     string
-	category string   // the last #listcategory of the file, for all of it; "" if none
+	category string   // the last #listcategory of the file, which applies to all of it; "" if none
 	when     []window // its own and those of the files that include it
 }
 
-// A window is the time in which a list holds: from begin to end, both in
-// minutes of the day and inclusive, on the days in the set, Monday being bit 0.
-// A window whose end is before its beginning goes on past midnight.
+// A window is the time in which a list applies: from begin to end, both in minutes of the day
+// and inclusive, on the days in the set, with Monday as bit 0. A window whose end is before
+// its beginning continues past midnight.
 type window struct {
 	begin, end uint16
 	days       uint8
 }
 
-// open says whether at lies in w, by the clock of at's location.
+// open reports whether at lies in w, in at's location.
 func (w window) open(at time.Time) bool {
 	day := (int(at.Weekday()) + 6) % 7
 	now := uint16(at.Hour()*60 + at.Minute())
@@ -82,10 +82,9 @@ func parseWindow(s string) (w window, ok bool) {
 	return w, w.begin <= 1440 && w.end <= 1440
 }
 
-// itemFiles finds the files a list is made of: itself and those it includes.
-// It reads nothing outside the folder the list lies in, or the nearest one
-// above it that is called "lists": what a downloaded list includes is not the
-// administrator's word.
+// itemFiles finds the files of a list: itself and those it includes. It reads nothing outside
+// the folder of the list, or the nearest folder above it called "lists", because a downloaded
+// list must not reach other files.
 type itemFiles struct {
 	root     string
 	files    []itemFile
@@ -105,7 +104,7 @@ func findItemFiles(path string) (*itemFiles, error) {
 			break
 		}
 	}
-	// A link out of the folder is one out of bounds.
+	// A link out of the folder is out of bounds.
 	if x.root, err = filepath.EvalSymlinks(x.root); err != nil {
 		return nil, err
 	}
@@ -159,8 +158,8 @@ func (x *itemFiles) find(path string, when []window, depth int) error {
 	return nil
 }
 
-// directive reads a line that says something about the list; it returns the
-// path of one that includes another.
+// directive reads a line about the list itself; it returns the path of a list that it
+// includes.
 func (x *itemFiles) directive(f *itemFile, s []byte, at Problem) (include string) {
 	if rest, ok := bytes.CutPrefix(s, []byte(".Include<")); ok {
 		path, _, ok := bytes.Cut(rest, []byte(">"))
@@ -185,8 +184,8 @@ func (x *itemFiles) directive(f *itemFile, s []byte, at Problem) (include string
 	return ""
 }
 
-// include finds the files of one that is included. One that is not there, or
-// out of bounds, is a problem and no error: the rest of the list is good.
+// include finds the files of an included list. A missing one, or one out of bounds, is a
+// problem and not an error: the rest of the list is usable.
 func (x *itemFiles) include(at Problem, when []window, depth int) error {
 	name := at.Reason
 	path := strings.Replace(name, "__LISTDIR__", x.root, 1)
@@ -216,8 +215,8 @@ func (x *itemFiles) include(at Problem, when []window, depth int) error {
 	return nil
 }
 
-// realPath is a path from the root on and without links, by which a file is
-// known however it is named.
+// realPath returns an absolute path without links, which identifies a file however it is
+// named.
 func realPath(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -272,8 +271,8 @@ func (b *builder) itemFile(f itemFile) error {
 	return nil
 }
 
-// itemLine: a site or URL of e2guardian, or a network. Lines that say
-// something about the list have been seen to before.
+// itemLine reads a site or URL of e2guardian, or a network. Lines about the list itself were
+// handled before.
 func (p *parser) itemLine(s []byte) {
 	if bytes.HasPrefix(s, []byte(".Include<")) {
 		return

@@ -16,21 +16,20 @@ import (
 	"shuultuur/list/adblock"
 )
 
-// mostLinted is the most remarks Lint makes of a kind; all are counted.
+// mostLinted bounds the remarks of a kind that Lint keeps; all are counted.
 const mostLinted = 2000
 
 // A Lint is what an administrator should know about the lines of a list.
 type Lint struct {
 	Report
-	Twice    []Problem // lines that say what another line says
+	Twice    []Problem // duplicates
 	Shadowed []Problem // entries that a wider one of the same category covers
-	Void     []Problem // exceptions from what is not in the list, where there is more in it
-	// Shadows and Voids count all of them; those twice are in
-	// Report.Duplicates.
+	Void     []Problem // exceptions without an entry, in a list that has other entries
+	// Shadows and Voids count all of them; duplicates are in Report.Duplicates.
 	Shadows, Voids int
 }
 
-// All returns the problems of every kind, file by file and line by line.
+// All returns the problems of all kinds, sorted by file and line.
 func (l *Lint) All() []Problem {
 	all := slices.Concat(l.Problems, l.Twice, l.Shadowed, l.Void)
 	sortProblems(all)
@@ -43,8 +42,8 @@ func sortProblems(all []Problem) {
 	})
 }
 
-// Examine reads the list that cfg names and says what is wrong or of no use in
-// it. It writes nothing that stays.
+// Examine reads the list of cfg and reports what is wrong or useless in it. It writes only
+// temporary files.
 func Examine(ctx context.Context, name string, cfg Config) (*Lint, error) {
 	cfg, err := cfg.normal()
 	if err != nil {
@@ -84,7 +83,7 @@ func Examine(ctx context.Context, name string, cfg Config) (*Lint, error) {
 	return l, err
 }
 
-// about is a remark on a line that is counted through all files.
+// about returns a remark on a line, given as counted through all files.
 func (b *builder) about(line uint32, reason string) Problem {
 	i := originOf(b.files, uint64(line))
 	if i < 0 {
@@ -93,7 +92,7 @@ func (b *builder) about(line uint32, reason string) Problem {
 	return Problem{File: b.files[i].path, Line: int(line - b.files[i].first + 1), Reason: reason, Kept: true}
 }
 
-// line names a line for somebody who reads another one.
+// line names a line in a remark on another line.
 func (b *builder) line(line, from uint32) string {
 	p, q := b.about(line, ""), b.about(from, "")
 	if p.File == q.File {
@@ -102,7 +101,7 @@ func (b *builder) line(line, from uint32) string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// examine asks the list about each of its own entries.
+// examine looks up each entry of the list in the list itself.
 func (l *Lint) examine(ctx context.Context, f *File) error {
 	var q Query
 	var found []Match
@@ -122,7 +121,7 @@ func (l *Lint) examine(ctx context.Context, f *File) error {
 			return false
 		}
 		for i, m := range found {
-			// Other names of a category come after each other.
+			// Other names of a category are adjacent.
 			if i > 0 && found[i-1].record == m.record && found[i-1].nth == m.nth {
 				continue
 			}
@@ -135,7 +134,7 @@ func (l *Lint) examine(ctx context.Context, f *File) error {
 	return cmp.Or(failed, err)
 }
 
-// judge says what the list's other entries make of one.
+// judge compares an entry with the list's other entries.
 func (l *Lint) judge(f *File, e Entry, m Match, found []Match) {
 	covered := false
 	for _, w := range found {
@@ -152,7 +151,7 @@ func (l *Lint) judge(f *File, e Entry, m Match, found []Match) {
 			return
 		}
 	}
-	allows := l.Exceptions == l.Entries // it is for other lists
+	allows := l.Exceptions == l.Entries // it is meant for other lists
 	if e.Exception && !covered && !allows && !f.rules.Requests() && !f.HasExpressions() {
 		if l.Voids++; l.Voids <= mostLinted {
 			l.Void = append(l.Void, f.remark(m, fmt.Sprintf("%s is excepted from the category %q, in which this list does not have it", quote(e.Key), m.Category)))
@@ -169,15 +168,15 @@ func (f *File) remark(m Match, reason string) Problem {
 	return Problem{File: from.path, Line: int(line - uint64(from.first) + 1), Reason: reason, Kept: true}
 }
 
-// A Found is something in a list that is about a host or URL.
+// A Found is an entry of a list that matches a host or URL.
 type Found struct {
 	Category  string `json:"category"`
 	Exception bool   `json:"exception,omitempty"`
 	Evidence  string `json:"evidence"` // what is written, and where
 }
 
-// Ask says what the list has about a host or URL as people write them; for the
-// rules of ad blockers it is a page.
+// Ask returns what the list has on a host or URL as people write them; rules of ad blockers
+// see it as a page.
 func (f *File) Ask(name string) ([]Found, error) {
 	raw := name
 	if !strings.Contains(raw, "://") {
@@ -208,8 +207,8 @@ func (f *File) Ask(name string) ([]Found, error) {
 	return all, nil
 }
 
-// cutURL returns the host of a URL as a Query wants it, and its path and query.
-// It refuses nothing that a client may ask for.
+// cutURL returns the host of a URL as for a Query, and its path and query. It refuses nothing
+// that a client may request.
 func cutURL(raw string) (host string, target []byte, ok bool) {
 	raw, _, _ = strings.Cut(raw, "#")
 	_, rest, _ := strings.Cut(raw, "://")
@@ -226,8 +225,8 @@ func cutURL(raw string) (host string, target []byte, ok bool) {
 	return string(name), target, reason == ""
 }
 
-// Texts calls yield with everything in f besides hosts and URLs, as it is
-// written: networks, expressions, rules of ad blockers.
+// Texts calls yield with everything in f except hosts and URLs, as written: networks,
+// expressions, rules of ad blockers.
 func (f *File) Texts(yield func(string) bool) error {
 	defer runtime.KeepAlive(f)
 	for i := range uint32(len(f.networks) / networkSize) {

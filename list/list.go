@@ -1,18 +1,15 @@
-// Package list holds the lists a filter lives by: millions of host names and
-// URLs, each in one or more categories.
+// Package list holds block lists: millions of host names and URLs, each in one or more
+// categories.
 //
-// Data moves so: [Compile] reads the sources of one list (a squidGuard tree, a
-// hosts file, …) line by line, normalises every entry, and writes them all
-// into one immutable file; [Open] maps that file into memory; a [Query], made
-// once for the host and path somebody asks for, is put to any number of Files
-// with [File.Lookup]. What a lookup finds can say where it is written
-// ([File.Evidence]). A list that changes is compiled to a new file under the
-// old name, opened, and takes the place of the old File behind a pointer of
-// the caller's; the old one is unmapped when its last reader is gone.
+// [Compile] reads the sources of one list (a squidGuard tree, a hosts file, …) line by line,
+// normalises every entry, and writes one immutable file. [Open] maps that file into memory. A
+// [Query] is made once per host and path, and looked up in any number of Files with
+// [File.Lookup]. A match can name its source ([File.Evidence]). A changed list is compiled to
+// a new file of the same name and opened; the caller replaces the old File, which is unmapped
+// when its last reader is gone.
 //
-// Answers are exact. Hashes only say where to look; the entry itself is in the
-// file and is compared byte by byte, so no two names are ever mistaken for
-// each other, by accident or by design.
+// Answers are exact. Hashes only say where to look; the entry itself is in the file and is
+// compared byte by byte, so no two names are ever confused, by accident or by design.
 package list
 
 import (
@@ -36,7 +33,7 @@ import (
 
 // Formats of a list's source.
 const (
-	Auto     = "auto"     // by content
+	Auto     = "auto"     // detected from the content
 	UT1      = "ut1"      // a folder per category with domains and urls, or a tar.gz of that
 	Domains  = "domains"  // a host name or URL on each line
 	Hosts    = "hosts"    // hosts(5): address, names
@@ -49,55 +46,50 @@ const (
 	JSON     = "json"     // an array of names, or of objects with entry, category …
 	CSV      = "csv"      // the same in columns
 
-	// A site, URL or IP list of e2guardian or DansGuardian, and what it
-	// includes; and one of regular expressions for URLs.
+	// A site, URL or IP list of e2guardian or DansGuardian, with its includes; and a list of
+	// regular expressions for URLs.
 	E2guardian       = "e2guardian"
 	E2guardianRegexp = "e2guardian-regexp"
 	Pihole           = "pihole"      // a regular expression of Pi-hole on each line
 	Expressions      = "expressions" // a POSIX regular expression on each line
 )
 
-// Ways a URL entry matches the path of a URL.
+// How a URL entry matches a path.
 const (
-	// Boundary: the entry covers its host, all subdomains of it, and every
-	// path that goes on after it with nothing, "/", "?", "&" or "=". This is
-	// what e2guardian does.
+	// Boundary: the entry matches its host, its subdomains, and every path that continues after
+	// it with nothing, "/", "?", "&" or "=". This is what e2guardian does.
 	Boundary = "boundary"
-	// Prefix: the entry covers its host only (and with "www", "www1", … in
-	// front of it), and every path that begins with its bytes. This is what
-	// squidGuard does.
+	// Prefix: the entry matches only its host (also with a first label "www", "www1", …), and
+	// every path that begins with its bytes. This is what squidGuard does.
 	Prefix = "prefix"
 )
 
-// Config says where a list comes from and how it is read.
+// Config says where a list comes from and how to read it.
 type Config struct {
-	Format string `yaml:"format"` // one of the formats; "squidguard" is "ut1"; omitted means auto
-	// Path is a file (plain, gzip or zstd), a zip or tar archive, or for ut1 a
-	// folder. Evidence names it as it is written here. Of an archive, ut1 takes
-	// the files called domains, urls and expressions, another format all.
+	Format string `yaml:"format"` // one of the formats; "squidguard" is "ut1"; default auto
+	// Path is a file (plain, gzip or zstd), a zip or tar archive, or for ut1 a folder. Evidence
+	// uses it as written here. From an archive, ut1 takes the files called domains, urls and
+	// expressions, other formats all files.
 	Path setting.Source `yaml:"path"`
-	// Category of all entries; omitted, it is the list's name, and for ut1
-	// the name of each folder.
+	// Category of all entries; default: the list's name, and for ut1 the name of each folder.
 	Category string `yaml:"category"`
-	// Subdomains makes the entries of a hosts file cover subdomains too, or
-	// those of another format not. Omitted: no for hosts, yes for others.
+	// Subdomains says whether entries match subdomains. Default: no for hosts, yes for others.
 	Subdomains *bool  `yaml:"subdomains"`
 	Match      string `yaml:"match"` // boundary (default) or prefix
-	// Longest makes the longer of two entries decide where a host is in a
-	// category and excepted from it; otherwise an exception always wins.
+	// Longest lets the longer of two entries decide when a host is both in a category and
+	// excepted from it; otherwise an exception always wins.
 	Longest bool `yaml:"longest"`
-	// Charset of the source, by a name of the WHATWG Encoding Standard.
-	// Omitted: what a byte order mark or a name like russian-koi8-r says, or
-	// else UTF-8.
+	// Charset of the source, by a name of the WHATWG Encoding Standard. Default: from the byte
+	// order mark or a name like russian-koi8-r, else UTF-8.
 	Charset string `yaml:"charset"`
 }
 
-// Formats are the names of all formats.
+// Formats returns the names of all formats.
 func Formats() []string {
 	return []string{Auto, UT1, Domains, Hosts, Adblock, Wildcard, Dnsmasq, Unbound, RPZ, Networks, JSON, CSV, E2guardian, E2guardianRegexp, Pihole, Expressions}
 }
 
-// normal checks c and fills in what is left out.
+// normal checks c and fills in defaults.
 func (c Config) normal() (Config, error) {
 	switch c.Format = strings.ToLower(c.Format); {
 	case c.Format == "":
@@ -123,14 +115,14 @@ func (c Config) normal() (Config, error) {
 	return c, nil
 }
 
-// Compile makes the list file dst from the sources cfg names. Where dst is
-// already there, whole, and made from the very same sources (by path, size and
-// time of change) and settings, it is left alone and its report returned.
+// Compile makes the list file dst from the sources of cfg. If dst exists undamaged and was
+// made from the same sources (by path, size and modification time) and settings, it is kept
+// and its report returned.
 //
-// The new file is written beside dst and renamed when it is complete and on
-// disk, so dst is at all times absent, the old list, or the new one. Lines that
-// cannot be used are in the report and are no error. A source that cannot be
-// read to its end is one: half a list never replaces a whole one.
+// The new file is written beside dst and renamed when it is complete and synced, so dst is at
+// all times absent, the old list, or the new one. Unusable lines are in the report and not an
+// error. A source that cannot be read to its end is an error: half a list never replaces a
+// whole one.
 func Compile(ctx context.Context, name string, cfg Config, dst string) (Report, error) {
 	start := time.Now()
 	cfg, err := cfg.normal()
@@ -187,9 +179,8 @@ func compile(ctx context.Context, name string, cfg Config, dst string, stamp [32
 
 var errStale = errors.New("sources have changed")
 
-// LastGood returns the report of the list file dst when it is whole and was
-// made of the list called name with the settings cfg, whatever its sources have
-// become since.
+// LastGood returns the report of the list file dst if it is undamaged and was made from the
+// list called name with the settings cfg, even if its sources have changed.
 func LastGood(name string, cfg Config, dst string) (Report, error) {
 	cfg, err := cfg.normal()
 	if err != nil {
@@ -211,8 +202,8 @@ func LastGood(name string, cfg Config, dst string) (Report, error) {
 	return rep, f.Verify()
 }
 
-// upToDate returns the report of the list file dst when it is whole and made
-// from what stamp stands for, or else why not.
+// upToDate returns the report of the list file dst if it is undamaged and matches stamp, or
+// else why it does not.
 func upToDate(dst string, stamp [32]byte) (Report, error) {
 	f, err := Open(dst)
 	if err != nil {
@@ -228,7 +219,7 @@ func upToDate(dst string, stamp [32]byte) (Report, error) {
 	return f.Report()
 }
 
-// digest is one of the settings of the list called name.
+// digest returns a digest of the settings of the list called name.
 func (c Config) digest(name string) string {
 	sub := "-"
 	if c.Subdomains != nil {
@@ -238,8 +229,8 @@ func (c Config) digest(name string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// stamp is a digest of everything the compiled file depends on, short of
-// reading the sources.
+// stamp returns a digest of everything that the compiled file depends on, without reading the
+// sources.
 func stamp(name string, cfg Config) (sum [32]byte, err error) {
 	h := sha256.New()
 	fmt.Fprintln(h, cfg.digest(name))
@@ -267,7 +258,7 @@ func stamp(name string, cfg Config) (sum [32]byte, err error) {
 	return [32]byte(h.Sum(nil)), nil
 }
 
-// items says whether the format is one whose files include others.
+// items reports whether files of the format include others.
 func (c Config) items() bool { return c.Format == E2guardian || c.Format == E2guardianRegexp }
 
 func stampItems(h hash.Hash, path string) (sum [32]byte, err error) {
@@ -288,8 +279,8 @@ func stampItems(h hash.Hash, path string) (sum [32]byte, err error) {
 	return [32]byte(h.Sum(nil)), nil
 }
 
-// removeLeftovers removes temporary files of a Compile that was killed. A
-// young one may belong to another process that is at work now.
+// removeLeftovers removes temporary files of a killed Compile. A recent one may belong to a
+// running process.
 func removeLeftovers(dst string) {
 	old, _ := filepath.Glob(globEscape(dst) + ".*.tmp")
 	for _, f := range old {

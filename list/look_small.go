@@ -4,7 +4,7 @@ package list
 
 import "errors"
 
-// compileLook refuses an expression with look-around or references back.
+// compileLook refuses an expression with look-around or backreferences.
 func compileLook(string) (matcher, error) {
 	return nil, errors.New("it looks around or refers back, which the small build does not do")
 }

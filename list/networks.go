@@ -11,12 +11,12 @@ import (
 	"sort"
 )
 
-// maxNetworks is the most networks one list may have. The largest public lists
-// of addresses have half a million.
+// maxNetworks bounds the networks of a list. The largest public lists of addresses have half a
+// million.
 const maxNetworks = 8 << 20
 
-// A network is a prefix in one category. The address is of 16 bytes; an IPv4
-// network lies in ::ffff:0:0/96, so that one order holds them all.
+// A network is a prefix in one category. The address has 16 bytes; IPv4 networks lie in
+// ::ffff:0:0/96, so that one order holds both.
 type network struct {
 	addr [16]byte
 	bits uint8
@@ -24,18 +24,17 @@ type network struct {
 	line uint32
 }
 
-// The networks of a file are in the order of their addresses, the wider first
-// where they begin alike, and each knows the one it lies in. Networks are
-// nested or apart, never across each other; so the last one that begins at or
-// before an address is in every one that has the address, and the way outwards
-// from there meets them all.
+// The networks of a file are sorted by address, wider ones first, and each refers to the one
+// that contains it. Networks are nested or disjoint. So the last one that begins at or before
+// an address is inside every one that contains the address, and following the references
+// outwards finds them all.
 const (
 	networkSize = 32 // addr 16, parent 4, line 4, category 2, bits 1, nothing 5
 	noParent    = 1<<32 - 1
 )
 
-// networkLine: an address, a network as 10.0.0.0/8 or 10.0.0.0/255.0.0.0, or a
-// range a-b, of IPv4 or IPv6. A comment begins with "#" or ";".
+// networkLine reads an address, a network as 10.0.0.0/8 or 10.0.0.0/255.0.0.0, or a range a-b,
+// of IPv4 or IPv6. A comment begins with "#" or ";".
 func (p *parser) networkLine(s []byte) {
 	if i := bytes.IndexAny(s, "#;"); i >= 0 {
 		s = bytes.TrimSpace(s[:i])
@@ -45,7 +44,7 @@ func (p *parser) networkLine(s []byte) {
 	}
 }
 
-// network takes s as networks, if that is what it is.
+// network adds s as networks, if it has that form.
 func (p *parser) network(s []byte) bool {
 	if len(s) > 100 {
 		return false
@@ -96,7 +95,7 @@ func parseNetwork(s string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(a, bits), true
 }
 
-// unmapped makes ::ffff:10.0.0.0/104 what it stands for.
+// unmapped converts ::ffff:10.0.0.0/104 to IPv4.
 func unmapped(n netip.Prefix) (netip.Prefix, bool) {
 	if !n.Addr().Is4In6() {
 		return n, true
@@ -120,8 +119,8 @@ func cutRange(s string) (from, to netip.Addr, ok bool) {
 	return from, to, ok
 }
 
-// firstPrefix returns the widest prefix that begins at from and does not go
-// beyond to, and the address after it, which is not valid when that was all.
+// firstPrefix returns the widest prefix that begins at from and ends at or before to, and the
+// address after it, which is invalid at the end of the range.
 func firstPrefix(from, to netip.Addr) (n netip.Prefix, next netip.Addr) {
 	bits := from.BitLen()
 	for bits > 0 {
@@ -161,8 +160,7 @@ func (p *parser) addNetwork(n netip.Prefix) {
 	b.networks = append(b.networks, network{n.Addr().As16(), uint8(bits), p.cat, p.line()})
 }
 
-// networkTable returns the networks as they are in the file, without those
-// that are there twice.
+// networkTable returns the networks in the form of the file, without duplicates.
 func (b *builder) networkTable() []byte {
 	slices.SortFunc(b.networks, func(x, y network) int {
 		return cmp.Or(bytes.Compare(x.addr[:], y.addr[:]), cmp.Compare(x.bits, y.bits), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line))
@@ -174,7 +172,7 @@ func (b *builder) networkTable() []byte {
 	b.report.Duplicates += n - len(b.networks)
 	b.report.Networks = len(b.networks)
 	t := make([]byte, 0, len(b.networks)*networkSize)
-	var around []uint32 // those the current one lies in
+	var around []uint32 // those that contain the current one
 	for i, x := range b.networks {
 		for len(around) > 0 && !b.networks[around[len(around)-1]].has(x.addr) {
 			around = around[:len(around)-1]
@@ -194,7 +192,7 @@ func (b *builder) networkTable() []byte {
 	return t
 }
 
-// has says whether the network contains an address.
+// has reports whether the network contains an address.
 func (n *network) has(addr [16]byte) bool {
 	whole := n.bits / 8
 	if !bytes.Equal(n.addr[:whole], addr[:whole]) {
@@ -204,9 +202,8 @@ func (n *network) has(addr [16]byte) bool {
 	return rest == 0 || (n.addr[whole]^addr[whole])>>(8-rest) == 0
 }
 
-// LookupAddr appends to dst every network of f that has addr, the narrowest
-// first. It is for addresses that names resolve to; an address that is the
-// host of a URL is looked up by Lookup.
+// LookupAddr appends to dst every network of f that contains addr, the narrowest first. Use it
+// for addresses that names resolve to; Lookup handles addresses in URLs.
 func (f *File) LookupAddr(addr netip.Addr, dst []Match) ([]Match, error) {
 	defer runtime.KeepAlive(f)
 	if len(f.networks) == 0 || !addr.IsValid() {
@@ -215,7 +212,7 @@ func (f *File) LookupAddr(addr netip.Addr, dst []Match) ([]Match, error) {
 	return f.networks.lookup(f, addr.Unmap().WithZone(""), dst)
 }
 
-// A networkTable is the networks of a list file, in order.
+// A networkTable is the sorted networks of a list file.
 type networkTable []byte
 
 func (t networkTable) lookup(f *File, addr netip.Addr, dst []Match) ([]Match, error) {
@@ -223,13 +220,13 @@ func (t networkTable) lookup(f *File, addr netip.Addr, dst []Match) ([]Match, er
 	i := sort.Search(len(t)/networkSize, func(i int) bool {
 		return bytes.Compare(t[i*networkSize:][:16], as[:]) > 0
 	})
-	// The way out gets narrower numbers at every step, so that it ends.
+	// The index decreases at every step, so the loop ends.
 	for at := uint32(i - 1); i > 0 && at != noParent; {
 		n, parent, ok := t.network(at)
 		if !ok || parent != noParent && parent >= at || int(n.cat) >= len(f.names) {
 			return dst, f.damaged
 		}
-		// ::/0 does not mean IPv4, though its addresses are written inside it.
+		// ::/0 does not include IPv4, although IPv4 is written inside it.
 		if n.has(as) && (!addr.Is4() || n.bits >= 96) {
 			for _, name := range f.names[n.cat] {
 				dst = append(dst, Match{List: f, Category: name, record: at, kind: networkKind})

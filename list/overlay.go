@@ -15,25 +15,22 @@ import (
 	"time"
 )
 
-// An overlay is a small list file beside the large one, with entries that have
-// been added to it or removed from it one by one. Those removed are in a
-// category whose name begins with a NUL. Lookups ask both files; a change
-// writes a new overlay in the place of the old, so that those who have it open
-// go on with what they have.
+// An overlay is a small list file beside the large one, with individually added and removed
+// entries. Removed entries are in a category whose name begins with a NUL. Lookups consult
+// both files. A change replaces the overlay, so open files are not affected.
 //
-// The next Compile that makes the list anew works the overlay in. So that the
-// changes outlive the compiled file, they are kept in a third file, which every
-// later Compile works in again.
+// The next Compile merges the overlay into the list. A third file keeps the changes, and every
+// later Compile merges them again, so that they outlive the compiled file.
 const (
 	overlaySuffix = ".overlay"
 	editsSuffix   = ".edits"
 	lockSuffix    = ".lock"
 
 	removalMark = "\x00"
-	// maxOverlay is the part of a list's entries, one in so many, beyond which
-	// the overlay is worked in.
+	// maxOverlay is the part of a list's entries, one in so many, beyond which the overlay is
+	// merged.
 	maxOverlay = 100
-	// mostChanges is the most an overlay can have; beyond it is a list.
+	// mostChanges bounds the entries of an overlay; use a list for more.
 	mostChanges = 1 << 20
 )
 
@@ -41,13 +38,13 @@ const (
 type Change struct {
 	// Entry is a host or URL, as in the format "domains".
 	Entry string
-	// Category, one of the list's or a new one for an entry that is added.
-	// Omitted: the list's only one, or for removal all.
+	// Category is one of the list's, or a new one for an added entry. Default: the list's only
+	// one, or for removal all.
 	Category string
 	Remove   bool
-	// Exact makes a host that is added cover no subdomains.
+	// Exact makes an added host exclude its subdomains.
 	Exact bool
-	// Exception makes a host that is added an exception from the category.
+	// Exception makes an added host an exception from the category.
 	Exception bool
 }
 
@@ -58,10 +55,9 @@ type removal struct {
 
 func isRemoval(category string) bool { return strings.HasPrefix(category, removalMark) }
 
-// Amend makes changes to the compiled list at path, at once and without
-// compiling it. Files that are open do not see them: open the list again. It
-// takes time in proportion to the overlay, not to the list. The last change to
-// an entry of a category counts. When any change cannot be made, none is.
+// Amend changes the compiled list at path at once, without compiling it. Open files do not see
+// the change: open the list again. The time is proportional to the overlay, not to the list.
+// The last change to an entry of a category counts. If a change cannot be made, none is.
 func Amend(ctx context.Context, path string, changes ...Change) error {
 	unlock, err := lock(path + lockSuffix)
 	if err != nil {
@@ -94,7 +90,7 @@ func Amend(ctx context.Context, path string, changes ...Change) error {
 	return edits.write(b, path+overlaySuffix)
 }
 
-// lock keeps two processes from changing one list at a time.
+// lock keeps other processes from changing the list at the same time.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -107,8 +103,7 @@ func lock(path string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// An editSet is the state of every entry that has been changed, by entry and
-// category.
+// An editSet is the state of every changed entry, by entry and category.
 type editSet map[removal]edit
 
 type edit struct {
@@ -116,7 +111,7 @@ type edit struct {
 	remove bool
 }
 
-// read adds what an overlay says.
+// read adds the contents of an overlay.
 func (s editSet) read(f *File) error {
 	for b := f.table.records; len(b) > 0; {
 		r, n := f.table.record(b)
@@ -156,7 +151,7 @@ func (s editSet) change(f *File, match string, c Change) error {
 			e.flags |= flagException
 		}
 	}
-	if c.Remove && c.Category == "" { // whatever was added before goes, too
+	if c.Remove && c.Category == "" { // this also removes what was added before
 		for key := range s {
 			if key.key == host+path {
 				delete(s, key)
@@ -169,8 +164,7 @@ func (s editSet) change(f *File, match string, c Change) error {
 	return nil
 }
 
-// meant returns the categories a change is about: with one, those that are
-// other names of it.
+// meant returns the categories of a change: with one, also its other names.
 func (f *File) meant(c Change) ([]string, error) {
 	if c.Category == "" && c.Remove {
 		return []string{""}, nil
@@ -189,7 +183,7 @@ func (f *File) meant(c Change) ([]string, error) {
 	return []string{c.Category}, nil
 }
 
-// parseEntry reads an entry as a line of a list is read.
+// parseEntry reads an entry like a line of a list.
 func parseEntry(s, match string) (host, path string, err error) {
 	var found []entry
 	b := newBuilder(context.Background(), "", Config{Match: match}, defaultSeed)
@@ -241,8 +235,7 @@ func (k removal) split() (host, path string) {
 	return k.key, ""
 }
 
-// amended puts what the overlay says to what f has found, which begins at
-// from.
+// amended applies the overlay to the matches of f in dst, which begin at from.
 func (f *File) amended(q *Query, dst []Match, from int) ([]Match, error) {
 	defer runtime.KeepAlive(f)
 	n := len(dst)
@@ -264,7 +257,7 @@ func (f *File) amended(q *Query, dst []Match, from int) ([]Match, error) {
 	return dst[:kept], nil
 }
 
-// isRemoved says whether the overlay's matches take m out.
+// isRemoved reports whether the overlay's matches remove m.
 func (f *File) isRemoved(m Match, over []Match) bool {
 	for i := range over {
 		c := over[i].Category
@@ -275,7 +268,7 @@ func (f *File) isRemoved(m Match, over []Match) bool {
 	return false
 }
 
-// overlayIsLarge says whether the overlay of a list is to be worked in.
+// overlayIsLarge reports whether the overlay of a list should be merged.
 func overlayIsLarge(dst string, entries int) bool {
 	f, err := openOne(dst + overlaySuffix)
 	if err != nil {
@@ -285,10 +278,9 @@ func overlayIsLarge(dst string, entries int) bool {
 	return f.Len()*maxOverlay > entries && f.Len() > maxOverlay
 }
 
-// amend works the overlay of dst, and what was worked in before, into b. What
-// it has worked in is on disk when it returns. settle removes the overlay when
-// the list is written, unless there is a newer one by then: that says all the
-// old one said.
+// amend merges the overlay of dst, and earlier changes, into b. The merged changes are on disk
+// when it returns. settle removes the overlay once the list is written, unless there is a
+// newer one, which includes the old one.
 func (b *builder) amend(dst string) (settle func() error, err error) {
 	unlock, err := lock(dst + lockSuffix)
 	if err != nil {
@@ -327,8 +319,8 @@ func (b *builder) amend(dst string) (settle func() error, err error) {
 	return settle, b.applyEdits(edits, dst+editsSuffix)
 }
 
-// removeSame removes the overlay of dst if it is still the one that old is
-// about. f has been open since, so that no other file can be taken for it.
+// removeSame removes the overlay of dst if it is still the file old. f is open, so that no
+// other file can have its identity.
 func removeSame(f *File, old fs.FileInfo, dst string) error {
 	defer f.Close()
 	unlock, err := lock(dst + lockSuffix)
@@ -346,13 +338,13 @@ func (b *builder) applyEdits(edits editSet, path string) error {
 	if len(edits) == 0 {
 		return nil
 	}
-	other := map[string]bool{} // names that stand for another
+	other := map[string]bool{} // names that are aliases
 	for _, also := range b.categories.aliases {
 		for _, a := range also {
 			other[a] = true
 		}
 	}
-	ids := map[string]uint16{} // categories by the names they have by now
+	ids := map[string]uint16{} // categories by their present names
 	for id, name := range b.categories.names {
 		ids[name] = uint16(id)
 	}
@@ -384,7 +376,7 @@ func (b *builder) applyEdits(edits editSet, path string) error {
 	return nil
 }
 
-// isRemoved says whether an entry from a source has been removed since.
+// isRemoved reports whether an entry of a source was removed later.
 func (b *builder) isRemoved(e *entry) bool {
 	if e.line >= b.edits {
 		return false

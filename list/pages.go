@@ -15,24 +15,22 @@ import (
 	"shuultuur/list/adblock"
 )
 
-// Pages are what some lists together want changed in web pages: elements that
-// are hidden, scriptlets, further response headers. They never change and serve
-// any number of goroutines.
+// Pages are the changes that some lists make to web pages: hidden elements, scriptlets,
+// additional response headers. They are immutable and safe for concurrent use.
 //
-// Of the rules that hide elements those for one site are few, and those for all
-// pages many thousands. The first are put together for each page; the others
-// are one style sheet, the same for all pages but those with exceptions, that a
-// browser fetches once.
+// A site has few rules of its own that hide elements, but many thousands apply to all pages.
+// The former are collected for each page. The latter form one style sheet that a browser
+// fetches once, the same for all pages except those with exceptions.
 type Pages struct {
 	files   []*File
 	generic func() *genericSheet
 	scratch sync.Pool // of *pageScratch
 }
 
-// mostOnPage is how many cosmetic rules of a list count for one page.
+// mostOnPage bounds the cosmetic rules of a list that apply to one page.
 const mostOnPage = 10_000
 
-// pageScratch is what looking at a page needs.
+// pageScratch is the working memory for a page.
 type pageScratch struct {
 	request  adblock.Request
 	refs     []uint32
@@ -47,8 +45,7 @@ type pageEffect struct {
 	exception bool
 }
 
-// NewPages returns what lists want changed in pages, nil when they want
-// nothing.
+// NewPages returns the changes that lists make to pages, nil if there are none.
 func NewPages(files []*File) *Pages {
 	p := &Pages{}
 	for _, f := range files {
@@ -64,8 +61,8 @@ func NewPages(files []*File) *Pages {
 	return p
 }
 
-// Look puts into dst what is to be changed in the page at a URL, which is a
-// frame of another page or not.
+// Look puts into dst the changes to the page at a URL; frame says that it is in a frame of
+// another page.
 func (p *Pages) Look(url string, frame bool, dst *filter.Changes) {
 	dst.Reset()
 	w := p.scratch.Get().(*pageScratch)
@@ -104,7 +101,7 @@ func (p *Pages) Look(url string, frame bool, dst *filter.Changes) {
 	}
 }
 
-// release keeps w for the next page, without what lies in the mapped files.
+// release keeps w for the next page, without pointers into mapped files.
 func (p *Pages) release(w *pageScratch) {
 	clear(w.found)
 	clear(w.excepted)
@@ -113,14 +110,13 @@ func (p *Pages) release(w *pageScratch) {
 	runtime.KeepAlive(p)
 }
 
-// hide is the block of a selector.
+// hide is the declaration block that hides elements.
 const hide = "{display:none!important}\n"
 
-// scriptletMark stands before scriptlets among exceptions, and alone for all.
+// scriptletMark precedes scriptlets in exceptions; alone it means all of them.
 const scriptletMark = "+js "
 
-// effects works out what the rules about a whole page say: without are the
-// things that are not to be done.
+// effects evaluates the rules about a whole page: without is what must not be done.
 func (p *Pages) effects(w *pageScratch, dst *filter.Changes) (without adblock.Effect) {
 	w.effects = w.effects[:0]
 	for _, f := range p.files {
@@ -152,7 +148,7 @@ func (p *Pages) effects(w *pageScratch, dst *filter.Changes) (without adblock.Ef
 	return without
 }
 
-// find looks for the cosmetic rules of the page, and the exceptions among them.
+// find collects the cosmetic rules of the page, and their exceptions.
 func (p *Pages) find(w *pageScratch) {
 	w.found = w.found[:0]
 	clear(w.excepted)
@@ -179,14 +175,14 @@ func (p *Pages) find(w *pageScratch) {
 type genericSheet struct {
 	names    []string // single classes and ids, of which many share a block
 	others   []string
-	excepted map[string]bool // on all pages, also from rules for one site
+	excepted map[string]bool // on all pages, including rules for one site
 	all      []byte          // the sheet without exceptions
-	zipped   []byte          // the same in gzip
+	zipped   []byte          // the same, compressed
 	path     string
 }
 
-// Where browsers fetch the style sheet for all pages, on any host: the name
-// between the two changes when the sheet does.
+// The path, on any host, where browsers fetch the style sheet for all pages. The part in
+// between changes with the sheet.
 const sheetPrefix, sheetSuffix = "/.well-known/shuultuur/hide-", ".css"
 
 // perBlock is how many selectors share a block.
@@ -262,9 +258,9 @@ func (s *genericSheet) without(excepted map[string]bool) []byte {
 	return b
 }
 
-// Sheet returns the style sheet for all pages as it is for a host, when path is
-// that of one, and whether it is compressed: gzip says that it may be. A page
-// that came before the lists changed asks for an older one and gets this.
+// Sheet returns the style sheet for all pages as it is for a host, if path names one, and
+// whether it is compressed, which gzip permits. A page from before a change of the lists
+// requests an older sheet and gets this one.
 func (p *Pages) Sheet(path []byte, host string, gzip bool) (css []byte, zipped, ok bool) {
 	if !bytes.HasPrefix(path, []byte(sheetPrefix)) || !bytes.HasSuffix(path, []byte(sheetSuffix)) {
 		return nil, false, false

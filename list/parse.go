@@ -31,20 +31,19 @@ type parser struct {
 	src        Source
 	cat        uint16
 	format     string
-	exact      bool // entries cover the host alone
+	exact      bool // entries match only the host
 	first      uint32
-	kept       int    // problems of this file in the report
+	kept       int    // problems of this file kept in the report
 	host       []byte // buffers
 	path       []byte
 	zone       zone
 	columns    columns           // of csv
-	categories map[string]uint16 // that entries of json and csv have named
+	categories map[string]uint16 // categories of json and csv entries
 	rule       adblock.Rule
-	err        error // of the builder
+	err        error // error of the builder
 }
 
-// file reads the file called path in a format of lines; every entry is in
-// category cat.
+// file reads the file called path in a line format; every entry is in category cat.
 func (b *builder) file(r io.Reader, path, format, category string) error {
 	br := bufio.NewReaderSize(r, maxLine)
 	if enc := charsetOf(b.cfg.Charset, path, br); enc != nil {
@@ -103,7 +102,7 @@ func charsetOf(said, name string, r *bufio.Reader) encoding.Encoding {
 	return nil
 }
 
-// end puts what was counted into the report.
+// end adds the counts to the report.
 func (p *parser) end() {
 	b := p.b
 	if p.src.Ignored > 0 {
@@ -193,13 +192,13 @@ func (p *parser) lineReader() func([]byte) {
 	return p.domainLine // domains, wildcard
 }
 
-// bad counts the piece of input s as refused.
+// bad counts the input s as refused.
 func (p *parser) bad(s []byte, reason string) {
 	p.src.Bad++
 	p.keep(Problem{File: p.src.Path, Line: p.src.Lines}, func() string { return quote(s) + " " + reason })
 }
 
-// remark says something about a line that is used all the same.
+// remark reports a line that is used all the same.
 func (p *parser) remark(s []byte, reason string) {
 	p.keep(Problem{File: p.src.Path, Line: p.src.Lines, Kept: true}, func() string { return quote(s) + " " + reason })
 }
@@ -216,8 +215,8 @@ func (p *parser) keep(x Problem, reason func() string) {
 	}
 }
 
-// cutComment cuts a comment: "#" at the beginning or after white space, so
-// that a "#" inside a URL is none.
+// cutComment cuts off a comment: "#" at the beginning or after white space, so that "#" inside
+// a URL is kept.
 func cutComment(s []byte) []byte {
 	for i := 0; i < len(s); {
 		j := bytes.IndexByte(s[i:], '#')
@@ -232,14 +231,14 @@ func cutComment(s []byte) []byte {
 	return s
 }
 
-// domainLine: a host or URL. "*.host" and ".host" are the same as "host".
+// domainLine reads a host or URL. "*.host" and ".host" equal "host".
 func (p *parser) domainLine(s []byte) {
 	if s = cutComment(s); len(s) > 0 {
 		p.item(s)
 	}
 }
 
-// item takes a host or URL as people write them.
+// item adds a host or URL as people write them.
 func (p *parser) item(s []byte) {
 	if dns.IsHost(s) {
 		p.add(s, nil, 0)
@@ -262,7 +261,7 @@ func (p *parser) item(s []byte) {
 		p.remark(raw, "has a port, which is left out: entries are for all ports")
 		host = rest
 	}
-	tree := false // said to be one: a whole top-level domain is meant
+	tree := false // explicit: a whole top-level domain is meant
 	if rest, ok := bytes.CutPrefix(host, []byte("*.")); ok {
 		host, tree = rest, true
 	} else if rest, ok := bytes.CutPrefix(host, []byte(".")); ok {
@@ -286,8 +285,7 @@ func (p *parser) item(s []byte) {
 	p.add(name, clean, 0)
 }
 
-// cleanEntry brings the path of an entry into the form of those it is compared
-// with. "" is no path.
+// cleanEntry brings the path of an entry into the form for comparison. "" means no path.
 func (p *parser) cleanEntry(path []byte) (clean []byte, ok bool) {
 	if len(path) == 0 {
 		return nil, true
@@ -314,10 +312,10 @@ func (p *parser) add(host, path []byte, flags uint8) {
 	}
 }
 
-// line is the number of the line at hand, counted through all files.
+// line returns the number of the current line, counted through all files.
 func (p *parser) line() uint32 { return p.first + uint32(p.src.Lines) - 1 }
 
-// name takes a host that must be one.
+// name adds what must be a host.
 func (p *parser) name(s []byte, flags uint8) {
 	if dns.IsHost(s) {
 		p.add(s, nil, flags)
@@ -332,7 +330,7 @@ func (p *parser) name(s []byte, flags uint8) {
 	p.add(name, nil, flags)
 }
 
-// isNetwork tells 10.0.0.0/8 from 10.1.2.3/8, which may well be a URL.
+// isNetwork distinguishes 10.0.0.0/8 from 10.1.2.3/8, which may be a URL.
 func isNetwork(s []byte) bool {
 	i := bytes.IndexByte(s, '/')
 	if i < 0 || len(s) > 50 || len(s)-i > 4 || len(s)-i < 2 || s[len(s)-1] < '0' || s[len(s)-1] > '9' {
@@ -354,7 +352,7 @@ func cutScheme(s []byte) ([]byte, bool) {
 	return s, false
 }
 
-// cutPort cuts ":80" from a host that is no bare IPv6 address.
+// cutPort cuts ":80" from a host that is not a bare IPv6 address.
 func cutPort(host []byte) ([]byte, bool) {
 	i := bytes.LastIndexByte(host, ':')
 	if i < 0 || bytes.IndexByte(host[:i], ':') >= 0 && host[i-1] != ']' {
@@ -371,7 +369,7 @@ func cutPort(host []byte) ([]byte, bool) {
 	return host[:i], true
 }
 
-// hostsLine: an address and names, as in hosts(5).
+// hostsLine reads an address and names, as in hosts(5).
 func (p *parser) hostsLine(s []byte) {
 	if i := bytes.IndexByte(s, '#'); i >= 0 {
 		s = s[:i]
@@ -398,8 +396,8 @@ func (p *parser) hostsLine(s []byte) {
 	}
 }
 
-// isAddr says whether s is an IP address. The two addresses of nearly all
-// lines need no parsing.
+// isAddr reports whether s is an IP address. The two addresses of nearly all lines need no
+// parsing.
 func isAddr(s []byte) bool {
 	if string(s) == "0.0.0.0" || string(s) == "127.0.0.1" {
 		return true
@@ -423,7 +421,7 @@ func isLocal(name []byte) bool {
 	return false
 }
 
-// field cuts the first word off s.
+// field cuts off the first word of s.
 func field(s []byte) (word, rest []byte) {
 	i := 0
 	for i < len(s) && (s[i] == ' ' || s[i] == '\t') {
@@ -436,9 +434,9 @@ func field(s []byte) (word, rest []byte) {
 	return s[i:j], s[j:]
 }
 
-// adblockLine: a rule of an ad blocker. One about a whole host is an entry; one
-// that needs more of a request goes into the table of rules; what only a
-// browser can do is counted.
+// adblockLine reads a rule of an ad blocker. A rule about a whole host is an entry; one that
+// depends on more of a request goes into the table of rules; one that only a browser can apply
+// is counted.
 func (p *parser) adblockLine(s []byte) {
 	if i := bytes.IndexAny(s, " \t"); i > 0 && isAddr(s[:i]) {
 		p.hostsRule(s[:i], s)
@@ -449,7 +447,7 @@ func (p *parser) adblockLine(s []byte) {
 		p.adblockRule(s)
 		return
 	}
-	// Where names are for the host alone, a rule still says what it covers.
+	// Where names match only the host, a rule still states its own scope.
 	if isBareName(s) {
 		p.name(s, 0)
 		return
@@ -460,7 +458,7 @@ func (p *parser) adblockLine(s []byte) {
 	p.exact = true
 }
 
-// isBareName says whether s is a name and no rule.
+// isBareName reports whether s is a name and not a rule.
 func isBareName(s []byte) bool {
 	for _, c := range s {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' && c < 0x80 {
@@ -470,7 +468,7 @@ func isBareName(s []byte) bool {
 	return bytes.IndexByte(s, '.') > 0
 }
 
-// piholeLine: a regular expression of Pi-hole.
+// piholeLine reads a regular expression of Pi-hole.
 func (p *parser) piholeLine(s []byte) {
 	remark := p.rule.ParsePihole(s, func() { p.adblockRule(s) })
 	switch {
@@ -481,7 +479,7 @@ func (p *parser) piholeLine(s []byte) {
 	}
 }
 
-// adblockRule takes what has been read of the line s.
+// adblockRule adds the parsed line s.
 func (p *parser) adblockRule(s []byte) {
 	switch r := &p.rule; r.Kind {
 	case adblock.Host:
@@ -499,7 +497,7 @@ func (p *parser) adblockRule(s []byte) {
 	}
 }
 
-// add takes a rule.
+// add adds a rule.
 func (b *ruleBuilder) add(r *adblock.Rule, category uint16, line uint32) error {
 	if r.Kind == adblock.Cosmetic {
 		return b.cosmetics.Add(r, line)
@@ -515,8 +513,8 @@ func (b *ruleBuilder) add(r *adblock.Rule, category uint16, line uint32) error {
 	return b.requests.Add(r, category, line)
 }
 
-// hostsRule: a line of a hosts file among rules, which is for the host alone. An
-// address that leads somewhere is what a name server answers.
+// hostsRule reads a line of a hosts file among rules, which matches only the host. An address
+// that is not a sink is the answer of a name server.
 func (p *parser) hostsRule(addr, s []byte) {
 	a, err := netip.ParseAddr(string(addr))
 	if err != nil || a.IsUnspecified() || a.IsLoopback() {
@@ -560,7 +558,7 @@ func (p *parser) adblockHost(r *adblock.Rule) {
 	}
 }
 
-// unused counts a rule that is left out.
+// unused counts an unused rule.
 func (p *parser) unused(what string) {
 	p.src.Ignored++
 	if p.b.rules.unused == nil {
@@ -571,8 +569,8 @@ func (p *parser) unused(what string) {
 	}
 }
 
-// dnsmasqLine: address=/host/…, server=/host/ and local=/host/, each with one
-// or more hosts.
+// dnsmasqLine reads address=/host/…, server=/host/ and local=/host/, each with one or more
+// hosts.
 func (p *parser) dnsmasqLine(s []byte) {
 	if len(s) == 0 || s[0] == '#' {
 		return
@@ -592,7 +590,7 @@ func (p *parser) dnsmasqLine(s []byte) {
 		p.bad(s, fmt.Sprintf("names no host: write %s=/host/", key))
 		return
 	}
-	if string(key) != "address" && last+1 < len(value) { // where to ask for the host: not a rule
+	if string(key) != "address" && last+1 < len(value) { // an upstream for the host, not a rule
 		p.src.Ignored++
 		return
 	}
@@ -601,8 +599,8 @@ func (p *parser) dnsmasqLine(s []byte) {
 	}
 }
 
-// guess finds the format of a file by its first lines: the one most of them
-// have, or the one it says it has.
+// guess detects the format of a file by its first lines: the one most of them have, or the one
+// it declares.
 func guess(head []byte) string {
 	var votes [len(guesses)]int
 	seen := 0
@@ -633,7 +631,7 @@ func guess(head []byte) string {
 	return guesses[best]
 }
 
-// isJSON tells an array of strings or objects, or an object, from "[Adblock".
+// isJSON distinguishes an array of strings or objects, or an object, from "[Adblock".
 func isJSON(s []byte) bool {
 	if len(s) == 0 || s[0] != '[' && s[0] != '{' {
 		return false
@@ -642,12 +640,10 @@ func isJSON(s []byte) bool {
 	return len(rest) > 0 && (rest[0] == '"' || s[0] == '[' && (rest[0] == '{' || rest[0] == ']'))
 }
 
-// guesses are the formats that can be told by their lines; where no line tells,
-// it is the first.
+// guesses are the formats that lines reveal; if none does, it is the first.
 var guesses = [...]string{Domains, Hosts, Adblock, Wildcard, Dnsmasq, Unbound, RPZ, Networks}
 
-// vote returns the number of the format in guesses that a line looks like, -1
-// for one that could be in any.
+// vote returns the index in guesses of the format that a line suggests, -1 if it fits any.
 func vote(s []byte) int {
 	begins := func(with string) bool { return bytes.HasPrefix(s, []byte(with)) }
 	switch {
@@ -679,7 +675,7 @@ func vote(s []byte) int {
 	if c := s[0]; c >= '0' && c <= '9' || bytes.IndexByte(word, ':') >= 0 {
 		if n, ok := parseNetwork(string(word[:min(len(word), 100)])); ok {
 			if n.IsSingleIP() && len(rest) == 0 {
-				return -1 // a host, or a network of one
+				return -1 // a host, or a network of one address
 			}
 			return 7
 		}

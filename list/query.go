@@ -11,29 +11,27 @@ import (
 )
 
 const (
-	maxHost   = 253  // RFC 1035, 2.3.4, as text without the final dot
-	maxLabels = 127  // what fits into maxHost
+	maxHost   = 253  // RFC 1035 section 2.3.4, as text without the final dot
+	maxLabels = 127  // as many as fit into maxHost
 	maxKey    = 2048 // host and path of an entry
 )
 
-// defaultSeed of the hash. All files use the same, so that one Query serves
-// them all without hashing again. Who crafts a list so that many entries share
-// a bucket makes Compile choose another seed at random, for that file only;
-// answers never depend on it.
+// defaultSeed of the hash. All files use the same, so that one Query serves them all without
+// hashing again. A list crafted so that many entries share a bucket makes Compile choose a
+// random seed for that file; answers never depend on it.
 const defaultSeed = 0x5368_7575_6c74_7575
 
-// A Query is a host and maybe a path, hashed once to be put to many Files.
-// It belongs to one goroutine at a time, can be used again, and is large (6
-// KB): keep it. The zero Query matches nothing.
+// A Query is a host with an optional path, hashed once for any number of Files. It is not safe
+// for concurrent use, reusable, and large (6 KB): keep it. The zero Query matches nothing.
 type Query struct {
 	host string
 	ip   bool
-	addr netip.Addr // of an IP host: the IPv4 address that it stands for, if any
-	sent netip.Addr // the address as it was written
-	path []byte     // normalised; nil for a host alone
+	addr netip.Addr // for an IP host: the IPv4 address it stands for, if any
+	sent netip.Addr // the address as written
+	path []byte     // normalised; nil for only a host
 
-	seed  uint64            // that sums were made with
-	sums  [maxLabels]uint64 // of each suffix of host, the shortest first
+	seed  uint64            // the seed of sums
+	sums  [maxLabels]uint64 // hash of each suffix of host, the shortest first
 	sizes [maxLabels]uint8  // bytes of that suffix
 	n     int
 
@@ -42,9 +40,8 @@ type Query struct {
 	tried []uint32                   // expressions that have been tried on it
 }
 
-// SetHost makes q ask for a host alone. The host is as in
-// filter.Transaction: lower case, no port, no final dot, no brackets. An
-// address in any form asks for the address (see dns.Address).
+// SetHost sets q to only a host. The host has the form of filter.Transaction: lower case, no
+// port, no final dot, no brackets. An address in any form means the address (see dns.Address).
 func (q *Query) SetHost(host string) {
 	q.host, q.ip, q.path = host, false, nil
 	if a, ok := dns.Address(host); ok {
@@ -71,9 +68,8 @@ func (q *Query) SetURL(host string, target []byte) {
 // suffix returns the i-th suffix of the host, the shortest first.
 func (q *Query) suffix(i int) string { return q.host[len(q.host)-int(q.sizes[i]):] }
 
-// hash works out the hash of each suffix of the host, from the right, label by
-// label. It stops where no entry could match: at an empty label, and at the
-// length no name may have.
+// hash computes the hash of each suffix of the host, from the right, label by label. It stops
+// where no entry can match: at an empty label, and at the maximum length of a name.
 func (q *Query) hash(seed uint64) {
 	q.seed, q.n = seed, 0
 	h, end := seed, len(q.host)
@@ -90,13 +86,13 @@ func (q *Query) hash(seed uint64) {
 		q.n++
 		end = i
 	}
-	if q.ip && q.n > 0 { // 1.2.3.4 is no subdomain of 3.4
+	if q.ip && q.n > 0 { // 1.2.3.4 is not a subdomain of 3.4
 		q.sums[0], q.sizes[0] = q.sums[q.n-1], q.sizes[q.n-1]
 		q.n = 1
 	}
 }
 
-// hashHost is the hash of a whole host.
+// hashHost returns the hash of a whole host.
 func hashHost(host []byte, seed uint64) uint64 {
 	h, end := seed, len(host)
 	for i := end - 1; i >= -1; i-- {
@@ -108,19 +104,18 @@ func hashHost(host []byte, seed uint64) uint64 {
 	return h
 }
 
-// gate turns a host's hash into the one that stands in the filter for "this
-// host has URL entries", so that a request to any other host is not looked up
-// once for each part of its path.
+// gate turns a host's hash into the one that marks it in the filter as having URL entries, so
+// that requests to other hosts are not looked up for each part of their path.
 func gate(host uint64) uint64 {
 	return (host ^ 0x7068_6f6e_6b65_7973) * 0x9e37_79b9_7f4a_7c15
 }
 
-// A URL's prefixes are hashed from the left, going on from the host's hash. In
-// a boundary list a piece ends before each boundary; in a prefix list any byte
-// may be the end, and pieces are of eight bytes with a shorter one at the end.
+// A URL's prefixes are hashed from the left, beginning with the host's hash. In a boundary
+// list a piece ends before each boundary. In a prefix list any byte may be the end, and pieces
+// have eight bytes, the last one fewer.
 const prefixPiece = 8
 
-// hashPath is the hash of a host with hash h and a whole path.
+// hashPath returns the hash of a host with hash h and a whole path.
 func hashPath(h uint64, path []byte, prefix bool) uint64 {
 	if prefix {
 		for len(path) > prefixPiece {
@@ -139,15 +134,14 @@ func hashPath(h uint64, path []byte, prefix bool) uint64 {
 	return h
 }
 
-// boundary says whether a path may go on with c after the end of an entry.
+// boundary reports whether a path may continue with c after an entry.
 func boundary(c byte) bool { return c == '/' || c == '?' || c == '&' || c == '=' }
 
-// cleanPath appends the path and query p, which begins with "/", to dst in the
-// form in which URLs are compared: percent-decoded once, ASCII letters lower
-// case, "//", "." and ".." resolved in the path, the fragment cut. It appends
-// at most maxKey+1 bytes, one more than any entry has. dst is empty; only where
-// the path alone is longer than its capacity, memory is allocated: a dot-dot
-// beyond any fixed length may still bring a path back to a listed one.
+// cleanPath appends the path and query p, which begins with "/", to dst in the form in which
+// URLs are compared: percent-decoded once, ASCII letters in lower case, "//", "." and ".."
+// resolved in the path, the fragment removed. It appends at most maxKey+1 bytes, one more than
+// any entry has. dst is empty. It allocates only when the path alone exceeds dst's capacity,
+// because "..", however late, may lead back to a listed path.
 func cleanPath(dst, p []byte) []byte {
 	limit := cap(dst)
 	if limit > maxKey+1 {
@@ -227,5 +221,5 @@ func withoutWWW(host string) (string, bool) {
 	return strings.CutPrefix(rest, ".")
 }
 
-// Forget lets go of the host, so that a Query that is kept does not keep it.
+// Forget drops the host, so that a kept Query does not keep it alive.
 func (q *Query) Forget() { q.host, q.path, q.n = "", nil, 0 }

@@ -13,23 +13,22 @@ import (
 	"strings"
 )
 
-// Entries as programs write them: JSON, one array or a value after the other
-// (each a string or an object), or CSV with a line that names the columns. The
-// same names are keys of an object and columns; what else is there is passed
-// over.
+// Entries written by programs: JSON, either one array or a sequence of values (each a string
+// or an object), or CSV with a line that names the columns. Keys of objects and columns have
+// the same names; others are ignored.
 //
 //	entry      a host or URL, as in the format "domains"; also host, domain,
 //	           url, name
 //	category   of this entry, unless the list has one for all
 //	exact      true: the host alone
 //	exception  true: an exception from the category
-//	remove     true: takes the entry out ([ReadChanges] only)
+//	remove     true: removes the entry ([ReadChanges] only)
 
-// maxRecord is the most one value of JSON may take, in bytes.
+// maxRecord bounds a value of JSON, in bytes.
 const maxRecord = maxLine
 
-// set gives a change what a column or key says. ok is false for a value that
-// makes no sense there.
+// set sets a field of a change by the name of a column or key. ok is false for an invalid
+// value.
 func (c *Change) set(name, value string) (ok bool) {
 	flag := func(to *bool) bool {
 		if value == "" {
@@ -84,13 +83,13 @@ func (c *Change) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A valueReader hands out what it reads and knows where its lines end. Between
-// two calls of next it reads at most maxRecord bytes and a buffer.
+// A valueReader passes on what it reads and tracks the ends of lines. Between two calls of
+// next it reads at most maxRecord bytes and a buffer.
 type valueReader struct {
 	r     io.Reader
-	read  int64   // bytes handed out
-	until int64   // how far it may go
-	ends  []int64 // of lines that have been handed out and not passed yet
+	read  int64   // bytes passed on
+	until int64   // limit of read
+	ends  []int64 // ends of lines passed on but not consumed yet
 	line  int
 }
 
@@ -110,8 +109,7 @@ func (v *valueReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next says that all before offset has been used, and returns the line that
-// offset is in.
+// next says that everything before offset was consumed, and returns the line of offset.
 func (v *valueReader) next(offset int64) int {
 	v.until = max(v.read, offset) + maxRecord
 	n := 0
@@ -123,12 +121,12 @@ func (v *valueReader) next(offset int64) int {
 	return v.line
 }
 
-// decodeJSON hands each value to use, with the line it ends in. What is not
-// JSON ends the reading; a value that is no entry is an error for use.
+// decodeJSON passes each value to use, with the line where it ends. Malformed JSON ends the
+// reading; for a value that is not an entry, use gets an error.
 func decodeJSON(r io.Reader, use func(line int, c Change, err error) error) error {
 	v := &valueReader{r: r, until: maxRecord, line: 1}
 	d := json.NewDecoder(v)
-	// The array's bracket is a token; values after each other have none.
+	// The array's bracket is a token; a sequence of values has none.
 	br := bufio.NewReaderSize(r, maxLine)
 	v.r = br
 	array := false
@@ -167,16 +165,14 @@ func decodeJSON(r io.Reader, use func(line int, c Change, err error) error) erro
 	return nil
 }
 
-// columns are the names of a CSV file's columns; nil as long as they are not
-// known.
+// columns are the names of a CSV file's columns; nil while unknown.
 type columns struct {
 	names []string
 	comma byte
 	cells []string
 }
 
-// read reads a line. ok is false for one that has no entry: a comment, or the
-// names of the columns.
+// read reads a line. ok is false if it has no entry: a comment, or the column names.
 func (x *columns) read(s []byte) (c Change, ok bool, err error) {
 	comment := len(s) > 0 && s[0] == '#'
 	if len(s) == 0 || comment && x.names != nil {
@@ -197,7 +193,7 @@ func (x *columns) read(s []byte) (c Change, ok bool, err error) {
 		if comment {
 			return c, false, nil
 		}
-		x.names = []string{"entry"} // no names: the first column
+		x.names = []string{"entry"} // no names: use the first column
 	}
 	x.split(s)
 	for i, name := range x.names[:min(len(x.names), len(x.cells))] {
@@ -211,8 +207,7 @@ func (x *columns) read(s []byte) (c Change, ok bool, err error) {
 	return c, true, nil
 }
 
-// split cuts a line into cells, which may stand in quotes with "" for one
-// (RFC 4180).
+// split splits a line into cells, which may be quoted with "" for a quote (RFC 4180).
 func (x *columns) split(s []byte) {
 	x.cells = x.cells[:0]
 	for more := true; more; {
@@ -241,7 +236,7 @@ func (x *columns) split(s []byte) {
 	}
 }
 
-// record takes an entry of the formats json and csv.
+// record adds an entry of the formats json and csv.
 func (p *parser) record(c Change) {
 	if c.Remove {
 		p.bad([]byte(c.Entry), "is to be removed: a list has what there is, and only changes to it remove")
@@ -289,8 +284,8 @@ func (p *parser) csvLine(s []byte) {
 	}
 }
 
-// json reads a file of the format json. What breaks off in the middle is an
-// error: half a list is none.
+// json reads a file of the format json. A truncated file is an error, because half a list must
+// not be used.
 func (p *parser) json(r io.Reader) error {
 	n := 0
 	err := decodeJSON(r, func(line int, c Change, err error) error {
@@ -316,11 +311,11 @@ func (p *parser) json(r io.Reader) error {
 	return nil
 }
 
-// mostRead is the most changes that are read at once.
+// mostRead bounds the changes read at once.
 const mostRead = 100_000
 
-// ReadChanges reads changes to a list, as JSON when that begins with "[" or
-// "{", else as CSV. None is returned with an error, which names the line.
+// ReadChanges reads changes to a list, as JSON if the input begins with "[" or "{", else as
+// CSV. An error names the line, and then there are no changes.
 func ReadChanges(r io.Reader) ([]Change, error) {
 	br := bufio.NewReaderSize(r, maxLine)
 	var all []Change

@@ -5,50 +5,50 @@ import (
 	"time"
 )
 
-// Most problems kept: of one file, and of all. All are counted.
+// Limits of the problems kept: per file, and in all. All are counted.
 const (
 	keptPerFile = 100
 	keptInAll   = 1000
 )
 
-// A Report says what became of a list's lines. It is kept in the compiled
-// file, so that it can be asked for when nothing had to be compiled.
+// A Report describes how the lines of a list were read. It is kept in the compiled file, so
+// that it is available when nothing had to be compiled.
 type Report struct {
 	Name       string
-	Entries    int            // different entries in the compiled file
+	Entries    int            // distinct entries in the compiled file
 	URLs       int            // of which have a path
 	Exceptions int            // of which are exceptions
-	Networks   int            // different networks, ranges counted by the networks they are made of
+	Networks   int            // distinct networks, ranges counted by their networks
 	Exprs      int            // regular expressions
 	Rules      int            // adblock rules that are more than a host
 	Cosmetics  int            // adblock rules that hide elements of pages, and scriptlets
 	Categories map[string]int // entries of each category; one entry may be in several
-	Lines      int            // lines read, comments and empty ones too
-	Duplicates int            // entries that were there already, in the same category
-	Bad        int            // lines or names refused
-	Ignored    int            // lines understood or not that a list of names has no use for
-	Problems   []Problem      // at most 100 for each file and 1,000 in all
+	Lines      int            // lines read, including comments and empty ones
+	Duplicates int            // entries that occurred before in the same category
+	Bad        int            // refused lines or names
+	Ignored    int            // lines, understood or not, that a list of names cannot use
+	Problems   []Problem      // at most 100 per file and 1,000 in all
 	Sources    []Source
 	Bytes      int64         // size of the compiled file
 	Took       time.Duration // to read and write it
-	Note       string        // why an older file could not be kept, when it was damaged
+	Note       string        // why an older file was damaged and not kept
 	Settings   string        // digest of the settings it was compiled with
-	Reused     bool          `json:"-"` // nothing had changed: the file was there already
+	Reused     bool          `json:"-"` // unchanged: the existing file was kept
 }
 
 // A Source is one file that was read.
 type Source struct {
-	Path    string // a file inside an archive follows the archive's path
+	Path    string // for a file in an archive, after the archive's path
 	Format  string
 	Lines   int
 	Bad     int
 	Ignored int
 }
 
-// A Problem is a line an administrator should look at.
+// A Problem is a line that an administrator should look at.
 type Problem struct {
 	File   string
-	Line   int // from 1; 0 when it is about the whole file
+	Line   int // from 1; 0 for the whole file
 	Reason string
 	Kept   bool // a remark: the entry is in the list all the same
 }
@@ -60,8 +60,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Reason)
 }
 
-// quote quotes a piece of input for a message, the beginning of it if it is
-// long.
+// quote quotes a piece of input for a message, only the beginning if it is long.
 func quote[T string | []byte](s T) string {
 	if len(s) > 80 {
 		return fmt.Sprintf("%q…", s[:80])

@@ -9,8 +9,8 @@ import (
 	"shuultuur/list/adblock"
 )
 
-// ruleTables returns the adblock rules as they are in the file: about requests,
-// about pages, about the elements of pages.
+// ruleTables returns the adblock rules in the form of the file: about requests, about pages,
+// about the elements of pages.
 func (b *builder) ruleTables() (requests, pages, cosmetics []byte) {
 	requests, pages, cosmetics = b.rules.requests.Build(), b.rules.pages.Build(), b.rules.cosmetics.Build()
 	for _, t := range [][]byte{requests, pages} {
@@ -30,7 +30,7 @@ func (b *builder) ruleTables() (requests, pages, cosmetics []byte) {
 // Rules are the adblock rules of a File that are more than a host.
 type Rules struct {
 	file      *File
-	requests  *adblock.Engine // these are nil where there are none
+	requests  *adblock.Engine // nil if there are none
 	pages     *adblock.Engine
 	cosmetics *adblock.Cosmetics
 }
@@ -56,23 +56,21 @@ func (r *Rules) open(f *File) (err error) {
 	return err
 }
 
-// Requests says whether there are rules about requests, for Match.
+// Requests reports whether there are rules about requests, for Match.
 func (r *Rules) Requests() bool { return r.requests != nil }
 
-// Hosts says whether there are rules that are tried on the host of a tunnel.
+// Hosts reports whether there are rules that apply to the host of a tunnel.
 func (r *Rules) Hosts() bool { return r.requests != nil && r.requests.HasHosts() }
 
-// Exceptions says whether there are exceptions that depend on more of a request
-// than its host, so that the list's entries for a host are not the last word.
+// Exceptions reports whether there are exceptions that depend on more of a request than its
+// host, so that the list's entries for a host are not final.
 func (r *Rules) Exceptions() bool { return r.requests != nil && r.requests.Exceptions() }
 
-// Params says whether there are rules about the parameters of a query, for
-// MatchParams.
+// Params reports whether there are rules about query parameters, for MatchParams.
 func (r *Rules) Params() bool { return r.requests != nil && r.requests.Params() }
 
-// Judge appends to dst every rule that asks for q to be blocked, and, where dst
-// has any entry or rule, those that make an exception. dst is what
-// [File.Lookup] has found. It allocates nothing but a larger dst.
+// Judge appends to dst every rule that blocks q, and, if dst has any entry or rule, the
+// exceptions. dst is the result of [File.Lookup]. It allocates only a larger dst.
 func (r *Rules) Judge(q *adblock.Request, dst []Match) ([]Match, error) {
 	dst, err := r.Match(q, dst)
 	if err != nil || len(dst) == 0 {
@@ -81,7 +79,7 @@ func (r *Rules) Judge(q *adblock.Request, dst []Match) ([]Match, error) {
 	return r.Except(q, dst)
 }
 
-// Match appends to dst every rule that asks for q to be blocked.
+// Match appends to dst every rule that blocks q.
 func (r *Rules) Match(q *adblock.Request, dst []Match) ([]Match, error) {
 	if r.requests == nil {
 		return dst, nil
@@ -101,12 +99,10 @@ func (r *Rules) Except(q *adblock.Request, dst []Match) ([]Match, error) {
 	return r.matches(r.requests.Except(q, buf[:0]), true, dst)
 }
 
-// mostParams is how many rules about parameters of a list are looked at for a
-// request.
+// mostParams bounds the rules about parameters of a list that apply to a request.
 const mostParams = 64
 
-// MatchParams appends to dst the rules that take parameters out of the query of
-// requests like q.
+// MatchParams appends to dst the rules that remove query parameters from requests like q.
 func (r *Rules) MatchParams(q *adblock.Request, dst []Match) ([]Match, error) {
 	if !r.Params() {
 		return dst, nil
@@ -117,7 +113,7 @@ func (r *Rules) MatchParams(q *adblock.Request, dst []Match) ([]Match, error) {
 	return r.matches(refs[:min(len(refs), mostParams)], false, dst)
 }
 
-// ExceptParams appends the exceptions from such rules.
+// ExceptParams appends the exceptions to such rules.
 func (r *Rules) ExceptParams(q *adblock.Request, dst []Match) ([]Match, error) {
 	if !r.Params() {
 		return dst, nil
@@ -155,7 +151,7 @@ func (r *Rules) written(m Match) (text string, line uint64, ok bool) {
 	return x.Text, uint64(x.Line), ok
 }
 
-// texts calls yield with each rule as it is written.
+// texts calls yield with each rule as written.
 func (r *Rules) texts(yield func(string) bool) {
 	for _, e := range []*adblock.Engine{r.requests, r.pages} {
 		if e != nil {
@@ -164,16 +160,15 @@ func (r *Rules) texts(yield func(string) bool) {
 	}
 }
 
-// RemoveParams returns the names of the parameters that are taken out of r's
-// query, as they stand there, by the rules in found, which is what MatchParams
-// and ExceptParams of the lists asked have said; and the first of these rules
-// that counts.
+// RemoveParams returns the names of the parameters to remove from r's query, as written there,
+// and the first rule that removes one. found is the result of MatchParams and ExceptParams for
+// all lists.
 func RemoveParams(r *adblock.Request, found []Match) (names []string, first *Match) {
 	params := make([]adblock.Param, len(found))
 	for i, m := range found {
 		params[i] = m.List.rules.requests.Param(m.record)
 	}
-	var rules, exceptions []*Match // that are about one parameter
+	var rules, exceptions []*Match // those about the current parameter
 	for name := range r.Parameters {
 		if slices.Contains(names, string(name)) {
 			continue
@@ -198,8 +193,8 @@ func RemoveParams(r *adblock.Request, found []Match) (names []string, first *Mat
 	return names, first
 }
 
-// Redirect returns the name of the resource that a rule wants to be answered
-// with in place of what it blocks, "" when it names none.
+// Redirect returns the name of the resource with which a rule replaces what it blocks, "" if
+// it names none.
 func (m *Match) Redirect() string {
 	if m.kind != ruleKind || m.List.rules.requests == nil {
 		return ""
@@ -208,8 +203,8 @@ func (m *Match) Redirect() string {
 	return m.List.rules.requests.Redirect(m.record)
 }
 
-// Rewrite returns how a rule wants a name to be answered, such as
-// "NOERROR;A;192.0.2.1", "" when it does not.
+// Rewrite returns how a rule rewrites the answer for a name, such as "NOERROR;A;192.0.2.1", or
+// "".
 func (m *Match) Rewrite() string {
 	if !m.rewrites || m.List.rules.requests == nil {
 		return ""
@@ -219,8 +214,8 @@ func (m *Match) Rewrite() string {
 	return value
 }
 
-// LongestFirst puts rules that rewrite answers in order, that with the longest
-// pattern first: it is about the fewest names.
+// LongestFirst sorts rules that rewrite answers, the longest pattern first, because it matches
+// the fewest names.
 func LongestFirst(found []Match) {
 	for i := range found {
 		if found[i].rewrites {

@@ -8,15 +8,14 @@ import (
 	"shuultuur/list/adblock"
 )
 
-// Lists of one category are one engine, as an ad blocker makes of all it has:
-// an exception in one takes a host out of the category whichever of them has
-// put it there, and a badfilter rule takes the rule out of all. That holds for
-// the category that the settings name for a list. A list that names categories
-// itself (folders of an archive, columns, #listcategory) has no say in those of
+// Lists of one category act as one engine, as in an ad blocker: an exception in one removes a
+// host from the category whichever list has added it, and a badfilter rule removes the rule
+// from all. That applies to the category that the settings name for a list. A list that names
+// categories itself (folders of an archive, columns, #listcategory) does not affect those of
 // others.
 
-// sharedTable: the category that the settings name, "" when nothing is in it,
-// the number of rules that badfilter rules take out, and these.
+// sharedTable: the category from the settings, "" when nothing is in it, the number of rules
+// that badfilter rules remove, and these rules.
 func (b *builder) sharedTable() []byte {
 	own := cmp.Or(b.cfg.Category, b.name)
 	if _, ok := b.categories.ids[own]; !ok {
@@ -30,10 +29,9 @@ func (b *builder) sharedTable() []byte {
 	return t
 }
 
-// Lifted returns the exception among found, which is what the lists asked have
-// said about one request, that takes m out of its category; nil when none does.
-// Important entries give way to important exceptions only. In a list that is
-// read with longest, an entry that is longer than the exception stays too.
+// Lifted returns the exception that removes m from its category, nil if there is none. found
+// is the result of all lists for one request. Important entries yield only to important
+// exceptions. In a list with longest, an entry that is longer than the exception stays.
 func Lifted(found []Match, m *Match) *Match {
 	for i := range found {
 		if x := &found[i]; x.Exception && lifts(x, m) && rewritesAlike(x, m) &&
@@ -44,10 +42,10 @@ func Lifted(found []Match, m *Match) *Match {
 	return nil
 }
 
-// Rewrites says whether m is a rule with dnsrewrite.
+// Rewrites reports whether m is a rule with dnsrewrite.
 func (m *Match) Rewrites() bool { return m.rewrites }
 
-// HasCategory says whether f has a category.
+// HasCategory reports whether f has a category.
 func (f *File) HasCategory(name string) bool {
 	for _, names := range f.names {
 		if slices.Contains(names, name) {
@@ -57,15 +55,15 @@ func (f *File) HasCategory(name string) bool {
 	return f.overlay != nil && f.overlay.HasCategory(name)
 }
 
-// lifts says whether the exception x is one for the list and the category of m,
-// and strong enough.
+// lifts reports whether the exception x applies to the list and the category of m, and is
+// strong enough.
 func lifts(x, m *Match) bool {
 	return x.Category == m.Category && (x.List == m.List || x.List.own == x.Category) && (!m.Important || x.Important)
 }
 
-// rewritesAlike says whether the exception x is about what m does: rules that
-// rewrite answers are lifted by exceptions that say so, all of them or those to
-// one value, and others by those that do not.
+// rewritesAlike reports whether the exception x applies to the kind of m: exceptions with
+// dnsrewrite lift rules with dnsrewrite, all of them or those with one value; other exceptions
+// lift other rules.
 func rewritesAlike(x, m *Match) bool {
 	if !x.rewrites && !m.rewrites {
 		return true
@@ -77,8 +75,7 @@ func rewritesAlike(x, m *Match) bool {
 	return value == "" || value == m.Rewrite()
 }
 
-// BadFilters are the rules that badfilter rules of lists take out of other
-// lists, by category.
+// BadFilters are the rules that badfilter rules of lists remove from other lists, by category.
 type BadFilters map[string]*badFilters
 
 type badFilters struct {
@@ -109,7 +106,7 @@ func NewBadFilters(lists []*File) BadFilters {
 	return all
 }
 
-// Has says whether m is one of them.
+// Has reports whether m is one of them.
 func (b BadFilters) Has(m Match) bool {
 	of := b[m.Category]
 	if of == nil || m.over {

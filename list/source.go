@@ -18,12 +18,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Bounds of one list's sources. Past them reading ends with an error.
+// Limits of a list's sources. Exceeding one is an error.
 const (
 	maxUnpacked = 16 << 30 // bytes of a compressed source, unpacked
-	// How many times its size a compressed source may take unpacked, and what it
-	// may take in any case. Real lists become four times as large, sorted ones
-	// ten times, a bomb of nothing but zeros a thousand times.
+	// The largest ratio of unpacked to compressed size, and what is permitted in any case. Real
+	// lists become four times as large, sorted ones ten times, a bomb of zeros a thousand times.
 	maxRatio      = 100
 	leastUnpacked = 64 << 20
 	maxFiles      = 100_000 // of a tree
@@ -47,7 +46,7 @@ func (b *builder) read() error {
 	return fmt.Errorf("%s is a folder, and format %s wants a file", b.path, b.cfg.Format)
 }
 
-// readFile reads a list that is one file, or an archive.
+// readFile reads a list in a file or an archive.
 func (b *builder) readFile() error {
 	f, err := os.Open(b.path)
 	if err != nil {
@@ -75,7 +74,7 @@ func (b *builder) readFile() error {
 	return nil
 }
 
-// only returns the category of a list that has one only.
+// only returns the category of a list that has only one.
 func (b *builder) only() string {
 	if b.cfg.Category != "" {
 		return b.cfg.Category
@@ -83,8 +82,7 @@ func (b *builder) only() string {
 	return b.name
 }
 
-// unpack returns the text of a file that may be compressed, as the beginning
-// of it shows.
+// unpack returns the text of a file, which may be compressed, as detected from its beginning.
 func unpack(f *os.File) (io.Reader, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -97,7 +95,7 @@ func unpack(f *os.File) (io.Reader, error) {
 	case bytes.HasPrefix(mark, []byte("\x1f\x8b")):
 		r, err = gzip.NewReader(br)
 	case string(mark) == "\x28\xb5\x2f\xfd":
-		// One goroutine's worth of work, and a window that a list may need.
+		// Use one goroutine, and permit the window that a list may need.
 		var zr *zstd.Decoder
 		if zr, err = zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20), zstd.WithDecoderLowmem(true)); err == nil {
 			r = zr.IOReadCloser()
@@ -112,7 +110,7 @@ func unpack(f *os.File) (io.Reader, error) {
 	return &limited{r: r, left: most, most: most}, nil
 }
 
-// mostUnpacked bounds what a compressed file of so many bytes may become.
+// mostUnpacked bounds the unpacked size of a compressed file of a size.
 func mostUnpacked(size int64) int64 {
 	return min(maxUnpacked, maxRatio*size+leastUnpacked)
 }
@@ -122,7 +120,7 @@ func isTar(head []byte) bool {
 	return len(head) >= 262 && string(head[257:262]) == "ustar"
 }
 
-// limited ends with an error when there is too much to read.
+// limited fails when there is too much to read.
 type limited struct {
 	r    io.Reader
 	left int64
@@ -138,9 +136,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// kind returns the format of a file of a squidGuard tree by its name, "" for
-// one that holds no entries. The mirrors of large lists split them into
-// domains.0, domains.1, …
+// kind returns the format of a file of a squidGuard tree by its name, "" if it has no entries.
+// Mirrors of large lists split them into domains.0, domains.1, …
 func kind(name string) string {
 	base, ext, _ := strings.Cut(name, ".")
 	if strings.Trim(ext, "0123456789") != "" {
@@ -155,7 +152,7 @@ func kind(name string) string {
 	return ""
 }
 
-// A tree is what was found in a folder.
+// A tree is the contents of a folder.
 type tree struct {
 	files    []treeFile
 	aliases  []alias // of folders
@@ -168,8 +165,8 @@ type treeFile struct {
 	changed int64 // ns
 }
 
-// walk finds the files of a squidGuard tree. Symbolic links are followed
-// inside the folder and nowhere else: the lists came from outside.
+// walk finds the files of a squidGuard tree. It follows symbolic links only within the folder,
+// because lists come from outside.
 func walk(dir string) (tree, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -222,8 +219,8 @@ func (t *tree) walk(root *os.Root, dir string, depth int) error {
 	return nil
 }
 
-// maxStandIn is the size below which a file may stand in for a symbolic link:
-// where links cannot be stored, the file holds the name of the folder.
+// maxStandIn is the size below which a file may replace a symbolic link: where links cannot be
+// stored, the file holds the name of the folder.
 const maxStandIn = 100
 
 func isStandIn(data []byte) bool {
@@ -265,8 +262,8 @@ func (b *builder) treeFile(root *os.Root, name string) error {
 	return b.file(f, path.Join(b.path, name), kind(path.Base(name)), b.folder(name))
 }
 
-// folder returns the category of a file in a tree: until the end of the tree,
-// the whole path of its folder.
+// folder returns the category of a file in a tree: until endTree, the whole path of its
+// folder.
 func (b *builder) folder(name string) string {
 	if b.cfg.Category != "" {
 		return b.cfg.Category
@@ -274,8 +271,8 @@ func (b *builder) folder(name string) string {
 	return path.Dir(name)
 }
 
-// member returns the format of a file in an archive, "" for one that is no
-// part of the list, and its category.
+// member returns the format and category of a file in an archive; the format is "" if it is
+// not part of the list.
 func (b *builder) member(name string) (format, category string) {
 	if b.cfg.Format != UT1 && b.cfg.Format != Auto {
 		return b.cfg.Format, b.only()
@@ -283,8 +280,8 @@ func (b *builder) member(name string) (format, category string) {
 	return kind(path.Base(name)), b.folder(name)
 }
 
-// inside cleans the name of a file in an archive. Nothing is written to disk,
-// so a path that climbs is only odd; it is left out all the same.
+// inside cleans the name of a file in an archive. Nothing is written to disk, so a path that
+// leaves the archive is harmless; it is skipped all the same.
 func (b *builder) inside(name string, dir bool) (clean string, ok bool) {
 	clean = path.Clean(strings.ReplaceAll(name, "\\", "/"))
 	if clean == "." && dir {
@@ -297,7 +294,7 @@ func (b *builder) inside(name string, dir bool) (clean string, ok bool) {
 	return clean, true
 }
 
-// readTar reads lists out of a tar archive as it comes by.
+// readTar reads lists from a stream of a tar archive.
 func (b *builder) readTar(r io.Reader) error {
 	var aliases []alias
 	tr := tar.NewReader(r)
@@ -345,8 +342,7 @@ func (b *builder) readMember(r io.Reader, name string, size int64, aliases []ali
 	return aliases, nil
 }
 
-// readZip reads lists out of a zip archive. One that holds a single file is
-// that file.
+// readZip reads lists from a zip archive. If it holds a single file, that is the list.
 func (b *builder) readZip(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -366,7 +362,7 @@ func (b *builder) readZip(f *os.File) error {
 		if !ok || !m.Mode().IsRegular() {
 			continue
 		}
-		// The size is what the archive says; more than that is not unpacked.
+		// Unpack no more than the size that the archive declares.
 		size := m.UncompressedSize64
 		if size > uint64(left) || size > uint64(mostUnpacked(int64(min(m.CompressedSize64, 1<<40)))) {
 			b.leftOut(Problem{File: path.Join(b.path, name), Reason: fmt.Sprintf("would be %d bytes when unpacked, which no list of its size is; left out", size)})
@@ -400,11 +396,11 @@ func (b *builder) leftOut(p Problem) {
 	}
 }
 
-// endTree turns the paths of folders into names of categories: a folder that
-// all others lie in is no part of the name.
+// endTree turns the paths of folders into names of categories, without the folder that all
+// others are in.
 func (b *builder) endTree(aliases []alias) error {
 	if len(b.report.Sources) == 0 {
-		if p := b.report.Problems; len(p) > 0 { // what was left out was all there is
+		if p := b.report.Problems; len(p) > 0 { // there was nothing else
 			return errors.New(p[0].String())
 		}
 		return errors.New("no file called domains or urls in " + b.path)
@@ -413,7 +409,7 @@ func (b *builder) endTree(aliases []alias) error {
 		return nil
 	}
 	short := shorten(b.categories.names)
-	if len(b.categories.names) == 1 && b.categories.names[0] == "." { // the folder of one category
+	if len(b.categories.names) == 1 && b.categories.names[0] == "." { // the folder is one category
 		short = func(string) string { return b.name }
 	}
 	leadsTo := map[string]string{}
@@ -423,8 +419,8 @@ func (b *builder) endTree(aliases []alias) error {
 	b.categories.aliases = map[string][]string{}
 	for _, a := range aliases {
 		target := a.target
-		// An alias of an alias leads to what that one stands for; a few steps
-		// are deeper than any list goes, and end where they go in circles.
+		// An alias of an alias resolves to the final category. A few steps are more than real
+		// lists need, and end cycles.
 		for range 4 {
 			if next, ok := leadsTo[target]; ok {
 				target = next
@@ -433,7 +429,7 @@ func (b *builder) endTree(aliases []alias) error {
 		switch _, ok := b.categories.ids[target]; {
 		case ok:
 			b.categories.aliases[short(target)] = append(b.categories.aliases[short(target)], short(a.name))
-		case a.link: // a file that stands in for nothing is only a small file
+		case a.link: // a file that is not an alias is just a small file
 			b.leftOut(Problem{File: path.Join(b.path, a.name), Reason: quote(a.target) + ", to which this links, is no category; left out"})
 		}
 	}
@@ -443,7 +439,7 @@ func (b *builder) endTree(aliases []alias) error {
 	return nil
 }
 
-// shorten returns a function that cuts the folder all names lie in.
+// shorten returns a function that removes the folder common to all names.
 func shorten(names []string) func(string) string {
 	top, _, ok := strings.Cut(names[0], "/")
 	for _, n := range names {

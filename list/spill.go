@@ -7,25 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The text of a large list goes to a file without a name beside the list that
-// is made, chunk by chunk while the sources are read, and is mapped when all of
-// them have been: memory that the system can take back, so that what compiling
-// needs for an entry is the entry.
+// The text of a large list goes to an unnamed file beside the new list, chunk by chunk while
+// the sources are read, and is mapped afterwards. The system can reclaim that memory, so that
+// compiling needs memory only for the entries.
 
-// heapChunks is how many chunks of text stay in memory: 12 MiB, and one for each
-// part.
+// heapChunks bounds the chunks of text in memory: 12 MiB, and one for each part.
 const heapChunks = 12 << 20 / textChunk
 
-// A spill is such a file, with a chunk where it would be if all were there. The
-// zero spill is none yet.
+// A spill is such a file, in which each chunk has its final place. The zero spill has no file
+// yet.
 type spill struct {
 	dir  string // "" keeps everything in memory
 	file *os.File
-	end  int    // of the last chunk, in chunks
+	end  int    // end of the last chunk, in chunks
 	data []byte // mapped
 }
 
-// put writes a chunk that is full.
+// put writes a full chunk.
 func (s *spill) put(i int, chunk *[textChunk]byte) error {
 	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "text-*.tmp")
@@ -44,7 +42,7 @@ func (s *spill) put(i int, chunk *[textChunk]byte) error {
 	return nil
 }
 
-// get maps the chunks that put has written, and puts them where text has none.
+// get maps the chunks that put has written, and enters them where text is nil.
 func (s *spill) get(text []*[textChunk]byte) (err error) {
 	if s.end == 0 {
 		return nil

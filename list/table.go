@@ -7,9 +7,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// An entryTable is the hosts and URLs of a list file: records in buckets by
-// their hashes, with a filter in front. What Open does not check is checked
-// when it is used.
+// An entryTable is the hosts and URLs of a list file: records in buckets by their hashes, with
+// a filter in front. What Open does not verify is verified on use.
 type entryTable struct {
 	records, index, bloom, more []byte
 
@@ -23,14 +22,14 @@ type entryTable struct {
 	damaged         error
 }
 
-// A setTable is the different sets of categories that entries are in.
+// A setTable is the distinct sets of categories.
 type setTable struct {
-	ends []byte // of each set, in ids
+	ends []byte // end of each set in ids
 	ids  []byte
 	n    uint32
 }
 
-// read reads the section, in which every category is below names.
+// read reads the section, and verifies that every category is below names.
 func (s *setTable) read(data []byte, names int) error {
 	if len(data) < 4 {
 		return errTable
@@ -56,8 +55,7 @@ func (s *setTable) read(data []byte, names int) error {
 	return nil
 }
 
-// of returns where the categories of a set are, from one place to another. read
-// has checked them.
+// of returns the range of the categories of a set, which read has verified.
 func (s *setTable) of(id uint64) (from, to uint32, ok bool) {
 	if id >= uint64(s.n) {
 		return 0, 0, false
@@ -68,10 +66,10 @@ func (s *setTable) of(id uint64) (from, to uint32, ok bool) {
 	return from, binary.LittleEndian.Uint32(s.ends[4*id:]), true
 }
 
-// category returns the category at a place.
+// category returns the category at an index.
 func (s *setTable) category(i uint32) uint16 { return binary.LittleEndian.Uint16(s.ids[2*i:]) }
 
-// categories returns those from one place to another.
+// categories returns those of a range.
 func (s *setTable) categories(from, to uint32) []int {
 	ids := make([]int, 0, to-from)
 	for i := from; i < to; i++ {
@@ -80,7 +78,7 @@ func (s *setTable) categories(from, to uint32) []int {
 	return ids
 }
 
-// lookup appends the entries of f that cover what q asks for.
+// lookup appends the entries of f that match q.
 func (t *entryTable) lookup(f *File, q *Query, dst []Match) ([]Match, error) {
 	if t.blocks == 0 {
 		return dst, nil // closed
@@ -106,7 +104,7 @@ func (t *entryTable) lookup(f *File, q *Query, dst []Match) ([]Match, error) {
 
 func (t *entryTable) lookupURL(f *File, q *Query, dst []Match) ([]Match, error) {
 	first := 0
-	if t.prefix { // the host itself, and what is left without www
+	if t.prefix { // the host itself, and without www
 		first = max(0, q.n-1)
 		if rest, ok := withoutWWW(q.host); ok && q.n > 1 && len(rest) == int(q.sizes[q.n-2]) {
 			first = q.n - 2
@@ -129,9 +127,8 @@ func (t *entryTable) lookupURL(f *File, q *Query, dst []Match) ([]Match, error) 
 	return dst, nil
 }
 
-// boundaries looks up every prefix of path that ends at a boundary. A path is
-// at most one byte longer than any entry's, so that its own end is known to be
-// one when it comes to that.
+// boundaries looks up every prefix of path that ends at a boundary. A path is at most one byte
+// longer than any entry's, so its own end is known to be a boundary when it is reached.
 func (t *entryTable) boundaries(f *File, h uint64, host string, path []byte, dst []Match) ([]Match, error) {
 	var err error
 	from := 0
@@ -168,7 +165,7 @@ func (t *entryTable) prefixes(f *File, h uint64, host string, path []byte, dst [
 	return dst, nil
 }
 
-// maybe asks the filter: false means there is no entry with this hash.
+// maybe queries the filter: false means that there is no entry with this hash.
 func (t *entryTable) maybe(h uint64) bool {
 	at, _ := bits.Mul64(h, t.blocks)
 	b := t.bloom[at*64:]
@@ -177,8 +174,8 @@ func (t *entryTable) maybe(h uint64) bool {
 	}
 	b = b[:64]
 	g := bloomMix(h)
-	// All six at once: a branch for each would be guessed wrong two times in
-	// five, which costs more than the bits.
+	// All six at once: separate branches would be mispredicted two times in five, which costs
+	// more than the bits.
 	hit := b[g>>58&63] >> (g >> 55 & 7) &
 		(b[g>>49&63] >> (g >> 46 & 7)) &
 		(b[g>>40&63] >> (g >> 37 & 7)) &
@@ -188,9 +185,9 @@ func (t *entryTable) maybe(h uint64) bool {
 	return hit&1 != 0
 }
 
-// bucket appends the entries with key host+path out of the bucket of hash h.
-// whole says that host is all of what was asked for, not only a parent domain.
-// Every offset is checked: the file is not ours to trust.
+// bucket appends the entries with key host+path from the bucket of hash h. whole says that
+// host is the queried host, not a parent domain. Every offset is checked, because the file is
+// not trusted.
 func (t *entryTable) bucket(f *File, h uint64, host string, path []byte, whole bool, dst []Match) ([]Match, error) {
 	at, _ := bits.Mul64(h, t.buckets)
 	if uint64(len(t.index)) < at*4+8 {
@@ -219,8 +216,8 @@ func (t *entryTable) bucket(f *File, h uint64, host string, path []byte, whole b
 	return dst, nil
 }
 
-// covers returns the flag that keeps an entry from covering a host that is it
-// as a whole, or a subdomain of it.
+// covers returns the flag that keeps an entry from matching the host itself, or a subdomain of
+// it.
 func covers(whole bool) uint64 {
 	if whole {
 		return flagBelow
@@ -251,8 +248,7 @@ type record struct {
 	pos uint32
 }
 
-// record reads the record at the beginning of b and returns the bytes it
-// takes, 0 when it is damaged.
+// record reads the record at the beginning of b and returns its length, 0 if it is damaged.
 func (t *entryTable) record(b []byte) (r record, n int) {
 	size, i := uint64(b[0]), 1
 	if size >= 0x80 {
@@ -278,7 +274,7 @@ func (t *entryTable) record(b []byte) (r record, n int) {
 	return r, i + int(size)
 }
 
-// written returns the key of the record of a match and its line.
+// written returns the key and line of a match.
 func (t *entryTable) written(m Match) (text string, line uint64, ok bool) {
 	r, from, to, ok := t.at(m)
 	if !ok {
@@ -295,7 +291,7 @@ func (t *entryTable) written(m Match) (text string, line uint64, ok bool) {
 	return string(r.key), line, true
 }
 
-// at returns the record of a match, and where its categories are.
+// at returns the record of a match, and the range of its categories.
 func (t *entryTable) at(m Match) (r record, from, to uint32, ok bool) {
 	if uint64(m.record) >= uint64(len(t.records)) {
 		return r, 0, 0, false
@@ -305,7 +301,7 @@ func (t *entryTable) at(m Match) (r record, from, to uint32, ok bool) {
 	return r, from, to, ok && n > 0
 }
 
-// key returns the entry of a match, nil when there is none.
+// key returns the key of a match, nil if there is none.
 func (t *entryTable) key(m Match) []byte {
 	r, _, _, _ := t.at(m)
 	return r.key

@@ -13,30 +13,29 @@ import (
 	"shuultuur/filter"
 )
 
-// Kinds of e2guardian's lists that are short and about a request or response
-// as a whole, not about where it goes.
+// Kinds of e2guardian's short lists, which are about a request or response as a whole, not its
+// destination.
 const (
 	Extensions = "extension" // of files: .exe
 	MediaTypes = "type"      // application/x-msdownload
-	Searches   = "search"    // words, which count in every order: girls+naked
+	Searches   = "search"    // words, in any order: girls+naked
 )
 
-// Values are the entries of a short list of e2guardian or DansGuardian and of
-// what it includes, for the conditions of rules.
+// Values are the entries of a short list of e2guardian or DansGuardian and its includes, for
+// the conditions of rules.
 type Values struct {
-	Values   []string // each once, as a rule has them
-	Files    []string // that were read
+	Values   []string // in the form of rules, each once
+	Files    []string // files that were read
 	Problems []Problem
 }
 
 const (
 	maxValues = 20_000
-	maxWords  = 4 // of a search, in every order
+	maxWords  = 4 // words of a search, in any order
 )
 
-// ReadValues reads a list of one of the kinds. Lines that make no sense in it
-// are problems and are left out; so is what holds at some times only, as rules
-// have schedules of their own.
+// ReadValues reads a list of one of the kinds. Malformed lines are problems and left out; so
+// are lists with time limits, because rules have their own schedules.
 func ReadValues(path, kind string) (*Values, error) {
 	x, err := findItemFiles(path)
 	if err != nil {
@@ -93,7 +92,7 @@ func (v *Values) read(path, kind string) error {
 	}
 }
 
-// valuesOf reads a line, or says what is wrong with it.
+// valuesOf reads a line, or returns what is wrong with it.
 func valuesOf(s, kind string) ([]string, error) {
 	switch kind {
 	case Extensions:
@@ -115,8 +114,7 @@ func valuesOf(s, kind string) ([]string, error) {
 	return Orders(words), nil
 }
 
-// Orders returns words in every order, with spaces between them: up to n! of
-// n words.
+// Orders returns words in every order, separated by spaces: up to n! of n words.
 func Orders(words []string) (all []string) {
 	if len(words) == 1 {
 		return words

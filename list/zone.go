@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// unboundLine: local-zone and local-data of unbound.conf(5). A zone that
-// refuses, redirects or denies is an entry with its subdomains; data that
-// points to no host is one for the name alone.
+// unboundLine reads local-zone and local-data of unbound.conf(5). A zone that refuses,
+// redirects or denies is an entry with its subdomains; data that points to a sink is one for
+// the name alone.
 func (p *parser) unboundLine(s []byte) {
 	if s = cutComment(s); len(s) == 0 || string(s) == "server:" {
 		return
@@ -33,7 +33,7 @@ func (p *parser) unboundZone(s, value []byte) {
 	case "":
 		p.bad(s, `has no type: write local-zone: "host" always_nxdomain`)
 	case "transparent", "always_transparent", "typetransparent", "nodefault", "inform", "block_a":
-		p.src.Ignored++ // the name is answered as if there were no zone
+		p.src.Ignored++ // the name is answered as if the zone did not exist
 	default:
 		p.name(name, 0)
 	}
@@ -47,7 +47,7 @@ func (p *parser) unboundData(s, value []byte) {
 		case "A", "AAAA":
 			to, _ := field(rest)
 			if !isSink(to) {
-				p.src.Ignored++ // a name of the administrator's own
+				p.src.Ignored++ // a name that the administrator has defined
 				return
 			}
 			p.name(name, flagExact)
@@ -57,7 +57,7 @@ func (p *parser) unboundData(s, value []byte) {
 	p.src.Ignored++
 }
 
-// quoted cuts a word in quotes, or one without, off s.
+// quoted cuts off a word, with or without quotes.
 func quoted(s []byte) (word, rest []byte) {
 	if len(s) > 0 && (s[0] == '"' || s[0] == '\'') {
 		if i := bytes.IndexByte(s[1:], s[0]); i >= 0 {
@@ -67,22 +67,22 @@ func quoted(s []byte) (word, rest []byte) {
 	return field(s)
 }
 
-// isSink says whether a name that has address s is led nowhere.
+// isSink reports whether s is the address of a sink.
 func isSink(s []byte) bool {
 	a, err := netip.ParseAddr(string(s))
 	return err == nil && (a.IsUnspecified() || a.IsLoopback())
 }
 
-// A zone is what the parser of a response policy zone has to remember.
+// A zone is the state of the parser of a response policy zone.
 type zone struct {
-	origin string // with a dot before and none after
-	last   []byte // owner of the line before
-	depth  int    // of parentheses
+	origin string // with a leading dot and no final one
+	last   []byte // owner of the previous line
+	depth  int    // nesting of parentheses
 }
 
-// rpzLine: a response policy zone (draft-vixie-dnsop-dns-rpz). "name CNAME ."
-// is an entry for the name alone, "*.name" one for all below it, rpz-passthru
-// an exception, and a name below rpz-ip a network of addresses in answers.
+// rpzLine reads a response policy zone (draft-vixie-dnsop-dns-rpz). "name CNAME ." is an entry
+// for the name alone, "*.name" one for everything below it, rpz-passthru an exception, and a
+// name below rpz-ip a network of addresses in answers.
 func (p *parser) rpzLine(raw []byte) {
 	s := raw
 	if i := bytes.IndexByte(s, ';'); i >= 0 {
@@ -111,7 +111,7 @@ func (p *parser) rpzRecord(s []byte) {
 		}
 		return
 	}
-	if isRecord(owner) { // no owner: that of the line before
+	if isRecord(owner) { // no owner: that of the previous line
 		owner, rest = z.last, s
 	}
 	z.last = append(z.last[:0], owner...)
@@ -141,7 +141,7 @@ func (z *zone) setOrigin(name []byte) {
 	}
 }
 
-// rpzTrigger takes the owner of a record whose value says what is done.
+// rpzTrigger handles the owner of a record, whose value is the action.
 func (p *parser) rpzTrigger(s, owner []byte, to string) {
 	name := strings.ToLower(string(owner))
 	if rest, ok := strings.CutSuffix(name, "."); ok { // absolute
@@ -168,7 +168,7 @@ func (p *parser) rpzTrigger(s, owner []byte, to string) {
 		return
 	}
 	if i := strings.LastIndexByte(name, '.'); strings.HasPrefix(name[i+1:], "rpz-") {
-		p.src.Ignored++ // by the client's or the name server's address or name
+		p.src.Ignored++ // by the address or name of the client or the name server
 		return
 	}
 	if rest, ok := strings.CutPrefix(name, "*."); ok {
@@ -217,7 +217,7 @@ func rpzNetwork(s string) (netip.Prefix, bool) {
 	return unmapped(n)
 }
 
-// isRecord says whether a word is where a record without an owner begins.
+// isRecord reports whether a word begins a record without an owner.
 func isRecord(s []byte) bool {
 	switch strings.ToUpper(string(s)) {
 	case "IN", "CNAME", "NS", "SOA", "A", "AAAA", "TXT":

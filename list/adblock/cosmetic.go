@@ -10,11 +10,11 @@ import (
 // Cosmetic rules are about the elements of pages:
 //
 //	##.banner                       hide them everywhere
-//	example.com,~x.example.com##.ad on the pages of a site, but for a part of it
+//	example.com,~x.example.com##.ad on the pages of a site, except a part of it
 //	example.*#@#.ad                 do not hide them there
 //	example.com##+js(noeval)        run a scriptlet there
 //
-// Only what plain CSS can say is used, and scriptlets of our own.
+// Only selectors of plain CSS, and scriptlets of our own, are used.
 
 // cutMark cuts a cosmetic rule at its mark: "##", "#@#", "#?#", "#$#", "#%#"
 // and these with "@", or "$$" of AdGuard. Mark is "" when there is none.
@@ -41,7 +41,7 @@ func cutMark(s []byte) (domains []byte, mark string, body []byte) {
 	return nil, "", nil
 }
 
-// cosmetic reads a rule that has been cut at its mark.
+// cosmetic reads a rule that was cut at its mark.
 func (r *Rule) cosmetic(domains []byte, mark string, body []byte) {
 	r.Kind = Cosmetic
 	r.Exception = strings.Contains(mark, "@")
@@ -78,7 +78,7 @@ func (r *Rule) cosmetic(domains []byte, mark string, body []byte) {
 		r.domains[i] = host
 	}
 	switch {
-	case r.Scriptlet && len(body) == 0 && r.Exception: // from all of them
+	case r.Scriptlet && len(body) == 0 && r.Exception: // an exception from all of them
 	case r.Scriptlet && !r.Exception && !named:
 		r.unsupported("scriptlets on every page")
 	case r.Scriptlet:
@@ -94,8 +94,8 @@ func (r *Rule) cosmetic(domains []byte, mark string, body []byte) {
 	}
 }
 
-// pseudos are the pseudo-classes and -elements that a selector may have; the
-// others are of ad blockers, which look for elements by scripts.
+// pseudos are the pseudo-classes and pseudo-elements that a selector may have. The others are
+// extensions of ad blockers, which find elements by scripts.
 var pseudos = map[string]bool{
 	"active": true, "after": true, "any-link": true, "before": true, "checked": true, "disabled": true, "empty": true, "enabled": true,
 	"first-child": true, "first-letter": true, "first-line": true, "first-of-type": true, "focus": true, "focus-within": true, "has": true,
@@ -104,18 +104,18 @@ var pseudos = map[string]bool{
 	"placeholder": true, "root": true, "scope": true, "target": true, "visited": true, "where": true,
 }
 
-// maxSelector is the length of the longest selector that is used, in bytes.
+// maxSelector bounds the length of a selector, in bytes.
 const maxSelector = 2048
 
-// checkSelector says why a selector cannot stand in a style sheet of ours, ""
-// when it can. What follows it there must mean the same whatever it says: its
-// brackets and quotes are balanced, it begins no block, no comment and no tag.
+// checkSelector returns why a selector cannot stand in a style sheet, "" when it can. It must
+// not change the meaning of what follows: brackets and quotes are balanced, and it begins no
+// block, comment or tag.
 func checkSelector(s []byte) (reason string) {
 	const other = "selectors that are not plain CSS"
 	if len(s) == 0 || len(s) > maxSelector || s[0] == '^' {
 		return other
 	}
-	var open []byte // brackets that are waited for
+	var open []byte // closing brackets still expected
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case '"', '\'':
@@ -156,8 +156,8 @@ func checkSelector(s []byte) (reason string) {
 	return ""
 }
 
-// closingQuote returns where a string ends that has begun before s, -1 where
-// it does not or has what must not stand in a style element.
+// closingQuote returns where a string ends that began before s, -1 when it does not end or has
+// what must not occur in a style element.
 func closingQuote(s []byte, quote byte) int {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -182,8 +182,8 @@ func pseudo(s []byte) []byte {
 	return s[:n]
 }
 
-// IsName says whether a selector is a single class or id, of which many may
-// share one block: a slip in any other voids the block it stands in.
+// IsName reports whether a selector is a single class or id. Only those share blocks: a
+// mistake in any other selector invalidates its whole block.
 func IsName(selector string) bool {
 	if len(selector) < 2 || selector[0] != '.' && selector[0] != '#' {
 		return false

@@ -11,15 +11,15 @@ import (
 	"shuultuur/arrange"
 )
 
-// The table of cosmetic rules. All numbers are little endian and of four bytes
-// unless said otherwise.
+// The table of cosmetic rules. All numbers are little endian and of four bytes unless stated
+// otherwise.
 //
 //	header    version, buckets, domains, rules of domains, rules for all pages;
 //	          bytes of texts and of names
-//	buckets   for each where its domains begin, and the end
-//	domains   where the name is in names, and where its rules begin; after the
+//	buckets   for each the offset of its domains, and the end
+//	domains   offset of the name in names, and index of its first rule; after the
 //	          last the number of rules
-//	rules     of domains: where the text is in texts, with the highest bit for an
+//	rules     of domains: offset of the text in texts, with the highest bit for an
 //	          exception, and the line
 //	generic   the same for rules for all pages
 //	texts     flags (1 byte), length (2 bytes), selector or scriptlet, each once
@@ -32,7 +32,7 @@ const (
 	maxCosmetic     = 1 << 28 // bytes of texts and of names
 )
 
-// A CosmeticBuilder takes cosmetic rules and makes the table of them.
+// A CosmeticBuilder makes a table from cosmetic rules.
 type CosmeticBuilder struct {
 	texts   []byte
 	ids     map[string]uint32
@@ -45,11 +45,10 @@ type cosmeticRule struct{ text, line uint32 }
 
 var errCosmeticTable = errors.New("damaged table of cosmetic rules")
 
-// Len returns the number of rules that were added.
+// Len returns the number of rules added.
 func (b *CosmeticBuilder) Len() int { return b.n }
 
-// Add takes a Cosmetic rule and where it is written. A domain that a rule
-// excludes has an exception from it.
+// Add adds a Cosmetic rule with its line. A domain that the rule excludes gets an exception.
 func (b *CosmeticBuilder) Add(r *Rule, line uint32) error {
 	if b.ids == nil {
 		b.ids, b.domains = map[string]uint32{}, map[string][]cosmeticRule{}
@@ -143,15 +142,14 @@ func (b *CosmeticBuilder) Build() []byte {
 	return append(append(t, b.texts...), names...)
 }
 
-// Cosmetics are the cosmetic rules of a table. They never change and serve any
-// number of goroutines.
+// Cosmetics are the cosmetic rules of a table. They are immutable and safe for concurrent use.
 type Cosmetics struct {
 	buckets, domains, rules, generic, texts, names []byte
 	nbuckets, ndomains                             int
 }
 
-// OpenCosmetics reads a table made by Build. It keeps data and copies nothing.
-// What it does not check is checked when it is used.
+// OpenCosmetics reads a table made by Build. It keeps data without copying. What it does not
+// verify is verified on use.
 func OpenCosmetics(data []byte) (*Cosmetics, error) {
 	if len(data) < cosmeticHeader {
 		return nil, errCosmeticTable
@@ -178,13 +176,13 @@ func OpenCosmetics(data []byte) (*Cosmetics, error) {
 
 // A CosmeticMatch is a rule that Cosmetics have found.
 type CosmeticMatch struct {
-	Text      string // a selector, or what is between the parentheses of a scriptlet; it lies in the table
+	Text      string // a selector, or the arguments of a scriptlet; it points into the table
 	Line      uint32
 	Scriptlet bool
 	Exception bool
 }
 
-// Generic calls yield with each rule for all pages.
+// Generic calls yield for each rule for all pages.
 func (c *Cosmetics) Generic(yield func(CosmeticMatch) bool) {
 	for i := 0; i < len(c.generic); i += 8 {
 		if x, ok := c.cosmetic(c.generic[i:]); ok && !yield(x) {
@@ -193,8 +191,8 @@ func (c *Cosmetics) Generic(yield func(CosmeticMatch) bool) {
 	}
 }
 
-// Find appends to dst the rules for a page: those of each domain that its host
-// lies in, and of each such domain with any public suffix.
+// Find appends to dst the rules for a page: those of each domain that contains its host, and
+// of each such domain with any public suffix.
 func (c *Cosmetics) Find(r *Request, dst []CosmeticMatch) []CosmeticMatch {
 	for _, h := range r.anySuffix() {
 		dst = c.find(h, dst)

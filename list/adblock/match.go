@@ -14,11 +14,11 @@ import (
 	"shuultuur/dns"
 )
 
-// maxURL is how much of a URL is looked at, in bytes.
+// maxURL bounds the part of a URL that is examined, in bytes.
 const maxURL = 4096
 
-// A Request is a request taken apart, to be put to any number of Engines. It
-// belongs to one goroutine at a time and is large (20 KB): keep it.
+// A Request is a parsed request, to be matched against any number of Engines. It is not safe
+// for concurrent use, and large (20 KB): reuse it.
 type Request struct {
 	typ      Type
 	third    party
@@ -28,15 +28,15 @@ type Request struct {
 	hostAt   int
 
 	tokens []uint32
-	pages  []string // the page's host and what it lies in
+	pages  []string // the page's host and its parent domains
 	any    []string // the same, with name.* for each; made when needed
-	hosts  []string // the request's own host and what it lies in
+	hosts  []string // the request's own host and its parent domains
 
 	page    *Request // the page itself, for exceptions of whole pages
 	pageSet bool
 
-	name   bool // it is a question for a name
-	tunnel bool // or it is to a host, and asked like one
+	name   bool // a DNS query
+	tunnel bool // a tunnel, matched by its host like a DNS query
 	qtype  uint16
 	client Client
 
@@ -48,8 +48,8 @@ type Request struct {
 	entities         [512]byte
 }
 
-// A party says whether a request goes to the site of its page. The list of
-// public suffixes is asked only for a rule that all else speaks for.
+// A party says whether a request goes to the site of its page. The public suffix list is
+// consulted only when everything else in a rule matches.
 type party uint8
 
 const (
@@ -58,8 +58,8 @@ const (
 	third
 )
 
-// Set makes r a request for a URL, with scheme and in any case, of a type, from
-// a page on a host, "" when that is not known.
+// Set makes r a request of a type for a URL, with scheme and in any case, from a page on the
+// host source, "" if unknown.
 func (r *Request) Set(url string, typ Type, source string) {
 	url = url[:min(len(url), maxURL)]
 	r.typ, r.name, r.tunnel = typ, false, false
@@ -90,7 +90,7 @@ func (r *Request) Set(url string, typ Type, source string) {
 	setPage(r, source)
 }
 
-// canonical writes a host that is an address in the form that rules have it.
+// canonical writes a host that is an address in the form used by rules.
 func (r *Request) canonical() {
 	bare := strings.Trim(r.host, "[]")
 	host := dns.Canonical(bare)
@@ -113,7 +113,7 @@ func (r *Request) SetDocument(url string, typ Type) {
 	setPage(r, r.host)
 }
 
-// SetPage says which host the page is on that r is from.
+// SetPage sets the host of the page that made the request.
 func (r *Request) SetPage(host []byte) { setPage(r, host) }
 
 func setPage[T string | []byte](r *Request, host T) {
@@ -126,24 +126,22 @@ func setPage[T string | []byte](r *Request, host T) {
 	r.third, r.pageSet = unknown, false
 }
 
-// SetThirdParty says what a browser has said about the page, where its host is
-// not known.
+// SetThirdParty sets what a browser has said about the page, when its host is unknown.
 func (r *Request) SetThirdParty(yes bool) {
 	if r.third = first; yes {
 		r.third = third
 	}
 }
 
-// SetPopup makes r, a document, one that a page of another site asks for, when
-// it is.
+// SetPopup marks r, a document, as requested by a page of another site, if it is.
 func (r *Request) SetPopup() {
 	if r.typ == Document && r.thirdParty() {
 		r.typ |= Popup
 	}
 }
 
-// thirdParty says whether the page is of another site. Where the page is not
-// known it is, as in ad blockers, but a document is its own page.
+// thirdParty reports whether the page is of another site. An unknown page counts as one, as in
+// ad blockers, but a document is its own page.
 func (r *Request) thirdParty() bool {
 	if r.third == unknown {
 		if r.source == "" {
@@ -163,7 +161,7 @@ func (r *Request) anySuffix() []string {
 	return r.any
 }
 
-// SameSite says whether two hosts lie in the same registrable domain.
+// SameSite reports whether two hosts have the same registrable domain.
 func SameSite(a, b string) bool { return a == b || site(a) == site(b) }
 
 // site returns the registrable domain of a host, or the host itself.
@@ -179,7 +177,7 @@ func site(host string) string {
 	return host[strings.LastIndexByte(host[:n], '.')+1:]
 }
 
-// suffixes appends host and every domain it lies in.
+// suffixes appends host and its parent domains.
 func suffixes(dst []string, host string) []string {
 	for host != "" && len(dst) < 16 {
 		dst = append(dst, host)
@@ -188,8 +186,8 @@ func suffixes(dst []string, host string) []string {
 	return dst
 }
 
-// withAny appends to the suffixes of host each that has a public suffix with
-// "*" in its place, written to buf.
+// withAny appends, for each suffix of host with a public suffix, the form with "*" in its
+// place, written to buf.
 func withAny(dst []string, host string, buf []byte) []string {
 	if host == "" || len(host) > 253 {
 		return dst
@@ -207,8 +205,8 @@ func withAny(dst []string, host string, buf []byte) []string {
 	return dst
 }
 
-// Tokens are runs of letters, digits and "%". A rule needs a token when both
-// ends of it are told by what is around it.
+// Tokens are runs of letters, digits and "%". A rule requires a token when the pattern
+// determines both of its ends.
 
 const (
 	tokenSeed  = 0x811c9dc5
@@ -222,7 +220,7 @@ func isToken(c byte) bool {
 
 func step(h uint32, c byte) uint32 { return (h ^ uint32(c)) * 0x01000193 }
 
-// finish spreads a hash over its upper bits, which are those used.
+// finish mixes a hash into its upper bits, which are the ones used.
 func finish(h uint32) uint32 {
 	h ^= h >> 15
 	h *= 0x85ebca6b
@@ -246,13 +244,13 @@ func domainHash(s string) uint32 {
 	return finish(h)
 }
 
-// gramHash is that of the first three bytes of s.
+// gramHash returns the hash of the first three bytes of s.
 func gramHash(s []byte) uint32 {
 	return finish(gramSeed ^ (uint32(s[0])|uint32(s[1])<<8|uint32(s[2])<<16)*0x9e3779b1)
 }
 
-// urlTokens appends the hashes of all tokens of a URL in lower case, each once.
-// There is room for as many as a URL can have.
+// urlTokens appends the hashes of all tokens of a URL in lower case, each once. There is room
+// for as many as a URL can have.
 func urlTokens(dst []uint32, url []byte) []uint32 {
 	h, in := uint32(tokenSeed), false
 	for i := 0; i <= len(url); i++ {
@@ -270,14 +268,13 @@ func urlTokens(dst []uint32, url []byte) []uint32 {
 	return dst
 }
 
-// patternTokens appends the hashes of the tokens that every URL a rule matches
-// has.
+// patternTokens appends the hashes of the tokens that every URL matching a rule has.
 func patternTokens(dst []uint32, r rule) []uint32 {
 	dst = appendPatternTokens(dst, r)
 	if r.flags()&flagParams != 0 {
 		var p Rule
 		if p.Parse(r.text()); len(p.Params) > 0 && p.Params[0] != '/' && p.Params[0] != '~' {
-			// It stands between "?" or "&" and "=", so that its tokens are whole.
+			// Between "?" or "&" and "=", its tokens are complete.
 			var buf [maxParam]uint32
 			dst = append(dst, urlTokens(buf[:0], bytes.ToLower(p.Params))...)
 		}
@@ -314,8 +311,8 @@ func appendPatternTokens(dst []uint32, r rule) []uint32 {
 	return dst
 }
 
-// rarestGram returns three bytes that every URL a rule matches has: the
-// longest run between wildcards has them, away from its beginning.
+// rarestGram returns three bytes that every URL matching a rule has, from the longest run
+// between wildcards, away from its beginning.
 func rarestGram(r rule) (h uint32, ok bool) {
 	var best []byte
 	p := r.pattern()
@@ -333,12 +330,10 @@ func rarestGram(r rule) (h uint32, ok bool) {
 	return gramHash(best[(len(best)-3)/2:]), true
 }
 
-// Match appends to dst every rule that asks for r to be blocked. It allocates
-// nothing but a larger dst.
+// Match appends to dst every rule that blocks r. It allocates only a larger dst.
 func (e *Engine) Match(r *Request, dst []uint32) []uint32 { return e.match(r, 0, dst) }
 
-// Except appends every exception for r, and those for the whole page it is
-// from.
+// Except appends every exception for r, and for the whole page that made the request.
 func (e *Engine) Except(r *Request, dst []uint32) []uint32 {
 	if !e.exceptions {
 		return dst
@@ -357,12 +352,12 @@ func (e *Engine) Except(r *Request, dst []uint32) []uint32 {
 	return e.match(r.page, exceptionClass, dst)
 }
 
-// MatchPage appends to dst every rule of a table of Page rules that is about
-// the page r, exceptions among them.
+// MatchPage appends to dst every rule, exceptions included, of a table of Page rules that
+// matches the page r.
 func (e *Engine) MatchPage(r *Request, dst []uint32) []uint32 { return e.match(r, anyClass, dst) }
 
-// Effect returns what a rule that MatchPage has found does, and the value of
-// csp or permissions; what it says for an exception is what it takes back.
+// Effect returns the effects of a rule found by MatchPage, and the value of csp or
+// permissions; for an exception these are what it revokes.
 func (e *Engine) Effect(ref uint32) (effects Effect, value []byte, exception bool) {
 	x := e.rule(ref &^ 3)
 	if x == nil {
@@ -373,8 +368,7 @@ func (e *Engine) Effect(ref uint32) (effects Effect, value []byte, exception boo
 	return p.Effects, p.Value, p.Exception
 }
 
-// MatchParams appends to dst every rule that takes parameters out of the query
-// of such requests as r.
+// MatchParams appends to dst every rule that removes query parameters from requests like r.
 func (e *Engine) MatchParams(r *Request, dst []uint32) []uint32 {
 	if !e.params {
 		return dst
@@ -382,7 +376,7 @@ func (e *Engine) MatchParams(r *Request, dst []uint32) []uint32 {
 	return e.match(r, paramsClass, dst)
 }
 
-// ExceptParams appends every exception from such rules.
+// ExceptParams appends every exception to such rules.
 func (e *Engine) ExceptParams(r *Request, dst []uint32) []uint32 {
 	if !e.params {
 		return dst
@@ -390,8 +384,8 @@ func (e *Engine) ExceptParams(r *Request, dst []uint32) []uint32 {
 	return e.match(r, paramsClass|exceptionClass, dst)
 }
 
-// Parameters calls yield with the name of each parameter of r's query, as it
-// stands there, until it returns false.
+// Parameters calls yield with the name of each parameter of r's query, as written, until it
+// returns false.
 func (r *Request) Parameters(yield func(name []byte) bool) {
 	_, query, _ := bytes.Cut(r.original, []byte("?"))
 	query, _, _ = bytes.Cut(query, []byte("#"))
@@ -402,13 +396,13 @@ func (r *Request) Parameters(yield func(name []byte) bool) {
 	}
 }
 
-// A Param says which parameters a rule is about.
+// A Param says which parameters a rule matches.
 type Param struct {
 	value []byte // of removeparam
 	re    *lazy
 }
 
-// Param returns what a rule that MatchParams or ExceptParams has found is about.
+// Param returns which parameters a rule found by MatchParams or ExceptParams matches.
 func (e *Engine) Param(ref uint32) Param {
 	x := e.rule(ref &^ 3)
 	if x == nil {
@@ -419,7 +413,7 @@ func (e *Engine) Param(ref uint32) Param {
 	return Param{p.Params, e.regexps[ref&^3]}
 }
 
-// Is says whether the rule is about a parameter.
+// Is reports whether the rule matches a parameter.
 func (p *Param) Is(name []byte) bool {
 	switch {
 	case len(p.value) == 0:
@@ -465,11 +459,11 @@ func (e *Engine) bucket(h uint32, r *Request, class uint32, dst []uint32) []uint
 	return e.try(e.refs[refSize*from:refSize*to], h, r, class, dst)
 }
 
-// try appends those of refs that stand under a hash and match.
+// try appends those of refs that are indexed under a hash and match.
 func (e *Engine) try(refs []byte, h uint32, r *Request, class uint32, dst []uint32) []uint32 {
 	types := r.typ
 	if r.name {
-		types = allTypes | hostOnly | inverted // questions for names look closer
+		types = allTypes | hostOnly | inverted // for DNS queries, coversName decides
 	}
 	for ; len(refs) >= refSize; refs = refs[refSize:] {
 		x := binary.LittleEndian.Uint64(refs)
@@ -484,7 +478,7 @@ func (e *Engine) try(refs []byte, h uint32, r *Request, class uint32, dst []uint
 	return dst
 }
 
-// covers says whether the rule at a place matches, cheap questions first.
+// covers reports whether the rule at a place matches. It tests cheap conditions first.
 func (e *Engine) covers(at uint32, r *Request) bool {
 	x := e.rule(at)
 	if x == nil {
@@ -521,8 +515,8 @@ func (e *Engine) covers(at uint32, r *Request) bool {
 	return true
 }
 
-// among looks for hosts, the most particular first, in n of a rule's domains:
-// in and out say whether the first that is there is meant or excluded.
+// among looks for hosts, the longest first, in n of a rule's domains. in and out report
+// whether the first one found is included or excluded.
 func (e *Engine) among(x rule, from, n int, hosts []string) (in, out bool) {
 	for _, h := range hosts {
 		i := sort.Search(n, func(i int) bool { return name(e.names, x.domain(from+i)) >= h })
@@ -550,7 +544,7 @@ func (e *Engine) matches(at uint32, x rule, r *Request) bool {
 		return matchAt(p, flags&flagRight != 0, url, 0)
 	}
 	if r.name {
-		if rest, ok := bytes.CutPrefix(p, []byte("://")); ok { // of a URL, where its host begins
+		if rest, ok := bytes.CutPrefix(p, []byte("://")); ok { // the host begins here, for a URL
 			return matchAt(rest, flags&flagRight != 0, url, 0)
 		}
 	}
@@ -587,8 +581,7 @@ func matchHost(p []byte, right bool, url []byte, from, to int) bool {
 	return false
 }
 
-// matchAt says whether url from i on is what p says; right that it ends there
-// too.
+// matchAt reports whether url matches p at i; right requires that it ends there.
 func matchAt(p []byte, right bool, url []byte, i int) bool {
 	part, rest, more := bytes.Cut(p, []byte("*"))
 	if !more {
@@ -599,9 +592,8 @@ func matchAt(p []byte, right bool, url []byte, i int) bool {
 	return ok && matchAnywhere(rest, right, url[end:])
 }
 
-// matchAnywhere says whether p is somewhere in url; right that it is at the
-// end. Every part between wildcards is taken where it comes first, which leaves
-// most to the next.
+// matchAnywhere reports whether p occurs in url; right requires that it is at the end. Each
+// part between wildcards is matched at its first occurrence, which leaves most to the next.
 func matchAnywhere(p []byte, right bool, url []byte) bool {
 	for {
 		part, rest, more := bytes.Cut(p, []byte("*"))
@@ -616,8 +608,7 @@ func matchAnywhere(p []byte, right bool, url []byte) bool {
 	}
 }
 
-// endsWith says whether part is what url ends with. A "^" at the end of it may
-// stand for the end.
+// endsWith reports whether url ends with part. A "^" at the end of it may match the end.
 func endsWith(part, url []byte) bool {
 	for n := len(part); n >= 0 && n >= len(part)-1; n-- {
 		if i := len(url) - n; i >= 0 {
@@ -629,7 +620,7 @@ func endsWith(part, url []byte) bool {
 	return false
 }
 
-// find returns where the first occurrence of part in url ends.
+// find returns the end of the first occurrence of part in url.
 func find(part, url []byte) (end int, ok bool) {
 	first := bytes.IndexByte(part, '^')
 	if first < 0 {
@@ -651,8 +642,8 @@ func find(part, url []byte) (end int, ok bool) {
 	return 0, false
 }
 
-// partAt compares a part without wildcards with url from i on. "^" is a
-// separator, or at the end of the part the end of the URL.
+// partAt compares a part without wildcards with url at i. "^" matches a separator, or at the
+// end of the part the end of the URL.
 func partAt(part, url []byte, i int) (end int, ok bool) {
 	for k, c := range part {
 		if i >= len(url) {
@@ -667,11 +658,11 @@ func partAt(part, url []byte, i int) (end int, ok bool) {
 	return i, true
 }
 
-// isSeparator says whether "^" stands for c: anything but a letter, a digit,
-// and "_", "-", ".", "%".
+// isSeparator reports whether "^" matches c: anything but a letter, a digit, "_", "-", ".",
+// "%".
 func isSeparator(c byte) bool {
 	return !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '.' || c == '%' || c >= 0x80)
 }
 
-// asString looks at b as a string, without a copy.
+// asString returns b as a string without copying.
 func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

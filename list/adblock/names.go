@@ -12,18 +12,18 @@ import (
 	"shuultuur/dns"
 )
 
-// Rules of name servers, as AdGuard's users write them: dnstype, client, ctag
-// and dnsrewrite stand in rules that mean nothing to a request for a page, and of
-// the other rules those count that say nothing about pages and types.
+// Rules of name servers, in AdGuard's syntax. Rules with dnstype, client, ctag or dnsrewrite
+// do not apply to requests for pages. Of the other rules, those apply to names that have no
+// condition on pages and types.
 
-// A Client is who asks for a name, for rules with client= and ctag=.
+// A Client is the client of a DNS query, for rules with client= and ctag=.
 type Client struct {
 	Addr   netip.Addr
 	Name   string
 	Groups []string
 }
 
-// SetName makes r a question for the records of a type that a host has.
+// SetName makes r a DNS query for records of a type.
 func (r *Request) SetName(host string, qtype uint16, c Client) {
 	r.Set("", Document, "")
 	host = dns.Canonical(host)
@@ -37,7 +37,7 @@ func (r *Request) SetName(host string, qtype uint16, c Client) {
 	r.name, r.tunnel, r.qtype, r.client = true, false, qtype, c
 }
 
-// coversName says whether a rule is one for name servers that matches r.
+// coversName reports whether a rule applies to names and matches r.
 func (e *Engine) coversName(at uint32, x rule, r *Request) bool {
 	flags := x.flags()
 	if r.tunnel && (flags&flagNames != 0 || x.types()&hostOnly == 0) {
@@ -54,16 +54,14 @@ func (e *Engine) coversName(at uint32, x rule, r *Request) bool {
 	return flags&flagNames == 0 || r.fits(x.text())
 }
 
-// HasHosts says whether any rule is one for tunnels too, of which only the host
-// is known.
+// HasHosts reports whether any rule also applies to tunnels, of which only the host is known.
 func (e *Engine) HasHosts() bool { return e.hosts }
 
-// forNames says whether a rule for requests of these types is one for names: a
-// name is asked for as a document is, and of a rule that names no type, or
-// types it is not for, many are left.
+// forNames reports whether a rule for requests of these types applies to names. A name counts
+// as a document. A rule that names no type, or only excludes some, still has many types.
 func forNames(t Type) bool { return t&Document != 0 || bits.OnesCount16(uint16(t)) >= 8 }
 
-// fits says whether the options dnstype, client and ctag of a rule hold.
+// fits reports whether the options dnstype, client and ctag of a rule match.
 func (r *Request) fits(text []byte) bool {
 	_, options := cutOptions(text)
 	for len(options) > 0 {
@@ -88,8 +86,7 @@ func (r *Request) fits(text []byte) bool {
 	return true
 }
 
-// cutOption cuts the first option off. A comma after a backslash belongs to
-// the option.
+// cutOption cuts off the first option. A comma after a backslash belongs to the option.
 func cutOption(s []byte) (opt, rest []byte) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -102,14 +99,14 @@ func cutOption(s []byte) (opt, rest []byte) {
 	return bytes.TrimSpace(s), nil
 }
 
-// cutItem cuts the first of "a|~b|c" off: not says that it is excluded.
+// cutItem cuts off the first item of "a|~b|c"; not reports that it is excluded.
 func cutItem(s []byte) (item, rest []byte, not bool) {
 	item, rest, _ = bytes.Cut(s, []byte("|"))
 	item, not = bytes.CutPrefix(bytes.TrimSpace(item), []byte("~"))
 	return item, rest, not
 }
 
-// ofType: one of the types named, or none of those excluded.
+// ofType reports whether the type is one of those named, or none of those excluded.
 func (r *Request) ofType(value []byte) bool {
 	named, in := false, false
 	for len(value) > 0 {
@@ -125,7 +122,7 @@ func (r *Request) ofType(value []byte) bool {
 	return in || !named
 }
 
-// fromClient: one of the clients or groups named, or none of those excluded.
+// fromClient reports whether the client is one of those named, or none of those excluded.
 func (r *Request) fromClient(value []byte, is func(string) bool) bool {
 	named, in := false, false
 	for len(value) > 0 {
@@ -157,7 +154,7 @@ func unquote(s []byte) []byte {
 	return out
 }
 
-// is says whether s is the client's name, address, network or group.
+// is reports whether s is the client's name, address, network or group.
 func (c *Client) is(s string) bool {
 	if s == "" {
 		return false
@@ -176,10 +173,10 @@ func (c *Client) is(s string) bool {
 	return err == nil && a.Unmap() == c.Addr
 }
 
-// in says whether the client is of the group s, as AdGuard's clients have tags.
+// in reports whether the client is in the group s; AdGuard calls groups tags.
 func (c *Client) in(s string) bool { return slices.Contains(c.Groups, s) }
 
-// nameOption reads one of the options that are for name servers only.
+// nameOption reads an option that only name servers use.
 func (r *Rule) nameOption(name, value []byte) error {
 	r.flags |= flagNames
 	switch string(name) {
@@ -209,8 +206,7 @@ func (r *Rule) nameOption(name, value []byte) error {
 	return nil
 }
 
-// rewrite reads the value of dnsrewrite, and returns it in full:
-// "NOERROR;A;192.0.2.1".
+// rewrite reads the value of dnsrewrite, and returns it in full: "NOERROR;A;192.0.2.1".
 func rewrite(value string) (string, error) {
 	bad := fmt.Errorf("rewrites to %.60q, which is neither an address, a name, nor like NOERROR;A;192.0.2.1", value)
 	parts := strings.SplitN(value, ";", 3)
@@ -226,7 +222,7 @@ func rewrite(value string) (string, error) {
 			return "NOERROR;AAAA;" + a.String(), nil
 		}
 		if !isTarget(value) || value == up {
-			return "", bad // of words in capitals only these are known
+			return "", bad // the only known words in capitals
 		}
 		return "NOERROR;CNAME;" + value, nil
 	}
@@ -279,13 +275,13 @@ func rewrite(value string) (string, error) {
 	return rcode + ";" + typ + ";" + parts[2], nil
 }
 
-// isTarget says whether s is a name that a rewrite can lead to.
+// isTarget reports whether s is a name that a rewrite may point to.
 func isTarget(s string) bool {
 	return isHost([]byte(s)) && s[0] != '.' && !strings.Contains(s, "..")
 }
 
-// isData says whether s is some numbers of 16 bits, a name or ".", and other
-// words, most in all.
+// isData reports whether s consists of numbers of 16 bits, a name or ".", and up to most words
+// in all.
 func isData(s string, numbers, most int) bool {
 	words := strings.Fields(s)
 	if len(words) <= numbers || len(words) > most {
@@ -300,7 +296,7 @@ func isData(s string, numbers, most int) bool {
 	return name == "." || isTarget(strings.TrimSuffix(name, "."))
 }
 
-// Length is that of a rule's pattern: of two that rewrite, the longer decides.
+// Length returns the length of a rule's pattern: of two rewriting rules, the longer wins.
 func (e *Engine) Length(ref uint32) int {
 	x := e.rule(ref &^ 3)
 	if x == nil {
@@ -309,8 +305,8 @@ func (e *Engine) Length(ref uint32) int {
 	return len(x.pattern())
 }
 
-// Rewrite says whether a rule that Match or Except has found rewrites answers,
-// and to what: "" in an exception is all.
+// Rewrite reports whether a rule found by Match or Except rewrites answers, and the value; ""
+// in an exception means all.
 func (e *Engine) Rewrite(ref uint32) (value string, ok bool) {
 	x := e.rule(ref &^ 3)
 	if x == nil || x.flags()&flagRewrite == 0 {

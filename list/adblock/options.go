@@ -6,33 +6,32 @@ import (
 	"slices"
 )
 
-// An Effect is what a rule does to a page besides the requests it blocks.
+// An Effect is what a rule does to a page besides blocking its requests.
 type Effect uint8
 
 const (
 	NoHiding       Effect = 1 << iota // elemhide: no element is hidden
-	NoGeneric                         // generichide: none by rules for all pages
-	NoSpecific                        // specifichide: none by rules for this site
+	NoGeneric                         // generichide: no generic rule hides elements
+	NoSpecific                        // specifichide: no rule for this site hides elements
 	NoScripts                         // jsinject: no scriptlet runs
-	AddPolicy                         // csp: one more Content-Security-Policy
-	AddPermissions                    // permissions: one more Permissions-Policy
+	AddPolicy                         // csp: an additional Content-Security-Policy
+	AddPermissions                    // permissions: an additional Permissions-Policy
 )
 
-// effects are the options that have them.
+// effects maps options to effects.
 var effects = map[string]Effect{
 	"elemhide": NoHiding, "ehide": NoHiding, "generichide": NoGeneric, "ghide": NoGeneric, "specifichide": NoSpecific, "shide": NoSpecific,
 	"jsinject": NoScripts, "csp": AddPolicy, "permissions": AddPermissions,
 }
 
-// options is what the options of a rule say together.
+// options is the combined meaning of a rule's options.
 type options struct {
-	types   Type // that are named
-	without Type // that are excluded
-	named   bool // some type is named, maybe one that no request of a proxy has
+	types   Type // types that are named
+	without Type // types that are excluded
+	named   bool // a type is named, possibly one that never occurs in a proxy
 }
 
-// readOptions reads the options and says with Kind what the rule is; positive
-// says that it names types.
+// readOptions reads the options and sets Kind; positive reports that they name types.
 func (r *Rule) readOptions() (positive, ok bool) {
 	r.Kind = Network
 	if len(r.options) == 0 {
@@ -57,8 +56,7 @@ func (r *Rule) readOptions() (positive, ok bool) {
 	return r.settle(&o)
 }
 
-// option reads one that is no type. It returns false where that makes the rule
-// one that cannot be used.
+// option reads an option that is not a type. It returns false when the rule cannot be used.
 func (r *Rule) option(o *options, name, value []byte, not bool) bool {
 	switch string(name) {
 	case "", "_", "noop":
@@ -128,7 +126,7 @@ func (r *Rule) effect(e Effect, value []byte) bool {
 	return true
 }
 
-// settle works out the types of the rule.
+// settle determines the types of the rule.
 func (r *Rule) settle(o *options) (positive, ok bool) {
 	if r.Exception && o.types&Document != 0 {
 		r.Effects |= NoHiding | NoScripts // the whole page is excepted
@@ -163,10 +161,10 @@ func (r *Rule) settle(o *options) (positive, ok bool) {
 	return o.named || r.Kind == Page || r.flags&flagParams != 0, true
 }
 
-// maxParam is the length of the longest name of a parameter, in bytes.
+// maxParam bounds the length of a parameter's name, in bytes.
 const maxParam = 128
 
-// isParams says whether s is a value of removeparam.
+// isParams reports whether s is a valid value of removeparam.
 func isParams(s []byte) bool {
 	if len(s) == 0 || s[0] != '/' {
 		return len(s) <= maxParam
@@ -176,7 +174,7 @@ func isParams(s []byte) bool {
 	return re != "" && err == nil
 }
 
-// paramsExpression is the expression of /…/ or /…/i in RE2's syntax.
+// paramsExpression returns the expression in /…/ or /…/i in RE2's syntax.
 func paramsExpression(s []byte) (re string, ok bool) {
 	t, fold := bytes.CutSuffix(s, []byte("i"))
 	if len(t) < 3 || t[0] != '/' || t[len(t)-1] != '/' {

@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// Marks among a rule's types, of expressions as Pi-hole has them.
+// Marks among a rule's types, for expressions of Pi-hole.
 const (
-	hostOnly Type = 1 << 12 // tried on the host alone, also of a tunnel
+	hostOnly Type = 1 << 12 // matched against the host alone, also of a tunnel
 	inverted Type = 1 << 13 // it matches what the expression does not
 )
 
-// invertedMark is what the text of an inverted rule begins with.
+// invertedMark begins the text of an inverted rule.
 const invertedMark = "!"
 
-// comment in an expression of Pi-hole.
+// comment matches a comment in an expression of Pi-hole.
 var comment = regexp.MustCompile(`\(\?#[^)]*\)`)
 
-// ParsePihole reads a line of Pi-hole's regular expressions (its documentation,
-// "Pi-hole regex extensions"): an expression that is searched for in the name,
-// and conditions after ";". It is made the rules of name servers that say the
-// same, for each of which yield is called with r. Remark says what is otherwise.
+// ParsePihole reads a line of Pi-hole's regular expressions (its documentation, "Pi-hole regex
+// extensions"): an expression to search for in the name, and conditions after ";". It makes
+// equivalent rules for name servers, and calls yield with each in r. remark says what differs.
 func (r *Rule) ParsePihole(line []byte, yield func()) (remark string) {
 	if len(line) == 0 || line[0] == '#' {
 		r.Kind = Comment
@@ -99,7 +98,7 @@ func (r *Rule) parseExpression(text []byte, size int, marks Type) {
 	r.types = allTypes | marks
 }
 
-// SetHost makes r a tunnel to a host, of which nothing else is known.
+// SetHost makes r a tunnel to a host.
 func (r *Request) SetHost(host string) {
 	r.SetName(host, 0, Client{})
 	r.tunnel = true

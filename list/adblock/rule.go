@@ -1,13 +1,10 @@
-// Package adblock matches requests against the network rules of ad blockers:
-// EasyList, uBlock Origin, AdGuard.
+// Package adblock matches requests against the network rules of ad blockers: EasyList, uBlock
+// Origin, AdGuard.
 //
-// Data moves so: [Rule.Parse] reads a line; rules that are about a whole host
-// are the caller's ([Host]), the others go into a [Builder], which makes one
-// table of them. [Open] reads that table where it lies, in a mapped file, and
-// copies nothing. A [Request] is taken apart once into its tokens; each rule
-// stands in the table under the rarest token it needs, so that an
-// [Engine] looks at the few rules that could match, and compares them byte by
-// byte.
+// [Rule.Parse] reads a line. Rules about a whole host are left to the caller ([Host]); a
+// [Builder] makes one table from the others. [Open] uses that table in place, in a mapped
+// file, without copying. A [Request] is split into tokens once. Each rule is indexed by the
+// rarest token it requires, so that an [Engine] compares only the few rules that may match.
 package adblock
 
 import (
@@ -17,20 +14,20 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// A Kind says what a line is.
+// A Kind is the kind of a line.
 type Kind uint8
 
 const (
 	Comment     Kind = iota // or empty, or a header
-	Host                    // ||host^: the host and all below it, whatever is asked for
+	Host                    // ||host^: the host and its subdomains, for every request
 	Network                 // another rule about requests
-	Page                    // changes pages, or keeps them as they are; see Effects
-	Cosmetic                // hides elements of pages, or runs a scriptlet in them
-	Unsupported             // a rule that only a browser or name server can carry out; Reason says why
-	Bad                     // no rule; Reason says why
+	Page                    // changes pages, or keeps them unchanged; see Effects
+	Cosmetic                // hides elements of pages, or runs a scriptlet
+	Unsupported             // only a browser or name server can apply it; Reason says why
+	Bad                     // not a rule; Reason says why
 )
 
-// A Type is what a request is for, as a bit.
+// A Type is the purpose of a request, as a bit.
 type Type uint16
 
 const (
@@ -49,13 +46,12 @@ const (
 
 	allTypes = 1<<12 - 1 // without Popup
 
-	// Popup is a document that a page of another site asks for: a proxy sees no
-	// windows. It comes besides Document.
+	// Popup is a document requested by a page of another site; a proxy does not see windows. It
+	// is set in addition to Document.
 	Popup Type = 1 << 14
 )
 
-// types are the names of types in rules. Zero is one that no request of a
-// proxy has.
+// types are the names of types in rules. Zero means a type that never occurs in a proxy.
 var types = map[string]Type{
 	"other": Other, "script": Script, "image": Image, "background": Image, "stylesheet": Stylesheet, "css": Stylesheet,
 	"object": Object, "object-subrequest": Object, "xmlhttprequest": XMLHTTPRequest, "xhr": XMLHTTPRequest,
@@ -74,36 +70,32 @@ const (
 	flagRight // …|
 	flagThird
 	flagFirst
-	flagOnly    // on certain pages only: domain= without ~
+	flagOnly    // only on certain pages: domain= without ~
 	flagOwn     // the pattern in lower case follows the text
-	flagAny     // some domain is name.*, whatever public suffix
-	flagParams  // takes parameters out of the query and blocks nothing
+	flagAny     // some domain is name.*, with any public suffix
+	flagParams  // removes query parameters and blocks nothing
 	flagNames   // for name servers only
 	flagRewrite // dnsrewrite
-	flagStandIn // redirect: the answer is a resource
+	flagStandIn // redirect: a resource replaces the response
 )
 
-// A Rule is a line taken apart. Its slices point into the line, or are used
-// again by the next Parse.
+// A Rule is a parsed line. Its slices point into the line, or are reused by the next Parse.
 type Rule struct {
 	Kind      Kind
 	Reason    string
-	Host      []byte // of a Host
+	Host      []byte // for a Host
 	Exception bool
 	Important bool
-	BadFilter bool   // takes the same rule without badfilter out of the list
-	Redirect  string // name of the resource to answer with
-	Rewrite   string // how a name server is to answer: "NOERROR;A;192.0.2.1"
-	// Params is the value of removeparam: the name of a parameter that is
-	// taken out of the query, "~" and the name of the one that stays, a
-	// /regular expression/, or nothing for all.
+	BadFilter bool   // removes the same rule without badfilter
+	Redirect  string // name of the replacement resource
+	Rewrite   string // the answer of a name server: "NOERROR;A;192.0.2.1"
+	// Params is the value of removeparam: the name of a query parameter to remove, "~" and the
+	// name of the one to keep, a /regular expression/, or empty for all.
 	Params []byte
-	// Effects are what the rule does to pages; a rule for requests may have some
-	// too.
+	// Effects are what the rule does to pages; a rule about requests may have some too.
 	Effects Effect
-	Value   []byte // of csp or permissions
-	// Selector is the CSS selector of a Cosmetic rule, or what is between the
-	// parentheses of a scriptlet.
+	Value   []byte // value of csp or permissions
+	// Selector is the CSS selector of a Cosmetic rule, or the arguments of a scriptlet.
 	Selector  []byte
 	Scriptlet bool
 
@@ -112,14 +104,14 @@ type Rule struct {
 	types   Type
 	pattern []byte
 	options []byte
-	domains [][]byte // with "~" where not
+	domains [][]byte // excluded ones begin with "~"
 	deny    [][]byte
 }
 
-// maxRule is the length of the longest rule, in bytes.
+// maxRule bounds the length of a rule, in bytes.
 const maxRule = 16 << 10
 
-// Parse reads a line without white space around it.
+// Parse reads a line that has no white space around it.
 func (r *Rule) Parse(line []byte) {
 	*r = Rule{text: line, domains: r.domains[:0], deny: r.deny[:0]}
 	s := line
@@ -147,7 +139,7 @@ func (r *Rule) Parse(line []byte) {
 	}
 	if n := len(s); n > 2 && s[0] == '/' && s[n-1] == '/' {
 		r.pattern = s[1 : n-1]
-		if bytes.ContainsAny(r.pattern, `\()[]{}+?^$.|*`) { // or else it is a text like any
+		if bytes.ContainsAny(r.pattern, `\()[]{}+?^$.|*`) { // otherwise it is plain text
 			r.flags |= flagRegexp
 		}
 		r.defaultTypes(positive, false)
@@ -156,7 +148,7 @@ func (r *Rule) Parse(line []byte) {
 	r.readPattern(s, positive)
 }
 
-// bad and unsupported say why the rule cannot be used, and return false.
+// bad and unsupported set the reason why the rule cannot be used, and return false.
 func (r *Rule) bad(reason string) bool {
 	r.Kind, r.Reason = Bad, reason
 	return false
@@ -167,8 +159,8 @@ func (r *Rule) unsupported(reason string) bool {
 	return false
 }
 
-// cutOptions cuts "$option,option" off a rule. A "$" that no option follows
-// belongs to the pattern.
+// cutOptions cuts "$option,option" off a rule. A "$" without an option after it belongs to the
+// pattern.
 func cutOptions(s []byte) (pattern, options []byte) {
 	for end := len(s); ; {
 		i := bytes.LastIndexByte(s[:end], '$')
@@ -184,8 +176,8 @@ func cutOptions(s []byte) (pattern, options []byte) {
 	}
 }
 
-// isOption says whether s begins with the name of an option, which is followed
-// by nothing, "=" or ",". A "/" in it is a sign of a pattern with a "$".
+// isOption reports whether s begins with the name of an option, followed by nothing, "=" or
+// ",". A "/" in it suggests a pattern with a "$".
 func isOption(s []byte) bool {
 	for i, c := range s {
 		switch {
@@ -199,8 +191,8 @@ func isOption(s []byte) bool {
 	return true
 }
 
-// defaultTypes: a rule that names no type is not for whole pages, unless it is
-// about a whole host.
+// defaultTypes: a rule that names no type does not apply to whole pages, unless it is about a
+// whole host.
 func (r *Rule) defaultTypes(positive, host bool) {
 	if r.options == nil {
 		r.types = allTypes
@@ -241,7 +233,7 @@ func (r *Rule) readPattern(s []byte, positive bool) {
 		r.bad("is for everything at once and no rule")
 		return
 	case whole && !host && !bare && r.flags&(flagLeft|flagRight) == 0 && len(r.options) == 0 && isName(s):
-		r.Kind, r.Host = Host, s // a bare name is one, as in lists for name servers
+		r.Kind, r.Host = Host, s // a bare name is a host, as in lists for name servers
 		return
 	}
 	r.defaultTypes(positive, host && whole && bare)
@@ -254,7 +246,7 @@ func (r *Rule) readPattern(s []byte, positive bool) {
 	}
 }
 
-// plain says whether options leave a rule one about a whole host.
+// plain reports whether a rule with these options is still about a whole host.
 func plain(options []byte) bool {
 	for opt := range bytes.SplitSeq(options, []byte(",")) {
 		switch string(opt) {
@@ -266,7 +258,7 @@ func plain(options []byte) bool {
 	return true
 }
 
-// isHost says whether s is written like a host name.
+// isHost reports whether s has the form of a host name.
 func isHost(s []byte) bool {
 	for _, c := range s {
 		if c != '.' && c != '-' && c != '_' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && c < 0x80 {
@@ -276,8 +268,8 @@ func isHost(s []byte) bool {
 	return len(s) > 0
 }
 
-// isName says whether a pattern alone on a line is a host name, and not a part
-// of a URL such as "-ads.js": whether it ends in a top-level domain there is.
+// isName reports whether a pattern alone on a line is a host name, not a part of a URL such as
+// "-ads.js": whether it ends in an existing top-level domain.
 func isName(s []byte) bool {
 	if bytes.IndexByte(s, '.') <= 0 || s[0] == '-' || s[0] == '_' {
 		return false
@@ -286,8 +278,8 @@ func isName(s []byte) bool {
 	return known
 }
 
-// Canonical is the rule's text with its options in order and without badfilter,
-// by which a badfilter rule and the one it is about are the same.
+// Canonical returns the rule's text with sorted options and without badfilter. A badfilter
+// rule and the rule it removes have the same.
 func (r *Rule) Canonical() string { return canonical(r.text) }
 
 func canonical(text []byte) string {

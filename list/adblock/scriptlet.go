@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Scriptlets are short scripts of our own that run in a page before its own
-// scripts. Lists name them and give them texts as arguments, never code.
+// Scriptlets are short scripts of our own that run in a page before the page's scripts. Lists
+// name them and give them texts as arguments, never code.
 
 //go:embed scriptlets.js
 var scriptletSource string
 
-// A scriptlet is one of those that there are.
+// A scriptlet is one of the available scripts.
 type scriptlet struct {
-	names       []string // the first is its own
-	least, most int      // arguments
-	text        string   // a function
+	names       []string // the first is its main name
+	least, most int      // number of arguments
+	text        string   // source of a function
 }
 
 var scriptletHelpers, scriptlets = readScriptlets(scriptletSource)
 
-// readScriptlets takes the file of scriptlets apart: the functions that they
-// use, then each after a line "//! names… least most".
+// readScriptlets parses the file of scriptlets: shared functions, then each scriptlet after a
+// line "//! names… least most".
 func readScriptlets(source string) (helpers string, all []scriptlet) {
 	parts := strings.Split(source, "\n//! ")
 	for _, part := range parts[1:] {
@@ -39,7 +39,7 @@ func readScriptlets(source string) (helpers string, all []scriptlet) {
 	return withoutComments(parts[0]), all
 }
 
-// withoutComments cuts the lines that are comments, which pages need not carry.
+// withoutComments removes comment lines, which pages need not contain.
 func withoutComments(source string) string {
 	var b strings.Builder
 	for line := range strings.Lines(source) {
@@ -50,15 +50,13 @@ func withoutComments(source string) string {
 	return b.String()
 }
 
-// findScriptlet returns the number of the scriptlet called name, -1 when there
-// is none.
+// findScriptlet returns the index of the scriptlet called name, -1 if there is none.
 func findScriptlet(name string) int {
 	name = strings.TrimSuffix(name, ".js")
 	return slices.IndexFunc(scriptlets, func(s scriptlet) bool { return slices.Contains(s.names, name) })
 }
 
-// checkScriptlet says why what is in the parentheses of a scriptlet cannot be
-// used, "" when it can.
+// checkScriptlet returns why the call s cannot be used, "" when it can.
 func checkScriptlet(s []byte) (reason string) {
 	words := scriptletWords(string(s))
 	i := findScriptlet(words[0])
@@ -71,9 +69,8 @@ func checkScriptlet(s []byte) (reason string) {
 	return ""
 }
 
-// scriptletWords splits "name, argument, …" at commas. A comma after a
-// backslash, or between quotes that enclose the whole argument, belongs to the
-// argument.
+// scriptletWords splits "name, argument, …" at commas. A comma after a backslash, or in quotes
+// around the whole argument, belongs to the argument.
 func scriptletWords(s string) (words []string) {
 	for more := true; more; {
 		s = strings.TrimLeft(s, " ")
@@ -88,7 +85,7 @@ func scriptletWords(s string) (words []string) {
 	return words
 }
 
-// cutQuoted cuts an argument in quotes off s, where that is all of it.
+// cutQuoted cuts off a quoted argument, if the quotes enclose all of it.
 func cutQuoted(s string) (word, rest string, ok bool) {
 	if s == "" || strings.IndexByte("\"'`", s[0]) < 0 {
 		return "", s, false
@@ -117,9 +114,8 @@ func cutComma(s string) (word, rest string, more bool) {
 	return strings.TrimSpace(b.String()), "", false
 }
 
-// AppendScript appends to dst the script that runs scriptlets, each as it
-// stands between the parentheses of its rule. There is nothing in it that ends
-// a script element.
+// AppendScript appends to dst the script that runs scriptlets, given as written in their
+// rules. It never contains the end of a script element.
 func AppendScript(dst []byte, calls []string) []byte {
 	dst = append(dst, "(()=>{\"use strict\";\n"...)
 	dst = append(dst, scriptletHelpers...)
@@ -139,7 +135,7 @@ func AppendScript(dst []byte, calls []string) []byte {
 		for len(arguments) < scriptlets[i].most {
 			arguments = append(arguments, "")
 		}
-		text, _ := json.Marshal(arguments) // of strings, with "<" escaped
+		text, _ := json.Marshal(arguments) // strings, with "<" escaped
 		dst = fmt.Appendf(dst, "try { s%d(...%s); } catch {}\n", i, text)
 	}
 	return append(dst, "})();"...)

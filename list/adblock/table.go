@@ -48,7 +48,7 @@ const (
 	maxTable     = 1 << 30
 )
 
-// A Builder takes rules and makes the table of them.
+// A Builder makes a table from rules.
 type Builder struct {
 	rules   []byte
 	n       int
@@ -59,7 +59,7 @@ type Builder struct {
 	ids     []uint32
 }
 
-// BadFilters are rules that badfilter rules take out, each by its canonical text.
+// BadFilters are rules that badfilter rules remove, by canonical text.
 type BadFilters struct{ texts, patterns map[string]bool }
 
 // Add adds a rule by its canonical text.
@@ -72,8 +72,7 @@ func (b *BadFilters) Add(canonical string) {
 	b.patterns[string(bytes.TrimSuffix(pattern, []byte("$")))] = true
 }
 
-// has says whether r is one of them; it allocates only where one has the same
-// pattern.
+// has reports whether r is one of them; it allocates only when one has the same pattern.
 func (b *BadFilters) has(r rule) bool {
 	if b.texts == nil {
 		return false
@@ -82,13 +81,13 @@ func (b *BadFilters) has(r rule) bool {
 	return b.patterns[string(pattern)] && b.texts[canonical(r.text())]
 }
 
-// IsBad says whether a rule that an Engine has found is one of bad.
+// IsBad reports whether bad has a rule that an Engine has found.
 func (e *Engine) IsBad(ref uint32, bad *BadFilters) bool {
 	r := e.rule(ref &^ 3)
 	return r != nil && bad.has(r)
 }
 
-// Add takes a Network rule, or one with Effects on pages, in a category, and where it is written. A rule that
+// Add adds a Network rule, or one with Effects, to a category, with its line. A rule that
 // cannot be used is an error.
 func (b *Builder) Add(r *Rule, category uint16, line uint32) error {
 	if b.byName == nil {
@@ -174,18 +173,18 @@ func (b *Builder) appendDomains(t []byte, domains [][]byte) []byte {
 	return t
 }
 
-// A key is what a rule stands under: the hash of a token, of a gram or of a
-// domain, each with a salt of its own.
+// A key is what a rule is indexed under: the hash of a token, a gram or a domain, each with
+// its own salt.
 type key struct{ hash, ref uint32 }
 
-// tag is what a reference says of its rule, so that most rules that cannot
-// match are not looked at: its types and half of the hash that it stands under.
+// tag is a summary of a rule in its reference, so that most rules that cannot match are not
+// read: its types and half of the hash it is indexed under.
 func tag(t Type, hash uint32) uint32 { return uint32(t) | hash<<16 }
 
 // Build returns the table, nil when there is no rule.
 func (b *Builder) Build() []byte {
 	e := &Engine{rules: b.rules, names: b.names}
-	counts := make([]uint32, 1<<16) // how many rules have a token or gram
+	counts := make([]uint32, 1<<16) // number of rules with each token or gram
 	var refs []uint32
 	has := uint32(0)
 	var scratch []uint32
@@ -209,7 +208,7 @@ func (b *Builder) Build() []byte {
 	if len(refs) == 0 {
 		return nil
 	}
-	// A token that every other URL has says nothing.
+	// A token in every other URL is not selective.
 	for _, t := range []string{"http", "https", "www", "com", "net", "org", "js", "html", "php", "images", "img", "static", "cdn", "api", "assets", "index"} {
 		counts[tokenHash(t)>>16] += 1 << 20
 	}
@@ -227,8 +226,8 @@ func (b *Builder) Build() []byte {
 	return b.encode(len(refs), keys, always, bitmap, has)
 }
 
-// keysOf appends what a rule is to stand under: its rarest token; or else its
-// domains; or a gram; or nothing.
+// keysOf appends the keys of a rule: its rarest token; or else its domains; or a gram; or
+// none.
 func (b *Builder) keysOf(keys []key, r rule, ref uint32, counts []uint32, bitmap []byte) []key {
 	if r.types()&inverted != 0 {
 		return keys
@@ -240,7 +239,7 @@ func (b *Builder) keysOf(keys []key, r rule, ref uint32, counts []uint32, bitmap
 			return b.domainKeys(keys, r, ref)
 		}
 		for _, t := range texts {
-			t = strings.ToLower(t)[len(t)-3:] // the end says more than "htt"
+			t = strings.ToLower(t)[len(t)-3:] // the end is more selective than "htt"
 			if h := gramHash([]byte(t)); !slices.Contains(keys, key{h, ref}) {
 				keys = append(keys, key{h, ref})
 				setBit(bitmap, h)
@@ -318,17 +317,17 @@ func (b *Builder) encode(n int, keys, always []key, bitmap []byte, has uint32) [
 	return append(append(t, b.rules...), b.names...)
 }
 
-// bucketOf takes the upper bits of a hash; buckets is a power of two.
+// bucketOf uses the upper bits of a hash; buckets is a power of two.
 func bucketOf(h uint32, buckets int) uint32 { return uint32(uint64(h) * uint64(buckets) >> 32) }
 
-// An Engine matches requests against a table of rules. It never changes and
-// serves any number of goroutines.
+// An Engine matches requests against a table of rules. It is immutable and safe for concurrent
+// use.
 type Engine struct {
 	n          int
 	exceptions bool
 	params     bool
 	hosts      bool
-	bitmap     []byte // nil when no rule stands under a gram
+	bitmap     []byte // nil when no rule is indexed by a gram
 	buckets    []byte
 	nbuckets   int
 	refs       []byte
@@ -338,7 +337,7 @@ type Engine struct {
 	regexps    map[uint32]*lazy
 }
 
-// A lazy is a regular expression that is compiled when it is first needed.
+// A lazy is a regular expression that is compiled on first use.
 type lazy struct {
 	once, paramsOnce sync.Once
 	re, params       *regexp.Regexp
@@ -346,9 +345,8 @@ type lazy struct {
 
 var errTable = errors.New("damaged table of rules")
 
-// Open reads a table made by Build. It keeps data, copies nothing, and takes
-// time for the regular expressions only. What it does not check is checked
-// when it is used.
+// Open reads a table made by Build. It keeps data without copying, and takes time only for the
+// regular expressions. What it does not verify is verified on use.
 func Open(data []byte) (*Engine, error) {
 	if len(data) < headerSize+bitmapSize {
 		return nil, errTable
@@ -384,16 +382,16 @@ func Open(data []byte) (*Engine, error) {
 // Len returns the number of rules.
 func (e *Engine) Len() int { return e.n }
 
-// Params says whether any rule is about parameters.
+// Params reports whether any rule is about parameters.
 func (e *Engine) Params() bool { return e.params }
 
-// Exceptions says whether any rule is an exception.
+// Exceptions reports whether any rule is an exception.
 func (e *Engine) Exceptions() bool { return e.exceptions }
 
-// A rule is one as it lies in the table, from its beginning on.
+// A rule is the bytes of a table from the beginning of a rule.
 type rule []byte
 
-// rule returns the rule at a place, or nil when there is none whole.
+// rule returns the rule at an offset, or nil when there is no complete one.
 func (e *Engine) rule(at uint32) rule {
 	if uint64(at)+ruleSize > uint64(len(e.rules)) {
 		return nil
@@ -407,11 +405,11 @@ func (e *Engine) rule(at uint32) rule {
 
 func (r rule) u16(i int) uint16 { return binary.LittleEndian.Uint16(r[i:]) }
 
-// Classes of rules, as they stand in the lowest bits of a reference.
+// Classes of rules, in the lowest bits of a reference.
 const (
 	exceptionClass = 1
 	paramsClass    = 2
-	anyClass       = 4 // when asking: one as good as another
+	anyClass       = 4 // as an argument: any class
 )
 
 func (r rule) class() uint32 {
@@ -425,7 +423,7 @@ func (r rule) class() uint32 {
 	return c
 }
 
-// hasOf is what a rule of a class says in the header.
+// hasOf returns the header bit for a class.
 func hasOf(class uint32) uint32 {
 	switch {
 	case class&paramsClass != 0:
@@ -443,18 +441,17 @@ func (r rule) types() Type      { return Type(r.u16(8)) }
 func (r rule) domains() int     { return int(r.u16(16)) }
 func (r rule) denied() int      { return int(r.u16(18)) }
 
-// domain returns the i-th of the domains, and of those of denyallow after
-// them.
+// domain returns the i-th domain; those of denyallow follow the others.
 func (r rule) domain(i int) uint32 { return binary.LittleEndian.Uint32(r[ruleSize+4*i:]) }
 
 func (r rule) textAt() int { return ruleSize + 4*(r.domains()+r.denied()) }
 
 func (r rule) text() []byte { return r[r.textAt():][:r.u16(10)] }
 
-// written is the pattern as it is in the text.
+// written returns the pattern as written.
 func (r rule) written() []byte { return r.text()[r.u16(12):][:r.u16(14)] }
 
-// pattern is the pattern as it is compared with.
+// pattern returns the pattern in the form for comparison.
 func (r rule) pattern() []byte {
 	if r.flags()&flagOwn == 0 {
 		return r.written()
@@ -462,7 +459,7 @@ func (r rule) pattern() []byte {
 	return r[r.textAt()+int(r.u16(10)):][:r.u16(14)]
 }
 
-// size is what the rule takes.
+// size returns the bytes of the rule.
 func (r rule) size() int {
 	n := r.textAt() + int(r.u16(10))
 	if r.flags()&flagOwn != 0 {
@@ -471,7 +468,7 @@ func (r rule) size() int {
 	return (n + 3) &^ 3
 }
 
-// name returns the domain at a place in names, "" when there is none.
+// name returns the domain at an offset in names, "" if there is none.
 func name(names []byte, id uint32) string {
 	i := int(id &^ notDomain)
 	if i >= len(names) || i+1+int(names[i]) > len(names) {
@@ -480,7 +477,7 @@ func name(names []byte, id uint32) string {
 	return asString(names[i+1 : i+1+int(names[i])])
 }
 
-// expression is the regular expression of a rule in RE2's syntax.
+// expression returns the regular expression of a rule in RE2's syntax.
 func expression(pattern []byte, flags uint16) string {
 	if flags&flagMatchCase != 0 {
 		return string(pattern)
@@ -511,8 +508,8 @@ func (e *Engine) Categories(n int) []int {
 	}
 }
 
-// Verdict returns the category of a rule that Match or Except has found, and
-// whether it is stronger than exceptions.
+// Verdict returns the category of a rule found by Match or Except, and whether it overrides
+// exceptions.
 func (e *Engine) Verdict(ref uint32) (category uint16, important, ok bool) {
 	r := e.rule(ref &^ 3)
 	if r == nil {
@@ -521,18 +518,17 @@ func (e *Engine) Verdict(ref uint32) (category uint16, important, ok bool) {
 	return r.category(), r.flags()&flagImportant != 0, true
 }
 
-// Found is a rule that matches.
+// Found is a matching rule.
 type Found struct {
 	Text      string
 	Line      uint32
 	Category  uint16
 	Exception bool
 	Important bool
-	Redirect  string // resource to answer with
+	Redirect  string // replacement resource
 }
 
-// Redirect returns the resource that a rule wants to be answered with, ""
-// when it names none.
+// Redirect returns the resource with which a rule replaces a response, "" if it names none.
 func (e *Engine) Redirect(ref uint32) string {
 	r := e.rule(ref &^ 3)
 	if r == nil || !bytes.Contains(r.text(), []byte("redirect")) && !bytes.Contains(r.text(), []byte("rewrite")) {
@@ -542,7 +538,7 @@ func (e *Engine) Redirect(ref uint32) string {
 	return f.Redirect
 }
 
-// Rule returns the rule that Match or Except has found.
+// Rule returns a rule found by Match or Except.
 func (e *Engine) Rule(ref uint32) (f Found, ok bool) {
 	r := e.rule(ref &^ 3)
 	if r == nil {
@@ -557,7 +553,7 @@ func (e *Engine) Rule(ref uint32) (f Found, ok bool) {
 	return f, true
 }
 
-// Texts calls yield with each rule as it is written, until it returns false.
+// Texts calls yield with each rule as written, until it returns false.
 func (e *Engine) Texts(yield func(string) bool) {
 	for at := uint32(0); ; {
 		r := e.rule(at)

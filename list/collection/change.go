@@ -12,13 +12,13 @@ import (
 	"shuultuur/list"
 )
 
-// A Hit is what a list has about a name.
+// A Hit is what a list has on a name.
 type Hit struct {
 	List  string
 	Found list.Found
 }
 
-// Search returns what the lists have about a host, URL or address.
+// Search returns what the lists have on a host, URL or address.
 func (c *Collection) Search(name string) (hits []Hit, err error) {
 	for _, of := range slices.Sorted(maps.Keys(c.Lists)) {
 		found, err := c.Lists[of].Ask(name)
@@ -35,16 +35,16 @@ func (c *Collection) Search(name string) (hits []Hit, err error) {
 // ErrNoList says that there is no list of that name.
 var ErrNoList = errors.New("there is no list of that name")
 
-// A BadChange is a change that cannot be made to a list.
+// A BadChange is a change that a list cannot accept.
 type BadChange struct{ Err error }
 
 func (e *BadChange) Error() string { return e.Err.Error() }
 func (e *BadChange) Unwrap() error { return e.Err }
 
-// Change makes changes to lists, by their names, and has use take them into
-// use. When one of them cannot be made or used, all are undone. The error is
-// [ErrNoList], a [*BadChange], that of the file system or that of use; undo
-// that failed is joined to it. Callers take turns.
+// Change changes lists, by name, and calls use to put them into use. If a change cannot be
+// made or used, all are undone. The error is [ErrNoList], a [*BadChange], that of the file
+// system or that of use; errors of undoing are joined to it. Concurrent calls wait for one
+// another.
 func (c *Collection) Change(ctx context.Context, changes map[string][]list.Change, use func() error) (err error) {
 	for name := range changes {
 		if c.Lists[name] == nil {
@@ -76,8 +76,7 @@ func (c *Collection) Change(ctx context.Context, changes map[string][]list.Chang
 	return use()
 }
 
-// asItIs returns what makes a file again what it is, or removes it when it is
-// not there.
+// asItIs returns a function that restores a file, or removes it if it does not exist now.
 func asItIs(file string) (back func() error, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,11 +1,10 @@
-// Package collection holds the lists of the settings: read from files or
-// fetched, compiled, opened, changed by hand and kept fresh.
+// Package collection holds the lists of the settings: it reads or fetches, compiles, opens,
+// changes and refreshes them.
 //
-// Data moves so. [Open] compiles what has changed into the data folder and
-// opens every list; the [Collection] never changes after that. A list that
-// cannot be compiled keeps its last good version, which is a fault that the
-// collection reports. A [source.Refresher] fetches lists that are due into
-// the data folder and asks for a reload, which opens the next collection.
+// [Open] compiles changed lists into the data folder and opens all of them; the [Collection]
+// never changes after that. A list that cannot be compiled keeps its last good version, and
+// the collection reports a fault. A [source.Refresher] fetches due lists into the data folder
+// and requests a reload, which opens the next collection.
 package collection
 
 import (
@@ -33,18 +32,18 @@ import (
 // Config is the lists of the settings, by name.
 type Config map[string]List
 
-// A List is read from a file or folder, or else fetched.
+// A List is read from a file or folder, or fetched.
 type List struct {
 	list.Config `yaml:",inline"`
 	Fetch       source.Config `yaml:",inline"`
-	// Zone is a response policy zone that the name server fetches: one of the
-	// secondary zones of the settings. The list changes with it.
+	// Zone is a response policy zone that the name server fetches: one of the secondary zones of
+	// the settings. The list follows its changes.
 	Zone string `yaml:"zone"`
-	// ZoneFile is the file that the name server keeps the zone in.
+	// ZoneFile is the name server's file of the zone.
 	ZoneFile string `yaml:"-"`
 }
 
-// ofZone says how the list of a zone is read.
+// ofZone returns how to read the list of a zone.
 func (l *List) ofZone() (cfg list.Config, err error) {
 	cfg = l.Config
 	switch {
@@ -56,28 +55,27 @@ func (l *List) ofZone() (cfg list.Config, err error) {
 		return cfg, setting.At("zone", fmt.Errorf("%q is not one of dns.zones.secondary; add it there, with its primaries", l.Zone))
 	}
 	cfg.Format, cfg.Path = list.RPZ, setting.Source(l.ZoneFile)
-	_, _, _, err = l.Fetch.Resolve(cfg) // nothing else that is for lists on the web
+	_, _, _, err = l.Fetch.Resolve(cfg) // nothing else that only fetched lists have
 	return cfg, err
 }
 
-// A Collection is the lists of the settings as they are in use.
+// A Collection is the lists of the settings in use.
 type Collection struct {
 	Lists map[string]*list.File
 
 	cfg     Config
 	data    string // folder
 	fetched source.Items
-	missing []string // lists that have not been fetched yet
+	missing []string // lists that were not fetched yet
 	reports map[string]list.Report
-	faults  map[string]error // by the name of the list
+	faults  map[string]error // by name of the list
 	files   []string
 }
 
-// Open compiles the lists that have changed and opens all of them. Compiled
-// lists are in the folder data. previous may be nil; a list that cannot be
-// compiled stays as it is there, or as it was last compiled with the same
-// settings, and is one of the [Collection.Faults]. Without either it is an
-// error.
+// Open compiles changed lists and opens all of them. Compiled lists are in the folder data. A
+// list that cannot be compiled stays as in previous, which may be nil, or as last compiled
+// with the same settings, and becomes one of the [Collection.Faults]. Without either version
+// it is an error.
 func Open(ctx context.Context, cfg Config, data string, previous *Collection, log *slog.Logger) (*Collection, error) {
 	c := &Collection{Lists: map[string]*list.File{}, cfg: cfg, data: data,
 		fetched: source.Items{}, reports: map[string]list.Report{}, faults: map[string]error{}}
@@ -97,15 +95,15 @@ func Open(ctx context.Context, cfg Config, data string, previous *Collection, lo
 		anew = anew || !rep.Reused
 	}
 	if anew {
-		debug.FreeOSMemory() // a small machine needs the memory that sorting took
+		debug.FreeOSMemory() // small machines need the memory that sorting took
 	}
 	return c, nil
 }
 
-// compiled is the folder of the compiled lists.
+// compiled returns the folder of the compiled lists.
 func (c *Collection) compiled() string { return filepath.Join(c.data, "lists") }
 
-// file is where the list called name is compiled to.
+// file returns the path of the compiled list called name.
 func (c *Collection) file(name string) string { return filepath.Join(c.compiled(), name+".list") }
 
 // store returns the store of lists that are fetched with a client.
@@ -113,8 +111,8 @@ func (c *Collection) store(client *http.Client) *source.Store {
 	return source.In(c.data, client)
 }
 
-// resolve says from where the list called name is fetched, if it is, and how
-// it is read: with the path where it is or will be.
+// resolve returns where the list called name is fetched from, if it is, and how it is read,
+// including its present or future path.
 func (c *Collection) resolve(name string) (src source.Source, cfg list.Config, fetched bool, err error) {
 	if !source.PlainName(name) {
 		return src, cfg, false, fmt.Errorf("%q cannot name a list: use letters, digits, - and _", name)
@@ -135,8 +133,8 @@ func (c *Collection) resolve(name string) (src source.Source, cfg list.Config, f
 	return src, cfg, true, nil
 }
 
-// open compiles the list called name if it has changed, and opens it. One that
-// is still to be fetched is empty.
+// open compiles the list called name if it has changed, and opens it. A list that was not
+// fetched yet is empty.
 func (c *Collection) open(ctx context.Context, name string, log *slog.Logger) (report list.Report, err error) {
 	src, cfg, fetched, err := c.resolve(name)
 	if err != nil {
@@ -176,13 +174,13 @@ func (c *Collection) open(ctx context.Context, name string, log *slog.Logger) (r
 
 func (c *Collection) take(name string, f *list.File, report list.Report) {
 	c.Lists[name], c.reports[name] = f, report
-	for _, src := range report.Sources { // with those that are included
+	for _, src := range report.Sources { // including included files
 		c.files = append(c.files, src.Path)
 	}
 }
 
-// stays has the list called name stay as it is, or as it was last compiled,
-// and says whether there is such a version of it.
+// stays keeps the list called name in its previous version, or as last compiled, and reports
+// whether there is one.
 func (c *Collection) stays(name string, previous *Collection) bool {
 	if previous != nil {
 		f := previous.Lists[name]
@@ -208,12 +206,12 @@ func (c *Collection) stays(name string, previous *Collection) bool {
 	return true
 }
 
-// Files are the files that the lists were read from, and those with changes
-// made by hand, which need not exist.
+// Files returns the files that the lists were read from, and those with manual changes, which
+// need not exist.
 func (c *Collection) Files() []string { return c.files }
 
-// Faults say why lists are not what their files say: each serves from its last
-// good version. They are [setting.Error]s below the name of the list.
+// Faults returns why lists serve their last good version. They are [setting.Error]s below the
+// name of the list.
 func (c *Collection) Faults() (all []error) {
 	for _, name := range slices.Sorted(maps.Keys(c.faults)) {
 		all = append(all, c.faults[name])
@@ -221,11 +219,10 @@ func (c *Collection) Faults() (all []error) {
 	return all
 }
 
-// Fetched are the lists that are fetched.
+// Fetched returns the lists that are fetched.
 func (c *Collection) Fetched() source.Items { return c.fetched }
 
-// Reports says what became of the lines of each list, in the order of their
-// names.
+// Reports returns the report of each list, sorted by name.
 func (c *Collection) Reports() []list.Report {
 	var all []list.Report
 	for _, name := range slices.Sorted(maps.Keys(c.reports)) {
@@ -234,10 +231,10 @@ func (c *Collection) Reports() []list.Report {
 	return all
 }
 
-// Missing says whether the list called name has not been fetched yet.
+// Missing reports whether the list called name was not fetched yet.
 func (c *Collection) Missing(name string) bool { return slices.Contains(c.missing, name) }
 
-// HasAddresses says whether a list knows addresses.
+// HasAddresses reports whether a list contains addresses.
 func (c *Collection) HasAddresses() bool {
 	for _, f := range c.Lists {
 		if f.HasAddresses() {
@@ -247,9 +244,8 @@ func (c *Collection) HasAddresses() bool {
 	return false
 }
 
-// Problems are what keeps the lists from doing their work, for the operator.
-// Lines that were refused are not: they are in metrics, on the page of lists and
-// in what "shuultuur check" prints.
+// Problems returns what keeps the lists from working, for the operator. Refused lines are not
+// included: metrics, the page of lists and "shuultuur check" show them.
 func (c *Collection) Problems() []string {
 	switch n := len(c.missing); n {
 	case 0:
@@ -261,7 +257,7 @@ func (c *Collection) Problems() []string {
 	}
 }
 
-// Print writes what became of the lists, with every line that is worth a look.
+// Print writes the report of each list, with every notable line.
 func (c *Collection) Print(w io.Writer) {
 	for _, r := range c.Reports() {
 		for _, p := range r.Problems {

@@ -11,20 +11,20 @@ import (
 	"shuultuur/list/source"
 )
 
-// A Standing is what there is to know of one list besides its entries.
+// A Standing describes a list, without its entries.
 type Standing struct {
 	Report  list.Report
 	Path    string // what it is read from
-	Missing bool   // still to be fetched
-	Fault   string // why its last good version serves, "" if the present one does
-	Fetched bool   // from the web; what follows is of such lists
+	Missing bool   // not fetched yet
+	Fault   string // why its last good version serves, "" if the current one does
+	Fetched bool   // the list is fetched, and the following fields apply
 	URL     string // without a password
 	Known   source.Known
 	Every   time.Duration
 	State   source.State
 }
 
-// Standing returns that of the list called name, or [ErrNoList].
+// Standing describes the list called name, or returns [ErrNoList].
 func (c *Collection) Standing(name string) (*Standing, error) {
 	if c.Lists[name] == nil {
 		return nil, ErrNoList
@@ -52,8 +52,7 @@ func (c *Collection) Standing(name string) (*Standing, error) {
 
 var errNotFetched = errors.New("it is not fetched: the settings name its file; change that instead")
 
-// Update asks for a newer version of a list that is fetched, and says whether
-// there is one to be taken into use.
+// Update fetches a newer version of a list, and reports whether there is one to put into use.
 func (c *Collection) Update(ctx context.Context, client *http.Client, name string) (source.Change, error) {
 	it, ok := c.fetched[name]
 	switch {
@@ -69,8 +68,8 @@ func (c *Collection) Update(ctx context.Context, client *http.Client, name strin
 	return got, err
 }
 
-// Rollback moves a list that is fetched to the version before the one in use,
-// which is still to be taken into use.
+// Rollback returns a fetched list to the version before the one in use. The caller puts it
+// into use.
 func (c *Collection) Rollback(name string) (source.Version, error) {
 	_, ok := c.fetched[name]
 	switch {
@@ -86,7 +85,7 @@ func (c *Collection) Rollback(name string) (source.Version, error) {
 	return v, err
 }
 
-// Lint reads a list once more and says what is odd about its lines.
+// Lint reads a list again and reports odd lines.
 func (c *Collection) Lint(ctx context.Context, name string) (*list.Lint, error) {
 	if c.Lists[name] == nil {
 		return nil, ErrNoList

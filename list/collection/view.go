@@ -11,16 +11,16 @@ import (
 	"shuultuur/setting"
 )
 
-// A View is a look at the lists of the settings beside a running gateway.
+// A View shows the lists of the settings beside a running gateway.
 type View struct {
 	Store   *source.Store
-	Configs map[string]list.Config // how each is read, and where it is or will be
+	Configs map[string]list.Config // how each is read, with its present or future path
 	Fetched source.Items
 	c       *Collection
 }
 
-// Look returns a view of the lists of cfg that a gateway keeps in the folder
-// data. Nothing is compiled or opened.
+// Look returns a view of the lists of cfg that a gateway keeps in the folder data. It compiles
+// and opens nothing.
 func Look(cfg Config, data string, client *http.Client) (*View, error) {
 	c := &Collection{cfg: cfg, data: data, fetched: source.Items{}}
 	v := &View{Store: c.store(client), Configs: map[string]list.Config{}, Fetched: c.fetched, c: c}
@@ -34,14 +34,14 @@ func Look(cfg Config, data string, client *http.Client) (*View, error) {
 	return v, nil
 }
 
-// Missing says whether the list called name has not been fetched yet.
+// Missing reports whether the list called name was not fetched yet.
 func (v *View) Missing(name string) bool {
 	_, fetched := v.Fetched[name]
 	_, err := os.Stat(v.Store.Path(name))
 	return fetched && errors.Is(err, fs.ErrNotExist)
 }
 
-// Compiled returns the files of the lists that are compiled, by name.
+// Compiled returns the files of compiled lists, by name.
 func (v *View) Compiled() (map[string]string, error) {
 	found := map[string]string{}
 	for name := range v.Configs {

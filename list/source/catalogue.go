@@ -2,8 +2,8 @@ package source
 
 import "shuultuur/list"
 
-// A Known source is one that the catalogue has. Nothing of it is part of the
-// program: it is fetched by whoever names it, under its licence.
+// A Known source is an entry of the catalogue. Its content is not part of the program: whoever
+// names it fetches it, under its licence.
 type Known struct {
 	Name       string
 	What       string
@@ -11,13 +11,12 @@ type Known struct {
 	Sums       string // where checksums are
 	Format     string
 	Licence    string
-	Size       string // roughly, as fetched
+	Size       string // approximate, as fetched
 	Home       string
-	Categories []string // of a source that has its own
+	Categories []string // if the source has its own
 }
 
-// Rules is the format of what is not a list: signature rules in the language of
-// Suricata, for the check that tries them.
+// Rules is the format of signature rules in the language of Suricata, which are not a list.
 const Rules = "suricata"
 
 const (
@@ -27,8 +26,8 @@ const (
 	steven  = "https://raw.githubusercontent.com/StevenBlack/hosts/master/"
 )
 
-// Catalogue returns the sources that a list can name, by kind. Addresses,
-// licences and sizes are as they were known when it was written.
+// Catalogue returns the sources that a list can name, by kind. Addresses, licences and sizes
+// are as of the time of writing.
 func Catalogue() []Known {
 	all := []Known{
 		{Name: "stevenblack", What: "ads and malware, of several lists", URL: steven + "hosts", Format: list.Hosts, Licence: "MIT", Size: "3 MB", Home: "https://github.com/StevenBlack/hosts"},

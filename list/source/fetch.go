@@ -35,9 +35,9 @@ const (
 // dialTime bounds how long it may take to connect.
 const dialTime = 15 * time.Second
 
-// NewClient returns a client for Stores. Requests go through the proxy parent
-// if it is not nil, but for hosts that direct returns true for. dial connects
-// to everything other than the parent, and may refuse.
+// NewClient returns a client for Stores. Requests go through the proxy parent if it is not
+// nil, except for hosts for which direct returns true. dial connects to everything other than
+// the parent, and may refuse.
 func NewClient(parent *url.URL, direct func(host string) bool, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Client {
 	t := &http.Transport{
 		ResponseHeaderTimeout: time.Minute,
@@ -69,8 +69,8 @@ func NewClient(parent *url.URL, direct func(host string) bool, dial func(ctx con
 	return &http.Client{Transport: t, CheckRedirect: follow}
 }
 
-// passing says whether a connection was not made for a reason of the network's,
-// which may be gone next time, and not refused by us.
+// passing reports whether a connection failed because of the network, which may recover,
+// rather than because we refused it.
 func passing(err error) bool {
 	var system syscall.Errno
 	var name *net.DNSError
@@ -78,7 +78,7 @@ func passing(err error) bool {
 	return errors.As(err, &system) || errors.As(err, &name) || errors.As(err, &n) && n.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
-// follow bounds redirects, and keeps what began encrypted so.
+// follow bounds redirects, and refuses those from https to http.
 func follow(r *http.Request, via []*http.Request) error {
 	last := via[len(via)-1].URL
 	switch {
@@ -92,15 +92,15 @@ func follow(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// A permanent error is one that is not mended by trying again.
+// A permanent error does not go away by retrying.
 type permanent struct{ err error }
 
 func (p permanent) Error() string { return p.err.Error() }
 func (p permanent) Unwrap() error { return p.err }
 
-// A download is what a fetch brought.
+// A download is the result of a fetch.
 type download struct {
-	unchanged    bool // the server says that we have it; the rest is empty then
+	unchanged    bool // the server says that our version is current; the rest is empty then
 	etag         string
 	lastModified string
 	size         int64
@@ -108,7 +108,7 @@ type download struct {
 	md5          string
 }
 
-// retry does one fetch, again after a while where that may help.
+// retry runs do, and repeats it after a pause if that may help.
 func (s *Store) retry(ctx context.Context, do func(context.Context) error) error {
 	wait := s.wait
 	if wait == 0 {
@@ -123,7 +123,7 @@ func (s *Store) retry(ctx context.Context, do func(context.Context) error) error
 		if err == nil || errors.As(err, &p) || errors.As(err, &forged) || ctx.Err() != nil || n == attempts {
 			return err
 		}
-		// Many gateways may have met the same failure at the same time.
+		// Many gateways may have had the same failure at the same time.
 		pause := time.NewTimer(wait/2 + rand.N(wait))
 		select {
 		case <-ctx.Done():
@@ -135,7 +135,7 @@ func (s *Store) retry(ctx context.Context, do func(context.Context) error) error
 	}
 }
 
-// fetch gets src.URL into f, unless it is what the validators of st stand for.
+// fetch fetches src.URL into f, unless the validators of st show that it is unchanged.
 func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f *os.File) (d download, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return d, permanent{err}
@@ -148,7 +148,7 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 		return d, err
 	}
 	if src.SHA256 != "" || src.Sums != "" {
-		r.Header.Set("Accept-Encoding", "identity") // a checksum is of the bytes as they are
+		r.Header.Set("Accept-Encoding", "identity") // a checksum covers the bytes as they are
 	}
 	if st.ETag != "" {
 		r.Header.Set("If-None-Match", st.ETag)
@@ -200,7 +200,7 @@ func request(ctx context.Context, to string) (*http.Request, error) {
 	return r, nil
 }
 
-// answered says what is wrong with an answer that is not 200.
+// answered returns the error for a response that is not 200.
 func answered(res *http.Response) error {
 	switch c := res.StatusCode; {
 	case c == http.StatusOK:
@@ -212,7 +212,7 @@ func answered(res *http.Response) error {
 	}
 }
 
-// counted tells how much has been read.
+// counted counts the bytes read.
 type counted struct {
 	r    io.Reader
 	n    int64
@@ -226,9 +226,9 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// verify holds a download against the checksum in the settings and the one
-// that its server offers, if it does: it is of the same server, and guards
-// against damage more than against malice.
+// verify verifies a download by the checksum in the settings and the one that its server
+// offers, if any. The latter comes from the same server, so it protects against damage more
+// than against malice.
 func (s *Store) verify(ctx context.Context, src Source, d download) error {
 	if src.SHA256 != "" && src.SHA256 != d.sha256 {
 		return fmt.Errorf("its SHA-256 is %s, and the settings take %s only", d.sha256, src.SHA256)
@@ -250,9 +250,9 @@ func (s *Store) verify(ctx context.Context, src Source, d download) error {
 	return nil
 }
 
-// sums returns the checksums that src.Sums has for the file of src, in the
-// form of md5sum and sha256sum, the name after the sum, or in that of BSD. One
-// without a name is for the one file it can be about.
+// sums returns the checksums in src.Sums for the file of src, in the form of md5sum and
+// sha256sum (sum, then name) or of BSD. A sum without a name applies if there is only one
+// file.
 func (s *Store) sums(ctx context.Context, src Source) ([]string, error) {
 	r, err := request(ctx, src.Sums)
 	if err != nil {
@@ -276,7 +276,7 @@ func (s *Store) sums(ctx context.Context, src Source) ([]string, error) {
 	return parseSums(io.LimitReader(res.Body, maxSums), path.Base(u.Path))
 }
 
-// bsd is a line of md5 and sha256 of BSD: MD5 (file) = sum.
+// bsd matches a line of md5 and sha256 of BSD: MD5 (file) = sum.
 var bsd = regexp.MustCompile(`^[A-Z0-9]+ \((.+)\) = ([0-9A-Fa-f]+)$`)
 
 func parseSums(r io.Reader, file string) (found []string, err error) {

@@ -13,29 +13,29 @@ import (
 	"shuultuur/setting"
 )
 
-// An Item is something that is fetched: a list, or signature rules.
+// An Item is something to fetch: a list, or signature rules.
 type Item struct {
-	Kind   string // what people read that it is; "list" unless set
+	Kind   string // its kind for people; default "list"
 	Source Source
 	Try    Trial
-	// InUse is the SHA-256, in hexadecimal digits, of the content that the
-	// gateway works with; "" while it has none.
+	// InUse is the SHA-256, in hexadecimal, of the content that the gateway uses; "" if there is
+	// none.
 	InUse string
 }
 
-// Items are what is fetched into one folder, by name.
+// Items are what to fetch into one folder, by name.
 type Items map[string]Item
 
-// A Trial reads a file as it will be read in use, and says what is in it. The
-// folder of the file may be written to; what begins with "new-" is removed.
+// A Trial reads a file as it will be read in use, and describes its content. It may write
+// files to the folder; those that begin with "new-" are removed.
 type Trial func(ctx context.Context, file string) (Content, error)
 
 // Content is what a file holds.
 type Content struct {
 	Entries    int
-	Categories []string // nil: not known, or too many
-	Format     string   // as people call it
-	Lines, Bad int      // in all, and those that make no sense
+	Categories []string // nil: unknown, or too many
+	Format     string   // name of the format
+	Lines, Bad int      // in all, and malformed ones
 }
 
 // Used returns the item called name with the version in use.
@@ -47,8 +47,7 @@ func (s *Store) Used(name string, it Item) (Item, error) {
 	return it, err
 }
 
-// Of returns names, or when there are none the names of all items. One that is
-// none of them is an error.
+// Of returns names, or if there are none the names of all items. An unknown name is an error.
 func (all Items) Of(names ...string) ([]string, error) {
 	if len(names) == 0 {
 		return slices.Sorted(maps.Keys(all)), nil
@@ -61,7 +60,7 @@ func (all Items) Of(names ...string) ([]string, error) {
 	return names, nil
 }
 
-// PlainName says whether s can name a folder of a [Store].
+// PlainName reports whether s can name a folder of a [Store].
 func PlainName(s string) bool {
 	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
@@ -75,7 +74,7 @@ func (it *Item) kind() string {
 	return it.Kind
 }
 
-// try has the file tried and says why it should not take the place of old.
+// try tries the file and returns why it must not replace old.
 func (it *Item) try(ctx context.Context, file string, old *Version) (n int, categories []string, err error) {
 	src := it.Source
 	c, err := it.Try(ctx, file)
@@ -99,8 +98,8 @@ func (it *Item) try(ctx context.Context, file string, old *Version) (n int, cate
 	return c.Entries, c.Categories, nil
 }
 
-// TryList compiles the list called name for trial. cfg is how it is read; its
-// Path is not looked at. Of a list with more than 1,000 categories none are kept.
+// TryList returns a trial that compiles the list called name. cfg says how to read it; its
+// Path is ignored. Categories are not kept if there are more than 1,000.
 func TryList(name string, cfg list.Config) Trial {
 	return func(ctx context.Context, file string) (c Content, err error) {
 		dir, err := os.MkdirTemp(filepath.Dir(file), "new-*")

@@ -14,7 +14,7 @@ import (
 	"shuultuur/metric"
 )
 
-// lookEvery is how often a refresher looks what is due.
+// lookEvery is how often a refresher checks what is due.
 const lookEvery = time.Minute
 
 // A Refresher fetches what is due.
@@ -22,15 +22,14 @@ type Refresher struct {
 	current func() (*Store, Items)
 	use     func(ctx context.Context, why string)
 	log     *slog.Logger
-	part    float64 // this gateway's place among all that ask
+	part    float64 // offset of this gateway, to spread requests of many gateways
 	fetches *metric.CounterVec
 
 	mu    sync.Mutex
 	stale []string // problems; guarded by mu
 }
 
-// NewRefresher returns a refresher of what current returns. use takes new
-// versions into use.
+// NewRefresher returns a refresher of the result of current. use puts new versions into use.
 func NewRefresher(current func() (*Store, Items), use func(ctx context.Context, why string), log *slog.Logger) *Refresher {
 	return &Refresher{current: current, use: use, log: log, part: rand.Float64(),
 		fetches: metric.NewCounterVec("shuultuur_list_fetches_total", "Looks for a newer version of a list that is fetched: taken, unchanged, or refused because it could not be fetched or used.", "list", "result")}
@@ -83,9 +82,8 @@ func (r *Refresher) fetch(ctx context.Context, store *Store, items Items) {
 	}
 }
 
-// Newer is called when another node has a version of what is called name. It
-// fetches that unless this version is in use, and says whether there is something new
-// to be taken into use.
+// Newer is called when another node has a version of the item called name. It fetches that
+// unless the version is in use, and reports whether there is something new to put into use.
 func (r *Refresher) Newer(ctx context.Context, name, version string) bool {
 	store, items := r.current()
 	it, ours := items[name]
@@ -103,7 +101,7 @@ func (r *Refresher) Newer(ctx context.Context, name, version string) bool {
 	return got.Taken
 }
 
-// wait waits, and says whether ctx goes on.
+// wait waits, and returns false when ctx ended.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -124,7 +122,7 @@ func (r *Refresher) count(list string, taken bool, err error) {
 	r.fetches.With(list, result).Inc()
 }
 
-// Problems say what could not be refreshed.
+// Problems returns what could not be refreshed.
 func (r *Refresher) Problems() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,17 +15,16 @@ import (
 	"golang.org/x/crypto/blake2b"
 )
 
-// Signatures as minisign and OpenBSD's signify make them: a line that is a
-// comment, then in base64 two letters, the number of the key (8 bytes), and
-// the Ed25519 signature; with minisign, then a trusted comment and the
-// signature over both. "Ed" signs the content, "ED" its BLAKE2b-512.
+// Signatures of minisign and of OpenBSD's signify: a comment line, then in base64 two letters,
+// the number of the key (8 bytes), and the Ed25519 signature; for minisign, then a trusted
+// comment and the signature of both. "Ed" signs the content, "ED" its BLAKE2b-512.
 const (
 	maxSignature = 4 << 10
-	maxSigned    = 64 << 20 // bytes of content that is signed without a digest
+	maxSigned    = 64 << 20 // bytes of content signed without a digest
 	numberSize   = 8
 )
 
-// A publicKey is what signatures are checked with.
+// A publicKey verifies signatures.
 type publicKey struct {
 	number [numberSize]byte
 	key    ed25519.PublicKey
@@ -40,7 +39,7 @@ func parseKey(s string) (*publicKey, error) {
 	return &publicKey{[numberSize]byte(b[2:]), ed25519.PublicKey(b[2+numberSize:])}, nil
 }
 
-// check says why the signature is not one of the key's over content.
+// check returns why the signature is not a valid one of content.
 func (k *publicKey) check(signature []byte, content *os.File) error {
 	lines := bytes.Split(bytes.ReplaceAll(signature, []byte("\r"), nil), []byte("\n"))
 	if len(lines) < 2 || !bytes.HasPrefix(lines[0], []byte("untrusted comment:")) {
@@ -73,7 +72,7 @@ func (k *publicKey) check(signature []byte, content *os.File) error {
 	return nil
 }
 
-// reversed is the number of a key as minisign prints it.
+// reversed returns the number of a key as minisign prints it.
 func reversed(b []byte) []byte {
 	r := make([]byte, len(b))
 	for i, c := range b {
@@ -103,7 +102,7 @@ func whatIsSigned(kind string, content *os.File) ([]byte, error) {
 	return nil, fmt.Errorf("%q is not a kind of signature", kind)
 }
 
-// signed holds content against the signature that the server offers.
+// signed verifies content by the signature that the server offers.
 func (s *Store) signed(ctx context.Context, src Source, content *os.File) error {
 	if src.key == nil {
 		return nil

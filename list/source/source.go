@@ -1,12 +1,10 @@
-// Package source brings lists from the web and keeps them fresh.
+// Package source fetches lists from the web and refreshes them.
 //
-// Data moves so: the [Config] of a list in the settings, or an entry of the
-// [Catalogue] it names, is resolved to a [Source]; a [Store] fetches it into a
-// folder of its own, compiles it for trial, holds it against the version in
-// use, and only then moves the link "current" to it, which is the path that
-// the list is compiled from. Older versions stay beside it, so that one can go
-// back. Whatever goes wrong on the way, the version in use stays in use, and
-// the [State] of the list says what it was.
+// The [Config] of a list in the settings, or the entry of the [Catalogue] that it names,
+// resolves to a [Source]. A [Store] fetches it into a folder, compiles it for trial and
+// compares it with the version in use. Only then does it change the link "current", which is
+// the path that the list is compiled from. Older versions are kept for rollback. If anything
+// fails, the version in use stays, and the [State] of the list has the reason.
 package source
 
 import (
@@ -23,49 +21,46 @@ import (
 	"shuultuur/setting"
 )
 
-// Bounds of what the settings may ask for.
+// Limits of the settings.
 const (
-	soonest      = 10 * time.Minute // between two fetches: other people's servers
+	soonest      = 10 * time.Minute // between two fetches, to spare other people's servers
 	defaultEvery = 24 * time.Hour
 	defaultLimit = 256 << 20
 	defaultLoss  = 0.2
 )
 
-// Config says where a list is fetched from. All of it stands among the other
-// settings of a list.
+// Config says where to fetch a list. Its keys are among the other settings of a list.
 type Config struct {
-	Source string        `yaml:"source"` // a name of the catalogue; or else:
+	Source string        `yaml:"source"` // a name in the catalogue; or else:
 	URL    string        `yaml:"url"`    // http or https
-	Every  time.Duration `yaml:"every"`  // between two looks; default 24h, 10m or more
-	SHA256 string        `yaml:"sha256"` // the only content that is taken, in hex
-	// Key is the public key of minisign or signify, as base64, whose signature
-	// the content has to have; Signature is where that is, URL.minisig unless
-	// given.
+	Every  time.Duration `yaml:"every"`  // between two fetches; default 24h, at least 10m
+	SHA256 string        `yaml:"sha256"` // the only accepted content, in hex
+	// Key is the base64 public key of minisign or signify that must have signed the content.
+	// Signature is the URL of the signature; default URL.minisig.
 	Key       string `yaml:"key"`
 	Signature string `yaml:"signature"`
-	Minimum   int    `yaml:"minimum"` // fewest entries that are taken; default 1
-	Shrink    string `yaml:"shrink"`  // loss of entries that is taken; default 20%
-	Limit     int64  `yaml:"limit"`   // most bytes of a download; default 256 MiB
+	Minimum   int    `yaml:"minimum"` // fewest entries to accept; default 1
+	Shrink    string `yaml:"shrink"`  // largest accepted loss of entries; default 20%
+	Limit     int64  `yaml:"limit"`   // largest download in bytes; default 256 MiB
 }
 
-// A Source is a list on the web, as a Config and the catalogue say.
+// A Source is a list on the web, after Config and catalogue are combined.
 type Source struct {
 	URL        string
-	Sums       string // where its checksum is, "" for nowhere
+	Sums       string // URL of its checksum, "" for none
 	SHA256     string // in lower case, "" for any
-	Signature  string // where its signature is
+	Signature  string // URL of its signature
 	Every      time.Duration
 	Minimum    int
 	Shrink     float64  // in [0, 1]
 	Limit      int64    // bytes
-	Categories []string // that are known before it is fetched
+	Categories []string // those known before it is fetched
 
-	key *publicKey // nil: it need not be signed
+	key *publicKey // nil: no signature needed
 }
 
-// Resolve says where a list comes from and how it is read: local is the rest
-// of the list's settings, in which the catalogue fills in what is left out.
-// ok is false for a list that is not fetched from anywhere.
+// Resolve returns where a list comes from and how to read it. local is the rest of the list's
+// settings; the catalogue supplies defaults. ok is false for a list that is not fetched.
 func (c Config) Resolve(local list.Config) (src Source, cfg list.Config, ok bool, err error) {
 	if c.Source == "" && c.URL == "" {
 		return src, local, false, c.alone()
@@ -96,7 +91,7 @@ func (c Config) Resolve(local list.Config) (src Source, cfg list.Config, ok bool
 	return src, local, true, nil
 }
 
-// alone looks for settings that only a list from the web has.
+// alone refuses settings that only fetched lists have.
 func (c Config) alone() error {
 	var errs []error
 	for _, x := range []struct {
@@ -113,7 +108,7 @@ func (c Config) alone() error {
 	return nil
 }
 
-// signature checks what c says about signatures.
+// signature checks the settings of signatures.
 func (s *Source) signature(c Config) (err error) {
 	if c.Key == "" {
 		if c.Signature != "" {
@@ -133,7 +128,7 @@ func (s *Source) signature(c Config) (err error) {
 	return nil
 }
 
-// complete checks what c says and fills in what it leaves out.
+// complete checks c and fills in defaults.
 func (s *Source) complete(c Config) error {
 	if err := checkURL(s.URL); err != nil {
 		return setting.At("url", err)
@@ -184,7 +179,7 @@ func checkURL(s string) error {
 	return nil
 }
 
-// Place is the URL without a password, for what is written down.
+// Place returns the URL without a password, for logs and pages.
 func (s Source) Place() string {
 	u, err := url.Parse(s.URL)
 	if err != nil {

@@ -22,33 +22,33 @@ import (
 )
 
 const (
-	kept     = 3            // older versions, beside the one in use
+	kept     = 3            // older versions kept beside the one in use
 	current  = "current"    // the link to the version in use
-	stateOf  = "state.json" // of one list
+	stateOf  = "state.json" // file of a list's state
 	stampFmt = "20060102T150405.000000000Z"
 )
 
-// A Store keeps what was fetched, in a folder for each list.
+// A Store keeps fetched content, in a folder for each list.
 type Store struct {
 	Dir    string
 	Client *http.Client
-	// Progress, if not nil, is told how many bytes of a list have come, and of
-	// how many; -1 when that is not known.
+	// Progress, if not nil, is called with how many bytes of a list have arrived, and of how
+	// many; -1 if unknown.
 	Progress func(name string, done, total int64)
 
 	wait time.Duration // before the second attempt
 }
 
-// In returns the store in the folder of the gateway's data.
+// In returns the store in the gateway's data folder.
 func In(data string, client *http.Client) *Store {
 	return &Store{Dir: filepath.Join(data, "sources"), Client: client}
 }
 
-// A State is what is known about one list that is fetched.
+// A State describes a fetched list.
 type State struct {
-	Checked      time.Time // when its server was last asked, in vain or not
-	Problem      string    // why the last update failed, "" if it did not
-	URL          string    // that was asked, and what the next two are about
+	Checked      time.Time // when its server was last asked, successfully or not
+	Problem      string    // why the last update failed, or ""
+	URL          string    // the URL that was asked, to which the next two belong
 	ETag         string
 	LastModified string
 	Versions     []Version // newest first
@@ -58,22 +58,22 @@ type State struct {
 type Version struct {
 	File     string // in the folder of the list
 	Fetched  time.Time
-	URL      string // where it is from
-	Modified string // as the server said, "" if it did not
+	URL      string // where it came from
+	Modified string // from the server, "" if it gave none
 	Bytes    int64
 	SHA256   string
-	Entries  int // of any kind
-	// Categories it has; none are kept of a list with more than 1,000.
+	Entries  int // of all kinds
+	// Categories of the list; none are kept if there are more than 1,000.
 	Categories []string `json:",omitempty"`
-	Left       bool     // it was rolled back from, and is not taken again
+	Left       bool     // rolled back from, and not to be used again
 	Current    bool     `json:"-"`
 }
 
-// Path is the file that the list called name is compiled from. It is a link,
-// and is missing while nothing has been fetched.
+// Path returns the file that the list called name is compiled from. It is a link, and missing
+// while nothing has been fetched.
 func (s *Store) Path(name string) string { return filepath.Join(s.Dir, name, current) }
 
-// State returns what is known of the list called name.
+// State returns the state of the list called name.
 func (s *Store) State(name string) (st State, err error) {
 	file := filepath.Join(s.Dir, name, stateOf)
 	data, err := os.ReadFile(file)
@@ -86,7 +86,7 @@ func (s *Store) State(name string) (st State, err error) {
 	if err := json.Unmarshal(data, &st); err != nil {
 		return st, fmt.Errorf("%s: %w; delete the file, and the list is fetched anew", file, err)
 	}
-	inUse, _ := os.Readlink(s.Path(name)) // missing: none is in use
+	inUse, _ := os.Readlink(s.Path(name)) // missing: no version is in use
 	for i := range st.Versions {
 		v := &st.Versions[i]
 		if v.File != filepath.Base(v.File) || v.File == current {
@@ -106,16 +106,15 @@ func (st *State) inUse() *Version {
 	return &st.Versions[i]
 }
 
-// A Change says what an update did.
+// A Change is the result of an update.
 type Change struct {
 	Taken   bool // there is a new version in use
 	Was     int  // entries before
 	Version      // in use now
 }
 
-// Update asks for a newer version of what is called name and takes it into use
-// if it is good. On an error the version in use stays, and the State has the
-// error too.
+// Update fetches a newer version of the item called name and puts it into use if it is good.
+// After an error the version in use stays, and the State has the error.
 func (s *Store) Update(ctx context.Context, name string, it Item) (Change, error) {
 	unlock, err := s.lock(name)
 	if err != nil {
@@ -133,7 +132,7 @@ func (s *Store) Update(ctx context.Context, name string, it Item) (Change, error
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w", it.kind(), name, err)
 		if ctx.Err() != nil {
-			return c, err // stopped, which says nothing about the list
+			return c, err // cancelled, which says nothing about the list
 		}
 		st.Problem = err.Error()
 	} else {
@@ -143,8 +142,8 @@ func (s *Store) Update(ctx context.Context, name string, it Item) (Change, error
 	return c, errors.Join(err, s.save(name, st))
 }
 
-// Seed takes a file into use as the first version of what is called name, as if
-// it had been fetched just now. What has versions stays as it is.
+// Seed puts a file into use as the first version of the item called name, as if it had just
+// been fetched. An item with versions stays unchanged.
 func (s *Store) Seed(ctx context.Context, name string, it Item, file string) error {
 	src := it.Source
 	unlock, err := s.lock(name)
@@ -182,7 +181,7 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	if err != nil {
 		return Change{}, err
 	}
-	defer os.Remove(f.Name()) // gone already when it was taken
+	defer os.Remove(f.Name()) // already renamed if it was taken
 	defer f.Close()
 	asked := *st
 	if !s.fits(name, src, st) {
@@ -206,7 +205,7 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	if err != nil {
 		return Change{}, fmt.Errorf("fetching it from %s: %w", src.Place(), err)
 	}
-	// Known already: the one in use, or one that somebody went back from.
+	// Known already: the one in use, or one that was rolled back from.
 	for _, v := range st.Versions {
 		if v.SHA256 == d.sha256 && (v.Current || v.Left && old != nil) {
 			st.ETag, st.LastModified = d.etag, d.lastModified
@@ -229,7 +228,7 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 		old.Current = false
 	}
 	st.Versions = slices.Insert(st.Versions, 0, v)
-	// The version is on record before it is in use.
+	// The version is recorded before it is in use.
 	if err := s.save(name, *st); err != nil {
 		return Change{}, err
 	}
@@ -241,8 +240,8 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	return c, nil
 }
 
-// fits says whether the server may answer that nothing has changed: when what
-// we have is from there, is still here, and is what the settings want.
+// fits reports whether the server may answer that nothing has changed: our version is from
+// there, still exists, and meets the settings.
 func (s *Store) fits(name string, src Source, st *State) bool {
 	v := st.inUse()
 	if v == nil || v.URL != src.Place() || src.SHA256 != "" && v.SHA256 != src.SHA256 {
@@ -252,7 +251,7 @@ func (s *Store) fits(name string, src Source, st *State) bool {
 	return err == nil
 }
 
-// use makes the link to a version, at once.
+// use changes the link to a version, atomically.
 func (s *Store) use(name, file string) error {
 	tmp := s.Path(name) + ".tmp"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -264,7 +263,7 @@ func (s *Store) use(name, file string) error {
 	return atomicfile.Rename(tmp, s.Path(name))
 }
 
-// prune removes all but the newest versions and the one in use.
+// prune removes all versions except the newest and the one in use.
 func (s *Store) prune(name string, st *State) {
 	older := 0
 	st.Versions = slices.DeleteFunc(st.Versions, func(v Version) bool {
@@ -275,12 +274,12 @@ func (s *Store) prune(name string, st *State) {
 			return false
 		}
 		err := os.Remove(filepath.Join(s.Dir, name, v.File))
-		return err == nil || errors.Is(err, fs.ErrNotExist) // else on record until next time
+		return err == nil || errors.Is(err, fs.ErrNotExist) // otherwise it stays recorded until next time
 	})
 }
 
-// Rollback takes the version before the one in use into use. The one that is
-// left is not taken again when it is fetched; a newer one is.
+// Rollback puts the version before the one in use into use. The abandoned one is not used
+// again when it is fetched; a newer one is.
 func (s *Store) Rollback(name string) (Version, error) {
 	unlock, err := s.lock(name)
 	if err != nil {
@@ -306,7 +305,7 @@ func (s *Store) Rollback(name string) (Version, error) {
 	return Version{}, fmt.Errorf("%s has no older version to go back to", name)
 }
 
-// save writes the state so that it is there whole or as before.
+// save writes the state atomically.
 func (s *Store) save(name string, st State) error {
 	data, err := json.MarshalIndent(st, "", "\t")
 	if err != nil {
@@ -315,8 +314,8 @@ func (s *Store) save(name string, st State) error {
 	return atomicfile.WriteBytes(filepath.Join(s.Dir, name, stateOf), 0o644, append(data, '\n'))
 }
 
-// lock takes the folder of a list for this process, so that the gateway and
-// the command line do not update it at the same time.
+// lock locks the folder of a list for this process, so that the gateway and the command line
+// do not update it at the same time.
 func (s *Store) lock(name string) (unlock func(), err error) {
 	dir := filepath.Join(s.Dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -333,7 +332,7 @@ func (s *Store) lock(name string) (unlock func(), err error) {
 		}
 		return nil, err
 	}
-	// What an update that was killed has left; none is at work now.
+	// Leftovers of a killed update; none is running now.
 	left, _ := filepath.Glob(filepath.Join(dir, "new-*"))
 	for _, l := range left {
 		os.RemoveAll(l)
@@ -341,8 +340,8 @@ func (s *Store) lock(name string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// Empty compiles a list without entries to dst, which stands in for one that
-// has not been fetched yet: with its categories, so that rules can name them.
+// Empty compiles a list without entries to dst, in place of one that was not fetched yet. It
+// has the list's categories, so that rules can name them.
 func (s *Store) Empty(ctx context.Context, name string, src Source, cfg list.Config, dst string) error {
 	dir := filepath.Join(s.Dir, name, "empty")
 	as := list.Config{Format: list.UT1, Path: setting.Source(dir)}
@@ -362,11 +361,10 @@ func (s *Store) Empty(ctx context.Context, name string, src Source, cfg list.Con
 	return err
 }
 
-// Due says whether the list should be asked for now: never before, another
-// address than the last time, or longer ago than src.Every and a part (in
-// [0, 1]) of a tenth of it, so that many gateways do not ask in step. While
-// there is a problem that is an hour, and while there is no version at all ten
-// minutes, unless Every is less.
+// Due reports whether to fetch the list now: it was never fetched, its URL has changed, or
+// src.Every has passed, plus up to a tenth of it by part (in [0, 1]), so that many gateways do
+// not fetch in step. While there is a problem the interval is an hour, and while there is no
+// version ten minutes, unless Every is less.
 func (st State) Due(src Source, part float64, now time.Time) bool {
 	every := src.Every
 	switch {

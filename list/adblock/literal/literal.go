@@ -1,10 +1,9 @@
-// Package literal finds texts that a regular expression cannot match without,
-// and finds the expressions that a subject may match by them: nearly all of a
-// list of expressions need not be tried on nearly all URLs.
+// Package literal extracts texts that every match of a regular expression contains, and finds
+// the expressions that a subject may match by them. So most of a list of expressions need not
+// be tried on most URLs.
 //
-// Data moves so: [Required] works out the texts of an expression, [Index.Add]
-// enters them, and at each place of a subject [Index.At] says which of them
-// could be there.
+// [Required] extracts the texts of an expression, [Index.Add] indexes them, and at each place
+// of a subject [Index.At] returns the texts that may be there.
 package literal
 
 import (
@@ -15,13 +14,13 @@ import (
 	"unicode/utf8"
 )
 
-// Most texts that are worked out for one expression: beyond that the product
-// of its alternatives is not pursued.
+// maxTexts bounds the texts of one expression: beyond it, the product of alternatives is not
+// expanded.
 const maxTexts = 4096
 
-// Required returns texts in lower case of which every match of an expression
-// has at least one, or nil when none of useful length can be told. What RE2
-// does not understand has none.
+// Required returns texts in lower case such that every match of an expression contains at
+// least one of them, or nil when there are none of useful length. An expression that RE2 does
+// not understand has none.
 func Required(pattern string) []string {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -34,22 +33,22 @@ func Required(pattern string) []string {
 	return n.some
 }
 
-// needs is what is known of an expression: all the texts it matches, if they
-// are few; or some of which one must be there.
+// needs describes an expression: all the texts it matches, if they are few; or texts of which
+// one must occur.
 type needs struct {
 	exact []string
 	some  []string
 }
 
-// consider takes texts as those required if they say more than those before.
+// consider takes texts as the required ones if they are more selective than the previous.
 func (n *needs) consider(texts []string) {
 	if shortest(texts) >= Size && shortest(texts) > shortest(n.some) {
 		n.some = texts
 	}
 }
 
-// shortest returns how much the least of texts says, in bytes: a scheme says
-// nothing, as every URL has one.
+// shortest returns the length of the least selective text, in bytes. A scheme counts as
+// nothing, because every URL has one.
 func shortest(texts []string) int {
 	if len(texts) == 0 {
 		return 0
@@ -97,8 +96,8 @@ func analyse(re *syntax.Regexp) (n needs) {
 	return n
 }
 
-// literal: subjects have ASCII letters in lower case and others as they come,
-// so that only what is between letters beyond ASCII can be looked for.
+// literal: subjects have ASCII letters in lower case and other letters unchanged, so only the
+// parts between non-ASCII letters can be searched for.
 func literal(re *syntax.Regexp) (n needs) {
 	part := ""
 	whole := true
@@ -117,13 +116,13 @@ func literal(re *syntax.Regexp) (n needs) {
 	return n
 }
 
-// class returns the letters of a small class of ASCII.
+// class returns the letters of a small ASCII class.
 func class(re *syntax.Regexp) []string {
 	var texts []string
 	for i := 0; i < len(re.Rune); i += 2 {
 		for r := re.Rune[i]; r <= re.Rune[i+1]; r++ {
 			if r == '\u017f' || r == '\u212a' {
-				continue // what s and k fold with; the ASCII letter stands for it
+				continue // folds to s or k; the ASCII letter represents it
 			}
 			if r >= utf8.RuneSelf || len(texts) > 30 {
 				return nil
@@ -195,21 +194,20 @@ func alternate(subs []*syntax.Regexp) (n needs) {
 	return n
 }
 
-// Size is the number of bytes a text is found by, and has at least.
+// Size is the number of bytes by which a text is indexed, and its minimum length.
 const Size = 3
 
-// An Index has texts by three bytes of each, the least common ones. A text is
-// looked for at one place of a subject only where the bit of the three bytes
-// there is set, which for most is not.
+// An Index holds texts by three bytes of each, the least common ones. A text is looked up at a
+// place of a subject only where the bit for the three bytes is set, which is rare.
 type Index struct {
 	bits  []uint64
 	texts map[uint32][]Text
 }
 
-// A Text is one that the expression ID needs, or another.
+// A Text is one of the texts required by the expression ID.
 type Text struct {
 	Text string
-	Skip uint16 // where in Text the three bytes are
+	Skip uint16 // offset of the three bytes in Text
 	ID   uint32
 }
 
@@ -224,10 +222,10 @@ func gram(s string) uint32 { return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2]
 
 func gramBit(g uint32) uint32 { return g * 0x9e3779b1 >> 16 }
 
-// Add enters texts of which id needs one. It returns false when there is none.
+// Add adds texts of which id requires one. It returns false when there are none.
 func (x *Index) Add(texts []string, id uint32) bool {
 	for _, t := range texts {
-		if len(t) > 64 { // as good by its beginning
+		if len(t) > 64 { // the beginning is selective enough
 			t = t[:64]
 		}
 		best := 0
@@ -244,7 +242,7 @@ func (x *Index) Add(texts []string, id uint32) bool {
 	return len(texts) > 0
 }
 
-// At returns the texts whose three bytes s begins with.
+// At returns the texts whose three bytes begin s.
 func (x *Index) At(s string) []Text {
 	g := gram(s)
 	if b := gramBit(g); x.bits[b/64]>>(b%64)&1 == 0 {
