@@ -13,12 +13,12 @@ import (
 
 var errNotThis = errors.New("the answer is to another question")
 
-// headerLen is the length of a message's header, and where the question is.
+// headerLen is the length of a message's header, after which the question begins.
 const headerLen = 12
 
-// entryOf makes what is kept of an answer from upstreams. Additional records
-// go, and with a positive answer those of the authority section, unless DNSSEC
-// records are wanted: clients of a resolver do not use them.
+// entryOf makes a cache entry from an upstream's answer. It drops additional records and, from
+// a positive answer, the authority section, unless DNSSEC records are wanted: clients of a
+// resolver do not use them.
 func (s *Store) entryOf(k *cache.Key, msg []byte) (e cache.Entry, err error) {
 	from, err := dns.SkipQuestions(msg)
 	if err != nil {
@@ -55,15 +55,15 @@ func (s *Store) entryOf(k *cache.Key, msg []byte) (e cache.Entry, err error) {
 	return e, nil
 }
 
-// A walk goes over the records of an answer.
+// A walk iterates over the records of an answer.
 type walk struct {
 	msg   []byte
 	e     *cache.Entry
 	k     *cache.Key
-	ttl   uint32 // the least of all
-	found bool   // a record of the type asked for
+	ttl   uint32 // the lowest of all
+	found bool   // a record of the queried type
 	soa   bool
-	minus uint32 // TTL of "there is none", by the SOA record
+	minus uint32 // TTL of the negative answer, from the SOA record
 	offs  []int
 }
 
@@ -74,7 +74,7 @@ func (w *walk) answer(off int) (int, error) {
 	}
 	switch x.Type {
 	case typeCNAME, typeDNAME:
-		// What cannot be read cannot be judged, whatever a client makes of it.
+		// What cannot be read cannot be judged, however a client would interpret it.
 		var name [256]byte
 		if _, end, err := dns.ReadName(name[:0], w.msg, x.Data); err != nil || end != x.End {
 			return 0, errors.New("an alias leads to no name")
@@ -140,15 +140,14 @@ func addressOf(msg []byte, x dns.Record) (netip.Addr, bool) {
 	return a.Unmap(), ok && (x.End-x.Data == 4) == (x.Type == typeA)
 }
 
-// Keys of parameters that hold addresses, which browsers connect to as to
-// those of address records.
+// Keys of parameters with addresses, to which browsers connect like those in address records.
 const (
 	paramIPv4 = 4
 	paramIPv6 = 6
 )
 
-// appendHints appends the addresses in an SVCB or HTTPS record (RFC 9460
-// section 7.3). ok is false where the record cannot be read.
+// appendHints appends the addresses in an SVCB or HTTPS record (RFC 9460 section 7.3). ok is
+// false if the record is malformed.
 func appendHints(dst []netip.Addr, msg []byte, x dns.Record) (all []netip.Addr, ok bool) {
 	var name [256]byte
 	if x.End-x.Data < 3 {
@@ -187,8 +186,8 @@ func appendHints(dst []netip.Addr, msg []byte, x dns.Record) (all []netip.Addr, 
 	return dst, true
 }
 
-// clamp works out how long e is good for and writes that into its records.
-// from is where its body began in the message.
+// clamp computes the TTL of e and writes it into its records. from is where its body began in
+// the message.
 func (s *Store) clamp(e *cache.Entry, w *walk, negative bool, from int) {
 	e.TTL = max(min(w.ttl, s.maxTTL), s.minTTL)
 	if negative {
@@ -215,9 +214,8 @@ func (s *Store) clamp(e *cache.Entry, w *walk, negative bool, from int) {
 	}
 }
 
-// judgeAnswer puts what an answer says besides the name asked for to the
-// policy: the names it leads to (what hides behind an alias of one's own is
-// still what it is), and addresses.
+// judgeAnswer has the policy judge what an answer contains besides the queried name: the names
+// it leads to, so that an alias does not hide a blocked name, and addresses.
 func (r *Resolver) judgeAnswer(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, from int, e *cache.Entry) dns.Outcome {
 	if t.Verdict.Action == filter.Allow {
 		return dns.Answered
@@ -227,7 +225,7 @@ func (r *Resolver) judgeAnswer(ctx context.Context, q *dns.Query, a *dns.Reply, 
 		r.rebinds(t)
 		return r.refuse(ctx, q, a, t)
 	}
-	// A client that reaches an address below the prefix reaches the one behind it.
+	// An address below the prefix gives access to the one embedded in it.
 	aliases, addresses := e.Flags&cache.Aliases != 0, e.Flags&cache.Address != 0 && (r.parts.Addresses || r.dns64.IsValid())
 	if !aliases && !addresses {
 		return dns.Answered
@@ -266,13 +264,13 @@ func (r *Resolver) judgeAnswer(ctx context.Context, q *dns.Query, a *dns.Reply, 
 	return dns.Answered
 }
 
-// rebinds makes a verdict of an address of a private network.
+// rebinds sets the verdict for an address in a private network.
 func (r *Resolver) rebinds(t *filter.Transaction) {
 	r.found(t, "rebinding")
 	t.Verdict.Names.Answer = filter.NoData
 }
 
-// mayBeReached judges an address in an answer, or the one it stands for.
+// mayBeReached judges an address in an answer, or the one embedded in it.
 func (r *Resolver) mayBeReached(q *dns.Query, a *dns.Reply, t *filter.Transaction, addr netip.Addr) bool {
 	if v4 := r.dns64.behind(addr); v4 != addr {
 		if addr = v4; isPrivate(v4) && !r.mayBePrivate(q) {
@@ -283,14 +281,14 @@ func (r *Resolver) mayBeReached(q *dns.Query, a *dns.Reply, t *filter.Transactio
 	return !r.parts.Addresses || r.alsoPasses(a, t, nil, addr)
 }
 
-// drop takes the records out of a that begin at from.
+// drop removes the records from a that begin at from.
 func (r *Resolver) drop(a *dns.Reply, from int) {
 	a.Buf = a.Buf[:from]
 	a.Answers, a.Authorities, a.Additionals, a.Rcode = 0, 0, 0, 0
 }
 
-// alsoPasses judges a name or an address an answer leads to, as a host of the
-// same transaction. When it is refused, the transaction keeps that verdict.
+// alsoPasses judges a name or an address that an answer leads to, as a host of the same
+// transaction. If it is refused, the transaction keeps that verdict.
 func (r *Resolver) alsoPasses(a *dns.Reply, t *filter.Transaction, name []byte, addr netip.Addr) bool {
 	asked, was := t.Host, t.Verdict
 	at := len(a.Text)
@@ -304,7 +302,7 @@ func (r *Resolver) alsoPasses(a *dns.Reply, t *filter.Transaction, name []byte, 
 	led := t.Host
 	t.Asked, t.Host = "", asked
 	if !t.Verdict.Final() || t.Verdict.Action == filter.Warn && r.warn == filter.Pass {
-		if t.Verdict.After > 0 && was.After == 0 { // it passes for a pause only
+		if t.Verdict.After > 0 && was.After == 0 { // it passes only because of a pause
 			t.Note = led
 			return true
 		}
@@ -315,8 +313,7 @@ func (r *Resolver) alsoPasses(a *dns.Reply, t *filter.Transaction, name []byte, 
 	return false
 }
 
-// mayBePrivate says whether names like the one asked for may have addresses in
-// private networks.
+// mayBePrivate reports whether the queried name may have addresses in private networks.
 func (r *Resolver) mayBePrivate(q *dns.Query) bool {
 	if r.anywhere {
 		return true

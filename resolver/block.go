@@ -12,17 +12,17 @@ import (
 	"shuultuur/setting"
 )
 
-// A blocker writes answers that refuse.
+// A blocker writes answers for refused names.
 type blocker struct {
 	answer filter.Answer
 	ttl    uint32
 	v4, v6 [][]byte // of the sinkhole
-	soa    []byte   // data of the SOA record of negative answers
-	// contact and organization are whom a client may turn to, in JSON.
+	soa    []byte   // data of the SOA record in negative answers
+	// contact and organization tell clients whom to contact, in JSON.
 	contact, organization []byte
 }
 
-// maxBlockTTL bounds how long a refusal outlives its rule.
+// maxBlockTTL bounds how long a refusal is cached after its rule has changed.
 const maxBlockTTL = 24 * time.Hour
 
 func newBlocker(cfg Block) (b blocker, err error) {
@@ -51,7 +51,7 @@ func newBlocker(cfg Block) (b blocker, err error) {
 	if b.answer == filter.Sinkhole && len(cfg.Sinkhole) == 0 {
 		return b, setting.At("answer", errors.New("there is no sinkhole; name its addresses under sinkhole"))
 	}
-	// The names are of a domain that does not exist: nobody is to ask there.
+	// The names are in a domain that does not exist, so that nobody queries them.
 	b.soa = append(b.soa, "\x02ns\x07invalid\x00\x0ahostmaster\x07invalid\x00"...)
 	for _, v := range [...]uint32{1, 3600, 600, 86400, b.ttl} {
 		b.soa = append(b.soa, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
@@ -59,13 +59,13 @@ func newBlocker(cfg Block) (b blocker, err error) {
 	return b, nil
 }
 
-// noData says that there is nothing of this type.
+// noData answers that the name has no records of this type.
 func (b *blocker) noData(a *dns.Reply) {
 	a.Record(nil, typeSOA, classIN, b.ttl, b.soa)
 	a.Authorities++
 }
 
-// refuse writes an answer that refuses, as how says.
+// refuse writes a refusal in the form of how.
 func (b *blocker) refuse(typ uint16, a *dns.Reply, how filter.Answer) {
 	if how == filter.Usual {
 		how = b.answer
@@ -116,8 +116,8 @@ func (b *blocker) address(a *dns.Reply, typ uint16, addr []byte) {
 	a.Answers++
 }
 
-// refuse answers as the verdict of a's transaction says, with an Extended DNS
-// Error that names category, policy and transaction (RFC 8914).
+// refuse answers by the verdict of the transaction, with an Extended DNS Error that names
+// category, policy and transaction (RFC 8914).
 func (r *Resolver) refuse(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
 	v := &t.Verdict
 	a.Rcode, a.AD = 0, false
@@ -167,11 +167,11 @@ func appendPart(dst []byte, name, value string) []byte {
 	return append(dst, value[:min(len(value), maxPart)]...)
 }
 
-// isPrivate says whether an address is in a network that is not part of the
-// Internet (RFC 1918, RFC 4193, loopback, link-local, unspecified, RFC 6598).
+// isPrivate reports whether an address is in a network that is not part of the Internet (RFC
+// 1918, RFC 4193, loopback, link-local, unspecified, RFC 6598).
 func isPrivate(a netip.Addr) bool {
 	a = a.Unmap()
-	if nat64.Contains(a) { // RFC 6052: what is behind it counts
+	if nat64.Contains(a) { // RFC 6052: the embedded address counts
 		b := a.As16()
 		a = netip.AddrFrom4([4]byte(b[12:]))
 	}

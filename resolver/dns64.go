@@ -15,10 +15,9 @@ import (
 	"shuultuur/setting"
 )
 
-// DNS64 is the prefix below which a translator (NAT64) makes IPv6 addresses
-// stand for IPv4 ones (RFC 6147); the zero value is none. In settings it is
-// true for the well-known prefix 64:ff9b::/96, or a prefix of 32, 40, 48, 56,
-// 64 or 96 bits (RFC 6052 section 2.2).
+// DNS64 is the prefix of IPv6 addresses that a translator (NAT64) maps to IPv4 (RFC 6147); the
+// zero value means none. In the settings it is true for the well-known prefix 64:ff9b::/96, or
+// a prefix of 32, 40, 48, 56, 64 or 96 bits (RFC 6052 section 2.2).
 type DNS64 struct{ netip.Prefix }
 
 // UnmarshalYAML reads true, false or a prefix.
@@ -43,7 +42,7 @@ func (d *DNS64) UnmarshalYAML(read func(any) error) error {
 	return nil
 }
 
-// check says why d cannot be.
+// check returns why d is invalid.
 func (d DNS64) check() error {
 	if !d.IsValid() {
 		return nil
@@ -62,12 +61,12 @@ func (d DNS64) check() error {
 	return nil
 }
 
-// embed returns the IPv6 address that stands for an IPv4 one.
+// embed returns the IPv6 address that embeds an IPv4 address.
 func (d DNS64) embed(v4 [4]byte) netip.Addr {
 	b := d.Addr().As16()
 	i := d.Bits() / 8
 	for _, x := range v4 {
-		if i == 8 { // bits 64 to 71 stay zero
+		if i == 8 { // bits 64 to 71 are zero
 			i++
 		}
 		b[i] = x
@@ -76,7 +75,7 @@ func (d DNS64) embed(v4 [4]byte) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// behind returns the IPv4 address that a stands for, or else a.
+// behind returns the IPv4 address embedded in a, or else a.
 func (d DNS64) behind(a netip.Addr) netip.Addr {
 	if !d.IsValid() || !d.Contains(a) {
 		return a
@@ -94,8 +93,8 @@ func (d DNS64) behind(a netip.Addr) netip.Addr {
 	return netip.AddrFrom4(v4)
 }
 
-// maps says whether a may be mapped: the well-known prefix is for addresses of
-// the Internet only (RFC 6052 section 3.1).
+// maps reports whether a may be mapped: the well-known prefix is only for global addresses
+// (RFC 6052 section 3.1).
 func (d DNS64) maps(a netip.Addr) bool {
 	if d.Prefix != nat64 {
 		return true
@@ -103,19 +102,19 @@ func (d DNS64) maps(a netip.Addr) bool {
 	return !isPrivate(a) && !slices.ContainsFunc(notGlobal, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// notGlobal are the networks of RFC 5735 section 3 that are not private ones.
+// notGlobal are the networks of RFC 5735 section 3 that are not private.
 var notGlobal = []netip.Prefix{
 	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.88.99.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
 	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("240.0.0.0/4"),
 }
 
-// ipv4only is the name by which clients learn the prefix (RFC 7050), in wire
-// form. A resolver with DNS64 answers it itself (RFC 8880 section 7.1).
+// ipv4only is the name by which clients discover the prefix (RFC 7050), in wire form. A
+// resolver with DNS64 answers it itself (RFC 8880 section 7.1).
 const ipv4only = "\x08ipv4only\x04arpa\x00"
 
-// sixth gives names of one's own that have IPv4 addresses only the IPv6
-// addresses that stand for these, and knows ipv4only.arpa.
+// sixth adds mapped IPv6 addresses to local names that have only IPv4 addresses, and adds
+// ipv4only.arpa.
 func (l *local) sixth(d DNS64) {
 	if !d.IsValid() {
 		return
@@ -138,24 +137,22 @@ func (l *local) sixth(d DNS64) {
 	h := new(host)
 	for _, v4 := range [][4]byte{{192, 0, 0, 170}, {192, 0, 0, 171}} {
 		h.add(netip.AddrFrom4(v4))
-		h.add(d.embed(v4)) // the one use of the well-known prefix for these
+		h.add(d.embed(v4)) // the only use of the well-known prefix for these
 		l.pointer(netip.AddrFrom4(v4), []byte(ipv4only))
 	}
 	l.exact[ipv4only] = h
 	l.kinds[ipv4only] = empty
 }
 
-// synthesises says whether q may be answered with addresses that stand for
-// others. A client that checks signatures gets what was signed (RFC 6147
-// section 5.5).
+// synthesises reports whether q may get mapped addresses. A client that validates gets what
+// was signed (RFC 6147 section 5.5).
 func (r *Resolver) synthesises(q *dns.Query) bool {
 	return r.dns64.IsValid() && q.Type == typeAAAA && !(q.DO && q.CD())
 }
 
-// lacks says whether e, an answer about AAAA records, lacks addresses, so that DNS64 applies:
-// there are none, or ones to be passed over. No answer at all counts as none
-// (RFC 6147 section 5.1.2 and 5.1.3), but where answers are validated: there
-// only a proof does (section 5.5).
+// lacks reports whether e, an answer for AAAA, has no addresses, or only ones to ignore, so
+// that DNS64 applies. No answer at all counts as none (RFC 6147 sections 5.1.2 and 5.1.3),
+// except with validation, which requires a proof (section 5.5).
 func (r *Resolver) lacks(e *cache.Entry) bool {
 	if e.Flags&cache.Failure != 0 {
 		return !r.parts.Validated
@@ -163,8 +160,8 @@ func (r *Resolver) lacks(e *cache.Entry) bool {
 	return e.Rcode == 0 && e.Flags&(cache.Negative|cache.Mapped) != 0
 }
 
-// synthetic answers q, whose plain answer e lacks addresses and begins at from
-// in a, with such as stand for IPv4 ones.
+// synthetic answers q with mapped addresses. The plain answer e lacks addresses and begins at
+// from in a.
 func (r *Resolver) synthetic(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, from int, plain *cache.Entry) dns.Outcome {
 	k := keyOf(q)
 	k.Variant = r.variantOf(change{dns64: true})
@@ -188,24 +185,24 @@ func (r *Resolver) synthetic(ctx context.Context, q *dns.Query, a *dns.Reply, t 
 	return r.judgeAnswer(ctx, q, a, t, from, &e)
 }
 
-// noSOATTL is the most seconds that a synthesised record is good for when
-// nothing says how long there will be no real one, RFC 6147 section 5.1.7.
+// noSOATTL bounds the TTL of a synthesised record when nothing says how long there will be no
+// real one (RFC 6147 section 5.1.7).
 const noSOATTL = 600
 
-// ipv6Answer makes the answer of DNS64 for name, whose plain answer lacks
-// addresses, after lead, if not nil, has put an alias before it. What is made
-// is not marked as validated, since nobody has signed it.
+// ipv6Answer makes the DNS64 answer for name, whose plain answer lacks addresses. lead, if not
+// nil, puts an alias in front. The result is not marked as validated, because it is not
+// signed.
 func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []byte, plain cache.Entry, lead func(*miekg.Msg)) cache.Entry {
 	most := uint32(noSOATTL)
 	good := 0
-	same := lead == nil // the plain answer, when there is nothing to make
+	same := lead == nil // return the plain answer if there is nothing to synthesise
 	if lead == nil {
 		lead = func(*miekg.Msg) {}
 	}
 	kept := r.changed(q, name, body, plain, func(m *miekg.Msg) {
 		for _, rr := range m.Ns {
 			if rr.Header().Rrtype == typeSOA && plain.Flags&cache.Negative != 0 {
-				most = rr.Header().Ttl // the minimum of the zone is in it, see clamp
+				most = rr.Header().Ttl // it includes the minimum of the zone, see clamp
 			}
 		}
 		mapped := func(rr miekg.RR) bool {
@@ -223,7 +220,7 @@ func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []by
 		}
 		lead(m)
 	})
-	if good > 0 { // the others are passed over, RFC 6147 section 5.1.4
+	if good > 0 { // the others are ignored, RFC 6147 section 5.1.4
 		return kept
 	}
 	if plain.Flags&cache.Failure != 0 {
@@ -265,20 +262,19 @@ func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []by
 	if made == 0 && e.Flags&cache.Failure == 0 {
 		e = kept
 	}
-	// Whether it is a private address that is meant does not depend on the
-	// prefix.
+	// Whether the target is a private address does not depend on the prefix.
 	e.Flags = e.Flags&^cache.Private | four.Flags&cache.Private
 	return e
 }
 
-// covers says whether rr is a signature of records of a type.
+// covers reports whether rr is a signature of records of a type.
 func covers(rr miekg.RR, typ uint16) bool {
 	x, ok := rr.(*miekg.RRSIG)
 	return ok && x.TypeCovered == typ
 }
 
-// pointed answers q, if it asks for the name of an address that stands for an
-// IPv4 one, with an alias of that one's (RFC 6147 section 5.3.1).
+// pointed answers a PTR query for an address that embeds an IPv4 address with an alias to that
+// one's name (RFC 6147 section 5.3.1).
 func (r *Resolver) pointed(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
 	addr, ok := r.pointee(q)
 	if !ok {
@@ -298,8 +294,7 @@ func (r *Resolver) pointed(ctx context.Context, q *dns.Query, a *dns.Reply, t *f
 	return r.variant(ctx, q, a, t, change{to: strings.TrimSuffix(dns.Text(name), ".")})
 }
 
-// pointee returns the IPv4 address for which the one stands whose name q asks
-// for.
+// pointee returns the IPv4 address embedded in the one whose name q queries.
 func (r *Resolver) pointee(q *dns.Query) (netip.Addr, bool) {
 	const digits = 32
 	if !r.dns64.IsValid() || q.Type != typePTR || len(q.Labels) != digits+2 || string(q.Name[2*digits:]) != "\x03ip6\x04arpa\x00" {
@@ -325,8 +320,7 @@ func (r *Resolver) pointee(q *dns.Query) (netip.Addr, bool) {
 	return r.dns64.behind(addr), true
 }
 
-// DNS64 says what DNS64 does to an answer that upstreams are asked for, "" when
-// it does nothing.
+// DNS64 describes what DNS64 does to an upstream's answer, "" for nothing.
 func (r *Resolver) DNS64(q *dns.Query) string {
 	if r.synthesises(q) {
 		return fmt.Sprintf("where there is no IPv6 address, those below %v that stand for the IPv4 ones", r.dns64)
@@ -337,8 +331,7 @@ func (r *Resolver) DNS64(q *dns.Query) string {
 	return ""
 }
 
-// newDNS64 looks whether d can be, and makes what tells its answers from others
-// in a cache that outlives it.
+// newDNS64 checks d, and computes what distinguishes its answers in a cache that outlives it.
 func (r *Resolver) newDNS64(d DNS64) error {
 	if err := d.check(); err != nil {
 		return setting.At("dns64", err)

@@ -11,34 +11,33 @@ import (
 	"shuultuur/filter"
 )
 
-// ErrOffline is the error of a store that asks nobody.
+// ErrOffline is the error of a store without upstreams.
 var ErrOffline = errors.New("no upstream is asked")
 
-// Offline is the upstream of a store that asks nobody.
+// Offline is the upstream of a store without upstreams.
 func Offline(context.Context, []byte, uint16, uint16, bool, bool) ([]byte, uint16, error) {
 	return nil, 0, ErrOffline
 }
 
-// An Explanation is what the name server would answer.
+// An Explanation describes what the name server would answer.
 type Explanation struct {
 	Transaction filter.Transaction
 	Rcode       string
 	Records     []string // of the answer, as in a zone file
 	Error       string   // the Extended DNS Error, "" when there is none
-	// Upstream says that upstreams would be asked, and their answer be judged
-	// again: Rcode and Records are empty.
+	// Upstream says that upstreams would be queried and their answer judged: Rcode and Records
+	// are empty.
 	Upstream bool
-	// DNS64 is what is made of their answer, "" for nothing.
+	// DNS64 is what happens to their answer, "" for nothing.
 	DNS64 string
-	// Zone is the zone of our own that answers; nothing is judged then.
+	// Zone is our own zone that answers; nothing is judged then.
 	Zone string
-	// Unknown is where zones are that may answer instead and are not looked at
-	// without asking, "" when there are none.
+	// Unknown says where zones are that might answer instead but are not consulted, "" for
+	// nowhere.
 	Unknown string
 }
 
-// Question returns the query of a client for the records of a type that a name
-// has.
+// Question returns a client's query for the records of a name.
 func Question(c filter.Client, name string, qtype uint16) (*dns.Query, error) {
 	wire, err := dns.Name(name)
 	if err != nil {
@@ -57,8 +56,8 @@ type Responder interface {
 	Answer(q *dns.Query, a *dns.Reply, judged *filter.Transaction) dns.Outcome
 }
 
-// Explain says what the first of responders that answers q would say, and
-// after them the resolver itself. Nobody is asked.
+// Explain returns what the first of responders that answers q, or else the resolver itself,
+// would answer. No upstream is queried.
 func (r *Resolver) Explain(q *dns.Query, responders ...Responder) (x *Explanation, own bool, err error) {
 	for _, of := range responders {
 		if x, err := r.said(q, of); err != nil || x != nil {
@@ -71,7 +70,7 @@ func (r *Resolver) Explain(q *dns.Query, responders ...Responder) (x *Explanatio
 	return x, false, err
 }
 
-// said returns what one responder says, nil when it declines.
+// said returns the answer of one responder, nil when it declines.
 func (r *Resolver) said(q *dns.Query, of Responder) (*Explanation, error) {
 	var a dns.Reply
 	a.Start(q, nil, 4096)

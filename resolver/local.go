@@ -12,36 +12,34 @@ import (
 	"shuultuur/setting"
 )
 
-// local are the names that are answered here: one's own, and those that mean
-// nothing elsewhere.
+// local are the names answered here: local names, and those that mean nothing elsewhere.
 type local struct {
 	exact  map[string]*host // by name in wire form
-	below  map[string]*host // "*.…": by what is right of the "*."
+	below  map[string]*host // "*.…": by what follows the "*."
 	routed map[string]struct{}
 	kinds  map[string]kind
 }
 
-// A host is what a name of one's own stands for.
+// A host is the data of a local name.
 type host struct {
 	v4, v6 [][]byte
 	alias  string   // another name, as text
-	names  [][]byte // of an address: what PTR answers, in wire form
+	names  [][]byte // for an address: the PTR names, in wire form
 }
 
-// A kind is how a name is answered that is special by a standard.
+// A kind is how a special-use name is answered.
 type kind uint8
 
 const (
-	nowhere  kind = iota + 1 // there is no such name
-	loopback                 // this machine, whoever asks
-	empty                    // the domain is there, nothing else
+	nowhere  kind = iota + 1 // the name does not exist
+	loopback                 // this machine, for every client
+	empty                    // the domain exists, but no names in it
 )
 
-// localTTL is the TTL of names of one's own, in seconds: they change when the
-// settings do.
+// localTTL is the TTL of local names, in seconds: they change with the settings.
 const localTTL = 60
 
-// Bounds of a hosts file.
+// Limits of a hosts file.
 const (
 	maxHostsFile = 64 << 20
 	maxHosts     = 1 << 20
@@ -54,7 +52,7 @@ func newLocal(cfg Config) (l local, err error) {
 			return l, setting.At(fmt.Sprintf("hosts-files[%d]", i), err)
 		}
 	}
-	for name, targets := range cfg.Hosts { // after the files: a name's last word
+	for name, targets := range cfg.Hosts { // after the files, so that these take precedence
 		if err := l.own(name, targets); err != nil {
 			return l, setting.At("hosts."+name, err)
 		}
@@ -63,7 +61,7 @@ func newLocal(cfg Config) (l local, err error) {
 	return l, nil
 }
 
-// own adds a name of the settings.
+// own adds a local name of the settings.
 func (l *local) own(name string, targets []string) error {
 	in := l.exact
 	rest, wild := strings.CutPrefix(name, "*.")
@@ -107,7 +105,7 @@ func (h *host) add(a netip.Addr) {
 	}
 }
 
-// pointer makes an address lead back to a name.
+// pointer adds a PTR name to an address.
 func (l *local) pointer(a netip.Addr, name []byte) {
 	key := string(dns.Reverse(a))
 	h := l.exact[key]
@@ -120,7 +118,7 @@ func (l *local) pointer(a netip.Addr, name []byte) {
 	}
 }
 
-// file reads a file like /etc/hosts.
+// file reads a file in the form of /etc/hosts.
 func (l *local) file(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -161,8 +159,7 @@ func (l *local) file(path string) error {
 	return sc.Err()
 }
 
-// find returns what a name of one's own stands for, or nil. The labels of name
-// begin where labels says.
+// find returns the host of a local name, or nil. labels are the offsets of the labels of name.
 func (l *local) find(name []byte, labels []uint8) *host {
 	if len(l.exact) > 0 {
 		if h := l.exact[string(name)]; h != nil {
@@ -179,8 +176,8 @@ func (l *local) find(name []byte, labels []uint8) *host {
 	return nil
 }
 
-// special says in which way a name means nothing elsewhere, and which of its
-// labels begins the name that does; 0 where it is like others.
+// special returns how a special-use name is answered, and the label at which the special
+// suffix begins; 0 for other names.
 func (l *local) special(name []byte, labels []uint8) (k kind, at int) {
 	for i := len(labels) - 1; i >= 0; i-- {
 		if k := l.kinds[string(name[labels[i]:])]; k != 0 {
@@ -193,7 +190,7 @@ func (l *local) special(name []byte, labels []uint8) (k kind, at int) {
 	return 0, 0
 }
 
-// answer answers q, whose name special knows.
+// answer answers q for a name that special knows.
 func (l *local) answer(k kind, at int, q *dns.Query, a *dns.Reply, b *blocker) {
 	switch {
 	case k == loopback && q.Type == typeA:
@@ -215,7 +212,7 @@ var (
 	loopback6 = [16]byte{15: 1}
 )
 
-// answer answers q with what h stands for.
+// answer answers q with the data of h.
 func (h *host) answer(q *dns.Query, a *dns.Reply, b *blocker) {
 	records := h.v4
 	switch q.Type {
@@ -236,7 +233,7 @@ func (h *host) answer(q *dns.Query, a *dns.Reply, b *blocker) {
 	}
 }
 
-// isRouted says whether the name has an upstream of its own.
+// isRouted reports whether the name has an upstream of its own.
 func (l *local) isRouted(name []byte, labels []uint8) bool {
 	for _, i := range labels {
 		if _, ok := l.routed[string(name[i:])]; ok {
@@ -246,9 +243,8 @@ func (l *local) isRouted(name []byte, labels []uint8) bool {
 	return false
 }
 
-// specialNames are those of RFC 6761, 6762, 7686, 8375, 9462, 9476, and the
-// reverse zones of private networks of RFC 6303 and RFC 7793, by name in wire
-// form.
+// specialNames are those of RFC 6761, 6762, 7686, 8375, 9462, 9476, and the reverse zones of
+// private networks of RFC 6303 and RFC 7793, by name in wire form.
 func specialNames() map[string]kind {
 	m := map[string]kind{
 		"\x09localhost\x00":                          loopback,
@@ -298,9 +294,8 @@ func reverse6(digits ...string) []byte {
 	return append(name, "\x03ip6\x04arpa\x00"...)
 }
 
-// canary says whether a name is one by which browsers and devices ask whether
-// they may use encrypted DNS or relays of their own. That it does not exist
-// means no.
+// canary reports whether browsers and devices query a name to learn whether they may use their
+// own encrypted DNS or relays. NXDOMAIN means no.
 func canary(name []byte) bool {
 	switch string(name) {
 	case "\x13use-application-dns\x03net\x00", // Firefox
@@ -310,8 +305,7 @@ func canary(name []byte) bool {
 	return false
 }
 
-// Own returns what says whether a name has an answer in the settings, which is
-// given before any policy is asked.
+// Own returns a function that reports whether the settings answer a name, before any policy.
 func Own(cfg Config) (func(name string) bool, error) {
 	l, err := newLocal(cfg)
 	if err != nil {

@@ -2,7 +2,7 @@ package resolver
 
 import "shuultuur/metric"
 
-// A reading is one number of a store, under CoreDNS's name where it has one.
+// A reading is a metric of a store, under CoreDNS's name if there is one.
 type reading struct {
 	name, help string
 	kind       metric.Kind

@@ -10,10 +10,9 @@ import (
 	"shuultuur/filter"
 )
 
-// Record returns the transaction of a query that was answered, whole and with
-// memory of its own: what was left out for speed is worked out now. Where no
-// policy was asked (names of one's own, other responders) it says who asked
-// for what.
+// Record returns the transaction of an answered query, complete and with its own memory: it
+// computes what was omitted for speed. If no policy was consulted (local names, other
+// responders), it says which client asked for what.
 func (r *Resolver) Record(q *dns.Query, a *dns.Reply, judged *filter.Transaction) filter.Transaction {
 	t := *judged
 	t.Terse = false
@@ -29,7 +28,7 @@ func (r *Resolver) Record(q *dns.Query, a *dns.Reply, judged *filter.Transaction
 	t.Findings = slices.Clone(t.Findings)
 	led := strings.Clone(t.Note)
 	t.Note = ""
-	// What a limit or a quota says is whole already.
+	// The verdict of a limit or a quota is complete already.
 	short := t.Verdict.After > 0
 	if (len(t.Findings) > 0 || short) && t.Verdict.Reason.Finding.Check != checkName && (!short || !t.Verdict.Final()) {
 		r.explain(&t, led)
@@ -44,9 +43,8 @@ func (r *Resolver) Record(q *dns.Query, a *dns.Reply, judged *filter.Transaction
 	return t
 }
 
-// explain has t judged once more, with evidence. led is the name or address in
-// the answer that was refused, or passed for a pause only; "" when that was the
-// name itself.
+// explain judges t again, with evidence. led is the name or address in the answer that was
+// refused, or passed only because of a pause; "" for the queried name.
 func (r *Resolver) explain(t *filter.Transaction, led string) {
 	x := *t
 	x.Findings, x.Verdict = nil, filter.Verdict{}
@@ -55,7 +53,7 @@ func (r *Resolver) explain(t *filter.Transaction, led string) {
 	}
 	r.parts.Decider.Decide(context.Background(), &x, filter.Name)
 	if x.Verdict.Action != t.Verdict.Action || x.Verdict.Reason.Rule != t.Verdict.Reason.Rule {
-		return // the settings have changed meanwhile
+		return // the settings have changed in the meantime
 	}
 	t.Findings, t.Verdict = x.Findings, x.Verdict
 	switch {
@@ -67,7 +65,7 @@ func (r *Resolver) explain(t *filter.Transaction, led string) {
 	}
 }
 
-// say puts words to a verdict that is the resolver's own.
+// say adds the text to a verdict of the resolver itself.
 func (r *Resolver) say(t *filter.Transaction, evidence string) {
 	t.Verdict.Reason.Finding.Evidence = evidence
 	for i := range t.Findings {
@@ -77,8 +75,8 @@ func (r *Resolver) say(t *filter.Transaction, evidence string) {
 	}
 }
 
-// As returns a resolver for which everybody is client, and which says why, also
-// of what passes.
+// As returns a resolver that treats every client as client, and gives reasons even for what
+// passes.
 func (r *Resolver) As(client filter.Client) *Resolver {
 	as := &Resolver{whole: true, parts: r.parts, block: r.block, local: r.local, private: r.private, anywhere: r.anywhere, warn: r.warn, warnTo: r.warnTo, dns64: r.dns64, dns64Variant: r.dns64Variant}
 	as.parts.Identify = func(netip.Addr, string) filter.Client { return client }

@@ -1,18 +1,17 @@
-// Package resolve answers questions about names that are not ours: filtered by
-// the policy of the client, from the cache or from upstreams.
+// Package resolve answers queries for names outside our zones: filtered by the client's
+// policy, from the cache or from upstreams.
 //
-// Data moves so: [Resolver.Answer] takes a query to the names of the network's
-// own (hosts, and names that must not leak), then to the policy, and what the
-// policy refuses is answered on the spot. Else the answer comes out of the
-// cache of the [Store]; its aliases, and its addresses where lists know any,
-// are put to the policy once more, because what is kept was fetched for
-// somebody else. What the cache does not have is left for [Resolver.Wait],
-// which has the Store ask upstreams; duplicate questions wait for the first.
+// [Resolver.Answer] first looks up local names (hosts, and names that must not leak), then
+// consults the policy; what that refuses is answered at once. Otherwise the answer comes from
+// the cache of the [Store]. The policy judges its aliases, and its addresses if lists contain
+// any, again, because the answer was fetched for another client. What the cache lacks is left
+// for [Resolver.Wait], which has the Store query upstreams; duplicate queries wait for the one
+// in progress.
 //
-// Answers that differ by policy (SafeSearch, redirects, HTTPS records without
-// h3, DNS64) are made from the plain ones once and kept beside them as variants.
+// Answers that differ by policy (SafeSearch, redirects, HTTPS records without h3, DNS64) are
+// derived from the plain ones once and cached beside them as variants.
 //
-// A Resolver never changes: new settings make a new one over the same Store.
+// A Resolver never changes: new settings make a new one with the same Store.
 package resolver
 
 import (
@@ -30,59 +29,54 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says how names are answered.
+// Config says how to answer names.
 type Config struct {
 	Block Block `yaml:"block"`
-	// Hosts are names of one's own, or that are to have another answer: an
-	// address, several, or another name. "*.lab.example" is every name below.
+	// Hosts are local names, or names with another answer: one or more addresses, or another
+	// name. "*.lab.example" is every name below lab.example.
 	Hosts map[string]setting.OneOrMore[string] `yaml:"hosts"`
-	// HostsFiles are read like /etc/hosts.
+	// HostsFiles have the form of /etc/hosts.
 	HostsFiles setting.OneOrMore[setting.File] `yaml:"hosts-files"`
-	// Private are domains whose names may have addresses in private networks;
-	// "*" is all. Elsewhere such an answer is refused: a page out there could
-	// reach devices in here by it (DNS rebinding). Domains with a route of
-	// their own need not be named.
+	// Private are domains whose names may have addresses in private networks; "*" is all. Other
+	// answers with such addresses are refused, because a page on the Internet could use them to
+	// reach local devices (DNS rebinding). Domains with a route need not be named.
 	Private setting.OneOrMore[string] `yaml:"private"`
-	// DNS64 makes IPv6 addresses for names that have IPv4 ones only.
+	// DNS64 makes IPv6 addresses for names that have only IPv4 addresses.
 	DNS64 DNS64 `yaml:"dns64"`
 }
 
-// Block says how a refused name is answered where the policy does not.
+// Block says how to answer a refused name if the policy does not say.
 type Block struct {
 	Answer filter.Answer    `yaml:"answer"` // default zero
-	TTL    setting.Duration `yaml:"ttl"`    // of an answer that refuses; default 10s
-	// Sinkhole are the addresses of the server with the block page: one's own.
+	TTL    setting.Duration `yaml:"ttl"`    // of a refusal; default 10s
+	// Sinkhole are the addresses of the server with the block page, which is our own.
 	Sinkhole setting.OneOrMore[netip.Addr] `yaml:"sinkhole"`
-	// Contact and Organization are shown by clients that understand structured
-	// errors: addresses such as mailto:help@example.com or tel:+31201234567, and
-	// who filters.
+	// Contact and Organization are shown by clients that support structured errors: addresses
+	// such as mailto:help@example.com or tel:+31201234567, and who filters.
 	Contact      setting.OneOrMore[string] `yaml:"contact"`
 	Organization string                    `yaml:"organization"`
-	// Warn is what becomes of a warning, which an answer cannot show: block,
-	// sinkhole or pass. The default is sinkhole where there is one, else block.
+	// Warn is the action for a warning, which a DNS answer cannot show: block, sinkhole or pass.
+	// Default: sinkhole if there is one, else block.
 	Warn string `yaml:"warn"`
 }
 
 // Parts are what a resolver works with.
 type Parts struct {
 	Decider filter.Decider
-	// Count counts a query that the decider has judged, and puts a refusal in
-	// its verdict when a limit or a quota is used up. It must not wait. nil
-	// counts nothing.
+	// Count counts a query that the decider has judged, and sets a refusal when a limit or a
+	// quota is used up. It must not wait. nil: nothing is counted.
 	Count func(*filter.Transaction)
-	// Identify says who is at an address, or calls itself by a ClientID, which
-	// may be "". It must not wait.
+	// Identify returns the client at an address, or with a ClientID, which may be "". It must
+	// not wait.
 	Identify func(addr netip.Addr, clientID string) filter.Client
 	Store    *Store
-	// Addresses says that rules or lists know addresses: those in answers are
-	// judged too.
+	// Addresses says that rules or lists contain addresses, so that those in answers are judged
+	// too.
 	Addresses bool
-	// Routed are domains, in wire form, that have upstreams of their own:
-	// their names are asked there whatever they look like, and may have private
-	// addresses.
+	// Routed are domains, in wire form, with upstreams of their own, which answer all their
+	// names; these may have private addresses.
 	Routed [][]byte
-	// Validated says that the answers of the store are validated: one that
-	// fails may be forged.
+	// Validated says that the store's answers are validated: one that fails may be forged.
 	Validated bool
 }
 
@@ -93,8 +87,8 @@ type Resolver struct {
 	local    local
 	private  map[string]struct{} // domains, in wire form
 	anywhere bool                // all may have private addresses
-	whole    bool                // somebody reads why, also of what passes
-	warn     filter.Action       // what a warning becomes: Block or Pass
+	whole    bool                // give reasons even for what passes
+	warn     filter.Action       // the action for a warning: Block or Pass
 	warnTo   filter.Answer
 	dns64    DNS64
 	// dns64Variant is what dns64 adds to a cache's key.
@@ -193,8 +187,8 @@ const (
 	edeInvalidAnswer = 5
 
 	staleTTL = 30 // seconds, RFC 8767 section 4
-	// staleRetry is how long after a failure stale answers are given without
-	// another attempt (the failure recheck timer, RFC 8767 section 5).
+	// staleRetry is how long after a failure stale answers are given without another attempt
+	// (the failure recheck timer, RFC 8767 section 5).
 	staleRetry = 5 * time.Second
 )
 
@@ -216,8 +210,8 @@ func (r *Resolver) Wait(ctx context.Context, q *dns.Query, a *dns.Reply, t *filt
 	return out
 }
 
-// shorten keeps the records of an answer, which begin at from, from being
-// remembered for longer than they may be had: left, but a second at least.
+// shorten bounds the TTLs of an answer's records, which begin at from, by left, but to at
+// least a second.
 func shorten(a *dns.Reply, from int, left time.Duration) {
 	most := uint32(max(left/time.Second, 1))
 	for range int(a.Answers) + int(a.Authorities) + int(a.Additionals) {
@@ -232,7 +226,7 @@ func shorten(a *dns.Reply, from int, left time.Duration) {
 	}
 }
 
-// answer answers q. Without a ctx it may not wait.
+// answer answers q. With a nil ctx it must not wait.
 func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
 	if !q.Recursion || q.Class != classIN || q.Opcode() != dns.OpcodeQuery {
 		return dns.Declined
@@ -250,7 +244,7 @@ func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *fi
 		return dns.Answered
 	}
 	r.judge(q, a, t)
-	if ctx == nil && r.parts.Count != nil { // with one, it has been counted
+	if ctx == nil && r.parts.Count != nil { // otherwise it was counted before
 		r.parts.Count(t)
 	}
 	v := &t.Verdict
@@ -265,7 +259,7 @@ func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *fi
 		v.Names.Answer = filter.NXDomain
 		return r.refuse(ctx, q, a, t)
 	}
-	if q.Type == typePTR && r.dns64.IsValid() { // before special: the prefix may be of a private network
+	if q.Type == typePTR && r.dns64.IsValid() { // before special: the prefix may be in a private network
 		if out := r.pointed(ctx, q, a, t); out != dns.Declined {
 			return out
 		}
@@ -288,7 +282,7 @@ func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *fi
 	return r.look(ctx, q, a, t)
 }
 
-// own answers with a host of one's own.
+// own answers with a local name.
 func (r *Resolver) own(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, h *host) dns.Outcome {
 	if h.alias != "" {
 		return r.alias(ctx, q, a, t, h.alias)
@@ -297,7 +291,7 @@ func (r *Resolver) own(ctx context.Context, q *dns.Query, a *dns.Reply, t *filte
 	return dns.Answered
 }
 
-// meta answers questions that are not about records.
+// meta answers queries that are not about records.
 func (r *Resolver) meta(q *dns.Query, a *dns.Reply) dns.Outcome {
 	if q.Type == typeANY { // RFC 8482 section 4.2
 		a.Record(nil, typeHINFO, classIN, 3600, []byte("\x07RFC8482\x00"))
@@ -308,7 +302,7 @@ func (r *Resolver) meta(q *dns.Query, a *dns.Reply) dns.Outcome {
 	return dns.Answered
 }
 
-// judge puts the name to the policy.
+// judge has the policy judge the name.
 func (r *Resolver) judge(q *dns.Query, a *dns.Reply, t *filter.Transaction) {
 	t.Start, t.Proto, t.Type, t.Flags, t.Last, t.Terse = q.At, filter.DNS, q.Type, q.Flags, filter.Name, !r.whole
 	t.Client = r.parts.Identify(q.Client.Addr(), q.ClientID)
@@ -317,7 +311,7 @@ func (r *Resolver) judge(q *dns.Query, a *dns.Reply, t *filter.Transaction) {
 	r.parts.Decider.Decide(context.Background(), t, filter.Name)
 }
 
-// found makes a verdict of ours: block, because of something no check knows.
+// found sets a block for a reason that no check reports.
 func (r *Resolver) found(t *filter.Transaction, category string) {
 	f := filter.Finding{Check: checkName, Category: category}
 	t.Findings = append(t.Findings, f)
@@ -325,10 +319,10 @@ func (r *Resolver) found(t *filter.Transaction, category string) {
 	t.Verdict.Reason.Rule, t.Verdict.Reason.Finding = "", f
 }
 
-// checkName is the check of findings that are the resolver's own.
+// checkName is the check in findings of the resolver itself.
 const checkName = "dns"
 
-// look answers from the cache, or else has the answer fetched.
+// look answers from the cache, or has the answer fetched.
 func (r *Resolver) look(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
 	k := keyOf(q)
 	names := &t.Verdict.Names
@@ -352,7 +346,7 @@ func (r *Resolver) look(ctx context.Context, q *dns.Query, a *dns.Reply, t *filt
 	return r.judgeAnswer(ctx, q, a, t, from, &e)
 }
 
-// fill sets in a what e says besides its records, which are in a.Buf already.
+// fill sets the fields of a from e; the records are in a.Buf already.
 func fill(q *dns.Query, a *dns.Reply, e *cache.Entry) {
 	a.Answers, a.Authorities, a.Additionals = e.Answers, e.Authorities, e.Additionals
 	a.Rcode = e.Rcode
@@ -364,6 +358,6 @@ func keyOf(q *dns.Query) cache.Key {
 	return cache.Key{Name: q.Name, Type: q.Type, Class: q.Class, DO: q.DO, CD: q.CD()}
 }
 
-// asString looks at b as a string, without a copy. What holds it for longer
-// than b is as it is copies it.
+// asString returns b as a string without copying. Copy it to keep it for longer than b is
+// unchanged.
 func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

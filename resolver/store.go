@@ -12,19 +12,18 @@ import (
 	"shuultuur/setting"
 )
 
-// An Upstream asks other name servers. msg is a whole answer to the question,
-// checked to be one; on an error ede is the Extended DNS Error (RFC 8914) a
-// client may know.
+// An Upstream queries other name servers. msg is a whole, verified answer to the question;
+// with an error, ede is the Extended DNS Error (RFC 8914) for the client.
 type Upstream func(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) (msg []byte, ede uint16, err error)
 
-// CacheConfig says how long and how much is cached.
+// CacheConfig bounds the cache in time and size.
 type CacheConfig struct {
 	Size     setting.Size     `yaml:"size"`         // default 16MiB
-	MinTTL   setting.Duration `yaml:"min-ttl"`      // answers are cached at least so long; default off
-	MaxTTL   setting.Duration `yaml:"max-ttl"`      // and at most so long; default 1d
-	Negative setting.Duration `yaml:"negative-ttl"` // "there is none" at most so long; default 1h
-	// Stale is how long an expired answer is kept, for when upstreams do not
-	// answer (RFC 8767); default 1d.
+	MinTTL   setting.Duration `yaml:"min-ttl"`      // minimum time in the cache; default off
+	MaxTTL   setting.Duration `yaml:"max-ttl"`      // maximum time in the cache; default 1d
+	Negative setting.Duration `yaml:"negative-ttl"` // maximum for negative answers; default 1h
+	// Stale is how long an expired answer is kept for when upstreams do not answer (RFC 8767);
+	// default 1d.
 	Stale setting.Duration `yaml:"stale"`
 }
 
@@ -32,17 +31,16 @@ const (
 	// clientTimer is how long a client waits before it gets a stale answer,
 	// RFC 8767 section 5.
 	clientTimer = 1800 * time.Millisecond
-	// failureTTL is how long "upstreams gave no answer" is kept, RFC 9520
-	// section 3.2, in seconds.
+	// failureTTL is how long a failure of the upstreams is cached, in seconds (RFC 9520 section
+	// 3.2).
 	failureTTL = 5
-	// mostResting bounds the goroutines that wait for a question.
+	// mostResting bounds the idle goroutines.
 	mostResting = 128
-	// maxFlights bounds the questions that are with upstreams at a time.
+	// maxFlights bounds the questions at upstreams at a time.
 	maxFlights = 4096
 )
 
-// A Store has answers as they came from upstreams: the plain ones, of no
-// policy. It outlives resolvers.
+// A Store has the answers of upstreams, unaffected by policies. It outlives resolvers.
 type Store struct {
 	cache    *cache.Cache
 	seed     maphash.Seed // of variants
@@ -59,20 +57,20 @@ type Store struct {
 	mu      sync.Mutex
 	flights map[string]*flight
 
-	next    chan *flight // to a goroutine that rests
+	next    chan *flight // to an idle goroutine
 	resting atomic.Int32
 
 	misses, stale, prefetched, failed, refused atomic.Int64
 }
 
-// A flight is one question in progress, for every query that waits for it.
+// A flight is one question in progress, for all queries that wait for it.
 type flight struct {
 	id    string // among flights
 	key   cache.Key
 	began time.Time
 	done  chan struct{}
 	entry cache.Entry // when done
-	err   error       // there is no answer
+	err   error       // set if there is no answer
 }
 
 // NewStore makes an empty store. Metrics name its server label. Close it.
@@ -114,7 +112,7 @@ func NewStore(cfg CacheConfig, label string, up Upstream) (*Store, error) {
 	return s, nil
 }
 
-// Close ends what is with upstreams and waits for it.
+// Close aborts questions in progress and waits for their end.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.stop() // under the lock: no flight begins after it
@@ -128,25 +126,25 @@ func (s *Store) Flush() { s.cache.Flush() }
 // Stats are counts since the start.
 type Stats struct {
 	cache.Stats
-	Stale      int64 // answers given beyond their time
-	Prefetched int64 // answers fetched again before their time was over
-	Failed     int64 // questions upstreams gave no answer to
-	Refused    int64 // questions not asked because too many were on their way
-	Flights    int   // questions on their way
+	Stale      int64 // expired answers given
+	Prefetched int64 // answers refreshed before they expired
+	Failed     int64 // questions that upstreams did not answer
+	Refused    int64 // questions refused because too many were in progress
+	Flights    int   // questions in progress
 }
 
-// Stats adds them up.
+// Stats returns the counts.
 func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	n := len(s.flights)
 	s.mu.Unlock()
 	c := s.cache.Stats()
-	c.Misses = s.misses.Load() // the cache counts each look
+	c.Misses = s.misses.Load() // the cache counts every lookup
 	return Stats{c, s.stale.Load(), s.prefetched.Load(), s.failed.Load(), s.refused.Load(), n}
 }
 
-// get appends the answer for k to dst if one is there that can be given at
-// once; stale says that one is there that is beyond its time. It never waits.
+// get appends the answer for k to dst if one can be given at once; stale says that there is an
+// expired one. It never waits.
 func (s *Store) get(k *cache.Key, now time.Time, dst []byte) (body []byte, e cache.Entry, ok, stale bool) {
 	from := len(dst)
 	dst, e, st, failed := s.cache.Get(k, now, staleTTL, dst)
@@ -167,7 +165,7 @@ func (s *Store) get(k *cache.Key, now time.Time, dst []byte) (body []byte, e cac
 	return dst[:from], cache.Entry{}, false, stale
 }
 
-// beyond makes e say that it is stale.
+// beyond marks e as stale.
 func (s *Store) beyond(e *cache.Entry) {
 	s.stale.Add(1)
 	e.EDE = edeStale
@@ -176,16 +174,16 @@ func (s *Store) beyond(e *cache.Entry) {
 	}
 }
 
-// wait fetches the answer for k and appends it to dst. There always is one: a
-// stale one when upstreams are slow or gone, else SERVFAIL.
+// wait fetches the answer for k and appends it to dst. There always is one: a stale one when
+// upstreams are slow or unreachable, else SERVFAIL.
 func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry) {
 	s.misses.Add(1)
-	// Another may have brought it while this one stood in line.
+	// Another query may have fetched it in the meantime.
 	buf, e, ok, stale := s.get(k, now, dst)
 	if ok {
 		return buf, e
 	}
-	if ctx.Err() != nil { // there is no time to ask anybody
+	if ctx.Err() != nil { // no time is left
 		return s.without(k, now, dst, edeNetwork)
 	}
 	f := s.start(k, now)
@@ -216,7 +214,7 @@ func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byt
 	}
 }
 
-// old appends an answer that is beyond its time, if there is one.
+// old appends an expired answer, if there is one.
 func (s *Store) old(k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry, bool) {
 	from := len(dst)
 	dst, e, st, _ := s.cache.Get(k, now, staleTTL, dst)
@@ -229,7 +227,7 @@ func (s *Store) old(k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entr
 	return dst, e, true
 }
 
-// without is what can be said when upstreams give no answer.
+// without is the answer when upstreams give none.
 func (s *Store) without(k *cache.Key, now time.Time, dst []byte, ede uint16) ([]byte, cache.Entry) {
 	if buf, e, ok := s.old(k, now, dst); ok {
 		return buf, e
@@ -237,8 +235,7 @@ func (s *Store) without(k *cache.Key, now time.Time, dst []byte, ede uint16) ([]
 	return dst, cache.Entry{Rcode: rcodeServFail, EDE: ede, Flags: cache.Failure}
 }
 
-// start has k fetched, unless it is on its way already. It returns nil when no
-// more can be.
+// start fetches k, unless that is in progress. It returns nil when too many are.
 func (s *Store) start(k *cache.Key, now time.Time) *flight {
 	var buf [270]byte
 	id := append(buf[:0], byte(k.Type>>8), byte(k.Type), byte(k.Class>>8), byte(k.Class), 0)
@@ -262,18 +259,18 @@ func (s *Store) start(k *cache.Key, now time.Time) *flight {
 	f.key.Name, f.key.Variant = []byte(f.id[5:]), 0
 	s.flights[f.id] = f
 	select {
-	case s.next <- f: // a goroutine is there for it
+	case s.next <- f: // an idle goroutine takes it
 	default:
 		s.wg.Go(func() { s.fly(f) })
 	}
 	return f
 }
 
-// fly has flights answered, one after another, as long as few others wait for
-// one: a goroutine that has grown its stack is worth keeping.
+// fly serves one flight after another, as long as few other goroutines are idle: a goroutine
+// with a grown stack is worth keeping.
 func (s *Store) fly(f *flight) {
 	for f != nil {
-		// The flight before this one may have ended since the cache was looked at.
+		// An earlier flight may have ended since the cache was consulted.
 		if body, e, st, _ := s.cache.Get(&f.key, f.began, 0, nil); st == cache.Fresh {
 			f.entry, f.entry.Body = e, body
 		} else {
@@ -293,7 +290,7 @@ func (s *Store) fly(f *flight) {
 	}
 }
 
-// fetch asks upstreams for k and keeps what they say.
+// fetch queries upstreams for k and caches the answer.
 func (s *Store) fetch(k *cache.Key, f *flight) {
 	msg, ede, err := s.upstream(s.life, k.Name, k.Type, k.Class, k.DO, k.CD)
 	now := time.Now()

@@ -9,12 +9,11 @@ import (
 	"shuultuur/setting"
 )
 
-// Structured error data (draft-ietf-dnsop-structured-dns-error) is the text of
-// an Extended DNS Error as a JSON object: c are contacts, j is the
-// justification, s a code of the reason, o the organization. A client asks for
-// it with an empty error in its query.
+// Structured error data (draft-ietf-dnsop-structured-dns-error) is the text of an Extended DNS
+// Error as a JSON object: c are contacts, j is the justification, s a code of the reason, o
+// the organization. A client requests it with an empty error in its query.
 
-// contacts checks and encodes whom clients may turn to.
+// contacts checks and encodes the contacts of the settings.
 func (b *blocker) contacts(cfg Block) (err error) {
 	for i, c := range cfg.Contact {
 		if scheme, rest, ok := strings.Cut(c, ":"); !ok || rest == "" || scheme != "mailto" && scheme != "tel" && scheme != "sips" && scheme != "https" {
@@ -52,7 +51,7 @@ const (
 	reasonPhishing = 2
 	reasonSpam     = 3
 	reasonSpyware  = 4
-	reasonPolicy   = 5 // of the network's operator
+	reasonPolicy   = 5 // policy of the network's operator
 )
 
 // structured appends the object for a verdict.
@@ -74,7 +73,7 @@ func (b *blocker) structured(dst []byte, v *filter.Verdict, id string) []byte {
 	return append(dst, '}')
 }
 
-// reasonOf is the code for a category.
+// reasonOf returns the code for a category.
 func reasonOf(category string) byte {
 	switch category {
 	case "malware", "virus":
@@ -89,13 +88,13 @@ func reasonOf(category string) byte {
 	return reasonPolicy
 }
 
-// appendJSONPart appends a part of a text inside a JSON string.
+// appendJSONPart appends part of a text, escaped for a JSON string.
 func appendJSONPart(dst []byte, name, value string) []byte {
 	if value == "" {
 		return dst
 	}
 	quoted, err := json.Marshal(value[:min(len(value), maxPart)])
-	if err != nil { // a string always can
+	if err != nil { // strings never fail
 		return dst
 	}
 	return append(append(dst, name...), quoted[1:len(quoted)-1]...)

@@ -10,7 +10,7 @@ import (
 // A Text is a DNS message for people.
 type Text struct {
 	Rcode   uint16
-	Records []string // of the answer, as zone files have them, separated by single spaces
+	Records []string // records of the answer in zone file form, separated by single spaces
 	HasEDE  bool
 	EDE     uint16 // an Extended DNS Error, RFC 8914
 	EDEText string

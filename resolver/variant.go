@@ -15,15 +15,15 @@ import (
 	"shuultuur/resolver/cache"
 )
 
-// A change is what makes an answer differ from the plain one: it is that of
-// another name, or lacks something.
+// A change is how an answer differs from the plain one: it is that of another name, or lacks
+// something.
 type change struct {
 	to             string // another name, as text
 	noHTTP3, noECH bool
-	dns64          bool // addresses may stand for others
+	dns64          bool // addresses may be mapped
 }
 
-// variant is the change as a part of a cache's key, never 0.
+// variantOf returns the change as a part of a cache key, never 0.
 func (r *Resolver) variantOf(c change) uint64 {
 	h := maphash.String(r.parts.Store.seed, c.to)
 	if c.noHTTP3 {
@@ -40,8 +40,7 @@ func (r *Resolver) variantOf(c change) uint64 {
 
 // alias answers with another name and its addresses.
 func (r *Resolver) alias(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, to string) dns.Outcome {
-	// Hardly a name ends in a digit; to try each as an address would cost an
-	// allocation for the error.
+	// Few names end in a digit; parsing each as an address would allocate an error.
 	if n := len(to); n > 0 && '0' <= to[n-1] && to[n-1] <= '9' || strings.Contains(to, ":") {
 		if addr, err := netip.ParseAddr(to); err == nil {
 			return r.instead(q, a, addr.Unmap())
@@ -55,7 +54,7 @@ func (r *Resolver) alias(ctx context.Context, q *dns.Query, a *dns.Reply, t *fil
 	return dns.Answered
 }
 
-// instead answers with an address that is not the name's.
+// instead answers with another address.
 func (r *Resolver) instead(q *dns.Query, a *dns.Reply, addr netip.Addr) dns.Outcome {
 	switch {
 	case q.Type == typeA && addr.Is4():
@@ -70,7 +69,7 @@ func (r *Resolver) instead(q *dns.Query, a *dns.Reply, addr netip.Addr) dns.Outc
 	return dns.Answered
 }
 
-// variant answers with the plain answer, changed.
+// variant answers with a changed form of the plain answer.
 func (r *Resolver) variant(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, c change) dns.Outcome {
 	k := keyOf(q)
 	k.Variant = r.variantOf(c)
@@ -95,8 +94,7 @@ func (r *Resolver) variant(ctx context.Context, q *dns.Query, a *dns.Reply, t *f
 	return dns.Answered
 }
 
-// make fetches the plain answer and changes it. An entry with TTL 0 is not to
-// be kept.
+// make fetches the plain answer and changes it. An entry with TTL 0 is not cached.
 func (r *Resolver) make(ctx context.Context, q *dns.Query, c change) cache.Entry {
 	if c.to == "" {
 		k := keyOf(q)
@@ -130,7 +128,7 @@ func (r *Resolver) make(ctx context.Context, q *dns.Query, c change) cache.Entry
 	return r.changed(q, name, body, plain, lead)
 }
 
-// ownAlias leads to a host of one's own.
+// ownAlias answers with an alias to a local name.
 func (r *Resolver) ownAlias(q *dns.Query, to string, h *host) cache.Entry {
 	return r.changed(q, q.Name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) {
 		prependAlias(m, q, to, localTTL)
@@ -157,8 +155,8 @@ func prependAlias(m *miekg.Msg, q *dns.Query, to string, ttl uint32) {
 	m.Answer = slices.Insert(m.Answer, 0, miekg.RR(rr))
 }
 
-// changed makes an entry for q of the answer for name, whose body and counts
-// are given, after how has changed it.
+// changed makes an entry for q from the answer for name, with the given body and counts, after
+// how has changed it.
 func (r *Resolver) changed(q *dns.Query, name, body []byte, plain cache.Entry, how func(*miekg.Msg)) cache.Entry {
 	failed := cache.Entry{Rcode: rcodeServFail, EDE: edeInvalidAnswer}
 	msg := make([]byte, headerLen, headerLen+len(name)+4+len(body))
@@ -192,8 +190,7 @@ func (r *Resolver) changed(q *dns.Query, name, body []byte, plain cache.Entry, h
 	return e
 }
 
-// clean takes out of HTTPS and SVCB records what c says (RFC 9460; ech is of
-// RFC 9849).
+// clean removes from HTTPS and SVCB records what c says (RFC 9460; ech is of RFC 9849).
 func clean(m *miekg.Msg, c change) {
 	for _, rr := range m.Answer {
 		switch x := rr.(type) {
@@ -203,7 +200,7 @@ func clean(m *miekg.Msg, c change) {
 			x.Value = cleanParams(x.Value, c)
 		}
 	}
-	// Signatures no longer fit.
+	// Signatures are no longer valid.
 	m.Answer = slices.DeleteFunc(m.Answer, func(rr miekg.RR) bool { return rr.Header().Rrtype == typeRRSIG })
 }
 
@@ -222,8 +219,8 @@ func cleanParams(ps []miekg.SVCBKeyValue, c change) []miekg.SVCBKeyValue {
 	})
 }
 
-// record makes a record of a rule's value, nil where it is none. A text is one
-// text, blanks and quotes included.
+// record makes a record from a rule's value, nil if that is invalid. A TXT value is one text,
+// including blanks and quotes.
 func (r *Resolver) record(q *dns.Query, typ, value string) miekg.RR {
 	if q.Type == typeTXT {
 		x := &miekg.TXT{Hdr: miekg.RR_Header{Name: dns.Text(q.Name), Rrtype: typeTXT, Class: classIN, Ttl: r.block.ttl}}
@@ -239,7 +236,7 @@ func (r *Resolver) record(q *dns.Query, typ, value string) miekg.RR {
 	return rr
 }
 
-// escapeText writes bytes as miekg/dns reads them.
+// escapeText escapes bytes as miekg/dns reads them.
 func escapeText(s []byte) string {
 	var b strings.Builder
 	for _, c := range s {
@@ -252,10 +249,9 @@ func escapeText(s []byte) string {
 	return b.String()
 }
 
-// rewrite answers as a rule of an ad blocker says: modifier is
-// "dnsrewrite=rcode;type;value", several of them joined by "|", of which the
-// first that is an error or an alias goes before records. It declines other
-// modifiers.
+// rewrite answers by a rule of an ad blocker: modifier is "dnsrewrite=rcode;type;value";
+// several are joined by "|", and the first error or alias takes precedence over records. It
+// declines other modifiers.
 func (r *Resolver) rewrite(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, modifier string) dns.Outcome {
 	rest, ok := strings.CutPrefix(modifier, "dnsrewrite=")
 	if !ok {

@@ -1,18 +1,16 @@
-// Package cache keeps answers as bytes: what follows the question in a
-// message, ready to be copied behind the question of the next client
-// the same.
+// Package cache keeps answers as bytes: what follows the question in a message, ready to be
+// copied after the same question of another client.
 //
-// Data moves so: [Cache.Put] appends an entry to the page its shard is
-// writing; [Cache.Get] finds it by the keyed hash of its key, compares the key,
-// and copies the answer with the TTLs counted down. Memory is pages of a fixed
-// size that hold no pointers, in two rings, of which the oldest page is taken
-// again when all are full. What is new goes to the young ring, a quarter of
-// all. When its page is taken, what was asked for again moves to the old ring,
-// and so do answers that there is something, as long as that has room to
-// spare; the rest is gone. In the old ring stays what was asked for since its
-// page was taken last. So a flood of names that nobody asks for twice passes
-// through the young ring, and if they do not exist it takes no more memory
-// than that.
+// [Cache.Put] appends an entry to the page that its shard is writing. [Cache.Get] finds it by
+// the keyed hash of its key, compares the key, and copies the answer with the remaining TTLs.
+// Memory consists of pages of a fixed size without pointers, in two rings. When all pages are
+// full, the oldest is reused.
+//
+// New entries go to the young ring, a quarter of the memory. When its page is reused, entries
+// that were requested again move to the old ring, and so do positive answers while that has
+// room; the others are dropped. The old ring keeps what was requested since its page was last
+// reused. So a flood of names that nobody queries twice passes through the young ring, and if
+// the names do not exist it takes no more memory.
 package cache
 
 import (
@@ -31,29 +29,29 @@ import (
 
 const (
 	pageSize = 32 << 10
-	// maxEntry keeps one answer from pushing all others out of a page; what is
-	// longer is not kept.
+	// maxEntry bounds an entry, so that one does not displace all others of a page; longer
+	// answers are not cached.
 	maxEntry = pageSize / 2
 	shards   = 32
-	// MinSize is the least memory a cache can have.
+	// MinSize is the minimum memory of a cache.
 	MinSize = shards * 4 * pageSize
 )
 
-// Flags say what an answer is and how it is to be looked at.
+// Flags describe an answer.
 type Flags uint16
 
 const (
-	AD       Flags = 1 << iota // validated
-	Aliases                    // has CNAME or DNAME records, whose targets are to be judged
+	AD       Flags = 1 << iota // validated (DNSSEC)
+	Aliases                    // has CNAME or DNAME records, whose targets must be judged
 	Address                    // has address records
 	Private                    // an address is one of a private network
 	Negative                   // NXDOMAIN or NODATA
-	Failure                    // upstreams gave none
-	Mapped                     // an AAAA record has an IPv4 address in it (::ffff:0:0/96)
+	Failure                    // upstreams gave no answer
+	Mapped                     // an AAAA record contains an IPv4 address (::ffff:0:0/96)
 )
 
-// A Key is what was asked. Name is in wire form, lower case. Variant tells
-// apart answers to one question that differ by policy; 0 is the plain one.
+// A Key identifies a question. Name is in wire form, lower case. Variant distinguishes answers
+// to one question that differ by policy; 0 is the unchanged one.
 type Key struct {
 	Name        []byte
 	Type, Class uint16
@@ -65,25 +63,25 @@ type Key struct {
 // pointers are those of a message whose question begins at offset 12.
 type Entry struct {
 	Body                              []byte
-	TTLs                              []uint16 // where in Body the TTLs are
+	TTLs                              []uint16 // offsets of the TTLs in Body
 	Answers, Authorities, Additionals uint16
 	Rcode                             uint16
 	EDE                               uint16 // 0: none
 	Flags                             Flags
-	TTL                               uint32 // seconds it is good for
+	TTL                               uint32 // lifetime in seconds
 }
 
-// A State is what Get made of a key.
+// A State is the result of Get.
 type State uint8
 
 const (
 	Miss    State = iota
-	Fresh         // a good answer
-	Refresh       // a good answer that many want and that ends soon: fetch it again. Said once for each
-	Stale         // out of date, but not older than the cache keeps
+	Fresh         // a valid answer
+	Refresh       // a popular answer that expires soon: fetch it again. Returned once per entry
+	Stale         // expired, but not yet too old
 )
 
-// A Cache belongs to many goroutines.
+// A Cache is safe for concurrent use.
 type Cache struct {
 	seed  uint64
 	start time.Time
@@ -95,22 +93,22 @@ type Cache struct {
 
 type shard struct {
 	mu      sync.Mutex
-	table   []uint64 // 32 bits of hash, 32 of place+1; 0 is free
+	table   []uint64 // 32 bits of hash, 32 of offset+1; 0 is free
 	n       int
 	pages   [][]byte
 	rings   [2]ring
 	hits    int64
-	denials int64 // of hits
+	denials int64 // hits that were negative answers
 	misses  int64
 	_       [64]byte
 }
 
-// A ring is pages that are written one after another.
+// A ring is a sequence of pages, written one after another.
 type ring struct {
-	own     []int // pages, by their place in shard.pages
-	current int   // the one that is written, by its place in own
-	at      int   // where in it
-	max     int   // pages
+	own     []int // pages, as indexes in shard.pages
+	current int   // the page being written, as an index in own
+	at      int   // offset in it
+	max     int   // maximum number of pages
 }
 
 const (
@@ -118,7 +116,7 @@ const (
 	old
 )
 
-// roomy says that a ring will have another page before it takes one again.
+// roomy reports whether a ring will get another page before it reuses one.
 func (r *ring) roomy() bool { return len(r.own) < r.max }
 
 // An entry in a page, little endian:
@@ -141,8 +139,7 @@ func (r *ring) roomy() bool { return len(r.own) < r.max }
 //	52  key: type, class, bits, name; places of TTLs, 2 each; body
 const entryHead = 52
 
-// New makes a cache of at most size bytes that keeps entries for stale beyond
-// their TTL.
+// New makes a cache of at most size bytes that keeps entries for stale after they expire.
 func New(size int, stale time.Duration) (*Cache, error) {
 	if size < MinSize {
 		return nil, fmt.Errorf("%d bytes are too few for a cache; give %d or more", size, MinSize)
@@ -187,10 +184,9 @@ func (c *Cache) seconds(now time.Time) uint32 {
 	return 0
 }
 
-// Get appends the answer for k to dst. With a State of Miss nothing is
-// appended and e is empty. The TTLs are what is left; those of a Stale answer
-// are staleTTL. failedAgo is how long ago Fail was called for a Stale answer, a
-// negative number when it was not. e.Body and e.TTLs are left nil.
+// Get appends the answer for k to dst. With the State Miss nothing is appended and e is empty.
+// TTLs are the remaining ones; those of a Stale answer are staleTTL. failedAgo is how long ago
+// Fail was called for a Stale answer, negative if it was not. e.Body and e.TTLs are nil.
 func (c *Cache) Get(k *Key, now time.Time, staleTTL uint32, dst []byte) (body []byte, e Entry, st State, failedAgo time.Duration) {
 	h := c.hash(k)
 	s := &c.shard[h>>59]
@@ -253,7 +249,7 @@ func (c *Cache) Get(k *Key, now time.Time, staleTTL uint32, dst []byte) (body []
 	return dst, e, st, failedAgo
 }
 
-// Put keeps e for k, in the place of what was there.
+// Put stores e for k, replacing an earlier entry.
 func (c *Cache) Put(k *Key, now time.Time, e *Entry) {
 	key := 5 + len(k.Name)
 	n := entryHead + key + 2*len(e.TTLs) + len(e.Body)
@@ -297,8 +293,8 @@ func (c *Cache) Put(k *Key, now time.Time, e *Entry) {
 	s.insert(h, place)
 }
 
-// Fail notes that an answer for k could not be had, so that a stale one is
-// given without another attempt for a while; and that a refresh has ended.
+// Fail notes that no answer for k was available, so that a stale one is returned for a while
+// without another attempt, and that a refresh has ended.
 func (c *Cache) Fail(k *Key, now time.Time) {
 	h := c.hash(k)
 	s := &c.shard[h>>59]
@@ -310,7 +306,7 @@ func (c *Cache) Fail(k *Key, now time.Time) {
 	}
 }
 
-// Flush drops everything, memory too.
+// Flush drops everything, including the memory.
 func (c *Cache) Flush() {
 	for i := range c.shard {
 		s := &c.shard[i]
@@ -324,16 +320,16 @@ func (c *Cache) Flush() {
 	}
 }
 
-// Stats are counts since the start, and what is held.
+// Stats are counts since the start, and the contents.
 type Stats struct {
 	Hits, Misses int64
-	Denials      int64 // hits that said "there is none"
+	Denials      int64 // hits that were negative answers
 	Entries      int
 	Bytes        int64 // of pages and tables
 	Evicted      int64
 }
 
-// Stats adds up all shards.
+// Stats sums the counts of all shards.
 func (c *Cache) Stats() (st Stats) {
 	for i := range c.shard {
 		s := &c.shard[i]
@@ -352,7 +348,7 @@ func (c *Cache) Stats() (st Stats) {
 func u16(b []byte, i int) uint16 { return binary.LittleEndian.Uint16(b[i:]) }
 func u32(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
 
-// tag is what a slot keeps of a hash: the top bits have chosen the shard.
+// tag is the part of a hash kept in a slot: the top bits have selected the shard.
 func tag(h uint64) uint32 { return uint32(h>>27) | 1 }
 
 func (s *shard) entry(place uint32) []byte {
@@ -360,7 +356,7 @@ func (s *shard) entry(place uint32) []byte {
 	return s.pages[place/pageSize][place%pageSize:]
 }
 
-// find returns the entry of k, nil when there is none.
+// find returns the entry of k, nil if there is none.
 func (s *shard) find(h uint64, k *Key) []byte {
 	if i := s.slot(h, k); i >= 0 {
 		return s.entry(uint32(s.table[i]))
@@ -393,11 +389,11 @@ func matches(x []byte, h uint64, k *Key) bool {
 	return u16(p, 0) == k.Type && u16(p, 2) == k.Class && p[4] == keyBits(k) && string(p[5:5+len(k.Name)]) == string(k.Name)
 }
 
-// has says whether a place is in one of the ring's pages.
+// has reports whether an offset is in one of the ring's pages.
 func (r *ring) has(place uint32) bool { return slices.Contains(r.own, int((place-1)/pageSize)) }
 
-// free empties a slot and moves those after it that lie away from home closer,
-// so that a search may stop at the first free one.
+// free empties a slot and moves displaced entries after it closer to their home slot, so that
+// a search may stop at the first free slot.
 func (s *shard) free(i uint32) {
 	mask := uint32(len(s.table) - 1)
 	s.n--
@@ -438,7 +434,7 @@ func (s *shard) put(v uint64) {
 	s.table[i] = v
 }
 
-// room returns n bytes of a ring to write an entry to, and their place.
+// room returns n bytes of a ring for an entry, and their offset.
 func (c *Cache) room(s *shard, r *ring, n int) (x []byte, place uint32) {
 	if len(r.own) == 0 {
 		s.grow(r)
@@ -458,23 +454,22 @@ func (c *Cache) room(s *shard, r *ring, n int) (x []byte, place uint32) {
 	return x, place
 }
 
-// grow gives a ring another page, which is the one that is written.
+// grow gives a ring another page to write to.
 func (s *shard) grow(r *ring) {
 	s.pages = append(s.pages, make([]byte, pageSize))
 	r.own = append(r.own, len(s.pages)-1)
 	r.current, r.at = len(r.own)-1, 0
 }
 
-// endPage marks what is left of the page that is written as empty.
+// endPage marks the rest of the current page as empty.
 func (s *shard) endPage(r *ring) {
 	if r.at+8 < pageSize {
 		binary.LittleEndian.PutUint32(s.pages[r.own[r.current]][r.at+8:], 0)
 	}
 }
 
-// reclaim makes the oldest page of a ring the one that is written. What is
-// kept of the young ring moves to the old one; of the old one up to half the page
-// is kept, for one more turn.
+// reclaim makes the oldest page of a ring the current one. Kept entries of the young ring move
+// to the old one; the old ring keeps up to half of the page for another round.
 func (c *Cache) reclaim(s *shard, r *ring) {
 	r.current = (r.current + 1) % len(r.own)
 	page := s.pages[r.own[r.current]]
@@ -516,8 +511,7 @@ func (c *Cache) reclaim(s *shard, r *ring) {
 	c.evicted.Add(dropped)
 }
 
-// slotOf returns the slot that refers to a place, or -1: the entry there has
-// been replaced.
+// slotOf returns the slot that refers to an offset, or -1 if the entry there was replaced.
 func (s *shard) slotOf(h uint64, place uint32) int {
 	mask := uint32(len(s.table) - 1)
 	t := tag(h)

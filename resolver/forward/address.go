@@ -15,15 +15,15 @@ import (
 	"shuultuur/release"
 )
 
-// An address is an upstream as the settings name it.
+// An address is an upstream in the form of the settings.
 type address struct {
 	scheme string // udp, tcp, tls, https, h3, quic
 	host   string // a name, or an address
 	port   uint16
-	fixed  []netip.Addr // what is dialled; none: host is looked up
+	fixed  []netip.Addr // addresses to connect to; none: look up host
 	name   string       // in the server's certificate
 	url    string       // of DNS over HTTPS
-	pin    []byte       // SHA-256 of the server's public key, nil for any
+	pin    []byte       // SHA-256 of the server's public key, nil: no pin
 }
 
 var ports = map[string]uint16{"udp": 53, "tcp": 53, "tls": 853, "quic": 853, "https": 443, "h3": 443}
@@ -86,8 +86,7 @@ func plainAddress(s string) (address, error) {
 	return a, nil
 }
 
-// where takes the part after "#": the name of an address, or the addresses of
-// a name.
+// where reads the part after "#": the name of an address, or the addresses of a name.
 func (a *address) where(fragment string) error {
 	a.name = a.host
 	if ip, err := netip.ParseAddr(a.host); err == nil {
@@ -117,7 +116,7 @@ func (a *address) where(fragment string) error {
 	return nil
 }
 
-// path takes path and query.
+// path reads path and query.
 func (a *address) path(u *url.URL) error {
 	values := u.Query()
 	if pin := values.Get("pin"); pin != "" {
@@ -157,7 +156,7 @@ func (a *address) path(u *url.URL) error {
 
 func (a *address) encrypted() bool { return a.scheme != "udp" && a.scheme != "tcp" }
 
-// String is the upstream for people and metrics.
+// String returns the upstream in the form for people and metrics.
 func (a *address) String() string {
 	host := net.JoinHostPort(a.host, strconv.Itoa(int(a.port)))
 	if a.url != "" {

@@ -17,34 +17,34 @@ import (
 
 // Config is the settings of forwarding.
 type Config struct {
-	Upstreams setting.OneOrMore[string]            `yaml:"upstreams"` // of all names without a route; none: the system's
-	Routes    map[string]setting.OneOrMore[string] `yaml:"routes"`    // upstreams by domain or network; off: nothing exists there
+	Upstreams setting.OneOrMore[string]            `yaml:"upstreams"` // for all names without a route; default: the system's
+	Routes    map[string]setting.OneOrMore[string] `yaml:"routes"`    // upstreams by domain or network; off: no such names exist
 	Order     Order                                `yaml:"order"`     // fastest (default), parallel, strict
-	Race      setting.Count                        `yaml:"race"`      // upstreams asked at once with parallel; default 3
-	Bootstrap setting.OneOrMore[string]            `yaml:"bootstrap"` // addresses of servers that look up the names of upstreams; none: the system's
-	CA        setting.File                         `yaml:"ca"`        // a PEM file of roots that upstreams are verified with; default the system's
-	Timeout   setting.Duration                     `yaml:"timeout"`   // of one upstream; default 2s
-	Total     setting.Duration                     `yaml:"total"`     // of a question, all attempts; default 5s
-	InFlight  setting.Count                        `yaml:"in-flight"` // queries waiting for one upstream; default 1000
+	Race      setting.Count                        `yaml:"race"`      // upstreams queried at once with parallel; default 3
+	Bootstrap setting.OneOrMore[string]            `yaml:"bootstrap"` // servers that look up the names of upstreams; default: the system's
+	CA        setting.File                         `yaml:"ca"`        // a PEM file of root certificates to verify upstreams; default: the system's
+	Timeout   setting.Duration                     `yaml:"timeout"`   // per upstream; default 2s
+	Total     setting.Duration                     `yaml:"total"`     // per question, for all attempts; default 5s
+	InFlight  setting.Count                        `yaml:"in-flight"` // queries waiting per upstream; default 1000
 
 	Validate        bool `yaml:"validate"` // DNSSEC
 	validate.Config `yaml:",inline"`
 
-	Own []netip.AddrPort `yaml:"-"` // where this server listens: never asked
+	Own []netip.AddrPort `yaml:"-"` // where this server listens: never queried
 
-	// Rootless leaves CA unread and trusts nobody: upstreams that are asked over
-	// TLS fail until the settings change.
+	// Rootless leaves CA unread and trusts no root: queries over TLS fail until the settings
+	// change.
 	Rootless bool `yaml:"-"`
 }
 
-// Bounds of settings.
+// Limits of settings.
 const (
 	mostUpstreams = 64
 	mostInFlight  = 10000
 	mostRace      = 6
 )
 
-// limits are the numbers of a Config, with defaults.
+// limits are the numbers of a Config, with defaults applied.
 type limits struct {
 	timeout, total time.Duration // of one upstream, and of a question
 	race, inFlight int
@@ -80,7 +80,7 @@ func (c *Config) limits() (l limits, err error) {
 	return l, nil
 }
 
-// New makes a forwarder. Nothing is connected to before the first question.
+// New makes a forwarder. It does not connect before the first question.
 func New(cfg Config) (*Forwarder, error) {
 	l, err := cfg.limits()
 	if err != nil {
@@ -111,7 +111,7 @@ func New(cfg Config) (*Forwarder, error) {
 	return f, nil
 }
 
-// build makes bootstrap, routes and upstreams of the settings.
+// build makes bootstrap, routes and upstreams from the settings.
 func (f *Forwarder) build() error {
 	known := map[string]*upstream{}
 	system := systemServers(f.cfg.Own)
@@ -151,7 +151,7 @@ func (f *Forwarder) build() error {
 	return nil
 }
 
-// group makes upstreams, each once in all groups.
+// group makes upstreams, each once for all groups.
 func (f *Forwarder) group(known map[string]*upstream, key string, servers []string) (*group, error) {
 	g := &group{order: f.cfg.Order, race: f.limits.race}
 	for i, s := range servers {
@@ -165,8 +165,7 @@ func (f *Forwarder) group(known map[string]*upstream, key string, servers []stri
 	return g, nil
 }
 
-// upstreamOf returns the upstream of an address, which may be known from
-// another group.
+// upstreamOf returns the upstream of an address, possibly from another group.
 func (f *Forwarder) upstreamOf(known map[string]*upstream, s string) (*upstream, error) {
 	a, err := parseAddress(s)
 	if err != nil {
@@ -212,7 +211,7 @@ func (f *Forwarder) newUpstream(a address) *upstream {
 	return u
 }
 
-// newTransport makes what speaks to an upstream; lane connects over TCP.
+// newTransport makes the transport to an upstream; lane connects over TCP.
 func (f *Forwarder) newTransport(a address, where *locator, lane *stream, st *stats) transport {
 	switch a.scheme {
 	case "tcp":

@@ -1,15 +1,14 @@
-// Package forward asks other name servers.
+// Package forward queries other name servers.
 //
-// A question goes so: [Forwarder.Exchange] finds the route with the longest
-// suffix of the name, puts its upstreams in order, and asks one or several of
-// them, the next one when an answer is late, cannot be had or is of no use.
-// Each upstream has a transport (UDP with TCP, TCP, TLS, HTTPS, HTTP/3, QUIC)
-// that keeps connections, a bound on what waits for it, a smoothed time to
-// answers, and its health: after failures in a row it is left alone but for
-// probes, which come ever more seldom until one is answered.
+// [Forwarder.Exchange] finds the route with the longest suffix of the name, sorts its
+// upstreams, and queries one or several of them. It queries the next one when an answer is
+// late, missing or unusable. Each upstream has a transport (UDP with TCP, TCP, TLS, HTTPS,
+// HTTP/3, QUIC) that keeps connections, a limit of waiting queries, a smoothed response time,
+// and its health. After several failures it gets only probes, at growing intervals, until one
+// is answered.
 //
-// What comes back is walked before anybody sees it, see query.check. With
-// validation the message then goes through package validate.
+// Answers are parsed completely before they are used, see query.check. With validation they
+// then go through package validate.
 package forward
 
 import (
@@ -28,14 +27,14 @@ import (
 	"shuultuur/resolver/validate"
 )
 
-// An Option says how a question is asked.
+// An Option modifies a question.
 type Option struct {
 	DO     bool         // DNSSEC records are wanted
-	CD     bool         // what does not validate is wanted too
-	Subnet netip.Prefix // the client's network (RFC 7871), when upstreams may know it
+	CD     bool         // answers that do not validate are wanted too
+	Subnet netip.Prefix // the client's network (RFC 7871), if upstreams may know it
 }
 
-// An Error is why there is no answer.
+// An Error says why there is no answer.
 type Error struct {
 	EDE uint16 // an Extended DNS Error, RFC 8914, for the client
 	Err error
@@ -50,25 +49,25 @@ const (
 	edeNetwork    = 23 // network error
 )
 
-// A Forwarder asks upstreams. Its methods are for many goroutines at once.
+// A Forwarder queries upstreams. It is safe for concurrent use.
 type Forwarder struct {
 	cfg       Config
 	limits    limits
 	upstreams []*upstream
 	routes    map[string]*group   // by domain in wire form; "\x00" is everything
-	boot      *group              // looks up the names of upstreams; nil: nobody does
+	boot      *group              // looks up the names of upstreams; nil: none
 	roots     *x509.CertPool      // nil: the system's
 	validator *validate.Validator // nil: nothing is validated
 	seconds   *metric.HistogramVec
-	broken    atomic.Int64 // queries for which every upstream was down
-	refused   atomic.Int64 // queries for which every upstream was full
+	broken    atomic.Int64 // queries when every upstream was down
+	refused   atomic.Int64 // queries when every upstream was full
 	wake      chan struct{}
 
 	life context.Context
 	stop context.CancelFunc
 	once sync.Once
 	mu   sync.RWMutex   // held to begin an attempt, and to close
-	wg   sync.WaitGroup // attempts under way
+	wg   sync.WaitGroup // attempts in progress
 }
 
 // A group is the upstreams of a route.
@@ -80,19 +79,17 @@ type group struct {
 
 const (
 	mostAttempts = 12
-	exploreOneIn = 50 // questions that another upstream is asked too, to know its speed
+	exploreOneIn = 50 // one in so many questions also goes to another upstream, to measure its speed
 )
 
-// Exchange asks the upstreams that are responsible for name, which is in wire
-// form, and returns a whole answer message and the upstream that gave it. The message
-// belongs to the caller; its ID means nothing; its question is name as given;
-// its records have been walked and its names end. It has the OPT record of the
-// upstream. A name of a route without upstreams does not exist; upstream is
-// then empty. With validation, AD says that the answer is secure, and a bogus
-// one is an error, unless opt.CD asks for it; without, AD is what the upstream
-// said. Upstreams that answer SERVFAIL or REFUSED are passed over while
-// there are others. The time it takes is bounded by Config.Total and ctx. An
-// error is an [*Error].
+// Exchange queries the upstreams responsible for name, which is in wire form. It returns a
+// whole answer message and the upstream that gave it. The message belongs to the caller. Its
+// ID is meaningless, its question is name as given, and it has the upstream's OPT record; it
+// is well formed. A name of a route without upstreams does not exist; upstream is then empty.
+//
+// With validation, AD says that the answer is secure, and a bogus one is an error, unless
+// opt.CD is set. Without validation, AD comes from the upstream. SERVFAIL or REFUSED from one
+// upstream leads to the next. Config.Total and ctx bound the time. An error is an [*Error].
 func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint16, opt Option) (msg []byte, upstream string, err error) {
 	if dns.NameLen(name) != len(name) || len(name) == 0 {
 		return nil, "", &Error{edeNetwork, fmt.Errorf("%q is not a name in wire form", name)}
@@ -105,9 +102,8 @@ func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint
 	return f.validated(ctx, q)
 }
 
-// Ask is Exchange for a caller that hands an Extended DNS Error (RFC 8914) on
-// to clients: ede is the error's, or what an upstream said with SERVFAIL or
-// REFUSED, 0 if nobody said any.
+// Ask is Exchange for a caller that passes an Extended DNS Error (RFC 8914) to clients: ede is
+// that of the error, or of an upstream's SERVFAIL or REFUSED, 0 if there was none.
 func (f *Forwarder) Ask(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) (msg []byte, ede uint16, err error) {
 	msg, _, err = f.Exchange(ctx, name, qtype, class, Option{DO: do, CD: cd})
 	var e *Error
@@ -117,7 +113,7 @@ func (f *Forwarder) Ask(ctx context.Context, name []byte, qtype, class uint16, d
 	return msg, extendedError(msg), err
 }
 
-// relay asks the upstreams of the route of q.
+// relay queries the upstreams of the route of q.
 func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error) {
 	g := f.route(q.name, q.qtype)
 	if len(g.upstreams) == 0 {
@@ -126,7 +122,7 @@ func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error)
 	return f.exchange(ctx, g, q)
 }
 
-// exchange asks a group within the time of a whole exchange.
+// exchange queries a group within the time of a whole exchange.
 func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, string, error) {
 	a, to, err := f.ask(ctx, g, q)
 	if err != nil {
@@ -139,8 +135,8 @@ func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, s
 	return a.msg, to, nil
 }
 
-// route returns the group of the longest suffix. The records at a cut that
-// belong to the parent (DS) are its parent's to answer.
+// route returns the group of the longest suffix. DS records at a delegation belong to the
+// parent, so its group answers them.
 func (f *Forwarder) route(name []byte, qtype uint16) *group {
 	const typeDS = 43
 	if qtype == typeDS && len(name) > 1 {
@@ -160,12 +156,11 @@ type result struct {
 	err error
 }
 
-// ask goes through the plan of a group: the first ones at once, each other one
-// when those before it are late or have failed. An upstream is asked a second
-// time only after a while: what failed at once would fail again. The first good
-// answer wins; of bad ones the first is kept for want of a better. What is late is heard to
-// the end all the same, by its attempt: it tells how fast or how ill a server
-// is.
+// ask works through the plan of a group: it queries the first ones at once, and each other one
+// when those before it are late or have failed. An upstream is queried a second time only
+// after a pause, because an immediate failure would repeat. The first good answer wins; of bad
+// ones the first is kept as a fallback. Late attempts continue in the background, to measure
+// the server.
 func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string, error) {
 	plan, at, explored := f.plan(g, q.avoid)
 	results := make(chan result, len(plan))
@@ -176,7 +171,7 @@ func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string
 	var kept result
 	lastErr := error(nil)
 	next, pending := 0, 0
-	once := len(g.upstreams) // so many come before any comes again, which waits for the timer
+	once := len(g.upstreams) // so many come before the first repetition, which waits for the timer
 	start := func() {
 		u := plan[next]
 		next++
@@ -201,7 +196,7 @@ func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string
 				kept = r
 			}
 			if r.err == nil || errors.Is(r.err, errFull) {
-				plan = without(plan, next, r.u) // it would say the same again
+				plan = without(plan, next, r.u) // it would answer the same again
 			}
 			switch {
 			case errors.Is(r.err, errClosed):
@@ -237,8 +232,7 @@ func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string
 	return answer{}, "", lastErr
 }
 
-// attempt has one upstream asked. What comes of it goes to results, which
-// has space for it.
+// attempt queries one upstream. The result goes to results, which has room for it.
 func (f *Forwarder) attempt(u *upstream, q *query, exploring bool, results chan<- result) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -261,7 +255,7 @@ func (f *Forwarder) attempt(u *upstream, q *query, exploring bool, results chan<
 		}
 		results <- result{u, a, err}
 	}
-	if over, ok := u.transport.(*udp); ok { // without a goroutine that waits
+	if over, ok := u.transport.(*udp); ok { // without a waiting goroutine
 		over.begin(q, began.Add(f.limits.timeout), done)
 		return
 	}
@@ -272,7 +266,7 @@ func (f *Forwarder) attempt(u *upstream, q *query, exploring bool, results chan<
 	})
 }
 
-// without returns plan with u taken out from i on.
+// without returns plan with u removed from i on.
 func without(plan []*upstream, i int, u *upstream) []*upstream {
 	kept := plan[:i:i]
 	for _, x := range plan[i:] {
@@ -291,7 +285,7 @@ func (f *Forwarder) patience(g *group, u *upstream) time.Duration {
 	return min(p, f.limits.timeout)
 }
 
-// alarm has Run look for upstreams to probe.
+// alarm wakes Run to look for upstreams to probe.
 func (f *Forwarder) alarm() {
 	select {
 	case f.wake <- struct{}{}:
@@ -299,8 +293,8 @@ func (f *Forwarder) alarm() {
 	}
 }
 
-// Run probes upstreams that are down and closes connections that are not used,
-// until ctx ends; then it closes everything.
+// Run probes upstreams that are down and closes unused connections, until ctx ends; then it
+// closes everything.
 func (f *Forwarder) Run(ctx context.Context) error {
 	defer f.Close()
 	timer := time.NewTimer(0)
@@ -322,8 +316,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	}
 }
 
-// probe asks those upstreams something whose time has come, and returns how
-// long to wait for the next.
+// probe queries the upstreams whose probe is due, and returns how long to wait for the next.
 func (f *Forwarder) probe(now time.Time) time.Duration {
 	next := streamIdle
 	var wg sync.WaitGroup
@@ -343,8 +336,7 @@ func (f *Forwarder) probe(now time.Time) time.Duration {
 	return max(next, 10*time.Millisecond)
 }
 
-// check asks an upstream for the root's servers, which any server answers
-// somehow.
+// check queries an upstream for the root's name servers, which every server answers.
 func (u *upstream) check(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -354,8 +346,8 @@ func (u *upstream) check(ctx context.Context, timeout time.Duration) {
 	u.probed(err, time.Since(start))
 }
 
-// Close stops what is under way and closes all connections. It may be called
-// more than once.
+// Close aborts queries in progress and closes all connections. It may be called more than
+// once.
 func (f *Forwarder) Close() error {
 	f.once.Do(func() {
 		f.mu.Lock()

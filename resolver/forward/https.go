@@ -14,7 +14,7 @@ import (
 
 const messageType = "application/dns-message"
 
-// https asks over HTTP/2 or HTTP/3, RFC 8484; HTTP/3 is in quic.go.
+// https queries over HTTP/2 or HTTP/3, RFC 8484; HTTP/3 is in quic.go.
 type https struct {
 	stats *stats
 	url   string
@@ -22,7 +22,7 @@ type https struct {
 	end   func()
 }
 
-// newHTTPS asks over HTTP/2.
+// newHTTPS makes the transport for HTTP/2.
 func newHTTPS(url string, cfg *tls.Config, st *stats, dial func(context.Context) (net.Conn, error)) *https {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
@@ -48,7 +48,7 @@ func (h *https) exchange(ctx context.Context, q *query) (answer, error) {
 	}
 	req.Header.Set("Content-Type", messageType)
 	req.Header.Set("Accept", messageType)
-	req.Header.Set("User-Agent", "") // none: it is nobody's business
+	req.Header.Set("User-Agent", "") // none, for privacy
 	resp, err := h.rt.RoundTrip(req)
 	if err != nil {
 		return answer{}, err
@@ -70,7 +70,7 @@ func (h *https) exchange(ctx context.Context, q *query) (answer, error) {
 	return finish(q, f, msg, h.stats)
 }
 
-// finish checks an answer that came alone.
+// finish checks an answer that came by itself.
 func finish(q *query, f form, msg []byte, st *stats) (answer, error) {
 	a, err := q.check(msg, f)
 	switch {

@@ -13,7 +13,7 @@ import (
 const (
 	leastKeep = time.Minute
 	mostKeep  = time.Hour
-	staleKeep = 30 * time.Second // when they cannot be looked up again
+	staleKeep = 30 * time.Second // when a new look-up fails
 )
 
 // A locator knows the addresses of one upstream.
@@ -29,8 +29,8 @@ type locator struct {
 	until time.Time
 }
 
-// pick returns the address to use now. Where several queries need a look-up,
-// one makes it and the others wait.
+// pick returns the address to use now. When several queries need a look-up, one makes it and
+// the others wait.
 func (l *locator) pick(ctx context.Context) (netip.AddrPort, error) {
 	if to, ok := l.known(time.Now()); ok {
 		return to, nil
@@ -68,7 +68,7 @@ func (l *locator) known(now time.Time) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(l.addrs[0], l.port), true
 }
 
-// failed puts an address that did not answer behind the others.
+// failed moves an address that did not answer to the end.
 func (l *locator) failed(a netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

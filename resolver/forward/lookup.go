@@ -10,9 +10,8 @@ import (
 	"shuultuur/dns"
 )
 
-// Lookup returns the addresses of a host, which is a name as people write it,
-// and for how long they hold. qtype is A (1) or AAAA (28). No address and no
-// error means that the name has none of that type, or does not exist.
+// Lookup returns the addresses of a host name, and their TTL. qtype is A (1) or AAAA (28). No
+// address and no error means that the name has none of that type, or does not exist.
 func (f *Forwarder) Lookup(ctx context.Context, host string, qtype uint16) ([]netip.Addr, time.Duration, error) {
 	name, err := dns.Name(host)
 	if err != nil {
@@ -25,8 +24,7 @@ func (f *Forwarder) Lookup(ctx context.Context, host string, qtype uint16) ([]ne
 	return addresses(msg, host, qtype)
 }
 
-// locate looks up the addresses of an upstream, of both kinds, through the
-// bootstrap servers.
+// locate looks up the IPv4 and IPv6 addresses of an upstream through the bootstrap servers.
 func (f *Forwarder) locate(ctx context.Context, host string) ([]netip.Addr, time.Duration, error) {
 	name, err := dns.Name(host)
 	if err != nil {
@@ -58,7 +56,7 @@ func (f *Forwarder) locate(ctx context.Context, host string) ([]netip.Addr, time
 	return all, least, nil
 }
 
-// addresses reads the records of a type at the end of the CNAMEs of an answer.
+// addresses returns the records of a type at the end of an answer's CNAME chain.
 func addresses(msg []byte, host string, qtype uint16) ([]netip.Addr, time.Duration, error) {
 	var m miekg.Msg
 	if err := m.Unpack(msg); err != nil {
@@ -69,7 +67,7 @@ func addresses(msg []byte, host string, qtype uint16) ([]netip.Addr, time.Durati
 	}
 	owner := miekg.CanonicalName(host)
 	ttl := uint32(1<<31 - 1)
-	for range m.Answer { // as often as there can be a CNAME
+	for range m.Answer { // at most one CNAME per record
 		next := ""
 		for _, rr := range m.Answer {
 			if c, ok := rr.(*miekg.CNAME); ok && miekg.CanonicalName(c.Hdr.Name) == owner {
@@ -110,8 +108,7 @@ func addresses(msg []byte, host string, qtype uint16) ([]netip.Addr, time.Durati
 	return addrs, time.Duration(ttl) * time.Second, nil
 }
 
-// Pointer returns the name that the PTR records of an address have, as text
-// with the final dot, "" when they have none.
+// Pointer returns the PTR name of an address, as text with the final dot, "" if there is none.
 func (f *Forwarder) Pointer(ctx context.Context, a netip.Addr) (string, error) {
 	msg, _, err := f.Exchange(ctx, dns.Reverse(a), miekg.TypePTR, miekg.ClassINET, Option{})
 	if err != nil {

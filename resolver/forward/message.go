@@ -12,7 +12,7 @@ import (
 // Sizes and codes of messages.
 const (
 	headerSize = 12
-	udpPayload = 1232 // bytes asked for over UDP: no fragments (DNS flag day 2020)
+	udpPayload = 1232 // payload size for UDP: no fragments (DNS flag day 2020)
 	maxMessage = 65535
 	padBlock   = 128 // queries over encrypted transports (RFC 8467)
 
@@ -43,20 +43,20 @@ type query struct {
 	name         []byte // wire form, lower case, with the root's zero
 	qtype, class uint16
 	opt          Option
-	avoid        string // an upstream that is asked last
+	avoid        string // an upstream to query last
 }
 
-// form is how a query is written for one server.
+// A form is how a query is written for one server.
 type form struct {
 	id   uint16
 	edns bool
 	pad  bool
-	name []byte // as q.name, maybe in other case
+	name []byte // as q.name, possibly with mixed case
 }
 
-// append writes the query in a form.
+// append appends the query in a form.
 func (q *query) append(dst []byte, f form) []byte {
-	flags := uint16(bitRD | bitAD) // AD: we want to know (RFC 6840 section 5.7)
+	flags := uint16(bitRD | bitAD) // AD: request the AD bit (RFC 6840 section 5.7)
 	if q.opt.CD {
 		flags |= bitCD
 	}
@@ -77,7 +77,7 @@ func (q *query) append(dst []byte, f form) []byte {
 	return dst
 }
 
-// denial is the answer that the name does not exist.
+// denial returns the answer that the name does not exist.
 func (q *query) denial() []byte {
 	dst := []byte{0, 0, 0x81, 0x80 | rcodeNXDomain, 0, 1, 0, 0, 0, 0, 0, 0}
 	dst = append(dst, q.name...)
@@ -85,8 +85,7 @@ func (q *query) denial() []byte {
 	return binary.BigEndian.AppendUint16(dst, q.class)
 }
 
-// appendOPT writes the OPT record, the last of the message that begins at
-// start.
+// appendOPT appends the OPT record, the last of the message that begins at start.
 func (q *query) appendOPT(dst []byte, start int, pad bool) []byte {
 	dst = append(dst, 0, 0, typeOPT)
 	dst = binary.BigEndian.AppendUint16(dst, udpPayload)
@@ -122,9 +121,9 @@ func appendSubnet(dst []byte, p netip.Prefix) []byte {
 	return append(dst, addr[:n]...)
 }
 
-// mixCase writes name to dst with every letter in random case (the 0x20 bits,
-// draft-vixie-dnsext-dns0x20): what answers must repeat, and who cannot see
-// the query must guess.
+// mixCase appends name to dst with every letter in random case (the 0x20 bits,
+// draft-vixie-dnsext-dns0x20): answers must repeat it, and a forger who cannot see the query
+// must guess it.
 func mixCase(dst, name []byte) []byte {
 	dst = append(dst[:0], name...)
 	var bits uint64
@@ -140,19 +139,19 @@ func mixCase(dst, name []byte) []byte {
 		bits >>= 1
 		left--
 	}
-	return dst // lengths, below 64, never look like letters
+	return dst // lengths, below 64, are never letters
 }
 
-// An answer is what is known of a message that answers a query.
+// An answer describes a message that answers a query.
 type answer struct {
 	msg      []byte
 	rcode    uint16 // with the EDNS part
 	tc       bool
 	edns     bool
-	sameCase bool // the question came back as it was sent
+	sameCase bool // the question came back exactly as sent
 }
 
-// poor says whether another upstream may know better.
+// poor reports whether another upstream may have a better answer.
 func (a *answer) poor() bool {
 	switch a.rcode {
 	case rcodeSuccess, rcodeNXDomain:
@@ -161,16 +160,15 @@ func (a *answer) poor() bool {
 	return true
 }
 
-// What can be wrong with a message that came as an answer.
+// Errors of a message received as an answer.
 var (
 	errForged = errors.New("it is not an answer to this question")
 	errFormat = errors.New("the answer is malformed")
 )
 
-// check says whether msg answers the query that was sent as f. errForged is
-// for a message that has nothing to do with it (RFC 5452 section 3), errFormat
-// for one that has and cannot be read. Every record is walked: who takes the
-// message may rely on counts, lengths and names.
+// check verifies that msg answers the query sent as f. errForged means that the message is
+// unrelated (RFC 5452 section 3), errFormat that it is malformed. Every record is parsed, so
+// that callers may rely on counts, lengths and names.
 func (q *query) check(msg []byte, f form) (answer, error) {
 	a := answer{msg: msg}
 	if len(msg) < headerSize || binary.BigEndian.Uint16(msg) != f.id {
@@ -192,7 +190,7 @@ func (q *query) check(msg []byte, f form) (answer, error) {
 	return a, a.walk(end + 4)
 }
 
-// walk goes through all records from off on.
+// walk parses all records from off on.
 func (a *answer) walk(off int) error {
 	msg := a.msg
 	n := int(binary.BigEndian.Uint16(msg[6:])) + int(binary.BigEndian.Uint16(msg[8:]))
@@ -201,7 +199,7 @@ func (a *answer) walk(off int) error {
 		owner := off
 		off = nameEnd(msg, off)
 		if off < 0 || off+10 > len(msg) {
-			// A truncated message may end anywhere: it is asked for again.
+			// A truncated message may end anywhere: the query is repeated over TCP.
 			return a.cut()
 		}
 		rtype := binary.BigEndian.Uint16(msg[off:])
@@ -220,8 +218,8 @@ func (a *answer) walk(off int) error {
 	return nil
 }
 
-// extendedError returns the Extended DNS Error of a message that has been
-// walked and says neither NOERROR nor NXDOMAIN, 0 if it has none.
+// extendedError returns the Extended DNS Error of a parsed message with an rcode other than
+// NOERROR and NXDOMAIN, 0 if it has none.
 func extendedError(msg []byte) uint16 {
 	if rcode := msg[3] & 15; rcode == rcodeSuccess || rcode == rcodeNXDomain {
 		return 0

@@ -7,13 +7,13 @@ import (
 	"shuultuur/arrange"
 )
 
-// An Order says in which order upstreams are asked.
+// An Order is the order in which upstreams are queried.
 type Order string
 
 const (
-	Fastest  Order = "fastest"  // the one that answers soonest; the others now and then
+	Fastest  Order = "fastest"  // the fastest; others from time to time
 	Parallel Order = "parallel" // several at once
-	Strict   Order = "strict"   // as they are listed
+	Strict   Order = "strict"   // as listed
 )
 
 // UnmarshalText reads an order from the settings.
@@ -25,10 +25,9 @@ func (o *Order) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is none of fastest, parallel, strict", text)
 }
 
-// plan returns the upstreams in the order they are asked, each of them twice
-// while there is room, and how many are asked at once. Those that are down, or
-// to be avoided, come last. The one explored is asked at once too, to learn
-// how fast it is; nil is for none.
+// plan returns the upstreams in query order, each of them twice while there is room, and how
+// many to query at once. Those that are down, or to be avoided, come last. The explored one is
+// also queried at once, to measure its speed; it may be nil.
 func (f *Forwarder) plan(g *group, avoid string) (plan []*upstream, at int, explored *upstream) {
 	up := make([]*upstream, 0, max(mostAttempts, len(g.upstreams)))
 	var down []*upstream
@@ -44,7 +43,7 @@ func (f *Forwarder) plan(g *group, avoid string) (plan []*upstream, at int, expl
 	case len(up) == 0 && len(down) > 0:
 		f.broken.Add(1)
 		rand.Shuffle(len(down), func(i, j int) { down[i], down[j] = down[j], down[i] })
-		at = min(2, len(down)) // health may be wrong: be generous
+		at = min(2, len(down)) // the health may be out of date
 	case g.order == Parallel:
 		sortBySpeed(up)
 		at = min(g.race, len(up))
@@ -90,9 +89,8 @@ func sortBySpeed(up []*upstream) {
 	}
 }
 
-// explore moves one of the others to the second place and returns it, to be
-// asked at the same time as the first: when there is one of unknown speed, else
-// now and then.
+// explore moves another upstream to the second place and returns it, to be queried together
+// with the first: one of unknown speed, if there is one, else any from time to time.
 func explore(up []*upstream) *upstream {
 	if len(up) < 2 {
 		return nil

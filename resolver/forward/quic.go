@@ -22,7 +22,7 @@ const (
 	doqRequestCancelled = 3
 )
 
-// newQUIC makes what asks over QUIC or HTTP/3.
+// newQUIC makes the transport for QUIC or HTTP/3.
 func (f *Forwarder) newQUIC(a address, where *locator, st *stats) transport {
 	to := quicDialler(where, f.limits.timeout)
 	if a.scheme == "h3" {
@@ -36,7 +36,7 @@ func (f *Forwarder) newQUIC(a address, where *locator, st *stats) transport {
 	return &doq{life: f.life, stats: st, dial: dial, wait: f.limits.timeout}
 }
 
-// newHTTP3 asks over HTTP/3.
+// newHTTP3 makes the transport for HTTP/3.
 func newHTTP3(url string, cfg *tls.Config, st *stats, dial func(context.Context, *tls.Config) (*quic.Conn, error)) *https {
 	rt := &http3.Transport{
 		TLSClientConfig:        cfg,
@@ -48,7 +48,7 @@ func newHTTP3(url string, cfg *tls.Config, st *stats, dial func(context.Context,
 	return &https{stats: st, url: url, rt: rt, end: func() { rt.Close() }}
 }
 
-// doq asks over QUIC, each query on a stream of its own (RFC 9250).
+// doq queries over QUIC, each query on its own stream (RFC 9250).
 type doq struct {
 	life  context.Context
 	stats *stats
@@ -61,7 +61,7 @@ type doq struct {
 	wg     sync.WaitGroup // diallers
 }
 
-// A doqConn is a connection or the attempt at one.
+// A doqConn is a connection, possibly not yet established.
 type doqConn struct {
 	ready chan struct{} // closed when conn or err is set
 	conn  *quic.Conn
@@ -82,7 +82,7 @@ func (d *doq) exchange(ctx context.Context, q *query) (answer, error) {
 			return a, nil
 		}
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) && c.heard.Load() < sent {
-			// Nothing at all came back: the server may have forgotten us.
+			// No response at all: the server may have lost the connection.
 			d.drop(c)
 			_ = c.conn.CloseWithError(doqNoError, "")
 		}
@@ -96,7 +96,7 @@ func (d *doq) exchange(ctx context.Context, q *query) (answer, error) {
 	}
 }
 
-// connect returns the connection; fresh says that nobody used it before.
+// connect returns the connection; fresh says that it was not used before.
 func (d *doq) connect(ctx context.Context) (c *doqConn, fresh bool, err error) {
 	d.mu.Lock()
 	if d.closed {
@@ -121,7 +121,7 @@ func (d *doq) connect(ctx context.Context) (c *doqConn, fresh bool, err error) {
 	}
 }
 
-// over says whether the connection is of no use any more.
+// over reports whether the connection has ended.
 func (c *doqConn) over() bool {
 	select {
 	case <-c.ready:
@@ -178,7 +178,7 @@ func (d *doq) ask(ctx context.Context, conn *quic.Conn, q *query) (answer, error
 	return finish(q, f, msg, d.stats)
 }
 
-func (d *doq) idle(time.Time) {} // QUIC's own idle time-out
+func (d *doq) idle(time.Time) {} // QUIC has its own idle time-out
 
 func (d *doq) close() {
 	d.mu.Lock()
@@ -191,7 +191,7 @@ func (d *doq) close() {
 	}
 }
 
-// quicDialler connects to where an upstream is.
+// quicDialler returns a function that connects to an upstream.
 func quicDialler(where *locator, wait time.Duration) func(context.Context, *tls.Config) (*quic.Conn, error) {
 	return func(ctx context.Context, cfg *tls.Config) (*quic.Conn, error) {
 		to, err := where.pick(ctx)

@@ -2,5 +2,5 @@
 
 package forward
 
-// newQUIC is not called: an address with h3 or quic is refused when it is read.
+// newQUIC is never called: parsing refuses addresses with h3 or quic.
 func (f *Forwarder) newQUIC(address, *locator, *stats) transport { return nil }

@@ -8,8 +8,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Routed returns the domains that have upstreams of their own, in wire form.
-// The root is not one of them.
+// Routed returns the domains with upstreams of their own, in wire form, without the root.
 func (c *Config) Routed() ([][]byte, error) {
 	var domains [][]byte
 	for key := range c.Routes {
@@ -26,8 +25,8 @@ func (c *Config) Routed() ([][]byte, error) {
 	return domains, nil
 }
 
-// RoutesPointer says whether the name of an address is asked of upstreams of
-// its own. Others have no names for private addresses.
+// RoutesPointer reports whether the name of an address has an upstream of its own. Other
+// upstreams have no names for private addresses.
 func (f *Forwarder) RoutesPointer(addr netip.Addr) bool {
 	own, err := f.cfg.Routed()
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"shuultuur/dns"
 )
 
-// routeNames returns the domains in wire form that a key of Config.Routes
-// means: a domain, "." or "" for everything, or a network, which means the
-// names of its addresses (in-addr.arpa, ip6.arpa).
+// routeNames returns the domains in wire form for a key of Config.Routes: a domain, "." or ""
+// for everything, or a network, which means the names of its addresses (in-addr.arpa,
+// ip6.arpa).
 func routeNames(key string) ([][]byte, error) {
 	if p, err := netip.ParsePrefix(key); err == nil {
 		return reverseNames(p.Masked())
@@ -20,8 +20,8 @@ func routeNames(key string) ([][]byte, error) {
 	return [][]byte{n}, err
 }
 
-// reverseNames returns the reverse domains of a network: one, or several where
-// its length is not at a label's border.
+// reverseNames returns the reverse domains of a network: one, or several if its length is not
+// at a label boundary.
 func reverseNames(p netip.Prefix) ([][]byte, error) {
 	step, suffix := 8, "in-addr.arpa"
 	if p.Addr().Is6() {
@@ -61,6 +61,6 @@ func reverseNames(p netip.Prefix) ([][]byte, error) {
 	return names, nil
 }
 
-// RouteNames returns the domains, in wire form and lower case, that a key of
-// Config.Routes stands for; the root is everything.
+// RouteNames returns the domains, in wire form and lower case, for a key of Config.Routes; the
+// root means everything.
 func RouteNames(key string) ([][]byte, error) { return routeNames(key) }

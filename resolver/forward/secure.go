@@ -11,8 +11,8 @@ import (
 	"net"
 )
 
-// tlsConfig is how an upstream is spoken to. A pin takes the place of
-// verification by name and roots (RFC 7858 section 4.2).
+// tlsConfig returns the TLS settings for an upstream. A pin replaces verification by name and
+// roots (RFC 7858 section 4.2).
 func tlsConfig(a address, roots *x509.CertPool, protocols ...string) *tls.Config {
 	cfg := &tls.Config{
 		ServerName:         a.name,
@@ -22,13 +22,13 @@ func tlsConfig(a address, roots *x509.CertPool, protocols ...string) *tls.Config
 		ClientSessionCache: tls.NewLRUClientSessionCache(4),
 	}
 	if a.pin != nil {
-		cfg.InsecureSkipVerify = true // VerifyConnection does it
+		cfg.InsecureSkipVerify = true // VerifyConnection verifies instead
 		cfg.VerifyConnection = func(s tls.ConnectionState) error { return checkPin(s, a.pin) }
 	}
 	return cfg
 }
 
-// checkPin looks for the pinned key in what the server presents.
+// checkPin looks for the pinned key among the server's certificates.
 func checkPin(s tls.ConnectionState, pin []byte) error {
 	if len(s.PeerCertificates) == 0 {
 		return errors.New("the server shows no certificate")
@@ -40,7 +40,7 @@ func checkPin(s tls.ConnectionState, pin []byte) error {
 	return nil
 }
 
-// overTLS makes dial shake hands too.
+// overTLS adds a TLS handshake to dial.
 func overTLS(dial func(context.Context) (net.Conn, error), cfg *tls.Config) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
 		raw, err := dial(ctx)

@@ -11,8 +11,7 @@ import (
 	"shuultuur/resolver/validate"
 )
 
-// newValidator makes the validator that the settings ask for. What it needs to
-// know it asks the same upstreams.
+// newValidator makes the validator of the settings. It queries the same upstreams.
 func (f *Forwarder) newValidator() error {
 	if !f.cfg.Validate {
 		if len(f.cfg.Anchors)+len(f.cfg.Negative) > 0 {
@@ -29,9 +28,8 @@ func (f *Forwarder) newValidator() error {
 	return err
 }
 
-// validated gets an answer and returns it if it is not bogus, with AD for
-// secure. What is bogus is asked for a second time, at another upstream if
-// there is one.
+// validated returns an answer that is not bogus, with AD if it is secure. After a bogus answer
+// it asks once more, at another upstream if there is one.
 func (f *Forwarder) validated(ctx context.Context, q *query) ([]byte, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.limits.total)
 	defer cancel()
@@ -62,7 +60,7 @@ func (f *Forwarder) validated(ctx context.Context, q *query) ([]byte, string, er
 	return nil, full.avoid, &Error{res.EDE, fmt.Errorf("validating %s: %s", dns.Text(q.name), res.Why)}
 }
 
-// trim leaves in a validated message what was validated and was asked for.
+// trim removes from a validated message what was not validated or not requested.
 func trim(m *miekg.Msg, do, secure bool) *miekg.Msg {
 	m.AuthenticatedData, m.CheckingDisabled, m.Compress = secure, false, true
 	qtype := m.Question[0].Qtype

@@ -15,21 +15,21 @@ const proxyName = "forward"
 // stats are the counts of one upstream.
 type stats struct {
 	requests, errors, timeouts atomic.Int64
-	full                       atomic.Int64 // refused: too many in flight
-	forged                     atomic.Int64 // datagrams that answer nothing asked
+	full                       atomic.Int64 // refused: too many in progress
+	forged                     atomic.Int64 // datagrams that answer no query
 	malformed                  atomic.Int64
-	truncated                  atomic.Int64 // asked again over TCP
-	caseless                   atomic.Int64 // answers whose case differs, asked again over TCP
-	plain                      atomic.Int64 // asked again without EDNS
+	truncated                  atomic.Int64 // repeated over TCP
+	caseless                   atomic.Int64 // answers with different case, repeated over TCP
+	plain                      atomic.Int64 // repeated without EDNS
 	dials, reused              atomic.Int64
 	probes, probeFailures      atomic.Int64
 
 	seconds *metric.HistogramVec                 // by proxy_name, to, rcode
-	timers  [25]atomic.Pointer[metric.Histogram] // those of seconds, by rcode
+	timers  [25]atomic.Pointer[metric.Histogram] // histograms of seconds, by rcode
 	to      string
 }
 
-// names of the rcodes a server may send; RFC 6895.
+// names of the rcodes that a server may send; RFC 6895.
 var rcodes = [...]string{"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH", "NOTZONE"}
 
 func rcodeName(r uint16) string {
@@ -131,15 +131,15 @@ func (f *Forwarder) collectValidation(to chan<- metric.Metric) {
 	send("validation_iterations_total", "Denials that count as unsigned because of their NSEC3 iterations.", &c.Iterations)
 }
 
-// A Status is how an upstream does.
+// A Status is the state of an upstream.
 type Status struct {
 	To                         string
-	Up                         bool    // false: it is only probed
-	Seconds                    float64 // smoothed time to an answer
+	Up                         bool    // false: it gets only probes
+	Seconds                    float64 // smoothed response time
 	Requests, Errors, Timeouts int64
 }
 
-// Upstreams returns how all of them do, in the order of the settings.
+// Upstreams returns the states of all upstreams, in the order of the settings.
 func (f *Forwarder) Upstreams() (all []Status) {
 	for _, u := range f.upstreams {
 		down, _ := u.health()

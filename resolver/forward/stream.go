@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// Bounds of streams.
+// Limits of streams.
 const (
 	streamConns   = 4   // to one server
-	streamQueries = 200 // waiting on one connection, before another one is opened
+	streamQueries = 200 // waiting on one connection before another is opened
 	streamIdle    = 10 * time.Second
 	writeTime     = 2 * time.Second
 )
 
-// errStale is for a connection that was fine for earlier queries and turned
-// out to be gone when this one was sent.
+// errStale is for a connection that answered earlier queries and was closed when this one was
+// sent.
 var errStale = errors.New("the server closed a connection that was kept")
 
-// stream asks over TCP or TLS: queries follow each other without waiting, and
-// answers come in any order (RFC 7766 section 6.2.1.1).
+// stream queries over TCP or TLS: queries are pipelined, and answers come in any order (RFC
+// 7766 section 6.2.1.1).
 type stream struct {
 	life  context.Context // of the forwarder
 	stats *stats
 	dial  func(ctx context.Context) (net.Conn, error)
-	wait  time.Duration // most for a connection to stand
+	wait  time.Duration // longest time to connect
 	pad   bool
 
 	mu     sync.Mutex
@@ -48,10 +48,10 @@ type lane struct {
 
 	mu      sync.Mutex
 	waiting map[uint16]*waiter
-	served  int // answers that came
+	served  int // answers received
 	used    time.Time
 	heard   time.Time
-	err     error // why it is of no use any more
+	err     error // why it has ended
 }
 
 type waiter struct {
@@ -66,7 +66,7 @@ type reply struct {
 	err error
 }
 
-// exchange sends q on a connection that stands or a new one.
+// exchange sends q on an existing or a new connection.
 func (s *stream) exchange(ctx context.Context, q *query) (answer, error) {
 	for range 2 {
 		a, err := s.try(ctx, q)
@@ -110,7 +110,7 @@ func (s *stream) try(ctx context.Context, q *query) (answer, error) {
 	}
 }
 
-// lane returns the connection with the fewest waiting, or begins a new one.
+// lane returns the connection with the fewest waiting queries, or begins a new one.
 func (s *stream) lane() (*lane, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *stream) run(l *lane) {
 	conn, err := s.dial(ctx)
 	cancel()
 	l.mu.Lock()
-	if l.err != nil && err == nil { // closed meanwhile
+	if l.err != nil && err == nil { // closed in the meantime
 		conn.Close()
 		err = l.err
 	}
@@ -199,14 +199,14 @@ func (l *lane) load() int {
 	return len(l.waiting)
 }
 
-// quiet says whether nothing has happened on the connection for a while.
+// quiet reports whether the connection was idle for a while.
 func (l *lane) quiet(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.waiting) == 0 && now.Sub(l.used) > streamIdle
 }
 
-// enter gives q a number on the connection.
+// enter gives q an ID on the connection.
 func (l *lane) enter(q *query, pad bool) (*waiter, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,9 +237,8 @@ func (l *lane) send(w *waiter) error {
 	return err
 }
 
-// leave gives up waiting, the time of the query being over. dead is true when
-// nothing at all was heard since it was sent: the connection is not worth
-// keeping.
+// leave stops waiting when the time of a query is up. dead is true when nothing was received
+// since it was sent: the connection should be dropped.
 func (l *lane) leave(w *waiter) (dead bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,7 +246,7 @@ func (l *lane) leave(w *waiter) (dead bool) {
 	return l.heard.Before(w.sent)
 }
 
-// read hands answers to the queries that wait, until the connection ends.
+// read passes answers to the waiting queries, until the connection ends.
 func (l *lane) read(st *stats) error {
 	var size [2]byte
 	for {
@@ -267,11 +266,11 @@ func (l *lane) read(st *stats) error {
 		w := l.waiting[binary.BigEndian.Uint16(msg)]
 		l.mu.Unlock()
 		if w == nil {
-			continue // its asker has gone
+			continue // the query was abandoned
 		}
 		a, err := w.q.check(msg, w.f)
 		if err == errForged {
-			// Nobody else can write here: the server mixes things up.
+			// Only the server can write here, so it has confused queries.
 			st.forged.Add(1)
 			return fmt.Errorf("over a stream: %w", err)
 		}
@@ -294,7 +293,7 @@ func (l *lane) deliver(w *waiter, a answer, err error) {
 	w.reply <- reply{a, err}
 }
 
-// fail ends the connection and every query that waits on it.
+// fail ends the connection and every query waiting on it.
 func (l *lane) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 
 const resolvConf = "/etc/resolv.conf"
 
-// systemServers returns the name servers that the system is set up with, but
-// for ourselves; resolv.conf(5).
+// systemServers returns the name servers of the system except ourselves; resolv.conf(5).
 func systemServers(own []netip.AddrPort) []string {
 	text, err := os.ReadFile(resolvConf)
 	if err != nil {
@@ -36,7 +35,7 @@ func serversIn(text string, own []netip.AddrPort) []string {
 	return servers
 }
 
-// isOwn says whether a query to an address would come back to us.
+// isOwn reports whether a query to an address would come back to us.
 func isOwn(own []netip.AddrPort, to netip.AddrPort) bool {
 	for _, o := range own {
 		if o.Port() != to.Port() {
@@ -50,7 +49,7 @@ func isOwn(own []netip.AddrPort, to netip.AddrPort) bool {
 	return false
 }
 
-// isLocal says whether an address is one of this machine.
+// isLocal reports whether an address belongs to this machine.
 func isLocal(a netip.Addr) bool {
 	if a.IsLoopback() || a.IsUnspecified() {
 		return true

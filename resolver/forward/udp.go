@@ -15,24 +15,24 @@ import (
 	"time"
 )
 
-// Bounds of a socket, so that its port is a secret of a few questions.
+// Limits of a socket, so that a port is used for only a few questions.
 const (
 	socketQueries = 8
 	socketAge     = 5 * time.Second
-	mostForged    = 20 // datagrams that answer nothing, until TCP is asked
+	mostForged    = 20 // unrelated datagrams before TCP is used
 	foldedFor     = time.Hour
 	plainFor      = 15 * time.Minute
 )
 
 var errSpoofed = errors.New("too many forged answers")
 
-// udp asks over connected sockets, each for a few queries: an answer has to come
-// from the server's address to a random port, with a random ID and the question
-// in the random case it was sent in. What fails there is asked over TCP.
+// udp queries over connected sockets, each for a few queries: an answer must come from the
+// server's address to a random port, with a random ID and the question in the random case of
+// the query. Failures are repeated over TCP.
 //
-// Nobody waits here: [udp.begin] sends a query on the socket whose turn it is,
-// and the goroutine that reads that socket tells what came of it. A socket is
-// closed when all that were sent on it are answered, or none is sent any more.
+// No goroutine waits per query: [udp.begin] sends a query on the current socket, and the
+// goroutine that reads that socket reports the result. A socket is closed when all its queries
+// are answered and it gets no more.
 type udp struct {
 	life  context.Context // of the forwarder
 	where *locator
@@ -40,17 +40,16 @@ type udp struct {
 	tcp   *stream
 
 	mu      sync.Mutex
-	current *socket // on which the next query is sent, nil for a new one
+	current *socket // for the next query, nil for a new one
 	open    map[*socket]struct{}
 	closed  bool
-	wg      sync.WaitGroup // readers, and what is asked again
+	wg      sync.WaitGroup // readers, and repeated queries
 
-	foldedUntil atomic.Int64 // Unix seconds: the server does not keep case
-	plainUntil  atomic.Int64 // the server does not know EDNS
+	foldedUntil atomic.Int64 // Unix seconds: the server does not preserve case
+	plainUntil  atomic.Int64 // the server does not support EDNS
 }
 
-// A socket is one port. The asking goroutine adds queries, and they are taken out by the
-// goroutine that reads.
+// A socket is one port. Callers add queries, and the reading goroutine removes them.
 type socket struct {
 	conn   *net.UDPConn
 	to     netip.Addr
@@ -60,11 +59,11 @@ type socket struct {
 	mu      sync.Mutex
 	left    int       // queries that may still be sent
 	waiting []*sent   // the oldest first
-	wakes   time.Time // when the reader looks for those that are overdue
+	wakes   time.Time // when the reader next looks for overdue queries
 	err     error     // why it was closed
 }
 
-// sent is a query on a socket.
+// A sent is a query on a socket.
 type sent struct {
 	q     *query
 	f     form
@@ -72,8 +71,7 @@ type sent struct {
 	done  func(answer, error)
 }
 
-// enter adds a query to a socket that may have another one, with an ID that no
-// other on it has.
+// enter adds a query to a socket with room, with an unused ID.
 func (s *socket) enter(p *sent, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +90,7 @@ func (s *socket) enter(p *sent, now time.Time) bool {
 	return true
 }
 
-// fail closes a socket; its reader gives the reason to queries that wait.
+// fail closes a socket; its reader passes the reason to waiting queries.
 func (s *socket) fail(err error) {
 	s.mu.Lock()
 	s.left = 0
@@ -103,8 +101,7 @@ func (s *socket) fail(err error) {
 	s.conn.Close()
 }
 
-// begin asks one question. done is called once, never with a lock held, and
-// must not wait.
+// begin sends one question. It calls done once, never with a lock held; done must not block.
 func (u *udp) begin(q *query, until time.Time, done func(answer, error)) {
 	now := time.Now().Unix()
 	mixed, edns := u.foldedUntil.Load() < now, u.plainUntil.Load() < now
@@ -133,7 +130,7 @@ func (u *udp) spawn(do func(), done func(answer, error)) {
 	u.mu.Unlock()
 }
 
-// send sends one datagram. done is called as begin says.
+// send sends one datagram. It calls done as begin does.
 func (u *udp) send(q *query, until time.Time, mixed, edns bool, done func(answer, error)) {
 	p := &sent{q: q, f: form{edns: edns, name: q.name}, until: until, done: done}
 	if mixed {
@@ -168,7 +165,7 @@ func (u *udp) sendTo(p *sent, to netip.AddrPort) {
 	}
 }
 
-// socket returns one that p has entered.
+// socket returns a socket that p has entered.
 func (u *udp) socket(p *sent, to netip.AddrPort) (*socket, error) {
 	now := time.Now()
 	u.mu.Lock()
@@ -196,8 +193,7 @@ func (u *udp) socket(p *sent, to netip.AddrPort) (*socket, error) {
 	return s, nil
 }
 
-// retire has the reader of a socket that none is sent on any more end when all
-// are answered.
+// retire ends a socket that gets no more queries, once all are answered.
 func (s *socket) retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +202,7 @@ func (s *socket) retire() {
 	}
 }
 
-// read hears what comes to a socket, and ends with it.
+// read reads from a socket until it ends.
 func (u *udp) read(s *socket) {
 	buf := buffers.Get().(*[4096]byte)
 	defer buffers.Put(buf)
@@ -241,8 +237,8 @@ func (u *udp) read(s *socket) {
 	}
 }
 
-// heard takes a datagram to the query that waits for it. It returns false when the socket
-// has done its work.
+// heard passes a datagram to the query that waits for it. It returns false when the socket is
+// done.
 func (u *udp) heard(s *socket, msg []byte) bool {
 	var p *sent
 	if len(msg) >= headerSize {
@@ -280,8 +276,8 @@ func (u *udp) heard(s *socket, msg []byte) bool {
 	return more
 }
 
-// overdue tells those whose time is over. On a socket that has lost one none is
-// sent any more: what comes late finds nobody. It returns false as heard does.
+// overdue ends queries whose time is up. A socket that has lost one gets no more, and a late
+// answer finds no query. It returns false as heard does.
 func (u *udp) overdue(s *socket) bool {
 	now := time.Now()
 	var late []*sent
@@ -326,7 +322,7 @@ func (u *udp) close() {
 	u.wg.Wait()
 }
 
-// exchange asks over UDP, and what UDP cannot answer over TCP.
+// exchange queries over UDP, and over TCP if needed.
 func (u *udp) exchange(ctx context.Context, q *query) (answer, error) {
 	return wait(ctx, func(until time.Time, done func(answer, error)) { u.begin(q, until, done) })
 }
@@ -336,7 +332,7 @@ func (u *udp) ask(ctx context.Context, q *query, mixed, edns bool) (answer, erro
 	return wait(ctx, func(until time.Time, done func(answer, error)) { u.send(q, until, mixed, edns, done) })
 }
 
-// wait waits for what begin begins, until ctx ends, which has a deadline.
+// wait waits for what begin starts, until ctx ends, which has a deadline.
 func wait(ctx context.Context, begin func(until time.Time, done func(answer, error))) (answer, error) {
 	until, _ := ctx.Deadline()
 	came := make(chan reply, 1)
@@ -349,7 +345,7 @@ func wait(ctx context.Context, begin func(until time.Time, done func(answer, err
 	}
 }
 
-// again goes on where UDP did not give an answer that can be used: a, or err.
+// again handles an unusable result of UDP: a, or err.
 func (u *udp) again(ctx context.Context, q *query, mixed, edns bool, a answer, err error) (answer, error) {
 	switch {
 	case err != nil:
@@ -363,14 +359,13 @@ func (u *udp) again(ctx context.Context, q *query, mixed, edns bool, a answer, e
 	return u.tcp.exchange(ctx, q)
 }
 
-// withoutEDNS says whether the server seems not to know EDNS, with which it was
-// asked.
+// withoutEDNS reports whether the server seems not to support EDNS, which the query used.
 func (a *answer) withoutEDNS(edns bool) bool {
 	return edns && !a.edns && (a.rcode == rcodeFormErr || a.rcode == rcodeNotImp) || a.rcode == rcodeBadVers
 }
 
-// withoutEDNS asks a server again that seems not to know EDNS (RFC 6891
-// section 7), and remembers if that was so.
+// withoutEDNS repeats a query to a server that seems not to support EDNS (RFC 6891 section 7),
+// and remembers it if that was so.
 func (u *udp) withoutEDNS(ctx context.Context, q *query, mixed bool, before answer) (answer, error) {
 	u.stats.plain.Add(1)
 	a, err := u.ask(ctx, q, mixed, false)
@@ -385,9 +380,9 @@ func (u *udp) withoutEDNS(ctx context.Context, q *query, mixed bool, before answ
 	return a, nil
 }
 
-// otherCase is for an answer that fits but for the case of its question: a
-// forgery that was lucky with the ID, or a server that does not keep case.
-// TCP, which cannot be forged from afar, tells which.
+// otherCase handles an answer that matches except for the case of its question: a forgery with
+// a lucky ID, or a server that does not preserve case. TCP, which cannot be forged from afar,
+// decides.
 func (u *udp) otherCase(ctx context.Context, q *query, edns bool) (answer, error) {
 	u.stats.caseless.Add(1)
 	mixed := *q

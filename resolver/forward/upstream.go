@@ -9,42 +9,41 @@ import (
 	"time"
 )
 
-// An upstream is one server that is asked, with its connections, its measured
-// speed and its health.
+// An upstream is one server, with its connections, its measured speed and its health.
 type upstream struct {
 	addr  address
-	to    string // as it is named in metrics and events: no pins
+	to    string // its name in metrics and events, without pins
 	slots chan struct{}
 	transport
 	stats
 
-	exploring atomic.Bool // it is being asked to learn how fast it is
+	exploring atomic.Bool // a query to measure its speed is in progress
 
 	mu       sync.Mutex
 	srtt     float64 // seconds, smoothed as RFC 6298 does; 0 before the first answer
 	rttvar   float64
 	failures int           // since the last answer
-	down     bool          // asked by probes only, while another is there
+	down     bool          // gets only probes while another upstream is available
 	backoff  time.Duration // before the next probe
 	probe    time.Time
 }
 
-// A transport carries a query to one server and its answer back. It retries
-// nothing that the caller could give to another server.
+// A transport carries a query to one server and its answer back. It does not retry what the
+// caller could send to another server.
 type transport interface {
 	exchange(ctx context.Context, q *query) (answer, error)
-	idle(now time.Time) // closes what has not been used for long
+	idle(now time.Time) // closes connections that were unused for long
 	close()
 }
 
-// Bounds of health.
+// Limits of health.
 const (
-	failuresDown = 3 // in a row, until an upstream is left alone
+	failuresDown = 3 // successive failures before an upstream is down
 	firstBackoff = 500 * time.Millisecond
 	lastBackoff  = 30 * time.Second
-	fewestWait   = 40 * time.Millisecond  // before a second upstream is asked too
-	unknownWait  = 400 * time.Millisecond // the same, when nothing is known of the first
-	strictFactor = 4                      // longer, where order matters more than time
+	fewestWait   = 40 * time.Millisecond  // before a second upstream is queried too
+	unknownWait  = 400 * time.Millisecond // the same, when the speed of the first is unknown
+	strictFactor = 4                      // longer, when order matters more than time
 )
 
 var (
@@ -52,7 +51,7 @@ var (
 	errClosed = errors.New("the forwarder is closed")
 )
 
-// enter counts a query that is about to be sent, unless too many wait.
+// enter counts a query before it is sent, unless too many are waiting.
 func (u *upstream) enter() bool {
 	select {
 	case u.slots <- struct{}{}:
@@ -64,8 +63,8 @@ func (u *upstream) enter() bool {
 	}
 }
 
-// leave keeps the books of a query that has entered. While the forwarder is
-// closing, an error says nothing about the server.
+// leave records the result of a query. While the forwarder is closing, an error says nothing
+// about the server.
 func (u *upstream) leave(a answer, err error, took time.Duration, closing bool, wake func()) {
 	<-u.slots
 	switch {
@@ -77,7 +76,7 @@ func (u *upstream) leave(a answer, err error, took time.Duration, closing bool, 
 	}
 }
 
-// answered takes note of an answer.
+// answered records an answer.
 func (u *upstream) answered(took time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -94,7 +93,7 @@ func (u *upstream) sample(rtt float64) {
 	u.srtt += (rtt - u.srtt) / 8
 }
 
-// failed counts a failure; enough of them in a row take the upstream out.
+// failed counts a failure; enough in succession mark the upstream as down.
 func (u *upstream) failed(err error, wake func()) {
 	u.errors.Add(1)
 	if isTimeout(err) {
@@ -113,7 +112,7 @@ func (u *upstream) failed(err error, wake func()) {
 	}
 }
 
-// probed takes note of a probe and doubles the time to the next one.
+// probed records a probe and doubles the time to the next one.
 func (u *upstream) probed(err error, took time.Duration) {
 	if err == nil {
 		u.answered(took)
@@ -126,22 +125,21 @@ func (u *upstream) probed(err error, took time.Duration) {
 	u.probe = time.Now().Add(u.backoff)
 }
 
-// health returns whether the upstream is left alone, and when it is probed.
+// health returns whether the upstream is down, and when its next probe is due.
 func (u *upstream) health() (down bool, probe time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.down, u.probe
 }
 
-// speed returns the smoothed time to an answer in seconds, 0 if unknown.
+// speed returns the smoothed response time in seconds, 0 if unknown.
 func (u *upstream) speed() float64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.srtt
 }
 
-// patience is how long to wait for an answer before another server is asked
-// too.
+// patience is how long to wait for an answer before another server is queried too.
 func (u *upstream) patience() time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -17,15 +17,15 @@ var rootAnchors = []string{
 	". IN DS 38696 8 2 683D2D0ACB8C9B712A1948B27F741219298D0A450D612C483AF444A4C0FB2B16",
 }
 
-// Counts are what a Validator has done.
+// Counts are the counters of a Validator.
 type Counts struct {
 	Secure, Insecure, Bogus atomic.Int64
 	Questions               atomic.Int64 // to upstreams, for keys and delegations
-	Limited                 atomic.Int64 // given up because of the work it takes
+	Limited                 atomic.Int64 // abandoned because of the work
 	Iterations              atomic.Int64 // insecure because of NSEC3 iterations
 }
 
-// New makes a validator that asks with ask.
+// New makes a validator that queries with ask.
 func New(cfg Config, ask Ask) (*Validator, error) {
 	v := &Validator{ask: ask, anchors: map[string]anchor{}, negative: map[string]bool{}, now: time.Now}
 	v.memory = memory{entries: map[setKey]entry{}, flights: map[setKey]chan struct{}{}}
@@ -88,7 +88,7 @@ func (v *Validator) anchorOf(name string) string {
 	}
 }
 
-// excepted says whether a name is not validated.
+// excepted reports whether a name is not to be validated.
 func (v *Validator) excepted(name string) bool {
 	if len(v.negative) == 0 {
 		return false

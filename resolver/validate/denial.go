@@ -30,8 +30,8 @@ type nsec3 struct {
 	out   bool // opt-out
 }
 
-// proofs validates the denials of a zone that a message has, and its SOA: all
-// of them have to be right, since all are handed on.
+// proofs validates a message's denials of a zone, and its SOA. All must be valid, since all
+// are passed on.
 func (v *Validator) proofs(ctx context.Context, w *work, name, signer string, authority sections) (*proof, error) {
 	if v.excepted(name) {
 		return nil, errInsecure
@@ -72,7 +72,7 @@ func (v *Validator) proofs(ctx context.Context, w *work, name, signer string, au
 	return p, nil
 }
 
-// denier verifies a set that denies with the keys of a zone.
+// denier verifies a denying set with the keys of a zone.
 func (v *Validator) denier(w *work, s *rrset, signer, top string, keys []*miekg.DNSKEY) (*miekg.RRSIG, error) {
 	var why error = faultf(edeRRSIGsMissing, "%s %s is not signed", s.name, miekg.Type(s.rtype))
 	for i, sig := range s.sigs {
@@ -97,7 +97,7 @@ func (v *Validator) denier(w *work, s *rrset, signer, top string, keys []*miekg.
 	return nil, why
 }
 
-// add takes the records of a set that has been verified.
+// add adds the records of a verified set.
 func (p *proof) add(s *rrset) error {
 	for _, rr := range s.rrs {
 		switch x := rr.(type) {
@@ -136,12 +136,12 @@ func upper(s string) string {
 
 func has(types []uint16, t uint16) bool { return slices.Contains(types, t) }
 
-// cut says whether a bitmap is that of a delegation as the parent has it.
+// cut reports whether a bitmap is that of a delegation in the parent zone.
 func cut(types []uint16) bool { return has(types, miekg.TypeNS) && !has(types, miekg.TypeSOA) }
 
-// denies says whether a bitmap at the very name denies a type: not with a
-// CNAME, which would have been the answer, and across a cut only for its own
-// side (RFC 6840 section 4.1). The root, at the top, has no other side.
+// denies reports whether the bitmap of the name itself denies a type: not with a CNAME, which
+// would have been the answer, and at a cut only for its own side (RFC 6840 section 4.1). The
+// root, at the top, has no parent side.
 func denies(types []uint16, qtype uint16, top bool) bool {
 	switch {
 	case has(types, qtype), qtype != miekg.TypeCNAME && has(types, miekg.TypeCNAME):
@@ -152,27 +152,26 @@ func denies(types []uint16, qtype uint16, top bool) bool {
 	return !cut(types)
 }
 
-// under says whether name is below top.
+// under reports whether name is below top.
 func under(name, top []string) bool {
 	return len(name) > len(top) && slices.Equal(name[len(name)-len(top):], top)
 }
 
-// covers says whether an NSEC proves that nothing is at name.
+// covers reports whether an NSEC proves that name does not exist.
 func (n *nsec) covers(name []string) bool {
 	if compare(n.owner, name) >= 0 {
 		return false
 	}
 	if under(name, n.owner) && (cut(n.types) || has(n.types, miekg.TypeDNAME)) {
-		return false // what is below is not for this zone to say
+		return false // another zone is responsible below it
 	}
-	if compare(n.next, n.owner) <= 0 { // the last one leads to the apex
+	if compare(n.next, n.owner) <= 0 { // the last one points to the apex
 		return under(name, n.next)
 	}
 	return compare(name, n.next) < 0
 }
 
-// encloser returns how many labels of name exist, as the NSEC that covers it
-// shows.
+// encloser returns how many labels of name exist, according to the NSEC that covers it.
 func (n *nsec) encloser(name []string) int { return max(common(name, n.owner), common(name, n.next)) }
 
 // common counts the last labels that two names share.
@@ -184,7 +183,7 @@ func common(a, b []string) int {
 	return i
 }
 
-// wildcardAt is the wildcard below the last n labels of name.
+// wildcardAt returns the wildcard below the last n labels of name.
 func wildcardAt(name []string, n int) []string {
 	return append([]string{"*"}, name[len(name)-n:]...)
 }
@@ -207,8 +206,7 @@ func (p *proof) covering(name []string) *nsec {
 	return nil
 }
 
-// noName is the proof that a name does not exist: RFC 4035 section 5.4, RFC
-// 5155 section 8.4.
+// noName verifies that a name does not exist: RFC 4035 section 5.4, RFC 5155 section 8.4.
 func (p *proof) noName(w *work, name string) error {
 	n := labels(name)
 	if c := p.covering(n); c != nil && !under(c.next, n) {
@@ -232,8 +230,8 @@ func (p *proof) noName(w *work, name string) error {
 	return faultf(edeNSECMissing, "it is not proven that %s does not exist", name)
 }
 
-// noData is the proof that a name has no records of a type: RFC 4035 section
-// 5.4, RFC 5155 sections 8.5 to 8.7.
+// noData verifies that a name has no records of a type: RFC 4035 section 5.4, RFC 5155
+// sections 8.5 to 8.7.
 func (p *proof) noData(w *work, name string, qtype uint16) error {
 	n := labels(name)
 	if m := p.matching(n); m != nil && denies(m.types, qtype, len(n) == 0) {
@@ -284,8 +282,8 @@ func (p *proof) noData3(w *work, name string, qtype uint16) error {
 	return faultf(edeNSECMissing, "it is not proven that %s has no %s", name, miekg.Type(qtype))
 }
 
-// noCloser is the proof that a wildcard was right to make name, of which n
-// labels exist: RFC 4035 section 5.3.4, RFC 5155 section 8.8.
+// noCloser verifies that a wildcard may be expanded to name, of which n labels exist: RFC 4035
+// section 5.3.4, RFC 5155 section 8.8.
 func (p *proof) noCloser(w *work, name string, n int) error {
 	l := labels(name)
 	if c := p.covering(l); c != nil && c.encloser(l) == n {
@@ -306,15 +304,15 @@ func (p *proof) noCloser(w *work, name string, n int) error {
 	return faultf(edeNSECMissing, "it is not proven that nothing is nearer to %s than a wildcard", name)
 }
 
-// noDS is what the denial of a DS set says of a name: errInsecure for a
-// delegation without DS, errNoCut for no delegation.
+// noDS returns what the denial of a DS set means for a name: errInsecure for a delegation
+// without DS, errNoCut for no delegation.
 func (p *proof) noDS(w *work, name string) error {
 	n := labels(name)
 	types, found := []uint16(nil), false
 	if m := p.matching(n); m != nil {
 		types, found = m.types, true
 	} else if c := p.covering(n); c != nil {
-		return errNoCut // nothing there, or an empty non-terminal
+		return errNoCut // the name does not exist, or is an empty non-terminal
 	}
 	if !found && len(p.nsec3) > 0 {
 		m, err := p.match3(w, name)
@@ -351,14 +349,14 @@ func (p *proof) noDS3(w *work, name string) error {
 	return errNoCut
 }
 
-// An enclosure is the closest ancestor that exists and what covers the name
-// one label longer.
+// An enclosure is the closest existing ancestor and the record that covers the name one label
+// longer.
 type enclosure struct {
 	name string
 	next *nsec3
 }
 
-// encloser is the proof of RFC 5155 section 8.3.
+// encloser verifies the closest encloser proof of RFC 5155 section 8.3.
 func (p *proof) encloser(w *work, name string) (enclosure, error) {
 	longer := name
 	for at := name; miekg.IsSubDomain(p.signer, at); at = parent(at) {
@@ -368,7 +366,7 @@ func (p *proof) encloser(w *work, name string) (enclosure, error) {
 		}
 		if m != nil {
 			if at == name || cut(m.types) || has(m.types, miekg.TypeDNAME) {
-				return enclosure{}, nil // it exists, or is not for this zone to deny
+				return enclosure{}, nil // it exists, or another zone is responsible
 			}
 			x, err := p.cover3(w, longer)
 			return enclosure{at, x}, err
@@ -381,7 +379,7 @@ func (p *proof) encloser(w *work, name string) (enclosure, error) {
 	return enclosure{}, nil
 }
 
-// hash returns the hash of a name, within what may be spent on it.
+// hash returns the hash of a name, within the limit of work.
 func (p *proof) hash(w *work, name string) (string, error) {
 	if h, ok := p.hashed[name]; ok {
 		return h, nil

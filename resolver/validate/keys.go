@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// errNoCut is for a name at which no zone begins.
+// errNoCut means that no zone begins at a name.
 var errNoCut = errors.New("no zone begins here")
 
-// verify checks the signatures of a set: nil and the signature that holds for
-// secure, errInsecure where nothing is signed, else what is wrong. A zone that
-// signs it may be as deep as below.
+// verify verifies the signatures of a set. It returns nil and the valid signature if it is
+// secure, errInsecure if the zone is unsigned, or what is wrong. The signing zone may be as
+// deep as below.
 func (v *Validator) verify(ctx context.Context, w *work, s *rrset, below string) (*miekg.RRSIG, error) {
 	if v.excepted(s.name) {
 		return nil, errInsecure
@@ -51,7 +51,7 @@ func (v *Validator) verify(ctx context.Context, w *work, s *rrset, below string)
 		v.clamp(s, sig)
 		return sig, nil
 	}
-	// No signature, or none that holds: no matter where nothing is signed.
+	// A missing or invalid signature does not matter in an unsigned zone.
 	if err := v.unsigned(ctx, w, below); errors.Is(err, errInsecure) || err != nil && first == nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (v *Validator) verify(ctx context.Context, w *work, s *rrset, below string)
 	return nil, first
 }
 
-// plausible looks at what needs no key; RFC 4035 section 5.3.1.
+// plausible checks what needs no key; RFC 4035 section 5.3.1.
 func (v *Validator) plausible(s *rrset, sig *miekg.RRSIG, signer, top, below string) error {
 	now := v.now()
 	switch {
@@ -79,7 +79,7 @@ func (v *Validator) plausible(s *rrset, sig *miekg.RRSIG, signer, top, below str
 	return nil
 }
 
-// serialAfter says whether a is later than b, RFC 1982.
+// serialAfter reports whether a is later than b, RFC 1982.
 func serialAfter(a, b uint32) bool { return int32(a-b) > 0 }
 
 // try verifies a signature with those of the keys that may have made it.
@@ -107,7 +107,7 @@ func (v *Validator) try(w *work, s *rrset, sig *miekg.RRSIG, keys []*miekg.DNSKE
 	return faultf(edeBogus, "the signature of %s %s by %s is wrong", s.name, miekg.Type(s.rtype), sig.SignerName)
 }
 
-// clamp cuts TTLs to the signed one and to the signature's end.
+// clamp limits TTLs to the signed one and to the signature's expiry.
 func (v *Validator) clamp(s *rrset, sig *miekg.RRSIG) {
 	left := int64(int32(sig.Expiration - uint32(v.now().Unix())))
 	ttl := min(sig.OrigTtl, uint32(max(left, 1)))
@@ -119,8 +119,8 @@ func (v *Validator) clamp(s *rrset, sig *miekg.RRSIG) {
 	}
 }
 
-// supported says whether we know an algorithm. What uses SHA-1 counts as
-// unknown (RFC 9905), so that zones signed with nothing else are insecure.
+// supported reports whether an algorithm is supported. Those with SHA-1 are not (RFC 9905), so
+// that zones signed only with them are insecure.
 func supported(algorithm uint8) bool {
 	switch algorithm {
 	case miekg.RSASHA256, miekg.RSASHA512, miekg.ECDSAP256SHA256, miekg.ECDSAP384SHA384, miekg.ED25519:
@@ -129,7 +129,7 @@ func supported(algorithm uint8) bool {
 	return false
 }
 
-// keys returns the keys that may sign in a zone.
+// keys returns the valid signing keys of a zone.
 func (v *Validator) keys(ctx context.Context, w *work, zone string) ([]*miekg.DNSKEY, error) {
 	e, err := v.memory.get(ctx, setKey{zone, miekg.TypeDNSKEY}, v.now, func() (entry, error) { return v.fetchKeys(ctx, w, zone) })
 	if err != nil {
@@ -138,8 +138,8 @@ func (v *Validator) keys(ctx context.Context, w *work, zone string) ([]*miekg.DN
 	return e.keys, e.err
 }
 
-// fetchKeys asks for the keys of a zone and has its anchor or the DS set of
-// its parent vouch for them; RFC 4035 section 5.2.
+// fetchKeys fetches the keys of a zone and verifies them by its anchor or its DS set; RFC 4035
+// section 5.2.
 func (v *Validator) fetchKeys(ctx context.Context, w *work, zone string) (entry, error) {
 	trusted, ok := v.anchors[zone]
 	if !ok {
@@ -188,7 +188,7 @@ func (v *Validator) fetchKeys(ctx context.Context, w *work, zone string) (entry,
 	return v.settle(why)
 }
 
-// usable returns those DNSKEY records that may sign zone data.
+// usable returns the DNSKEY records that may sign zone data.
 func usable(rrs []miekg.RR) []*miekg.DNSKEY {
 	var keys []*miekg.DNSKEY
 	for _, rr := range rrs {
@@ -205,8 +205,7 @@ func ttlOf(s *rrset) time.Duration {
 	return time.Duration(s.rrs[0].Header().Ttl) * time.Second
 }
 
-// settle makes an entry of what is wrong, unless that may be otherwise in a
-// moment.
+// settle makes an entry from an error, unless that may be temporary.
 func (v *Validator) settle(err error) (entry, error) {
 	switch {
 	case errors.Is(err, errInsecure), errors.Is(err, errNoCut):
@@ -217,8 +216,8 @@ func (v *Validator) settle(err error) (entry, error) {
 	return entry{}, err
 }
 
-// delegation returns the DS set of a zone: errInsecure if the zone is proven
-// to have none, errNoCut if no zone begins at the name.
+// delegation returns the DS set of a zone: errInsecure if it provably has none, errNoCut if no
+// zone begins at the name.
 func (v *Validator) delegation(ctx context.Context, w *work, zone string) ([]*miekg.DS, error) {
 	e, err := v.memory.get(ctx, setKey{zone, miekg.TypeDS}, v.now, func() (entry, error) { return v.fetchDS(ctx, w, zone) })
 	if err != nil {
@@ -256,7 +255,7 @@ func (v *Validator) fetchDS(ctx context.Context, w *work, zone string) (entry, e
 		return v.settle(errNoCut)
 	}
 	if answer.dname(zone) != nil {
-		return v.settle(errNoCut) // what it says is validated with the answer it is in
+		return v.settle(errNoCut) // it is validated together with its answer
 	}
 	signer := authority.denier(zone, miekg.TypeDS)
 	if signer == "" {
@@ -274,8 +273,8 @@ func (v *Validator) fetchDS(ctx context.Context, w *work, zone string) (entry, e
 	return e, err
 }
 
-// settleDS keeps those DS records that can be used; if there are none, the
-// zone is as if unsigned (RFC 4035 section 5.2).
+// settleDS keeps the usable DS records; without any, the zone counts as unsigned (RFC 4035
+// section 5.2).
 func (v *Validator) settleDS(s *rrset) (entry, error) {
 	var all []*miekg.DS
 	for _, rr := range s.rrs {
@@ -289,7 +288,7 @@ func (v *Validator) settleDS(s *rrset) (entry, error) {
 	return entry{ds: all[:min(len(all), mostKeys)], ttl: ttlOf(s)}, nil
 }
 
-// question asks upstream for what vouches.
+// question queries upstream for keys and DS records.
 func (v *Validator) question(ctx context.Context, w *work, name string, qtype uint16) (*miekg.Msg, error) {
 	if w.questions--; w.questions < 0 {
 		v.Counts.Limited.Add(1)
@@ -315,13 +314,13 @@ func (v *Validator) question(ctx context.Context, w *work, name string, qtype ui
 	return m, nil
 }
 
-// An anchor is what is trusted of a zone without a parent's word.
+// An anchor is trusted for a zone without its parent.
 type anchor struct {
 	ds   []*miekg.DS
 	keys []*miekg.DNSKEY
 }
 
-// vouch returns the keys that the anchor or DS set names.
+// vouch returns the keys that the anchor or DS set refers to.
 func (a anchor) vouch(keys []*miekg.DNSKEY) []*miekg.DNSKEY {
 	var out []*miekg.DNSKEY
 	for _, k := range keys {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// How long things are remembered.
+// How long results are remembered.
 const (
 	mostEntries  = 20000
 	longestKeep  = 24 * time.Hour
 	shortestKeep = time.Second
-	negativeKeep = 15 * time.Minute // at most; that a zone is unsigned, that no zone begins
+	negativeKeep = 15 * time.Minute // maximum for an unsigned zone, and for the absence of a zone
 	bogusKeep    = 10 * time.Second
 )
 
-// An entry is what is remembered of a zone's keys or of its delegation.
+// An entry is what is remembered of a zone's keys or its delegation.
 type entry struct {
 	keys  []*miekg.DNSKEY
 	ds    []*miekg.DS
@@ -25,9 +25,8 @@ type entry struct {
 	until time.Time
 }
 
-// A memory remembers entries. Who needs the same one waits for the first who
-// asked. Questions lead from a zone to its ancestors only, so that nobody
-// waits for himself.
+// A memory remembers entries. Duplicate requests wait for the one in progress. Requests lead
+// only from a zone to its ancestors, so there are no cycles.
 type memory struct {
 	mu      sync.Mutex
 	entries map[setKey]entry
@@ -67,7 +66,7 @@ func (m *memory) fly(k setKey, flight chan struct{}, now func() time.Time, fetch
 	if err != nil {
 		return e, err
 	}
-	for x := range m.entries { // in no order: whoever it hits is asked for again
+	for x := range m.entries { // in no particular order: an evicted entry is fetched again
 		if len(m.entries) < mostEntries {
 			break
 		}

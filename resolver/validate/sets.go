@@ -16,7 +16,7 @@ type rrset struct {
 	sigs  []*miekg.RRSIG
 }
 
-// sections is the RRsets of a section of a message.
+// sections are the RRsets of a section of a message.
 type sections struct {
 	sets []*rrset
 	by   map[setKey]*rrset
@@ -27,7 +27,7 @@ type setKey struct {
 	rtype uint16
 }
 
-// group makes RRsets of records, and writes their owners in lower case.
+// group groups records into RRsets, and lowers the case of their owners.
 func group(rrs []miekg.RR) sections {
 	s := sections{by: map[setKey]*rrset{}}
 	for _, rr := range rrs {
@@ -56,7 +56,7 @@ func group(rrs []miekg.RR) sections {
 	return s
 }
 
-// of returns the set of a name and type, nil if there is none with records.
+// of returns the set of a name and type, nil if it has no records.
 func (s sections) of(name string, rtype uint16) *rrset {
 	if x := s.by[setKey{name, rtype}]; x != nil && len(x.rrs) > 0 {
 		return x
@@ -76,8 +76,7 @@ func (s sections) dname(name string) *rrset {
 	}
 }
 
-// denier returns the zone whose signed NSEC or NSEC3 records are there for
-// name: of the deepest one that may speak of it.
+// denier returns the deepest zone whose signed NSEC or NSEC3 records may deny name.
 func (s sections) denier(name string, qtype uint16) string {
 	best, depth := "", -1
 	for _, x := range s.sets {
@@ -106,7 +105,7 @@ func parent(name string) string {
 	return name[i:]
 }
 
-// fromTop goes from an ancestor of name down to name, both included.
+// fromTop iterates from an ancestor of name down to name, both included.
 func fromTop(name, top string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		starts := miekg.Split(name)
@@ -122,8 +121,7 @@ func fromTop(name, top string) iter.Seq[string] {
 	}
 }
 
-// labels returns the labels of a name as bytes in lower case, the first one
-// first.
+// labels returns the labels of a name as bytes in lower case, first to last.
 func labels(name string) (all []string) {
 	wire, err := dns.Name(name)
 	if err != nil {

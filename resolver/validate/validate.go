@@ -1,18 +1,15 @@
-// Package validate tells whether answers are what the owners of zones have
-// signed: DNSSEC, RFC 4033 to 4035, 5155, 6840.
+// Package validate verifies that answers are what the owners of zones have signed: DNSSEC, RFC
+// 4033 to 4035, 5155, 6840.
 //
-// A message goes through [Validator.Validate]: its records are grouped into
-// RRsets, the chain of CNAME and DNAME is followed from the question, each set
-// on the way is verified with the keys of the zone that signed it, and what is
-// not there has to be denied by NSEC or NSEC3 records. The keys of a zone come
-// from its DNSKEY set, which a DS set of its parent vouches for, and so on up
-// to a trust anchor. What is unsigned has to lie below a delegation that is
-// proven to have no DS. Keys and delegations are asked for with [Ask], and are
-// remembered.
+// [Validator.Validate] groups the records of a message into RRsets, follows the chain of CNAME
+// and DNAME from the question, and verifies each set on the way with the keys of the zone that
+// signed it. NSEC or NSEC3 records must deny what does not exist. The keys of a zone come from
+// its DNSKEY set, which a DS set of its parent authenticates, and so on up to a trust anchor.
+// An unsigned answer must be below a delegation that provably has no DS. Keys and delegations
+// are fetched with [Ask], and remembered.
 //
-// An attacker can sign answers that cause much work, so all of it is bounded
-// for one message: questions, signatures tried, hashes (CVE-2023-50387,
-// CVE-2023-50868).
+// An attacker can sign answers that cause much work, so it is bounded for each message:
+// questions, signatures tried, hashes (CVE-2023-50387, CVE-2023-50868).
 package validate
 
 import (
@@ -24,21 +21,21 @@ import (
 	"time"
 )
 
-// A Status is what is known of an answer.
+// A Status is the result of validation.
 type Status uint8
 
 const (
-	Insecure Status = iota // nothing vouches for it, as it should be
+	Insecure Status = iota // unsigned, provably
 	Secure
-	Bogus // it should be vouched for and is not
+	Bogus // should be signed, but is not validly
 )
 
 func (s Status) String() string { return [...]string{"insecure", "secure", "bogus"}[s%3] }
 
-// A Result is what Validate found.
+// A Result is the result of Validate.
 type Result struct {
 	Status Status
-	EDE    uint16 // of a bogus answer, RFC 8914
+	EDE    uint16 // for a bogus answer, RFC 8914
 	Why    string // the same for people
 }
 
@@ -53,32 +50,32 @@ const (
 	edeNoUpstream    = 22
 )
 
-// Bounds of the work for one message.
+// Limits of work for one message.
 const (
 	mostQuestions  = 64
 	mostSignatures = 64 // tried
 	mostHashes     = 300
-	mostFailures   = 16 // signatures that were tried and wrong
+	mostFailures   = 16 // invalid signatures
 	mostSets       = 64
 	mostLinks      = 16  // CNAME and DNAME
-	setSignatures  = 8   // looked at of an RRset
-	sameTag        = 4   // keys of one tag tried
-	mostKeys       = 64  // of a zone
-	mostIterations = 100 // of NSEC3; more is insecure (RFC 9276 section 3.2)
+	setSignatures  = 8   // examined per RRset
+	sameTag        = 4   // keys tried per tag
+	mostKeys       = 64  // per zone
+	mostIterations = 100 // for NSEC3; more are insecure (RFC 9276 section 3.2)
 	clockSkew      = time.Hour
 )
 
-// Ask gets an answer message from upstream, with DNSSEC records and whatever
-// the upstream itself thinks of them (DO and CD set). name is in wire form.
+// Ask fetches an answer from upstream with DNSSEC records, whatever the upstream's own
+// validation says (DO and CD set). name is in wire form.
 type Ask func(ctx context.Context, name []byte, qtype uint16) ([]byte, error)
 
 // Config is the settings of validation.
 type Config struct {
 	Anchors  []string `yaml:"trust-anchors"`          // DS or DNSKEY records; default the root's
-	Negative []string `yaml:"negative-trust-anchors"` // domains that are not validated
+	Negative []string `yaml:"negative-trust-anchors"` // domains not to validate
 }
 
-// A Validator validates. Its methods are for many goroutines at once.
+// A Validator validates answers. It is safe for concurrent use.
 type Validator struct {
 	ask      Ask
 	anchors  map[string]anchor // by zone
@@ -88,10 +85,10 @@ type Validator struct {
 	Counts   Counts
 }
 
-// work is what is left of what may be done for one message.
+// work is the remaining budget for one message.
 type work struct{ questions, signatures, failures, hashes int }
 
-// A fault is why something is bogus.
+// A fault says why something is bogus.
 type fault struct {
 	ede uint16
 	why string
@@ -103,19 +100,18 @@ func faultf(ede uint16, format string, args ...any) *fault {
 	return &fault{ede, fmt.Sprintf(format, args...)}
 }
 
-// faultOf returns the fault that err is, nil if it is none.
+// faultOf returns the fault in err, nil if there is none.
 func faultOf(err error) *fault {
 	var f *fault
 	errors.As(err, &f)
 	return f
 }
 
-// errInsecure is for what proves that nothing vouches for a name.
+// errInsecure means that a name is provably unsigned.
 var errInsecure = errors.New("insecure")
 
-// Validate says what an answer is worth. It writes the owner names of m in
-// lower case and cuts TTLs to what the signatures allow (RFC 4035 section
-// 5.3.3).
+// Validate validates an answer. It lowers the case of the owner names of m and limits TTLs as
+// the signatures require (RFC 4035 section 5.3.3).
 func (v *Validator) Validate(ctx context.Context, m *miekg.Msg) Result {
 	w := &work{mostQuestions, mostSignatures, mostFailures, mostHashes}
 	err := v.message(ctx, w, m)
@@ -134,7 +130,7 @@ func (v *Validator) Validate(ctx context.Context, m *miekg.Msg) Result {
 	return Result{Bogus, edeNoUpstream, err.Error()}
 }
 
-// message is Validate: nil is for secure.
+// message validates m; nil means secure.
 func (v *Validator) message(ctx context.Context, w *work, m *miekg.Msg) error {
 	if len(m.Question) != 1 {
 		return faultf(edeBogus, "the answer has %d questions", len(m.Question))
@@ -181,9 +177,8 @@ func either(insecure bool) error {
 	return nil
 }
 
-// link validates what the answer says of name: its records, which ends the
-// chain, or a CNAME or DNAME, which leads to the next name. An insecure link
-// has both a next name and an error.
+// link validates what the answer has for name: its records, which end the chain, or a CNAME or
+// DNAME, which leads to the next name. An insecure link has both a next name and an error.
 func (v *Validator) link(ctx context.Context, w *work, name string, qtype uint16, answer, authority sections) (next string, done bool, err error) {
 	if qtype == miekg.TypeANY {
 		for _, s := range answer.sets {
@@ -219,8 +214,8 @@ func (v *Validator) link(ctx context.Context, w *work, name string, qtype uint16
 	return "", false, nil
 }
 
-// dname follows a DNAME; the CNAME made of it has no signature of its own
-// (RFC 6672 section 5.3.1).
+// dname follows a DNAME; the CNAME synthesised from it has no signature (RFC 6672 section
+// 5.3.1).
 func (v *Validator) dname(ctx context.Context, w *work, d *rrset, name string, cname *rrset, authority sections) (string, bool, error) {
 	if len(d.rrs) > 1 {
 		return "", false, faultf(edeBogus, "%s has several DNAMEs", d.name)
@@ -243,8 +238,8 @@ func (v *Validator) dname(ctx context.Context, w *work, d *rrset, name string, c
 	return next, false, v.positive(ctx, w, d, authority)
 }
 
-// positive validates an RRset of the answer; one that a wildcard made must
-// come with the proof that nothing nearer exists (RFC 4035 section 5.3.4).
+// positive validates an RRset of the answer; a wildcard expansion needs the proof that no
+// closer name exists (RFC 4035 section 5.3.4).
 func (v *Validator) positive(ctx context.Context, w *work, s *rrset, authority sections) error {
 	below := s.name
 	if s.rtype == miekg.TypeDS {
@@ -264,7 +259,7 @@ func (v *Validator) positive(ctx context.Context, w *work, s *rrset, authority s
 	return p.noCloser(w, s.name, int(sig.Labels))
 }
 
-// expanded says whether the owner was made by a wildcard.
+// expanded reports whether the owner is a wildcard expansion.
 func expanded(name string, sig *miekg.RRSIG) bool {
 	n := miekg.CountLabel(name)
 	if strings.HasPrefix(name, "*.") {
@@ -273,14 +268,14 @@ func expanded(name string, sig *miekg.RRSIG) bool {
 	return n > int(sig.Labels)
 }
 
-// denial validates that name, the last of the chain, has no such records. It
-// puts right an NXDOMAIN for a name that is proven to exist without them, as
-// some servers answer for empty non-terminals.
+// denial validates that name, the last of the chain, has no such records. It corrects an
+// NXDOMAIN for a name that provably exists without them, which some servers send for empty
+// non-terminals.
 func (v *Validator) denial(ctx context.Context, w *work, name string, m *miekg.Msg, authority sections) error {
 	qtype := m.Question[0].Qtype
 	signer := authority.denier(name, qtype)
 	if signer == "" {
-		// Nothing signed denies it: right only where nothing is signed.
+		// No signed denial: this is correct only in an unsigned zone.
 		return v.otherwise(ctx, w, name, qtype, faultf(edeNSECMissing, "nothing proves that %s has no %s", name, miekg.Type(qtype)))
 	}
 	p, err := v.proofs(ctx, w, name, signer, authority)
@@ -301,8 +296,7 @@ func (v *Validator) denial(ctx context.Context, w *work, name string, m *miekg.M
 	return nil
 }
 
-// otherwise returns errInsecure if the denial of name needs no signature, else
-// err.
+// otherwise returns errInsecure if the denial of name needs no signature, else err.
 func (v *Validator) otherwise(ctx context.Context, w *work, name string, qtype uint16, err error) error {
 	if errors.Is(err, errInsecure) {
 		return err
@@ -316,8 +310,8 @@ func (v *Validator) otherwise(ctx context.Context, w *work, name string, qtype u
 	return err
 }
 
-// unsigned returns errInsecure if name is where nothing is signed, nil if it
-// should be signed, else what is wrong.
+// unsigned returns errInsecure if name is in an unsigned zone, nil if it should be signed,
+// else what is wrong.
 func (v *Validator) unsigned(ctx context.Context, w *work, name string) error {
 	top := v.anchorOf(name)
 	if top == "" {
