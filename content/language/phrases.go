@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"shuultuur/content/language/inflect"
+	"shuultuur/content/language/mongolian"
 	"shuultuur/content/language/uzbek"
 )
 
@@ -158,13 +160,9 @@ func (p *Phrases) table(tag Tag) (*table, error) {
 // all, which takes its time, forms that the stemmer misses are entered too.
 func (p *Phrases) addForms(x *table, word string, id uint32, all bool) {
 	stem := string(x.stem.Stem(nil, []byte(word)))
-	x.add(stem, id)
-	if word != stem {
-		x.add(word, id)
-	}
-	x.admit(word, id)
-	if all {
-		p.addMissed(x, word, stem, id)
+	x.add(word, id)
+	if (!all || p.addMissed(x, word, stem, id)) && word != stem {
+		x.add(stem, id)
 	}
 	if x.tag == "ar" {
 		for _, p := range particles {
@@ -179,8 +177,11 @@ func (p *Phrases) addForms(x *table, word string, id uint32, all bool) {
 }
 
 // addMissed enters the forms of a word that the stemmer does not lead to its stem.
-func (p *Phrases) addMissed(x *table, word, stem string, id uint32) {
+// It says whether the stem itself is to be entered.
+func (p *Phrases) addMissed(x *table, word, stem string, id uint32) bool {
 	switch s := x.stem.(type) {
+	case *inflect.Stemmer: // of Mongolian
+		return mongolian.Missed(s, word, func(form string) { x.add(form, id) })
 	case *uzbek.Stemmer:
 		s.Missed(word, func(form string) {
 			x.add(form, id)
@@ -196,6 +197,7 @@ func (p *Phrases) addMissed(x *table, word, stem string, id uint32) {
 			}
 		})
 	}
+	return true
 }
 
 func (x *table) add(word string, id uint32) {

@@ -154,6 +154,12 @@ func TestListedWordsAreFoundInEveryForm(t *testing.T) {
 		{"fi", "kortti", "kortin kortteja kortit korttia kortilla korttien", "kori"},
 		{"fi", "ihminen", "ihmisen ihmistä ihmiset ihmisiä ihmisille", "ihme"},
 		{"fi", "rikos", "rikoksen rikosta rikokset rikoksia", "rikas"},
+		{"mn", "тамхи", "тамхины тамхийг тамхинд тамхинаас тамхитай тамхинууд", "там тамын тамд"},
+		{"mn", "архи", "архины архийг архинаас архитай", "ар араас арын"},
+		{"mn", "зэвсэг", "зэвсгийн зэвсгээр зэвсэгтэй зэвсгүүд зэвсгүүдийг", "зэв зэвтэй"},
+		{"mn", "буу", "бууны буунаас буутай буунууд буунуудын", "бугуй"},
+		{"mn", "цаг", "цагийн цагаас цагууд", "цаа цас"},
+		{"mn", "тоглох", "тоглож тоглосон тоглохгүй тоглодог", "тогоо"},
 		{"uz-Latn", "yetti", "yettita yettinchi yettinchisi yettov", "yetim"},
 	} {
 		for i, n := range foundIn(t, c.tag, c.word, strings.Fields(c.forms)...) {
