@@ -55,65 +55,16 @@ func (w *work) adGuardHome(file string) error {
 		return err
 	}
 	lines := newYAMLFile(file, data)
-	filters := func(key string, all []adGuardList, category string) (found bool, err error) {
-		for i, f := range all {
-			at := lines.each(key, i)
-			what := fmt.Sprintf("filter %q, %s", f.Name, f.URL)
-			path := filepath.Join(filepath.Dir(file), "data", "filters", strconv.FormatInt(f.ID, 10)+".txt")
-			switch {
-			case !f.Enabled:
-				w.rep.add(Note{Kind: Default, place: at, What: what, Why: "it is switched off"})
-				continue
-			case !isFile(path) && isURL(f.URL):
-				(&plain{work: w, at: at}).fetched(f.URL, category)
-				w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: "lists: url", Why: "fetched when the gateway starts"})
-				found = true
-				continue
-			case !isFile(path):
-				w.rep.add(Note{Kind: Lost, place: at, What: what, Why: fmt.Sprintf("there is no %q: name the list under lists", path)})
-				continue
-			}
-			from := path
-			if category == adGuardAllowed {
-				if path, err = adGuardAllows(w, path); err != nil {
-					return false, err
-				}
-			}
-			name, err := w.addList(f.Name, list.Config{Path: setting.Source(path), Category: category, Match: list.Boundary, Format: list.Adblock, Subdomains: new(bool)}, place{file: at.file, line: at.line, what: what})
-			if err != nil {
-				return false, err
-			}
-			if name != "" && path == from {
-				if err := w.keepFetching(name, f.URL); err != nil {
-					return false, err
-				}
-			}
-			found = found || name != ""
-		}
-		return found, nil
-	}
-	allowed, err := filters("whitelist_filters", cfg.Allow, adGuardAllowed)
+	allowed, err := w.adGuardFilters(lines, "whitelist_filters", cfg.Allow, adGuardAllowed)
 	if err != nil {
 		return err
 	}
-	own := ""
 	cfg.UserRules = append(cfg.UserRules, adGuardBlockedHosts(cfg.DNS)...)
-	if len(cfg.UserRules) > 0 {
-		var rules []place
-		for i, rule := range cfg.UserRules {
-			at := lines.each("user_rules", i)
-			at.what = rule
-			rules = append(rules, at)
-		}
-		path, err := w.ownLines("user-rules", rules)
-		if err != nil {
-			return err
-		}
-		if own, err = w.addList("user-rules", list.Config{Path: setting.Source(path), Category: adGuardFilters, Format: list.Adblock, Match: list.Boundary, Subdomains: new(bool)}, place{file: file, line: lines.lines["user_rules"], what: "user_rules"}); err != nil {
-			return err
-		}
+	own, err := w.adGuardUserRules(lines, cfg.UserRules)
+	if err != nil {
+		return err
 	}
-	blocked, err := filters("filters", cfg.Filters, adGuardFilters)
+	blocked, err := w.adGuardFilters(lines, "filters", cfg.Filters, adGuardFilters)
 	if err != nil {
 		return err
 	}
@@ -121,7 +72,7 @@ func (w *work) adGuardHome(file string) error {
 	if allowed {
 		p.Rules = append(p.Rules, policy.Rule{Name: "allowed", Action: "allow", Category: []string{"category/" + adGuardAllowed}})
 	}
-	if blocked || own != "" {
+	if blocked || own {
 		p.Rules = append(p.Rules, policy.Rule{Name: "filters", Action: "block", Category: []string{"category/" + adGuardFilters}})
 	}
 	w.adGuardNames(lines, cfg)
@@ -132,6 +83,68 @@ func (w *work) adGuardHome(file string) error {
 	}
 	w.set.Policies = append(w.adGuardClients(lines, clients, p), p)
 	return nil
+}
+
+// adGuardFilters makes lists of the filters under a key, and says whether there
+// are any.
+func (w *work) adGuardFilters(file yamlFile, key string, all []adGuardList, category string) (found bool, err error) {
+	for i, f := range all {
+		at := file.each(key, i)
+		what := fmt.Sprintf("filter %q, %s", f.Name, f.URL)
+		path := filepath.Join(filepath.Dir(file.path), "data", "filters", strconv.FormatInt(f.ID, 10)+".txt")
+		switch {
+		case !f.Enabled:
+			w.rep.add(Note{Kind: Default, place: at, What: what, Why: "it is switched off"})
+			continue
+		case !isFile(path) && isURL(f.URL):
+			(&plain{work: w, at: at}).fetched(f.URL, category)
+			w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: "lists: url", Why: "fetched when the gateway starts"})
+			found = true
+			continue
+		case !isFile(path):
+			w.rep.add(Note{Kind: Lost, place: at, What: what, Why: fmt.Sprintf("there is no %q: name the list under lists", path)})
+			continue
+		}
+		from := path
+		if category == adGuardAllowed {
+			if path, err = adGuardAllows(w, path); err != nil {
+				return false, err
+			}
+		}
+		name, err := w.addList(f.Name, list.Config{Path: setting.Source(path), Category: category, Match: list.Boundary, Format: list.Adblock, Subdomains: new(bool)}, place{file: at.file, line: at.line, what: what})
+		if err != nil {
+			return false, err
+		}
+		if name != "" && path == from {
+			if err := w.keepFetching(name, f.URL); err != nil {
+				return false, err
+			}
+		}
+		found = found || name != ""
+	}
+	return found, nil
+}
+
+// adGuardUserRules makes a list of the rules that the user wrote, and says
+// whether there is one.
+func (w *work) adGuardUserRules(file yamlFile, rules []string) (bool, error) {
+	if len(rules) == 0 {
+		return false, nil
+	}
+	var lines []place
+	for i, rule := range rules {
+		at := file.each("user_rules", i)
+		at.what = rule
+		lines = append(lines, at)
+	}
+	path, err := w.ownLines("user-rules", lines)
+	if err != nil {
+		return false, err
+	}
+	at := file.at("user_rules")
+	at.what = "user_rules"
+	name, err := w.addList("user-rules", list.Config{Path: setting.Source(path), Category: adGuardFilters, Format: list.Adblock, Match: list.Boundary, Subdomains: new(bool)}, at)
+	return name != "", err
 }
 
 // Categories of the lists: those of one are one engine, as AdGuard Home makes of

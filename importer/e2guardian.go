@@ -42,73 +42,21 @@ func (w *work) e2guardian(dir string) error {
 		return err
 	}
 	lists, opts := c.options(all)
-	type group struct {
-		number int
-		lists  []ref
-		opts   map[string]option
-	}
-	var groups []group
-	for n := 1; n <= min(max(number(opts, "filtergroups", 1), 1), maxGroups); n++ {
-		path := strings.TrimSuffix(main, ".conf") + "f" + strconv.Itoa(n) + ".conf"
-		all, err := c.conf(path, 0)
-		if err != nil {
-			w.rep.add(Note{Kind: Lost, place: place{file: path}, What: fmt.Sprintf("filter group %d", n), Why: err.Error()})
-			continue
-		}
-		g := group{number: n}
-		g.lists, g.opts = c.options(all)
-		for name, o := range opts { // before there were groups, phrase lists stood in the main file
-			if _, said := g.opts[name]; !said && strings.HasSuffix(name, "phraselist") {
-				g.opts[name] = o
-			}
-		}
-		// Before version 5 some lists stood in the main file; later ones go
-		// before.
-		g.lists = append(slices.DeleteFunc(slices.Clone(lists), func(r ref) bool { return r.typ == "ip" }), g.lists...)
-		groups = append(groups, g)
-	}
-	if len(groups) == 0 {
-		groups = append(groups, group{number: 1, lists: lists, opts: map[string]option{}})
-	}
+	groups := filterGroups(c, main, lists, opts)
 	c.guessVersion(main)
 	c.clients(lists)
 	members := c.members(lists, opts)
 	c.global(opts)
 	standard := number(opts, "defaultfiltergroup", 1)
+	sharedPhrases(c, groups, opts)
 	var last []policy.Policy
-	phrases := ""
 	for _, g := range groups {
-		switch s := phraseFiles(g.opts); {
-		case s == "" || s == phrases:
-		case phrases == "":
-			phrases = s
-			c.phrases(g.opts, opts)
-		default:
-			w.rep.add(Note{Kind: Lost, place: g.opts["weightedphraselist"].place, What: fmt.Sprintf("phrase lists of filter group %d", g.number),
-				Why: "there is one set of phrase lists for all; this group is judged by those of the first that has any, with its own limit"})
-		}
 		p := c.policy(g.number, g.lists, g.opts, opts)
-		m := members[g.number]
 		if g.number == standard {
 			last = append(last, p)
 			continue
 		}
-		if len(m.users)+len(m.networks) == 0 {
-			w.rep.add(Note{Kind: Lost, place: place{file: main}, What: fmt.Sprintf("filter group %d, %q", g.number, p.Name), Why: "no user and no address is in it, so it covers nobody"})
-			continue
-		}
-		if len(m.users) > 0 {
-			q := p
-			q.Users = m.users
-			w.set.Policies = append(w.set.Policies, q)
-		}
-		if len(m.networks) > 0 {
-			if len(m.users) > 0 {
-				p.Name += " by address"
-			}
-			p.Networks = asNetworks(m.networks)
-			w.set.Policies = append(w.set.Policies, p)
-		}
+		covers(c, p, g.number, members[g.number], main)
 	}
 	w.set.Policies = append(w.set.Policies, last...)
 	names := map[string]int{}
@@ -121,6 +69,76 @@ func (w *work) e2guardian(dir string) error {
 	c.finish()
 	c.unsaid()
 	return nil
+}
+
+// A filterGroup is one file of a filter group.
+type filterGroup struct {
+	number int
+	lists  []ref
+	opts   map[string]option
+}
+
+// filterGroups reads the files of the filter groups. Without any, the main file is one.
+func filterGroups(c *guard, main string, lists []ref, opts map[string]option) (groups []filterGroup) {
+	for n := 1; n <= min(max(number(opts, "filtergroups", 1), 1), maxGroups); n++ {
+		path := strings.TrimSuffix(main, ".conf") + "f" + strconv.Itoa(n) + ".conf"
+		all, err := c.conf(path, 0)
+		if err != nil {
+			c.rep.add(Note{Kind: Lost, place: place{file: path}, What: fmt.Sprintf("filter group %d", n), Why: err.Error()})
+			continue
+		}
+		g := filterGroup{number: n}
+		g.lists, g.opts = c.options(all)
+		for name, o := range opts { // before there were groups, phrase lists stood in the main file
+			if _, said := g.opts[name]; !said && strings.HasSuffix(name, "phraselist") {
+				g.opts[name] = o
+			}
+		}
+		// Before version 5 some lists stood in the main file; later ones go
+		// before.
+		g.lists = append(slices.DeleteFunc(slices.Clone(lists), func(r ref) bool { return r.typ == "ip" }), g.lists...)
+		groups = append(groups, g)
+	}
+	if len(groups) == 0 {
+		return append(groups, filterGroup{number: 1, lists: lists, opts: map[string]option{}})
+	}
+	return groups
+}
+
+// sharedPhrases makes the phrase check of the first group that has phrase lists.
+func sharedPhrases(c *guard, groups []filterGroup, opts map[string]option) {
+	phrases := ""
+	for _, g := range groups {
+		switch s := phraseFiles(g.opts); {
+		case s == "" || s == phrases:
+		case phrases == "":
+			phrases = s
+			c.phrases(g.opts, opts)
+		default:
+			c.rep.add(Note{Kind: Lost, place: g.opts["weightedphraselist"].place, What: fmt.Sprintf("phrase lists of filter group %d", g.number),
+				Why: "there is one set of phrase lists for all; this group is judged by those of the first that has any, with its own limit"})
+		}
+	}
+}
+
+// covers adds the policy of a group for its users, and again for its addresses.
+func covers(c *guard, p policy.Policy, number int, m membership, main string) {
+	if len(m.users)+len(m.networks) == 0 {
+		c.rep.add(Note{Kind: Lost, place: place{file: main}, What: fmt.Sprintf("filter group %d, %q", number, p.Name), Why: "no user and no address is in it, so it covers nobody"})
+		return
+	}
+	if len(m.users) > 0 {
+		q := p
+		q.Users = m.users
+		c.set.Policies = append(c.set.Policies, q)
+	}
+	if len(m.networks) > 0 {
+		if len(m.users) > 0 {
+			p.Name += " by address"
+		}
+		p.Networks = asNetworks(m.networks)
+		c.set.Policies = append(c.set.Policies, p)
+	}
 }
 
 // moot reports what has no effect on a group.
@@ -352,36 +370,16 @@ func (c *guard) phrases(opts, global map[string]option) {
 		check  *[]setting.File
 	}{{"weightedphraselist", &out.Weighted, &cfg.Weighted}, {"bannedphraselist", &out.Banned, &cfg.Banned}, {"exceptionphraselist", &out.Exception, &cfg.Exception}} {
 		for _, o := range opts[l.option].every() {
-			if o.value == "" {
-				c.rep.add(Note{Kind: Default, place: o.place, What: o.what})
-				continue
-			}
-			path, ok := c.locate(o.value, c.dir)
+			path, ok := phraseFile(c, o)
 			if !ok {
-				c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
-				continue
-			}
-			seen := map[string]place{}
-			t, err := c.walk(path, func(at place, s []byte) { c.phraseTwice(seen, at, s) })
-			from := path
-			if err == nil && t.mend {
-				path, err = c.copyTree(c.freeName(filepath.Base(path)), path)
-			}
-			if err != nil {
-				c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: err.Error()})
 				continue
 			}
 			any = true
 			*l.check = append(*l.check, setting.File(path))
-			note := Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase"}
-			if path != from {
-				note.Kind, note.Why = Changed, "copied, as some of its includes are not where it says"
-			}
 			if rel, err := filepath.Rel(c.to, path); err == nil && filepath.IsLocal(rel) {
 				path = rel
 			}
 			*l.to = append(*l.to, setting.File(path))
-			c.rep.add(note)
 		}
 	}
 	if !any {
@@ -423,6 +421,36 @@ func (c *guard) phrases(opts, global map[string]option) {
 		c.rep.add(Note{Kind: Line, place: place{file: file, line: m.Line}, What: m.Text, Mend: m.Mend})
 	}
 	c.set.Checks.Phrase = out
+}
+
+// phraseFile finds a file of phrases, and copies it where its includes are
+// elsewhere.
+func phraseFile(c *guard, o option) (path string, ok bool) {
+	if o.value == "" {
+		c.rep.add(Note{Kind: Default, place: o.place, What: o.what})
+		return "", false
+	}
+	from, ok := c.locate(o.value, c.dir)
+	if !ok {
+		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
+		return "", false
+	}
+	seen := map[string]place{}
+	t, err := c.walk(from, func(at place, s []byte) { c.phraseTwice(seen, at, s) })
+	path = from
+	if err == nil && t.mend {
+		path, err = c.copyTree(c.freeName(filepath.Base(from)), from)
+	}
+	if err != nil {
+		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: err.Error()})
+		return "", false
+	}
+	note := Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase"}
+	if path != from {
+		note.Kind, note.Why = Changed, "copied, as some of its includes are not where it says"
+	}
+	c.rep.add(note)
+	return path, true
 }
 
 // phraseTwice reports a phrase that stands twice; only the greater weight counts.
@@ -541,14 +569,7 @@ func (c *guard) named(lists []ref, names ...string) (all []string) {
 // policy makes the policy of a filter group. The order of its rules is that of
 // e2guardian's storyboard.
 func (c *guard) policy(n int, lists []ref, opts, global map[string]option) policy.Policy {
-	p := policy.Policy{Name: opts["groupname"].value}
-	if o := opts["groupname"]; o.value != "" {
-		c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "name of the policy"})
-	}
-	if p.Name == "" {
-		p.Name = "filter" + strconv.Itoa(n)
-	}
-	p.Decrypt = c.cut && opts["sslmitm"].value == "on"
+	p := policy.Policy{Name: groupName(c, n, opts), Decrypt: c.cut && opts["sslmitm"].value == "on"}
 	used := map[string]bool{}
 	add := func(r policy.Rule) {
 		name := r.Name
@@ -564,21 +585,8 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 		}
 	}
 	byList("without login", "allow", c.named(lists, "authexception"), nil)
-	switch mode, said := opts["groupmode"]; {
-	case said && mode.value == "0":
-		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group banned\""})
-		add(policy.Rule{Name: "group banned", Action: "block"})
-		moot(c.rep, lists, opts, "all is refused to the group")
+	if !filters(c, lists, opts, add) {
 		return p
-	case said && mode.value == "2":
-		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group not filtered\""})
-		add(policy.Rule{Name: "group not filtered", Action: "allow"})
-		moot(c.rep, lists, opts, "the group is not filtered")
-		return p
-	case said && mode.value == "1":
-		c.rep.add(Note{Kind: Default, place: mode.place, What: mode.what})
-	case said:
-		c.rep.add(Note{Kind: Lost, place: mode.place, What: mode.what, Why: "not a mode that is known; the group is filtered"})
 	}
 	// A ban that may be bypassed is a warning to click through.
 	ban, seconds := "block", number(opts, "bypass", 0)
@@ -622,35 +630,86 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 		add(policy.Rule{Name: "banned types", Action: ban, Type: types, Unless: files})
 	}
 	c.phraseRules(opts, ban, add)
-	for i := range p.Rules {
-		if p.Rules[i].Action == "warn" {
-			p.Rules[i].WarnFor = policy.Duration(time.Duration(seconds) * time.Second)
-		}
-	}
+	warnFor(&p, policy.Duration(time.Duration(seconds)*time.Second))
 	c.replacements(lists, &p)
-	c.conflicts(localExceptions, localBans, "it is a local exception, which is looked at before")
-	c.conflicts(localExceptions, bans, "it is a local exception, which is looked at before")
-	if len(localSemi)+len(localGrey) == 0 { // which would go before an exception
+	c.conflicts(localExceptions, slices.Concat(localBans, bans), "it is a local exception, which is looked at before")
+	if len(notLocal) == 0 { // which would go before an exception
 		c.conflicts(exceptions, bans, "it is an exception, which is looked at before")
 	}
-	for i, a := range bans {
-		for _, b := range bans[:i] {
-			c.shadows(c.indexes[strings.TrimPrefix(a, "category/")], c.indexes[strings.TrimPrefix(b, "category/")], "banned there already")
-		}
-	}
-	forAll := c.upload
-	c.upload = nil
-	c.reportUnused(lists, opts, len(grey)+len(localGrey) > 0)
-	if len(c.upload) == 0 {
-		c.upload = forAll
-	}
-	p.Rules = append(slices.Clone(c.upload), p.Rules...)
-	c.upload = forAll
+	bannedTwice(c, bans)
+	uploadRules(c, lists, opts, &p, len(grey)+len(localGrey) > 0)
 	if len(p.Rules) > maxRules {
 		c.rep.add(Note{Kind: Lost, place: place{file: c.dir}, What: fmt.Sprintf("%d rules of policy %q", len(p.Rules)-maxRules, p.Name), Why: "a policy has at most 500"})
 		p.Rules = p.Rules[:maxRules]
 	}
 	return p
+}
+
+// groupName is the name that a filter group has, or gets by its number.
+func groupName(c *guard, n int, opts map[string]option) string {
+	o := opts["groupname"]
+	if o.value == "" {
+		return "filter" + strconv.Itoa(n)
+	}
+	c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "name of the policy"})
+	return o.value
+}
+
+// warnFor sets how long a warning that was clicked through holds.
+func warnFor(p *policy.Policy, d policy.Duration) {
+	for i := range p.Rules {
+		if p.Rules[i].Action == "warn" {
+			p.Rules[i].WarnFor = d
+		}
+	}
+}
+
+// bannedTwice reports entries that several lists ban.
+func bannedTwice(c *guard, bans []string) {
+	for i, a := range bans {
+		for _, b := range bans[:i] {
+			c.shadows(c.indexes[strings.TrimPrefix(a, "category/")], c.indexes[strings.TrimPrefix(b, "category/")], "banned there already")
+		}
+	}
+}
+
+// filters says whether a group is filtered at all, by its mode; otherwise it adds
+// the one rule of the group.
+func filters(c *guard, lists []ref, opts map[string]option, add func(policy.Rule)) bool {
+	mode, said := opts["groupmode"]
+	if !said {
+		return true
+	}
+	switch mode.value {
+	case "0":
+		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group banned\""})
+		add(policy.Rule{Name: "group banned", Action: "block"})
+		moot(c.rep, lists, opts, "all is refused to the group")
+		return false
+	case "1":
+		c.rep.add(Note{Kind: Default, place: mode.place, What: mode.what})
+	case "2":
+		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group not filtered\""})
+		add(policy.Rule{Name: "group not filtered", Action: "allow"})
+		moot(c.rep, lists, opts, "the group is not filtered")
+		return false
+	default:
+		c.rep.add(Note{Kind: Lost, place: mode.place, What: mode.what, Why: "not a mode that is known; the group is filtered"})
+	}
+	return true
+}
+
+// uploadRules reads the options that are left, and puts the rules for uploads before
+// the others: those of the group, or else those of all groups.
+func uploadRules(c *guard, lists []ref, opts map[string]option, p *policy.Policy, grey bool) {
+	forAll := c.upload
+	c.upload = nil
+	c.reportUnused(lists, opts, grey)
+	if len(c.upload) == 0 {
+		c.upload = forAll
+	}
+	p.Rules = append(slices.Clone(c.upload), p.Rules...)
+	c.upload = forAll
 }
 
 // extensionRules refuses files by the end of their path and, as e2guardian does,
