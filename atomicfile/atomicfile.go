@@ -1,10 +1,9 @@
-// Package atomicfile writes files that are there whole or as they were before,
-// whatever stops the program or the machine: beside the old file, synced,
-// renamed over it, and the folder synced, without which a power cut can undo
-// the rename.
+// Package atomicfile writes files atomically: after a crash of the program or the machine, a
+// file is either complete or as before. It writes a new file beside the old one, syncs it,
+// renames it, and syncs the folder, without which a power failure can undo the rename.
 //
-// A program that is killed meanwhile leaves the file it was writing, which is
-// called as the file it was to become, with a number and ".tmp" behind.
+// A program that is killed meanwhile leaves the new file, which has the name of the old one
+// followed by a number and ".tmp".
 package atomicfile
 
 import (
@@ -16,33 +15,32 @@ import (
 	"syscall"
 )
 
-// Write has fill write a new file and puts it in the place of file, with
-// exactly the permissions of mode. An error leaves file as it was, with one
-// exception: when the folder cannot be synced, the new file is there but may
-// not outlast a power cut.
+// Write has fill write a new file that replaces file, with exactly the permissions of mode.
+// After an error file is unchanged, with one exception: if the folder cannot be synced, the
+// new file is in place but may not survive a power failure.
 func Write(file string, mode fs.FileMode, fill func(*os.File) error) error {
 	return write(file, mode, fill, os.Rename)
 }
 
-// WriteBytes does what Write does, with data.
+// WriteBytes is Write for data.
 func WriteBytes(file string, mode fs.FileMode, data []byte) error {
 	return Write(file, mode, filled(data))
 }
 
-// Create does what Write does where there is no file of that name; else it
-// returns an error that is fs.ErrExist.
+// Create is Write for a file that does not exist; otherwise it returns an error that is
+// fs.ErrExist.
 func Create(file string, mode fs.FileMode, fill func(*os.File) error) error {
-	// Unlike a rename, a link fails where there is a file.
+	// Unlike a rename, a link fails if the file exists.
 	return write(file, mode, fill, os.Link)
 }
 
-// CreateBytes does what Create does, with data.
+// CreateBytes is Create for data.
 func CreateBytes(file string, mode fs.FileMode, data []byte) error {
 	return Create(file, mode, filled(data))
 }
 
-// Rename puts what is called old, file or link, in the place of file in the
-// same folder, and makes that last. Old must have been synced.
+// Rename moves old, a file or link, to file in the same folder, durably. Old must have been
+// synced.
 func Rename(old, file string) error {
 	if err := os.Rename(old, file); err != nil {
 		return err
@@ -62,7 +60,7 @@ func write(file string, mode fs.FileMode, fill func(*os.File) error, place func(
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone already after a rename
+	defer os.Remove(f.Name()) // renamed already if all went well
 	err = fill(f)
 	if err == nil {
 		err = errors.Join(f.Chmod(mode), f.Sync())
@@ -82,7 +80,7 @@ func syncFolder(dir string) error {
 		return fmt.Errorf("syncing a folder: %w", err)
 	}
 	defer d.Close()
-	// Some file systems of the network cannot, and say so in these two ways.
+	// Some network file systems do not support it, and return one of these errors.
 	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
 		return err
 	}

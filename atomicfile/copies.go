@@ -9,16 +9,14 @@ import (
 	"slices"
 )
 
-// Copies keeps copies of files, and of the files in folders, in a folder of its
-// own: for the day on which an original cannot be used. They are for the owner
-// alone, since keys may be among them.
+// Copies keeps copies of files, and of the files in folders, in a folder of its own, for use
+// when an original is unusable. Only the owner may read them, because they may include keys.
 type Copies struct{ Dir string }
 
-// maxCopied bounds what one of the files may have.
+// maxCopied bounds one of the files, in bytes.
 const maxCopied = 64 << 20
 
-// Keep makes copies of files, and removes those of other files. Copies that
-// are the same stay as they are.
+// Keep copies files, and removes copies of other files. Identical copies are not rewritten.
 func (c Copies) Keep(files []string) error {
 	var kept []string
 	var errs []error
@@ -55,8 +53,7 @@ func (c Copies) Keep(files []string) error {
 	return errors.Join(errs...)
 }
 
-// Path returns the copy of a file or folder, or its own path when there is no
-// copy.
+// Path returns the copy of a file or folder, or its own path if there is no copy.
 func (c Copies) Path(file string) string {
 	if at := c.at(file); exists(at) {
 		return at
@@ -64,7 +61,7 @@ func (c Copies) Path(file string) string {
 	return file
 }
 
-// Any says whether there are copies.
+// Any reports whether there are copies.
 func (c Copies) Any() bool { return exists(c.Dir) }
 
 func exists(path string) bool {

@@ -22,8 +22,7 @@ import (
 	"strings"
 )
 
-// ProxyURL returns where the gateway with these settings listens for clients of
-// the proxy on this machine.
+// ProxyURL returns the proxy address, on this machine, of the gateway with these settings.
 func ProxyURL(file string) (*url.URL, error) {
 	s, err := Read(file)
 	if err != nil {
@@ -39,12 +38,12 @@ func ProxyURL(file string) (*url.URL, error) {
 	return nil, errors.New("the settings name no address under listen: proxy")
 }
 
-// Fetcher is the client that lists are fetched with: as the proxy would, by its
-// parent and not from private networks.
+// Fetcher returns the client that fetches lists: like the proxy, through its parent and not
+// from private networks.
 func (s *Settings) Fetcher() *http.Client {
 	var parent *url.URL
 	if s.Proxy.Upstream.Parent != "" {
-		if u, err := url.Parse(s.Proxy.Upstream.Parent); err == nil { // the proxy has checked it
+		if u, err := url.Parse(s.Proxy.Upstream.Parent); err == nil { // the proxy has validated it
 			if u.Port() == "" {
 				u.Host = net.JoinHostPort(u.Hostname(), "3128")
 			}
@@ -60,8 +59,8 @@ func (s *Settings) Fetcher() *http.Client {
 	return source.NewClient(parent, direct, s.Proxy.Upstream.DialPublic)
 }
 
-// ReadRules reads which signature rules the settings in file have fetched, and
-// returns them with the store they are kept in.
+// ReadRules returns the signature rules that the settings in file fetch, and the store they
+// are kept in.
 func ReadRules(file string) (*source.Store, source.Items, error) {
 	s, err := Read(file)
 	if err != nil {
@@ -76,7 +75,7 @@ func ReadRules(file string) (*source.Store, source.Items, error) {
 	return source.In(string(s.Data), s.Fetcher()), items, nil
 }
 
-// ReadLists reads which lists the settings in file have.
+// ReadLists returns the lists of the settings in file.
 func ReadLists(file string) (*collection.View, error) {
 	s, err := Read(file)
 	if err != nil {
@@ -89,8 +88,8 @@ func ReadLists(file string) (*collection.View, error) {
 	return v, nil
 }
 
-// ClientNames returns what says how the devices of the settings in file are
-// called, beside a running gateway. The DNS is not asked.
+// ClientNames returns a function for the names of devices, by the settings in file, beside a
+// running gateway. It does not query the DNS.
 func ClientNames(file string) (func(context.Context, []netip.Addr) map[netip.Addr]string, error) {
 	s, err := Read(file)
 	if err != nil {
@@ -109,7 +108,7 @@ func ClientNames(file string) (func(context.Context, []netip.Addr) map[netip.Add
 	return func(ctx context.Context, addrs []netip.Addr) map[netip.Addr]string { return n.Of(ctx, addrs, nil) }, nil
 }
 
-// Client returns what asks the gateway that runs with the settings in file.
+// Client returns a client of the gateway that runs with the settings in file.
 func Client(file string) (c admin.Client, err error) {
 	s, err := Read(file)
 	if err != nil {
@@ -118,7 +117,7 @@ func Client(file string) (c admin.Client, err error) {
 	return s.Client(), nil
 }
 
-// Client returns what asks the gateway that runs with these settings.
+// Client returns a client of the gateway that runs with these settings.
 func (s *Settings) Client() admin.Client {
 	c := admin.Client{URL: s.AdminURL(), Token: s.Listen.Token}
 	if key := account.LocalKey(string(s.Data)); key != "" && c.Token == "" {
@@ -130,7 +129,7 @@ func (s *Settings) Client() admin.Client {
 	return c
 }
 
-// HolderOf returns who uses the data folder of the settings in file.
+// HolderOf returns the process that uses the data folder of the settings in file.
 func HolderOf(file string) (h datadir.Holder, err error) {
 	s, err := Read(file)
 	if err != nil {
@@ -139,8 +138,7 @@ func HolderOf(file string) (h datadir.Holder, err error) {
 	return datadir.HolderOf(string(s.Data))
 }
 
-// Events opens the record that the settings in file name, for queries beside a
-// running gateway.
+// Events opens the events of the settings in file, for queries beside a running gateway.
 func Events(file string) (event.Reader, func() error, error) {
 	s, err := Read(file)
 	if err != nil {
@@ -153,8 +151,8 @@ func Events(file string) (event.Reader, func() error, error) {
 	return r, done, nil
 }
 
-// SquidSocket returns where a gateway with the settings in file answers Squid's
-// helpers, "" when it does not.
+// SquidSocket returns the socket where a gateway with the settings in file answers Squid's
+// helpers, "" if there is none.
 func SquidSocket(file string) (string, error) {
 	s, err := Read(file)
 	if err != nil {
@@ -163,7 +161,7 @@ func SquidSocket(file string) (string, error) {
 	return string(s.Listen.Squid), nil
 }
 
-// Versions keep the texts of the settings.
+// Versions returns the history of the settings.
 func (s *Settings) Versions() admin.Versions {
 	return admin.Versions{Dir: filepath.Join(string(s.Data), "versions")}
 }

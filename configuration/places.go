@@ -7,7 +7,7 @@ import (
 	"shuultuur/setting"
 )
 
-// PortalPlace is where clients find the portal, the proxy and the name server.
+// PortalPlace returns where clients find the portal, the proxy and the name server.
 func (s *Settings) PortalPlace() portal.Place {
 	l := &s.Listen
 	d := portal.Doors{Plain: l.Portal, TLS: l.PortalTLS, Proxy: l.Proxy}
@@ -18,7 +18,7 @@ func (s *Settings) PortalPlace() portal.Place {
 	return s.Portal.Place(d)
 }
 
-// Distinct says which servers have the same address.
+// Distinct reports servers with the same address.
 func (s *Settings) Distinct() error {
 	var all []setting.Use
 	l := &s.Listen
@@ -39,7 +39,7 @@ func (s *Settings) Distinct() error {
 	return setting.Distinct(all)
 }
 
-// uses are the addresses of the name server.
+// uses returns the addresses of the name server.
 func (d *DNS) uses() (all []setting.Use) {
 	c := &d.Server
 	for _, x := range []struct {

@@ -7,8 +7,8 @@ import (
 	"shuultuur/setting"
 )
 
-// Schema returns the JSON schema of the settings file, with what the tables in
-// the pages of manual say of each key.
+// Schema returns the JSON schema of the settings file, with the descriptions from the tables
+// in the manual.
 func Schema(manual fs.FS) ([]byte, error) {
 	rows, err := setting.Manual(manual)
 	if err != nil {

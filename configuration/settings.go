@@ -1,10 +1,9 @@
-// Package configuration is the settings file of a gateway: which parts have
-// settings under which key, and what follows from several of them together,
-// such as where clients find the portal. Each part declares its own settings.
+// Package configuration defines the settings file of a gateway: which part has its settings
+// under which key, and what follows from several of them, such as where clients find the
+// portal. Each part declares its own settings.
 //
-// Data moves so. [Read] turns a file into [Settings]; package engine builds
-// parts from them. The functions that take a file are for commands, which look
-// at what a gateway with these settings has, beside one that runs or not.
+// [Read] turns a file into [Settings]; package engine builds parts from them. Functions that
+// take a file are for commands, which use a gateway's data whether it runs or not.
 package configuration
 
 import (
@@ -39,8 +38,8 @@ import (
 	"shuultuur/zone/transfer"
 )
 
-// Settings are one settings file. Each part declares its own settings; this
-// type only says under which key they are.
+// Settings are a settings file. Each part declares its own settings; this type only assigns
+// their keys.
 type Settings struct {
 	Listen    Listen                 `yaml:"listen"`
 	Data      setting.Folder         `yaml:"data"` // folder for compiled lists, events, keys; default "data"
@@ -55,17 +54,17 @@ type Settings struct {
 	Intercept *proxy.InterceptConfig `yaml:"intercept"`
 	Events    event.Config           `yaml:"events"`
 	State     state.Config           `yaml:"state"`
-	Votes     *booth.Config          `yaml:"votes"` // nil: nobody votes
+	Votes     *booth.Config          `yaml:"votes"` // nil: no votes
 	Access    admin.Config           `yaml:"access"`
 	Portal    portal.Config          `yaml:"portal"`
 	Mail      *mail.Config           `yaml:"mail"`   // nil: no mail is sent
-	Alerts    *alert.Config          `yaml:"alerts"` // nil: nobody is told
+	Alerts    *alert.Config          `yaml:"alerts"` // nil: no alerts
 	Reports   []report.Schedule      `yaml:"reports"`
 	DNS       *DNS                   `yaml:"dns"` // nil: no name server
 
 	Text  *setting.Text `yaml:"-"`
 	Dir   string        `yaml:"-"` // of the file
-	Stamp string        `yaml:"-"` // of the file, from before it was read
+	Stamp string        `yaml:"-"` // stamp of the file, from before it was read
 }
 
 // DNS are the settings of the name server.
@@ -75,45 +74,40 @@ type DNS struct {
 	Forward forward.Config       `yaml:"forward"`
 	Cache   resolver.CacheConfig `yaml:"cache"`
 	Zones   authority.Config     `yaml:"zones"`
-	Redis   *redins.Config       `yaml:"redis"` // zones in redins' layout; nil for none
+	Redis   *redins.Config       `yaml:"redis"` // zones in Redis; nil for none
 }
 
-// Listen says where the gateway listens.
+// Listen says on which addresses the gateway listens.
 type Listen struct {
 	Proxy setting.OneOrMore[setting.Address] `yaml:"proxy"` // default 127.0.0.1:8080
-	// Transparent and TPROXY are where a firewall sends the connections of
-	// clients that know of no proxy: with the destination changed (REDIRECT,
-	// ipfw fwd) and with it kept (TPROXY). Default none.
+	// Transparent and TPROXY receive connections that a firewall redirects: with the destination
+	// changed (REDIRECT, ipfw fwd), or kept (TPROXY). Default none.
 	Transparent setting.OneOrMore[setting.Address] `yaml:"transparent"`
 	TPROXY      setting.OneOrMore[setting.Address] `yaml:"tproxy"`
-	// Sinkhole is where the name server sends clients that asked for a blocked
-	// name, usually ports 80 and 443 of the addresses under dns: block:
-	// sinkhole. Default none.
+	// Sinkhole receives clients that were given its address for a blocked name, usually on ports
+	// 80 and 443 of the addresses under dns: block: sinkhole. Default none.
 	Sinkhole setting.OneOrMore[setting.Address] `yaml:"sinkhole"`
-	// ICAP and ICAPS are where proxies of others ask, without and with TLS.
-	// Default none.
+	// ICAP and ICAPS receive requests of other proxies, without and with TLS. Default none.
 	ICAP  setting.OneOrMore[setting.Address] `yaml:"icap"`
 	ICAPS setting.OneOrMore[setting.Address] `yaml:"icaps"`
-	// RADIUS is where access points and VPNs send RADIUS accounting (UDP),
-	// usually port 1813. Default none.
+	// RADIUS receives RADIUS accounting (UDP) of access points and VPNs, usually on port 1813.
+	// Default none.
 	RADIUS setting.OneOrMore[setting.Address] `yaml:"radius"`
-	// Portal and PortalTLS are where clients find the pages for them, without and
-	// with TLS: the proxy configuration, profiles, the page to sign in on. Default
-	// none.
+	// Portal and PortalTLS serve the pages for clients, without and with TLS: the proxy
+	// configuration, profiles, the sign-in page. Default none.
 	Portal    setting.OneOrMore[setting.Address] `yaml:"portal"`
 	PortalTLS setting.OneOrMore[setting.Address] `yaml:"portal-tls"`
-	// Squid is the unix socket on which helpers of Squid ask. Default none.
+	// Squid is the unix socket for Squid's helpers. Default none.
 	Squid setting.Folder                     `yaml:"squid"`
 	Admin setting.OneOrMore[setting.Address] `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
-	// Token opens the admin address to other machines; 16 bytes or more.
-	// Without one it is for this machine only.
+	// Token permits other machines to use the admin address; at least 16 bytes. Without it, only
+	// this machine may.
 	Token string `yaml:"token"`
-	// Monitors are the networks that may read metrics and health from the
-	// admin address without the token. Default none.
+	// Monitors are the networks that may read metrics and health without the token. Default
+	// none.
 	Monitors setting.OneOrMore[policy.Network] `yaml:"monitors"`
-	// TLS is the certificate with which the proxy port answers clients that
-	// speak TLS to the proxy itself ("HTTPS proxy"). An admin address that
-	// other machines reach speaks TLS with it, and needs it.
+	// TLS is the certificate of the proxy port for clients that use TLS to the proxy itself
+	// ("HTTPS proxy"). An admin address that other machines can reach requires it.
 	TLS *KeyPair `yaml:"tls"`
 }
 
@@ -126,12 +120,11 @@ type KeyPair struct {
 // Pages says how block and warn pages look.
 type Pages struct {
 	Templates setting.File `yaml:"templates"` // folder with templates that replace the built-in ones
-	Contact   string       `yaml:"contact"`   // whom a blocked person may ask
+	Contact   string       `yaml:"contact"`   // whom a blocked user may ask
 }
 
-// Read reads a settings file: syntax, unknown keys, values of the wrong kind.
-// Every mistake found is in the error, [setting.Mistakes]. What the settings
-// mean is for the parts to say when they are built.
+// Read reads a settings file: syntax, unknown keys, values of the wrong type. The error has
+// every mistake, [setting.Mistakes]. The parts check the meaning when they are built.
 func Read(file string) (*Settings, error) {
 	s := &Settings{Stamp: setting.Stamp(file, time.Time{})}
 	var err error
@@ -142,8 +135,8 @@ func Read(file string) (*Settings, error) {
 	return s, nil
 }
 
-// Parse is Read for settings already in memory; file is what mistakes name
-// and what relative paths are relative to.
+// Parse is Read for settings in memory; file is the name in mistakes, and the base of relative
+// paths.
 func Parse(file string, data []byte) (*Settings, error) {
 	s := &Settings{Stamp: setting.Stamp(file, time.Time{})}
 	var err error
@@ -154,7 +147,7 @@ func Parse(file string, data []byte) (*Settings, error) {
 	return s, nil
 }
 
-// Moved returns the same settings with the paths of files changed.
+// Moved returns the same settings with other paths.
 func (s *Settings) Moved(to func(path string) string) (*Settings, error) {
 	c := &Settings{Text: s.Text, Stamp: s.Stamp}
 	if err := s.Text.Again(c); err != nil {
@@ -190,8 +183,8 @@ func (s *Settings) complete() {
 	}
 }
 
-// ClientNames are the settings of what devices are called: hosts files that the
-// name server answers from count too.
+// ClientNames returns the settings for names of devices, including the hosts files of the name
+// server.
 func (s *Settings) ClientNames() identity.NamesConfig {
 	cfg := s.Identity.Names
 	if s.DNS != nil {
@@ -204,7 +197,7 @@ func (s *Settings) ClientNames() identity.NamesConfig {
 	return cfg
 }
 
-// AdminURL is the URL of the admin address, "" when there is none.
+// AdminURL returns the URL of the admin address, "" if there is none.
 func (s *Settings) AdminURL() string {
 	if len(s.Listen.Admin) == 0 {
 		return ""
@@ -220,7 +213,7 @@ func (s *Settings) AdminURL() string {
 	return "http://" + at
 }
 
-// AdminTLS says whether the admin address speaks TLS: other machines reach it.
+// AdminTLS reports whether the admin address uses TLS, because other machines can reach it.
 func (s *Settings) AdminTLS() bool {
 	return slices.ContainsFunc(s.Listen.Admin, func(a setting.Address) bool { return !a.AddrPort().Addr().IsLoopback() })
 }

@@ -8,7 +8,7 @@ import (
 	"shuultuur/admin/mail"
 )
 
-// newMail makes what sends mail.
+// newMail makes the sender of mail.
 func newMail(_ context.Context, b *builder) (*mail.Sender, error) {
 	return mail.New(*b.Settings.Mail)
 }

@@ -1,11 +1,11 @@
-// Package engine builds everything that decides from one reading of the settings:
-// lists, checks, policies, identity, servers. It holds the table of parts.
+// Package engine builds everything that decides from the settings: lists, checks, policies,
+// identity, servers. It has the table of parts.
 //
-// Data moves so. [Build] goes through the table and makes an [Engine], which
-// never changes; parts whose settings and files have not changed are taken over
-// from the engine before. A [Host] uses one engine at a time and gives its parts
-// to the servers with [Engine.Connect]. Without a host an engine is there to be
-// asked: `shuultuur check` and `why`, and the pages that say what a change would do.
+// [Build] works through the table and makes an [Engine], which never changes. Parts whose
+// settings and files are unchanged are taken over from the previous engine. A [Host] uses one
+// engine at a time and connects its parts to the servers with [Engine.Connect]. An engine
+// without a host only answers questions: for `shuultuur check` and `why`, and for the pages
+// that show the effect of a change.
 package engine
 
 import (
@@ -29,36 +29,34 @@ import (
 	"shuultuur/setting"
 )
 
-// A part is one row of the table of [parts]: something that is built from its
-// settings, from the files that these name, and from parts in rows above it.
+// A part is one row of the table of [parts]: something built from its settings, from the files
+// that these name, and from parts in earlier rows.
 type part struct {
 	name  string
-	key   string                            // of its settings; mistakes are named below it
+	key   string                            // of its settings; mistakes are reported below it
 	above []string                          // names of the parts it is built from
 	from  func(*configuration.Settings) any // its settings; nil when they leave the part out
-	// fixed returns those of its settings that only a restart changes; nil when
-	// a reload changes all of them.
+	// fixed returns the settings of the part that only a restart changes; nil if a reload
+	// changes all of them.
 	fixed func(*configuration.Settings) any
-	// keeps says that the part itself keeps last good copies of its files. For
-	// the others the gateway does: at a start, a part whose files cannot be used
-	// is built from the copies.
+	// keeps says that the part keeps last good copies of its files itself. For other parts the
+	// gateway does: at start, a part whose files are unusable is built from the copies.
 	keeps bool
-	// without builds the part without its files. At a start, one whose files are
-	// there and were never valid serves so and reports it; nil where the filter would be open.
+	// without builds the part without its files. At start, a part with existing but never valid
+	// files serves that way and reports it; nil if the filter would be open.
 	without func(*builder) error
 	slot
 }
 
-// A slot is where an engine holds a part.
+// A slot is the place of a part in an engine.
 type slot struct {
 	build func(context.Context, *builder) error
 	keep  func(to, from *Engine)
-	value func(*Engine) any // nil when the settings leave the part out
+	value func(*Engine) any // nil if the settings do not configure the part
 }
 
-// in makes the slot of a part out of its field and its constructor. The
-// constructor finds the parts above in the builder, and the previous engine in
-// its field old.
+// in makes the slot of a part from its field and its constructor. The constructor finds
+// earlier parts in the builder, and the previous engine in its field old.
 func in[T any](at func(*Engine) *T, build func(context.Context, *builder) (T, error)) slot {
 	return slot{
 		build: func(ctx context.Context, b *builder) error {
@@ -89,36 +87,34 @@ func isNil(v any) bool {
 // A basis is what a part was built from.
 type basis struct {
 	settings string   // digest of its settings and of those of the parts above
-	sum      string   // digest of settings, files and parts above
+	sum      string   // digest of settings, files and earlier parts
 	files    []string // that were read
-	fault    error    // why it is not what settings and files say
+	fault    error    // why it differs from settings and files
 }
 
-// A builder builds an engine. What the parts need of each other they find in
-// its Engine.
+// A builder builds an engine. Parts find one another in its Engine.
 type builder struct {
 	*Engine
 	old  *Engine // nil at a start
 	host *Host   // nil on trial
 	log  *slog.Logger
-	late time.Time // files that are found from here on may have changed since this time
+	late time.Time // files found from here on may have changed since this time
 	now  part
-	read []string // what now's constructor says it has read
+	read []string // files that the current constructor has read
 }
 
-// trial says that the engine is built to look for mistakes or to explain: it
-// listens nowhere, writes nothing that a running gateway reads, and what it
-// remembers is nothing.
+// trial reports whether the engine is built to find mistakes or to explain: it does not
+// listen, writes nothing that a running gateway reads, and remembers nothing.
 func (b *builder) trial() bool { return b.host == nil }
 
-// reads is called by constructors with files that their settings do not name,
-// such as those that other files include. They need not exist.
+// reads is called by constructors for files that their settings do not name, such as included
+// files. They need not exist.
 func (b *builder) reads(files ...string) { b.read = append(b.read, files...) }
 
-// Build makes an engine of s for host, which is nil for one that is only asked:
-// it listens nowhere and remembers nothing. Parts whose settings and files are
-// those of old are taken over from it. On an error, what was built is closed;
-// the engine that is returned then knows only which files were read.
+// Build makes an engine of s for host. host is nil for an engine that only answers questions:
+// it does not listen and remembers nothing. Parts with unchanged settings and files are taken
+// over from old. After an error, what was built is closed; the returned engine then only knows
+// which files were read.
 func Build(ctx context.Context, s *configuration.Settings, old *Engine, host *Host, log *slog.Logger) (*Engine, error) {
 	b := &builder{Engine: &Engine{Settings: s, reading: reading{basis: map[string]basis{}, Seen: map[string]string{}, Built: time.Now()}}, old: old, host: host, log: log}
 	b.Seen[s.Text.File] = s.Stamp
@@ -156,7 +152,7 @@ func (b *builder) part(ctx context.Context, p part) error {
 		b.basis[p.name] = was
 		return nil
 	}
-	b.sum(p, m.settings, m.files) // look at the files before they are read
+	b.sum(p, m.settings, m.files) // stamp the files before they are read
 	b.read, b.late = nil, time.Now().Add(-clockStep)
 	err := p.build(ctx, b)
 	m.files = union(m.files, b.read)
@@ -179,27 +175,26 @@ func (b *builder) part(ctx context.Context, p part) error {
 	}
 	m.sum = b.sum(p, m.settings, m.files)
 	if m.fault != nil {
-		m.sum += "!" // what is built from this part is rebuilt when it is whole again
+		m.sum += "!" // parts built from this one are rebuilt once it is valid
 	}
 	b.basis[p.name] = m
 	b.late = time.Time{}
 	return nil
 }
 
-// copies are those of a part's files.
+// copies returns the copies of a part's files.
 func copies(s *configuration.Settings, p part) atomicfile.Copies {
 	return atomicfile.Copies{Dir: filepath.Join(string(s.Data), "last-good", p.name)}
 }
 
-// bare builds a part without its files after err, and says whether that was
-// possible. Settings that name files which are not there are mistaken: err
-// stands.
+// bare builds a part without its files after err, and reports whether that was possible.
+// Missing files are mistakes in the settings: err stands.
 func (b *builder) bare(p part, err error) bool {
 	return !b.trial() && p.without != nil && !errors.Is(err, fs.ErrNotExist) && p.without(b) == nil
 }
 
-// fromCopies builds a part from the copies of its files, and says whether that
-// was possible.
+// fromCopies builds a part from the copies of its files, and reports whether that was
+// possible.
 func (b *builder) fromCopies(ctx context.Context, p part) bool {
 	c := copies(b.Settings, p)
 	if p.keeps || b.trial() || !c.Any() {
@@ -215,8 +210,7 @@ func (b *builder) fromCopies(ctx context.Context, p part) bool {
 	return p.build(ctx, b) == nil
 }
 
-// KeepCopies makes copies of the files of the parts that are not the same as in
-// old, for the next start.
+// KeepCopies copies the files of parts that differ from old, for the next start.
 func (e *Engine) KeepCopies(old *Engine) error {
 	var errs []error
 	for _, p := range parts() {
@@ -228,10 +222,10 @@ func (e *Engine) KeepCopies(old *Engine) error {
 	return errors.Join(errs...)
 }
 
-// clockStep is how far the time of a change of a file may be behind the clock.
+// clockStep is how far a file's modification time may be behind the clock.
 const clockStep = 20 * time.Millisecond
 
-// digest is that of a part's settings and of those of the parts above.
+// digest returns a digest of a part's settings and those of earlier parts.
 func (b *builder) digest(p part, settings any) string {
 	all := []string{setting.Digest(settings)}
 	for _, name := range p.above {
@@ -240,7 +234,7 @@ func (b *builder) digest(p part, settings any) string {
 	return setting.Digest(all)
 }
 
-// sum is the digest that decides whether a part is rebuilt.
+// sum returns the digest that decides whether to rebuild a part.
 func (b *builder) sum(p part, settings string, files []string) string {
 	all := []string{settings}
 	for _, f := range files {
@@ -252,7 +246,7 @@ func (b *builder) sum(p part, settings string, files []string) string {
 	return setting.Digest(all)
 }
 
-// Drop closes what is in e and not in old, and does not run.
+// Drop closes the parts of e that are not in old and not running.
 func (e *Engine) Drop(old *Engine, log *slog.Logger) {
 	for _, p := range slices.Backward(parts()) {
 		if v := p.value(e); v != nil && (old == nil || v != p.value(old)) {
@@ -261,7 +255,7 @@ func (e *Engine) Drop(old *Engine, log *slog.Logger) {
 	}
 }
 
-// ClosePart lets go of a part that does not run.
+// ClosePart closes a part that is not running.
 func ClosePart(v any, log *slog.Logger) {
 	switch v := v.(type) {
 	case io.Closer:
@@ -273,7 +267,7 @@ func ClosePart(v any, log *slog.Logger) {
 	}
 }
 
-// faults are what keeps a part from being what its files say.
+// faults returns how a part differs from its files.
 func faults(v any) []error {
 	if f, ok := v.(interface{ Faults() []error }); ok {
 		return f.Faults()
@@ -287,9 +281,8 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// look takes the stamp of a file once for each engine: the first time that
-// anything is built from it. A file that is found only while it is read may
-// have changed since; then it is looked at again.
+// look stamps a file once per engine, when anything is first built from it. A file found only
+// while it is read may have changed since; then it is stamped again.
 func (b *builder) look(file string) string {
 	st, ok := b.Seen[file]
 	if !ok {
@@ -299,14 +292,13 @@ func (b *builder) look(file string) string {
 	return st
 }
 
-// A Part is one part of an engine; its value is nil when the settings leave it out.
+// A Part is one part of an engine; its value is nil if the settings do not configure it.
 type Part struct {
 	Name, Key string // of the part, and of its settings
 	Value     any
 }
 
-// Parts returns all parts, each after those it is built from: the same for every
-// engine, without values for none.
+// Parts returns all parts in the order of the table, also those without values.
 func (e *Engine) Parts() (all []Part) {
 	for _, p := range parts() {
 		part := Part{Name: p.name, Key: p.key}
@@ -318,7 +310,7 @@ func (e *Engine) Parts() (all []Part) {
 	return all
 }
 
-// Fetched is what the gateway fetches: lists and signature rules.
+// Fetched returns what the gateway fetches: lists and signature rules.
 func (e *Engine) Fetched() source.Items {
 	all := maps.Clone(e.Lists.Fetched())
 	if s := e.Checks.Signature; s != nil {
@@ -327,7 +319,7 @@ func (e *Engine) Fetched() source.Items {
 	return all
 }
 
-// Faults say which parts are not what settings and files say, and why.
+// Faults returns which parts differ from settings and files, and why.
 func (e *Engine) Faults() (all []error) {
 	for _, p := range parts() {
 		if err := e.basis[p.name].fault; err != nil {
@@ -340,7 +332,7 @@ func (e *Engine) Faults() (all []error) {
 	return all
 }
 
-// Problems are what is worth a look in all parts, for the operator.
+// Problems returns what the operator should look at, for all parts.
 func (e *Engine) Problems() (all []string) {
 	const before = "%s; what it was before stays in use"
 	for _, p := range parts() {
@@ -349,7 +341,7 @@ func (e *Engine) Problems() (all []string) {
 		}
 		v := p.value(e)
 		if v, ok := v.(interface{ Problems() []string }); ok {
-			all = append(all, v.Problems()...) // which name its faults
+			all = append(all, v.Problems()...) // which include its faults
 			continue
 		}
 		for _, err := range faults(v) {
@@ -359,8 +351,7 @@ func (e *Engine) Problems() (all []string) {
 	return all
 }
 
-// Failing says whether a part is not what settings and files say, so that
-// building it anew may help.
+// Failing reports whether a part differs from settings and files, so that rebuilding may help.
 func (e *Engine) Failing() bool {
 	for _, m := range e.basis {
 		if m.fault != nil {

@@ -18,7 +18,7 @@ import (
 	"shuultuur/zone/authority"
 )
 
-// from returns settings of the name server, nil when there is none.
+// from returns a function that returns settings of the name server, nil if there is none.
 func from(of func(*configuration.DNS) any) func(*configuration.Settings) any {
 	return func(s *configuration.Settings) any {
 		if s.DNS == nil {
@@ -52,11 +52,11 @@ func fixedOf(d *configuration.DNS) any {
 
 func newForwarder(_ context.Context, b *builder) (*forward.Forwarder, error) {
 	cfg := b.Settings.DNS.Forward
-	cfg.Own = b.Settings.DNS.Server.Addresses() // never asked: that would go in circles
+	cfg.Own = b.Settings.DNS.Server.Addresses() // never queried, to avoid a loop
 	return forward.New(cfg)
 }
 
-// rootlessForwarder asks no upstream over TLS.
+// rootlessForwarder makes a forwarder that does not query over TLS.
 func rootlessForwarder(b *builder) (err error) {
 	cfg := b.Settings.DNS.Forward
 	cfg.Own, cfg.Rootless = b.Settings.DNS.Server.Addresses(), true
@@ -75,8 +75,7 @@ func newResolver(_ context.Context, b *builder) (*resolver.Resolver, error) {
 	return b.ResolverFor(b.Settings.DNS, b.Policies, b.Cache)
 }
 
-// ResolverFor makes a resolver with a decider and a cache other than those of the
-// engine.
+// ResolverFor makes a resolver with another decider and cache than the engine's.
 func (e *Engine) ResolverFor(d *configuration.DNS, decider filter.Decider, store *resolver.Store) (*resolver.Resolver, error) {
 	own, err := d.Forward.Routed()
 	if err != nil {
@@ -88,8 +87,8 @@ func (e *Engine) ResolverFor(d *configuration.DNS, decider filter.Decider, store
 	})
 }
 
-// byAddress says who is at an address or has a ClientID; a name server cannot ask
-// for a password.
+// byAddress returns the client at an address or with a ClientID; a name server cannot ask for
+// a password.
 func byAddress(id *identity.Identity) func(netip.Addr, string) filter.Client {
 	return func(addr netip.Addr, clientID string) filter.Client {
 		if clientID != "" {
@@ -105,8 +104,8 @@ func byAddress(id *identity.Identity) func(netip.Addr, string) filter.Client {
 	}
 }
 
-// knowsAddresses says whether lists or rules know addresses, so that those in
-// answers have to be judged.
+// knowsAddresses reports whether lists or rules contain addresses, so that those in answers
+// have to be judged.
 func (e *Engine) knowsAddresses() bool {
 	if e.Lists.HasAddresses() {
 		return true
@@ -121,8 +120,8 @@ func (e *Engine) knowsAddresses() bool {
 	return false
 }
 
-// newAuthority makes what answers for zones. A zone with a mistake in its file
-// stops neither the others nor a start or reload, but does not pass a trial.
+// newAuthority makes the server of zones. A mistake in a zone file stops neither other zones
+// nor a start or reload, but fails a trial.
 func newAuthority(_ context.Context, b *builder) (*authority.Authority, error) {
 	d := b.Settings.DNS
 	if b.trial() {
@@ -139,14 +138,14 @@ func newAuthority(_ context.Context, b *builder) (*authority.Authority, error) {
 	h := b.host
 	return authority.New(d.Zones, d.Redis, func() authority.Upstream {
 		if e := h.InUse(); e != nil && e.Forward != nil {
-			return e.Forward // the one that is in use at that moment
+			return e.Forward // the one in use at that time
 		}
 		return nil
 	}, before, b.log)
 }
 
-// newNameserver makes the server, or tries new settings for the one there is:
-// it takes them over when the engine comes into use.
+// newNameserver makes the name server, or validates new settings for the existing one, which
+// adopts them when the engine comes into use.
 func newNameserver(_ context.Context, b *builder) (*nameserver.Server, error) {
 	cfg := b.Settings.DNS.Server
 	if b.trial() {
@@ -167,9 +166,8 @@ func bareNameserver(b *builder) (err error) {
 	return err
 }
 
-// Name says what the name server would answer a client that asks for the
-// records of a type that a name has, without asking anybody. d is the decider,
-// as Engine.As returns it.
+// Name returns how the name server would answer a client's query, without querying other
+// servers. d is the decider from Engine.As.
 func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint16) (*resolver.Explanation, error) {
 	settings := e.Settings.DNS
 	if settings == nil {
@@ -205,7 +203,7 @@ func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint
 	return x, nil
 }
 
-// labelOf is how CoreDNS names a server in metrics.
+// labelOf returns CoreDNS's label for the server in metrics.
 func labelOf(d *configuration.DNS) string {
 	if len(d.Server.Listen) == 0 {
 		return "dns://"

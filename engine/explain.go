@@ -17,10 +17,9 @@ import (
 	"shuultuur/replay"
 )
 
-// Explain builds the engine of the settings in file to say whether a gateway
-// could start with it, and what it would decide. Nothing listens, nothing is
-// recorded or remembered, and a pause counts that is kept in the data folder.
-// The returned function lets go of it.
+// Explain builds the engine of the settings in file, to find out whether a gateway could start
+// with it and what it would decide. It does not listen, record or remember, but pauses in the
+// data folder apply. The returned function releases it.
 func Explain(ctx context.Context, file string) (*Engine, func(), error) {
 	s, err := configuration.Read(file)
 	if err != nil {
@@ -29,8 +28,8 @@ func Explain(ctx context.Context, file string) (*Engine, func(), error) {
 	return Try(ctx, s)
 }
 
-// Try builds an engine to ask: it names all evidence, listens nowhere, and
-// counts and remembers nothing. The returned function lets go of it.
+// Try builds an engine that only answers questions: it gives all evidence, and does not
+// listen, count or remember. The returned function releases it.
 func Try(ctx context.Context, s *configuration.Settings) (*Engine, func(), error) {
 	s.Checks.Full()
 	log := slog.New(slog.DiscardHandler)
@@ -41,8 +40,8 @@ func Try(ctx context.Context, s *configuration.Settings) (*Engine, func(), error
 	return e, func() { e.Drop(nil, log) }, nil
 }
 
-// As returns the decider of the engine, or one that judges everybody by the
-// policy called name.
+// As returns the decider of the engine, or one that judges every client by the policy called
+// name.
 func (e *Engine) As(name string) (filter.Decider, error) {
 	if name == "" {
 		return e.Policies.Engine, nil
@@ -50,15 +49,15 @@ func (e *Engine) As(name string) (filter.Decider, error) {
 	return e.Policies.As(name)
 }
 
-// Picture says in lines for a person what the checks see in a picture.
+// Picture describes what the checks find in a picture, in lines for people.
 func (e *Engine) Picture(ctx context.Context, b []byte) []string { return e.Checks.Explain(ctx, b) }
 
-// Identify says who is at addr when nobody has logged in.
+// Identify returns the client at addr without a login.
 func (e *Engine) Identify(ctx context.Context, addr netip.Addr) (filter.Client, error) {
 	return e.Identity.Identify(ctx, addr, nil)
 }
 
-// Whom is an address, network, user or group as rows of settings have it.
+// Whom normalises an address, network, user or group to the form of the settings.
 func (e *Engine) Whom(who string) (string, error) {
 	if n := (policy.Network{}); n.UnmarshalText([]byte(who)) == nil {
 		if n.IsSingleIP() {
@@ -72,8 +71,8 @@ func (e *Engine) Whom(who string) (string, error) {
 	return who, nil
 }
 
-// Left says what a client has left of the quotas of a policy, by asking the
-// gateway that runs with the same settings. A policy without quotas has none.
+// Left returns what a client has left of the quotas of a policy, from the gateway that runs
+// with the same settings. A policy without quotas has none.
 func (e *Engine) Left(ctx context.Context, name string, c *filter.Client) ([]filter.Balance, error) {
 	some := false
 	for i := range e.Settings.Policies {
@@ -93,9 +92,8 @@ func (e *Engine) Left(ctx context.Context, name string, c *filter.Client) ([]fil
 	return left, nil
 }
 
-// AskPauses takes the pauses of the gateway that runs with the same settings, if
-// one answers, and returns those that hold. Where none answers those in the data
-// folder count.
+// AskPauses applies and returns the pauses of the gateway that runs with the same settings. If
+// none answers, those in the data folder apply.
 func (e *Engine) AskPauses(ctx context.Context) []policy.Pause {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -105,14 +103,14 @@ func (e *Engine) AskPauses(ctx context.Context) []policy.Pause {
 	return e.Pauses.At(time.Now())
 }
 
-// Reachable says whether the proxy connects to where t leads, as far as that is
-// known without asking a name server.
+// Reachable reports whether the proxy may connect to the target of t, as far as is known
+// without a name server.
 func (e *Engine) Reachable(t *filter.Transaction) error {
 	return e.Settings.Proxy.Reachable(t)
 }
 
-// Why says what the engine would do with a request, and why. Engines of
-// [Explain] name all evidence. Nothing is fetched, recorded or remembered.
+// Why returns what the engine would do with a request, and why. Engines of [Explain] give all
+// evidence. Nothing is fetched, recorded or remembered.
 func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
 	t, err := why.Asked(&q)
 	if err != nil {
@@ -139,8 +137,8 @@ func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation,
 	return x, nil
 }
 
-// line is that of the rule which decided, or of its policy; 0 where no policy
-// covers the client.
+// line returns the line of the rule that decided, or of its policy; 0 if no policy covers the
+// client.
 func (e *Engine) line(r *filter.Reason) int {
 	for i, p := range e.Settings.Policies {
 		if p.Name != r.Policy {
@@ -157,7 +155,7 @@ func (e *Engine) line(r *filter.Reason) int {
 	return 0
 }
 
-// QuotaLeft says what the client of t has left of its quotas.
+// QuotaLeft returns what the client of t has left of its quotas.
 func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l admin.QuotaLeft) {
 	var err error
 	if l.Quotas, err = e.Left(ctx, t.Verdict.Reason.Policy, &t.Client); err != nil {
@@ -166,16 +164,16 @@ func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l admin.
 	return l
 }
 
-// Expectations says which expectations of the settings (policies: expect) the
-// engine does not meet: [setting.Mistakes] with their lines, nil when it meets
-// all. Ask an engine of [Explain]: one that serves has learned, and counts.
+// Expectations returns which expectations of the settings (policies: expect) the engine does
+// not meet, as [setting.Mistakes] with their lines, or nil. Use an engine of [Explain]: one
+// that serves has learned verdicts, and counts.
 func (e *Engine) Expectations(ctx context.Context) error {
 	x := why.Expectations{Policies: e.Settings.Policies, Groups: e.Settings.Identity.Groups, Identity: e.Identity, Decider: e.Policies.Engine}
 	return e.Settings.Text.Mistakes(x.Unmet(ctx))
 }
 
-// Judge is what judges a record by an engine. A record knows the name of who had
-// logged in; the groups are those that the settings give that name now.
+// Judge returns a function that judges recorded events. An event has the name of a logged-in
+// user; the groups are those that the settings give this user now.
 func (e *Engine) Judge(name string) replay.Judge {
 	groups := map[string][]string{}
 	for name, members := range e.Settings.Identity.Groups {
@@ -184,8 +182,7 @@ func (e *Engine) Judge(name string) replay.Judge {
 		}
 	}
 	return replay.Judge{Name: name, Decider: e.Policies.Engine, Client: func(ctx context.Context, r *replay.Entry) filter.Client {
-		// Who would have to log in comes back with an error and the groups of the
-		// address, which is what is known.
+		// An address that requires a login gives an error together with its groups.
 		c, _ := e.Identify(ctx, r.Client)
 		if r.User != "" && r.User != c.User {
 			c.User = r.User

@@ -19,21 +19,20 @@ import (
 	"shuultuur/vote/booth"
 )
 
-// A Host is the gateway that engines are built for. What parts want to know
-// while they serve they ask of the engine that is in use then.
+// A Host is the gateway for which engines are built. Parts that need something while they
+// serve get it from the engine in use at that time.
 type Host struct {
 	InUse    func() *Engine                              // nil before the first
-	Done     func(*filter.Transaction)                   // of a transaction that is over
-	Named    nameserver.Record                           // of a query that was answered
-	Decide   func(context.Context, *vote.Decision) error // carries out what voters want
-	Admin    func(*Engine) (*admin.Server, error)        // makes what answers on the admin address
-	Pictures *picture.Gallery                            // what was found in them
-	KeyLog   io.Writer                                   // for the keys of intercepted connections; nil for nowhere
+	Done     func(*filter.Transaction)                   // called for a finished transaction
+	Named    nameserver.Record                           // called for an answered query
+	Decide   func(context.Context, *vote.Decision) error // carries out voters' decisions
+	Admin    func(*Engine) (*admin.Server, error)        // makes the server of the admin address
+	Pictures *picture.Gallery                            // findings in pictures
+	KeyLog   io.Writer                                   // for the keys of intercepted connections; nil: not written
 	Log      *slog.Logger
 }
 
-// Texts are those of the pages in use, in the language for the value of an
-// Accept-Language field.
+// Texts returns the texts for pages, in the language for an Accept-Language value.
 func (h *Host) Texts(accept string) *text.Texts {
 	if h == nil { // settings on trial
 		return nil
@@ -44,7 +43,7 @@ func (h *Host) Texts(accept string) *text.Texts {
 	return nil
 }
 
-// Root returns the root certificate that clients are to trust, nil for none.
+// Root returns the root certificate that clients must trust, nil for none.
 func (h *Host) Root() *intercept.Root {
 	if e := h.InUse(); e != nil && e.Intercept != nil {
 		return e.Intercept.Authority.Root()
@@ -52,8 +51,8 @@ func (h *Host) Root() *intercept.Root {
 	return nil
 }
 
-// adminTLS returns how the admin address speaks TLS, with the certificate in
-// use at each handshake; nil without one.
+// adminTLS returns the TLS settings of the admin address, which use the current certificate
+// for each handshake; nil without TLS.
 func (h *Host) adminTLS() *tls.Config {
 	if e := h.InUse(); e == nil || e.Certificate == nil {
 		return nil
@@ -63,7 +62,7 @@ func (h *Host) adminTLS() *tls.Config {
 	}}
 }
 
-// GroupsOf says in which groups somebody is.
+// GroupsOf returns the groups of a client.
 func (h *Host) GroupsOf(addr netip.Addr, user string) []string {
 	return h.InUse().Identity.Named(addr, user, nil, "").Groups
 }
@@ -75,13 +74,13 @@ func (h *Host) voter(addr, authorization string) vote.Voter {
 		return vote.Voter{Addr: addr}
 	}
 	c, err := h.InUse().Identity.Identify(context.Background(), a.Unmap(), []byte(authorization))
-	if err != nil { // it has not logged in, or wrongly
+	if err != nil { // not logged in, or wrong password
 		c = filter.Client{Addr: a}
 	}
 	return booth.Voter(c)
 }
 
-// serveICAPS is what serves ICAP over TLS, with the certificate in use.
+// serveICAPS returns a function that serves ICAP over TLS, with the current certificate.
 func (h *Host) serveICAPS(s *icap.Server) func(context.Context, net.Listener) error {
 	return func(ctx context.Context, ln net.Listener) error {
 		return s.ServeTLS(ctx, ln, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -92,14 +91,15 @@ func (h *Host) serveICAPS(s *icap.Server) func(context.Context, net.Listener) er
 	}
 }
 
-// servePortalTLS is what serves the portal over TLS, with the certificate in use.
+// servePortalTLS returns a function that serves the portal over TLS, with the current
+// certificate.
 func (h *Host) servePortalTLS(s *portal.Server) func(context.Context, net.Listener) error {
 	return func(ctx context.Context, ln net.Listener) error {
 		return s.Serve(ctx, tls.NewListener(ln, h.adminTLS()))
 	}
 }
 
-// Connect has the servers use the parts of an engine.
+// Connect makes the servers use the parts of an engine.
 func (e *Engine) Connect(h *Host) {
 	if in := e.Intercept; in != nil && h.KeyLog != nil {
 		in.Authority.LogKeys(h.KeyLog)

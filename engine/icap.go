@@ -7,7 +7,7 @@ import (
 	"shuultuur/icap"
 )
 
-// icapOf are the settings of the ICAP server, nil when it has no address.
+// icapOf returns the settings of the ICAP server, nil if it has no address.
 func icapOf(s *configuration.Settings) any {
 	if len(s.Listen.ICAP)+len(s.Listen.ICAPS) == 0 {
 		return nil
@@ -22,8 +22,8 @@ func newICAP(_ context.Context, b *builder) (*icap.Server, error) {
 	return icap.New(b.Settings.ICAP, b.Proxy.Inspector(), b.host.Done, b.log)
 }
 
-// icapEngine is what the ICAP server decides with. Clients of it ask for the
-// services again when the revision changes.
+// icapEngine returns what the ICAP server decides with. Its clients query the services again
+// when the revision changes.
 func (e *Engine) icapEngine() *icap.Engine {
 	return &icap.Engine{
 		Decider: e.Policies.Engine, Accept: e.Policies.Accept, Balance: e.balance, Pages: e.Pages,

@@ -46,8 +46,7 @@ import (
 	"shuultuur/zone/authority"
 )
 
-// An Engine is everything built from one reading of the settings and of the
-// files they name. It never changes.
+// An Engine is everything built from the settings and the files they name. It never changes.
 type Engine struct {
 	Settings *configuration.Settings
 	reading
@@ -77,14 +76,14 @@ type Engine struct {
 	entrances
 }
 
-// watching is who is told of what.
+// watching sends alerts and reports.
 type watching struct {
 	Mail    *mail.Sender
 	Alerts  *alert.Watching
 	Reports *report.Sending
 }
 
-// entrances are the servers by which transactions come in, but for names.
+// entrances are the servers that receive transactions, except the name server.
 type entrances struct {
 	Access     *admin.Rules
 	Proxy      *proxy.Proxy
@@ -96,16 +95,16 @@ type entrances struct {
 	Servers    *Servers
 }
 
-// A reading is what is known about one reading of the settings.
+// A reading describes one reading of the settings.
 type reading struct {
 	basis    map[string]basis  // of each part, what it was built from
 	Seen     map[string]string // stamp of each file that a part was built from
-	Restart  []string          // keys that have changed and that only a restart changes
-	Revision string            // a digest of it all
+	Restart  []string          // changed keys that require a restart
+	Revision string            // digest of everything
 	Built    time.Time
 }
 
-// parts is the table of all parts. A part is built after those above it.
+// parts is the table of all parts. A part may use those in earlier rows.
 func parts() []part {
 	return append([]part{
 		{name: "data", key: "data", from: func(s *configuration.Settings) any { return s.Data }, fixed: func(s *configuration.Settings) any { return s.Data },
@@ -174,7 +173,7 @@ func openState(_ context.Context, b *builder) (state.Store, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	cfg.File, cfg.Redis = "", nil // those of a running gateway
+	cfg.File, cfg.Redis = "", nil // only for a running gateway
 	return state.Open(cfg, "", b.log)
 }
 
@@ -215,13 +214,13 @@ func newSessions(_ context.Context, b *builder) (*session.Table, error) {
 	return session.New(b.State, b.log), nil
 }
 
-// newAccounting makes what takes RADIUS accounting.
+// newAccounting makes the server for RADIUS accounting.
 func newAccounting(_ context.Context, b *builder) (*accounting.Server, error) {
 	s, err := accounting.New(b.Settings.Identity.Accounting, b.Settings.Listen.RADIUS, b.Sessions, b.log)
 	return s, err
 }
 
-// accountingOf are the settings of RADIUS accounting, nil when nobody asks for it.
+// accountingOf returns the settings of RADIUS accounting, nil if it is not configured.
 func accountingOf(s *configuration.Settings) any {
 	if len(s.Listen.RADIUS) == 0 && s.Identity.Accounting == nil {
 		return nil
@@ -244,12 +243,11 @@ func newClientNames(_ context.Context, b *builder) (*identity.Names, error) {
 	return identity.NewNames(b.Settings.ClientNames(), b.Identity)
 }
 
-// Policies are the engine that decides, and what is odd in the lists that its
-// rules name.
+// Policies are the deciding engine, and oddities in the lists that its rules name.
 type Policies struct {
 	*policy.Engine
 	odd []list.Problem
-	// awaited are numbers of signature rules that no rule has.
+	// awaited are numbers in rules for which there is no signature rule.
 	awaited []string
 }
 
@@ -282,7 +280,7 @@ func newPolicies(_ context.Context, b *builder) (*Policies, error) {
 	return p, err
 }
 
-// await notes which signature rules the policies name and are not there.
+// await notes which signature rules the policies name but do not exist.
 func (p *Policies) await(b *builder) {
 	if b.Checks.Signature == nil {
 		return

@@ -4,27 +4,25 @@ import "context"
 
 type transactionKey struct{}
 
-// With returns a context that carries t: what is done with it is done for t.
+// With returns a context that carries t, for work that is done for t.
 func With(ctx context.Context, t *Transaction) context.Context {
 	return context.WithValue(ctx, transactionKey{}, t)
 }
 
-// Of returns the transaction that something is done for, nil when none is
-// known.
+// Of returns the transaction that work is done for, nil if unknown.
 func Of(ctx context.Context) *Transaction {
 	t, _ := ctx.Value(transactionKey{}).(*Transaction)
 	return t
 }
 
-// A Stored is the body of a response that does not come from an origin but from
-// a store, with what was made of it before. Verdicts on it are kept beside it:
-// the key says all that decided besides the body.
+// A Stored is the body of a response from a store instead of an origin, together with verdicts
+// on it. The key of a verdict covers everything that decided besides the body.
 type Stored interface {
-	// Judged says whether anything is kept: most policies keep nothing, and making
-	// a key costs more than asking.
+	// Judged reports whether there are verdicts: most policies store none, and making a key
+	// costs more than calling Judged.
 	Judged() bool
-	// Verdict returns what was kept under a key. It must not be changed.
+	// Verdict returns the value stored under a key. It must not be changed.
 	Verdict(key [16]byte) (value []byte, ok bool)
-	// Keep keeps a value under a key.
+	// Keep stores a value under a key.
 	Keep(key [16]byte, value []byte)
 }

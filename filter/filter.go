@@ -1,13 +1,11 @@
-// Package filter holds the words every room of the house speaks: a
-// [Transaction] is what a client asked, a [Check] looks at it and reports
-// [Finding]s, a [Decider] turns the findings into a [Verdict], and the server
-// that received the transaction obeys.
+// Package filter defines the terms that all packages share: a [Transaction] is a request of a
+// client, a [Check] examines it and reports [Finding]s, a [Decider] turns the findings into a
+// [Verdict], and the server that received the transaction carries it out.
 //
-// Data moves one way. A server (proxy, ICAP, name server) fills in a
-// Transaction stage by stage and calls [Decider.Decide] after each; the
-// decider asks its checks, cheap ones first, appends what they found to
-// [Transaction.Findings] and stores the verdict. When the transaction is over
-// the server hands it on as an event. Nothing here does any work.
+// Data flows in one direction. A server (proxy, ICAP, name server) fills in a Transaction
+// stage by stage and calls [Decider.Decide] after each. The decider runs its checks, cheap
+// ones first, appends their findings to [Transaction.Findings] and stores the verdict. When
+// the transaction ends, the server passes it on as an event. This package does no work itself.
 package filter
 
 import (
@@ -21,7 +19,7 @@ import (
 	"shuultuur/message"
 )
 
-// A Proto is the protocol a transaction came in by.
+// A Proto is the protocol of a transaction.
 type Proto uint8
 
 const (
@@ -32,112 +30,109 @@ const (
 
 func (p Proto) String() string { return [...]string{"http", "tls", "dns"}[p%3] }
 
-// A Stage is a moment at which more is known than before.
+// A Stage is a point at which more of a transaction is known.
 type Stage uint8
 
 const (
-	Name         Stage = iota // the host is known, and who asks
+	Name         Stage = iota // host and client are known
 	Request                   // the request head
-	RequestBody               // what the client uploads
+	RequestBody               // the body that the client uploads
 	Response                  // the response head
-	ResponseBody              // what the origin sent
+	ResponseBody              // the body that the origin sends
 )
 
 func (s Stage) String() string {
 	return [...]string{"name", "request", "request-body", "response", "response-body"}[s%5]
 }
 
-// A Client is who asks.
+// A Client is the sender of a request.
 type Client struct {
-	Addr   netip.Addr // unmapped: an IPv4 client is an IPv4 address here
-	User   string     // "" when not known
+	Addr   netip.Addr // unmapped: IPv4 clients have IPv4 addresses
+	User   string     // "" if unknown
 	Groups []string
-	Source string // how User is known: "address", "basic", "kerberos"; "" when it is not
-	Proof  string // what the server shows the client in return, in Proxy-Authenticate; "" is nothing
+	Source string // how User is known: "address", "basic", "kerberos"; "" if it is not
+	Proof  string // the server's proof for the client, in Proxy-Authenticate; "" for none
 }
 
-// A Transaction is one question a client put to the gateway and all that is
-// known of it so far: a DNS query, a TLS hello, or an HTTP request with its
-// response. The server that received it fills it in, stage by stage; checks
-// only read it. It belongs to one goroutine at a time and is used again by
-// the next request of a connection: who wants to keep a part of it copies it.
+// A Transaction is one request of a client and everything known about it so far: a DNS query,
+// a TLS hello, or an HTTP request with its response. The server that received it fills it in,
+// stage by stage; checks only read it. It is not safe for concurrent use and is reused for the
+// next request of a connection: copy the parts that you want to keep.
 type Transaction struct {
 	ID     string // ties the event, log lines and the block page together
 	Start  time.Time
 	Proto  Proto
 	Client Client
 
-	// JA4 is the fingerprint of the client's TLS hello where a rule asks for
-	// it: "" while it is not known, NoHello where none came.
+	// JA4 is the fingerprint of the client's TLS hello if a rule needs it: "" while unknown,
+	// NoHello if there was none.
 	JA4 string
-	// TLS is what the handshakes of a connection say where a check asks for it,
-	// nil while no hello has come.
+	// TLS describes the handshakes of a connection if a check needs it, nil before the hello.
 	TLS *Handshake
 
 	// From Name on.
 	Host string // lower case, no port, no final dot; an IPv6 address without brackets
 	Port uint16
-	// Asked is the name a client asked for where Host is a name or an address
-	// that its answer leads to.
+	// Asked is the queried name when Host is a name or an address that its answer leads to.
 	Asked string
 
-	// Type is the type of record that is asked for, for DNS.
+	// Type is the queried record type, for DNS.
 	Type uint16
 	// Flags is the second word of the query's header, for DNS.
 	Flags uint16
-	// Terse says that nobody is going to read why: checks leave out the
-	// evidence of their findings, which can cost more than finding. Whoever
-	// wants to know after all has the transaction judged once more without.
+	// Terse says that nobody will read the reason: checks omit the evidence of their findings,
+	// which can cost more than finding. Whoever needs it has the transaction judged again
+	// without Terse.
 	Terse bool
 
-	// From Request on. URL is scheme, host, port unless it is the scheme's
-	// own, path and query, as one would write it in a browser.
+	// From Request on. URL is scheme, host, port unless it is the scheme's default, path and
+	// query, as in a browser.
 	URL     string
 	Request *message.Request
 
 	Upload   *content.Body     // at RequestBody
-	Searched []byte            // words that a form sent to a search engine asks for, once that has come
+	Searched []byte            // search terms in a form sent to a search engine, once it has arrived
 	Response *message.Response // from Response on
 	Body     *content.Body     // at ResponseBody
 
 	described described
 
-	// Last is the last stage this transaction can come to: Name for a tunnel
-	// that is not looked into, Response when nobody wants the body. Rules that
-	// need more than that can no longer fit. Servers set it before Decide.
+	// Last is the last stage of this transaction: Name for a tunnel that is not decrypted,
+	// Response when nobody needs the body. Rules that need a later stage cannot match. Servers
+	// set it before Decide.
 	Last Stage
 
 	Findings []Finding
 	Verdict  Verdict
-	Edits    []Edit // of the request that goes upstream; read only
-	// Flow is what checks keep about the connection of the client. The server
-	// that owns the connection sets it; nil keeps nothing.
+	Edits    []Edit // edits of the request that goes upstream; read only
+	// Flow is what checks remember about the client's connection. The server that owns the
+	// connection sets it; nil means nothing is remembered.
 	Flow *Flow
 
 	Record
 }
 
-// A Record is what the server notes about a transaction for its event, besides
-// findings and verdict. Every field may be empty.
+// A Record is what the server notes about a transaction for its event, besides findings and
+// verdict. All fields are optional.
 type Record struct {
-	Status   int           // status the client got, 0 when none was sent
+	Status   int           // status sent to the client, 0 if none was
 	BytesIn  int64         // body bytes from the client
 	BytesOut int64         // body bytes to the client
-	HeadOut  int64         // bytes of the head to the client, with its status line
+	HeadOut  int64         // bytes of the head to the client, including its status line
 	Looked   int64         // wire bytes of the body that checks inspected
-	Length   int64         // wire bytes of the whole body, as far as it is known
-	Duration time.Duration // from the request's first byte to the answer's last
-	Note     string        // what went wrong or was left out, for the operator
+	Length   int64         // wire bytes of the whole body, as far as known
+	Duration time.Duration // from the first byte of the request to the last of the response
+	Note     string        // what went wrong or was omitted, for the operator
 
-	Server netip.Addr // the address that the request was sent to
+	Server netip.Addr // the address to which the request was sent
 	Parent bool       // Server is a parent proxy
 
-	Unread       string   // why a part of the body was not inspected: "too-large"; "" when all was
-	Cache        string   // what the cache did: "hit", "miss"; "" without one
-	Picture      string   // what the classifier of pictures said: "adult 0.93"
-	Conversation string   // ID of the transaction that this one is a message of
-	Monitored    []Reason // rules with the action monitor that matched
-	Signatures   []uint32 // identifiers of the signatures that matched
+	Unread       string   // why a part of the body was not inspected: "too-large"; "" if all was
+	Cache        string   // what the cache did: "hit", "miss"; "" without a cache
+	Picture      string   // result of the picture classifier: "adult 0.93"
+	Conversation string   // ID of the transaction to which this message belongs
+	Monitored    []Reason // matching rules with the action monitor
+	Signatures   []uint32 // identifiers of matching signatures
 }
 
 // A described is what the head of a response says about its body.
@@ -147,24 +142,23 @@ type described struct {
 	status int
 }
 
-// Signature is the name of the check of signature rules, whose findings on a
-// handshake count for the requests that follow on the connection.
+// Signature is the name of the check of signature rules, whose findings on a handshake also
+// apply to later requests of the connection.
 const Signature = "signature"
 
-// A Handshake is what the TLS of a connection says: the client's hello, and the
-// origin's answer to ours where the connection is decrypted.
+// A Handshake describes the TLS of a connection: the client's hello, and the origin's answer
+// to ours if the connection is decrypted.
 type Handshake struct {
 	JA3          string   // of the client's hello, as text: version, ciphers, extensions, groups, point formats
 	Protocols    []string // ALPN, in the client's order
-	Version      uint16   // what the origin agreed to, as tls.VersionTLS13; before that the client's legacy version
+	Version      uint16   // the version agreed with the origin, as tls.VersionTLS13; before that the client's legacy version
 	Certificates [][]byte // DER, the origin's own first; nil before it has answered
 }
 
-// NoHello stands for the fingerprint of a connection that is not TLS.
+// NoHello is the fingerprint of a connection without TLS.
 const NoHello = "none"
 
-// Reset makes t ready for the next request of the same connection, keeping its
-// storage.
+// Reset prepares t for the next request of the connection, and keeps its memory.
 func (t *Transaction) Reset() {
 	f, m, s := t.Findings, t.Monitored, t.Signatures
 	clear(f)
@@ -172,8 +166,7 @@ func (t *Transaction) Reset() {
 	*t = Transaction{Findings: f[:0], Flow: t.Flow, Record: Record{Monitored: m[:0], Signatures: s[:0]}}
 }
 
-// Content returns what the head of the response says about its body; that of no
-// response says nothing.
+// Content returns what the head of the response says about its body; empty without a response.
 func (t *Transaction) Content() *content.Head {
 	s := t.Response
 	if s == nil {
@@ -204,8 +197,8 @@ func (t *Transaction) Sent() *content.Head {
 	return h
 }
 
-// useOf says what becomes of the response to a request, as far as a browser says
-// it (Fetch Metadata), or before that, what it would like to have most.
+// useOf returns how the client will use the response, as far as the browser says (Fetch
+// Metadata), or else what it accepts most readily.
 func useOf(q *message.Request) content.Use {
 	switch dest := q.Get("Sec-Fetch-Dest"); string(dest) {
 	case "document", "iframe", "frame", "embed", "object":
@@ -245,86 +238,83 @@ func (t *Transaction) IsPicture() bool {
 	return strings.HasPrefix(t.Body.Type(), "image/") || t.ForPicture() && strings.HasPrefix(t.Body.Looks(), "image/")
 }
 
-// A Category is a word a check may report.
+// A Category is a kind of finding that a check can report.
 type Category struct {
 	Name string
-	// Scored says that findings of it carry a score which means nothing
-	// without a limit, so that a rule has to say "over".
+	// Scored says that findings carry a score, which means nothing without a limit, so a rule
+	// must give "over".
 	Scored bool
-	// Locked says that findings of it count while filtering is paused, and that
-	// nobody below the owner may change what is done about them.
+	// Locked says that findings are refused even while filtering is paused, and that only the
+	// owner may change their treatment.
 	Locked bool
 }
 
-// A Finding is what a check saw. Findings are facts, not decisions.
+// A Finding is what a check found. Findings are facts, not decisions.
 type Finding struct {
 	Check    string `json:"check"`
 	Category string `json:"category"`
 	Score    int    `json:"score"`
-	// Evidence says what was seen and where it is written, for a person:
-	// list entry or phrases with file:line. Several parts are joined by "; ".
+	// Evidence says what was found and where it is written, for people: list entry or phrases
+	// with file:line. Several parts are joined by "; ".
 	Evidence string `json:"evidence"`
-	// Modifier is what an ad blocker's rule wants done besides blocking, as
-	// name=value: "redirect=noopjs", "removeparam=fbclid&gclid",
-	// "dnsrewrite=NOERROR;A;192.0.2.1".
+	// Modifier is what an ad blocker's rule does besides blocking, as name=value:
+	// "redirect=noopjs", "removeparam=fbclid&gclid", "dnsrewrite=NOERROR;A;192.0.2.1".
 	Modifier string `json:"modifier,omitempty"`
-	// Page is what a scanner of others would have the client get instead, where
-	// the settings pass that on; nil is a page of ours.
+	// Page is what an external scanner would send to the client, if the settings pass that on;
+	// nil means our own page.
 	Page *Page `json:"-"`
 }
 
-// A Page is an answer to a client that others have made.
+// A Page is a response made by an external scanner.
 type Page struct {
 	Status   int
 	Type     string // media type
 	Body     []byte
-	Location string // where a status of 3xx leads
+	Location string // target of a redirect (status 3xx)
 }
 
-// Unread is the category that a check reports when it has not inspected a body
-// that it wants, or not all of it. The evidence says why. Every check whose
-// cost is Heavy may report it. A server that cannot show a body to any check
-// reports it with the check Content. Of an archive, a download that nobody reads
-// in the browser, it reports UnreadArchive instead.
+// Unread is the category that a check reports when it could not inspect a body that it wants,
+// or only a part of it. The evidence says why. Every check whose cost is Heavy may report it.
+// A server that cannot show a body to any check reports it with the check Content. For an
+// archive, which no browser displays, it reports UnreadArchive instead.
 const (
 	Unread        = "unread"
 	UnreadArchive = "unread-archive"
 	Content       = "content"
 )
 
-// A Cost says how much work a check does.
+// A Cost is the amount of work of a check.
 type Cost uint8
 
 const (
 	Cheap Cost = iota // look-ups in memory, a few microseconds
-	Heavy             // it reads bodies or asks others: only while cheap checks have not decided
+	Heavy             // reads bodies or queries other servers: runs only if cheap checks have not decided
 )
 
-// A Check looks and reports. It never decides: the same finding may be fatal
-// for a pupil and nothing to a teacher. A check is used by many goroutines at
-// once and never changes.
+// A Check examines and reports. It never decides: the same finding may be fatal for a pupil
+// and irrelevant for a teacher. A check is immutable and safe for concurrent use.
 type Check interface {
 	Name() string
 	Cost() Cost
-	// Categories lists every category the check can report, so that a rule
-	// that names one nobody reports is refused when it is read.
+	// Categories lists every category that the check can report, so that a rule with an unknown
+	// one is refused when it is read.
 	Categories() []Category
-	// Wants says whether Find could report anything at stage s. For a body it
-	// is asked when only the head is known; true means "hold the body". While
-	// not even the head is known (t.Request or t.Response is nil) it says
-	// whether that may still come to be: an earlier rule waits for it.
+	// Wants reports whether Find could report anything at stage s. For a body it is called when
+	// only the head is known; true means "hold the body". While not even the head is known
+	// (t.Request or t.Response is nil), it reports whether that is still possible, because an
+	// earlier rule waits for it.
 	Wants(t *Transaction, s Stage) bool
-	// Find appends what it sees to dst. An error means the check could not do
-	// its work; the policy turns it into the finding "<name>-error".
+	// Find appends findings to dst. An error means that the check failed; the policy turns it
+	// into the finding "<name>-error".
 	Find(ctx context.Context, t *Transaction, s Stage, dst []Finding) ([]Finding, error)
 }
 
-// An Action is what a server is to do.
+// An Action is what a server has to do.
 type Action uint8
 
 const (
-	Pass     Action = iota // go on
-	Allow                  // look no further
+	Pass     Action = iota // continue
+	Allow                  // continue without further checks
 	Warn                   // a page the user may click through
 	Block                  // refuse
 	Redirect               // send elsewhere
@@ -334,78 +324,76 @@ var actions = [...]string{"pass", "allow", "warn", "block", "redirect"}
 
 func (a Action) String() string { return actions[int(a)%len(actions)] }
 
-// A Show is what a client sees in place of a refused picture.
+// A Show is what replaces a refused picture.
 type Show uint8
 
 const (
 	Nothing     Show = iota // an empty picture
-	Blurred                 // large patches of its light and colour
-	Placeholder             // that something is hidden, and how to see it
+	Blurred                 // large patches of its brightness and colour
+	Placeholder             // a note that something is hidden, and how to see it
 )
 
-// A Reason says why.
+// A Reason says why a verdict was reached.
 type Reason struct {
 	Policy string
-	Rule   string // "" when no rule fitted
-	// Finding is the one the rule fitted, or the zero Finding for a rule that
-	// looks at the request itself.
+	Rule   string // "" if no rule matched
+	// Finding is the one that the rule matched, or the zero Finding for a rule about the request
+	// itself.
 	Finding Finding
-	// Learned is true when the verdict was remembered, not worked out again.
+	// Learned says that the verdict was remembered.
 	Learned bool
 }
 
-// A Verdict is what was decided at a stage.
+// A Verdict is the decision at a stage.
 type Verdict struct {
 	Action Action
 	Reason Reason
-	// To is where a Redirect goes (a URL), or for a Warn the signed token
-	// with which the client may go on.
+	// To is the target of a Redirect (a URL), or for a Warn the signed token with which the
+	// client may continue.
 	To string
-	// After is how long a Block of a limit or a quota lasts, or what passes
-	// for a pause only; 0: it does not end by itself.
+	// After is how long a Block of a limit or a quota lasts, or how long a pause lets the
+	// request pass; 0: no end.
 	After time.Duration
-	// Patience is how long a body is held while the verdict is open. Then what
-	// was judged passes. 0 holds it to its end.
+	// Patience is how long a body is held while the verdict is undecided. Then what was judged
+	// passes. 0 holds it to its end.
 	Patience time.Duration
-	// Disguised says that words are looked for behind disguises too: letters that
-	// look like others, letters that stand apart, digits for letters.
+	// Disguised makes checks find words in disguise too: lookalike letters, spaced letters,
+	// digits for letters.
 	Disguised bool
-	// Replace says that a message of a conversation is replaced by a notice,
-	// and the conversation goes on.
+	// Replace says that a notice replaces a message of a conversation, which continues.
 	Replace bool
-	// Show is what stands for a picture that a Block or Warn refuses.
+	// Show is what replaces a picture that a Block or Warn refuses.
 	Show Show
 	// Edits change the request before it goes upstream (SafeSearch, tenant
 	// restriction). They are shared: read only.
 	Edits []Edit
-	// Names says how a name server puts the verdict into an answer.
+	// Names says how a name server answers by the verdict.
 	Names Names
 }
 
-// A Balance is what a client has used of a quota of its policy, and what is
-// left.
+// A Balance is a client's use of a quota, and what is left.
 type Balance struct {
 	Of    string    `json:"of"`    // categories, or "everything"
 	By    string    `json:"by"`    // whose use counts: user, client or policy
 	Unit  string    `json:"unit"`  // "minutes" or "bytes"
 	Most  int64     `json:"most"`  // in a day
-	Used  int64     `json:"used"`  // may be more than Most: what is under way is let finish
+	Used  int64     `json:"used"`  // may exceed Most: requests in progress may finish
 	Left  int64     `json:"left"`  // 0 or more
-	Known bool      `json:"known"` // Used holds what the other nodes of a fleet have counted
-	Until time.Time `json:"until"` // when the day ends, and nothing is used
+	Known bool      `json:"known"` // Used includes what the other nodes of a fleet have counted
+	Until time.Time `json:"until"` // the end of the day, when use is reset
 	Text  string    `json:"text"`  // for a person: "25m left of 1h"
 }
 
-// Final says that the transaction ends here, with an answer of ours.
+// Final reports that the transaction ends here, with our own answer.
 func (v *Verdict) Final() bool { return v.Action >= Warn }
 
-// An EditKind says what an Edit changes.
+// An EditKind is the kind of an Edit.
 type EditKind uint8
 
 const (
 	SetHeader EditKind = iota // set field Name to Value, replacing all of that name
 	SetQuery                  // set query parameter Name to Value
-	DropQuery                 // take out query parameters written Name
+	DropQuery                 // remove query parameters written Name
 	DialHost                  // connect to host Value instead; Host and SNI stay
 )
 
@@ -415,21 +403,20 @@ type Edit struct {
 	Name, Value string
 }
 
-// A Decider is all that the servers know of policy.
+// A Decider is the servers' view of the policy.
 type Decider interface {
-	// Wants says whether any check that counts for this client would look at
-	// stage s. Asked for a body when its head is known.
+	// Wants reports whether any relevant check for this client examines stage s. For a body,
+	// call it when its head is known.
 	Wants(t *Transaction, s Stage) bool
-	// Decide runs the checks of stage s, appends to t.Findings, sets t.Verdict
-	// and returns it. For a body it may be called again with more of it.
+	// Decide runs the checks of stage s, appends to t.Findings, sets t.Verdict and returns it.
+	// For a body it may be called again as more of it arrives.
 	Decide(ctx context.Context, t *Transaction, s Stage) Verdict
 }
 
-// A Witness looks at requests that a server refuses by itself because they are
-// malformed. Nothing is decided about them. A [Decider] whose checks do that is
-// one, and so is such a [Check].
+// A Witness examines malformed requests that a server refuses by itself. Nothing is decided
+// about them. A [Decider] whose checks do that is one, and so is such a [Check].
 type Witness interface {
-	// Refused appends to t.Findings what is found in a head that could not be
-	// read, or not to its end. Of t only who asks, and when, is known.
+	// Refused appends to t.Findings what is found in a head that is malformed or incomplete.
+	// Only client and time of t are known.
 	Refused(t *Transaction, head []byte)
 }

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// Crockford is Crockford's alphabet of base32: it sorts as bytes and can be
-// read out over a telephone.
+// Crockford is Crockford's alphabet of base32: it sorts like bytes and can be read out over a
+// telephone.
 const Crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// IDs makes transaction IDs: 11 letters of base32 ([Crockford]) of the time in
-// microseconds, counted on by one where the clock has not moved. They are
-// unique for one IDs and sort by time, across restarts too. The zero value is
-// ready, and many goroutines may use it.
+// IDs makes transaction IDs: the time in microseconds as 11 letters of base32 ([Crockford]),
+// incremented when the clock has not advanced. IDs of one IDs are unique and sort by time,
+// also across restarts. The zero value is ready and safe for concurrent use.
 type IDs struct{ last atomic.Uint64 }
 
 // Append appends an ID to dst.
@@ -33,7 +32,7 @@ func (n *IDs) Append(dst []byte, now time.Time) []byte {
 	return dst
 }
 
-// Next is an ID as a string.
+// Next returns an ID as a string.
 func (n *IDs) Next(now time.Time) string {
 	var b [11]byte
 	return string(n.Append(b[:0], now))

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Extension reads a file extension as lists and rules have it, ".EXE" or
-// "tar.gz", and returns it in lower case without the dot in front.
+// Extension parses a file extension of a list or rule, ".EXE" or "tar.gz", and returns it in
+// lower case without the leading dot.
 func Extension(s string) (string, error) {
 	x := strings.ToLower(strings.TrimPrefix(s, "."))
 	if strings.Trim(x, ".") == "" || strings.ContainsAny(x, "/*?") || strings.ContainsFunc(x, blank) {
@@ -16,8 +16,8 @@ func Extension(s string) (string, error) {
 	return x, nil
 }
 
-// MediaType reads a media type without parameters (RFC 9110, 8.3.1), or all
-// subtypes of a type, "image/*", and returns it in lower case.
+// MediaType parses a media type without parameters (RFC 9110 section 8.3.1), or all subtypes
+// of a type, "image/*", and returns it in lower case.
 func MediaType(s string) (string, error) {
 	major, minor, _ := strings.Cut(s, "/")
 	if !token(major) || minor != "*" && !token(minor) {
@@ -28,8 +28,8 @@ func MediaType(s string) (string, error) {
 
 func blank(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 
-// token says whether s is one (RFC 9110, 5.6.2) and has no asterisk, which
-// would look like a pattern.
+// token reports whether s is a token (RFC 9110 section 5.6.2) without an asterisk, which would
+// look like a pattern.
 func token(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'+-.^_`|~", r)

@@ -9,9 +9,8 @@ import (
 	"shuultuur/metric"
 )
 
-// metrics are what /metrics shows. Labels are words of the settings (policy,
-// rule, category), never hosts or evidence: their number is bounded by the
-// settings file.
+// metrics are what /metrics shows. Labels are names in the settings (policy, rule, category),
+// never hosts or evidence, so that the settings bound their number.
 type metrics struct {
 	handler      http.Handler
 	transactions *metric.CounterVec
@@ -30,7 +29,7 @@ func newMetrics(g *Gateway) *metrics {
 	return m
 }
 
-// count adds a transaction that is over.
+// count counts a finished transaction.
 func (m *metrics) count(t *filter.Transaction) {
 	proto, r := t.Proto.String(), &t.Verdict.Reason
 	m.transactions.With(proto, t.Verdict.Action.String(), r.Policy, r.Rule, r.Finding.Category).Inc()
@@ -38,7 +37,7 @@ func (m *metrics) count(t *filter.Transaction) {
 	m.live.Add(time.Now(), t)
 }
 
-// A collector collects from the parts that are in use.
+// A collector collects from the parts in use.
 type collector struct{ g *Gateway }
 
 // Collect implements [metric.Collector].

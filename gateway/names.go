@@ -16,7 +16,7 @@ import (
 
 var errNoForwarding = errors.New("the settings name no upstream under dns.forward that could be asked")
 
-// systemParts are what the admin address shows of the program.
+// systemParts returns what the admin address shows of the program.
 func (g *pages) systemParts() *admin.System {
 	return &admin.System{
 		Backup: func(w io.Writer) ([]string, error) { return configuration.Backup(w, g.file) },
@@ -27,7 +27,7 @@ func (g *pages) systemParts() *admin.System {
 	}
 }
 
-// namesParts are what the admin address shows of the name server in use.
+// namesParts returns what the admin address shows of the name server in use.
 func (g *pages) namesParts() *admin.Names {
 	return &admin.Names{
 		Upstreams: func() []admin.Upstream {
@@ -54,7 +54,7 @@ func (g *pages) namesParts() *admin.Names {
 	}
 }
 
-// lookUp asks the upstreams, not the cache, for records of a name.
+// lookUp queries the upstreams, not the cache, for records of a name.
 func (g *pages) lookUp(ctx context.Context, name, kind string) (*admin.Looked, error) {
 	f := g.engine.Load().Forward
 	if f == nil {

@@ -26,8 +26,8 @@ import (
 	"shuultuur/setting"
 )
 
-// explain answers a question by an engine of its own, built from the settings in
-// use: it names all evidence, and counts and remembers nothing.
+// explain answers a question with a separate engine, built from the settings in use: it gives
+// all evidence, and counts and remembers nothing.
 func (g *pages) explain(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
 	g.trying.Lock()
 	defer g.trying.Unlock()
@@ -46,7 +46,7 @@ func (g *pages) explain(ctx context.Context, q admin.Question) (*admin.Explanati
 	return e.Why(ctx, q)
 }
 
-// isSite says whether a site may be called so: by labels of letters, digits,
+// isSite reports whether name is a valid name of a site: labels of letters, digits,
 // underscores and hyphens.
 func isSite(name string) bool {
 	for label := range strings.SplitSeq(name, ".") {
@@ -57,7 +57,7 @@ func isSite(name string) bool {
 	return len(name) <= 253
 }
 
-// rule opens or blocks a site for somebody on all nodes, or ends that.
+// rule opens or blocks a site for a client on all nodes, or ends that.
 func (g *pages) rule(d policy.Decision, by netip.Addr) error {
 	e := g.engine.Load()
 	_, noAddr := netip.ParseAddr(d.Site)
@@ -93,7 +93,7 @@ func orEveryone(who string) string {
 	return who
 }
 
-// note puts what somebody did into the log and on record.
+// note logs and records an administrator's action.
 func (g *pages) note(by netip.Addr, category, said string) {
 	g.log.Info(said, "by", by)
 	now := time.Now()
@@ -102,7 +102,7 @@ func (g *pages) note(by netip.Addr, category, said string) {
 	g.engine.Load().Events.Add(event.From(&t))
 }
 
-// settingsParts are what the admin address shows and changes of the settings.
+// settingsParts returns what the admin address shows and changes of the settings.
 func (g *pages) settingsParts(s *configuration.Settings) *admin.Settings {
 	return &admin.Settings{
 		File:     g.file,
@@ -111,7 +111,7 @@ func (g *pages) settingsParts(s *configuration.Settings) *admin.Settings {
 		Effect:   g.effect,
 		Save:     g.saveSettings,
 		Versions: s.Versions(),
-		Schema:   func() ([]byte, error) { return configuration.Schema(embed.FS{}) }, // keys, without the words of the manual
+		Schema:   func() ([]byte, error) { return configuration.Schema(embed.FS{}) }, // keys only, without the texts of the manual
 		Policies: func() ([]admin.PolicyView, error) {
 			s := g.engine.Load().Settings
 			return admin.PolicyViews(s.Text, s.Policies)
@@ -119,8 +119,8 @@ func (g *pages) settingsParts(s *configuration.Settings) *admin.Settings {
 	}
 }
 
-// checkText says what is wrong with a text of settings, and which expectations
-// of policies it does not meet.
+// checkText finds mistakes in a text of settings, and expectations of policies that it does
+// not meet.
 func (g *Gateway) checkText(ctx context.Context, text []byte) error {
 	g.trying.Lock()
 	defer g.trying.Unlock()
@@ -141,12 +141,12 @@ func (g *Gateway) checkText(ctx context.Context, text []byte) error {
 	return e.Expectations(ctx)
 }
 
-// What a change does is found with as many of the newest events, in this time.
+// Limits for finding the effect of a change: newest events, and time.
 const (
 	effectSpan = 24 * time.Hour
 	maxEffect  = 1_000_000
 	effectTime = 20 * time.Second
-	effectRows = 50 // kinds of changes that are shown
+	effectRows = 50 // kinds of changes to show
 )
 
 var errNoRecord = errors.New("no store that can be asked keeps events: what the change does cannot be said")
@@ -195,8 +195,8 @@ func (g *pages) effect(ctx context.Context, text []byte) (*admin.Effect, error) 
 	return out, nil
 }
 
-// saveSettings writes a text of settings and takes it into use. When that fails
-// the text before is put back.
+// saveSettings writes a text of settings and puts it into use. If that fails, it restores the
+// previous text.
 func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason string) ([]string, error) {
 	if err := g.checkText(ctx, text); err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 		if back := atomicfile.WriteBytes(g.file, mode, was); back != nil {
 			return nil, errors.Join(err, fmt.Errorf("putting the settings back: %w", back))
 		}
-		_ = g.Reload(context.WithoutCancel(ctx)) // as it was; what is wrong then is in /health
+		_ = g.Reload(context.WithoutCancel(ctx)) // the previous settings; /health shows further problems
 		return nil, err
 	}
 	if err := kept.Add(text, by, reason); err != nil {
@@ -244,8 +244,8 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	return remarks, nil
 }
 
-// unmet says in lines for the operator which expectations the settings in use
-// do not meet: a list that was renewed may be the reason.
+// unmet returns lines for the operator about expectations that the settings in use do not
+// meet, for example because a list has changed.
 func (g *Gateway) unmet(ctx context.Context) (problems []string) {
 	run := g.engine.Load()
 	if !slices.ContainsFunc(run.Settings.Policies, func(p policy.Policy) bool { return len(p.Expect) > 0 }) {

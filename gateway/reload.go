@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// watchEvery is how often files are looked at for changes.
+	// watchEvery is how often files are checked for changes.
 	watchEvery = 2 * time.Second
-	// A reload that failed is tried again after firstRetry, and then at
-	// intervals that double up to lastRetry.
+	// A failed reload is retried after firstRetry, and then at intervals that double up to
+	// lastRetry.
 	firstRetry = 10 * time.Second
 	lastRetry  = 10 * time.Minute
 )
 
-// Reload reads the settings again and takes them into use. When they cannot
-// be used, the running ones stay and the error says why.
+// Reload reads the settings again and puts them into use. If they are unusable, the running
+// ones stay and the error says why.
 func (g *Gateway) Reload(ctx context.Context) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
@@ -48,8 +48,8 @@ func (g *Gateway) Reload(ctx context.Context) error {
 	return err
 }
 
-// rebuild builds the next engine and takes it into use. The engine is returned
-// with an error too: it knows which files it was built from.
+// rebuild builds the next engine and puts it into use. With an error it also returns the
+// engine, which knows the files it was built from.
 func (g *Gateway) rebuild(ctx context.Context, old *engine.Engine) (*engine.Engine, error) {
 	s, err := configuration.Read(g.file)
 	if err != nil {
@@ -74,8 +74,8 @@ func (g *Gateway) rebuild(ctx context.Context, old *engine.Engine) (*engine.Engi
 	return e, nil
 }
 
-// Again reloads and says in the log how it went, and to the caller whether the
-// new settings are in use. why is the occasion.
+// Again reloads, logs the result, and reports whether the new settings are in use. why is the
+// reason for the log.
 func (g *Gateway) Again(ctx context.Context, why string) bool {
 	start := time.Now()
 	if err := g.Reload(ctx); err != nil {
@@ -92,11 +92,10 @@ func (g *Gateway) Again(ctx context.Context, why string) bool {
 	return true
 }
 
-// watch reloads when a file changes that the engine was built from, or the one
-// that could not be built. It waits until the files have been the same for two
-// looks, so that a list that is being copied is not read half-way. What could
-// not be built is tried again at growing intervals, as the reason may have been
-// elsewhere: a disk that was full.
+// watch reloads when a file changes from which the engine, or one that failed, was built. It
+// waits until the files are the same at two checks, so that a list that is being copied is not
+// read incompletely. Failed builds are retried at growing intervals, since the cause may be
+// elsewhere, such as a full disk.
 func (g *Gateway) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -137,8 +136,7 @@ func (g *Gateway) watch(ctx context.Context) {
 	}
 }
 
-// watched returns the files that are watched, with their stamps at the last
-// reload.
+// watched returns the watched files, with their stamps at the last reload.
 func (g *Gateway) watched() map[string]string {
 	seen := maps.Clone(g.engine.Load().Seen)
 	g.mu.Lock()
@@ -147,7 +145,7 @@ func (g *Gateway) watched() map[string]string {
 	return seen
 }
 
-// failing says whether the last reload did not do all it was to do.
+// failing reports whether the last reload was incomplete.
 func (g *Gateway) failing() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

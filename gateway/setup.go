@@ -20,15 +20,15 @@ import (
 	"shuultuur/intercept"
 )
 
-// A SetupOffer is what the first steps are made of.
+// A SetupOffer supplies the first steps.
 type SetupOffer struct {
 	Topics  []admin.Topic
-	Compose func(now []byte, a admin.Answers) []byte // the settings for some answers
-	Steps   func(a admin.Answers) []string           // to try them
+	Compose func(now []byte, a admin.Answers) []byte // the settings for the answers
+	Steps   func(a admin.Answers) []string           // how to try them
 }
 
-// OfferSetup offers the first steps at the admin address, once, and returns the
-// link to them; "" when there is no admin address.
+// OfferSetup offers the first steps at the admin address, once, and returns the link to them;
+// "" if there is no admin address.
 func (g *Gateway) OfferSetup(o SetupOffer) string {
 	at := g.AdminAddr()
 	if at == "" {
@@ -40,8 +40,8 @@ func (g *Gateway) OfferSetup(o SetupOffer) string {
 	return (&url.URL{Scheme: "http", Host: at, Path: "/setup", RawQuery: "token=" + s.Token}).String()
 }
 
-// setUp writes the settings for the answers, beside them a root certificate if
-// one is wanted, and looks at what they need.
+// setUp writes the settings for the answers, and a root certificate if wanted, and tests what
+// they need.
 func (g *Gateway) setUp(ctx context.Context, o *SetupOffer, a admin.Answers) (*admin.SetUp, error) {
 	now, err := os.ReadFile(g.file)
 	if err != nil {
@@ -68,7 +68,7 @@ func (g *Gateway) setUp(ctx context.Context, o *SetupOffer, a admin.Answers) (*a
 	return done, nil
 }
 
-// setupTests look whether what was set up can work.
+// setupTests tests whether the new settings can work.
 func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.SetupTest) {
 	if a.Proxy {
 		var d net.Dialer
@@ -104,11 +104,11 @@ func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.
 	return all
 }
 
-// maxSeen bounds the events that are looked at for one of a browser.
+// maxSeen bounds the events searched for one of a browser.
 const maxSeen = 1000
 
-// comesThrough says whether a client has used the proxy since a time, and
-// trusts the root certificate: the record has a page of it that was decrypted.
+// comesThrough reports whether a client has used the proxy since a time, and trusts the root
+// certificate: then there is an event of a decrypted page.
 func (g *Gateway) comesThrough(ctx context.Context, a admin.Answers, from netip.Addr, since time.Time) (all []admin.SetupTest) {
 	record := g.Store()
 	if !a.Proxy || record == nil || !from.IsValid() {

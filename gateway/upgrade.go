@@ -12,20 +12,18 @@ import (
 	"shuultuur/handover"
 )
 
-// A departure is how a gateway leaves its sockets and its data folder to the
-// next program.
+// A departure hands a gateway's sockets and data folder to the next program.
 type departure struct {
 	left     chan struct{}                   // closed when the next program serves
-	hurry    atomic.Pointer[<-chan struct{}] // closed when the program is to end
-	halfway  atomic.Pointer[string]          // what an upgrade that failed late has left behind
-	failures atomic.Int64                    // upgrades that failed
+	hurry    atomic.Pointer[<-chan struct{}] // closed when the program must end
+	halfway  atomic.Pointer[string]          // remains of an upgrade that failed late
+	failures atomic.Int64                    // failed upgrades
 }
 
-// ErrLeft says that another process has taken this gateway's place.
+// ErrLeft says that another process has replaced this gateway.
 var ErrLeft = errors.New("another process has taken the place of this gateway")
 
-// cause is why parts are stopped: the program ends, or another one has taken
-// over the sockets.
+// cause is why parts are stopped: the program ends, or another one has taken over the sockets.
 func (g *Gateway) cause() error {
 	select {
 	case <-g.left:
@@ -35,10 +33,9 @@ func (g *Gateway) cause() error {
 	}
 }
 
-// Upgrade starts program with args as the next gateway, gives it all sockets and
-// the data folder, and has Run serve the clients that are connected until they
-// leave. The next program first looks whether it could start; if not, nothing
-// changes here, and the error says why.
+// Upgrade starts program with args as the next gateway, and hands it all sockets and the data
+// folder. Run continues to serve connected clients until they leave. The next program first
+// verifies that it can start; if not, nothing changes here, and the error says why.
 func (g *Gateway) Upgrade(ctx context.Context, program string, args []string) (process int, err error) {
 	select {
 	case <-g.left:
@@ -58,9 +55,8 @@ func (g *Gateway) Upgrade(ctx context.Context, program string, args []string) (p
 	return process, nil
 }
 
-// release lets go of what only one process can have: the log of votes, the
-// cache on the disk, what is remembered, spools, the lock of the data folder.
-// Clients are served on.
+// release gives up what only one process can use: the log of votes, the cache on disk, the
+// state, spools, the lock of the data folder. Clients are still served.
 func (g *Gateway) release() {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
@@ -83,8 +79,7 @@ func (g *Gateway) release() {
 	}
 }
 
-// takeBack goes on after the next program has failed at a time when it had the
-// data folder.
+// takeBack resumes after the next program has failed while it had the data folder.
 func (g *Gateway) takeBack(why error) {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
@@ -96,13 +91,13 @@ func (g *Gateway) takeBack(why error) {
 	g.halfway.Store(new(fmt.Sprintf("an upgrade failed halfway, and what is remembered, votes and the cache on the disk are not kept until a restart: %v", why)))
 }
 
-// refusal notes why an upgrade failed, for the one who asked for it.
+// refusal notes why an upgrade failed, for the command that requested it.
 func (g *Gateway) refusal(why error) {
 	h := datadir.Holder{Process: os.Getpid(), Serving: true, Refused: g.failures.Add(1), Why: why.Error()}
 	g.holds(h)
 }
 
-// holds writes who uses the data folder, for the command that asks for an upgrade.
+// holds records who uses the data folder, for the command that requests an upgrade.
 func (g *Gateway) holds(h datadir.Holder) {
 	if err := g.engine.Load().Data.Say(h); err != nil {
 		g.log.Warn("the lock of the data folder does not say who has it; upgrades are possible by signal only", "error", err)

@@ -1,9 +1,8 @@
-// Package queue holds the S3-FIFO queue that the caches of the program evict by
-// (Yang and others, "FIFO queues are all you need for cache eviction", SOSP 2023):
-// new objects pass through a first queue, and only those that are asked for again
-// there reach the main one, so that one pass over many objects does not evict what
-// is asked for often. A [Queue] is for one goroutine; a [Shared] spreads its keys
-// over several queues with a lock each.
+// Package queue implements the S3-FIFO queue that caches use for eviction (Yang and others,
+// "FIFO queues are all you need for cache eviction", SOSP 2023). New objects enter a first
+// queue, and only those that are requested again reach the main one. So a scan of many objects
+// does not evict popular ones. A [Queue] is not safe for concurrent use; a [Shared] spreads
+// its keys over several queues with a lock each.
 package queue
 
 import (
@@ -12,24 +11,22 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A Key is a hash of what an object is called. Whoever may choose names must not
-// be able to choose hashes where one object in place of another does harm.
+// A Key is the hash of an object's name. If confusing two objects would do harm, clients that
+// choose names must not be able to choose hashes.
 type Key = xxh3.Uint128
 
-// MostUses is as far as uses of an object are counted.
+// MostUses bounds the count of an object's uses.
 const MostUses = 3
 
-// firstShare is the share of a Queue that new objects pass through. S3-FIFO has
-// a tenth; memory in front of a disk does better with a half, because it is
-// small against what comes again within minutes.
+// firstShare is the share of a Queue for new objects. S3-FIFO uses a tenth; memory in front of
+// a disk does better with a half, because it is small compared with what is requested again
+// within minutes.
 const firstShare = 2
 
-// A Queue holds objects up to a number of bytes and evicts by S3-FIFO. It is
-// not for several goroutines at once, except for Get and Peek, which may be
-// called by any number while nothing else is.
+// A Queue holds objects up to a number of bytes and evicts by S3-FIFO. It is not safe for
+// concurrent use, except that Get and Peek may run concurrently with one another.
 type Queue[V any] struct {
-	// Evicted is called for each object that leaves to make room; it may be
-	// nil.
+	// Evicted, if not nil, is called for each evicted object.
 	Evicted func(Key, V)
 
 	size        int64
@@ -77,14 +74,14 @@ func (i *item[V]) leave() {
 	i.prev, i.next, i.in = nil, nil, nil
 }
 
-// New returns a queue for size bytes. window is about how many objects it holds;
-// half as many keys are remembered of objects that have left, because what comes
-// again later is better looked at afresh.
+// New returns a queue for size bytes. window is about how many objects it holds; it remembers
+// half as many keys of evicted objects. Objects that return later than that are treated as
+// new.
 func New[V any](size int64, window int) *Queue[V] {
 	return &Queue[V]{size: size, items: map[Key]*item[V]{}, gone: newGhosts(window / 2)}
 }
 
-// Get returns the object and how often it was used, this time included.
+// Get returns the object and the number of its uses, including this one.
 func (q *Queue[V]) Get(k Key) (v V, uses int, ok bool) {
 	i := q.items[k]
 	if i == nil {
@@ -92,7 +89,7 @@ func (q *Queue[V]) Get(k Key) (v V, uses int, ok bool) {
 	}
 	n := i.uses.Load()
 	if n < MostUses {
-		n = i.uses.Add(1) // two at once may count one too many, which does no harm
+		n = i.uses.Add(1) // two concurrent calls may count one too many, which is harmless
 	}
 	return i.value, int(n), true
 }
@@ -106,9 +103,8 @@ func (q *Queue[V]) Peek(k Key) (v V, ok bool) {
 	return i.value, true
 }
 
-// Put adds an object, or puts it in place of the one with its key, and evicts
-// others where there is no room. It says whether it is in: one that is larger
-// than the queue is not.
+// Put adds or replaces an object, and evicts others if needed. It returns false for an object
+// larger than the queue.
 func (q *Queue[V]) Put(k Key, v V, size int64) bool {
 	i := &item[V]{key: k, value: v, size: size}
 	to := &q.first
@@ -130,7 +126,7 @@ func (q *Queue[V]) Put(k Key, v V, size int64) bool {
 	return q.items[k] == i
 }
 
-// Resize makes the queue one for size bytes, and evicts what has no room any more.
+// Resize changes the size to size bytes, and evicts what no longer fits.
 func (q *Queue[V]) Resize(size int64) {
 	q.size = size
 	q.fit()
@@ -142,7 +138,7 @@ func (q *Queue[V]) fit() {
 	}
 }
 
-// Remove takes an object out.
+// Remove removes an object.
 func (q *Queue[V]) Remove(k Key) (v V, ok bool) {
 	i := q.items[k]
 	if i == nil {
@@ -153,7 +149,7 @@ func (q *Queue[V]) Remove(k Key) (v V, ok bool) {
 	return i.value, true
 }
 
-// evict takes one object out, or moves one on.
+// evict evicts one object, or promotes one.
 func (q *Queue[V]) evict() {
 	if i := q.first.oldest(); i != nil && (q.first.bytes > q.size/firstShare || q.main.oldest() == nil) {
 		i.leave()
@@ -183,7 +179,7 @@ func (q *Queue[V]) drop(i *item[V]) {
 	}
 }
 
-// Len is the number of objects, Bytes that of their bytes.
+// Len returns the number of objects, Bytes their total size.
 func (q *Queue[V]) Len() int     { return len(q.items) }
 func (q *Queue[V]) Bytes() int64 { return q.first.bytes + q.main.bytes }
 
@@ -196,12 +192,12 @@ func (q *Queue[V]) All(f func(Key, V) bool) {
 	}
 }
 
-// ghosts are the last keys that left, without their objects. 32 bits of a key
-// are enough: to take one for another does no harm.
+// ghosts are the most recently evicted keys. 32 bits of a key suffice, because confusion is
+// harmless.
 type ghosts struct {
 	ring []uint32
 	next int
-	at   map[uint32]int32 // position in ring
+	at   map[uint32]int32 // index in ring
 }
 
 func newGhosts(n int) *ghosts {
@@ -209,7 +205,7 @@ func newGhosts(n int) *ghosts {
 }
 
 func (g *ghosts) add(k Key) {
-	f := uint32(k.Lo>>32) | 1 // 0 is an empty place
+	f := uint32(k.Lo>>32) | 1 // 0 is free
 	if i, ok := g.at[f]; ok {
 		g.ring[i] = 0
 	}
@@ -220,7 +216,7 @@ func (g *ghosts) add(k Key) {
 	g.next = (g.next + 1) % len(g.ring)
 }
 
-// take says whether k is there, and takes it out.
+// take removes k and reports whether it was there.
 func (g *ghosts) take(k Key) bool {
 	f := uint32(k.Lo>>32) | 1
 	i, ok := g.at[f]

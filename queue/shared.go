@@ -2,18 +2,18 @@ package queue
 
 import "sync"
 
-// A Shared is a Queue for several goroutines at once. Each key belongs to one of
-// its parts, which have equal shares of the room.
+// A Shared is a Queue that is safe for concurrent use. Each key belongs to one of its parts,
+// which have equal sizes.
 type Shared[V any] struct{ parts []part[V] }
 
 type part[V any] struct {
 	mu sync.RWMutex
 	q  *Queue[V] // guarded by mu; Get and Peek need only RLock
-	_  [64]byte  // a lock each, on a cache line of its own
+	_  [64]byte  // keeps each lock on its own cache line
 }
 
-// NewShared returns a queue of so many parts for size bytes in all. An object
-// larger than a part is not kept. window is as in [New].
+// NewShared returns a queue of so many parts for size bytes in all. Objects larger than a part
+// are not kept. window is as in [New].
 func NewShared[V any](size int64, window, parts int) *Shared[V] {
 	s := &Shared[V]{parts: make([]part[V], parts)}
 	for i := range s.parts {
@@ -33,17 +33,17 @@ func (s *Shared[V]) Get(k Key) (V, bool) {
 	return v, ok
 }
 
-// Put adds an object, or puts it in place of the one with its key.
+// Put adds or replaces an object.
 func (s *Shared[V]) Put(k Key, v V, size int64) {
 	s.Do(k, func(q *Queue[V]) { q.Put(k, v, size) })
 }
 
-// Remove takes an object out.
+// Remove removes an object.
 func (s *Shared[V]) Remove(k Key) {
 	s.Do(k, func(q *Queue[V]) { q.Remove(k) })
 }
 
-// Do calls f with the part of a key, which nobody else uses meanwhile.
+// Do calls f with the part of a key, under its lock.
 func (s *Shared[V]) Do(k Key, f func(q *Queue[V])) {
 	p := s.of(k)
 	p.mu.Lock()
@@ -51,7 +51,7 @@ func (s *Shared[V]) Do(k Key, f func(q *Queue[V])) {
 	f(p.q)
 }
 
-// Bytes is the number of bytes of all objects.
+// Bytes returns the total size of all objects.
 func (s *Shared[V]) Bytes() (n int64) {
 	for i := range s.parts {
 		p := &s.parts[i]
