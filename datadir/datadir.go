@@ -1,8 +1,7 @@
-// Package datadir is the folder in which a gateway keeps what it remembers. The
-// folder belongs to one process at a time: a lock says so to the others, and
-// who has it to the command that asks for an upgrade. The key in it signs what
-// a client carries back to us, and outlives a restart. A file in it says in which
-// format the files are, for programs that are older or newer.
+// Package datadir manages the folder in which a gateway keeps its data. The folder belongs to
+// one process at a time: a lock tells other processes, and names the owner for the command
+// that requests an upgrade. The key in the folder signs tokens that clients return, and
+// survives a restart. A format file lets older and newer programs recognise the format.
 package datadir
 
 import (
@@ -25,22 +24,21 @@ import (
 // KeyFile is the name of the signing key in the folder.
 const KeyFile = "secret.key"
 
-// lockFile is locked while a gateway runs, and says which one.
+// lockFile is locked while a gateway runs, and describes it.
 const lockFile = "lock"
 
 // A Folder is the data folder of this process.
 type Folder struct {
 	Dir  string
-	Key  []byte   // 32 bytes; signs what a client carries back to us
+	Key  []byte   // 32 bytes; signs tokens that clients return
 	lock *os.File // nil: another process may have the folder
 }
 
-// Open makes the folder if there is none, and its key. With take it takes the
-// folder for this process, so that two gateways do not write into one another's
-// files.
+// Open creates the folder and its key if needed. With take it locks the folder for this
+// process, so that two gateways do not write to the same files.
 //
-// A folder in a newer format than this program knows is refused before anything
-// is written. One in an older format is made the current one when it is taken.
+// A folder in a newer format than this program knows is refused before anything is written.
+// One in an older format is migrated when it is taken.
 func Open(dir string, take bool) (*Folder, error) {
 	f := &Folder{Dir: dir}
 	if err := Check(dir); err != nil {
@@ -61,8 +59,8 @@ func Open(dir string, take bool) (*Folder, error) {
 	return f, nil
 }
 
-// Take takes the folder for this process, makes it if there is none, and makes
-// the current format of it. The lock ends with the process, however that ends.
+// Take locks the folder for this process, creating it if needed, and migrates it to the
+// current format. The lock ends with the process, however that ends.
 func (f *Folder) Take() error {
 	if err := Check(f.Dir); err != nil {
 		return err
@@ -88,7 +86,7 @@ func (f *Folder) Take() error {
 	return f.Say(Holder{Process: os.Getpid()})
 }
 
-// key reads the signing key, and makes one the first time.
+// key reads the signing key, and creates one the first time.
 func key(file string) ([]byte, error) {
 	key, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +106,7 @@ func key(file string) ([]byte, error) {
 	return key, nil
 }
 
-// Close lets another process take the folder.
+// Close unlocks the folder.
 func (f *Folder) Close() error {
 	lock := f.lock
 	if f.lock = nil; lock == nil {
@@ -117,16 +115,16 @@ func (f *Folder) Close() error {
 	return lock.Close()
 }
 
-// A Holder is who uses a data folder, as its lock says.
+// A Holder describes the process that uses a data folder, from its lock.
 type Holder struct {
-	Process int    `json:"process"`           // its ID
+	Process int    `json:"process"`           // process ID
 	Serving bool   `json:"serving"`           // it accepts clients
-	Refused int64  `json:"refused,omitempty"` // upgrades that failed
-	Why     string `json:"why,omitempty"`     // the last one failed
+	Refused int64  `json:"refused,omitempty"` // failed upgrades
+	Why     string `json:"why,omitempty"`     // why the last one failed
 }
 
-// Say writes who uses the folder, for the command that asks for an upgrade. It
-// does nothing while this process has not taken the folder.
+// Say records who uses the folder, for the command that requests an upgrade. It does nothing
+// unless this process has taken the folder.
 func (f *Folder) Say(h Holder) error {
 	if f.lock == nil {
 		return nil
@@ -139,14 +137,14 @@ func (f *Folder) Say(h Holder) error {
 	if err != nil {
 		return fmt.Errorf("noting who uses the data folder: %w", err)
 	}
-	// One write, over all that was there: the file is never without a note.
+	// One write overwrites everything, so the file always has a note.
 	b = append(b, bytes.Repeat([]byte(" "), max(0, int(info.Size())-len(b)-1))...)
 	_, err = f.lock.WriteAt(append(b, '\n'), 0)
 	return err
 }
 
-// readNote reads who uses a folder from its lock. A file may be read while it is
-// half written, so a note counts when it is read twice in the same words.
+// readNote reads the holder of a folder from its lock. A note counts only if it is read twice
+// alike, because it may be read while half written.
 func readNote(lock *os.File, h *Holder) error {
 	var last []byte
 	for end := time.Now().Add(time.Second); ; {

@@ -13,33 +13,31 @@ import (
 	"shuultuur/release"
 )
 
-// FormatFile is the name of the file that says in which format the folder is.
+// FormatFile is the name of the file with the format of the folder.
 const FormatFile = "format.json"
 
 // maxFormatFile is how many bytes of the file are read.
 const maxFormatFile = 4096
 
-// A Format is the format of all files in a data folder or a backup. A higher
-// number is one that programs before it cannot read, or would spoil.
+// A Format is the format of all files in a data folder or a backup. Older programs cannot read
+// a higher number, or would damage it.
 type Format struct {
 	Number  int    `json:"format"`
-	Program string `json:"program,omitempty"` // version of the one that wrote it last
+	Program string `json:"program,omitempty"` // version of the program that wrote it last
 }
 
-// A step makes the next format of a folder. It may have run over the folder
-// before, in whole or in part, and any file may be missing: a step that was cut
-// off is run again, and a backup of an older format is put among newer files.
+// A step migrates a folder to the next format. It may have run before, completely or partly,
+// and any file may be missing: an interrupted step is run again, and a backup may restore
+// older files among newer ones.
 type step func(dir string) error
 
-// steps make format 2 of format 1, format 3 of format 2, and so on. There is
-// one format until now.
+// steps migrate format 1 to 2, format 2 to 3, and so on. So far there is one format.
 var steps []step
 
-// Current is the format that this program writes.
+// Current returns the format that this program writes.
 func Current() Format { return Format{Number: 1 + len(steps), Program: release.Version()} }
 
-// FormatOf returns the format of the folder dir. Without a file that says it,
-// and without a folder, it is 1.
+// FormatOf returns the format of the folder dir: 1 if there is no format file, or no folder.
 func FormatOf(dir string) (Format, error) {
 	path := filepath.Join(dir, FormatFile)
 	file, err := os.Open(path)
@@ -61,7 +59,7 @@ func FormatOf(dir string) (Format, error) {
 	return f, nil
 }
 
-// ParseFormat reads what a format file says.
+// ParseFormat parses a format file.
 func ParseFormat(text []byte) (f Format, err error) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		return Format{}, fmt.Errorf("it does not say which format it is about: %w", err)
@@ -72,8 +70,8 @@ func ParseFormat(text []byte) (f Format, err error) {
 	return f, nil
 }
 
-// Known returns an error if the format is newer than what this program knows.
-// what names the folder or backup that has the format.
+// Known returns an error if this program does not know the format. what names the folder or
+// backup in the error.
 func (f Format) Known(what string) error {
 	own := Current()
 	if f.Number <= own.Number {
@@ -87,8 +85,8 @@ func (f Format) Known(what string) error {
 		what, f.Number, by, own.Program, own.Number, by)
 }
 
-// Check returns an error if the folder dir is in a format that this program does
-// not know. It writes nothing.
+// Check returns an error if this program does not know the format of the folder dir. It writes
+// nothing.
 func Check(dir string) error {
 	f, err := FormatOf(dir)
 	if err != nil {
@@ -97,8 +95,8 @@ func Check(dir string) error {
 	return f.Known(dir)
 }
 
-// Migrate makes the current format of the folder, one step after the other, and
-// notes each. The folder must be taken.
+// Migrate migrates the folder to the current format, step by step, and records each step. The
+// folder must be taken.
 func (f *Folder) Migrate() error {
 	is, err := FormatOf(f.Dir)
 	if err != nil {
@@ -119,7 +117,7 @@ func (f *Folder) Migrate() error {
 	return f.Note(Current())
 }
 
-// Note writes that the folder is in the format now. The folder must be taken.
+// Note records the format of the folder, which must be taken.
 func (f *Folder) Note(now Format) error {
 	if is, err := FormatOf(f.Dir); err == nil && is == now {
 		return nil

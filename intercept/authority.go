@@ -23,15 +23,15 @@ import (
 const (
 	defaultLeaves   = 10_000
 	defaultLeafDays = 90
-	maxLeafDays     = 398 // what browsers take at most
-	// day is how long a leaf is handed out, a leaf key signs new leaves, and
-	// ticket keys make new tickets.
+	maxLeafDays     = 398 // the longest that browsers accept
+	// day is how long a leaf is used, a leaf key signs new leaves, and ticket keys make new
+	// tickets.
 	day = 24 * time.Hour
-	// ticketKeys is how many ticket keys are known: a ticket is good for a week.
+	// ticketKeys is the number of ticket keys kept: a ticket is valid for a week.
 	ticketKeys = 8
 )
 
-// ErrNotPermitted says that the root was made for other names.
+// ErrNotPermitted says that the root's name constraints exclude a name.
 var ErrNotPermitted = errors.New("the root certificate does not permit this name")
 
 // Config has the settings of an Authority.
@@ -46,28 +46,27 @@ type Config struct {
 	Certificates int `yaml:"certificates"`
 }
 
-// An Authority mints leaf certificates for hosts. It may be used by many
-// goroutines at once.
+// An Authority mints leaf certificates for hosts. It is safe for concurrent use.
 type Authority struct {
 	root     *Root
 	validity time.Duration
 	leaves   *cache[*tls.Certificate]
 
 	mu   sync.Mutex
-	key  *leafKey    // never changes, only replaced; mu
-	base *tls.Config // what Config's answers are made from; never changes; mu
-	born time.Time   // of base's newest ticket key; mu
+	key  *leafKey    // immutable, replaced under mu
+	base *tls.Config // template for Config; immutable, replaced under mu
+	born time.Time   // time of base's newest ticket key; mu
 	keys [][32]byte  // ticket keys, newest first; mu
 }
 
-// A leafKey is used for all hosts of a day, so that minting costs a signature.
+// A leafKey is used for all hosts of a day, so that minting costs one signature.
 type leafKey struct {
 	*ecdsa.PrivateKey
 	id   []byte
 	born time.Time
 }
 
-// New reads the root and gets ready to mint.
+// New reads the root and prepares minting.
 func New(cfg Config) (*Authority, error) {
 	root, err := ReadRoot(cfg.Root)
 	if err != nil {
@@ -76,7 +75,7 @@ func New(cfg Config) (*Authority, error) {
 	return NewAuthority(root, cfg)
 }
 
-// NewAuthority is New for a root that is in memory; cfg.Root is not looked at.
+// NewAuthority is New for a root in memory; cfg.Root is ignored.
 func NewAuthority(root *Root, cfg Config) (*Authority, error) {
 	days, leaves := cfg.LeafDays, cfg.Certificates
 	if days == 0 {
@@ -103,17 +102,16 @@ func NewAuthority(root *Root, cfg Config) (*Authority, error) {
 	return a, nil
 }
 
-// Equal says whether b mints as a does, so that either may go on for the other
-// with its leaves and tickets.
+// Equal reports whether b mints as a does, so that each can continue with the other's leaves
+// and tickets.
 func (a *Authority) Equal(b *Authority) bool {
 	same := func(x, y *x509.Certificate) bool { return x.Equal(y) }
 	return a.root.Certificate.Equal(b.root.Certificate) && slices.EqualFunc(a.root.Crosses, b.root.Crosses, same) &&
 		a.validity == b.validity && a.leaves.most == b.leaves.most
 }
 
-// LogKeys has the keys of all connections with clients written to w from now
-// on, in NSS key log format. Whoever has it can read them all: for debugging
-// alone.
+// LogKeys writes the keys of all later connections with clients to w, in NSS key log format.
+// They decrypt these connections: use it only for debugging.
 func (a *Authority) LogKeys(w io.Writer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -142,7 +140,7 @@ func (a *Authority) Config(host string, protocols ...string) (*tls.Config, error
 	return c, nil
 }
 
-// shared returns the configuration that all connections have in common.
+// shared returns the configuration common to all connections.
 func (a *Authority) shared(now time.Time) *tls.Config {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,10 +156,10 @@ func (a *Authority) shared(now time.Time) *tls.Config {
 	return a.base
 }
 
-// Certificate returns a certificate for exactly host with its chain, minted
-// if there is none. It must not be changed. host is a domain name or an IP
-// address; case, a final dot and the brackets of an IPv6 address do not matter.
-// The error wraps ErrNotPermitted if the root was made for other names.
+// Certificate returns a certificate for exactly host with its chain, minting it if needed. It
+// must not be changed. host is a domain name or an IP address; case, a final dot and the
+// brackets of an IPv6 address do not matter. The error wraps ErrNotPermitted if the root's
+// name constraints exclude the name.
 func (a *Authority) Certificate(host string) (*tls.Certificate, error) {
 	name, addr, err := cleanHost(host)
 	if err != nil {
@@ -191,7 +189,7 @@ func cleanHost(host string) (string, netip.Addr, error) {
 	return string(clean), netip.Addr{}, nil
 }
 
-// dnsName looks at the labels of a name that has only characters of one.
+// dnsName validates the labels of a name whose characters are valid.
 func dnsName(name string) bool {
 	for label := range strings.SplitSeq(name, ".") {
 		if len(label) == 0 || len(label) > 63 {
@@ -201,8 +199,7 @@ func dnsName(name string) bool {
 	return true
 }
 
-// mint signs a leaf. It is handed out for a day, so that what clients see
-// never comes near its end.
+// mint signs a leaf. It is used for a day, so that clients never see it near its expiry.
 func (a *Authority) mint(name string, addr netip.Addr, now time.Time) (*tls.Certificate, time.Time, error) {
 	if err := a.alive(now); err != nil {
 		return nil, time.Time{}, err
@@ -222,7 +219,7 @@ func (a *Authority) mint(name string, addr netip.Addr, now time.Time) (*tls.Cert
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
-	if len(name) <= 64 { // a common name may not be longer, and needs not be
+	if len(name) <= 64 { // a common name is limited to 64 bytes, and optional
 		leaf.Subject = pkix.Name{CommonName: name}
 	}
 	if addr.IsValid() {
@@ -238,21 +235,21 @@ func (a *Authority) mint(name string, addr netip.Addr, now time.Time) (*tls.Cert
 	return cert, sooner(now.Add(day), leaf.NotAfter), nil
 }
 
-// chain returns what has to be sent behind a leaf: all that is not a root.
+// chain returns the certificates to send after a leaf: all except the root.
 func (a *Authority) chain(now time.Time) (chain [][]byte) {
 	if c := a.root.Certificate; string(c.RawIssuer) != string(c.RawSubject) {
 		chain = append(chain, c.Raw)
 	}
 	for _, c := range a.root.Crosses {
 		if now.After(c.NotAfter) {
-			break // what is behind it leads nowhere
+			break // what follows has no use
 		}
 		chain = append(chain, c.Raw)
 	}
 	return chain
 }
 
-// alive says why the root cannot sign now, nil if it can.
+// alive returns why the root cannot sign now, nil if it can.
 func (a *Authority) alive(now time.Time) error {
 	c := a.root.Certificate
 	switch {

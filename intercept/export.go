@@ -13,7 +13,7 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// formats are what Export can write, by the usual file ending of each.
+// formats are the formats of Export, by their usual file extensions.
 var formats = []string{"pem", "der", "p12", "mobileconfig"}
 
 // Formats returns the names of the formats that Export knows.
@@ -43,8 +43,8 @@ func (r *Root) Export(format, password string) ([]byte, error) {
 	return nil, fmt.Errorf("format %q: must be one of %s", format, strings.Join(formats, ", "))
 }
 
-// Fingerprints returns the SHA-256 and SHA-1 of a certificate as systems show
-// them, so that a person can compare: upper case, with colons.
+// Fingerprints returns the SHA-256 and SHA-1 of a certificate in the form in which systems
+// show them, for people to compare: upper case, with colons.
 func Fingerprints(c *x509.Certificate) (sha256Sum, sha1Sum string) {
 	long, short := sha256.Sum256(c.Raw), sha1.Sum(c.Raw)
 	return colons(long[:]), colons(short[:])
@@ -54,8 +54,8 @@ func colons(b []byte) string {
 	return strings.ReplaceAll(fmt.Sprintf("% X", b), " ", ":")
 }
 
-// profile returns an Apple configuration profile. Its identifiers come from
-// the certificate, so that installing it again replaces it.
+// profile returns an Apple configuration profile. Its identifiers are derived from the
+// certificate, so that installing it again replaces it.
 func (r *Root) profile() ([]byte, error) {
 	var name bytes.Buffer
 	if err := xml.EscapeText(&name, []byte(r.Certificate.Subject.CommonName)); err != nil {
@@ -69,7 +69,7 @@ func (r *Root) profile() ([]byte, error) {
 	).Replace(profileText)), nil
 }
 
-// uuid returns a UUID of version 8 (RFC 9562, 5.8) made from what it names.
+// uuid returns a UUID of version 8 (RFC 9562 section 5.8) derived from what and of.
 func uuid(what string, of []byte) string {
 	h := sha256.New()
 	h.Write([]byte(what))

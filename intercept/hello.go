@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// Limits of a hello. Post-quantum key shares make it larger than a TCP
-// segment; crypto/tls takes none above 64 KiB either.
+// Limits of a hello. Post-quantum key shares make it larger than a TCP segment; crypto/tls
+// accepts at most 64 KiB, too.
 const (
 	MaxHello = 64 << 10 // bytes of the handshake message
 	maxWire  = 96 << 10 // bytes with the record headers, which tiny records multiply
 )
 
-// What Feed may find wrong. An error wraps one of them and says more.
+// Errors of Feed. The error wraps one of them and adds details.
 var (
-	ErrNotHello  = errors.New("not a TLS client hello")        // some other protocol
-	ErrMalformed = errors.New("malformed TLS client hello")    // begins as one, and is broken
+	ErrNotHello  = errors.New("not a TLS client hello")        // another protocol
+	ErrMalformed = errors.New("malformed TLS client hello")    // begins as a hello, but is malformed
 	ErrTooLarge  = errors.New("TLS client hello is too large") // above MaxHello
 )
 
-// A Sniffer gathers a client hello from a connection's first bytes, however
-// they are split over TCP segments and TLS records (RFC 8446, 5.1). It looks at
-// each byte once. The zero value is ready for use.
+// A Sniffer assembles a client hello from a connection's first bytes, however they are split
+// over TCP segments and TLS records (RFC 8446 section 5.1). It examines each byte once. The
+// zero value is ready for use.
 type Sniffer struct {
-	message []byte // handshake message so far; lies in the caller's bytes if it came whole
+	message []byte // handshake message so far; part of the caller's bytes if it came whole
 	head    [5]byte
 	have    int // bytes of head
 	left    int // bytes of the record still to come
@@ -33,10 +33,9 @@ type Sniffer struct {
 	err     error
 }
 
-// Feed takes the next bytes of the connection. done says that the hello is
-// complete; bytes behind it are left alone. Feed never needs p again, but a
-// hello that came whole in one p is read from there: p must not change before
-// Hello. After an error the Sniffer repeats it.
+// Feed processes the next bytes of the connection. done says that the hello is complete; later
+// bytes are ignored. Feed does not need p again, but a hello that is completely in one p is
+// read from there: p must not change before Hello. After an error the Sniffer repeats it.
 func (s *Sniffer) Feed(p []byte) (done bool, err error) {
 	if !s.done && s.err == nil {
 		s.done, s.err = s.feed(p)
@@ -65,7 +64,7 @@ func (s *Sniffer) feed(p []byte) (bool, error) {
 	return false, nil
 }
 
-// record looks at as much of a record's header as there is.
+// record parses as much of a record's header as there is.
 func (s *Sniffer) record() error {
 	if s.head[0] != 22 {
 		return fmt.Errorf("%w: it begins with byte %#x", ErrNotHello, s.head[0])
@@ -114,14 +113,14 @@ func (s *Sniffer) gather(part []byte) (bool, error) {
 
 var errIncomplete = errors.New("the TLS client hello is not complete")
 
-// A Hello is what a client said of itself before anything was encrypted.
-// GREASE values (RFC 8701) are left out of every list.
+// A Hello is what a client sends before encryption begins. All lists omit GREASE values (RFC
+// 8701).
 type Hello struct {
-	// Host is the server name: lower case, no final dot, "" if there was
-	// none. With ECH it is the outer name, which need not be the true one.
+	// Host is the server name: lower case, no final dot, "" if there is none. With ECH it is the
+	// outer name, which need not be the real one.
 	Host       string
 	Protocols  []string // ALPN (RFC 7301), in the client's order
-	Legacy     uint16   // the version field that TLS 1.3 no longer uses (RFC 8446, 4.1.2)
+	Legacy     uint16   // the version field that TLS 1.3 no longer uses (RFC 8446 section 4.1.2)
 	Points     []byte   // formats of points (RFC 8422, 5.1.2)
 	Versions   []uint16 // of TLS, as tls.VersionTLS13, in the client's order
 	Ciphers    []uint16
@@ -129,13 +128,13 @@ type Hello struct {
 	Groups     []uint16 // as tls.X25519MLKEM768, in the client's order
 	KeyShares  []uint16 // groups with a key share
 	Signatures []uint16 // signature algorithms
-	// ECH says that the encrypted_client_hello extension is there (RFC 9849).
-	// Browsers also send it filled with noise, and nobody can tell which.
+	// ECH says that the encrypted_client_hello extension is present (RFC 9849). Browsers also
+	// send it with random content, which is indistinguishable.
 	ECH    bool
 	Ticket bool // a TLS 1.2 session is offered for resumption (RFC 5077)
-	PSK    bool // a pre-shared key is offered: resumption in TLS 1.3
+	PSK    bool // a pre-shared key is offered, for resumption in TLS 1.3
 
-	named bool // a server_name extension is there
+	named bool // there is a server_name extension
 }
 
 // Version returns the highest version of TLS offered, as tls.VersionTLS13.
@@ -146,12 +145,12 @@ func (h *Hello) Version() uint16 {
 	return slices.Max(h.Versions)
 }
 
-// PostQuantum says whether a key share of X25519MLKEM768 came along.
+// PostQuantum reports whether there is a key share of X25519MLKEM768.
 func (h *Hello) PostQuantum() bool { return slices.Contains(h.KeyShares, groupX25519MLKEM768) }
 
 const groupX25519MLKEM768 = 0x11ec
 
-// Types of extension that are looked into.
+// Types of extensions that are parsed.
 const (
 	extServerName        = 0
 	extSupportedGroups   = 10
@@ -165,7 +164,7 @@ const (
 	extECH               = 0xfe0d
 )
 
-// Hello takes a complete hello apart. It shares no memory with what was fed.
+// Hello parses a complete hello. The result shares no memory with the input.
 func (s *Sniffer) Hello() (*Hello, error) {
 	if !s.done {
 		return nil, errIncomplete
@@ -188,7 +187,7 @@ func (s *Sniffer) Hello() (*Hello, error) {
 	if !c.ok || len(c.b) > 0 {
 		return nil, fmt.Errorf("%w: %d bytes behind its extensions", ErrMalformed, len(c.b))
 	}
-	var seen [1 << 16 / 64]uint64 // a second one could be read by one side and not the other
+	var seen [1 << 16 / 64]uint64 // two endpoints might read different ones of two equal extensions
 	for len(exts.b) > 0 {
 		kind, body := uint16(exts.number(2)), exts.vector(2)
 		if !exts.ok {
@@ -218,7 +217,7 @@ func (h *Hello) extension(kind uint16, body cursor) bool {
 		return ok
 	case extSupportedGroups:
 		return body.listIn(2, &h.Groups)
-	case extPointFormats: // its form is nobody's business: JA3 takes what is there
+	case extPointFormats: // malformed content is accepted: JA3 uses what is there
 		v := body.vector(1)
 		h.Points = append([]byte(nil), v.b...)
 	case extSignatures:
@@ -251,11 +250,11 @@ func (h *Hello) extension(kind uint16, body cursor) bool {
 	return true
 }
 
-// grease says whether v is one of the values that RFC 8701 reserves to keep
-// servers from choking on what they do not know: 0x0a0a, 0x1a1a, … 0xfafa.
+// grease reports whether v is one of the values that RFC 8701 reserves, so that servers learn
+// to ignore unknown ones: 0x0a0a, 0x1a1a, … 0xfafa.
 func grease(v uint16) bool { return v&0x0f0f == 0x0a0a && v>>8 == v&0xff }
 
-// A cursor takes a structure of length-prefixed vectors apart (RFC 8446, 3.4).
+// A cursor parses a structure of length-prefixed vectors (RFC 8446 section 3.4).
 type cursor struct {
 	b  []byte
 	ok bool
@@ -279,7 +278,7 @@ func (c *cursor) number(bytes int) int {
 	return n
 }
 
-// vector returns what a length of that many bytes announces.
+// vector returns the vector whose length has that many bytes.
 func (c *cursor) vector(bytes int) cursor {
 	p := c.take(c.number(bytes))
 	return cursor{p, c.ok}
@@ -302,15 +301,15 @@ func (c *cursor) list() []uint16 {
 	return l
 }
 
-// listIn reads an extension that is one list and nothing else.
+// listIn reads an extension that consists of one list.
 func (c *cursor) listIn(bytes int, l *[]uint16) bool {
 	v := c.vector(bytes)
 	*l = v.list()
 	return v.ok && len(c.b) == 0
 }
 
-// appendHost reads a server_name extension. Two names of one kind are not
-// allowed (RFC 6066, 3), and the other side might read the other one.
+// appendHost reads a server_name extension. Two names of one type are forbidden (RFC 6066
+// section 3), because the other side might read the other one.
 func (c *cursor) appendHost(dst []byte) ([]byte, bool) {
 	names := c.vector(2)
 	found := false
@@ -331,8 +330,8 @@ func (c *cursor) appendHost(dst []byte) ([]byte, bool) {
 	return dst, names.ok && found && len(c.b) == 0
 }
 
-// appendName appends a host name in lower case, without its final dot, and
-// says whether it can be one at all.
+// appendName appends a host name in lower case, without its final dot, and reports whether it
+// is valid.
 func appendName(dst, name []byte) ([]byte, bool) {
 	if n := len(name); n > 0 && name[n-1] == '.' {
 		name = name[:n-1]

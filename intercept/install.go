@@ -2,7 +2,7 @@ package intercept
 
 import "shuultuur/text"
 
-// Instructions say how one system comes to trust the root certificate.
+// Instructions say how to make one system trust the root certificate.
 type Instructions struct {
 	System string
 	Format string // of Export
@@ -10,8 +10,8 @@ type Instructions struct {
 	Steps  []string
 }
 
-// Install returns instructions for the usual systems, for the command line and
-// for a page from which people download the certificate.
+// Install returns instructions for common systems, for the command line and the page from
+// which people download the certificate.
 func Install() []Instructions {
 	return []Instructions{
 		{"Windows", "der", "root.cer", []string{

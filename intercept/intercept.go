@@ -1,13 +1,10 @@
-// Package intercept holds what it takes to stand in the middle of a TLS
-// connection and to answer for it.
+// Package intercept decrypts TLS connections as a man in the middle.
 //
-// A connection's first bytes go through a Sniffer, which says what the client
-// wants to reach (Hello) without taking anything from the connection. Where
-// the policy wants to see inside, a Verifier first looks at the certificate of
-// the true server and lists its faults; then an Authority, which holds the
-// Root that an administrator made and gave to the clients, mints a leaf
-// certificate for the host and gives the tls.Config to go on with. A Root is
-// one file; it is made, exported and rotated here too.
+// A Sniffer parses a connection's first bytes, and returns the client's Hello without
+// consuming them. Where the policy wants decryption, a Verifier checks the certificate of the
+// real server and lists its faults. An Authority, which holds the Root that an administrator
+// has made and given to the clients, then mints a leaf certificate for the host and returns a
+// tls.Config. A Root is one file; this package also makes, exports and rotates it.
 package intercept
 
 import (
@@ -20,8 +17,8 @@ import (
 	"shuultuur/queue"
 )
 
-// A cache keeps a bounded number of values, each until its time, and lets one
-// caller at a time make the value of a key while others wait for it.
+// A cache keeps a bounded number of values, each until it expires. For each key, one caller at
+// a time makes the value while others wait for it.
 type cache[V any] struct {
 	most int
 
@@ -31,12 +28,12 @@ type cache[V any] struct {
 }
 
 type kept struct {
-	name  string // whoever chooses names may find two with one key
+	name  string // guards against hash collisions, since strangers choose names
 	value any
 	until time.Time
 }
 
-// A making is a value that one caller makes, and others wait for.
+// A making is a value in the making, for which other callers wait.
 type making struct {
 	done  chan struct{}
 	value any
@@ -47,9 +44,9 @@ func newCache[V any](most int) *cache[V] {
 	return &cache[V]{most: most, kept: queue.New[*kept](int64(most), most), making: map[string]*making{}}
 }
 
-// get returns the value of name, made by load if there is none or its time is
-// up. load says until when the value is good; the zero time means that it is
-// not to be kept. An error is not kept.
+// get returns the value of name, and calls load if there is none or it has expired. load
+// returns when the value expires; the zero time means that it must not be kept. Errors are not
+// kept.
 func (c *cache[V]) get(name string, load func() (V, time.Time, error)) (v V, err error) {
 	key := xxh3.HashString128(name)
 	c.mu.Lock()

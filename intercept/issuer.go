@@ -13,27 +13,26 @@ import (
 	"time"
 )
 
-// Fetching missing intermediates (authority information access, RFC 5280,
-// 4.2.2.1). The certificate that names the address comes from a stranger, so
-// everything about it is bounded.
+// Fetching missing intermediates (authority information access, RFC 5280 section 4.2.2.1). The
+// address is in a stranger's certificate, so everything about it is bounded.
 const (
 	maxFetchDepth  = 3
-	maxFetches     = 16 // at once; one more fails at once
+	maxFetches     = 16 // concurrent fetches; one more fails at once
 	maxIssuers     = 1024
 	maxIssuerBytes = 64 << 10
 	issuerTime     = 24 * time.Hour
 	failureTime    = time.Minute
-	fetchTimeout   = 5 * time.Second // for all that one verification needs
-	maxIssuerURLs  = 2               // of one certificate that are tried
+	fetchTimeout   = 5 * time.Second // for one verification
+	maxIssuerURLs  = 2               // tried per certificate
 )
 
 var (
-	// errNoIssuer says that a certificate does not tell where its issuer's is.
+	// errNoIssuer says that a certificate has no address of its issuer.
 	errNoIssuer = errors.New("no address of its issuer")
 	errBusy     = errors.New("too many others are being fetched")
 )
 
-// An issuer is what an address gave: a certificate or a failure, both kept.
+// An issuer is the result of a fetch: a certificate or a failure, both kept.
 type issuer struct {
 	cert *x509.Certificate
 	err  error
@@ -56,8 +55,8 @@ func issuerClient(dial func(ctx context.Context, network, addr string) (net.Conn
 	}
 }
 
-// issuerURL refuses what no public authority uses. Certificates are signed:
-// they need no TLS, and TLS here would need certificates again.
+// issuerURL refuses what no public authority uses. TLS is unnecessary, because certificates
+// are signed, and would need certificates again.
 func issuerURL(u *url.URL) error {
 	if u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Port() != "" && u.Port() != "80" {
 		return fmt.Errorf("%q is not a plain http address on port 80", u)
@@ -65,7 +64,7 @@ func issuerURL(u *url.URL) error {
 	return nil
 }
 
-// issuer fetches the certificate that c was signed with.
+// issuer fetches the certificate that signed c.
 func (v *Verifier) issuer(ctx context.Context, c *x509.Certificate, deadline time.Time) (*x509.Certificate, error) {
 	err := errNoIssuer
 	if v.client == nil {
@@ -73,7 +72,7 @@ func (v *Verifier) issuer(ctx context.Context, c *x509.Certificate, deadline tim
 	}
 	for _, address := range c.IssuingCertificateURL[:min(len(c.IssuingCertificateURL), maxIssuerURLs)] {
 		got, _ := v.issuers.get(address, func() (issuer, time.Time, error) {
-			// Others may wait for it too: it is not only this caller's.
+			// Other callers may wait for it, too, so it outlives this one.
 			ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 			defer cancel()
 			cert, err := v.fetch(ctx, address)
@@ -130,7 +129,7 @@ func (v *Verifier) fetch(ctx context.Context, address string) (*x509.Certificate
 	if len(body) > maxIssuerBytes {
 		return nil, fmt.Errorf("fetch %q: more than %d bytes", address, maxIssuerBytes)
 	}
-	if block, _ := pem.Decode(body); block != nil { // not as it should be, but it happens
+	if block, _ := pem.Decode(body); block != nil { // wrong, but it happens
 		body = block.Bytes
 	}
 	cert, err := x509.ParseCertificate(body)

@@ -2,9 +2,9 @@ package intercept
 
 import "strconv"
 
-// JA3 returns what Salesforce's "JA3" makes a digest of: the legacy version,
-// ciphers, extensions, groups and point formats as decimal numbers, without
-// GREASE, in the client's order.
+// JA3 returns the text that Salesforce's "JA3" hashes: the legacy version, ciphers,
+// extensions, groups and point formats as decimal numbers, without GREASE, in the client's
+// order.
 func (h *Hello) JA3() string {
 	b := strconv.AppendUint(nil, uint64(h.Legacy), 10)
 	for _, list := range [][]uint16{h.Ciphers, h.Extensions, h.Groups} {

@@ -26,7 +26,7 @@ func (h *Hello) JA4() string {
 	ciphers := slices.Sorted(slices.Values(h.Ciphers))
 	b = appendHash(append(b, '_'), ciphers, nil)
 
-	// The first part has said of these two what there is to say.
+	// The first part covers these two.
 	exts := slices.DeleteFunc(slices.Clone(h.Extensions), func(e uint16) bool {
 		return e == extServerName || e == extProtocols
 	})
@@ -57,8 +57,8 @@ func appendCount(b []byte, n int) []byte {
 	return append(b, byte('0'+n/10), byte('0'+n%10))
 }
 
-// appendEnds appends the first and last character of the first protocol, or
-// of its bytes in hex where one of the two is neither letter nor digit.
+// appendEnds appends the first and last character of the first protocol, or of its bytes in
+// hex if one of the two is neither letter nor digit.
 func appendEnds(b []byte, protocols []string) []byte {
 	if len(protocols) == 0 || protocols[0] == "" {
 		return append(b, "00"...)
@@ -76,8 +76,8 @@ func alphanumeric(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// appendHash appends the first 12 hex digits of the SHA-256 of a list, and of
-// a second one behind it if there is one.
+// appendHash appends the first 12 hex digits of the SHA-256 of a list, followed by a second
+// list if there is one.
 func appendHash(b []byte, list, second []uint16) []byte {
 	if len(list) == 0 {
 		return append(b, "000000000000"...)

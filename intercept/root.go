@@ -27,13 +27,13 @@ import (
 )
 
 const (
-	// DefaultName is the common name of a root that is given none.
+	// DefaultName is the default common name of a root.
 	DefaultName = "Shuultuur root R1"
-	// DefaultValidity is how long a root is good for if nothing is said.
+	// DefaultValidity is the default validity of a root.
 	DefaultValidity = 5 * 365 * 24 * time.Hour
 
 	longestValidity = 30 * 365 * 24 * time.Hour
-	// backdated makes up for clients whose clocks are slow.
+	// backdated allows for clients whose clocks are slow.
 	backdated = 48 * time.Hour
 	// maxEarlier bounds the cross certificates in a chain, all of which are
 	// sent in each handshake. It is also the path length of a root.
@@ -41,18 +41,17 @@ const (
 	maxRootFile = 256 << 10
 )
 
-// RootConfig says what a new root is to be like.
+// RootConfig describes a new root.
 type RootConfig struct {
 	Name         string        // common name, at most 64 bytes; default DefaultName
 	Organization string        // none if empty
 	Validity     time.Duration // from a day to 30 years; default DefaultValidity
-	// Domains limits the root to these names and the names below them, and
-	// takes IP addresses from it: clients then accept nothing else of it
-	// (RFC 5280, 4.2.1.10). None means no limit.
+	// Domains limits the root to these names and their subdomains, without IP addresses: clients
+	// refuse other certificates of it (RFC 5280 section 4.2.1.10). None means no limit.
 	Domains []string
 }
 
-// A Root is the certificate that clients trust, with its key. It never changes.
+// A Root is the certificate that clients trust, with its key. It is immutable.
 type Root struct {
 	Certificate *x509.Certificate
 	// Crosses carry the key of a root, signed by the root before it: a client

@@ -43,7 +43,7 @@ const (
 // A Fault is one thing that is wrong with a server's certificate.
 type Fault struct {
 	Kind   Kind
-	Detail string // for the operator: which certificate, and what of it
+	Detail string // for the operator: which certificate, and details
 }
 
 func (f Fault) String() string { return string(f.Kind) + ": " + f.Detail }
@@ -73,7 +73,7 @@ func (f Fault) Explain(host string) string {
 	return fmt.Sprintf("The certificate of %s could not be verified.", host)
 }
 
-// A Staple is what a server's stapled OCSP response (RFC 6066, 8) came to.
+// A Staple is the result of checking a server's stapled OCSP response (RFC 6066 section 8).
 type Staple string
 
 // Only a staple that is fresh and signed by the certificate's issuer counts.
@@ -89,30 +89,29 @@ const (
 // A Result is what a Verifier found. It is shared: read only.
 type Result struct {
 	Faults []Fault
-	// Chains lead from the leaf to a trusted root. There is none with
-	// self-signed, unknown-root, missing-intermediate or invalid-chain.
+	// Chains lead from the leaf to a trusted root. There are none with self-signed,
+	// unknown-root, missing-intermediate or invalid-chain.
 	Chains [][]*x509.Certificate
 	// Fetched are intermediates that the server should have sent.
 	Fetched []*x509.Certificate
 	Staple  Staple
 }
 
-// Has says whether the fault is there.
+// Has reports whether there is a fault of a kind.
 func (r *Result) Has(k Kind) bool {
 	return slices.ContainsFunc(r.Faults, func(f Fault) bool { return f.Kind == k })
 }
 
-// VerifierConfig says what a Verifier trusts and how it reaches out.
+// VerifierConfig says what a Verifier trusts and how it connects.
 type VerifierConfig struct {
 	Roots *x509.CertPool // the system's if nil
-	// Dial connects to where a missing intermediate can be fetched: an
-	// address that a stranger's certificate names. It must refuse what is
-	// not public. Nothing is fetched if it is nil.
+	// Dial connects to the source of a missing intermediate, an address in a stranger's
+	// certificate. It must refuse addresses that are not public. nil: nothing is fetched.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 const (
-	maxPresented = 16 // certificates of a server that are looked at
+	maxPresented = 16 // examined certificates of a server
 	maxResults   = 1024
 	resultTime   = 10 * time.Minute
 	minRSABits   = 2048
@@ -120,8 +119,7 @@ const (
 	maxDetail    = 500 // bytes
 )
 
-// A Verifier checks certificates of servers. It may be used by many
-// goroutines at once.
+// A Verifier checks certificates of servers. It is safe for concurrent use.
 type Verifier struct {
 	roots   *x509.CertPool
 	client  *http.Client // nil: nothing is fetched
@@ -130,7 +128,7 @@ type Verifier struct {
 	results *cache[*Result]
 }
 
-// NewVerifier reads the system's roots if cfg has none.
+// NewVerifier uses the system's roots if cfg has none.
 func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 	v := &Verifier{
 		roots: cfg.Roots, slots: make(chan struct{}, maxFetches),
@@ -149,16 +147,15 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 	return v, nil
 }
 
-// Verify looks for every fault in the certificate that a server presented for
-// host, a domain name or an IP address. state is that of a handshake made with
-// InsecureSkipVerify, which leaves everything but the possession of the key to
-// the caller. Results are kept for a few minutes. It takes up to 5 s where an
-// intermediate has to be fetched; several callers may wait for one fetch, which
-// goes on when one of them is gone.
+// Verify finds every fault in the certificate that a server presented for host, a domain name
+// or an IP address. state is that of a handshake made with InsecureSkipVerify, which verifies
+// only the possession of the key. Results are kept for a few minutes. It takes up to 5 s if an
+// intermediate has to be fetched; several callers may wait for one fetch, which continues when
+// one of them is gone.
 func (v *Verifier) Verify(ctx context.Context, host string, state tls.ConnectionState) *Result {
 	h := sha256.New()
 	for _, c := range state.PeerCertificates {
-		h.Write(c.Raw) // DER says its own length
+		h.Write(c.Raw) // DER includes its own length
 	}
 	fmt.Fprintf(h, "%q", host)
 	h.Write(state.OCSPResponse)
@@ -173,7 +170,7 @@ func (v *Verifier) Verify(ctx context.Context, host string, state tls.Connection
 	return r
 }
 
-// verify also says whether the result rests on a failure that may pass.
+// verify also reports whether the result depends on a temporary failure.
 func (v *Verifier) verify(ctx context.Context, host string, state tls.ConnectionState, now time.Time) (r *Result, passing bool) {
 	r = new(Result)
 	if len(state.PeerCertificates) == 0 {
@@ -198,8 +195,8 @@ func rank(k Kind) int {
 	return slices.Index([]Kind{Revoked, SelfSigned, UnknownRoot, MissingIntermediate, InvalidChain, WrongHost, Expired, NotYetValid, WeakKey}, k)
 }
 
-// add notes the first fault of a kind. What strangers wrote into certificates
-// ends up in logs: without control characters, and not at any length.
+// add records the first fault of a kind. Text from strangers' certificates ends up in logs, so
+// control characters are removed and the length is bounded.
 func (r *Result) add(k Kind, format string, args ...any) {
 	if r.Has(k) {
 		return
@@ -216,7 +213,7 @@ func (r *Result) add(k Kind, format string, args ...any) {
 	r.Faults = append(r.Faults, Fault{k, detail})
 }
 
-// names returns the first few names that a certificate is good for.
+// names returns the first few names of a certificate.
 func names(c *x509.Certificate) string {
 	var list []string
 	for _, n := range c.DNSNames[:min(len(c.DNSNames), 5)] {
@@ -243,7 +240,7 @@ func (r *Result) dates(c *x509.Certificate, now time.Time) {
 	}
 }
 
-// build looks for chains to a trusted root, fetching what is missing.
+// build finds chains to a trusted root, fetching missing certificates.
 func (v *Verifier) build(ctx context.Context, r *Result, certs []*x509.Certificate, now time.Time) (passing bool) {
 	leaf := certs[0]
 	opts := x509.VerifyOptions{
@@ -252,8 +249,8 @@ func (v *Verifier) build(ctx context.Context, r *Result, certs []*x509.Certifica
 		CurrentTime:   now,
 		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	// Dates are judged apart. A chain is looked for as of the leaf's own time,
-	// or an expired leaf would hide that nobody vouches for it.
+	// Dates are judged separately. Chains are verified at the leaf's own time, since otherwise
+	// an expired leaf would hide that it has no issuer.
 	if now.After(leaf.NotAfter) {
 		opts.CurrentTime = leaf.NotAfter
 	} else if now.Before(leaf.NotBefore) {
@@ -311,7 +308,7 @@ func unknownAuthority(err error) bool {
 	return errors.As(err, &unknown)
 }
 
-// chained notes what came of a search that did not end at an unknown root.
+// chained records the result of a search that did not end at an unknown root.
 func (r *Result) chained(chains [][]*x509.Certificate, err error, now time.Time) {
 	var invalid x509.CertificateInvalidError
 	switch {
@@ -319,7 +316,7 @@ func (r *Result) chained(chains [][]*x509.Certificate, err error, now time.Time)
 		r.Chains = chains
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		r.dates(invalid.Cert, now)
-		if len(r.Faults) == 0 { // good now, but not in the time of an expired leaf
+		if len(r.Faults) == 0 { // valid now, but not at the time of an expired leaf
 			r.add(InvalidChain, "%v", err)
 		}
 	default:
@@ -327,10 +324,10 @@ func (r *Result) chained(chains [][]*x509.Certificate, err error, now time.Time)
 	}
 }
 
-// summit returns the last certificate on the way up from the leaf.
+// summit returns the last certificate on the path up from the leaf.
 func summit(certs []*x509.Certificate) *x509.Certificate {
 	top := certs[0]
-	for range certs { // no more steps than certificates: they may go in a circle
+	for range certs { // no more steps than certificates, because they may form a cycle
 		if selfIssued(top) {
 			break
 		}
@@ -343,7 +340,7 @@ func summit(certs []*x509.Certificate) *x509.Certificate {
 	return top
 }
 
-// issued says whether c claims to be the issuer of child.
+// issued reports whether c claims to be the issuer of child.
 func issued(c, child *x509.Certificate) bool {
 	return bytes.Equal(c.RawSubject, child.RawIssuer) &&
 		(len(c.SubjectKeyId) == 0 || len(child.AuthorityKeyId) == 0 || bytes.Equal(c.SubjectKeyId, child.AuthorityKeyId))
@@ -351,8 +348,8 @@ func issued(c, child *x509.Certificate) bool {
 
 func selfIssued(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, c.RawIssuer) }
 
-// staple looks at the stapled OCSP response. It may only make things worse:
-// most servers send none, and a stale one is no news.
+// staple checks the stapled OCSP response. It can only add faults: most servers send none, and
+// a stale one means nothing.
 func (r *Result) staple(response []byte, leaf *x509.Certificate, certs []*x509.Certificate, now time.Time) {
 	if len(response) == 0 {
 		return
@@ -372,7 +369,7 @@ func (r *Result) staple(response []byte, leaf *x509.Certificate, certs []*x509.C
 		return
 	}
 	if d := o.Certificate; d != nil && !bytes.Equal(d.Raw, by.Raw) && !slices.Contains(d.ExtKeyUsage, x509.ExtKeyUsageOCSPSigning) {
-		return // signed by the issuer's customer, not by its responder (RFC 6960, 4.2.2.2)
+		return // signed by a customer of the issuer, not by its responder (RFC 6960 section 4.2.2.2)
 	}
 	switch {
 	case o.ThisUpdate.After(now.Add(time.Hour)), !o.NextUpdate.IsZero() && now.After(o.NextUpdate):
@@ -387,9 +384,8 @@ func (r *Result) staple(response []byte, leaf *x509.Certificate, certs []*x509.C
 	}
 }
 
-// strength looks for weak keys and signatures: in what the server presented,
-// or, where there are several ways to a root, in the strongest of them. How a
-// root is signed does not matter.
+// strength finds weak keys and signatures in what the server presented, or, if there are
+// several chains, in the strongest of them. The signature of a root does not matter.
 func (r *Result) strength(certs []*x509.Certificate) {
 	weak := weakness(certs)
 	for i, chain := range r.Chains {

@@ -13,10 +13,9 @@ import (
 	"time"
 )
 
-// weakLink returns the certificate on the way from c to a trusted root that is
-// signed with SHA-1, where nothing else stands against the chain; nil where
-// there is none. Package x509 takes such a signature for that of an unknown
-// authority. others are what the server sent besides.
+// weakLink returns the certificate on the path from c to a trusted root that is signed with
+// SHA-1, if that is the only fault of the chain; otherwise nil. Package x509 reports such a
+// signature as an unknown authority. others are further certificates from the server.
 func (v *Verifier) weakLink(ctx context.Context, c *x509.Certificate, others []*x509.Certificate, opts x509.VerifyOptions, deadline time.Time) *x509.Certificate {
 	for range others {
 		if weakSHA1(c.SignatureAlgorithm) {
@@ -33,11 +32,11 @@ func (v *Verifier) weakLink(ctx context.Context, c *x509.Certificate, others []*
 	}
 	parents := others
 	if !slices.ContainsFunc(others, func(o *x509.Certificate) bool { return issued(o, c) }) {
-		// It is signed by a root, which servers do not send, or its issuer has to
-		// be fetched. Package x509 does not say which roots it holds, only that
-		// there is one of that name whose signature it did not look at.
+		// It is signed by a root, which servers do not send, or its issuer must be fetched.
+		// Package x509 does not list its roots; it only reports that there is one of that name
+		// whose signature it did not verify.
 		probe := opts
-		probe.Intermediates = x509.NewCertPool() // what the server sent is no root
+		probe.Intermediates = x509.NewCertPool() // what the server sent is not a root
 		if _, err := c.Verify(probe); err != nil && strings.Contains(err.Error(), "insecure algorithm") {
 			return c
 		}
@@ -60,7 +59,7 @@ func weakSHA1(a x509.SignatureAlgorithm) bool {
 	return a == x509.SHA1WithRSA || a == x509.ECDSAWithSHA1
 }
 
-// signedSHA1 checks a SHA-1 signature, which package x509 does not do any more.
+// signedSHA1 verifies a SHA-1 signature, which package x509 no longer does.
 func signedSHA1(c, parent *x509.Certificate) bool {
 	sum := sha1.Sum(c.RawTBSCertificate) //nolint:gosec // see above
 	switch key := parent.PublicKey.(type) {
@@ -77,9 +76,8 @@ var (
 	webPolicyArc = asn1.ObjectIdentifier{2, 23, 140, 1}                    // policies of the CA/Browser Forum
 )
 
-// publiclyIssued says whether a certificate has the marks of a public authority.
-// These never sign a server's certificate with a root, so its issuer is an
-// intermediate certificate.
+// publiclyIssued reports whether a certificate looks like one of a public authority. These
+// never sign a server's certificate with a root, so its issuer is an intermediate certificate.
 func publiclyIssued(c *x509.Certificate) bool {
 	if len(c.IssuingCertificateURL) > 0 {
 		return true

@@ -1,13 +1,12 @@
-// Package metric counts what the program does and writes the counts in the text
-// format of Prometheus (version 0.0.4).
+// Package metric counts what the program does and writes the counts in the text format of
+// Prometheus (version 0.0.4).
 //
-// Data moves so: a part of the program is a [Collector]; on each scrape it sends
-// what it has counted, as values of a [Desc]. [Handler] asks all collectors and
-// writes the values sorted by name. Counters that have labels and are counted
-// where things happen are a [CounterVec] or a [HistogramVec].
+// Each part of the program is a [Collector]; on each scrape it sends its counts as values of a
+// [Desc]. [Handler] calls all collectors and writes the values sorted by name. Counters with
+// labels are a [CounterVec] or a [HistogramVec].
 //
-// The usual client library is not used: it brings protobuf and its reflection,
-// 1.4 MB of the program, for a format of a page.
+// The usual client library is not used: it brings protobuf and its reflection, 1.4 MB of the
+// program, for a format that fits on a page.
 package metric
 
 import (
@@ -24,7 +23,7 @@ import (
 	"sync/atomic"
 )
 
-// A Kind is what a value does over time.
+// A Kind is how a value behaves over time.
 type Kind uint8
 
 // The kinds of values.
@@ -36,15 +35,14 @@ const (
 
 var kinds = [...]string{"counter", "gauge", "histogram"}
 
-// A Desc says what a value means.
+// A Desc describes a metric.
 type Desc struct {
 	name, help string
 	labels     []string
-	order      []int // of labels in the text: sorted by name
+	order      []int // indexes of labels, sorted by name
 }
 
-// NewDesc describes values with a name and labels. Names and labels are of
-// letters, digits and "_".
+// NewDesc describes a metric. Names and labels consist of letters, digits and "_".
 func NewDesc(name, help string, labels ...string) *Desc {
 	if len(labels) > maxLabels {
 		panic(fmt.Sprintf("metric %s has %d labels; %d are the most", name, len(labels), maxLabels))
@@ -57,13 +55,13 @@ func NewDesc(name, help string, labels ...string) *Desc {
 	return d
 }
 
-// maxLabels is how many labels values may have.
+// maxLabels bounds the labels of a metric.
 const maxLabels = 8
 
-// labels are the values of labels, in the order of a Desc.
+// labels are the values of a Desc's labels, in order.
 type labels [maxLabels]string
 
-// A Metric is a value that a collector sends.
+// A Metric is a value sent by a collector.
 type Metric struct {
 	desc    *Desc
 	kind    Kind
@@ -73,25 +71,24 @@ type Metric struct {
 	count   uint64
 }
 
-// A Bucket of a histogram counts values up to Le, and all below.
+// A Bucket of a histogram counts all values up to Le.
 type Bucket struct {
 	Le    float64
 	Count uint64
 }
 
-// New makes a value. values are those of the labels, one for each.
+// New makes a value. values are those of the labels.
 func New(d *Desc, kind Kind, value float64, values ...string) Metric {
 	return Metric{desc: d, kind: kind, value: value, labels: d.with(values)}
 }
 
-// NewHistogram makes a histogram of count observations that add up to sum.
-// Buckets count up, and need not hold all observations.
+// NewHistogram makes a histogram of count observations with the given sum. Buckets are
+// cumulative, and need not include all observations.
 func NewHistogram(d *Desc, count uint64, sum float64, buckets []Bucket, values ...string) Metric {
 	return Metric{desc: d, kind: histogram, value: sum, count: count, buckets: buckets, labels: d.with(values)}
 }
 
-// with returns the values of the labels. Another number of them than d has is a
-// mistake of the caller.
+// with returns the label values. A wrong number of them is a programming error.
 func (d *Desc) with(values []string) (l labels) {
 	if len(values) != len(d.labels) {
 		panic(fmt.Sprintf("metric %s has %d labels and got %d values", d.name, len(d.labels), len(values)))
@@ -105,7 +102,7 @@ type Collector interface {
 	Collect(chan<- Metric)
 }
 
-// A Counter only grows. It is a [Collector]; many goroutines may use it at once.
+// A Counter only grows. It is a [Collector], and safe for concurrent use.
 type Counter struct {
 	desc   *Desc
 	labels labels
@@ -121,7 +118,7 @@ func (c *Counter) Inc() { c.n.Add(1) }
 // Add adds n.
 func (c *Counter) Add(n uint64) { c.n.Add(n) }
 
-// Value is what was counted.
+// Value returns the count.
 func (c *Counter) Value() uint64 { return c.n.Load() }
 
 // Collect implements [Collector].
@@ -129,14 +126,14 @@ func (c *Counter) Collect(ch chan<- Metric) {
 	ch <- Metric{desc: c.desc, kind: Count, labels: c.labels, value: float64(c.n.Load())}
 }
 
-// series are values of one Desc, by their labels.
+// series holds the values of one Desc, by labels.
 type series[T any] struct {
 	desc *Desc
 	mu   sync.RWMutex
 	all  map[labels]*T
 }
 
-// with returns the value that has these labels, made when there is none.
+// with returns the value with these labels, and creates it if needed.
 func (s *series[T]) with(values []string, make func(labels) *T) *T {
 	l := s.desc.with(values)
 	s.mu.RLock()
@@ -162,8 +159,8 @@ func (s *series[T]) each(f func(*T)) {
 	}
 }
 
-// A CounterVec counts by labels. Choose labels of which there are few: what was
-// counted once stays.
+// A CounterVec counts by labels. Use labels with few values, because counters are never
+// removed.
 type CounterVec struct{ series[Counter] }
 
 // NewCounterVec makes counters with labels.
@@ -171,7 +168,7 @@ func NewCounterVec(name, help string, names ...string) *CounterVec {
 	return &CounterVec{series[Counter]{desc: NewDesc(name, help, names...), all: map[labels]*Counter{}}}
 }
 
-// With returns the counter that has these values of the labels.
+// With returns the counter with these label values.
 func (v *CounterVec) With(values ...string) *Counter {
 	return v.with(values, func(l labels) *Counter { return &Counter{desc: v.desc, labels: l} })
 }
@@ -205,12 +202,12 @@ type HistogramVec struct {
 	bounds []float64
 }
 
-// NewHistogramVec makes histograms whose buckets end at bounds, which grow.
+// NewHistogramVec makes histograms whose buckets end at the increasing bounds.
 func NewHistogramVec(name, help string, bounds []float64, names ...string) *HistogramVec {
 	return &HistogramVec{series[Histogram]{desc: NewDesc(name, help, names...), all: map[labels]*Histogram{}}, bounds}
 }
 
-// With returns the histogram that has these values of the labels.
+// With returns the histogram with these label values.
 func (v *HistogramVec) With(values ...string) *Histogram {
 	return v.with(values, func(l labels) *Histogram {
 		return &Histogram{labels: l, bounds: v.bounds, counts: make([]atomic.Uint64, len(v.bounds)+1)}
@@ -231,7 +228,7 @@ func (v *HistogramVec) Collect(ch chan<- Metric) {
 	})
 }
 
-// Doubling returns n bounds of which each is twice the one before.
+// Doubling returns n bounds, each twice the previous.
 func Doubling(first float64, n int) []float64 {
 	all := make([]float64, n)
 	for i := range all {
@@ -240,7 +237,7 @@ func Doubling(first float64, n int) []float64 {
 	return all
 }
 
-// Handler answers scrapes with what the collectors send.
+// Handler answers scrapes with the metrics of the collectors.
 func Handler(all ...Collector) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
@@ -250,8 +247,8 @@ func Handler(all ...Collector) http.Handler {
 	})
 }
 
-// Write writes what the collectors send, sorted by name and labels. Two values
-// that have name and labels in common are an error, and nothing is written then.
+// Write writes the metrics of the collectors, sorted by name and labels. Two values with the
+// same name and labels are an error, and nothing is written then.
 func Write(w io.Writer, all ...Collector) error {
 	ch := make(chan Metric, 64)
 	go func() {

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process collects what the system and Go's runtime know of this process. The
-// names are those of the usual client library, which dashboards know.
+// Process collects metrics of this process from the system and Go's runtime, under the usual
+// client library's names, which dashboards expect.
 func Process() Collector { return &process{started: time.Now()} }
 
 type process struct{ started time.Time }
 
-// named are values of the runtime that have names of their own.
+// named are values of the runtime with names of their own.
 var named = []struct {
 	key, name, help string
 	kind            Kind
@@ -35,8 +35,8 @@ var named = []struct {
 	{"/gc/gomemlimit:bytes", "go_gc_gomemlimit_bytes", "GOMEMLIMIT.", Gauge},
 }
 
-// shown are further values, whose names are made of their keys; what
-// "shuultuur profile -live" shows is among them.
+// shown are further values, named after their keys, including those that "shuultuur profile
+// -live" shows.
 var shown = regexp.MustCompile(`^(/sched/(latencies|gomaxprocs|goroutines|pauses/total/gc).*|/gc/(heap/(live|goal)|cycles/total):.*|/cpu/classes/(gc/)?total:.*)$`)
 
 // Collect implements [Collector].
@@ -56,7 +56,7 @@ func (p *process) Collect(ch chan<- Metric) {
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
 		value("process_max_fds", "File descriptors that the process may have.", Gauge, float64(files.Cur))
 	}
-	// Without /proc, as on FreeBSD, what follows is not known.
+	// Without /proc, as on FreeBSD, the following are unknown.
 	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
 		if f := strings.Fields(string(text)); len(f) > 1 {
 			size, _ := strconv.ParseFloat(f[0], 64)
@@ -70,7 +70,7 @@ func (p *process) Collect(ch chan<- Metric) {
 	}
 }
 
-// runtimeValues sends what runtime/metrics knows.
+// runtimeValues sends the values of runtime/metrics.
 func runtimeValues(ch chan<- Metric) {
 	help := map[string]string{}
 	kind := map[string]Kind{}
@@ -109,7 +109,7 @@ func runtimeValues(ch chan<- Metric) {
 	}
 }
 
-// runtimeName makes a name of a key of runtime/metrics.
+// runtimeName derives a name from a key of runtime/metrics.
 func runtimeName(key string, kind Kind) string {
 	name := "go" + strings.NewReplacer("/", "_", ":", "_", "-", "_").Replace(key)
 	if kind == Count {
@@ -118,8 +118,8 @@ func runtimeName(key string, kind Kind) string {
 	return name
 }
 
-// halved is a histogram of the runtime with fewer buckets: one for each power of
-// two. Its sum is not known; the middles of the buckets stand for it.
+// halved returns a histogram of the runtime with fewer buckets: one for each power of two. Its
+// sum is unknown and estimated from the middles of the buckets.
 func halved(d *Desc, h *metrics.Float64Histogram) Metric {
 	var buckets []Bucket
 	sum, count, last := 0.0, uint64(0), 0.0

@@ -6,63 +6,62 @@ import (
 	"sync/atomic"
 )
 
-// A Batch is commands that are sent together, and their replies. It is used by
-// one goroutine. After [Client.Do] has returned an error that is no [Error],
-// replies may still be on their way to it: it is not used again then.
+// A Batch is commands that are sent together, and their replies. It is not safe for concurrent
+// use. After [Client.Do] has returned an error other than [Error], do not use the Batch again,
+// because replies may still arrive.
 type Batch struct {
 	out  []byte // the commands, encoded
 	cmds []command
 	raw  []byte // the replies, as they arrived
 	ends []int  // of the replies in raw
 
-	// Then, if it is set, is called when all replies have arrived, before
-	// anything that the server sends afterwards is looked at, such as an
-	// invalidation. It must not block. A batch that has it is for one server.
+	// Then, if set, is called when all replies have arrived, before anything that the server
+	// sends afterwards is processed, such as an invalidation. It must not block. A batch with
+	// Then goes to one server.
 	Then func(*Batch)
 
-	state atomic.Int32  // whether somebody waits
-	done  chan struct{} // one value when it is over
+	state atomic.Int32  // whether a caller waits
+	done  chan struct{} // gets one value at the end
 	err   error         // why there are no replies
-	skip  int           // replies of the first of two commands, see command.replies
+	skip  int           // replies of the first of two commands to skip, see command.replies
 }
 
-// What becomes of a batch.
+// States of a batch.
 const (
 	waiting int32 = iota
 	ended
 	abandoned
 )
 
-// A command is one of a batch.
+// A command is a command of a batch.
 type command struct {
 	end     int // in out
-	key     int // where its key begins in out, 0 for none
+	key     int // where its key begins in out, 0 if it has none
 	keyEnd  int
-	replies int8 // 2 where a command before it, such as ASKING, is part of it
+	replies int8 // 2 if a preceding command, such as ASKING, is part of it
 }
 
-// keyless are commands that do not name a key first.
+// keyless are commands whose first argument is not a key.
 var keyless = map[string]bool{
 	"PING": true, "INFO": true, "CONFIG": true, "DBSIZE": true, "PUBLISH": true, "SCAN": true, "CLUSTER": true,
 	"SENTINEL": true, "HELLO": true, "SELECT": true, "CLIENT": true, "ROLE": true, "ACL": true, "DEBUG": true, "PUBSUB": true, "FLUSHALL": true,
 }
 
-// Reset empties the batch and keeps its storage. Replies are no longer valid.
+// Reset empties the batch and keeps its memory. Replies become invalid.
 func (b *Batch) Reset() {
 	b.out, b.cmds, b.raw, b.ends = b.out[:0], b.cmds[:0], b.raw[:0], b.ends[:0]
 	b.err, b.Then, b.skip = nil, nil, 0
 }
 
-// Len returns how many commands there are.
+// Len returns the number of commands.
 func (b *Batch) Len() int { return len(b.cmds) }
 
-// Add adds a command. In a cluster its second word is the key that says which
-// node executes it (the fourth of EVAL); PUBLISH and commands about the server
-// itself go to any node.
+// Add adds a command. In a cluster its second word is the key that selects the node (the
+// fourth of EVAL); PUBLISH and commands about the server itself go to any node.
 func (b *Batch) Add(words ...string) { b.add(1, words) }
 
-// AddTracked is Add for a command whose key the server is to track: it tells
-// when the key changes (see [Options]).
+// AddTracked is Add for a command whose key the server should track: it reports when the key
+// changes (see [Options]).
 func (b *Batch) AddTracked(words ...string) {
 	b.out = append(b.out, "*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n"...)
 	b.add(2, words)
@@ -91,7 +90,7 @@ func (b *Batch) add(replies int8, words []string) {
 	b.cmds = append(b.cmds, c)
 }
 
-// take adds the command i of another batch.
+// take adds command i of another batch.
 func (b *Batch) take(from *Batch, i int, asking bool) {
 	begin, c := 0, from.cmds[i]
 	if i > 0 {
@@ -113,8 +112,7 @@ func (b *Batch) take(from *Batch, i int, asking bool) {
 // Key returns the key of command i, "" if it has none.
 func (b *Batch) Key(i int) string { return string(b.out[b.cmds[i].key:b.cmds[i].keyEnd]) }
 
-// Reply returns the reply to command i. It is valid until the batch is used
-// again.
+// Reply returns the reply to command i, which is valid until the batch is used again.
 func (b *Batch) Reply(i int) Reply {
 	begin := 0
 	if i > 0 {
@@ -123,8 +121,8 @@ func (b *Batch) Reply(i int) Reply {
 	return Reply{b.raw[begin:b.ends[i]:b.ends[i]]}
 }
 
-// Failed returns which command the server refused first, and its reply; -1 if
-// it refused none.
+// Failed returns the first command that the server refused, and its error; -1 if there is
+// none.
 func (b *Batch) Failed() (i int, err error) {
 	for i := range b.ends {
 		if err := b.Reply(i).Err(); err != nil {
@@ -134,7 +132,7 @@ func (b *Batch) Failed() (i int, err error) {
 	return -1, nil
 }
 
-// begin makes the batch ready to be sent.
+// begin prepares the batch for sending.
 func (b *Batch) begin() {
 	b.state.Store(waiting)
 	if b.done == nil {
@@ -144,10 +142,9 @@ func (b *Batch) begin() {
 	b.skip, b.err = 0, nil
 }
 
-// complete takes in the end of a reply, which began at from in raw, and says
-// whether it was the last one. Of several replies to one command the last one
-// counts, unless one before it is an error. kept is false when somebody has
-// ceased to wait, and the reply is not in raw.
+// complete handles the end of a reply, which began at from in raw, and reports whether it was
+// the last one. Of several replies to one command the last one counts, or the first error.
+// kept is false when the caller has stopped waiting, and the reply is not in raw.
 func (b *Batch) complete(from int, kept bool) (last bool) {
 	i := len(b.ends)
 	if c := b.cmds[i]; b.skip+1 < int(c.replies) {
@@ -162,7 +159,7 @@ func (b *Batch) complete(from int, kept bool) (last bool) {
 	if i > 0 {
 		begin = b.ends[i-1]
 	}
-	if begin < from { // an error came before
+	if begin < from { // there was an error before
 		b.raw = b.raw[:from]
 	}
 	b.ends = append(b.ends, len(b.raw))

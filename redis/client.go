@@ -10,17 +10,16 @@ import (
 	"time"
 )
 
-// Options are what a client does besides sending commands.
+// Options are optional features of a client.
 type Options struct {
-	// Invalid, if it is set, makes servers track the keys of AddTracked. It is
-	// called with each of these keys that has changed, by whomever, and with
-	// nil when any of them may have. It is called in order with Batch.Then of
-	// commands to the same server, and must not block. key is valid until it
-	// returns.
+	// Invalid, if set, makes servers track the keys of AddTracked. It is called for each of
+	// these keys that was changed, by any client, and with nil when any of them may have
+	// changed. It is called in order with Batch.Then for the same server, and must not block.
+	// key is valid until it returns.
 	Invalid func(key []byte)
 }
 
-// A Client executes commands. It is safe for many goroutines.
+// A Client executes commands. It is safe for concurrent use.
 type Client struct {
 	cfg    Config
 	dialer dialer
@@ -29,14 +28,13 @@ type Client struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	sentinels *sentinels // nil unless Sentinels name the master
+	sentinels *sentinels // nil unless Sentinels are used
 	cluster   *cluster   // nil unless this is a cluster
 	single    *node      // nil in a cluster
 }
 
-// Connect makes a client. It returns an error if no server answers: a caller
-// that goes on without one tries again later. Mistakes in the settings are a
-// [setting.Error].
+// Connect makes a client. It returns an error if no server answers; the caller may try again
+// later. Mistakes in the settings are a [setting.Error].
 func Connect(ctx context.Context, cfg Config, opt Options) (*Client, error) {
 	d, err := cfg.dialer()
 	if err != nil {
@@ -67,7 +65,7 @@ func Connect(ctx context.Context, cfg Config, opt Options) (*Client, error) {
 	return c, nil
 }
 
-// Close ends all connections. Batches that wait get an error.
+// Close closes all connections. Waiting batches get an error.
 func (c *Client) Close() {
 	c.cancel()
 	if c.single != nil {
@@ -79,11 +77,10 @@ func (c *Client) Close() {
 	c.work.Wait()
 }
 
-// Do sends the commands of a batch, those of one server in one pipeline, and
-// waits until all replies have arrived or ctx ends. An [Error] is the first
-// command that a server refused; the replies are all there then. With any
-// other error there are none, and whether the commands were executed is not
-// known. In a cluster a key that has moved is asked for where it is now.
+// Do sends the commands of a batch, those for one server in one pipeline, and waits until all
+// replies have arrived or ctx ends. An [Error] is the first command that a server refused;
+// then all replies are there. After any other error there are none, and it is unknown whether
+// the commands were executed. In a cluster, commands follow keys that have moved.
 func (c *Client) Do(ctx context.Context, b *Batch) error {
 	if len(b.cmds) == 0 {
 		return nil
@@ -113,7 +110,7 @@ func (c *Client) Nodes() []string {
 	return []string{c.single.address()}
 }
 
-// DoAt is Do at one of Nodes, whatever the commands' keys are.
+// DoAt is Do at one of Nodes, whatever the keys of the commands are.
 func (c *Client) DoAt(ctx context.Context, addr string, b *Batch) error {
 	n := c.single
 	if c.cluster != nil {
@@ -129,7 +126,7 @@ func (c *Client) DoAt(ctx context.Context, addr string, b *Batch) error {
 	return err
 }
 
-// node makes a node of which the address is known.
+// node makes a node with a known address.
 func (c *Client) node(addr string) *node {
 	return &node{client: c, addr: addr, find: func(context.Context) (string, error) { return addr, nil }}
 }
@@ -137,27 +134,26 @@ func (c *Client) node(addr string) *node {
 // A node is a server and the connection to it.
 type node struct {
 	client *Client
-	find   func(context.Context) (string, error) // its address now
+	find   func(context.Context) (string, error) // returns its present address
 
 	mu       sync.Mutex
 	addr     string        // guarded by mu: the last one
 	conn     *conn         // guarded by mu: nil while there is none
-	dialing  chan struct{} // guarded by mu: closed when the dial under way is over
-	err      error         // guarded by mu: why there is none
+	dialing  chan struct{} // guarded by mu: closed when the dial in progress ends
+	err      error         // guarded by mu: why there is no connection
 	since    time.Time     // guarded by mu: when it was made
-	failures int           // guarded by mu: to connect, or for longer than lastPause
+	failures int           // guarded by mu: failed dials, and connections shorter than lastPause
 	next     time.Time     // guarded by mu: when to dial again
 	closed   bool          // guarded by mu
 }
 
-// Pauses after failures to connect: the first, doubled up to the last, with up
-// to a half more by chance.
+// Pauses after failed dials: the first, doubled up to the last, plus a random half.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = 2 * time.Second
 )
 
-// get returns the connection, and makes it if there is none.
+// get returns the connection, dialling if there is none.
 func (n *node) get(ctx context.Context) (*conn, error) {
 	for dialed := false; ; dialed = true {
 		n.mu.Lock()
@@ -215,26 +211,26 @@ func (n *node) dial() {
 	}
 }
 
-// lost takes the connection out of use. The lock is held.
+// lost drops the connection. The caller holds the lock.
 func (n *node) lost(why error) {
 	n.conn, n.err = nil, why
 	switch {
 	case time.Since(n.since) > lastPause:
 		n.failures = 0
 	case n.failures == 0:
-		n.failures = 1 // the next is made at once
-	default: // it was of no use
+		n.failures = 1 // the next dial is immediate
+	default: // it failed too early
 		n.later()
 	}
 }
 
-// later puts off the next dial. The lock is held.
+// later postpones the next dial. The caller holds the lock.
 func (n *node) later() {
 	pause := min(firstPause<<min(n.failures, 10), lastPause)
 	n.failures, n.next = n.failures+1, time.Now().Add(pause+rand.N(pause/2))
 }
 
-// track makes a connection tell of keys that have changed.
+// track makes a connection report changed keys.
 func (n *node) track(c *conn) {
 	invalid := n.client.opt.Invalid
 	if invalid == nil {
@@ -244,7 +240,7 @@ func (n *node) track(c *conn) {
 	c.gone = func() { invalid(nil) }
 }
 
-// invalidated takes in a push: ["invalidate", [key, …]], or null for all keys.
+// invalidated handles a push: ["invalidate", [key, …]], or null for all keys.
 func invalidated(r Reply, invalid func(key []byte)) {
 	i, ours := 0, false
 	for item := range r.items {
@@ -270,7 +266,7 @@ func (n *node) address() string {
 	return n.addr
 }
 
-// hangUp ends the connection there is; another is made when it is needed.
+// hangUp closes the connection; another is made when needed.
 func (n *node) hangUp(err error) {
 	n.mu.Lock()
 	c := n.conn
@@ -283,7 +279,7 @@ func (n *node) hangUp(err error) {
 	}
 }
 
-// close ends the connection for good.
+// close closes the node.
 func (n *node) close() {
 	n.mu.Lock()
 	n.closed = true
@@ -301,15 +297,15 @@ type sentinels struct {
 }
 
 const (
-	// askSentinels is how often the Sentinels are asked whether the master is
-	// another one now: of a failover whose old master lives on nobody tells.
+	// askSentinels is how often the Sentinels are asked for the master: nothing announces a
+	// failover when the old master stays up.
 	askSentinels = 2 * time.Second
-	// maxSentinels bounds those that are known.
+	// maxSentinels bounds the known Sentinels.
 	maxSentinels = 100
 )
 
-// master asks the Sentinels, one after the other, where the master is, and
-// which other Sentinels there are.
+// master asks the Sentinels, one after the other, for the master's address and for other
+// Sentinels.
 func (s *sentinels) master(ctx context.Context) (addr string, err error) {
 	s.mu.Lock()
 	addrs := slices.Clone(s.addrs)
@@ -335,7 +331,7 @@ func (s *sentinels) master(ctx context.Context) (addr string, err error) {
 	return "", errors.Join(errs...)
 }
 
-// ask asks one Sentinel. They have no databases, and no users of the master.
+// ask asks one Sentinel. Sentinels have no databases, and not the users of the master.
 func (s *sentinels) ask(ctx context.Context, at string) (master string, others []string, err error) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -380,7 +376,7 @@ func (s *sentinels) ask(ctx context.Context, at string) (master string, others [
 	return joined(pair[0], pair[1]), others, nil
 }
 
-// follow ends the connection to a master that is one no more.
+// follow closes the connection to a server that is no longer the master.
 func (s *sentinels) follow() {
 	for sleep(s.client.ctx, askSentinels) == nil {
 		if addr, err := s.master(s.client.ctx); err == nil && addr != s.client.single.address() {

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// slots is how many parts the keys of a cluster are divided into.
+	// slots is the number of hash slots of a cluster.
 	slots = 16384
-	// maxNodes bounds the nodes that are known.
+	// maxNodes bounds the known nodes.
 	maxNodes = 1000
-	// redirects is how often a command is sent elsewhere.
+	// redirects bounds the redirections of a command.
 	redirects = 8
-	// lookEvery is how often a cluster is asked for its nodes, lookSoon how
-	// often at most when something has failed.
+	// lookEvery is how often a cluster is asked for its nodes, lookSoon the shortest interval
+	// after failures.
 	lookEvery = 10 * time.Second
 	lookSoon  = 200 * time.Millisecond
-	// tryAgain is waited while the keys of a command are on two nodes.
+	// tryAgain is the wait while the keys of a command are on two nodes.
 	tryAgain = 20 * time.Millisecond
 )
 
@@ -33,7 +33,7 @@ const (
 type cluster struct {
 	client *Client
 	table  atomic.Pointer[[slots]*node] // nil before it is known
-	look   chan struct{}                // asks for a look
+	look   chan struct{}                // requests a refresh
 
 	mu     sync.Mutex
 	nodes  map[string]*node // guarded by mu: every node, by address
@@ -68,7 +68,7 @@ func (k *cluster) at(addr string) *node {
 	return n
 }
 
-// close ends all connections.
+// close closes all connections.
 func (k *cluster) close() {
 	k.mu.Lock()
 	k.closed = true
@@ -91,7 +91,7 @@ func (k *cluster) follow() {
 		case <-k.look:
 		}
 		ctx, cancel := context.WithTimeout(k.client.ctx, lookEvery)
-		_ = k.refresh(ctx) // the table stays as it is, and commands that fail ask again
+		_ = k.refresh(ctx) // after an error the table stays, and failing commands request another refresh
 		cancel()
 		if sleep(k.client.ctx, lookSoon) != nil {
 			return
@@ -106,7 +106,7 @@ func (k *cluster) nudge() {
 	}
 }
 
-// refresh asks one node after the other which has which slots.
+// refresh asks one node after the other for the slots.
 func (k *cluster) refresh(ctx context.Context) error {
 	var errs []error
 	asked := map[string]bool{}
@@ -155,7 +155,7 @@ func (k *cluster) ask(ctx context.Context, addr string) error {
 	k.lead = slices.Sorted(maps.Keys(lead))
 	var old []*node
 	for a, n := range k.nodes {
-		if !lead[a] && a != addr { // batches on their way get an error
+		if !lead[a] && a != addr { // batches in progress get an error
 			delete(k.nodes, a)
 			old = append(old, n)
 		}
@@ -167,15 +167,14 @@ func (k *cluster) ask(ctx context.Context, addr string) error {
 	return nil
 }
 
-// A slotRange is some slots and the master that has them.
+// A slotRange is a range of slots and their master.
 type slotRange struct {
 	first, last int64
 	addr        string
 }
 
-// slotRanges reads the reply to CLUSTER SLOTS: first slot, last slot, master,
-// replicas, where a node is its host, its port and more. An empty host is the
-// one that was asked.
+// slotRanges reads the reply to CLUSTER SLOTS: first slot, last slot, master, replicas, where
+// a node is host, port and more. An empty host means the node that was asked.
 func slotRanges(r Reply, asked string) (all []slotRange, err error) {
 	items, err := r.Items()
 	if err != nil {
@@ -235,7 +234,7 @@ func nodeAddress(r Reply, asked string) (string, error) {
 
 func joined(host, port string) string { return net.JoinHostPort(host, port) }
 
-// of returns the node that has the key, any one for none.
+// of returns the node with the key, any node for no key.
 func (k *cluster) of(key []byte) *node {
 	table := k.table.Load()
 	if len(key) > 0 {
@@ -250,8 +249,8 @@ func (k *cluster) of(key []byte) *node {
 	return k.at(k.client.cfg.Addresses[0])
 }
 
-// slot returns the slot of a key: CRC-16/XMODEM of the key, or of what is in
-// its first braces.
+// slot returns the slot of a key: CRC-16/XMODEM of the key, or of the text in its first
+// braces.
 func slot(key []byte) uint16 {
 	if i := bytes.IndexByte(key, '{'); i >= 0 {
 		if n := bytes.IndexByte(key[i+1:], '}'); n > 0 {
@@ -280,8 +279,7 @@ type portion struct {
 	batch  Batch
 }
 
-// do executes a batch: the commands of each node in one pipeline, and those
-// that are elsewhere once more.
+// do executes a batch: the commands for each node in one pipeline, then redirected ones again.
 func (k *cluster) do(ctx context.Context, b *Batch) error {
 	replies := make([][]byte, len(b.cmds))
 	shares := k.divide(b)
@@ -338,7 +336,7 @@ func add(all []*portion, n *node, asking bool, b *Batch, i int) []*portion {
 	return all
 }
 
-// run sends all shares, then waits for all of them.
+// run sends all portions, then waits for all of them.
 func (k *cluster) run(ctx context.Context, shares []*portion) (err error) {
 	sent := shares[:0:0]
 	for _, s := range shares {
@@ -358,12 +356,12 @@ func (k *cluster) run(ctx context.Context, shares []*portion) (err error) {
 		}
 	}
 	if err != nil {
-		k.nudge() // it may have been a failover
+		k.nudge() // there may have been a failover
 	}
 	return err
 }
 
-// redirect returns the node to send a command to instead, nil for none.
+// redirect returns the node to which to redirect a command, nil for none.
 func (k *cluster) redirect(r Reply, from *node) (to *node, asking bool) {
 	err := r.Err()
 	switch code := Code(err); code {

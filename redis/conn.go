@@ -13,18 +13,16 @@ import (
 	"time"
 )
 
-// A conn is one connection. Two goroutines serve it until it fails, once and
-// for all.
+// A conn is one connection. Two goroutines serve it until it fails, permanently.
 type conn struct {
 	addr string
 	sock net.Conn
-	// push, if it is set, is given what the server sends without being asked.
-	// It must not block.
+	// push, if set, gets unsolicited messages of the server. It must not block.
 	push func(Reply)
-	// gone, if it is set, is called after the last push.
+	// gone, if set, is called after the last push.
 	gone func()
-	// subscribed says that an error may come without a command: it refuses a
-	// subscription, to which there is no other reply.
+	// subscribed says that an error may come without a command: it refuses a subscription, which
+	// has no other reply.
 	subscribed bool
 
 	wake chan struct{} // there is something to write
@@ -33,27 +31,26 @@ type conn struct {
 	progress atomic.Int64
 
 	mu    sync.Mutex
-	out   []byte   // guarded by mu: what is to be written
-	queue []*Batch // guarded by mu: from first on, those that wait for replies
+	out   []byte   // guarded by mu: bytes to write
+	queue []*Batch // guarded by mu: from first on, batches that wait for replies
 	first int      // guarded by mu
 	err   error    // guarded by mu: why it has failed
 
 	watch *time.Timer // calls look
-	seen  int64       // guarded by mu: progress at the last look
-	still int         // guarded by mu: looks without progress while somebody waits
-	idle  int         // guarded by mu: looks while nobody waits
+	seen  int64       // guarded by mu: progress at the last check
+	still int         // guarded by mu: checks without progress while a batch waits
+	idle  int         // guarded by mu: checks while no batch waits
 }
 
-// looks is how often a connection is looked at while it is silent for as long
-// as it may be.
+// looks is how often a connection is checked within the permitted time of silence.
 const looks = 4
 
-// dialer makes connections.
+// A dialer makes connections.
 type dialer struct {
 	tls                *tls.Config
 	username, password string
 	db                 int
-	tracked            bool // the server is to track keys that we ask it to
+	tracked            bool // the server should track keys that we request
 }
 
 func (c *Config) dialer() (d dialer, err error) {
@@ -62,7 +59,7 @@ func (c *Config) dialer() (d dialer, err error) {
 	return d, err
 }
 
-// socket connects, with TLS where it is asked for.
+// socket connects, with TLS if configured.
 func (d *dialer) socket(ctx context.Context, addr string) (net.Conn, error) {
 	plain := net.Dialer{KeepAlive: silence}
 	if d.tls != nil {
@@ -71,8 +68,8 @@ func (d *dialer) socket(ctx context.Context, addr string) (net.Conn, error) {
 	return plain.DialContext(ctx, "tcp", addr)
 }
 
-// dial connects and says who we are. The caller runs the connection's
-// goroutines with run, which has to be done before anything is received.
+// dial connects and authenticates. The caller runs the connection's goroutines with run, which
+// must be called before anything is received.
 func (d *dialer) dial(ctx context.Context, addr string, run func(func()), set func(*conn)) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -154,7 +151,7 @@ func (c *conn) send(b *Batch) error {
 	return nil
 }
 
-// post sends a command to which no reply comes, as in a subscription.
+// post sends a command without a reply, as in a subscription.
 func (c *conn) post(b *Batch) {
 	c.mu.Lock()
 	c.out = append(c.out, b.out...)
@@ -169,7 +166,7 @@ func (c *conn) nudge() {
 	}
 }
 
-// write writes what has been appended to out, until the connection fails.
+// write writes out until the connection fails.
 func (c *conn) write() {
 	var out []byte
 	for {
@@ -191,7 +188,7 @@ func (c *conn) write() {
 	}
 }
 
-// read takes in replies until the connection fails.
+// read reads replies until the connection fails.
 func (c *conn) read() {
 	c.fail(c.receive())
 	if c.gone != nil {
@@ -199,11 +196,11 @@ func (c *conn) read() {
 	}
 }
 
-// receive takes in replies. It returns the reason why there are no more.
+// receive reads replies. It returns why there are no more.
 func (c *conn) receive() error {
 	var s scanner
 	var pushed []byte
-	var head *Batch // of which the reply is
+	var head *Batch // to which the reply belongs
 	keep, from := false, 0
 	buf := make([]byte, readBuffer)
 	have := 0 // bytes in buf
@@ -289,7 +286,7 @@ func indexEnd(b []byte) int {
 	return 0
 }
 
-// pop takes the batch that has all its replies from the queue.
+// pop removes the batch with all its replies from the queue.
 func (c *conn) pop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -306,7 +303,7 @@ func (c *conn) pop() {
 	}
 }
 
-// fail ends the connection. Every batch that waits gets the error.
+// fail closes the connection. Every waiting batch gets the error.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -320,7 +317,7 @@ func (c *conn) fail(err error) {
 	c.mu.Unlock()
 	close(c.dead)
 	if t, ok := c.sock.(*tls.Conn); ok {
-		t.NetConn().Close() // without a farewell, which may have to wait
+		t.NetConn().Close() // without a TLS alert, which might block
 	} else {
 		c.sock.Close()
 	}
@@ -336,8 +333,7 @@ func (c *conn) why() error {
 	return c.err
 }
 
-// look fails a connection on which replies do not come, and asks an idle one
-// for a sign of life.
+// look fails a connection on which replies do not arrive, and pings an idle one.
 func (c *conn) look() {
 	if c.stuck() {
 		c.fail(errSilent)

@@ -43,19 +43,19 @@ type Config struct {
 	Prefix string `yaml:"prefix"`
 }
 
-// TLS says which certificates are trusted and shown. The zero value trusts
-// what the system trusts.
+// TLS says which certificates to trust and to present. By default the system's roots are
+// trusted.
 type TLS struct {
-	CA   setting.File `yaml:"ca"`   // PEM file of those who sign the server's certificate
-	Cert setting.File `yaml:"cert"` // PEM files of our certificate, where the server asks for one
+	CA   setting.File `yaml:"ca"`   // PEM file of the authorities for the server's certificate
+	Cert setting.File `yaml:"cert"` // PEM files of our certificate, if the server requests one
 	Key  setting.File `yaml:"key"`
-	Name string       `yaml:"name"` // in the server's certificate, when it differs from the address
+	Name string       `yaml:"name"` // name in the server's certificate, if it differs from the address
 }
 
 // clientName is shown by CLIENT LIST on the server.
 const clientName = "shuultuur"
 
-// Check looks for mistakes, in files too. They name their key.
+// Check finds mistakes, also in files. Errors name the key.
 func (c *Config) Check() error {
 	_, err := c.tls()
 	return err
@@ -103,13 +103,11 @@ func (t *TLS) config() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Limits on what is waited for and kept. They are variables of nobody: a
-// server that exceeds one loses its connection.
+// Limits of waiting and buffering. A server that exceeds one loses its connection.
 const (
 	// dialTime bounds connecting, TLS and the first commands together.
 	dialTime = 2 * time.Second
-	// silence is how long a reply may take to arrive, and each further 64 KiB
-	// of it.
+	// silence bounds the wait for a reply, and for each further 64 KiB of it.
 	silence = 2 * time.Second
 	// maxLine bounds a line of the protocol, such as an error.
 	maxLine = 16 << 10
@@ -118,18 +116,17 @@ const (
 	// maxReply bounds one reply, maxReplies those of one batch.
 	maxReply   = 8 << 20
 	maxReplies = 64 << 20
-	// maxQueue bounds the batches that wait on a connection, maxOutput their
-	// bytes that are not written yet.
+	// maxQueue bounds the batches that wait on a connection, maxOutput their unwritten bytes.
 	maxQueue  = 10_000
 	maxOutput = 64 << 20
-	// readBuffer is read from the socket at once.
+	// readBuffer is the size of a read from the socket.
 	readBuffer = 64 << 10
 )
 
-// An Error is what a server replies to a command that it refuses.
+// An Error is a server's refusal of a command.
 type Error struct {
 	Code string // the first word, such as "WRONGTYPE"
-	Text string // all of it
+	Text string // the whole text
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -148,7 +145,7 @@ type ProtocolError struct{ Text string }
 func (e *ProtocolError) Error() string { return "not a valid reply of Redis: " + e.Text }
 
 var (
-	// ErrBusy means that too many commands wait for a server already.
+	// ErrBusy means that too many commands are waiting for a server.
 	ErrBusy = errors.New("too many commands wait for Redis")
 	// ErrClosed means that the client is closed.
 	ErrClosed = errors.New("the Redis client is closed")

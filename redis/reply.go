@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// A Reply is one value of a server, of which a [scanner] has checked the form.
-// The zero value is null.
+// A Reply is a value from a server whose form a [scanner] has verified. The zero value is
+// null.
 type Reply struct{ b []byte }
 
-// head returns the text of the first line, behind the type, and where the line
-// ends.
+// head returns the text of the first line, without the type, and the end of the line.
 func (r Reply) head() (text []byte, end int) {
 	for i, c := range r.b {
 		if c == '\n' {
@@ -22,12 +21,12 @@ func (r Reply) head() (text []byte, end int) {
 	return nil, 0
 }
 
-// Null says whether the server has no such value.
+// Null reports whether the value is null.
 func (r Reply) Null() bool {
 	return len(r.b) < 3 || r.b[0] == '_' || (r.b[0] == '$' || r.b[0] == '*') && r.b[1] == '-'
 }
 
-// Err returns the [Error] with which the server refused the command, or nil.
+// Err returns the [Error] of a refused command, or nil.
 func (r Reply) Err() error {
 	if len(r.b) == 0 || r.b[0] != '-' && r.b[0] != '!' {
 		return nil
@@ -41,9 +40,8 @@ func (r Reply) Err() error {
 	return e
 }
 
-// Bytes returns a string, nil for null. It belongs to the batch: it is valid
-// until that is used again, and is not to be changed. Numbers are returned as
-// they were written.
+// Bytes returns a string, nil for null. It is valid until the batch is used again, and must
+// not be changed. Numbers are returned as written.
 func (r Reply) Bytes() ([]byte, error) {
 	if r.Null() {
 		return nil, r.Err()
@@ -68,7 +66,7 @@ func (r Reply) Text() (string, error) {
 	return string(b), err
 }
 
-// Int returns a number, 0 for null. A string that is one will do.
+// Int returns a number, 0 for null. It accepts a string with a number.
 func (r Reply) Int() (int64, error) {
 	b, err := r.Bytes()
 	if err != nil || b == nil {
@@ -81,7 +79,7 @@ func (r Reply) Int() (int64, error) {
 	return n, nil
 }
 
-// unexpected is the error for a value of another type than the command returns.
+// unexpected returns the error for a value of an unexpected type.
 func (r Reply) unexpected(want string) error {
 	if err := r.Err(); err != nil {
 		return err
@@ -89,13 +87,13 @@ func (r Reply) unexpected(want string) error {
 	return malformed("%.40q is not %s", r.b, want)
 }
 
-// aggregate says whether the value holds others.
+// aggregate reports whether the value contains others.
 func (r Reply) aggregate() bool {
 	return len(r.b) > 0 && (r.b[0] == '*' || r.b[0] == '~' || r.b[0] == '%' || r.b[0] == '>') && !r.Null()
 }
 
-// Items returns the values of an array, a set or a map, in which each key
-// precedes its value; none of null.
+// Items returns the values of an array, a set or a map, where each key precedes its value;
+// none for null.
 func (r Reply) Items() (iter.Seq[Reply], error) {
 	if !r.Null() && !r.aggregate() {
 		return nil, r.unexpected("a list")
@@ -117,7 +115,7 @@ func (r Reply) items(yield func(Reply) bool) {
 	}
 }
 
-// length returns how many bytes the first value of r takes.
+// length returns the bytes of the first value in r.
 func (r Reply) length() int {
 	text, end := r.head()
 	switch r.b[0] {
@@ -154,8 +152,8 @@ func (r Reply) Texts() ([]string, error) {
 	return all, nil
 }
 
-// Each calls f with the keys and values of a map, which belong to the batch as
-// those of Bytes do. A list of pairs will do.
+// Each calls f with the keys and values of a map, which belong to the batch like those of
+// Bytes. It accepts a list of pairs.
 func (r Reply) Each(f func(key, value []byte)) error {
 	items, err := r.Items()
 	if err != nil {
@@ -179,7 +177,7 @@ func (r Reply) Each(f func(key, value []byte)) error {
 	return nil
 }
 
-// String is for messages.
+// String formats the reply for messages.
 func (r Reply) String() string {
 	if r.aggregate() {
 		return fmt.Sprintf("%.80q", r.b)

@@ -6,15 +6,14 @@ import (
 	"math"
 )
 
-// A scanner finds the end of a reply (RESP3, the Redis serialization protocol
-// version 3) and checks its form. It is given bytes as they arrive, and keeps
-// nothing of them.
+// A scanner finds the end of a reply (RESP3, the Redis serialization protocol version 3) and
+// verifies its form. It processes bytes as they arrive, and keeps none.
 type scanner struct {
 	depth int
-	left  [maxDepth]int // values still to come, by level
-	body  int           // bytes of a string still to come, line end included
+	left  [maxDepth]int // values still expected, by level
+	body  int           // bytes of a string still expected, including the line end
 	size  int           // bytes of this reply so far
-	kind  byte          // of this reply; 0 before its first byte
+	kind  byte          // type of this reply; 0 before its first byte
 }
 
 // malformed makes a ProtocolError.
@@ -22,9 +21,9 @@ func malformed(format string, args ...any) error {
 	return &ProtocolError{fmt.Sprintf(format, args...)}
 }
 
-// scan looks at the bytes that follow those it has used before. It returns how
-// many it has used and whether they complete a reply. If they do not and some
-// are left, these are part of a line: give them again, with more.
+// scan processes the bytes that follow those used before. It returns how many it has used and
+// whether they complete a reply. If they do not and some are left, these are part of a line:
+// pass them again, with more.
 func (s *scanner) scan(b []byte) (used int, whole bool, err error) {
 	for {
 		if s.body > 0 {
@@ -64,7 +63,7 @@ func (s *scanner) scan(b []byte) (used int, whole bool, err error) {
 	}
 }
 
-// ends checks the line end behind a string, as far as it is in the next piece.
+// ends verifies the line end after a string, as far as it is in the next piece.
 func (s *scanner) ends(piece []byte) error {
 	r, n := s.body-2, s.body-1
 	if r >= 0 && r < len(piece) && piece[r] != '\r' || n < len(piece) && piece[n] != '\n' {
@@ -73,8 +72,7 @@ func (s *scanner) ends(piece []byte) error {
 	return nil
 }
 
-// line takes in the line that begins a value. What follows is in s.body or on a
-// new level.
+// line handles the line that begins a value. What follows is in s.body or on a new level.
 func (s *scanner) line(line []byte) error {
 	n := len(line)
 	if n < 3 || line[n-2] != '\r' || n > maxLine || bytes.IndexByte(line[:n-2], '\r') >= 0 {
@@ -120,7 +118,7 @@ func (s *scanner) line(line []byte) error {
 		if kind == '%' {
 			length *= 2
 		}
-		if length*3 > maxReply { // a value has three bytes at least
+		if length*3 > maxReply { // a value has at least three bytes
 			return malformed("%d values", length)
 		}
 		if length <= 0 {
@@ -129,15 +127,15 @@ func (s *scanner) line(line []byte) error {
 		if s.depth == maxDepth {
 			return malformed("nesting of more than %d levels", maxDepth)
 		}
-		s.left[s.depth] = int(length) + 1 // this value, which closes takes off
+		s.left[s.depth] = int(length) + 1 // including this value, which closes subtracts
 		s.depth++
 		return nil
 	}
 	return malformed("a value of type %q", kind)
 }
 
-// closes takes off a value that has ended, or begun a level, and says whether
-// the reply has ended with it.
+// closes subtracts a value that has ended, or begun a level, and reports whether the reply has
+// ended with it.
 func (s *scanner) closes() bool {
 	for s.depth > 0 {
 		if s.left[s.depth-1]--; s.left[s.depth-1] > 0 {

@@ -15,21 +15,20 @@ import (
 )
 
 const (
-	// wholeHash is how many fields a hash may have to be read at once: the
-	// server does nothing else for about 0.25 ms for each thousand.
+	// wholeHash is the number of fields up to which a hash is read at once: the server does
+	// nothing else for about 0.25 ms per thousand.
 	wholeHash = 200_000
-	// page is how many elements are asked for at once of what is larger, and of
-	// sets, strings and chosen fields; the server works on that for 1 to 2 ms.
+	// page is how many elements of larger values, and of sets, strings and selected fields, are
+	// requested at once; that takes the server 1 to 2 ms.
 	page = 5000
 	// longest bounds a string, as servers do, and the elements of a reply.
 	longest = 512 << 20
 )
 
-// A Session reads what is large. [Client.Do] keeps all replies of a batch, which
-// for a hash of 100,000 fields is much; a Session takes elements one by one from
-// a connection of its own and hands each of them on. One goroutine uses it.
-// After an error what was read is not all there is, and the Session may be used
-// again.
+// A Session reads large values. [Client.Do] buffers all replies of a batch, which for a hash
+// of 100,000 fields is much. A Session reads elements one by one from a connection of its own
+// and passes each on. It is not safe for concurrent use. After an error the elements read are
+// incomplete, and the Session may be used again.
 type Session struct {
 	client *Client
 	ctx    context.Context
@@ -37,8 +36,7 @@ type Session struct {
 	conns  map[string]*stream
 }
 
-// Session begins one, which ends with ctx. Values of more than most bytes are
-// cut off there.
+// Session begins one, which ends with ctx. Values of more than most bytes are truncated.
 func (c *Client) Session(ctx context.Context, most int) *Session {
 	return &Session{c, ctx, most, map[string]*stream{}}
 }
@@ -50,9 +48,9 @@ func (s *Session) Close() {
 	}
 }
 
-// Hash calls take with the fields of a hash. A large one is read page by page:
-// then a field may come twice, and those that come and go meanwhile may not
-// come. What take gets is valid until it returns.
+// Hash calls take for the fields of a hash. A large one is read page by page: then a field may
+// come twice, and fields that are added or removed meanwhile may be missing. Arguments of take
+// are valid until it returns.
 func (s *Session) Hash(key string, take func(field, value []byte) error) error {
 	return s.at(key, func(c *stream) error {
 		n, err := c.length(key)
@@ -70,17 +68,17 @@ func (s *Session) Hash(key string, take func(field, value []byte) error) error {
 	})
 }
 
-// Members calls take with the members of a set; one may come twice. What take
-// gets is valid until it returns.
+// Members calls take for the members of a set; one may come twice. Arguments of take are valid
+// until it returns.
 func (s *Session) Members(key string, take func(member []byte) error) error {
 	return s.at(key, func(c *stream) error {
 		return c.walk(false, func(m, _ []byte) error { return take(m) }, "SSCAN", key)
 	})
 }
 
-// Keys calls take with the keys that fit a pattern (Redis' globs), of all nodes
-// of a cluster; one may come twice. What take gets is valid until it returns.
-// All keys of the database are looked at for it.
+// Keys calls take for the keys that match a pattern (Redis' globs), on all nodes of a cluster;
+// one may come twice. Arguments of take are valid until it returns. The server examines all
+// keys of the database.
 func (s *Session) Keys(pattern string, take func(key []byte) error) error {
 	for _, addr := range s.client.Nodes() {
 		if err := s.with(addr, func(c *stream) error {
@@ -92,7 +90,7 @@ func (s *Session) Keys(pattern string, take func(key []byte) error) error {
 	return nil
 }
 
-// Length returns how many fields a hash has.
+// Length returns the number of fields of a hash.
 func (s *Session) Length(key string) (n int, err error) {
 	err = s.at(key, func(c *stream) error {
 		n, err = c.length(key)
@@ -101,9 +99,9 @@ func (s *Session) Length(key string) (n int, err error) {
 	return n, err
 }
 
-// Fields calls take with the names of a hash's fields. Of a large one, a field
-// may come twice, and those that come and go meanwhile may not come. What take
-// gets is valid until it returns.
+// Fields calls take for the names of a hash's fields. Of a large one, a field may come twice,
+// and fields that are added or removed meanwhile may be missing. Arguments of take are valid
+// until it returns.
 func (s *Session) Fields(key string, take func(field []byte) error) error {
 	return s.at(key, func(c *stream) error {
 		n, err := c.length(key)
@@ -122,16 +120,14 @@ func (s *Session) Fields(key string, take func(field []byte) error) error {
 	})
 }
 
-// Values calls take with the values of n fields of a hash in their order, nil
-// for one that is not there. field appends the i-th field to b. What take gets is
-// valid until it returns.
+// Values calls take for the values of n fields of a hash in order, nil for a missing one.
+// field appends the i-th field to b. Arguments of take are valid until it returns.
 func (s *Session) Values(key string, n int, field func(i int, b []byte) []byte, take func(i int, value []byte) error) error {
 	return s.at(key, func(c *stream) error { return c.pages(n, field, take, "HMGET", key) })
 }
 
-// Strings calls take with the values of n keys in their order, nil for one that
-// is not there or is no string. key appends the i-th key to b. What take gets is
-// valid until it returns.
+// Strings calls take for the values of n keys in order, nil for one that is missing or not a
+// string. key appends the i-th key to b. Arguments of take are valid until it returns.
 func (s *Session) Strings(n int, key func(i int, b []byte) []byte, take func(i int, value []byte) error) error {
 	if s.client.cluster != nil {
 		return s.scattered(n, key, take)
@@ -139,14 +135,13 @@ func (s *Session) Strings(n int, key func(i int, b []byte) []byte, take func(i i
 	return s.at("", func(c *stream) error { return c.pages(n, key, take, "MGET") })
 }
 
-// scattered is Strings in a cluster, where no command has keys of several
-// nodes. The commands of a page go to all nodes at once, and the replies are
-// taken in the order of the keys.
+// scattered is Strings in a cluster, where a command cannot have keys of several nodes. The
+// commands of a page go to all nodes at once, and replies are read in the order of the keys.
 func (s *Session) scattered(n int, key func(int, []byte) []byte, take func(int, []byte) error) error {
 	for from := 0; from < n; from += page {
 		to := min(n, from+page)
 		if err := s.gather(from, to, key, take); err != nil {
-			for addr := range s.conns { // more replies may be under way
+			for addr := range s.conns { // more replies may arrive
 				s.hangUp(addr)
 			}
 			if s.ctx.Err() != nil {
@@ -192,15 +187,15 @@ func (s *Session) gather(from, to int, key func(int, []byte) []byte, take func(i
 	return nil
 }
 
-// moved is a cluster's answer that a key is on another node.
+// moved is a cluster's reply that a key is on another node.
 type moved struct {
 	addr string
-	ask  bool // for once only
+	ask  bool // only this time
 }
 
 func (m *moved) Error() string { return "the key is at " + m.addr }
 
-// at has do ask the server that has a key, "" where there is one only.
+// at calls do with the server of a key; with "" there is only one server.
 func (s *Session) at(key string, do func(*stream) error) error {
 	addr, err := s.address(key)
 	if err != nil {
@@ -226,7 +221,7 @@ func (s *Session) at(key string, do func(*stream) error) error {
 	return fmt.Errorf("a cluster says of %q that it is elsewhere, %d times", key, redirects)
 }
 
-// address returns where a key is.
+// address returns the server of a key.
 func (s *Session) address(key string) (string, error) {
 	if s.client.cluster != nil {
 		return s.client.cluster.of([]byte(key)).address(), nil
@@ -237,14 +232,14 @@ func (s *Session) address(key string) (string, error) {
 	return s.client.single.find(s.ctx)
 }
 
-// with has do use the connection to a server.
+// with calls do with the connection to a server.
 func (s *Session) with(addr string, do func(*stream) error) error {
 	c, err := s.open(addr)
 	if err != nil {
 		return err
 	}
 	if err := do(c); err != nil {
-		s.hangUp(addr) // more of a reply may be under way
+		s.hangUp(addr) // more of a reply may arrive
 		if s.ctx.Err() != nil {
 			return s.ctx.Err()
 		}
@@ -253,7 +248,7 @@ func (s *Session) with(addr string, do func(*stream) error) error {
 	return nil
 }
 
-// open returns the connection to a server, and makes it if there is none.
+// open returns the connection to a server, dialling if there is none.
 func (s *Session) open(addr string) (*stream, error) {
 	if c := s.conns[addr]; c != nil {
 		return c, nil
@@ -312,11 +307,11 @@ func newStream(conn net.Conn, most int) *stream {
 	return c
 }
 
-// patience bounds the time that is spent waiting: silence for the beginning of
-// a reply, and for each further 64 KiB.
+// patience bounds the time spent waiting: silence for the beginning of a reply, and for each
+// further 64 KiB.
 type patience struct {
 	conn net.Conn
-	left time.Duration // 0 begins anew
+	left time.Duration // 0 starts again
 	got  int
 }
 
@@ -336,7 +331,7 @@ func (p *patience) Read(b []byte) (int, error) {
 	if p.got += n; p.got >= readBuffer {
 		p.left = 0
 	} else if p.left <= 0 && err == nil {
-		p.left = 1 // one more look at what has arrived
+		p.left = 1 // one more read of what has arrived
 	}
 	return n, err
 }
@@ -348,7 +343,7 @@ func (p *patience) Write(b []byte) (int, error) {
 	return p.conn.Write(b)
 }
 
-// A stream is one connection. It speaks RESP2, as servers do without HELLO.
+// A stream is one connection. It uses RESP2, as servers do without HELLO.
 type stream struct {
 	conn     net.Conn
 	patience patience
@@ -361,8 +356,8 @@ type stream struct {
 	long     []byte
 }
 
-// begin begins a command of so many words. It leaves with what is asked next
-// when an answer is waited for.
+// begin begins a command of so many words. It is sent with the next commands when a reply is
+// awaited.
 func (c *stream) begin(words int) {
 	c.number('*', words)
 }
@@ -392,7 +387,7 @@ func (c *stream) command(words ...string) {
 	}
 }
 
-// line reads a line without its end; what the server refuses is an error.
+// line reads a line without its end; a refusal by the server is an error.
 func (c *stream) line() ([]byte, error) {
 	if c.w.Buffered() > 0 {
 		if err := c.w.Flush(); err != nil {
@@ -420,7 +415,7 @@ func (c *stream) line() ([]byte, error) {
 	return nil, refused
 }
 
-// header reads the line that begins an answer: a number, or how much follows.
+// header reads the first line of a reply: a number, or a length.
 func (c *stream) header(kind byte) (int, error) {
 	b, err := c.line()
 	if err != nil {
@@ -433,7 +428,7 @@ func (c *stream) header(kind byte) (int, error) {
 	return int(n), nil
 }
 
-// bulk reads a string; nil for none. It is valid until the next is read.
+// bulk reads a string; nil for null. It is valid until the next read.
 func (c *stream) bulk() ([]byte, error) {
 	n, err := c.header('$')
 	if err != nil || n < 0 {
@@ -453,7 +448,7 @@ func (c *stream) bulk() ([]byte, error) {
 	return b[:n:n], err
 }
 
-// longer is bulk for what the buffer does not hold.
+// longer is bulk for strings that exceed the buffer.
 func (c *stream) longer(n int) ([]byte, error) {
 	keep := min(n, c.most)
 	c.long = slices.Grow(c.long[:0], keep)[:keep]
@@ -464,8 +459,8 @@ func (c *stream) longer(n int) ([]byte, error) {
 	return c.long, err
 }
 
-// elements hands on n strings, or pairs of them: what is in the buffer whole
-// from there, what is not by itself.
+// elements passes on n strings, or pairs of them: directly from the buffer if they are
+// complete there, otherwise one by one.
 func (c *stream) elements(n int, pairs bool, take func(a, b []byte) error) error {
 	for i := 0; i < n; {
 		buf, _ := c.r.Peek(c.r.Buffered()) // never more than there is
@@ -514,8 +509,8 @@ func (c *stream) elements(n int, pairs bool, take func(a, b []byte) error) error
 	return nil
 }
 
-// element is the string that buf begins with, nil for none, and how many bytes
-// it takes there; 0 when buf does not have all of it, or has something else.
+// element returns the string at the beginning of buf, nil for null, and its size there; 0 if
+// buf has only a part of it, or something else.
 func element(buf []byte) (text []byte, size int) {
 	if len(buf) < 4 || buf[0] != '$' {
 		return nil, 0
@@ -534,14 +529,14 @@ func element(buf []byte) (text []byte, size int) {
 	return buf[at+2 : end : end], end + 2
 }
 
-// length is how many fields a hash has.
+// length returns the number of fields of a hash.
 func (c *stream) length(key string) (int, error) {
 	c.command("HLEN", key)
 	return c.header(':')
 }
 
-// pages asks for n values by their names, page by page: the server makes one
-// while another is handed on.
+// pages requests n values by name, page by page: the server prepares one page while another is
+// passed on.
 func (c *stream) pages(n int, name func(i int, b []byte) []byte, take func(i int, value []byte) error, words ...string) error {
 	sent := 0
 	for from := 0; from < n; from += page {
@@ -574,10 +569,10 @@ func (c *stream) pages(n int, name func(i int, b []byte) []byte, take func(i int
 	return nil
 }
 
-// walk goes through a hash, a set or all keys, page by page. The next page is
-// asked for as soon as it is known where that begins.
+// walk iterates over a hash, a set or all keys, page by page. It requests the next page as
+// soon as the cursor is known.
 func (c *stream) walk(pairs bool, take func(a, b []byte) error, command string, words ...string) error {
-	where := 0 // the cursor stands behind the key
+	where := 0 // the cursor follows the key
 	if command != "SCAN" {
 		where = 1
 	}

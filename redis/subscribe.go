@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// A Subscription is what to listen to, and what to do about it. The functions
-// are called by one goroutine at a time and must not block.
+// A Subscription says what to listen to and whom to call. The functions are called by one
+// goroutine at a time and must not block.
 type Subscription struct {
 	Node     string   // one of Client.Nodes; "" for any
 	Channels []string // by name
 	Patterns []string // by glob
-	// Ready is called when the server has confirmed all of them: what is
-	// published from then on arrives.
+	// Ready is called when the server has confirmed all of them: later messages arrive.
 	Ready func()
-	// Message is called with each message. payload is valid until it returns.
+	// Message is called for each message. payload is valid until it returns.
 	Message func(channel string, payload []byte)
 }
 
-// Subscribe listens, on a connection of its own, until ctx ends or the
-// connection fails. It returns why. The caller subscribes again.
+// Subscribe listens, on a connection of its own, until ctx ends or the connection fails, and
+// returns why. The caller may subscribe again.
 func (c *Client) Subscribe(ctx context.Context, s Subscription) error {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -80,9 +79,8 @@ func (c *Client) Subscribe(ctx context.Context, s Subscription) error {
 	}
 }
 
-// pushed takes in a push, and says whether it confirms a subscription:
-// ["subscribe", channel, count], ["message", channel, payload] or ["pmessage",
-// pattern, channel, payload].
+// pushed handles a push, and reports whether it confirms a subscription: ["subscribe",
+// channel, count], ["message", channel, payload] or ["pmessage", pattern, channel, payload].
 func (s *Subscription) pushed(r Reply) (confirms bool) {
 	var parts [4][]byte
 	n := 0

@@ -7,9 +7,8 @@ import (
 	"strconv"
 )
 
-// An Address is where a server listens: "127.0.0.1:8080", "[::1]:8080",
-// "localhost:8080", or ":8080" for all addresses of the machine. Port 0 is any
-// free port.
+// An Address is where a server listens: "127.0.0.1:8080", "[::1]:8080", "localhost:8080", or
+// ":8080" for all addresses of the machine. Port 0 means any free port.
 type Address string
 
 // UnmarshalText reads an address.
@@ -21,9 +20,9 @@ func (a *Address) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// AddrPort returns the address and port; all addresses are the unspecified one.
+// AddrPort returns the address and port; the unspecified address means all addresses.
 func (a Address) AddrPort() netip.AddrPort {
-	at, _ := parseAddress(string(a)) // it was read
+	at, _ := parseAddress(string(a)) // UnmarshalText has validated it
 	return at
 }
 

@@ -11,8 +11,7 @@ import (
 	"strconv"
 )
 
-// Digest returns a digest of everything that the settings v say. It changes
-// with any of their values, functions excepted.
+// Digest returns a digest of all values in the settings v, except functions.
 func Digest(v any) string {
 	h := sha256.New()
 	digest(h, reflect.ValueOf(v), 0)

@@ -11,29 +11,27 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A Change is one change of a text of settings. Its path leads from the
-// outermost level to a value: keys as string, places in a list as int.
+// A Change is a change of a text of settings. Its path leads from the outermost level to a
+// value: keys as string, indexes of lists as int.
 type Change struct {
 	Path []any
-	// Value is written at the path; a place behind the last one of a list
-	// appends. [Snippet] is YAML. It counts unless one of the others is given.
+	// Value is written at the path; an index past the end of a list appends. [Snippet] is YAML.
+	// Remove and Move take precedence.
 	Value  any
-	Remove bool // the value is taken out, with its key
-	Move   bool // the item of the list goes to place To
+	Remove bool // remove the value and its key
+	Move   bool // move the item of the list to index To
 	To     int
 }
 
 // A Snippet is a value as YAML.
 type Snippet string
 
-// ErrHand says that a text is written in a way that only its author should
-// change.
+// ErrHand says that a text has a form that only its author should change.
 var ErrHand = errors.New("this place of the file is written in a way that a page cannot change: change it in the editor")
 
-// Edit makes changes to a text of settings, one after the other. Lines that they
-// do not touch stay as they are, with comments and order: of what is changed, the
-// smallest part that has lines of its own is written anew. The result is read
-// again and compared with what was meant.
+// Edit applies changes to a text of settings, one after the other. Unaffected lines keep their
+// comments and order: Edit rewrites the smallest changed part that has lines of its own. It
+// parses the result and compares it with what was intended.
 func Edit(text []byte, changes ...Change) ([]byte, error) {
 	for _, c := range changes {
 		e := edit{lines: strings.SplitAfter(string(text), "\n")}
@@ -59,19 +57,19 @@ func Edit(text []byte, changes ...Change) ([]byte, error) {
 	return text, nil
 }
 
-// An edit is one change on its way.
+// An edit is a change in progress.
 type edit struct {
 	lines []string // each with its end
 	root  yaml.Node
-	above []level // from the outermost collection to the one that is changed
+	above []level // from the outermost collection to the changed one
 }
 
-// A level is a collection on the way to what is changed, and which of its
-// entries leads there. Entries of mappings are counted in pairs.
+// A level is a collection on the path to the change, and the index of the next entry on it.
+// Entries of mappings are counted in pairs.
 type level struct {
 	node  *yaml.Node
 	entry int
-	ends  int // the line behind the collection, from 0
+	ends  int // the line after the collection, from 0
 }
 
 func (l *level) count() int {
@@ -81,7 +79,7 @@ func (l *level) count() int {
 	return len(l.node.Content)
 }
 
-// at is the node where an entry begins.
+// at returns the node where an entry begins.
 func (l *level) at(i int) *yaml.Node {
 	if l.node.Kind == yaml.MappingNode {
 		return l.node.Content[2*i]
@@ -91,7 +89,7 @@ func (l *level) at(i int) *yaml.Node {
 
 func (l *level) block() bool { return l.node.Style&yaml.FlowStyle == 0 && l.count() > 0 }
 
-// make changes the tree, and the lines accordingly.
+// make applies a change to the tree and the lines.
 func (e *edit) make(c *Change) error {
 	if len(c.Path) == 0 || len(e.root.Content) == 0 {
 		return ErrHand
@@ -148,7 +146,7 @@ func (e *edit) make(c *Change) error {
 	return nil
 }
 
-// wrapped makes a value with the keys that lead to it.
+// wrapped nests a value in the keys that lead to it.
 func wrapped(path []any, value any) (*yaml.Node, error) {
 	if s, ok := value.(Snippet); ok && len(path) == 0 {
 		var doc yaml.Node
@@ -200,9 +198,8 @@ func (e *edit) change(c *Change) error {
 	return e.rewrite(len(e.above) - 1)
 }
 
-// region returns the lines of an entry of a collection in block style, from 0,
-// and the line behind them. Comments and empty lines behind it are the next
-// one's.
+// region returns the lines of an entry of a collection in block style, from 0 and exclusive.
+// Comments and empty lines after the entry belong to the next one.
 func (e *edit) region(l *level, i int) (from, to int) {
 	if !l.block() {
 		return 0, l.ends
@@ -220,7 +217,7 @@ func (e *edit) region(l *level, i int) (from, to int) {
 	return from, to
 }
 
-// column is where an entry begins in its line: its key, or the dash of an item.
+// column returns where an entry begins in its line: its key, or the dash of an item.
 func (e *edit) column(l *level, i int) int {
 	n := l.at(i)
 	col := n.Column - 1
@@ -230,7 +227,7 @@ func (e *edit) column(l *level, i int) int {
 	return col
 }
 
-// own says whether an entry has lines of its own.
+// own reports whether an entry has lines of its own.
 func (e *edit) own(l *level, i int) bool {
 	if !l.block() {
 		return false
@@ -243,7 +240,7 @@ func (e *edit) own(l *level, i int) bool {
 	return col >= 0 && (i > 0 || strings.TrimSpace(strings.ReplaceAll(e.lines[n.Line-1][:col], "-", "")) == "")
 }
 
-// written is an entry as YAML, indented for its column; the first line is not.
+// written returns an entry as YAML, indented for its column except the first line.
 func written(l *level, i, col int) (string, error) {
 	one := &yaml.Node{Kind: l.node.Kind, Tag: l.node.Tag}
 	if l.node.Kind == yaml.MappingNode {
@@ -273,8 +270,8 @@ func written(l *level, i, col int) (string, error) {
 	return strings.Join(rows, ""), nil
 }
 
-// rewrite writes the entry of a level anew, or of the nearest one above that
-// has lines of its own.
+// rewrite rewrites the entry of a level, or of the nearest outer level that has lines of its
+// own.
 func (e *edit) rewrite(depth int) error {
 	for ; depth >= 0; depth-- {
 		l := &e.above[depth]
@@ -293,7 +290,7 @@ func (e *edit) rewrite(depth int) error {
 	return ErrHand
 }
 
-// insert adds an entry behind the last one.
+// insert adds an entry after the last one.
 func (e *edit) insert(step any, value *yaml.Node) error {
 	depth := len(e.above) - 1
 	l := &e.above[depth]
@@ -351,7 +348,7 @@ func (e *edit) remove(l *level) error {
 	return e.rewrite(len(e.above) - 2)
 }
 
-// chunk is region with the comments that stand right above the entry.
+// chunk is region, including the comments directly above the entry.
 func (e *edit) chunk(l *level, i int) (from, to int) {
 	from, to = e.region(l, i)
 	for from > 0 && l.block() && strings.HasPrefix(strings.TrimSpace(e.lines[from-1]), "#") {
@@ -369,7 +366,7 @@ func (e *edit) move(l *level, to int) error {
 		return nil
 	}
 	own := true
-	var chunks, gaps []string // gaps are empty lines and comments that stand alone, which stay
+	var chunks, gaps []string // gaps are empty lines and detached comments, which stay
 	first, end := 0, 0
 	for i := range l.count() {
 		own = own && e.own(l, i) && strings.TrimSpace(e.lines[l.at(i).Line-1][:e.column(l, i)]) == ""
@@ -400,7 +397,7 @@ func (e *edit) move(l *level, to int) error {
 	return nil
 }
 
-// verify compares what the lines say with the tree.
+// verify compares the lines with the tree.
 func (e *edit) verify(text []byte) error {
 	var want, got any
 	if err := e.root.Content[0].Decode(&want); err != nil {
@@ -415,7 +412,7 @@ func (e *edit) verify(text []byte) error {
 	return nil
 }
 
-// Part returns what a text of settings says at a path, as YAML with its comments.
+// Part returns the part of a text of settings at a path, as YAML with comments.
 func Part(text []byte, path ...any) (Snippet, error) {
 	var root yaml.Node
 	if err := yaml.Load(text, &root); err != nil {

@@ -12,8 +12,7 @@ type field struct {
 	at   []int // for reflect.Value.FieldByIndex
 }
 
-// fieldsOf lists the keys of a struct, in their order, with those of structs
-// that are inline.
+// fieldsOf lists the keys of a struct in order, including those of inline structs.
 func fieldsOf(t reflect.Type) (all []field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -25,7 +24,7 @@ func fieldsOf(t reflect.Type) (all []field) {
 				sub.at = append([]int{i}, sub.at...)
 				all = append(all, sub)
 			}
-		case name == "": // as the YAML reader has it
+		case name == "": // as the YAML reader does
 			all = append(all, field{strings.ToLower(f.Name), f, []int{i}})
 		default:
 			all = append(all, field{name, f, []int{i}})
@@ -34,7 +33,7 @@ func fieldsOf(t reflect.Type) (all []field) {
 	return all
 }
 
-// fieldsAt lists the keys there may be at a path below t.
+// fieldsAt lists the permitted keys at a path below t.
 func fieldsAt(t reflect.Type, path string) []field {
 	t = typeAt(t, path)
 	for t != nil && t.Kind() == reflect.Slice {
@@ -53,8 +52,7 @@ func bare(t reflect.Type) reflect.Type {
 	return t
 }
 
-// typeAt returns the type of the setting at a path below t, nil when there is
-// none.
+// typeAt returns the type of the setting at a path below t, nil if there is none.
 func typeAt(t reflect.Type, path string) reflect.Type {
 	t = bare(t)
 	if path == "" {
@@ -67,7 +65,7 @@ func typeAt(t reflect.Type, path string) reflect.Type {
 		}
 		return typeAt(t.Elem(), strings.TrimPrefix(path, "."))
 	case reflect.Map:
-		// Names may have dots in them: the longest that leaves something known.
+		// Names may contain dots: use the longest that leaves a known remainder.
 		for i := range len(path) + 1 {
 			if i == len(path) || path[i] == '.' || path[i] == '[' {
 				if found := typeAt(t.Elem(), strings.TrimPrefix(path[i:], ".")); found != nil {

@@ -7,22 +7,21 @@ import (
 	"strings"
 )
 
-// A File is a file or folder that the settings name and the program reads. A
-// relative one is relative to the folder of the settings file ([Locate]). The
-// part that names it is rebuilt when it changes ([Files]).
+// A File is a file or folder that the settings name and the program reads, relative to the
+// folder of the settings file ([Locate]). When it changes, the part that names it is rebuilt
+// ([Files]).
 type File string
 
-// A Source is a file or folder that the part which reads it also watches, such
-// as a zone file. It is relative to the folder of the settings file, as a File
-// is, and not among [Files].
+// A Source is a file or folder that its reader also watches, such as a zone file. It is
+// relative to the folder of the settings file, and not among [Files].
 type Source string
 
-// A Folder is a folder the program writes to. It is relative to the folder of
-// the settings file, as a File is, but is not watched.
+// A Folder is a folder to which the program writes. It is relative to the folder of the
+// settings file, and not watched.
 type Folder string
 
-// Path joins a path of the settings to dir, the folder of the settings file.
-// An absolute one stays as it is, "" stays empty and "off" becomes empty.
+// Path joins a path of the settings to dir, the folder of the settings file. An absolute path
+// stays unchanged; "" and "off" become "".
 func Path(dir, path string) string {
 	if path == offWord {
 		return ""
@@ -33,20 +32,18 @@ func Path(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// Named is implemented by values that name files in a form of their own, such
-// as "@FILE" in a list of words.
+// Named is implemented by values that name files in their own syntax, such as "@FILE" in a
+// list of words.
 type Named interface {
-	// MoveFiles replaces each path in the value by what to returns for it.
+	// MoveFiles replaces each path in the value by the result of to.
 	MoveFiles(to func(path string) string)
 }
 
-// Locate makes every File, Source and Folder in the settings that v points to
-// relative to dir. The settings must be a tree: a File that two pointers share
-// would be joined twice.
+// Locate makes every File, Source and Folder in the settings v relative to dir. The settings
+// must be a tree: a File reached by two pointers would be joined twice.
 func Locate(v any, dir string) { move(v, func(path string) string { return Path(dir, path) }, true) }
 
-// Move replaces the path of every File and Source in the settings that v points
-// to by what to returns for it.
+// Move replaces the path of every File and Source in the settings v by the result of to.
 func Move(v any, to func(path string) string) { move(v, to, false) }
 
 func move(v any, to func(string) string, folders bool) {
@@ -57,8 +54,8 @@ func move(v any, to func(string) string, folders bool) {
 	}, func(n Named) { n.MoveFiles(to) })
 }
 
-// Files lists every File that the settings v name, sorted, each once. It is
-// called after Locate.
+// Files lists every File in the settings v, sorted and without duplicates. Call it after
+// Locate.
 func Files(v any) []string {
 	var all []string
 	add := func(path string) string {
@@ -124,8 +121,7 @@ func each(v reflect.Value, file func(reflect.Value), named func(Named)) {
 	}
 }
 
-// eachOfMap visits the values of a map through copies, since they cannot be
-// changed in place.
+// eachOfMap visits copies of a map's values, because they cannot be changed in place.
 func eachOfMap(v reflect.Value, file func(reflect.Value), named func(Named)) {
 	for _, key := range v.MapKeys() {
 		c := reflect.New(v.Type().Elem()).Elem()

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A Row is what the manual says of a key: a row of a table with the columns
-// key, default and meaning. A row that names several keys counts for each.
+// A Row describes a key in the manual: a row of a table with the columns key, default and
+// meaning. A row with several keys applies to each.
 type Row struct {
 	Key, Default, Meaning string
 	File                  string
@@ -67,7 +67,7 @@ func tableCells(line string) (cells []string) {
 	return cells
 }
 
-// plain is a cell without its marks.
+// plain returns the text of a cell without markup.
 func plain(cell string) string {
 	return strings.ReplaceAll(links.ReplaceAllString(cell, "$1"), "`", "")
 }

@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Marshal writes the settings v as YAML, in the form that Read reads. Settings
-// that were left out stay left out.
+// Marshal writes the settings v as YAML, in the form that Read reads. Omitted settings stay
+// omitted.
 func Marshal(v any) ([]byte, error) {
 	n, err := nodeOf(reflect.ValueOf(v))
 	if err != nil {
@@ -19,7 +19,7 @@ func Marshal(v any) ([]byte, error) {
 	return yaml.Marshal(n)
 }
 
-// flowWidth is the longest list that is written in one line, in bytes.
+// flowWidth is the length of the longest list written in one line, in bytes.
 const flowWidth = 100
 
 var (
@@ -111,8 +111,7 @@ func add(n *yaml.Node, key string, value *yaml.Node) error {
 	return err
 }
 
-// listNode writes short lists of single values in one line, and a list that is
-// off as that word.
+// listNode writes short lists of scalars in one line, and a list that is off as that word.
 func listNode(v reflect.Value) (*yaml.Node, error) {
 	if v.Type().Implements(mayBeOffType) && v.Len() == 0 {
 		return scalar(offWord)

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// A Mistake is one thing wrong with the settings file.
+// A Mistake is a mistake in the settings file.
 type Mistake struct {
 	File string
-	Line int    // 0 when it has no place in the file
+	Line int    // 0 if it has no place in the file
 	Key  string // path to the setting, "policies[0].rules[1].action"
-	Text string // what is wrong and what to write instead
+	Text string // what is wrong and how to correct it
 }
 
 func (m Mistake) String() string {
@@ -24,8 +24,7 @@ func (m Mistake) String() string {
 	return s + " " + m.Text
 }
 
-// Mistakes are everything wrong with a settings file that could be found in
-// one reading.
+// Mistakes are all mistakes found in one reading of a settings file.
 type Mistakes []Mistake
 
 func (m Mistakes) Error() string {

@@ -16,12 +16,12 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxText bounds a settings file; lists belong into files of their own.
+// maxText bounds a settings file; lists belong in files of their own.
 const maxText = 4 << 20
 
-// A Text is a settings file as it is written. It knows the line of every key.
+// A Text is the text of a settings file, with the line of every key.
 type Text struct {
-	File  string // as it was given
+	File  string // the name it was read under
 	data  []byte
 	root  yaml.Node
 	of    reflect.Type
@@ -50,8 +50,8 @@ func ReadFile(file string, into any) (*Text, error) {
 	return Read(file, data, into)
 }
 
-// unreadable drops the operation from an error about a path: the sentence
-// around it says what was being done.
+// unreadable removes the operation from a path error, because the surrounding sentence
+// describes it.
 func unreadable(file string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -60,10 +60,9 @@ func unreadable(file string, err error) error {
 	return Mistakes{{File: file, Text: "cannot read the settings: " + err.Error()}}
 }
 
-// Read reads settings that are already in memory. Mistakes name file, which
-// need not exist, and relative paths become relative to its folder ([Locate]).
-// Keys that the struct does not have and values of the wrong kind are refused;
-// all of them are in the error, which is [Mistakes].
+// Read reads settings in memory. Mistakes name file, which need not exist, and relative paths
+// are relative to its folder ([Locate]). Unknown keys and values of the wrong type are
+// refused; the error has all of them, as [Mistakes].
 func Read(file string, data []byte, into any) (*Text, error) {
 	t := &Text{File: file, data: data, of: reflect.TypeOf(into).Elem(), lines: map[string]int{}, paths: map[place]string{}}
 	if len(bytes.TrimSpace(data)) > 0 {
@@ -81,18 +80,17 @@ func Read(file string, data []byte, into any) (*Text, error) {
 	return t, nil
 }
 
-// Again reads the text once more into the struct that into points to.
+// Again parses the text again into the struct that into points to.
 func (t *Text) Again(into any) error {
 	_, err := Read(t.File, t.data, into)
 	return err
 }
 
-// Data returns the text as it was read.
+// Data returns the original text.
 func (t *Text) Data() []byte { return t.data }
 
-// Value returns what is written at a key of the outermost level, as the YAML
-// reader gives it without a type; nil when it is left out. Paths in it are as
-// they are written.
+// Value returns the value of a top-level key, untyped; nil if it is omitted. Paths in it are
+// as written.
 func (t *Text) Value(key string) (any, error) {
 	if t.root.Kind == 0 {
 		return nil, nil
@@ -104,7 +102,7 @@ func (t *Text) Value(key string) (any, error) {
 	return all[key], nil
 }
 
-// walk notes the place of every key below n.
+// walk records the place of every key below n.
 func (t *Text) walk(n *yaml.Node, path string, depth int) {
 	if n == nil || depth > 64 {
 		return
@@ -143,11 +141,10 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// parent returns the path above path, "" for none.
+// parent returns the path above path, "" if there is none.
 func parent(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
 
-// line returns the line of the key at path, or of the nearest one above it
-// that is written down.
+// line returns the line of the key at path, or of the nearest parent in the file.
 func (t *Text) line(path string) int {
 	for ; path != ""; path = parent(path) {
 		if l, ok := t.lines[path]; ok {
@@ -157,12 +154,12 @@ func (t *Text) line(path string) int {
 	return 0
 }
 
-// Line returns the line of the key at path, such as policies[1].rules[0]; 0
-// where neither it nor one above it is written down.
+// Line returns the line of the key at path, such as policies[1].rules[0]; 0 if neither it nor
+// a parent is in the file.
 func (t *Text) Line(path string) int { return t.line(path) }
 
-// Mistakes turns an error about settings ([At]) into Mistakes with lines.
-// Errors that were joined are a mistake each.
+// Mistakes converts an error about settings ([At]) to Mistakes with lines. Each of several
+// joined errors is a mistake.
 func (t *Text) Mistakes(err error) error {
 	if err == nil {
 		return nil
@@ -174,7 +171,7 @@ func (t *Text) mistakes(err error) (m Mistakes) {
 	if errors.As(err, &m) {
 		return m
 	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // inside one mistake they are one
+	if many, ok := err.(interface{ Unwrap() []error }); ok { // nolint:errorlint // joined errors inside one mistake stay together
 		for _, e := range many.Unwrap() {
 			m = append(m, t.mistakes(e)...)
 		}
@@ -187,7 +184,7 @@ func (t *Text) mistakes(err error) (m Mistakes) {
 	return Mistakes{{File: t.File, Text: err.Error()}}
 }
 
-// unreadable turns what the YAML reader says into mistakes with keys.
+// unreadable converts an error of the YAML reader to mistakes with keys.
 func (t *Text) unreadable(err error) Mistakes {
 	var many *yaml.LoadErrors
 	if errors.As(err, &many) {
@@ -222,7 +219,7 @@ func (t *Text) mistake(e *yaml.LoadError) Mistake {
 	return m
 }
 
-// plainType says in words what the YAML reader says in Go types.
+// plainType replaces Go types in the YAML reader's messages by words.
 func plainType(s string, of reflect.Type) string {
 	got, _, ok := strings.Cut(strings.TrimPrefix(s, "cannot construct !!"), " into ")
 	if !ok {
@@ -239,7 +236,7 @@ func plainType(s string, of reflect.Type) string {
 	return "this is " + kind + ", it should be " + form(of)
 }
 
-// form says in words how values of a type are written.
+// form describes how values of a type are written.
 func form(t reflect.Type) string {
 	if t == nil {
 		return "something else"
@@ -270,7 +267,7 @@ func form(t reflect.Type) string {
 
 var textType = reflect.TypeFor[encoding.TextUnmarshaler]()
 
-// meant suggests the key that somebody meant who wrote name at path.
+// meant suggests the intended key for a misspelt name at path.
 func (t *Text) meant(path, name string) string {
 	for _, k := range []string{strings.ReplaceAll(strings.ToLower(name), "_", "-"), name} {
 		var names []string
@@ -284,8 +281,8 @@ func (t *Text) meant(path, name string) string {
 	return ""
 }
 
-// Nearest returns the one of names that word may be a misspelling of: at most
-// two letters differ. It is "" when there is none.
+// Nearest returns the name of which word may be a misspelling, with at most two different
+// letters, or "".
 func Nearest(word string, names []string) string {
 	best, least := "", 3
 	for _, n := range names {
@@ -296,8 +293,8 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-// distance counts the letters that have to be added, removed, replaced or
-// swapped with their neighbour to make b of a.
+// distance returns the number of letters to add, remove, replace or swap with their neighbour
+// to turn a into b.
 func distance(a, b string) int {
 	two, last := []int(nil), make([]int, len(b)+1)
 	for j := range last {

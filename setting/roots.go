@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Roots reads the certificates in a PEM file. It returns nil, which means the
-// system's roots, where no file is named.
+// Roots reads the certificates in a PEM file. Without a file it returns nil, which means the
+// system's roots.
 func (f File) Roots() (*x509.CertPool, error) {
 	if f == "" {
 		return nil, nil

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// A Key is a key of the settings file. Its path leaves out names and numbers
-// that the administrator chooses: "lists.path", "policies.rules.action".
+// A Key is a key of the settings file. Its path omits names and indexes that the administrator
+// chooses: "lists.path", "policies.rules.action".
 type Key struct {
 	Path  string
 	Group bool // other keys are below it
 }
 
-// Keys lists every key of the settings v in their order, groups before what is
-// in them.
+// Keys lists every key of the settings v in order, groups before their keys.
 func Keys(v any) []Key {
 	var all []Key
 	var walk func(t reflect.Type, path string)
@@ -33,8 +32,7 @@ func Keys(v any) []Key {
 	return all
 }
 
-// groupOf returns the struct that the keys below a type are in: its own, or
-// that of its elements.
+// groupOf returns the struct with the keys below a type: the type itself, or its elements.
 func groupOf(t reflect.Type) (reflect.Type, bool) {
 	for {
 		switch t.Kind() {
@@ -50,8 +48,8 @@ func groupOf(t reflect.Type) (reflect.Type, bool) {
 
 func isText(t reflect.Type) bool { return reflect.PointerTo(t).Implements(textType) }
 
-// Schema returns the JSON schema (draft 2020-12) of the settings v, with the
-// words of the manual by key.
+// Schema returns the JSON schema (draft 2020-12) of the settings v, with the manual's
+// descriptions by key.
 func Schema(v any, manual map[string]Row) map[string]any {
 	s := &schema{manual: manual}
 	all := s.of(reflect.TypeOf(v), "")
@@ -71,7 +69,7 @@ func (s *schema) of(t reflect.Type, path string) object {
 	}
 	shape := s.shape(t, path)
 	if _, own := reflect.PointerTo(t).MethodByName("UnmarshalYAML"); own {
-		// It has other forms too, of which the shortest is a single value.
+		// It has other forms, of which the shortest is a single value.
 		forms := []any{object{"type": []any{"string", "number", "boolean"}}, shape}
 		if t.Kind() == reflect.Slice {
 			forms = append(forms, s.of(t.Elem(), path))
@@ -81,7 +79,7 @@ func (s *schema) of(t reflect.Type, path string) object {
 	return shape
 }
 
-// known are the value types of this package, and texts.
+// known returns the schema of a value type of this package, or a text type.
 func known(t reflect.Type) object {
 	off := object{"const": offWord}
 	switch t {
@@ -106,7 +104,7 @@ func (s *schema) shape(t reflect.Type, path string) object {
 	case reflect.Bool:
 		return object{"type": "boolean"}
 	case reflect.String:
-		return object{"type": []any{"string", "number", "boolean"}} // what is no text is read as one
+		return object{"type": []any{"string", "number", "boolean"}} // other scalars are read as text
 	case reflect.Int, reflect.Int64, reflect.Int32:
 		return object{"type": "integer"}
 	case reflect.Uint, reflect.Uint64:

@@ -1,17 +1,14 @@
-// Package setting holds the value types of the settings file: lengths of time,
-// sizes, counts, files, and values that may be one or many. Every room declares
-// its own Config with them, so that a value is written in one way everywhere
-// and a mistake in it reads the same everywhere.
+// Package setting provides the value types of the settings file: durations, sizes, counts,
+// files, and values that may be one or many. Every package declares its own Config with them,
+// so that values are written in the same way everywhere and mistakes get the same messages.
 //
-// Data moves so. The YAML reader fills a Config, whose values check themselves
-// as they are read. [Locate] then makes relative paths relative to the folder
-// of the settings file, and [Files] lists every file that a Config names, for
-// watching and for digests. What a room cannot accept it returns as an
-// [Error] with the path of the key ([At]); the reader of the file turns that
-// path into a line.
+// The YAML reader fills a Config, whose values validate themselves. [Locate] makes relative
+// paths relative to the folder of the settings file, and [Files] lists every file that a
+// Config names, for watching and for digests. A package returns a value that it cannot accept
+// as an [Error] with the path of the key ([At]); the reader of the file adds the line.
 //
-// The word "off" means none: no limit, no waiting time, no file. A value that
-// is left out is the default, which its room chooses with Or.
+// The word "off" means none: no limit, no waiting time, no file. An omitted value is the
+// default, which its package supplies with Or.
 package setting
 
 import (
@@ -23,19 +20,18 @@ import (
 	"time"
 )
 
-// off is what stands in the settings for "none", and how it is stored: the
-// zero value has to mean "left out".
+// off means "none" in the settings; offInt is how it is stored, because the zero value means
+// "omitted".
 const (
 	offWord = "off"
 	offInt  = -1
 )
 
-// A Duration is a length of time: "90s", "15m", "1h30m", "30d", or "off". The
-// zero value means that the setting was left out.
+// A Duration is a length of time: "90s", "15m", "1h30m", "30d", or "off". The zero value means
+// that the setting was omitted.
 type Duration time.Duration
 
-// Or returns the length of time: def when the setting was left out, 0 when it
-// is off.
+// Or returns the duration: def if the setting was omitted, 0 if it is off.
 func (d Duration) Or(def time.Duration) time.Duration {
 	switch d {
 	case 0:
@@ -46,7 +42,7 @@ func (d Duration) Or(def time.Duration) time.Duration {
 	return time.Duration(d)
 }
 
-// Off says that the setting was written as "off" or 0.
+// Off reports whether the setting is "off" or 0.
 func (d Duration) Off() bool { return d == offInt }
 
 // UnmarshalText reads a length of time, which is not negative.
@@ -82,7 +78,7 @@ func badDuration(s string) error {
 	return fmt.Errorf("%.80q is not a duration: write 90s, 15m, 36h or 30d", s)
 }
 
-// MarshalText writes d as the settings have it.
+// MarshalText writes d in the form of the settings.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 func (d Duration) String() string {
@@ -108,12 +104,11 @@ func (d Duration) String() string {
 	return b.String()
 }
 
-// A Size is a number of bytes: "16MiB" (1,024²), "500MB" (1,000²), "100KB",
-// a plain number, or "off". The zero value means that the setting was left out.
+// A Size is a number of bytes: "16MiB" (1,024²), "500MB" (1,000²), "100KB", a plain number, or
+// "off". The zero value means that the setting was omitted.
 type Size int64
 
-// Or returns the number of bytes: def when the setting was left out, 0 when it
-// is off.
+// Or returns the number of bytes: def if the setting was omitted, 0 if it is off.
 func (s Size) Or(def int64) int64 {
 	switch s {
 	case 0:
@@ -124,7 +119,7 @@ func (s Size) Or(def int64) int64 {
 	return int64(s)
 }
 
-// Off says that the setting was written as "off" or 0.
+// Off reports whether the setting is "off" or 0.
 func (s Size) Off() bool { return s == offInt }
 
 var units = [...]struct {
@@ -159,7 +154,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes s as the settings have it.
+// MarshalText writes s in the form of the settings.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (s Size) String() string {
@@ -175,11 +170,10 @@ func (s Size) String() string {
 	return best
 }
 
-// A Count is a whole number of things, or "off". The zero value means that the
-// setting was left out.
+// A Count is a whole number, or "off". The zero value means that the setting was omitted.
 type Count int
 
-// Or returns the number: def when the setting was left out, 0 when it is off.
+// Or returns the number: def if the setting was omitted, 0 if it is off.
 func (c Count) Or(def int) int {
 	switch c {
 	case 0:
@@ -190,7 +184,7 @@ func (c Count) Or(def int) int {
 	return int(c)
 }
 
-// Off says that the setting was written as "off" or 0.
+// Off reports whether the setting is "off" or 0.
 func (c Count) Off() bool { return c == offInt }
 
 // UnmarshalText reads a count, which is not negative.
@@ -210,7 +204,7 @@ func (c *Count) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalYAML writes c as the settings have it.
+// MarshalYAML writes c in the form of the settings.
 func (c Count) MarshalYAML() (any, error) {
 	if c == offInt {
 		return offWord, nil
@@ -228,8 +222,8 @@ func (c Count) String() string {
 // OneOrMore is a list that may be written as a single value.
 type OneOrMore[T any] []T
 
-// UnmarshalYAML reads a single value or a list. A single "off" is an empty
-// list, not nil: Or tells it from a setting that was left out.
+// UnmarshalYAML reads a single value or a list. A single "off" is an empty list, not nil,
+// which Or distinguishes from an omitted setting.
 func (o *OneOrMore[T]) UnmarshalYAML(read func(any) error) error {
 	var list []any
 	if read(&list) == nil {
@@ -253,7 +247,7 @@ func (o *OneOrMore[T]) UnmarshalYAML(read func(any) error) error {
 
 func (o OneOrMore[T]) mayBeOff() {}
 
-// Or returns the list, or def when the setting was left out.
+// Or returns the list, or def if the setting was omitted.
 func (o OneOrMore[T]) Or(def ...T) []T {
 	if o == nil {
 		return def
@@ -271,21 +265,21 @@ type Error struct {
 func (e *Error) Error() string { return e.Key + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// At says that err is about key. An err that already names a key below this
-// one keeps it: At("rules[2]", At("action", err)) is about "rules[2].action".
-// Errors that were joined are each about key. A nil err gives nil.
+// At returns err as an error about key. An err about a key below this one keeps it:
+// At("rules[2]", At("action", err)) is about "rules[2].action". Joined errors are each about
+// key. A nil err gives nil.
 func At(key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // inside one mistake they are one
+	if many, ok := err.(interface{ Unwrap() []error }); ok { // nolint:errorlint // joined errors inside one mistake stay together
 		var all []error
 		for _, e := range many.Unwrap() {
 			all = append(all, At(key, e))
 		}
 		return errors.Join(all...)
 	}
-	if inner, ok := err.(*Error); ok { //nolint:errorlint // not one that is wrapped: its words would be lost
+	if inner, ok := err.(*Error); ok { // nolint:errorlint // not a wrapped one: the text around it would be lost
 		if inner.Key != "" && inner.Key[0] != '[' {
 			key += "."
 		}

@@ -14,13 +14,12 @@ import (
 	"time"
 )
 
-// maxStamped bounds the files of one folder that are looked at for changes.
+// maxStamped bounds the files of one folder that are checked for changes.
 const maxStamped = 10_000
 
-// Stamp is what can be seen of a file without reading it: it changes when the
-// file does, and when it is made or removed. That of a folder is that of all
-// files in it, at most 10,000. A file that has changed since a time (the zero
-// time: never) has a stamp that it never has later.
+// Stamp describes a file without reading it: the stamp changes when the file changes, appears
+// or disappears. That of a folder covers all files in it, at most 10,000. A file that has
+// changed since a time (the zero time: never) has a stamp that it never has later.
 func Stamp(file string, since time.Time) string {
 	var b strings.Builder
 	one := func(path string, info fs.FileInfo, err error) {
@@ -39,7 +38,7 @@ func Stamp(file string, since time.Time) string {
 		return b.String()
 	}
 	n := 0
-	// What cannot be read counts as gone until it can.
+	// What cannot be read counts as missing.
 	_ = filepath.WalkDir(file, func(path string, d fs.DirEntry, err error) error {
 		if n++; n > maxStamped {
 			return fs.SkipAll
@@ -54,9 +53,8 @@ func Stamp(file string, since time.Time) string {
 	return b.String()
 }
 
-// Content returns a digest of the content of files, and of all files of
-// folders. It does not depend on where they are, on their order, or on when
-// they were written.
+// Content returns a digest of the content of files, and of all files in folders. It does not
+// depend on their paths, order or times.
 func Content(files []string) (string, error) {
 	var sums []string
 	for _, f := range files {
@@ -70,8 +68,8 @@ func Content(files []string) (string, error) {
 	return Digest(sums), nil
 }
 
-// content is a digest of a file or of all files of a folder. One that is gone
-// has another one than an empty one.
+// content returns a digest of a file or of all files in a folder. A missing file and an empty
+// one differ.
 func content(path string) (string, error) {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to

@@ -11,10 +11,10 @@ type Use struct {
 	Key   string // of the address
 	At    netip.AddrPort
 	Proto string // TCP or UDP
-	Dual  bool   // an unspecified address is that of both families
+	Dual  bool   // an unspecified address covers both families
 }
 
-// conflicts says whether only one of two servers can listen.
+// conflicts reports whether the two servers cannot both listen.
 func (u Use) conflicts(with Use) bool {
 	a, b := u.At.Addr(), with.At.Addr()
 	if u.Proto != with.Proto || u.At.Port() != with.At.Port() || u.At.Port() == 0 {
@@ -24,7 +24,7 @@ func (u Use) conflicts(with Use) bool {
 	return a == b || a.IsUnspecified() && (one || u.Dual) || b.IsUnspecified() && (one || with.Dual)
 }
 
-// Distinct says which servers have the address of another one.
+// Distinct reports servers with the same address.
 func Distinct(all []Use) error {
 	var errs []error
 	for i, u := range all {

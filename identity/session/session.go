@@ -1,10 +1,9 @@
-// Package session keeps who uses which address for now, as somebody else says
-// who let them in: a Wi-Fi controller, a VPN, a page to sign in on.
+// Package session keeps which user is at which address, as reported by what let them in: a
+// Wi-Fi controller, a VPN, a sign-in page.
 //
-// Data moves so: [Table.Start] and [Table.End] make instructions of what they
-// are told, which a store keeps on the disk and gives to all nodes of a fleet
-// before they return. [Table.Take] takes in what other nodes were told.
-// [Table.Lookup] is asked for every request and reads memory only.
+// [Table.Start] and [Table.End] turn reports into instructions, which a store writes to disk
+// and sends to all nodes of a fleet before they return. [Table.Take] receives what was
+// reported to other nodes. [Table.Lookup] runs for every request and reads only memory.
 package session
 
 import (
@@ -38,7 +37,7 @@ const (
 	DefaultTime = 12 * time.Hour
 	maxName     = 256
 	maxGroups   = 64
-	renewAfter  = 4 // a renewal is given on when it adds a quarter of the session's time
+	renewAfter  = 4 // a renewal is passed on when it adds a quarter of the session's time
 )
 
 // A Session says that an address is a user's until a time.
@@ -46,9 +45,9 @@ type Session struct {
 	Addr   netip.Addr `json:"address"`
 	User   string     `json:"user"`
 	Groups []string   `json:"groups"`       // sorted
-	Source string     `json:"source"`       // who says so: session, radius, oidc
-	ID     string     `json:"id,omitempty"` // by which whoever says so tells sessions of an address apart
-	By     string     `json:"by,omitempty"` // where it was said
+	Source string     `json:"source"`       // the kind of reporter: session, radius, oidc
+	ID     string     `json:"id,omitempty"` // the reporter's identifier for this session of the address
+	By     string     `json:"by,omitempty"` // the reporter
 	Until  time.Time  `json:"until"`
 }
 
@@ -64,7 +63,7 @@ type shard struct {
 	at map[netip.Addr]*Session
 }
 
-// A Table holds sessions. It outlives engines, and is safe for many goroutines.
+// A Table holds sessions. It outlives engines, and is safe for concurrent use.
 type Table struct {
 	store   Store
 	log     *slog.Logger
@@ -126,8 +125,7 @@ func (t *Table) remove(a netip.Addr) {
 	}
 }
 
-// Check returns n with its address and names as they are kept, or says what is
-// wrong with it.
+// Check returns n with normalised address and names, or what is wrong with it.
 func Check(n Session, now time.Time) (Session, error) {
 	n.Addr = n.Addr.Unmap().WithZone("")
 	n.Source = cmp.Or(n.Source, "session")
@@ -156,7 +154,7 @@ func Check(n Session, now time.Time) (Session, error) {
 	return n, nil
 }
 
-// name says whether s can be a name.
+// name reports whether s is a valid name.
 func name(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
@@ -249,7 +247,7 @@ func (b *begun) add(all []Session) error {
 		if old == nil {
 			fresh++
 		} else if old.same(&n) && n.Until.Sub(old.Until) < n.Until.Sub(b.now)/renewAfter && !n.Until.Before(old.Until) {
-			continue // it holds for about as long already
+			continue // it ends at about the same time already
 		}
 		value, err := json.Marshal(n)
 		if err != nil {
@@ -273,14 +271,13 @@ func (b *begun) add(all []Session) error {
 	return nil
 }
 
-// same says whether two sessions differ in nothing but their time.
+// same reports whether two sessions differ only in their time.
 func (n *Session) same(m *Session) bool {
 	return n.User == m.User && n.ID == m.ID && n.Source == m.Source && slices.Equal(n.Groups, m.Groups)
 }
 
-// An Ended says that the session of an address is over. With an ID only the one
-// that was begun with it ends: a late end of an earlier session must not end that
-// of the next user.
+// An Ended says that the session of an address has ended. With an ID only the session with it
+// ends: a late end of an earlier session must not end that of the next user.
 type Ended struct {
 	ID   string
 	Addr netip.Addr
@@ -324,10 +321,10 @@ func (t *Table) end(all []change, errs []error) {
 	t.ended.Add(uint64(len(gone)))
 }
 
-// Refresh takes in the sessions in the store.
+// Refresh loads the sessions in the store.
 func (t *Table) Refresh() { t.Take(t.store.InForce(Topic)) }
 
-// Take takes in what another node was told.
+// Take receives what was reported to another node.
 func (t *Table) Take(all []state.Instruction) {
 	t.giving.Lock()
 	defer t.giving.Unlock()
@@ -356,7 +353,7 @@ func (t *Table) Take(all []state.Instruction) {
 	}
 }
 
-// sweep takes out those that are over.
+// sweep removes expired sessions.
 func (t *Table) sweep(now time.Time) {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -371,7 +368,7 @@ func (t *Table) sweep(now time.Time) {
 	}
 }
 
-// All returns the sessions that hold, by address.
+// All returns the valid sessions, by address.
 func (t *Table) All() []Session {
 	all, now := []Session{}, time.Now()
 	for i := range t.shards {

@@ -1,8 +1,8 @@
-// Package keyspace follows changes in Redis: which keys were written, by the
-// keyspace notifications that the server sends when it is set up to.
+// Package keyspace follows changes in Redis: which keys were written, according to keyspace
+// notifications, if the server sends them.
 //
-// Notifications are not kept for clients that are away. So [Watch] reports each
-// time that it has begun to listen: what happened before has to be looked up.
+// Notifications are not kept for clients that are away. So [Watch] reports each time that it
+// begins to listen: look up what happened before.
 package keyspace
 
 import (
@@ -24,17 +24,17 @@ const (
 	look = 5 * time.Second
 )
 
-// A Watcher says what Watch listens to and what it reports to. Its functions
-// may be called by several goroutines and must not block.
+// A Watcher says what Watch listens to and reports to. Its functions may be called
+// concurrently and must not block.
 type Watcher struct {
 	DB       int      // number of the database
 	Patterns []string // globs of keys, see [Escape]
-	// Changed is called with each key that is written.
+	// Changed is called for each written key.
 	Changed func(key string)
-	// Listening is called when the server has confirmed the patterns, at first
-	// and after each interruption; in a cluster by each node.
+	// Listening is called when the server has confirmed the patterns, initially and after each
+	// interruption; in a cluster for each node.
 	Listening func()
-	// Lost is called when a server cannot be listened to.
+	// Lost is called when listening to a server fails.
 	Lost func(error)
 }
 
@@ -158,7 +158,7 @@ func enable(ctx context.Context, client *redis.Client, node string, set bool) er
 	return nil
 }
 
-// missing returns what flags lack of wanted; A stands for all but K and E.
+// missing returns what flags lack of those wanted; A means all except K and E.
 func missing(flags string) string {
 	var m []rune
 	for _, f := range wanted {
@@ -169,7 +169,7 @@ func missing(flags string) string {
 	return string(m)
 }
 
-// Escape makes of a text the pattern that only this text matches.
+// Escape returns the pattern that matches only s.
 func Escape(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {
