@@ -11,26 +11,26 @@ import (
 	"syscall"
 )
 
-// A Framed is the body of the message that its Reader read last. It ends where
-// the framing says and is used again for the next message. It is what
-// Request.Body and Response.Body hold after ReadRequest and ReadResponse.
+// A Framed is the body of the message that its Reader read last. It ends where the framing
+// says, and is reused for the next message. Request.Body and Response.Body hold it after
+// ReadRequest and ReadResponse.
 //
-// A broken chunked body is an *Error; a connection that ends too early is
-// io.ErrUnexpectedEOF. Errors stay.
+// A malformed chunked body is an *Error; a connection that ends too early is
+// io.ErrUnexpectedEOF. Errors persist.
 type Framed struct {
 	r       *Reader
 	length  int64 // as in Request.Length
 	left    int64 // bytes left: of the body, or of the chunk
 	at      place
-	status  int // of an Error
+	status  int // status of an Error
 	exts    int // bytes of chunk extensions so far
 	trailer Fields
 	raw     []byte // the trailer section
 	err     error
-	limit   io.LimitedReader // here so that splicing allocates nothing
+	limit   io.LimitedReader // a field, so that splicing allocates nothing
 }
 
-// A place is where in its framing a body stands.
+// A place is the position within the framing of a body.
 type place uint8
 
 const (
@@ -38,10 +38,10 @@ const (
 	atData           // left > 0
 	atDataEnd        // before the CRLF that follows a chunk's data
 	atChunk          // before a chunk size
-	atTrailers       // behind the last chunk's line
+	atTrailers       // after the last chunk's line
 )
 
-// begin starts a body and says whether there is one.
+// begin starts a body and reports whether there is one.
 func (b *Framed) begin(r *Reader, length int64, status int) bool {
 	*b = Framed{r: r, length: length, left: length, at: atData, status: status, trailer: b.trailer[:0], raw: b.raw[:0]}
 	switch length {
@@ -56,7 +56,7 @@ func (b *Framed) begin(r *Reader, length int64, status int) bool {
 	return true
 }
 
-// ended says whether the bytes that come next belong to another message.
+// ended reports whether the next bytes belong to another message.
 func (b *Framed) ended() bool { return b.at == atEnd }
 
 // Done implements [Body]. The connection can then be used for another message.
@@ -70,8 +70,8 @@ func (b *Framed) Left() int64 {
 	return b.length
 }
 
-// Ready implements [Body]: the bytes of the buffer that belong to the body. Of
-// a chunked body it is the rest of one chunk.
+// Ready implements [Body]: the buffered bytes of the body. For a chunked body it is the rest
+// of one chunk.
 func (b *Framed) Ready(dst [][]byte) [][]byte {
 	if b.r.a == b.r.b || !b.next(false) {
 		return dst
@@ -86,23 +86,22 @@ func (b *Framed) Ready(dst [][]byte) [][]byte {
 func (b *Framed) Skip(n int) {
 	b.r.a += n
 	b.took(n)
-	b.next(false) // an end that is here already need not be asked for
+	b.next(false) // notice an end that is buffered already
 }
 
 // Trailer implements [Body]. It is valid until the next message is read.
 func (b *Framed) Trailer() Fields { return b.trailer }
 
-// Close implements [Body]. The connection is not the body's to close.
+// Close implements [Body]. It leaves the connection open.
 func (b *Framed) Close() error { return nil }
 
-// Read reads body bytes: what is buffered; without that, straight from the
-// connection into p where that costs no extra system call.
+// Read reads body bytes: buffered ones, or if there are none, directly from the connection
+// into p if that costs no extra system call.
 func (b *Framed) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	// Many chunks may lie in the buffer. They are taken while nothing has to
-	// be waited for.
+	// Many chunks may be buffered. Read them as long as that needs no waiting.
 	for n < len(p) && b.next(n == 0) {
 		q := p[n:min(len(p), n+int(min(b.left, math.MaxInt32)))]
 		m := 0
@@ -128,7 +127,7 @@ func (b *Framed) Read(p []byte) (n int, err error) {
 		b.took(m)
 	}
 	if n > 0 {
-		b.next(false) // an end that is here already need not be asked for
+		b.next(false) // notice an end that is buffered already
 		return n, nil
 	}
 	return 0, b.err
@@ -146,7 +145,7 @@ func (b *Framed) ReadArrived(p []byte) (n int) {
 		return 0
 	}
 	p = p[:min(int64(len(p)), b.left)]
-	_ = raw.Read(func(fd uintptr) bool { // an error is there for the next Read as well
+	_ = raw.Read(func(fd uintptr) bool { // the next Read gets any error as well
 		for {
 			n, err = syscall.Read(int(fd), p)
 			if err != syscall.EINTR {
@@ -161,7 +160,7 @@ func (b *Framed) ReadArrived(p []byte) (n int) {
 	return n
 }
 
-// took counts n bytes of data as read.
+// took counts n bytes as read.
 func (b *Framed) took(n int) {
 	b.left -= int64(n)
 	switch {
@@ -173,11 +172,10 @@ func (b *Framed) took(n int) {
 	}
 }
 
-// end is the end as it should be.
+// end is the regular end.
 func (b *Framed) end() { b.at, b.left, b.err = atEnd, 0, io.EOF }
 
-// stop ends the body with an error, or properly where the end of the
-// connection is its end.
+// stop ends the body with an error, or regularly if the end of the connection is its end.
 func (b *Framed) stop(err error) {
 	var e *Error
 	switch {
@@ -190,8 +188,8 @@ func (b *Framed) stop(err error) {
 	}
 }
 
-// next goes to the next data and says whether there is some; if not, b.err
-// says why, or is nil when that cannot be known without waiting.
+// next advances to the next data and reports whether there is some. If not, b.err says why, or
+// is nil if that is unknown without waiting.
 func (b *Framed) next(wait bool) bool {
 	for b.err == nil {
 		var err error
@@ -284,7 +282,7 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
-// parseChunk parses a chunk's size and returns how long its extensions are.
+// parseChunk parses a chunk's size and returns the length of its extensions.
 func parseChunk(line []byte) (size int64, ext int, err *Error) {
 	n := 0
 	for ; n < len(line) && class[line[n]]&hexByte != 0; n++ {
@@ -309,9 +307,9 @@ func unhex(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// extensions says whether e is well formed (RFC 9112, 7.1.1). They mean
-// nothing to us, but where one hop sees an extension and another a line's end,
-// a request can hide.
+// extensions reports whether e is well formed (RFC 9112 section 7.1.1). We ignore extensions,
+// but where one hop sees an extension and another the end of a line, a request can be
+// smuggled.
 func extensions(e []byte) bool {
 	for len(e) > 0 {
 		e = blanks(e)
@@ -406,9 +404,9 @@ func (b *Framed) trailers() error {
 	return nil
 }
 
-// forbiddenInTrailer names the fields that say where a message ends, where it
-// goes, who sends it or how it is read: too late behind the body (RFC 9110,
-// 6.5.1), and merged into a head they would change it.
+// forbiddenInTrailer lists the fields about framing, routing, authentication and content of a
+// message. They come too late in a trailer (RFC 9110 section 6.5.1), and would change the head
+// if merged into it.
 func forbiddenInTrailer(name []byte) bool {
 	for _, s := range [...]string{
 		"Content-Length", "Transfer-Encoding", "Host", "Trailer", "TE",
@@ -423,8 +421,8 @@ func forbiddenInTrailer(name []byte) bool {
 	return false
 }
 
-// Discard reads the rest of the body and drops it, so that the connection may
-// be used again. It gives up with an error when there is more than max bytes.
+// Discard reads and drops the rest of the body, so that the connection can be reused. It fails
+// if there are more than max bytes.
 func (b *Framed) Discard(max int64) error {
 	for b.next(true) {
 		if b.left > max {
@@ -454,8 +452,7 @@ const (
 	spliceMin = 64 << 10 // below, setting up the pipe costs more than it saves
 )
 
-// buffers are shared by all copies in the process: an idle connection holds
-// none.
+// buffers are shared by all copies in the process: an idle connection has none.
 var buffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 
 // WriteTo writes the rest of the body to w. A long rest of known length, or
@@ -519,12 +516,12 @@ func (b *Framed) splice(dst *net.TCPConn, max int64) (int64, error) {
 	want := min(b.left, max)
 	b.limit = io.LimitedReader{R: b.r.src, N: want}
 	n, err := dst.ReadFrom(&b.limit)
-	// Counted by what was taken, not by what was given.
+	// Count the bytes taken, not the bytes delivered.
 	if b.left -= want - b.limit.N; b.left == 0 {
 		b.end()
 	}
 	if err != nil {
-		b.err = err // bytes may have been lost between the two
+		b.err = err // bytes may have been lost in between
 		return n, err
 	}
 	if n < want {

@@ -10,10 +10,9 @@ func AppendChunk(dst []byte, size int) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// AppendLastChunk appends the end of a chunked body. Whatever a trailer made by
-// hand holds, it stays one: bytes that would end a line or a word are replaced
-// (in names by "-", in values by a space), and a field without name is left
-// out.
+// AppendLastChunk appends the end of a chunked body. Bytes in trailer that would end a line or
+// a word are replaced (in names by "-", in values by a space), and a field without a name is
+// omitted.
 func AppendLastChunk(dst []byte, trailer Fields) []byte {
 	dst = append(dst, "0\r\n"...)
 	dst = appendFields(dst, trailer)

@@ -35,9 +35,8 @@ func HopByHop(name []byte) bool {
 	return false
 }
 
-// ConnectionNames returns the names of fields that Connection makes hop-by-hop,
-// or nil: nearly always it lists keep-alive or close only. End-to-end fields
-// cannot be thrown out this way.
+// ConnectionNames returns the names of fields that Connection makes hop-by-hop, or nil:
+// usually it lists only keep-alive or close. End-to-end fields cannot be removed this way.
 func (f Fields) ConnectionNames() (list [][]byte) {
 	for i := range f {
 		if n := len(f[i].Name); n != 10 && n != 16 || !EqualName(f[i].Name, "connection") && !EqualName(f[i].Name, "proxy-connection") {

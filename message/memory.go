@@ -6,60 +6,59 @@ import (
 	"os"
 )
 
-// A Body is where the bytes of a message's body come from. One goroutine uses
-// it at a time; Close may come from another.
+// A Body is a source of the bytes of a message's body. It is not safe for concurrent use,
+// except for Close.
 //
-// Errors of the methods that read: io.EOF at the end, *Error where the framing
-// is broken, io.ErrUnexpectedEOF where the source ends too early.
+// Errors of reading methods: io.EOF at the end, *Error for malformed framing,
+// io.ErrUnexpectedEOF if the source ends too early.
 type Body interface {
-	// Close says that no more is wanted. It makes a Read or Copy under way in
-	// another goroutine end, and gives back what the body holds.
+	// Close says that no more is needed. It interrupts a Read or Copy in another goroutine, and
+	// releases resources.
 	io.ReadCloser
-	// Ready appends to dst the bytes that are at hand: nothing has to be waited
-	// for or copied. They are the next to be read and stay valid until another
-	// method but Left and Done is called; Skip, Read and Copy consume them.
+	// Ready appends to dst the bytes that are available without waiting or copying. They are the
+	// next to be read, and stay valid until a method other than Left and Done is called; Skip,
+	// Read and Copy consume them.
 	Ready(dst [][]byte) [][]byte
-	// Skip consumes n of the bytes that Ready gave last.
+	// Skip consumes n of the bytes last returned by Ready.
 	Skip(n int)
-	// Copy writes the rest to w, at most max bytes of it, and returns how many.
-	// The kernel moves them where source and w allow it: from one *net.TCPConn
-	// to another, from a file to a *net.TCPConn. A caller that moves deadlines
-	// as data flows copies piece by piece until Done.
+	// Copy writes the rest to w, at most max bytes of it, and returns how many. The kernel moves
+	// them if source and w permit: from one *net.TCPConn to another, from a file to a
+	// *net.TCPConn. A caller that extends deadlines as data flows copies piece by piece until
+	// Done.
 	Copy(w io.Writer, max int64) (int64, error)
-	// Left returns the bytes still to be read of a body of known length,
-	// Chunked or UntilClose for others, and 0 at the end.
+	// Left returns the bytes left of a body of known length, Chunked or UntilClose for others,
+	// and 0 at the end.
 	Left() int64
-	// Done says whether the body has been read to its end, trailers included.
+	// Done reports whether the body was read to its end, including trailers.
 	Done() bool
-	// Trailer returns the fields behind the body, once it is Done.
+	// Trailer returns the fields after the body, once it is Done.
 	Trailer() Fields
 }
 
-// A Filed is a body whose rest may lie in a file as well, from which the kernel
-// sends it without copying.
+// A Filed is a body whose rest may be in a file, from which the kernel sends it without
+// copying.
 type Filed interface {
-	// File returns the file, nil where there is none, and where in it the rest of
-	// the body begins. The bytes stay what they are until Close. Only reads that
-	// name an offset may be used: others read from the file too.
+	// File returns the file and the offset of the rest of the body, or nil if there is no file.
+	// The bytes do not change until Close. Use only reads with an offset, because others read
+	// from the file too.
 	File() (f *os.File, off int64)
 }
 
-// An Arriving is a body of which more may have come than is at hand.
+// An Arriving is a body of which more may have arrived than is buffered.
 type Arriving interface {
-	// ReadArrived reads into p what has come already and returns how many bytes
-	// that is, 0 also where it cannot know. It never waits.
+	// ReadArrived reads into p what has arrived already and returns its length, 0 also if that
+	// is unknown. It never waits.
 	ReadArrived(p []byte) int
 }
 
-// A Memory is a body that lies in memory. The zero value is an empty one.
+// A Memory is a body in memory. The zero value is empty.
 type Memory struct {
 	store [][]byte
 	parts net.Buffers // what is left of store
 	left  int64
 }
 
-// Set makes the body be parts, one after another. It keeps the slices, and its
-// own storage for them.
+// Set sets the body to the concatenation of parts. It keeps the slices, in its own memory.
 func (m *Memory) Set(parts ...[]byte) {
 	m.store, m.left = m.store[:0], 0
 	for _, p := range parts {
@@ -99,8 +98,8 @@ func (m *Memory) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Copy implements [Body]. Parts leave in one system call where w is a
-// connection and max is not in the way.
+// Copy implements [Body]. All parts leave in one system call if w is a connection and max
+// permits.
 func (m *Memory) Copy(w io.Writer, max int64) (n int64, err error) {
 	if m.left <= max {
 		n, err = m.parts.WriteTo(w)

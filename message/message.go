@@ -1,25 +1,22 @@
-// Package message holds HTTP messages as they were sent: heads with their
-// fields in order, case and raw bytes, and a strict HTTP/1 reader
-// (RFC 9110, RFC 9112).
+// Package message holds HTTP messages as they were sent: heads with their fields in order,
+// case and raw bytes, and a strict HTTP/1 reader (RFC 9110, RFC 9112).
 //
-// Why not net/http: signatures look at the order, case and exact bytes of a
-// head, which net/http throws away, and a request forwarded through it costs
-// three times what it needs to. Here a head is copied once out of the
-// connection's buffer into the message, and everything else is a slice of
-// that copy; a message is used again for the next request of its connection,
-// so that a kept-alive connection allocates nothing.
+// It exists beside net/http because signatures need the order, case and exact bytes of a head,
+// which net/http discards, and because forwarding through net/http costs three times as much
+// as necessary. Here a head is copied once from the connection's buffer into the message, and
+// everything else is a slice of that copy. A message is reused for the next request of its
+// connection, so that a kept-alive connection allocates nothing.
 //
-// Data moves so: a [Reader] over a connection finds the end of a head
-// ([Reader.ReadRequest], [Reader.ReadResponse]), parses it into a [Request] or
-// [Response], and hands out the body that follows as a [Framed], which ends
-// where the framing says. Whoever passes a message on sees a [Body], which may
-// come from a connection, from memory ([Memory]) or from a file. What is written is appended to a byte slice
-// ([AppendChunk], [AppendLastChunk]), so that much can leave in one system
-// call; who forwards a head knows what has to stay behind, and writes it.
+// A [Reader] of a connection finds the end of a head ([Reader.ReadRequest],
+// [Reader.ReadResponse]), parses it into a [Request] or [Response], and provides the body as a
+// [Framed], which ends where the framing says. Code that forwards a message sees a [Body],
+// which may come from a connection, from memory ([Memory]) or from a file. Output is appended
+// to a byte slice ([AppendChunk], [AppendLastChunk]), so that much can be sent in one system
+// call. The forwarding code writes heads itself, without hop-by-hop fields.
 //
-// What RFC 9112 calls invalid or ambiguous is refused with an [Error] that
-// carries the status to answer with. Nothing is repaired: a repaired message
-// means one thing here and another at the next hop.
+// What RFC 9112 calls invalid or ambiguous is refused with an [Error] that carries the status
+// of the response. Nothing is repaired: the next hop might understand a repaired message
+// differently.
 package message
 
 // A Field is one field line. Both slices belong to the message.
@@ -45,7 +42,7 @@ const (
 	Asterisk              // *, OPTIONS only
 )
 
-// A Request is a request head and where its body comes from.
+// A Request is a request head with its body.
 type Request struct {
 	Method string // as sent; the registered methods cost no allocation
 	Target []byte // request target as sent
@@ -63,18 +60,18 @@ type Request struct {
 	Expect  bool   // Expect: 100-continue
 	Upgrade []byte // value of Upgrade when Connection names it, else nil
 	Body    Body   // nil when Length is None
-	// Dial is the host to connect to where that is not Host: an edit of the
-	// policy, or the address a client was on its way to. "" is Host. Responses
-	// to requests that differ in it are not responses of one origin.
+	// Dial is the host to connect to instead of Host: from an edit of the policy, or the
+	// original destination of a redirected connection. "" means Host. Responses to requests with
+	// different Dial do not belong to one origin.
 	Dial string
 
 	raw []byte // the head as sent, from the request line to the empty line
 }
 
-// A Response is a response head and where its body comes from.
+// A Response is a response head with its body.
 //
-// A response that comes from a round trip has a Body in any case, which may be
-// Done from the beginning; it has to be closed.
+// A response of a round trip always has a Body, which may be Done from the beginning; close
+// it.
 type Response struct {
 	Status int
 	Reason []byte // reason phrase as sent
@@ -83,22 +80,21 @@ type Response struct {
 	Length  int64 // bytes of body, or None, Chunked, UntilClose
 	Close   bool  // the connection cannot be used again after this
 	Upgrade []byte
-	Folded  bool // a field went on in the next line, which a relaxed Reader has joined
+	Folded  bool // a field continued on the next line, and a relaxed Reader has joined the lines
 	Body    Body // from a Reader: nil when Length is None or the status or method has none
 
 	raw []byte
 }
 
-// Raw returns the head as it was sent, up to and with the empty line. It is
-// nil for a message that was not read from HTTP/1.
+// Raw returns the head as it was sent, including the empty line. It is nil for a message that
+// was not read from HTTP/1.
 func (q *Request) Raw() []byte { return q.raw }
 
 // Raw returns the head as it was sent.
 func (s *Response) Raw() []byte { return s.raw }
 
-// An Error is a message that cannot be accepted. Status is what to answer a
-// client with (400, 413, 414, 417, 431, 501, 505); for a response read from upstream
-// the answer is always 502.
+// An Error is a message that cannot be accepted. Status is the response to a client (400, 413,
+// 414, 417, 431, 501, 505); for a response read from upstream it is always 502.
 type Error struct {
 	Status int
 	Reason string // what is wrong, without quoting secrets: "two Host fields"
@@ -178,9 +174,8 @@ func (f *Fields) Set(name, value string) {
 	}
 }
 
-// HasToken says whether one of the fields called name lists token
-// (a comma-separated list, compared without case; parameters after ";" do not
-// count).
+// HasToken reports whether one of the fields called name lists token (in a comma-separated
+// list, ignoring case and parameters after ";").
 func (f Fields) HasToken(name, token string) bool {
 	for i := range f {
 		if EqualName(f[i].Name, name) && listHas(f[i].Value, token) {

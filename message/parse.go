@@ -75,8 +75,8 @@ func control(b []byte) int {
 	return i
 }
 
-// framing is what the fields of a head say about the message's own end, its
-// connection and its host.
+// framing is what the fields of a head say about the message's end, its connection and its
+// host.
 type framing struct {
 	host, length, coding, upgrade []byte
 	hosts, lengths, codings       int
@@ -84,7 +84,7 @@ type framing struct {
 	close, keepAlive, upgrades    bool
 }
 
-// note takes up a field that framing knows.
+// note records a field that concerns framing.
 func (f *framing) note(name, value []byte) {
 	switch len(name) {
 	case 4:
@@ -123,8 +123,8 @@ func (f *framing) note(name, value []byte) {
 	}
 }
 
-// bodyLength returns what Content-Length and Transfer-Encoding say, or
-// UntilClose when they say nothing.
+// bodyLength returns the length by Content-Length and Transfer-Encoding, or UntilClose if they
+// are missing.
 func (f *framing) bodyLength(proto uint8) (int64, *Error) {
 	switch {
 	case f.codings > 0 && f.lengths > 0:
@@ -143,8 +143,8 @@ func (f *framing) bodyLength(proto uint8) (int64, *Error) {
 	return UntilClose, nil
 }
 
-// checkCoding accepts "chunked" alone. What else could be meant is told apart
-// only for the answer: a coding we do not have, or one that frames nothing.
+// checkCoding accepts only "chunked". The response distinguishes a coding that we do not
+// support from one that does not frame.
 func checkCoding(v []byte) *Error {
 	if EqualName(v, "chunked") {
 		return nil
@@ -221,8 +221,7 @@ func parseFields(raw []byte, i int, fs Fields, f *framing, response bool) (Field
 	return fs, nil
 }
 
-// badName says what is wrong with a field line: how it begins, and where its
-// name stops.
+// badName returns what is wrong with a field line, by its first byte and where its name stops.
 func badName(first, stop byte) *Error {
 	switch {
 	case first == ' ' || first == '\t':
@@ -300,7 +299,7 @@ func (q *Request) version(i int) (int, *Error) {
 	return i + len(line) + 1, nil
 }
 
-// badVersion tells a version we do not speak from what is no version.
+// badVersion distinguishes an unsupported version from a malformed one.
 func badVersion(line []byte) *Error {
 	if len(line) == 9 && string(line[:5]) == "HTTP/" && line[6] == '.' && line[8] == '\r' &&
 		class[line[5]]&class[line[7]]&digitByte != 0 {
@@ -309,7 +308,7 @@ func badVersion(line []byte) *Error {
 	return bad("malformed request line")
 }
 
-// parseTarget takes q.Target apart (RFC 9112, 3.2).
+// parseTarget parses q.Target (RFC 9112 section 3.2).
 func (q *Request) parseTarget() *Error {
 	t := q.Target
 	switch {
@@ -363,8 +362,8 @@ func (q *Request) parseAbsolute() *Error {
 	case len(q.Path) == 0:
 		q.Path = slash
 	case q.Path[0] == '?':
-		// The path is empty but the wire wants "/". It is put behind the
-		// head, in the same storage.
+		// The path is empty but must be sent as "/". It is stored after the head, in the same
+		// memory.
 		end := len(q.raw)
 		all := append(append(q.raw, '/'), q.Path...)
 		q.raw, q.Path = all[:end], all[end:len(all):len(all)]
@@ -374,8 +373,8 @@ func (q *Request) parseAbsolute() *Error {
 
 var slash, asterisk = []byte("/"), []byte("*")
 
-// checkHost wants the one Host field (RFC 9112, 3.2) and takes host and port
-// from it when the target names none.
+// checkHost requires exactly one Host field (RFC 9112 section 3.2) and takes host and port
+// from it if the target has none.
 func (q *Request) checkHost(f *framing) *Error {
 	switch {
 	case f.hosts > 1:
@@ -448,7 +447,7 @@ func (q *Request) frame(f *framing) *Error {
 		n = None
 	}
 	if q.Method == "CONNECT" && n != None {
-		// One hop would read a body where the other has the tunnel already.
+		// One hop would read a body where the other already has the tunnel.
 		return bad("CONNECT with a body")
 	}
 	if f.otherExpects {
@@ -519,8 +518,8 @@ func (s *Response) frame(f *framing, method string) *Error {
 	}
 	switch {
 	case s.Status < 200 || s.Status == 204:
-		// A length is forbidden here. Who sends one may send a body too,
-		// which would be taken for the next response.
+		// A length is forbidden here. A server that sends one may also send a body, which would be
+		// taken for the next response.
 		if n != UntilClose && n != None {
 			s.Close = true
 		}

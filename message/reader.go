@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Limits that no honest message comes near. They bound the work and memory one
-// message can cost; the size of a head is the caller's (NewReader).
+// Limits that no legitimate message reaches. They bound the work and memory of a message; the
+// caller limits the size of a head (NewReader).
 const (
 	minBuffer     = 1024     // a chunk line must fit
 	maxFields     = 256      // field lines of a head or a trailer section
@@ -23,8 +23,8 @@ var (
 	errFull   = errors.New("message: more bytes asked for than the buffer holds")
 )
 
-// A Reader reads messages from a connection. It is used again for the next
-// connection with Reset. It belongs to one goroutine at a time.
+// A Reader reads messages from a connection. Reset reuses it for the next connection. It is
+// not safe for concurrent use.
 type Reader struct {
 	src     io.Reader
 	size    int
@@ -33,7 +33,7 @@ type Reader struct {
 	maxHead int
 	relaxed bool // see Relax
 	body    Framed
-	err     error // a head that failed: where the next one begins is unknown
+	err     error // after a failed head: the beginning of the next one is unknown
 }
 
 // NewReader returns a Reader with a buffer of size bytes (at least 1024); a
@@ -66,9 +66,8 @@ func (r *Reader) Read(p []byte) (int, error) {
 // Buffered returns what has been read from the connection and not consumed.
 func (r *Reader) Buffered() []byte { return r.buf[r.a:r.b] }
 
-// Detach returns what [Reader.Buffered] does, consumes it and gives the buffer
-// up: a connection that becomes a tunnel may last for hours. Reading goes on
-// with a new one.
+// Detach returns the same as [Reader.Buffered], consumes it and releases the buffer, because a
+// connection that becomes a tunnel may last for hours. Later reads use a new buffer.
 func (r *Reader) Detach() []byte {
 	b := bytes.Clone(r.Buffered())
 	if len(b) == 0 {
@@ -126,12 +125,12 @@ func readSome(src io.Reader, p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// ReadRequest reads the next request head into q, whose storage is used again,
-// and sets q.Body. io.EOF means the connection ended between requests.
+// ReadRequest reads the next request head into q, reusing its memory, and sets q.Body. io.EOF
+// means that the connection ended between requests.
 //
-// An *Error says what to answer; after it, and after the connection failed in
-// the middle of a head, nothing more can be read. The body before must have
-// been read to its end ([Framed.Discard]).
+// An *Error says what to respond; after it, and after a connection failure within a head,
+// nothing more can be read. The previous body must have been read to its end
+// ([Framed.Discard]).
 func (r *Reader) ReadRequest(q *Request) error {
 	if err := r.ready(); err != nil {
 		return err
@@ -185,7 +184,7 @@ func (r *Reader) ReadResponse(s *Response, method string) error {
 	return nil
 }
 
-// ready says whether the next head begins where the buffer begins.
+// ready reports whether the next head begins at the beginning of the buffer.
 func (r *Reader) ready() error {
 	if r.err != nil {
 		return r.err
@@ -196,9 +195,8 @@ func (r *Reader) ready() error {
 	return nil
 }
 
-// fail makes a bad head the end of the connection. An error of the connection
-// while the head is still whole in the buffer is not: a deadline that passed
-// can be moved.
+// fail makes a malformed head the end of the connection. A connection error while the head is
+// still complete in the buffer is not final: a deadline can be extended.
 func (r *Reader) fail(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -207,7 +205,7 @@ func (r *Reader) fail(err error) error {
 	return err
 }
 
-// firstOf prefers to e what head would have said, had raw come in pieces.
+// firstOf returns the error that head would have returned for raw in pieces, if any, else e.
 func firstOf(e *Error, raw []byte) *Error {
 	if bareLF(raw, 0) {
 		return errBareLF()
@@ -217,7 +215,7 @@ func firstOf(e *Error, raw []byte) *Error {
 
 func errBareLF() *Error { return bad("line ends with LF alone") }
 
-// badGateway is err, of a response.
+// badGateway converts err to an error of a response.
 func badGateway(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -226,9 +224,8 @@ func badGateway(err error) error {
 	return err
 }
 
-// skipEmptyLines consumes the empty lines that some clients send after a body,
-// and looks at the first byte of the request line, so that who speaks another
-// protocol hears so at once.
+// skipEmptyLines consumes the empty lines that some clients send after a body, and checks the
+// first byte of the request line, so that a client of another protocol gets an error at once.
 func (r *Reader) skipEmptyLines() error {
 	for range maxEmptyLines + 1 {
 		b, err := r.Peek(1)
@@ -270,7 +267,7 @@ func (r *Reader) startsWith(s string) error {
 	return nil
 }
 
-// inside turns the end of the connection into the error it is within a message.
+// inside converts the end of the connection to an error within a message.
 func inside(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -278,10 +275,9 @@ func inside(err error) error {
 	return err
 }
 
-// head appends the head that begins the buffer to raw, up to and with its
-// empty line, and consumes it. A head that does not fit the buffer moves to
-// raw as it comes. Each byte is searched once (and three twice), however
-// slowly they come.
+// head appends the head at the beginning of the buffer to raw, including its empty line, and
+// consumes it. A head that does not fit the buffer moves to raw as it arrives. Each byte is
+// searched once (and three twice), however slowly they arrive.
 func (r *Reader) head(raw []byte) ([]byte, error) {
 	for searched := 0; ; {
 		win := r.buf[r.a:r.b]
@@ -297,7 +293,7 @@ func (r *Reader) head(raw []byte) ([]byte, error) {
 			r.a += n
 			return raw, nil
 		}
-		// Who ends lines with LF alone would wait for an answer for ever.
+		// A client that ends lines with only LF would wait forever.
 		if bareLF(win, searched) {
 			return raw, errBareLF()
 		}
@@ -320,8 +316,8 @@ func (r *Reader) head(raw []byte) ([]byte, error) {
 	}
 }
 
-// bareLF says whether there is an LF without CR at or after from. The byte at
-// 0 has been looked at by who called, or is the third last of what was.
+// bareLF reports whether there is an LF without CR at or after from. The caller has checked
+// byte 0, or it was the third last checked.
 func bareLF(b []byte, from int) bool {
 	for i := max(from, 1); ; i++ {
 		j := bytes.IndexByte(b[min(i, len(b)):], '\n')
@@ -334,7 +330,7 @@ func bareLF(b []byte, from int) bool {
 	}
 }
 
-// tooLarge blames the request line when there is nothing else yet.
+// tooLarge names the request line if nothing else has arrived.
 func tooLarge(raw, win []byte) *Error {
 	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(win, '\n') < 0 {
 		return &Error{414, "request line too long"}

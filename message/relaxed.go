@@ -2,15 +2,15 @@ package message
 
 import "bytes"
 
-// Relax makes r accept responses that RFC 9112 calls invalid but whose meaning
-// is plain: Content-Length given several times with one value (RFC 9110, 8.6),
-// lines that end with LF alone (RFC 9112, 2.2), folded field lines (RFC 9112,
-// 5.2). What a message holds afterwards is the valid form of these. Requests are
-// never relaxed: another server might read them in another way.
+// Relax makes r accept responses that RFC 9112 calls invalid but whose meaning is clear:
+// Content-Length repeated with one value (RFC 9110 section 8.6), lines that end with only LF
+// (RFC 9112 section 2.2), folded field lines (RFC 9112 section 5.2). The message then holds
+// the valid form. Requests are never relaxed, because another server might read them
+// differently.
 func (r *Reader) Relax(on bool) { r.relaxed = on }
 
-// relaxedHead is head for a response. It appends the lines to raw as they come,
-// each ended with CRLF and folded ones joined, which it says in folded.
+// relaxedHead is head for a response. It appends lines to raw as they arrive, each ended with
+// CRLF and folded ones joined, which it reports in folded.
 func (r *Reader) relaxedHead(raw []byte, folded *bool) ([]byte, error) {
 	line, lines := 0, 0 // where the current line begins in raw, and those before
 	for {
@@ -43,7 +43,7 @@ func (r *Reader) relaxedHead(raw []byte, folded *bool) ([]byte, error) {
 			raw = append(raw[:line+len(text)], "\r\n"...)
 		case lines < 2:
 			return raw, bad("folded field line")
-		default: // it goes on with the line before
+		default: // it continues the previous line
 			*folded = true
 			raw = append(append(raw[:line-2], ' '), trim(text)...)
 			raw = append(raw, "\r\n"...)
@@ -52,8 +52,8 @@ func (r *Reader) relaxedHead(raw []byte, folded *bool) ([]byte, error) {
 	}
 }
 
-// joinLengths makes one of several Content-Length fields, and of several values
-// in one, where they are equal.
+// joinLengths merges several Content-Length fields, and several values in one, if they are
+// equal.
 func (f *framing) joinLengths(fs Fields) Fields {
 	if f.lengths == 0 {
 		return fs
@@ -68,7 +68,7 @@ func (f *framing) joinLengths(fs Fields) Fields {
 				value = part
 			}
 			if !bytes.Equal(part, value) {
-				return fs // which of them is true is unknown
+				return fs // it is unknown which one is right
 			}
 		}
 	}

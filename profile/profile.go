@@ -1,16 +1,12 @@
-// Package profile takes profiles from a running gateway and makes them
-// readable: what eats the processor, how much of it the collector takes, who
-// waits for which lock, where goroutines stand, how long a goroutine that
-// could run waits for its turn.
+// Package profile takes profiles of a running gateway and makes them readable: CPU use, the
+// collector's share of it, lock contention, goroutines, and scheduler latency.
 //
-// Data moves so: Take fetches CPU, block and mutex profiles over the same
-// seconds, then the execution trace, then heap and goroutines, from the admin
-// address, and writes each as it came into a folder, for go tool pprof and go
-// tool trace. Reading (reading.go, trace.go) is a page of text made of them.
-// Live (live.go) asks for /metrics every second instead and draws one screen.
+// Take fetches CPU, block and mutex profiles over the same seconds, then the execution trace,
+// then heap and goroutines, from the admin address, and writes each to a folder, for go tool
+// pprof and go tool trace. Reading (reading.go, trace.go) turns them into a page of text. Live
+// (live.go) instead fetches /metrics every second and draws a screen.
 //
-// An admin address that is not loopback is refused unless it is allowed by
-// name, and wants a token.
+// An admin address that is not loopback must be allowed by name, and needs a token.
 package profile
 
 import (
@@ -32,7 +28,7 @@ import (
 )
 
 const (
-	// maxSeconds is what the admin address takes for one profile.
+	// maxSeconds is the longest duration that the admin address accepts for a profile.
 	maxSeconds = 300
 	// maxTrace bounds the execution trace, which grows by megabytes a second
 	// under load.
@@ -49,7 +45,7 @@ type Config struct {
 	Dir     string // folder for the files; made when it is not there
 }
 
-// A Client asks one gateway.
+// A Client profiles one gateway.
 type Client struct {
 	cfg  Config
 	base string
@@ -78,10 +74,10 @@ func New(cfg Config) (*Client, error) {
 		}
 	}
 	c := &Client{cfg: cfg, base: "http://" + net.JoinHostPort(addr.String(), port)}
-	if !addr.IsLoopback() { // there it speaks TLS alone, and the name is on its certificate
+	if !addr.IsLoopback() { // there it uses only TLS, and the name is in its certificate
 		c.base = "https://" + cfg.Admin
 	}
-	// The token goes to the address asked, and not where that points on to.
+	// Never send the token to the target of a redirect.
 	c.http = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{DisableCompression: true}}
 	return c, nil
@@ -144,7 +140,7 @@ func firstLine(b []byte) string {
 // kind is one profile: its file and where it comes from.
 type kind struct {
 	file, path string
-	seconds    int // that it takes; 0: at once
+	seconds    int // duration; 0: immediate
 }
 
 func (c *Client) kinds() (together, after []kind) {
@@ -155,7 +151,7 @@ func (c *Client) kinds() (together, after []kind) {
 		{"mutex.pprof", fmt.Sprintf("/debug/pprof/mutex?seconds=%d", n), n},
 	}
 	t := min(n, maxTrace)
-	// Tracing costs time of its own, so the CPU profile comes before it.
+	// Tracing itself uses CPU time, so the CPU profile comes first.
 	return together, []kind{
 		{"trace.out", fmt.Sprintf("/debug/pprof/trace?seconds=%d", t), t},
 		{"heap.pprof", "/debug/pprof/heap", 0},
@@ -163,9 +159,8 @@ func (c *Client) kinds() (together, after []kind) {
 	}
 }
 
-// Take fetches all profiles, writes them and their reading into the folder,
-// and returns the reading. A profile that cannot be had is named in the
-// reading; the error is for when none can.
+// Take fetches all profiles, writes them and their reading into the folder, and returns the
+// reading. The reading names profiles that failed; the error means that all failed.
 func (c *Client) Take(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(c.cfg.Dir, 0o755); err != nil {
 		return "", fmt.Errorf("make the folder: %w", err)

@@ -12,11 +12,11 @@ import (
 	"shuultuur/arrange"
 )
 
-// top is how many lines a part of the reading has at most.
+// top bounds the lines of a part of the reading.
 const top = 12
 
-// Reading makes a page of text of profiles, by file name. What is not there
-// is left out, what cannot be read is named.
+// Reading turns profiles, by file name, into a page of text. Missing ones are left out,
+// unreadable ones named.
 func Reading(files map[string][]byte) string {
 	var b strings.Builder
 	for _, part := range []struct {
@@ -77,13 +77,13 @@ func leaf(s *profile.Sample) string {
 	return name
 }
 
-// place is the innermost function of the program itself, with what it called:
-// who waits, and in what. Where the program has none on the stack it is the
-// innermost function that is not the runtime's.
+// place returns the innermost function of the program itself, with what it called: the
+// function that waits, and in what. If the program is not on the stack, it is the innermost
+// function outside the runtime.
 func place(s *profile.Sample) string {
 	who, in, before, other := "", "", "", ""
 	frames(s, func(n string) bool {
-		n, _, _ = strings.Cut(n, "[") // type parameters are longer than the rest
+		n, _, _ = strings.Cut(n, "[") // type parameters are long
 		if strings.HasPrefix(n, "shuultuur/") || strings.HasPrefix(n, "main.") {
 			who, in = n, before
 			return false
@@ -105,7 +105,7 @@ func place(s *profile.Sample) string {
 	return who + " in " + in
 }
 
-// ours says whether a sample comes from profiles being taken.
+// ours reports whether a sample comes from taking profiles.
 func ours(s *profile.Sample) bool {
 	found := false
 	frames(s, func(n string) bool {
@@ -146,8 +146,8 @@ func first(all []entry) []entry { return all[:min(len(all), top)] }
 
 func percent(part, whole int64) float64 { return 100 * float64(part) / float64(max(whole, 1)) }
 
-// collecting says whether a sample is the collector's work, be it in the
-// background or put on who allocates.
+// collecting reports whether a sample is the collector's work, in the background or as an
+// assist.
 func collecting(s *profile.Sample) bool {
 	found := false
 	frames(s, func(n string) bool {
@@ -193,7 +193,7 @@ func readWaits(b *strings.Builder, p *profile.Profile, title, none string) {
 	}
 }
 
-// readMutex: a mutex profile names who held the lock, when it let go.
+// readMutex: a mutex profile records the holder of the lock, on unlock.
 func readMutex(b *strings.Builder, p *profile.Profile) {
 	readWaits(b, p, "locks others waited for", "nobody waited for a lock")
 }

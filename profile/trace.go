@@ -12,8 +12,8 @@ import (
 	"golang.org/x/exp/trace"
 )
 
-// step is the mutator utilisation from a moment on: the share of the
-// processors that is left to the program by the collector.
+// A step is the mutator utilisation from a time on: the share of the processors that the
+// collector leaves to the program.
 type step struct {
 	at    trace.Time
 	share float64
@@ -66,11 +66,10 @@ func readTrace(b *strings.Builder, data []byte) {
 	}
 }
 
-// parseTrace reads the events of a trace. An error in the middle ends the
-// reading; what came before it counts when there was any.
+// parseTrace reads the events of a trace. An error in the middle ends the reading; earlier
+// events count.
 func parseTrace(data []byte) (t *traced, err error) {
-	// The reader is for traces of our own gateway, but they came over a
-	// network; a parser's mistake must not take the other profiles along.
+	// The trace came over a network: a fault of the parser must not lose the other profiles.
 	defer func() {
 		if r := recover(); r != nil {
 			t, err = nil, fmt.Errorf("not a trace: %v", r)
@@ -119,8 +118,8 @@ func (t *traced) event(e *trace.Event) {
 			t.transition(e.Time(), &s)
 		}
 	case trace.EventLabel:
-		// A worker says what kind it is each time it begins to run. Idle ones
-		// take only what nobody else wants.
+		// A worker states its kind each time it begins to run. Idle workers use only spare
+		// processors.
 		if l := e.Label(); strings.HasPrefix(l.Label, "GC (") && l.Label != "GC (idle)" {
 			t.marking[l.Resource.Goroutine()] = true
 		}

@@ -1,7 +1,7 @@
-// Package proxyprotocol reads the header with which a load balancer says whom
-// a connection is from: the PROXY protocol, versions 1 and 2, as written down
-// by HAProxy (proxy-protocol.txt, 2020-03-05). Its caller reads the first bytes
-// of a connection from a trusted network and goes on behind the header.
+// Package proxyprotocol parses the header in which a load balancer names the client of a
+// connection: the PROXY protocol, versions 1 and 2, by HAProxy (proxy-protocol.txt,
+// 2020-03-05). The caller reads the first bytes of a connection from a trusted network and
+// continues after the header.
 package proxyprotocol
 
 import (
@@ -24,10 +24,10 @@ const (
 
 var errMalformed = errors.New("malformed PROXY protocol header")
 
-// Parse reads a PROXY protocol header at the start of b. n is its length;
-// n = 0 without an error means that more bytes are needed, n < 0 that b begins
-// with something else. from is invalid when the header does not name a client
-// (UNKNOWN, LOCAL, other address families): the connection's own address holds.
+// Parse parses a PROXY protocol header at the start of b. n is its length; n = 0 without an
+// error means that more bytes are needed, n < 0 that b begins with something else. from is
+// invalid if the header names no client (UNKNOWN, LOCAL, other address families): then use the
+// connection's own address.
 func Parse(b []byte) (from netip.AddrPort, n int, err error) {
 	switch {
 	case hasPrefix(b, V1):
@@ -38,7 +38,7 @@ func Parse(b []byte) (from netip.AddrPort, n int, err error) {
 	return netip.AddrPort{}, -1, nil
 }
 
-// hasPrefix says whether b begins with s as far as both go.
+// hasPrefix reports whether b and s are equal up to the shorter length.
 func hasPrefix(b []byte, s string) bool {
 	n := min(len(b), len(s))
 	return n > 0 && string(b[:n]) == s[:n]
