@@ -80,7 +80,7 @@ func TestSettingsOfPoliciesHaveNamesInEveryLanguage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := []string{"a day"}
+	keys := []string{"a day", "time", "bytes", "queries", "requests", "by", "on-loss", "days", "hours", "dates", "zone"}
 	for _, of := range []reflect.Type{reflect.TypeFor[policy.Policy](), reflect.TypeFor[policy.Rule]()} {
 		for f := range of.Fields() {
 			if key := f.Tag.Get("yaml"); key != "" && key != "-" && key != "name" && key != "action" && key != "rules" {
@@ -97,7 +97,7 @@ func TestSettingsOfPoliciesHaveNamesInEveryLanguage(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"category: games": "Kategorie: games", "warn-for: 1h": "Warnung gilt: 1h", "a day: time 1h": "pro Tag: time 1h", "other: x": "other: x", "alone": "alone",
+		"category: games": "Kategorie: games", "warn-for: 1h": "Warnung gilt: 1h", "a day: time 1h, over 50, by user": "pro Tag: Zeit 1h, mehr als 50, je user", "other: x": "other: x", "alone": "alone",
 	} {
 		if got := saidOf(s.For("de"), line); got != want {
 			t.Errorf("%q is shown as %q, want %q", line, got, want)

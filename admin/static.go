@@ -69,18 +69,30 @@ type noticeFunc func(t *text.Texts) string
 
 func noNotice(*text.Texts) string { return "" }
 
-// saidOf names the setting of a line such as "category: games" in the language
-// of t.
+// saidOf names the settings of a line such as "category: games", or "a day: time 1h,
+// over 50", in the language of t.
 func saidOf(t *text.Texts, line string) string {
+	name := func(key string) string {
+		set := "set." + strings.NewReplacer("-", "", " ", "").Replace(key)
+		if said := t.Say(set); said != set {
+			return said
+		}
+		return key
+	}
 	key, value, ok := strings.Cut(line, ": ")
 	if !ok {
 		return line
 	}
-	name := "set." + strings.NewReplacer("-", "", " ", "").Replace(key)
-	if said := t.Say(name); said != name {
-		key = said
+	if key == "a day" || key == "schedule" || key == "limits" {
+		parts := strings.Split(value, ", ")
+		for i, p := range parts {
+			if first, rest, ok := strings.Cut(p, " "); ok {
+				parts[i] = name(first) + " " + rest
+			}
+		}
+		value = strings.Join(parts, ", ")
 	}
-	return key + ": " + t.Message(value)
+	return name(key) + ": " + t.Message(value)
 }
 
 // pageFuncs are what all pages may call: notice is said beside the pages, and t
