@@ -30,6 +30,7 @@ test:
 lint:
 	test -z "$$(gofmt -l .)"
 	$(GO) vet ./...
+	$(GO) vet -tags small $$($(GO) list ./... | grep -v /bench$$)
 	$(GO) run $(LINT) run
 
 fuzz:

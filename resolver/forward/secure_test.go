@@ -29,6 +29,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/release"
 	"shuultuur/setting"
 )
 
@@ -237,6 +238,12 @@ var encryptedTransports = []struct {
 	scheme string
 	serve  func(testing.TB, *authority, func(*miekg.Msg, bool) *miekg.Msg) *secured
 }{{"tls", serveTLS}, {"https", serveHTTPS}, {"h3", serveHTTP3}, {"quic", serveQUIC}}
+
+func init() {
+	if release.Small { // which lacks QUIC
+		encryptedTransports = encryptedTransports[:2]
+	}
+}
 
 func TestEncryptedTransports(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
