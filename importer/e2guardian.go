@@ -751,7 +751,7 @@ func (c *guard) phraseRules(opts map[string]option, ban string, add func(policy.
 	if c.compat() == "e2guardian-5.5" {
 		standard = 60
 	}
-	limit := number(opts, "naughtynesslimit", standard)
+	limit := max(number(opts, "naughtynesslimit", standard), 0)
 	if o, ok := opts["naughtynesslimit"]; ok {
 		c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: fmt.Sprintf("rule \"weighted phrases\", over: %d", limit)})
 	}

@@ -272,10 +272,22 @@ func parseAction(s string) (a filter.Action, show filter.Show, monitors bool, er
 	return 0, filter.Nothing, false, fmt.Errorf("%.80q is none of allow, monitor, warn, block and redirect, nor blur or placeholder for pictures", s)
 }
 
+// threshold is the limit that over says for scored categories, 0 without one.
+func threshold(over *int) (int, error) {
+	switch {
+	case over == nil:
+		return 0, nil
+	case *over < 0:
+		return 0, setting.At("over", fmt.Errorf("%d is below 0: write the greatest score that may pass, such as 50", *over))
+	}
+	return *over, nil
+}
+
 // categories compiles category, over and unless.
 func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
-	if s.Over != nil {
-		r.over = *s.Over
+	var err error
+	if r.over, err = threshold(s.Over); err != nil {
+		return err
 	}
 	scored := false
 	signatures, err := s.signatures()

@@ -599,6 +599,7 @@ func TestMistakesInSettingsNameTheirKey(t *testing.T) {
 		"unknown category":      {rule(Rule{Action: "block", Category: cats("adult", "bnak")}), `[1].rules[1].category[1]: no check reports the category "bnak"; did you mean "bank"?`},
 		"unknown in unless":     {rule(Rule{Action: "block", Unless: cats("gray")}), `[1].rules[1].unless[0]: no check reports the category "gray"; did you mean "grey"?`},
 		"score without over":    {rule(Rule{Action: "block", Category: cats("phrase")}), `[1].rules[1].category[0]: "phrase" is scored`},
+		"a negative over":       {rule(Rule{Action: "block", Category: cats("phrase"), Over: over(-5)}), `[1].rules[1].over: -5 is below 0`},
 		"over without score":    {rule(Rule{Action: "block", Category: cats("bank"), Over: over(1)}), `[1].rules[1].over: none of the rule's categories is scored`},
 		"url":                   {rule(Rule{Action: "block", URL: []string{"ok", "(?=x)"}}), `[1].rules[1].url[1]: "(?=x)" is not a regular expression as RE2 reads it`},
 		"header":                {rule(Rule{Action: "block", Header: map[string]string{"X-A": "("}}), `[1].rules[1].header.X-A: `},

@@ -239,9 +239,10 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	if s.Bytes > 0 {
 		add(int64(s.Bytes), false)
 	}
-	scored, over := false, 0
-	if s.Over != nil {
-		over = *s.Over
+	scored := false
+	over, err := threshold(s.Over)
+	if err != nil {
+		return err
 	}
 	for i, name := range s.Category {
 		es, err := v.among(name, s.Over != nil)

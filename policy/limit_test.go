@@ -444,6 +444,7 @@ func TestMistakesInLimitsAreNamed(t *testing.T) {
 		"[0].quotas[0].by: ":                              {Quotas: []Quota{{Bytes: 1, By: "host"}}},
 		"[0].limits[0].queries: ":                         {Limits: []Limit{{Requests: rate, Queries: rate}}},
 		"[0].quotas[0].queries: ":                         {Quotas: []Quota{{Bytes: 1, Queries: true}}},
+		"[0].quotas[0].over: -1 is below 0":               {Quotas: []Quota{{Bytes: 1, Category: Names{"phrase"}, Over: over(-1)}}},
 		"[0].quotas[0].over: ":                            {Quotas: []Quota{{Bytes: 1, Category: Names{"grey"}, Over: over(5)}}},
 		"[0].quotas[0].category[0]: \"phrase\" is scored": {Quotas: []Quota{{Bytes: 1, Category: Names{"phrase"}}}},
 		"[0].quotas[0].category[1]: ":                     {Quotas: []Quota{{Bytes: 1, Category: Names{"grey", "gray"}}}},

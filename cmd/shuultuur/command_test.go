@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	builds "shuultuur/release"
+	released "shuultuur/release"
 )
 
 // callAs runs a command and returns its status and output.
@@ -43,7 +43,7 @@ func TestFlagsStandAnywhereAndStrayArgumentsAreRefused(t *testing.T) {
 		{"check a.yaml -config b.yaml", 1, "name one"},
 		{"list catalogue -- -x", 1, `nothing with "-x"`},
 	} {
-		if word, _, _ := strings.Cut(tt.args, " "); builds.Small && (word == "zone" || word == "rules") {
+		if word, _, _ := strings.Cut(tt.args, " "); released.Small && (word == "zone" || word == "rules") {
 			continue // the small build lacks them
 		}
 		status, out, errs := callAs(t, strings.Fields(tt.args)...)
