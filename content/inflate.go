@@ -529,13 +529,15 @@ loop:
 		}
 		from, to := w-distance, w+length
 		if distance >= 8 {
-			// Most matches have no more than 16 bytes: no loop to guess wrong.
-			s, t := out[from:from+16], out[w:w+16]
+			// Nearly all matches have no more than 32 bytes, so no loop's end is
+			// mispredicted. An earlier store feeds a later load if they overlap.
+			s, t := out[from:from+32], out[w:w+32]
 			binary.LittleEndian.PutUint64(t, binary.LittleEndian.Uint64(s))
 			binary.LittleEndian.PutUint64(t[8:], binary.LittleEndian.Uint64(s[8:]))
-			for w += 16; w < to; w += 8 {
-				from += 8
-				binary.LittleEndian.PutUint64(out[w:], binary.LittleEndian.Uint64(out[from+8:]))
+			binary.LittleEndian.PutUint64(t[16:], binary.LittleEndian.Uint64(s[16:]))
+			binary.LittleEndian.PutUint64(t[24:], binary.LittleEndian.Uint64(s[24:]))
+			for w += 32; w < to; w += 8 {
+				binary.LittleEndian.PutUint64(out[w:], binary.LittleEndian.Uint64(out[w-distance:]))
 			}
 			w = to
 			continue
