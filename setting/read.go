@@ -171,7 +171,7 @@ func (t *Text) mistakes(err error) (m Mistakes) {
 	if errors.As(err, &m) {
 		return m
 	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok { // nolint:errorlint // joined errors inside one mistake stay together
+	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // joined errors inside one mistake stay together
 		for _, e := range many.Unwrap() {
 			m = append(m, t.mistakes(e)...)
 		}

@@ -272,14 +272,14 @@ func At(key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok { // nolint:errorlint // joined errors inside one mistake stay together
+	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // joined errors inside one mistake stay together
 		var all []error
 		for _, e := range many.Unwrap() {
 			all = append(all, At(key, e))
 		}
 		return errors.Join(all...)
 	}
-	if inner, ok := err.(*Error); ok { // nolint:errorlint // not a wrapped one: the text around it would be lost
+	if inner, ok := err.(*Error); ok { //nolint:errorlint // not a wrapped one: the text around it would be lost
 		if inner.Key != "" && inner.Key[0] != '[' {
 			key += "."
 		}

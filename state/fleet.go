@@ -498,7 +498,7 @@ func (f *Fleet) flush(ctx context.Context) {
 		for len(keys) >= pipeline || i == shards-1 && len(keys) > 0 {
 			n := min(len(keys), pipeline)
 			if parts := f.counters.pack(f.node, keys[:n], true); len(parts) > 0 {
-				f.trade(ctx, parts, f.link.background) // nolint:errcheck // the link notes it, and the counters stay marked to be sent
+				f.trade(ctx, parts, f.link.background) //nolint:errcheck // the link notes it, and the counters stay marked to be sent
 			}
 			keys = append(keys[:0], keys[n:]...)
 		}

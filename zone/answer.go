@@ -45,7 +45,7 @@ type spot struct {
 type walk struct {
 	spot
 	z     *Responder
-	ctx   context.Context // nolint:containedctx // a walk lives as long as one call
+	ctx   context.Context //nolint:containedctx // a walk lives as long as one call
 	q     *dns.Query
 	r     *dns.Reply
 	s     *scratch

@@ -2,7 +2,7 @@ package zone
 
 import (
 	"bytes"
-	"crypto/sha1" // nolint:gosec // the only hash of NSEC3, RFC 5155 section 11
+	"crypto/sha1" //nolint:gosec // the only hash of NSEC3, RFC 5155 section 11
 	"encoding/base32"
 	"encoding/binary"
 	"errors"

@@ -307,7 +307,7 @@ func (s *Source) Run(ctx context.Context) error {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	wg.Go(func() { s.geo.Run(ctx) }) // nolint:errcheck // it ends with ctx
+	wg.Go(func() { s.geo.Run(ctx) }) //nolint:errcheck // it ends with ctx
 	if s.aliases != nil {
 		wg.Go(func() { s.aliases.Run(ctx) }) //nolint:errcheck // as above
 	}

@@ -30,7 +30,7 @@ type secondary struct {
 	maxBytes int64
 	poke     chan struct{} // a NOTIFY has arrived
 
-	life    context.Context // nolint:containedctx // ends with end
+	life    context.Context //nolint:containedctx // ends with end
 	end     context.CancelFunc
 	running atomic.Bool
 	ended   chan struct{} // closed when run has returned

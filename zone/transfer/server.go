@@ -46,7 +46,7 @@ type Server struct {
 	Stats *Stats // of this server and its predecessors
 
 	cfg    Config
-	ctx    context.Context // nolint:containedctx // of Replace; ends with Run
+	ctx    context.Context //nolint:containedctx // of Replace; ends with Run
 	cancel context.CancelFunc
 	zones  Zones
 	log    *slog.Logger

@@ -37,7 +37,7 @@ func newProber(insecure bool) *prober {
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, ctx.Value(addrKey{}).(netip.AddrPort).String())
 		},
-		TLSClientConfig:        &tls.Config{InsecureSkipVerify: insecure}, // nolint:gosec // the operator asked for it
+		TLSClientConfig:        &tls.Config{InsecureSkipVerify: insecure}, //nolint:gosec // the operator asked for it
 		DisableKeepAlives:      true,                                      // a check includes the connection, and one name has several addresses
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
