@@ -47,15 +47,22 @@ type ruleFlags struct {
 }
 
 func (r *ruleFlags) define(f *flag.FlagSet) {
-	add := func(list *[]string) func(string) error {
-		return func(s string) error { *list = append(*list, s); return nil }
-	}
-	f.Func("rules", "rule `file`, tarball or folder; may be repeated", add(&r.rules))
-	f.Func("var", "address group `NAME=VALUE`, such as HOME_NET=[10.0.0.0/8]; may be repeated", add(&r.vars))
-	f.Func("port", "port group `NAME=VALUE`; may be repeated", add(&r.ports))
-	f.StringVar(&r.suricata, "suricata", "", "suricata.yaml `file` whose groups are used")
+	f.Func("rules", "rule `file`, tarball or folder; may be repeated", adds(&r.rules))
 	f.StringVar(&r.classes, "classes", "", "classification.config `file`")
 	f.StringVar(&r.limits, "threshold", "", "threshold.config `file`")
+	r.defineGroups(f)
+}
+
+// defineGroups defines the flags for address and port groups alone.
+func (r *ruleFlags) defineGroups(f *flag.FlagSet) {
+	f.Func("var", "address group `NAME=VALUE`, such as HOME_NET=[10.0.0.0/8]; may be repeated", adds(&r.vars))
+	f.Func("port", "port group `NAME=VALUE`; may be repeated", adds(&r.ports))
+	f.StringVar(&r.suricata, "suricata", "", "suricata.yaml `file` whose groups are used")
+}
+
+// adds is for a flag that may be repeated.
+func adds(list *[]string) func(string) error {
+	return func(s string) error { *list = append(*list, s); return nil }
 }
 
 // groups returns the address and port groups. home is HOME_NET unless it is set.

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"shuultuur/check/signature/engine"
+	"shuultuur/check/signature/lua"
 	"shuultuur/check/signature/rule"
 )
 
@@ -38,15 +40,28 @@ func rulesCommand(ctx context.Context, e env, args []string) int {
 func rulesLint(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "rules lint", "[flags] FILE...", "Names every mistake of rule files. Rules that are inactive in the gateway are counted, and named with -v.")
 	verbose := f.Bool("v", false, "also name rules that are inactive, and why")
+	var groups ruleFlags
+	groups.defineGroups(f)
 	if status := parse(args, 1, -1); status >= 0 {
 		return status
 	}
-	rules, mistakes, err := rule.NewParser().ReadFiles(f.Args()...)
+	parser := rule.NewParser()
+	rules, mistakes, err := parser.ReadFiles(f.Args()...)
 	if err != nil {
 		return fail(e, err)
 	}
 	kept, twice := rule.Unique(rules)
-	for _, m := range append(mistakes, twice...) {
+	// What addresses, ports, transforms, scripts and lists say shows when rules are compiled.
+	c := engine.Config{Rules: kept, Beside: parser.Beside, Classes: engine.Classes(), Packets: true, Scripts: lua.NewPool(lua.Limits{}).Load}
+	if c.Vars, c.Ports, err = groups.groups(engine.Clients); err != nil {
+		return fail(e, err)
+	}
+	_, more, err := engine.New(c)
+	if err != nil {
+		return fail(e, err)
+	}
+	mistakes = append(mistakes, more...)
+	for _, m := range slices.Concat(mistakes, twice) {
 		fmt.Fprintln(e.stdout, m)
 	}
 	packet, foreign, skipped := 0, 0, 0

@@ -120,6 +120,9 @@ func parseAddresses(s string, vars map[string]string, depth int) (*addresses, er
 		return a, nil
 	case strings.HasPrefix(s, "!"):
 		n, err := parseAddresses(s[1:], vars, depth+1)
+		if err == nil && n.any && len(n.without) == 0 {
+			err = fmt.Errorf("%q leaves no address", s)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -236,6 +239,9 @@ func parsePorts(s string, vars map[string]string, depth int) (*ports, error) {
 		return p, nil
 	case strings.HasPrefix(s, "!"):
 		n, err := parsePorts(s[1:], vars, depth+1)
+		if err == nil && n.any && len(n.without) == 0 {
+			err = fmt.Errorf("%q leaves no port", s)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -275,6 +281,9 @@ func parsePorts(s string, vars map[string]string, depth int) (*ports, error) {
 		if hi, err = strconv.ParseUint(to, 10, 16); err != nil {
 			return nil, fmt.Errorf("%q is not a port, a range of ports, a group or a variable", s)
 		}
+	}
+	if hi < lo {
+		return nil, fmt.Errorf("%q ends before it begins", s)
 	}
 	p.ranges = append(p.ranges, [2]uint16{uint16(lo), uint16(hi)})
 	return p, nil

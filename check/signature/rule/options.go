@@ -53,7 +53,7 @@ func readAbout(p *parser, o Option) error {
 		r.Class = v
 	case "priority":
 		n, err := strconv.Atoi(v)
-		if err != nil || n < 0 {
+		if err != nil || n < 1 || n > 255 {
 			return fmt.Errorf("%q is not a number from 1 to 255", v)
 		}
 		r.Priority = n
@@ -460,7 +460,7 @@ func readAbsent(p *parser, o Option) error {
 	if p.cur == nil {
 		return errors.New("needs a sticky buffer before it, such as http.referer")
 	}
-	p.cur.Absent = true
+	p.cur.Absent, p.opened = true, Option{}
 	switch o.Value {
 	case "":
 	case "or_else":

@@ -450,6 +450,14 @@ func readFlow(p *parser, o Option) error {
 	if f.Direction == Both {
 		return errors.New("to_server and to_client exclude each other; use => for rules on both")
 	}
+	switch {
+	case f.Established && f.NotEstablished, f.Stateless && (f.Established || f.NotEstablished):
+		return errors.New("established, not_established and stateless exclude each other")
+	case f.OnlyStream && f.NoStream:
+		return errors.New("only_stream and no_stream exclude each other")
+	case f.OnlyFrag && f.NoFrag:
+		return errors.New("only_frag and no_frag exclude each other")
+	}
 	p.rule.Conditions = append(p.rule.Conditions, f)
 	return nil
 }

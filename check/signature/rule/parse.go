@@ -55,6 +55,8 @@ type parser struct {
 	in   *Group   // where it is
 	sets map[string]int
 	b64  *Base64
+	// opened is a sticky buffer that was named and of which nothing was said yet.
+	opened Option
 }
 
 // Read reads every rule of r, which name names in errors. Rules that are
@@ -376,10 +378,16 @@ func (p *parser) group(b Buffer) *Group {
 
 // open makes b the buffer of what follows.
 func (p *parser) open(b Buffer, o Option) error {
+	if err := p.unused(); err != nil {
+		return err
+	}
 	p.text, p.in = nil, nil
 	if o.Name == "pkt_data" {
 		p.cur = nil
 		return nil
+	}
+	if b != OtherBuffer && b != Frame {
+		p.opened = o
 	}
 	if b == Base64Data {
 		if p.b64 == nil {
@@ -401,8 +409,17 @@ func (p *parser) open(b Buffer, o Option) error {
 	return nil
 }
 
+// unused says that nothing was said of the buffer that was named last.
+func (p *parser) unused() error {
+	if p.opened.Name != "" {
+		return fmt.Errorf("nothing is said of %s; name a content, or leave it out", p.opened.Name)
+	}
+	return nil
+}
+
 // add appends a match to the open buffer.
 func (p *parser) add(m Match) {
+	p.opened = Option{}
 	c, isContent := m.(*Content)
 	if isContent {
 		p.text = c
@@ -451,6 +468,9 @@ func (p *parser) finish() error {
 	if r.SID == 0 {
 		return errors.New("there is no sid; every rule needs a number of its own: sid:1000001;")
 	}
+	if err := p.unused(); err != nil {
+		return err
+	}
 	kept := r.Groups[:0]
 	for _, g := range r.Groups {
 		if len(g.Matches) > 0 || g.Absent {
@@ -467,7 +487,7 @@ func (p *parser) finish() error {
 	if fast > 1 {
 		return errors.New("fast_pattern is set on more than one content")
 	}
-	return nil
+	return r.conflicts()
 }
 
 // check looks for mistakes among the matches of a buffer and notes which match

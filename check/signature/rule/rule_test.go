@@ -3,6 +3,7 @@ package rule
 import (
 	"compress/gzip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,41 @@ func TestPublicRulesLoad(t *testing.T) {
 		}
 		if len(rules) != want {
 			t.Errorf("%s: %d rules, want %d", name, len(rules), want)
+		}
+	}
+}
+
+// TestConflictsWithinARuleAreMistakes gives rules whose keywords are right by themselves
+// and that Suricata refuses, beside ones that differ in one word and are right.
+func TestConflictsWithinARuleAreMistakes(t *testing.T) {
+	for _, x := range []struct{ proto, wrong, says, right string }{
+		{"http", `content:"ab"; depth:5; within:5`, "distance or within", `content:"a"; content:"ab"; distance:1; within:5`},
+		{"http", `http.uri; content:!"ab"; fast_pattern:only`, "fast_pattern:only", `http.uri; content:!"ab"; fast_pattern`},
+		{"http", `http.uri; content:"a"; content:!"ab"; within:5; fast_pattern`, "negated", `http.uri; content:"a"; content:"ab"; within:5; fast_pattern`},
+		{"http", `http.uri; content:"abcdef"; bsize:3`, "bsize", `http.uri; content:"abcdef"; bsize:6`},
+		{"http", `http.uri; content:"abcdef"; bsize:1<>6`, "bsize", `http.uri; content:"abcdef"; bsize:1<>7`},
+		{"http", `http.host; content:"ab"; nocase`, "nocase", `http.host.raw; content:"ab"; nocase`},
+		{"http", `threshold:type limit,track by_src,count 1,seconds 1; detection_filter:track by_src,count 1,seconds 1`, "exclude", `threshold:type limit,track by_src,count 1,seconds 1`},
+		{"http", `flow:established,not_established`, "exclude", `flow:established,to_server`},
+		{"http", `flow:only_stream,no_stream`, "exclude", `flow:only_stream`},
+		{"http", `flow:to_client; http.uri; content:"a"`, "one side", `flow:to_server; http.uri; content:"a"`},
+		{"http", `http.uri; content:"a"; http.stat_code; content:"200"`, "one side", `http.uri; content:"a"; http.header; content:"b"`},
+		{"http", `http.referer; content:"a"; absent`, "absent", `http.referer; content:"a"; absent:or_else`},
+		{"http", `http.referer; absent:or_else`, "or_else", `http.referer; absent`},
+		{"http", `http.uri; to_md5`, "nothing is said", `http.uri; to_md5; content:"a"`},
+		{"http", `http.uri; http.header; content:"a"`, "nothing is said", `http.header; content:"a"`},
+		{"tls", `http.uri; content:"a"`, "not part of tls", `tls.sni; content:"a"`},
+		{"http1", `http2.header_name; content:"a"`, "not part of http1", `http.uri; content:"a"`},
+		{"http", `priority:0`, "1 to 255", `priority:255`},
+	} {
+		parse := func(options string) (*Rule, *Error) {
+			return NewParser().Parse("alert " + x.proto + " any any -> any any (" + options + "; sid:1;)")
+		}
+		if _, err := parse(x.wrong); err == nil || !strings.Contains(err.Error(), x.says) {
+			t.Errorf("%s: %v, want a mistake about %q", x.wrong, err, x.says)
+		}
+		if _, err := parse(x.right); err != nil {
+			t.Errorf("%s: %v", x.right, err)
 		}
 	}
 }
