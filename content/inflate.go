@@ -440,7 +440,8 @@ func (d *inflater) symbol() (ok bool, err error) {
 }
 
 // fast decodes while there is room for the longest match and input for two
-// refills, without asking bit by bit.
+// refills, without asking bit by bit. Long because it is the hot loop: its state
+// stays in registers, which calls would spill for every symbol.
 func (d *inflater) fast() error {
 	in, i := d.in, 0
 	b, n := d.bits, d.n
