@@ -250,6 +250,25 @@ func (t *Term) InText(s string) bool {
 	return slices.ContainsFunc(t.Values, func(v string) bool { return containsFold(s, v) })
 }
 
+// Searched returns the texts in which [Text] looks, in lower case, a line for each,
+// and the ID. Servers that search keep it: what it does not contain does not match.
+func (r *Row) Searched() string {
+	return LowerASCII(strings.Join([]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID}, "\n"))
+}
+
+// LowerASCII makes the letters of ASCII lower case, in which [Text] does not tell
+// them apart.
+func LowerASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		b[i] = lower(c)
+	}
+	return string(b)
+}
+
+// RoundUp rounds up to microseconds: rows have no finer times.
+func RoundUp(t time.Time) time.Time { return t.Add(time.Microsecond - 1).Truncate(time.Microsecond) }
+
 // under says whether host is domain or a subdomain of it.
 func under(host, domain string) bool {
 	rest, ok := strings.CutSuffix(host, domain)

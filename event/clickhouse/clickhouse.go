@@ -203,8 +203,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 func (s *Store) insertRows(ctx context.Context, rows []event.Row) error {
 	now := time.Now()
 	place := s.places(len(rows))
-	bodies, tokens := map[string][]byte{}, map[string]uint64{}
-	var order []string
+	b := s.batch(false)
 	for i := range rows {
 		r := &rows[i]
 		anonymous := s.after > 0 && !r.Time.After(now.Add(-s.after))
@@ -213,29 +212,56 @@ func (s *Store) insertRows(ctx context.Context, rows []event.Row) error {
 			c.Anonymise()
 			r = &c
 		}
-		day := r.Time.UTC().Format(dayForm)
-		if bodies[day] == nil {
-			order = append(order, day)
-		}
-		line := s.Append(nil, r)
-		bodies[day] = appendRow(bodies[day], place+int64(i)*nodes, r, line, anonymous)
-		tokens[day] = digest(tokens[day], line)
+		b.add(place+int64(i)*nodes, r, anonymous)
 	}
-	for _, day := range order {
-		token := fmt.Sprintf("%s-%d-%016x-%d", day, s.node, tokens[day], len(bodies[day]))
-		if err := s.insert(ctx, bodies[day], token); err != nil {
+	return b.insert(ctx, fmt.Sprintf("rows-%d", s.node))
+}
+
+// A batch is rows that are inserted day by day.
+type batch struct {
+	store  *Store
+	placed bool     // the same lines at other places are other rows
+	days   []string // in the order of their first rows
+	of     map[string]*dayRows
+}
+
+type dayRows struct {
+	body   []byte
+	digest uint64 // of the lines
+}
+
+func (s *Store) batch(placed bool) *batch {
+	return &batch{store: s, placed: placed, of: map[string]*dayRows{}}
+}
+
+func (b *batch) add(place int64, r *event.Row, anonymous bool) {
+	day := r.Time.UTC().Format(dayForm)
+	rows := b.of[day]
+	if rows == nil {
+		rows = &dayRows{}
+		b.of[day], b.days = rows, append(b.days, day)
+	}
+	line := b.store.Append(nil, r)
+	rows.body = appendRow(rows.body, place, r, line, anonymous)
+	h := fnv.New64a()
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, rows.digest)) // a hash takes everything
+	_, _ = h.Write(line)
+	if b.placed {
+		_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, uint64(place)))
+	}
+	rows.digest = h.Sum64()
+}
+
+// insert inserts the rows. The server takes those of a day once for each kind and
+// digest.
+func (b *batch) insert(ctx context.Context, kind string) error {
+	for _, day := range b.days {
+		rows := b.of[day]
+		if err := b.store.insert(ctx, rows.body, fmt.Sprintf("%s-%s-%016x-%d", kind, day, rows.digest, len(rows.body))); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// digest adds a line to the digest of those before it.
-func digest(before uint64, line []byte) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, before)) // a hash takes everything
-	_, _ = h.Write(line)
-	return h.Sum64()
 }
 
 // appendRow writes a row in the format RowBinary, in the order of columns.
@@ -251,7 +277,7 @@ func appendRow(dst []byte, seq int64, r *event.Row, line []byte, anonymous bool)
 	for _, f := range fields {
 		dst = appendText(dst, f.Of(r))
 	}
-	dst = appendText(dst, searched(r))
+	dst = appendText(dst, r.Searched())
 	dst = appendText(dst, string(line))
 	if anonymous {
 		return append(dst, 1)
@@ -261,23 +287,6 @@ func appendRow(dst []byte, seq int64, r *event.Row, line []byte, anonymous bool)
 
 func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
-// searched are the texts of a row in which [event.Text] is looked for, and its
-// ID.
-func searched(r *event.Row) string {
-	return lowerASCII(strings.Join([]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID}, "\n"))
-}
-
-// lowerASCII makes the letters of ASCII small.
-func lowerASCII(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
 }
 
 // sweep drops the days that ended longer than keep ago.

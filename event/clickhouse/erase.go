@@ -98,7 +98,7 @@ func (s *Store) eraseNotes(ctx context.Context, p event.Person, words []string) 
 			old = append(old, fmt.Sprintf("(%d, %d)", r.Seq, digests[r.Seq]))
 			r.Note = ""
 			return true
-		}, 0)
+		}, false)
 		if err != nil {
 			return err
 		}
@@ -111,27 +111,18 @@ func (s *Store) eraseNotes(ctx context.Context, p event.Person, words []string) 
 }
 
 // copies inserts the rows that change makes of lines, with the same places.
-func (s *Store) copies(ctx context.Context, lines []line, change func(r *event.Row) bool, anonymous uint8) error {
-	bodies, tokens := map[string][]byte{}, map[string]uint64{}
+func (s *Store) copies(ctx context.Context, lines []line, change func(r *event.Row) bool, anonymous bool) error {
+	b := s.batch(true)
 	for _, l := range lines {
 		r, err := s.Parse([]byte(l.text))
 		if err != nil {
 			return fmt.Errorf("event %d: %w", l.seq, err)
 		}
-		if r.Seq = l.seq; !change(&r) {
-			continue
-		}
-		text := s.Append(nil, &r)
-		day := r.Time.UTC().Format(dayForm)
-		bodies[day] = appendRow(bodies[day], l.seq, &r, text, anonymous == 1)
-		tokens[day] = digest(tokens[day], strconv.AppendInt(text, l.seq, 10))
-	}
-	for day, body := range bodies {
-		if err := s.insert(ctx, body, fmt.Sprintf("copy-%s-%016x", day, tokens[day])); err != nil {
-			return err
+		if r.Seq = l.seq; change(&r) {
+			b.add(l.seq, &r, anonymous)
 		}
 	}
-	return nil
+	return b.insert(ctx, "copies")
 }
 
 // namelessRows are made anonymous with each write at most, so that no batch waits
@@ -172,21 +163,16 @@ func (s *Store) forgetClients(ctx context.Context, now time.Time) error {
 
 // anonymiseSome inserts copies of the next rows of a day, and returns how many.
 func (s *Store) anonymiseSome(ctx context.Context, day string) (int, error) {
-	var lines []line
 	of := "toYYYYMMDD(time) = " + day
 	query := fmt.Sprintf("SELECT seq, line FROM event WHERE %[1]s AND anonymous = 0 AND seq NOT IN (SELECT seq FROM event WHERE %[1]s AND anonymous = 1) ORDER BY seq LIMIT %[2]d", of, piece)
-	err := s.ask(ctx, query, func(d *decoder) {
-		if l := (line{d.int64(), d.text()}); d.err == nil {
-			lines = append(lines, l)
-		}
-	})
+	lines, err := s.readLines(ctx, query)
 	if err != nil {
 		return 0, err
 	}
 	return len(lines), s.copies(ctx, lines, func(r *event.Row) bool {
 		r.Anonymise()
 		return true
-	}, 1)
+	}, true)
 }
 
 // anonymised deletes the rows of a day that have anonymous copies, and the second

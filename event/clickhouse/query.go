@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"shuultuur/event"
 )
@@ -76,7 +75,7 @@ type line struct {
 
 // lines returns the next rows that f may want behind a place, 0 for all, up to
 // the place top.
-func (s *Store) lines(ctx context.Context, f *event.Filter, newest bool, after, top int64, limit int) (all []line, err error) {
+func (s *Store) lines(ctx context.Context, f *event.Filter, newest bool, after, top int64, limit int) ([]line, error) {
 	where, _ := conditions(f)
 	where = append(where, fmt.Sprintf("seq <= %d", top))
 	order := "seq"
@@ -86,7 +85,11 @@ func (s *Store) lines(ctx context.Context, f *event.Filter, newest bool, after, 
 	if after != 0 {
 		where = append(where, "seq "+map[bool]string{true: "< ", false: "> "}[newest]+strconv.FormatInt(after, 10))
 	}
-	query := fmt.Sprintf("SELECT seq, line FROM event WHERE %s ORDER BY %s LIMIT %d", strings.Join(where, " AND "), order, limit)
+	return s.readLines(ctx, fmt.Sprintf("SELECT seq, line FROM event WHERE %s ORDER BY %s LIMIT %d", strings.Join(where, " AND "), order, limit))
+}
+
+// readLines asks for places and lines.
+func (s *Store) readLines(ctx context.Context, query string) (all []line, err error) {
 	err = s.ask(ctx, query, func(d *decoder) {
 		if l := (line{d.int64(), d.text()}); d.err == nil {
 			all = append(all, l)
@@ -177,10 +180,10 @@ func (s *Store) group(ctx context.Context, q *event.Question, where []string) (a
 func conditions(f *event.Filter) (where []string, exact bool) {
 	where, exact = []string{"1"}, true
 	if !f.Since.IsZero() {
-		where = append(where, "time >= "+micros(roundUp(f.Since)))
+		where = append(where, "time >= "+micros(event.RoundUp(f.Since)))
 	}
 	if !f.Until.IsZero() {
-		where = append(where, "time < "+micros(roundUp(f.Until)))
+		where = append(where, "time < "+micros(event.RoundUp(f.Until)))
 	}
 	for i := range f.Terms {
 		t := &f.Terms[i]
@@ -244,7 +247,7 @@ func inLine(t *event.Term) string {
 			return "" // rows that have nothing in the field
 		}
 		if t.Field == event.Text {
-			any = append(any, "position(words, "+literal(lowerASCII(v))+") > 0")
+			any = append(any, "position(words, "+literal(event.LowerASCII(v))+") > 0")
 			continue
 		}
 		text := string(event.AppendJSON(nil, v))
@@ -252,6 +255,3 @@ func inLine(t *event.Term) string {
 	}
 	return strings.Join(any, " OR ")
 }
-
-// roundUp rounds to microseconds: the server has no finer times.
-func roundUp(t time.Time) time.Time { return t.Add(time.Microsecond - 1).Truncate(time.Microsecond) }

@@ -288,12 +288,9 @@ func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 	}
 }
 
-// searched are the texts of a row in which [event.Text] is looked for, one after
-// another, with the ID. What no column takes is left out on both sides, see
-// [sayable].
-func searched(r *event.Row) string {
-	return lowerASCII(plain(strings.Join([]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID}, "\n")))
-}
+// searched is what a search for text looks at. What no column takes is left out on
+// both sides, see [sayable].
+func searched(r *event.Row) string { return plain(r.Searched()) }
 
 // plain leaves out what PostgreSQL takes in no text. The line has it, escaped.
 func plain(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "") }

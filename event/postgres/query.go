@@ -8,7 +8,6 @@ import (
 	"iter"
 	"strconv"
 	"strings"
-	"time"
 
 	"shuultuur/event"
 )
@@ -190,10 +189,10 @@ func (a *asked) add(condition string, value any) {
 func conditions(f *event.Filter) *asked {
 	a := &asked{where: []string{"true"}}
 	if !f.Since.IsZero() {
-		a.add("time >= $", micro(f.Since))
+		a.add("time >= $", event.RoundUp(f.Since))
 	}
 	if !f.Until.IsZero() {
-		a.add("time < $", micro(f.Until))
+		a.add("time < $", event.RoundUp(f.Until))
 	}
 	for i := range f.Terms {
 		if t := &f.Terms[i]; sayable(t) {
@@ -301,24 +300,10 @@ func (a *asked) lines(t *event.Term) {
 		line := string(event.AppendJSON(nil, v))
 		line = line[1 : len(line)-1]
 		if t.Field == event.Text { // rows of before have no words
-			any = append(any, `CASE WHEN words IS NULL THEN strpos(lower(line COLLATE "C"), `+a.value(lowerASCII(line))+") > 0 ELSE strpos(words, "+a.value(lowerASCII(v))+") > 0 END")
+			any = append(any, `CASE WHEN words IS NULL THEN strpos(lower(line COLLATE "C"), `+a.value(event.LowerASCII(line))+") > 0 ELSE strpos(words, "+a.value(event.LowerASCII(v))+") > 0 END")
 			continue
 		}
 		any = append(any, "strpos(line, "+a.value(line)+") > 0")
 	}
 	a.where = append(a.where, "("+strings.Join(any, " OR ")+")")
 }
-
-// lowerASCII makes letters small as the collation "C" does.
-func lowerASCII(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
-}
-
-// micro rounds up to microseconds: the server has no finer times.
-func micro(t time.Time) time.Time { return t.Add(time.Microsecond - 1).Truncate(time.Microsecond) }

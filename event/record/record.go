@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,33 @@ import (
 type readable interface {
 	event.Reader
 	Close() error
+}
+
+// A fleetStore is one that several gateways write to and read.
+type fleetStore interface {
+	event.Store
+	event.Reader
+}
+
+// fleetStores are those that the settings name.
+func fleetStores(c event.Config) []fleetEntry {
+	return slices.DeleteFunc([]fleetEntry{
+		{"postgres", c.Postgres, openPostgres},
+		{"clickhouse", c.ClickHouse, openClickHouse},
+	}, func(e fleetEntry) bool { return e.address == "" })
+}
+
+type fleetEntry struct {
+	key, address string
+	openAt       func(address string, keep time.Duration) (fleetStore, error)
+}
+
+func (e fleetEntry) open(keep setting.Duration) (fleetStore, error) {
+	st, err := e.openAt(e.address, time.Duration(keep))
+	if err != nil {
+		return nil, setting.At(e.key, err)
+	}
+	return st, nil
 }
 
 // A Record is the log of events and its stores.
@@ -60,19 +88,10 @@ func Open(c event.Config, parts Parts) (_ *Record, err error) {
 		return nil, err
 	}
 	r := &Record{}
-	for _, o := range []struct {
-		key, address string
-		open         func(address string, keep time.Duration) (event.Store, error)
-	}{
-		{"postgres", cfg.Postgres, openPostgres},
-		{"clickhouse", cfg.ClickHouse, openClickHouse},
-	} {
-		if o.address == "" {
-			continue
-		}
-		st, err := o.open(o.address, time.Duration(cfg.Keep))
+	for _, e := range fleetStores(cfg) {
+		st, err := e.open(cfg.Keep)
 		if err != nil {
-			return nil, errors.Join(setting.At(o.key, err), r.Close())
+			return nil, errors.Join(err, r.Close())
 		}
 		r.Stores = append(r.Stores, st)
 	}
@@ -244,27 +263,22 @@ func Look(c event.Config, data string) (event.Reader, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	switch {
-	case cfg.SQLite != "":
+	if cfg.SQLite != "" {
 		file := setting.Path(data, cfg.SQLite)
 		r, err := readSQLite(file)
 		if err != nil {
 			return nil, nil, setting.At("sqlite", fmt.Errorf("cannot read the record %s: %w", file, err))
 		}
 		return r, r.Close, nil
-	case cfg.Postgres != "":
-		r, err := readPostgres(cfg.Postgres, time.Duration(cfg.Keep))
+	}
+	if all := fleetStores(cfg); len(all) > 0 {
+		st, err := all[0].open(cfg.Keep)
 		if err != nil {
-			return nil, nil, setting.At("postgres", err)
+			return nil, nil, err
 		}
-		return r, r.Close, nil
-	case cfg.ClickHouse != "":
-		r, err := readClickHouse(cfg.ClickHouse, time.Duration(cfg.Keep))
-		if err != nil {
-			return nil, nil, setting.At("clickhouse", err)
-		}
-		return r, r.Close, nil
-	case cfg.JSONL != "":
+		return st, st.Close, nil
+	}
+	if cfg.JSONL != "" {
 		return jsonl.Reader(setting.Path(data, cfg.JSONL)), func() error { return nil }, nil
 	}
 	return nil, nil, errors.New("neither sqlite, postgres, clickhouse nor jsonl is kept, so there is nothing to ask")

@@ -19,19 +19,11 @@ func openSQLite(path string, keep time.Duration) (event.Store, error) { return s
 
 func readSQLite(path string) (readable, error) { return sqlite.OpenReader(path) }
 
-func openPostgres(url string, keep time.Duration) (event.Store, error) {
+func openPostgres(url string, keep time.Duration) (fleetStore, error) {
 	return postgres.Open(url, keep, jsonl.Codec)
 }
 
-func readPostgres(url string, keep time.Duration) (readable, error) {
-	return postgres.Open(url, keep, jsonl.Codec)
-}
-
-func openClickHouse(address string, keep time.Duration) (event.Store, error) {
-	return clickhouse.Open(address, keep, jsonl.Codec)
-}
-
-func readClickHouse(address string, keep time.Duration) (readable, error) {
+func openClickHouse(address string, keep time.Duration) (fleetStore, error) {
 	return clickhouse.Open(address, keep, jsonl.Codec)
 }
 

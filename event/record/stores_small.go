@@ -13,17 +13,11 @@ func openSQLite(string, time.Duration) (event.Store, error) { return nil, releas
 
 func readSQLite(string) (readable, error) { return nil, release.Lacks("SQLite") }
 
-func openPostgres(string, time.Duration) (event.Store, error) {
-	return nil, release.Lacks("PostgreSQL")
-}
+func openPostgres(string, time.Duration) (fleetStore, error) { return nil, release.Lacks("PostgreSQL") }
 
-func readPostgres(string, time.Duration) (readable, error) { return nil, release.Lacks("PostgreSQL") }
-
-func openClickHouse(string, time.Duration) (event.Store, error) {
+func openClickHouse(string, time.Duration) (fleetStore, error) {
 	return nil, release.Lacks("ClickHouse")
 }
-
-func readClickHouse(string, time.Duration) (readable, error) { return nil, release.Lacks("ClickHouse") }
 
 func openOTLP(event.OTLP) (event.Store, error) { return nil, release.Lacks("OpenTelemetry") }
 
