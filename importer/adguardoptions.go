@@ -182,12 +182,7 @@ func aDuration(ours string, most time.Duration, to func(a *adGuardKeys) *setting
 		if err != nil {
 			return lostOurs(ours, err.Error())
 		}
-		if time.Duration(d) > most {
-			*to(a) = setting.Duration(most)
-			return differs(ours, fmt.Sprintf("at most %v", setting.Duration(most)))
-		}
-		*to(a) = d
-		return carried(ours)
+		return atMost(ours, time.Duration(d), most, to(a))
 	}
 }
 
@@ -591,7 +586,7 @@ func (a *adGuardKeys) catalogued(source, category string) Note {
 
 func (a *adGuardKeys) queryLog(v any) Note {
 	if v == false {
-		_ = a.set.dns().Server.Log.UnmarshalText([]byte("off")) // which it reads
+		a.leaveOutQueries()
 	}
 	return differs("dns: log: off", "queries are not recorded; refusals of the proxy still are")
 }
@@ -604,7 +599,7 @@ func (a *adGuardKeys) keep(v any) Note {
 	if err != nil || d < time.Hour || d > 100*365*24*time.Hour {
 		return lostOurs("events: keep", "no duration can be read in it")
 	}
-	a.set.Events.SQLite, a.set.Events.Keep = "events.db", setting.Duration(d)
+	a.keepRecord(d)
 	return carried("events: keep")
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"shuultuur/policy"
-	"shuultuur/setting"
 )
 
 // readNextDNS reads a profile as NextDNS's API gives it, with or without "data"
@@ -190,7 +189,7 @@ var nextDNSTable = map[string]func(n *nextDNS, value string) Note{
 		if value == "true" {
 			return carried("events")
 		}
-		_ = n.set.dns().Server.Log.UnmarshalText([]byte("off")) // which it reads
+		n.leaveOutQueries()
 		return carried("dns: log")
 	},
 	"settings.logs.retention": func(n *nextDNS, value string) Note {
@@ -198,7 +197,7 @@ var nextDNSTable = map[string]func(n *nextDNS, value string) Note{
 		if days /= 24 * 3600; err != nil || days < 1 {
 			return lostOurs("events: keep", fmt.Sprintf("%q is less than a day", value))
 		}
-		n.set.Events.SQLite, n.set.Events.Keep = "events.db", setting.Duration(time.Duration(days)*24*time.Hour)
+		n.keepRecord(time.Duration(days) * 24 * time.Hour)
 		return carried("events: keep")
 	},
 	"settings.logs.drop.ip": func(_ *nextDNS, value string) Note {

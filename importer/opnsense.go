@@ -475,9 +475,7 @@ func (o *opnSense) proxy() {
 		return
 	}
 	o.take(f.at("port"), "proxy.forward.port", func(v string) Note {
-		if err := o.proxyAt(v); err != nil {
-			return lostOurs("listen: proxy", err.Error())
-		}
+		o.set.Listen.Proxy = setting.OneOrMore[setting.Address]{setting.Address(":" + v)}
 		return carried("listen: proxy")
 	})
 	acl := f.at("acl")
@@ -514,24 +512,4 @@ func (o *opnSense) networksOf(ours, value string, take func(netip.Prefix)) Note 
 		take(n)
 	}
 	return carried(ours)
-}
-
-// proxyAt has the proxy listen at a port of all addresses.
-func (o *opnSense) proxyAt(port string) error {
-	a := setting.Address(":" + port)
-	o.set.Listen.Proxy = setting.OneOrMore[setting.Address]{a}
-	return nil
-}
-
-// network reads a network, or an address as one.
-func network(s string) (netip.Prefix, error) {
-	if a, err := netip.ParseAddr(s); err == nil {
-		a = a.Unmap().WithZone("")
-		return netip.PrefixFrom(a, a.BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return p, fmt.Errorf("%q is neither an address nor a network", s)
-	}
-	return p.Masked(), nil
 }

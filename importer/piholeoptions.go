@@ -263,14 +263,14 @@ func (p *piholeKeys) listening(v tomlValue) Note {
 	case "LOCAL":
 		return carried("dns: recursion, which is loopback and private networks")
 	case "ALL":
-		p.set.dns().Server.Recursion = setting.OneOrMore[netip.Prefix]{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+		p.set.dns().Server.Recursion = anybody()
 		return carried("dns: recursion")
 	}
 	return differs("dns: listen", "it listens on all addresses; write those of the interface to have fewer")
 }
 
 func (p *piholeKeys) noLog(tomlValue) Note {
-	_ = p.set.dns().Server.Log.UnmarshalText([]byte("off")) // which it reads
+	p.leaveOutQueries()
 	return carried("dns: log: off")
 }
 
@@ -351,7 +351,7 @@ func (p *piholeKeys) keep(v tomlValue) Note {
 	if err != nil || days <= 0 || days > 36500 {
 		return differs("events: keep", "90 days")
 	}
-	p.set.Events.SQLite, p.set.Events.Keep = "events.db", setting.Duration(time.Duration(days)*24*time.Hour)
+	p.keepRecord(time.Duration(days) * 24 * time.Hour)
 	return carried("events: keep")
 }
 

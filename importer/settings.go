@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
+	"time"
 
 	"shuultuur/cache"
 	"shuultuur/check"
@@ -95,6 +97,38 @@ func asNetworks(texts []string) (all []policy.Network) {
 		}
 	}
 	return all
+}
+
+// network reads a network, or an address as one.
+func network(s string) (netip.Prefix, error) {
+	var n policy.Network
+	err := n.UnmarshalText([]byte(s))
+	return n.Prefix, err
+}
+
+// anybody are the networks of all addresses.
+func anybody() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+}
+
+// atMost takes a duration of at most most.
+func atMost(ours string, d, most time.Duration, to *setting.Duration) Note {
+	if d > most {
+		*to = setting.Duration(most)
+		return differs(ours, fmt.Sprintf("at most %v", setting.Duration(most)))
+	}
+	*to = setting.Duration(d)
+	return carried(ours)
+}
+
+// keepRecord has the record kept for so long.
+func (w *work) keepRecord(d time.Duration) {
+	w.set.Events.SQLite, w.set.Events.Keep = "events.db", setting.Duration(d)
+}
+
+// leaveOutQueries keeps queries out of the record.
+func (w *work) leaveOutQueries() {
+	_ = w.set.dns().Server.Log.UnmarshalText([]byte("off")) // which it reads
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {

@@ -88,15 +88,10 @@ func isDifferent(ours, why string) func(*plain, string, map[string]string) Note 
 func takeDuration(ours string, unit, most time.Duration, to func(p *plain) *setting.Duration) func(*plain, string, map[string]string) Note {
 	return func(p *plain, value string, _ map[string]string) Note {
 		n, err := strconv.ParseUint(value, 10, 31)
-		switch {
-		case err != nil || n == 0:
+		if err != nil || n == 0 {
 			return lostOurs(ours, fmt.Sprintf("%q is no time", value))
-		case time.Duration(n)*unit > most:
-			*to(p) = setting.Duration(most)
-			return differs(ours, fmt.Sprintf("at most %v", setting.Duration(most)))
 		}
-		*to(p) = setting.Duration(time.Duration(n) * unit)
-		return carried(ours)
+		return atMost(ours, time.Duration(n)*unit, most, to(p))
 	}
 }
 
@@ -278,7 +273,7 @@ func (p *plain) technitiumRecursion(value string, _ map[string]string) Note {
 	l := &p.set.dns().Server
 	switch value {
 	case "Allow":
-		l.Recursion = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+		l.Recursion = anybody()
 		return carried("dns: recursion")
 	case "UseSpecifiedNetworkACL", "UseSpecifiedNetworks":
 		return carried("dns: recursion")

@@ -31,6 +31,9 @@ type osFile struct {
 // where that is small.
 const maxAhead = 256 << 10
 
+// room is what the room is filled with.
+var room [maxAhead]byte
+
 func ahead(segment int64) int64 { return min(maxAhead, segment/4) }
 
 // Write appends p. The head of a file, what is written first, gets no room: a
@@ -40,7 +43,7 @@ func (f *osFile) Write(p []byte) (int, error) {
 	head := f.at == 0
 	f.at += int64(n)
 	if err == nil && !head && f.at > f.filled && f.ahead > 0 {
-		n, _ := f.WriteAt(make([]byte, f.ahead), f.at) // where that fails, the next write says so
+		n, _ := f.WriteAt(room[:f.ahead], f.at) // where that fails, the next write says so
 		f.filled = f.at + int64(n)
 	}
 	return n, err

@@ -152,9 +152,11 @@ func (s *Server) vote(b *ballot, from *Voter, key string, now time.Time) (v Vote
 // way as that of the token, by the proxy; others may send votes for their users.
 func fits(e *Event, about string, from *Voter) *refusal {
 	plain := func(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
-	other := refuse(http.StatusForbidden, "the token is that of another page: it says that %.100q was blocked", e.Host)
+	other := func() *refusal {
+		return refuse(http.StatusForbidden, "the token is that of another page: it says that %.100q was blocked", e.Host)
+	}
 	if from.Host != "" && plain(from.Host) != plain(e.Host) {
-		return other
+		return other()
 	}
 	if about != "" {
 		var named Event
@@ -162,7 +164,7 @@ func fits(e *Event, about string, from *Voter) *refusal {
 			return refuse(400, "%w", err)
 		}
 		if named.Host != plain(e.Host) {
-			return other
+			return other()
 		}
 	}
 	if from.User != "" && e.User != "" && from.User != e.User || from.Same && from.User == "" && e.User == "" && from.Addr != e.Client {

@@ -172,10 +172,9 @@ func Validated(stored, answer *message.Response) bool {
 
 // Freshen returns the fields of a stored response after a 304 or a response to
 // HEAD (RFC 9111, 3.2): the new ones take the place of those with the same
-// name. What says how the stored body is coded and how long it is stays, and so
-// does a weak tag: that the body is the same to the byte is more than the answer
-// can say. Where the answer has no Cache-Control, that of the stored response
-// goes on saying which fields are not stored.
+// name. The coding and length of the stored body stay. A weak tag stays, too: the
+// answer cannot say that the body is the same to the byte. Where the answer has no
+// Cache-Control, that of the stored response still says which fields are not stored.
 func Freshen(stored message.Fields, answer *message.Response) message.Fields {
 	control := answer.Fields
 	if !control.Has("Cache-Control") {

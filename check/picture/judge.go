@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -452,9 +453,7 @@ func (p *pages) add(page string, sum [32]byte, found []filter.Finding) {
 func (p *pages) of(page string, now time.Time) *seenPage {
 	s := p.by[page]
 	if s == nil || now.After(s.until) {
-		if len(p.by) >= maxPages {
-			p.forget(now)
-		}
+		makeRoom(p.by, func(s *seenPage) bool { return now.After(s.until) })
 		if p.by == nil {
 			p.by = map[string]*seenPage{}
 		}
@@ -497,9 +496,7 @@ func (h *holds) join(key holdKey, patience time.Duration) (left time.Duration, b
 	now := time.Now()
 	b = h.by[key]
 	if b == nil || now.Sub(b.since) > burst {
-		if len(h.by) >= maxPages {
-			h.forget(now)
-		}
+		makeRoom(h.by, func(b *hold) bool { return now.Sub(b.since) > burst })
 		if h.by == nil {
 			h.by = map[holdKey]*hold{}
 		}
@@ -520,26 +517,14 @@ func (b *hold) left(patience time.Duration) time.Duration {
 	return max(0, patience/3-time.Since(b.since))
 }
 
-// forget makes room: bursts that are over, or else all.
-func (h *holds) forget(now time.Time) {
-	for key, b := range h.by {
-		if now.Sub(b.since) > burst {
-			delete(h.by, key)
-		}
+// makeRoom takes out of a map of pages those that are over, or else all, where there
+// are as many as are kept.
+func makeRoom[K comparable, V any](m map[K]V, over func(V) bool) {
+	if len(m) < maxPages {
+		return
 	}
-	if len(h.by) >= maxPages {
-		clear(h.by)
-	}
-}
-
-// forget makes room: pages that are over, or else all.
-func (p *pages) forget(now time.Time) {
-	for page, s := range p.by {
-		if now.After(s.until) {
-			delete(p.by, page)
-		}
-	}
-	if len(p.by) >= maxPages {
-		clear(p.by)
+	maps.DeleteFunc(m, func(_ K, v V) bool { return over(v) })
+	if len(m) >= maxPages {
+		clear(m)
 	}
 }

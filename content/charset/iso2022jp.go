@@ -86,8 +86,8 @@ func (d *iso2022JP) one(p []byte, atEOF bool) (r rune, n int) {
 	return r, 2
 }
 
-// escape reads an escape sequence. What is none is an error, and what follows
-// the escape is text.
+// escape reads an escape sequence. An unknown sequence is an error, and the bytes
+// behind its escape are text.
 func (d *iso2022JP) escape(p []byte, atEOF bool) (r rune, n int) {
 	if len(p) >= 2 && (p[1] == '$' || p[1] == '(') || len(p) < 2 {
 		if len(p) < 3 && !atEOF {

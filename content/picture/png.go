@@ -65,7 +65,7 @@ func chunksOf(b []byte, most int) (all []chunk) {
 const maxChunks = 1 << 14
 
 // mended writes a PNG anew that browsers show, though sums are wrong or its end is
-// missing. What is missing is black or transparent.
+// missing. Missing pixels are black or transparent.
 func mended(b []byte) (whole []byte, cut, ok bool) {
 	var head, before []chunk
 	var data bytes.Buffer

@@ -13,6 +13,7 @@ package turkic
 import (
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -20,11 +21,11 @@ import (
 type Stemmer struct{ l *language }
 
 // Kazakh, Kyrgyz and Turkish return the stemmers. That of Turkish makes forms only.
-func Kazakh() Stemmer  { return Stemmer{kazakh} }
-func Kyrgyz() Stemmer  { return Stemmer{kyrgyz} }
-func Turkish() Stemmer { return Stemmer{turkish} }
+func Kazakh() Stemmer  { return Stemmer{kazakh()} }
+func Kyrgyz() Stemmer  { return Stemmer{kyrgyz()} }
+func Turkish() Stemmer { return Stemmer{turkish()} }
 
-// A language is what tells the two apart.
+// A language is what tells the languages apart.
 type language struct {
 	vowels    string
 	glides    string        // letters among them that count as consonants before endings
@@ -61,7 +62,15 @@ func (l *language) is(r rune) *letter {
 	return &l.letters[r]
 }
 
-func prepared(l *language) *language {
+// prepared makes the table of letters when the language is first wanted.
+func prepared(l *language) func() *language {
+	return sync.OnceValue(func() *language {
+		l.prepare()
+		return l
+	})
+}
+
+func (l *language) prepare() {
 	for n := range l.letters {
 		r := l.base + rune(n)
 		x := &l.letters[n]
@@ -69,7 +78,6 @@ func prepared(l *language) *language {
 		x.full = x.vowel && !strings.ContainsRune(l.glides, r)
 		x.a, x.i = l.harmony(r)
 	}
-	return l
 }
 
 const (
