@@ -52,27 +52,36 @@ const (
 // A scanner takes the visible text out of HTML or XML that comes in pieces.
 // It follows the HTML standard's tokeniser, and of tree construction what
 // changes the tokens (raw text elements, svg and math), as a browser with
-// scripting does, so that what is shown is what is seen here.
+// scripting does, so that what is shown is what is seen here. Its page makes
+// text of the tokens.
+type scanner struct {
+	st   state
+	back state // where a < that is no markup leads back to
+
+	raw      string // name of the raw text element
+	matched  int    // letters matched of what ends a raw text, or of <![CDATA[
+	like     string // what they are matched with
+	escape   uint8  // script
+	dashes   int    // script
+	recent   uint32 // the last three bytes of a comment or CDATA section
+	brackets int    // ] that may end a CDATA section
+	quote    byte   // within a document type declaration: what ends a string, - for a comment, ? for an instruction
+	subset   bool
+
+	page
+}
+
+// A page is what the tokens of a document come to.
 //
 // Text of attributes does not stand where it is shown, so it goes to aside
 // first and joins the text at the next line, to leave phrases whole. So does
 // what stands in style sheets, data for scripts, and documents within this one
 // (nested.go).
-type scanner struct {
+type page struct {
 	out   flow
 	aside flow
 	xml   bool
-
-	st   state
-	back state // where a < that is no markup leads back to
 	openTag
-
-	raw     string // name of the raw text element
-	matched int    // letters matched of what ends a raw text, or of <![CDATA[
-	like    string // what they are matched with
-	escape  uint8  // script
-	dashes  int    // script
-	recent  uint32 // the last three bytes of a comment or CDATA section
 
 	depth   int    // open svg and math elements
 	inHTML  bool   // HTML rules within them
@@ -112,10 +121,10 @@ func (x *scanner) reset(xml bool) {
 		note = nil
 	}
 	x.sheets.reset()
-	*x = scanner{out: x.out, aside: x.aside, xml: xml, nested: nested{note: note, level: x.level, scripts: x.scripts, tree: xml, sheets: x.sheets, opened: x.opened[:0]}}
+	*x = scanner{page: page{out: x.out, aside: x.aside, xml: xml, nested: nested{note: note, level: x.level, scripts: x.scripts, tree: xml, sheets: x.sheets, opened: x.opened[:0]}}}
 }
 
-func (x *scanner) foreign() bool { return x.xml || x.depth > 0 && !x.inHTML }
+func (x *page) foreign() bool { return x.xml || x.depth > 0 && !x.inHTML }
 
 // write reads on in the markup.
 func (x *scanner) write(p []byte) {
@@ -197,7 +206,7 @@ func (x *scanner) finish() {
 }
 
 // line ends the line, where text that was set aside may stand.
-func (x *scanner) line() {
+func (x *page) line() {
 	x.out.turnBack()
 	x.out.blank()
 	if len(x.aside.b) > 1 {
@@ -214,7 +223,7 @@ func (x *scanner) line() {
 
 // spill moves what is too much to be set aside into the text, by steps that do
 // not depend on how the pieces were cut.
-func (x *scanner) spill() {
+func (x *page) spill() {
 	for len(x.aside.b) > maxAside {
 		n := bytes.LastIndexByte(x.aside.b[:maxAside], ' ') + 1
 		if n <= 1 {
@@ -510,7 +519,7 @@ func (x *scanner) bare(p []byte, i int) int {
 	return i
 }
 
-func (x *scanner) valueBegin(kind attrKind) {
+func (x *page) valueBegin(kind attrKind) {
 	if kind != attrMore && kind != attrURL && x.seen&(1<<kind) != 0 {
 		kind = attrNone // the first of a name counts
 	}
@@ -530,7 +539,7 @@ func (x *scanner) valueBegin(kind attrKind) {
 	}
 }
 
-func (x *scanner) value(v []byte) {
+func (x *page) value(v []byte) {
 	switch {
 	case x.kind == attrNone:
 	case x.kind.isText():
@@ -554,7 +563,7 @@ func (x *scanner) value(v []byte) {
 	}
 }
 
-func (x *scanner) valueEnd() {
+func (x *page) valueEnd() {
 	switch {
 	case x.kind.isText():
 		x.aside.flush()
@@ -607,10 +616,13 @@ func (x *scanner) tagEnd() {
 	if !x.styled(t) {
 		x.plain(t)
 	}
+	if t.kind >= tagRCDATA {
+		x.special(t)
+	}
 }
 
 // plain does what a tag does whatever its style.
-func (x *scanner) plain(t *tag) {
+func (x *page) plain(t *tag) {
 	switch t.kind {
 	case tagUnknown:
 		if x.xml {
@@ -630,8 +642,7 @@ func (x *scanner) plain(t *tag) {
 		x.between()
 	case tagBlock:
 		x.line()
-	default:
-		x.special(t)
+	default: // has rules of its own
 		return
 	}
 	if t.out && x.depth > 0 && !x.inHTML && (!x.end || t.name == "p" || t.name == "br") {
@@ -643,15 +654,15 @@ func (x *scanner) plain(t *tag) {
 // between parts a word for what has a place of its own in the line: a picture, a
 // field, a film. It may have none, as a picture without a source, so the word
 // goes on behind it in another reading.
-func (x *scanner) between() {
+func (x *page) between() {
 	f := &x.out
 	f.settle()
-	if f.has && f.further[0].at == len(f.b) && !x.inWord() {
+	if f.has && f.further[0].at == len(f.b) && !x.out.inWord() {
 		return // it goes on already, and nothing has come since
 	}
 	var w further
 	if !x.end {
-		w = x.broken()
+		w = x.out.breaks()
 	}
 	f.blank()
 	if w.n > 0 {

@@ -26,7 +26,7 @@ var impliedEnds = map[string]impliedEnd{
 }
 
 // endImplied takes out the elements that end before a block.
-func (x *scanner) endImplied(t *tag) {
+func (x *page) endImplied(t *tag) {
 	for len(x.opened) > 0 {
 		s := &x.opened[len(x.opened)-1]
 		if s.effect != addsText {
@@ -55,15 +55,15 @@ func (x *scanner) endImplied(t *tag) {
 }
 
 // ended takes out the last open element, and says what its style adds behind it.
-func (x *scanner) ended() {
+func (x *page) ended() {
 	i := len(x.opened) - 1
 	s := x.opened[i]
 	x.forget(i)
-	after := x.addedTo(s.added).after
+	after := x.sheets.addedTo(s.added).after
 	if after == "" || s.effect&hides != 0 {
 		return
 	}
-	w := x.broken()
+	w := x.out.breaks()
 	x.out.blank()
 	x.out.goOnWith(w, after)
 }

@@ -17,7 +17,7 @@ import (
 // mostNested is how deep documents are read within one another.
 const mostNested = 4
 
-// A nested is what a scanner needs for these.
+// A nested is what a page needs for these.
 type nested struct {
 	level   int    // documents around this one
 	scripts bool   // strings of scripts are text
@@ -31,15 +31,12 @@ type nested struct {
 	lang   language.Tag // that the first attribute lang names
 	office bool         // of an office document: paragraphs part words
 	tree   bool         // XML is shown as it is written
-	quote  byte         // within a document type declaration: what ends a string, - for a comment, ? for an instruction
-	subset bool
 
 	space     bool   // the attribute at hand declares a default namespace
 	transform bool   // elements of XSLT are among those of the tree
 	literal   []byte // what an element of these adds to the text
 	strange   bool   // a default namespace that browsers do not know was declared
 	sheet     []byte // of a style sheet or script in XML, where references count
-	brackets  int    // ] that may end a CDATA section
 
 	word   [longestWord]byte // of the text, that an element breaks which shows nothing there
 	nWord  int
@@ -63,11 +60,11 @@ const (
 var htmlUTF8 = Describe("text/html; charset=utf-8", "")
 
 // startNote begins to keep raw bytes, if they are wanted.
-func (x *scanner) startNote(wanted bool) {
+func (x *page) startNote(wanted bool) {
 	x.note, x.noted = x.note[:0], wanted
 }
 
-func (x *scanner) takeNote(p []byte) {
+func (x *page) takeNote(p []byte) {
 	if !x.noted {
 		return
 	}
@@ -97,7 +94,7 @@ func unescape(v []byte) []byte {
 }
 
 // nest sets aside the text of a document within this one.
-func (x *scanner) nest(h *Head, p []byte) {
+func (x *page) nest(h *Head, p []byte) {
 	if lost := nest(&x.aside, h, p, x.level, x.scripts); lost {
 		x.lost = true
 	}
@@ -160,7 +157,7 @@ func mayHoldData(v []byte) bool {
 
 // url reads the document that a URL holds. A script in the URL of a frame is
 // one whose strings the frame may show.
-func (x *scanner) url(u []byte) {
+func (x *page) url(u []byte) {
 	script, ok := afterScheme(u, "javascript:")
 	switch {
 	case !ok:
@@ -179,7 +176,7 @@ func (x *scanner) url(u []byte) {
 // declarations reads a style attribute: what it does, and its strings, which
 // browsers show as list markers, quotes, and where a style sheet names its
 // variables.
-func (x *scanner) declarations(p []byte) {
+func (x *page) declarations(p []byte) {
 	if bytes.IndexByte(p, '\\') >= 0 {
 		p = unescapeCSS(p)
 	}
@@ -201,7 +198,7 @@ func (x *scanner) declarations(p []byte) {
 // sideways begins or ends an element that shows nothing where it stands. A word
 // that it breaks is whole to those who read it, so its beginning is said again
 // after the element.
-func (x *scanner) sideways() {
+func (x *page) sideways() {
 	switch f := &x.out; {
 	case !x.end && x.hidden == "":
 		f.flush()
@@ -257,7 +254,7 @@ func afterScheme(u []byte, scheme string) (rest []byte, ok bool) {
 }
 
 // dataURL reads the document that a data: URL holds (RFC 2397), if u is one.
-func (x *scanner) dataURL(u []byte) {
+func (x *page) dataURL(u []byte) {
 	h, data := dataDocument(u)
 	switch {
 	case h == nil, h.typ == "text/css" && x.level == mostNested:
@@ -350,7 +347,7 @@ func unbase64(p []byte) []byte {
 }
 
 // refresh reads where a meta element leads to.
-func (x *scanner) refresh(v []byte) {
+func (x *page) refresh(v []byte) {
 	if i := bytes.IndexAny(v, ";,"); i >= 0 {
 		v = bytes.TrimLeft(v[i+1:], " \t\n\f\r")
 		if len(v) > 3 && equalLower(v[:3], "url") {
@@ -361,7 +358,7 @@ func (x *scanner) refresh(v []byte) {
 }
 
 // attribute says what the value of an attribute is wanted for.
-func (x *scanner) attribute(name []byte) attrKind {
+func (x *page) attribute(name []byte) attrKind {
 	switch k := attribute(x.tag.kind, name); k {
 	case attrNone:
 	case attrHidden:
@@ -390,7 +387,7 @@ func (x *scanner) attribute(name []byte) attrKind {
 }
 
 // rawBegin begins the content of an element that is no markup.
-func (x *scanner) rawBegin(t *tag) {
+func (x *page) rawBegin(t *tag) {
 	x.how = rawNothing
 	switch which := x.which[:x.nWhich]; {
 	case t.kind == tagRawText:
@@ -412,7 +409,7 @@ func (x *scanner) rawBegin(t *tag) {
 }
 
 // rawPart takes the next of it.
-func (x *scanner) rawPart(p []byte) {
+func (x *page) rawPart(p []byte) {
 	switch x.how {
 	case rawMarkup:
 		x.takeNote(p)
@@ -442,7 +439,7 @@ func (x *scanner) rawLessPart() {
 }
 
 // rawEnd ends it.
-func (x *scanner) rawEnd() {
+func (x *page) rawEnd() {
 	switch x.how {
 	case rawMarkup:
 		x.nest(htmlUTF8, x.note)

@@ -87,7 +87,7 @@ func (f *flow) backward() {
 }
 
 // override begins or ends an element that may turn its text.
-func (x *scanner) override() {
+func (x *page) override() {
 	x.out.flush()
 	switch {
 	case x.end && x.turns > 0:

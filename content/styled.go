@@ -680,7 +680,7 @@ type styledElement struct {
 }
 
 // styleOf says what style makes of the element that a start tag begins.
-func (x *scanner) styleOf(t *tag) (e effect, added uint16) {
+func (x *page) styleOf(t *tag) (e effect, added uint16) {
 	e = x.effect
 	if x.sheets.n > 0 {
 		e |= x.sheets.any
@@ -737,9 +737,9 @@ func (s *styles) element(t *tag, key, more uint64) uint32 {
 
 // wantsNames says whether it matters what a style sheet says of the names of an
 // element.
-func (x *scanner) wantsNames() bool {
-	if x.sheets.n == 0 || x.inWord() {
-		return x.inWord()
+func (x *page) wantsNames() bool {
+	if x.sheets.n == 0 || x.out.inWord() {
+		return x.out.inWord()
 	}
 	kinds := x.sheets.kinds & (turns | rightTo | addsText)
 	switch x.tag.kind {
@@ -752,7 +752,7 @@ func (x *scanner) wantsNames() bool {
 }
 
 // styleValue reads a whole value that needs no decoding, and says so.
-func (x *scanner) styleValue(kind attrKind, v []byte) bool {
+func (x *page) styleValue(kind attrKind, v []byte) bool {
 	if kind != attrClass && kind != attrID && kind != attrSheet || !x.out.multi || x.seen&(1<<kind) != 0 || bytes.IndexByte(v, '&') >= 0 {
 		return false
 	}
@@ -769,7 +769,7 @@ func (x *scanner) styleValue(kind attrKind, v []byte) bool {
 }
 
 // named takes the names of the classes of an element, or its id.
-func (x *scanner) named(mark byte, v []byte) {
+func (x *page) named(mark byte, v []byte) {
 	x.mayHide()
 	for len(v) > 0 {
 		n := 0
@@ -793,28 +793,27 @@ func (x *scanner) named(mark byte, v []byte) {
 
 // mayHide notes that an element in a line may be hidden. What stands beside a
 // word rather than in it seldom is.
-func (x *scanner) mayHide() {
-	if t := x.tag; x.inWord() && (t.kind == tagInline || t.kind == tagUnknown) && t.name != "sub" && t.name != "sup" && t.name != "a" {
+func (x *page) mayHide() {
+	if t := x.tag; x.out.inWord() && (t.kind == tagInline || t.kind == tagUnknown) && t.name != "sub" && t.name != "sup" && t.name != "a" {
 		x.effect |= mayHide
 	}
 }
 
 // inWord says whether the text ends within a word.
-func (x *scanner) inWord() bool { return x.out.b[len(x.out.b)-1] != ' ' }
+func (f *flow) inWord() bool { return f.b[len(f.b)-1] != ' ' }
 
-// broken returns the reading of the word that breaks off here, none outside of
+// breaks returns the reading of the word that breaks off here, none outside of
 // words.
-func (x *scanner) broken() (w further) {
-	f := &x.out
+func (f *flow) breaks() (w further) {
 	f.settle()
-	if x.inWord() || f.has {
+	if f.inWord() || f.has {
 		w = f.begun(&f.further[0])
 	}
 	return w
 }
 
 // styled does what a tag and its style do, if it has one, and says so.
-func (x *scanner) styled(t *tag) bool {
+func (x *page) styled(t *tag) bool {
 	switch {
 	case x.transform && x.prefixed: // an element of XSLT parts nothing
 		x.effect |= flows
@@ -836,7 +835,7 @@ func (x *scanner) styled(t *tag) bool {
 	}
 	f := &x.out
 	f.settle()
-	broken := x.inWord() || f.has
+	broken := x.out.inWord() || f.has
 	if !broken && e&^(hides|mayHide) == 0 && t.kind == tagBlock {
 		return false
 	}
@@ -855,7 +854,7 @@ func (x *scanner) styled(t *tag) bool {
 		}
 		return true
 	}
-	before := x.addedTo(added).before + string(x.literal)
+	before := x.sheets.addedTo(added).before + string(x.literal)
 	if e&flows != 0 && broken || before != "" {
 		var w further
 		if broken && (e&flows != 0 || t.kind != tagBlock) {
@@ -879,7 +878,7 @@ func (x *scanner) styled(t *tag) bool {
 }
 
 // forget drops an open element.
-func (x *scanner) forget(i int) {
+func (x *page) forget(i int) {
 	if x.opened[i].effect&turns != 0 {
 		x.turns = max(0, x.turns-1)
 	}
@@ -896,7 +895,7 @@ func isVoid(t *tag) bool {
 }
 
 // leave does what an end tag does that ends an element with a style.
-func (x *scanner) leave(t *tag) bool {
+func (x *page) leave(t *tag) bool {
 	i := len(x.opened) - 1
 	for ; i >= 0; i-- {
 		if s := &x.opened[i]; s.key == x.key && s.more == x.more {
@@ -917,12 +916,12 @@ func (x *scanner) leave(t *tag) bool {
 	if s.effect&turns != 0 && x.turns == 0 {
 		f.turnBack()
 	}
-	w := x.broken()
+	w := x.out.breaks()
 	x.plain(t)
 	if s.effect&(hides|mayHide) != 0 {
 		x.showNothing(&s)
 	}
-	after := x.addedTo(s.added).after
+	after := x.sheets.addedTo(s.added).after
 	if after != "" || s.effect&(flows|hides) == flows && w.n > 0 {
 		f.goOnWith(w, after)
 		if t.kind == tagBlock && s.effect&flows == 0 {
@@ -933,19 +932,19 @@ func (x *scanner) leave(t *tag) bool {
 }
 
 // addedTo returns the texts with an index of a nameStyle.
-func (x *scanner) addedTo(i uint16) (a addedText) {
+func (s *styles) addedTo(i uint16) (a addedText) {
 	if i > 0 {
-		a = x.sheets.added[i-1]
+		a = s.added[i-1]
 	}
 	return a
 }
 
 // showNothing has the word that an element breaks go on behind it.
-func (x *scanner) showNothing(s *styledElement) {
+func (x *page) showNothing(s *styledElement) {
 	f := &x.out
 	at := s.start - f.gone
 	glued := at > 0 && at < len(f.b) && f.b[at] != ' ' && f.b[at-1] != ' '
-	if s.effect&hides == 0 && !(glued && x.inWord()) {
+	if s.effect&hides == 0 && !(glued && x.out.inWord()) {
 		return // who reads it without the sheet sees several words
 	}
 	for i := range f.further {

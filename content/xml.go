@@ -12,7 +12,7 @@ import (
 // styles as it is written, with names, attributes and comments.
 
 // treeName shows a part of the name of an element.
-func (x *scanner) treeName(p []byte, first, last bool) {
+func (x *page) treeName(p []byte, first, last bool) {
 	if first {
 		x.aside.blank()
 	}
@@ -26,7 +26,7 @@ func (x *scanner) treeName(p []byte, first, last bool) {
 
 // treeAttribute says what an attribute of XML is wanted for that means nothing
 // in HTML.
-func (x *scanner) treeAttribute(name []byte) attrKind {
+func (x *page) treeAttribute(name []byte) attrKind {
 	switch {
 	case bytes.HasPrefix(name, []byte("xmlns")):
 		x.space = len(name) == len("xmlns")
@@ -52,7 +52,7 @@ func (x *scanner) treeAttribute(name []byte) attrKind {
 }
 
 // namespace ends the tree where v is that of a language that browsers render.
-func (x *scanner) namespace(v []byte) {
+func (x *page) namespace(v []byte) {
 	x.transform = x.transform || bytes.Contains(v, []byte("www.w3.org/1999/XSL/Transform"))
 	for _, s := range [...]string{"www.w3.org/1999/xhtml", "www.w3.org/2000/svg"} {
 		if bytes.Contains(v, []byte(s)) {
@@ -65,7 +65,7 @@ func (x *scanner) namespace(v []byte) {
 
 // expression reads an expression of a transformation, and its literals as one:
 // most functions that take several of them join them.
-func (x *scanner) expression(p []byte) {
+func (x *page) expression(p []byte) {
 	x.aside.blank()
 	x.aside.write(p, valueText)
 	x.aside.flush()
@@ -79,7 +79,7 @@ func (x *scanner) expression(p []byte) {
 }
 
 // treeText shows a part of a comment.
-func (x *scanner) treeText(p []byte) {
+func (x *page) treeText(p []byte) {
 	if x.tree {
 		x.aside.write(p, rawText)
 		x.aside.flush()
@@ -89,7 +89,7 @@ func (x *scanner) treeText(p []byte) {
 
 // instruction reads a processing instruction: one that names a style sheet may
 // hold it.
-func (x *scanner) instruction(p []byte) {
+func (x *page) instruction(p []byte) {
 	if !bytes.HasPrefix(p, []byte("xml-stylesheet")) {
 		return
 	}
@@ -195,7 +195,7 @@ func (e *entities) expand(p []byte, deep int) []byte {
 }
 
 // declare reads the entities of an internal subset.
-func (x *scanner) declare(p []byte) {
+func (x *page) declare(p []byte) {
 	e := &entities{values: map[string]string{}, left: mostExpansion}
 	params := map[string]string{}
 	e.read(p, params, 0)
