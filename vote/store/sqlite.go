@@ -45,40 +45,30 @@ func openSQLite(ctx context.Context, path string) (*DB, error) {
 	return &DB{db: db, read: read, insert: insertRows}, nil
 }
 
-// rowsAtOnce is small because the driver looks through all values for each.
-const rowsAtOnce = 12
-
-// insertRows inserts votes and returns those that were not there.
+// insertRows inserts votes and returns those that were not there. Each has a
+// statement of its own: the driver looks for each value of a statement among all
+// of them.
 func insertRows(ctx context.Context, _ *sql.Conn, tx *sql.Tx, votes []vote.Vote) (fresh map[vote.ID]bool, err error) {
-	fresh = make(map[vote.ID]bool, len(votes))
-	statement := func(n int) string {
-		return "INSERT INTO vote (" + strings.Join(columns, ", ") + ") VALUES " + rows(n, len(columns)) + " ON CONFLICT DO NOTHING RETURNING id"
+	insert, err := tx.PrepareContext(ctx, "INSERT INTO vote ("+strings.Join(columns, ", ")+") VALUES "+rows(1, len(columns))+" ON CONFLICT DO NOTHING")
+	if err != nil {
+		return nil, err
 	}
-	var full *sql.Stmt
-	for len(votes) > 0 {
-		part := votes[:min(len(votes), rowsAtOnce)]
-		votes = votes[len(part):]
-		args := make([]any, 0, len(part)*len(columns))
-		for n := range part {
-			args = append(args, values(&part[n])...)
+	defer insert.Close()
+	// The driver starts a goroutine for each statement with a context that may end.
+	whole := context.WithoutCancel(ctx)
+	fresh = make(map[vote.ID]bool, len(votes))
+	for n := range votes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		var found *sql.Rows
-		if len(part) == rowsAtOnce {
-			if full == nil {
-				if full, err = tx.PrepareContext(ctx, statement(rowsAtOnce)); err != nil {
-					return nil, err
-				}
-				defer full.Close()
-			}
-			found, err = full.QueryContext(ctx, args...)
-		} else {
-			found, err = tx.QueryContext(ctx, statement(len(part)), args...)
-		}
+		done, err := insert.ExecContext(whole, values(&votes[n])...)
 		if err != nil {
 			return nil, err
 		}
-		if err := scanIDs(found, fresh); err != nil {
+		if added, err := done.RowsAffected(); err != nil {
 			return nil, err
+		} else if added > 0 {
+			fresh[votes[n].ID] = true
 		}
 	}
 	return fresh, nil

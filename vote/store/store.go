@@ -165,6 +165,7 @@ func (d *DB) Count(ctx context.Context, votes []vote.Vote) (fresh []vote.Vote, e
 		if err != nil {
 			return err
 		}
+		fresh = make([]vote.Vote, 0, len(ids))
 		for n := range votes {
 			if id := votes[n].ID; ids[id] {
 				delete(ids, id) // the first of those with the same identifier
@@ -208,10 +209,10 @@ func (d *DB) first(ctx context.Context, tx *sql.Tx, fresh []vote.Vote) ([]vote.V
 		later[v] = !added[id]
 	}
 	args = args[:0]
-	kept := make([]vote.Vote, 0, len(fresh))
+	kept := fresh[:0]
 	for n := range fresh {
 		if v := &fresh[n]; later[v.ID] {
-			args = append(args, v.ID[:], v.At.UnixMilli())
+			args = append(args, slices.Clone(v.ID[:]), v.At.UnixMilli())
 		} else {
 			kept = append(kept, *v)
 		}
