@@ -28,10 +28,24 @@ func (t *foldTable) spellings(flat []uint16) {
 	for _, r := range "\u0622\u0623\u0625\u0671" {
 		to(r, 0x627) // alef
 	}
-	to('ё', 'е')
-	to('Ё', 'е')
+	for from, plain := range map[rune]rune{'ё': 'е', 'ѐ': 'е', 'ѝ': 'и'} {
+		to(from, plain)
+		to(unicode.ToUpper(from), plain)
+	}
 	t.several = map[rune]string{'ß': "ss", 'ẞ': "ss"}
 	flat['ß'], flat['ẞ'] = toSeveral, toSeveral
+}
+
+// isLoose says whether a letter is written with and without a mark behind it:
+// the stress of Cyrillic, and the dot that lower case leaves of a Turkish İ.
+func isLoose(letter, mark rune) bool {
+	switch mark {
+	case 0x300, 0x301:
+		return unicode.Is(unicode.Cyrillic, letter)
+	case 0x307:
+		return letter == 'i'
+	}
+	return false
 }
 
 // compatible adds to the table what Unicode's compatibility decomposition (UAX

@@ -78,9 +78,11 @@ func foldAstral(r rune) rune {
 func simpleFold(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }
 
 // unseen are the runes of Default_Ignorable_Code_Point, marks that only strike a
-// letter through or underline it, and what Arabic is written with or without.
+// letter through or underline it, and what Hebrew and Arabic are written with or
+// without.
 var unseen = [][2]rune{
 	{0xAD, 0xAD}, {0x305, 0x305}, {0x332, 0x338}, {0x33F, 0x33F}, {0x34F, 0x34F},
+	{0x591, 0x5BD}, {0x5BF, 0x5BF}, {0x5C1, 0x5C2}, {0x5C4, 0x5C5}, {0x5C7, 0x5C7}, // points of Hebrew
 	{0x610, 0x61A}, {0x61C, 0x61C}, {0x640, 0x640}, {0x64B, 0x652}, {0x670, 0x670}, // vowel signs, tatweel
 	{0x6D6, 0x6DC}, {0x6DF, 0x6E4}, {0x6E7, 0x6E8}, {0x6EA, 0x6ED}, {0x8D3, 0x8E1}, {0x8E3, 0x8FF},
 	{0x115F, 0x1160}, {0x17B4, 0x17B5}, {0x180B, 0x180F},
@@ -201,6 +203,7 @@ type flow struct {
 	multi bool
 
 	joins  bool // the word at the end has runes that may join: compose it
+	stress bool // it has a mark that some letters are written without
 	joined int  // bytes since it has
 	fixed  int  // what comes before is not composed any more
 	nfc    []byte
@@ -408,6 +411,7 @@ func (f *flow) rune(r rune) {
 	case g >= 0:
 		if f.folds.composes(r) {
 			f.joins = true
+			f.stress = f.stress || r >= 0x300 && r <= 0x307
 		}
 		f.b = utf8.AppendRune(f.b, g)
 		if f.joins {
@@ -446,11 +450,17 @@ func (f *flow) compose() {
 	f.joins = false
 	at := max(bytes.LastIndexByte(f.b, ' ')+1, f.fixed)
 	// Folding may take a mark off that another then takes the place of.
-	for n := 0; n < mostFolds && !norm.NFC.IsNormal(f.b[at:]); n++ {
+	for n := 0; n < mostFolds && (f.stress || !norm.NFC.IsNormal(f.b[at:])); n++ {
+		f.stress = false
 		f.nfc = norm.NFC.Append(f.nfc[:0], f.b[at:]...)
 		f.b = f.b[:at]
+		last := ' '
 		for _, r := range string(f.nfc) { // what was composed has to be folded
-			switch g := f.folds.fold(r); {
+			if isLoose(last, r) {
+				continue
+			}
+			last = f.folds.fold(r)
+			switch g := last; {
 			case g == several:
 				f.b = append(f.b, f.folds.several[r]...)
 			case g >= 0:
@@ -482,10 +492,10 @@ func (f *flow) flush() {
 // returns the extended slice.
 //
 // Letters and digits are folded: Unicode simple case folding, normal form KC,
-// and for the scripts that have them Arabic alef, Greek accents, ß and ё to
-// their plain spellings. Apostrophes are blanks, whatever their form. Characters
-// that show nothing (soft hyphen, zero-width joiners, tatweel and vowel signs of
-// Arabic) are dropped, and each run of
+// and for the scripts that have them Arabic alef, Greek accents, stress marks of
+// Cyrillic, ß and ё to their plain spellings. Apostrophes are blanks, whatever
+// their form. Characters that show nothing (soft hyphen, zero-width joiners,
+// tatweel, vowel signs of Arabic and Hebrew) are dropped, and each run of
 // anything else becomes one blank. A run at the beginning or the end of src
 // becomes a blank there: " Sex-" gives " sex ", and "sex" gives "sex". No
 // markup, character reference or escape is read. Nothing but blanks gives " ",

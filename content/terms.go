@@ -14,7 +14,8 @@ import (
 // there are many. Each is a blank in normalised text.
 func isApostrophe(r rune) bool {
 	switch r {
-	case '\'', '`', '\u00b4', '\u02b9', '\u02bb', '\u02bc', '\u02bd', '\u2018', '\u2019', '\u201b', '\u2032', '\uff07':
+	case '\'', '`', '\u00b4', '\u02b9', '\u02bb', '\u02bc', '\u02bd', '\u02be', '\u02bf', '\u02c8', '\u02ca', '\u02cb',
+		'\u055a', '\u05f3', '\u2018', '\u2019', '\u201b', '\u2032', '\u2035', '\uff07', '\uff40':
 		return true
 	}
 	return false
