@@ -88,15 +88,17 @@ func (e *Engine) ResolverFor(d *configuration.DNS, decider filter.Decider, store
 }
 
 // byAddress returns the client at an address or with a ClientID; a name server cannot ask for
-// a password.
+// a password, and waits for no directory.
 func byAddress(id *identity.Identity) func(netip.Addr, string) filter.Client {
+	over, stop := context.WithCancel(context.Background())
+	stop()
 	return func(addr netip.Addr, clientID string) filter.Client {
 		if clientID != "" {
 			if c, ok := id.ByClientID(addr, clientID); ok {
 				return c
 			}
 		}
-		c, err := id.Identify(context.Background(), addr, nil)
+		c, err := id.Identify(over, addr, nil)
 		if err != nil && !c.Addr.IsValid() {
 			c.Addr = addr
 		}

@@ -61,7 +61,7 @@ type Engine struct {
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
 	// Named returns the client at an address whom the proxy that asks has
 	// identified as a user of groups.
-	Named func(addr netip.Addr, user string, groups []string, source string) filter.Client
+	Named func(ctx context.Context, addr netip.Addr, user string, groups []string, source string) filter.Client
 	// Tag changes when decisions may: it is the ISTag, at most 30 letters and
 	// digits.
 	Tag string

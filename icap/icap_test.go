@@ -71,7 +71,7 @@ func start(t testing.TB, cfg Config, done func(*filter.Transaction)) (*Server, n
 		Identify: func(_ context.Context, a netip.Addr, _ []byte) (filter.Client, error) {
 			return filter.Client{Addr: a}, nil
 		},
-		Named: func(a netip.Addr, user string, groups []string, source string) filter.Client {
+		Named: func(_ context.Context, a netip.Addr, user string, groups []string, source string) filter.Client {
 			return filter.Client{Addr: a, User: user, Groups: groups, Source: source}
 		},
 	})

@@ -161,7 +161,7 @@ func (c *conn) meet(ctx context.Context, x *transaction) *message.Response {
 	valid := fillAddress(t, q)
 	var err error
 	if c.h.user != "" {
-		t.Client = c.engine.Named(c.clientAddr(), c.h.user, c.h.groups, "icap")
+		t.Client = c.engine.Named(ctx, c.clientAddr(), c.h.user, c.h.groups, "icap")
 	} else {
 		auth := c.h.authorization
 		if auth == nil {
@@ -249,7 +249,7 @@ func (c *conn) requestOf(ctx context.Context) (*transaction, *message.Response, 
 	if c.h.parts.Req <= 0 { // RFC 3507, 4.9.1: it may be left out
 		x := c.begin()
 		x.Q = message.Request{Method: "GET", Fields: x.Q.Fields[:0]}
-		x.T.Client = c.engine.Named(c.clientAddr(), c.h.user, c.h.groups, "icap")
+		x.T.Client = c.engine.Named(ctx, c.clientAddr(), c.h.user, c.h.groups, "icap")
 		return x, nil, nil
 	}
 	if err := c.httpRequest(c.heads[:c.h.parts.Req], &c.asked); err == nil {

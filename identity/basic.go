@@ -83,6 +83,7 @@ type basic struct {
 // An outcome is what a verification came to.
 type outcome struct {
 	account *account // nil: wrong
+	why     string   // it is wrong, where a directory has told
 	until   time.Time
 	asked   time.Time // when it was verified
 }
@@ -187,7 +188,7 @@ func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (*acc
 		}
 	}
 	if o.account == nil {
-		return nil, &Challenge{Realm: b.realm, Refused: string(name)}
+		return nil, &Challenge{Realm: b.realm, Refused: string(name), Why: o.why}
 	}
 	return o.account, nil
 }
@@ -227,7 +228,7 @@ func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]b
 	} else if !a.hash.matches(password) {
 		a = nil
 	}
-	return b.keep(key, who, a), nil
+	return b.keep(key, who, a, ""), nil
 }
 
 // ask has the directory verify a password. While it does not answer, or takes
@@ -273,9 +274,13 @@ func (b *basic) question(ctx context.Context, key [sha256.Size]byte, who netip.A
 	switch {
 	case err == nil:
 		slices.Sort(groups)
-		return b.keep(key, who, &account{name: user, groups: slices.Compact(groups)}), nil
+		return b.keep(key, who, &account{name: user, groups: slices.Compact(groups)}, ""), nil
 	case errors.Is(err, directory.ErrRefused):
-		return b.keep(key, who, nil), nil
+		why := ""
+		if r, ok := errors.AsType[*directory.Refusal](err); ok {
+			why = r.Why
+		}
+		return b.keep(key, who, nil, why), nil
 	}
 	return outcome{}, unanswered(fmt.Errorf("verify the password of %q: %w", name, err))
 }
@@ -310,9 +315,9 @@ func (b *basic) locked(who netip.Addr) time.Duration {
 }
 
 // keep remembers what a verification came to.
-func (b *basic) keep(key [sha256.Size]byte, who netip.Addr, a *account) outcome {
+func (b *basic) keep(key [sha256.Size]byte, who netip.Addr, a *account, why string) outcome {
 	now := time.Now()
-	o := outcome{a, now.Add(verifiedFor), now}
+	o := outcome{a, why, now.Add(verifiedFor), now}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,12 +13,15 @@ import (
 	"time"
 
 	"shuultuur/identity/directory"
+	"shuultuur/identity/session"
+	"shuultuur/state"
 )
 
 // flaky is a directory that can fail.
 type flaky struct {
-	down  bool
-	asked int
+	down   bool
+	asked  int
+	groups []string
 }
 
 func (f *flaky) Verify(_ context.Context, name, password string) (string, []string, error) {
@@ -64,5 +68,107 @@ func TestUsersWhoAreKnownDoNotNoticeThatTheDirectoryIsAway(t *testing.T) {
 		if _, _, err := login("bold", "guess"); err == nil {
 			t.Error("a wrong password counts")
 		}
+	})
+}
+
+func (f *flaky) Find(ctx context.Context, name string) (string, []string, error) {
+	f.asked++
+	switch {
+	case f.down:
+		time.Sleep(5 * time.Second) // it hangs
+		return "", nil, errors.New("connect: timeout")
+	case name == "stranger":
+		return "", nil, directory.ErrRefused
+	}
+	return name, f.groups, nil
+}
+
+// memory keeps sessions.
+type memory struct{}
+
+func (memory) Give(...state.Instruction) error          { return nil }
+func (memory) InForce(topic string) []state.Instruction { return nil }
+
+// TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser: a directory is asked for the
+// groups of users whom somebody else names without any, and anew for those of
+// sessions that began with one of its passwords.
+func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sessions := session.New(memory{}, slog.New(slog.DiscardHandler))
+		id, err := New(Config{
+			Headers: Headers{User: []string{"X-User"}, Groups: []string{"X-Groups"}},
+			Groups:  map[string][]string{"staff": {"anna"}},
+			Basic:   &Basic{LDAP: &directory.LDAP{Servers: []string{"ldap://127.0.0.1"}, Base: "dc=x"}},
+		}, Parts{Sessions: sessions})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &flaky{groups: []string{"pupils"}}
+		id.members = newMembers(f)
+		for addr, s := range map[string]session.Session{
+			"192.0.2.1": {User: "anna", Source: "ldap", Groups: []string{"staff", "teachers"}},
+			"192.0.2.2": {User: "anna", Source: "radius"},
+			"192.0.2.3": {User: "anna", Source: "oidc", Groups: []string{"choir"}},
+			"192.0.2.4": {User: "stranger", Source: "oidc", Groups: []string{"choir"}},
+			"192.0.2.5": {User: "stranger", Source: "ldap", Groups: []string{"teachers"}},
+		} {
+			s.Addr, s.Until = netip.MustParseAddr(addr), time.Now().Add(24*time.Hour)
+			if err := sessions.Start(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func(addr string, want ...string) {
+			t.Helper()
+			c, err := id.Identify(t.Context(), netip.MustParseAddr(addr), nil)
+			if err != nil || !slices.Equal(c.Groups, want) {
+				t.Errorf("%s: got %q, %v, want %q", addr, c.Groups, err, want)
+			}
+		}
+		check("192.0.2.1", "pupils", "staff")
+		check("192.0.2.2", "pupils", "staff")
+		check("192.0.2.3", "choir", "staff")
+		check("192.0.2.4", "choir")
+		check("192.0.2.5")
+		forwarded := func(groups ...string) []string {
+			c, ok := id.Forwarded(t.Context(), netip.MustParseAddr("192.0.2.9"), func(name string) []string {
+				if name == "X-User" {
+					return []string{"otto"}
+				}
+				return groups
+			})
+			if !ok {
+				t.Error("the proxy in front names nobody")
+			}
+			return c.Groups
+		}
+		if got := forwarded(); !slices.Equal(got, []string{"pupils"}) {
+			t.Errorf("named without groups: %q", got)
+		}
+		if got := forwarded("a, b"); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("named with groups: %q", got)
+		}
+		// Groups change, and nobody signs in anew.
+		f.groups = []string{"leavers"}
+		time.Sleep(verifiedFor + time.Second)
+		check("192.0.2.1", "leavers", "staff")
+		// The directory hangs: who is known waits for a moment once, and for nothing
+		// where somebody else waits already.
+		f.down = true
+		time.Sleep(verifiedFor + time.Second)
+		begin := time.Now()
+		for range 10 {
+			check("192.0.2.1", "leavers", "staff")
+			check("192.0.2.5")
+		}
+		if took := time.Since(begin); took > 2*atMost {
+			t.Errorf("20 requests of users who are known took %v", took)
+		}
+		over, stop := context.WithCancel(t.Context())
+		stop()
+		begin = time.Now()
+		if c := id.Reported(over, netip.MustParseAddr("192.0.2.8"), "new", nil, "header"); c.User != "new" || len(c.Groups) > 0 || time.Since(begin) > 0 {
+			t.Errorf("a question that cannot wait: %+v after %v", c, time.Since(begin))
+		}
+		time.Sleep(time.Minute) // what was asked is given up
 	})
 }

@@ -80,13 +80,16 @@ type Challenge struct {
 	// Refused is the name that was sent with a wrong password, "" when none
 	// was sent. It is what the client wrote: quote it.
 	Refused string
-	Err     error // why a ticket was refused
+	Why     string // the password of Refused was not taken, where a directory has told
+	Err     error  // why a ticket was refused
 }
 
 func (c *Challenge) Error() string {
 	switch {
 	case c.Err != nil:
 		return "kerberos: " + c.Err.Error()
+	case c.Refused != "" && c.Why != "":
+		return fmt.Sprintf("user %q: %s", c.Refused, c.Why)
 	case c.Refused != "":
 		return fmt.Sprintf("user %q: wrong name or password", c.Refused)
 	case c.Page != "":
@@ -254,7 +257,7 @@ func (id *Identity) Knows(name string) bool {
 }
 
 // Identify says who a client is. An error is a *Challenge, a *Wait, or that of
-// ctx. For a client known by its address alone it allocates nothing; the
+// ctx. When ctx is over, it returns what is known without waiting. For a client known by its address alone it allocates nothing; the
 // groups it returns are shared: read only.
 func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthorization []byte) (filter.Client, error) {
 	addr = addr.Unmap()
@@ -266,7 +269,7 @@ func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthoriz
 	}
 	if open := id.sessions.Lookup(addr); open != nil {
 		client.User, client.Source = open.User, open.Source
-		client.Groups = union(union(at.groups, id.groups[open.User]), open.Groups)
+		client.Groups = union(union(at.groups, id.groups[open.User]), id.current(ctx, open.User, open.Source, open.Groups))
 		return client, nil
 	}
 	if at.signIn && len(proxyAuthorization) == 0 {
@@ -365,6 +368,25 @@ func (id *Identity) Named(addr netip.Addr, user string, groups []string, source 
 		}
 	}
 	return c
+}
+
+// current returns the groups that a user has by now. Those that the source of
+// the user has said count; where that is the directory, or has named none, those
+// that the directory has. While that does not answer, nobody waits for it.
+func (id *Identity) current(ctx context.Context, user, source string, said []string) []string {
+	if id.members == nil || len(said) > 0 && source != "ldap" {
+		return said
+	}
+	if groups, ok := id.members.soon(ctx, user); ok {
+		return groups
+	}
+	return said
+}
+
+// Reported is Named with the groups that the directory has for the user, where the
+// source has named none.
+func (id *Identity) Reported(ctx context.Context, addr netip.Addr, user string, groups []string, source string) filter.Client {
+	return id.Named(addr, user, id.current(ctx, user, source, groups), source)
 }
 
 // Member is Named with the groups that the directory of the settings has for the

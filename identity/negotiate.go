@@ -176,24 +176,39 @@ type member struct {
 	asked  time.Time
 	until  time.Time
 	asking chan struct{} // closed when the question under way is answered; nil without one
+	since  time.Time     // when that question was put
 	err    error         // of the last question
 }
 
-// atMost is how long a request of a user whose groups are known waits for newer
-// ones. A directory that is away or slow is not noticed.
+// atMost is how long after a question requests wait for its answer that can do
+// without it. A directory that is away or slow is not noticed.
 const atMost = 250 * time.Millisecond
 
 func newMembers(source directory.Finder) *members {
 	return &members{source: source, turn: make(chan struct{}, maxAsking), known: map[string]*member{}}
 }
 
-// of returns the groups of a user.
+// of returns the groups of a user. A user who is new waits for the directory.
 func (m *members) of(ctx context.Context, user string) ([]string, error) {
+	groups, _, err := m.find(ctx, user, true)
+	return groups, err
+}
+
+// soon returns the groups of a user; ok is false where the directory has not said
+// them in time.
+func (m *members) soon(ctx context.Context, user string) (groups []string, ok bool) {
+	groups, ok, _ = m.find(ctx, user, false)
+	return groups, ok
+}
+
+// find returns the groups of a user, and whether the directory has said them. Who
+// needs them waits for the answer, others until atMost after the question.
+func (m *members) find(ctx context.Context, user string, needed bool) (groups []string, ok bool, err error) {
 	m.mu.Lock()
 	k, now := m.known[user], time.Now()
 	if k != nil && now.Before(k.until) {
 		defer m.mu.Unlock()
-		return k.groups, nil
+		return k.groups, true, nil
 	}
 	if k == nil {
 		makeRoom(m.known, func(k *member) bool { return k.asking == nil && now.After(k.asked.Add(outage)) })
@@ -201,14 +216,15 @@ func (m *members) of(ctx context.Context, user string) ([]string, error) {
 		m.known[user] = k
 	}
 	if k.asking == nil {
-		k.asking = make(chan struct{})
+		k.asking, k.since = make(chan struct{}), now
 		go m.ask(user, k) // ends with the directory's timeout
 	}
 	asking, known := k.asking, !k.asked.IsZero() && now.Before(k.asked.Add(outage))
+	left := k.since.Add(atMost).Sub(now)
 	m.mu.Unlock()
 	var patience <-chan time.Time
-	if known {
-		t := time.NewTimer(atMost)
+	if known || !needed {
+		t := time.NewTimer(left)
 		defer t.Stop()
 		patience = t.C
 	}
@@ -216,14 +232,17 @@ func (m *members) of(ctx context.Context, user string) ([]string, error) {
 	case <-asking:
 	case <-patience:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known || k.err == nil {
-		return k.groups, nil
+	if !k.asked.IsZero() && now.Before(k.asked.Add(outage)) {
+		return k.groups, true, nil
 	}
-	return nil, k.err
+	if err == nil {
+		err = k.err
+	}
+	return nil, false, err
 }
 
 // ask asks the directory.

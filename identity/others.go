@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/asn1"
@@ -120,7 +121,7 @@ func (id *Identity) TLS(t *tls.Config) *tls.Config {
 
 // Certified says who the client at addr is by a certificate that was verified;
 // ok is false where it names no user.
-func (id *Identity) Certified(addr netip.Addr, c *x509.Certificate) (who filter.Client, ok bool) {
+func (id *Identity) Certified(ctx context.Context, addr netip.Addr, c *x509.Certificate) (who filter.Client, ok bool) {
 	if id.certificates == nil || c == nil {
 		return who, false
 	}
@@ -147,7 +148,7 @@ func (id *Identity) Certified(addr netip.Addr, c *x509.Certificate) (who filter.
 		if id.certificates.units {
 			groups = names(c.Subject.OrganizationalUnit)
 		}
-		return id.Named(addr, user, groups, "certificate"), true
+		return id.Reported(ctx, addr, user, groups, "certificate"), true
 	}
 	return who, false
 }
@@ -194,7 +195,7 @@ func (id *Identity) FieldNames() []string {
 
 // Forwarded says who the client at addr is as a trusted proxy writes it; field
 // returns the values of a field. ok is false where it names nobody.
-func (id *Identity) Forwarded(addr netip.Addr, field func(name string) []string) (who filter.Client, ok bool) {
+func (id *Identity) Forwarded(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, ok bool) {
 	for _, n := range id.headers.User {
 		values := field(n)
 		if len(values) != 1 { // of several, one may be the client's own
@@ -210,7 +211,7 @@ func (id *Identity) Forwarded(addr netip.Addr, field func(name string) []string)
 				groups = append(groups, names(strings.FieldsFunc(v, func(c rune) bool { return c == ',' || c == ';' }))...)
 			}
 		}
-		return id.Named(addr, user, groups, "header"), true
+		return id.Reported(ctx, addr, user, groups, "header"), true
 	}
 	return who, false
 }

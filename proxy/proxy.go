@@ -96,11 +96,11 @@ type Engine struct {
 type Known interface {
 	// Forwarded says whom a trusted proxy names as its client at addr; field
 	// returns the values of a field of the request.
-	Forwarded(addr netip.Addr, field func(name string) []string) (filter.Client, bool)
+	Forwarded(ctx context.Context, addr netip.Addr, field func(name string) []string) (filter.Client, bool)
 	// FieldNames are the fields that Forwarded asks for. They go no further.
 	FieldNames() []string
 	// Certified says whose a certificate is that was verified.
-	Certified(addr netip.Addr, c *x509.Certificate) (filter.Client, bool)
+	Certified(ctx context.Context, addr netip.Addr, c *x509.Certificate) (filter.Client, bool)
 	// Again says who a client is by now that proved on its connection, with an
 	// earlier request, that it is was; false where it has to prove it again.
 	Again(ctx context.Context, was filter.Client) (filter.Client, bool)

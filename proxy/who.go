@@ -39,12 +39,12 @@ func whoAsks(x *request, addr netip.Addr) (filter.Client, error) {
 	}
 	x.Private = known.FieldNames()
 	if x.trusted && len(x.Private) > 0 {
-		if c, ok := known.Forwarded(addr, func(name string) []string { return values(&x.Q, name) }); ok {
+		if c, ok := known.Forwarded(x.ctx, addr, func(name string) []string { return values(&x.Q, name) }); ok {
 			return c, nil
 		}
 	}
 	if p := x.proof.certificate; p != nil {
-		if c, ok := known.Certified(addr, p); ok {
+		if c, ok := known.Certified(x.ctx, addr, p); ok {
 			return c, nil
 		}
 	}

@@ -23,6 +23,14 @@ type Source interface {
 // ErrRefused says that a server does not know the name with that password.
 var ErrRefused = errors.New("wrong name or password")
 
+// A Refusal is an ErrRefused for a reason that the server has told.
+type Refusal struct{ Why string }
+
+func (r *Refusal) Error() string { return r.Why }
+
+// Is makes it an ErrRefused.
+func (r *Refusal) Is(err error) bool { return err == ErrRefused }
+
 // A Finder says which groups a user has who has proved already who it is.
 type Finder interface {
 	// Find is [Source.Verify] without a password.

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-ldap/ldap/v3"
+
 	"shuultuur/setting"
 	"shuultuur/test/cert"
 	"shuultuur/test/peer"
@@ -52,6 +54,43 @@ dn: cn=everyone,dc=school,dc=example
 objectClass: groupOfNames
 cn: everyone
 member: cn=pupils,dc=school,dc=example
+`
+
+// domain is a part of what Active Directory keeps. Nothing names the members of a
+// primary group but their own entries. The SIDs are S-1-5-21-1-2-3-1107 and -513.
+const domain = `dn: dc=school,dc=example
+objectClass: dcObject
+objectClass: organization
+o: School
+dc: school
+
+dn: cn=Anna,dc=school,dc=example
+objectClass: person
+objectClass: extensibleObject
+cn: Anna
+sn: Anna
+sAMAccountName: anna
+userPrincipalName: anna@school.example
+objectSid:: AQUAAAAAAAUVAAAAAQAAAAIAAAADAAAAUwQAAA==
+primaryGroupID: 513
+userPassword: secret
+
+dn: cn=Domain Users,dc=school,dc=example
+objectClass: groupOfNames
+objectClass: extensibleObject
+cn: Domain Users
+objectSid:: AQUAAAAAAAUVAAAAAQAAAAIAAAADAAAAAQIAAA==
+member: cn=nobody,dc=school,dc=example
+
+dn: cn=Internet\, filtered,dc=school,dc=example
+objectClass: groupOfNames
+cn: Internet, filtered
+member: cn=Domain Users,dc=school,dc=example
+
+dn: cn=all,dc=school,dc=example
+objectClass: groupOfNames
+cn: all
+member: CN=Internet\2C filtered, DC=School, DC=Example
 `
 
 // slapd starts a directory with people in it, which speaks StartTLS.
@@ -89,6 +128,10 @@ func slapdWith(t *testing.T, suffix, ldif string) (addr, ca string, d *daemon) {
 		conf: fmt.Sprintf(`include /etc/ldap/schema/core.schema
 include /etc/ldap/schema/cosine.schema
 include /etc/ldap/schema/inetorgperson.schema
+attributetype ( 1.2.840.113556.1.4.146 NAME 'objectSid' EQUALITY octetStringMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.40 SINGLE-VALUE )
+attributetype ( 1.2.840.113556.1.4.98 NAME 'primaryGroupID' EQUALITY integerMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
+attributetype ( 1.2.840.113556.1.4.221 NAME 'sAMAccountName' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 SINGLE-VALUE )
+attributetype ( 1.2.840.113556.1.4.656 NAME 'userPrincipalName' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 SINGLE-VALUE )
 modulepath /usr/lib/ldap
 moduleload back_mdb
 pidfile %s/pid
@@ -161,6 +204,65 @@ func TestADirectoryVerifiesPasswordsAndGivesNestedGroups(t *testing.T) {
 	}
 	if _, _, err := d.Verify(t.Context(), "bold", "secret"); err == nil || !strings.Contains(err.Error(), "bind as the service account") || !strings.Contains(err.Error(), "connect") {
 		t.Errorf("got %v: it does not name the steps", err)
+	}
+}
+
+// TestNamesAndPrimaryGroupsOfActiveDirectory: Windows has people write the domain
+// before their name, and the group that everybody is in stands in no group.
+func TestNamesAndPrimaryGroupsOfActiveDirectory(t *testing.T) {
+	at, _, _ := slapdWith(t, "dc=school,dc=example", domain)
+	d, err := NewLDAP(LDAP{Servers: []string{"ldap://" + at}, Base: "dc=school,dc=example", Bind: "cn=admin,dc=school,dc=example", Password: "admin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	want := []string{"Domain Users", "Internet, filtered", "all"}
+	for _, name := range []string{"anna", `SCHOOL\anna`, `school.example\Anna`, "anna@school.example"} {
+		user, groups, err := d.Verify(t.Context(), name, "secret")
+		slices.Sort(groups)
+		if err != nil || user != "anna" || !slices.Equal(groups, want) {
+			t.Errorf("%s: got %q, %q, %v, want %q", name, user, groups, err, want)
+		}
+	}
+	// Where there are too many groups to remember, the directory is asked.
+	d.graph.never = time.Now().Add(time.Hour)
+	user, groups, err := d.Verify(t.Context(), "anna", "secret")
+	slices.Sort(groups)
+	if err != nil || user != "anna" || !slices.Equal(groups, want) {
+		t.Errorf("asked: got %q, %q, %v, want %q", user, groups, err, want)
+	}
+	for _, name := range []string{`SCHOOL\`, `\anna`, `SCHOOL\other\anna`} {
+		if _, _, err := d.Verify(t.Context(), name, "secret"); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	at, _ := slapd(t)
+	base := LDAP{Servers: []string{"ldap://" + at}, Base: "dc=school,dc=example", Bind: "cn=admin,dc=school,dc=example", Password: "admin"}
+	for want, change := range map[string]func(*LDAP){
+		"compare base with": func(c *LDAP) { c.Base = "dc=elsewhere" },
+		"compare bind and":  func(c *LDAP) { c.Password = "wrong" },
+		"as ca":             func(c *LDAP) { c.StartTLS = true },
+	} {
+		cfg := base
+		change(&cfg)
+		d, err := NewLDAP(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if _, _, err := d.Verify(t.Context(), "bold", "secret"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want advice %q", err, want)
+		}
+	}
+	refused := ldap.NewError(ldap.LDAPResultInvalidCredentials, errors.New("80090308: LdapErr: DSID-0C0903A9, comment: AcceptSecurityContext error, data 533, v1db1"))
+	if err := refusal(refused); !errors.Is(err, ErrRefused) || err.Error() != "the account is disabled" {
+		t.Errorf("a disabled account: %v", err)
+	}
+	if err := refusal(ldap.NewError(ldap.LDAPResultInvalidCredentials, errors.New("no"))); err != ErrRefused {
+		t.Errorf("a wrong password: %v", err)
 	}
 }
 

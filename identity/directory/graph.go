@@ -4,6 +4,9 @@ package directory
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,8 +25,10 @@ const (
 
 // A graph says which group is in which. It never changes.
 type graph struct {
-	names []string           // cn of each group
-	above map[string][]int32 // the groups that an entry is in, by its name (see canonical)
+	names []string // cn of each group
+	// above has the groups that an entry is in, by its name (see canonical), and
+	// each group itself by its name behind "=" and by its SID behind "#".
+	above map[string][]int32
 	entry []string           // of each group, canonical
 	byUID map[string][]int32 // groups that name users by uid (memberUid)
 }
@@ -38,22 +43,60 @@ type graphs struct {
 	filled chan struct{} // closed when the one under way is there
 }
 
-// canonical makes one text of the ways in which a name of an entry is written.
+// canonical makes one text of the ways in which a name of an entry is written:
+// the case of letters, blanks behind commas, and escapes (RFC 4514, 2.4), of which
+// only those stay that are necessary.
 func canonical(dn string) string {
 	dn = strings.ToLower(dn)
-	if strings.Contains(dn, ", ") {
-		dn = strings.ReplaceAll(dn, ", ", ",")
+	if !strings.Contains(dn, ", ") && !strings.Contains(dn, `\`) {
+		return dn
 	}
-	return dn
+	b := make([]byte, 0, len(dn))
+	for i := 0; i < len(dn); i++ {
+		c := dn[i]
+		switch {
+		case c == '\\' && i+1 < len(dn):
+			i++
+			c = dn[i]
+			if i+1 < len(dn) {
+				if pair, err := hex.DecodeString(dn[i : i+2]); err == nil {
+					i++
+					c = pair[0]
+				}
+			}
+			if strings.IndexByte(`\,+"<>;=# `, c) >= 0 {
+				b = append(b, '\\')
+			}
+			b = append(b, c)
+		case c == ' ' && len(b) > 0 && b[len(b)-1] == ',' && (len(b) == 1 || b[len(b)-2] != '\\'):
+		default:
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}
+
+// primary returns the SID of the primary group of a user of Active Directory, nil
+// for none: the number in its entry takes the place of the last one in its own SID
+// ([MS-DTYP] 2.4.2.2). No other attribute says that the user is in this group.
+func primary(e *ldap.Entry) []byte {
+	sid := e.GetRawAttributeValue("objectSid")
+	n, err := strconv.ParseUint(e.GetAttributeValue("primaryGroupID"), 10, 32)
+	if err != nil || len(sid) < 12 {
+		return nil
+	}
+	return binary.LittleEndian.AppendUint32(append([]byte(nil), sid[:len(sid)-4]...), uint32(n))
 }
 
 // of returns the names of the groups that a user is in, also by other groups.
-// memberOf are those that its entry names.
-func (g *graph) of(dn, user string, memberOf []string) (names []string) {
-	todo := append([]int32(nil), g.above[canonical(dn)]...)
+func (g *graph) of(e *ldap.Entry, user string) (names []string) {
+	todo := append([]int32(nil), g.above[canonical(e.DN)]...)
 	todo = append(todo, g.byUID[user]...)
-	for _, m := range memberOf {
+	for _, m := range e.GetAttributeValues("memberOf") {
 		todo = append(todo, g.byEntry(m)...)
+	}
+	if sid := primary(e); sid != nil {
+		todo = append(todo, g.above["#"+string(sid)]...)
 	}
 	seen := map[int32]bool{}
 	for len(todo) > 0 && len(names) < maxGroups {
@@ -140,9 +183,9 @@ func (s *graphs) put(g *graph, later bool) {
 
 // readGraph asks for all groups. later says that it may work another time.
 func (d *Directory) readGraph(c *conn) (g *graph, later bool) {
-	attributes := []string{"cn", "memberOf", "member", "uniqueMember", "memberUid"}
+	attributes := []string{"cn", "objectSid", "memberOf", "member", "uniqueMember", "memberUid"}
 	if d.cfg.ActiveDirectory { // it names the groups in each entry, and gives members in parts
-		attributes = attributes[:2]
+		attributes = attributes[:3]
 	}
 	q := ldap.NewSearchRequest(d.cfg.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, int(d.timeout/time.Second), false,
 		"(|(objectClass=group)(objectClass=groupOfNames)(objectClass=groupOfUniqueNames)(objectClass=posixGroup))", attributes, nil)
@@ -159,6 +202,9 @@ func (d *Directory) readGraph(c *conn) (g *graph, later bool) {
 		dn := canonical(e.DN)
 		g.names, g.entry = append(g.names, e.GetAttributeValue("cn")), append(g.entry, dn)
 		g.above["="+dn] = []int32{int32(i)}
+		if sid := e.GetRawAttributeValue("objectSid"); len(sid) > 0 {
+			g.above["#"+string(sid)] = g.above["="+dn]
+		}
 	}
 	for i, e := range res.Entries {
 		for _, m := range append(e.GetAttributeValues("member"), e.GetAttributeValues("uniqueMember")...) {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	maxDepth  = 10   // groups in groups
+	maxAsked  = 100  // questions about the groups of one user
 	maxGroups = 1000 // of one user
 	atOnce    = 50   // groups that one question is about
 	maxIdle   = 8    // connections of each kind that wait for the next question
@@ -107,7 +107,7 @@ func (d *Directory) Verify(ctx context.Context, name, password string) (user str
 	err = e.at.with(ctx, e.at.verify, func(c *conn) error {
 		switch err := c.Bind(e.dn, password); {
 		case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
-			return ErrRefused
+			return refusal(err)
 		case err != nil:
 			return fmt.Errorf("bind as %q: %w", e.dn, err)
 		}
@@ -125,10 +125,19 @@ func (d *Directory) Find(ctx context.Context, name string) (user string, groups 
 	return e.user, e.groups, err
 }
 
+// account is a name without the domain that Windows has people write before it:
+// SCHOOL\anna.
+func account(name string) string {
+	if domain, user, ok := strings.Cut(name, `\`); ok && domain != "" && user != "" && !strings.Contains(user, `\`) {
+		return user
+	}
+	return name
+}
+
 // find returns the entry, name and groups of a user.
 func (d *Directory) find(ctx context.Context, name string) (dn, user string, groups []string, err error) {
 	err = d.with(ctx, d.search, func(c *conn) error {
-		res, err := d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(name)), 2, "uid", "sAMAccountName", "memberOf")
+		res, err := d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(account(name))), 2, "uid", "sAMAccountName", "memberOf", "objectSid", "primaryGroupID")
 		if to := referrals(res, err); len(to) > 0 && (res == nil || len(res.Entries) == 0) {
 			return &referredError{to}
 		}
@@ -149,10 +158,10 @@ func (d *Directory) find(ctx context.Context, name string) (dn, user string, gro
 			user = name
 		}
 		if g := d.graphOf(c); g != nil {
-			groups = g.of(dn, user, entry.GetAttributeValues("memberOf"))
+			groups = g.of(entry, user)
 			return nil
 		}
-		if groups, err = d.groups(c, dn, user); err != nil {
+		if groups, err = d.groups(c, entry, user); err != nil {
 			return fmt.Errorf("search for the groups of %q: %w", dn, err)
 		}
 		return nil
@@ -196,7 +205,7 @@ func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) er
 		if err == nil || answered(err) {
 			return err
 		}
-		errs = append(errs, fmt.Errorf("LDAP server %s: %w", server, err))
+		errs = append(errs, fmt.Errorf("LDAP server %s: %w", server, advised(err)))
 		if ctx.Err() != nil {
 			break
 		}
@@ -272,21 +281,42 @@ func (d *Directory) ask(c *conn, filter string, most int, attributes ...string) 
 
 // groups returns the names of all groups that a user is in, also by other
 // groups, where there are too many groups to remember: the directory is asked.
-func (d *Directory) groups(c *conn, dn, user string) (names []string, err error) {
-	if d.cfg.ActiveDirectory {
-		res, err := d.ask(c, "(member:1.2.840.113556.1.4.1941:="+ldap.EscapeFilter(dn)+")", maxGroups, "cn")
+func (d *Directory) groups(c *conn, user *ldap.Entry, name string) (names []string, err error) {
+	seen := map[string]bool{}
+	members := []string{user.DN}
+	add := func(res *ldap.SearchResult) {
+		for _, e := range res.Entries {
+			if seen[canonical(e.DN)] {
+				continue
+			}
+			seen[canonical(e.DN)] = true
+			members = append(members, e.DN)
+			if cn := e.GetAttributeValue("cn"); cn != "" {
+				names = append(names, cn)
+			}
+		}
+	}
+	if sid := primary(user); sid != nil {
+		res, err := d.ask(c, "(objectSid="+ldap.EscapeFilter(string(sid))+")", 1, "cn")
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range res.Entries {
-			names = append(names, e.GetAttributeValue("cn"))
+		add(res)
+	}
+	if d.cfg.ActiveDirectory {
+		var filter strings.Builder
+		for _, m := range members {
+			filter.WriteString("(member:1.2.840.113556.1.4.1941:=" + ldap.EscapeFilter(m) + ")")
 		}
+		res, err := d.ask(c, "(|"+filter.String()+")", maxGroups, "cn")
+		if err != nil {
+			return nil, err
+		}
+		add(res)
 		return names, nil
 	}
-	seen := map[string]bool{}
-	members := []string{dn}
-	first := "(memberUid=" + ldap.EscapeFilter(user) + ")"
-	for depth := 0; depth < maxDepth && len(members) > 0 && len(names) < maxGroups; depth++ {
+	first := "(memberUid=" + ldap.EscapeFilter(name) + ")"
+	for asked := 0; asked < maxAsked && len(members) > 0 && len(names) < maxGroups; asked++ {
 		var filter strings.Builder
 		filter.WriteString("(|" + first)
 		n := min(len(members), atOnce)
@@ -299,16 +329,7 @@ func (d *Directory) groups(c *conn, dn, user string) (names []string, err error)
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range res.Entries {
-			if seen[strings.ToLower(e.DN)] {
-				continue
-			}
-			seen[strings.ToLower(e.DN)] = true
-			members = append(members, e.DN)
-			if cn := e.GetAttributeValue("cn"); cn != "" {
-				names = append(names, cn)
-			}
-		}
+		add(res)
 	}
 	return names, nil
 }

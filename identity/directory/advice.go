@@ -1,0 +1,58 @@
+//go:build !small
+
+package directory
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-ldap/ldap/v3"
+)
+
+// advised adds to an error of a directory what the administrator may do.
+func advised(err error) error {
+	advice := ""
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok || strings.Contains(err.Error(), "signed by unknown authority") {
+		advice = "name the file with the root of its certificate as ca"
+	} else if strings.Contains(err.Error(), "x509: ") {
+		advice = "write the name under servers that its certificate has"
+	}
+	switch {
+	case advice != "":
+	case ldap.IsErrorAnyOf(err, ldap.LDAPResultStrongAuthRequired, ldap.LDAPResultConfidentialityRequired):
+		advice = "it takes passwords over TLS only: write start-tls: true, or ldaps://"
+	case ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax):
+		advice = "it has no such base: compare base with the names of its entries"
+	case ldap.IsErrorAnyOf(err, ldap.LDAPResultInvalidCredentials):
+		advice = "compare bind and password with the service account"
+	case ldap.IsErrorAnyOf(err, ldap.LDAPResultOperationsError, ldap.LDAPResultInsufficientAccessRights):
+		advice = "name a service account under bind that may search"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, advice)
+}
+
+// reasons are those for which Active Directory refuses a right password, by the
+// number in its answer.
+var reasons = map[string]string{
+	"530": "the user may not sign in at this time",
+	"531": "the user may not sign in from this machine",
+	"532": "the password has expired",
+	"533": "the account is disabled",
+	"701": "the account has expired",
+	"773": "the password has to be changed first",
+	"775": "the account is locked",
+}
+
+// refusal says why a directory has refused a password, as far as it tells.
+func refusal(err error) error {
+	_, rest, _ := strings.Cut(err.Error(), ", data ")
+	code, _, _ := strings.Cut(rest, ",")
+	if why := reasons[code]; why != "" {
+		return &Refusal{why}
+	}
+	return ErrRefused
+}
