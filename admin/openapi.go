@@ -26,7 +26,8 @@ type operation struct {
 	gives string // media types of the answer; "" is JSON
 }
 
-// A field is a parameter of a query or a form.
+// A field is a parameter of a query or a form. What it is either is a text, or
+// values it may have, with " | " between them.
 type field struct {
 	name, what string
 	required   bool
@@ -42,9 +43,9 @@ const (
 )
 
 var (
-	seconds = []field{may("seconds", "how long to look")}
+	seconds = []field{may("seconds", "how long to look, in seconds")}
 	code    = may("code", "one-time code or recovery code")
-	idOf    = func(what string) []field { return []field{must("id", "identifier of the "+what)} }
+	id      = []field{must("id", "identifier")}
 	nameOf  = must("name", "name of the account")
 	whose   = []field{may("user", "name of the user"), may("client", "addresses of devices that nobody else uses, with commas")}
 	newWord = must("password", "the new password, ten characters or more")
@@ -70,74 +71,74 @@ func operations() map[string]operation {
 		"GET /events": {does: "transactions on record, the newest first, 200 at once; the Link header has the next page", gives: "application/x-ndjson text/html",
 			query: []field{may("filter", "words and fields, such as host:example.com action:block"), may("last", "how long to look back: 1h, 7d"), may("before", "only those older than the one at this place")}},
 		"POST /events": {does: "block or allow the host of a transaction", gives: "application/x-ndjson text/html",
-			form: []field{must("what", "block or allow; unblock or unallow takes it back"), must("entry", "the host"), may("category", "of the list"), may("list", "into which a block goes")}},
+			form: []field{must("what", "block | allow | unblock | unallow"), must("entry", "host name"), may("category", "category of the list"), may("list", "list that a block goes into")}},
 		"GET /events/live": {does: "what is recorded from now on, as server-sent events", gives: "text/event-stream",
 			query: []field{may("filter", "words and fields, such as host:example.com action:block"), may("form", "json for JSON in the events; else they are rows of the page")}},
 		"GET /events/{id}":   {does: "one transaction in full; the page says what would be decided now", gives: pageOrJSON},
 		"GET /pictures":      {does: "what was found in pictures, the newest first; who looks is in the audit log", gives: pageOrJSON},
-		"GET /pictures/{id}": {does: "a blurred thumbnail", query: idOf("picture"), gives: "image/jpeg"},
+		"GET /pictures/{id}": {does: "a blurred thumbnail", query: id, gives: "image/jpeg"},
 		"GET /why": {does: "what would happen to an address, for whom, and why", gives: pageOrJSON,
-			query: []field{must("url", "the address"), may("client", "address of the client"), may("user", "who asks"), may("groups", "of the user, with commas"), may("as", "the policy, instead of the one that covers the client")}},
+			query: []field{must("url", "URL"), may("client", "address of the client"), may("user", "name of the user"), may("groups", "groups of the user, with commas"), may("as", "the policy, instead of the one that covers the client")}},
 		"GET /policies": {does: "policies and rules in use", gives: pageOrJSON},
 		"GET /rulings":  {does: "sites opened or blocked by hand", gives: pageOrJSON},
 		"POST /rulings": {does: "open or block a site above lists and rules, or end that", gives: pageOrJSON,
-			form: []field{must("what", "open, block or end"), must("site", "host name, with everything below it"), may("who", "address, network, user or group; everyone without it"), may("for", "how long: 15m, 7d; for good without it")}},
+			form: []field{must("what", "open | block | end"), must("site", "host name, with everything below it"), may("who", "address, network, user or group; everybody without it"), may("for", "how long: 15m, 7d; for good without it")}},
 		"POST /policies": {does: "move, edit, add or remove a rule, or change times; what alters nothing of the last day is saved at once, else a page shows it first", gives: pageOrJSON,
-			form: []field{must("tag", "ETag of the settings"), must("policy", "its place, from 0"), must("what", "first, move, edit, add, remove, window or always"), may("rule", "its place, from 0"), may("to", "the new place"), may("text", "the rule as YAML"), may("day", "mon to sun; several times"), may("from", "hour"), may("until", "hour"), may("dry_run", "true: say the effect and save nothing")}},
+			form: []field{must("tag", "ETag of the settings"), must("policy", "its place, from 0"), must("what", "first | move | edit | add | remove | window | always"), may("rule", "its place, from 0"), may("to", "new place, from 0"), may("text", "the rule as YAML"), may("day", "mon to sun; several times"), may("from", "hour"), may("until", "hour"), may("dry_run", "true: say the effect and save nothing")}},
 		"GET /clients":     {does: "people, groups, and devices without a name", gives: pageOrJSON},
 		"GET /clients/one": {does: "what one client, user or group may do and has used", query: []field{must("who", "address, user or group")}, gives: pageOrJSON},
 		"POST /clients": {does: "name a device, or change who is in a group", gives: pageOrJSON,
-			form: []field{must("what", "name, join, leave or forget"), may("address", "of the device"), may("name", "of the user"), may("group", "which"), may("dry_run", "true: say the effect and save nothing")}},
+			form: []field{must("what", "name | join | leave | forget"), may("address", "address of the device"), may("name", "name of the user"), may("group", "name of the group"), may("dry_run", "true: say the effect and save nothing")}},
 		"POST /bonus":        {does: "give somebody more time than quotas say, for the rest of the day; helpers for their own groups", form: []field{must("who", "address, user or group"), must("minutes", "1 to 240; 0 takes back what was given")}, gives: pageOrJSON},
 		"GET /system":        {does: "versions, garbage collector, scheduler, and what is remembered", gives: pageOrJSON},
 		"GET /system/backup": {does: "settings, accounts, versions and keys in one file", gives: "application/gzip"},
-		"GET /names":         {does: "upstreams and cache of the name server; asks the upstreams for a name", query: []field{may("name", "the name"), may("type", "of record; A without it")}, gives: pageOrJSON},
+		"GET /names":         {does: "upstreams and cache of the name server; asks the upstreams for a name", query: []field{may("name", "name"), may("type", "type of record; A without it")}, gives: pageOrJSON},
 		"POST /names/flush":  {does: "empty the cache of names", gives: pageOrJSON},
 		"GET /settings":      {does: "the file of settings, with its ETag", gives: "application/yaml text/html"},
 		"PUT /settings": {does: "replace the settings whose ETag is in If-Match; says what that would have changed in the last day", body: "application/yaml",
-			query: []field{may("dry_run", "true: say it and save nothing"), may("reason", "why, for the history")}},
+			query: []field{may("dry_run", "true: say the effect and save nothing"), may("reason", "reason, for the history")}},
 		"POST /settings": {does: "the form of the page: check the settings, then save them", gives: "text/html",
-			form: []field{must("what", "check or save"), must("text", "the settings"), must("tag", "ETag of those they replace"), may("checked", "tag of the text whose effect was seen"), may("reason", "why, for the history")}},
+			form: []field{must("what", "check | save"), must("text", "the settings as YAML"), must("tag", "ETag of the settings"), may("checked", "tag of the text whose effect was seen"), may("reason", "reason, for the history")}},
 		"GET /settings/versions":      {does: "who saved settings, when and why, the newest first"},
 		"GET /settings/versions/{id}": {does: "one version of the settings", gives: pageOrJSON},
-		"GET /setup":                  {does: "the first steps, by a link that is good once", query: []field{must("token", "of the link")}, gives: "text/html"},
+		"GET /setup":                  {does: "the first steps, by a link that is good once", query: []field{must("token", "token of the link")}, gives: "text/html"},
 		"POST /setup": {does: "write settings for the answers of the first steps", gives: "text/html",
-			form: []field{must("token", "of the link"), must("who", "home, school or company"), must("way", "both, proxy or dns"), may("topic", "what is filtered; several times"), may("network", "yes: the whole network"), may("certificate", "yes: look into encrypted connections"), may("contact", "whom a blocked person may ask")}},
+			form: []field{must("token", "token of the link"), must("who", "home | school | company"), must("way", "both | proxy | dns"), may("topic", "what is filtered; several times"), may("network", "yes: the whole network"), may("certificate", "yes: look into encrypted connections"), may("contact", "whom a blocked person may ask")}},
 		"GET /setup/done": {does: "what the first steps have set up, and whether it works", gives: "text/html"},
 		"GET /statistics": {does: "sums of the last hour and day", gives: pageOrJSON},
 		"GET /lists":      {does: "lists in use, or which of them have a host or URL", query: []field{may("q", "host or URL to look for")}, gives: pageOrJSON},
 		"POST /lists": {does: "change one entry of a list", gives: pageOrJSON,
-			form: []field{must("what", "add, except or remove"), must("entry", "host or URL"), must("list", "name of the list"), may("category", "if the list has several"), may("exact", "1: without subdomains")}},
+			form: []field{must("what", "add | except | remove"), must("entry", "host or URL"), must("list", "name of the list"), may("category", "if the list has several"), may("exact", "1: without subdomains")}},
 		"POST /events/searches": {does: "keep a search of the record for who asks, or remove it", gives: pageOrJSON,
-			form: []field{must("name", "what it is called"), may("filter", "as in GET /events; without it the search is removed"), may("last", "how long it looks back")}},
+			form: []field{must("name", "what it is called"), may("filter", "as in GET /events; without it the search is removed"), may("last", "how long to look back: 1h, 7d")}},
 		"GET /settings/schema": {does: "the JSON schema of the settings", gives: "application/schema+json"},
-		"POST /settings/check": {does: "say what is wrong with a text of settings; nothing is changed", form: []field{must("text", "the settings")}},
+		"POST /settings/check": {does: "say what is wrong with a text of settings; nothing is changed", form: []field{must("text", "the settings as YAML")}},
 		"GET /lists/{name}":    {does: "one list: where it comes from, how fresh it is, its versions, what it blocked in the last day", query: []field{may("odd", "yes: what is odd about its lines")}, gives: pageOrJSON},
 		"POST /lists/{name}/source": {does: "fetch a newer version of a list, or go back to the one before", gives: pageOrJSON,
-			form: []field{must("what", "fetch or back")}},
+			form: []field{must("what", "fetch | back")}},
 		"POST /lists/{name}": {does: "make changes to a list, all or none", body: "application/json application/x-ndjson text/csv"},
 		"GET /pause":         {does: "for whom filtering is paused", gives: pageOrJSON},
 		"POST /pause": {does: "let filtering rest; helpers for their own groups", gives: pageOrJSON,
 			form: []field{must("for", "how long: 30s, 5m, 24h at most, tomorrow; 0s ends it"), may("who", "address, network, user or group; everybody without it")}},
 		"GET /votes": {does: "cases that wait for a decision", gives: pageOrJSON},
 		"POST /votes": {does: "decide a case", gives: pageOrJSON,
-			form: []field{must("remedy", "the case"), must("action", "open, block or keep"), may("who", "for whom; everyone without it"), may("for", "how long; for good without it"), may("site", "host name"), may("reason", "answer to those who asked")}},
-		"POST /votes/withdraw": {does: "take a decision back", form: idOf("decision"), gives: pageOrJSON},
+			form: []field{must("remedy", "identifier"), must("action", "open | block | keep"), may("who", "for whom; everybody without it"), may("for", "how long: 15m, 7d; for good without it"), may("site", "host name"), may("reason", "answer to those who asked")}},
+		"POST /votes/withdraw": {does: "take a decision back", form: id, gives: pageOrJSON},
 		"GET /votes/decisions": {does: "the history of decisions"},
-		"GET /votes/counts":    {does: "votes counted", query: []field{must("by", "host, url, category, entry or group"), may("name", "only this one")}},
-		"GET /votes/export":    {does: "cases to send on", query: []field{must("format", "text, csv or json"), may("remedy", "one case")}, gives: "text/plain text/csv application/json"},
-		"GET /reports":         {does: "a day or a week summed up", gives: "application/json text/html text/csv application/pdf", query: []field{may("span", "day, today, week or 7d"), may("group", "only these people"), may("person", "only this user or address"), may("format", "json, csv or pdf")}},
+		"GET /votes/counts":    {does: "votes counted", query: []field{must("by", "host | url | category | entry | group"), may("name", "only this one")}},
+		"GET /votes/export":    {does: "cases to send on", query: []field{must("format", "text | csv | json"), may("remedy", "only this one")}, gives: "text/plain text/csv application/json"},
+		"GET /reports":         {does: "a day or a week summed up", gives: "application/json text/html text/csv application/pdf", query: []field{may("span", "day | today | week | 7d"), may("group", "only these people"), may("person", "only this user or address"), may("format", "json | csv | pdf")}},
 		"POST /mcp":            {does: "a message of the Model Context Protocol: assistants ask why, what if, for events, sums and settings", body: "application/json"},
 		"GET /checks":          {does: "odd lines of phrase lists, and what signature rules have cost", gives: pageOrJSON},
 		"GET /zones":           {does: "zones of our own", gives: pageOrJSON},
-		"GET /zones/{origin}":  {does: "records of a zone, and the text of its file", gives: pageOrJSON, query: []field{may("view", "of the zone")}},
-		"POST /zones/{origin}": {does: "replace the text of the file of a zone", gives: pageOrJSON, form: []field{must("text", "of the file"), must("tag", "of the text that is replaced"), may("view", "of the zone")}},
+		"GET /zones/{origin}":  {does: "records of a zone, and the text of its file", gives: pageOrJSON, query: []field{may("view", "view of the zone")}},
+		"POST /zones/{origin}": {does: "replace the text of the file of a zone", gives: pageOrJSON, form: []field{must("text", "text of the file"), must("tag", "tag of the text that is replaced"), may("view", "view of the zone")}},
 		"GET /cache":           {does: "figures of the cache", gives: pageOrJSON},
-		"GET /cache/look":      {does: "what is stored for a URL", query: []field{must("url", "the URL"), may("field", "field of the request, NAME: VALUE")}},
+		"GET /cache/look":      {does: "what is stored for a URL", query: []field{must("url", "URL"), may("field", "field of the request, NAME: VALUE")}},
 		"GET /api/sessions":    {does: "who has which address for now"},
 		"POST /api/sessions":   {does: "start, renew or stop sessions of addresses: an object or a list of them, or a form", body: "application/json application/x-www-form-urlencoded"},
 		"DELETE /api/sessions": {does: "stop the session of an address", query: []field{must("address", "whose session"), may("id", "only the session that was started with it")}},
-		"POST /cache/purge":    {does: "take something out of the cache", form: []field{must("kind", "url, prefix, host, tag or category"), must("value", "which")}, gives: pageOrJSON},
+		"POST /cache/purge":    {does: "take something out of the cache", form: []field{must("kind", "url | prefix | host | tag | category"), must("value", "what is taken out")}, gives: pageOrJSON},
 		"GET /ca":              {does: "how to install the root certificate", gives: "text/html"},
 		"GET /ca/{file}":       {does: "the root certificate: root.pem, root.crt, root.cer or root.mobileconfig", gives: anyBytes},
 		"GET /refusals":        {does: "hosts proposed as exceptions from interception"},
@@ -146,7 +147,7 @@ func operations() map[string]operation {
 		"GET /login":                    {does: "the page to sign in", query: []field{may("to", "path to go to then")}, gives: "text/html"},
 		"POST /login":                   {does: "begin a session; the answer sets its cookie", form: []field{nameOf, must("password", "password"), code, may("to", "path to go to then")}, gives: pageOrJSON},
 		"GET /login/provider":           {does: "go to the OpenID provider to sign in", query: []field{may("to", "path to go to then")}, gives: "text/html"},
-		"GET /login/callback":           {does: "come back from the OpenID provider, which begins a session", query: []field{may("code", "of the provider"), may("state", "of the sign-in")}, gives: "text/html"},
+		"GET /login/callback":           {does: "come back from the OpenID provider, which begins a session", query: []field{may("code", "code of the provider"), may("state", "state of the sign-in")}, gives: "text/html"},
 		"POST /login/passkey/challenge": {does: "what a passkey is to sign"},
 		"POST /login/passkey":           {does: "begin a session with a passkey", query: []field{may("to", "path to go to then")}, body: "application/json"},
 		"POST /logout":                  {does: "end the session", gives: pageOrJSON},
@@ -155,32 +156,32 @@ func operations() map[string]operation {
 		"POST /account/password":        {does: "change one's password; all sessions end", form: []field{must("old", "the password until now"), newWord}, gives: pageOrJSON},
 		"POST /account/totp":            {does: "offer a secret for one-time codes; with a code, take it into use and give recovery codes", form: []field{code}, gives: pageOrJSON},
 		"POST /account/totp/end":        {does: "end one-time codes", form: []field{must("password", "password")}, gives: pageOrJSON},
-		"POST /account/sessions/end":    {does: "end one of one's sessions", form: idOf("session"), gives: pageOrJSON},
+		"POST /account/sessions/end":    {does: "end one of one's sessions", form: id, gives: pageOrJSON},
 		"POST /account/tokens": {does: "make a token, which is shown this once", gives: pageOrJSON,
 			form: []field{must("scope", "read, write, or a method and path; several with commas"), may("purpose", "what it is for"), may("for", "how long: 90d without it, 366d at most")}},
-		"POST /account/tokens/end":         {does: "end one of one's tokens", form: idOf("token"), gives: pageOrJSON},
+		"POST /account/tokens/end":         {does: "end one of one's tokens", form: id, gives: pageOrJSON},
 		"POST /account/passkeys/challenge": {does: "what a new passkey is to answer"},
 		"POST /account/passkeys":           {does: "add a passkey", body: "application/json"},
-		"POST /account/passkeys/end":       {does: "remove a passkey", form: idOf("passkey"), gives: pageOrJSON},
+		"POST /account/passkeys/end":       {does: "remove a passkey", form: id, gives: pageOrJSON},
 		"GET /accounts":                    {does: "all accounts", gives: pageOrJSON},
-		"POST /accounts":                   {does: "add an account", form: []field{nameOf, must("role", "viewer, helper, safeguarding-lead, operator or owner"), may("groups", "of a helper, with commas"), may("password", "ten characters or more")}, gives: pageOrJSON},
-		"POST /accounts/edit":              {does: "change role and groups; sessions end", form: []field{nameOf, must("role", "the role"), may("groups", "of a helper, with commas")}, gives: pageOrJSON},
+		"POST /accounts":                   {does: "add an account", form: []field{nameOf, must("role", "viewer | helper | safeguarding-lead | operator | owner"), may("groups", "groups of a helper, with commas"), may("password", "ten characters or more")}, gives: pageOrJSON},
+		"POST /accounts/edit":              {does: "change role and groups; sessions end", form: []field{nameOf, must("role", "viewer | helper | safeguarding-lead | operator | owner"), may("groups", "groups of a helper, with commas")}, gives: pageOrJSON},
 		"POST /accounts/password":          {does: "set a password; sessions end", form: []field{nameOf, newWord}, gives: pageOrJSON},
 		"POST /accounts/totp/end":          {does: "end the one-time codes of somebody who lost their authenticator", form: []field{nameOf}, gives: pageOrJSON},
 		"POST /accounts/remove":            {does: "remove an account with its tokens and sessions", form: []field{nameOf}, gives: pageOrJSON},
 		"GET /accounts/sessions":           {does: "sessions of everybody"},
-		"POST /accounts/sessions/end":      {does: "end somebody's session", form: idOf("session"), gives: pageOrJSON},
+		"POST /accounts/sessions/end":      {does: "end somebody's session", form: id, gives: pageOrJSON},
 		"GET /accounts/tokens":             {does: "tokens of everybody"},
-		"POST /accounts/tokens/end":        {does: "end somebody's token", form: idOf("token"), gives: pageOrJSON},
+		"POST /accounts/tokens/end":        {does: "end somebody's token", form: id, gives: pageOrJSON},
 		"GET /audit":                       {does: "the audit log, the newest first, 100 at once", query: []field{may("before", "only entries before this one")}, gives: pageOrJSON},
 		"GET /audit/verify":                {does: "whether the chain of the audit log holds"},
 		"GET /privacy":                     {does: "the page of one person's data", gives: "text/html"},
 		"GET /privacy/export":              {does: "all that is on record of a person, as JSON lines", query: whose, gives: "application/x-ndjson"},
 		"POST /privacy/erase":              {does: "erase a person's data for good", form: append(slices.Clone(whose), may("dry_run", "true: only count"))},
 		"GET /looks":                       {does: "looks into somebody's browsing that wait or hold", gives: pageOrJSON},
-		"POST /looks":                      {does: "ask for a look", form: []field{must("whom", "user or address"), must("reason", "why")}, gives: pageOrJSON},
-		"POST /looks/agree":                {does: "agree to somebody else's look", form: idOf("request"), gives: pageOrJSON},
-		"POST /looks/end":                  {does: "take a look back", form: idOf("request"), gives: pageOrJSON},
+		"POST /looks":                      {does: "ask for a look", form: []field{must("whom", "user or address"), must("reason", "reason")}, gives: pageOrJSON},
+		"POST /looks/agree":                {does: "agree to somebody else's look", form: id, gives: pageOrJSON},
+		"POST /looks/end":                  {does: "take a look back", form: id, gives: pageOrJSON},
 	}
 }
 
@@ -320,14 +321,14 @@ type shownField struct {
 }
 
 func showAPI(w http.ResponseWriter, r *http.Request, routes []route, page pageTemplate) {
-	words := operations()
+	words, say := operations(), textsOf(w).Say
 	var all []operable
 	for _, x := range routes {
 		o := words[x.method+" "+x.path]
-		t := operable{Method: x.method, Path: x.pathOf(), Does: cmp.Or(o.does, x.pathOf()), Role: x.role.String(), Body: o.body, May: asker(r).Role >= least[x.role],
+		t := operable{Method: x.method, Path: x.pathOf(), Does: say(cmp.Or(o.does, x.pathOf())), Role: x.role.String(), Body: o.body, May: asker(r).Role >= least[x.role],
 			Form: o.body == "" && !strings.Contains(x.pathOf(), "{") && !strings.HasPrefix(x.path, "/debug/") && !(x.method == "GET" && len(o.form) > 0)}
 		for _, f := range append(slices.Clone(o.query), o.form...) {
-			t.Fields = append(t.Fields, shownField{f.name, f.what, f.required})
+			t.Fields = append(t.Fields, shownField{f.name, say(f.what), f.required})
 		}
 		all = append(all, t)
 	}

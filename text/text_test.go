@@ -55,9 +55,13 @@ func used(t *testing.T) map[string]string {
 			if err != nil {
 				t.Fatal(err)
 			}
+			api := filepath.Base(name) == "openapi.go"
 			ast.Inspect(file, func(n ast.Node) bool {
 				if c, ok := n.(*ast.CallExpr); ok {
 					said(c, func(key string) { all[key] = name }, func(source string) { template(name, source) })
+				}
+				if s, ok := described(n); ok && api {
+					all[s] = name
 				}
 				return true
 			})
@@ -90,14 +94,6 @@ func said(c *ast.CallExpr, key, template func(string)) {
 	if len(c.Args) == 0 {
 		return
 	}
-	literal := func(e ast.Expr) (string, bool) {
-		l, ok := e.(*ast.BasicLit)
-		if !ok || l.Kind != token.STRING {
-			return "", false
-		}
-		s, err := strconv.Unquote(l.Value)
-		return s, err == nil
-	}
 	switch name {
 	case "Say", "say", "Mark":
 		if s, ok := literal(c.Args[0]); ok {
@@ -125,6 +121,33 @@ func said(c *ast.CallExpr, key, template func(string)) {
 			}
 		}
 	}
+}
+
+// described is what the table of the API says of an operation or a field. Values
+// that a field may have are no text.
+func described(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.KeyValueExpr:
+		if k, ok := n.Key.(*ast.Ident); ok && k.Name == "does" {
+			return literal(n.Value)
+		}
+	case *ast.CallExpr:
+		if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "may" || f.Name == "must") {
+			s, ok := literal(n.Args[len(n.Args)-1])
+			return s, ok && !strings.Contains(s, " | ")
+		}
+	}
+	return "", false
+}
+
+// literal is the text of a string that stands in the source.
+func literal(e ast.Expr) (string, bool) {
+	l, ok := e.(*ast.BasicLit)
+	if !ok || l.Kind != token.STRING {
+		return "", false
+	}
+	s, err := strconv.Unquote(l.Value)
+	return s, err == nil
 }
 
 // spoken are said for values that have other names in settings, or come from
