@@ -111,6 +111,10 @@ type voter struct {
 	open  []uuid // sent and never answered
 	took  []time.Duration
 
+	id    uuid // of the vote under way
+	since time.Time
+	err   error // of sending it
+
 	sent, refused, again int64
 }
 
@@ -164,40 +168,34 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// rounds has all connections of a client send a vote, waits for all, and repeats.
+// rounds has a client send a vote on each of its connections, wait for all
+// answers, and repeat. It sends one after the other and then reads the answers in
+// the same order: a goroutine for each would cost as much as the system calls.
 func rounds(ctx context.Context, voters []*voter) {
-	var answered sync.WaitGroup
-	starts := make([]chan struct{}, len(voters))
-	var ended sync.WaitGroup
-	for n, v := range voters {
-		starts[n] = make(chan struct{}, 1)
-		ended.Go(func() {
-			defer v.close()
-			for range starts[n] {
-				v.vote(ctx)
-				answered.Done()
-			}
-		})
-	}
+	defer func() {
+		for _, v := range voters {
+			v.close()
+		}
+	}()
 	for ctx.Err() == nil {
 		sent := 0
-		for _, start := range starts {
-			if !voters[0].r.take() {
-				break
-			}
-			answered.Add(1)
-			start <- struct{}{}
+		for sent < len(voters) && voters[0].r.take() {
+			voters[sent].begin(ctx)
 			sent++
 		}
-		answered.Wait()
+		waiting := slices.Clone(voters[:sent])
+		for try := 1; len(waiting) > 0; try++ {
+			waiting = slices.DeleteFunc(waiting, (*voter).answered)
+			if len(waiting) == 0 {
+				break
+			}
+			sleepUntil(ctx, time.Now().Add(min(time.Duration(try)*20*time.Millisecond, time.Second)))
+			waiting = slices.DeleteFunc(waiting, func(v *voter) bool { return !v.repeat(ctx) })
+		}
 		if sent < len(voters) {
 			break
 		}
 	}
-	for _, start := range starts {
-		close(start)
-	}
-	ended.Wait()
 }
 
 func (v *voter) close() {
@@ -222,45 +220,57 @@ func (v *voter) newID() (id uuid) {
 	return id
 }
 
-// vote sends one vote until it is acknowledged or patience ends.
-func (v *voter) vote(ctx context.Context) {
-	id := v.newID()
-	begin := time.Now()
+// begin sends a new vote.
+func (v *voter) begin(ctx context.Context) {
 	v.sent++
-	for try := 0; ctx.Err() == nil; try++ {
-		if try > 0 {
-			if time.Since(begin) > v.r.config.Patience {
-				break
-			}
-			v.again++
-			time.Sleep(min(time.Duration(try)*20*time.Millisecond, time.Second))
-		}
-		status, err := v.send(ctx, id)
-		if err != nil {
-			v.close()
-			continue
-		}
-		if status == http.StatusAccepted {
-			v.acked = append(v.acked, id)
-			v.took = append(v.took, time.Since(begin))
-			return
-		}
-		v.refused++
-		if status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
-			break
-		}
-	}
-	v.open = append(v.open, id)
+	v.id, v.since = v.newID(), time.Now()
+	v.err = v.send(ctx)
 }
 
-// send sends a vote and reads the status of the answer.
-func (v *voter) send(ctx context.Context, id uuid) (status int, err error) {
+// answered reads the answer to the vote, and reports whether it is dealt with: it
+// was acknowledged, or refused for good.
+func (v *voter) answered() bool {
+	status := 0
+	if v.err == nil {
+		status, v.err = readStatus(v.in)
+	}
+	if v.err != nil {
+		v.close()
+		return false
+	}
+	switch status {
+	case http.StatusAccepted:
+		v.acked = append(v.acked, v.id)
+		v.took = append(v.took, time.Since(v.since))
+		return true
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		v.refused++
+		return false
+	}
+	v.refused++
+	v.open = append(v.open, v.id)
+	return true
+}
+
+// repeat sends the vote once more. It reports false when patience has ended.
+func (v *voter) repeat(ctx context.Context) bool {
+	if ctx.Err() != nil || time.Since(v.since) > v.r.config.Patience {
+		v.open = append(v.open, v.id)
+		return false
+	}
+	v.again++
+	v.err = v.send(ctx)
+	return true
+}
+
+// send sends the vote.
+func (v *voter) send(ctx context.Context) error {
 	if v.r.config.Close {
 		v.close()
 	}
 	if v.conn == nil {
 		if err := v.dial(ctx); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	_ = v.conn.SetDeadline(time.Now().Add(30 * time.Second))
@@ -272,15 +282,13 @@ func (v *voter) send(ctx context.Context, id uuid) (status int, err error) {
 	b = append(b, "\r\nContent-Type: application/json\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, int64(len(`{"id":"","vote":"dangerous","url":""}`)+36+len(v.r.subject)), 10)
 	b = append(b, "\r\n\r\n{\"id\":\""...)
-	b = id.append(b)
+	b = v.id.append(b)
 	b = append(b, `","vote":"dangerous","url":"`...)
 	b = append(b, v.r.subject...)
 	b = append(b, `"}`...)
 	v.out = b
-	if _, err := v.conn.Write(b); err != nil {
-		return 0, err
-	}
-	return readStatus(v.in)
+	_, err := v.conn.Write(b)
+	return err
 }
 
 func (v *voter) dial(ctx context.Context) error {
@@ -371,9 +379,9 @@ func (r *votesRun) verify(ctx context.Context, voters []*voter, s *VotesReport) 
 		}
 		if time.Now().After(end) {
 			if err == nil {
-				err = fmt.Errorf("%d votes are counted, %d were acknowledged", n, s.Acknowledged)
+				break // and say which are missing
 			}
-			return fmt.Errorf("the votes are not counted within %v: %w", r.config.Patience, err)
+			return fmt.Errorf("asking how many votes are counted: %w", err)
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -385,26 +393,29 @@ func (r *votesRun) verify(ctx context.Context, voters []*voter, s *VotesReport) 
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
-	var counted, missing int64
+	var counted int64
+	var missing []uuid
 	for part := range slices.Chunk(voters, (len(voters)+3)/4) {
 		all.Go(func() {
 			n, m, err := r.look(ctx, part)
 			mu.Lock()
 			defer mu.Unlock()
-			counted, missing = counted+n, missing+m
+			counted, missing = counted+n, append(missing, m...)
 			errs = append(errs, err)
 		})
 	}
 	all.Wait()
-	s.Missing = missing
+	s.Missing = int64(len(missing))
 	n, err := r.counted(ctx)
 	s.Counted = n
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return err
 	}
 	switch {
-	case missing > 0:
-		return fmt.Errorf("%d acknowledged votes are not counted", missing)
+	case len(missing) > 0:
+		return fmt.Errorf("%d acknowledged votes are not counted, the first is %s", len(missing), missing[0].append(nil))
+	case n < s.Acknowledged:
+		return fmt.Errorf("%d votes are counted after %v, %d were acknowledged", n, r.config.Patience, s.Acknowledged)
 	case n != counted:
 		return fmt.Errorf("%d votes are counted for %d identifiers", n, counted)
 	}
@@ -437,8 +448,9 @@ func (r *votesRun) counted(ctx context.Context) (int64, error) {
 	return 0, nil
 }
 
-// look asks for the state of each vote, some at once.
-func (r *votesRun) look(ctx context.Context, voters []*voter) (counted, missing int64, err error) {
+// look asks for the state of each vote, some at once. missing are acknowledged
+// votes that are not counted.
+func (r *votesRun) look(ctx context.Context, voters []*voter) (counted int64, missing []uuid, err error) {
 	v := &voter{r: r}
 	defer v.close()
 	ask := func(ids []uuid, acked bool) error {
@@ -458,7 +470,7 @@ func (r *votesRun) look(ctx context.Context, voters []*voter) (counted, missing 
 			if _, err := v.conn.Write(b); err != nil {
 				return err
 			}
-			for range part {
+			for _, id := range part {
 				status, body, err := answerOf(v.in, true)
 				if err != nil {
 					return err
@@ -467,7 +479,7 @@ func (r *votesRun) look(ctx context.Context, voters []*voter) (counted, missing 
 				if is {
 					counted++
 				} else if acked {
-					missing++
+					missing = append(missing, id)
 				}
 			}
 		}
