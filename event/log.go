@@ -91,6 +91,15 @@ func (r *Refused) Of(n int) int {
 	return min(r.Rows, n)
 }
 
+// Add adds what err says of n rows, and whether it is a Refused.
+func (r *Refused) Add(err error, n int) bool {
+	part, ok := errors.AsType[*Refused](err)
+	if ok {
+		r.Err, r.Rows = part.Err, r.Rows+part.Of(n)
+	}
+	return ok
+}
+
 func (r *Refused) Error() string { return "refused for good: " + r.Err.Error() }
 
 // Unwrap returns the reason.

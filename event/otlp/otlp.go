@@ -2,10 +2,12 @@
 // spans (OTLP/HTTP with JSON, opentelemetry.io/docs/specs/otlp). Both name the
 // same trace, which follows from the event's ID.
 //
-// Data moves so: [Store.Write] turns a batch into one request and waits for the
-// answer. What the specification calls retryable (429, 502, 503, 504), and no
-// answer at all, is an error: the log keeps the batch. Any other refusal is for
-// good: the batch is dropped and counted.
+// Data moves so: [Store.Write] turns a batch into requests of up to 1,000 events,
+// smaller ones where the collector says that they are too large, and waits for the
+// answers. What the specification calls retryable (429, 502, 503, 504), what a
+// mistake in the settings leads to, and no answer at all, is an error: the log
+// keeps the batch. Any other refusal is for good: the request is dropped and
+// counted.
 package otlp
 
 import (
@@ -22,6 +24,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +35,10 @@ import (
 	"shuultuur/setting"
 )
 
-const wait = 10 * time.Second // for one batch
+const (
+	wait = 10 * time.Second // for one request
+	most = 1000             // events in one
+)
 
 // A Store sends events to one collector.
 type Store struct {
@@ -108,18 +114,47 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	if len(rows) == 0 {
 		return nil
 	}
+	refused := &event.Refused{}
+	for part := range slices.Chunk(rows, most) {
+		switch err := s.send(ctx, part); {
+		case refused.Add(err, len(part)):
+		case err != nil:
+			return fmt.Errorf("send %d events to the collector %s: %w", len(rows), s.url, err)
+		}
+	}
+	if refused.Rows > 0 {
+		return fmt.Errorf("send %d events to the collector %s: %w", len(rows), s.url, refused)
+	}
+	return nil
+}
+
+// send sends rows in one request, and in smaller ones where the collector takes
+// none of that size.
+func (s *Store) send(ctx context.Context, rows []event.Row) error {
 	s.buf = s.appendRequest(s.buf[:0], rows)
 	s.zipped.Reset()
 	s.zip.Reset(&s.zipped)
 	_, _ = s.zip.Write(s.buf) // into memory
 	_ = s.zip.Close()
-	if err := s.send(ctx); err != nil {
-		return fmt.Errorf("send %d events to the collector %s: %w", len(rows), s.url, err)
+	err := s.post(ctx)
+	if !errors.Is(err, errTooLarge) || len(rows) == 1 {
+		return err
+	}
+	refused := &event.Refused{}
+	for part := range slices.Chunk(rows, (len(rows)+1)/2) {
+		if err := s.send(ctx, part); err != nil && !refused.Add(err, len(part)) {
+			return err
+		}
+	}
+	if refused.Rows > 0 {
+		return refused
 	}
 	return nil
 }
 
-func (s *Store) send(ctx context.Context) error {
+var errTooLarge = errors.New("the request is too large for it")
+
+func (s *Store) post(ctx context.Context) error {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(s.zipped.Bytes()))
 	if err != nil {
 		return err
@@ -139,8 +174,11 @@ func (s *Store) send(ctx context.Context) error {
 	switch {
 	case res.StatusCode/100 == 2:
 		return rejected(text)
-	case res.StatusCode == 429, res.StatusCode >= 502 && res.StatusCode <= 504, res.StatusCode == 401, res.StatusCode == 403, res.StatusCode == 404:
-		// The last three are mistakes of settings, which somebody mends.
+	case res.StatusCode == http.StatusRequestEntityTooLarge:
+		return &event.Refused{Err: fmt.Errorf("%w: %.200q", errTooLarge, text)}
+	case res.StatusCode == 408, res.StatusCode == 429, res.StatusCode >= 502 && res.StatusCode <= 504,
+		// The others are mistakes of settings, which somebody mends.
+		res.StatusCode/100 == 3, res.StatusCode == 401, res.StatusCode == 403, res.StatusCode == 404, res.StatusCode == 405, res.StatusCode == 407:
 		return fmt.Errorf("status %d: %.200q", res.StatusCode, text)
 	}
 	return &event.Refused{Err: fmt.Errorf("status %d: %.200q", res.StatusCode, text)}

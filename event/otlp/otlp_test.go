@@ -4,10 +4,12 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -142,7 +144,8 @@ func TestWhatACollectorRefuses(t *testing.T) {
 		{401, "who", true, false},
 		{429, "slow", true, false},
 		{503, "later", true, false},
-		{302, "", true, true},
+		{302, "", true, false},
+		{413, "large", true, true},
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(tt.status)
@@ -158,6 +161,43 @@ func TestWhatACollectorRefuses(t *testing.T) {
 		}
 		s.Close()
 		srv.Close()
+	}
+}
+
+// TestACollectorGetsNoMoreThanItTakes: of 2,500 events in requests of at most 100,
+// it lacks the one that is too large by itself.
+func TestACollectorGetsNoMoreThanItTakes(t *testing.T) {
+	got := map[string]bool{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		z, err := gzip.NewReader(r.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		b, _ := io.ReadAll(z)
+		all := regexp.MustCompile(`"row-\d+"`).FindAllString(string(b), -1)
+		if len(all) > 100 || strings.Contains(string(b), `"row-77"`) {
+			w.WriteHeader(413)
+			return
+		}
+		for _, id := range all {
+			got[id] = true
+		}
+	}))
+	defer srv.Close()
+	s, err := Open(event.OTLP{To: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rows := make([]event.Row, 2500)
+	for i := range rows {
+		rows[i] = row
+		rows[i].ID = fmt.Sprintf("row-%d", i)
+	}
+	err = s.Write(t.Context(), rows)
+	if r, ok := errors.AsType[*event.Refused](err); !ok || r.Of(len(rows)) != 1 || len(got) != 2499 {
+		t.Errorf("%d events came, %v", len(got), err)
 	}
 }
 

@@ -5,9 +5,11 @@
 // Data moves so: [Store.Write] gets a batch, formats it (format.go) and sends it
 // on a connection that is made when it is needed. When the server cannot be
 // reached, the batch fails as a whole and the log keeps it for the next try, up
-// to its queue and its spool. Nothing acknowledges events over TCP: the batch
-// before a connection ended is sent again on the next one, and may arrive twice;
-// events have IDs. Over UDP, what gets lost is lost.
+// to its queue and its spool. Nothing acknowledges events over TCP: what was sent
+// in the half minute before a connection ended is sent again on the next one
+// ([Store.sent]), and may arrive twice; events have IDs. A connection on which the
+// system of the server acknowledges nothing is given up. Over UDP, what gets lost
+// is lost.
 package syslog
 
 import (
@@ -18,7 +20,9 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"shuultuur/event"
@@ -26,10 +30,11 @@ import (
 )
 
 const (
-	wait     = 5 * time.Second // to connect, and for a batch
-	facility = 13              // log audit
-	maxUDP   = 8 << 10         // bytes of a datagram; what is longer is cut
-	maxAgain = 4 << 20         // bytes that are kept to be sent again
+	wait       = 5 * time.Second  // to connect, and for a batch
+	facility   = 13               // log audit
+	maxMessage = 8 << 10          // bytes of a message, which rsyslog takes unless told otherwise; long values are cut
+	maxAgain   = 8 << 20          // bytes that are kept to be sent again …
+	sentFor    = 30 * time.Second // … and how long a server that hangs has to read what it has got
 )
 
 // A Store sends events to one server.
@@ -40,7 +45,14 @@ type Store struct {
 	host             string
 	conn             net.Conn
 	buf, msg         []byte
-	last             []byte // what was sent last over TCP: the server may not have seen it
+	sent             []batch   // over TCP, the oldest first: the server may not have read them
+	stuck            time.Time // since when its system has not acknowledged all; zero when it has
+}
+
+// A batch is what was sent at a time.
+type batch struct {
+	at    time.Time
+	bytes []byte
 }
 
 // Open reads the settings. It does not connect.
@@ -113,9 +125,9 @@ func (s *Store) send(ctx context.Context, rows []event.Row) error {
 	}
 	s.buf = s.buf[:0]
 	for i := range rows {
-		s.msg = s.format(s.header(s.msg[:0], &rows[i]), &rows[i])
+		s.msg = s.message(s.msg[:0], &rows[i])
 		if s.network == "udp" {
-			if _, err := s.conn.Write(s.msg[:min(len(s.msg), maxUDP)]); err != nil {
+			if _, err := s.conn.Write(s.msg); err != nil {
 				return err
 			}
 			continue
@@ -129,9 +141,62 @@ func (s *Store) send(ctx context.Context, rows []event.Row) error {
 	if _, err := s.conn.Write(s.buf); err != nil {
 		return err
 	}
-	s.last = s.last[:0]
-	if len(s.buf) <= maxAgain {
-		s.last = append(s.last, s.buf...)
+	s.keep(s.buf)
+	return nil
+}
+
+// message appends an event as one message. Where it is too long, its longest
+// values are cut.
+func (s *Store) message(dst []byte, r *event.Row) []byte {
+	msg := s.format(s.header(dst, r), r)
+	if len(msg)-len(dst) <= maxMessage {
+		return msg
+	}
+	short := *r
+	for most := maxMessage / 4; len(msg)-len(dst) > maxMessage && most > 0; most /= 2 {
+		for _, v := range []*string{&short.URL, &short.Evidence, &short.Note, &short.Rule} {
+			if len(*v) > most {
+				*v = strings.ToValidUTF8((*v)[:most], "") + "…"
+			}
+		}
+		msg = s.format(s.header(dst, &short), &short)
+	}
+	return msg
+}
+
+// keep keeps a batch that was sent, and forgets those that the server has read
+// by now, and the oldest where there are too many.
+func (s *Store) keep(b []byte) {
+	now := time.Now()
+	s.sent = append(s.sent, batch{now, slices.Clone(b)})
+	size := 0
+	for _, b := range s.sent {
+		size += len(b.bytes)
+	}
+	for len(s.sent) > 0 && (size > maxAgain || s.stuck.IsZero() && now.Sub(s.sent[0].at) > sentFor) {
+		size -= len(s.sent[0].bytes)
+		s.sent = slices.Delete(s.sent, 0, 1)
+	}
+}
+
+// ended says whether the server has closed a connection. Log servers say nothing,
+// so whatever there is to read is its end.
+func ended(c net.Conn) bool {
+	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := c.Read(make([]byte, 1))
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// watch says whether the system of the server acknowledges what it gets: a host
+// that is gone says nothing at all.
+func (s *Store) watch() error {
+	switch n := unacknowledged(s.conn); {
+	case n == 0:
+		s.stuck = time.Time{}
+	case s.stuck.IsZero():
+		s.stuck = time.Now()
+	case time.Since(s.stuck) > wait:
+		return fmt.Errorf("%d bytes are not acknowledged since %v: the server hangs, or is gone", n, time.Since(s.stuck).Round(time.Second))
 	}
 	return nil
 }
@@ -140,37 +205,47 @@ func (s *Store) send(ctx context.Context, rows []event.Row) error {
 // closed meanwhile.
 func (s *Store) connect(ctx context.Context) error {
 	if s.conn != nil && s.network == "tcp" {
-		_ = s.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
-		if _, err := s.conn.Read(make([]byte, 1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			s.conn.Close() // log servers say nothing, so this is the end
+		if ended(s.conn) {
+			s.conn.Close()
 			s.conn = nil
+		} else if err := s.watch(); err != nil {
+			return err
 		}
 	}
 	if s.conn == nil {
-		ctx, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		var d net.Dialer
-		c, err := d.DialContext(ctx, s.network, s.address)
-		if err != nil {
+		if err := s.dial(ctx); err != nil {
 			return err
-		}
-		if s.tls != nil {
-			t := tls.Client(c, s.tls)
-			if err := t.HandshakeContext(ctx); err != nil {
-				c.Close()
-				return fmt.Errorf("TLS: %w", err)
-			}
-			c = t
-		}
-		s.conn = c
-		if len(s.last) > 0 { // the connection ended behind it, so nobody knows
-			_ = c.SetWriteDeadline(time.Now().Add(wait)) // the write says what is wrong
-			if _, err := c.Write(s.last); err != nil {
-				return err
-			}
 		}
 	}
 	return s.conn.SetWriteDeadline(time.Now().Add(wait))
+}
+
+// dial makes a connection, and sends again what the server may not have read.
+func (s *Store) dial(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, s.network, s.address)
+	if err != nil {
+		return err
+	}
+	if s.tls != nil {
+		t := tls.Client(c, s.tls)
+		if err := t.HandshakeContext(ctx); err != nil {
+			c.Close()
+			return fmt.Errorf("TLS: %w", err)
+		}
+		c = t
+	}
+	s.conn, s.stuck = c, time.Time{}
+	for i := range s.sent {
+		_ = c.SetWriteDeadline(time.Now().Add(wait)) // the write says what is wrong
+		if _, err := c.Write(s.sent[i].bytes); err != nil {
+			return err
+		}
+		s.sent[i].at = time.Now()
+	}
+	return nil
 }
 
 // Close implements [event.Store].

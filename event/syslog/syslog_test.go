@@ -2,17 +2,22 @@ package syslog
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/setting"
+	"shuultuur/test/cert"
 	"shuultuur/test/peer"
 )
 
@@ -92,4 +97,133 @@ func FuzzEscaped(f *testing.F) {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// TestWhatAServerHadNotReadIsSentAgain: a server that hangs takes bytes that it
+// never reads, in several batches, and is killed then.
+func TestWhatAServerHadNotReadIsSentAgain(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s, err := Open(event.Syslog{To: "tcp://" + l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	send := func(id string) {
+		t.Helper()
+		r := row
+		r.ID = id
+		if err := s.Write(t.Context(), []event.Row{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 4 {
+		send(fmt.Sprintf("hangs-%d", n))
+	}
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.(*net.TCPConn).SetLinger(0) // as when a process is killed with bytes that it has not read
+	c.Close()
+	for end := time.Now().Add(10 * time.Second); !ended(s.conn); {
+		if time.Now().After(end) {
+			t.Fatal("the connection goes on")
+		}
+	}
+	send("after")
+	if c, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	var got []byte
+	for !strings.Contains(string(got), `id="after"`) {
+		b := make([]byte, 4096)
+		n, err := c.Read(b)
+		if got = append(got, b[:n]...); err != nil {
+			t.Fatalf("%v after %q", err, got)
+		}
+	}
+	for n := range 4 {
+		if id := fmt.Sprintf("hangs-%d", n); strings.Count(string(got), id) != 1 {
+			t.Errorf("%s came %d times", id, strings.Count(string(got), id))
+		}
+	}
+	// What was sent long ago was read, or the connection had ended sooner.
+	for i := range s.sent {
+		s.sent[i].at = time.Now().Add(-time.Hour)
+	}
+	send("late")
+	if len(s.sent) != 1 {
+		t.Errorf("%d batches are kept", len(s.sent))
+	}
+}
+
+func TestEventsGoOverTLS(t *testing.T) {
+	certificate, key := cert.Files(t, t.TempDir(), "127.0.0.1")
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	came := make(chan string, 1)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b := make([]byte, 4096)
+			if n, _ := c.Read(b); n > 0 { // of a client that does not take the certificate: nothing
+				came <- string(b[:n])
+			}
+			c.Close()
+		}
+	}()
+	stranger, err := Open(event.Syslog{To: "tls://" + l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stranger.Write(t.Context(), []event.Row{row}); err == nil || !strings.Contains(err.Error(), "TLS: ") {
+		t.Errorf("a server that nobody vouches for: %v", err)
+	}
+	s, err := Open(event.Syslog{To: "tls://" + l.Addr().String(), CA: setting.File(certificate), Format: "ecs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Write(t.Context(), []event.Row{row}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-came; !strings.Contains(got, `"event.id":"abc"`) {
+		t.Errorf("it got %q", got)
+	}
+}
+
+// TestLongEventsStayWhole: log servers cut or split what is longer than 8 KiB.
+func TestLongEventsStayWhole(t *testing.T) {
+	r := row
+	r.URL, r.Evidence, r.Note = "http://x/?"+strings.Repeat("=\x01é", 1024), strings.Repeat("e]", 2048), strings.Repeat(`"`, 1024)
+	for _, format := range []string{"rfc5424", "cef", "ecs"} {
+		s, err := Open(event.Syslog{To: "udp://127.0.0.1:9", Format: format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.message(nil, &r)
+		if len(got) > maxMessage || len(got) < maxMessage/4 || !utf8.Valid(got) || !strings.Contains(string(got), "…") || !strings.Contains(string(got), "http://x/?") {
+			t.Errorf("%s: %d bytes: %.200q", format, len(got), got)
+		}
+		_, text, _ := strings.Cut(string(got), " event - ")
+		if format == "ecs" && !json.Valid([]byte(text)) {
+			t.Errorf("it is no JSON: %q", got)
+		}
+	}
 }
