@@ -154,6 +154,21 @@ func label(v []byte) []byte {
 	return v[:end]
 }
 
+// sheetCharset returns the encoding that a style sheet names for itself (CSS Syntax,
+// 3.2), nil if it names none.
+func sheetCharset(p []byte) encoding.Encoding {
+	name, ok := bytes.CutPrefix(p[:min(len(p), headLen)], []byte(`@charset "`))
+	end := bytes.Index(name, []byte(`";`))
+	if !ok || end < 0 {
+		return nil
+	}
+	e := lookup(name[:end])
+	if isUTF16(e) {
+		e = unicode.UTF8
+	}
+	return e
+}
+
 // xmlCharset returns the encoding that an XML declaration names (HTML standard,
 // "XML encoding declaration").
 func xmlCharset(p []byte) []byte {

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"hash/fnv"
 	"io"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/zeebo/xxh3"
 )
 
 // This file is about conversations: bodies and upgraded connections that are
@@ -26,6 +27,7 @@ const (
 	shortRun     = 4 // bytes of text among others that are not
 	placeAside   = 2
 	placeRuns    = 3
+	placeNames   = 4
 )
 
 // A Message is one message of a conversation.
@@ -387,7 +389,7 @@ func (p *pieces) next() ([]byte, error) {
 // A GRPC frames one direction of a gRPC or gRPC-web call: messages with their
 // length before them.
 type GRPC struct {
-	Coding string // grpc-encoding
+	Coding string // of messages, as grpc-encoding says
 	Base64 bool   // application/grpc-web-text
 
 	head  [5]byte
@@ -438,7 +440,7 @@ func (g *GRPC) next(p []byte) (n int, m Message, whole bool, err error) {
 			if g.nHead < 5 {
 				continue
 			}
-			if g.head[0]&^0x81 != 0 {
+			if g.head[0]&^0x83 != 0 { // 2 is the end of a stream of Connect
 				return n, m, false, errGRPC
 			}
 			g.left = binary.BigEndian.Uint32(g.head[1:])
@@ -475,11 +477,11 @@ func (g *GRPC) Part() (Message, bool) {
 }
 
 func (g *GRPC) end() Message {
-	m := Message{Data: g.data, Control: g.head[0]&0x80 != 0}
+	m := Message{Text: g.head[0]&0x82 != 0, Data: g.data} // trailers are text
 	switch {
 	case g.over:
 		m.Unread = TooLarge
-	case g.head[0]&1 != 0:
+	case g.head[0]&1 != 0 && len(g.data) > 0:
 		m.Data, m.Unread = decode(g.Coding, g.data)
 	}
 	g.nHead, g.over, g.data = 0, false, nil
@@ -517,6 +519,8 @@ func decode(coding string, p []byte) ([]byte, Reason) {
 type Window struct {
 	threads []thread
 	clock   uint32
+	names   []byte // of members, of the message at hand
+	shape   uint64 // hash of those of the last message: most have the same
 	apart   []byte // of the last message, that was joined to others: it may stand alone as well
 }
 
@@ -535,18 +539,27 @@ func (w *Window) Add(m Message) (some bool, why Reason) {
 		return false, m.Unread
 	}
 	w.clock++
+	w.names = w.names[:0]
 	visit := func(place uint64, s []byte) {
 		some = true
+		if place == placeNames {
+			w.names = append(append(w.names, s...), '\n')
+			return
+		}
 		inner := textOfBase64(s)
 		switch {
 		case inner == nil:
-			w.add(place, s)
-		case jsonStart(inner) < 0 || !walkJSON(inner, func(at uint64, s []byte) { w.add(place*31+at, s) }):
+			w.add(place, unpercented(s))
+		case jsonStart(inner) < 0 || !walkJSON(inner, within(place, w.add)):
 			w.add(place, inner)
 		}
 	}
-	if !m.Text && m.Unread == AllRead {
+	switch {
+	case m.Unread != AllRead:
+	case !m.Text:
 		m.Data, m.Unread = unpacked(m.Data)
+	default: // what a program takes for UTF-16
+		m.Data, m.Aside = narrow(m.Data), narrow(m.Aside)
 	}
 	if len(m.Aside) > 0 {
 		visit(placeAside, m.Aside)
@@ -561,7 +574,46 @@ func (w *Window) Add(m Message) (some bool, why Reason) {
 	default:
 		runs(m.Data, placeRuns, visit)
 	}
+	if h := xxh3.Hash(w.names); len(w.names) > 0 && h != w.shape {
+		w.shape = h
+		w.add(placeNames, w.names)
+	}
 	return some, m.Unread
+}
+
+// within visits what stands within a place, which names of members do not.
+func within(place uint64, visit func(uint64, []byte)) func(uint64, []byte) {
+	return func(inner uint64, s []byte) {
+		if inner != placeNames {
+			inner += place * 31
+		}
+		visit(inner, s)
+	}
+}
+
+// unpercented undoes the escapes of URLs in s, where text comes of it.
+func unpercented(s []byte) []byte {
+	if bytes.IndexByte(s, '%') < 0 {
+		return s
+	}
+	if out := appendUnpercented(nil, s); len(out) < len(s) && utf8.Valid(out) {
+		return out
+	}
+	return s
+}
+
+// narrow returns p in UTF-8 where it is in UTF-16, of which an end of a line may
+// be cut in two.
+func narrow(p []byte) []byte {
+	if bytes.IndexByte(p, 0) < 0 {
+		return p
+	}
+	if e := wide(p); e != nil {
+		if out, err := e.NewDecoder().Bytes(p[:len(p)&^1]); err == nil {
+			return out
+		}
+	}
+	return p
 }
 
 // unpacked undoes the compression of a binary message, or its UTF-16.
@@ -598,7 +650,11 @@ func textOfBase64(s []byte) []byte {
 			return nil
 		}
 	}
-	if out := unbase64(s); len(out) >= shortBase64/2 && readable(out) {
+	out := unbase64(s)
+	if codingByMagic(out) != codingNone {
+		out, _ = unpacked(out)
+	}
+	if len(out) >= shortBase64/2 && readable(out) {
 		return out
 	}
 	return nil
@@ -666,17 +722,33 @@ func (w *Window) add(place uint64, s []byte) {
 // joinLines keeps the words that stand across ends of lines: a program may leave
 // these out.
 func (w *Window) joinLines(p []byte) {
-	for {
-		line, rest, more := bytes.Cut(p, []byte("\n"))
-		if !more {
-			return
-		}
-		tail, head := lettersBehind(line), lettersAhead(rest)
-		if len(tail) > 0 && len(head) > 0 {
-			w.apart = append(append(append(w.apart, tail...), head...), '\n')
-		}
-		p = rest
+	if bytes.IndexByte(p, '\n') < 0 {
+		return
 	}
+	var word []byte
+	joined := false
+	say := func() {
+		if joined {
+			w.apart = append(append(w.apart, word...), '\n')
+		}
+		joined = false
+	}
+	for line := range bytes.SplitSeq(p, []byte("\n")) {
+		line = bytes.TrimRight(line, "\r")
+		if len(line) == 0 {
+			continue
+		}
+		head := lettersAhead(line)
+		if len(word) > 0 && len(head) > 0 && len(word)+len(head) <= longestPart {
+			word, joined = append(word, head...), true
+			if len(head) == len(line) { // it may go on
+				continue
+			}
+		}
+		say()
+		word = append(word[:0], lettersBehind(line)...)
+	}
+	say()
 }
 
 // longestPart is more than a word has, or the part of one that a message ends
@@ -819,7 +891,7 @@ func (j *jsonWalker) value(place uint64, deep int) bool {
 		if !ok {
 			return false
 		}
-		if at := jsonStart(s); at != 0 || !walkJSON(s, func(inner uint64, s []byte) { j.visit(place*31+inner, s) }) {
+		if at := jsonStart(s); at != 0 || !walkJSON(s, within(place, j.visit)) {
 			j.visit(place, s)
 		}
 		return true
@@ -855,9 +927,8 @@ func (j *jsonWalker) members(place uint64, deep int, open byte) bool {
 				return false
 			}
 			j.i++
-			h := fnv.New64a()
-			_, _ = h.Write(key)
-			at += h.Sum64()
+			j.visit(placeNames, key)
+			at += xxh3.Hash(key)
 		}
 		if !j.value(at, deep+1) {
 			return false

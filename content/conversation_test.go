@@ -109,8 +109,8 @@ func TestFraming(t *testing.T) {
 		{"websocket", func() Framer { return &WebSocket{} }, ws, []string{` "one"`, "control", "control", ` "two"`, fmt.Sprintf(" %q", long), ` ""`, "control"}},
 		{"websocket with takeover", func() Framer { return &WebSocket{Deflate: true, Takeover: true} }, deflated, []string{` "hello hello hello"`, ` "hello hello again"`, ` "plain"`}},
 		{"websocket without takeover", func() Framer { return &WebSocket{Deflate: true} }, fresh, []string{` "first"`, ` "second first"`}},
-		{"grpc", func() Framer { return &GRPC{Coding: "gzip"} }, calls, []string{` "abc"`, ` ""`, ` "zipped"`, "control"}},
-		{"grpc-web-text", func() Framer { return &GRPC{Coding: "gzip", Base64: true} }, []byte(base64.StdEncoding.EncodeToString(calls[:8]) + base64.StdEncoding.EncodeToString(calls[8:])), []string{` "abc"`, ` ""`, ` "zipped"`, "control"}},
+		{"grpc", func() Framer { return &GRPC{Coding: "gzip"} }, calls, []string{` "abc"`, ` ""`, ` "zipped"`, ` "grpc-status: 0"`}},
+		{"grpc-web-text", func() Framer { return &GRPC{Coding: "gzip", Base64: true} }, []byte(base64.StdEncoding.EncodeToString(calls[:8]) + base64.StdEncoding.EncodeToString(calls[8:])), []string{` "abc"`, ` ""`, ` "zipped"`, ` "grpc-status: 0"`}},
 		{"grpc of unknown coding", func() Framer { return &GRPC{Coding: "snappy"} }, grpcMessage(1, []byte("x")), []string{`unknown coding ""`}},
 	} {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -161,21 +161,21 @@ func TestWindowText(t *testing.T) {
 		want     string
 	}{
 		{"plain text", []string{"a first long sentence in plain text", "a second sentence, as long as that"}, " a first long sentence in plain text a second sentence as long as that texta "},
-		{"pieces of words", []string{`{"choices":[{"delta":{"content":"ca"}}]}`, `{"choices":[{"delta":{"content":"si"}}]}`, `{"choices":[{"delta":{"content":"no bo"}}]}`, `{"choices":[{"delta":{"content":"nus"}}]}`, "[DONE]"}, " casino bonus "},
-		{"long pieces that end within a word", []string{`{"d":"This place is the best online casi"}`, `{"d":"no of all, and here is why that is"}`}, " this place is the best online casi no of all and here is why that is casino "},
+		{"pieces of words", []string{`{"choices":[{"delta":{"content":"ca"}}]}`, `{"choices":[{"delta":{"content":"si"}}]}`, `{"choices":[{"delta":{"content":"no bo"}}]}`, `{"choices":[{"delta":{"content":"nus"}}]}`, "[DONE]"}, " casino bonus choices delta content "},
+		{"long pieces that end within a word", []string{`{"d":"This place is the best online casi"}`, `{"d":"no of all, and here is why that is"}`}, " this place is the best online casi no of all and here is why that is d casino "},
 		{"short messages", []string{"hi", "casino", "ok"}, " hicasinook ok "},
 		{"markup", []string{"<b>ca</b>sino &amp; b&#111;nus<br>"}, " casino bonus "},
-		{"markup within JSON", []string{`{"html":"<b>ca<\/b>sino<br>"}`}, " casino "},
+		{"markup within JSON", []string{`{"html":"<b>ca<\/b>sino<br>"}`}, " casino html "},
 		{"what only looks like markup", []string{"casino <b bonus & more; 1 < 2 &c. <casino>"}, " casino b bonus more 1 2 c casino "},
 		{"base64", []string{base64.StdEncoding.EncodeToString([]byte("<p>so the casino is here</p>")), "casinocasinocasino1"}, " so the casino is here casinocasinocasino1 "},
-		{"binary of gzip", []string{string(gzipOf(`{"text":"a casino"}`))}, " a casino "},
+		{"binary of gzip", []string{string(gzipOf(`{"text":"a casino"}`))}, " a casino text "},
 		{"binary of UTF-16", []string{u16("the casino", false, false), u16("the casino", true, false)}, " the casinothe casino the casino "},
-		{"JSON within JSON", []string{`{"m":"{\"text\":\"in\\u0073ide\\n\"}"}`}, " inside "},
-		{"array with a number before", []string{`42["message",{"body":"chat text"}]`}, " message chat text "},
+		{"JSON within JSON", []string{`{"m":"{\"text\":\"in\\u0073ide\\n\"}"}`}, " inside m text "},
+		{"array with a number before", []string{`42["message",{"body":"chat text"}]`}, " message chat text body "},
 		{"guard", []string{")]}'\n[\"x\"]"}, " x "},
 		{"surrogates", []string{`"\ud835\udcfc\u00e9"`}, " sé "},
-		{"not quite JSON", []string{`{"a":"b"`}, " b a b "},
-		{"protobuf", []string{string(proto(1, 150, 2, "some text", 3, string(proto(1, "inner", 2, "\x00\x01", 4, string(proto(9, "deep")))), 5, `{"j":"json"}`))}, " some text inner deep json "},
+		{"not quite JSON", []string{`{"a":"b"`}, " b a b a "},
+		{"protobuf", []string{string(proto(1, 150, 2, "some text", 3, string(proto(1, "inner", 2, "\x00\x01", 4, string(proto(9, "deep")))), 5, `{"j":"json"}`))}, " some text inner deep json j "},
 		{"binary", []string{"\x00\xff\xfe"}, " "},
 	} {
 		var w Window

@@ -2,6 +2,7 @@ package content
 
 import (
 	"bytes"
+	"strings"
 
 	"shuultuur/content/language"
 )
@@ -142,7 +143,7 @@ func (h *Head) Endless() bool {
 	case "text/event-stream", "multipart/x-mixed-replace":
 		return true
 	}
-	return len(h.typ) >= len(typeGRPC) && h.typ[:len(typeGRPC)] == typeGRPC
+	return strings.HasPrefix(h.typ, "application/grpc") || strings.HasPrefix(h.typ, "application/connect+")
 }
 
 // Lines says whether the body is JSON texts, one on a line.
@@ -153,8 +154,6 @@ func (h *Head) Lines() bool {
 	}
 	return false
 }
-
-const typeGRPC = "application/grpc"
 
 // Readable says whether the body may have text in it that [Body.Text] finds.
 func (h *Head) Readable() bool {

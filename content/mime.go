@@ -344,6 +344,10 @@ func (m *mimeReader) fields(b []byte) {
 			m.disposition(value)
 		case "subject", "from", "to", "cc", "reply-to", "comments", "keywords", "content-description":
 			m.say(unword(value))
+		default:
+			if m.form { // no client shows the others of a mail
+				m.say(unword(value))
+			}
 		}
 	}
 	m.carry = m.carry[:0]

@@ -132,9 +132,9 @@ func (j *jsonPieces) keep(p []byte, t *text) {
 		p = p[room:]
 		j.long = true
 		j.tail = append(j.tail[:0], j.cur[endLen:]...)
-		if !j.name && isBase64(j.cur) {
+		if coded := j.cur[dataPrefix(j.cur):]; !j.name && isBase64(coded) {
 			j.based.open(t)
-			j.based.write(j.cur, true)
+			j.based.write(coded, true)
 		}
 	}
 	j.based.write(p, true)
@@ -164,15 +164,36 @@ func (j *jsonPieces) end(t *text) {
 	switch {
 	case j.long:
 		last = unescaped(j.tail)
-	case len(s) >= shortBase64 && bytes.IndexByte(s, ' ') < 0:
-		if text := textOfBase64(s); text != nil {
+	case bytes.IndexByte(s, ' ') >= 0:
+	case len(s) >= shortBase64:
+		text := textOfBase64(s[dataPrefix(s):])
+		if text != nil {
 			if hasMarkup(text) {
 				text = appendPage(nil, text)
 			}
 			j.words = append(append(j.words, text...), '\n')
+			break
+		}
+		fallthrough
+	default:
+		if text := unpercented(s); len(text) < len(s) {
+			j.words = append(append(j.words, text...), '\n')
 		}
 	}
 	j.join(s, last)
+}
+
+// dataPrefix returns how many bytes of s stand before the base64 of a data: URL,
+// 0 where it is none. Pictures are most of them, and hold no text.
+func dataPrefix(s []byte) int {
+	const mark = ";base64,"
+	if !hasFold(s, "data:") || hasFold(s, "data:image/") && !hasFold(s, "data:image/svg") {
+		return 0
+	}
+	if i := bytes.Index(s[:min(len(s), 128)], []byte(mark)); i >= 0 {
+		return i + len(mark)
+	}
+	return 0
 }
 
 func unescaped(s []byte) []byte {

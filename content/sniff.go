@@ -312,7 +312,7 @@ func wordy(p []byte) bool {
 func taken(how format, p []byte) format {
 	switch {
 	case how != formatPlain && (how != formatHTML || sniffMarkup(p) != ""):
-	case isJSON(p):
+	case isJSON(p), how == formatPlain && isJSONLines(p):
 		return formatJSON
 	case how == formatPlain && isForm(p):
 		return formatForm
@@ -320,15 +320,43 @@ func taken(how format, p []byte) format {
 	return how
 }
 
+// jsonGuards stand before JSON so that no page can run it as a script.
+var jsonGuards = [...]string{"while(1);", "while (1);", "for(;;);", "for (;;);", "while(true);", "throw 1;", "throw 0;"}
+
+// isJSONLines says whether p begins like lines of JSON with something before it,
+// as assistants send their answers: numbers, or the names of server-sent events.
+func isJSONLines(p []byte) bool {
+	for line := range bytes.SplitSeq(p, []byte("\n")) {
+		name, value, ok := bytes.Cut(bytes.TrimRight(line, "\r"), []byte(":"))
+		value = bytes.TrimLeft(value, " ")
+		switch {
+		case len(line) == 0:
+		case !ok || len(name) > len("event"):
+			return false
+		case string(name) == "data" || len(name) > 0 && len(name) < 3 && isAlnum(name[0]):
+			return len(value) > 0 && (value[0] == '{' || value[0] == '[' || value[0] == '"')
+		case string(name) != "event" && string(name) != "id" && string(name) != "retry" && len(name) > 0:
+			return false
+		}
+	}
+	return false
+}
+
 // isJSON says whether p begins like JSON: with an object, a list, or a string that
 // has an escape.
 func isJSON(p []byte) bool {
-	p = bytes.TrimPrefix(p, []byte("\xEF\xBB\xBF"))
-	at := jsonStart(bytes.TrimLeft(p, " \t\r\n"))
+	p = bytes.TrimLeft(bytes.TrimPrefix(p, []byte("\xEF\xBB\xBF")), " \t\r\n")
+	for _, guard := range jsonGuards {
+		if rest, ok := bytes.CutPrefix(p, []byte(guard)); ok {
+			p = bytes.TrimLeft(rest, " \t\r\n")
+			break
+		}
+	}
+	at := jsonStart(p)
 	if at < 0 {
 		return false
 	}
-	p = bytes.TrimLeft(p, " \t\r\n")[at:]
+	p = p[at:]
 	next := bytes.TrimLeft(p[1:], " \t\r\n")
 	switch {
 	case p[0] == '"':

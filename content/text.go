@@ -228,6 +228,8 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 		}
 	case how == formatRTF && !isRTF(head):
 		how = formatPlain
+	case how >= formatMembers && how != formatMIME && h.mislabelled() && len(head) > 0 && !isBinary(head) && !bytes.Contains(head, []byte("%PDF-")):
+		how = formatOf(sniff(head))
 	case how == formatMIME && h.nBoundary == 0 && bytes.HasPrefix([]byte(typ), []byte("multipart/")) && !beginsFields(head):
 		if how = formatPlain; h.findBoundary(head) {
 			how = formatMIME
@@ -256,6 +258,8 @@ func (t *text) begin(head []byte, last bool) {
 	}
 	e, more := charsetOf(head, b.head.charset[:b.head.nCharset], how)
 	switch {
+	case e == nil && typ == "text/css":
+		e = sheetCharset(head)
 	case isPacked(typ):
 		e = unicode.UTF8
 	case e == nil && isBinary(head):

@@ -27,6 +27,9 @@ type renderCase struct {
 }
 
 func (c *renderCase) response() []byte {
+	if c.head == rawHead {
+		return c.body
+	}
 	var b bytes.Buffer
 	status, head := "200 OK", c.head
 	if rest, ok := strings.CutPrefix(head, ":status "); ok {
@@ -44,6 +47,9 @@ func (c *renderCase) response() []byte {
 }
 
 const htmlHead = "Content-Type: text/html"
+
+// rawHead says that the body of a case is all that its origin sends.
+const rawHead = ":raw"
 
 func renderCases(t *testing.T) []renderCase {
 	var all []renderCase

@@ -202,6 +202,7 @@ func inspected(t *testing.T, c *phrase.Check, response []byte, word string) bool
 var unseen = map[string]string{
 	`html "<style>@counter-style a{system:cyclic;symbols:porn;suffix:''}li{list-style:a}</style><ul><li>x</ul>"`: "a word without quotes in a style sheet",
 	`html "<div><template shadowrootmode=open><slot></slot>rn</template>po</div>"`:                               "a slot moves text",
+	"charset link with charset": "an attribute that HTML has no more names the charset of a style sheet",
 }
 
 // What Chromium renders is inspected: each case is a response with a word that

@@ -324,6 +324,8 @@ func framing(h *content.Head, fields message.Fields) (p Protocol, f content.Fram
 		return Events, &content.Events{}, true
 	case strings.HasPrefix(typ, "application/grpc-web"):
 		return GRPCWeb, &content.GRPC{Coding: string(fields.Get("Grpc-Encoding")), Base64: strings.HasPrefix(typ, "application/grpc-web-text")}, true
+	case strings.HasPrefix(typ, "application/connect+"): // messages are framed as those of gRPC
+		return GRPCWeb, &content.GRPC{Coding: string(fields.Get("Connect-Content-Encoding"))}, true
 	case strings.HasPrefix(typ, "application/grpc"):
 		return GRPC, &content.GRPC{Coding: string(fields.Get("Grpc-Encoding"))}, true
 	}

@@ -1,0 +1,107 @@
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"shuultuur/content"
+)
+
+const renderedSettings = `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+data: data
+checks:
+  phrase: {banned: [banned]}
+policies:
+  - name: readers
+    rules:
+      - {name: words, action: block, category: [bannedphrase]}
+events: {sqlite: events.db, every: 100ms}
+proxy: {parent: "http://%s"}
+`
+
+// shownBy has a browser behind a proxy show each response in a frame, and returns
+// what the frames show.
+func shownBy(t *testing.T, b *browser, origin *rawOrigin, responses [][]byte) []string {
+	t.Helper()
+	texts := make([]string, len(responses))
+	const together = 30
+	origin.put("/", []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<!doctype html><body>"))
+	for from := 0; from < len(responses); from += together {
+		to := min(from+together, len(responses))
+		for i := from; i < to; i++ {
+			origin.put(fmt.Sprintf("/%d", i), responses[i])
+		}
+		b.open("http://pages.example/")
+		var none any
+		b.call("POST", b.session+"/execute/async", map[string]any{"args": []any{from, to}, "script": framesScript}, &none)
+		for url, text := range b.rendered() {
+			var i int
+			if _, err := fmt.Sscanf(url, "http://frames.example/%d", &i); err == nil {
+				texts[i] = text
+			}
+		}
+	}
+	return texts
+}
+
+// framesScript waits until all frames have loaded, or for five seconds, as some never do.
+const framesScript = `const [from, to, done] = arguments;
+let left = to - from;
+const end = () => setTimeout(done, 400); // refreshes
+for (let i = from; i < to; i++) {
+	const f = document.createElement('iframe');
+	f.onload = () => { if (--left == 0) end() };
+	f.src = 'http://frames.example/' + i;
+	document.body.append(f);
+}
+setTimeout(end, 5000);`
+
+// What Chromium shows of an answer when it asks the origin it does not show when it
+// asks through the gateway, which blocks the word.
+func TestWhatChromiumShowsIsBlockedByTheGateway(t *testing.T) {
+	compareThroughGateway(t, oddCases(t), 120)
+}
+
+func compareThroughGateway(t *testing.T, cases []renderCase, least int) {
+	t.Helper()
+	h := newHouse(t, nil)
+	origin := newRawOrigin(t)
+	words := map[string]bool{}
+	var list strings.Builder
+	var responses [][]byte
+	for _, c := range cases {
+		if !words[c.word] {
+			fmt.Fprintf(&list, "<%s>\n", strings.ToLower(c.word))
+		}
+		words[c.word] = true
+		responses = append(responses, c.response())
+	}
+	h.write("banned", list.String())
+	h.write("shuultuur.yaml", fmt.Sprintf(renderedSettings, origin.Addr()))
+	h.restart()
+	flags := []string{"--disable-site-isolation-trials", "--disable-features=IsolateOrigins,site-per-process,HttpsUpgrades"}
+	direct := shownBy(t, newBrowser(t, origin.Addr().String(), flags...), origin, responses)
+	through := shownBy(t, newBrowser(t, h.g.ProxyAddr(), flags...), origin, responses)
+	shown := 0
+	for i, c := range cases {
+		word := bytes.TrimSpace(content.Normalise(nil, []byte(c.word)))
+		shows := func(s string) bool { return bytes.Contains(content.Normalise(nil, []byte(s)), word) }
+		blocked := strings.Contains(through[i], "readers")
+		if shows(direct[i]) {
+			shown++
+		}
+		if shows(through[i]) && !blocked && unseen[c.name] == "" {
+			t.Errorf("%s: Chromium shows %q through the gateway: %.100q", c.name, c.word, through[i])
+		}
+		if testing.Verbose() {
+			t.Logf("shown %-5v blocked %-5v %s", shows(direct[i]), blocked, c.name)
+		}
+	}
+	t.Logf("%d cases, %d shown without the gateway", len(cases), shown)
+	if shown < least {
+		t.Errorf("Chromium shows %d of %d cases without the gateway: too few to tell anything", shown, len(cases))
+	}
+}
