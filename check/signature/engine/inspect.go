@@ -3,8 +3,10 @@ package engine
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"io"
 	"math"
+	"math/bits"
 	"slices"
 	"sort"
 	"strconv"
@@ -266,10 +268,11 @@ func find(data []byte, c *rule.Content) int {
 	case len(p) == 0:
 		return 0
 	case len(data) >= shortBuffer:
-		if off := rarestByte(p); c.NoCase || common(p[off]) <= rareByte {
-			return findBy(data, p, off, c.NoCase)
+		first, second := rarestBytes(p)
+		if common(p[first]) <= rareByte || len(p) == 1 {
+			return findBy(data, p, first, c.NoCase)
 		}
-		return bytes.Index(data, p)
+		return findByTwo(data, p, first, second, c.NoCase)
 	case !c.NoCase:
 		return bytes.Index(data, p)
 	}
@@ -282,22 +285,61 @@ func find(data []byte, c *rule.Content) int {
 }
 
 // shortBuffer is how many bytes are looked at one by one: in less time than it
-// takes to choose by which byte of a pattern to search. rareByte is how frequent a
-// byte may be by which to search for a pattern whose case counts: a search for all
-// of it is as fast as one for a byte that is in every other word.
+// takes to choose by which bytes of a pattern to search. rareByte is how frequent a
+// byte may be to search for it alone: more frequent ones stop the search too often.
 const (
 	shortBuffer = 64
-	rareByte    = 8
+	rareByte    = 6
 )
 
-// rarestByte returns the place of the byte of a pattern that is least frequent in pages.
-func rarestByte(p []byte) (off int) {
+// rarestBytes returns the places of the two bytes of a pattern that are least frequent
+// in pages, the rarest first. A pattern of one byte has one place.
+func rarestBytes(p []byte) (first, second int) {
 	for i, c := range p {
-		if common(c) < common(p[off]) {
-			off = i
+		switch {
+		case common(c) < common(p[first]):
+			first, second = i, first
+		case second == first || i != first && common(c) < common(p[second]):
+			second = i
 		}
 	}
-	return off
+	return first, second
+}
+
+// findByTwo returns the first place of a pattern in data, or -1. It compares two
+// bytes of the pattern, at places a and b, with 32 or eight places of data at a time.
+// One without regard to case is folded.
+func findByTwo(data, p []byte, a, b int, noCase bool) int {
+	const ones, cases = 0x0101010101010101, 0x2020202020202020
+	x, y := uint64(p[a]|0x20)*ones, uint64(p[b]|0x20)*ones
+	first, second := data[a:], data[b:]
+	i := 0
+	for n := (min(len(first), len(second)) - i) / 32; vectors && n > 0; n = (min(len(first), len(second)) - i) / 32 {
+		k := indexTwoAVX2(&first[i], &second[i], n, p[a]|0x20, p[b]|0x20)
+		if i += k; k == n*32 {
+			break
+		}
+		if noCase && at(data[i:], p) || !noCase && bytes.HasPrefix(data[i:], p) {
+			return i
+		}
+		i++
+	}
+	for ; i+8 <= len(first) && i+8 <= len(second); i += 8 {
+		// A byte of v is 0 where both bytes are there, in any case.
+		v := (binary.LittleEndian.Uint64(first[i:]) | cases) ^ x | (binary.LittleEndian.Uint64(second[i:]) | cases) ^ y
+		for zero := (v - ones) &^ v & (ones << 7); zero != 0; zero &= zero - 1 {
+			k := i + bits.TrailingZeros64(zero)/8
+			if noCase && at(data[k:], p) || !noCase && bytes.HasPrefix(data[k:], p) {
+				return k
+			}
+		}
+	}
+	for ; i+len(p) <= len(data); i++ {
+		if noCase && at(data[i:], p) || !noCase && bytes.HasPrefix(data[i:], p) {
+			return i
+		}
+	}
+	return -1
 }
 
 // findBy returns the first place of a pattern in data, or -1. It goes by the byte at

@@ -24,13 +24,16 @@ import (
 // there. Patterns of one and two bytes are searched for one by one, or, when they are
 // many, in tables of their own.
 //
+// Where the processor has AVX2, vector instructions do the hashing for 16 places at a
+// time, and what is looked at closer is collected first.
+//
 // That is a filter as in Hyperscan (Wang and others, Hyperscan: A Fast Multi-pattern
 // Regex Matcher for Modern CPUs, 2019), with hashes in the place of shifts.
 type prefilter struct {
-	groups  *[1 << hashBits]uint16 // nil without patterns that have a hash
-	buckets []int32                // where the runs of each begin
-	shift   uint8                  // of the hash of a bucket
-	runs    []run                  // by bucket
+	groups  *groups // nil without patterns that have a hash
+	buckets []int32 // where the runs of each begin
+	shift   uint8   // of the hash of a bucket
+	runs    []run   // by bucket
 	entries []entry
 	pairs   *[1 << 10]uint64
 	short   map[uint16][]int32 // two bytes, folded, to patterns
@@ -108,6 +111,10 @@ const multiplier = 0x9E3779B1
 // fewer false candidates and wait for the memory. All have one size, as a search is
 // faster when the compiler knows it.
 const hashBits = 16
+
+// groups are the groups of patterns, by slot. Vector instructions read two bytes
+// behind the last one.
+type groups [1<<hashBits + 1]uint16
 
 // pairGroups is how many groups of patterns with pairs there are: bits of the lower
 // byte for the first run, of the upper one for the second. The bit after them is that
@@ -296,7 +303,7 @@ func (f *prefilter) enter(pat int32, off int) {
 func (f *prefilter) first(key uint32, group uint16) {
 	key |= 0x20202020
 	if f.groups == nil {
-		f.groups = new([1 << hashBits]uint16)
+		f.groups = new(groups)
 		for i := range f.groups { // after a single run anything may be
 			f.groups[i] = 1 << (pairGroups + 8)
 		}
@@ -529,7 +536,14 @@ func (f *prefilter) scan(data []byte, seen *sight, hit func(pat int32)) (candida
 }
 
 func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candidates int) {
-	i, groups, before := 0, f.groups, uint64(0) // before is of the run two bytes ago
+	i, groups := 0, f.groups
+	if vectors {
+		i, candidates = f.scanBlocks(data, seen, hit)
+	}
+	before := uint64(0) // of the run two bytes ago
+	if i > 0 {
+		before = uint64(groups[slot(binary.LittleEndian.Uint32(data[i-2:]))])
+	}
 	for ; i+12 <= len(data); i += 8 {
 		d := data[i : i+12 : i+12]
 		v, w := binary.LittleEndian.Uint64(d), binary.LittleEndian.Uint64(d[4:])
@@ -550,6 +564,61 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 	return candidates
 }
 
+// manyBlocks is how many blocks of 32 bytes are looked at before what is in them is
+// looked at closer.
+const manyBlocks = 128
+
+// A suspect is a place where a pattern may be, with its bucket.
+type suspect struct {
+	at       int
+	key      uint32
+	from, to int32
+}
+
+// scanBlocks does with vector instructions what scanLong does with others, as far as
+// there are whole blocks, and returns where it ended. It fetches the buckets of many
+// places before it looks into the first, so that the memory is waited for once.
+func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, candidates int) {
+	var out [manyBlocks]uint64
+	var suspects [manyBlocks]suspect
+	before, n := uint32(0), 0
+	for {
+		blocks := min(manyBlocks, (len(data)-end-2)/32)
+		if blocks <= 0 {
+			return end, candidates
+		}
+		for _, x := range out[:sieveAVX2(&data[end], blocks, &f.groups[0], before, &out[0])] {
+			for which := uint16(x); which != 0; which &= which - 1 {
+				k := bits.TrailingZeros16(which)
+				i := end + int(x>>16) - 2 + 4*k
+				if k >= 8 {
+					i += 2 - 4*8
+				}
+				key := binary.LittleEndian.Uint32(data[i:]) | 0x20202020
+				b := f.bucket(key)
+				suspects[n] = suspect{i, key, f.buckets[b], f.buckets[b+1]}
+				if n++; n == len(suspects) {
+					candidates += f.examine(data, suspects[:n], seen, hit)
+					n = 0
+				}
+			}
+		}
+		candidates += f.examine(data, suspects[:n], seen, hit)
+		n = 0
+		end += blocks * 32
+		before = uint32(f.groups[slot(binary.LittleEndian.Uint32(data[end-2:]))])
+	}
+}
+
+// examine looks closer at suspects.
+func (f *prefilter) examine(data []byte, suspects []suspect, seen *sight, hit func(int32)) int {
+	for n := range suspects {
+		s := &suspects[n]
+		f.compare(data, s.at, s.key, f.runs[s.from:s.to], seen, hit)
+	}
+	return len(suspects)
+}
+
 // four looks closer at four places from i on, two apart. In which are 16 bits for each,
 // 0 where no pair of runs may begin.
 func (f *prefilter) four(data []byte, i int, which uint64, seen *sight, hit func(int32)) (candidates int) {
@@ -566,11 +635,16 @@ func (f *prefilter) four(data []byte, i int, which uint64, seen *sight, hit func
 // look compares the patterns whose four bytes may be at place i.
 func (f *prefilter) look(data []byte, i int, key uint32, seen *sight, hit func(int32)) {
 	b := f.bucket(key)
-	for e := f.buckets[b]; e < f.buckets[b+1]; e++ {
-		if f.runs[e].key != key {
+	f.compare(data, i, key, f.runs[f.buckets[b]:f.buckets[b+1]], seen, hit)
+}
+
+// compare compares the patterns of a bucket that have the four bytes at place i.
+func (f *prefilter) compare(data []byte, i int, key uint32, bucket []run, seen *sight, hit func(int32)) {
+	for e := range bucket {
+		if bucket[e].key != key {
 			continue
 		}
-		x := &f.entries[f.runs[e].entry]
+		x := &f.entries[bucket[e].entry]
 		if from := i - int(x.back); from >= 0 && from+8 <= len(data) && (binary.LittleEndian.Uint64(data[from:])|x.fold)&x.mask != x.around {
 			continue
 		}

@@ -27,7 +27,7 @@ func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
 			list = append(list, newPattern(patterns[i], r.IntN(2) == 0))
 		}
 		f := newPrefilter(list)
-		data := text(r.IntN(60))
+		data := text(r.IntN([]int{60, 60, 60, 400}[r.IntN(4)]))
 		var got []int32
 		var seen sight
 		seen.reset(f.n)
@@ -50,11 +50,22 @@ func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
 					t.Fatalf("pattern %q in %q from %d: seen at %d, want %d", p, data, from, at, want)
 				}
 			}
-			if want, found := bytes.Index(fold(data), fold(p)), findBy(data, fold(p), rarestByte(fold(p)), true); len(data) >= len(p) && found != want {
-				t.Fatalf("%q in %q: at %d, want %d", p, data, found, want)
-			}
-			if want, found := bytes.Index(data, p), findBy(data, p, rarestByte(p), false); len(data) >= len(p) && found != want {
-				t.Fatalf("%q in %q by its case: at %d, want %d", p, data, found, want)
+			first, second := rarestBytes(p)
+			for _, noCase := range []bool{true, false} {
+				hay, needle := data, p
+				if noCase {
+					hay, needle = fold(data), fold(p)
+				}
+				want := bytes.Index(hay, needle)
+				if len(data) < len(p) {
+					continue
+				}
+				if found := findBy(data, needle, first, noCase); found != want {
+					t.Fatalf("%q in %q, without case %v: at %d, want %d", p, data, noCase, found, want)
+				}
+				if found := findByTwo(data, needle, first, second, noCase); found != want {
+					t.Fatalf("%q in %q by two bytes, without case %v: at %d, want %d", p, data, noCase, found, want)
+				}
 			}
 		}
 	}
