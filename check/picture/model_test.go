@@ -357,9 +357,11 @@ func TestPicturesInTextAreJudged(t *testing.T) {
 	data := "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(skin(t))
 	noise := "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
 	for media, text := range map[string]string{
-		"image/svg+xml": `<svg xmlns="http://www.w3.org/2000/svg"><image href="` + data + `"/></svg>`,
-		"text/html":     `<p>text<img src='` + data + `'> <video poster="` + noise + `"></video>`,
-		"text/css":      `a { background: url(` + data + `) }`,
+		"image/svg+xml":    `<svg xmlns="http://www.w3.org/2000/svg"><image href="` + data + `"/></svg>`,
+		"text/html":        `<p>text<img src='` + data + `'> <video poster="` + noise + `"></video>`,
+		"text/css":         `a { background: url(` + data + `) }`,
+		"application/json": `{"thumbnail": "` + strings.ReplaceAll(data, "/", `\/`) + `"}`,
+		"text/javascript":  `document.images[0].src = "` + data + `"`,
 	} {
 		x := response([]byte(text), media)
 		if !c.Wants(x, filter.ResponseBody) {

@@ -184,7 +184,11 @@ const replaced = "multipart/x-mixed-replace"
 
 // holdsPictures says whether pictures may stand in data: URLs of a media type.
 func holdsPictures(media string) bool {
-	return media == "image/svg+xml" || media == "text/html" || media == "text/css" || media == "application/xhtml+xml"
+	switch media {
+	case "image/svg+xml", "text/html", "text/css", "application/xhtml+xml", "application/json", "text/javascript", "application/javascript":
+		return true
+	}
+	return false
 }
 
 // Find judges a whole picture, or those in a whole text. Of what has not come

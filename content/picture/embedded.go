@@ -3,7 +3,7 @@ package picture
 import (
 	"bytes"
 	"encoding/base64"
-	"net/url"
+	"strconv"
 )
 
 const (
@@ -11,11 +11,14 @@ const (
 	// looked at: shorter ones are icons.
 	minEmbedded = 2 << 10
 	maxMedia    = 200 // letters before the comma of a data: URL
+
+	maxReference = 10 // letters of a character reference
 )
 
 // Embedded returns pictures that stand in a text in data: URLs (RFC 2397), most
 // of them at most, whatever type they claim to have; also those in an SVG that
-// stands in such a URL itself. What is not complete is left out.
+// stands in such a URL itself. Of broken base64, what comes before the mistake
+// counts.
 func Embedded(text []byte, most int) [][]byte { return embedded(text, most, true) }
 
 func embedded(text []byte, most int, nested bool) (all [][]byte) {
@@ -38,12 +41,13 @@ func embedded(text []byte, most int, nested bool) (all [][]byte) {
 			continue
 		}
 		media := bytes.ToLower(text[:comma])
-		data := valueOf(text[comma+1:], quote)
+		base := bytes.HasSuffix(bytes.TrimSpace(media), []byte("base64"))
+		data := valueOf(text[comma+1:], quote, base)
 		if len(data) < minEmbedded {
 			continue
 		}
 		text = text[comma+1+len(data):]
-		b := decodeData(data, bytes.HasSuffix(bytes.TrimSpace(media), []byte("base64")))
+		b := decodeData(data, base)
 		switch head, _ := Look(b); {
 		case head.Format != NotAPicture:
 			all = append(all, b)
@@ -55,11 +59,14 @@ func embedded(text []byte, most int, nested bool) (all [][]byte) {
 }
 
 // valueOf is the part of text that belongs to a URL after a quote, or after
-// something else.
-func valueOf(text []byte, quote byte) []byte {
+// something else. A comma ends base64: in srcset, the next picture follows.
+func valueOf(text []byte, quote byte, base bool) []byte {
 	ends := "\"'()<> \t\r\n"
 	if quote == '"' || quote == '\'' {
 		ends = string(quote)
+	}
+	if base {
+		ends += ","
 	}
 	if end := bytes.IndexAny(text, ends); end >= 0 {
 		return text[:end]
@@ -68,21 +75,78 @@ func valueOf(text []byte, quote byte) []byte {
 }
 
 // decodeData decodes the data of a URL as browsers do: white space is left out,
-// and what pads it may be missing.
+// and what pads it may be missing. Of base64 that is followed by something else,
+// such as the width in srcset, what comes before counts.
 func decodeData(data []byte, base bool) []byte {
-	if bytes.IndexByte(data, '%') >= 0 {
-		if s, err := url.PathUnescape(string(data)); err == nil {
-			data = []byte(s)
-		}
-	}
+	data = unescape(data)
 	if !base {
 		return data
 	}
 	data = bytes.Join(bytes.Fields(data), nil)
-	b := make([]byte, base64.RawStdEncoding.DecodedLen(len(data)))
-	n, err := base64.RawStdEncoding.Decode(b, bytes.TrimRight(data, "="))
-	if err != nil {
-		return nil
+	if end := bytes.IndexByte(data, '='); end >= 0 {
+		data = data[:end]
 	}
+	b := make([]byte, base64.RawStdEncoding.DecodedLen(len(data)))
+	n, _ := base64.RawStdEncoding.Decode(b, data) // n is what comes before a mistake
 	return b[:n]
+}
+
+// references are the characters of base64 that HTML has names for, and quotes.
+var references = map[string]byte{"plus": '+', "sol": '/', "equals": '=', "quot": '"', "apos": '\'', "amp": '&', "lt": '<', "gt": '>', "Tab": '\t', "NewLine": '\n'}
+
+// unescape undoes what HTML, scripts and URLs write for the ASCII characters of a
+// data: URL: character references, backslashes and percent signs.
+func unescape(data []byte) []byte {
+	if bytes.IndexAny(data, "&\\%") < 0 {
+		return data
+	}
+	b := make([]byte, 0, len(data))
+	number := func(digits []byte, base int) bool {
+		n, err := strconv.ParseUint(string(digits), base, 8)
+		if err == nil {
+			b = append(b, byte(n))
+		}
+		return err == nil
+	}
+	for i := 0; i < len(data); i++ {
+		rest := data[i+1:]
+		switch c := data[i]; c {
+		case '%':
+			if len(rest) >= 2 && number(rest[:2], 16) {
+				i += 2
+				continue
+			}
+		case '\\':
+			switch {
+			case len(rest) >= 5 && rest[0] == 'u' && number(rest[1:5], 16):
+				i += 5
+			case len(rest) >= 3 && rest[0] == 'x' && number(rest[1:3], 16):
+				i += 3
+			}
+			continue // of \/ the slash is left
+		case '&':
+			end := bytes.IndexByte(rest[:min(len(rest), maxReference)], ';')
+			if end < 0 {
+				break
+			}
+			name, known := rest[:end], false
+			switch {
+			case bytes.HasPrefix(name, []byte("#x")), bytes.HasPrefix(name, []byte("#X")):
+				known = number(name[2:], 16)
+			case bytes.HasPrefix(name, []byte("#")):
+				known = number(name[1:], 10)
+			default:
+				var r byte
+				if r, known = references[string(name)]; known {
+					b = append(b, r)
+				}
+			}
+			if known {
+				i += 1 + end
+				continue
+			}
+		}
+		b = append(b, data[i])
+	}
+	return b
 }
