@@ -82,7 +82,7 @@ func trustOne(file string) (*tls.Config, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, fmt.Errorf("%q holds no certificate in PEM form", file)
+		return nil, fmt.Errorf("%q contains no certificate in PEM form", file)
 	}
 	return &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(s tls.ConnectionState) error {
 		if !bytes.Equal(s.PeerCertificates[0].Raw, block.Bytes) {

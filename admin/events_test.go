@@ -156,7 +156,7 @@ func TestEventsAreAskedForWhatThePageNames(t *testing.T) {
 		{"filter=action:kill", "", 400, `"kill" is not an action`, "[]"},
 		{"last=-1h", "", 400, "is not a time to look back", "[]"},
 		{"", "what=block&list=own&entry=tea.example&category=hot", 200, "", "[own {Entry:tea.example Category:hot Remove:false Exact:false Exception:false}]"},
-		{"", "what=block&list=none&entry=tea.example", 404, "no list of that name", "[]"},
+		{"", "what=block&list=none&entry=tea.example", 404, "no list with this name", "[]"},
 		{"", "what=block&list=own&entry=<b>", 400, "not a host", "[]"},
 		{"", "what=allow&entry=bet.example&category=gambling", 200, "", "[a {Entry:bet.example Category:gambling Remove:false Exact:false Exception:true} b {Entry:bet.example Category:Gambling Remove:false Exact:false Exception:true}]"},
 		{"", "what=allow&entry=tea.example&category=gambling", 400, "something else decided", "[]"},

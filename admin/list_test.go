@@ -59,7 +59,7 @@ func TestThePageOfAList(t *testing.T) {
 	shows("GET", "/lists/own", "", own+":4", "blocked in the last day", "<b>5</b>")
 	shows("GET", "/lists/own?odd=yes", "", own+":3", "in line 1", own+":2")
 	shows("POST", "/lists/own/source", "what=fetch", "it is not fetched")
-	shows("GET", "/lists/none", "", "there is no list of that name")
+	shows("GET", "/lists/none", "", "there is no list with this name")
 	shows("GET", "/lists/web?odd=yes", "", "has not been fetched yet")
 	shows("POST", "/lists/web/source", "what=fetch", "A newer version is in use", ">2</b>")
 	shows("POST", "/lists/web/source", "what=fetch", "There is nothing newer")

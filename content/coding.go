@@ -205,7 +205,7 @@ func (s *stream) open() error {
 		return nil
 	}
 	if s.body.head.tooMany {
-		return fmt.Errorf("more than %d content codings one upon another", maxCodings)
+		return fmt.Errorf("more than %d nested content codings", maxCodings)
 	}
 	if s.body.forgotten {
 		return fmt.Errorf("content coding %s: its beginning was forgotten before it was asked for", s.codings[len(s.codings)-1])

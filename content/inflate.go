@@ -779,7 +779,7 @@ func (d *gzipDecoder) trailer() error {
 		return err
 	}
 	if size := uint32(d.take(32)); crc != d.crc || size != d.size {
-		return errors.New("gzip checksum does not fit")
+		return errors.New("gzip checksum is wrong")
 	}
 	d.within, d.any = false, true
 	return nil
@@ -865,7 +865,7 @@ func (d *deflateDecoder) next() ([]byte, error) {
 		return nil, err
 	}
 	if bits.ReverseBytes32(uint32(d.take(32))) != d.sum.Sum32() {
-		return nil, errors.New("zlib checksum does not fit")
+		return nil, errors.New("zlib checksum is wrong")
 	}
 	return nil, io.EOF
 }

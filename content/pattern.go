@@ -40,7 +40,7 @@ func NewPatterns(names []string) (*Patterns, error) {
 				return nil, fmt.Errorf("pattern %q: %w", name, err)
 			}
 			if x.MatchString("") {
-				return nil, fmt.Errorf("pattern %q fits everything", name)
+				return nil, fmt.Errorf("pattern %q matches everything", name)
 			}
 			p.own[i] = x
 		default:

@@ -23,7 +23,7 @@ type taking struct {
 }
 
 // ErrLate says that the beginning of a body was gone before it was asked for.
-var ErrLate = errors.New("the beginning of the body has passed already")
+var ErrLate = errors.New("the beginning of the body has already passed")
 
 // Taken returns the Taker of an owner, which open makes when the owner asks for
 // the first time, after it has taken all that has come. The error is io.EOF when

@@ -334,7 +334,7 @@ func (e *Engine) Faults() (all []error) {
 
 // Problems returns what the operator should look at, for all parts.
 func (e *Engine) Problems() (all []string) {
-	const before = "%s; what it was before stays in use"
+	const before = "%s; the previous one stays in use"
 	for _, p := range parts() {
 		if err := e.basis[p.name].fault; err != nil {
 			all = append(all, fmt.Sprintf(before, err))

@@ -87,7 +87,7 @@ func (e *Engine) Left(ctx context.Context, name string, c *filter.Client) ([]fil
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what is left of the quotas only a running gateway knows: %w", err)
+		return nil, fmt.Errorf("only a running gateway knows what is left of the quotas: %w", err)
 	}
 	return left, nil
 }

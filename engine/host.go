@@ -105,24 +105,24 @@ func (e *Engine) Connect(h *Host) {
 		in.Authority.LogKeys(h.KeyLog)
 	}
 	if err := e.Proxy.Use(e.proxyEngine()); err != nil {
-		h.Log.Error("the proxy decides as before", "error", err)
+		h.Log.Error("the proxy uses the previous settings", "error", err)
 	}
 	if e.Stored != nil {
 		e.Stored.Serve(e.Stored.Over(e.Proxy.Upstream()))
 	}
 	if e.ICAP != nil {
 		if err := e.ICAP.Use(e.icapEngine()); err != nil {
-			h.Log.Error("the ICAP server decides as before", "error", err)
+			h.Log.Error("the ICAP server uses the previous settings", "error", err)
 		}
 	}
 	if e.Welcome != nil && e.Portal != nil {
 		if err := e.Welcome.Use(e.portalEngine(h)); err != nil {
-			h.Log.Error("the portal answers as before", "error", err)
+			h.Log.Error("the portal uses the previous settings", "error", err)
 		}
 	}
 	if e.Helpers != nil {
 		if err := e.Helpers.Use(e.helperEngine()); err != nil {
-			h.Log.Error("helpers of Squid get answers as before", "error", err)
+			h.Log.Error("Squid helpers use the previous settings", "error", err)
 		}
 	}
 	if e.Names == nil {
@@ -130,7 +130,7 @@ func (e *Engine) Connect(h *Host) {
 	}
 	if e.basis["nameserver"].fault == nil {
 		if err := e.Names.Reload(e.Settings.DNS.Server); err != nil {
-			h.Log.Error("the name server keeps its settings", "error", err)
+			h.Log.Error("the name server uses the previous settings", "error", err)
 		}
 	}
 	e.Names.SetResponders(e.Zones, e.Zones, e.Resolver, e.Zones.Outside())

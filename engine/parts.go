@@ -289,7 +289,7 @@ func (p *Policies) await(b *builder) {
 		for _, r := range c.Rules {
 			for _, sid := range r.Signature {
 				if !b.Checks.Signature.Knows(sid) {
-					p.awaited = append(p.awaited, fmt.Sprintf("policy %s: rule %s names signature rule %d, which is not there; the condition holds when a fetched version has it", c.Name, r.Name, sid))
+					p.awaited = append(p.awaited, fmt.Sprintf("policy %s: rule %s names signature rule %d, which does not exist; the condition can hold once a fetched version has it", c.Name, r.Name, sid))
 				}
 			}
 		}
@@ -302,7 +302,7 @@ func (b *builder) missing() error {
 	for i, p := range b.Settings.Policies {
 		at := func(key string, err error) { errs = append(errs, setting.At(fmt.Sprintf("[%d].%s", i, key), err)) }
 		if p.Decrypt && b.Settings.Intercept == nil {
-			at("decrypt", errors.New("to decrypt TLS a root certificate is needed; make one with \"shuultuur ca init\" and name it under intercept: root"))
+			at("decrypt", errors.New("decrypting TLS needs a root certificate; make one with \"shuultuur ca init\" and name it under intercept: root"))
 		}
 		for j, g := range p.Groups {
 			if !b.Identity.HasGroup(g) {

@@ -44,5 +44,5 @@ func (a *Answer) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is none of nxdomain, nodata, zero, sinkhole and refused", text)
+	return fmt.Errorf("%q is not one of nxdomain, nodata, zero, sinkhole and refused", text)
 }

@@ -111,7 +111,7 @@ func (n *Node) eraseVotes(ctx context.Context, all []state.Instruction) error {
 		var name sealedName
 		switch err := box.Open(i.Value, &name); {
 		case err != nil:
-			n.Log.Error("another node has erased a person's votes, and this one cannot read whose: erase them here, too, and give both nodes the same secret.key", "error", err)
+			n.Log.Error("another node has erased a person's votes, and this one cannot read whose: erase them here too, and give both nodes the same secret.key", "error", err)
 		case name.Client.IsValid():
 			clients = append(clients, name.Client)
 		case name.User != "":

@@ -47,7 +47,7 @@ const forgetFor = time.Hour
 // tell gives an instruction to the other nodes.
 func (n *Node) tell(i state.Instruction) {
 	if err := n.Parts().State.Give(i); err != nil {
-		n.Log.Error("the other nodes do not learn of an instruction", "topic", i.Topic, "key", i.Key, "error", err)
+		n.Log.Error("an instruction could not be sent to the other nodes", "topic", i.Topic, "key", i.Key, "error", err)
 	}
 }
 
@@ -116,7 +116,7 @@ func (n *Node) purgeToo(i state.Instruction) {
 		return
 	}
 	if err := c.Purge(kind, value, time.Now()); err != nil {
-		n.Log.Error("what another node has purged is still in the cache", "kind", kind, "value", value, "error", err)
+		n.Log.Error("the cache still has objects that another node has purged", "kind", kind, "value", value, "error", err)
 		return
 	}
 	n.Log.Info("purged from the cache by another node", "kind", kind, "value", value)

@@ -71,7 +71,7 @@ func (n *Node) ChangeLists(ctx context.Context, changes map[string][]list.Change
 		return err
 	}
 	if err := n.share(changes); err != nil {
-		return fmt.Errorf("the lists are changed on this node only: %w", err)
+		return fmt.Errorf("the lists were changed on this node only: %w", err)
 	}
 	for name, made := range changes {
 		n.Log.Info("list changed", "list", name, "entries", len(made))

@@ -74,7 +74,7 @@ func (g *pages) holders() (all []admin.Holder) {
 	all = append(all, admin.Holder{Name: "findings in pictures", Erase: func(_ context.Context, p event.Person) (int64, error) {
 		return int64(g.pictures.Erase(p.Clients, p.Users)), nil
 	}})
-	return append(all, admin.Holder{Name: "sessions, pauses, decisions and time given", Erase: func(_ context.Context, p event.Person) (int64, error) { return g.node.Erase(p.Users, p.Clients) }}, admin.Holder{Name: "what is used of limits and quotas", Erase: func(ctx context.Context, p event.Person) (int64, error) {
+	return append(all, admin.Holder{Name: "sessions, pauses, decisions and time given", Erase: func(_ context.Context, p event.Person) (int64, error) { return g.node.Erase(p.Users, p.Clients) }}, admin.Holder{Name: "the use of limits and quotas", Erase: func(ctx context.Context, p event.Person) (int64, error) {
 		return 0, g.node.Forget(ctx, g.engine.Load().Policies.Counters(p.Users, p.Clients, time.Now()))
 	}})
 }

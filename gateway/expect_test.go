@@ -52,8 +52,8 @@ func TestExpectationsAreMetOrNamedByLine(t *testing.T) {
 		{`{url: casino.example, is: pass}`, `:13: policies[0].expect[0]: casino.example is expected to be pass and is block: rule "own" of policy "class-7a" decides by the category own`},
 		{`{url: casino.example, as: nobody, is: pass}`, `:13: policies[0].expect[0].as: "nobody" is not an address`},
 		{`{url: "ftp://a", is: pass}`, `:13: policies[0].expect[0].url: "ftp://a" is not an http or https URL`},
-		{`{url: a.example, is: open}`, `"open" is not what can be expected`},
-		{`{is: block}`, `what is asked for?`},
+		{`{url: a.example, is: open}`, `"open" cannot be expected`},
+		{`{is: block}`, `nothing to look up`},
 		{`{url: a.example, is: block, at: noon}`, `"noon" is not a time`},
 	} {
 		t.Run(x.expect, func(t *testing.T) {

@@ -320,7 +320,7 @@ func (g *Gateway) health() admin.Health {
 		problems = append(problems, g.refresher.Problems()...)
 		if st := e.State.Stats(); st.Lost != "" {
 			h.State = "degraded"
-			problems = append(problems, fmt.Sprintf("state: Redis is lost since %s, this node goes on with what it knows: %s", st.Since.UTC().Format(time.RFC3339), st.Lost))
+			problems = append(problems, fmt.Sprintf("state: Redis has been lost since %s; this node goes on with what it knows: %s", st.Since.UTC().Format(time.RFC3339), st.Lost))
 		} else if e.Shared() {
 			h.State = "shared"
 		}
@@ -335,7 +335,7 @@ func (g *Gateway) health() admin.Health {
 // Hangup opens log files anew, as their rotation asks for, and reloads.
 func (g *Gateway) Hangup(ctx context.Context) {
 	if err := g.engine.Load().Events.Reopen(); err != nil {
-		g.log.Error("log files not opened anew", "error", err)
+		g.log.Error("log files could not be reopened", "error", err)
 	}
 	if g.Again(ctx, "SIGHUP") {
 		g.node.Changed(g.engine.Load().Revision)

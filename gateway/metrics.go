@@ -21,9 +21,9 @@ type metrics struct {
 
 func newMetrics(g *Gateway) *metrics {
 	m := &metrics{
-		transactions: metric.NewCounterVec("shuultuur_transactions_total", "Transactions that are over, by what was decided and why.", "proto", "action", "policy", "rule", "category"),
-		seconds:      metric.NewHistogramVec("shuultuur_transaction_seconds", "From a request's first byte to its answer's last.", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}, "proto"),
-		reloads:      metric.NewCounterVec("shuultuur_reloads_total", "Attempts to take new settings or lists into use.", "result"),
+		transactions: metric.NewCounterVec("shuultuur_transactions_total", "Completed transactions, by verdict and reason.", "proto", "action", "policy", "rule", "category"),
+		seconds:      metric.NewHistogramVec("shuultuur_transaction_seconds", "From the first byte of a request to the last byte of its response.", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}, "proto"),
+		reloads:      metric.NewCounterVec("shuultuur_reloads_total", "Attempts to apply new settings or lists.", "result"),
 	}
 	m.handler = metric.Handler(m.transactions, m.seconds, m.reloads, g.refresher, collector{g}, metric.Process())
 	return m
@@ -46,7 +46,7 @@ func (c collector) Collect(ch chan<- metric.Metric) {
 	if e == nil {
 		return
 	}
-	built := metric.NewDesc("shuultuur_engine_built_timestamp_seconds", "When the running settings and lists were taken into use.")
+	built := metric.NewDesc("shuultuur_engine_built_timestamp_seconds", "When the running settings and lists were applied.")
 	ch <- metric.New(built, metric.Gauge, float64(e.Built.UnixMilli())/1000)
 	for _, p := range e.Parts() {
 		if v, ok := p.Value.(metric.Collector); ok {

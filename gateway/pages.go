@@ -38,7 +38,7 @@ func (g *pages) explain(ctx context.Context, q admin.Question) (*admin.Explanati
 	}
 	e, done, err := engine.Try(ctx, s)
 	if err != nil {
-		return nil, fmt.Errorf("the settings in use cannot be built once more: %w", err)
+		return nil, fmt.Errorf("the running settings cannot be built again: %w", err)
 	}
 	defer done()
 	e.Pauses.Pauses.Set(run.Pauses.At(time.Now()))
@@ -149,7 +149,7 @@ const (
 	effectRows = 50 // kinds of changes to show
 )
 
-var errNoRecord = errors.New("no store that can be asked keeps events: what the change does cannot be said")
+var errNoRecord = errors.New("no store that can be queried keeps events: the effect of the change is unknown")
 
 // effect judges the events of the last day by the settings in use and by a text.
 func (g *pages) effect(ctx context.Context, text []byte) (*admin.Effect, error) {
@@ -183,7 +183,7 @@ func (g *pages) effect(ctx context.Context, text []byte) (*admin.Effect, error) 
 	x, err := w.Run(ctx, source.Events(ctx, rows, "the record"))
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("judging the last day took longer than %v: what the change does cannot be said", effectTime)
+			return nil, fmt.Errorf("judging the last day took longer than %v: the effect of the change is unknown", effectTime)
 		}
 		return nil, err
 	}

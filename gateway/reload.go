@@ -79,11 +79,11 @@ func (g *Gateway) rebuild(ctx context.Context, old *engine.Engine) (*engine.Engi
 func (g *Gateway) Again(ctx context.Context, why string) bool {
 	start := time.Now()
 	if err := g.Reload(ctx); err != nil {
-		g.log.Error("settings not taken into use; the running ones stay", "because", why, "error", err)
+		g.log.Error("settings not applied; the running ones stay", "because", why, "error", err)
 		return false
 	}
 	e := g.engine.Load()
-	g.log.Info("settings taken into use", "because", why, "revision", e.Revision, "took", time.Since(start).Round(time.Millisecond))
+	g.log.Info("settings applied", "because", why, "revision", e.Revision, "took", time.Since(start).Round(time.Millisecond))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.problems {

@@ -81,8 +81,8 @@ func TestTheExampleSettingsWork(t *testing.T) {
 
 func TestMistakesAreNamedByFileLineAndKey(t *testing.T) {
 	for _, c := range []struct{ name, old, new, want string }{
-		{"unknown key", "data: ./data", "dta: ./data", `:3: dta: there is no setting called "dta" here`},
-		{"unknown key inside", "format: domains, path", "formt: domains, path", `:6: lists.own.formt: there is no setting called "formt" here`},
+		{"unknown key", "data: ./data", "dta: ./data", `:3: dta: there is no setting "dta" here`},
+		{"unknown key inside", "format: domains, path", "formt: domains, path", `:6: lists.own.formt: there is no setting "formt" here`},
 		{"wrong kind", "over: 50", "over: many", ":16: policies[0].rules[2].over: this is text `many`, it should be a whole number"},
 		{"list for text", "data: ./data", "data: [a, b]", ":3: data: this is a list, it should be a single value"},
 		{"network", "10.1.0.0/16", "10.1.0.0/66", `:12: policies[0].networks[0]`},

@@ -89,9 +89,9 @@ func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.
 		case err == nil:
 			c.Close()
 		case errors.Is(err, fs.ErrPermission):
-			t = admin.SetupTest{Text: "Port 53 is not for this user: run the gateway as a service, or give it the right to bind low ports.", Bad: true}
+			t = admin.SetupTest{Text: "This user may not use port 53: run the gateway as a service, or give it the right to bind low ports.", Bad: true}
 		default:
-			t = admin.SetupTest{Text: "Port 53 is taken; end the name server that has it before the restart: " + err.Error(), Bad: true}
+			t = admin.SetupTest{Text: "Port 53 is in use; stop the name server that uses it before the restart: " + err.Error(), Bad: true}
 		}
 		all = append(all, t)
 	}
@@ -99,7 +99,7 @@ func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.
 		all = append(all, admin.SetupTest{Text: p, Wait: true})
 	}
 	if strings.HasPrefix(g.health().State, "degraded") {
-		all = append(all, admin.SetupTest{Text: "The state of the fleet is out of reach.", Bad: true})
+		all = append(all, admin.SetupTest{Text: "The state of the fleet cannot be reached.", Bad: true})
 	}
 	return all
 }

@@ -21,7 +21,7 @@ type departure struct {
 }
 
 // ErrLeft says that another process has replaced this gateway.
-var ErrLeft = errors.New("another process has taken the place of this gateway")
+var ErrLeft = errors.New("another process has replaced this gateway")
 
 // cause is why parts are stopped: the program ends, or another one has taken over the sockets.
 func (g *Gateway) cause() error {
@@ -75,7 +75,7 @@ func (g *Gateway) release() {
 		errs = append(errs, s.Leave())
 	}
 	if err := errors.Join(append(errs, e.Data.Close())...); err != nil {
-		g.log.Error("not all that is remembered could be written for the next program", "error", err)
+		g.log.Error("part of the state could not be written for the next program", "error", err)
 	}
 }
 
@@ -100,6 +100,6 @@ func (g *Gateway) refusal(why error) {
 // holds records who uses the data folder, for the command that requests an upgrade.
 func (g *Gateway) holds(h datadir.Holder) {
 	if err := g.engine.Load().Data.Say(h); err != nil {
-		g.log.Warn("the lock of the data folder does not say who has it; upgrades are possible by signal only", "error", err)
+		g.log.Warn("the lock of the data folder does not name its process; upgrades work by signal only", "error", err)
 	}
 }

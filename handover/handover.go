@@ -38,7 +38,7 @@ func (s *Successor) Able() error {
 	}
 	line, err := bufio.NewReader(io.LimitReader(s.in, 1<<10)).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != yours {
-		return fmt.Errorf("the program before does not hand over: %q, %w", line, err)
+		return fmt.Errorf("the old program does not hand over: %q, %w", line, err)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (s *Successor) Refuse(why error) {
 
 func (s *Successor) say(line string) error {
 	if _, err := fmt.Fprintln(s.out, line); err != nil {
-		return fmt.Errorf("telling the program before %q: %w", line, err)
+		return fmt.Errorf("telling the old program %q: %w", line, err)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (s *Sockets) Start(ctx context.Context, program string, args []string, rele
 	}
 	release()
 	if _, err := fmt.Fprintln(in, yours); err != nil {
-		return 0, true, fmt.Errorf("telling the next program to go on: %w", err)
+		return 0, true, fmt.Errorf("telling the new program to go on: %w", err)
 	}
 	return pid, true, expect(out, lines, serving)
 }
@@ -136,9 +136,9 @@ func expect(from *os.File, lines *bufio.Reader, want string) error {
 	case line != "":
 		return errors.New(line)
 	case errors.Is(err, io.EOF):
-		return errors.New("the next program ended without a word; it may be too old to take over, or not this program")
+		return errors.New("the new program ended without a reply; it may be too old to take over, or a different program")
 	}
-	return fmt.Errorf("waiting for the next program: %w", err)
+	return fmt.Errorf("waiting for the new program: %w", err)
 }
 
 // duplicates returns descriptors of the open sockets, for the caller to close,

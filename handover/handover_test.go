@@ -138,8 +138,8 @@ func TestAProgramThatDoesNotTakeOverSaysWhy(t *testing.T) {
 		released            bool
 	}{
 		{os.Args[0], "refuses", "line 3: no such setting", false},
-		{os.Args[0], "silent", "ended without a word", false},
-		{os.Args[0], "halfway", "ended without a word", true},
+		{os.Args[0], "silent", "ended without a reply", false},
+		{os.Args[0], "halfway", "ended without a reply", true},
 		{"/no/such/program", "", "starting /no/such/program", false},
 	} {
 		s, _, _ := sockets(t)

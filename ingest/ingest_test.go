@@ -79,7 +79,7 @@ func TestKilled(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range all {
 		if seen[s] {
-			t.Fatalf("%q is there twice", s)
+			t.Fatalf("%q appears twice", s)
 		}
 		seen[s] = true
 	}

@@ -254,7 +254,7 @@ func (a *Authority) alive(now time.Time) error {
 	c := a.root.Certificate
 	switch {
 	case now.After(c.NotAfter):
-		return fmt.Errorf("the root certificate %q ended on %s: make a new one with \"shuultuur ca init -force\"", c.Subject.CommonName, date(c.NotAfter))
+		return fmt.Errorf("the root certificate %q expired on %s: make a new one with \"shuultuur ca init -force\"", c.Subject.CommonName, date(c.NotAfter))
 	case now.Before(c.NotBefore):
 		return fmt.Errorf("the root certificate %q begins on %s: is the clock right?", c.Subject.CommonName, date(c.NotBefore))
 	}

@@ -350,7 +350,7 @@ func TestLeavesAndKeysRollOn(t *testing.T) {
 			t.Errorf("an ended root is carried on: %v", err)
 		}
 		time.Sleep(time.Until(next.Certificate.NotAfter.Add(time.Second)))
-		if _, err := a.Certificate("www.example.test"); err == nil || !strings.Contains(err.Error(), "ended on") {
+		if _, err := a.Certificate("www.example.test"); err == nil || !strings.Contains(err.Error(), "expired on") {
 			t.Errorf("the root has ended: %v", err)
 		}
 		if _, err := next.Rotate(RootConfig{}); err == nil {

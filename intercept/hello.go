@@ -185,7 +185,7 @@ func (s *Sniffer) Hello() (*Hello, error) {
 	}
 	exts := c.vector(2)
 	if !c.ok || len(c.b) > 0 {
-		return nil, fmt.Errorf("%w: %d bytes behind its extensions", ErrMalformed, len(c.b))
+		return nil, fmt.Errorf("%w: %d bytes after its extensions", ErrMalformed, len(c.b))
 	}
 	var seen [1 << 16 / 64]uint64 // two endpoints might read different ones of two equal extensions
 	for len(exts.b) > 0 {
@@ -194,7 +194,7 @@ func (s *Sniffer) Hello() (*Hello, error) {
 			return nil, fmt.Errorf("%w: cut extension", ErrMalformed)
 		}
 		if seen[kind/64]&(1<<(kind%64)) != 0 {
-			return nil, fmt.Errorf("%w: extension %d is there twice", ErrMalformed, kind)
+			return nil, fmt.Errorf("%w: extension %d appears twice", ErrMalformed, kind)
 		}
 		seen[kind/64] |= 1 << (kind % 64)
 		if !grease(kind) {

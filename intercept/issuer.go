@@ -88,7 +88,7 @@ func (v *Verifier) issuer(ctx context.Context, c *x509.Certificate, deadline tim
 			continue
 		}
 		if err = c.CheckSignatureFrom(got.cert); err != nil {
-			err = fmt.Errorf("what %q gives did not sign it: %w", address, err)
+			err = fmt.Errorf("the certificate at %q did not sign it: %w", address, err)
 			continue
 		}
 		return got.cert, nil

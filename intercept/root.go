@@ -145,13 +145,13 @@ func (r *Root) Rotate(cfg RootConfig) (*Root, error) {
 		return nil, fmt.Errorf("certificate %q was issued by %q: ask there for a new one", old.Subject, old.Issuer)
 	}
 	if now.After(old.NotAfter) {
-		return nil, fmt.Errorf("root %q ended on %s and can vouch for nothing: make a new one with init", old.Subject.CommonName, date(old.NotAfter))
+		return nil, fmt.Errorf("root %q expired on %s: make a new one with init", old.Subject.CommonName, date(old.NotAfter))
 	}
 	if cfg.Name == "" {
 		cfg.Name = nextName(old.Subject.CommonName)
 	}
 	if cfg.Name == old.Subject.CommonName {
-		return nil, fmt.Errorf("name %q: must differ from the name of the root before, or people cannot tell them apart", cfg.Name)
+		return nil, fmt.Errorf("name %q: must differ from the name of the previous root, so that people can tell them apart", cfg.Name)
 	}
 	if cfg.Organization == "" && len(old.Subject.Organization) > 0 {
 		cfg.Organization = old.Subject.Organization[0]
@@ -253,7 +253,7 @@ func withKey(file string, certificates []byte) (r *Root, mode fs.FileMode, err e
 	keys, mode, err := readRootFile(KeyFile(file))
 	if err != nil {
 		_, wrong := parseRoot(certificates) // without a key, if nothing else
-		return nil, 0, fmt.Errorf("%w; there is no key in it, nor beside it: %w", wrong, err)
+		return nil, 0, fmt.Errorf("%w; there is no key in it or beside it: %w", wrong, err)
 	}
 	err = fmt.Errorf("there is no PRIVATE KEY in %s", KeyFile(file))
 	for range 2 {

@@ -236,7 +236,7 @@ func (r *Result) dates(c *x509.Certificate, now time.Time) {
 	case now.After(c.NotAfter):
 		r.add(Expired, "certificate %q expired on %s", c.Subject, date(c.NotAfter))
 	case now.Before(c.NotBefore):
-		r.add(NotYetValid, "certificate %q is valid from %s on", c.Subject, date(c.NotBefore))
+		r.add(NotYetValid, "certificate %q is not valid before %s", c.Subject, date(c.NotBefore))
 	}
 }
 

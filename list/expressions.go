@@ -129,14 +129,14 @@ func (p *parser) expressionLine(s []byte) {
 		p.bad(s, fmt.Sprintf("is an expression longer than %d bytes", maxExpression))
 		return
 	case len(p.b.exprs) >= maxExpressions:
-		p.bad(s, fmt.Sprintf("is one more than the %d expressions a list may have", maxExpressions))
+		p.bad(s, fmt.Sprintf("exceeds the %d expressions of a list", maxExpressions))
 		return
 	}
 	_, err := e.compile()
 	if err != nil && e.dialect == perl && looksAround(err) {
 		e.dialect = look
 		if _, err = e.compile(); err == nil {
-			p.remark(s, "looks around, which is slow; it is given up on a URL that takes too long")
+			p.remark(s, "has look-around, which is slow; it is given up on a URL that takes too long")
 		}
 	}
 	if err != nil {

@@ -123,7 +123,7 @@ func decodeHeader(data []byte) (h header, err error) {
 	case h.Version != version:
 		return h, fmt.Errorf("list file of version %d, this program reads version %d", h.Version, version)
 	case !bytes.Equal(h.encode(), data[:headerSize]):
-		return h, errors.New("damaged list file: header does not fit its checksum")
+		return h, errors.New("damaged list file: wrong checksum of the header")
 	case h.Size != uint64(len(data)):
 		return h, fmt.Errorf("damaged list file: %d bytes, should be %d", len(data), h.Size)
 	}
@@ -135,7 +135,7 @@ func decodeHeader(data []byte) (h header, err error) {
 	if h.Buckets == 0 || h.Buckets > h.Size || h.Section[secIndex].Size != (h.Buckets+1)*4 ||
 		h.Blocks == 0 || h.Blocks > h.Size || h.Section[secBloom].Size != h.Blocks*64 ||
 		h.Section[secMore].Size%4 != 0 {
-		return h, errors.New("damaged list file: sections do not fit together")
+		return h, errors.New("damaged list file: sections contradict each other")
 	}
 	return h, nil
 }
@@ -181,7 +181,7 @@ func (f *image) bytes(i int) []byte {
 
 func (f *image) verify(i int) error {
 	if crc32.Checksum(f.bytes(i), castagnoli) != f.section[i].Sum {
-		return fmt.Errorf("damaged list file: section %d does not fit its checksum", i)
+		return fmt.Errorf("damaged list file: wrong checksum of section %d", i)
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func open(path string, data []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	damaged := fmt.Errorf("%s: damaged list file: remove it to have it made anew", path)
+	damaged := fmt.Errorf("%s: damaged list file: delete it, and it is compiled again", path)
 	f := &File{image: image{path: path, data: data, stamp: h.Stamp, section: h.Section, damaged: damaged}}
 	f.table = entryTable{
 		records: f.bytes(secRecords), index: f.bytes(secIndex), bloom: f.bytes(secBloom), more: f.bytes(secMore),

@@ -131,13 +131,13 @@ func TestIncludes(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		`D/main:10: ".dot.com" matches nothing in e2guardian; taken as "dot.com"`,
-		`D/main:11: "zzz" is a whole top-level domain; write ".zzz" if that is meant`,
-		`D/main:14: "ftp://e.com/x" has a scheme, which is left out`,
-		`D/main:5: "__LISTDIR__/main" is included already`,
+		`D/main:10: ".dot.com" matches nothing in e2guardian; read as "dot.com"`,
+		`D/main:11: "zzz" is a top-level domain; write ".zzz" if you mean all of it`,
+		`D/main:14: "ftp://e.com/x" has a scheme, which is ignored`,
+		`D/main:5: "__LISTDIR__/main" is already included`,
 		`D/main:6: "../secret" is not included: it lies outside D`,
 		`D/main:7: "missing" cannot be included: lstat D/missing: no such file or directory`,
-		`D/main:9: "**" is for everything at once and no entry: write a rule of the policy instead`,
+		`D/main:9: "**" matches everything: write a rule of the policy instead`,
 		`D/two:2: "#time: 25 0 1 0 0" is not a time: write #time: hour minute hour minute days, days 0 (Monday) to 6`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -353,7 +353,7 @@ func TestBombs(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Compile(context.Background(), "x", Config{Format: Domains, Path: setting.Source(path)}, path+".list")
-		if err == nil || !strings.Contains(err.Error(), "when unpacked, which no list of its size is") {
+		if err == nil || !strings.Contains(err.Error(), "when unpacked: too many for its size") {
 			t.Errorf("%s: got %v, want a refusal", kind, err)
 		}
 	}
@@ -367,8 +367,8 @@ func TestBombs(t *testing.T) {
 		t.Errorf("got %d entries, %d bad: %v", rep.Entries, rep.Bad, rep.Problems)
 	}
 	for name, want := range map[string]string{
-		"list.txt":    "list.txt: would be 104857600 bytes when unpacked, which no list of its size is",
-		"a/domains":   "a/domains: would be 104857600 bytes when unpacked, which no list of its size is",
+		"list.txt":    "list.txt: would have 104857600 bytes when unpacked: too many for its size",
+		"a/domains":   "a/domains: would have 104857600 bytes when unpacked: too many for its size",
 		"../domains":  `"../domains" is not a path inside the archive`,
 		"nothing.txt": "no file called domains or urls",
 	} {

@@ -200,10 +200,10 @@ func (x *itemFiles) include(at Problem, when []window, depth int) error {
 	case !strings.HasPrefix(real, x.root+"/"):
 		at.Reason = quote(name) + " is not included: it lies outside " + x.root
 	case x.seen[real]:
-		at.Reason = quote(name) + " is included already"
+		at.Reason = quote(name) + " is already included"
 		at.Kept = true
 	case depth > maxIncludeDepth || len(x.files) >= maxIncludes:
-		at.Reason = quote(name) + " is not included: there are too many already"
+		at.Reason = quote(name) + " is not included: there are too many includes"
 	default:
 		if info, err := os.Stat(real); err == nil && !info.Mode().IsRegular() {
 			at.Reason = quote(name) + " is not included: it is not a file"
@@ -282,14 +282,14 @@ func (p *parser) itemLine(s []byte) {
 	}
 	switch string(s) {
 	case "**", "*ip", "**s", "*ips":
-		p.bad(s, "is for everything at once and no entry: write a rule of the policy instead")
+		p.bad(s, "matches everything: write a rule of the policy instead")
 		return
 	}
 	if c := s[0]; (c >= '0' && c <= '9' || bytes.IndexByte(s, ':') >= 0) && bytes.ContainsAny(s, "/-:") && p.network(s) {
 		return
 	}
 	if s[0] == '.' && bytes.IndexByte(s[1:], '.') >= 0 {
-		p.remark(s, fmt.Sprintf("matches nothing in e2guardian; taken as %q", s[1:]))
+		p.remark(s, fmt.Sprintf("matches nothing in e2guardian; read as %q", s[1:]))
 	}
 	p.item(s)
 }

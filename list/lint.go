@@ -60,7 +60,7 @@ func Examine(ctx context.Context, name string, cfg Config) (*Lint, error) {
 	defer b.entries.spill.close()
 	b.entries.twice = func(kept, dropped entry) {
 		if len(l.Twice) < mostLinted {
-			l.Twice = append(l.Twice, b.about(dropped.line, fmt.Sprintf("%s is there already, in line %s", quote(b.entries.key(&dropped)), b.line(kept.line, dropped.line))))
+			l.Twice = append(l.Twice, b.about(dropped.line, fmt.Sprintf("%s is already in line %s", quote(b.entries.key(&dropped)), b.line(kept.line, dropped.line))))
 		}
 	}
 	if err := b.read(); err != nil {
@@ -154,7 +154,7 @@ func (l *Lint) judge(f *File, e Entry, m Match, found []Match) {
 	allows := l.Exceptions == l.Entries // it is meant for other lists
 	if e.Exception && !covered && !allows && !f.rules.Requests() && !f.HasExpressions() {
 		if l.Voids++; l.Voids <= mostLinted {
-			l.Void = append(l.Void, f.remark(m, fmt.Sprintf("%s is excepted from the category %q, in which this list does not have it", quote(e.Key), m.Category)))
+			l.Void = append(l.Void, f.remark(m, fmt.Sprintf("%s is an exception from the category %q, which does not contain it in this list", quote(e.Key), m.Category)))
 		}
 	}
 }

@@ -18,13 +18,13 @@ func TestExamineNamesEveryLineOfNoUse(t *testing.T) {
 		want string
 	}{
 		"domains": {Config{Format: Domains}, "a.com\nwww.a.com\nb.com/x\nb.com/x/y\nb.com/xy\na.com\nnot a name\nc.com\n", `
-1 twice 6: "a.com" is there already, in line 1
+1 twice 6: "a.com" is already in line 1
 1 bad 7: "not a name" is not a domain name
 2 shadowed 2: "www.a.com" is covered by "a.com":1
 2 shadowed 4: "b.com/x/y" is covered by "b.com/x":3`},
 		"exceptions": {Config{Format: Adblock}, "||a.com^\n@@||good.a.com^\n@@||very.good.a.com^\n@@||b.com^\n", `
 1 shadowed 3: "very.good.a.com" is covered by "good.a.com":2
-1 void 4: "b.com" is excepted from the category "one", in which this list does not have it`},
+1 void 4: "b.com" is an exception from the category "one", which does not contain it in this list`},
 		"allows": {Config{Format: Adblock}, "@@||a.com^\n@@||b.com^\n", ""},
 		"hosts":  {Config{Format: Hosts}, "0.0.0.0 a.com\n0.0.0.0 www.a.com\n", ""},
 	} {

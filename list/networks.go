@@ -62,7 +62,7 @@ func (p *parser) network(s []byte) bool {
 		return false
 	}
 	if n != n.Masked() {
-		p.remark(s, "has bits set beyond its length; taken as "+n.Masked().String())
+		p.remark(s, "has bits set beyond its length; read as "+n.Masked().String())
 	}
 	p.addNetwork(n.Masked())
 	return true

@@ -85,7 +85,7 @@ func Amend(ctx context.Context, path string, changes ...Change) error {
 		}
 	}
 	if len(edits) > mostChanges {
-		return fmt.Errorf("changing list %s: more than %d entries are changed: make a list of them", path, mostChanges)
+		return fmt.Errorf("changing list %s: more than %d changed entries: put them into a list of their own", path, mostChanges)
 	}
 	return edits.write(b, path+overlaySuffix)
 }

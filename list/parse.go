@@ -113,7 +113,7 @@ func (p *parser) end() {
 			}
 			b.rules.unused = nil
 		case Expressions:
-			p.note(0, fmt.Sprintf("%d expressions are called very restrictive, and are not used", p.src.Ignored))
+			p.note(0, fmt.Sprintf("%d expressions are marked very restrictive and are not used", p.src.Ignored))
 		}
 	}
 	b.lines += uint64(p.src.Lines)
@@ -246,11 +246,11 @@ func (p *parser) item(s []byte) {
 	}
 	raw := s
 	if isNetwork(s) {
-		p.bad(raw, "is a network: lists are of hosts and URLs")
+		p.bad(raw, "is a network: lists contain hosts and URLs")
 		return
 	}
 	if rest, ok := cutScheme(s); ok {
-		p.remark(raw, "has a scheme, which is left out")
+		p.remark(raw, "has a scheme, which is ignored")
 		s = rest
 	}
 	host, path := s, []byte(nil)
@@ -258,7 +258,7 @@ func (p *parser) item(s []byte) {
 		host, path = s[:i], s[i:]
 	}
 	if rest, ok := cutPort(host); ok {
-		p.remark(raw, "has a port, which is left out: entries are for all ports")
+		p.remark(raw, "has a port, which is ignored: entries cover all ports")
 		host = rest
 	}
 	tree := false // explicit: a whole top-level domain is meant
@@ -274,7 +274,7 @@ func (p *parser) item(s []byte) {
 		p.bad(raw, reason)
 		return
 	case !tree && !p.exact && bytes.IndexByte(name, '.') < 0 && bytes.IndexByte(name, ':') < 0 && len(path) <= 1:
-		p.bad(raw, fmt.Sprintf("is a whole top-level domain; write %q if that is meant", "."+string(name)))
+		p.bad(raw, fmt.Sprintf("is a top-level domain; write %q if you mean all of it", "."+string(name)))
 		return
 	}
 	clean, ok := p.cleanEntry(path)
@@ -384,7 +384,7 @@ func (p *parser) hostsLine(s []byte) {
 	}
 	name, rest := field(rest)
 	if len(name) == 0 {
-		p.bad(addr, "has no name after it")
+		p.bad(addr, "has no name")
 		return
 	}
 	for ; len(name) > 0; name, rest = field(rest) {

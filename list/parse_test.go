@@ -67,9 +67,9 @@ func TestEveryBadLineIsReported(t *testing.T) {
 		"1.2.3.400":                             `"1.2.3.400" is neither a domain name nor an address`,
 		"[::1":                                  `"[::1" is neither a domain name nor an address`,
 		"1:2:3":                                 `"1:2:3" is neither a domain name nor an address`,
-		"10.0.0.0/8":                            `"10.0.0.0/8" is a network: lists are of hosts and URLs`,
+		"10.0.0.0/8":                            `"10.0.0.0/8" is a network: lists contain hosts and URLs`,
 		"! a comment: of another list":          `"! a comment: of another list" is neither a domain name nor an address`,
-		"com":                                   `"com" is a whole top-level domain; write ".com" if that is meant`,
+		"com":                                   `"com" is a top-level domain; write ".com" if you mean all of it`,
 		"caf\xe9.fr":                            `"caf\xe9.fr" is not UTF-8`,
 		"a.com/" + strings.Repeat("x", 2100):    `"a.com/` + strings.Repeat("x", 74) + `"… is longer than 2048 bytes`,
 		"ok.com " + strings.Repeat("x", 70_000): `"ok.com ` + strings.Repeat("x", 73) + `" is the beginning of a line longer than 65536 bytes`,
@@ -104,10 +104,10 @@ func TestRemarksKeepTheEntry(t *testing.T) {
 		got = append(got, fmt.Sprint(p.Line, " ", p.Reason))
 	}
 	want := []string{
-		`1 "http://a.com" has a scheme, which is left out`,
-		`2 "https://b.com:8443/x" has a scheme, which is left out`,
-		`2 "https://b.com:8443/x" has a port, which is left out: entries are for all ports`,
-		`3 "c.com:80" has a port, which is left out: entries are for all ports`,
+		`1 "http://a.com" has a scheme, which is ignored`,
+		`2 "https://b.com:8443/x" has a scheme, which is ignored`,
+		`2 "https://b.com:8443/x" has a port, which is ignored: entries cover all ports`,
+		`3 "c.com:80" has a port, which is ignored: entries cover all ports`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

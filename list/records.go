@@ -198,7 +198,7 @@ func (x *columns) read(s []byte) (c Change, ok bool, err error) {
 	x.split(s)
 	for i, name := range x.names[:min(len(x.names), len(x.cells))] {
 		if !c.set(name, x.cells[i]) {
-			return c, true, fmt.Errorf("has %s for %q, which is neither true nor false", quote(x.cells[i]), name)
+			return c, true, fmt.Errorf("has %s for %q instead of true or false", quote(x.cells[i]), name)
 		}
 	}
 	if c.Entry == "" {
@@ -239,7 +239,7 @@ func (x *columns) split(s []byte) {
 // record adds an entry of the formats json and csv.
 func (p *parser) record(c Change) {
 	if c.Remove {
-		p.bad([]byte(c.Entry), "is to be removed: a list has what there is, and only changes to it remove")
+		p.bad([]byte(c.Entry), "is marked for removal: only changes to a list can remove entries")
 		return
 	}
 	cat, exact := p.cat, p.exact
@@ -327,7 +327,7 @@ func ReadChanges(r io.Reader) ([]Change, error) {
 			err = fmt.Errorf("%s cannot name a category", quote(c.Category))
 		}
 		if err == nil && len(all) == mostRead {
-			err = fmt.Errorf("is one more than the %d changes that are made at once", mostRead)
+			err = fmt.Errorf("exceeds the %d changes of one request", mostRead)
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %s: %w", line, quote(c.Entry), err)

@@ -64,7 +64,7 @@ func TestBadRecordsAreReportedWithTheirLine(t *testing.T) {
 		`3: "not a name" is not a domain name`,
 		`5: "" is neither a string nor an object`,
 		`6: "x.com" "exact": "perhaps" is neither true nor false`,
-		`6: "x.com" is to be removed: a list has what there is, and only changes to it remove`,
+		`6: "x.com" is marked for removal: only changes to a list can remove entries`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

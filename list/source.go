@@ -129,7 +129,7 @@ type limited struct {
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("more than %d bytes when unpacked, which no list of its size is", l.most)
+		return 0, fmt.Errorf("more than %d bytes when unpacked: too many for its size", l.most)
 	}
 	n, err := l.r.Read(p[:min(int64(len(p)), l.left)])
 	l.left -= int64(n)
@@ -288,7 +288,7 @@ func (b *builder) inside(name string, dir bool) (clean string, ok bool) {
 		return clean, true
 	}
 	if clean == "." || clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean, "/") && !dir {
-		b.leftOut(Problem{File: b.path, Reason: quote(name) + " is not a path inside the archive, and is left out"})
+		b.leftOut(Problem{File: b.path, Reason: quote(name) + " is not a path inside the archive and is ignored"})
 		return "", false
 	}
 	return clean, true
@@ -365,7 +365,7 @@ func (b *builder) readZip(f *os.File) error {
 		// Unpack no more than the size that the archive declares.
 		size := m.UncompressedSize64
 		if size > uint64(left) || size > uint64(mostUnpacked(int64(min(m.CompressedSize64, 1<<40)))) {
-			b.leftOut(Problem{File: path.Join(b.path, name), Reason: fmt.Sprintf("would be %d bytes when unpacked, which no list of its size is; left out", size)})
+			b.leftOut(Problem{File: path.Join(b.path, name), Reason: fmt.Sprintf("would have %d bytes when unpacked: too many for its size; ignored", size)})
 			continue
 		}
 		left -= int64(size)
@@ -430,7 +430,7 @@ func (b *builder) endTree(aliases []alias) error {
 		case ok:
 			b.categories.aliases[short(target)] = append(b.categories.aliases[short(target)], short(a.name))
 		case a.link: // a file that is not an alias is just a small file
-			b.leftOut(Problem{File: path.Join(b.path, a.name), Reason: quote(a.target) + ", to which this links, is no category; left out"})
+			b.leftOut(Problem{File: path.Join(b.path, a.name), Reason: quote(a.target) + ", the target of this link, is not a category; ignored"})
 		}
 	}
 	for i, name := range b.categories.names {

@@ -36,7 +36,7 @@ func (s *spill) put(i int, chunk *[textChunk]byte) error {
 		}
 	}
 	if _, err := s.file.WriteAt(chunk[:], int64(i)*textChunk); err != nil {
-		return fmt.Errorf("putting the entries aside: %w", err)
+		return fmt.Errorf("saving the entries: %w", err)
 	}
 	s.end = max(s.end, i+1)
 	return nil

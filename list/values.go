@@ -45,7 +45,7 @@ func ReadValues(path, kind string) (*Values, error) {
 	for _, f := range x.files {
 		v.Files = append(v.Files, f.path)
 		if len(f.when) > 0 {
-			v.Problems = append(v.Problems, Problem{File: f.path, Reason: "has #time, which is left out: give the rule a schedule", Kept: true})
+			v.Problems = append(v.Problems, Problem{File: f.path, Reason: "has #time, which is ignored: give the rule a schedule", Kept: true})
 		}
 		if err := v.read(f.path, kind); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", f.path, err)
@@ -109,7 +109,7 @@ func valuesOf(s, kind string) ([]string, error) {
 	}) || len(words) == 0:
 		return nil, fmt.Errorf("%s has no letter or digit to search for", quote([]byte(s)))
 	case len(words) > maxWords:
-		return nil, fmt.Errorf("%s has more than %d words, which cannot be searched for in every order", quote([]byte(s)), maxWords)
+		return nil, fmt.Errorf("%s has more than %d words, too many to search for in every order", quote([]byte(s)), maxWords)
 	}
 	return Orders(words), nil
 }

@@ -129,7 +129,7 @@ func (p *parser) rpzRecord(s []byte) {
 		p.rpzTrigger(s, owner, strings.ToLower(string(to)))
 	case "NS":
 	case "":
-		p.bad(s, "is no record: write host CNAME .")
+		p.bad(s, "is not a record: write host CNAME .")
 	default:
 		p.src.Ignored++
 	}

@@ -47,7 +47,7 @@ func (f *dnsFlags) set(stderr io.Writer) *flag.FlagSet {
 	fs.Uint64Var(&c.Seed, "seed", 1, "same seed `N`, same random names")
 	fs.StringVar(&f.ca, "ca", "", "trust the certificates in this PEM `file`")
 	fs.Var((*words)(&c.Allow), "allow", "allow this `host` though it is not loopback; may be repeated")
-	fs.BoolVar(&f.progress, "progress", false, "say every second how far it is")
+	fs.BoolVar(&f.progress, "progress", false, "report the progress every second")
 	fs.StringVar(&f.js, "json", "", "write the report as JSON to `file` (- for stdout, in place of the text)")
 	fs.StringVar(&f.web, "html", "", "write the report with plots to `file`")
 	return fs
@@ -94,7 +94,7 @@ func mainDNS(ctx context.Context, args []string, stdout, stderr io.Writer) error
 func (f *dnsFlags) finish(args []string, stderr io.Writer) error {
 	c := &f.cfg
 	if len(args) == 0 {
-		return errors.New("which server? give host[:port], tcp://…, tls://… or https://…")
+		return errors.New("no server: give host[:port], tcp://…, tls://… or https://…")
 	}
 	if f.seconds < 0 || f.timeout <= 0 || f.seconds > MaxDuration.Seconds() || f.timeout > time.Hour.Seconds() {
 		return fmt.Errorf("seconds must be between 0 and %g, timeout between 0 and %g", MaxDuration.Seconds(), time.Hour.Seconds())
@@ -129,7 +129,7 @@ func (f *dnsFlags) queries(args []string) (err error) {
 		c.Queries, err = RandomQueries(f.random, f.typ)
 		return err
 	case len(args) != 1:
-		return errors.New("what to ask? give one file with a name and a type per line, or -random ZONE")
+		return errors.New("no queries: give a file with a name and a type on each line, or -random ZONE")
 	}
 	file, err := os.Open(args[0])
 	if err != nil {

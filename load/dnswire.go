@@ -138,7 +138,7 @@ const randomLabel = 13
 func RandomQueries(zone, typ string) (*Queries, error) {
 	q := &Queries{}
 	if zone = strings.TrimSuffix(zone, "."); zone == "" {
-		return nil, errors.New("random names need a zone to lie in, as example.com")
+		return nil, errors.New("random names need a zone, such as example.com")
 	}
 	if err := q.Add(strings.Repeat("x", randomLabel)+"."+zone, typ); err != nil {
 		return nil, err

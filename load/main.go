@@ -170,8 +170,8 @@ func (f *httpFlags) set(stderr io.Writer) *flag.FlagSet {
 	fs.IntVar(&c.Throttle, "Throttle", 0, "read at `N` bytes/s")
 	fs.StringVar(&f.sip, "sip", "", "`file` with local addresses to send from, one per line")
 	fs.StringVar(&f.cipher, "cipher", "", "TLS 1.2 cipher suites by `name`, separated by colons")
-	fs.BoolVar(&f.verbose, "verbose", false, "say every 60 s how far it is")
-	fs.BoolVar(&f.progress, "progress", false, "say every second how far it is")
+	fs.BoolVar(&f.verbose, "verbose", false, "report the progress every 60 s")
+	fs.BoolVar(&f.progress, "progress", false, "report the progress every second")
 	fs.BoolVar(&f.classic, "classic", false, "print http_load's report only")
 	fs.StringVar(&f.json, "json", "", "write the report as JSON to `file` (- for stdout, in place of the text)")
 	fs.StringVar(&f.html, "html", "", "write the report with plots to `file`")
@@ -206,7 +206,7 @@ func mainHTTP(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 func (f *httpFlags) finish(args []string, stderr io.Writer) error {
 	c := &f.cfg
 	if len(args) == 0 {
-		return errors.New("which URLs? give a file with one per line, or URLs")
+		return errors.New("no URLs: give a file with one on each line, or URLs")
 	}
 	if f.seconds < 0 || f.timeout <= 0 || f.seconds > MaxDuration.Seconds() || f.timeout > MaxDuration.Seconds() {
 		return fmt.Errorf("seconds and timeout must be between 0 and %g", MaxDuration.Seconds())

@@ -59,7 +59,7 @@ func TestCommandLineMistakesAreNamed(t *testing.T) {
 	}{
 		{"", "usage:"},
 		{"dance", `"dance" is not one of`},
-		{"http -p 1", "which URLs"},
+		{"http -p 1", "no URLs"},
 		{"http http://127.0.0.1/", "one of parallel, rate and batch"},
 		{"http -p 1 -r 1 http://127.0.0.1/", "one of parallel, rate and batch"},
 		{"http -p -1 http://127.0.0.1/", "at least 1"},

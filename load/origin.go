@@ -89,7 +89,7 @@ func NewOrigin(cfg OriginConfig) (*Origin, error) {
 		sum += share
 	}
 	if sum > 1 {
-		return nil, fmt.Errorf("faults make up %g of all answers, more than 1", sum)
+		return nil, fmt.Errorf("faults make up %g of all responses, more than 1", sum)
 	}
 	if cfg.Slow == 0 {
 		cfg.Slow = 10 * time.Second

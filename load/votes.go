@@ -325,7 +325,7 @@ func answerOf(in *bufio.Reader, keep bool) (status int, body []byte, err error) 
 		switch {
 		case n == 0:
 			if len(line) < 12 {
-				return 0, nil, fmt.Errorf("%.40q is no answer", line)
+				return 0, nil, fmt.Errorf("%.40q is not a response", line)
 			}
 			if status, err = strconv.Atoi(string(line[9:12])); err != nil {
 				return 0, nil, err
@@ -340,7 +340,7 @@ func answerOf(in *bufio.Reader, keep bool) (status int, body []byte, err error) 
 			return status, body, err
 		case len(line) > 16 && bytes.EqualFold(line[:16], []byte("Content-Length: ")):
 			if length, err = strconv.Atoi(string(line[16:])); err != nil || length < 0 || length > 1<<20 {
-				return 0, nil, fmt.Errorf("%.40q is no length", line)
+				return 0, nil, fmt.Errorf("%.40q is not a length", line)
 			}
 		}
 	}
@@ -517,7 +517,7 @@ func mainVotes(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	}
 	if fs.NArg() != 1 {
 		fs.Usage()
-		return errors.New("say where votes are taken")
+		return errors.New("print where votes are accepted")
 	}
 	c.URL, c.Duration = fs.Arg(0), time.Duration(seconds*float64(time.Second))
 	c.TLS = &tls.Config{InsecureSkipVerify: true} // it is this machine

@@ -445,7 +445,7 @@ func (b *Framed) Discard(max int64) error {
 	return b.err
 }
 
-var errTooMuch = errors.New("message: the rest of the body is too long to read for nothing")
+var errTooMuch = errors.New("message: the rest of the body is too long to be skipped")
 
 const (
 	copySize  = 32 << 10

@@ -45,7 +45,7 @@ type Desc struct {
 // NewDesc describes a metric. Names and labels consist of letters, digits and "_".
 func NewDesc(name, help string, labels ...string) *Desc {
 	if len(labels) > maxLabels {
-		panic(fmt.Sprintf("metric %s has %d labels; %d are the most", name, len(labels), maxLabels))
+		panic(fmt.Sprintf("metric %s has %d labels; at most %d are possible", name, len(labels), maxLabels))
 	}
 	d := &Desc{name: name, help: help, labels: labels, order: make([]int, len(labels))}
 	for i := range d.order {
@@ -91,7 +91,7 @@ func NewHistogram(d *Desc, count uint64, sum float64, buckets []Bucket, values .
 // with returns the label values. A wrong number of them is a programming error.
 func (d *Desc) with(values []string) (l labels) {
 	if len(values) != len(d.labels) {
-		panic(fmt.Sprintf("metric %s has %d labels and got %d values", d.name, len(d.labels), len(values)))
+		panic(fmt.Sprintf("metric %s has %d labels but got %d values", d.name, len(d.labels), len(values)))
 	}
 	copy(l[:], values)
 	return l

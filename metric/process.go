@@ -30,7 +30,7 @@ var named = []struct {
 	{"/gc/heap/allocs:bytes", "go_memstats_alloc_bytes_total", "Bytes that were allocated on the heap.", Count},
 	{"/gc/heap/objects:objects", "go_memstats_heap_objects", "Objects on the heap.", Gauge},
 	{"/gc/heap/goal:bytes", "go_memstats_next_gc_bytes", "Size of the heap at which the next collection ends.", Gauge},
-	{"/memory/classes/total:bytes", "go_memstats_sys_bytes", "Bytes that the runtime has from the system.", Gauge},
+	{"/memory/classes/total:bytes", "go_memstats_sys_bytes", "Bytes that the runtime has obtained from the system.", Gauge},
 	{"/gc/gogc:percent", "go_gc_gogc_percent", "GOGC.", Gauge},
 	{"/gc/gomemlimit:bytes", "go_gc_gomemlimit_bytes", "GOMEMLIMIT.", Gauge},
 }

@@ -240,7 +240,7 @@ func (s *Server) listen(ctx context.Context) error {
 		}
 	}
 	if len(s.listeners)+len(s.quics) == 0 {
-		return setting.At("listen", errors.New("this machine has none of the addresses"))
+		return setting.At("listen", errors.New("this machine has none of these addresses"))
 	}
 	return nil
 }
@@ -408,9 +408,9 @@ func missing(a netip.AddrPort, err error) bool {
 func hint(err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%w; stop the name server that is there: on many systems systemd-resolved, with DNSStubListener=no in its resolved.conf", err)
+		return fmt.Errorf("%w; stop the name server that uses it: on many systems systemd-resolved, with DNSStubListener=no in its resolved.conf", err)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%w; ports below 1024 take a privilege: CAP_NET_BIND_SERVICE", err)
+		return fmt.Errorf("%w; ports below 1024 need a privilege: CAP_NET_BIND_SERVICE", err)
 	}
 	return err
 }

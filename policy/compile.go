@@ -28,7 +28,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		return nil, errNoPolicies
 	}
 	if len(checks) > maxChecks {
-		return nil, fmt.Errorf("%d checks are given; at most %d work together", len(checks), maxChecks)
+		return nil, fmt.Errorf("%d checks are given; at most %d are possible", len(checks), maxChecks)
 	}
 	e := &Engine{
 		checks:   checks,
@@ -68,7 +68,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 			return nil, setting.At(key, err)
 		}
 		if names[p.name] {
-			return nil, setting.At(key+".name", fmt.Errorf("there is a policy %q already", p.name))
+			return nil, setting.At(key+".name", fmt.Errorf("there is already a policy %q", p.name))
 		}
 		names[p.name] = true
 		for _, r := range p.rules {
@@ -88,7 +88,7 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 		return nil, setting.At("name", errors.New("a policy needs a name, for the record and the block page"))
 	}
 	if len(s.Rules)+len(watch) > maxRules {
-		return nil, setting.At("rules", fmt.Errorf("there are %d rules; at most %d can stand in a policy", len(s.Rules)+len(watch), maxRules))
+		return nil, setting.At("rules", fmt.Errorf("there are %d rules; a policy has at most %d", len(s.Rules)+len(watch), maxRules))
 	}
 	p := &policy{
 		name:    s.Name,
@@ -106,7 +106,7 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	}
 	for i, n := range s.Networks {
 		if !n.IsValid() {
-			return nil, setting.At(fmt.Sprintf("networks[%d]", i), errors.New("an empty network covers nobody; leave it out"))
+			return nil, setting.At(fmt.Sprintf("networks[%d]", i), errors.New("an empty network covers nobody; remove it"))
 		}
 	}
 	if p.warnClosed, err = s.WarnOnLoss.closed("warn-on-loss"); err != nil {
@@ -123,7 +123,7 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	}
 	for i := range watch {
 		if err := p.add(&watch[i], s, v); err != nil {
-			return nil, fmt.Errorf("what is watched for alerts: %w", err)
+			return nil, fmt.Errorf("alerts: %w", err)
 		}
 	}
 	p.watching()
@@ -134,7 +134,7 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 			return nil, setting.At(key, err)
 		}
 		if name := s.Rules[i].Name; names[name] {
-			return nil, setting.At(key+".name", fmt.Errorf("there is a rule %q in this policy already", name))
+			return nil, setting.At(key+".name", fmt.Errorf("there is already a rule %q in this policy", name))
 		}
 		names[s.Rules[i].Name] = true
 	}
@@ -269,7 +269,7 @@ func parseAction(s string) (a filter.Action, show filter.Show, monitors bool, er
 			return a, filter.Nothing, false, nil
 		}
 	}
-	return 0, filter.Nothing, false, fmt.Errorf("%.80q is none of allow, monitor, warn, block and redirect, nor blur or placeholder for pictures", s)
+	return 0, filter.Nothing, false, fmt.Errorf("%.80q is not one of allow, monitor, warn, block and redirect, or blur and placeholder for pictures", s)
 }
 
 // threshold is the limit that over says for scored categories, 0 without one.
@@ -278,7 +278,7 @@ func threshold(over *int) (int, error) {
 	case over == nil:
 		return 0, nil
 	case *over < 0:
-		return 0, setting.At("over", fmt.Errorf("%d is below 0: write the greatest score that may pass, such as 50", *over))
+		return 0, setting.At("over", fmt.Errorf("%d is below 0: write the highest score that may pass, such as 50", *over))
 	}
 	return *over, nil
 }
@@ -314,14 +314,14 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 		}
 	}
 	if s.Over != nil && !scored {
-		return setting.At("over", errors.New("none of the rule's categories is scored, so the limit means nothing; leave it out"))
+		return setting.At("over", errors.New("none of the rule's categories is scored, so the limit has no effect; remove it"))
 	}
 	r.found = len(named) > 0
 	for i, name := range s.Unless {
 		es, err := v.find(name)
 		if err == nil {
 			if es = unscored(es); len(es) == 0 {
-				err = fmt.Errorf("%q is scored, and a score without a limit cannot keep a rule from fitting; write an allow rule with over: N before it", name)
+				err = fmt.Errorf("%q is scored, and a score without a limit cannot exclude a rule; write an allow rule with over: N before it", name)
 			}
 		}
 		if err != nil {
@@ -399,7 +399,7 @@ func (r *conditions) compile(s *Rule) (err error) {
 	}
 	for i, f := range s.JA4 {
 		if !ja4Form.MatchString(f) && f != filter.NoHello {
-			return setting.At(fmt.Sprintf("ja4[%d]", i), fmt.Errorf(`%q is not a JA4 fingerprint; write it like "t13d1516h2_8daaf6152771_e5627efa2ab1", or "none" for what is not TLS`, f))
+			return setting.At(fmt.Sprintf("ja4[%d]", i), fmt.Errorf(`%q is not a JA4 fingerprint; write it like "t13d1516h2_8daaf6152771_e5627efa2ab1", or "none" for connections without TLS`, f))
 		}
 	}
 	r.ja4 = s.JA4
@@ -470,7 +470,7 @@ func compileHosts(list []string, key string) (hostSet, error) {
 		host, reason := dns.Host(nil, []byte(s))
 		if reason != "" {
 			return nil, setting.At(fmt.Sprintf("%s[%d]", key, i),
-				fmt.Errorf(`%q is not a host; write "example.com", which stands for what is below it too, or "*"`, s))
+				fmt.Errorf(`%q is not a host; write "example.com", which covers subdomains too, or "*"`, s))
 		}
 		set[string(host)] = struct{}{}
 	}
@@ -561,7 +561,7 @@ func (v *vocabulary) among(name string, limit bool) ([]entry, error) {
 		return es, err
 	}
 	if es = unscored(es); len(es) == 0 {
-		return nil, fmt.Errorf("%q is scored, and a score means nothing without a limit; write over: N with it", name)
+		return nil, fmt.Errorf("%q is scored, and a score needs a limit; add over: N", name)
 	}
 	return es, nil
 }
@@ -614,11 +614,11 @@ var places = []string{"url", "host", "category", "policy", "client", "login", "i
 func compileTarget(to string, action filter.Action) (target, error) {
 	switch {
 	case action != filter.Redirect && to != "":
-		return target{}, fmt.Errorf("only a redirect leads somewhere; this rule's action is %v", action)
+		return target{}, fmt.Errorf("only a redirect has a target; this rule's action is %v", action)
 	case action != filter.Redirect:
 		return target{}, nil
 	case to == "":
-		return target{}, errors.New("a redirect needs the URL it leads to")
+		return target{}, errors.New("a redirect needs a target URL")
 	}
 	filled := to
 	for _, p := range places {

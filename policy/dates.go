@@ -37,7 +37,7 @@ func parseDates(s string) (*dates, error) {
 			ok2 = ok2 && a.month > 0 && a.day > 0 && b.month > 0 && b.day > 0 && (a.year == 0) == (b.year == 0) && (a.year == 0 || a.number() <= b.number())
 		}
 		if !ok1 || !ok2 {
-			return nil, fmt.Errorf(`dates %q cannot be read; write them like "2026-12-21..2027-01-06", "2026-05-01" or, for every year, "*-05-01"; "not " in front of all stands for the other days`, part)
+			return nil, fmt.Errorf(`dates %q cannot be read; write them like "2026-12-21..2027-01-06", "2026-05-01" or, for every year, "*-05-01"; "not " before all of them means the other days`, part)
 		}
 		d.days = append(d.days, span{a, b})
 	}

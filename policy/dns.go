@@ -22,7 +22,7 @@ func compileDNS(s *DNS) (n filter.Names, err error) {
 	case "filtered":
 		n.Error = errorFiltered
 	default:
-		return n, setting.At("error", fmt.Errorf("%q is none of blocked, censored and filtered", s.Error))
+		return n, setting.At("error", fmt.Errorf("%q is not one of blocked, censored and filtered", s.Error))
 	}
 	for i, d := range s.Drop {
 		switch d {

@@ -48,7 +48,7 @@ func expand(values []string, key string, read func(file, key string) ([]string, 
 		all = append(all, more...)
 	}
 	if len(all) == 0 { // a rule without the condition would match everything
-		return nil, setting.At(key, fmt.Errorf("there is nothing in %s; leave the rule out", strings.Join(values, ", ")))
+		return nil, setting.At(key, fmt.Errorf("%s is empty; remove the rule", strings.Join(values, ", ")))
 	}
 	return all, nil
 }

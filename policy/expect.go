@@ -29,9 +29,9 @@ const maxExpectations = 1000 // per policy, counting each URL
 func (x *Expectation) check() error {
 	switch {
 	case len(x.URL) == 0:
-		return setting.At("url", errors.New("what is asked for? write a URL or the name of a host"))
+		return setting.At("url", errors.New("nothing to look up: write a URL or the name of a host"))
 	case !slices.Contains([]string{"pass", "allow", "warn", "block", "redirect"}, x.Is):
-		return setting.At("is", fmt.Errorf("%q is not what can be expected: write pass, warn, block or redirect", x.Is))
+		return setting.At("is", fmt.Errorf("%q cannot be expected: write pass, warn, block or redirect", x.Is))
 	}
 	_, err := x.Moment(time.Now())
 	return setting.At("at", err)

@@ -57,7 +57,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	most, err := strconv.ParseInt(n, 10, 64)
 	var d Duration
 	if !ok || err != nil || most < 1 || most > 1<<40 || d.UnmarshalText([]byte(in)) != nil || d.Or(0) < time.Second || d.Or(0) > 31*24*time.Hour {
-		return fmt.Errorf(`%q is not a rate; write how many in what time, of a second to 31 days, like "100/1m"`, text)
+		return fmt.Errorf(`%q is not a rate; write a number and a time from a second to 31 days, like "100/1m"`, text)
 	}
 	*r = Rate{most, time.Duration(d)}
 	return nil
@@ -135,7 +135,7 @@ func (l *limit) subject(by string, allowed ...string) error {
 			return nil
 		}
 	}
-	return setting.At("by", fmt.Errorf("%q is none of %s", by, strings.Join(allowed, ", ")))
+	return setting.At("by", fmt.Errorf("%q is not one of %s", by, strings.Join(allowed, ", ")))
 }
 
 // closed reports whether o, the value of key, is closed.
@@ -150,7 +150,7 @@ func (o OnLoss) closed(key string) (bool, error) {
 // compileLimits compiles the limits and quotas of a policy.
 func (p *policy) compileLimits(s *Policy, v *vocabulary) error {
 	if len(s.Limits) > maxLimits || len(s.Quotas) > maxLimits {
-		return setting.At("limits", fmt.Errorf("at most %d limits and %d quotas can stand in a policy", maxLimits, maxLimits))
+		return setting.At("limits", fmt.Errorf("a policy has at most %d limits and %d quotas", maxLimits, maxLimits))
 	}
 	for i := range s.Limits {
 		l, err := compileLimit(&s.Limits[i], s.Name)
@@ -175,11 +175,11 @@ func compileLimit(s *Limit, policy string) (l limit, err error) {
 	rate, what, name := s.Requests, "requests", "limit "
 	switch {
 	case s.Queries.Most > 0 && rate.Most > 0:
-		return l, setting.At("queries", errors.New("a limit is of requests or of queries; write two"))
+		return l, setting.At("queries", errors.New("a limit counts requests or queries; write two limits"))
 	case s.Queries.Most > 0:
 		rate, what, name = s.Queries, "queries", "limit of queries "
 	case rate.Most == 0:
-		return l, setting.At("requests", errors.New(`give how many requests or queries in what time, like "100/1m"`))
+		return l, setting.At("requests", errors.New(`give a number of requests or queries and a time, like "100/1m"`))
 	}
 	by := s.By
 	if by == "" {
@@ -218,10 +218,10 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 		return setting.At("time", errors.New("a quota needs time or bytes, or both"))
 	}
 	if d := s.Time.Or(0); d%time.Minute != 0 || d > 24*time.Hour {
-		return setting.At("time", fmt.Errorf("%v is not a number of whole minutes of a day", d))
+		return setting.At("time", fmt.Errorf("%v is not a whole number of minutes of a day", d))
 	}
 	if s.Queries && s.Time == 0 {
-		return setting.At("queries", errors.New("a query has minutes, but no bytes; give time with it"))
+		return setting.At("queries", errors.New("a query counts as minutes, not bytes; add time"))
 	}
 	add := func(most int64, minutes bool) {
 		l := proto
@@ -260,7 +260,7 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 		}
 	}
 	if s.Over != nil && !scored {
-		return setting.At("over", errors.New("none of the quota's categories is scored, so the limit means nothing; leave it out"))
+		return setting.At("over", errors.New("none of the quota's categories is scored, so the limit has no effect; remove it"))
 	}
 	return nil
 }
@@ -404,7 +404,7 @@ const lossRetry = 5 * time.Second
 func (p *policy) refuse(t *filter.Transaction, l *limit, kind string, n *state.Count, after time.Duration) {
 	f := filter.Finding{Check: "policy", Category: kind, Evidence: l.words}
 	if !n.Over && l.closed && !n.Known {
-		f.Evidence, after = "what is used up cannot be counted at the moment", lossRetry
+		f.Evidence, after = "the use of limits cannot be counted at the moment", lossRetry
 	}
 	t.Findings = append(t.Findings, f)
 	t.Verdict = filter.Verdict{Action: filter.Block, After: max(after, time.Second), Reason: filter.Reason{Policy: p.name, Rule: l.name, Finding: f}, Names: p.names}

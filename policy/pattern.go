@@ -59,14 +59,14 @@ func (h *headerPattern) match(w *walk, fields message.Fields) bool {
 // compilePattern compiles an expression of at most 4 KiB, which keeps Go's program small.
 func compilePattern(s string) (pattern, error) {
 	if s == "" {
-		return pattern{}, fmt.Errorf("an empty pattern fits everything; leave it out")
+		return pattern{}, fmt.Errorf("an empty pattern matches everything; remove it")
 	}
 	if len(s) > 4096 {
 		return pattern{}, fmt.Errorf("the pattern has %d bytes; at most 4096 are read", len(s))
 	}
 	re, err := regexp.Compile("(?i:" + s + ")")
 	if err != nil {
-		return pattern{}, fmt.Errorf("%q is not a regular expression as RE2 reads it: %w", s, err)
+		return pattern{}, fmt.Errorf("%q is not a regular expression of RE2: %w", s, err)
 	}
 	p := pattern{re: re}
 	if tree, err := syntax.Parse(re.String(), syntax.Perl); err == nil {

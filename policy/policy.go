@@ -204,7 +204,7 @@ func (p *Patience) UnmarshalText(text []byte) error {
 		return err
 	}
 	if d.Off() {
-		return errors.New(`write "hold" for bodies to be held to their end, or a time such as 300ms`)
+		return errors.New(`write "hold" to hold bodies to their end, or a time such as 300ms`)
 	}
 	*p = Patience(d)
 	return nil
@@ -268,4 +268,4 @@ func (l *Learn) UnmarshalYAML(read func(any) error) error {
 	return read((*plain)(l))
 }
 
-var errNoPolicies = errors.New("no policy is given, so nobody could pass; write at least one")
+var errNoPolicies = errors.New("there is no policy, so nobody could pass; write at least one")

@@ -253,7 +253,7 @@ func (p *presets) addYouTube(mode string) error {
 		to, header = "restrictmoderate.youtube.com", "Moderate"
 	case "strict":
 	default:
-		return setting.At("youtube", fmt.Errorf("%q is none of off, moderate and strict", mode))
+		return setting.At("youtube", fmt.Errorf("%q is not one of off, moderate and strict", mode))
 	}
 	for _, h := range []string{"www.youtube.com", "m.youtube.com", "youtubei.googleapis.com", "youtube.googleapis.com", "www.youtube-nocookie.com"} {
 		p.exact[h] = &edits{always: []filter.Edit{
@@ -337,7 +337,7 @@ func (p *presets) addHeaders(host string, es ...filter.Edit) {
 func checkValues(vs []string, key string) error {
 	for i, v := range vs {
 		if v == "" || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == ',' || r >= 0x7f }) {
-			return setting.At(fmt.Sprintf("%s[%d]", key, i), fmt.Errorf("%q cannot stand in a header field; write each value by itself, without blanks or commas", v))
+			return setting.At(fmt.Sprintf("%s[%d]", key, i), fmt.Errorf("%q is not allowed in a header field; write each value separately, without blanks or commas", v))
 		}
 	}
 	return nil

@@ -68,11 +68,11 @@ func (w *walk) sign(dst []byte, u use, r *rule, expiry int64) []byte {
 
 // Reasons why a click does not count.
 var (
-	errNoClick = errors.New("not a token of this client, host and settings, or too old")
-	errSpent   = errors.New("its token was spent before")
-	errUnknown = errors.New("whether its token was spent before is not known at the moment")
+	errNoClick = errors.New("the token belongs to another client, host or settings, or is too old")
+	errSpent   = errors.New("its token was used before")
+	errUnknown = errors.New("it is not known at the moment whether its token was used before")
 	// The state has no room for another counter.
-	errUncounted = errors.New("there is no room to remember that its token is spent")
+	errUncounted = errors.New("there is no room to remember that its token was used")
 )
 
 // Accept spends the token of a click on a warn page; t has the client and the host. It returns

@@ -315,7 +315,7 @@ func (p *policy) compileSent(r *rule, s *Rule) error {
 	}
 	c := sent{larger: s.Larger.Or(0)}
 	if s.Larger.Off() {
-		return setting.At("larger", errors.New("off: leave it out"))
+		return setting.At("larger", errors.New("it cannot be off: remove it"))
 	}
 	if len(s.Words)+len(s.Pattern)+len(s.Upload)+len(s.File)+len(s.Hash) == 0 && c.larger == 0 {
 		return nil

@@ -119,7 +119,7 @@ func readMetrics(data []byte) (*scrape, error) {
 		return nil, fmt.Errorf("read /metrics: %w", err)
 	}
 	if _, ok := s.values["go_goroutines"]; !ok {
-		return nil, errors.New("/metrics has no go_goroutines: is this a gateway's admin address?")
+		return nil, errors.New("/metrics has no go_goroutines: is this the admin address of a gateway?")
 	}
 	for _, b := range s.buckets {
 		arrange.By(b, func(a, b bucket) int { return cmp.Compare(a.end, b.end) })
@@ -203,7 +203,7 @@ func since(s, was *scrape, name string) []bucket {
 // quantiles prints the ends of the buckets that hold p50, p99 and the largest.
 func quantiles(h []bucket) string {
 	if len(h) == 0 {
-		return "not told by this gateway"
+		return "not reported by this gateway"
 	}
 	n := h[len(h)-1].count
 	if n <= 0 {

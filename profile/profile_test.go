@@ -148,7 +148,7 @@ func TestAnExecutionTraceIsRead(t *testing.T) {
 	}
 	var b strings.Builder
 	readTrace(&b, realTrace(t))
-	if !strings.Contains(b.String(), "goroutines wait for their turn") {
+	if !strings.Contains(b.String(), "goroutines wait to run") {
 		t.Errorf("got %s", b.String())
 	}
 }

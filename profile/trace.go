@@ -47,7 +47,7 @@ func readTrace(b *strings.Builder, data []byte) {
 	for _, l := range []struct {
 		name string
 		h    *hdrhistogram.Histogram
-	}{{"goroutines wait for their turn", t.waits}, {"the world stands still", t.stops}} {
+	}{{"goroutines wait to run", t.waits}, {"the program is stopped", t.stops}} {
 		if l.h.TotalCount() == 0 {
 			fmt.Fprintf(b, "  %s: never\n", l.name)
 			continue

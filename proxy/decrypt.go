@@ -178,7 +178,7 @@ func (o *opening) judgeHello(h *intercept.Hello) (pass bool) {
 	case asked.verdict.Action == filter.Allow:
 		asked.restore(x)
 	case !x.p.names.bind(x.ctx, d, h.Host):
-		x.Note("the name in the hello is none of the address connected to: nothing allowed for it counts")
+		x.Note("the name in the hello does not belong to the address: rules that allow it do not count")
 		asked.restore(x)
 	default:
 		d.host = h.Host
@@ -329,7 +329,7 @@ func (o *opening) handshake(pass bool) outcome {
 		x.Note("decrypted")
 	} else {
 		// Its requests are judged again, and go on record as refused.
-		x.Note("decrypted to say why it is refused")
+		x.Note("decrypted to show why it is refused")
 		x.T.Verdict.Action = filter.Pass
 	}
 	return another
@@ -347,7 +347,7 @@ func (o *opening) handshakeFailed(err error) {
 	p.counters.add(tlsCertificateRefused)
 	n := p.pinned.add(x.ctx, x.eng.Intercept, d.pin())
 	x.Note("the client refused our certificate (" + err.Error() + "), " + strconv.Itoa(n) +
-		" times for this host: the root is not installed there, or the application is pinned and its host wants an allow rule" + d.echAdvice())
+		" times for this host: the root is not installed there, or the application is pinned and its host needs an allow rule" + d.echAdvice())
 }
 
 // echAdvice explains a refusal where the name in the hello may not have been

@@ -258,7 +258,7 @@ func (x *request) turn() outcome {
 		return x.busy()
 	case waited && x.client.gone():
 		p.counters.add(requestsAbandoned)
-		x.Note("client went away before it was its turn")
+		x.Note("client went away before its turn")
 		return closing
 	}
 	return proceed
@@ -312,7 +312,7 @@ func (x *request) admit(valid bool) outcome {
 	case inside && q.Form == message.Authority:
 		return x.fail(405, "This is a web site to the browser, not a proxy.", "CONNECT inside of TLS")
 	case !inside && q.Form != message.Authority && q.Scheme != "http":
-		return x.fail(501, "This proxy speaks http only; for https the browser has to ask for a tunnel.", "scheme "+q.Scheme)
+		return x.fail(501, "This proxy speaks plain HTTP only; for https, the browser has to use CONNECT.", "scheme "+q.Scheme)
 	case q.Form != message.Authority && (!inside || x.inside.scheme == "http" && x.inside.asked == "") && !x.p.safePorts.has(t.Port):
 		return x.fail(403, "Requests to port "+strconv.Itoa(int(t.Port))+" are not allowed.", "safe-ports")
 	case (q.Method == "TRACE" || q.Method == "OPTIONS") && q.Form != message.Authority && string(q.Get("Max-Forwards")) == "0":
@@ -417,7 +417,7 @@ func (x *request) forward() outcome {
 	case err != nil:
 		return x.inspectionFailed(err, x.upstreamError)
 	case s.Status == 407:
-		return x.fail(502, "The proxy behind this one refused our credentials.", "407 from upstream")
+		return x.fail(502, "The parent proxy refused our credentials.", "407 from upstream")
 	}
 	pass, inspect := x.JudgeResponse(x.ctx, s)
 	switch {

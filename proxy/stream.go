@@ -364,7 +364,7 @@ func (st *stream) Write(p []byte) (n int, err error) {
 				st.state = answerBreak
 			}
 		default:
-			err = errors.New("bytes behind the end of an answer")
+			err = errors.New("bytes after the end of a response")
 		}
 	}
 	m := st.m
@@ -400,7 +400,7 @@ func (st *stream) writeHead(p []byte) (rest []byte, err error) {
 func (st *stream) answer(head []byte) error {
 	first, rest, _ := bytes.Cut(head, []byte("\r\n"))
 	if len(first) < 12 {
-		return errors.New("an answer without a status")
+		return errors.New("a response without a status")
 	}
 	code := string(first[9:12])
 	switch {

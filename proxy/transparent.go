@@ -100,4 +100,4 @@ func (c *conn) transparentTLS(d *decrypted) (o outcome) {
 	return begun.run(begun.stranger == nil)
 }
 
-var errNotRedirected = errors.New("the system does not know where it was meant to go")
+var errNotRedirected = errors.New("the system does not know its original destination")

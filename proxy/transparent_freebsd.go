@@ -25,7 +25,7 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 		return us, nil // there is no pf
 	}
 	if err != nil {
-		return us, fmt.Errorf("asking pf where the client meant to go: /dev/pf: %w (let the gateway read it: see devfs.rules(5))", err)
+		return us, fmt.Errorf("asking pf for the original destination: /dev/pf: %w (let the gateway read it: see devfs.rules(5))", err)
 	}
 	defer unix.Close(dev)
 	q := newNatLook(client, us)
@@ -36,7 +36,7 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	case unix.ENOENT: // no rule of pf's brought it here
 		return us, nil
 	}
-	return us, fmt.Errorf("asking pf where the client meant to go: %w", errno)
+	return us, fmt.Errorf("asking pf for the original destination: %w", errno)
 }
 
 // anyAddress has nothing to do: ipfw fwd brings any address to a socket.

@@ -109,7 +109,7 @@ func TestNobodyWorksForAClientThatLeftTheLine(t *testing.T) {
 	c.Close()
 	free()
 	for _, x := range r.wait(2) {
-		if x.Note == "client went away before it was its turn" && x.Status == 0 {
+		if x.Note == "client went away before its turn" && x.Status == 0 {
 			if s := r.Stats(); s.Left != 1 || s.UpstreamNew+s.UpstreamReused != 1 {
 				t.Errorf("stats %+v", s)
 			}

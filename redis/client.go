@@ -351,7 +351,7 @@ func (s *sentinels) ask(ctx context.Context, at string) (master string, others [
 	}
 	pair, err := b.Reply(0).Texts()
 	if err == nil && len(pair) != 2 {
-		err = fmt.Errorf("it watches no master %q", s.name)
+		err = fmt.Errorf("it does not know a master %q", s.name)
 	}
 	if err != nil {
 		return "", nil, err
@@ -380,7 +380,7 @@ func (s *sentinels) ask(ctx context.Context, at string) (master string, others [
 func (s *sentinels) follow() {
 	for sleep(s.client.ctx, askSentinels) == nil {
 		if addr, err := s.master(s.client.ctx); err == nil && addr != s.client.single.address() {
-			s.client.single.hangUp(fmt.Errorf("the master is %s now", addr))
+			s.client.single.hangUp(fmt.Errorf("the master is now %s", addr))
 		}
 	}
 }

@@ -74,9 +74,9 @@ func (c *Config) tls() (*tls.Config, error) {
 	case c.Sentinel != "" && c.Cluster:
 		return nil, setting.At("cluster", errors.New("a cluster has no Sentinels; leave out one of cluster and sentinel"))
 	case len(c.Addresses) > 1 && !c.Cluster && c.Sentinel == "":
-		return nil, setting.At("addresses", errors.New("several addresses are those of a cluster or of Sentinels: write cluster: true, or sentinel: with the name of the master"))
+		return nil, setting.At("addresses", errors.New("several addresses need cluster: true, or sentinel: with the name of the master"))
 	case c.DB < 0 || c.DB > 0 && c.Cluster:
-		return nil, setting.At("db", fmt.Errorf("there is no database %d; a cluster has 0 only", c.DB))
+		return nil, setting.At("db", fmt.Errorf("there is no database %d; a cluster has only database 0", c.DB))
 	case c.TLS == nil:
 		return nil, nil
 	}

@@ -218,7 +218,7 @@ func (s *Session) at(key string, do func(*stream) error) error {
 		}
 		addr, asking = m.addr, m.ask
 	}
-	return fmt.Errorf("a cluster says of %q that it is elsewhere, %d times", key, redirects)
+	return fmt.Errorf("the cluster redirected %q %d times", key, redirects)
 }
 
 // address returns the server of a key.
@@ -423,7 +423,7 @@ func (c *stream) header(kind byte) (int, error) {
 	}
 	n, ok := number(b[1:])
 	if b[0] != kind || !ok || n < -1 || n < 0 && kind != '$' || n > longest {
-		return 0, malformed("%.40q in the place of %q and a length", b, kind)
+		return 0, malformed("%.40q instead of %q and a length", b, kind)
 	}
 	return int(n), nil
 }

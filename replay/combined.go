@@ -36,7 +36,7 @@ func parseCombined(line, base string) (Entry, error) {
 			base = "https" + strings.TrimPrefix(v, "http")
 		}
 	default:
-		return Entry{}, fmt.Errorf("%d fields before the time where there are client, ident and user", len(who))
+		return Entry{}, fmt.Errorf("%d fields before the time instead of client, ident and user", len(who))
 	}
 	e.Client, e.User = address(who[0]), dash(who[2])
 	ask, rest, err := quoted(rest)
@@ -95,7 +95,7 @@ func (e *Entry) requestLine(ask, base string) error {
 // quoted reads a string in quotes with \" \\ and \xHH in it.
 func quoted(s string) (value, rest string, err error) {
 	if !strings.HasPrefix(s, `"`) {
-		return "", "", errors.New("no quote where one should be")
+		return "", "", errors.New("a quote is missing")
 	}
 	s = s[1:]
 	end := strings.IndexAny(s, `"\`)
@@ -117,7 +117,7 @@ func quoted(s string) (value, rest string, err error) {
 			b.WriteByte(s[i])
 		}
 	}
-	return "", "", errors.New("the quote does not end")
+	return "", "", errors.New("the quote is not closed")
 }
 
 func hex(c byte) int {

@@ -27,7 +27,7 @@ func parseDansGuardian(line string, in *time.Location) (Entry, error) {
 		f = strings.Split(line, " ")
 	}
 	if len(f) < 12 {
-		return Entry{}, fmt.Errorf("%d fields where DansGuardian's log has 12 and more", len(f))
+		return Entry{}, fmt.Errorf("%d fields; DansGuardian's log has 12 or more", len(f))
 	}
 	at, err := dottedTime(f[0], f[1], in)
 	if err != nil {

@@ -39,7 +39,7 @@ func fromRow(r *event.Row) (Entry, error) {
 	case r.URL == "":
 		return e, errNoRequest // it was refused unread
 	case strings.HasSuffix(r.URL, "…"):
-		return e, errors.New("the URL is longer than a record keeps")
+		return e, errors.New("the URL is too long for a record")
 	}
 	verb := r.Method
 	if verb == "" {

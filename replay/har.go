@@ -193,7 +193,7 @@ func (h *harReader) each(f func(*harEntry, error) error) error {
 func (h *harReader) open(want json.Delim) error {
 	t, err := h.dec.Token()
 	if err == nil && t != want {
-		err = fmt.Errorf("%v where %v should be", t, want)
+		err = fmt.Errorf("%v instead of %v", t, want)
 	}
 	return err
 }

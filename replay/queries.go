@@ -38,7 +38,7 @@ func parseAdGuardHome(line string) (Entry, error) {
 		return Entry{}, fmt.Errorf("not a line of AdGuard Home's query log: %w", err)
 	}
 	if q.Name == "" {
-		return Entry{}, errors.New("no query of AdGuard Home: it has no QH")
+		return Entry{}, errors.New("not a query of AdGuard Home: it has no QH")
 	}
 	// Names of search engines are answered with other names, which AdGuard Home
 	// calls filtered too.

@@ -30,7 +30,7 @@ const (
 var (
 	// errNoRequest is a line that is well formed and holds no request.
 	errNoRequest = errors.New("not a request")
-	errNoHost    = errors.New(`a path without a host; say which with -base http://HOST`)
+	errNoHost    = errors.New(`a path without a host; name it with -base http://HOST`)
 	errLongLine  = fmt.Errorf("longer than %d bytes", maxLine)
 )
 
@@ -63,7 +63,7 @@ func (in *Input) Whole() error {
 	if len(in.Cut) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the report counts a part of the log only: %s", strings.Join(in.Cut, "; "))
+	return fmt.Errorf("the report covers only part of the log: %s", strings.Join(in.Cut, "; "))
 }
 
 // Input says what was read so far.
@@ -166,7 +166,7 @@ func (s *Source) file(ctx context.Context, name string, yield func(Entry) bool) 
 	if form == "" {
 		head, _ := br.Peek(64 << 10)
 		if form = s.tell(head); form == "" {
-			return false, fmt.Errorf("%s: the first lines look like none of %s; say which with -format", name, strings.Join(forms[:], ", "))
+			return false, fmt.Errorf("%s: the first lines match none of the formats %s; name one with -format", name, strings.Join(forms[:], ", "))
 		}
 	}
 	if form == "har" {

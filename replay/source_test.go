@@ -181,7 +181,7 @@ func TestMistakesOfTheCallEndTheRun(t *testing.T) {
 	}{
 		{&Source{Files: []string{"testdata/none.log"}}, "none.log"},
 		{&Source{Files: []string{"testdata"}}, "is a folder"},
-		{&Source{Files: []string{odd}}, "look like none of"},
+		{&Source{Files: []string{odd}}, "match none of the formats"},
 		{&Source{Files: []string{odd}, Form: "apache"}, `form "apache" is not one of`},
 	} {
 		var err error
@@ -307,7 +307,7 @@ func TestRecordOfEventsIsRead(t *testing.T) {
 		t.Errorf("error %v, want that of the record", last)
 	}
 	want := Input{Files: []string{"shuultuur.yaml"}, Lines: 5, Requests: 2, Other: 1, Broken: 2, Examples: []string{
-		"shuultuur.yaml: row 4: the URL is longer than a record keeps", `shuultuur.yaml: row 5: "" is not a host`,
+		"shuultuur.yaml: row 4: the URL is too long for a record", `shuultuur.yaml: row 5: "" is not a host`,
 	}}
 	if diff := cmp.Diff(want, s.Input()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

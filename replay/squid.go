@@ -20,7 +20,7 @@ func parseSquid(line string) (Entry, error) {
 	f := strings.Fields(line)
 	n := len(f)
 	if n < 10 {
-		return Entry{}, fmt.Errorf("%d fields where Squid's native log has 10", n)
+		return Entry{}, fmt.Errorf("%d fields; Squid's native log has 10", n)
 	}
 	end, err := unixMillis(f[0])
 	if err != nil {

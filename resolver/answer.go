@@ -77,7 +77,7 @@ func (w *walk) answer(off int) (int, error) {
 		// What cannot be read cannot be judged, however a client would interpret it.
 		var name [256]byte
 		if _, end, err := dns.ReadName(name[:0], w.msg, x.Data); err != nil || end != x.End {
-			return 0, errors.New("an alias leads to no name")
+			return 0, errors.New("an alias has no target")
 		}
 		w.e.Flags |= cache.Aliases
 	case typeA, typeAAAA:

@@ -54,7 +54,7 @@ func (d DNS64) check() error {
 	case !slices.Contains([]int{32, 40, 48, 56, 64, 96}, d.Bits()):
 		return fmt.Errorf("%v: the length is none of 32, 40, 48, 56, 64 and 96", d)
 	case d.Masked() != d.Prefix:
-		return fmt.Errorf("%v has bits after its end; %v has not", d, d.Masked())
+		return fmt.Errorf("%v has bits set beyond its length; write %v", d, d.Masked())
 	case b[8] != 0:
 		return fmt.Errorf("%v: bits 64 to 71 have to be zero (RFC 6052 section 2.2)", d)
 	}

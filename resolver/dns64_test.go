@@ -50,7 +50,7 @@ func TestAddressesStandForOthersAsRFC6052Says(t *testing.T) {
 		}
 	}
 	for bad, why := range map[string]string{
-		"10.0.0.0/8": "not a prefix of IPv6", "::ffff:0:0/96": "not a prefix of IPv6", "2001:db8::/63": "length", "2001:db8::1/96": "after its end",
+		"10.0.0.0/8": "not a prefix of IPv6", "::ffff:0:0/96": "not a prefix of IPv6", "2001:db8::/63": "length", "2001:db8::1/96": "beyond its length",
 		"2001:db8:0:0:ff00::/96": "64 to 71",
 	} {
 		_, err := New(Config{DNS64: DNS64{netip.MustParsePrefix(bad)}}, newRig(t, Config{}, Parts{}, &judge{}, nil).r.parts)

@@ -76,7 +76,7 @@ func (l *local) own(name string, targets []string) error {
 		return errors.New("the root cannot have another answer")
 	}
 	if len(targets) == 0 {
-		return errors.New("it stands for nothing; give an address or another name")
+		return errors.New("it has no value; give an address or another name")
 	}
 	h := new(host)
 	for _, t := range targets {
@@ -126,7 +126,7 @@ func (l *local) file(path string) error {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Size() > maxHostsFile {
-		return fmt.Errorf("%s has %d bytes; block lists belong under lists, which take less memory", path, info.Size())
+		return fmt.Errorf("%s has %d bytes; name block lists under lists, which needs less memory", path, info.Size())
 	}
 	sc := bufio.NewScanner(f)
 	for line := 1; sc.Scan(); line++ {
@@ -153,7 +153,7 @@ func (l *local) file(path string) error {
 			l.pointer(a, key)
 		}
 		if len(l.exact) > maxHosts {
-			return fmt.Errorf("%s:%d: more than %d names; block lists belong under lists, which take less memory", path, line, maxHosts)
+			return fmt.Errorf("%s:%d: more than %d names; name block lists under lists, which needs less memory", path, line, maxHosts)
 		}
 	}
 	return sc.Err()

@@ -13,17 +13,17 @@ type reading struct {
 func readings() []reading {
 	const counter, gauge = metric.Count, metric.Gauge
 	return []reading{
-		{"coredns_cache_hits_total", "Answers out of the cache.", counter, "success", func(s *Stats) int64 { return s.Hits - s.Denials }},
-		{"coredns_cache_hits_total", "Answers out of the cache.", counter, "denial", func(s *Stats) int64 { return s.Denials }},
-		{"coredns_cache_misses_total", "Questions the cache has no answer to.", counter, "", func(s *Stats) int64 { return s.Misses }},
+		{"coredns_cache_hits_total", "Answers from the cache.", counter, "success", func(s *Stats) int64 { return s.Hits - s.Denials }},
+		{"coredns_cache_hits_total", "Answers from the cache.", counter, "denial", func(s *Stats) int64 { return s.Denials }},
+		{"coredns_cache_misses_total", "Queries that the cache could not answer.", counter, "", func(s *Stats) int64 { return s.Misses }},
 		{"coredns_cache_entries", "Answers in the cache.", gauge, "", func(s *Stats) int64 { return int64(s.Entries) }},
-		{"coredns_cache_evictions_total", "Answers that had to go for others.", counter, "", func(s *Stats) int64 { return s.Evicted }},
-		{"coredns_cache_prefetch_total", "Answers fetched again before their time was over.", counter, "", func(s *Stats) int64 { return s.Prefetched }},
-		{"coredns_cache_served_stale_total", "Answers given beyond their time.", counter, "", func(s *Stats) int64 { return s.Stale }},
+		{"coredns_cache_evictions_total", "Answers evicted from the cache.", counter, "", func(s *Stats) int64 { return s.Evicted }},
+		{"coredns_cache_prefetch_total", "Answers refreshed before they expired.", counter, "", func(s *Stats) int64 { return s.Prefetched }},
+		{"coredns_cache_served_stale_total", "Expired answers that were given.", counter, "", func(s *Stats) int64 { return s.Stale }},
 		{"shuultuur_dns_cache_bytes", "Memory of the cache.", gauge, "", func(s *Stats) int64 { return s.Bytes }},
-		{"shuultuur_dns_upstream_failed_total", "Questions that upstreams gave no answer to.", counter, "", func(s *Stats) int64 { return s.Failed }},
-		{"shuultuur_dns_upstream_refused_total", "Questions not asked because too many were on their way.", counter, "", func(s *Stats) int64 { return s.Refused }},
-		{"shuultuur_dns_upstream_waiting", "Questions on their way to upstreams.", gauge, "", func(s *Stats) int64 { return int64(s.Flights) }},
+		{"shuultuur_dns_upstream_failed_total", "Queries that no upstream answered.", counter, "", func(s *Stats) int64 { return s.Failed }},
+		{"shuultuur_dns_upstream_refused_total", "Queries not sent because too many were in flight.", counter, "", func(s *Stats) int64 { return s.Refused }},
+		{"shuultuur_dns_upstream_waiting", "Queries in flight to upstreams.", gauge, "", func(s *Stats) int64 { return int64(s.Flights) }},
 	}
 }
 

@@ -37,7 +37,7 @@ func (r *Resolver) Record(q *dns.Query, a *dns.Reply, judged *filter.Transaction
 	case "rebinding":
 		r.say(&t, "an address in the answer is one of a private network")
 	case "canary":
-		r.say(&t, "a name by which browsers ask for leave to use DNS of their own")
+		r.say(&t, "a name by which browsers ask whether they may use DNS of their own")
 	}
 	t.Status = int(a.Rcode)
 	return t

@@ -150,7 +150,7 @@ func (r *Resolver) warning(b Block) error {
 	case "pass":
 		r.warn = filter.Pass
 	default:
-		return fmt.Errorf("%q is none of block, sinkhole and pass", b.Warn)
+		return fmt.Errorf("%q is not one of block, sinkhole and pass", b.Warn)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (b *blocker) contacts(cfg Block) (err error) {
 			return setting.At(x.key, err)
 		}
 		if len(*x.to) > maxContact {
-			return setting.At(x.key, fmt.Errorf("it has %d bytes, at most %d fit into an answer", len(*x.to), maxContact))
+			return setting.At(x.key, fmt.Errorf("it has %d bytes; at most %d fit into an answer", len(*x.to), maxContact))
 		}
 	}
 	return nil

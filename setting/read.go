@@ -210,7 +210,7 @@ func (t *Text) mistake(e *yaml.LoadError) Mistake {
 	}
 	if rest, ok := strings.CutPrefix(m.Text, "field "); ok {
 		if name, _, ok := strings.Cut(rest, " not found in type "); ok {
-			m.Text = fmt.Sprintf("there is no setting called %q here", name) + t.meant(m.Key, name)
+			m.Text = fmt.Sprintf("there is no setting %q here", name) + t.meant(m.Key, name)
 		}
 	}
 	if strings.HasPrefix(m.Text, "cannot construct !!") {

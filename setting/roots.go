@@ -23,7 +23,7 @@ func (f File) AddRoots(pool *x509.CertPool) error {
 		return err
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("%q holds no certificate in PEM form", string(f))
+		return fmt.Errorf("%q contains no certificate in PEM form", string(f))
 	}
 	return nil
 }

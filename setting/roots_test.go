@@ -22,7 +22,7 @@ func TestRootsOfAFile(t *testing.T) {
 	}{
 		{"none means the system's", "", ""},
 		{"a file that is not there", setting.File(filepath.Join(dir, "none.pem")), "no such file"},
-		{"a file without certificates", setting.File(empty), "holds no certificate in PEM form"},
+		{"a file without certificates", setting.File(empty), "contains no certificate in PEM form"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool, err := c.file.Roots()

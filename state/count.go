@@ -152,7 +152,7 @@ func (cs *counters) sweep(now time.Time) {
 		cs.full = false
 	} else {
 		if !cs.full {
-			cs.log.Warn("no room for more counters of limits, quotas and clicks: what is new does not count, and what is held goes on counting", "counters", cs.held.Load(), "uncounted", n-cs.said)
+			cs.log.Warn("no room for more counters of limits, quotas and clicks: new ones do not count, existing ones go on", "counters", cs.held.Load(), "uncounted", n-cs.said)
 		}
 		cs.said, cs.full = n, true
 	}

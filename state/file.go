@@ -30,7 +30,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-var errDamaged = errors.New("damaged or not a file of ours")
+var errDamaged = errors.New("damaged, or not a file of this program")
 
 // keep loads file if it exists, and makes Close write it. A file that cannot be used is logged
 // and replaced.
@@ -38,7 +38,7 @@ func (m *Memory) keep(file string, log *slog.Logger) {
 	m.file = file
 	err := m.load(time.Now())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("what was remembered before the restart is not used; beginning anew", "file", file, "error", err)
+		log.Warn("the state from before the restart cannot be used; starting empty", "file", file, "error", err)
 	}
 }
 
@@ -51,7 +51,7 @@ func (m *Memory) load(now time.Time) error {
 		return err
 	}
 	if info.Size() > m.maxFile() {
-		return fmt.Errorf("%d bytes are more than there is room for: %w", info.Size(), errDamaged)
+		return fmt.Errorf("%d bytes exceed the free room: %w", info.Size(), errDamaged)
 	}
 	b, err := os.ReadFile(m.file)
 	if err != nil {

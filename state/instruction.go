@@ -71,13 +71,13 @@ func (i *Instruction) check() error {
 	size := len(i.Topic) + len(i.Key) + len(i.Value) + len(i.By) + len(i.Node)
 	switch {
 	case i.Topic == "" || strings.ContainsAny(i.Topic+i.Key+i.Node, "\x00\n"):
-		return errors.New("an instruction needs a topic, and neither that nor its key holds a zero byte or a line feed")
+		return errors.New("an instruction needs a topic; topic and key must not contain a zero byte or a line feed")
 	case !utf8.ValidString(i.Topic + i.Key + i.Value + i.By + i.Node):
 		return errors.New("an instruction is text in UTF-8")
 	case i.Brief && (i.Until.IsZero() || i.Until.After(time.Now().Add(MaxBrief+time.Hour))):
 		return fmt.Errorf("a brief instruction that ends at %v: at most %v are brief", i.Until, MaxBrief)
 	case size > maxInstruction:
-		return fmt.Errorf("an instruction of %d bytes, at most %d can be kept", size, maxInstruction)
+		return fmt.Errorf("an instruction of %d bytes; at most %d can be kept", size, maxInstruction)
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func (s *Instructions) keep(all []*keptInstruction) error {
 	}
 	if s.file != nil && s.file.lines > 2*len(s.all)+1000 {
 		if err := s.rewrite(); err != nil {
-			s.log.Error("the file of instructions cannot be written anew", "error", err)
+			s.log.Error("the file of instructions cannot be rewritten", "error", err)
 		}
 	}
 	return nil
@@ -268,7 +268,7 @@ func (s *Instructions) rewrite() error {
 		return nil
 	}
 	if err := s.file.rewrite(s.all); err != nil {
-		return fmt.Errorf("taking instructions out of %s: %w", s.file.path, err)
+		return fmt.Errorf("removing instructions from %s: %w", s.file.path, err)
 	}
 	return nil
 }
@@ -337,7 +337,7 @@ func (s *Instructions) Follow(ctx context.Context, do func(ctx context.Context, 
 		}
 		if err := do(ctx, open); err != nil {
 			if ctx.Err() == nil {
-				s.log.Error("instructions of other nodes cannot be carried out; trying again", "instructions", len(open), "error", err)
+				s.log.Error("instructions of other nodes could not be carried out; trying again", "instructions", len(open), "error", err)
 			}
 			again.Reset(againEvery)
 			continue
@@ -374,7 +374,7 @@ func (s *Instructions) done(all []Instruction) {
 	}
 	s.ended = slices.DeleteFunc(s.ended, func(i Instruction) bool { return slices.Contains(all, i) })
 	if err := s.keep(now); err != nil {
-		s.log.Error("instructions are done again after a restart", "error", err)
+		s.log.Error("instructions will be carried out again after a restart", "error", err)
 	}
 }
 
@@ -402,17 +402,17 @@ func (s *Instructions) take(all []Instruction, shared bool) {
 		}
 	}
 	if refused > 0 {
-		s.log.Error("instructions of other nodes are not taken: they are malformed or too many", "instructions", refused)
+		s.log.Error("instructions of other nodes are refused: they are malformed or too many", "instructions", refused)
 	}
 	if len(fresh) == 0 {
 		return
 	}
 	if err := s.keep(fresh); err != nil {
-		s.log.Error("instructions of other nodes are not taken; trying again", "error", err)
+		s.log.Error("instructions of other nodes could not be stored; trying again", "error", err)
 		return
 	}
 	if err := s.eraseToo(fresh); err != nil {
-		s.log.Error("what another node has erased stays in the file of instructions", "error", err)
+		s.log.Error("instructions that another node erased stay in the file", "error", err)
 	}
 	s.received += int64(len(fresh))
 	nudge(s.wake)
@@ -442,7 +442,7 @@ func (s *Instructions) agree(now time.Time) {
 	s.agreed = now
 	if s.file != nil {
 		if err := s.file.agrees(now); err != nil {
-			s.log.Error("the time at which nodes agreed cannot be noted", "file", s.file.path, "error", err)
+			s.log.Error("the time at which nodes agreed cannot be saved", "file", s.file.path, "error", err)
 		}
 	}
 	before := len(s.all)
@@ -453,7 +453,7 @@ func (s *Instructions) agree(now time.Time) {
 	}
 	if len(s.all) < before {
 		if err := s.rewrite(); err != nil {
-			s.log.Error("what is long over stays in the file of instructions", "error", err)
+			s.log.Error("expired instructions stay in the file", "error", err)
 		}
 	}
 }

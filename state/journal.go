@@ -46,7 +46,7 @@ func openJournal(path string, log *slog.Logger) (j *journal, all []*keptInstruct
 		return nil, nil, agreed, fmt.Errorf("%s: %w", path, err)
 	}
 	if damaged > 0 {
-		log.Warn("damaged lines in the file of instructions are passed over", "file", path, "lines", damaged)
+		log.Warn("damaged lines in the file of instructions are skipped", "file", path, "lines", damaged)
 	}
 	return &journal{path: path, lines: len(all)}, all, info.ModTime(), nil
 }

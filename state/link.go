@@ -204,7 +204,7 @@ func (l *link) replace(ctx context.Context, c *conn, b *redis.Batch) (again bool
 		}
 		del.Add("EVAL", unlessHash, "1", key)
 		l.replaced.Add(1)
-		l.log.Warn("a key in Redis has a type that is not ours; it is replaced", "key", key)
+		l.log.Warn("a key in Redis has a foreign type; it is replaced", "key", key)
 	}
 	return del.Len() > 0, c.Do(ctx, &del)
 }
@@ -230,8 +230,8 @@ func (l *link) judge(ctx context.Context, c *conn, err error) {
 // refusals are the error codes that say that Redis is unusable, with what to do about each.
 var refusals = map[string]string{
 	"OOM":         "its memory is full: raise maxmemory, or set maxmemory-policy to volatile-ttl",
-	"NOPERM":      "the user of its ACL may not do this",
-	"NOAUTH":      "it wants a password",
+	"NOPERM":      "its ACL does not permit this user to do it",
+	"NOAUTH":      "it requires a password",
 	"READONLY":    "it is a replica: name the Sentinels, or the master",
 	"MISCONF":     "it cannot write to its disk",
 	"LOADING":     "it is still reading its data",

@@ -18,7 +18,7 @@ var readings = []struct {
 	{reading("trips_total", "Requests that waited for Redis."), metric.Count, func(s *Stats) int64 { return s.Trips }},
 	{reading("late_total", "Requests that continued without the reply of Redis."), metric.Count, func(s *Stats) int64 { return s.Late }},
 	{reading("dropped_total", "Verdicts that did not reach Redis because the queue was full."), metric.Count, func(s *Stats) int64 { return s.Dropped }},
-	{reading("replaced_total", "Keys in Redis that had a type which is not ours and were replaced."), metric.Count, func(s *Stats) int64 { return s.Replaced }},
+	{reading("replaced_total", "Keys in Redis with a foreign type, which were replaced."), metric.Count, func(s *Stats) int64 { return s.Replaced }},
 	{reading("uncounted_total", "Counts of limits, quotas and clicks for which there was no room."), metric.Count, func(s *Stats) int64 { return s.Uncounted }},
 	{reading("counters", "Counters of limits, quotas and clicks held."), metric.Gauge, func(s *Stats) int64 { return s.Counters }},
 	{reading("instructions", "Instructions kept, with those that were withdrawn lately."), metric.Gauge, func(s *Stats) int64 { return s.Instructions }},

@@ -232,9 +232,9 @@ func (s *Instructions) compare(found map[name]Instruction, now time.Time) (older
 		}
 	}
 	if len(withdrawn) > 0 {
-		s.log.Warn("instructions are withdrawn: they are older than this node's last contact with the fleet, which has them no more", "instructions", len(withdrawn), "contact", s.agreed)
+		s.log.Warn("instructions are withdrawn: they are older than this node's last contact with the fleet, which no longer has them", "instructions", len(withdrawn), "contact", s.agreed)
 		if err := s.keep(withdrawn); err != nil {
-			s.log.Error("withdrawn instructions are withdrawn again after a restart", "error", err)
+			s.log.Error("withdrawn instructions will be withdrawn again after a restart", "error", err)
 		}
 		nudge(s.wake)
 	}

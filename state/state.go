@@ -54,7 +54,7 @@ const (
 // Check finds mistakes without connecting to anything.
 func (c *Config) Check() error {
 	if size := c.Size.Or(defaultSize); size < leastSize {
-		return setting.At("size", fmt.Errorf("%v is too small for learned verdicts: write at least 64KiB", c.Size))
+		return setting.At("size", fmt.Errorf("%v is too little for learned verdicts: write at least 64KiB", c.Size))
 	}
 	if c.Redis == nil {
 		return nil

@@ -44,7 +44,7 @@ func TestEntriesAreChangedAtOnce(t *testing.T) {
 		{"/lists/own", "text/csv", "", "entry,remove\ntea.example,true\nbet.example,false\n", 200, `{"changed":2}`, 200, 403, 403},
 		{"/lists/own", "application/json", "", `[{"entry":"www.bet.example","exception":true}]`, 200, `{"changed":1}`, 200, 403, 200},
 		{"/lists/own", "application/json", "", `["tea.example","no name"]`, 400, `line 1: "no name"`, 200, 403, 200},
-		{"/lists/other", "application/json", "", `["tea.example"]`, 404, "no list of that name", 200, 403, 200},
+		{"/lists/other", "application/json", "", `["tea.example"]`, 404, "no list with this name", 200, 403, 200},
 		{"/lists/own", "text/plain", "", "tea.example", 415, "send application/json or text/csv", 200, 403, 200},
 		{"/lists", "application/x-www-form-urlencoded", "http://evil.example", "what=add&list=own&entry=tea.example", 403, "", 200, 403, 200},
 		{"/lists", "application/x-www-form-urlencoded", "", "what=add&list=own&entry=tea.example", 200, "", 403, 403, 200},

@@ -109,7 +109,7 @@ func answerICAP(w io.Writer, r *bufio.Reader) error {
 }
 
 // TestAScannerBehindICAPDecides: on requests, uploads, downloads that are held
-// and such as pass piece by piece.
+// and such as pass in pieces.
 func TestAScannerBehindICAPDecides(t *testing.T) {
 	scanner := marmotScanner(t)
 	g := runGateway(t, t.TempDir(), fmt.Sprintf(scannerSettings, scanner.Addr()))

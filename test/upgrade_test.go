@@ -321,7 +321,7 @@ func TestAProgramThatCannotStartDoesNotTakeOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err = exec.Command(mine, "upgrade", s.settings).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "ended without a word") {
+	if err == nil || !strings.Contains(string(out), "ended without a reply") {
 		t.Errorf("upgrade to something else: %s %v", out, err)
 	}
 	if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil || s.holder() != first {
@@ -355,7 +355,7 @@ exit 7
 	}
 	for range 2 { // and when it is tried again
 		out, err := exec.Command(filepath.Join(bin, "shuultuur"), "upgrade", s.settings).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "ended without a word") || !strings.Contains(string(out), fmt.Sprintf("process %d goes on", first)) {
+		if err == nil || !strings.Contains(string(out), "ended without a reply") || !strings.Contains(string(out), fmt.Sprintf("process %d goes on", first)) {
 			t.Errorf("upgrade that ends halfway: %s %v", out, err)
 		}
 		if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil || s.holder() != first {

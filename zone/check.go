@@ -79,7 +79,7 @@ func (c *checker) collect() {
 	for i, rr := range c.z.Records {
 		name := miekg.CanonicalName(rr.Header().Name)
 		if !miekg.IsSubDomain(c.origin, name) {
-			c.say(i, true, "%s is out of the zone %s", name, c.origin)
+			c.say(i, true, "%s is outside the zone %s", name, c.origin)
 			continue
 		}
 		if c.names[name] == nil {
@@ -88,7 +88,7 @@ func (c *checker) collect() {
 		typ := rr.Header().Rrtype
 		for _, j := range c.names[name][typ] {
 			if miekg.IsDuplicate(rr, c.z.Records[j]) {
-				c.say(i, false, "%s %s is there already%s", name, typeName(typ), c.line(j))
+				c.say(i, false, "%s %s is a duplicate%s", name, typeName(typ), c.line(j))
 			}
 			if len(c.names[name][typ]) > 16 { // do not compare all of a large RRset
 				break
@@ -127,12 +127,12 @@ func (c *checker) name(name string, types map[uint16][]int) {
 		first := c.z.Records[records[0]].Header()
 		for _, i := range records[1:] {
 			if ttl := c.z.Records[i].Header().Ttl; ttl != first.Ttl {
-				c.say(i, false, "%s %s has a TTL of %d, and of %d before%s: the least is served (RFC 2181 5.2)", name, typeName(typ), ttl, first.Ttl, c.line(records[0]))
+				c.say(i, false, "%s %s has a TTL of %d, and of %d before%s: the lower one is served (RFC 2181 5.2)", name, typeName(typ), ttl, first.Ttl, c.line(records[0]))
 			}
 		}
 		switch {
 		case typ == miekg.TypeSOA && name != c.origin:
-			c.say(records[0], true, "%s: a SOA record stands at the origin only", name)
+			c.say(records[0], true, "%s: an SOA record is allowed only at the origin", name)
 		case (typ == miekg.TypeCNAME || typ == miekg.TypeDNAME) && len(records) > 1:
 			c.say(records[1], true, "%s has more than one %s", name, typeName(typ))
 		}

@@ -104,7 +104,7 @@ func (b *builder) owner(name []byte) (*node, error) {
 		ok = len(dns.Labels(at[:0], name)) == b.t.depth+len(dns.Labels(make([]uint8, 0, 128), prefix))
 	}
 	if !ok {
-		return nil, fmt.Errorf("name %q is out of the zone", dns.Text(name))
+		return nil, fmt.Errorf("name %q is outside the zone", dns.Text(name))
 	}
 	key := dns.SortKey(prefix)
 	n := b.nodes[key]
@@ -268,7 +268,7 @@ func (b *builder) alter() error {
 		s := n.set(c.Type)
 		switch {
 		case s == nil:
-			return fmt.Errorf("choice among %s %s: there are none", c.Name, miekg.TypeToString[c.Type])
+			return fmt.Errorf("choice among %s %s: there are no records", c.Name, miekg.TypeToString[c.Type])
 		case s.choice != 0 || s.unknown:
 			return fmt.Errorf("choice among %s %s: there are two, or it is unknown", c.Name, miekg.TypeToString[c.Type])
 		case c.Pick == nil:
@@ -287,7 +287,7 @@ func (b *builder) alter() error {
 			return fmt.Errorf("alias %s: target: %w", a.Name, err)
 		}
 		if n.alias != 0 {
-			return fmt.Errorf("alias %s: there are two", a.Name)
+			return fmt.Errorf("alias %s: there are two aliases", a.Name)
 		}
 		b.t.aliases = append(b.t.aliases, alias{target, dns.Labels(nil, target), miekg.CanonicalName(a.Target)})
 		n.alias = len(b.t.aliases)

@@ -192,14 +192,14 @@ func (f *Files) list() ([]*source, error) {
 // validate returns the first mistake in f that shows without the files.
 func (f File) validate() error {
 	if f.Path == "" {
-		return setting.At("path", errors.New("a file or folder is needed"))
+		return setting.At("path", errors.New("give a file or a folder"))
 	}
 	for i, p := range f.Clients {
 		if !p.IsValid() {
 			return setting.At(fmt.Sprintf("clients[%d]", i), errors.New("not a network: write 192.0.2.0/24 or 2001:db8::/32"))
 		}
 		if p.Masked() != p {
-			return setting.At(fmt.Sprintf("clients[%d]", i), fmt.Errorf("%v is an address in a network: write %v", p, p.Masked()))
+			return setting.At(fmt.Sprintf("clients[%d]", i), fmt.Errorf("%v has bits set beyond its length: write %v", p, p.Masked()))
 		}
 	}
 	if f.Origin != "" {
@@ -337,9 +337,9 @@ func (f *Files) fall(s *source, err error) {
 		s.fault.Instead = "it is served from its last good copy, of " + at.Format(time.RFC3339)
 		return
 	}
-	s.fault.Instead = "there is no good copy: its names are SERVFAIL"
+	s.fault.Instead = "there is no good copy: its names answer SERVFAIL"
 	if !errors.Is(failed, fs.ErrNotExist) {
-		s.fault.Instead = fmt.Sprintf("its last good copy cannot be used either: %v; its names are SERVFAIL", failed)
+		s.fault.Instead = fmt.Sprintf("its last good copy cannot be used either: %v; its names answer SERVFAIL", failed)
 	}
 	if failed := f.to.Replace(&Zone{Origin: s.Origin, View: s.View, Clients: s.Clients, Unavailable: "the file of this zone cannot be read"}); failed != nil {
 		s.fault.Instead += fmt.Sprintf("; that failed: %v", failed)

@@ -95,7 +95,7 @@ func TestMistakesInTheSettingsOfFilesAreRefused(t *testing.T) {
 		files []File
 		want  string
 	}{
-		{[]File{{}}, "files[0].path: a file or folder is needed"},
+		{[]File{{}}, "files[0].path: give a file or a folder"},
 		{[]File{{Path: setting.Source(dir), Origin: "x.test"}}, "files[0].origin: "},
 		{[]File{{Path: ok, Origin: "a..b"}}, "files[0].origin: "},
 		{[]File{{Path: ok}, {Path: setting.Source(dir)}}, "files[1]: zone \"ok.test.\""},
@@ -172,16 +172,16 @@ func TestCheckNamesMistakes(t *testing.T) {
 		{"mail MX 10 ns\n", ""},
 		{"www CNAME ns\nwww A 192.0.2.1\n", "6: error: www.x.test. has a A beside its CNAME (line 5)"},
 		{"www CNAME ns\nwww CNAME mail\n", "6: error: www.x.test. has more than one CNAME"},
-		{"www.other. A 192.0.2.1\n", "5: error: www.other. is out of the zone"},
+		{"www.other. A 192.0.2.1\n", "5: error: www.other. is outside the zone"},
 		{"@ SOA ns host 9 2 3 4 5\n", "5: error: x.test. has more than one SOA"},
-		{"sub SOA ns host 9 2 3 4 5\n", "5: error: sub.x.test.: a SOA record stands at the origin"},
+		{"sub SOA ns host 9 2 3 4 5\n", "5: error: sub.x.test.: an SOA record is allowed only at the origin"},
 		{"sub NS ns.sub\n", "5: warning: sub.x.test. NS points at ns.sub.x.test., which lies below it and has no address: glue is missing"},
 		{"sub NS ns.other\n", "5: warning: sub.x.test. NS points at ns.other.x.test., which has no address"},
 		{"sub NS ns\nnet.sub NS ns\n", "6: warning: net.sub.x.test. is below the delegation of sub.x.test. (line 5)"},
 		{"sub DNAME other.\nwww.sub A 192.0.2.1\n", "6: warning: www.sub.x.test. is below the DNAME"},
 		{"www CNAME ns\nmail MX 10 www\n", "6: warning: mail.x.test. MX points at www.x.test., which is a CNAME"},
 		{"www 10 A 192.0.2.1\nwww 20 A 192.0.2.2\n", "6: warning: www.x.test. A has a TTL of 20, and of 10 before (line 5)"},
-		{"www A 192.0.2.1\nwww A 192.0.2.1\n", "6: warning: www.x.test. A is there already (line 5)"},
+		{"www A 192.0.2.1\nwww A 192.0.2.1\n", "6: warning: www.x.test. A is a duplicate (line 5)"},
 		{"*.in A 192.0.2.1\nmail MX 10 a.in\n", ""},
 	} {
 		z, err := Read(strings.NewReader(tiny+c.text), "x.test.", "")

@@ -99,7 +99,7 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 			return nil, setting.At(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q is not a list; name one of those under lists", name))
 		}
 		if slices.Contains(cfg.Lists[:i], name) {
-			return nil, setting.At(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q is there twice", name))
+			return nil, setting.At(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q appears twice", name))
 		}
 		if f == nil {
 			return nil, setting.At(fmt.Sprintf("lists[%d]", i), errors.New("list is not open"))

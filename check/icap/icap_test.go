@@ -90,17 +90,17 @@ func zipped(s string) string {
 func TestWrongSettingsAreRefused(t *testing.T) {
 	one := setting.OneOrMore[string]{"icap://127.0.0.1/x"}
 	for want, cfg := range map[string]Config{
-		"no server":                  {},
-		"not an ICAP service":        {Servers: setting.OneOrMore[string]{"http://h/x"}},
-		`"icap://h" is not an ICAP`:  {Servers: setting.OneOrMore[string]{"icap://h"}},
-		"no valid port":              {Servers: setting.OneOrMore[string]{"icap://h:0/x"}},
-		"neither own nor scanner":    {Servers: one, Page: "theirs"},
-		"would hold its messages":    {Servers: one, Timeout: off[setting.Duration](t)},
-		"no scanner could be asked":  {Servers: one, Connections: off[setting.Count](t)},
-		"bodies of any size":         {Servers: one, Largest: off[setting.Size](t)},
-		"not a media type":           {Servers: one, Skip: setting.OneOrMore[string]{"images"}},
-		"no such file":               {Servers: one, CA: "/does/not/exist"},
-		"holds no certificate in PE": {Servers: one, CA: "icap_test.go"},
+		"no server":                     {},
+		"not an ICAP service":           {Servers: setting.OneOrMore[string]{"http://h/x"}},
+		`"icap://h" is not an ICAP`:     {Servers: setting.OneOrMore[string]{"icap://h"}},
+		"no valid port":                 {Servers: setting.OneOrMore[string]{"icap://h:0/x"}},
+		"neither own nor scanner":       {Servers: one, Page: "theirs"},
+		"would hold its messages":       {Servers: one, Timeout: off[setting.Duration](t)},
+		"no scanner could be asked":     {Servers: one, Connections: off[setting.Count](t)},
+		"bodies of any size":            {Servers: one, Largest: off[setting.Size](t)},
+		"not a media type":              {Servers: one, Skip: setting.OneOrMore[string]{"images"}},
+		"no such file":                  {Servers: one, CA: "/does/not/exist"},
+		"contains no certificate in PE": {Servers: one, CA: "icap_test.go"},
 	} {
 		if _, err := New(cfg); err == nil || !contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

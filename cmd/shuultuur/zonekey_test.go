@@ -48,7 +48,7 @@ func TestZoneKeysAreMadeAndUsed(t *testing.T) {
 		t.Errorf("roll: %s", text)
 	}
 	call(1, "roll", "-dir", dir, "example.com") // under way
-	if text := call(0, "roll", "-dir", dir, "-status", "example.com"); !strings.Contains(text, "waits for a gateway") {
+	if text := call(0, "roll", "-dir", dir, "-status", "example.com"); !strings.Contains(text, "used when a gateway") {
 		t.Errorf("roll -status: %s", text)
 	}
 	call(1, "roll", "-dir", dir, "-ds-seen", "example.com") // not in the zone yet

@@ -66,7 +66,7 @@ func (r *Rule) cosmetic(domains []byte, mark string, body []byte) {
 		name, any := bytes.CutSuffix(plain, []byte(".*"))
 		host, reason := dns.Host(nil, name)
 		if reason != "" {
-			r.bad("names a domain that is none: " + reason)
+			r.bad("names an invalid domain: " + reason)
 			return
 		}
 		if any {

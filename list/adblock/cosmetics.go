@@ -54,7 +54,7 @@ func (b *CosmeticBuilder) Add(r *Rule, line uint32) error {
 		b.ids, b.domains = map[string]uint32{}, map[string][]cosmeticRule{}
 	}
 	if len(b.texts) > maxCosmetic || b.n > maxCosmetic/64 {
-		return errors.New("is one more than the cosmetic rules a list may have")
+		return errors.New("exceeds the cosmetic rules of a list")
 	}
 	key := append([]byte{0}, r.Selector...)
 	if r.Scriptlet {

@@ -188,7 +188,7 @@ func (r *Rule) nameOption(name, value []byte) error {
 		for rest := value; ; {
 			item, more, _ := cutItem(rest)
 			if _, err := dns.Type(string(item)); err != nil {
-				return fmt.Errorf("names a type of record there is not: %.30q", item)
+				return fmt.Errorf("names an unknown record type: %.30q", item)
 			}
 			if rest = more; len(rest) == 0 {
 				return nil

@@ -74,7 +74,7 @@ func (r *Rule) option(o *options, name, value []byte, not bool) bool {
 	case "denyallow":
 		r.deny = splitDomains(r.deny, value, '|')
 		if len(r.deny) == 0 || slices.ContainsFunc(r.deny, func(d []byte) bool { return d[0] == '~' }) {
-			return r.bad("has a denyallow that names no domain, or excludes one")
+			return r.bad("has a denyallow without a domain, or with an excluded one")
 		}
 	case "important":
 		r.Important = true
@@ -90,7 +90,7 @@ func (r *Rule) option(o *options, name, value []byte, not bool) bool {
 		r.flags |= flagStandIn
 	case "removeparam", "queryprune":
 		if not || !isParams(value) {
-			return r.unsupported("$removeparam with what is neither a name nor an expression")
+			return r.unsupported("$removeparam with a value that is neither a name nor an expression")
 		}
 		r.flags |= flagParams
 		r.Params = value
@@ -119,9 +119,9 @@ func (r *Rule) effect(e Effect, value []byte) bool {
 	}
 	switch {
 	case bytes.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }):
-		return r.bad("has a header with other characters than those of ASCII")
+		return r.bad("has a header with characters outside ASCII")
 	case bytes.Contains(bytes.ToLower(value), []byte("report-")):
-		return r.unsupported("$csp that reports to somebody")
+		return r.unsupported("$csp with a report address")
 	}
 	return true
 }

@@ -56,16 +56,16 @@ func (r *Rule) ParsePihole(line []byte, yield func()) (remark string) {
 			case value == "nxdomain", value == "refused":
 				answers = append(answers, "dnsrewrite="+strings.ToUpper(value))
 			case value == "none":
-				remark = "is answered as other names that are refused, not by silence"
+				remark = "is answered like other refused names, not dropped"
 			case value == "ip":
 			case err == nil:
 				answers = append(answers, "dnsrewrite="+a.WithZone("").String())
 			default:
-				r.bad(fmt.Sprintf("has a reply there is not: %.30q", value))
+				r.bad(fmt.Sprintf("has an unknown reply: %.30q", value))
 				return ""
 			}
 		default:
-			r.bad(fmt.Sprintf("has a condition there is not: %.30q", name))
+			r.bad(fmt.Sprintf("has an unknown condition: %.30q", name))
 			return ""
 		}
 	}

@@ -122,7 +122,7 @@ func (r *Rule) Parse(line []byte) {
 		r.bad("is too long for a rule")
 		return
 	case bytes.IndexByte(s, 0) >= 0:
-		r.bad("has a NUL in it")
+		r.bad("contains a NUL")
 		return
 	}
 	if domains, mark, body := cutMark(s); mark != "" {
@@ -230,7 +230,7 @@ func (r *Rule) readPattern(s []byte, positive bool) {
 	whole, bare := isHost(bytes.TrimSuffix(s, []byte("^"))), len(s) > 0 && s[len(s)-1] == '^'
 	switch {
 	case len(s) == 0 && len(r.options) == 0:
-		r.bad("is for everything at once and no rule")
+		r.bad("matches everything and is not a rule")
 		return
 	case whole && !host && !bare && r.flags&(flagLeft|flagRight) == 0 && len(r.options) == 0 && isName(s):
 		r.Kind, r.Host = Host, s // a bare name is a host, as in lists for name servers

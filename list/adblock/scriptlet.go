@@ -62,9 +62,9 @@ func checkScriptlet(s []byte) (reason string) {
 	i := findScriptlet(words[0])
 	switch {
 	case i < 0:
-		return fmt.Sprintf("the scriptlet %.40q, which there is none of", words[0])
+		return fmt.Sprintf("the unknown scriptlet %.40q", words[0])
 	case len(words)-1 < scriptlets[i].least:
-		return fmt.Sprintf("the scriptlet %.40q without what it needs", words[0])
+		return fmt.Sprintf("the scriptlet %.40q without its arguments", words[0])
 	}
 	return ""
 }

@@ -98,7 +98,7 @@ func (b *Builder) Add(r *Rule, category uint16, line uint32) error {
 		return nil
 	}
 	if len(b.rules) > maxTable || len(b.names) > maxTable {
-		return errors.New("is one more than the rules a list may have")
+		return errors.New("exceeds the rules of a list")
 	}
 	own := r.flags&(flagMatchCase|flagRegexp) == 0 && bytes.ContainsFunc(r.pattern, func(c rune) bool { return 'A' <= c && c <= 'Z' })
 	if own {
@@ -107,7 +107,7 @@ func (b *Builder) Add(r *Rule, category uint16, line uint32) error {
 	params := r.flags&flagParams != 0 && len(r.Params) > 0 && r.Params[0] == '/'
 	if r.flags&flagRegexp != 0 || params {
 		if len(b.regexps) >= maxRegexps {
-			return fmt.Errorf("is one more than the %d regular expressions a list may have", maxRegexps)
+			return fmt.Errorf("exceeds the %d regular expressions of a list", maxRegexps)
 		}
 		if r.flags&flagRegexp != 0 {
 			if _, err := compile(r.pattern, r.flags); err != nil {

@@ -33,7 +33,7 @@ func (c *Collection) Search(name string) (hits []Hit, err error) {
 }
 
 // ErrNoList says that there is no list of that name.
-var ErrNoList = errors.New("there is no list of that name")
+var ErrNoList = errors.New("there is no list with this name")
 
 // A BadChange is a change that a list cannot accept.
 type BadChange struct{ Err error }

@@ -48,7 +48,7 @@ func (l *List) ofZone() (cfg list.Config, err error) {
 	cfg = l.Config
 	switch {
 	case cfg.Path != "" || l.Fetch.Source != "" || l.Fetch.URL != "":
-		return cfg, setting.At("zone", errors.New("a list has a zone, a path, a source or a url, not several"))
+		return cfg, setting.At("zone", errors.New("a list has only one of zone, path, source and url"))
 	case cfg.Format != "" && cfg.Format != list.RPZ:
 		return cfg, setting.At("format", fmt.Errorf("%q is not the format of a zone, which is rpz", cfg.Format))
 	case l.ZoneFile == "":
@@ -126,7 +126,7 @@ func (c *Collection) resolve(name string) (src source.Source, cfg list.Config, f
 		return src, cfg, fetched, err
 	}
 	if cfg.Format == source.Rules {
-		return src, cfg, false, setting.At("source", fmt.Errorf("%s has signature rules, and is no list: name it under checks.signature.sources", l.Fetch.Source))
+		return src, cfg, false, setting.At("source", fmt.Errorf("%s contains signature rules and is not a list: name it under checks.signature.sources", l.Fetch.Source))
 	}
 	c.fetched[name] = source.Item{Source: src, Try: source.TryList(name, cfg)}
 	cfg.Path = setting.Source(c.store(nil).Path(name))
@@ -251,9 +251,9 @@ func (c *Collection) Problems() []string {
 	case 0:
 		return nil
 	case 1:
-		return []string{fmt.Sprintf("list %s: not fetched yet, and empty until it is", c.missing[0])}
+		return []string{fmt.Sprintf("list %s: not fetched yet and empty until then", c.missing[0])}
 	default:
-		return []string{fmt.Sprintf("%d lists are not fetched yet, and empty until they are: %s", n, strings.Join(c.missing, ", "))}
+		return []string{fmt.Sprintf("%d lists have not been fetched yet and are empty: %s", n, strings.Join(c.missing, ", "))}
 	}
 }
 
@@ -267,6 +267,6 @@ func (c *Collection) Print(w io.Writer) {
 			r.Name, r.Entries, r.URLs, len(r.Categories), r.Lines, r.Bad, r.Ignored, r.Duplicates)
 	}
 	for _, name := range c.missing {
-		fmt.Fprintf(w, "list %s: not fetched yet, and empty until it is; \"shuultuur list update\" fetches it\n", name)
+		fmt.Fprintf(w, "list %s: not fetched yet and empty until then; \"shuultuur list update\" fetches it\n", name)
 	}
 }

@@ -50,7 +50,7 @@ func (c *Collection) Standing(name string) (*Standing, error) {
 	return s, err
 }
 
-var errNotFetched = errors.New("it is not fetched: the settings name its file; change that instead")
+var errNotFetched = errors.New("it is not fetched: the settings name its file; change that file")
 
 // Update fetches a newer version of a list, and reports whether there is one to put into use.
 func (c *Collection) Update(ctx context.Context, client *http.Client, name string) (source.Change, error) {

@@ -40,10 +40,10 @@ func Catalogue() []Known {
 		{Name: "oisd-small", What: "ads mostly", URL: "https://small.oisd.nl/", Format: list.Adblock, Licence: "see homepage", Size: "1 MB", Home: "https://oisd.nl/"},
 		{Name: "oisd-big", What: "ads, tracking, malware", URL: "https://big.oisd.nl/", Format: list.Adblock, Licence: "see homepage", Size: "5 MB", Home: "https://oisd.nl/"},
 		{Name: "oisd-nsfw", What: "pornography", URL: "https://nsfw.oisd.nl/", Format: list.Adblock, Licence: "see homepage", Size: "8 MB", Home: "https://oisd.nl/"},
-		{Name: "easylist", What: "ads, as ad blockers have it", URL: "https://easylist.to/easylist/easylist.txt", Format: list.Adblock, Licence: "GPL-3.0 or CC BY-SA 3.0", Size: "2 MB", Home: "https://easylist.to/"},
-		{Name: "easyprivacy", What: "tracking, as ad blockers have it", URL: "https://easylist.to/easylist/easyprivacy.txt", Format: list.Adblock, Licence: "GPL-3.0 or CC BY-SA 3.0", Size: "2 MB", Home: "https://easylist.to/"},
+		{Name: "easylist", What: "ads, for ad blockers", URL: "https://easylist.to/easylist/easylist.txt", Format: list.Adblock, Licence: "GPL-3.0 or CC BY-SA 3.0", Size: "2 MB", Home: "https://easylist.to/"},
+		{Name: "easyprivacy", What: "tracking, for ad blockers", URL: "https://easylist.to/easylist/easyprivacy.txt", Format: list.Adblock, Licence: "GPL-3.0 or CC BY-SA 3.0", Size: "2 MB", Home: "https://easylist.to/"},
 		{Name: "adguard-dns", What: "ads and tracking, by host", URL: "https://adguardteam.github.io/AdGuardSDNSFilter/Filters/filter.txt", Format: list.Adblock, Licence: "GPL-3.0", Size: "2 MB", Home: "https://github.com/AdguardTeam/AdGuardSDNSFilter"},
-		{Name: "urlhaus", What: "hosts that serve malware now", URL: "https://urlhaus.abuse.ch/downloads/hostfile/", Format: list.Hosts, Licence: "CC0-1.0", Size: "50 kB", Home: "https://urlhaus.abuse.ch/"},
+		{Name: "urlhaus", What: "hosts that currently serve malware", URL: "https://urlhaus.abuse.ch/downloads/hostfile/", Format: list.Hosts, Licence: "CC0-1.0", Size: "50 kB", Home: "https://urlhaus.abuse.ch/"},
 		{Name: "peter-lowe", What: "ads and tracking, small", URL: "https://pgl.yoyo.org/adservers/serverlist.php?hostformat=hosts&showintro=0&mimetype=plaintext", Format: list.Hosts, Licence: "McRae GPL", Size: "100 kB", Home: "https://pgl.yoyo.org/adservers/"},
 		{Name: "ut1", What: "the University of Toulouse's lists, all", URL: ut1 + "download/blacklists.tar.gz", Sums: ut1Sums, Format: list.UT1, Licence: "CC BY-SA 4.0", Size: "30 MB", Home: ut1, Categories: ut1Categories()},
 	}

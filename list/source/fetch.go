@@ -87,7 +87,7 @@ func follow(r *http.Request, via []*http.Request) error {
 	case r.URL.Scheme != "https" && r.URL.Scheme != "http":
 		return permanent{fmt.Errorf("redirect to %q, which is neither http nor https", r.URL.Redacted())}
 	case last.Scheme == "https" && r.URL.Scheme != "https":
-		return permanent{fmt.Errorf("redirect from https to %q, which anybody on the way can change", r.URL.Redacted())}
+		return permanent{fmt.Errorf("redirect from https to %q, which anybody on the path could change", r.URL.Redacted())}
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 		return d, err
 	}
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind == "text/html" {
-		return d, permanent{errors.New("the answer is a web page, not a list: a login or error page in between?")}
+		return d, permanent{errors.New("the answer is a web page, not a list: is there a login or error page in between?")}
 	}
 	if res.ContentLength > src.Limit {
 		return d, permanent{fmt.Errorf("%d bytes, more than the limit of %d", res.ContentLength, src.Limit)}
@@ -231,7 +231,7 @@ func (c *counted) Read(p []byte) (int, error) {
 // than against malice.
 func (s *Store) verify(ctx context.Context, src Source, d download) error {
 	if src.SHA256 != "" && src.SHA256 != d.sha256 {
-		return fmt.Errorf("its SHA-256 is %s, and the settings take %s only", d.sha256, src.SHA256)
+		return fmt.Errorf("its SHA-256 is %s, and the settings name %s", d.sha256, src.SHA256)
 	}
 	if src.Sums == "" {
 		return nil

@@ -54,7 +54,7 @@ func (all Items) Of(names ...string) ([]string, error) {
 	}
 	for _, name := range names {
 		if _, ok := all[name]; !ok {
-			return nil, fmt.Errorf("%s is not one that the settings fetch", name)
+			return nil, fmt.Errorf("%s is not a list that the settings fetch", name)
 		}
 	}
 	return names, nil
@@ -82,11 +82,11 @@ func (it *Item) try(ctx context.Context, file string, old *Version) (n int, cate
 	case err != nil:
 		return 0, nil, err
 	case c.Bad > c.Lines/2:
-		return 0, nil, fmt.Errorf("%d of %d lines make no sense as %s; not taken", c.Bad, c.Lines, c.Format)
+		return 0, nil, fmt.Errorf("%d of %d lines are not valid %s; refused", c.Bad, c.Lines, c.Format)
 	case c.Entries < src.Minimum:
-		return 0, nil, fmt.Errorf("it has %d entries, and %d is the least that is taken", c.Entries, src.Minimum)
+		return 0, nil, fmt.Errorf("it has %d entries, fewer than the minimum of %d", c.Entries, src.Minimum)
 	case old != nil && old.URL == src.Place() && float64(c.Entries) < float64(old.Entries)*(1-src.Shrink):
-		return 0, nil, fmt.Errorf("it has shrunk from %d entries to %d, and a loss of %g%% is the most that is taken; if that is right, raise shrink", old.Entries, c.Entries, src.Shrink*100)
+		return 0, nil, fmt.Errorf("it has shrunk from %d entries to %d, by more than %g%%; if that is right, raise shrink", old.Entries, c.Entries, src.Shrink*100)
 	}
 	if old != nil && old.URL == src.Place() && src.Shrink < 1 && c.Categories != nil {
 		for _, was := range old.Categories {

@@ -51,7 +51,7 @@ func (k *publicKey) check(signature []byte, content *os.File) error {
 	}
 	kind, number, sig := string(b[:2]), b[2:2+numberSize], b[2+numberSize:]
 	if !bytes.Equal(number, k.number[:]) {
-		return fmt.Errorf("it is of the key %X, and the settings take %X", reversed(number), reversed(k.number[:]))
+		return fmt.Errorf("it is by the key %X, and the settings name %X", reversed(number), reversed(k.number[:]))
 	}
 	signed, err := whatIsSigned(kind, content)
 	if err != nil {

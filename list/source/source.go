@@ -67,7 +67,7 @@ func (c Config) Resolve(local list.Config) (src Source, cfg list.Config, ok bool
 	}
 	switch {
 	case c.Source != "" && c.URL != "":
-		return src, local, false, setting.At("url", errors.New("a list has a source or a url, not both"))
+		return src, local, false, setting.At("url", errors.New("a list has only one of source and url"))
 	case local.Path != "":
 		return src, local, false, setting.At("path", errors.New("a list that is fetched has no path: leave out path, or source and url"))
 	}
@@ -112,7 +112,7 @@ func (c Config) alone() error {
 func (s *Source) signature(c Config) (err error) {
 	if c.Key == "" {
 		if c.Signature != "" {
-			return setting.At("signature", errors.New("means nothing without the key it is checked with"))
+			return setting.At("signature", errors.New("needs the key to check it with"))
 		}
 		return nil
 	}
@@ -137,7 +137,7 @@ func (s *Source) complete(c Config) error {
 	case s.Every == 0:
 		s.Every = defaultEvery
 	case s.Every < soonest:
-		return setting.At("every", fmt.Errorf("%v asks too much of other people's servers; %v is the least", s.Every, soonest))
+		return setting.At("every", fmt.Errorf("%v is too often for other people's servers; write %v or more", s.Every, soonest))
 	}
 	switch {
 	case s.Limit == 0:

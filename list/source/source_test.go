@@ -159,7 +159,7 @@ func TestWhatIsNotGoodDoesNotReplaceWhatIs(t *testing.T) {
 		{"empty", func(http.ResponseWriter, *http.Request) {}, nil, "0 entries"},
 		{"garbage", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Repeat("\x00\xff !! \x01\n", 500)+lines(100))
-		}, nil, "make no sense"},
+		}, nil, "are not valid"},
 		{"web page", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			fmt.Fprint(w, lines(200))
@@ -172,7 +172,7 @@ func TestWhatIsNotGoodDoesNotReplaceWhatIs(t *testing.T) {
 		{"broken", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, nil, "503"},
 		{"too large", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, lines(5000)) }, func(s *Source) { s.Limit = 4000 }, "limit of 4000"},
 		{"announced too large", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "1000000") }, func(s *Source) { s.Limit = 4000 }, "limit of 4000"},
-		{"too few", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, lines(99)) }, func(s *Source) { s.Minimum = 100 }, "100 is the least"},
+		{"too few", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, lines(99)) }, func(s *Source) { s.Minimum = 100 }, "fewer than the minimum of 100"},
 		{"other checksum", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, lines(101)) }, func(s *Source) { s.SHA256 = sum(lines(100)) }, "SHA-256"},
 		{"redirects in circles", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 302) }, nil, "redirects"},
 		{"not modified, unasked", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, nil, "304"},
@@ -314,7 +314,7 @@ func TestOnlySignedContentIsTaken(t *testing.T) {
 		{"as signify does", sign(t, private, number, "Ed", "", []byte(body)), ""},
 		{"other content", sign(t, private, number, "ED", "timestamp:1", []byte(lines(11))), "not one of this content"},
 		{"other key", sign(t, other, number, "ED", "timestamp:1", []byte(body)), "not one of this content"},
-		{"other number", sign(t, private, "87654321", "ED", "timestamp:1", []byte(body)), "of the key 3132333435363738"},
+		{"other number", sign(t, private, "87654321", "ED", "timestamp:1", []byte(body)), "by the key 3132333435363738"},
 		{"other comment", strings.Replace(sign(t, private, number, "ED", "timestamp:1", []byte(body)), "stamp:1", "stamp:2", 1), "comment has been changed"},
 		{"no second signature", strings.Join(strings.SplitAfter(sign(t, private, number, "ED", "c", []byte(body)), "\n")[:3], ""), "comment has been changed"},
 		{"no signature at all", "<html>", "not a signature"},

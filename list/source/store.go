@@ -84,7 +84,7 @@ func (s *Store) State(name string) (st State, err error) {
 		return st, err
 	}
 	if err := json.Unmarshal(data, &st); err != nil {
-		return st, fmt.Errorf("%s: %w; delete the file, and the list is fetched anew", file, err)
+		return st, fmt.Errorf("%s: %w; delete the file, and the list is fetched again", file, err)
 	}
 	inUse, _ := os.Readlink(s.Path(name)) // missing: no version is in use
 	for i := range st.Versions {
@@ -302,7 +302,7 @@ func (s *Store) Rollback(name string) (Version, error) {
 		}
 		return *v, s.use(name, v.File)
 	}
-	return Version{}, fmt.Errorf("%s has no older version to go back to", name)
+	return Version{}, fmt.Errorf("%s has no older version", name)
 }
 
 // save writes the state atomically.

@@ -147,7 +147,7 @@ func (e *Encapsulated) Parse(value string) error {
 		case !ok || err != nil || ended:
 			return Bad("malformed Encapsulated: %.80q", value)
 		case int(n) > MaxHeads:
-			return Refuse(413, "HTTP heads of %d bytes; at most %d are taken", n, MaxHeads)
+			return Refuse(413, "HTTP heads of %d bytes; at most %d are accepted", n, MaxHeads)
 		case open == nil && n != 0, open != nil && int(n) <= at:
 			return Bad("offsets in Encapsulated that do not ascend from 0: %.80q", value)
 		case open != nil:

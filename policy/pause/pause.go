@@ -89,7 +89,7 @@ func (k *Keeper) Set(who string, until, now time.Time, by string) (said string, 
 	case len(give) == 0:
 		return "", fmt.Errorf("there is no pause for %q", who)
 	case until.After(now) && len(before) >= policy.MaxPauses && !slices.ContainsFunc(before, func(p policy.Pause) bool { return p.Who == who }):
-		return "", fmt.Errorf("there are %d pauses, no more can hold at once; end some, or name a network or a group", len(before))
+		return "", fmt.Errorf("there are %d pauses, the most that are possible; end some, or name a network or a group", len(before))
 	}
 	if err := k.store.Give(give...); err != nil {
 		return "", err

@@ -118,7 +118,7 @@ func (x *Exchange) Answer(ctx context.Context, err error) *message.Response {
 	case ErrRefused:
 		return x.Obey(ctx)
 	case errNoRoom, errNoTurn:
-		return x.Fail(503, "The proxy has too much to look at. Try again in a moment.", err.Error())
+		return x.Fail(503, "The proxy is busy. Try again in a moment.", err.Error())
 	case errSaveFull:
 		return x.Fail(503, "The file is too large to be checked before you get it, or too many are being checked.", err.Error())
 	case errRange:
@@ -359,7 +359,7 @@ func (x *Exchange) Unknown(err error) *message.Response {
 		error
 		Challenges() []string
 	}](err); ok {
-		text, fields := "The proxy wants to know who you are.", make([]string, 0, 4)
+		text, fields := "The proxy requires you to sign in.", make([]string, 0, 4)
 		for _, v := range c.Challenges() {
 			fields = append(fields, "Proxy-Authenticate", v)
 		}
@@ -369,7 +369,7 @@ func (x *Exchange) Unknown(err error) *message.Response {
 		}](err); ok && a.Advice() != "" {
 			text += " " + a.Advice()
 		}
-		return x.Fail(407, text, "log-in asked for: "+err.Error(), fields...)
+		return x.Fail(407, text, "sign-in requested: "+err.Error(), fields...)
 	}
 	if l, ok := errors.AsType[comesBack](err); ok {
 		status, after := l.Later()
@@ -413,7 +413,7 @@ func Open(err error, host string) bool {
 // sendToSignIn sends the client to the page to sign in: a browser that shows a page is
 // sent there, everything else is told where it is (RFC 6585, 6).
 func sendToSignIn(x *Exchange, at string, err error) *message.Response {
-	note := "sign-in asked for: " + err.Error()
+	note := "sign-in requested: " + err.Error()
 	if x.T.Proto == filter.HTTP && (x.Q.Method == "GET" || x.Q.Method == "HEAD") && page.FormOf(&x.Q) == page.Document {
 		x.Note(note)
 		x.Refuse(note)

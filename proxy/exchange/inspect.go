@@ -28,7 +28,7 @@ const (
 
 // How inspecting a body can end, beside the errors of the body itself.
 var (
-	ErrRefused = errors.New("the verdict on the body is not to go on")
+	ErrRefused = errors.New("the body was refused")
 	ErrCut     = error(cutError{})
 	ErrGone    = errors.New("client went away before its body was judged")
 	errNoRoom  = errors.New("no room to hold a body within queue-time")
@@ -39,7 +39,7 @@ var (
 // A cutError is [ErrCut].
 type cutError struct{}
 
-func (cutError) Error() string { return "the verdict on the body changed after a part was out" }
+func (cutError) Error() string { return "the verdict on the body changed after a part had been sent" }
 
 // OfBody says that nothing is wrong with the connection.
 func (cutError) OfBody() {}
@@ -94,7 +94,7 @@ func (x *Exchange) InspectRequest(ctx context.Context) error {
 	}
 	if full {
 		x.in.counters[partial].Add(1)
-		x.Note("upload judged piece by piece after " + strconv.FormatInt(b.hold.end, 10) + " bytes")
+		x.Note("upload judged in pieces after " + strconv.FormatInt(b.hold.end, 10) + " bytes")
 	}
 	if err := b.advance(); err != nil {
 		return err
@@ -149,7 +149,7 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 		return err
 	}
 	if full {
-		x.Note("body judged piece by piece after " + strconv.FormatInt(b.hold.end, 10) + " bytes")
+		x.Note("body judged in pieces after " + strconv.FormatInt(b.hold.end, 10) + " bytes")
 	}
 	if end, done, _, _ := b.state(); end == 0 && !done && t.Content().Doubtful() {
 		x.in.counters[partial].Add(1)

@@ -68,18 +68,18 @@ const (
 var descs = [...]*metric.Desc{
 	judged:           metric.NewDesc("shuultuur_bodies_judged_total", "Judgements of bodies."),
 	abandoned:        metric.NewDesc("shuultuur_bodies_abandoned_total", "Bodies not judged because their client had gone."),
-	cut:              metric.NewDesc("shuultuur_bodies_cut_total", "Bodies cut off because the verdict changed after a part was out."),
-	partial:          metric.NewDesc("shuultuur_bodies_partial_total", "Bodies that passed piece by piece: slow, or too large to hold."),
-	pagesChanged:     metric.NewDesc("shuultuur_pages_changed_total", "Pages changed as ad-block lists say."),
+	cut:              metric.NewDesc("shuultuur_bodies_cut_total", "Bodies cut off because the verdict changed after a part had been sent."),
+	partial:          metric.NewDesc("shuultuur_bodies_partial_total", "Bodies that passed in pieces: slow, or too large to hold."),
+	pagesChanged:     metric.NewDesc("shuultuur_pages_changed_total", "Pages changed by ad-block lists."),
 	clicks:           metric.NewDesc("shuultuur_warn_clicks_total", "Clicks on warn pages that count."),
-	clicksRefused:    metric.NewDesc("shuultuur_warn_clicks_refused_total", "Clicks on warn pages whose token was spent before, or is not the client's."),
+	clicksRefused:    metric.NewDesc("shuultuur_warn_clicks_refused_total", "Clicks on warn pages whose token was used before, or belongs to another client."),
 	messages:         metric.NewDesc("shuultuur_messages_judged_total", "Messages of conversations judged."),
 	messagesRefused:  metric.NewDesc("shuultuur_messages_refused_total", "Messages of conversations that a rule refused."),
 	messagesReplaced: metric.NewDesc("shuultuur_messages_replaced_total", "Messages of conversations replaced."),
 	downloadPages:    metric.NewDesc("shuultuur_download_pages_total", "Downloads for which the client got a page while they were judged."),
-	downloadsFull:    metric.NewDesc("shuultuur_downloads_full_total", "Downloads that found no room to be kept while they were judged."),
+	downloadsFull:    metric.NewDesc("shuultuur_downloads_full_total", "Downloads for which there was no room while they were judged."),
 	heldBytes:        metric.NewDesc("shuultuur_held_bytes", "Bytes held for judgement."),
-	heldWaiting:      metric.NewDesc("shuultuur_held_waiting", "Bodies that wait for room to be held in."),
+	heldWaiting:      metric.NewDesc("shuultuur_held_waiting", "Bodies that wait for memory to be held in."),
 	judging:          metric.NewDesc("shuultuur_judging", "Bodies being judged."),
 	judgeWaiting:     metric.NewDesc("shuultuur_judge_waiting", "Bodies that wait to be judged."),
 }
@@ -93,7 +93,7 @@ const DefaultQueueTime = 5 * time.Second
 func NewInspector(cfg Config) (*Inspector, error) {
 	for key, size := range map[string]setting.Size{"held": cfg.Held, "held-total": cfg.HeldTotal, "inspected": cfg.Inspected} {
 		if size.Off() {
-			return nil, setting.At(key, errors.New("off: no body could be judged"))
+			return nil, setting.At(key, errors.New("it cannot be off: no body could be judged"))
 		}
 	}
 	total := cfg.HeldTotal.Or(64 << 20)
@@ -102,7 +102,7 @@ func NewInspector(cfg Config) (*Inspector, error) {
 		i.saved = &saved{folder: cfg.Folder, most: most}
 	}
 	if i.held > total {
-		return nil, setting.At("held", fmt.Errorf("%d bytes of one body do not fit into held-total, %d bytes", i.held, total))
+		return nil, setting.At("held", fmt.Errorf("%d bytes of one body exceed held-total, %d bytes", i.held, total))
 	}
 	one := (i.held + large - 1) / large * large
 	i.budget = newBudget(max(total, one), one) // a body that may be held fits

@@ -255,7 +255,7 @@ func save(ctx context.Context, x *Exchange, s *message.Response) (answer *messag
 	n := max(s.Body.Left(), 0)
 	if !x.in.saved.claim(n) {
 		x.in.counters[downloadsFull].Add(1)
-		x.Note(errSaveFull.Error() + ": it passes piece by piece")
+		x.Note(errSaveFull.Error() + ": it passes in pieces")
 		return nil, false, nil
 	}
 	d := &saving{x: x, b: b, s: s, size: n, claim: n, ended: make(chan struct{})}

@@ -38,11 +38,11 @@ func (r *Ranges) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is none of %s", text, strings.Join(rangesNames[:], ", "))
+	return fmt.Errorf("%q is not one of %s", text, strings.Join(rangesNames[:], ", "))
 }
 
 // errRange says that a range was refused.
-var errRange = errors.New("a range of a page that has to be judged whole")
+var errRange = errors.New("a range of a page that must be judged as a whole")
 
 // Again says whether the request has to be sent once more, for all of what s is
 // only a part of: Outgoing then leaves out its conditions. Answer knows what to
@@ -71,12 +71,12 @@ func (x *Exchange) Again(s *message.Response) (bool, error) {
 		if x.in.ranges == CombineRanges {
 			x.part = string(s.Get("Content-Range"))
 		}
-		x.Note("a range of a page: all of it was asked for")
+		x.Note("a range of a page: the whole page was requested")
 	case 304:
 		if !mayBeText(&x.Q) || !x.Wants(filter.ResponseBody) || wasJudged(x, s) {
 			return false, nil
 		}
-		x.Note("a page that was never judged here: all of it was asked for")
+		x.Note("a page that was never judged here: the whole page was requested")
 	default:
 		return false, nil
 	}

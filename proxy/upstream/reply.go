@@ -80,7 +80,7 @@ func (r *reply) ask(ctx context.Context, l *link, toParent bool) (received bool,
 	if r.Status != 101 {
 		r.release()
 	} else if !r.upload.finished() {
-		return true, &message.Error{Status: 502, Reason: "it switches protocols before it has the request"}
+		return true, &message.Error{Status: 502, Reason: "it switches protocols before it has read the request"}
 	}
 	return true, nil
 }

@@ -31,7 +31,7 @@ func (e *HandshakeError) Error() string {
 	case e.Asked:
 		hint = " (it asked for a client certificate: let this host through with an allow rule on its name)"
 	case e.Old:
-		hint = " (proxy.old-tls does not help; it may want DHE, which this program does not have: let this host through with an allow rule on its name)"
+		hint = " (proxy.old-tls does not help; it may require DHE, which this program does not support: let this host through with an allow rule on its name)"
 	}
 	return "TLS with the origin: " + e.Err.Error() + hint
 }
@@ -83,7 +83,7 @@ func (t *Transport) secure(ctx context.Context, c *Caller, u *conn, how *TLS) er
 	}
 	v := t.verifier.Load()
 	if v == nil {
-		return errors.New("TLS with the origin: nobody looks at certificates")
+		return errors.New("TLS with the origin: certificates are not checked")
 	}
 	u.peer = peerOf(tc.ConnectionState())
 	for _, f := range v.Verify(ctx, how.Name, tc.ConnectionState()).Faults {

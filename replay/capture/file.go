@@ -137,7 +137,7 @@ func (f *pcapng) section() error {
 	case 0x4d3c2b1a:
 		f.order = binary.BigEndian
 	default:
-		return fmt.Errorf("a section has the byte order %x", head[8:])
+		return fmt.Errorf("a section has the unknown byte order %x", head[8:])
 	}
 	f.origins = f.origins[:0]
 	return f.skip(f.order.Uint32(head[4:]))
@@ -264,7 +264,7 @@ func (f *pcapng) packet(kind uint32, b []byte) (r record, err error) {
 		number = int(f.order.Uint16(b))
 	}
 	if number >= len(f.origins) {
-		return r, fmt.Errorf("a packet of interface %d, of which nothing was said", number)
+		return r, fmt.Errorf("a packet of the unknown interface %d", number)
 	}
 	o := &f.origins[number]
 	r.link = o.link

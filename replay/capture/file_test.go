@@ -102,7 +102,7 @@ func TestCaptureFilesAreRead(t *testing.T) {
 				block(order, oldPacketBlock, uint16(0), uint16(0), uint32(micro>>32), uint32(micro&0xffffffff), uint32(1), uint32(1), "o")}, nil),
 				"wx - 1; o 2020-09-13T12:26:40.25Z 1"},
 			{"a section forgets interfaces", bytes.Join([][]byte{section(order), plain, section(order), packet}, nil),
-				"error: a packet of interface 0, of which nothing was said"},
+				"error: a packet of the unknown interface 0"},
 			{"a section may have another byte order", bytes.Join([][]byte{section(binary.BigEndian), section(order), plain, packet}, nil),
 				"abc 2020-09-13T12:26:40.25Z 1"},
 			{"a block that is too short", bytes.Join([][]byte{section(order), blocks(order, uint32(packetBlock), uint32(8))}, nil), "error: a block of 8 bytes"},
@@ -121,7 +121,7 @@ func TestCaptureFilesAreRead(t *testing.T) {
 	for file, want := range map[string]string{
 		"":                                     "refused: it is too short for a capture",
 		"GET / HTTP/1.1\r\nHost: x\r\n\r\n":    "refused: it begins with 47455420: this is neither pcap nor pcapng",
-		"\x0a\x0d\x0d\x0a\x00\x00\x00\x1cxxxx": "refused: a section has the byte order 78787878",
+		"\x0a\x0d\x0d\x0a\x00\x00\x00\x1cxxxx": "refused: a section has the unknown byte order 78787878",
 	} {
 		if got := described([]byte(file)); got != want {
 			t.Errorf("%q: got %q, want %q", file, got, want)

@@ -76,7 +76,7 @@ func (r *Run) Messages(data []byte) error {
 func (r *Run) har(data []byte, client, server netip.AddrPort) error {
 	var h harLog
 	if err := json.Unmarshal(data, &h); err != nil {
-		return fmt.Errorf("it is no HAR file: %w", err)
+		return fmt.Errorf("it is not a HAR file: %w", err)
 	}
 	for i := range h.Log.Entries {
 		e := &h.Log.Entries[i]

@@ -145,7 +145,7 @@ func New(size int, stale time.Duration) (*Cache, error) {
 		return nil, fmt.Errorf("%d bytes are too few for a cache; give %d or more", size, MinSize)
 	}
 	if stale < 0 || stale > 7*24*time.Hour {
-		return nil, errors.New("an answer may be kept for 7 days beyond its time at most")
+		return nil, errors.New("an answer may be kept for at most 7 days after it expires")
 	}
 	c := &Cache{start: time.Now(), stale: uint32(stale / time.Second)}
 	var seed [8]byte

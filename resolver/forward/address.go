@@ -47,9 +47,9 @@ func parseAddress(s string) (address, error) {
 	a := address{scheme: u.Scheme, host: strings.TrimSuffix(u.Hostname(), "."), port: ports[u.Scheme]}
 	switch {
 	case a.port == 0:
-		return a, fmt.Errorf("upstream %q: %q is none of udp, tcp, tls, https, h3, quic", s, u.Scheme)
+		return a, fmt.Errorf("upstream %q: %q is not one of udp, tcp, tls, https, h3, quic", s, u.Scheme)
 	case release.Small && (a.scheme == "h3" || a.scheme == "quic"):
-		return a, fmt.Errorf("upstream %q: %w", s, release.Lacks("QUIC; https and tls ask encrypted too"))
+		return a, fmt.Errorf("upstream %q: %w", s, release.Lacks("QUIC; https and tls are encrypted too"))
 	case a.host == "":
 		return a, fmt.Errorf("upstream %q names no host", s)
 	case u.User != nil:

@@ -669,7 +669,7 @@ func TestMistakesInSettingsAreNamed(t *testing.T) {
 		key, want string
 	}{
 		{Config{Upstreams: []string{"192.0.2.1", "dns.example"}}, "upstreams[1]", "neither an IP address"},
-		{Config{Upstreams: []string{"ftp://dns.example"}}, "upstreams[0]", "none of udp, tcp"},
+		{Config{Upstreams: []string{"ftp://dns.example"}}, "upstreams[0]", "not one of udp, tcp"},
 		{Config{Upstreams: []string{"tls://"}}, "upstreams[0]", "no host"},
 		{Config{Upstreams: []string{"tls://dns.example:0"}}, "upstreams[0]", "not a port"},
 		{Config{Upstreams: []string{"tls://dns.example#nine"}}, "upstreams[0]", "not an IP address"},
@@ -679,11 +679,11 @@ func TestMistakesInSettingsAreNamed(t *testing.T) {
 		{Config{Upstreams: []string{"https://me:secret@dns.example/dns-query"}}, "upstreams[0]", "no user"},
 		{Config{Upstreams: []string{"127.0.0.53"}, Own: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.53:53")}}, "upstreams[0]", "this server itself"},
 		{Config{Upstreams: []string{"127.0.0.1"}, Own: []netip.AddrPort{netip.MustParseAddrPort("[::]:53")}}, "upstreams[0]", "this server itself"},
-		{Config{Upstreams: []string{"tls://192.0.2.1#a.example", "tls://192.0.2.1#b.example"}}, "upstreams[1]", "named before"},
+		{Config{Upstreams: []string{"tls://192.0.2.1#a.example", "tls://192.0.2.1#b.example"}}, "upstreams[1]", "appears twice"},
 		{Config{Upstreams: up, Routes: map[string]setting.OneOrMore[string]{"a..b": up}}, "routes.a..b", "not a domain"},
 		{Config{Upstreams: up, Routes: map[string]setting.OneOrMore[string]{"b": {"x"}}}, "routes.b[0]", "neither"},
 		{Config{Upstreams: up, Bootstrap: []string{"tls://dns.example"}}, "bootstrap[0]", "IP address"},
-		{Config{Upstreams: up, Order: "random"}, "order", "none of fastest"},
+		{Config{Upstreams: up, Order: "random"}, "order", "not one of fastest"},
 		{Config{Upstreams: up, Race: 7}, "race", "from 1 to 6"},
 		{Config{Upstreams: up, InFlight: -1}, "in-flight", "from 1 to"},
 		{Config{Upstreams: up, Timeout: setting.Duration(time.Hour)}, "timeout", "up to 1m"},

@@ -91,7 +91,7 @@ func New(cfg Config) (*Forwarder, error) {
 		limits:  l,
 		routes:  map[string]*group{},
 		wake:    make(chan struct{}, 1),
-		seconds: metric.NewHistogramVec("coredns_proxy_request_duration_seconds", "Time to an answer of an upstream.", metric.Doubling(0.00025, 16), "proxy_name", "to", "rcode"),
+		seconds: metric.NewHistogramVec("coredns_proxy_request_duration_seconds", "Response time of an upstream.", metric.Doubling(0.00025, 16), "proxy_name", "to", "rcode"),
 	}
 	f.life, f.stop = context.WithCancel(context.Background())
 	if cfg.Rootless {
@@ -126,7 +126,7 @@ func (f *Forwarder) build() error {
 	}
 	servers := f.cfg.Upstreams.Or(system...)
 	if len(servers) == 0 {
-		return setting.At("upstreams", errors.New("none is set, and the system names no other server either"))
+		return setting.At("upstreams", errors.New("none is set, and the system names no other server"))
 	}
 	if f.routes["\x00"], err = f.group(known, "upstreams", servers); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (f *Forwarder) upstreamOf(known map[string]*upstream, s string) (*upstream,
 		f.upstreams = append(f.upstreams, u)
 	}
 	if u.addr.name != a.name || !slices.Equal(u.addr.fixed, a.fixed) || !slices.Equal(u.addr.pin, a.pin) {
-		return nil, fmt.Errorf("upstream %q is named before with another address, name or pin", s)
+		return nil, fmt.Errorf("upstream %q appears twice, with a different address, name or pin", s)
 	}
 	return u, nil
 }

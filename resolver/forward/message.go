@@ -162,7 +162,7 @@ func (a *answer) poor() bool {
 
 // Errors of a message received as an answer.
 var (
-	errForged = errors.New("it is not an answer to this question")
+	errForged = errors.New("it does not answer this query")
 	errFormat = errors.New("the answer is malformed")
 )
 

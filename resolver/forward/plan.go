@@ -22,7 +22,7 @@ func (o *Order) UnmarshalText(text []byte) error {
 	case Fastest, Parallel, Strict:
 		return nil
 	}
-	return fmt.Errorf("%q is none of fastest, parallel, strict", text)
+	return fmt.Errorf("%q is not one of fastest, parallel, strict", text)
 }
 
 // plan returns the upstreams in query order, each of them twice while there is room, and how

@@ -15,7 +15,7 @@ import (
 func (f *Forwarder) newValidator() error {
 	if !f.cfg.Validate {
 		if len(f.cfg.Anchors)+len(f.cfg.Negative) > 0 {
-			return errors.New("trust anchors are set, and validate is not")
+			return errors.New("trust anchors are set, but validate is not")
 		}
 		return nil
 	}

@@ -60,16 +60,16 @@ var metrics = []struct {
 	value      func(s *stats) *atomic.Int64
 }{
 	{proxyMetric + "healthcheck_failures_total", "Probes of an upstream that failed.", func(s *stats) *atomic.Int64 { return &s.probeFailures }},
-	{proxyMetric + "conn_cache_hits_total", "Queries on a connection that stood.", func(s *stats) *atomic.Int64 { return &s.reused }},
+	{proxyMetric + "conn_cache_hits_total", "Queries over a reused connection.", func(s *stats) *atomic.Int64 { return &s.reused }},
 	{proxyMetric + "conn_cache_misses_total", "Connections and sockets opened.", func(s *stats) *atomic.Int64 { return &s.dials }},
 	{ourMetric + "requests_total", "Queries sent to an upstream.", func(s *stats) *atomic.Int64 { return &s.requests }},
 	{ourMetric + "errors_total", "Queries that an upstream did not answer.", func(s *stats) *atomic.Int64 { return &s.errors }},
 	{ourMetric + "timeouts_total", "Queries that an upstream did not answer in time.", func(s *stats) *atomic.Int64 { return &s.timeouts }},
 	{ourMetric + "full_total", "Queries not sent because too many waited for the upstream.", func(s *stats) *atomic.Int64 { return &s.full }},
-	{ourMetric + "forged_total", "Messages that answer nothing asked: forgeries, or very late.", func(s *stats) *atomic.Int64 { return &s.forged }},
+	{ourMetric + "forged_total", "Messages that answer no query: forged, or very late.", func(s *stats) *atomic.Int64 { return &s.forged }},
 	{ourMetric + "malformed_total", "Answers that could not be read.", func(s *stats) *atomic.Int64 { return &s.malformed }},
 	{ourMetric + "truncated_total", "Queries repeated over TCP because the answer was truncated.", func(s *stats) *atomic.Int64 { return &s.truncated }},
-	{ourMetric + "case_total", "Queries repeated over TCP because the question came back in other case.", func(s *stats) *atomic.Int64 { return &s.caseless }},
+	{ourMetric + "case_total", "Queries repeated over TCP because the reply had the question in other case.", func(s *stats) *atomic.Int64 { return &s.caseless }},
 	{ourMetric + "no_edns_total", "Queries repeated without EDNS.", func(s *stats) *atomic.Int64 { return &s.plain }},
 	{ourMetric + "probes_total", "Probes of an upstream that is down.", func(s *stats) *atomic.Int64 { return &s.probes }},
 }
@@ -93,8 +93,8 @@ func (f *Forwarder) Collect(to chan<- metric.Metric) {
 		to <- metric.New(metric.NewDesc(name, help, keys...), kind, value, values...)
 	}
 	count := metric.Count
-	send("coredns_forward_healthcheck_broken_total", "Questions for which every upstream was down.", count, float64(f.broken.Load()), nil)
-	send("coredns_forward_max_concurrent_rejects_total", "Questions for which too many waited for every upstream.", count, float64(f.refused.Load()), nil)
+	send("coredns_forward_healthcheck_broken_total", "Queries for which every upstream was down.", count, float64(f.broken.Load()), nil)
+	send("coredns_forward_max_concurrent_rejects_total", "Queries refused because too many waited for each upstream.", count, float64(f.refused.Load()), nil)
 	f.collectValidation(to)
 	for _, u := range f.upstreams {
 		for _, m := range metrics {
@@ -104,8 +104,8 @@ func (f *Forwarder) Collect(to chan<- metric.Metric) {
 		if down, _ := u.health(); down {
 			up = 0
 		}
-		send(ourMetric+"up", "1 while an upstream is asked, 0 while it is only probed.", metric.Gauge, up, u)
-		send(ourMetric+"rtt_seconds", "Smoothed time to an answer.", metric.Gauge, u.speed(), u)
+		send(ourMetric+"up", "1 while an upstream is used, 0 while it is only probed.", metric.Gauge, up, u)
+		send(ourMetric+"rtt_seconds", "Smoothed response time.", metric.Gauge, u.speed(), u)
 	}
 }
 
@@ -126,8 +126,8 @@ func (f *Forwarder) collectValidation(to chan<- metric.Metric) {
 	send("validated_total", validated, &c.Secure, "secure")
 	send("validated_total", validated, &c.Insecure, "insecure")
 	send("validated_total", validated, &c.Bogus, "bogus")
-	send("validation_questions_total", "Questions to upstreams for keys and delegations.", &c.Questions)
-	send("validation_limited_total", "Answers that took too much work to validate.", &c.Limited)
+	send("validation_questions_total", "Queries to upstreams for keys and delegations.", &c.Questions)
+	send("validation_limited_total", "Answers that would take too much work to validate.", &c.Limited)
 	send("validation_iterations_total", "Denials that count as unsigned because of their NSEC3 iterations.", &c.Iterations)
 }
 

@@ -272,7 +272,7 @@ func (l *lane) read(st *stats) error {
 		if err == errForged {
 			// Only the server can write here, so it has confused queries.
 			st.forged.Add(1)
-			return fmt.Errorf("over a stream: %w", err)
+			return fmt.Errorf("over TCP: %w", err)
 		}
 		if err != nil {
 			st.malformed.Add(1)

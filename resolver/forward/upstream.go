@@ -47,7 +47,7 @@ const (
 )
 
 var (
-	errFull   = errors.New("too many queries wait for it already")
+	errFull   = errors.New("too many queries already wait for it")
 	errClosed = errors.New("the forwarder is closed")
 )
 

@@ -61,12 +61,12 @@ func (v *Validator) trust(s string) error {
 	switch x := rr.(type) {
 	case *miekg.DS:
 		if !supported(x.Algorithm) || x.DigestType != miekg.SHA256 && x.DigestType != miekg.SHA384 {
-			return fmt.Errorf("%q: algorithm %d or digest type %d is not validated with", s, x.Algorithm, x.DigestType)
+			return fmt.Errorf("%q: algorithm %d or digest type %d is not supported", s, x.Algorithm, x.DigestType)
 		}
 		a.ds = append(a.ds, x)
 	case *miekg.DNSKEY:
 		if !supported(x.Algorithm) {
-			return fmt.Errorf("%q: algorithm %d is not validated with", s, x.Algorithm)
+			return fmt.Errorf("%q: algorithm %d is not supported", s, x.Algorithm)
 		}
 		a.keys = append(a.keys, x)
 	default:

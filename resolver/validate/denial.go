@@ -41,7 +41,7 @@ func (v *Validator) proofs(ctx context.Context, w *work, name, signer string, au
 		return nil, errInsecure
 	}
 	if !miekg.IsSubDomain(signer, name) || !miekg.IsSubDomain(top, signer) {
-		return nil, faultf(edeBogus, "%s has no say in %s", signer, name)
+		return nil, faultf(edeBogus, "%s is not the zone of %s", signer, name)
 	}
 	keys, err := v.keys(ctx, w, signer)
 	if err != nil {
@@ -67,7 +67,7 @@ func (v *Validator) proofs(ctx context.Context, w *work, name, signer string, au
 		}
 	}
 	if len(p.nsec)+len(p.nsec3) == 0 {
-		return nil, faultf(edeNSECMissing, "nothing that is signed by %s denies %s", signer, name)
+		return nil, faultf(edeNSECMissing, "nothing signed by %s denies %s", signer, name)
 	}
 	return p, nil
 }
@@ -89,7 +89,7 @@ func (v *Validator) denier(w *work, s *rrset, signer, top string, keys []*miekg.
 			continue
 		}
 		if expanded(s.name, sig) {
-			why = faultf(edeBogus, "%s %s is made by a wildcard", s.name, miekg.Type(s.rtype))
+			why = faultf(edeBogus, "%s %s comes from a wildcard", s.name, miekg.Type(s.rtype))
 			continue
 		}
 		return sig, nil
@@ -223,7 +223,7 @@ func (p *proof) noName(w *work, name string) error {
 			return faultf(edeNSECMissing, "it is not proven that %s does not exist", name)
 		}
 		if x, err := p.cover3(w, "*."+e.name); err != nil || x == nil {
-			return orFault(err, edeNSECMissing, "it is not proven that no wildcard makes %s", name)
+			return orFault(err, edeNSECMissing, "it is not proven that no wildcard matches %s", name)
 		}
 		return either(e.next.out)
 	}
@@ -301,7 +301,7 @@ func (p *proof) noCloser(w *work, name string, n int) error {
 			}
 		}
 	}
-	return faultf(edeNSECMissing, "it is not proven that nothing is nearer to %s than a wildcard", name)
+	return faultf(edeNSECMissing, "it is not proven that no name is closer to %s than the wildcard", name)
 }
 
 // noDS returns what the denial of a DS set means for a name: errInsecure for a delegation
@@ -328,7 +328,7 @@ func (p *proof) noDS(w *work, name string) error {
 	case !found:
 		return faultf(edeNSECMissing, "it is not proven that %s has no DS", name)
 	case !denies(types, miekg.TypeDS, false):
-		return faultf(edeBogus, "the proof that %s has no DS says that it has", name)
+		return faultf(edeBogus, "the proof that %s has no DS lists one", name)
 	case has(types, miekg.TypeNS):
 		return errInsecure
 	}
@@ -386,7 +386,7 @@ func (p *proof) hash(w *work, name string) (string, error) {
 	}
 	if w.hashes--; w.hashes < 0 {
 		p.v.Counts.Limited.Add(1)
-		return "", faultf(edeBogus, "it takes too many hashes to validate %s", name)
+		return "", faultf(edeBogus, "validating %s takes too many hashes", name)
 	}
 	h := miekg.HashName(name, p.param.Hash, p.param.Iterations, p.param.Salt)
 	p.hashed[name] = h

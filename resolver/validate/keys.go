@@ -10,7 +10,7 @@ import (
 )
 
 // errNoCut means that no zone begins at a name.
-var errNoCut = errors.New("no zone begins here")
+var errNoCut = errors.New("this is not the top of a zone")
 
 // verify verifies the signatures of a set. It returns nil and the valid signature if it is
 // secure, errInsecure if the zone is unsigned, or what is wrong. The signing zone may be as
@@ -66,7 +66,7 @@ func (v *Validator) plausible(s *rrset, sig *miekg.RRSIG, signer, top, below str
 	now := v.now()
 	switch {
 	case !miekg.IsSubDomain(signer, below) || top != "" && !miekg.IsSubDomain(top, signer):
-		return faultf(edeBogus, "%s %s is signed by %s, which has no say in it", s.name, miekg.Type(s.rtype), signer)
+		return faultf(edeBogus, "%s %s is signed by %s, which is not its zone", s.name, miekg.Type(s.rtype), signer)
 	case int(sig.Labels) > miekg.CountLabel(s.name):
 		return faultf(edeBogus, "the signature of %s %s is for a longer name", s.name, miekg.Type(s.rtype))
 	case !supported(sig.Algorithm):
@@ -94,7 +94,7 @@ func (v *Validator) try(w *work, s *rrset, sig *miekg.RRSIG, keys []*miekg.DNSKE
 		}
 		if w.signatures--; w.signatures < 0 || w.failures <= 0 {
 			v.Counts.Limited.Add(1)
-			return faultf(edeBogus, "it takes too much work to validate %s", s.name)
+			return faultf(edeBogus, "validating %s takes too much work", s.name)
 		}
 		if sig.Verify(k, s.rrs) == nil {
 			return nil
@@ -145,7 +145,7 @@ func (v *Validator) fetchKeys(ctx context.Context, w *work, zone string) (entry,
 	if !ok {
 		ds, err := v.delegation(ctx, w, zone)
 		if errors.Is(err, errNoCut) {
-			err = faultf(edeBogus, "%s signs and is not a zone", zone)
+			err = faultf(edeBogus, "%s signs but is not a zone", zone)
 		}
 		if err != nil {
 			return v.settle(err)
@@ -166,7 +166,7 @@ func (v *Validator) fetchKeys(ctx context.Context, w *work, zone string) (entry,
 	}
 	vouched := trusted.vouch(all)
 	if len(vouched) == 0 {
-		return v.settle(faultf(edeDNSKEYMissing, "no DNSKEY of %s is vouched for", zone))
+		return v.settle(faultf(edeDNSKEYMissing, "no DNSKEY of %s is trusted", zone))
 	}
 	var why error = faultf(edeRRSIGsMissing, "the DNSKEY set of %s is not signed", zone)
 	for i, sig := range s.sigs {
@@ -241,7 +241,7 @@ func (v *Validator) fetchDS(ctx context.Context, w *work, zone string) (entry, e
 	if s := answer.of(zone, miekg.TypeDS); s != nil {
 		sig, err := v.verify(ctx, w, s, parent(zone))
 		if err == nil && sig != nil && expanded(zone, sig) {
-			err = faultf(edeBogus, "the DS of %s is made by a wildcard", zone)
+			err = faultf(edeBogus, "the DS of %s comes from a wildcard", zone)
 		}
 		if err != nil {
 			return v.settle(err)
@@ -292,7 +292,7 @@ func (v *Validator) settleDS(s *rrset) (entry, error) {
 func (v *Validator) question(ctx context.Context, w *work, name string, qtype uint16) (*miekg.Msg, error) {
 	if w.questions--; w.questions < 0 {
 		v.Counts.Limited.Add(1)
-		return nil, faultf(edeBogus, "it takes too many questions to validate")
+		return nil, faultf(edeBogus, "validating takes too many queries")
 	}
 	v.Counts.Questions.Add(1)
 	var room [256]byte

@@ -154,7 +154,7 @@ func (v *Validator) message(ctx context.Context, w *work, m *miekg.Msg) error {
 			return err
 		}
 		if done && m.Rcode == miekg.RcodeNameError && !insecure {
-			return faultf(edeBogus, "%s is said not to exist, with records of it", name)
+			return faultf(edeBogus, "%s is denied, together with records of it", name)
 		}
 		if done {
 			return either(insecure)
@@ -230,10 +230,10 @@ func (v *Validator) dname(ctx context.Context, w *work, d *rrset, name string, c
 		next = front
 	}
 	if cname != nil && (len(cname.rrs) != 1 || miekg.CanonicalName(cname.rrs[0].(*miekg.CNAME).Target) != next) {
-		return "", false, faultf(edeBogus, "the CNAME of %s is not what the DNAME of %s makes of it", name, d.name)
+		return "", false, faultf(edeBogus, "the CNAME of %s does not follow from the DNAME of %s", name, d.name)
 	}
 	if _, ok := miekg.IsDomainName(next); !ok {
-		return "", false, faultf(edeBogus, "the DNAME of %s makes %s too long", d.name, name)
+		return "", false, faultf(edeBogus, "the DNAME of %s would make %s too long", d.name, name)
 	}
 	return next, false, v.positive(ctx, w, d, authority)
 }

@@ -283,7 +283,7 @@ func TestMistakesInAnchorsAreNamed(t *testing.T) {
 	}{
 		{Config{Anchors: []string{". DS what"}}, "trust-anchors[0]", "not a record"},
 		{Config{Anchors: []string{rootAnchors[0], ". A 192.0.2.1"}}, "trust-anchors[1]", "neither a DS"},
-		{Config{Anchors: []string{". DS 1 5 1 0000000000000000000000000000000000000000"}}, "trust-anchors[0]", "not validated with"},
+		{Config{Anchors: []string{". DS 1 5 1 0000000000000000000000000000000000000000"}}, "trust-anchors[0]", "not supported"},
 		{Config{Anchors: []string{""}}, "trust-anchors[0]", "empty"},
 		{Config{Negative: []string{"a..b"}}, "negative-trust-anchors[0]", "not a domain"},
 	} {

@@ -29,7 +29,7 @@ import (
 // lazy calls the upstream in use at the time of the call.
 type lazy func() Upstream
 
-var errNoUpstream = errors.New("there is no upstream to ask")
+var errNoUpstream = errors.New("there is no upstream")
 
 // Lookup implements [redins.Upstream].
 func (l lazy) Lookup(ctx context.Context, host string, qtype uint16) ([]netip.Addr, time.Duration, error) {
@@ -273,7 +273,7 @@ func (a *Authority) Problems() (all []string) {
 	}
 	for _, z := range a.responder.Unavailable() {
 		if !files[z.Origin] {
-			all = append(all, fmt.Sprintf("dns.zones: zone %s is SERVFAIL: %s", z.Origin, z.Unavailable))
+			all = append(all, fmt.Sprintf("dns.zones: zone %s answers SERVFAIL: %s", z.Origin, z.Unavailable))
 		}
 	}
 	if a.redis == nil {

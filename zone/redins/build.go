@@ -174,7 +174,7 @@ func (b *builder) settings() {
 		instead := "defaults are used"
 		b.config = configJSON{SOA: defaults()}
 		if b.before != nil && b.before.SOA != nil {
-			instead, b.config = "the last good one is used", *b.before
+			instead, b.config = "the last good copy is used", *b.before
 			soa := *b.before.SOA
 			b.config.SOA = &soa
 		}
@@ -236,7 +236,7 @@ func (b *builder) name(values []value) {
 		switch {
 		case b.value.json == nil: // a name without values
 		case len(b.value.json) > maxValue:
-			b.damage(miekg.StringToType[b.value.typ], "", fmt.Errorf("%d bytes are too many, at most %d are read", len(b.value.json), maxValue))
+			b.damage(miekg.StringToType[b.value.typ], "", fmt.Errorf("%d bytes are too many; at most %d are read", len(b.value.json), maxValue))
 		case b.value.typ != "":
 			b.rrset(b.value.typ, "", b.value.json)
 		default:
@@ -420,7 +420,7 @@ func (b *builder) fits(typ uint16, size int) bool {
 }
 
 func tooMany(typ uint16) error {
-	return fmt.Errorf("more %s records than a message holds", miekg.Type(typ))
+	return fmt.Errorf("more %s records than fit in a message", miekg.Type(typ))
 }
 
 // literal reads records in presentation form without owner: "TTL TYPE DATA".
@@ -504,7 +504,7 @@ func (b *builder) addresses(typ uint16, field string, text []byte) {
 			e, err = v.entry()
 		}
 		if err == nil && p.chooses() && len(p.entries) == maxChoice {
-			err = fmt.Errorf("more than %d records cannot be chosen from", maxChoice)
+			err = fmt.Errorf("a choice among more than %d records is not possible", maxChoice)
 		}
 		if err != nil {
 			b.problem(at(field, i), err)
@@ -660,7 +660,7 @@ func (b *builder) settle() {
 			b.rrs = slices.Delete(b.rrs, i, i+1)
 			b.alias = cmp.Or(b.alias, cname.Target)
 		case len(others) > 0 || b.alias != "":
-			b.problem("cname", errors.New("a name with a CNAME has nothing else; the rest is left out"))
+			b.problem("cname", errors.New("a name with a CNAME has no other records; the others are ignored"))
 			b.rrs, b.ready, b.alias = []miekg.RR{cname}, nil, ""
 		}
 	}

@@ -165,7 +165,7 @@ func TestNonsenseIsNamedAndTheRestIsServed(t *testing.T) {
 	}{
 		{"www", `{"a":{"records":[{"ip":"192.0.2.1"},{"ip":"192.0.2.256"},{"ip":"::1"}]}}`, 1, `www a records[1]: ip "192.0.2.256": not an address`},
 		{"www", `{"aaaa":{"records":[{"ip":"192.0.2.1"}]}}`, 0, `www aaaa records[0]: ip "192.0.2.1": an AAAA record has an IPv6 address`},
-		{"www", `{"a":{"records":[{"ip":"192.0.2.1","country":"Germany"}]}}`, 0, `www a records[0]: country "Germany": want two letters, such as "DE"`},
+		{"www", `{"a":{"records":[{"ip":"192.0.2.1","country":"Germany"}]}}`, 0, `www a records[0]: country "Germany": must be two letters, such as "DE"`},
 		{"www", `{"a":{"records":[{"ip":"192.0.2.1","weight":-1}]}}`, 0, `www a records[0]: weight -1 is not between`},
 		{"www", `{"a":{"records":[{"ip":"192.0.2.1","asn":"x"}]}}`, 0, `www a records[0]: "asn" cannot be a JSON string`},
 		{"www", `{"a":{"records":[{"ip":"192.0.2.1","wieght":1}]}}`, 1, `www a records[0]: field "wieght" is not known and ignored`},
@@ -185,7 +185,7 @@ func TestNonsenseIsNamedAndTheRestIsServed(t *testing.T) {
 		{"www", `{"srv":{"records":[{"target":"` + strings.Repeat("a", 64) + `."}]}}`, 0, `www srv records[0]:`},
 		{"www", `{"rr":["300 SSHFP 1 1 A0B1","nonsense","300 CH A 192.0.2.1","$INCLUDE /etc/passwd","300 SOA a. b. 1 2 3 4 5","300 OPT","300 A 192.0.2.1\n300 A 192.0.2.2"]}`, 1, `www rr[1]: "nonsense" is not a record`},
 		{"www", `{"rr":"300 A 192.0.2.1"}`, 0, `www rr: this cannot be a JSON string; want a list`},
-		{"www", `{"cname":{"host":"a."},"a":{"records":[{"ip":"192.0.2.1"}]}}`, 1, `www cname: a name with a CNAME has nothing else`},
+		{"www", `{"cname":{"host":"a."},"a":{"records":[{"ip":"192.0.2.1"}]}}`, 1, `www cname: a name with a CNAME has no other records`},
 		{"www", `{"rr":["300 CNAME a.","300 CNAME b."]}`, 1, `www cname: there is more than one`},
 		{"@", `{"cname":{"host":"a."},"ns":{"records":[{"host":"b."}]}}`, 1, `@ cname: the zone's own name cannot have a CNAME`},
 		{"www.", `{"a":{"records":[{"ip":"192.0.2.1"}]}}`, 0, `www.: "www." is not a name relative to the zone`},

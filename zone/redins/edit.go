@@ -100,7 +100,7 @@ func (s *Store) SetText(ctx context.Context, origin string, text []byte) (writte
 		case len(rest) == 0:
 			return fail(n, errNoJSON)
 		case lines[at] > 0:
-			return fail(n, fmt.Errorf("%s stands in line %d, too", strings.TrimSpace(at[0]+" "+at[1]), lines[at]))
+			return fail(n, fmt.Errorf("%s is also in line %d", strings.TrimSpace(at[0]+" "+at[1]), lines[at]))
 		}
 		want[at], lines[at] = rest, n
 		v := value{key: s.key(origin, at[0], at[1]), label: at[0], typ: at[1], json: rest}

@@ -166,7 +166,7 @@ func (f *flattener) follow(h *flatName) (records []miekg.RR) {
 			break
 		}
 		if hop == maxChain || next == h {
-			f.problem(owner, errors.New("its CNAMEs lead in a circle, or through more than 10 names; the CNAME is answered"))
+			f.problem(owner, errors.New("its CNAMEs form a loop or a chain of more than 10 names; the CNAME is the answer"))
 			return nil
 		}
 		for _, rr := range next.rrs {

@@ -171,7 +171,7 @@ func TestFlattenedNamesHaveWhatTheirCNAMELeadsTo(t *testing.T) {
 					problems = append(problems, p.Error())
 				}
 				all := strings.Join(problems, "\n")
-				for _, want := range []string{"one.example.com: its CNAMEs lead in a circle", "two.example.com: its", "self.example.com: its", "a name with a CNAME has nothing else"} {
+				for _, want := range []string{"one.example.com: its CNAMEs form a loop", "two.example.com: its", "self.example.com: its", "a name with a CNAME has no other records"} {
 					if !strings.Contains(all, want) || len(problems) != 4 {
 						t.Errorf("problems:\n%s\nwant %s", all, want)
 					}

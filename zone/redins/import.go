@@ -63,7 +63,7 @@ type importedHealth struct {
 // was not converted, and why.
 func Import(config []byte) (settings []byte, remarks []string, err error) {
 	if len(config) > maxValue {
-		return nil, nil, fmt.Errorf("%d bytes are no config.json of redins", len(config))
+		return nil, nil, fmt.Errorf("these %d bytes are not a config.json of redins", len(config))
 	}
 	var top map[string]any
 	d := json.NewDecoder(bytes.NewReader(config))
@@ -101,7 +101,7 @@ func (i *importer) object(v any, path string) object {
 	o := object{i, path, map[string]any{}}
 	m, ok := v.(map[string]any)
 	if !ok && v != nil {
-		i.remark("%s: want an object", path)
+		i.remark("%s: must be an object", path)
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		o.has[strings.ToLower(k)] = m[k]
@@ -127,7 +127,7 @@ func (o object) text(name string) string {
 	v := o.value(name)
 	s, ok := v.(string)
 	if !ok && v != nil {
-		o.i.remark("%s: want a text", o.at(name))
+		o.i.remark("%s: must be a string", o.at(name))
 	}
 	return s
 }
@@ -140,7 +140,7 @@ func (o object) number(name string) int {
 	n, ok := v.(json.Number)
 	i, err := strconv.Atoi(string(n))
 	if !ok || err != nil || i < 0 || i > 1<<31-1 {
-		o.i.remark("%s: want a number", o.at(name))
+		o.i.remark("%s: must be a number", o.at(name))
 		return 0
 	}
 	return i
@@ -199,7 +199,7 @@ func (i *importer) handler(root object) {
 		}
 		i.redis(data.take("redis"))
 		if data.number("min_ttl") > 0 {
-			i.remark("redis_data.min_ttl: TTLs are answered as they are, up to max-ttl")
+			i.remark("redis_data.min_ttl: TTLs are not changed, up to max-ttl")
 		}
 		data.drop("zone_cache_size", "zone_cache_timeout", "record_cache_size", "record_cache_timeout")
 		i.reportUnread(data)
@@ -277,7 +277,7 @@ func (i *importer) upstreams(h object) {
 		i.out.DNS.Forward = &importedForward{all}
 	}
 	if h.is("upstream_fallback") {
-		i.remark("handler.upstream_fallback: names of others are resolved for private networks; for more name them under dns: recursion:")
+		i.remark("handler.upstream_fallback: other names are resolved for private networks; name further clients under dns: recursion:")
 	} else {
 		i.out.DNS.Recursion = []string{"127.0.0.0/8"} // as few as possible
 	}
@@ -306,7 +306,7 @@ func (i *importer) limits(r object) {
 		i.out.DNS.Rate = (rate + 59) / 60 // redins counts per minute
 	}
 	if r.number("burst") > 0 {
-		i.remark("ratelimit.burst: a client may send what it may in a second at once")
+		i.remark("ratelimit.burst: a client may send the queries of a second at once")
 	}
 	for _, v := range r.list("blacklist") {
 		if s, ok := v.(string); ok {
@@ -314,7 +314,7 @@ func (i *importer) limits(r object) {
 		}
 	}
 	if len(r.list("whitelist")) > 0 {
-		i.remark("ratelimit.whitelist: the limit is for all clients but those under dns: recursion:, which RRL leaves alone")
+		i.remark("ratelimit.whitelist: the limit is for all clients except those under dns: recursion:, which RRL exempts")
 	}
 	i.reportUnread(r)
 }
@@ -329,6 +329,6 @@ func network(s string) string {
 
 func (i *importer) logs(o object, name string) {
 	if l := o.take(name); len(l.has) > 0 && l.is("enable") {
-		i.remark("%s: what is asked is recorded under events:, what happens to the program goes to standard error", l.path)
+		i.remark("%s: queries are recorded under events:, messages of the program go to standard error", l.path)
 	}
 }

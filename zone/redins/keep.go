@@ -85,7 +85,7 @@ func (s *Source) keep(ctx context.Context, store *Store) {
 			s.mu.Unlock()
 			if err != nil && said != err.Error() {
 				said = err.Error()
-				s.log.Error("zone in Redis cannot be kept on disk; a start without Redis would serve what was kept before", "zone", name, "error", err)
+				s.log.Error("zone in Redis cannot be saved; a start without Redis would serve the copy saved before", "zone", name, "error", err)
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func (s *Source) restore() {
 	s.restored = true
 	files, err := os.ReadDir(s.folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Error("zones of Redis that were kept cannot be looked for", "folder", s.folder, "error", err)
+		s.log.Error("saved zones of Redis cannot be listed", "folder", s.folder, "error", err)
 	}
 	count := 0
 	for _, f := range files {
@@ -173,13 +173,13 @@ func (s *Source) restore() {
 		}
 		if err != nil {
 			s.failures.Add(1)
-			s.log.Error("a zone that was kept cannot be served before Redis is back", "file", file, "error", err)
+			s.log.Error("a saved zone cannot be served until Redis is back", "file", file, "error", err)
 			continue
 		}
 		count++
 	}
 	if count > 0 {
-		s.log.Warn("zones are served as they were kept, until Redis is back", "zones", count, "folder", s.folder)
+		s.log.Warn("zones are served from saved copies until Redis is back", "zones", count, "folder", s.folder)
 	}
 }
 
@@ -189,7 +189,7 @@ func (s *Source) loadKept(file string) (name string, r *raw, err error) {
 		return "", nil, err
 	}
 	if info.Size() > 2*maxBytes {
-		return "", nil, fmt.Errorf("it has %d bytes: no zone that is kept has more than %d", info.Size(), 2*maxBytes)
+		return "", nil, fmt.Errorf("it has %d bytes; a saved zone has at most %d", info.Size(), 2*maxBytes)
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *Source) loadKept(file string) (name string, r *raw, err error) {
 	case source != s.source():
 		return "", nil, fmt.Errorf("it was read from %s, the settings say %s", source, s.source())
 	case s.file(name) != file:
-		return "", nil, fmt.Errorf("it is that of zone %q", name)
+		return "", nil, fmt.Errorf("it is for zone %q", name)
 	}
 	store := &Store{Schema: s.cfg.Schema, Prefix: s.cfg.Redis.Prefix, Suffix: s.cfg.Suffix}
 	r.key = store.config(name)
@@ -216,7 +216,7 @@ func (s *Source) loadKept(file string) (name string, r *raw, err error) {
 // readKept parses a file; the input may be anything.
 func readKept(b []byte) (source, name string, r *raw, err error) {
 	if !bytes.HasPrefix(b, []byte(magic)) {
-		return "", "", nil, errors.New("it is no zone of Redis of this version")
+		return "", "", nil, errors.New("it is not a zone of Redis in this format")
 	}
 	end := len(b) - checksum
 	if end < len(magic) {
@@ -228,7 +228,7 @@ func readKept(b []byte) (source, name string, r *raw, err error) {
 	return parseKept(b[len(magic):end])
 }
 
-var errEnds = errors.New("it ends too soon, or goes on behind its end")
+var errEnds = errors.New("it is too short or too long")
 
 // parseKept reads what is between magic and checksum.
 func parseKept(b []byte) (source, name string, r *raw, err error) {
@@ -269,7 +269,7 @@ func parseKept(b []byte) (source, name string, r *raw, err error) {
 		return "", "", nil, err
 	}
 	if _, ok := miekg.IsDomainName(r.origin); !ok || name == "" {
-		return "", "", nil, fmt.Errorf("it is of %q, which is not a domain name", name)
+		return "", "", nil, fmt.Errorf("it is for %q, which is not a domain name", name)
 	}
 	return source, name, r, nil
 }

@@ -31,7 +31,7 @@ type held struct {
 // allTypes says that a name may have a key of every type.
 const allTypes = 1<<14 - 1
 
-var errNames = errors.New("it has more names than are read of one zone")
+var errNames = errors.New("it has too many names for one zone")
 
 func (n *names) label(i int32) []byte {
 	at := n.all[i].at

@@ -407,7 +407,7 @@ func (s *Source) lost(err error) {
 		s.interruptions.Add(1)
 	}
 	if !said {
-		s.log.Warn("Redis does not tell of changes; zones are served as they were read, and read again at times", "error", err, "reload", s.reload)
+		s.log.Warn("Redis does not report changes; zones are served as they were read, and read again from time to time", "error", err, "reload", s.reload)
 	}
 }
 
@@ -565,7 +565,7 @@ func (s *Source) relisted(ctx context.Context, store *Store, all, told bool) err
 	if len(names) == 0 && !told && len(s.known) > 0 {
 		// They were not removed one by one: the server has lost its data.
 		s.failures.Add(1)
-		s.log.Error("Redis has no zones any more; those that were read stay until it lists some, or the list is written", "key", store.list(), "zones", len(s.known))
+		s.log.Error("Redis no longer lists zones; the known ones stay until it lists some, or the list is written", "key", store.list(), "zones", len(s.known))
 		return nil
 	}
 	listed := map[string]bool{}
@@ -600,7 +600,7 @@ func (s *Source) drop(name string, k *known) {
 	}
 	if k.served || k.away {
 		s.to.Remove(k.origin, "")
-		s.log.Info("zone is gone from Redis", "zone", k.origin)
+		s.log.Info("zone was removed from Redis", "zone", k.origin)
 	}
 }
 
@@ -669,7 +669,7 @@ func (s *Source) fallBack(name string, k *known) {
 		}
 	}
 	if err := s.to.Replace(&zone.Zone{Origin: k.origin, Unavailable: "the data of this zone cannot be read"}); err != nil {
-		s.log.Error("a zone that cannot be read is not answered with SERVFAIL", "zone", k.origin, "error", err)
+		s.log.Error("a zone that cannot be read does not answer SERVFAIL", "zone", k.origin, "error", err)
 		return
 	}
 	k.away = true
@@ -740,7 +740,7 @@ func (s *Source) fail(ctx context.Context, name string, what *touched, err error
 	}
 	s.mu.Unlock()
 	if first {
-		s.log.Error("zones stay as they were read", "zone", name, "error", err)
+		s.log.Error("zones stay as they are", "zone", name, "error", err)
 	}
 	s.mu.Lock()
 	k := s.known[name]

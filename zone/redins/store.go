@@ -44,7 +44,7 @@ const (
 	chunk = 5000
 )
 
-var errTooMuch = errors.New("it has more than is read of one zone")
+var errTooMuch = errors.New("it has too much data for one zone")
 
 func (s *Store) root() string            { return string(s.Schema) + ":zones" }
 func (s *Store) wrap(key string) string  { return s.Prefix + key + s.Suffix }

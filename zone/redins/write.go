@@ -89,7 +89,7 @@ func (s *Store) replace(ctx context.Context, origin string, old *raw, want map[[
 	}
 	out.add("SADD", s.list(), origin)
 	if out.flush(); out.err != nil {
-		return 0, 0, fmt.Errorf("write zone %q to Redis: %w; it may be there in part", origin, out.err)
+		return 0, 0, fmt.Errorf("write zone %q to Redis: %w; part of it may be there", origin, out.err)
 	}
 	return written, deleted, nil
 }
@@ -185,4 +185,4 @@ func (s *Store) Read(ctx context.Context, origin string, ttl uint32) (*zone.Zone
 }
 
 // ErrNoZone says that Redis has no such zone.
-var ErrNoZone = errors.New("there is nothing under this name in Redis")
+var ErrNoZone = errors.New("Redis has nothing under this name")

@@ -75,7 +75,7 @@ func Algorithms() []string { return []string{"ecdsap256sha256", "ed25519"} }
 // other keys, or the whole zone when it is the only key.
 func Generate(origin, algorithm string, ksk bool) (*Key, error) {
 	if _, ok := miekg.IsDomainName(origin); !ok {
-		return nil, fmt.Errorf("generate a key: %q is no domain name", origin)
+		return nil, fmt.Errorf("generate a key: %q is not a domain name", origin)
 	}
 	flags := uint16(miekg.ZONE)
 	if ksk {
@@ -174,7 +174,7 @@ func Load(path string) (*Key, error) {
 		return nil, fmt.Errorf("read the key %q: %w", path, err)
 	}
 	if mode := info.Mode().Perm(); mode&0o027 != 0 {
-		return nil, fmt.Errorf("read the key %q: mode %04o lets others at it; chmod 600 it (and make a new key if it was not meant to be seen)", base+".private", mode)
+		return nil, fmt.Errorf("read the key %q: mode %04o lets others read it; chmod 600 it (and make a new key if others may have read it)", base+".private", mode)
 	}
 	private, err := readBounded(base + ".private")
 	if err != nil {
@@ -199,7 +199,7 @@ func readBounded(path string) (string, error) {
 		return "", err
 	}
 	if len(b) > maxKeyText {
-		return "", fmt.Errorf("%q is longer than %d bytes: no key is", path, maxKeyText)
+		return "", fmt.Errorf("%q is longer than %d bytes, too long for a key", path, maxKeyText)
 	}
 	return string(b), nil
 }
@@ -247,7 +247,7 @@ func keysIn(dir, origin string) ([]string, error) {
 // must match.
 func Parse(public, private string) (*Key, error) {
 	if len(public) > maxKeyText || len(private) > maxKeyText {
-		return nil, fmt.Errorf("a key of %d bytes: no key has more than %d", len(public)+len(private), maxKeyText)
+		return nil, fmt.Errorf("a key of %d bytes; a key has at most %d", len(public)+len(private), maxKeyText)
 	}
 	public, private = unfold(public), unfold(private)
 	zp := miekg.NewZoneParser(strings.NewReader(public), ".", "")
@@ -258,7 +258,7 @@ func Parse(public, private string) (*Key, error) {
 	}
 	record, ok := rr.(*miekg.DNSKEY)
 	if !ok {
-		return nil, errors.New("the public key is no DNSKEY record; it looks like \"example.com. 3600 IN DNSKEY 257 3 13 …\"")
+		return nil, errors.New("the public key is not a DNSKEY record like \"example.com. 3600 IN DNSKEY 257 3 13 …\"")
 	}
 	if err := usable(record); err != nil {
 		return nil, err
@@ -283,11 +283,11 @@ func usable(k *miekg.DNSKEY) error {
 	switch k.Algorithm {
 	case miekg.RSASHA256, miekg.RSASHA512, miekg.ECDSAP256SHA256, miekg.ECDSAP384SHA384, miekg.ED25519:
 	default:
-		return fmt.Errorf("keys of algorithm %d (%s) are not taken: use 13 (ECDSAP256SHA256) or 15 (ED25519); 8, 10 and 14 can be imported",
+		return fmt.Errorf("keys of algorithm %d (%s) are not supported: use 13 (ECDSAP256SHA256) or 15 (ED25519); 8, 10 and 14 can be imported",
 			k.Algorithm, miekg.AlgorithmToString[k.Algorithm])
 	}
 	if k.Flags&miekg.ZONE == 0 {
-		return fmt.Errorf("a DNSKEY with flags %d is no zone key; flags are 256 (ZSK) or 257 (KSK)", k.Flags)
+		return fmt.Errorf("a DNSKEY with flags %d is not a zone key; flags are 256 (ZSK) or 257 (KSK)", k.Flags)
 	}
 	if k.Flags&miekg.REVOKE != 0 {
 		return fmt.Errorf("a DNSKEY with flags %d is revoked", k.Flags)
@@ -302,7 +302,7 @@ func usable(k *miekg.DNSKEY) error {
 func privateKey(record *miekg.DNSKEY, text string) (crypto.Signer, error) {
 	p, err := record.ReadPrivateKey(strings.NewReader(text), "private key")
 	if err != nil {
-		return nil, fmt.Errorf("the private key: %w; it looks like \"Private-key-format: v1.3\" and \"Algorithm: …\" lines", err)
+		return nil, fmt.Errorf("the private key: %w; it must have lines like \"Private-key-format: v1.3\" and \"Algorithm: …\"", err)
 	}
 	switch key := p.(type) {
 	case *ecdsa.PrivateKey:
@@ -311,7 +311,7 @@ func privateKey(record *miekg.DNSKEY, text string) (crypto.Signer, error) {
 			curve, size = elliptic.P384(), 48
 		}
 		if key.D == nil || key.D.Sign() <= 0 || key.D.BitLen() > size*8 { //nolint:staticcheck // how the codec gives it
-			return nil, errors.New("the private key is no number of its curve")
+			return nil, errors.New("the private key is not a number of its curve")
 		}
 		sound, err := ecdsa.ParseRawPrivateKey(curve, key.D.FillBytes(make([]byte, size))) //nolint:staticcheck // as above
 		if err != nil {
@@ -341,7 +341,7 @@ func privateKey(record *miekg.DNSKEY, text string) (crypto.Signer, error) {
 		key.Precompute()
 		return key, nil
 	}
-	return nil, fmt.Errorf("the private key is of a kind that is not known: %T", p)
+	return nil, fmt.Errorf("the private key is of an unknown kind: %T", p)
 }
 
 // keyTime is the form of times in BIND's key files, in UTC.
@@ -358,7 +358,7 @@ func (k *Key) times(text string) error {
 		if strings.TrimSpace(name) == "Predecessor" {
 			tag, err := strconv.ParseUint(strings.TrimSpace(value), 10, 16)
 			if err != nil {
-				return fmt.Errorf("the private key: Predecessor %q is no key tag", strings.TrimSpace(value))
+				return fmt.Errorf("the private key: Predecessor %q is not a key tag", strings.TrimSpace(value))
 			}
 			k.predecessor = uint16(tag)
 			continue
@@ -369,7 +369,7 @@ func (k *Key) times(text string) error {
 		}
 		t, err := time.Parse(keyTime, strings.TrimSpace(value))
 		if err != nil {
-			return fmt.Errorf("the private key: %s %q is no time such as 20260102030405", name, strings.TrimSpace(value))
+			return fmt.Errorf("the private key: %s %q is not a time such as 20260102030405", name, strings.TrimSpace(value))
 		}
 		*at = t
 	}

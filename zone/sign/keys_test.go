@@ -103,16 +103,16 @@ func TestBadKeysAreRefused(t *testing.T) {
 	public, private := redinsKeys(t, true)
 	other, _ := redinsKeys(t, true)
 	for name, tt := range map[string]struct{ public, private, want string }{
-		"nothing":        {"", "", "no DNSKEY record"},
-		"not a key":      {"example.com. 300 IN A 192.0.2.1", private, "no DNSKEY record"},
+		"nothing":        {"", "", "not a DNSKEY record"},
+		"not a key":      {"example.com. 300 IN A 192.0.2.1", private, "not a DNSKEY record"},
 		"another's half": {other, private, "not that of the public key"},
-		"SHA-1":          {strings.Replace(public, "257 3 13", "257 3 5", 1), private, "keys of algorithm 5 (RSASHA1) are not taken"},
+		"SHA-1":          {strings.Replace(public, "257 3 13", "257 3 5", 1), private, "keys of algorithm 5 (RSASHA1) are not supported"},
 		"revoked":        {strings.Replace(public, "257 3 13", "385 3 13", 1), private, "revoked"},
-		"no zone key":    {strings.Replace(public, "257 3 13", "1 3 13", 1), private, "no zone key"},
+		"not a zone key": {strings.Replace(public, "257 3 13", "1 3 13", 1), private, "not a zone key"},
 		"protocol":       {strings.Replace(public, "257 3 13", "257 4 13", 1), private, "protocol 3"},
 		"no private":     {public, "", "the private key"},
 		"zero":           {public, "Private-key-format: v1.3\nAlgorithm: 13 (ECDSAP256SHA256)\nPrivateKey: AAAA\n", "the private key"},
-		"bad time":       {public, private + "Activate: tomorrow\n", `"tomorrow" is no time`},
+		"bad time":       {public, private + "Activate: tomorrow\n", `"tomorrow" is not a time`},
 	} {
 		if _, err := sign.Parse(tt.public, tt.private); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)

@@ -50,7 +50,7 @@ func appendFixed(b []byte, typ uint16, ttl uint32, data int) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(data))
 }
 
-var errSet = errors.New("a set to sign that is no set of whole records")
+var errSet = errors.New("the set to sign is not a set of whole records")
 
 // canonicalSet returns the records of an answer in canonical form, and the set's TTL.
 func canonicalSet(owner []byte, set zone.Set) ([]byte, uint32, error) {

@@ -84,18 +84,18 @@ func RollStatus(dir, origin string, now time.Time) (string, error) {
 	when := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	switch {
 	case next == nil:
-		return "no key that the parent knows is being changed", nil
+		return "no key that the parent knows is being rolled", nil
 	case next.syncPublish.IsZero():
-		return fmt.Sprintf("key %d is made; it waits for a gateway with these keys to sign the zone with it", next.Tag), nil
+		return fmt.Sprintf("key %d is made; it is used when a gateway with these keys signs the zone", next.Tag), nil
 	case now.Before(next.syncPublish):
-		return fmt.Sprintf("key %d is in the zone; at %s everybody has seen it, and the parent is asked for its DS record", next.Tag, when(next.syncPublish)), nil
+		return fmt.Sprintf("key %d is in the zone; after %s all caches have it, and the parent is asked for its DS record", next.Tag, when(next.syncPublish)), nil
 	case next.dsPublish.IsZero():
 		return fmt.Sprintf("key %d waits for the parent to have its DS record, and no longer that of key %d; the gateway looks each hour, and believes it after a day:\n%s",
 			next.Tag, old.Tag, strings.ReplaceAll(next.DS().String(), "\t", " ")), nil
 	case old.inactive.IsZero():
-		return fmt.Sprintf("the parent has the DS record of key %d; a gateway with these keys sets the time at which key %d goes", next.Tag, old.Tag), nil
+		return fmt.Sprintf("the parent has the DS record of key %d; a gateway with these keys sets the time at which key %d is removed", next.Tag, old.Tag), nil
 	case now.Before(old.remove):
-		return fmt.Sprintf("the parent has the DS record of key %d since %s; key %d goes at %s", next.Tag, when(next.dsPublish), old.Tag, when(old.remove)), nil
+		return fmt.Sprintf("the parent has had the DS record of key %d since %s; key %d is removed at %s", next.Tag, when(next.dsPublish), old.Tag, when(old.remove)), nil
 	}
-	return fmt.Sprintf("key %d has taken the place of key %d, whose files may go", next.Tag, old.Tag), nil
+	return fmt.Sprintf("key %d has replaced key %d, whose files may be deleted", next.Tag, old.Tag), nil
 }

@@ -285,7 +285,7 @@ func BeginRoll(dir, origin string, now time.Time) (old, next *Key, err error) {
 			continue
 		}
 		if p := predecessor(keys, k); p != nil && p.active(now) {
-			return nil, nil, fmt.Errorf("roll the key of %q: key %d is taking the place of %d already", origin, k.Tag, p.Tag)
+			return nil, nil, fmt.Errorf("roll the key of %q: key %d is already replacing %d", origin, k.Tag, p.Tag)
 		}
 		if old != nil {
 			return nil, nil, fmt.Errorf("roll the key of %q: both %d and %d sign the others; give one of them an Inactive time", origin, old.Tag, k.Tag)
@@ -319,12 +319,12 @@ func FinishRoll(dir, origin string, now time.Time) (*Key, error) {
 			return nil, fmt.Errorf("roll the key of %q: key %d is not in the zone yet; is the gateway running with %q?", origin, k.Tag, dir)
 		}
 		if now.Before(k.syncPublish) {
-			return nil, fmt.Errorf("roll the key of %q: not everybody has seen key %d yet; let the parent have its DS after %s", origin, k.Tag, k.syncPublish.UTC().Format(time.RFC3339))
+			return nil, fmt.Errorf("roll the key of %q: some caches may not have key %d yet; give the parent its DS after %s", origin, k.Tag, k.syncPublish.UTC().Format(time.RFC3339))
 		}
 		k.dsPublish = now
 		return k, k.save()
 	}
-	return nil, fmt.Errorf("roll the key of %q: none is being changed; begin without -ds-seen", origin)
+	return nil, fmt.Errorf("roll the key of %q: no roll is in progress; begin without -ds-seen", origin)
 }
 
 // save writes the times of a key into its private file and leaves the rest.
@@ -412,7 +412,7 @@ func ofZone(origin string, keys []*Key) ([]*Key, error) {
 }
 
 func errNoKey(origin string, n int) error {
-	return fmt.Errorf("zone %q has %d keys, but none that signs now: look at their Activate and Inactive times", origin, n)
+	return fmt.Errorf("zone %q has %d keys, but none signs now: look at their Activate and Inactive times", origin, n)
 }
 
 // same reports whether two are one key with the same times.

@@ -98,7 +98,7 @@ func (k *Signatures) WriteTo(w io.Writer) (int64, error) {
 	return total, err
 }
 
-var errSignatures = errors.New("signatures that end too soon")
+var errSignatures = errors.New("signatures that expire too soon")
 
 // ReadSignatures reads the output of WriteTo from the front of b, and returns the rest. It
 // does not verify the signatures: store them where nobody else can write.

@@ -65,7 +65,7 @@ func (c Config) Validate() error {
 		return setting.At("opt-out", errors.New("only the chain of denial: nsec3 can leave delegations out"))
 	}
 	if life := c.ZSKLifetime.Or(0); life != 0 && life < leastLifetime {
-		return setting.At("zsk-lifetime", fmt.Errorf("%v is less than %v: others would not forget one key before the next", c.ZSKLifetime, leastLifetime))
+		return setting.At("zsk-lifetime", fmt.Errorf("%v is less than %v: others could not forget one key before the next", c.ZSKLifetime, leastLifetime))
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func New(origin string, c Config) (*Signer, error) {
 	}
 	for _, k := range keys {
 		if c.ZSKLifetime.Or(0) > 0 && !slices.ContainsFunc(c.Keys, func(p setting.Source) bool { return filepath.Clean(string(p)) == filepath.Dir(k.file) }) {
-			return nil, setting.At("zsk-lifetime", fmt.Errorf("%q is named by itself: name the folder it is in, so that the next key is found there", k.file))
+			return nil, setting.At("zsk-lifetime", fmt.Errorf("%q is a file: name its folder, so that the next key is found there", k.file))
 		}
 	}
 	s, err := NewWithKeys(origin, c, keys)

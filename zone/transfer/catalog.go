@@ -50,7 +50,7 @@ func (s *Server) addCatalog(c Catalog) error {
 		return setting.At("zones", err)
 	}
 	if s.catalogs.find(names[0]) != nil || s.followed.find(names[0]) != nil {
-		return setting.At("zone", fmt.Errorf("%q is there twice", c.Zone))
+		return setting.At("zone", fmt.Errorf("%q appears twice", c.Zone))
 	}
 	s.catalogs = append(s.catalogs, &catalog{origin: names[0], zones: members})
 	return nil
@@ -78,7 +78,7 @@ func (all catalogs) produce(ctx context.Context, s *Server) {
 				continue
 			}
 			if err := s.Publish(ctx, &zone.Zone{Origin: c.origin, Records: c.records(members), Clients: s.fetchers(c.origin)}); err != nil {
-				s.log.Error("a catalog cannot be published", "zone", c.origin, "error", err)
+				s.log.Error("a catalog zone cannot be published", "zone", c.origin, "error", err)
 				continue
 			}
 			c.members = members
@@ -179,7 +179,7 @@ func readCatalog(origin string, records []miekg.RR) (map[string]member, error) {
 		}
 	}
 	if version != "2;" {
-		return nil, fmt.Errorf("it is no catalog of version 2 (RFC 9432): its version record says %q", strings.TrimSuffix(version, ";"))
+		return nil, fmt.Errorf("it is not a catalog zone of version 2 (RFC 9432): its version record says %q", strings.TrimSuffix(version, ";"))
 	}
 	members := map[string]member{}
 	for label, names := range byLabel {
@@ -187,7 +187,7 @@ func readCatalog(origin string, records []miekg.RR) (map[string]member, error) {
 			return nil, fmt.Errorf("the label %q stands for %d zones", label, len(names))
 		}
 		if _, twice := members[names[0]]; twice {
-			return nil, fmt.Errorf("zone %q is in it twice", names[0])
+			return nil, fmt.Errorf("it contains zone %q twice", names[0])
 		}
 		members[names[0]] = member{label, coo[label]}
 	}
@@ -206,7 +206,7 @@ func (z *secondary) listMembers() (begun []*secondary) {
 	}
 	members, err := readCatalog(z.origin, h.records)
 	if err != nil {
-		z.s.log.Error("a catalog cannot be used; its zones stay as they are", "zone", z.origin, "error", err)
+		z.s.log.Error("a catalog zone cannot be used; its zones stay as they are", "zone", z.origin, "error", err)
 		return nil
 	}
 	for _, old := range z.s.followed.list() {
@@ -219,7 +219,7 @@ func (z *secondary) listMembers() (begun []*secondary) {
 	}
 	for _, origin := range slices.Sorted(maps.Keys(members)) {
 		if sec, err := z.begin(origin, members[origin]); err != nil {
-			z.s.log.Warn("a zone of a catalog is not fetched", "zone", origin, "catalog", z.origin, "error", err)
+			z.s.log.Warn("a zone of a catalog zone is not fetched", "zone", origin, "catalog", z.origin, "error", err)
 		} else if sec != nil {
 			begun = append(begun, sec)
 		}

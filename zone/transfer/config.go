@@ -87,7 +87,7 @@ func address(s string, port uint16) (netip.AddrPort, error) {
 	}
 	a, err := netip.ParseAddrPort(s)
 	if err != nil || a.Port() == 0 {
-		return netip.AddrPort{}, fmt.Errorf("%q is no address such as 192.0.2.1 or [2001:db8::1]:5353", s)
+		return netip.AddrPort{}, fmt.Errorf("%q is not an address such as 192.0.2.1 or [2001:db8::1]:5353", s)
 	}
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
 }
@@ -97,7 +97,7 @@ func origins(names []string) ([]string, error) {
 	var out []string
 	for i, name := range names {
 		if _, ok := miekg.IsDomainName(name); !ok || name == "" {
-			return nil, setting.At(fmt.Sprintf("[%d]", i), fmt.Errorf("%q is no domain name", name))
+			return nil, setting.At(fmt.Sprintf("[%d]", i), fmt.Errorf("%q is not a domain name", name))
 		}
 		out = append(out, zone.Canonical(name))
 	}
@@ -152,7 +152,7 @@ func (keys Keys) allow(c Allow) (allowed, error) {
 		return allowed{}, setting.At("key", err)
 	}
 	if key == nil && len(c.Networks) == 0 {
-		return allowed{}, setting.At("networks", errors.New("neither networks nor a key: this would let everybody fetch the zones; say 0.0.0.0/0 and ::/0 if that is meant"))
+		return allowed{}, setting.At("networks", errors.New("neither networks nor a key: anybody could fetch the zones; write 0.0.0.0/0 and ::/0 if you mean that"))
 	}
 	return allowed{zones, c.Networks, key, c.TLS, c.View}, nil
 }
@@ -189,12 +189,12 @@ func (keys Keys) primary(c Primary) (upstream, error) {
 	u := upstream{address: a, key: key}
 	if c.TLS == "" {
 		if c.CA != "" {
-			return upstream{}, setting.At("ca", errors.New("there is no name to look for in a certificate: tls has it"))
+			return upstream{}, setting.At("ca", errors.New("there is no name for the certificate: give it under tls"))
 		}
 		return u, nil
 	}
 	if _, ok := miekg.IsDomainName(c.TLS); !ok {
-		return upstream{}, setting.At("tls", fmt.Errorf("%q is no name of a certificate", c.TLS))
+		return upstream{}, setting.At("tls", fmt.Errorf("%q is not the name of a certificate", c.TLS))
 	}
 	roots, err := c.CA.Roots()
 	if err != nil {

@@ -178,13 +178,13 @@ func (r *receiver) message(msg []byte) error {
 	}
 	flags := binary.BigEndian.Uint16(msg[2:])
 	if flags>>15 == 0 || flags>>11&15 != miekg.OpcodeQuery {
-		return errors.New("a message that is no answer")
+		return errors.New("a message that is not a reply")
 	}
 	if rcode := int(flags & 15); rcode != miekg.RcodeSuccess {
 		return errRcode(rcode)
 	}
 	if flags&(1<<9) != 0 {
-		return errors.New("a truncated message of a transfer")
+		return errors.New("a truncated message in a transfer")
 	}
 	off, err := dns.SkipQuestions(msg)
 	if err != nil {
@@ -192,7 +192,7 @@ func (r *receiver) message(msg []byte) error {
 	}
 	answers := int(binary.BigEndian.Uint16(msg[6:]))
 	if answers == 0 && r.count == 0 {
-		return errors.New("it answers with no records: is it a server for the zone?")
+		return errors.New("it answers without records: does it serve the zone?")
 	}
 	// The length of a message bounds its records, but not their uncompressed size, so that is
 	// counted.
@@ -254,7 +254,7 @@ func expireIn(msg []byte, off int) *uint32 {
 func (r *receiver) record(rr miekg.RR) error {
 	h := rr.Header()
 	if h.Class != miekg.ClassINET || !miekg.IsSubDomain(r.origin, zone.Canonical(h.Name)) {
-		return fmt.Errorf("the record %q is not one of zone %q", rr.String(), r.origin)
+		return fmt.Errorf("the record %q is not in zone %q", rr.String(), r.origin)
 	}
 	h.Name = zone.Canonical(h.Name)
 	soa, _ := rr.(*miekg.SOA)
@@ -346,7 +346,7 @@ func apply(records []miekg.RR, steps []step) ([]miekg.RR, error) {
 			}
 			i, ok := at[k]
 			if !ok {
-				return nil, fmt.Errorf("the difference takes away %q, which is not there", rr.String())
+				return nil, fmt.Errorf("the difference removes %q, which does not exist", rr.String())
 			}
 			out[i] = nil
 			delete(at, k)
@@ -357,7 +357,7 @@ func apply(records []miekg.RR, steps []step) ([]miekg.RR, error) {
 				return nil, err
 			}
 			if _, ok := at[k]; ok {
-				return nil, fmt.Errorf("the difference adds %q, which is there", rr.String())
+				return nil, fmt.Errorf("the difference adds %q, which already exists", rr.String())
 			}
 			at[k] = len(out)
 			out = append(out, rr)

@@ -102,10 +102,10 @@ func TestBadTransfersAreRefused(t *testing.T) {
 		want string
 	}{
 		"no SOA first":      {0, 0, [][]string{{a(1), soa(5)}}, "not with the SOA"},
-		"another zone":      {0, 0, [][]string{{soa(5), "www.example.org. 300 IN A 192.0.2.1"}}, "is not one of zone"},
+		"another zone":      {0, 0, [][]string{{soa(5), "www.example.org. 300 IN A 192.0.2.1"}}, "is not in zone"},
 		"another end":       {0, 0, [][]string{{soa(5), a(1), soa(6)}}, "ends with 6"},
 		"more after it":     {0, 0, [][]string{{soa(5), a(1), soa(5), a(2)}}, "after the end"},
-		"nothing":           {0, 0, [][]string{{}}, "no records"},
+		"nothing":           {0, 0, [][]string{{}}, "without records"},
 		"too much":          {0, 200, [][]string{{soa(5), a(1), a(2), a(3), a(4), soa(5)}}, "more than 200 bytes"},
 		"SOA elsewhere":     {0, 0, [][]string{{soa(5), strings.Replace(soa(5), "example.com.", "x.example.com.", 1)}}, "SOA record of"},
 		"another beginning": {3, 0, [][]string{{soa(5), soa(2), soa(5), soa(5)}}, "from serial 2, not from 3"},

@@ -95,7 +95,7 @@ func (r *kept) writeTo(w io.Writer) error {
 			size += len(wire)
 		}
 		if size > maxZone {
-			return fmt.Errorf("its records take %d bytes, more than the %d of any zone that is kept", size, maxZone)
+			return fmt.Errorf("its records take %d bytes; a saved zone has at most %d", size, maxZone)
 		}
 		if _, err := out.Write(binary.BigEndian.AppendUint32(b, uint32(size))); err != nil {
 			return err
@@ -191,7 +191,7 @@ func (r *reader) slices() (list [][]byte) {
 // readKept reads the output of writeTo.
 func readKept(b []byte) (*kept, error) {
 	if !bytes.HasPrefix(b, []byte(magic)) {
-		return nil, errors.New("it is no journal of this version")
+		return nil, errors.New("it is not a journal in this format")
 	}
 	if len(b) < len(magic)+checksum {
 		return nil, errEnds
@@ -261,7 +261,7 @@ func (s *Server) restore(e *entry, signer *sign.Signer, now time.Time) {
 		return
 	}
 	if err != nil {
-		s.log.Error("what was kept of a zone cannot be used: its signatures are made anew, and secondaries fetch all of it",
+		s.log.Error("the saved state of a zone cannot be used: it is signed again, and secondaries fetch all of it",
 			"zone", e.id.origin, "view", e.id.view, "file", file, "error", err)
 		return
 	}
@@ -281,7 +281,7 @@ func loadKept(file string, n id) (*kept, error) {
 		return nil, err
 	}
 	if info.Size() > maxKept {
-		return nil, fmt.Errorf("it has %d bytes: no zone that is kept has more than %d", info.Size(), int64(maxKept))
+		return nil, fmt.Errorf("it has %d bytes; a saved zone has at most %d", info.Size(), int64(maxKept))
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -292,7 +292,7 @@ func loadKept(file string, n id) (*kept, error) {
 		return nil, err
 	}
 	if rec.id != n {
-		return nil, fmt.Errorf("it is that of zone %q, view %q", rec.id.origin, rec.id.view)
+		return nil, fmt.Errorf("it is for zone %q, view %q", rec.id.origin, rec.id.view)
 	}
 	return rec, nil
 }
@@ -350,7 +350,7 @@ func (s *Server) Save() bool {
 	for _, e := range all {
 		if err := s.saveOne(e); err != nil {
 			ok = false
-			s.log.Error("what a zone needs after a restart cannot be kept: its signatures would be made anew, and secondaries fetch all of it",
+			s.log.Error("the state of a zone cannot be saved: after a restart it would be signed again, and secondaries would fetch all of it",
 				"zone", e.id.origin, "view", e.id.view, "error", err)
 		}
 	}

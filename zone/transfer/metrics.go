@@ -9,12 +9,12 @@ import (
 )
 
 var (
-	descTransfers   = metric.NewDesc("shuultuur_dns_transfers_total", "Zone transfers, by direction and what became of them.", "direction", "result")
-	descNotifies    = metric.NewDesc("shuultuur_dns_notifies_total", "NOTIFY messages, by direction and what became of them.", "direction", "result")
+	descTransfers   = metric.NewDesc("shuultuur_dns_transfers_total", "Zone transfers, by direction and result.", "direction", "result")
+	descNotifies    = metric.NewDesc("shuultuur_dns_notifies_total", "NOTIFY messages, by direction and result.", "direction", "result")
 	descTSIG        = metric.NewDesc("shuultuur_dns_tsig_refused_total", "Signed requests that were refused, by error.", "error")
-	descSignatures  = metric.NewDesc("shuultuur_dns_signatures_total", "Signatures made on demand, remembered, and refused because too many were asked for.", "result")
-	descRenew       = metric.NewDesc("shuultuur_dns_signatures_renew_timestamp_seconds", "When the next zone is to be signed again; well in the past, it cannot be.")
-	descUnavailable = metric.NewDesc("shuultuur_dns_zones_unavailable", "Zones whose names are SERVFAIL: their file cannot be read, they were never received, or they have expired.")
+	descSignatures  = metric.NewDesc("shuultuur_dns_signatures_total", "Signatures made on demand, remembered, and refused because of too many requests.", "result")
+	descRenew       = metric.NewDesc("shuultuur_dns_signatures_renew_timestamp_seconds", "When the next zone is to be signed again; if that is long past, signing fails.")
+	descUnavailable = metric.NewDesc("shuultuur_dns_zones_unavailable", "Zones whose names answer SERVFAIL: their file cannot be read, they were never received, or they have expired.")
 )
 
 // Collect implements metric.Collector.

@@ -119,11 +119,11 @@ func asked(msg []byte) (uint32, error) {
 		return 0, err
 	}
 	if len(m.Ns) != 1 {
-		return 0, fmt.Errorf("an IXFR with %d records, not one, to say what the client has", len(m.Ns))
+		return 0, fmt.Errorf("an IXFR query with %d SOA records instead of one", len(m.Ns))
 	}
 	soa, ok := m.Ns[0].(*miekg.SOA)
 	if !ok {
-		return 0, fmt.Errorf("an IXFR with no SOA record to say what the client has")
+		return 0, fmt.Errorf("an IXFR query without an SOA record")
 	}
 	return soa.Serial, nil
 }

@@ -33,7 +33,7 @@ func (s *keepers) roll(now time.Time) {
 	for origin, signer := range s.signers {
 		changed, err := signer.Roll(now)
 		if err != nil && s.failed[origin] != err.Error() { // log once, not each minute
-			s.log.Error("the keys of a zone cannot be looked after; it is signed with those there were", "zone", origin, "error", err)
+			s.log.Error("the keys of a zone cannot be read; it is signed with the previous ones", "zone", origin, "error", err)
 		}
 		delete(s.failed, origin)
 		if err != nil {

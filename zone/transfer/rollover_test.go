@@ -248,9 +248,9 @@ func TestAKeyWaitsForItsParent(t *testing.T) {
 		pass(2*time.Hour, 2, "waits for the parent")
 		has(nil, next.ToDS(miekg.SHA384))
 		pass(20*time.Hour, 2, "waits for the parent")
-		pass(6*time.Hour, 2, "goes at")
-		pass(6*day, 2, "goes at")
-		pass(2*day, 1, "has taken the place")
+		pass(6*time.Hour, 2, "is removed at")
+		pass(6*day, 2, "is removed at")
+		pass(2*day, 1, "has replaced key")
 		cancel()
 		<-done
 	})

@@ -135,7 +135,7 @@ func (s *Server) addSecondary(c Secondary) error {
 	}
 	origin := names[0]
 	if s.followed.find(origin) != nil {
-		return setting.At("zone", fmt.Errorf("%q is there twice", c.Zone))
+		return setting.At("zone", fmt.Errorf("%q appears twice", c.Zone))
 	}
 	if len(c.Primaries) == 0 {
 		return setting.At("primaries", fmt.Errorf("zone %q has no server to fetch it from", c.Zone))
@@ -245,7 +245,7 @@ func (z *secondary) expire() {
 	if !z.s.serves(z.id()) {
 		return
 	}
-	z.s.log.Error("a zone has expired: no primary has confirmed it for too long", "zone", z.origin, "checked", z.held.Load().checked)
+	z.s.log.Error("a zone has expired: no primary has confirmed it in time", "zone", z.origin, "checked", z.held.Load().checked)
 	z.withdraw("this zone has expired: no primary has confirmed it")
 }
 
@@ -301,7 +301,7 @@ func (z *secondary) ask(ctx context.Context, p upstream) error {
 	records := f.records
 	if f.steps != nil {
 		if records, err = apply(h.records, f.steps); err != nil {
-			z.s.log.Warn("differences do not fit, the zone is fetched whole", "zone", z.origin, "error", err)
+			z.s.log.Warn("the differences do not apply; the whole zone is fetched", "zone", z.origin, "error", err)
 			if f, err = fetch(ctx, z.origin, p, nil, z.maxBytes); err != nil {
 				return err
 			}
@@ -324,7 +324,7 @@ func (z *secondary) confirm(ctx context.Context, at time.Time) {
 	}
 	// It had expired but was valid all along.
 	if err := z.publish(ctx, h.records); err != nil {
-		z.s.log.Error("a zone that was fetched cannot be served", "zone", z.origin, "error", err)
+		z.s.log.Error("a fetched zone cannot be served", "zone", z.origin, "error", err)
 	}
 }
 
@@ -351,7 +351,7 @@ func (z *secondary) take(ctx context.Context, records []miekg.RR, f *fetched, no
 	}
 	z.s.log.Info("a zone was fetched", "zone", z.origin, "serial", soa.Serial, "records", len(records), "incremental", incremental)
 	if err := z.save(now); err != nil {
-		z.s.log.Error("a zone that was fetched cannot be kept on disk", "zone", z.origin, "error", err)
+		z.s.log.Error("a fetched zone cannot be saved", "zone", z.origin, "error", err)
 	}
 	return nil
 }
@@ -387,22 +387,22 @@ func (z *secondary) load(ctx context.Context, previous *Server) {
 	}
 	if z.held.Load() == nil {
 		if err := z.read(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			z.s.log.Error("a zone on disk cannot be used, it will be fetched", "zone", z.origin, "file", z.file(), "error", err)
+			z.s.log.Error("a saved zone cannot be used; it will be fetched", "zone", z.origin, "file", z.file(), "error", err)
 		}
 	}
 	switch h := z.held.Load(); {
 	case h == nil:
-		z.withdraw("this zone was not received from its primary")
+		z.withdraw("this zone has never been received from its primary")
 		return
 	case z.expired(time.Now()):
-		z.s.log.Warn("a zone on disk has expired", "zone", z.origin, "checked", h.checked)
+		z.s.log.Warn("a saved zone has expired", "zone", z.origin, "checked", h.checked)
 		z.withdraw("this zone has expired: no primary has confirmed it")
 		return
 	default:
 		if err := z.publish(ctx, h.records); err != nil {
-			z.s.log.Error("a zone on disk cannot be served, it will be fetched", "zone", z.origin, "file", z.file(), "error", err)
+			z.s.log.Error("a saved zone cannot be served; it will be fetched", "zone", z.origin, "file", z.file(), "error", err)
 			z.held.Store(nil)
-			z.withdraw("this zone was not received from its primary")
+			z.withdraw("this zone has never been received from its primary")
 		}
 	}
 }

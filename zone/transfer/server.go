@@ -174,7 +174,7 @@ func (s *Server) configure(c Config, previous *Server) error {
 		}
 	}
 	if len(c.Secondaries) > 0 && c.Folder == "" {
-		return setting.At("folder", errors.New("there is no folder to keep the secondary zones in"))
+		return setting.At("folder", errors.New("there is no folder for the secondary zones"))
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func (s *Server) addSigners(c Sign, previous *Server) error {
 	}
 	for i, origin := range zones {
 		if s.signers[origin] != nil {
-			return setting.At(fmt.Sprintf("zones[%d]", i), fmt.Errorf("zone %q is there twice", origin))
+			return setting.At(fmt.Sprintf("zones[%d]", i), fmt.Errorf("zone %q appears twice", origin))
 		}
 		if previous != nil {
 			if have := previous.signers[origin]; have != nil && have.Has(c.Config) {
@@ -516,7 +516,7 @@ func (s *Server) renewOne(ctx context.Context, e *entry, now time.Time) time.Tim
 	}
 	if err := s.serve(ctx, e, e.source(served), e.signer, now); err != nil {
 		if ctx.Err() == nil {
-			s.log.Error("a zone cannot be signed again; its signatures go on ageing", "zone", e.id.origin, "view", e.id.view, "error", err)
+			s.log.Error("a zone cannot be signed again; its signatures will expire", "zone", e.id.origin, "view", e.id.view, "error", err)
 		}
 		e.retry = now.Add(10 * time.Minute)
 		return e.retry

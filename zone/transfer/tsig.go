@@ -78,7 +78,7 @@ func NewKeys(config []KeyConfig) (Keys, error) {
 
 func newKey(c KeyConfig) (*Key, error) {
 	if _, ok := miekg.IsDomainName(c.Name); !ok || c.Name == "" || c.Name == "." {
-		return nil, setting.At("name", fmt.Errorf("%q is no domain name, such as \"to-secondary.example.\"", c.Name))
+		return nil, setting.At("name", fmt.Errorf("%q is not a domain name such as \"to-secondary.example.\"", c.Name))
 	}
 	name := strings.TrimSuffix(strings.ToLower(c.Algorithm), ".")
 	if name == "" {
@@ -91,7 +91,7 @@ func newKey(c KeyConfig) (*Key, error) {
 	secret, at := c.Secret, "secret"
 	switch {
 	case c.Secret != "" && c.SecretFile != "":
-		return nil, setting.At("secret-file", errors.New("the secret is given too: keep one of the two"))
+		return nil, setting.At("secret-file", errors.New("the secret is given too: remove one of the two"))
 	case c.SecretFile != "":
 		at = "secret-file"
 		info, err := os.Stat(string(c.SecretFile))
@@ -99,7 +99,7 @@ func newKey(c KeyConfig) (*Key, error) {
 			return nil, setting.At(at, err)
 		}
 		if mode := info.Mode().Perm(); mode&0o027 != 0 {
-			return nil, setting.At(at, fmt.Errorf("mode %04o of %q lets others at it; chmod 600 it", mode, c.SecretFile))
+			return nil, setting.At(at, fmt.Errorf("mode %04o of %q lets others read it; chmod 600 it", mode, c.SecretFile))
 		}
 		b, err := os.ReadFile(string(c.SecretFile))
 		if err != nil {
@@ -112,7 +112,7 @@ func newKey(c KeyConfig) (*Key, error) {
 		return nil, setting.At(at, errors.New("the secret is not base64; make one with: openssl rand -base64 32"))
 	}
 	if len(b) < minSecret {
-		return nil, setting.At(at, fmt.Errorf("the secret has %d bytes, %d are the least; make one with: openssl rand -base64 32", len(b), minSecret))
+		return nil, setting.At(at, fmt.Errorf("the secret has %d bytes, at least %d are needed; make one with: openssl rand -base64 32", len(b), minSecret))
 	}
 	k := &Key{text: zone.Canonical(c.Name), hash: newHash, secret: b}
 	if k.name, err = dns.Name(c.Name); err != nil {
@@ -355,7 +355,7 @@ func (s *session) verify(msg []byte, now time.Time) (plain []byte, whole bool, e
 		return nil, false, fmt.Errorf("the other server refuses key %q: %s", s.key.text, codeName(r.code))
 	}
 	if !r.fresh(now) {
-		return nil, false, fmt.Errorf("the signature is of %s, now is %s: is a clock wrong?",
+		return nil, false, fmt.Errorf("the signature is of %s, and it is %s: is a clock wrong?",
 			time.Unix(int64(r.time), 0).UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	s.prior, s.later, s.loose, s.count = bytes.Clone(r.mac), true, nil, 0

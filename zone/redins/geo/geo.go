@@ -46,7 +46,7 @@ func ParseCountry(s string) (Country, error) {
 		return 0, nil
 	}
 	if len(s) != 2 || !letter(s[0]) || !letter(s[1]) {
-		return 0, fmt.Errorf("country %q: want two letters, such as \"DE\"", s)
+		return 0, fmt.Errorf("country %q: must be two letters, such as \"DE\"", s)
 	}
 	return Country(s[0]&^0x20)<<8 | Country(s[1]&^0x20), nil
 }
@@ -225,7 +225,7 @@ func (f *file) reload() (changed bool, err error) {
 	}
 	r, err := maxminddb.OpenBytes(b)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w; is it a MaxMind DB file (.mmdb), whole?", f.path, err)
+		return false, fmt.Errorf("%s: %w; is it a complete MaxMind DB file (.mmdb)?", f.path, err)
 	}
 	f.seen = info
 	next := &contents{reader: r, generation: 1}
