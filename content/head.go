@@ -130,6 +130,10 @@ func (h *Head) Keep() { h.kept = true }
 // that means anything; [Body.Type] then tells it by the first bytes.
 func (h *Head) Type() string { return h.typ }
 
+// Boundary returns what stands between the parts of a multipart (RFC 2046,
+// 5.1.1), "" for anything else.
+func (h *Head) Boundary() string { return string(h.boundary[:h.nBoundary]) }
+
 // Coded says whether the body has content codings, known ones or others.
 func (h *Head) Coded() bool { return h.nCodings > 0 || h.foreign }
 

@@ -24,33 +24,50 @@ type stream struct {
 	err  error // why it is not scanned
 	over bool
 	name string
+
+	files *files // nil where the body is no form
 }
 
 // stream has a body go on to a scanner as far as it has come. What is found at
 // its end is returned then.
-func (c *Check) stream(ctx context.Context, b *content.Body) (string, error) {
-	taker, end := b.Taken(c, func() content.Taker { return c.open(ctx) })
+func (c *Check) stream(ctx context.Context, b *content.Body, skipped bool) (string, error) {
+	taker, end := b.Taken(c, func() content.Taker {
+		s := c.open(ctx, skipped)
+		s.files = c.newFiles(ctx, b)
+		return s
+	})
 	if errors.Is(end, content.ErrLate) {
 		return "", &unreadError{end}
 	}
 	s := taker.(*stream)
 	switch {
-	case s.over, end == nil: // more has to come
+	case s.over:
+	case s.files != nil && s.files.name != "":
+		s.finish(s.files.name, nil)
+	case end == nil: // more has to come
 	case end != io.EOF:
 		s.finish("", &unreadError{end})
 	case b.Unread() == content.TooLarge:
 		s.finish("", errTooLarge)
 	default:
-		s.finish(s.verdict(ctx))
+		name, err := s.verdict(ctx)
+		if s.files != nil && name == "" {
+			part, failure := s.files.end()
+			if name = part; err == nil {
+				err = failure
+			}
+		}
+		s.finish(name, err)
 	}
 	return s.name, s.err
 }
 
 // open begins a body at the first scanner that can be reached. On a connection
-// that was kept, it would show too late that it is closed.
-func (c *Check) open(ctx context.Context) *stream {
+// that was kept, it would show too late that it is closed. What is skipped is
+// hashed only.
+func (c *Check) open(ctx context.Context, skipped bool) *stream {
 	s := &stream{c: c, hash: sha256.New()}
-	if len(c.scanners) == 0 {
+	if len(c.scanners) == 0 || skipped {
 		return s
 	}
 	if _, err := c.scan(ctx, func(at *scanner) (string, error) {
@@ -77,6 +94,9 @@ func (c *Check) open(ctx context.Context) *stream {
 func (s *stream) Take(p []byte) {
 	s.n += int64(len(p))
 	_, _ = s.hash.Write(p)
+	if s.files != nil && !s.over {
+		s.files.write(p)
+	}
 	if s.at == nil || s.over {
 		return
 	}
@@ -147,6 +167,9 @@ func (s *stream) leave(err error) error {
 
 // close lets go of the connection, in the middle of a body.
 func (s *stream) close() {
+	if s.files != nil {
+		s.files.close()
+	}
 	if s.at != nil {
 		if s.stop != nil {
 			s.stop()

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -167,24 +168,21 @@ func (c *Check) Categories() []filter.Category {
 }
 
 // Wants implements [filter.Check]: bodies in both directions, but for the types
-// that are skipped.
+// that are skipped, of which only the hash may be on a list.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
-	switch s {
-	case filter.RequestBody:
-		return true
-	case filter.ResponseBody:
-		if t.Response == nil {
-			return true
-		}
-		typ := t.Content().Type()
-		for _, skip := range c.skip {
-			if ok, _ := path.Match(skip, typ); ok {
-				return false
-			}
-		}
-		return true
+	return s == filter.RequestBody || s == filter.ResponseBody && (len(c.hashes) > 0 || !c.skips(t))
+}
+
+// skips says whether the type of a response is one that is not scanned.
+func (c *Check) skips(t *filter.Transaction) bool {
+	if t.Response == nil {
+		return false
 	}
-	return false
+	typ := t.Content().Type()
+	return slices.ContainsFunc(c.skip, func(skip string) bool {
+		ok, _ := path.Match(skip, typ)
+		return ok
+	})
 }
 
 // Find implements [filter.Check].
@@ -201,11 +199,12 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	}
 	var name string
 	var err error
+	skipped := s == filter.ResponseBody && c.skips(t)
 	if b.Held() {
-		name, err = c.held(ctx, b)
+		name, err = c.held(ctx, b, skipped)
 		c.count(err)
 	} else {
-		name, err = c.stream(ctx, b)
+		name, err = c.stream(ctx, b, skipped)
 	}
 	if _, unread := errors.AsType[*unreadError](err); unread {
 		return append(dst, filter.Finding{Check: "virus", Category: filter.Unread, Evidence: err.Error()}), nil
@@ -244,7 +243,7 @@ func (c *Check) count(err error) {
 }
 
 // held returns what is in a body that is at hand, "" for nothing.
-func (c *Check) held(ctx context.Context, b *content.Body) (string, error) {
+func (c *Check) held(ctx context.Context, b *content.Body, skipped bool) (string, error) {
 	hash := sha256.New()
 	n := int64(0)
 	for p, err := range b.Blocks() {
@@ -258,17 +257,32 @@ func (c *Check) held(ctx context.Context, b *content.Body) (string, error) {
 		return "", errTooLarge
 	}
 	sum := [sha256.Size]byte(hash.Sum(nil))
-	if name, ok := c.known(ctx, sum); ok || len(c.scanners) == 0 {
+	name, ok := c.known(ctx, sum)
+	if name != "" || skipped {
 		return name, nil
 	}
-	if err := c.tooLarge(n); err != nil {
-		return "", err
+	if !ok && len(c.scanners) > 0 {
+		err := c.tooLarge(n)
+		if err == nil {
+			name, err = c.scan(ctx, func(s *scanner) (string, error) { return s.scan(ctx, b) })
+		}
+		if err != nil {
+			return "", err
+		}
+		c.learn(ctx, sum, name)
 	}
-	name, err := c.scan(ctx, func(s *scanner) (string, error) { return s.scan(ctx, b) })
-	if err != nil {
-		return "", err
+	if f := c.newFiles(ctx, b); f != nil && name == "" {
+		defer f.close()
+		for p, err := range b.Blocks() {
+			if err != nil {
+				return "", &unreadError{err}
+			}
+			if f.write(p); f.name != "" {
+				break
+			}
+		}
+		return f.end()
 	}
-	c.learn(ctx, sum, name)
 	return name, nil
 }
 

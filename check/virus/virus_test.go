@@ -2,6 +2,7 @@ package virus
 
 import (
 	"context"
+	"crypto/md5"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -18,6 +19,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/message"
 	"shuultuur/setting"
 	"shuultuur/test/peer"
 )
@@ -72,16 +74,17 @@ func findInPieces(t *testing.T, c *Check, s filter.Stage, pieces int, body strin
 }
 
 // clamd starts a clamd with one signature of our own: the words "forty marmots".
-func clamd(t *testing.T) (socket, port string) {
+// files are signatures of whole files besides.
+func clamd(t *testing.T, files ...string) (socket, port string) {
 	t.Helper()
-	_, conf, socket := startClamd(t)
+	_, conf, socket := startClamd(t, files...)
 	text, _ := os.ReadFile(conf)
 	_, port, _ = strings.Cut(string(text), "TCPSocket ")
 	port, _, _ = strings.Cut(port, "\n")
 	return socket, port
 }
 
-func startClamd(t *testing.T) (server *exec.Cmd, conf, socket string) {
+func startClamd(t *testing.T, files ...string) (server *exec.Cmd, conf, socket string) {
 	t.Helper()
 	peer.Program(t, "clamd")
 	dir := t.TempDir()
@@ -95,6 +98,11 @@ func startClamd(t *testing.T) (server *exec.Cmd, conf, socket string) {
 		conf:                         fmt.Sprintf("Foreground yes\nDatabaseDirectory %s\nLocalSocket %s\nTCPSocket %s\nTCPAddr 127.0.0.1\nStreamMaxLength 1M\nMaxThreads 4\n", db, socket, peer.Port(t)),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(files) > 0 {
+		if err := os.WriteFile(filepath.Join(db, "own.hdb"), []byte(strings.Join(files, "")), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -308,6 +316,135 @@ func TestAHashOnAListNeedsNoScanner(t *testing.T) {
 	}
 	if got, err := find(t, c, filter.ResponseBody, "good"); err != nil || len(got) > 0 {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestFilesOfFormsAreKnownByThemselves: by lists, and by signatures of clamd that
+// are those of whole files.
+func TestFilesOfFormsAreKnownByThemselves(t *testing.T) {
+	evil := "MZ\r\nevil\r\n--bx\r\n--" // it looks like a boundary, and is none
+	dir := t.TempDir()
+	list := filepath.Join(dir, "hashes")
+	sum := sha256.Sum256([]byte(evil))
+	if err := os.WriteFile(list, []byte(hex.EncodeToString(sum[:])+" evil.exe\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	listed, err := New(Config{Hashes: setting.OneOrMore[setting.File]{setting.File(list)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "Content-Disposition: form-data; name=f; filename=x\r\n\r\n"
+	end := "\r\n--b--\r\n"
+	check := func(t *testing.T, c *Check) {
+		t.Helper()
+		for name, tt := range map[string]struct {
+			body  string
+			found bool
+		}{
+			"alone":         {"--b\r\n" + file + evil + end, true},
+			"third":         {"--b\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--b\r\n" + file + "good\r\n--b\r\n" + file + evil + end, true},
+			"after empty":   {"--b\r\n" + file + "--b\r\n" + file + "\r\n--b \r\n" + file + evil + end, true},
+			"preamble":      {"a preamble\r\n--b\r\n" + file + evil + end + "an epilogue", true},
+			"line feeds":    {"--b\n" + strings.ReplaceAll(file, "\r", "") + evil + "\n--b--\n", true},
+			"type only":     {"--b\r\nContent-Type: application/x-dosexec\r\n\r\n" + evil + end, true},
+			"no end":        {"--b\r\n" + file + evil, true},
+			"end in middle": {"--b\r\n" + file + evil + "\r\n--b", true},
+			"good":          {"--b\r\n" + file + "good" + end, false},
+			"longer":        {"--b\r\n" + file + evil + "\r\n" + end, false},
+			"nothing":       {"", false},
+			"no boundary":   {strings.Repeat("x", 3*maxFields), false},
+			"long fields":   {"--b\r\n" + strings.Repeat("x", 3*maxFields), false},
+		} {
+			for _, size := range []int{1, 3, 1 << 20} {
+				for _, held := range []bool{true, false} {
+					var b content.Body
+					b.Reset(content.Describe(`multipart/form-data; boundary="b"`, ""), content.Limits{})
+					x := &filter.Transaction{Upload: &b}
+					var got []filter.Finding
+					for rest := tt.body; ; {
+						n := min(size, len(rest))
+						b.Append([]byte(rest[:n]))
+						if rest = rest[n:]; rest == "" {
+							b.Finish()
+						}
+						if !held || rest == "" {
+							if got, err = c.Find(t.Context(), x, filter.RequestBody, nil); err != nil {
+								t.Fatalf("%s: %v", name, err)
+							}
+						}
+						if rest == "" || len(got) > 0 {
+							break
+						}
+						if !held {
+							b.Forget()
+						}
+					}
+					b.Release()
+					if found := len(got) == 1 && got[0].Category == "virus"; found != tt.found {
+						t.Errorf("%s in pieces of %d, held %v: got %v", name, size, held, got)
+					}
+				}
+			}
+		}
+	}
+	check(t, listed)
+	many := strings.Repeat("--b\r\n"+file+"x\r\n", maxFiles+1) + "--b--"
+	var b content.Body
+	b.Reset(content.Describe("multipart/form-data; boundary=b", ""), content.Limits{})
+	defer b.Release()
+	b.Append([]byte(many))
+	b.Finish()
+	if got, err := listed.Find(t.Context(), &filter.Transaction{Upload: &b}, filter.RequestBody, nil); err != nil || len(got) != 1 || got[0].Category != filter.Unread || !strings.Contains(got[0].Evidence, "100 files") {
+		t.Errorf("too many files: %v, %v", got, err)
+	}
+	// A signature of a whole file: its MD5 and its size.
+	socket, _ := clamd(t, fmt.Sprintf("%x:%d:Own.File\n", md5.Sum([]byte(evil)), len(evil)))
+	c, err := New(Config{Clamd: setting.OneOrMore[string]{socket}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	check(t, c)
+}
+
+// TestWhatIsNotScannedMayBeListed: pictures and films are what lists of hashes are
+// about.
+func TestWhatIsNotScannedMayBeListed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hashes")
+	sum := sha256.Sum256([]byte("a film"))
+	if err := os.WriteFile(file, []byte(hex.EncodeToString(sum[:])+" bad film\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(Config{Clamd: setting.OneOrMore[string]{"127.0.0.1:1"}, Hashes: setting.OneOrMore[setting.File]{setting.File(file)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for body, want := range map[string]int{"a film": 1, "another": 0} {
+		for _, pieces := range []int{1, 3} {
+			var b content.Body
+			b.Reset(content.Describe("video/mp4", ""), content.Limits{})
+			x := &filter.Transaction{Body: &b, Response: &message.Response{Fields: []message.Field{{Name: []byte("Content-Type"), Value: []byte("video/mp4")}}}}
+			if c.Wants(x, filter.ResponseBody) != true {
+				t.Fatal("it is not wanted")
+			}
+			var got []filter.Finding
+			for rest, n := body, pieces; n > 0; n-- {
+				k := len(rest) / n
+				b.Append([]byte(rest[:k]))
+				if rest = rest[k:]; n == 1 {
+					b.Finish()
+				}
+				if got, err = c.Find(t.Context(), x, filter.ResponseBody, nil); err != nil {
+					t.Fatal(err)
+				}
+				b.Forget()
+			}
+			if len(got) != want {
+				t.Errorf("%s in %d pieces: %v", body, pieces, got)
+			}
+			b.Release()
+		}
 	}
 }
 
