@@ -416,7 +416,8 @@ type Decider interface {
 // A Witness examines malformed requests that a server refuses by itself. Nothing is decided
 // about them. A [Decider] whose checks do that is one, and so is such a [Check].
 type Witness interface {
-	// Refused appends to t.Findings what is found in a head that is malformed or incomplete.
-	// Only client and time of t are known.
+	// Refused appends to t.Findings what is found in a head that is malformed or incomplete,
+	// or in a DNS message that the name server answers by itself. Only client, protocol and
+	// time of t are known.
 	Refused(t *Transaction, head []byte)
 }

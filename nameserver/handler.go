@@ -155,20 +155,24 @@ func (l *handler) decide(status dns.Status, over bool) dns.Outcome {
 	udp := q.Transport == dns.UDP
 	switch {
 	case status == dns.Unknown:
+		l.examine(over)
 		r.Rcode = dns.RcodeNotImp
 	case status == dns.Malformed:
+		l.examine(over)
 		r.Rcode = dns.RcodeFormErr
 	case over:
 		r.Rcode = dns.RcodeRefused
 	case l.g.allow != nil && !l.g.allow.contain(q.Client.Addr()):
 		r.Rcode, r.HasEDE, r.EDE = dns.RcodeRefused, true, dns.EDEProhibited
 	case q.HasEDNS && q.Version > 0:
+		l.examine(false)
 		r.Rcode = dns.RcodeBadVers
 	case status == dns.Bare: // the cookie is the answer
 	case udp && l.g.cookies == cookiesRequired && q.Cookie != nil && !l.proven:
 		l.drop(badCookie)
 		r.Rcode = dns.RcodeBadCookie
 	case q.Type == dns.TypeOPT, udp && q.Type == dns.TypeAXFR:
+		l.examine(false)
 		r.Rcode = dns.RcodeFormErr
 	case udp && q.Type == dns.TypeIXFR:
 		r.TC = true // the client comes by TCP
@@ -191,6 +195,17 @@ func (l *handler) decide(status dns.Status, over bool) dns.Outcome {
 	return dns.Answered
 }
 
+// examine shows a message that the server answers by itself to those who want to see
+// it, unless its client sends too many.
+func (l *handler) examine(over bool) {
+	if over {
+		return
+	}
+	for _, w := range l.rs.witness {
+		w.Refused(&l.q, &l.judged)
+	}
+}
+
 // transferred reports whether a responder answered with a transfer of a zone.
 func (l *handler) transferred() bool {
 	for _, t := range l.rs.transfer {
@@ -207,6 +222,7 @@ func (l *handler) transferred() bool {
 }
 
 func (l *handler) notify() dns.Outcome {
+	l.examine(false)
 	for _, n := range l.rs.notify {
 		if o := n.Notify(&l.q, &l.r); o != dns.Declined {
 			return o

@@ -50,6 +50,7 @@ type responders struct {
 	all      []Responder
 	transfer []Transferrer
 	notify   []Notifier
+	witness  []Witness
 	auth     Authenticator // nil for none
 }
 
@@ -152,6 +153,9 @@ func (s *Server) SetResponders(auth Authenticator, all ...Responder) {
 	for _, r := range all {
 		if t, ok := r.(Transferrer); ok {
 			rs.transfer = append(rs.transfer, t)
+		}
+		if w, ok := r.(Witness); ok {
+			rs.witness = append(rs.witness, w)
 		}
 		if n, ok := r.(Notifier); ok {
 			rs.notify = append(rs.notify, n)

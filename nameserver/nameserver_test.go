@@ -339,6 +339,74 @@ func TestReloadChangesRulesAndResponders(t *testing.T) {
 	}
 }
 
+// A watcher is a responder that sees what the server answers by itself.
+type watcher struct {
+	zone
+	seen chan []byte
+}
+
+func (w *watcher) Refused(q *dns.Query, t *filter.Transaction) {
+	w.seen <- bytes.Clone(q.Msg)
+	t.ID, t.Findings = "seen", append(t.Findings, filter.Finding{Check: "watcher"})
+}
+
+func TestWhatTheServerAnswersByItselfIsExamined(t *testing.T) {
+	w := &watcher{seen: make(chan []byte, 1)}
+	recorded := make(chan int, 1)
+	s := start(t, Config{}, func(_ *dns.Query, _ *dns.Reply, judged *filter.Transaction, _ time.Duration) {
+		recorded <- len(judged.Findings)
+	}, w)
+	question := "\x01x\x04test\x00\x00\x01\x00\x01"
+	for name, x := range map[string]struct {
+		message string
+		rcode   byte
+		seen    bool
+	}{
+		"notify":          {"\x00\x01\x20\x00\x00\x01\x00\x00\x00\x00\x00\x00" + question, dns.RcodeNotAuth, true},
+		"another opcode":  {"\x00\x01\x28\x00\x00\x01\x00\x00\x00\x00\x00\x00" + question, dns.RcodeNotImp, true},
+		"a cut question":  {"\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x3fabc", dns.RcodeFormErr, true},
+		"a later EDNS":    {"\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01" + question + "\x00\x00\x29\x04\xd0\x00\x01\x00\x00\x00\x00", 0, true},
+		"an ordinary one": {"\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00" + question, 0, false},
+	} {
+		for _, network := range []string{"udp", "tcp"} {
+			at, message := s.at(dns.UDP), x.message
+			if network == "tcp" {
+				at, message = s.at(dns.TCP), string([]byte{0, byte(len(message))})+message
+			}
+			c, err := net.Dial(network, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+			if _, err := c.Write([]byte(message)); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, 512)
+			n, err := c.Read(got)
+			c.Close()
+			if got = got[:n]; network == "tcp" && n >= 2 {
+				got = got[2:]
+			}
+			if err != nil || len(got) < 12 || got[3]&15 != x.rcode {
+				t.Errorf("%s, %s: answered %x, %v", name, network, got, err)
+			}
+			if found := <-recorded; found != 0 != x.seen {
+				t.Errorf("%s, %s: %d findings recorded", name, network, found)
+			}
+			select {
+			case m := <-w.seen:
+				if !x.seen || string(m) != x.message {
+					t.Errorf("%s, %s: examined %x", name, network, m)
+				}
+			default:
+				if x.seen {
+					t.Errorf("%s, %s: not examined", name, network)
+				}
+			}
+		}
+	}
+}
+
 func TestSettingsThatCannotBeAreNamed(t *testing.T) {
 	listen := []string{"127.0.0.1:0"}
 	for key, cfg := range map[string]Config{

@@ -38,6 +38,16 @@ type Notifier interface {
 	Notify(q *dns.Query, r *dns.Reply) dns.Outcome
 }
 
+// A Witness is a Responder that examines messages that the server answers by itself:
+// those that cannot be read, that have another opcode than QUERY, or that ask what no
+// responder is asked. Nothing is decided about them.
+type Witness interface {
+	// Refused describes in t what was found, for the log. Of q it reads Msg, Client
+	// and At, and Name where End is not 0. It runs on the goroutine that reads the
+	// socket.
+	Refused(q *dns.Query, t *filter.Transaction)
+}
+
 // An Authenticator knows the keys of TSIG (RFC 8945). Workers answer queries
 // with a TSIG record (Query.TSIG), never the goroutine that reads.
 type Authenticator interface {

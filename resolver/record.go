@@ -15,8 +15,9 @@ import (
 // responders), it says which client asked for what.
 func (r *Resolver) Record(q *dns.Query, a *dns.Reply, judged *filter.Transaction) filter.Transaction {
 	t := *judged
+	whole := t.ID != "" && !t.Terse && !r.whole // from Refused: it has its evidence
 	t.Terse = false
-	if t.Host == "" {
+	if t.Host == "" && !whole {
 		t = filter.Transaction{Start: q.At, Proto: filter.DNS, Type: q.Type, Flags: q.Flags, Last: filter.Name}
 		t.Client = r.parts.Identify(q.Client.Addr(), q.ClientID)
 		t.Host = string(dns.AppendHost(nil, q.Name))
@@ -26,6 +27,10 @@ func (r *Resolver) Record(q *dns.Query, a *dns.Reply, judged *filter.Transaction
 		t.ID = r.ids.Next(q.At)
 	}
 	t.Findings = slices.Clone(t.Findings)
+	if whole {
+		t.Status = int(a.Rcode)
+		return t
+	}
 	led := strings.Clone(t.Note)
 	t.Note = ""
 	// The verdict of a limit or a quota is complete already.

@@ -311,6 +311,24 @@ func (r *Resolver) judge(q *dns.Query, a *dns.Reply, t *filter.Transaction) {
 	r.parts.Decider.Decide(context.Background(), t, filter.Name)
 }
 
+// Refused implements the server's Witness: the checks of the policy that examine what is
+// malformed see the message.
+func (r *Resolver) Refused(q *dns.Query, t *filter.Transaction) {
+	w, ok := r.parts.Decider.(filter.Witness)
+	if !ok {
+		return
+	}
+	x := filter.Transaction{Start: q.At, Proto: filter.DNS, Flags: q.Flags, Last: filter.Name}
+	x.Client = r.parts.Identify(q.Client.Addr(), q.ClientID)
+	if q.End != 0 {
+		x.Type, x.Host = q.Type, string(dns.AppendHost(nil, q.Name))
+	}
+	if w.Refused(&x, q.Msg); len(x.Findings) > 0 || x.Note != "" {
+		x.ID = r.ids.Next(q.At)
+		*t = x
+	}
+}
+
 // found sets a block for a reason that no check reports.
 func (r *Resolver) found(t *filter.Transaction, category string) {
 	f := filter.Finding{Check: checkName, Category: category}

@@ -445,6 +445,41 @@ func TestChecksSeeTheFlagsOfAQuery(t *testing.T) {
 	}
 }
 
+// A witness is a judge that finds something in every message that is refused.
+type witness struct {
+	judge
+	seen []byte
+}
+
+func (w *witness) Refused(t *filter.Transaction, msg []byte) {
+	w.seen = append([]byte(nil), msg...)
+	t.Findings = append(t.Findings, filter.Finding{Check: "signature", Category: "7", Evidence: t.Host})
+}
+
+func TestWhatTheServerAnswersByItselfIsExaminedAndRecorded(t *testing.T) {
+	w := &witness{judge: judge{verdicts: map[string]filter.Verdict{"zone.test": {Action: filter.Block}}}}
+	x := newRig(t, Config{}, Parts{}, &w.judge, nil)
+	x.r.parts.Decider = w
+	for name, host := range map[string]string{"notify": "zone.test", "nothing could be read": ""} {
+		q := query(t, "zone.test", miekg.TypeSOA, x.now)
+		q.Flags |= dns.OpcodeNotify << 11
+		if host == "" {
+			q.End, q.Name = 0, nil
+		}
+		a := &reply{}
+		a.Start(q, nil, 1200)
+		x.r.Refused(q, &a.T)
+		if string(w.seen) != string(q.Msg) {
+			t.Errorf("%s: examined %q", name, w.seen)
+		}
+		a.Rcode = dns.RcodeNotAuth
+		r := x.r.Record(q, &a.Reply, &a.T)
+		if len(r.Findings) != 1 || r.Findings[0].Evidence != host || r.Host != host || r.Verdict.Final() || r.ID == "" || r.Status != dns.RcodeNotAuth || r.Proto != filter.DNS {
+			t.Errorf("%s: recorded %+v", name, r)
+		}
+	}
+}
+
 func TestStrangersAndOtherClassesAreNotForUs(t *testing.T) {
 	x := newRig(t, Config{}, Parts{}, &judge{}, nil)
 	for _, change := range []func(*dns.Query){func(q *dns.Query) { q.Recursion = false }, func(q *dns.Query) { q.Class = 3 }} {

@@ -35,6 +35,20 @@ func (c *Check) name(t *filter.Transaction) ([]engine.Alert, engine.Over) {
 	return c.handshake(t, f)
 }
 
+// refusedDNS tries the rules on a DNS message that is answered without a look at its name.
+func (c *Check) refusedDNS(t *filter.Transaction, msg []byte) {
+	if !c.engine.Has(engine.DNS, rule.ToServer, rule.Line) {
+		return
+	}
+	m := &engine.DNSMessage{}
+	m.Read(msg, nil)
+	tx := &engine.Tx{App: engine.DNS, Source: m}
+	c.start(tx, t, connection(t).Flow)
+	tx.L4 = engine.UDP
+	alerts := c.engine.Inspect(tx, rule.ToServer, rule.Complete, nil)
+	t.Findings = c.findings(alerts, map[uint32]bool{}, t.Terse, over(t, tx.Over, t.Findings))
+}
+
 // A handshake is one that rules follow: its name is judged more than once, as
 // more of it is known.
 type handshake struct {

@@ -421,8 +421,12 @@ func (c *Check) findings(alerts []engine.Alert, seen map[uint32]bool, terse bool
 }
 
 // Refused implements [filter.Witness]: rules on what is malformed match on
-// requests that go no further.
+// requests that go no further, and on DNS messages that are no queries.
 func (c *Check) Refused(t *filter.Transaction, head []byte) {
+	if t.Proto == filter.DNS {
+		c.refusedDNS(t, head)
+		return
+	}
 	if len(head) == 0 || !c.engine.Has(engine.HTTP1, rule.ToServer, rule.Line) {
 		return
 	}

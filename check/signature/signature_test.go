@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/check/signature/engine"
 	"shuultuur/content"
 	"shuultuur/filter"
 	"shuultuur/message"
@@ -235,6 +236,55 @@ func TestRulesSeeRequestsThatGoNoFurther(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRulesSeeDNSMessagesThatAreNoQueries shows messages that the name server answers
+// with FORMERR or NOTIMP, or that say that a zone has changed.
+func TestRulesSeeDNSMessagesThatAreNoQueries(t *testing.T) {
+	const question = "\x01x\x04test\x00\x00\x06\x00\x01"
+	for name, x := range map[string]struct{ rule, message string }{
+		"notify":              {`dns.opcode:4; dns.query; content:"x.test"; bsize:6`, "\x00\x01\x20\x00\x00\x01\x00\x00\x00\x00\x00\x00" + question},
+		"update":              {`dns.opcode:5; dns.queries.rrname; content:"x.test"`, "\x00\x01\x28\x00\x00\x01\x00\x00\x00\x00\x00\x00" + question},
+		"a bad opcode":        {`app-layer-event:dns.invalid_opcode`, "\x00\x01\x78\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
+		"a cut question":      {`app-layer-event:dns.malformed_data`, "\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x3fabc"},
+		"a record in vain":    {`app-layer-event:dns.malformed_data; dns.query; content:"x.test"`, "\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01" + question},
+		"two questions":       {`dns.query; content:"x.test"; dns.query; content:"y"; bsize:1`, "\x00\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00" + question + "\x01y\x00\x00\x01\x00\x01"},
+		"an answer inside":    {`dns.answers.rrname; content:"x.test"`, "\x00\x01\x20\x00\x00\x01\x00\x01\x00\x00\x00\x00" + question + "\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x00\x00\x04abcd"},
+		"no header":           {`app-layer-event:dns.malformed_data`, "\x00\x01"},
+		"a pointer to itself": {`app-layer-event:dns.malformed_data`, "\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\xc0\x0c\x00\x01\x00\x01"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "a.rules")
+			if err := os.WriteFile(file, []byte("alert dns any any -> any any ("+x.rule+"; sid:7;)\nalert http any any -> any any (http.method; content:\"GET\"; sid:8;)\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := New(Config{Rules: []setting.File{setting.File(file)}}, Parts{Now: time.Now})
+			if err != nil || len(c.Mistakes()) > 0 {
+				t.Fatal(err, c.Mistakes())
+			}
+			tr := &filter.Transaction{Client: filter.Client{Addr: netip.MustParseAddr("10.0.0.1")}, Proto: filter.DNS}
+			c.Refused(tr, []byte(x.message))
+			if !slices.ContainsFunc(tr.Findings, func(f filter.Finding) bool { return f.Category == "7" && f.Evidence != "" }) {
+				t.Errorf("findings %v", tr.Findings)
+			}
+		})
+	}
+}
+
+// FuzzRefusedDNS shows any bytes as a DNS message.
+func FuzzRefusedDNS(f *testing.F) {
+	f.Add([]byte("\x00\x01\x20\x00\x00\x01\x00\x01\x00\x00\x00\x00\x01x\x00\x00\x06\x00\x01\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x00\x00\x04abcd"))
+	f.Fuzz(func(t *testing.T, msg []byte) {
+		m := &engine.DNSMessage{}
+		m.Read(msg, nil)
+		for _, list := range [][]engine.DNSName{m.Queries, m.Answers, m.Authorities, m.Additionals} {
+			for _, n := range list {
+				if len(n.Name) > engine.MaxDNSName {
+					t.Fatalf("a name of %d bytes", len(n.Name))
+				}
+			}
+		}
+	})
 }
 
 // FuzzRefused shows any bytes as a head.

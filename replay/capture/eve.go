@@ -453,7 +453,7 @@ func (t *dnsTx) record() map[string]any {
 	var qs []map[string]any
 	for _, q := range t.Queries {
 		rec := map[string]any{"rrname": string(q.Name), "rrtype": dns.TypeName(q.Type)}
-		if len(q.Name) == maxName {
+		if len(q.Name) == engine.MaxDNSName {
 			rec["rrname_truncated"] = true
 		}
 		qs = append(qs, rec)
@@ -490,13 +490,13 @@ func (t *dnsTx) rdata(x dns.Record) string {
 			return a.String()
 		}
 	case 2, 5, 12, 39:
-		name, _, err := rawName(t.msg, x.Data)
+		name, _, err := engine.RawDNSName(t.msg, x.Data)
 		if err == nil {
 			return string(name)
 		}
 	case 15:
 		if len(data) > 2 {
-			name, _, err := rawName(t.msg, x.Data+2)
+			name, _, err := engine.RawDNSName(t.msg, x.Data+2)
 			if err == nil {
 				return string(name)
 			}

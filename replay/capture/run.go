@@ -363,11 +363,8 @@ func (r *Run) dnsPort(port uint16) bool {
 
 // looksLikeDNS says whether a datagram on another port is a DNS message.
 func looksLikeDNS(b []byte) bool {
-	t, err := parseDNS(b)
-	if err != nil || t == nil {
-		return false
-	}
-	return len(t.Queries) == 1 && len(t.Queries[0].Name) > 0 && t.Opcode <= 5 && t.flags&0x40 == 0
+	t := parseDNS(b)
+	return t != nil && !t.Malformed && len(t.Queries) == 1 && len(t.Queries[0].Name) > 0 && t.Opcode <= 5 && t.flags&0x40 == 0
 }
 
 // methods are what a request begins with, for finding the protocol.
@@ -399,9 +396,7 @@ func (r *Run) detect(f *flow, dir rule.Direction) parser {
 			return newTLS(r, f)
 		}
 		if len(b) >= 14 && int(binary.BigEndian.Uint16(b)) >= 12 && (f.server.Port() == 53 || r.dnsPort(f.server.Port()) || looksLikeDNS(b[2:min(len(b), 2+int(binary.BigEndian.Uint16(b)))])) {
-			if t, _ := parseDNS(b[2:]); t != nil {
-				return &dnsParser{r: r, f: f}
-			}
+			return &dnsParser{r: r, f: f}
 		}
 	}
 	return nil

@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"encoding/binary"
+	"errors"
 	"strings"
 
 	"shuultuur/check/signature/rule"
+	"shuultuur/dns"
 )
 
 // A DNSName is a question or a record as rules see it.
@@ -17,6 +20,7 @@ type DNSMessage struct {
 	Queries, Answers, Authorities, Additionals []DNSName
 	Opcode, Rcode                              uint8
 	Response                                   bool
+	Malformed                                  bool // it could not be read to its end
 	Events                                     map[string]bool
 }
 
@@ -29,6 +33,119 @@ func (m *DNSMessage) Flags(word uint16) {
 	if m.Opcode >= 7 {
 		m.Odd("dns.invalid_opcode")
 	}
+}
+
+// DNSHeader is how many bytes the header of a message has.
+const DNSHeader = 12
+
+// maxRecords bounds the records of a section that are read.
+const maxRecords = 1024
+
+// errDNS says that a DNS message is malformed.
+var errDNS = errors.New("malformed DNS message")
+
+// Read takes in a message as far as it can be read, and notes as an anomaly that it
+// cannot be read to its end. The records of answers, authorities and additionals, in
+// this order, are handed to record, nil for nobody.
+func (m *DNSMessage) Read(msg []byte, record func(section int, x dns.Record)) {
+	if m.read(msg, record) != nil {
+		m.Malformed = true
+		m.Odd("dns.malformed_data")
+	}
+}
+
+func (m *DNSMessage) read(msg []byte, record func(section int, x dns.Record)) error {
+	if len(msg) < DNSHeader {
+		return errDNS
+	}
+	m.Flags(binary.BigEndian.Uint16(msg[2:]))
+	off := DNSHeader
+	for range min(int(binary.BigEndian.Uint16(msg[4:])), maxRecords) {
+		name, next, err := RawDNSName(msg, off)
+		if err != nil || next+4 > len(msg) {
+			return errDNS
+		}
+		m.long(name)
+		m.Queries = append(m.Queries, DNSName{Name: name, Type: binary.BigEndian.Uint16(msg[next:])})
+		off = next + 4
+	}
+	for s, list := range []*[]DNSName{&m.Answers, &m.Authorities, &m.Additionals} {
+		for range min(int(binary.BigEndian.Uint16(msg[6+2*s:])), maxRecords) {
+			name, _, err := RawDNSName(msg, off)
+			if err != nil {
+				return errDNS
+			}
+			m.long(name)
+			x, err := dns.ReadRecord(msg, off)
+			if err != nil {
+				return errDNS
+			}
+			*list = append(*list, DNSName{Name: name, Type: x.Type})
+			if record != nil {
+				record(s, x)
+			}
+			off = x.End
+		}
+	}
+	return nil
+}
+
+// long notes a name that was cut.
+func (m *DNSMessage) long(name []byte) {
+	if len(name) == MaxDNSName {
+		m.Odd("dns.name_too_long")
+	}
+}
+
+// Limits of names.
+const (
+	MaxDNSName = 1025 // bytes of a name that are kept
+	maxLabels  = 255  // labels and pointers that are followed
+)
+
+// errLoop says that a name goes round in circles or has no end.
+var errLoop = errors.New("too many labels")
+
+// RawDNSName reads a name in the case it was sent in, which rules may ask for. One
+// that is too long is cut to MaxDNSName bytes.
+func RawDNSName(msg []byte, off int) (name []byte, next int, err error) {
+	next = -1
+	for range maxLabels {
+		if off >= len(msg) {
+			return nil, 0, errDNS
+		}
+		n := int(msg[off])
+		switch {
+		case n == 0:
+			if next < 0 {
+				next = off + 1
+			}
+			return name, next, nil
+		case n&0xc0 == 0xc0:
+			if off+2 > len(msg) {
+				return nil, 0, errDNS
+			}
+			if next < 0 {
+				next = off + 2
+			}
+			off = int(binary.BigEndian.Uint16(msg[off:]) & 0x3fff)
+			continue
+		case n > 63 || off+1+n > len(msg):
+			return nil, 0, errDNS
+		}
+		if room := MaxDNSName - len(name); room > 0 {
+			if len(name) > 0 {
+				name = append(name, '.')
+			}
+			name = append(name, msg[off+1:off+1+n]...)
+			name = name[:min(len(name), MaxDNSName)]
+		}
+		off += 1 + n
+	}
+	if len(name) == MaxDNSName && next >= 0 {
+		return name, next, nil
+	}
+	return nil, 0, errLoop
 }
 
 // Odd notes an anomaly, by its name in app-layer-event.
