@@ -10,6 +10,8 @@ package directory
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 )
 
 // A Source verifies a name and a password. It is safe for many goroutines.
@@ -35,4 +37,46 @@ func (r *Refusal) Is(err error) bool { return err == ErrRefused }
 type Finder interface {
 	// Find is [Source.Verify] without a password.
 	Find(ctx context.Context, name string) (user string, groups []string, err error)
+}
+
+// leftOut is how long a server that did not answer is asked after the others.
+const leftOut = 10 * time.Second
+
+// An order is that in which servers are asked: as they stand in the settings, but
+// those that did not answer lately come last.
+type order struct {
+	mu     sync.Mutex
+	failed map[string]time.Time
+}
+
+// of returns the servers in order.
+func (o *order) of(servers []string) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.failed) == 0 {
+		return servers
+	}
+	var first, last []string
+	for _, s := range servers {
+		if time.Since(o.failed[s]) < leftOut {
+			last = append(last, s)
+		} else {
+			first = append(first, s)
+		}
+	}
+	return append(first, last...)
+}
+
+// note notes whether a server has answered.
+func (o *order) note(server string, answered bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if answered {
+		delete(o.failed, server)
+		return
+	}
+	if o.failed == nil {
+		o.failed = map[string]time.Time{}
+	}
+	o.failed[server] = time.Now()
 }

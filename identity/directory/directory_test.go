@@ -559,6 +559,58 @@ func TestServersOfPasswordsAreKilledUnderLoad(t *testing.T) {
 	}
 }
 
+// TestASilentServerCostsItsTimeOnce: the next user is asked about at the others
+// first.
+func TestASilentServerCostsItsTimeOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	u, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	const limit = setting.Duration(time.Second)
+	ldapAt, ca, _ := slapdWith(t, "dc=school,dc=example", people)
+	directory, err := NewLDAP(LDAP{Servers: []string{"ldap://" + l.Addr().String(), "ldap://" + ldapAt}, StartTLS: true, CA: setting.File(ca), Base: "dc=school,dc=example", Timeout: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer directory.Close()
+	radiusAt, _ := freeradius(t)
+	radius, err := NewRADIUS(RADIUS{Servers: []string{u.LocalAddr().String(), radiusAt}, Secret: "testing123", Timeout: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]Source{"LDAP": directory, "RADIUS": radius} {
+		await(t, name, func() bool {
+			_, _, err := s.Verify(t.Context(), "bold", "secret")
+			return err == nil
+		})
+		begin := time.Now()
+		for range 5 {
+			if d, ok := s.(*Directory); ok { // connections that wait would be used
+				for len(d.search)+len(d.verify) > 0 {
+					select {
+					case c := <-d.search:
+						c.Close()
+					case c := <-d.verify:
+						c.Close()
+					}
+				}
+			}
+			if _, _, err := s.Verify(t.Context(), "bold", "secret"); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if took := time.Since(begin); took > 900*time.Millisecond {
+			t.Errorf("%s: five questions took %v", name, took)
+		}
+	}
+}
+
 // TestUsersAreFoundWhereTheDirectoryRefersTo: by a continuation of a search, and
 // by a referral in place of an answer.
 func TestUsersAreFoundWhereTheDirectoryRefersTo(t *testing.T) {

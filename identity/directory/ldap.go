@@ -36,6 +36,7 @@ type Directory struct {
 	// users prove who they are: each bind there replaces the one before.
 	search, verify chan *conn
 	closed         atomic.Bool
+	order          order
 	graph          graphs
 
 	referring sync.Mutex
@@ -194,13 +195,17 @@ func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) er
 			errs = append(errs, fmt.Errorf("LDAP server %s: %w", silent, err))
 		}
 	}
-	for _, server := range d.cfg.Servers {
+	for _, server := range d.order.of(d.cfg.Servers) {
 		if server == silent {
+			d.order.note(server, false)
 			continue
 		}
 		c, err := d.connect(ctx, server, idle == d.search)
 		if err == nil {
 			err = d.on(ctx, idle, c, do)
+		}
+		if ok := err == nil || answered(err); ok || ctx.Err() == nil {
+			d.order.note(server, ok)
 		}
 		if err == nil || answered(err) {
 			return err

@@ -22,6 +22,7 @@ type access struct {
 	servers []string
 	secret  []byte
 	timeout time.Duration
+	order   order
 }
 
 // NewRADIUS reads the settings.
@@ -50,9 +51,13 @@ func (a *access) Verify(ctx context.Context, name, password string) (user string
 		return "", nil, ErrRefused
 	}
 	var errs []error
-	for _, server := range a.servers {
+	for _, server := range a.order.of(a.servers) {
 		groups, err = a.ask(ctx, server, name, password)
-		if err == nil || errors.Is(err, ErrRefused) {
+		ok := err == nil || errors.Is(err, ErrRefused)
+		if ok || ctx.Err() == nil {
+			a.order.note(server, ok)
+		}
+		if ok {
 			return name, groups, err
 		}
 		errs = append(errs, fmt.Errorf("RADIUS server %s: %w", server, err))
