@@ -6,17 +6,17 @@
 set -eu
 printf '%s' "-trimpath -pgo=$(dirname "$0")/default.pgo"
 for cold in \
-	archive database/sql encoding/asn1 encoding/gob encoding/json encoding/xml html net/mail net/smtp regexp/syntax text/template \
-	github.com/DataDog github.com/coreos github.com/go-asn1-ber github.com/go-jose github.com/go-ldap github.com/google \
-	github.com/HdrHistogram github.com/jackc github.com/jcmturner github.com/miekg github.com/nats-io github.com/oschwald \
-	go.yaml.in golang.org/x/exp golang.org/x/image/font golang.org/x/oauth2 \
+	archive database/sql encoding/asn1 encoding/gob encoding/json encoding/xml html log/slog mime net/mail net/smtp regexp/syntax runtime/pprof text/template \
+	github.com/DataDog github.com/coreos github.com/dlclark/regexp2/v2/syntax github.com/go-asn1-ber github.com/go-jose github.com/go-ldap github.com/google \
+	github.com/HdrHistogram github.com/jackc github.com/jcmturner github.com/miekg github.com/nats-io github.com/oschwald github.com/yuin/gopher-lua/ast github.com/yuin/gopher-lua/parse \
+	go.yaml.in golang.org/x/exp golang.org/x/image/font golang.org/x/net/icmp golang.org/x/oauth2 \
 	golang.org/x/text/cases golang.org/x/text/internal golang.org/x/text/language golang.org/x/text/secure layeh.com rsc.io software.sslmate.com \
 	shuultuur/admin shuultuur/cmd shuultuur/configuration shuultuur/doctor shuultuur/engine shuultuur/fleet shuultuur/gateway \
 	shuultuur/handover shuultuur/helper shuultuur/importer shuultuur/list/source shuultuur/load shuultuur/portal \
 	shuultuur/profile shuultuur/replay shuultuur/setting shuultuur/zone/redins shuultuur/zone/transfer \
 	shuultuur/cache/simulate shuultuur/check/icap shuultuur/check/signature/rule shuultuur/check/signature/lua shuultuur/check/virus \
-	shuultuur/event/clickhouse shuultuur/event/kafka shuultuur/event/otlp shuultuur/event/parquet \
-	shuultuur/event/postgres shuultuur/event/syslog shuultuur/identity/directory shuultuur/identity/kerberos shuultuur/identity/oidc \
+	shuultuur/event/clickhouse shuultuur/event/jsonl shuultuur/event/kafka shuultuur/event/otlp shuultuur/event/parquet \
+	shuultuur/event/postgres shuultuur/event/record shuultuur/event/squid shuultuur/event/syslog shuultuur/identity/directory shuultuur/identity/kerberos shuultuur/identity/oidc \
 	shuultuur/list/collection shuultuur/text shuultuur/vote/booth shuultuur/vote/store shuultuur/zone/authority shuultuur/zone/sign shuultuur/resolver/validate; do
 	printf ' -gcflags=%s/...=-l' "$cold"
 done
