@@ -41,6 +41,7 @@ func (s *Server) answer(r route, w http.ResponseWriter, q *http.Request) {
 	}
 	if s.parts.Audit.Problem() != nil {
 		if err := s.record(q, "the audit log is tried again", 0, ""); err != nil {
+			w.Header().Set("Retry-After", "1")
 			s.refuse(w, byAudit, http.StatusServiceUnavailable, "nothing is changed while it cannot be recorded: "+err.Error())
 			return
 		}

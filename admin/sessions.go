@@ -151,11 +151,11 @@ func (s *Sessions) do(w http.ResponseWriter, r *http.Request, all []order) {
 		}
 	}
 	stopped, err := s.End(ends...)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
+	if err == nil {
+		err = s.Start(start...)
 	}
-	if err := s.Start(start...); err != nil {
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -31,7 +32,14 @@ func (g *pages) newAdmin(first *engine.Engine) (*admin.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := admin.Parts{Metrics: g.metrics.handler, Health: g.health, Token: first.Settings.Listen.Token,
+	health := func() admin.Health {
+		h := g.health()
+		if err := access.Audit.Problem(); err != nil {
+			h.Problems = append(h.Problems, fmt.Sprintf("changes on the pages are refused while they cannot be recorded: %v", err))
+		}
+		return h
+	}
+	parts := admin.Parts{Metrics: g.metrics.handler, Health: health, Token: first.Settings.Listen.Token,
 		Lists:    (&admin.Lists{In: g.lists, Change: g.node.ChangeLists, Use: g.Again}).ShowLists(),
 		Pause:    &admin.Pause{All: func() []policy.Pause { return g.engine.Load().Pauses.At(time.Now()) }, Set: g.pause},
 		Root:     g.host.Root,

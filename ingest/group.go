@@ -13,16 +13,21 @@ type Group[T any] struct {
 
 // A share is what one caller wants written. Its other fields are guarded by turn.
 type share[T any] struct {
-	what T
+	what []T
 	done bool
-	err  error
+	errs []error
 }
 
-// Do has write called with what, and with what others gave that came before it
-// was this one's turn, in the order in which they came. write sets the error of
-// each. Do returns when what was written, with its error. Only one write runs at
-// a time.
+// Do has write called with what, as [Group.DoAll] does.
 func (g *Group[T]) Do(what T, write func(all []T, errs []error)) error {
+	return g.DoAll([]T{what}, write)[0]
+}
+
+// DoAll has write called with what, and with what others gave that came before it
+// was this one's turn, in the order in which they came. write sets the error of
+// each. DoAll returns when what was written, with its errors. Only one write runs
+// at a time.
+func (g *Group[T]) DoAll(what []T, write func(all []T, errs []error)) []error {
 	s := &share[T]{what: what}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, s)
@@ -30,21 +35,23 @@ func (g *Group[T]) Do(what T, write func(all []T, errs []error)) error {
 	g.turn.Lock()
 	defer g.turn.Unlock()
 	if s.done {
-		return s.err
+		return s.errs
 	}
 	g.mu.Lock()
 	shares := g.waiting
 	g.waiting = nil
 	g.mu.Unlock()
-	all, errs := make([]T, len(shares)), make([]error, len(shares))
-	for n, s := range shares {
-		all[n] = s.what
+	var all []T
+	for _, s := range shares {
+		all = append(all, s.what...)
 	}
+	errs := make([]error, len(all))
 	write(all, errs)
-	for n, s := range shares {
-		s.done, s.err = true, errs[n]
+	for _, s := range shares {
+		n := len(s.what)
+		s.done, s.errs, errs = true, errs[:n:n], errs[n:]
 	}
-	return s.err
+	return s.errs
 }
 
 // Waiting is how many callers wait for their turn.

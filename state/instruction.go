@@ -67,7 +67,8 @@ func (i *Instruction) over(now time.Time) bool {
 	return i.Value == "" || !i.Until.IsZero() && !i.Until.After(now)
 }
 
-func (i *Instruction) check() error {
+// Check says what keeps an instruction from being given.
+func (i *Instruction) Check() error {
 	size := len(i.Topic) + len(i.Key) + len(i.Value) + len(i.By) + len(i.Node)
 	switch {
 	case i.Topic == "" || strings.ContainsAny(i.Topic+i.Key+i.Node, "\x00\n"):
@@ -114,6 +115,7 @@ type Instructions struct {
 	ended  []Instruction             // guarded by mu: erased by another node, to be reported as withdrawn; not kept over a restart
 
 	received int64 // guarded by mu: number received from other nodes
+	failing  error // guarded by mu: why the last ones could not be kept
 }
 
 // openInstructions reads the instructions in a file; "" means no file.
@@ -149,6 +151,16 @@ func (s *Instructions) leave() error {
 	return err
 }
 
+// Problems says why instructions are not kept.
+func (s *Instructions) Problems() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failing == nil || s.file == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("instructions, such as sessions and pauses, cannot be kept in %s and are refused: %v", s.file.path, s.failing)}
+}
+
 func (s *Instructions) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +179,7 @@ func (s *Instructions) Give(all ...Instruction) error {
 	fresh := 0
 	given := make([]*keptInstruction, len(all))
 	for n, i := range all {
-		if err := i.check(); err != nil {
+		if err := i.Check(); err != nil {
 			return err
 		}
 		if s.all[name{i.Topic, i.Key}] == nil {
@@ -190,8 +202,8 @@ func (s *Instructions) Give(all ...Instruction) error {
 // keep adds instructions and writes them to the file. The caller holds the lock.
 func (s *Instructions) keep(all []*keptInstruction) error {
 	if s.file != nil {
-		if err := s.file.append(all); err != nil {
-			return fmt.Errorf("keeping instructions over a restart: %w", err)
+		if s.failing = s.file.append(all); s.failing != nil {
+			return fmt.Errorf("keeping instructions over a restart: %w", s.failing)
 		}
 	}
 	for _, t := range all {
@@ -388,7 +400,7 @@ func (s *Instructions) take(all []Instruction, shared bool) {
 	for _, i := range all {
 		known := s.all[name{i.Topic, i.Key}]
 		switch {
-		case i.check() != nil || known == nil && len(s.all)+len(fresh) >= maxInstructions:
+		case i.Check() != nil || known == nil && len(s.all)+len(fresh) >= maxInstructions:
 			refused++
 		case known != nil && !i.newer(&known.Instruction):
 			known.shared = known.shared || shared && known.At == i.At && known.Node == i.Node

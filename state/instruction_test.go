@@ -107,6 +107,33 @@ func TestInstructionsOutliveARestart(t *testing.T) {
 	}
 }
 
+// What cannot be kept is refused, and a problem until something is kept again.
+func TestInstructionsThatCannotBeKeptAreAProblem(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := stopping(t, nil, dir)
+	problems := s.(interface{ Problems() []string }).Problems
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Give(state.Instruction{Topic: "t", Key: "a", Value: "lost"}); err == nil || inForce(s) != "" {
+		t.Errorf("%v, in force %q; want an error", err, inForce(s))
+	}
+	if p := problems(); len(p) != 1 || !strings.Contains(p[0], dir) {
+		t.Errorf("problems %q, want one with the folder", p)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	give(t, s, "a", "kept")
+	if p := problems(); p != nil {
+		t.Errorf("problems %q after one was kept", p)
+	}
+}
+
 func TestANodeThatWasAwayCatchesUp(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

@@ -85,7 +85,7 @@ func readJournal(r io.Reader) (all []*keptInstruction, damaged int, err error) {
 			continue
 		}
 		t := new(keptInstruction)
-		if json.Unmarshal(line, t) != nil || t.check() != nil {
+		if json.Unmarshal(line, t) != nil || t.Check() != nil {
 			damaged++
 			continue
 		}
@@ -106,7 +106,13 @@ func (j *journal) append(all []*keptInstruction) error {
 		}
 	}
 	if j.out == nil {
-		f, err := os.OpenFile(j.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		f, err := os.OpenFile(j.path, os.O_APPEND|os.O_WRONLY, 0o600)
+		if errors.Is(err, fs.ErrNotExist) {
+			// The name of a new file has to be on the disk, too.
+			if err = j.rewrite(nil); err == nil {
+				f, err = os.OpenFile(j.path, os.O_APPEND|os.O_WRONLY, 0o600)
+			}
+		}
 		if err != nil {
 			return err
 		}

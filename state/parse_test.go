@@ -14,7 +14,7 @@ func FuzzInstruction(f *testing.F) {
 		if !ok {
 			return
 		}
-		if i.field() != string(field) || i.check() != nil || i.newer(&i) {
+		if i.field() != string(field) || i.Check() != nil || i.newer(&i) {
 			t.Errorf("%q, %q: %+v", field, value, i)
 		}
 	})
@@ -29,7 +29,7 @@ func FuzzJournal(f *testing.F) {
 			t.Errorf("%d instructions and %d damaged of %d lines, %v", len(all), damaged, lines, err)
 		}
 		for _, i := range all {
-			if i.check() != nil {
+			if i.Check() != nil {
 				t.Errorf("%+v was taken", i)
 			}
 		}

@@ -38,7 +38,7 @@ func parseInstruction(field, value []byte) (i Instruction, ok bool) {
 	if len(parts) != 4 || json.Unmarshal(value, &i) != nil {
 		return i, false
 	}
-	return i, i.field() == string(field) && i.check() == nil
+	return i, i.field() == string(field) && i.Check() == nil
 }
 
 func (f *Fleet) instructionsKey() string { return f.link.config.Prefix + "instructions" }

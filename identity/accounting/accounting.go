@@ -49,16 +49,14 @@ type Config struct {
 
 // Sessions is where changes go.
 type Sessions interface {
-	Start(...session.Session) error
-	End(...session.Ended) (int, error)
-	All() []session.Session
+	// Change makes changes with one write to the disk and returns the error of each.
+	Change(all ...*session.Change) []error
 }
 
 const (
 	maxPacket = 4096 // RFC 2866, 3
 	queued    = 4096
 	batch     = 512
-	gather    = 2 * time.Millisecond
 	endedFor  = 10 * time.Minute // an end is remembered, against packets that are late
 	maxEnded  = 100_000
 )
@@ -238,11 +236,11 @@ func (s *Server) receive(ctx context.Context, c *net.UDPConn) {
 	}
 }
 
-// write makes changes, those that came together at once, and acknowledges them.
+// write makes changes, those that came while the disk was busy at once, and
+// acknowledges them.
 func (s *Server) write() {
 	for first := range s.queue {
 		all := []change{first}
-		wait := time.NewTimer(gather)
 	more:
 		for len(all) < batch {
 			select {
@@ -251,67 +249,52 @@ func (s *Server) write() {
 					break more
 				}
 				all = append(all, ch)
-			case <-wait.C:
+			default:
 				break more
 			}
 		}
-		wait.Stop()
 		s.apply(all)
 	}
 }
 
-// apply makes changes in their order. Neighbours that begin or renew sessions go
-// to the disk together, and so do neighbours that end some.
+// apply makes changes in their order and acknowledges those that are on the disk.
 func (s *Server) apply(all []change) {
-	for len(all) > 0 {
-		begins, n := all[0].begins(), 1
-		for n < len(all) && all[n].begins() == begins {
-			n++
-		}
-		do := s.end
-		if begins {
-			do = s.start
-		}
-		s.carryOut(all[:n], do)
-		all = all[n:]
-	}
-}
-
-// carryOut applies packets together and acknowledges them. When that fails, it
-// applies them one by one: a refused packet must not hold up the others, which
-// their clients would send again and again.
-func (s *Server) carryOut(all []change, do func([]change) error) {
-	err := do(all)
-	if err == nil {
-		s.acknowledge(all)
-		return
-	}
-	if len(all) > 1 {
-		for n := range all {
-			s.carryOut(all[n:n+1], do)
-		}
-		return
-	}
-	s.dropped.Add(1)
-	s.log.Error("a packet of RADIUS accounting is not carried out; its client sends it again", "from", all[0].from, "error", err)
-}
-
-// start begins or renews the sessions of packets.
-func (s *Server) start(all []change) error {
-	var start []session.Session
+	changes := make([]*session.Change, len(all))
 	for n := range all {
-		if !s.over(&all[n]) {
-			start = append(start, all[n].sessions()...)
-		}
+		changes[n] = s.change(&all[n])
 	}
-	return s.sessions.Start(start...)
+	var failed []string
+	for n, err := range s.sessions.Change(changes...) {
+		if err != nil {
+			s.dropped.Add(1)
+			failed = append(failed, fmt.Sprintf("%s: %v", all[n].from, err))
+			continue
+		}
+		s.taken.Add(1)
+		all[n].back(all[n].answer)
+	}
+	if len(failed) > 0 {
+		s.log.Error("packets of RADIUS accounting are not carried out; their clients send them again", "refused", len(failed), "error", failed[0])
+	}
 }
 
-func (s *Server) acknowledge(all []change) {
-	for _, ch := range all {
-		s.taken.Add(1)
-		ch.back(ch.answer)
+// change is what a packet changes.
+func (s *Server) change(ch *change) *session.Change {
+	c := new(session.Change)
+	switch {
+	case ch.begins():
+		if !s.over(ch) {
+			c.Start = ch.sessions()
+		}
+	case ch.kind == stop:
+		s.remember(ch)
+		for _, a := range ch.addrs {
+			c.End = append(c.End, session.Ended{ID: ch.id, Addr: a})
+		}
+	default: // an access point starts anew
+		c.End = []session.Ended{{By: ch.from.String(), Source: Source}}
 	}
+	return c
 }
 
 // over says whether a session was ended already and this packet is late.
@@ -320,28 +303,6 @@ func (s *Server) over(ch *change) bool {
 	defer s.mu.Unlock()
 	at, ok := s.ended[ch.name()]
 	return ok && ch.id != "" && time.Since(at) < endedFor
-}
-
-// end ends the sessions of packets, and all of an access point that starts anew.
-func (s *Server) end(all []change) error {
-	var ended []session.Ended
-	for n := range all {
-		ch := &all[n]
-		if ch.kind == stop {
-			s.remember(ch)
-			for _, a := range ch.addrs {
-				ended = append(ended, session.Ended{ID: ch.id, Addr: a})
-			}
-			continue
-		}
-		for _, open := range s.sessions.All() {
-			if open.Source == Source && open.By == ch.from.String() {
-				ended = append(ended, session.Ended{Addr: open.Addr})
-			}
-		}
-	}
-	_, err := s.sessions.End(ended...)
-	return err
 }
 
 // remember notes that a session was ended.

@@ -3,6 +3,7 @@ package accounting
 import (
 	"context"
 	"crypto/md5"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -175,12 +176,24 @@ func TestABurstOfPacketsCostsOneWriteToTheDisk(t *testing.T) {
 	}
 	after("beginnings", burst(start1), 200, 1, 200)
 	after("ends", burst(stop), 0, 1, 200)
+	mixed := burst(start1)
+	for n := range mixed {
+		mixed[n].id = "mixed " + mixed[n].id
+		if n%2 == 1 {
+			mixed[n].kind, mixed[n].addrs, mixed[n].id = stop, mixed[n-1].addrs, mixed[n-1].id
+		}
+	}
+	after("beginnings and ends by turns", mixed, 0, 1, 200)
 	bad := burst(interim)
 	for n := range bad {
 		bad[n].id = "another"
 	}
 	bad[7].user = ""
-	after("renewals with one that is refused", bad, 199, 199, 199)
+	for n := range 60 { // more than an instruction can hold
+		bad[9].groups = append(bad[9].groups, fmt.Sprint(strings.Repeat("g", 200), n))
+	}
+	after("renewals with two that are refused", bad, 198, 1, 198)
+	after("an access point that starts anew between others", append(burst(interim)[:100], change{kind: on, back: func([]byte) { acknowledged++ }}), 0, 1, 101)
 }
 
 func TestPacketsThatProveNothingAreRefused(t *testing.T) {

@@ -1,8 +1,8 @@
 // Package session keeps which user is at which address, as reported by what let them in: a
 // Wi-Fi controller, a VPN, a sign-in page.
 //
-// [Table.Start] and [Table.End] turn reports into instructions, which a store writes to disk
-// and sends to all nodes of a fleet before they return. [Table.Take] receives what was
+// [Table.Change] turns reports into instructions, which a store writes to disk before it
+// returns and sends to all nodes of a fleet. [Table.Take] receives what was
 // reported to other nodes. [Table.Lookup] runs for every request and reads only memory.
 package session
 
@@ -69,8 +69,8 @@ type Table struct {
 	log     *slog.Logger
 	shards  [64]shard
 	n       atomic.Int64
-	changes ingest.Group[change] // of callers
-	giving  sync.Mutex           // held while sessions change
+	changes ingest.Group[*Change] // of callers
+	giving  sync.Mutex            // held while sessions change
 
 	started, ended, refused atomic.Uint64
 }
@@ -159,166 +159,177 @@ func name(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-// A change is what one caller wants: sessions begun or renewed, or ended.
-type change struct {
-	start []Session
-	end   []Ended
-	ended *int // how many there were; nil where none are to end
+// A Change is what one report changes: sessions that begin or are renewed, all or
+// none of them, or sessions that end.
+type Change struct {
+	Start []Session // each replaces the one that its address had
+	End   []Ended
+
+	Ended int // how many sessions ended; set by [Table.Change]
 }
 
-// Start begins or renews sessions, all or none: each replaces the one that its
-// address had. They are on the disk when it returns. Callers that come at the
-// same time share a write.
-func (t *Table) Start(all ...Session) error {
-	return t.changes.Do(change{start: all}, t.apply)
-}
+// Change makes changes in their order, with one write to the disk that callers who
+// come at the same time share. They are on the disk when it returns. The errors
+// are those of each: one that is refused holds up no other.
+func (t *Table) Change(all ...*Change) []error { return t.changes.DoAll(all, t.apply) }
 
-// apply makes changes in their order. Neighbours that begin sessions go to the
-// disk together, and so do neighbours that end some.
-func (t *Table) apply(all []change, errs []error) {
-	t.giving.Lock()
-	defer t.giving.Unlock()
-	for len(all) > 0 {
-		begins, n := all[0].ended == nil, 1
-		for n < len(all) && (all[n].ended == nil) == begins {
-			n++
-		}
-		if begins {
-			t.start(all[:n], errs[:n])
-		} else {
-			t.end(all[:n], errs[:n])
-		}
-		all, errs = all[n:], errs[n:]
-	}
-}
-
-// start begins or renews sessions. The caller holds giving.
-func (t *Table) start(all []change, errs []error) {
-	now := time.Now()
-	b := begun{table: t, now: now, at: map[netip.Addr]*Session{}, fresh: t.n.Load()}
-	var given []int
-	for n := range all {
-		before := len(b.give)
-		if errs[n] = b.add(all[n].start); errs[n] != nil {
-			t.refused.Add(uint64(max(1, len(b.give)-before)))
-			b.give = b.give[:before]
-		} else if len(b.give) > before {
-			given = append(given, n)
-		}
-	}
-	if len(given) == 0 {
-		return
-	}
-	if err := t.store.Give(b.give...); err != nil {
-		t.refused.Add(uint64(len(b.give)))
-		for _, n := range given {
-			errs[n] = fmt.Errorf("keep the session: %w", err)
-		}
-		return
-	}
-	for _, n := range b.at {
-		t.put(n)
-	}
-	t.started.Add(uint64(len(b.give)))
-}
-
-// begun are sessions that are to begin with one write.
-type begun struct {
-	table *Table
-	now   time.Time
-	give  []state.Instruction
-	at    map[netip.Addr]*Session // the last one for each address
-	fresh int64                   // sessions that are open then
-}
-
-// add adds the sessions of one caller, all or none.
-func (b *begun) add(all []Session) error {
-	t, fresh := b.table, int64(0)
-	var take []*Session
-	for _, n := range all {
-		n, err := Check(n, b.now)
-		if err != nil {
-			return err
-		}
-		old := b.at[n.Addr]
-		if old == nil {
-			old = t.Lookup(n.Addr)
-		}
-		if old == nil {
-			fresh++
-		} else if old.same(&n) && n.Until.Sub(old.Until) < n.Until.Sub(b.now)/renewAfter && !n.Until.Before(old.Until) {
-			continue // it ends at about the same time already
-		}
-		value, err := json.Marshal(n)
-		if err != nil {
-			return err
-		}
-		b.give = append(b.give, state.Instruction{Topic: Topic, Key: n.Addr.String(), Value: string(value), Until: n.Until, By: n.By, Brief: true})
-		take = append(take, &n)
-	}
-	if b.fresh+fresh > MaxSessions {
-		before := t.n.Load()
-		t.sweep(b.now)
-		b.fresh -= before - t.n.Load()
-	}
-	if b.fresh+fresh > MaxSessions {
-		return fmt.Errorf("%d sessions are open, no more than %d are kept: end some, or make them shorter", b.fresh, MaxSessions)
-	}
-	b.fresh += fresh
-	for _, n := range take {
-		b.at[n.Addr] = n
-	}
-	return nil
-}
-
-// same reports whether two sessions differ only in their time.
-func (n *Session) same(m *Session) bool {
-	return n.User == m.User && n.ID == m.ID && n.Source == m.Source && slices.Equal(n.Groups, m.Groups)
-}
+// Start begins or renews sessions, all or none.
+func (t *Table) Start(all ...Session) error { return t.Change(&Change{Start: all})[0] }
 
 // An Ended says that the session of an address has ended. With an ID only the session with it
 // ends: a late end of an earlier session must not end that of the next user.
 type Ended struct {
 	ID   string
 	Addr netip.Addr
+	// By and Source, in place of an address, end all sessions that a reporter has begun.
+	By, Source string
 }
 
-// End ends sessions with one write to the disk, and says how many there were.
-// Callers that come at the same time share it.
+// End ends sessions and says how many there were.
 func (t *Table) End(all ...Ended) (n int, err error) {
-	err = t.changes.Do(change{end: all, ended: &n}, t.apply)
-	return n, err
+	c := Change{End: all}
+	err = t.Change(&c)[0]
+	return c.Ended, err
 }
 
-// end ends sessions. The caller holds giving.
-func (t *Table) end(all []change, errs []error) {
+// apply makes changes. It is the only one that calls the store.
+func (t *Table) apply(all []*Change, errs []error) {
+	t.giving.Lock()
+	defer t.giving.Unlock()
+	w := pending{table: t, now: time.Now(), at: map[netip.Addr]*Session{}, open: t.n.Load()}
+	var given []int
+	for n, c := range all {
+		before := len(w.give)
+		if errs[n] = w.add(c); errs[n] != nil {
+			t.refused.Add(uint64(max(1, len(c.Start))))
+		} else if len(w.give) > before {
+			given = append(given, n)
+		}
+	}
+	if len(given) == 0 {
+		return
+	}
+	if err := t.store.Give(w.give...); err != nil {
+		t.refused.Add(uint64(len(w.give)))
+		for _, n := range given {
+			all[n].Ended, errs[n] = 0, fmt.Errorf("keep the sessions: %w", err)
+		}
+		return
+	}
+	ended := 0
+	for _, c := range all {
+		ended += c.Ended
+	}
+	for a, n := range w.at {
+		if n == nil {
+			t.remove(a)
+		} else {
+			t.put(n)
+		}
+	}
+	t.ended.Add(uint64(ended))
+	t.started.Add(uint64(len(w.give) - ended))
+}
+
+// pending are changes that one write to the disk makes.
+type pending struct {
+	table *Table
+	now   time.Time
+	give  []state.Instruction
+	at    map[netip.Addr]*Session // what addresses have after the write; nil for none
+	open  int64                   // sessions that are open after it
+}
+
+// lookup returns the session that an address has after the write.
+func (w *pending) lookup(a netip.Addr) *Session {
+	if n, ok := w.at[a]; ok {
+		return n
+	}
+	return w.table.Lookup(a)
+}
+
+// add adds a change: all of it, or nothing.
+func (w *pending) add(c *Change) error {
+	for _, e := range c.End {
+		w.end(e, c)
+	}
+	var fresh int64
 	var give []state.Instruction
-	gone := map[netip.Addr]bool{}
-	for n := range all {
-		for _, e := range all[n].end {
-			a := e.Addr.Unmap().WithZone("")
-			old := t.Lookup(a)
-			if old == nil || gone[a] || e.ID != "" && old.ID != "" && old.ID != e.ID {
-				continue
-			}
-			give = append(give, state.Instruction{Topic: Topic, Key: a.String(), Until: time.Now().Add(time.Second), Brief: true})
-			gone[a] = true
-			*all[n].ended++
+	var take []*Session
+	for _, n := range c.Start {
+		n, err := Check(n, w.now)
+		if err != nil {
+			return err
+		}
+		old := w.lookup(n.Addr)
+		if old == nil {
+			fresh++
+		} else if old.same(&n) && n.Until.Sub(old.Until) < n.Until.Sub(w.now)/renewAfter && !n.Until.Before(old.Until) {
+			continue // it ends at about the same time already
+		}
+		value, err := json.Marshal(n)
+		if err != nil {
+			return err
+		}
+		i := state.Instruction{Topic: Topic, Key: n.Addr.String(), Value: string(value), Until: n.Until, By: n.By, Brief: true}
+		if err := i.Check(); err != nil {
+			return fmt.Errorf("the session of %s cannot be kept: %w", n.Addr, err)
+		}
+		give, take = append(give, i), append(take, &n)
+	}
+	if w.open+fresh > MaxSessions {
+		before := w.table.n.Load()
+		w.table.sweep(w.now)
+		w.open -= before - w.table.n.Load()
+	}
+	if w.open+fresh > MaxSessions {
+		return fmt.Errorf("%d sessions are open, no more than %d are kept: end some, or make them shorter", w.open, MaxSessions)
+	}
+	w.open += fresh
+	w.give = append(w.give, give...)
+	for _, n := range take {
+		w.at[n.Addr] = n
+	}
+	return nil
+}
+
+// end ends the sessions that are meant.
+func (w *pending) end(e Ended, c *Change) {
+	addrs := []netip.Addr{e.Addr.Unmap().WithZone("")}
+	if e.By != "" {
+		addrs = w.begunBy(e)
+	}
+	for _, a := range addrs {
+		old := w.lookup(a)
+		if old == nil || e.ID != "" && old.ID != "" && old.ID != e.ID {
+			continue
+		}
+		w.give = append(w.give, state.Instruction{Topic: Topic, Key: a.String(), Until: w.now.Add(time.Second), Brief: true})
+		w.at[a] = nil
+		w.open--
+		c.Ended++
+	}
+}
+
+// begunBy returns the addresses whose sessions a reporter has begun.
+func (w *pending) begunBy(e Ended) (all []netip.Addr) {
+	is := func(n *Session) bool { return n != nil && n.By == e.By && n.Source == e.Source }
+	for _, n := range w.table.All() {
+		if _, changed := w.at[n.Addr]; !changed && is(&n) {
+			all = append(all, n.Addr)
 		}
 	}
-	if len(give) == 0 {
-		return
-	}
-	if err := t.store.Give(give...); err != nil {
-		for n := range all {
-			*all[n].ended, errs[n] = 0, fmt.Errorf("end the session: %w", err)
+	for a, n := range w.at {
+		if is(n) {
+			all = append(all, a)
 		}
-		return
 	}
-	for a := range gone {
-		t.remove(a)
-	}
-	t.ended.Add(uint64(len(gone)))
+	return all
+}
+
+// same reports whether two sessions differ only in their time.
+func (n *Session) same(m *Session) bool {
+	return n.User == m.User && n.ID == m.ID && n.Source == m.Source && slices.Equal(n.Groups, m.Groups)
 }
 
 // Refresh loads the sessions in the store.
