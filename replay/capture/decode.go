@@ -28,6 +28,8 @@ const (
 	linkIPv4     = 228
 	linkIPv6     = 229
 	linkSLL2     = 276
+
+	linkUnknown = -1 // nothing can be read of the packet
 )
 
 // linkNames are the names that records have for link types.
@@ -119,9 +121,6 @@ func (d *decoder) decode(p *packet, data []byte) {
 	case linkSLL2:
 		ok = len(data) > 20 && d.ether(p, binary.BigEndian.Uint16(data), data[20:], 0)
 	case linkPPP:
-		if len(data) > 4 && data[0] == 0xff {
-			data = data[2:]
-		}
 		ok = d.ppp(p, data, 0)
 	case linkCHDLC:
 		ok = len(data) > 4 && d.ether(p, binary.BigEndian.Uint16(data[2:]), data[4:], 0)
@@ -178,6 +177,9 @@ func (d *decoder) ether(p *packet, kind uint16, data []byte, depth int) bool {
 }
 
 func (d *decoder) ppp(p *packet, data []byte, depth int) bool {
+	if len(data) > 4 && data[0] == 0xff && data[1] == 3 { // address and control, RFC 1662
+		data = data[2:]
+	}
 	if len(data) < 2 {
 		return false
 	}
@@ -347,11 +349,8 @@ func (d *decoder) transportOf(p *packet, proto uint8, data []byte) bool {
 			n = len(data)
 		}
 		p.payload = data[8:n]
-		if p.dst.Port() == 4789 && len(p.payload) > 22 && p.payload[0]&8 != 0 {
-			inner := p.inside()
-			inner.vxlan = append(inner.vxlan, uint64(binary.BigEndian.Uint32(p.payload[4:])>>8))
-			d.out(p)
-			return d.ethernet(inner, p.payload[8:])
+		if ok, is := d.tunnel(p); is {
+			return ok
 		}
 	case 1, 58:
 		if len(data) < 4 {
@@ -361,6 +360,12 @@ func (d *decoder) transportOf(p *packet, proto uint8, data []byte) bool {
 		p.payload = data[min(8, len(data)):]
 	case 47:
 		return d.gre(p, data)
+	case 51: // the authentication header of IPsec, RFC 4302
+		if len(data) < 12 || len(data) < (int(data[1])+2)*4 || data[0] == 51 {
+			return false
+		}
+		p.proto = data[0]
+		return d.transportOf(p, p.proto, data[(int(data[1])+2)*4:])
 	case 4, 41:
 		d.out(p)
 		return d.network(p.inside(), data)
@@ -369,6 +374,40 @@ func (d *decoder) transportOf(p *packet, proto uint8, data []byte) bool {
 	}
 	d.out(p)
 	return true
+}
+
+// Ports of tunnels in UDP.
+const (
+	teredoPort = 3544 // RFC 4380
+	vxlanPort  = 4789 // RFC 7348
+	genevePort = 6081 // RFC 8926
+)
+
+// tunnel reads the packet in a datagram of a tunnel. is says that it is one.
+func (d *decoder) tunnel(p *packet) (ok, is bool) {
+	b := p.payload
+	switch {
+	case p.dst.Port() == vxlanPort && len(b) > 22 && b[0]&8 != 0:
+		inner := p.inside()
+		inner.vxlan = append(inner.vxlan, uint64(binary.BigEndian.Uint32(b[4:])>>8))
+		d.out(p)
+		return d.ethernet(inner, b[8:]), true
+	case p.dst.Port() == genevePort && len(b) > 8 && b[0]>>6 == 0 && len(b) > 8+int(b[0]&0x3f)*4:
+		d.out(p)
+		return d.ether(p.inside(), binary.BigEndian.Uint16(b[2:]), b[8+int(b[0]&0x3f)*4:], 0), true
+	case p.dst.Port() == teredoPort || p.src.Port() == teredoPort:
+		if len(b) > 4 && b[0] == 0 && b[1] == 1 { // authentication
+			b = b[min(13+int(b[2])+int(b[3]), len(b)):]
+		}
+		if len(b) > 8 && b[0] == 0 && b[1] == 0 { // where it comes from
+			b = b[8:]
+		}
+		if len(b) >= 40 && b[0]>>4 == 6 && 40+int(binary.BigEndian.Uint16(b[4:])) == len(b) {
+			d.out(p)
+			return d.network(p.inside(), b), true
+		}
+	}
+	return false, false
 }
 
 // inside returns the packet within p.

@@ -247,7 +247,8 @@ func resolution(v byte) uint64 {
 	return n
 }
 
-// packet reads a block with a packet.
+// packet reads a block with a packet. One of an interface that was not described, or
+// with more bytes than the block has, is broken; the blocks after it are read.
 func (f *pcapng) packet(kind uint32, b []byte) (r record, err error) {
 	head := 20
 	if kind == simpleBlock {
@@ -264,7 +265,7 @@ func (f *pcapng) packet(kind uint32, b []byte) (r record, err error) {
 		number = int(f.order.Uint16(b))
 	}
 	if number >= len(f.origins) {
-		return r, fmt.Errorf("a packet of the unknown interface %d", number)
+		return record{link: linkUnknown}, nil
 	}
 	o := &f.origins[number]
 	r.link = o.link
@@ -279,7 +280,7 @@ func (f *pcapng) packet(kind uint32, b []byte) (r record, err error) {
 	}
 	b = b[head:]
 	if uint64(size) > uint64(len(b)) || size > mostPacket {
-		return r, fmt.Errorf("a packet of %d bytes in a block with %d", size, len(b))
+		return record{link: linkUnknown}, nil
 	}
 	r.data = append(make([]byte, 0, size), b[:size]...)
 	return r, nil

@@ -3,10 +3,12 @@ package rule
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,19 +21,23 @@ type Choice struct {
 	modify                []change
 }
 
-// A selector names rules: by number, by an expression on the rule, by the group
-// (the rule file) or by metadata.
+// A selector names rules: all of them, or by numbers, by an expression on the rule, by
+// the rule file, or by metadata.
 type selector struct {
-	gid, sid uint64
-	re       *regexp.Regexp
-	group    string
-	meta     [2]string
+	all  bool
+	ids  [][2]uint64 // gid and sid
+	re   *regexp.Regexp
+	file *regexp.Regexp // on a name or the end of a path
+	bare bool           // the name may lack its extension
+	meta [2]string
 }
 
+// A change replaces what an expression finds in a rule, or adds metadata to it.
 type change struct {
 	selector
 	from *regexp.Regexp
 	to   string
+	meta string // "key value" to add, "" for a replacement
 }
 
 // ReadChoice reads the files; an empty name stands for none.
@@ -42,14 +48,10 @@ func ReadChoice(enable, disable, modify, drop string) (*Choice, error) {
 		to   *[]selector
 	}{{enable, &c.enable}, {disable, &c.disable}, {drop, &c.drop}} {
 		err := c.lines(f.name, func(line string) error {
-			for part := range strings.SplitSeq(line, ",") {
-				s, err := parseSelector(strings.TrimSpace(part))
-				if err != nil {
-					return err
-				}
-				*f.to = append(*f.to, s)
-			}
-			return nil
+			line, _, _ = strings.Cut(line, " #")
+			s, err := parseSelector(strings.TrimSpace(line))
+			*f.to = append(*f.to, s)
+			return err
 		})
 		if err != nil {
 			return nil, err
@@ -79,9 +81,6 @@ func (c *Choice) lines(name string, read func(string) error) error {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if i := strings.Index(line, " #"); i >= 0 && !strings.Contains(line, `"`) {
-			line = strings.TrimSpace(line[:i])
-		}
 		if err := read(line); err != nil {
 			return fmt.Errorf("%s:%d: %w", name, n, err)
 		}
@@ -90,93 +89,185 @@ func (c *Choice) lines(name string, read func(string) error) error {
 }
 
 func parseSelector(s string) (selector, error) {
+	kind, value, _ := strings.Cut(s, ":")
+	value = strings.TrimSpace(value)
 	switch {
-	case strings.HasPrefix(s, "re:"):
-		re, err := regexp.Compile("(?i)" + strings.TrimSpace(s[3:]))
+	case s == "*":
+		return selector{all: true}, nil
+	case kind == "re":
+		re, err := regexp.Compile("(?i)" + value)
 		if err != nil {
 			return selector{}, fmt.Errorf("%q: %w", s, err)
 		}
 		return selector{re: re}, nil
-	case strings.HasPrefix(s, "group:"):
-		return selector{group: strings.TrimSpace(s[6:])}, nil
-	case strings.HasPrefix(s, "filename:"):
-		return selector{group: strings.TrimSpace(s[9:])}, nil
-	case strings.HasPrefix(s, "metadata:"):
-		f := strings.Fields(s[9:])
-		if len(f) != 2 {
+	case kind == "group":
+		return selector{file: glob(value), bare: true}, nil
+	case kind == "filename":
+		return selector{file: glob(value)}, nil
+	case kind == "metadata":
+		key, word, ok := strings.Cut(value, " ")
+		if !ok {
 			return selector{}, fmt.Errorf("%q is not metadata: KEY VALUE", s)
 		}
-		return selector{meta: [2]string{f[0], f[1]}}, nil
+		return selector{meta: [2]string{key, strings.TrimSpace(word)}}, nil
+	case strings.HasSuffix(s, ".rules"):
+		return selector{file: glob(s), bare: true}, nil
 	}
-	gid, sid, ok := strings.Cut(s, ":")
-	if !ok {
-		gid, sid = "1", s
-	}
-	g, e1 := strconv.ParseUint(gid, 10, 32)
-	n, e2 := strconv.ParseUint(sid, 10, 32)
-	if e1 != nil || e2 != nil {
-		if strings.HasSuffix(s, ".rules") {
-			return selector{group: s}, nil
+	x := selector{}
+	for part := range strings.SplitSeq(s, ",") {
+		gid, sid, ok := strings.Cut(strings.TrimSpace(part), ":")
+		if !ok {
+			gid, sid = "1", gid
 		}
-		return selector{}, fmt.Errorf("%q is not SID, GID:SID, re:EXPRESSION, group:FILE or metadata: KEY VALUE", s)
+		g, e1 := strconv.ParseUint(strings.TrimSpace(gid), 10, 32)
+		n, e2 := strconv.ParseUint(strings.TrimSpace(sid), 10, 32)
+		if e1 != nil || e2 != nil {
+			return selector{}, fmt.Errorf("%q is not SID, GID:SID, re:EXPRESSION, group:FILE, filename:FILE, metadata: KEY VALUE or *", s)
+		}
+		x.ids = append(x.ids, [2]uint64{g, n})
 	}
-	return selector{gid: g, sid: n}, nil
+	return x, nil
 }
 
-// parseChange reads: SELECTOR "FROM" "TO", with modifysid as an optional first
-// word.
+// glob compiles a pattern of file names, in which * stands for any characters, also
+// slashes, ? for one, and [ab] for one of several. It fits a name or the end of a path.
+func glob(pattern string) *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString("(?s)(^|/)")
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; c {
+		case '*':
+			b.WriteString(".*")
+		case '?':
+			b.WriteByte('.')
+		case '[':
+			end := strings.IndexByte(pattern[i:], ']')
+			if end < 2 {
+				b.WriteString(`\[`)
+				continue
+			}
+			set := pattern[i+1 : i+end]
+			b.WriteByte('[')
+			if set[0] == '!' {
+				b.WriteByte('^')
+				set = set[1:]
+			}
+			b.WriteString(strings.NewReplacer(`\`, `\\`, "^", `\^`, "[", `\[`).Replace(set) + "]")
+			i += end
+		default:
+			b.WriteString(regexp.QuoteMeta(string(c)))
+		}
+	}
+	re, err := regexp.Compile(b.String() + "$")
+	if err != nil { // a set that is none, such as [z-a]
+		return regexp.MustCompile("(^|/)" + regexp.QuoteMeta(pattern) + "$")
+	}
+	return re
+}
+
+// parseChange reads: SELECTOR "FROM" "TO", the same of Oinkmaster's: modifysid
+// SELECTOR "FROM" | "TO", or metadata-add SELECTOR "KEY" "VALUE".
 func parseChange(line string) (change, error) {
-	line = strings.TrimPrefix(line, "modifysid ")
-	first := strings.IndexByte(line, '"')
-	if first < 0 {
-		return change{}, fmt.Errorf("%q is not SELECTOR \"FROM\" \"TO\"", line)
+	words, err := shellWords(line)
+	if err != nil {
+		return change{}, fmt.Errorf("%q: %w", line, err)
 	}
-	var parts []string
-	for rest := line[first:]; len(parts) < 2; {
-		rest = strings.TrimLeft(strings.TrimLeft(rest, " \t"), "|")
-		rest = strings.TrimLeft(rest, " \t")
-		if !strings.HasPrefix(rest, `"`) {
-			return change{}, fmt.Errorf("%q is not SELECTOR \"FROM\" \"TO\"", line)
-		}
-		end := 1
-		for end < len(rest) && (rest[end] != '"' || rest[end-1] == '\\') {
-			end++
-		}
-		if end == len(rest) {
-			return change{}, fmt.Errorf("%q: a quote is missing", line)
-		}
-		parts = append(parts, strings.ReplaceAll(rest[1:end], `\"`, `"`))
-		rest = rest[end+1:]
+	if len(words) > 0 && words[0] == "modifysid" {
+		words = slices.DeleteFunc(words[1:], func(w string) bool { return w == "|" })
 	}
-	who := strings.TrimSpace(line[:first])
+	add := len(words) > 0 && words[0] == "metadata-add"
+	if add {
+		words = words[1:]
+	}
+	if len(words) != 3 {
+		return change{}, fmt.Errorf(`%q is not SELECTOR "FROM" "TO" or metadata-add SELECTOR "KEY" "VALUE"`, line)
+	}
 	m := change{}
-	var err error
-	if who != "*" {
-		if m.selector, err = parseSelector(who); err != nil {
-			return change{}, err
-		}
-	} else {
-		m.re = regexp.MustCompile("")
-	}
-	if m.from, err = regexp.Compile(parts[0]); err != nil {
+	if m.selector, err = parseSelector(words[0]); err != nil {
 		return change{}, err
 	}
-	m.to = regexp.MustCompile(`\\(\d+)`).ReplaceAllString(strings.ReplaceAll(parts[1], "$", "$$"), "$${$1}")
+	if add {
+		m.meta = words[1] + " " + words[2]
+		return m, nil
+	}
+	if m.from, err = regexp.Compile(words[1]); err != nil {
+		return change{}, err
+	}
+	m.to = references.ReplaceAllStringFunc(strings.ReplaceAll(words[2], "$", "$$"), func(r string) string {
+		return "${" + strings.Trim(r, `\g<>{}$`) + "}"
+	})
 	return m, nil
 }
 
-var sidOf = regexp.MustCompile(`[;(]\s*sid\s*:\s*(\d+)`)
-var gidOf = regexp.MustCompile(`[;(]\s*gid\s*:\s*(\d+)`)
+// references are what stands in a replacement for a group: \1, \g<1>, \g<name> and
+// Oinkmaster's ${1}, here with its dollar doubled.
+var references = regexp.MustCompile(`\\\d+|\\g<\w+>|\$\$\{\d+\}`)
+
+var errQuote = errors.New("a quote is missing")
+
+// shellWords parts a line as a shell does: words may be in single or double quotes, in
+// part too, and in double quotes a backslash escapes a quote and itself alone. What
+// follows a # at the beginning of a word is a comment.
+func shellWords(line string) (words []string, err error) {
+	var word []byte
+	in := false // a word has begun
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; c {
+		case ' ', '\t':
+			if in {
+				words, word, in = append(words, string(word)), word[:0], false
+			}
+		case '\'':
+			end := strings.IndexByte(line[i+1:], '\'')
+			if end < 0 {
+				return nil, errQuote
+			}
+			word, in = append(word, line[i+1:i+1+end]...), true
+			i += 1 + end
+		case '"':
+			in = true
+			for i++; i < len(line) && line[i] != '"'; i++ {
+				if line[i] == '\\' && i+1 < len(line) && (line[i+1] == '"' || line[i+1] == '\\') {
+					i++
+				}
+				word = append(word, line[i])
+			}
+			if i >= len(line) {
+				return nil, errQuote
+			}
+		default:
+			if c == '#' && !in {
+				return words, nil
+			}
+			if c == '\\' && i+1 < len(line) {
+				i++
+			}
+			word, in = append(word, line[i]), true
+		}
+	}
+	if in {
+		words = append(words, string(word))
+	}
+	return words, nil
+}
+
+var (
+	sidOf    = regexp.MustCompile(`[;(]\s*sid\s*:\s*(\d+)`)
+	gidOf    = regexp.MustCompile(`[;(]\s*gid\s*:\s*(\d+)`)
+	quietOf  = regexp.MustCompile(`[;(:]\s*noalert\s*;`)
+	actionOf = regexp.MustCompile(`^\w+`)
+)
 
 // fits says whether a selector names the rule of a line.
 func (s *selector) fits(file, line string, gid, sid uint64) bool {
 	switch {
+	case s.all:
+		return true
 	case s.re != nil:
 		return s.re.MatchString(line)
-	case s.group != "":
-		base := path.Base(strings.ReplaceAll(file, ":", "/"))
-		ok, _ := path.Match(s.group, base)
-		return ok || s.group == base || s.group == strings.TrimSuffix(base, ".rules")
+	case s.file != nil:
+		name := strings.ReplaceAll(file, ":", "/")
+		return s.file.MatchString(name) || s.bare && s.file.MatchString(strings.TrimSuffix(name, path.Ext(name)))
 	case s.meta[0] != "":
 		i := strings.Index(line, "metadata:")
 		if i < 0 {
@@ -184,59 +275,72 @@ func (s *selector) fits(file, line string, gid, sid uint64) bool {
 		}
 		v, _, _ := strings.Cut(line[i+9:], ";")
 		for m := range strings.SplitSeq(v, ",") {
-			if f := strings.Fields(m); len(f) == 2 && f[0] == s.meta[0] && f[1] == s.meta[1] {
+			if key, word, _ := strings.Cut(strings.TrimSpace(m), " "); key == s.meta[0] && strings.TrimSpace(word) == s.meta[1] {
 				return true
 			}
 		}
 		return false
 	}
-	return s.sid == sid && s.gid == gid
+	return slices.Contains(s.ids, [2]uint64{gid, sid})
+}
+
+// apply returns the rule as changed.
+func (m *change) apply(body string) string {
+	if m.meta == "" {
+		return m.from.ReplaceAllString(body, m.to)
+	}
+	return strings.TrimSpace(strings.TrimSuffix(body, ")")) + " metadata:" + m.meta + ";)"
 }
 
 // Apply returns a rule file with the choices applied: disable, then enable, then
-// modify, then drop, as suricata-update does.
+// modify, then drop, as suricata-update does. Lines keep their numbers.
 func (c *Choice) Apply(file string, data []byte) []byte {
 	if len(c.enable)+len(c.disable)+len(c.modify)+len(c.drop) == 0 {
 		return data
 	}
 	var out bytes.Buffer
+	whole, more := "", 0 // a rule of several lines so far
 	for raw := range strings.Lines(string(data)) {
 		line := strings.TrimSpace(raw)
-		body := strings.TrimSpace(strings.TrimLeft(line, "#"))
-		m := sidOf.FindStringSubmatch(body)
-		if m == nil || !strings.HasSuffix(body, ")") {
-			out.WriteString(line + "\n")
+		if part, goesOn := strings.CutSuffix(line, `\`); goesOn && len(whole) < maxLine {
+			whole, more = whole+part, more+1
 			continue
 		}
-		off := strings.HasPrefix(line, "#")
-		sid, _ := strconv.ParseUint(m[1], 10, 32)
-		gid := uint64(1)
-		if g := gidOf.FindStringSubmatch(body); g != nil {
-			gid, _ = strconv.ParseUint(g[1], 10, 32)
-		}
-		any := func(ss []selector) bool {
-			for i := range ss {
-				if ss[i].fits(file, body, gid, sid) {
-					return true
-				}
-			}
-			return false
-		}
-		off = (off || any(c.disable)) && !any(c.enable)
-		for i := range c.modify {
-			if c.modify[i].fits(file, body, gid, sid) {
-				body = c.modify[i].from.ReplaceAllString(body, c.modify[i].to)
-			}
-		}
-		if any(c.drop) && !strings.Contains(body, "noalert;") {
-			if rest, ok := strings.CutPrefix(body, "alert"); ok {
-				body = "drop" + rest
-			}
-		}
-		if off {
-			out.WriteByte('#')
-		}
-		out.WriteString(body + "\n")
+		out.WriteString(c.choose(file, whole+line))
+		out.WriteString(strings.Repeat("\n", more+1))
+		whole, more = "", 0
 	}
+	out.WriteString(whole)
 	return out.Bytes()
+}
+
+// choose applies the choices to a line. What is no rule stays as it is.
+func (c *Choice) choose(file, line string) string {
+	body := strings.TrimSpace(strings.TrimLeft(line, "#"))
+	m := sidOf.FindStringSubmatch(body)
+	if m == nil || !strings.HasSuffix(body, ")") {
+		return line
+	}
+	off := strings.HasPrefix(line, "#")
+	sid, _ := strconv.ParseUint(m[1], 10, 32)
+	gid := uint64(1)
+	if g := gidOf.FindStringSubmatch(body); g != nil {
+		gid, _ = strconv.ParseUint(g[1], 10, 32)
+	}
+	any := func(ss []selector) bool {
+		return slices.ContainsFunc(ss, func(s selector) bool { return s.fits(file, body, gid, sid) })
+	}
+	off = (off || any(c.disable)) && !any(c.enable)
+	for i := range c.modify {
+		if c.modify[i].fits(file, body, gid, sid) {
+			body = c.modify[i].apply(body)
+		}
+	}
+	if any(c.drop) && !quietOf.MatchString(body) {
+		body = actionOf.ReplaceAllString(body, "drop")
+	}
+	if off {
+		return "#" + body
+	}
+	return body
 }
