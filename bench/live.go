@@ -34,7 +34,7 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := longRecord(ctx, filepath.Join(dir, "events.db")); err != nil {
+	if err := longRecord(ctx, filepath.Join(dir, "events.db"), recordRows, recordSpan); err != nil {
 		return err
 	}
 	peers, missing, err := (&peerRig{r}).startPeers([]string{subject})
@@ -103,13 +103,13 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 	return err
 }
 
-// longRecord writes the record that the live pages are of.
-func longRecord(ctx context.Context, file string) error {
+// longRecord writes the record that pages are of.
+func longRecord(ctx context.Context, file string, rows int, span time.Duration) error {
 	s, err := sqlite.Open(file, 365*24*time.Hour)
 	if err != nil {
 		return err
 	}
-	_, err = fillRecord(ctx, s, time.Now().UTC().Truncate(time.Microsecond))
+	_, err = fillRecord(ctx, s, time.Now().UTC().Truncate(time.Microsecond), rows, span)
 	return errors.Join(err, s.Close())
 }
 

@@ -228,6 +228,7 @@ func others() []other {
 		{"record", recordAbout, record},
 		{"record-postgres", recordPostgresAbout, recordPostgres},
 		{"live", liveAbout, live},
+		{"what-if", whatIfAbout, whatIf},
 		{"votes", votesAbout, votes},
 		{"icap", icapAbout, icaps},
 		{"signature", signatureAbout, signatures},

@@ -115,7 +115,7 @@ func (p *recordPlace) run(ctx context.Context, opt options, out io.Writer) error
 	}
 	defer s.Close()
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	spent, err := fillRecord(ctx, s, now)
+	spent, err := fillRecord(ctx, s, now, recordRows, recordSpan)
 	if err != nil {
 		return err
 	}
@@ -274,12 +274,13 @@ func (m *meanwhile) end() (written int, err error) {
 	return m.written, m.err
 }
 
-// fillRecord writes the rows and returns the processor time that each batch took.
-func fillRecord(ctx context.Context, s event.Store, now time.Time) (spent []time.Duration, err error) {
+// fillRecord writes rows that are spread over the span before now, and returns the
+// processor time that each batch took.
+func fillRecord(ctx context.Context, s event.Store, now time.Time, n int, span time.Duration) (spent []time.Duration, err error) {
 	gen := newRowMaker()
 	rows := make([]event.Row, recordBatch)
-	at, step := now.Add(-recordSpan), recordSpan/recordRows
-	for range recordRows / len(rows) {
+	at, step := now.Add(-span), span/time.Duration(n)
+	for range n / len(rows) {
 		for i := range rows {
 			at = at.Add(step)
 			gen.fill(&rows[i], at.Truncate(time.Microsecond))

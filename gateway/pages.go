@@ -141,10 +141,11 @@ func (g *Gateway) checkText(ctx context.Context, text []byte) error {
 	return e.Expectations(ctx)
 }
 
-// Limits for finding the effect of a change: newest events, and time.
+// Limits for finding the effect of a change: newest events, and time by the clock.
 const (
 	effectSpan = 24 * time.Hour
 	maxEffect  = 1_000_000
+	effectRead = 10 * time.Second // then what was judged so far counts
 	effectTime = 20 * time.Second
 	effectRows = 50 // kinds of changes to show
 )
@@ -177,7 +178,7 @@ func (g *pages) effect(ctx context.Context, text []byte) (*admin.Effect, error) 
 		e.Rulings.Copy(run.Rulings)
 		judges[i] = e.Judge(g.file)
 	}
-	rows := &replay.Newest{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect}
+	rows := &replay.Newest{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect, Until: start.Add(effectRead)}
 	var source replay.Source
 	w := replay.WhatIf{Old: &judges[0], New: judges[1]}
 	x, err := w.Run(ctx, source.Events(ctx, rows, "the record"))

@@ -12,21 +12,24 @@ import (
 // asked for.
 type Newest struct {
 	event.Reader
-	Since time.Time
-	Most  int  // rows that it gives
-	Cut   bool // there were more
+	Since time.Time // of the oldest row that it gave, once it was cut
+	Most  int       // rows that it gives
+	Until time.Time // by the clock: it gives no rows after that, unless this is zero
+	Cut   bool      // there were more
 }
 
 // Query implements [event.Reader].
 func (n *Newest) Query(ctx context.Context, f event.Filter, _ event.Page) iter.Seq2[event.Row, error] {
 	f.Since = n.Since
 	return func(yield func(event.Row, error) bool) {
-		given := 0
+		given, oldest := 0, f.Since
 		for row, err := range n.Reader.Query(ctx, f, event.Page{Newest: true, Limit: n.Most + 1}) {
-			if given++; given > n.Most {
-				n.Cut = true
+			late := given%64 == 63 && !n.Until.IsZero() && time.Now().After(n.Until)
+			if given++; err == nil && (given > n.Most || late) {
+				n.Cut, n.Since = true, oldest
 				return
 			}
+			oldest = row.Time
 			if !yield(row, err) {
 				return
 			}
