@@ -131,6 +131,7 @@ func operations() map[string]operation {
 		"POST /mcp":            {does: "a message of the Model Context Protocol: assistants ask why, what if, for events, sums and settings", body: "application/json"},
 		"GET /checks":          {does: "odd lines of phrase lists, and what signature rules have cost", gives: pageOrJSON},
 		"GET /zones":           {does: "zones of our own", gives: pageOrJSON},
+		"POST /zones":          {does: "make a zone with one name server, as a file or in Redis", gives: pageOrJSON, form: []field{must("origin", "name of the zone"), may("in", "redis; a file without it"), may("server", "name server; ns in the zone without it"), may("address", "address of a name server in the zone")}},
 		"GET /zones/{origin}":  {does: "records of a zone, and the text of its file", gives: pageOrJSON, query: []field{may("view", "view of the zone")}},
 		"POST /zones/{origin}": {does: "replace the text of the file of a zone", gives: pageOrJSON, form: []field{must("text", "text of the file"), must("tag", "tag of the text that is replaced"), may("view", "view of the zone")}},
 		"GET /cache":           {does: "figures of the cache", gives: pageOrJSON},

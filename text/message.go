@@ -66,6 +66,7 @@ var messages = [...]string{
 	"too many wrong passwords for this account; wait some minutes",
 	"the password has {1} characters: {2} or more are needed",
 	"there is an account of that name",
+	"there is a zone of that name already",
 	"this is the last owner: nobody could add another",
 	"The vote is too long.",
 	"The proxy is busy. Try again in a moment.",

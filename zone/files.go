@@ -141,6 +141,16 @@ func (f *Files) Path(origin, view string) string {
 	return ""
 }
 
+// Folder returns the first folder of the settings whose zones everybody sees, "" for none.
+func (f *Files) Folder() string {
+	for _, file := range f.cfg.Files {
+		if info, err := os.Stat(string(file.Path)); err == nil && info.IsDir() && file.View == "" && len(file.Clients) == 0 {
+			return string(file.Path)
+		}
+	}
+	return ""
+}
+
 // Faults lists the zones that are not served as in their files.
 func (f *Files) Faults() []Fault {
 	f.mu.Lock()

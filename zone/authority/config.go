@@ -11,6 +11,7 @@ package authority
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"time"
 
 	miekg "github.com/miekg/dns"
@@ -67,6 +68,20 @@ type Shown struct {
 	Signs       bool      `json:"signs"`                 // signed with keys of this server
 	Expires     time.Time `json:"expires,omitzero"`      // when a secondary zone expires unless the primary answers
 	Unavailable string    `json:"unavailable,omitempty"` // why the zone is not served
+}
+
+// A State is what else there is to show of one zone.
+type State struct {
+	transfer.Moves
+	DS     []string  `json:"ds,omitempty"`    // for the parent zone, while the zone is signed here
+	Resign time.Time `json:"resign,omitzero"` // when signatures are next renewed
+}
+
+// Fresh is what a new zone begins with.
+type Fresh struct {
+	Origin  string
+	Server  string     // its name server; "" for ns in the zone
+	Address netip.Addr // of a name server in the zone
 }
 
 // ErrNoZone says that there is no such zone, or none that supports the operation.

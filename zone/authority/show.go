@@ -52,6 +52,18 @@ func (a *Authority) from(origin, view string) (from, path string) {
 	return "catalog", ""
 }
 
+// State returns the state of a zone's signatures and transfers.
+func (a *Authority) State(of Shown) (st State) {
+	m, s := a.Moves(of.Origin, of.View)
+	if st.Moves = m; s != nil {
+		for _, ds := range s.DS(time.Now()) {
+			st.DS = append(st.DS, ds.String())
+		}
+		st.Resign = s.Renew(of.View)
+	}
+	return st
+}
+
 // Records returns up to most records of a zone as text, without signatures and NSEC or NSEC3
 // records. cut says that there are more.
 func (a *Authority) Records(origin, view string, most int) (all []string, cut bool, err error) {

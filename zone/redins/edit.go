@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"shuultuur/zone"
 )
 
 // A zone as text for a person to edit: one line for each value, with all that Redis has
@@ -144,6 +146,35 @@ func SetText(ctx context.Context, s *Source, origin string, text []byte) error {
 		_, _, err := st.SetText(ctx, name, text)
 		return err
 	})
+}
+
+// ErrTaken says that a zone exists already.
+var ErrTaken = errors.New("there is a zone of that name already")
+
+// Create writes a zone that Redis does not have. The event from Redis then puts it into
+// service.
+func Create(ctx context.Context, s *Source, z *zone.Zone) error {
+	st, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Client.Close()
+	listed, err := st.Zones(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(listed, func(name string) bool { return zone.Canonical(name) == zone.Canonical(z.Origin) }) {
+		return ErrTaken
+	}
+	left, err := st.Text(ctx, zone.Canonical(z.Origin))
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("Redis has values of the zone %s, which is not in its list of zones: add it to the list, or delete them", z.Origin)
+	}
+	if err != nil {
+		return err
+	}
+	_, _, err = st.Write(ctx, z)
+	return err
 }
 
 // with calls do for a zone, with its name as Redis lists it.

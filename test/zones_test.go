@@ -1,0 +1,96 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	miekg "github.com/miekg/dns"
+
+	"shuultuur/test/redistest"
+)
+
+// resolved is what a name server says about the addresses of a name.
+func resolved(t *testing.T, server, name string) string {
+	t.Helper()
+	q := new(miekg.Msg)
+	q.SetQuestion(name, miekg.TypeA)
+	r, err := miekg.Exchange(q, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rr := range r.Answer {
+		if a, ok := rr.(*miekg.A); ok {
+			return a.A.String()
+		}
+	}
+	return miekg.RcodeToString[r.Rcode]
+}
+
+// TestZonesAreMadeOnThePages: as files and in Redis, without a restart. The first
+// file brings its folder into the settings, with all else as it was.
+func TestZonesAreMadeOnThePages(t *testing.T) {
+	redis := redistest.Start(t, "--notify-keyspace-events", "AK")
+	h := newHouse(t, nil)
+	before := fmt.Sprintf(`listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+data: data
+dns:
+  listen: 127.0.0.1:0
+  forward: {upstreams: [192.0.2.53]}
+  zones: {reread: 50ms}
+  redis: {addresses: ["%s"]} # with places
+policies: [{name: everyone}]
+events: {sqlite: events.db}
+`, redis.Addr)
+	h.write("shuultuur.yaml", before)
+	h.restart()
+	made := func(status int, says string, form url.Values) {
+		t.Helper()
+		code, text := adminCall(t, h.g, "POST", "/zones", form)
+		if code != status || !strings.Contains(text, says) {
+			t.Errorf("%v: %d %s", form, code, text)
+		}
+	}
+	made(400, "an address", url.Values{"origin": {"school.example"}})
+	made(400, "name of a zone", url.Values{"origin": {"../../etc"}, "address": {"192.0.2.1"}})
+	made(400, "address=", url.Values{"origin": {"school.example"}, "address": {"192.0.2.256"}})
+	if now, _ := os.ReadFile(h.file); string(now) != before {
+		t.Errorf("refused, and the settings are\n%s", now)
+	}
+	made(200, `"saved":true`, url.Values{"origin": {"School.example"}, "address": {"192.0.2.1"}})
+	made(409, "there is a zone of that name already", url.Values{"origin": {"school.example."}, "address": {"192.0.2.1"}, "in": {"redis"}})
+	made(201, "saved", url.Values{"origin": {"2.0.192.in-addr.arpa"}, "server": {"ns.school.example"}})
+	made(201, "saved", url.Values{"origin": {"lab.example"}, "address": {"192.0.2.2"}, "in": {"redis"}})
+	if now, _ := os.ReadFile(h.file); !strings.Contains(string(now), "# with places") || strings.Count(string(now), "zone-files") != 1 {
+		t.Errorf("the settings are\n%s", now)
+	}
+	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(h.file), "zone-files", "*")); len(files) != 2 {
+		t.Errorf("the files are %q", files)
+	}
+	server := h.g.DNSAddr()
+	for name, want := range map[string]string{"ns.school.example.": "192.0.2.1", "ns.lab.example.": "192.0.2.2"} {
+		until(t, name, func() bool { return resolved(t, server, name) == want })
+	}
+	// Both are edited then.
+	for _, origin := range []string{"school.example", "lab.example"} {
+		var z struct{ Text, Tag string }
+		code, text := adminCall(t, h.g, "GET", "/zones/"+origin, nil)
+		if err := json.Unmarshal([]byte(text), &z); code != 200 || err != nil {
+			t.Fatal(code, text)
+		}
+		z.Text = strings.Replace(z.Text, "hostmaster 1 ", "hostmaster 2 ", 1)
+		if origin == "lab.example" {
+			z.Text += `www {"a":{"ttl":300,"records":[{"ip":"192.0.2.9"}]}}`
+		} else {
+			z.Text += "www A 192.0.2.9\n"
+		}
+		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin, url.Values{"text": {z.Text}, "tag": {z.Tag}}); code != 200 {
+			t.Fatal(code, text)
+		}
+		until(t, origin, func() bool { return resolved(t, server, "www."+origin+".") == "192.0.2.9" })
+	}
+}
