@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/rand"
 	"errors"
@@ -404,7 +403,7 @@ func (r *conditions) compile(s *Rule) (err error) {
 	}
 	r.ja4 = s.JA4
 	for i, words := range s.Search {
-		if strings.Contains(words, "{") {
+		if strings.Contains(words, "{") && !joined(words) {
 			if r.forms == nil {
 				r.forms = newForms()
 			}
@@ -413,8 +412,8 @@ func (r *conditions) compile(s *Rule) (err error) {
 			}
 			continue
 		}
-		term := appendTerm(nil, []byte(url.QueryEscape(words)))
-		if len(bytes.TrimSpace(term)) == 0 {
+		term := searched(words)
+		if term == nil {
 			return setting.At(fmt.Sprintf("search[%d]", i), fmt.Errorf("%q has no letter or digit to search for", words))
 		}
 		r.search = append(r.search, term)

@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"bytes"
 	"fmt"
+	"net/url"
 	"sync"
+	"unicode/utf8"
 
 	"shuultuur/content"
 	"shuultuur/content/language"
@@ -28,6 +31,34 @@ func (f *forms) add(phrase string) error {
 	}
 	_, err := f.phrases.Add(language.Unknown, terms)
 	return err
+}
+
+// joined reports whether all words of a phrase are in scripts that put no blanks
+// between words: there is no form of them to look for.
+func joined(phrase string) bool {
+	for _, t := range content.Terms([]byte(phrase), true) {
+		if !language.ScriptOf(t.Word).Joined() {
+			return false
+		}
+	}
+	return true
+}
+
+// searched returns a phrase as it stands in a search: with a blank at either end,
+// unless words in the script of that end stand next to others without blanks.
+func searched(phrase string) []byte {
+	term := appendTerm(nil, []byte(url.QueryEscape(phrase)))
+	words := bytes.TrimSpace(term)
+	if len(words) == 0 {
+		return nil
+	}
+	if language.ScriptOf(string(words)).Joined() {
+		term = bytes.TrimLeft(term, " ")
+	}
+	if last, _ := utf8.DecodeLastRune(words); language.ScriptOf(string(last)).Joined() {
+		term = bytes.TrimRight(term, " ")
+	}
+	return term
 }
 
 // in reports whether a search term contains one of the phrases.

@@ -58,7 +58,7 @@ type conditions struct {
 	agents   patterns
 	referer  hostSet
 	urls     patterns
-	search   [][]byte // in the form of appendTerm
+	search   [][]byte // in the form of searched
 	forms    *forms   // words of search in braces
 	types    []string // in lower case; "image/" for image/*
 	queries  []uint16

@@ -3,9 +3,8 @@ package policy
 import (
 	"bytes"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"shuultuur/content"
 	"shuultuur/filter"
 	"shuultuur/message"
 	"shuultuur/state"
@@ -234,35 +233,19 @@ func appendSearch(dst, path []byte, params []string) []byte {
 	return dst
 }
 
-// appendTerm appends a query value as words: decoded, in lower case, with each run of
-// characters other than letters, marks and digits replaced by a blank, and a blank at either
-// end, so that " word " is a whole word.
+// appendTerm appends a query value as words: decoded, folded as pages are
+// ([content.Normalise]), and with a blank at either end, so that " word " is a whole word.
 func appendTerm(dst, value []byte) []byte {
-	start := len(dst)
-	dst = appendDecoded(dst, value, true)
-	// Lower case may be longer, so decoded text cannot be folded in place.
-	decoded := dst[start:]
-	end := len(dst)
 	dst = append(dst, ' ')
-	for i := 0; i < len(decoded); {
-		r, n := utf8.DecodeRune(decoded[i:])
-		i += n
-		if r == utf8.RuneError && n == 1 || !unicode.In(r, unicode.L, unicode.M, unicode.N) {
-			if dst[len(dst)-1] != ' ' {
-				dst = append(dst, ' ')
-			}
-			continue
-		}
-		dst = utf8.AppendRune(dst, unicode.ToLower(r))
-	}
-	if dst[len(dst)-1] != ' ' {
+	words := bytes.TrimSpace(content.Normalise(nil, appendDecoded(nil, value, true)))
+	dst = append(dst, words...)
+	if len(words) > 0 {
 		dst = append(dst, ' ')
 	}
-	n := copy(dst[start:], dst[end:])
-	return dst[:start+n]
+	return dst
 }
 
-// containsWord reports whether text contains one of words, which have a blank at either end.
+// containsWord reports whether text contains one of words, in the form of [searched].
 func containsWord(text []byte, words [][]byte) bool {
 	for _, w := range words {
 		if bytes.Contains(text, w) {

@@ -54,6 +54,9 @@ func TestSearchTerms(t *testing.T) {
 		{"%ff%fe", " "},
 		{"%E0%B8%97%E0%B8%B5%E0%B9%88", " ที่ "}, // marks belong to the word
 		{"1+2", " 1 2 "},
+		{"Stra%C3%9Fe+STRASSE", " strasse strasse "},
+		{"o%E2%80%98yin+o'yin", " o yin o yin "},
+		{"%D0%BA%D0%B0%D0%B7%D0%B8%CC%81%D0%BD%D0%BE", " казино "}, // with its stress
 	}
 	for _, test := range tests {
 		if got := string(appendTerm(nil, []byte(test.in))); got != test.want {

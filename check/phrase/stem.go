@@ -67,8 +67,7 @@ func (r *reader) stem(part []byte, lang string) []byte {
 	any := false
 	for i := range s.terms {
 		t := &s.terms[i]
-		switch language.ScriptOf(t.Word) {
-		case language.Han, language.Kana, language.Hangul, language.Thai, language.None:
+		if s := language.ScriptOf(t.Word); s.Joined() || s == language.None {
 			t.Stem = false
 		}
 		any = any || t.Stem

@@ -88,6 +88,11 @@ var Languages = [...]Language{
 	{"ko", "Korean", Hangul},
 }
 
+// Joined says whether words in a script stand next to each other without blanks,
+// or with endings that no stemmer takes off, so that a listed word is found
+// wherever its letters stand.
+func (s Script) Joined() bool { return s == Han || s == Kana || s == Hangul || s == Thai }
+
 // Parse returns the tag of the table for a tag of BCP 47 such as "uz-UZ" or
 // "de_AT" and the script of the text, or Unknown.
 func Parse(tag string, script Script) Tag {

@@ -28,7 +28,14 @@ type Phrases struct {
 
 	tables []*table // one for each language in use, and one for words as written
 	joints map[string]bool
+
+	guessed int // words by stem whose language nobody names
 }
+
+// mostGuessed is how many words without a language are entered in forms that
+// stemmers miss. Making those takes some milliseconds for each word, since they
+// are made in every language.
+const mostGuessed = 500
 
 // A table finds the terms of a word in one language.
 type table struct {
@@ -59,7 +66,7 @@ func (p *Phrases) Words(phrase int) int { return len(p.seqs[phrase]) }
 // Add takes a phrase and returns its number, counted from 0. A word to be found
 // by its stem is found in texts of the language, or with Unknown in texts of
 // each language that has a stemmer and is written in the script of the word.
-// Words of a language without stemmer are found as they are written.
+// Words of a language or script without stemmer are found as they are written.
 func (p *Phrases) Add(tag Tag, terms []Term) (int, error) {
 	if p.terms == nil {
 		p.terms, p.joints = map[Term]map[Tag]uint32{}, map[string]bool{}
@@ -95,11 +102,7 @@ func (p *Phrases) term(tag Tag, t Term) (uint32, error) {
 	p.parts(t.Word)
 	switch {
 	case !t.Stem:
-		x, err := p.table(Unknown)
-		if err != nil {
-			return 0, err
-		}
-		x.add(t.Word, id)
+		return id, p.addWritten(t.Word, id)
 	case tag != Unknown:
 		x, err := p.table(tag)
 		if err != nil {
@@ -108,19 +111,33 @@ func (p *Phrases) term(tag Tag, t Term) (uint32, error) {
 		x.named = true
 		p.addForms(x, t.Word, id, true)
 	default:
-		script := ScriptOf(t.Word)
+		script, found := ScriptOf(t.Word), false
 		for _, l := range Languages {
 			if l.Script != script || !HasStemmer(l.Tag) {
 				continue
 			}
+			found = true
 			x, err := p.table(l.Tag)
 			if err != nil {
 				return 0, err
 			}
-			p.addForms(x, t.Word, id, false)
+			p.addForms(x, t.Word, id, p.guessed < mostGuessed)
+		}
+		if p.guessed++; !found {
+			return id, p.addWritten(t.Word, id)
 		}
 	}
 	return id, nil
+}
+
+// addWritten enters a word that is found as it is written.
+func (p *Phrases) addWritten(word string, id uint32) error {
+	x, err := p.table(Unknown)
+	if err != nil {
+		return err
+	}
+	x.add(word, id)
+	return nil
 }
 
 // parts notes where apostrophes part a word in a text.
@@ -183,13 +200,14 @@ func (p *Phrases) addMissed(x *table, word, stem string, id uint32) bool {
 	case *inflect.Stemmer: // of Mongolian
 		return mongolian.Missed(s, word, func(form string) { x.add(form, id) })
 	case *uzbek.Stemmer:
-		s.Missed(word, func(form string) {
+		own := s.Missed(word, func(form string) {
 			x.add(form, id)
 			p.parts(form)
 		})
 		if q, ok := strings.CutSuffix(stem, "q"); ok {
 			p.parts(q + "g'") // before a vowel
 		}
+		return own
 	case interface{ Forms(string, func(string)) }:
 		s.Forms(word, func(form string) {
 			if form != word && string(x.stem.Stem(nil, []byte(form))) != stem {
@@ -349,11 +367,12 @@ func ScriptOf(word string) Script {
 // A Finder finds phrases in one text after another. It belongs to one
 // goroutine.
 type Finder struct {
-	p     *Phrases
-	seed  maphash.Seed
-	known [1 << 10]knownWord // words looked up last
-	seen  []sighting
-	stem  []byte
+	p             *Phrases
+	seed          maphash.Seed
+	known         [1 << 10]knownWord // words looked up last
+	seen          []sighting
+	stem, written []byte // of the word that is looked up
+	last, tail    []byte // the text up to the word at hand, and the end of the one before
 
 	tell func() Tag // nil: the text may be in every language
 	tag  Tag        // what it said
@@ -399,7 +418,7 @@ func (p *Phrases) NewFinder() *Finder {
 }
 
 // Break says that the next text does not go on from the last.
-func (f *Finder) Break() { f.active, f.open = f.active[:0], f.open[:0] }
+func (f *Finder) Break() { f.active, f.open, f.tail = f.active[:0], f.open[:0], f.tail[:0] }
 
 // Ask says who knows the language of the text to come. It is asked when a
 // listed word may be there, once until Ask is called again. Where it answers
@@ -445,11 +464,13 @@ func (f *Finder) Read(text []byte, found func(phrase int, word []byte)) {
 	for at := 0; at < len(text); {
 		at = f.next(text, at, found)
 	}
+	f.end(text)
 }
 
 // ReadAt does the same where somebody else has looked for the beginnings of
 // words (see [Phrases.Beginnings]), and found them at starts, in this order.
 func (f *Finder) ReadAt(text []byte, starts []int, found func(phrase int, word []byte)) {
+	defer f.end(text)
 	for at := 0; at < len(text); {
 		if len(f.active) == 0 && len(f.open) == 0 {
 			for len(starts) > 0 && starts[0] < at {
@@ -464,6 +485,13 @@ func (f *Finder) ReadAt(text []byte, starts []int, found func(phrase int, word [
 	}
 }
 
+// end keeps the last word of a text for the one that goes on from it.
+func (f *Finder) end(text []byte) {
+	text = bytes.TrimSuffix(text, []byte(" "))
+	text = text[max(0, len(text)-longestWord):]
+	f.tail = append(f.tail[:0], text[bytes.LastIndexByte(text, ' ')+1:]...)
+}
+
 // next reads the word at a place of the text and returns where the next is.
 func (f *Finder) next(text []byte, at int, found func(int, []byte)) int {
 	word := text[at:]
@@ -471,6 +499,9 @@ func (f *Finder) next(text []byte, at int, found func(int, []byte)) int {
 		word = word[:i]
 	}
 	if len(word) > 0 && len(word) <= 2*longestWord {
+		if f.last = f.tail; at > 0 {
+			f.last = text[:at-1]
+		}
 		f.word(word, found)
 	}
 	return at + len(word) + 1
@@ -552,12 +583,28 @@ func (f *Finder) look(word []byte, b begun) []sighting {
 		// Telling the language costs more than stemming a few words, unless
 		// every language is to be tried: it waits until a phrase is found.
 		if x.may(b) && (x.named && !f.told || f.speaks(x)) {
-			for _, id := range f.lookIn(x, word) {
+			ids := f.lookIn(x, word)
+			if len(ids) > 0 && f.within(x, word) {
+				continue
+			}
+			for _, id := range ids {
 				f.seen = append(f.seen, sighting{id, uint32(x.n)})
 			}
 		}
 	}
 	return f.seen
+}
+
+// within says whether a word is the end of another one, which an apostrophe has
+// parted: "taradi" (combs) of "ko taradi" (ko'taradi, lifts).
+func (f *Finder) within(x *table, word []byte) bool {
+	s, ok := x.stem.(*uzbek.Stemmer)
+	if n := len(f.last); !ok || n == 0 || f.last[n-1] != 'o' && f.last[n-1] != 'g' || bytes.IndexByte(word, '\'') >= 0 {
+		return false
+	}
+	before := f.last[bytes.LastIndexByte(f.last, ' ')+1:]
+	_, n := s.Joined([]string{string(before), string(word)})
+	return n == 2
 }
 
 // lookIn stems a word unless it is known.
@@ -567,11 +614,18 @@ func (f *Finder) lookIn(x *table, word []byte) []uint32 {
 	if k.hash != h || k.table != x {
 		f.stem = x.stem.Stem(f.stem[:0], word)
 		ids := x.ids[string(f.stem)]
-		if len(ids) == 0 {
-			if f.stem = append(f.stem[:0], word...); x.tag == "uz-Latn" {
-				f.stem = uzbek.Latin(f.stem[:0], word)
+		if f.written = append(f.written[:0], word...); x.tag == "uz-Latn" {
+			f.written = uzbek.Latin(f.written[:0], word)
+		}
+		if more := x.ids[string(f.written)]; len(ids) == 0 {
+			ids = more
+		} else if !bytes.Equal(f.stem, f.written) {
+			ids = slices.Clip(ids)
+			for _, id := range more {
+				if !slices.Contains(ids, id) {
+					ids = append(ids, id)
+				}
 			}
-			ids = x.ids[string(f.stem)]
 		}
 		*k = knownWord{h, x, ids}
 	}

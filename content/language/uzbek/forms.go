@@ -5,22 +5,29 @@ import (
 	"strings"
 )
 
-// Missed calls each with forms of a listed word that Stem does not lead to its
-// stem, so that a list can name them: the stem of such a form, where that is no
-// word of its own, or else the form itself. A verb is known by the ending moq.
-func (s *Stemmer) Missed(word string, each func(stem string)) {
+// Missed calls each with what a list names a word by besides the word itself and
+// its stem: the stems of forms that Stem does not lead to that stem, where they
+// are no words of their own, or else the forms themselves. It says whether the
+// stem is a name of the word: of o'ldirmoq (to kill) Stem takes o'l (die), which
+// is another word. A verb is known by the ending moq.
+func (s *Stemmer) Missed(word string, each func(stem string)) (own bool) {
 	word = string(Latin(nil, []byte(word)))
 	stem := string(s.Stem(nil, []byte(word)))
 	root, verb := strings.CutSuffix(word, "moq")
-	if verb = verb && strings.ContainsAny(root, "aeiou") && len(root) > 1; verb && stem == word {
-		stem = root // many of the infinitives are words that the stemmer knows
+	verb = verb && strings.ContainsAny(root, "aeiou") && len(root) > 1
+	name := word // what is not cut off too much
+	if verb {
+		name = root
 		each(root)
+	}
+	if own = len(stem) >= len(name) || !s.s.Knows([]byte(name)); own && !(verb && stem == word) {
+		name = stem
 	}
 	form := func(f string) {
 		got := string(s.Stem(nil, []byte(f)))
 		switch {
-		case got == stem || got == word:
-		case len(got) > len(stem) && !s.s.Knows([]byte(got)), slices.Contains(voiced(word), got):
+		case got == name || got == word:
+		case len(got) > len(name) && !s.s.Knows([]byte(got)), slices.Contains(voiced(word), got):
 			each(got)
 		case f != got && !s.s.Knows([]byte(f)):
 			each(f)
@@ -43,9 +50,10 @@ func (s *Stemmer) Missed(word string, each func(stem string)) {
 			together = "sh"
 		}
 		verbForms(root+together, form)
-		return
+		return own
 	}
 	nounForms(word, form)
+	return own
 }
 
 // nounForms calls form with a noun in plural, possession, case and place.
@@ -97,8 +105,8 @@ func verbForms(root string, form func(string)) {
 		n = "qan"
 	}
 	present := strings.TrimSuffix(a, "y") + "yotgan"
-	persons := []string{"man", "san", "miz", "siz"}
-	past := []string{"", "m", "ng", "k", "ngiz", "lar"}
+	persons := []string{"man", "san", "miz", "siz", "sizlar"}
+	past := []string{"", "m", "ng", "k", "ngiz", "ngizlar", "lar"}
 	nouns := []string{"", "ga", "ni", "ning", "da", "dan", "i", "im", "imiz", "lar", "lari", "ligi", "ligini"}
 	for _, all := range []struct {
 		ends  []string
