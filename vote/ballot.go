@@ -199,6 +199,10 @@ func (e *Event) about(text string) error {
 		}
 		host = ascii
 	}
+	if u.User != nil { // a password is nothing for those who decide
+		u.User = nil
+		full = u.String()
+	}
 	e.Host, e.URL = host, full
 	return nil
 }

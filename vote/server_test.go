@@ -114,6 +114,8 @@ func TestVotesAreTakenAsTheyShouldBe(t *testing.T) {
 		"the page of the token":   {form, url.Values{"token": {good}, "url": {"http://video.example/y"}}.Encode(), [2]string{}, false, 202, `"id":"`, 1},
 		"no id":                   {"application/json", `{"vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 400, "needs an id", 0},
 		"a wrong id":              {"application/json", `{"id":"1","vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 400, "not a UUID", 0},
+		"an id of nothing":        {"application/json", `{"id":"00000000-0000-0000-0000-000000000000","vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 400, "names no vote", 0},
+		"the greatest id":         {"application/json", `{"id":"FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF","vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 400, "names no vote", 0},
 		"an unknown vote":         {"application/json", `{"id":"` + id1 + `","vote":"nice","url":"bad.example"}`, [2]string{}, false, 400, "not a vote", 0},
 		"one of two is wrong":     {"application/json", `[{"id":"` + id1 + `","vote":"dangerous","url":"a.example"},{"id":"` + id2 + `","vote":"dangerous"}]`, [2]string{}, false, 400, "vote 1: ", 0},
 		"not a host":              {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad example"}`, [2]string{}, false, 400, "neither", 0},
@@ -398,6 +400,16 @@ func TestWhatIsNoVote(t *testing.T) {
 			t.Errorf("%.50q: got %q %v, want %s", tt.request, line, err, tt.status)
 		}
 		c.Close()
+	}
+}
+
+// A password in a URL is nothing for those who decide.
+func TestAURLLosesItsPassword(t *testing.T) {
+	log := &kept{}
+	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t)})
+	status, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"id":"`+id1+`","vote":"dangerous","url":"http://anna:secret@bad.example/x?y"}`)
+	if status != 202 || len(log.votes) != 1 || log.votes[0].Event.URL != "http://bad.example/x?y" || log.votes[0].Event.Host != "bad.example" {
+		t.Errorf("got %d %q, kept %+v", status, body, log.votes)
 	}
 }
 

@@ -93,8 +93,17 @@ func ParseID(s string) (id ID, err error) {
 	if _, err := hex.Decode(id[:], digits[:]); err != nil {
 		return ID{}, notUUID(s)
 	}
+	if id == nilID || id == maxID { // what many clients send that have made none
+		return ID{}, fmt.Errorf("%s names no vote; make a new UUID for each", s)
+	}
 	return id, nil
 }
+
+// Special UUIDs (RFC 9562, sections 5.9 and 5.10).
+var (
+	nilID ID
+	maxID = ID{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
+)
 
 func notUUID(s string) error { return fmt.Errorf("%.40q is not a UUID", s) }
 
