@@ -65,6 +65,16 @@ func (e *Engine) portalEngine(h *Host) *portal.Engine {
 			_, err := e.Sessions.End(session.Ended{Addr: addr})
 			return err
 		},
+		Regroup: func(user, source string, groups []string) error {
+			var all []session.Session
+			for _, s := range e.Sessions.All() {
+				if s.User == user && s.Source == source {
+					s.Groups = groups
+					all = append(all, s)
+				}
+			}
+			return e.Sessions.Start(all...)
+		},
 		Root: h.Root,
 	}
 }

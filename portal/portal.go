@@ -151,16 +151,19 @@ type Engine struct {
 	Session   time.Duration  // how long that holds
 	Start     func(session.Session) error
 	End       func(addr netip.Addr) error
-	Texts     text.Choice            // of the pages
-	Root      func() *intercept.Root // that devices are to trust, nil for none
+	// Regroup gives the sessions of a user other groups, those of one source.
+	Regroup func(user, source string, groups []string) error
+	Texts   text.Choice            // of the pages
+	Root    func() *intercept.Root // that devices are to trust, nil for none
 }
 
 // A Server serves the pages. Make one with [NewServer].
 type Server struct {
-	engine  atomic.Pointer[Engine]
-	mux     *http.ServeMux
-	log     *slog.Logger
-	devices devices
+	engine   atomic.Pointer[Engine]
+	mux      *http.ServeMux
+	log      *slog.Logger
+	devices  devices
+	renewals renewals
 }
 
 // NewServer returns a server that answers with what [Server.Use] names.
@@ -201,7 +204,7 @@ func (s *Server) Use(e *Engine) error {
 	return nil
 }
 
-// Close ends sign-ins of devices that wait.
+// Close ends sign-ins of devices that wait, and the renewal of groups.
 func (s *Server) Close() { s.devices.close() }
 
 // ServeHTTP implements [http.Handler].

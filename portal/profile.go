@@ -194,6 +194,11 @@ func (p *profile) windows() []byte {
 		line("Set-ItemProperty -Path \"HKCU:\\$settings\" -Name AutoConfigURL -Value %s", power(p.pac))
 		line("Set-ItemProperty -Path \"HKCU:\\$settings\" -Name ProxyEnable -Value 0")
 		line("Set-ItemProperty -Path \"HKLM:\\$settings\" -Name AutoConfigURL -Value %s", power(p.pac))
+		// Without this, the proxy of the machine counts for nobody, and that of who
+		// runs the script, an administrator, for no other user.
+		line("$policy = 'HKLM:\\Software\\Policies\\Microsoft\\Windows\\CurrentVersion\\Internet Settings'")
+		line("if (-not (Test-Path $policy)) { New-Item -Path $policy -Force | Out-Null }")
+		line("Set-ItemProperty -Path $policy -Name ProxySettingsPerUser -Type DWord -Value 0")
 	}
 	if p.dns.HTTPS != "" {
 		for _, a := range p.dns.Addrs {

@@ -90,7 +90,7 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	c := e.Identify(r.Context(), addr)
 	var m membership
 	if sealed := cookieOf(r, memberCookie); sealed != "" && c.User == "" && e.Pages.box.Open(sealed, &m) == nil && time.Now().Before(m.Until) {
-		err := e.Start(session.Session{Addr: addr, User: m.User, Groups: m.Groups, Source: m.Source, By: "portal", Until: m.Until})
+		err := e.Start(session.Session{Addr: addr, User: m.User, Groups: s.groupsOf(m), Source: m.Source, By: "portal", Until: m.Until})
 		if err == nil {
 			s.leave(w, r, to)
 			return
@@ -248,6 +248,9 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = s.enter(w, r, e, remote(r), membership{User: who.User, Groups: who.Groups, Source: "oidc"})
 	}
+	if err == nil {
+		s.remember(who.User, renewerOf(who), who.Groups, time.Now().Add(e.Session))
+	}
 	if err != nil {
 		s.failed(w, r, err)
 		return
@@ -361,6 +364,9 @@ func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	err := now.err
 	if err == nil {
 		err = s.enter(w, r, e, now.addr, membership{User: now.who.User, Groups: now.who.Groups, Source: "oidc"})
+	}
+	if err == nil {
+		s.remember(now.who.User, renewerOf(now.who), now.who.Groups, time.Now().Add(e.Session))
 	}
 	if err != nil {
 		s.failed(w, r, err)

@@ -359,7 +359,8 @@ policies:
 		t.Errorf("the policy for Android: %v %s", err, android)
 	}
 	windows, _ := p.get(portal + "/profile/shuultuur.ps1")
-	if !strings.Contains(windows, "AutoConfigURL -Value 'http://gate.example:"+port+"/proxy.pac'") || !strings.Contains(windows, "X509Store 'Root', 'LocalMachine'") {
+	if !strings.Contains(windows, "AutoConfigURL -Value 'http://gate.example:"+port+"/proxy.pac'") || !strings.Contains(windows, "X509Store 'Root', 'LocalMachine'") ||
+		!strings.Contains(windows, `HKLM:\Software\Policies\Microsoft\Windows\CurrentVersion\Internet Settings`) || !strings.Contains(windows, "ProxySettingsPerUser -Type DWord -Value 0") {
 		t.Errorf("the script for Windows: %s", windows)
 	}
 	if page, res := p.get(portal + "/"); res.StatusCode != 200 || !strings.Contains(page, "machine") {

@@ -69,6 +69,8 @@ type Who struct {
 	Subject string // by which the provider knows the user, for ever
 	Groups  []string
 	Email   string // "" unless the provider has verified it
+
+	member // by which the provider tells of changes
 }
 
 // A Login is a sign-in under way, for one browser.

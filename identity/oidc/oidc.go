@@ -238,7 +238,7 @@ func (p *Provider) who(ctx context.Context, k *known, token *oauth2.Token, nonce
 			return nil, failed("ask the provider for what it knows of the user", "allow this client the scopes profile and email", err)
 		}
 	}
-	w := &Who{Subject: id.Subject, User: p.user(claims, true), Groups: groups(claims[cmp.Or(p.cfg.Groups, "groups")])}
+	w := &Who{Subject: id.Subject, User: p.user(claims, true), Groups: groups(claims[cmp.Or(p.cfg.Groups, "groups")]), member: member{p, token}}
 	if w.User == "" {
 		return nil, failed("find the name of the user", "name another claim under user", fmt.Errorf("none of %s is in the token", strings.Join(p.cfg.User.Or("preferred_username", "email", "sub"), ", ")))
 	}
@@ -246,6 +246,55 @@ func (p *Provider) who(ctx context.Context, k *known, token *oauth2.Token, nonce
 		w.Email, _ = claims["email"].(string)
 	}
 	return w, nil
+}
+
+// A member is what is known of somebody besides.
+type member struct {
+	p     *Provider
+	token *oauth2.Token
+}
+
+// Renew asks the provider anew for the groups of somebody who has signed in: with
+// the refresh token, where there is one (scope offline_access), else as long as
+// the access token counts. An error says that it tells no more.
+func (w *Who) Renew(ctx context.Context) (*Who, error) {
+	p := w.p
+	if p == nil || w.token == nil {
+		return nil, errors.New("no token is known")
+	}
+	k, err := p.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	now := *w
+	if w.token.RefreshToken != "" {
+		if now.token, err = p.oauth(k, "").TokenSource(ctx, &oauth2.Token{RefreshToken: w.token.RefreshToken}).Token(); err != nil {
+			return nil, failed("renew the token", "", trimmed(err))
+		}
+		if _, ok := now.token.Extra("id_token").(string); ok {
+			who, err := p.who(ctx, k, now.token, "")
+			if err == nil && who.Subject != w.Subject {
+				err = failed("renew the token", "", errors.New("it is somebody else's"))
+			}
+			return who, err
+		}
+	}
+	const step = "ask the provider for the groups of now"
+	info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(now.token))
+	if err != nil {
+		return nil, failed(step, "", err)
+	}
+	claims := map[string]any{}
+	if err := info.Claims(&claims); err != nil {
+		return nil, failed(step, "", err)
+	}
+	said, ok := claims[cmp.Or(p.cfg.Groups, "groups")]
+	if !ok || info.Subject != w.Subject {
+		return nil, failed(step, "have the provider put the claim with the groups into userinfo too, or ask for the scope offline_access", errors.New("it says none"))
+	}
+	now.Groups = groups(said)
+	return &now, nil
 }
 
 // user is the name of a user by the first claim that has one. Without the last

@@ -40,6 +40,11 @@ func (p *Provider) Finish(context.Context, Login, url.Values) (*Who, error) {
 	return nil, release.Lacks("OpenID")
 }
 
+type member struct{}
+
+// Renew refuses.
+func (w *Who) Renew(context.Context) (*Who, error) { return nil, release.Lacks("OpenID") }
+
 func (p *Provider) HasDevices(context.Context) bool { return false }
 
 func (p *Provider) BeginDevice(context.Context) (*Device, error) {

@@ -32,6 +32,8 @@ type issuer struct {
 	asked  url.Values     // the last request for a token
 	keys   atomic.Int64   // how often keys were fetched
 	fail   string         // error of the token endpoint
+
+	refresh string // token that renews, "" for none
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -66,7 +68,11 @@ func newIssuer(t *testing.T) *issuer {
 		if p.fail != "" {
 			return 400, map[string]any{"error": p.fail, "error_description": "not so"}
 		}
-		return 200, map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": p.token(t)}
+		answer := map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": p.token(t)}
+		if p.refresh != "" {
+			answer["refresh_token"] = p.refresh
+		}
+		return 200, answer
 	})
 	p.Server = httptest.NewServer(mux)
 	t.Cleanup(p.Close)
@@ -192,6 +198,49 @@ func numbers(n int) (all []string) {
 		all = append(all, fmt.Sprintf("g%03d", i))
 	}
 	return all
+}
+
+// TestGroupsOfNowAreAskedFor: with a refresh token, and without one by the access
+// token. A provider that tells no groups there takes none away.
+func TestGroupsOfNowAreAskedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		refresh string
+		change  func(*issuer)
+		want    []string // nil: an error
+	}{
+		"refreshed":            {"r-1", func(p *issuer) { p.claims["groups"] = []string{"staff"} }, []string{"staff"}},
+		"refreshed, none left": {"r-1", func(p *issuer) { p.claims["groups"] = []string{} }, []string{}},
+		"refused":              {"r-1", func(p *issuer) { p.fail = "invalid_grant" }, nil},
+		"somebody else":        {"r-1", func(p *issuer) { p.claims["sub"] = "s-2" }, nil},
+		"asked":                {"", func(p *issuer) { p.info = map[string]any{"sub": "s-1", "groups": "staff, choir"} }, []string{"choir", "staff"}},
+		"asked, none said":     {"", func(p *issuer) { p.info = map[string]any{"sub": "s-1"} }, nil},
+		"asked, another":       {"", func(p *issuer) { p.info = map[string]any{"sub": "s-2", "groups": "staff"} }, nil},
+		"asked, over":          {"", func(p *issuer) { p.info = nil }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newIssuer(t)
+			p.refresh, p.claims = tt.refresh, map[string]any{"preferred_username": "anna", "groups": []string{"pupils"}}
+			who, err := signIn(t, newProvider(t, p, nil), p, nil)
+			if err != nil || !slices.Equal(who.Groups, []string{"pupils"}) {
+				t.Fatalf("signed in: %+v, %v", who, err)
+			}
+			tt.change(p)
+			p.refresh = "" // it counts on
+			for range 2 {
+				next, err := who.Renew(t.Context())
+				if err == nil != (tt.want != nil) || err == nil && (!slices.Equal(next.Groups, tt.want) || next.User != "anna") {
+					t.Fatalf("got %+v, %v, want %q", next, err, tt.want)
+				}
+				if err != nil {
+					break
+				}
+				if tt.refresh != "" && p.asked.Get("refresh_token") != "r-1" {
+					t.Errorf("it was renewed with %v", p.asked)
+				}
+				who = next
+			}
+		})
+	}
 }
 
 func TestErrorsNameTheStepThatFailed(t *testing.T) {
