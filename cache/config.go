@@ -209,7 +209,7 @@ func (cfg *Config) check() error {
 			at("min", fmt.Errorf("%v is more than max, %v", r.Min, r.Max))
 		}
 		if r.Store == nil && r.Min <= 0 && r.Max <= 0 {
-			at("store", errors.New("the rule says neither store, min nor max"))
+			at("store", errors.New("the rule needs store, min or max"))
 		}
 	}
 	return errors.Join(errs...)

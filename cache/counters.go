@@ -23,12 +23,12 @@ const (
 )
 
 var counterNames = [numCounters][2]string{
-	bypassed:         {"cache_bypassed_total", "Requests that went past the cache."},
+	bypassed:         {"cache_bypassed_total", "Requests that bypassed the cache."},
 	storedObjects:    {"cache_stored_total", "Objects stored in memory."},
 	purges:           {"cache_purges_total", "Purges, each of a URL, prefix of URLs, host, tag or category."},
 	purgesRefused:    {"cache_purges_refused_total", "Requests with the method PURGE of clients that are not in cache.purge."},
-	tiredOfWaiting:   {"cache_waits_ended_total", "Requests that waited in vain for one in progress for the same object."},
-	refreshesDropped: {"cache_refreshes_dropped_total", "Refreshes in the background that found no room in the queue."},
+	tiredOfWaiting:   {"cache_waits_ended_total", "Requests that waited in vain for a fetch of the same object."},
+	refreshesDropped: {"cache_refreshes_dropped_total", "Background refreshes dropped because the queue was full."},
 }
 
 type counters struct {
@@ -68,7 +68,7 @@ func (c *counters) init() {
 	for i, s := range counterNames {
 		c.descs[i] = metric.NewDesc("shuultuur_"+s[0], s[1])
 	}
-	c.answers = metric.NewDesc("shuultuur_cache_requests_total", "Requests that the cache looked at, by result (hit, stale, revalidated, shared, offline, peer, miss) and category of the host.", "result", "category")
+	c.answers = metric.NewDesc("shuultuur_cache_requests_total", "Requests that the cache handled, by result (hit, stale, revalidated, shared, offline, peer, miss) and category of the host.", "result", "category")
 	c.saved = metric.NewDesc("shuultuur_cache_saved_bytes_total", "Bytes of bodies that did not come from origins, by category of the host.", "category")
 	c.sizes[0] = metric.NewDesc("shuultuur_cache_memory_objects", "Objects in memory.")
 	c.sizes[1] = metric.NewDesc("shuultuur_cache_memory_bytes", "Bytes of objects in memory.")
@@ -135,11 +135,11 @@ func (c *Cache) collectPeers(ch chan<- metric.Metric) {
 		if n.Up() {
 			up = 1
 		}
-		one("up", "Whether the node can be reached.", metric.Gauge, up, n.Name)
-		one("dropped_total", "Orders that were too many to keep for a node; it loses all it has instead.", metric.Count, n.Dropped.Load(), n.Name)
-		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", metric.Count, n.Hits.Load(), n.Name, "hit")
-		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", metric.Count, n.Misses.Load(), n.Name, "miss")
-		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", metric.Count, n.Failed.Load(), n.Name, "failed")
+		one("up", "1 while the node can be reached.", metric.Gauge, up, n.Name)
+		one("dropped_total", "Purges dropped because too many waited for a node, which empties its cache instead.", metric.Count, n.Dropped.Load(), n.Name)
+		one("requests_total", "Requests sent to a node, by result (hit, miss, failed).", metric.Count, n.Hits.Load(), n.Name, "hit")
+		one("requests_total", "Requests sent to a node, by result (hit, miss, failed).", metric.Count, n.Misses.Load(), n.Name, "miss")
+		one("requests_total", "Requests sent to a node, by result (hit, miss, failed).", metric.Count, n.Failed.Load(), n.Name, "failed")
 	}
 }
 
@@ -151,13 +151,13 @@ func (c *Cache) collectDisk(ch chan<- metric.Metric) {
 		v          int64
 	}{
 		{"objects", "Objects on the disk.", metric.Gauge, int64(d.Len())},
-		{"bytes", "Bytes that the segments hold.", metric.Gauge, d.Bytes()},
-		{"index_bytes", "Bytes of the table in memory that says where objects on the disk are.", metric.Gauge, d.IndexBytes()},
+		{"bytes", "Bytes in the segments.", metric.Gauge, d.Bytes()},
+		{"index_bytes", "Bytes of the index of the disk.", metric.Gauge, d.IndexBytes()},
 		{"writes_total", "Objects written to the disk.", metric.Count, d.Writes.Load()},
 		{"written_bytes_total", "Bytes written to the disk.", metric.Count, d.WrittenBytes.Load()},
-		{"rewrites_total", "Objects written once more because they are used often.", metric.Count, d.Rewrites.Load()},
-		{"avoided_total", "Objects that left memory and were never written.", metric.Count, c.avoided.Load()},
-		{"dropped_total", "Writes that found no room in the queue.", metric.Count, c.dropped.Load()},
+		{"rewrites_total", "Objects rewritten because they are used often.", metric.Count, d.Rewrites.Load()},
+		{"avoided_total", "Objects evicted from memory that were never written.", metric.Count, c.avoided.Load()},
+		{"dropped_total", "Writes dropped because the queue was full.", metric.Count, c.dropped.Load()},
 		{"damaged_total", "Objects with a wrong checksum, or that could not be read.", metric.Count, d.Damaged.Load()},
 		{"failed_total", "Writes that failed.", metric.Count, d.Failed.Load()},
 	} {

@@ -59,7 +59,7 @@ func (c *Cache) Look(rawURL string, fields [][2]string, now time.Time) (*Look, e
 		l.Varies = m.names
 	}
 	if c.never(q, nil) {
-		l.Next = "a request goes past the cache: a rule says so"
+		l.Next = "a rule has the request bypass the cache"
 		return l, nil
 	}
 	if o == nil {
@@ -125,7 +125,7 @@ func (l *Look) describe(c *Cache, o *object, q *message.Request, now time.Time) 
 	case f.Control.MaxAge >= 0:
 		l.Why = "the origin says max-age"
 	case f.Heuristic:
-		l.Why = "the origin says nothing: a tenth of the time since it was modified, or a rule"
+		l.Why = "no field says so: a tenth of the time since it was modified, or a rule"
 	default:
 		l.Why = "the origin says Expires"
 	}
@@ -140,11 +140,11 @@ func (l *Look) describe(c *Cache, o *object, q *message.Request, now time.Time) 
 	case use == protocol.Fresh:
 		l.Next = "a request is answered from the cache"
 	case use == protocol.Refresh:
-		l.Next = "a request is answered from the cache, and the object is validated meanwhile"
+		l.Next = "a request is answered from the cache while the object is validated"
 	case o.verifiable():
-		l.Next = "the origin is asked whether it has changed"
+		l.Next = "it is validated with the origin"
 	default:
-		l.Next = "the origin is asked for it anew"
+		l.Next = "it is fetched again"
 	}
 	if f.Serves(&asked, now, c.offline) && left <= 0 {
 		l.Next += "; it is served as it is when the origin cannot be reached"

@@ -109,7 +109,7 @@ func (l local) Obey(orders []peer.Order) {
 			l.invalidate([]byte(o.Value))
 		default:
 			if err := l.purge(o.Kind, o.Value, o.At); err != nil {
-				l.log.Error("an order of a peer of the cache is not carried out", "error", err)
+				l.log.Error("a purge from a peer of the cache failed", "error", err)
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func (c *Cache) Purge(kind, value string, now time.Time) error {
 		value = string(appendURL(nil, q, nil))
 	case "tag":
 	default:
-		return fmt.Errorf("%q cannot be purged; there are url, prefix, host, tag and category", kind)
+		return fmt.Errorf("%q cannot be purged; use url, prefix, host, tag or category", kind)
 	}
 	if value == "" {
 		return fmt.Errorf("purging by %s: no %s is given", kind, kind)

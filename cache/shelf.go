@@ -89,14 +89,14 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 	s.notes = filepath.Join(dir, "purged")
 	purged, err := readPurged(s.notes)
 	if errors.Is(err, errNotes) { // anything may have been purged: begin anew
-		s.log.Warn("the cache's disk begins anew: what was purged from it cannot be read", "error", err)
+		s.log.Warn("the cache's disk starts empty: its purges cannot be read", "error", err)
 		s.disk.Clear()
 		s.disk.Damaged.Add(1)
 		err = os.Remove(s.notes)
 	}
 	if err != nil {
 		s.disk.Close()
-		return nil, fmt.Errorf("reading what was purged: %w; remove the folder %s to begin anew", err, dir)
+		return nil, fmt.Errorf("reading the purges: %w; delete the folder %s to start with an empty cache", err, dir)
 	}
 	if len(purged) > 0 {
 		s.purged.Store(newPurgeTimes(purged))
@@ -386,7 +386,7 @@ func (o *object) saved() {
 func (s *shelf) failure(err error) {
 	now := time.Now()
 	if last := s.warned.Load(); now.UnixNano()-last > int64(time.Minute) && s.warned.CompareAndSwap(last, now.UnixNano()) {
-		s.log.Warn("an object was not written; what fails is counted in shuultuur_cache_disk_failed_total", "error", err)
+		s.log.Warn("an object was not written; shuultuur_cache_disk_failed_total counts failures", "error", err)
 	}
 }
 
@@ -404,7 +404,7 @@ func (s *shelf) invalidate(name []byte) {
 		return
 	}
 	if err := s.purge("url", string(url), time.Now()); err != nil {
-		s.log.Warn("a page that was changed through the cache is invalid until the next start only", "error", err)
+		s.log.Warn("an invalidation of the cache could not be saved and holds until the next start only", "error", err)
 	}
 }
 

@@ -140,9 +140,9 @@ func (c Config) WithDefaults() (Config, error) {
 	case c.Keep.Or(0) < time.Hour:
 		return c, setting.At("keep", fmt.Errorf("%q is less than an hour", c.Keep))
 	case after != 0 && after < minAnonymise:
-		return c, setting.At("anonymise", fmt.Errorf("%q is less than a day: what a change of the settings would do is tried on the last day's rows", c.Anonymise))
+		return c, setting.At("anonymise", fmt.Errorf("%q is less than a day: changes of the settings are tried on the rows of the last day", c.Anonymise))
 	case after >= c.Keep.Or(0):
-		return c, setting.At("anonymise", fmt.Errorf("%q is not below keep, %q: rows are deleted before", c.Anonymise, c.Keep))
+		return c, setting.At("anonymise", fmt.Errorf("%q is not below keep, %q: rows would be deleted first", c.Anonymise, c.Keep))
 	case !c.Spool.Off() && c.Spool.Or(1<<30) < 1<<20:
 		return c, setting.At("spool", fmt.Errorf("%q is less than 1MiB", c.Spool))
 	case c.Every < 10*time.Millisecond || c.Every > time.Minute:
@@ -431,7 +431,7 @@ func (q *lane) queued() int {
 func (q *lane) report(err error) {
 	switch {
 	case err != nil && !q.failed:
-		q.log.Error("events are not written; will try again", "error", err, "queued", q.queued())
+		q.log.Error("events could not be written; trying again", "error", err, "queued", q.queued())
 	case err == nil && q.failed:
 		q.log.Info("events are written again", "queued", q.queued())
 	}

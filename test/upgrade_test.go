@@ -259,7 +259,7 @@ func TestAnUpgradeLosesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.wait("the next process", func() bool { now := s.holder(); return now > 0 && now != pid })
-		} else if out, err := s.upgrade(); err != nil || !strings.Contains(out, "finishes what it has begun") {
+		} else if out, err := s.upgrade(); err != nil || !strings.Contains(out, "finishes its connections") {
 			t.Fatalf("upgrade: %s %v", out, err)
 		}
 		if pid := s.holder(); pids[pid] {

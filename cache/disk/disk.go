@@ -337,11 +337,11 @@ func (s *Store) wipe(k Key) error {
 		if i == len(s.all)-1 {
 			s.all[i].close()
 			if err := s.open(); err != nil {
-				return fmt.Errorf("beginning a segment of the cache's disk: %w", err)
+				return fmt.Errorf("starting a segment of the cache's disk: %w", err)
 			}
 		}
 		s.delete(i)
-		return fmt.Errorf("taking an object out of the cache's disk: %w; all of its segment is taken out", err)
+		return fmt.Errorf("removing an object from the cache's disk: %w; its whole segment is removed", err)
 	}
 	return nil
 }
@@ -355,7 +355,7 @@ func (s *Store) append(k Key, meta []byte, body [][]byte) error {
 	if len(s.all) == 0 {
 		if err := s.open(); err != nil {
 			s.Failed.Add(1)
-			return fmt.Errorf("beginning a segment of the cache's disk: %w", err)
+			return fmt.Errorf("starting a segment of the cache's disk: %w", err)
 		}
 	}
 	if s.newest().end+n > s.segment {
@@ -399,7 +399,7 @@ func (s *Store) turn() error {
 	}
 	if err := s.open(); err != nil {
 		s.Failed.Add(1)
-		return fmt.Errorf("beginning a segment of the cache's disk: %w", err)
+		return fmt.Errorf("starting a segment of the cache's disk: %w", err)
 	}
 	for i, r := range kept {
 		body := [][]byte{r.Body}

@@ -196,7 +196,7 @@ func (g *segment) headSum(head, meta []byte) uint32 {
 
 var (
 	errDamaged = errors.New("the record is damaged")
-	errWiped   = errors.New("there is no record any more")
+	errWiped   = errors.New("the record no longer exists")
 )
 
 // changed is when the segment was written to last, Unix nanoseconds; 0 when that

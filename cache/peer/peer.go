@@ -73,10 +73,10 @@ func (c *Config) Check() error {
 		}
 	}
 	if !slices.Contains(c.Nodes, c.name()) {
-		errs = append(errs, setting.At("nodes", fmt.Errorf("%q, this node, is not among them; name says under which address it is", c.name())))
+		errs = append(errs, setting.At("nodes", fmt.Errorf("%q, this node, is not among them; give its address as name", c.name())))
 	}
 	if len(c.Secret) < leastSecret {
-		errs = append(errs, setting.At("secret", fmt.Errorf("%d bytes can be guessed; give %d or more", len(c.Secret), leastSecret)))
+		errs = append(errs, setting.At("secret", fmt.Errorf("%d bytes can be guessed; write %d or more", len(c.Secret), leastSecret)))
 	}
 	return errors.Join(errs...)
 }
@@ -371,7 +371,7 @@ func (n *Node) deliver(ctx context.Context) {
 	n.mu.Unlock()
 	body, err := json.Marshal(orders)
 	if err != nil {
-		n.p.log.Error("orders for a peer of the cache cannot be written", "error", err)
+		n.p.log.Error("purges for a peer of the cache cannot be written", "error", err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -486,7 +486,7 @@ func (p *Peers) answer(w http.ResponseWriter, r *http.Request) {
 func (p *Peers) obey(w http.ResponseWriter, r *http.Request) {
 	var orders []Order
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, orderBytes)).Decode(&orders); err != nil {
-		http.Error(w, "these are not orders", http.StatusBadRequest)
+		http.Error(w, "these are not purges", http.StatusBadRequest)
 		return
 	}
 	p.local.Obey(orders)

@@ -77,7 +77,7 @@ type Advice struct {
 func Run(ctx context.Context, t *Trace, o Options) (*Report, error) {
 	r := &Report{Requests: t.Requests, Bytes: t.Bytes, Objects: t.Objects, Footprint: t.Footprint, Skipped: t.Skipped}
 	if t.Requests == 0 {
-		return r, fmt.Errorf("there are no requests in the log that a cache could answer; %d lines were left out", t.Skipped)
+		return r, fmt.Errorf("the log contains no requests that a cache could answer; %d lines were skipped", t.Skipped)
 	}
 	r.Once = float64(t.once) / float64(t.Objects)
 	sizes := o.Sizes

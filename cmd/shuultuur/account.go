@@ -84,7 +84,7 @@ more. Roles are owner, operator, safeguarding-lead, helper (of GROUPS) and viewe
 	config := f.String("config", "", "settings `file` of the gateway")
 	role := f.String("role", "owner", "`role` of the account")
 	groups := f.String("groups", "", "`groups` that a helper looks after, with commas between them")
-	without := f.Bool("no-password", false, "for an account that signs in by another service alone")
+	without := f.Bool("no-password", false, "for an account that signs in through another service only")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
@@ -216,7 +216,7 @@ tokens, with -end ID it ends one.`)
 	config := f.String("config", "", "settings `file` of the gateway")
 	scope := f.String("scope", "read", "`scopes` of the token")
 	purpose := f.String("purpose", "", "what the token is for, as `text`")
-	life := f.String("for", "90d", "how `long` the token holds, 366d at most")
+	life := f.String("for", "90d", "how `long` the token is valid, at most 366d")
 	list := f.Bool("list", false, "list the tokens of the account")
 	end := f.String("end", "", "end the token with this `identifier`")
 	if status := parse(args, 1, 1); status >= 0 {
@@ -264,7 +264,7 @@ func accountAudit(_ context.Context, e env, args []string) int {
 Reads the whole audit log and says whether anything in it was changed, left out,
 put in or cut off; the status is 1 if so. With -n it prints the newest entries.`)
 	config := f.String("config", "", "settings `file` of the gateway")
-	n := f.Int("n", 0, "print so many of the newest entries, 1000 at most")
+	n := f.Int("n", 0, "print so many of the newest entries, at most 1000")
 	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}

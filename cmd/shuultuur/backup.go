@@ -44,7 +44,7 @@ func backup(_ context.Context, e env, args []string) int {
 // restore puts a backup back.
 func restore(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "restore", "[-config FILE] BACKUP", restoreHelp)
-	config := f.String("config", "shuultuur.yaml", "settings `file` that is written")
+	config := f.String("config", "shuultuur.yaml", "settings `file` to write")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}

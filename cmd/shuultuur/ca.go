@@ -20,10 +20,10 @@ pretend to be any site to them: keep it in one place, readable by its owner alon
 func caCommands() []command {
 	return []command{
 		{name: "init", args: "[flags]", what: "make a root certificate and its key", run: noContext(caInit)},
-		{name: "show", args: "[-file FILE]", what: "say what the root is and how long it is good for", run: noContext(caShow)},
+		{name: "show", args: "[-file FILE]", what: "show the root and how long it is valid", run: noContext(caShow)},
 		{name: "export", args: "[flags]", what: "write the certificate, without its key, for clients to install", run: noContext(caExport)},
-		{name: "install", what: "say how the usual systems come to trust it", run: noContext(caInstall)},
-		{name: "rotate", args: "[flags]", what: "make the root that follows; clients with the old one go on working", run: noContext(caRotate)},
+		{name: "install", what: "explain how to install it on the usual systems", run: noContext(caInstall)},
+		{name: "rotate", args: "[flags]", what: "make the next root; clients with the old one go on working", run: noContext(caRotate)},
 	}
 }
 
@@ -52,7 +52,7 @@ func rootFlags(e env, name, args, what string) (cfg *intercept.RootConfig, file 
 	domains := f.String("domains", "", "limit the root to these `domains`, comma-separated, and the names below them")
 	force = new(bool)
 	if name == "ca init" {
-		f.BoolVar(force, "force", false, "replace a root that is there; clients will no longer trust the gateway until they have the new one")
+		f.BoolVar(force, "force", false, "replace an existing root; clients do not trust the gateway until they have the new one")
 	}
 	return cfg, file, force, func(a []string, count ...int) int {
 		if status := inner(a, count...); status >= 0 {
@@ -190,7 +190,7 @@ func caExport(e env, args []string) int {
 	f, parse := flags(e, "ca export", "[flags]", caExportHelp)
 	file := f.String("file", rootFile, rootFileHelp)
 	format := f.String("format", "pem", "`format`: "+strings.Join(intercept.Formats(), ", "))
-	password := f.String("password", "changeit", "`password` of a p12, which many programs ask for; it protects nothing secret")
+	password := f.String("password", "changeit", "`password` of a p12, which many programs require; it protects nothing secret")
 	out := f.String("o", "", "`file` to write to instead of standard output")
 	if status := parse(args, 0, 0); status >= 0 {
 		return status
@@ -230,7 +230,7 @@ func caExport(e env, args []string) int {
 }
 
 func caInstall(e env, args []string) int {
-	_, parse := flags(e, "ca install", "", "Says how the usual systems come to trust the root certificate.")
+	_, parse := flags(e, "ca install", "", "Explains how to install the root certificate on the usual systems.")
 	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}

@@ -79,7 +79,7 @@ func TestCacheIsWarmedLookedIntoAndPurged(t *testing.T) {
 		{[]string{"purge", "host", "127.0.0.1"}, 0, "purged host"},
 		{[]string{"warm", urls}, 1, "stored 3, had 0"},
 		{[]string{"purge", "url", "nothing"}, 1, "is not a URL"},
-		{[]string{"purge", "colour", "red"}, 1, "url, prefix, host, tag and category"},
+		{[]string{"purge", "colour", "red"}, 1, "url, prefix, host, tag or category"},
 	} {
 		args := append([]string{"cache", step.args[0], "-config", running}, step.args[1:]...)
 		if status, out, errs := callAs(t, args...); status != step.status || !strings.Contains(out+errs, step.want) {

@@ -37,7 +37,7 @@ func TestFlagsStandAnywhereAndStrayArgumentsAreRefused(t *testing.T) {
 		{"passwd", 2, "an argument is missing"},
 		{"chekc", 2, `did you mean "check"?`},
 		{"zone chek", 2, `did you mean "check"?`},
-		{"zone", 2, "put zone files into Redis"},
+		{"zone", 2, "write zone files to Redis"},
 		{"rules keywords tls.sni -h", 0, "Usage: ./filter rules keywords"},
 		{"completion ksh", 1, "bash, zsh and fish"},
 		{"check a.yaml -config b.yaml", 1, "name one"},

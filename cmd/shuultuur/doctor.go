@@ -36,7 +36,7 @@ The exit status is 0 when nothing is low or bad, else 1.`
 func doctorCommand(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "doctor", "[-config FILE] [-redis HOST:PORT] [-json]", doctorHelp)
 	config := f.String("config", "", "settings `file`; omitted, shuultuur.yaml where there is one")
-	redis := f.String("redis", "", "look at the Redis server at `host:port` too")
+	redis := f.String("redis", "", "check the Redis server at `host:port` too")
 	asJSON := f.Bool("json", false, "write JSON")
 	if status := parse(args, 0, 0); status >= 0 {
 		return status

@@ -62,11 +62,11 @@ func events(ctx context.Context, e env, args []string) int {
 		}
 	}
 	f, parse := flags(e, "events", "[flags] [FILTER]", eventsHelp)
-	config := f.String("config", "", "settings `file` that says where the events are")
+	config := f.String("config", "", "settings `file` that names the store of events")
 	top := f.String("top", "", "count by this `field`, the most frequent first")
-	limit := f.Int("n", 50, "at most so many; 0 for all; with -top 10 unless given")
+	limit := f.Int("n", 50, "at most so many; 0 for all; 10 with -top by default")
 	oldest := f.Bool("oldest", false, "oldest first")
-	follow := f.Bool("follow", false, "go on with what is recorded from now on")
+	follow := f.Bool("follow", false, "follow new rows")
 	asJSON := f.Bool("json", false, "print JSON lines")
 	if status := parse(filterLast(f, args), 0, -1); status >= 0 {
 		return status

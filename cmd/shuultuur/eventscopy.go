@@ -45,7 +45,7 @@ func eventsCopy(ctx context.Context, e env, args []string) int {
 		return status
 	}
 	if f.NArg() < 2 {
-		return fail(e, errors.New("from which store to which? write FROM and TO, such as sqlite:events.db jsonl:events.jsonl"))
+		return fail(e, errors.New("two stores are needed: write FROM and TO, such as sqlite:events.db jsonl:events.jsonl"))
 	}
 	filter, err := event.ParseFilter(strings.Join(f.Args()[2:], " "), time.Now())
 	if err != nil {
@@ -53,7 +53,7 @@ func eventsCopy(ctx context.Context, e env, args []string) int {
 	}
 	n, err := copyEvents(ctx, f.Arg(0), f.Arg(1), filter)
 	if err != nil {
-		return fail(e, fmt.Errorf("copy events, %d rows are copied: %w", n, err))
+		return fail(e, fmt.Errorf("copying events, after %d rows: %w", n, err))
 	}
 	fmt.Fprintf(e.stdout, "%d rows copied\n", n)
 	return 0
@@ -128,7 +128,7 @@ func openSource(s string) (rowSource, error) {
 	case "jsonl":
 		return lines{jsonl.Reader(file)}, nil
 	}
-	return nil, fmt.Errorf("%q cannot be read: the stores that can are sqlite, jsonl, postgres and clickhouse", s)
+	return nil, fmt.Errorf("%q cannot be read: the stores that can be are sqlite, jsonl, postgres and clickhouse", s)
 }
 
 // openTarget opens a store that has no rows yet.
@@ -151,7 +151,7 @@ func openTarget(ctx context.Context, s string) (event.Store, error) {
 		return nil, fmt.Errorf("%q is not a store: its kind is one of sqlite, jsonl, postgres, clickhouse, squid and dansguardian", s)
 	}
 	if info, err := os.Stat(file); err == nil && info.Size() > 0 && kind != "sqlite" { // the kind that says itself whether it has rows
-		return nil, fmt.Errorf("%q has rows already: name a new file", s)
+		return nil, fmt.Errorf("%q already has rows: name a new file", s)
 	}
 	store, err := open()
 	if err != nil {
@@ -160,7 +160,7 @@ func openTarget(ctx context.Context, s string) (event.Store, error) {
 	if r, ok := store.(event.Reader); ok {
 		for _, err := range r.Query(ctx, event.Filter{}, event.Page{Limit: 1}) {
 			if err == nil {
-				err = fmt.Errorf("%q has rows already: name a new file", s)
+				err = fmt.Errorf("%q already has rows: name a new file", s)
 			}
 			return nil, errors.Join(err, store.Close())
 		}

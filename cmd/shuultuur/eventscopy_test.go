@@ -69,9 +69,9 @@ func TestEventsAreCopiedBetweenStores(t *testing.T) {
 		t.Errorf("the log has %d lines that are denied, %v", strings.Count(string(b), "TCP_DENIED"), err)
 	}
 	for _, c := range []struct{ from, to, want string }{
-		{first, db, "has rows already"},
-		{first, back, "has rows already"},
-		{first, "squid:" + log, "has rows already"},
+		{first, db, "already has rows"},
+		{first, back, "already has rows"},
+		{first, "squid:" + log, "already has rows"},
 		{"squid:" + log, "jsonl:" + filepath.Join(dir, "d"), "cannot be read"},
 		{first, "paper:x", "not a store"},
 		{first, "x.db", "not a store"},

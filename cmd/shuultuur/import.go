@@ -46,8 +46,8 @@ func importCommand(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "import", "[flags] PROGRAM PATH", importHelp)
 	beside := f.Bool("beside", false, "start the result at once, beside the other program: on its ports and 10000 more, until it is stopped")
 	to := f.String("to", "shuultuur", "`folder` for the settings, the report and converted lists")
-	compare := f.String("compare", "", "run this `log` of the other program through its own rules (where they are not known, what the log says was decided) and through the settings made, and say which verdicts differ")
-	lint := f.Bool("lint", false, "print the report alone and write nothing")
+	compare := f.String("compare", "", "run this `log` of the other program through its own rules (or the verdicts in the log, if the rules are unknown) and through the new settings, and list different verdicts")
+	lint := f.Bool("lint", false, "print only the report and write nothing")
 	if status := parse(args, 2, 2); status >= 0 {
 		return status
 	}

@@ -24,7 +24,7 @@ in. The exit status is 1 when the two differ.`
 func diffLists(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "list diff", "[-format FORMAT] OLD NEW", diffHelp)
 	format := f.String("format", "", "`format` of sources")
-	short := f.Bool("count", false, "show only how many")
+	short := f.Bool("count", false, "show only the number")
 	if status := parse(args, 2, 2); status >= 0 {
 		return status
 	}

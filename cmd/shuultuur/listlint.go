@@ -29,7 +29,7 @@ func lintLists(ctx context.Context, e env, args []string) int {
 	file := f.String("config", "shuultuur.yaml", "settings `file`")
 	format := f.String("format", "", "`format` of the sources")
 	var harmless stringsFlag
-	f.Var(&harmless, "harmless", "a `page` that phrase lists should let pass, or a folder of them; may be given again")
+	f.Var(&harmless, "harmless", "a `page` that phrase lists should let pass, or a folder of pages; may be repeated")
 	share := f.Float64("share", 5, "`percentage` of the harmless pages that a phrase may be on")
 	if status := parse(args, 0, -1); status >= 0 {
 		return status

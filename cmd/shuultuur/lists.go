@@ -43,7 +43,7 @@ func lists(ctx context.Context, e env, args []string) int {
 	f.StringVar(&cfg.Format, "format", "", "`format` of the source")
 	f.StringVar(&cfg.Category, "category", "", "`category` of every entry")
 	f.StringVar(&cfg.Match, "match", "", "how URLs match: `boundary` or prefix")
-	all := f.Bool("v", false, "print every line that was refused or is odd")
+	all := f.Bool("v", false, "print every refused or odd line")
 	if status := parse(args, 0, -1); status >= 0 {
 		return status
 	}

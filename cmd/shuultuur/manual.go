@@ -115,7 +115,7 @@ func completion(ctx context.Context, e env, args []string) int {
 	}
 	write, ok := map[string]func(io.Writer, []page){"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[f.Arg(0)]
 	if !ok {
-		return fail(e, errors.New("completion is there for bash, zsh and fish, not for "+f.Arg(0)))
+		return fail(e, errors.New("completion exists for bash, zsh and fish, not for "+f.Arg(0)))
 	}
 	write(e.stdout, pages(ctx, commands(), ""))
 	return 0

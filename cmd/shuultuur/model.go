@@ -24,7 +24,7 @@ is said by FILE.yaml beside it; see the README of check/picture.`
 // modelCommands are what "shuultuur model" has.
 func modelCommands() []command {
 	return []command{
-		{name: "check", args: "FILE", what: "say whether a model can run, and name missing operators", run: modelCheck},
+		{name: "check", args: "FILE", what: "check whether a model can run, and list missing operators", run: modelCheck},
 		{name: "bench", args: "[-n N] FILE [PICTURE...]", what: "measure how long a model takes for a picture", run: modelBench},
 	}
 }
@@ -35,7 +35,7 @@ func modelCommand(ctx context.Context, e env, args []string) int {
 
 // modelCheck reads a model. The status is 1 if it cannot run.
 func modelCheck(_ context.Context, e env, args []string) int {
-	f, parse := flags(e, "model check", "FILE", "Says whether a model can run here, and names operators that are missing.")
+	f, parse := flags(e, "model check", "FILE", "Checks whether a model can run here, and lists missing operators.")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}

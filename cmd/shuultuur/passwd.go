@@ -28,7 +28,7 @@ func passwd(_ context.Context, e env, args []string) int {
 	}
 	user := f.Arg(0)
 	if user == "" || strings.ContainsAny(user, ":\r\n\x00") {
-		return fail(e, fmt.Errorf("%q cannot be a user name: it must not be empty nor hold a colon or a line break", user))
+		return fail(e, fmt.Errorf("%q cannot be a user name: it must not be empty or contain a colon or a line break", user))
 	}
 	password, err := readPassword(e)
 	if err != nil {

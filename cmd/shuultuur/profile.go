@@ -30,11 +30,11 @@ func profileCommand(ctx context.Context, e env, args []string) int {
 	f.StringVar(&cfg.Admin, "admin", "127.0.0.1:8081", "admin address of the gateway, `host:port`")
 	f.IntVar(&cfg.Seconds, "seconds", 10, "for `N` seconds")
 	f.StringVar(&cfg.Dir, "o", "", "`folder` for the files; omitted, profile- and the time")
-	f.Func("allow", "`host` that may be asked though it is not this machine; may be repeated", func(host string) error {
+	f.Func("allow", "`host` that may be asked although it is not this machine; may be repeated", func(host string) error {
 		cfg.Allow = append(cfg.Allow, host)
 		return nil
 	})
-	live := f.Bool("live", false, "draw memory, collector and scheduler every second")
+	live := f.Bool("live", false, "show memory, collector and scheduler every second")
 	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}

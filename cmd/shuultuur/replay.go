@@ -93,8 +93,8 @@ func (r *replayFlags) define(f *flag.FlagSet) {
 	f.StringVar(&r.source.Form, "format", "", "`form` of the log: squid, combined, dansguardian, adguardhome, dnsmasq (Pi-hole's too), unbound, jsonl or har (default by its first lines)")
 	f.StringVar(&r.source.Base, "base", "", "`URL` of the site, for logs that have paths only: http://www.example.com")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
-	f.BoolVar(&r.progress, "progress", false, "say every second how far it is (a terminal gets a bar anyway)")
-	f.IntVar(&r.examples, "examples", 3, "name `N` requests of each change")
+	f.BoolVar(&r.progress, "progress", false, "report the progress every second (a terminal always gets a bar)")
+	f.IntVar(&r.examples, "examples", 3, "list `N` requests of each change")
 
 	f.StringVar(&r.send.Proxy, "proxy", "", "send to the gateway at `host:port`")
 	f.StringVar(&r.origin, "origin", "", "start an origin for every host at `address`")
@@ -103,18 +103,18 @@ func (r *replayFlags) define(f *flag.FlagSet) {
 	f.IntVar(&r.send.Parallel, "parallel", 100, "at most `N` requests in flight")
 	f.Int64Var(&r.send.Requests, "requests", replay.DefaultRequests, "end after `N` requests sent")
 	f.Float64Var(&r.seconds, "seconds", replay.DefaultDuration.Seconds(), "end after `N` seconds of sending")
-	f.Func("allow", "`host` that may be asked for though it is not loopback; may be repeated", func(s string) error {
+	f.Func("allow", "`host` that may be requested although it is not loopback; may be repeated", func(s string) error {
 		r.send.Allow = append(r.send.Allow, s)
 		return nil
 	})
 
-	f.BoolVar(&r.offline, "offline", false, "say what -config would change, without a network")
-	f.StringVar(&r.config, "config", "", "settings `file`: the new ones, or those that say where the events are")
-	f.StringVar(&r.against, "against", "", "settings `file` to compare with (default what the log says was decided)")
+	f.BoolVar(&r.offline, "offline", false, "show what -config would change, without a network")
+	f.StringVar(&r.config, "config", "", "settings `file`: the new settings, or those that name the store of events")
+	f.StringVar(&r.against, "against", "", "settings `file` to compare with (default: the verdicts in the log)")
 
 	f.StringVar(&r.client, "client", "127.0.0.1", "`address` of the client where the log does not say it, for -offline")
 
-	f.BoolVar(&r.stats, "stats", false, "say what is in the log")
+	f.BoolVar(&r.stats, "stats", false, "summarise the log")
 	f.IntVar(&r.memory, "memory", 64, "`MiB` that -stats may take")
 }
 
@@ -125,13 +125,13 @@ func (r *replayFlags) check(f *flag.FlagSet) error {
 	case r.offline && r.stats, r.offline && send, r.stats && send:
 		return errors.New("only one of -offline, -stats and sending (-proxy, -origin) at a time")
 	case !r.offline && !r.stats && !send:
-		return errors.New("what is to be done with the log? -proxy sends it, -offline compares settings, -stats counts; -h says more")
+		return errors.New("nothing to do with the log: -proxy sends it, -offline compares settings, -stats summarises it; see -h")
 	case r.offline && r.config == "":
 		return errors.New("-offline needs the new settings: -config NEW")
 	case !r.offline && r.against != "":
 		return errors.New("-against goes with -offline")
 	case f.NArg() == 0 && r.config == "":
-		return errors.New("which log? name a FILE, or settings whose events are to be read: -config")
+		return errors.New("no log: name a FILE, or settings whose events are to be read: -config")
 	case r.memory < 1 || r.memory > 1<<20:
 		return fmt.Errorf("-memory %d must be between 1 and 1048576 MiB", r.memory)
 	case r.examples < 1 || r.examples > 1000:

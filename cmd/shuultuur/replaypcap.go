@@ -95,7 +95,7 @@ func (r *ruleFlags) groups(home string) (vars, ports map[string]string, err erro
 // compile reads the rules. Mistakes go to w.
 func (r *ruleFlags) compile(home string, c engine.Config, w io.Writer) (*engine.Engine, error) {
 	if len(r.rules) == 0 {
-		return nil, errors.New("which rules? name them with -rules FILE")
+		return nil, errors.New("no rules: name them with -rules FILE")
 	}
 	parser := rule.NewParser()
 	if r.suricata != "" {
@@ -158,7 +158,7 @@ func replayPcap(ctx context.Context, e env, args []string) int {
 	f.StringVar(&p.out, "out", "", "`folder` for eve.json and fast.log")
 	f.StringVar(&p.eve, "eve", "", "`file` for records as JSON lines")
 	f.StringVar(&p.fast, "fast", "", "`file` for alerts as lines of text (default standard output when no other is named)")
-	f.BoolVar(&p.progress, "progress", false, "say every second how far it is (a terminal gets a bar anyway)")
+	f.BoolVar(&p.progress, "progress", false, "report the progress every second (a terminal always gets a bar)")
 	captureFlags(f, &p.config)
 	if status := parse(args, 0, -1); status >= 0 {
 		return status
@@ -168,7 +168,7 @@ func replayPcap(ctx context.Context, e env, args []string) int {
 		return 2
 	}
 	if f.NArg() == 0 {
-		fmt.Fprintln(e.stderr, "shuultuur: which capture? name a FILE")
+		fmt.Fprintln(e.stderr, "shuultuur: no capture: name a FILE")
 		return 2
 	}
 	if err := p.run(ctx, e, f.Args()); err != nil {
@@ -181,13 +181,13 @@ func replayPcap(ctx context.Context, e env, args []string) int {
 func captureFlags(f *flag.FlagSet, c *capture.Config) {
 	f.BoolVar(&c.Midstream, "midstream", false, "follow connections whose beginning is missing")
 	f.BoolVar(&c.Async, "async", false, "follow connections of which one side is missing")
-	f.BoolVar(&c.Inline, "inline", false, "look at segments as they come, not when they are acknowledged")
-	f.BoolVar(&c.Prevent, "prevent", false, "let drop and pass act on the whole connection")
+	f.BoolVar(&c.Inline, "inline", false, "inspect segments as they arrive, not when they are acknowledged")
+	f.BoolVar(&c.Prevent, "prevent", false, "apply drop and pass to the whole connection")
 	f.BoolVar(&c.Checksums, "checksums", false, "pass over TCP segments with a wrong checksum (captures of the sending machine often have them)")
 	f.StringVar(&c.Urgent, "urgent", "oob", "urgent bytes: `POLICY` oob takes them out of the stream, inline leaves them")
-	f.IntVar(&c.Layers, "layers", 2, "undo at most `N` content codings of a body")
-	f.IntVar(&c.Request, "request-body", 100<<10, "look at `N` bytes of a request body")
-	f.IntVar(&c.Response, "response-body", 100<<10, "look at `N` bytes of a response body")
+	f.IntVar(&c.Layers, "layers", 2, "decode at most `N` content codings of a body")
+	f.IntVar(&c.Request, "request-body", 100<<10, "inspect `N` bytes of a request body")
+	f.IntVar(&c.Response, "response-body", 100<<10, "inspect `N` bytes of a response body")
 }
 
 // worthCores is how many bytes captures have at least that several cores read.

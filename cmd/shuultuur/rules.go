@@ -20,15 +20,15 @@ FILE is a rule file, plain or gzip, a tarball of rule files, or a folder.`
 // rulesCommands are what "shuultuur rules" has.
 func rulesCommands() []command {
 	return []command{
-		{name: "lint", args: "[-v] FILE...", what: "name every mistake with file, line, keyword and remedy", run: rulesLint},
+		{name: "lint", args: "[-v] FILE...", what: "report every mistake with file, line, keyword and remedy", run: rulesLint},
 		{name: "stats", args: "[-json] FILE...", what: "count rules, actions, protocols, classes and keywords", run: rulesStats},
 		{name: "keywords", args: "[WORD...]", what: "list the keywords of the language and where they count", run: rulesKeywords},
-		{name: "explain", args: "-rules FILE SID...", what: "say what a rule waits for and why it is slow", run: rulesExplain},
-		{name: "test", args: "-rules FILE MESSAGE...", what: "say how far each rule gets on a capture, a HAR file or a message", run: rulesTest},
-		{name: "update", args: "[-config FILE] [NAME...]", what: "fetch rules anew that the settings fetch", run: ruleShelf().update},
-		{name: "history", args: "[-config FILE] [NAME...]", what: "show the versions kept of fetched rules, and which is in use", run: ruleShelf().history},
-		{name: "rollback", args: "[-config FILE] NAME", what: "take the version before the one in use into use", run: ruleShelf().rollback},
-		{name: "profile", args: "[-config FILE | -rules FILE CAPTURE...]", what: "say what each rule costs in the running gateway, or on captures", run: rulesProfile},
+		{name: "explain", args: "-rules FILE SID...", what: "show what a rule waits for and why it is slow", run: rulesExplain},
+		{name: "test", args: "-rules FILE MESSAGE...", what: "show how far each rule gets on a capture, a HAR file or a message", run: rulesTest},
+		{name: "update", args: "[-config FILE] [NAME...]", what: "fetch the rules of the settings again", run: ruleShelf().update},
+		{name: "history", args: "[-config FILE] [NAME...]", what: "show the kept versions of fetched rules, and which is in use", run: ruleShelf().history},
+		{name: "rollback", args: "[-config FILE] NAME", what: "return to the previous version", run: ruleShelf().rollback},
+		{name: "profile", args: "[-config FILE | -rules FILE CAPTURE...]", what: "show what each rule costs in the running gateway, or on captures", run: rulesProfile},
 	}
 }
 
@@ -38,7 +38,7 @@ func rulesCommand(ctx context.Context, e env, args []string) int {
 
 // rulesLint prints the mistakes of rule files. The status is 1 if there is one.
 func rulesLint(_ context.Context, e env, args []string) int {
-	f, parse := flags(e, "rules lint", "[flags] FILE...", "Names every mistake of rule files. Rules that are inactive in the gateway are counted, and named with -v.")
+	f, parse := flags(e, "rules lint", "[flags] FILE...", "Reports every mistake in rule files. Rules that are inactive in the gateway are counted, and listed with -v.")
 	verbose := f.Bool("v", false, "also name rules that are inactive, and why")
 	var groups ruleFlags
 	groups.defineGroups(f)
@@ -155,7 +155,7 @@ func rulesStats(_ context.Context, e env, args []string) int {
 
 // rulesKeywords lists the keywords.
 func rulesKeywords(_ context.Context, e env, args []string) int {
-	f, parse := flags(e, "rules keywords", "[WORD...]", "Lists keywords and where they count: in rules as such, in messages, in packets of captures, or nowhere.")
+	f, parse := flags(e, "rules keywords", "[WORD...]", "Lists keywords and where they work: in the rule itself, in messages, in packets of captures, or nowhere.")
 	if status := parse(args, 0, -1); status >= 0 {
 		return status
 	}

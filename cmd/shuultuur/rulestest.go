@@ -16,7 +16,7 @@ import (
 
 // rulesExplain says what rules wait for.
 func rulesExplain(_ context.Context, e env, args []string) int {
-	f, parse := flags(e, "rules explain", "-rules FILE SID...", "Says which buffer and pattern a rule waits for, what it looks at, and why it is slow.")
+	f, parse := flags(e, "rules explain", "-rules FILE SID...", "Shows which buffer and pattern a rule waits for, what it inspects, and why it is slow.")
 	var r ruleFlags
 	r.define(f)
 	if status := parse(args); status >= 0 {
@@ -27,7 +27,7 @@ func rulesExplain(_ context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	if f.NArg() == 0 {
-		return fail(e, errors.New("which rules? name their numbers"))
+		return fail(e, errors.New("no rules: give their numbers"))
 	}
 	status := 0
 	for _, a := range f.Args() {
@@ -74,7 +74,7 @@ func looked(ctx context.Context, run *capture.Run, files []string) error {
 
 // rulesTest says how far each rule gets. The status is 1 if one does not match.
 func rulesTest(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "rules test", "-rules FILE FILE...", "Tries rules on a capture, a HAR file, or a request as sent with or without its response, and says for each rule how far it got and which keyword did not hold.")
+	f, parse := flags(e, "rules test", "-rules FILE FILE...", "Tries rules on a capture, a HAR file, or a request as sent with or without its response, and shows for each rule how far it got and which keyword failed.")
 	var r ruleFlags
 	var c capture.Config
 	r.define(f)
@@ -83,7 +83,7 @@ func rulesTest(ctx context.Context, e env, args []string) int {
 		return status
 	}
 	if f.NArg() == 0 {
-		return fail(e, errors.New("on what? name a capture, a HAR file or a file with a message"))
+		return fail(e, errors.New("nothing to test: name a capture, a HAR file or a file with a message"))
 	}
 	en, err := r.compile(privateNets, engine.Config{Packets: true, Trace: true}, e.stderr)
 	if err != nil {
@@ -107,14 +107,14 @@ func rulesTest(ctx context.Context, e env, args []string) int {
 
 // rulesProfile says what rules cost.
 func rulesProfile(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "rules profile", "[-config FILE | -rules FILE CAPTURE...]", "Says what each rule cost, the dearest first, and how many bytes were looked at in each buffer: of the running gateway, since its last reload and before, or of captures, which rules are tried on.")
+	f, parse := flags(e, "rules profile", "[-config FILE | -rules FILE CAPTURE...]", "Shows what each rule cost, the most expensive first, and how many bytes were searched in each buffer: in the running gateway, since its last reload and before, or on captures.")
 	config := f.String("config", "", "settings `file` of the gateway")
 	var r ruleFlags
 	var c capture.Config
 	r.define(f)
 	captureFlags(f, &c)
 	asJSON := f.Bool("json", false, "print one JSON object")
-	most := f.Int("n", 20, "name `N` rules; 0 names all")
+	most := f.Int("n", 20, "list `N` rules; 0 lists all")
 	if status := parse(args); status >= 0 {
 		return status
 	}
@@ -122,7 +122,7 @@ func rulesProfile(ctx context.Context, e env, args []string) int {
 		return gatewayProfile(ctx, e, *config, *most, *asJSON)
 	}
 	if f.NArg() == 0 {
-		return fail(e, errors.New("on what? name a capture, or leave out -rules to ask the running gateway"))
+		return fail(e, errors.New("nothing to profile: name a capture, or omit -rules to ask the running gateway"))
 	}
 	en, err := r.compile(privateNets, engine.Config{Packets: true}, e.stderr)
 	if err != nil {

@@ -36,7 +36,7 @@ starter settings into data/starter and uses them.`
 func run(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "run", "[-keylog FILE] [-cores] [FILE]", runHelp)
 	config := f.String("config", "", "settings `file`")
-	keys := f.String("keylog", "", "write the keys of intercepted connections to `file`, with which all of them can be read: for debugging alone")
+	keys := f.String("keylog", "", "write the keys of intercepted connections to `file`, which can then be decrypted: only for debugging")
 	cores := f.Bool("cores", false, "let a crash leave a core file, with the keys of the root and of connections in it")
 	if status := parse(args, 0, 1); status >= 0 {
 		return status
@@ -72,7 +72,7 @@ func run(ctx context.Context, e env, args []string) int {
 	}
 	w.g = g
 	for _, name := range sockets.Unused() {
-		log.Warn("a socket was given to this process that the settings do not name; it is closed", "socket", name)
+		log.Warn("this process received a socket that the settings do not name; it is closed", "socket", name)
 	}
 	if *keys != "" {
 		to, err := os.OpenFile(*keys, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -81,7 +81,7 @@ func run(ctx context.Context, e env, args []string) int {
 		}
 		defer to.Close()
 		g.LogKeys(to)
-		log.Warn("THE KEYS OF ALL INTERCEPTED CONNECTIONS ARE WRITTEN TO A FILE; whoever reads it can read what clients send and get. Delete it when you are done", "file", *keys)
+		log.Warn("THE KEYS OF ALL INTERCEPTED CONNECTIONS ARE WRITTEN TO A FILE; whoever reads it can read what clients send and receive. Delete it when you are done", "file", *keys)
 	}
 	log.Info("serving", "proxy", g.ProxyAddr(), "admin", g.AdminAddr(), "settings", file)
 	if starter && before == nil {
@@ -194,7 +194,7 @@ accepts connections, as health checks do.`
 func check(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "check", "[-running] [-config FILE | FILE]", checkHelp)
 	config := f.String("config", "", "settings `file`")
-	running := f.Bool("running", false, "ask whether the gateway runs")
+	running := f.Bool("running", false, "check whether the gateway runs")
 	if status := parse(args, 0, 1); status >= 0 {
 		return status
 	}

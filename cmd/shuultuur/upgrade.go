@@ -130,7 +130,7 @@ func (w *watcher) follow(ctx context.Context, left func()) {
 				w.log.Info("handing over", "to", w.self.path, "because", s.String())
 				process, err := w.g.Upgrade(ctx, w.self.path, os.Args[1:])
 				if err == nil {
-					w.log.Info("another process serves; this one finishes what it has begun", "process", process)
+					w.log.Info("another process serves; this one finishes its connections", "process", process)
 					left()
 					return
 				}

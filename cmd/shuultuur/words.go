@@ -101,12 +101,12 @@ func wordsCommand(ctx context.Context, e env, args []string) int {
 	var q wordsCall
 	f, parse := flags(e, "words", "[flags] FILE|URL", wordsHelp)
 	f.StringVar(&q.config, "config", "", "settings `file` (default shuultuur.yaml, else data/starter/shuultuur.yaml)")
-	f.Var(&q.lists, "list", "a phrase list `file` instead of those of the settings; may be given again")
+	f.Var(&q.lists, "list", "a phrase list `file` instead of those of the settings; may be repeated")
 	f.StringVar(&q.media, "type", "", "media `type` of the page (default by its fields or name, then by its bytes)")
-	f.Var(&q.harmless, "harmless", "a `page` that should pass, or a folder of them; may be given again")
+	f.Var(&q.harmless, "harmless", "a `page` that should pass, or a folder of pages; may be repeated")
 	f.Float64Var(&q.share, "share", 5, "`percentage` of the harmless pages that a phrase may be on")
 	f.IntVar(&q.top, "top", 25, "print so many stems, 0 for all")
-	f.BoolVar(&q.disguised, "disguised", false, "look for words behind disguises too")
+	f.BoolVar(&q.disguised, "disguised", false, "look for disguised words too")
 	f.BoolVar(&q.asJSON, "json", false, "print one JSON object")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
@@ -183,7 +183,7 @@ func phraseLists(config string, lists []string) (phrase.Config, string, error) {
 	}
 	file := usualFile(config)
 	if file == "" {
-		return phrase.Config{}, "", errors.New("there is no shuultuur.yaml here: name settings with -config, or phrase lists with -list")
+		return phrase.Config{}, "", errors.New("there is no shuultuur.yaml here: give settings with -config, or phrase lists with -list")
 	}
 	s, err := configuration.Read(file)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 // zoneCommands are what "shuultuur zone" has.
 func zoneCommands() []command {
 	return []command{
-		{name: "check", args: "[-origin NAME] FILE...", what: "look at zone files and name every mistake", run: zoneCheck},
-		{name: "load", args: "[flags] FILE...", what: "put zone files into Redis", run: zoneLoad},
+		{name: "check", args: "[-origin NAME] FILE...", what: "check zone files and report every mistake", run: zoneCheck},
+		{name: "load", args: "[flags] FILE...", what: "write zone files to Redis", run: zoneLoad},
 		{name: "export", args: "[flags] [ORIGIN...]", what: "print zones in Redis as zone files", run: zoneExport},
-		{name: "import", args: "CONFIG.json", what: "make settings of those of redins or z42", run: zoneImport},
+		{name: "import", args: "CONFIG.json", what: "convert the settings of redins or z42", run: zoneImport},
 		{name: "keygen", args: "[-dir DIR] ZONE", what: "make the keys that sign a zone", run: zoneKeygen},
-		{name: "roll", args: "[-dir DIR] ZONE", what: "change the key that the parent knows", run: zoneRoll},
+		{name: "roll", args: "[-dir DIR] ZONE", what: "roll the key that the parent knows", run: zoneRoll},
 		{name: "ds", args: "KEY...", what: "print the DS records for the parent zone", run: zoneDS},
 		{name: "sign", args: "-key KEY ZONE FILE", what: "sign a zone file and print it", run: zoneSign},
 	}

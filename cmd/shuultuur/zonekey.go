@@ -90,7 +90,7 @@ func zoneRoll(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "zone roll", "[-dir DIR] [-status | -ds-seen] ZONE", zoneRollHelp)
 	dir := f.String("dir", ".", "`folder` of the keys")
 	seen := f.Bool("ds-seen", false, "the parent has the DS record of the new key, and no longer that of the old one")
-	status := f.Bool("status", false, "begin nothing, and say what a change that was begun waits for")
+	status := f.Bool("status", false, "start nothing, and show what a roll in progress waits for")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
@@ -107,7 +107,7 @@ func zoneRoll(_ context.Context, e env, args []string) int {
 	case *seen:
 		var k *sign.Key
 		if k, err = sign.FinishRoll(*dir, f.Arg(0), now); err == nil {
-			text = fmt.Sprintf("key %d is the parent's; the one before goes when nobody needs it", k.Tag)
+			text = fmt.Sprintf("the parent has key %d; the previous key is removed when nobody needs it", k.Tag)
 		}
 	default:
 		var old, next *sign.Key
@@ -133,7 +133,7 @@ func zoneSign(ctx context.Context, e env, args []string) int {
 		c.Keys = append(c.Keys, setting.Source(s))
 		return nil
 	})
-	f.StringVar(&c.Denial, "denial", sign.NSEC, "how what is not there is denied: nsec or nsec3")
+	f.StringVar(&c.Denial, "denial", sign.NSEC, "how absence is proved: nsec or nsec3")
 	if status := parse(args, 2, 2); status >= 0 {
 		return status
 	}

@@ -48,7 +48,7 @@ func addRedisFlags(f *flag.FlagSet) redisFlags {
 		f.String("redis", "127.0.0.1:6379", "`address`, or redis[s]://[user[:password]@]host[:port][/db]; a password that is not there is taken from $REDISCLI_AUTH"),
 		f.String("schema", "redins", "`layout` of the zones: redins or z42"),
 		f.String("prefix", "", "`text` before every key"),
-		f.String("suffix", "", "`text` behind every key"),
+		f.String("suffix", "", "`text` after every key"),
 	}
 }
 
@@ -105,7 +105,7 @@ func redisSettings(at string) (redis.Config, error) {
 func zoneLoad(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "zone load", "[flags] FILE...", zoneLoadHelp)
 	origin := f.String("origin", "", "`name` of the zone")
-	force := f.Bool("force", false, "replace what a file cannot hold, too")
+	force := f.Bool("force", false, "also replace what a file cannot express")
 	from := addRedisFlags(f)
 	if status := parse(args, 1, -1); status >= 0 {
 		return status
@@ -150,7 +150,7 @@ func zoneLoad(ctx context.Context, e env, args []string) int {
 func loadZone(ctx context.Context, e env, store *redins.Store, z *zone.Zone, force bool) error {
 	if old, _, err := store.Read(ctx, canonical(z.Origin), 1); err == nil && !force {
 		if n := len(old.Choices) + len(old.Aliases); n > 0 {
-			return fmt.Errorf("zone %s in Redis chooses among addresses or has ANAMEs at %d names, which a file cannot hold; -force replaces it", old.Origin, n)
+			return fmt.Errorf("zone %s in Redis has choices among addresses or ANAMEs at %d names, which a file cannot express; -force replaces it", old.Origin, n)
 		}
 	}
 	written, deleted, err := store.Write(ctx, z)

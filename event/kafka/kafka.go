@@ -86,11 +86,11 @@ func Open(cfg event.Kafka, format func(dst []byte, r *event.Row) []byte) (*Store
 func checkTopic(name string) error {
 	for _, c := range []byte(name) {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
-			return fmt.Errorf("%q has other characters than letters, digits, dots, underscores and hyphens", name)
+			return fmt.Errorf("%q has characters other than letters, digits, dots, underscores and hyphens", name)
 		}
 	}
 	if name == "" || len(name) > 249 || name == "." || name == ".." {
-		return fmt.Errorf("%.300q is no name of a topic", name)
+		return fmt.Errorf("%.300q is not the name of a topic", name)
 	}
 	return nil
 }

@@ -249,15 +249,15 @@ func TestATopicThatIsNotThereIsNamed(t *testing.T) {
 
 func TestWrongSettingsAreRefused(t *testing.T) {
 	for want, cfg := range map[string]event.Kafka{
-		"to: is missing":     {Topic: "t"},
-		"is not a broker":    {To: []string{"kafka.example"}, Topic: "t"},
-		"no name of a topic": {To: []string{"k:1"}},
-		"other characters":   {To: []string{"k:1"}, Topic: "a/b"},
-		"as it is":           {To: []string{"k:1"}, Topic: "t", User: "u", Password: "p", Mechanism: "plain"},
-		"none of plain":      {To: []string{"k:1"}, Topic: "t", User: "u", Mechanism: "gssapi"},
-		"user: is missing":   {To: []string{"k:1"}, Topic: "t", Password: "p"},
-		"for tls: true only": {To: []string{"k:1"}, Topic: "t", CA: "x"},
-		"no such file":       {To: []string{"k:1"}, Topic: "t", TLS: true, CA: "/does/not/exist"},
+		"to: is missing":          {Topic: "t"},
+		"is not a broker":         {To: []string{"kafka.example"}, Topic: "t"},
+		"not the name of a topic": {To: []string{"k:1"}},
+		"characters other":        {To: []string{"k:1"}, Topic: "a/b"},
+		"as it is":                {To: []string{"k:1"}, Topic: "t", User: "u", Password: "p", Mechanism: "plain"},
+		"not one of plain":        {To: []string{"k:1"}, Topic: "t", User: "u", Mechanism: "gssapi"},
+		"user: is missing":        {To: []string{"k:1"}, Topic: "t", Password: "p"},
+		"for tls: true only":      {To: []string{"k:1"}, Topic: "t", CA: "x"},
+		"no such file":            {To: []string{"k:1"}, Topic: "t", TLS: true, CA: "/does/not/exist"},
 	} {
 		if _, err := Open(cfg, jsonl.AppendLine); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -40,7 +40,7 @@ func newSASL(cfg event.Kafka) (*sasl, error) {
 	case "", "scram-sha-512":
 		s.mechanism, s.hash, s.size = "SCRAM-SHA-512", sha512.New, sha512.Size
 	default:
-		return nil, setting.At("mechanism", fmt.Errorf("%q is none of plain, scram-sha-256 and scram-sha-512", cfg.Mechanism))
+		return nil, setting.At("mechanism", fmt.Errorf("%q is not one of plain, scram-sha-256 and scram-sha-512", cfg.Mechanism))
 	}
 	switch {
 	case cfg.User == "" && (cfg.Password != "" || cfg.Mechanism != ""):
@@ -48,7 +48,7 @@ func newSASL(cfg event.Kafka) (*sasl, error) {
 	case cfg.User == "":
 		return nil, nil
 	case strings.ContainsRune(cfg.User+cfg.Password, 0):
-		return nil, setting.At("user", errors.New("user and password hold no zero bytes"))
+		return nil, setting.At("user", errors.New("user and password must not contain zero bytes"))
 	}
 	return s, nil
 }
@@ -109,7 +109,7 @@ func (s *sasl) scram(ctx context.Context, c *conn) error {
 	text, ok := strings.CutPrefix(proof, "v=")
 	text, _, _ = strings.Cut(text, ",")
 	if got, err := base64.StdEncoding.DecodeString(text); !ok || err != nil || !hmac.Equal(got, signature) {
-		return errors.New("the broker does not know the password: it may be another one than meant")
+		return errors.New("the broker does not know the password: it may be a different broker")
 	}
 	return nil
 }

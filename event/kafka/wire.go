@@ -64,7 +64,7 @@ func dial(ctx context.Context, at string, secure *tls.Config, sign *sasl) (*conn
 func (c *conn) begin(ctx context.Context, sign *sasl) error {
 	res, err := c.call(ctx, versionsKey, 0, func(*writer) {})
 	if err != nil {
-		return fmt.Errorf("no answer of a Kafka broker (is TLS wanted there, or is it another service?): %w", err)
+		return fmt.Errorf("no answer of a Kafka broker (does it require TLS, or is it another service?): %w", err)
 	}
 	if code := res.i16(); code != errorNone {
 		return errorOf(code)
@@ -80,7 +80,7 @@ func (c *conn) begin(ctx context.Context, sign *sasl) error {
 	}
 	p, m := spoken[produceKey], spoken[metadataKey]
 	if p.most < leastProduce || p.least > mostProduce || m.most < metadataVersion || m.least > metadataVersion {
-		return fmt.Errorf("the broker speaks versions %d to %d of Produce and %d to %d of Metadata; one from 1.0 on is wanted", p.least, p.most, m.least, m.most)
+		return fmt.Errorf("the broker supports versions %d to %d of Produce and %d to %d of Metadata; Kafka 1.0 or later is needed", p.least, p.most, m.least, m.most)
 	}
 	c.produceVersion = min(p.most, mostProduce)
 	if sign == nil {
@@ -223,10 +223,10 @@ type code int16
 
 var codes = map[code]string{
 	1: "offset out of range", 2: "the record batch arrived damaged", 3: "the topic or partition does not exist: create it", 5: "there is no leader at the moment",
-	6: "another broker leads the partition now", 7: "the replicas did not answer in time", 10: "an event is larger than the broker takes (max.message.bytes)", 17: "not a name of a topic",
-	18: "a batch is larger than a segment of the broker", 19: "fewer replicas are in sync than the topic wants", 20: "fewer replicas were in sync than the topic wants",
-	29: "the user may not write to the topic", 31: "the user may not do this in the cluster", 33: "the broker does not know the SASL mechanism", 34: "the broker wants a user to sign in first",
-	35: "the broker does not know this version of the protocol", 41: "not the controller", 56: "the broker's disk has failed", 58: "user or password are wrong", 87: "the broker refuses the record",
+	6: "another broker now leads the partition", 7: "the replicas did not answer in time", 10: "an event is larger than the broker accepts (max.message.bytes)", 17: "not a name of a topic",
+	18: "a batch is larger than a segment of the broker", 19: "fewer replicas are in sync than the topic requires", 20: "fewer replicas were in sync than the topic requires",
+	29: "the user may not write to the topic", 31: "the user may not do this in the cluster", 33: "the broker does not know the SASL mechanism", 34: "the broker requires a user to sign in",
+	35: "the broker does not know this version of the protocol", 41: "not the controller", 56: "the broker's disk has failed", 58: "user or password is wrong", 87: "the broker refuses the record",
 }
 
 func (c code) Error() string {

@@ -58,7 +58,7 @@ func Open(cfg event.Parquet, data string) (*Store, error) {
 		}
 		return s, nil
 	case cfg.Key == "" || cfg.Secret == "":
-		return nil, setting.At("key", errors.New("an object store wants an access key and its secret: set key and secret"))
+		return nil, setting.At("key", errors.New("an object store needs an access key and its secret: set key and secret"))
 	}
 	region := cfg.Region
 	if region == "" {
@@ -70,7 +70,7 @@ func Open(cfg event.Parquet, data string) (*Store, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		return nil, setting.At("endpoint", fmt.Errorf(`%q is no object store; write it like "https://s3.example:9000"`, endpoint))
+		return nil, setting.At("endpoint", fmt.Errorf(`%q is not an object store; write it like "https://s3.example:9000"`, endpoint))
 	}
 	b, prefix, _ := strings.Cut(name, "/")
 	if b == "" || strings.ContainsAny(name, "?#\\ ") {

@@ -159,12 +159,12 @@ func TestAnObjectStoreGetsObjects(t *testing.T) {
 
 func TestWrongSettingsAreRefused(t *testing.T) {
 	for want, cfg := range map[string]event.Parquet{
-		"to: is missing":      {},
-		"is a folder":         {To: "lake", Key: "k"},
-		"wants an access key": {To: "s3://lake"},
-		"names no bucket":     {To: "s3:///x", Key: "k", Secret: "s"},
-		"is no object store":  {To: "s3://lake", Endpoint: "minio:9000", Key: "k", Secret: "s"},
-		"not between 1s":      {To: "lake", Every: 1},
+		"to: is missing":         {},
+		"is a folder":            {To: "lake", Key: "k"},
+		"needs an access key":    {To: "s3://lake"},
+		"names no bucket":        {To: "s3:///x", Key: "k", Secret: "s"},
+		"is not an object store": {To: "s3://lake", Endpoint: "minio:9000", Key: "k", Secret: "s"},
+		"not between 1s":         {To: "lake", Every: 1},
 	} {
 		if _, err := Open(cfg, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

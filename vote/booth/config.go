@@ -167,7 +167,7 @@ func (c *Config) Check() error {
 		errs = append(errs, setting.At("redis", c.Redis.Check()))
 	}
 	if n := len(c.Secret); n > 0 && n < leastSecret {
-		errs = append(errs, setting.At("secret", fmt.Errorf("%d bytes can be guessed; give %d or more", n, leastSecret)))
+		errs = append(errs, setting.At("secret", fmt.Errorf("%d bytes can be guessed; write %d or more", n, leastSecret)))
 	}
 	if k := c.Keep.Or(defaultKeep); k != 0 && k < leastKeep {
 		errs = append(errs, setting.At("keep", fmt.Errorf("%v is too short: a vote that is sent again within a day counts once", c.Keep)))
