@@ -448,6 +448,38 @@ func TestWhatIsNotScannedMayBeListed(t *testing.T) {
 	}
 }
 
+// FuzzFiles: the same files are found however the body comes, and little is kept.
+func FuzzFiles(f *testing.F) {
+	f.Add("--b\r\nContent-Disposition: form-data; filename=x\r\n\r\nevil\r\n--b--\r\n", 3)
+	f.Add("\n--b\nContent-Type: x\n\n\n--bb\n--b \n\n", 1)
+	f.Fuzz(func(t *testing.T, body string, size int) {
+		size = max(1, size)
+		read := func(size int) (n int, sums string) {
+			var b content.Body
+			b.Reset(content.Describe("multipart/form-data; boundary=b", ""), content.Limits{})
+			defer b.Release()
+			c := &Check{}
+			x := c.newFiles(t.Context(), &b)
+			seen := &memory{m: map[[16]byte][]byte{}}
+			c.memory, c.remember, c.scanners = seen, time.Hour, []*scanner{{}}
+			c.scanners[0].away.Store(&outage{}) // asked, it would fail
+			for rest := body; rest != ""; {
+				k := min(size, len(rest))
+				x.write([]byte(rest[:k]))
+				if rest = rest[k:]; len(x.buf) > maxFields+k+len(x.limit)+2 {
+					t.Fatalf("%d bytes are kept", len(x.buf))
+				}
+			}
+			_, _ = x.end()
+			return x.n, fmt.Sprint(x.name, x.err != nil)
+		}
+		n, sums := read(size)
+		if m, other := read(len(body) + 1); m != n || sums != other {
+			t.Errorf("%d files and %s in pieces, %d and %s at once", n, sums, m, other)
+		}
+	})
+}
+
 func FuzzReply(f *testing.F) {
 	f.Add("1: stream: OK\x00")
 	f.Add("2: stream: Own.Marmots FOUND\x00")

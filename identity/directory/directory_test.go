@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-ldap/ldap/v3"
 
@@ -636,4 +637,35 @@ func TestUsersAreFoundWhereTheDirectoryRefersTo(t *testing.T) {
 			t.Errorf("below %s, a user nobody has: %v", base, err)
 		}
 	}
+}
+
+func TestNamesOfEntriesAreWrittenInManyWays(t *testing.T) {
+	for _, same := range [][]string{
+		{`cn=a\, b,dc=x`, `CN=A\2C b, DC=x`, `cn=a\2c b,  dc=X`},
+		{"cn=ärger,dc=x", `cn=\C3\84rger,dc=x`, "CN=ÄRGER,dc=x"},
+		{`cn=\ a,dc=x`, `cn=\20a,dc=x`},
+		{`cn=a\\,dc=x`, `cn=a\5c, dc=x`},
+		{`cn=a\, dc\=x`, `cn=a\, dc\3dx`},
+	} {
+		for _, dn := range same[1:] {
+			if got, want := canonical(dn), canonical(same[0]); got != want {
+				t.Errorf("%q is %q, and %q is %q", dn, got, same[0], want)
+			}
+		}
+	}
+	if canonical(`cn=a\,dc=x`) == canonical("cn=a,dc=x") {
+		t.Error("an escaped comma is one between parts")
+	}
+}
+
+func FuzzCanonical(f *testing.F) {
+	for _, dn := range []string{`cn=a\2Cb, dc=x`, `\`, `\5`, `\\20`, "a, \xff", `, \20`} {
+		f.Add(dn)
+	}
+	f.Fuzz(func(t *testing.T, dn string) {
+		once := canonical(dn)
+		if utf8.ValidString(once) && canonical(once) != once {
+			t.Errorf("%q is %q, and that is %q", dn, once, canonical(once))
+		}
+	})
 }

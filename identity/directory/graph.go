@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-ldap/ldap/v3"
 )
@@ -47,14 +48,16 @@ type graphs struct {
 // the case of letters, blanks behind commas, and escapes (RFC 4514, 2.4), of which
 // only those stay that are necessary.
 func canonical(dn string) string {
-	dn = strings.ToLower(dn)
 	if !strings.Contains(dn, ", ") && !strings.Contains(dn, `\`) {
-		return dn
+		return lower(dn)
 	}
 	b := make([]byte, 0, len(dn))
+	separated := false // behind a comma between parts
 	for i := 0; i < len(dn); i++ {
 		c := dn[i]
 		switch {
+		case c == ' ' && separated:
+			continue
 		case c == '\\' && i+1 < len(dn):
 			i++
 			c = dn[i]
@@ -67,13 +70,22 @@ func canonical(dn string) string {
 			if strings.IndexByte(`\,+"<>;=# `, c) >= 0 {
 				b = append(b, '\\')
 			}
-			b = append(b, c)
-		case c == ' ' && len(b) > 0 && b[len(b)-1] == ',' && (len(b) == 1 || b[len(b)-2] != '\\'):
+			separated = false
 		default:
-			b = append(b, c)
+			separated = c == ','
 		}
+		b = append(b, c)
 	}
-	return string(b)
+	return lower(string(b))
+}
+
+// lower is s in lower case. What is no text stays as it is: strings.ToLower would
+// make the same of all of it.
+func lower(s string) string {
+	if !utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToLower(s)
 }
 
 // primary returns the SID of the primary group of a user of Active Directory, nil
