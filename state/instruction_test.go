@@ -107,6 +107,43 @@ func TestInstructionsOutliveARestart(t *testing.T) {
 	}
 }
 
+// A crash may cut off the last write at any byte: what was kept before stays, and
+// what is given next is not added to the torn line.
+func TestATornInstructionCostsNoOther(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, stop := stopping(t, nil, dir)
+	give(t, s, "a", "1")
+	give(t, s, "b", "2")
+	kept := inForce(s)
+	give(t, s, "c", "3")
+	all := inForce(s)
+	stop()
+	file := filepath.Join(dir, "instructions")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := len(b) - 1 - strings.LastIndexByte(strings.TrimSuffix(string(b), "\n"), '\n')
+	for cut := range last {
+		if err := os.WriteFile(file, b[:len(b)-cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, stop := stopping(t, nil, dir)
+		got, want := inForce(s), kept
+		if cut == 0 {
+			want = all
+		}
+		give(t, s, "d", "4")
+		stop()
+		s, stop = stopping(t, nil, dir)
+		if again := inForce(s); got != want || !strings.HasPrefix(again, want) || !strings.Contains(again, "d=4") {
+			t.Errorf("cut by %d bytes: in force %q, want %q; after the next %q", cut, got, want, again)
+		}
+		stop()
+	}
+}
+
 // What cannot be kept is refused, and a problem until something is kept again.
 func TestInstructionsThatCannotBeKeptAreAProblem(t *testing.T) {
 	t.Parallel()
