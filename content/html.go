@@ -98,6 +98,7 @@ type openTag struct {
 	end       bool
 	slash     bool // the last byte was /, so > makes it self-closing
 	prefixed  bool // its name has the prefix of a namespace
+	real      bool // it ends what has no markup, so that was open
 	tag       *tag
 	seen      uint32 // attributes that were read, a bit for each kind
 	maybe     int    // where in aside an attrMaybe begins, -1 if none
@@ -244,6 +245,9 @@ func (x *page) spill() {
 
 // data reads text up to the next <.
 func (x *scanner) data(p []byte, i int) int {
+	if x.out.parting.to > 0 && p[i] != '<' {
+		x.out.rejoin(p[i])
+	}
 	if x.how > rawMarkup || x.mute {
 		k := bytes.IndexByte(p[i:], '<')
 		if k < 0 {
@@ -318,7 +322,7 @@ func (x *scanner) begin(end bool) {
 	x.asideAt = len(x.aside.b)
 	x.end = end
 	x.key, x.more, x.n = 0, 0, 0
-	x.slash, x.prefixed = false, false
+	x.slash, x.prefixed, x.real = false, false, false
 	x.seen = 0
 	x.maybe = -1
 	x.nWhich = 0
@@ -575,6 +579,10 @@ func (x *page) valueEnd() {
 		x.url(unescape(x.note))
 	case x.kind == attrSheet:
 		x.declarations(unescape(x.note))
+	case x.kind == attrShown:
+		if equalLower(bytes.TrimSpace(x.note), "none") {
+			x.effect |= hides
+		}
 	case x.kind == attrXPath:
 		x.expression(x.note)
 	case x.kind == attrClass:
@@ -613,11 +621,17 @@ func (x *scanner) tagEnd() {
 		}
 		return
 	}
+	if t.unshown && !x.end {
+		x.effect |= hides
+	}
 	if !x.styled(t) {
 		x.plain(t)
 	}
 	if t.kind >= tagRCDATA {
 		x.special(t)
+	}
+	if !x.end {
+		x.host = [2]uint64{x.key, x.more}
 	}
 }
 
@@ -631,17 +645,26 @@ func (x *page) plain(t *tag) {
 		return
 	case tagInline, tagHidden, tagMeta:
 	case tagAside:
-		x.sideways()
+		if t.name == "template" && x.isShadow() {
+			x.shadow()
+		} else {
+			x.sideways()
+		}
 	case tagTurned:
 		x.override()
 	case tagInput:
-		if string(x.which[:x.nWhich]) != "hidden" {
+		if string(x.which[:x.nWhich]) != "hidden" && !x.end {
 			x.out.blank()
 		}
 	case tagWord:
 		x.between()
 	case tagBlock:
-		x.line()
+		if x.end || t.place != anywhere {
+			x.block(t)
+		} else {
+			x.out.parting.to = 0
+			x.line()
+		}
 	default: // has rules of its own
 		return
 	}
@@ -660,10 +683,17 @@ func (x *page) between() {
 	if f.has && f.further[0].at == len(f.b) && !x.out.inWord() {
 		return // it goes on already, and nothing has come since
 	}
-	var w further
-	if !x.end {
-		w = x.out.breaks()
+	if x.end {
+		var w further
+		if f.has && f.further[0].at == len(f.b) {
+			w = f.begun(&f.further[0])
+		}
+		if f.parting = f.parts(); w.n > 0 {
+			f.goOn(0, w)
+		}
+		return
 	}
+	w := f.breaks()
 	f.blank()
 	if w.n > 0 {
 		w.say = false // blank has said it
@@ -680,7 +710,7 @@ func (x *scanner) special(t *tag) {
 	x.raw = t.name
 	switch t.kind {
 	case tagRCDATA:
-		x.line()
+		x.unmarked(t)
 		x.st = inRCDATA
 	case tagXMP:
 		x.line()
@@ -706,7 +736,7 @@ func (x *scanner) special(t *tag) {
 func (x *scanner) specialForeign(t *tag) {
 	switch t.kind {
 	case tagRCDATA, tagXMP, tagPlaintext:
-		x.line()
+		x.unmarked(t)
 	}
 	switch {
 	case t.kind == tagForeign && x.end:
@@ -720,6 +750,9 @@ func (x *scanner) specialForeign(t *tag) {
 		x.between()
 		x.enter()
 	case t.kind == tagHTMLIn || t.name == "title":
+		if t.name == "desc" && x.breaksWord(t) {
+			x.sideways()
+		}
 		x.inHTML = x.depth > 0 && !x.end && !x.slash
 	case t.kind == tagStyle || t.kind == tagScript:
 		if x.end {
@@ -929,6 +962,7 @@ func (x *scanner) endRaw() {
 	x.begin(true)
 	x.st = beforeAttr
 	x.tag = tags.named(x.raw)
+	x.real = true
 }
 
 // notRaw takes what was read since a < as text after all.

@@ -43,6 +43,11 @@ type nested struct {
 	hidden string // its name
 	turns  int    // open elements that turn their text, or are within one
 
+	hosts  [][2]uint64 // names of the elements around open shadow roots
+	host   [2]uint64   // of the last start tag
+	tables int         // open ones
+	inForm bool
+
 	sheets styles
 	opened []styledElement // open elements with a style, at most mostOpen
 }
@@ -202,7 +207,10 @@ func (x *page) sideways() {
 	switch f := &x.out; {
 	case !x.end && x.hidden == "":
 		f.flush()
-		if x.nWord = 0; !f.joins {
+		switch x.nWord = 0; {
+		case f.has && f.further[0].at == len(f.b):
+			x.nWord = copy(x.word[:], f.further[0].word[:f.further[0].n])
+		case !f.joins:
 			x.nWord = copy(x.word[:], lastWord(f.b))
 		}
 		x.hidden = x.tag.name
@@ -212,6 +220,8 @@ func (x *page) sideways() {
 		f.blank()
 		f.b = append(f.b, x.word[:x.nWord]...)
 		x.hidden, x.nWord = "", 0
+	case x.end:
+		f.parting = f.parts()
 	default:
 		f.blank()
 	}

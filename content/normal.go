@@ -209,11 +209,12 @@ type flow struct {
 	nfc    []byte
 
 	broken     brokenWord
-	turned     int // where text that is shown backwards begins, 0 outside
-	turnedDeep int // embeddings within it
-	further    [2]further
-	has        bool // one of these is to be said when the word ends
-	gone       int  // bytes dropped from the beginning
+	turned     int        // where text that is shown backwards begins, 0 outside
+	turnedDeep int        // embeddings within it
+	further    [3]further // behind what is hidden, behind all that may be, and behind tags that may not count
+	has        bool       // one of these is to be said when the word ends
+	gone       int        // bytes dropped from the beginning
+	parting    parting
 
 	entities *entities         // those that an XML document declares
 	part     [utf8.UTFMax]byte // a character cut off by the end of a run

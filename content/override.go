@@ -116,4 +116,7 @@ func (f *flow) moved(n int) {
 	if f.broken.at > 0 {
 		f.broken.at = max(1, f.broken.at-n)
 	}
+	if p := &f.parting; p.to > 0 {
+		p.to, p.word = max(0, p.to-n), max(1, p.word-n)
+	}
 }

@@ -295,6 +295,9 @@ func (s *styles) rule(p []byte, plain bool) {
 	}
 	selectors := p[:at]
 	selectors = selectors[max(outer, bytes.LastIndexByte(selectors, ';'))+1:]
+	if !plain || bytes.ContainsAny(selectors, "([") {
+		selectors = withoutGroups(selectors)
+	}
 	for len(selectors) > 0 {
 		one, rest, _ := bytes.Cut(selectors, []byte{','})
 		s.selector(one, e, text)
@@ -315,9 +318,12 @@ func (s *styles) selector(p []byte, e effect, text []byte) {
 	if len(p) == 0 {
 		return
 	}
-	name, pseudo, _ := bytes.Cut(p, []byte(":"))
-	pseudo = bytes.TrimLeft(pseudo, ":")
-	before, after := hasFold(pseudo, "before"), hasFold(pseudo, "after")
+	name, _, _ := bytes.Cut(p, []byte(":"))
+	pseudo := p[bytes.LastIndexByte(p, ':')+1:]
+	before, after := hasFold(pseudo, "before") || hasFold(pseudo, "marker"), hasFold(pseudo, "after")
+	if len(pseudo) == len(p) {
+		before, after = false, false
+	}
 	switch {
 	case before || after:
 		if e &= addsText; e == 0 {
@@ -382,6 +388,33 @@ func (s *styles) selector(p []byte, e effect, text []byte) {
 }
 
 func hasFold(p []byte, s string) bool { return len(p) >= len(s) && equalLower(p[:len(s)], s) }
+
+// withoutGroups returns selectors without what stands in parentheses and brackets,
+// but for the brackets.
+func withoutGroups(p []byte) []byte {
+	out := make([]byte, 0, len(p))
+	deep, quote := 0, byte(0)
+	for _, c := range p {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case deep > 0 && (c == '"' || c == '\''):
+			quote = c
+		case c == '(' || c == '[':
+			if deep == 0 && c == '[' {
+				out = append(out, c)
+			}
+			deep++
+		case deep > 0 && (c == ')' || c == ']'):
+			deep--
+		case deep == 0:
+			out = append(out, c)
+		}
+	}
+	return out
+}
 
 func withoutComments(out, p []byte) []byte {
 	for {
@@ -456,7 +489,8 @@ func declared(p []byte) (e effect, text []byte) {
 			name = name[:len(name)-1]
 		}
 		if equalLower(name, "content") {
-			if text = contentText(value); len(text) > 0 {
+			if shown := contentText(value); len(shown) > 0 { // others may have no effect
+				text = shown
 				e |= addsText
 			}
 			continue
@@ -844,7 +878,7 @@ func (x *page) styled(t *tag) bool {
 		s.words = [2]further{f.begun(&f.further[0]), f.begun(&f.further[1])}
 	}
 	if e&flows != 0 {
-		f.further[0].at, f.further[1].at, f.has = 0, 0, false
+		f.further[0].at, f.further[1].at, f.further[2].at, f.has = 0, 0, 0, false
 	}
 	x.plain(t)
 	s.start = f.gone + len(f.b)
@@ -947,8 +981,7 @@ func (x *page) showNothing(s *styledElement) {
 	if s.effect&hides == 0 && !(glued && x.out.inWord()) {
 		return // who reads it without the sheet sees several words
 	}
-	for i := range f.further {
-		w := s.words[i]
+	for i, w := range s.words {
 		if s.effect&hides == 0 && (i == 0 || w.n == 0) {
 			continue
 		}

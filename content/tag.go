@@ -33,6 +33,8 @@ type tag struct {
 	kind      tagKind
 	out       bool // as a start tag in svg or math it ends these
 	hash      uint32
+	place     place
+	unshown   bool // what is in it is for clients that do not know it
 }
 
 const tagBits = 9
@@ -63,11 +65,11 @@ func newTagTable() *tagTable {
 	add := func(kind tagKind, out bool, names ...string) {
 		for _, n := range names {
 			key, more := letters(n)
-			*t.find(key, more) = tag{key, more, n, kind, out, nameHash(0, []byte(n))}
+			*t.find(key, more) = tag{key: key, more: more, name: n, kind: kind, out: out, hash: nameHash(0, []byte(n)), place: places[n]}
 		}
 	}
 	add(tagAside, false, "template", "datalist", "dialog", "rp")
-	add(tagInline, false, "a", "abbr", "acronym", "bdi", "cite", "data", "del", "dfn", "tspan", "textpath", "font", "ins", "kbd", "label", "mark", "output", "q", "rt", "samp", "slot", "time", "wbr", "blink", "basefont")
+	add(tagInline, false, "a", "abbr", "acronym", "bdi", "cite", "data", "del", "dfn", "tspan", "textpath", "font", "ins", "kbd", "label", "mark", "output", "q", "rt", "samp", "slot", "mphantom", "time", "wbr", "blink", "basefont")
 	add(tagInline, true, "b", "big", "code", "em", "i", "nobr", "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "tt", "u", "var")
 	add(tagHidden, false, "base", "link", "param", "source", "track", "col", "area", "map", "picture")
 	add(tagWord, false, "audio", "button", "canvas", "object", "video", "select", "progress", "meter")
@@ -85,6 +87,9 @@ func newTagTable() *tagTable {
 	add(tagPlaintext, false, "plaintext")
 	add(tagForeign, false, "svg", "math")
 	add(tagHTMLIn, false, "foreignobject", "desc", "mi", "mo", "mn", "ms", "mtext")
+	for _, n := range [...]string{"audio", "video", "canvas", "mphantom"} {
+		t.named(n).unshown = true
+	}
 	return t
 }
 
@@ -128,6 +133,7 @@ const (
 	attrID
 	attrXPath  // an expression of XSLT
 	attrHidden // the element is not shown
+	attrShown  // by which a drawing says that one is not
 )
 
 func (k attrKind) isText() bool { return k >= attrAlt && k <= attrMaybe }
@@ -150,15 +156,17 @@ var attrRules = map[string]attrRule{
 	"aria-placeholder": {kind: attrMore}, "aria-braillelabel": {kind: attrMore}, "aria-roledescription": {kind: attrMore},
 	"name": {kind: attrName, in: []tagKind{tagMeta}}, "property": {kind: attrName, in: []tagKind{tagMeta}},
 	"itemprop": {kind: attrName, in: []tagKind{tagMeta}}, "http-equiv": {kind: attrName, in: []tagKind{tagMeta}},
-	"content": {kind: attrMaybe, in: []tagKind{tagMeta}},
-	"value":   {kind: attrMaybe, in: []tagKind{tagInput}},
-	"type":    {kind: attrType, in: []tagKind{tagInput, tagScript}},
-	"dir":     {kind: attrType, in: []tagKind{tagTurned}},
-	"class":   {kind: attrClass, but: []tagKind{tagMeta}},
-	"id":      {kind: attrID, but: []tagKind{tagMeta}},
-	"hidden":  {kind: attrHidden},
-	"popover": {kind: attrHidden},
-	"lang":    {kind: attrLang, but: []tagKind{tagMeta, tagInput}}, // of those, content and value are kept in note
+	"content":        {kind: attrMaybe, in: []tagKind{tagMeta}},
+	"value":          {kind: attrMaybe, in: []tagKind{tagInput}},
+	"type":           {kind: attrType, in: []tagKind{tagInput, tagScript}},
+	"dir":            {kind: attrType, in: []tagKind{tagTurned}},
+	"display":        {kind: attrShown, but: []tagKind{tagMeta, tagInput}},
+	"shadowrootmode": {kind: attrType, in: []tagKind{tagAside}},
+	"class":          {kind: attrClass, but: []tagKind{tagMeta}},
+	"id":             {kind: attrID, but: []tagKind{tagMeta}},
+	"hidden":         {kind: attrHidden},
+	"popover":        {kind: attrHidden},
+	"lang":           {kind: attrLang, but: []tagKind{tagMeta, tagInput}}, // of those, content and value are kept in note
 }
 
 // An attrEntry is a row of attrTable.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"shuultuur/content"
@@ -22,18 +23,13 @@ events: {sqlite: events.db, every: 100ms}
 proxy: {parent: "http://%s"}
 `
 
-// shownBy has a browser behind a proxy show each response in a frame, and returns
-// what the frames show.
-func shownBy(t *testing.T, b *browser, origin *rawOrigin, responses [][]byte) []string {
-	t.Helper()
-	texts := make([]string, len(responses))
-	const together = 30
-	origin.put("/", []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<!doctype html><body>"))
-	for from := 0; from < len(responses); from += together {
-		to := min(from+together, len(responses))
-		for i := from; i < to; i++ {
-			origin.put(fmt.Sprintf("/%d", i), responses[i])
-		}
+// shownBy has a browser behind a proxy show each of so many answers in a frame, and
+// returns what the frames show.
+func shownBy(b *browser, count int) []string {
+	texts := make([]string, count)
+	const together = 60
+	for from := 0; from < count; from += together {
+		to := min(from+together, count)
 		b.open("http://pages.example/")
 		var none any
 		b.call("POST", b.session+"/execute/async", map[string]any{"args": []any{from, to}, "script": framesScript}, &none)
@@ -47,7 +43,7 @@ func shownBy(t *testing.T, b *browser, origin *rawOrigin, responses [][]byte) []
 	return texts
 }
 
-// framesScript waits until all frames have loaded, or for five seconds, as some never do.
+// framesScript waits until all frames have loaded, or for three seconds, as some never do.
 const framesScript = `const [from, to, done] = arguments;
 let left = to - from;
 const end = () => setTimeout(done, 400); // refreshes
@@ -57,7 +53,7 @@ for (let i = from; i < to; i++) {
 	f.src = 'http://frames.example/' + i;
 	document.body.append(f);
 }
-setTimeout(end, 5000);`
+setTimeout(end, 3000);`
 
 // What Chromium shows of an answer when it asks the origin it does not show when it
 // asks through the gateway, which blocks the word.
@@ -83,8 +79,16 @@ func compareThroughGateway(t *testing.T, cases []renderCase, least int) {
 	h.write("shuultuur.yaml", fmt.Sprintf(renderedSettings, origin.Addr()))
 	h.restart()
 	flags := []string{"--disable-site-isolation-trials", "--disable-features=IsolateOrigins,site-per-process,HttpsUpgrades"}
-	direct := shownBy(t, newBrowser(t, origin.Addr().String(), flags...), origin, responses)
-	through := shownBy(t, newBrowser(t, h.g.ProxyAddr(), flags...), origin, responses)
+	origin.put("/", []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<!doctype html><body>"))
+	for i, r := range responses {
+		origin.put(fmt.Sprintf("/%d", i), r)
+	}
+	var direct []string
+	b := newBrowser(t, origin.Addr().String(), flags...)
+	var wg sync.WaitGroup
+	wg.Go(func() { direct = shownBy(b, len(responses)) })
+	through := shownBy(newBrowser(t, h.g.ProxyAddr(), flags...), len(responses))
+	wg.Wait()
 	shown := 0
 	for i, c := range cases {
 		word := bytes.TrimSpace(content.Normalise(nil, []byte(c.word)))
