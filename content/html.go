@@ -645,8 +645,8 @@ func (x *page) plain(t *tag) {
 		return
 	case tagInline, tagHidden, tagMeta:
 	case tagAside:
-		if t.name == "template" && x.isShadow() {
-			x.shadow()
+		if t.name == "template" && isShadow(x) {
+			shadow(x)
 		} else {
 			x.sideways()
 		}
@@ -710,7 +710,7 @@ func (x *scanner) special(t *tag) {
 	x.raw = t.name
 	switch t.kind {
 	case tagRCDATA:
-		x.unmarked(t)
+		unmarked(&x.page, t)
 		x.st = inRCDATA
 	case tagXMP:
 		x.line()
@@ -736,7 +736,7 @@ func (x *scanner) special(t *tag) {
 func (x *scanner) specialForeign(t *tag) {
 	switch t.kind {
 	case tagRCDATA, tagXMP, tagPlaintext:
-		x.unmarked(t)
+		unmarked(&x.page, t)
 	}
 	switch {
 	case t.kind == tagForeign && x.end:
@@ -750,7 +750,7 @@ func (x *scanner) specialForeign(t *tag) {
 		x.between()
 		x.enter()
 	case t.kind == tagHTMLIn || t.name == "title":
-		if t.name == "desc" && x.breaksWord(t) {
+		if t.name == "desc" && breaksWord(&x.page, t) {
 			x.sideways()
 		}
 		x.inHTML = x.depth > 0 && !x.end && !x.slash

@@ -47,7 +47,7 @@ func (x *page) block(t *tag) {
 		}
 	}
 	if ignored && !x.xml {
-		x.partLine()
+		partLine(x)
 		return
 	}
 	x.out.parting.to = 0
@@ -55,7 +55,7 @@ func (x *page) block(t *tag) {
 }
 
 // partLine ends the line, and with it a word that may go on.
-func (x *page) partLine() {
+func partLine(x *page) {
 	p := x.out.parts()
 	x.line()
 	if p.to > 0 {
@@ -95,7 +95,7 @@ func (f *flow) rejoin(c byte) {
 
 // shadow begins or ends a declarative shadow root (HTML, 4.12.3): its text stands
 // where the element around it does, whose other text may not be shown.
-func (x *page) shadow() {
+func shadow(x *page) {
 	if !x.end {
 		x.between()
 		x.hosts = append(x.hosts, x.host)
@@ -119,7 +119,7 @@ func (x *page) shadow() {
 const mostHosts = 16
 
 // isShadow says whether the template at hand begins or ends a shadow root.
-func (x *page) isShadow() bool {
+func isShadow(x *page) bool {
 	if x.end {
 		return len(x.hosts) > 0 && x.hidden == ""
 	}
@@ -128,12 +128,12 @@ func (x *page) isShadow() bool {
 }
 
 // unmarked begins or ends an element whose content is text without markup.
-func (x *page) unmarked(t *tag) {
+func unmarked(x *page, t *tag) {
 	switch {
-	case x.breaksWord(t):
+	case breaksWord(x, t):
 		x.sideways()
 	case x.end && !x.real && x.depth == 0:
-		x.partLine()
+		partLine(x)
 	default:
 		x.line()
 	}
@@ -141,7 +141,7 @@ func (x *page) unmarked(t *tag) {
 
 // breaksWord says whether an element that shows nothing where it stands, as a title
 // does, begins within a word, or ends having done so.
-func (x *page) breaksWord(t *tag) bool {
+func breaksWord(x *page, t *tag) bool {
 	if x.end {
 		return x.hidden == t.name
 	}
