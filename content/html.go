@@ -88,6 +88,7 @@ type page struct {
 	outside uint64 // inHTML of the elements around, a bit each
 	mute    bool   // within style or script in svg
 
+	around
 	nested
 }
 

@@ -43,11 +43,6 @@ type nested struct {
 	hidden string // its name
 	turns  int    // open elements that turn their text, or are within one
 
-	hosts  [][2]uint64 // names of the elements around open shadow roots
-	host   [2]uint64   // of the last start tag
-	tables int         // open ones
-	inForm bool
-
 	sheets styles
 	opened []styledElement // open elements with a style, at most mostOpen
 }

@@ -22,6 +22,14 @@ var places = map[string]place{
 	"form": inNoForm, "table": itsTable,
 }
 
+// An around is what is known of the elements around a tag.
+type around struct {
+	hosts  [][2]uint64 // names of those with an open shadow root
+	host   [2]uint64   // of the last start tag
+	tables int         // open ones
+	inForm bool
+}
+
 // A parting is where a word was parted by a tag that may not count.
 type parting struct {
 	to   int // length of the text after that, 0 if it was not
