@@ -352,6 +352,9 @@ func TestLimitsLeaveAFinding(t *testing.T) {
 		{"too many entities", "text/xml", xml(many.String(), "x"), TooLarge},
 		{"entities too deep", "text/xml", xml(nested.String(), fmt.Sprintf("&e%d;", mostDeep+1)), TooLarge},
 		{"attributes a sheet shows", "text/html", "<style>" + attrs.String() + "</style>", TooLarge},
+		{"shadow roots in shadow roots", "text/html", strings.Repeat("<b><template shadowrootmode=open>", mostHosts), AllRead},
+		{"too many of them", "text/html", strings.Repeat("<b><template shadowrootmode=open>", mostHosts+1), TooLarge},
+		{"parts of a message", "multipart/mixed; boundary=b", strings.Repeat("--b\n\nx\n", mostParts+1), TooLarge},
 		{"messages in messages", "message/rfc822", deep(mostNested+1, "\n\nx", func(s string) string { return "Content-Type: message/rfc822\n\n" + s }), TooLarge},
 	} {
 		var b Body

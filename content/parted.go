@@ -132,7 +132,11 @@ func isShadow(x *page) bool {
 		return len(x.hosts) > 0 && x.hidden == ""
 	}
 	which := string(x.which[:x.nWhich])
-	return (which == "open" || which == "closed") && len(x.hosts) < mostHosts && x.hidden == ""
+	if which != "open" && which != "closed" || x.hidden != "" {
+		return false
+	}
+	x.lost = x.lost || len(x.hosts) == mostHosts
+	return len(x.hosts) < mostHosts
 }
 
 // unmarked begins or ends an element whose content is text without markup.
