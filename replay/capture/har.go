@@ -9,7 +9,12 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/net/http2/hpack"
+
+	"shuultuur/check/signature/rule"
 )
 
 // maxMessages bounds a HAR file or a file with one message.
@@ -20,9 +25,11 @@ type harLog struct {
 	Log struct {
 		Entries []struct {
 			Started time.Time `json:"startedDateTime"`
+			Address string    `json:"serverIPAddress"`
 			Request struct {
 				Method  string     `json:"method"`
 				URL     string     `json:"url"`
+				Version string     `json:"httpVersion"`
 				Headers []harField `json:"headers"`
 				Post    struct {
 					Text string `json:"text"`
@@ -90,13 +97,82 @@ func (r *Run) har(data []byte, client, server netip.AddrPort) error {
 				return fmt.Errorf("entry %d: %w", i, err)
 			}
 		}
+		to, post := serverOf(u, e.Address, server), []byte(e.Request.Post.Text)
+		if hasStreams(e.Request.Version) {
+			pseudo := []harField{{":method", e.Request.Method}, {":scheme", u.Scheme}, {":authority", u.Host}, {":path", u.RequestURI()}}
+			r.exchange2(client, to, e.Started, harFrames(pseudo, e.Request.Headers, post), harFrames([]harField{{":status", strconv.Itoa(e.Response.Status)}}, e.Response.Headers, body))
+			continue
+		}
 		q := fmt.Sprintf("%s %s HTTP/1.1\r\n", e.Request.Method, u.RequestURI())
 		s := fmt.Sprintf("HTTP/1.1 %d %s\r\n", e.Response.Status, e.Response.Text)
-		request := harHead(q, e.Request.Headers, u.Host, len(e.Request.Post.Text))
+		request := harHead(q, e.Request.Headers, u.Host, len(post))
 		response := harHead(s, e.Response.Headers, "", len(body))
-		r.Exchange(client, server, e.Started, append(request, e.Request.Post.Text...), append(response, body...))
+		r.Exchange(client, to, e.Started, append(request, post...), append(response, body...))
 	}
 	return nil
+}
+
+// serverOf returns the address and port of an origin, as far as they are known.
+func serverOf(u *url.URL, address string, usual netip.AddrPort) netip.AddrPort {
+	addr, err := netip.ParseAddr(strings.Trim(address, "[]"))
+	if err != nil {
+		addr = usual.Addr()
+	}
+	port := usual.Port()
+	if u.Scheme == "https" {
+		port = 443
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		port = uint16(n)
+	}
+	return netip.AddrPortFrom(addr.WithZone(""), port)
+}
+
+// hasStreams says whether the version of a message in a HAR file is HTTP/2 or HTTP/3,
+// which programs name in many ways. Rules see both as HTTP/2.
+func hasStreams(version string) bool {
+	v := strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(version), "http/"), "h")
+	return strings.HasPrefix(v, "2") || strings.HasPrefix(v, "3")
+}
+
+// harFrames writes the HTTP/2 frames of a message on the first stream. Bodies in HAR
+// files have no codings any more.
+func harFrames(pseudo, fields []harField, body []byte) []byte {
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	add := func(name, value string) {
+		_ = e.WriteField(hpack.HeaderField{Name: name, Value: value}) // a Buffer takes everything
+	}
+	for _, f := range pseudo {
+		add(f.Name, f.Value)
+	}
+	for _, f := range fields {
+		switch name := strings.ToLower(f.Name); name {
+		case "content-length", "transfer-encoding", "content-encoding", "connection", "host":
+		default:
+			if !strings.HasPrefix(name, ":") {
+				add(name, f.Value)
+			}
+		}
+	}
+	const endHeaders, endStream = 4, 1
+	frame := func(out []byte, kind, flags byte, p []byte) []byte {
+		n := len(p)
+		return append(append(out, byte(n>>16), byte(n>>8), byte(n), kind, flags, 0, 0, 0, 1), p...)
+	}
+	flags := byte(endHeaders)
+	if len(body) == 0 {
+		flags |= endStream
+	}
+	out := frame(nil, 1, flags, block.Bytes())
+	for len(body) > 0 {
+		n := min(len(body), 1<<14)
+		if flags = 0; n == len(body) {
+			flags = endStream
+		}
+		out, body = frame(out, 0, flags, body[:n]), body[n:]
+	}
+	return out
 }
 
 // harHead writes a head. Bodies in HAR files have no codings any more.
@@ -119,6 +195,49 @@ func harHead(line string, fields []harField, host string, length int) []byte {
 	}
 	b.WriteString("\r\n")
 	return b.Bytes()
+}
+
+// connection begins a connection of which there are no packets.
+func (r *Run) connection(client, server netip.AddrPort, at time.Time, name string) *flow {
+	r.now = at
+	f := &flow{client: client, server: server, proto: 6, first: at, last: at, appName: name}
+	f.state = tcpEstablished
+	f.packets = [2]int64{1, 1}
+	r.current, r.flow = &packet{time: at, proto: 6, src: client, dst: server, link: linkUnknown}, f
+	return f
+}
+
+// Exchange tries the rules on one HTTP exchange, as sent. Either part may be
+// empty.
+func (r *Run) Exchange(client, server netip.AddrPort, at time.Time, request, response []byte) {
+	f := r.connection(client, server, at, "http")
+	h := newHTTP1(r, f)
+	f.app, r.current.payload = h, request
+	for d, b := range [][]byte{request, response} {
+		dir := rule.Direction(1 << d)
+		r.dir = dir
+		if len(b) > 0 {
+			r.bytes(f, dir, b, 0)
+		}
+		h.end(dir)
+		r.flushRaw(f, dir)
+		r.inspectMessages(rule.Both)
+	}
+}
+
+// exchange2 tries the rules on one HTTP/2 exchange, in frames.
+func (r *Run) exchange2(client, server netip.AddrPort, at time.Time, request, response []byte) {
+	f := r.connection(client, server, at, "http2")
+	h := newHTTP2(r, f)
+	f.app, r.current.payload = h, request
+	for d, b := range [][]byte{request, response} {
+		r.dir = rule.Direction(1 << d)
+		r.bytes(f, r.dir, b, 0)
+		r.flushRaw(f, r.dir)
+		r.inspectMessages(rule.Both)
+	}
+	h.end(rule.Both)
+	r.inspectMessages(rule.Both)
 }
 
 // IsCapture says whether the first bytes of a file are those of pcap or pcapng.

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -406,27 +405,4 @@ func (r *Run) detect(f *flow, dir rule.Direction) parser {
 func (r *Run) Captured() engine.Captured {
 	p := r.current
 	return engine.Captured{Number: p.number, Time: p.time, Src: p.src, Dst: p.dst, Proto: p.proto, Payload: p.payload, Packet: p.ip}
-}
-
-// Exchange tries the rules on one HTTP exchange, as sent. Either part may be
-// empty.
-func (r *Run) Exchange(client, server netip.AddrPort, at time.Time, request, response []byte) {
-	r.now = at
-	p := &packet{time: at, proto: 6, src: client, dst: server, payload: request, link: -1}
-	f := &flow{client: client, server: server, proto: 6, first: at, last: at, appName: "http"}
-	f.state = tcpEstablished
-	f.packets = [2]int64{1, 1}
-	h := newHTTP1(r, f)
-	f.app = h
-	r.current, r.flow = p, f
-	for d, b := range [][]byte{request, response} {
-		dir := rule.Direction(1 << d)
-		r.dir = dir
-		if len(b) > 0 {
-			r.bytes(f, dir, b, 0)
-		}
-		h.end(dir)
-		r.flushRaw(f, dir)
-		r.inspectMessages(rule.Both)
-	}
 }

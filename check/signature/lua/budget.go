@@ -19,8 +19,14 @@ const concat = "\x00concat"
 type budget struct {
 	limits                      Limits
 	left, bytes                 int
+	asked                       uint      // how often Lua asked, of all calls
+	began                       time.Time // of this call
 	overInstructions, overBytes bool
 }
+
+// longest bounds the time of a call whose instructions are dear, such as those on long
+// strings. Others are stopped by their number before, however busy the machine is.
+const longest = time.Second
 
 var (
 	closed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
@@ -33,11 +39,13 @@ var (
 func (b *budget) reset() {
 	b.left, b.bytes = b.limits.Instructions, b.limits.Bytes
 	b.overInstructions, b.overBytes = false, false
+	b.began = time.Now()
 }
 
 // Done implements context.Context.
 func (b *budget) Done() <-chan struct{} {
-	if b.left--; b.left < 0 {
+	b.asked++
+	if b.left--; b.left < 0 || b.asked%256 == 0 && time.Since(b.began) > longest {
 		b.overInstructions = true
 		return closed
 	}

@@ -87,8 +87,48 @@ func (st *state) block(name string) {
 	l.SetGlobal(name, f)
 }
 
-// tables bounds the functions of table that make strings.
+// charge replaces a function of a library by one that takes from the budget what the
+// function does with its arguments, before it does it.
+func (st *state) charge(t *lua.LTable, name string, of func(l *lua.LState) (instructions, bytes int)) {
+	f := t.RawGetString(name).(*lua.LFunction)
+	t.RawSetString(name, st.l.NewFunction(func(l *lua.LState) int {
+		n, size := of(l)
+		st.budget.step(l, n)
+		st.budget.take(l, size)
+		return f.GFunction(l)
+	}))
+}
+
+// values is how many values there are from one place to another in a list of n.
+func values(from, to, n int) int {
+	if from < 0 {
+		from += n + 1
+	}
+	if to < 0 {
+		to += n + 1
+	}
+	return max(0, min(to, n)-max(from, 1)+1)
+}
+
+// tables bounds the functions of table, and unpack.
 func (st *state) tables(t *lua.LTable) {
+	st.charge(t, "sort", func(l *lua.LState) (int, int) {
+		n := l.CheckTable(1).Len()
+		return n * bits.Len(uint(n)), 0
+	})
+	for _, name := range []string{"insert", "remove", "getn", "maxn"} {
+		st.charge(t, name, func(l *lua.LState) (int, int) {
+			n := l.CheckTable(1).Len()
+			if at, ok := l.Get(2).(lua.LNumber); ok && (name == "remove" || l.GetTop() > 2) {
+				return values(int(at), n, n)/8 + 1, 0
+			}
+			return 1, 0
+		})
+	}
+	st.charge(st.l.G.Global, "unpack", func(l *lua.LState) (int, int) {
+		t := l.CheckTable(1)
+		return max(0, l.OptInt(3, t.Len())-l.OptInt(2, 1)+1), 0
+	})
 	joined := t.RawGetString("concat").(*lua.LFunction)
 	t.RawSetString("concat", st.l.NewFunction(func(l *lua.LState) int {
 		list, sep := l.CheckTable(1), l.OptString(2, "")
@@ -543,7 +583,9 @@ func (st *state) base64() *lua.LTable {
 func (st *state) hash() *lua.LTable {
 	digest := func(f func([]byte) []byte, asHex bool) lua.LGFunction {
 		return func(l *lua.LState) int {
-			d := f([]byte(l.CheckString(1)))
+			s := l.CheckString(1)
+			st.budget.step(l, len(s)/4+1)
+			d := f([]byte(s))
 			if asHex {
 				d = []byte(hex.EncodeToString(d))
 			}

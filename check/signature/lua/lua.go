@@ -35,6 +35,10 @@ const maxScript = 1 << 20
 // maxIdle bounds the states that wait for their next use.
 const maxIdle = 16
 
+// renewAfter is how many of the longest calls a state lives for. Then a new one takes its
+// place, so that what a script leaves in global variables does not grow for ever.
+const renewAfter = 4
+
 // A Pool loads scripts and counts what went wrong. It is safe for many
 // goroutines.
 type Pool struct {
@@ -126,7 +130,7 @@ func (s *script) give(st *state) {
 	st.call = call{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.idle) < maxIdle && !st.broken {
+	if len(s.idle) < maxIdle && !st.broken && st.budget.asked < uint(renewAfter*s.pool.limits.Instructions) {
 		s.idle = append(s.idle, st)
 		return
 	}
@@ -193,7 +197,7 @@ type state struct {
 }
 
 func newState(s *script) (*state, error) {
-	l := lua.NewState(lua.Options{SkipOpenLibs: true, CallStackSize: 200, RegistrySize: 1024, RegistryMaxSize: 64 << 10})
+	l := lua.NewState(lua.Options{SkipOpenLibs: true, CallStackSize: 200, RegistrySize: 1024, RegistryMaxSize: 64 << 10, RegistryGrowStep: 1024})
 	st := &state{script: s, l: l}
 	st.budget = budget{limits: s.pool.limits}
 	l.SetContext(&st.budget)
