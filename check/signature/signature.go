@@ -14,11 +14,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -246,7 +248,7 @@ func (l *loaded) read(p *rule.Parser, choice *rule.Choice, files []rule.File) er
 		case len(files) > 1 && filepath.Ext(f.Name) != ".rules":
 			p.Beside[f.Name] = f.Data
 		default:
-			rs, ms, err := p.Read(f.Name, bytes.NewReader(choice.Apply(f.Name, f.Data)))
+			rs, ms, err := p.Read(f.Name, &collecting{Reader: bytes.NewReader(choice.Apply(f.Name, f.Data))})
 			if err != nil {
 				return err
 			}
@@ -254,6 +256,25 @@ func (l *loaded) read(p *rule.Parser, choice *rule.Choice, files []rule.File) er
 		}
 	}
 	return nil
+}
+
+// collectBytes is after how many bytes of rules the collector runs. What reading leaves
+// behind would otherwise lie between the rules.
+const collectBytes = 1 << 20
+
+// A collecting runs the collector while it is read.
+type collecting struct {
+	io.Reader
+	read int
+}
+
+func (c *collecting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if c.read += n; c.read >= collectBytes {
+		c.read = 0
+		runtime.GC()
+	}
+	return n, err
 }
 
 func (l *loaded) class(name string, data []byte) error {

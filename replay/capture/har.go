@@ -100,7 +100,7 @@ func (r *Run) har(data []byte, client, server netip.AddrPort) error {
 		to, post := serverOf(u, e.Address, server), []byte(e.Request.Post.Text)
 		if hasStreams(e.Request.Version) {
 			pseudo := []harField{{":method", e.Request.Method}, {":scheme", u.Scheme}, {":authority", u.Host}, {":path", u.RequestURI()}}
-			r.exchange2(client, to, e.Started, harFrames(pseudo, e.Request.Headers, post), harFrames([]harField{{":status", strconv.Itoa(e.Response.Status)}}, e.Response.Headers, body))
+			exchangeFrames(r, client, to, e.Started, harFrames(pseudo, e.Request.Headers, post), harFrames([]harField{{":status", strconv.Itoa(e.Response.Status)}}, e.Response.Headers, body))
 			continue
 		}
 		q := fmt.Sprintf("%s %s HTTP/1.1\r\n", e.Request.Method, u.RequestURI())
@@ -197,8 +197,8 @@ func harHead(line string, fields []harField, host string, length int) []byte {
 	return b.Bytes()
 }
 
-// connection begins a connection of which there are no packets.
-func (r *Run) connection(client, server netip.AddrPort, at time.Time, name string) *flow {
+// newConnection begins a connection of which there are no packets.
+func newConnection(r *Run, client, server netip.AddrPort, at time.Time, name string) *flow {
 	r.now = at
 	f := &flow{client: client, server: server, proto: 6, first: at, last: at, appName: name}
 	f.state = tcpEstablished
@@ -210,7 +210,7 @@ func (r *Run) connection(client, server netip.AddrPort, at time.Time, name strin
 // Exchange tries the rules on one HTTP exchange, as sent. Either part may be
 // empty.
 func (r *Run) Exchange(client, server netip.AddrPort, at time.Time, request, response []byte) {
-	f := r.connection(client, server, at, "http")
+	f := newConnection(r, client, server, at, "http")
 	h := newHTTP1(r, f)
 	f.app, r.current.payload = h, request
 	for d, b := range [][]byte{request, response} {
@@ -225,9 +225,9 @@ func (r *Run) Exchange(client, server netip.AddrPort, at time.Time, request, res
 	}
 }
 
-// exchange2 tries the rules on one HTTP/2 exchange, in frames.
-func (r *Run) exchange2(client, server netip.AddrPort, at time.Time, request, response []byte) {
-	f := r.connection(client, server, at, "http2")
+// exchangeFrames tries the rules on one HTTP/2 exchange, in frames.
+func exchangeFrames(r *Run, client, server netip.AddrPort, at time.Time, request, response []byte) {
+	f := newConnection(r, client, server, at, "http2")
 	h := newHTTP2(r, f)
 	f.app, r.current.payload = h, request
 	for d, b := range [][]byte{request, response} {

@@ -324,7 +324,11 @@ func (b *builder) matches(ms []rule.Match) ([]rule.Match, error) {
 			m = &expression{x, re}
 		case *rule.Content:
 			if x.NoCase {
-				x.Pattern = fold(x.Pattern)
+				for i, c := range x.Pattern {
+					if lower[c] != c { // another engine may read it
+						x.Pattern[i] = lower[c]
+					}
+				}
 			}
 		case *rule.Base64:
 			y := *x

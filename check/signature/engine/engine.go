@@ -17,6 +17,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -169,7 +170,10 @@ func New(c Config) (*Engine, []*rule.Error, error) {
 	}
 	b := &builder{e: e, vars: c.Vars, ports: c.Ports, addrs: map[string]*addresses{}, psets: map[string]*ports{}, chains: map[string]int{}, loaded: map[string]bool{}}
 	var mistakes []*rule.Error
-	for _, r := range c.Rules {
+	for n, r := range c.Rules {
+		if n%collectRules == collectRules-1 {
+			runtime.GC()
+		}
 		if r.Skip != "" || len(r.Foreign) > 0 {
 			continue
 		}
@@ -189,6 +193,10 @@ func New(c Config) (*Engine, []*rule.Error, error) {
 	e.work.New = func() any { return &work{} }
 	return e, mistakes, nil
 }
+
+// collectRules is after how many rules the collector runs. What compiling leaves behind
+// would otherwise lie between the rules and keep a third as much memory again in use.
+const collectRules = 2000
 
 // order sorts rules as Suricata runs them: by action, then those that set bits
 // and numbers before those that ask for them, then by priority.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"encoding/binary"
 	"iter"
 	"math/bits"
@@ -77,15 +76,15 @@ func newPattern(text []byte, exact bool) pattern {
 	return pattern{string(text), exact}
 }
 
-// A few is one of a few short patterns. Each is searched for by its rarest byte,
-// which is faster than a look at every place.
+// A few is one of a few patterns, or of a few short ones. Each is searched for by its
+// rarest bytes, which is faster than a look at every place.
 type few struct {
-	pat        int32
-	off        int
-	lower, cap byte
+	pat           int32
+	text          []byte
+	first, second int // places of the rarest bytes in it
 }
 
-// maxFew is how many short patterns are searched for one by one.
+// maxFew is how many patterns, or short ones, are searched for one by one.
 const maxFew = 8
 
 // A run is four bytes, folded, that may be where an entry says. Most looks need no more.
@@ -134,6 +133,15 @@ const gram = 4
 // newPrefilter compiles patterns, which are found by their index.
 func newPrefilter(patterns []pattern) *prefilter {
 	f := &prefilter{n: len(patterns), pats: patterns}
+	if len(patterns) <= maxFew { // no table is worth its memory
+		for i := range patterns {
+			if p := patterns[i].text; len(p) > 0 {
+				f.few = append(f.few, newFew(int32(i), patterns[i].text))
+				f.longest = max(f.longest, len(p))
+			}
+		}
+		return f
+	}
 	long, short := 0, 0 // runs of four bytes, patterns that have none
 	for i := range patterns {
 		n := len(patterns[i].text)
@@ -155,7 +163,7 @@ func newPrefilter(patterns []pattern) *prefilter {
 	for i := range patterns {
 		p := fold([]byte(patterns[i].text))
 		if len(p) > 0 && len(p) < gram-1 && short <= maxFew {
-			f.few = append(f.few, newFew(int32(i), p))
+			f.few = append(f.few, newFew(int32(i), patterns[i].text))
 			continue
 		}
 		f.add(int32(i), p)
@@ -175,37 +183,21 @@ func newPrefilter(patterns []pattern) *prefilter {
 // bucket is where the runs of four bytes are.
 func (f *prefilter) bucket(key uint32) uint32 { return key * multiplier >> f.shift }
 
-func newFew(i int32, p []byte) few {
-	x := few{pat: i}
-	for off, c := range p {
-		if common(c) < common(p[x.off]) {
-			x.off = off
-		}
-	}
-	x.lower, x.cap = p[x.off], p[x.off]
-	if c := p[x.off]; c >= 'a' && c <= 'z' {
-		x.cap -= 'a' - 'A'
-	}
+func newFew(i int32, text string) few {
+	x := few{pat: i, text: []byte(text)}
+	x.first, x.second = rarestBytes(fold(x.text))
 	return x
 }
 
 // in says whether the pattern is in data.
-func (x *few) in(data []byte, p *pattern) bool {
-	for _, c := range [2]byte{x.lower, x.cap} {
-		for i := x.off; i < len(data); i++ {
-			n := bytes.IndexByte(data[i:], c)
-			if n < 0 {
-				break
-			}
-			if i += n; p.begins(data[i-x.off:]) {
-				return true
-			}
-		}
-		if x.lower == x.cap {
-			break
-		}
+func (x *few) in(data []byte, exact bool) bool {
+	if len(data) < len(x.text) {
+		return false
 	}
-	return false
+	if x.first == x.second || common(lower[x.text[x.first]]) <= rareByte {
+		return findBy(data, x.text, x.first, !exact) >= 0
+	}
+	return findByTwo(data, x.text, x.first, x.second, !exact) >= 0
 }
 
 func (f *prefilter) add(i int32, p []byte) {
@@ -504,7 +496,7 @@ func (f *prefilter) scan(data []byte, seen *sight, hit func(pat int32)) (candida
 		}
 	}
 	for i := range f.few {
-		if x := &f.few[i]; x.in(data, &f.pats[x.pat]) && seen.mark(x.pat) {
+		if x := &f.few[i]; x.in(data, f.pats[x.pat].exact) && seen.mark(x.pat) {
 			candidates++
 			hit(x.pat)
 		}

@@ -360,23 +360,7 @@ func (st *state) strings(t *lua.LTable) {
 			return 2 + f.push(start, end, false)
 		}
 	}
-	for _, name := range []string{"upper", "lower", "reverse"} {
-		st.charge(t, name, func(l *lua.LState) (int, int) {
-			n := len(l.CheckString(1))
-			return n/8 + 1, n
-		})
-	}
-	st.charge(t, "byte", func(l *lua.LState) (int, int) {
-		n, from := len(l.CheckString(1)), l.OptInt(2, 1)
-		return values(from, l.OptInt(3, from), n), 0
-	})
-	st.charge(t, "format", func(l *lua.LState) (int, int) {
-		n := 0
-		for i := 1; i <= l.GetTop(); i++ {
-			n += len(l.Get(i).String())
-		}
-		return n/8 + 1, n
-	})
+	st.letters(t)
 	set("find", find(true))
 	set("match", find(false))
 	gmatch := func(l *lua.LState) int {
@@ -411,6 +395,27 @@ func (st *state) strings(t *lua.LTable) {
 		st.budget.take(l, len(s)*n)
 		l.Push(lua.LString(bytes.Repeat([]byte(s), n)))
 		return 1
+	})
+}
+
+// letters bounds the functions of string that copy or take apart a string.
+func (st *state) letters(t *lua.LTable) {
+	for _, name := range []string{"upper", "lower", "reverse"} {
+		st.charge(t, name, func(l *lua.LState) (int, int) {
+			n := len(l.CheckString(1))
+			return n/8 + 1, n
+		})
+	}
+	st.charge(t, "byte", func(l *lua.LState) (int, int) {
+		n, from := len(l.CheckString(1)), l.OptInt(2, 1)
+		return values(from, l.OptInt(3, from), n), 0
+	})
+	st.charge(t, "format", func(l *lua.LState) (int, int) {
+		n := 0
+		for i := 1; i <= l.GetTop(); i++ {
+			n += len(l.Get(i).String())
+		}
+		return n/8 + 1, n
 	})
 }
 

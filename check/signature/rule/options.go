@@ -241,7 +241,7 @@ func readContent(p *parser, o Option) error {
 		return errors.New("is empty")
 	}
 	c := p.contents.New()
-	c.Pattern, c.Negated = pat, neg
+	c.Pattern, c.Negated = p.bytes.Copy(pat), neg
 	p.add(c)
 	return nil
 }

@@ -458,7 +458,12 @@ func readFlow(p *parser, o Option) error {
 	case f.OnlyFrag && f.NoFrag:
 		return errors.New("only_frag and no_frag exclude each other")
 	}
-	p.rule.Conditions = append(p.rule.Conditions, f)
+	same, ok := p.flows[*f]
+	if !ok {
+		same = f
+		p.flows[*f] = f
+	}
+	p.rule.Conditions = append(p.rule.Conditions, same)
 	return nil
 }
 

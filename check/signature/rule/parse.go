@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 )
 
 // maxLine bounds one rule; longer lines are mistakes. Suricata takes 64 KiB.
@@ -28,11 +29,19 @@ type Parser struct {
 	rules    Slab[Rule]
 	groups   Slab[Group]
 	contents Slab[Content]
+	// What rules have lists of.
+	lists      Slab[*Group]
+	matches    Slab[Match]
+	conditions Slab[Condition]
+	words      Slab[string]
+	bytes      Slab[byte]
+	flows      map[Flow]*Flow
+	heads      map[string]*Header // by their text
 }
 
 // NewParser returns a parser.
 func NewParser() *Parser {
-	return &Parser{keywords: table(), kept: map[string]string{}, Beside: map[string][]byte{}, Features: map[string]bool{"ja3": true, "ja4": true, "lua": true, "magic": true, "output::file-store": true, "output::eve-log": true}}
+	return &Parser{keywords: table(), kept: map[string]string{}, flows: map[Flow]*Flow{}, heads: map[string]*Header{}, Beside: map[string][]byte{}, Features: map[string]bool{"ja3": true, "ja4": true, "lua": true, "magic": true, "output::file-store": true, "output::eve-log": true}}
 }
 
 // keep returns a word that does not keep the line in memory that it stands in, and that
@@ -40,10 +49,20 @@ func NewParser() *Parser {
 func (p *Parser) keep(word string) string {
 	k, ok := p.kept[word]
 	if !ok {
-		k = strings.Clone(word)
+		k = p.clone(word)
 		p.kept[k] = k
 	}
 	return k
+}
+
+// clone returns a copy of a string beside those of other rules.
+func (p *Parser) clone(s string) string {
+	if s == "" {
+		return ""
+	}
+	b := p.bytes.Slice(len(s))
+	copy(b, s)
+	return unsafe.String(&b[0], len(b))
 }
 
 // parser reads one rule.
@@ -106,7 +125,7 @@ func (p *Parser) Parse(text string) (*Rule, *Error) {
 		return nil, &Error{Err: fmt.Errorf("the rule has %d bytes, at most %d", len(text), maxLine)}
 	}
 	r := p.rules.New()
-	r.GID, r.Rare = 1, &Rare{}
+	r.GID, r.Rare, r.Header = 1, &Rare{}, &Header{}
 	q := &parser{Parser: p, rule: r, sets: map[string]int{}}
 	open := strings.IndexByte(text, '(')
 	if open < 0 {
@@ -120,8 +139,13 @@ func (p *Parser) Parse(text string) (*Rule, *Error) {
 	if q.unmet(body) {
 		return r, nil
 	}
-	if err := r.Header.parse(p.keep(text[:open])); err != nil {
-		return nil, &Error{Err: err}
+	head := p.keep(text[:open])
+	if r.Header = p.heads[head]; r.Header == nil {
+		r.Header = &Header{}
+		if err := r.Header.parse(head); err != nil {
+			return nil, &Error{Err: err}
+		}
+		p.heads[head] = r.Header
 	}
 	for body = strings.TrimSpace(body); body != ""; body = strings.TrimSpace(body) {
 		o, rest, err := option(body)
@@ -179,7 +203,7 @@ func (p *parser) take(o Option) error {
 	switch o.Name {
 	case "metadata", "content", "uricontent": // of which parts are kept
 	case "msg", "pcre":
-		o.Value = strings.Clone(o.Value)
+		o.Value = p.clone(o.Value)
 	default:
 		o.Value = p.keep(o.Value)
 	}
@@ -404,7 +428,8 @@ func (p *parser) open(b Buffer, o Option) error {
 			return nil
 		}
 	}
-	p.cur = &Group{Buffer: b}
+	p.cur = p.groups.New()
+	p.cur.Buffer = b
 	p.rule.Groups = append(p.rule.Groups, p.cur)
 	return nil
 }
@@ -487,7 +512,21 @@ func (p *parser) finish() error {
 	if fast > 1 {
 		return errors.New("fast_pattern is set on more than one content")
 	}
-	return r.conflicts()
+	if err := r.conflicts(); err != nil {
+		return err
+	}
+	p.settle()
+	return nil
+}
+
+// settle moves the lists of a rule to where those of others are, without room to grow.
+func (p *parser) settle() {
+	r := p.rule
+	for _, g := range r.Groups {
+		g.Matches = p.matches.Copy(g.Matches)
+	}
+	r.Groups, r.Conditions = p.lists.Copy(r.Groups), p.conditions.Copy(r.Conditions)
+	r.Metadata, r.References = p.words.Copy(r.Metadata), p.words.Copy(r.References)
 }
 
 // check looks for mistakes among the matches of a buffer and notes which match

@@ -42,7 +42,7 @@ type Rule struct {
 	File string
 	Line int
 
-	Header
+	*Header // rules that begin alike share one
 	About
 
 	Groups     []*Group    // matches on buffers, in the order of their first mention
