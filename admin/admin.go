@@ -146,11 +146,11 @@ func (p *Parts) routes() []route {
 	all = append(all, p.Rulings.routes(p.Pause.notice)...)
 	all = append(all, p.Explain.routes(p.Pause.notice)...)
 	all = append(all, p.Settings.routes(p.Pause.notice)...)
-	all = slices.Concat(all, p.clientRoutes(), p.systemRoutes(), p.nameRoutes(), p.zoneRoutes(), p.checkRoutes(), (&assistants{p}).routes())
+	all = slices.Concat(all, p.clientRoutes(), p.systemRoutes(), p.nameRoutes(), p.zoneRoutes(), p.checkRoutes(), assistantRoutes(p))
 	all = append(all, setupRoutes(p.Setup)...)
-	all = append(all, p.alertRoutes()...)
+	all = append(all, alertRoutes(p)...)
 	all = append(all, p.pictureRoutes()...)
-	all = append(all, p.reportRoutes()...)
+	all = append(all, reportRoutes(p)...)
 	if p.Lists != nil {
 		all = append(all, p.Lists.routes(p.Pause.notice, p.Events)...)
 	}

@@ -1,3 +1,5 @@
+//go:build !small
+
 package admin
 
 import (
@@ -7,18 +9,12 @@ import (
 	"net/http"
 	"time"
 
-	"shuultuur/admin/alert"
-	"shuultuur/check/picture"
-	"shuultuur/event"
-)
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
-// Watching are the parts by which people are told what happens.
-type Watching struct {
-	// Alerts returns the desk, nil while nothing is watched.
-	Alerts func() *alert.Desk
-	// Pictures is what was found in pictures; nil: there is no page of it.
-	Pictures *picture.Gallery
-}
+	"shuultuur/admin/alert"
+	"shuultuur/event"
+	"shuultuur/text"
+)
 
 // An alert is shown with what the person did in this time before and after it,
 // as many events at most.
@@ -41,7 +37,7 @@ var errNothingWatched = errors.New("nothing is watched: name themes under alerts
 //	GET /alerts           all of them, open ones first; HTML or JSON
 //	GET /alerts/{id}      one, with what was before and after; HTML or JSON
 //	POST /alerts/{id}     does=acknowledged|closed|open&note=TEXT
-func (p *Parts) alertRoutes() []route {
+func alertRoutes(p *Parts) []route {
 	if p.Alerts == nil {
 		return nil
 	}
@@ -161,5 +157,14 @@ func (p *Parts) settleAlert(w http.ResponseWriter, r *http.Request) {
 	default:
 		a, _ := d.One(r.PathValue("id"))
 		writeJSON(w, http.StatusOK, a)
+	}
+}
+
+// alertFuncs are what pages may call about alerts.
+func alertFuncs(t *text.Texts) template.FuncMap {
+	return template.FuncMap{
+		"severity": alert.Severity.String,
+		"alarming": func(a alert.Alert) string { return a.Who() },
+		"alarm":    func(a alert.Alert) string { return a.Title(t) },
 	}
 }

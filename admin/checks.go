@@ -4,8 +4,8 @@ import (
 	_ "embed"
 	"net/http"
 
+	"shuultuur/check"
 	"shuultuur/check/phrase"
-	"shuultuur/check/signature/engine"
 )
 
 //go:embed checks.html
@@ -27,7 +27,7 @@ func (p *Parts) checkRoutes() []route {
 	return []route{
 		{"GET", "/checks", operator, func(w http.ResponseWriter, r *http.Request) {
 			set := p.Checks()
-			d := checksData{Remarks: append([]phrase.Remark{}, set.Remarks...), Phrases: set.Phrases(), Rules: []engine.Profile{}, Buffers: []engine.BufferProfile{}, Mistakes: []string{}}
+			d := checksData{Remarks: append([]phrase.Remark{}, set.Remarks...), Phrases: set.Phrases(), Rules: []check.Profile{}, Buffers: []check.BufferProfile{}, Mistakes: []string{}}
 			if s := set.Signature; s != nil {
 				d.Signatures = true
 				rules, buffers := s.Profiles()
@@ -52,11 +52,11 @@ func (p *Parts) checkRoutes() []route {
 
 // checksData is what is shown of phrases and signatures.
 type checksData struct {
-	Phrases    int                    `json:"phrases"` // lines of phrase lists
-	Remarks    []phrase.Remark        `json:"remarks"` // lines that probably do not do what their author meant
-	Signatures bool                   `json:"signatures"`
-	Tried      int                    `json:"tried"` // rules
-	Rules      []engine.Profile       `json:"rules"` // the dearest
-	Buffers    []engine.BufferProfile `json:"buffers"`
-	Mistakes   []string               `json:"mistakes"` // rules that are left out
+	Phrases    int                   `json:"phrases"` // lines of phrase lists
+	Remarks    []phrase.Remark       `json:"remarks"` // lines that probably do not do what their author meant
+	Signatures bool                  `json:"signatures"`
+	Tried      int                   `json:"tried"` // rules
+	Rules      []check.Profile       `json:"rules"` // the dearest
+	Buffers    []check.BufferProfile `json:"buffers"`
+	Mistakes   []string              `json:"mistakes"` // rules that are left out
 }

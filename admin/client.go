@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/check/signature/engine"
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
 	"shuultuur/filter"
@@ -98,19 +97,6 @@ func (c Client) Why(ctx context.Context, u, client, user, groups, as string) (x 
 	q := url.Values{"url": {u}, "client": {client}, "user": {user}, "groups": {groups}, "as": {as}}
 	err = c.ask(ctx, http.MethodGet, "/why?"+q.Encode(), "", &x)
 	return x, err
-}
-
-// Signatures returns what signature rules have cost, the dearest first, and what
-// their prefilters did.
-func (c Client) Signatures(ctx context.Context) (rules []engine.Profile, buffers []engine.BufferProfile, err error) {
-	var d checksData
-	if err := c.ask(ctx, http.MethodGet, "/checks", "", &d); err != nil {
-		return nil, nil, err
-	}
-	if !d.Signatures {
-		return nil, nil, errors.New("the gateway has no signature rules: its settings have no checks.signature")
-	}
-	return d.Rules, d.Buffers, nil
 }
 
 // Events yields the transactions that a filter in the language of

@@ -1,3 +1,5 @@
+//go:build !small
+
 package admin
 
 import (
@@ -19,8 +21,6 @@ import (
 // API, made in the name of whoever asks: role, scope, what they may see and the
 // audit log are the API's. No tool changes anything: those that propose a change
 // return the address of a page where a person makes it.
-
-const mcpPath = "/mcp"
 
 const (
 	maxMCP       = 4 * maxSettings // bytes of a message: settings, as a text in JSON
@@ -89,11 +89,11 @@ const (
 // assistants are answered by what answers everybody else.
 type assistants struct{ parts *Parts }
 
-// routes returns where assistants ask.
+// assistantRoutes returns where assistants ask.
 //
 //	POST /mcp             a message of the Model Context Protocol
-func (x *assistants) routes() []route {
-	return []route{{"POST", mcpPath, viewer, x.serve}}
+func assistantRoutes(p *Parts) []route {
+	return []route{{"POST", mcpPath, viewer, (&assistants{p}).serve}}
 }
 
 func (x *assistants) serve(w http.ResponseWriter, r *http.Request) {

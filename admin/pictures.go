@@ -7,6 +7,7 @@ import (
 
 	"shuultuur/check/picture"
 	"shuultuur/event"
+	"shuultuur/release"
 )
 
 //go:embed pictures.html
@@ -18,7 +19,7 @@ var picturesPage string
 //	GET /pictures       what was found, the newest first; HTML or JSON
 //	GET /pictures/{id}  the blurred thumbnail of one
 func (p *Parts) pictureRoutes() []route {
-	if p.Pictures == nil {
+	if p.Pictures == nil || release.Small {
 		return nil
 	}
 	page := pageOf(picturesPage, p.Pause.notice)

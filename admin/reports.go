@@ -1,3 +1,5 @@
+//go:build !small
+
 package admin
 
 import (
@@ -24,7 +26,7 @@ const maxReport = 30 * time.Second
 //
 //	GET /reports   span=day|today|week|7d&group=…&person=…, format=json, csv or
 //	               pdf; HTML for browsers, else JSON
-func (p *Parts) reportRoutes() []route {
+func reportRoutes(p *Parts) []route {
 	if p.Events == nil {
 		return nil
 	}

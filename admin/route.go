@@ -176,6 +176,9 @@ func (s *Server) guard(r route) http.Handler {
 	})
 }
 
+// mcpPath is where assistants ask.
+const mcpPath = "/mcp"
+
 // asksAs is the method that the scope of a token is held against: that of
 // reading for what changes nothing.
 func asksAs(r route, q *http.Request) string {

@@ -7,6 +7,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"path"
@@ -18,7 +19,6 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
-	"shuultuur/admin/alert"
 	"shuultuur/policy"
 	"shuultuur/text"
 )
@@ -100,7 +100,7 @@ func saidOf(t *text.Texts, line string) string {
 // call no methods: a template that could call any would keep all methods of the
 // program in the binary.
 func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
-	return template.FuncMap{
+	all := template.FuncMap{
 		"t":      func(key any) string { return t.Message(t.Say(fmt.Sprint(key))) },
 		"said":   func(line string) string { return saidOf(t, line) },
 		"notice": func() string { return notice(t) },
@@ -111,10 +111,7 @@ func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 		"client": seen.client, "what": seen.what, "refused": seen.refused,
 		"why":        func(s seen) string { return s.Why() },
 		"whom":       policy.Pause.Whom,
-		"severity":   alert.Severity.String,
-		"alarming":   func(a alert.Alert) string { return a.Who() },
 		"among":      slices.Contains[[]string],
-		"alarm":      func(a alert.Alert) string { return a.Title(t) },
 		"effect":     func(e *Effect) string { return e.says(t) },
 		"others":     List.others,
 		"categories": List.categories,
@@ -136,6 +133,8 @@ func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 			return 100 * f
 		},
 	}
+	maps.Copy(all, alertFuncs(t))
+	return all
 }
 
 // clock writes a time of this machine's zone in a layout of package time; the

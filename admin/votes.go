@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/release"
 	"shuultuur/setting"
 	"shuultuur/vote"
 )
@@ -41,7 +42,7 @@ var votesPage string
 //
 // Browsers get HTML, others JSON.
 func (v *Votes) routes(notice noticeFunc) []route {
-	if v == nil {
+	if v == nil || release.Small {
 		return []route{{"GET", "/votes", lead, func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "no votes are counted here: the settings have no votes, or have them forwarded", http.StatusNotFound)
 		}}}

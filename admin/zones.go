@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/release"
 	"shuultuur/setting"
 	"shuultuur/zone/authority"
 	"shuultuur/zone/redins"
@@ -42,7 +43,7 @@ const (
 //	                      its values in Redis
 //	POST /zones/{origin}  text and tag: replaces that
 func (p *Parts) zoneRoutes() []route {
-	if p.Zones == nil {
+	if p.Zones == nil || release.Small {
 		return nil
 	}
 	all, one := &zonePages{p, pageOf(zonesPage, p.Pause.notice)}, pageOf(zonePage, p.Pause.notice)

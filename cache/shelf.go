@@ -20,6 +20,8 @@ import (
 	"shuultuur/cache/disk"
 	"shuultuur/cache/peer"
 	"shuultuur/queue"
+	"shuultuur/release"
+	"shuultuur/setting"
 )
 
 // A shelf is where objects are. It outlives a reload: the cache made of new
@@ -71,6 +73,9 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 	s.memory.Evicted = s.left
 	s.budget = budget{most: memory/2 + 1<<20, changed: s.shrink}
 	var err error
+	if cfg.Peers != nil && release.Small {
+		return nil, setting.At("peers", release.Lacks("peers of the cache"))
+	}
 	if cfg.Peers != nil && !p.Trial {
 		if s.peers, err = peer.New(*cfg.Peers, local{s}, p.Log); err != nil {
 			return nil, err

@@ -5,7 +5,6 @@ package check
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,14 +14,11 @@ import (
 	"shuultuur/check/phrase"
 	"shuultuur/check/picture"
 	"shuultuur/check/signature"
-	"shuultuur/check/signature/engine"
-	"shuultuur/check/signature/rule"
 	"shuultuur/check/virus"
 	"shuultuur/filter"
 	"shuultuur/list"
 	"shuultuur/list/source"
 	"shuultuur/metric"
-	"shuultuur/release"
 	"shuultuur/setting"
 )
 
@@ -74,18 +70,18 @@ type Set struct {
 	// Signature is the check of signature rules, nil without them.
 	Signature Signatures
 	phrases   *phrase.Check
-	virus     *virus.Check
-	icap      *icap.Check
 	pictures  pictures
 }
 
 // Signatures is the check of signature rules, which the small build lacks.
 type Signatures interface {
+	filter.Check
 	metric.Collector
+	Files() []string
 	Fetched() source.Items
-	Mistakes() []*rule.Error
+	Mistakes() []*Mistake
 	Problems() []string
-	Profiles() ([]engine.Profile, []engine.BufferProfile)
+	Profiles() ([]Profile, []BufferProfile)
 	Knows(sid uint32) bool
 	AsksTLS() bool
 	Close()
@@ -123,10 +119,7 @@ func New(c Config, p Parts) (*Set, error) {
 		s.Remarks = k.Remarks()
 		s.phrases = k
 	}
-	if err := c.lacking(); err != nil {
-		return nil, err
-	}
-	if c.Signature != nil && !release.Small {
+	if c.Signature != nil {
 		k, err := newSignature(*c.Signature, p)
 		if err != nil {
 			return nil, setting.At("signature", err)
@@ -136,19 +129,17 @@ func New(c Config, p Parts) (*Set, error) {
 		s.Files = append(s.Files, k.Files()...)
 	}
 	if c.Virus != nil {
-		k, err := virus.New(*c.Virus, p.Memory)
+		k, err := newVirus(*c.Virus, p)
 		if err != nil {
 			return nil, setting.At("virus", err)
 		}
-		s.virus = k
 		s.Checks = append(s.Checks, k)
 	}
 	if c.ICAP != nil {
-		k, err := icap.New(*c.ICAP)
+		k, err := newICAP(*c.ICAP)
 		if err != nil {
 			return nil, setting.At("icap", err)
 		}
-		s.icap = k
 		s.Checks = append(s.Checks, k)
 	}
 	if c.Picture != nil {
@@ -204,64 +195,24 @@ func (s *Set) Locked() map[string][32]byte {
 
 // Close lets go of connections to scanners, and saves what signature rules keep.
 func (s *Set) Close() {
-	if s.Signature != nil {
-		s.Signature.Close()
-	}
-	if s.virus != nil {
-		s.virus.Close()
-	}
-	if s.icap != nil {
-		s.icap.Close()
+	for _, k := range s.Checks {
+		if c, ok := k.(interface{ Close() }); ok {
+			c.Close()
+		}
 	}
 }
 
 // AsksTLS says whether a check looks at the handshakes of TLS connections.
 func (s *Set) AsksTLS() bool { return s != nil && s.Signature != nil && s.Signature.AsksTLS() }
 
-// newSignature makes the check of signature rules.
-func newSignature(c signature.Config, p Parts) (*signature.Check, error) {
-	for name := range c.Sources {
-		if p.Lists[name] != nil {
-			return nil, setting.At("sources", setting.At(name, errors.New("a list has this name; give the rules another one, as both are fetched into one folder")))
-		}
-	}
-	return signature.New(c, signature.Parts{Previous: p.Previous.signatures(), Now: p.Now, Data: p.Data})
-}
-
-// signatures is the check of signature rules, nil without one.
-func (s *Set) signatures() *signature.Check {
-	if s == nil {
-		return nil
-	}
-	k, _ := s.Signature.(*signature.Check)
-	return k
-}
-
-// lacking is the mistake of settings with checks that the small build lacks.
-func (c *Config) lacking() error {
-	switch {
-	case !release.Small:
-		return nil
-	case c.Signature != nil:
-		return setting.At("signature", release.Lacks("signature rules"))
-	case c.Picture != nil:
-		return setting.At("picture", release.Lacks("the check of pictures"))
-	}
-	return nil
-}
-
 // Collect implements [metric.Collector].
 func (s *Set) Collect(ch chan<- metric.Metric) {
-	if s != nil && s.Signature != nil {
-		s.Signature.Collect(ch)
+	if s == nil {
+		return
 	}
-	if s != nil && s.virus != nil {
-		s.virus.Collect(ch)
-	}
-	if s != nil && s.icap != nil {
-		s.icap.Collect(ch)
-	}
-	if s != nil && s.pictures != nil {
-		s.pictures.Collect(ch)
+	for _, k := range s.Checks {
+		if c, ok := k.(metric.Collector); ok {
+			c.Collect(ch)
+		}
 	}
 }

@@ -37,10 +37,10 @@ for arch in amd64 arm64; do
 	mkdir -p "$out/freebsd-$arch"
 	build freebsd $arch "$out/freebsd-$arch/shuultuur"
 	sh dist/freebsd/package.sh "$version" $arch "$out/freebsd-$arch/shuultuur" "$out"
-	# The small build; what others wrote is not inlined, which saves 2 MB.
 	mkdir -p "$out/small-$arch"
-	GOOS=linux GOARCH=$arch $go build -trimpath -tags small -buildvcs=false \
-		-gcflags=all=-l -gcflags=shuultuur/...= -ldflags "$flags" -o "$out/small-$arch/shuultuur" ./cmd/shuultuur
+	# shellcheck disable=SC2046
+	GOOS=linux GOARCH=$arch $go build $(sh dist/flags.sh small) -buildvcs=false \
+		-ldflags "$flags" -o "$out/small-$arch/shuultuur" ./cmd/shuultuur
 	sh dist/openwrt/package.sh "$version" $arch "$out/small-$arch/shuultuur" "$out"
 done
 rm -rf "$out/.sbom" "$out/.shuultuur" "$out"/linux-*/ "$out"/small-*/ "$out"/freebsd-*/

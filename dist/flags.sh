@@ -3,8 +3,15 @@
 # profile, and without inlining in packages that no request or query waits for,
 # which makes the program 3 % smaller. What is measured stays as it is: the
 # proxy, names, lists, phrases, content, cache, signatures, identities, the log.
+#
+# "flags.sh small" prints those of the small build, for devices with little
+# storage: no profile, and nothing that others wrote is inlined either.
 set -eu
-printf '%s' "-trimpath -pgo=$(dirname "$0")/default.pgo"
+if [ "${1:-}" = small ]; then
+	printf '%s' "-trimpath -tags small -gcflags=all=-l -gcflags=shuultuur/...="
+else
+	printf '%s' "-trimpath -pgo=$(dirname "$0")/default.pgo"
+fi
 for cold in \
 	archive database/sql encoding/asn1 encoding/gob encoding/json encoding/xml html log/slog mime net/mail net/smtp regexp/syntax runtime/pprof text/template \
 	github.com/DataDog github.com/coreos github.com/dlclark/regexp2/v2/syntax github.com/go-asn1-ber github.com/go-jose github.com/go-ldap github.com/google \

@@ -134,9 +134,10 @@ func (c Config) WithDefaults() (Config, error) {
 	if c.Queue == 0 {
 		c.Queue = 65536
 	}
+	if err := c.lacking(); release.Small && err != nil {
+		return c, err
+	}
 	switch after := c.Anonymise.Or(0); {
-	case release.Small && c.SQLite != "":
-		return c, setting.At("sqlite", release.Lacks("SQLite"))
 	case c.Keep.Or(0) < time.Hour:
 		return c, setting.At("keep", fmt.Errorf("%q is less than an hour", c.Keep))
 	case after != 0 && after < minAnonymise:
@@ -151,6 +152,23 @@ func (c Config) WithDefaults() (Config, error) {
 		return c, setting.At("queue", fmt.Errorf("%d is not between 100 and 10000000 rows", c.Queue))
 	}
 	return c, nil
+}
+
+// lacking is the mistake of settings with a store that the small build lacks.
+func (c *Config) lacking() error {
+	for _, s := range []struct {
+		key, name string
+		named     bool
+	}{
+		{"sqlite", "SQLite", c.SQLite != ""}, {"postgres", "PostgreSQL", c.Postgres != ""}, {"clickhouse", "ClickHouse", c.ClickHouse != ""},
+		{"squid", "the log of Squid", c.Squid != ""}, {"dansguardian", "the log of DansGuardian", c.DansGuardian != ""},
+		{"otlp", "OpenTelemetry", c.OTLP != nil}, {"kafka", "Kafka", c.Kafka != nil}, {"parquet", "Parquet", c.Parquet != nil},
+	} {
+		if s.named {
+			return setting.At(s.key, release.Lacks(s.name))
+		}
+	}
+	return nil
 }
 
 // A Log takes rows and writes them to its stores.

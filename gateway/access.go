@@ -10,7 +10,6 @@ import (
 	"shuultuur/admin/search"
 	"shuultuur/engine"
 	"shuultuur/event"
-	"shuultuur/state"
 	"shuultuur/vote"
 )
 
@@ -54,7 +53,7 @@ func (g *pages) holders() (all []admin.Holder) {
 		all = append(all, h)
 	}
 	e := g.engine.Load()
-	_, shared := e.State.(*state.Fleet)
+	shared := e.Shared()
 	if v := e.Votes; v != nil {
 		all = append(all, admin.Holder{Name: "votes", Erase: func(ctx context.Context, p event.Person) (int64, error) {
 			return v.Erase(ctx, voterOf(&p))

@@ -1,3 +1,5 @@
+//go:build !small
+
 // Package helper answers Squid where it asks programs beside it: which URL a
 // request goes to (url_rewrite_program), whether an acl fits
 // (external_acl_type), whether a password is right (auth_param basic).
@@ -23,7 +25,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -34,7 +35,6 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/proxy/exchange"
-	"shuultuur/proxy/page"
 )
 
 // Kinds are what a helper can be asked for: where requests go, whether they
@@ -48,29 +48,6 @@ const (
 	greeting      = "shuultuur helper "
 	greetingLimit = 10 * time.Second
 )
-
-// An Engine is what decides. It never changes.
-type Engine struct {
-	Decider filter.Decider
-	// Accept and Balance are as in [exchange.Engine].
-	Accept  func(ctx context.Context, t *filter.Transaction, token string) (string, error)
-	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
-	Pages   *page.Set
-	// Identify says who is at an address when Squid names no user.
-	Identify func(ctx context.Context, addr netip.Addr) (filter.Client, error)
-	// Member returns the client that Squid has identified as a user, with the
-	// user's groups.
-	Member func(ctx context.Context, addr netip.Addr, user string) (filter.Client, error)
-	// Verify says whose name and password these are.
-	Verify func(ctx context.Context, addr netip.Addr, user, password string) (filter.Client, error)
-	// HasGroup says whether there is a group of this name.
-	HasGroup func(name string) bool
-	// Checks are asked for the categories of a request.
-	Checks []filter.Check
-
-	judge      exchange.Engine
-	categories map[string]bool
-}
 
 // A Server answers helpers. Make one with [New].
 type Server struct {

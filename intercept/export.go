@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"software.sslmate.com/src/go-pkcs12"
+
+	"shuultuur/release"
 )
 
 // formats are the formats of Export, by their usual file extensions.
@@ -32,6 +34,9 @@ func (r *Root) Export(format, password string) ([]byte, error) {
 	case "der":
 		return bytes.Clone(r.Certificate.Raw), nil
 	case "p12":
+		if release.Small {
+			return nil, release.Lacks("PKCS#12")
+		}
 		b, err := pkcs12.Modern2023.EncodeTrustStore([]*x509.Certificate{r.Certificate}, password)
 		if err != nil {
 			return nil, fmt.Errorf("write a PKCS#12 trust store: %w", err)

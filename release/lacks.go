@@ -5,5 +5,5 @@ import "fmt"
 // Lacks is the mistake of settings that ask the small build for a part which it
 // does not have.
 func Lacks(part string) error {
-	return fmt.Errorf("this is the small build, which lacks %s; leave the setting out, or run the full program", part)
+	return fmt.Errorf("this is the small build, which lacks %s; leave the setting out, or use the full build", part)
 }

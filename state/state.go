@@ -25,6 +25,7 @@ import (
 
 	"shuultuur/metric"
 	"shuultuur/redis"
+	"shuultuur/release"
 	"shuultuur/setting"
 )
 
@@ -56,10 +57,12 @@ func (c *Config) Check() error {
 	if size := c.Size.Or(defaultSize); size < leastSize {
 		return setting.At("size", fmt.Errorf("%v is too little for learned verdicts: write at least 64KiB", c.Size))
 	}
-	if c.Redis == nil {
+	switch {
+	case c.Redis == nil:
 		return nil
-	}
-	if c.File != "" {
+	case release.Small:
+		return setting.At("redis", release.Lacks("Redis"))
+	case c.File != "":
 		return setting.At("file", errors.New("Redis keeps what a fleet remembers; leave this out"))
 	}
 	return setting.At("redis", c.Redis.check())
@@ -127,7 +130,7 @@ func Open(cfg Config, data string, log *slog.Logger) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Redis != nil {
+	if cfg.Redis != nil && !release.Small {
 		return newFleet(*cfg.Redis, m, log), nil
 	}
 	if file := setting.Path(data, cfg.File); file != "" {

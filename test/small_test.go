@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +21,39 @@ import (
 	"shuultuur/test/peer"
 )
 
-// limitSmall is how many bytes the small build may have. It is to shrink to 20 MB.
-const limitSmall = 23_500_000
+// limitSmall is how many bytes the small build may have, stripped.
+const limitSmall = 20_000_000
+
+// buildSmall builds the program for small devices as packages have it.
+func buildSmall(t *testing.T, arch, program string) {
+	t.Helper()
+	flags, err := exec.Command("sh", "../dist/flags.sh", "small").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"build"}, strings.Fields(string(flags))...)
+	build := exec.Command("go", append(args, "-buildvcs=false", "-ldflags", "-s -w -X main.release=1.2.3", "-o", program, "../cmd/shuultuur")...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, out)
+	}
+	info, err := os.Stat(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > limitSmall {
+		t.Errorf("the small build for %s has %d bytes, want at most %d", arch, info.Size(), limitSmall)
+	}
+}
+
+// TestTheSmallBuildIsSmall builds it for the other architecture of its packages.
+func TestTheSmallBuildIsSmall(t *testing.T) {
+	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+	if other == "" || testing.Short() {
+		t.Skip("there is no package for this architecture, or the run is short")
+	}
+	buildSmall(t, other, filepath.Join(t.TempDir(), "shuultuur"))
+}
 
 // TestTheSmallBuildFilters starts the program for small devices, which answers
 // names, filters a page and explains both, and refuses settings of parts that
@@ -29,14 +61,7 @@ const limitSmall = 23_500_000
 func TestTheSmallBuildFilters(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "shuultuur")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "small", "-gcflags=all=-l", "-gcflags=shuultuur/...=", "-ldflags", "-s -w", "-o", program, "../cmd/shuultuur")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
-	if info, err := os.Stat(program); err != nil || info.Size() > limitSmall {
-		t.Errorf("the program has %d bytes (%v), want at most %d", info.Size(), err, limitSmall)
-	}
+	buildSmall(t, runtime.GOARCH, program)
 
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "a page about museums") }))
 	t.Cleanup(origin.Close)
@@ -82,14 +107,31 @@ dns:
 		t.Errorf("why: %s", out)
 	}
 	for more, lacks := range map[string]string{
-		"events: {sqlite: events.db}": "SQLite",
-		"votes: {}":                   "votes",
-		"identity: {basic: {ldap: {servers: ldap://a.b}}}": "LDAP",
-		"checks: {picture: {skin: true}}":                  "pictures",
-		"checks: {signature: {rules: [bets.txt]}}":         "signature",
+		"events: {sqlite: events.db}":                           "SQLite",
+		"events: {squid: access.log}":                           "Squid",
+		"events: {postgres: postgres://a@b/c}":                  "PostgreSQL",
+		"events: {clickhouse: http://a.b/c}":                    "ClickHouse",
+		"events: {kafka: {to: [a.b:9092], topic: x}}":           "Kafka",
+		"events: {parquet: {to: x}}":                            "Parquet",
+		"events: {otlp: {to: http://a.b}}":                      "OpenTelemetry",
+		"votes: {}":                                             "votes",
+		"identity: {basic: {ldap: {servers: ldap://a.b}}}":      "LDAP",
+		"identity: {accounting: {clients: {10.1.0.2: secret}}}": "RADIUS accounting",
+		"state: {redis: {addresses: [127.0.0.1:6379]}}":         "Redis",
+		"cache: {peers: {listen: 127.0.0.1:1, secret: 0123456789abcdef0123456789, nodes: [127.0.0.1:1, a.b:1]}}": "peers",
+		"mail: {server: smtp://a.b:25, from: f@a.b}":                                                             "mail",
+		"alerts: {themes: {x: {search: [x]}}}":                                                                   "alerts",
+		"reports: [{every: day, mail: [a@b.c]}]":                                                                 "reports",
+		"listen: {icap: 127.0.0.1:1344}":                                                                         "ICAP server",
+		"listen: {squid: squid.sock}":                                                                            "helpers for Squid",
+		"checks: {picture: {skin: true}}":                                                                        "pictures",
+		"checks: {signature: {rules: [bets.txt]}}":                                                               "signature",
+		"checks: {virus: {clamd: /run/clamd.sock}}":                                                              "virus scanners",
+		"checks: {icap: {servers: icap://a.b/x}}":                                                                "ICAP servers",
 	} {
 		file := write(filepath.Join(dir, "other.yaml"), more)
-		if strings.HasPrefix(more, "checks") {
+		if key, _, _ := strings.Cut(more, ":"); key == "checks" || key == "listen" { // which is there already
+			more += "\npolicies: [{name: everyone}]"
 			if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -97,6 +139,9 @@ dns:
 		if out := run(1, "check", file); !strings.Contains(out, "small build, which lacks") || !strings.Contains(out, lacks) {
 			t.Errorf("settings with %q: %s", more, out)
 		}
+	}
+	if out := run(2, "import", "pihole", dir); !strings.Contains(out, "use the full build") {
+		t.Errorf("a command that it lacks: %s", out)
 	}
 
 	gateway := exec.Command(program, "run", settings)

@@ -1,3 +1,5 @@
+//go:build !small
+
 // Package alert tells people of what young people look for when they may be in
 // danger: self-harm, radicalisation, drugs, bullying, and whatever a school adds.
 //
@@ -24,79 +26,8 @@ import (
 	"shuultuur/text"
 )
 
-// A Config says what is watched, and who is told.
-type Config struct {
-	Themes map[string]*Theme `yaml:"themes"`
-	To     []Route           `yaml:"to"`
-	Link   string            `yaml:"link"` // the admin address as people open it: https://filter.example:8081
-	Keep   setting.Duration  `yaml:"keep"` // how long closed alerts are kept; default 365d
-}
-
-// A Theme is something to be told of. One of its conditions is enough.
-type Theme struct {
-	Category []string `yaml:"category"` // that checks report, as in rules
-	Over     *int     `yaml:"over"`     // the score from which a scored category counts
-	Search   []string `yaml:"search"`   // words or phrases in what is searched for
-	Host     []string `yaml:"host"`     // sites
-	URL      []string `yaml:"url"`      // expressions on addresses
-	Words    []string `yaml:"words"`    // words or phrases in what is sent: forms, chats
-
-	Severity Severity         `yaml:"severity"` // low, medium (default) or high
-	After    int              `yaml:"after"`    // matches that make an alert; default 1
-	Within   setting.Duration `yaml:"within"`   // the time in which they are counted; default 1h
-}
-
-// A Severity says how urgent an alert is.
-type Severity int
-
-// Severities. The zero value is the default.
-const (
-	Medium Severity = iota
-	Low
-	High
-)
-
-var severities = [...]string{Medium: "medium", Low: "low", High: "high"}
-
-func (s Severity) String() string { return severities[s] }
-
-// MarshalText implements [encoding.TextMarshaler].
-func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (s *Severity) UnmarshalText(text []byte) error {
-	i := slices.Index(severities[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("%q is not a severity: write low, medium or high", text)
-	}
-	*s = Severity(i)
-	return nil
-}
-
 // rank orders severities.
 func (s Severity) rank() int { return [...]int{Low: 0, Medium: 1, High: 2}[s] }
-
-// A Route says who receives which alerts. A condition that is left out fits all.
-type Route struct {
-	Groups   []string  `yaml:"groups"`   // of the person
-	Themes   []string  `yaml:"themes"`   // names
-	Severity *Severity `yaml:"severity"` // this one and above
-	// Quiet are hours in which nothing is sent; what waits is sent when they end.
-	// Alerts of high severity do not wait.
-	Quiet   policy.Schedule            `yaml:"quiet"`
-	Mail    setting.OneOrMore[string]  `yaml:"mail"`
-	Webhook setting.OneOrMore[Webhook] `yaml:"webhook"`
-	// Language is that of the messages, a tag such as mn or uz-Cyrl; default en.
-	Language string `yaml:"language"`
-}
-
-// A Webhook is an address to which messages are posted.
-type Webhook struct {
-	URL    string `yaml:"url"`
-	Format string `yaml:"format"` // json (default), slack, teams, ntfy or telegram
-	Chat   string `yaml:"chat"`   // of telegram: the identifier of the chat
-	Token  string `yaml:"token"`  // sent as a bearer token, for servers that ask for one
-}
 
 const (
 	maxThemes = 50

@@ -1,10 +1,11 @@
+//go:build !small
+
 package alert
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 
 	"shuultuur/filter"
@@ -12,22 +13,6 @@ import (
 	"shuultuur/policy"
 	"shuultuur/setting"
 )
-
-// Watching is what is watched by one reading of the settings, and the desk that
-// all readings share.
-type Watching struct {
-	*Watch
-	Desk *Desk // nil on trial
-}
-
-// Parts are what watching needs of others.
-type Parts struct {
-	Checks   []filter.Check
-	Key      []byte    // of policies
-	File     string    // keeps the alerts; "" on trial
-	Previous *Watching // the one before, whose desk goes on; nil for none
-	Log      *slog.Logger
-}
 
 // Start puts what is watched in place. Its conditions are those of rules: a
 // mistake in them is named where it was written.

@@ -1,3 +1,5 @@
+//go:build !small
+
 // Package mail sends messages by SMTP (RFC 5321): alerts and reports, as text
 // with attachments. A message is handed to one server of the settings, which
 // delivers it; nothing is kept here.
@@ -22,17 +24,6 @@ import (
 
 	"shuultuur/setting"
 )
-
-// A Config says by which server mail is sent.
-type Config struct {
-	// Server is smtp://host:587, which is encrypted where the server offers it and
-	// always before a password is sent, or smtps://host:465.
-	Server   string       `yaml:"server"`
-	From     string       `yaml:"from"` // whose mail it is: filter@school.example
-	User     string       `yaml:"user"` // whom the server knows; "" for nobody
-	Password string       `yaml:"password"`
-	CA       setting.File `yaml:"ca"` // PEM file with the roots of the server's certificate; default the system's
-}
 
 // A Sender sends mail.
 type Sender struct {

@@ -1,3 +1,5 @@
+//go:build !small
+
 // Package report sums up a day or a week of the record for people who do not
 // read logs: who used the web and for how long, what was asked for and refused,
 // and what was searched for.
@@ -10,7 +12,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -113,11 +114,6 @@ func (t *tally) top() []Line {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
 	})
 	return all[:min(len(all), maxLines)]
-}
-
-// A Source is asked for rows.
-type Source interface {
-	Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error]
 }
 
 // Build makes a report.

@@ -1,12 +1,20 @@
 package report
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"log/slog"
+	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
+	"shuultuur/admin/mail"
+	"shuultuur/event"
 	"shuultuur/setting"
+	"shuultuur/text"
 )
 
 // A Schedule has reports sent by mail.
@@ -57,4 +65,24 @@ func (s *Schedule) Due(now time.Time) time.Time {
 		at = at.AddDate(0, 0, -back)
 	}
 	return at
+}
+
+// A Source is asked for rows.
+type Source interface {
+	Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error]
+}
+
+// A Sending sends reports by mail at the times that schedules say. Check it, then
+// Run it.
+type Sending struct {
+	Schedules []Schedule
+	Mail      *mail.Sender                                // nil: there is no mail server
+	File      string                                      // keeps what was sent
+	Source    func() Source                               // nil when nothing that can be asked keeps events
+	Groups    func(addr netip.Addr, user string) []string // in which somebody is
+	Texts     text.Choice
+	Log       *slog.Logger
+
+	mu    sync.Mutex
+	fault string
 }

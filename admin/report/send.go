@@ -1,3 +1,5 @@
+//go:build !small
+
 package report
 
 import (
@@ -6,33 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/netip"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"shuultuur/admin/mail"
 	"shuultuur/atomicfile"
 	"shuultuur/setting"
-	"shuultuur/text"
 )
-
-// A Sending sends reports by mail at the times that schedules say. Check it, then
-// Run it.
-type Sending struct {
-	Schedules []Schedule
-	Mail      *mail.Sender                                // nil: there is no mail server
-	File      string                                      // keeps what was sent
-	Source    func() Source                               // nil when nothing that can be asked keeps events
-	Groups    func(addr netip.Addr, user string) []string // in which somebody is
-	Texts     text.Choice
-	Log       *slog.Logger
-
-	mu    sync.Mutex
-	fault string
-}
 
 // Check says what is wrong with the schedules.
 func (r *Sending) Check() error {

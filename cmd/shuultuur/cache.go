@@ -15,111 +15,19 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/cache/admission"
-	"shuultuur/cache/simulate"
 	"shuultuur/configuration"
-	"shuultuur/setting"
 )
 
-const cacheHelp = `
-  simulate LOG   say what caches of several sizes would have done with the
-                 requests of a log, and recommend settings
-  look URL       show what is stored for a URL, and what would happen
-  warm FILE      fetch the URLs of a file, one on a line, through the gateway
-  purge KIND X   take out what is stored: of a url, prefix, host, tag or category`
+// cacheCommands are the subcommands of cache.
+func cacheCommands() []command {
+	return append(simulateCommands(),
+		command{name: "look", args: "URL", what: "show what is stored for a URL, and what would happen", run: cacheLook},
+		command{name: "warm", args: "FILE", what: "fetch the URLs of a file, one on a line, through the gateway", run: cacheWarm},
+		command{name: "purge", args: "KIND X", what: "take out what is stored: of a url, prefix, host, tag or category", run: cachePurge})
+}
 
 func cacheCommand(ctx context.Context, e env, args []string) int {
-	if len(args) > 0 {
-		switch args[0] {
-		case "simulate":
-			return cacheSimulate(ctx, e, args[1:])
-		case "look":
-			return cacheLook(ctx, e, args[1:])
-		case "warm":
-			return cacheWarm(ctx, e, args[1:])
-		case "purge":
-			return cachePurge(ctx, e, args[1:])
-		}
-	}
-	f, parse := flags(e, "cache", "simulate|look|warm|purge ...", cacheHelp)
-	if status := parse(args, 0, -1); status >= 0 {
-		return status
-	}
-	f.Usage()
-	return 2
-}
-
-const simulateHelp = `
-Says what a cache would have done with the requests of LOG, "-" for standard
-input: squid's access log, the combined log of web servers, events as JSON
-lines, or a trace of time, object and size; also compressed with gzip. Each
-policy of admission is tried at several sizes beside a plain LRU. The result is
-exact, and logs with many millions of URLs are sorted in files.`
-
-func cacheSimulate(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "cache simulate", "[flags] LOG", simulateHelp)
-	asJSON := f.Bool("json", false, "write JSON")
-	html := f.String("html", "", "write an HTML page with plots to `file`")
-	sizes := f.String("sizes", "", "sizes to try, as a `list`: 1GiB,10GiB; default parts of all bytes")
-	only := f.String("admission", "", "policies to try, as a `list`; default "+strings.Join(admission.Names(), ","))
-	temp := f.String("temp", "", "`folder` for files; default the system's")
-	if status := parse(args, 1, 1); status >= 0 {
-		return status
-	}
-	o := simulate.Options{Temp: *temp}
-	if *only != "" {
-		o.Policies = strings.Split(*only, ",")
-	}
-	for s := range strings.SplitSeq(*sizes, ",") {
-		if s == "" {
-			continue
-		}
-		var n setting.Size
-		if err := n.UnmarshalText([]byte(s)); err != nil || n <= 0 {
-			return fail(e, fmt.Errorf("-sizes: %q is not a size", s))
-		}
-		o.Sizes = append(o.Sizes, int64(n))
-	}
-	if err := runSimulation(ctx, e, f.Arg(0), o, *asJSON, *html); err != nil {
-		return fail(e, err)
-	}
-	return 0
-}
-
-func runSimulation(ctx context.Context, e env, file string, o simulate.Options, asJSON bool, html string) error {
-	in := e.stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
-	}
-	t, err := simulate.Read(in, o.Temp)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	r, err := simulate.Run(ctx, t, o)
-	if err != nil {
-		return err
-	}
-	if html != "" {
-		f, err := os.Create(html)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(r.HTML(f), f.Close()); err != nil {
-			return err
-		}
-	}
-	if asJSON {
-		out := json.NewEncoder(e.stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(r)
-	}
-	return r.Table(e.stdout)
+	return group(ctx, e, "cache", "Asks the cache of the running gateway, fills it and empties it.", cacheCommands(), args)
 }
 
 func cacheLook(ctx context.Context, e env, args []string) int {

@@ -81,8 +81,12 @@ func choose(ctx context.Context, e env, group string, all []command, args []stri
 			return c.run(ctx, e, args[1:])
 		}
 	}
+	name, hint := strings.TrimSpace(group+" "+args[0]), meant(args[0], all)
+	if hint == "" {
+		hint = unknownHint
+	}
 	fmt.Fprintf(e.stderr, "%s: there is no command %q%s; \"%s help\" lists them\n",
-		cmp.Or(e.program, "shuultuur"), strings.TrimSpace(group+" "+args[0]), meant(args[0], all), strings.TrimSpace(cmp.Or(e.program, "shuultuur")+" "+group))
+		cmp.Or(e.program, "shuultuur"), name, hint, strings.TrimSpace(cmp.Or(e.program, "shuultuur")+" "+group))
 	return 2
 }
 
@@ -223,4 +227,18 @@ func parseAnywhere(f *flag.FlagSet, args []string) error {
 func fail(e env, err error) int {
 	fmt.Fprintf(e.stderr, "%s: %v\n", cmp.Or(e.program, "shuultuur"), e.named(err.Error()))
 	return 1
+}
+
+// pages returns the pages of commands and, behind each, of its subcommands.
+func pages(ctx context.Context, all []command, above string) (found []page) {
+	for _, c := range all {
+		p := page{name: above + c.name, args: c.args, what: c.what}
+		if c.run != nil {
+			c.run(ctx, env{stdout: io.Discard, stderr: io.Discard, describe: func(said page) { p = said }}, nil)
+		}
+		p.name = above + c.name
+		found = append(found, p)
+		found = append(found, pages(ctx, c.sub, p.name+" ")...)
+	}
+	return found
 }

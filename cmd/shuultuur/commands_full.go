@@ -2,9 +2,15 @@
 
 package main
 
+// unknownHint is what is said of a command that does not exist.
+const unknownHint = ""
+
 // fullCommands are those that the small build lacks.
 func fullCommands() []command {
 	return []command{
+		{name: "demo", args: "", what: "start an origin and the gateway, browse, print the verdicts", run: demo},
+		{name: "settings", args: "schema", what: "print the JSON schema of the settings file, for editors", run: settingsCommand},
+		{name: "squid", args: "rewrite|acl|auth|group", what: "answer Squid, which starts it as a helper", run: squidCommand},
 		{name: "import", args: "PROGRAM PATH", what: "convert the settings of another filter, and report on its lists", run: importCommand},
 		{name: "load", args: "http|dns|origin|...", what: "put load on a server, or serve as the origin", run: loadCommand},
 		{name: "replay", args: "[flags] [FILE...]", what: "replay a log, judge it by other settings, or summarise it", run: replayCommand},
@@ -19,4 +25,25 @@ func fullCommands() []command {
 // eventsCommands are what "shuultuur events" has beside the question itself.
 func eventsCommands() []command {
 	return []command{{name: "copy", args: "FROM TO [FILTER]", what: "copy the rows of one store to another", run: eventsCopy}}
+}
+
+// simulateCommands are what "shuultuur cache" has beside the running gateway's.
+func simulateCommands() []command {
+	return []command{{name: "simulate", args: "[flags] LOG", what: "say what caches of several sizes would have done with the requests of a log, and recommend settings", run: cacheSimulate}}
+}
+
+// compareCommands are what "shuultuur list" has for files beside a gateway.
+func compareCommands() []command {
+	return []command{
+		{name: "diff", args: "[-format FORMAT] OLD NEW", what: diffHelp, run: diffLists},
+		{name: "export", args: "redis [-layout 32|64] [-format FORMAT] LIST...", what: exportHelp, run: exportLists},
+	}
+}
+
+// manualCommands write what packages contain beside the program.
+func manualCommands() []command {
+	return []command{
+		{name: "completion", args: "bash|zsh|fish", what: "print the completion script of a shell", run: completion},
+		{name: "man", args: "DIR", what: "write the manual pages", run: man},
+	}
 }

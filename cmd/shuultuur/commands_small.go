@@ -2,7 +2,17 @@
 
 package main
 
-// fullCommands are those that the small build lacks: none of them is here.
+// unknownHint is what is said of a command that does not exist.
+const unknownHint = " in the small build; for others use the full build"
+
+// The small build lacks these commands.
+
 func fullCommands() []command { return nil }
 
 func eventsCommands() []command { return nil }
+
+func simulateCommands() []command { return nil }
+
+func compareCommands() []command { return nil }
+
+func manualCommands() []command { return nil }

@@ -25,13 +25,11 @@ func commands() []command {
 		{name: "run", args: "[FILE]", what: "start the gateway", run: run},
 		{name: "upgrade", args: "[FILE]", what: "replace the running program with a new one, without dropping anything", run: upgrade},
 		{name: "check", args: "[-running] [FILE]", what: "check the settings and report every mistake", run: check},
-		{name: "settings", args: "schema", what: "print the JSON schema of the settings file, for editors", run: settingsCommand},
 		{name: "why", args: "[flags] URL [FILE]", what: "explain what would happen to a page", run: why},
 		{name: "events", args: "[flags] [FILTER]", what: "search the record of transactions", run: events, sub: eventsCommands()},
 		{name: "pause", args: "[TIME [WHO]]", what: "pause filtering for a while", run: pause},
 		{name: "resume", args: "[WHO]", what: "end a pause", run: resume},
-		{name: "cache", args: "simulate|look|warm|purge ...", what: "simulate a cache, show what is stored, fill it, empty it", run: cacheCommand},
-		{name: "demo", args: "", what: "start an origin and the gateway, browse, print the verdicts", run: demo},
+		{name: "cache", args: "COMMAND [arguments]", what: "show what the cache holds, fill it, empty it", run: cacheCommand, sub: cacheCommands()},
 		{name: "init", args: "DIR", what: "write the starter settings into a folder", run: initialise},
 		{name: "list", args: "COMMAND [arguments]", what: "compile and search lists", run: lists, sub: listCommands()},
 		{name: "account", args: "COMMAND [arguments]", what: "manage access to the admin pages and the API, and check the audit log", run: accountCommand, sub: accountCommands()},
@@ -40,12 +38,8 @@ func commands() []command {
 		{name: "restore", args: "[-config FILE] BACKUP", what: "restore a backup", run: restore},
 		{name: "passwd", args: "[-file FILE] USER", what: "set a password for Basic authentication", run: passwd},
 		{name: "ca", args: "COMMAND [flags]", what: "make and distribute the root certificate", run: ca, sub: caCommands()},
-		{name: "squid", args: "rewrite|acl|auth|group", what: "answer Squid, which starts it as a helper", run: squidCommand},
 	}
 	all = append(all, fullCommands()...)
-	return append(all,
-		command{name: "version", args: "[-json]", what: "print the version", run: version},
-		command{name: "completion", args: "bash|zsh|fish", what: "print the completion script of a shell", run: completion},
-		command{name: "man", args: "DIR", what: "write the manual pages", run: man},
-	)
+	all = append(all, command{name: "version", args: "[-json]", what: "print the version", run: version})
+	return append(all, manualCommands()...)
 }

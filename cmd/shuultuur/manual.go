@@ -1,3 +1,5 @@
+//go:build !small
+
 package main
 
 import (
@@ -12,20 +14,6 @@ import (
 
 	"shuultuur/atomicfile"
 )
-
-// pages returns the pages of commands and, behind each, of its subcommands.
-func pages(ctx context.Context, all []command, above string) (found []page) {
-	for _, c := range all {
-		p := page{name: above + c.name, args: c.args, what: c.what}
-		if c.run != nil {
-			c.run(ctx, env{stdout: io.Discard, stderr: io.Discard, describe: func(said page) { p = said }}, nil)
-		}
-		p.name = above + c.name
-		found = append(found, p)
-		found = append(found, pages(ctx, c.sub, p.name+" ")...)
-	}
-	return found
-}
 
 const manHelp = `
 Writes a manual page for the program and one for each command into DIR, for

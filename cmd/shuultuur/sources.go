@@ -20,7 +20,7 @@ import (
 // listCommands are the subcommands of list that have flags of their own: most
 // are about the lists of the settings.
 func listCommands() []command {
-	return []command{
+	return append([]command{
 		{name: "update", args: "[-config FILE] [NAME...]", what: updateHelp, run: listShelf().update},
 		{name: "catalogue", args: "[WORD]", what: catalogueHelp, run: showCatalogue},
 		{name: "history", args: "[-config FILE] [NAME...]", what: historyHelp, run: listShelf().history},
@@ -28,9 +28,7 @@ func listCommands() []command {
 		{name: "stats", args: "[-config FILE] [NAME...]", what: statsHelp, run: listStats},
 		{name: "search", args: "[-config FILE] HOST|URL", what: searchHelp, run: searchLists},
 		{name: "lint", args: "[-config FILE | -format FORMAT SOURCE...] [NAME...]", what: lintHelp, run: lintLists},
-		{name: "diff", args: "[-format FORMAT] OLD NEW", what: diffHelp, run: diffLists},
-		{name: "export", args: "redis [-layout 32|64] [-format FORMAT] LIST...", what: exportHelp, run: exportLists},
-	}
+	}, compareCommands()...)
 }
 
 const updateHelp = `

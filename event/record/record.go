@@ -15,10 +15,8 @@ import (
 	"time"
 
 	"shuultuur/event"
-	"shuultuur/event/dansguardian"
 	"shuultuur/event/jsonl"
 	"shuultuur/event/spool"
-	"shuultuur/event/squid"
 	"shuultuur/event/syslog"
 	"shuultuur/release"
 	"shuultuur/setting"
@@ -104,8 +102,8 @@ func Open(c event.Config, parts Parts) (_ *Record, err error) {
 	}{
 		{"sqlite", cfg.SQLite, func(p string) (event.Store, error) { return openSQLite(p, time.Duration(cfg.Keep)) }},
 		{"jsonl", cfg.JSONL, openJSONL},
-		{"squid", cfg.Squid, func(p string) (event.Store, error) { return squid.Open(p) }},
-		{"dansguardian", cfg.DansGuardian, func(p string) (event.Store, error) { return dansguardian.Open(p) }},
+		{"squid", cfg.Squid, openSquid},
+		{"dansguardian", cfg.DansGuardian, openDansGuardian},
 	} {
 		if o.path == "" {
 			continue

@@ -7,12 +7,14 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/event/clickhouse"
+	"shuultuur/event/dansguardian"
 	"shuultuur/event/jsonl"
 	"shuultuur/event/kafka"
 	"shuultuur/event/otlp"
 	"shuultuur/event/parquet"
 	"shuultuur/event/postgres"
 	"shuultuur/event/sqlite"
+	"shuultuur/event/squid"
 )
 
 func openSQLite(path string, keep time.Duration) (event.Store, error) { return sqlite.Open(path, keep) }
@@ -34,3 +36,7 @@ func openTraces(c event.OTLP) (event.Store, error) { return otlp.OpenTraces(c) }
 func openKafka(c event.Kafka) (event.Store, error) { return kafka.Open(c, jsonl.AppendLine) }
 
 func openParquet(c event.Parquet, data string) (event.Store, error) { return parquet.Open(c, data) }
+
+func openSquid(path string) (event.Store, error) { return squid.Open(path) }
+
+func openDansGuardian(path string) (event.Store, error) { return dansguardian.Open(path) }

@@ -26,3 +26,9 @@ func openTraces(event.OTLP) (event.Store, error) { return nil, release.Lacks("Op
 func openKafka(event.Kafka) (event.Store, error) { return nil, release.Lacks("Kafka") }
 
 func openParquet(event.Parquet, string) (event.Store, error) { return nil, release.Lacks("Parquet") }
+
+func openSquid(string) (event.Store, error) { return nil, release.Lacks("the log of Squid") }
+
+func openDansGuardian(string) (event.Store, error) {
+	return nil, release.Lacks("the log of DansGuardian")
+}

@@ -1,3 +1,5 @@
+//go:build !small
+
 // Package accounting takes RADIUS accounting (RFC 2866) from access points,
 // switches and VPNs: who uses which address begins, goes on and ends there.
 //
@@ -30,28 +32,6 @@ import (
 	"shuultuur/metric"
 	"shuultuur/setting"
 )
-
-// Config says whose packets count.
-type Config struct {
-	// Clients are the addresses or networks of access points and the like, with
-	// the secret that each shares with us. The narrowest network counts.
-	Clients map[string]string `yaml:"clients"`
-	// Groups are the attributes whose values are groups of the user: class,
-	// filter-id. Default both.
-	Groups setting.OneOrMore[string] `yaml:"groups"`
-	// Expire ends a session of which nothing was heard for this long; default 24h.
-	Expire setting.Duration `yaml:"expire"`
-	// Unsigned lets packets through that have no Message-Authenticator; their
-	// Request Authenticator is verified in any case. Default true, as few clients
-	// send one with accounting.
-	Unsigned *bool `yaml:"unsigned"`
-}
-
-// Sessions is where changes go.
-type Sessions interface {
-	// Change makes changes with one write to the disk and returns the error of each.
-	Change(all ...*session.Change) []error
-}
 
 const (
 	maxPacket = 4096 // RFC 2866, 3

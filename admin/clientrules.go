@@ -1,0 +1,24 @@
+//go:build !small
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"shuultuur/check/signature/engine"
+)
+
+// Signatures returns what signature rules have cost, the dearest first, and what
+// their prefilters did.
+func (c Client) Signatures(ctx context.Context) (rules []engine.Profile, buffers []engine.BufferProfile, err error) {
+	var d checksData
+	if err := c.ask(ctx, http.MethodGet, "/checks", "", &d); err != nil {
+		return nil, nil, err
+	}
+	if !d.Signatures {
+		return nil, nil, errors.New("the gateway has no signature rules: its settings have no checks.signature")
+	}
+	return d.Rules, d.Buffers, nil
+}

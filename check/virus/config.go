@@ -1,0 +1,29 @@
+package virus
+
+import (
+	"context"
+	"time"
+
+	"shuultuur/setting"
+)
+
+// Config are the settings of the check.
+type Config struct {
+	// Clamd is where scanners listen: the path of a unix socket, or host:port.
+	// They are asked in order; one that fails is left out for some seconds.
+	Clamd setting.OneOrMore[string] `yaml:"clamd"`
+	// Hashes are files with a SHA-256 in hexadecimal on each line, and after a
+	// blank what it is.
+	Hashes   setting.OneOrMore[setting.File] `yaml:"hashes"`
+	Skip     setting.OneOrMore[string]       `yaml:"skip"`     // media types that are not scanned; default image/*, audio/* and video/*
+	Timeout  setting.Duration                `yaml:"timeout"`  // longest scan; default 30s
+	Sessions setting.Count                   `yaml:"sessions"` // connections kept to each scanner; default 8
+	Remember setting.Duration                `yaml:"remember"` // how long verdicts are remembered; default 1h
+	Largest  setting.Size                    `yaml:"largest"`  // decoded bytes of a body that is scanned; default 64 MiB
+}
+
+// A Memory remembers verdicts by hash.
+type Memory interface {
+	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
+	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
+}

@@ -1,0 +1,34 @@
+package helper
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/page"
+)
+
+// An Engine is what decides. It never changes.
+type Engine struct {
+	Decider filter.Decider
+	// Accept and Balance are as in [exchange.Engine].
+	Accept  func(ctx context.Context, t *filter.Transaction, token string) (string, error)
+	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
+	Pages   *page.Set
+	// Identify says who is at an address when Squid names no user.
+	Identify func(ctx context.Context, addr netip.Addr) (filter.Client, error)
+	// Member returns the client that Squid has identified as a user, with the
+	// user's groups.
+	Member func(ctx context.Context, addr netip.Addr, user string) (filter.Client, error)
+	// Verify says whose name and password these are.
+	Verify func(ctx context.Context, addr netip.Addr, user, password string) (filter.Client, error)
+	// HasGroup says whether there is a group of this name.
+	HasGroup func(name string) bool
+	// Checks are asked for the categories of a request.
+	Checks []filter.Check
+
+	judge      exchange.Engine
+	categories map[string]bool
+}
