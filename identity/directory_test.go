@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,12 +20,15 @@ import (
 
 // flaky is a directory that can fail.
 type flaky struct {
+	mu     sync.Mutex
 	down   bool
 	asked  int
 	groups []string
 }
 
 func (f *flaky) Verify(_ context.Context, name, password string) (string, []string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.asked++
 	switch {
 	case f.down:
@@ -50,7 +54,7 @@ func TestUsersWhoAreKnownDoNotNoticeThatTheDirectoryIsAway(t *testing.T) {
 		if user, groups, err := login("bold", "secret"); err != nil || user != "bold by radius" || !slices.Equal(groups, []string{"choir", "pupils"}) {
 			t.Fatalf("got %q, %q, %v", user, groups, err)
 		}
-		f.down = true
+		f.set(true)
 		time.Sleep(time.Hour)
 		if user, _, err := login("bold", "secret"); err != nil || user != "bold by radius" {
 			t.Errorf("while the directory is away: %q, %v", user, err)
@@ -59,11 +63,11 @@ func TestUsersWhoAreKnownDoNotNoticeThatTheDirectoryIsAway(t *testing.T) {
 		if w := (*Wait)(nil); !errors.As(err, &w) || w.Status != 503 || w.For == 0 || !strings.Contains(err.Error(), `the password of "saran": connect: refused`) {
 			t.Errorf("somebody new, while the directory was away: %v", err)
 		}
-		f.down = false
+		f.set(false)
 		time.Sleep(time.Hour)
-		n := f.asked
-		if _, _, err := login("bold", "secret"); err != nil || f.asked != n+1 {
-			t.Errorf("asked %d times after it was back, %v", f.asked-n, err)
+		n := f.times()
+		if _, _, err := login("bold", "secret"); err != nil || f.times() != n+1 {
+			t.Errorf("asked %d times after it was back, %v", f.times()-n, err)
 		}
 		if _, _, err := login("bold", "guess"); err == nil {
 			t.Error("a wrong password counts")
@@ -72,15 +76,32 @@ func TestUsersWhoAreKnownDoNotNoticeThatTheDirectoryIsAway(t *testing.T) {
 }
 
 func (f *flaky) Find(ctx context.Context, name string) (string, []string, error) {
+	f.mu.Lock()
 	f.asked++
+	down, groups := f.down, slices.Clone(f.groups)
+	f.mu.Unlock()
 	switch {
-	case f.down:
+	case down:
 		time.Sleep(5 * time.Second) // it hangs
 		return "", nil, errors.New("connect: timeout")
 	case name == "stranger":
 		return "", nil, directory.ErrRefused
 	}
-	return name, f.groups, nil
+	return name, groups, nil
+}
+
+// times is how often it was asked.
+func (f *flaky) times() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked
+}
+
+// set changes what it says.
+func (f *flaky) set(down bool, groups ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down, f.groups = down, groups
 }
 
 // memory keeps sessions.
@@ -148,12 +169,12 @@ func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
 			t.Errorf("named with groups: %q", got)
 		}
 		// Groups change, and nobody signs in anew.
-		f.groups = []string{"leavers"}
+		f.set(false, "leavers")
 		time.Sleep(verifiedFor + time.Second)
 		check("192.0.2.1", "leavers", "staff")
 		// The directory hangs: who is known waits for a moment once, and for nothing
 		// where somebody else waits already.
-		f.down = true
+		f.set(true, "leavers")
 		time.Sleep(verifiedFor + time.Second)
 		begin := time.Now()
 		for range 10 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,12 +13,15 @@ import (
 
 // told is somebody whose provider says groups.
 type told struct {
+	mu     sync.Mutex
 	groups []string
 	err    error
 	asked  int
 }
 
 func (m *told) renew(context.Context) ([]string, renewer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.asked++
 	return m.groups, m.renew, m.err
 }
@@ -28,26 +32,35 @@ func TestSessionsGetTheGroupsOfNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(slog.New(slog.DiscardHandler))
 		defer s.Close()
+		m := &told{groups: []string{"staff"}}
+		lock := func(do func()) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			do()
+		}
 		given := map[string][]string{}
 		s.engine.Store(&Engine{Regroup: func(user, source string, groups []string) error {
-			given[user+" by "+source] = groups
+			lock(func() { given[user+" by "+source] = groups })
 			return nil
 		}})
-		m := &told{groups: []string{"staff"}}
 		s.remember("anna", m.renew, []string{"pupils"}, time.Now().Add(time.Hour))
 		if got := s.groupsOf(membership{User: "anna", Groups: []string{"old"}, Source: "oidc"}); !slices.Equal(got, []string{"pupils"}) {
 			t.Errorf("after the sign-in: %q", got)
 		}
 		time.Sleep(renewEvery - time.Minute)
 		synctest.Wait()
-		if m.asked > 0 {
-			t.Errorf("the provider is asked before the time")
-		}
+		lock(func() {
+			if m.asked > 0 {
+				t.Errorf("the provider is asked before the time")
+			}
+		})
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
-		if m.asked != 1 || m.err != nil || !slices.Equal(given["anna by oidc"], []string{"staff"}) {
-			t.Errorf("asked %d times, given %q", m.asked, given)
-		}
+		lock(func() {
+			if m.asked != 1 || !slices.Equal(given["anna by oidc"], []string{"staff"}) {
+				t.Errorf("asked %d times, given %q", m.asked, given)
+			}
+		})
 		// A cookie of before brings no old groups back, but for users of passwords.
 		if got := s.groupsOf(membership{User: "anna", Groups: []string{"pupils"}, Source: "oidc"}); !slices.Equal(got, []string{"staff"}) {
 			t.Errorf("by a cookie: %q", got)
@@ -55,17 +68,28 @@ func TestSessionsGetTheGroupsOfNow(t *testing.T) {
 		if got := s.groupsOf(membership{User: "anna", Groups: []string{"pupils"}, Source: "basic"}); !slices.Equal(got, []string{"pupils"}) {
 			t.Errorf("of a local account: %q", got)
 		}
-		m.err = errors.New("away")
-		clear(given)
+		lock(func() {
+			m.err = errors.New("away")
+			clear(given)
+		})
 		time.Sleep(3 * renewEvery)
 		synctest.Wait()
-		if m.asked < 3 || len(given) > 0 || !slices.Equal(s.groupsOf(membership{User: "anna", Source: "oidc"}), []string{"staff"}) {
-			t.Errorf("while it is away: asked %d times, given %q", m.asked, given)
+		lock(func() {
+			if m.asked < 3 || len(given) > 0 {
+				t.Errorf("while it is away: asked %d times, given %q", m.asked, given)
+			}
+		})
+		if got := s.groupsOf(membership{User: "anna", Source: "oidc"}); !slices.Equal(got, []string{"staff"}) {
+			t.Errorf("while it is away: %q", got)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if n := m.asked; len(s.renewals.of) != 0 || n > 7 {
-			t.Errorf("after the session: %d are renewed, asked %d times", len(s.renewals.of), n)
-		}
+		s.renewals.mu.Lock()
+		defer s.renewals.mu.Unlock()
+		lock(func() {
+			if len(s.renewals.of) != 0 || m.asked > 7 {
+				t.Errorf("after the session: %d are renewed, asked %d times", len(s.renewals.of), m.asked)
+			}
+		})
 	})
 }
