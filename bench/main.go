@@ -232,6 +232,7 @@ func others() []other {
 		{"votes", votesAbout, votes},
 		{"icap", icapAbout, icaps},
 		{"signature", signatureAbout, signatures},
+		{"matcher", matcherAbout, matchers},
 		{"picture", pictureAbout, pictures},
 		{"picture-page", picturePageAbout, picturePage},
 	}
