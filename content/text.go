@@ -240,6 +240,7 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 		how = formatNone
 	}
 	switch {
+	case h.use == Sheet && how == formatXML && bytes.Contains(head, []byte(xsltSpace)): // browsers ask for it as for any style sheet
 	case h.use == Sheet:
 		how = formatCSS
 	case h.mislabelled() && !isPacked(typ):

@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// xsltSpace is the namespace of XSLT, without its scheme.
+const xsltSpace = "www.w3.org/1999/XSL/Transform"
+
 // This file is about what XML has and HTML has not: entities of its own,
 // processing instructions, and that browsers show a document that nothing
 // styles as it is written, with names, attributes and comments.
@@ -53,7 +56,7 @@ func (x *page) treeAttribute(name []byte) attrKind {
 
 // namespace ends the tree where v is that of a language that browsers render.
 func (x *page) namespace(v []byte) {
-	x.transform = x.transform || bytes.Contains(v, []byte("www.w3.org/1999/XSL/Transform"))
+	x.transform = x.transform || bytes.Contains(v, []byte(xsltSpace))
 	for _, s := range [...]string{"www.w3.org/1999/xhtml", "www.w3.org/2000/svg"} {
 		if bytes.Contains(v, []byte(s)) {
 			x.tree = false
