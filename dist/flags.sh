@@ -5,10 +5,14 @@
 # proxy, names, lists, phrases, content, cache, signatures, identities, the log.
 #
 # "flags.sh small" prints those of the small build, for devices with little
-# storage: no profile, and nothing that others wrote is inlined either.
+# storage: no profile, and nothing is inlined in what others wrote and in packages
+# that requests use little.
 set -eu
 if [ "${1:-}" = small ]; then
 	printf '%s' "-trimpath -tags small -gcflags=all=-l -gcflags=shuultuur/...="
+	for warm in content/language event identity ingest intercept metric policy/pause policy/ruling state vote; do
+		printf ' -gcflags=shuultuur/%s/...=-l' "$warm"
+	done
 else
 	printf '%s' "-trimpath -pgo=$(dirname "$0")/default.pgo"
 fi
