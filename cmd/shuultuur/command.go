@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"shuultuur/admin"
@@ -173,7 +174,9 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 			return 0
 		}
 		whole := f.Usage
-		f.Usage = func() { fmt.Fprintf(e.stderr, "%s %s -h names the flags\n", program, name) } // of a mistake: the whole would hide what is wrong
+		f.Usage = func() { // of a mistake: the whole would hide what is wrong
+			fmt.Fprintf(e.stderr, "%s%s %s -h names the flags\n", meantFlag(f, a), program, name)
+		}
 		for _, x := range a {
 			if x == "-h" || x == "-help" || x == "--help" {
 				f.SetOutput(e.stdout)
@@ -200,6 +203,26 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 		fmt.Fprintf(e.stderr, "%s %s: %s; usage: %[1]s %[2]s %[4]s\n", program, name, wrong, args)
 		return 2
 	}
+}
+
+// meantFlag is a line with the flag that the first misspelt one of args may be,
+// or "".
+func meantFlag(f *flag.FlagSet, args []string) string {
+	names := []string{"help"}
+	f.VisitAll(func(x *flag.Flag) { names = append(names, x.Name) })
+	for _, a := range args {
+		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		switch {
+		case a == "--":
+			return ""
+		case !strings.HasPrefix(a, "-") || name == "" || name == "h" || slices.Contains(names, name):
+			continue
+		}
+		if n := setting.Nearest(name, names); n != "" {
+			return fmt.Sprintf("did you mean -%s?\n", n)
+		}
+	}
+	return ""
 }
 
 // parseAnywhere parses flags before, between and behind other arguments. What
