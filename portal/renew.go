@@ -115,6 +115,7 @@ func (s *Server) renew(ctx context.Context) {
 			}
 			continue
 		}
+		groups = s.fitting(user, groups)
 		s.renewals.mu.Lock()
 		changed := !slices.Equal(n.groups, groups)
 		n.ask, n.groups = next, groups

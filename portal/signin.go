@@ -132,9 +132,19 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, to string) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
+// fitting returns the groups that a session can have, and reports the others.
+func (s *Server) fitting(user string, groups []string) []string {
+	fit := session.Fitting(groups)
+	if lost := len(groups) - len(fit); lost > 0 {
+		s.log.Warn("a session cannot have all groups of its user; the others do not count", "user", user, "groups", len(groups), "dropped", lost, "first", groups[len(fit)])
+	}
+	return fit
+}
+
 // enter begins the session of somebody who has signed in.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, m membership) error {
 	m.Until = time.Now().Add(e.Session)
+	m.Groups = s.fitting(m.User, m.Groups)
 	if err := e.Start(session.Session{Addr: addr, User: m.User, Groups: m.Groups, Source: m.Source, By: "portal", Until: m.Until}); err != nil {
 		return fmt.Errorf("begin a session: %w", err)
 	}

@@ -669,3 +669,19 @@ func FuzzCanonical(f *testing.F) {
 		}
 	})
 }
+
+func TestAllGroupsOfAUserCount(t *testing.T) {
+	g := &graph{above: map[string][]int32{}, byUID: map[string][]int32{}}
+	const groups = 3000 // each in the next one
+	for i := range int32(groups) {
+		g.names, g.entry = append(g.names, fmt.Sprintf("g%d", i)), append(g.entry, fmt.Sprintf("cn=g%d", i))
+		if i > 0 {
+			g.above[g.entry[i-1]] = []int32{i}
+		}
+	}
+	g.above["uid=anna"] = []int32{0}
+	g.above[g.entry[groups-1]] = []int32{0} // a circle ends
+	if got := g.of(&ldap.Entry{DN: "uid=anna"}, "anna"); len(got) != groups {
+		t.Errorf("%d of %d groups", len(got), groups)
+	}
+}

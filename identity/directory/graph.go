@@ -111,7 +111,7 @@ func (g *graph) of(e *ldap.Entry, user string) (names []string) {
 		todo = append(todo, g.above["#"+string(sid)]...)
 	}
 	seen := map[int32]bool{}
-	for len(todo) > 0 && len(names) < maxGroups {
+	for len(todo) > 0 {
 		n := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		if seen[n] {

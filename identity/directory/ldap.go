@@ -21,7 +21,7 @@ import (
 
 const (
 	maxAsked  = 100  // questions about the groups of one user
-	maxGroups = 1000 // of one user
+	maxGroups = 5000 // of one user, where the directory is asked for them
 	atOnce    = 50   // groups that one question is about
 	maxIdle   = 8    // connections of each kind that wait for the next question
 )
@@ -284,6 +284,19 @@ func (d *Directory) ask(c *conn, filter string, most int, attributes ...string) 
 	return res, err
 }
 
+// pages asks for the names of groups, however many a server gives at once.
+func (d *Directory) pages(c *conn, filter string) (*ldap.SearchResult, error) {
+	return c.SearchWithPaging(ldap.NewSearchRequest(d.cfg.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, int(d.timeout/time.Second), false, filter, []string{"cn"}, nil), pageSize)
+}
+
+// tooMany refuses a user rather than leave out groups that rules may name.
+func tooMany(yes bool) error {
+	if !yes {
+		return nil
+	}
+	return fmt.Errorf("the user is in more than %d groups", maxGroups)
+}
+
 // groups returns the names of all groups that a user is in, also by other
 // groups, where there are too many groups to remember: the directory is asked.
 func (d *Directory) groups(c *conn, user *ldap.Entry, name string) (names []string, err error) {
@@ -313,15 +326,18 @@ func (d *Directory) groups(c *conn, user *ldap.Entry, name string) (names []stri
 		for _, m := range members {
 			filter.WriteString("(member:1.2.840.113556.1.4.1941:=" + ldap.EscapeFilter(m) + ")")
 		}
-		res, err := d.ask(c, "(|"+filter.String()+")", maxGroups, "cn")
+		res, err := d.pages(c, "(|"+filter.String()+")")
 		if err != nil {
 			return nil, err
 		}
 		add(res)
-		return names, nil
+		return names, tooMany(len(names) > maxGroups)
 	}
 	first := "(memberUid=" + ldap.EscapeFilter(name) + ")"
-	for asked := 0; asked < maxAsked && len(members) > 0 && len(names) < maxGroups; asked++ {
+	for asked := 0; len(members) > 0; asked++ {
+		if asked == maxAsked || len(names) > maxGroups {
+			return nil, tooMany(true)
+		}
 		var filter strings.Builder
 		filter.WriteString("(|" + first)
 		n := min(len(members), atOnce)
@@ -330,7 +346,7 @@ func (d *Directory) groups(c *conn, user *ldap.Entry, name string) (names []stri
 			filter.WriteString("(member=" + m + ")(uniqueMember=" + m + ")")
 		}
 		first, members = "", members[n:]
-		res, err := d.ask(c, filter.String()+")", maxGroups, "cn")
+		res, err := d.pages(c, filter.String()+")")
 		if err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ const (
 	LoginTime = 10 * time.Minute // from the address to the code
 	maxAnswer = 1 << 20          // bytes of an answer of the provider
 	refresh   = time.Hour        // what the provider says of itself is fetched again
-	maxGroups = 64
+	maxGroups = 4096
 	maxName   = 256
 )
 

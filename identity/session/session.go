@@ -36,8 +36,9 @@ const (
 	MaxTime     = state.MaxBrief
 	DefaultTime = 12 * time.Hour
 	maxName     = 256
-	maxGroups   = 64
-	renewAfter  = 4 // a renewal is passed on when it adds a quarter of the session's time
+	maxGroups   = 512
+	groupBytes  = 6 << 10 // of their names, in the JSON of an instruction
+	renewAfter  = 4       // a renewal is passed on when it adds a quarter of the session's time
 )
 
 // A Session says that an address is a user's until a time.
@@ -125,6 +126,17 @@ func (t *Table) remove(a netip.Addr) {
 	}
 }
 
+// Fitting returns the first of the groups, as many as a session can have.
+func Fitting(groups []string) []string {
+	size := 0
+	for i, g := range groups {
+		if size += len(g) + len(`"",`); i == maxGroups || size > groupBytes {
+			return groups[:i]
+		}
+	}
+	return groups
+}
+
 // Check returns n with normalised address and names, or what is wrong with it.
 func Check(n Session, now time.Time) (Session, error) {
 	n.Addr = n.Addr.Unmap().WithZone("")
@@ -134,8 +146,8 @@ func Check(n Session, now time.Time) (Session, error) {
 		return n, errors.New("a session needs the address of a client, such as 10.1.2.3")
 	case !name(n.User):
 		return n, fmt.Errorf("%.40q is not the name of a user: write 1 to %d bytes of text in UTF-8", n.User, maxName)
-	case len(n.Groups) > maxGroups:
-		return n, fmt.Errorf("%d groups, at most %d are taken", len(n.Groups), maxGroups)
+	case len(Fitting(n.Groups)) < len(n.Groups):
+		return n, fmt.Errorf("%d groups: at most %d, with %d bytes of names, fit in a session", len(n.Groups), maxGroups, groupBytes)
 	case len(n.ID) > maxName || !utf8.ValidString(n.ID):
 		return n, fmt.Errorf("an identifier has at most %d bytes of text in UTF-8", maxName)
 	case !n.Until.After(now):

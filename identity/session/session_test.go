@@ -94,7 +94,7 @@ func TestWrongSessionsAreRefused(t *testing.T) {
 		"name of a user":       of("10.1.2.3", "a\nb", time.Hour),
 		"over before":          of("10.1.2.3", "anna", -time.Hour),
 		"write at most":        of("10.1.2.3", "anna", 30*24*time.Hour),
-		"groups, at most":      of("10.1.2.3", "anna", time.Hour, many...),
+		"fit in a session":     of("10.1.2.3", "anna", time.Hour, many...),
 		"the name of a group":  of("10.1.2.3", "anna", time.Hour, "x\x00"),
 		"address of a client,": of("224.0.0.1", "anna", time.Hour),
 	} {
@@ -248,5 +248,30 @@ func TestSessionsThatComeTogetherShareAWrite(t *testing.T) {
 	}
 	if got := a.Lookup(netip.MustParseAddr("10.0.3.1")); got == nil || got.User != "carl" || a.Lookup(netip.MustParseAddr("10.0.2.1")) != nil || len(a.All()) != 22 {
 		t.Errorf("%d sessions, and %+v", len(a.All()), got)
+	}
+}
+
+func TestASessionHasAsManyGroupsAsFitInAnInstruction(t *testing.T) {
+	a, _ := table(t, "")
+	short, long := make([]string, 2*maxGroups), make([]string, maxGroups)
+	for i := range short {
+		short[i] = fmt.Sprintf("g%d", i)
+	}
+	for i := range long {
+		long[i] = fmt.Sprintf("%s%d", strings.Repeat("x", maxName-8), i)
+	}
+	for name, groups := range map[string][]string{"many": short, "long": long, "few": {"staff"}, "none": nil} {
+		fit := Fitting(groups)
+		if !slices.Equal(fit, groups[:len(fit)]) || len(fit) > maxGroups || len(groups) < 2 && len(fit) < len(groups) {
+			t.Errorf("%s: %d of %d groups fit", name, len(fit), len(groups))
+		}
+		s := of("10.1.2.3", "anna", time.Hour)
+		s.Groups = fit
+		if err := a.Start(s); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := a.Lookup(s.Addr); got == nil || len(got.Groups) != len(fit) {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
