@@ -27,7 +27,7 @@ for cold in \
 	shuultuur/profile shuultuur/replay shuultuur/setting shuultuur/zone/redins shuultuur/zone/transfer \
 	shuultuur/cache/simulate shuultuur/check/icap shuultuur/check/signature/rule shuultuur/check/signature/lua shuultuur/check/virus \
 	shuultuur/event/clickhouse shuultuur/event/jsonl shuultuur/event/kafka shuultuur/event/otlp shuultuur/event/parquet \
-	shuultuur/event/postgres shuultuur/event/record shuultuur/event/squid shuultuur/event/syslog shuultuur/identity/directory shuultuur/identity/kerberos shuultuur/identity/oidc \
+	shuultuur/event/postgres shuultuur/event/record shuultuur/event/sqlite shuultuur/event/squid shuultuur/event/syslog shuultuur/identity/directory shuultuur/identity/kerberos shuultuur/identity/oidc \
 	shuultuur/list/collection shuultuur/text shuultuur/vote/booth shuultuur/vote/store shuultuur/zone/authority shuultuur/zone/sign shuultuur/resolver/validate; do
 	printf ' -gcflags=%s/...=-l' "$cold"
 done
