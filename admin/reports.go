@@ -63,7 +63,7 @@ func (p *Parts) report(w http.ResponseWriter, r *http.Request, page pageTemplate
 	case "":
 		d := struct {
 			*report.Report
-			Span, Group, Person, Error, Query string
+			Span, Group, Person, Error, Link string
 			Spans                             []span
 			Tables                            []report.Table
 		}{Report: x, Span: q.Get("span"), Group: q.Get("group"), Person: q.Get("person"), Spans: []span{{"day", text.Mark("yesterday")}, {"today", text.Mark("today")}, {"week", text.Mark("last week")}, {"7d", text.Mark("last 7 days")}}}
@@ -73,7 +73,7 @@ func (p *Parts) report(w http.ResponseWriter, r *http.Request, page pageTemplate
 			d.Tables = x.Tables()
 		}
 		q.Del("format")
-		d.Query = q.Encode()
+		d.Link = "/reports?" + q.Encode() // whole, as templates escape what stands behind a question mark
 		writePage(w, page, status, d)
 		return
 	case "json":

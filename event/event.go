@@ -128,10 +128,11 @@ func Named(who, name string) string {
 
 // Why explains the verdict to a person: "policy/rule (category score) [note]".
 func (r *Row) Why() string {
-	why := r.Rule
-	if r.Policy != "" {
-		why = r.Policy + "/" + r.Rule
+	why := r.Policy
+	if r.Policy != "" && r.Rule != "" {
+		why += "/"
 	}
+	why += r.Rule
 	if r.Category != "" {
 		why += " (" + r.Category
 		if r.Score != 0 {
@@ -142,7 +143,7 @@ func (r *Row) Why() string {
 	if r.Note != "" {
 		why += " [" + r.Note + "]"
 	}
-	return strings.TrimSuffix(why, "/")
+	return strings.TrimSpace(why)
 }
 
 // What returns what was asked for: the URL, or the host if there is none.

@@ -159,3 +159,21 @@ func BenchmarkFrom(b *testing.B) {
 		}
 	})
 }
+
+func TestARowSaysWhy(t *testing.T) {
+	for _, c := range []struct {
+		row  event.Row
+		want string
+	}{
+		{event.Row{}, ""},
+		{event.Row{Policy: "pupils"}, "pupils"},
+		{event.Row{Rule: "words"}, "words"},
+		{event.Row{Policy: "pupils", Rule: "words", Category: "phrase", Score: 120}, "pupils/words (phrase 120)"},
+		{event.Row{Policy: "pupils", Note: "the origin is away"}, "pupils [the origin is away]"},
+		{event.Row{Category: "ruling", Note: "bet.example: opened"}, "(ruling) [bet.example: opened]"},
+	} {
+		if got := c.row.Why(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.row, got, c.want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -108,7 +109,8 @@ func (h *house) status(url string) int {
 
 func (h *house) write(name, text string) {
 	h.t.Helper()
-	if err := os.WriteFile(filepath.Join(filepath.Dir(h.file), name), []byte(text), 0o644); err != nil {
+	file := filepath.Join(filepath.Dir(h.file), name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -2,18 +2,22 @@ package test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"shuultuur/content"
 	"shuultuur/test/peer"
 )
 
@@ -185,16 +189,16 @@ func TestSigningInWithAPasskey(t *testing.T) {
 		"protocol": "ctap2", "transport": "internal", "hasResidentKey": true, "hasUserVerification": true,
 		"isUserVerified": true, "automaticPresenceSimulation": true}})
 	b.open(h.pages() + "/login")
-	b.picture("page-login-accounts")
 	examine(b, checker, "/login", wide, 200)
+	b.picture("page-login-accounts")
 	b.signIn(h.pages(), "olga", password)
 	b.shows("Start")
 	b.open(h.pages() + "/account")
 	b.fill("#passkey-name", "olga's key")
 	b.click("#passkey-add")
 	b.shows("olga's key")
-	b.picture("page-account-signed-in")
 	examine(b, checker, "/account", wide, 200)
+	b.picture("page-account-signed-in")
 	b.click("form[action='/logout'] button")
 	b.shows("Sign in")
 	b.open(h.pages() + "/settings")
@@ -284,8 +288,8 @@ func TestFromTheWizardToAFilteredPage(t *testing.T) {
 	b.look(narrow, "light")
 	b.open(link)
 	b.shows("Five questions")
-	b.picture("story-wizard")
 	examine(b, checker, "/setup", narrow, 200)
+	b.picture("story-wizard")
 	click("[name=who][value=school]")
 	click("[name=topic][value=words]")
 	click("[name=way][value=proxy]")
@@ -293,8 +297,8 @@ func TestFromTheWizardToAFilteredPage(t *testing.T) {
 	click("button.main")
 	b.shows("It is set up")
 	b.shows("Nothing of this browser has come through the proxy yet")
-	b.picture("story-wizard-done")
 	examine(b, checker, "/setup/done", narrow, 200)
+	b.picture("story-wizard-done")
 	b.open("http://www.bet365.com/")
 	b.shows("it is in the category gambling")
 	b.shows("the librarian, desk 3")
@@ -307,4 +311,54 @@ func TestFromTheWizardToAFilteredPage(t *testing.T) {
 	b.picture("story-wizard-through")
 	b.open(link)
 	b.shows("this link is not good")
+}
+
+// TestAReportIsReadOnAPhoneAndKeptAsPDF: a teacher opens the report of today, and
+// takes it along as a file that other programs read.
+func TestAReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T) {
+	checker := axe(t)
+	h := classHouse(t)
+	h.accounts(ownerAnd(url.Values{"name": {"tess"}, "role": {"helper"}, "groups": {"class-7a"}, "password": {password}})...)
+	for _, pupil := range []string{"127.0.0.2", "127.0.0.3"} {
+		h.statusFor(pupil, "http://bet.example/")
+	}
+	h.recorded("user:ben")
+	h.recorded("user:anna")
+	b := h.adminBrowser()
+	b.look(narrow, "dark")
+	b.signIn(h.pages(), "tess", password)
+	b.shows("Start")
+	b.open(h.pages() + "/reports")
+	b.script(`document.querySelector("[name=span]").value = "today"`)
+	b.click("main form button.main")
+	b.shows("anna")
+	if strings.Contains(b.text(), "ben") {
+		t.Error("a helper reads of people of other groups")
+	}
+	examine(b, checker, "/reports", narrow, 200)
+	b.picture("story-report")
+	dir := t.TempDir()
+	b.cdp("Browser.setDownloadBehavior", map[string]any{"behavior": "allow", "downloadPath": dir})
+	b.click("a[href*='format=pdf']")
+	var file []byte
+	until(t, "the file is there", func() bool {
+		names, _ := filepath.Glob(filepath.Join(dir, "report-*.pdf"))
+		if len(names) == 1 {
+			file, _ = os.ReadFile(names[0])
+		}
+		return bytes.HasSuffix(bytes.TrimSpace(file), []byte("%%EOF"))
+	})
+	var doc content.Body
+	doc.Reset(content.Describe("application/pdf", ""), content.Limits{})
+	doc.Append(file)
+	doc.Finish()
+	words, err := doc.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for word, want := range map[string]bool{"anna": true, "bet example": true, "ben": false} {
+		if regexp.MustCompile(`\b`+regexp.QuoteMeta(word)+`\b`).Match(words) != want {
+			t.Errorf("%q in the PDF: want %v in\n%s", word, want, words)
+		}
+	}
 }

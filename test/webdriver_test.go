@@ -215,17 +215,17 @@ func (b *browser) openUntil(url, want string) {
 	b.shows(want)
 }
 
-// picture saves a screenshot where SHUULTUUR_PICTURES says, for a person to
-// look at.
+// picture saves a screenshot of the whole page where SHUULTUUR_PICTURES says, for a
+// person to look at.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	dir := os.Getenv("SHUULTUUR_PICTURES")
 	if dir == "" {
 		return
 	}
-	var s string
-	b.call("GET", b.session+"/screenshot", nil, &s)
-	png, err := base64.StdEncoding.DecodeString(s)
+	var shot struct{ Data string }
+	b.call("POST", b.session+"/goog/cdp/execute", map[string]any{"cmd": "Page.captureScreenshot", "params": map[string]any{"captureBeyondViewport": true}}, &shot)
+	png, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err != nil {
 		b.t.Fatal(err)
 	}
