@@ -64,8 +64,8 @@ func (p *Parts) report(w http.ResponseWriter, r *http.Request, page pageTemplate
 		d := struct {
 			*report.Report
 			Span, Group, Person, Error, Link string
-			Spans                             []span
-			Tables                            []report.Table
+			Spans                            []span
+			Tables                           []report.Table
 		}{Report: x, Span: q.Get("span"), Group: q.Get("group"), Person: q.Get("person"), Spans: []span{{"day", text.Mark("yesterday")}, {"today", text.Mark("today")}, {"week", text.Mark("last week")}, {"7d", text.Mark("last 7 days")}}}
 		if err != nil {
 			d.Error = err.Error()
