@@ -73,7 +73,8 @@ type Files struct {
 	sources []*source
 
 	mu     sync.Mutex
-	faults []Fault // of the last round, in the order of the settings
+	faults []Fault            // of the last round, in the order of the settings
+	served map[[2]string]bool // zones that were served after it, by origin and view
 }
 
 // A source is one zone file and its state.
@@ -117,9 +118,14 @@ func NewFiles(cfg Config, folder string, to Target, previous *Files, log *slog.L
 	return f, nil
 }
 
-// has reports whether a zone was served from a file.
+// has reports whether a zone was served from a file after the last round. Run may be running.
 func (f *Files) has(origin, view string) bool {
-	return f != nil && slices.ContainsFunc(f.sources, func(s *source) bool { return s.served && s.Origin == origin && s.View == view })
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.served[[2]string{origin, view}]
 }
 
 // Has reports whether a zone belongs to a file of the settings. Do not call it while Run runs.
@@ -158,17 +164,21 @@ func (f *Files) Faults() []Fault {
 	return slices.Clone(f.faults)
 }
 
-// report publishes the faults of the sources, and logs new ones.
+// report publishes which sources are served and their faults, and logs new ones.
 func (f *Files) report() {
 	var now []Fault
+	served := map[[2]string]bool{}
 	for _, s := range f.sources {
+		if s.served {
+			served[[2]string{s.Origin, s.View}] = true
+		}
 		if s.fault != nil {
 			now = append(now, *s.fault)
 		}
 	}
 	f.mu.Lock()
 	before := f.faults
-	f.faults = now
+	f.faults, f.served = now, served
 	f.mu.Unlock()
 	for _, x := range now {
 		if !slices.ContainsFunc(before, func(o Fault) bool { return o.String() == x.String() }) {

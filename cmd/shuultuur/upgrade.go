@@ -66,7 +66,7 @@ func upgrade(ctx context.Context, e env, args []string) int {
 				return fail(e, fmt.Errorf("process %d ended without a successor: %w", before.Process, err))
 			}
 		case now.Process != before.Process && now.Serving:
-			fmt.Fprintf(e.stdout, "process %d serves; process %d finishes what it has begun\n", now.Process, before.Process)
+			fmt.Fprintf(e.stdout, "process %d serves; process %d finishes its connections\n", now.Process, before.Process)
 			return 0
 		case now.Refused > before.Refused:
 			return fail(e, fmt.Errorf("%s; process %d goes on", now.Why, before.Process))
