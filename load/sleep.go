@@ -4,13 +4,11 @@ import (
 	"context"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // sleepUntil waits for a moment and says false when ctx is done first. Go's
 // timers are rounded up to a millisecond by epoll_wait; the last stretch is
-// slept in nanosleep(2) so that requests leave within some 0.1 ms of their
+// slept in nanosleep(2), where there is one, so that requests leave within some 0.1 ms of their
 // intended time.
 func sleepUntil(ctx context.Context, at time.Time) bool {
 	const fine = 2 * time.Millisecond
@@ -20,9 +18,7 @@ func sleepUntil(ctx context.Context, at time.Time) bool {
 			return true
 		}
 		if d <= fine {
-			ts := unix.NsecToTimespec(int64(d))
-			// Interrupted sleeps are taken up again by the loop.
-			_ = unix.Nanosleep(&ts, nil)
+			nap(d) // the loop goes on after one that was interrupted
 			continue
 		}
 		t := time.NewTimer(d - fine/2)
