@@ -119,14 +119,7 @@ func (c *clientsPages) show(w http.ResponseWriter, r *http.Request, done string,
 	if err = cmp.Or(failed, err); err != nil {
 		d.Error, status = err.Error(), statusOf(err)
 	}
-	switch {
-	case isPage(r):
-		writePage(w, c.all, status, d)
-	case err != nil:
-		http.Error(w, d.Error, status)
-	default:
-		writeJSON(w, status, d)
-	}
+	respond(w, r, c.all, status, d, d, d.Error)
 }
 
 // owns says whether who asks looks after a client: helpers only after those in

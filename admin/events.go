@@ -415,6 +415,19 @@ func pageOf(source string, notice noticeFunc) pageTemplate {
 // that stands in the page itself is run.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// respond answers browsers with a page, and programs with JSON of value, or with what
+// is wrong, "" for nothing.
+func respond(w http.ResponseWriter, r *http.Request, page pageTemplate, status int, data, value any, wrong string) {
+	switch {
+	case isPage(r):
+		writePage(w, page, status, data)
+	case wrong != "":
+		http.Error(w, wrong, status)
+	default:
+		writeJSON(w, status, value)
+	}
+}
+
 // writePage answers with a page that may hold forms and no script of its own.
 func writePage(w http.ResponseWriter, page pageTemplate, status int, data any) {
 	var b bytes.Buffer

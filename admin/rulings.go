@@ -146,14 +146,7 @@ func (x *Rulings) show(w http.ResponseWriter, r *http.Request, page pageTemplate
 		}
 	}
 	d.All = append([]policy.Decision{}, x.All()...)
-	switch {
-	case isPage(r):
-		writePage(w, page, status, d)
-	case failed != nil:
-		http.Error(w, d.Error, status)
-	default:
-		writeJSON(w, status, d.All)
-	}
+	respond(w, r, page, status, d, d.All, d.Error)
 }
 
 // said says what was done.

@@ -90,14 +90,7 @@ func (x Explain) routes(notice noticeFunc) []route {
 				d.Error, status = err.Error(), statusOf(err)
 			}
 		}
-		switch {
-		case isPage(r):
-			writePage(w, page, status, d)
-		case d.Error != "":
-			http.Error(w, d.Error, status)
-		default:
-			writeJSON(w, status, d.Is)
-		}
+		respond(w, r, page, status, d, d.Is, d.Error)
 	}}}
 }
 

@@ -121,14 +121,7 @@ func (z *zonePages) show(w http.ResponseWriter, r *http.Request, failed error) {
 	if failed != nil {
 		status, d.Error = statusOfZone(failed), failed.Error()
 	}
-	switch {
-	case isPage(r):
-		writePage(w, z.page, status, d)
-	case failed != nil:
-		http.Error(w, d.Error, status)
-	default:
-		writeJSON(w, status, d)
-	}
+	respond(w, r, z.page, status, d, d, d.Error)
 }
 
 // zoneFolder is where files of new zones go while the settings name no folder of

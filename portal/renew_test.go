@@ -3,12 +3,19 @@ package portal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"shuultuur/identity/oidc"
+	"shuultuur/identity/seal"
+	"shuultuur/identity/session"
 )
 
 // told is somebody whose provider says groups.
@@ -92,4 +99,31 @@ func TestSessionsGetTheGroupsOfNow(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestSomebodyInManyGroupsSignsIn: with those that a session can have, also at the
+// next address, by the cookie.
+func TestSomebodyInManyGroupsSignsIn(t *testing.T) {
+	s := NewServer(slog.New(slog.DiscardHandler))
+	defer s.Close()
+	box, err := seal.New(make([]byte, 32), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var begun session.Session
+	e := &Engine{Pages: &Pages{box: box}, Session: time.Hour, Start: func(n session.Session) (err error) {
+		begun, err = session.Check(n, time.Now())
+		return err
+	}}
+	who := &oidc.Who{User: "anna"}
+	for i := range 2000 {
+		who.Groups = append(who.Groups, fmt.Sprintf("group %04d", i))
+	}
+	if err := s.enterBy(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), e, netip.MustParseAddr("10.1.2.3"), who); err != nil {
+		t.Fatal(err)
+	}
+	later := s.groupsOf(membership{User: "anna", Source: "oidc"})
+	if len(begun.Groups) < 64 || len(begun.Groups) == len(who.Groups) || !slices.Equal(later, begun.Groups) {
+		t.Errorf("%d groups in the session, %d later", len(begun.Groups), len(later))
+	}
 }

@@ -144,7 +144,6 @@ func (s *Server) fitting(user string, groups []string) []string {
 // enter begins the session of somebody who has signed in.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, m membership) error {
 	m.Until = time.Now().Add(e.Session)
-	m.Groups = s.fitting(m.User, m.Groups)
 	if err := e.Start(session.Session{Addr: addr, User: m.User, Groups: m.Groups, Source: m.Source, By: "portal", Until: m.Until}); err != nil {
 		return fmt.Errorf("begin a session: %w", err)
 	}
@@ -156,6 +155,17 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, e *Engine, addr n
 		cookie(w, r, memberCookie, sealed, e.Session)
 	}
 	s.log.Info("signed in on the portal", "client", addr, "user", m.User, "source", m.Source)
+	return nil
+}
+
+// enterBy is enter for somebody who has signed in at the provider, whose groups it is
+// asked for from time to time.
+func (s *Server) enterBy(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, who *oidc.Who) error {
+	groups := s.fitting(who.User, who.Groups)
+	if err := s.enter(w, r, e, addr, membership{User: who.User, Groups: groups, Source: "oidc"}); err != nil {
+		return err
+	}
+	s.remember(who.User, renewerOf(who), groups, time.Now().Add(e.Session))
 	return nil
 }
 
@@ -174,7 +184,7 @@ func (s *Server) password(w http.ResponseWriter, r *http.Request) {
 	addr := remote(r)
 	c, err := e.Verify(r.Context(), addr, v.Name, r.PostForm.Get("password"))
 	if err == nil {
-		err = s.enter(w, r, e, addr, membership{User: c.User, Groups: c.Groups, Source: c.Source})
+		err = s.enter(w, r, e, addr, membership{User: c.User, Groups: s.fitting(c.User, c.Groups), Source: c.Source})
 	}
 	if err == nil {
 		s.leave(w, r, v.To)
@@ -256,10 +266,7 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 		who, err = e.Provider.Finish(r.Context(), l, r.URL.Query())
 	}
 	if err == nil {
-		err = s.enter(w, r, e, remote(r), membership{User: who.User, Groups: who.Groups, Source: "oidc"})
-	}
-	if err == nil {
-		s.remember(who.User, renewerOf(who), who.Groups, time.Now().Add(e.Session))
+		err = s.enterBy(w, r, e, remote(r), who)
 	}
 	if err != nil {
 		s.failed(w, r, err)
@@ -373,10 +380,7 @@ func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	}
 	err := now.err
 	if err == nil {
-		err = s.enter(w, r, e, now.addr, membership{User: now.who.User, Groups: now.who.Groups, Source: "oidc"})
-	}
-	if err == nil {
-		s.remember(now.who.User, renewerOf(now.who), now.who.Groups, time.Now().Add(e.Session))
+		err = s.enterBy(w, r, e, now.addr, now.who)
 	}
 	if err != nil {
 		s.failed(w, r, err)

@@ -65,8 +65,8 @@ func (c *Check) stream(ctx context.Context, b *content.Body, skipped bool) (stri
 }
 
 // open begins a body at the first scanner that can be reached. On a connection
-// that was kept, it would show too late that it is closed. What is skipped is
-// hashed only.
+// that was kept, it would show too late that it is closed. A body of a
+// skipped type is only hashed.
 func (c *Check) open(ctx context.Context, skipped bool) *stream {
 	s := &stream{c: c, hash: sha256.New()}
 	if len(c.scanners) == 0 || skipped {

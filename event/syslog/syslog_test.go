@@ -153,7 +153,7 @@ func TestWhatAServerHadNotReadIsSentAgain(t *testing.T) {
 			t.Errorf("%s came %d times", id, strings.Count(string(got), id))
 		}
 	}
-	// What was sent long ago was read, or the connection had ended sooner.
+	// The server has read what was sent long ago: otherwise the connection had ended sooner.
 	for i := range s.sent {
 		s.sent[i].at = time.Now().Add(-time.Hour)
 	}

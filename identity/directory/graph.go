@@ -79,8 +79,8 @@ func canonical(dn string) string {
 	return lower(string(b))
 }
 
-// lower is s in lower case. What is no text stays as it is: strings.ToLower would
-// make the same of all of it.
+// lower is s in lower case. Bytes that are not UTF-8 stay as they are: strings.ToLower
+// would replace them all by the same character.
 func lower(s string) string {
 	if !utf8.ValidString(s) {
 		return s

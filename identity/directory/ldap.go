@@ -289,13 +289,8 @@ func (d *Directory) pages(c *conn, filter string) (*ldap.SearchResult, error) {
 	return c.SearchWithPaging(ldap.NewSearchRequest(d.cfg.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, int(d.timeout/time.Second), false, filter, []string{"cn"}, nil), pageSize)
 }
 
-// tooMany refuses a user rather than leave out groups that rules may name.
-func tooMany(yes bool) error {
-	if !yes {
-		return nil
-	}
-	return fmt.Errorf("the user is in more than %d groups", maxGroups)
-}
+// errTooMany refuses a user rather than leave out groups that rules may name.
+var errTooMany = fmt.Errorf("the user is in more than %d groups", maxGroups)
 
 // groups returns the names of all groups that a user is in, also by other
 // groups, where there are too many groups to remember: the directory is asked.
@@ -330,13 +325,15 @@ func (d *Directory) groups(c *conn, user *ldap.Entry, name string) (names []stri
 		if err != nil {
 			return nil, err
 		}
-		add(res)
-		return names, tooMany(len(names) > maxGroups)
+		if add(res); len(names) > maxGroups {
+			return nil, errTooMany
+		}
+		return names, nil
 	}
 	first := "(memberUid=" + ldap.EscapeFilter(name) + ")"
 	for asked := 0; len(members) > 0; asked++ {
 		if asked == maxAsked || len(names) > maxGroups {
-			return nil, tooMany(true)
+			return nil, errTooMany
 		}
 		var filter strings.Builder
 		filter.WriteString("(|" + first)

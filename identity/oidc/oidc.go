@@ -224,18 +224,14 @@ func (p *Provider) who(ctx context.Context, k *known, token *oauth2.Token, nonce
 		return nil, failed("read the claims", "", err)
 	}
 	if _, ok := claims[cmp.Or(p.cfg.Groups, "groups")]; !ok || p.user(claims, false) == "" {
-		info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
-		if err == nil && info.Subject == id.Subject {
-			more := map[string]any{}
-			if info.Claims(&more) == nil {
-				for name, v := range more {
-					if _, ok := claims[name]; !ok {
-						claims[name] = v
-					}
-				}
-			}
-		} else if p.user(claims, true) == "" {
+		more, err := userInfo(ctx, k, token, id.Subject)
+		if err != nil && p.user(claims, true) == "" {
 			return nil, failed("ask the provider for what it knows of the user", "allow this client the scopes profile and email", err)
+		}
+		for name, v := range more {
+			if _, ok := claims[name]; !ok {
+				claims[name] = v
+			}
 		}
 	}
 	w := &Who{Subject: id.Subject, User: p.user(claims, true), Groups: groups(claims[cmp.Or(p.cfg.Groups, "groups")]), member: member{p, token}}
@@ -246,6 +242,19 @@ func (p *Provider) who(ctx context.Context, k *known, token *oauth2.Token, nonce
 		w.Email, _ = claims["email"].(string)
 	}
 	return w, nil
+}
+
+// userInfo asks the provider for the claims of the user that a token is for.
+func userInfo(ctx context.Context, k *known, token *oauth2.Token, subject string) (claims map[string]any, err error) {
+	info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	if err != nil {
+		return nil, err
+	}
+	if info.Subject != subject {
+		return nil, errors.New("it answers about somebody else")
+	}
+	err = info.Claims(&claims)
+	return claims, err
 }
 
 // A member is what is known of somebody besides.
@@ -281,16 +290,12 @@ func (w *Who) Renew(ctx context.Context) (*Who, error) {
 		}
 	}
 	const step = "ask the provider for the groups of now"
-	info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(now.token))
+	claims, err := userInfo(ctx, k, now.token, w.Subject)
 	if err != nil {
 		return nil, failed(step, "", err)
 	}
-	claims := map[string]any{}
-	if err := info.Claims(&claims); err != nil {
-		return nil, failed(step, "", err)
-	}
 	said, ok := claims[cmp.Or(p.cfg.Groups, "groups")]
-	if !ok || info.Subject != w.Subject {
+	if !ok {
 		return nil, failed(step, "have the provider put the claim with the groups into userinfo too, or ask for the scope offline_access", errors.New("it says none"))
 	}
 	now.Groups = groups(said)

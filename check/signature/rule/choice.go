@@ -314,7 +314,7 @@ func (c *Choice) Apply(file string, data []byte) []byte {
 	return out.Bytes()
 }
 
-// choose applies the choices to a line. What is no rule stays as it is.
+// choose applies the choices to a line. Lines that are not rules stay as they are.
 func (c *Choice) choose(file, line string) string {
 	body := strings.TrimSpace(strings.TrimLeft(line, "#"))
 	m := sidOf.FindStringSubmatch(body)
