@@ -6,7 +6,7 @@ import "math"
 // the cache: kept between low and high, or bent.
 type activation struct {
 	low, high float32
-	bend      func(x []float32) // nil: low and high
+	bend      func(k *kernel, plus float32, x []float32) // adds plus first; nil: low and high
 }
 
 var none = activation{low: float32(math.Inf(-1)), high: float32(math.Inf(1))}
@@ -23,12 +23,7 @@ func (a *activation) apply(k *kernel, plus float32, x []float32) {
 		}
 		return
 	}
-	if plus != 0 {
-		for i := range x {
-			x[i] += plus
-		}
-	}
-	a.bend(x)
+	a.bend(k, plus, x)
 }
 
 // exp is e to the power of x, with a relative error below 3e-7.
@@ -60,27 +55,34 @@ func exp(x float32) float32 {
 func sigmoid(x float32) float32 { return 1 / (1 + exp(-x)) }
 
 // each makes a bend of a function of one number.
-func each(f func(x float32) float32) func(x []float32) {
-	return func(x []float32) {
+func each(f func(x float32) float32) func(k *kernel, plus float32, x []float32) {
+	return func(_ *kernel, plus float32, x []float32) {
 		for i, v := range x {
-			x[i] = f(v)
+			x[i] = f(v + plus)
 		}
 	}
 }
 
-func bendSigmoid(x []float32) {
-	for i, v := range x {
-		x[i] = sigmoid(v)
+func bendSigmoid(k *kernel, plus float32, x []float32) { k.sigmoid(plus, false, x) }
+
+func bendSiLU(k *kernel, plus float32, x []float32) { k.sigmoid(plus, true, x) }
+
+// bendLine makes a bend of a line that is kept from 0 to 1; times multiplies x
+// by it.
+func bendLine(alpha, beta float32, times bool) func(k *kernel, plus float32, x []float32) {
+	return func(_ *kernel, plus float32, x []float32) {
+		for i, v := range x {
+			v += plus
+			l := max(0, min(1, alpha*v+beta))
+			if times {
+				l *= v
+			}
+			x[i] = l
+		}
 	}
 }
 
-func bendSiLU(x []float32) {
-	for i, v := range x {
-		x[i] = v * sigmoid(v)
-	}
-}
-
-func float64s(f func(float64) float64) func(x []float32) {
+func float64s(f func(float64) float64) func(k *kernel, plus float32, x []float32) {
 	return each(func(x float32) float32 { return float32(f(float64(x))) })
 }
 
@@ -94,12 +96,14 @@ func (b *builder) activationOf(n *node) (a activation, ok bool) {
 		return b.clip(n)
 	case "LeakyRelu":
 		alpha := n.float("alpha", 0.01)
-		a.bend = each(func(x float32) float32 {
-			if x < 0 {
-				return alpha * x
+		a.bend = func(_ *kernel, plus float32, x []float32) {
+			for i, v := range x {
+				if v += plus; v < 0 {
+					v *= alpha
+				}
+				x[i] = v
 			}
-			return x
-		})
+		}
 	case "Elu":
 		alpha := n.float("alpha", 1)
 		a.bend = each(func(x float32) float32 {
@@ -109,10 +113,9 @@ func (b *builder) activationOf(n *node) (a activation, ok bool) {
 			return x
 		})
 	case "HardSigmoid":
-		alpha, beta := n.float("alpha", 0.2), n.float("beta", 0.5)
-		a.bend = each(func(x float32) float32 { return max(0, min(1, alpha*x+beta)) })
+		a.bend = bendLine(n.float("alpha", 0.2), n.float("beta", 0.5), false)
 	case "HardSwish":
-		a.bend = each(func(x float32) float32 { return x * max(0, min(1, x/6+0.5)) })
+		a.bend = bendLine(1.0/6, 0.5, true)
 	case "Sigmoid":
 		a.bend = bendSigmoid
 	case "Tanh":

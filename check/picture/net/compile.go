@@ -303,7 +303,7 @@ func (b *builder) fold(before int) error {
 			if b.folded += v.size(); b.folded > maxWeights {
 				return fmt.Errorf("more than %d numbers in constants", maxWeights)
 			}
-			v.data = &tensor{shape: v.shape, floats: make([]float32, v.size())}
+			v.data = &tensor{shape: v.shape, floats: make([]float32, v.size(), v.size()+lanes)}
 		}
 		s.run(w)
 	}
@@ -426,13 +426,13 @@ func (n *Net) plan() {
 			if o.last < v.first || v.last < o.first {
 				continue
 			}
-			if at+v.size() <= o.at {
+			if at+v.size()+lanes <= o.at {
 				break
 			}
-			at = max(at, o.at+roundUp(o.size(), 16))
+			at = max(at, o.at+roundUp(o.size()+lanes, 16))
 		}
 		v.at = at
-		n.numbers = max(n.numbers, at+v.size())
+		n.numbers = max(n.numbers, at+v.size()+lanes)
 		i, _ := slices.BinarySearchFunc(placed, at, func(o *value, at int) int { return cmp.Compare(o.at, at) })
 		placed = slices.Insert(placed, i, v)
 	}

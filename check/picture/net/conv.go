@@ -80,7 +80,7 @@ func slideOf(n *node, in []int, kh, kw int) (s slide, err error) {
 }
 
 // row collects what place ky, kx of the window sees, for the outputs from n0 on.
-func (s *slide) row(dst, plane []float32, ky, kx, n0 int) {
+func (s *slide) row(kern *kernel, dst, plane []float32, ky, kx, n0 int) {
 	oy, ox := n0/s.ow, n0%s.ow
 	for len(dst) > 0 {
 		seg := dst[:min(s.ow-ox, len(dst))]
@@ -95,16 +95,8 @@ func (s *slide) row(dst, plane []float32, ky, kx, n0 int) {
 			seg[i] = 0
 			ix += s.sw
 		}
-		line := plane[iy*s.w : (iy+1)*s.w]
-		if s.sw == 1 {
-			if ix < s.w {
-				i += copy(seg[i:], line[ix:])
-			}
-		} else {
-			for ; i < len(seg) && ix < s.w; i++ {
-				seg[i] = line[ix]
-				ix += s.sw
-			}
+		if ix < s.w {
+			i += s.across(kern, seg[i:], plane[iy*s.w+ix:(iy+1)*s.w])
 		}
 		clear(seg[i:])
 	}
@@ -114,27 +106,38 @@ func (s *slide) row(dst, plane []float32, ky, kx, n0 int) {
 // by the strides. What one place of a window sees is then one piece of a phase,
 // for all outputs at once, with some columns between the lines that mean
 // nothing.
-func (s *slide) phases() (ph, pw, length int) {
+func (s *slide) phases() (ph, pw int) {
 	ph = roundUp((s.oh-1)*s.sh+(s.kh-1)*s.dh+1, s.sh) / s.sh
 	pw = roundUp((s.ow-1)*s.sw+(s.kw-1)*s.dw+1, s.sw) / s.sw
-	return ph, pw, (s.oh-1)*pw + s.ow
+	return ph, pw
 }
 
-// planeSize is the room for phases and for outputs with their columns between.
+// planeSize is the room for phases, and for what kernels read behind them.
 func (s *slide) planeSize() int {
-	ph, pw, length := s.phases()
-	return s.sh*s.sw*ph*pw + length
+	ph, pw := s.phases()
+	return s.sh*s.sw*ph*pw + lanes
 }
 
-// takeApart fills phases with a plane, and what lies outside with pad. It
-// returns them and the room for outputs.
-func (s *slide) takeApart(room, plane []float32, pad float32) (phases, out []float32) {
-	ph, pw, length := s.phases()
-	n := s.sh * s.sw * ph * pw
-	phases, out = room[:n], room[n:n+length]
+// needPlane makes room for the phases of s.
+func (b *builder) needPlane(s *slide) error {
+	if s.planeSize() > MaxWorker/4 {
+		return errors.New("a window that needs more memory than a worker has")
+	}
+	b.room.plane = max(b.room.plane, s.planeSize())
+	return nil
+}
+
+// pad fills phases with what lies outside of a plane.
+func (s *slide) pad(phases []float32, pad float32) {
+	phases = phases[:s.planeSize()]
 	for i := range phases {
 		phases[i] = pad
 	}
+}
+
+// takeApart puts a plane into phases that are padded.
+func (s *slide) takeApart(k *kernel, phases, plane []float32) {
+	ph, pw := s.phases()
 	for y := range s.h {
 		r := y + s.pt
 		if r/s.sh >= ph {
@@ -147,37 +150,48 @@ func (s *slide) takeApart(room, plane []float32, pad float32) (phases, out []flo
 			if px < s.pl {
 				first = (s.pl - px + s.sw - 1) / s.sw
 			}
-			x := first*s.sw + px - s.pl
-			if first >= pw || x >= s.w {
-				continue
-			}
-			if s.sw == 1 {
-				copy(dst[first:], line[x:])
-				continue
-			}
-			for i := first; i < pw && x < s.w; i++ {
-				dst[i] = line[x]
-				x += s.sw
+			if x := first*s.sw + px - s.pl; first < pw && x < s.w {
+				s.across(k, dst[first:], line[x:])
 			}
 		}
 	}
-	return phases, out
 }
 
-// seen is what place ky, kx of the window sees.
-func (s *slide) seen(phases []float32, ky, kx int) []float32 {
-	ph, pw, length := s.phases()
-	y, x := ky*s.dh, kx*s.dw
-	at := ((y%s.sh*s.sw+x%s.sw)*ph+y/s.sh)*pw + x/s.sw
-	return phases[at : at+length]
-}
-
-// putTogether copies outputs without the columns between.
-func (s *slide) putTogether(dst, out []float32) {
-	_, pw, _ := s.phases()
-	for y := range s.oh {
-		copy(dst[y*s.ow:(y+1)*s.ow], out[y*pw:])
+// across copies each number of a line that is a stride from the last one, as far
+// as there is room. It returns how many.
+func (s *slide) across(k *kernel, dst, line []float32) int {
+	n := min(len(dst), (len(line)+s.sw-1)/s.sw)
+	switch s.sw {
+	case 1:
+		copy(dst, line)
+	case 2:
+		k.evens(dst[:n], line)
+	default:
+		for i := range n {
+			dst[i] = line[i*s.sw]
+		}
 	}
+	return n
+}
+
+// seen is where in phases the inputs of the first output are, for each place of
+// the window.
+func (s *slide) seen() []int {
+	ph, pw := s.phases()
+	var at []int
+	for ky := range s.kh {
+		for kx := range s.kw {
+			y, x := ky*s.dh, kx*s.dw
+			at = append(at, ((y%s.sh*s.sw+x%s.sw)*ph+y/s.sh)*pw+x/s.sw)
+		}
+	}
+	return at
+}
+
+// window is the window over phases, for a kernel.
+func (s *slide) window(phases, weights []float32) window {
+	_, pw := s.phases()
+	return window{rows: s.oh, cols: s.ow, dstLine: s.ow, src: &phases[0], srcLine: pw, at: s.seen(), weights: weights, low: none.low, high: none.high}
 }
 
 func buildConv(b *builder, n *node, in []*value) ([]*value, error) {
@@ -216,7 +230,9 @@ func buildConv(b *builder, n *node, in []*value) ([]*value, error) {
 	if b.work > MaxWork {
 		return nil, fmt.Errorf("more than %d million multiplications", MaxWork/1_000_000)
 	}
-	c.prepare(b)
+	if err := c.prepare(b); err != nil {
+		return nil, err
+	}
 	return b.emit([]int{x.shape[0], m, s.oh, s.ow}, in, func(out *value) func(*Worker) {
 		return func(w *Worker) {
 			src, dst := x.in(w), out.in(w)
@@ -261,10 +277,9 @@ func (c *conv) foldNorm(b *builder, n *node) error {
 	return nil
 }
 
-func (c *conv) prepare(b *builder) {
+func (c *conv) prepare(b *builder) error {
 	if c.cg == 1 && c.groups > 1 {
-		b.room.plane = max(b.room.plane, c.planeSize())
-		return
+		return b.needPlane(&c.slide)
 	}
 	mg, k := c.m/c.groups, c.cg*c.kh*c.kw
 	for g := range c.groups {
@@ -274,6 +289,7 @@ func (c *conv) prepare(b *builder) {
 		c.packed = append(c.packed, packed)
 	}
 	c.weights = nil
+	return nil
 }
 
 func (c *conv) run(w *Worker, src, dst []float32) {
@@ -290,7 +306,7 @@ func (c *conv) run(w *Worker, src, dst []float32) {
 			done: func(row int, part []float32) { c.act.apply(c.k, c.bias[g*mg+row], part) }}
 		p.row = func(line []float32, k, n0 int) []float32 {
 			ch, at := k/window, k%window
-			c.row(line, in[ch*c.h*c.w:(ch+1)*c.h*c.w], at/c.kw, at%c.kw, n0)
+			c.row(c.k, line, in[ch*c.h*c.w:(ch+1)*c.h*c.w], at/c.kw, at%c.kw, n0)
 			return line
 		}
 		if flat {
@@ -302,16 +318,20 @@ func (c *conv) run(w *Worker, src, dst []float32) {
 
 // depthwise convolves each channel by itself.
 func (c *conv) depthwise(w *Worker, src, dst []float32) {
-	per, n, window := c.m/c.groups, c.oh*c.ow, c.kh*c.kw
+	per, n, places := c.m/c.groups, c.oh*c.ow, c.kh*c.kw
+	c.pad(w.plane, 0)
+	do := c.window(w.plane, nil)
+	if c.act.bend == nil {
+		do.low, do.high = c.act.low, c.act.high
+	}
 	for g := range c.groups {
-		phases, out := c.takeApart(w.plane, src[g*c.h*c.w:(g+1)*c.h*c.w], 0)
+		c.takeApart(c.k, w.plane, src[g*c.h*c.w:(g+1)*c.h*c.w])
 		for r := g * per; r < (g+1)*per; r++ {
-			clear(out)
-			for at, v := range c.weights[r*window : (r+1)*window] {
-				c.k.axpy(v, c.seen(phases, at/c.kw, at%c.kw), out)
+			do.dst, do.weights, do.plus = &dst[r*n], c.weights[r*places:(r+1)*places], c.bias[r]
+			c.k.window(&do)
+			if c.act.bend != nil {
+				c.act.apply(c.k, 0, dst[r*n:(r+1)*n])
 			}
-			c.act.apply(c.k, c.bias[r], out)
-			c.putTogether(dst[r*n:(r+1)*n], out)
 		}
 	}
 }

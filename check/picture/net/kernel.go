@@ -17,10 +17,36 @@ type kernel struct {
 	most func(x, y []float32)
 	// clamp adds plus to x and keeps the sums between low and high.
 	clamp func(plus, low, high float32, x []float32)
+	// sigmoid adds plus to x and takes the sigmoid of the sums s; where times is
+	// true, s times that.
+	sigmoid func(plus float32, times bool, x []float32)
+	// evens puts x[0], x[2], x[4] ... into dst.
+	evens func(dst, x []float32)
+	// window computes one window for all its outputs; see [window].
+	window func(w *window)
 }
 
+// A window is what a convolution of one channel, or a mean, does to one plane:
+// each output is the sum of some inputs, each times its weight, and plus, kept
+// between low and high. Lines of dst are written in pieces of lanes numbers: up
+// to lanes-1 numbers behind each line are overwritten.
+type window struct {
+	rows, cols      int
+	dst             *float32
+	dstLine         int // numbers from one line to the next
+	src             *float32
+	srcLine         int
+	at              []int // where in src the inputs of the first output are
+	weights         []float32
+	plus, low, high float32
+}
+
+// lanes is by how much kernels write more than they are asked to.
+const lanes = 8
+
 // plain is the kernel in Go, for every processor.
-var plain = kernel{name: "plain Go", mr: 4, nr: 4, tile: tilePlain, axpy: axpyPlain, most: mostPlain, clamp: clampPlain}
+var plain = kernel{name: "plain Go", mr: 4, nr: 4, tile: tilePlain, axpy: axpyPlain, most: mostPlain, clamp: clampPlain,
+	sigmoid: sigmoidPlain, evens: evensPlain, window: windowPlain}
 
 // kernels are those that this processor can run, best first.
 var kernels = append(native(), &plain)
@@ -93,5 +119,40 @@ func clampPlain(plus, low, high float32, x []float32) {
 			v = high
 		}
 		x[i] = v
+	}
+}
+
+func sigmoidPlain(plus float32, times bool, x []float32) {
+	for i, v := range x {
+		v += plus
+		s := sigmoid(v)
+		if times {
+			s *= v
+		}
+		x[i] = s
+	}
+}
+
+func evensPlain(dst, x []float32) {
+	for i := range dst {
+		dst[i] = x[2*i]
+	}
+}
+
+func windowPlain(w *window) {
+	most := 0
+	for _, at := range w.at {
+		most = max(most, at)
+	}
+	dst, src := unsafe.Slice(w.dst, (w.rows-1)*w.dstLine+w.cols), unsafe.Slice(w.src, (w.rows-1)*w.srcLine+w.cols+most)
+	for y := range w.rows {
+		line := dst[y*w.dstLine:][:w.cols]
+		for i := range line {
+			line[i] = 0
+		}
+		for t, v := range w.weights {
+			axpyPlain(v, src[y*w.srcLine+w.at[t]:][:w.cols], line)
+		}
+		clampPlain(w.plus, w.low, w.high, line)
 	}
 }

@@ -17,8 +17,18 @@ func maxAVX2(n int, x, y *float32)
 //go:noescape
 func clampAVX2(n int, plus, low, high float32, x *float32)
 
+//go:noescape
+func sigmoidAVX2(n int, plus float32, times bool, x *float32)
+
+//go:noescape
+func evensAVX2(n int, dst, x *float32)
+
+//go:noescape
+func windowAVX2(w *window)
+
 func native() (all []*kernel) {
-	avx2 := kernel{name: "AVX2", mr: 6, nr: 16, tile: tileAVX2, axpy: axpyWide, most: mostWide, clamp: clampWide}
+	avx2 := kernel{name: "AVX2", mr: 6, nr: 16, tile: tileAVX2, axpy: axpyWide, most: mostWide, clamp: clampWide,
+		sigmoid: sigmoidWide, evens: evensWide, window: windowAVX2}
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		return nil
 	}
@@ -54,4 +64,22 @@ func clampWide(plus, low, high float32, x []float32) {
 		clampAVX2(n, plus, low, high, &x[0])
 	}
 	clampPlain(plus, low, high, x[n:])
+}
+
+func sigmoidWide(plus float32, times bool, x []float32) {
+	n := len(x) &^ 7
+	if n > 0 {
+		sigmoidAVX2(n, plus, times, &x[0])
+	}
+	sigmoidPlain(plus, times, x[n:])
+}
+
+func evensWide(dst, x []float32) {
+	n := min(len(dst), len(x)/2) &^ 7 // what is read has an odd one behind each
+	if n > 0 {
+		evensAVX2(n, &dst[0], &x[0])
+	}
+	if n < len(dst) {
+		evensPlain(dst[n:], x[2*n:])
+	}
 }

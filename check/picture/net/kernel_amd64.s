@@ -1,4 +1,5 @@
 #include "textflag.h"
+#include "go_asm.h"
 
 // func tileAVX2(k int, a, b, c *float32, ldc int, add bool)
 TEXT ·tileAVX2(SB), NOSPLIT, $0-41
@@ -322,13 +323,216 @@ clamp8:
 	TESTQ   CX, CX
 	JZ      clampEnd
 	VADDPS  (DI), Y0, Y3
-	VMAXPS  Y1, Y3, Y3
-	VMINPS  Y2, Y3, Y3
+	VMAXPS  Y3, Y1, Y3 // in this order what is not a number stays so
+	VMINPS  Y3, Y2, Y3
 	VMOVUPS Y3, (DI)
 	ADDQ    $32, DI
 	SUBQ    $8, CX
 	JMP     clamp8
 
 clampEnd:
+	VZEROUPPER
+	RET
+
+// Constants of exp: those of the Go version.
+DATA sigmoidConstants<>+0(SB)/4, $0x42b0999a // 88.3
+DATA sigmoidConstants<>+4(SB)/4, $0xc2ae999a // -87.3
+DATA sigmoidConstants<>+8(SB)/4, $0x3fb8aa3b // 1.44269504
+DATA sigmoidConstants<>+12(SB)/4, $0x3f318000 // 0.693359375
+DATA sigmoidConstants<>+16(SB)/4, $0xb95e8083 // -0.00021219444
+DATA sigmoidConstants<>+20(SB)/4, $0x39506967 // 0.000198756915
+DATA sigmoidConstants<>+24(SB)/4, $0x3ab743ce // 0.0013981999507
+DATA sigmoidConstants<>+28(SB)/4, $0x3c088908 // 0.0083334519073
+DATA sigmoidConstants<>+32(SB)/4, $0x3d2aa9c1 // 0.041665795894
+DATA sigmoidConstants<>+36(SB)/4, $0x3e2aaaaa // 0.16666665459
+DATA sigmoidConstants<>+40(SB)/4, $0x3f000000 // 0.50000001201
+DATA sigmoidConstants<>+44(SB)/4, $0x3f800000 // 1.0
+GLOBL sigmoidConstants<>(SB), RODATA|NOPTR, $48
+
+// func sigmoidAVX2(n int, plus float32, times bool, x *float32)
+// n is a multiple of 8.
+TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-24
+	MOVQ    n+0(FP), CX
+	MOVBLZX times+12(FP), DX
+	MOVQ    x+16(FP), DI
+	VBROADCASTSS sigmoidConstants<>+0(SB), Y4
+	VBROADCASTSS sigmoidConstants<>+4(SB), Y5
+	VBROADCASTSS sigmoidConstants<>+8(SB), Y6
+	VBROADCASTSS sigmoidConstants<>+12(SB), Y7
+	VBROADCASTSS sigmoidConstants<>+16(SB), Y8
+	VBROADCASTSS sigmoidConstants<>+20(SB), Y9
+	VBROADCASTSS sigmoidConstants<>+24(SB), Y10
+	VBROADCASTSS sigmoidConstants<>+28(SB), Y11
+	VBROADCASTSS sigmoidConstants<>+32(SB), Y12
+	VBROADCASTSS sigmoidConstants<>+36(SB), Y13
+	VBROADCASTSS sigmoidConstants<>+40(SB), Y14
+	VBROADCASTSS sigmoidConstants<>+44(SB), Y15
+
+sigmoid8:
+	VBROADCASTSS plus+8(FP), Y0
+	VADDPS   (DI), Y0, Y0
+	VXORPS   Y1, Y1, Y1
+	VSUBPS   Y0, Y1, Y1
+	VMINPS   Y1, Y4, Y1 // in this order what is not a number stays so
+	VMAXPS   Y1, Y5, Y1
+	VMULPS   Y6, Y1, Y2
+	VROUNDPS $0, Y2, Y2
+	VFNMADD231PS Y7, Y2, Y1
+	VFNMADD231PS Y8, Y2, Y1
+	VCVTPS2DQ Y2, Y2
+	VPSLLD   $23, Y2, Y2
+	VPADDD   Y15, Y2, Y2 // two to that power: 1 with more in its exponent
+	VMOVAPS  Y9, Y3
+	VFMADD213PS Y10, Y1, Y3
+	VFMADD213PS Y11, Y1, Y3
+	VFMADD213PS Y12, Y1, Y3
+	VFMADD213PS Y13, Y1, Y3
+	VFMADD213PS Y14, Y1, Y3
+	VFMADD213PS Y15, Y1, Y3
+	VFMADD213PS Y15, Y1, Y3
+	VFMADD213PS Y15, Y2, Y3 // 1 + exp
+	TESTL    DX, DX
+	JNZ      times
+	VDIVPS   Y3, Y15, Y0
+	JMP      stored
+
+times:
+	VDIVPS   Y3, Y0, Y0
+
+stored:
+	VMOVUPS  Y0, (DI)
+	ADDQ     $32, DI
+	SUBQ     $8, CX
+	JNZ      sigmoid8
+	VZEROUPPER
+	RET
+
+// func evensAVX2(n int, dst, x *float32)
+// n is a multiple of 8.
+TEXT ·evensAVX2(SB), NOSPLIT, $0-24
+	MOVQ    n+0(FP), CX
+	MOVQ    dst+8(FP), DI
+	MOVQ    x+16(FP), SI
+
+evens8:
+	VMOVUPS (SI), Y0
+	VSHUFPS $0x88, 32(SI), Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $64, SI
+	ADDQ    $32, DI
+	SUBQ    $8, CX
+	JNZ     evens8
+	VZEROUPPER
+	RET
+
+// func windowAVX2(w *window)
+TEXT ·windowAVX2(SB), NOSPLIT, $0-8
+	MOVQ    w+0(FP), AX
+	MOVQ    window_rows(AX), R8
+	MOVQ    window_dst(AX), R9
+	MOVQ    window_dstLine(AX), R10
+	SHLQ    $2, R10
+	MOVQ    window_src(AX), R11
+	MOVQ    window_srcLine(AX), R12
+	SHLQ    $2, R12
+	MOVQ    window_at(AX), R13
+	MOVQ    window_weights(AX), BX
+	MOVQ    window_weights+8(AX), CX // how many
+	VBROADCASTSS window_plus(AX), Y8
+	VBROADCASTSS window_low(AX), Y9
+	VBROADCASTSS window_high(AX), Y10
+
+windowRow:
+	MOVQ    R9, DI
+	MOVQ    R11, SI
+	MOVQ    window_cols(AX), DX
+
+window32:
+	CMPQ    DX, $25
+	JLT     window16
+	VMOVAPS Y8, Y0
+	VMOVAPS Y8, Y1
+	VMOVAPS Y8, Y2
+	VMOVAPS Y8, Y3
+	XORQ    R15, R15
+
+window32tap:
+	VBROADCASTSS (BX)(R15*4), Y7
+	MOVQ    (R13)(R15*8), R14
+	LEAQ    (SI)(R14*4), R14
+	VFMADD231PS (R14), Y7, Y0
+	VFMADD231PS 32(R14), Y7, Y1
+	VFMADD231PS 64(R14), Y7, Y2
+	VFMADD231PS 96(R14), Y7, Y3
+	INCQ    R15
+	CMPQ    R15, CX
+	JLT     window32tap
+	VMAXPS  Y0, Y9, Y0
+	VMAXPS  Y1, Y9, Y1
+	VMAXPS  Y2, Y9, Y2
+	VMAXPS  Y3, Y9, Y3
+	VMINPS  Y0, Y10, Y0
+	VMINPS  Y1, Y10, Y1
+	VMINPS  Y2, Y10, Y2
+	VMINPS  Y3, Y10, Y3
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    $128, SI
+	ADDQ    $128, DI
+	SUBQ    $32, DX
+	JG      window32
+	JMP     windowNext
+
+window16:
+	CMPQ    DX, $9
+	JLT     window8
+	VMOVAPS Y8, Y0
+	VMOVAPS Y8, Y1
+	XORQ    R15, R15
+
+window16tap:
+	VBROADCASTSS (BX)(R15*4), Y7
+	MOVQ    (R13)(R15*8), R14
+	LEAQ    (SI)(R14*4), R14
+	VFMADD231PS (R14), Y7, Y0
+	VFMADD231PS 32(R14), Y7, Y1
+	INCQ    R15
+	CMPQ    R15, CX
+	JLT     window16tap
+	VMAXPS  Y0, Y9, Y0
+	VMAXPS  Y1, Y9, Y1
+	VMINPS  Y0, Y10, Y0
+	VMINPS  Y1, Y10, Y1
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    $64, SI
+	ADDQ    $64, DI
+	SUBQ    $16, DX
+	JG      window16
+	JMP     windowNext
+
+window8:
+	VMOVAPS Y8, Y0
+	XORQ    R15, R15
+
+window8tap:
+	VBROADCASTSS (BX)(R15*4), Y7
+	MOVQ    (R13)(R15*8), R14
+	VFMADD231PS (SI)(R14*4), Y7, Y0
+	INCQ    R15
+	CMPQ    R15, CX
+	JLT     window8tap
+	VMAXPS  Y0, Y9, Y0
+	VMINPS  Y0, Y10, Y0
+	VMOVUPS Y0, (DI)
+
+windowNext:
+	ADDQ    R10, R9
+	ADDQ    R12, R11
+	DECQ    R8
+	JNZ     windowRow
 	VZEROUPPER
 	RET

@@ -1,4 +1,15 @@
 #include "textflag.h"
+#include "go_asm.h"
+
+// Instructions that the assembler does not have, of four numbers each.
+#define FADD4(m, n, d)  WORD $(0x4e20d400 | m<<16 | n<<5 | d)
+#define FSUB4(m, n, d)  WORD $(0x4ea0d400 | m<<16 | n<<5 | d)
+#define FMUL4(m, n, d)  WORD $(0x6e20dc00 | m<<16 | n<<5 | d)
+#define FDIV4(m, n, d)  WORD $(0x6e20fc00 | m<<16 | n<<5 | d)
+#define FMAX4(m, n, d)  WORD $(0x4e20f400 | m<<16 | n<<5 | d)
+#define FMIN4(m, n, d)  WORD $(0x4ea0f400 | m<<16 | n<<5 | d)
+#define FRINTN4(n, d)   WORD $(0x4e218800 | n<<5 | d)
+#define FCVTNS4(n, d)   WORD $(0x4e21a800 | n<<5 | d)
 
 // func tileNEON(k int, a, b, c *float32, ldc int, add bool)
 TEXT ·tileNEON(SB), NOSPLIT, $0-41
@@ -142,4 +153,174 @@ axpy8:
 	B      axpy8
 
 axpyEnd:
+	RET
+
+// Constants of exp: those of the Go version.
+DATA sigmoidConstants<>+0(SB)/4, $0x42b0999a // 88.3
+DATA sigmoidConstants<>+4(SB)/4, $0xc2ae999a // -87.3
+DATA sigmoidConstants<>+8(SB)/4, $0x3fb8aa3b // 1.44269504
+DATA sigmoidConstants<>+12(SB)/4, $0x3f318000 // 0.693359375
+DATA sigmoidConstants<>+16(SB)/4, $0xb95e8083 // -0.00021219444
+DATA sigmoidConstants<>+20(SB)/4, $0x39506967 // 0.000198756915
+DATA sigmoidConstants<>+24(SB)/4, $0x3ab743ce // 0.0013981999507
+DATA sigmoidConstants<>+28(SB)/4, $0x3c088908 // 0.0083334519073
+DATA sigmoidConstants<>+32(SB)/4, $0x3d2aa9c1 // 0.041665795894
+DATA sigmoidConstants<>+36(SB)/4, $0x3e2aaaaa // 0.16666665459
+DATA sigmoidConstants<>+40(SB)/4, $0x3f000000 // 0.50000001201
+DATA sigmoidConstants<>+44(SB)/4, $0x3f800000 // 1.0
+GLOBL sigmoidConstants<>(SB), RODATA|NOPTR, $48
+
+// func sigmoidNEON(n int, plus float32, times bool, x *float32)
+// n is a multiple of 4.
+TEXT ·sigmoidNEON(SB), NOSPLIT, $0-24
+	MOVD  n+0(FP), R0
+	FMOVS plus+8(FP), F0
+	VDUP  V0.S[0], V0.S4
+	MOVBU times+12(FP), R1
+	MOVD  x+16(FP), R2
+	MOVD  $sigmoidConstants<>(SB), R3
+	VLD1R.P 4(R3), [V16.S4]
+	VLD1R.P 4(R3), [V17.S4]
+	VLD1R.P 4(R3), [V18.S4]
+	VLD1R.P 4(R3), [V19.S4]
+	VLD1R.P 4(R3), [V20.S4]
+	VLD1R.P 4(R3), [V21.S4]
+	VLD1R.P 4(R3), [V22.S4]
+	VLD1R.P 4(R3), [V23.S4]
+	VLD1R.P 4(R3), [V24.S4]
+	VLD1R.P 4(R3), [V25.S4]
+	VLD1R.P 4(R3), [V26.S4]
+	VLD1R.P 4(R3), [V27.S4]
+
+sigmoid4:
+	VLD1  (R2), [V1.S4]
+	FADD4(0, 1, 1)
+	VEOR  V2.B16, V2.B16, V2.B16
+	FSUB4(1, 2, 2)
+	FMIN4(16, 2, 2)
+	FMAX4(17, 2, 2)
+	FMUL4(18, 2, 3)
+	FRINTN4(3, 3)
+	VFMLS V19.S4, V3.S4, V2.S4
+	VFMLS V20.S4, V3.S4, V2.S4
+	FCVTNS4(3, 3)
+	VSHL  $23, V3.S4, V3.S4
+	VADD  V27.S4, V3.S4, V3.S4 // two to that power: 1 with more in its exponent
+	VMOV  V22.B16, V4.B16
+	VFMLA V21.S4, V2.S4, V4.S4
+	VMOV  V23.B16, V5.B16
+	VFMLA V4.S4, V2.S4, V5.S4
+	VMOV  V24.B16, V4.B16
+	VFMLA V5.S4, V2.S4, V4.S4
+	VMOV  V25.B16, V5.B16
+	VFMLA V4.S4, V2.S4, V5.S4
+	VMOV  V26.B16, V4.B16
+	VFMLA V5.S4, V2.S4, V4.S4
+	VMOV  V27.B16, V5.B16
+	VFMLA V4.S4, V2.S4, V5.S4
+	VMOV  V27.B16, V4.B16
+	VFMLA V5.S4, V2.S4, V4.S4
+	VMOV  V27.B16, V5.B16
+	VFMLA V4.S4, V3.S4, V5.S4 // 1 + exp
+	CBNZ  R1, times
+	FDIV4(5, 27, 1)
+	B     stored
+
+times:
+	FDIV4(5, 1, 1)
+
+stored:
+	VST1.P [V1.S4], 16(R2)
+	SUB    $4, R0
+	CBNZ   R0, sigmoid4
+	RET
+
+// func windowNEON(w *window)
+TEXT ·windowNEON(SB), NOSPLIT, $0-8
+	MOVD  w+0(FP), R0
+	MOVD  window_rows(R0), R1
+	MOVD  window_dst(R0), R2
+	MOVD  window_dstLine(R0), R3
+	LSL   $2, R3, R3
+	MOVD  window_src(R0), R4
+	MOVD  window_srcLine(R0), R5
+	LSL   $2, R5, R5
+	MOVD  window_at(R0), R6
+	MOVD  window_weights(R0), R7
+	MOVD  window_weights+8(R0), R8 // how many
+	FMOVS window_plus(R0), F16
+	VDUP  V16.S[0], V16.S4
+	FMOVS window_low(R0), F17
+	VDUP  V17.S[0], V17.S4
+	FMOVS window_high(R0), F18
+	VDUP  V18.S[0], V18.S4
+
+windowRow:
+	MOVD  R2, R9
+	MOVD  R4, R10
+	MOVD  window_cols(R0), R11
+
+window16:
+	CMP   $9, R11
+	BLT   window8
+	VMOV  V16.B16, V0.B16
+	VMOV  V16.B16, V1.B16
+	VMOV  V16.B16, V2.B16
+	VMOV  V16.B16, V3.B16
+	MOVD  R6, R12
+	MOVD  R7, R13
+	MOVD  R8, R14
+
+window16tap:
+	MOVD.P  8(R12), R15
+	ADD     R15<<2, R10, R15
+	VLD1R.P 4(R13), [V4.S4]
+	VLD1    (R15), [V5.S4, V6.S4, V7.S4, V8.S4]
+	VFMLA   V4.S4, V5.S4, V0.S4
+	VFMLA   V4.S4, V6.S4, V1.S4
+	VFMLA   V4.S4, V7.S4, V2.S4
+	VFMLA   V4.S4, V8.S4, V3.S4
+	SUB     $1, R14
+	CBNZ    R14, window16tap
+	FMAX4(17, 0, 0)
+	FMAX4(17, 1, 1)
+	FMAX4(17, 2, 2)
+	FMAX4(17, 3, 3)
+	FMIN4(18, 0, 0)
+	FMIN4(18, 1, 1)
+	FMIN4(18, 2, 2)
+	FMIN4(18, 3, 3)
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R9)
+	ADD    $64, R10
+	SUBS   $16, R11, R11
+	BGT    window16
+	B      windowNext
+
+window8:
+	VMOV  V16.B16, V0.B16
+	VMOV  V16.B16, V1.B16
+	MOVD  R6, R12
+	MOVD  R7, R13
+	MOVD  R8, R14
+
+window8tap:
+	MOVD.P  8(R12), R15
+	ADD     R15<<2, R10, R15
+	VLD1R.P 4(R13), [V4.S4]
+	VLD1    (R15), [V5.S4, V6.S4]
+	VFMLA   V4.S4, V5.S4, V0.S4
+	VFMLA   V4.S4, V6.S4, V1.S4
+	SUB     $1, R14
+	CBNZ    R14, window8tap
+	FMAX4(17, 0, 0)
+	FMAX4(17, 1, 1)
+	FMIN4(18, 0, 0)
+	FMIN4(18, 1, 1)
+	VST1 [V0.S4, V1.S4], (R9)
+
+windowNext:
+	ADD  R3, R2
+	ADD  R5, R4
+	SUB  $1, R1
+	CBNZ R1, windowRow
 	RET

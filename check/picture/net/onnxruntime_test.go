@@ -1,8 +1,10 @@
 package net
 
 import (
+	"bufio"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -10,6 +12,7 @@ import (
 	"shuultuur/test/peer"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -20,7 +23,6 @@ type oracle struct {
 	Model   string
 	Shape   []int
 	Photos  int
-	MS      float64 // processor time of a picture in ONNX Runtime
 	Outputs []int
 }
 
@@ -33,6 +35,11 @@ func oracles(t *testing.T, photos int) (dir string, all []oracle) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return dir, index(t, dir)
+}
+
+func index(t testing.TB, dir string) (all []oracle) {
+	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, "index.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -40,10 +47,10 @@ func oracles(t *testing.T, photos int) (dir string, all []oracle) {
 	if err := json.Unmarshal(b, &all); err != nil {
 		t.Fatal(err)
 	}
-	return dir, all
+	return all
 }
 
-func floatsOf(t *testing.T, file string) []float32 {
+func floatsOf(t testing.TB, file string) []float32 {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -88,19 +95,100 @@ func TestResultsAreThoseOfONNXRuntime(t *testing.T) {
 	}
 }
 
+// BenchmarkBesideONNXRuntime runs each model by turns here and in ONNX Runtime,
+// each on one thread, and reports the processor time of both.
+func BenchmarkBesideONNXRuntime(b *testing.B) {
+	python := peer.Python(b, "numpy", "PIL", "onnx", "onnxruntime")
+	dir := b.TempDir()
+	c := exec.Command(python, "testdata/oracle.py", dir, "20", "serve")
+	c.Stderr = b.Output()
+	ask, err := c.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = ask.Close() // ends it
+		_ = c.Wait()
+	})
+	said := bufio.NewScanner(out)
+	if !said.Scan() {
+		b.Fatal("oracle.py ended")
+	}
+	for _, o := range index(b, dir) {
+		for _, k := range kernels {
+			b.Run(o.Name+"/"+k.name, func(b *testing.B) {
+				model, err := os.ReadFile(o.Model)
+				if err != nil {
+					b.Fatal(err)
+				}
+				g, err := Read(model)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n, err := g.compile(o.Shape, k)
+				if err != nil {
+					b.Fatal(err)
+				}
+				w := n.Worker()
+				copy(w.Input(), floatsOf(b, filepath.Join(dir, o.Name+".in")))
+				const runs = 5
+				var here, there, ratios []float64
+				for b.Loop() {
+					before := processorTime(b)
+					for range runs {
+						if _, err := w.Run(b.Context()); err != nil {
+							b.Fatal(err)
+						}
+					}
+					mine := processorTime(b) - before
+					if _, err := fmt.Fprintln(ask, o.Name, runs); err != nil || !said.Scan() {
+						b.Fatal("oracle.py ended")
+					}
+					theirs, err := strconv.ParseFloat(said.Text(), 64)
+					if err != nil {
+						b.Fatal(err)
+					}
+					here, there, ratios = append(here, 1000*mine/runs), append(there, 1000*theirs/runs), append(ratios, mine/theirs)
+				}
+				slices.Sort(here)
+				slices.Sort(there)
+				slices.Sort(ratios)
+				b.ReportMetric(here[len(here)/2], "ms")
+				b.ReportMetric(there[len(there)/2], "ms-ONNXRuntime")
+				b.ReportMetric(ratios[len(ratios)/2], "ratio")
+				b.ReportMetric(ratios[len(ratios)-1], "ratio-most")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// processorTime is the time in seconds that this process has worked.
+func processorTime(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}
+
 func compare(t *testing.T, o oracle, n *Net, in, want []float32, photos int) {
 	w := n.Worker()
 	size := volume(n.Input)
-	var times []time.Duration
 	worst := 0.0
 	for i := range photos {
 		copy(w.Input(), in[i*size:(i+1)*size])
-		start := time.Now()
 		out, err := w.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		times = append(times, time.Since(start))
 		for j, got := range out {
 			if len(got) != o.Outputs[j] {
 				t.Fatalf("output %d has %d numbers, want %d", j, len(got), o.Outputs[j])
@@ -114,7 +202,5 @@ func compare(t *testing.T, o oracle, n *Net, in, want []float32, photos int) {
 			want = want[len(got):]
 		}
 	}
-	slices.Sort(times)
-	t.Logf("%s: %d pictures differ by at most %.1g; %.1f ms a picture (ONNX Runtime %.1f), %d million multiplications, %.1f MB a worker",
-		n.k.name, photos, worst, float64(times[len(times)/2].Microseconds())/1000, o.MS, n.Work/1_000_000, float64(n.Memory)/(1<<20))
+	t.Logf("%s: %d pictures differ by at most %.1g; %d million multiplications, %.1f MB a worker", n.k.name, photos, worst, n.Work/1_000_000, float64(n.Memory)/(1<<20))
 }

