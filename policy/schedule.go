@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/policy/timezone"
 	"shuultuur/setting"
 )
 
@@ -122,7 +123,7 @@ func (w Window) compile() ([]hours, error) {
 	}
 	zone := time.Local
 	if w.Zone != "" {
-		if zone, err = time.LoadLocation(w.Zone); err != nil {
+		if zone, err = timezone.Load(w.Zone); err != nil {
 			return nil, fmt.Errorf(`zone %q is not known; write it like "Europe/Berlin"`, w.Zone)
 		}
 	}

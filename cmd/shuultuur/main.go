@@ -9,10 +9,11 @@ import (
 	"os/signal"
 	"syscall"
 
-	_ "time/tzdata" // schedules name time zones, and a small device may have no zone files
+	"shuultuur/policy/timezone"
 )
 
 func main() {
+	timezone.UseTZ()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := dispatch(ctx, env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, program: os.Args[0]}, os.Args[1:])
 	stop()
