@@ -20,7 +20,7 @@ for cold in \
 	archive database/sql encoding/asn1 encoding/gob encoding/json encoding/xml html log/slog mime net/mail net/smtp regexp/syntax runtime/pprof text/template \
 	github.com/DataDog github.com/coreos github.com/dlclark/regexp2/v2/syntax github.com/go-asn1-ber github.com/go-jose github.com/go-ldap github.com/google \
 	github.com/HdrHistogram github.com/jackc github.com/jcmturner github.com/miekg github.com/nats-io github.com/oschwald github.com/yuin/gopher-lua/ast github.com/yuin/gopher-lua/parse \
-	go.yaml.in golang.org/x/exp golang.org/x/image/font golang.org/x/net/icmp golang.org/x/oauth2 \
+	go.yaml.in golang.org/x/exp golang.org/x/net/icmp golang.org/x/oauth2 \
 	golang.org/x/text/cases golang.org/x/text/internal golang.org/x/text/language golang.org/x/text/secure layeh.com rsc.io software.sslmate.com \
 	shuultuur/admin shuultuur/cmd shuultuur/configuration shuultuur/doctor shuultuur/engine shuultuur/fleet shuultuur/gateway \
 	shuultuur/handover shuultuur/helper shuultuur/importer shuultuur/list/source shuultuur/load shuultuur/portal \

@@ -12,10 +12,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"golang.org/x/image/font"
 	"golang.org/x/image/font/gofont/goregular"
-	"golang.org/x/image/font/sfnt"
-	"golang.org/x/image/math/fixed"
 
 	"shuultuur/text"
 )
@@ -25,11 +22,11 @@ import (
 // and copied. Letters that it lacks are drawn as the letter that looks most like
 // them, and copied as what they are; others are a question mark.
 func (r *Report) PDF(w io.Writer) error {
-	f, err := sfnt.Parse(goregular.TTF)
+	f, err := readFont(goregular.TTF)
 	if err != nil {
-		return fmt.Errorf("reading the font: %w", err)
+		return err
 	}
-	p := &paper{font: f, texts: r.texts, used: map[sfnt.GlyphIndex]glyph{}}
+	p := &paper{font: f, texts: r.texts, used: map[uint16]glyph{}}
 	p.page()
 	p.text(left, 18, r.Title)
 	p.y -= 12
@@ -60,10 +57,9 @@ type glyph struct {
 
 // A paper is a document that is written.
 type paper struct {
-	font  *sfnt.Font
+	font  *font
 	texts *text.Texts
-	buf   sfnt.Buffer
-	used  map[sfnt.GlyphIndex]glyph
+	used  map[uint16]glyph
 	pages []*bytes.Buffer
 	y     float64
 }
@@ -83,22 +79,18 @@ func (p *paper) line(by float64) {
 // similar are letters that the font lacks, of Mongolian, Kazakh and Uzbek.
 var similar = strings.NewReplacer("Ө", "Θ", "ө", "θ", "Ү", "Υ", "ү", "γ", "Ұ", "Y", "ұ", "y", "Қ", "К", "қ", "к", "Ғ", "Г", "ғ", "г", "Ң", "Н", "ң", "н", "Ҳ", "Х", "ҳ", "х", "Һ", "h", "һ", "h", "Ә", "Э", "ә", "э", "І", "I", "і", "i")
 
-// glyphOf is how a letter is drawn.
-func (p *paper) glyphOf(r rune) (sfnt.GlyphIndex, int) {
-	g, err := p.font.GlyphIndex(&p.buf, r)
-	if err != nil || g == 0 {
-		if s := []rune(similar.Replace(string(r))); len(s) == 1 && s[0] != r {
-			g, _ = p.font.GlyphIndex(&p.buf, s[0])
+// glyphOf returns the glyph that draws a letter, and its width.
+func (p *paper) glyphOf(r rune) (uint16, int) {
+	g := p.font.glyph(r)
+	if g == 0 {
+		if s := []rune(similar.Replace(string(r))); len(s) == 1 {
+			g = p.font.glyph(s[0])
 		}
 	}
 	if g == 0 {
-		g, _ = p.font.GlyphIndex(&p.buf, '?')
+		g = p.font.glyph('?')
 	}
-	a, err := p.font.GlyphAdvance(&p.buf, g, fixed.I(1000), font.HintingNone)
-	if err != nil {
-		return g, 500
-	}
-	return g, a.Round()
+	return g, p.font.width(g)
 }
 
 func (p *paper) width(s string, size float64) float64 {
@@ -121,10 +113,10 @@ func (p *paper) text(x, size float64, s string) {
 		if _, known := p.used[g]; !known {
 			p.used[g] = glyph{r, w}
 		}
-		fmt.Fprintf(&codes, "%04X", uint16(g))
+		fmt.Fprintf(&codes, "%04X", g)
 	}
-	// The letter is said beside its glyph: of two that share one, each is copied
-	// as it is.
+	// ActualText has the letter itself: of two that share a glyph, each is copied as
+	// it is.
 	fmt.Fprintf(p.pages[len(p.pages)-1], "/Span <</ActualText <FEFF%s>>> BDC BT /F %.2f Tf %.2f %.2f Td <%s> Tj ET EMC\n", utf16Hex(s), size, x, p.y, codes.String())
 }
 
@@ -220,7 +212,7 @@ func (p *paper) write(w io.Writer) error {
 	for i := range p.pages {
 		fmt.Fprintf(&kids, "%d 0 R ", 8+2*i)
 	}
-	var glyphs []sfnt.GlyphIndex
+	var glyphs []uint16
 	for g := range p.used {
 		glyphs = append(glyphs, g)
 	}
@@ -231,7 +223,7 @@ func (p *paper) write(w io.Writer) error {
 	for part := range slices.Chunk(glyphs, 100) {
 		fmt.Fprintf(&maps, "%d beginbfchar\n", len(part))
 		for _, g := range part {
-			fmt.Fprintf(&maps, "<%04X> <%s>\n", uint16(g), utf16Hex(string(p.used[g].rune)))
+			fmt.Fprintf(&maps, "<%04X> <%s>\n", g, utf16Hex(string(p.used[g].rune)))
 		}
 		maps.WriteString("endbfchar\n")
 	}
