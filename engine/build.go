@@ -39,6 +39,9 @@ type part struct {
 	// fixed returns the settings of the part that only a restart changes; nil if a reload
 	// changes all of them.
 	fixed func(*configuration.Settings) any
+	// rereads checks the files of a part that notices by itself when they change, such as the
+	// certificates of a server that it sends to. Changed files do not rebuild such a part.
+	rereads func(context.Context, *builder) error
 	// keeps says that the part keeps last good copies of its files itself. For other parts the
 	// gateway does: at start, a part whose files are unusable is built from the copies.
 	keeps bool
@@ -87,7 +90,8 @@ func isNil(v any) bool {
 // A basis is what a part was built from.
 type basis struct {
 	settings string   // digest of its settings and of those of the parts above
-	sum      string   // digest of settings, files and earlier parts
+	stamp    string   // digest of settings, files and earlier parts
+	sum      string   // what parts built from this one compare: the stamp, unless they go on with a changed part
 	files    []string // that were read
 	fault    error    // why it differs from settings and files
 }
@@ -129,7 +133,7 @@ func Build(ctx context.Context, s *configuration.Settings, old *Engine, host *Ho
 	}
 	sum := sha256.New()
 	for _, p := range parts() {
-		fmt.Fprintln(sum, b.basis[p.name].sum)
+		fmt.Fprintln(sum, b.basis[p.name].stamp, b.basis[p.name].fault != nil)
 	}
 	b.Revision = hex.EncodeToString(sum.Sum(nil)[:8])
 	return b.Engine, nil
@@ -147,13 +151,17 @@ func (b *builder) part(ctx context.Context, p part) error {
 	if b.old != nil {
 		was, had = b.old.basis[p.name]
 	}
-	if had && was.fault == nil && was.sum == b.sum(p, m.settings, union(m.files, was.files)) && faults(p.value(b.old)) == nil {
+	if had && was.fault == nil && was.stamp == b.sum(p, m.settings, union(m.files, was.files)) && faults(p.value(b.old)) == nil {
 		p.keep(b.Engine, b.old)
 		b.basis[p.name] = was
 		return nil
 	}
 	b.sum(p, m.settings, m.files) // stamp the files before they are read
 	b.read, b.late = nil, time.Now().Add(-clockStep)
+	if had && p.rereads != nil && was.settings == m.settings {
+		b.reread(ctx, p, m, was)
+		return nil
+	}
 	err := p.build(ctx, b)
 	m.files = union(m.files, b.read)
 	switch {
@@ -173,13 +181,25 @@ func (b *builder) part(ctx context.Context, p part) error {
 		b.Restart = append(b.Restart, p.key)
 		m = was
 	}
-	m.sum = b.sum(p, m.settings, m.files)
+	m.stamp = b.sum(p, m.settings, m.files)
+	m.sum = m.stamp
 	if m.fault != nil {
 		m.sum += "!" // parts built from this one are rebuilt once it is valid
 	}
 	b.basis[p.name] = m
 	b.late = time.Time{}
 	return nil
+}
+
+// reread keeps a part whose files have changed, and reports a fault in them.
+func (b *builder) reread(ctx context.Context, p part, m, was basis) {
+	p.keep(b.Engine, b.old)
+	if err := p.rereads(ctx, b); err != nil {
+		m.fault = setting.At(p.key, err)
+	}
+	m.stamp, m.sum = b.sum(p, m.settings, m.files), was.sum
+	b.basis[p.name] = m
+	b.late = time.Time{}
 }
 
 // copies returns the copies of a part's files.
@@ -215,7 +235,7 @@ func (e *Engine) KeepCopies(old *Engine) error {
 	var errs []error
 	for _, p := range parts() {
 		m, built := e.basis[p.name]
-		if built && !p.keeps && m.fault == nil && (old == nil || old.basis[p.name].sum != m.sum) {
+		if built && !p.keeps && m.fault == nil && (old == nil || old.basis[p.name].stamp != m.stamp) {
 			errs = append(errs, copies(e.Settings, p).Keep(m.files))
 		}
 	}

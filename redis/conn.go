@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"shuultuur/setting"
 )
 
 // A conn is one connection. Two goroutines serve it until it fails, permanently.
@@ -47,7 +49,7 @@ const looks = 4
 
 // A dialer makes connections.
 type dialer struct {
-	tls                *tls.Config
+	tls                *setting.Renewed[*tls.Config] // nil: plain
 	username, password string
 	db                 int
 	tracked            bool // the server should track keys that we request
@@ -63,7 +65,7 @@ func (c *Config) dialer() (d dialer, err error) {
 func (d *dialer) socket(ctx context.Context, addr string) (net.Conn, error) {
 	plain := net.Dialer{KeepAlive: silence}
 	if d.tls != nil {
-		return (&tls.Dialer{NetDialer: &plain, Config: d.tls}).DialContext(ctx, "tcp", addr)
+		return (&tls.Dialer{NetDialer: &plain, Config: d.tls.Now()}).DialContext(ctx, "tcp", addr)
 	}
 	return plain.DialContext(ctx, "tcp", addr)
 }

@@ -61,7 +61,8 @@ func (c *Config) Check() error {
 	return err
 }
 
-func (c *Config) tls() (*tls.Config, error) {
+// tls returns the TLS settings, made anew when their files have changed; nil without TLS.
+func (c *Config) tls() (*setting.Renewed[*tls.Config], error) {
 	if len(c.Addresses) == 0 {
 		return nil, setting.At("addresses", errors.New(`give where Redis listens, such as ["127.0.0.1:6379"]`))
 	}
@@ -80,7 +81,7 @@ func (c *Config) tls() (*tls.Config, error) {
 	case c.TLS == nil:
 		return nil, nil
 	}
-	t, err := c.TLS.config()
+	t, err := setting.Renew(c.TLS.config, c.TLS.CA, c.TLS.Cert, c.TLS.Key)
 	return t, setting.At("tls", err)
 }
 

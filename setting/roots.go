@@ -4,6 +4,8 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"sync"
+	"time"
 )
 
 // Roots reads the certificates in a PEM file. Without a file it returns nil, which means the
@@ -26,4 +28,47 @@ func (f File) AddRoots(pool *x509.CertPool) error {
 		return fmt.Errorf("%q contains no certificate in PEM form", string(f))
 	}
 	return nil
+}
+
+// A Renewed is made of files, and made anew when they have changed. It may be used by several
+// goroutines.
+type Renewed[T any] struct {
+	files []File
+	make  func() (T, error)
+
+	mu    sync.Mutex
+	stamp string // guarded by mu: of the files, when they were last read
+	value T      // guarded by mu
+}
+
+// Renew makes the first value of files. The error is that of make.
+func Renew[T any](make func() (T, error), files ...File) (*Renewed[T], error) {
+	r := &Renewed[T]{files: files, make: make, stamp: stamps(files)}
+	var err error
+	r.value, err = make()
+	return r, err
+}
+
+// Now returns the value of what the files contain. While they are unusable, it returns the
+// previous value: whoever watches the files reports the fault.
+func (r *Renewed[T]) Now() T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := stamps(r.files); now != r.stamp {
+		r.stamp = now
+		if v, err := r.make(); err == nil {
+			r.value = v
+		}
+	}
+	return r.value
+}
+
+func stamps(files []File) string {
+	all := ""
+	for _, f := range files {
+		if f != "" {
+			all += Stamp(string(f), time.Time{}) + "\n"
+		}
+	}
+	return all
 }

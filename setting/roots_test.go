@@ -1,37 +1,55 @@
-package setting_test
+package setting
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-
-	"shuultuur/setting"
 )
 
-func TestRootsOfAFile(t *testing.T) {
-	dir := t.TempDir()
-	empty := filepath.Join(dir, "empty.pem")
-	if err := os.WriteFile(empty, []byte("no certificate\n"), 0o600); err != nil {
+func TestRenewedFollowsItsFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := 0
+	read := func() (string, error) {
+		made++
+		b, err := os.ReadFile(file)
+		if err == nil && string(b) == "broken" {
+			err = errors.New("broken")
+		}
+		return string(b), err
+	}
+	if _, err := Renew(read, File(file)); err == nil {
+		t.Error("a missing file is no error")
+	}
+	write("one")
+	r, err := Renew(read, File(file), "")
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		name string
-		file setting.File
-		want string // in the error
-	}{
-		{"none means the system's", "", ""},
-		{"a file that is not there", setting.File(filepath.Join(dir, "none.pem")), "no such file"},
-		{"a file without certificates", setting.File(empty), "contains no certificate in PEM form"},
+	for _, step := range []struct{ text, want string }{
+		{"one", "one"}, {"second", "second"}, {"broken", "second"}, {"the third", "the third"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			pool, err := c.file.Roots()
-			switch {
-			case c.want == "" && (pool != nil || err != nil):
-				t.Errorf("got %v and %v, want neither", pool, err)
-			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-				t.Errorf("error %v, want %q in it", err, c.want)
-			}
-		})
+		write(step.text)
+		if got := r.Now(); got != step.want {
+			t.Errorf("the file has %q: got %q, want %q", step.text, got, step.want)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	made = 0
+	for range 3 {
+		if got := r.Now(); got != "the third" {
+			t.Errorf("the file is gone: got %q", got)
+		}
+	}
+	if made != 1 {
+		t.Errorf("a file that is gone was read %d times", made)
 	}
 }

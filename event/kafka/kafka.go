@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -40,7 +41,8 @@ type Store struct {
 	seeds  []string
 	topic  string
 	tls    *tls.Config // nil: plain
-	sasl   *sasl       // nil: nobody asks
+	roots  *setting.Renewed[*x509.CertPool]
+	sasl   *sasl // nil: nobody asks
 	format func(dst []byte, r *event.Row) []byte
 
 	conns   map[string]*conn // by address
@@ -68,16 +70,13 @@ func Open(cfg event.Kafka, format func(dst []byte, r *event.Row) []byte) (*Store
 	if cfg.TLS {
 		s.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	if cfg.CA != "" {
-		if s.tls == nil {
-			return nil, setting.At("ca", errors.New("certificates are for tls: true only"))
-		}
-		var err error
-		if s.tls.RootCAs, err = cfg.CA.Roots(); err != nil {
-			return nil, setting.At("ca", err)
-		}
+	if cfg.CA != "" && s.tls == nil {
+		return nil, setting.At("ca", errors.New("certificates are for tls: true only"))
 	}
 	var err error
+	if s.roots, err = setting.Renew(cfg.CA.Roots, cfg.CA); err != nil {
+		return nil, setting.At("ca", err)
+	}
 	s.sasl, err = newSASL(cfg)
 	return s, err
 }
@@ -370,7 +369,11 @@ func (s *Store) connect(ctx context.Context, at string) (*conn, error) {
 	if c := s.conns[at]; c != nil {
 		return c, nil
 	}
-	c, err := dial(ctx, at, s.tls, s.sasl)
+	secure := s.tls.Clone() // nil stays nil
+	if secure != nil {
+		secure.RootCAs = s.roots.Now()
+	}
+	c, err := dial(ctx, at, secure, s.sasl)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ type Store struct {
 	url     string
 	signal  *signal
 	headers map[string]string
-	client  *http.Client
+	client  *setting.Renewed[*http.Client]
 	host    string
 	buf     []byte
 	zipped  bytes.Buffer
@@ -86,18 +86,25 @@ func open(cfg event.OTLP, as *signal, key, to string) (*Store, error) {
 			return nil, setting.At("headers", fmt.Errorf("%q is not the name of a field, or its value has line breaks", name))
 		}
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, IdleConnTimeout: time.Minute,
-		DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext} // a collector that comes back is soon tried anew
-	if cfg.CA != "" {
-		roots, err := cfg.CA.Roots()
-		if err != nil {
-			return nil, setting.At("ca", err)
-		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	if s.client, err = setting.Renew(func() (*http.Client, error) { return newClient(cfg.CA) }, cfg.CA); err != nil {
+		return nil, setting.At("ca", err)
 	}
-	s.client = &http.Client{Transport: transport, Timeout: wait, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	s.host, _ = os.Hostname() // empty when it is not known
 	return s, nil
+}
+
+// newClient makes a client that trusts the certificates in a file.
+func newClient(ca setting.File) (*http.Client, error) {
+	roots, err := ca.Roots()
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, IdleConnTimeout: time.Minute,
+		DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext} // a collector that comes back is soon tried anew
+	if roots != nil {
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
+	return &http.Client{Transport: transport, Timeout: wait, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
 // Name implements [event.Store].
@@ -105,7 +112,7 @@ func (s *Store) Name() string { return s.signal.name }
 
 // Close implements [event.Store].
 func (s *Store) Close() error {
-	s.client.CloseIdleConnections()
+	s.client.Now().CloseIdleConnections()
 	return nil
 }
 
@@ -165,7 +172,7 @@ func (s *Store) post(ctx context.Context) error {
 	for name, value := range s.headers {
 		q.Header.Set(name, value)
 	}
-	res, err := s.client.Do(q)
+	res, err := s.client.Now().Do(q)
 	if err != nil {
 		return err
 	}

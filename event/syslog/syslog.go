@@ -15,6 +15,7 @@ package syslog
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -41,7 +42,8 @@ const (
 type Store struct {
 	network, address string
 	format           func(dst []byte, r *event.Row) []byte
-	tls              *tls.Config
+	tls              *tls.Config // nil: plain
+	roots            *setting.Renewed[*x509.CertPool]
 	host             string
 	conn             net.Conn
 	buf, msg         []byte
@@ -77,13 +79,11 @@ func Open(cfg event.Syslog) (*Store, error) {
 		return nil, setting.At("to", fmt.Errorf("%q begins with none of udp://, tcp:// and tls://", cfg.To))
 	}
 	s.address = net.JoinHostPort(u.Hostname(), port)
-	if cfg.CA != "" {
-		if s.tls == nil {
-			return nil, setting.At("ca", errors.New("certificates are for tls:// only"))
-		}
-		if s.tls.RootCAs, err = cfg.CA.Roots(); err != nil {
-			return nil, setting.At("ca", err)
-		}
+	if cfg.CA != "" && s.tls == nil {
+		return nil, setting.At("ca", errors.New("certificates are for tls:// only"))
+	}
+	if s.roots, err = setting.Renew(cfg.CA.Roots, cfg.CA); err != nil {
+		return nil, setting.At("ca", err)
 	}
 	switch cfg.Format {
 	case "", "rfc5424":
@@ -230,7 +230,9 @@ func (s *Store) dial(ctx context.Context) error {
 		return err
 	}
 	if s.tls != nil {
-		t := tls.Client(c, s.tls)
+		secure := s.tls.Clone()
+		secure.RootCAs = s.roots.Now()
+		t := tls.Client(c, secure)
 		if err := t.HandshakeContext(ctx); err != nil {
 			c.Close()
 			return fmt.Errorf("TLS: %w", err)

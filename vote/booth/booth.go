@@ -92,15 +92,20 @@ func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
 	return b, nil
 }
 
+// certificate returns the TLS settings of the API, which follow the files of k.
 func certificate(k *KeyPair) (*tls.Config, error) {
 	if k == nil {
 		return nil, nil
 	}
-	c, err := tls.LoadX509KeyPair(string(k.Cert), string(k.Key))
+	pair, err := setting.Renew(func() (*tls.Certificate, error) {
+		c, err := tls.LoadX509KeyPair(string(k.Cert), string(k.Key))
+		return &c, err
+	}, k.Cert, k.Key)
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, nil
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Now(), nil }}, nil
 }
 
 // sink makes what the log is drained to.

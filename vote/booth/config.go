@@ -166,6 +166,9 @@ func (c *Config) Check() error {
 	if c.Redis != nil {
 		errs = append(errs, setting.At("redis", c.Redis.Check()))
 	}
+	if _, err := certificate(c.TLS); err != nil {
+		errs = append(errs, setting.At("tls", err))
+	}
 	if n := len(c.Secret); n > 0 && n < leastSecret {
 		errs = append(errs, setting.At("secret", fmt.Errorf("%d bytes can be guessed; write %d or more", n, leastSecret)))
 	}
