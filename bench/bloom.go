@@ -29,7 +29,8 @@ type bloomTimes struct {
 	False          float64 // share of the others that were found
 }
 
-// bloomLoop is the loop of each subject; the peer's program is made of it too.
+// bloomLoop is a program that measures one filter and the peer's by turns, in one
+// process and by the same loops, so that both find keys and memory alike.
 const bloomLoop = `package main
 
 import (
@@ -39,7 +40,8 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/bits-and-blooms/bloom/v3"
+	peer "github.com/bits-and-blooms/bloom/v3"
+	"shuultuur/cache/bloom"
 )
 
 const keys = 1_000_000
@@ -57,36 +59,65 @@ func cpu() float64 {
 func main() {
 	runtime.GOMAXPROCS(1)
 	own, other := make([]string, keys), make([]string, keys)
-	for i := range own {
-		own[i], other[i] = url("a", i), url("m", i)
+	for i := range own { // the keys of a list lie one behind the other
+		own[i] = url("a", i)
+	}
+	for i := range other {
+		other[i] = url("m", i)
 	}
 	runtime.GC()
-	f := bloom.NewWithEstimates(keys, 0.01)
+	f := bloom.New(keys)
 	t := []float64{cpu()}
 	for _, k := range own {
-		f.AddString(k)
+		f.Add(bloom.Sum(k))
 	}
 	t = append(t, cpu())
 	hits, wrong := 0, 0
 	for _, k := range own {
-		if f.TestString(k) {
+		if f.Has(bloom.Sum(k)) {
 			hits++
 		}
 	}
 	t = append(t, cpu())
 	for _, k := range other {
-		if f.TestString(k) {
+		if f.Has(bloom.Sum(k)) {
 			wrong++
 		}
 	}
 	t = append(t, cpu())
+	all := []any{result(t, hits, wrong, f.Bits())}
+	f = nil
+	runtime.GC()
+	p := peer.NewWithEstimates(keys, 0.01)
+	t = []float64{cpu()}
+	for _, k := range own {
+		p.AddString(k)
+	}
+	t = append(t, cpu())
+	hits, wrong = 0, 0
+	for _, k := range own {
+		if p.TestString(k) {
+			hits++
+		}
+	}
+	t = append(t, cpu())
+	for _, k := range other {
+		if p.TestString(k) {
+			wrong++
+		}
+	}
+	t = append(t, cpu())
+	_ = json.NewEncoder(os.Stdout).Encode(append(all, result(t, hits, wrong, int(p.Cap()))))
+}
+
+func result(t []float64, hits, wrong, bits int) any {
 	if hits != keys {
 		panic("a key was lost")
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(map[string]float64{
+	return map[string]float64{
 		"Add": (t[1] - t[0]) / keys, "Hit": (t[2] - t[1]) / keys, "Miss": (t[3] - t[2]) / keys,
-		"Bits": float64(f.Cap()) / keys, "False": float64(wrong) / keys,
-	})
+		"Bits": float64(bits) / keys, "False": float64(wrong) / keys,
+	}
 }
 `
 
@@ -97,12 +128,17 @@ func bloomFilters(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	for name, text := range map[string]string{"go.mod": "module bench\n\ngo 1.24\n", "main.go": bloomLoop} {
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	mod := "module bench\n\ngo 1.26\n\nrequire shuultuur v0.0.0\n\nreplace shuultuur => " + root + "\n"
+	for name, text := range map[string]string{"go.mod": mod, "main.go": bloomLoop} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
-	for _, args := range [][]string{{"get", "github.com/bits-and-blooms/bloom/v3@v3.7.1"}, {"build", "-o", "peer", "."}} {
+	for _, args := range [][]string{{"get", "github.com/bits-and-blooms/bloom/v3@v3.7.1"}, {"build", "-o", "loop", "."}} {
 		c := exec.CommandContext(ctx, "go", args...)
 		c.Dir, c.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
 		if said, err := c.CombinedOutput(); err != nil {
@@ -113,15 +149,27 @@ func bloomFilters(ctx context.Context, opt options, out io.Writer) error {
 	url := func(kind string, i int) string {
 		return fmt.Sprintf("https://%s%d.example.org/assets/%x/image-%d.webp", kind, i%9973, uint64(i+1)*0x9e3779b97f4a7c15, i)
 	}
-	for i := range own {
-		own[i], other[i] = url("a", i), url("m", i)
+	for i := range own { // the keys of a list lie one behind the other
+		own[i] = url("a", i)
+	}
+	for i := range other {
+		other[i] = url("m", i)
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	names := []string{"one filter", "two that take turns", "map[string]struct{}", "bits-and-blooms v3.7.1", "hashing alone"}
 	all := map[string][]bloomTimes{}
 	for range opt.rounds {
-		f, p, m := bloom.New(bloomKeys), bloom.NewPair(bloomKeys), map[string]struct{}{}
-		all[names[0]] = append(all[names[0]], timeFilter(own, other, f))
+		said, err := exec.CommandContext(ctx, filepath.Join(dir, "loop")).Output()
+		if err != nil {
+			return fmt.Errorf("running the filters: %w", err)
+		}
+		var both [2]bloomTimes
+		if err := json.Unmarshal(said, &both); err != nil {
+			return fmt.Errorf("running the filters: %w", err)
+		}
+		all[names[0]] = append(all[names[0]], both[0])
+		all[names[3]] = append(all[names[3]], both[1])
+		p, m := bloom.NewPair(bloomKeys), map[string]struct{}{}
 		// The pair is at its fullest when the second filter is about to be emptied.
 		for i := range int(float64(bloomKeys) * 0.99) {
 			p.Seen(bloom.Sum(url("before", i)))
@@ -137,45 +185,9 @@ func bloomFilters(ctx context.Context, opt options, out io.Writer) error {
 		t.Bits = float64(after.HeapAlloc-before.HeapAlloc) * 8 / bloomKeys
 		runtime.KeepAlive(m)
 		all[names[2]] = append(all[names[2]], t)
-		said, err := exec.CommandContext(ctx, filepath.Join(dir, "peer")).Output()
-		if err != nil {
-			return fmt.Errorf("running bits-and-blooms: %w", err)
-		}
-		if err := json.Unmarshal(said, &t); err != nil {
-			return fmt.Errorf("running bits-and-blooms: %w", err)
-		}
-		all[names[3]] = append(all[names[3]], t)
 		all[names[4]] = append(all[names[4]], timeHashing(own, other))
 	}
 	return printBloom(opt, names, all, out)
-}
-
-// timeFilter is timeBloom for one filter, called as the peer is: not through
-// functions.
-func timeFilter(own, other []string, f *bloom.Filter) bloomTimes {
-	runtime.GC()
-	at := []time.Duration{processorTime()}
-	for _, k := range own {
-		f.Add(bloom.Sum(k))
-	}
-	at = append(at, processorTime())
-	hits, wrong := 0, 0
-	for _, k := range own {
-		if f.Has(bloom.Sum(k)) {
-			hits++
-		}
-	}
-	at = append(at, processorTime())
-	for _, k := range other {
-		if f.Has(bloom.Sum(k)) {
-			wrong++
-		}
-	}
-	at = append(at, processorTime())
-	if hits != bloomKeys {
-		panic("a key was lost")
-	}
-	return timesOf(at, float64(f.Bits()), wrong)
 }
 
 // timeHashing is what reading and hashing the keys takes, less than which no
