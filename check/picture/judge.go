@@ -46,7 +46,8 @@ const (
 )
 
 func newJobs(workers int) jobs {
-	return jobs{slots: make(chan struct{}, workers), asks: make(chan struct{}, workers), spare: make(chan struct{}, 1), most: (1 + queued) * workers, by: map[[32]byte]*job{}}
+	// The model works on half of the processors, so that requests find one free.
+	return jobs{slots: make(chan struct{}, workers), asks: make(chan struct{}, max(1, workers/2)), spare: make(chan struct{}, 1), most: (1 + queued) * workers, by: map[[32]byte]*job{}}
 }
 
 // A job is a picture that is being judged. When done is closed, the verdict is
@@ -56,6 +57,7 @@ type job struct {
 	verdict verdict
 	err     error
 
+	page    string        // that its first request belongs to
 	waiting atomic.Int32  // how many wait for it
 	news    chan struct{} // has one when somebody came, left or decided to stay
 	asks    chan struct{} // closed when the model is to be asked
@@ -72,7 +74,7 @@ func (j *job) tell() {
 
 // start has a picture judged, or returns the job that does so already. It
 // returns nil where too many wait. The caller waits for it (see wait).
-func (c *Check) start(sum [32]byte, b []byte, head picture.Head, ask bool) *job {
+func (c *Check) start(sum [32]byte, b []byte, head picture.Head, ask bool, page string) *job {
 	c.jobs.mu.Lock()
 	defer c.jobs.mu.Unlock()
 	c.jobs.last = time.Now()
@@ -84,7 +86,7 @@ func (c *Check) start(sum [32]byte, b []byte, head picture.Head, ask bool) *job 
 	if len(c.jobs.by) >= c.jobs.most || c.jobs.bytes+len(b) > queuedBytes {
 		return nil
 	}
-	j := &job{done: make(chan struct{}), asks: make(chan struct{}), news: make(chan struct{}, 1)}
+	j := &job{page: page, done: make(chan struct{}), asks: make(chan struct{}), news: make(chan struct{}, 1)}
 	j.waiting.Store(1)
 	c.jobs.by[sum] = j
 	c.jobs.bytes += len(b)
@@ -106,6 +108,7 @@ func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool
 		if j.err == nil {
 			c.seen.With("judged").Inc()
 			c.known.put(ctx, sum, j.verdict)
+			c.pages.add(j.page, sum, j.verdict.Findings) // also where nobody waited for it so long
 		}
 		<-slot
 		c.jobs.mu.Lock()
@@ -214,11 +217,8 @@ func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool
 	ask = c.model != nil && (ask || s.Score >= c.suspect || s.Grey)
 	var h picture.Hash
 	quality := 0
-	if ask && !c.pdq {
-		before()
-	}
-	if c.pdq || ask {
-		if h, quality, err = picture.PDQ(b); err != nil && c.pdq {
+	if c.pdq {
+		if h, quality, err = picture.PDQ(b); err != nil {
 			return v, err
 		}
 	}
@@ -231,10 +231,8 @@ func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool
 	if !ask {
 		return v, nil
 	}
-	if c.pdq {
-		before()
-	}
-	f, err := c.ask(ctx, b, h, quality)
+	before()
+	f, err := c.ask(ctx, b)
 	if err != nil {
 		return v, err
 	}
@@ -273,8 +271,20 @@ func (c *Check) listed(p *picture.Planes, h picture.Hash, quality int, dst []fil
 	return dst
 }
 
-// ask asks the model, unless it has judged the same picture in another size.
-func (c *Check) ask(ctx context.Context, b []byte, h picture.Hash, quality int) (f filter.Finding, err error) {
+// ask asks the model, unless it has judged the same picture in another size. Then
+// the hashes are alike of what the model is shown, which is hashed in a tenth of
+// the time that the whole picture takes.
+func (c *Check) ask(ctx context.Context, b []byte) (f filter.Finding, err error) {
+	whole, err := c.model.decode(b)
+	if err != nil {
+		return f, err
+	}
+	img := c.model.fitted(whole)
+	hashed := img
+	if min(img.W, img.H) < leastHashed {
+		hashed = whole
+	}
+	h, quality := hashed.PDQ()
 	if quality >= minQuality {
 		if f, ok := c.known.near(ctx, h); ok {
 			c.seen.With("near").Inc()
@@ -282,7 +292,7 @@ func (c *Check) ask(ctx context.Context, b []byte, h picture.Hash, quality int) 
 		}
 	}
 	start := time.Now()
-	score, labels, err := c.model.Judge(ctx, b)
+	score, labels, err := c.model.judge(ctx, img)
 	took := time.Since(start)
 	c.spent.Add(int64(took))
 	if err != nil {
@@ -302,6 +312,10 @@ func (c *Check) ask(ctx context.Context, b []byte, h picture.Hash, quality int) 
 	}
 	return f, nil
 }
+
+// leastHashed is the shorter side of what is hashed in place of a whole picture:
+// two pixels for each sample of a PDQ hash.
+const leastHashed = 128
 
 // known remembers verdicts: in the memory that a fleet shares, and those of the
 // model besides by hash, of the last pictures, to find others near to them.
@@ -423,14 +437,15 @@ func (p *pages) score(page string) int {
 	return int(math.Round(100 * (1 - left)))
 }
 
-// add counts a picture towards a page.
+// add counts a picture towards a page. Skin counts where the model was not asked.
 func (p *pages) add(page string, sum [32]byte, found []filter.Finding) {
 	score := 0.0
+	asked := slices.ContainsFunc(found, func(f filter.Finding) bool { return f.Category == Explicit })
 	for _, f := range found {
 		switch {
 		case f.Category == Explicit:
 			score = max(score, float64(f.Score)/100)
-		case f.Category == Skin:
+		case f.Category == Skin && !asked:
 			score = max(score, weightOfSkin*float64(f.Score)/100)
 		case strings.HasPrefix(f.Category, Listed):
 			score = 1
@@ -489,7 +504,7 @@ const (
 
 // join returns for how much longer a picture may be held. The first of a burst
 // is held for all of the patience, or until many is closed: then, as the others,
-// until a third of the patience has passed since it came (see [hold.left]).
+// until a fifth of the patience has passed since it came (see [hold.left]).
 func (h *holds) join(key holdKey, patience time.Duration) (left time.Duration, b *hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -514,7 +529,7 @@ func (h *holds) join(key holdKey, patience time.Duration) (left time.Duration, b
 
 // left returns for how much longer a picture of many is held.
 func (b *hold) left(patience time.Duration) time.Duration {
-	return max(0, patience/3-time.Since(b.since))
+	return max(0, patience/5-time.Since(b.since))
 }
 
 // makeRoom takes out of a map of pages those that are over, or else all, where there

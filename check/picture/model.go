@@ -214,13 +214,24 @@ type Label struct {
 // greatest score of the labels that make a picture explicit, 0 to 100, and what
 // the model says of each, likeliest first.
 func (m *Model) Judge(ctx context.Context, b []byte) (score int, all []Label, err error) {
-	img, err := picture.Decode(b, max(m.before[0], m.before[1]))
+	img, err := m.decode(b)
 	if err != nil {
 		return 0, nil, err
 	}
+	return m.judge(ctx, m.fitted(img))
+}
+
+// decode decodes a picture as large as the model, and the hash of what it is
+// shown, need it.
+func (m *Model) decode(b []byte) (*picture.RGB, error) {
+	return picture.Decode(b, max(m.before[0], m.before[1], leastHashed))
+}
+
+// judge runs the model on a picture that is fitted.
+func (m *Model) judge(ctx context.Context, img *picture.RGB) (score int, all []Label, err error) {
 	w := m.worker()
 	defer m.give(w)
-	m.fill(w.Input(), m.fitted(img))
+	m.fill(w.Input(), img)
 	out, err := w.Run(ctx)
 	if err != nil {
 		return 0, nil, err

@@ -211,6 +211,43 @@ func TestAPagesPicturesCountForAMinute(t *testing.T) {
 	})
 }
 
+func TestSkinDoesNotCountTowardsAPageWhereTheModelWasAsked(t *testing.T) {
+	const page = "http://test/garden"
+	for name, c := range map[string]struct {
+		found []filter.Finding
+		want  int
+	}{
+		"skin alone":           {[]filter.Finding{{Category: Skin, Score: 80}}, 20},
+		"skin, not explicit":   {[]filter.Finding{{Category: Skin, Score: 80}, {Category: Explicit}}, 0},
+		"skin, and explicit":   {[]filter.Finding{{Category: Skin, Score: 80}, {Category: Explicit, Score: 60}}, 60},
+		"listed, not explicit": {[]filter.Finding{{Category: Explicit}, {Category: Listed + "a"}}, 100},
+	} {
+		var p pages
+		p.add(page, [32]byte{}, c.found)
+		if got := p.score(page); got != c.want {
+			t.Errorf("%s: the page has %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestAPictureThatIsJudgedLateCountsTowardsItsPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCheck(t, Config{Model: modelFile(t, ""), Suspect: every, Workers: 1}, new(remembers))
+		c.jobs.slots <- struct{}{} // a picture that takes long
+		x := response(plainColour(t, red, 200), "image/jpeg")
+		x.Request.Fields = append(x.Request.Fields, message.Field{Name: []byte("Referer"), Value: []byte("http://test/page")})
+		x.Verdict.Patience = time.Millisecond
+		if found, err := c.Find(t.Context(), x, filter.ResponseBody, nil); err != nil || len(found) != 1 || found[0].Category != Unread {
+			t.Fatalf("%v, %v", found, err)
+		}
+		<-c.jobs.slots
+		time.Sleep(longestRest + time.Second)
+		if n := c.pages.score("http://test/page"); n < 89 {
+			t.Errorf("the page has %d", n)
+		}
+	})
+}
+
 func TestAPictureIsHeldForThePatienceAndLearned(t *testing.T) {
 	m := new(remembers)
 	c := newCheck(t, Config{Skin: true, Workers: 1}, m)
@@ -245,21 +282,21 @@ func TestPicturesOfAPageAreHeldTogether(t *testing.T) {
 			return b
 		}
 		first := join("10.0.0.1", "http://a/", patience)
-		join("10.0.0.1", "http://a/", patience/3)
+		join("10.0.0.1", "http://a/", patience/5)
 		join("10.0.0.1", "http://b/", patience)
 		join("10.0.0.2", "http://a/", patience)
 		join("10.0.0.1", "", patience)
-		join("10.0.0.1", "", patience/3)
+		join("10.0.0.1", "", patience/5)
 		time.Sleep(60 * time.Millisecond)
-		join("10.0.0.1", "http://a/", 40*time.Millisecond)
+		join("10.0.0.1", "http://a/", 0)
 		select {
 		case <-first.many:
 			t.Errorf("%d pictures are many", few)
 		default:
 		}
-		join("10.0.0.1", "http://a/", 40*time.Millisecond)
+		join("10.0.0.1", "http://a/", 0)
 		<-first.many
-		if got := first.left(patience); got != 40*time.Millisecond {
+		if got := first.left(patience); got != 0 {
 			t.Errorf("the first of many is held for %v more", got)
 		}
 		time.Sleep(60 * time.Millisecond)

@@ -283,7 +283,7 @@ func (c *Check) verdictOn(ctx context.Context, t *filter.Transaction, sum [32]by
 		c.seen.With("known").Inc()
 		return v, ""
 	}
-	return c.wait(ctx, t, c.start(sum, b, head, ask), bad)
+	return c.wait(ctx, t, c.start(sum, b, head, ask, referer(t)), bad)
 }
 
 // one judges one picture; where says where in the body it stands.

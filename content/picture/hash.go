@@ -101,6 +101,16 @@ func PDQ(b []byte) (h Hash, quality int, err error) {
 	return h, quality, nil
 }
 
+// PDQ computes the PDQ hash of m and its quality.
+func (m *RGB) PDQ() (h Hash, quality int) {
+	return pdq(m.W, m.H, func(y int, dst []float32) {
+		for x := range dst {
+			p := m.Pix[3*(y*m.W+x):]
+			dst[x] = luma(int(p[0]), int(p[1]), int(p[2]))
+		}
+	})
+}
+
 // luma is rounded like that of others.
 func luma(r, g, b int) float32 {
 	return float32(0.299*float64(r) + 0.587*float64(g) + 0.114*float64(b))

@@ -61,9 +61,11 @@ type component struct {
 	lines           int    // of blocks that were read
 }
 
-// A huffman is a table of codes: fast holds symbol and length of short ones.
+// A huffman is a table of codes: fast holds symbol and length of short ones, and
+// pass by how many bits and coefficients to go on where only that matters.
 type huffman struct {
 	fast   [1 << fastBits]uint16 // length<<8 | symbol; 0 is none
+	pass   [1 << fastBits]uint16 // bits<<8 | coefficients; 0 is none
 	most   [18]int32             // the first code that is too large for a length
 	offset [18]int32
 	symbol [256]uint8
@@ -215,9 +217,15 @@ func (t *huffman) make(counts, symbols []byte) error {
 		for range n {
 			if l <= fastBits {
 				from := int(code) << (fastBits - l)
+				s := uint16(t.symbol[k])
+				size, on := s&15, s>>4+1
+				if size == 0 && s != 0xf0 {
+					on = 64 // the rest of the block is nothing
+				}
 				for j := range 1 << (fastBits - l) {
 					if from+j < len(t.fast) {
-						t.fast[from+j] = uint16(l)<<8 | uint16(t.symbol[k])
+						t.fast[from+j] = uint16(l)<<8 | s
+						t.pass[from+j] = (uint16(l)+size)<<8 | on
 					}
 				}
 			}
@@ -400,8 +408,19 @@ func (d *jpegReader) resume(in []int) {
 	}
 }
 
-// fill puts at least 32 bits at the top of d.bits, zeros after the end.
+// fill puts at least 57 bits at the top of d.bits, zeros after the end.
 func (d *jpegReader) fill() {
+	if d.at+8 <= len(d.in) && !d.eod {
+		const ones, tops = 0x0101010101010101, 0x8080808080808080
+		v := binary.BigEndian.Uint64(d.in[d.at:])
+		if (^v-ones)&v&tops == 0 { // no byte is 0xff
+			n := (64 - d.nbits) / 8
+			d.bits |= v >> (64 - 8*n) << (64 - 8*n - d.nbits)
+			d.nbits += 8 * n
+			d.at += int(n)
+			return
+		}
+	}
 	for d.nbits <= 56 {
 		var b byte
 		if d.eod || d.at >= len(d.in) {
@@ -449,32 +468,36 @@ func (d *jpegReader) block(c *component, at int, low uint8) error {
 	if c.whole != nil {
 		return d.wholeBlock(c, at)
 	}
-	t := &d.acTables[c.acTable]
-	for k := 1; k < 64; k++ {
-		if d.nbits < 32 {
+	return d.passOver(&d.acTables[c.acTable])
+}
+
+// passOver reads the rest of a block, of which nothing is kept.
+func (d *jpegReader) passOver(t *huffman) error {
+	bits, n := d.bits, d.nbits // in registers
+	for k := 1; k < 64; {
+		if n < 32 {
+			d.bits, d.nbits = bits, n
 			d.fill()
+			bits, n = d.bits, d.nbits
 		}
-		f := t.fast[d.bits>>(64-fastBits)]
-		var s uint8
-		if f != 0 {
-			s = uint8(f)
-			d.bits <<= f >> 8
-			d.nbits -= min(uint(f>>8), d.nbits)
-		} else if s, ok = d.symbol(t); !ok {
+		if f := t.pass[bits>>(64-fastBits)]; f != 0 {
+			bits <<= f >> 8
+			n -= uint(f >> 8) // at most 24 of 32
+			k += int(f & 255)
+			continue
+		}
+		d.bits, d.nbits = bits, n
+		s, ok := d.symbol(t)
+		if !ok {
 			return ErrFormat
 		}
 		size := uint(s & 15)
-		if size == 0 {
-			if s != 0xf0 {
-				break
-			}
-			k += 15
-			continue
+		bits, n = d.bits<<size, d.nbits-min(size, d.nbits)
+		if k += int(s>>4) + 1; size == 0 && s != 0xf0 {
+			break
 		}
-		k += int(s >> 4)
-		d.bits <<= size
-		d.nbits -= min(size, d.nbits)
 	}
+	d.bits, d.nbits = bits, n
 	return nil
 }
 

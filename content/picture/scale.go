@@ -52,6 +52,17 @@ func Decode(b []byte, least int) (*RGB, error) {
 func rgbOf(img image.Image) *RGB {
 	r := img.Bounds()
 	m := &RGB{W: r.Dx(), H: r.Dy(), Pix: make([]byte, 0, 3*r.Dx()*r.Dy())}
+	if p, ok := img.(*image.YCbCr); ok { // most photos: a call for each pixel would take longer than the rest
+		for y := r.Min.Y; y < r.Max.Y; y++ {
+			luma := p.Y[p.YOffset(r.Min.X, y):][:m.W]
+			for x, v := range luma {
+				i := p.COffset(r.Min.X+x, y)
+				red, green, blue := color.YCbCrToRGB(v, p.Cb[i], p.Cr[i])
+				m.Pix = append(m.Pix, red, green, blue)
+			}
+		}
+		return m
+	}
 	at := sampler(img)
 	for y := r.Min.Y; y < r.Max.Y; y++ {
 		for x := r.Min.X; x < r.Max.X; x++ {
@@ -78,9 +89,10 @@ func (m *RGB) Scale(w, h int) *RGB {
 		return m
 	}
 	across := &RGB{W: w, H: m.H, Pix: make([]byte, 3*w*m.H)}
-	for x, t := range triangles(m.W, w) {
-		for y := range m.H {
-			t.sum(across.Pix[3*(y*w+x):], m.Pix[3*y*m.W:], 3)
+	columns := triangles(m.W, w)
+	for y := range m.H {
+		for x := range columns {
+			columns[x].sum(across.Pix[3*(y*w+x):], m.Pix[3*y*m.W:], 3)
 		}
 	}
 	out := &RGB{W: w, H: h, Pix: make([]byte, 3*w*h)}
