@@ -81,12 +81,18 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 			return nil, err
 		}
 	}
-	if s.policy, err = admission.New(cfg.Admission, window); err != nil || cfg.Disk.Or(0) == 0 || p.Trial {
+	if s.policy, err = admission.New(cfg.Admission, window); err != nil || cfg.Disk.Or(0) == 0 {
 		return s, err
 	}
 	dir := string(cfg.Folder)
 	if dir == "" {
 		dir = filepath.Join(p.Data, "cache")
+	}
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return nil, setting.At("folder", fmt.Errorf("%q is a file; name a folder", dir))
+	}
+	if p.Trial {
+		return s, nil
 	}
 	if s.disk, err = disk.Open(dir, int64(cfg.Disk)); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 
 // portalOf are the settings of the portal, nil when it has no address.
 func portalOf(s *configuration.Settings) any {
-	if len(s.Listen.Portal)+len(s.Listen.PortalTLS) == 0 {
+	if len(s.Listen.Portal)+len(s.Listen.PortalTLS) == 0 && s.Portal.Name == "" && s.Portal.PAC == nil {
 		return nil
 	}
 	return []any{s.Portal, s.PortalPlace(), s.DNS != nil}

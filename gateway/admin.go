@@ -62,7 +62,7 @@ func (g *pages) newAdmin(first *engine.Engine) (*admin.Server, error) {
 	}
 	parts.Checks = func() *check.Set { return g.engine.Load().Checks }
 	parts.Devices = func() string {
-		if e := g.engine.Load(); e.Portal != nil {
+		if e := g.engine.Load(); e.Welcome != nil {
 			return e.Settings.PortalPlace().URL
 		}
 		return ""

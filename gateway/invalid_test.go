@@ -152,9 +152,202 @@ dns: {listen: ["127.0.0.1:0"], cache: {siez: 1MiB}}
 dns: {listen: ["127.0.0.1:0"], zones: {serial: random}}
 dns: {listen: ["127.0.0.1:0"], zones: {tsig: [{name: a..b, secret: MDEy}]}}
 dns: {listen: ["127.0.0.1:0"], zones: {allow: [{key: nobody}]}}
+cache: {memory: -1MiB}
+cache: {memory: lots}
+cache: {admission: magic}
+cache: {object: 0x}
+cache: {purge: [x]}
+cache: {rules: [{store: perhaps}]}
+cache: {rules: [{host: ["a b"]}]}
+cache: {rules: [{store: always, min: 2h, max: 1h}]}
+cache: {rules: [{larger: 2MiB, smaller: 1MiB}]}
+cache: {peers: {listen: "127.0.0.1:0"}}
+cache: {peers: {listen: "127.0.0.1:0", secret: short, nodes: ["127.0.0.1:1"]}}
+cache: {disk: 10GB, folder: own.txt}
+cache: {offline: maybe}
+cache: {wait: -1s}
+checks: {icap: {servers: "http://127.0.0.1/"}}
+checks: {icap: {servers: []}}
+checks: {icap: {servers: "icap://127.0.0.1/x", page: nobodys}}
+checks: {icap: {servers: "icap://127.0.0.1/x", connections: 0}}
+checks: {icap: {servers: "icap://127.0.0.1/x", timeout: never}}
+checks: {virus: {clamd: "tcp:/x"}}
+checks: {virus: {}}
+checks: {virus: {hashes: nothing}}
+checks: {virus: {clamd: "tcp://127.0.0.1:3310", skip: [html]}}
+checks: {picture: {suspect: 300}}
+checks: {picture: {suspect: -1}}
+checks: {picture: {workers: many}}
+checks: {picture: {model: nothing.onnx}}
+checks: {picture: {hashes: {a: {file: nothing}}}}
+checks: {picture: {hashes: {a: {file: own.txt, type: sha3}}}}
+checks: {picture: {hashes: {a: {file: own.txt, distance: 999}}}}
+checks: {signature: {rules: [nothing.rules]}}
+checks: {signature: {rules: []}}
+checks: {signature: {rules: [own.txt], ports: {HTTP_PORTS: "x"}}}
+checks: {signature: {rules: [own.txt], suricata: nothing}}
+checks: {signature: {rules: [own.txt], disable-after: -1}}
+checks: {signature: {sources: {a: {url: "ftp://x/"}}}}
+checks: {signature: {rules: [own.txt], body: -1}}
+alerts: {themes: {a: {}}}
+alerts: {themes: {a: {category: [nonsense]}}}
+alerts: {themes: {a: {words: [x], severity: huge}}}
+alerts: {themes: {a: {words: [x], after: -1}}}
+alerts: {themes: {a: {words: [x]}}, to: [{}]}
+alerts: {themes: {a: {words: [x]}}, to: [{mail: nobody}]}
+alerts: {themes: {a: {words: [x]}}, to: [{webhook: {url: "ftp://x/"}}]}
+alerts: {themes: {a: {words: [x]}}, to: [{webhook: {url: "https://x.example/", format: carrier-pigeon}}]}
+alerts: {themes: {a: {words: [x]}}, to: [{themes: [b], webhook: {url: "https://x.example/"}}]}
+alerts: {themes: {a: {words: [x]}}, to: [{mail: a@b.example}]}
+alerts: {keep: -5d}
+reports: [{every: fortnight, mail: a@b.example}]
+reports: [{every: week}]
+reports: [{every: week, mail: a@b.example}]
+reports: [{every: week, at: "25:00", mail: a@b.example}]
+mail: {}
+mail: {server: mail.example, from: x@example}
+mail: {server: "smtp://mail.example", from: "no address"}
+mail: {server: "smtp://mail.example:99999", from: a@b.example}
+mail: {server: "smtp://mail.example:587", from: a@b.example, password: x}
+access: {idle: -1m}
+access: {total: soon}
+access: {names: ["a b"]}
+access: {urls: emperor}
+access: {sign-in: {issuer: x}}
+access: {sign-in: {issuer: "https://id.example", client-id: a, roles: {king: [x]}}}
+access: {two-people: perhaps}
+identity: {kerberos: {}}
+identity: {kerberos: {keytab: nothing}}
+identity: {kerberos: {keytab: own.txt}}
+identity: {sign-in: {}}
+identity: {sign-in: {oidc: {issuer: "http://id.example", client-id: a}}}
+identity: {certificates: {}}
+identity: {certificates: {ca: own.txt}}
+identity: {certificates: {ca: nothing}}
+identity: {headers: {user: "X Y"}}
+identity: {basic: {file: passwords, radius: {servers: ["127.0.0.1"]}}}
+identity: {basic: {ldap: {servers: ["http://x"], base: "dc=x"}}}
+identity: {basic: {ldap: {servers: ["ldap://x"]}}}
+identity: {basic: {ldap: {servers: ["ldap://x"], base: "dc=x", user: "(uid=)"}}}
+identity: {accounting: {clients: {"10.0.0.0/99": secretsecretsecret}}}
+identity: {accounting: {clients: {"10.0.0.1": ""}}}
+identity: {client-ids: {anna: ["a b"]}}
+portal: {name: "a b"}
+portal: {pac: [{networks: [x]}]}
+portal: {pac: [{proxies: ["x y"]}]}
+portal: {pac: [{policies: [nowhere]}]}
+icap: {preview: -1}
+icap: {connections: many}
+listen: {proxy: "127.0.0.1:0", icaps: "127.0.0.1:0"}
+listen: {proxy: "127.0.0.1:0", portal-tls: "127.0.0.1:0"}
+listen: {proxy: "127.0.0.1:0", radius: "127.0.0.1:0"}
+listen: {proxy: "127.0.0.1:0", monitors: [x]}
+listen: {proxy: "127.0.0.1:0", admin: "0.0.0.0:0"}
+events: {clickhouse: "ftp://x"}
+events: {postgres: "postgres://%zz"}
+events: {kafka: {to: "x", topic: a}}
+events: {kafka: {to: "127.0.0.1:1", topic: "a b"}}
+events: {kafka: {to: "127.0.0.1:1", topic: a, mechanism: plain, user: x, password: y}}
+events: {otlp: {}}
+events: {otlp: {to: "x"}}
+events: {otlp: {to: "https://x.example", headers: {"a b": c}}}
+events: {syslog: {to: "logs.example"}}
+events: {syslog: {to: "udp://x:514", format: gelf}}
+events: {parquet: {to: "s3://"}}
+events: {parquet: {to: "s3://b/x"}}
+events: {anonymise: 100d, keep: 10d}
+events: {spool: -1}
+votes: {limit: 60}
+votes: {keep: 1h}
+votes: {secret: short}
+votes: {forward: "ftp://x"}
+votes: {forward: redis}
+votes: {list: nolist}
+votes: {automatic: [{vote: jump, votes: 3}]}
+votes: {automatic: [{vote: release, votes: 0}]}
+votes: {tls: {cert: nothing, key: nothing}}
+votes: {mail: {server: x}}
+votes: {listen: "127.0.0.1"}
+votes: {nats: "x y"}
+votes: {store: "postgres://%zz"}
+intercept: {root: own.txt}
+proxy: {answer: x}
+proxy: {safe-ports: [0]}
+proxy: {safe-ports: [80-20]}
+proxy: {queue: -5}
+proxy: {no-parent: ["a b"], parent: "http://p.example:3128"}
+proxy: {old-tls: [x y]}
+proxy: {ranges: sometimes}
+proxy: {downloads: [html]}
+proxy: {scripts: maybe}
+proxy: {judges: [nowhere]}
+proxy: {tunnel: -1s}
+pages: {contact: [x]}
+policies: [{name: a, users: [""]}]
+policies: [{name: a, tenants: {google: ["a b"]}}]
+policies: [{name: a, expect: [{url: "http://x.example/", is: unsure}]}]
+policies: [{name: a, hide: [nolist]}]
+policies: [{name: a, disguised: nearly}]
+policies: [{name: a, store: forever}]
+policies: [{name: a, warn-for: -1h}]
+policies: [{name: a, quotas: [{time: 1h, category: [nonsense]}]}]
+policies: [{name: a, rules: [{name: r, action: block, priority: 9, signature: [x]}]}]
+policies: [{name: a, rules: [{name: r, action: block, pattern: ["("]}]}]
+policies: [{name: a, rules: [{name: r, action: block, method: ["G T"]}]}]
+policies: [{name: a, rules: [{name: r, action: block, upload: ["html"]}]}]
+policies: [{name: a, rules: [{name: r, action: redirect, to: "not a url", host: [x.example]}]}]
+policies: [{name: a, rules: [{name: r, action: block, larger: -1}]}]
+policies: [{name: a, rules: [{name: r, action: block, hash: [nothing]}]}]
+policies: [{name: a, rules: [{name: r, action: block, words: ["{"]}]}]
+policies: [{name: a, rules: [{name: r, action: block, conversation: maybe}]}]
+policies: [{name: a, rules: [{name: r, action: block, unless: [x]}]}]
+dns: {listen: ["127.0.0.1:0"], sockets: -1}
+dns: {listen: ["127.0.0.1:0"], workers: 0}
+dns: {listen: ["127.0.0.1:0"], path: dns}
+dns: {listen: ["127.0.0.1:0"], dns64: "2001:db8::/33"}
+dns: {listen: ["127.0.0.1:0"], allow: [x]}
+dns: {listen: ["127.0.0.1:0"], trusted: [x]}
+dns: {listen: ["127.0.0.1:0"], rrl: {rate: -1}}
+dns: {listen: ["127.0.0.1:0"], rrl: {rate: 5, slip: -1}}
+dns: {listen: ["127.0.0.1:0"], cache: {min-ttl: 2h, max-ttl: 1h}}
+dns: {listen: ["127.0.0.1:0"], cache: {stale: -1s}}
+dns: {listen: ["127.0.0.1:0"], forward: {upstreams: ["127.0.0.1:1"], bootstrap: [x]}}
+dns: {listen: ["127.0.0.1:0"], forward: {upstreams: ["127.0.0.1:1"], trust-anchors: [x]}}
+dns: {listen: ["127.0.0.1:0"], forward: {upstreams: ["127.0.0.1:1"], in-flight: -1}}
+dns: {listen: ["127.0.0.1:0"], forward: {upstreams: ["127.0.0.1:1"], timeout: -1s}}
+dns: {listen: ["127.0.0.1:0"], forward: {upstreams: ["127.0.0.1:1"], negative-trust-anchors: ["a..b"]}}
+dns: {listen: ["127.0.0.1:0"], redis: {addresses: ["127.0.0.1:1"], schema: bind}}
+dns: {listen: ["127.0.0.1:0"], redis: {addresses: [x]}}
+dns: {listen: ["127.0.0.1:0"], redis: {addresses: ["127.0.0.1:1"], geography: {country: nothing}}}
+dns: {listen: ["127.0.0.1:0"], redis: {addresses: ["127.0.0.1:1"], health: {interval: -1s}}}
+dns: {listen: ["127.0.0.1:0"], redis: {addresses: ["127.0.0.1:1"], subnet-from: [x]}}
+dns: {listen: ["127.0.0.1:0"], zones: {files: [{path: own.txt, origin: "a..b"}]}}
+dns: {listen: ["127.0.0.1:0"], zones: {sign: [{zones: ["x.example"], denial: nsec5}]}}
+dns: {listen: ["127.0.0.1:0"], zones: {sign: [{zones: ["x.example"], keys: [nothing]}]}}
+dns: {listen: ["127.0.0.1:0"], zones: {notify: [{address: x y}]}}
+dns: {listen: ["127.0.0.1:0"], zones: {secondary: [{zone: x.example}]}}
+dns: {listen: ["127.0.0.1:0"], zones: {secondary: [{zone: x.example, primaries: [{address: "127.0.0.1:1", key: nobody}]}]}}
+dns: {listen: ["127.0.0.1:0"], zones: {tsig: [{name: a, secret: "!!"}]}}
+dns: {listen: ["127.0.0.1:0"], zones: {tsig: [{name: a, secret: MDEy, algorithm: rot13}]}}
+dns: {listen: ["127.0.0.1:0"], zones: {catalogs: [{zone: "a..b"}]}}
+dns: {listen: ["127.0.0.1:0"], version: [x]}
+dns: {listen: ["127.0.0.1:0"], wait: -1s}
+dns: {listen: ["127.0.0.1:0"], log: shout}
+state: {redis: {addresses: ["127.0.0.1:1"]}, file: x}
+state: {redis: {addresses: ["a", "b"]}}
+state: {redis: {addresses: ["127.0.0.1:1"], sentinel: m, cluster: true}}
+state: {redis: {addresses: ["127.0.0.1:1"], tls: {cert: passwords}}}
+lists: {own: {path: own.txt, subdomains: perhaps}}
+lists: {own: {path: own.txt, longest: -1}}
+lists: {own: {path: own.txt, zone: "a..b", format: rpz}}
+lists: {own: {url: "http://l.example/", limit: -1}}
+lists: {own: {url: "http://l.example/", key: x}}
+lists: {own: {url: "http://l.example/", signature: "ftp://x"}}
+lists: {own: {format: rpz, zone: nowhere.example}}
+checks: {signature: {rules: [own.txt], vars: {HOME_NET: "[x"}}}
 `
 
-// TestCheckAndRunRefuseTheSameSettings in the same words.
+// check and run refuse invalid settings with the same words.
 func TestCheckAndRunRefuseTheSameSettings(t *testing.T) {
 	file := folder(t, map[string]string{"own.txt": "own.example\n", "passwords": ""})
 	n := 0

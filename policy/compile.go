@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"shuultuur/arrange"
 	"shuultuur/dns"
@@ -88,6 +89,11 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	}
 	if len(s.Rules)+len(watch) > maxRules {
 		return nil, setting.At("rules", fmt.Errorf("there are %d rules; a policy has at most %d", len(s.Rules)+len(watch), maxRules))
+	}
+	for key, names := range map[string][]string{"users": s.Users, "groups": s.Groups} {
+		if i := slices.Index(names, ""); i >= 0 {
+			return nil, setting.At(fmt.Sprintf("%s[%d]", key, i), errors.New("it is empty; leave the key out for everybody"))
+		}
 	}
 	p := &policy{
 		name:    s.Name,
@@ -376,7 +382,7 @@ func (r *conditions) compile(s *Rule) (err error) {
 		return err
 	}
 	for i, m := range s.Method {
-		if m == "" || strings.ToUpper(m) != m {
+		if m == "" || strings.ToUpper(m) != m || strings.ContainsFunc(m, unicode.IsSpace) {
 			return setting.At(fmt.Sprintf("method[%d]", i), fmt.Errorf(`%q is not a method; they are in capitals, like "POST"`, m))
 		}
 	}

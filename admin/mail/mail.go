@@ -19,6 +19,7 @@ import (
 	"net/mail"
 	"net/smtp"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,6 +43,9 @@ func New(c Config) (*Sender, error) {
 	}
 	s := &Sender{config: c, host: u.Hostname(), direct: u.Scheme == "smtps"}
 	port := u.Port()
+	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
+		return nil, setting.At("server", fmt.Errorf("%.20q is not a port", port))
+	}
 	if port == "" {
 		port = map[bool]string{true: "465", false: "587"}[s.direct]
 	}

@@ -106,6 +106,9 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	if ec.Vars, ec.Ports, err = groups(cfg); err != nil {
 		return nil, err
 	}
+	if err := engine.CheckGroups(ec.Vars, ec.Ports, cfg.Vars, cfg.Ports); err != nil {
+		return nil, err
+	}
 	if cfg.Threshold != "" {
 		data, err := os.ReadFile(string(cfg.Threshold))
 		if err == nil {

@@ -3,11 +3,14 @@ package upstream
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+
+	"shuultuur/setting"
 )
 
 // A parent is a proxy between us and the origins.
@@ -39,12 +42,16 @@ func parseParent(s string) (*parent, error) {
 // viaParent says whether host is reached through the parent.
 func (t *Transport) viaParent(host string) bool { return t.parent != nil && !hostIn(t.noParent, host) }
 
-// hostList is a list of hosts as hostIn reads it.
-func hostList(hosts []string) (list []string) {
-	for _, h := range hosts {
-		list = append(list, strings.ToLower(strings.TrimPrefix(h, ".")))
+// hostList returns the hosts of a settings key as hostIn reads them.
+func hostList(key string, hosts []string) (list []string, err error) {
+	for i, h := range hosts {
+		name := strings.ToLower(strings.TrimPrefix(h, "."))
+		if name == "" || strings.ContainsAny(name, " \t*@") || strings.Contains(name, "://") {
+			return nil, setting.At(fmt.Sprintf("%s[%d]", key, i), fmt.Errorf("%.100q is not a domain, an address or a network; a domain covers the hosts below it", h))
+		}
+		list = append(list, name)
 	}
-	return list
+	return list, nil
 }
 
 // hostIn says whether a list names host: itself, a domain above it, its address

@@ -126,7 +126,13 @@ func New(cfg Config) (*Transport, error) {
 		return nil, setting.At("parent", err)
 	}
 	t.parent = par
-	t.noParent, t.oldTLS, t.relaxed = hostList(cfg.NoParent), hostList(cfg.OldTLS), cfg.Relaxed
+	if t.noParent, err = hostList("no-parent", cfg.NoParent); err != nil {
+		return nil, err
+	}
+	if t.oldTLS, err = hostList("old-tls", cfg.OldTLS); err != nil {
+		return nil, err
+	}
+	t.relaxed = cfg.Relaxed
 	names := &net.Resolver{PreferGo: true} // the C library's takes a thread for each name
 	t.dialer = net.Dialer{Timeout: t.dialTime, Control: t.guard.control, Resolver: names}
 	t.direct = net.Dialer{Timeout: t.dialTime, Resolver: names}

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"shuultuur/setting"
 	"shuultuur/text"
 	"shuultuur/vote"
+	"shuultuur/vote/store"
 )
 
 // Config says how votes are taken, counted and decided.
@@ -168,6 +170,12 @@ func (c *Config) Check() error {
 	}
 	if _, err := certificate(c.TLS); err != nil {
 		errs = append(errs, setting.At("tls", err))
+	}
+	if err := store.Check(c.Store); err != nil {
+		errs = append(errs, setting.At("store", err))
+	}
+	if u, err := url.Parse(c.NATS); err != nil || c.NATS != "" && (u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme)) {
+		errs = append(errs, setting.At("nats", fmt.Errorf(`%q is not a server of NATS; write it like "nats://nats.example:4222"`, c.NATS)))
 	}
 	if n := len(c.Secret); n > 0 && n < leastSecret {
 		errs = append(errs, setting.At("secret", fmt.Errorf("%d bytes can be guessed; write %d or more", n, leastSecret)))

@@ -118,6 +118,18 @@ func Open(ctx context.Context, place string) (*DB, error) {
 	return openSQLite(ctx, place)
 }
 
+// Check finds mistakes in a place, without connecting to a database.
+func Check(place string) error {
+	if !IsURL(place) {
+		return nil
+	}
+	d, err := openPostgres(place) // which connects when it is used
+	if err != nil {
+		return err
+	}
+	return d.Close()
+}
+
 // IsURL reports whether a place is the URL of a PostgreSQL database.
 func IsURL(place string) bool {
 	return strings.HasPrefix(place, "postgres://") || strings.HasPrefix(place, "postgresql://")

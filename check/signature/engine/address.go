@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"shuultuur/arrange"
 	"shuultuur/check/signature/rule"
+	"shuultuur/setting"
 )
 
 // Clients is the address group of the gateway's clients: it fits the side that
@@ -287,4 +289,20 @@ func parsePorts(s string, vars map[string]string, depth int) (*ports, error) {
 	}
 	p.ranges = append(p.ranges, [2]uint16{uint16(lo), uint16(hi)})
 	return p, nil
+}
+
+// CheckGroups finds mistakes in groups of the settings, those of addresses and of ports. vars
+// and portVars have all groups, to which they may refer.
+func CheckGroups(vars, portVars, addresses, ports map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(addresses)) {
+		if _, err := parseAddresses(addresses[name], vars, 0); err != nil {
+			return setting.At("vars."+name, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ports)) {
+		if _, err := parsePorts(ports[name], portVars, 0); err != nil {
+			return setting.At("ports."+name, err)
+		}
+	}
+	return nil
 }
