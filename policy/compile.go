@@ -83,6 +83,21 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 	return e, nil
 }
 
+// covers finds mistakes in the clients that a policy covers.
+func (s *Policy) covers() error {
+	for key, names := range map[string][]string{"users": s.Users, "groups": s.Groups} {
+		if i := slices.Index(names, ""); i >= 0 {
+			return setting.At(fmt.Sprintf("%s[%d]", key, i), errors.New("an empty name covers nobody; remove it"))
+		}
+	}
+	for i, n := range s.Networks {
+		if !n.IsValid() {
+			return setting.At(fmt.Sprintf("networks[%d]", i), errors.New("an empty network covers nobody; remove it"))
+		}
+	}
+	return nil
+}
+
 func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	if s.Name == "" {
 		return nil, setting.At("name", errors.New("a policy needs a name, for the record and the block page"))
@@ -90,10 +105,8 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	if len(s.Rules)+len(watch) > maxRules {
 		return nil, setting.At("rules", fmt.Errorf("there are %d rules; a policy has at most %d", len(s.Rules)+len(watch), maxRules))
 	}
-	for key, names := range map[string][]string{"users": s.Users, "groups": s.Groups} {
-		if i := slices.Index(names, ""); i >= 0 {
-			return nil, setting.At(fmt.Sprintf("%s[%d]", key, i), errors.New("it is empty; leave the key out for everybody"))
-		}
+	if err := s.covers(); err != nil {
+		return nil, err
 	}
 	p := &policy{
 		name:    s.Name,
@@ -108,11 +121,6 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	var err error
 	if p.when, err = compileSchedule(s.Schedule); err != nil {
 		return nil, err
-	}
-	for i, n := range s.Networks {
-		if !n.IsValid() {
-			return nil, setting.At(fmt.Sprintf("networks[%d]", i), errors.New("an empty network covers nobody; remove it"))
-		}
 	}
 	if p.warnClosed, err = s.WarnOnLoss.closed("warn-on-loss"); err != nil {
 		return nil, err

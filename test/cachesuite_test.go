@@ -63,7 +63,6 @@ func newWrapper(t *testing.T, certificates []tls.Certificate) *wrapper {
 		}
 		w.join(c, far)
 	})
-	w.accept(w.front, w.client)
 	t.Cleanup(func() {
 		w.front.Close()
 		inner.Close()
@@ -213,6 +212,7 @@ func TestPublicCacheSuiteThroughTheDecryptingListener(t *testing.T) {
 	h.write("shuultuur.yaml", fmt.Sprintf(cacheSuiteSettings, connector(t, w.back.Addr().String())))
 	h.restart()
 	w.gateway = h.g.ProxyAddr()
+	w.accept(w.front, w.client) // what it uses is known now
 	run := exec.CommandContext(t.Context(), node, data.Path(t, "..", "tools", "cache-tests", "run.mjs"), w.front.Addr().String())
 	run.Stderr = os.Stderr
 	out, err := run.Output()

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,7 +34,12 @@ func packed(t *testing.T, version string) string {
 		}
 	}
 	program := filepath.Join(dir, "shuultuur")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.release="+version, "-o", program, "../cmd/shuultuur")
+	// With the flags of a release, so that what test/cross.sh has compiled is used.
+	flags, err := exec.Command("sh", "../dist/flags.sh").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", slices.Concat([]string{"build"}, strings.Fields(string(flags)), []string{"-buildvcs=false", "-ldflags", "-s -w -X main.release=" + version, "-o", program, "../cmd/shuultuur"})...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building: %v, %s", err, out)
