@@ -78,7 +78,8 @@ func (b *blocks) grow(n int) {
 }
 
 // Blocks that are used again have sizes of these classes: eight from one power of
-// two to the next, so that at most an eighth of a block is empty.
+// two to the next, so that at most an eighth of a block is empty. From 32 to 64 KiB
+// there are four.
 const (
 	leastClass  = 12 // 4 KiB
 	mostClass   = 20 // 1 MiB
@@ -141,7 +142,17 @@ func classOf(n int) (class, size int) {
 		return -1, n
 	}
 	power := bits.Len(uint(n)) - 1
-	step := 1 << power / classShare
-	up := (n - 1<<power + step - 1) / step
-	return (power-leastClass)*classShare + up, 1<<power + up*step
+	share := 1 << power / classShare
+	step := share
+	if n > largeObject {
+		step = max(step, heapPage)
+	}
+	up := (n - 1<<power + step - 1) / step * step
+	return (power-leastClass)*classShare + up/share, 1<<power + up
 }
+
+// What is larger than largeObject takes whole pages of the heap.
+const (
+	largeObject = 32 << 10
+	heapPage    = 8 << 10
+)

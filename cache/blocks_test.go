@@ -143,3 +143,20 @@ func TestMissesUseMemoryAgain(t *testing.T) {
 		t.Logf("%d bytes were allocated for %d fetched", made, fetched)
 	}
 }
+
+// A block of a class is found again by its capacity, holds what was asked for, and
+// above 32 KiB takes no more of the heap than it says.
+func TestBlocksHaveTheSizeOfTheirClass(t *testing.T) {
+	for n := 1 << leastClass; n <= 1<<mostClass; n += 333 {
+		class, size := classOf(n)
+		if size < n || size > n+n/classShare+heapPage {
+			t.Fatalf("a block for %d bytes has %d", n, size)
+		}
+		if again, same := classOf(size); again != class || same != size {
+			t.Fatalf("a block for %d bytes is of class %d with %d bytes, and would be put into %d with %d", n, class, size, again, same)
+		}
+		if size > largeObject && size%heapPage != 0 {
+			t.Fatalf("a block for %d bytes has %d, which are not whole pages", n, size)
+		}
+	}
+}

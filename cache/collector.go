@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -30,8 +31,34 @@ func garbagePercent(live, held int64) int {
 	return int(min(max(room*100/max(live, 1), 10), 100))
 }
 
-// pace keeps the collector's percentage right until ctx ends, unless the one who
-// runs the process has said what it is to be.
+// limitRoom is what the process may take besides what the collector aims at: memory
+// that objects of one size have left and those of another cannot use is returned
+// to the system only beyond that, or slowly in the background.
+const limitRoom = 16 << 20
+
+// memoryLimit is the limit for [debug.SetMemoryLimit]: so much that it never makes
+// the collector run sooner than the percentage does.
+func memoryLimit(m *memoryUse, percent int) int64 {
+	goal := m.live + m.live/100*int64(percent)
+	return goal + m.gaps + m.others + limitRoom
+}
+
+// A memoryUse is what the process takes, in bytes: objects that were alive at the
+// last collection, gaps between objects, and all that is not of the heap.
+type memoryUse struct{ live, gaps, others int64 }
+
+func (m *memoryUse) read() {
+	const heap = "/memory/classes/heap/"
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: heap + "unused:bytes"}, {Name: "/memory/classes/total:bytes"},
+		{Name: heap + "objects:bytes"}, {Name: heap + "free:bytes"}, {Name: heap + "released:bytes"}}
+	metrics.Read(s)
+	v := func(i int) int64 { return int64(s[i].Value.Uint64()) }
+	m.live, m.gaps = v(0), v(1)
+	m.others = v(2) - v(1) - v(3) - v(4) - v(5)
+}
+
+// pace keeps the collector's percentage and the memory limit right until ctx ends,
+// unless the one who runs the process has said what they are to be.
 func (s *shelf) pace(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -39,18 +66,22 @@ func (s *shelf) pace(ctx context.Context) {
 	const usual = 100
 	var mu sync.Mutex // of what follows
 	ended, last := false, usual
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	limits := debug.SetMemoryLimit(-1) == math.MaxInt64
+	var use memoryUse
 	afterCollections(func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if ended {
 			return false
 		}
-		metrics.Read(live)
-		next := garbagePercent(int64(live[0].Value.Uint64()), s.held())
+		use.read()
+		next := garbagePercent(use.live, s.held())
 		if d := next - last; d > last/16 || d < -last/16 {
 			debug.SetGCPercent(next)
 			last = next
+		}
+		if limits {
+			debug.SetMemoryLimit(memoryLimit(&use, max(next, last)))
 		}
 		return true
 	})
@@ -59,6 +90,9 @@ func (s *shelf) pace(ctx context.Context) {
 	defer mu.Unlock()
 	ended = true
 	debug.SetGCPercent(usual)
+	if limits {
+		debug.SetMemoryLimit(math.MaxInt64)
+	}
 }
 
 // afterCollections calls f after each collection, until it returns false.

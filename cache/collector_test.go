@@ -112,3 +112,17 @@ func TestGarbageIsBoundedBesideBodies(t *testing.T) {
 		}
 	}
 }
+
+// The limit leaves the collector alone: it is above the heap that the percentage
+// lets grow, with all that is not of the heap.
+func TestTheMemoryLimitIsAboveWhatTheCollectorAimsAt(t *testing.T) {
+	var use memoryUse
+	use.read()
+	if use.live < 0 || use.gaps < 0 || use.others < 1<<20 || use.others > 1<<30 {
+		t.Errorf("read %+v", use)
+	}
+	use = memoryUse{live: 300 << 20, gaps: 5 << 20, others: 30 << 20}
+	if got, want := memoryLimit(&use, 20), int64(360+35+16)<<20; got < want-1000 || got > want {
+		t.Errorf("a limit of %d, want %d", got, want)
+	}
+}
