@@ -58,19 +58,31 @@ func (p *Planes) Skin() Skin {
 	s.Texture = p.texture(mask)
 	p.regions(mask, &s)
 	z := -5.2 + 5.5*s.Share + 4.5*s.Largest + 1.2*s.Fill - 1.5*s.Border - 0.12*s.Texture - 0.03*float64(s.Regions)
+	// What fills the frame from border to border is sand, wood, a wall or paper
+	// rather than a body.
+	z -= 4 * s.Border * s.Border * s.Border * s.Border
 	s.Score = int(math.Round(100 / (1 + math.Exp(-z))))
 	return s
 }
 
-// texture is the mean difference of neighbours that are both skin.
+// texture is the mean difference of neighbours that are both skin, beside and
+// above each other.
 func (p *Planes) texture(mask []bool) float64 {
 	sum, n := 0, 0
 	for y := range p.H {
-		luma := p.Luma(y)
-		for x := 1; x < p.W; x++ {
+		luma, above := p.Luma(y), p.Luma(max(0, y-1))
+		for x := range p.W {
 			i := y*p.W + x
-			if mask[i] && mask[i-1] {
+			if !mask[i] {
+				continue
+			}
+			if x > 0 && mask[i-1] {
 				d := int(luma[x]) - int(luma[x-1])
+				sum += max(d, -d)
+				n++
+			}
+			if y > 0 && mask[i-p.W] {
+				d := int(luma[x]) - int(above[x])
 				sum += max(d, -d)
 				n++
 			}
