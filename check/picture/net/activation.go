@@ -118,6 +118,13 @@ func (b *builder) activationOf(n *node) (a activation, ok bool) {
 		a.bend = bendLine(1.0/6, 0.5, true)
 	case "Sigmoid":
 		a.bend = bendSigmoid
+	case "Swish":
+		if n.float("alpha", 1) != 1 {
+			return a, false
+		}
+		a.bend = bendSiLU
+	case "Softplus":
+		a.bend = float64s(func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) })
 	case "Tanh":
 		a.bend = float64s(math.Tanh)
 	case "Exp":

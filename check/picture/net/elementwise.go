@@ -10,7 +10,7 @@ import (
 func buildEach(b *builder, n *node, in []*value) ([]*value, error) {
 	a, ok := b.activationOf(n)
 	if !ok {
-		return nil, errors.New("limits that are not constant")
+		return nil, errors.New("limits that are not constant, or an alpha other than 1")
 	}
 	x, k := in[0], b.k
 	return b.emit(x.shape, in[:1], func(out *value) func(*Worker) {
@@ -20,6 +20,34 @@ func buildEach(b *builder, n *node, in []*value) ([]*value, error) {
 			a.apply(k, 0, dst)
 		}
 	})
+}
+
+// buildMany combines numbers of any number of values, two at a time.
+func buildMany(f func(x, y float32) float32, i func(x, y int64) int64) func(b *builder, n *node, in []*value) ([]*value, error) {
+	two := buildBinary(f, i)
+	return func(b *builder, n *node, in []*value) ([]*value, error) {
+		if len(in) == 1 {
+			return b.view(in[0], in[0].shape)
+		}
+		out := in[:1]
+		for k, v := range in[1:] {
+			if v == nil {
+				return nil, errors.New("an input that is not there")
+			}
+			part := node{op: n.op, outputs: []string{""}} // with no reader: nothing is fused with it
+			if k == len(in)-2 {
+				part.outputs = n.outputs
+			}
+			var err error
+			if out, err = two(b, &part, []*value{out[0], v}); err != nil {
+				return nil, err
+			}
+			if name, ok := b.last[&part]; ok {
+				b.last[n] = name
+			}
+		}
+		return out, nil
+	}
 }
 
 // buildBinary combines numbers of two values, one of which may be repeated along
@@ -235,6 +263,9 @@ func buildReduce(f func(x []float32) float32) func(b *builder, n *node, in []*va
 		axes, ok, err := numbers(n, in, 1, "axes")
 		if err != nil {
 			return nil, err
+		}
+		if len(axes) == 0 && n.int("noop_with_empty_axes", 0) != 0 {
+			return b.view(x, x.shape)
 		}
 		gone := map[int]bool{}
 		for _, a := range axes {

@@ -42,7 +42,19 @@ func TestModelsAreRunAsTheStandardSays(t *testing.T) {
 		"largest of windows": {nettest.New(13, square...).Op("MaxPool", "out", map[string]any{"kernel_shape": []int{2, 2}}, "in").File("out"), square, nine, []float32{5, 6, 8, 9}},
 		"mean without padding": {nettest.New(13, square...).Op("AveragePool", "out", map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{2, 2}, "pads": []int{1, 1, 0, 0}}, "in").File("out"),
 			square, nine, []float32{1, 2.5, 5.5, 7}},
-		"an open size": {nettest.Means(0), []int{1, 3, 1, 2}, []float32{0, 1, 1, 1, 5, 5}, []float32{0.5, 1}},
+		"scales of some dimensions": {nettest.New(18, 1, 1, 1, 2).Weights("s", []int{2}, 2, 2).Op("Resize", "out", map[string]any{"axes": []int{2, 3}, "mode": "nearest"}, "in", "", "s").File("out"),
+			nil, []float32{1, 2}, []float32{1, 1, 2, 2, 1, 1, 2, 2}},
+		"sizes of one dimension": {nettest.New(18, 1, 1, 1, 2).Ints("s", 4).Op("Resize", "out", map[string]any{"axes": []int{-1}, "mode": "nearest"}, "in", "", "", "s").File("out"),
+			nil, []float32{1, 2}, []float32{1, 1, 2, 2}},
+		"padding of one dimension": {nettest.New(18, 1, 1, 1, 2).Ints("p", 1, 2).Ints("a", -1).Op("Pad", "out", nil, "in", "p", "", "a").File("out"),
+			nil, []float32{5, 6}, []float32{0, 5, 6, 0, 0}},
+		"the mean of nothing": {nettest.New(18, 1, 3).Op("ReduceMean", "out", map[string]any{"noop_with_empty_axes": 1}, "in").File("out"), nil, []float32{1, 2, 3}, []float32{1, 2, 3}},
+		"the mean of all":     {nettest.New(18, 1, 3).Op("ReduceMean", "out", nil, "in").File("out"), nil, []float32{1, 2, 3}, []float32{2}},
+		"the largest of three": {nettest.New(13, 1, 3).Weights("a", []int{1}, 2).Weights("b", []int{3}, 0, 9, 0).Op("Max", "m", nil, "in", "a", "b").Op("Neg", "out", nil, "m").File("out"),
+			nil, []float32{1, 2, 3}, []float32{-2, -9, -3}},
+		"the sum of three": {nettest.New(13, 1, 3).Op("Sum", "s", nil, "in", "in", "in").Op("Relu", "out", nil, "s").File("out"), nil, []float32{1, -2, 3}, []float32{3, 0, 9}},
+		"SiLU by its name": {nettest.New(24, 1, 2).Op("Swish", "out", nil, "in").File("out"), nil, []float32{0, 1}, []float32{0, 0.7310586}},
+		"an open size":     {nettest.Means(0), []int{1, 3, 1, 2}, []float32{0, 1, 1, 1, 5, 5}, []float32{0.5, 1}},
 		"a shape that is computed": {nettest.New(13, 1, 2, 2, 1).Op("Shape", "s", nil, "in").Ints("zero", 0).Ints("rest", -1).Op("Gather", "n", map[string]any{"axis": 0}, "s", "zero").
 			Op("Concat", "to", map[string]any{"axis": 0}, "n", "rest").Op("Reshape", "flat", nil, "in", "to").Op("Neg", "out", nil, "flat").File("out"), nil, []float32{1, 2, 3, 4}, []float32{-1, -2, -3, -4}},
 	} {
@@ -70,6 +82,7 @@ func TestModelsThatCannotRunSayWhy(t *testing.T) {
 		"too large":          {nettest.New(13, 1, 3, 1<<12, 1<<12).Op("Relu", "out", nil, "in").File("out"), "MB"},
 		"unmade input":       {nettest.New(13, 1, 3).Op("Relu", "out", nil, "other").File("out"), "nothing before it makes"},
 		"unmade output":      {nettest.New(13, 1, 3).Op("Relu", "x", nil, "in").File("out"), "nothing makes the output"},
+		"proportions":        {nettest.New(18, 1, 1, 2, 2).Ints("s", 4, 3).Op("Resize", "out", map[string]any{"axes": []int{2, 3}, "keep_aspect_ratio_policy": "not_larger"}, "in", "", "", "s").File("out"), "keep_aspect_ratio_policy"},
 		"weights do not fit": {nettest.New(13, 1, 3, 4, 4).Weights("w", []int{1, 2, 1, 1}, 1, 1).Op("Conv", "out", nil, "in", "w").File("out"), "weights of [1 2 1 1]"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,8 +34,9 @@ func init() {
 		"Sub": {2, 2, true, buildBinary(func(x, y float32) float32 { return x - y }, func(x, y int64) int64 { return x - y })},
 		"Mul": {2, 2, true, buildBinary(func(x, y float32) float32 { return x * y }, func(x, y int64) int64 { return x * y })},
 		"Div": {2, 2, true, buildBinary(func(x, y float32) float32 { return x / y }, divide)},
-		"Min": {2, 2, true, buildBinary(func(x, y float32) float32 { return min(x, y) }, func(x, y int64) int64 { return min(x, y) })},
-		"Max": {2, 2, true, buildBinary(func(x, y float32) float32 { return max(x, y) }, func(x, y int64) int64 { return max(x, y) })},
+		"Min": {1, 1, true, buildMany(func(x, y float32) float32 { return min(x, y) }, func(x, y int64) int64 { return min(x, y) })},
+		"Max": {1, 1, true, buildMany(func(x, y float32) float32 { return max(x, y) }, func(x, y int64) int64 { return max(x, y) })},
+		"Sum": {1, 1, true, buildMany(func(x, y float32) float32 { return x + y }, func(x, y int64) int64 { return x + y })},
 		"Pow": {2, 2, false, buildBinary(func(x, y float32) float32 {
 			if y == 2 {
 				return x * x
@@ -63,7 +64,7 @@ func init() {
 		"Constant":        {0, 0, true, buildConstant},
 		"ConstantOfShape": {1, 0, true, buildConstantOfShape},
 	}
-	for _, name := range []string{"Relu", "Clip", "LeakyRelu", "Elu", "HardSigmoid", "HardSwish", "Sigmoid", "Tanh", "Exp", "Log",
+	for _, name := range []string{"Relu", "Clip", "LeakyRelu", "Elu", "HardSigmoid", "HardSwish", "Sigmoid", "Swish", "Softplus", "Tanh", "Exp", "Log",
 		"Sqrt", "Erf", "Floor", "Ceil", "Abs", "Reciprocal", "Neg"} {
 		operators[name] = operator{1, 1, false, buildEach}
 	}

@@ -51,14 +51,25 @@ func buildResize(b *builder, n *node, in []*value) ([]*value, error) {
 // resized reads the size of the result.
 func resized(n *node, in []*value) (scales []float32, shape []int, err error) {
 	x := in[0].shape
+	if policy := n.string("keep_aspect_ratio_policy", "stretch"); policy != "stretch" {
+		return nil, nil, fmt.Errorf("keep_aspect_ratio_policy %q is not done", policy)
+	}
+	axes, err := axesOf(n, nil, 0, len(x))
+	if err != nil {
+		return nil, nil, err
+	}
 	at := 2
 	if n.op == "Upsample" || len(in) == 2 {
 		at = 1
 	}
 	if sizes, ok, err := numbers(n, in, 3, "sizes"); err != nil {
 		return nil, nil, err
-	} else if ok && len(sizes) == 4 && len(in) > 3 {
+	} else if ok && len(sizes) == len(axes) && len(in) > 3 {
+		all := slices.Clone(x)
 		for i, d := range sizes {
+			all[axes[i]] = d
+		}
+		for i, d := range all {
 			if d < 1 || d > MaxWorker/4 {
 				return nil, nil, fmt.Errorf("a size of %v", sizes)
 			}
@@ -74,17 +85,21 @@ func resized(n *node, in []*value) (scales []float32, shape []int, err error) {
 		}
 		scales = d.floats
 	}
-	if len(scales) != 4 {
-		return nil, nil, errors.New("neither four scales nor four sizes")
+	if len(scales) != len(axes) {
+		return nil, nil, errors.New("neither a scale nor a size for each dimension")
 	}
+	all := []float32{1, 1, 1, 1}
 	for i, s := range scales {
+		all[axes[i]] = s
+	}
+	for i, s := range all {
 		d := math.Floor(float64(x[i]) * float64(s))
 		if !(d >= 1 && d <= MaxWorker/4) {
 			return nil, nil, fmt.Errorf("scales of %v", scales)
 		}
 		shape = append(shape, int(d))
 	}
-	return slices.Clone(scales), shape, nil
+	return all, shape, nil
 }
 
 // An axis says for each place of the result between which two of the source it
@@ -108,6 +123,8 @@ func axisTable(b *builder, n *node, mode string, in, out int, scale float32) (a 
 	for o := range out {
 		var at float32
 		switch how {
+		case "half_pixel_symmetric":
+			at = float32(in)/2*(1-float32(out)/(scale*float32(in))) + (float32(o)+0.5)/scale - 0.5
 		case "half_pixel":
 			at = (float32(o)+0.5)/scale - 0.5
 		case "pytorch_half_pixel":

@@ -50,6 +50,28 @@ func axisOf(axis, dims int) (int, error) {
 	return axis, nil
 }
 
+// axesOf returns the dimensions that input i or the attribute "axes" names, all
+// where it names none.
+func axesOf(n *node, in []*value, i, dims int) (all []int, err error) {
+	axes, ok, err := numbers(n, in, i, "axes")
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range axes {
+		if a, err = axisOf(a, dims); err != nil {
+			return nil, err
+		}
+		if slices.Contains(all, a) {
+			return nil, errors.New("the same axis twice")
+		}
+		all = append(all, a)
+	}
+	for d := 0; d < dims && !ok; d++ {
+		all = append(all, d)
+	}
+	return all, nil
+}
+
 func buildIdentity(b *builder, n *node, in []*value) ([]*value, error) {
 	return b.view(in[0], in[0].shape)
 }
@@ -503,9 +525,18 @@ func buildPad(b *builder, n *node, in []*value) ([]*value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(in) > 3 && in[3] != nil || len(pads) != 2*len(x.shape) {
+	axes, err := axesOf(n, in, 3, len(x.shape))
+	if err != nil {
+		return nil, err
+	}
+	if len(pads) != 2*len(axes) {
 		return nil, errors.New("pads that are not two for each dimension")
 	}
+	all := make([]int, 2*len(x.shape))
+	for i, a := range axes {
+		all[a], all[a+len(x.shape)] = pads[i], pads[i+len(axes)]
+	}
+	pads = all
 	fill := n.float("value", 0)
 	if len(in) > 2 && in[2] != nil {
 		d := in[2].source().data
