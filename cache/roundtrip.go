@@ -347,9 +347,11 @@ func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 	a.note("miss", nil)
 	if o != nil {
 		name := []byte(o.name)
-		if protocol.SameBody(&o.res, o.length, s) {
+		switch {
+		case s.Status == 304: // it is about what the client has
+		case protocol.SameBody(&o.res, o.size, s):
 			a.c.renew(o, s, sent, time.Now(), a)
-		} else if s.Status < 500 {
+		case s.Status < 500:
 			a.c.remove(name)
 		}
 	}

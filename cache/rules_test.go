@@ -104,7 +104,7 @@ const minute, hour = time.Minute, time.Hour
 
 func rules() map[string][]step {
 	all := map[string][]step{}
-	for _, some := range []map[string][]step{rangeRules(), varyRules(), updateRules(), ageRules(), requestRules()} {
+	for _, some := range []map[string][]step{rangeRules(), varyRules(), updateRules(), ageRules(), requestRules(), oddRules()} {
 		for name, trial := range some {
 			all[name] = trial
 		}
@@ -514,5 +514,68 @@ func TestWhatIsSharedIsAsFreshAsAskedFor(t *testing.T) {
 				t.Errorf("%s: the origin was asked %d times, want %d", control, asked, want)
 			}
 		})
+	}
+}
+
+// Fields that origins and clients seldom send, or should not.
+func oddRules() map[string][]step {
+	again := step{origin: []string{"X", "y"}, sends: "second", body: "second"}
+	first := func(fields ...string) step {
+		return step{origin: append([]string{"Date", at(0)}, fields...), sends: "first", body: "first"}
+	}
+	kept := func(fields ...string) []step { return []step{first(fields...), {body: "first"}} }
+	gone := func(fields ...string) []step { return []step{first(fields...), again} }
+	validated := func(fields ...string) []step {
+		return []step{first(fields...), {origin: []string{"ETag", `"a"`}, says: 304, sees: []string{"If-None-Match", `"a"`}, body: "first"}}
+	}
+	part := func(span, sends, tag string) step {
+		return step{ask: []string{"Range", "bytes=" + strings.TrimSuffix(span, "/10")}, says: 206, status: 206, sends: sends,
+			origin: []string{"Cache-Control", "max-age=60", "ETag", tag, "Content-Range", "bytes " + span}}
+	}
+	return map[string][]step{
+		"no-store on a second line":                  gone("Cache-Control", "max-age=60", "Cache-Control", "no-store"),
+		"the same max-age twice":                     kept("Cache-Control", "max-age=60, max-age=60"),
+		"two values of max-age":                      validated("Cache-Control", "max-age=60, max-age=600", "ETag", `"a"`),
+		"max-age in quotes":                          kept("Cache-Control", `max-age="60"`),
+		"max-age with a fraction":                    validated("Cache-Control", "max-age=60.5", "ETag", `"a"`),
+		"a negative max-age":                         validated("Cache-Control", "max-age=-1", "ETag", `"a"`),
+		"max-age behind a semicolon":                 validated("Cache-Control", "max-age=60; public", "ETag", `"a"`),
+		"an Age that no number holds":                validated("Cache-Control", "max-age=60", "Age", "99999999999999999999999", "ETag", `"a"`),
+		"an Age that is none":                        kept("Cache-Control", "max-age=60", "Age", "-100"),
+		"of several ages the first":                  kept("Cache-Control", "max-age=60", "Age", "5", "Age", "1000"),
+		"Expires on a day that is not":               validated("Expires", "Tue, 30 Feb 2000 00:00:00 GMT", "ETag", `"a"`),
+		"Expires on the 29th of February":            kept("Expires", "Tue, 29 Feb 2000 00:00:00 GMT"),
+		"Expires in another time zone":               validated("Expires", "Tue, 29 Feb 2000 00:00:00 UTC", "ETag", `"a"`),
+		"Vary: * on a second line":                   gone("Cache-Control", "max-age=60", "Vary", "Accept", "Vary", "*"),
+		"Vary: * within a list":                      gone("Cache-Control", "max-age=60", "Vary", "Accept, *"),
+		"an empty Vary":                              kept("Cache-Control", "max-age=60", "Vary", " , ,"),
+		"no-cache with max-age":                      validated("Cache-Control", "max-age=60, NO-CACHE", "ETag", `"a"`),
+		"s-maxage=0 beside max-age":                  validated("Cache-Control", "max-age=60, s-maxage=0", "ETag", `"a"`),
+		"must-understand of an unknown status":       {{origin: []string{"Cache-Control", "max-age=60, no-store, must-understand"}, says: 299, status: 299, sends: "first"}, again},
+		"must-understand of a known one":             {{origin: []string{"Cache-Control", "max-age=60, no-store, must-understand"}, says: 404, status: 404, sends: "first"}, {status: 404, body: "first"}},
+		"Authorization with public":                  {{ask: []string{"Authorization", "x"}, origin: []string{"Cache-Control", "max-age=60, public"}, sends: "first"}, {body: "first"}},
+		"Authorization with must-revalidate":         {{ask: []string{"Authorization", "x"}, origin: []string{"Cache-Control", "max-age=60, must-revalidate"}, sends: "first"}, {body: "first"}},
+		"Authorization with max-age":                 {{ask: []string{"Authorization", "x"}, origin: []string{"Cache-Control", "max-age=60"}, sends: "first"}, again},
+		"immutable does not outweigh no-cache":       {first("Cache-Control", "max-age=60, immutable", "ETag", `"a"`), {ask: []string{"Cache-Control", "no-cache"}, origin: []string{"ETag", `"a"`}, says: 304, body: "first"}},
+		"max-stale does not outweigh s-maxage":       {first("Cache-Control", "s-maxage=60", "ETag", `"a"`), {wait: 2 * minute, ask: []string{"Cache-Control", "max-stale"}, origin: []string{"ETag", `"a"`}, says: 304, body: "first"}},
+		"stale-if-error of a request":                {first("Cache-Control", "max-age=60"), {wait: 2 * minute, ask: []string{"Cache-Control", "stale-if-error=600"}, origin: []string{"X", "y"}, says: 503, body: "first"}},
+		"stale-if-error of a request that has ended": {first("Cache-Control", "max-age=60"), {wait: hour, ask: []string{"Cache-Control", "stale-if-error=600"}, origin: []string{"X", "y"}, says: 503, status: 503}},
+		"only-if-cached of what is stale":            {first("Cache-Control", "max-age=60"), {wait: hour, ask: []string{"Cache-Control", "only-if-cached"}, status: 504}},
+		"a HEAD that has the tag already":            {first("Cache-Control", "max-age=60", "ETag", `"a"`), {wait: minute / 2, method: "HEAD", ask: []string{"If-None-Match", `"a"`, "Cache-Control", "no-cache"}, origin: []string{"ETag", `"a"`}, says: 304, status: 304}, {body: "first"}},
+		"a HEAD of a part keeps it": {part("2-4/10", "234", `"a"`),
+			{method: "HEAD", origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`, "X-New", "1"}, sends: "0123456789"},
+			{ask: []string{"Range", "bytes=2-4"}, status: 206, body: "234", has: []string{"X-New", "1"}}},
+		"a HEAD of another length takes a part out": {part("2-4/10", "234", `"a"`),
+			{method: "HEAD", origin: []string{"Cache-Control", "max-age=60", "ETag", `"a"`}, sends: "012345678"},
+			{ask: []string{"Range", "bytes=2-4"}, origin: []string{"X", "y"}, status: 200, sends: "new", body: "new"}},
+		"parts with weak tags are not combined": {part("0-4/10", "01234", `W/"a"`), part("5-9/10", "56789", `W/"a"`),
+			{origin: []string{"X", "y"}, sends: "whole", body: "whole"}},
+		"parts with a gap are not combined": {part("0-2/10", "012", `"a"`), part("6-9/10", "6789", `"a"`),
+			{origin: []string{"X", "y"}, sends: "whole", body: "whole"}},
+		"parts that overlap are": {part("0-6/10", "0123456", `"a"`), part("4-9/10", "456789", `"a"`), {body: "0123456789"}},
+		"parts from the end are": {part("5-9/10", "56789", `"a"`), part("0-4/10", "01234", `"a"`), {body: "0123456789"}},
+		"Location with the usual port and another case": {first("Cache-Control", "max-age=60"),
+			{method: "POST", path: "/b", origin: []string{"Location", "HTTP://EXAMPLE.org:80/"}}, again},
+		"Location of another scheme": {first("Cache-Control", "max-age=60"), {method: "POST", path: "/b", origin: []string{"Location", "https://example.org/"}}, {body: "first"}},
 	}
 }

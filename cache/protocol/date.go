@@ -44,7 +44,11 @@ func Date(v []byte) (t time.Time, ok bool) {
 	if day < 1 || day > 31 || month < 1 || year < 0 || clock < 0 {
 		return t, false
 	}
-	return time.Date(year, time.Month(month), day, 0, 0, clock, 0, time.UTC), true
+	t = time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if t.Day() != day { // the month has fewer days
+		return time.Time{}, false
+	}
+	return t.Add(time.Duration(clock) * time.Second), true
 }
 
 // zone says whether v is " GMT".

@@ -27,7 +27,7 @@ func Storable(q *message.Request, s *message.Response, f *Facts, asked *Directiv
 	switch {
 	case s.Status < 200 || s.Status == 304 || s.Status == 416:
 		return "status"
-	case s.Status == 206 && q.Method != "GET":
+	case s.Status == 206 && q.Method != "GET" && q.Method != "HEAD": // which brings a stored part up to date
 		return "status"
 	case asked.NoStore:
 		return "request-no-store"
@@ -205,14 +205,14 @@ next:
 	return out
 }
 
-// SameBody says whether a response to HEAD is about the stored body (RFC 9111,
-// 4.3.5).
-func SameBody(stored *message.Response, length int64, head *message.Response) bool {
-	if head.Status != stored.Status || !Validated(stored, head) {
+// SameBody says whether a response to HEAD is about the stored body, or about the
+// whole that a stored part is of (RFC 9111, 4.3.5). size is that of the whole.
+func SameBody(stored *message.Response, size int64, head *message.Response) bool {
+	if head.Status != stored.Status && (head.Status != 200 || stored.Status != 206) || !Validated(stored, head) {
 		return false
 	}
 	n, ok := Number(head.Get("Content-Length"))
-	return !ok || n == length
+	return !ok || n == size
 }
 
 // Number reads a length: digits only.

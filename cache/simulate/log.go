@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// maxLine bounds a line of a log, in bytes.
+// maxLine bounds a line of a log, in bytes. Longer ones are skipped.
 const maxLine = 1 << 20
 
 // unsized is the size of an object that the log does not give one for.
@@ -27,15 +27,17 @@ const unsized = 16 << 10
 //   - a trace of nothing but numbers, 4 bytes each, big endian
 //
 // All may be compressed with gzip. Requests that a cache cannot answer (other
-// methods than GET, errors of the proxy, tunnels) are counted as skipped.
+// methods than GET, errors of the proxy, tunnels) are counted as skipped. Of a log
+// that breaks off, such as a compressed one that is still written, what can be read
+// counts.
 func Read(r io.Reader, temp string) (*Trace, error) {
-	in := bufio.NewReaderSize(r, 256<<10)
+	in := bufio.NewReaderSize(r, maxLine)
 	if head, _ := in.Peek(2); len(head) == 2 && head[0] == 0x1f && head[1] == 0x8b {
 		z, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, fmt.Errorf("reading the log: %w", err)
 		}
-		in = bufio.NewReaderSize(z, 256<<10)
+		in = bufio.NewReaderSize(z, maxLine)
 	}
 	n, err := newNumberer(temp)
 	if err != nil {
@@ -69,24 +71,33 @@ func (n *numberer) numbers(in io.Reader) error {
 	}
 }
 
-func (n *numberer) lines(in io.Reader) error {
-	s := bufio.NewScanner(in)
-	s.Buffer(make([]byte, 64<<10), maxLine)
-	for s.Scan() {
-		line := bytes.TrimSpace(s.Bytes())
-		if len(line) == 0 || line[0] == '#' {
-			continue
+func (n *numberer) lines(in *bufio.Reader) error {
+	for {
+		line, err := in.ReadSlice('\n')
+		if err == bufio.ErrBufferFull { // longer than any line with a URL
+			for err == bufio.ErrBufferFull {
+				_, err = in.ReadSlice('\n')
+			}
+			line = []byte("too long")
 		}
-		url, size, ok := parse(line)
-		if !ok {
-			n.t.Skipped++
-			continue
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			url, size, ok := parse(line)
+			if !ok {
+				n.t.Skipped++
+			} else if err := n.add(url, size); err != nil {
+				return err
+			}
 		}
-		if err := n.add(url, size); err != nil {
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil && n.t.Requests > 0:
+			n.t.Broken = err.Error()
+			return nil
+		case err != nil:
 			return err
 		}
 	}
-	return s.Err()
 }
 
 // parse takes URL and size out of a line.
@@ -125,11 +136,19 @@ func stored(status string) bool {
 }
 
 // parseCombined reads a line of a web server; i is where the first quoted
-// string begins.
+// string begins. That is the request, unless it stands before the time: then it
+// is the name of a user.
 func parseCombined(line []byte, i int) (url []byte, size int64, ok bool) {
-	request, rest, ok := bytes.Cut(line[i+1:], []byte(`"`))
+	request, rest := quoted(line[i+1:])
+	if bytes.IndexByte(line[:i], '[') < 0 {
+		j := bytes.IndexByte(rest, '"')
+		if j < 0 {
+			return nil, 0, false
+		}
+		request, rest = quoted(rest[j+1:])
+	}
 	f, after := bytes.Fields(request), bytes.Fields(rest)
-	if !ok || len(f) < 2 || string(f[0]) != "GET" || len(after) < 2 || !stored(string(after[0])) {
+	if len(f) < 2 || string(f[0]) != "GET" || len(after) < 2 || !stored(string(after[0])) {
 		return nil, 0, false
 	}
 	size, err := strconv.ParseInt(string(after[1]), 10, 64)
@@ -137,6 +156,20 @@ func parseCombined(line []byte, i int) (url []byte, size int64, ok bool) {
 		return nil, 0, false
 	}
 	return f[1], size, true
+}
+
+// quoted returns the string that ends with the first quote without a backslash
+// before it, and what is behind it.
+func quoted(b []byte) (text, rest []byte) {
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return b[:i], b[i+1:]
+		}
+	}
+	return nil, nil
 }
 
 // parseEvent reads an event.

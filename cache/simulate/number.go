@@ -16,6 +16,7 @@ import (
 // number and size of an object. Objects are numbered from 0.
 type Trace struct {
 	Requests, Bytes, Objects, Footprint, Skipped int64
+	Broken                                       string // why the log breaks off, "" where it does not
 
 	once int64 // objects that were asked for once
 	file *os.File

@@ -14,8 +14,12 @@ import (
 
 // Table writes the report as a table.
 func (r *Report) Table(w io.Writer) error {
-	fmt.Fprintf(w, "%d requests for %d objects, %s; %.1f %% of objects were asked for once; %d lines left out\n\n",
+	fmt.Fprintf(w, "%d requests for %d objects, %s; %.1f %% of objects were asked for once; %d lines left out\n",
 		r.Requests, r.Objects, bytesOf(r.Footprint), 100*r.Once, r.Skipped)
+	if r.Broken != "" {
+		fmt.Fprintf(w, "The log breaks off (%s): what is before that is simulated.\n", r.Broken)
+	}
+	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "size\tof all\tpolicy\thits\thit bytes\tdisk writes\twritten\tof LRU's\t")
 	for _, x := range r.Results {
@@ -30,11 +34,10 @@ func (r *Report) Table(w io.Writer) error {
 
 // YAML returns the settings that are recommended.
 func (a *Advice) YAML() string {
-	disk := "off"
-	if a.Disk > 0 {
-		disk = mebibytes(a.Disk)
+	if a.Disk == 0 {
+		return fmt.Sprintf("cache:\n  memory: %s\n  disk: off\n", mebibytes(a.Memory))
 	}
-	return fmt.Sprintf("cache:\n  memory: %s\n  disk: %s\n  admission: %s\n", mebibytes(a.Memory), disk, a.Admission)
+	return fmt.Sprintf("cache:\n  memory: %s\n  disk: %s\n  admission: %s\n", mebibytes(a.Memory), mebibytes(a.Disk), a.Admission)
 }
 
 func mebibytes(n int64) string { return setting.Size(n).String() }
@@ -133,7 +136,7 @@ var page = template.Must(template.New("").Funcs(template.FuncMap{
 <html lang="en"><head><meta charset="utf-8"><title>What a cache would do</title>
 <style>body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #ddd}svg{max-width:100%}text{font-size:12px;fill:#444}pre{background:#f4f4f4;padding:1em}</style></head><body>
 <h1>What a cache would do</h1>
-<p>{{.R.Requests}} requests for {{.R.Objects}} objects, {{bytes .R.Footprint}}. {{percent .R.Once}} of objects were asked for once. {{.R.Skipped}} lines were left out.</p>
+<p>{{.R.Requests}} requests for {{.R.Objects}} objects, {{bytes .R.Footprint}}. {{percent .R.Once}} of objects were asked for once. {{.R.Skipped}} lines were left out.{{if .R.Broken}} The log breaks off ({{.R.Broken}}): what is before that is simulated.{{end}}</p>
 <h2>Recommended</h2><p>{{.R.Advice.Why}}.</p><pre>{{.YAML}}</pre>
 {{range .Plots}}<h2>{{.Title}}</h2><svg viewBox="0 0 640 300" role="img" aria-label="{{.Title}}">
 {{range .Ticks}}<line x1="60" x2="550" y1="{{.At}}" y2="{{.At}}" stroke="#e4e4e4"/><text x="54" y="{{.At}}" text-anchor="end" dy=".3em">{{.Text}}</text>

@@ -55,11 +55,12 @@ type Result struct {
 // A Report is the outcome of a simulation.
 type Report struct {
 	Requests  int64    `json:"requests"`
-	Bytes     int64    `json:"bytes"`     // of all requests
-	Objects   int64    `json:"objects"`   // different ones
-	Footprint int64    `json:"footprint"` // bytes of different objects
-	Once      float64  `json:"once"`      // part of objects that were asked for once
-	Skipped   int64    `json:"skipped"`   // lines that are no request that could be answered from a cache
+	Bytes     int64    `json:"bytes"`            // of all requests
+	Objects   int64    `json:"objects"`          // different ones
+	Footprint int64    `json:"footprint"`        // bytes of different objects
+	Once      float64  `json:"once"`             // part of objects that were asked for once
+	Skipped   int64    `json:"skipped"`          // lines that are no request that could be answered from a cache
+	Broken    string   `json:"broken,omitempty"` // why the log could not be read to its end
 	Results   []Result `json:"results"`
 	// Advice are settings to recommend.
 	Advice Advice `json:"advice"`
@@ -75,7 +76,7 @@ type Advice struct {
 
 // Run simulates every policy at every size.
 func Run(ctx context.Context, t *Trace, o Options) (*Report, error) {
-	r := &Report{Requests: t.Requests, Bytes: t.Bytes, Objects: t.Objects, Footprint: t.Footprint, Skipped: t.Skipped}
+	r := &Report{Requests: t.Requests, Bytes: t.Bytes, Objects: t.Objects, Footprint: t.Footprint, Skipped: t.Skipped, Broken: t.Broken}
 	if t.Requests == 0 {
 		return r, fmt.Errorf("the log contains no requests that a cache could answer; %d lines were skipped", t.Skipped)
 	}

@@ -25,6 +25,9 @@ func TestLogs(t *testing.T) {
 			`192.0.2.1 - - [22/Nov/2026:10:00:01 +0000] "POST /x HTTP/1.1" 200 700 "-" "agent"` + "\n", 1, 1, 700, 1},
 		{"events", `{"url":"http://a.example/","method":"GET","status":200,"bytes_out":30}` + "\n" + `{"url":"http://b.example/","method":"GET","status":403,"bytes_out":30}` + "\n", 1, 1, 30, 1},
 		{"trace", "1 100 20\n2 101 30\n3 100 20\n", 3, 2, 70, 0},
+		{"combined with quotes", `192.0.2.1 - "a b" [22/Nov/2026:10:00:00 +0000] "GET /x?a=\"b\" HTTP/1.1" 200 700 "-" "agent \"x\""` + "\n" +
+			`192.0.2.1 - "POST [1 \" b" [22/Nov/2026:10:00:00 +0000] "GET /y HTTP/1.1" 200 - "-" "agent"` + "\n" + `"[` + "\n" + `[] "GET /` + "\n", 2, 2, 701, 2},
+		{"a line that is too long", "1 100 20\n" + strings.Repeat("x", 3*maxLine) + "\r\n3 100 20", 2, 1, 40, 1},
 		{"nonsense", "what is this\n{\n\"[\n1 2\n", 0, 0, 0, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -37,6 +40,37 @@ func TestLogs(t *testing.T) {
 				t.Errorf("got %d requests, %d objects, %d bytes, %d left out", tr.Requests, tr.Objects, tr.Bytes, tr.Skipped)
 			}
 		})
+	}
+}
+
+// A compressed log that is still written, or damaged, counts as far as it can be read.
+func TestALogThatBreaksOffCountsAsFarAsItGoes(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for i := range 100_000 {
+		fmt.Fprintf(z, "%d %d %d\n", i, i*7919%50_000, 1000+i%5000)
+	}
+	z.Close()
+	damaged := bytes.Clone(b.Bytes())
+	clear(damaged[len(damaged)/2:])
+	for name, log := range map[string][]byte{"cut": b.Bytes()[:b.Len()/2], "damaged": damaged, "wrong checksum": append(bytes.Clone(b.Bytes()[:b.Len()-8]), make([]byte, 8)...)} {
+		tr, err := Read(bytes.NewReader(log), t.TempDir())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		r, err := Run(t.Context(), tr, Options{Shares: []float64{0.05}})
+		tr.Close()
+		if err != nil || r.Broken == "" || r.Requests < 1000 {
+			t.Errorf("%s: %d requests, broken %q, %v", name, r.Requests, r.Broken, err)
+		}
+		var table, page strings.Builder
+		if err := r.Table(&table); err != nil || !strings.Contains(table.String(), "breaks off") {
+			t.Errorf("%s: the table does not say that the log breaks off: %v", name, err)
+		}
+		if err := r.HTML(&page); err != nil || !strings.Contains(page.String(), "breaks off") {
+			t.Errorf("%s: the page does not say that the log breaks off: %v", name, err)
+		}
 	}
 }
 
@@ -156,10 +190,17 @@ func TestReportInAllForms(t *testing.T) {
 	if err := r.HTML(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"s3-fifo", "bloom", "always", "lru", "admission:"} {
+	for _, want := range []string{"s3-fifo", "bloom", "always", "lru", "disk: off"} {
 		if !strings.Contains(table.String(), want) || !strings.Contains(page.String(), want) {
 			t.Errorf("%q is missing in a report", want)
 		}
+	}
+	if strings.Contains(table.String(), "admission:") {
+		t.Error("an admission is recommended without a disk")
+	}
+	r.Advice.Disk = 1 << 30
+	if yaml := r.Advice.YAML(); !strings.Contains(yaml, "disk: 1GiB\n  admission: ") {
+		t.Errorf("got %s", yaml)
 	}
 	if !strings.Contains(page.String(), "<polyline") {
 		t.Error("the page has no plot")
