@@ -71,6 +71,7 @@ func (c *conn) passResponse(x *transaction) error {
 	if err := c.goOnUnlessDone(); err != nil {
 		return err
 	}
+	c.heads = appendLength(c.heads, s, b)
 	c.begin200("res-hdr=0, res-body=", len(c.heads))
 	n, err := c.copyBody(b)
 	x.T.BytesOut = n
@@ -78,6 +79,17 @@ func (c *conn) passResponse(x *transaction) error {
 		x.Note(err.Error())
 	}
 	return err
+}
+
+// appendLength adds the length of a body that is whole to a head that has none:
+// Squid at times ends a body without a length before its last chunk (its bug 5550),
+// and the client takes it for cut off.
+func appendLength(head []byte, s *message.Response, b message.Body) []byte {
+	if !exchange.Judged(b) || b.Left() < 0 || s.Get("Content-Length") != nil || s.Get("Transfer-Encoding") != nil || !bytes.HasSuffix(head, []byte("\r\n\r\n")) {
+		return head
+	}
+	head = append(head[:len(head)-2], "Content-Length: "...)
+	return append(strconv.AppendInt(head, b.Left(), 10), "\r\n\r\n"...)
 }
 
 // mayBe204 says whether 204 may be the answer: the client has said so, or waits
