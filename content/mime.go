@@ -91,8 +91,7 @@ type mimeReader struct {
 	parts    int
 	within   part
 	inPart   bool
-	coding   transferCoding
-	carry    []byte // of the coding
+	transfer Transfer
 
 	uu    uuencoded
 	hasUU bool // the part may have files in its text
@@ -127,14 +126,6 @@ const (
 	mimeFields
 	mimeBody
 	mimeEpilogue
-)
-
-type transferCoding uint8
-
-const (
-	transferNone transferCoding = iota
-	transferBase64
-	transferQuoted
 )
 
 // beginsFields says whether a body begins with fields that say its type: then
@@ -261,7 +252,8 @@ func (m *mimeReader) index(p []byte) (i, keep int) {
 // not show it.
 func (m *mimeReader) between() {
 	if m.form {
-		m.coding, m.outside = transferNone, true
+		m.transfer.Reset(nil)
+		m.outside = true
 		m.inPart = m.within.open(Describe("text/plain", ""), m.text)
 	}
 }
@@ -316,7 +308,8 @@ func endsFields(b []byte) bool {
 // fields reads the fields of a part and begins it.
 func (m *mimeReader) fields(b []byte) {
 	h := Describe("text/plain", "")
-	m.coding, m.file, m.outside = transferNone, "", false
+	m.transfer.Reset(nil)
+	m.file, m.outside = "", false
 	coded := false
 	for len(b) > 0 {
 		var line []byte
@@ -329,17 +322,11 @@ func (m *mimeReader) fields(b []byte) {
 			h.contentType(value)
 			m.named(value)
 		case "content-transfer-encoding":
+			m.transfer.Reset(value)
 			if end := bytes.IndexAny(value, " \t;("); end >= 0 {
 				value = value[:end] // less a comment
 			}
-			switch {
-			case equalLower(value, "base64"):
-				m.coding = transferBase64
-			case equalLower(value, "quoted-printable"):
-				m.coding = transferQuoted
-			case equalLower(value, "x-uuencode"), equalLower(value, "uuencode"), equalLower(value, "x-uue"):
-				coded = true
-			}
+			coded = coded || equalLower(value, "x-uuencode") || equalLower(value, "uuencode") || equalLower(value, "x-uue")
 		case "content-disposition":
 			m.disposition(value)
 		case "subject", "from", "to", "cc", "reply-to", "comments", "keywords", "content-description":
@@ -350,7 +337,6 @@ func (m *mimeReader) fields(b []byte) {
 			}
 		}
 	}
-	m.carry = m.carry[:0]
 	m.hasUU = coded || h.typ == "text/plain" && !m.form
 	if m.form {
 		h.SetUse(Program)
@@ -365,7 +351,7 @@ func (m *mimeReader) fields(b []byte) {
 // give hands bytes of a part on, with their transfer coding undone and without
 // the end of the line before the boundary.
 func (m *mimeReader) give(p []byte) {
-	if m.coding == transferNone && m.boundary != nil && len(p) > 0 {
+	if !m.transfer.Coded() && m.boundary != nil && len(p) > 0 {
 		if m.cr {
 			m.pass([]byte("\r"))
 		}
@@ -458,27 +444,7 @@ func (m *mimeReader) body(p []byte) {
 	if !m.inPart && !m.hasUU && m.text.body.watcher == nil || len(p) == 0 {
 		return
 	}
-	switch m.coding {
-	case transferNone:
-		m.give(p)
-	case transferBase64:
-		in := append(m.carry, p...)
-		clean := in[:0]
-		for _, c := range in {
-			if isAlnum(c) || c == '+' || c == '/' {
-				clean = append(clean, c)
-			}
-		}
-		whole := len(clean) &^ 3
-		out := unbase64(bytes.Clone(clean[:whole]))
-		m.carry = clean[:copy(clean, clean[whole:])]
-		m.give(out)
-	case transferQuoted:
-		in := append(m.carry, p...)
-		out, rest := unquote(in)
-		m.give(out)
-		m.carry = append(m.carry[:0], rest...)
-	}
+	m.give(m.transfer.Next(p))
 }
 
 // unquote undoes quoted-printable (RFC 2045, 6.7) and returns what may be an
@@ -516,13 +482,8 @@ func unquote(p []byte) (out, rest []byte) {
 // endPart ends the part at hand.
 func (m *mimeReader) endPart() {
 	m.cr, m.blank = false, false
-	if m.coding != transferNone && len(m.carry) > 0 {
-		if m.coding == transferBase64 {
-			m.give(unbase64(bytes.Clone(m.carry)))
-		} else {
-			m.give(bytes.Clone(m.carry))
-		}
-		m.carry = m.carry[:0]
+	if rest := m.transfer.End(); len(rest) > 0 {
+		m.give(rest)
 	}
 	if m.hasUU {
 		m.uu.finish(m.text)

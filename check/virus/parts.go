@@ -20,6 +20,8 @@ const (
 
 // files scans each file in a form by itself: signatures that know a file by its
 // hash or its first bytes do not match the form around it, nor do lists of hashes.
+// A file with a transfer coding is scanned as it came and decoded, as some servers
+// undo the coding and others do not.
 // It reads a multipart body (RFC 2046, 5.1) that comes in pieces.
 type files struct {
 	c      *Check
@@ -28,7 +30,9 @@ type files struct {
 	buf    []byte // what may begin a boundary, or the fields so far
 	inside place
 	file   *stream // nil between files
-	begun  bool    // the line end of the empty line before the part is yet to be dropped
+	plain  *stream // the file decoded, nil where it has no transfer coding
+	coding content.Transfer
+	begun  bool // the line end of the empty line before the part is yet to be dropped
 	n      int
 
 	name string // what was found first
@@ -120,6 +124,7 @@ func (f *files) head() bool {
 		end = maxFields
 	}
 	head := bytes.ToLower(f.buf[:end])
+	f.coding.Reset(transferOf(head))
 	f.inside = before
 	if bytes.Contains(head, []byte("filename")) || bytes.Contains(head, []byte("\ncontent-type")) {
 		f.beginFile()
@@ -129,6 +134,20 @@ func (f *files) head() bool {
 	}
 	f.rest(end + gap)
 	return true
+}
+
+// transferOf returns the value of Content-Transfer-Encoding in fields in lower case.
+func transferOf(fields []byte) []byte {
+	fields = bytes.ReplaceAll(fields, []byte("\r"), nil)
+	for _, blank := range []string{"\n ", "\n\t"} { // a field may go on in the next line
+		fields = bytes.ReplaceAll(fields, []byte(blank), []byte(" "))
+	}
+	for line := range bytes.Lines(fields) {
+		if name, value, ok := bytes.Cut(line, []byte(":")); ok && string(bytes.TrimSpace(name)) == "content-transfer-encoding" {
+			return value
+		}
+	}
+	return nil
 }
 
 // fieldsEnd returns where fields end, and how long the empty line behind them is,
@@ -159,34 +178,43 @@ func (f *files) beginFile() {
 		return
 	}
 	f.inside, f.file = within, f.c.open(f.ctx, false)
+	if f.coding.Coded() {
+		f.plain = f.c.open(f.ctx, false)
+	}
 }
 
 func (f *files) take(p []byte) {
 	if f.begun && len(p) > 0 {
 		f.begun, p = false, p[1:]
 	}
-	if f.file != nil && len(p) > 0 {
-		f.file.Take(p)
+	if f.file == nil || len(p) == 0 {
+		return
+	}
+	f.file.Take(p)
+	if f.plain != nil {
+		f.plain.Take(f.coding.Next(p))
 	}
 }
 
 // endFile has the file scanned that has ended.
 func (f *files) endFile() {
-	if f.file == nil {
-		return
+	if f.plain != nil {
+		f.plain.Take(f.coding.End())
 	}
-	s := f.file
-	f.file = nil
-	if s.n == 0 {
+	for _, s := range []*stream{f.file, f.plain} {
+		if s == nil {
+			continue
+		}
+		if s.n > 0 {
+			name, err := s.verdict(f.ctx)
+			if f.name == "" {
+				f.name = name
+			}
+			f.fail(err)
+		}
 		s.close()
-		return
 	}
-	name, err := s.verdict(f.ctx)
-	s.close()
-	if f.name == "" {
-		f.name = name
-	}
-	f.fail(err)
+	f.file, f.plain = nil, nil
 }
 
 // end is the end of the body: what has no boundary behind it is a file, too.
@@ -204,8 +232,10 @@ func (f *files) fail(err error) {
 }
 
 func (f *files) close() {
-	if f.file != nil {
-		f.file.close()
-		f.file = nil
+	for _, s := range []*stream{f.file, f.plain} {
+		if s != nil {
+			s.close()
+		}
 	}
+	f.file, f.plain = nil, nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/md5"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -336,6 +337,9 @@ func TestFilesOfFormsAreKnownByThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	const file = "Content-Disposition: form-data; name=f; filename=x\r\n\r\n"
+	coded := func(how string) string {
+		return "Content-Disposition: form-data; name=f; filename=x\r\nContent-Transfer-Encoding: " + how + "\r\n\r\n"
+	}
 	end := "\r\n--b--\r\n"
 	check := func(t *testing.T, c *Check) {
 		t.Helper()
@@ -351,6 +355,14 @@ func TestFilesOfFormsAreKnownByThemselves(t *testing.T) {
 			"type only":     {"--b\r\nContent-Type: application/x-dosexec\r\n\r\n" + evil + end, true},
 			"no end":        {"--b\r\n" + file + evil, true},
 			"end in middle": {"--b\r\n" + file + evil + "\r\n--b", true},
+			"base64":        {"--b\r\n" + coded("base64") + base64.StdEncoding.EncodeToString([]byte(evil)) + end, true},
+			"base64 lines":  {"--b\r\n" + coded("Base64") + strings.Join(strings.SplitAfter(base64.StdEncoding.EncodeToString([]byte(evil)), "V"), "\r\n") + end, true},
+			"base64 folded": {"--b\r\n" + coded("\r\n base64 (as mail has it)") + base64.RawStdEncoding.EncodeToString([]byte(evil)) + "\r\n" + end, true},
+			"base64 no end": {"--b\r\n" + coded("base64") + base64.StdEncoding.EncodeToString([]byte(evil)), true},
+			"quoted":        {"--b\r\n" + coded("quoted-printable") + "M=5A=0D=0Ae=\r\nvil=0d=0a--bx=0D=0A--" + end, true},
+			"not base64":    {"--b\r\n" + coded("base64") + evil + end, true}, // servers that know no transfer coding have it so
+			"base64 good":   {"--b\r\n" + coded("base64") + base64.StdEncoding.EncodeToString([]byte("good")) + end, false},
+			"binary":        {"--b\r\n" + coded("binary") + evil + end, true},
 			"good":          {"--b\r\n" + file + "good" + end, false},
 			"longer":        {"--b\r\n" + file + evil + "\r\n" + end, false},
 			"nothing":       {"", false},
@@ -453,6 +465,7 @@ func TestWhatIsNotScannedMayBeListed(t *testing.T) {
 // FuzzFiles: the same files are found however the body comes, and little is kept.
 func FuzzFiles(f *testing.F) {
 	f.Add("--b\r\nContent-Disposition: form-data; filename=x\r\n\r\nevil\r\n--b--\r\n", 3)
+	f.Add("--b\r\nContent-Type: x\r\nContent-Transfer-Encoding: base64\r\n\r\nZXZp\r\nbA==\r\n--b--\r\n", 2)
 	f.Add("\n--b\nContent-Type: x\n\n\n--bb\n--b \n\n", 1)
 	f.Fuzz(func(t *testing.T, body string, size int) {
 		size = max(1, size)

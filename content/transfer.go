@@ -1,0 +1,69 @@
+package content
+
+import "bytes"
+
+// A Transfer undoes the transfer coding (RFC 2045, 6) of a part that comes in
+// pieces: base64 or quoted-printable. The zero Transfer leaves bytes as they are.
+type Transfer struct {
+	coding transferCoding
+	carry  []byte // too little to decode yet
+}
+
+type transferCoding uint8
+
+const (
+	transferNone transferCoding = iota
+	transferBase64
+	transferQuoted
+)
+
+// Reset begins a part; name is the value of its Content-Transfer-Encoding.
+func (t *Transfer) Reset(name []byte) {
+	name = bytes.TrimSpace(name)
+	if end := bytes.IndexAny(name, " \t;("); end >= 0 {
+		name = name[:end] // less a comment
+	}
+	t.coding, t.carry = transferNone, t.carry[:0]
+	switch {
+	case equalLower(name, "base64"):
+		t.coding = transferBase64
+	case equalLower(name, "quoted-printable"):
+		t.coding = transferQuoted
+	}
+}
+
+// Coded says whether there is a coding to undo.
+func (t *Transfer) Coded() bool { return t.coding != transferNone }
+
+// Next returns what the next bytes of the part decode to.
+func (t *Transfer) Next(p []byte) []byte {
+	switch t.coding {
+	case transferBase64:
+		in := append(t.carry, p...)
+		clean := in[:0]
+		for _, c := range in {
+			if isAlnum(c) || c == '+' || c == '/' {
+				clean = append(clean, c)
+			}
+		}
+		whole := len(clean) &^ 3
+		out := unbase64(bytes.Clone(clean[:whole]))
+		t.carry = clean[:copy(clean, clean[whole:])]
+		return out
+	case transferQuoted:
+		out, rest := unquote(append(t.carry, p...))
+		t.carry = append(t.carry[:0], rest...)
+		return out
+	}
+	return p
+}
+
+// End returns what the last bytes decode to, at the end of the part.
+func (t *Transfer) End() []byte {
+	last := bytes.Clone(t.carry)
+	t.carry = t.carry[:0]
+	if t.coding == transferBase64 {
+		return unbase64(last)
+	}
+	return last
+}
