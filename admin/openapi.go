@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -52,6 +53,16 @@ var (
 	whose   = []field{may("user", "name of the user"), may("client", "addresses of devices that nobody else uses, with commas")}
 	newWord = must("password", "the new password, ten characters or more")
 )
+
+// recordFields are the parts of a record's data, of all types.
+func recordFields() (all []field) {
+	for _, name := range slices.Sorted(maps.Keys(recordLabels)) {
+		if name != "data" {
+			all = append(all, may(name, recordLabels[name]))
+		}
+	}
+	return all
+}
 
 // operations are by method and path. Long because it is one table.
 func operations() map[string]operation {
@@ -134,18 +145,23 @@ func operations() map[string]operation {
 		"GET /checks":          {does: "odd lines of phrase lists, and what signature rules have cost", gives: pageOrJSON},
 		"GET /zones":           {does: "zones of our own", gives: pageOrJSON},
 		"POST /zones":          {does: "make a zone with one name server, as a file or in Redis", gives: pageOrJSON, form: []field{must("origin", "name of the zone"), may("in", "redis; a file without it"), may("server", "name server; ns in the zone without it"), may("address", "address of a name server in the zone")}},
-		"GET /zones/{origin}":  {does: "records of a zone, and the text of its file", gives: pageOrJSON, query: []field{may("view", "view of the zone")}},
-		"POST /zones/{origin}": {does: "replace the text of the file of a zone", gives: pageOrJSON, form: []field{must("text", "text of the file"), must("tag", "tag of the text that is replaced"), may("view", "view of the zone")}},
-		"GET /cache":           {does: "figures of the cache", gives: pageOrJSON},
-		"GET /cache/look":      {does: "what is stored for a URL", query: []field{must("url", "URL"), may("field", "field of the request, NAME: VALUE")}},
-		"GET /api/sessions":    {does: "who has which address for now"},
-		"POST /api/sessions":   {does: "start, renew or stop sessions of addresses: an object or a list of them, or a form", body: "application/json application/x-www-form-urlencoded"},
-		"DELETE /api/sessions": {does: "stop the session of an address", query: []field{must("address", "whose session"), may("id", "only the session that was started with it")}},
-		"POST /cache/purge":    {does: "take something out of the cache", form: []field{must("kind", "url | prefix | host | tag | category"), must("value", "what is taken out")}, gives: pageOrJSON},
-		"GET /ca":              {does: "how to install the root certificate", gives: "text/html"},
-		"GET /ca/{file}":       {does: "the root certificate: root.pem, root.crt, root.cer or root.mobileconfig", gives: anyBytes},
-		"GET /refusals":        {does: "hosts proposed as exceptions from interception"},
-		"GET /quotas":          {does: "what a client has left of its quotas", query: []field{must("client", "address"), may("user", "name of the user"), may("policy", "the one that covers the client without it")}},
+		"GET /zones/{origin}":  {does: "records of a zone, and the text of its file", gives: pageOrJSON, query: []field{may("view", "view of the zone"), may("q", "name, type or data"), may("type", "type of record"), may("record", "identifier"), may("version", "identifier")}},
+		"POST /zones/{origin}": {does: "replace the text of a zone, or take a version back", gives: pageOrJSON, form: []field{may("text", "text of the file"), may("version", "identifier"), may("tag", "tag of the text that is replaced"), may("view", "view of the zone"), may("reason", "reason, for the history"), may("dry_run", "true: say the effect and save nothing")}},
+		"POST /zones/{origin}/record": {does: "add, change or delete one record of a zone", gives: pageOrJSON,
+			form: slices.Concat([]field{must("what", "add | change | delete"), may("record", "identifier"), may("name", "name"), may("type", "type of record"), may("ttl", "in seconds; that of the zone without it"), may("data", "data as in a zone file")}, recordFields(),
+				[]field{may("tag", "tag of the text that is replaced"), may("view", "view of the zone"), may("reason", "reason, for the history"), may("dry_run", "true: say the effect and save nothing")})},
+		"POST /zones/{origin}/delete":  {does: "delete a zone", gives: pageOrJSON, form: []field{may("tag", "tag of the text that is replaced"), may("view", "view of the zone"), may("dry_run", "true: say the effect and save nothing")}},
+		"POST /zones/{origin}/restore": {does: "restore a deleted zone", gives: pageOrJSON},
+		"GET /cache":                   {does: "figures of the cache", gives: pageOrJSON},
+		"GET /cache/look":              {does: "what is stored for a URL", query: []field{must("url", "URL"), may("field", "field of the request, NAME: VALUE")}},
+		"GET /api/sessions":            {does: "who has which address for now"},
+		"POST /api/sessions":           {does: "start, renew or stop sessions of addresses: an object or a list of them, or a form", body: "application/json application/x-www-form-urlencoded"},
+		"DELETE /api/sessions":         {does: "stop the session of an address", query: []field{must("address", "whose session"), may("id", "only the session that was started with it")}},
+		"POST /cache/purge":            {does: "take something out of the cache", form: []field{must("kind", "url | prefix | host | tag | category"), must("value", "what is taken out")}, gives: pageOrJSON},
+		"GET /ca":                      {does: "how to install the root certificate", gives: "text/html"},
+		"GET /ca/{file}":               {does: "the root certificate: root.pem, root.crt, root.cer or root.mobileconfig", gives: anyBytes},
+		"GET /refusals":                {does: "hosts proposed as exceptions from interception"},
+		"GET /quotas":                  {does: "what a client has left of its quotas", query: []field{must("client", "address"), may("user", "name of the user"), may("policy", "the one that covers the client without it")}},
 
 		"GET /login":                    {does: "the page to sign in", query: []field{may("to", "path to go to then")}, gives: "text/html"},
 		"POST /login":                   {does: "begin a session; the answer sets its cookie", form: []field{nameOf, must("password", "password"), code, may("to", "path to go to then")}, gives: pageOrJSON},

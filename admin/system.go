@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net/http"
 	"runtime"
@@ -14,9 +13,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"shuultuur/release"
+	"shuultuur/text"
 )
 
 // System is what the admin address shows of the program and this machine.
@@ -41,6 +42,19 @@ type systemData struct {
 	Live     runtimeFigures    `json:"runtime"`
 	State    map[string]figure `json:"state"`
 	Owner    bool              `json:"-"`
+
+	Heaps                 []bar          `json:"-"` // memory in the last samples
+	Pauses, Waits, Shares []runtimeShare `json:"-"`
+}
+
+// Remembered is what the figures of the state are called.
+const Remembered = "What is remembered"
+
+// A runtimeShare is a row of a small chart.
+type runtimeShare struct {
+	Name  string
+	N     int64
+	Width float64 // in percent
 }
 
 // figure are names and values.
@@ -50,13 +64,90 @@ type figure map[string]any
 type runtimeFigures struct {
 	Processors int           `json:"processors"`
 	Goroutines uint64        `json:"goroutines"`
-	Heap       uint64        `json:"heap_bytes"` // in use
-	Goal       uint64        `json:"goal_bytes"` // at which the collector begins
+	Heap       uint64        `json:"heap_bytes"`    // in use after the last collection
+	Objects    uint64        `json:"objects_bytes"` // with what is not collected yet
+	Goal       uint64        `json:"goal_bytes"`    // at which the collector begins
 	Total      uint64        `json:"total_bytes"`
 	Cycles     uint64        `json:"gc_cycles"`
 	Pause      time.Duration `json:"gc_pause_p99"`
 	Wait       time.Duration `json:"scheduler_wait_p99"` // until a goroutine that could run does
 	GCShare    float64       `json:"gc_cpu_share"`       // of the processor time since the start
+
+	pauses, waits *metrics.Float64Histogram
+	idle, program float64 // shares of the processor time
+}
+
+// sampler remembers how much memory objects took while somebody looked.
+type sampler struct {
+	mu   sync.Mutex
+	last time.Time
+	seen []uint64
+}
+
+// Samples are taken at most once a second, and after a time without any begin anew.
+const (
+	maxSamples = 60
+	sampleTick = time.Second
+	sampleRest = 10 * time.Second
+)
+
+// add notes a sample and returns the last ones.
+func (s *sampler) add(now time.Time, objects uint64) []uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch since := now.Sub(s.last); {
+	case since > sampleRest:
+		s.seen = nil
+		fallthrough
+	case since >= sampleTick:
+		s.last = now
+		s.seen = append(s.seen, objects)
+		s.seen = s.seen[max(0, len(s.seen)-maxSamples):]
+	}
+	return slices.Clone(s.seen)
+}
+
+// charts fills in what the page draws.
+func (d *systemData) charts(samples []uint64) {
+	top := float64(max(d.Live.Goal, d.Live.Objects, slices.Max(append(samples, 1))))
+	for i, n := range samples {
+		h := 100 * float64(n) / top
+		d.Heaps = append(d.Heaps, bar{Action: "pass", X: float64(maxSamples - len(samples) + i), Y: 100 - h, W: 0.8, H: h})
+	}
+	goal := 100 - 100*float64(d.Live.Goal)/top
+	d.Heaps = append(d.Heaps, bar{Action: "warn", X: 0, Y: min(goal, 99), W: maxSamples, H: 1})
+	d.Pauses, d.Waits = spread(d.Live.pauses), spread(d.Live.waits)
+	if d.Live.program > 0 {
+		d.Shares = []runtimeShare{{Name: text.Mark("program"), Width: 100 * d.Live.program}, {Name: text.Mark("garbage collector"), Width: 100 * d.Live.GCShare}, {Name: text.Mark("unused"), Width: 100 * d.Live.idle}}
+	}
+}
+
+// spread counts the values of a histogram by decades of time.
+func spread(h *metrics.Float64Histogram) (all []runtimeShare) {
+	if h == nil {
+		return nil
+	}
+	limits := []time.Duration{10 * time.Microsecond, 100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, math.MaxInt64}
+	counts := make([]int64, len(limits))
+	var sum int64
+	for i, n := range h.Counts {
+		if n > 0 {
+			low := time.Duration(max(h.Buckets[i], 0) * float64(time.Second))
+			counts[slices.IndexFunc(limits, func(l time.Duration) bool { return low < l })] += int64(n)
+			sum += int64(n)
+		}
+	}
+	for i, n := range counts {
+		if sum == 0 {
+			break
+		}
+		name := "< " + brief(limits[i])
+		if i == len(limits)-1 {
+			name = "≥ " + brief(limits[i-1])
+		}
+		all = append(all, runtimeShare{name, n, 100 * float64(n) / float64(sum)})
+	}
+	return all
 }
 
 // systemRoutes returns what is about the program.
@@ -69,6 +160,7 @@ func (p *Parts) systemRoutes() []route {
 		return nil
 	}
 	page := pageOf(systemPage, p.Pause.notice)
+	var memory sampler
 	return []route{
 		{"GET", "/system", operator, func(w http.ResponseWriter, r *http.Request) {
 			d := systemData{Version: programVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Health: p.Health(), Live: readRuntime(), State: map[string]figure{},
@@ -77,6 +169,7 @@ func (p *Parts) systemRoutes() []route {
 				d.State[name] = figures(v)
 			}
 			if isPage(r) {
+				d.charts(memory.add(time.Now(), d.Live.Objects))
 				writePage(w, page, http.StatusOK, d)
 				return
 			}
@@ -126,12 +219,32 @@ func figures(v any) figure {
 // shownFigure is one of them on the page.
 type shownFigure struct{ Name, Value string }
 
+// figureNames are what figures are called, in the order in which they are shown. Those of
+// trouble are shown when there was some.
+var figureNames = []struct {
+	field, name string
+	trouble     bool
+}{
+	{"Counters", text.Mark("Counters of limits and quotas"), false}, {"Instructions", text.Mark("Pauses, decisions and sessions, ended ones included"), false},
+	{"Lost", text.Mark("Redis is not used"), true}, {"Trips", text.Mark("Requests that waited for Redis"), true}, {"Dropped", text.Mark("Verdicts that did not reach Redis"), true},
+	{"Entries", text.Mark("Answers in the cache"), false}, {"Bytes", text.Mark("Memory"), false}, {"Hits", text.Mark("Answered from the cache"), false},
+	{"Misses", text.Mark("Asked from upstreams"), false}, {"Failed", text.Mark("Not answered by upstreams"), true}, {"Flights", text.Mark("In progress"), false},
+	{"Evicted", text.Mark("Removed for want of room"), true},
+}
+
+// shown are the figures for a person; programs get all.
 func (f figure) shown() (all []shownFigure) {
-	for _, name := range slices.Sorted(maps.Keys(f)) {
+	for _, n := range figureNames {
+		v, ok := f[n.field]
+		if !ok || n.trouble && v == 0.0 {
+			continue
+		}
 		var text string
-		switch v := f[name].(type) {
+		switch v := v.(type) {
 		case float64:
-			text = number(int64(v))
+			if text = number(int64(v)); n.field == "Bytes" {
+				text = size(int64(v))
+			}
 			if v != math.Trunc(v) {
 				text = strconv.FormatFloat(v, 'g', 4, 64)
 			}
@@ -142,14 +255,15 @@ func (f figure) shown() (all []shownFigure) {
 		default:
 			text = fmt.Sprint(v)
 		}
-		all = append(all, shownFigure{name, text})
+		all = append(all, shownFigure{n.name, text})
 	}
 	return all
 }
 
 func readRuntime() runtimeFigures {
 	names := []string{"/sched/goroutines:goroutines", "/gc/heap/live:bytes", "/gc/heap/goal:bytes", "/memory/classes/total:bytes", "/gc/cycles/total:gc-cycles",
-		"/sched/pauses/total/gc:seconds", "/sched/latencies:seconds", "/cpu/classes/gc/total:cpu-seconds", "/cpu/classes/total:cpu-seconds"}
+		"/sched/pauses/total/gc:seconds", "/sched/latencies:seconds", "/cpu/classes/gc/total:cpu-seconds", "/cpu/classes/total:cpu-seconds",
+		"/memory/classes/heap/objects:bytes", "/cpu/classes/idle:cpu-seconds", "/cpu/classes/user:cpu-seconds"}
 	s := make([]metrics.Sample, len(names))
 	for i, n := range names {
 		s[i].Name = n
@@ -161,21 +275,29 @@ func readRuntime() runtimeFigures {
 		}
 		return s[i].Value.Uint64()
 	}
-	most := func(i int) time.Duration {
+	histogram := func(i int) *metrics.Float64Histogram {
 		if s[i].Value.Kind() != metrics.KindFloat64Histogram {
-			return 0
+			return nil
 		}
-		return quantile(s[i].Value.Float64Histogram(), 0.99)
+		return s[i].Value.Float64Histogram()
 	}
-	f := runtimeFigures{Processors: runtime.GOMAXPROCS(0), Goroutines: count(0), Heap: count(1), Goal: count(2), Total: count(3), Cycles: count(4), Pause: most(5), Wait: most(6)}
-	if a, b := s[7].Value, s[8].Value; a.Kind() == metrics.KindFloat64 && b.Kind() == metrics.KindFloat64 && b.Float64() > 0 {
-		f.GCShare = a.Float64() / b.Float64()
+	share := func(i int) float64 {
+		if a, b := s[i].Value, s[8].Value; a.Kind() == metrics.KindFloat64 && b.Kind() == metrics.KindFloat64 && b.Float64() > 0 {
+			return a.Float64() / b.Float64()
+		}
+		return 0
 	}
+	f := runtimeFigures{Processors: runtime.GOMAXPROCS(0), Goroutines: count(0), Heap: count(1), Goal: count(2), Total: count(3), Cycles: count(4), Objects: count(9), GCShare: share(7), idle: share(10), program: share(11),
+		pauses: histogram(5), waits: histogram(6)}
+	f.Pause, f.Wait = quantile(f.pauses, 0.99), quantile(f.waits, 0.99)
 	return f
 }
 
 // quantile is the upper bound of the bucket in which a share of the values ends.
 func quantile(h *metrics.Float64Histogram, share float64) time.Duration {
+	if h == nil {
+		return 0
+	}
 	var all, sum uint64
 	for _, n := range h.Counts {
 		all += n

@@ -3,9 +3,7 @@ package admin
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -17,7 +15,6 @@ import (
 	"shuultuur/release"
 	"shuultuur/setting"
 	"shuultuur/zone/authority"
-	"shuultuur/zone/redins"
 )
 
 var (
@@ -37,71 +34,46 @@ const (
 
 // zoneRoutes returns what is about zones of our own.
 //
-//	GET /zones            all zones; HTML for browsers, else JSON
-//	POST /zones           origin, in, server and address: makes one
-//	GET /zones/{origin}   view=VIEW: records of one, and the text of its file or
-//	                      its values in Redis
-//	POST /zones/{origin}  text and tag: replaces that
+//	GET /zones                    all zones; HTML for browsers, else JSON
+//	POST /zones                   origin, in, server and address: makes one
+//	GET /zones/{origin}           view=VIEW: one with its records (q=TEXT finds
+//	                              some), the text of its file or its values in
+//	                              Redis, and who changed it
+//	POST /zones/{origin}          text replaces that; version=ID takes one back
+//	POST /zones/{origin}/record   adds, changes or deletes one record
+//	POST /zones/{origin}/delete   deletes the zone
+//	POST /zones/{origin}/restore  makes a deleted zone again
+//
+// What changes a zone needs its ETag, in If-Match or as tag.
 func (p *Parts) zoneRoutes() []route {
 	if p.Zones == nil || release.Small {
 		return nil
 	}
-	all, one := &zonePages{p, pageOf(zonesPage, p.Pause.notice)}, pageOf(zonePage, p.Pause.notice)
-	show := func(w http.ResponseWriter, r *http.Request, status int, d *zoneData) {
-		if isPage(r) {
-			writePage(w, one, status, d)
-			return
-		}
-		writeJSON(w, status, d)
-	}
+	z := &zonePages{p, pageOf(zonesPage, p.Pause.notice), pageOf(zonePage, p.Pause.notice)}
 	var adds []route
 	if p.Settings != nil {
-		adds = []route{{"POST", "/zones", operator, func(w http.ResponseWriter, r *http.Request) {
-			if err := all.create(w, r); err != nil {
-				all.show(w, r, err)
-			}
-		}}}
+		adds = []route{
+			{"POST", "/zones", operator, func(w http.ResponseWriter, r *http.Request) {
+				if err := z.create(w, r); err != nil {
+					z.show(w, r, err)
+				}
+			}},
+			{"POST", "/zones/{origin}/delete", operator, z.remove},
+			{"POST", "/zones/{origin}/restore", operator, z.restore},
+		}
 	}
 	return append(adds, []route{
-		{"GET", "/zones", operator, func(w http.ResponseWriter, r *http.Request) { all.show(w, r, nil) }},
-		{"GET", "/zones/{origin}", operator, func(w http.ResponseWriter, r *http.Request) {
-			d, err := p.zone(r.Context(), r.PathValue("origin"), r.URL.Query().Get("view"))
-			if err != nil {
-				http.Error(w, err.Error(), statusOfZone(err))
-				return
-			}
-			show(w, r, http.StatusOK, d)
-		}},
-		{"POST", "/zones/{origin}", operator, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, r.Body, maxZoneText)
-			origin, view := r.PathValue("origin"), r.FormValue("view")
-			text := strings.ReplaceAll(r.FormValue("text"), "\r\n", "\n") // as forms send them
-			d, err := p.zone(r.Context(), origin, view)
-			if err == nil && r.FormValue("tag") != d.Tag {
-				err = ErrChanged
-			}
-			if err == nil {
-				err = p.Zones().Write(r.Context(), origin, view, []byte(text))
-			}
-			switch {
-			case err == nil && isPage(r):
-				http.Redirect(w, r, r.URL.Path+"?view="+view, http.StatusSeeOther)
-			case err == nil:
-				writeJSON(w, http.StatusOK, map[string]string{"saved": origin})
-			case d == nil || !isPage(r):
-				http.Error(w, err.Error(), statusOfZone(err))
-			default: // what was written is not lost
-				d.Text, d.Error = text, err.Error()
-				show(w, r, statusOfZone(err), d)
-			}
-		}},
+		{"GET", "/zones", operator, func(w http.ResponseWriter, r *http.Request) { z.show(w, r, nil) }},
+		{"GET", "/zones/{origin}", operator, z.one},
+		{"POST", "/zones/{origin}", operator, z.replace},
+		{"POST", "/zones/{origin}/record", operator, z.record},
 	}...)
 }
 
-// zonePages show all zones, and make new ones.
+// zonePages show zones, and make and change them.
 type zonePages struct {
-	p    *Parts
-	page pageTemplate
+	p          *Parts
+	page, zone pageTemplate
 }
 
 // show shows all zones, or why one was not made.
@@ -113,10 +85,14 @@ func (z *zonePages) show(w http.ResponseWriter, r *http.Request, failed error) {
 		Zones    []authority.Shown                        `json:"zones"`
 		Problems []string                                 `json:"problems"`
 		Redis    bool                                     `json:"redis"` // zones may be there, too
+		Deleted  []deletedZone                            `json:"deleted,omitempty"`
 		Error    string                                   `json:"error,omitempty"`
 		Asked    struct{ Origin, Server, Address string } `json:"-"`
 	}{Zones: zones.Show(), May: z.p.Settings != nil, Problems: append([]string{}, zones.Problems()...), Redis: redis}
 	d.Asked.Origin, d.Asked.Server, d.Asked.Address = r.PostForm.Get("origin"), r.PostForm.Get("server"), r.PostForm.Get("address")
+	if d.May {
+		d.Deleted = z.deleted()
+	}
 	status := http.StatusOK
 	if failed != nil {
 		status, d.Error = statusOfZone(failed), failed.Error()
@@ -142,88 +118,53 @@ func (z *zonePages) create(w http.ResponseWriter, r *http.Request) (err error) {
 			return fmt.Errorf("address=%q is not an address", a)
 		}
 	}
+	return z.make(w, r, n.Origin, r.PostForm.Get("in") == "redis", func(folder string) (string, error) {
+		return p.Zones().Create(r.Context(), folder, n)
+	})
+}
+
+// make has a zone made in a folder or in Redis, and leads to it.
+func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, inRedis bool, do func(folder string) (path string, err error)) error {
+	p := z.p
 	folder, redis := p.Zones().Places()
 	var changes []setting.Change
-	if redis && r.PostForm.Get("in") == "redis" {
+	if redis && inRedis {
 		folder = ""
 	} else if folder == "" {
 		folder = filepath.Join(filepath.Dir(p.Settings.File), zoneFolder)
 		changes = append(changes, setting.Change{Path: []any{"dns", "zones", "files", maxZoneFiles}, Value: map[string]string{"path": zoneFolder}})
 	}
-	path, err := p.Zones().Create(r.Context(), folder, n)
+	path, err := do(folder)
 	if err != nil {
 		return err
 	}
-	then := "/zones/" + url.PathEscape(n.Origin)
+	then := "/zones/" + url.PathEscape(origin)
 	if changes != nil {
-		p.Settings.change(w, r, "a folder of zones, with "+n.Origin, then, changes)
+		p.Settings.change(w, r, "a folder of zones, with "+origin, then, changes)
 		if folder, _ := p.Zones().Places(); folder == "" { // the settings have refused it
 			return os.Remove(path)
 		}
 		return nil
 	}
-	for range 50 { // what watches files and Redis needs a moment
-		if _, err := p.zone(r.Context(), n.Origin, ""); err == nil {
-			break
-		}
-		select {
-		case <-r.Context().Done():
-			return nil
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	p.await(r.Context(), 50, func() bool { _, err := p.zone(r.Context(), origin, "", ""); return err == nil })
 	if isPage(r) {
 		http.Redirect(w, r, then, http.StatusSeeOther)
 		return nil
 	}
-	writeJSON(w, http.StatusCreated, map[string]string{"saved": n.Origin})
+	writeJSON(w, http.StatusCreated, map[string]string{"saved": origin})
 	return nil
 }
 
-// zoneData is what is shown of a zone.
-type zoneData struct {
-	authority.Shown
-	authority.State
-	Lines []string `json:"lines"`          // records as text
-	Cut   bool     `json:"cut,omitempty"`  // there are more
-	Text  string   `json:"text,omitempty"` // of the file, or values in Redis
-	Tag   string   `json:"tag,omitempty"`  // of the text
-	Error string   `json:"error,omitempty"`
-}
-
-func (p *Parts) zone(ctx context.Context, origin, view string) (*zoneData, error) {
-	a := p.Zones()
-	for _, s := range a.Show() {
-		if strings.TrimSuffix(s.Origin, ".") != strings.ToLower(strings.TrimSuffix(origin, ".")) || s.View != view {
-			continue
+// await waits, at most so many tenths of a second, for what the watch of files and Redis does.
+func (p *Parts) await(ctx context.Context, times int, done func() bool) {
+	for range times {
+		if done() {
+			return
 		}
-		d := &zoneData{Shown: s, State: a.State(s), Lines: []string{}}
-		switch text, err := a.Text(ctx, s.Origin, view); {
-		case err == nil:
-			d.Text, d.Tag = string(text), Tag(text)
-		case s.Path != "":
-			return nil, err
-		case !errors.Is(err, authority.ErrNoZone): // Redis is away: what is served can be shown
-			d.Error = err.Error()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(100 * time.Millisecond):
 		}
-		if s.Unavailable != "" {
-			return d, nil
-		}
-		var err error
-		d.Lines, d.Cut, err = a.Records(s.Origin, view, zoneRecords)
-		return d, err
 	}
-	return nil, authority.ErrNoZone
-}
-
-func statusOfZone(err error) int {
-	switch {
-	case errors.Is(err, authority.ErrNoZone):
-		return http.StatusNotFound
-	case errors.Is(err, ErrChanged):
-		return http.StatusPreconditionFailed
-	case errors.Is(err, redins.ErrTaken), errors.Is(err, fs.ErrExist):
-		return http.StatusConflict
-	}
-	return http.StatusBadRequest
 }

@@ -22,7 +22,7 @@ func (g *pages) systemParts() *admin.System {
 		Backup: func(w io.Writer) ([]string, error) { return configuration.Backup(w, g.file) },
 		State: func() map[string]any {
 			e := g.engine.Load()
-			return map[string]any{"What is remembered": e.State.Stats()}
+			return map[string]any{admin.Remembered: e.State.Stats()}
 		},
 	}
 }

@@ -141,10 +141,14 @@ func ownerAnd(more ...url.Values) []url.Values {
 
 // TestATeacherPausesTheirOwnClass and nobody else's, on a phone.
 func TestATeacherPausesTheirOwnClass(t *testing.T) {
+	onEachScreen(t, aTeacherPausesTheirOwnClass)
+}
+
+func aTeacherPausesTheirOwnClass(t *testing.T, width int) {
 	h := classHouse(t)
 	h.accounts(ownerAnd(url.Values{"name": {"tess"}, "role": {"helper"}, "groups": {"class-7a"}, "password": {password}})...)
 	b := h.adminBrowser()
-	b.look(narrow, "light")
+	b.look(width, "light")
 	b.signIn(h.pages(), "tess", password)
 	b.shows("Start")
 	both := func(when string, anna, ben int) {
@@ -179,17 +183,21 @@ func TestATeacherPausesTheirOwnClass(t *testing.T) {
 // TestSigningInWithAPasskey: one is made on the account page and opens the start
 // page, without a password.
 func TestSigningInWithAPasskey(t *testing.T) {
+	onEachScreen(t, signingInWithAPasskey)
+}
+
+func signingInWithAPasskey(t *testing.T, width int) {
 	checker := axe(t)
 	h := classHouse(t)
 	h.accounts(ownerAnd()...)
 	b := h.adminBrowser()
-	b.look(wide, "light")
+	b.look(width, "light")
 	b.cdp("WebAuthn.enable", map[string]any{})
 	b.cdp("WebAuthn.addVirtualAuthenticator", map[string]any{"options": map[string]any{
 		"protocol": "ctap2", "transport": "internal", "hasResidentKey": true, "hasUserVerification": true,
 		"isUserVerified": true, "automaticPresenceSimulation": true}})
 	b.open(h.pages() + "/login")
-	examine(b, checker, "/login", wide, 200)
+	examine(b, checker, "/login", width, 200)
 	b.picture("page-login-accounts")
 	b.signIn(h.pages(), "olga", password)
 	b.shows("Start")
@@ -197,7 +205,7 @@ func TestSigningInWithAPasskey(t *testing.T) {
 	b.fill("#passkey-name", "olga's key")
 	b.click("#passkey-add")
 	b.shows("olga's key")
-	examine(b, checker, "/account", wide, 200)
+	examine(b, checker, "/account", width, 200)
 	b.picture("page-account-signed-in")
 	b.click("form[action='/logout'] button")
 	b.shows("Sign in")
@@ -228,9 +236,13 @@ func TestSigningInWithAPasskey(t *testing.T) {
 // TestARequestToOpenASiteLeadsToItsRelease: a pupil asks on the block page, the
 // person in charge opens the site on the page of requests, the pupil sees it.
 func TestARequestToOpenASiteLeadsToItsRelease(t *testing.T) {
+	onEachScreen(t, aRequestToOpenASiteLeadsToItsRelease)
+}
+
+func aRequestToOpenASiteLeadsToItsRelease(t *testing.T, width int) {
 	g, _ := votesGatewayIn(t, "", "events: {sqlite: events.db, every: 100ms}\n")
 	pupil := newBrowser(t, g.ProxyAddr())
-	pupil.look(narrow, "light")
+	pupil.look(width, "light")
 	pupil.open("http://ads.example/page")
 	pupil.shows("ads.example")
 	pupil.picture("story-request-blocked")
@@ -238,7 +250,7 @@ func TestARequestToOpenASiteLeadsToItsRelease(t *testing.T) {
 	pupil.picture("story-request-asked")
 
 	boss := newBrowser(t, g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1")
-	boss.look(narrow, "dark")
+	boss.look(width, "dark")
 	boss.openUntil("http://"+g.AdminAddr()+"/votes", "should be open") // votes are counted a moment later
 	boss.picture("story-request-waits")
 	boss.click("article button[value=open]")
@@ -316,6 +328,10 @@ func TestFromTheWizardToAFilteredPage(t *testing.T) {
 // TestAReportIsReadOnAPhoneAndKeptAsPDF: a teacher opens the report of today, and
 // takes it along as a file that other programs read.
 func TestAReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T) {
+	onEachScreen(t, aReportIsReadOnAPhoneAndKeptAsPDF)
+}
+
+func aReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T, width int) {
 	checker := axe(t)
 	h := classHouse(t)
 	h.accounts(ownerAnd(url.Values{"name": {"tess"}, "role": {"helper"}, "groups": {"class-7a"}, "password": {password}})...)
@@ -325,7 +341,7 @@ func TestAReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T) {
 	h.recorded("user:ben")
 	h.recorded("user:anna")
 	b := h.adminBrowser()
-	b.look(narrow, "dark")
+	b.look(width, "dark")
 	b.signIn(h.pages(), "tess", password)
 	b.shows("Start")
 	b.open(h.pages() + "/reports")
@@ -335,7 +351,7 @@ func TestAReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T) {
 	if strings.Contains(b.text(), "ben") {
 		t.Error("a helper reads of people of other groups")
 	}
-	examine(b, checker, "/reports", narrow, 200)
+	examine(b, checker, "/reports", width, 200)
 	b.picture("story-report")
 	dir := t.TempDir()
 	b.cdp("Browser.setDownloadBehavior", map[string]any{"behavior": "allow", "downloadPath": dir})

@@ -94,3 +94,119 @@ events: {sqlite: events.db}
 		until(t, origin, func() bool { return resolved(t, server, "www."+origin+".") == "192.0.2.9" })
 	}
 }
+
+// TestRecordsAreChangedOnThePages: one at a time, with their effect and undone, in a
+// file and in Redis, and whole zones are deleted and made again.
+func TestRecordsAreChangedOnThePages(t *testing.T) {
+	redis := redistest.Start(t, "--notify-keyspace-events", "AK")
+	h := newHouse(t, nil)
+	h.write("shuultuur.yaml", fmt.Sprintf(`listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+data: data
+dns:
+  listen: 127.0.0.1:0
+  forward: {upstreams: [192.0.2.53]}
+  zones: {reread: 50ms}
+  redis: {addresses: ["%s"]}
+policies: [{name: everyone}]
+events: {sqlite: events.db}
+`, redis.Addr))
+	h.restart()
+	server := ""
+	for origin, in := range map[string]string{"school.example": "file", "lab.example": "redis"} {
+		if code, text := adminCall(t, h.g, "POST", "/zones", url.Values{"origin": {origin}, "address": {"192.0.2.1"}, "in": {in}}); code > 201 {
+			t.Fatal(code, text)
+		}
+		server = h.g.DNSAddr()
+		until(t, origin, func() bool { return resolved(t, server, "ns."+origin+".") == "192.0.2.1" })
+	}
+	type record struct{ ID, Name, Type, Data string }
+	type shown struct {
+		Tag  string
+		List []record
+	}
+	for _, origin := range []string{"school.example", "lab.example"} {
+		get := func() (z shown) {
+			t.Helper()
+			code, text := adminCall(t, h.g, "GET", "/zones/"+origin, nil)
+			if err := json.Unmarshal([]byte(text), &z); code != 200 || err != nil {
+				t.Fatal(code, text)
+			}
+			return z
+		}
+		change := func(status int, says string, form url.Values) string {
+			t.Helper()
+			if form.Get("tag") == "" {
+				form.Set("tag", get().Tag)
+			}
+			code, text := adminCall(t, h.g, "POST", "/zones/"+origin+"/record", form)
+			if code != status || !strings.Contains(text, says) {
+				t.Errorf("%v: %d %s", form, code, text)
+			}
+			return text
+		}
+		answers := func(want string) {
+			t.Helper()
+			until(t, "www is "+want, func() bool { return resolved(t, server, "www."+origin+".") == want })
+		}
+		add := func(more ...string) url.Values {
+			f := url.Values{"what": {"add"}, "name": {"www"}, "type": {"A"}, "address": {"192.0.2.7"}}
+			for i := 0; i < len(more); i += 2 {
+				f.Set(more[i], more[i+1])
+			}
+			return f
+		}
+		change(412, "", add("tag", "old"))
+		change(422, `"field":"address"`, add("address", "192.0.2.777"))
+		change(422, `"field":"name"`, add("name", "www.elsewhere.example."))
+		if text := change(200, `"saved":false`, add("dry_run", "true")); !strings.Contains(text, "192.0.2.7") {
+			t.Error(text)
+		}
+		answers("NXDOMAIN")
+		change(200, `"saved":true`, add())
+		answers("192.0.2.7")
+		of := func(name, typ string) string {
+			t.Helper()
+			for _, r := range get().List {
+				if r.Name == name && r.Type == typ {
+					return r.ID
+				}
+			}
+			t.Fatalf("%s has no %s in %v", name, typ, get().List)
+			return ""
+		}
+		change(200, `"saved":true`, url.Values{"what": {"change"}, "record": {of("www", "A")}, "name": {"www"}, "type": {"A"}, "address": {"192.0.2.8"}})
+		answers("192.0.2.8")
+		change(200, `"saved":true`, add("type", "TXT", "text", `a "b" ж; c`))
+		change(200, `"saved":true`, add("type", "CAA", "flags", "0", "property", "issue", "value", "ca.example"))
+		change(200, `"saved":true`, url.Values{"what": {"delete"}, "record": {of("www", "A")}})
+		answers("NOERROR")
+
+		// It is undone by its version, and the zone deleted and made again.
+		var z struct {
+			Tag     string
+			History []struct{ ID, Reason string }
+		}
+		_, text := adminCall(t, h.g, "GET", "/zones/"+origin, nil)
+		if err := json.Unmarshal([]byte(text), &z); err != nil || len(z.History) < 6 || z.History[0].Reason != "delete www."+origin+" A" {
+			t.Fatal(text)
+		}
+		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin, url.Values{"version": {z.History[1].ID}, "tag": {z.Tag}}); code != 200 {
+			t.Fatal(code, text)
+		}
+		answers("192.0.2.8")
+		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin+"/delete", url.Values{"tag": {"old"}}); code != 412 {
+			t.Error(code, text)
+		}
+		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin+"/delete", url.Values{"tag": {get().Tag}}); code != 200 {
+			t.Fatal(code, text)
+		}
+		until(t, "the zone is gone", func() bool { code, _ := adminCall(t, h.g, "GET", "/zones/"+origin, nil); return code == 404 })
+		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin+"/restore", nil); code != 201 {
+			t.Fatal(code, text)
+		}
+		answers("192.0.2.8")
+		if code, _ := adminCall(t, h.g, "POST", "/zones/"+origin+"/restore", nil); code != 404 {
+			t.Error("a zone that is served is made again")
+		}
+	}
+}

@@ -157,6 +157,12 @@ func (f *Files) Folder() string {
 	return ""
 }
 
+// Named returns the index of the entry of the settings that names a file itself, not its
+// folder; -1 for none.
+func (f *Files) Named(path string) int {
+	return slices.IndexFunc(f.cfg.Files, func(file File) bool { return string(file.Path) == path })
+}
+
 // Faults lists the zones that are not served as in their files.
 func (f *Files) Faults() []Fault {
 	f.mu.Lock()

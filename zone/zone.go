@@ -66,6 +66,15 @@ type Zone struct {
 	files  []string // the zone was read from
 }
 
+// Line returns the line of the zone's own file, counted from 1, on which record i ends; 0 if it
+// is in another file or was not read from one.
+func (z *Zone) Line(i int) int {
+	if i >= len(z.places) || z.places[i].file != z.files[0] {
+		return 0
+	}
+	return z.places[i].line
+}
+
 // A Choice makes a Picker select among the records of an RRset. The owner may be a wildcard.
 type Choice struct {
 	Name string // fully qualified

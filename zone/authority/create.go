@@ -60,11 +60,34 @@ func (a *Authority) Create(ctx context.Context, folder string, n Fresh) (path st
 	if folder == "" {
 		return "", redins.Create(ctx, a.redis, z)
 	}
+	return path, writeNew(path, []byte(text))
+}
+
+// Restore makes a zone of the text it had, in Redis if folder is "", else as a file in folder,
+// and returns the path of the file.
+func (a *Authority) Restore(ctx context.Context, folder, origin string, text []byte) (path string, err error) {
+	origin = zone.Canonical(strings.TrimSpace(origin))
+	if slices.ContainsFunc(a.Show(), func(s Shown) bool { return s.Origin == origin && s.View == "" }) {
+		return "", redins.ErrTaken
+	}
+	if folder == "" {
+		if a.redis == nil {
+			return "", fmt.Errorf("%w in Redis: %s", ErrNoZone, origin)
+		}
+		return "", redins.Restore(ctx, a.redis, origin, text)
+	}
+	path = filepath.Join(folder, strings.TrimSuffix(origin, ".")+".zone")
+	return path, writeNew(path, text)
+}
+
+// writeNew writes a file that does not exist, and its folder.
+func writeNew(path string, text []byte) error {
+	folder := filepath.Dir(path)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s: %w", path, errors.Join(err, fs.ErrExist))
+		return fmt.Errorf("%s: %w", path, errors.Join(err, fs.ErrExist))
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", err
+		return err
 	}
-	return path, atomicfile.WriteBytes(path, 0o644, []byte(text))
+	return atomicfile.WriteBytes(path, 0o644, text)
 }

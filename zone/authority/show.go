@@ -101,15 +101,14 @@ func (a *Authority) Text(ctx context.Context, origin, view string) (text []byte,
 	return nil, fmt.Errorf("%w in a file or in Redis: %s", ErrNoZone, origin)
 }
 
-// Write replaces the source of a zone, which is then served. A mistake in the text is returned
-// with its line.
-func (a *Authority) Write(ctx context.Context, origin, view string, text []byte) error {
+// Check returns what is wrong with a text as the source of a zone, with its line.
+func (a *Authority) Check(ctx context.Context, origin, view string, text []byte) error {
 	origin = zone.Canonical(origin)
 	from, path := a.from(origin, view)
 	switch from {
 	case fromFile:
 	case fromRedis:
-		return redins.SetText(ctx, a.redis, origin, text)
+		return redins.CheckText(ctx, a.redis, origin, text)
 	default:
 		return fmt.Errorf("%w in a file or in Redis: %s", ErrNoZone, origin)
 	}
@@ -125,6 +124,20 @@ func (a *Authority) Write(ctx context.Context, origin, view string, text []byte)
 	}
 	if old := a.Served(origin, view); old != nil && !a.Signs(origin) && serial(z) == old.Info().Serial && !slices.Equal(texts(old.Source()), texts(z)) {
 		return fmt.Errorf("%s: the records change and the serial number %d does not: raise it, or secondaries keep the old ones", path, serial(z))
+	}
+	return nil
+}
+
+// Write replaces the source of a zone, which is then served. A mistake in the text is returned
+// with its line.
+func (a *Authority) Write(ctx context.Context, origin, view string, text []byte) error {
+	origin = zone.Canonical(origin)
+	if err := a.Check(ctx, origin, view, text); err != nil {
+		return err
+	}
+	from, path := a.from(origin, view)
+	if from == fromRedis {
+		return redins.SetText(ctx, a.redis, origin, text)
 	}
 	mode := os.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {

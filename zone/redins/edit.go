@@ -58,63 +58,83 @@ func (s *Store) Text(ctx context.Context, origin string) ([]byte, error) {
 // SetText replaces the values of a zone by those of a text. If something could not be served,
 // it returns an error with the line.
 func (s *Store) SetText(ctx context.Context, origin string, text []byte) (written, deleted int, err error) {
-	fail := func(n int, err error) (int, int, error) {
-		return 0, 0, fmt.Errorf("zone %s, line %d: %w", origin, n, err)
-	}
 	in := s.session(ctx)
 	defer in.Close()
 	old, err := s.read(in, origin, nil)
 	if err != nil {
 		return 0, 0, err
 	}
+	fresh, err := s.parse(old, text)
+	if err != nil {
+		return 0, 0, fmt.Errorf("zone %s: %w", origin, err)
+	}
+	want := map[[2]string][]byte{}
+	for _, v := range fresh.values {
+		want[[2]string{v.label, v.typ}] = v.json
+	}
+	return s.replace(ctx, origin, old, want, fresh.config)
+}
+
+// parse reads the text of a zone whose origin and keys are those of old. If something could not
+// be served, it returns an error with the line.
+func (s *Store) parse(old *raw, text []byte) (*raw, error) {
+	fail := func(n int, err error) (*raw, error) { return nil, fmt.Errorf("line %d: %w", n, err) }
 	fresh := &raw{origin: old.origin, key: old.key, keys: old.keys}
-	want, lines := map[[2]string][]byte{}, map[[2]string]int{}
+	lines := map[[2]string]int{}
 	n := 0
 	for line := range bytes.Lines(text) {
 		n++
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 {
+		at, data, err := s.split(line)
+		switch {
+		case err != nil:
+			return fail(n, err)
+		case at == [2]string{}:
 			continue
-		}
-		label, rest, _ := bytes.Cut(line, []byte(" "))
-		if string(label) == configLine+":" {
+		case at[0] == configLine+":":
 			if fresh.config != nil {
 				return fail(n, errors.New("a zone has one config"))
 			}
-			if fresh.config = bytes.TrimSpace(rest); len(fresh.config) == 0 {
-				return fail(n, errNoJSON)
-			}
+			fresh.config = data
 			if problem := s.wrong(fresh); problem != "" {
 				return fail(n, errors.New(problem))
 			}
 			continue
-		}
-		at := [2]string{string(label), ""}
-		if s.Schema == Z42 {
-			var typ []byte
-			typ, rest, _ = bytes.Cut(bytes.TrimSpace(rest), []byte(" "))
-			at[1] = strings.ToUpper(string(typ))
-		}
-		rest = bytes.TrimSpace(rest)
-		switch {
-		case s.Schema == Z42 && !slices.Contains(typeNames, at[1]):
-			return fail(n, fmt.Errorf("%q is none of the types %s", at[1], strings.Join(typeNames, ", ")))
-		case len(rest) == 0:
-			return fail(n, errNoJSON)
 		case lines[at] > 0:
 			return fail(n, fmt.Errorf("%s is also in line %d", strings.TrimSpace(at[0]+" "+at[1]), lines[at]))
 		}
-		want[at], lines[at] = rest, n
-		v := value{key: s.key(origin, at[0], at[1]), label: at[0], typ: at[1], json: rest}
+		lines[at] = n
+		v := value{key: s.key(old.origin, at[0], at[1]), label: at[0], typ: at[1], json: data}
 		if problem := s.wrong(&raw{origin: old.origin, key: old.key, values: []value{v}}); problem != "" {
 			return fail(n, errors.New(problem))
 		}
 		fresh.values = append(fresh.values, v)
 	}
 	if problem := s.wrong(fresh); problem != "" { // for lines in combination
-		return 0, 0, fmt.Errorf("zone %s: %s", origin, problem)
+		return nil, errors.New(problem)
 	}
-	return s.replace(ctx, origin, old, want, fresh.config)
+	return fresh, nil
+}
+
+// split splits a line into label, type (z42) and JSON. The label of the config ends with a
+// colon. An empty line has neither.
+func (s *Store) split(line []byte) (at [2]string, json []byte, err error) {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 {
+		return at, nil, nil
+	}
+	label, rest, _ := bytes.Cut(line, []byte(" "))
+	at[0] = string(label)
+	if s.Schema == Z42 && at[0] != configLine+":" {
+		var typ []byte
+		typ, rest, _ = bytes.Cut(bytes.TrimSpace(rest), []byte(" "))
+		if at[1] = strings.ToUpper(string(typ)); !slices.Contains(typeNames, at[1]) {
+			return at, nil, fmt.Errorf("%q is none of the types %s", at[1], strings.Join(typeNames, ", "))
+		}
+	}
+	if rest = bytes.TrimSpace(rest); len(rest) == 0 {
+		return at, nil, errNoJSON
+	}
+	return at, rest, nil
 }
 
 var errNoJSON = errors.New(`there is no JSON, as in: www {"a":{"ttl":300,"records":[{"ip":"192.0.2.1"}]}}`)
@@ -148,6 +168,19 @@ func SetText(ctx context.Context, s *Source, origin string, text []byte) error {
 	})
 }
 
+// CheckText returns what could not be served of a text, with its line.
+func CheckText(ctx context.Context, s *Source, origin string, text []byte) error {
+	return with(ctx, s, origin, func(st *Store, name string) error {
+		in := st.session(ctx)
+		defer in.Close()
+		old, err := st.read(in, name, nil)
+		if err == nil {
+			_, err = st.parse(old, text)
+		}
+		return err
+	})
+}
+
 // ErrTaken says that a zone exists already.
 var ErrTaken = errors.New("there is a zone of that name already")
 
@@ -175,6 +208,42 @@ func Create(ctx context.Context, s *Source, z *zone.Zone) error {
 	}
 	_, _, err = st.Write(ctx, z)
 	return err
+}
+
+// Restore writes a zone that was deleted, as text.
+func Restore(ctx context.Context, s *Source, origin string, text []byte) error {
+	st, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Client.Close()
+	_, _, err = st.SetText(ctx, zone.Canonical(origin), text)
+	return err
+}
+
+// Delete deletes a zone: it is taken out of the list first, so that none is served in part. Keys
+// that sign it stay, so that a restored zone keeps its DS record.
+func Delete(ctx context.Context, s *Source, origin string) error {
+	return with(ctx, s, origin, func(st *Store, name string) error {
+		in := st.session(ctx)
+		defer in.Close()
+		old, err := st.read(in, name, nil)
+		if err != nil {
+			return err
+		}
+		out := writer{ctx: ctx, client: st.Client}
+		out.add("SREM", st.list(), name)
+		out.add("DEL", st.hash(name), st.labels(name), st.config(name))
+		if st.Schema == Z42 {
+			for _, v := range old.values {
+				out.add("DEL", v.key)
+			}
+		}
+		if out.flush(); out.err != nil {
+			return fmt.Errorf("delete zone %q from Redis: %w; part of it may be there", name, out.err)
+		}
+		return nil
+	})
 }
 
 // with calls do for a zone, with its name as Redis lists it.

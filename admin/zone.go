@@ -1,0 +1,518 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/setting"
+	"shuultuur/text"
+	"shuultuur/zone/authority"
+	"shuultuur/zone/redins"
+)
+
+// zoneData is what is shown of a zone.
+type zoneData struct {
+	authority.Shown
+	authority.State
+	Lines   []string           `json:"lines"`          // records as they are served
+	Cut     bool               `json:"cut,omitempty"`  // there are more
+	Text    string             `json:"text,omitempty"` // of the file, or values in Redis
+	Tag     string             `json:"tag,omitempty"`  // of the text
+	List    []authority.Record `json:"list"`           // records that match the query
+	Matches int                `json:"matches"`
+	Error   string             `json:"error,omitempty"`
+	History []Version          `json:"history,omitempty"`
+
+	Query   string      `json:"-"`
+	Form    *recordForm `json:"-"` // nil: records cannot be changed
+	Preview *preview    `json:"-"`
+	Of      *Version    `json:"-"` // compared with the zone as it is
+	Diff    []diffLine  `json:"-"`
+	Saved   string      `json:"-"` // the version before the one that was saved
+	May     bool        `json:"-"` // be deleted
+}
+
+// recordForm is the form of one record.
+type recordForm struct {
+	ID              string // "" for a new one
+	Name, Type, TTL string
+	Types           []string
+	Other           bool // the type is entered
+	Fields          []recordField
+	Wrong           struct{ Name, Type, TTL string } // mistakes in them
+}
+
+type recordField struct {
+	Name, Label, Value string
+	Numeric, Long      bool
+	Error              string // the mistake in it
+}
+
+// wrong puts a mistake at its field.
+func (f *recordForm) wrong(at *authority.FieldError) {
+	said := at.Err.Error()
+	switch at.Field {
+	case "name":
+		f.Wrong.Name = said
+	case "type":
+		f.Wrong.Type, f.Other = said, true
+	case "ttl":
+		f.Wrong.TTL = said
+	}
+	for i := range f.Fields {
+		if f.Fields[i].Name == at.Field {
+			f.Fields[i].Error = said
+		}
+	}
+}
+
+// preview is what a change of a record does.
+type preview struct {
+	What     string            `json:"-"`
+	Record   *authority.Record `json:"record,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"`
+	Diff     []diffLine        `json:"diff"`
+	Name     string            `json:"name"`            // whose records change, as clients ask for it
+	Asked    *int              `json:"asked,omitempty"` // how often in the last day; nil: no record can be asked
+	Saved    bool              `json:"saved"`
+	Checked  string            `json:"-"`
+	Fields   url.Values        `json:"-"` // what was entered
+}
+
+// recordLabels are what the fields of records are called: in words, or as the standard of the
+// type says.
+var recordLabels = map[string]string{
+	"address": text.Mark("Address"), "target": text.Mark("Host"), "text": text.Mark("Text"), "priority": text.Mark("Priority"), "port": text.Mark("Port"),
+	"value": text.Mark("Value"), "data": text.Mark("Data"), "preference": "Preference", "weight": "Weight", "flags": "Flags", "property": "Tag", "usage": "Usage",
+	"selector": "Selector", "matching": "Matching type", "digest": "Digest", "keytag": "Key tag", "algorithm": "Algorithm", "digesttype": "Digest type",
+	"protocol": "Protocol", "key": "Public key", "parameters": "SvcParams",
+}
+
+// zone returns a zone with the records that match a query.
+func (p *Parts) zone(ctx context.Context, origin, view, query string) (*zoneData, error) {
+	a := p.Zones()
+	for _, s := range a.Show() {
+		if strings.TrimSuffix(s.Origin, ".") != strings.ToLower(strings.TrimSuffix(origin, ".")) || s.View != view {
+			continue
+		}
+		d := &zoneData{Shown: s, State: a.State(s), Lines: []string{}, List: []authority.Record{}, Query: query, May: p.Settings != nil}
+		switch text, err := a.Text(ctx, s.Origin, view); {
+		case err == nil:
+			d.Text, d.Tag = string(text), Tag(text)
+			if some, all, err := a.Editable(ctx, s.Origin, view, query, zoneRecords); err == nil {
+				d.List, d.Matches, d.Form = append(d.List, some...), all, formOf("", "A", nil)
+				d.Cut = all > len(some)
+			}
+			d.History = p.zoneHistory(&s)
+		case s.Path != "":
+			return nil, err
+		case !errors.Is(err, authority.ErrNoZone): // Redis is away: what is served can be shown
+			d.Error = err.Error()
+		}
+		if s.Unavailable != "" {
+			return d, nil
+		}
+		lines, cut, err := a.Records(s.Origin, view, zoneRecords)
+		d.Lines, d.Cut = append(d.Lines, lines...), d.Cut || cut && d.Form == nil
+		return d, err
+	}
+	return nil, authority.ErrNoZone
+}
+
+// formOf makes the form of a record: of an existing one, or for a new one of a type, with what
+// was entered.
+func formOf(id, typ string, entered func(string) string) *recordForm {
+	f := &recordForm{ID: id, Type: typ, Types: authority.Types}
+	f.Other = !slices.Contains(authority.Types, typ)
+	f.add(authority.Fields(typ), entered)
+	if entered != nil {
+		f.Name, f.TTL = entered("name"), entered("ttl")
+	}
+	return f
+}
+
+func (f *recordForm) add(fields []authority.Field, value func(string) string) {
+	for _, field := range fields {
+		x := recordField{Name: field.Name, Label: recordLabels[field.Name], Numeric: field.Numeric(), Long: slices.Contains([]string{"text", "digest", "key", "data", "parameters", "value"}, field.Name)}
+		if value != nil {
+			x.Value = value(field.Name)
+		}
+		f.Fields = append(f.Fields, x)
+	}
+}
+
+// formFor makes the form that changes a record.
+func formFor(r *authority.Record) *recordForm {
+	values := r.Values()
+	f := &recordForm{ID: r.ID, Name: r.Name, Type: r.Type, TTL: fmt.Sprint(r.TTL), Types: authority.Types, Other: !slices.Contains(authority.Types, r.Type)}
+	f.add(r.Fields(), func(name string) string { return values[name] })
+	return f
+}
+
+// one shows a zone: with a record to change, a type to add, or a version to compare.
+func (z *zonePages) one(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	d, err := z.p.zone(r.Context(), r.PathValue("origin"), q.Get("view"), q.Get("q"))
+	if err == nil && d.Form != nil {
+		if typ := strings.ToUpper(q.Get("type")); typ != "" {
+			d.Form = formOf("", strings.TrimSuffix(typ, "OTHER"), nil)
+		}
+		if id := q.Get("record"); id != "" {
+			var found *authority.Record
+			if found, err = z.p.Zones().Find(r.Context(), d.Origin, d.View, id); err == nil {
+				d.Form = formFor(found)
+			}
+		}
+		if id := q.Get("version"); id != "" && err == nil {
+			if d.Of, err = z.p.versionsOf(&d.Shown).One(id); err == nil {
+				d.Diff = diff(d.Text, d.Of.Text)
+			}
+		}
+		d.Saved = q.Get("saved")
+	}
+	if err != nil {
+		http.Error(w, err.Error(), statusOfZone(err))
+		return
+	}
+	z.write(w, r, http.StatusOK, d)
+}
+
+func (z *zonePages) write(w http.ResponseWriter, r *http.Request, status int, d *zoneData) {
+	if d.Tag != "" {
+		w.Header().Set("ETag", `"`+d.Tag+`"`)
+	}
+	if isPage(r) {
+		writePage(w, z.zone, status, d)
+		return
+	}
+	writeJSON(w, status, d)
+}
+
+// named reads the form of a change, and the zone that it is about if the tag is that of its
+// text.
+func (z *zonePages) named(w http.ResponseWriter, r *http.Request) (*zoneData, error) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxZoneText)
+	if err := r.ParseForm(); err != nil {
+		return nil, err
+	}
+	d, err := z.p.zone(r.Context(), r.PathValue("origin"), r.Form.Get("view"), "")
+	if err == nil && cmp.Or(r.PostForm.Get("tag"), strings.Trim(r.Header.Get("If-Match"), `"`)) != d.Tag {
+		err = ErrChanged
+	}
+	return d, err
+}
+
+// replace replaces the text of a zone, or takes a version back.
+func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
+	d, err := z.named(w, r)
+	fresh := strings.ReplaceAll(r.Form.Get("text"), "\r\n", "\n") // as forms send them
+	reason := r.Form.Get("reason")
+	if id := r.Form.Get("version"); id != "" && err == nil {
+		var v *Version
+		if v, err = z.p.versionsOf(&d.Shown).One(id); err == nil {
+			var raised []byte
+			raised, err = z.p.Zones().Renewed(r.Context(), d.Origin, d.View, []byte(v.Text))
+			fresh, reason = string(raised), cmp.Or(reason, "back to the version of "+v.At.Local().Format("2006-01-02 15:04"))
+		}
+	}
+	dry := r.Form.Get("dry_run") == "true"
+	if err == nil && dry {
+		err = z.p.Zones().Check(r.Context(), d.Origin, d.View, []byte(fresh))
+	}
+	if err == nil && !dry {
+		err = z.save(r, d, []byte(fresh), reason)
+	}
+	switch {
+	case err == nil && dry:
+		d.Diff = diff(d.Text, fresh)
+		d.Text = fresh
+		if !isPage(r) {
+			writeJSON(w, http.StatusOK, preview{Name: d.Origin, Diff: d.Diff})
+			return
+		}
+		z.write(w, r, http.StatusOK, d)
+	case err == nil:
+		z.saved(w, r, d)
+	case d == nil || !isPage(r):
+		http.Error(w, err.Error(), statusOfZone(err))
+	default: // what was written is not lost
+		d.Error = err.Error()
+		if fresh != "" {
+			d.Text = fresh
+		}
+		z.write(w, r, statusOfZone(err), d)
+	}
+}
+
+// save writes the text of a zone and keeps it and the one before in its history. It waits a
+// moment until the zone is served.
+func (z *zonePages) save(r *http.Request, d *zoneData, fresh []byte, reason string) error {
+	a := z.p.Zones()
+	if err := a.Check(r.Context(), d.Origin, d.View, fresh); err != nil {
+		return err
+	}
+	kept := z.p.versionsOf(&d.Shown)
+	if kept.Dir != "" {
+		if err := kept.Found([]byte(d.Text)); err != nil {
+			return err
+		}
+		if all, err := kept.names(); err == nil && len(all) > 0 {
+			d.Saved = all[0]
+		}
+	}
+	if err := a.Write(r.Context(), d.Origin, d.View, fresh); err != nil {
+		return err
+	}
+	if kept.Dir != "" {
+		if err := kept.Add(fresh, author(r), reason); err != nil {
+			return err
+		}
+	}
+	if d.Serial > 0 {
+		z.p.await(r.Context(), 15, func() bool {
+			return !slices.ContainsFunc(z.p.Zones().Show(), func(s authority.Shown) bool {
+				return s.Origin == d.Origin && s.View == d.View && s.Serial == d.Serial
+			})
+		})
+	}
+	return nil
+}
+
+// saved leads back to the zone, where the change can be undone.
+func (z *zonePages) saved(w http.ResponseWriter, r *http.Request, d *zoneData) {
+	if isPage(r) {
+		http.Redirect(w, r, "/zones/"+url.PathEscape(d.Origin)+"?"+url.Values{"view": {d.View}, "saved": {cmp.Or(d.Saved, "yes")}}.Encode(), http.StatusSeeOther)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"saved": d.Origin, "version": d.Saved})
+}
+
+// record adds, changes or deletes one record. A page shows what that does first, programs ask
+// with dry_run=true.
+func (z *zonePages) record(w http.ResponseWriter, r *http.Request) {
+	d, err := z.named(w, r)
+	f := r.Form
+	what := f.Get("what")
+	var e *authority.Edit
+	switch {
+	case err != nil:
+	default:
+		e, err = z.p.Zones().Edit(r.Context(), d.Origin, d.View, what, f.Get("record"), f.Get)
+	}
+	if err != nil {
+		z.failRecord(w, r, d, err)
+		return
+	}
+	out := &preview{What: what, Record: e.Record, Warnings: e.Warnings, Diff: diff(string(e.Before), string(e.After)), Checked: Tag(e.After), Fields: r.PostForm}
+	out.Name = strings.TrimSuffix(e.Name, ".")
+	out.Asked = z.p.asked(r.Context(), out.Name)
+	dry := f.Get("dry_run") == "true"
+	if dry || isPage(r) && f.Get("checked") != out.Checked {
+		if !isPage(r) {
+			writeJSON(w, http.StatusOK, out)
+			return
+		}
+		d.Preview, d.Form = out, nil
+		z.write(w, r, http.StatusOK, d)
+		return
+	}
+	if err := z.save(r, d, e.After, cmp.Or(f.Get("reason"), what+" "+out.Name+" "+e.Type)); err != nil {
+		z.failRecord(w, r, d, err)
+		return
+	}
+	if isPage(r) {
+		z.saved(w, r, d)
+		return
+	}
+	out.Saved = true
+	writeJSON(w, http.StatusOK, out)
+}
+
+// failRecord says why a record is not changed, at the field of the mistake.
+func (z *zonePages) failRecord(w http.ResponseWriter, r *http.Request, d *zoneData, err error) {
+	var at *authority.FieldError
+	field, status := "", statusOfZone(err)
+	if errors.As(err, &at) {
+		field, status = at.Field, http.StatusUnprocessableEntity
+	}
+	switch {
+	case d == nil || !isPage(r) && field == "":
+		http.Error(w, err.Error(), status)
+	case !isPage(r):
+		writeJSON(w, status, map[string]string{"field": field, "error": at.Err.Error()})
+	default:
+		d.Form = formOf(r.Form.Get("record"), strings.ToUpper(strings.TrimSpace(r.Form.Get("type"))), r.Form.Get)
+		if field != "" {
+			d.Form.wrong(at)
+		} else {
+			d.Error = err.Error()
+		}
+		z.write(w, r, status, d)
+	}
+}
+
+// asked returns how many requests and queries of the last day were for a host; nil if no record
+// can be asked.
+func (p *Parts) asked(ctx context.Context, host string) *int {
+	if p.Events == nil || p.Events.Reader == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxAsk)
+	defer cancel()
+	filter, err := event.ParseFilter("host:"+strings.TrimPrefix(host, "*."), time.Now())
+	if err != nil {
+		return nil
+	}
+	filter.Since = time.Now().Add(-24 * time.Hour)
+	all, err := p.Events.Count(ctx, event.Question{Filter: filter})
+	if err != nil {
+		return nil
+	}
+	n := 0
+	if len(all) == 1 && len(all[0]) == 1 {
+		n = all[0][0].Events
+	}
+	return &n
+}
+
+// remove deletes a zone. Its text stays in the history.
+func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
+	d, err := z.named(w, r)
+	if err == nil && d.View == "" && d.Tag == "" {
+		err = authority.ErrNoZone
+	}
+	if err == nil && r.Form.Get("dry_run") == "true" {
+		writeJSON(w, http.StatusOK, map[string]any{"saved": false, "records": d.Matches, "asked": z.p.asked(r.Context(), strings.TrimSuffix(d.Origin, "."))})
+		return
+	}
+	if err == nil {
+		err = z.p.versionsOf(&d.Shown).Found([]byte(d.Text))
+	}
+	named := -1
+	if err == nil {
+		named, err = z.p.Zones().Delete(r.Context(), d.Origin, d.View)
+	}
+	switch {
+	case err != nil && (d == nil || !isPage(r)):
+		http.Error(w, err.Error(), statusOfZone(err))
+	case err != nil:
+		d.Error = err.Error()
+		z.write(w, r, statusOfZone(err), d)
+	case named >= 0: // the file stays, and the settings name it no more
+		z.p.Settings.change(w, r, "without the zone "+d.Origin, "/zones", []setting.Change{{Path: []any{"dns", "zones", "files", named}, Remove: true}})
+	default:
+		z.p.await(r.Context(), 50, func() bool {
+			_, err := z.p.zone(r.Context(), d.Origin, d.View, "")
+			return errors.Is(err, authority.ErrNoZone)
+		})
+		if isPage(r) {
+			http.Redirect(w, r, "/zones", http.StatusSeeOther)
+			return
+		}
+		writeJSON(w, http.StatusOK, map[string]string{"deleted": d.Origin})
+	}
+}
+
+// restore makes a deleted zone again, of the text it had.
+func (z *zonePages) restore(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
+	origin := strings.ToLower(strings.TrimSuffix(r.PathValue("origin"), ".")) + "."
+	i := slices.IndexFunc(z.deleted(), func(d deletedZone) bool { return d.Origin == origin })
+	if i < 0 {
+		z.show(w, r, authority.ErrNoZone)
+		return
+	}
+	d := z.deleted()[i]
+	last, err := d.kept.One(d.Version)
+	if err == nil {
+		err = z.make(w, r, d.Origin, d.From == "redis", func(folder string) (string, error) {
+			return z.p.Zones().Restore(r.Context(), folder, d.Origin, []byte(last.Text))
+		})
+	}
+	if err != nil {
+		z.show(w, r, err)
+	}
+}
+
+// A deletedZone has a text in the history, and is not served.
+type deletedZone struct {
+	Origin  string    `json:"origin"`
+	From    string    `json:"from"`
+	At      time.Time `json:"at"` // of its last change
+	Version string    `json:"version"`
+	kept    Versions
+}
+
+// versionsOf returns the history of a zone; without a folder if none is kept.
+func (p *Parts) versionsOf(s *authority.Shown) Versions {
+	if p.Settings == nil || p.Settings.Versions.Dir == "" {
+		return Versions{}
+	}
+	return Versions{Dir: filepath.Join(p.Settings.Versions.Dir, "zones", s.From+" "+url.PathEscape(s.Origin+" "+s.View))}
+}
+
+// zoneHistory returns the last versions of a zone.
+func (p *Parts) zoneHistory(s *authority.Shown) []Version {
+	kept := p.versionsOf(s)
+	if kept.Dir == "" {
+		return nil
+	}
+	all, err := kept.All()
+	if err != nil {
+		return nil
+	}
+	return all[:min(len(all), maxShown)]
+}
+
+// deleted lists zones that can be restored: those that everybody saw.
+func (z *zonePages) deleted() (all []deletedZone) {
+	if z.p.Settings == nil || z.p.Settings.Versions.Dir == "" {
+		return nil
+	}
+	dir := filepath.Join(z.p.Settings.Versions.Dir, "zones")
+	folders, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // nothing was changed yet
+	}
+	served := z.p.Zones().Show()
+	for _, f := range folders {
+		from, name, _ := strings.Cut(f.Name(), " ")
+		name, err := url.PathUnescape(name)
+		origin, view, ok := strings.Cut(name, " ")
+		if err != nil || !ok || view != "" || slices.ContainsFunc(served, func(s authority.Shown) bool { return s.Origin == origin && s.View == "" }) {
+			continue
+		}
+		d := deletedZone{Origin: origin, From: from, kept: Versions{Dir: filepath.Join(dir, f.Name())}}
+		if names, err := d.kept.names(); err == nil && len(names) > 0 {
+			d.Version = names[0]
+			if v, err := d.kept.One(names[0]); err == nil {
+				d.At = v.At
+			}
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+func statusOfZone(err error) int {
+	switch {
+	case errors.Is(err, authority.ErrNoZone):
+		return http.StatusNotFound
+	case errors.Is(err, ErrChanged):
+		return http.StatusPreconditionFailed
+	case errors.Is(err, redins.ErrTaken), errors.Is(err, fs.ErrExist), errors.Is(err, authority.ErrNoRecord):
+		return http.StatusConflict
+	}
+	return http.StatusBadRequest
+}
