@@ -22,3 +22,5 @@ func assistantRoutes(*Parts) []route { return nil }
 func apiRoutes([]route, noticeFunc) []route { return nil }
 
 func alertFuncs(*text.Texts) template.FuncMap { return nil }
+
+func (*Parts) zoneRoutes() []route { return nil }

@@ -1,3 +1,5 @@
+//go:build !small
+
 package admin
 
 import (
@@ -99,14 +101,14 @@ var recordLabels = map[string]string{
 	"protocol": "Protocol", "key": "Public key", "parameters": "SvcParams",
 }
 
-// zone returns a zone with the records that match a query.
-func (p *Parts) zone(ctx context.Context, origin, view, query string) (*zoneData, error) {
-	a := p.Zones()
+// get returns a zone with the records that match a query.
+func (z *zonePages) get(ctx context.Context, origin, view, query string) (*zoneData, error) {
+	a := z.zones()
 	for _, s := range a.Show() {
 		if strings.TrimSuffix(s.Origin, ".") != strings.ToLower(strings.TrimSuffix(origin, ".")) || s.View != view {
 			continue
 		}
-		d := &zoneData{Shown: s, State: a.State(s), Lines: []string{}, List: []authority.Record{}, Query: query, May: p.Settings != nil}
+		d := &zoneData{Shown: s, State: a.State(s), Lines: []string{}, List: []authority.Record{}, Query: query, May: z.p.Settings != nil}
 		switch text, err := a.Text(ctx, s.Origin, view); {
 		case err == nil:
 			d.Text, d.Tag = string(text), Tag(text)
@@ -114,7 +116,7 @@ func (p *Parts) zone(ctx context.Context, origin, view, query string) (*zoneData
 				d.List, d.Matches, d.Form = append(d.List, some...), all, formOf("", "A", nil)
 				d.Cut = all > len(some)
 			}
-			d.History = p.zoneHistory(&s)
+			d.History = z.history(&s)
 		case s.Path != "":
 			return nil, err
 		case !errors.Is(err, authority.ErrNoZone): // Redis is away: what is served can be shown
@@ -163,19 +165,19 @@ func formFor(r *authority.Record) *recordForm {
 // one shows a zone: with a record to change, a type to add, or a version to compare.
 func (z *zonePages) one(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	d, err := z.p.zone(r.Context(), r.PathValue("origin"), q.Get("view"), q.Get("q"))
+	d, err := z.get(r.Context(), r.PathValue("origin"), q.Get("view"), q.Get("q"))
 	if err == nil && d.Form != nil {
 		if typ := strings.ToUpper(q.Get("type")); typ != "" {
 			d.Form = formOf("", strings.TrimSuffix(typ, "OTHER"), nil)
 		}
 		if id := q.Get("record"); id != "" {
 			var found *authority.Record
-			if found, err = z.p.Zones().Find(r.Context(), d.Origin, d.View, id); err == nil {
+			if found, err = z.zones().Find(r.Context(), d.Origin, d.View, id); err == nil {
 				d.Form = formFor(found)
 			}
 		}
 		if id := q.Get("version"); id != "" && err == nil {
-			if d.Of, err = z.p.versionsOf(&d.Shown).One(id); err == nil {
+			if d.Of, err = z.versionsOf(&d.Shown).One(id); err == nil {
 				d.Diff = diff(d.Text, d.Of.Text)
 			}
 		}
@@ -206,7 +208,7 @@ func (z *zonePages) named(w http.ResponseWriter, r *http.Request) (*zoneData, er
 	if err := r.ParseForm(); err != nil {
 		return nil, err
 	}
-	d, err := z.p.zone(r.Context(), r.PathValue("origin"), r.Form.Get("view"), "")
+	d, err := z.get(r.Context(), r.PathValue("origin"), r.Form.Get("view"), "")
 	if err == nil && cmp.Or(r.PostForm.Get("tag"), strings.Trim(r.Header.Get("If-Match"), `"`)) != d.Tag {
 		err = ErrChanged
 	}
@@ -220,15 +222,15 @@ func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
 	reason := r.Form.Get("reason")
 	if id := r.Form.Get("version"); id != "" && err == nil {
 		var v *Version
-		if v, err = z.p.versionsOf(&d.Shown).One(id); err == nil {
+		if v, err = z.versionsOf(&d.Shown).One(id); err == nil {
 			var raised []byte
-			raised, err = z.p.Zones().Renewed(r.Context(), d.Origin, d.View, []byte(v.Text))
+			raised, err = z.zones().Renewed(r.Context(), d.Origin, d.View, []byte(v.Text))
 			fresh, reason = string(raised), cmp.Or(reason, "back to the version of "+v.At.Local().Format("2006-01-02 15:04"))
 		}
 	}
 	dry := r.Form.Get("dry_run") == "true"
 	if err == nil && dry {
-		err = z.p.Zones().Check(r.Context(), d.Origin, d.View, []byte(fresh))
+		err = z.zones().Check(r.Context(), d.Origin, d.View, []byte(fresh))
 	}
 	if err == nil && !dry {
 		err = z.save(r, d, []byte(fresh), reason)
@@ -258,11 +260,11 @@ func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
 // save writes the text of a zone and keeps it and the one before in its history. It waits a
 // moment until the zone is served.
 func (z *zonePages) save(r *http.Request, d *zoneData, fresh []byte, reason string) error {
-	a := z.p.Zones()
+	a := z.zones()
 	if err := a.Check(r.Context(), d.Origin, d.View, fresh); err != nil {
 		return err
 	}
-	kept := z.p.versionsOf(&d.Shown)
+	kept := z.versionsOf(&d.Shown)
 	if kept.Dir != "" {
 		if err := kept.Found([]byte(d.Text)); err != nil {
 			return err
@@ -280,8 +282,8 @@ func (z *zonePages) save(r *http.Request, d *zoneData, fresh []byte, reason stri
 		}
 	}
 	if d.Serial > 0 {
-		z.p.await(r.Context(), 15, func() bool {
-			return !slices.ContainsFunc(z.p.Zones().Show(), func(s authority.Shown) bool {
+		await(r.Context(), 15, func() bool {
+			return !slices.ContainsFunc(z.zones().Show(), func(s authority.Shown) bool {
 				return s.Origin == d.Origin && s.View == d.View && s.Serial == d.Serial
 			})
 		})
@@ -308,7 +310,7 @@ func (z *zonePages) record(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 	default:
-		e, err = z.p.Zones().Edit(r.Context(), d.Origin, d.View, what, f.Get("record"), f.Get)
+		e, err = z.zones().Edit(r.Context(), d.Origin, d.View, what, f.Get("record"), f.Get)
 	}
 	if err != nil {
 		z.failRecord(w, r, d, err)
@@ -316,7 +318,7 @@ func (z *zonePages) record(w http.ResponseWriter, r *http.Request) {
 	}
 	out := &preview{What: what, Record: e.Record, Warnings: e.Warnings, Diff: diff(string(e.Before), string(e.After)), Checked: Tag(e.After), Fields: r.PostForm}
 	out.Name = strings.TrimSuffix(e.Name, ".")
-	out.Asked = z.p.asked(r.Context(), out.Name)
+	out.Asked = z.asked(r.Context(), out.Name)
 	dry := f.Get("dry_run") == "true"
 	if dry || isPage(r) && f.Get("checked") != out.Checked {
 		if !isPage(r) {
@@ -364,8 +366,8 @@ func (z *zonePages) failRecord(w http.ResponseWriter, r *http.Request, d *zoneDa
 
 // asked returns how many requests and queries of the last day were for a host; nil if no record
 // can be asked.
-func (p *Parts) asked(ctx context.Context, host string) *int {
-	if p.Events == nil || p.Events.Reader == nil {
+func (z *zonePages) asked(ctx context.Context, host string) *int {
+	if z.p.Events == nil || z.p.Events.Reader == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxAsk)
@@ -375,7 +377,7 @@ func (p *Parts) asked(ctx context.Context, host string) *int {
 		return nil
 	}
 	filter.Since = time.Now().Add(-24 * time.Hour)
-	all, err := p.Events.Count(ctx, event.Question{Filter: filter})
+	all, err := z.p.Events.Count(ctx, event.Question{Filter: filter})
 	if err != nil {
 		return nil
 	}
@@ -393,15 +395,15 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 		err = authority.ErrNoZone
 	}
 	if err == nil && r.Form.Get("dry_run") == "true" {
-		writeJSON(w, http.StatusOK, map[string]any{"saved": false, "records": d.Matches, "asked": z.p.asked(r.Context(), strings.TrimSuffix(d.Origin, "."))})
+		writeJSON(w, http.StatusOK, map[string]any{"saved": false, "records": d.Matches, "asked": z.asked(r.Context(), strings.TrimSuffix(d.Origin, "."))})
 		return
 	}
 	if err == nil {
-		err = z.p.versionsOf(&d.Shown).Found([]byte(d.Text))
+		err = z.versionsOf(&d.Shown).Found([]byte(d.Text))
 	}
 	named := -1
 	if err == nil {
-		named, err = z.p.Zones().Delete(r.Context(), d.Origin, d.View)
+		named, err = z.zones().Delete(r.Context(), d.Origin, d.View)
 	}
 	switch {
 	case err != nil && (d == nil || !isPage(r)):
@@ -412,8 +414,8 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 	case named >= 0: // the file stays, and the settings name it no more
 		z.p.Settings.change(w, r, "without the zone "+d.Origin, "/zones", []setting.Change{{Path: []any{"dns", "zones", "files", named}, Remove: true}})
 	default:
-		z.p.await(r.Context(), 50, func() bool {
-			_, err := z.p.zone(r.Context(), d.Origin, d.View, "")
+		await(r.Context(), 50, func() bool {
+			_, err := z.get(r.Context(), d.Origin, d.View, "")
 			return errors.Is(err, authority.ErrNoZone)
 		})
 		if isPage(r) {
@@ -437,7 +439,7 @@ func (z *zonePages) restore(w http.ResponseWriter, r *http.Request) {
 	last, err := d.kept.One(d.Version)
 	if err == nil {
 		err = z.make(w, r, d.Origin, d.From == "redis", func(folder string) (string, error) {
-			return z.p.Zones().Restore(r.Context(), folder, d.Origin, []byte(last.Text))
+			return z.zones().Restore(r.Context(), folder, d.Origin, []byte(last.Text))
 		})
 	}
 	if err != nil {
@@ -455,16 +457,16 @@ type deletedZone struct {
 }
 
 // versionsOf returns the history of a zone; without a folder if none is kept.
-func (p *Parts) versionsOf(s *authority.Shown) Versions {
-	if p.Settings == nil || p.Settings.Versions.Dir == "" {
+func (z *zonePages) versionsOf(s *authority.Shown) Versions {
+	if z.p.Settings == nil || z.p.Settings.Versions.Dir == "" {
 		return Versions{}
 	}
-	return Versions{Dir: filepath.Join(p.Settings.Versions.Dir, "zones", s.From+" "+url.PathEscape(s.Origin+" "+s.View))}
+	return Versions{Dir: filepath.Join(z.p.Settings.Versions.Dir, "zones", s.From+" "+url.PathEscape(s.Origin+" "+s.View))}
 }
 
 // zoneHistory returns the last versions of a zone.
-func (p *Parts) zoneHistory(s *authority.Shown) []Version {
-	kept := p.versionsOf(s)
+func (z *zonePages) history(s *authority.Shown) []Version {
+	kept := z.versionsOf(s)
 	if kept.Dir == "" {
 		return nil
 	}
@@ -485,7 +487,7 @@ func (z *zonePages) deleted() (all []deletedZone) {
 	if err != nil {
 		return nil // nothing was changed yet
 	}
-	served := z.p.Zones().Show()
+	served := z.zones().Show()
 	for _, f := range folders {
 		from, name, _ := strings.Cut(f.Name(), " ")
 		name, err := url.PathUnescape(name)

@@ -1,3 +1,5 @@
+//go:build !small
+
 package admin
 
 import (
@@ -12,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/release"
 	"shuultuur/setting"
 	"shuultuur/zone/authority"
 )
@@ -46,7 +47,7 @@ const (
 //
 // What changes a zone needs its ETag, in If-Match or as tag.
 func (p *Parts) zoneRoutes() []route {
-	if p.Zones == nil || release.Small {
+	if p.Zones == nil {
 		return nil
 	}
 	z := &zonePages{p, pageOf(zonesPage, p.Pause.notice), pageOf(zonePage, p.Pause.notice)}
@@ -76,9 +77,12 @@ type zonePages struct {
 	page, zone pageTemplate
 }
 
+// zones returns those in use.
+func (z *zonePages) zones() authority.Editor { return authority.Editor{Authority: z.p.Zones()} }
+
 // show shows all zones, or why one was not made.
 func (z *zonePages) show(w http.ResponseWriter, r *http.Request, failed error) {
-	zones := z.p.Zones()
+	zones := z.zones()
 	_, redis := zones.Places()
 	d := struct {
 		May      bool                                     `json:"-"` // be added to
@@ -107,7 +111,6 @@ const zoneFolder = "zone-files"
 // create makes a zone, and answers unless it fails. The first file has the folder
 // added to the settings.
 func (z *zonePages) create(w http.ResponseWriter, r *http.Request) (err error) {
-	p := z.p
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	if err := r.ParseForm(); err != nil {
 		return err
@@ -119,14 +122,14 @@ func (z *zonePages) create(w http.ResponseWriter, r *http.Request) (err error) {
 		}
 	}
 	return z.make(w, r, n.Origin, r.PostForm.Get("in") == "redis", func(folder string) (string, error) {
-		return p.Zones().Create(r.Context(), folder, n)
+		return z.zones().Create(r.Context(), folder, n)
 	})
 }
 
 // make has a zone made in a folder or in Redis, and leads to it.
 func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, inRedis bool, do func(folder string) (path string, err error)) error {
 	p := z.p
-	folder, redis := p.Zones().Places()
+	folder, redis := z.zones().Places()
 	var changes []setting.Change
 	if redis && inRedis {
 		folder = ""
@@ -141,12 +144,12 @@ func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, 
 	then := "/zones/" + url.PathEscape(origin)
 	if changes != nil {
 		p.Settings.change(w, r, "a folder of zones, with "+origin, then, changes)
-		if folder, _ := p.Zones().Places(); folder == "" { // the settings have refused it
+		if folder, _ := z.zones().Places(); folder == "" { // the settings have refused it
 			return os.Remove(path)
 		}
 		return nil
 	}
-	p.await(r.Context(), 50, func() bool { _, err := p.zone(r.Context(), origin, "", ""); return err == nil })
+	await(r.Context(), 50, func() bool { _, err := z.get(r.Context(), origin, "", ""); return err == nil })
 	if isPage(r) {
 		http.Redirect(w, r, then, http.StatusSeeOther)
 		return nil
@@ -156,7 +159,7 @@ func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, 
 }
 
 // await waits, at most so many tenths of a second, for what the watch of files and Redis does.
-func (p *Parts) await(ctx context.Context, times int, done func() bool) {
+func await(ctx context.Context, times int, done func() bool) {
 	for range times {
 		if done() {
 			return

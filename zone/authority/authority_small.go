@@ -69,5 +69,3 @@ func (a *Authority) Places() (string, bool) { return "", false }
 func (a *Authority) Create(context.Context, string, Fresh) (string, error) { return "", ErrNoZone }
 
 func (a *Authority) State(Shown) State { return State{} }
-
-func (a *Authority) Write(context.Context, string, string, []byte) error { return ErrNoZone }

@@ -21,6 +21,9 @@ import (
 	"shuultuur/zone/redins"
 )
 
+// An Editor reads and changes the sources of zones: files, and values in Redis.
+type Editor struct{ *Authority }
+
 // An Edit is a change of one record of a zone's source.
 type Edit struct {
 	Before, After []byte   // the source
@@ -41,7 +44,7 @@ func digest(s string) string {
 }
 
 // source reads the source of a zone that can be edited, and its records.
-func (a *Authority) source(ctx context.Context, origin, view string) (text []byte, z *zone.Zone, path string, err error) {
+func (a Editor) source(ctx context.Context, origin, view string) (text []byte, z *zone.Zone, path string, err error) {
 	if text, err = a.Text(ctx, origin, view); err != nil {
 		return nil, nil, "", err
 	}
@@ -56,7 +59,7 @@ func (a *Authority) source(ctx context.Context, origin, view string) (text []byt
 
 // Editable returns the records in the source of a zone, at most most of those that match: query
 // is part of a name, or a type. all counts those that match.
-func (a *Authority) Editable(ctx context.Context, origin, view, query string, most int) (some []Record, all int, err error) {
+func (a Editor) Editable(ctx context.Context, origin, view, query string, most int) (some []Record, all int, err error) {
 	origin = zone.Canonical(origin)
 	_, z, _, err := a.source(ctx, origin, view)
 	if err != nil {
@@ -76,7 +79,7 @@ func (a *Authority) Editable(ctx context.Context, origin, view, query string, mo
 }
 
 // Find returns the record with an ID.
-func (a *Authority) Find(ctx context.Context, origin, view, id string) (*Record, error) {
+func (a Editor) Find(ctx context.Context, origin, view, id string) (*Record, error) {
 	origin = zone.Canonical(origin)
 	_, z, _, err := a.source(ctx, origin, view)
 	if err != nil {
@@ -96,8 +99,8 @@ func find(z *zone.Zone, id string) int {
 
 // Edit prepares a change of one record: what is add, change or delete, id the record that is
 // changed or deleted. get returns what was entered: "name", "type", "ttl", and the fields of the
-// type or "data". Mistakes in it are [*FieldError]. Nothing is written; [Authority.Write] does.
-func (a *Authority) Edit(ctx context.Context, origin, view, what, id string, get func(string) string) (*Edit, error) {
+// type or "data". Mistakes in it are [*FieldError]. Nothing is written; [Editor.Write] does.
+func (a Editor) Edit(ctx context.Context, origin, view, what, id string, get func(string) string) (*Edit, error) {
 	origin = zone.Canonical(origin)
 	text, z, path, err := a.source(ctx, origin, view)
 	if err != nil {
@@ -149,7 +152,7 @@ func (a *Authority) Edit(ctx context.Context, origin, view, what, id string, get
 }
 
 // warnings returns what is odd about a text and was not about the zone.
-func (a *Authority) warnings(origin, path string, before *zone.Zone, text []byte) (all []string) {
+func (a Editor) warnings(origin, path string, before *zone.Zone, text []byte) (all []string) {
 	var z *zone.Zone
 	var err error
 	if path == "" {
@@ -515,7 +518,7 @@ func (f *fileText) line(rr miekg.RR, ttl bool) string {
 
 // Renewed returns a text of a zone with a serial number after the one that is served, so that
 // an earlier text can be taken back.
-func (a *Authority) Renewed(ctx context.Context, origin, view string, text []byte) ([]byte, error) {
+func (a Editor) Renewed(ctx context.Context, origin, view string, text []byte) ([]byte, error) {
 	origin = zone.Canonical(origin)
 	_, now, path, err := a.source(ctx, origin, view)
 	if err != nil {
@@ -544,7 +547,7 @@ func (a *Authority) Renewed(ctx context.Context, origin, view string, text []byt
 
 // Delete deletes a zone. One whose file the settings name is not deleted: named is then its
 // place in dns.zones.files, else -1.
-func (a *Authority) Delete(ctx context.Context, origin, view string) (named int, err error) {
+func (a Editor) Delete(ctx context.Context, origin, view string) (named int, err error) {
 	origin = zone.Canonical(origin)
 	switch from, path := a.from(origin, view); from {
 	case fromFile:

@@ -17,18 +17,18 @@ import (
 )
 
 // served serves a zone from a file.
-func served(t *testing.T, text string) (a *Authority, file string) {
+func served(t *testing.T, text string) (a Editor, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "a.zone")
 	if err := os.WriteFile(file, []byte(text), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(Config{Files: zone.Config{Files: []zone.File{{Path: setting.Source(file), Origin: "example.test."}}}}, nil,
+	made, err := New(Config{Files: zone.Config{Files: []zone.File{{Path: setting.Source(file), Origin: "example.test."}}}}, nil,
 		func() Upstream { return nil }, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a, file
+	return Editor{made}, file
 }
 
 const apex = "$TTL 300\n@ SOA ns hostmaster 7 3600 600 86400 300 ; the first\n@ NS ns\n"
@@ -82,7 +82,7 @@ func TestARecordOfAFileIsChangedAndNothingElse(t *testing.T) {
 }
 
 // idOf returns the ID of a record, by its name and type.
-func idOf(t *testing.T, a *Authority, of string) string {
+func idOf(t *testing.T, a Editor, of string) string {
 	t.Helper()
 	name, typ, _ := strings.Cut(of, " ")
 	all, _, err := a.Editable(t.Context(), "example.test.", "", "", 100)

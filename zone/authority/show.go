@@ -102,7 +102,7 @@ func (a *Authority) Text(ctx context.Context, origin, view string) (text []byte,
 }
 
 // Check returns what is wrong with a text as the source of a zone, with its line.
-func (a *Authority) Check(ctx context.Context, origin, view string, text []byte) error {
+func (a Editor) Check(ctx context.Context, origin, view string, text []byte) error {
 	origin = zone.Canonical(origin)
 	from, path := a.from(origin, view)
 	switch from {
@@ -130,7 +130,7 @@ func (a *Authority) Check(ctx context.Context, origin, view string, text []byte)
 
 // Write replaces the source of a zone, which is then served. A mistake in the text is returned
 // with its line.
-func (a *Authority) Write(ctx context.Context, origin, view string, text []byte) error {
+func (a Editor) Write(ctx context.Context, origin, view string, text []byte) error {
 	origin = zone.Canonical(origin)
 	if err := a.Check(ctx, origin, view, text); err != nil {
 		return err
