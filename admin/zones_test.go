@@ -3,7 +3,6 @@ package admin
 import (
 	"encoding/json"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
