@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	"shuultuur/policy"
+	"shuultuur/test/race"
 	"shuultuur/text"
 )
 
 func TestEveryPageIsATemplateInEveryLanguage(t *testing.T) {
+	race.Without(t)
 	s, err := text.New("")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shuultuur/test/race"
 )
 
 // frame is a WebSocket frame.
@@ -208,7 +210,7 @@ func TestWindowsAreBounded(t *testing.T) {
 
 // A message costs far less than a millisecond.
 func TestMessagesAreCheap(t *testing.T) {
-	if raceEnabled {
+	if race.On {
 		t.Skip("slow under the race detector")
 	}
 	var w Window

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"shuultuur/test/race"
 )
 
 // Lists and pages are folded once each; what was folded must stay as it is, or
@@ -26,6 +28,7 @@ func FuzzNormalise(f *testing.F) {
 }
 
 func TestNormaliseIsIdempotentForEveryLetterAndMarks(t *testing.T) {
+	race.Without(t)
 	r := rand.New(rand.NewPCG(1, 8))
 	marks := []rune("\u0300\u0301\u0303\u0306\u0307\u0308\u030a\u0323\u0327\u0328\u0345\u0653\u0654\u0655\u064b\u05bc\u3099\u309a\u093c\u0e33")
 	wrong := 0

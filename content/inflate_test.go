@@ -11,6 +11,8 @@ import (
 	"testing/iotest"
 
 	kflate "github.com/klauspost/compress/flate"
+
+	"shuultuur/test/race"
 )
 
 // parts is a source of parts of a given size.
@@ -105,6 +107,7 @@ func TestInflate(t *testing.T) {
 }
 
 func TestInflateRealPages(t *testing.T) {
+	race.Without(t)
 	names, bodies := pages(t)
 	d := &inflater{}
 	for i, p := range bodies {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"shuultuur/test/race"
 )
 
 // zeros returns n zero bytes under the codings named by how.
@@ -51,7 +53,7 @@ func TestBombsEndInAVerdict(t *testing.T) {
 
 func TestManyBombsTakeLittleMemory(t *testing.T) {
 	many := 60
-	if raceEnabled {
+	if race.On {
 		many = 12 // the race detector makes the scanning ten times slower
 	}
 	for _, c := range bombs {
@@ -265,7 +267,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			}
 			b.Release()
 		})
-		if got > 0.5 && !raceEnabled {
+		if got > 0.5 && !race.On {
 			t.Errorf("%q: %v allocations a body", coding, got)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"shuultuur/test/race"
 )
 
 // peerText takes the text out of a page as Text does, on the tokeniser of
@@ -163,6 +165,7 @@ func apart(p []byte) []byte {
 }
 
 func TestTextAgreesWithAnotherTokeniserOnRealPages(t *testing.T) {
+	race.Without(t)
 	names, bodies := pages(t)
 	for i, p := range bodies {
 		if names[i] == "cnet-svg-classes.html" {

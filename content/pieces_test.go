@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/encoding"
 
 	"shuultuur/content/charset"
+	"shuultuur/test/race"
 )
 
 // textBy returns the text of a body that comes in pieces of n bytes, and is
@@ -32,6 +33,7 @@ func textBy(h *Head, p string, n int) string {
 }
 
 func TestStringsOfJSONAreReadAsProgramsPutThemTogether(t *testing.T) {
+	race.Without(t)
 	coded := base64.StdEncoding.EncodeToString([]byte("<p>po<b>r</b>n"))
 	long := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("innocent words ", 900) + "porn"))
 	for _, c := range []struct {

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"shuultuur/test/race"
 )
 
 // pack makes a query with the library that is our oracle.
@@ -287,7 +289,7 @@ func TestRecordsAreWalked(t *testing.T) {
 }
 
 func TestNothingIsAllocated(t *testing.T) {
-	if raceEnabled {
+	if race.On {
 		t.Skip("the race detector allocates")
 	}
 	msg := pack(t, with(question("www.example.org.", miekg.TypeA),

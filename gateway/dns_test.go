@@ -26,6 +26,7 @@ import (
 	"shuultuur/redis"
 	"shuultuur/resolver"
 	"shuultuur/state"
+	"shuultuur/test/race"
 	"shuultuur/test/redistest"
 )
 
@@ -317,7 +318,7 @@ func TestARefusedNameAllocatesNothing(t *testing.T) {
 			}
 			a.Finish(o)
 		})
-		if n != 0 && !raceEnabled {
+		if n != 0 && !race.On {
 			t.Errorf("%s for %s: %v allocations", c.name, c.client, n)
 		}
 	}
@@ -401,7 +402,7 @@ func TestQueriesAreCounted(t *testing.T) {
 						t.Fatalf("%s: outcome %d", name, out)
 					}
 				})
-				if trips = memory.Stats().Trips - trips; n != 0 && !raceEnabled || trips != 0 {
+				if trips = memory.Stats().Trips - trips; n != 0 && !race.On || trips != 0 {
 					t.Errorf("%s for %s: %v allocations, %d waited for Redis", name, client, n, trips)
 				}
 			}

@@ -22,6 +22,7 @@ import (
 
 	"shuultuur/list/adblock/literal"
 	"shuultuur/setting"
+	"shuultuur/test/race"
 )
 
 // TestNetworksAgreeWithWalk: random nested networks and ranges of a small part
@@ -431,7 +432,7 @@ func TestSearchAtOnce(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		q.SetURL("www.example.com", []byte("/index.html?x"))
 		dst, _ = f.Search(&q, dst[:0])
-	}); n > 0 && !raceEnabled { // with it, sync.Pool forgets at random
+	}); n > 0 && !race.On { // with it, sync.Pool forgets at random
 		t.Errorf("got %v allocations", n)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/nameserver/batch"
 	"shuultuur/setting"
+	"shuultuur/test/race"
 )
 
 // handlerAt makes a handler as a socket has it, without the socket.
@@ -339,7 +340,7 @@ func TestTheRecordIsSampled(t *testing.T) {
 }
 
 func TestNothingIsAllocatedForAQuery(t *testing.T) {
-	if raceEnabled {
+	if race.On {
 		t.Skip("the race detector allocates")
 	}
 	good := func(name string) []byte {
@@ -372,7 +373,7 @@ func TestNothingIsAllocatedForAQuery(t *testing.T) {
 }
 
 func TestNothingIsAllocatedInTheWholeEngine(t *testing.T) {
-	if raceEnabled {
+	if race.On {
 		t.Skip("the race detector allocates")
 	}
 	s := handlerAt(t, Config{}).s
@@ -412,7 +413,7 @@ func TestNothingIsAllocatedInTheWholeEngine(t *testing.T) {
 }
 
 func TestNothingIsAllocatedOnAConnection(t *testing.T) {
-	if raceEnabled {
+	if race.On {
 		t.Skip("the race detector allocates")
 	}
 	s := start(t, Config{}, nil)

@@ -16,6 +16,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/message"
 	"shuultuur/setting"
+	"shuultuur/test/race"
 )
 
 // A fake is a check that reports what it is told to, by stage.
@@ -638,7 +639,7 @@ func TestDecideAllocatesNothingWhenAllPasses(t *testing.T) {
 	e, tr := manyPolicies(t)
 	ctx := context.Background()
 	// With the race detector, sync.Pool forgets at random.
-	if n := testing.AllocsPerRun(1000, func() { pass(ctx, t, e, tr) }); n != 0 && !raceEnabled {
+	if n := testing.AllocsPerRun(1000, func() { pass(ctx, t, e, tr) }); n != 0 && !race.On {
 		t.Errorf("%v allocations for a request that passes, want 0", n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/test/race"
 )
 
 func TestPresets(t *testing.T) {
@@ -82,7 +83,7 @@ func TestPresets(t *testing.T) {
 			if n := testing.AllocsPerRun(100, func() {
 				tr.Verdict = filter.Verdict{}
 				e.Decide(t.Context(), tr, s)
-			}); n != 0 && !raceEnabled {
+			}); n != 0 && !race.On {
 				t.Errorf("%v allocations, want 0", n)
 			}
 		})

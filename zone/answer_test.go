@@ -12,6 +12,7 @@ import (
 	miekg "github.com/miekg/dns"
 
 	"shuultuur/dns"
+	"shuultuur/test/race"
 )
 
 func parse(t testing.TB, origin, text string) *Zone {
@@ -64,7 +65,7 @@ func TestNothingIsAllocated(t *testing.T) {
 					t.Fatal("not answered")
 				}
 			})
-			if n > 0 && !raceEnabled { // the race detector makes sync.Pool forget
+			if n > 0 && !race.On { // the race detector makes sync.Pool forget
 				t.Errorf("%s of %s: %v allocations", c.what, origin, n)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	miekg "github.com/miekg/dns"
 
 	"shuultuur/dns"
+	"shuultuur/test/race"
 	"shuultuur/test/zonetest"
 )
 
@@ -200,7 +201,7 @@ func contents(t *testing.T, z *Responder) string {
 
 func TestAChangedZoneAnswersLikeOneCompiledFromTheStart(t *testing.T) {
 	steps := 120
-	if raceEnabled {
+	if race.On {
 		steps = 40
 	}
 	seed := rand.Uint64()

@@ -15,6 +15,7 @@ import (
 
 	"shuultuur/dns"
 	"shuultuur/test/peer"
+	"shuultuur/test/race"
 )
 
 // startNSD runs a NSD with zone files and returns a connection to it.
@@ -157,7 +158,7 @@ func crosses(have map[string]string, n, kind string) bool {
 
 // differential asks a NSD and us the same questions about the same zones.
 func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool, n int) {
-	if raceEnabled { // which is slow, and finds what it finds in fewer
+	if race.On { // which is slow, and finds what it finds in fewer
 		n /= 4
 	}
 	dir := t.TempDir()

@@ -9,6 +9,7 @@ import (
 	"shuultuur/dns"
 	"shuultuur/filter"
 	"shuultuur/list"
+	"shuultuur/test/race"
 )
 
 // What AdGuard's documentation says of rules for name servers ("DNS filtering
@@ -150,7 +151,7 @@ func TestATerseTransactionIsFoundWithoutAllocating(t *testing.T) {
 		if err != nil || len(found) != 1 && !strings.HasPrefix(host, "harmless") {
 			t.Fatalf("%s: found %+v, %v", host, found, err)
 		}
-		if n > 0 && !raceEnabled {
+		if n > 0 && !race.On {
 			t.Errorf("%s: %v allocations", host, n)
 		}
 	}

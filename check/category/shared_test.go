@@ -11,6 +11,7 @@ import (
 	"shuultuur/list"
 	"shuultuur/message"
 	"shuultuur/setting"
+	"shuultuur/test/race"
 )
 
 // A written list: its settings and what is in it.
@@ -195,7 +196,7 @@ func TestExceptionsOfOthersAllocateNothing(t *testing.T) {
 		if err != nil || len(found) != want {
 			t.Errorf("%s: found %+v, %v", host, found, err)
 		}
-		if n > 0 && !raceEnabled {
+		if n > 0 && !race.On {
 			t.Errorf("%s: %v allocations", host, n)
 		}
 	}

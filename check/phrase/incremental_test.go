@@ -17,6 +17,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/test/race"
 )
 
 // coded returns p under a content coding.
@@ -64,7 +65,7 @@ func scorePage(r *rand.Rand) []byte {
 // is found is the same.
 func TestIncrementalEqualsWhole(t *testing.T) {
 	splits := 10000
-	if raceEnabled || testing.Short() {
+	if race.On || testing.Short() {
 		splits = 300
 	}
 	one := 1

@@ -17,6 +17,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/message"
 	"shuultuur/setting"
+	"shuultuur/test/race"
 )
 
 // lists3 are the three lists of a check under test.
@@ -422,7 +423,7 @@ func TestViewIsTheSameInPieces(t *testing.T) {
 }
 
 func TestFindAllocatesNothingForAHarmlessPage(t *testing.T) {
-	if raceEnabled {
+	if race.On {
 		t.Skip("the race detector makes sync.Pool forget at random")
 	}
 	c := newCheck(t, lists3{weighted: "<sex><10>\n<drugs>,<cheap><20>"}, Config{})

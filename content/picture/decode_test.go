@@ -14,12 +14,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"shuultuur/test/peer"
+	"shuultuur/test/race"
 	"strings"
 	"testing"
 )
 
 // Pillow decodes JPEGs with libjpeg-turbo and WebPs with libwebp, as browsers do.
 func TestEveryEncodingIsDecodedLikeByPillow(t *testing.T) {
+	race.Without(t)
 	python := peer.Python(t, "numpy", "PIL")
 	dir := t.TempDir()
 	out, err := exec.Command(python, "testdata/decode.py", dir).CombinedOutput()

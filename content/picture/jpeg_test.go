@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/image/bmp"
+
+	"shuultuur/test/race"
 )
 
 // scene is a picture with smooth areas, edges and noise.
@@ -54,6 +56,7 @@ func encode(t testing.TB, m image.Image, how string) []byte {
 }
 
 func TestShrinkAgreesWithTheMeansOfTheWholePicture(t *testing.T) {
+	race.Without(t)
 	for _, size := range [][2]int{{640, 480}, {641, 483}, {100, 64}} {
 		m := scene(size[0], size[1])
 		for how, most := range map[string]float64{"jpeg": 6, "png": 4, "bmp": 4, "gif": 14} {

@@ -11,10 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"shuultuur/test/peer"
+	"shuultuur/test/race"
 	"testing"
 )
 
 func TestPDQIsThatOfThePythonPackage(t *testing.T) {
+	race.Without(t)
 	python := peer.Python(t, "numpy", "PIL", "pdqhash")
 	dir, photos := t.TempDir(), 100
 	out, err := exec.Command(python, "testdata/pdq.py", dir, fmt.Sprint(photos)).CombinedOutput()

@@ -195,7 +195,7 @@ func (r *run) summary() {
 
 var (
 	function = regexp.MustCompile(`^func (?:\([^)]*\) )?(\w+)`)
-	changes  = regexp.MustCompile(`AllocsPerRun|raceEnabled`)
+	changes  = regexp.MustCompile(`AllocsPerRun|race\.(On|Without)`)
 )
 
 // changedByRace returns by folder the names of tests below dir that count

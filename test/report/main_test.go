@@ -49,8 +49,8 @@ func TestTestsThatTheRaceDetectorChanges(t *testing.T) {
 		want []string
 	}{
 		{"func TestA(t *testing.T) {\n\ttesting.AllocsPerRun(1, f)\n}\nfunc TestB(t *testing.T) {}\n", []string{"TestA"}},
-		{"func TestA(t *testing.T) {\n}\nfunc help() {\n\tif raceEnabled {\n}\nfunc TestB(t *testing.T) {}\n", []string{"TestA", "TestB"}},
-		{"const raceEnabled = true\nfunc TestA(t *testing.T) {}\n", nil},
+		{"func TestA(t *testing.T) {\n}\nfunc help() {\n\tif race.On {\n}\nfunc TestB(t *testing.T) {}\n", []string{"TestA", "TestB"}},
+		{"func TestA(t *testing.T) {}\n", nil},
 		{"func BenchmarkA(b *testing.B) {\n\ttesting.AllocsPerRun(1, f)\n}\nfunc TestB(t *testing.T) {}\n", nil},
 	} {
 		if got := changedIn(c.text); !slices.Equal(got, c.want) {

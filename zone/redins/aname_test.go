@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"shuultuur/test/race"
 )
 
 // upstream answers with an address that says how many lookups there were.
@@ -164,7 +166,7 @@ func TestWhoWaitsForALookupGivesUpWithItsContext(t *testing.T) {
 }
 
 func TestAddressesAtHandDoNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if race.On {
 		t.Skip("the race detector allocates")
 	}
 	a := NewAliases(&upstream{ttl: time.Hour})

@@ -16,6 +16,7 @@ import (
 	"shuultuur/dns"
 	"shuultuur/setting"
 	"shuultuur/test/geotest"
+	"shuultuur/test/race"
 	"shuultuur/test/zonetest"
 	"shuultuur/zone"
 	"shuultuur/zone/redins/geo"
@@ -215,7 +216,7 @@ func TestWhatIsDownIsLeftOut(t *testing.T) {
 }
 
 func TestToPickDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if race.On {
 		t.Skip("the race detector allocates")
 	}
 	p := pickerOf(t, Redins, `{"records":[{"ip":"198.51.100.1","country":"DE","weight":1},{"ip":"198.51.100.2","asn":64500,"weight":2},{"ip":"198.51.100.200","country":["MN",""]}],
@@ -251,7 +252,7 @@ func BenchmarkPick(b *testing.B) {
 
 // TestAnswersThatDependOnTheClientDoNotAllocate asks as a server does.
 func TestAnswersThatDependOnTheClientDoNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if race.On {
 		t.Skip("the race detector allocates")
 	}
 	aliases := NewAliases(&upstream{ttl: time.Hour})

@@ -24,6 +24,7 @@ import (
 	"shuultuur/redis"
 	"shuultuur/setting"
 	"shuultuur/test/geotest"
+	"shuultuur/test/race"
 	"shuultuur/test/redistest"
 	"shuultuur/test/zonetest"
 	"shuultuur/zone"
@@ -566,7 +567,7 @@ func TestSettingsThatCannotBeUsedAreNamed(t *testing.T) {
 func TestAllFerretCasesFromRedis(t *testing.T) {
 	t.Parallel()
 	cases := zonetest.Ferret(t)
-	if raceEnabled { // a part has all that can race
+	if race.On { // a part has all that can race
 		maps.DeleteFunc(cases, func(id string, _ *zonetest.Case) bool { return !strings.HasSuffix(id, "7") })
 	}
 	for _, schema := range []Schema{Redins, Z42} {

@@ -17,6 +17,7 @@ import (
 	miekg "github.com/miekg/dns"
 
 	"shuultuur/setting"
+	"shuultuur/test/race"
 	"shuultuur/test/redistest"
 	"shuultuur/test/zonetest"
 	"shuultuur/zone"
@@ -163,7 +164,7 @@ func TestNamesThatWereWrittenAreChangedAlone(t *testing.T) {
 			n, to := startCounted(t, cfg)
 			labels := []string{"b", "c", "*", "d.c", "*.c", "e.d.c", "ns.b", "@", "x.host1", "host2", "_sip._tcp.b", "u", "no..name"}
 			steps := 60
-			if raceEnabled {
+			if race.On {
 				steps = 15
 			}
 			for step := range steps {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"shuultuur/test/peer"
+	"shuultuur/test/race"
 	"slices"
 	"strconv"
 	"syscall"
@@ -64,6 +65,7 @@ func floatsOf(t testing.TB, file string) []float32 {
 }
 
 func TestResultsAreThoseOfONNXRuntime(t *testing.T) {
+	race.Without(t)
 	photos := 200
 	if testing.Short() {
 		photos = 20

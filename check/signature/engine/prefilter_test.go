@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"shuultuur/check/signature/rule"
+	"shuultuur/test/race"
 )
 
 // TestPrefiltersFindWhatASearchFinds holds prefilters against a plain search, with
 // patterns of every length at every place, and the places that are kept of them.
 func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
+	race.Without(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	text := func(n int) []byte {
 		b := make([]byte, n)

@@ -1,5 +1,0 @@
-//go:build !race
-
-package category
-
-const raceEnabled = false

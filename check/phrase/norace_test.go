@@ -1,5 +1,0 @@
-//go:build !race
-
-package phrase
-
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build race
-
-package dns
-
-const raceEnabled = true

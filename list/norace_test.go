@@ -1,5 +1,0 @@
-//go:build !race
-
-package list
-
-const raceEnabled = false

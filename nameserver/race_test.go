@@ -1,5 +1,0 @@
-//go:build race
-
-package nameserver
-
-const raceEnabled = true

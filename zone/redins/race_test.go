@@ -1,5 +1,0 @@
-//go:build race
-
-package redins
-
-const raceEnabled = true
