@@ -26,7 +26,7 @@ type Privacy struct {
 // ErrTwoPeople says that a look needs a second person.
 var ErrTwoPeople = errors.New("two people are needed to look into one person's browsing: ask at /looks, and have somebody else agree")
 
-// A reader is the record as whoever asks may see it. Who that is comes with the
+// A reader is the record as the user may see it. Who that is comes with the
 // context of a request; what the gateway asks for itself is not bound. Whatever
 // a page asks for, through Query or Count, is bound here, so that no page can
 // forget it:

@@ -65,7 +65,7 @@ func changing(to string, do change) http.HandlerFunc {
 //go:embed said.html
 var saidPage string
 
-// mine is the account of whoever asks, which signed in with a session: a
+// mine is the account of the user, which signed in with a session: a
 // program with a token must not make itself another.
 func mine(r *http.Request) (string, error) {
 	who := asker(r)

@@ -62,7 +62,7 @@ type Parts struct {
 	Cache   *Cache  // nil: nothing is stored
 	Pause   *Pause  // nil: filtering is never paused
 	Votes   *Votes  // nil: nobody votes, or another node counts
-	// Sessions take who has which address for now; nil: nobody says so.
+	// Sessions receive which user has which address at present; nil for none.
 	Sessions *Sessions
 	Live     *Live // nil: the start page has no graph
 	// Rulings open and block sites for somebody; nil: nobody may.
@@ -104,7 +104,7 @@ type Inside struct {
 	Devices func() string
 }
 
-// Access is who may use the admin address, and what is remembered of them.
+// Access has the people who may use the admin address, and their sessions.
 type Access struct {
 	Accounts *account.Book // nil: there are none
 	Audit    *account.Log  // nil: nothing is recorded

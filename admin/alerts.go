@@ -106,7 +106,7 @@ func (p *Parts) alert(w http.ResponseWriter, r *http.Request, page pageTemplate)
 }
 
 // around finds what the person of an alert did before and after. It is a look,
-// bound by what whoever asks may see, and is in the audit log.
+// bound by what the user may see, and is in the audit log.
 func (p *Parts) around(ctx context.Context, x *alertInFull) error {
 	if p.Events == nil {
 		return errors.New("no store that can be asked keeps events")

@@ -34,7 +34,7 @@ func (s *Settings) prepared(reason string, changes []setting.Change) (*settingsD
 // change makes changes to the settings for a page, and leads to the page then.
 // A change that would have altered nothing of the last day is saved at once. The
 // effect of another one is shown first, in the editor, where one button saves it;
-// programs are told it.
+// programs receive it.
 func (s *Settings) change(w http.ResponseWriter, r *http.Request, reason, then string, changes []setting.Change) {
 	d, err := s.prepared(reason, changes)
 	if err == nil {

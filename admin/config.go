@@ -13,7 +13,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A Config says who may use the admin address, and what they see.
+// A Config says who may use the admin address, and what these people see.
 type Config struct {
 	// Names are those by which browsers ask for the admin address, besides
 	// addresses and localhost. Passkeys need one.

@@ -88,7 +88,7 @@ type asked struct {
 	Filter string // in the language of event.ParseFilter
 	Last   string // how long to look back
 	Before int64  // only rows older than the one at this place of the record
-	// Searches are those of who asks; nil: none can be saved.
+	// Searches are those of the user; nil: none can be saved.
 	Searches *savedSearches
 }
 
@@ -110,7 +110,7 @@ func (a asked) filter(now time.Time) (f event.Filter, err error) {
 //	                      the newest; HTML for browsers, else JSON lines, with
 //	                      the address of the next page in a Link header
 //	POST /events          a host is blocked or allowed: the buttons of the page
-//	POST /events/searches  name, filter, last: keeps a search for who asks; an empty
+//	POST /events/searches  name, filter, last: keeps a search for the user; an empty
 //	                      filter removes it
 //	GET /events/live?filter=FILTER
 //	                      what is recorded from now on, as server-sent events:

@@ -61,7 +61,7 @@ var navLinks = []struct {
 	}},
 }
 
-// A template does not know who asks. It leaves a mark where the links go, and
+// A template does not know the user. It leaves a mark where the links go, and
 // the mark is replaced when a page is written.
 const (
 	navBegin = "<!--links:"
@@ -73,7 +73,7 @@ func navMark(shown any) template.HTML {
 	return template.HTML(navBegin + name + navEnd)
 }
 
-// A personal writer is for a browser. It knows who asks, and makes pages of
+// A personal writer is for a browser. It knows the user, and makes pages of
 // errors: what is plain text otherwise.
 type personal struct {
 	http.ResponseWriter
@@ -124,7 +124,7 @@ func (p *personal) end(page pageTemplate) {
 // Unwrap is for [http.ResponseController].
 func (p *personal) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// personalOf finds the writer that knows who asks, nil for none.
+// personalOf finds the writer that knows the user, nil for none.
 func personalOf(w http.ResponseWriter) *personal {
 	for w != nil {
 		if p, ok := w.(*personal); ok {
@@ -139,7 +139,7 @@ func personalOf(w http.ResponseWriter) *personal {
 	return nil
 }
 
-// textsOf are those of who reads a page, nil for English.
+// textsOf returns the texts in the reader's language, nil for English.
 func textsOf(w http.ResponseWriter) *text.Texts {
 	if p := personalOf(w); p != nil {
 		return p.texts
@@ -147,7 +147,7 @@ func textsOf(w http.ResponseWriter) *text.Texts {
 	return nil
 }
 
-// may says whether who asks may see a page.
+// may says whether the user may see a page.
 func (p *personal) may(path string) bool {
 	if path == "/" {
 		path = "/{$}"

@@ -30,7 +30,7 @@ type look struct {
 	Whom   string    `json:"whom"` // a user or an address
 	Reason string    `json:"reason"`
 	Asked  time.Time `json:"asked"`
-	Agreed string    `json:"agreed,omitempty"` // who has
+	Agreed string    `json:"agreed,omitempty"` // the person who agreed
 	Until  time.Time `json:"until,omitzero"`   // how long it then holds
 }
 

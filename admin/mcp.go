@@ -18,7 +18,7 @@ import (
 
 // Assistants ask the filter by the Model Context Protocol (revision 2025-06-18,
 // streamable HTTP, without streams of the server's). A tool is a request to the
-// API, made in the name of whoever asks: role, scope, what they may see and the
+// API, made in the name of the user: role, scope, what they may see and the
 // audit log are the API's. No tool changes anything: those that propose a change
 // return the address of a page where a person makes it.
 

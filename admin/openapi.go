@@ -330,7 +330,7 @@ func apiRoutes(routes []route, notice noticeFunc) []route {
 type operable struct {
 	Method, Path, Does, Role, Body string
 	Fields                         []shownField
-	May                            bool // whoever asks may use it
+	May                            bool // the user may use it
 	Form                           bool // a form can send it
 }
 

@@ -29,7 +29,7 @@ func (p *Parts) pictureRoutes() []route {
 	}
 }
 
-// finds are what whoever asks may see of what was found.
+// finds are what the user may see of what was found.
 func (p *Parts) finds(r *http.Request) (all []picture.Find) {
 	b := (&reader{parts: p}).bounds(asker(r))
 	for _, f := range p.Pictures.All() {

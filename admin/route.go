@@ -195,7 +195,7 @@ func (s *Server) isMonitor(a netip.Addr) bool {
 // cookieName is the cookie of a session.
 const cookieName = "shuultuur-session"
 
-// identify says who asks, and answers somebody of whom that is not known. While
+// identify returns the user, and answers requests without one. While
 // a client is barred for wrong tokens, its right one counts for nothing: it
 // would learn which it was.
 func (s *Server) identify(w http.ResponseWriter, r *http.Request, addr netip.Addr) *account.Who {
@@ -268,7 +268,7 @@ func (s *Server) byToken(given string) *account.Who {
 	return nil
 }
 
-// asker is who asks for something behind the guard.
+// asker returns the user of a request that passed the guard.
 func asker(r *http.Request) *account.Who {
 	return cmp.Or(account.Of(r.Context()), &account.Who{Name: "nobody"})
 }

@@ -18,7 +18,7 @@ type savedSearch struct {
 // savedSearches are those of one account.
 type savedSearches struct{ All []savedSearch }
 
-// saved returns those of who asks. The page does without them when they cannot be
+// saved returns those of the user. The page does without them when they cannot be
 // read; saving one says why.
 func (e *Events) saved(r *http.Request) *savedSearches {
 	if e.Searches == nil || !isPage(r) {
@@ -32,7 +32,7 @@ func (e *Events) saved(r *http.Request) *savedSearches {
 	return s
 }
 
-// save keeps a search for who asks, or removes it.
+// save keeps a search for the user, or removes it.
 func (e *Events) save(w http.ResponseWriter, r *http.Request) {
 	if e.Searches == nil {
 		http.NotFound(w, r)

@@ -15,7 +15,7 @@ import (
 	"shuultuur/identity/session"
 )
 
-// Sessions is how others say who has which address for now: the controller of a
+// Sessions receives from others which user has which address at present: the controller of a
 // Wi-Fi network, a VPN, a portal.
 type Sessions struct {
 	All   func() []session.Session

@@ -154,7 +154,7 @@ func (s *Settings) routes(notice noticeFunc) []route {
 	}...)
 }
 
-// author says who asks, for the history.
+// author returns the name of the user, for the history.
 func author(r *http.Request) string {
 	return asker(r).Name + " at " + remote(r).String()
 }

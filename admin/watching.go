@@ -5,7 +5,7 @@ import (
 	"shuultuur/check/picture"
 )
 
-// Watching are the parts by which people are told what happens.
+// Watching are the parts that notify people.
 type Watching struct {
 	// Alerts returns the desk, nil while nothing is watched.
 	Alerts func() *alert.Desk

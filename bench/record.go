@@ -235,7 +235,7 @@ func (p *recordPlace) count(ctx context.Context) (int, error) {
 	return t[0][0].Events, nil
 }
 
-// A meanwhile writes rows until it is told to end.
+// A meanwhile writes rows until it is stopped.
 type meanwhile struct {
 	stop    chan struct{}
 	done    chan struct{}

@@ -24,7 +24,7 @@ import (
 type certificates struct {
 	root      string // file: the authority's key and certificate, as Shuultuur reads it
 	ca, key   string // files: the same, each by itself
-	leafKey   string // file: an RSA key for the certificates of who does not make one
+	leafKey   string // file: an RSA key for the certificates of peers that make none
 	origin    string // file: certificate of the origin
 	originKey string
 	roots     *x509.CertPool // what clients trust

@@ -464,7 +464,7 @@ func (e *Engine) Print(w io.Writer) {
 	}
 }
 
-// Shared says whether what is remembered is a fleet's.
+// Shared reports whether a fleet shares the state.
 func (e *Engine) Shared() bool { return e.Settings.State.Redis != nil }
 
 // verdictParts are those that verdicts on bodies depend on.

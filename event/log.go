@@ -16,7 +16,7 @@ import (
 const (
 	batchRows  = 10_000           // a batch is written when so many rows wait
 	queueBytes = 24 << 20         // most bytes that rows in a queue take, with their texts
-	stopTime   = 10 * time.Second // how long Run goes on writing when it is told to stop
+	stopTime   = 10 * time.Second // how long Run continues to write after it was stopped
 	pause      = time.Second      // before a store that failed is tried again
 	idleTime   = time.Minute      // a store is written to at least so often, for upkeep
 )

@@ -95,7 +95,7 @@ func (n *Node) ErasePerson(users []string, clients []netip.Addr) error {
 	return nil
 }
 
-// eraseVotes erases the votes of people, as another node was told.
+// eraseVotes erases the votes of people who were erased on another node.
 func (n *Node) eraseVotes(ctx context.Context, all []state.Instruction) error {
 	if len(all) == 0 {
 		return nil
@@ -137,7 +137,7 @@ func (n *Node) Forget(ctx context.Context, keys [][16]byte) error {
 	return n.Parts().State.Forget(ctx, keys...)
 }
 
-// forget forgets counters, as another node was told.
+// forget resets counters that were reset on another node.
 func (n *Node) forget(ctx context.Context, all []state.Instruction) error {
 	var keys [][16]byte
 	for _, i := range all {

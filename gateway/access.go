@@ -13,7 +13,7 @@ import (
 	"shuultuur/vote"
 )
 
-// openAccess opens what is known of those who may use the admin address.
+// openAccess opens the accounts of the admin address.
 func (g *pages) openAccess(first *engine.Engine) (admin.Access, error) {
 	dir := account.Folder(string(first.Settings.Data))
 	rules := func() *admin.Rules {

@@ -457,7 +457,7 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 	up := upstreamServer(t)
 	files["shuultuur.yaml"] = "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}\nevents: {jsonl: events.jsonl}\n" +
 		strings.Replace(files["shuultuur.yaml"], "  hosts: {portal", "  forward: {upstreams: ["+up+"], routes: {10.1.0.0/16: ["+up+"]}}\n  hosts: {portal", 1)
-	// Who asks is 127.0.0.1.
+	// The client is 127.0.0.1.
 	files["shuultuur.yaml"] = strings.ReplaceAll(files["shuultuur.yaml"], "networks: [10.1.0.0/16]\n    safesearch", "networks: [127.0.0.0/8]\n    safesearch")
 	file := folder(t, files)
 	g, err := New(context.Background(), file, slog.New(slog.DiscardHandler))

@@ -302,7 +302,7 @@ func (g *Gateway) DNSAddr() string {
 func (g *Gateway) Store() event.Reader { return g.engine.Load().Events.Reader() }
 
 // LogKeys has the keys of intercepted connections with clients written to w.
-// Whoever has them can read the connections: for debugging alone. It is called
+// Their owner can read the connections: for debugging only. It is called
 // before Run.
 func (g *Gateway) LogKeys(w io.Writer) {
 	g.host.KeyLog = w

@@ -28,7 +28,7 @@ ns1 A   192.0.2.53
 www A   192.0.2.%d
 `
 
-// TestZonesOfOurOwn: files and Redis, signed, fetched by who may, changed while
+// TestZonesOfOurOwn: files and Redis, signed, fetched by permitted clients, changed while
 // it runs.
 func TestZonesOfOurOwn(t *testing.T) {
 	redis := redistest.Start(t, "--notify-keyspace-events", "AK")

@@ -91,7 +91,7 @@ func (s *Server) Use(e *Engine) error {
 }
 
 // Listen opens the socket, and the port of this machine that pages are fetched
-// from. A socket that a gateway has left behind is taken over. Who may connect
+// from. A socket left behind by a gateway is replaced. Who may connect
 // may ask everything: the socket is for its owner and its group, which is that
 // of the folder where the folder hands it on (set-group-ID).
 func (s *Server) Listen(ctx context.Context) error {

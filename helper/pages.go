@@ -50,7 +50,7 @@ type refused struct {
 // malformed stands for the page of requests whose address cannot be read.
 const malformed = "malformed"
 
-// A click is who has clicked through a warning of which host.
+// A click says which client has clicked through the warning for which host.
 type click struct {
 	addr       netip.Addr
 	user, host string

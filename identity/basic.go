@@ -174,8 +174,7 @@ func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (*acc
 	if !ok {
 		return nil, &Challenge{Realm: b.realm}
 	}
-	// Name and password are told apart by the first colon, which is part of
-	// what is signed.
+	// The first colon separates name and password; it is signed, too.
 	s.mac.Reset()
 	s.mac.Write(s.buf[:len(name)+1+len(password)])
 	key := [sha256.Size]byte(s.mac.Sum(s.sum[:0]))

@@ -28,7 +28,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says how clients are told apart.
+// Config says how clients are identified.
 type Config struct {
 	// Addresses are the users who are known by where they sit: a name, and
 	// addresses or networks. The narrowest network that holds a client counts.
@@ -43,7 +43,7 @@ type Config struct {
 	Basic  *Basic              `yaml:"basic"`
 	// Kerberos lets clients sign in with the ticket that they have of a directory.
 	Kerberos *Kerberos `yaml:"kerberos"`
-	// Accounting takes who has which address from access points and VPNs.
+	// Accounting receives from access points and VPNs which user has which address.
 	Accounting *accounting.Config `yaml:"accounting"`
 	// Headers are believed where proxy.trusted says so.
 	Headers Headers `yaml:"headers"`
@@ -172,7 +172,7 @@ type place struct {
 
 // Parts are what an Identity works with, besides its settings.
 type Parts struct {
-	Sessions *session.Table // who has which address for now; nil for nobody
+	Sessions *session.Table // which user has which address at present; nil for none
 	Key      []byte         // seals what browsers keep of a sign-in
 	Portal   string         // URL of the portal, which has the page to sign in on
 	Previous *Identity      // the one before, whose memory of tickets goes on; nil for none

@@ -212,7 +212,7 @@ func (c *guard) compat() string {
 	return "e2guardian-5.3"
 }
 
-// clients makes policies of the clients who may do all or nothing.
+// clients makes policies of the clients for whom all or nothing is permitted.
 func (c *guard) clients(lists []ref) {
 	for _, p := range []struct{ list, policy, action string }{{"bannedclient", "banned clients", "block"}, {"exceptionclient", "exception clients", "allow"}} {
 		for _, r := range lists {

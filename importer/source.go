@@ -39,7 +39,7 @@ type decision struct {
 	by     string
 }
 
-// maxUnknown bounds what is said to be unknown.
+// maxUnknown bounds the unknown names in a report.
 const maxUnknown = 100
 
 // sources makes the rules of a program out of its settings.

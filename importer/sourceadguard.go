@@ -260,7 +260,7 @@ func (x *adGuardRule) rank() (n int) {
 	return n
 }
 
-// adGuardQuery is a question, and who asks it.
+// adGuardQuery is a query and its client.
 type adGuardQuery struct {
 	host, url string
 	qtype     uint16

@@ -415,7 +415,7 @@ func (c *squidConf) refusal(r *policy.Rule, l squidAccess) {
 	}
 }
 
-// anybody says whether an acl is about whoever has logged in.
+// anybody reports whether an acl covers every signed-in user.
 func (a *squidACL) anybody() bool { return len(a.values) == 1 && a.values[0] == "REQUIRED" }
 
 // everything says whether a rule has no conditions.

@@ -536,7 +536,7 @@ func parseHead(b []byte) (head, error) {
 		line := b[:end]
 		b = b[end+1:]
 		colon := bytes.IndexByte(line, ':')
-		// The three fields that matter are told apart by length first.
+		// The length distinguishes the three relevant fields first.
 		switch {
 		case colon == 14 && fold(line[:14], "content-length"):
 			n, err := number(bytes.TrimSpace(line[15:]))

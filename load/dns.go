@@ -557,7 +557,7 @@ func (f *flow) count(err error) {
 	}
 }
 
-// failed is told that one query came to nothing.
+// failed is called when a query fails.
 func (f *flow) failed(id uint16, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -65,7 +65,7 @@ type Config struct {
 
 	Proxy  string         // host:port; http URLs go in absolute form, https by CONNECT
 	Tunnel bool           // CONNECT for http URLs as well
-	Roots  *x509.CertPool // who may sign for https targets; nil means the system's
+	Roots  *x509.CertPool // authorities for https targets; nil means the system's
 
 	KeepAlive bool     // else a new connection for each fetch, as http_load does
 	HTTP2     bool     // h2 over TLS, prior knowledge over plain TCP

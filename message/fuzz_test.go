@@ -116,7 +116,7 @@ func FuzzRequest(f *testing.F) {
 		}
 	}
 	f.Add([]byte("POST https://[::1]:8443?x HTTP/1.1\r\nHost: b\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n3;a=\"b\"\r\nabc\r\n0\r\nX: y\r\n\r\nrest"))
-	f.Add([]byte(post("0\r\nX y: z\nX: y\r\n\r\n"))) // which fault is told first
+	f.Add([]byte(post("0\r\nX y: z\nX: y\r\n\r\n"))) // which fault is reported first
 	f.Add([]byte("OPTIONS * HTTP/1.1\r\nHost: [::1]:80\r\nConnection: close\r\nContent-Length: 1\r\n\r\nab"))
 	f.Add([]byte("CONNECT a:443 HTTP/1.0\r\nPragma: no-cache\r\nConnection: keep-alive, upgrade\r\nUpgrade: x\r\n\r\nab"))
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -21,7 +21,7 @@ func (l *handler) itself() bool {
 // resolver that it knows the address of (RFC 9462 section 4).
 const discovery = "\x04_dns\x08resolver\x04arpa\x00"
 
-// chaos answers for the names by which servers are told apart (RFC 4892), where
+// chaos answers for the names that identify servers (RFC 4892), where
 // the settings say what.
 func (l *handler) chaos() bool {
 	var text []byte

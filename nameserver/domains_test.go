@@ -101,7 +101,7 @@ func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
 	}
 	tcp := make(chan *miekg.Msg)
 	go func() { tcp <- exchange(t, s, "tcp", query("y.victim.test.", miekg.TypeA)) }()
-	<-o.entered // it does not share a place with those who may be forged
+	<-o.entered // it does not share a place with possibly forged addresses
 	close(o.gate)
 	if r := <-tcp; r.Rcode != 0 {
 		t.Errorf("by TCP: %v", r)

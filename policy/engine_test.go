@@ -19,7 +19,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// A fake is a check that reports what it is told to, by stage.
+// A fake is a check that reports given findings, by stage.
 type fake struct {
 	name   string
 	cost   filter.Cost

@@ -153,7 +153,7 @@ func scanUpload(ctx context.Context, w *walk) {
 		}
 		s.begin(b.Head().Type(), name)
 	}
-	_ = b.Read(ctx) // whoever asks for unread handles a truncated body
+	_ = b.Read(ctx) // the caller of unread handles a truncated body
 	var engine *engine
 	if u.search {
 		engine = searchForm(w)

@@ -11,7 +11,7 @@ import (
 )
 
 // Doors are the addresses that the servers of a gateway listen on, as far as
-// clients are told of them.
+// clients learn them.
 type Doors struct {
 	Plain, TLS []setting.Address // of the portal
 	Proxy      []setting.Address

@@ -253,7 +253,7 @@ func remote(r *http.Request) netip.Addr {
 	return from.Addr().Unmap().WithZone("")
 }
 
-// scriptFor returns the script of the route that is for who asks, nil for none.
+// scriptFor returns the script of the route for the client, nil for none.
 func (e *Engine) scriptFor(r *http.Request) *script {
 	c := e.Identify(r.Context(), remote(r))
 	policy, asked := "", false
@@ -311,7 +311,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, v *vie
 	_ = pageOf.In(s.texts(r)).Execute(w, v) // the client went away: nobody to tell
 }
 
-// texts are those for who asks.
+// texts returns the texts for the client.
 func (s *Server) texts(r *http.Request) *text.Texts {
 	return s.engine.Load().Texts.For(r.Header.Get("Accept-Language"))
 }

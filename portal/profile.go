@@ -24,7 +24,7 @@ type profile struct {
 
 const maxSSID = 32 // bytes (IEEE 802.11, 9.4.2.2)
 
-// profileOf is the profile for who asks, false where the request is wrong.
+// profileOf returns the profile for the client, false if the request is wrong.
 func (s *Server) profileOf(w http.ResponseWriter, r *http.Request) (p profile, ok bool) {
 	e := s.engine.Load()
 	p = profile{name: e.Pages.place.Name, dns: e.Pages.place.DNS, wifi: r.FormValue("ssid"), all: r.FormValue("supervised") != ""}

@@ -21,12 +21,12 @@ import (
 const (
 	maxForm      = 16 << 10
 	loginCookie  = "shuultuur-login"  // a sign-in under way
-	memberCookie = "shuultuur-member" // who has signed in with this browser
+	memberCookie = "shuultuur-member" // the person who has signed in with this browser
 	deviceCookie = "shuultuur-device" // a device that waits for its code
 	maxDevices   = 256                // that wait at once
 )
 
-// A membership is what the browser of somebody who has signed in keeps: with it,
+// A membership is kept by the browser of a signed-in person: with it,
 // it has a session at its next address too.
 type membership struct {
 	User   string    `json:"u"`
@@ -141,7 +141,7 @@ func (s *Server) fitting(user string, groups []string) []string {
 	return fit
 }
 
-// enter begins the session of somebody who has signed in.
+// enter begins the session of a signed-in person.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, m membership) error {
 	m.Until = time.Now().Add(e.Session)
 	if err := e.Start(session.Session{Addr: addr, User: m.User, Groups: m.Groups, Source: m.Source, By: "portal", Until: m.Until}); err != nil {
@@ -158,7 +158,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, e *Engine, addr n
 	return nil
 }
 
-// enterBy is enter for somebody who has signed in at the provider, whose groups it is
+// enterBy is enter for a person who has signed in at the provider, whose groups it is
 // asked for from time to time.
 func (s *Server) enterBy(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, who *oidc.Who) error {
 	groups := s.fitting(who.User, who.Groups)

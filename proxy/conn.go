@@ -249,7 +249,7 @@ func (b *incoming) Close() error {
 }
 
 // whole says whether all of the body has been read, waiting a moment for the
-// end: a response often comes before whoever sends the body knows that it has
+// end: a response often comes before the sender of the body knows that it has
 // sent the last byte.
 func (b *incoming) whole() bool {
 	if b.Framed == nil || b.all || b.broken {

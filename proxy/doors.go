@@ -23,7 +23,7 @@ type Door struct {
 // Doors are where clients come in.
 type Doors struct {
 	All []*Door
-	Own func([]netip.AddrPort) // is told where the doors are
+	Own func([]netip.AddrPort) // is called with the addresses of the doors
 }
 
 // Listen opens every door, or none.

@@ -135,7 +135,7 @@ func TestPagesAreChangedOnTheirWay(t *testing.T) {
 	}
 }
 
-// TestAChangedPageThatIsCutShowsIt: whoever reads it does not take it for whole.
+// TestAChangedPageThatIsCutShowsIt: readers do not mistake it for complete.
 func TestAChangedPageThatIsCutShowsIt(t *testing.T) {
 	for _, coding := range []string{"", "gzip"} {
 		o := origin(t, func(w http.ResponseWriter, q *http.Request) {

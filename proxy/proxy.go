@@ -61,7 +61,7 @@ type RoundTripper interface {
 // and a request finishes with the one it began with.
 type Engine struct {
 	Decider filter.Decider
-	// Identify says who asks from where with which Proxy-Authorization (nil
+	// Identify returns the client at an address with a Proxy-Authorization (nil
 	// when there is none). An error with a method Challenges() []string asks
 	// the client to log in: the strings are values of Proxy-Authenticate. One with a method Later() (status int, after time.Duration) asks it to come
 	// back. Any other error refuses the request.
@@ -130,7 +130,7 @@ type Proxy struct {
 	counters
 	conns    sync.Pool
 	outs     sync.Pool     // of *[writeSize]byte
-	refusing chan struct{} // a token for each connection that is told that we are full
+	refusing chan struct{} // a token for each connection that is refused because we are full
 }
 
 // New returns a proxy that decides with e and hands every transaction to done

@@ -278,7 +278,7 @@ func (x *request) busy() outcome {
 	return x.client.respond(x, x.Busy("no turn within queue-time"), true)
 }
 
-// admit finds out who asks and answers what is asked of the proxy itself; valid
+// admit identifies the client and answers requests to the proxy itself; valid
 // says whether the request names a host.
 func (x *request) admit(valid bool) outcome {
 	if o := x.identify(); o != proceed {
@@ -321,7 +321,7 @@ func (x *request) admit(valid bool) outcome {
 	return proceed
 }
 
-// identify finds out who asks.
+// identify identifies the client.
 func (x *request) identify() outcome {
 	if d := x.inside; d != nil {
 		if d.scheme == "http" && d.asked == "" || d.stranger {
@@ -355,7 +355,7 @@ func (x *request) identify() outcome {
 	return x.reply(x.Unknown(err))
 }
 
-// identifyByAddress finds out who asks on a redirected connection: there is
+// identifyByAddress identifies the client of a redirected connection: there is
 // nobody to ask for a password.
 func (x *request) identifyByAddress(d *decrypted) error {
 	who, err := x.eng.Identify(x.ctx, x.addr, nil)

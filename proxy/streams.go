@@ -554,7 +554,7 @@ func (m *streams) end(err error) {
 	for _, st := range all {
 		st.kill(net.ErrClosed)
 	}
-	m.c.Close() // wakes up who writes
+	m.c.Close() // wakes up the writer
 	close(m.jobs)
 	m.wg.Wait()
 	m.idle.Stop()

@@ -59,7 +59,7 @@ func (c *conn) beginRedirected(orig netip.AddrPort) bool {
 		return false
 	}
 	x.inside = d
-	// Who has sent a byte has returned from connecting, so ours are known.
+	// A client that has sent a byte has returned from connecting, so our addresses are known.
 	if a, ok := c.socket.RemoteAddr().(*net.TCPAddr); ok && c.p.up.Dialed(a.AddrPort()) {
 		c.p.counters.add(loops)
 		x.p.log.Warn("a connection of the gateway's own was redirected to it: a loop; exempt its connections from the firewall's rule", "to", orig)

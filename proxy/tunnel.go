@@ -133,7 +133,7 @@ func (d *direction) run(p *Proxy, first []byte) {
 			return // both connections are about to be closed
 		}
 		if c, ok := d.dst.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
-			// Most have nothing more to say to somebody who has left.
+			// Most have nothing more to send to a client that has left.
 			d.dst.SetReadDeadline(within(p.answer))
 			return
 		}

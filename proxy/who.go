@@ -30,7 +30,7 @@ func (p *proof) append(head []byte) []byte {
 	return append(append(append(head, "Proxy-Authenticate: "...), p.ours...), "\r\n"...)
 }
 
-// whoAsks says who asks: as the trusted proxy in front writes it, by the certificate
+// whoAsks returns the client: as the trusted proxy in front names it, by the certificate
 // or the ticket of the connection, or by address and password.
 func whoAsks(x *request, addr netip.Addr) (filter.Client, error) {
 	known, auth := x.eng.Known, x.Q.Get("Proxy-Authorization")

@@ -28,7 +28,7 @@ func Watch(w io.Writer, live bool, stop <-chan struct{}, look func() Meter) {
 	draw := func(end string) {
 		line := bar(look(), time.Since(start))
 		longest = max(longest, len(line))
-		// Who looks at the bar is told by it that nobody reads it any more.
+		// The write fails once nobody reads the bar any more.
 		_, _ = fmt.Fprintf(w, "%-*s%s", longest, line, end)
 	}
 	for {

@@ -24,7 +24,7 @@ var forms = [...]string{"adguardhome", "jsonl", "squid", "combined", "dansguardi
 const (
 	maxLine     = 1 << 20 // longer lines are counted as broken and skipped
 	maxExamples = 5       // broken lines that are remembered
-	tried       = 50      // lines by which the form is told
+	tried       = 50      // lines by which the format is recognised
 )
 
 var (

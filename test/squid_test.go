@@ -64,7 +64,7 @@ func helperProgram(t *testing.T) (program, dir string) {
 		}
 	}
 	program = filepath.Join(dir, "shuultuur")
-	if err := os.Link(filepath.Join(bin, "shuultuur"), program); err != nil { // Squid has a user of its own, who may not look into bin
+	if err := os.Link(filepath.Join(bin, "shuultuur"), program); err != nil { // Squid runs as a user that may not read bin
 		t.Fatal(err)
 	}
 	return program, dir

@@ -106,7 +106,7 @@ type Store interface {
 	// Withdraw notes that a decision has ended.
 	Withdraw(ctx context.Context, id int64, now time.Time) (Decision, error)
 	Decisions(ctx context.Context, most int) ([]Decision, error)
-	// Voters returns who has voted for an open case since a time and is in one of
+	// Voters returns the people who have voted for an open case since a time and are in one of
 	// the groups; without groups, anybody.
 	Voters(ctx context.Context, remedy string, since time.Time, groups []string, most int) (int, error)
 	// Mails returns addresses that wait for the answer of a decision.

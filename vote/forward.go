@@ -80,7 +80,7 @@ var durable = []struct {
 }
 
 // ConnectStream connects to Redis, and refuses one that may lose what it has
-// acknowledged. Where its user may not read the settings, remark is told so.
+// acknowledged. If its user may not read the settings, remark is called.
 func ConnectStream(ctx context.Context, cfg redis.Config, key string, remark func(string)) (*Stream, error) {
 	client, err := redis.Connect(ctx, cfg, redis.Options{})
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 // ConnectJetStream connects to the server at a URL, and makes the stream if there
 // is none. Votes are deleted from it when they are in the log of the node that
 // counts.
-// remark is told what cannot be asked.
+// remark is called with what cannot be asked.
 func ConnectJetStream(ctx context.Context, url, name string, remark func(string)) (*JetStream, error) {
 	conn, err := nats.Connect(url, nats.Timeout(natsWait), nats.MaxReconnects(0), nats.Name("shuultuur votes"))
 	if err != nil {

@@ -61,7 +61,7 @@ func (s *State) sentence(t *text.Texts) string {
 	return d.Answer(t)
 }
 
-// public is what voters learn of a decision: not who has decided, nor which other
+// public is what voters learn of a decision: not the person who decided, nor which other
 // person it is for.
 func (d *Decision) public() *Decision {
 	p := *d

@@ -194,7 +194,7 @@ func (v *Vote) Remedy() string {
 // RemedyKey is a number for a remedy.
 func RemedyKey(remedy string) int64 { return int64(xxh3.HashString(remedy)) }
 
-// Voter is who has voted: the user, or else the address.
+// Voter is the user who voted, or else the address.
 func (v *Vote) Voter() string {
 	if v.Event.User != "" {
 		return v.Event.User

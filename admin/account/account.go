@@ -1,8 +1,8 @@
-// Package account knows who may use the admin address, and what was done
+// Package account knows the people who may use the admin address, and what was done
 // there.
 //
 // A [Book] keeps accounts, tokens and sessions in a folder of its own below the
-// data folder. Whoever comes with a password, a session or a token becomes a
+// data folder. A request with a password, a session or a token becomes a
 // [Who], which the admin address holds against the role of each of its routes.
 // Secrets are kept as digests: Argon2id of passwords, which people choose, and
 // SHA-256 of what is random.
@@ -95,7 +95,7 @@ type Account struct {
 	Created  time.Time `json:"created"`
 }
 
-// A Who is somebody who has shown who they are.
+// A Who is an authenticated person.
 type Who struct {
 	Name    string   `json:"name"`
 	Role    Role     `json:"role"`
@@ -253,7 +253,7 @@ func lock(file string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// give has files of a folder belong to whom the folder above belongs to: root
+// give changes the owner of files in a folder to that of the folder above it: root
 // may run the command line, and the gateway somebody else.
 func give(dir string, names ...string) {
 	if os.Geteuid() != 0 {

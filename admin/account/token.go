@@ -44,7 +44,7 @@ func checkScope(scope []string) error {
 	return nil
 }
 
-// Covers says whether somebody's token is for a request; who has none is not
+// Covers reports whether a person's token covers a request; a person without one is not
 // bound by it.
 func (w *Who) Covers(method, path string) bool {
 	if w.Via != "token" {
@@ -150,5 +150,5 @@ func (b *Book) ByToken(secret string) (who Who, ok bool) {
 	return who, false
 }
 
-// Machine is whoever may use this machine, an owner.
+// Machine is the user of this machine, who is an owner.
 func Machine() Who { return Who{Name: "this machine", Role: Owner, Via: "machine"} }

@@ -10,7 +10,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A Config says what is watched, and who is told.
+// A Config says what is watched, and who is notified.
 type Config struct {
 	Themes map[string]*Theme `yaml:"themes"`
 	To     []Route           `yaml:"to"`

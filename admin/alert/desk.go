@@ -37,7 +37,7 @@ const (
 	Closed       State = "closed"
 )
 
-// An Alert is what somebody is told. It grows while more of the same comes.
+// An Alert is a notification. It grows while more of the same arrives.
 type Alert struct {
 	ID       string     `json:"id"`
 	Theme    string     `json:"theme"`

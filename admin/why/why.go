@@ -2,7 +2,7 @@
 // the request, leads it through the stages that it can come to, and says what was
 // decided and for which reason. The same way it holds the expectations of
 // policies against what they decide. Nothing is fetched, recorded or remembered;
-// who asks brings the decider.
+// the caller supplies the decider.
 package why
 
 import (

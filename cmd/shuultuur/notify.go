@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A supervisor is told how the program is doing, as sd_notify(3) describes:
+// The supervisor is notified of the state of the program, as sd_notify(3) describes:
 // datagrams to the socket that the environment names. Without one, nothing is
 // sent.
 type supervisor struct{ socket string }

@@ -98,7 +98,7 @@ type span struct {
 	from   int64           // the lowest place; 0 and less: any
 	limit  int             // rows of the server; 0: all
 	sorted bool            // by what was found, not along the index
-	seen   func(seq int64) // is told each row of the server; may be nil
+	seen   func(seq int64) // is called with each row of the server; may be nil
 }
 
 // An asker is a database, or a transaction in it.

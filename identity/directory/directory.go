@@ -33,7 +33,7 @@ func (r *Refusal) Error() string { return r.Why }
 // Is makes it an ErrRefused.
 func (r *Refusal) Is(err error) bool { return err == ErrRefused }
 
-// A Finder says which groups a user has who has proved already who it is.
+// A Finder returns the groups of an authenticated user.
 type Finder interface {
 	// Find is [Source.Verify] without a password.
 	Find(ctx context.Context, name string) (user string, groups []string, err error)

@@ -170,7 +170,7 @@ func (p *Provider) Open(sealed string) (l Login, err error) {
 	return l, nil
 }
 
-// Finish says who has signed in; query is what the provider has sent the browser
+// Finish returns the person who has signed in; query is what the provider has sent the browser
 // back with.
 func (p *Provider) Finish(ctx context.Context, l Login, query url.Values) (*Who, error) {
 	if got := query.Get("state"); got == "" || got != l.State {
@@ -263,9 +263,9 @@ type member struct {
 	token *oauth2.Token
 }
 
-// Renew asks the provider anew for the groups of somebody who has signed in: with
+// Renew asks the provider again for the groups of a signed-in person: with
 // the refresh token, where there is one (scope offline_access), else as long as
-// the access token counts. An error says that it tells no more.
+// the access token counts. An error means that the provider answers no more.
 func (w *Who) Renew(ctx context.Context) (*Who, error) {
 	p := w.p
 	if p == nil || w.token == nil {

@@ -1,5 +1,5 @@
 // Package ruling keeps manual decisions over restarts, and equal on all nodes of a fleet:
-// which sites are open or blocked for whom, and who gets more time than the quotas say.
+// which sites are open or blocked for which clients, and which clients get more time than their quotas.
 //
 // [Keeper.Rule] and [Keeper.GiveTime] make an instruction, which the store keeps and sends to
 // all nodes. [Keeper.Refresh] turns the instructions in force into [policy.Decisions], which

@@ -16,8 +16,8 @@ import (
 	"shuultuur/proxy/page"
 )
 
-// OwnHost is the host that the proxy is itself: who asks for it by http gets a
-// page, or JSON, that says what is left of his quotas. (.internal is
+// OwnHost is the host that the proxy is itself: requests for it by http get a
+// page, or JSON, with the remaining quotas of the client. (.internal is
 // kept for private use: ICANN's board, 29 July 2024.)
 const OwnHost = "shuultuur.internal"
 
@@ -403,7 +403,7 @@ func SignsIn(err error) bool {
 	return ok && s.SignIn() != ""
 }
 
-// Open says whether a host is reached by a client of whom err says that it has
+// Open reports whether a client may reach a host although err says that it has
 // not signed in.
 func Open(err error, host string) bool {
 	s, ok := errors.AsType[signsIn](err)
@@ -411,7 +411,7 @@ func Open(err error, host string) bool {
 }
 
 // sendToSignIn sends the client to the page to sign in: a browser that shows a page is
-// sent there, everything else is told where it is (RFC 6585, 6).
+// sent there, everything else gets its address (RFC 6585, section 6).
 func sendToSignIn(x *Exchange, at string, err error) *message.Response {
 	note := "sign-in requested: " + err.Error()
 	if x.T.Proto == filter.HTTP && (x.Q.Method == "GET" || x.Q.Method == "HEAD") && page.FormOf(&x.Q) == page.Document {

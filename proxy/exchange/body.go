@@ -7,7 +7,7 @@ import (
 	"shuultuur/message"
 )
 
-// This file makes an inspection a [message.Body] for whoever reads on.
+// This file makes a [message.Body] of an inspection, for further readers.
 
 // next makes sure that something is cleared, unless the body is over.
 func (b *inspection) next() error {

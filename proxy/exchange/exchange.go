@@ -2,7 +2,7 @@
 // from: a proxy's connection, an HTTP/2 stream, an ICAP service.
 //
 // Data moves so. A server calls [Exchange.Begin], fills in Q (the request as it
-// was sent) and the fields of T that say who asks for what, and asks at each
+// was sent) and the fields of T that describe client and request, and asks at each
 // stage it reaches: [Exchange.JudgeHead], [Exchange.InspectRequest],
 // [Exchange.JudgeResponse], [Exchange.InspectResponse]. Where the verdict is to
 // go on, [Exchange.Outgoing] is the request as it goes upstream, with the

@@ -127,7 +127,7 @@ func fetch(t *testing.T, x *Exchange, path, name, whole string) {
 			t.Errorf("%d bytes of %d, fields %s", len(body), len(whole), s.Fields)
 		}
 	}
-	x.End() // whoever reads a file keeps it
+	x.End() // readers of a file keep it
 }
 
 func TestADownloadEndsWithItsClient(t *testing.T) {

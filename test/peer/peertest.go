@@ -77,7 +77,7 @@ func Start(t testing.TB, name string, args ...string) *exec.Cmd {
 }
 
 // Port returns a port of 127.0.0.1 that was free a moment ago, for UDP and
-// TCP. It is not one of those that the system gives to whoever asks for any
+// TCP. It is not one of those that the system gives to programs that ask for any
 // (Linux: from 32768 on), so that no other test gets it meanwhile.
 func Port(t testing.TB) string {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 // Sign appends the RRSIG records of a set made for one answer, as [zone.Signer] requires. With
 // a nil ctx it returns only cached signatures.
 //
-// The original TTL (RFC 4034 section 3.1.4) of what is signed is the set's TTL rounded up to a
+// The original TTL (RFC 4034 section 3.1.4) of a signed set is the set's TTL rounded up to a
 // power of two: a validator takes a lower TTL for an aged answer, so an alias with a
 // decreasing TTL needs one signature.
 func (s *Signer) Sign(ctx context.Context, q *dns.Query, r *dns.Reply, set zone.Set) (int, bool) {

@@ -14,7 +14,7 @@ import (
 type Moves struct {
 	Primaries []string  `json:"primaries,omitempty"` // that it is fetched from
 	Checked   time.Time `json:"checked,omitzero"`    // when it was last valid by a primary
-	Allowed   []string  `json:"allowed,omitempty"`   // who may fetch it; none: nobody
+	Allowed   []string  `json:"allowed,omitempty"`   // clients that may fetch it; none: nobody
 	Notified  []string  `json:"notified,omitempty"`  // of changes
 }
 
