@@ -16,9 +16,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"shuultuur/atomicfile"
+	"shuultuur/platform"
 )
 
 // KeyFile is the name of the signing key in the folder.
@@ -72,9 +71,9 @@ func (f *Folder) Take() error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := platform.TryLock(lock, false); err != nil {
 		lock.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, platform.ErrLocked) {
 			err = fmt.Errorf("%s is in use by another gateway; give this one a data folder of its own", f.Dir)
 		}
 		return err
@@ -100,7 +99,7 @@ func key(file string) ([]byte, error) {
 	if len(key) != 32 {
 		return nil, fmt.Errorf("%s: the signing key has %d bytes instead of 32; delete the file and a new one is made", file, len(key))
 	}
-	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+	if info, err := os.Stat(file); err == nil && platform.Open(info.Mode()) {
 		return nil, fmt.Errorf("%s: others may read the signing key (mode %04o); chmod 600 it", file, info.Mode().Perm())
 	}
 	return key, nil
@@ -175,7 +174,7 @@ func HolderOf(dir string) (h Holder, err error) {
 		return h, err
 	}
 	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil {
+	if err := platform.TryLock(f, true); err == nil {
 		return h, ErrFree
 	}
 	if err := readNote(f, &h); err != nil {

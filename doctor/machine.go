@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"shuultuur/platform"
 )
 
 // This is the machine the program runs on.
@@ -30,11 +30,10 @@ func (This) Now() time.Time { return time.Now() }
 
 // Files implements Machine. Go has raised the soft limit by then.
 func (This) Files() (soft, hard uint64, err error) {
-	var l unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
-		return 0, 0, fmt.Errorf("getrlimit: %w", err)
+	if soft, hard, err = platform.Files(); err != nil {
+		err = fmt.Errorf("getrlimit: %w", err)
 	}
-	return uint64(l.Cur), uint64(l.Max), nil
+	return soft, hard, err
 }
 
 // syncs is how many writes are timed: enough for a median, few enough for a
@@ -57,17 +56,14 @@ func (This) Disk(dir string) (Disk, error) {
 		}
 		there = filepath.Dir(there)
 	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(there, &st); err != nil {
-		return Disk{}, fmt.Errorf("statfs %s: %w", there, err)
+	d, err := space(there)
+	if err != nil {
+		return Disk{}, fmt.Errorf("asking how much room there is in %s: %w", there, err)
 	}
-	d := Disk{Free: uint64(max(0, st.Bavail)) * uint64(st.Bsize), Total: uint64(st.Blocks) * uint64(st.Bsize),
-		Files: uint64(max(0, st.Ffree)), FilesLimited: st.Files > 0}
 	if there != dir {
 		d.SyncUntried = "the folder is not there yet"
 		return d, nil
 	}
-	var err error
 	if d.Sync, err = syncTime(there); err != nil {
 		d.SyncUntried = "cannot write there: " + err.Error()
 	}

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // What the two programs say to each other, a line each. Any other line of the
@@ -69,10 +67,13 @@ func (s *Successor) say(line string) error {
 // next program's. released says whether it was called, which matters with an
 // error. The process lives on without being waited for.
 func (s *Sockets) Start(ctx context.Context, program string, args []string, release func()) (pid int, released bool, err error) {
+	if !passes {
+		return 0, false, errors.New("this system passes no sockets from one program to the next: stop the old program and start the new one")
+	}
 	sockets, names := s.duplicates()
 	defer func() {
 		for _, fd := range sockets {
-			_ = syscall.Close(int(fd))
+			discard(fd)
 		}
 	}()
 	theirIn, in, err := os.Pipe()
@@ -152,8 +153,8 @@ func (s *Sockets) duplicates() (fds []uintptr, names []string) {
 			continue
 		}
 		_ = raw.Control(func(fd uintptr) { // fails for one that is closed since
-			if own, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
-				fds, names = append(fds, uintptr(own)), append(names, h.name)
+			if own, err := duplicate(fd); err == nil {
+				fds, names = append(fds, own), append(names, h.name)
 			}
 		})
 	}

@@ -196,21 +196,9 @@ func bound(f *os.File, network, addr string) bool {
 	}
 	fits := false
 	_ = raw.Control(func(fd uintptr) {
-		kind, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_TYPE)
-		stream := strings.HasPrefix(network, "tcp")
-		if err != nil || stream != (kind == syscall.SOCK_STREAM) {
+		stream, has, err := describe(fd)
+		if err != nil || stream != strings.HasPrefix(network, "tcp") {
 			return
-		}
-		at, err := syscall.Getsockname(int(fd))
-		if err != nil {
-			return
-		}
-		var has netip.AddrPort
-		switch at := at.(type) {
-		case *syscall.SockaddrInet4:
-			has = netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port))
-		case *syscall.SockaddrInet6:
-			has = netip.AddrPortFrom(netip.AddrFrom16(at.Addr).Unmap(), uint16(at.Port))
 		}
 		both := network == "tcp" || network == "udp"
 		fits = has == want || both && has.Port() == want.Port() && has.Addr().IsUnspecified() && want.Addr().IsUnspecified()
@@ -266,13 +254,7 @@ func Inherit() (*Sockets, *Successor, error) {
 		return nil, nil, fmt.Errorf("reading the sockets of the service manager: LISTEN_FDS is %q", count)
 	}
 	for fd := first; fd < first+n; fd++ {
-		_ = syscall.SetNonblock(fd, true)
 		s.waiting = append(s.waiting, waiting{"", inherited(fd, fmt.Sprintf("descriptor %d", fd))})
 	}
 	return s, nil, nil
-}
-
-func inherited(fd int, name string) *os.File {
-	syscall.CloseOnExec(fd)
-	return os.NewFile(uintptr(fd), name)
 }

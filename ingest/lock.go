@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"shuultuur/platform"
 )
 
 // lockFolder keeps a second process from writing to the same log.
@@ -14,7 +14,7 @@ func lockFolder(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := platform.TryLock(f, false); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("the log in %s is in use by another process: %w", dir, err)
 	}

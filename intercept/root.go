@@ -24,6 +24,7 @@ import (
 	"unicode/utf8"
 
 	"shuultuur/atomicfile"
+	"shuultuur/platform"
 )
 
 const (
@@ -208,7 +209,7 @@ func ReadRoot(file string) (*Root, error) {
 	} else if r, mode, err = withKey(file, text); err == nil || mode != 0 {
 		secret = KeyFile(file)
 	}
-	if mode.Perm()&0o077 != 0 {
+	if platform.Open(mode) {
 		return nil, fmt.Errorf("%s: mode %v: others than its owner may use the key in it: chmod 600, and make a new root if somebody may have read it", secret, mode)
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"sort"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"shuultuur/platform"
 )
 
 // The form of a list file. All numbers are little endian; sections begin at
@@ -217,16 +217,16 @@ func openOne(path string) (*File, error) {
 	if info.Size() < headerSize || info.Size() > 1<<36 || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: not a list file", path)
 	}
-	data, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	data, err := platform.Map(file, int(info.Size()))
 	if err != nil {
 		return nil, fmt.Errorf("mapping %s: %w", path, err)
 	}
 	f, err := open(path, data)
 	if err != nil {
-		unix.Munmap(data)
+		_ = platform.Unmap(data)
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	f.cleanup = runtime.AddCleanup(f, func(data []byte) { unix.Munmap(data) }, data)
+	f.cleanup = runtime.AddCleanup(f, func(data []byte) { _ = platform.Unmap(data) }, data)
 	return f, nil
 }
 
@@ -342,7 +342,7 @@ func (f *File) Close() error {
 	f.cleanup.Stop()
 	data := f.data
 	f.data, f.table, f.networks, f.rules = nil, entryTable{}, nil, Rules{}
-	return unix.Munmap(data)
+	return platform.Unmap(data)
 }
 
 // Verify reads the whole file and verifies its checksums.

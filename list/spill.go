@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
+	"shuultuur/platform"
 )
 
 // The text of a large list goes to an unnamed file beside the new list, chunk by chunk while
@@ -31,9 +31,7 @@ func (s *spill) put(i int, chunk *[textChunk]byte) error {
 			return fmt.Errorf("making a file for the entries: %w", err)
 		}
 		s.file = f
-		if err := os.Remove(f.Name()); err != nil {
-			return err
-		}
+		_ = os.Remove(f.Name()) // Windows removes no open file: close does it
 	}
 	if _, err := s.file.WriteAt(chunk[:], int64(i)*textChunk); err != nil {
 		return fmt.Errorf("saving the entries: %w", err)
@@ -47,7 +45,7 @@ func (s *spill) get(text []*[textChunk]byte) (err error) {
 	if s.end == 0 {
 		return nil
 	}
-	s.data, err = unix.Mmap(int(s.file.Fd()), 0, s.end*textChunk, unix.PROT_READ, unix.MAP_SHARED)
+	s.data, err = platform.Map(s.file, s.end*textChunk)
 	if err != nil {
 		return fmt.Errorf("mapping the entries: %w", err)
 	}
@@ -61,10 +59,11 @@ func (s *spill) get(text []*[textChunk]byte) (err error) {
 
 func (s *spill) close() {
 	if s.data != nil {
-		unix.Munmap(s.data)
+		_ = platform.Unmap(s.data)
 	}
 	if s.file != nil {
 		s.file.Close()
+		_ = os.Remove(s.file.Name()) // it is gone already but on Windows
 	}
 	*s = spill{}
 }

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"shuultuur/platform"
 )
 
 // Bounds of a run against a name server, beside those of HTTP.
@@ -167,7 +169,7 @@ func (g *DNS) Run(ctx context.Context) (*DNSReport, error) {
 		return nil, errors.New("a generator runs once")
 	}
 	g.start = time.Now()
-	cpu := cpuTime()
+	cpu := platform.CPU()
 	for i := range g.cfg.Sockets {
 		f := newFlow(g, i)
 		l, err := g.dial(ctx, f.failed)
@@ -204,7 +206,7 @@ func (g *DNS) Run(ctx context.Context) (*DNSReport, error) {
 	flows.Wait()
 	close(over)
 	<-watched
-	return g.report(cpuTime()-cpu, unsent, w.series), nil
+	return g.report(platform.CPU()-cpu, unsent, w.series), nil
 }
 
 // schedule sends on time until ctx is done and returns how many queries were

@@ -27,6 +27,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"shuultuur/platform"
 )
 
 // Limits of a run. They keep a slip of the finger from becoming an attack on
@@ -177,7 +179,7 @@ func (g *Generator) Run(ctx context.Context) (*Report, error) {
 		return nil, errors.New("a generator runs once")
 	}
 	g.tallies = newTallies()
-	start, cpu := time.Now(), cpuTime()
+	start, cpu := time.Now(), platform.CPU()
 	if g.cfg.Duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, g.cfg.Duration)
@@ -201,7 +203,7 @@ func (g *Generator) Run(ctx context.Context) (*Report, error) {
 	}
 	close(over)
 	<-watched
-	return g.report(start, took, cpuTime()-cpu, watch), nil
+	return g.report(start, took, platform.CPU()-cpu, watch), nil
 }
 
 // closedLoop keeps cfg.Parallel fetches in flight.

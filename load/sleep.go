@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"syscall"
 	"time"
 )
 
@@ -29,13 +28,4 @@ func sleepUntil(ctx context.Context, at time.Time) bool {
 		}
 	}
 	return false
-}
-
-// cpuTime is what this process has used of its cores, user and system.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -8,7 +8,8 @@ import (
 	"net"
 	"runtime"
 	"sync"
-	"syscall"
+
+	"shuultuur/platform"
 )
 
 // A Framed is the body of the message that its Reader read last. It ends where the framing
@@ -146,12 +147,8 @@ func (b *Framed) ReadArrived(p []byte) (n int) {
 	}
 	p = p[:min(int64(len(p)), b.left)]
 	_ = raw.Read(func(fd uintptr) bool { // the next Read gets any error as well
-		for {
-			n, err = syscall.Read(int(fd), p)
-			if err != syscall.EINTR {
-				return true
-			}
-		}
+		n, _ = platform.Read(fd, p)
+		return true
 	})
 	if n <= 0 {
 		return 0

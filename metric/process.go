@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"shuultuur/platform"
 )
 
 // Process collects metrics of this process from the system and Go's runtime, under the usual
@@ -48,13 +48,9 @@ func (p *process) Collect(ch chan<- Metric) {
 	runtimeValues(ch)
 
 	value("process_start_time_seconds", "When the process began to collect, since 1970.", Gauge, float64(p.started.UnixMilli())/1000)
-	var used unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &used) == nil {
-		value("process_cpu_seconds_total", "Processor time used.", Count, (time.Duration(used.Utime.Nano()) + time.Duration(used.Stime.Nano())).Seconds())
-	}
-	var files unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
-		value("process_max_fds", "File descriptors that the process may have.", Gauge, float64(files.Cur))
+	value("process_cpu_seconds_total", "Processor time used.", Count, platform.CPU().Seconds())
+	if files, _, err := platform.Files(); err == nil {
+		value("process_max_fds", "File descriptors that the process may have.", Gauge, float64(files))
 	}
 	// Without /proc, as on FreeBSD, the following are unknown.
 	if text, err := os.ReadFile("/proc/self/statm"); err == nil {

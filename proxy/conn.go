@@ -5,10 +5,10 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"shuultuur/message"
+	"shuultuur/platform"
 )
 
 // Sizes of a connection's own buffers: what an ordinary head needs, and head
@@ -170,8 +170,8 @@ func (c *conn) gone() bool {
 	gone := false
 	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
-		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		gone = err == nil && n == 0 || err == syscall.ECONNRESET
+		n, err := platform.Peek(fd, b[:])
+		gone = err == nil && n == 0 || err == platform.ECONNRESET
 	})
 	return err != nil || gone
 }

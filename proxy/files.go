@@ -2,7 +2,8 @@ package proxy
 
 import (
 	"math"
-	"syscall"
+
+	"shuultuur/platform"
 )
 
 // A client connection needs two descriptors, one for the client and one for the
@@ -15,12 +16,12 @@ const (
 // limitFiles lowers the number of connections to what the limit of open files
 // leaves room for, and says so: a process without descriptors serves nobody.
 func (p *Proxy) limitFiles() {
-	var l syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+	limit, _, err := platform.Files()
+	if err != nil {
 		p.log.Warn("the limit of open files is unknown", "error", err)
 		return
 	}
-	files := int64(min(uint64(l.Cur), math.MaxInt64)) //nolint:gosec,unconvert // signed on some systems
+	files := int64(min(limit, math.MaxInt64))
 	room := int(min(connectionsFor(files), math.MaxInt32))
 	if p.connections > room && p.connections != math.MaxInt32 {
 		p.log.Warn("the limit of open files is too low for the connections that the settings allow: raise it (systemd: LimitNOFILE, elsewhere: ulimit -n)",

@@ -8,9 +8,9 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"shuultuur/platform"
 	"shuultuur/proxy/exchange"
 )
 
@@ -290,12 +290,7 @@ func (d *direction) moveTCP(p *Proxy, dst, src *net.TCPConn) (n int64, err error
 	var failed error
 	read := func(fd uintptr) bool {
 		block = p.inspector.Block(blockSize)
-		for {
-			if got, failed = syscall.Read(int(fd), block[:cap(block)]); failed != syscall.EINTR {
-				break
-			}
-		}
-		if failed == syscall.EAGAIN {
+		if got, failed = platform.Read(fd, block[:cap(block)]); failed == platform.ErrWait {
 			p.inspector.Release(block)
 			return false // wait until there is something
 		}

@@ -29,10 +29,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"shuultuur/arrange"
 	"shuultuur/atomicfile"
+	"shuultuur/platform"
 )
 
 // A Role is what an account may do.
@@ -241,12 +240,7 @@ func lock(file string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
+	if err := platform.Lock(f); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("locking %q: %w", file, err)
 	}
@@ -259,12 +253,16 @@ func give(dir string, names ...string) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	var s unix.Stat_t
-	if unix.Stat(filepath.Dir(dir), &s) != nil {
+	above, err := os.Stat(filepath.Dir(dir))
+	if err != nil {
+		return
+	}
+	user, group, ok := platform.Owner(above)
+	if !ok {
 		return
 	}
 	for _, n := range names {
-		_ = os.Lchown(filepath.Join(dir, n), int(s.Uid), int(s.Gid)) // else the gateway says that it cannot read it
+		_ = os.Lchown(filepath.Join(dir, n), user, group) // else the gateway says that it cannot read it
 	}
 }
 

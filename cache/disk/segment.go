@@ -10,9 +10,8 @@ import (
 	"os"
 	"runtime/debug"
 
-	"golang.org/x/sys/unix"
-
 	"shuultuur/atomicfile"
+	"shuultuur/platform"
 )
 
 // A segment begins with its head, twice, so that one damaged bit does not cost
@@ -135,14 +134,14 @@ func openSegment(dir string, num uint64) (*segment, error) {
 }
 
 func (g *segment) mmap(size int64) (err error) {
-	g.data, err = unix.Mmap(int(g.file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	g.data, err = platform.Map(g.file, int(size))
 	return err
 }
 
 // unmap lets go of the file of a dead segment when no record of it is out.
 func (g *segment) unmap() {
 	if g.dead && g.refs == 0 && g.data != nil {
-		_ = unix.Munmap(g.data) // fails for something that is not mapped only
+		_ = platform.Unmap(g.data) // fails for something that is not mapped only
 		g.data = nil
 		g.file.Close()
 	}
@@ -234,7 +233,7 @@ func (g *segment) read(k Key, off, length int64, sum bool) (meta, body []byte, e
 		// The kernel sends it from its own memory; this process need not have it too.
 		first := (off + recordHead + int64(len(meta)) + pageSize - 1) &^ (pageSize - 1)
 		end := (off + length) &^ (pageSize - 1)
-		_ = unix.Madvise(g.data[first:end], unix.MADV_DONTNEED) // it may stay
+		platform.Forget(g.data[first:end])
 	}
 	if !right {
 		return nil, nil, errDamaged

@@ -4,20 +4,14 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"shuultuur/policy/timezone"
 )
 
 func main() {
 	timezone.UseTZ()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := dispatch(ctx, env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, program: os.Args[0]}, os.Args[1:])
-	stop()
-	os.Exit(status)
+	os.Exit(start(env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, program: os.Args[0]}, os.Args[1:]))
 }
 
 // commands are all of them; help, completion and man pages are made of this table.

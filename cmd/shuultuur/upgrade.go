@@ -48,7 +48,7 @@ func upgrade(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	if err := syscall.Kill(before.Process, syscall.SIGUSR2); err != nil {
+	if err := askToHandOver(before.Process); err != nil {
 		return fail(e, fmt.Errorf("asking process %d to hand over: %w", before.Process, err))
 	}
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -62,7 +62,7 @@ func upgrade(ctx context.Context, e env, args []string) int {
 		now, err := configuration.HolderOf(file)
 		switch {
 		case err != nil: // between the two, or it is being written
-			if syscall.Kill(before.Process, 0) != nil {
+			if !alive(before.Process) {
 				return fail(e, fmt.Errorf("process %d ended without a successor: %w", before.Process, err))
 			}
 		case now.Process != before.Process && now.Serving:
@@ -113,7 +113,7 @@ type watcher struct {
 
 func newWatcher(log *slog.Logger) *watcher {
 	w := &watcher{log: log, boss: newSupervisor(), self: thisProgram(), signals: make(chan os.Signal, 2)}
-	signal.Notify(w.signals, syscall.SIGHUP, syscall.SIGUSR2)
+	signal.Notify(w.signals, syscall.SIGHUP, handOver)
 	return w
 }
 
@@ -126,7 +126,7 @@ func (w *watcher) follow(ctx context.Context, left func()) {
 		case <-ctx.Done():
 			return
 		case s := <-w.signals:
-			if s == syscall.SIGUSR2 || w.self.changed() {
+			if s == handOver || w.self.changed() {
 				w.log.Info("handing over", "to", w.self.path, "because", s.String())
 				process, err := w.g.Upgrade(ctx, w.self.path, os.Args[1:])
 				if err == nil {
@@ -135,7 +135,7 @@ func (w *watcher) follow(ctx context.Context, left func()) {
 					return
 				}
 				w.log.Error("not upgraded; this process goes on", "error", err)
-				if s == syscall.SIGUSR2 {
+				if s == handOver {
 					continue
 				}
 			}

@@ -2,11 +2,11 @@ package eventtest
 
 import (
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"shuultuur/event"
+	"shuultuur/platform"
 )
 
 // Bench measures batches of 10,000 rows: wall clock and processor time.
@@ -18,7 +18,7 @@ func Bench(b *testing.B, open func(path string) (event.Store, error)) {
 	defer st.Close()
 	rows := Rows(Start(), 10_000)
 	b.ReportAllocs()
-	n, start := 0, CPU()
+	n, start := 0, platform.CPU()
 	for b.Loop() {
 		for i := range rows {
 			rows[i].Time = rows[i].Time.Add(time.Second)
@@ -28,16 +28,6 @@ func Bench(b *testing.B, open func(path string) (event.Store, error)) {
 		}
 		n += len(rows)
 	}
-	b.ReportMetric(float64(CPU()-start)/float64(n), "cpu-ns/row")
+	b.ReportMetric(float64(platform.CPU()-start)/float64(n), "cpu-ns/row")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/row")
-}
-
-// CPU returns the processor time that this process has used, 0 if that is not
-// known.
-func CPU() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -14,10 +14,9 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"shuultuur/atomicfile"
 	"shuultuur/list"
+	"shuultuur/platform"
 	"shuultuur/setting"
 )
 
@@ -325,9 +324,9 @@ func (s *Store) lock(name string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := platform.TryLock(f, false); err != nil {
 		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, platform.ErrLocked) {
 			err = fmt.Errorf("%s is being updated by another process", name)
 		}
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/platform"
 )
 
 const (
@@ -85,10 +86,6 @@ func (u *conn) Close() error { return u.c.Close() }
 // silent says whether a socket is open and has nothing to read.
 func silent(fd uintptr) bool {
 	var b [1]byte
-	for {
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		if err != syscall.EINTR {
-			return err == syscall.EAGAIN
-		}
-	}
+	_, err := platform.Peek(fd, b[:])
+	return err == platform.ErrWait
 }

@@ -13,6 +13,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/platform"
 )
 
 // CertificateCheck is the name under which faults of certificates are found.
@@ -148,17 +149,11 @@ func (w *wire) Read(p []byte) (n int, err error) {
 	if !w.look {
 		return w.Conn.Read(p)
 	}
-	failed := w.raw.Control(func(fd uintptr) {
-		for {
-			if n, err = syscall.Read(int(fd), p); err != syscall.EINTR {
-				return
-			}
-		}
-	})
+	failed := w.raw.Control(func(fd uintptr) { n, err = platform.Read(fd, p) })
 	switch {
 	case failed != nil:
 		return 0, failed
-	case err == syscall.EAGAIN:
+	case err == platform.ErrWait:
 		return 0, nothing{}
 	case err != nil:
 		return 0, err

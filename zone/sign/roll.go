@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	miekg "github.com/miekg/dns"
 
 	"shuultuur/atomicfile"
+	"shuultuur/platform"
 	"shuultuur/setting"
 )
 
@@ -362,11 +362,11 @@ func (k *Key) save() error {
 // chown gives a file the owner of another, because the gateway has to read keys that an
 // administrator rolls.
 func chown(f *os.File, like os.FileInfo) error {
-	st, ok := like.Sys().(*syscall.Stat_t)
-	if !ok || int(st.Uid) == os.Geteuid() {
+	user, group, ok := platform.Owner(like)
+	if !ok || user == os.Geteuid() {
 		return nil
 	}
-	return f.Chown(int(st.Uid), int(st.Gid))
+	return f.Chown(user, group)
 }
 
 // baseName returns what the names of a key's files have in common.

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/windows/svc"
+)
+
+// handOver asks a gateway to start its successor. Windows never sends it.
+const handOver = syscall.Signal(12)
+
+// askToHandOver would send handOver to a process.
+func askToHandOver(int) error {
+	return errors.New("Windows passes no sockets from one program to the next: restart the service (Restart-Service Shuultuur)")
+}
+
+// alive says whether a process runs.
+func alive(process int) bool {
+	p, err := os.FindProcess(process) // opens the process here
+	if err != nil {
+		return false
+	}
+	_ = p.Release()
+	return true
+}
+
+// noCores has nothing to do: a crash leaves no core file.
+func noCores() error { return nil }
+
+// start runs a command line until the user or the service manager ends it, and returns its
+// exit status.
+func start(e env, args []string) int {
+	if is, err := svc.IsWindowsService(); err != nil || !is {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		return dispatch(ctx, e, args)
+	}
+	log, err := serviceLog()
+	if err != nil {
+		return fail(e, err)
+	}
+	defer log.Close()
+	e.stdout, e.stderr = log, log
+	s := &service{env: e, args: args}
+	if err := svc.Run("", s); err != nil { // the name counts only where services share a process
+		return fail(e, fmt.Errorf("running as a service: %w", err))
+	}
+	return s.status
+}
+
+// mostLog is the size at which the log of the service becomes the old one at a start.
+const mostLog = 16 << 20
+
+// serviceLog opens shuultuur.log beside the program, since a service has no standard error.
+func serviceLog() (*os.File, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(filepath.Dir(program), "shuultuur.log")
+	if info, err := os.Stat(path); err == nil && info.Size() > mostLog {
+		if err := os.Rename(path, path+".old"); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}
+
+// A service is a command line that Windows starts and stops.
+type service struct {
+	env    env
+	args   []string
+	status int
+}
+
+// Execute implements svc.Handler.
+func (s *service) Execute(_ []string, requests <-chan svc.ChangeRequest, changes chan<- svc.Status) (bool, uint32) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	done := make(chan int, 1)
+	go func() { done <- dispatch(ctx, s.env, s.args) }()
+	changes <- svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
+	for {
+		select {
+		case s.status = <-done:
+			return true, uint32(s.status)
+		case r := <-requests:
+			switch r.Cmd {
+			case svc.Interrogate:
+				changes <- r.CurrentStatus
+			case svc.Stop, svc.Shutdown:
+				changes <- svc.Status{State: svc.StopPending}
+				stop()
+			}
+		}
+	}
+}

@@ -1,0 +1,46 @@
+//go:build unix
+
+package handover
+
+import (
+	"net/netip"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// passes says whether a process can get sockets from another.
+const passes = true
+
+// duplicate returns another descriptor of a socket, which programs started later do not get.
+func duplicate(fd uintptr) (uintptr, error) {
+	own, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
+	return uintptr(own), err
+}
+
+// discard closes what duplicate has returned.
+func discard(fd uintptr) { _ = syscall.Close(int(fd)) }
+
+// describe returns what a socket is and where it listens.
+func describe(fd uintptr) (stream bool, has netip.AddrPort, err error) {
+	kind, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_TYPE)
+	if err != nil {
+		return false, has, err
+	}
+	at, err := syscall.Getsockname(int(fd))
+	switch at := at.(type) {
+	case *syscall.SockaddrInet4:
+		has = netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port))
+	case *syscall.SockaddrInet6:
+		has = netip.AddrPortFrom(netip.AddrFrom16(at.Addr).Unmap(), uint16(at.Port))
+	}
+	return kind == syscall.SOCK_STREAM, has, err
+}
+
+// inherited is a descriptor that this process was started with.
+func inherited(fd int, name string) *os.File {
+	syscall.CloseOnExec(fd)
+	_ = syscall.SetNonblock(fd, true) // the file blocks otherwise, and its close waits for its reads
+	return os.NewFile(uintptr(fd), name)
+}

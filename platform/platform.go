@@ -1,0 +1,17 @@
+// Package platform is what Unix and Windows do differently and several rooms need: locks on
+// files, files mapped into memory, reads from sockets that do not wait, owners of files, and
+// the limits and the processor time of the process.
+//
+// It keeps no state. Every function does one system call, and has one implementation in
+// platform_unix.go and one in platform_windows.go.
+package platform
+
+import "errors"
+
+var (
+	// ErrLocked says that another process holds the lock.
+	ErrLocked = errors.New("another process holds the lock")
+
+	// ErrWait says that nothing has arrived yet.
+	ErrWait = errors.New("nothing has arrived")
+)
