@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 )
 
@@ -45,7 +46,7 @@ func Rename(old, file string) error {
 	if err := os.Rename(old, file); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(file))
+	return SyncFolder(filepath.Dir(file))
 }
 
 func filled(data []byte) func(*os.File) error {
@@ -71,10 +72,14 @@ func write(file string, mode fs.FileMode, fill func(*os.File) error, place func(
 	if err := place(f.Name(), file); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(file))
+	return SyncFolder(filepath.Dir(file))
 }
 
-func syncFolder(dir string) error {
+// SyncFolder makes durable which files a folder has. On Windows that is up to the system.
+func SyncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("syncing a folder: %w", err)

@@ -10,12 +10,12 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"shuultuur/cache/protocol"
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/platform"
 )
 
 // A RoundTripper answers from a cache what it can, and from an origin the rest.
@@ -524,8 +524,8 @@ func (a *ask) instead(o *object, err error) (*message.Response, error) {
 func unreachable(err error) bool {
 	var e net.Error
 	return errors.As(err, &e) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ENETUNREACH) ||
-		errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.EPIPE)
+		errors.Is(err, platform.ECONNREFUSED) || errors.Is(err, platform.ECONNRESET) || errors.Is(err, platform.ENETUNREACH) ||
+		errors.Is(err, platform.EHOSTUNREACH) || errors.Is(err, platform.EPIPE)
 }
 
 // arrived says whether a request that failed with err may have reached the

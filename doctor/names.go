@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
+
+	"shuultuur/platform"
 )
 
 // Names says what to look at of the name server.
@@ -76,11 +77,11 @@ func (p subject) dnsPort(ctx context.Context, addr string) Finding {
 			f.Mend = []string{"start it as root, or: sysctl net.inet.ip.portrange.reservedhigh=52"}
 		}
 		return f
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
+	case errors.Is(err, platform.EADDRNOTAVAIL):
 		f.Level, f.Found, f.Wanted = Bad, "this machine does not have the address", "an address of its own"
 		f.Why, f.Mend = "A gateway does not start without it.", []string{"settings: dns: {listen: [\":53\"]}"}
 		return f
-	case !errors.Is(err, syscall.EADDRINUSE):
+	case !errors.Is(err, platform.EADDRINUSE):
 		return unknown(f.About, err)
 	}
 	who := p.owner(ctx, addr[strings.LastIndexByte(addr, ':')+1:])

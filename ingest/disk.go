@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"shuultuur/atomicfile"
 )
 
 // A file is a segment that is written.
@@ -173,7 +175,7 @@ func (l *Log) begin(first uint64, t *tail) ([]segment, error) {
 		err = out.Datasync()
 	}
 	if err == nil {
-		err = syncFolder(l.config.Folder)
+		err = atomicfile.SyncFolder(l.config.Folder)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("beginning a segment: %w", err), out.Close(), os.Remove(path))
@@ -240,7 +242,7 @@ func (l *Log) recover() error {
 		return err
 	}
 	l.tail.Store(t)
-	return syncFolder(l.config.Folder)
+	return atomicfile.SyncFolder(l.config.Folder)
 }
 
 func headIsWhole(path string, first uint64) (bool, error) {
@@ -353,12 +355,4 @@ func onlyZeros(f io.ReaderAt, from, to int64) (bool, error) {
 			return true, err
 		}
 	}
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/zeebo/xxh3"
 	"golang.org/x/net/http2"
+
+	"shuultuur/platform"
 )
 
 // class is how a fetch went wrong; ok if it did not.
@@ -90,11 +92,11 @@ func classify(err error) class {
 		return f.class
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return timeout
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, platform.ECONNREFUSED):
 		return refused
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.As(err, &http2.StreamError{}):
+	case errors.Is(err, platform.ECONNRESET), errors.Is(err, platform.EPIPE), errors.As(err, &http2.StreamError{}):
 		return reset
-	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOBUFS):
+	case errors.Is(err, platform.EADDRNOTAVAIL), errors.Is(err, platform.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, platform.ENOBUFS):
 		return local
 	case errors.Is(err, errClosed):
 		return closed
@@ -412,7 +414,7 @@ func (w *worker) extend(now time.Time) {
 // roundTrip1 speaks HTTP/1.1 (RFC 9112).
 func (w *worker) roundTrip1(t *target, s *sample) error {
 	w.extend(w.begun)
-	if _, err := w.nc.Write(t.request); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+	if _, err := w.nc.Write(t.request); err != nil && !errors.Is(err, platform.EPIPE) && !errors.Is(err, platform.ECONNRESET) {
 		return err
 	}
 	// After a failed write the answer may still be there to read (431, 503);

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -576,7 +575,7 @@ func (f *flow) failed(id uint16, err error) {
 func (f *flow) broken(ctx context.Context, err error) {
 	f.mu.Lock()
 	f.count(err)
-	if f.g.over == "udp" && errors.Is(err, syscall.ECONNREFUSED) {
+	if f.g.over == "udp" && errors.Is(err, platform.ECONNREFUSED) {
 		f.mu.Unlock()
 		return // queries before were answered by "port unreachable"
 	}

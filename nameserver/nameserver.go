@@ -36,12 +36,12 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"shuultuur/dns"
 	"shuultuur/handover"
 	"shuultuur/nameserver/batch"
+	"shuultuur/platform"
 	"shuultuur/setting"
 )
 
@@ -405,15 +405,15 @@ func (s *Server) newHandler() handler { return handler{s: s, t: s.shard(int(s.tu
 // missing says that an address is one of ":53" and this machine does not have
 // its family.
 func missing(a netip.AddrPort, err error) bool {
-	return a.Addr().IsUnspecified() && (errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, syscall.EADDRNOTAVAIL))
+	return a.Addr().IsUnspecified() && (errors.Is(err, platform.EAFNOSUPPORT) || errors.Is(err, platform.EADDRNOTAVAIL))
 }
 
 // hint says what to do about an address that cannot be had.
 func hint(err error) error {
 	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
+	case errors.Is(err, platform.EADDRINUSE):
 		return fmt.Errorf("%w; stop the name server that uses it: on many systems systemd-resolved, with DNSStubListener=no in its resolved.conf", err)
-	case errors.Is(err, syscall.EACCES):
+	case errors.Is(err, platform.EACCES):
 		return fmt.Errorf("%w; ports below 1024 need a privilege: CAP_NET_BIND_SERVICE", err)
 	}
 	return err

@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"shuultuur/filter"
 	"shuultuur/intercept"
 	"shuultuur/message"
+	"shuultuur/platform"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/upstream"
 )
@@ -339,7 +339,7 @@ func (o *opening) handshake(pass bool) outcome {
 func (o *opening) handshakeFailed(err error) {
 	x, d, p := o.x, o.d, o.x.p
 	op, _ := errors.AsType[*net.OpError](err)
-	refused := op != nil && op.Op == "remote error" || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	refused := op != nil && op.Op == "remote error" || errors.Is(err, io.EOF) || errors.Is(err, platform.ECONNRESET)
 	if !refused {
 		x.Note("handshake with the client: " + err.Error())
 		return

@@ -9,11 +9,11 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/platform"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/upstream"
 )
@@ -651,11 +651,11 @@ func (x *request) upstreamError(err error) outcome {
 	switch {
 	case errors.As(err, &ne) && ne.Timeout():
 		return x.fail(504, "The server did not answer in time.", err.Error())
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, platform.ECONNREFUSED):
 		return x.fail(502, "The server refused the connection.", err.Error())
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return x.fail(502, "The server closed the connection before its answer was complete.", err.Error())
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, platform.ECONNRESET), errors.Is(err, platform.EPIPE):
 		return x.fail(502, "The server closed the connection without an answer.", err.Error())
 	}
 	return x.fail(502, "The server cannot be reached.", err.Error())

@@ -17,6 +17,7 @@ import (
 
 	"shuultuur/arrange"
 	"shuultuur/load"
+	"shuultuur/platform"
 )
 
 // SendReport is what a run through a gateway measured. It is also the JSON
@@ -103,13 +104,13 @@ func kindOf(err error) string {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
 		return "timeout"
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, platform.ECONNREFUSED):
 		return "refused"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, platform.ECONNRESET), errors.Is(err, platform.EPIPE):
 		return "reset"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return "closed early"
-	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case errors.Is(err, platform.EADDRNOTAVAIL), errors.Is(err, platform.EMFILE), errors.Is(err, syscall.ENFILE):
 		return "local limit"
 	}
 	return "other"

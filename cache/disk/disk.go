@@ -26,10 +26,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"shuultuur/platform"
 )
 
 // A Key is the hash of an object's name.
@@ -62,6 +63,9 @@ type Store struct {
 // Open opens the store in dir, which is made where it is not there, for size
 // bytes.
 func Open(dir string, size int64) (*Store, error) {
+	if !platform.MapsWrites {
+		return nil, errors.New("this system cannot replace files that are mapped into memory, as the cache needs to: set \"disk: off\" and keep objects in memory")
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening the cache's folder: %w", err)
 	}
@@ -96,7 +100,7 @@ func Open(dir string, size int64) (*Store, error) {
 	s.filled.Store(len(s.all) == s.most)
 	if len(s.all) > 0 {
 		err = s.newest().clear()
-	} else if err = s.open(); errors.Is(err, syscall.ENOSPC) {
+	} else if err = s.open(); errors.Is(err, platform.ENOSPC) {
 		s.Failed.Add(1)
 		err = nil // there may be room later
 	}
@@ -372,7 +376,7 @@ func (s *Store) append(k Key, meta []byte, body [][]byte) error {
 	off, err := g.append(k, meta, body)
 	if err != nil {
 		s.Failed.Add(1)
-		if errors.Is(err, syscall.ENOSPC) && len(s.all) > 2 {
+		if errors.Is(err, platform.ENOSPC) && len(s.all) > 2 {
 			// The disk is smaller than the settings say: do with what there is.
 			s.dropOldest()
 			s.most = len(s.all)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"shuultuur/handover"
+	"shuultuur/platform"
 )
 
 const (
@@ -64,7 +65,7 @@ func Listen(ctx context.Context, addr netip.AddrPort, n int) ([]*Conn, error) {
 	var all []*Conn
 	for range max(n, 1) {
 		c, err := listen(ctx, &lc, addr)
-		if len(all) > 0 && errors.Is(err, syscall.EADDRINUSE) {
+		if len(all) > 0 && errors.Is(err, platform.EADDRINUSE) {
 			break // the first was opened for us by a service manager, to be the only one
 		}
 		if err != nil {

@@ -132,7 +132,7 @@ func explainAsked(err error, asked bool) error {
 	}
 	op, _ := errors.AsType[*net.OpError](err)
 	alert := op != nil && op.Op == "remote error"
-	if alert || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+	if alert || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, platform.ECONNRESET) || errors.Is(err, platform.EPIPE) {
 		return &HandshakeError{Err: err, Asked: true}
 	}
 	return err

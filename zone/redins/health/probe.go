@@ -20,6 +20,8 @@ import (
 	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
+
+	"shuultuur/platform"
 )
 
 // A prober runs checks.
@@ -115,7 +117,7 @@ func ping(ctx context.Context, a netip.Addr) error {
 		to, own = &net.IPAddr{IP: a.AsSlice(), Zone: a.Zone()}, false
 		var err2 error
 		if conn, err2 = icmp.ListenPacket(raw, wildcard); err2 != nil {
-			if errors.Is(err2, os.ErrPermission) || errors.Is(err2, syscall.EPERM) || errors.Is(err2, syscall.EACCES) {
+			if errors.Is(err2, os.ErrPermission) || errors.Is(err2, syscall.EPERM) || errors.Is(err2, platform.EACCES) {
 				return fmt.Errorf("ping is not permitted: allow it with the sysctl net.ipv4.ping_group_range, or give CAP_NET_RAW (%w)", err2)
 			}
 			return fmt.Errorf("ping: %w", err2)
