@@ -115,6 +115,7 @@ type group struct {
 	dir     rule.Direction
 	matches []rule.Match
 	atEnd   bool         // can only be decided when the buffer is complete
+	pure    bool         // what the matches say from a place on depends on nothing else
 	sought  *[2][]sought // by direction: contents that the prefilter of bodies looks for
 }
 
@@ -306,6 +307,7 @@ func (b *builder) group(c *compiled, g *rule.Group) error {
 		return err
 	}
 	k.atEnd = k.chain != 0 || g.Absent || waits(k.matches)
+	k.pure = pure(k.matches)
 	c.groups = append(c.groups, k)
 	return nil
 }
@@ -390,6 +392,22 @@ func waits(ms []rule.Match) bool {
 		}
 	}
 	return false
+}
+
+// pure says whether matches only compare bytes: none keeps or changes anything.
+func pure(ms []rule.Match) bool {
+	for _, m := range ms {
+		switch m := m.(type) {
+		case *rule.Content, *rule.DataAt, *rule.ByteTest, *rule.ByteJump, *rule.Size:
+		case *expression:
+			if len(m.Captures) > 0 {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // chain returns the number of a chain of transforms.

@@ -391,10 +391,14 @@ func merge(to, from map[pattern][]int32) {
 	}
 }
 
+// atLeast is how many bytes of a body belong to the beginning of a message: most
+// contents that rules want at the beginning end there.
+const atLeast = 512
+
 // reach returns how many bytes behind the head of a message the patterns of a table
-// may end that are not looked for in its body alone.
+// may end that are not looked for in its body alone, and atLeast or more.
 func (t *table) reach() int {
-	n := t.pf.longest
+	n := max(t.pf.longest, atLeast)
 	for _, a := range t.anchors {
 		n = max(n, a.to+len(a.pattern))
 	}
@@ -583,6 +587,7 @@ type work struct {
 	seen     sight
 	body     sight // of the body of the message
 	in       inspector
+	failures failures
 	tx       *Tx
 	e        *Engine
 	dir      rule.Direction

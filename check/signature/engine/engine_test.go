@@ -211,7 +211,8 @@ func TestShortCutsOfExpressionsChangeNoMatch(t *testing.T) {
 	subjects := []string{"", "-u-n", "--u--nx", "xuxn", "0f--> zz <b>y", "0f-->\n<b>x", " {ab", "{ac", "]abca)", "q]a)", "aab", "xab", strings.Repeat("a", 20000) + "b", "-u-n" + strings.Repeat(" ", 1000),
 		"\xe4b\xff", "a\xe4b\xff\n", "\n", "ab\n", "\xc3\xa4b"}
 	for _, expr := range []string{`^(?P<s>.{1,5})u(?P=s)n`, `^[a-f0-9]{2}-->.*?<b>(?!x)`, `^\s*\{a(?=b)`, `^(?<!q)[]a-c]+\x61?(?=\))`, `a(?=b)`, `^a{2,}(?=b)`,
-		`^a+b`, `^(\xe4|a)+?b`, `^.*$`, `^[^\x00]{0,64}?b`, `^$`, `^ab$`, `b`, `\xff$`, `a(.*)`, `^\xc3.b`, `^(?:-u|x)u?`, `^-u|b`, `^-u|^x`, `(^|x)u`, `^(?P<s>-|x)u(?P=s)n`, `^(?P<s>-|x)u(?P=s)n|b(?=x)`} {
+		`^a+b`, `^(\xe4|a)+?b`, `^.*$`, `^[^\x00]{0,64}?b`, `^$`, `^ab$`, `b`, `\xff$`, `a(.*)`, `^\xc3.b`, `^(?:-u|x)u?`, `^-u|b`, `^-u|^x`, `(^|x)u`, `^(?P<s>-|x)u(?P=s)n`, `^(?P<s>-|x)u(?P=s)n|b(?=x)`,
+		`[ab]b`, `u[-x]n`, `x?u`, `\bb`, `\Bb`, `(?:\bu|y)`, `\xe4?b\xff`, `a{3}b`, `\xa4?[b-d]`, `(?m)^b`} {
 		p := &rule.PCRE{Expr: expr, Flags: "Rs", Relative: true}
 		re, err := rule.Compile(p)
 		if err != nil {

@@ -66,7 +66,30 @@ type inspector struct {
 	ctx      matcher
 	name     string // of the buffer
 	known    known
+	failures *failures // nil where what matches say depends on more than the place
 }
+
+// rememberAfter is how many steps a rule takes on a buffer before its failures are
+// remembered. Most take few.
+const rememberAfter = 32
+
+// failures are the places from which matches of a rule did not hold. Backtracking
+// comes to the same place on many ways, and always with the same result.
+type failures struct {
+	round uint64 // of the buffer and the rule at hand
+	at    [1 << 8]failure
+}
+
+// A failure is a place, the matches that were left, and the steps that it took to
+// find that they do not hold.
+type failure struct {
+	round    uint64
+	at, left int
+	steps    int
+}
+
+// slot returns where a place is kept.
+func (f *failures) slot(left, at int) *failure { return &f.at[uint(at*31+left)%uint(len(f.at))] }
 
 // A matcher answers the matches that are not about bytes alone.
 type matcher interface {
@@ -87,7 +110,13 @@ func (in *inspector) start(buf []byte) {
 	if len(buf) != len(in.buf) || len(buf) > 0 && &buf[0] != &in.buf[0] {
 		in.text, in.runes = nil, in.runes[:0]
 	}
-	in.buf, in.steps, in.left, in.known = buf, 0, maxSteps, known{}
+	in.buf, in.steps, in.left, in.known, in.failures = buf, 0, maxSteps, known{}, nil
+}
+
+// remember has failures remembered, in room that is used again.
+func (in *inspector) remember(f *failures) {
+	f.round++
+	in.failures = f
 }
 
 // inspect tries the matches ms from place at on.
@@ -102,6 +131,27 @@ func (in *inspector) inspect(ms []rule.Match, at int) result {
 		in.over = true
 		return never
 	}
+	if in.failures == nil || in.steps < rememberAfter {
+		return in.first(ms, at)
+	}
+	kept := in.failures.slot(len(ms), at)
+	if kept.round == in.failures.round && kept.at == at && kept.left == len(ms) {
+		if in.steps += kept.steps; in.steps > maxSteps {
+			in.over = true
+			return never
+		}
+		return retry
+	}
+	before := in.steps
+	r := in.first(ms, at)
+	if r == retry {
+		*kept = failure{in.failures.round, at, len(ms), in.steps - before}
+	}
+	return r
+}
+
+// first tries the first of the matches ms, and then the others.
+func (in *inspector) first(ms []rule.Match, at int) result {
 	next := ms[1:]
 	switch m := ms[0].(type) {
 	case *rule.Content:
@@ -583,6 +633,11 @@ func (in *inspector) rejects(re *rule.Regexp, data []byte) bool {
 
 // linear searches for an expression that may be anywhere.
 func (in *inspector) linear(re *rule.Regexp, place, end int) []int {
+	n := re.Skip(in.buf[place:end])
+	if n < 0 {
+		return nil
+	}
+	place += n
 	text := in.latin()
 	begin := in.toText(place)
 	loc := re.Find(text[begin:in.toText(end)])

@@ -413,7 +413,8 @@ var frequent = func() map[uint32]struct{} {
 			set[binary.LittleEndian.Uint32([]byte(phrase[i:]))|0x20202020] = struct{}{}
 		}
 	}
-	for _, text := range []string{"\r\n\r\n", " HTTP/1.1\r\nHost: www.", "\r\nContent-Type: ", "\r\nAccept: */*\r\nAccept-", "\r\nConnection: Keep-Alive\r\n", "\r\nCookie: ", "\x00\x00\x00\x00", "\r\n\r\n<!DOCTYPE html"} {
+	for _, text := range []string{"\r\n\r\n", " HTTP/1.1\r\nHost: www.", "\r\nContent-Type: ", "\r\nAccept: */*\r\nAccept-", "\r\nConnection: Keep-Alive\r\n", "\r\nCookie: ", "\x00\x00\x00\x00", "\r\n\r\n<!DOCTYPE html",
+		"    \n    \n\t\t\t", ">\n    <", ">\n\n", ">\r\n  ", ";\n  ", "{\n  ", "p>\n  ", "e\">\n  ", "\\u002F\\u002f\\u0022"} {
 		for i := 0; i+gram <= len(text); i++ {
 			set[binary.LittleEndian.Uint32([]byte(text[i:]))|0x20202020] = struct{}{}
 		}

@@ -173,7 +173,27 @@ func (w *work) outsideSeen(g *group) (k known, lacks bool) {
 		}
 		k.body = &w.body
 	}
-	return k, k.lacks()
+	return k, k.lacks() || w.beginsWithout(g)
+}
+
+// beginsWithout says that a content which a rule wants at the beginning of the stream
+// is not there. The rest of the stream need not be joined to know that.
+func (w *work) beginsWithout(g *group) bool {
+	data := w.begin.data
+	for _, m := range g.matches {
+		x, ok := m.(*rule.Content)
+		if !ok || x.Negated || x.Relative() || !x.HasDepth || x.Offset.Var > 0 || x.Depth.Var > 0 {
+			continue
+		}
+		from := 0
+		if x.HasOffset {
+			from = int(x.Offset.N)
+		}
+		if to := from + int(x.Depth.N); to <= len(data) && find(data[from:to], x) < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // next returns the first place of a content between from and to, or -1. ok is false

@@ -214,6 +214,9 @@ func (w *work) group(g *group, at rule.Progress) answer {
 			return no
 		}
 		w.in.start(b.data)
+		if g.pure {
+			w.in.remember(&w.failures)
+		}
 		if w.in.known = places; g.Buffer != rule.Payload {
 			w.in.known, lacks = w.bodySeen(g, b.data)
 		}

@@ -38,6 +38,7 @@ type Regexp struct {
 type beginnings struct {
 	once   sync.Once
 	places [][4]uint64 // sets of bytes
+	free   bool        // whether a match begins says nothing about what is before it
 }
 
 // digits finds \xH, with one digit only.
@@ -234,15 +235,39 @@ const maxPlaces = 4
 // Refuses says that an expression that matches at the beginning only does not match
 // in data. It looks at a few bytes.
 func (r *Regexp) Refuses(data []byte) bool {
-	r.begins.once.Do(func() {
-		if r.looking == nil {
-			r.begins.places = places(r.source)
-		} else if r.first != nil {
-			r.begins.places = places(r.first.String())
+	r.begins.once.Do(r.begin)
+	return r.begins.refuses(data)
+}
+
+// Skip returns the first place of data at which a match of an expression that does
+// not backtrack may begin, -1 for none.
+func (r *Regexp) Skip(data []byte) int {
+	b := &r.begins
+	b.once.Do(r.begin)
+	if !b.free || len(b.places) == 0 {
+		return 0
+	}
+	for i := range data {
+		if c := data[i]; b.places[0][c>>6]>>(c&63)&1 != 0 && !b.refuses(data[i:]) {
+			return i
 		}
-	})
-	for i, set := range r.begins.places {
-		if i >= len(data) || set[data[i]>>6]>>(data[i]&63)&1 == 0 {
+	}
+	return -1
+}
+
+// begin works out with which bytes a match begins.
+func (r *Regexp) begin() {
+	if r.looking == nil {
+		r.begins.places, r.begins.free = places(r.source)
+	} else if r.first != nil {
+		r.begins.places, _ = places(r.first.String())
+	}
+}
+
+// refuses says that data does not begin with the bytes of a match.
+func (b *beginnings) refuses(data []byte) bool {
+	for i := range b.places {
+		if i >= len(data) || b.places[i][data[i]>>6]>>(data[i]&63)&1 == 0 {
 			return true
 		}
 	}
@@ -250,16 +275,17 @@ func (r *Regexp) Refuses(data []byte) bool {
 }
 
 // places returns the sets of bytes that a match may have at its first places, as many
-// as each match has.
-func places(expr string) (sets [][4]uint64) {
+// as each match has. free says that what is before the first does not count.
+func places(expr string) (sets [][4]uint64, free bool) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	prog, err := syntax.Compile(re.Simplify())
 	if err != nil {
-		return nil
+		return nil, false
 	}
+	free = true
 	next := []uint32{uint32(prog.Start)}
 	for range maxPlaces {
 		var set [4]uint64
@@ -273,10 +299,13 @@ func places(expr string) (sets [][4]uint64) {
 			seen[pc] = true
 			switch x := &prog.Inst[pc]; x.Op {
 			case syntax.InstMatch:
-				return sets
+				return sets, free
 			case syntax.InstAlt, syntax.InstAltMatch:
 				next = append(next, x.Out, x.Arg)
-			case syntax.InstCapture, syntax.InstNop, syntax.InstEmptyWidth: // what is around may be anything
+			case syntax.InstCapture, syntax.InstNop:
+				next = append(next, x.Out)
+			case syntax.InstEmptyWidth: // what is around may be anything
+				free = free && len(sets) > 0
 				next = append(next, x.Out)
 			case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
 				for c := range rune(256) {
@@ -289,7 +318,7 @@ func places(expr string) (sets [][4]uint64) {
 		}
 		sets, next = append(sets, set), after
 	}
-	return sets
+	return sets, free
 }
 
 // Longest returns how many bytes the expression looks at at most, 0 for any number.
