@@ -489,6 +489,7 @@ type progress struct {
 	started bool
 	scanned []int   // bytes of each table's buffer that its prefilter has seen
 	spent   int     // work of trying rules
+	shaped  int     // work of transforms
 	over    bool    // that was more than a message may cost
 	begun   int     // bytes of the beginning that were looked at
 	stream  []int32 // rules on the stream whose pattern occurs
@@ -671,11 +672,8 @@ func (w *work) pending(p *progress, dst []Alert) []Alert {
 		if c.dead || c.dir&w.dir == 0 {
 			continue
 		}
-		if w.spent > messageWork {
-			if !p.over {
-				p.over = true
-				w.overMessage()
-			}
+		if w.spent+p.shaped > messageWork {
+			w.giveUp(p)
 			break
 		}
 		k := e.rules[c.rule]
@@ -842,11 +840,22 @@ func (w *work) transform(x *buffer, chain int) {
 	if !x.ok || chain == 0 {
 		return
 	}
+	p := &w.tx.dir[w.dir>>1]
 	for _, f := range w.e.chains[chain-1] {
 		if len(x.data) == 0 {
 			break
 		}
+		if p.spent+p.shaped > messageWork {
+			w.giveUp(p)
+			x.ok = false
+			break
+		}
+		began := time.Now()
 		out, ok := f(x.data)
+		p.shaped += tryWork + len(x.data)
+		if spent := int(time.Since(began)); spent > slowSearch {
+			p.shaped += spent
+		}
 		if !ok {
 			if out == nil {
 				x.ok = false

@@ -31,6 +31,7 @@ const (
 	tryWork        = 500       // for each rule
 	maxSubject     = 256 << 10 // bytes that a search for an expression looks at
 	quickSubject   = 4 << 10
+	slowSearch     = 2e6 // ns; of a slower search or transform all the time counts
 	maxBase64      = 64 << 10
 )
 
@@ -564,7 +565,7 @@ func (in *inspector) search(m *expression, from, place int) (loc []int, ok bool)
 		return nil, true
 	default:
 		began := time.Time{}
-		if end-place > quickSubject {
+		if end-place > quickSubject || m.re.Looking() {
 			began = time.Now()
 		}
 		if m.re.Looking() {
@@ -577,9 +578,12 @@ func (in *inspector) search(m *expression, from, place int) (loc []int, ok bool)
 			seen = loc[1] - place
 		}
 		work := seen * expressionWork
-		if !began.IsZero() { // it may have looked at less
-			work = min(work, int(time.Since(began)))
-			if loc == nil && anchored { // mostly at the beginning
+		if !began.IsZero() { // it may have looked at less, or at the same again and again
+			spent := int(time.Since(began))
+			if work = min(work, spent); spent > slowSearch {
+				work = spent
+			}
+			if loc == nil && anchored && ok { // mostly at the beginning
 				work = min(work, quickSubject*expressionWork)
 			}
 		}

@@ -76,6 +76,14 @@ func (w *work) overMessage() {
 	w.tx.Over.Message = true
 }
 
+// giveUp notes, once, that the rest of a message is not inspected.
+func (w *work) giveUp(p *progress) {
+	if !p.over {
+		p.over = true
+		w.overMessage()
+	}
+}
+
 // decide says whether a rule fits a message by now.
 func (w *work) decide(k *compiled, c *candidate) answer {
 	tx := w.tx
