@@ -28,7 +28,7 @@ func Blur(b []byte) ([]byte, error) {
 	if w > 65535 || h > 65535 {
 		return nil, fmt.Errorf("%d × %d pixels: %w", w, h, ErrTooLarge)
 	}
-	return writePatches(p.patches(), w, h), nil
+	return withOrientation(writePatches(p.patches(), w, h), p.Full.Turn), nil
 }
 
 // Thumbnail is a blurred JPEG of a picture, of at most 160 pixels a side; nil of
@@ -43,7 +43,7 @@ func Thumbnail(b []byte) []byte {
 	if h > side {
 		w, h = max(8, side*p.Full.Width/p.Full.Height), side
 	}
-	return writePatches(p.patches(), w, h)
+	return withOrientation(writePatches(p.patches(), w, h), p.Full.Turn)
 }
 
 // A mosaic is a picture of few samples.

@@ -149,7 +149,7 @@ func TestTheLargestPictureOfAnIconIsLookedAt(t *testing.T) {
 	}
 	b = append(append(b, small...), large...)
 	p, err := Shrink(b)
-	if err != nil || p.Full != (Head{ICO, 128, 100}) {
+	if err != nil || p.Full != (Head{Format: ICO, Width: 128, Height: 100}) {
 		t.Fatalf("got %v, %v", p, err)
 	}
 	if _, err := Shrink(b[:len(b)-len(large)/2]); err == nil {

@@ -59,7 +59,8 @@ var (
 // A Head is what the first bytes of a picture say.
 type Head struct {
 	Format        Format
-	Width, Height int // pixels; 0 where the first bytes do not say it
+	Width, Height int   // pixels; 0 where the first bytes do not say it
+	Turn          uint8 // how a JPEG is turned when it is shown, see [Head.Shown]; 0 and 1: as it is
 }
 
 // Look reads the head of a picture. It needs the first 64 KiB at most, and
@@ -117,6 +118,7 @@ func lookIcon(b []byte) (Head, error) {
 const pngMagic = "\x89PNG\r\n\x1a\n"
 
 func lookJPEG(b []byte) (Head, error) {
+	turn := uint8(0)
 	for i := 2; i+9 < len(b); {
 		if b[i] != 0xff {
 			return Head{Format: JPEG}, ErrFormat
@@ -132,11 +134,16 @@ func lookJPEG(b []byte) (Head, error) {
 		case m == 0xd9 || m == 0xda:
 			return Head{Format: JPEG}, ErrFormat
 		case 0xc0 <= m && m <= 0xcf && m != 0xc4 && m != 0xc8 && m != 0xcc:
-			return sized(JPEG, int64(binary.BigEndian.Uint16(b[i+7:])), int64(binary.BigEndian.Uint16(b[i+5:])))
+			head, err := sized(JPEG, int64(binary.BigEndian.Uint16(b[i+7:])), int64(binary.BigEndian.Uint16(b[i+5:])))
+			head.Turn = turn
+			return head, err
 		}
 		n := int(binary.BigEndian.Uint16(b[i+2:]))
 		if n < 2 {
 			return Head{Format: JPEG}, ErrFormat
+		}
+		if m == 0xe1 && turn <= 1 {
+			turn = orientation(b[i+4 : max(i+4, min(i+2+n, len(b)))])
 		}
 		i += 2 + n
 	}

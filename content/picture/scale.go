@@ -16,7 +16,7 @@ type RGB struct {
 const maxWhole = 16 << 20
 
 // Decode decodes a picture at an eighth of its size if both sides then still
-// have least pixels, otherwise whole.
+// have least pixels, otherwise whole. A JPEG is turned as its Exif data says.
 func Decode(b []byte, least int) (*RGB, error) {
 	head, err := Look(b)
 	if err != nil {
@@ -29,7 +29,7 @@ func Decode(b []byte, least int) (*RGB, error) {
 	if !small {
 		img, err := decodeAny(b, head.Format)
 		if err == nil {
-			return rgbOf(img), nil
+			return rgbOf(img).turned(head.Turn), nil
 		}
 		if head.Format != JPEG {
 			return nil, fmt.Errorf("decoding a %s: %w", head.Format, err)
@@ -46,7 +46,7 @@ func Decode(b []byte, least int) (*RGB, error) {
 			m.Pix = append(m.Pix, r, g, b)
 		}
 	}
-	return m, nil
+	return m.turned(p.Full.Turn), nil
 }
 
 func rgbOf(img image.Image) *RGB {

@@ -33,17 +33,18 @@ func standIn(x *Exchange) *message.Response {
 		}
 	}
 	head, err := picture.Look(data)
-	if head.Width == 0 || form != page.Picture {
+	w, h := head.Shown()
+	if w == 0 || form != page.Picture {
 		return nil
 	}
 	if v.Action == filter.Warn && v.Show == filter.Placeholder {
 		x.Note("placeholder")
-		return x.Reply(200, "image/svg+xml", placeholder(x, head.Width, head.Height))
+		return x.Reply(200, "image/svg+xml", placeholder(x, w, h))
 	}
 	if err != nil {
 		return nil
 	}
-	return x.Reply(403, "image/png", picture.Empty(head.Width, head.Height))
+	return x.Reply(403, "image/png", picture.Empty(w, h))
 }
 
 // placeholder is a picture with a link to where the warning can be clicked
