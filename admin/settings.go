@@ -365,8 +365,8 @@ func (s *Settings) version(w http.ResponseWriter, r *http.Request, page pageTemp
 
 // A diffLine is a line of a comparison.
 type diffLine struct {
-	Kind string // "add", "del", "at" for lines that are left out, "" for one that stays
-	Text string
+	Kind string `json:"kind"` // "add", "del", "at" for lines that are left out, "" for one that stays
+	Text string `json:"text"`
 }
 
 const (

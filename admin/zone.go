@@ -210,7 +210,7 @@ func (z *zonePages) named(w http.ResponseWriter, r *http.Request) (*zoneData, er
 	}
 	d, err := z.get(r.Context(), r.PathValue("origin"), r.Form.Get("view"), "")
 	if err == nil && cmp.Or(r.PostForm.Get("tag"), strings.Trim(r.Header.Get("If-Match"), `"`)) != d.Tag {
-		err = ErrChanged
+		err = errZoneChanged
 	}
 	return d, err
 }
@@ -507,11 +507,14 @@ func (z *zonePages) deleted() (all []deletedZone) {
 	return all
 }
 
+// errZoneChanged says that a zone is not the one that was read.
+var errZoneChanged = errors.New("the zone was changed meanwhile; read it again, so that no change is lost")
+
 func statusOfZone(err error) int {
 	switch {
 	case errors.Is(err, authority.ErrNoZone):
 		return http.StatusNotFound
-	case errors.Is(err, ErrChanged):
+	case errors.Is(err, errZoneChanged):
 		return http.StatusPreconditionFailed
 	case errors.Is(err, redins.ErrTaken), errors.Is(err, fs.ErrExist), errors.Is(err, authority.ErrNoRecord):
 		return http.StatusConflict

@@ -68,6 +68,7 @@ var messages = [...]string{
 	"there is an account of that name",
 	"there is a zone of that name already",
 	"the zone has this record already",
+	"the zone was changed meanwhile; read it again, so that no change is lost",
 	"this field is empty",
 	"{1} is not a host name",
 	"{1} is not a number from 0 to {2}",
