@@ -378,3 +378,66 @@ func aReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T, width int) {
 		}
 	}
 }
+
+// TestARecordIsAddedAndUndone: a person adds a record to a zone by the form of its
+// type, sees a mistake at its field and the effect before it is saved, and undoes it.
+func TestARecordIsAddedAndUndone(t *testing.T) {
+	onEachScreen(t, aRecordIsAddedAndUndone)
+}
+
+func aRecordIsAddedAndUndone(t *testing.T, width int) {
+	checker := axe(t)
+	h := newHouse(t, nil)
+	const zone = "$TTL 1h\n@ SOA ns hostmaster 1 1h 10m 1w 5m ; first\n@ NS ns\nns A 192.0.2.1\n"
+	h.write("zones/example.com.zone", zone)
+	h.write("shuultuur.yaml", `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+data: data
+dns: {listen: 127.0.0.1:0, forward: {upstreams: [192.0.2.53]}, zones: {reread: 50ms, files: [{path: zones}]}}
+policies: [{name: everyone}]
+events: {sqlite: events.db}
+`)
+	h.restart()
+	file := func() string {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join(filepath.Dir(h.file), "zones/example.com.zone"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	b := h.adminBrowser()
+	b.look(width, "dark")
+	b.open(h.pages() + "/zones")
+	b.click("td a")
+	b.shows("New record")
+	b.script(`document.querySelector("nav a[href*='type=MX']").click()`)
+	b.shows("Preference")
+	b.fill("#record [name=name]", "@")
+	b.fill("#record [name=preference]", "70000")
+	b.fill("#record [name=target]", "mail.example.com")
+	b.click("#record button.main")
+	b.shows("is not a number from 0 to 65535")
+	if on := b.script("return document.activeElement.name"); on != "preference" {
+		t.Errorf("the mistake is at preference, and the cursor at %q", on)
+	}
+	examine(b, checker, "/zones/example.com./record", width, 422)
+	b.picture(fmt.Sprintf("story-record-mistake-%d", width))
+	b.fill("#record [name=preference]", "10")
+	b.click("#record button.main")
+	b.shows("Save and use")
+	b.shows("points at mail.example.com., which has no address")
+	if now := file(); now != zone {
+		t.Errorf("saved before the effect was seen: %s", now)
+	}
+	examine(b, checker, "/zones/example.com./record", width, 200)
+	b.picture(fmt.Sprintf("story-record-effect-%d", width))
+	b.click("#effect button.main")
+	b.shows("Saved and served")
+	if want := strings.Replace(strings.Replace(zone, " 1 1h", " 2 1h", 1), "@ NS ns\n", "@ NS ns\n@ MX 10 mail.example.com.\n", 1); file() != want {
+		t.Errorf("the file is\n%s, want\n%s", file(), want)
+	}
+	b.picture(fmt.Sprintf("story-record-saved-%d", width))
+	b.click("#undo")
+	until(t, "it is undone", func() bool { return file() == strings.Replace(zone, " 1 1h", " 3 1h", 1) })
+}
