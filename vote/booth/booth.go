@@ -92,6 +92,9 @@ func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
 	return b, nil
 }
 
+// checkStore returns what is wrong with the URL of the votes' database.
+func checkStore(url string) error { return store.Check(url) }
+
 // certificate returns the TLS settings of the API, which follow the files of k.
 func certificate(k *KeyPair) (*tls.Config, error) {
 	if k == nil {

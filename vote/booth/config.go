@@ -24,7 +24,6 @@ import (
 	"shuultuur/setting"
 	"shuultuur/text"
 	"shuultuur/vote"
-	"shuultuur/vote/store"
 )
 
 // Config says how votes are taken, counted and decided.
@@ -171,7 +170,7 @@ func (c *Config) Check() error {
 	if _, err := certificate(c.TLS); err != nil {
 		errs = append(errs, setting.At("tls", err))
 	}
-	if err := store.Check(c.Store); err != nil {
+	if err := checkStore(c.Store); err != nil {
 		errs = append(errs, setting.At("store", err))
 	}
 	if u, err := url.Parse(c.NATS); err != nil || c.NATS != "" && (u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme)) {
