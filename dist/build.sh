@@ -1,49 +1,59 @@
 #!/bin/sh
 # Builds every package into out/: dist/build.sh VERSION [KEY]
-# KEY is a minisign key that signs the checksums.
+# KEY is a minisign key that signs the checksums. $CERTIFICATES are the
+# certificates of public authorities that images get, those of this machine when
+# it is not set.
 set -eu
 cd "$(dirname "$0")/.."
 version=$1
 key=${2:-}
 out=out
 go=${GO:-go}
+certificates=${CERTIFICATES:-/etc/ssl/certs/ca-certificates.crt}
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH CGO_ENABLED=0
 
 rm -rf "$out"
-mkdir -p "$out"
-$go build -trimpath -o "$out/.sbom" ./dist/sbom
+mkdir -p "$out/.work"
+for tool in sbom image zip; do
+	$go build -trimpath -o "$out/.work/$tool" ./dist/$tool
+done
+export ZIP="$PWD/$out/.work/zip"
 
 flags="-s -w -X main.release=$version"
-build() { # os arch file
+build() { # os arch name [small]
+	bin=$out/.work/$3/shuultuur
 	# shellcheck disable=SC2046 # the flags are words
-	GOOS=$1 GOARCH=$2 $go build $(sh dist/flags.sh) -buildvcs=false \
-		-ldflags "$flags" -o "$3" ./cmd/shuultuur
-	"$out/.sbom" "$version" "$3" > "$3.spdx.json"
+	GOOS=$1 GOARCH=$2 $go build $(sh dist/flags.sh "${4:-}") -buildvcs=false \
+		-ldflags "$flags" -o "$bin" ./cmd/shuultuur
+	"$out/.work/sbom" "$version" "$bin" > "$bin.spdx.json"
+	cp "$bin.spdx.json" "$out/shuultuur-$version-$3.spdx.json"
 }
 
 # The same program for this machine, which documents itself.
+program=$PWD/$out/.work/shuultuur
 # shellcheck disable=SC2046
-$go build $(sh dist/flags.sh) -buildvcs=false -ldflags "$flags" -o "$out/.shuultuur" ./cmd/shuultuur
+$go build $(sh dist/flags.sh) -buildvcs=false -ldflags "$flags" -o "$program" ./cmd/shuultuur
+sh dist/docker/settings.sh "$program" "$out/.work/settings"
 
 for arch in amd64 arm64; do
-	bin=$out/linux-$arch/shuultuur
-	mkdir -p "$out/linux-$arch"
-	build linux $arch "$bin"
+	build linux $arch linux-$arch
 	for format in deb rpm apk; do
-		sh dist/package.sh $format $arch "$version" "$bin" "$PWD/$out/.shuultuur" "$out" >&2
+		sh dist/package.sh $format $arch "$version" "$bin" "$program" "$out" >&2
 	done
 	sh dist/tarball.sh "$version" linux $arch "$bin" "$out"
-	mkdir -p "$out/freebsd-$arch"
-	build freebsd $arch "$out/freebsd-$arch/shuultuur"
-	sh dist/freebsd/package.sh "$version" $arch "$out/freebsd-$arch/shuultuur" "$out"
-	mkdir -p "$out/small-$arch"
-	# shellcheck disable=SC2046
-	GOOS=linux GOARCH=$arch $go build $(sh dist/flags.sh small) -buildvcs=false \
-		-ldflags "$flags" -o "$out/small-$arch/shuultuur" ./cmd/shuultuur
-	sh dist/openwrt/package.sh "$version" $arch "$out/small-$arch/shuultuur" "$out"
+	"$out/.work/image" "$version" $arch "$bin" "$out/.work/settings" "$certificates" "$out/shuultuur-$version-image-linux-$arch.tar"
+	build freebsd $arch freebsd-$arch
+	sh dist/freebsd/package.sh "$version" $arch "$bin" "$out"
+	build linux $arch openwrt-$arch small
+	sh dist/openwrt/package.sh "$version" $arch "$bin" "$out"
+	build darwin $arch macos-$arch
+	sh dist/tarball.sh "$version" macos $arch "$bin" "$out" dist/macos/example.shuultuur.plist
+	build windows $arch windows-$arch
+	sh dist/tarball.sh "$version" windows $arch "$bin" "$out" dist/windows/install.ps1
 done
-rm -rf "$out/.sbom" "$out/.shuultuur" "$out"/linux-*/ "$out"/small-*/ "$out"/freebsd-*/
+sh dist/helm/package.sh "$version" "$out"
+rm -rf "$out/.work"
 (cd "$out" && find . -type f ! -name ".*" -print | LC_ALL=C sort | sed 's,^\./,,' | xargs sha256sum) > "$out/.sums"
 mv "$out/.sums" "$out/SHA256SUMS"
 if [ -n "$key" ]; then

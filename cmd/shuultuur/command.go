@@ -133,6 +133,11 @@ func meant(name string, all []command) string {
 	for _, c := range all {
 		names = append(names, c.name)
 	}
+	return guess(name, names)
+}
+
+// guess is the hint at the name that a misspelt one may be, or "".
+func guess(name string, names []string) string {
 	if n := setting.Nearest(name, names); n != "" {
 		return fmt.Sprintf("; did you mean %q?", n)
 	}

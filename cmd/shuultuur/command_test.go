@@ -38,6 +38,8 @@ func TestFlagsStandAnywhereAndStrayArgumentsAreRefused(t *testing.T) {
 		{"chekc", 2, `did you mean "check"?`},
 		{"zone chek", 2, `did you mean "check"?`},
 		{"check --hepl", 2, "did you mean -help?"},
+		{"import piholee /etc/pihole", 2, `did you mean "pihole"?`},
+		{"import SquidGuard /etc/squidguard", 2, `did you mean "squidguard"?`},
 		{"why http://a.example/ -confg b.yaml", 2, "did you mean -config?"},
 		{"version -jsno=true", 2, "did you mean -json?"},
 		{"cache lok http://a.example/", 2, `did you mean "look"?`},

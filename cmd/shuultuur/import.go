@@ -53,7 +53,7 @@ func importCommand(ctx context.Context, e env, args []string) int {
 	}
 	rest := f.Args()
 	if !slices.Contains(importer.Programs(), rest[0]) {
-		fmt.Fprintf(e.stderr, "%s import: %q is not a program that is known; known are %s\n", cmp.Or(e.program, "shuultuur"), rest[0], strings.Join(importer.Programs(), ", "))
+		fmt.Fprintf(e.stderr, "%s import: %q is not a program that is known%s; known are %s\n", cmp.Or(e.program, "shuultuur"), rest[0], guess(rest[0], importer.Programs()), strings.Join(importer.Programs(), ", "))
 		return 2
 	}
 	if *lint && (*compare != "" || *beside) {

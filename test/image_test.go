@@ -1,0 +1,376 @@
+package test
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"shuultuur/test/peer"
+)
+
+// released runs a command with the time of a release, and returns what it wrote.
+func released(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// twice makes a file by a command two times and wants the same bytes.
+func twice(t *testing.T, file string, make func() (args []string)) []byte {
+	t.Helper()
+	var made [2][]byte
+	for i := range made {
+		released(t, make()...)
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[i] = b
+		os.Remove(file)
+	}
+	if !bytes.Equal(made[0], made[1]) {
+		t.Fatalf("%s differs when it is made again", filepath.Base(file))
+	}
+	return made[0]
+}
+
+// untar returns the files of an archive, and the heads of its entries.
+func untar(t *testing.T, archive []byte) (files map[string][]byte, heads map[string]*tar.Header) {
+	t.Helper()
+	files, heads = map[string][]byte{}, map[string]*tar.Header{}
+	for r := tar.NewReader(bytes.NewReader(archive)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files, heads
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if heads[h.Name] != nil {
+			t.Errorf("%s is there twice", h.Name)
+		}
+		heads[h.Name] = h
+		if files[h.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An imageConfig is what a container engine reads of the image.
+type imageConfig struct {
+	Architecture, OS string
+	Config           struct {
+		User            string
+		Entrypoint, Cmd []string
+		Volumes         map[string]any
+		Healthcheck     struct{ Test []string }
+	}
+	Rootfs struct {
+		Diffs []string `json:"diff_ids"`
+	}
+}
+
+// readImage reads an image as engines do: from the index by digests to the layer.
+func readImage(t *testing.T, archive []byte) (config imageConfig, layer []byte) {
+	t.Helper()
+	files, _ := untar(t, archive)
+	type descriptor struct {
+		MediaType, Digest string
+		Size              int
+	}
+	blob := func(d descriptor) []byte {
+		b := files["blobs/sha256/"+strings.TrimPrefix(d.Digest, "sha256:")]
+		if sum := sha256.Sum256(b); d.Digest != "sha256:"+hex.EncodeToString(sum[:]) || len(b) != d.Size {
+			t.Fatalf("blob %s of %s has %d bytes, want %d with that sum", d.Digest, d.MediaType, len(b), d.Size)
+		}
+		return b
+	}
+	read := func(b []byte, v any) {
+		if err := json.Unmarshal(b, v); err != nil {
+			t.Fatalf("%v in %.200q", err, b)
+		}
+	}
+	var index struct{ Manifests []descriptor }
+	if read(files["index.json"], &index); len(index.Manifests) != 1 || len(files["oci-layout"]) == 0 {
+		t.Fatalf("not an image layout: %s", files["index.json"])
+	}
+	var manifest struct {
+		Config descriptor
+		Layers []descriptor
+	}
+	if read(blob(index.Manifests[0]), &manifest); len(manifest.Layers) != 1 {
+		t.Fatalf("%d layers, want 1", len(manifest.Layers))
+	}
+	read(blob(manifest.Config), &config)
+	z, err := gzip.NewReader(bytes.NewReader(blob(manifest.Layers[0])))
+	if err == nil {
+		layer, err = io.ReadAll(z)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := sha256.Sum256(layer); !slices.Equal(config.Rootfs.Diffs, []string{"sha256:" + hex.EncodeToString(sum[:])}) {
+		t.Errorf("the layer is not that of the configuration: %q", config.Rootfs.Diffs)
+	}
+	return config, layer
+}
+
+// TestTheImageFiltersAPage packs the container image, reads it as an engine does,
+// and runs it as its configuration says, in its own root and as its own user.
+func TestTheImageFiltersAPage(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "shuultuur")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "../cmd/shuultuur")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // nothing else is in the image
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building: %v, %s", err, out)
+	}
+	tool, settings, out := filepath.Join(dir, "image"), filepath.Join(dir, "settings"), filepath.Join(dir, "image.tar")
+	authorities := filepath.Join(dir, "ca.crt")
+	if err := os.WriteFile(authorities, []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	released(t, "go", "build", "-o", tool, "../dist/image")
+	released(t, "sh", "../dist/docker/settings.sh", program, settings)
+	archive := twice(t, out, func() []string {
+		return []string{tool, "1.2.3", "amd64", program, settings, authorities, out}
+	})
+	config, layer := readImage(t, archive)
+	if c := config.Config; c.User != "1000:1000" || len(c.Volumes) != 2 || len(c.Healthcheck.Test) < 2 || c.Healthcheck.Test[0] != "CMD" {
+		t.Errorf("the image is %+v", c)
+	}
+	if skopeo, err := exec.LookPath("skopeo"); err == nil {
+		if err := os.WriteFile(out, archive, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{"oci-archive:", "docker-archive:"} {
+			if got := released(t, skopeo, "inspect", "--config", kind+out); !strings.Contains(got, "1000:1000") {
+				t.Errorf("skopeo reads of %s %s", kind, got)
+			}
+		}
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can run a program in a root of its own")
+	}
+	s := unpackImage(t, layer)
+	self := &syscall.SysProcAttr{Chroot: filepath.Dir(s.dir), Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
+	cmd := exec.Command(config.Config.Entrypoint[0], config.Config.Cmd...)
+	cmd.SysProcAttr, cmd.Dir, cmd.Env = self, "/", []string{"PATH=/usr/bin"}
+	// exec looks for the program here, not in the other root.
+	cmd.Err = nil
+	s.startIn(cmd)
+	s.wait("a filtered page", func() bool {
+		status, _, err := get(through(s.proxy), "http://ads.doubleclick.net/")
+		return err == nil && status == 403
+	})
+	healthy := func() error {
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		check := exec.CommandContext(ctx, config.Config.Healthcheck.Test[1], config.Config.Healthcheck.Test[2:]...)
+		check.SysProcAttr, check.Dir, check.Err = self, "/", nil
+		out, err := check.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}
+	if err := healthy(); err != nil {
+		t.Errorf("the health check of a running gateway: %v", err)
+	}
+	_ = cmd.Process.Kill()
+	s.wait("the end", func() bool { return healthy() != nil })
+}
+
+// unpackImage makes the root folder of a container, whose gateway listens on ports
+// that are free here.
+func unpackImage(t *testing.T, layer []byte) *shipped {
+	t.Helper()
+	root := t.TempDir()
+	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		_ = os.Chmod(dir, 0o755) // the image's user enters it
+	}
+	files, heads := untar(t, layer)
+	for _, name := range []string{"etc/ssl/certs/ca-certificates.crt", "usr/bin/shuultuur", "etc/shuultuur/shuultuur.yaml", "var/lib/shuultuur/", "tmp/"} {
+		if heads[name] == nil {
+			t.Errorf("the image has no %s", name)
+		}
+	}
+	names := make([]string, 0, len(heads))
+	for name := range heads {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	s := &shipped{t: t, dir: filepath.Join(root, "data"), proxy: "127.0.0.1:" + peer.Port(t)}
+	for _, name := range names {
+		h, path := heads[name], filepath.Join(root, name)
+		text := files[name]
+		if name == "etc/shuultuur/shuultuur.yaml" {
+			if !bytes.Contains(text, []byte(`listen: {proxy: ":8080"`)) || !bytes.Contains(text, []byte(`listen: [":8053"]`)) {
+				t.Errorf("ports of the container do not lead to\n%s", text)
+			}
+			text = bytes.Replace(text, []byte(`":8080"`), []byte(s.proxy), 1)
+			text = regexp.MustCompile(`127\.0\.0\.1:8081|:8053`).ReplaceAllFunc(text, func([]byte) []byte { return []byte("127.0.0.1:" + peer.Port(t)) })
+		}
+		var err error
+		if h.Typeflag == tar.TypeDir {
+			err = os.MkdirAll(path, 0o755)
+		} else {
+			err = os.WriteFile(path, text, 0o600)
+		}
+		if err == nil {
+			err = errors.Join(os.Chmod(path, h.FileInfo().Mode()), os.Chown(path, h.Uid, h.Gid))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Engines say where name servers are. No question reaches this one.
+	if err := os.WriteFile(filepath.Join(root, "etc/resolv.conf"), []byte("nameserver 192.0.2.53\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// startIn runs cmd until the test ends.
+func (s *shipped) startIn(cmd *exec.Cmd) {
+	s.t.Helper()
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }() // it is killed
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		if <-ended; s.t.Failed() {
+			s.t.Logf("log:\n%s", log.Bytes())
+		}
+	})
+}
+
+// settingsOf takes the settings out of the chart's values.
+func settingsOf(t *testing.T, values []byte) string {
+	t.Helper()
+	_, text, found := strings.Cut(string(values), "\nsettings: |\n")
+	if !found {
+		t.Fatalf("no settings in\n%s", values)
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		in, ok := strings.CutPrefix(line, "  ")
+		if !ok {
+			break
+		}
+		b.WriteString(in)
+	}
+	return b.String()
+}
+
+// TestSettingsForContainersAreGood: those of the chart and of the school. Their
+// data folder is elsewhere here.
+func TestSettingsForContainersAreGood(t *testing.T) {
+	values, err := os.ReadFile("../dist/helm/shuultuur/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	school, err := os.ReadFile("../dist/docker/school/shuultuur.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"chart": settingsOf(t, values), "school": string(school)} {
+		file := filepath.Join(t.TempDir(), "shuultuur.yaml")
+		if !strings.Contains(text, "data: /var/lib/shuultuur\n") {
+			t.Errorf("%s: the data is not in the volume:\n%s", name, text)
+		}
+		if err := os.WriteFile(file, []byte(strings.Replace(text, "/var/lib/shuultuur", "./data", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(filepath.Join(bin, "shuultuur"), "check", file).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+	if haproxy, err := exec.LookPath("haproxy"); err == nil {
+		released(t, haproxy, "-c", "-q", "-f", "../dist/docker/school/haproxy.cfg")
+	}
+}
+
+// TestArchivesAreReproducible: the chart, and the program for Windows and macOS.
+func TestArchivesAreReproducible(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "program")
+	for name, text := range map[string]string{"program": "the program", "program.spdx.json": "{}"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tool := filepath.Join(dir, "zip")
+	released(t, "go", "build", "-o", tool, "../dist/zip")
+	t.Setenv("ZIP", tool)
+	in := func(script string) []string {
+		return []string{"sh", "-c", "cd .. && sh dist/" + script}
+	}
+	chart := twice(t, filepath.Join(dir, "shuultuur-chart-1.2.3.tgz"), func() []string { return in("helm/package.sh 1.2.3 " + dir) })
+	if got := string(ungzipped(t, chart)["shuultuur/Chart.yaml"]); !strings.Contains(got, "\nversion: 1.2.3\n") || !strings.Contains(got, `appVersion: "1.2.3"`) {
+		t.Errorf("the chart says %s", got)
+	}
+	macos := twice(t, filepath.Join(dir, "shuultuur-1.2.3-macos-arm64.tar.gz"), func() []string {
+		return in("tarball.sh 1.2.3 macos arm64 " + program + " " + dir + " dist/macos/example.shuultuur.plist")
+	})
+	for _, name := range []string{"shuultuur", "shuultuur.spdx.json", "example.shuultuur.plist", "LICENSE"} {
+		if ungzipped(t, macos)["shuultuur-1.2.3-macos-arm64/"+name] == nil {
+			t.Errorf("the archive for macOS has no %s", name)
+		}
+	}
+	windows := twice(t, filepath.Join(dir, "shuultuur-1.2.3-windows-amd64.zip"), func() []string {
+		return in("tarball.sh 1.2.3 windows amd64 " + program + " " + dir + " dist/windows/install.ps1")
+	})
+	r, err := zip.NewReader(bytes.NewReader(windows), int64(len(windows)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range r.File {
+		names = append(names, strings.TrimPrefix(f.Name, "shuultuur-1.2.3-windows-amd64/"))
+	}
+	if want := []string{"LICENSE", "README.md", "install.ps1", "shuultuur.exe", "shuultuur.spdx.json"}; !slices.Equal(names, want) {
+		t.Errorf("the archive for Windows has %q, want %q", names, want)
+	}
+}
+
+func ungzipped(t *testing.T, archive []byte) map[string][]byte {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _ := untar(t, plain)
+	return files
+}
