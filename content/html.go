@@ -107,8 +107,13 @@ type openTag struct {
 	asideAt   int // length of aside when the tag began
 	which     [24]byte
 	nWhich    int
-	effect           // what its style does
-	added     uint16 // the text that its style adds, as in nameStyle
+	effect              // what its style does
+	added     [4]uint16 // the texts that its style adds, as in nameStyle
+	nAdded    int
+	own       *declarations // of its style attribute
+	values    []shownValue  // of attributes that a style sheet shows
+	showing   int           // the attribute at hand: one more than the index in quotes.attrs
+	valueAt   int           // in aside, where its value begins
 
 	attr  [24]byte // the attribute's name, or the part of it that has come
 	nAttr int      // 24: too long to be of interest
@@ -327,7 +332,8 @@ func (x *scanner) begin(end bool) {
 	x.seen = 0
 	x.maybe = -1
 	x.nWhich = 0
-	x.effect, x.added, x.literal = 0, 0, nil
+	x.effect, x.nAdded, x.own, x.literal = 0, 0, nil, nil
+	x.values, x.showing = x.values[:0], 0
 }
 
 // nameByte is a letter of a tag's name in lower case, 0 for what ends it.
@@ -533,6 +539,7 @@ func (x *page) valueBegin(kind attrKind) {
 	switch {
 	case kind.isText():
 		x.aside.blank()
+		x.valueAt = len(x.aside.b)
 		if kind == attrMaybe {
 			x.maybe = len(x.aside.b)
 			x.startNote(x.tag.kind == tagMeta)
@@ -576,6 +583,7 @@ func (x *page) valueEnd() {
 		if x.kind == attrMaybe {
 			x.maybeEnd = len(x.aside.b)
 		}
+		keepShown(x)
 	case x.kind == attrURL:
 		x.url(unescape(x.note))
 	case x.kind == attrSheet:

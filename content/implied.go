@@ -29,7 +29,7 @@ var impliedEnds = map[string]impliedEnd{
 func (x *page) endImplied(t *tag) {
 	for len(x.opened) > 0 {
 		s := &x.opened[len(x.opened)-1]
-		if s.effect != addsText {
+		if s.effect&^(addsText|flows) != 0 {
 			return
 		}
 		name := tags.find(s.key, s.more).name
@@ -59,11 +59,10 @@ func (x *page) ended() {
 	i := len(x.opened) - 1
 	s := x.opened[i]
 	x.forget(i)
-	after := x.sheets.addedTo(s.added).after
-	if after == "" || s.effect&hides != 0 {
+	if len(s.after) == 0 || s.effect&hides != 0 {
 		return
 	}
-	w := x.out.breaks()
+	w := [2]further{x.out.breaks()}
 	x.out.blank()
-	x.out.goOnWith(w, after)
+	x.out.goOnWith(w, s.after, s.turn)
 }

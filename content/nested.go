@@ -180,8 +180,12 @@ func (x *page) declarations(p []byte) {
 	if bytes.IndexByte(p, '\\') >= 0 {
 		p = unescapeCSS(p)
 	}
-	e, _ := declared(p)
-	x.effect |= e &^ addsText
+	d := x.sheets.declared(p)
+	x.effect |= d.effect &^ addsText
+	if len(d.own.before)+len(d.own.after) > 0 {
+		x.effect |= addsText
+		x.own = d
+	}
 	x.mayHide()
 	if bytes.IndexByte(p, '"') < 0 && bytes.IndexByte(p, '\'') < 0 {
 		return
@@ -364,7 +368,11 @@ func (x *page) refresh(v []byte) {
 
 // attribute says what the value of an attribute is wanted for.
 func (x *page) attribute(name []byte) attrKind {
-	switch k := attribute(x.tag.kind, name); k {
+	k := attribute(x.tag.kind, name)
+	if len(x.css.attrs) > 0 {
+		k = isShownBySheet(x, k, name)
+	}
+	switch k {
 	case attrNone:
 	case attrHidden:
 		x.effect |= hides
@@ -376,11 +384,6 @@ func (x *page) attribute(name []byte) attrKind {
 		return k
 	default:
 		return k
-	}
-	for _, shown := range x.css.attrs {
-		if equalLower(name, shown) {
-			return attrMore
-		}
 	}
 	if x.hidden == "datalist" && x.tag.name == "option" && equalLower(name, "value") {
 		return attrMore

@@ -213,7 +213,10 @@ type flow struct {
 	turnedDeep int        // embeddings within it
 	further    [3]further // behind what is hidden, behind all that may be, and behind tags that may not count
 	has        bool       // one of these is to be said when the word ends
-	gone       int        // bytes dropped from the beginning
+	others     []string   // what may stand in the first of these instead of what a style sheet adds
+	otherAt    int        // where in it that begins
+	otherEnd   int
+	gone       int // bytes dropped from the beginning
 	parting    parting
 
 	entities *entities         // those that an XML document declares

@@ -36,6 +36,7 @@ type jsonPieces struct {
 	based  based
 	joints [joints]joint
 	clock  uint32
+	codes  charCodes
 	words  []byte // to be said
 }
 
@@ -66,21 +67,87 @@ func (j *jsonPieces) read(p []byte, t *text) (n int, say bool) {
 		switch c := p[i]; c {
 		case '"':
 			j.in, j.long, j.at, j.cur, j.tail = true, false, 0, j.cur[:0], j.tail[:0]
+			if !j.name {
+				j.codes.odd = true
+			}
 		case '{', '[':
+			j.sayCodes()
 			j.push(c)
 		case '}', ']':
+			j.sayCodes()
 			if j.deep > 0 {
 				j.deep--
 			}
 			j.name = false
 		case ',':
+			if j.codes.add(); len(j.codes.text) >= saidLen {
+				j.sayCodes()
+			}
 			j.name = j.deep <= mostJSONDeep && j.kind[j.deep] == '{'
 		case ':':
 			j.name = false
+		default:
+			j.codes.digit(c)
 		}
 		i++
+		if len(j.words) > 0 {
+			return i, true
+		}
 	}
 	return len(p), false
+}
+
+// charCodes are the numbers of an array or object, which may be those of
+// characters.
+type charCodes struct {
+	n     rune
+	has   bool
+	odd   bool // there are other values, or other numbers
+	text  []byte
+	words int // letters and blanks in it
+	all   int
+}
+
+// fewCodes is how many numbers may happen to be letters.
+const fewCodes = 4
+
+// digit takes a byte that may be one of a number.
+func (k *charCodes) digit(c byte) {
+	switch {
+	case c >= '0' && c <= '9':
+		k.n = min(k.n*10+rune(c-'0'), unicode.MaxRune+1)
+		k.has = true
+	case !isSpace(c):
+		k.odd = true
+	}
+}
+
+// add ends a number.
+func (k *charCodes) add() {
+	if !k.has || k.odd {
+		return
+	}
+	if k.n < '\t' || k.n >= 0x7F && k.n < 0xA0 || k.n > unicode.MaxRune {
+		k.odd = true
+		return
+	}
+	if k.all++; unicode.IsLetter(k.n) || k.n == ' ' {
+		k.words++
+	}
+	k.text = utf8.AppendRune(k.text, k.n)
+	k.n, k.has = 0, false
+}
+
+// sayCodes ends an array or object, or a long part of one, and says the text whose
+// characters it has the numbers of.
+func (j *jsonPieces) sayCodes() {
+	k := &j.codes
+	k.add()
+	text := k.text
+	if !k.odd && k.all >= fewCodes && k.words*4 >= k.all*3 {
+		j.words = append(append(j.words, text...), '\n')
+	}
+	*k = charCodes{text: text[:0]}
 }
 
 func (j *jsonPieces) push(kind byte) {
@@ -253,7 +320,7 @@ func (j *jsonPieces) join(s, last []byte) {
 }
 
 func (j *jsonPieces) reset() {
-	*j = jsonPieces{cur: j.cur[:0], tail: j.tail[:0], words: j.words[:0], based: based{carry: j.based.carry, said: j.based.said}}
+	*j = jsonPieces{cur: j.cur[:0], tail: j.tail[:0], words: j.words[:0], codes: charCodes{text: j.codes.text[:0]}, based: based{carry: j.based.carry, said: j.based.said}}
 }
 
 // say adds what was found to the text. What a body is written in, words of it are.

@@ -35,23 +35,24 @@ type quotes struct {
 type quoteState uint8
 
 const (
-	quoteOutside quoteState = iota
-	quoteSlash              // /
-	quoteComment            // /* …
-	quoteStar               // /* … *
-	quoteLine               // // … in a script
-	quoteHead               // the first bytes of a string
-	quoteIn                 // the others
-	quoteSkip               // of a URL, which is not shown
-	quoteURL                // url(
-	quoteData               // of a data: URL
-	quoteCR                 // a line end that may go on
-	quoteEscape             // \
-	quoteHex                // \70
-	quoteAttr               // attr(
-	quoteDollar             // $ in a template
-	quoteCodes              // fromCharCode(
-	quoteUnicode            // \u
+	quoteOutside    quoteState = iota
+	quoteSlash                 // /
+	quoteComment               // /* …
+	quoteStar                  // /* … *
+	quoteLine                  // // … in a script
+	quoteHead                  // the first bytes of a string
+	quoteIn                    // the others
+	quoteSkip                  // of a URL, which is not shown
+	quoteURL                   // url(
+	quoteData                  // of a data: URL
+	quoteDataEscape            // \ in that
+	quoteCR                    // a line end that may go on
+	quoteEscape                // \
+	quoteHex                   // \70
+	quoteAttr                  // attr(
+	quoteDollar                // $ in a template
+	quoteCodes                 // fromCharCode(
+	quoteUnicode               // \u
 )
 
 // stringWindow is how far ahead the end of a string is looked for at once.
@@ -75,6 +76,10 @@ func (q *quotes) write(f *flow, p []byte) {
 			i = q.start(f, p, i)
 		case quoteIn, quoteSkip, quoteData:
 			i = q.inside(f, p, i)
+		case quoteDataEscape:
+			q.keep(p[i : i+1])
+			q.st = quoteData
+			i++
 		case quoteURL:
 			i = q.url(p, i)
 		case quoteCR:
@@ -295,11 +300,22 @@ func (q *quotes) url(p []byte, i int) int {
 	return i
 }
 
+// keep keeps the next of a data: URL.
+func (q *quotes) keep(p []byte) {
+	room := maxNote - len(q.data)
+	q.lost = q.lost || len(p) > room
+	q.data = append(q.data, p[:min(len(p), room)]...)
+}
+
 // document reads the document that a data: URL holds: a style sheet, or a
 // picture with text.
 func (q *quotes) document(f *flow) {
 	q.st = quoteOutside
-	h, data := dataDocument(q.data)
+	u := q.data
+	if bytes.IndexByte(u, '\\') >= 0 {
+		u = unescapeCSS(u)
+	}
+	h, data := dataDocument(u)
 	switch {
 	case h == nil:
 	case h.typ == "text/css", bytes.Contains(data, []byte("text")), bytes.Contains(data, []byte("foreignObject")):
@@ -337,9 +353,7 @@ func (q *quotes) inside(f *flow, p []byte, i int) int {
 	case quoteIn:
 		q.text(f, p[start:i])
 	case quoteData:
-		room := maxNote - len(q.data)
-		q.lost = q.lost || i-start > room
-		q.data = append(q.data, p[start:min(i, start+room)]...)
+		q.keep(p[start:i])
 	}
 	switch {
 	case i == len(p):
@@ -348,6 +362,9 @@ func (q *quotes) inside(f *flow, p []byte, i int) int {
 		q.st = quoteEscape
 	case p[i] == '$' && q.quote == '`' && q.script:
 		q.st = quoteDollar
+	case p[i] == '\\' && q.st == quoteData:
+		q.keep(p[i : i+1])
+		q.st = quoteDataEscape
 	case p[i] == '\\':
 	case q.script && !q.json:
 		q.ended(f)

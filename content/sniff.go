@@ -403,6 +403,36 @@ func isCode(p []byte) bool {
 	return signs*50 > len(p)
 }
 
+// isCallback says whether a script calls a function with data, as JSONP does: its
+// strings are what a page asked for.
+func isCallback(p []byte) bool {
+	p = bytes.TrimPrefix(bytes.TrimLeft(p, " \t\r\n;"), []byte("/**/"))
+	open := bytes.IndexByte(p[:min(len(p), 160)], '(')
+	if open <= 0 {
+		return false
+	}
+	for _, c := range p[:open] {
+		if !isAlnum(c) && !isSpace(c) && !bytes.ContainsRune([]byte("_$.&|='\"[]!"), rune(c)) {
+			return false
+		}
+	}
+	data := bytes.TrimLeft(p[open+1:], " \t\r\n")
+	if len(data) < 2 {
+		return false
+	}
+	inner := bytes.TrimLeft(data[1:], " \t\r\n")
+	switch data[0] {
+	case '{':
+		return len(inner) > 0 && inner[0] == '"'
+	case '[':
+		return len(inner) > 0 && bytes.IndexByte([]byte("{[\""), inner[0]) >= 0
+	case '"':
+		_, rest, _ := bytes.Cut(data[1:], []byte{'"'})
+		return len(rest) == 0 || rest[0] == ')'
+	}
+	return false
+}
+
 // isBinary says whether p has bytes that no text has (WHATWG MIME Sniffing, 3).
 func isBinary(p []byte) bool {
 	if e, _ := mark(p); e != nil {

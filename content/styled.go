@@ -2,7 +2,6 @@ package content
 
 import (
 	"bytes"
-	"unicode"
 )
 
 // This file is about words that are written in other letters than they show,
@@ -22,6 +21,7 @@ const (
 	turns                       // its text is shown backwards
 	rightTo                     // its boxes are laid out from right to left
 	addsText                    // text before or after what is in it
+	lays                        // blocks in it begin no lines
 )
 
 const (
@@ -41,10 +41,12 @@ type styles struct {
 	kinds effect     // of all names together
 	all   uint16     // what is added to them
 	added []addedText
-	rest  []byte // the beginning of a rule
-	clean []byte // one without comments and escapes
-	quote byte   // within a string of it, or * within a comment
-	last  byte   // of what came
+	named map[string][]addedValue // by the names of custom properties, and of counter styles with an @
+	found declarations            // of the rule at hand
+	rest  []byte                  // the beginning of a rule
+	clean []byte                  // one without comments and escapes
+	quote byte                    // within a string of it, or * within a comment
+	last  byte                    // of what came
 	lost  bool
 }
 
@@ -54,15 +56,13 @@ type nameStyle struct {
 	added uint16 // in styles.added, one more than the index
 }
 
-// An addedText is what a style sheet adds to the text of an element.
-type addedText struct{ before, after string }
-
 func (s *styles) reset() {
 	if s.n > 0 {
 		clear(s.table)
 	}
 	clear(s.added)
-	*s = styles{table: s.table, rest: s.rest[:0], clean: s.clean, added: s.added[:0]}
+	clear(s.named)
+	*s = styles{table: s.table, rest: s.rest[:0], clean: s.clean, added: s.added[:0], named: s.named, found: s.found}
 }
 
 // nameHash is FNV-1a of the lower case of a name behind a mark.
@@ -289,25 +289,29 @@ func (s *styles) rule(p []byte, plain bool) {
 	if at < 0 {
 		return
 	}
-	e, text := declared(p[at+1:])
-	if e == 0 {
-		return
-	}
 	selectors := p[:at]
 	selectors = selectors[max(outer, bytes.LastIndexByte(selectors, ';'))+1:]
+	if name, ok := bytes.CutPrefix(bytes.TrimSpace(selectors), []byte("@counter-style ")); ok {
+		s.counterStyle(bytes.TrimSpace(name), p[at+1:])
+		return
+	}
+	d := s.declared(p[at+1:])
+	if d.effect == 0 {
+		return
+	}
 	if !plain || bytes.ContainsAny(selectors, "([") {
 		selectors = withoutGroups(selectors)
 	}
 	for len(selectors) > 0 {
 		one, rest, _ := bytes.Cut(selectors, []byte{','})
-		s.selector(one, e, text)
+		s.selector(one, d)
 		selectors = rest
 	}
 }
 
 // selector notes the style of the elements that a selector stands for, by the
 // last of its compounds: which elements are around is not looked at.
-func (s *styles) selector(p []byte, e effect, text []byte) {
+func (s *styles) selector(p []byte, d *declarations) {
 	p = bytes.TrimSpace(p)
 	for i := len(p) - 1; i >= 0; i-- {
 		if c := p[i]; c <= ' ' || c == '>' || c == '+' || c == '~' {
@@ -324,17 +328,20 @@ func (s *styles) selector(p []byte, e effect, text []byte) {
 	if len(pseudo) == len(p) {
 		before, after = false, false
 	}
+	e, add := d.effect, d.own
 	switch {
-	case before || after:
-		if e &= addsText; e == 0 {
-			return
-		}
+	case before:
+		e, add = e&addsText, addedText{before: d.content}
+	case after:
+		e, add = e&addsText, addedText{after: d.content}
 	case bytes.Contains(p, []byte("::")):
 		return
-	default:
-		if e &^= addsText; e == 0 {
-			return
-		}
+	}
+	if len(add.before)+len(add.after) == 0 {
+		e &^= addsText
+	}
+	if e == 0 {
+		return
 	}
 	var to *nameStyle
 	switch i := bytes.IndexAny(name, ".#"); {
@@ -380,11 +387,8 @@ func (s *styles) selector(p []byte, e effect, text []byte) {
 	if to.hash == anyHash {
 		s.all = to.added
 	}
-	if a := &s.added[to.added-1]; before {
-		a.before = string(text)
-	} else {
-		a.after = string(text)
-	}
+	a := &s.added[to.added-1]
+	s.lost = a.add(add) || s.lost
 }
 
 func hasFold(p []byte, s string) bool { return len(p) >= len(s) && equalLower(p[:len(s)], s) }
@@ -459,9 +463,10 @@ func unescapeCSS(p []byte) []byte {
 	return out
 }
 
-// declared returns what declarations do, and the text of content among them as
-// Normalise has it.
-func declared(p []byte) (e effect, text []byte) {
+// declared returns what declarations do. It is valid until it is called again.
+func (s *styles) declared(p []byte) *declarations {
+	d := &s.found
+	*d = declarations{}
 	for len(p) > 0 {
 		i := 0
 		for i < len(p) && p[i] <= ' ' {
@@ -488,16 +493,10 @@ func declared(p []byte) (e effect, text []byte) {
 		for len(name) > 0 && isSpace(name[len(name)-1]) {
 			name = name[:len(name)-1]
 		}
-		if equalLower(name, "content") {
-			if shown := contentText(value); len(shown) > 0 { // others may have no effect
-				text = shown
-				e |= addsText
-			}
-			continue
-		}
-		e |= declares(name, value)
+		d.effect |= declares(name, value)
+		s.adds(d, name, value)
 	}
-	return e, text
+	return d
 }
 
 // mayMatter says whether a declaration may do something, by the first letters of
@@ -518,6 +517,12 @@ func mayMatter(one []byte) bool {
 		return b == 'n' // unicode-bidi
 	case 'c':
 		return b == 'o' && c == 'n' // content
+	case 'l':
+		return b == 'i' && c == 's' // list-style
+	case 'q':
+		return b == 'u' // quotes
+	case '-':
+		return b == '-' && bytes.ContainsAny(one, "\"'") // what content may name
 	}
 	return false
 }
@@ -535,6 +540,10 @@ func declares(name, value []byte) effect {
 		switch {
 		case is("none"):
 			return hides
+		case is("flex"), is("grid"):
+			return lays
+		case is("inline-flex"), is("inline-grid"):
+			return lays | flows
 		case hasFold(word, "inline"), is("contents"):
 			return flows
 		}
@@ -588,32 +597,6 @@ func isTiny(v []byte) bool {
 	return size < 2
 }
 
-// contentText returns the strings of a value, as one, normalised; nothing where
-// they have no letters.
-func contentText(v []byte) []byte {
-	var all []byte
-	for {
-		i := bytes.IndexAny(v, "\"'")
-		if i < 0 {
-			break
-		}
-		end := bytes.IndexByte(v[i+1:], v[i])
-		if end < 0 {
-			all = append(all, v[i+1:]...)
-			break
-		}
-		all, v = append(all, v[i+1:i+1+end]...), v[i+end+2:]
-	}
-	if !bytes.ContainsFunc(all, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
-		return nil // as the pictures of fonts
-	}
-	all = Normalise(nil, all)
-	if len(bytes.TrimSpace(all)) == 0 || len(all) > longestWord {
-		return nil
-	}
-	return all
-}
-
 // A further is another reading of the word at hand: it has another beginning,
 // and goes on like the text from a place on.
 type further struct {
@@ -662,14 +645,9 @@ func (f *flow) goOn(which int, w further) {
 	w.at = len(f.b)
 	f.further[which] = w
 	f.has = true
-}
-
-// goOnWith has a word go on with what a style sheet adds, which is said in any
-// case, and then with what follows.
-func (f *flow) goOnWith(w further, added string) {
-	w.add([]byte(added))
-	w.say = w.say || added != ""
-	f.goOn(0, w)
+	if which == 0 {
+		f.others = nil
+	}
 }
 
 // sayFurther says the other readings of the word that has ended.
@@ -687,19 +665,28 @@ func (f *flow) sayFurther() {
 		if len(rest) > longestWord || len(rest)+r.n == 0 || len(rest) == 0 && !r.say {
 			continue
 		}
-		from := len(f.b)
-		if f.b[from-1] != ' ' {
-			f.b = append(f.b, ' ')
-			from++
-		}
 		word := bytes.TrimLeft(r.word[:r.n], " ")
-		f.b = append(append(f.b, word...), rest...)
-		if bytes.Equal(f.b[from:], said) {
-			f.b = f.b[:from]
-		} else {
-			said = f.b[from:]
+		said = f.sayWord(said, word, rest)
+		if i == 0 && len(f.others) > 0 {
+			said = sayOthers(f, said, r.word[:r.n], rest)
 		}
 	}
+}
+
+// sayWord says the word that begins and goes on as given, unless said has just been
+// said, and returns what has.
+func (f *flow) sayWord(said, begin, rest []byte) []byte {
+	from := len(f.b)
+	if f.b[from-1] != ' ' {
+		f.b = append(f.b, ' ')
+		from++
+	}
+	f.b = append(append(f.b, begin...), rest...)
+	if bytes.Equal(f.b[from:], said) {
+		f.b = f.b[:from]
+		return said
+	}
+	return f.b[from:]
 }
 
 // A styledElement is an open element with a style.
@@ -708,29 +695,29 @@ type styledElement struct {
 	deep      int // elements of its name within it
 	within    int // lists or tables within it, where its end tag may be left out
 	effect
-	added uint16
+	after []string   // what its style adds behind it, as [shownBy] returns it
+	turn  int        // which of several is its turn
 	start int        // where its text begins, counted from the beginning of all
 	words [2]further // what it breaks, in both readings
 }
 
 // styleOf says what style makes of the element that a start tag begins.
-func (x *page) styleOf(t *tag) (e effect, added uint16) {
+func (x *page) styleOf(t *tag) (e effect) {
 	e = x.effect
 	if x.sheets.n > 0 {
 		e |= x.sheets.any
 		s := x.sheets.find(x.sheets.element(t, x.key, x.more))
 		e |= s.effect
-		if added = x.added; added == 0 {
-			added = s.added
-		}
-		if added == 0 {
-			added = x.sheets.all
-		}
+		addNamed(x, s.added)
+		addNamed(x, x.sheets.all)
 	}
-	if added > 0 {
+	if x.nAdded > 0 {
 		e |= addsText
 	}
 	inline := t.kind == tagInline || t.kind == tagTurned || t.kind == tagUnknown
+	if n := len(x.opened); n > 0 && x.opened[n-1].effect&lays != 0 && t.kind == tagBlock {
+		e |= flows
+	}
 	if !inline && e&flows == 0 {
 		e &^= rightTo
 	}
@@ -743,7 +730,7 @@ func (x *page) styleOf(t *tag) (e effect, added uint16) {
 	if e&hides != 0 {
 		e |= mayHide
 	}
-	return e &^ rightTo, added
+	return e &^ rightTo
 }
 
 // knows says whether a style sheet may say something of all elements of a tag.
@@ -775,7 +762,7 @@ func (x *page) wantsNames() bool {
 	if x.sheets.n == 0 || x.out.inWord() {
 		return x.out.inWord()
 	}
-	kinds := x.sheets.kinds & (turns | rightTo | addsText)
+	kinds := x.sheets.kinds & (turns | rightTo | addsText | lays)
 	switch x.tag.kind {
 	case tagBlock:
 		kinds |= x.sheets.kinds & flows
@@ -817,9 +804,7 @@ func (x *page) named(mark byte, v []byte) {
 		if row, bit := look(v[:n]); x.sheets.looks[row]&bit != 0 {
 			s := x.sheets.find(nameHash(mark, v[:n]))
 			x.effect |= s.effect
-			if s.added > 0 {
-				x.added = s.added
-			}
+			addNamed(x, s.added)
 		}
 		v = v[min(len(v), n+1):]
 	}
@@ -851,7 +836,7 @@ func (x *page) styled(t *tag) bool {
 	switch {
 	case x.transform && x.prefixed: // an element of XSLT parts nothing
 		x.effect |= flows
-	case x.effect == 0 && x.added == 0 && len(x.opened) == 0 && !x.sheets.knows(t), x.tree, t.kind >= tagMeta && t.kind != tagInput:
+	case x.effect == 0 && x.nAdded == 0 && len(x.opened) == 0 && !x.sheets.knows(t), x.tree, t.kind >= tagMeta && t.kind != tagInput:
 		return false
 	}
 	if t.kind == tagBlock && !x.xml {
@@ -863,7 +848,7 @@ func (x *page) styled(t *tag) bool {
 	if n := len(x.opened); n > 0 && x.opened[n-1].key == x.key && x.opened[n-1].more == x.more && !isVoid(t) {
 		x.opened[n-1].deep++
 	}
-	e, added := x.styleOf(t)
+	e := x.styleOf(t)
 	if e == 0 {
 		return false
 	}
@@ -873,7 +858,7 @@ func (x *page) styled(t *tag) bool {
 	if !broken && e&^(hides|mayHide) == 0 && t.kind == tagBlock {
 		return false
 	}
-	s := styledElement{key: x.key, more: x.more, effect: e, added: added}
+	s := styledElement{key: x.key, more: x.more, effect: e}
 	if broken {
 		s.words = [2]further{f.begun(&f.further[0]), f.begun(&f.further[1])}
 	}
@@ -888,13 +873,13 @@ func (x *page) styled(t *tag) bool {
 		}
 		return true
 	}
-	before := x.sheets.addedTo(added).before + string(x.literal)
-	if e&flows != 0 && broken || before != "" {
-		var w further
+	before, turn := shownBy(x, &s)
+	if e&flows != 0 && broken || len(before) > 0 {
+		var w [2]further
 		if broken && (e&flows != 0 || t.kind != tagBlock) {
-			w = s.words[0]
+			w = s.words
 		}
-		f.goOnWith(w, before)
+		f.goOnWith(w, before, turn)
 	}
 	if x.slash && x.foreign() {
 		return true
@@ -950,27 +935,21 @@ func (x *page) leave(t *tag) bool {
 	if s.effect&turns != 0 && x.turns == 0 {
 		f.turnBack()
 	}
-	w := x.out.breaks()
+	w := [2]further{x.out.breaks()}
+	if len(s.after) > 1 {
+		w[1] = f.begun(&f.further[1])
+	}
 	x.plain(t)
 	if s.effect&(hides|mayHide) != 0 {
 		x.showNothing(&s)
 	}
-	after := x.sheets.addedTo(s.added).after
-	if after != "" || s.effect&(flows|hides) == flows && w.n > 0 {
-		f.goOnWith(w, after)
+	if len(s.after) > 0 || s.effect&(flows|hides) == flows && w[0].n > 0 {
+		f.goOnWith(w, s.after, s.turn)
 		if t.kind == tagBlock && s.effect&flows == 0 {
 			f.blank() // what follows is on another line
 		}
 	}
 	return true
-}
-
-// addedTo returns the texts with an index of a nameStyle.
-func (s *styles) addedTo(i uint16) (a addedText) {
-	if i > 0 {
-		a = s.added[i-1]
-	}
-	return a
 }
 
 // showNothing has the word that an element breaks go on behind it.

@@ -236,7 +236,7 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 		}
 	case (how == formatCSS || how == formatScript) && h.literal(how, head):
 		how = formatPlain
-	case how == formatScript && h.use == Unsaid && !b.lim.Scripts:
+	case how == formatScript && h.use == Unsaid && !b.lim.Scripts && !isCallback(head):
 		how = formatNone
 	}
 	switch {

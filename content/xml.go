@@ -73,12 +73,24 @@ func (x *page) expression(p []byte) {
 	x.aside.write(p, valueText)
 	x.aside.flush()
 	x.aside.blank()
-	if text := contentText(unescape(p)); x.prefixed && len(text) > 0 {
+	if text := []byte(plainValue(literals(unescape(p)))); x.prefixed && len(text) > 0 {
 		x.literal = text
 		x.aside.b = append(x.aside.b, bytes.TrimLeft(text, " ")...)
 		x.aside.blank()
 	}
 	x.spill()
+}
+
+// literals returns the strings of an expression as one.
+func literals(p []byte) (all []byte) {
+	for {
+		i := bytes.IndexAny(p, "\"'")
+		if i < 0 {
+			return all
+		}
+		one, rest, _ := bytes.Cut(p[i+1:], p[i:i+1])
+		all, p = append(all, one...), rest
+	}
 }
 
 // treeText shows a part of a comment.

@@ -207,6 +207,10 @@ func useOf(q *message.Request) content.Use {
 		return content.Program
 	case "style":
 		return content.Sheet
+	case "script":
+		if target := bytes.ToLower(q.Target); bytes.Contains(target, []byte("callback=")) || bytes.Contains(target, []byte("jsonp")) {
+			return content.Unsaid // data for a program, rather than one
+		}
 	case "":
 		switch accept := q.Get("Accept"); {
 		case bytes.HasPrefix(accept, []byte("text/html")):

@@ -1,0 +1,446 @@
+package content
+
+import (
+	"bytes"
+	"slices"
+	"unicode"
+)
+
+// This file is about text that style sheets add to elements: content, list
+// markers and quotes, made of strings, of attributes, custom properties and
+// counters. Which of several rules wins depends on what is around an element,
+// and which symbol a counter shows on what came before it. So of several values
+// the last is taken, and besides each in turn, from element to element; where
+// they are few, each is tried with the text around it.
+
+const (
+	mostValues = 64 // that may be added at one place
+	mostTried  = 4  // of which each is tried
+	mostNamed  = 1 << 10
+	mostWithin = 4 // values that name others
+)
+
+// An addedValue is one value of content.
+type addedValue struct {
+	text   string
+	varies bool // text is as written, and depends on the element
+}
+
+// An addedText is what a style sheet adds to the text of an element.
+type addedText struct {
+	before, after []addedValue
+	turn          int // elements that had it
+}
+
+// add joins other to a, and says whether some found no room.
+func (a *addedText) add(other addedText) (full bool) {
+	for _, pair := range [...]struct {
+		to  *[]addedValue
+		add []addedValue
+	}{{&a.before, other.before}, {&a.after, other.after}} {
+		for _, v := range pair.add {
+			switch i := slices.Index(*pair.to, v); {
+			case i >= 0: // the last wins
+				*pair.to = append(slices.Delete(*pair.to, i, i+1), v)
+			case len(*pair.to) == mostValues:
+				full = true
+			default:
+				*pair.to = append(*pair.to, v)
+			}
+		}
+	}
+	return full
+}
+
+// declarations are what is read of those of one rule.
+type declarations struct {
+	effect
+	content []addedValue // for ::before and ::after
+	own     addedText    // to the element itself
+}
+
+// adds reads a declaration that adds text.
+func (s *styles) adds(d *declarations, name, value []byte) {
+	switch {
+	case equalLower(name, "content"):
+		if v, ok := valueOf(value); ok { // others may have no effect
+			d.content = append(d.content, v)
+			d.effect |= addsText
+		}
+	case equalLower(name, "list-style"), equalLower(name, "list-style-type"):
+		v, ok := valueOf(value)
+		if !ok {
+			if v.text = counterOf(value); v.text == "" {
+				return
+			}
+			v.varies = true
+		}
+		d.own.before = append(d.own.before, v)
+		d.effect |= addsText
+	case equalLower(name, "quotes"):
+		open, rest := cssToken(value)
+		shut, _ := cssToken(rest)
+		for _, q := range [...]struct {
+			to *[]addedValue
+			v  []byte
+		}{{&d.own.before, open}, {&d.own.after, shut}} {
+			if v, ok := valueOf(q.v); ok {
+				*q.to = append(*q.to, v)
+				d.effect |= addsText
+			}
+		}
+	case bytes.HasPrefix(name, []byte("--")):
+		if v, ok := valueOf(value); ok {
+			s.name(string(name), v)
+		}
+	}
+}
+
+// name notes a value that others may name.
+func (s *styles) name(name string, v addedValue) {
+	if s.named == nil {
+		s.named = make(map[string][]addedValue)
+	}
+	had, ok := s.named[name]
+	switch i := slices.Index(had, v); {
+	case i >= 0:
+		had = slices.Delete(had, i, i+1)
+	case !ok && len(s.named) == mostNamed || len(had) == mostValues:
+		s.lost = true
+		return
+	}
+	s.named[name] = append(had, v)
+}
+
+// counterStyle reads the rule of a counter style: each of its symbols, with what
+// stands before and behind it.
+func (s *styles) counterStyle(name, p []byte) {
+	var symbols [][]byte
+	var prefix, suffix []byte
+	for one := range bytes.SplitSeq(p, []byte{';'}) {
+		property, value, _ := bytes.Cut(one, []byte{':'})
+		switch property = bytes.ToLower(bytes.TrimSpace(property)); string(property) {
+		case "prefix":
+			prefix, _ = cssToken(value)
+		case "suffix":
+			suffix, _ = cssToken(value)
+		case "symbols", "additive-symbols":
+			for {
+				var token []byte
+				if token, value = cssToken(value); len(token) == 0 {
+					break
+				}
+				if token[0] < '0' || token[0] > '9' { // that is a weight
+					symbols = append(symbols, token)
+				}
+			}
+		}
+	}
+	for _, symbol := range symbols[:min(len(symbols), mostValues)] {
+		if text := plainValue(slices.Concat(unquoted(prefix), unquoted(symbol), unquoted(suffix))); text != "" {
+			s.name("@"+string(name), addedValue{text: text})
+		}
+	}
+	s.lost = s.lost || len(symbols) > mostValues
+}
+
+// cssToken cuts the first string, function or name off a value.
+func cssToken(v []byte) (token, rest []byte) {
+	v = bytes.TrimLeft(v, " \t\r\n\f,")
+	deep := 0
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case c == '"' || c == '\'':
+			end := bytes.IndexByte(v[i+1:], c)
+			if end < 0 {
+				return v, nil
+			}
+			i += end + 1
+			if deep == 0 {
+				return v[:i+1], v[i+1:]
+			}
+		case c == '(':
+			deep++
+		case c == ')':
+			if deep--; deep <= 0 {
+				return v[:i+1], v[i+1:]
+			}
+		case deep == 0 && i > 0 && (isSpace(c) || c == ','):
+			return v[:i], v[i:]
+		case deep == 0 && c == '/':
+			return v[:max(i, 1)], v[max(i, 1):]
+		}
+		if deep == 0 && i+1 < len(v) && (v[i+1] == '"' || v[i+1] == '\'') {
+			return v[:i+1], v[i+1:]
+		}
+	}
+	return v, nil
+}
+
+// unquoted returns what a string or name says.
+func unquoted(token []byte) []byte {
+	if len(token) == 0 || token[0] != '"' && token[0] != '\'' {
+		return token
+	}
+	return bytes.TrimSuffix(token[1:], token[:1])
+}
+
+// plainValue returns text normalised, "" where it has no letters, as the pictures
+// of fonts, or is too long to be part of a word.
+func plainValue(text []byte) string {
+	if !bytes.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+		return ""
+	}
+	text = Normalise(nil, text)
+	if len(bytes.TrimSpace(text)) == 0 || len(text) > longestWord {
+		return ""
+	}
+	return string(text)
+}
+
+// valueOf returns a value of content; ok is false where it says nothing.
+func valueOf(v []byte) (value addedValue, ok bool) {
+	for _, f := range [...]string{"attr(", "var(", "counter"} {
+		if k := bytes.IndexByte(v, '('); k < 0 || !bytes.Contains(bytes.ToLower(v), []byte(f)) {
+			continue
+		}
+		return addedValue{text: string(v), varies: true}, len(v) <= 4*longestWord
+	}
+	var all []byte
+	for rest := v; ; {
+		var token []byte
+		if token, rest = cssToken(rest); len(token) == 0 || token[0] == '/' { // what follows is read aloud
+			break
+		}
+		if token[0] == '"' || token[0] == '\'' {
+			all = append(all, unquoted(token)...)
+		}
+	}
+	value.text = plainValue(all)
+	return value, value.text != ""
+}
+
+// counterOf returns the counter that a list style may name, as content would
+// have it; "" where it is one that shows no words.
+func counterOf(v []byte) string {
+	for {
+		var token []byte
+		if token, v = cssToken(v); len(token) == 0 {
+			return ""
+		}
+		switch string(bytes.ToLower(token)) {
+		case "none", "disc", "circle", "square", "decimal", "inside", "outside", "inherit", "initial", "unset", "!important", "!", "important":
+		default:
+			if token[0] == '\'' || token[0] == '"' || bytes.IndexByte(token, '(') >= 0 {
+				continue
+			}
+			return "counter(x," + string(token) + ")"
+		}
+	}
+}
+
+// A shownValue is that of an attribute that a style sheet shows.
+type shownValue struct {
+	index int // in quotes.attrs
+	text  string
+}
+
+// isShownBySheet notes that the attribute at hand is one that a style sheet shows, and
+// returns what it is wanted for then.
+func isShownBySheet(x *page, k attrKind, name []byte) attrKind {
+	x.showing = 0
+	for i, shown := range x.css.attrs {
+		if !equalLower(name, shown) {
+			continue
+		}
+		if x.showing = i + 1; k == attrNone {
+			return attrMore
+		}
+	}
+	return k
+}
+
+// keepShown keeps the value that has just been set aside, where a style sheet
+// may show it.
+func keepShown(x *page) {
+	if x.showing == 0 {
+		return
+	}
+	if x.valueAt < len(x.aside.b) {
+		if text := bytes.TrimSpace(x.aside.b[x.valueAt:]); len(text) > 0 && len(text) <= longestWord {
+			x.values = append(x.values, shownValue{x.showing, string(text)})
+		}
+	}
+	x.showing = 0
+}
+
+// addNamed notes that a name of the element at hand adds text to it.
+func addNamed(x *page, added uint16) {
+	if added == 0 || slices.Contains(x.added[:x.nAdded], added) {
+		return
+	}
+	if x.nAdded == len(x.added) {
+		x.lost = true
+		return
+	}
+	x.added[x.nAdded] = added
+	x.nAdded++
+}
+
+// shownBy returns what style adds before the element at hand, and which of these is
+// its turn. It notes in s what is added behind.
+func shownBy(x *page, s *styledElement) (before []string, turn int) {
+	for _, i := range x.added[:x.nAdded] {
+		a := &x.sheets.added[i-1]
+		before = evaluate(x, before, a.before)
+		s.after = evaluate(x, s.after, a.after)
+		turn = max(turn, a.turn)
+		a.turn++
+	}
+	if x.own != nil {
+		before = evaluate(x, before, x.own.own.before)
+		s.after = evaluate(x, s.after, x.own.own.after)
+	}
+	if len(x.literal) > 0 {
+		before = append(before, string(x.literal))
+	}
+	s.turn = turn
+	return before, turn
+}
+
+// evaluate appends what values come to for the element at hand.
+func evaluate(x *page, to []string, values []addedValue) []string {
+	for _, v := range values {
+		if !v.varies {
+			to = append(to, v.text)
+			continue
+		}
+		for _, text := range textsOf(x, nil, []byte(v.text), 0) {
+			text := plainValue([]byte(text))
+			if text == "" {
+				continue
+			}
+			to = append(to, text)
+			if !slices.ContainsFunc(x.values, func(v shownValue) bool { return v.text == text }) {
+				x.aside.blank()
+				x.aside.b = append(x.aside.b, bytes.TrimLeft([]byte(text), " ")...)
+				x.aside.blank()
+				x.spill()
+			}
+		}
+	}
+	if len(to) > mostValues {
+		x.lost = true
+		to = to[:mostValues]
+	}
+	return to
+}
+
+// textsOf appends what a value that depends on the element comes to: one text
+// for each symbol of its counters.
+func textsOf(x *page, to []string, v []byte, deep int) []string {
+	all := []string{""}
+	for {
+		var token []byte
+		if token, v = cssToken(v); len(token) == 0 || token[0] == '/' {
+			return append(to, all...)
+		}
+		var parts []string
+		name, arguments, isFunction := bytes.Cut(token, []byte{'('})
+		switch name = bytes.ToLower(name); {
+		case token[0] == '"' || token[0] == '\'':
+			parts = []string{string(unquoted(token))}
+		case isFunction && deep < mostWithin:
+			parts = cssFunction(x, string(name), bytes.TrimSuffix(arguments, []byte{')'}), deep+1)
+		}
+		if len(parts) == 0 || len(all)*len(parts) > mostValues {
+			x.lost = x.lost || len(parts) > 0
+			continue
+		}
+		var longer []string
+		for _, part := range parts {
+			for _, begun := range all {
+				if len(begun)+len(part) <= 4*longestWord {
+					longer = append(longer, begun+part)
+				}
+			}
+		}
+		all = longer
+	}
+}
+
+// cssFunction returns what a function comes to.
+func cssFunction(x *page, name string, arguments []byte, deep int) (parts []string) {
+	first, rest, more := bytes.Cut(arguments, []byte{','})
+	first = bytes.TrimSpace(first)
+	switch name {
+	case "attr":
+		first, _ = cssToken(first) // a type may follow
+		for _, v := range x.values {
+			if equalLower(first, x.css.attrs[v.index-1]) {
+				return []string{v.text}
+			}
+		}
+	case "var":
+		for _, v := range x.sheets.named[string(first)] {
+			if v.varies {
+				parts = textsOf(x, parts, []byte(v.text), deep)
+			} else {
+				parts = append(parts, v.text)
+			}
+		}
+		if len(parts) > 0 {
+			return parts
+		}
+	case "counter", "counters":
+		if k := bytes.LastIndexByte(arguments, ','); k >= 0 {
+			for _, v := range x.sheets.named["@"+string(bytes.TrimSpace(arguments[k+1:]))] {
+				parts = append(parts, v.text)
+			}
+		}
+		return parts
+	}
+	if more {
+		parts = textsOf(x, nil, rest, deep)
+	}
+	return parts
+}
+
+// goOnWith has a word, in both of its readings, go on with what a style sheet
+// adds, which is said in any case, and then with what follows. The first reading
+// has the last of several texts, the other that whose turn it is.
+func (f *flow) goOnWith(w [2]further, added []string, turn int) {
+	if len(added) == 0 {
+		f.goOn(0, w[0])
+		return
+	}
+	last := added[len(added)-1]
+	begun := w[0].n
+	w[0].add([]byte(last))
+	w[0].say = true
+	f.goOn(0, w[0])
+	if len(added) == 1 {
+		return
+	}
+	w[1].add([]byte(added[turn%len(added)]))
+	w[1].say = true
+	f.goOn(1, w[1])
+	if len(added) <= mostTried && f.further[0].n >= begun {
+		f.others, f.otherAt, f.otherEnd = added[:len(added)-1], begun, f.further[0].n
+	}
+}
+
+// sayOthers says a word, which begins as given, with each of the texts that may
+// stand in it.
+func sayOthers(f *flow, said, begin, rest []byte) []byte {
+	others := f.others
+	f.others = nil
+	if f.otherEnd > len(begin) {
+		return said
+	}
+	for _, other := range others {
+		word := slices.Concat(begin[:f.otherAt], []byte(other), begin[f.otherEnd:])
+		said = f.sayWord(said, bytes.TrimLeft(word, " "), rest)
+	}
+	return said
+}
