@@ -17,7 +17,8 @@ const (
 	mostValues = 64 // that may be added at one place
 	mostTried  = 4  // of which each is tried
 	mostNamed  = 1 << 10
-	mostWithin = 4 // values that name others
+	mostWithin = 4       // values that name others
+	mostAdding = 1 << 19 // steps of work for one page
 )
 
 // An addedValue is one value of content.
@@ -310,6 +311,9 @@ func shownBy(x *page, s *styledElement) (before []string, turn int) {
 
 // evaluate appends what values come to for the element at hand.
 func evaluate(x *page, to []string, values []addedValue) []string {
+	if !mayAdd(x, len(values)) {
+		return to
+	}
 	for _, v := range values {
 		if !v.varies {
 			to = append(to, v.text)
@@ -336,6 +340,14 @@ func evaluate(x *page, to []string, values []addedValue) []string {
 	return to
 }
 
+// mayAdd counts steps of the work that values make, and says whether a page may
+// still have so many.
+func mayAdd(x *page, steps int) bool {
+	x.adding += steps
+	x.lost = x.lost || x.adding > mostAdding
+	return x.adding <= mostAdding
+}
+
 // textsOf appends what a value that depends on the element comes to: one text
 // for each symbol of its counters.
 func textsOf(x *page, to []string, v []byte, deep int) []string {
@@ -352,6 +364,9 @@ func textsOf(x *page, to []string, v []byte, deep int) []string {
 			parts = []string{string(unquoted(token))}
 		case isFunction && deep < mostWithin:
 			parts = cssFunction(x, string(name), bytes.TrimSuffix(arguments, []byte{')'}), deep+1)
+		}
+		if !mayAdd(x, 8*(1+len(all)*len(parts))) {
+			return to
 		}
 		if len(parts) == 0 || len(all)*len(parts) > mostValues {
 			x.lost = x.lost || len(parts) > 0

@@ -44,6 +44,7 @@ type nested struct {
 	turns  int    // open elements that turn their text, or are within one
 
 	sheets styles
+	adding int             // steps of work that its texts made
 	opened []styledElement // open elements with a style, at most mostOpen
 }
 

@@ -22,7 +22,8 @@ const longestWord = 64
 
 // lastWord returns the word that text ends with, nothing of a longer one.
 func lastWord(text []byte) []byte {
-	word := text[bytes.LastIndexByte(text, ' ')+1:]
+	end := text[max(0, len(text)-longestWord-1):] // a word may be as long as a page
+	word := end[bytes.LastIndexByte(end, ' ')+1:]
 	if len(word) > longestWord {
 		return nil
 	}

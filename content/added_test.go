@@ -1,0 +1,27 @@
+package content
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A page cannot make more work of what its sheets add than a bound, and says so.
+func TestTextsThatSheetsAddAreBounded(t *testing.T) {
+	var sheet strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&sheet, "b:nth-child(%d)::before{content:var(--v) 'x%dx' attr(a) counter(c,s)}p{--v:'v%d'var(--w)}p{--w:'w%d'var(--v)}", i, i, i, i)
+	}
+	page := "<style>@counter-style s{symbols:a b c d e f g}" + sheet.String() + "</style>" + strings.Repeat("<b a=q>y</b>", 100_000)
+	var b Body
+	b.Reset(Describe("text/html", ""), Limits{})
+	defer b.Release()
+	b.Append([]byte(page))
+	b.Finish()
+	from := time.Now()
+	text, err := b.Text()
+	if t.Logf("%d bytes, %v", len(text), time.Since(from)); err != nil || b.Unread() != TooLarge || len(text) > 16*len(page) {
+		t.Errorf("%d bytes of %d, unread %q, %v", len(text), len(page), b.Unread(), err)
+	}
+}
