@@ -173,7 +173,9 @@ func (c *Cache) put(name []byte, q message.Fields, o *object, since uint64) {
 		m := o.parent.marks
 		name = m.appendVariant(name[:len(name):len(name)], q, language(q, o.res.Fields, m))
 	}
-	o.name = string(name)
+	if o.name = o.url; o.name != string(name) {
+		o.name = string(name)
+	}
 	if c.shelf.put(o) {
 		c.count(storedObjects)
 	}

@@ -41,6 +41,7 @@ type ask struct {
 	now      time.Time
 	since    uint64    // the latest change when the origin was asked
 	room     [256]byte // of name
+	vec      [4][]byte // room for what is at hand of a body
 }
 
 // RoundTrip answers q. Responses say in Cache-Status where they come from (RFC
@@ -151,6 +152,7 @@ var (
 	noteBypass  = []byte("shuultuur; fwd=bypass")
 	noteMethod  = []byte("shuultuur; fwd=method")
 	noteMiss    = []byte("shuultuur; fwd=uri-miss")
+	noteKept    = []byte("shuultuur; fwd=uri-miss; stored")
 	noteVary    = []byte("shuultuur; fwd=vary-miss")
 	noteAsked   = []byte("shuultuur; fwd=request")
 	notePart    = []byte("shuultuur; fwd=partial")
@@ -167,8 +169,15 @@ var (
 	noteNothing = []byte(`shuultuur; detail="only-if-cached"`)
 )
 
+var reasonOK = []byte("OK")
+
 // storedToo says in Cache-Status besides that the response is stored.
-func storedToo(note []byte) []byte { return append(slices.Clip(note), "; stored"...) }
+func storedToo(note []byte) []byte {
+	if string(note) == string(noteMiss) {
+		return noteKept
+	}
+	return append(slices.Clip(note), "; stored"...)
+}
 
 // why is Cache-Status of a request that goes to the origin although o, the
 // object that fits it, is stored; m is what leads to it (RFC 9211, 2.2).
@@ -618,7 +627,7 @@ func (c *Cache) combine(o, part *object) *object {
 // or as a part that is all there is (RFC 9111, 3.4).
 func (o *object) completed() {
 	if o.res.Status == 206 && o.whole() {
-		o.res.Status, o.res.Reason, o.facts.Status = 200, []byte("OK"), 200
+		o.res.Status, o.res.Reason, o.facts.Status = 200, reasonOK, 200
 		o.res.Fields.Del("Content-Range")
 	}
 }
@@ -671,10 +680,13 @@ func (a *ask) describe(s *message.Response, sent, received time.Time) *object {
 
 // keeps makes the object have what is kept of a response's head.
 func (a *ask) keeps(o *object, s *message.Response) {
-	o.url = string(appendURL(nil, a.q, nil))
+	var room [256]byte
+	o.url = string(appendURL(room[:0], a.q, nil))
 	o.host = hostOf(o.url)
 	o.labels = labels{tags: tagsOf(s.Fields), categories: categoriesOf(a.t)}
-	o.res.Reason = bytes.Clone(s.Reason)
+	if o.res.Reason = reasonOK; string(s.Reason) != string(reasonOK) {
+		o.res.Reason = bytes.Clone(s.Reason)
+	}
 	o.res.Fields = protocol.Keep(make(message.Fields, 0, len(s.Fields)+1), s, o.facts.Control.Fields)
 	if !s.Has("Date") {
 		o.res.Fields.Add("Date", o.facts.Received.UTC().Format(http.TimeFormat))
@@ -688,7 +700,7 @@ func (a *ask) keeps(o *object, s *message.Response) {
 
 // grow makes o of the body of s, now where it is at hand, or as it comes.
 func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *message.Response {
-	c, name, since := a.c, bytes.Clone(a.name), a.since
+	c, name, since := a.c, a.name, a.since
 	var fields message.Fields
 	if names := protocol.Vary(o.res.Fields); len(names) > 0 {
 		fields = cloneFields(a.q.Fields, names)
@@ -720,8 +732,7 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 		}
 		c.put(name, fields, all, since)
 	}
-	var vec [4][]byte
-	parts, n := s.Body.Ready(vec[:0]), 0
+	parts, n := s.Body.Ready(a.vec[:0]), 0
 	for _, p := range parts {
 		n += len(p)
 	}
