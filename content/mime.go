@@ -107,7 +107,9 @@ type mimeReader struct {
 type PartWatcher interface {
 	// Part begins a part; file is its name, "" where it is not a file.
 	Part(typ, file string)
-	// Write takes the next bytes of the part.
+	// Coded takes the next bytes of a part that has a transfer coding, as they came.
+	Coded(p []byte)
+	// Write takes the next bytes of the part, with its transfer coding undone.
 	Write(p []byte) (int, error)
 }
 
@@ -348,18 +350,25 @@ func (m *mimeReader) fields(b []byte) {
 	m.blank = m.boundary != nil
 }
 
-// give hands bytes of a part on, with their transfer coding undone and without
-// the end of the line before the boundary.
+// give hands bytes of a part on without the end of the line before the boundary.
 func (m *mimeReader) give(p []byte) {
-	if !m.transfer.Coded() && m.boundary != nil && len(p) > 0 {
+	if m.boundary != nil {
 		if m.cr {
-			m.pass([]byte("\r"))
+			m.decode([]byte("\r"))
 		}
 		if m.cr = p[len(p)-1] == '\r'; m.cr {
 			p = p[:len(p)-1]
 		}
 	}
-	m.pass(p)
+	m.decode(p)
+}
+
+// decode undoes the transfer coding of a part's bytes.
+func (m *mimeReader) decode(p []byte) {
+	if w := m.text.body.watcher; w != nil && !m.outside && m.transfer.Coded() {
+		w.Coded(p)
+	}
+	m.pass(m.transfer.Next(p))
 }
 
 // pass shows bytes of a part to all who see it.
@@ -436,7 +445,7 @@ func unword(v []byte) string {
 	return s
 }
 
-// body takes bytes of a part, with their transfer coding undone.
+// body takes bytes of a part.
 func (m *mimeReader) body(p []byte) {
 	if m.blank && len(p) > 0 { // the end of the line before the part
 		m.blank, p = false, p[1:]
@@ -444,7 +453,7 @@ func (m *mimeReader) body(p []byte) {
 	if !m.inPart && !m.hasUU && m.text.body.watcher == nil || len(p) == 0 {
 		return
 	}
-	m.give(m.transfer.Next(p))
+	m.give(p)
 }
 
 // unquote undoes quoted-printable (RFC 2045, 6.7) and returns what may be an
@@ -483,7 +492,7 @@ func unquote(p []byte) (out, rest []byte) {
 func (m *mimeReader) endPart() {
 	m.cr, m.blank = false, false
 	if rest := m.transfer.End(); len(rest) > 0 {
-		m.give(rest)
+		m.pass(rest)
 	}
 	if m.hasUU {
 		m.uu.finish(m.text)

@@ -60,10 +60,9 @@ type uploadScan struct {
 	u        *uploads
 	found    []bool // words
 	patterns *content.PatternScan
-	digests  *content.Digests
-	sums     []*content.Digests // of earlier files
-	parts    []sentFile
-	head     []byte // first bytes of the current file
+	parts    []*sentFile
+	file     *sentFile // at hand; nil between files
+	coded    coded     // the part at hand as it came
 	multi    bool
 	form     []byte // a form sent to a search engine
 }
@@ -71,10 +70,10 @@ type uploadScan struct {
 // A sentFile is a file in a body, or the body itself.
 type sentFile struct {
 	typ, sniffed, name string
-	size               int64
+	head               []byte           // its first bytes
+	digests            *content.Digests // nil where no rule has hashes
+	ended              bool
 }
-
-const maxSentFiles = 1000 // as many as content reads
 
 // Read implements [content.Follower].
 func (s *uploadScan) Read(text []byte, fresh int) {
@@ -90,49 +89,53 @@ func (s *uploadScan) Read(text []byte, fresh int) {
 }
 
 // Close implements [content.Follower].
-func (s *uploadScan) Close() {}
+func (s *uploadScan) Close() { s.coded.text.Release() }
 
 // Part implements [content.PartWatcher].
 func (s *uploadScan) Part(typ, file string) {
 	s.multi = true
-	s.endFile()
-	if file == "" || len(s.parts) == maxSentFiles {
-		s.digests = nil
-		s.head = append(s.head[:0], "field"...)
-		return
+	s.endPart()
+	s.coded.typ = typ
+	if file != "" {
+		s.file = s.begin(typ, file)
 	}
-	s.begin(typ, file)
 }
 
-func (s *uploadScan) begin(typ, file string) {
-	s.parts = append(s.parts, sentFile{typ: typ, name: strings.ToLower(path.Base(strings.ReplaceAll(file, `\`, "/")))})
-	s.head = s.head[:0]
+// begin begins a file. There are no more than content reads parts.
+func (s *uploadScan) begin(typ, file string) *sentFile {
+	f := &sentFile{typ: typ, name: strings.ToLower(path.Base(strings.ReplaceAll(file, `\`, "/")))}
 	if s.u.hashes {
-		s.digests = content.NewDigests()
+		f.digests = content.NewDigests()
 	}
+	s.parts = append(s.parts, f)
+	return f
 }
 
-func (s *uploadScan) endFile() {
-	if s.digests != nil {
-		s.sums = append(s.sums, s.digests)
-		s.digests = nil
+// endPart ends the part at hand.
+func (s *uploadScan) endPart() {
+	s.endCoded()
+	if s.file != nil {
+		s.file.ended, s.file = true, nil
 	}
 }
 
 // Write implements [content.PartWatcher]: it receives bytes of a file.
 func (s *uploadScan) Write(p []byte) (int, error) {
-	if s.digests != nil {
-		_, _ = s.digests.Write(p)
-	}
-	if n := len(s.parts); n > 0 && !bytes.Equal(s.head, []byte("field")) {
-		f := &s.parts[n-1]
-		f.size += int64(len(p))
-		if len(s.head) < 512 {
-			s.head = append(s.head, p[:min(len(p), 512-len(s.head))]...)
-			f.sniffed = content.Sniff(s.head)
-		}
+	if s.file != nil {
+		s.file.take(p)
 	}
 	return len(p), nil
+}
+
+// take takes the next bytes of the file.
+func (f *sentFile) take(p []byte) {
+	if f.digests != nil {
+		_, _ = f.digests.Write(p)
+	}
+	if len(f.head) < 512 {
+		f.head = append(f.head, p[:min(len(p), 512-len(f.head))]...)
+		f.sniffed = content.Sniff(f.head)
+	}
 }
 
 // scanUpload reads what has arrived of the request's body, for the rules that need it.
@@ -143,7 +146,7 @@ func scanUpload(ctx context.Context, w *walk) {
 	}
 	s := b.Follow(u).(*uploadScan)
 	w.upload = s
-	if u.files || u.hashes {
+	if u.files || u.hashes || len(u.words) > 0 {
 		b.Watch(s)
 	}
 	if len(s.parts) == 0 && !s.multi && !strings.HasPrefix(b.Head().Type(), "multipart/") {
@@ -151,9 +154,12 @@ func scanUpload(ctx context.Context, w *walk) {
 		if w.t.Request != nil && w.t.Request.Method == "PUT" {
 			name, _, _ = strings.Cut(w.t.URL, "?")
 		}
-		s.begin(b.Head().Type(), name)
+		s.file = s.begin(b.Head().Type(), name)
 	}
 	_ = b.Read(ctx) // the caller of unread handles a truncated body
+	if s.multi && b.Complete() {
+		s.endPart()
+	}
 	var engine *engine
 	if u.search {
 		engine = searchForm(w)
@@ -253,15 +259,14 @@ func (c *sent) match(s *uploadScan, b *content.Body) (evidence string, ok bool) 
 
 // file reports whether a file meets the conditions.
 func (c *sent) file(s *uploadScan, b *content.Body) (what string, ok bool) {
-	for i := range s.parts {
-		f := &s.parts[i]
+	for _, f := range s.parts {
 		if c.types != nil && !slices.ContainsFunc(c.types, func(t string) bool { return isType(f.typ, t) || isType(f.sniffed, t) }) {
 			continue
 		}
 		if c.files != nil && !slices.ContainsFunc(c.files, func(pattern string) bool { ok, _ := path.Match(pattern, f.name); return ok }) {
 			continue
 		}
-		if c.hashes != nil && !c.hashed(s, i, b) {
+		if c.hashes != nil && !c.hashed(f, b) {
 			continue
 		}
 		what := "file"
@@ -276,16 +281,9 @@ func (c *sent) file(s *uploadScan, b *content.Body) (what string, ok bool) {
 	return "", false
 }
 
-// hashed reports whether file i, which must be complete, has one of the hashes.
-func (c *sent) hashed(s *uploadScan, i int, b *content.Body) bool {
-	var d *content.Digests
-	switch {
-	case i < len(s.sums):
-		d = s.sums[i]
-	case b.Complete():
-		d = s.digests
-	}
-	return d != nil && slices.ContainsFunc(c.hashes, d.Is)
+// hashed reports whether a file, which must be complete, has one of the hashes.
+func (c *sent) hashed(f *sentFile, b *content.Body) bool {
+	return f.digests != nil && (f.ended || b.Complete()) && slices.ContainsFunc(c.hashes, f.digests.Is)
 }
 
 // isType reports whether a media type equals named, or begins with it where that ends with a

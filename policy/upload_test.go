@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"mime/multipart"
 	"strings"
@@ -108,6 +109,64 @@ func TestRulesLookAtWhatIsSent(t *testing.T) {
 				if strings.Contains(f.Evidence, "4111") {
 					t.Errorf("%s: the number is in the record: %q", name, f.Evidence)
 				}
+			}
+		}
+	}
+}
+
+// TestAClaimedTransferCodingHidesNothing: most servers do not undo it, so a part counts as
+// it came too, and a true coding is undone.
+func TestAClaimedTransferCodingHidesNothing(t *testing.T) {
+	const text = "This is a geheime Sache, not base64!"
+	const png = "\x89PNG\r\n\x1a\nrest of a picture"
+	hash := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
+	lines := func(s string) string { // as MIME has them
+		s = base64.StdEncoding.EncodeToString([]byte(s))
+		var b strings.Builder
+		for ; len(s) > 76; s = s[76:] {
+			b.WriteString(s[:76] + "\r\n")
+		}
+		return b.String() + s
+	}
+	long := strings.Repeat("quiet lines of a long text\n", 1000)
+	for name, tt := range map[string]struct {
+		rule   Rule
+		coding string
+		file   bool
+		body   string
+		want   bool
+	}{
+		"words, base64 that is none":        {Rule{Words: []string{"geheime Sache"}}, "base64", false, text, true},
+		"one word, which may be base64":     {Rule{Words: []string{"geheimen"}}, "base64", false, "geheimen", true},
+		"words of a file":                   {Rule{Words: []string{"geheime Sache"}}, "base64", true, text, true},
+		"words behind true base64":          {Rule{Words: []string{"geheime Sache"}}, "base64", false, lines(long) + "\r\n" + text, true},
+		"words far within false base64":     {Rule{Words: []string{"geheime Sache"}}, "base64", false, long + text + long, true},
+		"a list of words":                   {Rule{Words: []string{"geheime Sache"}}, "base64", false, strings.Repeat("word\r\n", 2000) + "and\r\ngeheime\r\nSache\r\n", true},
+		"words in true base64":              {Rule{Words: []string{"geheime Sache"}}, "base64", false, lines(text), true},
+		"words in quoted-printable":         {Rule{Words: []string{"geheime Sache"}}, "quoted-printable", false, "a gehei=\r\nme=20Sache", true},
+		"words that quoted-printable parts": {Rule{Words: []string{"see=20geheime"}}, "quoted-printable", false, "see=20geheime", true},
+		"no such word":                      {Rule{Words: []string{"geheime Sache"}}, "base64", false, "geheime andere Sache", false},
+		"no words by chance":                {Rule{Words: []string{"ab"}}, "base64", true, lines(long) + "\r\n/ab+", false},
+		"a hash as it came":                 {Rule{Hash: []string{hash(text)}}, "base64", true, text, true},
+		"a hash of true base64":             {Rule{Hash: []string{hash(png)}}, "base64", true, lines(png), true},
+		"a hash as quoted-printable came":   {Rule{Hash: []string{hash("a=20b\r\n")}}, "quoted-printable", true, "a=20b\r\n", true},
+		"a hash of quoted-printable":        {Rule{Hash: []string{hash("a b")}}, "quoted-printable", true, "a=20b", true},
+		"another hash":                      {Rule{Hash: []string{hash("x")}}, "base64", true, text, false},
+		"a type as it came":                 {Rule{Upload: []string{"image/png"}}, "base64", true, png, true},
+		"a type in true base64":             {Rule{Upload: []string{"image/png"}}, "base64", true, lines(png), true},
+		"a type and a hash":                 {Rule{Upload: []string{"image/png"}, Hash: []string{hash(png)}}, "base64", true, png, true},
+	} {
+		disposition := `form-data; name="f"`
+		if tt.file {
+			disposition += `; filename="f.txt"`
+		}
+		fields := func(more string) string { return "--b\r\nContent-Disposition: " + disposition + more + "\r\n\r\n" }
+		body := fields("\r\nContent-Transfer-Encoding: "+tt.coding) + tt.body + "\r\n" + fields("") + "last\r\n--b--\r\n"
+		tt.rule.Name, tt.rule.Action = "sent", "block"
+		e := newEngineOf(t, Config{{Name: "p", Rules: []Rule{tt.rule}}}, Parts{})
+		for _, n := range []int{1 << 20, 1000, 7} {
+			if _, v := sending(e, "multipart/form-data; boundary=b", []byte(body), n); v.Final() != tt.want {
+				t.Errorf("%s, pieces of %d: %+v", name, n, v)
 			}
 		}
 	}
