@@ -101,6 +101,7 @@ func (c *conn) request(ctx context.Context) bool {
 		return false
 	}
 	if !c.body.done && !c.final() && !c.body.discard(maxUnread) {
+		c.linger()
 		return false
 	}
 	return !c.h.close && !c.net.stopped.Load() && !c.l.draining.Load()
@@ -160,9 +161,15 @@ func (c *conn) refuse(status int, reason string) {
 	if _, err := c.net.Write(c.out); err != nil {
 		return
 	}
+	c.linger()
+}
+
+// linger reads what the client still sends, for a second at most: closing at once
+// would reset the connection, and the client might lose the answer.
+func (c *conn) linger() {
 	if half, ok := c.net.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		_ = c.net.Conn.SetReadDeadline(time.Now().Add(time.Second)) // so that the client reads it before a reset
-		_, _ = io.CopyN(io.Discard, c.net.Conn, maxUnread)
+		_ = c.net.Conn.SetReadDeadline(time.Now().Add(time.Second))
+		_, _ = io.Copy(io.Discard, c.net.Conn)
 	}
 }
 

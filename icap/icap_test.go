@@ -385,6 +385,30 @@ func TestWhatIsMalformedIsRefused(t *testing.T) {
 	}
 }
 
+// TestAnAnswerArrivesBeforeTheRestOfABodyIsRead: clients that send all of a body
+// before they read are not reset.
+func TestAnAnswerArrivesBeforeTheRestOfABodyIsRead(t *testing.T) {
+	_, at := start(t, Config{}, nil)
+	const size = 32 << 20
+	body := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", size, strings.Repeat("x", size))
+	for name, what := range map[string]struct{ text, want string }{
+		"a host that is refused": {reqmod("", "POST http://bet.example/ HTTP/1.1\r\nHost: bet.example\r\nTransfer-Encoding: chunked\r\n\r\n", body), "ICAP/1.0 200"},
+		"what is malformed":      {"OPTIONX icap://x/reqmod ICAP/1.0\r\nHost: x\r\n\r\n" + body, "ICAP/1.0 501"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dial(t, at)
+			c.send(what.text)
+			status, _, page := c.message()
+			if !strings.HasPrefix(status, what.want) {
+				t.Errorf("got %q, want %q", status, what.want)
+			}
+			if what.want == "ICAP/1.0 200" && !strings.Contains(page, "bet.example") {
+				t.Errorf("the page is %q", page)
+			}
+		})
+	}
+}
+
 func TestOnlyClientsOfTheSettingsMayAsk(t *testing.T) {
 	cfg := Config{}
 	var n policy.Network
