@@ -704,7 +704,7 @@ func TestMistakesInSettingsAreNamed(t *testing.T) {
 func TestSystemServersAreThoseOfResolvConf(t *testing.T) {
 	own := []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:53")}
 	text := "# nameserver 192.0.2.9\nsearch example\nnameserver 127.0.0.1\nnameserver 192.0.2.1\nnameserver 192.0.2.1\nnameserver 2001:db8::1\nnameserver\nnameserver x\n"
-	if got := fmt.Sprint(serversIn(text, own)); got != "[192.0.2.1 2001:db8::1]" {
+	if got := fmt.Sprint(others(serversIn(text), own)); got != "[192.0.2.1 2001:db8::1]" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -3,36 +3,17 @@ package forward
 import (
 	"net"
 	"net/netip"
-	"os"
 	"slices"
-	"strings"
 )
 
-const resolvConf = "/etc/resolv.conf"
+// systemServers returns the name servers of the system except ourselves.
+func systemServers(own []netip.AddrPort) []string { return others(configured(), own) }
 
-// systemServers returns the name servers of the system except ourselves; resolv.conf(5).
-func systemServers(own []netip.AddrPort) []string {
-	text, err := os.ReadFile(resolvConf)
-	if err != nil {
-		return nil
-	}
-	return serversIn(string(text), own)
-}
-
-func serversIn(text string, own []netip.AddrPort) []string {
-	var servers []string
-	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if len(f) < 2 || f[0] != "nameserver" {
-			continue
-		}
-		ip, err := netip.ParseAddr(f[1])
-		if err != nil || isOwn(own, netip.AddrPortFrom(ip.Unmap(), 53)) || slices.Contains(servers, f[1]) {
-			continue
-		}
-		servers = append(servers, f[1])
-	}
-	return servers
+func others(servers []string, own []netip.AddrPort) []string {
+	return slices.DeleteFunc(servers, func(server string) bool {
+		ip, err := netip.ParseAddr(server)
+		return err != nil || isOwn(own, netip.AddrPortFrom(ip.Unmap(), 53))
+	})
 }
 
 // isOwn reports whether a query to an address would come back to us.
