@@ -26,7 +26,7 @@ func TestHostileRulesEndWithTheMessagesBudget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, mistakes, err := New(Config{Rules: rules})
+			e, mistakes, err := New(Config{Rules: rules, Trace: true})
 			if err != nil || len(mistakes) > 0 {
 				t.Fatal(err, mistakes)
 			}
@@ -38,6 +38,10 @@ func TestHostileRulesEndWithTheMessagesBudget(t *testing.T) {
 			n := e.Counters()
 			if got := n.OverRule.Value(); !tx.Over.Message || got > 10 {
 				t.Errorf("%d of 40 searches were given up, and the message %v; each takes 20 ms of 50", got, tx.Over.Message)
+			}
+			traces := e.Traces()
+			if last := traces[len(traces)-1]; !strings.HasSuffix(last.Failed, "used up a message's time") {
+				t.Errorf("the last rule was not tried, and its trace says %q", last.Failed)
 			}
 		})
 	}

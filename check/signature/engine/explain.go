@@ -173,10 +173,14 @@ func (w *work) reach(far int, failed string) {
 func (e *Engine) Traces() (all []Trace) {
 	e.traces.Lock()
 	defer e.traces.Unlock()
+	unseen := "nothing of its protocol and direction was seen"
+	if e.counters.OverMessage.Value() > 0 {
+		unseen += " before the rules had used up a message's time"
+	}
 	for _, c := range e.rules {
 		t := e.traces.of[c]
 		if t == nil {
-			t = &Trace{Rule: c.Rule, Failed: "nothing of its protocol and direction was seen"}
+			t = &Trace{Rule: c.Rule, Failed: unseen}
 		}
 		t.Tried, t.Matched = int(c.cost.checks.Load()), int(c.cost.matches.Load())
 		all = append(all, *t)
