@@ -107,8 +107,8 @@ func (x *assistants) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var m mcpMessage
-	if !json.Valid(text) {
-		writeJSON(w, http.StatusBadRequest, reply(nil, nil, &fault{notJSON, "this is not JSON"}))
+	if err := unambiguous(text); err != nil {
+		writeJSON(w, http.StatusBadRequest, reply(nil, nil, &fault{notJSON, "the message cannot be read as JSON: " + err.Error()}))
 		return
 	}
 	if json.Unmarshal(text, &m) != nil || m.Version != "2.0" || m.Method == "" {

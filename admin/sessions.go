@@ -1,7 +1,7 @@
 package admin
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -95,14 +95,11 @@ func orders(r *http.Request) (all []order, err error) {
 	if err != nil {
 		return nil, err
 	}
-	text := strings.TrimSpace(string(body))
-	d := json.NewDecoder(strings.NewReader(text))
-	d.DisallowUnknownFields()
-	if strings.HasPrefix(text, "[") {
-		err = d.Decode(&all)
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		err = readJSON(body, &all)
 	} else {
 		all = make([]order, 1)
-		err = d.Decode(&all[0])
+		err = readJSON(body, &all[0])
 	}
 	switch {
 	case err != nil:

@@ -35,3 +35,36 @@ func TestSessionsThatAreNotKeptAreSentAgain(t *testing.T) {
 		}
 	}
 }
+
+// A body that readers may understand differently changes nothing: whoever sends one has made a
+// mistake, and the last of two users need not be the right one.
+func TestAmbiguousJSONIsRefused(t *testing.T) {
+	started := 0
+	s := &Sessions{
+		Start: func(all ...session.Session) error { started += len(all); return nil },
+		End:   func(...session.Ended) (int, error) { return 0, nil },
+	}
+	for body, want := range map[string]string{
+		`{"address": "10.1.2.3", "user": "anna"}`:                                        "",
+		`[{"address": "10.1.2.3", "user": "anna"}, {"address": "10.1.2.4", "user":"b"}]`: "",
+		`{"address": "10.1.2.3", "user": "user"}`:                                        "",
+		`{"address": "10.1.2.3", "user": "anna", "user": "ben"}`:                         `"user" occurs twice`,
+		`{"address": "10.1.2.3", "user": "anna", "\u0075ser": "anna"}`:                   `"user" occurs twice`,
+		`{"address": "10.1.2.3", "User": "anna", "user": "ben"}`:                         `"user" occurs twice`,
+		`[{"address": "10.1.2.3", "groups": ["a"], "groups": []}]`:                       `"groups" occurs twice`,
+		`{"address": "10.1.2.3", "user": "anna"} {"address": "10.1.2.4"}`:                "follows",
+		`{"address": "10.1.2.3", "user": "anna"}]`:                                       "follows",
+		`{"address": "10.1.2.3", "user": "anna"`:                                         "unexpected EOF",
+		``:                                                                               "unexpected EOF",
+	} {
+		started = 0
+		w := httptest.NewRecorder()
+		s.post(w, httptest.NewRequest("POST", "/api/sessions", strings.NewReader(body)))
+		if want == "" && w.Code == 200 && started > 0 {
+			continue
+		}
+		if want == "" || w.Code != 400 || started != 0 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %q, %d started; want %q", body, w.Code, w.Body, started, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -169,7 +170,14 @@ func origin(r *http.Request) string {
 }
 
 func readProof(w http.ResponseWriter, r *http.Request) (p account.Proof, ok bool) {
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxForm)).Decode(&p); err != nil {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	if err == nil {
+		err = unambiguous(text)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err != nil {
 		http.Error(w, "reading the answer of the passkey: "+err.Error(), http.StatusBadRequest)
 		return p, false
 	}
