@@ -45,7 +45,7 @@ func (s *Settings) change(w http.ResponseWriter, r *http.Request, reason, then s
 		return
 	}
 	out := changed{Effect: d.Effect, Note: d.NoEffect}
-	page, dry := isPage(r), r.FormValue("dry_run") == "true"
+	page, dry := isPage(r), dryRun(r.Form)
 	if page && (dry || d.Effect != nil && d.Effect.Changed > 0) {
 		s.write(w, s.page, http.StatusOK, d)
 		return

@@ -95,7 +95,7 @@ func operations() map[string]operation {
 		"GET /policies": {does: "policies and rules in use", gives: pageOrJSON},
 		"GET /rulings":  {does: "sites opened or blocked by hand", gives: pageOrJSON},
 		"POST /rulings": {does: "open or block a site above lists and rules, or end that", gives: pageOrJSON,
-			form: []field{must("what", "open | block | end"), must("site", "host name, with everything below it"), may("who", "address, network, user or group; everybody without it"), may("for", "how long: 15m, 7d; for good without it")}},
+			form: []field{must("what", "open | block | end"), must("site", "host name, with everything below it"), may("who", "address, network, user or group; everybody without it"), may("for", "how long: 15m, 7d; for good without it"), may("dry_run", "true: say the effect and change nothing")}},
 		"POST /policies": {does: "move, edit, add or remove a rule, or change times; what alters nothing of the last day is saved at once, else a page shows it first", gives: pageOrJSON,
 			form: []field{must("tag", "ETag of the settings"), must("policy", "its place, from 0"), must("what", "first | move | edit | add | remove | window | always"), may("rule", "its place, from 0"), may("to", "new place, from 0"), may("text", "the rule as YAML"), may("day", "mon to sun; several times"), may("from", "hour"), may("until", "hour"), may("dry_run", "true: say the effect and save nothing")}},
 		"GET /clients":     {does: "people, groups, and devices without a name", gives: pageOrJSON},

@@ -4,6 +4,7 @@ package admin
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,5 +85,14 @@ func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
 	}
 	if w := h.ask(account.Owner, "GET", "/api", ""); w.Code != 200 || strings.Count(w.Body.String(), "<form") < 20 {
 		t.Errorf("/api: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestRoutesThatSayTheirEffectAreDescribed(t *testing.T) {
+	for path, o := range operations() {
+		takes := slices.ContainsFunc(append(slices.Clone(o.form), o.query...), func(f field) bool { return f.name == "dry_run" })
+		if takes != slices.Contains(triable, path) {
+			t.Errorf("%s: described with dry_run: %v, says its effect: %v", path, takes, !takes)
+		}
 	}
 }

@@ -293,8 +293,23 @@ func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
 		}
 		made = append(made, d)
 		return nil
+	}, Effect: func(_ context.Context, d policy.Decision) (*Effect, error) {
+		if d.Who == "stranger" {
+			return nil, &BadChange{errors.New("who is that?")}
+		}
+		return &Effect{Judged: 7, Changed: 3}, nil
 	}}
 	h := New(p)
+	for form, want := range map[string]string{
+		"what=block&site=tea.example&dry_run=true":              `"changed":3`,
+		"what=end&site=tea.example&dry_run=1":                   `"judged":7`,
+		"what=block&site=tea.example&who=stranger&dry_run=true": "who is that?",
+		"what=smash&site=tea.example&dry_run=true":              "smash",
+	} {
+		if w := ask(h, "POST", "/rulings", "application/json", form); !strings.Contains(w.Body.String(), want) || len(made) > 0 {
+			t.Errorf("%s: %d %s, made %v", form, w.Code, w.Body, made)
+		}
+	}
 	for _, c := range []struct {
 		form   string
 		status int

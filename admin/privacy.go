@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -182,7 +181,7 @@ func (p *Parts) erase(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), statusOf(err))
 		return
 	}
-	if dry, _ := strconv.ParseBool(r.Form.Get("dry_run")); dry {
+	if dryRun(r.Form) {
 		p.wouldErase(w, r, who)
 		return
 	}

@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
+	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/netip"
@@ -172,6 +175,10 @@ func (s *Server) guard(r route) http.Handler {
 		if p := personalOf(w); p != nil {
 			p.who = who
 		}
+		if r.method != http.MethodGet && !slices.Contains(triable, r.method+" "+r.path) && asksDry(q) {
+			http.Error(w, r.method+" "+r.path+" cannot say its effect before: leave dry_run out. Nothing was changed", http.StatusBadRequest)
+			return
+		}
 		s.answer(r, w, q.WithContext(account.With(q.Context(), who)))
 	})
 }
@@ -186,6 +193,34 @@ func asksAs(r route, q *http.Request) string {
 		return http.MethodGet
 	}
 	return q.Method
+}
+
+// triable are the routes that say the effect of a change without making it, when asked with
+// dry_run=true. The others refuse dry_run: who sends it wants nothing to change.
+var triable = []string{"PUT /settings", "POST /policies", "POST /clients", "POST /rulings", "POST /privacy/erase",
+	"POST /zones/{origin}", "POST /zones/{origin}/record", "POST /zones/{origin}/delete"}
+
+// dryRun reports whether a form or query asks for the effect of a change alone. Any value but
+// false does: a mistyped one must not change anything.
+func dryRun(f url.Values) bool {
+	return slices.ContainsFunc(f["dry_run"], func(v string) bool { return v != "" && v != "0" && v != "false" })
+}
+
+// asksDry looks for dry_run in the query and in the form, which the handler reads again.
+func asksDry(q *http.Request) bool {
+	if dryRun(q.URL.Query()) {
+		return true
+	}
+	if kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
+		return false
+	}
+	first, _ := io.ReadAll(io.LimitReader(q.Body, 3*maxSettings)) // the handler meets the error again
+	q.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(first), q.Body), q.Body}
+	f, _ := url.ParseQuery(string(first)) // what can be read of it
+	return dryRun(f)
 }
 
 func (s *Server) isMonitor(a netip.Addr) bool {

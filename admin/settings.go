@@ -300,7 +300,7 @@ func (s *Settings) put(w http.ResponseWriter, r *http.Request) {
 	}
 	q := r.URL.Query()
 	tag := strings.Trim(r.Header.Get("If-Match"), `"`)
-	dry := q.Get("dry_run") == "true"
+	dry := dryRun(q)
 	if tag == "" && !dry {
 		http.Error(w, "If-Match is missing: send the ETag of the settings that were read", http.StatusPreconditionRequired)
 		return

@@ -228,7 +228,7 @@ func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
 			fresh, reason = string(raised), cmp.Or(reason, "back to the version of "+v.At.Local().Format("2006-01-02 15:04"))
 		}
 	}
-	dry := r.Form.Get("dry_run") == "true"
+	dry := dryRun(r.Form)
 	if err == nil && dry {
 		err = z.zones().Check(r.Context(), d.Origin, d.View, []byte(fresh))
 	}
@@ -319,7 +319,7 @@ func (z *zonePages) record(w http.ResponseWriter, r *http.Request) {
 	out := &preview{What: what, Record: e.Record, Warnings: e.Warnings, Diff: diff(string(e.Before), string(e.After)), Checked: Tag(e.After), Fields: r.PostForm}
 	out.Name = strings.TrimSuffix(e.Name, ".")
 	out.Asked = z.asked(r.Context(), out.Name)
-	dry := f.Get("dry_run") == "true"
+	dry := dryRun(f)
 	if dry || isPage(r) && f.Get("checked") != out.Checked {
 		if !isPage(r) {
 			writeJSON(w, http.StatusOK, out)
@@ -394,7 +394,7 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 	if err == nil && d.View == "" && d.Tag == "" {
 		err = authority.ErrNoZone
 	}
-	if err == nil && r.Form.Get("dry_run") == "true" {
+	if err == nil && dryRun(r.Form) {
 		writeJSON(w, http.StatusOK, map[string]any{"saved": false, "records": d.Matches, "asked": z.asked(r.Context(), strings.TrimSuffix(d.Origin, "."))})
 		return
 	}

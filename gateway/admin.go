@@ -49,7 +49,7 @@ func (g *pages) newAdmin(first *engine.Engine) (*admin.Server, error) {
 		Sessions: &admin.Sessions{All: first.Sessions.All, Start: first.Sessions.Start, End: first.Sessions.End},
 		Live:     &g.metrics.live,
 		Texts:    g.host.Texts,
-		Rulings:  &admin.Rulings{All: func() []policy.Decision { return g.engine.Load().Rulings.Sites(time.Now()) }, Set: g.rule, Groups: access.Groups},
+		Rulings:  &admin.Rulings{All: func() []policy.Decision { return g.engine.Load().Rulings.Sites(time.Now()) }, Set: g.rule, Effect: g.rulingEffect, Groups: access.Groups},
 		Explain:  g.explain,
 		Settings: g.settingsParts(first.Settings),
 		Setup:    g.setup.Load,

@@ -57,20 +57,40 @@ func isSite(name string) bool {
 	return len(name) <= 253
 }
 
+// ruling brings a decision about a site to the form in which it is kept.
+func (g *pages) ruling(d policy.Decision) (policy.Decision, error) {
+	if _, err := netip.ParseAddr(d.Site); err != nil && !isSite(d.Site) {
+		return d, &admin.BadChange{Err: fmt.Errorf("%q is not the name of a site", d.Site)}
+	}
+	if d.Who == "" {
+		return d, nil
+	}
+	who, err := g.engine.Load().Whom(d.Who)
+	d.Who = who
+	return d, err
+}
+
+// rulingEffect judges the events of the last day without a decision about a site and with it.
+func (g *pages) rulingEffect(ctx context.Context, d policy.Decision) (*admin.Effect, error) {
+	d, err := g.ruling(d)
+	if err != nil {
+		return nil, err
+	}
+	run, now := g.engine.Load(), time.Now()
+	all := slices.DeleteFunc(run.Rulings.Sites(now), func(o policy.Decision) bool { return o.Who == d.Who && o.Site == d.Site })
+	if d.Until.IsZero() || d.Until.After(now) {
+		all = append(all, d)
+	}
+	return g.judged(ctx, run.Settings.Text.Data(), func(e *engine.Engine) { e.Rulings.Set(all) })
+}
+
 // rule opens or blocks a site for a client on all nodes, or ends that.
 func (g *pages) rule(d policy.Decision, by netip.Addr) error {
+	d, err := g.ruling(d)
+	if err != nil {
+		return err
+	}
 	e := g.engine.Load()
-	_, noAddr := netip.ParseAddr(d.Site)
-	if noAddr != nil && !isSite(d.Site) {
-		return &admin.BadChange{Err: fmt.Errorf("%q is not the name of a site", d.Site)}
-	}
-	if d.Who != "" {
-		who, err := e.Whom(d.Who)
-		if err != nil {
-			return err
-		}
-		d.Who = who
-	}
 	ended := !d.Until.IsZero() && !d.Until.After(time.Now())
 	if err := e.Rulings.Rule(d, ended, by.String()); err != nil {
 		return err
@@ -154,6 +174,12 @@ var errNoRecord = errors.New("no store that can be queried keeps events: the eff
 
 // effect judges the events of the last day by the settings in use and by a text.
 func (g *pages) effect(ctx context.Context, text []byte) (*admin.Effect, error) {
+	return g.judged(ctx, text, func(*engine.Engine) {})
+}
+
+// judged judges the events of the last day by what is in use, and by an engine of the text that
+// change has changed.
+func (g *pages) judged(ctx context.Context, text []byte, change func(*engine.Engine)) (*admin.Effect, error) {
 	g.trying.Lock()
 	defer g.trying.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, effectTime)
@@ -176,6 +202,9 @@ func (g *pages) effect(ctx context.Context, text []byte) (*admin.Effect, error) 
 		}
 		defer done()
 		e.Rulings.Copy(run.Rulings)
+		if i == 1 {
+			change(e)
+		}
 		judges[i] = e.Judge(g.file)
 	}
 	rows := &replay.Newest{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect, Until: start.Add(effectRead)}
