@@ -18,6 +18,7 @@ import (
 	"shuultuur/event/eventtest"
 	"shuultuur/event/sqlite"
 	"shuultuur/filter"
+	"shuultuur/policy"
 )
 
 const expected = `listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
@@ -52,6 +53,7 @@ func TestExpectationsAreMetOrNamedByLine(t *testing.T) {
 		{`{url: casino.example, is: pass}`, `:13: policies[0].expect[0]: casino.example is expected to be pass and is block: rule "own" of policy "class-7a" decides by the category own`},
 		{`{url: casino.example, as: nobody, is: pass}`, `:13: policies[0].expect[0].as: "nobody" is not an address`},
 		{`{url: "ftp://a", is: pass}`, `:13: policies[0].expect[0].url: "ftp://a" is not an http or https URL`},
+		{`{url: ["a.example", "http://a..example/"], is: pass}`, `:13: policies[0].expect[0].url: "http://a..example/" is not the address of a host`},
 		{`{url: a.example, is: open}`, `"open" cannot be expected`},
 		{`{is: block}`, `nothing to look up`},
 		{`{url: a.example, is: block, at: noon}`, `"noon" is not a time`},
@@ -183,6 +185,13 @@ func TestAChangeIsTriedOnManyEvents(t *testing.T) {
 	}
 	g := serving(t, file)
 	changed := strings.Replace(text, "host: [slots.example]", "host: [slots.example, site-18.example.com]", 1)
+	ruled, err := (&pages{g}).rulingEffect(t.Context(), policy.Decision{Site: "site-18.example.com", Block: true})
+	if err != nil || ruled.Changed != want || len(ruled.Changes) != 1 || ruled.Changes[0].Is != filter.Block.String() {
+		t.Errorf("a site blocked by hand would change %+v, %v, want %d", ruled, err, want)
+	}
+	if all := g.engine.Load().Rulings.Sites(time.Now()); len(all) > 0 {
+		t.Errorf("saying the effect has made %v", all)
+	}
 	x, err := (&pages{g}).effect(t.Context(), []byte(changed))
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"shuultuur/dns"
 	"shuultuur/engine"
 	"shuultuur/test/redistest"
+	"shuultuur/zone/authority"
 	"shuultuur/zone/sign"
 )
 
@@ -160,7 +161,7 @@ dns:
 	if want := "@ {\"ns\":{\"ttl\":300,\"records\":[{\"host\":\"ns1.redis.example.\"}]}}\nwww {\"a\":{\"ttl\":300,\"records\":[{\"ip\":\"192.0.2.8\"}]}}\n"; string(text) != want || err != nil {
 		t.Errorf("the zone as text: %v %s", err, text)
 	}
-	if err := g.engine.Load().Zones.Write(ctx, "redis.example", "", bytes.ReplaceAll(text, []byte("2.8"), []byte("2.9"))); err != nil {
+	if err := (authority.Editor{Authority: g.engine.Load().Zones}).Write(ctx, "redis.example", "", bytes.ReplaceAll(text, []byte("2.8"), []byte("2.9"))); err != nil {
 		t.Error(err)
 	}
 	until("after it was edited", "www.redis.example.", "NOERROR A 192.0.2.9")

@@ -61,9 +61,9 @@ func (c *Change) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		return json.Unmarshal(b, &c.Entry)
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(b, &fields); err != nil {
-		return errors.New("is neither a string nor an object")
+	fields, err := members(b)
+	if err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		raw := fields[name]
@@ -81,6 +81,32 @@ func (c *Change) UnmarshalJSON(b []byte) error {
 		}
 	}
 	return nil
+}
+
+// members returns the members of an object. One that has a name twice, in whatever case, has no
+// single meaning (RFC 8259 section 4).
+func members(b []byte) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("is neither a string nor an object")
+	}
+	fields := map[string]json.RawMessage{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name := strings.ToLower(strings.TrimSpace(t.(string)))
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("the name %q occurs twice in one object", name)
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return nil, err
+		}
+		fields[name] = raw
+	}
+	return fields, nil
 }
 
 // A valueReader passes on what it reads and tracks the ends of lines. Between two calls of

@@ -102,6 +102,7 @@ func TestChangesAreReadWholeOrNotAtAll(t *testing.T) {
 		{"a.com\nb c\n", `line 2: "b c": `, nil},
 		{"[\"a.com\",\n{\"entry\":\"\"}]", "line 2: ", nil},
 		{`["a.com"`, "does not end", nil},
+		{`{"entry": "a.com", "category": "x", "Category": "y"}`, `"category" occurs twice`, nil},
 	} {
 		got, err := ReadChanges(strings.NewReader(tt.text))
 		if d := cmp.Diff(tt.want, got); d != "" {

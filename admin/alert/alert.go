@@ -67,6 +67,9 @@ func New(c Config, sender *mail.Sender, texts text.Choice) (*Watch, error) {
 	if len(c.Themes) > maxThemes || len(c.To) > maxRoutes {
 		bad("themes", fmt.Errorf("there are more than %d themes or %d people to tell", maxThemes, maxRoutes))
 	}
+	if len(c.Themes) == 0 {
+		bad("themes", errors.New("nothing is watched: name themes, such as self-harm, or leave alerts out"))
+	}
 	for name, t := range c.Themes {
 		key := "themes." + name
 		switch {

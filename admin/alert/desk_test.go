@@ -385,7 +385,11 @@ func TestMistakesOfTheSettingsAreNamed(t *testing.T) {
 		"to[0].webhook[0].url":    {To: []Route{{Webhook: setting.OneOrMore[Webhook]{{URL: "a"}}}}},
 		"to[0].webhook[0].format": {To: []Route{{Webhook: setting.OneOrMore[Webhook]{{URL: "http://a", Format: "fax"}}}}},
 		"to[0].webhook[0].chat":   {To: []Route{{Webhook: setting.OneOrMore[Webhook]{{URL: "http://a", Format: "telegram"}}}}},
+		"themes":                  {},
 	} {
+		if c.Themes == nil && key != "themes" {
+			c.Themes = map[string]*Theme{"drugs": nil}
+		}
 		if _, err := New(c, nil, nil); err == nil || !strings.HasPrefix(err.Error(), key+": ") {
 			t.Errorf("%s: got %v", key, err)
 		}

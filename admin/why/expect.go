@@ -52,6 +52,9 @@ func (e *Expectations) expect(ctx context.Context, of string, x *policy.Expectat
 	if err != nil {
 		return setting.At("url", err)
 	}
+	if label := func(l string) bool { return l == "" || len(l) > 63 }; slices.ContainsFunc(strings.Split(t.Host, "."), label) {
+		return setting.At("url", fmt.Errorf("%q is not the address of a host: the labels of a name have 1 to 63 characters", url))
+	}
 	if t.Start, err = x.Moment(time.Now()); err != nil {
 		return setting.At("at", err)
 	}
