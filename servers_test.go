@@ -33,7 +33,7 @@ var killed = map[string][]string{
 	"admin/mail":         {"admin/alert.TestAlertsReachThoseWhomTheSettingsName"},
 	"cache/peer":         {"test.TestGatewaysShareObjectsAndSurviveALoss"},
 	"check/icap":         {"TestKilledUnderLoad", "TestAHungServerCostsItsLimit"},
-	"check/virus":        {"TestClamdIsKilledAndReturns", "TestNobodyWaitsForAScannerThatHangs"},
+	"check/virus":        {"TestClamdIsKilledUnderLoad", "TestNobodyWaitsForAScannerThatHangs"},
 	"event/clickhouse":   {"TestTheServerIsKilledAndReturns"},
 	"event/kafka":        {"TestEventsGoOnWhenTheBrokersAreBack"},
 	"event/otlp":         {"test.TestReceiversOfEventsAreKilledUnderLoad"},
@@ -42,7 +42,7 @@ var killed = map[string][]string{
 	"event/syslog":       {"test.TestReceiversOfEventsAreKilledUnderLoad"},
 	"helper":             {"test.TestHelpersWorkFromSettingsAloneAndOutliveTheGateway"},
 	"identity/directory": {"TestServersOfPasswordsAreKilledUnderLoad", "identity.TestUsersWhoAreKnownDoNotNoticeThatTheDirectoryIsAway"},
-	"identity/oidc":      {"TestAProviderThatIsAwayIsNamedAndReturns"},
+	"identity/oidc":      {"TestAProviderThatIsAwayIsNamedAndReturns", "test.TestTheOpenIDProviderIsKilledUnderLoad"},
 	"intercept":          {"TestFetchingEndsInTime"}, // issuers of certificates, wherever these say
 	"list/source":        {"TestAFailureThatPassesIsTriedAgain"},
 	"postgres":           {"TestServerReturns"},

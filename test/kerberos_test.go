@@ -32,8 +32,10 @@ import (
 
 // A kdc is a realm with users and the service HTTP/localhost.
 type kdc struct {
-	dir string
-	env []string
+	dir, port string
+	env       []string
+	server    *exec.Cmd
+	path      string // of the server
 }
 
 func newKDC(t *testing.T) *kdc {
@@ -53,8 +55,8 @@ func newKDC(t *testing.T) *kdc {
 	if out, err := exec.Command(program("curl"), "--version").Output(); err != nil || !bytes.Contains(out, []byte("GSS-API")) {
 		t.Skip("curl knows no Kerberos here")
 	}
-	k := &kdc{dir: t.TempDir()}
 	port := peer.Port(t)
+	k := &kdc{dir: t.TempDir(), port: port, path: server}
 	for name, text := range map[string]string{
 		"krb5.conf": fmt.Sprintf("[libdefaults]\ndefault_realm = SCHOOL.EXAMPLE\ndns_lookup_kdc = false\nrdns = false\ndns_canonicalize_hostname = false\nudp_preference_limit = 1\n[realms]\nSCHOOL.EXAMPLE = {\n kdc = 127.0.0.1:%s\n}\n", port),
 		"kdc.conf":  fmt.Sprintf("[kdcdefaults]\nkdc_listen = 127.0.0.1:%s\nkdc_tcp_listen = 127.0.0.1:%[1]s\n[realms]\nSCHOOL.EXAMPLE = {\n database_name = %s/principal\n key_stash_file = %[2]s/stash\n acl_file = %[2]s/acl\n}\n", port, k.dir),
@@ -68,21 +70,28 @@ func newKDC(t *testing.T) *kdc {
 	k.run(t, "", admin, "-q", "addprinc -pw secret anna")
 	k.run(t, "", admin, "-q", "addprinc -randkey HTTP/localhost")
 	k.run(t, "", admin, "-q", "ktadd -k "+k.dir+"/keytab HTTP/localhost")
-	cmd := peer.Command(t, server, "-n")
+	k.start(t)
+	k.run(t, "secret\n", "kinit", "anna")
+	return k
+}
+
+// start starts the server.
+func (k *kdc) start(t *testing.T) {
+	t.Helper()
+	cmd := peer.Command(t, k.path, "-n")
 	cmd.Env = k.env
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	k.server = cmd
 	waitFor(t, "the KDC", func() bool {
-		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		c, err := net.Dial("tcp", "127.0.0.1:"+k.port)
 		if err == nil {
 			c.Close()
 		}
 		return err == nil
 	})
-	k.run(t, "secret\n", "kinit", "anna")
-	return k
 }
 
 func (k *kdc) run(t *testing.T, in, name string, args ...string) string {

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -199,48 +200,68 @@ func TestABodyIsScannedWhileItComes(t *testing.T) {
 	}
 }
 
-// TestClamdIsKilledAndReturns: bodies are errors while it is away, and scanned
-// again as soon as it is back.
-func TestClamdIsKilledAndReturns(t *testing.T) {
-	peer.Program(t, "clamd")
+// TestClamdIsKilledUnderLoad: bodies are errors while it is away, none waits longer than
+// the limit, and they are scanned again as soon as it is back.
+func TestClamdIsKilledUnderLoad(t *testing.T) {
 	server, conf, socket := startClamd(t)
-	c, err := New(Config{Clamd: setting.OneOrMore[string]{socket}}, nil)
+	const limit = 3 * time.Second
+	c, err := New(Config{Clamd: setting.OneOrMore[string]{socket}, Timeout: setting.Duration(limit)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ask := func(pieces int) error {
-		got, err := findInPieces(t, c, filter.ResponseBody, pieces, "there are forty marmots")
-		if err == nil && len(got) != 1 {
-			t.Errorf("got %v", got)
-		}
-		return err
+	var found, failed, longest atomic.Int64
+	var stop atomic.Bool
+	var load sync.WaitGroup
+	for n := range 4 {
+		load.Go(func() {
+			for ; !stop.Load(); time.Sleep(time.Millisecond) {
+				begin := time.Now()
+				got, err := findInPieces(t, c, filter.ResponseBody, 1+n%2*2, "there are forty marmots")
+				switch {
+				case err != nil:
+					failed.Add(1)
+				case len(got) == 1:
+					found.Add(1)
+				default:
+					t.Errorf("got %v", got)
+				}
+				for took := int64(time.Since(begin)); ; {
+					if was := longest.Load(); was >= took || longest.CompareAndSwap(was, took) {
+						break
+					}
+				}
+			}
+		})
 	}
-	for _, pieces := range []int{1, 3} {
-		if err := ask(pieces); err != nil {
-			t.Fatal(err)
+	more := func(what string, n *atomic.Int64) {
+		t.Helper()
+		for was, end := n.Load(), time.Now().Add(30*time.Second); n.Load() < was+20; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Errorf("%s: nothing happens", what)
+				return
+			}
 		}
+	}
+	more("at first", &found)
+	if n := failed.Load(); n > 0 {
+		t.Errorf("%d bodies failed before clamd was killed", n)
 	}
 	_ = server.Process.Kill()
 	_ = server.Wait()
-	for _, pieces := range []int{1, 3} {
-		start := time.Now()
-		if err := ask(pieces); err == nil || time.Since(start) > 5*time.Second {
-			t.Errorf("killed: %v after %v", err, time.Since(start))
-		}
-	}
+	more("killed", &failed)
 	_ = os.Remove(socket)
 	peer.Start(t, "clamd", "--config-file="+conf)
 	listens(t, socket)
 	back := time.Now()
-	for ask(1) != nil || ask(3) != nil {
-		if time.Since(back) > 30*time.Second {
-			t.Fatal("it is back and not asked")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	more("back", &found)
 	if took := time.Since(back); took > 2*time.Second {
 		t.Errorf("it took %v until a clamd that is back was asked", took)
+	}
+	stop.Store(true)
+	load.Wait()
+	if took := time.Duration(longest.Load()); took > limit+500*time.Millisecond {
+		t.Errorf("a body waited %v, its limit is %v", took, limit)
 	}
 }
 

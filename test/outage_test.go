@@ -1,0 +1,169 @@
+package test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shuultuur/test/peer"
+)
+
+// repeat has some people do the same again and again, until the end that it returns:
+// this gives how many were wrong, and the longest time.
+func repeat(t *testing.T, people int, do func() error) (done *atomic.Int64, end func() (wrong int64, longest time.Duration)) {
+	var mu sync.Mutex
+	var wrong int64
+	var longest time.Duration
+	var stop atomic.Bool
+	var work sync.WaitGroup
+	done = new(atomic.Int64)
+	for range people {
+		work.Go(func() {
+			for !stop.Load() {
+				begin := time.Now()
+				err := do()
+				took := time.Since(begin)
+				mu.Lock()
+				if longest = max(longest, took); err != nil {
+					if wrong++; wrong == 1 {
+						t.Logf("the first: %v", err)
+					}
+				}
+				mu.Unlock()
+				done.Add(1)
+			}
+		})
+	}
+	end = sync.OnceValues(func() (int64, time.Duration) {
+		stop.Store(true)
+		work.Wait()
+		return wrong, longest
+	})
+	t.Cleanup(func() { end() })
+	return done, end
+}
+
+// more waits until n has grown.
+func more(t *testing.T, what string, n *atomic.Int64) {
+	t.Helper()
+	was := n.Load()
+	until(t, what, func() bool { return n.Load() >= was+10 })
+}
+
+// TestTheKDCIsKilledUnderLoad: those who have tickets do not notice, those who have
+// none are told at once, and get in as soon as the KDC gives tickets again.
+func TestTheKDCIsKilledUnderLoad(t *testing.T) {
+	k := newKDC(t)
+	o := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }))
+	defer o.Close()
+	g := runGateway(t, t.TempDir(), strings.ReplaceAll(kerberosSettings, "KEYTAB", k.dir+"/keytab"))
+	_, port, _ := strings.Cut(g.ProxyAddr(), ":")
+	curl := func(tickets string) string {
+		cmd := peer.Command(t, "curl", "-s", "-m", "10", "--noproxy", "", "-x", "http://localhost:"+port, "--proxy-negotiate", "-U", ":", "-w", " %{http_code}", o.URL)
+		cmd.Env = append(k.env, "KRB5CCNAME=FILE:"+k.dir+"/"+tickets)
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	if got := curl("ccache"); got != "page 200" {
+		t.Fatalf("with a ticket: %q", got)
+	}
+	done, end := repeat(t, 2, func() error {
+		if got := curl("ccache"); got != "page 200" {
+			return fmt.Errorf("with a ticket: %q", got)
+		}
+		return nil
+	})
+	more(t, "requests before the KDC is killed", done)
+	_ = k.server.Process.Kill()
+	_ = k.server.Wait()
+	more(t, "requests while the KDC is away", done)
+	begin := time.Now()
+	if got := curl("none"); !strings.HasSuffix(got, " 407") || time.Since(begin) > 2*time.Second {
+		t.Errorf("without a ticket, while the KDC is away: %q after %v", got, time.Since(begin))
+	}
+	k.start(t)
+	back := time.Now()
+	k.env = append(k.env, "KRB5CCNAME=FILE:"+k.dir+"/fresh")
+	k.run(t, "secret\n", "kinit", "anna")
+	if got := curl("fresh"); got != "page 200" || time.Since(back) > 2*time.Second {
+		t.Errorf("with a new ticket: %q, %v after the return", got, time.Since(back))
+	}
+	t.Logf("a new ticket counted %v after the return", time.Since(back))
+	more(t, "requests after the return", done)
+	if wrong, longest := end(); wrong > 0 || longest > 2*time.Second {
+		t.Errorf("%d requests with a ticket failed, the longest took %v", wrong, longest)
+	}
+}
+
+// TestTheOpenIDProviderIsKilledUnderLoad: people who have signed in do not notice,
+// others are told at once what is away, and sign in as soon as it is back.
+func TestTheOpenIDProviderIsKilledUnderLoad(t *testing.T) {
+	port, idp := peer.Port(t), peer.Port(t)
+	callback := "http://127.0.0.1:" + port + "/sign-in/callback"
+	stop := provider(t, idp, "one", callback)
+	g, portal := portalGateway(t, t.TempDir(), port, "http://127.0.0.1:"+idp)
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }))
+	defer origin.Close()
+	at := strings.Replace(origin.URL, "127.0.0.1", "localhost", 1)
+	signIn := func(name string) {
+		t.Helper()
+		p := newPerson(t)
+		page, res := p.get(portal + "/sign-in?to=" + url.QueryEscape(at))
+		page, res = p.submit(page, res, "/provider")
+		if page, res = p.throughProvider(page, res, name); page != "page" {
+			t.Fatalf("after signing in at the provider: %s %d %s", res.Request.URL, res.StatusCode, page)
+		}
+	}
+	signIn("anna")
+	c := through(g.ProxyAddr())
+	done, end := repeat(t, 4, func() error {
+		if status, page, err := get(c, at); status != 200 || page != "page" {
+			return fmt.Errorf("%d %q %v", status, page, err)
+		}
+		return nil
+	})
+	more(t, "requests before the provider is killed", done)
+	stop()
+	tried, endTries := repeat(t, 2, func() error { // sign-ins that had begun
+		jar, _ := cookiejar.New(nil)
+		browser := &http.Client{Jar: jar, Timeout: 20 * time.Second, CheckRedirect: c.CheckRedirect}
+		res, err := browser.PostForm(portal+"/sign-in/provider", nil)
+		if err != nil {
+			return err
+		}
+		res.Body.Close()
+		to, err := res.Location()
+		if err != nil {
+			return err
+		}
+		status, page, err := get(browser, callback+"?code=x&state="+to.Query().Get("state"))
+		if err != nil || status != 502 || !strings.Contains(page, "exchange the code") || !strings.Contains(page, "127.0.0.1:"+idp) {
+			return fmt.Errorf("a sign-in while the provider is away: %d %.2000s, %v", status, page, err)
+		}
+		return nil
+	})
+	more(t, "requests while the provider is away", done)
+	more(t, "sign-ins while the provider is away", tried)
+	if wrong, longest := endTries(); wrong > 0 || longest > 5*time.Second {
+		t.Errorf("%d sign-ins did not name the provider, the longest took %v", wrong, longest)
+	}
+	provider(t, idp, "two", callback) // with another key
+	back := time.Now()
+	signIn("bold")
+	if took := time.Since(back); took > 2*time.Second {
+		t.Errorf("a sign-in ended %v after the return of the provider", took)
+	}
+	t.Logf("a sign-in ended %v after the return", time.Since(back))
+	more(t, "requests after the return", done)
+	if wrong, longest := end(); wrong > 0 || longest > 2*time.Second {
+		t.Errorf("%d requests of people who had signed in failed, the longest took %v", wrong, longest)
+	}
+}
