@@ -35,7 +35,7 @@ var killed = map[string][]string{
 	"check/icap":         {"TestKilledUnderLoad", "TestAHungServerCostsItsLimit"},
 	"check/virus":        {"TestClamdIsKilledUnderLoad", "TestNobodyWaitsForAScannerThatHangs"},
 	"event/clickhouse":   {"TestTheServerIsKilledAndReturns"},
-	"event/kafka":        {"TestEventsGoOnWhenTheBrokersAreBack"},
+	"event/kafka":        {"TestEventsGoOnWhenTheBrokersAreBack", "test.TestReceiversOfEventsAreKilledUnderLoad"},
 	"event/otlp":         {"test.TestReceiversOfEventsAreKilledUnderLoad"},
 	"event/parquet":      {"test.TestReceiversOfEventsAreKilledUnderLoad"},
 	"event/postgres":     {"test.TestReceiversOfEventsAreKilledUnderLoad"},

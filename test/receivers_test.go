@@ -3,9 +3,11 @@ package test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"database/sql"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,10 +16,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"shuultuur/postgres"
 	"shuultuur/test/peer"
@@ -125,6 +131,50 @@ action(type="omfile" file=%q)
 	return r
 }
 
+// brokers is a Kafka cluster that keeps its topic in a folder.
+func brokers(t *testing.T, port string) *receiver {
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var c *kfake.Cluster
+	r := &receiver{name: "Kafka cluster"}
+	r.start = func() {
+		var err error
+		if c, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(n), kfake.DataDir(dir), kfake.SeedTopics(3, "events")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.kill = func() { c.Close() }
+	r.start()
+	var mu sync.Mutex
+	got := map[string]bool{}
+	consumer, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:"+port), kgo.ConsumeTopics("events"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for {
+			f := consumer.PollFetches(context.Background())
+			if f.IsClientClosed() {
+				return
+			}
+			mu.Lock()
+			f.EachRecord(func(r *kgo.Record) { pages(got, r.Value) })
+			mu.Unlock()
+		}
+	})
+	t.Cleanup(func() { consumer.Close(); reading.Wait() })
+	r.has = func() map[string]bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(got)
+	}
+	return r
+}
+
 // listens waits until something listens at an address.
 func listens(t *testing.T, addr string) {
 	t.Helper()
@@ -181,13 +231,16 @@ func TestReceiversOfEventsAreKilledUnderLoad(t *testing.T) {
 	var served atomic.Int64
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page) }))
 	defer origin.Close()
-	collects, store, logs := "127.0.0.1:"+peer.Port(t), "127.0.0.1:"+peer.Port(t), peer.Port(t)
+	collects, store, logs, cluster := "127.0.0.1:"+peer.Port(t), "127.0.0.1:"+peer.Port(t), peer.Port(t), peer.Port(t)
 	db, url := database(t)
 	others := []*receiver{rsyslog(t, logs), httpReceiver(t, "collector", collects, 0), httpReceiver(t, "object store", store, time.Second)}
 	for _, r := range others {
 		r.start()
 		t.Cleanup(func() { r.kill() })
 	}
+	kafka := brokers(t, cluster)
+	t.Cleanup(func() { kafka.kill() })
+	others = append(others, kafka)
 	g := runGateway(t, t.TempDir(), fmt.Sprintf(`
 listen: {proxy: 127.0.0.1:0, admin: off}
 data: data
@@ -197,9 +250,10 @@ events:
   every: 50ms
   postgres: %q
   syslog: {to: "tcp://127.0.0.1:%s"}
+  kafka: {to: "127.0.0.1:%s", topic: events}
   otlp: {to: "http://%s"}
   parquet: {to: "s3://lake/events", every: 1s, endpoint: "http://%s", key: key, secret: secret}
-`, url, logs, collects, store))
+`, url, logs, cluster, collects, store))
 
 	// drive has some clients ask for pages, and returns which and how long they took.
 	drive := func(during string) (asked []string, s *traffic) {
