@@ -7,12 +7,15 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,6 +239,117 @@ func TestEventsGoOnWhenTheBrokersAreBack(t *testing.T) {
 	}
 	if got := len(consume(t, c, len(rows))); got != len(rows) {
 		t.Errorf("%d events, want %d", got, len(rows))
+	}
+}
+
+// A loser is a listener whose connections lose an answer when they are told.
+type loser struct {
+	net.Listener
+	lose *atomic.Bool
+}
+
+func (l loser) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return loserConn{c, l.lose}, err
+}
+
+type loserConn struct {
+	net.Conn
+	lose *atomic.Bool
+}
+
+func (c loserConn) Write(p []byte) (int, error) {
+	if c.lose.CompareAndSwap(true, false) {
+		c.Close()
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
+// TestALostAnswerMakesEventsComeTwice, under the same key and in the same partition: the
+// broker has them, and nobody knows.
+func TestALostAnswerMakesEventsComeTwice(t *testing.T) {
+	var lose atomic.Bool
+	var once sync.Once
+	c, cfg := cluster(t, kfake.NumBrokers(1), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+		ln, err := net.Listen(network, address)
+		return loser{ln, &lose}, err
+	}))
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		once.Do(func() { lose.Store(true) })
+		return nil, nil, false // the cluster writes the events
+	})
+	s := open(t, cfg)
+	rows := eventtest.Rows(eventtest.Start(), 50)
+	err := s.Write(t.Context(), rows)
+	if _, refused := errors.AsType[*event.Refused](err); err == nil || refused {
+		t.Fatalf("the answer is lost: %v", err)
+	}
+	if err := s.Write(t.Context(), rows); err != nil { // as the log does
+		t.Fatal(err)
+	}
+	at, times := map[string]int32{}, map[string]int{}
+	for _, r := range consume(t, c, 2*len(rows)) {
+		key := string(r.Key)
+		if p, ok := at[key]; ok && p != r.Partition {
+			t.Errorf("%s is in partitions %d and %d", key, p, r.Partition)
+		}
+		at[key] = r.Partition
+		times[key]++
+	}
+	for _, r := range rows {
+		if times[r.ID] != 2 {
+			t.Errorf("%s came %d times", r.ID, times[r.ID])
+		}
+	}
+}
+
+// TestErrorsOfABrokerPassOrDoNot: after those that pass, events are sent again and arrive;
+// those that concern the events themselves end in a refusal.
+func TestErrorsOfABrokerPassOrDoNot(t *testing.T) {
+	for code, refuses := range map[int16]bool{
+		3:  false, // UNKNOWN_TOPIC_OR_PARTITION
+		5:  false, // LEADER_NOT_AVAILABLE
+		6:  false, // NOT_LEADER_OR_FOLLOWER
+		7:  false, // REQUEST_TIMED_OUT
+		19: false, // NOT_ENOUGH_REPLICAS
+		20: false, // NOT_ENOUGH_REPLICAS_AFTER_APPEND
+		29: false, // TOPIC_AUTHORIZATION_FAILED
+		56: false, // KAFKA_STORAGE_ERROR
+		87: true,  // INVALID_RECORD
+	} {
+		c, cfg := cluster(t, kfake.NumBrokers(1))
+		c.ControlKey(int16(kmsg.Produce), func(q kmsg.Request) (kmsg.Response, error, bool) {
+			p := q.(*kmsg.ProduceRequest)
+			res := p.ResponseKind().(*kmsg.ProduceResponse)
+			for _, topic := range p.Topics {
+				rt := kmsg.NewProduceResponseTopic()
+				rt.Topic = topic.Topic
+				for _, part := range topic.Partitions {
+					rp := kmsg.NewProduceResponseTopicPartition()
+					rp.Partition, rp.ErrorCode = part.Partition, code
+					rt.Partitions = append(rt.Partitions, rp)
+				}
+				res.Topics = append(res.Topics, rt)
+			}
+			return res, nil, true
+		})
+		s := open(t, cfg)
+		rows := eventtest.Rows(eventtest.Start(), 20)
+		err := s.Write(t.Context(), rows)
+		if _, refused := errors.AsType[*event.Refused](err); err == nil || refused != refuses || !strings.Contains(err.Error(), fmt.Sprintf("(error %d)", code)) {
+			t.Errorf("error %d: got %v, refused %t", code, err, refused)
+		}
+		if refuses {
+			continue
+		}
+		if err := s.Write(t.Context(), rows); err != nil {
+			t.Errorf("after error %d: %v", code, err)
+			continue
+		}
+		if got := len(consume(t, c, len(rows))); got != len(rows) {
+			t.Errorf("after error %d: %d events, want %d", code, got, len(rows))
+		}
 	}
 }
 
