@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/admin/alert"
 	"shuultuur/check"
 	"shuultuur/check/picture"
 	"shuultuur/event"
@@ -116,7 +117,7 @@ func newHouse(t *testing.T) *house {
 		Quotas:   func(context.Context, string, netip.Addr, string) Quotas { return Quotas{} },
 		Token:    "the token of the settings",
 		Live:     &Live{},
-		Watching: Watching{Pictures: &picture.Gallery{}},
+		Watching: Watching{Alerts: func() *alert.Desk { return nil }, Pictures: &picture.Gallery{}},
 		Rulings:  &Rulings{All: func() []policy.Decision { return nil }, Set: func(policy.Decision, netip.Addr) error { return nil }},
 		Explain:  func(context.Context, Question) (*Explanation, error) { return &Explanation{Action: "pass"}, nil },
 		Inside:   Inside{Zones: zoneOf(t, "example.test.", firstZone), Checks: func() *check.Set { return &check.Set{} }},

@@ -71,7 +71,7 @@ func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
 			t.Errorf("%s %s for %v is missing from the description, or is another's: %q", r.method, r.path, r.role, o.Role)
 		}
 		if words[r.method+" "+r.path].does == "" {
-			t.Logf("%s %s has no row in operations: say what it does", r.method, r.path)
+			t.Errorf("%s %s has no row in operations: say what it does", r.method, r.path)
 		}
 	}
 	there := map[string]bool{}

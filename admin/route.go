@@ -176,7 +176,7 @@ func (s *Server) guard(r route) http.Handler {
 			p.who = who
 		}
 		if r.method != http.MethodGet && !slices.Contains(triable, r.method+" "+r.path) && asksDry(q) {
-			http.Error(w, r.method+" "+r.path+" cannot say its effect before: leave dry_run out. Nothing was changed", http.StatusBadRequest)
+			http.Error(w, "dry_run: "+r.path+" cannot say its effect; nothing was changed", http.StatusBadRequest)
 			return
 		}
 		s.answer(r, w, q.WithContext(account.With(q.Context(), who)))

@@ -42,6 +42,7 @@ type systemData struct {
 	Live     runtimeFigures    `json:"runtime"`
 	State    map[string]figure `json:"state"`
 	Owner    bool              `json:"-"`
+	Since    time.Time         `json:"-"` // Health.Started
 
 	Heaps                 []bar          `json:"-"` // memory in the last samples
 	Pauses, Waits, Shares []runtimeShare `json:"-"`
@@ -169,6 +170,7 @@ func (p *Parts) systemRoutes() []route {
 				d.State[name] = figures(v)
 			}
 			if isPage(r) {
+				d.Since, _ = time.Parse(time.RFC3339, d.Health.Started) // else the page leaves it out
 				d.charts(memory.add(time.Now(), d.Live.Objects))
 				writePage(w, page, http.StatusOK, d)
 				return

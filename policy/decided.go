@@ -117,7 +117,7 @@ const decidedBlock = "decided"
 func (e *Engine) blockDecided(p *policy, t *filter.Transaction) filter.Verdict {
 	f := filter.Finding{Check: "policy", Category: decidedBlock}
 	if !t.Terse {
-		f.Evidence = "blocked by a decision about votes"
+		f.Evidence = "a person blocked the site, by hand or in answer to votes"
 	}
 	t.Findings = append(t.Findings, f)
 	t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{Policy: p.name, Finding: f}}
