@@ -172,6 +172,32 @@ func TestAClaimedTransferCodingHidesNothing(t *testing.T) {
 	}
 }
 
+// FuzzCodedPart: in whatever pieces a part comes, rules say the same of it.
+func FuzzCodedPart(f *testing.F) {
+	for _, body := range []string{"a geheime Sache!", "Z2VoZWltZSBTYWNoZQ==", "gehei=\r\nme=20Sache", "\x89PNG\r\n\x1a\n", "\r\r\n--c\r\n", "="} {
+		f.Add([]byte(body), true, byte(3))
+		f.Add([]byte(body), false, byte(1))
+	}
+	c := Config{{Name: "p", Rules: []Rule{
+		{Name: "words", Action: "block", Words: []string{"geheime Sache"}},
+		{Name: "type", Action: "block", Upload: []string{"image/png"}},
+		{Name: "hash", Action: "block", Hash: []string{strings.Repeat("0", 64)}},
+	}}}
+	e := newEngineOf(f, c, Parts{})
+	f.Fuzz(func(t *testing.T, part []byte, base64 bool, n byte) {
+		coding := "quoted-printable"
+		if base64 {
+			coding = "base64"
+		}
+		body := "--b\r\nContent-Disposition: form-data; name=f; filename=f\r\nContent-Type: text/plain\r\nContent-Transfer-Encoding: " + coding + "\r\n\r\n" + string(part) + "\r\n--b--\r\n"
+		_, whole := sending(e, "multipart/form-data; boundary=b", []byte(body), len(body))
+		_, pieces := sending(e, "multipart/form-data; boundary=b", []byte(body), int(n)+1)
+		if whole.Action != pieces.Action {
+			t.Errorf("whole: %+v, in pieces of %d: %+v", whole, int(n)+1, pieces)
+		}
+	})
+}
+
 func TestAnAllowWaitsForWhatIsSent(t *testing.T) {
 	rules := []Rule{
 		{Name: "cards", Action: "block", Pattern: []string{"card"}},
