@@ -176,6 +176,10 @@ func (c Client) send(ctx context.Context, method, path, body string, patience ti
 	if err != nil {
 		return nil, nil, err
 	}
+	if r.StatusCode == http.StatusNotFound && strings.TrimSpace(string(data)) == "404 page not found" { // as http.ServeMux says
+		name, _, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/"), "/")
+		return nil, nil, fmt.Errorf("the gateway at %s has no %s: its settings lack it, or this is not an admin address", c.URL, name)
+	}
 	if r.StatusCode != http.StatusOK {
 		return nil, nil, fmt.Errorf("the gateway says: %s", strings.TrimSpace(string(data[:min(len(data), maxAnswer)])))
 	}

@@ -106,3 +106,13 @@ func TestWhyElsewhereSaysWhatTheGatewaySays(t *testing.T) {
 		t.Errorf("%d %s%s", status, out.String(), failed.String())
 	}
 }
+
+func TestAGatewayElsewhereThatLacksAPartIsNamed(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	var out, failed strings.Builder
+	dispatch(t.Context(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &failed}, []string{"-at", s.URL, "cache", "purge", "host", "a.example"})
+	if want := "the gateway at " + s.URL + " has no cache"; !strings.Contains(failed.String(), want) {
+		t.Errorf("%q does not say %q", failed.String(), want)
+	}
+}
