@@ -116,7 +116,7 @@ func restUntil(now time.Time, s string) (time.Time, error) {
 	}
 	var long setting.Duration
 	if err := long.UnmarshalText([]byte(s)); err != nil || long.Or(0) > maxPause {
-		return now, fmt.Errorf("for=%q is not how long to rest: write 30s, 5m, 1h, at most %v, or tomorrow; 0s ends a pause", s, maxPause)
+		return now, fmt.Errorf("for=%q is not the time of a pause: write 30s, 5m, 1h, at most %v, or tomorrow; 0s ends a pause", s, maxPause)
 	}
 	return now.Add(long.Or(0)), nil
 }

@@ -43,7 +43,7 @@ var messages = [...]string{
 	"there is no list with this name",
 	"{1}: no event has this ID",
 	"no votes are counted here: the settings have no votes, or have them forwarded",
-	"{1} is not how long to rest: write 30s, 5m, 1h, at most {2}, or tomorrow; 0s ends a pause",
+	"{1} is not the time of a pause: write 30s, 5m, 1h, at most {2}, or tomorrow; 0s ends a pause",
 	"{1} is not how long it holds: write 15m, 1h or 7d; leave it out for good",
 	"who=NAME is missing: an address, a user or a group",
 	"url= is missing: which address?",

@@ -62,8 +62,27 @@ func lists(ctx context.Context, e env, args []string) int {
 		}
 		return 0
 	}
-	f.Usage()
+	if f.NArg() == 0 {
+		f.Usage()
+		return 2
+	}
+	fail(e, wrongList(f.Args()))
 	return 2
+}
+
+// wrongList says what is wrong about the arguments of a list command that cannot be run.
+func wrongList(args []string) error {
+	own := []command{{name: "compile", args: "SOURCE FILE"}, {name: "look", args: "FILE NAME..."}, {name: "add", args: "FILE ENTRY..."}, {name: "remove", args: "FILE ENTRY..."}}
+	for _, c := range own {
+		switch {
+		case c.name != args[0]:
+		case c.name == "compile" && len(args) > 3:
+			return fmt.Errorf("%q is one argument too many; usage: shuultuur list %s %s", args[3], c.name, c.args)
+		default:
+			return fmt.Errorf("an argument is missing; usage: shuultuur list %s %s", c.name, c.args)
+		}
+	}
+	return fmt.Errorf("there is no command %q%s; \"shuultuur list -h\" lists them", "list "+args[0], meant(args[0], append(own, listCommands()...)))
 }
 
 func compileList(ctx context.Context, e env, cfg list.Config, source, file string, all bool) int {
