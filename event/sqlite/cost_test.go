@@ -8,6 +8,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/event/eventtest"
+	"shuultuur/platform"
 )
 
 // BenchmarkIndexCost measures what the index adds to the cost of a row: batches
@@ -22,17 +23,17 @@ func BenchmarkIndexCost(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		rows := eventtest.Rows(now.Add(time.Duration(n)*batch*50*time.Microsecond), batch)
-		before := eventtest.CPU()
+		before := platform.CPU()
 		if err := with.Write(b.Context(), rows); err != nil {
 			b.Fatal(err)
 		}
-		middle := eventtest.CPU()
+		middle := platform.CPU()
 		last, err := alone.w.write(alone.last, alone.limit, rows, func(int64, *event.Row) error { return nil })
 		if err != nil {
 			b.Fatal(err)
 		}
 		alone.last = last
-		after := eventtest.CPU()
+		after := platform.CPU()
 		spent[0] += middle - before
 		spent[1] += after - middle
 		n++

@@ -14,6 +14,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/event/eventtest"
+	"shuultuur/platform"
 	"shuultuur/filter"
 	"shuultuur/message"
 )
@@ -249,7 +250,7 @@ func BenchmarkPipeline(b *testing.B) {
 		Record:   filter.Record{Status: 200, BytesOut: 20_000, Looked: 20_000, Duration: time.Millisecond},
 	}
 	b.ReportAllocs()
-	n, start := 0, eventtest.CPU()
+	n, start := 0, platform.CPU()
 	for b.Loop() {
 		for n%1000 == 0 && l.Stats()[0].Queued > 20_000 {
 			runtime.Gosched()
@@ -262,7 +263,7 @@ func BenchmarkPipeline(b *testing.B) {
 	if err := <-done; err != nil {
 		b.Fatal(err)
 	}
-	b.ReportMetric(float64(eventtest.CPU()-start)/float64(n), "cpu-ns/row")
+	b.ReportMetric(float64(platform.CPU()-start)/float64(n), "cpu-ns/row")
 	b.ReportMetric(float64(l.Stats()[0].Dropped), "dropped")
 }
 
