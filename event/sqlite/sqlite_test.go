@@ -14,9 +14,9 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/event/eventtest"
-	"shuultuur/platform"
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/platform"
 )
 
 const year = 365 * 24 * time.Hour
