@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"shuultuur/list"
@@ -461,9 +462,37 @@ func (q *squid) policy(s *source, a, standard *acl) {
 // redirected says of a redirect that it is carried over. Where ours cannot lead
 // there, the rules it is for say so.
 func (q *squid) redirected(s statement) {
-	if _, ok := redirectTo(strings.Join(s.words[1:], " ")); ok {
-		q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "action: redirect"})
+	to := strings.Join(s.words[1:], " ")
+	if _, ok := redirectTo(to); !ok {
+		return
 	}
+	n := Note{Kind: Carried, place: s.place, What: s.what, Ours: "action: redirect", Why: redirectChange(to)}
+	if n.Why != "" {
+		n.Kind = Changed
+	}
+	q.rep.add(n)
+}
+
+// redirectChange says what our redirect to the same page does differently, "" for nothing.
+func redirectChange(to string) string {
+	var all []string
+	if strings.HasPrefix(to, "301:") || strings.HasPrefix(to, "308:") {
+		all = append(all, "a redirect is temporary, as rules change")
+	}
+	for len(to) > 0 {
+		_, rest, ok := strings.Cut(to, "%")
+		if !ok || rest == "" {
+			break
+		}
+		switch rest[0] {
+		case 'n':
+			all = append(all, "%n becomes the client's address, since its name is not looked up")
+		case 'p', 'q':
+			all = append(all, "%"+rest[:1]+" is left out: {url} has the whole address")
+		}
+		to = rest[1:]
+	}
+	return strings.Join(slices.Compact(all), "; ")
 }
 
 // whyNoLine says why a line outside of all blocks is not carried over.

@@ -351,7 +351,7 @@ acl {
 	}
 	default {
 		pass good !bad !in-addr !gone any
-		redirect http://default.example/
+		redirect 301:http://default.example/%p?n=%n
 	}
 }
 -- db/good/domains --
@@ -391,7 +391,8 @@ func TestImportSquidGuardDecidesAsItWould(t *testing.T) {
 		{client: "10.2.0.1", url: "http://other.example/", want: "redirect"},
 	})
 	wantLines(t, report, `".dotted.example" begins with a dot, so squidGuard never finds it`, `gone/domains" is not there`,
-		`"www.bad.example" is covered by "bad.example"`, `the whole site is in the domain list`, `source nobody`, `does not compile`)
+		`"www.bad.example" is covered by "bad.example"`, `the whole site is in the domain list`, `source nobody`, `does not compile`,
+		`a redirect is temporary`, `%p is left out: {url} has the whole address`, `%n becomes the client's address`)
 }
 
 func TestImportPiholeDecidesByName(t *testing.T) {
