@@ -1,6 +1,8 @@
 package importer
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -218,19 +220,29 @@ type adGuardClient struct {
 	Services         any            `yaml:"blocked_services"`
 	IgnoreQueryLog   bool           `yaml:"ignore_querylog"`
 	IgnoreStatistics bool           `yaml:"ignore_statistics"`
+
+	all map[string]any // every key, as leaves gives them
 }
 
 // adGuardClients are those of the settings, which older files have as a list.
 func adGuardClients(n yaml.Node) (all []adGuardClient, err error) {
+	var keys []map[string]any
 	switch n.Kind {
 	case yaml.SequenceNode:
-		err = n.Load(&all)
+		err = errors.Join(n.Load(&all), n.Load(&keys))
 	case yaml.MappingNode:
 		var m struct {
 			Persistent []adGuardClient `yaml:"persistent"`
 		}
-		err = n.Load(&m)
-		all = m.Persistent
+		var k struct {
+			Persistent []map[string]any `yaml:"persistent"`
+		}
+		err = errors.Join(n.Load(&m), n.Load(&k))
+		all, keys = m.Persistent, k.Persistent
+	}
+	for i, k := range keys[:min(len(keys), len(all))] {
+		all[i].all = map[string]any{}
+		leaves(k, "", all[i].all)
 	}
 	return all, err
 }
@@ -280,11 +292,13 @@ func (w *work) adGuardClients(file yamlFile, clients []adGuardClient, everyone p
 			continue
 		case c.Global:
 			w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: "identity: addresses"})
+			adGuardClientKeys(w, at, what, c, everyone)
 			continue
 		case c.Filtering:
 			own.Rules = everyone.Rules
 		}
 		adGuardClientRules(w, at, what, c, &own, everyone)
+		adGuardClientKeys(w, at, what, c, own)
 		policies = append(policies, own)
 		w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: fmt.Sprintf("policy %q, identity: addresses", own.Name)})
 	}
@@ -352,6 +366,42 @@ func adGuardClientRules(w *work, at place, what string, c adGuardClient, own *po
 			own.Rules = append(own.Rules, serviceRule(categories, adGuardBlockedTimes(all, "")))
 		}
 		note("blocked_services: "+strings.Join(ids, " "), n)
+	}
+}
+
+// adGuardClientKeys reports the keys of a client that nothing else does. own is the policy
+// that it gets.
+func adGuardClientKeys(w *work, at place, what string, c adGuardClient, own policy.Policy) {
+	for _, key := range sortedKeys(c.all) {
+		v := c.all[key]
+		n := Note{Kind: Carried, place: at, What: fmt.Sprintf("%s: %s: %s", what, key, plainText(v)), Ours: fmt.Sprintf("policy %q", own.Name)}
+		service, searches := strings.CutPrefix(key, "safe_search.")
+		switch {
+		case slices.Contains([]string{"name", "ids", "upstreams", "tags", "ignore_querylog", "ignore_statistics"}, key) && !adGuardEmpty(v) && v != false:
+			continue // reported with their values
+		case key == "use_global_settings", key == "use_global_blocked_services":
+		case c.Global && (searches || slices.Contains([]string{"filtering_enabled", "parental_enabled", "safebrowsing_enabled", "safesearch_enabled"}, key)),
+			c.GlobalServices && strings.HasPrefix(key, "blocked_services"):
+			n.Kind, n.Ours, n.Why = Default, "", "the settings for all count"
+		case key == "parental_enabled" && c.Parental, key == "safebrowsing_enabled" && c.SafeBrowsing,
+			strings.HasPrefix(key, "blocked_services") && !strings.Contains(key, ".schedule.") && !adGuardEmpty(v):
+			continue // reported with their lists
+		case strings.HasPrefix(key, "blocked_services.schedule."):
+			n.Ours = "schedule of the rule"
+		case searches && c.SafeSearch["enabled"] != true:
+			n.Kind, n.Ours = Default, ""
+		case searches:
+			n.Ours = fmt.Sprintf("safesearch: %v, youtube: %s", own.SafeSearch, cmp.Or(own.YouTube, "off"))
+			if service != "enabled" && service != "youtube" && v == false && own.SafeSearch {
+				n.Kind, n.Why = Changed, "all search engines filter or none"
+			}
+		case key == "filtering_enabled", key == "safesearch_enabled" && c.OlderSafeSearch:
+		case adGuardEmpty(v), v == false, key == "uid":
+			n.Kind, n.Ours = Default, ""
+		default:
+			n.Kind, n.Ours, n.Why = Lost, "", adGuardWhy(key)
+		}
+		w.rep.add(n)
 	}
 }
 

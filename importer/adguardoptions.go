@@ -89,6 +89,13 @@ func adGuardSettings(w *work, file yamlFile, known map[string]any, everyone *pol
 			leaves(known[k], k, a.all)
 		}
 	}
+	if m, ok := known["clients"].(map[string]any); ok {
+		for k, v := range m {
+			if k != "persistent" {
+				leaves(v, "clients."+k, a.all)
+			}
+		}
+	}
 	tlsOff := a.text("tls.enabled") != "true"
 	unusable := !tlsOff && !a.certificate()
 	dhcpOff := a.text("dhcp.enabled") != "true"
@@ -117,7 +124,7 @@ func adGuardSettings(w *work, file yamlFile, known map[string]any, everyone *pol
 			n.Kind, n.Ours = Carried, "schedule of the rule"
 		case ok && k.take != nil:
 			said(k.take(a, a.all[path]))
-		case ok:
+		case ok && k.why != "":
 			n.Why = k.why
 		default:
 			n.Why = adGuardWhy(path)
@@ -239,7 +246,7 @@ var adGuardTable = map[string]adGuardKey{
 	"dns.bind_host":           {take: with("dns: listen")},
 	"dns.port":                {take: with("dns: listen")},
 	"dns.serve_plain_dns":     {standard: []string{"true"}, take: with("dns: listen")},
-	"dns.anonymize_client_ip": {standard: []string{"false"}, why: "the record has whole addresses: keep it for less time with events: keep"},
+	"dns.anonymize_client_ip": {standard: []string{"false"}, take: (*adGuardKeys).anonymise},
 	"dns.ratelimit":           {standard: []string{"0"}, take: aCount("dns: rate", "", 1e6, func(a *adGuardKeys) *setting.Count { return &a.set.dns().Server.Rate })},
 	"dns.refuse_any": {standard: []string{"true"}, take: func(*adGuardKeys, any) Note {
 		return differs("dns", "questions of type ANY get a short answer (RFC 8482)")
@@ -249,7 +256,7 @@ var adGuardTable = map[string]adGuardKey{
 	"dns.upstream_mode":      {standard: []string{""}, take: (*adGuardKeys).upstreamMode},
 	"dns.all_servers":        {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) Note { return a.upstreamMode("parallel") }},
 	"dns.fastest_addr":       {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) Note { return a.upstreamMode("fastest_addr") }},
-	"dns.fastest_timeout":    {standard: []string{"1s"}},
+	"dns.fastest_timeout":    {standard: []string{"1s"}, why: "earlier answers say which upstream is the fastest; none is waited for"},
 	"dns.allowed_clients":    {standard: []string{""}, take: prefixes("dns: allow", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Allow })},
 	"dns.disallowed_clients": {standard: []string{""}, take: prefixes("dns: deny", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Deny })},
 	"dns.trusted_proxies":    {standard: []string{""}, take: prefixes("dns: trusted", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Trusted })},
@@ -591,6 +598,13 @@ func (a *adGuardKeys) queryLog(v any) Note {
 	return differs("dns: log: off", "queries are not recorded; refusals of the proxy still are")
 }
 
+// anonymise has rows forget their clients as soon as they may: what a change of the settings
+// would do is tried on the rows of the last day.
+func (a *adGuardKeys) anonymise(any) Note {
+	a.set.Events.Anonymise = setting.Duration(24 * time.Hour)
+	return differs("events: anonymise", "rows forget their clients after a day, not at once, unless they are deleted by then")
+}
+
 func (a *adGuardKeys) keep(v any) Note {
 	d, err := time.ParseDuration(plainText(v))
 	if days, failed := strconv.Atoi(plainText(v)); failed == nil { // older files have days
@@ -600,6 +614,9 @@ func (a *adGuardKeys) keep(v any) Note {
 		return lostOurs("events: keep", "no duration can be read in it")
 	}
 	a.keepRecord(d)
+	if d <= 24*time.Hour {
+		a.set.Events.Anonymise = 0
+	}
 	return carried("events: keep")
 }
 

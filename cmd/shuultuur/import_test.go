@@ -701,5 +701,5 @@ fine.ads.example
 	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"lan": {"192.168.1.1", "192.168.1.2"}, "home.arpa": {"192.168.1.1", "192.168.1.2"}}, d.Forward.Routes); diff != "" {
 		t.Error(diff)
 	}
-	wantLines(t, report, "upstream [/*.x/]1.2.3.4: routes here", "sdns://AQ: not spoken", "rewrite of old.lan: it is switched off", "rewrite of x.dev.lan", "blocked_services", `"Off", https://f.example/2: it is switched off`, "fetched when the gateway starts", "safesearch: true")
+	wantLines(t, report, `client "Kids": safe_search.enabled: true → safesearch: true`, `client "Anna": filtering_enabled: false → policy "client Anna"`, `client "Printer": use_global_settings: true`, "clients.runtime_sources.whois: true", "upstream [/*.x/]1.2.3.4: routes here", "sdns://AQ: not spoken", "rewrite of old.lan: it is switched off", "rewrite of x.dev.lan", "blocked_services", `"Off", https://f.example/2: it is switched off`, "fetched when the gateway starts", "safesearch: true")
 }
