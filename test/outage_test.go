@@ -7,6 +7,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,7 +69,7 @@ func TestTheKDCIsKilledUnderLoad(t *testing.T) {
 	_, port, _ := strings.Cut(g.ProxyAddr(), ":")
 	curl := func(tickets string) string {
 		cmd := peer.Command(t, "curl", "-s", "-m", "10", "--noproxy", "", "-x", "http://localhost:"+port, "--proxy-negotiate", "-U", ":", "-w", " %{http_code}", o.URL)
-		cmd.Env = append(k.env, "KRB5CCNAME=FILE:"+k.dir+"/"+tickets)
+		cmd.Env = append(slices.Clone(k.env), "KRB5CCNAME=FILE:"+k.dir+"/"+tickets)
 		out, _ := cmd.CombinedOutput()
 		return string(out)
 	}

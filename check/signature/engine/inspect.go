@@ -31,7 +31,7 @@ const (
 	tryWork        = 500       // for each rule
 	maxSubject     = 256 << 10 // bytes that a search for an expression looks at
 	quickSubject   = 4 << 10
-	slowSearch     = 2e6 // ns; of a slower search or transform all the time counts
+	slowSearch     = 2e6 // ns; for a slower search or transform the message pays with its time
 	maxBase64      = 64 << 10
 )
 
@@ -60,6 +60,7 @@ type inspector struct {
 	vars     []uint64
 	steps    int
 	work     int // of the rule so far
+	slow     int // ns of its slow searches, which the message pays for
 	captures []capture
 	regexps  int // expressions run
 	over     bool
@@ -578,13 +579,16 @@ func (in *inspector) search(m *expression, from, place int) (loc []int, ok bool)
 			seen = loc[1] - place
 		}
 		work := seen * expressionWork
-		if !began.IsZero() { // it may have looked at less, or at the same again and again
+		if !began.IsZero() {
 			spent := int(time.Since(began))
-			if work = min(work, spent); spent > slowSearch {
-				work = spent
+			if m.re.Looking() && spent > slowSearch { // it looked at the same again and again
+				in.slow += spent
 			}
-			if loc == nil && anchored && ok { // mostly at the beginning
-				work = min(work, quickSubject*expressionWork)
+			if end-place > quickSubject { // it may have looked at less
+				work = min(work, spent)
+				if loc == nil && anchored && ok { // mostly at the beginning
+					work = min(work, quickSubject*expressionWork)
+				}
 			}
 		}
 		in.work += work
@@ -875,7 +879,7 @@ func (in *inspector) base64(m *rule.Base64, next []rule.Match, at int) result {
 	if len(m.Inner) > 0 {
 		sub := inspector{buf: out, vars: in.vars, work: in.work, ctx: in.ctx}
 		r := sub.inspect(m.Inner, 0)
-		in.steps, in.work, in.over = in.steps+sub.steps, sub.work, in.over || sub.over
+		in.steps, in.work, in.slow, in.over = in.steps+sub.steps, sub.work, in.slow+sub.slow, in.over || sub.over
 		in.captures = append(in.captures, sub.captures...)
 		if r != match {
 			return retry

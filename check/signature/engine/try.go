@@ -28,11 +28,11 @@ func (w *work) try(k *compiled, n int, c *candidate, dst []Alert) []Alert {
 	began := time.Now()
 	k.cost.checks.Add(1)
 	w.rule, w.context = k, c.context
-	w.in.work, w.in.over = tryWork, false
+	w.in.work, w.in.slow, w.in.over = tryWork, 0, false
 	w.in.captures = w.in.captures[:0]
 	w.in.regexps = 0
 	a := w.decide(k, c)
-	w.spent += w.in.work
+	w.spent += w.in.work + w.in.slow
 	w.account(k, time.Since(began), a == yes)
 	switch a {
 	case later:
