@@ -16,7 +16,6 @@ import (
 	"shuultuur/list"
 	"shuultuur/list/collection"
 	"shuultuur/policy"
-	"shuultuur/resolver/forward"
 	"shuultuur/setting"
 )
 
@@ -297,54 +296,6 @@ func readTree(w *work, file, usual string, read func(all map[string]string) read
 	})
 	p.at = place{file: file}
 	return p.done()
-}
-
-func readBlocky(w *work, file string) error {
-	w.set.dns()
-	return readTree(w, file, "config.yml", func(map[string]string) reader {
-		return func(p *plain, key, value string) Note {
-			top, rest, _ := strings.Cut(key, ".")
-			group, name, _ := strings.Cut(rest, ".")
-			switch {
-			case strings.HasPrefix(key, "upstreams.groups.default"), strings.HasPrefix(key, "upstream.default"):
-				return p.upstream(value)
-			case key == "upstreams.strategy":
-				if p.set.dns().Forward.Order = forward.Fastest; value == "strict" {
-					p.set.dns().Forward.Order = forward.Strict
-				}
-				return differs("dns: forward: order", "the fastest upstream is asked, another when it does not answer")
-			case top == "bootstrapDns":
-				return p.bootstrap(strings.TrimPrefix(value, "tcp+udp:"))
-			case top == "customDNS" && group == "mapping" && name != "":
-				for a := range strings.SplitSeq(value, ",") {
-					p.host(p.at, name, strings.TrimSpace(a))
-				}
-				return carried("dns: hosts")
-			case top == "conditional" && group == "mapping" && name != "":
-				for a := range strings.SplitSeq(value, ",") {
-					p.route(p.at, name, strings.TrimSpace(a))
-				}
-				return carried("dns: forward: routes")
-			case top == "blocking" && (group == "denylists" || group == "blackLists"):
-				return p.list(true, value)
-			case top == "blocking" && (group == "allowlists" || group == "whiteLists"):
-				return p.list(false, value)
-			case key == "blocking.blockType":
-				return p.answer(value)
-			case strings.HasPrefix(key, "blocking.clientGroupsBlock.default"):
-				return carried("policy everyone")
-			case strings.HasPrefix(key, "blocking.clientGroupsBlock."):
-				return lost("write a policy with the networks of these clients and a rule with its lists, before that of everyone")
-			case key == "dnssec.validate":
-				return p.validate(value)
-			case key == "ports.dns" || key == "port":
-				return p.listen(value)
-			case key == "ports.http", key == "httpPort":
-				return lost("metrics and API are at listen.admin")
-			}
-			return Note{Kind: Lost}
-		}
-	})
 }
 
 func (p *plain) listen(value string) Note {

@@ -1,0 +1,307 @@
+package importer
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/policy"
+	"shuultuur/resolver/forward"
+	"shuultuur/setting"
+)
+
+// blockyDefaults are what Blocky 0.26 uses where a key is left out.
+var blockyDefaults = map[string][]string{
+	"upstreams.timeout": {"2s"}, "upstreams.init.strategy": {"blocking"}, "connectIPVersion": {"dual"},
+	"customDNS.customTTL": {"1h"}, "customDNS.filterUnmappedTypes": {"true"},
+	"blocking.blockTTL": {"6h"}, "blocking.loading.concurrency": {"4"}, "blocking.loading.strategy": {"blocking"},
+	"blocking.loading.maxErrorsPerSource": {"5"}, "blocking.loading.downloads.timeout": {"5s"},
+	"blocking.loading.downloads.attempts": {"3"}, "blocking.loading.downloads.cooldown": {"500ms"},
+	"caching.minTime": {"0s"}, "caching.maxTime": {"0s"}, "caching.prefetchExpires": {"2h"}, "caching.prefetchThreshold": {"5"},
+	"caching.cacheTimeNegative": {"30m"}, "prometheus.path": {"/metrics"}, "ports.dohPath": {"/dns-query"},
+	"log.level": {"info"}, "log.format": {"text"}, "log.timestamp": {"true"}, "minTlsServeVersion": {"1.2"},
+	"queryLog.creationAttempts": {"3"}, "queryLog.creationCooldown": {"2s"}, "queryLog.flushInterval": {"30s"},
+	"hostsFile.hostsTTL": {"1h"}, "hostsFile.filterLoopback": {"true"}, "specialUseDomains.rfc6762-appendixG": {"true"},
+	"specialUseDomains.enable": {"true"}, "ede.enable": {"true"},
+}
+
+// blockyWhy says why keys that begin so have nothing of ours.
+var blockyWhy = []struct{ prefix, why string }{
+	{"upstreams.groups.", "upstreams are chosen by the name asked for, not by who asks"},
+	{"upstreams.init.", "the gateway serves at once, and asks upstreams when somebody asks it"},
+	{"customDNS.rewrite.", "names are not rewritten: write the names themselves under dns: hosts"},
+	{"customDNS.zone", "save the text as a file, and name that under zones"},
+	{"customDNS.", "names of one's own are answered as dns: hosts says"},
+	{"conditional.rewrite.", "names are not rewritten: write the domain itself under dns: forward: routes"},
+	{"blocking.clientGroupsBlock.", "write a policy with the networks of these clients and a rule with its lists, before that of everyone"},
+	{"blocking.loading.", "lists are fetched in the background, again after a failure, and the last good copy counts"},
+	{"caching.prefetch", "names that are asked for again are fetched before they expire; how often is no setting"},
+	{"caching.maxItemsCount", "the cache has a size in bytes: dns: cache: size"},
+	{"caching.cacheTimeNegative", "negative answers are kept as long as their SOA record says (RFC 2308)"},
+	{"caching.exclude", "all answers are kept as long as their TTL says"},
+	{"clientLookup.", "devices get names from identity: names"},
+	{"queryLog.", "rows are written every second, and again after a failure; docs/events.md names their fields"},
+	{"redis.", "gateways that share what they know name Redis under state: redis"},
+	{"hostsFile.", "hosts files are read as they are, and again when they change"},
+	{"ecs.", "a client is the address that asks; networks of clients are not sent to upstreams"},
+	{"fqdnOnly.", "names without a dot are asked like others; a rule that blocks them needs a list"},
+	{"specialUseDomains.", "names for special use are answered as RFC 6761 says"},
+	{"log.", "the log goes to standard error, and from there where the service manager puts it"},
+	{"prometheus.path", "metrics are at /metrics"},
+	{"ports.dohPath", "DNS over HTTPS is at /dns-query"},
+	{"ports.http", "metrics and API are at listen.admin"},
+	{"httpPort", "metrics and API are at listen.admin"},
+}
+
+// A blocky reads the settings of Blocky.
+type blocky struct {
+	all   map[string]string
+	dir   string
+	every time.Duration // between two looks at lists; 0: not said
+	tls   bool          // the certificate can be used
+	ports bool          // some were named
+}
+
+func readBlocky(w *work, file string) error {
+	w.set.dns()
+	b := &blocky{dir: file}
+	if isFile(file) {
+		b.dir = filepath.Dir(file)
+	}
+	err := readTree(w, file, "config.yml", func(all map[string]string) reader {
+		b.all = all
+		b.tls = b.certificate(w)
+		return b.take
+	})
+	for name, l := range w.set.Lists {
+		if l.Fetch.URL != "" && b.every > 0 {
+			l.Fetch.Every = b.every
+			w.set.Lists[name] = l
+		}
+	}
+	return err
+}
+
+// certificate takes the certificate and its key, and says whether they belong together.
+func (b *blocky) certificate(w *work) bool {
+	local := func(name string) string {
+		if name != "" && !isFile(name) {
+			name = filepath.Join(b.dir, filepath.Base(name))
+		}
+		if abs, err := filepath.Abs(name); err == nil && name != "" {
+			return abs
+		}
+		return name
+	}
+	cert, key := local(b.all["certFile"]), local(b.all["keyFile"])
+	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+		return false
+	}
+	s := &w.set.dns().Server
+	s.Cert, s.Key = w.file(cert), w.file(key)
+	return true
+}
+
+func (b *blocky) take(p *plain, key, value string) Note {
+	if slices.Contains(blockyDefaults[key], value) {
+		return Note{Kind: Default}
+	}
+	top, rest, _ := strings.Cut(key, ".")
+	group, name, _ := strings.Cut(rest, ".")
+	dns := p.set.dns()
+	switch {
+	case strings.HasPrefix(key, "upstreams.groups.default"), strings.HasPrefix(key, "upstream.default"):
+		return p.upstream(value)
+	case key == "upstreams.strategy":
+		if dns.Forward.Order = forward.Fastest; value == "strict" {
+			dns.Forward.Order = forward.Strict
+			return carried("dns: forward: order: strict")
+		}
+		return differs("dns: forward: order", "the fastest upstream is asked, another when it does not answer")
+	case key == "upstreams.timeout":
+		return blockyTime(value, "dns: forward: timeout", 100*time.Millisecond, 5*time.Second, &dns.Forward.Timeout)
+	case top == "bootstrapDns":
+		return p.bootstrap(strings.TrimPrefix(value, "tcp+udp:"))
+	case top == "customDNS" && group == "mapping" && name != "":
+		for a := range strings.SplitSeq(value, ",") {
+			p.host(p.at, name, strings.TrimSpace(a))
+		}
+		return carried("dns: hosts")
+	case top == "conditional" && group == "mapping" && name != "":
+		for a := range strings.SplitSeq(value, ",") {
+			p.route(p.at, name, strings.TrimSpace(a))
+		}
+		return carried("dns: forward: routes")
+	case top == "blocking":
+		return b.blocking(p, key, group, value)
+	case key == "caching.minTime":
+		return blockyTime(value, "dns: cache: min-ttl", time.Second, time.Hour, &dns.Cache.MinTTL)
+	case key == "caching.maxTime":
+		return blockyTime(value, "dns: cache: max-ttl", time.Second, 7*24*time.Hour, &dns.Cache.MaxTTL)
+	case key == "caching.prefetching" && value == "true":
+		return differs("dns: cache", "names that are asked for again are fetched before they expire")
+	case top == "clientLookup" && group == "clients" && name != "":
+		return b.client(p, name, value)
+	case key == "filtering.queryTypes":
+		return b.queryType(p, value)
+	case top == "queryLog", top == "prometheus", top == "hostsFile":
+		return b.record(p, key, value)
+	case key == "dnssec.validate":
+		return p.validate(value)
+	case top == "ports", top == "port", key == "certFile", key == "keyFile", key == "minTlsServeVersion":
+		return b.port(p, key, value)
+	}
+	return b.without(key)
+}
+
+// without is the note on a key that we have nothing for.
+func (b *blocky) without(key string) Note {
+	for _, x := range blockyWhy {
+		if strings.HasPrefix(key, x.prefix) {
+			return lost(x.why)
+		}
+	}
+	return Note{Kind: Lost}
+}
+
+func (b *blocky) blocking(p *plain, key, group, value string) Note {
+	switch {
+	case group == "denylists" || group == "blackLists":
+		return p.list(true, value)
+	case group == "allowlists" || group == "whiteLists":
+		return p.list(false, value)
+	case group == "blockType":
+		return p.answer(value)
+	case group == "blockTTL":
+		return blockyTime(value, "dns: block: ttl", time.Second, 24*time.Hour, &p.set.dns().Names.Block.TTL)
+	case strings.HasPrefix(key, "blocking.clientGroupsBlock.default"):
+		return carried("policy everyone")
+	case key == "blocking.loading.refreshPeriod", key == "blocking.refreshPeriod":
+		d, err := blockyDuration(value)
+		if err != nil || d < time.Hour {
+			return differs("lists: every", "lists are looked at once a day")
+		}
+		b.every = min(d, 365*24*time.Hour)
+		return carried("lists: every")
+	}
+	return b.without(key)
+}
+
+// client names a device, as one or several addresses.
+func (b *blocky) client(p *plain, name, value string) Note {
+	for a := range strings.SplitSeq(value, ",") {
+		addr, err := netip.ParseAddr(strings.TrimSpace(a))
+		if err != nil {
+			return lostOurs("identity: addresses", fmt.Sprintf("%q is no address", a))
+		}
+		if p.set.Identity.Addresses == nil {
+			p.set.Identity.Addresses = map[string][]string{}
+		}
+		p.set.Identity.Addresses[name] = append(p.set.Identity.Addresses[name], addr.Unmap().String())
+	}
+	return carried("identity: addresses")
+}
+
+// queryType refuses questions for a type of records.
+func (b *blocky) queryType(p *plain, value string) Note {
+	const name = "types of records"
+	all := p.safe()
+	i := slices.IndexFunc(all.Rules, func(r policy.Rule) bool { return r.Name == name })
+	if i < 0 {
+		all.Rules = append([]policy.Rule{{Name: name, Action: "block", Answer: filter.NoData}}, all.Rules...)
+		i = 0
+	}
+	all.Rules[i].Query = append(all.Rules[i].Query, strings.ToUpper(value))
+	return carried(fmt.Sprintf("rule %q", name))
+}
+
+// record takes what is about the record of queries, metrics and hosts files.
+func (b *blocky) record(p *plain, key, value string) Note {
+	switch key {
+	case "queryLog.type":
+		if value == "none" {
+			p.leaveOutQueries()
+			return carried("dns: log: off")
+		}
+		return differs("events", "the record is a database of ours; \"shuultuur events\" asks it")
+	case "queryLog.logRetentionDays":
+		days, err := strconv.Atoi(value)
+		if err != nil || days <= 0 || days > 36500 {
+			return lostOurs("events: keep", "rows are kept for 90 days")
+		}
+		p.keepRecord(time.Duration(days) * 24 * time.Hour)
+		return carried("events: keep")
+	case "prometheus.enable":
+		if value == "true" {
+			return differs("listen: admin", "metrics are at /metrics of that address")
+		}
+	case "hostsFile.sources", "hostsFile.filePath":
+		if strings.Contains(value, "://") || strings.Contains(value, "\n") {
+			return lostOurs("dns: hosts-files", "save it as a file, and name that there")
+		}
+		n := &p.set.dns().Names
+		n.HostsFiles = append(n.HostsFiles, setting.File(value))
+		return carried("dns: hosts-files")
+	}
+	return b.without(key)
+}
+
+// port takes where queries are answered.
+func (b *blocky) port(p *plain, key, value string) Note {
+	s := &p.set.dns().Server
+	to, ours := &s.Listen, "dns: listen"
+	switch key {
+	case "ports.dns", "port":
+		if !b.ports { // instead of ours
+			s.Listen, b.ports = nil, true
+		}
+	case "ports.tls":
+		to, ours = &s.TLS, "dns: tls"
+	case "ports.https", "httpsPort":
+		to, ours = &s.HTTPS, "dns: https"
+	case "certFile":
+		to, ours = nil, "dns: cert"
+	case "keyFile":
+		to, ours = nil, "dns: key"
+	case "minTlsServeVersion":
+		return differs("dns: tls", "TLS 1.2 and 1.3 are spoken")
+	default:
+		return b.without(key)
+	}
+	if ours != "dns: listen" && !b.tls {
+		return lostOurs(ours, "a certificate and key that belong together are needed: write dns: cert, key, tls and https")
+	}
+	if to == nil {
+		return carried(ours)
+	}
+	for a := range strings.SplitSeq(value, ",") {
+		if a = strings.TrimSpace(a); !strings.Contains(a, ":") {
+			a = ":" + a
+		}
+		*to = append(*to, a)
+	}
+	return carried(ours)
+}
+
+// blockyDuration reads a duration; a number alone has minutes.
+func blockyDuration(value string) (time.Duration, error) {
+	if n, err := strconv.Atoi(value); err == nil {
+		return time.Duration(n) * time.Minute, nil
+	}
+	return time.ParseDuration(value)
+}
+
+// blockyTime takes a duration from least to most.
+func blockyTime(value, ours string, least, most time.Duration, to *setting.Duration) Note {
+	d, err := blockyDuration(value)
+	if err != nil || d < least {
+		return lostOurs(ours, fmt.Sprintf("%q is less than %v", value, setting.Duration(least)))
+	}
+	return atMost(ours, d, most, to)
+}
