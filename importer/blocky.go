@@ -43,7 +43,6 @@ var blockyWhy = []struct{ prefix, why string }{
 	{"blocking.loading.", "lists are fetched in the background, again after a failure, and the last good copy counts"},
 	{"caching.prefetch", "names that are asked for again are fetched before they expire; how often is no setting"},
 	{"caching.maxItemsCount", "the cache has a size in bytes: dns: cache: size"},
-	{"caching.cacheTimeNegative", "negative answers are kept as long as their SOA record says (RFC 2308)"},
 	{"caching.exclude", "all answers are kept as long as their TTL says"},
 	{"clientLookup.", "devices get names from identity: names"},
 	{"queryLog.", "rows are written every second, and again after a failure; docs/events.md names their fields"},
@@ -144,6 +143,8 @@ func (b *blocky) take(p *plain, key, value string) Note {
 		return blockyTime(value, "dns: cache: min-ttl", time.Second, time.Hour, &dns.Cache.MinTTL)
 	case key == "caching.maxTime":
 		return blockyTime(value, "dns: cache: max-ttl", time.Second, 7*24*time.Hour, &dns.Cache.MaxTTL)
+	case key == "caching.cacheTimeNegative":
+		return blockyTime(value, "dns: cache: negative-ttl", time.Second, 24*time.Hour, &dns.Cache.Negative)
 	case key == "caching.prefetching" && value == "true":
 		return differs("dns: cache", "names that are asked for again are fetched before they expire")
 	case top == "clientLookup" && group == "clients" && name != "":

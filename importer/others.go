@@ -461,7 +461,8 @@ func readUnbound(w *work, file string) error {
 	if !isFile(file) {
 		file = filepath.Join(file, "unbound.conf")
 	}
-	section, zone, interfaces := "", "", false
+	section, zone := "", ""
+	o := &unboundOptions{port: "53", dir: filepath.Dir(file)}
 	kinds, files := unboundZones(file), unboundFiles()
 	w.set.dns().Server.Listen = []string{"127.0.0.1:53", "[::1]:53"} // unless it says otherwise
 	err := readOptions(w, file, files, func(p *plain, at place, key, value string) Note {
@@ -500,16 +501,8 @@ func readUnbound(w *work, file string) error {
 				return carried("dns: forward: routes")
 			}
 			return p.upstream(plainValue)
-		case "interface":
-			l := &p.set.dns().Server
-			a, port, ok := strings.Cut(plainValue, "@")
-			if !ok {
-				port = "53"
-			}
-			if !interfaces {
-				interfaces, l.Listen = true, nil
-			}
-			l.Listen = append(l.Listen, net.JoinHostPort(a, port))
+		case "interface", "ip-address":
+			o.interfaces = append(o.interfaces, plainValue)
 			return carried("dns: listen")
 		case "access-control":
 			f := strings.Fields(value)
@@ -519,6 +512,10 @@ func readUnbound(w *work, file string) error {
 				return carried("dns: allow")
 			}
 			return differs("dns: allow", "who is not allowed is refused")
+		case "forward-tls-upstream", "forward-ssl-upstream":
+			if plainValue == "yes" {
+				return carried("dns: forward: upstreams")
+			}
 		case "module-config":
 			if strings.Contains(value, "validator") {
 				return p.validate("yes")
@@ -529,8 +526,14 @@ func readUnbound(w *work, file string) error {
 		case "include", "include-toplevel":
 			return included(files, key, value)
 		}
+		if section == "server" || section == "" {
+			if n, ok := o.take(p, key, plainValue); ok {
+				return n
+			}
+		}
 		return unboundOther(section, key)
 	})
+	o.listeners(w)
 	if err == nil && len(w.set.dns().Forward.Upstreams) == 0 {
 		w.rep.add(unboundAsks(file))
 	}
@@ -554,5 +557,5 @@ func unboundOther(section, key string) Note {
 	if section == "remote-control" {
 		return differs("listen.admin", "the gateway is asked and told at its admin address")
 	}
-	return Note{Kind: Lost, Why: "limits and caches are sized to the machine"}
+	return lost(unboundWhy(key))
 }
