@@ -512,10 +512,6 @@ func readUnbound(w *work, file string) error {
 				return carried("dns: allow")
 			}
 			return differs("dns: allow", "who is not allowed is refused")
-		case "forward-tls-upstream", "forward-ssl-upstream":
-			if plainValue == "yes" {
-				return carried("dns: forward: upstreams")
-			}
 		case "module-config":
 			if strings.Contains(value, "validator") {
 				return p.validate("yes")
@@ -551,6 +547,8 @@ func unboundOther(section, key string) Note {
 	switch key {
 	case "verbosity", "use-syslog", "logfile", "log-queries", "statistics-interval", "extended-statistics":
 		return differs("events", "all queries are in the record, counters at /metrics")
+	case "forward-tls-upstream", "forward-ssl-upstream":
+		return differs("dns: forward: upstreams", "servers with port 853 are asked over TLS")
 	case "username", "directory", "chroot", "pidfile", "num-threads", "so-reuseport":
 		return Note{Kind: Default, Why: "the service manager and the program see to that"}
 	}
