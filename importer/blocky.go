@@ -150,7 +150,7 @@ func (b *blocky) take(p *plain, key, value string) Note {
 	case top == "clientLookup" && group == "clients" && name != "":
 		return b.client(p, name, value)
 	case key == "filtering.queryTypes":
-		return b.queryType(p, value)
+		return p.refuseType(value)
 	case top == "queryLog", top == "prometheus", top == "hostsFile":
 		return b.record(p, key, value)
 	case key == "dnssec.validate":
@@ -209,8 +209,8 @@ func (b *blocky) client(p *plain, name, value string) Note {
 	return carried("identity: addresses")
 }
 
-// queryType refuses questions for a type of records.
-func (b *blocky) queryType(p *plain, value string) Note {
+// refuseType refuses questions for a type of records.
+func (p *plain) refuseType(value string) Note {
 	const name = "types of records"
 	all := p.safe()
 	i := slices.IndexFunc(all.Rules, func(r policy.Rule) bool { return r.Name == name })

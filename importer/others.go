@@ -21,6 +21,7 @@ import (
 
 // plain collects what programs say that have one set of lists for everybody.
 type plain struct {
+	flags bool // an option without a value is on
 	*work
 	at               place
 	blocked, allowed []place // entries, and where they were written
@@ -37,7 +38,7 @@ type reader func(p *plain, key, value string) Note
 // say finishes the note on a setting. Empty and false values are defaults.
 func (p *plain) say(at place, key, value string, n Note) {
 	n.place, n.What = at, strings.TrimSpace(key+" "+value)
-	if n.Kind == Lost && (value == "" || value == "false" || value == "0" || value == "off" || value == "no" || value == "<nil>") {
+	if n.Kind == Lost && (value == "" && !p.flags || value == "false" || value == "0" || value == "off" || value == "no" || value == "<nil>") {
 		n.Kind, n.Why = Default, ""
 	}
 	if n.Kind == Lost && n.Why == "" {
@@ -359,8 +360,9 @@ func readDnsmasq(w *work, file string) error {
 		file = filepath.Join(file, "dnsmasq.conf")
 	}
 	w.set.dns()
-	files := dnsmasqFiles()
-	return readOptions(w, file, files, func(p *plain, at place, key, value string) Note {
+	files, o := dnsmasqFiles(), &dnsmasqOptions{port: "53"}
+	err := readOptions(w, file, files, func(p *plain, at place, key, value string) Note {
+		p.flags = true
 		switch key {
 		case "address":
 			parts := strings.Split(strings.TrimPrefix(value, "/"), "/")
@@ -400,14 +402,6 @@ func readDnsmasq(w *work, file string) error {
 				}
 			}
 			return carried("dns: hosts")
-		case "port":
-			return p.listen(value)
-		case "listen-address":
-			var all []string
-			for a := range strings.SplitSeq(value, ",") {
-				all = append(all, net.JoinHostPort(strings.TrimSpace(a), "53"))
-			}
-			return p.listen(strings.Join(all, ","))
 		case "dnssec":
 			return p.validate("true")
 		case "conf-file", "servers-file", "conf-dir":
@@ -420,11 +414,10 @@ func readDnsmasq(w *work, file string) error {
 			}
 			return lostOurs("dns: hosts-files", "no such file: name it there")
 		}
-		if strings.HasPrefix(key, "dhcp") || key == "enable-ra" {
-			return lost("addresses are given out by another program: leave DHCP where it is, and name its leases under identity: names: leases")
-		}
-		return Note{Kind: Lost}
+		return o.take(p, key, value)
 	})
+	o.listeners(w)
+	return err
 }
 
 // unboundZones are the kinds of local zones, by name.

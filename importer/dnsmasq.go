@@ -1,0 +1,128 @@
+package importer
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/resolver/forward"
+	"shuultuur/setting"
+)
+
+// dnsmasqOptions are options of dnsmasq that count together.
+type dnsmasqOptions struct {
+	port      string
+	addresses []string
+}
+
+// dnsmasqWhy says why options that begin so have nothing of ours.
+var dnsmasqWhy = []struct{ prefix, why string }{
+	{"dhcp", "addresses are given out by another program: leave DHCP where it is, and name its leases under identity: names: leases"},
+	{"enable-ra", "addresses are given out by another program: leave DHCP where it is, and name its leases under identity: names: leases"},
+	{"txt-record", "other records are kept in a zone file: dns: zones"},
+	{"mx-", "other records are kept in a zone file: dns: zones"},
+	{"srv-host", "other records are kept in a zone file: dns: zones"},
+	{"ptr-record", "other records are kept in a zone file: dns: zones"},
+	{"caa-record", "other records are kept in a zone file: dns: zones"},
+	{"naptr-record", "other records are kept in a zone file: dns: zones"},
+	{"cache-size", "the cache has a size in bytes: dns: cache: size"},
+	{"local-ttl", "names of one's own have one TTL"},
+	{"max-ttl", "answers have the TTL of the upstream, or dns: cache: max-ttl"},
+	{"trust-anchor", "the keys of the root are in the program"},
+	{"stop-dns-rebind", "a list of networks and a rule that blocks it refuse answers with such addresses"},
+	{"rebind-", "a list of networks and a rule that blocks it refuse answers with such addresses"},
+	{"bogus-nxdomain", "answers are not rewritten by their address; a list of networks and a rule that blocks it does the same"},
+	{"domain-needed", "names without a dot are asked like others"},
+	{"bogus-priv", "name who knows private addresses under dns: forward: routes"},
+	{"domain", "write names under dns: hosts with their domain"},
+	{"expand-hosts", "write names under dns: hosts with their domain"},
+	{"interface", "write its addresses under dns: listen"},
+	{"except-interface", "write the other addresses under dns: listen"},
+	{"ipset", "the firewall's sets are not filled"},
+	{"nftset", "the firewall's sets are not filled"},
+	{"edns-packet-max", "write dns: udp-size, which is 1232"},
+	{"user", "the service manager sees to user, group and limits"},
+	{"group", "the service manager sees to user, group and limits"},
+	{"pid-file", "the service manager sees to that"},
+	{"log-facility", "the log goes to standard error, and from there where the service manager puts it"},
+}
+
+// take takes an option that is not about names.
+func (o *dnsmasqOptions) take(p *plain, key, value string) Note {
+	dns := p.set.dns()
+	duration := func(ours string, most time.Duration, to *setting.Duration) Note {
+		n, err := strconv.ParseUint(value, 10, 31)
+		switch {
+		case err != nil:
+			return lostOurs(ours, fmt.Sprintf("%q is not a number of seconds", value))
+		case n == 0:
+			return Note{Kind: Default}
+		}
+		return atMost(ours, time.Duration(n)*time.Second, most, to)
+	}
+	switch key {
+	case "port":
+		o.port = value
+		return carried("dns: listen")
+	case "listen-address":
+		for a := range strings.SplitSeq(value, ",") {
+			o.addresses = append(o.addresses, strings.TrimSpace(a))
+		}
+		return carried("dns: listen")
+	case "bind-interfaces", "bind-dynamic":
+		return carried("dns: listen")
+	case "no-resolv":
+		return carried("dns: forward: upstreams")
+	case "no-poll", "no-hosts":
+		return carried("no dns: hosts-files")
+	case "strict-order":
+		dns.Forward.Order = forward.Strict
+		return carried("dns: forward: order")
+	case "all-servers":
+		dns.Forward.Order = forward.Parallel
+		return carried("dns: forward: order")
+	case "min-cache-ttl":
+		return duration("dns: cache: min-ttl", time.Hour, &dns.Cache.MinTTL)
+	case "max-cache-ttl":
+		return duration("dns: cache: max-ttl", 7*24*time.Hour, &dns.Cache.MaxTTL)
+	case "neg-ttl":
+		return duration("dns: cache: negative-ttl", 24*time.Hour, &dns.Cache.Negative)
+	case "use-stale-cache":
+		if value != "" {
+			return duration("dns: cache: stale", 7*24*time.Hour, &dns.Cache.Stale)
+		}
+		return differs("dns: cache: stale", "old answers are given while upstreams are slow or fail")
+	case "filter-A", "filter-AAAA":
+		return p.refuseType(strings.TrimPrefix(key, "filter-"))
+	case "filter-rr":
+		for t := range strings.SplitSeq(value, ",") {
+			p.refuseType(strings.TrimSpace(t))
+		}
+		return carried("a rule for types of records")
+	case "log-queries":
+		return differs("events", "all queries are in the record, counters at /metrics")
+	}
+	for _, x := range dnsmasqWhy {
+		if strings.HasPrefix(key, x.prefix) {
+			return lost(x.why)
+		}
+	}
+	return Note{Kind: Lost}
+}
+
+// listeners makes the addresses of the name server.
+func (o *dnsmasqOptions) listeners(w *work) {
+	if o.port == "53" && len(o.addresses) == 0 {
+		return
+	}
+	if len(o.addresses) == 0 {
+		o.addresses = []string{""}
+	}
+	s := &w.set.dns().Server
+	s.Listen = nil
+	for _, a := range o.addresses {
+		s.Listen = append(s.Listen, net.JoinHostPort(a, o.port))
+	}
+}
