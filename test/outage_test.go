@@ -67,9 +67,10 @@ func TestTheKDCIsKilledUnderLoad(t *testing.T) {
 	defer o.Close()
 	g := runGateway(t, t.TempDir(), strings.ReplaceAll(kerberosSettings, "KEYTAB", k.dir+"/keytab"))
 	_, port, _ := strings.Cut(g.ProxyAddr(), ":")
+	env := slices.Clone(k.env)
 	curl := func(tickets string) string {
 		cmd := peer.Command(t, "curl", "-s", "-m", "10", "--noproxy", "", "-x", "http://localhost:"+port, "--proxy-negotiate", "-U", ":", "-w", " %{http_code}", o.URL)
-		cmd.Env = append(slices.Clone(k.env), "KRB5CCNAME=FILE:"+k.dir+"/"+tickets)
+		cmd.Env = append(slices.Clone(env), "KRB5CCNAME=FILE:"+k.dir+"/"+tickets)
 		out, _ := cmd.CombinedOutput()
 		return string(out)
 	}
