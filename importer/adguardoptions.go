@@ -2,7 +2,6 @@ package importer
 
 import (
 	"cmp"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -145,24 +144,19 @@ func adGuardEmpty(v any) bool {
 	return v == nil || v == false || v == "" || v == 0
 }
 
-// adGuardWhy says why a part of AdGuard Home has nothing of ours.
-func adGuardWhy(path string) string {
-	for _, x := range []struct{ prefix, why string }{
-		{"dhcp.", "addresses are given out by another program: keep AdGuard Home's DHCP server, dnsmasq or Kea for it, and name its leases under identity: names: leases"},
-		{"log.", "the log goes to standard error, and from there where the service manager puts it"},
-		{"os.", "the service manager sees to user, group and limits"},
-		{"users", "the administration has its own: listen: token, and docs of the admin address"},
-		{"http.", "metrics and administration are at listen: admin"},
-		{"statistics.", "statistics are made of the record; events: keep says how long"},
-		{"clients.", "devices get names from identity: names"},
-		{"tls.", "not part of the name server's TLS here"},
-	} {
-		if strings.HasPrefix(path, x.prefix) {
-			return x.why
-		}
-	}
-	return "nothing of ours is like it; nothing has to be done"
+// adGuardReasons say why parts of AdGuard Home have nothing of ours.
+var adGuardReasons = reasons{
+	{"dhcp.", "addresses are given out by another program: keep AdGuard Home's DHCP server, dnsmasq or Kea for it, and name its leases under identity: names: leases"},
+	{"log.", "the log goes to standard error, and from there where the service manager puts it"},
+	{"os.", "the service manager sees to user, group and limits"},
+	{"users", "the administration has its own: listen: token, and docs of the admin address"},
+	{"http.", "metrics and administration are at listen: admin"},
+	{"statistics.", "statistics are made of the record; events: keep says how long"},
+	{"clients.", "devices get names from identity: names"},
+	{"tls.", "not part of the name server's TLS here"},
 }
+
+func adGuardWhy(path string) string { return cmp.Or(adGuardReasons.of(path), noneOfOurs) }
 
 // Notes on settings that are read together with another one.
 func with(ours string) func(*adGuardKeys, any) Note {
@@ -574,12 +568,7 @@ func (a *adGuardKeys) updates(v any) Note {
 	if err != nil || hours <= 0 || hours > 24*365 {
 		return differs("lists: every", "lists are looked at once a day; fix their content with sha256 if they are not to change")
 	}
-	for name, l := range a.set.Lists {
-		if l.Fetch.URL != "" {
-			l.Fetch.Every = time.Duration(hours) * time.Hour
-			a.set.Lists[name] = l
-		}
-	}
+	a.set.listsEvery(time.Duration(hours) * time.Hour)
 	return carried("lists: every")
 }
 
@@ -695,7 +684,6 @@ func (a *adGuardKeys) listeners(encrypted bool) {
 // certificate finds the certificate and key, or writes down those that are in
 // the settings, and says whether they belong together.
 func (a *adGuardKeys) certificate() bool {
-	s := &a.set.dns().Server
 	find := func(path, inline, name string, mode os.FileMode) string {
 		file := a.text(path)
 		if text := a.text(inline); text != "" {
@@ -705,24 +693,14 @@ func (a *adGuardKeys) certificate() bool {
 			}
 			return file
 		}
-		if file != "" && !isFile(file) {
-			file = filepath.Join(filepath.Dir(a.at.file), filepath.Base(file))
-		}
-		return file
+		return beside(filepath.Dir(a.at.file), file)
 	}
 	cert := find("tls.certificate_path", "tls.certificate_chain", "cert.pem", 0o644)
 	key := find("tls.private_key_path", "tls.private_key", "key.pem", 0o600)
-	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+	if err := keyPair(a.work, cert, key); err != nil {
 		a.rep.add(Note{Kind: Lost, place: a.at, What: "tls: certificate and key", Ours: "dns: cert, key", Why: fmt.Sprintf("they cannot be used (%v): write dns: cert and key, and tls, https and quic", err)})
 		return false
 	}
-	local := func(file string) setting.File {
-		if rel, err := filepath.Rel(a.to, file); err == nil && filepath.IsLocal(rel) {
-			return setting.File(rel)
-		}
-		return setting.File(file)
-	}
-	s.Cert, s.Key = local(cert), local(key)
 	return true
 }
 

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -31,8 +30,8 @@ var blockyDefaults = map[string][]string{
 	"specialUseDomains.enable": {"true"}, "ede.enable": {"true"},
 }
 
-// blockyWhy says why keys that begin so have nothing of ours.
-var blockyWhy = []struct{ prefix, why string }{
+// blockyReasons say why keys have nothing of ours.
+var blockyReasons = reasons{
 	{"upstreams.groups.", "upstreams are chosen by the name asked for, not by who asks"},
 	{"upstreams.init.", "the gateway serves at once, and asks upstreams when somebody asks it"},
 	{"customDNS.rewrite.", "names are not rewritten: write the names themselves under dns: hosts"},
@@ -60,7 +59,6 @@ var blockyWhy = []struct{ prefix, why string }{
 
 // A blocky reads the settings of Blocky.
 type blocky struct {
-	all   map[string]string
 	dir   string
 	every time.Duration // between two looks at lists; 0: not said
 	tls   bool          // the certificate can be used
@@ -74,37 +72,13 @@ func readBlocky(w *work, file string) error {
 		b.dir = filepath.Dir(file)
 	}
 	err := readTree(w, file, "config.yml", func(all map[string]string) reader {
-		b.all = all
-		b.tls = b.certificate(w)
+		b.tls = keyPair(w, beside(b.dir, all["certFile"]), beside(b.dir, all["keyFile"])) == nil
 		return b.take
 	})
-	for name, l := range w.set.Lists {
-		if l.Fetch.URL != "" && b.every > 0 {
-			l.Fetch.Every = b.every
-			w.set.Lists[name] = l
-		}
+	if b.every > 0 {
+		w.set.listsEvery(b.every)
 	}
 	return err
-}
-
-// certificate takes the certificate and its key, and says whether they belong together.
-func (b *blocky) certificate(w *work) bool {
-	local := func(name string) string {
-		if name != "" && !isFile(name) {
-			name = filepath.Join(b.dir, filepath.Base(name))
-		}
-		if abs, err := filepath.Abs(name); err == nil && name != "" {
-			return abs
-		}
-		return name
-	}
-	cert, key := local(b.all["certFile"]), local(b.all["keyFile"])
-	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
-		return false
-	}
-	s := &w.set.dns().Server
-	s.Cert, s.Key = w.file(cert), w.file(key)
-	return true
 }
 
 func (b *blocky) take(p *plain, key, value string) Note {
@@ -158,17 +132,7 @@ func (b *blocky) take(p *plain, key, value string) Note {
 	case top == "ports", top == "port", key == "certFile", key == "keyFile", key == "minTlsServeVersion":
 		return b.port(p, key, value)
 	}
-	return b.without(key)
-}
-
-// without is the note on a key that we have nothing for.
-func (b *blocky) without(key string) Note {
-	for _, x := range blockyWhy {
-		if strings.HasPrefix(key, x.prefix) {
-			return lost(x.why)
-		}
-	}
-	return Note{Kind: Lost}
+	return lost(blockyReasons.of(key))
 }
 
 func (b *blocky) blocking(p *plain, key, group, value string) Note {
@@ -191,7 +155,7 @@ func (b *blocky) blocking(p *plain, key, group, value string) Note {
 		b.every = min(d, 365*24*time.Hour)
 		return carried("lists: every")
 	}
-	return b.without(key)
+	return lost(blockyReasons.of(key))
 }
 
 // client names a device, as one or several addresses.
@@ -250,7 +214,7 @@ func (b *blocky) record(p *plain, key, value string) Note {
 		n.HostsFiles = append(n.HostsFiles, setting.File(value))
 		return carried("dns: hosts-files")
 	}
-	return b.without(key)
+	return lost(blockyReasons.of(key))
 }
 
 // port takes where queries are answered.
@@ -273,7 +237,7 @@ func (b *blocky) port(p *plain, key, value string) Note {
 	case "minTlsServeVersion":
 		return differs("dns: tls", "TLS 1.2 and 1.3 are spoken")
 	default:
-		return b.without(key)
+		return lost(blockyReasons.of(key))
 	}
 	if ours != "dns: listen" && !b.tls {
 		return lostOurs(ours, "a certificate and key that belong together are needed: write dns: cert, key, tls and https")
@@ -281,12 +245,7 @@ func (b *blocky) port(p *plain, key, value string) Note {
 	if to == nil {
 		return carried(ours)
 	}
-	for a := range strings.SplitSeq(value, ",") {
-		if a = strings.TrimSpace(a); !strings.Contains(a, ":") {
-			a = ":" + a
-		}
-		*to = append(*to, a)
-	}
+	*to = append(*to, listenAddresses(value)...)
 	return carried(ours)
 }
 

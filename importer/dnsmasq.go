@@ -1,14 +1,11 @@
 package importer
 
 import (
-	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
 	"shuultuur/resolver/forward"
-	"shuultuur/setting"
 )
 
 // dnsmasqOptions are options of dnsmasq that count together.
@@ -17,8 +14,8 @@ type dnsmasqOptions struct {
 	addresses []string
 }
 
-// dnsmasqWhy says why options that begin so have nothing of ours.
-var dnsmasqWhy = []struct{ prefix, why string }{
+// dnsmasqReasons say why options have nothing of ours.
+var dnsmasqReasons = reasons{
 	{"dhcp", "addresses are given out by another program: leave DHCP where it is, and name its leases under identity: names: leases"},
 	{"enable-ra", "addresses are given out by another program: leave DHCP where it is, and name its leases under identity: names: leases"},
 	{"txt-record", "other records are kept in a zone file: dns: zones"},
@@ -31,8 +28,6 @@ var dnsmasqWhy = []struct{ prefix, why string }{
 	{"local-ttl", "names of one's own have one TTL"},
 	{"max-ttl", "answers have the TTL of the upstream, or dns: cache: max-ttl"},
 	{"trust-anchor", "the keys of the root are in the program"},
-	{"stop-dns-rebind", "a list of networks and a rule that blocks it refuse answers with such addresses"},
-	{"rebind-", "a list of networks and a rule that blocks it refuse answers with such addresses"},
 	{"bogus-nxdomain", "answers are not rewritten by their address; a list of networks and a rule that blocks it does the same"},
 	{"domain-needed", "names without a dot are asked like others"},
 	{"bogus-priv", "name who knows private addresses under dns: forward: routes"},
@@ -52,16 +47,6 @@ var dnsmasqWhy = []struct{ prefix, why string }{
 // take takes an option that is not about names.
 func (o *dnsmasqOptions) take(p *plain, key, value string) Note {
 	dns := p.set.dns()
-	duration := func(ours string, most time.Duration, to *setting.Duration) Note {
-		n, err := strconv.ParseUint(value, 10, 31)
-		switch {
-		case err != nil:
-			return lostOurs(ours, fmt.Sprintf("%q is not a number of seconds", value))
-		case n == 0:
-			return Note{Kind: Default}
-		}
-		return atMost(ours, time.Duration(n)*time.Second, most, to)
-	}
 	switch key {
 	case "port":
 		o.port = value
@@ -84,14 +69,14 @@ func (o *dnsmasqOptions) take(p *plain, key, value string) Note {
 		dns.Forward.Order = forward.Parallel
 		return carried("dns: forward: order")
 	case "min-cache-ttl":
-		return duration("dns: cache: min-ttl", time.Hour, &dns.Cache.MinTTL)
+		return takeTime(value, "dns: cache: min-ttl", time.Second, time.Hour, &dns.Cache.MinTTL)
 	case "max-cache-ttl":
-		return duration("dns: cache: max-ttl", 7*24*time.Hour, &dns.Cache.MaxTTL)
+		return takeTime(value, "dns: cache: max-ttl", time.Second, week7d, &dns.Cache.MaxTTL)
 	case "neg-ttl":
-		return duration("dns: cache: negative-ttl", 24*time.Hour, &dns.Cache.Negative)
+		return takeTime(value, "dns: cache: negative-ttl", time.Second, 24*time.Hour, &dns.Cache.Negative)
 	case "use-stale-cache":
 		if value != "" {
-			return duration("dns: cache: stale", 7*24*time.Hour, &dns.Cache.Stale)
+			return takeTime(value, "dns: cache: stale", time.Second, week7d, &dns.Cache.Stale)
 		}
 		return differs("dns: cache: stale", "old answers are given while upstreams are slow or fail")
 	case "filter-A", "filter-AAAA":
@@ -101,15 +86,14 @@ func (o *dnsmasqOptions) take(p *plain, key, value string) Note {
 			p.refuseType(strings.TrimSpace(t))
 		}
 		return carried("a rule for types of records")
+	case "stop-dns-rebind":
+		return privateRefused
+	case "rebind-domain-ok":
+		return p.privateNames(strings.Split(value, "/"))
 	case "log-queries":
 		return differs("events", "all queries are in the record, counters at /metrics")
 	}
-	for _, x := range dnsmasqWhy {
-		if strings.HasPrefix(key, x.prefix) {
-			return lost(x.why)
-		}
-	}
-	return Note{Kind: Lost}
+	return lost(dnsmasqReasons.of(key))
 }
 
 // listeners makes the addresses of the name server.

@@ -406,39 +406,19 @@ func (o *opnSense) sinkhole(value string) Note {
 // which there is something.
 func (o *opnSense) advanced() {
 	a := o.unbound.at("advanced")
-	for name, take := range map[string]func(string) Note{
-		"privatedomain": func(v string) Note {
-			n := &o.set.dns().Names
-			for d := range strings.SplitSeq(v, ",") {
-				n.Private = append(n.Private, strings.TrimSpace(d))
-			}
-			return carried("dns: private")
-		},
-		"privateaddress": func(string) Note { return differs("dns: private", "private addresses of foreign names are refused") },
-		"insecuredomain": func(v string) Note {
-			f := &o.set.dns().Forward
-			for d := range strings.SplitSeq(v, ",") {
-				f.Negative = append(f.Negative, strings.TrimSpace(d))
-			}
-			return carried("dns: forward: negative-trust-anchors")
-		},
-		"serveexpired": func(string) Note {
-			return differs("dns: cache: stale", "old answers are given while upstreams fail, at most a day old")
-		},
-		"cachemaxttl": func(v string) Note {
-			return takeDuration("dns: cache: max-ttl", time.Second, week7d, func(p *plain) *setting.Duration { return &p.set.dns().Cache.MaxTTL })(o.plain, v, nil)
-		},
-		"cacheminttl": func(v string) Note {
-			return takeDuration("dns: cache: min-ttl", time.Second, time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Cache.MinTTL })(o.plain, v, nil)
-		},
-		"logqueries": func(string) Note { return differs("events", "all queries are on record") },
-		"prefetch":   func(string) Note { return differs("dns: cache", "entries in use are fetched before they expire") },
-	} {
+	for _, option := range []string{"private-domain", "private-address", "domain-insecure", "serve-expired", "cache-max-ttl", "cache-min-ttl", "prefetch", "log-queries"} {
+		name := strings.ReplaceAll(option, "-", "")
+		if option == "domain-insecure" {
+			name = "insecuredomain"
+		}
 		o.take(a.at(name), "unboundplus.advanced."+name, func(v string) Note {
 			if v == "0" {
 				return Note{Kind: Default}
 			}
-			return take(v)
+			if n, ok := unboundTake(o.plain, option, v); ok {
+				return n
+			}
+			return differs("events", "all queries are on record")
 		})
 	}
 	acls := o.unbound.at("acls")

@@ -42,9 +42,25 @@ func (p *plain) say(at place, key, value string, n Note) {
 		n.Kind, n.Why = Default, ""
 	}
 	if n.Kind == Lost && n.Why == "" {
-		n.Why = "nothing of ours is like it; nothing has to be done"
+		n.Why = noneOfOurs
 	}
 	p.rep.add(n)
+}
+
+// noneOfOurs is why an option is lost of which nothing is known.
+const noneOfOurs = "nothing of ours is like it; nothing has to be done"
+
+// reasons say why options that begin so are lost.
+type reasons []struct{ prefix, why string }
+
+// of returns the first reason for an option, or "".
+func (all reasons) of(option string) string {
+	for _, x := range all {
+		if strings.HasPrefix(option, x.prefix) {
+			return x.why
+		}
+	}
+	return ""
 }
 
 func carried(ours string) Note      { return Note{Kind: Carried, Ours: ours} }
@@ -300,15 +316,20 @@ func readTree(w *work, file, usual string, read func(all map[string]string) read
 }
 
 func (p *plain) listen(value string) Note {
-	var all setting.OneOrMore[string]
+	p.set.dns().Server.Listen = listenAddresses(value)
+	return carried("dns: listen")
+}
+
+// listenAddresses reads addresses and ports, which commas separate; a port alone is that of all
+// addresses.
+func listenAddresses(value string) (all setting.OneOrMore[string]) {
 	for a := range strings.SplitSeq(value, ",") {
 		if a = strings.TrimSpace(a); !strings.Contains(a, ":") {
 			a = ":" + a
 		}
 		all = append(all, a)
 	}
-	p.set.dns().Server.Listen = all
-	return carried("dns: listen")
+	return all
 }
 
 // catalogued blocks the list of the catalogue that is most like one of theirs.

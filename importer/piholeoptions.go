@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -109,29 +110,22 @@ func (p *piholeKeys) one(v tomlValue, name string) {
 	case ok, empty, !v.changed:
 		n.Kind = Default
 	default:
-		n.Why = piholeWhy(v.path)
+		n.Why = cmp.Or(piholeReasons.of(v.path), noneOfOurs)
 	}
 	p.rep.add(n)
 }
 
-// piholeWhy says why a part of Pi-hole has nothing of ours.
-func piholeWhy(path string) string {
-	for _, x := range []struct{ prefix, why string }{
-		{"dhcp.", "addresses are given out by another program: keep Pi-hole's DHCP server, dnsmasq or Kea for it, and name its leases under identity: names: leases"},
-		{"webserver.", "pages of the administration are at listen: admin"},
-		{"ntp.", "time is kept by the system"},
-		{"resolver.", "devices get names from identity: names"},
-		{"files.", "files are in data, and the log goes to standard error"},
-		{"database.", "the record is kept by events"},
-		{"debug.", "the log says what is wrong without being asked"},
-		{"misc.", "the service manager sees to that"},
-		{"dns.reply.", "Pi-hole's own name is not answered"},
-	} {
-		if strings.HasPrefix(path, x.prefix) {
-			return x.why
-		}
-	}
-	return "nothing of ours is like it; nothing has to be done"
+// piholeReasons say why parts of Pi-hole have nothing of ours.
+var piholeReasons = reasons{
+	{"dhcp.", "addresses are given out by another program: keep Pi-hole's DHCP server, dnsmasq or Kea for it, and name its leases under identity: names: leases"},
+	{"webserver.", "pages of the administration are at listen: admin"},
+	{"ntp.", "time is kept by the system"},
+	{"resolver.", "devices get names from identity: names"},
+	{"files.", "files are in data, and the log goes to standard error"},
+	{"database.", "the record is kept by events"},
+	{"debug.", "the log says what is wrong without being asked"},
+	{"misc.", "the service manager sees to that"},
+	{"dns.reply.", "Pi-hole's own name is not answered"},
 }
 
 // as takes what is the same here, whatever its value.

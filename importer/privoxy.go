@@ -164,7 +164,7 @@ func readPrivoxy(w *work, file string) error {
 		n := conf.privoxyOption(key, value)
 		n.place, n.What = at, at.what
 		if n.Kind == Lost && n.Why == "" {
-			n.Why = "nothing of ours is like it; nothing has to be done"
+			n.Why = noneOfOurs
 		}
 		w.rep.add(n)
 	})

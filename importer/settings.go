@@ -3,9 +3,11 @@ package importer
 import (
 	"bytes"
 	"cmp"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -119,6 +121,52 @@ func atMost(ours string, d, most time.Duration, to *setting.Duration) Note {
 	}
 	*to = setting.Duration(d)
 	return carried(ours)
+}
+
+// takeTime takes a number of units, at most most.
+func takeTime(value, ours string, unit, most time.Duration, to *setting.Duration) Note {
+	n, err := strconv.ParseUint(value, 10, 31)
+	if err != nil || n == 0 {
+		return lostOurs(ours, fmt.Sprintf("%q is no time", value))
+	}
+	return atMost(ours, time.Duration(n)*unit, most, to)
+}
+
+const week7d = 7 * 24 * time.Hour
+
+// listsEvery has lists that are fetched looked at so often.
+func (s *settings) listsEvery(d time.Duration) {
+	for name, l := range s.Lists {
+		if l.Fetch.URL != "" {
+			l.Fetch.Every = d
+			s.Lists[name] = l
+		}
+	}
+}
+
+// keyPair makes a certificate and its key those of the name server, if they belong together.
+func keyPair(w *work, cert, key string) error {
+	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+		return err
+	}
+	s := &w.set.dns().Server
+	s.Cert, s.Key = w.file(cert), w.file(key)
+	return nil
+}
+
+// beside finds a file that settings in dir name, or one of its name in dir, where settings are
+// imported on another machine. It is an absolute path, and "" stays so.
+func beside(dir, file string) string {
+	if file == "" {
+		return ""
+	}
+	if !isFile(file) {
+		file = filepath.Join(dir, filepath.Base(file))
+	}
+	if abs, err := filepath.Abs(file); err == nil {
+		return abs
+	}
+	return file
 }
 
 // keepRecord has the record kept for so long.

@@ -161,7 +161,7 @@ func (c *squidConf) whole() {
 }
 
 // squidLost says what to do about options of which nothing is ours.
-var squidLost = []struct{ prefix, why string }{
+var squidLost = reasons{
 	{"external_acl", "users and groups are told by identity"},
 	{"url_rewrite", "import the rewriter's own settings, such as \"shuultuur import squidguard\""},
 	{"redirect_program", "import the rewriter's own settings, such as \"shuultuur import squidguard\""},
@@ -224,13 +224,7 @@ func (c *squidConf) option(at place, f []string) {
 			say(n)
 			return
 		}
-		for _, l := range squidLost {
-			if strings.HasPrefix(f[0], l.prefix) {
-				say(lost(l.why))
-				return
-			}
-		}
-		say(lost("limits and timeouts are those of proxy, and sized to the machine"))
+		say(lost(cmp.Or(squidLost.of(f[0]), "limits and timeouts are those of proxy, and sized to the machine")))
 	}
 }
 

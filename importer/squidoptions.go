@@ -263,7 +263,7 @@ func (c *squidConf) auth(f []string) Note {
 	case f[1] == "children" || f[1] == "credentialsttl" || f[1] == "casesensitive" || f[1] == "utf8" || f[1] == "key_extras":
 		return Note{Kind: Default, Why: "there are no helpers; answers are remembered for a while"}
 	}
-	return lost("nothing of ours is like it; nothing has to be done")
+	return lost(noneOfOurs)
 }
 
 // icapService takes a scanner for viruses, which is asked without ICAP.

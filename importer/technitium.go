@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -48,30 +47,23 @@ func readTechnitium(w *work, file string) error {
 			case known:
 				return lost(k.why)
 			}
-			return lost(technitiumWhy(key))
+			return lost(technitiumReasons.of(key))
 		}
 	})
 }
 
-// technitiumWhy says why a part of Technitium has nothing of ours.
-func technitiumWhy(key string) string {
-	for _, x := range []struct{ prefix, why string }{
-		{"webService", "pages of the administration are at listen: admin"},
-		{"resolver", "times and tries of upstreams are those of dns: forward"},
-		{"dnsApps", "there are no apps; rules and lists do their work"},
-		{"cachePrefetch", "entries in use are fetched before they expire"},
-		{"serveStale", "dns: cache: stale says how old an answer may be while upstreams fail"},
-		{"eDnsClientSubnet", "the networks of clients are not sent to upstreams"},
-		{"proxy", "upstreams are asked directly"},
-		{"quic", "limits are sized to the machine"},
-		{"qpmLimit", "one limit, dns: rate, holds for every client"},
-		{"enableDnsOver", "dns: tls, https and quic are the addresses of encrypted DNS"},
-	} {
-		if strings.HasPrefix(key, x.prefix) {
-			return x.why
-		}
-	}
-	return ""
+// technitiumReasons say why parts of Technitium have nothing of ours.
+var technitiumReasons = reasons{
+	{"webService", "pages of the administration are at listen: admin"},
+	{"resolver", "times and tries of upstreams are those of dns: forward"},
+	{"dnsApps", "there are no apps; rules and lists do their work"},
+	{"cachePrefetch", "entries in use are fetched before they expire"},
+	{"serveStale", "dns: cache: stale says how old an answer may be while upstreams fail"},
+	{"eDnsClientSubnet", "the networks of clients are not sent to upstreams"},
+	{"proxy", "upstreams are asked directly"},
+	{"quic", "limits are sized to the machine"},
+	{"qpmLimit", "one limit, dns: rate, holds for every client"},
+	{"enableDnsOver", "dns: tls, https and quic are the addresses of encrypted DNS"},
 }
 
 // said is a note for a setting that is read with another one.
@@ -87,15 +79,9 @@ func isDifferent(ours, why string) func(*plain, string, map[string]string) Note 
 // takeDuration takes a number of units, at most most.
 func takeDuration(ours string, unit, most time.Duration, to func(p *plain) *setting.Duration) func(*plain, string, map[string]string) Note {
 	return func(p *plain, value string, _ map[string]string) Note {
-		n, err := strconv.ParseUint(value, 10, 31)
-		if err != nil || n == 0 {
-			return lostOurs(ours, fmt.Sprintf("%q is no time", value))
-		}
-		return atMost(ours, time.Duration(n)*unit, most, to(p))
+		return takeTime(value, ours, unit, most, to(p))
 	}
 }
-
-const week7d = 7 * 24 * time.Hour
 
 // technitiumTable has the settings of Technitium DNS Server 13.
 var technitiumTable = map[string]technitiumKey{

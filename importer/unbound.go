@@ -1,11 +1,9 @@
 package importer
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -24,16 +22,6 @@ type unboundOptions struct {
 // take takes an option, and says whether it is known.
 func (o *unboundOptions) take(p *plain, key, value string) (Note, bool) {
 	dns := p.set.dns()
-	duration := func(ours string, most time.Duration, to *setting.Duration) (Note, bool) {
-		n, err := strconv.ParseUint(value, 10, 31)
-		switch {
-		case err != nil:
-			return lostOurs(ours, fmt.Sprintf("%q is not a number of seconds", value)), true
-		case n == 0:
-			return Note{Kind: Default}, true
-		}
-		return atMost(ours, time.Duration(n)*time.Second, most, to), true
-	}
 	on := value == "yes"
 	switch key {
 	case "port":
@@ -48,22 +36,10 @@ func (o *unboundOptions) take(p *plain, key, value string) (Note, bool) {
 	case "tls-service-pem", "ssl-service-pem":
 		o.cert, o.at = value, p.at
 		return carried("dns: cert"), true
-	case "cache-min-ttl":
-		return duration("dns: cache: min-ttl", time.Hour, &dns.Cache.MinTTL)
-	case "cache-max-ttl":
-		return duration("dns: cache: max-ttl", 7*24*time.Hour, &dns.Cache.MaxTTL)
 	case "cache-max-negative-ttl":
-		return duration("dns: cache: negative-ttl", 24*time.Hour, &dns.Cache.Negative)
+		return takeTime(value, "dns: cache: negative-ttl", time.Second, 24*time.Hour, &dns.Cache.Negative), true
 	case "serve-expired-ttl":
-		return duration("dns: cache: stale", 7*24*time.Hour, &dns.Cache.Stale)
-	case "serve-expired":
-		if on {
-			return differs("dns: cache: stale", "old answers are given while upstreams are slow or fail"), true
-		}
-	case "prefetch":
-		if on {
-			return differs("dns: cache", "names that are asked for again are fetched before they expire"), true
-		}
+		return takeTime(value, "dns: cache: stale", time.Second, week7d, &dns.Cache.Stale), true
 	case "rrset-cache-size":
 		return o.cacheSize(p, value), true
 	case "ip-ratelimit":
@@ -88,6 +64,49 @@ func (o *unboundOptions) take(p *plain, key, value string) (Note, bool) {
 			return Note{Kind: Default}, true
 		}
 		return differs("dns: listen", "queries are taken at its addresses over UDP and TCP"), true
+	}
+	if value == "no" {
+		return Note{}, false
+	}
+	return unboundTake(p, key, value)
+}
+
+// privateRefused is the note on refusing answers with private addresses.
+var privateRefused = differs("dns: private", "private addresses of foreign names are refused")
+
+// privateNames takes domains that may have private addresses.
+func (p *plain) privateNames(domains []string) Note {
+	n := &p.set.dns().Names
+	for _, d := range domains {
+		if d = strings.TrimSpace(d); d != "" {
+			n.Private = append(n.Private, d)
+		}
+	}
+	return carried("dns: private")
+}
+
+// unboundTake takes an option of Unbound that is on, by its name there, for Unbound itself and
+// for programs that write its settings. It says whether the option is known.
+func unboundTake(p *plain, option, value string) (Note, bool) {
+	dns := p.set.dns()
+	switch option {
+	case "private-domain":
+		return p.privateNames(strings.Split(value, ",")), true
+	case "private-address":
+		return privateRefused, true
+	case "domain-insecure":
+		for d := range strings.SplitSeq(value, ",") {
+			dns.Forward.Negative = append(dns.Forward.Negative, strings.TrimSpace(d))
+		}
+		return carried("dns: forward: negative-trust-anchors"), true
+	case "serve-expired":
+		return differs("dns: cache: stale", "old answers are given while upstreams fail, at most a day old"), true
+	case "cache-max-ttl":
+		return takeTime(value, "dns: cache: max-ttl", time.Second, week7d, &dns.Cache.MaxTTL), true
+	case "cache-min-ttl":
+		return takeTime(value, "dns: cache: min-ttl", time.Second, time.Hour, &dns.Cache.MinTTL), true
+	case "prefetch":
+		return differs("dns: cache", "entries in use are fetched before they expire"), true
 	}
 	return Note{}, false
 }
@@ -132,48 +151,42 @@ func (o *unboundOptions) listeners(w *work) {
 
 // certificate takes the certificate and its key, and says whether they belong together.
 func (o *unboundOptions) certificate(w *work) bool {
-	find := func(name string) string {
-		if !isFile(name) {
-			name = filepath.Join(o.dir, filepath.Base(name))
-		}
-		if abs, err := filepath.Abs(name); err == nil {
-			return abs
-		}
-		return name
-	}
-	cert, key := find(o.cert), find(o.key)
-	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+	err := keyPair(w, beside(o.dir, o.cert), beside(o.dir, o.key))
+	if err != nil {
 		w.rep.add(Note{Kind: Lost, place: o.at, What: "tls: certificate and key", Ours: "dns: cert, key",
 			Why: fmt.Sprintf("they cannot be used (%v): write dns: cert, key and tls", err)})
-		return false
 	}
-	s := &w.set.dns().Server
-	s.Cert, s.Key = w.file(cert), w.file(key)
-	return true
+	return err == nil
 }
 
-// unboundWhy says why an option has nothing of ours.
+// unboundSized is why limits are lost.
+const unboundSized = "limits and caches are sized to the machine"
+
+// unboundReasons say why options have nothing of ours.
+var unboundReasons = reasons{
+	{"outgoing-", unboundSized},
+	{"incoming-", unboundSized},
+	{"num-", unboundSized},
+	{"so-", unboundSized},
+	{"infra-", unboundSized},
+	{"msg-", unboundSized},
+	{"hide-", "the program answers no questions about itself"},
+	{"harden-", "names are asked of upstreams, which look after that"},
+	{"qname-", "names are asked of upstreams, which look after that"},
+	{"use-caps", "names are asked of upstreams, which look after that"},
+	{"aggressive-", "names are asked of upstreams, which look after that"},
+	{"root-hints", "names are asked of upstreams, which look after that"},
+	{"target-", "names are asked of upstreams, which look after that"},
+	{"ratelimit", "no domain gets more than its share of the resolver"},
+	{"local-data-ptr", "write the name and its address under dns: hosts"},
+	{"url", "name it under lists with format: rpz and a category, and block that"},
+	{"zonefile", "name it under lists with format: rpz and a category, and block that"},
+}
+
+// unboundWhy says why an option has nothing of ours, "" where nothing is known of it.
 func unboundWhy(key string) string {
-	for _, x := range []struct{ has, why string }{
-		{"-size", "limits and caches are sized to the machine"}, {"-slabs", "limits and caches are sized to the machine"},
-		{"outgoing-", "limits and caches are sized to the machine"}, {"incoming-", "limits and caches are sized to the machine"},
-		{"num-", "limits and caches are sized to the machine"}, {"so-", "limits and caches are sized to the machine"},
-		{"infra-", "limits and caches are sized to the machine"}, {"msg-", "limits and caches are sized to the machine"},
-		{"hide-", "the program answers no questions about itself"},
-		{"harden-", "names are asked of upstreams, which look after that"}, {"qname-", "names are asked of upstreams, which look after that"},
-		{"use-caps", "names are asked of upstreams, which look after that"}, {"aggressive-", "names are asked of upstreams, which look after that"},
-		{"root-hints", "names are asked of upstreams, which look after that"}, {"target-", "names are asked of upstreams, which look after that"},
-		{"private-", "a list of networks and a rule that blocks it refuse answers with such addresses"},
-		{"ratelimit", "no domain gets more than its share of the resolver"},
-		{"domain-insecure", "answers are validated by what the root says; a domain that it does not sign passes"},
-		{"local-data-ptr", "write the name and its address under dns: hosts"},
-		{"url", "name it under lists with format: rpz and a category, and block that"},
-		{"zonefile", "name it under lists with format: rpz and a category, and block that"},
-		{"forward-tls-upstream", "write upstreams as tls://ADDRESS"},
-	} {
-		if strings.HasPrefix(key, x.has) || strings.HasPrefix(x.has, "-") && strings.HasSuffix(key, x.has) {
-			return x.why
-		}
+	if strings.HasSuffix(key, "-size") || strings.HasSuffix(key, "-slabs") {
+		return unboundSized
 	}
-	return "nothing of ours is like it; nothing has to be done"
+	return unboundReasons.of(key)
 }
