@@ -430,12 +430,13 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 func (z *zonePages) restore(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	origin := strings.ToLower(strings.TrimSuffix(r.PathValue("origin"), ".")) + "."
-	i := slices.IndexFunc(z.deleted(), func(d deletedZone) bool { return d.Origin == origin })
+	all := z.deleted()
+	i := slices.IndexFunc(all, func(d deletedZone) bool { return d.Origin == origin })
 	if i < 0 {
 		z.show(w, r, authority.ErrNoZone)
 		return
 	}
-	d := z.deleted()[i]
+	d := all[i]
 	last, err := d.kept.One(d.Version)
 	if err == nil {
 		err = z.make(w, r, d.Origin, d.From == "redis", func(folder string) (string, error) {
@@ -464,7 +465,7 @@ func (z *zonePages) versionsOf(s *authority.Shown) Versions {
 	return Versions{Dir: filepath.Join(z.p.Settings.Versions.Dir, "zones", s.From+" "+url.PathEscape(s.Origin+" "+s.View))}
 }
 
-// zoneHistory returns the last versions of a zone.
+// history returns the last versions of a zone.
 func (z *zonePages) history(s *authority.Shown) []Version {
 	kept := z.versionsOf(s)
 	if kept.Dir == "" {

@@ -48,13 +48,17 @@ func (a Editor) source(ctx context.Context, origin, view string) (text []byte, z
 	if text, err = a.Text(ctx, origin, view); err != nil {
 		return nil, nil, "", err
 	}
-	from, path := a.from(origin, view)
-	if from == fromRedis {
-		z, err = redins.Parse(a.redis, origin, text)
-	} else {
-		z, err = zone.Read(bytes.NewReader(text), origin, path)
-	}
+	_, path = a.from(origin, view)
+	z, err = a.parse(origin, path, text)
 	return text, z, path, err
+}
+
+// parse reads the text of a zone: of the file at path, or of the values in Redis without one.
+func (a Editor) parse(origin, path string, text []byte) (*zone.Zone, error) {
+	if path == "" {
+		return redins.Parse(a.redis, origin, text)
+	}
+	return zone.Read(bytes.NewReader(text), origin, path)
 }
 
 // Editable returns the records in the source of a zone, at most most of those that match: query
@@ -153,13 +157,7 @@ func (a Editor) Edit(ctx context.Context, origin, view, what, id string, get fun
 
 // warnings returns what is odd about a text and was not about the zone.
 func (a Editor) warnings(origin, path string, before *zone.Zone, text []byte) (all []string) {
-	var z *zone.Zone
-	var err error
-	if path == "" {
-		z, err = redins.Parse(a.redis, origin, text)
-	} else {
-		z, err = zone.Read(bytes.NewReader(text), origin, path)
-	}
+	z, err := a.parse(origin, path, text)
 	if err != nil {
 		return nil
 	}
