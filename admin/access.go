@@ -82,8 +82,8 @@ func concerns(whom string, r *event.Row) bool {
 	return whom != "" && (whom == r.User || r.Client.IsValid() && whom == r.Client.String())
 }
 
-// sees says whether a row is seen at all, and takes from it what is not.
-func (b *bounds) sees(r *event.Row) bool {
+// redact says whether a row is seen at all, and takes from it what is not.
+func (b *bounds) redact(r *event.Row) bool {
 	if b.groups != nil && !shares(b.groups(r.Client, r.User), b.who.Groups) {
 		return false
 	}
@@ -196,7 +196,7 @@ func (d *reader) query(ctx context.Context, b *bounds, f event.Filter, p event.P
 				yield(row, err)
 				return
 			}
-			if !b.sees(&row) || !seen.Match(&row) {
+			if !b.redact(&row) || !seen.Match(&row) {
 				continue
 			}
 			if n++; !yield(row, nil) || n == limit {

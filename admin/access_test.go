@@ -454,13 +454,13 @@ func TestSignInAndOut(t *testing.T) {
 func TestTokensDoWhatTheirScopeAndAccountMay(t *testing.T) {
 	h := newHouse(t)
 	w := h.ask(account.Helper, "POST", "/account/tokens", url.Values{"purpose": {"timetable"}, "scope": {"GET /events,POST /pause"}, "for": {"1d"}}.Encode())
-	var made struct{ Token string }
-	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || made.Token == "" {
+	var created struct{ Token string }
+	if err := json.Unmarshal(w.Body.Bytes(), &created); err != nil || created.Token == "" {
 		t.Fatal(w.Code, w.Body)
 	}
 	bearer := func(r *http.Request) {
 		r.RemoteAddr = "192.0.2.7:99"
-		r.Header.Set("Authorization", "Bearer "+made.Token)
+		r.Header.Set("Authorization", "Bearer "+created.Token)
 	}
 	for ask, want := range map[string]int{"GET /events": 200, "GET /pause": 403, "GET /accounts": 403, "POST /account/tokens": 403} {
 		method, path, _ := strings.Cut(ask, " ")
@@ -479,7 +479,7 @@ func TestTokensDoWhatTheirScopeAndAccountMay(t *testing.T) {
 			t.Errorf("%q: %d %s", token, w.Code, w.Body)
 		}
 	}
-	if text := fmt.Sprint(h.ask(account.Owner, "GET", "/accounts/tokens", "").Body); !strings.Contains(text, "timetable") || strings.Contains(text, made.Token) {
+	if text := fmt.Sprint(h.ask(account.Owner, "GET", "/accounts/tokens", "").Body); !strings.Contains(text, "timetable") || strings.Contains(text, created.Token) {
 		t.Errorf("tokens: %s", text)
 	}
 }

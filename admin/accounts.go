@@ -36,7 +36,7 @@ type change func(r *http.Request) (any, error)
 // changing answers with what a change gives as JSON; browsers go on to a page
 // unless there is something to say.
 func changing(to string, do change) http.HandlerFunc {
-	said := pageOf(saidPage, noNotice)
+	confirmation := pageOf(saidPage, noNotice)
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := r.ParseForm(); err != nil {
@@ -50,7 +50,7 @@ func changing(to string, do change) http.HandlerFunc {
 		case isPage(r) && v == nil:
 			http.Redirect(w, r, to, http.StatusSeeOther)
 		case isPage(r):
-			writePage(w, said, http.StatusOK, struct {
+			writePage(w, confirmation, http.StatusOK, struct {
 				Said any
 				To   string
 			}{v, to})

@@ -67,9 +67,9 @@ func (c Client) CachePurge(ctx context.Context, kind, value string) error {
 
 // Quotas asks what a client has left of the quotas of a policy.
 func (c Client) Quotas(ctx context.Context, policy string, addr netip.Addr, user string) ([]filter.Balance, error) {
-	var said Quotas
-	err := c.ask(ctx, http.MethodGet, "/quotas?"+url.Values{"policy": {policy}, "client": {addr.String()}, "user": {user}}.Encode(), "", &said)
-	return said.Quotas, err
+	var answer Quotas
+	err := c.ask(ctx, http.MethodGet, "/quotas?"+url.Values{"policy": {policy}, "client": {addr.String()}, "user": {user}}.Encode(), "", &answer)
+	return answer.Quotas, err
 }
 
 // trustOne trusts the certificate in a file under any name: the gateway of these

@@ -75,7 +75,7 @@ func (s seen) client() string {
 
 func (s seen) refused() bool { return s.Action == filter.Block || s.Action == filter.Warn }
 
-func (s seen) what() string {
+func (s seen) label() string {
 	what := s.What()
 	if len(what) > maxWhat {
 		what = strings.ToValidUTF8(what[:maxWhat], "") + "…"

@@ -77,11 +77,11 @@ func navMark(shown any) template.HTML {
 // errors: what is plain text otherwise.
 type personal struct {
 	http.ResponseWriter
-	who    *account.Who // nil until that is known
-	texts  *text.Texts  // in the language of the browser
-	server *Server
-	failed int    // the status of an error whose text is held back, else 0
-	said   []byte // of the error
+	who     *account.Who // nil until that is known
+	texts   *text.Texts  // in the language of the browser
+	server  *Server
+	failed  int    // the status of an error whose text is held back, else 0
+	message []byte // of the error
 }
 
 // WriteHeader holds back an error in plain text until [personal.end].
@@ -98,7 +98,7 @@ func (p *personal) Write(b []byte) (int, error) {
 	if p.failed == 0 {
 		return p.ResponseWriter.Write(b)
 	}
-	p.said = append(p.said, b[:min(len(b), maxErrorText-len(p.said))]...)
+	p.message = append(p.message, b[:min(len(b), maxErrorText-len(p.message))]...)
 	return len(b), nil
 }
 
@@ -118,7 +118,7 @@ func (p *personal) end(page pageTemplate) {
 	writePage(p, page, status, struct {
 		Title, Text string
 		SignedIn    bool
-	}{p.texts.Say(http.StatusText(status)), p.texts.Message(strings.ToValidUTF8(strings.TrimSpace(string(p.said)), "")), p.who != nil})
+	}{p.texts.Say(http.StatusText(status)), p.texts.Message(strings.ToValidUTF8(strings.TrimSpace(string(p.message)), "")), p.who != nil})
 }
 
 // Unwrap is for [http.ResponseController].

@@ -135,11 +135,11 @@ func TestSettingsOfPoliciesHaveNamesInEveryLanguage(t *testing.T) {
 	for line, want := range map[string]string{
 		"category: games": "Kategorie: games", "warn-for: 1h": "Warnung gilt: 1h", "a day: time 1h, over 50, by user": "pro Tag: Zeit 1h, mehr als 50, je user", "other: x": "other: x", "alone": "alone",
 	} {
-		if got := saidOf(s.For("de"), line); got != want {
+		if got := translateLine(s.For("de"), line); got != want {
 			t.Errorf("%q is shown as %q, want %q", line, got, want)
 		}
 	}
-	if got := saidOf(nil, "category: games"); got != "category: games" {
+	if got := translateLine(nil, "category: games"); got != "category: games" {
 		t.Errorf("in English: %q", got)
 	}
 }

@@ -251,18 +251,18 @@ func (x *assistants) call(r *http.Request, t *tool, given map[string]any) (strin
 		q.Header[h] = r.Header[h]
 	}
 	q.Header.Set("Accept", "application/json")
-	said := &heard{header: http.Header{}, status: http.StatusOK}
-	x.parts.server.ServeHTTP(said, q)
-	if said.status >= http.StatusBadRequest {
-		return "", fmt.Errorf("%s (%d)", strings.TrimSpace(said.text.String()), said.status)
+	answer := &heard{header: http.Header{}, status: http.StatusOK}
+	x.parts.server.ServeHTTP(answer, q)
+	if answer.status >= http.StatusBadRequest {
+		return "", fmt.Errorf("%s (%d)", strings.TrimSpace(answer.text.String()), answer.status)
 	}
-	text := said.text.String()
+	text := answer.text.String()
 	if most > 0 {
 		if lines := strings.SplitAfter(text, "\n"); len(lines) > most+1 {
-			text, said.cut = strings.Join(lines[:most], ""), true
+			text, answer.cut = strings.Join(lines[:most], ""), true
 		}
 	}
-	if said.cut {
+	if answer.cut {
 		text += "\n(There is more: ask for less.)"
 	}
 	return text, nil

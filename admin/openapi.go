@@ -46,12 +46,12 @@ const (
 )
 
 var (
-	seconds = []field{may("seconds", "how long to look, in seconds")}
-	code    = may("code", "one-time code or recovery code")
-	id      = []field{must("id", "identifier")}
-	nameOf  = must("name", "name of the account")
-	whose   = []field{may("user", "name of the user"), may("client", "addresses of devices that nobody else uses, with commas")}
-	newWord = must("password", "the new password, ten characters or more")
+	seconds      = []field{may("seconds", "how long to look, in seconds")}
+	code         = may("code", "one-time code or recovery code")
+	id           = []field{must("id", "identifier")}
+	nameOf       = must("name", "name of the account")
+	personParams = []field{may("user", "name of the user"), may("client", "addresses of devices that nobody else uses, with commas")}
+	newWord      = must("password", "the new password, ten characters or more")
 )
 
 // recordFields are the parts of a record's data, of all types.
@@ -199,8 +199,8 @@ func operations() map[string]operation {
 		"GET /audit":                       {does: "the audit log, the newest first, 100 at once", query: []field{may("before", "only entries before this one")}, gives: pageOrJSON},
 		"GET /audit/verify":                {does: "whether the chain of the audit log holds"},
 		"GET /privacy":                     {does: "the page of one person's data", gives: "text/html"},
-		"GET /privacy/export":              {does: "all that is on record of a person, as JSON lines", query: whose, gives: "application/x-ndjson"},
-		"POST /privacy/erase":              {does: "erase a person's data for good", form: append(slices.Clone(whose), may("dry_run", "true: only count"))},
+		"GET /privacy/export":              {does: "all that is on record of a person, as JSON lines", query: personParams, gives: "application/x-ndjson"},
+		"POST /privacy/erase":              {does: "erase a person's data for good", form: append(slices.Clone(personParams), may("dry_run", "true: only count"))},
 		"GET /looks":                       {does: "looks into somebody's browsing that wait or hold", gives: pageOrJSON},
 		"POST /looks":                      {does: "ask for a look", form: []field{must("whom", "user or address"), must("reason", "reason")}, gives: pageOrJSON},
 		"POST /looks/agree":                {does: "agree to somebody else's look", form: id, gives: pageOrJSON},

@@ -235,7 +235,7 @@ func TestLivePagesShowWhatAPersonMaySee(t *testing.T) {
 	} {
 		b := d.bounds(&account.Who{Name: "x", Role: role, Groups: []string{"7a"}})
 		tails := &tail{events: &growing{}}
-		w, err := tails.join(event.Filter{}, b.sees)
+		w, err := tails.join(event.Filter{}, b.redact)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,13 +285,13 @@ func TestOneEventIsShownWithItsWhy(t *testing.T) {
 }
 
 func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
-	var made []policy.Decision
+	var created []policy.Decision
 	p := nobody()
-	p.Rulings = &Rulings{All: func() []policy.Decision { return made }, Set: func(d policy.Decision, _ netip.Addr) error {
+	p.Rulings = &Rulings{All: func() []policy.Decision { return created }, Set: func(d policy.Decision, _ netip.Addr) error {
 		if d.Who == "stranger" {
 			return &BadChange{errors.New("who is that?")}
 		}
-		made = append(made, d)
+		created = append(created, d)
 		return nil
 	}, Effect: func(_ context.Context, d policy.Decision) (*Effect, error) {
 		if d.Who == "stranger" {
@@ -306,8 +306,8 @@ func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
 		"what=block&site=tea.example&who=stranger&dry_run=true": "who is that?",
 		"what=smash&site=tea.example&dry_run=true":              "smash",
 	} {
-		if w := ask(h, "POST", "/rulings", "application/json", form); !strings.Contains(w.Body.String(), want) || len(made) > 0 {
-			t.Errorf("%s: %d %s, made %v", form, w.Code, w.Body, made)
+		if w := ask(h, "POST", "/rulings", "application/json", form); !strings.Contains(w.Body.String(), want) || len(created) > 0 {
+			t.Errorf("%s: %d %s, made %v", form, w.Code, w.Body, created)
 		}
 	}
 	for _, c := range []struct {
@@ -324,14 +324,14 @@ func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
 		{"what=smash&site=tea.example", 400, "", 0},
 		{"what=end&site=tea.example&who=anna", 200, "tea.example anna false", -1},
 	} {
-		made = nil
+		created = nil
 		w := ask(h, "POST", "/rulings", "text/html", c.form)
 		got := ""
-		if len(made) == 1 {
-			got = fmt.Sprintf("%s %s %v", made[0].Site, made[0].Who, made[0].Block)
-			left := time.Until(made[0].Until)
-			if c.until == 0 != made[0].Until.IsZero() || c.until > 0 && (left > c.until || left < c.until-time.Minute) || c.until < 0 && left > 0 {
-				t.Errorf("%s: until %v", c.form, made[0].Until)
+		if len(created) == 1 {
+			got = fmt.Sprintf("%s %s %v", created[0].Site, created[0].Who, created[0].Block)
+			left := time.Until(created[0].Until)
+			if c.until == 0 != created[0].Until.IsZero() || c.until > 0 && (left > c.until || left < c.until-time.Minute) || c.until < 0 && left > 0 {
+				t.Errorf("%s: until %v", c.form, created[0].Until)
 			}
 		}
 		if w.Code != c.status || got != c.want {

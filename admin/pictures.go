@@ -34,7 +34,7 @@ func (p *Parts) finds(r *http.Request) (all []picture.Find) {
 	b := (&reader{parts: p}).bounds(asker(r))
 	for _, f := range p.Pictures.All() {
 		row := event.Row{URL: f.URL, Client: f.Client, User: f.User}
-		if !b.sees(&row) {
+		if !b.redact(&row) {
 			continue
 		}
 		f.URL, f.Client, f.User = row.URL, row.Client, row.User

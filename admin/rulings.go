@@ -109,8 +109,8 @@ func sitesOf(host string) (all []string) {
 	return all
 }
 
-// whom are those for whom something may be opened: a client, and its groups.
-func (x *Rulings) whom(who string) (all []string) {
+// scopesOf are those for whom something may be opened: a client, and its groups.
+func (x *Rulings) scopesOf(who string) (all []string) {
 	if who == "" || x.Groups == nil {
 		return nil
 	}
@@ -151,7 +151,7 @@ type rulingForm struct {
 	Sites, Whom []string
 }
 
-func (x *Rulings) show(w http.ResponseWriter, r *http.Request, page pageTemplate, made *policy.Decision, failed error) {
+func (x *Rulings) show(w http.ResponseWriter, r *http.Request, page pageTemplate, decision *policy.Decision, failed error) {
 	q := r.URL.Query()
 	d := struct {
 		rulingForm
@@ -159,15 +159,15 @@ func (x *Rulings) show(w http.ResponseWriter, r *http.Request, page pageTemplate
 		Done, Error string
 		Undo        *policy.Decision
 	}{rulingForm: rulingForm{Site: siteIn(q.Get("site")), Who: q.Get("who")}}
-	d.Sites, d.Whom = sitesOf(d.Site), x.whom(d.Who)
+	d.Sites, d.Whom = sitesOf(d.Site), x.scopesOf(d.Who)
 	status := http.StatusOK
 	switch {
 	case failed != nil:
 		d.Error, status = failed.Error(), statusOf(failed)
-		d.Site, d.Who = made.Site, made.Who
-	case made != nil:
-		d.Done, d.Undo = said(textsOf(w), made, time.Now()), made
-		if !made.Until.IsZero() && !made.Until.After(time.Now()) {
+		d.Site, d.Who = decision.Site, decision.Who
+	case decision != nil:
+		d.Done, d.Undo = describeRuling(textsOf(w), decision, time.Now()), decision
+		if !decision.Until.IsZero() && !decision.Until.After(time.Now()) {
 			d.Undo = nil
 		}
 	}
@@ -175,8 +175,8 @@ func (x *Rulings) show(w http.ResponseWriter, r *http.Request, page pageTemplate
 	respond(w, r, page, status, d, d.All, d.Error)
 }
 
-// said says what was done.
-func said(t *text.Texts, d *policy.Decision, now time.Time) string {
+// describeRuling says what was done.
+func describeRuling(t *text.Texts, d *policy.Decision, now time.Time) string {
 	pairs := []string{"site", d.Site, "who", cmp.Or(d.Who, t.Say("everyone")), "time", d.Until.Local().Format("2006-01-02 15:04")}
 	switch ended := !d.Until.IsZero() && !d.Until.After(now); {
 	case ended:

@@ -218,17 +218,17 @@ func (s *Settings) form(w http.ResponseWriter, r *http.Request, page pageTemplat
 		return
 	}
 	f := r.PostForm
-	said := strings.ReplaceAll(f.Get("text"), "\r\n", "\n") // as forms are sent
-	if said != "" && !strings.HasSuffix(said, "\n") {
-		said += "\n"
+	submitted := strings.ReplaceAll(f.Get("text"), "\r\n", "\n") // as forms are sent
+	if submitted != "" && !strings.HasSuffix(submitted, "\n") {
+		submitted += "\n"
 	}
-	d := &settingsData{Text: said, Tag: f.Get("tag"), Reason: strings.TrimSpace(f.Get("reason"))}
+	d := &settingsData{Text: submitted, Tag: f.Get("tag"), Reason: strings.TrimSpace(f.Get("reason"))}
 	status := http.StatusOK
 	var err error
-	if f.Get("what") == "save" && f.Get("checked") == Tag([]byte(said)) {
-		if d.Remarks, err = s.Save(r.Context(), []byte(said), d.Tag, author(r), d.Reason); err == nil {
+	if f.Get("what") == "save" && f.Get("checked") == Tag([]byte(submitted)) {
+		if d.Remarks, err = s.Save(r.Context(), []byte(submitted), d.Tag, author(r), d.Reason); err == nil {
 			d.Done, d.Reason = text.Mark("Saved and in use."), ""
-			d.Tag = Tag([]byte(said))
+			d.Tag = Tag([]byte(submitted))
 			s.write(w, page, status, d)
 			return
 		}

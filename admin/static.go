@@ -69,13 +69,13 @@ type noticeFunc func(t *text.Texts) string
 
 func noNotice(*text.Texts) string { return "" }
 
-// saidOf names the settings of a line such as "category: games", or "a day: time 1h,
+// translateLine names the settings of a line such as "category: games", or "a day: time 1h,
 // over 50", in the language of t.
-func saidOf(t *text.Texts, line string) string {
+func translateLine(t *text.Texts, line string) string {
 	name := func(key string) string {
 		set := "set." + strings.NewReplacer("-", "", " ", "").Replace(key)
-		if said := t.Say(set); said != set {
-			return said
+		if translated := t.Say(set); translated != set {
+			return translated
 		}
 		return key
 	}
@@ -102,13 +102,13 @@ func saidOf(t *text.Texts, line string) string {
 func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 	all := template.FuncMap{
 		"t":      func(key any) string { return t.Message(t.Say(fmt.Sprint(key))) },
-		"said":   func(line string) string { return saidOf(t, line) },
+		"said":   func(line string) string { return translateLine(t, line) },
 		"notice": func() string { return notice(t) },
 		"links":  navMark,
 		"static": asset,
 		"time":   clock,
 		"left":   func(until time.Time) string { return time.Until(until).Round(time.Second).String() },
-		"client": seen.client, "what": seen.what, "refused": seen.refused,
+		"client": seen.client, "what": seen.label, "refused": seen.refused,
 		"why":        func(s seen) string { return s.Why() },
 		"whom":       policy.Pause.Whom,
 		"among":      slices.Contains[[]string],

@@ -43,24 +43,24 @@ type tail struct {
 type watcher struct {
 	filter  event.Filter
 	sees    func(*event.Row) bool // takes out what this person does not see
-	rows    chan *told
+	rows    chan *delivery
 	failed  chan error
 	skipped int // guarded by mu of the tail
 	looks   int // guarded by mu of the tail: at rows that there was no room for
 }
 
-// A told row is written once for all who are shown the same of it.
-type told struct {
+// A delivery is a row that is rendered once for all streams that show the same of it.
+type delivery struct {
 	event.Row
-	mu   sync.Mutex
-	made map[*template.Template][]byte // by the page, nil for JSON; guarded by mu
+	mu       sync.Mutex
+	rendered map[*template.Template][]byte // by the page, nil for JSON; guarded by mu
 }
 
 // in returns the event for a stream: for a page in some language, or as JSON.
-func (t *told) in(page *template.Template) []byte {
+func (t *delivery) in(page *template.Template) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if b, ok := t.made[page]; ok {
+	if b, ok := t.rendered[page]; ok {
 		return b
 	}
 	var line, b bytes.Buffer
@@ -70,10 +70,10 @@ func (t *told) in(page *template.Template) []byte {
 		return nil
 	}
 	fmt.Fprintf(&b, "id: %d\ndata: %s\n\n", t.Seq, bytes.ReplaceAll(bytes.TrimSpace(line.Bytes()), []byte("\n"), []byte("\ndata: ")))
-	if t.made == nil {
-		t.made = map[*template.Template][]byte{}
+	if t.rendered == nil {
+		t.rendered = map[*template.Template][]byte{}
 	}
-	t.made[page] = b.Bytes()
+	t.rendered[page] = b.Bytes()
 	return b.Bytes()
 }
 
@@ -84,7 +84,7 @@ func (t *tail) join(f event.Filter, sees func(*event.Row) bool) (*watcher, error
 	if len(t.viewers) >= maxTails {
 		return nil, fmt.Errorf("%d pages are live already; close one", maxTails)
 	}
-	v := &watcher{filter: f, sees: sees, rows: make(chan *told, tailRows), failed: make(chan error, 1)}
+	v := &watcher{filter: f, sees: sees, rows: make(chan *delivery, tailRows), failed: make(chan error, 1)}
 	if t.viewers == nil {
 		t.viewers = map[*watcher]bool{}
 	}
@@ -140,7 +140,7 @@ func (t *tail) fail(err error) {
 func (t *tail) tell(row *event.Row) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []*told
+	var all []*delivery
 	var shown event.Row
 	for v := range t.viewers {
 		full := len(v.rows) == tailRows
@@ -158,10 +158,10 @@ func (t *tail) tell(row *event.Row) {
 			v.skipped++
 			continue
 		}
-		i := slices.IndexFunc(all, func(x *told) bool { return x.Row == shown })
+		i := slices.IndexFunc(all, func(x *delivery) bool { return x.Row == shown })
 		if i < 0 {
 			i = len(all)
-			if all = append(all, &told{Row: shown}); len(all) > tailForms { // not one of each viewer's own to compare with
+			if all = append(all, &delivery{Row: shown}); len(all) > tailForms { // not one of each viewer's own to compare with
 				i, all = 0, all[tailForms:]
 			}
 		}
@@ -193,7 +193,7 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 				http.Error(w, err.Error(), http.StatusForbidden)
 				return
 			}
-			sees = b.sees
+			sees = b.redact
 		}
 	}
 	v, err := t.join(f, sees)

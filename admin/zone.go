@@ -63,18 +63,18 @@ type recordField struct {
 
 // wrong puts a mistake at its field.
 func (f *recordForm) wrong(at *authority.FieldError) {
-	said := at.Err.Error()
+	message := at.Err.Error()
 	switch at.Field {
 	case "name":
-		f.Wrong.Name = said
+		f.Wrong.Name = message
 	case "type":
-		f.Wrong.Type, f.Other = said, true
+		f.Wrong.Type, f.Other = message, true
 	case "ttl":
-		f.Wrong.TTL = said
+		f.Wrong.TTL = message
 	}
 	for i := range f.Fields {
 		if f.Fields[i].Name == at.Field {
-			f.Fields[i].Error = said
+			f.Fields[i].Error = message
 		}
 	}
 }

@@ -375,8 +375,8 @@ func startAdblockRust(ctx context.Context, dir string, lists []string, asks []ad
 	}
 	make := exec.CommandContext(ctx, cargo, "build", "--quiet", "--release")
 	make.Dir = build
-	if said, err := make.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building it: %w: %.500s", err, said)
+	if output, err := make.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building it: %w: %.500s", err, output)
 	}
 	var b strings.Builder
 	for _, a := range asks {

@@ -141,8 +141,8 @@ func bloomFilters(ctx context.Context, opt options, out io.Writer) error {
 	for _, args := range [][]string{{"get", "github.com/bits-and-blooms/bloom/v3@v3.7.1"}, {"build", "-o", "loop", "."}} {
 		c := exec.CommandContext(ctx, "go", args...)
 		c.Dir, c.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
-		if said, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("go %s: %w: %.200s", args[0], err, said)
+		if output, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("go %s: %w: %.200s", args[0], err, output)
 		}
 	}
 	own, other := make([]string, bloomKeys), make([]string, bloomKeys)
@@ -159,12 +159,12 @@ func bloomFilters(ctx context.Context, opt options, out io.Writer) error {
 	names := []string{"one filter", "two that take turns", "map[string]struct{}", "bits-and-blooms v3.7.1", "hashing alone"}
 	all := map[string][]bloomTimes{}
 	for range opt.rounds {
-		said, err := exec.CommandContext(ctx, filepath.Join(dir, "loop")).Output()
+		output, err := exec.CommandContext(ctx, filepath.Join(dir, "loop")).Output()
 		if err != nil {
 			return fmt.Errorf("running the filters: %w", err)
 		}
 		var both [2]bloomTimes
-		if err := json.Unmarshal(said, &both); err != nil {
+		if err := json.Unmarshal(output, &both); err != nil {
 			return fmt.Errorf("running the filters: %w", err)
 		}
 		all[names[0]] = append(all[names[0]], both[0])

@@ -395,8 +395,8 @@ CONFIG proxy.config.http.keep_alive_no_activity_timeout_in INT 300
 	// Its thread for connections has put itself on all cores meanwhile, among them
 	// that of its clients.
 	pin := exec.CommandContext(r.ctx, "taskset", "-apc", proxyCore, strconv.Itoa(c.proc.cmd.Process.Pid))
-	if said, err := pin.CombinedOutput(); err != nil {
-		return fmt.Errorf("keeping trafficserver on its core: %w: %s", err, said)
+	if output, err := pin.CombinedOutput(); err != nil {
+		return fmt.Errorf("keeping trafficserver on its core: %w: %s", err, output)
 	}
 	return nil
 }

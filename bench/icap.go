@@ -34,7 +34,7 @@ type icapServer struct {
 	addr                   string
 	proc                   *process
 	filters                bool
-	told                   string // a field that its answer to the request has, and the question about the response needs
+	sessionField           string // a field that its answer to the request has, and the question about the response needs
 	request                string // the service that is asked about requests
 	squid                  *peer  // Squid that asks it; nil: there is no Squid
 	fetches                int64  // through Squid in a round
@@ -298,7 +298,7 @@ func (s *icapServer) ask(path string, body []byte) []byte {
 	response := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", len(body))
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "RESPMOD icap://%s/%s ICAP/1.0\r\nHost: %s\r\nAllow: 204\r\nX-Client-IP: 127.0.0.1\r\n%sEncapsulated: req-hdr=0, res-hdr=%d, res-body=%d\r\n\r\n%s%s%x\r\n",
-		s.addr, s.service, s.addr, s.told, len(request), len(request)+len(response), request, response, len(body))
+		s.addr, s.service, s.addr, s.sessionField, len(request), len(request)+len(response), request, response, len(body))
 	b.Write(body)
 	b.WriteString("\r\n0\r\n\r\n")
 	return b.Bytes()
@@ -329,7 +329,7 @@ func (s *icapServer) learnField(ctx context.Context) error {
 			return errors.Join(errors.New("the answer to REQMOD has no field "+guardianField), err)
 		}
 		if name, _, ok := strings.Cut(string(line), ":"); ok && strings.EqualFold(name, guardianField) {
-			s.told = string(line) + "\r\n"
+			s.sessionField = string(line) + "\r\n"
 			return nil
 		}
 	}

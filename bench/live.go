@@ -56,7 +56,7 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var alone, beside []window
+	var alone, withPages []window
 	var cost, rate []float64
 	var shown, skipped int64
 	for range opt.rounds {
@@ -78,7 +78,7 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 		}
 		p.proc.settle(ctx)
 		shown, skipped = shown+v.rows.Load(), skipped+v.skips.Load()
-		alone, beside = append(alone, a), append(beside, b)
+		alone, withPages = append(alone, a), append(withPages, b)
 		cost, rate = append(cost, a.perFetch()/b.perFetch()), append(rate, b.rate()/a.rate())
 	}
 	slices.Sort(cost)
@@ -89,7 +89,7 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 	fmt.Fprintf(out, "### %s\n\n%s. %s\n`go run ./bench live -rounds %d -seconds %g`, 10 connections, medians, by turns; load, origin and viewers on core %s, gateway on core %s. The viewers were shown %d rows, and told %d times that some were skipped.\n\n",
 		liveAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, loadCore, proxyCore, shown, skipped)
 	fmt.Fprintln(out, "| live pages | pages/s | CPU µs/page | pages/s per full core | RSS MB peak | errors |\n|--:|--:|--:|--:|--:|--:|")
-	for i, w := range [][]window{alone, beside} {
+	for i, w := range [][]window{alone, withPages} {
 		cpu, errs := median(w, window.perFetch), int64(0)
 		for _, x := range w {
 			for _, n := range x.report.Errors {

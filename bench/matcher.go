@@ -127,7 +127,7 @@ func startVectorscan(ctx context.Context, patterns []engine.Pattern, pages []str
 		return nil, "", err
 	}
 	s.cmd = exec.CommandContext(ctx, program, append([]string{list}, pages...)...)
-	said, err := s.cmd.StderrPipe()
+	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, "", err
 	}
@@ -142,7 +142,7 @@ func startVectorscan(ctx context.Context, patterns []engine.Pattern, pages []str
 		return nil, "", err
 	}
 	s.out = bufio.NewReader(out)
-	version, err = bufio.NewReader(said).ReadString(' ')
+	version, err = bufio.NewReader(stderr).ReadString(' ')
 	return s, version, err
 }
 

@@ -282,10 +282,10 @@ func (r *peerRig) beginGuardianWith(p *peer, more map[string]string) error {
 
 // guardianTLS are the settings with which e2guardian makes certificates.
 func (r *peerRig) guardianTLS() (map[string]string, error) {
-	made, err := r.folder("generated")
+	generated, err := r.folder("generated")
 	return map[string]string{
 		"enablessl": "on", "cacertificatepath": "'" + r.certs.ca + "'", "caprivatekeypath": "'" + r.certs.key + "'",
-		"certprivatekeypath": "'" + r.certs.leafKey + "'", "generatedcertpath": "'" + made + "/'",
+		"certprivatekeypath": "'" + r.certs.leafKey + "'", "generatedcertpath": "'" + generated + "/'",
 		// The shipped ones begin in 2014 and have ended.
 		"generatedcertstart": strconv.FormatInt(time.Now().Add(-24*time.Hour).Unix(), 10),
 	}, err

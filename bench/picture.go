@@ -188,17 +188,17 @@ func runGoNude(ctx context.Context, dir, file string) (float64, error) {
 	for _, args := range [][]string{get, {"build", "-o", "gonude", "."}} {
 		c := exec.CommandContext(ctx, "go", args...)
 		c.Dir, c.Env = build, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
-		if said, err := c.CombinedOutput(); err != nil {
-			return 0, fmt.Errorf("go %s: %w: %.200s", args[0], err, said)
+		if output, err := c.CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("go %s: %w: %.200s", args[0], err, output)
 		}
 	}
 	c := exec.CommandContext(ctx, filepath.Join(build, "gonude"), file)
 	c.Env = append(os.Environ(), "GOMAXPROCS=1")
-	said, err := c.Output()
+	output, err := c.Output()
 	if err != nil {
 		return 0, err
 	}
-	ns, err := strconv.ParseFloat(strings.TrimSpace(string(said)), 64)
+	ns, err := strconv.ParseFloat(strings.TrimSpace(string(output)), 64)
 	return ns / 1e6, err
 }
 

@@ -202,13 +202,13 @@ func loadPage(ctx context.Context, browser, dir, proxy, url string) (float64, er
 	defer cancel()
 	c := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+profile, "--proxy-server=http://"+proxy,
 		"--proxy-bypass-list=<-loopback>", "--disable-background-networking", "--disable-component-update", "--no-first-run", "--dump-dom", url)
-	said, err := c.Output()
+	output, err := c.Output()
 	if err != nil {
 		return 0, err
 	}
-	m := loadedAfter.FindSubmatch(said)
+	m := loadedAfter.FindSubmatch(output)
 	if m == nil {
-		return 0, fmt.Errorf("the page was not loaded: %.300s", said)
+		return 0, fmt.Errorf("the page was not loaded: %.300s", output)
 	}
 	return strconv.ParseFloat(string(m[1]), 64)
 }

@@ -137,11 +137,11 @@ func askWhatIf(ctx context.Context, admin, text string) (e whatIfEffect, err err
 	if err != nil {
 		return e, err
 	}
-	var said struct{ Effect *whatIfEffect }
-	if err := json.Unmarshal(all, &said); err != nil || said.Effect == nil {
+	var answer struct{ Effect *whatIfEffect }
+	if err := json.Unmarshal(all, &answer); err != nil || answer.Effect == nil {
 		return e, fmt.Errorf("%s: %.300s", res.Status, all)
 	}
-	e = *said.Effect
+	e = *answer.Effect
 	e.Took = time.Since(began).Seconds() // with the check of the text, as a person waits
 	return e, nil
 }

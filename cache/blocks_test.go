@@ -137,10 +137,10 @@ func TestMissesUseMemoryAgain(t *testing.T) {
 	fetched := miss(1000, 3000)
 	runtime.ReadMemStats(&after)
 	// Under the race detector pools lose a quarter of what they are given.
-	if made := after.TotalAlloc - before.TotalAlloc; made > fetched/2 {
-		t.Errorf("%d bytes were allocated for %d fetched", made, fetched)
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > fetched/2 {
+		t.Errorf("%d bytes were allocated for %d fetched", allocated, fetched)
 	} else {
-		t.Logf("%d bytes were allocated for %d fetched", made, fetched)
+		t.Logf("%d bytes were allocated for %d fetched", allocated, fetched)
 	}
 }
 

@@ -40,7 +40,7 @@ type growing struct {
 type budget struct {
 	mu         sync.Mutex
 	used, most int64
-	told       int64       // of used, when changed was called last
+	reported   int64       // of used, when changed was called last
 	changed    func(int64) // told how much is used, from time to time; may be nil
 }
 
@@ -70,9 +70,9 @@ func (b *budget) now() int64 {
 func (b *budget) use(n int64) {
 	b.used += n
 	used := b.used
-	tell := b.changed != nil && max(used-b.told, b.told-used) > b.most/32
+	tell := b.changed != nil && max(used-b.reported, b.reported-used) > b.most/32
 	if tell {
-		b.told = used
+		b.reported = used
 	}
 	b.mu.Unlock()
 	if tell {

@@ -571,7 +571,7 @@ func (a *ask) complete(o *object, s *message.Response, sent, received time.Time)
 		return nil
 	}
 	part := a.describe(s, sent, received)
-	a.keeps(part, s)
+	a.storeHead(part, s)
 	part.offset, part.size, part.body, part.length = first, size, [][]byte{rest}, int64(len(rest))
 	n := a.c.combine(o, part)
 	if n == nil {
@@ -652,7 +652,7 @@ func (a *ask) store(s *message.Response, sent time.Time, old *object, f *flight,
 		annotate(s, note)
 		return s
 	}
-	a.keeps(o, s)
+	a.storeHead(o, s)
 	o.bound(rule)
 	annotate(s, storedToo(note))
 	return a.grow(s, o, rule, f)
@@ -678,8 +678,8 @@ func (a *ask) describe(s *message.Response, sent, received time.Time) *object {
 	return o
 }
 
-// keeps makes the object have what is kept of a response's head.
-func (a *ask) keeps(o *object, s *message.Response) {
+// storeHead makes the object have what is kept of a response's head.
+func (a *ask) storeHead(o *object, s *message.Response) {
 	var room [256]byte
 	o.url = string(appendURL(room[:0], a.q, nil))
 	o.host = hostOf(o.url)

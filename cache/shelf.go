@@ -70,7 +70,7 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 	memory := cfg.Memory.Or(defaultMemory)
 	window := int(min((memory+cfg.Disk.Or(0))/usualObject, 50_000_000))
 	s := &shelf{log: p.Log, most: memory, memory: queue.New[*object](memory, window), judged: map[Key]*verdicts{}, read: map[Key]weak.Pointer[object]{}, waiting: map[Key]*object{}, writes: make(chan *object, maxWrites)}
-	s.memory.Evicted = s.left
+	s.memory.Evicted = s.onRemoved
 	s.budget = budget{most: memory/2 + 1<<20, changed: s.shrink}
 	var err error
 	if cfg.Peers != nil && release.Small {
@@ -183,8 +183,8 @@ func (s *shelf) leave() error {
 	return errors.Join(errs...)
 }
 
-// left is called for objects that leave memory. The caller holds mu.
-func (s *shelf) left(_ Key, o *object) {
+// onRemoved is called for objects that leave memory. The caller holds mu.
+func (s *shelf) onRemoved(_ Key, o *object) {
 	if s.disk != nil && !o.written.Load() {
 		s.avoided.Add(1)
 	}

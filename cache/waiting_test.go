@@ -16,7 +16,7 @@ func idle(t *testing.T, name, older string) *Cache {
 	t.Cleanup(func() { c.Close() })
 	c.shelf.put(textObject(name, older))
 	c.write(<-c.writes)
-	leaves(c, name)
+	evict(c, name)
 	if o := c.get([]byte(name)); o == nil || o.record == nil || text(o) != older {
 		t.Fatal("the older object is not on the disk")
 	}
@@ -41,13 +41,13 @@ func text(o *object) string {
 	return b.String()
 }
 
-// leaves makes an object leave memory as one that makes room does.
-func leaves(c *Cache, name string) {
+// evict makes an object leave memory as one that makes room does.
+func evict(c *Cache, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := hash([]byte(name))
 	if o, ok := c.memory.Remove(k); ok {
-		c.left(k, o)
+		c.onRemoved(k, o)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestAnObjectThatLeftMemoryAndWaitsForTheDiskIsServed(t *testing.T) {
 	name, older, newer := "http://example.org/a", strings.Repeat("older", 2000), strings.Repeat("newer", 2000)
 	c := idle(t, name, older)
 	c.shelf.put(textObject(name, newer))
-	leaves(c, name)
+	evict(c, name)
 	o := c.get([]byte(name))
 	if o == nil || text(o) != newer {
 		t.Fatal("the object that waits is not the one that is found")
@@ -85,7 +85,7 @@ func TestAnObjectThatTheDiskHasNoTimeForTakesTheOlderOneWithIt(t *testing.T) {
 	if c.dropped.Load() != 1 {
 		t.Fatalf("%d objects found no room in the queue, want 1", c.dropped.Load())
 	}
-	leaves(c, name)
+	evict(c, name)
 	if o := c.get([]byte(name)); o != nil {
 		t.Errorf("after the newer one left memory, %q is found", text(o))
 	}

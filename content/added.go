@@ -447,15 +447,15 @@ func (f *flow) goOnWith(w [2]further, added []string, turn int) {
 
 // sayOthers says a word, which begins as given, with each of the texts that may
 // stand in it.
-func sayOthers(f *flow, said, begin, rest []byte) []byte {
+func sayOthers(f *flow, out, begin, rest []byte) []byte {
 	others := f.others
 	f.others = nil
 	if f.otherEnd > len(begin) {
-		return said
+		return out
 	}
 	for _, other := range others {
 		word := slices.Concat(begin[:f.otherAt], []byte(other), begin[f.otherEnd:])
-		said = f.sayWord(said, bytes.TrimLeft(word, " "), rest)
+		out = f.sayWord(out, bytes.TrimLeft(word, " "), rest)
 	}
-	return said
+	return out
 }

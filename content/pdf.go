@@ -400,7 +400,7 @@ func (r *pdfReader) unpack(n int, d pdfDict) {
 			r.cut = true
 			return
 		}
-		if in, told := r.within[int(number)]; r.named[int(number)] || told && in != n {
+		if in, known := r.within[int(number)]; r.named[int(number)] || known && in != n {
 			continue
 		}
 		if old := r.at[int(number)]; !r.packed[int(number)] && old != nil {

@@ -59,7 +59,7 @@ func (j *jsonPieces) read(p []byte, t *text) (n int, say bool) {
 			n := j.inside(rest[:min(len(rest), saidLen-j.at%saidLen)], t)
 			i += n
 			j.at += n
-			if len(j.words) > 0 || len(j.based.said.b) > 1 && (!j.in || j.at%saidLen == 0) {
+			if len(j.words) > 0 || len(j.based.text.b) > 1 && (!j.in || j.at%saidLen == 0) {
 				return i, true
 			}
 			continue
@@ -320,7 +320,7 @@ func (j *jsonPieces) join(s, last []byte) {
 }
 
 func (j *jsonPieces) reset() {
-	*j = jsonPieces{cur: j.cur[:0], tail: j.tail[:0], words: j.words[:0], codes: charCodes{text: j.codes.text[:0]}, based: based{carry: j.based.carry, said: j.based.said}}
+	*j = jsonPieces{cur: j.cur[:0], tail: j.tail[:0], words: j.words[:0], codes: charCodes{text: j.codes.text[:0]}, based: based{carry: j.based.carry, text: j.based.text}}
 }
 
 // say adds what was found to the text. What a body is written in, words of it are.
@@ -337,7 +337,7 @@ func (j *jsonPieces) say(f *flow) {
 // A based undoes base64 while it comes, and reads it as a body of its own.
 type based struct {
 	within *part // nil where there is none
-	said   flow  // its text
+	text   flow  // its text
 	carry  []byte
 	escape bool
 }
@@ -361,12 +361,12 @@ func isBase64(p []byte) bool {
 
 func (b *based) open(t *text) {
 	b.within, b.carry, b.escape = &part{}, b.carry[:0], false
-	b.said.reset()
+	b.text.reset()
 	if !b.within.open(&Head{}, t) { // it stands too deep
 		b.within = nil
 		return
 	}
-	b.within.out = &b.said
+	b.within.out = &b.text
 }
 
 // write takes the next of it, in a string of JSON or not.
@@ -420,15 +420,15 @@ func (b *based) drop() {
 		b.within.close()
 		b.within = nil
 	}
-	b.said.b = b.said.b[:min(len(b.said.b), 1)]
+	b.text.b = b.text.b[:min(len(b.text.b), 1)]
 }
 
 // say adds its text.
 func (b *based) say(f *flow) {
-	if len(b.said.b) > 1 {
+	if len(b.text.b) > 1 {
 		f.blank()
-		f.b = append(f.b, b.said.b[1:]...)
+		f.b = append(f.b, b.text.b[1:]...)
 		f.blank()
-		b.said.b = b.said.b[:1]
+		b.text.b = b.text.b[:1]
 	}
 }

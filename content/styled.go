@@ -654,7 +654,7 @@ func (f *flow) goOn(which int, w further) {
 func (f *flow) sayFurther() {
 	f.has = false
 	end := len(f.b)
-	said := f.b[bytes.LastIndexByte(f.b, ' ')+1:]
+	lastWord := f.b[bytes.LastIndexByte(f.b, ' ')+1:]
 	for i := range f.further {
 		r := &f.further[i]
 		if r.at == 0 {
@@ -666,25 +666,25 @@ func (f *flow) sayFurther() {
 			continue
 		}
 		word := bytes.TrimLeft(r.word[:r.n], " ")
-		said = f.sayWord(said, word, rest)
+		lastWord = f.sayWord(lastWord, word, rest)
 		if i == 0 && len(f.others) > 0 {
-			said = sayOthers(f, said, r.word[:r.n], rest)
+			lastWord = sayOthers(f, lastWord, r.word[:r.n], rest)
 		}
 	}
 }
 
 // sayWord says the word that begins and goes on as given, unless said has just been
 // said, and returns what has.
-func (f *flow) sayWord(said, begin, rest []byte) []byte {
+func (f *flow) sayWord(out, begin, rest []byte) []byte {
 	from := len(f.b)
 	if f.b[from-1] != ' ' {
 		f.b = append(f.b, ' ')
 		from++
 	}
 	f.b = append(append(f.b, begin...), rest...)
-	if bytes.Equal(f.b[from:], said) {
+	if bytes.Equal(f.b[from:], out) {
 		f.b = f.b[:from]
-		return said
+		return out
 	}
 	return f.b[from:]
 }
@@ -733,8 +733,8 @@ func (x *page) styleOf(t *tag) (e effect) {
 	return e &^ rightTo
 }
 
-// knows says whether a style sheet may say something of all elements of a tag.
-func (s *styles) knows(t *tag) bool {
+// mayMatch says whether a style sheet may say something of all elements of a tag.
+func (s *styles) mayMatch(t *tag) bool {
 	return s.n > 0 && (t.hash == 0 || s.any != 0 || s.all != 0 || s.tags[t.hash>>1&3]&(1<<(t.hash>>3&63)) != 0)
 }
 
@@ -836,7 +836,7 @@ func (x *page) styled(t *tag) bool {
 	switch {
 	case x.transform && x.prefixed: // an element of XSLT parts nothing
 		x.effect |= flows
-	case x.effect == 0 && x.nAdded == 0 && len(x.opened) == 0 && !x.sheets.knows(t), x.tree, t.kind >= tagMeta && t.kind != tagInput:
+	case x.effect == 0 && x.nAdded == 0 && len(x.opened) == 0 && !x.sheets.mayMatch(t), x.tree, t.kind >= tagMeta && t.kind != tagInput:
 		return false
 	}
 	if t.kind == tagBlock && !x.xml {

@@ -294,7 +294,7 @@ func (t *text) begin(head []byte, last bool) {
 	switch {
 	case how == formatJSON && t.pieces == nil:
 		t.pieces = &jsonPieces{}
-		t.pieces.based.said.reset()
+		t.pieces.based.text.reset()
 	case how == formatJSON:
 		t.pieces.reset()
 	case how == formatPlain && isBase64(head):

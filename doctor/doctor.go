@@ -112,7 +112,7 @@ func Look(ctx context.Context, m Machine, cfg Config) *Report {
 		r.Findings = append(r.Findings, look()...)
 	}
 	r.Findings = append(r.Findings, p.transparent(ctx)...)
-	r.Findings = append(r.Findings, p.names(ctx)...)
+	r.Findings = append(r.Findings, p.nameServer(ctx)...)
 	if cfg.Redis != "" {
 		r.Findings = append(r.Findings, p.redis(ctx)...)
 	}

@@ -31,8 +31,8 @@ type Names struct {
 	DoH                    bool // a list has servers of encrypted DNS
 }
 
-// names looks at what the name server needs.
-func (p subject) names(ctx context.Context) []Finding {
+// nameServer looks at what the name server needs.
+func (p subject) nameServer(ctx context.Context) []Finding {
 	n := p.cfg.Names
 	if n == nil {
 		return nil
@@ -224,8 +224,8 @@ func (p subject) keyspace(ctx context.Context) Finding {
 		return unknown(about, errors.New("it does not tell (CONFIG may be switched off)"))
 	}
 	f := Finding{About: about, Level: OK, Found: fmt.Sprintf("%q", flags)}
-	told := strings.Contains(flags, "A") || strings.Contains(flags, "g") && strings.Contains(flags, "$") && strings.Contains(flags, "h") && strings.Contains(flags, "s") && strings.Contains(flags, "x")
-	if !told || !strings.Contains(flags, "K") {
+	ordered := strings.Contains(flags, "A") || strings.Contains(flags, "g") && strings.Contains(flags, "$") && strings.Contains(flags, "h") && strings.Contains(flags, "s") && strings.Contains(flags, "x")
+	if !ordered || !strings.Contains(flags, "K") {
 		f.Level, f.Wanted = Low, `"KA", or "Kg$hsx"`
 		f.Why = "Without these events a change in a zone is answered at the next reload only."
 		f.Mend = []string{cli + " config set " + setting + " KA", cli + " config rewrite", "or settings: dns: {redis: {set-notify: true}}"}

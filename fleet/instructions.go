@@ -161,8 +161,8 @@ func (n *Node) enter(ctx context.Context, given []state.Instruction) error {
 	defer n.changing.Unlock()
 	changes := n.entries(given)
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
-		made := map[string][]list.Change{name: changes[name]}
-		err := n.Parts().Lists.Change(ctx, made, func() error { return n.Reload(context.WithoutCancel(ctx)) })
+		applied := map[string][]list.Change{name: changes[name]}
+		err := n.Parts().Lists.Change(ctx, applied, func() error { return n.Reload(context.WithoutCancel(ctx)) })
 		var bad *collection.BadChange
 		switch {
 		case errors.Is(err, collection.ErrNoList) || errors.As(err, &bad):
@@ -176,8 +176,8 @@ func (n *Node) enter(ctx context.Context, given []state.Instruction) error {
 	return nil
 }
 
-// share gives changes to lists to the other nodes.
-func (n *Node) share(changes map[string][]list.Change) error {
+// publish gives changes to lists to the other nodes.
+func (n *Node) publish(changes map[string][]list.Change) error {
 	var all []state.Instruction
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		for _, c := range changes[name] {

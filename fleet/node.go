@@ -70,11 +70,11 @@ func (n *Node) ChangeLists(ctx context.Context, changes map[string][]list.Change
 	if err != nil {
 		return err
 	}
-	if err := n.share(changes); err != nil {
+	if err := n.publish(changes); err != nil {
 		return fmt.Errorf("the lists were changed on this node only: %w", err)
 	}
-	for name, made := range changes {
-		n.Log.Info("list changed", "list", name, "entries", len(made))
+	for name, list := range changes {
+		n.Log.Info("list changed", "list", name, "entries", len(list))
 	}
 	return nil
 }

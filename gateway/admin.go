@@ -128,14 +128,14 @@ func (g *pages) pause(who string, until time.Time, by netip.Addr) error {
 			return err
 		}
 	}
-	said, err := e.Pauses.Set(who, until, now, by.String())
+	message, err := e.Pauses.Set(who, until, now, by.String())
 	if err != nil {
 		return &admin.BadChange{Err: err}
 	}
-	if said == "" {
+	if message == "" {
 		return nil
 	}
-	g.note(by, "pause", said)
+	g.note(by, "pause", message)
 	return nil
 }
 

@@ -12,10 +12,10 @@ import (
 )
 
 func TestAThemeIsWatchedWhateverTheRulesSay(t *testing.T) {
-	told := make(chan string, 10)
+	messages := make(chan string, 10)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		told <- string(b)
+		messages <- string(b)
 	}))
 	defer hook.Close()
 	file := folder(t, map[string]string{"own.txt": "pills.example\n", "shuultuur.yaml": `
@@ -42,7 +42,7 @@ policies: [{name: everyone, rules: [{name: all, action: allow, host: ["*"]}]}]
 	}
 	for range 2 {
 		select {
-		case text := <-told:
+		case text := <-messages:
 			if !strings.Contains(text, "Who: 127.0.0.1 (class-7a)") || strings.Contains(strings.ToLower(text), "want to die") {
 				t.Errorf("told %q", text)
 			}

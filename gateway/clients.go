@@ -61,10 +61,10 @@ func (g *pages) giveTime(who string, minutes int64, by netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	said := "no more time than the quotas say"
+	message := "no more time than the quotas say"
 	if minutes > 0 {
-		said = fmt.Sprintf("%d minutes more today", minutes)
+		message = fmt.Sprintf("%d minutes more today", minutes)
 	}
-	g.note(by, "bonus", who+": "+said)
+	g.note(by, "bonus", who+": "+message)
 	return nil
 }

@@ -95,14 +95,14 @@ func (g *pages) rule(d policy.Decision, by netip.Addr) error {
 	if err := e.Rulings.Rule(d, ended, by.String()); err != nil {
 		return err
 	}
-	said := "opened"
+	outcome := "opened"
 	switch {
 	case ended:
-		said = "no longer decided by hand"
+		outcome = "no longer decided by hand"
 	case d.Block:
-		said = "blocked"
+		outcome = "blocked"
 	}
-	g.note(by, "ruling", fmt.Sprintf("%s: %s for %s", d.Site, said, orEveryone(d.Who)))
+	g.note(by, "ruling", fmt.Sprintf("%s: %s for %s", d.Site, outcome, orEveryone(d.Who)))
 	return nil
 }
 
@@ -114,11 +114,11 @@ func orEveryone(who string) string {
 }
 
 // note logs and records an administrator's action.
-func (g *pages) note(by netip.Addr, category, said string) {
-	g.log.Info(said, "by", by)
+func (g *pages) note(by netip.Addr, category, outcome string) {
+	g.log.Info(outcome, "by", by)
 	now := time.Now()
 	f := filter.Finding{Check: "admin", Category: category}
-	t := filter.Transaction{ID: g.ids.Next(now), Start: now, Client: filter.Client{Addr: by}, Record: filter.Record{Note: said}, Verdict: filter.Verdict{Reason: filter.Reason{Finding: f}}}
+	t := filter.Transaction{ID: g.ids.Next(now), Start: now, Client: filter.Client{Addr: by}, Record: filter.Record{Note: outcome}, Verdict: filter.Verdict{Reason: filter.Reason{Finding: f}}}
 	g.engine.Load().Events.Add(event.From(&t))
 }
 
@@ -263,13 +263,13 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	}
 	g.log.Info("settings saved", "by", by, "because", reason, "revision", g.engine.Load().Revision)
 	g.node.Changed(g.engine.Load().Revision)
-	told := hook.Saved(context.WithoutCancel(ctx), g.file, by, reason)
+	hookResult := hook.Saved(context.WithoutCancel(ctx), g.file, by, reason)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	remarks := slices.Clone(g.problems)
-	if told != nil {
-		g.log.Warn(told.Error())
-		remarks = append(remarks, told.Error())
+	if hookResult != nil {
+		g.log.Warn(hookResult.Error())
+		remarks = append(remarks, hookResult.Error())
 	}
 	return remarks, nil
 }

@@ -256,14 +256,14 @@ func (s *Server) acl(ctx context.Context, e *Engine, line string) []byte {
 		return []byte("OK")
 	}
 	s.refusals.Add(1)
-	said := reason.Policy
+	policyName := reason.Policy
 	if reason.Rule != "" {
-		said += ": " + reason.Rule
+		policyName += ": " + reason.Rule
 	}
 	if c := reason.Finding.Category; c != "" {
-		said += " (" + c + ")"
+		policyName += " (" + c + ")"
 	}
-	a := appendPair([]byte("ERR"), "message", said, false)
+	a := appendPair([]byte("ERR"), "message", policyName, false)
 	return appendPair(a, "log", x.T.ID, false)
 }
 

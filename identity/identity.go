@@ -373,14 +373,14 @@ func (id *Identity) Named(addr netip.Addr, user string, groups []string, source 
 // current returns the groups that a user has by now. Those that the source of
 // the user has said count; where that is the directory, or has named none, those
 // that the directory has. While that does not answer, nobody waits for it.
-func (id *Identity) current(ctx context.Context, user, source string, said []string) []string {
-	if id.members == nil || len(said) > 0 && source != "ldap" {
-		return said
-	}
-	if groups, ok := id.members.soon(ctx, user); ok {
+func (id *Identity) current(ctx context.Context, user, source string, groups []string) []string {
+	if id.members == nil || len(groups) > 0 && source != "ldap" {
 		return groups
 	}
-	return said
+	if groups, ok := id.members.withoutWaiting(ctx, user); ok {
+		return groups
+	}
+	return groups
 }
 
 // Reported is Named with the groups that the directory has for the user, where the

@@ -194,9 +194,9 @@ func (m *members) of(ctx context.Context, user string) ([]string, error) {
 	return groups, err
 }
 
-// soon returns the groups of a user; ok is false where the directory has not said
+// withoutWaiting returns the groups of a user; ok is false where the directory has not said
 // them in time.
-func (m *members) soon(ctx context.Context, user string) (groups []string, ok bool) {
+func (m *members) withoutWaiting(ctx context.Context, user string) (groups []string, ok bool) {
 	groups, ok, _ = m.find(ctx, user, false)
 	return groups, ok
 }

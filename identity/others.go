@@ -146,7 +146,7 @@ func (id *Identity) Certified(ctx context.Context, addr netip.Addr, c *x509.Cert
 		}
 		var groups []string
 		if id.certificates.units {
-			groups = names(c.Subject.OrganizationalUnit)
+			groups = validNames(c.Subject.OrganizationalUnit)
 		}
 		return id.Reported(ctx, addr, user, groups, "certificate"), true
 	}
@@ -208,7 +208,7 @@ func (id *Identity) Forwarded(ctx context.Context, addr netip.Addr, field func(n
 		var groups []string
 		for _, g := range id.headers.Groups {
 			for _, v := range field(g) {
-				groups = append(groups, names(strings.FieldsFunc(v, func(c rune) bool { return c == ',' || c == ';' }))...)
+				groups = append(groups, validNames(strings.FieldsFunc(v, func(c rune) bool { return c == ',' || c == ';' }))...)
 			}
 		}
 		return id.Reported(ctx, addr, user, groups, "header"), true
@@ -216,8 +216,8 @@ func (id *Identity) Forwarded(ctx context.Context, addr netip.Addr, field func(n
 	return who, false
 }
 
-// names are those of all that can be names.
-func names(all []string) (list []string) {
+// validNames are those of all that can be names.
+func validNames(all []string) (list []string) {
 	for _, g := range all {
 		if g = strings.TrimSpace(g); isName(g) && len(list) < 1024 {
 			list = append(list, g)

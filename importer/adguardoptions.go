@@ -105,7 +105,7 @@ func adGuardSettings(w *work, file yamlFile, known map[string]any, everyone *pol
 		text := a.text(path)
 		a.at = file.at(path)
 		n := Note{Kind: Lost, place: a.at, What: strings.TrimSpace(path + ": " + text)}
-		said := func(x Note) { n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why }
+		settle := func(x Note) { n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why }
 		k, ok := adGuardTable[path]
 		if !ok {
 			k, ok = adGuardTable[strings.Replace(path, "dns.", "filtering.", 1)] // where older files have it
@@ -122,7 +122,7 @@ func adGuardSettings(w *work, file yamlFile, known map[string]any, everyone *pol
 		case strings.HasPrefix(path, "filtering.blocked_services.schedule."):
 			n.Kind, n.Ours = Carried, "schedule of the rule"
 		case ok && k.take != nil:
-			said(k.take(a, a.all[path]))
+			settle(k.take(a, a.all[path]))
 		case ok && k.why != "":
 			n.Why = k.why
 		default:
@@ -693,7 +693,7 @@ func (a *adGuardKeys) certificate() bool {
 			}
 			return file
 		}
-		return beside(filepath.Dir(a.at.file), file)
+		return findFile(filepath.Dir(a.at.file), file)
 	}
 	cert := find("tls.certificate_path", "tls.certificate_chain", "cert.pem", 0o644)
 	key := find("tls.private_key_path", "tls.private_key", "key.pem", 0o600)

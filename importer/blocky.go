@@ -72,7 +72,7 @@ func readBlocky(w *work, file string) error {
 		b.dir = filepath.Dir(file)
 	}
 	err := readTree(w, file, "config.yml", func(all map[string]string) reader {
-		b.tls = keyPair(w, beside(b.dir, all["certFile"]), beside(b.dir, all["keyFile"])) == nil
+		b.tls = keyPair(w, findFile(b.dir, all["certFile"]), findFile(b.dir, all["keyFile"])) == nil
 		return b.take
 	})
 	if b.every > 0 {

@@ -90,7 +90,7 @@ func filterGroups(c *guard, main string, lists []ref, opts map[string]option) (g
 		g := filterGroup{number: n}
 		g.lists, g.opts = c.options(all)
 		for name, o := range opts { // before there were groups, phrase lists stood in the main file
-			if _, said := g.opts[name]; !said && strings.HasSuffix(name, "phraselist") {
+			if _, set := g.opts[name]; !set && strings.HasSuffix(name, "phraselist") {
 				g.opts[name] = o
 			}
 		}
@@ -157,15 +157,15 @@ func moot(rep *Report, lists []ref, opts map[string]option, why string) {
 
 // unsaid reports what the settings name and nothing was said of.
 func (c *guard) unsaid() {
-	said := map[string]bool{}
+	reported := map[string]bool{}
 	for _, n := range c.rep.Notes {
-		said[n.place.String()] = true
+		reported[n.place.String()] = true
 	}
 	for _, o := range c.lines {
-		if said[o.place.String()] {
+		if reported[o.place.String()] {
 			continue
 		}
-		said[o.place.String()] = true
+		reported[o.place.String()] = true
 		n := Note{Kind: Lost, place: o.place, What: o.what, Why: whyNot(o.name)}
 		if r, is, ok := c.list(o); is && ok {
 			n.Kind = ifAny(c, r.path, Lost)
@@ -676,8 +676,8 @@ func bannedTwice(c *guard, bans []string) {
 // filters says whether a group is filtered at all, by its mode; otherwise it adds
 // the one rule of the group.
 func filters(c *guard, lists []ref, opts map[string]option, add func(policy.Rule)) bool {
-	mode, said := opts["groupmode"]
-	if !said {
+	mode, set := opts["groupmode"]
+	if !set {
 		return true
 	}
 	switch mode.value {

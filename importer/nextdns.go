@@ -73,11 +73,11 @@ func (n *nextDNS) entry(key, value string) (Note, bool) {
 	}
 	switch list {
 	case "denylist":
-		return n.names(true, value), true
+		return n.addNames(true, value), true
 	case "allowlist":
-		return n.names(false, value), true
+		return n.addNames(false, value), true
 	case "security.tlds":
-		return n.names(true, value), true
+		return n.addNames(true, value), true
 	case "privacy.blocklists":
 		return n.catalogued(value, nextDNSLists), true
 	case "privacy.natives":

@@ -332,7 +332,7 @@ func (o *opnSense) blocklists() {
 			{"lists", func(v string) Note { return o.list(true, v) }},
 			{"type", func(v string) Note { return o.shortList(v) }},
 			{"blocklists", func(v string) Note { return o.exact(v) }},
-			{"wildcards", func(v string) Note { return o.names(true, v) }},
+			{"wildcards", func(v string) Note { return o.addNames(true, v) }},
 			{"whitelists", func(v string) Note { return o.allowlist(v) }},
 			{"allowlists", func(v string) Note { return o.allowlist(v) }},
 			{"source_nets", func(string) Note { return lost("write a policy with these networks and the rule for the lists") }},
@@ -382,7 +382,7 @@ func (o *opnSense) exact(name string) Note {
 // allowlist takes an expression, which most write as a name.
 func (o *opnSense) allowlist(text string) Note {
 	if strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" {
-		return o.names(false, text)
+		return o.addNames(false, text)
 	}
 	o.allowed = append(o.allowed, o.plain.entry("/"+text+"/"))
 	return carried("lists.allowed")
@@ -460,8 +460,8 @@ func (o *opnSense) proxy() {
 	})
 	acl := f.at("acl")
 	for name, take := range map[string]func(v string) Note{
-		"blackList":    func(v string) Note { return o.names(true, strings.ReplaceAll(v, ",", "\n")) },
-		"whiteList":    func(v string) Note { return o.names(false, strings.ReplaceAll(v, ",", "\n")) },
+		"blackList":    func(v string) Note { return o.addNames(true, strings.ReplaceAll(v, ",", "\n")) },
+		"whiteList":    func(v string) Note { return o.addNames(false, strings.ReplaceAll(v, ",", "\n")) },
 		"unrestricted": func(v string) Note { return o.networksOf("policy unfiltered", v, o.unfiltered) },
 		"allowedSubnets": func(v string) Note {
 			return differs("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")

@@ -67,10 +67,10 @@ func carried(ours string) Note      { return Note{Kind: Carried, Ours: ours} }
 func differs(ours, why string) Note { return Note{Kind: Changed, Ours: ours, Why: why} }
 func lost(why string) Note          { return Note{Kind: Lost, Why: why} }
 
-// names takes names, one a line or separated by spaces, each with what is below
+// addNames takes names, one a line or separated by spaces, each with what is below
 // it; false: allowed ones. They become rules, so that a list may have those of
 // one name alone as well.
-func (p *plain) names(block bool, text string) Note {
+func (p *plain) addNames(block bool, text string) Note {
 	to, ours := &p.blocked, "lists.blocked"
 	if !block {
 		to, ours = &p.allowed, "lists.allowed"
@@ -217,7 +217,7 @@ func (p *plain) fetched(address, category string) {
 
 // known adds a list of the catalogue, which is fetched.
 func (w *work) known(source, category string) {
-	if _, made := w.lists[category]; made {
+	if _, exists := w.lists[category]; exists {
 		return
 	}
 	w.lists[category] = list.Config{Category: category}

@@ -97,14 +97,14 @@ func (p *piholeKeys) one(v tomlValue, name string) {
 		text = "…"
 	}
 	n := Note{Kind: Lost, place: p.at, What: strings.TrimSpace(name + ": " + text)}
-	said := func(x Note) { n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why }
+	settle := func(x Note) { n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why }
 	k, ok := piholeTable[v.path]
 	empty := v.text == "" || v.text == "false" || v.text == "0"
 	switch {
 	case strings.HasPrefix(v.path, "dhcp.") && v.path != "dhcp.hosts" && p.all["dhcp.active"].text != "true":
 		n.Kind, n.Why = Default, "it is switched off"
 	case ok && k.take != nil && v.text != k.standard && !(empty && k.standard == ""):
-		said(k.take(p, v))
+		settle(k.take(p, v))
 	case ok && k.take == nil && k.why != "" && v.text != k.standard:
 		n.Why = k.why
 	case ok, empty, !v.changed:

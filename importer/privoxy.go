@@ -287,11 +287,11 @@ func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, 
 			return some, err
 		}
 		cfg.Path = setting.Source(path)
-		made, err := w.addList(file, cfg, at)
+		name, err := w.addList(file, cfg, at)
 		if err != nil {
 			return some, err
 		}
-		some = some || made != ""
+		some = some || name != ""
 	}
 	return some, nil
 }

@@ -105,7 +105,7 @@ func (w *work) blockServices(at place, ids []string) (categories []string, note 
 			continue
 		}
 		category := "service-" + strings.ReplaceAll(strings.ToLower(id), "_", "-")
-		if _, made := w.lists[category]; !made {
+		if _, exists := w.lists[category]; !exists {
 			path, err := w.own(category, func(to io.Writer) error {
 				_, err := io.WriteString(to, strings.ReplaceAll(names, " ", "\n")+"\n")
 				return err

@@ -154,9 +154,9 @@ func keyPair(w *work, cert, key string) error {
 	return nil
 }
 
-// beside finds a file that settings in dir name, or one of its name in dir, where settings are
+// findFile finds a file that settings in dir name, or one of its name in dir, where settings are
 // imported on another machine. It is an absolute path, and "" stays so.
-func beside(dir, file string) string {
+func findFile(dir, file string) string {
 	if file == "" {
 		return ""
 	}

@@ -46,7 +46,7 @@ type squidConf struct {
 	cache            *cache.Config
 	upload           setting.Size
 	noParent         []string
-	told             map[string]bool // lines that the report has
+	reported         map[string]bool // lines that the report has
 }
 
 type squidAccess struct {
@@ -362,13 +362,13 @@ func ruleName(rules []policy.Rule, name string) string {
 
 // tell says what became of a line, and takes what it says of ports.
 func (c *squidConf) tell(l squidAccess) error {
-	if c.told == nil {
-		c.told = map[string]bool{}
+	if c.reported == nil {
+		c.reported = map[string]bool{}
 	}
-	if at := l.at.String(); l.at.line == 0 || c.told[at] {
+	if at := l.at.String(); l.at.line == 0 || c.reported[at] {
 		return nil // one line may have become several
 	} else {
-		c.told[at] = true
+		c.reported[at] = true
 	}
 	_, _, n, err := c.rule(l, nil)
 	n.place, n.What = l.at, l.at.what
@@ -692,11 +692,11 @@ func (c *squidConf) domains(name string, a *squidACL) error {
 		if err != nil {
 			return err
 		}
-		made, err := c.addList(name+x.suffix, list.Config{Path: setting.Source(path), Category: name, Format: format, Match: list.Boundary, Subdomains: x.below}, a.at)
+		name, err := c.addList(name+x.suffix, list.Config{Path: setting.Source(path), Category: name, Format: format, Match: list.Boundary, Subdomains: x.below}, a.at)
 		if err != nil {
 			return err
 		}
-		if made != "" {
+		if name != "" {
 			a.class = name
 		}
 	}

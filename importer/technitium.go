@@ -66,8 +66,8 @@ var technitiumReasons = reasons{
 	{"enableDnsOver", "dns: tls, https and quic are the addresses of encrypted DNS"},
 }
 
-// said is a note for a setting that is read with another one.
-func said(ours string) func(*plain, string, map[string]string) Note {
+// carriedTo is a note for a setting that is read with another one.
+func carriedTo(ours string) func(*plain, string, map[string]string) Note {
 	return func(*plain, string, map[string]string) Note { return carried(ours) }
 }
 
@@ -97,7 +97,7 @@ var technitiumTable = map[string]technitiumKey{
 	"forwarders": {take: func(p *plain, value string, all map[string]string) Note {
 		return p.upstream(technitiumForwarder(value, all["forwarderProtocol"]))
 	}},
-	"forwarderProtocol":    {standard: []string{"Udp"}, take: said("dns: forward: upstreams")},
+	"forwarderProtocol":    {standard: []string{"Udp"}, take: carriedTo("dns: forward: upstreams")},
 	"concurrentForwarding": {take: (*plain).technitiumConcurrent},
 	"forwarderTimeout": {standard: []string{"2000"}, take: takeDuration("dns: forward: timeout", time.Millisecond, 30*time.Second, func(p *plain) *setting.Duration {
 		return &p.set.dns().Forward.Timeout
@@ -114,8 +114,8 @@ var technitiumTable = map[string]technitiumKey{
 	}},
 	"blockListUpdateIntervalHours": {standard: []string{"24"}, take: isDifferent("lists: every", "lists are asked for once a day; write every under a list for another time")},
 	"enableBlocking":               {standard: []string{"true"}, take: isDifferent("nothing", "Technitium lets everything pass; these settings filter")},
-	"blockedZones":                 {take: func(p *plain, value string, _ map[string]string) Note { return p.names(true, value) }},
-	"allowedZones":                 {take: func(p *plain, value string, _ map[string]string) Note { return p.names(false, value) }},
+	"blockedZones":                 {take: func(p *plain, value string, _ map[string]string) Note { return p.addNames(true, value) }},
+	"allowedZones":                 {take: func(p *plain, value string, _ map[string]string) Note { return p.addNames(false, value) }},
 	"blockingType":                 {take: (*plain).technitiumAnswer},
 	"customBlockingAddresses":      {standard: []string{""}, take: (*plain).technitiumSinkhole},
 	"blockingAnswerTtl":            {standard: []string{"30"}, take: takeDuration("dns: block: ttl", time.Second, 24*time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Names.Block.TTL })},
@@ -164,9 +164,9 @@ var technitiumTable = map[string]technitiumKey{
 	"enableDnsOverTls":             {standard: []string{"false"}, take: (*plain).technitiumEncrypted},
 	"enableDnsOverHttps":           {standard: []string{"false"}, take: (*plain).technitiumEncrypted},
 	"enableDnsOverQuic":            {standard: []string{"false"}, take: (*plain).technitiumEncrypted},
-	"dnsOverTlsPort":               {standard: []string{"853"}, take: said("dns: tls")},
-	"dnsOverHttpsPort":             {standard: []string{"443"}, take: said("dns: https")},
-	"dnsOverQuicPort":              {standard: []string{"853"}, take: said("dns: quic")},
+	"dnsOverTlsPort":               {standard: []string{"853"}, take: carriedTo("dns: tls")},
+	"dnsOverHttpsPort":             {standard: []string{"443"}, take: carriedTo("dns: https")},
+	"dnsOverQuicPort":              {standard: []string{"853"}, take: carriedTo("dns: quic")},
 	"dnsTlsCertificatePath": {standard: []string{""}, take: func(*plain, string, map[string]string) Note {
 		return lostOurs("dns: cert, key", "it is a PKCS #12 file: write certificate and key as PEM files (openssl pkcs12 -in FILE -nodes), and name them there")
 	}},

@@ -151,7 +151,7 @@ func (o *unboundOptions) listeners(w *work) {
 
 // certificate takes the certificate and its key, and says whether they belong together.
 func (o *unboundOptions) certificate(w *work) bool {
-	err := keyPair(w, beside(o.dir, o.cert), beside(o.dir, o.key))
+	err := keyPair(w, findFile(o.dir, o.cert), findFile(o.dir, o.key))
 	if err != nil {
 		w.rep.add(Note{Kind: Lost, place: o.at, What: "tls: certificate and key", Ours: "dns: cert, key",
 			Why: fmt.Sprintf("they cannot be used (%v): write dns: cert, key and tls", err)})

@@ -213,7 +213,7 @@ func (a *Authority) mint(name string, addr netip.Addr, now time.Time) (*tls.Cert
 	leaf := &x509.Certificate{
 		SerialNumber:          serial(),
 		NotBefore:             later(start, issuer.NotBefore),
-		NotAfter:              sooner(start.Add(a.validity), issuer.NotAfter),
+		NotAfter:              earlier(start.Add(a.validity), issuer.NotAfter),
 		SubjectKeyId:          key.id,
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -232,7 +232,7 @@ func (a *Authority) mint(name string, addr netip.Addr, now time.Time) (*tls.Cert
 		return nil, time.Time{}, fmt.Errorf("mint a certificate for %q: %w", name, err)
 	}
 	cert := &tls.Certificate{Certificate: append([][]byte{der}, a.chain(now)...), PrivateKey: key.PrivateKey}
-	return cert, sooner(now.Add(day), leaf.NotAfter), nil
+	return cert, earlier(now.Add(day), leaf.NotAfter), nil
 }
 
 // chain returns the certificates to send after a leaf: all except the root.

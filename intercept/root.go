@@ -168,7 +168,7 @@ func (r *Root) Rotate(cfg RootConfig) (*Root, error) {
 	cross.SerialNumber = serial()
 	cross.SignatureAlgorithm = 0 // that of the key that signs
 	cross.NotBefore = later(cross.NotBefore, old.NotBefore)
-	cross.NotAfter = sooner(cross.NotAfter, old.NotAfter)
+	cross.NotAfter = earlier(cross.NotAfter, old.NotAfter)
 	crossed, err := sign(&cross, old, next.key.Public(), r.key)
 	if err != nil {
 		return nil, err
@@ -418,7 +418,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func sooner(a, b time.Time) time.Time {
+func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
 	}

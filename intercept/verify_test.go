@@ -325,7 +325,7 @@ func (l *library) dial(ctx context.Context, network, addr string) (net.Conn, err
 	return new(net.Dialer).DialContext(ctx, network, l.Listener.Addr().String())
 }
 
-func told(address string, change func(*x509.Certificate, *crypto.Signer)) func(*x509.Certificate, *crypto.Signer) {
+func withIssuerURL(address string, change func(*x509.Certificate, *crypto.Signer)) func(*x509.Certificate, *crypto.Signer) {
 	return func(c *x509.Certificate, k *crypto.Signer) {
 		change(c, k)
 		c.IssuingCertificateURL = []string{address}
@@ -335,9 +335,9 @@ func told(address string, change func(*x509.Certificate, *crypto.Signer)) func(*
 func TestMissingIntermediatesAreFetched(t *testing.T) {
 	root := (*party)(nil).issue(t, "Root", authority)
 	one := root.issue(t, "One", authority)
-	two := one.issue(t, "Two", told("http://aia.test/one", authority))
-	three := two.issue(t, "Three", told("http://aia.test:80/two", authority))
-	four := three.issue(t, "Four", told("http://aia.test/three", authority))
+	two := one.issue(t, "Two", withIssuerURL("http://aia.test/one", authority))
+	three := two.issue(t, "Three", withIssuerURL("http://aia.test:80/two", authority))
+	four := three.issue(t, "Four", withIssuerURL("http://aia.test/three", authority))
 	stranger := (*party)(nil).issue(t, "Stranger", authority)
 	lib := newLibrary(t, map[string][]byte{
 		"/one":      one.cert.Raw,
@@ -358,24 +358,24 @@ func TestMissingIntermediatesAreFetched(t *testing.T) {
 		detail  string
 		fetched int
 	}{
-		{"one", one.issue(t, "x", told("http://aia.test/one", www)), nil, "", "", 1},
-		{"by redirect", one.issue(t, "x", told("http://aia.test/to/aia.test/one", www)), nil, "", "", 1},
-		{"two of them", two.issue(t, "x", told("http://aia.test/two", www)), nil, "", "", 2},
+		{"one", one.issue(t, "x", withIssuerURL("http://aia.test/one", www)), nil, "", "", 1},
+		{"by redirect", one.issue(t, "x", withIssuerURL("http://aia.test/to/aia.test/one", www)), nil, "", "", 1},
+		{"two of them", two.issue(t, "x", withIssuerURL("http://aia.test/two", www)), nil, "", "", 2},
 		{"above one that was sent", two.issue(t, "x", www), []*party{two}, "", "", 1},
-		{"three", three.issue(t, "x", told("http://aia.test/three", www)), nil, "", "", 3},
-		{"four are too many", four.issue(t, "x", told("http://aia.test/four", www)), nil, "unknown-root", "", 3},
-		{"to an unknown root", stranger.issue(t, "x", told("http://aia.test/stranger", www)), nil, "unknown-root", "", 1},
+		{"three", three.issue(t, "x", withIssuerURL("http://aia.test/three", www)), nil, "", "", 3},
+		{"four are too many", four.issue(t, "x", withIssuerURL("http://aia.test/four", www)), nil, "unknown-root", "", 3},
+		{"to an unknown root", stranger.issue(t, "x", withIssuerURL("http://aia.test/stranger", www)), nil, "unknown-root", "", 1},
 		{"nothing says where", one.issue(t, "x", www), nil, "unknown-root", "has to send it too", 0},
-		{"not there", one.issue(t, "x", told("http://aia.test/none", www)), nil, "missing-intermediate", "404", 0},
-		{"not a certificate", one.issue(t, "x", told("http://aia.test/junk", www)), nil, "missing-intermediate", "x509", 0},
-		{"too large", one.issue(t, "x", told("http://aia.test/huge", www)), nil, "missing-intermediate", "more than 65536 bytes", 0},
-		{"another's", one.issue(t, "x", told("http://aia.test/stranger", www)), nil, "missing-intermediate", "did not sign it", 0},
-		{"private address", one.issue(t, "x", told("http://192.168.1.1/one", www)), nil, "missing-intermediate", "refused", 0},
-		{"redirect to a private address", one.issue(t, "x", told("http://aia.test/to/192.168.1.1/one", www)), nil, "missing-intermediate", "refused", 0},
-		{"redirect to another port", one.issue(t, "x", told("http://aia.test/to/aia.test:22/one", www)), nil, "missing-intermediate", "port 80", 0},
-		{"https", one.issue(t, "x", told("https://aia.test/one", www)), nil, "missing-intermediate", "port 80", 0},
-		{"ldap", one.issue(t, "x", told("ldap://aia.test/one", www)), nil, "missing-intermediate", "port 80", 0},
-		{"another port", one.issue(t, "x", told("http://aia.test:6379/one", www)), nil, "missing-intermediate", "port 80", 0},
+		{"not there", one.issue(t, "x", withIssuerURL("http://aia.test/none", www)), nil, "missing-intermediate", "404", 0},
+		{"not a certificate", one.issue(t, "x", withIssuerURL("http://aia.test/junk", www)), nil, "missing-intermediate", "x509", 0},
+		{"too large", one.issue(t, "x", withIssuerURL("http://aia.test/huge", www)), nil, "missing-intermediate", "more than 65536 bytes", 0},
+		{"another's", one.issue(t, "x", withIssuerURL("http://aia.test/stranger", www)), nil, "missing-intermediate", "did not sign it", 0},
+		{"private address", one.issue(t, "x", withIssuerURL("http://192.168.1.1/one", www)), nil, "missing-intermediate", "refused", 0},
+		{"redirect to a private address", one.issue(t, "x", withIssuerURL("http://aia.test/to/192.168.1.1/one", www)), nil, "missing-intermediate", "refused", 0},
+		{"redirect to another port", one.issue(t, "x", withIssuerURL("http://aia.test/to/aia.test:22/one", www)), nil, "missing-intermediate", "port 80", 0},
+		{"https", one.issue(t, "x", withIssuerURL("https://aia.test/one", www)), nil, "missing-intermediate", "port 80", 0},
+		{"ldap", one.issue(t, "x", withIssuerURL("ldap://aia.test/one", www)), nil, "missing-intermediate", "port 80", 0},
+		{"another port", one.issue(t, "x", withIssuerURL("http://aia.test:6379/one", www)), nil, "missing-intermediate", "port 80", 0},
 	} {
 		r := v.Verify(t.Context(), "www.example.test", present(t, c.leaf, nil, c.chain...))
 		if kinds(r) != c.want || len(r.Fetched) != c.fetched || c.detail != "" && !strings.Contains(r.Faults[0].Detail, c.detail) {
@@ -384,14 +384,14 @@ func TestMissingIntermediatesAreFetched(t *testing.T) {
 	}
 	before := lib.asked.Load()
 	for range 3 {
-		v.Verify(t.Context(), "www.example.test", present(t, one.issue(t, "another", told("http://aia.test/one", www)), nil))
-		v.Verify(t.Context(), "www.example.test", present(t, one.issue(t, "another", told("http://aia.test/none", www)), nil))
+		v.Verify(t.Context(), "www.example.test", present(t, one.issue(t, "another", withIssuerURL("http://aia.test/one", www)), nil))
+		v.Verify(t.Context(), "www.example.test", present(t, one.issue(t, "another", withIssuerURL("http://aia.test/none", www)), nil))
 	}
 	if n := lib.asked.Load() - before; n != 0 {
 		t.Errorf("%d fetches of what was fetched before", n)
 	}
 	off := newVerifier(t, VerifierConfig{Roots: root.pool()})
-	if r := off.Verify(t.Context(), "www.example.test", present(t, one.issue(t, "x", told("http://aia.test/one", www)), nil)); kinds(r) != "missing-intermediate" {
+	if r := off.Verify(t.Context(), "www.example.test", present(t, one.issue(t, "x", withIssuerURL("http://aia.test/one", www)), nil)); kinds(r) != "missing-intermediate" {
 		t.Errorf("without a way to fetch: %v", r.Faults)
 	}
 }
@@ -399,7 +399,7 @@ func TestMissingIntermediatesAreFetched(t *testing.T) {
 func TestFetchingEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := (*party)(nil).issue(t, "Root", authority)
-		leaf := root.issue(t, "One", authority).issue(t, "x", told("http://aia.test/never", host("www.example.test")))
+		leaf := root.issue(t, "One", authority).issue(t, "x", withIssuerURL("http://aia.test/never", host("www.example.test")))
 		v := newVerifier(t, VerifierConfig{Roots: root.pool(), Dial: func(context.Context, string, string) (net.Conn, error) {
 			a, b := net.Pipe()
 			go func() { // takes everything, says nothing
@@ -455,7 +455,7 @@ func TestResultsAreRememberedForAWhile(t *testing.T) {
 func FuzzFaults(f *testing.F) {
 	root := (*party)(nil).issue(f, "Root", authority)
 	middle := root.issue(f, "Middle", authority)
-	leaf := middle.issue(f, "leaf", told("http://aia.test/x", host("www.example.test")))
+	leaf := middle.issue(f, "leaf", withIssuerURL("http://aia.test/x", host("www.example.test")))
 	staple, err := ocsp.CreateResponse(middle.cert, middle.cert, ocsp.Response{Status: ocsp.Revoked, SerialNumber: leaf.cert.SerialNumber,
 		ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour), IssuerHash: crypto.SHA1}, middle.key)
 	if err != nil {

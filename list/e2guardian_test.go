@@ -160,8 +160,8 @@ func startGuardian(t testing.TB, program string, sites, urls, expressions []stri
 			return g
 		}
 		if time.Now().After(deadline) {
-			said, _ := os.ReadFile(filepath.Join(dir, "out"))
-			t.Skipf("e2guardian does not listen: %s", said)
+			output, _ := os.ReadFile(filepath.Join(dir, "out"))
+			t.Skipf("e2guardian does not listen: %s", output)
 		}
 	}
 }

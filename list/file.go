@@ -43,10 +43,10 @@ import (
 //
 // A record takes 5 to 8 bytes and its key, filter and index 2.5 bytes more.
 const (
-	version      = 4
-	made         = 1 // incremented when lists must be recompiled although they can still be read
-	headerSize   = 512
-	sectionAlign = 64
+	version         = 4
+	compilerVersion = 1 // incremented when lists must be recompiled although they can still be read
+	headerSize      = 512
+	sectionAlign    = 64
 
 	headerPrefix  = 1  // Flags: URL entries match as Prefix says
 	headerWide    = 2  // Flags: lines take 4 bytes, not 3

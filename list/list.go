@@ -225,7 +225,7 @@ func (c Config) digest(name string) string {
 	if c.Subdomains != nil {
 		sub = fmt.Sprint(*c.Subdomains)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q %q %q %q %q %q %v\n", version, made, name, c.Format, c.Path, c.Category, sub, c.Match, c.Charset, c.Longest))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q %q %q %q %q %q %v\n", version, compilerVersion, name, c.Format, c.Path, c.Category, sub, c.Match, c.Charset, c.Longest))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -78,25 +78,25 @@ func (b *builder) file(r io.Reader, path, format, category string) error {
 // charsetOf returns the encoding of a file that is not in UTF-8: of the charset
 // it is said to have, of its byte order mark, or of the part of its name that
 // is one. Nil is UTF-8.
-func charsetOf(said, name string, r *bufio.Reader) encoding.Encoding {
+func charsetOf(declared, name string, r *bufio.Reader) encoding.Encoding {
 	if mark, _ := r.Peek(2); string(mark) == "\xff\xfe" || string(mark) == "\xfe\xff" {
 		if mark[0] == 0xfe {
 			return charset.UTF16BE
 		}
 		return charset.UTF16LE
 	}
-	if said == "" {
+	if declared == "" {
 		name = strings.ToLower(name)
 		for _, x := range [...][2]string{
 			{"koi8-r", "koi8-r"}, {"koi8-u", "koi8-u"}, {"-1251", "windows-1251"}, {"gb2312", "gb18030"}, {"big5", "big5"},
 			{"euc-jp", "euc-jp"}, {"euc-kr", "euc-kr"}, {"shift_jis", "shift_jis"}, {"iso-8859-1", "windows-1252"}, {"iso-8859-2", "iso-8859-2"},
 		} {
 			if strings.Contains(path.Base(name), x[0]) {
-				said = x[1]
+				declared = x[1]
 			}
 		}
 	}
-	if e := charset.Get(said); e != unicode.UTF8 {
+	if e := charset.Get(declared); e != unicode.UTF8 {
 		return e
 	}
 	return nil

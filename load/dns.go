@@ -497,8 +497,8 @@ func (f *flow) asked(s *slot, question []byte) bool {
 	q := f.g.cfg.Queries
 	want := q.at(int(s.n % int64(q.Len())))
 	if f.g.cfg.Random {
-		var made [maxQuery]byte
-		want = append(made[:0], want...)
+		var query [maxQuery]byte
+		want = append(query[:0], want...)
 		scramble(want, f.g.cfg.Seed, uint64(s.n))
 	}
 	// Servers send names back as they came; some in lower case.

@@ -202,11 +202,11 @@ func (r *DNSReport) HTML(w io.Writer) error {
 // dnsWatch looks at the flows at even intervals, for the series of the report
 // and the progress line.
 type dnsWatch struct {
-	g      *DNS
-	every  time.Duration
-	series []Point
-	told   time.Time
-	since  Point
+	g         *DNS
+	every     time.Duration
+	series    []Point
+	lastShown time.Time
+	since     Point
 }
 
 func newDNSWatch(g *DNS) *dnsWatch {
@@ -214,7 +214,7 @@ func newDNSWatch(g *DNS) *dnsWatch {
 	if g.cfg.Duration == 0 {
 		every = time.Second
 	}
-	return &dnsWatch{g: g, every: every, told: g.start}
+	return &dnsWatch{g: g, every: every, lastShown: g.start}
 }
 
 func (w *dnsWatch) run(over <-chan struct{}) {
@@ -254,11 +254,11 @@ func (w *dnsWatch) look(now time.Time) {
 	w.since.Fetches += p.Fetches
 	w.since.Errors += p.Errors
 	w.since.P99 = max(w.since.P99, p.P99)
-	gap := now.Sub(w.told)
+	gap := now.Sub(w.lastShown)
 	if w.g.cfg.Progress == nil || gap < 900*time.Millisecond {
 		return
 	}
 	fmt.Fprintf(w.g.cfg.Progress, "--- %.3g secs, %.6g/s, %d waiting, p99 %.3g ms, %d lost\n",
 		p.At, float64(w.since.Fetches)/gap.Seconds(), waiting, w.since.P99, w.since.Errors)
-	w.told, w.since = now, Point{}
+	w.lastShown, w.since = now, Point{}
 }

@@ -176,12 +176,12 @@ func (g *Generator) sum() *counts {
 // watch looks at the tallies at even intervals: it makes the series of the
 // report and the progress line.
 type watch struct {
-	g      *Generator
-	start  time.Time
-	every  time.Duration
-	series []Point
-	told   time.Time // of the last progress line
-	since  Point     // added up since then
+	g         *Generator
+	start     time.Time
+	every     time.Duration
+	series    []Point
+	lastShown time.Time // of the last progress line
+	since     Point     // added up since then
 }
 
 // newWatch takes points so often that a run makes some hundreds of them.
@@ -190,7 +190,7 @@ func newWatch(g *Generator, start time.Time) *watch {
 	if g.cfg.Duration == 0 {
 		every = time.Second
 	}
-	return &watch{g: g, start: start, told: start, every: every}
+	return &watch{g: g, start: start, lastShown: start, every: every}
 }
 
 func (w *watch) run(over <-chan struct{}) {
@@ -236,7 +236,7 @@ func (w *watch) tell(now time.Time, p Point) {
 	w.since.Fetches += p.Fetches
 	w.since.Errors += p.Errors
 	w.since.P99 = max(w.since.P99, p.P99)
-	gap := now.Sub(w.told)
+	gap := now.Sub(w.lastShown)
 	// A tick may come a little early.
 	if w.g.cfg.Progress.To == nil || gap < w.g.cfg.Progress.Every*9/10 {
 		return
@@ -244,7 +244,7 @@ func (w *watch) tell(now time.Time, p Point) {
 	fmt.Fprintf(w.g.cfg.Progress.To, "--- %.3g secs, %d fetches started, %d completed, %d current, %.6g/s, p99 %.3g ms, %d errors\n",
 		now.Sub(w.start).Seconds(), w.g.started.Load(), w.completed(), w.g.inFlight.Load(),
 		float64(w.since.Fetches)/gap.Seconds(), w.since.P99, w.since.Errors)
-	w.told, w.since = now, Point{}
+	w.lastShown, w.since = now, Point{}
 }
 
 func (w *watch) completed() int64 {

@@ -66,14 +66,14 @@ func BenchmarkFloor(b *testing.B) {
 	})
 }
 
-func benchmarkBatch(b *testing.B, made func(*batch.Conn) func(n int)) {
+func benchmarkBatch(b *testing.B, newSender func(*batch.Conn) func(n int)) {
 	at := netip.MustParseAddrPort("127.0.0.1:0")
 	server, err := batch.Listen(context.Background(), at, 1)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer server[0].Close()
-	answer := made(server[0])
+	answer := newSender(server[0])
 	c, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(server[0].LocalAddr()))
 	if err != nil {
 		b.Fatal(err)

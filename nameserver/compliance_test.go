@@ -109,9 +109,9 @@ func compliances() (all []compliance) {
 	return all
 }
 
-// asks puts a case to a server and returns its answer; recurse is for
+// exchange puts a case to a server and returns its answer; recurse is for
 // resolvers.
-func (x *compliance) asks(t *testing.T, addr string, recurse bool) (m, r *miekg.Msg) {
+func (x *compliance) exchange(t *testing.T, addr string, recurse bool) (m, r *miekg.Msg) {
 	t.Helper()
 	m = query("compliant.example.", miekg.TypeSOA)
 	m.RecursionDesired = recurse
@@ -224,7 +224,7 @@ func TestEveryPathIsCompliant(t *testing.T) {
 				s          *Server
 				recurse    bool
 			}{{"own zone", nsd, authority, false}, {"resolver", unbound, resolver, true}, {"refused", "", refuser, true}} {
-				m, r := x.asks(t, p.s.at(0), p.recurse)
+				m, r := x.exchange(t, p.s.at(0), p.recurse)
 				got := shape(m, r)
 				if p.peer == "" {
 					if o := m.IsEdns0(); r.Rcode != dns.RcodeRefused && !(o != nil && o.Version() > 0 && r.Rcode == dns.RcodeBadVers) && !(m.Opcode == 15 && r.Rcode == dns.RcodeNotImp) {
@@ -237,7 +237,7 @@ func TestEveryPathIsCompliant(t *testing.T) {
 				}
 				want := peculiar[x.name+", "+p.path]
 				if want == "" {
-					_, other := x.asks(t, p.peer, p.recurse)
+					_, other := x.exchange(t, p.peer, p.recurse)
 					want = shape(m, other)
 				}
 				if got != want {

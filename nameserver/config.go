@@ -269,11 +269,11 @@ func (c *Config) rules(l *limits) (*rules, error) {
 		}
 		r.cert = &pair
 	}
-	return r, r.names(c.Name)
+	return r, r.setName(c.Name)
 }
 
-// names takes our name from the settings, or from the certificate.
-func (r *rules) names(name string) error {
+// setName takes our name from the settings, or from the certificate.
+func (r *rules) setName(name string) error {
 	if name == "" && r.cert != nil {
 		leaf, err := x509.ParseCertificate(r.cert.Certificate[0])
 		if err != nil {

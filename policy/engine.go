@@ -240,7 +240,7 @@ type walk struct {
 	found, unless ruleSet       // by findings: rules with a category that was found, rules with an unless that was
 	ran           uint64        // checks that have run at this stage
 	warned        bool          // the client has clicked through a warning about the certificate
-	soon          bool          // first met a rule that waits for a check of this stage
+	waiting       bool          // first met a rule that waits for a check of this stage
 	paused        time.Duration // how much longer filtering is paused for the client; 0: it is not
 	opened        bool          // because of a decision about the site
 	blocked       bool          // a decision blocks the site
@@ -251,7 +251,7 @@ type walk struct {
 }
 
 func (e *Engine) walk(p *policy, t *filter.Transaction, s filter.Stage, now time.Time) walk {
-	w := walk{e: e, p: p, t: t, stage: s, last: max(s, t.Last), now: now, host: p.any, paused: e.pauses.left(&t.Client, now)}
+	w := walk{e: e, p: p, t: t, stage: s, last: max(s, t.Last), now: now, host: p.any, paused: e.pauses.remaining(&t.Client, now)}
 	if left, block := e.decided.find(&t.Client, t.Host, now); block {
 		w.blocked = w.paused == 0
 	} else if left > w.paused {
@@ -361,7 +361,7 @@ func (w *walk) decide(ctx context.Context) {
 			watch(ctx, w, i)
 			continue
 		}
-		if w.run(ctx, i) || w.soon {
+		if w.run(ctx, i) || w.waiting {
 			w.count()
 			r, undecided = w.first()
 		}
@@ -442,7 +442,7 @@ func (p *policy) refsOf(f *filter.Finding) []ref {
 // first returns the first rule that certainly matches, or nil. undecided says that a rule
 // waiting for something might match.
 func (w *walk) first() (r *rule, undecided bool) {
-	w.soon, w.lifted = false, nil
+	w.waiting, w.lifted = false, nil
 	for word := range w.found {
 		b := (w.p.always[word] | w.found[word]) &^ w.unless[word] & w.host[word] &^ w.p.monitors[word]
 		for ; b != 0; b &= b - 1 {
@@ -517,7 +517,7 @@ func (w *walk) could(checks uint64) bool {
 	for b := checks; b != 0; b &= b - 1 {
 		i := bits.TrailingZeros64(b)
 		if w.ran>>i&1 == 0 && w.e.wants(i, w.t, w.stage) {
-			w.soon = true
+			w.waiting = true
 			return true
 		}
 		if w.later(i) {

@@ -69,8 +69,8 @@ func (s *Pauses) At(now time.Time) (all []Pause) {
 	return all
 }
 
-// left returns how much longer filtering is paused for a client, 0 when it is not.
-func (s *Pauses) left(c *filter.Client, now time.Time) (left time.Duration) {
+// remaining returns how much longer filtering is paused for a client, 0 when it is not.
+func (s *Pauses) remaining(c *filter.Client, now time.Time) (remaining time.Duration) {
 	if s == nil {
 		return 0
 	}
@@ -80,10 +80,10 @@ func (s *Pauses) left(c *filter.Client, now time.Time) (left time.Duration) {
 	}
 	for i := range *all {
 		if p := &(*all)[i]; p.covers(c) {
-			left = max(left, p.Until.Sub(now))
+			remaining = max(remaining, p.Until.Sub(now))
 		}
 	}
-	return left
+	return remaining
 }
 
 func (p *pause) covers(c *filter.Client) bool {

@@ -18,15 +18,15 @@ import (
 	"shuultuur/identity/session"
 )
 
-// told is somebody whose provider says groups.
-type told struct {
+// directory stands for a provider that names groups.
+type directory struct {
 	mu     sync.Mutex
 	groups []string
 	err    error
 	asked  int
 }
 
-func (m *told) renew(context.Context) ([]string, renewer, error) {
+func (m *directory) renew(context.Context) ([]string, renewer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked++
@@ -39,7 +39,7 @@ func TestSessionsGetTheGroupsOfNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(slog.New(slog.DiscardHandler))
 		defer s.Close()
-		m := &told{groups: []string{"staff"}}
+		m := &directory{groups: []string{"staff"}}
 		lock := func(do func()) {
 			m.mu.Lock()
 			defer m.mu.Unlock()

@@ -49,7 +49,7 @@ type stack struct {
 	names  string // separated by blanks
 }
 
-func madeUp(t *testing.T, types string, took time.Duration, stacks ...stack) []byte {
+func sampleProfile(t *testing.T, types string, took time.Duration, stacks ...stack) []byte {
 	t.Helper()
 	p := &pp.Profile{DurationNanos: int64(took), PeriodType: &pp.ValueType{}}
 	for typ := range strings.FieldsSeq(types) {
@@ -80,20 +80,20 @@ func madeUp(t *testing.T, types string, took time.Duration, stacks ...stack) []b
 func TestReadingOfMadeUpProfiles(t *testing.T) {
 	ms := int64(time.Millisecond)
 	files := map[string][]byte{
-		"cpu.pprof": madeUp(t, "samples/count cpu/nanoseconds", 10*time.Second,
+		"cpu.pprof": sampleProfile(t, "samples/count cpu/nanoseconds", 10*time.Second,
 			stack{[]int64{300, 3000 * ms}, "shuultuur/list.(*File).Host shuultuur/proxy.(*session).run"},
 			stack{[]int64{100, 1000 * ms}, "runtime.scanobject runtime.gcDrain runtime.gcBgMarkWorker"},
 			stack{[]int64{50, 500 * ms}, "runtime.scanobject runtime.gcAssistAlloc runtime.mallocgc shuultuur/proxy.(*session).run"},
 			stack{[]int64{50, 500 * ms}, "runtime.mallocgc shuultuur/proxy.(*session).run"}),
-		"mutex.pprof": madeUp(t, "contentions/count delay/nanoseconds", 10*time.Second,
+		"mutex.pprof": sampleProfile(t, "contentions/count delay/nanoseconds", 10*time.Second,
 			stack{[]int64{20, 80 * ms}, "sync.(*Mutex).Unlock shuultuur/event.(*Log).Add"},
 			stack{[]int64{7, 3 * ms}, "runtime.unlock runtime.mcall"}),
-		"block.pprof": madeUp(t, "contentions/count delay/nanoseconds", 10*time.Second,
+		"block.pprof": sampleProfile(t, "contentions/count delay/nanoseconds", 10*time.Second,
 			stack{[]int64{1, 9999 * ms}, "runtime.selectgo shuultuur/admin.wait shuultuur/admin.growth shuultuur/admin.serveNamed"}),
-		"goroutine.pprof": madeUp(t, "goroutine/count", 0,
+		"goroutine.pprof": sampleProfile(t, "goroutine/count", 0,
 			stack{[]int64{50}, "runtime.gopark internal/poll.(*FD).Read net.(*conn).Read shuultuur/proxy.(*session).head"},
 			stack{[]int64{2}, "runtime.gopark github.com/x/cache.clean[go.shape.int] runtime.goexit"}),
-		"heap.pprof": madeUp(t, "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes", 0,
+		"heap.pprof": sampleProfile(t, "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes", 0,
 			stack{[]int64{9, 900, 4, 6 << 20}, "bytes.growSlice shuultuur/proxy.newSession"},
 			stack{[]int64{9, 900, 0, 0}, "shuultuur/list.Compile"}),
 	}

@@ -122,7 +122,7 @@ func (o *opening) run(pass bool) outcome {
 		c.p.counters.add(tlsECH)
 	}
 	if x.eng.JA4 {
-		t.JA4, t.TLS = h.JA4(), said(x.eng, h)
+		t.JA4, t.TLS = h.JA4(), handshakeOf(x.eng, h)
 	}
 	d.ja4, d.ech = t.JA4, h.ECH
 	d.tls = upstream.TLS{ServerName: h.Host, HTTP2: slices.Contains(h.Protocols, protocolH2)}

@@ -141,7 +141,7 @@ func (x *request) judgeHello(h *intercept.Hello, to net.Addr) bool {
 	if x.eng.JA4 {
 		t.JA4 = filter.NoHello
 		if h != nil {
-			t.JA4, t.TLS = h.JA4(), said(x.eng, h)
+			t.JA4, t.TLS = h.JA4(), handshakeOf(x.eng, h)
 		}
 		if !x.Decide(x.ctx, filter.Name) {
 			return false
@@ -165,8 +165,8 @@ func (x *request) judgeHello(h *intercept.Hello, to net.Addr) bool {
 	return true
 }
 
-// said is what a hello says, nil where nobody asks.
-func said(e *Engine, h *intercept.Hello) *filter.Handshake {
+// handshakeOf is what a hello says, nil where nobody asks.
+func handshakeOf(e *Engine, h *intercept.Hello) *filter.Handshake {
 	if !e.Handshakes {
 		return nil
 	}

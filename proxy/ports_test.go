@@ -130,10 +130,10 @@ func TestFilesLimitConnections(t *testing.T) {
 		t.Skip(err)
 	}
 	p := &Proxy{limits: limits{connections: 1 << 40}}
-	var said strings.Builder
-	p.log = slog.New(slog.NewTextHandler(&said, nil))
+	var logged strings.Builder
+	p.log = slog.New(slog.NewTextHandler(&logged, nil))
 	p.limitFiles()
-	if int64(p.connections) != min(connectionsFor(int64(l.Cur)), 1<<31-1) || l.Cur < 1<<30 && !strings.Contains(said.String(), "limit of open files is too low") {
-		t.Errorf("with %d files: %d connections, %q", l.Cur, p.connections, said.String())
+	if int64(p.connections) != min(connectionsFor(int64(l.Cur)), 1<<31-1) || l.Cur < 1<<30 && !strings.Contains(logged.String(), "limit of open files is too low") {
+		t.Errorf("with %d files: %d connections, %q", l.Cur, p.connections, logged.String())
 	}
 }

@@ -344,7 +344,7 @@ func (x *request) identify() outcome {
 	if x.trusted {
 		addr = x.forwardedFor(addr)
 	}
-	who, err := whoAsks(x, addr)
+	who, err := identifyClient(x, addr)
 	if !who.Addr.IsValid() {
 		who.Addr = addr
 	}

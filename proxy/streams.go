@@ -521,10 +521,10 @@ func (m *streams) credit(st *stream, n int64) error {
 // those that are open.
 func (m *streams) leave() {
 	m.mu.Lock()
-	told, left, last := m.leaving, m.running, m.last
+	notified, left, last := m.leaving, m.running, m.last
 	m.leaving = true
 	m.mu.Unlock()
-	if !told {
+	if !notified {
 		_ = m.write(func(b []byte) []byte { return appendGoAway(b, last, http2.ErrCodeNo) }) // the reader sees what went wrong
 	}
 	if left == 0 {

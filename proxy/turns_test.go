@@ -85,17 +85,17 @@ func TestRequestsWithoutATurnAreCountedAndOneInAWhileIsOnRecord(t *testing.T) {
 	took := time.Since(begun)
 	free()
 	r.stop()
-	told := 0
+	count := 0
 	for _, x := range r.records { // complete: it has stopped
 		if x.Status == 503 {
-			told++
+			count++
 			if !strings.Contains(x.Note, "no turn") || x.Action != filter.Block {
 				t.Errorf("on record as %+v", x)
 			}
 		}
 	}
-	if most := 2 + int(took/(100*time.Millisecond)); told < 1 || told > most || r.Stats().Overload != 200 {
-		t.Errorf("%d on record in %v, want 1 to %d; %d counted, want 200", told, took, most, r.Stats().Overload)
+	if most := 2 + int(took/(100*time.Millisecond)); count < 1 || count > most || r.Stats().Overload != 200 {
+		t.Errorf("%d on record in %v, want 1 to %d; %d counted, want 200", count, took, most, r.Stats().Overload)
 	}
 }
 

@@ -30,9 +30,9 @@ func (p *proof) append(head []byte) []byte {
 	return append(append(append(head, "Proxy-Authenticate: "...), p.ours...), "\r\n"...)
 }
 
-// whoAsks returns the client: as the trusted proxy in front names it, by the certificate
+// identifyClient returns the client: as the trusted proxy in front names it, by the certificate
 // or the ticket of the connection, or by address and password.
-func whoAsks(x *request, addr netip.Addr) (filter.Client, error) {
+func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
 	known, auth := x.eng.Known, x.Q.Get("Proxy-Authorization")
 	if known == nil {
 		return x.eng.Identify(x.ctx, addr, auth)

@@ -24,10 +24,10 @@ import (
 // sorted, keys that came twice made one, and if it is still more than half
 // full written to disk as a run. In the end the runs are merged.
 type tally struct {
-	dir  string // for the runs
-	recs []record
-	runs []string
-	made int // runs ever, for their names
+	dir     string // for the runs
+	recs    []record
+	runs    []string
+	created int // runs ever, for their names
 
 	merged, toMerge *atomic.Int64 // records, for the progress bar
 }
@@ -100,8 +100,8 @@ func (t *tally) makeRoom() error {
 
 // write makes a run of records in order: 16 bytes of key and a varint each.
 func (t *tally) write(records iter.Seq2[record, error]) (err error) {
-	name := t.dir + "/run" + strconv.Itoa(t.made)
-	t.made++
+	name := t.dir + "/run" + strconv.Itoa(t.created)
+	t.created++
 	f, err := os.Create(name)
 	if err != nil {
 		return fmt.Errorf("write a sorted run: %w", err)

@@ -113,7 +113,7 @@ func (c *Counter) Count(ctx context.Context, entries iter.Seq2[Entry, error]) (s
 	if err := urls.counts(ctx, func(n uint64) { of[n]++ }); err != nil {
 		return nil, err
 	}
-	s.Runs = urls.made
+	s.Runs = urls.created
 	s.OneHit = of[1]
 	s.URLs, s.Zipf, s.R2 = fitZipf(of)
 	return s, nil

@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// made is a log of n requests for URLs by Zipf's law, the same for a seed.
-func made(n int, seed uint64) iter.Seq2[Entry, error] {
+// zipfLog is a log of n requests for URLs by Zipf's law, the same for a seed.
+func zipfLog(n int, seed uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		z := rand.NewZipf(r, 1.2, 2, 1<<30)
@@ -40,7 +40,7 @@ func TestCountsOnDiskAreThoseOfAMap(t *testing.T) {
 	dir := t.TempDir()
 	tl := newTally(dir, 16*recordSize*8) // room for 128 keys: some 1000 runs, merged in two steps
 	want := map[string]uint64{}
-	for e := range made(n, 7) {
+	for e := range zipfLog(n, 7) {
 		want[e.URL]++
 		if err := tl.add(e.URL); err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func TestInterruptedCountLeavesNoFiles(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Count(ctx, made(100_000, 1)); !errors.Is(err, context.Canceled) {
+	if _, err := c.Count(ctx, zipfLog(100_000, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
 	left, err := os.ReadDir(tmp)
@@ -107,7 +107,7 @@ func TestInterruptedCountLeavesNoFiles(t *testing.T) {
 func TestBoundedNamesAreTooLowByAtMostWhatTheySay(t *testing.T) {
 	exact := map[string]int64{}
 	c := newNames(200 * (perName + 20))
-	for e := range made(100_000, 3) {
+	for e := range zipfLog(100_000, 3) {
 		exact[e.Host]++
 		c.add(e.Host)
 	}
@@ -148,7 +148,7 @@ func TestStatsReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Count(t.Context(), made(100_000, 1))
+	s, err := c.Count(t.Context(), zipfLog(100_000, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestProgressBar(t *testing.T) {
 func BenchmarkCount(b *testing.B) {
 	var text strings.Builder
 	n := 0
-	for e := range made(100_000, 1) {
+	for e := range zipfLog(100_000, 1) {
 		fmt.Fprintf(&text, "%d.000 1 10.1.2.3 TCP_MISS/200 %d GET %s - HIER_NONE/- text/html\n", e.Start.Unix(), e.Bytes, e.URL)
 		n++
 	}

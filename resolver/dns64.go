@@ -238,7 +238,7 @@ func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []by
 	if four.Rcode != 0 || four.Flags&cache.Negative != 0 {
 		return kept
 	}
-	made := 0
+	synthesised := 0
 	e := r.changed(q, name, body, four, func(m *miekg.Msg) {
 		m.Answer = slices.DeleteFunc(m.Answer, func(rr miekg.RR) bool {
 			x, ok := rr.(*miekg.A)
@@ -254,12 +254,12 @@ func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []by
 				h := x.Hdr
 				h.Rrtype, h.Ttl = typeAAAA, min(h.Ttl, most)
 				m.Answer[i] = &miekg.AAAA{Hdr: h, AAAA: r.dns64.embed([4]byte(x.A.To4())).AsSlice()}
-				made++
+				synthesised++
 			}
 		}
 		lead(m)
 	})
-	if made == 0 && e.Flags&cache.Failure == 0 {
+	if synthesised == 0 && e.Flags&cache.Failure == 0 {
 		e = kept
 	}
 	// Whether the target is a private address does not depend on the prefix.

@@ -150,7 +150,7 @@ func TestNamesWithoutIPv6AddressesGetSuchAsStandForOthers(t *testing.T) {
 		x := newRig(t, Config{DNS64: prefix64(t, c.prefix), Private: []string{"home.lan"}, Hosts: map[string]setting.OneOrMore[string]{"printer.lan": {"10.0.0.9"}}}, Parts{Addresses: true}, j, records)
 		for _, how := range []string{"fetched", "kept"} {
 			m, _, _ := x.ask(c.name, c.qtype)
-			if got := said(m); got != c.want {
+			if got := summary(m); got != c.want {
 				t.Errorf("%s, %s %s %s: %s, want %s", how, c.prefix, c.name, miekg.TypeToString[c.qtype], got, c.want)
 			} else if n := len(m.Answer); c.ttl != 0 && m.Answer[n-1].Header().Ttl != c.ttl {
 				t.Errorf("%s, %s %s: TTL %d, want %d", how, c.prefix, c.name, m.Answer[n-1].Header().Ttl, c.ttl)
@@ -217,15 +217,15 @@ func TestWhoChecksSignaturesGetsNothingSynthesised(t *testing.T) {
 			if err := m.Unpack(a.Finish(&dns.Options{Size: 1232, Max: 1232})); err != nil {
 				t.Fatal(err)
 			}
-			if got := said(m); got != c.want || ad != c.ad {
+			if got := summary(m); got != c.want || ad != c.ad {
 				t.Errorf("%s, DO %v, CD %v: %s, AD %v; want %s, %v", c.name, c.do, c.cd, got, ad, c.want, c.ad)
 			}
 		}
 	}
 	// Where nothing is validated, a server that knows no AAAA is no obstacle.
 	x.r.parts.Validated = false
-	if m, _, _ := x.ask("bogus.com", miekg.TypeAAAA); said(m) != "NOERROR, AAAA 64:ff9b::909:909" {
-		t.Error(said(m))
+	if m, _, _ := x.ask("bogus.com", miekg.TypeAAAA); summary(m) != "NOERROR, AAAA 64:ff9b::909:909" {
+		t.Error(summary(m))
 	}
 }
 
@@ -256,7 +256,7 @@ func TestSynthesisedAnswersAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.r = r
-	if m, _, _ := x.ask("four.com", miekg.TypeAAAA); said(m) != "NOERROR, AAAA 2001:67c:1::909:909" {
-		t.Error(said(m))
+	if m, _, _ := x.ask("four.com", miekg.TypeAAAA); summary(m) != "NOERROR, AAAA 2001:67c:1::909:909" {
+		t.Error(summary(m))
 	}
 }

@@ -60,18 +60,18 @@ type Responder interface {
 // would answer. No upstream is queried.
 func (r *Resolver) Explain(q *dns.Query, responders ...Responder) (x *Explanation, own bool, err error) {
 	for _, of := range responders {
-		if x, err := r.said(q, of); err != nil || x != nil {
+		if x, err := r.askResponder(q, of); err != nil || x != nil {
 			return x, true, err
 		}
 	}
-	if x, err = r.said(q, r); x == nil && err == nil {
+	if x, err = r.askResponder(q, r); x == nil && err == nil {
 		x = &Explanation{Upstream: true}
 	}
 	return x, false, err
 }
 
-// said returns the answer of one responder, nil when it declines.
-func (r *Resolver) said(q *dns.Query, of Responder) (*Explanation, error) {
+// askResponder returns the answer of one responder, nil when it declines.
+func (r *Resolver) askResponder(q *dns.Query, of Responder) (*Explanation, error) {
 	var a dns.Reply
 	a.Start(q, nil, 4096)
 	x := &Explanation{}

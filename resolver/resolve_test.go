@@ -186,8 +186,8 @@ func (x *rig) ask(name string, qtype uint16) (*miekg.Msg, *reply, bool) {
 	return m, a, waited
 }
 
-// said is an answer in one line.
-func said(m *miekg.Msg) string {
+// summary is an answer in one line.
+func summary(m *miekg.Msg) string {
 	var parts []string
 	parts = append(parts, miekg.RcodeToString[m.Rcode])
 	for _, rr := range m.Answer {
@@ -356,7 +356,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		for _, again := range []string{"", " again"} { // the second time out of the cache
 			m, a, waited := x.ask(c.name, c.qtype)
-			if got := said(m); got != c.want {
+			if got := summary(m); got != c.want {
 				t.Errorf("%s %s%s: %s, want %s", c.name, miekg.TypeToString[c.qtype], again, got, c.want)
 			}
 			if again != "" && waited {
@@ -391,7 +391,7 @@ func TestWhatThePolicyTakesOutOfHTTPSRecords(t *testing.T) {
 		j.names = c.names
 		for range 2 {
 			m, _, _ := x.ask("h3.com", miekg.TypeHTTPS)
-			if got := said(m); got != "NOERROR, "+c.want {
+			if got := summary(m); got != "NOERROR, "+c.want {
 				t.Errorf("%+v: %s, want %s", c.names, got, c.want)
 			}
 		}
@@ -404,8 +404,8 @@ func TestWhatThePolicyTakesOutOfHTTPSRecords(t *testing.T) {
 func TestCanariesSingWhereOwnDNSIsAllowed(t *testing.T) {
 	x := newRig(t, Config{}, Parts{}, &judge{names: filter.Names{OwnDNS: true}}, map[string][]string{
 		"use-application-dns.net. A": {"use-application-dns.net. 300 IN A 198.51.100.3"}})
-	if m, _, _ := x.ask("use-application-dns.net", miekg.TypeA); said(m) != "NOERROR, A 198.51.100.3" {
-		t.Error(said(m))
+	if m, _, _ := x.ask("use-application-dns.net", miekg.TypeA); summary(m) != "NOERROR, A 198.51.100.3" {
+		t.Error(summary(m))
 	}
 }
 
@@ -499,8 +499,8 @@ func TestManyWhoWaitForOneAnswerAskOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if m, _, _ := x.ask("good.com", miekg.TypeA); said(m) != "NOERROR, A 198.51.100.1" {
-				t.Error(said(m))
+			if m, _, _ := x.ask("good.com", miekg.TypeA); summary(m) != "NOERROR, A 198.51.100.1" {
+				t.Error(summary(m))
 			}
 		})
 	}
@@ -522,12 +522,12 @@ func TestWithoutUpstreamsOldAnswersAreGivenAndThenSERVFAIL(t *testing.T) {
 	x.now = x.now.Add(10 * time.Minute)
 	for range 2 {
 		m, _, _ := x.ask("good.com", miekg.TypeA)
-		if got := said(m); got != "NOERROR, A 198.51.100.1, EDE 3" || m.Answer[0].Header().Ttl != 30 {
+		if got := summary(m); got != "NOERROR, A 198.51.100.1, EDE 3" || m.Answer[0].Header().Ttl != 30 {
 			t.Errorf("upstreams gone: %s, TTL %d", got, m.Answer[0].Header().Ttl)
 		}
 	}
 	m, _, _ := x.ask("new.com", miekg.TypeA)
-	if got := said(m); got != "SERVFAIL, EDE 23" {
+	if got := summary(m); got != "SERVFAIL, EDE 23" {
 		t.Errorf("upstreams gone, nothing kept: %s", got)
 	}
 	if st := x.store.Stats(); st.Stale < 2 || st.Failed < 2 {
@@ -538,8 +538,8 @@ func TestWithoutUpstreamsOldAnswersAreGivenAndThenSERVFAIL(t *testing.T) {
 	x.net.mu.Unlock()
 	x.now = x.now.Add(time.Minute)
 	for _, c := range [][2]string{{"new.com", "NOERROR, A 198.51.100.4"}, {"good.com", "NOERROR, A 198.51.100.1"}} {
-		if m, _, _ := x.ask(c[0], miekg.TypeA); said(m) != c[1] {
-			t.Errorf("upstreams back: %s", said(m))
+		if m, _, _ := x.ask(c[0], miekg.TypeA); summary(m) != c[1] {
+			t.Errorf("upstreams back: %s", summary(m))
 		}
 	}
 }

@@ -15,9 +15,9 @@ func TestRenewedFollowsItsFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	made := 0
+	calls := 0
 	read := func() (string, error) {
-		made++
+		calls++
 		b, err := os.ReadFile(file)
 		if err == nil && string(b) == "broken" {
 			err = errors.New("broken")
@@ -43,13 +43,13 @@ func TestRenewedFollowsItsFiles(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	made = 0
+	calls = 0
 	for range 3 {
 		if got := r.Now(); got != "the third" {
 			t.Errorf("the file is gone: got %q", got)
 		}
 	}
-	if made != 1 {
-		t.Errorf("a file that is gone was read %d times", made)
+	if calls != 1 {
+		t.Errorf("a file that is gone was read %d times", calls)
 	}
 }

@@ -57,7 +57,7 @@ type counters struct {
 	serial    atomic.Uint64
 	held      atomic.Int64
 	uncounted atomic.Int64
-	said      int64        // value of uncounted at the last sweep; only sweep uses it
+	reported  int64        // value of uncounted at the last sweep; only sweep uses it
 	full      bool         // the log says that there is no room; only sweep uses it
 	log       *slog.Logger // of sweep
 }
@@ -148,13 +148,13 @@ func (cs *counters) room(s *shard, now int64) bool {
 // sweep removes expired counters. It logs once when counters found no room, until there is
 // room again.
 func (cs *counters) sweep(now time.Time) {
-	if n := cs.uncounted.Load(); n == cs.said {
+	if n := cs.uncounted.Load(); n == cs.reported {
 		cs.full = false
 	} else {
 		if !cs.full {
-			cs.log.Warn("no room for more counters of limits, quotas and clicks: new ones do not count, existing ones go on", "counters", cs.held.Load(), "uncounted", n-cs.said)
+			cs.log.Warn("no room for more counters of limits, quotas and clicks: new ones do not count, existing ones go on", "counters", cs.held.Load(), "uncounted", n-cs.reported)
 		}
-		cs.said, cs.full = n, true
+		cs.reported, cs.full = n, true
 	}
 	for i := range cs.shard {
 		s := &cs.shard[i]

@@ -179,7 +179,7 @@ func TestANodeThatWasAwayCatchesUp(t *testing.T) {
 	b, stop := stopping(t, &redis, dir)
 	give(t, a, "a", "1")
 	give(t, a, "b", "1")
-	soon(t, "b has both", func() bool { return inForce(b) == "a=1 b=1" })
+	eventually(t, "b has both", func() bool { return inForce(b) == "a=1 b=1" })
 	if got := followOnce(t, b); got != "a=1 b=1" {
 		t.Errorf("b follows %q, want both", got)
 	}
@@ -187,13 +187,13 @@ func TestANodeThatWasAwayCatchesUp(t *testing.T) {
 	give(t, a, "b", "")
 	give(t, a, "c", "2")
 	b, _ = stopping(t, &redis, dir)
-	soon(t, "b knows what has changed", func() bool { return inForce(b) == "a=1 c=2" })
+	eventually(t, "b knows what has changed", func() bool { return inForce(b) == "a=1 c=2" })
 	if got := followOnce(t, b); got != "b= c=2" {
 		t.Errorf("b follows %q, want what has changed", got)
 	}
 	// One that has never been here, and one whose instructions are undone.
 	late := node(t, redis)
-	soon(t, "a new node knows all", func() bool { return inForce(late) == "a=1 c=2" })
+	eventually(t, "a new node knows all", func() bool { return inForce(late) == "a=1 c=2" })
 }
 
 func TestInstructionsGivenWithoutRedisAreShared(t *testing.T) {
@@ -202,13 +202,13 @@ func TestInstructionsGivenWithoutRedisAreShared(t *testing.T) {
 	redis := at(r)
 	a, b := node(t, redis), node(t, redis)
 	give(t, a, "a", "1")
-	soon(t, "b has it", func() bool { return inForce(b) == "a=1" })
+	eventually(t, "b has it", func() bool { return inForce(b) == "a=1" })
 	r.Stop()
 	give(t, a, "a", "2")
 	give(t, b, "b", "3")
 	r.Restart(t) // and has forgotten everything
-	soon(t, "both have all", func() bool { return inForce(a) == "a=2 b=3" && inForce(b) == "a=2 b=3" })
-	soon(t, "Redis has each once", func() bool {
+	eventually(t, "both have all", func() bool { return inForce(a) == "a=2 b=3" && inForce(b) == "a=2 b=3" })
+	eventually(t, "Redis has each once", func() bool {
 		n, err := r.Do(t, "HLEN", "shuultuur:instructions").Int()
 		return n == 2 && err == nil
 	})
@@ -221,10 +221,10 @@ func TestMissedMessagesAreNoticed(t *testing.T) {
 	redis := at(r)
 	b := node(t, redis)
 	r.Do(t, "HSET", "shuultuur:instructions", "t\x00a\x001700000000000\x00other", `{"topic":"t","key":"a","value":"1","at":1700000000000,"node":"other"}`)
-	soon(t, "b has what nobody has published", func() bool { return inForce(b) == "a=1" })
+	eventually(t, "b has what nobody has published", func() bool { return inForce(b) == "a=1" })
 	// What is older, damaged or not ours goes.
 	r.Do(t, "HSET", "shuultuur:instructions", "t\x00a\x001600000000000\x00other", `{"topic":"t","key":"a","value":"0","at":1600000000000,"node":"other"}`, "garbage", "x")
-	soon(t, "only the last word is kept", func() bool {
+	eventually(t, "only the last word is kept", func() bool {
 		n, err := r.Do(t, "HLEN", "shuultuur:instructions").Int()
 		return n == 1 && err == nil
 	})
@@ -243,7 +243,7 @@ func TestWhatIsErasedStaysErased(t *testing.T) {
 	b, stopB := stopping(t, &redis, dirB)
 	give(t, a, "a", "secret")
 	give(t, a, "b", "1")
-	soon(t, "b has both", func() bool { return inForce(b) == "a=secret b=1" })
+	eventually(t, "b has both", func() bool { return inForce(b) == "a=secret b=1" })
 	fields, err := r.Do(t, "HGETALL", "shuultuur:instructions").Texts()
 	if err != nil || len(fields) != 4 {
 		t.Fatal(fields, err)
@@ -254,7 +254,7 @@ func TestWhatIsErasedStaysErased(t *testing.T) {
 	}
 	nowhere := func(what string, nodes ...state.Store) {
 		t.Helper()
-		soon(t, what+": only b is left", func() bool {
+		eventually(t, what+": only b is left", func() bool {
 			for _, n := range nodes {
 				if inForce(n) != "b=1" {
 					return false
@@ -274,7 +274,7 @@ func TestWhatIsErasedStaysErased(t *testing.T) {
 	r.Do(t, append([]string{"HSET", "shuultuur:instructions"}, fields...)...)
 	nowhere("after a restart", a, b)
 	give(t, b, "a", "2")
-	soon(t, "it can be given again", func() bool { return inForce(a) == "a=2 b=1" && inForce(b) == "a=2 b=1" })
+	eventually(t, "it can be given again", func() bool { return inForce(a) == "a=2 b=1" && inForce(b) == "a=2 b=1" })
 	stopA()
 	stopB()
 	for _, dir := range []string{dirA, dirB} {
@@ -352,7 +352,7 @@ func TestANodeThatWasAwayForMonthsBringsNothingBack(t *testing.T) {
 	a := node(t, redis)
 	give(t, a, "new", "2")
 	b, _ := stopping(t, &redis, dir)
-	soon(t, "both agree", func() bool { return inForce(a) == "new=2" && inForce(b) == "new=2" })
+	eventually(t, "both agree", func() bool { return inForce(a) == "new=2" && inForce(b) == "new=2" })
 	if got := followOnce(t, b); !strings.Contains(got, "old=") {
 		t.Errorf("b follows %q, want the old one withdrawn", got)
 	}
@@ -403,9 +403,9 @@ func TestKeysOfAnotherTypeAreReplaced(t *testing.T) {
 				t.Errorf("a limit of %d lets %d through", most, passed)
 			}
 			give(t, a, "a", "1")
-			soon(t, "an instruction arrives", func() bool { return inForce(b) == "a=1" })
+			eventually(t, "an instruction arrives", func() bool { return inForce(b) == "a=1" })
 			a.Put(t.Context(), key(8), []byte("v"), time.Hour)
-			soon(t, "a verdict arrives", func() bool { v, ok := b.Get(t.Context(), key(8)); return ok && string(v) == "v" })
+			eventually(t, "a verdict arrives", func() bool { v, ok := b.Get(t.Context(), key(8)); return ok && string(v) == "v" })
 			if st := a.Stats(); st.Replaced+b.Stats().Replaced < 2 || st.Lost != "" {
 				t.Errorf("%d and %d keys replaced, lost: %q", st.Replaced, b.Stats().Replaced, st.Lost)
 			}

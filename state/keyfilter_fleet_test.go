@@ -11,8 +11,8 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// asks says whether the store goes to Redis for a verdict that nobody has.
-func asks(t *testing.T, s state.Store, n *uint64) bool {
+// asksRedis says whether the store goes to Redis for a verdict that nobody has.
+func asksRedis(t *testing.T, s state.Store, n *uint64) bool {
 	before := s.Stats().Trips
 	for range 10 {
 		*n++
@@ -81,16 +81,16 @@ func TestAsksOnlyForWhatSomebodyHasBrought(t *testing.T) {
 				}
 			}
 			a := node(t, at)
-			soon(t, "a need not ask", func() bool { return !asks(t, a, &nobody) })
+			eventually(t, "a need not ask", func() bool { return !asksRedis(t, a, &nobody) })
 			put(a, 0)
-			soon(t, "all is in Redis", func() bool { return keys() > each })
+			eventually(t, "all is in Redis", func() bool { return keys() > each })
 
 			b := node(t, at)
-			soon(t, "b need not ask", func() bool { return !asks(t, b, &nobody) })
+			eventually(t, "b need not ask", func() bool { return !asksRedis(t, b, &nobody) })
 			all("b, who came later,", b, 0)
 			put(b, each)
 			last := statetest.Key(2*each - 1)
-			soon(t, "a hears of what b has brought", func() bool { _, ok := a.Get(t.Context(), last); return ok })
+			eventually(t, "a hears of what b has brought", func() bool { _, ok := a.Get(t.Context(), last); return ok })
 			all("a", a, each)
 
 			// What is brought while a does not listen it finds afterwards.
@@ -98,9 +98,9 @@ func TestAsksOnlyForWhatSomebodyHasBrought(t *testing.T) {
 				s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 			}
 			put(b, 2*each)
-			soon(t, "the rest is in Redis", func() bool { return keys() > 3*each })
-			soon(t, "both listen again", func() bool { return listeners() == 2 })
-			soon(t, "a need not ask again", func() bool { return !asks(t, a, &nobody) })
+			eventually(t, "the rest is in Redis", func() bool { return keys() > 3*each })
+			eventually(t, "both listen again", func() bool { return listeners() == 2 })
+			eventually(t, "a need not ask again", func() bool { return !asksRedis(t, a, &nobody) })
 			all("a, back again,", a, 2*each)
 			if d := a.Stats().Dropped + b.Stats().Dropped; d > 0 {
 				t.Errorf("%d verdicts were dropped", d)

@@ -15,7 +15,7 @@ import (
 	"shuultuur/test/redistest"
 )
 
-func soon(t *testing.T, what string, is func() bool) {
+func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -58,11 +58,11 @@ func TestGoesOnWithoutRedisAndReconciles(t *testing.T) {
 			add(a, 1, 10)
 			add(b, 1, 5)
 			a.Put(t.Context(), statetest.Key(1), []byte("before"), time.Hour)
-			soon(t, "both know of 15", func() bool { return add(a, 1, 0).Sum == 15 && add(b, 1, 0).Sum == 15 })
+			eventually(t, "both know of 15", func() bool { return add(a, 1, 0).Sum == 15 && add(b, 1, 0).Sum == 15 })
 
 			trouble.begin(t, r)
 			// Traffic notices.
-			soon(t, "both say that Redis is lost", func() bool {
+			eventually(t, "both say that Redis is lost", func() bool {
 				for i, s := range []state.Store{a, b} {
 					add(s, uint64(100+i), 1)
 					s.Put(t.Context(), statetest.Key(99), []byte("x"), time.Hour)
@@ -88,9 +88,9 @@ func TestGoesOnWithoutRedisAndReconciles(t *testing.T) {
 			}
 
 			trouble.end(t, r)
-			soon(t, "both have Redis again", func() bool { return a.Stats().Lost == "" && b.Stats().Lost == "" })
-			soon(t, "both know of 1115", func() bool { return add(a, 1, 0).Sum == 1115 && add(b, 1, 0).Sum == 1115 })
-			soon(t, "b knows what a learned meanwhile", func() bool {
+			eventually(t, "both have Redis again", func() bool { return a.Stats().Lost == "" && b.Stats().Lost == "" })
+			eventually(t, "both know of 1115", func() bool { return add(a, 1, 0).Sum == 1115 && add(b, 1, 0).Sum == 1115 })
+			eventually(t, "b knows what a learned meanwhile", func() bool {
 				v, ok := b.Get(t.Context(), statetest.Key(2))
 				return ok && string(v) == "meanwhile"
 			})
@@ -128,7 +128,7 @@ func TestLeavesNoGoroutines(t *testing.T) {
 		<-done
 		s.Close()
 	}
-	soon(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
+	eventually(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 	m := r.Do(t, "HVALS", "shuultuur:c:"+fmt.Sprintf("%x", statetest.Key(1)))
 	if all, err := m.Texts(); err != nil || len(all) != 3 {
 		t.Error("what was counted last was not sent")
@@ -151,7 +151,7 @@ func TestRefusalsOfAnyKindCountAsALoss(t *testing.T) {
 	s := node(t, at(r))
 	add(s, 1, 1)
 	r.Do(t, "ACL", "SETUSER", "default", "-hset")
-	soon(t, "it is lost", func() bool { return !add(s, 2, 1).Known && s.Stats().Lost != "" })
+	eventually(t, "it is lost", func() bool { return !add(s, 2, 1).Known && s.Stats().Lost != "" })
 	if lost := s.Stats().Lost; !strings.Contains(lost, "NOPERM") {
 		t.Errorf("lost: %q, want it to say why", lost)
 	}

@@ -68,8 +68,8 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func TestCountersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said strings.Builder
-		s, err := Open(Config{}, "", slog.New(slog.NewTextHandler(&said, nil)))
+		var logged strings.Builder
+		s, err := Open(Config{}, "", slog.New(slog.NewTextHandler(&logged, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,8 +111,8 @@ func TestCountersAreBounded(t *testing.T) {
 		}
 		stop()
 		run.Wait()
-		if n := strings.Count(said.String(), "no room for more counters"); n != 1 {
-			t.Errorf("said %d times, want once:\n%s", n, said.String())
+		if n := strings.Count(logged.String(), "no room for more counters"); n != 1 {
+			t.Errorf("said %d times, want once:\n%s", n, logged.String())
 		}
 	})
 }

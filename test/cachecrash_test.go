@@ -339,13 +339,13 @@ func TestNoWrongByteAfterABitFlipped(t *testing.T) {
 	}
 	h.objects[purged].least = h.version.Load()
 	h.end()
-	made := map[string][]byte{}
+	bodies := map[string][]byte{}
 	files, err := filepath.Glob(filepath.Join(h.store, "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		if made[f], err = os.ReadFile(f); err != nil {
+		if bodies[f], err = os.ReadFile(f); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -359,10 +359,10 @@ func TestNoWrongByteAfterABitFlipped(t *testing.T) {
 				}
 				// What an earlier round has fetched again must not stand in for
 				// what this one damages.
-				removeOthers(t, h.store, made)
+				removeOthers(t, h.store, bodies)
 				flipped := false
 				for _, f := range files {
-					b := bytes.Clone(made[f])
+					b := bytes.Clone(bodies[f])
 					ext := filepath.Ext(f)
 					at := -1
 					switch {

@@ -200,15 +200,15 @@ func (f *fleet) clicksThrough() {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		var said struct {
+		var answer struct {
 			Continue string `json:"continue"`
 		}
 		if res.StatusCode == 403 {
-			if err := json.NewDecoder(res.Body).Decode(&said); err != nil {
+			if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return res.StatusCode, said.Continue
+		return res.StatusCode, answer.Continue
 	}
 	_, link := ask(browsers[0], url)
 	if status, _ := ask(browsers[0], link); status != 200 {
@@ -230,7 +230,7 @@ func (f *fleet) saysWhatIsLeft() {
 	t := f.t
 	t.Helper()
 	for i, g := range f.nodes {
-		var said admin.Quotas
+		var answer admin.Quotas
 		for name, ask := range map[string]func() (string, error){
 			"the client's page": func() (string, error) {
 				r, err := http.NewRequestWithContext(t.Context(), "GET", "http://shuultuur.internal/", nil)
@@ -253,9 +253,9 @@ func (f *fleet) saysWhatIsLeft() {
 		} {
 			text, err := ask()
 			if err == nil {
-				err = json.Unmarshal([]byte(text), &said)
+				err = json.Unmarshal([]byte(text), &answer)
 			}
-			if err != nil || said.Policy != "all" || len(said.Quotas) != 1 || said.Quotas[0].Text != "0 bytes left of 1 kB" || said.Quotas[0].Used < 1000 {
+			if err != nil || answer.Policy != "all" || len(answer.Quotas) != 1 || answer.Quotas[0].Text != "0 bytes left of 1 kB" || answer.Quotas[0].Used < 1000 {
 				t.Errorf("node %d, %s: %s, %v", i, name, text, err)
 			}
 		}
@@ -431,12 +431,12 @@ func TestAFleetRemembersTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer res.Body.Close()
-			var said struct {
+			var answer struct {
 				Reason string `json:"reason"`
 				After  int    `json:"retry_after"`
 			}
-			if err := json.NewDecoder(res.Body).Decode(&said); err != nil || res.Header.Get("Retry-After") != fmt.Sprint(said.After) || said.After < 1 || !strings.Contains(said.Reason, "games are used up") {
-				t.Errorf("%s, Retry-After %q: %+v, %v", res.Status, res.Header.Get("Retry-After"), said, err)
+			if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || res.Header.Get("Retry-After") != fmt.Sprint(answer.After) || answer.After < 1 || !strings.Contains(answer.Reason, "games are used up") {
+				t.Errorf("%s, Retry-After %q: %+v, %v", res.Status, res.Header.Get("Retry-After"), answer, err)
 			}
 			f.saysWhatIsLeft()
 			f.rests()

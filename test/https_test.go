@@ -258,15 +258,15 @@ func TestKeysStayWhereTheyBelong(t *testing.T) {
 		t.Skip("curl is not installed")
 	}
 	for _, args := range [][]string{nil, {"-keylog", filepath.Join(dir, "keys"), "-cores"}} {
-		var said lockedBuffer
+		var logged lockedBuffer
 		cmd := peer.Command(t, filepath.Join(bin, "shuultuur"), append([]string{"run", "-config", h.file}, args...)...)
-		cmd.Stdout, cmd.Stderr = &said, &said
+		cmd.Stdout, cmd.Stderr = &logged, &logged
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		proxy := regexp.MustCompile(`serving proxy=(\S+)`)
-		until(t, "the gateway to serve", func() bool { return proxy.MatchString(said.String()) })
-		addr := proxy.FindStringSubmatch(said.String())[1]
+		until(t, "the gateway to serve", func() bool { return proxy.MatchString(logged.String()) })
+		addr := proxy.FindStringSubmatch(logged.String())[1]
 		if out, err := exec.Command(curl, "-sS", "--max-time", "20", "--cacert", filepath.Join(dir, "client-root.pem"), "-x", "http://"+addr, "https://www.example.com/").CombinedOutput(); err != nil || string(out) != "The ferry sails at nine." {
 			t.Errorf("curl: %v, %s", err, out)
 		}
@@ -276,12 +276,12 @@ func TestKeysStayWhereTheyBelong(t *testing.T) {
 		}
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %s", err, said.String())
+			t.Errorf("%v: %s", err, logged.String())
 		}
-		if warned := strings.Contains(said.String(), "THE KEYS OF ALL"); warned != (args != nil) {
+		if warned := strings.Contains(logged.String(), "THE KEYS OF ALL"); warned != (args != nil) {
 			t.Errorf("%q: warned of keys being written %v", args, warned)
 		}
-		h.write("output", said.String())
+		h.write("output", logged.String())
 		if args == nil {
 			noKeys(t, dir)
 		}

@@ -40,20 +40,20 @@ func released(t *testing.T, args ...string) string {
 // twice makes a file by a command two times and wants the same bytes.
 func twice(t *testing.T, file string, make func() (args []string)) []byte {
 	t.Helper()
-	var made [2][]byte
-	for i := range made {
+	var archives [2][]byte
+	for i := range archives {
 		released(t, make()...)
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		made[i] = b
+		archives[i] = b
 		os.Remove(file)
 	}
-	if !bytes.Equal(made[0], made[1]) {
+	if !bytes.Equal(archives[0], archives[1]) {
 		t.Fatalf("%s differs when it is made again", filepath.Base(file))
 	}
-	return made[0]
+	return archives[0]
 }
 
 // untar returns the files of an archive, and the heads of its entries.

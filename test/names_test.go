@@ -109,16 +109,16 @@ func TestNamesAreFiltered(t *testing.T) {
 		}
 	}
 	program := filepath.Join(bin, "shuultuur")
-	var said bytes.Buffer
+	var output bytes.Buffer
 	run := peer.Command(t, program, "run", "-config", file)
-	run.Stdout, run.Stderr = &said, &said
+	run.Stdout, run.Stderr = &output, &output
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
 		_ = run.Process.Signal(syscall.SIGTERM)
 		if err := run.Wait(); err != nil {
-			t.Errorf("the gateway ended with %v:\n%s", err, said.String())
+			t.Errorf("the gateway ended with %v:\n%s", err, output.String())
 		}
 	}()
 	dig := func(args ...string) string {
@@ -142,7 +142,7 @@ func TestNamesAreFiltered(t *testing.T) {
 				return out
 			}
 		}
-		t.Fatalf("%s: %q is not in what dig says:\n%s\nthe gateway says:\n%s", what, words, out, said.String())
+		t.Fatalf("%s: %q is not in what dig says:\n%s\nthe gateway says:\n%s", what, words, out, output.String())
 		return ""
 	}
 	until("a harmless name", []string{"NOERROR", "198.51.100.1"}, "ferry.example")

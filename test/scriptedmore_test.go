@@ -28,8 +28,8 @@ func raws(pieces ...string) func(w http.ResponseWriter, r *http.Request, word st
 	}
 }
 
-// made answers with a body that depends on the word.
-func made(typ string, f func(word string) string, fields ...string) func(w http.ResponseWriter, r *http.Request, word string) {
+// answerWith answers with a body that depends on the word.
+func answerWith(typ string, f func(word string) string, fields ...string) func(w http.ResponseWriter, r *http.Request, word string) {
 	return func(w http.ResponseWriter, r *http.Request, word string) {
 		w.Header().Set("Content-Type", typ)
 		for i := 0; i+1 < len(fields); i += 2 {
@@ -158,10 +158,10 @@ func moreTrials() []trial {
 			io.WriteString(w, "data: a\n\ndata: "+word+"\n\n")
 		}, js: sse(" ")},
 		{name: "sse utf-16 by fetch", serve: coded("", func(p []byte) []byte { return utf16of(string(p)) }, "text/event-stream", "data: hello WORD it is\n\n"), js: fromUTF16},
-		{name: "sse gzip in base64", serve: made("text/event-stream", func(word string) string {
+		{name: "sse gzip in base64", serve: answerWith("text/event-stream", func(word string) string {
 			return "data: " + base64.StdEncoding.EncodeToString(gzipped([]byte("hello there is "+word+" here"))) + "\n\n"
 		}), js: strings.ReplaceAll(strings.ReplaceAll(sse(""), "e.close();ok()", "e.close();setTimeout(ok,500)"), "e.onmessage=m=>{out.push(m.data)}", "e.onmessage=async m=>{out.push(await new Response(new Blob([Uint8Array.from(atob(m.data),c=>c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream('gzip'))).text())}")},
-		{name: "sse url escapes", serve: made("text/event-stream", func(word string) string { return fmt.Sprintf("data: hello%%20%%%x%s\n\n", word[0], word[1:]) }), js: strings.ReplaceAll(sse(""), "out.push(m.data)", "out.push(decodeURIComponent(m.data))")},
+		{name: "sse url escapes", serve: answerWith("text/event-stream", func(word string) string { return fmt.Sprintf("data: hello%%20%%%x%s\n\n", word[0], word[1:]) }), js: strings.ReplaceAll(sse(""), "out.push(m.data)", "out.push(decodeURIComponent(m.data))")},
 		// WebSocket.
 		{name: "ws pong between fragments", serve: sock(false, func(word string) [][]byte {
 			return [][]byte{wsFrame(0x01, []byte(word[:2])), wsFrame(0x8A, []byte("pong")), wsFrame(0x89, nil), wsFrame(0x00, []byte(word[2:4])), wsFrame(0x80, []byte(word[4:]))}
@@ -215,63 +215,63 @@ func moreTrials() []trial {
 			sock(false, lines("hello WORD"))(w, r, word)
 		}, js: ws(" ", "")},
 		// gRPC-web and others with lengths.
-		{name: "grpc-web pieces", serve: made("application/grpc-web+proto", func(word string) string {
+		{name: "grpc-web pieces", serve: answerWith("application/grpc-web+proto", func(word string) string {
 			pb := func(s string) []byte { return grpcOf(append([]byte{0x0a, byte(len(s))}, s...)) }
 			return string(pb("the "+word[:3])) + string(pb(word[3:]+" is"))
 		}), js: `const b=new Uint8Array(await (await fetch(u)).arrayBuffer()); let at=0,out=''; while(at<b.length){const n=b[at+4]; out+=new TextDecoder().decode(b.slice(at+7,at+5+n)); at+=5+n} return out`},
-		{name: "grpc-web trailers", serve: made("application/grpc-web+proto", func(word string) string {
+		{name: "grpc-web trailers", serve: answerWith("application/grpc-web+proto", func(word string) string {
 			p := grpcOf([]byte("grpc-status:13\r\ngrpc-message:" + word + "\r\n"))
 			p[0] = 0x80
 			return string(p)
 		})},
-		{name: "grpc-web-text pieces of base64", serve: made("application/grpc-web-text+proto", func(word string) string {
+		{name: "grpc-web-text pieces of base64", serve: answerWith("application/grpc-web-text+proto", func(word string) string {
 			e := base64.StdEncoding.EncodeToString
 			return e(grpcOf([]byte("\x0a\x05hello"))) + e(grpcOf(append([]byte{0x0a, byte(len(word))}, word...)))
 		}), js: `return (await (await fetch(u)).text()).replace(/[^=]+=*/g,x=>atob(x))`},
-		{name: "grpc-web nested", serve: made("application/grpc-web", func(word string) string {
+		{name: "grpc-web nested", serve: answerWith("application/grpc-web", func(word string) string {
 			in := append([]byte{0x12, byte(len(word))}, word...)
 			in = append([]byte{0x08, 0x96, 0x01, 0x1a, byte(len(in))}, in...)
 			return string(grpcOf(append([]byte{0x0a, byte(len(in))}, in...)))
 		})},
-		{name: "grpc-web deflate", serve: made("application/grpc-web", func(word string) string {
+		{name: "grpc-web deflate", serve: answerWith("application/grpc-web", func(word string) string {
 			p := grpcOf(zlibbed(append([]byte{0x0a, byte(len(word))}, word...)))
 			p[0] = 1
 			return string(p)
 		}, "Grpc-Encoding", "deflate"), js: `const b=await (await fetch(u)).arrayBuffer(); return await new Response(new Blob([b.slice(5)]).stream().pipeThrough(new DecompressionStream('deflate'))).text()`},
-		{name: "grpc-web json", serve: made("application/grpc-web+json", func(word string) string {
+		{name: "grpc-web json", serve: answerWith("application/grpc-web+json", func(word string) string {
 			return string(grpcOf([]byte(`{"t":"` + unicodeEscaped(word) + `"}`)))
 		}), js: `return JSON.parse((await (await fetch(u)).text()).slice(5)).t`},
-		{name: "grpc-web gzip without a coding", serve: made("application/grpc-web", func(word string) string {
+		{name: "grpc-web gzip without a coding", serve: answerWith("application/grpc-web", func(word string) string {
 			p := grpcOf(gzipped(append([]byte{0x0a, byte(len(word))}, word...)))
 			p[0] = 1
 			return string(p)
 		}), js: `const b=await (await fetch(u)).arrayBuffer(); return await new Response(new Blob([b.slice(5)]).stream().pipeThrough(new DecompressionStream('gzip'))).text()`},
-		{name: "connect unary", serve: made("application/proto", func(word string) string { return "\x0a" + string(rune(len(word))) + word })},
-		{name: "connect json gzip", serve: made("application/connect+json", func(word string) string {
+		{name: "connect unary", serve: answerWith("application/proto", func(word string) string { return "\x0a" + string(rune(len(word))) + word })},
+		{name: "connect json gzip", serve: answerWith("application/connect+json", func(word string) string {
 			p := grpcOf(gzipped([]byte(`{"t":"` + word + `"}`)))
 			p[0] = 1
 			return string(p)
 		}, "Connect-Content-Encoding", "gzip"), js: `const b=await (await fetch(u)).arrayBuffer(); return await new Response(new Blob([b.slice(5)]).stream().pipeThrough(new DecompressionStream('gzip'))).text()`},
-		{name: "lengths and text", serve: made("application/octet-stream", func(word string) string { return string(grpcOf([]byte("hello " + word))) })},
+		{name: "lengths and text", serve: answerWith("application/octet-stream", func(word string) string { return string(grpcOf([]byte("hello " + word))) })},
 		// JSON and streams.
-		{name: "json escaped keys", serve: made("application/json", func(word string) string { return `{"` + unicodeEscaped(word) + `":1}` }), js: `return Object.keys(await (await fetch(u)).json())[0]`},
-		{name: "json mark", serve: made("application/json", func(word string) string { return "\xef\xbb\xbf{\"a\":\"" + unicodeEscaped(word) + "\"}" }), js: fromJSON},
-		{name: "json comment", serve: made("application/json", func(word string) string { return "/* x */ {\"a\":\"" + word + "\"}" })},
-		{name: "json guard", serve: made("application/json", func(word string) string { return ")]}',\n{\"a\":\"" + unicodeEscaped(word) + "\"}" }), js: `return JSON.parse((await (await fetch(u)).text()).slice(5)).a`},
-		{name: "json for loop", serve: made("application/json", func(word string) string { return "for(;;);{\"a\":\"" + unicodeEscaped(word) + "\"}" }), js: `return JSON.parse((await (await fetch(u)).text()).slice(8)).a`},
-		{name: "json while guard", serve: made("text/javascript", func(word string) string { return "while(1);{\"a\":\"" + unicodeEscaped(word) + "\"}" }), js: `return JSON.parse((await (await fetch(u)).text()).slice(9)).a`},
-		{name: "json soft hyphens", serve: made("application/json", func(word string) string { return `{"a":"` + word[:3] + `\u00ad` + word[3:] + `"}` }), js: `return (await (await fetch(u)).json()).a.replace('\u00ad','')`},
-		{name: "json numbers", serve: made("application/json", func(word string) string {
+		{name: "json escaped keys", serve: answerWith("application/json", func(word string) string { return `{"` + unicodeEscaped(word) + `":1}` }), js: `return Object.keys(await (await fetch(u)).json())[0]`},
+		{name: "json mark", serve: answerWith("application/json", func(word string) string { return "\xef\xbb\xbf{\"a\":\"" + unicodeEscaped(word) + "\"}" }), js: fromJSON},
+		{name: "json comment", serve: answerWith("application/json", func(word string) string { return "/* x */ {\"a\":\"" + word + "\"}" })},
+		{name: "json guard", serve: answerWith("application/json", func(word string) string { return ")]}',\n{\"a\":\"" + unicodeEscaped(word) + "\"}" }), js: `return JSON.parse((await (await fetch(u)).text()).slice(5)).a`},
+		{name: "json for loop", serve: answerWith("application/json", func(word string) string { return "for(;;);{\"a\":\"" + unicodeEscaped(word) + "\"}" }), js: `return JSON.parse((await (await fetch(u)).text()).slice(8)).a`},
+		{name: "json while guard", serve: answerWith("text/javascript", func(word string) string { return "while(1);{\"a\":\"" + unicodeEscaped(word) + "\"}" }), js: `return JSON.parse((await (await fetch(u)).text()).slice(9)).a`},
+		{name: "json soft hyphens", serve: answerWith("application/json", func(word string) string { return `{"a":"` + word[:3] + `\u00ad` + word[3:] + `"}` }), js: `return (await (await fetch(u)).json()).a.replace('\u00ad','')`},
+		{name: "json numbers", serve: answerWith("application/json", func(word string) string {
 			return strings.ReplaceAll(fmt.Sprint([]byte(word)), " ", ",")
 		}), js: `return String.fromCharCode(...await (await fetch(u)).json())`},
-		{name: "json string alone", serve: made("application/json", func(word string) string { return `"` + unicodeEscaped(word) + `"` }), js: `return await (await fetch(u)).json()`},
-		{name: "json in json in json", serve: made("application/json", func(word string) string {
+		{name: "json string alone", serve: answerWith("application/json", func(word string) string { return `"` + unicodeEscaped(word) + `"` }), js: `return await (await fetch(u)).json()`},
+		{name: "json in json in json", serve: answerWith("application/json", func(word string) string {
 			return fmt.Sprintf("{\"a\":%q}", fmt.Sprintf("{\"b\":%q}", `{"c":"`+unicodeEscaped(word)+`"}`))
 		}), js: `return JSON.parse(JSON.parse((await (await fetch(u)).json()).a).b).c`},
-		{name: "json html entities", serve: made("application/json", func(word string) string { return fmt.Sprintf(`{"a":"\u003cp\u003e&#%d;%s"}`, word[0], word[1:]) }), js: `const d=document.createElement('div');d.innerHTML=(await (await fetch(u)).json()).a;return d.innerText`},
-		{name: "json url escapes", serve: made("application/json", func(word string) string { return fmt.Sprintf(`{"a":"%%%x%s"}`, word[0], word[1:]) }), js: `return decodeURIComponent((await (await fetch(u)).json()).a)`},
+		{name: "json html entities", serve: answerWith("application/json", func(word string) string { return fmt.Sprintf(`{"a":"\u003cp\u003e&#%d;%s"}`, word[0], word[1:]) }), js: `const d=document.createElement('div');d.innerHTML=(await (await fetch(u)).json()).a;return d.innerText`},
+		{name: "json url escapes", serve: answerWith("application/json", func(word string) string { return fmt.Sprintf(`{"a":"%%%x%s"}`, word[0], word[1:]) }), js: `return decodeURIComponent((await (await fetch(u)).json()).a)`},
 		{name: "json utf-16", serve: coded("", func(p []byte) []byte { return utf16of(string(p)) }, "application/json", `{"a":"hello WORD it is"}`), js: fromUTF16},
-		{name: "json cut off", serve: made("application/json", func(word string) string { return `{"a":["` + word })},
+		{name: "json cut off", serve: answerWith("application/json", func(word string) string { return `{"a":["` + word })},
 		{name: "ndjson crlf", serve: say("application/x-ndjson", "{\"a\":\"WO\"}\r\n", "{\"a\":\"RD\"}\r\n"), js: `return (await (await fetch(u)).text()).split('\r\n').filter(x=>x).map(x=>JSON.parse(x).a).join('')`},
 		{name: "ndjson without an end", serve: say("application/x-ndjson", "{\"a\":\"x\"}\n{\"a\":\"WORD\"}")},
 		{name: "ndjson escaped letters", serve: func(w http.ResponseWriter, r *http.Request, word string) {
@@ -286,8 +286,8 @@ func moreTrials() []trial {
 		{name: "vercel stream", serve: say("text/plain; charset=utf-8", "0:\"the WO\"\n", "0:\"RD\"\n", "d:{}\n"), js: `return (await (await fetch(u)).text()).split('\n').filter(x=>x[0]=='0').map(x=>JSON.parse(x.slice(2))).join('')`},
 		{name: "length-prefixed json chunks", serve: say("application/json", "17\n[[\"the WO\"]]\n", "17\n[[\"RD\"]]\n"), js: `return (await (await fetch(u)).text()).match(/\["([\w ]+)"\]/g).map(x=>JSON.parse(x)[0]).join('')`},
 		{name: "sse by fetch as text", serve: say("text/plain", "data: {\"t\":\"the WO\"}\n\n", "data: {\"t\":\"RD\"}\n\n"), js: `return (await (await fetch(u)).text()).split('\n').filter(x=>x).map(x=>JSON.parse(x.slice(6)).t).join('')`},
-		{name: "jsonp", serve: made("application/javascript", func(word string) string { return `window.cb1&&cb1({"a":"` + unicodeEscaped(word) + `"})` }), js: `return await new Promise(ok=>{window.cb1=x=>ok(x.a);const s=document.createElement('script');s.src=u;s.onerror=()=>ok('E');document.head.append(s);setTimeout(()=>ok('T'),20000)})`, known: "strings of scripts are read with proxy.scripts"},
-		{name: "json typed script", serve: made("application/json", func(word string) string { return `window.cb2&&cb2({"a":"` + word + `"})` }), js: `return await (await fetch(u)).text()`},
+		{name: "jsonp", serve: answerWith("application/javascript", func(word string) string { return `window.cb1&&cb1({"a":"` + unicodeEscaped(word) + `"})` }), js: `return await new Promise(ok=>{window.cb1=x=>ok(x.a);const s=document.createElement('script');s.src=u;s.onerror=()=>ok('E');document.head.append(s);setTimeout(()=>ok('T'),20000)})`, known: "strings of scripts are read with proxy.scripts"},
+		{name: "json typed script", serve: answerWith("application/json", func(word string) string { return `window.cb2&&cb2({"a":"` + word + `"})` }), js: `return await (await fetch(u)).text()`},
 		{name: "long polling", serve: byQuery(map[string]func(w http.ResponseWriter, r *http.Request, word string){
 			"": say("application/json", `{"n":1,"t":"WO"}`), "x&2": say("application/json", `{"n":2,"t":"WORD"}`),
 		}), js: `const a=await (await fetch(u)).json(); const b=await (await fetch(u+'&2')).json(); return b.t`},
@@ -322,36 +322,36 @@ func moreTrials() []trial {
 			}
 		}, secure: true},
 		// Types and codings that programs undo.
-		{name: "zip by a program", serve: made("application/zip", func(word string) string { return zipWith("a.txt", "hello "+word) }), js: `const b=await (await fetch(u)).arrayBuffer(); const v=new DataView(b); const n=v.getUint16(26,true); const s=b.slice(30+n+v.getUint16(28,true)); const r=new Response(new Blob([s]).stream().pipeThrough(new DecompressionStream('deflate-raw'))); const rd=r.body.getReader(); const q=await rd.read(); return new TextDecoder().decode(q.value)`},
+		{name: "zip by a program", serve: answerWith("application/zip", func(word string) string { return zipWith("a.txt", "hello "+word) }), js: `const b=await (await fetch(u)).arrayBuffer(); const v=new DataView(b); const n=v.getUint16(26,true); const s=b.slice(30+n+v.getUint16(28,true)); const r=new Response(new Blob([s]).stream().pipeThrough(new DecompressionStream('deflate-raw'))); const rd=r.body.getReader(); const q=await rd.read(); return new TextDecoder().decode(q.value)`},
 		{name: "raw deflate in octets", serve: coded("", deflated, "application/octet-stream", "hello WORD it is"), js: `return await new Response((await fetch(u)).body.pipeThrough(new DecompressionStream('deflate-raw'))).text()`, known: "nothing marks raw deflate"},
 		{name: "gzip as a picture", serve: coded("", gzipped, "image/png", "hello WORD it is"), js: `return await new Response((await fetch(u)).body.pipeThrough(new DecompressionStream('gzip'))).text()`},
 		{name: "gzip as text", serve: coded("", gzipped, "text/plain", "hello WORD it is"), js: `return await new Response((await fetch(u)).body.pipeThrough(new DecompressionStream('gzip'))).text()`},
 		{name: "gzip in gzip", serve: coded("gzip", func(p []byte) []byte { return gzipped(gzipped(p)) }, "text/plain", "hello WORD it is"), js: `return await new Response((await fetch(u)).body.pipeThrough(new DecompressionStream('gzip'))).text()`},
-		{name: "base64 of lines", serve: made("text/plain", func(word string) string {
+		{name: "base64 of lines", serve: answerWith("text/plain", func(word string) string {
 			s := base64.StdEncoding.EncodeToString([]byte(lorem[:100] + word + " it is"))
 			return s[:76] + "\r\n" + s[76:]
 		}), js: `return atob((await (await fetch(u)).text()).replace('\r\n',''))`},
-		{name: "base64 for URLs", serve: made("text/plain", func(word string) string {
+		{name: "base64 for URLs", serve: answerWith("text/plain", func(word string) string {
 			return base64.RawURLEncoding.EncodeToString([]byte("hello?>?> there is " + word + " ?>?>"))
 		}), js: `return atob((await (await fetch(u)).text()).replaceAll('-','+').replaceAll('_','/'))`},
-		{name: "hex", serve: made("text/plain", func(word string) string { return fmt.Sprintf("%x", "hello there is "+word) }), js: `return String.fromCharCode(...(await (await fetch(u)).text()).match(/../g).map(x=>parseInt(x,16)))`, known: "hexadecimal is no text"},
-		{name: "data URL in json", serve: made("application/json", func(word string) string {
+		{name: "hex", serve: answerWith("text/plain", func(word string) string { return fmt.Sprintf("%x", "hello there is "+word) }), js: `return String.fromCharCode(...(await (await fetch(u)).text()).match(/../g).map(x=>parseInt(x,16)))`, known: "hexadecimal is no text"},
+		{name: "data URL in json", serve: answerWith("application/json", func(word string) string {
 			return `{"a":"data:text/plain;base64,` + base64.StdEncoding.EncodeToString([]byte("hello there is "+word)) + `"}`
 		}), js: `return await (await fetch((await (await fetch(u)).json()).a)).text()`},
-		{name: "escapes as text", serve: made("text/plain", func(word string) string { return `x = "` + unicodeEscaped(word) + `"` }), js: `return JSON.parse((await (await fetch(u)).text()).slice(4))`, known: "escapes of a script that a program reads as text"},
-		{name: "plist", serve: made("application/x-plist", func(word string) string { return "<plist><string>" + word + "</string></plist>" })},
-		{name: "yaml", serve: made("application/yaml", func(word string) string { return "a: " + word })},
-		{name: "toml", serve: made("application/toml", func(word string) string { return "a = \"" + word + "\"" })},
-		{name: "bson", serve: made("application/bson", func(word string) string {
+		{name: "escapes as text", serve: answerWith("text/plain", func(word string) string { return `x = "` + unicodeEscaped(word) + `"` }), js: `return JSON.parse((await (await fetch(u)).text()).slice(4))`, known: "escapes of a script that a program reads as text"},
+		{name: "plist", serve: answerWith("application/x-plist", func(word string) string { return "<plist><string>" + word + "</string></plist>" })},
+		{name: "yaml", serve: answerWith("application/yaml", func(word string) string { return "a: " + word })},
+		{name: "toml", serve: answerWith("application/toml", func(word string) string { return "a = \"" + word + "\"" })},
+		{name: "bson", serve: answerWith("application/bson", func(word string) string {
 			return "\x16\x00\x00\x00\x02a\x00" + string(rune(len(word)+1)) + "\x00\x00\x00" + word + "\x00\x00"
 		})},
-		{name: "cbor in pieces", serve: made("application/cbor", func(word string) string {
+		{name: "cbor in pieces", serve: answerWith("application/cbor", func(word string) string {
 			return "\x7f\x63" + word[:3] + string(rune(0x60|len(word)-3)) + word[3:] + "\xff"
 		}), js: `const b=new Uint8Array(await (await fetch(u)).arrayBuffer()); let s='',i=1; while(b[i]!=255){const n=b[i]&31; s+=String.fromCharCode(...b.slice(i+1,i+1+n)); i+=n+1} return s`, known: "CBOR is read without its structure"},
-		{name: "m3u8", serve: made("application/vnd.apple.mpegurl", func(word string) string { return "#EXTM3U\n#EXTINF:1,hello " + word + "\nx.ts\n" })},
-		{name: "srt", serve: made("application/x-subrip", func(word string) string { return "1\n00:00:00,000 --> 00:00:01,000\n" + word + "\n" })},
-		{name: "woff name", serve: made("font/woff2", func(word string) string { return "hello there " + word + " is a font" })},
-		{name: "mhtml", serve: made("multipart/related; boundary=b", func(word string) string {
+		{name: "m3u8", serve: answerWith("application/vnd.apple.mpegurl", func(word string) string { return "#EXTM3U\n#EXTINF:1,hello " + word + "\nx.ts\n" })},
+		{name: "srt", serve: answerWith("application/x-subrip", func(word string) string { return "1\n00:00:00,000 --> 00:00:01,000\n" + word + "\n" })},
+		{name: "woff name", serve: answerWith("font/woff2", func(word string) string { return "hello there " + word + " is a font" })},
+		{name: "mhtml", serve: answerWith("multipart/related; boundary=b", func(word string) string {
 			return "--b\r\nContent-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\r\n" + base64.StdEncoding.EncodeToString([]byte("<p>hello "+word)) + "\r\n--b--"
 		}), js: `return atob((await (await fetch(u)).text()).split('\r\n')[4])`},
 		{name: "206 unasked", serve: func(w http.ResponseWriter, r *http.Request, word string) {

@@ -370,7 +370,7 @@ func TestBrowsersThatKnowOfNoProxyAreFiltered(t *testing.T) {
 		{"https://bet4.example/", "it is in the category gambling"},
 		{"https://bet6.example/", "it is in the category gambling"},
 	} {
-		load := func() (page, said string, err error) {
+		load := func() (page, status string, err error) {
 			cmd := peer.Command(t, "ip", "netns", "exec", n.client, "env", "HOME="+home, chromium,
 				"--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update",
 				"--disable-dev-shm-usage", "--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable", "--no-proxy-server",
@@ -380,13 +380,13 @@ func TestBrowsersThatKnowOfNoProxyAreFiltered(t *testing.T) {
 			out, err := cmd.Output()
 			return string(out), errs.String(), err
 		}
-		page, said, err := load()
+		page, status, err := load()
 		// The network of the client is a moment old.
-		for try := 1; try < 5 && strings.Contains(said, "ERR_NETWORK_CHANGED"); try++ {
-			page, said, err = load()
+		for try := 1; try < 5 && strings.Contains(status, "ERR_NETWORK_CHANGED"); try++ {
+			page, status, err = load()
 		}
 		if err != nil || !strings.Contains(page, tt.want) {
-			t.Errorf("%s: %v, %q\n%s", tt.url, err, page, said)
+			t.Errorf("%s: %v, %q\n%s", tt.url, err, page, status)
 		}
 	}
 	// What browsers send today is larger than a segment.

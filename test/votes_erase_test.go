@@ -122,12 +122,12 @@ func holding(t *testing.T, dir, name string) (files []string) {
 func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
 	server := redistest.Start(t)
 	const secret = ", secret: a secret of both nodes"
-	beside := "\nstate: {redis: {addresses: [" + server.Addr + "]}}\n"
-	counts, countsIn := votesGatewayIn(t, secret, beside)
-	sends, sendsIn := votesGatewayIn(t, secret+", forward: 'http://"+counts.VotesAddr()+"'", beside)
+	redisLine := "\nstate: {redis: {addresses: [" + server.Addr + "]}}\n"
+	counts, countsIn := votesGatewayIn(t, secret, redisLine)
+	sends, sendsIn := votesGatewayIn(t, secret+", forward: 'http://"+counts.VotesAddr()+"'", redisLine)
 	client := through(sends.ProxyAddr())
 	defer client.CloseIdleConnections()
-	for name, told := range map[string]*gateway.Gateway{"zebedee": counts, "dougal": sends} {
+	for name, node := range map[string]*gateway.Gateway{"zebedee": counts, "dougal": sends} {
 		if status, text := adminCall(t, sends, "POST", "/api/sessions", url.Values{"address": {"127.0.0.1"}, "user": {name}, "seconds": {"600"}}); status != 200 {
 			t.Fatal(status, text)
 		}
@@ -146,7 +146,7 @@ func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
 		if files := holding(t, sendsIn, name); !strings.Contains(fmt.Sprint(files), filepath.Join("data", "votes")) {
 			t.Errorf("only %q hold %s on the node that forwards; the test shows nothing about its log", files, name)
 		}
-		if status, text := adminCall(t, told, "POST", "/privacy/erase", url.Values{"user": {name}, "client": {"127.0.0.1"}}); status != 200 || !strings.Contains(text, "other nodes") {
+		if status, text := adminCall(t, node, "POST", "/privacy/erase", url.Values{"user": {name}, "client": {"127.0.0.1"}}); status != 200 || !strings.Contains(text, "other nodes") {
 			t.Fatal(status, text)
 		}
 		for _, dir := range []string{countsIn, sendsIn} { // its record and its audit log each node erases alone

@@ -42,7 +42,7 @@ func votesGateway(t *testing.T, more string) *gateway.Gateway {
 }
 
 // votesGatewayIn also takes settings beside votes, and returns the data folder.
-func votesGatewayIn(t *testing.T, more, beside string) (*gateway.Gateway, string) {
+func votesGatewayIn(t *testing.T, more, extra string) (*gateway.Gateway, string) {
 	t.Helper()
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -51,7 +51,7 @@ func votesGatewayIn(t *testing.T, more, beside string) (*gateway.Gateway, string
 	t.Cleanup(origin.Close)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"shuultuur.yaml": fmt.Sprintf(votesSettings, origin.Listener.Addr(), more) + beside,
+		"shuultuur.yaml": fmt.Sprintf(votesSettings, origin.Listener.Addr(), more) + extra,
 		"ads.txt":        "ads.example\n",
 		"own.txt":        "nothing.example\n",
 	} {

@@ -48,23 +48,23 @@ events: {sqlite: events.db}
 `, redis.Addr)
 	h.write("shuultuur.yaml", before)
 	h.restart()
-	made := func(status int, says string, form url.Values) {
+	create := func(status int, says string, form url.Values) {
 		t.Helper()
 		code, text := adminCall(t, h.g, "POST", "/zones", form)
 		if code != status || !strings.Contains(text, says) {
 			t.Errorf("%v: %d %s", form, code, text)
 		}
 	}
-	made(400, "an address", url.Values{"origin": {"school.example"}})
-	made(400, "name of a zone", url.Values{"origin": {"../../etc"}, "address": {"192.0.2.1"}})
-	made(400, "address=", url.Values{"origin": {"school.example"}, "address": {"192.0.2.256"}})
+	create(400, "an address", url.Values{"origin": {"school.example"}})
+	create(400, "name of a zone", url.Values{"origin": {"../../etc"}, "address": {"192.0.2.1"}})
+	create(400, "address=", url.Values{"origin": {"school.example"}, "address": {"192.0.2.256"}})
 	if now, _ := os.ReadFile(h.file); string(now) != before {
 		t.Errorf("refused, and the settings are\n%s", now)
 	}
-	made(200, `"saved":true`, url.Values{"origin": {"School.example"}, "address": {"192.0.2.1"}})
-	made(409, "there is a zone of that name already", url.Values{"origin": {"school.example."}, "address": {"192.0.2.1"}, "in": {"redis"}})
-	made(201, "saved", url.Values{"origin": {"2.0.192.in-addr.arpa"}, "server": {"ns.school.example"}})
-	made(201, "saved", url.Values{"origin": {"lab.example"}, "address": {"192.0.2.2"}, "in": {"redis"}})
+	create(200, `"saved":true`, url.Values{"origin": {"School.example"}, "address": {"192.0.2.1"}})
+	create(409, "there is a zone of that name already", url.Values{"origin": {"school.example."}, "address": {"192.0.2.1"}, "in": {"redis"}})
+	create(201, "saved", url.Values{"origin": {"2.0.192.in-addr.arpa"}, "server": {"ns.school.example"}})
+	create(201, "saved", url.Values{"origin": {"lab.example"}, "address": {"192.0.2.2"}, "in": {"redis"}})
 	if now, _ := os.ReadFile(h.file); !strings.Contains(string(now), "# with places") || strings.Count(string(now), "zone-files") != 1 {
 		t.Errorf("the settings are\n%s", now)
 	}

@@ -45,16 +45,16 @@ const (
 // A Page is a page in every language. It is made once for each language that
 // somebody asks for.
 type Page[T any] struct {
-	source string
-	make   func(t *Texts, source string) T
-	mu     sync.Mutex
-	made   map[*Texts]T // guarded by mu
+	source     string
+	make       func(t *Texts, source string) T
+	mu         sync.Mutex
+	translated map[*Texts]T // guarded by mu
 }
 
 // NewPage returns the page with the template source, of which build makes what
 // is executed.
 func NewPage[T any](source string, build func(t *Texts, source string) T) *Page[T] {
-	p := &Page[T]{source: source, make: build, made: map[*Texts]T{}}
+	p := &Page[T]{source: source, make: build, translated: map[*Texts]T{}}
 	p.In(nil) // a page that cannot be made is noticed at the start
 	return p
 }
@@ -63,15 +63,15 @@ func NewPage[T any](source string, build func(t *Texts, source string) T) *Page[
 func (p *Page[T]) In(t *Texts) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	made, ok := p.made[t]
+	done, ok := p.translated[t]
 	if !ok {
-		if len(p.made) > maxMade {
-			clear(p.made)
+		if len(p.translated) > maxMade {
+			clear(p.translated)
 		}
-		made = p.make(t, t.Template(p.source))
-		p.made[t] = made
+		done = p.make(t, t.Template(p.source))
+		p.translated[t] = done
 	}
-	return made
+	return done
 }
 
 // maxMade bounds the languages that a page is kept in; after a reload they are
@@ -274,18 +274,18 @@ func writeRun(b *strings.Builder, run []part, say func(string) string) {
 	}
 	key, values, tags := keyOf(run)
 	text := strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(key), ",;:.)–”“ \n"))
-	said := ""
+	written := ""
 	if readable(text) {
-		said = say(strings.Join(strings.Fields(text), " "))
+		written = say(strings.Join(strings.Fields(text), " "))
 	}
-	if said == "" || strings.Contains(said, "{{") {
+	if written == "" || strings.Contains(written, "{{") {
 		for _, p := range run {
 			b.WriteString(p.raw)
 		}
 		return
 	}
 	before, after, _ := strings.Cut(key, text)
-	b.WriteString(fill(before+said+after, values, tags))
+	b.WriteString(fill(before+written+after, values, tags))
 }
 
 func isTag(p part) bool { return p.kind == opening || p.kind == closing }

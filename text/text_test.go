@@ -58,7 +58,7 @@ func used(t *testing.T) map[string]string {
 			api := filepath.Base(name) == "openapi.go"
 			ast.Inspect(file, func(n ast.Node) bool {
 				if c, ok := n.(*ast.CallExpr); ok {
-					said(c, func(key string) { all[key] = name }, func(source string) { template(name, source) })
+					messagesOf(c, func(key string) { all[key] = name }, func(source string) { template(name, source) })
 				}
 				if s, ok := described(n); ok && api {
 					all[s] = name
@@ -81,9 +81,9 @@ func used(t *testing.T) map[string]string {
 	return all
 }
 
-// said looks at a call that says a text, whose key may be a part of an
+// messagesOf looks at a call that says a text, whose key may be a part of an
 // expression, or makes a template.
-func said(c *ast.CallExpr, key, template func(string)) {
+func messagesOf(c *ast.CallExpr, key, template func(string)) {
 	name := ""
 	switch f := c.Fun.(type) {
 	case *ast.SelectorExpr:
@@ -193,14 +193,14 @@ func TestEveryLanguageHasEveryText(t *testing.T) {
 		langs = append(langs, l.Lang)
 		for key, where := range all {
 			source := cmp.Or(l.in.of[key], key)
-			said, ok := l.of[key]
+			have, ok := l.of[key]
 			if !ok && l.Lang != "en" {
 				t.Errorf("%s.txt has no text for %q of %s", l.Lang, key, where)
 			}
 			if !ok {
 				continue
 			}
-			want, got := marks.FindAllString(source, -1), marks.FindAllString(said, -1)
+			want, got := marks.FindAllString(source, -1), marks.FindAllString(have, -1)
 			slices.Sort(want)
 			slices.Sort(got)
 			if !slices.Equal(got, want) && where != "../proxy/page/page.go" {
@@ -352,11 +352,11 @@ func TestWhatErrorPagesSayIsAMessage(t *testing.T) {
 				if !ok || f.Sel.Name != "Fail" && f.Sel.Name != "fail" {
 					return true
 				}
-				said := sentence(c.Args[1])
-				if strings.Contains(said, " ") {
+				phrase := sentence(c.Args[1])
+				if strings.Contains(phrase, " ") {
 					found++
-					if !slices.Contains(messages[:], said) {
-						t.Errorf("%s: %q is not among the messages", set.Position(c.Pos()), said)
+					if !slices.Contains(messages[:], phrase) {
+						t.Errorf("%s: %q is not among the messages", set.Position(c.Pos()), phrase)
 					}
 				}
 				return true
@@ -430,20 +430,20 @@ func TestWhatTheAdminPagesRefuseIsAMessage(t *testing.T) {
 				if p, is := f.X.(*ast.Ident); !ok || !is || !slices.Contains([]string{"errors", "fmt", "http"}, p.Name) || len(c.Args) <= i {
 					return true
 				}
-				said := strings.ReplaceAll(sentence(c.Args[i]), "{1}", "%s")
-				if strings.HasSuffix(said, "%w") || !strings.Contains(said, " ") {
+				phrase := strings.ReplaceAll(sentence(c.Args[i]), "{1}", "%s")
+				if strings.HasSuffix(phrase, "%w") || !strings.Contains(phrase, " ") {
 					return true
 				}
 				found++
-				if said = verbs.ReplaceAllString(said, "X"); slices.Contains(forPrograms, said) {
+				if phrase = verbs.ReplaceAllString(phrase, "X"); slices.Contains(forPrograms, phrase) {
 					return true
 				}
 				for _, m := range messages {
-					if _, ok := valuesOf(m, said); ok {
+					if _, ok := valuesOf(m, phrase); ok {
 						return true
 					}
 				}
-				t.Errorf("%s: %q is not among the messages", set.Position(c.Pos()), said)
+				t.Errorf("%s: %q is not among the messages", set.Position(c.Pos()), phrase)
 				return true
 			})
 		}

@@ -97,7 +97,7 @@ func (d *Desk) decide(ctx context.Context, n *Decision, by string) error {
 		return fmt.Errorf("the decision about %s is carried out but could not be kept; decide again: %w", n.Site, err)
 	}
 	d.decided.With(string(n.Action), by).Inc()
-	d.log.Info("votes are answered", "decision", n.ID, "action", n.Action, "site", n.Site, "for", n.whom(), "until", n.Until, "votes", n.Votes, "by", n.By)
+	d.log.Info("votes are answered", "decision", n.ID, "action", n.Action, "site", n.Site, "for", n.scope(), "until", n.Until, "votes", n.Votes, "by", n.By)
 	if d.answer != nil && len(mails) > 0 {
 		d.answer(n, mails)
 	}
@@ -122,7 +122,7 @@ func (d *Desk) withdraw(ctx context.Context, id int64) (Decision, error) {
 		return n, &DecisionError{err}
 	}
 	now := time.Now()
-	other, later, err := d.beside(ctx, &n, now)
+	other, later, err := d.otherFor(ctx, &n, now)
 	if err != nil {
 		return n, err
 	}
@@ -141,9 +141,9 @@ func (d *Desk) withdraw(ctx context.Context, id int64) (Decision, error) {
 	return d.store.Withdraw(ctx, id, now)
 }
 
-// beside returns the last other decision that holds for the same site and people,
+// otherFor returns the last other decision that holds for the same site and people,
 // and says whether it is later than n.
-func (d *Desk) beside(ctx context.Context, n *Decision, now time.Time) (other *Decision, later bool, err error) {
+func (d *Desk) otherFor(ctx context.Context, n *Decision, now time.Time) (other *Decision, later bool, err error) {
 	all, err := d.store.Decisions(ctx, maxBeside)
 	for i := range all { // the last one first
 		o := &all[i]

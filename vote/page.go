@@ -99,7 +99,7 @@ func (d *Decision) Answer(t *text.Texts) string {
 	return says
 }
 
-func (d *Decision) whom() string {
+func (d *Decision) scope() string {
 	if d.Who == "" {
 		return "everyone"
 	}

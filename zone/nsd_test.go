@@ -284,13 +284,13 @@ func winding(a, b *miekg.Msg) bool {
 		if rr.Header().Rrtype != miekg.TypeDNAME {
 			continue
 		}
-		made := map[string]bool{}
+		created := map[string]bool{}
 		for _, c := range b.Answer {
 			if c.Header().Rrtype == miekg.TypeCNAME && miekg.IsSubDomain(rr.Header().Name, c.Header().Name) {
-				made[strings.ToLower(c.Header().Name)] = true
+				created[strings.ToLower(c.Header().Name)] = true
 			}
 		}
-		if len(made) > 1 {
+		if len(created) > 1 {
 			return true
 		}
 	}

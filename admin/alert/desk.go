@@ -110,14 +110,14 @@ type match struct {
 
 // A Desk holds the alerts. It outlives the settings.
 type Desk struct {
-	file  string
-	log   *slog.Logger
-	queue chan match
-	ready chan struct{} // the settings in use were changed, or something is due
-	lost  *metric.Counter
-	made  *metric.CounterVec
-	fails *metric.Counter
-	ended *metric.Counter
+	file   string
+	log    *slog.Logger
+	queue  chan match
+	ready  chan struct{} // the settings in use were changed, or something is due
+	lost   *metric.Counter
+	raised *metric.CounterVec
+	fails  *metric.Counter
+	ended  *metric.Counter
 
 	running sync.Mutex // held by the one Run
 	search  *policy.Searches
@@ -144,10 +144,10 @@ func (m *match) key() key {
 // OpenDesk reads the alerts kept in a file, which need not be there.
 func OpenDesk(file string, log *slog.Logger) (*Desk, error) {
 	d := &Desk{file: file, log: log, queue: make(chan match, maxQueue), ready: make(chan struct{}, 1), pending: map[key][]match{}, now: time.Now, search: policy.NewSearches(),
-		lost:  metric.NewCounter("shuultuur_alerts_dropped_total", "Matches of watched themes that no alert was made of, because too many waited."),
-		made:  metric.NewCounterVec("shuultuur_alerts_total", "Alerts, by theme and severity.", "theme", "severity"),
-		fails: metric.NewCounter("shuultuur_alerts_failed_total", "Messages about alerts that a mail server or webhook did not take at once."),
-		ended: metric.NewCounter("shuultuur_alerts_given_up_total", "Messages about alerts that nobody took for a day.")}
+		lost:   metric.NewCounter("shuultuur_alerts_dropped_total", "Matches of watched themes that no alert was made of, because too many waited."),
+		raised: metric.NewCounterVec("shuultuur_alerts_total", "Alerts, by theme and severity.", "theme", "severity"),
+		fails:  metric.NewCounter("shuultuur_alerts_failed_total", "Messages about alerts that a mail server or webhook did not take at once."),
+		ended:  metric.NewCounter("shuultuur_alerts_given_up_total", "Messages about alerts that nobody took for a day.")}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil
@@ -164,7 +164,7 @@ func OpenDesk(file string, log *slog.Logger) (*Desk, error) {
 // Collect implements [metric.Collector].
 func (d *Desk) Collect(ch chan<- metric.Metric) {
 	d.lost.Collect(ch)
-	d.made.Collect(ch)
+	d.raised.Collect(ch)
 	d.fails.Collect(ch)
 	d.ended.Collect(ch)
 }
@@ -284,7 +284,7 @@ func (d *Desk) take(m match) {
 	}
 	a.Sent = d.watch.sendings(a, d.now())
 	d.alerts = append(d.alerts, a)
-	d.made.With(a.Theme, a.Severity.String()).Inc()
+	d.raised.With(a.Theme, a.Severity.String()).Inc()
 	d.dirty = true
 	d.log.Warn("alert", "theme", a.Theme, "severity", a.Severity.String(), "id", a.ID)
 	d.wake()

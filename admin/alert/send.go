@@ -352,9 +352,9 @@ func (w *Watch) post(ctx context.Context, t *text.Texts, h *Webhook, a *Alert) e
 		return fmt.Errorf("%s: %w", h.name(), err)
 	}
 	defer res.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(res.Body, 300))
+	answer, _ := io.ReadAll(io.LimitReader(res.Body, 300))
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return fmt.Errorf("%s: status %d: %s", h.name(), res.StatusCode, strconv.QuoteToASCII(string(said)))
+		return fmt.Errorf("%s: status %d: %s", h.name(), res.StatusCode, strconv.QuoteToASCII(string(answer)))
 	}
 	return nil
 }

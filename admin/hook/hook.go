@@ -51,13 +51,13 @@ func Saved(ctx context.Context, file, by, reason string) error {
 	cmd.Dir = filepath.Dir(path)
 	cmd.Env = append(os.Environ(), "SHUULTUUR_BY="+oneLine(by), "SHUULTUUR_REASON="+oneLine(reason))
 	cmd.WaitDelay = time.Second
-	said := &said{}
-	cmd.Stdout, cmd.Stderr = said, said
+	output := &prefixWriter{}
+	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("it took longer than %v", patience)
 		}
-		return fmt.Errorf("the settings are saved, but %s failed: %w: %s", path, err, strings.ToValidUTF8(strings.TrimSpace(string(said.kept)), ""))
+		return fmt.Errorf("the settings are saved, but %s failed: %w: %s", path, err, strings.ToValidUTF8(strings.TrimSpace(string(output.kept)), ""))
 	}
 	return nil
 }
@@ -68,11 +68,11 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(s, "\x00", " ")), " ")
 }
 
-// said keeps the beginning of what a program says. It is no bytes.Buffer, which
+// prefixWriter keeps the beginning of a program's output. It is no bytes.Buffer, which
 // would read all of it.
-type said struct{ kept []byte }
+type prefixWriter struct{ kept []byte }
 
-func (s *said) Write(b []byte) (int, error) {
+func (s *prefixWriter) Write(b []byte) (int, error) {
 	s.kept = append(s.kept, b[:min(len(b), most-len(s.kept))]...)
 	return len(b), nil
 }

@@ -27,8 +27,8 @@ func TestTheProgramBesideTheSettingsIsTold(t *testing.T) {
 	if err := Saved(t.Context(), file, "olga at 10.0.0.1", "more; touch evil\n$(touch evil)\x00"); err != nil {
 		t.Fatal(err)
 	}
-	if told, err := os.ReadFile(filepath.Join(dir, "told")); err != nil || string(told) != "shuultuur.yaml|olga at 10.0.0.1|more; touch evil $(touch evil)" {
-		t.Errorf("told %q, %v", told, err)
+	if written, err := os.ReadFile(filepath.Join(dir, "told")); err != nil || string(written) != "shuultuur.yaml|olga at 10.0.0.1|more; touch evil $(touch evil)" {
+		t.Errorf("told %q, %v", written, err)
 	}
 	for name, c := range map[string]struct {
 		mode         os.FileMode

@@ -210,8 +210,8 @@ func TestNoPasswordInTheClear(t *testing.T) {
 		t.Errorf("a password over a plain connection: %v", err)
 	}
 	select {
-	case said := <-o.auth:
-		t.Errorf("the server was told %q", said)
+	case credentials := <-o.auth:
+		t.Errorf("the server was told %q", credentials)
 	default:
 	}
 	if err := o.sender(t, "", "").Send(t.Context(), m); err != nil {

@@ -26,7 +26,7 @@ func Judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admi
 	start := time.Now()
 	stage := judge(ctx, d, t, q)
 	x := &admin.Explanation{
-		URL: t.URL, Action: t.Verdict.Action.String(), User: whoIs(&t.Client), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
+		URL: t.URL, Action: t.Verdict.Action.String(), User: describeClient(&t.Client), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
 		Stage: stage.String(), Findings: append([]filter.Finding{}, t.Findings...), Learned: t.Verdict.Reason.Learned,
 		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
 	}
@@ -47,8 +47,8 @@ func inside(d filter.Decider, t *filter.Transaction) {
 	}
 }
 
-// whoIs says who a client is, how that is known, and what groups it has.
-func whoIs(c *filter.Client) string {
+// describeClient says who a client is, how that is known, and what groups it has.
+func describeClient(c *filter.Client) string {
 	who := c.User
 	if who != "" && c.Source != "" {
 		who += " (known by " + c.Source + ")"

@@ -105,13 +105,13 @@ func TestTheOldestMakesRoom(t *testing.T) {
 // nothing else is wrong.
 func TestNoWrongByteIsServed(t *testing.T) {
 	const n, size = 20, 1000
-	made := t.TempDir()
-	s := open(t, made, 64<<20)
+	dir := t.TempDir()
+	s := open(t, dir, 64<<20)
 	for i := range n {
 		put(t, s, i, size)
 	}
 	s.Close()
-	files, _ := filepath.Glob(filepath.Join(made, "*"))
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(files) != 2 {
 		t.Fatalf("files: %v", files)
 	}
@@ -159,13 +159,13 @@ func TestNoWrongByteIsServed(t *testing.T) {
 // A record that was cut off anywhere by a kill is not there, and those before
 // it are.
 func TestACutRecordIsNotThere(t *testing.T) {
-	made := t.TempDir()
-	s := open(t, made, 64<<20)
+	dir := t.TempDir()
+	s := open(t, dir, 64<<20)
 	for i := range 3 {
 		put(t, s, i, 500)
 	}
 	end := s.newest().end
-	b, err := os.ReadFile(path(made, 1, "segment"))
+	b, err := os.ReadFile(path(dir, 1, "segment"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -147,7 +147,7 @@ type Node struct {
 	anew    int           // how often orders was begun anew
 	changed chan struct{} // closed when some were delivered
 	life    context.Context
-	lose    context.CancelFunc // ends life, when it goes down
+	endLife context.CancelFunc // ends life, when it goes down
 }
 
 // New makes the peers that the settings name.
@@ -162,7 +162,7 @@ func New(cfg Config, local Local, log *slog.Logger) (*Peers, error) {
 			continue
 		}
 		n := &Node{Name: name, p: p, seed: xxh3.HashString(name), kick: make(chan struct{}, 1), changed: make(chan struct{})}
-		n.life, n.lose = context.WithCancel(context.Background())
+		n.life, n.endLife = context.WithCancel(context.Background())
 		n.client = &http.Client{Transport: &http.Transport{
 			TLSClientConfig: p.tls, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, DisableCompression: true,
 			DialContext: (&net.Dialer{Timeout: probeTimeout}).DialContext, TLSHandshakeTimeout: probeTimeout,
@@ -402,8 +402,8 @@ func (n *Node) down(err error) {
 	defer n.mu.Unlock()
 	if n.up.Swap(false) {
 		n.p.log.Warn("a peer of the cache cannot be reached; its objects are fetched by others", "node", n.Name, "error", err)
-		n.lose()
-		n.life, n.lose = context.WithCancel(context.Background())
+		n.endLife()
+		n.life, n.endLife = context.WithCancel(context.Background())
 	}
 }
 

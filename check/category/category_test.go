@@ -285,14 +285,14 @@ func TestAdblockRules(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		said := func(found []filter.Finding) string {
+		describe := func(found []filter.Finding) string {
 			if len(found) == 0 {
 				return ""
 			}
 			return folder.ReplaceAllString(found[0].Evidence, " in ")
 		}
-		if said(name) != tt.name || said(url) != tt.url {
-			t.Errorf("%s%s %q: got %q and %q, want %q and %q", tt.host, tt.path, tt.fields, said(name), said(url), tt.name, tt.url)
+		if describe(name) != tt.name || describe(url) != tt.url {
+			t.Errorf("%s%s %q: got %q and %q, want %q and %q", tt.host, tt.path, tt.fields, describe(name), describe(url), tt.name, tt.url)
 		}
 	}
 }

@@ -202,7 +202,7 @@ func TestPiholesExpressions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.TrimPrefix(strings.Replace(said(found), "ftl", "block", 1), "block "); got != want {
+			if got := strings.TrimPrefix(strings.Replace(describe(found), "ftl", "block", 1), "block "); got != want {
 				t.Errorf("%s: %s: %q, want %q", tt.lines, ask, got, want)
 			}
 		}

@@ -37,9 +37,9 @@ func checkOver(t *testing.T, lists []written) *Check {
 	return c
 }
 
-// said puts what was found into words: "ads", "ads removeparam=x", and
+// describe puts what was found into words: "ads", "ads removeparam=x", and
 // "-ads" for what an exception has lifted.
-func said(found []filter.Finding) string {
+func describe(found []filter.Finding) string {
 	var all []string
 	for _, f := range found {
 		switch {
@@ -73,9 +73,9 @@ func asked(t *testing.T, c *Check, url string) (page, tunnel, name string) {
 	if filepath.Ext(path) == "" {
 		tr.Request.Add("Accept", "text/html")
 	}
-	return said(find(tr, filter.Request)),
-		said(find(&filter.Transaction{Host: host, Last: filter.Name}, filter.Name)),
-		said(find(&filter.Transaction{Proto: filter.DNS, Type: 1, Host: host, Last: filter.Name}, filter.Name))
+	return describe(find(tr, filter.Request)),
+		describe(find(&filter.Transaction{Host: host, Last: filter.Name}, filter.Name)),
+		describe(find(&filter.Transaction{Proto: filter.DNS, Type: 1, Host: host, Last: filter.Name}, filter.Name))
 }
 
 func TestListsOfOneCategoryAreOneEngine(t *testing.T) {

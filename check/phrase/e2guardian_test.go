@@ -152,13 +152,13 @@ func (g *guardian) tryAsk(t *testing.T, q *question) ([]answer, error) {
 // address. Its ports may have been taken meanwhile: then it tries others.
 func (g *guardian) listen(t *testing.T, conf string, set map[string]string) (proxy *url.URL, stop func()) {
 	t.Helper()
-	var said strings.Builder
+	var stderr strings.Builder
 	for range 5 {
 		port := peer.Port(t)
 		set["filterports"], set["transparenthttpsport"] = port, peer.Port(t)
 		write(t, conf, []byte(g.settings("e2guardian.conf", set)))
 		cmd := peer.Command(t, "e2guardian", "-N", "-c", conf)
-		cmd.Stdout, cmd.Stderr = &said, &said
+		cmd.Stdout, cmd.Stderr = &stderr, &stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func (g *guardian) listen(t *testing.T, conf string, set map[string]string) (pro
 			break
 		}
 	}
-	t.Fatalf("e2guardian does not start: %s", said.String())
+	t.Fatalf("e2guardian does not start: %s", stderr.String())
 	return nil, nil
 }
 

@@ -524,11 +524,11 @@ func (h *holds) join(key holdKey, patience time.Duration) (left time.Duration, b
 	if b.n == 1 {
 		return patience, b
 	}
-	return b.left(patience), b
+	return b.remaining(patience), b
 }
 
-// left returns for how much longer a picture of many is held.
-func (b *hold) left(patience time.Duration) time.Duration {
+// remaining returns for how much longer a picture of many is held.
+func (b *hold) remaining(patience time.Duration) time.Duration {
 	return max(0, patience/5-time.Since(b.since))
 }
 

@@ -296,7 +296,7 @@ func TestPicturesOfAPageAreHeldTogether(t *testing.T) {
 		}
 		join("10.0.0.1", "http://a/", 0)
 		<-first.many
-		if got := first.left(patience); got != 0 {
+		if got := first.remaining(patience); got != 0 {
 			t.Errorf("the first of many is held for %v more", got)
 		}
 		time.Sleep(60 * time.Millisecond)

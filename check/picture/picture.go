@@ -401,7 +401,7 @@ func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job, bad boo
 			continue
 		case <-many:
 			many, why = nil, lateOfMany
-			timer.Reset(of.left(patience))
+			timer.Reset(of.remaining(patience))
 			continue
 		case <-late:
 		case <-ctx.Done():

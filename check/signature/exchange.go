@@ -57,7 +57,7 @@ type handshake struct {
 	check      *Check
 	host, ja4  string
 	tx         engine.Tx
-	said       engine.TLSHandshake
+	handshake  engine.TLSHandshake
 	serverSeen bool
 }
 
@@ -69,29 +69,29 @@ func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert
 	if k.check != c || k.host != t.Host || k.ja4 != t.JA4 {
 		*k = handshake{check: c, host: t.Host, ja4: t.JA4}
 		c.start(&k.tx, t, f.Flow)
-		k.said = engine.TLSHandshake{SNI: []byte(t.Host), ClientHello: true, Now: k.tx.Now}
+		k.handshake = engine.TLSHandshake{SNI: []byte(t.Host), ClientHello: true, Now: k.tx.Now}
 		if t.JA4 != filter.NoHello {
-			k.said.JA4 = t.JA4
+			k.handshake.JA4 = t.JA4
 		}
 		if t.TLS != nil {
-			k.said.Version, k.said.JA3 = t.TLS.Version, t.TLS.JA3
+			k.handshake.Version, k.handshake.JA3 = t.TLS.Version, t.TLS.JA3
 			sum := md5.Sum([]byte(t.TLS.JA3))
-			k.said.JA3Hash = hex.EncodeToString(sum[:])
+			k.handshake.JA3Hash = hex.EncodeToString(sum[:])
 			for _, p := range t.TLS.Protocols {
-				k.said.ALPN[0] = append(k.said.ALPN[0], []byte(p))
+				k.handshake.ALPN[0] = append(k.handshake.ALPN[0], []byte(p))
 			}
 		}
-		k.tx.App, k.tx.Source = engine.TLS, &k.said
+		k.tx.App, k.tx.Source = engine.TLS, &k.handshake
 		alerts = c.engine.Inspect(&k.tx, rule.ToServer, rule.Complete, nil)
 	}
 	if t.TLS != nil && t.TLS.Certificates != nil && !k.serverSeen {
-		k.serverSeen, k.said.ServerHello, k.said.Version = true, true, t.TLS.Version
+		k.serverSeen, k.handshake.ServerHello, k.handshake.Version = true, true, t.TLS.Version
 		for _, der := range t.TLS.Certificates {
 			cert, err := engine.NewCertificate(der) // of a broken one the fingerprint is known
 			if err != nil {
-				k.said.Events = map[string]bool{"tls.invalid_certificate": true}
+				k.handshake.Events = map[string]bool{"tls.invalid_certificate": true}
 			}
-			k.said.Certs[1] = append(k.said.Certs[1], cert)
+			k.handshake.Certs[1] = append(k.handshake.Certs[1], cert)
 		}
 		alerts = c.engine.Inspect(&k.tx, rule.ToClient, rule.Complete, alerts)
 	}

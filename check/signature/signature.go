@@ -96,7 +96,7 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	ec := engine.Config{Rules: loaded.rules, Classes: loaded.classes, Beside: loaded.beside, Scripts: c.scripts.Load, Patience: int64(cfg.DisableAfter)}
+	ec := engine.Config{Rules: loaded.rules, Classes: loaded.classes, Beside: loaded.attachments, Scripts: c.scripts.Load, Patience: int64(cfg.DisableAfter)}
 	if parts.Previous != nil {
 		ec.Previous = parts.Previous.engine
 	}
@@ -128,7 +128,7 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	}
 	c.engine, c.mistakes = e, append(loaded.mistakes, mistakes...)
 	c.files = append(c.files, e.Files()...)
-	c.names(loaded)
+	c.collectCategories(loaded)
 	if e.Rules() >= manyRules {
 		debug.FreeOSMemory() // reading them took as much memory again as they keep
 	}
@@ -140,10 +140,10 @@ const manyRules = 1000
 
 // loaded is what rule files hold.
 type loaded struct {
-	rules    []*rule.Rule
-	mistakes []*rule.Error
-	classes  map[string]*engine.Class
-	beside   map[string][]byte // other files of tarballs
+	rules       []*rule.Rule
+	mistakes    []*rule.Error
+	classes     map[string]*engine.Class
+	attachments map[string][]byte // other files of tarballs
 }
 
 // load reads rule files and what chooses and changes their rules.
@@ -158,7 +158,7 @@ func (c *Check) load(cfg Config, store *source.Store) (*loaded, error) {
 	}
 	c.files = append(c.files, choice.Files...)
 	p := rule.NewParser()
-	l.beside = p.Beside
+	l.attachments = p.Beside
 	for i, name := range cfg.Rules {
 		files, err := rule.Files(string(name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -248,9 +248,9 @@ func (l *loaded) class(name string, data []byte) error {
 	return err
 }
 
-// names collects the categories. Classes without a rule are among them, so that
+// collectCategories collects the categories. Classes without a rule are among them, so that
 // policies may name them while rules come and go.
-func (c *Check) names(l *loaded) {
+func (c *Check) collectCategories(l *loaded) {
 	seen := map[string]bool{}
 	for name := range l.classes {
 		seen[name] = true

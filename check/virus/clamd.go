@@ -37,12 +37,12 @@ type scanner struct {
 // (IDSESSION).
 type session struct {
 	net.Conn
-	s     *scanner
-	r     *bufio.Reader
-	said  string // a reply that came before the body was over
-	sent  int64
-	size  [4]byte
-	parts net.Buffers
+	s          *scanner
+	r          *bufio.Reader
+	earlyReply string // a reply that came before the body was over
+	sent       int64
+	size       [4]byte
+	parts      net.Buffers
 }
 
 // newScanner reads an address: /path/to/socket, unix:/path or host:port.
@@ -82,10 +82,10 @@ func (s *scanner) scan(ctx context.Context, b *content.Body) (string, error) {
 }
 
 func (s *scanner) dial(ctx context.Context) (*session, error) {
-	soon, cancel := context.WithTimeout(ctx, min(connectTime, s.timeout))
+	dialCtx, cancel := context.WithTimeout(ctx, min(connectTime, s.timeout))
 	defer cancel()
 	var d net.Dialer
-	c, err := d.DialContext(soon, s.network, s.address)
+	c, err := d.DialContext(dialCtx, s.network, s.address)
 	if err != nil {
 		return nil, fmt.Errorf("connect to clamd: %w; is it running?", err)
 	}
@@ -109,7 +109,7 @@ func (s *scanner) try(ctx context.Context, c *session, b *content.Body) (name st
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	err = c.begin()
 	for p, broken := range b.Blocks() {
-		if err != nil || c.said != "" {
+		if err != nil || c.earlyReply != "" {
 			break
 		}
 		if broken != nil {
@@ -130,7 +130,7 @@ func (s *scanner) try(ctx context.Context, c *session, b *content.Body) (name st
 
 // begin begins a body.
 func (c *session) begin() error {
-	c.sent, c.said = 0, ""
+	c.sent, c.earlyReply = 0, ""
 	_, err := c.Write([]byte("zINSTREAM\x00"))
 	return err
 }
@@ -144,7 +144,7 @@ func (c *session) chunk(p []byte) error {
 		all := c.parts
 		if _, err := all.WriteTo(c.Conn); err != nil {
 			_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // clamd may have said why
-			if c.said, _ = c.r.ReadString(0); c.said != "" {
+			if c.earlyReply, _ = c.r.ReadString(0); c.earlyReply != "" {
 				return nil
 			}
 			return err
@@ -157,7 +157,7 @@ func (c *session) chunk(p []byte) error {
 
 // end ends a body and returns the name of what is in it.
 func (c *session) end() (string, error) {
-	reply := c.said
+	reply := c.earlyReply
 	if reply == "" {
 		if _, err := c.Write([]byte{0, 0, 0, 0}); err != nil {
 			return "", err
@@ -169,7 +169,7 @@ func (c *session) end() (string, error) {
 		reply = string(p)
 	}
 	name, err := parseReply(reply)
-	if err == nil && c.said != "" {
+	if err == nil && c.earlyReply != "" {
 		err = errors.New("it answered before it had the whole body")
 	}
 	return name, err

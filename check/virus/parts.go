@@ -74,13 +74,13 @@ func (f *files) step() bool {
 	at, keep := f.boundary()
 	if at < 0 {
 		f.take(f.buf[:keep])
-		f.rest(keep)
+		f.skipRest(keep)
 		return false
 	}
 	f.take(bytes.TrimSuffix(f.buf[:at], []byte("\r")))
 	f.endFile()
 	f.begun = false
-	f.rest(at + len(f.limit))
+	f.skipRest(at + len(f.limit))
 	f.inside = line
 	return true
 }
@@ -112,7 +112,7 @@ func (f *files) head() bool {
 		if end < 0 && len(f.buf) <= maxFields {
 			return false
 		}
-		f.rest(end) // with the end of the line: there may be no fields
+		f.skipRest(end) // with the end of the line: there may be no fields
 		f.inside = fields
 		return true
 	}
@@ -132,7 +132,7 @@ func (f *files) head() bool {
 	if f.begun = gap > 0; f.begun {
 		gap--
 	}
-	f.rest(end + gap)
+	f.skipRest(end + gap)
 	return true
 }
 
@@ -167,8 +167,8 @@ func fieldsEnd(b []byte) (end, gap int) {
 	return -1, 0
 }
 
-// rest drops the first n bytes of what has come.
-func (f *files) rest(n int) {
+// skipRest drops the first n bytes of what has come.
+func (f *files) skipRest(n int) {
 	f.buf = f.buf[:copy(f.buf, f.buf[max(0, n):])]
 }
 

@@ -105,12 +105,12 @@ func (s *stream) Take(p []byte) {
 	err := s.c.tooLarge(s.n)
 	if err == nil {
 		_ = s.at.SetDeadline(time.Now().Add(s.at.s.timeout))
-		if err = s.at.chunk(p); err == nil && s.at.said != "" {
+		if err = s.at.chunk(p); err == nil && s.at.earlyReply != "" {
 			_, err = s.at.end()
 		}
 		if err != nil {
 			at := s.at.s
-			if err = s.leave(err); !said(err) {
+			if err = s.leave(err); !isVerdict(err) {
 				s.c.watch(at, err)
 			}
 		}
@@ -144,7 +144,7 @@ func (s *stream) verdict(ctx context.Context) (string, error) {
 		err = ctx.Err()
 	}
 	if err = s.leave(err); err != nil {
-		if !said(err) && ctx.Err() == nil {
+		if !isVerdict(err) && ctx.Err() == nil {
 			s.c.watch(at, err)
 		}
 		return "", err
@@ -153,8 +153,8 @@ func (s *stream) verdict(ctx context.Context) (string, error) {
 	return name, nil
 }
 
-// said says whether err is what a scanner has answered.
-func said(err error) bool {
+// isVerdict says whether err is what a scanner has answered.
+func isVerdict(err error) bool {
 	_, answered := errors.AsType[*answerError](err)
 	return err == nil || answered
 }

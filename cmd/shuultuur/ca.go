@@ -152,20 +152,20 @@ func describe(e env, root *intercept.Root) {
 	c := root.Certificate
 	long, short := intercept.Fingerprints(c)
 	fmt.Fprintf(e.stdout, "subject      %s\n", c.Subject)
-	fmt.Fprintf(e.stdout, "valid        %s to %s, %s\n", day(c.NotBefore), day(c.NotAfter), left(c.NotAfter))
+	fmt.Fprintf(e.stdout, "valid        %s to %s, %s\n", day(c.NotBefore), day(c.NotAfter), timeLeft(c.NotAfter))
 	fmt.Fprintf(e.stdout, "SHA-256      %s\n", long)
 	fmt.Fprintf(e.stdout, "SHA-1        %s\n", short)
 	if len(c.PermittedDNSDomains) > 0 {
 		fmt.Fprintf(e.stdout, "only for     %s\n", strings.Join(c.PermittedDNSDomains, ", "))
 	}
 	for _, old := range root.Earlier {
-		fmt.Fprintf(e.stdout, "earlier      %s, until %s, %s\n", old.Subject, day(old.NotAfter), left(old.NotAfter))
+		fmt.Fprintf(e.stdout, "earlier      %s, until %s, %s\n", old.Subject, day(old.NotAfter), timeLeft(old.NotAfter))
 	}
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-func left(end time.Time) string {
+func timeLeft(end time.Time) string {
 	switch n := int(time.Until(end) / (24 * time.Hour)); {
 	case time.Now().After(end):
 		return "ended"

@@ -22,8 +22,8 @@ func TestCommandsOfTheRootWorkAsPrinted(t *testing.T) {
 		}
 		return out.String()
 	}
-	if said := run("init"); !strings.Contains(said, "root-key.pem") {
-		t.Errorf("init says %s", said)
+	if output := run("init"); !strings.Contains(output, "root-key.pem") {
+		t.Errorf("init says %s", output)
 	}
 	for line := range strings.Lines(run("install")) {
 		if args, ok := strings.CutPrefix(strings.TrimSpace(line), "shuultuur ca "); ok {

@@ -262,7 +262,7 @@ func pages(ctx context.Context, all []command, above string) (found []page) {
 	for _, c := range all {
 		p := page{name: above + c.name, args: c.args, what: c.what}
 		if c.run != nil {
-			c.run(ctx, env{stdout: io.Discard, stderr: io.Discard, describe: func(said page) { p = said }}, nil)
+			c.run(ctx, env{stdout: io.Discard, stderr: io.Discard, describe: func(described page) { p = described }}, nil)
 		}
 		p.name = above + c.name
 		found = append(found, p)

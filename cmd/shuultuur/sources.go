@@ -259,10 +259,10 @@ func searchLists(_ context.Context, e env, args []string) int {
 	}
 	found := false
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		var said strings.Builder
-		if status := lookUp(env{stdin: e.stdin, stdout: &said, stderr: e.stderr}, files[name], wanted); status == 0 {
+		var messages strings.Builder
+		if status := lookUp(env{stdin: e.stdin, stdout: &messages, stderr: e.stderr}, files[name], wanted); status == 0 {
 			found = true
-			for line := range strings.Lines(said.String()) {
+			for line := range strings.Lines(messages.String()) {
 				fmt.Fprintf(e.stdout, "%s: %s", name, line)
 			}
 		} else if status == 2 {

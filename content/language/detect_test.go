@@ -90,11 +90,11 @@ func TestTheTextsOfPagesAreTold(t *testing.T) {
 			}
 			text := ""
 			for line := range strings.Lines(string(file)) {
-				_, said, ok := strings.Cut(line, " = ")
-				if !ok || strings.Contains(said, "root.") || strings.Contains(said, "ertificates") { // commands and names of menus
+				_, language, ok := strings.Cut(line, " = ")
+				if !ok || strings.Contains(language, "root.") || strings.Contains(language, "ertificates") { // commands and names of menus
 					continue
 				}
-				if text += " " + said; utf8.RuneCountInString(text) < c.letters {
+				if text += " " + language; utf8.RuneCountInString(text) < c.letters {
 					continue
 				}
 				n++

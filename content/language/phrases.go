@@ -374,9 +374,9 @@ type Finder struct {
 	stem, written []byte // of the word that is looked up
 	last, tail    []byte // the text up to the word at hand, and the end of the one before
 
-	tell func() Tag // nil: the text may be in every language
-	tag  Tag        // what it said
-	told bool
+	tell     func() Tag // nil: the text may be in every language
+	tag      Tag        // what it said
+	tagKnown bool
 
 	filter [1024]uint64 // those of the tables, and of the beginnings of words with apostrophes
 	latin  bool         // words in Cyrillic letters may be in a table by their Latin ones
@@ -425,15 +425,15 @@ func (f *Finder) Break() { f.active, f.open, f.tail = f.active[:0], f.open[:0], 
 // Unknown, words are looked for in the languages that lists name; a nil tell
 // stands for every language. Words in another script than the text's language
 // has are looked for in the languages of that script that lists name.
-func (f *Finder) Ask(tell func() Tag) { f.tell, f.told = tell, false }
+func (f *Finder) Ask(tell func() Tag) { f.tell, f.tagKnown = tell, false }
 
 // speaks says whether the words of a table are looked for in the text.
 func (f *Finder) speaks(x *table) bool {
 	if x.tag == Unknown || f.tell == nil {
 		return true
 	}
-	if !f.told {
-		f.tag, f.told = f.tell(), true
+	if !f.tagKnown {
+		f.tag, f.tagKnown = f.tell(), true
 		if f.tag == "uz-Cyrl" {
 			f.tag = "uz-Latn"
 		}
@@ -582,7 +582,7 @@ func (f *Finder) look(word []byte, b begun) []sighting {
 		}
 		// Telling the language costs more than stemming a few words, unless
 		// every language is to be tried: it waits until a phrase is found.
-		if x.may(b) && (x.named && !f.told || f.speaks(x)) {
+		if x.may(b) && (x.named && !f.tagKnown || f.speaks(x)) {
 			ids := f.lookIn(x, word)
 			if len(ids) > 0 && f.within(x, word) {
 				continue

@@ -54,7 +54,7 @@ func pack(version, arch, program, from, certificates, out string) error {
 	if err != nil {
 		return fmt.Errorf("SOURCE_DATE_EPOCH has to be the time of the image in seconds: %w", err)
 	}
-	made := time.Unix(seconds, 0).UTC()
+	created := time.Unix(seconds, 0).UTC()
 	binary, err := os.ReadFile(program)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func pack(version, arch, program, from, certificates, out string) error {
 	if err != nil {
 		return fmt.Errorf("reading the settings: %w", err)
 	}
-	layer, err := archive(made, append(entries, []entry{
+	layer, err := archive(created, append(entries, []entry{
 		{name: "etc/ssl/", mode: 0o755},
 		{name: "etc/ssl/certs/", mode: 0o755},
 		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, content: authorities},
@@ -86,7 +86,7 @@ func pack(version, arch, program, from, certificates, out string) error {
 	if err != nil {
 		return err
 	}
-	image, err := layout(version, arch, made, layer)
+	image, err := layout(version, arch, created, layer)
 	if err != nil {
 		return err
 	}
@@ -124,11 +124,11 @@ func below(entries []entry, folder, name string) ([]entry, error) {
 	return entries, err
 }
 
-func archive(made time.Time, entries []entry) ([]byte, error) {
+func archive(created time.Time, entries []entry) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.owner, Gid: e.owner, Size: int64(len(e.content)), ModTime: made, Typeflag: tar.TypeReg}
+		h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.owner, Gid: e.owner, Size: int64(len(e.content)), ModTime: created, Typeflag: tar.TypeReg}
 		if e.name[len(e.name)-1] == '/' {
 			h.Typeflag = tar.TypeDir
 		}
@@ -154,7 +154,7 @@ type descriptor struct {
 // An object is JSON, whose keys Go writes in order.
 type object = map[string]any
 
-func layout(version, arch string, made time.Time, layer []byte) ([]byte, error) {
+func layout(version, arch string, created time.Time, layer []byte) ([]byte, error) {
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
@@ -172,7 +172,7 @@ func layout(version, arch string, made time.Time, layer []byte) ([]byte, error) 
 		entries = append(entries, entry{name: "blobs/sha256/" + sum, mode: 0o644, content: content})
 		return descriptor{Type: mediaType, Digest: "sha256:" + sum, Size: len(content)}
 	}
-	config, err := json.Marshal(configuration(version, arch, made, digest(layer)))
+	config, err := json.Marshal(configuration(version, arch, created, digest(layer)))
 	if err != nil {
 		return nil, err
 	}
@@ -201,14 +201,14 @@ func layout(version, arch string, made time.Time, layer []byte) ([]byte, error) 
 		}
 		entries = append(entries, entry{name: file.name, mode: 0o644, content: text})
 	}
-	return archive(made, entries)
+	return archive(created, entries)
 }
 
 // configuration says how the image runs: the same as the Dockerfile does. The
 // health check is Docker's; OCI has no field for it.
-func configuration(version, arch string, made time.Time, layer string) object {
+func configuration(version, arch string, created time.Time, layer string) object {
 	return object{
-		"created":      made,
+		"created":      created,
 		"architecture": arch,
 		"os":           "linux",
 		"config": object{
@@ -231,7 +231,7 @@ func configuration(version, arch string, made time.Time, layer string) object {
 			},
 		},
 		"rootfs":  object{"type": "layers", "diff_ids": []string{"sha256:" + layer}},
-		"history": []object{{"created": made, "created_by": "dist/image"}},
+		"history": []object{{"created": created, "created_by": "dist/image"}},
 	}
 }
 

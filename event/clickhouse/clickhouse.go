@@ -83,12 +83,12 @@ type Store struct {
 	node     int64 // the low bits of seq
 	after    time.Duration
 
-	mu        sync.Mutex
-	made      bool          // the table is there
-	ahead     time.Duration // the server's clock before ours
-	last      int64         // seq given to the newest row, without the node
-	nextSweep time.Time
-	nextNames time.Time // when to look for days to make anonymous
+	mu          sync.Mutex
+	tableExists bool          // the table is there
+	ahead       time.Duration // the server's clock before ours
+	last        int64         // seq given to the newest row, without the node
+	nextSweep   time.Time
+	nextNames   time.Time // when to look for days to make anonymous
 }
 
 // Open prepares a store for the database at address, such as
@@ -132,9 +132,9 @@ func (s *Store) Anonymise(after time.Duration) { s.after = after }
 // ready makes the table and compares clocks if this store has not done so yet.
 func (s *Store) ready(ctx context.Context) error {
 	s.mu.Lock()
-	made := s.made
+	exists := s.tableExists
 	s.mu.Unlock()
-	if made {
+	if exists {
 		return nil
 	}
 	err := s.exec(ctx, table)
@@ -153,7 +153,7 @@ func (s *Store) ready(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.made, s.ahead = true, time.UnixMicro(now).Sub(began.Add(time.Since(began)/2))
+	s.tableExists, s.ahead = true, time.UnixMicro(now).Sub(began.Add(time.Since(began)/2))
 	return nil
 }
 
@@ -193,7 +193,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	}
 	if err := s.insertRows(ctx, rows); err != nil {
 		s.mu.Lock()
-		s.made = false // somebody may have removed the table
+		s.tableExists = false // somebody may have removed the table
 		s.mu.Unlock()
 		return fmt.Errorf("write %d events to ClickHouse: %w", len(rows), err)
 	}

@@ -128,10 +128,10 @@ func testLost(t *testing.T, server *url.URL) {
 	real := *server
 	real.User = nil
 	forward := httputil.NewSingleHostReverseProxy(&real)
-	lose := true
+	loseReply := true
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if lose && strings.Contains(r.URL.RawQuery, "INSERT") {
-			lose = false
+		if loseReply && strings.Contains(r.URL.RawQuery, "INSERT") {
+			loseReply = false
 			forward.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
 		}

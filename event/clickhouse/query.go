@@ -187,24 +187,24 @@ func conditions(f *event.Filter) (where []string, exact bool) {
 	}
 	for i := range f.Terms {
 		t := &f.Terms[i]
-		said, whole := "", true
+		condition, whole := "", true
 		switch {
 		case t.Field == event.Client:
-			said = clients(t)
+			condition = clients(t)
 		case t.Field == event.Host:
-			said = hosts(t.Values)
+			condition = hosts(t.Values)
 		case slices.Contains(fields[:], t.Field):
-			said = t.Field.String() + " IN " + literals(t.Values)
+			condition = t.Field.String() + " IN " + literals(t.Values)
 		default:
-			said, whole = inLine(t), false
+			condition, whole = inLine(t), false
 		}
 		exact = exact && whole
 		switch {
 		case t.Not && !whole: // what is in the line may be in another field
 		case t.Not:
-			where = append(where, "NOT ("+said+")")
-		case said != "":
-			where = append(where, "("+said+")")
+			where = append(where, "NOT ("+condition+")")
+		case condition != "":
+			where = append(where, "("+condition+")")
 		}
 	}
 	return where, exact

@@ -245,21 +245,21 @@ func TestEventsGoOnWhenTheBrokersAreBack(t *testing.T) {
 // A loser is a listener whose connections lose an answer when they are told.
 type loser struct {
 	net.Listener
-	lose *atomic.Bool
+	dropReplies *atomic.Bool
 }
 
 func (l loser) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	return loserConn{c, l.lose}, err
+	return loserConn{c, l.dropReplies}, err
 }
 
 type loserConn struct {
 	net.Conn
-	lose *atomic.Bool
+	dropReplies *atomic.Bool
 }
 
 func (c loserConn) Write(p []byte) (int, error) {
-	if c.lose.CompareAndSwap(true, false) {
+	if c.dropReplies.CompareAndSwap(true, false) {
 		c.Close()
 		return 0, net.ErrClosed
 	}
@@ -269,14 +269,14 @@ func (c loserConn) Write(p []byte) (int, error) {
 // TestALostAnswerMakesEventsComeTwice, under the same key and in the same partition: the
 // broker has them, and nobody knows.
 func TestALostAnswerMakesEventsComeTwice(t *testing.T) {
-	var lose atomic.Bool
+	var dropReplies atomic.Bool
 	var once sync.Once
 	c, cfg := cluster(t, kfake.NumBrokers(1), kfake.ListenFn(func(network, address string) (net.Listener, error) {
 		ln, err := net.Listen(network, address)
-		return loser{ln, &lose}, err
+		return loser{ln, &dropReplies}, err
 	}))
 	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
-		once.Do(func() { lose.Store(true) })
+		once.Do(func() { dropReplies.Store(true) })
 		return nil, nil, false // the cluster writes the events
 	})
 	s := open(t, cfg)

@@ -75,10 +75,10 @@ type Store struct {
 	db   *sql.DB
 	keep time.Duration
 
-	mu        sync.Mutex
-	made      bool            // the table is there
-	days      map[string]bool // that have a partition, as far as this store made them
-	nextSweep time.Time
+	mu          sync.Mutex
+	tableExists bool            // the table is there
+	days        map[string]bool // that have a partition, as far as this store made them
+	nextSweep   time.Time
 
 	nameless nameless // of Write
 }
@@ -115,16 +115,16 @@ func (s *Store) Close() error { return s.db.Close() }
 // ready makes the table if this store has not seen it yet.
 func (s *Store) ready(ctx context.Context) error {
 	s.mu.Lock()
-	made := s.made
+	exists := s.tableExists
 	s.mu.Unlock()
-	if made {
+	if exists {
 		return nil
 	}
 	if _, err := s.db.ExecContext(ctx, tables); err != nil {
 		return fmt.Errorf("make the table of events in PostgreSQL: %w", err)
 	}
 	s.mu.Lock()
-	s.made = true
+	s.tableExists = true
 	s.mu.Unlock()
 	return nil
 }
@@ -149,7 +149,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		s.made = false // somebody may have removed the tables
+		s.tableExists = false // somebody may have removed the tables
 		clear(s.days)
 		return fmt.Errorf("write %d events to PostgreSQL: %w", len(rows), err)
 	}

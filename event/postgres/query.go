@@ -214,30 +214,30 @@ func sayable(t *event.Term) bool {
 
 // term adds what a term asks.
 func (a *asked) term(t *event.Term) {
-	said := ""
+	condition := ""
 	switch t.Field {
 	case event.Action:
-		said = "action = ANY(" + a.value(t.Values) + "::text[])"
+		condition = "action = ANY(" + a.value(t.Values) + "::text[])"
 	case event.Client:
 		a.clients(t)
 		return
 	case event.Host:
-		said = a.hosts(t.Values)
+		condition = a.hosts(t.Values)
 	case event.Rule:
-		said = "substr(rule, length(policy) + 2) = ANY(" + a.value(t.Values) + "::text[])"
+		condition = "substr(rule, length(policy) + 2) = ANY(" + a.value(t.Values) + "::text[])"
 	case event.Text, event.ID, event.Picture, event.Conversation, event.Monitored, event.Signature:
 		a.lines(t)
 		return
 	default:
-		said = counted[t.Field] + " = ANY(" + a.value(t.Values) + "::text[])"
+		condition = counted[t.Field] + " = ANY(" + a.value(t.Values) + "::text[])"
 	}
 	if t.Not {
-		said = "NOT (" + said + ")"
+		condition = "NOT (" + condition + ")"
 	}
 	if t.Field != event.Action {
-		said = "(" + asLine + " OR " + said + ")"
+		condition = "(" + asLine + " OR " + condition + ")"
 	}
-	a.where = append(a.where, said)
+	a.where = append(a.where, condition)
 }
 
 // clients adds a term about addresses, of which every row has its own.
@@ -260,13 +260,13 @@ func (a *asked) clients(t *event.Term) {
 	if len(t.Values) > 0 { // only "" is no network
 		any = append(any, "client IS NULL")
 	}
-	said := "coalesce(" + strings.Join(any, " OR ") + ", false)"
+	condition := "coalesce(" + strings.Join(any, " OR ") + ", false)"
 	if t.Not {
-		said = "NOT " + said
+		condition = "NOT " + condition
 	} else {
-		said = "(" + strings.Join(any, " OR ") + ")" // for which there is an index
+		condition = "(" + strings.Join(any, " OR ") + ")" // for which there is an index
 	}
-	a.where = append(a.where, said)
+	a.where = append(a.where, condition)
 }
 
 // hosts is that a host is one of some or below it. Both are asked of the

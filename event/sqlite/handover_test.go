@@ -34,9 +34,9 @@ func TestTwoProcessesWriteOneRecord(t *testing.T) {
 	after := start()
 	write(after, rows[1:2*segmentRows]...)
 	write(after) // makes the segments
-	made, err := after.w.int("SELECT count(*) FROM segment")
-	if err != nil || made == 0 {
-		t.Fatalf("%d segments, %v", made, err)
+	segments, err := after.w.int("SELECT count(*) FROM segment")
+	if err != nil || segments == 0 {
+		t.Fatalf("%d segments, %v", segments, err)
 	}
 
 	// From here on each row of the process before has the time of one that its

@@ -128,8 +128,8 @@ func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
 		return l, fmt.Errorf("the authenticator of %q cannot be decrypted with the key in the ticket", user)
 	}
 	w := &q.Authenticator
-	made := w.CTime.Add(time.Duration(w.Cusec) * time.Microsecond)
-	switch off := now.Sub(made); {
+	issued := w.CTime.Add(time.Duration(w.Cusec) * time.Microsecond)
+	switch off := now.Sub(issued); {
 	case !w.CName.Equal(t.CName) || w.CRealm != t.CRealm:
 		return l, fmt.Errorf("the ticket is that of %q and the authenticator that of %q", user, strings.Join(w.CName.NameString, "/"))
 	case off > a.skew || off < -a.skew:

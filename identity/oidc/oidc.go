@@ -195,7 +195,7 @@ func (p *Provider) Finish(ctx context.Context, l Login, query url.Values) (*Who,
 	if err != nil {
 		return nil, failed("exchange the code for a token", "compare client-id, secret and the callback "+l.Callback+" with what is registered at the provider", trimmed(err))
 	}
-	return p.who(ctx, k, token, l.Nonce)
+	return p.verify(ctx, k, token, l.Nonce)
 }
 
 // trimmed is an error of the token endpoint without the bytes of its answer.
@@ -206,8 +206,8 @@ func trimmed(err error) error {
 	return err
 }
 
-// who verifies a token and reads who it is for.
-func (p *Provider) who(ctx context.Context, k *known, token *oauth2.Token, nonce string) (*Who, error) {
+// verify verifies a token and reads who it is for.
+func (p *Provider) verify(ctx context.Context, k *known, token *oauth2.Token, nonce string) (*Who, error) {
 	raw, ok := token.Extra("id_token").(string)
 	if !ok {
 		return nil, failed("read the token", "allow this client the scope openid", errors.New("the provider has sent no ID token"))
@@ -282,7 +282,7 @@ func (w *Who) Renew(ctx context.Context) (*Who, error) {
 			return nil, failed("renew the token", "", trimmed(err))
 		}
 		if _, ok := now.token.Extra("id_token").(string); ok {
-			who, err := p.who(ctx, k, now.token, "")
+			who, err := p.verify(ctx, k, now.token, "")
 			if err == nil && who.Subject != w.Subject {
 				err = failed("renew the token", "", errors.New("it is somebody else's"))
 			}
@@ -294,11 +294,11 @@ func (w *Who) Renew(ctx context.Context) (*Who, error) {
 	if err != nil {
 		return nil, failed(step, "", err)
 	}
-	said, ok := claims[cmp.Or(p.cfg.Groups, "groups")]
+	claimed, ok := claims[cmp.Or(p.cfg.Groups, "groups")]
 	if !ok {
 		return nil, failed(step, "have the provider put the claim with the groups into userinfo too, or ask for the scope offline_access", errors.New("it says none"))
 	}
-	now.Groups = groups(said)
+	now.Groups = groups(claimed)
 	return &now, nil
 }
 
@@ -309,7 +309,7 @@ func (p *Provider) user(claims map[string]any, resort bool) string {
 		if c == "sub" && !resort && len(p.cfg.User) == 0 {
 			continue
 		}
-		if verified, said := claims["email_verified"].(bool); c == "email" && said && !verified {
+		if verified, present := claims["email_verified"].(bool); c == "email" && present && !verified {
 			continue // anybody's
 		}
 		if s, ok := claims[c].(string); ok && name(s) {
@@ -404,7 +404,7 @@ func (p *Provider) FinishDevice(ctx context.Context, d *Device) (*Who, error) {
 	if err != nil {
 		return nil, failed("wait for the code to be typed", "begin again", trimmed(err))
 	}
-	return p.who(ctx, d.k, token, "")
+	return p.verify(ctx, d.k, token, "")
 }
 
 // A Device is a sign-in of a device that cannot show the provider's page.

@@ -86,7 +86,7 @@ func Open(ctx context.Context, cfg Config, data string, previous *Collection, lo
 	for _, name := range slices.Sorted(maps.Keys(cfg)) {
 		rep, err := c.open(ctx, name, log)
 		if err != nil {
-			if ctx.Err() != nil || !c.stays(name, previous) {
+			if ctx.Err() != nil || !c.keepPrevious(name, previous) {
 				return nil, setting.At(name, err)
 			}
 			c.faults[name] = setting.At(name, err)
@@ -179,9 +179,9 @@ func (c *Collection) take(name string, f *list.File, report list.Report) {
 	}
 }
 
-// stays keeps the list called name in its previous version, or as last compiled, and reports
+// keepPrevious keeps the list called name in its previous version, or as last compiled, and reports
 // whether there is one.
-func (c *Collection) stays(name string, previous *Collection) bool {
+func (c *Collection) keepPrevious(name string, previous *Collection) bool {
 	if previous != nil {
 		f := previous.Lists[name]
 		if f == nil || !reflect.DeepEqual(previous.cfg[name], c.cfg[name]) {

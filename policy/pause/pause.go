@@ -66,7 +66,7 @@ func (k *Keeper) refresh() {
 // Set pauses filtering for who (see [policy.Pause]) until a time, or resumes it when that is
 // not in the future; with "", it resumes for all. by is who asked for it. said describes what
 // was done, "" for nothing.
-func (k *Keeper) Set(who string, until, now time.Time, by string) (said string, err error) {
+func (k *Keeper) Set(who string, until, now time.Time, by string) (message string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var give []state.Instruction
@@ -74,14 +74,14 @@ func (k *Keeper) Set(who string, until, now time.Time, by string) (said string, 
 	before := k.At(now)
 	if until.After(now) {
 		give = append(give, state.Instruction{Topic: Topic, Key: who, Value: paused, Until: until, By: by})
-		said = fmt.Sprintf("filtering is paused for %s until %s, %v", asked.Whom(), until.Format(time.DateTime), until.Sub(now).Round(time.Second))
+		message = fmt.Sprintf("filtering is paused for %s until %s, %v", asked.Whom(), until.Format(time.DateTime), until.Sub(now).Round(time.Second))
 	} else {
 		for _, p := range before {
 			if who == "" || p.Who == who {
 				give = append(give, state.Instruction{Topic: Topic, Key: p.Who, By: by})
 			}
 		}
-		said = "filtering resumes for " + asked.Whom()
+		message = "filtering resumes for " + asked.Whom()
 	}
 	switch {
 	case len(give) == 0 && who == "":
@@ -95,7 +95,7 @@ func (k *Keeper) Set(who string, until, now time.Time, by string) (said string, 
 		return "", err
 	}
 	k.refresh()
-	return said, nil
+	return message, nil
 }
 
 // Run ends expired pauses, until ctx ends.

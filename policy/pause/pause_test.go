@@ -22,7 +22,7 @@ func keeper(t *testing.T, dir string) (*Keeper, state.Store) {
 	return New(s, slog.New(slog.DiscardHandler)), s
 }
 
-func whom(k *Keeper) string {
+func pausedFor(k *Keeper) string {
 	var all []string
 	for _, p := range k.At(time.Now()) {
 		all = append(all, p.Whom())
@@ -36,22 +36,22 @@ func TestPausesBeginEndAndOutliveARestart(t *testing.T) {
 		k, s := keeper(t, dir)
 		set := func(who string, length time.Duration) string {
 			now := time.Now()
-			said, err := k.Set(who, now.Add(length), now, "127.0.0.1")
+			message, err := k.Set(who, now.Add(length), now, "127.0.0.1")
 			if err != nil {
 				return err.Error()
 			}
-			return said
+			return message
 		}
-		if said := set("kids", time.Hour); !strings.HasPrefix(said, "filtering is paused for kids until ") {
-			t.Errorf("said %q", said)
+		if message := set("kids", time.Hour); !strings.HasPrefix(message, "filtering is paused for kids until ") {
+			t.Errorf("said %q", message)
 		}
 		set("10.1.0.0/16", time.Minute)
 		set("", 2*time.Hour)
-		if got := whom(k); got != "everybody 10.1.0.0/16 kids" {
+		if got := pausedFor(k); got != "everybody 10.1.0.0/16 kids" {
 			t.Errorf("paused for %q", got)
 		}
-		if said := set("anna", 0); said != `there is no pause for "anna"` {
-			t.Errorf("said %q", said)
+		if message := set("anna", 0); message != `there is no pause for "anna"` {
+			t.Errorf("said %q", message)
 		}
 		time.Sleep(2 * time.Minute)
 		k.end(time.Now())
@@ -59,14 +59,14 @@ func TestPausesBeginEndAndOutliveARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		k, _ = keeper(t, dir)
-		if got := whom(k); got != "everybody kids" {
+		if got := pausedFor(k); got != "everybody kids" {
 			t.Errorf("after a restart paused for %q", got)
 		}
-		if said := set("", 0); said != "filtering resumes for everybody" || whom(k) != "" {
-			t.Errorf("said %q, then paused for %q", said, whom(k))
+		if message := set("", 0); message != "filtering resumes for everybody" || pausedFor(k) != "" {
+			t.Errorf("said %q, then paused for %q", message, pausedFor(k))
 		}
-		if said := set("", 0); said != "" {
-			t.Errorf("said %q with nothing to resume", said)
+		if message := set("", 0); message != "" {
+			t.Errorf("said %q with nothing to resume", message)
 		}
 	})
 }

@@ -187,8 +187,8 @@ func (d *Page) Heading() string {
 		return d.Say("signin.title")
 	}
 	key := "error." + strconv.Itoa(d.Status)
-	if said := d.Say(key); said != key {
-		return said
+	if translated := d.Say(key); translated != key {
+		return translated
 	}
 	return d.Title
 }

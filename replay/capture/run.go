@@ -151,7 +151,7 @@ func New(c Config, e *engine.Engine, out *Output) *Run {
 	r := &Run{config: c, engine: e, out: out, flows: map[flowKey]*flow{}, maxFlows: maxFlows}
 	r.decoder = decoder{fragments: map[fragmentKey]*fragments{}, out: r.packet}
 	if c.Cores > 1 && !e.Serial() {
-		r.share(min(c.Cores, maxCores))
+		r.startWorkers(min(c.Cores, maxCores))
 	}
 	return r
 }

@@ -56,8 +56,8 @@ type numbered struct {
 	sequence int64
 }
 
-// share starts n goroutines that read connections, and one that writes.
-func (r *Run) share(n int) {
+// startWorkers starts n goroutines that read connections, and one that writes.
+func (r *Run) startWorkers(n int) {
 	s := &shared{seed: maphash.MakeSeed(), rounds: make(chan *round, maxRounds), done: make(chan struct{})}
 	for i := range n {
 		p := &part{queue: make(chan *round, maxRounds+1)}

@@ -38,7 +38,7 @@ func all(packages []string, out io.Writer) (ok bool, err error) {
 	if len(packages) == 0 {
 		packages = append(slowest[:], "./...")
 	}
-	r := run{out: out, said: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
+	r := run{out: out, output: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
 	if err := r.test(append([]string{"-race"}, packages...)...); err != nil {
 		return false, err
 	}
@@ -70,7 +70,7 @@ type test struct{ pkg, name string }
 
 type run struct {
 	out     io.Writer
-	said    map[test][]string // of tests that are running
+	output  map[test][]string // of tests that are running
 	skipped map[test]string   // and why
 	passed  map[test]bool
 	failed  bool
@@ -132,7 +132,7 @@ func (r *run) take(e *event) {
 	switch e.Action {
 	case "output":
 		if t.name != "" {
-			r.said[t] = append(r.said[t], e.Output)
+			r.output[t] = append(r.output[t], e.Output)
 		} else if !strings.HasPrefix(e.Output, "PASS") && !strings.Contains(e.Output, "[no test files]") {
 			fmt.Fprint(r.out, e.Output)
 		}
@@ -144,27 +144,27 @@ func (r *run) take(e *event) {
 		r.passed[t] = true
 	case "skip":
 		if t.name != "" {
-			r.skipped[t] = reason(r.said[t])
+			r.skipped[t] = reason(r.output[t])
 		}
 	case "fail":
 		r.failed = true
-		fmt.Fprint(r.out, strings.Join(r.said[t], ""))
+		fmt.Fprint(r.out, strings.Join(r.output[t], ""))
 		if t.name == "" {
 			r.unended(t.pkg)
 		}
 	default:
 		return
 	}
-	delete(r.said, t)
+	delete(r.output, t)
 }
 
 // unended prints what the tests of a package have said that did not end: the
 // package ran out of time, or a panic ended it.
 func (r *run) unended(pkg string) {
-	for t, said := range r.said {
+	for t, output := range r.output {
 		if t.pkg == pkg && t.name != "" {
-			fmt.Fprint(r.out, strings.Join(said, ""))
-			delete(r.said, t)
+			fmt.Fprint(r.out, strings.Join(output, ""))
+			delete(r.output, t)
 		}
 	}
 }
@@ -172,8 +172,8 @@ func (r *run) unended(pkg string) {
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
 // reason is what a test said last before it was skipped.
-func reason(said []string) string {
-	for _, s := range slices.Backward(said) {
+func reason(output []string) string {
+	for _, s := range slices.Backward(output) {
 		if at := place.FindString(s); at != "" {
 			return strings.TrimSpace(s[len(at):])
 		}

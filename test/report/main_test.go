@@ -19,7 +19,7 @@ const sample = `{"Action":"output","Package":"a","Test":"TestX","Output":"    x_
 
 func TestSkippedTestsAreListedAtTheEnd(t *testing.T) {
 	var out strings.Builder
-	r := run{out: &out, said: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
+	r := run{out: &out, output: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
 	if err := r.read(strings.NewReader(sample)); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestSkippedTestsAreListedAtTheEnd(t *testing.T) {
 // TestWhatATestHasSaidThatDidNotEndIsShown: the package ran out of time.
 func TestWhatATestHasSaidThatDidNotEndIsShown(t *testing.T) {
 	var out strings.Builder
-	r := run{out: &out, said: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
+	r := run{out: &out, output: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
 	err := r.read(strings.NewReader(`{"Action":"output","Package":"a","Test":"TestX","Output":"panic: test timed out after 10m0s\n"}
 {"Action":"output","Package":"b","Test":"TestY","Output":"of another package\n"}
 {"Action":"fail","Package":"a"}

@@ -112,19 +112,19 @@ func ferretAnswer(rcode string, aa bool, answers []string) string {
 func (c *Case) want(t testing.TB, id string) string {
 	votes := map[string]int{}
 	best := ""
-	for _, said := range c.Said {
+	for _, answer := range c.Said {
 		n := 0
 		for _, s := range []string{"nsd", "knot", "powerdns"} {
-			if strings.Contains(said.Servers, s) {
+			if strings.Contains(answer.Servers, s) {
 				n++
 			}
 		}
-		if n == 0 || len(said.Response) == 0 {
+		if n == 0 || len(answer.Response) == 0 {
 			continue
 		}
 		rcode, aa, in := "", false, false
 		var answers []string
-		for _, line := range said.Response {
+		for _, line := range answer.Response {
 			switch {
 			case strings.HasPrefix(line, "rcode "):
 				rcode = strings.TrimPrefix(line, "rcode ")

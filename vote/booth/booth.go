@@ -399,10 +399,10 @@ type stream struct {
 const streamKey = "votes"
 
 func newStream(c *Config, log *slog.Logger) *stream {
-	told := map[string]bool{} // each time that the connection is lost would be too often
+	reported := map[string]bool{} // each time that the connection is lost would be too often
 	remark := func(text string) {
-		if !told[text] {
-			told[text] = true
+		if !reported[text] {
+			reported[text] = true
 			log.Warn(text)
 		}
 	}

@@ -132,8 +132,8 @@ func (m *mailer) deliver(ctx context.Context, a answer) {
 			return
 		}
 		wait, give := mailAgain, time.Since(begin) > mailFor
-		if said, ok := errors.AsType[*textproto.Error](err); ok {
-			wait, give = mailWait, tries == mailTries || said.Code >= 500
+		if smtpError, ok := errors.AsType[*textproto.Error](err); ok {
+			wait, give = mailWait, tries == mailTries || smtpError.Code >= 500
 			tries++
 		}
 		if give {

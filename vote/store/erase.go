@@ -28,7 +28,7 @@ func (d *DB) Erase(ctx context.Context, p *vote.Person) (n int64, err error) {
 		}
 	}
 	err = d.change(ctx, func(_ *sql.Conn, tx *sql.Tx) error {
-		which, args := whose(p)
+		which, args := conditionFor(p)
 		g := gone{tallies: map[tallyKey]int64{}, open: map[int64]int64{}, people: map[[2]any]bool{}}
 		if err := d.find(ctx, tx, &g, which, args); err != nil {
 			return err
@@ -56,8 +56,8 @@ func (d *DB) Erase(ctx context.Context, p *vote.Person) (n int64, err error) {
 	return n, nil
 }
 
-// whose is a condition for the votes of a person.
-func whose(p *vote.Person) (which string, args []any) {
+// conditionFor is a condition for the votes of a person.
+func conditionFor(p *vote.Person) (which string, args []any) {
 	args = make([]any, 0, len(p.Users)+len(p.Clients))
 	which = in("v.login", p.Users) + " OR " + in("v.client", p.Clients)
 	for _, s := range slices.Concat(p.Users, p.Clients) {

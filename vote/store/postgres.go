@@ -19,19 +19,19 @@ const connectWait = 5 * time.Second
 // are made by the first connection.
 func openPostgres(place string) (*DB, error) {
 	var mu sync.Mutex
-	made := false
+	created := false
 	text := strings.NewReplacer("{blob}", "BYTEA", "{compact}", "").Replace(schema)
 	db, err := postgres.Open(place, connectWait, func(_ context.Context, exec func(string) error) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if made {
+		if created {
 			return nil
 		}
 		// One node at a time makes the tables.
 		if err := exec("BEGIN; SELECT pg_advisory_xact_lock(7316001);" + text + "COMMIT;"); err != nil {
 			return fmt.Errorf("making the tables of votes: %w", err)
 		}
-		made = true
+		created = true
 		return nil
 	})
 	if err != nil {

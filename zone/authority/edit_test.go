@@ -23,12 +23,12 @@ func served(t *testing.T, text string) (a Editor, file string) {
 	if err := os.WriteFile(file, []byte(text), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	made, err := New(Config{Files: zone.Config{Files: []zone.File{{Path: setting.Source(file), Origin: "example.test."}}}}, nil,
+	server, err := New(Config{Files: zone.Config{Files: []zone.File{{Path: setting.Source(file), Origin: "example.test."}}}}, nil,
 		func() Upstream { return nil }, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Editor{made}, file
+	return Editor{server}, file
 }
 
 const apex = "$TTL 300\n@ SOA ns hostmaster 7 3600 600 86400 300 ; the first\n@ NS ns\n"

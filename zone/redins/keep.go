@@ -67,7 +67,7 @@ func (s *Source) file(name string) string {
 
 // keep writes changed zones, until ctx ends.
 func (s *Source) keep(ctx context.Context, store *Store) {
-	for said := ""; sleep(ctx, keepTick) == nil; {
+	for reported := ""; sleep(ctx, keepTick) == nil; {
 		for _, name := range s.unkept(time.Now()) {
 			began := time.Now()
 			err := s.save(ctx, store, name)
@@ -83,8 +83,8 @@ func (s *Source) keep(ctx context.Context, store *Store) {
 				err = os.Remove(s.file(name))
 			}
 			s.mu.Unlock()
-			if err != nil && said != err.Error() {
-				said = err.Error()
+			if err != nil && reported != err.Error() {
+				reported = err.Error()
 				s.log.Error("zone in Redis cannot be saved; a start without Redis would serve the copy saved before", "zone", name, "error", err)
 			}
 		}

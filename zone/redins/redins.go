@@ -334,14 +334,14 @@ func (s *Source) Run(ctx context.Context) error {
 
 // await connects, however long it takes.
 func (s *Source) await(ctx context.Context) *Store {
-	for said := false; ; said = true {
+	for logged := false; ; logged = true {
 		store, err := s.connect(ctx)
 		if err == nil {
 			return store
 		}
 		s.failures.Add(1)
 		s.restore()
-		if !said {
+		if !logged {
 			s.log.Error("zones in Redis cannot be read; trying again each second", "error", err)
 		}
 		if sleep(ctx, again) != nil {
@@ -400,13 +400,13 @@ func (s *Source) listening() {
 func (s *Source) lost(err error) {
 	s.mu.Lock()
 	was := s.connected
-	said := !was && s.refused == err.Error()
+	repeated := !was && s.refused == err.Error()
 	s.connected, s.refused = false, err.Error()
 	s.mu.Unlock()
 	if was {
 		s.interruptions.Add(1)
 	}
-	if !said {
+	if !repeated {
 		s.log.Warn("Redis does not report changes; zones are served as they were read, and read again from time to time", "error", err, "reload", s.reload)
 	}
 }
@@ -554,7 +554,7 @@ func (s *Source) loadAll(ctx context.Context, store *Store, due map[string]*touc
 }
 
 // relisted compares the list of zones with those served. all says to read every zone again.
-func (s *Source) relisted(ctx context.Context, store *Store, all, told bool) error {
+func (s *Source) relisted(ctx context.Context, store *Store, all, notified bool) error {
 	names, err := store.Zones(ctx)
 	if err != nil {
 		return err
@@ -562,7 +562,7 @@ func (s *Source) relisted(ctx context.Context, store *Store, all, told bool) err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing = false
-	if len(names) == 0 && !told && len(s.known) > 0 {
+	if len(names) == 0 && !notified && len(s.known) > 0 {
 		// They were not removed one by one: the server has lost its data.
 		s.failures.Add(1)
 		s.log.Error("Redis no longer lists zones; the known ones stay until it lists some, or the list is written", "key", store.list(), "zones", len(s.known))
@@ -638,11 +638,11 @@ func (s *Source) refuse(store *Store, name string, k *known, b *builder, err err
 	}
 	s.failures.Add(1)
 	s.mu.Lock()
-	said := b.problems
+	problems := b.problems
 	if k.parts != nil { // of what is served
-		said = b.general
+		problems = b.general
 	}
-	k.problems = append(slices.Clone(said), Problem{Key: store.hash(name), Err: err})
+	k.problems = append(slices.Clone(problems), Problem{Key: store.hash(name), Err: err})
 	k.ended = time.Now()
 	s.mu.Unlock()
 	s.log.Error("zone cannot be served as it is in Redis", "zone", k.origin, "served before", k.served, "error", err)

@@ -11,20 +11,20 @@ import (
 
 // Signatures are those of one whole zone, by signed data and key.
 type Signatures struct {
-	mu   sync.RWMutex // the zone may change while they are written to disk
-	made map[digest]signature
+	mu         sync.RWMutex // the zone may change while they are written to disk
+	signatures map[digest]signature
 }
 
 func (k *Signatures) put(d digest, sig signature) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.made[d] = sig
+	k.signatures[d] = sig
 }
 
 func (k *Signatures) drop(d digest) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.made, d)
+	delete(k.signatures, d)
 }
 
 // A digest identifies signed data and its key.
@@ -40,7 +40,7 @@ func (k *Signatures) find(d digest, past time.Time) (signature, bool) {
 	if k == nil {
 		return signature{}, false
 	}
-	sig, ok := k.made[d]
+	sig, ok := k.signatures[d]
 	return sig, ok && int64(sig.expiration) > past.Unix()
 }
 
@@ -62,7 +62,7 @@ func (s *Signer) Restore(view string, kept *Signatures, now time.Time) {
 	defer s.signing.Unlock()
 	s.restored[view] = kept
 	renew := now.Add(shortest + spread)
-	for _, sig := range kept.made {
+	for _, sig := range kept.signatures {
 		if at := time.Unix(int64(sig.expiration), 0).Add(-reserve); at.Before(renew) {
 			renew = at
 		}
@@ -80,10 +80,10 @@ const sigFixed = len(digest{}) + 4 + 4 + 2
 func (k *Signatures) WriteTo(w io.Writer) (int64, error) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	b := binary.BigEndian.AppendUint32(nil, uint32(len(k.made)))
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(k.signatures)))
 	n, err := w.Write(b)
 	total := int64(n)
-	for d, sig := range k.made {
+	for d, sig := range k.signatures {
 		if err != nil {
 			return total, err
 		}
@@ -123,11 +123,11 @@ func ReadSignatures(b []byte) (*Signatures, []byte, error) {
 	}
 	// One string holds them all: many small ones take longer.
 	text, rest := string(b[:size]), b[size:]
-	k := &Signatures{made: make(map[digest]signature, n)}
+	k := &Signatures{signatures: make(map[digest]signature, n)}
 	for at := 0; at < size; {
 		data := at + sigFixed
 		end := data + int(binary.BigEndian.Uint16(b[data-2:]))
-		k.made[digest(b[at:at+len(digest{})])] = signature{
+		k.signatures[digest(b[at:at+len(digest{})])] = signature{
 			data: text[data:end], inception: binary.BigEndian.Uint32(b[data-10:]), expiration: binary.BigEndian.Uint32(b[data-6:]),
 		}
 		at = end

@@ -388,13 +388,13 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 		})
 	}
 	wg.Wait()
-	if had != nil && !fresh && count == len(had.made) {
+	if had != nil && !fresh && count == len(had.signatures) {
 		return sigs, had, renew, failed
 	}
-	kept = &Signatures{made: make(map[digest]signature, count)}
+	kept = &Signatures{signatures: make(map[digest]signature, count)}
 	for _, mine := range all {
 		for _, m := range mine {
-			kept.made[m.digest] = m.signature
+			kept.signatures[m.digest] = m.signature
 		}
 	}
 	return sigs, kept, renew, failed

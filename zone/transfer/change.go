@@ -76,7 +76,7 @@ func (s *Server) change(e *entry, c *zone.Change, now time.Time) error {
 		current = s.content(e)
 	}
 	s.remember(e, current, soa, e.clients, e.signer)
-	if e.changed = e.changed && s.keeps(e.id.origin, e.signer); e.changed {
+	if e.changed = e.changed && s.isKept(e.id.origin, e.signer); e.changed {
 		wakeUp(s.unsaved)
 	}
 	return nil

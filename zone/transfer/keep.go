@@ -243,15 +243,15 @@ func parseKept(b []byte) (*kept, error) {
 // keptFile returns the path of a zone's file.
 func (s *Server) keptFile(n id) string { return s.file(n, ".journal") }
 
-// keeps reports whether a zone is kept: it is signed here or may be fetched.
-func (s *Server) keeps(origin string, signer *sign.Signer) bool {
+// isKept reports whether a zone is kept: it is signed here or may be fetched.
+func (s *Server) isKept(origin string, signer *sign.Signer) bool {
 	return s.folder != "" && (signer != nil || s.wanted(origin))
 }
 
 // restore continues a zone that is not served yet from before a restart. The caller holds
 // e.publishing.
 func (s *Server) restore(e *entry, signer *sign.Signer, now time.Time) {
-	if e.restored || !s.keeps(e.id.origin, signer) {
+	if e.restored || !s.isKept(e.id.origin, signer) {
 		return
 	}
 	e.restored = true

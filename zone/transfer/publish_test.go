@@ -208,8 +208,8 @@ func TestViewsAreFetchedApart(t *testing.T) {
 	}
 }
 
-// told gives a NOTIFY to a server as its listener does.
-func told(t *testing.T, s *transfer.Server, zone string, from string) (dns.Outcome, uint16) {
+// notify gives a NOTIFY to a server as its listener does.
+func notify(t *testing.T, s *transfer.Server, zone string, from string) (dns.Outcome, uint16) {
 	t.Helper()
 	m := new(miekg.Msg)
 	m.SetNotify(zone)
@@ -250,7 +250,7 @@ func TestNotifyIsTakenFromPrimariesAlone(t *testing.T) {
 		{"example.net.", "192.0.2.1:53", dns.Answered, miekg.RcodeRefused}, // not signed
 		{"example.org.", "192.0.2.1:53", dns.Declined, 0},
 	} {
-		if out, rcode := told(t, s, tt.zone, tt.from); out != tt.out || rcode != tt.rcode {
+		if out, rcode := notify(t, s, tt.zone, tt.from); out != tt.out || rcode != tt.rcode {
 			t.Errorf("%s from %s: outcome %d, rcode %d; want %d, %d", tt.zone, tt.from, out, rcode, tt.out, tt.rcode)
 		}
 	}

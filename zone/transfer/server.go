@@ -377,7 +377,7 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 		e.changed = e.changed || kept != e.kept
 		e.kept = kept
 	}
-	if e.changed = e.changed && s.keeps(e.id.origin, signer); e.changed {
+	if e.changed = e.changed && s.isKept(e.id.origin, signer); e.changed {
 		wakeUp(s.unsaved)
 	}
 	return nil

@@ -119,8 +119,8 @@ func BenchmarkBesideONNXRuntime(b *testing.B) {
 		_ = ask.Close() // ends it
 		_ = c.Wait()
 	})
-	said := bufio.NewScanner(out)
-	if !said.Scan() {
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
 		b.Fatal("oracle.py ended")
 	}
 	for _, o := range index(b, dir) {
@@ -150,10 +150,10 @@ func BenchmarkBesideONNXRuntime(b *testing.B) {
 						}
 					}
 					mine := processorTime(b) - before
-					if _, err := fmt.Fprintln(ask, o.Name, runs); err != nil || !said.Scan() {
+					if _, err := fmt.Fprintln(ask, o.Name, runs); err != nil || !lines.Scan() {
 						b.Fatal("oracle.py ended")
 					}
-					theirs, err := strconv.ParseFloat(said.Text(), 64)
+					theirs, err := strconv.ParseFloat(lines.Text(), 64)
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -73,14 +73,14 @@ type compiled struct {
 	fast     int  // group of the fast pattern, -1 for none
 	text     *rule.Content
 
-	*besides
+	*extra
 	cost     cost
 	disabled atomic.Bool
 }
 
-// A besides is what few rules have besides their buffers. Those that have none of it
+// An extra holds what few rules have besides their buffers. Rules that have none of it
 // share one.
-type besides struct {
+type extra struct {
 	gates  []*rule.Bit // of the connection; they are asked before buffers, as they cost least
 	pre    []rule.Condition
 	last   []rule.Condition // scripts, which are dear
@@ -88,7 +88,7 @@ type besides struct {
 	limits []*rule.Threshold
 }
 
-var nothingBesides besides
+var noExtra extra
 
 // ends are the addresses and ports of a rule; nil stands for any.
 type ends struct {
@@ -166,7 +166,7 @@ type builder struct {
 // compile makes a rule ready.
 func (b *builder) compile(r *rule.Rule) (*compiled, error) {
 	c := b.compiled.New()
-	c.Rule, c.fast, c.priority, c.besides = r, -1, r.Priority, &besides{}
+	c.Rule, c.fast, c.priority, c.extra = r, -1, r.Priority, &extra{}
 	b.from = r.File
 	c.l4, c.app = protos(r.Proto)
 	c.v4 = !strings.HasSuffix(r.Proto, "6") || r.Proto == "icmpv6"
@@ -199,8 +199,8 @@ func (b *builder) compile(r *rule.Rule) (*compiled, error) {
 	}
 	b.place(c)
 	b.choose(c)
-	if x := c.besides; len(x.gates)+len(x.pre)+len(x.last)+len(x.post)+len(x.limits) == 0 {
-		c.besides = &nothingBesides
+	if x := c.extra; len(x.gates)+len(x.pre)+len(x.last)+len(x.post)+len(x.limits) == 0 {
+		c.extra = &noExtra
 	}
 	return c, nil
 }

@@ -293,7 +293,7 @@ func (e *Engine) index() {
 			}
 		}
 	}
-	e.share(patterns, anchors)
+	e.shareTables(patterns, anchors)
 	var body [2]*table
 	for key, ps := range patterns {
 		t := &table{anchors: anchors[key], buffer: key.buffer, chain: key.chain, at: key.buffer.Info().Progress, streamed: key.kind == onPacket|onStream}
@@ -325,9 +325,9 @@ func (e *Engine) index() {
 	}
 }
 
-// share puts patterns that are looked for in the same bytes together: those of files
+// shareTables puts patterns that are looked for in the same bytes together: those of files
 // and of bodies, and those of the stream where it is made of the message.
-func (e *Engine) share(patterns map[tableKey]map[pattern][]int32, anchors map[tableKey][]anchor) {
+func (e *Engine) shareTables(patterns map[tableKey]map[pattern][]int32, anchors map[tableKey][]anchor) {
 	for d, twin := range bodies {
 		e.guard(d, patterns)
 		to := tableKey{rule.FileData, 0, d, onMessage}
@@ -537,8 +537,8 @@ func (tx *Tx) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	return tx.work.raw(dir, b, i)
 }
 
-// made returns the place where a buffer is kept, and whether it was kept before.
-func (tx *Tx) made(k bufferKey) (*buffer, bool) {
+// cached returns the place where a buffer is kept, and whether it was kept before.
+func (tx *Tx) cached(k bufferKey) (*buffer, bool) {
 	if k.elem > 0 {
 		x, ok := tx.cache[k]
 		if !ok {
@@ -822,7 +822,7 @@ func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
 			return x
 		}
 	}
-	kept, before := tx.made(bufferKey{dir, b, i, chain})
+	kept, before := tx.cached(bufferKey{dir, b, i, chain})
 	if before && (kept.ok && kept.at >= rule.Trailer || kept.at == at && at != rule.Body || kept.at >= rule.Headers && w.e.inHead(b)) {
 		return *kept
 	}
@@ -830,7 +830,7 @@ func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
 	x.data, x.ok = w.raw(dir, b, i)
 	w.transform(&x, chain)
 	// A transform may have made other buffers, so that the place has moved.
-	kept, _ = tx.made(bufferKey{dir, b, i, chain})
+	kept, _ = tx.cached(bufferKey{dir, b, i, chain})
 	*kept = x
 	return x
 }
@@ -945,15 +945,15 @@ func (e *Engine) read(from, name string) (data []byte, err error) {
 	if data, ok := e.config.Beside[from[:at]+path.Clean(name)]; ok {
 		return data, nil
 	}
-	full := beside(from, name)
+	full := relativeTo(from, name)
 	if data, err = os.ReadFile(full); err == nil && !slices.Contains(e.files, full) {
 		e.files = append(e.files, full)
 	}
 	return data, err
 }
 
-// beside is where a file is that the rule in the file from names.
-func beside(from, name string) string {
+// relativeTo is where a file is that the rule in the file from names.
+func relativeTo(from, name string) string {
 	if filepath.IsAbs(name) {
 		return name
 	}

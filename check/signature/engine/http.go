@@ -20,17 +20,17 @@ type HTTP struct {
 	// Settings are the HTTP/2 settings each side sent: name and value.
 	Settings [2]map[string][]uint64
 
-	made [2][rule.Buffers]*made
-	room []made // for those made next
+	buffers [2][rule.Buffers]*bufferSet
+	room    []bufferSet // not yet in use
 }
 
-type made struct {
+type bufferSet struct {
 	data []byte
 	ok   bool
 }
 
-// madeRoom is for how many buffers there is room at once.
-const madeRoom = 16
+// bufferSetRoom is the number of buffer sets that are allocated at once.
+const bufferSetRoom = 16
 
 // A Side is what one side sent.
 type Side struct {
@@ -102,14 +102,14 @@ func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	if i > 0 || s.At < b.Info().Progress {
 		return nil, false
 	}
-	m := h.made[index(dir)][b]
+	m := h.buffers[index(dir)][b]
 	if m == nil {
 		if len(h.room) == 0 {
-			h.room = make([]made, madeRoom)
+			h.room = make([]bufferSet, bufferSetRoom)
 		}
 		m, h.room = &h.room[0], h.room[1:]
 		m.data, m.ok = h.make(s, b)
-		h.made[index(dir)][b] = m
+		h.buffers[index(dir)][b] = m
 	}
 	return m.data, m.ok
 }
@@ -128,7 +128,7 @@ func (p parts) Parts(dir rule.Direction) (line, fields, body []byte, ok bool) {
 }
 
 // Reset forgets the buffers made so far, when more of the head is known.
-func (h *HTTP) Reset() { h.made = [2][rule.Buffers]*made{} }
+func (h *HTTP) Reset() { h.buffers = [2][rule.Buffers]*bufferSet{} }
 
 func concat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 

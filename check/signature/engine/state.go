@@ -271,7 +271,7 @@ func (s *State) define(d *rule.Dataset, from string, read func(from, name string
 	}
 	if d.Save != "" {
 		x.mu.Lock()
-		x.save = beside(from, d.Save)
+		x.save = relativeTo(from, d.Save)
 		x.mu.Unlock()
 	}
 	if d.Load == "" || d.Save != "" && x.loaded == d.Load {
@@ -280,7 +280,7 @@ func (s *State) define(d *rule.Dataset, from string, read func(from, name string
 	var data []byte
 	var err error
 	if d.Save != "" {
-		data, err = os.ReadFile(beside(from, d.Load))
+		data, err = os.ReadFile(relativeTo(from, d.Load))
 	} else {
 		data, err = read(from, d.Load)
 	}
@@ -303,7 +303,7 @@ func (s *State) define(d *rule.Dataset, from string, read func(from, name string
 		maps.Copy(fresh.rep, x.rep)
 	}
 	if err := fresh.load(d, data); err != nil {
-		return fmt.Errorf("dataset %q: %s: %w", d.Name, beside(from, d.Load), err)
+		return fmt.Errorf("dataset %q: %s: %w", d.Name, relativeTo(from, d.Load), err)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -59,17 +59,17 @@ func (st *state) libraries() {
 		"flowint": st.flowint, "dataset": st.dataset, "rule": st.ruleLib, "base64": st.base64, "hashlib": st.hash, "hashing": st.hash,
 		"log": st.log, "bytevar": st.bytevar, "packet": st.packet, "util": st.util, "config": st.util,
 	}
-	made := map[string]*lua.LTable{}
+	tables := map[string]*lua.LTable{}
 	l.SetGlobal("require", l.NewFunction(func(l *lua.LState) int {
 		name, ok := strings.CutPrefix(l.CheckString(1), "suricata.")
 		f := libs[name]
 		if !ok || f == nil {
 			l.RaiseError("there is no library %q", l.CheckString(1))
 		}
-		if made[name] == nil {
-			made[name] = f()
+		if tables[name] == nil {
+			tables[name] = f()
 		}
-		l.Push(made[name])
+		l.Push(tables[name])
 		return 1
 	}))
 }

@@ -51,7 +51,7 @@ func (s *Stemmer) Joined(parts []string) (word string, n int) {
 		before := whole
 		whole += "'" + part
 		if strings.HasSuffix(before, "o") || strings.HasSuffix(before, "g") { // o' and g' are letters
-			if s.knows(whole) {
+			if s.hasStem(whole) {
 				word, n = whole, i+2
 			}
 			continue
@@ -60,7 +60,7 @@ func (s *Stemmer) Joined(parts []string) (word string, n int) {
 		if signs++; signs > 1 || len(before) > maxBeforeStop {
 			break
 		}
-		if s.knows(whole) && !(s.knows(before) && s.knows(part)) {
+		if s.hasStem(whole) && !(s.hasStem(before) && s.hasStem(part)) {
 			word, n = whole, i+2
 		}
 	}
@@ -72,7 +72,7 @@ const (
 	maxBeforeStop = 4 // letters
 )
 
-func (s *Stemmer) knows(word string) bool {
+func (s *Stemmer) hasStem(word string) bool {
 	return s.s.Knows(s.Stem(nil, []byte(word)))
 }
 

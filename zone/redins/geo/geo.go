@@ -168,7 +168,7 @@ func (db *DB) Reload() error {
 func (db *DB) Run(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	said := ""
+	reported := ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -177,9 +177,9 @@ func (db *DB) Run(ctx context.Context) error {
 		}
 		err := db.Reload()
 		if err == nil {
-			said = ""
-		} else if said != err.Error() { // once, not every five seconds
-			said = err.Error()
+			reported = ""
+		} else if reported != err.Error() { // once, not every five seconds
+			reported = err.Error()
 			db.log.Warn("geography stays as it was read before", "error", err)
 		}
 	}
