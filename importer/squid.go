@@ -692,12 +692,12 @@ func (c *squidConf) domains(name string, a *squidACL) error {
 		if err != nil {
 			return err
 		}
-		name, err := c.addList(name+x.suffix, list.Config{Path: setting.Source(path), Category: name, Format: format, Match: list.Boundary, Subdomains: x.below}, a.at)
+		category, err := c.addList(name+x.suffix, list.Config{Path: setting.Source(path), Category: name, Format: format, Match: list.Boundary, Subdomains: x.below}, a.at)
 		if err != nil {
 			return err
 		}
-		if name != "" {
-			a.class = name
+		if category != "" {
+			a.class = category
 		}
 	}
 	return nil
