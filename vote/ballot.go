@@ -28,9 +28,9 @@ type ballot struct {
 
 // Limits of a request.
 const (
-	// MaxBody is the greatest size of a request in bytes.
+	// MaxBody is the largest request body in bytes.
 	MaxBody = 1 << 20
-	// MaxBatch is how many votes one request may have.
+	// MaxBatch is the most votes that one request may carry.
 	MaxBatch = 1000
 	maxKey   = 255 // bytes of an Idempotency-Key
 )
@@ -48,8 +48,8 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, err: fmt.Errorf(format, args...)}
 }
 
-// readBallots reads the body of a request. single says that it was one vote and
-// not a list.
+// readBallots reads the body of a request. single reports that it was one vote
+// and not a list.
 func readBallots(contentType string, body []byte) (all []ballot, single bool, err *refusal) {
 	if strings.ContainsAny(contentType, "; ") || strings.ToLower(contentType) != contentType {
 		if ctype, _, err := mime.ParseMediaType(contentType); err == nil {
@@ -91,14 +91,14 @@ func readJSON(body []byte) (all []ballot, single bool, _ *refusal) {
 // A Voter is the client that sends a vote.
 type Voter struct {
 	Addr   string
-	User   string // "" when it has not logged in
+	User   string // empty if the client has not logged in
 	Groups []string
-	Same   bool   // Addr is the address that tokens of this client have
-	Host   string // that the request is for, where it came through the proxy
+	Same   bool   // reports that the vote came from the address that its token names
+	Host   string // the Host of a request that came through the proxy
 }
 
-// vote makes a vote of a ballot. key is the Idempotency-Key of the request, made
-// distinct for each of its votes.
+// vote makes a vote from a ballot. key is the Idempotency-Key of the request,
+// made distinct for each of its votes.
 func (s *Server) vote(b *ballot, from *Voter, key string, now time.Time) (v Vote, _ *refusal) {
 	kind, err := ParseKind(b.Vote)
 	if err != nil {
@@ -136,10 +136,10 @@ func (s *Server) vote(b *ballot, from *Voter, key string, now time.Time) (v Vote
 			return v, refuse(400, "%w", err)
 		}
 	case key != "":
-		// The key of one vote that comes with another counts for itself: it has been
-		// acknowledged, and must not be taken for the first.
+		// A second vote with this key gets its own identifier: it is acknowledged, so
+		// it must not count as a repetition of the first.
 		v.ID = namedID("key", v.Voter(), key, v.Kind.String(), v.Event.Ref, v.Event.URL)
-	case b.Token != "": // one event has one vote of a kind
+	case b.Token != "": // one event has one vote of each kind
 		v.ID, _ = v.Occasion()
 	default:
 		return v, refuse(400, "a vote needs an id (a UUID) or a request an Idempotency-Key, so that it counts once when it is sent again")
@@ -147,9 +147,9 @@ func (s *Server) vote(b *ballot, from *Voter, key string, now time.Time) (v Vote
 	return v, nil
 }
 
-// fits says what keeps a token from being used for a vote: it is signed for one
-// event of one client. An address is compared only where it was taken in the same
-// way as that of the token, by the proxy; others may send votes for their users.
+// fits returns the reason why a token may not be used for a vote: a token is
+// signed for one event of one client. Addresses are compared only if the proxy
+// saw both, because others may send votes for their users.
 func fits(e *Event, about string, from *Voter) *refusal {
 	plain := func(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 	other := func() *refusal {
@@ -178,7 +178,7 @@ func isMail(s string) bool {
 	return err == nil && a.Address == s && !strings.ContainsAny(s, "\r\n")
 }
 
-// about fills in host and URL of what a client names.
+// about sets host and URL from the text that a client sent.
 func (e *Event) about(text string) error {
 	if text == "" || len(text) > maxURL {
 		return errors.New("a vote names what it is about: url has a host name or URL of at most 2048 bytes")
@@ -199,7 +199,7 @@ func (e *Event) about(text string) error {
 		}
 		host = ascii
 	}
-	if u.User != nil { // a password is nothing for those who decide
+	if u.User != nil { // whoever decides must not see a password
 		u.User = nil
 		full = u.String()
 	}

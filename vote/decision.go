@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// An Action is what was decided.
+// An Action is the content of a decision.
 type Action string
 
-// What can be decided.
+// The possible actions.
 const (
 	Open  Action = "open"  // the site passes
 	Block Action = "block" // the site is blocked
@@ -21,19 +21,19 @@ const (
 type Decision struct {
 	ID     int64     `json:"id"`
 	Remedy string    `json:"remedy"`
-	Site   string    `json:"site"` // host name, with everything below it
+	Site   string    `json:"site"` // a host name; its subdomains are included
 	Action Action    `json:"action"`
 	Who    string    `json:"who,omitempty"`    // an address, a network, a user or a group; "" is everyone
 	Until  time.Time `json:"until,omitzero"`   // zero is for good
-	Reason string    `json:"reason,omitempty"` // for the voters
+	Reason string    `json:"reason,omitempty"` // shown to the voters
 	By     string    `json:"by,omitempty"`
 	At     time.Time `json:"at"`
-	Votes  int64     `json:"votes"` // that it answers
-	// Ended is when somebody withdrew it; zero: nobody did.
+	Votes  int64     `json:"votes"` // the number of votes that it answers
+	// Ended is when the decision was withdrawn; zero if it was not.
 	Ended time.Time `json:"ended,omitzero"`
 }
 
-// Check looks for mistakes.
+// Check returns the first mistake.
 func (d *Decision) Check(now time.Time) error {
 	switch {
 	case d.Action != Open && d.Action != Block && d.Action != Keep:
@@ -50,7 +50,7 @@ func (d *Decision) Check(now time.Time) error {
 	return nil
 }
 
-// A Case is all votes that one change would answer.
+// A Case is the set of all votes that one change would answer.
 type Case struct {
 	Remedy   string    `json:"remedy"`
 	Kind     string    `json:"kind"`
@@ -58,13 +58,13 @@ type Case struct {
 	Check    string    `json:"check,omitempty"`
 	Category string    `json:"category,omitempty"`
 	Votes    int64     `json:"votes"`
-	People   int64     `json:"people"` // users, or addresses, that wait
+	People   int64     `json:"people"` // waiting users, or addresses without a user
 	First    time.Time `json:"first"`
 	Last     time.Time `json:"last"`
 	Examples []Example `json:"examples,omitempty"`
 }
 
-// An Example is a vote as the queue shows it.
+// An Example is a vote as shown in the queue.
 type Example struct {
 	URL     string    `json:"url"`
 	Comment string    `json:"comment,omitempty"`
@@ -74,49 +74,49 @@ type Example struct {
 	At      time.Time `json:"at"`
 }
 
-// A Tally is how many votes there are for something.
+// A Tally is the number of votes for one value of a dimension.
 type Tally struct {
 	Key  string `json:"key"`
 	Kind string `json:"kind"`
 	N    int64  `json:"votes"`
 }
 
-// Dimensions are what votes are counted by.
+// dimensions are the attributes that votes are counted by.
 var dimensions = [...]string{"host", "url", "category", "entry", "group"}
 
-// Dimensions returns what votes are counted by.
+// Dimensions returns the attributes that votes are counted by.
 func Dimensions() []string { return dimensions[:] }
 
 // A Store keeps counted votes and decisions. Package storetest is its
 // conformance suite.
 type Store interface {
-	// Count counts votes that were not counted before, and returns which of them
-	// were fresh. When it returns, they outlive a power cut.
+	// Count counts votes that were not counted before, and returns these. When it
+	// returns, they survive a power cut.
 	Count(ctx context.Context, votes []Vote) (fresh []Vote, err error)
 	State(ctx context.Context, id ID) (State, error) // or ErrUnknown
-	// Tallies returns the greatest tallies of a dimension, or those of one name.
+	// Tallies returns the largest tallies of a dimension, or only that of name.
 	Tallies(ctx context.Context, dimension, name string, most int) ([]Tally, error)
 	Queue(ctx context.Context, most int) ([]Case, error)
-	// Case returns a case with examples, also one that is decided.
+	// Case returns a case with examples, even if it is decided.
 	Case(ctx context.Context, remedy string) (Case, error)
-	// Decide keeps a decision and closes its case. It sets ID and Votes.
+	// Decide stores a decision and closes its case. It sets ID and Votes.
 	Decide(ctx context.Context, d *Decision) error
 	// Decision returns one decision.
 	Decision(ctx context.Context, id int64) (Decision, error)
-	// Withdraw notes that a decision has ended.
+	// Withdraw marks a decision as ended.
 	Withdraw(ctx context.Context, id int64, now time.Time) (Decision, error)
 	Decisions(ctx context.Context, most int) ([]Decision, error)
-	// Voters returns the people who have voted for an open case since a time and are in one of
-	// the groups; without groups, anybody.
+	// Voters returns the number of people in one of the groups who have voted for an open case
+	// since a time. Without groups, everyone counts.
 	Voters(ctx context.Context, remedy string, since time.Time, groups []string, most int) (int, error)
-	// Mails returns addresses that wait for the answer of a decision.
+	// Mails returns the addresses that wait for the answer to a decision.
 	Mails(ctx context.Context, remedy string, most int) ([]string, error)
-	// Total returns how many votes are counted.
+	// Total returns the number of counted votes.
 	Total(ctx context.Context) (int64, error)
-	// Prune deletes votes from before a time. Tallies and decisions stay.
+	// Prune deletes votes that are older than before. Tallies and decisions stay.
 	Prune(ctx context.Context, before time.Time) (int64, error)
-	// Erase takes out the votes of a person, and their bytes where the database is
-	// a file, and returns how many there were. Tallies and cases count what is left.
+	// Erase removes a person's votes, and their bytes if the database is a file. It
+	// returns their number. Tallies and cases are reduced.
 	Erase(ctx context.Context, p *Person) (votes int64, err error)
 	Close() error
 }

@@ -11,29 +11,29 @@ import (
 	"shuultuur/metric"
 )
 
-// An Automatic is a rule that decides without a person: so many votes of so many
-// people within a time.
+// An Automatic is a rule that decides without a person: when a number of people
+// have voted within a time.
 type Automatic struct {
 	Kind   Kind
-	Votes  int      // different voters
-	Groups []string // they are in one of these; none is anybody
+	Votes  int      // the number of different voters
+	Groups []string // groups of the voters; none is any
 	Within time.Duration
-	Who    string        // for whom it is decided; "" is everyone
-	For    time.Duration // for how long; 0 is for good
+	Who    string        // whom the decision is for; "" is everyone
+	For    time.Duration // how long the decision holds; 0 is for good
 }
 
-// A Desk is where votes are decided. It is safe for many goroutines.
+// A Desk decides cases. It is safe for concurrent use.
 type Desk struct {
 	store Store
 	rules []Automatic
-	// apply carries a decision out, or takes one back that has ended.
+	// apply carries out a decision, or withdraws one that has ended.
 	apply func(ctx context.Context, d *Decision) error
 	// answer sends a decision to the voters with these mail addresses. It may be
 	// nil.
 	answer func(d *Decision, to []string)
 	log    *slog.Logger
 
-	deciding sync.Mutex // held while a decision is kept and carried out
+	deciding sync.Mutex // held while a decision is stored and carried out
 	decided  *metric.CounterVec
 }
 
@@ -46,16 +46,17 @@ func NewDesk(s Store, rules []Automatic, apply func(ctx context.Context, d *Deci
 // Collect implements [metric.Collector].
 func (d *Desk) Collect(ch chan<- metric.Metric) { d.decided.Collect(ch) }
 
-// Store is where votes and decisions are.
+// Store returns the store of votes and decisions.
 func (d *Desk) Store() Store { return d.store }
 
-// maxBeside is how many decisions are looked through for others.
+// maxBeside is the number of decisions that are searched for those of the same
+// site.
 const maxBeside = 100_000
 
-// maxAnswers is how many mails one decision sends at most.
+// maxAnswers is the most mails that one decision sends.
 const maxAnswers = 10_000
 
-// A DecisionError is the error of a decision with a mistake.
+// A DecisionError reports a mistake in a decision.
 type DecisionError struct{ Err error }
 
 func (e *DecisionError) Error() string { return e.Err.Error() }
@@ -63,7 +64,7 @@ func (e *DecisionError) Error() string { return e.Err.Error() }
 // Unwrap returns the mistake.
 func (e *DecisionError) Unwrap() error { return e.Err }
 
-// Decide carries out a decision and keeps it. Without a site it is about the
+// Decide carries out and stores a decision. Without a site, it is about the
 // host of the first vote.
 func (d *Desk) Decide(ctx context.Context, n *Decision) error {
 	d.deciding.Lock()
@@ -104,9 +105,9 @@ func (d *Desk) decide(ctx context.Context, n *Decision, by string) error {
 	return nil
 }
 
-// Withdraw takes back a decision. Where it had replaced an earlier one for the
-// same site and people, that one holds again; where a later one has replaced it,
-// the later one goes on to hold.
+// Withdraw withdraws a decision. If it had replaced an earlier one for the same
+// site and people, the earlier one holds again. If a later one has replaced it,
+// the later one stays.
 func (d *Desk) Withdraw(ctx context.Context, id int64) (Decision, error) {
 	d.deciding.Lock()
 	defer d.deciding.Unlock()
@@ -141,11 +142,11 @@ func (d *Desk) withdraw(ctx context.Context, id int64) (Decision, error) {
 	return d.store.Withdraw(ctx, id, now)
 }
 
-// otherFor returns the last other decision that holds for the same site and people,
-// and says whether it is later than n.
+// otherFor returns the latest other decision that holds for the same site and
+// people. later reports whether it was made after n.
 func (d *Desk) otherFor(ctx context.Context, n *Decision, now time.Time) (other *Decision, later bool, err error) {
 	all, err := d.store.Decisions(ctx, maxBeside)
-	for i := range all { // the last one first
+	for i := range all { // latest first
 		o := &all[i]
 		if o.ID != n.ID && o.Site == n.Site && o.Who == n.Who && o.Action != Keep && o.Ended.IsZero() && (o.Until.IsZero() || o.Until.After(now)) {
 			return o, o.ID > n.ID, nil
@@ -154,8 +155,8 @@ func (d *Desk) otherFor(ctx context.Context, n *Decision, now time.Time) (other 
 	return nil, false, err
 }
 
-// Erase takes out the votes of a person, and takes back decisions for that person
-// alone. It returns how many votes there were.
+// Erase removes a person's votes, and withdraws decisions for that person alone.
+// It returns the number of votes.
 func (d *Desk) Erase(ctx context.Context, p *Person) (int64, error) {
 	d.deciding.Lock()
 	defer d.deciding.Unlock()
@@ -173,7 +174,7 @@ func (d *Desk) Erase(ctx context.Context, p *Person) (int64, error) {
 	return d.store.Erase(ctx, p)
 }
 
-// After decides by rules what votes that were just counted ask for.
+// After applies the automatic rules to votes that were just counted.
 func (d *Desk) After(ctx context.Context, fresh []Vote) {
 	for _, rule := range d.rules {
 		seen := map[string]bool{}
@@ -189,7 +190,8 @@ func (d *Desk) After(ctx context.Context, fresh []Vote) {
 	}
 }
 
-// in reports whether the voter is in one of the groups; with none, always.
+// in reports whether the voter is in one of the groups. Without groups,
+// everyone is.
 func (v *Vote) in(groups []string) bool {
 	for _, g := range groups {
 		for _, is := range v.Event.Groups {

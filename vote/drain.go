@@ -12,13 +12,13 @@ import (
 	"shuultuur/metric"
 )
 
-// A Sink takes encoded votes. They are kept for good when Take returns without an
-// error. It may get the same vote again.
+// A Sink accepts encoded votes. When Take returns without an error, they are
+// stored for good. A sink may get the same vote twice.
 type Sink interface {
 	Take(ctx context.Context, records [][]byte) error
 }
 
-// How votes go from the log to a sink.
+// Sizes and times of batches.
 const (
 	drainMost  = 10_000
 	drainWait  = time.Second
@@ -26,7 +26,7 @@ const (
 	retryLast  = 15 * time.Second
 )
 
-// A Drain gives what is in a log to a sink.
+// A Drain moves votes from the log to a sink.
 type Drain struct {
 	reader  *ingest.Reader
 	log     *ingest.Log
@@ -35,7 +35,7 @@ type Drain struct {
 	drained *metric.Counter
 	failed  *metric.Counter
 	moving  sync.Mutex  // held while a batch is moved
-	problem func(error) // told what keeps votes from being taken; nil when they are
+	problem func(error) // called with the error when the sink begins to fail, and with nil when it works again
 }
 
 // NewDrain returns a drain. problem is called when the sink begins to fail, and
@@ -55,7 +55,7 @@ func NewDrain(l *ingest.Log, name string, sink Sink, problem func(error), logger
 // Collect implements [metric.Collector].
 func (d *Drain) Collect(ch chan<- metric.Metric) { d.drained.Collect(ch); d.failed.Collect(ch) }
 
-// Pending is how many votes wait in the log.
+// Pending returns the number of votes that wait in the log.
 func (d *Drain) Pending() uint64 { return d.log.Pending(d.reader) }
 
 // Run moves votes until ctx ends.
@@ -91,7 +91,7 @@ func (d *Drain) Run(ctx context.Context) error {
 	return nil
 }
 
-// Between does something while no batch is on its way.
+// Between calls do while no batch is being moved.
 func (d *Drain) Between(do func() error) error {
 	d.moving.Lock()
 	defer d.moving.Unlock()
@@ -115,11 +115,11 @@ func (d *Drain) batch(ctx context.Context) error {
 		}
 		d.drained.Add(uint64(len(records)))
 	}
-	return d.reader.Done(next) // also of records that were erased
+	return d.reader.Done(next) // this also skips erased records
 }
 
-// A Counter is the sink that counts into a store. After is called with what was
-// counted for the first time.
+// A Counter is the sink that counts votes in a store. After is called with the
+// votes that were counted for the first time.
 type Counter struct {
 	Store  Store
 	After  func(ctx context.Context, fresh []Vote)
@@ -131,7 +131,7 @@ func (c *Counter) Take(ctx context.Context, records [][]byte) error {
 	votes := make([]Vote, 0, len(records))
 	for _, r := range records {
 		v, err := Parse(r)
-		if err != nil { // nothing that is acknowledged looks so
+		if err != nil { // acknowledged votes always parse
 			c.Logger.Error("a record in the log of votes is passed over", "error", err, "bytes", len(r))
 			continue
 		}

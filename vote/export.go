@@ -11,7 +11,7 @@ import (
 )
 
 // Export writes cases for the maintainer of a list: as "json", "csv" or "text",
-// which can be sent as a mail. Names and addresses of voters are left out.
+// which can be sent as a mail. It omits names and addresses of voters.
 func Export(w io.Writer, format string, cases []Case) error {
 	for n := range cases {
 		cases[n].Examples = append([]Example(nil), cases[n].Examples...)
@@ -52,7 +52,7 @@ func exportCSV(w io.Writer, cases []Case) error {
 	return out.Error()
 }
 
-// plainCell keeps a spreadsheet from taking a text for a formula.
+// plainCell prevents spreadsheets from reading a text as a formula.
 func plainCell(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s

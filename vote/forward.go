@@ -14,8 +14,8 @@ import (
 	"shuultuur/redis"
 )
 
-// A Forwarder is the sink that gives votes to another node by HTTP. The other
-// node acknowledges them as it does those of clients, when they are on its disk.
+// A Forwarder is the sink that sends votes to another node over HTTP. The other
+// node acknowledges them when they are on its disk.
 type Forwarder struct {
 	To     string // URL of the other node: "https://votes.example:8443"
 	Secret string
@@ -59,16 +59,16 @@ func (f *Forwarder) send(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// A Stream is a Redis stream that carries votes from several nodes to the one
-// that counts. A vote leaves the log of its node when Redis has taken it, so Redis
-// has to write it to the disk before ([ConnectStream]).
+// A Stream is a Redis stream that carries votes from several nodes to the node
+// that counts. A vote leaves its node's log when Redis has accepted it, so Redis
+// must write it to disk before it acknowledges ([ConnectStream]).
 type Stream struct {
 	Redis *redis.Client
 	Key   string
 }
 
-// durable are the settings of Redis under which it keeps what it has acknowledged,
-// and what has it not.
+// durable are the Redis settings that keep acknowledged data, each with the loss
+// that another value risks.
 var durable = []struct {
 	name  string
 	holds func(value string) bool
@@ -79,8 +79,9 @@ var durable = []struct {
 	{"maxmemory-policy", func(v string) bool { return !strings.HasPrefix(v, "allkeys-") }, "noeviction"},
 }
 
-// ConnectStream connects to Redis, and refuses one that may lose what it has
-// acknowledged. If its user may not read the settings, remark is called.
+// ConnectStream connects to Redis, and refuses a server that may lose
+// acknowledged data. remark is called if the user may not read the server's
+// settings.
 func ConnectStream(ctx context.Context, cfg redis.Config, key string, remark func(string)) (*Stream, error) {
 	client, err := redis.Connect(ctx, cfg, redis.Options{})
 	if err != nil {
@@ -110,7 +111,7 @@ func ConnectStream(ctx context.Context, cfg redis.Config, key string, remark fun
 
 const (
 	streamGroup  = "counters"
-	streamReader = "counter" // the same for all that count: two of them may read the same votes
+	streamReader = "counter" // the same for all nodes that count: two of them may read the same votes
 	streamPart   = 500
 )
 
@@ -139,15 +140,15 @@ func (s *Stream) Take(ctx context.Context, records [][]byte) error {
 }
 
 // Receive moves votes from the stream into a log until ctx ends or an error
-// comes between. What was read and not acknowledged is read again by the next
-// Receive. works is called each time that reading works.
+// occurs. The next call reads again what was not acknowledged. works is called
+// after each successful read.
 func (s *Stream) Receive(ctx context.Context, log Log, works func()) error {
 	var b redis.Batch
 	b.Add("XGROUP", "CREATE", s.Key, streamGroup, "0", "MKSTREAM")
-	if err := s.Redis.Do(ctx, &b); err != nil && redis.Code(err) != "BUSYGROUP" { // that is: there is one
+	if err := s.Redis.Do(ctx, &b); err != nil && redis.Code(err) != "BUSYGROUP" { // BUSYGROUP: the group exists
 		return fmt.Errorf("making a group of readers for the stream in Redis: %w", err)
 	}
-	from := "0" // first what was read before, then what is new
+	from := "0" // first what was read before without acknowledgement, then new votes
 	for ctx.Err() == nil {
 		n, err := s.receive(ctx, from, log)
 		if err != nil {
@@ -166,7 +167,7 @@ func (s *Stream) Receive(ctx context.Context, log Log, works func()) error {
 	return nil
 }
 
-// receive reads some votes, has the log keep them, and deletes them from the
+// receive reads some votes, appends them to the log, and deletes them from the
 // stream.
 func (s *Stream) receive(ctx context.Context, from string, log Log) (int, error) {
 	var b redis.Batch
@@ -210,7 +211,7 @@ func entries(r redis.Reply) (ids []string, records [][]byte, err error) {
 	}
 	n := 0
 	for list := range streams {
-		if n++; n != 2 { // the name of the stream
+		if n++; n != 2 { // skips the name of the stream
 			continue
 		}
 		all, err := list.Items()
@@ -231,7 +232,7 @@ func entries(r redis.Reply) (ids []string, records [][]byte, err error) {
 	return ids, records, nil
 }
 
-// entryOf reads one entry. One that was deleted meanwhile, or is no vote, has no
+// entryOf reads one entry. A deleted entry, or one that is not a vote, has no
 // record.
 func entryOf(r redis.Reply) (id string, record []byte, err error) {
 	parts, err := r.Items()

@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// A Rate is a number of votes in a length of time. The zero value is no limit.
+// A Rate is a number of votes per time. The zero value sets no limit.
 type Rate struct {
 	Most int64
 	In   time.Duration
 }
 
-// A limiter bounds the votes of each client. It knows at most so many clients;
-// when there are more, it forgets those whose time is over, and then refuses
-// nobody whom it does not know.
+// A limiter bounds the votes of each client. It remembers a bounded number of
+// clients. If there are more, it forgets those whose period is over; if that is
+// not enough, unknown clients are not limited.
 type limiter struct {
 	rate Rate
 	mu   sync.Mutex
 	used map[string]*allowance // guarded by mu
 }
 
-// An allowance is what a client has left: it fills evenly.
+// An allowance is the number of votes that a client has left. It refills
+// steadily.
 type allowance struct {
 	left float64
 	at   time.Time
@@ -28,9 +29,9 @@ type allowance struct {
 
 const maxClients = 100_000
 
-// take takes the votes of each client, all or none, and returns how long to wait
-// when one of them has not got as many left. More than a client may ever have at
-// once are tooMany.
+// take deducts the votes of each client, all or none. It returns the time to
+// wait if a client has not enough votes left. tooMany reports that a client sent
+// more than it may ever have at once.
 func (l *limiter) take(votes map[string]int, now time.Time) (wait time.Duration, tooMany bool) {
 	if l.rate.Most == 0 {
 		return 0, false
@@ -63,7 +64,7 @@ func (l *limiter) take(votes map[string]int, now time.Time) (wait time.Duration,
 	return 0, false
 }
 
-// giveBack gives the votes back that were taken and could not be kept.
+// giveBack returns votes that were deducted and could not be stored.
 func (l *limiter) giveBack(votes map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,8 +75,8 @@ func (l *limiter) giveBack(votes map[string]int) {
 	}
 }
 
-// of returns the allowance of a client, nil when there is no room for it. The
-// lock is held.
+// of returns the allowance of a client, or nil if there is no room for it. The
+// caller holds the lock.
 func (l *limiter) of(client string, now time.Time) *allowance {
 	a := l.used[client]
 	if a == nil && len(l.used) >= maxClients {
@@ -88,7 +89,7 @@ func (l *limiter) of(client string, now time.Time) *allowance {
 	return a
 }
 
-// forget removes clients whose allowance is full. The lock is held.
+// forget removes clients whose allowance is full. The caller holds the lock.
 func (l *limiter) forget(now time.Time) {
 	for c, a := range l.used {
 		if now.Sub(a.at) >= l.rate.In {

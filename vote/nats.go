@@ -12,10 +12,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A JetStream carries votes from several nodes to the one that counts, through a
-// stream of NATS. A vote leaves the log of its node when NATS has it, so NATS has
-// to write it to the disk before it acknowledges (sync_interval: always, from NATS
-// 2.10 on). Clients cannot ask whether it does, only whether the stream is in a
+// A JetStream carries votes from several nodes to the node that counts, through a
+// stream in NATS. A vote leaves its node's log when NATS has accepted it, so NATS
+// must write it to disk before it acknowledges (sync_interval: always, since NATS
+// 2.10). Clients cannot query that setting, only whether the stream is kept in a
 // file.
 type JetStream struct {
 	conn *nats.Conn
@@ -29,10 +29,9 @@ const (
 	natsPart = 500
 )
 
-// ConnectJetStream connects to the server at a URL, and makes the stream if there
-// is none. Votes are deleted from it when they are in the log of the node that
-// counts.
-// remark is called with what cannot be asked.
+// ConnectJetStream connects to the server at a URL, and creates the stream if it
+// does not exist. Votes are deleted from the stream when they are in the log of
+// the node that counts. remark is called with what cannot be verified.
 func ConnectJetStream(ctx context.Context, url, name string, remark func(string)) (*JetStream, error) {
 	conn, err := nats.Connect(url, nats.Timeout(natsWait), nats.MaxReconnects(0), nats.Name("shuultuur votes"))
 	if err != nil {
@@ -43,7 +42,7 @@ func ConnectJetStream(ctx context.Context, url, name string, remark func(string)
 		ctx, cancel := context.WithTimeout(ctx, natsWait)
 		defer cancel()
 		_, err = s.js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage})
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // with other settings of the operator's
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // the operator has made it with other settings
 			err = s.check(ctx)
 		}
 	}
@@ -61,7 +60,7 @@ func ConnectJetStream(ctx context.Context, url, name string, remark func(string)
 	return s, nil
 }
 
-// check refuses a stream of the operator's that NATS keeps in memory.
+// check refuses a stream that NATS keeps in memory only.
 func (s *JetStream) check(ctx context.Context) error {
 	stream, err := s.js.Stream(ctx, s.name)
 	if err != nil {
@@ -108,9 +107,9 @@ func (s *JetStream) Take(ctx context.Context, records [][]byte) error {
 	return nil
 }
 
-// Receive moves votes from the stream into a log until ctx ends or an error comes
-// between. What was read and not acknowledged comes again. works is called each
-// time that reading works.
+// Receive moves votes from the stream into a log until ctx ends or an error
+// occurs. Votes that were not acknowledged are delivered again. works is called
+// after each successful read.
 func (s *JetStream) Receive(ctx context.Context, log Log, works func()) error {
 	c, err := s.js.CreateOrUpdateConsumer(ctx, s.name, jetstream.ConsumerConfig{Durable: streamReader, AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxAckPending: 10 * natsPart})
 	if err != nil {

@@ -32,13 +32,13 @@ var pages = text.NewPage(`<!doctype html>
 	return template.Must(template.New("").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(text.Style) }}).Parse(source))
 })
 
-// page makes a page for a person, with a look of the style ("quota" is good
-// news), of keys of t; says is in the language of t, or
-// of the error that it is.
+// page renders a page for a person. look is its style ("quota" is that of good
+// news); title, label and link are keys of t; says is text in the language of
+// t, or an error in English.
 func page(t *text.Texts, look, title, says, label, link string) []byte {
 	var b bytes.Buffer
 	err := pages.In(t).Execute(&b, struct{ Look, Title, Text, Label, Link string }{look, t.Say(title), says, t.Say(label), link})
-	if err != nil { // not possible: it is given texts
+	if err != nil { // cannot happen: the page gets valid texts
 		return []byte(says)
 	}
 	return b.Bytes()
@@ -52,7 +52,7 @@ func (s *State) json() []byte {
 	return append(b, '\n')
 }
 
-// sentence says to the voter what has become of the vote.
+// sentence tells the voter the state of the vote.
 func (s *State) sentence(t *text.Texts) string {
 	d := s.Decision
 	if d == nil {
@@ -61,8 +61,8 @@ func (s *State) sentence(t *text.Texts) string {
 	return d.Answer(t)
 }
 
-// public is what voters learn of a decision: not the person who decided, nor which other
-// person it is for.
+// public returns a decision as voters may see it, without the names of the person who
+// decided and of the person it is for.
 func (d *Decision) public() *Decision {
 	p := *d
 	p.By = ""
@@ -72,7 +72,7 @@ func (d *Decision) public() *Decision {
 	return &p
 }
 
-// Answer says to a voter what was decided. It names nobody.
+// Answer returns a decision in words for a voter. It contains no names.
 func (d *Decision) Answer(t *text.Texts) string {
 	says := ""
 	switch {

@@ -24,43 +24,43 @@ import (
 	"shuultuur/text"
 )
 
-// A Log keeps records; they are on the disk when Append returns.
+// A Log stores records. They are on disk when Append returns.
 type Log interface {
 	Append(ctx context.Context, records ...[]byte) error
 }
 
-// Parts are what a Server works with.
+// Parts are what a Server needs.
 type Parts struct {
 	Log    Log
 	Sealer *Sealer
-	TLS    *tls.Config // nil: no TLS
-	Limit  Rate        // of votes of one user or address; the zero rate is none
+	TLS    *tls.Config // nil disables TLS
+	Limit  Rate        // for the votes of one user or address; zero is unlimited
 	Login  bool        // only users who have logged in may vote
-	Node   string      // name of this node in its votes
-	Secret string      // lets other nodes forward their votes here; "" lets none
-	// State says what has become of a vote. It is nil on a node that forwards
-	// its votes, which links to the node that knows.
+	Node   string      // the name of this node, stored in its votes
+	Secret string      // lets other nodes forward their votes here; "" refuses them
+	// State returns the state of a vote. It is nil on a node that forwards its
+	// votes; that node links to the one that counts.
 	State func(ctx context.Context, id ID) (State, error)
 	// Who identifies a client by its address and the field Authorization. It may
 	// be nil.
 	Who         func(addr, authorization string) Voter
-	Texts       text.Choice // of the pages
-	Connections int         // at once; default 10,000
+	Texts       text.Choice // for pages
+	Connections int         // concurrent connections; default 10,000
 	Logger      *slog.Logger
 }
 
-// A State is what has become of a vote.
+// A State is the state of a vote as its voter sees it.
 type State struct {
 	ID       string    `json:"id"`
 	State    string    `json:"state"` // "accepted", "counted" or "decided"
 	Decision *Decision `json:"decision,omitempty"`
 }
 
-// ErrUnknown says that a vote is not known.
+// ErrUnknown reports that there is no vote with an identifier.
 var ErrUnknown = errors.New("no vote with this id is known; it may not be counted yet")
 
-// A Server takes votes over HTTP, plain or with TLS on the same port. It does
-// without net/http, which costs several times as much for each vote as all the
+// A Server accepts votes over HTTP, plain or with TLS on the same port. It does
+// not use net/http, which would cost several times as much per vote as all the
 // rest.
 type Server struct {
 	Parts
@@ -77,7 +77,7 @@ type Server struct {
 // Times of a connection.
 const (
 	idle     = 75 * time.Second // between requests
-	oneRead  = 20 * time.Second // for a request
+	oneRead  = 20 * time.Second // for reading one request
 	oneWrite = 20 * time.Second
 )
 
@@ -118,7 +118,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 				return nil
 			}
 			var ne net.Error
-			if errors.As(err, &ne) { // such as too many open files
+			if errors.As(err, &ne) { // a temporary error, such as too many open files
 				s.Logger.Warn("a connection with votes cannot be accepted", "error", err)
 				select {
 				case <-time.After(50 * time.Millisecond):
@@ -146,7 +146,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// A connection is one client that sends votes.
+// A connection is that of one client.
 type connection struct {
 	net.Conn
 	in   *message.Reader
@@ -156,7 +156,8 @@ type connection struct {
 	from string
 }
 
-// unread gives back what was read before TLS began.
+// unread returns bytes that were read before TLS began, then those of the
+// connection.
 type unread struct {
 	net.Conn
 	first []byte
@@ -171,7 +172,7 @@ func (u *unread) Read(p []byte) (int, error) {
 	return u.Conn.Read(p)
 }
 
-// recordHandshake is the first byte of a connection with TLS.
+// recordHandshake is the first byte of a TLS connection.
 const recordHandshake = 0x16
 
 // serve serves one connection.
@@ -200,7 +201,7 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	}
 }
 
-// exchange reads a request and answers it. It reports whether another one may
+// exchange reads a request and answers it. more reports whether another one may
 // follow.
 func (s *Server) exchange(ctx context.Context, c *connection) (more bool) {
 	err := c.in.ReadRequest(&c.q)
@@ -290,7 +291,7 @@ func (s *Server) answer(c *connection, a Answer, more bool) bool {
 	return err == nil && more
 }
 
-// A Request is one that came to a [Server] or to the proxy.
+// A Request is a request that reached a [Server] or the proxy.
 type Request struct {
 	Method, Path  string
 	Type, Key     string // Content-Type, Idempotency-Key
@@ -298,12 +299,12 @@ type Request struct {
 	Language      string // Accept-Language
 	Authorization string
 	Body          []byte
-	From          string // address of the client
-	Voter         *Voter // who it is, where that is known
-	Base          string // path of votes, for links: "/votes"
+	From          string // the client's address
+	Voter         *Voter // the client, if it is known
+	Base          string // the path of votes, for links: "/votes"
 }
 
-// An Answer answers a [Request].
+// An Answer is the response to a [Request].
 type Answer struct {
 	Status   int
 	Type     string // "" is plain text
@@ -312,7 +313,7 @@ type Answer struct {
 	Retry    time.Duration
 }
 
-// Fields are those of the head besides type and length.
+// Fields returns the fields of the head, without type and length.
 func (a *Answer) Fields() (all [][2]string) {
 	if a.Location != "" {
 		all = append(all, [2]string{"Location", a.Location})
@@ -334,7 +335,7 @@ func (a *Answer) Fields() (all [][2]string) {
 
 const forwardPath = "/votes/forward"
 
-// Answer answers a request. It waits until votes are on the disk.
+// Answer answers a request. It returns when the votes are on disk.
 func (s *Server) Answer(ctx context.Context, r *Request) Answer {
 	var a Answer
 	var err *refusal
@@ -363,10 +364,10 @@ func (s *Server) Answer(ctx context.Context, r *Request) Answer {
 	return Answer{Status: err.status, Body: []byte(err.Error() + "\n"), Retry: err.retry}
 }
 
-// wantsPage reports whether a person with a browser waits for the answer.
+// wantsPage reports whether the request comes from a person's browser.
 func (r *Request) wantsPage() bool { return strings.Contains(r.Accept, "text/html") }
 
-// votes takes votes.
+// votes accepts votes.
 func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 	ballots, single, bad := readBallots(r.Type, r.Body)
 	if bad != nil {
@@ -402,8 +403,8 @@ func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 			}
 			return a, bad
 		}
-		// A user, or the address that was blocked: many may send their votes from one
-		// address.
+		// Voters are distinguished by user, or by the address in the token, because
+		// many clients may vote through one address.
 		ids[n] = v.ID
 		if r.Language != "" {
 			v.Mail = MailTo(v.Mail, s.Texts.For(r.Language))
@@ -419,13 +420,13 @@ func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 		return a, &refusal{http.StatusTooManyRequests, errors.New("so many votes of one client are not taken; try again later"), wait}
 	}
 	if bad := s.keep(ctx, records); bad != nil {
-		s.limit.giveBack(voters) // they are sent again
+		s.limit.giveBack(voters) // the client sends them again
 		return a, bad
 	}
 	return accepted(s.Texts.For(r.Language), r, ids, single), nil
 }
 
-// keep has votes kept.
+// keep appends votes to the log.
 func (s *Server) keep(ctx context.Context, records [][]byte) *refusal {
 	err := s.Log.Append(ctx, records...)
 	if err == nil {
@@ -469,7 +470,7 @@ func accepted(t *text.Texts, r *Request, ids []ID, single bool) Answer {
 	return a
 }
 
-// forwarded takes votes that another node has acknowledged already.
+// forwarded accepts votes that another node has acknowledged.
 func (s *Server) forwarded(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 	secret, ok := strings.CutPrefix(r.Authorization, "Bearer ")
 	if s.Secret == "" || !ok || subtle.ConstantTimeCompare([]byte(secret), []byte(s.Secret)) != 1 {
@@ -494,7 +495,7 @@ func pack(dst []byte, records [][]byte) []byte {
 	return dst
 }
 
-// unpack takes apart what pack has joined.
+// unpack splits the result of pack.
 func unpack(b []byte) (records [][]byte, err error) {
 	for len(b) > 0 {
 		n, size := binary.Uvarint(b)
@@ -516,7 +517,7 @@ func unpack(b []byte) (records [][]byte, err error) {
 	return records, nil
 }
 
-// state answers what has become of a vote.
+// state answers with the state of a vote.
 func (s *Server) state(ctx context.Context, r *Request, text string) (a Answer, _ *refusal) {
 	id, err := ParseID(text)
 	if err != nil {

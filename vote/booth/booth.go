@@ -26,12 +26,12 @@ import (
 	"shuultuur/vote/store"
 )
 
-// A Booth takes, counts and decides votes.
+// A Booth accepts, counts and decides votes.
 type Booth struct {
 	config  Config
 	parts   Parts
 	log     *ingest.Log
-	entry   *entrance // to the log
+	entry   *entrance // leads to the log
 	server  *vote.Server
 	drain   *vote.Drain
 	desk    *vote.Desk // nil on a node that forwards
@@ -40,12 +40,13 @@ type Booth struct {
 	stream  *stream // nil without Redis and NATS
 	mailer  *mailer // nil without mail
 	open    []net.Listener
-	problem atomic.Pointer[string] // why votes are not drained
+	problem atomic.Pointer[string] // the reason why votes are not drained
 	ran     bool
 }
 
-// Open opens the log and the database. The database of PostgreSQL, another node
-// and Redis do not have to be reachable. Mistakes are a [setting.Error].
+// Open opens the log and the database. It does not require PostgreSQL, another
+// node or Redis to be reachable. Mistakes in the settings are a
+// [setting.Error].
 func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -92,10 +93,11 @@ func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
 	return b, nil
 }
 
-// checkStore returns what is wrong with the URL of the votes' database.
+// checkStore returns the mistake in the URL of the votes' database, or nil.
 func checkStore(url string) error { return store.Check(url) }
 
-// certificate returns the TLS settings of the API, which follow the files of k.
+// certificate returns the TLS settings of the API. They follow changes of k's
+// files.
 func certificate(k *KeyPair) (*tls.Config, error) {
 	if k == nil {
 		return nil, nil
@@ -111,7 +113,7 @@ func certificate(k *KeyPair) (*tls.Config, error) {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Now(), nil }}, nil
 }
 
-// sink makes what the log is drained to.
+// sink returns the destination of the log.
 func (b *Booth) sink(ctx context.Context) (vote.Sink, error) {
 	c := &b.config
 	switch c.Forward {
@@ -149,8 +151,8 @@ func (b *Booth) sink(ctx context.Context) (vote.Sink, error) {
 	return &vote.Counter{Store: b.store, After: b.desk.After, Logger: b.parts.Log}, nil
 }
 
-// state is what has become of a vote. One that is not in the database may be in
-// the log.
+// state returns the state of a vote. A vote that is not in the database may
+// still be in the log.
 func (b *Booth) state(ctx context.Context, id vote.ID) (vote.State, error) {
 	s, err := b.store.State(ctx, id)
 	if errors.Is(err, vote.ErrUnknown) && b.drain.Pending() > 0 {
@@ -168,7 +170,7 @@ func (b *Booth) report(err error) {
 	b.problem.Store(&s)
 }
 
-// Problems says why votes are not kept or not counted.
+// Problems returns the reasons why votes are not kept or not counted.
 func (b *Booth) Problems() []string {
 	all := b.log.Problems()
 	if p := b.problem.Load(); p != nil {
@@ -177,9 +179,9 @@ func (b *Booth) Problems() []string {
 	return all
 }
 
-// Erase takes out the votes of a person: from the log, and on a node that counts
-// from the database. Votes from before that are still on their way to this node
-// do not count either. It returns how many there were.
+// Erase removes a person's votes from the log and, on a node that counts, from
+// the database. Earlier votes that are still on their way to this node will not
+// count either. It returns the number of removed votes.
 func (b *Booth) Erase(ctx context.Context, p *vote.Person) (votes int64, err error) {
 	if err := b.entry.erase(p); err != nil {
 		return 0, err
@@ -194,9 +196,9 @@ func (b *Booth) Erase(ctx context.Context, p *vote.Person) (votes int64, err err
 		if err == nil && b.desk != nil {
 			var counted int64
 			counted, err = b.desk.Erase(ctx, p)
-			votes = max(logged, counted) // the log has counted ones too
+			votes = max(logged, counted) // the log also holds votes that are counted already
 		}
-		if err == nil && waiting == 0 { // comments of others that name the person
+		if err == nil && waiting == 0 { // other people's comments may name the person
 			err = b.log.Rotate(ctx)
 		}
 		return err
@@ -204,19 +206,20 @@ func (b *Booth) Erase(ctx context.Context, p *vote.Person) (votes int64, err err
 	return votes, err
 }
 
-// Elsewhere says where votes of this node are counted, "" for here.
+// Elsewhere returns the place where this node's votes are counted, or "" if
+// that is here.
 func (b *Booth) Elsewhere() string { return b.config.Forward }
 
 // Desk decides votes. It is nil on a node that forwards its votes.
 func (b *Booth) Desk() *vote.Desk { return b.desk }
 
-// Pending is how many votes wait in the log.
+// Pending returns the number of votes that wait in the log.
 func (b *Booth) Pending() uint64 { return b.drain.Pending() }
 
-// Log is the log of votes.
+// Log returns the log of votes.
 func (b *Booth) Log() *ingest.Log { return b.log }
 
-// Addrs returns the addresses that are listened on.
+// Addrs returns the addresses that the booth listens on.
 func (b *Booth) Addrs() (all []net.Addr) {
 	for _, l := range b.open {
 		all = append(all, l.Addr())
@@ -224,7 +227,7 @@ func (b *Booth) Addrs() (all []net.Addr) {
 	return all
 }
 
-// Listen opens the addresses for votes, or none.
+// Listen opens the addresses for votes, if the settings have any.
 func (b *Booth) Listen(ctx context.Context) error {
 	for _, a := range b.config.Listen {
 		var lc net.ListenConfig
@@ -242,10 +245,10 @@ func (b *Booth) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Run takes and counts votes until ctx ends. It closes the booth.
+// Run accepts and counts votes until ctx ends. It closes the booth.
 func (b *Booth) Run(ctx context.Context) error {
 	b.ran = true
-	// The log outlives those who write to it and read from it.
+	// The log outlives its writers and readers.
 	logCtx, stopLog := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLog()
 	logEnded := make(chan error, 1)
@@ -284,8 +287,8 @@ func (b *Booth) Run(ctx context.Context) error {
 	return errors.Join(append(errs, b.closeRest())...)
 }
 
-// tidy deletes old votes, and has those that have left the log not stay in its
-// files until these are full.
+// tidy deletes old votes. It also begins new files of the log in time, so that
+// votes that were moved on do not stay on the disk.
 func (b *Booth) tidy(ctx context.Context) error {
 	for tick := time.NewTicker(time.Hour); ; {
 		select {
@@ -305,7 +308,7 @@ func (b *Booth) tidy(ctx context.Context) error {
 	}
 }
 
-// prune deletes votes from before a time.
+// prune deletes votes that are older than before.
 func (b *Booth) prune(ctx context.Context, before time.Time) {
 	n, err := b.store.Prune(ctx, before)
 	if err != nil && ctx.Err() == nil {
@@ -315,7 +318,7 @@ func (b *Booth) prune(ctx context.Context, before time.Time) {
 	}
 }
 
-// Close releases what a booth holds that has not run.
+// Close releases the resources of a booth that was not run.
 func (b *Booth) Close() error {
 	if b.ran {
 		return nil
@@ -354,7 +357,7 @@ func (b *Booth) each(f func(metric.Collector)) {
 	}
 }
 
-// Token returns the token of a block page.
+// Token returns the token for a block page.
 func (b *Booth) Token(t *filter.Transaction) string {
 	v := &t.Verdict.Reason
 	e := vote.Event{Ref: t.ID, At: t.Start, Client: t.Client.Addr.Unmap().String(), User: t.Client.User, Groups: t.Client.Groups,
@@ -365,7 +368,7 @@ func (b *Booth) Token(t *filter.Transaction) string {
 	return b.sealer.Seal(&e)
 }
 
-// Answer answers a request for votes that came to the proxy.
+// Answer answers a request for votes that reached the proxy.
 func (b *Booth) Answer(ctx context.Context, t *filter.Transaction, q *message.Request, path string, body []byte) (status int, ctype string, answer []byte, fields []string) {
 	get := func(name string) string { return string(q.Get(name)) }
 	from := t.Client.Addr.Unmap().String()
@@ -381,14 +384,14 @@ func (b *Booth) Answer(ctx context.Context, t *filter.Transaction, q *message.Re
 	return a.Status, a.Type, a.Body, fields
 }
 
-// A carrier carries votes from several nodes to the one that counts.
+// A carrier carries votes from several nodes to the node that counts.
 type carrier interface {
 	vote.Sink
 	Receive(ctx context.Context, log vote.Log, works func()) error
 	Close()
 }
 
-// A stream connects to a carrier when it is needed, and again after a fault.
+// A stream connects to a carrier on demand, and again after a fault.
 type stream struct {
 	name    string // "Redis" or "NATS"
 	connect func(ctx context.Context) (carrier, error)
@@ -399,7 +402,7 @@ type stream struct {
 const streamKey = "votes"
 
 func newStream(c *Config, log *slog.Logger) *stream {
-	reported := map[string]bool{} // each time that the connection is lost would be too often
+	reported := map[string]bool{} // a line for each lost connection would be too much
 	remark := func(text string) {
 		if !reported[text] {
 			reported[text] = true

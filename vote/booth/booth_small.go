@@ -13,13 +13,13 @@ import (
 	"shuultuur/vote"
 )
 
-// A Booth is what the small build does not have: there is never one.
+// A Booth exists in the full build only; Open returns none.
 type Booth struct{}
 
-// Open refuses.
+// Open returns an error: this build lacks votes.
 func Open(context.Context, Config, Parts) (*Booth, error) { return nil, release.Lacks("votes") }
 
-// The methods are those of the full build.
+// The methods mirror those of the full build.
 
 func (b *Booth) Erase(context.Context, *vote.Person) (int64, error) { return 0, nil }
 
@@ -35,8 +35,8 @@ func (b *Booth) Answer(context.Context, *filter.Transaction, *message.Request, s
 	return 0, "", nil, nil
 }
 
-// certificate reads nothing: votes are refused.
+// certificate reads nothing, because Open refuses votes.
 func certificate(*KeyPair) (*tls.Config, error) { return nil, nil }
 
-// checkStore accepts every URL: votes are refused.
+// checkStore accepts every URL, because Open refuses votes.
 func checkStore(string) error { return nil }

@@ -1,10 +1,9 @@
-// Package booth puts together the parts that take, count and decide votes, as
-// the settings have it.
+// Package booth connects the parts that accept, count and decide votes, as configured.
 //
-// Data moves through it as follows. The [vote.Server] takes votes from its own
-// addresses and from the proxy into the log in the data folder. A [vote.Drain]
-// moves them from there to the database, to another node or to a stream in Redis or NATS;
-// the node that counts also moves votes from the stream into its own log.
+// Data moves through it as follows. The [vote.Server] accepts votes from its own
+// addresses and from the proxy and writes them to the log in the data folder. A
+// [vote.Drain] moves them on to the database, to another node or to a stream in Redis or
+// NATS. The node that counts also moves votes from the stream into its own log.
 package booth
 
 import (
@@ -26,7 +25,7 @@ import (
 	"shuultuur/vote"
 )
 
-// Config says how votes are taken, counted and decided.
+// Config sets how votes are accepted, counted and decided.
 type Config struct {
 	// Listen are addresses of the API for votes, plain and, with TLS, encrypted on
 	// the same port. Default none: votes come through the proxy only.
@@ -45,23 +44,24 @@ type Config struct {
 	// Redis carries votes from the nodes that have forward: redis to the one that
 	// counts. Default none.
 	Redis *redis.Config `yaml:"redis"`
-	// Secret is what nodes show that forward votes to one another; 16 bytes or
-	// more. Default none: no node may forward here.
+	// Secret is shared by the nodes that forward votes to one another; at least 16
+	// bytes. Default none: no node may forward here.
 	Secret string `yaml:"secret"`
 	// Node is the name of this node in votes; default the host name.
 	Node string `yaml:"node"`
-	// Limit bounds the votes of one user, or of one address without a user;
+	// Limit bounds the votes of one user, or of one address if there is no user;
 	// default 60/1h.
 	Limit Limit `yaml:"limit"`
-	// Login has only users vote who have logged in.
+	// Login lets only users vote who have logged in.
 	Login bool `yaml:"login"`
 	// Keep is how long votes are kept in the database; default 90d, at least 1d.
 	Keep setting.Duration `yaml:"keep"`
-	// List gets what is blocked for everyone and for good. Default none.
+	// List receives the names that are blocked for everyone and for good. Default
+	// none.
 	List string `yaml:"list"`
-	// Automatic are rules that decide without a person. Default none.
+	// Automatic are rules that decide votes without a person. Default none.
 	Automatic []Automatic `yaml:"automatic"`
-	Mail      *Mail       `yaml:"mail"` // default none: answers are on the page of a vote only
+	Mail      *Mail       `yaml:"mail"` // default none: the answer appears only on the page of the vote
 }
 
 // A KeyPair names a certificate and its key, both PEM.
@@ -110,17 +110,17 @@ func (l Limit) or(def vote.Rate) vote.Rate {
 	return l.Rate
 }
 
-// Automatic is a rule that decides without a person.
+// Automatic is a rule that decides votes without a person.
 type Automatic struct {
 	Vote   string                    `yaml:"vote"`   // wrong (default) or dangerous
-	Votes  int                       `yaml:"votes"`  // of as many different people
-	Groups setting.OneOrMore[string] `yaml:"groups"` // that are in one of these; default anybody
-	Within setting.Duration          `yaml:"within"` // of this time; default 1h
-	For    setting.Duration          `yaml:"for"`    // how long it holds; default 1d, off is for good
-	Who    string                    `yaml:"who"`    // for whom: an address, network, user or group; default everyone
+	Votes  int                       `yaml:"votes"`  // the number of different people who must vote
+	Groups setting.OneOrMore[string] `yaml:"groups"` // their groups; default any
+	Within setting.Duration          `yaml:"within"` // the period in which they vote; default 1h
+	For    setting.Duration          `yaml:"for"`    // how long the decision holds; default 1d, off is for good
+	Who    string                    `yaml:"who"`    // whom it is for: an address, network, user or group; default everyone
 }
 
-// Mail says how answers are sent to voters who have left an address.
+// Mail sets how answers are sent to voters who have left an address.
 type Mail struct {
 	Server string `yaml:"server"` // host and port of a mail server
 	From   string `yaml:"from"`   // address of the sender
@@ -131,16 +131,16 @@ var defaultLimit = vote.Rate{Most: 60, In: time.Hour}
 const (
 	leastSecret = 16
 	defaultKeep = 90 * 24 * time.Hour
-	leastKeep   = 24 * time.Hour // repeats count once for as long
+	leastKeep   = 24 * time.Hour // a repeated vote is recognised for at least this long
 )
 
-// Values of forward that have votes carried by Redis or NATS.
+// Values of forward for which Redis or NATS carries the votes.
 const (
 	viaRedis = "redis"
 	viaNATS  = "nats"
 )
 
-// Check looks for mistakes, without connecting to anything.
+// Check returns the first mistake, without connecting to anything.
 func (c *Config) Check() error {
 	var errs []error
 	if c.Forward != "" && c.Store != "" {
@@ -208,19 +208,19 @@ func (a *Automatic) rule() (r vote.Automatic, err error) {
 	return r, nil
 }
 
-// Parts are what a booth works with besides its settings.
+// Parts are what a booth needs besides its settings.
 type Parts struct {
 	Data string // folder of data files
 	Key  []byte // signs tokens; the same on all nodes
-	// Apply carries a decision out, or takes back one that has ended.
+	// Apply carries out a decision, or withdraws one that has ended.
 	Apply func(ctx context.Context, d *vote.Decision) error
 	// Who identifies a client by its address and the field Authorization.
 	Who   func(addr, authorization string) vote.Voter
-	Texts text.Choice // of pages and mails
+	Texts text.Choice // for pages and mails
 	Log   *slog.Logger
 }
 
-// Voter is a client that votes.
+// Voter returns a client as a voter.
 func Voter(c filter.Client) vote.Voter {
 	v := vote.Voter{User: c.User, Groups: c.Groups}
 	if c.Addr != (netip.Addr{}) {

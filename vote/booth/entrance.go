@@ -17,23 +17,22 @@ import (
 	"shuultuur/vote"
 )
 
-// goneFor is how long votes from before an erasure may still come in: as long as
-// nodes that were away learn that somebody was erased.
+// goneFor is how long votes from before an erasure may still arrive: nodes that
+// were away learn of an erasure within this time.
 const goneFor = 7 * 24 * time.Hour
 
-// An entrance is what all votes come through into the log: those of clients, of
-// other nodes and of a stream. It keeps out votes of people who were erased after
-// they had voted, which were on their way then. It acknowledges them, so that
-// nobody sends them again.
+// An entrance writes all votes to the log: those of clients, of other nodes and
+// of a stream. It leaves out votes that were on their way while their voter was
+// erased, but acknowledges them, so that nobody sends them again.
 //
-// Names are kept as their keyed hash, over a restart too.
+// Names are kept as keyed hashes, also over a restart.
 type entrance struct {
 	log  vote.Log
 	file string
 	key  []byte
 
 	mu   sync.RWMutex     // held for reading while votes go into the log
-	gone map[string]int64 // guarded by mu: when people were erased, in Unix milliseconds, by the hash of a name
+	gone map[string]int64 // guarded by mu: when people were erased, in Unix milliseconds, by the hash of each name
 }
 
 func openEntrance(log vote.Log, file string, key []byte) (*entrance, error) {
@@ -69,7 +68,7 @@ func (e *entrance) Append(ctx context.Context, records ...[]byte) error {
 	return e.log.Append(ctx, records...)
 }
 
-// erased says whether a vote is from before its voter was erased.
+// erased reports whether a vote is older than the erasure of its voter.
 func (e *entrance) erased(v *vote.Vote) bool {
 	for _, name := range []string{v.Event.User, v.Event.Client} {
 		if at, ok := e.gone[e.hash(name)]; ok && name != "" && v.At.UnixMilli() <= at {
@@ -85,8 +84,8 @@ func (e *entrance) hash(name string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// erase notes that the votes of a person are erased. When it returns, votes from
-// before are in the log or will not be.
+// erase notes that a person's votes are erased. When it returns, each earlier
+// vote either is in the log or will never be.
 func (e *entrance) erase(p *vote.Person) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -18,16 +18,16 @@ import (
 	"shuultuur/vote"
 )
 
-// A mailer sends answers to voters. It waits for the mail server so that nobody
-// else does; when more than maxWaiting wait, those that come later are dropped
-// and the log says so.
+// A mailer sends answers to voters in the background, so that nobody waits for
+// the mail server. If more than maxWaiting answers wait, later ones are dropped
+// and logged.
 type mailer struct {
 	config Mail
 	texts  text.Choice
 	log    *slog.Logger
 	queue  chan answer
 	send   func(ctx context.Context, to string, text []byte) error
-	limit  time.Duration // of one mail
+	limit  time.Duration // for one mail
 }
 
 type answer struct {
@@ -37,11 +37,11 @@ type answer struct {
 
 const (
 	maxWaiting = 20_000
-	mailTries  = 5 // for what the server may take later
+	mailTries  = 5 // attempts for a mail that the server refuses for now
 	mailWait   = 30 * time.Second
 	mailLimit  = 30 * time.Second
-	mailAgain  = time.Second // a server that is away is tried so often
-	mailFor    = time.Hour   // and for so long
+	mailAgain  = time.Second // interval of attempts while the server is away
+	mailFor    = time.Hour   // after which an attempt is given up
 )
 
 func newMailer(c Mail, texts text.Choice, log *slog.Logger) *mailer {
@@ -64,7 +64,7 @@ func (m *mailer) hand(ctx context.Context, to string, text []byte) error {
 		return err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })() // the limit, or the gateway ends
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // conn is closed at the limit, or when the gateway ends
 	c, err := smtp.NewClient(conn, host)
 	if err != nil {
 		return err
@@ -90,11 +90,11 @@ func (m *mailer) hand(ctx context.Context, to string, text []byte) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	_ = c.Quit() // the server has it
+	_ = c.Quit() // the server has accepted the mail
 	return nil
 }
 
-// add queues the answers of a decision.
+// add queues the answers to the voters of a decision.
 func (m *mailer) add(d *vote.Decision, to []string) {
 	dropped := 0
 	for _, t := range to {
