@@ -23,7 +23,7 @@ type Privacy struct {
 	TwoPeople bool
 }
 
-// ErrTwoPeople says that a look needs a second person.
+// ErrTwoPeople reports that a look needs a second person.
 var ErrTwoPeople = errors.New("two people are needed to look into one person's browsing: ask at /looks, and have somebody else agree")
 
 // A reader is the record as the user may see it. Who that is comes with the
@@ -52,7 +52,7 @@ type bounds struct {
 
 func (b *bounds) free() bool { return b.groups == nil && !b.noURLs && b.hidden == nil }
 
-// all says whether rows of everybody are seen, and whose they are: then counts
+// all reports whether rows of everybody are seen, and whose they are: then counts
 // are those of the store.
 func (b *bounds) all() bool { return b.groups == nil && b.hidden == nil }
 
@@ -77,12 +77,12 @@ func (d *reader) bounds(who *account.Who) *bounds {
 	return b
 }
 
-// concerns says whether a row is of somebody, a user or an address.
+// concerns reports whether a row is of somebody, a user or an address.
 func concerns(whom string, r *event.Row) bool {
 	return whom != "" && (whom == r.User || r.Client.IsValid() && whom == r.Client.String())
 }
 
-// redact says whether a row is seen at all, and takes from it what is not.
+// redact reports whether a row is seen at all, and takes from it what is not.
 func (b *bounds) redact(r *event.Row) bool {
 	if b.groups != nil && !shares(b.groups(r.Client, r.User), b.who.Groups) {
 		return false
@@ -144,7 +144,7 @@ func named(f *event.Filter) (all []string) {
 	return all
 }
 
-// look records a look, if a filter is one, and says whether it may be.
+// look records a look, if a filter is one, and reports whether it may be.
 func (d *reader) look(b *bounds, f *event.Filter) error {
 	names := named(f)
 	if len(names) == 0 {

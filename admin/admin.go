@@ -213,7 +213,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client went away: nobody to tell
 }
 
-// ownName says whether a Host is an address or localhost.
+// ownName reports whether a Host is an address or localhost.
 func ownName(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -30,7 +30,7 @@ type Client struct {
 	Cert  string // file of the one certificate that is trusted; "" for the system's
 }
 
-// ErrOff says that there is no admin address to ask.
+// ErrOff reports that there is no admin address to ask.
 var ErrOff = errors.New("the admin address is switched off, so the gateway cannot be asked; set listen.admin")
 
 // What a client reads is bounded. A page of events has maxRows of them.

@@ -122,7 +122,7 @@ func (c *clientsPages) show(w http.ResponseWriter, r *http.Request, done string,
 	respond(w, r, c.all, status, d, d, d.Error)
 }
 
-// owns says whether the user looks after a client: helpers only after those in
+// owns reports whether the user looks after a client: helpers only after those in
 // their groups.
 func owns(who *account.Who, groups []string) bool {
 	return who.Role != account.Helper || shares(groups, who.Groups)

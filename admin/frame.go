@@ -147,7 +147,7 @@ func textsOf(w http.ResponseWriter) *text.Texts {
 	return nil
 }
 
-// may says whether the user may see a page.
+// may reports whether the user may see a page.
 func (p *personal) may(path string) bool {
 	if path == "/" {
 		path = "/{$}"

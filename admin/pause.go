@@ -29,7 +29,7 @@ type Pause struct {
 	groups func(addr netip.Addr, user string) []string // see [Access]
 }
 
-// may says whether somebody may let filtering rest for who: helpers for their
+// may reports whether somebody may let filtering rest for who: helpers for their
 // own groups, and for a user or a device in one of them.
 func (p *Pause) may(r *http.Request, who string) bool {
 	asks := asker(r)

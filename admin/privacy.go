@@ -158,7 +158,7 @@ func (p *Parts) export(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// earlier says whether one of the questions before had a row already.
+// earlier reports whether one of the questions before had a row already.
 func earlier(asks []event.Filter, r *event.Row) bool {
 	for i := range asks {
 		if asks[i].Match(r) {

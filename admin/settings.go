@@ -88,11 +88,11 @@ func (e *Effect) says(t *text.Texts) string {
 	return t.Say("This change would have altered {n} of {all} requests.", "n", number(e.Changed), "all", number(e.Judged))
 }
 
-// ErrChanged says that the settings on the disk are others than those that were
+// ErrChanged reports that the settings on the disk are others than those that were
 // read.
 var ErrChanged = errors.New("the settings on the disk were changed meanwhile; read them again, so that no change is lost")
 
-// errNoEffect says that there is no record to judge.
+// errNoEffect reports that there is no record to judge.
 var errNoEffect = errors.New("no store that can be asked keeps events, so that what a change does cannot be said")
 
 // Tag is the entity tag of a text of settings.

@@ -88,7 +88,7 @@ func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, statu
 	writePage(w, loginTemplate(), status, d)
 }
 
-// secured says whether a request came by TLS.
+// secured reports whether a request came by TLS.
 func secured(r *http.Request) bool { return r.TLS != nil }
 
 // begun gives a browser its session.

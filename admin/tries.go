@@ -33,7 +33,7 @@ func clientOf(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// barred says whether a client has tried too often.
+// barred reports whether a client has tried too often.
 func (t *tries) barred(a netip.Addr) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

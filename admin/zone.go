@@ -508,7 +508,7 @@ func (z *zonePages) deleted() (all []deletedZone) {
 	return all
 }
 
-// errZoneChanged says that a zone is not the one that was read.
+// errZoneChanged reports that a zone is not the one that was read.
 var errZoneChanged = errors.New("the zone was changed meanwhile; read it again, so that no change is lost")
 
 func statusOfZone(err error) int {

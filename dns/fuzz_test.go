@@ -83,7 +83,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// hasPointer says whether the question's name has a byte above 63 where a
+// hasPointer reports whether the question's name has a byte above 63 where a
 // label's length belongs.
 func hasPointer(msg []byte) bool {
 	for off := headerLen; off < len(msg) && msg[off] != 0; off += 1 + int(msg[off]) {
@@ -105,7 +105,7 @@ func equalFold(a, b []byte) bool {
 	return len(a) == len(b)
 }
 
-// stricter says whether m has something in its additional section about which
+// stricter reports whether m has something in its additional section about which
 // Parse is stricter than the library.
 func stricter(m *miekg.Msg) bool {
 	opts := 0

@@ -254,7 +254,7 @@ func Reverse(a netip.Addr) []byte {
 	return append(name, "\x03ip6\x04arpa\x00"...)
 }
 
-// errMessage says that a message from elsewhere ends early or contradicts
+// errMessage reports that a message from elsewhere ends early or contradicts
 // itself.
 var errMessage = errors.New("malformed DNS message")
 

@@ -119,7 +119,7 @@ func Look(ctx context.Context, m Machine, cfg Config) *Report {
 	return r
 }
 
-// Healthy says whether nothing is low or bad.
+// Healthy reports whether nothing is low or bad.
 func (r *Report) Healthy() bool {
 	for _, f := range r.Findings {
 		if f.Level == Low || f.Level == Bad {

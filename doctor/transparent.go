@@ -94,7 +94,7 @@ func (p subject) transparent(ctx context.Context) []Finding {
 	return found
 }
 
-// arrives says whether a rule leads clients to listen.transparent.
+// arrives reports whether a rule leads clients to listen.transparent.
 func (p subject) arrives(v ipVersion, all []redirect) bool {
 	return slices.ContainsFunc(p.cfg.Transparent, func(addr string) bool {
 		f := p.redirected(v, addr, false, Bad, all, nil)
@@ -372,7 +372,7 @@ func markedTables(s string) map[string]bool {
 	return tables
 }
 
-// hasLocalDefault says whether one of the tables has a default route that
+// hasLocalDefault reports whether one of the tables has a default route that
 // ends here, by what ip route show table all type local prints.
 func hasLocalDefault(s string, tables map[string]bool) bool {
 	for line := range strings.Lines(s) {

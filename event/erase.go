@@ -22,15 +22,15 @@ type Person struct {
 	Clients []netip.Addr
 }
 
-// Empty says whether it is nobody.
+// Empty reports whether it is nobody.
 func (p *Person) Empty() bool { return len(p.Users)+len(p.Clients) == 0 }
 
-// Of says whether a row is of the person.
+// Of reports whether a row is of the person.
 func (p *Person) Of(r *Row) bool {
 	return r.User != "" && slices.Contains(p.Users, r.User) || r.Client.IsValid() && slices.Contains(p.Clients, r.Client)
 }
 
-// In says whether a text names the person: a user or an address, as a whole
+// In reports whether a text names the person: a user or an address, as a whole
 // word.
 func (p *Person) In(text string) bool {
 	for _, u := range p.Users {
@@ -46,7 +46,7 @@ func (p *Person) In(text string) bool {
 	return false
 }
 
-// hasWord says whether a word stands in a text. What goes on behind a dot or a
+// hasWord reports whether a word stands in a text. What goes on behind a dot or a
 // colon is another word: 10.0.0.1 is not in 10.0.0.1.5, nor anna in anna.example.
 func hasWord(text, word string) bool {
 	for at := 0; ; {
@@ -67,7 +67,7 @@ func firstByte(s string) byte { return append([]byte(s[:min(len(s), 1)]), 0)[0] 
 
 func lastByte(s string) byte { return append([]byte(s[max(0, len(s)-1):]), 0)[0] }
 
-// goesOn says whether a word goes on at a byte, or behind its dot. A colon alone
+// goesOn reports whether a word goes on at a byte, or behind its dot. A colon alone
 // ends a word that is a field's name, as in user:anna.
 func goesOn(at, beyond byte) bool {
 	letter := func(c byte) bool {

@@ -203,7 +203,7 @@ func actionNamed(name string) int {
 // Networks returns the networks of a term about clients.
 func (t *Term) Networks() []netip.Prefix { return t.nets }
 
-// Matches says whether the term wants a row that has v in its field. It is not
+// Matches reports whether the term wants a row that has v in its field. It is not
 // for Text, which looks at several: use [Term.Match].
 func (t *Term) Matches(v string) bool { return t.has(v) != t.Not }
 
@@ -228,7 +228,7 @@ func (t *Term) covers(a netip.Addr) bool {
 	return slices.ContainsFunc(t.nets, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// Match says whether the term wants r.
+// Match reports whether the term wants r.
 func (t *Term) Match(r *Row) bool {
 	switch t.Field {
 	case Text:
@@ -245,7 +245,7 @@ func (t *Term) inText(r *Row) bool {
 	return t.InText(r.URL) || t.InText(r.Host) || t.InText(r.Rule) || t.InText(r.Evidence) || t.InText(r.Note) || slices.Contains(t.Values, r.ID)
 }
 
-// InText says whether one of the values is in s, as [Text] looks for it.
+// InText reports whether one of the values is in s, as [Text] looks for it.
 func (t *Term) InText(s string) bool {
 	return slices.ContainsFunc(t.Values, func(v string) bool { return containsFold(s, v) })
 }
@@ -269,7 +269,7 @@ func LowerASCII(s string) string {
 // RoundUp rounds up to microseconds: rows have no finer times.
 func RoundUp(t time.Time) time.Time { return t.Add(time.Microsecond - 1).Truncate(time.Microsecond) }
 
-// under says whether host is domain or a subdomain of it.
+// under reports whether host is domain or a subdomain of it.
 func under(host, domain string) bool {
 	rest, ok := strings.CutSuffix(host, domain)
 	return ok && (rest == "" || rest[len(rest)-1] == '.')
@@ -304,7 +304,7 @@ type Filter struct {
 	Terms        []Term
 }
 
-// Match says whether the filter wants r.
+// Match reports whether the filter wants r.
 func (f *Filter) Match(r *Row) bool {
 	if !f.Since.IsZero() && r.Time.Before(f.Since) || !f.Until.IsZero() && !r.Time.Before(f.Until) {
 		return false

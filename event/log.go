@@ -21,7 +21,7 @@ const (
 	idleTime   = time.Minute      // a store is written to at least so often, for upkeep
 )
 
-// Config says where events are kept. Paths are relative to the data folder.
+// Config sets where events are kept. Paths are relative to the data folder.
 type Config struct {
 	SQLite       string           `yaml:"sqlite"`       // database file; the default when no store is named
 	JSONL        string           `yaml:"jsonl"`        // JSON lines
@@ -427,7 +427,7 @@ func (q *lane) run(ctx context.Context) error {
 	}
 }
 
-// spooled says whether the store has kept rows that it has to deliver.
+// spooled reports whether the store has kept rows that it has to deliver.
 func (q *lane) spooled() bool {
 	sp, ok := q.store.(Spooler)
 	if !ok {

@@ -48,7 +48,7 @@ type Question struct {
 	Top    int   // at most so many tallies; 0 for all, of which there may be 1,000,000
 }
 
-// Countable says whether rows can be counted by f, in words for a person.
+// Countable reports whether rows can be counted by f, in words for a person.
 func Countable(f Field) error {
 	if f == ID || f == Conversation || f == Picture || f == Monitored || f == Signature || f > lastField {
 		return fmt.Errorf("events cannot be counted by %s: use client, host, category, rule, user, policy, action, proto, method, status, type, learned, source, unread or cache", f)
@@ -64,7 +64,7 @@ type Tally struct {
 	Called  string `json:"called,omitempty"` // the name of a client's device, where a page knows it
 }
 
-// ErrNone says that there is no row with the ID asked for.
+// ErrNone reports that there is no row with the ID asked for.
 var ErrNone = errors.New("no event has this ID")
 
 // One returns the row of the transaction id, or [ErrNone].

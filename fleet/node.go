@@ -2,7 +2,7 @@
 // count and learn: changes of lists, purges of the cache, new settings, what is
 // erased, and that somebody is paused, decided on or signed in.
 //
-// Data moves so. What somebody tells this node becomes an instruction, which
+// Data moves as follows. What somebody tells this node becomes an instruction, which
 // [state.Store] keeps and hands to the other nodes, also to those that are away.
 // [Node.Obey] carries out the instructions of others with the parts in use.
 package fleet
@@ -49,7 +49,7 @@ type Node struct {
 	changing sync.Mutex // one change of lists at a time
 }
 
-// ErrNoCache says that nothing can be purged.
+// ErrNoCache reports that nothing can be purged.
 var ErrNoCache = errors.New("the settings have no cache")
 
 // Fetched tells the other nodes which version of a list is in use here.

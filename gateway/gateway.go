@@ -1,7 +1,7 @@
 // Package gateway runs a filter: it listens, takes one engine after another into
 // use, and ends. What engines consist of is in package engine.
 //
-// Data moves so. [configuration.Read] turns a file into settings, and
+// Data moves as follows. [configuration.Read] turns a file into settings, and
 // [engine.Build] makes an engine of them. [Gateway] listens, puts the engine into
 // the servers, hands finished transactions to the event log, and on SIGHUP or
 // when a file changes builds the next engine. An engine that cannot be built

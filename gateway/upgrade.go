@@ -20,7 +20,7 @@ type departure struct {
 	failures atomic.Int64                    // failed upgrades
 }
 
-// ErrLeft says that another process has replaced this gateway.
+// ErrLeft reports that another process has replaced this gateway.
 var ErrLeft = errors.New("another process has replaced this gateway")
 
 // cause is why parts are stopped: the program ends, or another one has taken over the sockets.

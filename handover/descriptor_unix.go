@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passes says whether a process can get sockets from another.
+// passes reports whether a process can get sockets from another.
 const passes = true
 
 // duplicate returns another descriptor of a socket, which programs started later do not get.

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// passes says whether a process can get sockets from another. Windows starts programs with
+// passes reports whether a process can get sockets from another. Windows starts programs with
 // three descriptors.
 const passes = false
 

@@ -2,7 +2,7 @@
 // takes its place, so that no connection is refused and no datagram is lost
 // meanwhile.
 //
-// Data moves so. Whoever opens a listening socket does it with [Listen] or
+// Data moves as follows. Whoever opens a listening socket does it with [Listen] or
 // [ListenPacket], which first look for one among the [Sockets] in the context:
 // those that a service manager or the program before left for us ([Inherit]).
 // Every socket is kept there. [Sockets.Start] starts the next program with all of
@@ -183,7 +183,7 @@ func (s *Sockets) Unused() (names []string) {
 	return names
 }
 
-// bound says whether a socket of a service manager is the one asked for. An
+// bound reports whether a socket of a service manager is the one asked for. An
 // unspecified IPv4 address is also met by that of both families.
 func bound(f *os.File, network, addr string) bool {
 	want, err := netip.ParseAddrPort(unspecified(network, addr))

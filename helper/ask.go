@@ -267,7 +267,7 @@ func (s *Server) acl(ctx context.Context, e *Engine, line string) []byte {
 	return appendPair(a, "log", x.T.ID, false)
 }
 
-// categorise says whether the cheap checks find one of the wanted categories.
+// categorise reports whether the cheap checks find one of the wanted categories.
 func categorise(ctx context.Context, e *Engine, x *exchange.Exchange, wanted []string) []byte {
 	var found []filter.Finding
 	var err error
@@ -317,7 +317,7 @@ func (s *Server) auth(ctx context.Context, e *Engine, line string) []byte {
 	return broken(err.Error())
 }
 
-// refusedPassword says whether a name and password are wrong, and not the
+// refusedPassword reports whether a name and password are wrong, and not the
 // server that should know them.
 func refusedPassword(err error) bool {
 	r, ok := errors.AsType[interface {

@@ -24,7 +24,7 @@ type Engine struct {
 	Member func(ctx context.Context, addr netip.Addr, user string) (filter.Client, error)
 	// Verify says whose name and password these are.
 	Verify func(ctx context.Context, addr netip.Addr, user, password string) (filter.Client, error)
-	// HasGroup says whether there is a group of this name.
+	// HasGroup reports whether there is a group of this name.
 	HasGroup func(name string) bool
 	// Checks are asked for the categories of a request.
 	Checks []filter.Check

@@ -4,7 +4,7 @@
 // request goes to (url_rewrite_program), whether an acl fits
 // (external_acl_type), whether a password is right (auth_param basic).
 //
-// Data moves so. Squid writes a line for each question to a process that it has
+// Data moves as follows. Squid writes a line for each question to a process that it has
 // started, "shuultuur squid KIND". That process passes the lines to the running
 // gateway over a unix socket and the answers back ([Relay]); the gateway answers
 // each of its connections with [Server.Answer]. Without a gateway the process

@@ -9,11 +9,11 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// A Server is what the small build does not have: there is never one.
+// A Server is never made in the small build.
 type Server struct{}
 
 // New makes none.
 func New(string, *exchange.Inspector, func(*filter.Transaction), *slog.Logger) *Server { return nil }
 
-// Use is that of the full build.
+// Use mirrors the full build.
 func (s *Server) Use(*Engine) error { return nil }

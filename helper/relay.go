@@ -215,7 +215,7 @@ func (r *relay) answer(line string) error {
 	return nil // it was too late
 }
 
-// expire answers what has waited too long, and says whether there was something.
+// expire answers what has waited too long, and reports whether there was something.
 func (r *relay) expire(now time.Time) (late bool, err error) {
 	most := waitAnswer
 	if r.conn == nil {

@@ -196,7 +196,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-// discard reads what is left, at most max bytes, and says whether that was all.
+// discard reads what is left, at most max bytes, and reports whether that was all.
 func (b *body) discard(max int64) bool {
 	_, err := b.Copy(io.Discard, max)
 	return err == nil && b.Done()

@@ -82,7 +82,7 @@ func (c *conn) run() {
 	}
 }
 
-// request serves one request, and says whether another may follow.
+// request serves one request, and reports whether another may follow.
 func (c *conn) request(ctx context.Context) bool {
 	c.engine = c.s.engine.Load()
 	c.out = c.out[:0]
@@ -107,7 +107,7 @@ func (c *conn) request(ctx context.Context) bool {
 	return !c.h.close && !c.net.stopped.Load() && !c.l.draining.Load()
 }
 
-// final says whether the client sends no more of the body: it waited for an
+// final reports whether the client sends no more of the body: it waited for an
 // answer to its preview, and got one.
 func (c *conn) final() bool { return c.h.preview >= 0 && c.body.more && !c.body.continued }
 

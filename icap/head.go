@@ -211,7 +211,7 @@ func cutOff(what string, n int, err error) error {
 	return err
 }
 
-// whole says whether the head fills the length that Encapsulated gives it.
+// whole reports whether the head fills the length that Encapsulated gives it.
 func (c *conn) whole(what string) error {
 	if n := len(c.http.Buffered()) + c.src.Len(); n > 0 {
 		return wire.Bad("the HTTP %s head is %d bytes shorter than Encapsulated says", what, n)

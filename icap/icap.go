@@ -3,7 +3,7 @@
 // Package icap serves proxies of others by ICAP (RFC 3507): Squid and its like
 // send each request and response here before they pass it on.
 //
-// Data moves so. [Server.Serve] accepts connections from the networks that may
+// Data moves as follows. [Server.Serve] accepts connections from the networks that may
 // ask. A connection (conn.go) reads one ICAP head after another (head.go), the
 // HTTP heads that it encapsulates, with package message, and a body in chunks
 // (body.go). REQMOD and RESPMOD (service.go) are judged by package exchange, as

@@ -13,7 +13,7 @@ import (
 	"shuultuur/release"
 )
 
-// A Server is what the small build does not have: there is never one.
+// A Server is never made in the small build.
 type Server struct{}
 
 // New refuses.

@@ -46,7 +46,7 @@ func (p *pending) len() int {
 	return p.n
 }
 
-// put has x wait, and says whether there is room.
+// put has x wait, and reports whether there is room.
 func (p *pending) put(key []byte, x *transaction) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -280,7 +280,7 @@ func (c *conn) goOn() error {
 	return err
 }
 
-// fillAddress fills in what a request asks for, and says whether it names a host.
+// fillAddress fills in what a request asks for, and reports whether it names a host.
 func fillAddress(t *filter.Transaction, q *message.Request) bool {
 	scheme := cmp.Or(q.Scheme, "http")
 	if t.Port = q.Port; t.Port == 0 {
@@ -338,7 +338,7 @@ func appendURL(dst []byte, scheme string, t *filter.Transaction, path []byte) []
 	return dst
 }
 
-// changes says whether the request that goes on is another than the one that
+// changes reports whether the request that goes on is another than the one that
 // came.
 func (c *conn) changes(x *transaction) bool {
 	if x.Q.Form == message.Authority {

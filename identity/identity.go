@@ -1,7 +1,7 @@
 // Package identity says who is asking: a user by the address a client has, or
 // by the name and password it sends, and the groups that makes them one of.
 //
-// Data moves so: [New] reads the settings and the password file and works out
+// Data moves as follows: [New] reads the settings and the password file and works out
 // for every network in them which user and groups stand for it. For a request
 // [Identity.Identify] looks the address up; where a login is needed it checks
 // the Proxy-Authorization field (Basic, RFC 7617) against the file, and says
@@ -28,7 +28,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says how clients are identified.
+// Config sets how clients are identified.
 type Config struct {
 	// Addresses are the users who are known by where they sit: a name, and
 	// addresses or networks. The narrowest network that holds a client counts.
@@ -117,7 +117,7 @@ func (c *Challenge) Advice() string {
 // SignIn returns the address of the page to sign in on, "" for none.
 func (c *Challenge) SignIn() string { return c.Page }
 
-// OpenHost says whether a host is reached without a sign-in on the page.
+// OpenHost reports whether a host is reached without a sign-in on the page.
 func (c *Challenge) OpenHost(host string) bool { return c.Page != "" && c.open(host) }
 
 // Challenges returns the values for Proxy-Authenticate, the better ones first.
@@ -230,7 +230,7 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 	return id, nil
 }
 
-// Close lets go of the connections to directories.
+// Close releases the connections to directories.
 func (id *Identity) Close() {
 	if id.signIn != nil && id.signIn.provider != nil {
 		id.signIn.provider.Close()
@@ -245,13 +245,13 @@ func (id *Identity) Close() {
 	}
 }
 
-// HasGroup says whether the settings have a group of this name.
+// HasGroup reports whether the settings have a group of this name.
 // A directory may have any.
 func (id *Identity) HasGroup(name string) bool {
 	return id.named[name] || id.anyGroup || id.basic != nil && id.basic.source != nil || id.kerberos != nil && id.kerberos.gives(name)
 }
 
-// Knows says whether there is a user or group of this name.
+// Knows reports whether there is a user or group of this name.
 func (id *Identity) Knows(name string) bool {
 	return id.known[name] || id.basic != nil && id.basic.accounts[name] != nil
 }

@@ -75,7 +75,7 @@ func newNegotiate(cfg *Kerberos, old *Identity) (*negotiate, error) {
 	return n, nil
 }
 
-// gives says whether there may be a group of this name.
+// gives reports whether there may be a group of this name.
 func (n *negotiate) gives(name string) bool {
 	return n.members != nil || n.given[name] || len(name) > 2 && name[:2] == "S-"
 }

@@ -226,7 +226,7 @@ func validNames(all []string) (list []string) {
 	return list
 }
 
-// isName says whether s can be the name of a user or group.
+// isName reports whether s can be the name of a user or group.
 func isName(s string) bool {
 	return s != "" && len(s) <= 256 && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }

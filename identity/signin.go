@@ -70,7 +70,7 @@ func (id *Identity) signIns(cfg *SignIn, b *builder, parts Parts) (err error) {
 	return nil
 }
 
-// SignsIn says whether people sign in on a page.
+// SignsIn reports whether people sign in on a page.
 func (id *Identity) SignsIn() bool { return id.signIn != nil }
 
 // Provider returns the OpenID provider that signs people in, nil for none.
@@ -81,7 +81,7 @@ func (id *Identity) Provider() *oidc.Provider {
 	return id.signIn.provider
 }
 
-// HasPasswords says whether names and passwords are verified.
+// HasPasswords reports whether names and passwords are verified.
 func (id *Identity) HasPasswords() bool { return id.basic != nil }
 
 // SessionTime is how long a sign-in on the page holds.
@@ -92,7 +92,7 @@ func (id *Identity) SessionTime() time.Duration {
 	return id.signIn.session
 }
 
-// OpenHost says whether a host is reached before somebody has signed in.
+// OpenHost reports whether a host is reached before somebody has signed in.
 func (id *Identity) OpenHost(host string) bool {
 	if id.signIn == nil {
 		return false

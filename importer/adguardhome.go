@@ -87,7 +87,7 @@ func (w *work) adGuardHome(file string) error {
 	return nil
 }
 
-// adGuardFilters makes lists of the filters under a key, and says whether there
+// adGuardFilters makes lists of the filters under a key, and reports whether there
 // are any.
 func (w *work) adGuardFilters(file yamlFile, key string, all []adGuardList, category string) (found bool, err error) {
 	for i, f := range all {
@@ -311,7 +311,7 @@ func (w *work) adGuardClients(file yamlFile, clients []adGuardClient, everyone p
 	return policies
 }
 
-// isClientID says whether s is one as encrypted DNS carries it: a label.
+// isClientID reports whether s is one as encrypted DNS carries it: a label.
 func isClientID(s string) bool {
 	if _, err := net.ParseMAC(s); err == nil {
 		return false

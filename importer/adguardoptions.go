@@ -682,7 +682,7 @@ func (a *adGuardKeys) listeners(encrypted bool) {
 }
 
 // certificate finds the certificate and key, or writes down those that are in
-// the settings, and says whether they belong together.
+// the settings, and reports whether they belong together.
 func (a *adGuardKeys) certificate() bool {
 	find := func(path, inline, name string, mode os.FileMode) string {
 		file := a.text(path)

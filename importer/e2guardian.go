@@ -673,7 +673,7 @@ func bannedTwice(c *guard, bans []string) {
 	}
 }
 
-// filters says whether a group is filtered at all, by its mode; otherwise it adds
+// filters reports whether a group is filtered at all, by its mode; otherwise it adds
 // the one rule of the group.
 func filters(c *guard, lists []ref, opts map[string]option, add func(policy.Rule)) bool {
 	mode, set := opts["groupmode"]

@@ -2,7 +2,7 @@
 // DansGuardian, squidGuard, Squid, Pi-hole, AdGuard Home, Blocky, Unbound,
 // dnsmasq, Privoxy, Technitium, NextDNS, OPNsense.
 //
-// Data moves so: [Run] reads the other program's configuration, writes a
+// Data moves as follows: [Run] reads the other program's configuration, writes a
 // settings file into a folder that names the lists where they lie, or copies of
 // those no format of ours reads as they are, and compiles every list once, as
 // the gateway will. What was carried over, what was not and why, and every line

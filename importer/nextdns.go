@@ -46,7 +46,7 @@ type nextDNS struct {
 	all map[string]string // by path
 }
 
-// off says whether an entry of a list is switched off.
+// off reports whether an entry of a list is switched off.
 func (n *nextDNS) off(list, number string) bool { return n.all[list+"."+number+".active"] == "false" }
 
 // entry takes an entry of one of the lists of a profile.

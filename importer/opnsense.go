@@ -291,7 +291,7 @@ func (o *opnSense) hostOf(id string) (name string) {
 	return name
 }
 
-// isOff says whether a group is switched off, and reports it then.
+// isOff reports whether a group is switched off, and reports it then.
 func (o *opnSense) isOff(n *xmlNode) bool {
 	if n.at("enabled").text != "0" {
 		return false

@@ -206,7 +206,7 @@ func netipJoin(ip string, port int) string {
 	return netip.AddrPortFrom(netip.MustParseAddr(ip), uint16(port)).String()
 }
 
-// plainURL says whether s is a URL a redirect may lead to, with nothing to fill
+// plainURL reports whether s is a URL a redirect may lead to, with nothing to fill
 // in that is not ours.
 func plainURL(s string) bool {
 	s = strings.NewReplacer("{url}", "x", "{host}", "x", "{category}", "x", "{policy}", "x", "{id}", "x", "{client}", "x", "{login}", "x").Replace(s)

@@ -208,7 +208,7 @@ func piholeRules(found []piholeCategory, groups groupSet) (rules []policy.Rule) 
 	return rules
 }
 
-// used says whether anybody is in one of the groups that have a list, and else
+// used reports whether anybody is in one of the groups that have a list, and else
 // reports it.
 func (w *work) used(g *gravity, groups groupSet, clients []piholeClient, what string) bool {
 	if groups.meets(g.set([]int64{0})) || slices.ContainsFunc(clients, func(c piholeClient) bool { return groups.meets(c.groups) }) {

@@ -27,7 +27,7 @@ type privoxySection struct {
 // privoxyAction is one of a section: "+name{text}" or "-name".
 var privoxyAction = regexp.MustCompile(`([+-])([a-z][a-z0-9-]*)(\{[^}]*\})?`)
 
-// blocks says whether a section blocks, lets through, or says nothing of it.
+// blocks reports whether a section blocks, lets through, or says nothing of it.
 func (s *privoxySection) blocks() (block, says bool) {
 	for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
 		if m[2] == "block" {

@@ -69,7 +69,7 @@ func NewSource(ctx context.Context, program, path string) (s *Source, ok bool, e
 	return s, true, nil
 }
 
-// Close lets go of what the rules are read from.
+// Close releases what the rules are read from.
 func (s *Source) Close() error {
 	if c, ok := s.rules.(io.Closer); ok {
 		return c.Close()

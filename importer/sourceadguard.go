@@ -268,7 +268,7 @@ type adGuardQuery struct {
 	client    *adGuardClient
 }
 
-// fits says whether the options of a rule do.
+// fits reports whether the options of a rule do.
 func (x *adGuardRule) fits(q *adGuardQuery) bool {
 	oneOf := func(all []string, is func(string) bool) bool {
 		named, in := false, false
@@ -290,7 +290,7 @@ func (x *adGuardRule) fits(q *adGuardQuery) bool {
 		!slices.ContainsFunc(x.denied, func(d string) bool { return q.host == d || strings.HasSuffix(q.host, "."+d) })
 }
 
-// from says whether v is the client's name, address or network.
+// from reports whether v is the client's name, address or network.
 func (q *adGuardQuery) from(v string) bool {
 	if q.client != nil && (q.client.Name == v || slices.Contains(q.client.IDs, v)) {
 		return true

@@ -77,7 +77,7 @@ func (s *squidSource) decide(_ context.Context, t *filter.Transaction, stage fil
 	return d, true
 }
 
-// fits says whether an acl does.
+// fits reports whether an acl does.
 func (s *squidSource) fits(t *filter.Transaction, name string, depth int) bool {
 	a := s.c.acls[name]
 	switch {
@@ -153,7 +153,7 @@ func (s *squidSource) fits(t *filter.Transaction, name string, depth int) bool {
 	return false
 }
 
-// composed says whether an acl of acls fits.
+// composed reports whether an acl of acls fits.
 func (s *squidSource) composed(t *filter.Transaction, a *squidACL, depth int) bool {
 	every := func(names []string) bool {
 		return !slices.ContainsFunc(names, func(n string) bool {
@@ -169,7 +169,7 @@ func (s *squidSource) composed(t *filter.Transaction, a *squidACL, depth int) bo
 	})
 }
 
-// hasPort says whether a port is that of an acl, or between those of one.
+// hasPort reports whether a port is that of an acl, or between those of one.
 func hasPort(v string, port uint16) bool {
 	from, to, isRange := strings.Cut(v, "-")
 	if !isRange {
@@ -180,7 +180,7 @@ func hasPort(v string, port uint16) bool {
 	return err1 == nil && err2 == nil && a <= uint64(port) && uint64(port) <= b
 }
 
-// squidNow says whether it is the time of an acl: days as letters, then hours
+// squidNow reports whether it is the time of an acl: days as letters, then hours
 // of these.
 func squidNow(values []string, now time.Time) bool {
 	days := ""

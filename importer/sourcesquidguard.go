@@ -218,7 +218,7 @@ func (q *squidGuardSource) acl(body []statement) {
 	}
 }
 
-// now says whether it is the time of a name, as its lines have it.
+// now reports whether it is the time of a name, as its lines have it.
 func (q *squidGuardSource) now(name string, t *filter.Transaction) bool {
 	for _, x := range q.times[name] {
 		if len(x.words) < 2 {
@@ -287,13 +287,13 @@ func (q *squidGuardSource) decide(_ context.Context, t *filter.Transaction, stag
 	return decision{len(pass) == 0, name + ": nothing fits"}, true
 }
 
-// holds says whether a destination has a request, and it is its time.
+// holds reports whether a destination has a request, and it is its time.
 func (q *squidGuardSource) holds(name string, t *filter.Transaction) bool {
 	d := q.dests[name]
 	return d.has(t) && (d.within == "" || q.now(d.within, t) != d.outside)
 }
 
-// is says whether a client is of a source. Addresses and users have to fit,
+// is reports whether a client is of a source. Addresses and users have to fit,
 // where both are given.
 func (c *squidGuardClients) is(who filter.Client) bool {
 	at := slices.ContainsFunc(c.networks, func(p netip.Prefix) bool { return p.Contains(who.Addr) })

@@ -412,7 +412,7 @@ func (c *squidConf) refusal(r *policy.Rule, l squidAccess) {
 // anybody reports whether an acl covers every signed-in user.
 func (a *squidACL) anybody() bool { return len(a.values) == 1 && a.values[0] == "REQUIRED" }
 
-// everything says whether a rule has no conditions.
+// everything reports whether a rule has no conditions.
 func everything(r policy.Rule) bool {
 	return len(r.Category)+len(r.URL)+len(r.Method)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type)+len(r.Schedule)+len(r.Header) == 0
 }

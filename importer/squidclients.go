@@ -22,7 +22,7 @@ type squidClients struct {
 // of clients that overlap in all ways would give a policy for each combination.
 const maxSquidClients = 300
 
-// is says whether an acl is about these clients. For no clients in particular
+// is reports whether an acl is about these clients. For no clients in particular
 // (nil) every one is.
 func (k *squidClients) is(name string) bool { return k == nil || slices.Contains(k.names, name) }
 
@@ -100,7 +100,7 @@ func (c *squidConf) clients() (all []*squidClients) {
 	return all
 }
 
-// contains says whether one of the networks is that of p or around it.
+// contains reports whether one of the networks is that of p or around it.
 func contains(all []policy.Network, p netip.Prefix) bool {
 	return slices.ContainsFunc(all, func(n policy.Network) bool { return n.Bits() <= p.Bits() && n.Contains(p.Addr()) })
 }

@@ -236,7 +236,7 @@ func hoursIn(rest string) (stretches [][2]int, why string) {
 // dayLetters are squidGuard's, from Sunday on.
 const dayLetters = "smtwhfa"
 
-// isClock says whether h:m is a time of the day, or its end.
+// isClock reports whether h:m is a time of the day, or its end.
 func isClock(h, m string) bool {
 	hour, err1 := strconv.Atoi(h)
 	minute, err2 := strconv.Atoi(m)

@@ -19,7 +19,7 @@ type unboundOptions struct {
 	at                 place // of the certificate
 }
 
-// take takes an option, and says whether it is known.
+// take takes an option, and reports whether it is known.
 func (o *unboundOptions) take(p *plain, key, value string) (Note, bool) {
 	dns := p.set.dns()
 	on := value == "yes"
@@ -149,7 +149,7 @@ func (o *unboundOptions) listeners(w *work) {
 	}
 }
 
-// certificate takes the certificate and its key, and says whether they belong together.
+// certificate takes the certificate and its key, and reports whether they belong together.
 func (o *unboundOptions) certificate(w *work) bool {
 	err := keyPair(w, findFile(o.dir, o.cert), findFile(o.dir, o.key))
 	if err != nil {

@@ -338,7 +338,7 @@ func (l *Log) recoverLast(t *tail, last *segment) error {
 	return nil
 }
 
-// onlyZeros says whether f has nothing else from one offset to another.
+// onlyZeros reports whether f has nothing else from one offset to another.
 func onlyZeros(f io.ReaderAt, from, to int64) (bool, error) {
 	in := io.NewSectionReader(f, from, to-from)
 	for buf := make([]byte, 64<<10); ; {

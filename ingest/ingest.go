@@ -35,7 +35,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says where the log is and how it gathers.
+// Config sets where the log is and how it gathers.
 type Config struct {
 	Folder string // made if it does not exist
 	// Segment is the size after which a new file is begun; default 64MiB.

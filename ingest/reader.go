@@ -20,7 +20,7 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// errDamaged says that there is no whole frame.
+// errDamaged reports that there is no whole frame.
 var errDamaged = errors.New("damaged frame")
 
 // A scanner reads frames from a segment.

@@ -318,7 +318,7 @@ func (b *builder) drops() func(*entry) bool {
 	}
 }
 
-// errCrowded says that too many entries share a bucket, which does not happen by chance: with
+// errCrowded reports that too many entries share a bucket, which does not happen by chance: with
 // four per bucket on average, one with more than 64 occurs once in 10^45 lists.
 var errCrowded = errors.New("entries crafted to share one hash bucket")
 

@@ -196,7 +196,7 @@ func (g *guardian) stop(t testing.TB) {
 	}
 }
 
-// blocks says whether e2guardian answers in the place of the origin.
+// blocks reports whether e2guardian answers in the place of the origin.
 func (g *guardian) blocks(t testing.TB, raw string) bool {
 	t.Helper()
 	c, err := net.Dial("tcp", g.addr)

@@ -44,7 +44,7 @@ func fuzzLines(f *testing.F, format string, seeds ...string) {
 	})
 }
 
-// marked says whether text begins with a byte order mark. In UTF-16, a byte of
+// marked reports whether text begins with a byte order mark. In UTF-16, a byte of
 // a line feed need not end a line.
 func marked(text []byte) bool {
 	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} {

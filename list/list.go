@@ -64,7 +64,7 @@ const (
 	Prefix = "prefix"
 )
 
-// Config says where a list comes from and how to read it.
+// Config sets where a list comes from and how to read it.
 type Config struct {
 	Format string `yaml:"format"` // one of the formats; "squidguard" is "ut1"; default auto
 	// Path is a file (plain, gzip or zstd), a zip or tar archive, or for ut1 a folder. Evidence
@@ -73,7 +73,7 @@ type Config struct {
 	Path setting.Source `yaml:"path"`
 	// Category of all entries; default: the list's name, and for ut1 the name of each folder.
 	Category string `yaml:"category"`
-	// Subdomains says whether entries match subdomains. Default: no for hosts, yes for others.
+	// Subdomains reports whether entries match subdomains. Default: no for hosts, yes for others.
 	Subdomains *bool  `yaml:"subdomains"`
 	Match      string `yaml:"match"` // boundary (default) or prefix
 	// Longest lets the longer of two entries decide when a host is both in a category and

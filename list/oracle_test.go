@@ -32,7 +32,7 @@ func readJSON(t testing.TB, path string, to any) {
 	}
 }
 
-// blocked says whether f has anything for a URL.
+// blocked reports whether f has anything for a URL.
 func blocked(t testing.TB, f *File, raw string) bool {
 	t.Helper()
 	u, err := url.Parse(raw)
@@ -43,7 +43,7 @@ func blocked(t testing.TB, f *File, raw string) bool {
 	return len(ask(t, f, strings.ToLower(u.Hostname())+strings.TrimPrefix(rest, u.Host))) > 0 || searched(t, f, raw)
 }
 
-// searched says whether an expression of f matches a URL.
+// searched reports whether an expression of f matches a URL.
 func searched(t testing.TB, f *File, raw string) bool {
 	t.Helper()
 	u, err := url.Parse(raw)

@@ -409,7 +409,7 @@ func isAddr(s []byte) bool {
 	return err == nil
 }
 
-// isLocal says whether a name is one of those every hosts file has for the
+// isLocal reports whether a name is one of those every hosts file has for the
 // machine itself, which are not part of the list.
 func isLocal(name []byte) bool {
 	switch string(name) {

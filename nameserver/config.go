@@ -17,7 +17,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says where the name server listens, whom it answers and how much.
+// Config sets where the name server listens, whom it answers and how much.
 type Config struct {
 	Listen setting.OneOrMore[string] `yaml:"listen"` // UDP and TCP
 	TLS    setting.OneOrMore[string] `yaml:"tls"`    // DNS over TLS

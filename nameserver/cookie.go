@@ -17,7 +17,7 @@ const (
 	cookieAhd = 300
 )
 
-// checkCookie says whether a cookie is ours for this client and still good,
+// checkCookie reports whether a cookie is ours for this client and still good,
 // and whether it is so young that it need not be renewed. now is in seconds
 // since 1970.
 func checkCookie(key *[16]byte, cookie []byte, client netip.Addr, now uint32) (good, young bool) {

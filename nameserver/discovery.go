@@ -137,7 +137,7 @@ func (l *handler) designated() bool {
 	return true
 }
 
-// first says whether no element before the i-th is the same.
+// first reports whether no element before the i-th is the same.
 func first(all []netip.Addr, i int) bool {
 	for _, a := range all[:i] {
 		if a == all[i] {
@@ -172,7 +172,7 @@ func (l *handler) hints(param byte, addrs []netip.Addr) (all []netip.Addr) {
 // maxClientID is the longest ClientID: a label of a name.
 const maxClientID = 63
 
-// isClientID says whether s is an identifier of a client: letters, digits and
+// isClientID reports whether s is an identifier of a client: letters, digits and
 // hyphens.
 func isClientID(s string) bool {
 	if s == "" || len(s) > maxClientID {

@@ -11,7 +11,7 @@ import (
 	"shuultuur/release"
 )
 
-// A quicListener is what the small build does not have: there is never one.
+// A quicListener is never made in the small build.
 type quicListener struct {
 	transport dns.Transport
 	udp       *net.UDPConn

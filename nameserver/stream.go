@@ -146,7 +146,7 @@ func (st *stream) one(msg []byte) bool {
 	return len(st.out) < writeAt || st.flush()
 }
 
-// more says whether another whole query has been read already.
+// more reports whether another whole query has been read already.
 func (st *stream) more() bool {
 	n := st.r.Buffered()
 	if n < frameBytes {

@@ -85,7 +85,7 @@ type base64Check struct {
 	wrong  bool
 }
 
-// write takes the next bytes, and says whether all can be base64 so far.
+// write takes the next bytes, and reports whether all can be base64 so far.
 func (b *base64Check) write(p []byte) bool {
 	for _, c := range p {
 		switch {

@@ -40,7 +40,7 @@ func countedWith(t *testing.T, p Policy, pages *fake, test func(t *testing.T, e 
 	})
 }
 
-// refused asks for a page and says whether that was too much. The transaction
+// refused asks for a page and reports whether that was too much. The transaction
 // takes took and moves n bytes.
 func refused(t *testing.T, e *Engine, p page, took time.Duration, n int64) bool {
 	t.Helper()

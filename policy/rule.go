@@ -134,7 +134,7 @@ func (r *rule) picture(w *walk) answer {
 	return yes
 }
 
-// mayBePicture says whether a response may be a picture, as far as its head says.
+// mayBePicture reports whether a response may be a picture, as far as its head says.
 func mayBePicture(t *filter.Transaction) bool {
 	media := t.Content().Type()
 	return media == "" || strings.HasPrefix(media, "image/") || t.ForPicture()

@@ -81,7 +81,7 @@ func (p *patterns) add(s string) error {
 	return nil
 }
 
-// direct says whether a host, as a browser gives it to FindProxyForURL, is
+// direct reports whether a host, as a browser gives it to FindProxyForURL, is
 // reached without a proxy. The script says the same: its test compares them.
 func (p *patterns) direct(host string) bool {
 	host = strings.TrimSuffix(strings.Trim(strings.ToLower(host), "[]"), ".")
@@ -115,7 +115,7 @@ func (p *patterns) direct(host string) bool {
 	return false
 }
 
-// glob says whether s is what pattern says, in which * stands for any text.
+// glob reports whether s is what pattern says, in which * stands for any text.
 func glob(pattern, s string) bool {
 	p, at, star, mark := 0, 0, -1, 0
 	for at < len(s) {

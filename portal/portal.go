@@ -2,7 +2,7 @@
 // auto-configuration (PAC, WPAD), profiles for devices, and the page on which
 // people sign in.
 //
-// Data moves so. [New] makes scripts of the settings, one for each route. A
+// Data moves as follows. [New] makes scripts of the settings, one for each route. A
 // [Server] finds out which client asks, by its address, and which route is for
 // it (pac.go, profile.go). Who signs in (signin.go), with a name and password or at
 // an OpenID provider, gets a session: the address is the user's for a while. A
@@ -123,7 +123,7 @@ func newRoute(c *Route, at *Place) (*route, error) {
 	return r, err
 }
 
-// covers says whether a route is for a client.
+// covers reports whether a route is for a client.
 func (r *route) covers(c *filter.Client, policy func() string) bool {
 	if len(r.nets) > 0 && !slices.ContainsFunc(r.nets, func(n netip.Prefix) bool { return n.Contains(c.Addr) }) {
 		return false
@@ -143,7 +143,7 @@ type Engine struct {
 	Policy func(ctx context.Context, c *filter.Client) string
 	// Verify says whose name and password these are.
 	Verify func(ctx context.Context, addr netip.Addr, name, password string) (filter.Client, error)
-	// Captive says whether somebody has to sign in at an address, and has not.
+	// Captive reports whether somebody has to sign in at an address, and has not.
 	Captive   func(ctx context.Context, addr netip.Addr) bool
 	SignsIn   bool           // people sign in here
 	Passwords bool           // with names and passwords

@@ -63,7 +63,7 @@ func wanted(to string) string {
 	return u.String()
 }
 
-// signsIn answers where nobody signs in, and says whether it has.
+// signsIn answers where nobody signs in, and reports whether it has.
 func (s *Server) signsIn(w http.ResponseWriter, r *http.Request) (*Engine, bool) {
 	e := s.engine.Load()
 	if !e.SignsIn {

@@ -84,7 +84,7 @@ func (c *conn) Close() error {
 	return c.PgConn.Close(ctx)
 }
 
-// IsValid says whether the connection can be used again: not if it was lost or
+// IsValid reports whether the connection can be used again: not if it was lost or
 // left in a transaction.
 func (c *conn) IsValid() bool { return !c.IsClosed() && c.TxStatus() == 'I' }
 

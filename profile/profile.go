@@ -36,7 +36,7 @@ const (
 	maxBytes = 512 << 20
 )
 
-// Config says which gateway to ask and for how long.
+// Config sets which gateway to ask and for how long.
 type Config struct {
 	Admin   string   // host:port of the admin address
 	Token   string   // listen.token of its settings; needed when it is not on this machine

@@ -28,7 +28,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says how to reach a Redis or Valkey.
+// Config sets how to reach a Redis or Valkey.
 type Config struct {
 	// Addresses are host:port of the server, or of some Sentinels, or of some
 	// nodes of a cluster. The other ones are learned from these.

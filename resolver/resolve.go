@@ -29,7 +29,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says how to answer names.
+// Config sets how to answer names.
 type Config struct {
 	Block Block `yaml:"block"`
 	// Hosts are local names, or names with another answer: one or more addresses, or another

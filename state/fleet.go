@@ -329,7 +329,7 @@ func (cs *counters) unsure(now time.Time, counts []Count) (keys [][16]byte) {
 	return keys
 }
 
-// near says whether this node has used more than its share of what was left at the last
+// near reports whether this node has used more than its share of what was left at the last
 // exchange. So the fleet approaches the limit ever more slowly and does not exceed it.
 func (c *counter) near(n *Count) bool {
 	unshared := c.mine - c.exchanged

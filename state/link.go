@@ -241,7 +241,7 @@ var refusals = map[string]string{
 	"MOVED":       "it is part of a cluster: write cluster: true",
 }
 
-// useless says whether err is one of the refusals.
+// useless reports whether err is one of the refusals.
 func useless(err error) bool { return refusals[redis.Code(err)] != "" }
 
 // refusal adds to an error of Redis what to do about it.

@@ -29,7 +29,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says how much to remember, and with which gateways to share it.
+// Config sets how much to remember, and with which gateways to share it.
 type Config struct {
 	// Size bounds the memory of all learned verdicts; default 16MiB, at least 64KiB.
 	Size setting.Size `yaml:"size"`

@@ -115,7 +115,7 @@ func (h *house) write(name, text string) {
 	}
 }
 
-// of says whether a row is of a URL: browsers also ask for a site's icon.
+// of reports whether a row is of a URL: browsers also ask for a site's icon.
 func of(url string) func(event.Row) bool {
 	return func(r event.Row) bool { return r.URL == url }
 }

@@ -85,7 +85,7 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 		}
 		return text
 	}
-	// blocked says whether the policy refuses the host; it is at no address,
+	// blocked reports whether the policy refuses the host; it is at no address,
 	// so that a gateway that lets it pass finds nobody.
 	blocked := func(g *gateway.Gateway, host string) bool {
 		status, _, err := get(through(g.ProxyAddr()), "http://"+host+".127.0.0.1.invalid/")

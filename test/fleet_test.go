@@ -144,7 +144,7 @@ func (f *fleet) status(node int, url string) int {
 	return status
 }
 
-// learned says whether a node has used what it knows about a page of host.
+// learned reports whether a node has used what it knows about a page of host.
 func (f *fleet) learned(node int, host string) bool {
 	f.t.Helper()
 	want, err := event.ParseFilter("learned:yes host:"+host, time.Now())

@@ -166,7 +166,7 @@ func inspector(t *testing.T, words []string) *phrase.Check {
 	return c
 }
 
-// inspected says whether the check finds word in a response to a browser, or
+// inspected reports whether the check finds word in a response to a browser, or
 // whether the response is refused before that.
 func inspected(t *testing.T, c *phrase.Check, response []byte, word string) bool {
 	t.Helper()

@@ -137,7 +137,7 @@ func translate(source string, say func(string) string, lang string) string {
 	return b.String()
 }
 
-// isCode says whether p begins an element whose text is for programs.
+// isCode reports whether p begins an element whose text is for programs.
 func isCode(p part) bool {
 	if strings.HasPrefix(p.raw, "</") {
 		return false
@@ -290,7 +290,7 @@ func writeRun(b *strings.Builder, run []part, say func(string) string) {
 
 func isTag(p part) bool { return p.kind == opening || p.kind == closing }
 
-// balanced says whether each tag of the run has its end in it.
+// balanced reports whether each tag of the run has its end in it.
 func balanced(run []part) bool {
 	var open []string
 	for _, p := range run {
@@ -363,7 +363,7 @@ func fill(text string, values []string, tags map[string][]string) string {
 	return text
 }
 
-// readable says whether a key holds a word to translate: one with a small letter
+// readable reports whether a key holds a word to translate: one with a small letter
 // outside of tags, values and code that is no address. Names such as PDF and API
 // are the same everywhere.
 func readable(key string) bool {

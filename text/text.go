@@ -1,6 +1,6 @@
 // Package text holds what people read on pages, in their languages.
 //
-// Data moves so. Each language is one plain file, TAG.txt, with lines "key =
+// Data moves as follows. Each language is one plain file, TAG.txt, with lines "key =
 // text"; names in braces in a text are replaced. A key is a name that the English
 // file explains, or the English text itself. The program carries the files in one
 // compressed file (folder pack). [New] reads them and the files of a folder, which

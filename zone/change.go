@@ -28,7 +28,7 @@ type Change struct {
 	Unknown []Unknown
 }
 
-// ErrWhole says that a zone cannot be changed name by name: it is not served, it was signed
+// ErrWhole reports that a zone cannot be changed name by name: it is not served, it was signed
 // elsewhere, or the change is so large that signing the whole zone is less work. Use Replace.
 var ErrWhole = errors.New("the zone can only be replaced as a whole")
 

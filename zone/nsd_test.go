@@ -146,7 +146,7 @@ func wildZone(rnd *rand.Rand, origin string, others []string, names int) string 
 	return b.String()
 }
 
-// crosses says whether there would be data below a DNAME, which NSD refuses.
+// crosses reports whether there would be data below a DNAME, which NSD refuses.
 func crosses(have map[string]string, n, kind string) bool {
 	for other, k := range have {
 		if k == "dname" && strings.HasSuffix(n, "."+other) || kind == "dname" && strings.HasSuffix(other, "."+n) {
@@ -261,7 +261,7 @@ func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool
 	}
 }
 
-// winding says whether a is the beginning of b, which comes by a DNAME more
+// winding reports whether a is the beginning of b, which comes by a DNAME more
 // than once. Chains that wind so seldom end, and how far one is followed is up
 // to the server: the resolver asks for the rest.
 func winding(a, b *miekg.Msg) bool {
@@ -297,7 +297,7 @@ func winding(a, b *miekg.Msg) bool {
 	return false
 }
 
-// peculiar says whether NSD's proof of denial is not that of RFC 4035 3.1.3 or
+// peculiar reports whether NSD's proof of denial is not that of RFC 4035 3.1.3 or
 // RFC 5155 7.2. After a DNAME it proves less than is needed, as it does for DS
 // under a wildcard and, with NSEC3, for any type a wildcard does not have; of a
 // wildcard asked for by its own name it proves more. Where only names that

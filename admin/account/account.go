@@ -280,7 +280,7 @@ func (k *kept) owners() (n int) {
 	return n
 }
 
-// Any says whether there are accounts.
+// Any reports whether there are accounts.
 func (b *Book) Any() (bool, error) {
 	if b == nil {
 		return false, nil

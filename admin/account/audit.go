@@ -247,7 +247,7 @@ type Verified struct {
 	Broken string `json:"broken,omitempty"`
 }
 
-// Verify reads the whole log and says whether anything in it was changed, left
+// Verify reads the whole log and reports whether anything in it was changed, left
 // out, put in or cut off.
 func (l *Log) Verify() (v Verified, err error) {
 	var prev head

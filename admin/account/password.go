@@ -67,7 +67,7 @@ func hash(name, password string) (string, error) {
 // wrong password.
 const none = "$argon2id$v=19$m=47104,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// verify says whether a password is the one that was hashed.
+// verify reports whether a password is the one that was hashed.
 func verify(kept, password string) bool {
 	if len(password) > maxPassword {
 		return false
@@ -109,7 +109,7 @@ const (
 	maxGuessed = 10_000 // names that are counted
 )
 
-// barred says whether too many wrong passwords came for an account.
+// barred reports whether too many wrong passwords came for an account.
 func (b *Book) barred(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -202,7 +202,7 @@ func (b *Book) begin(name, stamp, method string, from From) (secret string, err 
 	return secret, b.keepSessions()
 }
 
-// over says whether a session has come to its end; mu is held.
+// over reports whether a session has come to its end; mu is held.
 func (b *Book) over(s *Session) bool {
 	r, now := b.rules(), b.now()
 	i := b.kept.at(s.Account)
@@ -261,7 +261,7 @@ func (b *Book) End(id, name string) (bool, error) {
 	return true, b.keepSessions()
 }
 
-// Has says whether a password is that of an account.
+// Has reports whether a password is that of an account.
 func (b *Book) Has(name, password string) bool {
 	key := strings.ToLower(name)
 	if b.barred(key) {

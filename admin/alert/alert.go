@@ -36,7 +36,7 @@ const (
 	rulePrefix = "alert/"
 )
 
-// isThemeName says whether name is of letters, digits, spaces, underscores and
+// isThemeName reports whether name is of letters, digits, spaces, underscores and
 // hyphens, at most 41, and begins with a letter or digit.
 func isThemeName(name string) bool {
 	n := 0

@@ -13,10 +13,10 @@ import (
 	"shuultuur/text"
 )
 
-// A Watch is what the small build does not have: there is never one.
+// A Watch is never made in the small build.
 type Watch struct{}
 
-// A Desk is what the small build does not have: there is never one.
+// A Desk is never made in the small build.
 type Desk struct{}
 
 // New refuses.

@@ -427,7 +427,7 @@ func (a *Alert) clone() Alert {
 	return c
 }
 
-// ErrNone says that there is no alert of a name.
+// ErrNone reports that there is no alert of a name.
 var ErrNone = errors.New("there is no alert with this identifier")
 
 // One returns an alert.

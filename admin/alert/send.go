@@ -38,7 +38,7 @@ const (
 	hookTime   = 15 * time.Second
 )
 
-// wants says whether a route is for an alert.
+// wants reports whether a route is for an alert.
 func (r *Route) wants(a *Alert) bool {
 	if len(r.Themes) > 0 && !slices.Contains(r.Themes, a.Theme) || r.Severity != nil && a.Severity.rank() < r.Severity.rank() {
 		return false
@@ -134,7 +134,7 @@ func (w *Watch) find(key string) func(context.Context, *Alert) error {
 	return nil
 }
 
-// late says whether a message came too late for another try: then it is given
+// late reports whether a message came too late for another try: then it is given
 // up, which [Desk.Problems] tells.
 func (d *Desk) late(a *Alert, s *Sending, now time.Time) bool {
 	end := a.First.Add(longest)

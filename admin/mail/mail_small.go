@@ -4,7 +4,7 @@ package mail
 
 import "shuultuur/release"
 
-// A Sender is what the small build does not have: there is never one.
+// A Sender is never made in the small build.
 type Sender struct{}
 
 // New refuses.

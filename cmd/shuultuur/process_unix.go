@@ -15,7 +15,7 @@ const handOver = syscall.SIGUSR2
 // askToHandOver sends handOver to a process.
 func askToHandOver(process int) error { return syscall.Kill(process, handOver) }
 
-// alive says whether a process runs.
+// alive reports whether a process runs.
 func alive(process int) bool { return syscall.Kill(process, 0) == nil }
 
 // start runs a command line until the user or the service manager ends it, and returns its

@@ -20,7 +20,7 @@ func askToHandOver(int) error {
 	return errors.New("Windows passes no sockets from one program to the next: restart the service (Restart-Service Shuultuur)")
 }
 
-// alive says whether a process runs.
+// alive reports whether a process runs.
 func alive(process int) bool {
 	p, err := os.FindProcess(process) // opens the process here
 	if err != nil {

@@ -292,7 +292,7 @@ func setData(file, dir string) error {
 	return atomicfile.WriteBytes(file, 0o644, text)
 }
 
-// accepts says whether a connection to addr comes about.
+// accepts reports whether a connection to addr comes about.
 func accepts(ctx context.Context, addr string) bool {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	c, err := d.DialContext(ctx, "tcp", addr)

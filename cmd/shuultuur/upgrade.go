@@ -94,7 +94,7 @@ func thisProgram() program {
 	return program{path, info}
 }
 
-// changed says whether another program stands there now.
+// changed reports whether another program stands there now.
 func (p program) changed() bool {
 	now, err := os.Stat(p.path)
 	return err == nil && p.was != nil && (!os.SameFile(now, p.was) || now.Size() != p.was.Size() || !now.ModTime().Equal(p.was.ModTime()))

@@ -171,7 +171,7 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 	return &explanation{x}, nil
 }
 
-// isPictureFile says whether a name is that of a file of a picture.
+// isPictureFile reports whether a name is that of a file of a picture.
 func isPictureFile(name string) bool {
 	s, err := os.Stat(name)
 	return err == nil && s.Mode().IsRegular() && strings.HasPrefix(mime.TypeByExtension(filepath.Ext(name)), "image/")

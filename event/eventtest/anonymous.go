@@ -39,7 +39,7 @@ func anonymousRows(n int) (old, young []event.Row) {
 }
 
 // Anonymous tests that a store makes old rows anonymous and leaves the others.
-// files says whether its data are files beside the path, whose bytes are searched.
+// files reports whether its data are files beside the path, whose bytes are searched.
 func Anonymous(t *testing.T, open func(path string) (event.Store, error), files bool) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "record")

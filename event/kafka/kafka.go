@@ -1,7 +1,7 @@
 // Package kafka sends events to a topic of a Kafka cluster
 // (kafka.apache.org/protocol), as JSON lines under the ID of the event.
 //
-// Data moves so. [Store.Write] sorts a batch by partition, as the clients of
+// Data moves as follows. [Store.Write] sorts a batch by partition, as the clients of
 // Kafka do by the key, makes record batches of them (batch.go) and sends one
 // request to each broker that leads some of the partitions (wire.go), on
 // connections that are kept. It returns when all replicas in sync have what was

@@ -2,7 +2,7 @@
 // spans (OTLP/HTTP with JSON, opentelemetry.io/docs/specs/otlp). Both name the
 // same trace, which follows from the event's ID.
 //
-// Data moves so: [Store.Write] turns a batch into requests of up to 1,000 events,
+// Data moves as follows: [Store.Write] turns a batch into requests of up to 1,000 events,
 // smaller ones where the collector says that they are too large, and waits for the
 // answers. What the specification calls retryable (429, 502, 503, 504), what a
 // mistake in the settings leads to, and no answer at all, is an error: the log

@@ -2,7 +2,7 @@
 // an object store with the interface of S3, for data lakes and for DuckDB,
 // Spark and the like.
 //
-// Data moves so. The store asks to be given many rows at once ([Store.Batch]):
+// Data moves as follows. The store asks to be given many rows at once ([Store.Batch]):
 // the spool in front of it (package spool) gathers them on the disk meanwhile,
 // so that nothing is lost. [Store.Write] makes one file of them (file.go,
 // thrift.go), named after its first and last event, and puts it in its place

@@ -202,7 +202,7 @@ func conditions(f *event.Filter) *asked {
 	return a
 }
 
-// sayable says whether the server can be given the values of a term.
+// sayable reports whether the server can be given the values of a term.
 func sayable(t *event.Term) bool {
 	for _, v := range t.Values {
 		if plain(v) != v || strings.ContainsRune(v, '\ufffd') { // which stands in lines for what is none

@@ -255,7 +255,7 @@ func (r *Record) Problems() (all []string) {
 }
 
 // Look opens the store that can be asked, beside a running gateway with the data
-// folder data. The returned function lets go of it.
+// folder data. The returned function releases it.
 func Look(c event.Config, data string) (event.Reader, func() error, error) {
 	cfg, err := c.WithDefaults()
 	if err != nil {

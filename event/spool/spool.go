@@ -1,7 +1,7 @@
 // Package spool keeps events on the disk while a store that receives them is
 // away: a log server, a collector, a database on another machine.
 //
-// Data moves so: [Store.Write] hands a batch to the receiver. When that fails,
+// Data moves as follows: [Store.Write] hands a batch to the receiver. When that fails,
 // the batch goes into a durable log (package ingest), and so does everything
 // that comes until the log is empty again: the order stays. The log is tried once
 // a second; what the receiver has taken is done with. After a crash, what it had
@@ -170,7 +170,7 @@ func (s *Store) gather(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
-// away says whether the receiver failed last.
+// away reports whether the receiver failed last.
 func (s *Store) away() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

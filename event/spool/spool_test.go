@@ -96,7 +96,7 @@ func until(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// ordered says whether the events from 0 to n-1 are there, in order.
+// ordered reports whether the events from 0 to n-1 are there, in order.
 func ordered(got []string, n int) error {
 	if len(got) != n {
 		return fmt.Errorf("%d events, want %d", len(got), n)

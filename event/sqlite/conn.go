@@ -27,7 +27,7 @@ type conn struct {
 // busyTime is how many milliseconds a connection waits for another.
 const busyTime = 5000
 
-// errTaken says that a row has the id that was to be given to another.
+// errTaken reports that a row has the id that was to be given to another.
 var errTaken = errors.New("id is taken")
 
 var errMemory = errors.New("out of memory")
@@ -177,7 +177,7 @@ func (s *stmt) close() {
 	}
 }
 
-// step goes on to the next row and says whether there is one.
+// step goes on to the next row and reports whether there is one.
 func (s *stmt) step() (bool, error) {
 	rc := sqlite3.Xsqlite3_step(s.c.tls, s.p)
 	return rc == sqlite3.SQLITE_ROW, s.c.check(rc)
@@ -197,7 +197,7 @@ func (s *stmt) int(column int32) int64 {
 	return sqlite3.Xsqlite3_column_int64(s.c.tls, s.p, column)
 }
 
-// null says whether a column has no value.
+// null reports whether a column has no value.
 func (s *stmt) null(column int32) bool {
 	return sqlite3.Xsqlite3_column_type(s.c.tls, s.p, column) == sqlite3.SQLITE_NULL
 }

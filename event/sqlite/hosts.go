@@ -42,7 +42,7 @@ func (s hostSet) add(h uint64) {
 	}
 }
 
-// has says whether domain may be a host of the set, or a domain above one. The
+// has reports whether domain may be a host of the set, or a domain above one. The
 // empty set has all.
 func (s hostSet) has(domain string) bool {
 	if len(s) == 0 || len(s)&(len(s)-1) != 0 {

@@ -76,7 +76,7 @@ func kindOf(r *event.Row) kind {
 func (k kind) proto() filter.Proto   { return filter.Proto(k & 3) }
 func (k kind) action() filter.Action { return filter.Action(k >> 2 & 7) }
 
-// has says whether rows of the kind have something in field.
+// has reports whether rows of the kind have something in field.
 func (k kind) has(f event.Field) bool {
 	switch f {
 	case event.Learned:

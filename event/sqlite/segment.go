@@ -25,7 +25,7 @@ type segment struct {
 	grams func(part int) ([]byte, error)
 }
 
-// errGone says that the segment was deleted since, with its rows.
+// errGone reports that the segment was deleted since, with its rows.
 var errGone = errors.New("segment is gone")
 
 // need reads parts, all in the state of one moment.
@@ -97,7 +97,7 @@ func (s *segment) ids() ([]int64, error) {
 // A selection is a set of rows of a segment, a bit each.
 type selection []uint64
 
-// all says whether all rows of a segment are selected.
+// all reports whether all rows of a segment are selected.
 func (s selection) all(rows int) bool {
 	n := 0
 	for _, w := range s {

@@ -308,7 +308,7 @@ func (d *Reader) totals(ctx context.Context, c *event.Counter, i int, q *event.Q
 	return counted, nil
 }
 
-// onlyBlock says whether a term is action:block.
+// onlyBlock reports whether a term is action:block.
 func onlyBlock(t *event.Term) bool {
 	return t.Field == event.Action && !t.Not && slices.Equal(t.Values, []string{"block"})
 }

@@ -94,7 +94,7 @@ func openWriter(path string) (*writer, error) {
 
 const pageSize = 16 << 10
 
-// errMoved says that another process has written since the store found its place.
+// errMoved reports that another process has written since the store found its place.
 var errMoved = errors.New("another process writes to the database at the same time")
 
 // others is a number that changes when another connection has written. Within a

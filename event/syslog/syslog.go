@@ -2,7 +2,7 @@
 // TCP (RFC 6587, octets counted) or TLS (RFC 5425), as structured data, as CEF
 // or as JSON of the Elastic Common Schema.
 //
-// Data moves so: [Store.Write] gets a batch, formats it (format.go) and sends it
+// Data moves as follows: [Store.Write] gets a batch, formats it (format.go) and sends it
 // on a connection that is made when it is needed. When the server cannot be
 // reached, the batch fails as a whole and the log keeps it for the next try, up
 // to its queue and its spool. Nothing acknowledges events over TCP: what was sent
@@ -179,7 +179,7 @@ func (s *Store) keep(b []byte) {
 	}
 }
 
-// ended says whether the server has closed a connection. Log servers say nothing,
+// ended reports whether the server has closed a connection. Log servers say nothing,
 // so whatever there is to read is its end.
 func ended(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
@@ -187,7 +187,7 @@ func ended(c net.Conn) bool {
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// watch says whether the system of the server acknowledges what it gets: a host
+// watch reports whether the system of the server acknowledges what it gets: a host
 // that is gone says nothing at all.
 func (s *Store) watch() error {
 	switch n := unacknowledged(s.conn); {

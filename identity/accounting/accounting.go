@@ -3,7 +3,7 @@
 // Package accounting takes RADIUS accounting (RFC 2866) from access points,
 // switches and VPNs: who uses which address begins, goes on and ends there.
 //
-// Data moves so: [Server.Run] reads packets from sockets. A packet from a known
+// Data moves as follows: [Server.Run] reads packets from sockets. A packet from a known
 // client whose authenticator is that of the shared secret becomes a change of a
 // session ([read]). Changes wait for at most a few milliseconds, are written to
 // the disk together by the table of sessions, and only then acknowledged: a
@@ -277,7 +277,7 @@ func (s *Server) change(ch *change) *session.Change {
 	return c
 }
 
-// over says whether a session was ended already and this packet is late.
+// over reports whether a session was ended already and this packet is late.
 func (s *Server) over(ch *change) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,7 +312,7 @@ func (s *Server) Collect(ch chan<- metric.Metric) {
 	}
 }
 
-// verify says whether a packet is signed with a secret (RFC 2866, 3; RFC 3579,
+// verify reports whether a packet is signed with a secret (RFC 2866, 3; RFC 3579,
 // 3.2), and whether it has a Message-Authenticator.
 func verify(b, secret []byte) (signed bool, err error) {
 	var zero [16]byte

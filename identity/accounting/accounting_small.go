@@ -9,7 +9,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A Server is what the small build does not have: there is never one.
+// A Server is never made in the small build.
 type Server struct{}
 
 // New refuses.
@@ -17,5 +17,5 @@ func New(*Config, []setting.Address, Sessions, *slog.Logger) (*Server, error) {
 	return nil, release.Lacks("RADIUS accounting")
 }
 
-// Addr is that of the full build.
+// Addr mirrors the full build.
 func (s *Server) Addr() string { return "" }

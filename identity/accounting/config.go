@@ -5,7 +5,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says whose packets count.
+// Config sets whose packets count.
 type Config struct {
 	// Clients are the addresses or networks of access points and the like, with
 	// the secret that each shares with us. The narrowest network counts.

@@ -55,7 +55,7 @@ type change struct {
 	back   func([]byte)
 }
 
-// begins says whether the change begins or renews sessions.
+// begins reports whether the change begins or renews sessions.
 func (ch *change) begins() bool { return ch.kind == start1 || ch.kind == interim }
 
 // name tells the session apart from all others.

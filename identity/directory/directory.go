@@ -2,7 +2,7 @@
 // asks them for the groups of a user: LDAP directories (ldap.go) and RADIUS
 // servers (radius.go).
 //
-// Data moves so: [Source.Verify] tries the servers in order until one answers.
+// Data moves as follows: [Source.Verify] tries the servers in order until one answers.
 // Answers are not kept here: package identity does that, and goes on with them
 // while no server answers.
 package directory
@@ -17,12 +17,12 @@ import (
 // A Source verifies a name and a password. It is safe for many goroutines.
 type Source interface {
 	// Verify returns the user's name as the server writes it and its groups.
-	// ErrRefused says that the password is wrong or that there is no such user;
+	// ErrRefused reports that the password is wrong or that there is no such user;
 	// every other error that no server could say.
 	Verify(ctx context.Context, name, password string) (user string, groups []string, err error)
 }
 
-// ErrRefused says that a server does not know the name with that password.
+// ErrRefused reports that a server does not know the name with that password.
 var ErrRefused = errors.New("wrong name or password")
 
 // A Refusal is an ErrRefused for a reason that the server has told.

@@ -8,7 +8,7 @@ import (
 	"shuultuur/release"
 )
 
-// A Directory is what the small build does not have: there is never one.
+// A Directory is never made in the small build.
 type Directory struct{}
 
 // NewLDAP refuses.
@@ -17,12 +17,12 @@ func NewLDAP(LDAP) (*Directory, error) { return nil, release.Lacks("LDAP") }
 // NewRADIUS refuses.
 func NewRADIUS(RADIUS) (Source, error) { return nil, release.Lacks("RADIUS servers for passwords") }
 
-// Verify is that of the full build.
+// Verify mirrors the full build.
 func (d *Directory) Verify(context.Context, string, string) (string, []string, error) {
 	return "", nil, release.Lacks("LDAP")
 }
 
-// Find is that of the full build.
+// Find mirrors the full build.
 func (d *Directory) Find(context.Context, string) (string, []string, error) {
 	return "", nil, release.Lacks("LDAP")
 }

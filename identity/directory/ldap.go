@@ -218,13 +218,13 @@ func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) er
 	return errors.Join(errs...)
 }
 
-// answered says whether an error is what a directory has answered.
+// answered reports whether an error is what a directory has answered.
 func answered(err error) bool {
 	_, referred := errors.AsType[*referredError](err)
 	return referred || errors.Is(err, ErrRefused)
 }
 
-// broken says whether an error is one of the connection.
+// broken reports whether an error is one of the connection.
 func broken(err error) bool {
 	return ldap.IsErrorAnyOf(err, ldap.ErrorNetwork, ldap.LDAPResultUnavailable, ldap.LDAPResultServerDown)
 }

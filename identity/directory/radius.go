@@ -110,7 +110,7 @@ func sign(q *radius.Packet) error {
 	return rfc2869.MessageAuthenticator_Set(q, h.Sum(nil))
 }
 
-// signed says whether an answer has the Message-Authenticator that it must have:
+// signed reports whether an answer has the Message-Authenticator that it must have:
 // without it others could make up answers (CVE-2024-3596).
 func signed(s *radius.Packet, request [16]byte) error {
 	got := rfc2869.MessageAuthenticator_Get(s)

@@ -143,7 +143,7 @@ func (d *Directory) findFrom(ctx context.Context, name string, hops int) (entry,
 	return e, err
 }
 
-// closeReferred lets go of the directories that are known by referrals.
+// closeReferred releases the directories that are known by referrals.
 func (d *Directory) closeReferred() {
 	d.referring.Lock()
 	defer d.referring.Unlock()

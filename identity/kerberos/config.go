@@ -1,7 +1,7 @@
 // Package kerberos verifies the tokens that browsers send with "Negotiate"
 // (RFC 4559): a Kerberos ticket for our service, wrapped in SPNEGO (RFC 4178).
 //
-// Data moves so: [New] reads a keytab. [Acceptor.Accept] unwraps a token
+// Data moves as follows: [New] reads a keytab. [Acceptor.Accept] unwraps a token
 // (token.go), decrypts its ticket with a key of the keytab, compares times,
 // names and addresses, refuses what it has seen before (replay.go), and takes
 // the groups from the ticket's PAC (pac.go) where an Active Directory wrote
@@ -15,7 +15,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says with which keys tickets are decrypted.
+// Config sets with which keys tickets are decrypted.
 type Config struct {
 	// Keytab holds the keys of the service, as ktpass, "net ads keytab" or kadmin
 	// write it.
@@ -37,6 +37,6 @@ type Login struct {
 	Answer []byte
 }
 
-// ErrNTLM says that a client sent NTLM, which is a password that everybody on
+// ErrNTLM reports that a client sent NTLM, which is a password that everybody on
 // the way can work out, and which we do not speak.
 var ErrNTLM = errors.New("the client sent NTLM and not Kerberos: enter the proxy by its full name and not by its address, register that name for the account of the keytab (setspn -S HTTP/proxy.example ACCOUNT), and sign in to the domain on the client")

@@ -215,7 +215,7 @@ func encryption(n int32) string {
 	return fmt.Sprint(n)
 }
 
-// among says whether a ticket is for an address.
+// among reports whether a ticket is for an address.
 func among(addr netip.Addr, all types.HostAddresses) bool {
 	for _, h := range all {
 		if a, ok := netip.AddrFromSlice(h.Address); ok && a.Unmap() == addr.Unmap() {

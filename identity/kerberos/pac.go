@@ -62,7 +62,7 @@ func sids(data []byte, key types.EncryptionKey) ([]string, error) {
 	return all, nil
 }
 
-// hasLogon says whether a PAC names groups, and checks that its parts lie in it:
+// hasLogon reports whether a PAC names groups, and checks that its parts lie in it:
 // a KDC of MIT writes one without.
 func hasLogon(data []byte) (some bool, err error) {
 	bad := errors.New("its parts do not lie in it")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ErrReplay says that a token was used before: somebody may have copied it.
+// ErrReplay reports that a token was used before: somebody may have copied it.
 var ErrReplay = errors.New("the token was used before (replay)")
 
 var errManyTokens = errors.New("more tokens came than can be remembered; try again in a moment")

@@ -2,7 +2,7 @@
 // code and PKCE (OpenID Connect Core 1.0, RFC 7636), or with a code that is typed
 // on another device (RFC 8628).
 //
-// Data moves so. [Provider.Begin] makes the address that the browser is sent to,
+// Data moves as follows. [Provider.Begin] makes the address that the browser is sent to,
 // and a [Login] that the caller keeps where nobody but that browser can bring it
 // back ([Provider.Seal]). The provider sends the browser back with a code;
 // [Provider.Finish] exchanges it, verifies the token and returns [Who]. Every
@@ -19,7 +19,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says which provider is asked, and as whom.
+// Config sets which provider is asked, and as whom.
 type Config struct {
 	Issuer   string `yaml:"issuer"`    // URL of the provider, as its tokens have it
 	ClientID string `yaml:"client-id"` // as which it knows us

@@ -97,7 +97,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s, err
 }
 
-// Close lets go of the connections to the provider.
+// Close releases the connections to the provider.
 func (p *Provider) Close() { p.client.CloseIdleConnections() }
 
 // Host is that of the provider: it has to be reached before somebody has signed
@@ -347,7 +347,7 @@ func name(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-// HasDevices says whether the provider signs in devices.
+// HasDevices reports whether the provider signs in devices.
 func (p *Provider) HasDevices(ctx context.Context) bool {
 	k, err := p.reach(ctx)
 	return err == nil && k.device

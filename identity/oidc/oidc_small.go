@@ -10,7 +10,7 @@ import (
 	"shuultuur/release"
 )
 
-// A Provider is what the small build does not have: there is never one.
+// A Provider is never made in the small build.
 type Provider struct{}
 
 // A Device is a sign-in of a device that cannot show the provider's page.

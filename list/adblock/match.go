@@ -48,7 +48,7 @@ type Request struct {
 	entities         [512]byte
 }
 
-// A party says whether a request goes to the site of its page. The public suffix list is
+// A party reports whether a request goes to the site of its page. The public suffix list is
 // consulted only when everything else in a rule matches.
 type party uint8
 

@@ -32,7 +32,7 @@ func (c *Collection) Search(name string) (hits []Hit, err error) {
 	return hits, nil
 }
 
-// ErrNoList says that there is no list of that name.
+// ErrNoList reports that there is no list of that name.
 var ErrNoList = errors.New("there is no list with this name")
 
 // A BadChange is a change that a list cannot accept.

@@ -29,7 +29,7 @@ const (
 	defaultLoss  = 0.2
 )
 
-// Config says where to fetch a list. Its keys are among the other settings of a list.
+// Config sets where to fetch a list. Its keys are among the other settings of a list.
 type Config struct {
 	Source string        `yaml:"source"` // a name in the catalogue; or else:
 	URL    string        `yaml:"url"`    // http or https

@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrNoPostgres says that there is no PostgreSQL to start.
+// ErrNoPostgres reports that there is no PostgreSQL to start.
 var ErrNoPostgres = errors.New("PostgreSQL is not installed, or there is no user postgres to run it as")
 
 // A Postgres is a PostgreSQL server for a test.

@@ -123,7 +123,7 @@ func (s *Server) run(t testing.TB) error {
 	return errors.New("it does not answer")
 }
 
-// answers says whether the server is there and has read its data.
+// answers reports whether the server is there and has read its data.
 func (s *Server) answers() bool {
 	c, err := net.DialTimeout("tcp", s.Addr, time.Second)
 	if err != nil {

@@ -84,5 +84,5 @@ type Fresh struct {
 	Address netip.Addr // of a name server in the zone
 }
 
-// ErrNoZone says that there is no such zone, or none that supports the operation.
+// ErrNoZone reports that there is no such zone, or none that supports the operation.
 var ErrNoZone = errors.New("there is no such zone")

@@ -32,10 +32,10 @@ type Edit struct {
 	Warnings      []string // that the zone does not have now
 }
 
-// ErrByHand says that a record is written in a way that only its author should change.
+// ErrByHand reports that a record is written in a way that only its author should change.
 var ErrByHand = errors.New("this record is written in a way that the form cannot change: change it in the text of the zone")
 
-// ErrNoRecord says that the zone does not have the record, or no longer has it.
+// ErrNoRecord reports that the zone does not have the record, or no longer has it.
 var ErrNoRecord = errors.New("the zone does not have this record; read the zone again")
 
 func digest(s string) string {

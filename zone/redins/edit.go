@@ -20,7 +20,7 @@ const (
 	maxEdit    = 4 << 20  // bytes of a text
 )
 
-// ErrLarge says that a zone is too large to edit as one text.
+// ErrLarge reports that a zone is too large to edit as one text.
 var ErrLarge = fmt.Errorf("the zone has more than %d bytes: change its values in Redis", maxEdit)
 
 // Text returns the values of a zone, one line each: the config as "config: JSON", then "LABEL
@@ -181,7 +181,7 @@ func CheckText(ctx context.Context, s *Source, origin string, text []byte) error
 	})
 }
 
-// ErrTaken says that a zone exists already.
+// ErrTaken reports that a zone exists already.
 var ErrTaken = errors.New("there is a zone of that name already")
 
 // Create writes a zone that Redis does not have. The event from Redis then puts it into

@@ -15,7 +15,7 @@ import (
 
 // Changes of single records in the text of a zone; see [Store.Text].
 
-// errNotThere says that no line of a text has a record in the form that it is looked for.
+// errNotThere reports that no line of a text has a record in the form that it is looked for.
 var errNotThere = errors.New("this record is made of values that the form cannot change, such as an alias: change it in the text of the zone")
 
 // Parse reads the records in the text of a zone that s serves: all of which a server would

@@ -38,7 +38,7 @@ import (
 	"shuultuur/zone/redins/health"
 )
 
-// Config says where the zones are and how to read them.
+// Config sets where the zones are and how to read them.
 type Config struct {
 	// Redis is where the zones are. Its prefix precedes every key; the default here is empty, as
 	// in redins.

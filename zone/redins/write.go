@@ -184,5 +184,5 @@ func (s *Store) Read(ctx context.Context, origin string, ttl uint32) (*zone.Zone
 	return b.build(r), b.problems, nil
 }
 
-// ErrNoZone says that Redis has no such zone.
+// ErrNoZone reports that Redis has no such zone.
 var ErrNoZone = errors.New("Redis has nothing under this name")

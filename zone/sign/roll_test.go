@@ -87,7 +87,7 @@ func (c checker) verify(now time.Time, s seen, key *miekg.DNSKEY) error {
 	return err
 }
 
-// accepts says whether a validator that has these three takes the records.
+// accepts reports whether a validator that has these three takes the records.
 func (c checker) accepts(now time.Time, ds, keys, records seen) error {
 	err := errors.New("no key has a DS")
 	for _, rr := range keys.set {

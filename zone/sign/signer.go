@@ -23,7 +23,7 @@ import (
 	"shuultuur/zone"
 )
 
-// Config says how to sign a zone. Without keys it is not signed.
+// Config sets how to sign a zone. Without keys it is not signed.
 type Config struct {
 	// Keys are files with BIND's names (K*.key, K*.private, or their common part), or folders
 	// with the zone's keys.

@@ -32,7 +32,7 @@ func memberText(serial int) string {
 	return fmt.Sprintf("$TTL 300\n@ SOA ns hostmaster %d 3600 600 86400 300\n@ NS ns\nns A 192.0.2.1\n", serial)
 }
 
-// has says whether a server answers for a zone with authority.
+// has reports whether a server answers for a zone with authority.
 func has(addr, origin string) bool {
 	m := query(addr, origin, miekg.TypeSOA)
 	return m != nil && m.Rcode == 0 && len(m.Answer) == 1

@@ -16,7 +16,7 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// Config says which zones are signed, which clients may fetch zones, which servers are
+// Config sets which zones are signed, which clients may fetch zones, which servers are
 // notified of changes, and which zones are fetched.
 type Config struct {
 	Keys   []KeyConfig `yaml:"tsig,omitempty"`

@@ -30,7 +30,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says how often and how many addresses to check.
+// Config sets how often and how many addresses to check.
 type Config struct {
 	// Interval is the time between two checks of an address; default 30s, minimum 1s. A random
 	// delay of up to a tenth is added to spread them. With off nothing is checked, and all
