@@ -82,7 +82,7 @@ func (e *Engine) ResolverFor(d *configuration.DNS, decider filter.Decider, store
 		return nil, setting.At("forward", err)
 	}
 	return resolver.New(d.Names, resolver.Parts{
-		Decider: decider, Count: e.Policies.Query, Identify: byAddress(e.Identity), Store: store, Addresses: e.knowsAddresses(), Routed: own,
+		Decider: decider, Count: e.Policies.Query, Identify: byAddress(e.Identity), Store: store, Addresses: e.hasAddresses(), Routed: own,
 		Validated: d.Forward.Validate,
 	})
 }
@@ -106,9 +106,9 @@ func byAddress(id *identity.Identity) func(netip.Addr, string) filter.Client {
 	}
 }
 
-// knowsAddresses reports whether lists or rules contain addresses, so that those in answers
-// have to be judged.
-func (e *Engine) knowsAddresses() bool {
+// hasAddresses reports whether lists or rules contain addresses, so that those in answers must
+// be judged.
+func (e *Engine) hasAddresses() bool {
 	if e.Lists.HasAddresses() {
 		return true
 	}

@@ -327,14 +327,14 @@ func (b *builder) missing() error {
 	return errors.Join(errs...)
 }
 
-// sinkholeOf says whether names can be answered with a sinkhole, or no name
-// server asks for one.
+// sinkholeOf reports whether refused names can be answered with a sinkhole. Without a name
+// server it returns true, because then nothing needs one.
 func sinkholeOf(s *configuration.Settings) bool {
 	return s.DNS == nil || len(s.DNS.Names.Block.Sinkhole) > 0
 }
 
-// Problems count the odd lines in the lists that rules name, and say which
-// signature rules are not there.
+// Problems returns the number of odd lines in the lists that rules name, and the signature
+// rules that are missing.
 func (p *Policies) Problems() []string {
 	all := slices.Clone(p.awaited)
 	if n := len(p.odd); n > 0 {
@@ -343,7 +343,7 @@ func (p *Policies) Problems() []string {
 	return all
 }
 
-// readValues reads a list that a condition of a rule names.
+// readValues returns a function that reads a list named in a condition of a rule.
 func (p *Policies) readValues(b *builder) func(file, key string) ([]string, error) {
 	kinds := map[string]string{"extension": list.Extensions, "type": list.MediaTypes, "search": list.Searches}
 	return func(file, key string) ([]string, error) {
@@ -377,7 +377,7 @@ func newCertificate(_ context.Context, b *builder) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, nil
 }
 
-// noCertificate lets every handshake fail.
+// noCertificate returns a source of certificates that fails every handshake.
 func noCertificate(b *builder) error {
 	b.Certificate = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return nil, errors.New("the certificate at listen.tls cannot be used; /health says why")
@@ -385,8 +385,7 @@ func noCertificate(b *builder) error {
 	return nil
 }
 
-// newInterception makes what decrypts TLS connections, nil when no policy wants
-// that.
+// newInterception makes the part that decrypts TLS connections; nil if no policy decrypts.
 func newInterception(_ context.Context, b *builder) (*proxy.Interception, error) {
 	decider := b.Policies
 	parts := proxy.InterceptParts{Dial: b.Settings.Proxy.Upstream.DialPublic, Wanted: func(t *filter.Transaction) bool { return decider.Decrypts(t) }}
@@ -412,8 +411,8 @@ func newProxy(_ context.Context, b *builder) (*proxy.Proxy, error) {
 	return proxy.New(cfg, b.proxyEngine(), b.host.Done, b.log)
 }
 
-// newStored makes the cache of responses. What policies permit is asked of the engine that
-// serves when a response comes.
+// newStored makes the cache of responses. It asks the engine that is in use when a response
+// arrives what policies permit.
 func newStored(_ context.Context, b *builder) (*cache.Cache, error) {
 	parts := cache.Parts{Data: string(b.Settings.Data), Log: b.log, Trial: b.trial()}
 	if b.old != nil {
@@ -428,8 +427,7 @@ func newStored(_ context.Context, b *builder) (*cache.Cache, error) {
 	return cache.New(*b.Settings.Cache, parts)
 }
 
-// origins is what carries requests: the proxy's transport, behind the cache
-// where there is one.
+// origins returns the transport of requests: the proxy's, behind the cache if there is one.
 func (e *Engine) origins() proxy.RoundTripper {
 	if e.Stored == nil || e.Proxy == nil {
 		return nil
@@ -437,7 +435,7 @@ func (e *Engine) origins() proxy.RoundTripper {
 	return e.Stored.Over(e.Proxy.Upstream())
 }
 
-// proxyEngine is what the proxy decides with.
+// proxyEngine returns the parts with which the proxy decides.
 func (e *Engine) proxyEngine() *proxy.Engine {
 	p := &proxy.Engine{Decider: e.Policies.Engine, Identify: e.Identity.Identify, Known: e.Identity, Accept: e.Policies.Accept, Balance: e.balance,
 		Pages: e.Pages, TLS: e.Identity.TLS(e.Certificate), JA4: e.Policies.AsksJA4() || e.Checks.AsksTLS(), Handshakes: e.Checks.AsksTLS(), Intercept: e.Intercept, Origins: e.origins()}
@@ -447,13 +445,12 @@ func (e *Engine) proxyEngine() *proxy.Engine {
 	return p
 }
 
-// balance says what a client has left by the policy that covers it.
+// balance returns what a client has left of the quotas of the policy that covers it.
 func (e *Engine) balance(ctx context.Context, c *filter.Client, now time.Time) (string, []filter.Balance) {
 	return e.Policies.Balance(ctx, "", c, now)
 }
 
-// Print writes what became of the lists and phrases, with every line that is
-// worth a look.
+// Print writes a summary of the lists and phrases, with every line that needs attention.
 func (e *Engine) Print(w io.Writer) {
 	e.Lists.Print(w)
 	for _, p := range e.Policies.odd {
@@ -467,31 +464,30 @@ func (e *Engine) Print(w io.Writer) {
 // Shared reports whether a fleet shares the state.
 func (e *Engine) Shared() bool { return e.Settings.State.Redis != nil }
 
-// verdictParts are those that verdicts on bodies depend on.
+// verdictParts are the settings on which verdicts on bodies depend.
 var verdictParts = []string{"lists", "checks", "policies"}
 
-// common is the revision under which verdicts are shared: a digest of what the
-// settings say of lists, checks and policies, and of the content of their
-// files. It is the same on every node that decides the same, wherever its
-// files are and whenever they were written.
+// common returns the revision under which nodes share verdicts: a digest of the settings of
+// lists, checks and policies, and of the content of their files. Nodes that decide alike have
+// the same revision, whatever the paths and times of their files.
 func (b *builder) common() (string, error) {
 	h := sha256.New()
 	files := b.read
 	for _, key := range verdictParts {
 		v, err := b.Settings.Text.Value(key)
 		if err != nil {
-			return "", err // it was read before
+			return "", err // already read by Content
 		}
 		text, err := json.Marshal(v)
 		if err != nil {
-			return "", fmt.Errorf("settings under %q: %w", key, err)
+			return "", fmt.Errorf("reading the settings under %q: %w", key, err)
 		}
 		fmt.Fprintf(h, "%s %d\n%s", key, len(text), text)
 		files = union(files, b.basis[key].files)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Checks.Locked())) {
 		fmt.Fprintf(h, "locked %q %x\n", name, b.Checks.Locked()[name])
-		file := string(b.Settings.Checks.Picture.Hashes[name].File) // which each node has encrypted for itself
+		file := string(b.Settings.Checks.Picture.Hashes[name].File) // each node encrypts its own copy
 		files = slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == file })
 	}
 	sum, err := setting.Content(files)

@@ -12,7 +12,7 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// portalOf are the settings of the portal, nil when it has no address.
+// portalOf returns the settings of the portal, nil if it has no address.
 func portalOf(s *configuration.Settings) any {
 	if len(s.Listen.Portal)+len(s.Listen.PortalTLS) == 0 && s.Portal.Name == "" && s.Portal.PAC == nil {
 		return nil
@@ -20,7 +20,7 @@ func portalOf(s *configuration.Settings) any {
 	return []any{s.Portal, s.PortalPlace(), s.DNS != nil}
 }
 
-// portalDoorsOf are where the portal listens, nil for nowhere.
+// portalDoorsOf returns the addresses on which the portal listens, nil for none.
 func portalDoorsOf(s *configuration.Settings) any {
 	if len(s.Listen.Portal)+len(s.Listen.PortalTLS) == 0 {
 		return nil
@@ -38,14 +38,14 @@ func newPortal(_ context.Context, b *builder) (*portal.Pages, error) {
 	return portal.New(b.Settings.Portal, place)
 }
 
-// portalEngine is what the portal answers with.
+// portalEngine returns the parts with which the portal answers.
 func (e *Engine) portalEngine(h *Host) *portal.Engine {
 	return &portal.Engine{
 		Pages: e.Portal,
 		Identify: func(ctx context.Context, addr netip.Addr) filter.Client {
 			c, err := e.Identity.Identify(ctx, addr, nil)
 			if err != nil {
-				c.Addr = addr // nobody has signed in there
+				c.Addr = addr // the client has not signed in
 			}
 			return c
 		},

@@ -13,7 +13,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Servers are the doors of the proxy and the admin address.
+// Servers are the listeners of the proxy and of the admin address.
 type Servers struct {
 	proxy.Doors
 	admin *admin.Server // nil in a trial
@@ -22,7 +22,7 @@ type Servers struct {
 // Collect implements [metric.Collector].
 func (s *Servers) Collect(ch chan<- metric.Metric) { s.admin.Collect(ch) }
 
-// addressesOf are the settings of the doors.
+// addressesOf returns the settings of the listeners.
 func addressesOf(s *configuration.Settings) any {
 	l := &s.Listen
 	return []any{l.Proxy, l.Transparent, l.TPROXY, l.Sinkhole, l.ICAP, l.ICAPS, l.Portal, l.PortalTLS, l.Admin, l.Token, l.Monitors}

@@ -10,7 +10,7 @@ import (
 	"shuultuur/release"
 )
 
-// squidOf is the socket for Squid's helpers, nil for none.
+// squidOf returns the settings of the socket for Squid's helpers, nil for none.
 func squidOf(s *configuration.Settings) any {
 	if s.Listen.Squid == "" {
 		return nil
@@ -28,7 +28,7 @@ func newHelpers(_ context.Context, b *builder) (*helper.Server, error) {
 	return helper.New(string(b.Settings.Listen.Squid), b.Proxy.Inspector(), b.host.Done, b.log), nil
 }
 
-// helperEngine is what Squid's helpers decide with.
+// helperEngine returns the parts with which Squid's helpers decide.
 func (e *Engine) helperEngine() *helper.Engine {
 	return &helper.Engine{
 		Decider: e.Policies.Engine, Accept: e.Policies.Accept, Balance: e.balance, Pages: e.Pages,

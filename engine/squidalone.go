@@ -11,9 +11,9 @@ import (
 	"shuultuur/helper"
 )
 
-// AnswerSquid answers questions of Squid of a kind by the settings in file alone,
-// until in ends. Nothing is recorded, and what others tell a running gateway is
-// not known here.
+// AnswerSquid answers questions of a kind from Squid until in ends, with only the settings in
+// file. It records nothing, and does not know the instructions that a running gateway has
+// received.
 func AnswerSquid(ctx context.Context, file, kind string, in io.Reader, out io.Writer, log *slog.Logger) error {
 	s, err := configuration.Read(file)
 	if err != nil {

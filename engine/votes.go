@@ -11,7 +11,7 @@ import (
 	"shuultuur/vote/booth"
 )
 
-// votesOf are the settings of votes, nil when nobody votes.
+// votesOf returns the settings of votes, nil if nobody can vote.
 func votesOf(s *configuration.Settings) any {
 	if s.Votes == nil {
 		return nil

@@ -452,9 +452,8 @@ const (
 // buffers are shared by all copies in the process: an idle connection has none.
 var buffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 
-// WriteTo writes the rest of the body to w. A long rest of known length, or
-// one that ends with the connection, is moved by the kernel (splice) on Linux
-// when the Reader reads from a *net.TCPConn and w is one.
+// WriteTo writes the rest of the body to w. On Linux the kernel moves it (splice) if it is
+// long, of known length or ended by the connection, and goes from one *net.TCPConn to another.
 func (b *Framed) WriteTo(w io.Writer) (int64, error) { return b.Copy(w, math.MaxInt64) }
 
 // Copy implements [Body].

@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// loop gives the same bytes again and again: a kept-alive connection.
+// A loop repeats the same bytes without end, like requests on a kept-alive connection.
 type loop struct {
 	b []byte
 	i int
@@ -87,7 +87,7 @@ func TestResponsesOfAKeptAliveConnectionAllocateNothing(t *testing.T) {
 	}
 }
 
-// reads counts reads and the most one asked for.
+// reads counts calls of Read and the largest buffer that one was given.
 type reads struct {
 	io.Reader
 	n, most int
@@ -116,8 +116,7 @@ func TestLargeReadsGoRoundTheBuffer(t *testing.T) {
 	}
 }
 
-// Reading a body never takes bytes that belong to what follows from the
-// connection into the caller's hands.
+// Read never returns bytes of the next message, whatever the size of the buffer.
 func TestBodyEndsAtItsFraming(t *testing.T) {
 	for _, c := range []struct{ head, body string }{
 		{get("Content-Length: 5000"), strings.Repeat("a", 5000)},
@@ -172,8 +171,8 @@ func TestLeftAndDone(t *testing.T) {
 	}
 }
 
-// An end that is in the buffer is seen with the last data: the connection is
-// free without one more read.
+// TestEndIsSeenWithTheLastData: an end of the body that is already buffered is noticed with
+// the last data, so that the connection is free without another read.
 func TestEndIsSeenWithTheLastData(t *testing.T) {
 	for _, in := range []string{
 		get("Content-Length: 3") + "abc",
@@ -250,8 +249,8 @@ func tcpPair(t testing.TB) (client, server *net.TCPConn) {
 	return c.(*net.TCPConn), s.(*net.TCPConn)
 }
 
-// relay sends response bytes in over TCP, reads the response, copies its body
-// to another TCP connection with copy and returns what came out there.
+// relay sends in over TCP, reads it as a response, copies its body to another TCP connection
+// with copy, and returns what arrives there.
 func relay(t *testing.T, in []byte, copy func(b *Framed, w io.Writer) error) (got []byte, b *Framed, err error) {
 	origin, upstream := tcpPair(t)
 	down, client := tcpPair(t)

@@ -2,9 +2,8 @@ package message
 
 import "strconv"
 
-// AppendChunk appends the line that begins a chunk of size bytes. CRLF must
-// follow the data. A chunk of size 0 would end the body: see
-// [AppendLastChunk].
+// AppendChunk appends the line that begins a chunk of size bytes. CRLF must follow the data. A
+// size of 0 would end the body: use [AppendLastChunk] for that.
 func AppendChunk(dst []byte, size int) []byte {
 	dst = strconv.AppendInt(dst, int64(size), 16)
 	return append(dst, "\r\n"...)

@@ -15,8 +15,8 @@ import (
 	"testing/iotest"
 )
 
-// The grammar of RFC 9112 and RFC 9110 written once more, slowly: whatever the
-// reader accepts must match.
+// The grammar of RFC 9112 and RFC 9110 as regular expressions, which are slow: whatever the
+// reader accepts must match them.
 const (
 	tcharRE = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]"
 	fieldRE = `(?:` + tcharRE + `+:[\t\x20-\x7e\x80-\xff]*\r\n)`

@@ -2,14 +2,14 @@ package message
 
 import "bytes"
 
-// Passed is the field in which gateways mark requests that they send to a
-// parent proxy, to find loops. Its value is a list of marks. Origins never see
-// it: it is for the next hop only, and named in Connection.
+// Passed is the field with which gateways mark requests that they send to a parent proxy, to
+// detect loops. Its value is a list of marks. It is listed in Connection, so that the parent
+// does not send it to origins.
 const Passed = "Shuultuur-Passed"
 
-// HopByHop says whether a field of this name is for the next hop only
-// (RFC 9110, 7.6.1; RFC 9113, 8.2.2). Fields that Connection names are too:
-// see [Fields.ConnectionNames].
+// HopByHop reports whether fields of this name are for the next hop only (RFC 9110 section
+// 7.6.1, RFC 9113 section 8.2.2). So are those that Connection lists: see
+// [Fields.ConnectionNames].
 func HopByHop(name []byte) bool {
 	switch len(name) {
 	case 2:
@@ -55,7 +55,7 @@ func (f Fields) ConnectionNames() (list [][]byte) {
 	return list
 }
 
-// NameIn says whether list holds a field name.
+// NameIn reports whether list contains a field name.
 func NameIn(list [][]byte, name []byte) bool {
 	for _, v := range list {
 		if bytes.EqualFold(v, name) {

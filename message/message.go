@@ -48,8 +48,8 @@ type Request struct {
 	Target []byte // request target as sent
 	Form   Form
 	Scheme string // "http", "https", … of an absolute target, lower case, else ""
-	// Host and Port of the target if it names them, else of the Host field.
-	// Host is as sent, without brackets; Port is 0 when none was given.
+	// Host and Port are those of the target if it names them, or else of the Host field. Host
+	// is as sent, without brackets; Port is 0 if none was given.
 	Host  []byte
 	Port  uint16
 	Path  []byte // path and query as sent; "/" when an absolute target has none
@@ -80,8 +80,8 @@ type Response struct {
 	Length  int64 // bytes of body, or None, Chunked, UntilClose
 	Close   bool  // the connection cannot be used again after this
 	Upgrade []byte
-	Folded  bool // a field continued on the next line, and a relaxed Reader has joined the lines
-	Body    Body // from a Reader: nil when Length is None or the status or method has none
+	Folded  bool // a field spanned several lines, and a relaxed Reader has joined them
+	Body    Body // from a Reader: nil when Length is None, or when the status or method has no body
 
 	raw []byte
 }
@@ -102,7 +102,7 @@ type Error struct {
 
 func (e *Error) Error() string { return "bad message: " + e.Reason }
 
-// EqualName compares two field names without case, ASCII only (RFC 9110, 5.1).
+// EqualName compares two field names without case, ASCII only (RFC 9110 section 5.1).
 func EqualName(a []byte, b string) bool {
 	if len(a) != len(b) {
 		return false
@@ -128,7 +128,7 @@ func (f Fields) Get(name string) []byte {
 	return nil
 }
 
-// Has says whether there is a field called name.
+// Has reports whether there is a field called name.
 func (f Fields) Has(name string) bool {
 	for i := range f {
 		if EqualName(f[i].Name, name) {
@@ -154,8 +154,8 @@ func (f *Fields) Del(name string) {
 	*f = g
 }
 
-// Set replaces the first field called name, removes others of that name, or
-// appends one where there was none.
+// Set replaces the first field called name and removes others of that name. It appends a field
+// if there was none.
 func (f *Fields) Set(name, value string) {
 	done := false
 	g := (*f)[:0]
@@ -209,7 +209,7 @@ func listHas(v []byte, token string) bool {
 	return false
 }
 
-// trim cuts optional white space (RFC 9110, 5.6.3) from both ends.
+// trim removes optional white space (RFC 9110 section 5.6.3) from both ends.
 func trim(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]

@@ -36,24 +36,23 @@ type Reader struct {
 	err     error // after a failed head: the beginning of the next one is unknown
 }
 
-// NewReader returns a Reader with a buffer of size bytes (at least 1024); a
-// head must fit into maxHead bytes, which may be more.
+// NewReader returns a Reader with a buffer of size bytes, at least 1024. A head may have
+// maxHead bytes, which may be more than size.
 //
-// Where r is a *net.TCPConn itself, and not a wrapper, long bodies go to
-// another TCP connection without passing through the process (see
-// [Framed.WriteTo]).
+// If r is a *net.TCPConn itself, and not a wrapper, the kernel moves long bodies to another
+// TCP connection without copying them to the process (see [Framed.WriteTo]).
 func NewReader(r io.Reader, size, maxHead int) *Reader {
 	size = max(size, minBuffer)
 	return &Reader{src: r, size: size, buf: make([]byte, size), maxHead: maxHead}
 }
 
-// Reset makes the reader read from src, dropping what is buffered.
+// Reset makes the reader read from src, and drops buffered bytes.
 func (r *Reader) Reset(src io.Reader) {
 	r.src, r.a, r.b, r.err = src, 0, 0, nil
 	r.body = Framed{raw: r.body.raw[:0], trailer: r.body.trailer[:0]}
 }
 
-// Read reads raw bytes: buffered ones first. For tunnels and upgrades.
+// Read reads raw bytes, buffered ones first. Tunnels and upgraded connections use it.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.a < r.b {
 		n := copy(p, r.buf[r.a:r.b])
@@ -63,7 +62,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return r.src.Read(p)
 }
 
-// Buffered returns what has been read from the connection and not consumed.
+// Buffered returns the bytes that have been read from the connection but not consumed.
 func (r *Reader) Buffered() []byte { return r.buf[r.a:r.b] }
 
 // Detach returns the same as [Reader.Buffered], consumes it and releases the buffer, because a
@@ -77,8 +76,8 @@ func (r *Reader) Detach() []byte {
 	return b
 }
 
-// Peek waits until n bytes are buffered and returns them without consuming;
-// n may not exceed the buffer's size. Less than n comes with an error.
+// Peek waits until n bytes are buffered and returns them without consuming them. n may not
+// exceed the buffer's size. Fewer than n bytes come with an error.
 func (r *Reader) Peek(n int) ([]byte, error) {
 	for r.b-r.a < n {
 		if err := r.fill(); err != nil {
@@ -91,8 +90,8 @@ func (r *Reader) Peek(n int) ([]byte, error) {
 // Discard consumes n buffered bytes.
 func (r *Reader) Discard(n int) { r.a += min(n, r.b-r.a) }
 
-// fill reads once from the connection into the buffer. An error that comes
-// together with bytes is left to the next read, which gets it again.
+// fill reads once from the connection into the buffer. It ignores an error that comes together
+// with bytes, because the next read gets it again.
 func (r *Reader) fill() error {
 	switch {
 	case r.buf == nil:
@@ -154,9 +153,9 @@ func (r *Reader) ReadRequest(q *Request) error {
 	return nil
 }
 
-// ReadResponse reads the next response head into s. method is that of the
-// request it answers (HEAD and CONNECT have no body). 1xx responses are
-// returned like any other; the caller reads on.
+// ReadResponse reads the next response head into s. method is that of the request, because
+// responses to HEAD and CONNECT have no body. Responses 1xx are returned like any other; the
+// caller then reads the next.
 func (r *Reader) ReadResponse(s *Response, method string) error {
 	if err := r.ready(); err != nil {
 		return err
@@ -249,7 +248,7 @@ func (r *Reader) skipEmptyLines() error {
 	return bad("too many empty lines before the request line")
 }
 
-// startsWith refuses what is not a response before waiting for the end of its
+// startsWith refuses bytes that do not begin a response, without waiting for the end of the
 // head.
 func (r *Reader) startsWith(s string) error {
 	for n := 1; n <= len(s); n++ {

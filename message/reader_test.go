@@ -300,8 +300,8 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// What is refused is refused as soon as it is known: the connection stays open
-// and silent behind the bytes given.
+// TestRefusalDoesNotWaitForTheRest: a malformed message is refused at the first wrong byte.
+// After the given bytes the connection stays open and silent.
 func TestRefusalDoesNotWaitForTheRest(t *testing.T) {
 	silent := errors.New("waited")
 	for _, in := range []string{
@@ -546,7 +546,7 @@ func TestResponsesAreUnderstood(t *testing.T) {
 	}
 }
 
-// tell reads requests until an error and tells all it saw.
+// tell reads requests until an error, and returns a description of them and of the error.
 func tell(r io.Reader, size, maxHead int) string {
 	var b bytes.Buffer
 	rd := NewReader(r, size, maxHead)
@@ -578,7 +578,7 @@ var pipeline = "\r\nGET /1 HTTP/1.1\r\nHost: a\r\n\r\n" +
 	"GET /5 HTTP/1.1\r\nHost: d\r\nLong: " + strings.Repeat("x", 1500) + "\r\n\r\n" +
 	"GET /6 HTTP/1.1\r\nHost: e\r\n\r\n"
 
-// The same bytes mean the same however they arrive.
+// TestSplitsDoNotMatter: the result does not depend on how the bytes are divided among reads.
 func TestSplitsDoNotMatter(t *testing.T) {
 	ins := []string{pipeline}
 	for i := 0; i < len(refusedRequests); i += 7 {
@@ -703,8 +703,8 @@ func TestResponseSplitsAndEarlyEnds(t *testing.T) {
 	}
 }
 
-// A deadline that passes before or within a head can be moved: what came is
-// still there.
+// TestHeadGoesOnAfterADeadline: after a deadline that passes before or within a head, reading
+// can continue, and the received bytes are not lost.
 func TestHeadGoesOnAfterADeadline(t *testing.T) {
 	late := errors.New("late")
 	first, second := get("X: y")[:30], get("X: y")[30:]

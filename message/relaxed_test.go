@@ -65,12 +65,13 @@ func TestRequestsAreNeverRelaxed(t *testing.T) {
 		r := NewReader(strings.NewReader(in), 1024, 8192)
 		r.Relax(true)
 		if err := r.ReadRequest(new(Request)); err == nil {
-			t.Errorf("%q was taken", in)
+			t.Errorf("%q was accepted", in)
 		}
 	}
 }
 
-// What a relaxed reader takes is what a strict one takes of its valid form.
+// FuzzRelaxed compares what a relaxed reader accepts with what a strict one reads in its valid
+// form.
 func FuzzRelaxed(f *testing.F) {
 	f.Add("HTTP/1.1 200 OK\nA: b\n c\nContent-Length: 2\nContent-Length: 2\n\nok")
 	f.Add("HTTP/1.1 204 x\r\n\r\n")

@@ -1,8 +1,7 @@
-// Package icap reads the framing of ICAP messages (RFC 3507): lines, chunk
-// sizes and the field Encapsulated. The server and the client of ICAP share it.
+// Package icap reads the framing of ICAP messages (RFC 3507): lines, chunk sizes and the
+// Encapsulated field. The ICAP server and the ICAP client share it.
 //
-// Everything comes from a peer that may be hostile: lines are bounded, and what
-// is malformed is a [Fault].
+// Any peer may be hostile: lines are bounded, and malformed input is reported as a [Fault].
 package icap
 
 import (
@@ -23,8 +22,7 @@ const (
 	maxChunkLine = 256       // bytes of the line before a chunk
 )
 
-// A Fault is what is wrong with an ICAP message, and the status that a server
-// answers with.
+// A Fault is an error in an ICAP message, with the status of the server's answer.
 type Fault struct {
 	Status int
 	Reason string
@@ -32,16 +30,15 @@ type Fault struct {
 
 func (f *Fault) Error() string { return f.Reason }
 
-// Bad returns the [Fault] of a malformed message.
+// Bad returns the [Fault] for a malformed message, with status 400.
 func Bad(format string, args ...any) error { return Refuse(400, format, args...) }
 
-// Refuse returns the [Fault] of a message that is answered with a status.
+// Refuse returns a [Fault] with another status.
 func Refuse(status int, format string, args ...any) error {
 	return &Fault{status, fmt.Sprintf(format, args...)}
 }
 
-// Unexpected turns the end of a connection within a message into
-// [io.ErrUnexpectedEOF].
+// Unexpected converts the end of a connection within a message to [io.ErrUnexpectedEOF].
 func Unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -65,7 +62,7 @@ func ReadLine(r *bufio.Reader) ([]byte, error) {
 	return b[:len(b)-2], nil
 }
 
-// Field takes a line of a head apart.
+// Field splits a line of a head into name and value.
 func Field(line []byte) (name string, value []byte, err error) {
 	n, value, ok := bytes.Cut(line, []byte(":"))
 	if !ok || len(n) == 0 || bytes.ContainsAny(n, " \t") {
@@ -103,7 +100,7 @@ func ReadChunk(r *bufio.Reader) (n int64, extension []byte, err error) {
 	return n, bytes.TrimSpace(ext), nil
 }
 
-// EndChunk reads the CRLF behind a chunk.
+// EndChunk reads the CRLF after a chunk.
 func EndChunk(r *bufio.Reader) error {
 	line, err := ReadLine(r)
 	if err == nil && len(line) > 0 {
@@ -112,7 +109,7 @@ func EndChunk(r *bufio.Reader) error {
 	return Unexpected(err)
 }
 
-// SkipTrailer reads what follows the last chunk, and drops it.
+// SkipTrailer reads and drops the lines after the last chunk.
 func SkipTrailer(r *bufio.Reader) error {
 	for range MaxFields {
 		line, err := ReadLine(r)
@@ -126,19 +123,19 @@ func SkipTrailer(r *bufio.Reader) error {
 	return Bad("a trailer of more than %d fields", MaxFields)
 }
 
-// Encapsulated is the field of that name (RFC 3507, 4.4.1).
+// Encapsulated is the parsed field of that name (RFC 3507 section 4.4.1).
 type Encapsulated struct {
 	Present   bool
 	Req, Res  int // lengths of the HTTP heads, -1 without one
 	Body      bool
 	ForAnswer bool // the body is that of a response
-	Options   bool // there is a body about OPTIONS itself (opt-body), and no other
+	Options   bool // the body describes OPTIONS itself (opt-body), and there is no other
 }
 
 // Parse reads a value such as "req-hdr=0, res-hdr=137, res-body=296".
 func (e *Encapsulated) Parse(value string) error {
 	*e = Encapsulated{Present: true, Req: -1, Res: -1}
-	at, open := 0, (*int)(nil) // the head whose length is not known
+	at, open := 0, (*int)(nil) // the head whose length is still unknown
 	ended := false
 	for part := range strings.SplitSeq(value, ",") {
 		name, offset, ok := strings.Cut(strings.TrimSpace(part), "=")

@@ -55,7 +55,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// FuzzFraming: nothing that comes is trusted.
+// FuzzFraming reads arbitrary bytes as chunks and as the Encapsulated field.
 func FuzzFraming(f *testing.F) {
 	f.Add("req-hdr=0, null-body=170", "5;x\r\nhello\r\n0\r\n\r\n")
 	f.Add("res-hdr=0, res-body=1", "0; use-original-body=7\r\nA: b\r\n\r\n")

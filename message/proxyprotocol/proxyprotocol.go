@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	V1 = "PROXY "                 // how a header of version 1 begins
-	V2 = "\r\n\r\n\x00\r\nQUIT\n" // how one of version 2 begins
+	V1 = "PROXY "                 // beginning of a header of version 1
+	V2 = "\r\n\r\n\x00\r\nQUIT\n" // beginning of a header of version 2
 
 	// Max is the longest header in bytes: addresses of any family, and some
 	// room for TLVs.
