@@ -1,6 +1,5 @@
-// Package check lists the checks. Each has a folder of its own and knows
-// neither the servers nor another check; adding one is an import, a field in
-// Config and a line in New.
+// Package check lists the checks. Each has its own folder and depends neither on the servers
+// nor on other checks. To add one, add an import, a field in Config and a line in New.
 package check
 
 import (
@@ -22,7 +21,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says which checks run; one without settings does not.
+// Config has the settings of every check; one without settings does not run.
 type Config struct {
 	Category  *category.Config  `yaml:"category"`
 	Phrase    *phrase.Config    `yaml:"phrase"`
@@ -32,7 +31,7 @@ type Config struct {
 	Picture   *picture.Config   `yaml:"picture"`
 }
 
-// Full makes every check say all it saw, for the explanation of one page.
+// Full makes every check report everything it found, to explain one page.
 func (c *Config) Full() {
 	if c.Phrase != nil {
 		c.Phrase.Full = true
@@ -45,25 +44,25 @@ func (c *Config) Full() {
 	}
 }
 
-// Parts are what checks are made of besides their settings.
+// Parts are what checks are built from, besides their settings.
 type Parts struct {
 	Lists map[string]*list.File // opened lists by name
-	Dir   string                // folder of the settings; findings name files as seen from there
-	Data  string                // folder of what is fetched
+	Dir   string                // folder of the settings file; findings name files relative to it
+	Data  string                // folder of fetched files
 	Now   func() time.Time
-	// Previous is the set that this one replaces, nil for the first. Checks go
-	// on with what it remembers.
+	// Previous is the set that this one replaces, nil for the first. Checks take over what it
+	// remembers.
 	Previous *Set
-	Memory   virus.Memory // for verdicts of scanners and on pictures; nil remembers nothing
-	Key      []byte       // of the gateway: locked lists of pictures are encrypted with it
-	Trial    bool         // files are left as they are
+	Memory   virus.Memory // for verdicts of scanners and on pictures; nil: nothing is remembered
+	Key      []byte       // the gateway's key, which encrypts locked lists of pictures
+	Trial    bool         // leave files unchanged
 	Gallery  *picture.Gallery
 }
 
-// A Set is the checks in the order they are asked, cheap ones first.
+// A Set is all checks in the order in which they run, cheap ones first.
 type Set struct {
 	Checks []filter.Check
-	Files  []string // every file they were read from, but for the lists
+	Files  []string // all files they were read from, except lists
 	// Remarks are lines of phrase lists that probably do not do what their
 	// author meant.
 	Remarks []phrase.Remark
@@ -97,7 +96,7 @@ type pictures interface {
 	Locked() map[string][32]byte
 }
 
-// New makes the checks that c asks for.
+// New makes the checks for the settings c.
 func New(c Config, p Parts) (*Set, error) {
 	s := &Set{Checks: []filter.Check{certificate.Check{}}}
 	if c.Category != nil {
@@ -154,7 +153,7 @@ func New(c Config, p Parts) (*Set, error) {
 	return s, nil
 }
 
-// Phrases is how many lines of phrase lists are looked for.
+// Phrases returns the number of lines in phrase lists.
 func (s *Set) Phrases() int {
 	if s.phrases == nil {
 		return 0
@@ -162,15 +161,15 @@ func (s *Set) Phrases() int {
 	return s.phrases.Len()
 }
 
-// Explain says in lines for a person what is seen in a picture.
+// Explain describes what the checks find in a picture, in lines for people.
 func (s *Set) Explain(ctx context.Context, b []byte) []string {
 	if s.pictures == nil {
-		return explainAlone(ctx, b) // there are neither lists nor a model
+		return explainAlone(ctx, b) // without lists and model
 	}
 	return s.pictures.Explain(ctx, b)
 }
 
-// Problems are what is worth a look, for the operator.
+// Problems returns what the operator should look at.
 func (s *Set) Problems() (all []string) {
 	if n := len(s.Remarks); n > 0 {
 		all = append(all, fmt.Sprintf("phrase lists: %d odd lines; \"shuultuur check\" names them", n))
@@ -184,8 +183,8 @@ func (s *Set) Problems() (all []string) {
 	return all
 }
 
-// Locked returns the SHA-256 of what locked lists of pictures hold, by their
-// names. Their files are encrypted.
+// Locked returns the SHA-256 of the content of locked picture lists, by list name. Their files
+// are encrypted.
 func (s *Set) Locked() map[string][32]byte {
 	if s.pictures == nil {
 		return nil
@@ -193,7 +192,7 @@ func (s *Set) Locked() map[string][32]byte {
 	return s.pictures.Locked()
 }
 
-// Close lets go of connections to scanners, and saves what signature rules keep.
+// Close closes connections to scanners, and saves the state of signature rules.
 func (s *Set) Close() {
 	for _, k := range s.Checks {
 		if c, ok := k.(interface{ Close() }); ok {
@@ -202,7 +201,7 @@ func (s *Set) Close() {
 	}
 }
 
-// AsksTLS says whether a check looks at the handshakes of TLS connections.
+// AsksTLS reports whether a check examines TLS handshakes.
 func (s *Set) AsksTLS() bool { return s != nil && s.Signature != nil && s.Signature.AsksTLS() }
 
 // Collect implements [metric.Collector].

@@ -16,7 +16,7 @@ import (
 	"shuultuur/setting"
 )
 
-// What the check of signature rules says of its rules.
+// Categories of problems with signature rules.
 type (
 	Mistake       = rule.Error
 	Profile       = engine.Profile
@@ -33,7 +33,7 @@ func newSignature(c signature.Config, p Parts) (Signatures, error) {
 	return signature.New(c, signature.Parts{Previous: p.Previous.signatures(), Now: p.Now, Data: p.Data})
 }
 
-// signatures is the check of signature rules, nil without one.
+// signatures returns the check of signature rules, nil if there is none.
 func (s *Set) signatures() *signature.Check {
 	if s == nil {
 		return nil
@@ -42,10 +42,10 @@ func (s *Set) signatures() *signature.Check {
 	return k
 }
 
-// newVirus makes the check that asks virus scanners.
+// newVirus makes the check that queries virus scanners.
 func newVirus(c virus.Config, p Parts) (filter.Check, error) { return virus.New(c, p.Memory) }
 
-// newICAP makes the check that asks ICAP servers.
+// newICAP makes the check that queries ICAP servers.
 func newICAP(c icap.Config) (filter.Check, error) { return icap.New(c) }
 
 // newPicture makes the check of pictures.
@@ -53,7 +53,7 @@ func newPicture(c picture.Config, p Parts) (pictures, error) {
 	return picture.New(c, picture.Parts{Memory: p.Memory, Key: p.Key, Trial: p.Trial, Gallery: p.Gallery})
 }
 
-// explainAlone says what is seen in a picture without settings.
+// explainAlone describes a picture without any settings.
 func explainAlone(ctx context.Context, b []byte) []string {
 	return new(picture.Check).Explain(ctx, b)
 }

@@ -1,11 +1,9 @@
-// Package category is the check that asks the lists: is this host, or this
-// URL, one that somebody has put into a category?
+// Package category is the check that looks up hosts and URLs in the lists.
 //
-// Data moves so: at stage Name the transaction's host is put to every list, at
-// stage Request its path to those lists that have URLs, expressions or the rules
-// of ad blockers; when all have spoken, what an exception lifts goes; each
-// category that is left becomes one finding, with the entries and the places
-// where they are written as evidence.
+// At stage Name it looks up the host in every list. At stage Request it looks up the URL in
+// lists with URLs, expressions or ad-block rules. Then it removes the matches that an
+// exception lifts. Each remaining category becomes one finding; its evidence names the
+// entries, with file and line.
 package category
 
 import (
@@ -25,60 +23,59 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says which lists are asked, by the names they have in the settings.
+// Config are the settings of the check: the lists to look up, by their names in the settings.
 type Config struct {
 	Lists []string `yaml:"lists"`
-	// UnknownPage says how a request counts for $third-party when neither
-	// Referer nor Origin nor Sec-Fetch-Site says which page it is from:
-	// "third-party" (default), as in ad blockers, or "first-party". A document
-	// is its own page.
+	// UnknownPage says how a request counts for $third-party when neither Referer, Origin nor
+	// Sec-Fetch-Site names the page that it comes from: "third-party" (the default, as in ad
+	// blockers) or "first-party". A document counts as its own page.
 	UnknownPage string `yaml:"unknown-page"`
-	// Now is the clock of lists that hold at certain times; nil is time.Now.
+	// Now is the clock for lists that apply at certain times; nil is time.Now.
 	Now func() time.Time `yaml:"-"`
 }
 
-// A Check asks lists. It never changes; when a list does, there is a new one.
+// A Check looks up hosts and URLs in lists. It never changes; a changed list requires a new
+// Check.
 type Check struct {
 	lists      []source
 	categories []filter.Category
 	undecided  map[string]bool // categories with exceptions that depend on the request
 	bad        list.BadFilters
 	pages      *list.Pages // nil when no list changes pages
-	urls       bool        // any list is asked at Request
-	rules      bool        // any list has adblock rules
-	hosts      bool        // any list has rules about hosts alone
-	params     bool        // any list has rules about parameters
+	urls       bool        // some list is looked up at stage Request
+	rules      bool        // some list has ad-block rules
+	hosts      bool        // some list has rules about hosts alone
+	params     bool        // some list has rules about query parameters
 	firstParty bool        // requests from an unknown page count as first party
 	now        func() time.Time
 	scratch    sync.Pool // of *scratch
 }
 
-// A source is a list that is asked.
+// A source is a list to look up.
 type source struct {
 	*list.File
-	// late: all it has is undecided while the request is not known, so that it
-	// is asked once, when that is.
+	// late means that every entry depends on the request. The list is then looked up only
+	// once, when the request is known.
 	late bool
-	// again: it may know more, or for certain, when the request is known.
+	// again means that the request can add matches, or decide uncertain ones.
 	again bool
 }
 
-// scratch is what a lookup needs, kept from one to the next.
+// scratch is the memory of a lookup, which later lookups reuse.
 type scratch struct {
 	query   list.Query
 	found   []list.Match
-	request *adblock.Request // nil when no list has rules
+	request *adblock.Request // nil if no list has rules
 }
 
-// mostEvidence is the number of entries a finding quotes.
+// mostEvidence is the number of entries that a finding quotes.
 const mostEvidence = 4
 
-// RemoveParam is the category of a request with parameters in its query that
-// an ad blocker's list takes out ($removeparam): their names, as they stand in
-// the URL, are the finding's Modifier.
+// RemoveParam is the category of a request whose query has parameters that an ad-block list
+// removes ($removeparam). The finding's Modifier has their names as in the URL.
 const RemoveParam = "removeparam"
 
-// New returns the check over those of lists that cfg names.
+// New returns a check of those lists that cfg names.
 func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 	c := &Check{now: cfg.Now, undecided: map[string]bool{}}
 	if cfg.Now == nil {
@@ -102,7 +99,7 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 			return nil, setting.At(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q appears twice", name))
 		}
 		if f == nil {
-			return nil, setting.At(fmt.Sprintf("lists[%d]", i), errors.New("list is not open"))
+			return nil, setting.At(fmt.Sprintf("lists[%d]", i), errors.New("the list is not open"))
 		}
 		files = append(files, f)
 		c.rules = c.rules || f.Rules().Requests()
@@ -130,12 +127,12 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 	return c, nil
 }
 
-// beyondHosts says whether f may know more when the path is known.
+// beyondHosts reports whether f can match more when the path is known.
 func beyondHosts(f *list.File) bool { return f.HasURLs() || f.HasExpressions() || f.Rules().Requests() }
 
-// sources works out when each list is asked.
+// sources determines when to look up each list.
 func (c *Check) sources(files []*list.File) {
-	beyond := map[string]bool{} // categories that may be found when the path is known
+	beyond := map[string]bool{} // categories that may be found once the path is known
 	for _, f := range files {
 		for _, name := range f.Categories() {
 			beyond[name] = beyond[name] || beyondHosts(f)
@@ -162,7 +159,7 @@ func (*Check) Cost() filter.Cost { return filter.Cheap }
 // Categories lists the categories of all lists.
 func (c *Check) Categories() []filter.Category { return slices.Clone(c.categories) }
 
-// Wants is true at Name, and at Request when a list has URLs.
+// Wants returns true at Name, and at Request if some list has URLs.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	switch s {
 	case filter.Name:
@@ -173,14 +170,12 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return false
 }
 
-// Find reports at Name the categories of the host, and at Request those that
-// only the URL is in. It relies on Name having come first: what is known from
-// the host alone is not looked at again.
+// Find reports the categories of the host at Name, and at Request those of the URL alone. Name
+// must come first: Request does not look up the host again.
 //
-// Lists of one category are one engine: an exception of one takes the host, or
-// the request, out of the category for all of them (see [list.Lifted]). What it
-// lifts is reported as a finding of the check [Exception], which no rule can
-// name, unless nobody is going to read it.
+// Lists with the same category work as one: an exception in one of them removes the host or
+// request from the category for all (see [list.Lifted]). Find reports lifted matches as
+// findings of the check [Exception], which rules cannot name, unless t.Terse.
 func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
 	if !c.Wants(t, s) {
 		return dst, nil
@@ -214,9 +209,8 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	return dst, err
 }
 
-// look asks all lists about a name, or a request, and reports what is left
-// when exceptions have had their say. A list that cannot be read to its end is
-// an error, and keeps the others from nothing.
+// look looks up a name or request in all lists, and reports the matches that no exception
+// lifts. It continues after a list that cannot be read, and returns the error.
 func (c *Check) look(w *scratch, t *filter.Transaction, url bool, dst []filter.Finding) (_ []filter.Finding, failed error) {
 	from := len(dst)
 	rules := c.rules && (url || t.Proto == filter.DNS) || c.hosts && t.Last == filter.Name
@@ -265,8 +259,8 @@ func (c *Check) look(w *scratch, t *filter.Transaction, url bool, dst []filter.F
 	return dst, failed
 }
 
-// except adds the exceptions among adblock rules, of those lists that have any
-// in a category that something was found in.
+// except adds matching exceptions among the ad-block rules of lists that share a category with
+// some match.
 func (c *Check) except(w *scratch) (failed error) {
 	n := len(w.found)
 	for i := range c.lists {
@@ -282,8 +276,8 @@ func (c *Check) except(w *scratch) (failed error) {
 	return failed
 }
 
-// exceptAsked adds the exceptions for the name whose answer has led here: who
-// lets a name be wants what it leads to.
+// exceptAsked adds the exceptions for the queried name, whose answer led to this one: an
+// exception for a name also covers the names and addresses that it leads to.
 func (c *Check) exceptAsked(w *scratch, t *filter.Transaction) (failed error) {
 	n := len(w.found)
 	w.query.SetHost(t.Asked)
@@ -307,14 +301,14 @@ func (c *Check) exceptAsked(w *scratch, t *filter.Transaction) (failed error) {
 	return failed
 }
 
-// setName makes the scratch's request a question for a name.
+// setName makes w.request a request for a name alone, as in DNS.
 func (w *scratch) setName(t *filter.Transaction, name string) {
 	w.request.SetName(name, t.Type, adblock.Client{Addr: t.Client.Addr, Name: t.Client.User, Groups: t.Client.Groups})
 }
 
-// ledToItself says whether the last of found rewrites answers where a rule of
-// its category, with a pattern no shorter, leads the name to itself: that lifts
-// the others.
+// ledToItself reports whether the last match in found rewrites the answer, while another rule
+// of its category, with a pattern at least as long, rewrites the name to itself, which lifts
+// it.
 func ledToItself(found []list.Match, host string) bool {
 	m := &found[len(found)-1]
 	if !m.Rewrites() {
@@ -329,8 +323,8 @@ func ledToItself(found []list.Match, host string) bool {
 	return false
 }
 
-// removeParams reports the parameters to be taken out of a query that is read,
-// not one that is written somewhere.
+// removeParams reports the parameters to remove from a query, for a request that reads and
+// does not write.
 func (c *Check) removeParams(w *scratch, t *filter.Transaction, dst []filter.Finding) (_ []filter.Finding, err error) {
 	if t.Request == nil || t.Request.Method != "GET" && t.Request.Method != "HEAD" {
 		return dst, nil
@@ -354,8 +348,8 @@ func (c *Check) removeParams(w *scratch, t *filter.Transaction, dst []filter.Fin
 	return append(dst, filter.Finding{Check: "category", Category: RemoveParam, Evidence: first.List.Evidence(*first), Modifier: "removeparam=" + strings.Join(names, "&")}), nil
 }
 
-// ask puts the query to f. Adblock rules are about requests, and names;
-// expressions are tried when no more will be known of the transaction.
+// ask looks up the query in f. Ad-block rules apply to requests and DNS names. Expressions are
+// tried when nothing more about the transaction will be known.
 func (w *scratch) ask(f *list.File, rules, last bool) (err error) {
 	if w.found, err = f.Lookup(&w.query, w.found); err != nil {
 		return err
@@ -371,11 +365,11 @@ func (w *scratch) ask(f *list.File, rules, last bool) (err error) {
 	return err
 }
 
-// Exception is the check of findings about entries and rules that an exception
-// has lifted: their category, what they are, and the exception.
+// Exception is the check name of findings about matches that an exception lifts. The finding
+// has their category; the evidence names the match and the exception.
 const Exception = "exception"
 
-// addLifted adds to dst[from:] that x lifts m.
+// addLifted adds to dst[from:] a finding that x lifts m.
 func addLifted(dst []filter.Finding, from int, m, x *list.Match) []filter.Finding {
 	evidence := m.List.Evidence(*m) + ", lifted by " + x.List.Evidence(*x)
 	for i := from; i < len(dst); i++ {
@@ -387,7 +381,7 @@ func addLifted(dst []filter.Finding, from int, m, x *list.Match) []filter.Findin
 	return append(dst, filter.Finding{Check: Exception, Category: m.Category, Evidence: evidence})
 }
 
-// also joins evidence, as far as there is not much of it already.
+// also joins evidence, up to mostEvidence parts.
 func also(a, b string) string {
 	if strings.Count(a, "; ") >= mostEvidence-1 {
 		return a
@@ -413,7 +407,7 @@ func add(dst []filter.Finding, from int, m *list.Match, terse bool) []filter.Fin
 	return append(dst, found)
 }
 
-// modifier is what the rule found asks for besides blocking.
+// modifier returns what a matching rule does besides blocking.
 func modifier(m *list.Match) string {
 	if to := m.Rewrite(); to != "" {
 		return rewrite + to
@@ -424,14 +418,14 @@ func modifier(m *list.Match) string {
 	return ""
 }
 
-// rewrite begins a modifier that says how a name is to be answered.
+// rewrite begins a modifier that gives the answer to a name.
 const rewrite = "dnsrewrite="
 
-// alias begins a rewrite to another name.
+// alias begins a rewrite that answers with another name.
 const alias = "NOERROR;CNAME;"
 
-// join adds the modifier b to a. One of a kind is enough, but answers to a
-// name add up.
+// join adds the modifier b to a. Of other kinds the first is kept, but answers to a name
+// accumulate.
 func join(a, b string) string {
 	if strings.HasPrefix(b, rewrite) {
 		if strings.HasPrefix(a, rewrite) {
@@ -442,7 +436,7 @@ func join(a, b string) string {
 	return cmp.Or(a, b)
 }
 
-// known says whether this check has reported category before.
+// known reports whether this check has already reported category.
 func known(found []filter.Finding, category string) bool {
 	for i := range found {
 		if found[i].Check == "category" && found[i].Category == category {
@@ -452,7 +446,7 @@ func known(found []filter.Finding, category string) bool {
 	return false
 }
 
-// target returns path and query of what is asked for.
+// target returns path and query of the request.
 func target(t *filter.Transaction) []byte {
 	if t.Request != nil && len(t.Request.Path) > 0 {
 		return t.Request.Path

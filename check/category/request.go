@@ -9,7 +9,7 @@ import (
 	"shuultuur/message"
 )
 
-// setRequest gives r what rules of ad blockers are about: URL, type, page.
+// setRequest sets in r what ad-block rules examine: URL, type and page.
 func (c *Check) setRequest(r *adblock.Request, t *filter.Transaction) {
 	if t.Request == nil {
 		r.Set(t.URL, adblock.Other, "")
@@ -30,9 +30,9 @@ func (c *Check) setRequest(r *adblock.Request, t *filter.Transaction) {
 	r.SetPopup()
 }
 
-// Changes puts into dst what the lists want changed in the page that t asks
-// for, and says whether that is anything. What browsers do not show by itself
-// is no page.
+// Changes puts into dst the changes that the lists make to the page that t requests, and
+// reports whether there are any. A response that browsers do not display on its own is not a
+// page.
 func (c *Check) Changes(t *filter.Transaction, dst *filter.Changes) bool {
 	dst.Reset()
 	if c.pages == nil || t.Request == nil {
@@ -46,8 +46,7 @@ func (c *Check) Changes(t *filter.Transaction, dst *filter.Changes) bool {
 	return !dst.Empty()
 }
 
-// Sheet returns the style sheet that hides elements on all pages, when t asks
-// for it.
+// Sheet returns the style sheet that hides elements on all pages, if t requests it.
 func (c *Check) Sheet(t *filter.Transaction, gzip bool) (css []byte, zipped, ok bool) {
 	if c.pages == nil {
 		return nil, false, false
@@ -56,8 +55,8 @@ func (c *Check) Sheet(t *filter.Transaction, gzip bool) (css []byte, zipped, ok 
 	return c.pages.Sheet(path, t.Host, gzip)
 }
 
-// page returns the host of the page a request is from, by Referer or Origin;
-// nil when neither says.
+// page returns the host of the page that a request comes from, by Referer or Origin; nil if
+// neither is present.
 func page(q *message.Request) []byte {
 	for _, name := range [...]string{"Referer", "Origin"} {
 		v := q.Get(name)
@@ -80,8 +79,8 @@ func page(q *message.Request) []byte {
 	return nil
 }
 
-// typeOf says what a request is for: what the browser says (Sec-Fetch-Dest),
-// or else what it accepts, or else what the name of the file is.
+// typeOf returns the type of a request: by Sec-Fetch-Dest, or else by other fields such as
+// Accept, or else by the file extension.
 func typeOf(t *filter.Transaction) adblock.Type {
 	q := t.Request
 	if dest := q.Get("Sec-Fetch-Dest"); len(dest) > 0 {
@@ -136,7 +135,7 @@ func destination(dest []byte) adblock.Type {
 	return adblock.Other
 }
 
-// extension tells the type by the end of the path.
+// extension returns the type by the file extension.
 func extension(target []byte) adblock.Type {
 	path, _, _ := bytes.Cut(target, []byte("?"))
 	path = path[bytes.LastIndexByte(path, '/')+1:]

@@ -1,9 +1,8 @@
-// Package certificate names what may be wrong with an origin's certificate, so
-// that rules can say what is to happen then.
+// Package certificate declares the faults of origins' certificates as categories, so that
+// rules can name them.
 //
-// The faults are found where TLS is spoken: the proxy looks at the certificate
-// before the client is answered, and puts what it sees among the transaction's
-// findings. This check looks at nothing; it stands for them in the settings.
+// The proxy finds the faults: it verifies the certificate before it answers the client, and
+// adds findings to the transaction. This check itself examines nothing.
 package certificate
 
 import (
@@ -34,7 +33,7 @@ func (Check) Categories() []filter.Category {
 	return all
 }
 
-// Wants is false: the faults are there before any check is asked, or not at all.
+// Wants returns false: the proxy reports the faults before any check runs.
 func (Check) Wants(*filter.Transaction, filter.Stage) bool { return false }
 
 func (Check) Find(_ context.Context, _ *filter.Transaction, _ filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {

@@ -13,38 +13,38 @@ import (
 	httpmessage "shuultuur/message"
 )
 
-// An exchange is one question to a server and its answer. Writing and reading
-// go on at the same time: a server may answer, or send back what it gets, before
-// it has all.
+// An exchange is one ICAP request and its response. Writing and reading run concurrently,
+// because a server may respond, or start to send the message back, before it has received all
+// of it.
 type exchange struct {
 	c       *Check
 	ctx     context.Context
 	s       *server
 	l       *link
 	m       *message
-	head    []byte // not sent yet
-	preview []byte // of the body, not sent yet
-	room    int    // for more preview; -1 when the preview is over
+	head    []byte // not yet sent
+	preview []byte // of the body, not yet sent
+	room    int    // bytes left for the preview; -1 after the preview
 	sent    int64  // bytes of the body
 	sum     maphash.Hash
 
-	answers chan answer // of the reading goroutine
+	answers chan answer // from the reading goroutine
 	ended   chan struct{}
 	stop    func() bool
 	reply   *reply
 	err     error
-	whole   bool // all of the message was sent
+	whole   bool // the whole message was sent
 	parts   net.Buffers
 }
 
-// An answer is what was read: that the server wants the rest, or its reply.
+// An answer is a message from the server: a request for the rest of the body, or its reply.
 type answer struct {
 	more  bool
 	reply *reply
 	err   error
 }
 
-// begin begins to ask on l.
+// begin starts an exchange on l.
 func (c *Check) begin(ctx context.Context, s *server, l *link, o *options, m *message) *exchange {
 	x := &exchange{c: c, ctx: ctx, s: s, l: l, m: m, answers: make(chan answer, 2), ended: make(chan struct{}), room: -1}
 	if m.body != nil {
@@ -52,14 +52,14 @@ func (c *Check) begin(ctx context.Context, s *server, l *link, o *options, m *me
 	}
 	x.head = appendHead(nil, s, o, m, x.room, c.clients)
 	x.sum.SetSeed(c.seed)
-	_ = l.SetDeadline(time.Time{}) // reads and writes say what is wrong
+	_ = l.SetDeadline(time.Time{}) // without a deadline until a read or write sets one
 	x.stop = context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)) })
 	go x.read()
 	c.counters[asked].Add(1)
 	return x
 }
 
-// read reads what the server says.
+// read reads the server's answers.
 func (x *exchange) read() {
 	defer close(x.ended)
 	for {
@@ -68,7 +68,7 @@ func (x *exchange) read() {
 			x.l.stale = false
 			x.answers <- answer{more: true}
 			if r, err = readReply(x.l.r, x.c); err == nil && r.status == 100 {
-				err = fmt.Errorf("a second %q", r.line)
+				err = fmt.Errorf("the server sent %q twice", r.line)
 			}
 		}
 		x.answers <- answer{reply: r, err: err}
@@ -76,7 +76,7 @@ func (x *exchange) read() {
 	}
 }
 
-// deadline is when what is waited for now has to be done.
+// deadline returns the deadline for the next wait.
 func (x *exchange) deadline() time.Time {
 	end := time.Now().Add(x.c.timeout)
 	if d, ok := x.ctx.Deadline(); ok && d.Before(end) {
@@ -85,7 +85,7 @@ func (x *exchange) deadline() time.Time {
 	return end
 }
 
-// over says that the rest of the body need not be sent.
+// over reports whether the rest of the body need not be sent.
 func (x *exchange) over() bool {
 	if x.reply == nil && x.err == nil && x.room < 0 {
 		select {
@@ -100,14 +100,14 @@ func (x *exchange) over() bool {
 func (x *exchange) take(a answer) {
 	if a.more {
 		if x.whole {
-			x.err = errors.New("it asks for more than there is")
+			x.err = errors.New("the server asks for more after the end of the body")
 		}
 		return
 	}
 	x.reply, x.err = a.reply, a.err
 }
 
-// write sends the next bytes of the body, those of the preview when they are
+// write sends the next bytes of the body. Bytes for the preview are buffered until it is
 // complete and more follows.
 func (x *exchange) write(p []byte) {
 	x.sent += int64(len(p))
@@ -130,8 +130,7 @@ func (x *exchange) write(p []byte) {
 	x.chunk(p)
 }
 
-// chunk sends a chunk, with what was not sent before it. The bytes are not
-// copied.
+// chunk sends a chunk, after anything still unsent. It does not copy the bytes.
 func (x *exchange) chunk(p []byte) {
 	x.head = httpmessage.AppendChunk(x.head, len(p))
 	x.send(x.head, p, crlf)
@@ -152,11 +151,11 @@ func (x *exchange) endPreview(end string) {
 	x.head, x.preview = x.head[:0], nil
 	if !x.whole {
 		x.await()
-		x.whole = x.reply != nil // the client sends no more after an answer to its preview
+		x.whole = x.reply != nil // after a reply to its preview, the client sends nothing more
 	}
 }
 
-// send writes, and leaves the reason in x.err.
+// send writes parts, and sets x.err if that fails.
 func (x *exchange) send(parts ...[]byte) {
 	if x.err != nil || x.reply != nil {
 		return
@@ -174,20 +173,20 @@ func (x *exchange) send(parts ...[]byte) {
 	}
 }
 
-// await waits for the next answer. There is none after a reply or an error.
+// await waits for the next answer. No answer follows a reply or an error.
 func (x *exchange) await() {
 	if x.reply != nil || x.err != nil {
 		return
 	}
 	_ = x.l.SetReadDeadline(x.deadline())
-	if x.ctx.Err() != nil { // it ended before the deadline was set
+	if x.ctx.Err() != nil { // canceled before the deadline was set
 		_ = x.l.SetDeadline(time.Unix(1, 0))
 	}
 	x.take(<-x.answers)
 	_ = x.l.SetReadDeadline(time.Time{})
 }
 
-// finish ends the body and returns what the server says.
+// finish ends the body and returns the server's reply.
 func (x *exchange) finish() (*reply, error) {
 	switch {
 	case x.over():
@@ -216,7 +215,7 @@ func (x *exchange) finish() (*reply, error) {
 	return r, nil
 }
 
-// close keeps the connection if it can be used again. It has to be called.
+// close keeps the connection if it can be reused. The caller must call it.
 func (x *exchange) close() {
 	clean := x.reply != nil && x.err == nil && x.whole && !x.reply.close
 	if !x.stop() || !clean {

@@ -13,12 +13,12 @@ import (
 	httpmessage "shuultuur/message"
 )
 
-// between are fields that are no business of a scanner: they are about the
-// connection, or are a secret between the client and us.
+// between are fields that scanners do not get: they concern the connection, or are a secret
+// between client and gateway.
 var between = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authorization", "Proxy-Authenticate", "TE", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-// appendHead appends the ICAP head of a question and the HTTP heads it
-// encapsulates. preview is -1 for none.
+// appendHead appends the head of an ICAP request and the HTTP heads that it encapsulates. A
+// preview of -1 means none.
 func appendHead(dst []byte, s *server, o *options, m *message, preview int, clients bool) []byte {
 	req := appendRequest(nil, m)
 	var res []byte
@@ -39,7 +39,7 @@ func appendHead(dst []byte, s *server, o *options, m *message, preview int, clie
 	if t.Server.IsValid() {
 		tell("X-Server-IP", t.Server.String())
 	}
-	if t.Client.User != "" { // in base64 of a URI (draft-stecher-icap-subid, 3.4)
+	if t.Client.User != "" { // base64 of a URI (draft-stecher-icap-subid section 3.4)
 		tell("X-Authenticated-User", base64.StdEncoding.EncodeToString([]byte("Local://"+t.Client.User)))
 		tell("X-Client-Username", line(t.Client.User))
 	}
@@ -73,7 +73,7 @@ func appendHead(dst []byte, s *server, o *options, m *message, preview int, clie
 	return append(append(append(dst, "\r\n\r\n"...), req...), res...)
 }
 
-// line is s without what would end a line.
+// line returns s without bytes that would end a line.
 func line(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -83,7 +83,7 @@ func line(s string) string {
 	}, s)
 }
 
-// appendRequest appends the head of the request, with its whole URL.
+// appendRequest appends the request head, with the absolute URL.
 func appendRequest(dst []byte, m *message) []byte {
 	method, fields := "GET", httpmessage.Fields(nil)
 	if q := m.t.Request; q != nil {
@@ -106,7 +106,7 @@ func appendRequest(dst []byte, m *message) []byte {
 	return append(appendFields(dst, fields, coded), "\r\n"...)
 }
 
-// appendResponse appends the head of the response.
+// appendResponse appends the response head.
 func appendResponse(dst []byte, m *message) []byte {
 	status, fields := 200, httpmessage.Fields(nil)
 	if s := m.t.Response; s != nil && s.Status >= 200 {
@@ -118,8 +118,8 @@ func appendResponse(dst []byte, m *message) []byte {
 	return append(appendFields(dst, fields, coded), "\r\n"...)
 }
 
-// appendFields appends what a scanner may see of fields. A coded body goes to it
-// decoded.
+// appendFields appends the fields that a scanner may see. coded says that the body had a
+// content coding, which was removed for the scanner.
 func appendFields(dst []byte, fields httpmessage.Fields, coded bool) []byte {
 next:
 	for _, f := range fields {

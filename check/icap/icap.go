@@ -1,18 +1,16 @@
 //go:build !small
 
-// Package icap is the check that asks scanners of others by ICAP (RFC 3507):
-// virus scanners, data loss prevention, URL filters.
+// Package icap is the check that sends messages to external scanners by ICAP (RFC 3507): virus
+// scanners, data loss prevention, URL filters.
 //
-// Data moves so. [Check.Find] picks a server that does what the stage needs
-// (server.go): REQMOD for requests, RESPMOD for responses. The heads of the
-// message (head.go) and its decoded body go there on a connection that is used
-// again (exchange.go). A body that is at hand is read where it lies, and again
-// for the next server when one fails; a body that is still coming is sent on
-// piece by piece as it comes (stream.go). What the scanner answers (reply.go)
-// becomes findings.
+// [Check.Find] selects a server for the method of the stage (server.go): REQMOD for requests,
+// RESPMOD for responses. It sends the heads of the message (head.go) and the decoded body on a
+// kept connection (exchange.go). A complete body is sent from memory, and again to the next
+// server if one fails. A body that is still arriving is forwarded piece by piece (stream.go).
+// The scanner's reply (reply.go) becomes findings.
 //
-// A message that no server could look at is an error, which the policy turns
-// into the finding icap-error: rules decide whether it passes.
+// A message that no server could inspect is an error, which the policy turns into the finding
+// icap-error: rules decide whether the message passes.
 package icap
 
 import (
@@ -32,13 +30,13 @@ import (
 
 // Categories that the check reports.
 const (
-	virus     = "virus"     // the scanner names an infection
-	violation = "violation" // the scanner names violations of its policy
-	blocked   = "blocked"   // the scanner answers with a page of its own instead
-	modified  = "modified"  // the scanner would let a changed message pass
+	virus     = "virus"     // the scanner reports an infection
+	violation = "violation" // the scanner reports violations of its policy
+	blocked   = "blocked"   // the scanner answers with a page of its own
+	modified  = "modified"  // the scanner would change the message
 )
 
-// Check asks scanners. It is safe for many goroutines.
+// A Check queries ICAP servers. It is safe for concurrent use.
 type Check struct {
 	servers  []*server
 	skip     []string
@@ -52,7 +50,7 @@ type Check struct {
 	counters [counted]atomic.Int64
 }
 
-// New returns the check of cfg. It connects to nothing.
+// New makes the check. It does not connect to the servers.
 func New(cfg Config) (*Check, error) {
 	c := &Check{requests: cfg.Requests, clients: cfg.Clients, skip: cfg.Skip, largest: cfg.Largest.Or(25 << 20), timeout: cfg.Timeout.Or(30 * time.Second), seed: maphash.MakeSeed()}
 	connect := cfg.Connect.Or(2 * time.Second)
@@ -100,8 +98,7 @@ func New(cfg Config) (*Check, error) {
 	return c, nil
 }
 
-// Close closes the connections that nobody uses, and ends what looks after
-// servers that failed.
+// Close closes unused connections and stops the probes of failed servers.
 func (c *Check) Close() {
 	c.keeper.end()
 	for _, s := range c.servers {
@@ -120,7 +117,7 @@ func (c *Check) Categories() []filter.Category {
 	return []filter.Category{{Name: virus}, {Name: violation}, {Name: blocked}, {Name: modified}, {Name: filter.Unread}}
 }
 
-// method is that with which a stage is asked about, "" for none.
+// method returns the ICAP method for a stage, "" if the check does not examine it.
 func (c *Check) method(s filter.Stage) string {
 	switch {
 	case s == filter.RequestBody, s == filter.Request && c.requests:
@@ -131,8 +128,8 @@ func (c *Check) method(s filter.Stage) string {
 	return ""
 }
 
-// Wants implements [filter.Check]: bodies that a server may scan, but for the
-// types that are skipped, and heads of requests where the settings say so.
+// Wants implements [filter.Check]: bodies that a server may scan, except of skipped types, and
+// request heads if the settings say so.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	method := c.method(s)
 	if method == "" || !c.does(method) {
@@ -155,7 +152,7 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return true
 }
 
-// does says whether a server does method, or may.
+// does reports whether a server supports method, or may support it.
 func (c *Check) does(method string) bool {
 	for _, s := range c.servers {
 		if o := s.options.Load(); o == nil || o.does(method) {
@@ -193,26 +190,26 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 		return append(dst, filter.Finding{Check: "icap", Category: filter.Unread, Evidence: "not scanned: " + err.Error()}), nil
 	case err != nil:
 		return dst, err
-	case r == nil: // more has to come
+	case r == nil: // the rest of the body is missing
 		return dst, nil
 	}
 	return c.report(m, r, dst), nil
 }
 
-// A message is what a scanner is asked about.
+// A message is an HTTP message to send to a scanner.
 type message struct {
 	t      *filter.Transaction
 	method string
 	body   *content.Body // nil for a request without one
-	target string        // the URL as it was sent
+	target string        // the URL as sent
 }
 
 var (
-	errSkipped = errors.New("the scanner does not want it")
+	errSkipped = errors.New("the scanner does not want this message")
 	errUnread  = errors.New("")
 )
 
-// An unreadError is a message that is not sent, or not whole.
+// An unreadError says why a message was not sent, or only in part.
 type unreadError struct{ why string }
 
 func (e *unreadError) Error() string     { return e.why }
@@ -222,8 +219,7 @@ func (c *Check) tooLarge() error {
 	return &unreadError{fmt.Sprintf("more than %d bytes (checks.icap.largest)", c.largest)}
 }
 
-// ask returns what a server says about a message; nil when more of the body has
-// to come.
+// ask returns a server's reply about a message; nil while more of the body must arrive.
 func (c *Check) ask(ctx context.Context, m *message) (*reply, error) {
 	if m.body != nil && m.body.Len() == 0 {
 		return nil, errSkipped
@@ -236,7 +232,7 @@ func (c *Check) ask(ctx context.Context, m *message) (*reply, error) {
 	return r, err
 }
 
-// count counts how asking about a message has failed.
+// count counts a failed query by its reason.
 func (c *Check) count(err error) {
 	switch {
 	case err == nil, errors.Is(err, errSkipped):
@@ -247,7 +243,7 @@ func (c *Check) count(err error) {
 	}
 }
 
-// askHeld asks one server after another, until one answers.
+// askHeld queries one server after another until one replies.
 func (c *Check) askHeld(ctx context.Context, m *message) (*reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -266,14 +262,14 @@ func (c *Check) askHeld(ctx context.Context, m *message) (*reply, error) {
 		}
 	}
 	if last == nil {
-		return nil, errSkipped // no server does this
+		return nil, errSkipped // no server supports the method
 	}
 	return nil, last
 }
 
-// order returns the servers for method, those with a free connection first, and
-// why one is left out. Those that failed are left out until they are back: with
-// none left, nobody waits.
+// order returns the servers for method, those with a free connection first, and the reason why
+// one is missing. Servers that failed are not used until they answer a probe. If none is left,
+// the message does not wait.
 func (c *Check) order(method string) (all []*server, why error) {
 	var busy []*server
 	for _, s := range c.servers {
@@ -293,8 +289,8 @@ func (c *Check) order(method string) (all []*server, why error) {
 	return append(all, busy...), why
 }
 
-// askOne asks one server about a message that is at hand. A connection that was
-// kept and is closed by now is replaced once.
+// askOne queries one server about a complete message. If a kept connection turns out to be
+// closed, it retries once on another.
 func (c *Check) askOne(ctx context.Context, s *server, m *message) (*reply, error) {
 	o, err := s.service(ctx)
 	if err != nil {
@@ -307,7 +303,7 @@ func (c *Check) askOne(ctx context.Context, s *server, m *message) (*reply, erro
 		return nil, errSkipped
 	}
 	if err := s.gate.take(ctx); err != nil {
-		return nil, &failure{s: s, err: fmt.Errorf("wait for one of its connections: %w", err)}
+		return nil, &failure{s: s, err: fmt.Errorf("waiting for one of its connections: %w", err)}
 	}
 	defer s.gate.give()
 	l := s.kept()
@@ -325,7 +321,7 @@ func (c *Check) askOne(ctx context.Context, s *server, m *message) (*reply, erro
 	return r, s.judge(ctx, err)
 }
 
-// try asks on one connection, which is kept or closed.
+// try queries on one connection, and then keeps or closes it.
 func (c *Check) try(ctx context.Context, s *server, l *link, o *options, m *message) (*reply, error) {
 	x := c.begin(ctx, s, l, o, m)
 	defer x.close()

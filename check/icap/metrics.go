@@ -4,7 +4,7 @@ package icap
 
 import "shuultuur/metric"
 
-// What a Check counts.
+// Counters of a Check.
 const (
 	asked = iota
 	passed

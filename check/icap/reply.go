@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	maxPage       = 64 << 10 // of a scanner's page that is passed on
-	maxViolations = 8        // findings of one message
+	maxPage       = 64 << 10 // bytes of a scanner's page that are passed on
+	maxViolations = 8        // findings about one message
 	maxText       = 200      // bytes of a name in a finding
 )
 
-// A reply is what a server answers.
+// A reply is a server's response.
 type reply struct {
-	line   string // its first
+	line   string // the status line
 	status int
-	fields map[string]string // by name in lower case; continued lines are joined by "\n"
+	fields map[string]string // names in lower case; continued lines are joined by "\n"
 	close  bool
 	parts  wire.Encapsulated
 
-	http   httpmessage.Response // of an answer
+	http   httpmessage.Response // of a response
 	target string               // of a request
 	body   bool
 	length int64
@@ -48,8 +48,8 @@ type reply struct {
 	}
 }
 
-// readReply reads an answer. c bounds its body; nil is for OPTIONS, which have
-// none that counts.
+// readReply reads a reply. c limits its body; nil is for the reply to OPTIONS, whose body is
+// ignored.
 func readReply(r *bufio.Reader, c *Check) (*reply, error) {
 	p := &reply{fields: map[string]string{}}
 	if err := p.readHead(r); err != nil {
@@ -60,7 +60,7 @@ func readReply(r *bufio.Reader, c *Check) (*reply, error) {
 	}
 	e := &p.parts
 	if v, ok := p.fields["encapsulated"]; ok {
-		if c == nil && strings.Contains(v, "opt-body") { // it has no use
+		if c == nil && strings.Contains(v, "opt-body") { // unused
 			p.close = true
 			return p, nil
 		}
@@ -132,7 +132,7 @@ func (p *reply) readParts(r *bufio.Reader, c *Check) error {
 	if e.Res > 0 {
 		h := httpmessage.NewReader(bytes.NewReader(heads[max(e.Req, 0):]), 4<<10, wire.MaxHeads)
 		if err := h.ReadResponse(&p.http, "GET"); err != nil {
-			return fmt.Errorf("its HTTP head: %w", wire.Unexpected(err))
+			return fmt.Errorf("the server's HTTP head: %w", wire.Unexpected(err))
 		}
 		p.http.Body = nil
 	}
@@ -174,7 +174,7 @@ func (p *reply) readParts(r *bufio.Reader, c *Check) error {
 	}
 }
 
-// fault says that the reply is none to the question.
+// fault returns an error if the reply does not fit the request.
 func (p *reply) fault() error {
 	switch p.status {
 	case 200:
@@ -188,7 +188,7 @@ func (p *reply) fault() error {
 	return &statusError{p.status, p.line}
 }
 
-// report appends what the server has found.
+// report appends findings from the reply.
 func (c *Check) report(m *message, x *reply, dst []filter.Finding) []filter.Finding {
 	n := len(dst)
 	by := x.by
@@ -227,7 +227,8 @@ func (c *Check) report(m *message, x *reply, dst []filter.Finding) []filter.Find
 	return dst
 }
 
-// refusal says that the server answers the client itself.
+// refusal describes a page that the server sends to the client instead of the message, "" if
+// none.
 func (p *reply) refusal(m *message) string {
 	if p.parts.Res <= 0 {
 		return ""
@@ -245,7 +246,7 @@ func (p *reply) refusal(m *message) string {
 	return ""
 }
 
-// change says what the server has changed.
+// change describes the server's change of the message, "" if none.
 func (p *reply) change(m *message) string {
 	switch {
 	case m.method == reqmod && p.target != "" && p.target != m.target:
@@ -256,8 +257,8 @@ func (p *reply) change(m *message) string {
 	return ""
 }
 
-// ownPage is what the server would have the client get, nil when it would pass
-// the message, or its page is too large.
+// ownPage returns the page that the server would send to the client. It returns nil if the
+// server would pass the message, or if its page is too large.
 func (p *reply) ownPage(m *message) *filter.Page {
 	if p.status != 200 || p.parts.Res <= 0 || len(p.page) > maxPage || p.http.Has("Content-Encoding") {
 		return nil
@@ -275,7 +276,7 @@ func (p *reply) ownPage(m *message) *filter.Page {
 	return page
 }
 
-// threat is the name in "Type=0; Resolution=2; Threat=Eicar;".
+// threat returns the name in "Type=0; Resolution=2; Threat=Eicar;".
 func threat(v string) string {
 	for part := range strings.SplitSeq(v, ";") {
 		if name, value, ok := strings.Cut(part, "="); ok && strings.EqualFold(strings.TrimSpace(name), "threat") && strings.TrimSpace(value) != "" {
@@ -285,9 +286,8 @@ func threat(v string) string {
 	return v
 }
 
-// violations are the names in X-Violations-Found (draft-stecher-icap-subid,
-// 3.5): a number, and for each violation four lines, of which the first is the
-// file and the second what was found.
+// violations returns the names in X-Violations-Found (draft-stecher-icap-subid section 3.5): a
+// count, and four lines for each violation. The first is the file, the second the violation.
 func violations(v string) (all []string) {
 	lines := strings.Split(v, "\n")
 	count, err := strconv.Atoi(strings.TrimSpace(lines[0]))
@@ -310,7 +310,7 @@ func violations(v string) (all []string) {
 	return all
 }
 
-// clean makes text of what a server says: printable, on one line and short.
+// clean makes a server's text printable, short and a single line.
 func clean(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {

@@ -24,34 +24,33 @@ const (
 	reqmod  = "REQMOD"
 	respmod = "RESPMOD"
 
-	probeEvery  = 250 * time.Millisecond // how often a server that failed is looked after
+	probeEvery  = 250 * time.Millisecond // interval of probes of a failed server
 	usualTTL    = time.Minute            // of OPTIONS without Options-TTL
 	longestTTL  = time.Hour
 	mostPreview = 64 << 10
 )
 
-// A failure is a server that could not be asked, or answered with an error.
+// A failure is an error of a server: it could not be queried, or answered with an error.
 type failure struct {
 	s    *server
 	err  error
-	gone bool // it cannot be reached
-	// stale says that the connection was kept, and nothing was answered on it.
+	gone bool // unreachable
+	// stale means that the connection was kept, and nothing was answered on it.
 	stale bool
 }
 
 func (f *failure) Error() string { return "ask " + f.s.url + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// A statusError is an ICAP status that is no answer to the question.
+// A statusError is an ICAP status that reports an error.
 type statusError struct {
 	status int
 	text   string
 }
 
-func (e *statusError) Error() string { return fmt.Sprintf("it says %q", e.text) }
+func (e *statusError) Error() string { return fmt.Sprintf("the server answers %q", e.text) }
 
-// A server is one ICAP service, connections to it that nobody uses, and what it
-// says about itself.
+// A server is one ICAP service with its unused connections and its OPTIONS.
 type server struct {
 	url, host, address string
 	secure             bool
@@ -62,14 +61,14 @@ type server struct {
 
 	gate    gate
 	idle    chan *link
-	asking  chan struct{} // one OPTIONS at a time
+	asking  chan struct{} // held while OPTIONS are requested
 	options atomic.Pointer[options]
-	down    atomic.Pointer[failure] // why it is left out; a goroutine asks whether it is back
-	renew   atomic.Bool             // a goroutine asks for OPTIONS
+	down    atomic.Pointer[failure] // why it is not used; a goroutine probes it
+	renew   atomic.Bool             // a goroutine requests OPTIONS
 	streams atomic.Int64
 }
 
-// newServer reads a URL.
+// newServer parses the URL of a service.
 func newServer(at string, most int, connect time.Duration) (*server, error) {
 	u, err := url.Parse(at)
 	if err != nil || u.Scheme != "icap" && u.Scheme != "icaps" || u.Hostname() == "" || strings.Trim(u.Path, "/") == "" || u.User != nil || u.Fragment != "" {
@@ -107,12 +106,12 @@ func (s *server) dial(ctx context.Context) (*link, error) {
 		c = t
 	}
 	if err != nil {
-		return nil, &failure{s: s, err: fmt.Errorf("connect: %w; is it running?", err), gone: true}
+		return nil, &failure{s: s, err: fmt.Errorf("connecting: %w; is the server running?", err), gone: true}
 	}
 	return &link{Conn: c, r: bufio.NewReaderSize(c, wire.MaxLine)}, nil
 }
 
-// kept returns a connection that was used before, nil for none.
+// kept returns a kept connection, nil if there is none.
 func (s *server) kept() *link {
 	select {
 	case l := <-s.idle:
@@ -146,18 +145,18 @@ func (s *server) close() {
 	}
 }
 
-// judge looks after a server that failed, and returns the error. One that cannot
-// be reached is left out until it can; another may have failed because of the
-// message, so it is asked first how it is.
+// judge handles an error of a server, and returns it. A server that is unreachable, or answers
+// 503, is not used until a probe succeeds. Other failures may be due to the message, so judge
+// only requests OPTIONS.
 func (s *server) judge(ctx context.Context, err error) error {
 	var f *failure
-	if !errors.As(err, &f) || errors.Is(ctx.Err(), context.Canceled) { // the client has gone
+	if !errors.As(err, &f) || errors.Is(ctx.Err(), context.Canceled) { // the client has closed its connection
 		return err
 	}
 	var e *statusError
 	switch {
 	case f.gone, errors.As(err, &e) && e.status == 503:
-		s.close() // the other connections are no better
+		s.close() // the other connections will not work either
 		if s.down.CompareAndSwap(nil, f) && !s.keeper.start(s.probe) {
 			s.down.Store(nil)
 		}
@@ -167,7 +166,7 @@ func (s *server) judge(ctx context.Context, err error) error {
 	return err
 }
 
-// probe asks for OPTIONS until they come.
+// probe requests OPTIONS until the server answers.
 func (s *server) probe(ctx context.Context) {
 	defer s.down.Store(nil)
 	tick := time.NewTicker(probeEvery)
@@ -184,21 +183,20 @@ func (s *server) probe(ctx context.Context) {
 	}
 }
 
-// learnLater asks for OPTIONS while others go on.
+// learnLater requests OPTIONS in the background.
 func (s *server) learnLater() {
 	if s.down.Load() != nil || !s.renew.CompareAndSwap(false, true) {
 		return
 	}
 	if !s.keeper.start(func(ctx context.Context) {
 		defer s.renew.Store(false)
-		_ = s.judge(ctx, s.learn(ctx)) // it is looked after
+		_ = s.judge(ctx, s.learn(ctx)) // judge starts a probe if needed
 	}) {
 		s.renew.Store(false)
 	}
 }
 
-// service returns what the server says about itself. What is known and has
-// expired is renewed while it is used.
+// service returns the OPTIONS of the server. Expired ones are used while they are renewed.
 func (s *server) service(ctx context.Context) (*options, error) {
 	o := s.options.Load()
 	if o == nil {
@@ -213,7 +211,7 @@ func (s *server) service(ctx context.Context) (*options, error) {
 	return o, nil
 }
 
-// first asks for OPTIONS that nobody knows yet: one asks, the others wait.
+// first requests OPTIONS while none are known: one caller requests them, the others wait.
 func (s *server) first(ctx context.Context) error {
 	select {
 	case s.asking <- struct{}{}:
@@ -227,7 +225,7 @@ func (s *server) first(ctx context.Context) error {
 	return s.learn(ctx)
 }
 
-// learn asks for OPTIONS on a connection of its own.
+// learn requests OPTIONS on a new connection.
 func (s *server) learn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.connect)
 	defer cancel()
@@ -236,7 +234,7 @@ func (s *server) learn(ctx context.Context) error {
 		return err
 	}
 	end, _ := ctx.Deadline()
-	_ = l.SetDeadline(end) // the read says what is wrong
+	_ = l.SetDeadline(end) // a failure shows in the read
 	stop := context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	_, err = fmt.Fprintf(l, "OPTIONS %s ICAP/1.0\r\nHost: %s\r\nUser-Agent: Shuultuur\r\nAllow: 204\r\n\r\n", s.url, s.address)
@@ -263,8 +261,7 @@ func (s *server) learn(ctx context.Context) error {
 	return nil
 }
 
-// changed says that the tag of an answer is another than that of OPTIONS: they
-// are asked for again.
+// changed requests OPTIONS again if the tag of a reply differs from theirs.
 func (s *server) changed(tag string) {
 	if o := s.options.Load(); o != nil && tag != "" && tag != o.tag {
 		again := *o
@@ -273,22 +270,22 @@ func (s *server) changed(tag string) {
 	}
 }
 
-// options are what a service says about itself (RFC 3507, 4.10.2).
+// options are the properties of a service (RFC 3507 section 4.10.2).
 type options struct {
 	reqmod, respmod bool
 	preview         int // bytes, -1 for none
 	tag             string
 	expires         time.Time
 	most            int
-	include         []string          // fields that it wants, lower case
-	transfer        map[string]string // by extension of the path; "*" for the others
+	include         []string          // fields that it asks for, lower case
+	transfer        map[string]string // by extension of the path; "*" for all others
 }
 
 func readOptions(r *reply, now time.Time) *options {
 	o := &options{preview: -1, tag: r.fields["istag"], most: 1 << 20, transfer: map[string]string{}}
 	methods := strings.ToUpper(r.fields["methods"])
 	o.reqmod, o.respmod = strings.Contains(methods, reqmod), strings.Contains(methods, respmod)
-	if !o.reqmod && !o.respmod { // it does not say
+	if !o.reqmod && !o.respmod { // it does not say which
 		o.reqmod, o.respmod = true, true
 	}
 	if n, err := strconv.Atoi(r.fields["preview"]); err == nil && n >= 0 {
@@ -324,7 +321,7 @@ func (o *options) does(method string) bool {
 	return o.respmod
 }
 
-// how says how files with the extension of a URL are sent.
+// how returns how to send files with the extension of a URL.
 func (o *options) how(at string) string {
 	if len(o.transfer) == 0 {
 		return ""
@@ -341,7 +338,7 @@ func (o *options) how(at string) string {
 
 func (o *options) ignores(at string) bool { return o.how(at) == "transfer-ignore" }
 
-// previewOf is how many bytes of a body come first, -1 for no preview.
+// previewOf returns the bytes of a body in the preview, -1 for no preview.
 func (o *options) previewOf(at string) int {
 	if o.how(at) == "transfer-complete" {
 		return -1
@@ -349,7 +346,7 @@ func (o *options) previewOf(at string) int {
 	return o.preview
 }
 
-// A keeper owns the goroutines that look after servers.
+// A keeper owns the goroutines that probe servers.
 type keeper struct {
 	ctx  context.Context
 	stop context.CancelFunc
@@ -363,7 +360,7 @@ func newKeeper() *keeper {
 	return k
 }
 
-// start runs f, unless the keeper has ended.
+// start runs f in a goroutine, and reports false if the keeper has ended.
 func (k *keeper) start(f func(context.Context)) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -376,7 +373,7 @@ func (k *keeper) start(f func(context.Context)) bool {
 
 func (k *keeper) ended() bool { return k.ctx.Err() != nil }
 
-// end ends the goroutines and waits for them.
+// end stops the goroutines and waits for them.
 func (k *keeper) end() {
 	k.mu.Lock()
 	k.stop()
@@ -384,7 +381,7 @@ func (k *keeper) end() {
 	k.work.Wait()
 }
 
-// A gate lets a number of holders in at once. The zero gate lets nobody in.
+// A gate admits a limited number of holders at a time. The zero gate admits none.
 type gate struct {
 	mu      sync.Mutex
 	used    int
@@ -392,7 +389,7 @@ type gate struct {
 	waiting []chan struct{}
 }
 
-// limit says how many.
+// limit sets the number of holders, at least 1.
 func (g *gate) limit(n int) {
 	g.mu.Lock()
 	g.most = max(n, 1)
@@ -400,28 +397,28 @@ func (g *gate) limit(n int) {
 	g.mu.Unlock()
 }
 
-// full says that the next one has to wait.
+// full reports whether the next caller of take would wait.
 func (g *gate) full() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.used >= g.most
 }
 
-// size is how many are let in.
+// size returns the number of holders that are admitted.
 func (g *gate) size() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.most
 }
 
-// inUse is how many are in.
+// inUse returns the number of current holders.
 func (g *gate) inUse() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.used
 }
 
-// admit lets those in for whom there is room.
+// admit admits waiting callers while there is room.
 func (g *gate) admit() {
 	for g.used < g.most && len(g.waiting) > 0 {
 		g.used++
@@ -430,7 +427,7 @@ func (g *gate) admit() {
 	}
 }
 
-// take waits for its turn.
+// take waits until the caller is admitted. It fails if ctx ends.
 func (g *gate) take(ctx context.Context) error {
 	g.mu.Lock()
 	if g.used < g.most {
@@ -454,12 +451,12 @@ func (g *gate) take(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	g.used-- // it came at the same moment
+	g.used-- // admitted at the same moment
 	g.admit()
 	return ctx.Err()
 }
 
-// give lets the next one in.
+// give releases one holder's place.
 func (g *gate) give() {
 	g.mu.Lock()
 	g.used--

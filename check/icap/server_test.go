@@ -343,7 +343,7 @@ func TestAHungServerCostsItsLimit(t *testing.T) {
 
 func TestAnErrorStatusIsAnError(t *testing.T) {
 	for answer, want := range map[string]string{
-		"ICAP/1.0 500 Server Error\r\n\r\n": `it says "ICAP/1.0 500 Server Error"`,
+		"ICAP/1.0 500 Server Error\r\n\r\n": `the server answers "ICAP/1.0 500 Server Error"`,
 		"ICAP/1.0 404 No Service\r\n\r\n":   "404 No Service",
 		"ICAP/1.0 503 Overloaded\r\n\r\n":   "503 Overloaded",
 		"ICAP/1.0 200 OK\r\n\r\n":           "an answer without a message",

@@ -11,9 +11,8 @@ import (
 	"shuultuur/content"
 )
 
-// A stream is a body that goes to a scanner while it comes. What has passed is
-// gone, so that no other server can be asked when this one fails. It implements
-// [content.Taker].
+// A stream is a body that is sent to a scanner while it arrives. Bytes that were sent are not
+// kept, so no other server can be asked when this one fails. It implements [content.Taker].
 type stream struct {
 	c     *Check
 	s     *server
@@ -21,10 +20,10 @@ type stream struct {
 	end   context.CancelFunc
 	reply *reply
 	err   error
-	over  bool // reply and err are the answer
+	over  bool // reply and err are final
 }
 
-// askStream has the body go on to the server as far as it has come.
+// askStream sends to the server as much of the body as has arrived.
 func (c *Check) askStream(ctx context.Context, m *message) (*reply, error) {
 	taker, err := m.body.Taken(c, func() content.Taker { return c.open(ctx, m) })
 	switch {
@@ -48,7 +47,7 @@ func (c *Check) askStream(ctx context.Context, m *message) (*reply, error) {
 	return s.reply, s.err
 }
 
-// open begins to ask the first server that can be reached.
+// open starts a query at the first reachable server.
 func (c *Check) open(ctx context.Context, m *message) *stream {
 	s := &stream{c: c}
 	servers, err := c.order(m.method)
@@ -67,8 +66,8 @@ func (c *Check) open(ctx context.Context, m *message) *stream {
 	return s
 }
 
-// openOne begins to ask a server, on a new connection: one that was kept may be
-// closed, which would show too late.
+// openOne starts a query on a new connection: a kept one may be closed, which would be noticed
+// too late to retry.
 func (c *Check) openOne(ctx context.Context, s *stream, at *server, m *message) error {
 	o, err := at.service(ctx)
 	switch {
@@ -77,16 +76,16 @@ func (c *Check) openOne(ctx context.Context, s *stream, at *server, m *message) 
 	case !o.does(m.method), o.ignores(m.t.URL):
 		return errSkipped
 	}
-	// Bodies that come slowly must not take all connections from the others.
+	// Slow bodies must leave connections for others.
 	if n := at.streams.Add(1); n > int64(max(at.gate.size()/2, 1)) {
 		at.streams.Add(-1)
-		return &failure{s: at, err: fmt.Errorf("its connections are busy with %d bodies that are still coming (checks.icap.connections)", n-1)}
+		return &failure{s: at, err: fmt.Errorf("its connections are busy with %d bodies that are still arriving (checks.icap.connections)", n-1)}
 	}
 	wait, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if err := at.gate.take(wait); err != nil {
 		at.streams.Add(-1)
-		return &failure{s: at, err: fmt.Errorf("wait for one of its connections: %w", err)}
+		return &failure{s: at, err: fmt.Errorf("waiting for one of its connections: %w", err)}
 	}
 	l, err := at.dial(wait)
 	if err != nil {
@@ -99,7 +98,7 @@ func (c *Check) openOne(ctx context.Context, s *stream, at *server, m *message) 
 	return nil
 }
 
-// finish notes the answer and lets go of the connection.
+// finish stores the reply and releases the connection.
 func (s *stream) finish(r *reply, err error) {
 	s.reply, s.err, s.over = r, err, true
 	s.c.count(err)

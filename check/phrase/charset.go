@@ -9,10 +9,9 @@ import (
 	"shuultuur/content"
 )
 
-// charsets says in which charset a list that is not UTF-8 is likely to be, by
-// what the name of its file or folder contains; the first row that fits wins,
-// and in it the first charset in which the line has no error. Phrase lists
-// carry no label, and their charsets are as mixed as their authors.
+// charsets lists likely charsets of lists that are not UTF-8, by a part of the name of the
+// file or folder. The first row that fits applies, and in it the first charset in which the
+// line has no error. Phrase lists carry no label, and many authors have mixed charsets.
 var charsets = [...]struct {
 	name   string
 	labels []string
@@ -34,13 +33,13 @@ var charsets = [...]struct {
 	{"", []string{"windows-1252"}},
 }
 
-// toUTF8 returns the list in data, read from path, as UTF-8. It goes line by
-// line: lists exist that hold the same phrases in several charsets.
+// toUTF8 converts the list in data, read from path, to UTF-8. It converts line by line,
+// because some lists contain the same phrases in several charsets.
 func toUTF8(data []byte, path string) []byte {
 	if utf8.Valid(data) {
 		return data
 	}
-	// What counts is the name of the file and of the two folders above it.
+	// Only the name of the file and of the two folders above it count.
 	parts := strings.Split(strings.ToLower(filepath.ToSlash(path)), "/")
 	name := strings.Join(parts[max(0, len(parts)-3):], "/")
 	var labels []string

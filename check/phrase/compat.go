@@ -7,20 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// A dialect is how one of the older programs prepares a page: which bytes
-// become a blank, and whether phrases go through the same map.
+// A dialect is how one of the older programs prepares a page: which bytes become blanks, and
+// whether phrases are mapped in the same way.
 type dialect struct {
 	blank      [256]bool
 	mapPhrases bool
 
 	smart  table // for text between tags
 	markup table // for a page with its markup
-	alone  table // the same where it is the only view of a page
+	alone  table // the same, where it is the only view of a page
 	head   table // for titles and meta elements
 }
 
-// A table says what a byte becomes, without and with folding; 0 needs a closer
-// look.
+// A table maps bytes, without and with folding. 0 marks a byte that needs special treatment.
 type table [2][256]byte
 
 // newDialect returns the dialect of a value of the setting compat.
@@ -58,7 +57,7 @@ func newDialect(compat string) *dialect {
 	return d
 }
 
-// table returns what bytes become when these characters are blanks too.
+// table returns the table in which the characters of also are blanks, too.
 func (d *dialect) table(also string) (t table) {
 	for c := range 256 {
 		switch {
@@ -74,7 +73,7 @@ func (d *dialect) table(also string) (t table) {
 	return t
 }
 
-// phrase returns p as the dialect looks for it.
+// phrase returns p in the form that the dialect searches for.
 func (d *dialect) phrase(p []byte) []byte {
 	if !d.mapPhrases {
 		return p
@@ -82,8 +81,8 @@ func (d *dialect) phrase(p []byte) []byte {
 	return d.mapped(p)
 }
 
-// alive returns nil when p can match, else what would: a phrase that is not
-// mapped may have a character which no page has once it has been.
+// alive returns nil if p can match, or else a phrase that would. A phrase that is not mapped
+// may contain a character that is a blank on every page.
 func (d *dialect) alive(p []byte) []byte {
 	for _, c := range p {
 		if c != ' ' && d.blank[c] {
@@ -108,13 +107,13 @@ func (d *dialect) mapped(p []byte) []byte {
 	return q
 }
 
-// foldChar appends the first character of src in lower case to dst and
-// returns how many bytes of src it took.
+// foldChar appends the first character of src in lower case to dst, and returns its length in
+// src.
 //
-// The older programs add 32 to A-Z and to every byte of a page from 0xC0 to
-// 0xDD, which is right for Latin-1 and windows-1251 and destroys UTF-8: no
-// phrase with such a byte can match, so all of Greek and most of Cyrillic is
-// dead. That is a fault and not copied: well-formed UTF-8 is folded as such.
+// The older programs add 32 to A-Z and to every byte of a page from 0xC0 to 0xDD. That is
+// right for Latin-1 and windows-1251 but destroys UTF-8: no phrase with such a byte can match,
+// so all Greek and most Cyrillic phrases are dead. We do not copy this fault: well-formed
+// UTF-8 is folded as such.
 func foldChar(dst, src []byte) ([]byte, int) {
 	c := src[0]
 	if c < utf8.RuneSelf {
@@ -129,7 +128,7 @@ func foldChar(dst, src []byte) ([]byte, int) {
 	return append(dst, c), 1
 }
 
-// foldBytes returns src in lower case, as foldChar has it.
+// foldBytes returns src in lower case, as by foldChar.
 func foldBytes(src []byte) []byte {
 	dst := make([]byte, 0, len(src)+8)
 	for i := 0; i < len(src); {
@@ -140,7 +139,7 @@ func foldBytes(src []byte) []byte {
 	return dst
 }
 
-// lower returns c, in lower case where it is one of A to Z.
+// lower returns c in lower case if it is one of A to Z.
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		c += 'a' - 'A'
@@ -148,17 +147,17 @@ func lower(c byte) byte {
 	return c
 }
 
-// A pass is one way to look at a page.
+// A pass is one search of a page, in one view.
 type pass struct {
 	fold  bool // in lower case
 	smart bool // without markup and with single blanks
-	alone bool // with its markup, where no other pass looks at it without
+	alone bool // with markup, and no other pass searches the page without it
 	head  bool // only titles and meta elements
 }
 
-// passes returns the passes of phrasefiltermode and preservecase, in order.
-// The first that leads to a verdict is the last that is made. Only with the
-// markup does e2guardian look at both cases: modes 1 and 3 fold.
+// passes returns the passes for phrasefiltermode and preservecase, in order. No pass follows
+// one that led to a verdict. e2guardian searches both cases only with the markup: modes 1 and
+// 3 always fold.
 func passes(filterMode, preserveCase int) []pass {
 	folded := preserveCase != 1
 	var ps []pass
@@ -181,17 +180,17 @@ func passes(filterMode, preserveCase int) []pass {
 	return ps
 }
 
-// A view is a page as one pass sees it, produced piece by piece.
+// A view is a page as one pass searches it, produced piece by piece.
 type view struct {
 	pass
 	table *table
 	src   []byte
 	begun bool
 	inTag bool
-	last  byte // what was produced last
+	last  byte // last byte produced
 }
 
-// view returns the view of a page that a pass has.
+// view returns the view of a page for a pass.
 func (d *dialect) view(p pass, page []byte) view {
 	v := view{pass: p, table: &d.markup, src: page}
 	switch {
@@ -205,12 +204,12 @@ func (d *dialect) view(p pass, page []byte) view {
 	return v
 }
 
-// next appends to dst, up to its capacity, what comes next in the view. It
-// returns dst as it was when there is no more.
+// next appends the next piece of the view to dst, up to its capacity. At the end it returns
+// dst unchanged.
 //
-// The smart view begins with a blank, so that "< word" finds the first word;
-// every tag is a blank in it, and no blank follows another. The raw view is
-// the page with "<" and ">" as blanks.
+// The smart view begins with a blank, so that "< word" matches the first word. Every tag is a
+// blank in it, and blanks are not repeated. The raw view is the page with "<" and ">" as
+// blanks.
 func (v *view) next(dst []byte) []byte {
 	if v.smart && !v.begun {
 		dst = append(dst, ' ')
@@ -246,7 +245,7 @@ func (v *view) next(dst []byte) []byte {
 		case v.fold:
 			dst, n = foldChar(dst, v.src)
 			v.last = dst[len(dst)-1]
-		default: // a byte of 0 that is no blank
+		default: // a byte of 0 that is not a blank
 			dst = append(dst, c)
 			v.last = c
 		}
@@ -255,8 +254,7 @@ func (v *view) next(dst []byte) []byte {
 	return dst
 }
 
-// run appends what v.src begins with up to the next byte that needs a closer
-// look, or room.
+// run appends bytes of v.src up to the next one that needs special treatment, or up to room.
 func (v *view) run(dst []byte, room int) []byte {
 	fold := 0
 	if v.fold {
@@ -286,7 +284,7 @@ func (v *view) run(dst []byte, room int) []byte {
 		}
 		out[n] = c
 		next := n + 1
-		if (c^' ')|(last^' ') == 0 { // both are: compiles to no branch
+		if (c^' ')|(last^' ') == 0 { // both are blanks; this compiles without a branch
 			next = n
 		}
 		n, last = next, c
@@ -295,11 +293,10 @@ func (v *view) run(dst []byte, room int) []byte {
 	return dst[:n]
 }
 
-// appendHead appends to dst the titles of the page and all that its meta tags
-// say, as far as they stand in its head: before "</head", or where there is
-// none before "<body". As in e2guardian each begins one character after the
-// name of the tag and ends at the next "<" or ">". A "<" ends each in dst: it
-// is a blank there even after another blank.
+// appendHead appends to dst the titles and meta tags in the head of the page: before "</head",
+// or else before "<body". As in e2guardian, each begins one character after the name of the
+// tag and ends at the next "<" or ">". A "<" in dst ends each: it is a blank there even after
+// another blank.
 func appendHead(dst, page []byte) []byte {
 	end := indexFold(page, "</head")
 	if end < 0 {
@@ -331,12 +328,12 @@ func appendHead(dst, page []byte) []byte {
 	}
 }
 
-// hasPrefixFold compares with prefix, which is lower case ASCII.
+// hasPrefixFold reports whether p begins with prefix, which is lower case ASCII.
 func hasPrefixFold(p []byte, prefix string) bool {
 	return len(p) >= len(prefix) && bytes.EqualFold(p[:len(prefix)], []byte(prefix))
 }
 
-// indexFold returns where s, lower case ASCII, first stands in p, or -1.
+// indexFold returns the first index of s, which is lower case ASCII, in p, or -1.
 func indexFold(p []byte, s string) int {
 	lower, upper := s[0], s[0]
 	if 'a' <= lower && lower <= 'z' {
@@ -350,8 +347,8 @@ func indexFold(p []byte, s string) int {
 	return -1
 }
 
-// appendUnhexed appends src to dst with every %XX as the byte it stands for,
-// except in the last three bytes, which e2guardian leaves alone.
+// appendUnhexed appends src to dst with every %XX decoded, except in the last three bytes,
+// which e2guardian does not decode.
 func appendUnhexed(dst, src []byte) []byte {
 	for {
 		i := bytes.IndexByte(src, '%')

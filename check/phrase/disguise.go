@@ -13,30 +13,29 @@ import (
 	"shuultuur/content/language"
 )
 
-// This file undoes how words are disguised, for policies that want it: letters
-// that look like others, digits for letters, and letters that stand apart. What
-// shows nothing (zero-width characters) is dropped from every text by package
-// content.
+// This file reverses disguises of words, for policies that ask for it: letters that look like
+// others, digits instead of letters, and separated letters. Package content already removes
+// invisible (zero-width) characters from every text.
 //
-// Only words that look disguised are touched: those that mix scripts, or letters
-// and digits, and rows of single letters. Each is searched in every plain
-// form it may have, with its neighbours for phrases of several words.
+// Only suspicious words are examined: those that mix scripts, or letters and digits, and rows
+// of single letters. Each is searched for in every plain form that it may have, together with
+// its neighbours for phrases of several words.
 
 const (
-	leastMarks   = 3  // of so many letters one has a mark where marks are a disguise
-	leastRow     = 3  // letters that stand apart before they are taken for a word
-	mostDisguise = 48 // runes; longer words are no words
-	// shortPhrase is the length in runes from which a phrase may be found
-	// within a longer disguised word: identifiers are full of shorter ones.
+	leastMarks   = 3  // marks are a disguise if at least one letter in this many has one
+	leastRow     = 3  // separated letters, from which on they may be a word
+	mostDisguise = 48 // runes; longer words are not examined
+	// shortPhrase is the length in runes from which a phrase may match within a longer
+	// disguised word: identifiers contain many shorter ones.
 	shortPhrase = 5
-	neighbours  = 2 // words on either side that are looked at too
+	neighbours  = 2 // words on either side that are searched too
 )
 
-// A disguise makes followers that look for disguised words ([content.Reader]).
+// A disguise makes followers that find disguised words ([content.Reader]).
 type disguise struct {
 	c     *Check
 	pool  sync.Pool // of *unmasker
-	multi []bool    // by phrase found by stem: it has more than one word
+	multi []bool    // by phrase found by stem: whether it has several words
 }
 
 func newDisguise(c *Check) *disguise {
@@ -64,37 +63,36 @@ func (d *disguise) Follow(*content.Body) content.Follower {
 	return u
 }
 
-// An unmasker looks for disguised words in one text.
+// An unmasker finds disguised words in one text.
 type unmasker struct {
 	d      *disguise
 	hits   *match.Hits
 	finder *language.Finder
-	text   []byte // normalised: the last words that were looked at, and what is not yet
-	at     int    // where the first of the latter begins
+	text   []byte // normalised: the last examined words, and the text not yet examined
+	at     int    // where the text not yet examined begins
 	found  []unmasked
-	taken  int // of found
+	taken  int // phrases of found that take has reported
 
 	raw, plain, piece []byte
 	runes             []rune
 }
 
-// unmasked is a phrase that was found behind a disguise.
+// unmasked is a phrase found in a disguised word.
 type unmasked struct {
 	id   uint32
-	word string // as it stood on the page
+	word string // as on the page
 }
 
-// Close gives u back.
+// Close returns u to the pool.
 func (u *unmasker) Close() { u.d.pool.Put(u) }
 
-// Read takes the next text.
+// Read appends the next text and examines it.
 func (u *unmasker) Read(text []byte, fresh int) {
 	u.text = append(u.text, text[fresh:]...)
 	u.look(false)
 }
 
-// take hands each phrase found since the last call to found. With last, nothing
-// more will come.
+// take reports each phrase found since its last call. last says that the text is complete.
 func (u *unmasker) take(last bool, found func(id uint32, word string)) {
 	if last {
 		u.look(true)
@@ -104,8 +102,8 @@ func (u *unmasker) take(last bool, found func(id uint32, word string)) {
 	}
 }
 
-// next returns the end of the word that begins at i, and the beginning of the
-// one behind it, or -1 where the text does not say yet where the word ends.
+// next returns the end of the word at i and the beginning of the following one, or -1 if the
+// end is not yet known.
 func (u *unmasker) next(i int, last bool) (end, after int) {
 	n := bytes.IndexByte(u.text[i:], ' ')
 	switch {
@@ -117,8 +115,8 @@ func (u *unmasker) next(i int, last bool) (end, after int) {
 	return -1, -1
 }
 
-// look goes on through the text, as far as the words behind the one at hand are
-// known, so that what is found does not depend on how the text was cut.
+// look examines the text as far as the words after the current one are known, so that the
+// result does not depend on how the text was divided.
 func (u *unmasker) look(last bool) {
 	for u.at < len(u.text) {
 		end, after := u.next(u.at, last)
@@ -153,9 +151,9 @@ func (u *unmasker) look(last bool) {
 	u.trim()
 }
 
-// row reads on while words are single letters, from the first, which ends at
-// end. It returns the end of the last, what follows it and how many there are,
-// and false where the text does not say yet.
+// row reads a row of single letters, whose first ends at end. It returns the end of the last
+// one, the beginning of the following word, and the number of letters. known is false if more
+// text is needed.
 func (u *unmasker) row(end, after int, last bool) (to, behind, letters int, known bool) {
 	to, behind = end, after
 	for start := u.at; letters < mostDisguise && single(u.text[start:end]); {
@@ -171,7 +169,7 @@ func (u *unmasker) row(end, after int, last bool) (to, behind, letters int, know
 	return to, behind, letters, true
 }
 
-// trim drops what will not be looked at again.
+// trim removes text that is no longer needed.
 func (u *unmasker) trim() {
 	from := min(u.at, len(u.text))
 	for range neighbours + 1 {
@@ -183,7 +181,7 @@ func (u *unmasker) trim() {
 	}
 }
 
-// single says whether a word is one letter or digit.
+// single reports whether a word is one letter or digit.
 func single(word []byte) bool {
 	if len(word) == 0 || len(word) > utf8.UTFMax {
 		return false
@@ -192,8 +190,8 @@ func single(word []byte) bool {
 	return n == len(word)
 }
 
-// odd says whether a word may be disguised, or be a letter of a row. It is
-// quick, and says no to the words of pages in English.
+// odd reports whether a word may be disguised, or a letter of a row. It is fast, and false for
+// the words of English pages.
 func odd(word []byte) bool {
 	if len(word) < 2 {
 		return len(word) == 1
@@ -212,8 +210,8 @@ func odd(word []byte) bool {
 	return letters && digits
 }
 
-// unmask looks for phrases in the plain forms of text[from:to], in which blanks
-// stand between the letters of a row, and its neighbours.
+// unmask searches for phrases in the plain forms of text[from:to], which has blanks between
+// the letters of a row, together with its neighbours.
 func (u *unmasker) unmask(from, to, after, right int) {
 	left := from
 	for range neighbours + 1 {
@@ -232,7 +230,7 @@ func (u *unmasker) unmask(from, to, after, right int) {
 			continue
 		}
 		if 0x300 <= r && r < 0x370 {
-			continue // it makes no other letter of the one before
+			continue // it does not change the letter before it
 		}
 		if u.runes = append(u.runes, r); len(u.runes) > mostDisguise {
 			return
@@ -240,7 +238,7 @@ func (u *unmasker) unmask(from, to, after, right int) {
 	}
 	shown := u.text[from:to]
 	if row {
-		// A word of one letter may stand beside the row: "a", "i", "в".
+		// A word of one letter may be next to the row: "a", "i", "в".
 		n := len(u.runes)
 		for _, part := range [...][]rune{u.runes, u.runes[1:], u.runes[:n-1], u.runes[1 : n-1]} {
 			if len(part) >= leastRow {
@@ -255,7 +253,7 @@ func (u *unmasker) unmask(from, to, after, right int) {
 	}
 	near := kindsOf([]rune(string(before))) | kindsOf([]rune(string(behind)))
 	if kinds == kindLatin|kindMarked && marks*leastMarks < len(u.runes) {
-		return // as many languages write
+		return // as in ordinary words of many languages
 	}
 	mixed := kinds&(kinds-1) != 0
 	if mixed || kinds == kindAlike || kinds != kindLatin && kinds != kindDigit && near&kindLatin != 0 {
@@ -275,8 +273,8 @@ func (u *unmasker) unmask(from, to, after, right int) {
 	}
 }
 
-// write makes plain of the runes, each as to says; one is what 1 stands for. It
-// says whether that could be done.
+// write sets u.plain to the runes replaced as in to, with one for the digit 1. It reports
+// false if a rune has no replacement.
 func (u *unmasker) write(to map[rune]rune, one rune) (ok bool) {
 	u.plain, ok = u.plain[:0], true
 	for _, r := range u.runes {
@@ -295,8 +293,8 @@ func appendMapped(dst []byte, r rune, to map[rune]rune, one rune) ([]byte, bool)
 	return utf8.AppendRune(dst, s), ok
 }
 
-// appendPlain appends words, each with a blank behind it, and those that look
-// disguised in their plain form.
+// appendPlain appends words, each followed by a blank; those that look disguised in their
+// plain form.
 func appendPlain(dst, words []byte, to map[rune]rune, one rune) []byte {
 	for word := range bytes.FieldsSeq(words) {
 		from, ok := len(dst), to != nil && len(word) > 1 && odd(word)
@@ -314,9 +312,8 @@ func appendPlain(dst, words []byte, to map[rune]rune, one rune) []byte {
 	return dst
 }
 
-// search looks for phrases that the plain word is part of, and that are not in
-// it as it is shown. Its neighbours are made plain in the same way, if they look
-// disguised.
+// search searches for phrases that contain the plain word or a part of it, and are not in the
+// word as shown. Neighbours that look disguised are replaced in the same way.
 func (u *unmasker) search(before, behind, shown []byte, to map[rune]rune, one rune) {
 	plain := u.plain
 	p := appendPlain(append(u.piece[:0], ' '), before, to, one)
@@ -346,7 +343,7 @@ func (u *unmasker) search(before, behind, shown []byte, to map[rune]rune, one ru
 func (u *unmasker) add(id uint32, shown []byte) {
 	for _, f := range u.found[u.taken:] {
 		if f.id == id && f.word == string(shown) {
-			return // in another plain form of the same word
+			return // already found in another plain form
 		}
 	}
 	if len(u.found) < 1<<12 {
@@ -354,8 +351,8 @@ func (u *unmasker) add(id uint32, shown []byte) {
 	}
 }
 
-// standsIn says whether pattern stands in text so that it has letters of
-// text[from:to]; a short one only as a whole word.
+// standsIn reports whether pattern occurs in text so that it overlaps text[from:to]. A short
+// pattern must be a whole word.
 func standsIn(text, pattern []byte, from, to int) bool {
 	whole := utf8.RuneCount(bytes.TrimSpace(pattern)) < shortPhrase
 	for i := 0; ; i++ {
@@ -374,19 +371,19 @@ func standsIn(text, pattern []byte, from, to int) bool {
 	}
 }
 
-// kinds are the kinds of characters that a word has, a bit for each.
+// kinds is a set of the kinds of characters in a word, with a bit for each.
 type kinds uint8
 
 const (
 	kindLatin    kinds = 1 << iota
-	kindCyrillic       // letters of it
+	kindCyrillic       // Cyrillic letters
 	kindAlike          // letters of other scripts that look like Latin ones
 	kindMarked         // Latin letters with marks
 	kindDigit
 	kindOther
 )
 
-// marked says whether r is a Latin letter with marks, or a mark.
+// marked reports whether r is a Latin letter with marks, or a mark.
 func marked(r rune) bool {
 	return 0x300 <= r && r < 0x370 || (0xc0 <= r && r < 0x250 || 0x1e00 <= r && r < 0x1f00) && latinOf[r] != 0
 }
@@ -412,13 +409,13 @@ func kindsOf(runes []rune) (k kinds) {
 	return k
 }
 
-// asLatin are letters, folded, and the Latin ones that they look like.
+// asLatin lists letters, folded, and the Latin letters that they resemble.
 var asLatin = [...][2]string{
 	{"авсенкмоптхуѕіјһԁԛԝгӏєьр", "abcehkmontxysijhdqwrlebp"},   // Cyrillic
 	{"αβγεζηικμνορςτυχωϲϳ", "abyeznikmvopctuxwcj"},             // Greek
 	{"աբգդեզհյոսվցօքկլռ", "wpqnbqhjnudgoplln"},                 // Armenian
 	{"ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz"},   // small capitals
-	{"ɑɡɩʋɔəɛɾɯɱ", "agiuceerwm"},                               // of phonetics
+	{"ɑɡɩʋɔəɛɾɯɱ", "agiuceerwm"},                               // phonetic letters
 	{"ꭰꮯꭼꮋꭻꮶꮮꮇꮲꮪꭲꮩꮃꮓ", "dcehjklmpstvwz"},                       // Cherokee
 	{"ꭺꭵꮐꮋꮑꮎꮖ", "aighnoi"},                                     // more Cherokee
 	{"ꓮꓐꓚꓓꓰꓝꓖꓧꓲꓙꓗꓡꓟꓠꓳꓑꓣꓢꓔꓴꓦꓪꓫꓬꓜ", "abcdefghijklmnoprstuvwxyz"}, // Lisu
@@ -426,17 +423,17 @@ var asLatin = [...][2]string{
 	{"023456789", "ozeasgtbg"},
 }
 
-// asCyrillic are Latin letters, and the Cyrillic ones that they look like.
+// asCyrillic lists Latin letters, and the Cyrillic letters that they resemble.
 var asCyrillic = [...][2]string{
 	{"abcehkmnoprtuxyzi", "авсенкмпоргтихузі"},
 	{"0234689", "огзчбвд"},
 }
 
-// latinOf and cyrillicOf say which letter a character stands for.
+// latinOf and cyrillicOf map characters to the letters that they resemble.
 var latinOf, cyrillicOf = standsFor('a', 'z', asLatin[:]), standsFor(0x430, 0x52f, asCyrillic[:])
 
-// standsFor maps the letters from first to last to themselves, and others as the
-// pairs say.
+// standsFor returns a map of the letters from first to last to themselves, and of others by
+// pairs.
 func standsFor(first, last rune, pairs [][2]string) map[rune]rune {
 	m := map[rune]rune{}
 	for r := first; r <= last; r++ {
@@ -445,7 +442,7 @@ func standsFor(first, last rune, pairs [][2]string) map[rune]rune {
 		}
 	}
 	for r := rune(0xc0); first == 'a' && r < 0x1f00; r++ {
-		// Letters with marks look like those without.
+		// Letters with marks resemble those without.
 		if d := []rune(norm.NFD.String(string(r))); len(d) > 1 && d[0] >= first && d[0] <= last {
 			m[r] = d[0]
 		}

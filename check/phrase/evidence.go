@@ -8,14 +8,14 @@ import (
 	"shuultuur/arrange"
 )
 
-// How many contributions evidence names: enough to see why, few enough to
-// cost next to nothing on a page that passes.
+// Number of contributions that evidence names: enough to explain the score, few enough to cost
+// next to nothing on a page that passes.
 const (
 	topOfTotal    = 8
 	topOfCategory = 3
 )
 
-// appendReadable appends a phrase as UTF-8; what is not is taken as Latin-1.
+// appendReadable appends a phrase as UTF-8. It reads anything else as Latin-1.
 func appendReadable(dst, p []byte) []byte {
 	if utf8.Valid(p) {
 		return append(dst, p...)
@@ -33,9 +33,9 @@ func (b *book) place(dst []byte, l *line) []byte {
 	return strconv.AppendUint(dst, uint64(l.number), 10)
 }
 
-// evidence appends the weightiest of parts, which must be sorted, such as
-// `<sex toy> 20 = 2 × 10 lists/adult:12; <shop> -5 lists/good:3; and 4 more`.
-// With category it names only those of it that count for it.
+// evidence appends the parts with the greatest weight, such as `<sex toy> 20 = 2 × 10
+// lists/adult:12; <shop> -5 lists/good:3; and 4 more`. parts must be sorted. With a category
+// it names only its parts with a positive weight.
 func (sc *scan) evidence(dst []byte, parts []part, category uint16, most int) []byte {
 	named, more := 0, 0
 	for _, p := range parts {
@@ -68,7 +68,7 @@ func (sc *scan) evidence(dst []byte, parts []part, category uint16, most int) []
 	return dst
 }
 
-// sortParts puts the weightiest first; equals stay in the order of the lists.
+// sortParts sorts by weight, greatest first; equal ones stay in the order of the lists.
 func sortParts(parts []part) {
 	arrange.By(parts, func(x, y part) int {
 		if c := cmp.Compare(max(y.value, -y.value), max(x.value, -x.value)); c != 0 {

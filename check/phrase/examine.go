@@ -12,24 +12,23 @@ import (
 	"shuultuur/content"
 )
 
-// This file is for the authors of lists: what each list makes of a text, and
-// which phrases do nothing.
+// This file helps authors of lists: it reports what each list finds in a text, and which
+// phrases have no effect.
 
-// A Match is a line of a list that fits a text.
+// A Match is a line of a list that matches a text.
 type Match struct {
 	File     string `json:"file"`
 	Line     int    `json:"line"`
 	Kind     string `json:"kind"`   // weighted, banned or exception
-	Text     string `json:"phrase"` // as a list has it, with the word of the text where that differs
+	Text     string `json:"phrase"` // as in the list, with the word of the text if it differs
 	Category string `json:"category,omitempty"`
-	Count    int    `json:"count"` // how often it is there
-	Score    int    `json:"score"` // what it adds
+	Count    int    `json:"count"` // number of occurrences
+	Score    int    `json:"score"` // contribution to the score
 }
 
-// Matches returns every line that fits the text of a complete body and the time,
-// file by file and line by line; exceptions do not lift the others here. With
-// disguised, words are looked for behind disguises too. Of equal phrases the one
-// that counts is named.
+// Matches returns every line that matches the text of a complete body at this time, by file
+// and line. Exceptions do not lift other lines. disguised also finds disguised words. Of equal
+// phrases it returns the one that counts.
 func (c *Check) Matches(ctx context.Context, b *content.Body, disguised bool) ([]Match, error) {
 	var sc *scan
 	if c.dialect == nil {
@@ -38,7 +37,7 @@ func (c *Check) Matches(ctx context.Context, b *content.Body, disguised bool) ([
 		if disguised {
 			u = b.Follow(c.disguise).(*unmasker)
 		}
-		_ = b.Read(ctx) // what came before it broke off is what pages are judged by
+		_ = b.Read(ctx) // a body that breaks off is judged by the part before
 		sc.endStems()
 		if u != nil {
 			u.take(true, sc.foundDisguised)
@@ -77,15 +76,15 @@ func (c *Check) Matches(ctx context.Context, b *content.Body, disguised bool) ([
 	return all, nil
 }
 
-// Len returns the number of lines that are looked for.
+// Len returns the number of lines to search for.
 func (c *Check) Len() int { return len(c.lines) }
 
-// Limit returns the score that pages are meant to stay below.
+// Limit returns the score that acceptable pages do not exceed.
 func (c *Check) Limit() int { return c.limit }
 
-// Lint reads the lists of cfg and returns every line that does not do what its
-// author meant: the remarks of [Check.Remarks], phrases that can never match,
-// and phrases that another line makes useless.
+// Lint reads the lists of cfg and returns every line that does not do what its author meant:
+// the remarks of [Check.Remarks], phrases that can never match, and phrases that have no
+// effect because of another line.
 func Lint(cfg Config, dir string) ([]Remark, error) {
 	c, err := New(cfg, dir, time.Now)
 	if err != nil {
@@ -104,7 +103,7 @@ func Lint(cfg Config, dir string) ([]Remark, error) {
 	return r.remarks, nil
 }
 
-// useless remarks on phrases that another line of the same times overrules.
+// useless remarks on phrases that another line for the same times overrides.
 func (r *reader) useless() {
 	type key struct {
 		phrase string
@@ -135,8 +134,8 @@ func (r *reader) useless() {
 	}
 }
 
-// dead remarks on phrases that are not found in a page which has them as the list
-// writes them: such as those with character references or escapes.
+// dead remarks on phrases that do not match a page containing them as the list writes them,
+// such as those with character references or escapes.
 func (c *Check) dead(r *reader) {
 	sc := c.newScan()
 	found := map[int]bool{}
@@ -172,14 +171,14 @@ func (c *Check) dead(r *reader) {
 				there = sc.hits.N[patterns[string(part)]] > 0
 			}
 			if !there {
-				r.remark(u.file, u.line, fmt.Sprintf("phrase %.80q never matches: a page that has it so reads %.80q", raw, bytes.TrimSpace(text)), mended(text))
+				r.remark(u.file, u.line, fmt.Sprintf("phrase %.80q never matches: on a page its text is %.80q", raw, bytes.TrimSpace(text)), mended(text))
 				break
 			}
 		}
 	}
 }
 
-// mended is how a phrase is to be written that pages show as text.
+// mended returns a phrase in the form that matches the text of pages.
 func mended(text []byte) string {
 	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return ""
@@ -187,7 +186,7 @@ func mended(text []byte) string {
 	return "<" + string(text) + ">"
 }
 
-// pageText returns the text of a page with a phrase in it.
+// pageText returns the text of a page that contains a phrase.
 func pageText(raw []byte) []byte {
 	var b content.Body
 	b.Reset(content.Describe("text/html; charset=utf-8", ""), content.Limits{})

@@ -37,8 +37,8 @@ func TestLintNamesLinesThatDoNothing(t *testing.T) {
 	}
 	want := []string{
 		`w:2: the same phrase is weighted with 60 in w:1`,
-		`w:3: phrase "rock &amp; roll" never matches: a page that has it so reads "rock roll"; write <rock roll>`,
-		`w:6: phrase "caf&eacute;" never matches: a page that has it so reads "café"; write <café>`,
+		`w:3: phrase "rock &amp; roll" never matches: on a page its text is "rock roll"; write <rock roll>`,
+		`w:6: phrase "caf&eacute;" never matches: on a page its text is "café"; write <café>`,
 		`w:12: the same phrase is banned in b:1, so the line has no effect`,
 	}
 	if len(got) != len(want) {

@@ -1,5 +1,4 @@
 package phrase
 
-// Files returns the list files that were read, as they were opened; includes
-// are among them.
+// Files returns the paths of the list files that were read, including included ones.
 func (c *Check) Files() []string { return c.book.paths }

@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// Bounds on what a list may make us read.
+// Limits on what a list can make the reader read.
 const (
 	maxFileBytes = 64 << 20
-	maxFiles     = 2000 // opened in all, an include that is read twice counts twice
+	maxFiles     = 2000 // files read in total; a file included twice counts twice
 	maxDepth     = 16   // of includes
 	maxWindows   = 1000 // of #time:
 	maxWeight    = 1_000_000
 )
 
-// A kind is what a phrase does to the page it is found in. Kinds are in order
-// of precedence: of two lines with the same text the higher kind wins.
+// A kind is the effect of a phrase on a page. Kinds are in order of precedence: of two lines
+// with the same text, the higher kind applies.
 type kind uint8
 
 const (
@@ -34,13 +34,13 @@ const (
 
 func (k kind) String() string { return [...]string{"weighted", "banned", "exception"}[k%3] }
 
-// A Remark is a line of a list that was read but probably does not do what
-// its author meant.
+// A Remark describes a line of a list that was read but probably does not do what its author
+// meant.
 type Remark struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 	Text string `json:"text"`           // what is odd about it
-	Mend string `json:"mend,omitempty"` // what to write instead, "" when we cannot know
+	Mend string `json:"mend,omitempty"` // the line to write instead, "" if unknown
 }
 
 func (r Remark) String() string {
@@ -51,44 +51,44 @@ func (r Remark) String() string {
 	return s
 }
 
-// A rule is one line of a list: a phrase, or a combination of them that all
-// have to be there.
+// A rule is one line of a list: a phrase, or a combination of phrases that must all be
+// present.
 type rule struct {
-	parts    [][]byte // as they are looked for, different from each other
-	raw      [][]byte // the same as written, if the reader is asked to keep it
+	parts    [][]byte // normalised, without duplicates
+	raw      [][]byte // the same as written, if reader.raw is set
 	kind     kind
 	weight   int
-	category int // index into lists.categories, 0 when there is none
+	category int // index into lists.categories, 0 for none
 	window   int // index into lists.windows, 0 for always
 	file     int // index into lists.files
 	line     int
 }
 
-// lists are what the phrase list files say, in the order they were read.
+// lists are the contents of the phrase lists, in the order they were read.
 type lists struct {
 	rules      []rule
-	files      []string           // as shown to a person
-	paths      []string           // as opened
+	files      []string           // as shown to people
+	paths      []string           // paths
 	categories []string           // as written; [0] is ""
 	windows    []window           // [0] is always
-	stemmed    map[string]stemmed // by the part of a rule that stands for it
+	stemmed    map[string]stemmed // by the key that stands for it in a rule
 	remarks    []Remark
 }
 
-// reader reads list files into lists.
+// A reader reads list files into lists.
 type reader struct {
 	lists
-	open      func(path string) ([]byte, error) // the file at path, read whole
-	shown     func(path string) string          // path as a person should see it
-	normalise func(phrase []byte) []byte        // to the form the page is searched in
+	open      func(path string) ([]byte, error) // returns the content of a file
+	shown     func(path string) string          // returns the path as shown to people
+	normalise func(phrase []byte) []byte        // to the form in which pages are searched
 	fold      func(line []byte) []byte          // lower case
-	transcode bool                              // legacy charsets to UTF-8
-	alive     func(phrase []byte) []byte        // what could match, if phrase never can, else nil
-	stems     bool                              // words in braces are found by their stems
-	markup    bool                              // the page is searched with its markup
-	maxPhrase int                               // longest phrase kept, bytes after normalise
-	limit     int                               // what N% is a part of
-	raw       bool                              // phrases are kept as they are written too
+	transcode bool                              // convert legacy charsets to UTF-8
+	alive     func(phrase []byte) []byte        // nil if phrase can match, else a phrase that would
+	stems     bool                              // find words in braces by their stems
+	markup    bool                              // pages are searched with their markup
+	maxPhrase int                               // longest permitted phrase in bytes, normalised
+	limit     int                               // what N% refers to
+	raw       bool                              // also keep phrases as written
 	opened    int
 }
 
@@ -100,20 +100,20 @@ func readFile(path string) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err == nil && len(b) > maxFileBytes {
-		err = &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("file is larger than %d MiB", maxFileBytes>>20)}
+		err = &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("the file is larger than %d MiB", maxFileBytes>>20)}
 	}
 	return b, err
 }
 
-// section is what a line inherits from the lines before it.
+// A section is what a line inherits from previous lines.
 type section struct {
 	category, window int
 	kind             kind   // of a phrase without a weight
-	language         string // of words to be found by their stems, "" when only those in braces are
+	language         string // of the words to find by their stems; "" for only those in braces
 }
 
-// read reads the file at path and those it includes. stack holds the paths
-// that led here.
+// read reads the file at path and the files that it includes. stack has the paths of the
+// including files.
 func (r *reader) read(path string, sec section, stack []string) error {
 	if slices.Contains(stack, path) {
 		return fmt.Errorf("%q includes itself", r.shown(path))
@@ -171,9 +171,9 @@ func (r *reader) remark(file, line int, text, mend string) {
 	r.remarks = append(r.remarks, Remark{File: r.files[file], Line: line, Text: text, Mend: mend})
 }
 
-// include reads the file named by rest, which begins behind ".Include<". The
-// path is relative to the including file. Its case is kept; a file that does
-// not exist is looked for in lower case, as DansGuardian would.
+// include reads the file named in rest, the text after ".Include<". The path is relative to
+// the including file. If it does not exist, include tries it in lower case, as DansGuardian
+// would.
 func (r *reader) include(rest []byte, sec section, stack []string) error {
 	name, _, closed := strings.Cut(string(rest), ">")
 	if !closed || name == "" {
@@ -188,8 +188,8 @@ func (r *reader) include(rest []byte, sec section, stack []string) error {
 	}
 	files := len(r.files)
 	err := try(name)
-	// Only this very file missing deserves the second chance, not one that
-	// it includes in turn.
+	// Only if this very file is missing is the other name tried, not if it includes a missing
+	// file.
 	if lower := strings.ToLower(name); lower != name && len(r.files) == files && errors.Is(err, os.ErrNotExist) {
 		if try(lower) == nil {
 			return nil
@@ -201,8 +201,8 @@ func (r *reader) include(rest []byte, sec section, stack []string) error {
 	return err
 }
 
-// category returns the index of the category that rest names. A name without
-// its closing quote changes nothing, as in the programs the lists are for.
+// category returns the index of the category named in rest. A name without its closing quote
+// has no effect, as in the programs for which the lists were written.
 func (r *reader) category(rest []byte, was, file, line int) (int, error) {
 	name := string(rest)
 	i, j := strings.IndexByte(name, '"'), strings.LastIndexByte(name, '"')
@@ -213,7 +213,7 @@ func (r *reader) category(rest []byte, was, file, line int) (int, error) {
 	name = strings.ToValidUTF8(name[i+1:j], "\uFFFD")
 	switch {
 	case slices.Contains(ownCategories[:], name):
-		return 0, fmt.Errorf("category %q is a word of the check itself: choose another name", name)
+		return 0, fmt.Errorf("category %q is reserved by the check: choose another name", name)
 	case len(name) > 200:
 		return 0, fmt.Errorf("category %.40q… is longer than 200 bytes", name)
 	}
@@ -227,7 +227,7 @@ func (r *reader) category(rest []byte, was, file, line int) (int, error) {
 	return len(r.categories) - 1, nil
 }
 
-// time returns the index of the window that rest describes.
+// time returns the index of the window in rest.
 func (r *reader) time(rest []byte) (int, error) {
 	w, err := parseWindow(string(rest))
 	if err != nil {
@@ -249,10 +249,9 @@ func (r *reader) time(rest []byte) (int, error) {
 //	<phrase><weight>    weighted, in whatever list it stands
 //	<a>,<b>,<c><weight> combination
 //
-// A word in braces is found by its stem, and all words are where lang is the
-// language of the list.
-// Where the programs the lists are for read a line otherwise than it looks,
-// so do we, with a remark.
+// A word in braces is found by its stem. If the list has the language lang, all words are. If
+// a line does not mean what it seems to mean to the programs for which lists were written, it
+// is read as they read it, with a remark.
 func (r *reader) phrase(line []byte, u rule, lang string) error {
 	text, rest, hasWeight := bytes.Cut(line, []byte("><"))
 	if hasWeight {
@@ -302,7 +301,7 @@ func (r *reader) phrase(line []byte, u rule, lang string) error {
 			r.remark(u.file, u.line, fmt.Sprintf("phrase %.40q… is longer than %d bytes and can never match", part, r.maxPhrase), "")
 			return nil
 		case !r.markup && bytes.Contains(part, []byte(`="`)):
-			r.remark(u.file, u.line, fmt.Sprintf("%.80q is markup, and only words are looked at, so the line has no effect", part), "")
+			r.remark(u.file, u.line, fmt.Sprintf("%.80q is markup, and only text is searched, so the line has no effect", part), "")
 			return nil
 		}
 		if r.alive != nil {
@@ -319,7 +318,7 @@ func (r *reader) phrase(line []byte, u rule, lang string) error {
 	return nil
 }
 
-// kindWithout says what a line without a weight is.
+// kindWithout returns the kind of a line without a weight.
 func (u *rule) kindWithout() kind {
 	if u.kind == exception {
 		return exception
@@ -327,7 +326,7 @@ func (u *rule) kindWithout() kind {
 	return banned
 }
 
-// slips remarks on lines that look like something else than they are.
+// slips remarks on lines that probably contain a slip of the pen.
 func (r *reader) slips(line, text []byte, hasWeight bool, parts int, u rule) {
 	squeezed := make([]byte, 0, len(line))
 	for i := 0; i < len(line); i++ {
@@ -357,8 +356,8 @@ func (r *reader) slips(line, text []byte, hasWeight bool, parts int, u rule) {
 	}
 }
 
-// parseWeight reads "20", "-5" or "10%", which is that part of limit. Weights
-// beyond a million are cut to it: sums have to fit.
+// parseWeight parses "20", "-5" or "10%", a percentage of limit. It limits weights to a
+// million, so that sums do not overflow.
 func parseWeight(s []byte, limit int) (weight int, ok bool) {
 	t, percent := strings.CutSuffix(strings.TrimSpace(string(s)), "%")
 	n, err := strconv.ParseInt(t, 10, 64)

@@ -197,7 +197,7 @@ func TestIncludes(t *testing.T) {
 		{"too deep", deep, 0, "nested more than 16 deep"},
 		{"too many", wide, 0, "more than 2000 list files"},
 		{"no name", files{"/lists/0": ".Include<>"}, 0, "want .Include<path>"},
-		{"own category", files{"/lists/0": `#listcategory: "bannedphrase"`}, 0, "0:1: category \"bannedphrase\" is a word of the check"},
+		{"own category", files{"/lists/0": `#listcategory: "bannedphrase"`}, 0, "0:1: category \"bannedphrase\" is reserved by the check"},
 		{"bad time", files{"/lists/0": "<x>\n#time: 25 0 3 4 5"}, 0, `0:2: time "25 0 3 4 5": want`},
 	} {
 		r := readerFor(t, "", c.files)

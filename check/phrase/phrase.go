@@ -1,14 +1,13 @@
-// Package phrase is the check that reads a page: it looks for the words and
-// phrases of DansGuardian and e2guardian lists and adds up their weights.
+// Package phrase is the check that searches pages for the words and phrases of DansGuardian
+// and e2guardian lists, and adds up their weights.
 //
-// Data moves so: [New] reads the list files (list.go), puts each phrase into
-// the form in which pages are searched, and compiles them to a book
-// (score.go), which never changes; reloading makes a new [Check]. For a page,
-// [Check.Find] takes the visible text from the body, or, for a compatibility
-// mode, makes the views of the raw page which the older programs look at
-// (compat.go), lets the matcher (check/phrase/match) count the phrases in it,
-// and judges the counts: exception before banned before weighted. What comes
-// out is findings, with the lines of the lists that gave them as evidence.
+// [New] reads the list files (list.go), converts each phrase to the form in which pages are
+// searched, and compiles them to a book (score.go), which never changes; a reload makes a new
+// [Check]. [Check.Find] takes the visible text of a page from the body. In a compatibility
+// mode it instead makes the views of the raw page that the older programs search (compat.go).
+// The matcher (check/phrase/match) counts the phrases in the text. The book judges the counts:
+// exceptions before banned phrases before weights. The result is findings, with the matching
+// lines of the lists as evidence.
 package phrase
 
 import (
@@ -29,11 +28,11 @@ import (
 	"shuultuur/setting"
 )
 
-// ownCategories are the categories every phrase check reports.
+// ownCategories are the categories that every phrase check reports.
 var ownCategories = [...]string{"phrase", "bannedphrase", "exceptionphrase"}
 
-// Defaults of the settings. They are those of the programs the modes are
-// named after; modern takes e2guardian 5.3's.
+// Defaults of the settings. They are those of the programs that the modes are named after;
+// modern uses those of e2guardian 5.3.
 const (
 	defaultWeightedPhraseMode = 2
 	defaultPhraseFilterMode   = 2
@@ -43,42 +42,40 @@ const (
 
 // Config are the settings of the check.
 type Config struct {
-	// Weighted, Banned and Exception are phrase list files. They differ only
-	// in what a phrase without a weight is: banned, banned and exception.
+	// Weighted, Banned and Exception are phrase list files. They differ only in the kind of a
+	// phrase without a weight: banned, banned and exception.
 	Weighted  []setting.File `yaml:"weighted"`
 	Banned    []setting.File `yaml:"banned"`
 	Exception []setting.File `yaml:"exception"`
 
-	// Compat is "modern" (or ""), "dansguardian", "e2guardian-5.3" or
-	// "e2guardian-5.5": modern looks at the visible text, decoded and folded;
-	// the others look at the bytes the way those programs do.
+	// Compat is "modern" (or ""), "dansguardian", "e2guardian-5.3" or "e2guardian-5.5". modern
+	// searches the visible text, decoded and folded; the others search bytes as those programs
+	// do.
 	Compat string `yaml:"compat"`
 
-	// WeightedPhraseMode is 0 to look for nothing at all, 1 to count every
-	// occurrence of a phrase, 2 (default) to count a phrase once a page.
+	// WeightedPhraseMode is 0 to search for nothing, 1 to count every occurrence of a phrase,
+	// 2 (default) to count a phrase once per page.
 	WeightedPhraseMode *int `yaml:"weightedphrasemode"`
 
-	// NaughtynessLimit is what a weight such as <10%> is a part of, and the
-	// score above which the second pass of a compatibility mode is not made.
-	// What happens to a page above it is for a rule to say. 0 means 50, or 60
-	// for e2guardian-5.5.
+	// NaughtynessLimit is what a weight such as <10%> refers to, and the score above which a
+	// compatibility mode omits its second pass. Rules decide what happens to pages above it. 0
+	// means 50, or 60 for e2guardian-5.5.
 	NaughtynessLimit int `yaml:"naughtynesslimit"`
 
-	// For the compatibility modes only. PhraseFilterMode is 0 for the page
-	// with its markup, 1 for the text between tags, 2 (default) for both in
-	// turn, 3 for title and meta elements. PreserveCase is 0 (default) for
-	// lower case, 1 for the case as it is, 2 for both in turn.
-	// HexDecodeContent undoes %XX first.
+	// PhraseFilterMode, for compatibility modes only, is 0 for the page with its markup, 1 for
+	// the text between tags, 2 (default) for both in turn, 3 for titles and meta elements.
+	// PreserveCase is 0 (default) for lower case, 1 for the original case, 2 for both in turn.
+	// HexDecodeContent first decodes %XX.
 	PhraseFilterMode *int  `yaml:"phrasefiltermode"`
 	PreserveCase     *int  `yaml:"preservecase"`
 	HexDecodeContent *bool `yaml:"hexdecodecontent"`
 
-	// Full makes evidence name every phrase found, not only the weightiest.
-	// It is for explaining one page, not for serving.
+	// Full makes the evidence name every phrase found, instead of only those with the greatest
+	// weights. It is for explaining one page, not for serving.
 	Full bool `yaml:"-"`
 }
 
-// A Check looks for phrases. It is safe for use by many goroutines.
+// A Check searches for phrases. It is safe for concurrent use.
 type Check struct {
 	*book
 	remarks []Remark
@@ -92,15 +89,15 @@ type Check struct {
 	passes  []pass
 	unhex   bool
 
-	detector *language.Detector // nil when no list has stems
+	detector *language.Detector // nil without phrases by stem
 
 	scans    sync.Pool // of *scan
 	disguise *disguise
 }
 
-// New reads the lists of cfg and returns the check. Findings name files as seen
-// from dir, the folder of the settings; now tells the time for lists that count only at some hours, in the time
-// zone they are meant for.
+// New reads the lists of cfg and returns the check. Findings name files relative to dir, the
+// folder of the settings. now returns the time, in the zone of the lists, for lines that apply
+// only at certain times.
 func New(cfg Config, dir string, now func() time.Time) (*Check, error) {
 	c := &Check{now: now, full: cfg.Full}
 	if err := c.configure(cfg); err != nil {
@@ -124,7 +121,8 @@ func New(cfg Config, dir string, now func() time.Time) (*Check, error) {
 	return c, nil
 }
 
-// choice returns the value of a setting that is a number from 0 to most.
+// choice returns the value of a setting that is a number from 0 to most, or otherwise if it is
+// omitted.
 func choice(key string, v *int, most, otherwise int) (int, error) {
 	if v == nil {
 		return otherwise, nil
@@ -160,7 +158,7 @@ func (c *Check) configure(cfg Config) error {
 		}
 		for _, key := range []string{"phrasefiltermode", "preservecase", "hexdecodecontent"} {
 			if set[key] {
-				return setting.At(key, errors.New("has no meaning in compat: modern; leave it out, or set compat to the program it comes from"))
+				return setting.At(key, errors.New("has no meaning in compat: modern; omit it, or set compat to the program it comes from"))
 			}
 		}
 		return nil
@@ -182,8 +180,7 @@ func (c *Check) configure(cfg Config) error {
 	return nil
 }
 
-// reader returns a reader for lists whose phrases have the form this check
-// looks for.
+// reader returns a reader for lists that normalises phrases for this check.
 func (c *Check) reader(dir string) *reader {
 	r := &reader{
 		lists: lists{categories: []string{""}, windows: []window{{}}},
@@ -205,7 +202,7 @@ func (c *Check) reader(dir string) *reader {
 	}
 	r.normalise, r.fold = c.dialect.phrase, foldBytes
 	if !slices.ContainsFunc(c.passes, func(p pass) bool { return p.fold }) {
-		r.fold = foldASCII // e2guardian folds this much of lists in any case
+		r.fold = foldASCII // e2guardian always folds this much of lists
 	}
 	r.maxPhrase = 126 // longer ones never match in e2guardian
 	r.alive, r.markup = c.dialect.alive, true
@@ -260,12 +257,12 @@ func (c *Check) Categories() []filter.Category {
 	return cats
 }
 
-// Remarks returns the lines of the lists that probably do not do what their
-// author meant, in the order they were read.
+// Remarks returns the lines of the lists that probably do not do what their author meant, in
+// the order they were read.
 func (c *Check) Remarks() []Remark { return slices.Clone(c.remarks) }
 
-// Wants says whether the response, or in compat: modern the request, has a body
-// with text in it, or is a conversation.
+// Wants reports whether the response, or with compat: modern the request, has a body that
+// contains text, or is a conversation.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	if c.off || c.empty() {
 		return false
@@ -298,17 +295,16 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 // empty says whether there is nothing to look for.
 func (c *Check) empty() bool { return c.set.Len() == 0 && c.stems == nil }
 
-// readable says whether a compatibility mode looks at bodies of a media type: at
-// all text, as those programs do. An event stream never ends, so it cannot be
-// held.
+// readable reports whether a compatibility mode searches bodies of a media type: all text, as
+// those programs do. An event stream never ends, so it cannot be held.
 func (c *Check) readable(media string) bool {
 	return media == "" || strings.HasPrefix(media, "text/") && media != "text/event-stream"
 }
 
 // Find scores the body of a request or response. It reports "phrase" with the total, each
-// phrase category with its own score, "bannedphrase", and "exceptionphrase",
-// which stands alone: a page with an exception phrase has no score. What it
-// could not inspect it reports as [filter.Unread].
+// phrase category with its own score, "bannedphrase", and "exceptionphrase". A page with an
+// exception phrase has no score, so that this finding stands alone. A part that it could not
+// inspect is reported as [filter.Unread].
 func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
 	body := t.Body
 	if s == filter.RequestBody {
@@ -346,7 +342,7 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	return unread(t.Body, sc.report(dst)), nil
 }
 
-// unread appends a finding for what of a body was not inspected.
+// unread appends a finding if a part of the body was not inspected.
 func unread(b *content.Body, dst []filter.Finding) []filter.Finding {
 	n, of, why := b.Inspected()
 	if why == content.AllRead {

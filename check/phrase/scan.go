@@ -8,24 +8,23 @@ import (
 	"shuultuur/filter"
 )
 
-// step is how much of a view is searched before the context is asked again, in
-// bytes: about half a millisecond.
+// step is the number of bytes of a view that are searched between checks of the context: about
+// half a millisecond.
 const step = 64 << 10
 
-// A scan is what looking at one page needs; scans are used again. In mode modern
-// it follows the text of a body as it comes; the compatibility modes look at
-// whole pages.
+// A scan is the state of searching one page; scans are reused. In mode modern it follows the
+// text of a body as it arrives; compatibility modes search complete pages.
 type scan struct {
 	*Check
 	hits  *match.Hits
 	best  result // of the passes so far
-	last  result // of the pass at hand
+	last  result // of the current pass
 	sums  []sum
-	piece []byte            // of the view at hand
-	bytes []byte            // the page unhexed, or its head
+	piece []byte            // of the current view
+	bytes []byte            // the decoded page, or its head
 	words []byte            // evidence
 	masks map[uint32]string // by phrase: the disguised word it was found in
-	stem  *stemScan         // nil when no list has stems
+	stem  *stemScan         // nil without phrases by stem
 }
 
 func (c *Check) newScan() *scan {
@@ -56,7 +55,7 @@ func (sc *scan) Read(text []byte, fresh int) {
 	}
 }
 
-// endStems looks at the text that was held to tell its language.
+// endStems searches the text that was held to detect its language.
 func (sc *scan) endStems() {
 	if sc.stem != nil {
 		sc.stem.end(sc.foundStem)
@@ -65,7 +64,7 @@ func (sc *scan) endStems() {
 
 func (sc *scan) foundStem(phrase int) { sc.hits.Add(uint32(sc.set.Len() + phrase)) }
 
-// foundDisguised counts a phrase that was found in a disguised word.
+// foundDisguised counts a phrase found in a disguised word.
 func (sc *scan) foundDisguised(id uint32, word string) {
 	if sc.hits.N[id] == 0 {
 		if sc.masks == nil {
@@ -76,12 +75,11 @@ func (sc *scan) foundDisguised(id uint32, word string) {
 	sc.hits.Add(id)
 }
 
-// Close gives the scan back.
+// Close returns the scan to the pool.
 func (sc *scan) Close() { sc.scans.Put(sc) }
 
-// page scores a page the way of the dialect: pass by pass until one leads to
-// a verdict. Passes are not summed: the highest positive score is kept, or
-// else the lowest.
+// page scores a page as the dialect does: pass by pass until one leads to a verdict. Scores of
+// passes are not added: the highest positive one is kept, or else the lowest.
 func (sc *scan) page(ctx context.Context, page []byte) error {
 	if sc.unhex {
 		sc.bytes = appendUnhexed(sc.bytes[:0], page)
@@ -107,7 +105,7 @@ func (sc *scan) page(ctx context.Context, page []byte) error {
 	return nil
 }
 
-// better says whether score a is kept rather than b.
+// better reports whether to keep score a rather than b.
 func better(a, b int) bool {
 	if a > 0 || b > 0 {
 		return a > b
@@ -133,8 +131,8 @@ func (sc *scan) pass(ctx context.Context, page []byte, p pass) error {
 	}
 }
 
-// report appends the findings. All evidence is cut from one string, so that
-// it costs one allocation however many categories there are.
+// report appends the findings. All evidence shares one string, so that it costs one allocation
+// for any number of categories.
 func (sc *scan) report(dst []filter.Finding) []filter.Finding {
 	r := &sc.best
 	if r.exception >= 0 {

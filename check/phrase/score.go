@@ -10,10 +10,10 @@ import (
 	"shuultuur/content/language"
 )
 
-// maxCount is how often a phrase counts at most, so that no sum overflows.
+// maxCount limits the counted occurrences of a phrase, so that no sum overflows.
 const maxCount = 1_000_000
 
-// A line is a rule as it is used: what it looks for is a row of patterns.
+// A line is a rule in compiled form: it searches for one or several patterns.
 type line struct {
 	weight   int32
 	number   uint32 // in its file
@@ -24,8 +24,7 @@ type line struct {
 	parts    []uint32
 }
 
-// index maps patterns to lines: those of pattern id are
-// lines[start[id]:start[id+1]].
+// An index maps patterns to lines: those of pattern id are lines[start[id]:start[id+1]].
 type index struct {
 	start []uint32
 	lines []uint32
@@ -57,20 +56,20 @@ func newIndex(patterns int, key func(line int) (id uint32, ok bool), lines int) 
 // A book is all lists, compiled. It never changes.
 type book struct {
 	set        *match.Set
-	stems      *language.Phrases // nil when there are none; their ids follow those of set
-	stemTexts  []string          // of stems, as in a list
+	stems      *language.Phrases // nil if there are none; their ids follow those of set
+	stemTexts  []string          // of stems, as in the lists
 	lines      []line
 	files      []string
-	paths      []string // of files, as opened
+	paths      []string // of files
 	categories []string
 	windows    []window
 
-	single index // lines of one phrase, by it
-	combi  index // combinations, by the one of their phrases that has fewest of them
+	single index // lines with one phrase, by that phrase
+	combi  index // combinations, by their phrase that occurs in the fewest combinations
 }
 
-// compile turns lists into a book. Of lines with the same single phrase and
-// the same times the highest kind is kept, and among weights the highest.
+// compile compiles lists to a book. Of lines with the same single phrase and the same times it
+// keeps the one of the highest kind, and among those the highest weight.
 func compile(ls *lists) (*book, error) {
 	b := &book{files: ls.files, paths: ls.paths, categories: ls.categories, windows: ls.windows}
 	patterns, stems, ids := ls.patterns()
@@ -111,8 +110,8 @@ func compile(ls *lists) (*book, error) {
 		return b.lines[i].parts[0], len(b.lines[i].parts) == 1
 	}, len(b.lines))
 
-	// A combination is looked at only when the phrase it is filed under is on
-	// the page, so it is filed under the one that has fewest combinations.
+	// A combination is tested only if the phrase under which it is filed is on the page. So it
+	// is filed under the phrase with the fewest combinations.
 	uses := make([]uint32, len(ids))
 	for i := range b.lines {
 		if p := b.lines[i].parts; len(p) > 1 {
@@ -131,8 +130,8 @@ func compile(ls *lists) (*book, error) {
 	return b, nil
 }
 
-// patterns returns what the rules look for: phrases that the matcher finds,
-// those that are found by stem, and the ids of both.
+// patterns returns what the rules search for: patterns for the matcher, phrases by stem, and
+// the ids of both.
 func (ls *lists) patterns() (patterns [][]byte, stems []string, ids map[string]uint32) {
 	ids = map[string]uint32{}
 	for i := range ls.rules {
@@ -154,14 +153,13 @@ func (ls *lists) patterns() (patterns [][]byte, stems []string, ids map[string]u
 	return patterns, stems, ids
 }
 
-// beats says whether l is to be used instead of other, which looks for the
-// same phrase.
+// beats reports whether l applies rather than other, which has the same phrase.
 func (l *line) beats(other *line) bool {
 	return l.kind > other.kind || l.kind == weighted && other.kind == weighted && l.weight > other.weight
 }
 
-// text appends what line l looks for, as it would be written in a list, and for
-// a phrase by stem, or one that was disguised, the word as it stood on the page.
+// text appends the phrase or phrases of line l as a list would write them. It adds the word on
+// the page if a phrase was found by stem or in disguise.
 func (sc *scan) text(dst []byte, l *line) []byte {
 	for i, id := range l.parts {
 		if i > 0 {
@@ -184,16 +182,16 @@ func (sc *scan) text(dst []byte, l *line) []byte {
 	return dst
 }
 
-// A part is what one line adds to a score.
+// A part is the contribution of one line to a score.
 type part struct {
 	line  uint32
 	count int // of the phrase, or of the rarest of a combination
 	value int
 }
 
-// A result is what one pass over a page came to.
+// A result is the result of one pass over a page.
 type result struct {
-	exception, banned int // line that decides, or -1
+	exception, banned int // the line that decides, or -1
 	score             int
 	parts             []part
 }
@@ -202,8 +200,8 @@ func (r *result) reset() {
 	r.exception, r.banned, r.score, r.parts = -1, -1, 0, r.parts[:0]
 }
 
-// judge works out what the phrases counted in h amount to at the time now,
-// into r. An exception ends it: nothing else on the page counts then.
+// judge evaluates the counts in h at the time now, and stores the result in r. After an
+// exception nothing else on the page counts.
 func (b *book) judge(h *match.Hits, now time.Time, r *result) {
 	r.reset()
 	for _, id := range h.Seen {
@@ -237,7 +235,7 @@ func (b *book) judgeSingle(id uint32, h *match.Hits, now time.Time, r *result) {
 	}
 }
 
-// count notes in r that line i fits n times.
+// count records in r that line i matches n times.
 func (b *book) count(r *result, i, n uint32, once bool) {
 	l := &b.lines[i]
 	switch l.kind {
@@ -256,8 +254,8 @@ func (b *book) count(r *result, i, n uint32, once bool) {
 	}
 }
 
-// first returns which of two lines is named as the reason: combinations come
-// before single phrases, then the order of the lists counts.
+// first returns which of two lines is named as the reason: combinations before single phrases,
+// then in the order of the lists.
 func (b *book) first(was, is int) int {
 	if was < 0 {
 		return is
@@ -276,11 +274,11 @@ func (b *book) first(was, is int) int {
 type sum struct {
 	category uint16
 	score    int
-	end      int // of its evidence
+	end      int // end of its evidence
 }
 
-// sums appends the positive scores of the categories in parts to dst, highest
-// first. Only phrases with a positive weight count for their category.
+// sums appends the positive scores of the categories in parts to dst, highest first. Only
+// phrases with a positive weight count for their category.
 func (b *book) sums(dst []sum, parts []part) []sum {
 	for _, p := range parts {
 		c := b.lines[p.line].category

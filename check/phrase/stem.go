@@ -10,17 +10,17 @@ import (
 	"shuultuur/content/language"
 )
 
-// A stemmed is a phrase with words that are found by their stems.
+// A stemmed is a phrase whose words are found by their stems.
 type stemmed struct {
-	tag   language.Tag // Unknown: every language
+	tag   language.Tag // Unknown for every language
 	terms []language.Term
 }
 
-// stemMark begins the text of such a phrase among the parts of a rule: no
-// normalised phrase has it.
+// stemMark begins the text of such a phrase among the parts of a rule. No normalised phrase
+// contains it.
 const stemMark = 0
 
-// text is the phrase as a list has it.
+// text returns the phrase as a list writes it.
 func (s *stemmed) text() string {
 	var words []string
 	for _, t := range s.terms {
@@ -32,8 +32,8 @@ func (s *stemmed) text() string {
 	return strings.Join(words, " ")
 }
 
-// language returns the name of the language that rest, behind "#language",
-// gives to the lines below, "" for none.
+// language returns the language that rest, the text after "#language", sets for the lines
+// below, "" for none.
 func (r *reader) language(rest []byte, file, line int) string {
 	name := strings.ToLower(strings.Trim(string(rest), " \t:\""))
 	if name == "" || name == "none" {
@@ -51,14 +51,14 @@ func (r *reader) language(rest []byte, file, line int) string {
 	return name
 }
 
-// pairs says whether words of a language are not parted by blanks, so that they
-// are found wherever their letters stand.
+// pairs reports whether words of a language are not separated by blanks, so that they match
+// anywhere.
 func pairs(tag language.Tag) bool {
 	return slices.Contains([]language.Tag{"zh", "ja", "th", "ko"}, tag)
 }
 
-// stem returns part of a phrase as it stands among the parts of a rule, nil when
-// no word of it is to be found by its stem.
+// stem returns the key of a phrase that is found by stem, for the parts of a rule; nil if no
+// word of it is.
 func (r *reader) stem(part []byte, lang string) []byte {
 	if !r.stems || lang == "" && !bytes.ContainsAny(part, "{}") {
 		return nil
@@ -86,8 +86,7 @@ func (r *reader) stem(part []byte, lang string) []byte {
 	return key
 }
 
-// compileStems adds to b the phrases that are found by their stems, in the
-// order of keys.
+// compileStems adds to b the phrases that are found by their stems, in the order of keys.
 func (b *book) compileStems(ls *lists, keys []string) error {
 	if len(keys) == 0 {
 		return nil
@@ -103,23 +102,23 @@ func (b *book) compileStems(ls *lists, keys []string) error {
 	return nil
 }
 
-// A stemScan looks for phrases by stem in one page after another.
+// A stemScan searches for phrases by stem in one page after another.
 type stemScan struct {
 	*language.Finder
 	detector *language.Detector
 	body     *content.Body
-	held     []byte       // text that comes before there is enough to tell a language by
-	starts   []int        // where in it words may begin
+	held     []byte       // text held until there is enough to detect its language
+	starts   []int        // where words may begin in it
 	begun    bool         // there was enough
-	samples  [2][]byte    // of the text at hand and the one before
-	tag      language.Tag // what was told last
-	words    [][]byte     // by phrase: its last word as it stands on the page
+	samples  [2][]byte    // of the current text and the one before
+	tag      language.Tag // last detected
+	words    [][]byte     // by phrase: its last word as on the page
 }
 
 const (
-	enoughText = 2 << 10 // to tell a language by, in bytes
-	middleText = 8 << 10 // of longer texts the second half is looked at: menus come first
-	sampleText = 4 << 10 // more than is read of a text to tell its language
+	enoughText = 2 << 10 // bytes needed to detect a language
+	middleText = 8 << 10 // of longer texts the second half is used, because menus come first
+	sampleText = 4 << 10 // more than the detector reads of a text
 )
 
 func (c *Check) newStemScan() *stemScan {
@@ -129,7 +128,7 @@ func (c *Check) newStemScan() *stemScan {
 	return &stemScan{Finder: c.stems.NewFinder(), detector: c.detector, words: make([][]byte, c.stems.Len())}
 }
 
-// begin makes s ready for the text of another body.
+// begin prepares s for the text of another body.
 func (s *stemScan) begin(b *content.Body) {
 	s.Break()
 	s.body, s.begun, s.held, s.starts = b, false, s.held[:0], s.starts[:0]
@@ -139,7 +138,7 @@ func (s *stemScan) begin(b *content.Body) {
 	}
 }
 
-// read looks for phrases in the next text, in which words may begin at starts.
+// read searches for phrases in the next text, in which words may begin at starts.
 func (s *stemScan) read(text []byte, starts []int, found func(int)) {
 	if !s.begun && len(s.held)+len(text) < enoughText {
 		for _, at := range starts {
@@ -152,7 +151,7 @@ func (s *stemScan) read(text []byte, starts []int, found func(int)) {
 	s.look(text, starts, found)
 }
 
-// end looks for phrases in the text that was held.
+// end searches for phrases in the text that was held.
 func (s *stemScan) end(found func(int)) {
 	if len(s.held) > 0 {
 		s.look(s.held, s.starts, found)
@@ -172,9 +171,9 @@ func (s *stemScan) look(text []byte, starts []int, found func(int)) {
 	})
 }
 
-// sample keeps a part of a text by which its language can be told. It is told
-// again as a page goes on, since what stands around the text may be in another
-// language; where nothing listed may stand, it is not told at all.
+// sample keeps a part of a text for detecting its language. The language is detected again as
+// the page continues, because menus may be in another language. It is not detected where no
+// listed phrase may occur.
 func (s *stemScan) sample(text []byte) {
 	if len(text) > middleText {
 		text = text[len(text)/2:]
@@ -184,8 +183,7 @@ func (s *stemScan) sample(text []byte) {
 	s.Ask(s.tell)
 }
 
-// tell tells the language of the text at hand, or if that says nothing, of the
-// text before.
+// tell returns the language of the current text, or if that is unknown, of the text before.
 func (s *stemScan) tell() language.Tag {
 	var page, head language.Tag
 	if s.body != nil {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A window is the time in which the lines below a "#time:" count. The zero
-// window is always.
+// A window is the time in which the lines below a "#time:" apply. The zero window means
+// always.
 type window struct {
 	gated    bool
 	from, to uint16 // minutes since midnight, both inclusive; from > to wraps past midnight
 	days     uint8  // bit 0 is Monday
 }
 
-// parseWindow reads "sh sm eh em days", days being digits from 0 for Monday.
+// parseWindow parses "sh sm eh em days"; days are digits from 0 for Monday.
 func parseWindow(s string) (window, error) {
 	want := fmt.Errorf("time %q: want start hour, start minute, end hour, end minute and days as digits from 0 for Monday, such as #time: 9 0 17 30 01234", strings.TrimSpace(s))
 	f := strings.Fields(s)
@@ -43,8 +43,8 @@ func parseWindow(s string) (window, error) {
 	return w, nil
 }
 
-// holds says whether t lies in the window. Past midnight a window belongs to
-// the day it began on.
+// holds reports whether t is in the window. A window past midnight belongs to the day on which
+// it begins.
 func (w window) holds(t time.Time) bool {
 	if !w.gated {
 		return true

@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// A model says how likely a window is in ordinary text: a chain in which each
-// byte depends on the two before it, learned from the patterns themselves and
-// from a handful of words that any page has.
+// A model estimates how likely a window is in ordinary text. It is a Markov chain, in which
+// each byte depends on the two before it, learned from the patterns themselves and from common
+// words.
 type model struct {
-	three [65536]float32 // how often three bytes were seen, by a hash of them
-	two   [65536]float32 // two bytes, exactly
+	three [65536]float32 // frequencies of three bytes, by a hash of them
+	two   [65536]float32 // of two bytes, exact
 	one   [256]float32
 	all   float32
 }
 
-// commonplace stands for the text that is looked at: windows that look like
-// it are bad ones. In each row the most frequent words come first; word n
-// counts weight/(n+3) times, as Zipf's law has it.
+// commonplace stands for ordinary text: windows that resemble it are bad ones. In each row the
+// most frequent words come first; word n counts weight/(n+3) times, by Zipf's law.
 var commonplace = [...]struct {
 	weight float32
 	words  string
@@ -62,8 +61,8 @@ func trigram(p []byte) uint16 {
 	return uint16((uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16) * mul4 >> 16)
 }
 
-// chance returns how often window w is to be expected, at least roughly. What
-// was not seen with two bytes before it is judged by one byte, and by none.
+// chance returns a rough estimate of the frequency of window w. A byte that was never seen
+// after the two bytes before it is estimated by one byte, or by none.
 func (m *model) chance(w []byte) float32 {
 	p := (m.one[w[0]] + 0.1) / (m.all + 1)
 	for i := 1; i < len(w); i++ {
@@ -95,7 +94,7 @@ func (f *filing) add(hash uint32, e entry) {
 	}
 }
 
-// pack sorts the entries by bucket, counting.
+// pack sorts the entries by bucket, with a counting sort.
 func (f *filing) pack() buckets {
 	b := buckets{start: make([]uint32, len(f.load)+1), entries: make([]entry, len(f.entries))}
 	for _, h := range f.hash {
@@ -112,7 +111,7 @@ func (f *filing) pack() buckets {
 	return b
 }
 
-// file puts every pattern where the filter finds it.
+// file adds each pattern to the filter's tables.
 func (s *Set) file(patterns [][]byte) {
 	m := learn(patterns)
 	short, middle, long := newFiling(shortBits), newFiling(middleBits), newFiling(longBits)
@@ -153,7 +152,7 @@ func (s *Set) file(patterns [][]byte) {
 	s.shorts, s.middles, s.longs = short.pack(), middle.pack(), long.pack()
 }
 
-// fileWord makes the filter stop at w: a blank and the beginning of a word.
+// fileWord adds w, a blank and the beginning of a word, to the filter's tables.
 func (s *Set) fileWord(w []byte) {
 	for c := 0; len(w) < 4 && c < 256; c++ {
 		s.fileWord(append(slices.Clip(w), byte(c)))
@@ -170,14 +169,14 @@ func (s *Set) fileWord(w []byte) {
 	s.words[h>>6] |= 1 << (h & 63)
 }
 
-// window6 returns the first six bytes of w in the upper six of a word.
+// window6 returns the first six bytes of w in the upper six bytes of an integer.
 func window6(w []byte) uint64 {
 	return uint64(binary.LittleEndian.Uint16(w))<<16 | uint64(binary.LittleEndian.Uint32(w[2:]))<<32
 }
 
-// best returns the offset of the window of n bytes to file p under, among
-// first, first+step, …: one that is rare and not in a crowded bucket, so that
-// no text can lead to a long row of comparisons.
+// best returns the offset of the window of n bytes under which to file p, among first,
+// first+step, …. It prefers a rare window in a bucket with few entries, so that no text can
+// cause many comparisons.
 func (m *model) best(p []byte, n, first, step int, load []uint8, hash func([]byte) uint32) int {
 	best, least := first, float32(math.Inf(1))
 	for off := first; off+n <= len(p); off += step {

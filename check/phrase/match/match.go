@@ -1,30 +1,28 @@
-// Package match finds every occurrence of many fixed byte patterns in a text,
-// overlaps included, and counts them.
+// Package match finds all occurrences of many fixed byte patterns in a text, including
+// overlapping ones, and counts them.
 //
-// It is a filter in front of a verifier. Each pattern is filed under one or
-// two short windows of its own bytes, chosen because they are rare in
-// ordinary text; the filter looks at every position of the text whether such
-// a window could begin there, and the verifier compares the few candidates
-// with the patterns filed under it. There are two filters:
+// It is a filter in front of a verifier. Each pattern is filed under one or two short windows
+// of its own bytes, which are rare in ordinary text. At every position of the text, the filter
+// tests whether such a window may begin there. The verifier compares the few candidates with
+// the patterns filed under them. There are two filters:
 //
-//   - Patterns of 2 to 6 bytes, at every position: a byte chosen by a hash of
-//     three bytes, and a bit of it by the fourth. Patterns of 4 to 6 bytes set
-//     the bit of their rarest window, those of 3 all bits of a byte, those of
-//     2 all bits of 256 bytes.
-//   - Patterns of 7 bytes and more, at even positions only: windows of six
-//     bytes in a Bloom filter of one machine word per probe. Each of these
-//     patterns is filed twice, under its rarest window at an even and at an
-//     odd offset, so that one of the two stands at an even position wherever
-//     the pattern starts.
+//   - Patterns of 2 to 6 bytes, at every position. A hash of three bytes selects a byte, the
 //
-// Patterns of a single byte are counted in a pass of their own. Why not an
-// Aho-Corasick automaton: for ten thousand phrases its table is 60 MB, every
-// byte of text is a cache miss, and it is a third slower on ordinary text and
-// twenty times slower on text made to be slow.
+// fourth byte a bit of it. Patterns of 4 to 6 bytes set the bit of their rarest window, those
+// of 3 bytes all bits of a byte, those of 2 bytes all bits of 256 bytes.
+//   - Patterns of 7 bytes and more, at even positions only: windows of six bytes in a Bloom
 //
-// Data moves so: [New] compiles patterns to a [Set], which never changes;
-// [Set.Scan] or [Set.Feed] adds what a piece of text holds to a [Hits], which
-// one scan owns and which is used again after [Hits.Reset].
+// filter of one machine word per probe. Each pattern is filed twice, under its rarest window
+// at an even and at an odd offset, so that one of the two is at an even position wherever the
+// pattern begins.
+//
+// A separate pass counts patterns of a single byte. An Aho-Corasick automaton is not used: for
+// ten thousand phrases its table takes 60 MB and every byte of text is a cache miss. It is a
+// third slower on ordinary text, and twenty times slower on adversarial text.
+//
+// [New] compiles patterns to a [Set], which never changes. [Set.Scan] and [Set.Feed] add the
+// matches in a piece of text to a [Hits]. One scan owns a Hits, and can reuse it after
+// [Hits.Reset].
 package match
 
 import (
@@ -44,40 +42,39 @@ const maxPatterns = 1 << 20
 type entry struct {
 	win uint32 // first four bytes of the window
 	id  uint32
-	off uint32 // where the window begins in the pattern
+	off uint32 // offset of the window in the pattern
 }
 
-// buckets holds entries by a hash: those of bucket h are
-// entries[start[h]:start[h+1]].
+// buckets are entries by hash: those of bucket h are entries[start[h]:start[h+1]].
 type buckets struct {
 	start   []uint32
 	entries []entry
 }
 
-// bloomWords is the size of the filter for long patterns, 64 KiB: it stays in
-// the second level cache and is 7 % full with 10,000 patterns.
+// bloomWords is the size of the filter for long patterns, 64 KiB: it fits into the second
+// level cache, and is 7 % full with 10,000 patterns.
 const bloomWords = 8192
 
 // nearBytes is the size of the filter for patterns of up to six bytes.
 const nearBytes = 1 << nearBits
 
-// A Set is a compiled set of patterns. It is safe for use by many goroutines.
+// A Set is a compiled set of patterns. It is safe for concurrent use.
 type Set struct {
 	text   []byte   // all patterns, one after the other
 	end    []uint32 // pattern id is text[end[id]:end[id+1]]
 	maxLen int
 
 	hasOne  bool
-	words   *[1 << middleBits / 64]uint64 // filter for a blank and beginnings of words, whose first bytes are in near too; nil for none
+	words   *[1 << middleBits / 64]uint64 // filter for a blank and the beginning of a word, whose first bytes are also in near; nil without words
 	one     [256]uint32                   // pattern id + 1 by its only byte
 	near    [nearBytes]byte               // filter for patterns of 2 to 6 bytes
 	far     [bloomWords]uint64            // filter for longer ones
-	shorts  buckets                       // by the first two bytes, folded to a hash
+	shorts  buckets                       // by a hash of the first two bytes
 	middles buckets
 	longs   buckets
 }
 
-// Hash constants: odd, bits well mixed.
+// Hash constants, which are odd and have well mixed bits.
 const (
 	mul4 = 0x9E3779B1
 	mul6 = 0x9E3779B97F4A7C15
@@ -95,12 +92,12 @@ func hash3(w uint32) uint32 { return w << 8 * mul4 >> (32 - nearBits) }
 func hash4(w uint32) uint32 { return w * mul4 >> (32 - middleBits) }
 func hash5(w uint64) uint64 { return w << 24 * mul6 >> (64 - middleBits) }
 
-// hash6 takes a window in the upper six bytes of w.
+// hash6 returns the hash of a window in the upper six bytes of w.
 func hash6(w uint64) uint64 { return (w &^ 0xffff) * mul6 }
 
-// New compiles patterns; the id of a pattern is its index. Patterns must be
-// different, not empty and at most MaxLen bytes long. Words are the beginnings
-// of words that the caller looks for by himself, where Hits.Starts says.
+// New compiles patterns; the id of a pattern is its index. Patterns must be distinct, not
+// empty and at most MaxLen bytes long. words are beginnings of words; Hits.Starts reports
+// where they may occur, and the caller verifies them.
 func New(patterns, words [][]byte) (*Set, error) {
 	if len(patterns) > maxPatterns {
 		return nil, fmt.Errorf("%d patterns: at most %d can be searched for at once", len(patterns), maxPatterns)
@@ -141,7 +138,7 @@ func (s *Set) MaxLen() int { return s.maxLen }
 // Pattern returns pattern id. It must not be changed.
 func (s *Set) Pattern(id uint32) []byte { return s.text[s.end[id]:s.end[id+1]] }
 
-// Size returns the bytes of memory the set takes.
+// Size returns the memory of the set in bytes.
 func (s *Set) Size() int {
 	n := len(s.text) + 4*len(s.end) + 4*len(s.one) + len(s.near) + 8*len(s.far)
 	for _, b := range []*buckets{&s.shorts, &s.middles, &s.longs} {
@@ -150,24 +147,23 @@ func (s *Set) Size() int {
 	return n
 }
 
-// Hits is what a scan has found so far. It belongs to one goroutine.
+// Hits are the matches found by a scan. It belongs to one goroutine.
 type Hits struct {
-	N    []uint32 // by pattern id: how often it was found
+	N    []uint32 // occurrences by pattern id
 	Seen []uint32 // ids with N > 0, in the order they were first found
 
-	// Once says that a pattern found before need not be counted again; N is
-	// then 0 or at least 1.
+	// Once permits not to count a pattern again; N is then 0 or at least 1.
 	Once bool
 
-	// Starts is where in the new part of the text that Scan was given last a
-	// word may begin that has one of the beginnings of the set.
+	// Starts are the positions in the new part of the last text of Scan at which a word of the
+	// set may begin.
 	Starts []int
 
-	tail []byte // end of what Feed was given, MaxLen-1 bytes at most
+	tail []byte // end of the text passed to Feed, at most MaxLen-1 bytes
 }
 
-// NewHits returns an empty Hits for s and more patterns, which the caller looks
-// for: their ids follow those of s.
+// NewHits returns an empty Hits for s and for more patterns that the caller searches for:
+// their ids follow those of s.
 func (s *Set) NewHits(more int) *Hits {
 	return &Hits{
 		N:    make([]uint32, s.Len()+more),
@@ -176,8 +172,7 @@ func (s *Set) NewHits(more int) *Hits {
 	}
 }
 
-// Reset makes h ready for the next text, in time proportional to what was
-// found in the last.
+// Reset prepares h for the next text, in time proportional to the matches in the last.
 func (h *Hits) Reset() {
 	for _, id := range h.Seen {
 		h.N[id] = 0
@@ -186,7 +181,7 @@ func (h *Hits) Reset() {
 	h.tail = h.tail[:0]
 }
 
-// Add counts a pattern.
+// Add counts a match of a pattern.
 func (h *Hits) Add(id uint32) {
 	n := h.N[id]
 	if n == 0 {
@@ -197,9 +192,8 @@ func (h *Hits) Add(id uint32) {
 	}
 }
 
-// Feed counts the matches in the next piece of a text, with those that began
-// in the pieces before it since the last Reset. It keeps a copy of the last
-// MaxLen()-1 bytes, nothing else of p.
+// Feed counts the matches in the next piece of a text, including those that began in previous
+// pieces since the last Reset. It keeps a copy of the last MaxLen()-1 bytes of p.
 func (s *Set) Feed(h *Hits, p []byte) {
 	if len(p) == 0 || s.maxLen == 0 {
 		return
@@ -224,9 +218,9 @@ func (s *Set) Feed(h *Hits, p []byte) {
 	h.tail = append(h.tail, p...)
 }
 
-// Scan counts the matches in text that end after its first from bytes. To go
-// through a long text in steps, give each time the bytes before the step too,
-// MaxLen()-1 of them: s.Scan(h, text[max(0, i-s.MaxLen()+1):j], …).
+// Scan counts the matches in text that end after its first from bytes. To scan a long text in
+// steps, include the MaxLen()-1 bytes before each step:
+// s.Scan(h, text[max(0, i-s.MaxLen()+1):j], …).
 func (s *Set) Scan(h *Hits, text []byte, from int) {
 	h.Starts = h.Starts[:0]
 	if from >= len(text) {
@@ -242,15 +236,15 @@ func (s *Set) Scan(h *Hits, text []byte, from int) {
 			}
 		}
 	}
-	// A match that ends after from begins here or later; so do its windows.
+	// Matches that end after from begin here or later, and so do their windows.
 	i := max(0, from-max(s.maxLen, 2)+1)
 	i = s.steps(h, text, i, from)
-	// Fewer than eight bytes are left: look at them with zeros behind.
+	// Fewer than eight bytes are left: pad them with zeros.
 	var pad [16]byte
 	n := copy(pad[:8], text[i:])
 	for k := range n {
 		if s.words != nil && pad[k] == ' ' && i+k+1 >= from {
-			h.Starts = append(h.Starts, i+k+1-from) // whatever the word, since its end may be missing
+			h.Starts = append(h.Starts, i+k+1-from) // any word, since its end may be missing
 		}
 		w := binary.LittleEndian.Uint64(pad[k:])
 		s.nearAt(h, text, i+k, from, uint32(w))
@@ -260,9 +254,9 @@ func (s *Set) Scan(h *Hits, text []byte, from int) {
 	}
 }
 
-// steps looks at four positions a step, as long as eight bytes are left, and
-// returns the first position it has not looked at. Steps of four keep the
-// parity of i, so "even" is counted from where it began.
+// steps examines four positions per step while eight bytes are left, and returns the first
+// position not examined. Steps of four keep the parity of i, so "even" is relative to the
+// first i.
 func (s *Set) steps(h *Hits, text []byte, i, from int) int {
 	for ; i+8 <= len(text); i += 4 {
 		w := binary.LittleEndian.Uint64(text[i:])
@@ -289,11 +283,11 @@ func (s *Set) steps(h *Hits, text []byte, i, from int) int {
 	return i
 }
 
-// isNear says in its lowest bit whether one of the shorter patterns may have
-// its window at the four bytes w.
+// isNear reports in its lowest bit whether a pattern of 2 to 6 bytes may have its window at
+// the four bytes w.
 func (s *Set) isNear(w uint32) byte { return s.near[hash3(w)] >> (w >> 24 & 7) }
 
-// isWord says whether one of the words may begin at the five bytes w.
+// isWord reports whether a word may begin at the five bytes w.
 func (s *Set) isWord(w uint64) bool {
 	if s.words == nil {
 		return false
@@ -302,14 +296,13 @@ func (s *Set) isWord(w uint64) bool {
 	return (s.words[a>>6]>>(a&63)|s.words[b>>6]>>(b&63))&1 != 0
 }
 
-// isFar is the same for the longer patterns, by the hash of six bytes.
+// isFar is like isNear for longer patterns, given the hash of six bytes.
 func (s *Set) isFar(h uint64) uint64 {
 	x := s.far[h>>51]
 	return x >> (h >> 45 & 63) & (x >> (h >> 39 & 63))
 }
 
-// nearAt compares what stands at position i of text, which are the four bytes
-// w, with the shorter patterns.
+// nearAt compares text at position i, whose four bytes are w, with patterns of 2 to 6 bytes.
 func (s *Set) nearAt(h *Hits, text []byte, i, from int, w uint32) {
 	if s.isNear(w)&1 == 0 {
 		return
@@ -328,7 +321,7 @@ func (s *Set) nearAt(h *Hits, text []byte, i, from int, w uint32) {
 	}
 }
 
-// farAt is the same for the longer patterns, with six bytes in w.
+// farAt is like nearAt for longer patterns; w has six bytes.
 func (s *Set) farAt(h *Hits, text []byte, i, from int, w uint64) {
 	a := hash6(w << 16)
 	if s.isFar(a)&1 == 0 {
@@ -342,7 +335,7 @@ func (s *Set) farAt(h *Hits, text []byte, i, from int, w uint64) {
 	}
 }
 
-// verify counts the pattern of e if it stands where its window is at i.
+// verify counts the pattern of e if its window at i belongs to a match.
 func (s *Set) verify(h *Hits, text []byte, i, from int, e entry) {
 	if h.Once && h.N[e.id] != 0 {
 		return
