@@ -13,11 +13,6 @@ import (
 // 2045, RFC 2046), of mail, forms (RFC 7578), ranges (RFC 9110, 14.6) and
 // pictures that replace each other.
 
-const (
-	mostFields = 64 << 10 // bytes of the fields of one part
-	mostParts  = 1000
-)
-
 // A part is a body within another, whose text joins that of the one around it.
 type part struct {
 	Body
@@ -85,13 +80,11 @@ func trimBlanks(b []byte) []byte {
 // pieces.
 type mimeReader struct {
 	text     *text
-	boundary []byte // "\r\n--…", nil for a message
-	st       mimeState
-	buf      []byte // fields being gathered, or what may begin a boundary
-	parts    int
+	split    Multipart
 	within   part
 	inPart   bool
 	transfer Transfer
+	sent     *sentPart // of a form, as it came; nil before the first with a transfer coding
 
 	uu    uuencoded
 	hasUU bool // the part may have files in its text
@@ -99,8 +92,6 @@ type mimeReader struct {
 	form    bool   // it is one
 	outside bool   // of all parts
 	file    string // name of the part, where it is a file
-	blank   bool   // the part's first byte is yet to be told from the line before it
-	cr      bool   // a CR that may belong to the boundary
 }
 
 // A PartWatcher sees the parts of a multipart body as they are.
@@ -119,16 +110,6 @@ func (b *Body) Watch(w PartWatcher) { b.watcher = w }
 
 // Sniff tells a media type by the first bytes of a body.
 func Sniff(p []byte) string { return sniff(p[:min(len(p), headLen)]) }
-
-type mimeState uint8
-
-const (
-	mimePreamble mimeState = iota
-	mimeBoundary           // the rest of its line
-	mimeFields
-	mimeBody
-	mimeEpilogue
-)
 
 // beginsFields says whether a body begins with fields that say its type: then
 // these count, and not those around it, as for web archives (RFC 2557).
@@ -162,97 +143,32 @@ func (h *Head) findBoundary(p []byte) bool {
 
 func newMIMEReader(t *text, h *Head, message bool) *mimeReader {
 	m := &mimeReader{text: t}
+	m.split.to = m
 	if message || len(h.typ) > 8 && h.typ[:8] == "message/" {
-		m.st = mimeFields
+		m.split.st = mimeFields
 		return m
 	}
-	m.boundary = append([]byte("\n--"), h.boundary[:h.nBoundary]...)
-	if h.typ == "multipart/x-mixed-replace" && bytes.HasPrefix(m.boundary[3:], []byte("--")) {
-		m.boundary = append([]byte("\n"), m.boundary[3:]...) // browsers take it for the line itself
-	}
-	m.buf = append(m.buf, '\n') // the first may begin the body
 	m.form = h.typ == "multipart/form-data"
-	m.between()
+	m.split.begin(h)
 	return m
 }
 
-// write takes the next piece.
-func (m *mimeReader) write(p []byte) {
-	for len(p) > 0 {
-		switch m.st {
-		case mimeEpilogue:
-			m.body(p)
-			return
-		case mimeBoundary, mimeFields:
-			p = m.head(p)
-		default:
-			p = m.data(p)
-		}
+func (m *mimeReader) write(p []byte) { m.split.Write(p) }
+func (m *mimeReader) finish()        { m.split.Finish() }
+
+// close lets go of parts that have not ended.
+func (m *mimeReader) close() {
+	m.within.Release()
+	m.uu.file.Release()
+	if m.sent != nil {
+		m.sent.Release()
 	}
 }
 
-// data reads up to the next boundary.
-func (m *mimeReader) data(p []byte) []byte {
-	if m.boundary == nil {
-		m.body(p)
-		return nil
-	}
-	// The end of the piece before may be the beginning of a boundary.
-	if n := len(m.buf); n > 0 {
-		had := n
-		m.buf = append(m.buf, p[:min(len(p), len(m.boundary)+1)]...)
-		i, keep := m.index(m.buf)
-		if i >= 0 {
-			m.body(m.buf[:i])
-			p = p[i+len(m.boundary)-had:]
-			m.found()
-			return p
-		}
-		if len(p) <= len(m.boundary) {
-			m.body(m.buf[:keep])
-			m.buf = m.buf[:copy(m.buf, m.buf[keep:])]
-			return nil
-		}
-		m.body(m.buf[:had])
-		m.buf = m.buf[:0]
-	}
-	i, keep := m.index(p)
-	if i >= 0 {
-		m.body(p[:i])
-		m.found()
-		return p[i+len(m.boundary):]
-	}
-	m.body(p[:keep])
-	m.buf = append(m.buf[:0], p[keep:]...)
-	return nil
-}
-
-// index returns where the boundary stands in p: it is one only if nothing but
-// blanks or dashes follows in its line, or readers that keep to RFC 2046 take
-// for text what we take for fields. i is -1 if there is none; what comes before
-// keep is then not part of one.
-func (m *mimeReader) index(p []byte) (i, keep int) {
-	for at := 0; ; {
-		k := bytes.Index(p[at:], m.boundary)
-		if k < 0 {
-			return -1, at + startsAt(p[at:], m.boundary)
-		}
-		at += k
-		end := at + len(m.boundary)
-		if end == len(p) {
-			return -1, at
-		}
-		if c := p[end]; isSpace(c) || c == '-' {
-			return at, 0
-		}
-		at++
-	}
-}
-
-// between begins what stands before the first boundary of a form or after the
-// last: a server that is told of another boundary may take it. Mail programs do
-// not show it.
-func (m *mimeReader) between() {
+// Between implements [PartTaker]. What stands around the parts of a form is
+// read, as a server that is told of another boundary may take it. Mail programs
+// do not show it.
+func (m *mimeReader) Between() {
 	if m.form {
 		m.transfer.Reset(nil)
 		m.outside = true
@@ -260,55 +176,8 @@ func (m *mimeReader) between() {
 	}
 }
 
-// startsAt returns where in p a beginning of b stands at its end; len(p) if
-// nowhere.
-func startsAt(p, b []byte) int {
-	for i := max(0, len(p)-len(b)+1); i < len(p); i++ {
-		if bytes.HasPrefix(b, p[i:]) {
-			return i
-		}
-	}
-	return len(p)
-}
-
-func (m *mimeReader) found() {
-	m.endPart()
-	m.st, m.buf = mimeBoundary, m.buf[:0]
-	if m.parts++; m.parts > mostParts {
-		m.st = mimeEpilogue
-		m.text.body.Stop(TooLarge)
-	}
-}
-
-// head gathers the rest of a boundary's line, or fields.
-func (m *mimeReader) head(p []byte) []byte {
-	for i, c := range p {
-		m.buf = append(m.buf, c)
-		switch {
-		case m.st == mimeBoundary && bytes.HasPrefix(m.buf, []byte("--")):
-			m.st, m.buf = mimeEpilogue, m.buf[:0]
-			m.between()
-			return p[i+1:]
-		case m.st == mimeBoundary && c == '\n':
-			m.st, m.buf = mimeFields, m.buf[:0]
-		case m.st == mimeFields && c == '\n' && endsFields(m.buf), len(m.buf) >= mostFields:
-			m.fields(m.buf)
-			m.st, m.buf = mimeBody, m.buf[:0]
-			if m.boundary != nil {
-				m.buf = append(m.buf, '\n') // an empty part: the boundary follows at once
-			}
-			return p[i+1:]
-		}
-	}
-	return nil
-}
-
-func endsFields(b []byte) bool {
-	return len(b) <= 2 && (b[0] == '\n' || b[0] == '\r') || bytes.HasSuffix(b, []byte("\n\n")) || bytes.HasSuffix(b, []byte("\n\r\n"))
-}
-
-// fields reads the fields of a part and begins it.
-func (m *mimeReader) fields(b []byte) {
+// Begin implements [PartTaker]: it reads the fields of a part and begins it.
+func (m *mimeReader) Begin(b []byte) {
 	h := Describe("text/plain", "")
 	m.transfer.Reset(nil)
 	m.file, m.outside = "", false
@@ -347,26 +216,27 @@ func (m *mimeReader) fields(b []byte) {
 	if w := m.text.body.watcher; w != nil {
 		w.Part(h.Type(), m.file)
 	}
-	m.blank = m.boundary != nil
-}
-
-// give hands bytes of a part on without the end of the line before the boundary.
-func (m *mimeReader) give(p []byte) {
-	if m.boundary != nil {
-		if m.cr {
-			m.decode([]byte("\r"))
+	if m.form && m.transfer.Coded() {
+		if m.sent == nil {
+			m.sent = &sentPart{}
 		}
-		if m.cr = p[len(p)-1] == '\r'; m.cr {
-			p = p[:len(p)-1]
-		}
+		m.sent.begin(h, m.text)
 	}
-	m.decode(p)
 }
 
-// decode undoes the transfer coding of a part's bytes.
-func (m *mimeReader) decode(p []byte) {
-	if w := m.text.body.watcher; w != nil && !m.outside && m.transfer.Coded() {
-		w.Coded(p)
+// Take implements [PartTaker].
+func (m *mimeReader) Take(p []byte) {
+	w := m.text.body.watcher
+	if !m.inPart && !m.hasUU && w == nil {
+		return
+	}
+	if !m.outside && m.transfer.Coded() {
+		if w != nil {
+			w.Coded(p)
+		}
+		if m.sent != nil {
+			m.sent.take(p)
+		}
 	}
 	m.pass(m.transfer.Next(p))
 }
@@ -445,17 +315,6 @@ func unword(v []byte) string {
 	return s
 }
 
-// body takes bytes of a part.
-func (m *mimeReader) body(p []byte) {
-	if m.blank && len(p) > 0 { // the end of the line before the part
-		m.blank, p = false, p[1:]
-	}
-	if !m.inPart && !m.hasUU && m.text.body.watcher == nil || len(p) == 0 {
-		return
-	}
-	m.give(p)
-}
-
 // unquote undoes quoted-printable (RFC 2045, 6.7) and returns what may be an
 // escape that is cut off.
 func unquote(p []byte) (out, rest []byte) {
@@ -488,9 +347,11 @@ func unquote(p []byte) (out, rest []byte) {
 	return out, nil
 }
 
-// endPart ends the part at hand.
-func (m *mimeReader) endPart() {
-	m.cr, m.blank = false, false
+// End implements [PartTaker].
+func (m *mimeReader) End() {
+	if m.split.TooMany() {
+		m.text.body.Stop(TooLarge)
+	}
 	if rest := m.transfer.End(); len(rest) > 0 {
 		m.pass(rest)
 	}
@@ -498,23 +359,14 @@ func (m *mimeReader) endPart() {
 		m.uu.finish(m.text)
 		m.hasUU = false
 	}
-	if !m.inPart {
-		return
+	if m.inPart {
+		m.inPart = false
+		if why := m.within.close(); why != AllRead {
+			m.text.body.Stop(why)
+		}
+		m.text.scanner.out.blank()
 	}
-	m.inPart = false
-	if why := m.within.close(); why != AllRead {
-		m.text.body.Stop(why)
+	if m.sent != nil {
+		m.sent.end()
 	}
-	m.text.scanner.out.blank()
-}
-
-// finish ends the last part.
-func (m *mimeReader) finish() {
-	switch {
-	case m.st == mimeFields:
-		m.fields(m.buf)
-	case m.st <= mimeBody && m.st != mimeBoundary && len(m.buf) > 0:
-		m.body(m.buf)
-	}
-	m.endPart()
 }

@@ -80,8 +80,8 @@ func (t *text) reset(b *Body, codings []coding) {
 
 func (t *text) release() {
 	t.stream.reset(nil, nil)
-	if m, ok := t.extractor.(*memberReader); ok {
-		m.close()
+	if c, ok := t.extractor.(interface{ close() }); ok {
+		c.close()
 	}
 	t.based.drop()
 	if t.pieces != nil {

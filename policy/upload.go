@@ -62,7 +62,7 @@ type uploadScan struct {
 	patterns *content.PatternScan
 	parts    []*sentFile
 	file     *sentFile // at hand; nil between files
-	coded    coded     // the part at hand as it came
+	asSent   *sentFile // the file at hand as it came, where it has a transfer coding
 	multi    bool
 	form     []byte // a form sent to a search engine
 }
@@ -89,13 +89,12 @@ func (s *uploadScan) Read(text []byte, fresh int) {
 }
 
 // Close implements [content.Follower].
-func (s *uploadScan) Close() { s.coded.text.Release() }
+func (s *uploadScan) Close() {}
 
 // Part implements [content.PartWatcher].
 func (s *uploadScan) Part(typ, file string) {
 	s.multi = true
 	s.endPart()
-	s.coded.typ = typ
 	if file != "" {
 		s.file = s.begin(typ, file)
 	}
@@ -113,10 +112,24 @@ func (s *uploadScan) begin(typ, file string) *sentFile {
 
 // endPart ends the part at hand.
 func (s *uploadScan) endPart() {
-	s.endCoded()
-	if s.file != nil {
-		s.file.ended, s.file = true, nil
+	for _, f := range []*sentFile{s.file, s.asSent} {
+		if f != nil {
+			f.ended = true
+		}
 	}
+	s.file, s.asSent = nil, nil
+}
+
+// Coded implements [content.PartWatcher]. Most servers do not undo a transfer coding
+// (RFC 7578, 4.7), so a file that has one counts decoded and as it came.
+func (s *uploadScan) Coded(p []byte) {
+	if s.file == nil {
+		return
+	}
+	if s.asSent == nil {
+		s.asSent = s.begin(s.file.typ, s.file.name)
+	}
+	s.asSent.take(p)
 }
 
 // Write implements [content.PartWatcher]: it receives bytes of a file.
@@ -146,7 +159,7 @@ func scanUpload(ctx context.Context, w *walk) {
 	}
 	s := b.Follow(u).(*uploadScan)
 	w.upload = s
-	if u.files || u.hashes || len(u.words) > 0 {
+	if u.files || u.hashes {
 		b.Watch(s)
 	}
 	if len(s.parts) == 0 && !s.multi && !strings.HasPrefix(b.Head().Type(), "multipart/") {

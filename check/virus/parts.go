@@ -7,134 +7,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"shuultuur/content"
 )
 
-// Limits of forms.
-const (
-	maxFiles  = 100     // of one body
-	maxFields = 8 << 10 // bytes of the fields of a part, of which the rest counts as its content
-)
+const maxFiles = 100 // of one form
 
 // files scans each file in a form by itself: signatures that know a file by its
 // hash or its first bytes do not match the form around it, nor do lists of hashes.
 // A file with a transfer coding is scanned as it came and decoded, as some servers
-// undo the coding and others do not.
-// It reads a multipart body (RFC 2046, 5.1) that comes in pieces.
+// undo the coding and others do not. It implements [content.PartTaker].
 type files struct {
 	c      *Check
 	ctx    context.Context
-	limit  []byte // "\n--boundary"; the CR before it is no part of the file either
-	buf    []byte // what may begin a boundary, or the fields so far
-	inside place
+	parts  *content.Multipart
 	file   *stream // nil between files
 	plain  *stream // the file decoded, nil where it has no transfer coding
 	coding content.Transfer
-	begun  bool // the line end of the empty line before the part is yet to be dropped
 	n      int
 
 	name string // what was found first
 	err  error  // what failed first
 }
 
-// A place is one in a multipart.
-type place uint8
-
-const (
-	before place = iota // the first boundary, or in a part that is no file
-	line                // of the boundary: its rest
-	fields
-	within // a file
-)
-
 // newFiles returns what scans the files in a body, nil where it holds none.
 func (c *Check) newFiles(ctx context.Context, b *content.Body) *files {
-	h := b.Head()
-	if h.Boundary() == "" || !strings.HasPrefix(h.Type(), "multipart/") {
+	f := &files{c: c, ctx: ctx}
+	if f.parts = content.NewMultipart(b.Head(), f); f.parts == nil {
 		return nil
 	}
-	return &files{c: c, ctx: ctx, limit: []byte("\n--" + h.Boundary()), buf: []byte("\r\n")} // the first boundary may begin the body
+	return f
 }
 
-// write takes the next bytes of the body.
-func (f *files) write(p []byte) {
-	f.buf = append(f.buf, p...)
-	for f.step() {
+// Begin implements [content.PartTaker].
+func (f *files) Begin(fields []byte) {
+	fields = bytes.ToLower(fields)
+	if !bytes.Contains(fields, []byte("filename")) && !bytes.HasPrefix(fields, []byte("content-type")) && !bytes.Contains(fields, []byte("\ncontent-type")) {
+		return
 	}
-}
-
-// step reads one thing, and says whether there may be more to read.
-func (f *files) step() bool {
-	switch f.inside {
-	case line, fields:
-		return f.head()
+	if f.n++; f.n > maxFiles {
+		f.fail(&unreadError{fmt.Errorf("more than %d files in a form", maxFiles)})
+		return
 	}
-	at, keep := f.boundary()
-	if at < 0 {
-		f.take(f.buf[:keep])
-		f.skipRest(keep)
-		return false
-	}
-	f.take(bytes.TrimSuffix(f.buf[:at], []byte("\r")))
-	f.endFile()
-	f.begun = false
-	f.skipRest(at + len(f.limit))
-	f.inside = line
-	return true
-}
-
-// boundary returns where the next boundary is, -1 for nowhere so far: what comes
-// before keep is not part of one then. A boundary ends its line, but for blanks
-// and the dashes of the last one: else it would be the beginning of another text.
-func (f *files) boundary() (at, keep int) {
-	for from := 0; ; from = at + 1 {
-		at = bytes.Index(f.buf[from:], f.limit)
-		if at < 0 {
-			return -1, max(from, len(f.buf)-len(f.limit)-1)
-		}
-		at += from
-		end := at + len(f.limit)
-		if end == len(f.buf) {
-			return -1, max(0, at-1)
-		}
-		if strings.IndexByte(" \t\r\n-", f.buf[end]) >= 0 {
-			return at, 0
-		}
+	f.coding.Reset(transferOf(fields))
+	f.file = f.c.open(f.ctx, false)
+	if f.coding.Coded() {
+		f.plain = f.c.open(f.ctx, false)
 	}
 }
 
-// head reads the rest of a boundary's line, or the fields of a part.
-func (f *files) head() bool {
-	if f.inside == line {
-		end := bytes.IndexByte(f.buf, '\n')
-		if end < 0 && len(f.buf) <= maxFields {
-			return false
-		}
-		f.skipRest(end) // with the end of the line: there may be no fields
-		f.inside = fields
-		return true
-	}
-	end, gap := fieldsEnd(f.buf)
-	if end < 0 {
-		if len(f.buf) <= maxFields {
-			return false
-		}
-		end = maxFields
-	}
-	head := bytes.ToLower(f.buf[:end])
-	f.coding.Reset(transferOf(head))
-	f.inside = before
-	if bytes.Contains(head, []byte("filename")) || bytes.Contains(head, []byte("\ncontent-type")) {
-		f.beginFile()
-	}
-	if f.begun = gap > 0; f.begun {
-		gap--
-	}
-	f.skipRest(end + gap)
-	return true
-}
+// Between implements [content.PartTaker].
+func (f *files) Between() {}
 
 // transferOf returns the value of Content-Transfer-Encoding in fields in lower case.
 func transferOf(fields []byte) []byte {
@@ -150,54 +73,18 @@ func transferOf(fields []byte) []byte {
 	return nil
 }
 
-// fieldsEnd returns where fields end, and how long the empty line behind them is,
-// whose end may begin a boundary.
-func fieldsEnd(b []byte) (end, gap int) {
-	for i := range b {
-		if b[i] != '\n' {
-			continue
-		}
-		switch {
-		case bytes.HasPrefix(b[i+1:], []byte("\n")):
-			return i + 1, 1
-		case bytes.HasPrefix(b[i+1:], []byte("\r\n")):
-			return i + 1, 2
-		}
+// Take implements [content.PartTaker].
+func (f *files) Take(p []byte) {
+	if f.file != nil {
+		f.file.Take(p)
 	}
-	return -1, 0
-}
-
-// skipRest drops the first n bytes of what has come.
-func (f *files) skipRest(n int) {
-	f.buf = f.buf[:copy(f.buf, f.buf[max(0, n):])]
-}
-
-func (f *files) beginFile() {
-	if f.n++; f.n > maxFiles {
-		f.fail(&unreadError{fmt.Errorf("more than %d files in a form", maxFiles)})
-		return
-	}
-	f.inside, f.file = within, f.c.open(f.ctx, false)
-	if f.coding.Coded() {
-		f.plain = f.c.open(f.ctx, false)
-	}
-}
-
-func (f *files) take(p []byte) {
-	if f.begun && len(p) > 0 {
-		f.begun, p = false, p[1:]
-	}
-	if f.file == nil || len(p) == 0 {
-		return
-	}
-	f.file.Take(p)
 	if f.plain != nil {
 		f.plain.Take(f.coding.Next(p))
 	}
 }
 
-// endFile has the file scanned that has ended.
-func (f *files) endFile() {
+// End implements [content.PartTaker]: it has the file scanned that has ended.
+func (f *files) End() {
 	if f.plain != nil {
 		f.plain.Take(f.coding.End())
 	}
@@ -219,9 +106,10 @@ func (f *files) endFile() {
 
 // end is the end of the body: what has no boundary behind it is a file, too.
 func (f *files) end() (name string, err error) {
-	f.take(bytes.TrimSuffix(bytes.TrimSuffix(f.buf, f.limit), []byte("\r")))
-	f.buf = nil
-	f.endFile()
+	f.parts.Finish()
+	if f.parts.TooMany() {
+		f.fail(&unreadError{errors.New("more parts in a form than are told apart")})
+	}
 	return f.name, f.err
 }
 

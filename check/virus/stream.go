@@ -97,7 +97,7 @@ func (s *stream) Take(p []byte) {
 	s.n += int64(len(p))
 	_, _ = s.hash.Write(p)
 	if s.files != nil && !s.over {
-		s.files.write(p)
+		s.files.parts.Write(p)
 	}
 	if s.at == nil || s.over {
 		return

@@ -258,7 +258,7 @@ func (c *Check) held(ctx context.Context, b *content.Body, skipped bool) (string
 			if err != nil {
 				return "", &unreadError{err}
 			}
-			if f.write(p); f.name != "" {
+			if f.parts.Write(p); f.name != "" {
 				break
 			}
 		}

@@ -1,0 +1,227 @@
+package content
+
+import "bytes"
+
+// A PartTaker takes the parts of a multipart body.
+type PartTaker interface {
+	// Begin begins a part. The fields end with an empty line, or where the body
+	// or their room ends. They are valid during the call.
+	Begin(fields []byte)
+	// Between begins what stands before the first boundary or after the last.
+	Between()
+	// Take takes the next bytes, without the end of the line before a boundary.
+	Take(p []byte)
+	// End ends the part, or what stands between. It may be called twice.
+	End()
+}
+
+// A Multipart splits a multipart body (RFC 2046, 5.1), or a message, that comes
+// in pieces.
+type Multipart struct {
+	to       PartTaker
+	boundary []byte // "\n--…", nil for a message
+	st       mimeState
+	buf      []byte // fields being gathered, or what may begin a boundary
+	parts    int
+	blank    bool // the part's first byte is yet to be told from the line before it
+	cr       bool // a CR that may belong to the boundary
+}
+
+const (
+	mostFields = 64 << 10 // bytes of the fields of one part
+	mostParts  = 1000
+)
+
+type mimeState uint8
+
+const (
+	mimePreamble mimeState = iota
+	mimeBoundary           // the rest of its line
+	mimeFields
+	mimeBody
+	mimeEpilogue
+)
+
+// NewMultipart returns what splits a body that h describes; nil if h names no
+// multipart with a boundary.
+func NewMultipart(h *Head, to PartTaker) *Multipart {
+	if h.nBoundary == 0 || len(h.typ) <= 10 || h.typ[:10] != "multipart/" {
+		return nil
+	}
+	m := &Multipart{to: to}
+	m.begin(h)
+	return m
+}
+
+func (m *Multipart) begin(h *Head) {
+	m.boundary = append([]byte("\n--"), h.boundary[:h.nBoundary]...)
+	if h.typ == "multipart/x-mixed-replace" && bytes.HasPrefix(m.boundary[3:], []byte("--")) {
+		m.boundary = append([]byte("\n"), m.boundary[3:]...) // browsers take it for the line itself
+	}
+	m.buf = append(m.buf, '\n') // the first may begin the body
+	m.blank = true
+	m.to.Between()
+}
+
+// TooMany says whether the body has more parts than are told apart. What
+// follows the last of them is taken without a beginning.
+func (m *Multipart) TooMany() bool { return m.parts > mostParts }
+
+// Write takes the next bytes of the body.
+func (m *Multipart) Write(p []byte) {
+	for len(p) > 0 {
+		switch m.st {
+		case mimeEpilogue:
+			m.take(p)
+			return
+		case mimeBoundary, mimeFields:
+			p = m.head(p)
+		default:
+			p = m.data(p)
+		}
+	}
+}
+
+// data reads up to the next boundary.
+func (m *Multipart) data(p []byte) []byte {
+	if m.boundary == nil {
+		m.take(p)
+		return nil
+	}
+	// The end of the piece before may be the beginning of a boundary.
+	if n := len(m.buf); n > 0 {
+		had := n
+		m.buf = append(m.buf, p[:min(len(p), len(m.boundary)+1)]...)
+		i, keep := m.index(m.buf)
+		if i >= 0 {
+			m.take(m.buf[:i])
+			p = p[i+len(m.boundary)-had:]
+			m.found()
+			return p
+		}
+		if len(p) <= len(m.boundary) {
+			m.take(m.buf[:keep])
+			m.buf = m.buf[:copy(m.buf, m.buf[keep:])]
+			return nil
+		}
+		m.take(m.buf[:had])
+		m.buf = m.buf[:0]
+	}
+	i, keep := m.index(p)
+	if i >= 0 {
+		m.take(p[:i])
+		m.found()
+		return p[i+len(m.boundary):]
+	}
+	m.take(p[:keep])
+	m.buf = append(m.buf[:0], p[keep:]...)
+	return nil
+}
+
+// index returns where the boundary stands in p: it is one only if nothing but
+// blanks or dashes follows in its line, or readers that keep to RFC 2046 take
+// for text what we take for fields. i is -1 if there is none; what comes before
+// keep is then not part of one.
+func (m *Multipart) index(p []byte) (i, keep int) {
+	for at := 0; ; {
+		k := bytes.Index(p[at:], m.boundary)
+		if k < 0 {
+			return -1, at + startsAt(p[at:], m.boundary)
+		}
+		at += k
+		end := at + len(m.boundary)
+		if end == len(p) {
+			return -1, at
+		}
+		if c := p[end]; isSpace(c) || c == '-' {
+			return at, 0
+		}
+		at++
+	}
+}
+
+// startsAt returns where in p a beginning of b stands at its end; len(p) if
+// nowhere.
+func startsAt(p, b []byte) int {
+	for i := max(0, len(p)-len(b)+1); i < len(p); i++ {
+		if bytes.HasPrefix(b, p[i:]) {
+			return i
+		}
+	}
+	return len(p)
+}
+
+// found ends the part at a boundary.
+func (m *Multipart) found() {
+	m.st, m.buf = mimeBoundary, m.buf[:0]
+	if m.parts++; m.TooMany() {
+		m.st = mimeEpilogue
+	}
+	m.end()
+}
+
+// head gathers the rest of a boundary's line, or fields.
+func (m *Multipart) head(p []byte) []byte {
+	for i, c := range p {
+		m.buf = append(m.buf, c)
+		switch {
+		case m.st == mimeBoundary && bytes.HasPrefix(m.buf, []byte("--")):
+			m.st, m.buf = mimeEpilogue, m.buf[:0]
+			m.to.Between()
+			return p[i+1:]
+		case m.st == mimeBoundary && c == '\n':
+			m.st, m.buf = mimeFields, m.buf[:0]
+		case m.st == mimeFields && c == '\n' && endsFields(m.buf), len(m.buf) >= mostFields:
+			m.to.Begin(m.buf)
+			m.st, m.buf = mimeBody, m.buf[:0]
+			if m.boundary != nil {
+				m.buf = append(m.buf, '\n') // an empty part: the boundary follows at once
+				m.blank = true
+			}
+			return p[i+1:]
+		}
+	}
+	return nil
+}
+
+func endsFields(b []byte) bool {
+	return len(b) <= 2 && (b[0] == '\n' || b[0] == '\r') || bytes.HasSuffix(b, []byte("\n\n")) || bytes.HasSuffix(b, []byte("\n\r\n"))
+}
+
+// take hands on bytes without the end of the line before the part and of that
+// before the boundary.
+func (m *Multipart) take(p []byte) {
+	if m.blank && len(p) > 0 {
+		m.blank, p = false, p[1:]
+	}
+	if len(p) == 0 {
+		return
+	}
+	if m.boundary != nil {
+		if m.cr {
+			m.to.Take([]byte("\r"))
+		}
+		if m.cr = p[len(p)-1] == '\r'; m.cr {
+			p = p[:len(p)-1]
+		}
+	}
+	if len(p) > 0 {
+		m.to.Take(p)
+	}
+}
+
+func (m *Multipart) end() {
+	m.cr, m.blank = false, false
+	m.to.End()
+}
+
+// Finish ends the last part, of which no boundary has come.
+func (m *Multipart) Finish() {
+	switch {
+	case m.st == mimeFields:
+		m.to.Begin(m.buf)
+	case m.st <= mimeBody && m.st != mimeBoundary && len(m.buf) > 0 && !bytes.Equal(m.buf, m.boundary):
+		m.take(m.buf)
+	}
+	m.end()
+}

@@ -1,0 +1,104 @@
+package content
+
+// A sentPart reads a part of a form that claims a transfer coding as it came.
+// Most servers do not undo such a coding (RFC 7578, 4.7), so its text counts
+// decoded and as it came. What is base64 has no text.
+type sentPart struct {
+	part
+	around *text
+	head   Head
+	on     bool   // the part at hand is read
+	begun  bool   // its text is
+	kept   []byte // its last bytes, before that
+	long   bool   // bytes were dropped from kept
+	check  base64Check
+	text   flow // what was read: it follows the decoded text, not to cut phrases of either
+}
+
+const (
+	// mostKept is how many bytes of a part are kept until it is known whether they
+	// are base64. A part that is no longer is read as it came in any case.
+	mostKept = 4 << 10
+	// mostSentText is how many bytes of text a part may have as it came.
+	mostSentText = 1 << 20
+)
+
+// begin begins a part.
+func (s *sentPart) begin(h *Head, t *text) {
+	s.around, s.head = t, *h
+	s.on, s.begun, s.long, s.check = true, false, false, base64Check{}
+	s.kept = s.kept[:0]
+}
+
+// take takes the next bytes of the part.
+func (s *sentPart) take(p []byte) {
+	switch {
+	case !s.on:
+	case s.begun:
+		s.read(p)
+	default:
+		s.kept = append(s.kept, p...)
+		if !s.check.write(p) {
+			s.read(s.kept)
+		} else if n := len(s.kept) - mostKept; n > 0 {
+			s.kept, s.long = s.kept[:copy(s.kept, s.kept[n:])], true
+		}
+	}
+}
+
+func (s *sentPart) read(p []byte) {
+	if !s.begun {
+		if s.begun = s.open(&s.head, s.around); !s.begun {
+			s.on = false
+			return
+		}
+		s.text.reset()
+		s.out = &s.text
+	}
+	if len(s.text.b) > mostSentText {
+		s.around.body.Stop(TooLarge)
+		return
+	}
+	s.write(p)
+}
+
+// end ends the part and adds its text to that around it.
+func (s *sentPart) end() {
+	if s.on && !s.begun && !s.long && len(s.kept) > 0 {
+		s.read(s.kept)
+	}
+	if s.begun {
+		_ = s.close() // the decoded part says why not all was read
+		out := &s.around.scanner.out
+		out.blank()
+		out.b = trimBlanks(append(out.b, s.text.b[1:]...))
+	}
+	s.on, s.begun = false, false
+}
+
+// A base64Check says whether bytes that come in pieces can be lines of base64,
+// which encoders end after whole groups of four.
+type base64Check struct {
+	n      int // characters of the group
+	padded bool
+	wrong  bool
+}
+
+// write takes the next bytes, and says whether all can be base64 so far.
+func (b *base64Check) write(p []byte) bool {
+	for _, c := range p {
+		switch {
+		case c == '\r' || c == '\n':
+			b.wrong = b.wrong || b.n != 0
+		case c == '=':
+			b.wrong = b.wrong || b.n < 2 && !b.padded
+			b.padded, b.n = true, (b.n+1)&3
+		case isAlnum(c), c == '+', c == '/':
+			b.wrong = b.wrong || b.padded
+			b.n = (b.n + 1) & 3
+		default:
+			b.wrong = true
+		}
+	}
+	return !b.wrong
+}
