@@ -213,7 +213,7 @@ func (s *Server) answer(ctx context.Context, kind string, r *bufio.Reader, out i
 		if err != nil && err != errLong {
 			return err
 		}
-		channel, rest := channelOf(line)
+		channel, rest := channelOf(kind, line)
 		s.asked.Add(1)
 		reply := func(cause error) {
 			a := tooLong()

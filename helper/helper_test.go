@@ -58,6 +58,9 @@ func server(t testing.TB) *Server {
 			return filter.Client{Addr: a, User: user, Groups: []string{"of " + user}}, nil
 		},
 		Verify: func(_ context.Context, _ netip.Addr, user, password string) (filter.Client, error) {
+			if user == "1234" && password == "secret" {
+				return filter.Client{User: user, Groups: []string{"pupils"}}, nil
+			}
 			if user != "jö" || password != "a b%\n" {
 				return filter.Client{}, wrong{}
 			}
@@ -99,10 +102,21 @@ func TestAnswers(t *testing.T) {
 		{"auth", "j%C3%B6 a%20b%25%0A", `OK group="teachers"`},
 		{"auth", "4 j%C3%B6 a%20b%25%0A 10.0.0.1", `4 OK group="teachers"`},
 		{"auth", "4 j%C3%B6 ", `4 ERR message="wrong name or password"`},
-		{"auth", "4 j", `4 ERR message="`},
+		{"auth", "j", `ERR message="`},
+		{"auth", "1234 secret", `OK group="pupils"`},
+		{"auth", "1234 secret 10.0.0.1", `OK group="pupils"`},
+		{"auth", `1234 secret "2001:db8::1"`, `OK group="pupils"`},
+		{"auth", "7 1234 secret", `7 OK group="pupils"`},
+		{"auth", "7 1234 secret 10.0.0.1", `7 OK group="pupils"`},
+		{"auth", "1234 ", `ERR message="wrong name or password"`},
+		{"auth", "7 1234 ", `7 ERR message="wrong name or password"`},
 		{"group", "anna of%20anna", `OK tag="of anna"`},
 		{"group", "9 anna 10.0.0.1 of%20otto of%20anna", `9 OK tag="of anna"`},
 		{"group", "anna of%20otto", "ERR"},
+		{"group", "1234 of%201234", `OK tag="of 1234"`},
+		{"group", "1234 10.0.0.1 of%20anna of%201234", `OK tag="of 1234"`},
+		{"group", "7 1234 of%201234", `7 OK tag="of 1234"`},
+		{"group", "7 1234 10.0.0.1 of%201234", `7 OK tag="of 1234"`},
 		{"group", "anna nobody", `BH message="there is no group`},
 	} {
 		var out bytes.Buffer
@@ -129,7 +143,7 @@ func TestManyChannelsAndLongLines(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for line := range strings.Lines(out.String()) {
-		channel, rest := channelOf(strings.TrimSpace(line))
+		channel, rest := number(strings.TrimSpace(line))
 		if channel == "2000" && !strings.HasPrefix(rest, "BH") || channel != "2000" && rest != "ERR" {
 			t.Fatalf("%q", line)
 		}
@@ -169,7 +183,7 @@ func FuzzLines(f *testing.F) {
 			t.Fatalf("%q: %q, %v", line, out.String(), err)
 		}
 		got := strings.TrimSuffix(out.String(), "\n")
-		channel, _ := channelOf(line)
+		channel, _ := channelOf(Kinds[uint(kind)%4], line)
 		if channel != "" {
 			var ok bool
 			if got, ok = strings.CutPrefix(got, channel+" "); !ok {

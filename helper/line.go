@@ -4,21 +4,43 @@ package helper
 
 import (
 	"bytes"
+	"net/netip"
 	"strings"
 )
 
-// channelOf splits the channel ID off a line: Squid sends one where the helper
-// is set up with concurrency. Nothing that is asked without one begins with a
-// word of digits alone.
-func channelOf(line string) (channel, rest string) {
-	word, rest, more := strings.Cut(line, " ")
+// channelOf splits the channel ID off a question: Squid sends one where the
+// helper is set up with concurrency. Without one, users may have names of digits
+// alone: what follows tells.
+func channelOf(kind, line string) (channel, rest string) {
+	channel, rest = number(line)
+	if channel == "" {
+		return "", line
+	}
+	switch all := strings.Split(strings.TrimRight(rest, " "), " "); kind {
+	case "auth": // user, password, address
+		if user, after, ok := strings.Cut(rest, " "); !ok || user != "" && isAddress(after) {
+			return "", line
+		}
+	case "group": // user, address, groups
+		if len(all) == 1 || isAddress(all[0]) {
+			return "", line
+		}
+	}
+	return channel, rest
+}
+
+// number splits a number off a line.
+func number(line string) (number, rest string) {
+	word, rest, _ := strings.Cut(line, " ")
 	if word == "" || strings.Trim(word, "0123456789") != "" {
 		return "", line
 	}
-	if !more {
-		return word, ""
-	}
 	return word, rest
+}
+
+func isAddress(s string) bool {
+	_, err := netip.ParseAddr(strings.Trim(unescape(s), `"`))
+	return err == nil
 }
 
 // words are those of a line, with what Squid escapes (RFC 1738) as it was. What

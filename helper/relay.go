@@ -118,7 +118,7 @@ func (r *relay) run(ctx context.Context, questions <-chan asked) error {
 				questions = nil
 				continue
 			}
-			channel, _ := channelOf(q.line)
+			channel, _ := channelOf(r.kind, q.line)
 			if q.long {
 				if _, err := r.out.Write(answered(channel, tooLong())); err != nil {
 					return err
@@ -204,7 +204,7 @@ func listen(ctx context.Context, c net.Conn, to chan<- answer) {
 
 // answer passes an answer on to Squid.
 func (r *relay) answer(line string) error {
-	channel, _ := channelOf(line)
+	channel, _ := number(line)
 	for i, w := range r.waiting {
 		if w.channel == channel {
 			r.waiting = append(r.waiting[:i], r.waiting[i+1:]...)

@@ -122,7 +122,9 @@ func (h *head) field(name string, value []byte) (err error) {
 		}
 		h.preview = int(n)
 	case "connection":
-		h.close = h.close || strings.EqualFold(string(value), "close")
+		for v := range strings.SplitSeq(string(value), ",") {
+			h.close = h.close || strings.EqualFold(strings.TrimSpace(v), "close")
+		}
 	case "x-client-ip":
 		h.client, err = address(name, value)
 	case "x-server-ip":
@@ -156,17 +158,37 @@ func address(name string, value []byte) (netip.Addr, error) {
 }
 
 // decoded undoes the base64 in which names may be written
-// (draft-stecher-icap-subid, 3.4): what decodes to a name is one.
+// (draft-stecher-icap-subid, 3.4). Plain names such as "bill" and "Ulla" can be
+// decoded too: what has the form of a name as it stands is one.
 func decoded(value []byte) string {
 	plain := string(value)
 	if plain == "-" {
 		return ""
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(plain)
-	if err != nil || len(b) == 0 || !utf8.Valid(b) || strings.ContainsFunc(string(b), func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if err != nil || len(b) == 0 || !utf8.Valid(b) || isWord(value) {
 		return plain
 	}
-	return string(b)
+	name := string(b)
+	uri := strings.Contains(name, "://")
+	if strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsPrint(r) || !uri && r < utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(` -._@\,$'`, r)
+	}) {
+		return plain
+	}
+	return name
+}
+
+// isWord says whether p looks like a word of a language, perhaps with a number
+// behind it, and not like base64.
+func isWord(p []byte) bool {
+	for i, c := range p {
+		switch digit := i > 0 && p[i-1] >= '0' && p[i-1] <= '9'; {
+		case c >= 'A' && c <= 'Z' && i > 0, c >= 'a' && c <= 'z' && digit, c == '=', c == '/', c == '+':
+			return false
+		}
+	}
+	return true
 }
 
 // account is the name of a user or group in a URI such as

@@ -312,6 +312,20 @@ func TestRequestsAndResponsesAreJudged(t *testing.T) {
 	}
 }
 
+func TestNamesAreReadAsTheyStandAndInBase64(t *testing.T) {
+	coded := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	for value, want := range map[string]string{
+		"anna": "anna", "bill": "bill", "alla": "alla", "ella": "ella", "Ulla": "Ulla", "bill2016": "bill2016", `SCHOOL\bill`: `SCHOOL\bill`, "12345678": "12345678",
+		"-": "", "": "", "anna@school.example": "anna@school.example",
+		coded("anna"): "anna", coded("bob"): "bob", coded("bill"): "bill", coded("Жанна"): "Жанна", coded(`SCHOOL\o'neil`): `SCHOOL\o'neil`,
+		coded("WinNT://SCHOOL/bill"): "WinNT://SCHOOL/bill", coded("LDAP://dc/CN=Bill (2b),DC=x"): "LDAP://dc/CN=Bill (2b),DC=x",
+	} {
+		if got := decoded([]byte(value)); got != want {
+			t.Errorf("%q: got %q, want %q", value, got, want)
+		}
+	}
+}
+
 func TestAnEditedHeadLeavesTheBodyWithTheClient(t *testing.T) {
 	_, at := start(t, Config{}, nil)
 	c := dial(t, at)
