@@ -7,20 +7,21 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/go-ldap/ldap/v3"
 )
 
-// advised adds to an error of a directory what the administrator may do.
-func advised(err error) error {
-	advice := ""
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok || strings.Contains(err.Error(), "signed by unknown authority") {
-		advice = "name the file with the root of its certificate as ca"
-	} else if strings.Contains(err.Error(), "x509: ") {
-		advice = "write the name under servers that its certificate has"
-	}
+// advised adds to an error of a server what the administrator may do.
+func advised(server string, err error) error {
+	advice, text := "", err.Error()
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	secure := strings.HasPrefix(server, "ldaps:")
 	switch {
-	case advice != "":
+	case unknown || strings.Contains(text, "signed by unknown authority"):
+		advice = "name the file with the root of its certificate as ca"
+	case strings.Contains(text, "x509: "):
+		advice = "write the name under servers that its certificate has"
 	case ldap.IsErrorAnyOf(err, ldap.LDAPResultStrongAuthRequired, ldap.LDAPResultConfidentialityRequired):
 		advice = "it takes passwords over TLS only: write start-tls: true, or ldaps://"
 	case ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax):
@@ -29,6 +30,14 @@ func advised(err error) error {
 		advice = "compare bind and password with the service account"
 	case ldap.IsErrorAnyOf(err, ldap.LDAPResultOperationsError, ldap.LDAPResultInsufficientAccessRights):
 		advice = "name a service account under bind that may search"
+	case strings.Contains(text, "no such host"):
+		advice = "compare its name under servers with the DNS"
+	case errors.Is(err, syscall.ECONNREFUSED), strings.HasSuffix(text, "timed out"), strings.HasSuffix(text, "i/o timeout"):
+		advice = "is it running, and does this machine reach its port?"
+	case secure && (strings.HasSuffix(text, "EOF") || strings.Contains(text, "TLS handshake")):
+		advice = "it speaks no TLS on this port: ldaps:// has 636 usually; for 389 write ldap:// and start-tls: true"
+	case strings.HasSuffix(text, "EOF"):
+		advice = "it ended the connection: where it speaks TLS on this port, write ldaps://"
 	default:
 		return err
 	}

@@ -241,13 +241,32 @@ func TestNamesAndPrimaryGroupsOfActiveDirectory(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	at, _ := slapd(t)
-	base := LDAP{Servers: []string{"ldap://" + at}, Base: "dc=school,dc=example", Bind: "cn=admin,dc=school,dc=example", Password: "admin"}
+	ends, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ends.Close()
+	go func() { // as a server that speaks TLS does with what is not
+		for {
+			c, err := ends.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 100))
+			c.Close()
+		}
+	}()
+	base := LDAP{Base: "dc=school,dc=example", Bind: "cn=admin,dc=school,dc=example", Password: "admin"}
 	for want, change := range map[string]func(*LDAP){
 		"compare base with": func(c *LDAP) { c.Base = "dc=elsewhere" },
 		"compare bind and":  func(c *LDAP) { c.Password = "wrong" },
 		"as ca":             func(c *LDAP) { c.StartTLS = true },
+		"speaks no TLS":     func(c *LDAP) { c.Servers[0] = "ldaps://" + at },
+		"write ldaps://":    func(c *LDAP) { c.Servers[0] = "ldap://" + ends.Addr().String() },
+		"is it running":     func(c *LDAP) { c.Servers[0] = "ldap://127.0.0.1:1" },
 	} {
 		cfg := base
+		cfg.Servers = []string{"ldap://" + at}
 		change(&cfg)
 		d, err := NewLDAP(cfg)
 		if err != nil {
@@ -646,6 +665,9 @@ func TestNamesOfEntriesAreWrittenInManyWays(t *testing.T) {
 		{`cn=\ a,dc=x`, `cn=\20a,dc=x`},
 		{`cn=a\\,dc=x`, `cn=a\5c, dc=x`},
 		{`cn=a\, dc\=x`, `cn=a\, dc\3dx`},
+		{`cn=7 #b=c,dc=x`, `cn=7 \#b\=c,dc=x`, `cn=7\20\23b\3Dc, dc=x`},
+		{`cn=\#a\ ,dc=x`, `cn=\23a\20,dc=x`, `cn=\#a\20, dc=x`},
+		{`cn=a\ +ou=b\ `, `cn=a\20+ou=b\20`},
 	} {
 		for _, dn := range same[1:] {
 			if got, want := canonical(dn), canonical(same[0]); got != want {

@@ -52,7 +52,15 @@ func canonical(dn string) string {
 		return lower(dn)
 	}
 	b := make([]byte, 0, len(dn))
-	separated := false // behind a comma between parts
+	begins, separated := false, false // behind the = of an attribute, and behind a comma between parts
+	named := false                    // the attribute's = has come
+	blank := -1                       // where a blank is escaped that may end a value
+	end := func() {
+		if blank >= 0 && blank == len(b)-1 {
+			b = append(b[:blank], `\ `...)
+		}
+		blank = -1
+	}
 	for i := 0; i < len(dn); i++ {
 		c := dn[i]
 		switch {
@@ -67,15 +75,22 @@ func canonical(dn string) string {
 					c = pair[0]
 				}
 			}
-			if strings.IndexByte(`\,+"<>;=# `, c) >= 0 {
+			if strings.IndexByte(`\,+"<>;`, c) >= 0 || (begins || separated) && (c == '#' || c == ' ') {
 				b = append(b, '\\')
+			} else if c == ' ' {
+				blank = len(b)
 			}
-			separated = false
+			begins, separated = false, false
+		case c == ',' || c == '+':
+			end()
+			begins, separated, named = false, c == ',', false
 		default:
-			separated = c == ','
+			begins, separated = c == '=' && !named, false
+			named = named || begins
 		}
 		b = append(b, c)
 	}
+	end()
 	return lower(string(b))
 }
 

@@ -210,7 +210,7 @@ func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) er
 		if err == nil || answered(err) {
 			return err
 		}
-		errs = append(errs, fmt.Errorf("LDAP server %s: %w", server, advised(err)))
+		errs = append(errs, fmt.Errorf("LDAP server %s: %w", server, advised(server, err)))
 		if ctx.Err() != nil {
 			break
 		}

@@ -110,10 +110,10 @@ func (d *Directory) follow(ctx context.Context, name string, to []string, hops i
 		}
 		at, err := d.refer(s)
 		if err == nil {
-			e, err = at.findFrom(ctx, name, hops+1)
-		}
-		if err == nil {
-			return e, nil
+			if e, err = at.findFrom(ctx, name, hops+1); err == nil {
+				return e, nil
+			}
+			err = fmt.Errorf("referral to %.200q: %w", s, err)
 		}
 		if !errors.Is(err, ErrRefused) {
 			errs = append(errs, err)
