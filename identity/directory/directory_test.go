@@ -485,8 +485,15 @@ func TestARADIUSServerVerifiesPasswordsAndGivesGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := other.Verify(t.Context(), "bold", "secret"); err == nil || errors.Is(err, ErrRefused) {
+	if _, _, err := other.Verify(t.Context(), "bold", "secret"); err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "with the same secret") {
 		t.Errorf("a wrong secret: %v", err)
+	}
+	none, err := NewRADIUS(RADIUS{Servers: setting.OneOrMore[string]{"127.0.0.1:1"}, Secret: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := none.Verify(t.Context(), "bold", "secret"); err == nil || !strings.Contains(err.Error(), "is it running") {
+		t.Errorf("no server: %v", err)
 	}
 }
 

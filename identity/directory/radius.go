@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"layeh.com/radius"
@@ -82,7 +83,13 @@ func (a *access) ask(ctx context.Context, server, name, password string) (groups
 	c := radius.Client{Retry: time.Second, MaxPacketErrors: 10}
 	s, err := c.Exchange(ctx, q, server)
 	if err != nil {
-		return nil, fmt.Errorf("no answer that the secret fits: %w", err)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			err = fmt.Errorf("no answer within %v: %w; the server is away, or does not have this machine as a client with the same secret: its log tells", a.timeout, err)
+		case errors.Is(err, syscall.ECONNREFUSED):
+			err = fmt.Errorf("%w; is it running, and is this its port for passwords (1812)?", err)
+		}
+		return nil, fmt.Errorf("ask for the password: %w", err)
 	}
 	if err := signed(s, q.Authenticator); err != nil {
 		return nil, err
@@ -93,7 +100,7 @@ func (a *access) ask(ctx context.Context, server, name, password string) (groups
 	case radius.CodeAccessReject:
 		return nil, ErrRefused
 	}
-	return nil, fmt.Errorf("the answer %s asks for more than a password", s.Code)
+	return nil, fmt.Errorf("the answer %s asks for more than a password; exempt this client from second factors", s.Code)
 }
 
 // sign puts a Message-Authenticator into a request (RFC 3579, 3.2).
