@@ -223,7 +223,7 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 	if id.kerberos != nil && id.kerberos.members != nil {
 		id.members = id.kerberos.members
 	} else if id.basic != nil {
-		if d, ok := id.basic.source.(directory.Finder); ok {
+		if d, ok := id.basic.source.(*directory.Directory); ok && d.Finds() {
 			id.members = newMembers(d)
 		}
 	}

@@ -70,6 +70,9 @@ func newNegotiate(cfg *Kerberos, old *Identity) (*negotiate, error) {
 		if err != nil {
 			return nil, setting.At("ldap", err)
 		}
+		if !d.Finds() {
+			return nil, setting.At("ldap.bind", fmt.Errorf("%q needs passwords, which tickets have not: name a service account", cfg.LDAP.Bind))
+		}
 		n.members = newMembers(d)
 	}
 	return n, nil

@@ -8,8 +8,10 @@ type LDAP struct {
 	StartTLS bool                      `yaml:"start-tls"` // speak TLS on ldap://
 	CA       setting.File              `yaml:"ca"`        // PEM file with roots; default the system's
 	Base     string                    `yaml:"base"`      // where to search
-	Bind     string                    `yaml:"bind"`      // name of the service account; none: anonymous
-	Password string                    `yaml:"password"`  // of the service account
+	// Bind is the name of the service account; none: anonymous. With %s in it,
+	// users bind as themselves.
+	Bind     string `yaml:"bind"`
+	Password string `yaml:"password"` // of the service account
 	// User finds a user: %s is the name that the client sent. The default finds
 	// uid, sAMAccountName and userPrincipalName.
 	User string `yaml:"user"`

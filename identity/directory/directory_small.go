@@ -17,6 +17,9 @@ func NewLDAP(LDAP) (*Directory, error) { return nil, release.Lacks("LDAP") }
 // NewRADIUS refuses.
 func NewRADIUS(RADIUS) (Source, error) { return nil, release.Lacks("RADIUS servers for passwords") }
 
+// Finds mirrors the full build.
+func (d *Directory) Finds() bool { return false }
+
 // Verify mirrors the full build.
 func (d *Directory) Verify(context.Context, string, string) (string, []string, error) {
 	return "", nil, release.Lacks("LDAP")

@@ -239,6 +239,46 @@ func TestNamesAndPrimaryGroupsOfActiveDirectory(t *testing.T) {
 	}
 }
 
+func TestUsersBindAsThemselves(t *testing.T) {
+	at, _ := slapd(t)
+	cfg := LDAP{Servers: []string{"ldap://" + at}, Base: "dc=school,dc=example", Bind: "uid=%s,dc=school,dc=example"}
+	d, err := NewLDAP(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for range 2 { // the second on the connection of the first
+		user, groups, err := d.Verify(t.Context(), `SCHOOL\bold`, "secret")
+		slices.Sort(groups)
+		if err != nil || user != "bold" || !slices.Equal(groups, []string{"class 7", "everyone", "pupils"}) {
+			t.Errorf("got %q, %q, %v", user, groups, err)
+		}
+	}
+	for name, password := range map[string]string{"bold": "guess", "nobody": "secret", "bold,dc=school": "secret", "bol*": "secret"} {
+		if _, _, err := d.Verify(t.Context(), name, password); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s with %s: %v", name, password, err)
+		}
+	}
+	cfg.Base = "cn=class 7,dc=school,dc=example"
+	if d, err = NewLDAP(cfg); err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, _, err := d.Verify(t.Context(), "bold", "secret"); err == nil || !strings.Contains(err.Error(), "correct base or user") {
+		t.Errorf("below another base: %v", err)
+	}
+	d.cfg.Bind = "%s@school.example"
+	for name, want := range map[string]string{"anna": "anna@school.example", "anna@b.example": "anna@b.example", `SCHOOL\anna`: `SCHOOL\anna`} {
+		if got := d.bindName(name); got != want {
+			t.Errorf("%q binds as %q", name, got)
+		}
+	}
+	cfg.Password = "x"
+	if _, err := NewLDAP(cfg); err == nil || !strings.Contains(err.Error(), "password") {
+		t.Errorf("with a password: %v", err)
+	}
+}
+
 func TestErrorsSayWhatToDo(t *testing.T) {
 	at, _ := slapd(t)
 	ends, err := net.Listen("tcp", "127.0.0.1:0")

@@ -72,6 +72,9 @@ func NewLDAP(cfg LDAP) (*Directory, error) {
 	if _, err := ldap.CompileFilter(strings.ReplaceAll(d.cfg.User, "%s", "x")); err != nil || !strings.Contains(d.cfg.User, "%s") {
 		return nil, setting.At("user", fmt.Errorf(`%q is not a filter with %%s in it, such as "(uid=%%s)"`, d.cfg.User))
 	}
+	if !d.Finds() && cfg.Password != "" {
+		return nil, setting.At("password", fmt.Errorf("users bind as themselves with %q: leave the password out", cfg.Bind))
+	}
 	var err error
 	d.tls.RootCAs, err = cfg.CA.Roots()
 	if err != nil {
@@ -101,20 +104,50 @@ func (d *Directory) Verify(ctx context.Context, name, password string) (user str
 	if name == "" || password == "" { // a bind without a password is anonymous, and succeeds (RFC 4513, 5.1.2)
 		return "", nil, ErrRefused
 	}
+	if !d.Finds() {
+		err = d.with(ctx, d.verify, func(c *conn) (err error) {
+			if err = prove(c, d.bindName(name), password); err != nil {
+				return err
+			}
+			if _, user, groups, err = d.lookUp(c, name); errors.Is(err, ErrRefused) { // the password was right
+				err = fmt.Errorf("search for the user %q as itself: it finds no entry; correct base or user", name)
+			}
+			return err
+		})
+		return user, groups, err
+	}
 	e, err := d.findFrom(ctx, name, 0)
 	if err != nil {
 		return "", nil, err
 	}
-	err = e.at.with(ctx, e.at.verify, func(c *conn) error {
-		switch err := c.Bind(e.dn, password); {
-		case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
-			return refusal(err)
-		case err != nil:
-			return fmt.Errorf("bind as %q: %w", e.dn, err)
-		}
-		return nil
-	})
+	err = e.at.with(ctx, e.at.verify, func(c *conn) error { return prove(c, e.dn, password) })
 	return e.user, e.groups, err
+}
+
+// prove has a user prove who it is on a connection.
+func prove(c *conn, name, password string) error {
+	switch err := c.Bind(name, password); {
+	case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
+		return refusal(err)
+	case err != nil:
+		return fmt.Errorf("bind as %q: %w", name, err)
+	}
+	return nil
+}
+
+// Finds says whether the directory says the groups of users without their passwords: no
+// service account does where users bind as themselves.
+func (d *Directory) Finds() bool { return !strings.Contains(d.cfg.Bind, "%s") }
+
+// bindName is the name under which a user binds as itself.
+func (d *Directory) bindName(name string) string {
+	if strings.Contains(d.cfg.Bind, "=") {
+		return strings.ReplaceAll(d.cfg.Bind, "%s", ldap.EscapeDN(account(name)))
+	}
+	if strings.ContainsAny(name, `@\`) { // a name of Active Directory with its domain
+		return name
+	}
+	return strings.ReplaceAll(d.cfg.Bind, "%s", name)
 }
 
 // Find implements [Finder].
@@ -137,36 +170,43 @@ func account(name string) string {
 
 // find returns the entry, name and groups of a user.
 func (d *Directory) find(ctx context.Context, name string) (dn, user string, groups []string, err error) {
-	err = d.with(ctx, d.search, func(c *conn) error {
-		res, err := d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(account(name))), 2, "uid", "sAMAccountName", "memberOf", "objectSid", "primaryGroupID")
-		if to := referrals(res, err); len(to) > 0 && (res == nil || len(res.Entries) == 0) {
-			return &referredError{to}
-		}
-		switch {
-		case err != nil:
-			return fmt.Errorf("search for the user %q: %w", name, err)
-		case len(res.Entries) == 0:
-			return ErrRefused
-		case len(res.Entries) > 1:
-			return fmt.Errorf("search for the user %q: two entries are called so, %q and %q", name, res.Entries[0].DN, res.Entries[1].DN)
-		}
-		entry := res.Entries[0]
-		dn, user = entry.DN, entry.GetAttributeValue("sAMAccountName")
-		if user == "" {
-			user = entry.GetAttributeValue("uid")
-		}
-		if user == "" {
-			user = name
-		}
-		if g := d.graphOf(c); g != nil {
-			groups = g.of(entry, user)
-			return nil
-		}
-		if groups, err = d.groups(c, entry, user); err != nil {
-			return fmt.Errorf("search for the groups of %q: %w", dn, err)
-		}
-		return nil
+	err = d.with(ctx, d.search, func(c *conn) (err error) {
+		dn, user, groups, err = d.lookUp(c, name)
+		return err
 	})
+	return dn, user, groups, err
+}
+
+// lookUp is find on a connection.
+func (d *Directory) lookUp(c *conn, name string) (dn, user string, groups []string, err error) {
+	res, err := d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(account(name))), 2, "uid", "sAMAccountName", "memberOf", "objectSid", "primaryGroupID")
+	if to := referrals(res, err); len(to) > 0 && (res == nil || len(res.Entries) == 0) {
+		return "", "", nil, &referredError{to}
+	}
+	switch {
+	case err != nil:
+		return "", "", nil, fmt.Errorf("search for the user %q: %w", name, err)
+	case len(res.Entries) == 0:
+		return "", "", nil, ErrRefused
+	case len(res.Entries) > 1:
+		return "", "", nil, fmt.Errorf("search for the user %q: two entries are called so, %q and %q", name, res.Entries[0].DN, res.Entries[1].DN)
+	}
+	entry := res.Entries[0]
+	dn, user = entry.DN, entry.GetAttributeValue("sAMAccountName")
+	if user == "" {
+		user = entry.GetAttributeValue("uid")
+	}
+	if user == "" {
+		user = name
+	}
+	if d.Finds() {
+		if g := d.graphOf(c); g != nil {
+			return dn, user, g.of(entry, user), nil
+		}
+	}
+	if groups, err = d.groups(c, entry, user); err != nil {
+		err = fmt.Errorf("search for the groups of %q: %w", dn, err)
+	}
 	return dn, user, groups, err
 }
 
@@ -267,7 +307,7 @@ func (d *Directory) connect(ctx context.Context, server string, service bool) (*
 			return nil, fmt.Errorf("StartTLS: %w", err)
 		}
 	}
-	if service && d.cfg.Bind != "" {
+	if service && d.cfg.Bind != "" && d.Finds() {
 		if err := c.Bind(d.cfg.Bind, d.cfg.Password); err != nil {
 			c.Close()
 			return nil, fmt.Errorf("bind as the service account %q: %w", d.cfg.Bind, err)
