@@ -2,6 +2,7 @@ package setting
 
 import (
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"sync"
@@ -20,14 +21,22 @@ func (f File) Roots() (*x509.CertPool, error) {
 
 // AddRoots adds the certificates in a PEM file to a pool.
 func (f File) AddRoots(pool *x509.CertPool) error {
-	pem, err := os.ReadFile(string(f))
+	text, err := os.ReadFile(string(f))
 	if err != nil {
 		return err
 	}
-	if !pool.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("%q contains no certificate in PEM form", string(f))
+	if pool.AppendCertsFromPEM(text) {
+		return nil
 	}
-	return nil
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf("%q contains a certificate that is not valid: %w; make another one", string(f), err)
+		}
+	}
+	return fmt.Errorf("%q contains no certificate in PEM form", string(f))
 }
 
 // A Renewed is made of files, and made anew when they have changed. It may be used by several

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -51,5 +52,21 @@ func TestRenewedFollowsItsFiles(t *testing.T) {
 	}
 	if calls != 1 {
 		t.Errorf("a file that is gone was read %d times", calls)
+	}
+}
+
+// TestACertificateThatCannotBeReadIsNamed: Samba makes some with negative numbers.
+func TestACertificateThatCannotBeReadIsNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"no certificate": "contains no certificate in PEM form",
+		"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n": "contains a certificate that is not valid: x509: ",
+	} {
+		file := filepath.Join(t.TempDir(), "ca.pem")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := File(file).Roots(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }

@@ -20,6 +20,10 @@ func advised(server string, err error) error {
 	switch {
 	case unknown || strings.Contains(text, "signed by unknown authority"):
 		advice = "name the file with the root of its certificate as ca"
+	case strings.Contains(text, "legacy Common Name"):
+		advice = "its certificate has no subjectAltName: make one for it with its name there"
+	case strings.Contains(text, "certificate has expired"):
+		advice = "renew its certificate, or set the clock of this machine"
 	case strings.Contains(text, "x509: "):
 		advice = "write the name under servers that its certificate has"
 	case ldap.IsErrorAnyOf(err, ldap.LDAPResultStrongAuthRequired, ldap.LDAPResultConfidentialityRequired):
