@@ -51,8 +51,8 @@ func New(cfg Config, seen *Replays) (*Acceptor, error) {
 	if a.keys, err = readKeytab(data); err != nil {
 		return nil, setting.At("keytab", fmt.Errorf("%q: %w", cfg.Keytab, err))
 	}
-	if cfg.Service != "" && !slices.Contains(a.principals(), cfg.Service) {
-		return nil, setting.At("service", fmt.Errorf("%s is not in the keytab, which has %s", cfg.Service, strings.Join(a.principals(), ", ")))
+	if cfg.Service != "" && !slices.Contains(a.principals(false), cfg.Service) {
+		return nil, setting.At("service", fmt.Errorf("%s is not in the keytab, which has %s", cfg.Service, strings.Join(a.principals(false), ", ")))
 	}
 	return a, nil
 }
@@ -77,10 +77,14 @@ func readKeytab(data []byte) (k *keytab.Keytab, err error) {
 	return k, nil
 }
 
-// principals are the names in the keytab, without realms.
-func (a *Acceptor) principals() (names []string) {
+// principals are the names in the keytab, with their realms or without.
+func (a *Acceptor) principals(realms bool) (names []string) {
 	for _, e := range a.keys.Entries {
-		if n := strings.Join(e.Principal.Components, "/"); !slices.Contains(names, n) {
+		n := strings.Join(e.Principal.Components, "/")
+		if realms {
+			n += "@" + e.Principal.Realm
+		}
+		if !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
@@ -133,7 +137,7 @@ func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
 	case !w.CName.Equal(t.CName) || w.CRealm != t.CRealm:
 		return l, fmt.Errorf("the ticket is that of %q and the authenticator that of %q", user, strings.Join(w.CName.NameString, "/"))
 	case off > a.skew || off < -a.skew:
-		return l, fmt.Errorf("the clock of the client of %q is %v away from ours, at most %v are borne: synchronise both", user, off.Round(time.Second), a.skew)
+		return l, fmt.Errorf("the clock of the client of %q is %v away from ours, at most %v are borne: synchronise both", user, off.Abs().Round(time.Second), a.skew)
 	}
 	if err := a.seen.add(sha256.Sum256(q.EncryptedAuthenticator.Cipher), now, 2*a.skew); err != nil {
 		return l, fmt.Errorf("%w: user %q", err, user)
@@ -189,7 +193,7 @@ func (a *Acceptor) open(t *messages.Ticket) (types.EncryptionKey, error) {
 	}
 	switch {
 	case !known:
-		return types.EncryptionKey{}, fmt.Errorf("%s of realm %s is not in the keytab, which has %s", name, t.Realm, strings.Join(a.principals(), ", "))
+		return types.EncryptionKey{}, fmt.Errorf("%s of realm %s is not in the keytab, which has %s", name, t.Realm, strings.Join(a.principals(true), ", "))
 	case !typed:
 		return types.EncryptionKey{}, fmt.Errorf("no key of type %s for %s is in the keytab: add it, or let the directory use another type for the account", encryption(t.EncPart.EType), name)
 	case len(same) == 0:

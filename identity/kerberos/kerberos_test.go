@@ -258,7 +258,7 @@ func TestErrorsNameTheStepThatFailed(t *testing.T) {
 	}{
 		{"kvno", a, ticket{kvno: 3}.token(t), "kvno 3 of HTTP/proxy.example is not in the keytab, which has kvno 2"},
 		{"password", a, ticket{password: "other"}.token(t), "the key of HTTP/proxy.example (kvno 2) in the keytab does not decrypt the ticket"},
-		{"service", a, ticket{service: "HTTP/web.example"}.token(t), "HTTP/web.example of realm SCHOOL.EXAMPLE is not in the keytab, which has HTTP/proxy.example"},
+		{"service", a, ticket{service: "HTTP/web.example"}.token(t), "HTTP/web.example of realm SCHOOL.EXAMPLE is not in the keytab, which has HTTP/proxy.example@SCHOOL.EXAMPLE"},
 		{"the one service", only, ticket{service: "HTTP/web.example"}.token(t), "the ticket is for HTTP/web.example and the service is HTTP/proxy.example"},
 		{"cipher", a, ticket{etype: 17}.token(t), "no key of type aes128-cts-hmac-sha1-96 for HTTP/proxy.example is in the keytab"},
 		{"ended", a, ticket{begins: -10 * time.Hour, ends: -time.Hour}.token(t), `the ticket of "anna" ended at`},
