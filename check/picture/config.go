@@ -1,34 +1,32 @@
-// Package picture looks at the pictures of responses: whether they are on a list
-// of hashes, and how much skin they show.
+// Package picture is the check of pictures in responses: whether a list of hashes contains
+// them, and how much skin they show.
 //
-// A picture passes a gate first (type and size by its own bytes; icons are never
-// decoded), is decoded at an eighth of its size, and judged. A neural network is
-// asked where cheap signals suggest it: much skin, no colours, or a page whose
-// other pictures were explicit. Verdicts are remembered by the SHA-256 of the
-// bytes, those of the network by the PDQ hash, too, so that no picture is judged
-// twice. A bounded number is judged at a time; one that finds no room, cannot be
-// decoded, or is not judged in time, gets the finding picture-unread.
+// A picture first passes a gate, which goes by type and size in its bytes; icons are never
+// decoded. It is then decoded at an eighth of its size and judged. A neural network judges it
+// too if cheap signals suggest that: much skin, no colours, or explicit pictures on the same
+// page. Verdicts are remembered by the SHA-256 of the bytes, those of the network also by the
+// PDQ hash, so that no picture is judged twice. The number of pictures judged at a time is
+// limited. One for which there is no room, that cannot be decoded or that is not judged in
+// time gets the finding picture-unread.
 package picture
 
 import "shuultuur/setting"
 
-// Config says what is looked for in pictures.
+// Config are the settings of the check.
 type Config struct {
 	Skin   bool                `yaml:"skin"`   // report how much skin a picture shows
 	Hashes map[string]HashList `yaml:"hashes"` // lists of hashes by name
 	Model  setting.File        `yaml:"model"`  // a neural network in the format of ONNX, with FILE.yaml beside it
-	// Suspect is the score of skin from which on the model is asked; 0 asks it
-	// about every picture.
+	// Suspect is the score of skin from which on the model judges a picture; 0 for all
+	// pictures.
 	Suspect *int `yaml:"suspect"`
-	// Workers bounds the pictures that are decoded at a time; 0 means one for
-	// each processor.
+	// Workers limits the pictures that are decoded at a time; 0 means one per processor.
 	Workers setting.Count `yaml:"workers"`
-	// Full waits for every judgement and asks the model about every picture, for
-	// the explanation of one.
+	// Full waits for every verdict and has the model judge every picture, to explain one.
 	Full bool `yaml:"-"`
 }
 
-// Findings of this check.
+// Categories of findings.
 const (
 	Skin     = "picture/skin"
 	Explicit = "picture/explicit"
@@ -37,16 +35,16 @@ const (
 	Unread   = "picture-unread"
 )
 
-// A HashList is a file of hashes: text with one on each line ("#" begins a
-// comment), or CSV with a heading, such as exports of ThreatExchange.
+// A HashList is a file of hashes: text with one on each line ("#" begins a comment), or CSV
+// with column names, such as exports of ThreatExchange.
 type HashList struct {
 	File setting.File `yaml:"file"`
-	// Type is the type of the hashes in a text: pdq, dhash, sha256 or md5. Left
-	// out, 64 digits are PDQ, 32 MD5 and 16 dHash.
+	// Type is the type of the hashes in a text: pdq, dhash, sha256 or md5. By default 64
+	// digits are a PDQ hash, 32 MD5 and 16 a dHash.
 	Type string `yaml:"type"`
-	// Distance is up to how many bits a dHash may differ.
+	// Distance is the number of bits in which a matching dHash may differ.
 	Distance setting.Count `yaml:"distance"`
-	// Locked keeps the list's hashes out of evidence: only its name is shown. The
-	// gateway encrypts the file, which then stays locked whatever stands here.
+	// Locked keeps the hashes of the list out of evidence, which then has only its name. The
+	// gateway encrypts the file, which from then on is locked whatever this setting says.
 	Locked bool `yaml:"locked"`
 }

@@ -13,10 +13,9 @@ import (
 	"shuultuur/content/picture"
 )
 
-// Explain says in lines for a person what is seen in a picture: size, features,
-// hashes, the nearest hash of each list with its distance, what the model says,
-// and how long each took. Of locked lists it says nothing but whether the
-// picture is listed.
+// Explain describes a picture in lines for people: size, features, hashes, the nearest hash of
+// each list with its distance, the verdict of the model, and the time of each step. For locked
+// lists it only says whether they contain the picture.
 func (c *Check) Explain(ctx context.Context, b []byte) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	ms := func(since time.Time) float64 { return float64(time.Since(since).Microseconds()) / 1000 }
@@ -69,7 +68,7 @@ func (c *Check) Explain(ctx context.Context, b []byte) (lines []string) {
 	return lines
 }
 
-// explain names the nearest hashes of a list, however far they are.
+// explain describes the nearest hashes of a list, at any distance.
 func (h *hashes) explain(name string, pdq picture.Hash, quality int, dhash uint64) (lines []string) {
 	start := time.Now()
 	nearest := func(kind string, distance, most int, line uint32) {

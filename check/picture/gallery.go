@@ -9,33 +9,33 @@ import (
 	"shuultuur/filter"
 )
 
-// A Gallery keeps what was found in the last pictures, each with a blurred
-// thumbnail, in memory alone. It outlives checks.
+// A Gallery keeps the latest findings in pictures, each with a blurred thumbnail, in memory
+// only. It outlives checks.
 type Gallery struct {
 	mu   sync.Mutex
-	last []Find // the newest last
+	last []Find // newest last
 }
 
-// A Find is a picture in which something was found, for one client.
+// A Find is a finding in a picture for one client.
 type Find struct {
-	ID       string           `json:"id"`   // of the thumbnail: digits of the picture's SHA-256
+	ID       string           `json:"id"`   // of the thumbnail: hexadecimal digits of the picture's SHA-256
 	Time     time.Time        `json:"time"` // the last time
 	Times    int              `json:"times"`
 	URL      string           `json:"url"`
 	Client   netip.Addr       `json:"client,omitzero"`
 	User     string           `json:"user,omitempty"`
 	Findings []filter.Finding `json:"findings"`
-	// Thumbnail is a JPEG of at most 160 pixels a side, as blurred as what clients
-	// get; nil of pictures on locked lists.
+	// Thumbnail is a JPEG of at most 160 × 160 pixels, as blurred as the pictures that clients
+	// get; nil for pictures on locked lists.
 	Thumbnail []byte `json:"-"`
 }
 
 const (
 	maxFinds  = 500
-	noteworth = 50 // score from which on a picture is kept
+	noteworth = 50 // lowest score of a picture that is kept
 )
 
-// All returns the finds, the newest first.
+// All returns the findings, newest first.
 func (g *Gallery) All() []Find {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,7 +44,7 @@ func (g *Gallery) All() []Find {
 	return all
 }
 
-// Erase forgets what was found for clients and users, and returns how much.
+// Erase deletes the findings for clients and users, and returns their number.
 func (g *Gallery) Erase(clients []netip.Addr, users []string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -30,7 +30,7 @@ const (
 	usual        = 6  // distance of a dHash
 )
 
-// hashes are the lists of one file by type.
+// hashes are the hashes of one list, by type.
 type hashes struct {
 	file   string
 	digest [32]byte // of the file
@@ -40,7 +40,7 @@ type hashes struct {
 	dhash  index
 	sha256 digests
 	md5    digests
-	others int // hashes of types that are not looked for
+	others int // hashes of unsupported types
 }
 
 func (h *hashes) finding(name, what string, line uint32) filter.Finding {
@@ -62,7 +62,7 @@ func readHashes(cfg HashList, key []byte) (*hashes, error) {
 	}
 	distance := cfg.Distance.Or(usual)
 	if distance > 32 {
-		return nil, fmt.Errorf("distance: %d of 64 bits is no likeness; usual are up to 10", distance)
+		return nil, fmt.Errorf("distance: pictures that differ in %d of 64 bits are not alike; use up to 10", distance)
 	}
 	f, err := os.Open(string(cfg.File))
 	if err != nil {
@@ -91,12 +91,12 @@ func readHashes(cfg HashList, key []byte) (*hashes, error) {
 	return h, nil
 }
 
-// read reads a list in the layout that its beginning shows.
+// read reads a list in the format that its first bytes show.
 func (h *hashes) read(r *bufio.Reader, typ string) error {
 	if b, _ := r.Peek(3); string(b) == "\ufeff" {
 		_, _ = r.Discard(3)
 	}
-	first, _ := r.Peek(maxListLine) // as much as there is
+	first, _ := r.Peek(maxListLine) // as many bytes as there are
 	first, _, _ = bytes.Cut(first, []byte("\n"))
 	switch before, _, table := bytes.Cut(first, []byte(",")); {
 	case bytes.HasPrefix(first, []byte("{")), bytes.HasPrefix(first, []byte("[")):
@@ -112,7 +112,7 @@ func isDigits(s string) bool {
 	return err == nil && s != ""
 }
 
-// readText reads a hash from the beginning of each line.
+// readText reads a hash at the beginning of each line.
 func (h *hashes) readText(r *bufio.Reader, typ string) error {
 	for n := uint32(1); ; n++ {
 		line, err := r.ReadSlice('\n')
@@ -134,17 +134,17 @@ func (h *hashes) readText(r *bufio.Reader, typ string) error {
 	}
 }
 
-// at names the place of a mistake. What stands in a locked list is not said.
+// at adds file and line to an error. It hides the text of a locked list.
 func (h *hashes) at(line uint32, err error) error {
 	if h.locked {
-		return fmt.Errorf("%s:%d: not a hash of a type that is known; what stands there is not said, because the list is locked", h.file, line)
+		return fmt.Errorf("%s:%d: not a hash of a known type; the text is not shown, because the list is locked", h.file, line)
 	}
 	return fmt.Errorf("%s:%d: %w", h.file, line, err)
 }
 
-// readCSV reads a table whose heading names the column of hashes ("hash",
-// "hash_value", "indicator" or the type) and perhaps that of types ("type",
-// "hash_type", "signal_type").
+// readCSV reads a table with column names. The hash is in the column "hash", "hash_value" or
+// "indicator", or in one named after the type; its type may be in "type", "hash_type" or
+// "signal_type".
 func (h *hashes) readCSV(in io.Reader, typ string) error {
 	r := csv.NewReader(in)
 	r.FieldsPerRecord = -1
@@ -192,15 +192,15 @@ func (h *hashes) readCSV(in io.Reader, typ string) error {
 	}
 }
 
-// readJSON reads what the API of ThreatExchange answers, or an array, or a line
-// each, of its objects: "indicator" and "type".
+// readJSON reads objects with "indicator" and "type", as in replies of the ThreatExchange API:
+// in such a reply, in an array, or one per line.
 func (h *hashes) readJSON(in io.Reader, typ string, array bool) error {
 	type row struct {
 		Indicator string `json:"indicator"`
 		Hash      string `json:"hash"`
 		Type      string `json:"type"`
 	}
-	n := uint32(0) // rows stand for lines, which JSON has not
+	n := uint32(0) // counts hashes, because JSON has no lines
 	add := func(r *row) error {
 		n++
 		t := typ
@@ -214,7 +214,7 @@ func (h *hashes) readJSON(in io.Reader, typ string, array bool) error {
 	}
 	d := json.NewDecoder(in)
 	if array {
-		_, _ = d.Token() // its beginning, which was seen
+		_, _ = d.Token() // peeked at before
 	}
 	for {
 		var v struct {
@@ -240,14 +240,13 @@ func (h *hashes) readJSON(in io.Reader, typ string, array bool) error {
 	}
 }
 
-// kindOf is the type of hashes that a list calls name: HASH_PDQ, SHA-256.
+// kindOf returns the hash type for a name in a list, such as HASH_PDQ or SHA-256.
 func kindOf(name string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
 	return strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(name, "hash_"), "_hash"), "-", "")
 }
 
-// addTyped adds a hash of a table, which may hold hashes of types that are not
-// looked for.
+// addTyped adds a hash from a table, which may also contain hashes of unsupported types.
 func (h *hashes) addTyped(s, typ string, line uint32) error {
 	switch typ {
 	case "", "pdq", "dhash", "sha256", "md5":
@@ -273,7 +272,7 @@ func (h *hashes) add(s, typ string, line uint32) error {
 			d = &h.md5
 		}
 		if len(*d) == maxIndexed {
-			return fmt.Errorf("more than %d hashes of type %s; make two lists of it", maxIndexed, typ)
+			return fmt.Errorf("more than %d hashes of type %s; split the list in two", maxIndexed, typ)
 		}
 		*d = append(*d, digest{[32]byte(append(b, make([]byte, 32-len(b))...)), line})
 		return nil
@@ -281,9 +280,9 @@ func (h *hashes) add(s, typ string, line uint32) error {
 		x = &h.dhash
 	}
 	if x.len() == maxIndexed {
-		return fmt.Errorf("more than %d hashes of type %s; make two lists of it", maxIndexed, typ)
+		return fmt.Errorf("more than %d hashes of type %s; split the list in two", maxIndexed, typ)
 	}
-	for ; len(b) > 0; b = b[:len(b)-8] { // the last word comes first
+	for ; len(b) > 0; b = b[:len(b)-8] { // the last word is the lowest
 		x.all = append(x.all, binary.BigEndian.Uint64(b[len(b)-8:]))
 	}
 	x.lines = append(x.lines, line)
@@ -294,7 +293,7 @@ func (h *hashes) add(s, typ string, line uint32) error {
 type digests []digest
 
 type digest struct {
-	sum  [32]byte // of MD5, zeros at the end
+	sum  [32]byte // an MD5 has zeros at the end
 	line uint32
 }
 

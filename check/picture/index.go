@@ -7,51 +7,50 @@ import (
 	"slices"
 )
 
-// An index finds the hash nearest to another one by multi-index hashing
-// (Norouzi, Punjani and Fleet 2012): hashes are cut into bands; two that differ
-// in few bits altogether differ in very few within one band at least.
+// An index finds the hash nearest to another one by multi-index hashing (Norouzi, Punjani and
+// Fleet 2012): it cuts hashes into bands, because two that differ in few bits differ in very
+// few bits in at least one band.
 //
-// Each band has a table: by the first bits of its value, where in a list of
-// entries its hashes begin. An entry is the number of a hash in 24 bits, and the
-// rest of the band's value in eight, so that a hash is only looked at when the
-// whole band is near enough. For a million hashes that is 32 MB for PDQ hashes
-// themselves, 49 MB for eleven bands, and 4 MB for lines.
+// Each band has a table: for the first bits of its value it has the position of the hashes in
+// a list of entries. An entry is the number of a hash in 24 bits and the rest of the band's
+// value in eight, so that a hash is compared only if the whole band is near enough. A million
+// PDQ hashes take 32 MB, eleven bands 49 MB, and lines 4 MB.
 type index struct {
-	words  int // of 64 bits, that a hash has
-	within int // bits in which hashes may differ
+	words  int // 64-bit words of a hash
+	within int // bits in which a match may differ
 	all    []uint64
 	lines  []uint32
 	bands  []band
-	most   []int // bits that may differ in each band; below 0 the band need not be asked
+	most   []int // bits that may differ in each band; below 0 the band is not searched
 }
 
 const (
-	maxIndexed = 1 << 24 // hashes, for their numbers in entries
-	maxFlips   = 3       // bits within a band; beyond, all hashes are compared
+	maxIndexed = 1 << 24 // hashes, because entries have 24 bits for their number
+	maxFlips   = 3       // bits within a band; for more, all hashes are compared
 	fewHashes  = 4096
 )
 
 // A band is a run of bits of all hashes.
 type band struct {
-	from, width, rest int // the first bit, how many, and how many of them are not in the table
+	from, width, rest int // first bit, number of bits, and how many of them are not in the table
 	table             []uint32
 	entries           []uint32
-	masks             []uint32 // of the bits in the table that may differ
+	masks             []uint32 // combinations of bits in the table that may differ
 }
 
 func (x *index) len() int { return len(x.lines) }
 
 func (x *index) hash(i int) []uint64 { return x.all[i*x.words:][:x.words] }
 
-// build makes the bands. Few hashes need none.
+// build makes the bands, unless there are only few hashes.
 func (x *index) build() {
 	x.all, x.lines = slices.Clip(x.all), slices.Clip(x.lines)
 	n, total := x.len(), 64*x.words
 	if n <= fewHashes {
 		return
 	}
-	// A band that is much narrower than the number of hashes has long lists; one
-	// that is wider has a table without use.
+	// A band much narrower than the logarithm of the number of hashes has long lists of
+	// entries; for a wider one the table is wasteful.
 	count := (total + 12) / 23
 	flips, left := x.within/count, x.within%count
 	if flips > maxFlips {
@@ -62,8 +61,8 @@ func (x *index) build() {
 		b := band{from: from, width: total*(i+1)/count - from}
 		b.rest = max(0, b.width-max(b.width-8, bits.Len(uint(n))-4))
 		from += b.width
-		// Of hashes that differ in flips*count+left bits, one of the first left+1
-		// bands differs in at most flips, or one of the others in fewer.
+		// Of hashes that differ in flips*count+left bits, one of the first left+1 bands
+		// differs in at most flips bits, or one of the others in fewer.
 		most := flips
 		if i > left {
 			most--
@@ -77,7 +76,7 @@ func (x *index) build() {
 	}
 }
 
-// value is the band of a hash.
+// value returns the band's bits of a hash.
 func (b *band) value(h []uint64) uint32 {
 	w, s := b.from>>6, b.from&63
 	v := h[w] >> s
@@ -87,7 +86,7 @@ func (b *band) value(h []uint64) uint32 {
 	return uint32(v & (1<<b.width - 1))
 }
 
-// fill sorts the hashes by the first bits of their bands.
+// fill sorts the hashes by the first bits of the band.
 func (b *band) fill(x *index) {
 	n := x.len()
 	b.table = make([]uint32, 1<<(b.width-b.rest)+1)
@@ -107,7 +106,7 @@ func (b *band) fill(x *index) {
 	}
 }
 
-// nearest returns the nearest hash that differs in x.within bits at most.
+// nearest returns the nearest hash that differs in at most x.within bits.
 func (x *index) nearest(h ...uint64) (at, distance int, ok bool) {
 	if x.len() == 0 {
 		return 0, 0, false
@@ -126,7 +125,7 @@ func (x *index) nearest(h ...uint64) (at, distance int, ok bool) {
 	return s.at, s.distance, s.distance <= x.within
 }
 
-// closest is nearest without a bound: it compares all hashes.
+// closest is like nearest but without a limit: it compares all hashes.
 func (x *index) closest(h ...uint64) (at, distance int) {
 	s := search{x: x, h: h, distance: 64*x.words + 1}
 	s.all()
@@ -155,9 +154,8 @@ func (s *search) look(i int) {
 	}
 }
 
-// band looks at the hashes whose band differs in most bits at most. Reading
-// memory is what takes time: three short loops let the processor wait for many
-// reads at a time.
+// band compares the hashes whose band differs in at most most bits. Memory latency dominates:
+// three short loops let the processor wait for many reads at a time.
 func (s *search) band(b *band, most int) {
 	if most < 0 {
 		return
@@ -196,8 +194,8 @@ func (s *search) band(b *band, most int) {
 	flush()
 }
 
-// masks are all numbers of so many bits of which at most flips are set, from bit
-// next on.
+// masks returns mask with every combination of at most flips more bits, from bit next to
+// width.
 func masks(mask uint32, width, next, flips int) []uint32 {
 	all := []uint32{mask}
 	for bit := next; bit < width && flips > 0; bit++ {

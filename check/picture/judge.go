@@ -20,29 +20,29 @@ import (
 	"shuultuur/filter"
 )
 
-// A verdict is what is remembered of a picture.
+// A verdict is what is remembered about a picture.
 type verdict struct {
 	Findings []filter.Finding `json:"findings"`
-	Asked    bool             `json:"asked"` // the model was
+	Asked    bool             `json:"asked"` // the model has judged it
 }
 
-// jobs are the pictures that are being judged, each once, whoever waits for it.
+// jobs are the pictures that are being judged, each only once for all who wait.
 type jobs struct {
-	slots chan struct{} // of those being decoded
-	asks  chan struct{} // of those that the model judges
-	spare chan struct{} // and of those among these for which nobody waits
+	slots chan struct{} // of pictures being decoded
+	asks  chan struct{} // of pictures that the model judges
+	spare chan struct{} // the same, for pictures that nobody waits for
 	most  int           // jobs that may wait
 
 	mu    sync.Mutex
 	by    map[[32]byte]*job
 	bytes int
-	last  time.Time // when a picture came last
+	last  time.Time // when the last picture came
 }
 
 const (
-	queued      = 64          // jobs that wait, for each worker
+	queued      = 64          // waiting jobs per worker
 	queuedBytes = 64 << 20    // of all jobs
-	longest     = time.Minute // of no use any more
+	longest     = time.Minute // limit of a job
 )
 
 func newJobs(workers int) jobs {
@@ -50,21 +50,20 @@ func newJobs(workers int) jobs {
 	return jobs{slots: make(chan struct{}, workers), asks: make(chan struct{}, max(1, workers/2)), spare: make(chan struct{}, 1), most: (1 + queued) * workers, by: map[[32]byte]*job{}}
 }
 
-// A job is a picture that is being judged. When done is closed, the verdict is
-// there.
+// A job is a picture that is being judged. When done is closed, the verdict is valid.
 type job struct {
 	done    chan struct{}
 	verdict verdict
 	err     error
 
-	page    string        // that its first request belongs to
-	waiting atomic.Int32  // how many wait for it
-	news    chan struct{} // has one when somebody came, left or decided to stay
-	asks    chan struct{} // closed when the model is to be asked
+	page    string        // the page of its first request
+	waiting atomic.Int32  // number of requests waiting for it
+	news    chan struct{} // holds a value when a request came, left or decided to stay
+	asks    chan struct{} // closed when the model is about to judge
 	asked   bool          // asks is closed
 }
 
-// tell has the job look at who waits for it.
+// tell notifies the job that the requests waiting for it have changed.
 func (j *job) tell() {
 	select {
 	case j.news <- struct{}{}:
@@ -72,8 +71,8 @@ func (j *job) tell() {
 	}
 }
 
-// start has a picture judged, or returns the job that does so already. It
-// returns nil where too many wait. The caller waits for it (see wait).
+// start starts a job for a picture, or returns the current one for it. It returns nil if too
+// many jobs wait. The caller waits for the job (see wait).
 func (c *Check) start(sum [32]byte, b []byte, head picture.Head, ask bool, page string) *job {
 	c.jobs.mu.Lock()
 	defer c.jobs.mu.Unlock()
@@ -95,7 +94,7 @@ func (c *Check) start(sum [32]byte, b []byte, head picture.Head, ask bool, page 
 	return j
 }
 
-// work judges a picture when it is its turn.
+// work judges a picture when its turn comes.
 func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
@@ -108,7 +107,7 @@ func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool
 		if j.err == nil {
 			c.seen.With("judged").Inc()
 			c.known.put(ctx, sum, j.verdict)
-			c.pages.add(j.page, sum, j.verdict.Findings) // also where nobody waited for it so long
+			c.pages.add(j.page, sum, j.verdict.Findings) // also if nobody waited until now
 		}
 		<-slot
 		c.jobs.mu.Lock()
@@ -118,26 +117,25 @@ func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool
 		close(j.done)
 	}()
 	j.verdict, j.err = c.judge(ctx, b, head, ask, func() {
-		<-slot // others are decoded meanwhile
+		<-slot // free for other pictures meanwhile
 		if !j.asked {
 			j.asked = true
 			select {
-			case <-j.news: // of before
+			case <-j.news: // an old notification
 			default:
 			}
 			close(j.asks)
 			if j.waiting.Load() > 0 {
-				<-j.news // who waits may leave now
+				<-j.news // those who wait may leave now
 			}
 		}
 		slot = c.jobs.turn(j)
 	})
 }
 
-// turn waits until the model may be asked about a picture. Pictures that nobody
-// waits for must not take the processors from a page that is being loaded, nor
-// keep others from the model: they are judged one at a time, when no picture has
-// come for a while.
+// turn waits until the model may judge a picture. Pictures that nobody waits for must neither
+// slow down a page that is being loaded nor occupy the model. They are judged one at a time,
+// when no picture has come for a while.
 func (q *jobs) turn(j *job) (slot chan struct{}) {
 	begun := time.Now()
 	for {
@@ -167,12 +165,12 @@ func (q *jobs) turn(j *job) (slot chan struct{}) {
 }
 
 const (
-	quiet       = 250 * time.Millisecond // without a new picture: no page is being loaded
-	longestRest = 2 * time.Second        // of a picture that nobody waits for
+	quiet       = 250 * time.Millisecond // without a new picture for this time, no page is being loaded
+	longestRest = 2 * time.Second        // longest delay of a picture that nobody waits for
 )
 
-// busyFor returns for how long pictures that nobody waits for have to rest: not
-// at all where their queue is half full.
+// busyFor returns how long to delay pictures that nobody waits for: not at all if the queue is
+// half full.
 func (q *jobs) busyFor() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -182,13 +180,13 @@ func (q *jobs) busyFor() time.Duration {
 	return quiet - time.Since(q.last)
 }
 
-// judge judges a picture, or frames of an animation. ask says to ask the model
-// in any case; before is called before it is asked.
+// judge judges a picture, or frames of an animation. With ask the model always judges it.
+// before is called before the model judges.
 func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool, before func()) (v verdict, err error) {
 	for i, still := range picture.Stills(b) {
 		one, bad := c.still(ctx, still, head, ask, before)
 		if i == 0 || bad == nil {
-			err = bad // one that can be judged will do
+			err = bad // one valid frame suffices
 		}
 		v.Asked = v.Asked || one.Asked
 		for _, f := range one.Findings {
@@ -203,7 +201,7 @@ func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool
 	return v, err
 }
 
-// still decodes and judges a picture that does not move.
+// still decodes and judges a single image.
 func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool, before func()) (v verdict, err error) {
 	p, err := picture.Shrink(b)
 	if err != nil {
@@ -241,13 +239,13 @@ func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool
 	return v, nil
 }
 
-// Listed looks for a picture in the lists by all its hashes: those of its bytes
-// b, of the reduced picture p, and the PDQ hash h with its quality.
+// Listed looks up a picture in the lists by all its hashes: those of its bytes b, of the
+// reduced picture p, and the PDQ hash h with its quality.
 func (c *Check) Listed(b []byte, p *picture.Planes, h picture.Hash, quality int) []filter.Finding {
 	return c.listed(p, h, quality, c.exact(b, sha256.Sum256(b), nil))
 }
 
-// listed looks for the hashes of a picture in the lists.
+// listed looks up the hashes of a picture in the lists.
 func (c *Check) listed(p *picture.Planes, h picture.Hash, quality int, dst []filter.Finding) []filter.Finding {
 	d := uint64(0)
 	for _, name := range c.names {
@@ -271,9 +269,9 @@ func (c *Check) listed(p *picture.Planes, h picture.Hash, quality int, dst []fil
 	return dst
 }
 
-// ask asks the model, unless it has judged the same picture in another size. Then
-// the hashes are alike of what the model is shown, which is hashed in a tenth of
-// the time that the whole picture takes.
+// ask has the model judge a picture, unless it has judged the same picture in another size. It
+// compares hashes of the model's input, which take a tenth of the time of hashing the whole
+// picture.
 func (c *Check) ask(ctx context.Context, b []byte) (f filter.Finding, err error) {
 	whole, err := c.model.decode(b)
 	if err != nil {
@@ -313,12 +311,12 @@ func (c *Check) ask(ctx context.Context, b []byte) (f filter.Finding, err error)
 	return f, nil
 }
 
-// leastHashed is the shorter side of what is hashed in place of a whole picture:
-// two pixels for each sample of a PDQ hash.
+// leastHashed is the length of the shorter side of a reduced picture that is hashed: two
+// pixels for each sample of a PDQ hash.
 const leastHashed = 128
 
-// known remembers verdicts: in the memory that a fleet shares, and those of the
-// model besides by hash, of the last pictures, to find others near to them.
+// known remembers verdicts in the memory that a fleet shares. It also keeps the model's latest
+// verdicts by hash, to find similar pictures.
 type known struct {
 	memory   Memory
 	revision []byte // of settings, lists and model
@@ -336,7 +334,7 @@ type hashed struct {
 const (
 	remembered = 24 * time.Hour
 	lastHashes = 4096
-	same       = 8 // bits in which hashes of one picture in two sizes differ at most
+	same       = 8 // largest difference, in bits, between hashes of one picture in two sizes
 )
 
 func (k *known) key(kind byte, b []byte) (key [16]byte) {
@@ -368,7 +366,7 @@ func (k *known) put(ctx context.Context, sum [32]byte, v verdict) {
 	}
 }
 
-// near returns what the model said of the same picture in another size.
+// near returns the model's verdict on the same picture in another size.
 func (k *known) near(ctx context.Context, h picture.Hash) (f filter.Finding, ok bool) {
 	k.mu.Lock()
 	best := same + 1
@@ -402,7 +400,7 @@ func (k *known) keep(ctx context.Context, h picture.Hash, f filter.Finding) {
 	}
 }
 
-// pages are scores of pages by the pictures that were loaded for them.
+// pages are the scores of pages, by the pictures loaded for them.
 type pages struct {
 	mu sync.Mutex
 	by map[string]*seenPage
@@ -410,7 +408,7 @@ type pages struct {
 
 type seenPage struct {
 	until    time.Time
-	pictures map[[32]byte]float64 // share that each leaves of the page's innocence
+	pictures map[[32]byte]float64 // for each, 1 minus its score
 }
 
 const (
@@ -418,11 +416,11 @@ const (
 	maxPages     = 4096
 	maxOfPage    = 256
 	maxPageURL   = 2048
-	weightOfSkin = 0.25 // of a score of skin, compared with one of the model
+	weightOfSkin = 0.25 // of a score of skin, relative to one of the model
 )
 
-// score is the score of a page, 0 to 100: as likely as one of its pictures is
-// explicit, if their scores were likelihoods.
+// score returns the score of a page, 0 to 100: the probability that at least one of its
+// pictures is explicit, if their scores were independent probabilities.
 func (p *pages) score(page string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -437,7 +435,8 @@ func (p *pages) score(page string) int {
 	return int(math.Round(100 * (1 - left)))
 }
 
-// add counts a picture towards a page. Skin counts where the model was not asked.
+// add adds a picture's score to its page. Skin counts only if the model has not judged the
+// picture.
 func (p *pages) add(page string, sum [32]byte, found []filter.Finding) {
 	score := 0.0
 	asked := slices.ContainsFunc(found, func(f filter.Finding) bool { return f.Category == Explicit })
@@ -464,7 +463,7 @@ func (p *pages) add(page string, sum [32]byte, found []filter.Finding) {
 	}
 }
 
-// of returns what is known of a page. The caller has the lock.
+// of returns the entry of a page, and makes one if needed. The caller holds the lock.
 func (p *pages) of(page string, now time.Time) *seenPage {
 	s := p.by[page]
 	if s == nil || now.After(s.until) {
@@ -478,8 +477,7 @@ func (p *pages) of(page string, now time.Time) *seenPage {
 	return s
 }
 
-// holds say how long pictures for which the model is asked are held, for each
-// client and page.
+// holds limit how long pictures that the model judges are held, by client and page.
 type holds struct {
 	mu sync.Mutex
 	by map[holdKey]*hold
@@ -490,21 +488,21 @@ type holdKey struct {
 	page   string
 }
 
-// A hold is a burst of pictures of a page.
+// A hold is a burst of pictures of one page.
 type hold struct {
-	since time.Time     // when the first came
-	n     int           // how many came
-	many  chan struct{} // closed when there are more than few
+	since time.Time     // when the first one came
+	n     int           // number of pictures
+	many  chan struct{} // closed when n exceeds few
 }
 
 const (
-	burst = time.Second // the pictures of a page belong together so long, counted from the first
-	few   = 3           // pictures that do not make a page late, as browsers fetch six at a time
+	burst = time.Second // pictures within this time after the first form a burst
+	few   = 3           // pictures that hardly delay a page, because browsers fetch six at a time
 )
 
-// join returns for how much longer a picture may be held. The first of a burst
-// is held for all of the patience, or until many is closed: then, as the others,
-// until a fifth of the patience has passed since it came (see [hold.left]).
+// join returns how much longer a picture may be held. The first few of a burst are held for
+// the full patience, unless many is closed: then all are held until a fifth of the patience
+// has passed since the burst began (see [hold.remaining]).
 func (h *holds) join(key holdKey, patience time.Duration) (left time.Duration, b *hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -527,13 +525,13 @@ func (h *holds) join(key holdKey, patience time.Duration) (left time.Duration, b
 	return b.remaining(patience), b
 }
 
-// remaining returns for how much longer a picture of many is held.
+// remaining returns how much longer a picture is held if there are many.
 func (b *hold) remaining(patience time.Duration) time.Duration {
 	return max(0, patience/5-time.Since(b.since))
 }
 
-// makeRoom takes out of a map of pages those that are over, or else all, where there
-// are as many as are kept.
+// makeRoom deletes from a map of pages those that have expired, or else all, if the map is
+// full.
 func makeRoom[K comparable, V any](m map[K]V, over func(V) bool) {
 	if len(m) < maxPages {
 		return

@@ -18,19 +18,18 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// A locked list lies on the disk as lockedMagic, a salt of 32 bytes, and pieces
-// of 64 KiB, each encrypted and authenticated with AES-256-GCM. The key is the
-// HMAC-SHA256 of the salt with the key of the gateway; the nonce of a piece is
-// its number, and whether it is the last.
+// A locked list is stored as lockedMagic, a salt of 32 bytes, and pieces of 64 KiB, each
+// encrypted and authenticated with AES-256-GCM. The key is the HMAC-SHA256 of the salt with
+// the gateway's key. The nonce of a piece is its number, and whether it is the last.
 const (
 	lockedMagic = "shuultuur locked list 1\n"
 	saltBytes   = 32
 	pieceBytes  = 64 << 10
 )
 
-var errForeign = errors.New("the list was locked by a gateway with another key, or the file is damaged: put the list there again as you got it")
+var errForeign = errors.New("the list was locked by a gateway with another key, or the file is damaged: replace it by the original list")
 
-// pieces are what a locked file is encrypted with.
+// pieces encrypt and decrypt the pieces of a locked file.
 type pieces struct {
 	aead cipher.AEAD
 	n    uint64
@@ -66,14 +65,14 @@ type opened struct {
 	err   error // after left
 }
 
-// openLocked returns what r holds; locked says that it was encrypted.
+// openLocked returns the decrypted content of r. locked reports whether it was encrypted.
 func openLocked(r io.Reader, key []byte) (plain io.Reader, locked bool, err error) {
 	in := bufio.NewReaderSize(r, pieceBytes+16+1)
 	if b, _ := in.Peek(len(lockedMagic)); string(b) != lockedMagic {
 		return in, false, nil
 	}
 	if key == nil {
-		return nil, true, errors.New("the list is locked, and there is no key to read it with")
+		return nil, true, errors.New("the list is locked, and the gateway has no key for it")
 	}
 	head := make([]byte, len(lockedMagic)+saltBytes)
 	if _, err := io.ReadFull(in, head); err != nil {
@@ -95,11 +94,11 @@ func (o *opened) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// next opens the next piece; the error of the last one is io.EOF.
+// next decrypts the next piece. With the last one it returns io.EOF.
 func (o *opened) next() ([]byte, error) {
 	n, err := io.ReadFull(o.in, o.piece[:])
 	if err != nil && err != io.ErrUnexpectedEOF {
-		return nil, errForeign // there was no last piece
+		return nil, errForeign // the last piece is missing
 	}
 	_, end := o.in.Peek(1)
 	plain, err := o.aead.Open(o.piece[:0], o.nonce(end != nil), o.piece[:n], nil)
@@ -109,7 +108,7 @@ func (o *opened) next() ([]byte, error) {
 	return plain, end
 }
 
-// lock puts an encrypted copy in the place of a file.
+// lock replaces a file by an encrypted copy.
 func lock(file string, key []byte) error {
 	from, err := os.Open(file)
 	if err != nil {
@@ -122,7 +121,7 @@ func lock(file string, key []byte) error {
 	}
 	return atomicfile.Write(file, info.Mode().Perm(), func(to *os.File) error {
 		salt := make([]byte, saltBytes)
-		_, _ = rand.Read(salt) // never fails (crypto/rand)
+		_, _ = rand.Read(salt) // cannot fail (crypto/rand)
 		p, err := newPieces(key, salt)
 		if err != nil {
 			return err
@@ -147,8 +146,8 @@ func lock(file string, key []byte) error {
 	})
 }
 
-// lockLists encrypts the files of locked lists that lie there as they came, and
-// says which could not be.
+// lockLists encrypts the files of locked lists that are not encrypted yet, and reports
+// failures as problems.
 func (c *Check) lockLists(key []byte) {
 	for _, name := range c.names {
 		l := c.lists[name]
@@ -161,11 +160,11 @@ func (c *Check) lockLists(key []byte) {
 	}
 }
 
-// Problems are what is worth a look, for the operator.
+// Problems returns what the operator should look at.
 func (c *Check) Problems() []string { return c.problems }
 
-// Locked returns the SHA-256 of locked lists before they were encrypted, which
-// differs from node to node, by their names.
+// Locked returns the SHA-256 of the content of locked lists, by name. Unlike their encrypted
+// files, it is the same on all nodes.
 func (c *Check) Locked() map[string][32]byte {
 	all := map[string][32]byte{}
 	for name, l := range c.lists {

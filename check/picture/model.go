@@ -22,26 +22,26 @@ import (
 	"shuultuur/content/picture"
 )
 
-// A Description says how a model wants its input and what its output means. It
-// lies beside the model, in FILE.yaml.
+// A Description describes the input and output of a model. It is in FILE.yaml beside the
+// model.
 type Description struct {
 	Name    string `yaml:"name"`
 	Licence string `yaml:"licence"`
 
 	Size   string    `yaml:"size"`   // of the input: "224x224", width first
-	Resize string    `yaml:"resize"` // size before the middle of Size is cut out
+	Resize string    `yaml:"resize"` // size to scale to; the centre, of the given Size, is then cut out
 	Layout string    `yaml:"layout"` // nchw (default) or nhwc
 	Order  string    `yaml:"order"`  // of colours: rgb (default) or bgr
 	Fit    string    `yaml:"fit"`    // stretch (default), fill or frame
-	Mean   []float32 `yaml:"mean"`   // taken from each colour, in the model's order
-	Std    []float32 `yaml:"std"`    // by which each colour is divided then
+	Mean   []float32 `yaml:"mean"`   // subtracted from each colour, in the model's order
+	Std    []float32 `yaml:"std"`    // divides each colour after that
 
-	Output     int      `yaml:"output"`     // which of the outputs, from 0 on
-	Kind       string   `yaml:"kind"`       // classes (default) or boxes, as YOLO gives them: four places, then a score for each label
+	Output     int      `yaml:"output"`     // index of the output to use, from 0
+	Kind       string   `yaml:"kind"`       // classes (default), or boxes as in YOLO: four coordinates, then a score for each label
 	Activation string   `yaml:"activation"` // of the output: none (default), softmax or sigmoid
 	Labels     []string `yaml:"labels"`
-	// Thresholds are the labels that make a picture explicit, and from which
-	// score (0 to 1) on they count.
+	// Thresholds has the labels that make a picture explicit, with their lowest scores, 0 to
+	// 1.
 	Thresholds map[string]float32 `yaml:"thresholds"`
 }
 
@@ -50,18 +50,18 @@ type Model struct {
 	Description
 	Net           *net.Net
 	w, h          int
-	before        [2]int // size before cutting
+	before        [2]int // size to scale to
 	idle          chan *net.Worker
-	explicit      []float32 // threshold of each label; above 1: none
+	explicit      []float32 // threshold of each label; above 1 for none
 	files         []string
 	digest        []byte // of both files
 	mean, perUnit [3]float32
 }
 
-// maxDescription bounds the bytes of a description.
+// maxDescription limits the bytes of a description.
 const maxDescription = 64 << 10
 
-// OpenModel reads a model and FILE.yaml beside it.
+// OpenModel reads a model and its description, FILE.yaml.
 func OpenModel(file string) (*Model, error) {
 	beside := file + ".yaml"
 	text, err := os.ReadFile(beside)
@@ -90,7 +90,7 @@ func OpenModel(file string) (*Model, error) {
 	both := sha256.Sum256(append(sum[:], text...))
 	m.digest = both[:]
 	if missing := g.Missing(); len(missing) > 0 {
-		return nil, fmt.Errorf("%s: operators that are not there: %s", file, strings.Join(missing, ", "))
+		return nil, fmt.Errorf("%s: unsupported operators: %s", file, strings.Join(missing, ", "))
 	}
 	shape := []int{1, 3, m.h, m.w}
 	if m.Layout == "nhwc" {
@@ -105,14 +105,14 @@ func OpenModel(file string) (*Model, error) {
 	return m, nil
 }
 
-// ReadGraph reads the file of a model. It returns its SHA-256, too.
+// ReadGraph reads the file of a model. It also returns its SHA-256.
 func ReadGraph(file string) (g *net.Graph, sum [32]byte, err error) {
 	s, err := os.Stat(file)
 	if err != nil {
 		return nil, sum, err
 	}
 	if s.Size() > net.MaxFile {
-		return nil, sum, fmt.Errorf("%s: a model of %d MB; at most %d are read", file, s.Size()>>20, net.MaxFile>>20)
+		return nil, sum, fmt.Errorf("%s: the model has %d MB; at most %d are possible", file, s.Size()>>20, net.MaxFile>>20)
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -128,10 +128,10 @@ func oneOf(key, value string, all ...string) error {
 	if value == "" || slices.Contains(all, value) {
 		return nil
 	}
-	return fmt.Errorf("%s: %q is none of %s", key, value, strings.Join(all, ", "))
+	return fmt.Errorf("%s: %q is not one of %s", key, value, strings.Join(all, ", "))
 }
 
-// complete checks a description.
+// complete validates a description and sets defaults.
 func (m *Model) complete() error {
 	if n, err := fmt.Sscanf(m.Size, "%dx%d", &m.w, &m.h); n != 2 || err != nil || m.w < 8 || m.h < 8 || m.w > 2048 || m.h > 2048 {
 		return fmt.Errorf("size: %q is not a size such as 224x224, from 8x8 to 2048x2048", m.Size)
@@ -161,18 +161,18 @@ func (m *Model) complete() error {
 		m.perUnit[i] = 1 / v
 	}
 	if len(m.Labels) == 0 {
-		return errors.New("labels: name what each number of the output stands for")
+		return errors.New("labels: name the meaning of each number in the output")
 	}
 	for range m.Labels {
 		m.explicit = append(m.explicit, 2)
 	}
 	if len(m.Thresholds) == 0 {
-		return errors.New("thresholds: say for at least one label from which score (0 to 1) on it counts")
+		return errors.New("thresholds: give the lowest score (0 to 1) that counts, for at least one label")
 	}
 	for _, label := range slices.Sorted(maps.Keys(m.Thresholds)) {
 		i, least := slices.Index(m.Labels, label), m.Thresholds[label]
 		if i < 0 {
-			return fmt.Errorf("thresholds: %q is none of the labels", label)
+			return fmt.Errorf("thresholds: %q is not one of the labels", label)
 		}
 		if !(least >= 0 && least <= 1) {
 			return fmt.Errorf("thresholds: %v of %s is not from 0 to 1", least, label)
@@ -182,7 +182,7 @@ func (m *Model) complete() error {
 	return nil
 }
 
-// outputs checks a description against the network.
+// outputs compares the description with the outputs of the network.
 func (m *Model) outputs() error {
 	if m.Output < 0 || m.Output >= len(m.Net.Outputs) {
 		return fmt.Errorf("output: there is no output %d; the model has %d", m.Output, len(m.Net.Outputs))
@@ -190,7 +190,7 @@ func (m *Model) outputs() error {
 	shape := m.Net.Outputs[m.Output]
 	if m.Kind == "boxes" {
 		if len(shape) != 3 || shape[1] != 4+len(m.Labels) {
-			return fmt.Errorf("labels: the model gives %v, which for boxes would be [1 %d N] with %d labels", shape, 4+len(m.Labels), len(m.Labels))
+			return fmt.Errorf("labels: the output of the model is %v, which for boxes would be [1 %d N] with %d labels", shape, 4+len(m.Labels), len(m.Labels))
 		}
 		return nil
 	}
@@ -199,20 +199,19 @@ func (m *Model) outputs() error {
 		size *= d
 	}
 	if size != len(m.Labels) {
-		return fmt.Errorf("labels: the model gives %d numbers (%v), and there are %d labels", size, shape, len(m.Labels))
+		return fmt.Errorf("labels: the output of the model has %d numbers (%v), but there are %d labels", size, shape, len(m.Labels))
 	}
 	return nil
 }
 
-// A Label is what a model says of one label, 0 to 1.
+// A Label is the score of one label, 0 to 1.
 type Label struct {
 	Name  string
 	Score float32
 }
 
-// Judge runs the model on a picture, on a worker of its own. It returns the
-// greatest score of the labels that make a picture explicit, 0 to 100, and what
-// the model says of each, likeliest first.
+// Judge runs the model on a picture, on its own worker. It returns the highest score of the
+// labels that make a picture explicit, 0 to 100, and the scores of all labels, highest first.
 func (m *Model) Judge(ctx context.Context, b []byte) (score int, all []Label, err error) {
 	img, err := m.decode(b)
 	if err != nil {
@@ -221,13 +220,12 @@ func (m *Model) Judge(ctx context.Context, b []byte) (score int, all []Label, er
 	return m.judge(ctx, m.fitted(img))
 }
 
-// decode decodes a picture as large as the model, and the hash of what it is
-// shown, need it.
+// decode decodes a picture in a size sufficient for the model and for the hash of its input.
 func (m *Model) decode(b []byte) (*picture.RGB, error) {
 	return picture.Decode(b, max(m.before[0], m.before[1], leastHashed))
 }
 
-// judge runs the model on a picture that is fitted.
+// judge runs the model on a picture of the right size.
 func (m *Model) judge(ctx context.Context, img *picture.RGB) (score int, all []Label, err error) {
 	w := m.worker()
 	defer m.give(w)
@@ -255,8 +253,8 @@ func (m *Model) judge(ctx context.Context, img *picture.RGB) (score int, all []L
 	return min(score, 100), all, nil
 }
 
-// worker returns a worker that nobody uses, or a new one. There are as many as
-// pictures are judged at a time.
+// worker returns an unused worker, or a new one. There are as many as pictures are judged at a
+// time.
 func (m *Model) worker() *net.Worker {
 	select {
 	case w := <-m.idle:
@@ -273,7 +271,7 @@ func (m *Model) give(w *net.Worker) {
 	}
 }
 
-// fitted is a picture as large as the model wants it.
+// fitted returns a picture in the size of the model's input.
 func (m *Model) fitted(img *picture.RGB) *picture.RGB {
 	switch m.Fit {
 	case "fill":
@@ -289,7 +287,7 @@ func (m *Model) fitted(img *picture.RGB) *picture.RGB {
 	return img
 }
 
-// fill writes a picture into an input.
+// fill writes a picture to an input.
 func (m *Model) fill(in []float32, img *picture.RGB) {
 	n, pixel, plane := m.w*m.h, 1, m.w*m.h
 	if m.Layout == "nhwc" {
@@ -307,7 +305,7 @@ func (m *Model) fill(in []float32, img *picture.RGB) {
 	}
 }
 
-// scores reads an output: one number for each label, or for each box one.
+// scores reads an output: one number per label, or one per label for each box.
 func (m *Model) scores(out []float32) []float32 {
 	s := make([]float32, len(m.Labels))
 	if m.Kind == "boxes" {
@@ -335,14 +333,14 @@ func (m *Model) scores(out []float32) []float32 {
 	}
 	for i, v := range s {
 		if v != v {
-			s[i] = 0 // not a number: nothing is known
+			s[i] = 0 // not a number: unknown
 		}
 		s[i] = max(0, min(1, s[i]))
 	}
 	return s
 }
 
-// Title is what a model is called.
+// Title returns the name of the model.
 func (m *Model) Title() string {
 	if m.Name != "" {
 		return m.Name

@@ -12,7 +12,7 @@ import (
 	"shuultuur/filter"
 )
 
-// note keeps what was found in a picture. b are its bytes.
+// note records findings in a picture, whose bytes are b.
 func (g *Gallery) note(t *filter.Transaction, sum [32]byte, b []byte, found []filter.Finding, locked bool) {
 	var keep []filter.Finding
 	for _, f := range found {

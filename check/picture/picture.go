@@ -25,9 +25,9 @@ import (
 
 const (
 	maxBytes    = 16 << 20 // of a picture that is read
-	usualSkin   = 10       // Config.Suspect when it is left out
-	suspectPage = 50       // score of a page from which on the model is asked about all its pictures
-	maxEmbedded = 64       // pictures in data: URLs of one body that are looked at
+	usualSkin   = 10       // default of Config.Suspect
+	suspectPage = 50       // score of a page from which on the model judges all its pictures
+	maxEmbedded = 64       // pictures in data: URLs of one body that are judged
 )
 
 // A Memory remembers verdicts, for one node or a fleet.
@@ -36,23 +36,23 @@ type Memory interface {
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
 }
 
-// Parts are what a check is made of besides its settings. All may be left out.
+// Parts are what a check is built from besides its settings. All are optional.
 type Parts struct {
 	Memory Memory
-	Key    []byte // of the gateway, for locked lists
-	Trial  bool   // the files of locked lists are left as they are
-	// Gallery takes what is found.
+	Key    []byte // the gateway's key, for locked lists
+	Trial  bool   // do not encrypt files of locked lists
+	// Gallery records findings.
 	Gallery *Gallery
 }
 
-// A Check looks at pictures.
+// A Check judges pictures.
 type Check struct {
 	skin    bool
 	full    bool
 	suspect int
 	lists   map[string]*hashes
 	names   []string
-	pdq     bool // a list needs the costly hash
+	pdq     bool // some list needs the expensive hash
 	model   *Model
 	jobs    jobs
 	known   known
@@ -99,10 +99,10 @@ func New(cfg Config, parts Parts) (*Check, error) {
 		fmt.Fprintf(digest, " %x", m.digest)
 		c.model, c.files = m, append(c.files, m.files...)
 	} else if cfg.Suspect != nil {
-		return nil, setting.At("suspect", errors.New("it means nothing without a model"))
+		return nil, setting.At("suspect", errors.New("it has no effect without a model"))
 	}
 	if !c.skin && len(c.names) == 0 && c.model == nil {
-		return nil, errors.New("nothing is looked for in pictures: set skin, hashes or model")
+		return nil, errors.New("there is nothing to look for in pictures: set skin, hashes or model")
 	}
 	if parts.Key != nil && !parts.Trial {
 		c.lockLists(parts.Key)
@@ -117,7 +117,7 @@ func (*Check) Name() string { return "picture" }
 // Cost implements [filter.Check].
 func (*Check) Cost() filter.Cost { return filter.Heavy }
 
-// Files lists the files that were read.
+// Files returns the files that were read.
 func (c *Check) Files() []string { return slices.Clone(c.files) }
 
 // Categories implements [filter.Check].
@@ -138,8 +138,8 @@ func (c *Check) Categories() []filter.Category {
 	return cats
 }
 
-// Wants says whether a response is a picture, or text that may hold some, by its
-// effective type; and whether a request is for a page whose pictures have been
+// Wants reports whether the effective type of a response is a picture, or text that may
+// contain pictures. For a request it reports whether pictures of the requested page have been
 // judged.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	if s == filter.Request {
@@ -163,13 +163,13 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return holdsPictures(media) || saysNothing(head)
 }
 
-// isPicture says whether a media type is that of pictures. SVG is text.
+// isPicture reports whether a media type is that of a picture. SVG counts as text.
 func isPicture(media string) bool {
 	return strings.HasPrefix(media, "image/") && media != "image/svg+xml"
 }
 
-// saysNothing says whether a type leaves open what a body is that a program of a
-// page may show as a picture.
+// saysNothing reports whether a type does not tell what a body is, so that a script may show
+// it as a picture.
 func saysNothing(h *content.Head) bool {
 	if h.Use() != content.Program && h.Use() != content.Unsaid {
 		return false
@@ -178,11 +178,11 @@ func saysNothing(h *content.Head) bool {
 	return media == "" || media == "application/octet-stream" || media == "binary/octet-stream"
 }
 
-// replaced is the type of pictures without end, each of which takes the place of
-// the one before.
+// replaced is the type of an endless series of pictures, each of which replaces the one
+// before.
 const replaced = "multipart/x-mixed-replace"
 
-// holdsPictures says whether pictures may stand in data: URLs of a media type.
+// holdsPictures reports whether bodies of a media type may contain pictures in data: URLs.
 func holdsPictures(media string) bool {
 	switch media {
 	case "image/svg+xml", "text/html", "text/css", "application/xhtml+xml", "application/json", "text/javascript", "application/javascript":
@@ -191,8 +191,8 @@ func holdsPictures(media string) bool {
 	return false
 }
 
-// Find judges a whole picture, or those in a whole text. Of what has not come
-// whole only a progressive JPEG is judged, by its first scans.
+// Find judges a complete picture, or the pictures in a complete text. Of incomplete bodies it
+// only judges progressive JPEGs, by their first scans.
 func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
 	if s == filter.Request {
 		if n := c.pages.score(t.URL); n > 0 {
@@ -215,7 +215,7 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 		case media == "image/jpeg":
 			dst = c.early(ctx, t, dst)
 		case shown || isPicture(media):
-			_, _ = t.Body.Decoded() // keeps it
+			_, _ = t.Body.Decoded() // makes the body keep it
 		}
 		return dst, nil
 	}
@@ -232,7 +232,7 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 		}
 	}
 	if err != nil {
-		return dst, nil // the decoder says so itself
+		return dst, nil // the decoder reports it
 	}
 	all := picture.Embedded(b, maxEmbedded+1)
 	if len(all) > maxEmbedded {
@@ -245,8 +245,8 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	return dst, nil
 }
 
-// early judges a progressive JPEG by its first scans, while the rest of it still
-// comes. What cannot be judged yet is judged when it is there.
+// early judges a progressive JPEG by its first scans, while the rest is still arriving. If
+// that is not possible yet, the complete picture is judged.
 func (c *Check) early(ctx context.Context, t *filter.Transaction, dst []filter.Finding) []filter.Finding {
 	b, err := t.Body.Decoded()
 	if err != nil || len(b) >= maxBytes {
@@ -274,7 +274,8 @@ func (c *Check) early(ctx context.Context, t *filter.Transaction, dst []filter.F
 	return dst
 }
 
-// verdictOn remembers a verdict, or waits for one; why says why there is none.
+// verdictOn returns the remembered verdict, or waits for a job; why explains why there is
+// none.
 func (c *Check) verdictOn(ctx context.Context, t *filter.Transaction, sum [32]byte, b []byte, head picture.Head) (v verdict, why string) {
 	bad := c.pages.score(referer(t)) >= suspectPage
 	ask := c.full || bad || c.suspect == 0
@@ -286,7 +287,7 @@ func (c *Check) verdictOn(ctx context.Context, t *filter.Transaction, sum [32]by
 	return c.wait(ctx, t, c.start(sum, b, head, ask, referer(t)), bad)
 }
 
-// one judges one picture; where says where in the body it stands.
+// one judges one picture; where is its position in the body, for evidence.
 func (c *Check) one(ctx context.Context, t *filter.Transaction, b []byte, dst []filter.Finding, where string) []filter.Finding {
 	n := len(dst)
 	dst = c.look(ctx, t, b, dst)
@@ -326,7 +327,7 @@ func (c *Check) look(ctx context.Context, t *filter.Transaction, b []byte, dst [
 	return append(dst, v.Findings...)
 }
 
-// show puts what was found into the gallery.
+// show adds findings to the gallery.
 func (c *Check) show(t *filter.Transaction, sum [32]byte, b []byte, found []filter.Finding) {
 	if c.gallery == nil {
 		return
@@ -338,7 +339,7 @@ func (c *Check) show(t *filter.Transaction, sum [32]byte, b []byte, found []filt
 	c.gallery.note(t, sum, b, found, locked)
 }
 
-// referer is the page that a picture belongs to.
+// referer returns the page that a picture belongs to.
 func referer(t *filter.Transaction) string {
 	if t.Request == nil {
 		return ""
@@ -347,10 +348,10 @@ func referer(t *filter.Transaction) string {
 	return page
 }
 
-// wait waits for a judgement, but no longer than the policy's patience: then the
-// picture passes, and what becomes of it is remembered for the next request.
-// Pictures of a page for which the model is asked are held together, so that a
-// page with many of them is not much later, until the page is known to be bad.
+// wait waits for a verdict up to the policy's patience. Then the picture passes, and the
+// verdict is remembered for the next request. Pictures of a page that wait for the model are
+// held together, so that many of them do not delay the page much, unless the page is known to
+// be bad.
 func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job, bad bool) (v verdict, why string) {
 	if j == nil {
 		c.seen.With("busy").Inc()
@@ -419,7 +420,7 @@ func (c *Check) unread(dst []filter.Finding, why string) []filter.Finding {
 	return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: why})
 }
 
-// exact looks for the digests of the bytes.
+// exact looks up the digests of the bytes.
 func (c *Check) exact(b []byte, sum [32]byte, dst []filter.Finding) []filter.Finding {
 	var old []byte
 	for _, name := range c.names {
@@ -445,7 +446,7 @@ func (c *Check) exact(b []byte, sum [32]byte, dst []filter.Finding) []filter.Fin
 // counters are the metrics of a check.
 type counters struct {
 	seen  *metric.CounterVec
-	spent *atomic.Int64 // time that the model has worked
+	spent *atomic.Int64 // total time of the model
 }
 
 var spentDesc = metric.NewDesc("shuultuur_picture_model_seconds_total", "Time that the model has worked.")

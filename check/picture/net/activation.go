@@ -2,11 +2,11 @@ package net
 
 import "math"
 
-// An activation is what is done to each number of a result, while it is still in
-// the cache: kept between low and high, or bent.
+// An activation is a function applied to each number of a result while it is still in the
+// processor's cache: a limit to low and high, or another function.
 type activation struct {
 	low, high float32
-	bend      func(k *kernel, plus float32, x []float32) // adds plus first; nil: low and high
+	bend      func(k *kernel, plus float32, x []float32) // adds plus first; nil for a limit to low and high
 }
 
 var none = activation{low: float32(math.Inf(-1)), high: float32(math.Inf(1))}
@@ -15,7 +15,7 @@ func (a *activation) isNone() bool {
 	return a.bend == nil && math.IsInf(float64(a.low), -1) && math.IsInf(float64(a.high), 1)
 }
 
-// apply adds plus to x and bends the sums.
+// apply adds plus to x and applies the activation to the sums.
 func (a *activation) apply(k *kernel, plus float32, x []float32) {
 	if a.bend == nil {
 		if plus != 0 || !a.isNone() {
@@ -26,7 +26,7 @@ func (a *activation) apply(k *kernel, plus float32, x []float32) {
 	a.bend(k, plus, x)
 }
 
-// exp is e to the power of x, with a relative error below 3e-7.
+// exp returns e to the power of x, with a relative error below 3e-7.
 func exp(x float32) float32 {
 	const (
 		log2e = 1.44269504
@@ -54,7 +54,7 @@ func exp(x float32) float32 {
 
 func sigmoid(x float32) float32 { return 1 / (1 + exp(-x)) }
 
-// each makes a bend of a function of one number.
+// each returns a bend that applies f to each number.
 func each(f func(x float32) float32) func(k *kernel, plus float32, x []float32) {
 	return func(_ *kernel, plus float32, x []float32) {
 		for i, v := range x {
@@ -67,8 +67,8 @@ func bendSigmoid(k *kernel, plus float32, x []float32) { k.sigmoid(plus, false, 
 
 func bendSiLU(k *kernel, plus float32, x []float32) { k.sigmoid(plus, true, x) }
 
-// bendLine makes a bend of a line that is kept from 0 to 1; times multiplies x
-// by it.
+// bendLine returns a bend with a linear function limited to 0 to 1; times multiplies the
+// result by x.
 func bendLine(alpha, beta float32, times bool) func(k *kernel, plus float32, x []float32) {
 	return func(_ *kernel, plus float32, x []float32) {
 		for i, v := range x {
@@ -86,7 +86,8 @@ func float64s(f func(float64) float64) func(k *kernel, plus float32, x []float32
 	return each(func(x float32) float32 { return float32(f(float64(x))) })
 }
 
-// activationOf returns what a node does to each number, if that is all it does.
+// activationOf returns the function that a node applies to each number, if it does nothing
+// else.
 func (b *builder) activationOf(n *node) (a activation, ok bool) {
 	a = none
 	switch n.op {
@@ -151,7 +152,7 @@ func (b *builder) activationOf(n *node) (a activation, ok bool) {
 	return a, true
 }
 
-// clip reads the limits of a Clip: attributes before version 11, then inputs.
+// clip reads the limits of a Clip: attributes before version 11, inputs from then on.
 func (b *builder) clip(n *node) (a activation, ok bool) {
 	a = none
 	a.low, a.high = n.float("min", a.low), n.float("max", a.high)

@@ -1,14 +1,12 @@
-// Package net runs small neural networks that are stored in the format of ONNX,
-// in Go and without other libraries.
+// Package net runs small neural networks in the format of ONNX, without other libraries.
 //
-// [Read] reads a file within limits. [Graph.Compile] finds the shape of every
-// result, computes what is constant, folds normalisations and activations into
-// the operations before them, and plans memory: results that are never needed at
-// the same time share their place. A [Net] can be used by many [Worker]s at a
-// time; each has memory of its own and runs on one processor.
+// [Read] reads a file within limits. [Graph.Compile] determines the shape of every result,
+// computes constants, folds normalisations and activations into the operations before them,
+// and plans memory: results that are never needed at the same time share it. Several [Worker]s
+// can use a [Net] at a time; each has its own memory and runs on one processor.
 //
-// Convolutions are products of matrices. Their innermost part is a kernel for
-// AVX-512, AVX2, NEON, or in Go, chosen when the program starts.
+// Convolutions are matrix products. Their innermost part is a kernel for AVX-512, AVX2, NEON,
+// or in Go, selected when the program starts.
 package net
 
 import (
@@ -21,20 +19,20 @@ import (
 )
 
 const (
-	// MaxWorker bounds the memory of a worker, in bytes.
+	// MaxWorker limits the memory of a worker, in bytes.
 	MaxWorker = 64 << 20
-	// MaxWork bounds the multiplications of one run.
+	// MaxWork limits the multiplications of one run.
 	MaxWork = 20_000_000_000
 )
 
-// A value is a result of a step, an input, or a constant.
+// A value is the result of a step, an input, or a constant.
 type value struct {
 	name  string
 	shape []int
-	data  *tensor // of a constant
-	root  *value  // whose numbers these are in another shape; nil: its own
+	data  *tensor // nil if not constant
+	root  *value  // the value whose numbers it shares in another shape; nil if it has its own
 
-	at          int // in the memory of a worker
+	at          int // offset in the memory of a worker
 	first, last int // steps between which the numbers are needed
 }
 
@@ -47,7 +45,7 @@ func (v *value) source() *value {
 
 func (v *value) size() int { return volume(v.shape) }
 
-// in returns the numbers of v.
+// in returns the numbers of v in a worker's memory.
 func (v *value) in(w *Worker) []float32 {
 	s := v.source()
 	if s.data != nil {
@@ -56,7 +54,7 @@ func (v *value) in(w *Worker) []float32 {
 	return w.memory[s.at : s.at+s.size()]
 }
 
-// A step is one operation, ready to run.
+// A step is one compiled operation.
 type step struct {
 	of      *node
 	in, out []*value
@@ -67,21 +65,21 @@ type builder struct {
 	g       *Graph
 	k       *kernel
 	values  map[string]*value
-	users   map[string][]int // nodes that read a name
-	fused   map[int]bool     // nodes that another one does as well
-	last    map[*node]string // what the result of such a one is called
+	users   map[string][]int // nodes that read a result, by its name
+	fused   map[int]bool     // nodes that are fused with an earlier one
+	last    map[*node]string // name of the result of the last node fused with each
 	results map[string]bool  // outputs of the graph
-	node    int              // that is being built
+	node    int              // the current node
 	steps   []step
 	room    scratch
 	work    int64
-	folded  int // numbers of constants that were computed
+	folded  int // numbers in computed constants
 }
 
-// scratch is what steps need beside inputs and outputs, in numbers.
+// scratch is the memory that steps need besides inputs and outputs, in numbers.
 type scratch struct{ plane, left int }
 
-// A Net is a model that is ready to run.
+// A Net is a compiled model.
 type Net struct {
 	Input   []int   // shape
 	Outputs [][]int // shapes
@@ -98,11 +96,10 @@ type Net struct {
 	numbers int // of a worker's memory
 }
 
-// Kernel is the name of the kernel that n runs on.
+// Kernel returns the name of the kernel that n runs on.
 func (n *Net) Kernel() string { return n.k.name }
 
-// Missing names the operators of g that are not there, with how often they
-// are used.
+// Missing returns the unsupported operators of g, with the number of their uses.
 func (g *Graph) Missing() []string {
 	count := map[string]int{}
 	for i := range g.nodes {
@@ -123,7 +120,7 @@ func (g *Graph) Missing() []string {
 	return all
 }
 
-// Operators lists the operators that are there.
+// Operators returns the supported operators.
 func Operators() []string {
 	var all []string
 	for name := range operators {
@@ -133,8 +130,8 @@ func Operators() []string {
 	return all
 }
 
-// Compile makes a network of g for an input of a shape. Sizes of it that are 0
-// are those of the model; a batch is one picture.
+// Compile makes a network of g for an input of this shape. Sizes of 0 are taken from the
+// model; the batch size is always one picture.
 func (g *Graph) Compile(shape []int) (*Net, error) { return g.compile(shape, kernels[0]) }
 
 func (g *Graph) compile(shape []int, k *kernel) (*Net, error) {
@@ -160,9 +157,9 @@ func (g *Graph) compile(shape []int, k *kernel) (*Net, error) {
 		v := b.values[name]
 		switch {
 		case v == nil:
-			return nil, fmt.Errorf("nothing makes the output %q", name)
+			return nil, fmt.Errorf("no operation produces the output %q", name)
 		case v.source().data != nil && v.source().data.isInt:
-			return nil, fmt.Errorf("the output %q is of integers", name)
+			return nil, fmt.Errorf("the output %q consists of integers", name)
 		}
 		n.outputs = append(n.outputs, v)
 		n.Outputs = append(n.Outputs, v.shape)
@@ -177,7 +174,7 @@ func (g *Graph) compile(shape []int, k *kernel) (*Net, error) {
 	return n, nil
 }
 
-// begin makes values of the weights and of the input.
+// begin makes values for the weights and the input.
 func (b *builder) begin(shape []int) (*value, error) {
 	g := b.g
 	for i := range g.nodes {
@@ -194,7 +191,7 @@ func (b *builder) begin(shape []int) (*value, error) {
 	var in *port
 	for i := range g.inputs {
 		if g.weights[g.inputs[i].name] != nil {
-			continue // older files list weights as inputs, too
+			continue // older files also list weights as inputs
 		}
 		if in != nil {
 			return nil, fmt.Errorf("the model has more than one input: %s and %s", in.name, g.inputs[i].name)
@@ -213,13 +210,13 @@ func (b *builder) begin(shape []int) (*value, error) {
 		case i == 0 && full[0] == 0:
 			full[0] = 1
 		case i == 0 && full[0] != 1:
-			return nil, fmt.Errorf("the model takes %d pictures at a time; only one is given", full[0])
+			return nil, fmt.Errorf("the model reads %d pictures at a time; only one is possible", full[0])
 		case full[i] == 0 && i < len(shape) && shape[i] > 0:
 			full[i] = shape[i]
 		case full[i] == 0:
-			return nil, fmt.Errorf("the model leaves the size of its input open (%v): say which in its description", in.shape)
+			return nil, fmt.Errorf("the model does not fix the size of its input (%v): give it in the description", in.shape)
 		case i < len(shape) && shape[i] > 0 && shape[i] != full[i]:
-			return nil, fmt.Errorf("the model takes an input of %v, not of %v", in.shape, shape)
+			return nil, fmt.Errorf("the input of the model has the shape %v, not %v", in.shape, shape)
 		}
 	}
 	v, err := b.value(full)
@@ -231,11 +228,11 @@ func (b *builder) begin(shape []int) (*value, error) {
 	return v, nil
 }
 
-// build does one node, or computes it now if all its inputs are constants.
+// build compiles one node, or computes its result now if all inputs are constants.
 func (b *builder) build(n *node) error {
 	op, ok := operators[n.op]
 	if !ok || n.domain != "" {
-		return errors.New("there is no such operator here")
+		return errors.New("the operator is not supported")
 	}
 	in := make([]*value, len(n.inputs))
 	constant := true
@@ -245,7 +242,7 @@ func (b *builder) build(n *node) error {
 		}
 		v := b.values[name]
 		if v == nil {
-			return fmt.Errorf("it reads %q, which nothing before it makes", name)
+			return fmt.Errorf("it reads %q, which no earlier operation produces", name)
 		}
 		in[i] = v
 		constant = constant && v.source().data != nil
@@ -254,9 +251,9 @@ func (b *builder) build(n *node) error {
 		switch {
 		case v == nil:
 		case v.size() == 0:
-			return errors.New("an input without numbers")
+			return errors.New("an input is empty")
 		case !op.ints && v.source().data != nil && v.source().data.isInt:
-			return errors.New("integers as numbers of a picture")
+			return errors.New("an input consists of integers")
 		}
 	}
 	if len(in) < op.least || slices.Contains(in[:op.least], nil) {
@@ -287,7 +284,7 @@ func (b *builder) build(n *node) error {
 	return nil
 }
 
-// lastName is the name of n's result, or that of the last node fused with it.
+// lastName returns the name of n's result, or of the result of the last node fused with it.
 func (b *builder) lastName(n *node, name string) string {
 	if last, ok := b.last[n]; ok {
 		return last
@@ -295,7 +292,7 @@ func (b *builder) lastName(n *node, name string) string {
 	return name
 }
 
-// fold runs the steps from before on and makes constants of their results.
+// fold runs the steps from number before on, and turns their results into constants.
 func (b *builder) fold(before int) error {
 	w := &Worker{net: &Net{k: b.k}, plane: make([]float32, b.room.plane), left: make([]float32, b.room.left), buffer: make([]float32, b.k.bufferSize())}
 	for _, s := range b.steps[before:] {
@@ -311,15 +308,15 @@ func (b *builder) fold(before int) error {
 	return nil
 }
 
-// value makes a value of a shape that fits into a worker.
+// value makes a value of this shape, which must fit into a worker.
 func (b *builder) value(shape []int) (*value, error) {
 	n := 1
 	if len(shape) > maxDims {
-		return nil, fmt.Errorf("a result of %d dimensions; at most %d", len(shape), maxDims)
+		return nil, fmt.Errorf("a result has %d dimensions; at most %d are possible", len(shape), maxDims)
 	}
 	for _, d := range shape {
 		if d <= 0 || d > MaxWorker/4 || n > MaxWorker/4/d {
-			return nil, fmt.Errorf("a result of the shape %v: empty, or more than a worker may have (%d MB)", shape, MaxWorker>>20)
+			return nil, fmt.Errorf("a result of shape %v is empty, or larger than a worker (%d MB)", shape, MaxWorker>>20)
 		}
 		n *= d
 	}
@@ -340,8 +337,8 @@ func (b *builder) step(in, out []*value, run func(w *Worker)) {
 	b.steps = append(b.steps, step{of: &b.g.nodes[b.node], in: in, out: out, run: run})
 }
 
-// only returns the one node that reads a name, nil if there are none or several,
-// or if it is an output of the graph.
+// only returns the only node that reads a result; nil if there are none or several, or if the
+// result is an output of the graph.
 func (b *builder) only(name string) (*node, int) {
 	users := b.users[name]
 	if len(users) != 1 || b.results[name] || users[0] <= b.node {
@@ -350,7 +347,7 @@ func (b *builder) only(name string) (*node, int) {
 	return &b.g.nodes[users[0]], users[0]
 }
 
-// fuse takes the activation that follows n into it.
+// fuse fuses n with an activation that follows it, and returns that.
 func (b *builder) fuse(n *node) activation {
 	name := b.lastName(n, n.outputs[0])
 	if next, i := b.only(name); next != nil && len(next.outputs) == 1 && next.inputs[0] == name && next.domain == "" {
@@ -362,7 +359,7 @@ func (b *builder) fuse(n *node) activation {
 	return b.fuseSiLU(n, name)
 }
 
-// fuseSiLU takes x · sigmoid(x), which is written as two nodes.
+// fuseSiLU fuses n with x · sigmoid(x), which consists of two nodes.
 func (b *builder) fuseSiLU(n *node, name string) activation {
 	users := b.users[name]
 	if len(users) != 2 || b.results[name] || users[0] <= b.node || users[1] <= b.node {
@@ -382,14 +379,14 @@ func (b *builder) fuseSiLU(n *node, name string) activation {
 	return a
 }
 
-// take notes that n does node i, too, and makes its result.
+// take records that n also does the work of node i, and produces its result.
 func (b *builder) take(n *node, i int, result string) {
 	b.fused[i] = true
 	b.last[n] = result
 }
 
-// plan gives every value its place, large ones first, each as low as it does not
-// meet another one that is needed at the same time.
+// plan assigns memory to every value, large ones first, each at the lowest offset where it
+// overlaps no other value needed at the same time.
 func (n *Net) plan() {
 	seen := map[*value]bool{}
 	var all []*value
@@ -419,7 +416,7 @@ func (n *Net) plan() {
 		use(v, len(n.steps))
 	}
 	slices.SortStableFunc(all, func(a, b *value) int { return cmp.Compare(b.size(), a.size()) })
-	var placed []*value // by place
+	var placed []*value // by offset
 	for _, v := range all {
 		at := 0
 		for _, o := range placed {
@@ -444,17 +441,17 @@ type Worker struct {
 	memory, plane, left, buffer []float32
 }
 
-// Worker makes a worker with memory of its own.
+// Worker makes a worker with its own memory.
 func (n *Net) Worker() *Worker {
 	return &Worker{net: n, memory: make([]float32, n.numbers), plane: make([]float32, n.room.plane),
 		left: make([]float32, n.room.left), buffer: make([]float32, n.k.bufferSize())}
 }
 
-// Input is where the input of the next run goes.
+// Input returns the memory for the input of the next run.
 func (w *Worker) Input() []float32 { return w.net.input.in(w) }
 
-// Run runs the network on what lies in Input, and uses that up. The results
-// belong to the worker until its next run.
+// Run runs the network on Input, which it overwrites. The results are valid until the worker's
+// next run.
 func (w *Worker) Run(ctx context.Context) ([][]float32, error) {
 	for i := range w.net.steps {
 		if i&7 == 0 && ctx.Err() != nil {

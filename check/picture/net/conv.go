@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// A slide is a window that slides over planes: that of a convolution or of
-// pooling.
+// A slide is a window that slides over planes, in a convolution or in pooling.
 type slide struct {
 	h, w   int // of the input
 	oh, ow int // of the output
@@ -21,14 +20,14 @@ const maxWindow = 1 << 12 // strides, dilations, padding and window
 // slideOf reads the attributes of a convolution or of pooling.
 func slideOf(n *node, in []int, kh, kw int) (s slide, err error) {
 	if len(in) != 4 {
-		return s, fmt.Errorf("an input of %d dimensions; only planes are done", len(in))
+		return s, fmt.Errorf("an input of %d dimensions is not supported, only planes are", len(in))
 	}
 	s = slide{h: in[2], w: in[3], kh: kh, kw: kw, sh: 1, sw: 1, dh: 1, dw: 1}
 	pair := func(name string, a, b *int) {
 		if v := n.attrs[name].ints; len(v) == 2 {
 			*a, *b = int(v[0]), int(v[1])
 		} else if len(v) != 0 {
-			err = fmt.Errorf("%s of %d numbers", name, len(v))
+			err = fmt.Errorf("%s has %d numbers", name, len(v))
 		}
 	}
 	pair("strides", &s.sh, &s.sw)
@@ -37,14 +36,14 @@ func slideOf(n *node, in []int, kh, kw int) (s slide, err error) {
 	if v := n.attrs["pads"].ints; len(v) == 4 {
 		s.pt, s.pl, pb, pr = int(v[0]), int(v[1]), int(v[2]), int(v[3])
 	} else if len(v) != 0 {
-		err = fmt.Errorf("pads of %d numbers", len(v))
+		err = fmt.Errorf("pads has %d numbers", len(v))
 	}
 	if err != nil {
 		return s, err
 	}
 	for _, v := range []int{s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.pt + 1, s.pl + 1, pb + 1, pr + 1} {
 		if v < 1 || v > maxWindow {
-			return s, fmt.Errorf("a window, stride, dilation or padding that is not from 1 to %d", maxWindow)
+			return s, fmt.Errorf("a window, stride, dilation or padding is not from 1 to %d", maxWindow)
 		}
 	}
 	kh, kw = (s.kh-1)*s.dh+1, (s.kw-1)*s.dw+1
@@ -64,12 +63,12 @@ func slideOf(n *node, in []int, kh, kw int) (s slide, err error) {
 	}
 	y, x := s.h+s.pt+pb-kh, s.w+s.pl+pr-kw
 	if y < 0 || x < 0 {
-		return s, errors.New("a window that is larger than the picture")
+		return s, errors.New("the window is larger than the picture")
 	}
 	s.oh, s.ow = y/s.sh+1, x/s.sw+1
 	if n.int("ceil_mode", 0) != 0 {
 		s.oh, s.ow = (y+s.sh-1)/s.sh+1, (x+s.sw-1)/s.sw+1
-		if (s.oh-1)*s.sh >= s.h+s.pt { // a window that begins in the padding does not count
+		if (s.oh-1)*s.sh >= s.h+s.pt { // a window that begins in the padding after the input does not count
 			s.oh--
 		}
 		if (s.ow-1)*s.sw >= s.w+s.pl {
@@ -79,7 +78,7 @@ func slideOf(n *node, in []int, kh, kw int) (s slide, err error) {
 	return s, nil
 }
 
-// row collects what place ky, kx of the window sees, for the outputs from n0 on.
+// row collects the inputs at position ky, kx of the window, for the outputs from n0 on.
 func (s *slide) row(kern *kernel, dst, plane []float32, ky, kx, n0 int) {
 	oy, ox := n0/s.ow, n0%s.ow
 	for len(dst) > 0 {
@@ -102,32 +101,32 @@ func (s *slide) row(kern *kernel, dst, plane []float32, ky, kx, n0 int) {
 	}
 }
 
-// Phases are a padded plane taken apart by the remainders of its places divided
-// by the strides. What one place of a window sees is then one piece of a phase,
-// for all outputs at once, with some columns between the lines that mean
-// nothing.
+// phases returns the height and width of a phase. Phases are a padded plane divided by the
+// remainder of each coordinate modulo the stride. The inputs for one position of the window
+// are then contiguous in one phase, for all outputs at once; columns between the lines are
+// meaningless.
 func (s *slide) phases() (ph, pw int) {
 	ph = roundUp((s.oh-1)*s.sh+(s.kh-1)*s.dh+1, s.sh) / s.sh
 	pw = roundUp((s.ow-1)*s.sw+(s.kw-1)*s.dw+1, s.sw) / s.sw
 	return ph, pw
 }
 
-// planeSize is the room for phases, and for what kernels read behind them.
+// planeSize returns the size of all phases, including bytes that kernels read after them.
 func (s *slide) planeSize() int {
 	ph, pw := s.phases()
 	return s.sh*s.sw*ph*pw + lanes
 }
 
-// needPlane makes room for the phases of s.
+// needPlane reserves memory for the phases of s.
 func (b *builder) needPlane(s *slide) error {
 	if s.planeSize() > MaxWorker/4 {
-		return errors.New("a window that needs more memory than a worker has")
+		return errors.New("the window needs more memory than a worker has")
 	}
 	b.room.plane = max(b.room.plane, s.planeSize())
 	return nil
 }
 
-// pad fills phases with what lies outside of a plane.
+// pad fills phases with the value outside of a plane.
 func (s *slide) pad(phases []float32, pad float32) {
 	phases = phases[:s.planeSize()]
 	for i := range phases {
@@ -135,7 +134,7 @@ func (s *slide) pad(phases []float32, pad float32) {
 	}
 }
 
-// takeApart puts a plane into phases that are padded.
+// takeApart distributes a plane to padded phases.
 func (s *slide) takeApart(k *kernel, phases, plane []float32) {
 	ph, pw := s.phases()
 	for y := range s.h {
@@ -146,7 +145,7 @@ func (s *slide) takeApart(k *kernel, phases, plane []float32) {
 		line := plane[y*s.w : (y+1)*s.w]
 		for px := range s.sw {
 			dst := phases[((r%s.sh*s.sw+px)*ph+r/s.sh)*pw:][:pw]
-			first := 0 // column whose place in the plane is not negative
+			first := 0 // first column with a coordinate inside the plane
 			if px < s.pl {
 				first = (s.pl - px + s.sw - 1) / s.sw
 			}
@@ -157,8 +156,8 @@ func (s *slide) takeApart(k *kernel, phases, plane []float32) {
 	}
 }
 
-// across copies each number of a line that is a stride from the last one, as far
-// as there is room. It returns how many.
+// across copies every sw-th number of a line to dst, as far as there is room, and returns how
+// many.
 func (s *slide) across(k *kernel, dst, line []float32) int {
 	n := min(len(dst), (len(line)+s.sw-1)/s.sw)
 	switch s.sw {
@@ -174,8 +173,8 @@ func (s *slide) across(k *kernel, dst, line []float32) int {
 	return n
 }
 
-// seen is where in phases the inputs of the first output are, for each place of
-// the window.
+// seen returns the positions in phases of the inputs for the first output, for each position
+// in the window.
 func (s *slide) seen() []int {
 	ph, pw := s.phases()
 	var at []int
@@ -188,7 +187,7 @@ func (s *slide) seen() []int {
 	return at
 }
 
-// window is the window over phases, for a kernel.
+// window returns the window over phases, for a kernel.
 func (s *slide) window(phases, weights []float32) window {
 	_, pw := s.phases()
 	return window{rows: s.oh, cols: s.ow, dstLine: s.ow, src: &phases[0], srcLine: pw, at: s.seen(), weights: weights, low: none.low, high: none.high}
@@ -197,17 +196,17 @@ func (s *slide) window(phases, weights []float32) window {
 func buildConv(b *builder, n *node, in []*value) ([]*value, error) {
 	x, w := in[0], in[1].source().data
 	if w == nil {
-		return nil, errors.New("weights that are not constant")
+		return nil, errors.New("the weights are not constant")
 	}
 	if len(w.shape) != 4 || len(x.shape) != 4 {
-		return nil, fmt.Errorf("weights of %d and an input of %d dimensions; only planes are done", len(w.shape), len(x.shape))
+		return nil, fmt.Errorf("weights of %d and an input of %d dimensions are not supported, only planes are", len(w.shape), len(x.shape))
 	}
 	m, cg, groups := w.shape[0], w.shape[1], n.int("group", 1)
 	if groups < 1 || cg < 1 || m < 1 || m%groups != 0 || cg*groups != x.shape[1] || w.size() == 0 {
-		return nil, fmt.Errorf("weights of %v in %d groups for an input of %v", w.shape, groups, x.shape)
+		return nil, fmt.Errorf("weights of shape %v in %d groups do not fit an input of shape %v", w.shape, groups, x.shape)
 	}
 	if k := n.attrs["kernel_shape"].ints; len(k) == 2 && (int(k[0]) != w.shape[2] || int(k[1]) != w.shape[3]) {
-		return nil, fmt.Errorf("kernel_shape %v with weights of %v", k, w.shape)
+		return nil, fmt.Errorf("kernel_shape %v does not fit weights of shape %v", k, w.shape)
 	}
 	s, err := slideOf(n, x.shape, w.shape[2], w.shape[3])
 	if err != nil {
@@ -217,7 +216,7 @@ func buildConv(b *builder, n *node, in []*value) ([]*value, error) {
 	if len(in) > 2 && in[2] != nil {
 		d := in[2].source().data
 		if d == nil || len(d.floats) != m {
-			return nil, errors.New("a bias that is not constant, or not one number for each result")
+			return nil, errors.New("the bias is not constant, or does not have one number per result")
 		}
 		copy(bias, d.floats)
 	}
@@ -250,11 +249,11 @@ type conv struct {
 	k             *kernel
 	m, cg, groups int
 	weights, bias []float32
-	packed        [][]float32 // weights of each group; none: one channel each
+	packed        [][]float32 // weights of each group; nil if each has one channel
 	act           activation
 }
 
-// foldNorm takes the normalisation that follows n into its weights.
+// foldNorm folds the normalisation that follows n into its weights.
 func (c *conv) foldNorm(b *builder, n *node) error {
 	next, i := b.only(n.outputs[0])
 	if next == nil || next.op != "BatchNormalization" || next.domain != "" || len(next.inputs) != 5 || next.inputs[0] != n.outputs[0] {
@@ -262,7 +261,7 @@ func (c *conv) foldNorm(b *builder, n *node) error {
 	}
 	scale, shift, err := normOf(b, next, c.m)
 	if err != nil {
-		return nil // it is built by itself, and says what is wrong
+		return nil // it is built by itself and reports the error
 	}
 	per := len(c.weights) / c.m
 	scaled := make([]float32, len(c.weights))
@@ -316,7 +315,7 @@ func (c *conv) run(w *Worker, src, dst []float32) {
 	}
 }
 
-// depthwise convolves each channel by itself.
+// depthwise convolves each channel separately.
 func (c *conv) depthwise(w *Worker, src, dst []float32) {
 	per, n, places := c.m/c.groups, c.oh*c.ow, c.kh*c.kw
 	c.pad(w.plane, 0)

@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// buildEach does one function to each number.
+// buildEach applies one function to each number.
 func buildEach(b *builder, n *node, in []*value) ([]*value, error) {
 	a, ok := b.activationOf(n)
 	if !ok {
-		return nil, errors.New("limits that are not constant, or an alpha other than 1")
+		return nil, errors.New("the limits are not constant, or alpha is not 1")
 	}
 	x, k := in[0], b.k
 	return b.emit(x.shape, in[:1], func(out *value) func(*Worker) {
@@ -22,7 +22,7 @@ func buildEach(b *builder, n *node, in []*value) ([]*value, error) {
 	})
 }
 
-// buildMany combines numbers of any number of values, two at a time.
+// buildMany combines any number of values, two at a time.
 func buildMany(f func(x, y float32) float32, i func(x, y int64) int64) func(b *builder, n *node, in []*value) ([]*value, error) {
 	two := buildBinary(f, i)
 	return func(b *builder, n *node, in []*value) ([]*value, error) {
@@ -32,9 +32,9 @@ func buildMany(f func(x, y float32) float32, i func(x, y int64) int64) func(b *b
 		out := in[:1]
 		for k, v := range in[1:] {
 			if v == nil {
-				return nil, errors.New("an input that is not there")
+				return nil, errors.New("an input is missing")
 			}
-			part := node{op: n.op, outputs: []string{""}} // with no reader: nothing is fused with it
+			part := node{op: n.op, outputs: []string{""}} // nobody reads it, so that nothing is fused with it
 			if k == len(in)-2 {
 				part.outputs = n.outputs
 			}
@@ -50,8 +50,7 @@ func buildMany(f func(x, y float32) float32, i func(x, y int64) int64) func(b *b
 	}
 }
 
-// buildBinary combines numbers of two values, one of which may be repeated along
-// dimensions.
+// buildBinary combines two values, one of which may be repeated along dimensions.
 func buildBinary(f func(x, y float32) float32, i func(x, y int64) int64) func(b *builder, n *node, in []*value) ([]*value, error) {
 	return func(b *builder, n *node, in []*value) ([]*value, error) {
 		shape, err := broadcast(in[0].shape, in[1].shape)
@@ -63,7 +62,7 @@ func buildBinary(f func(x, y float32) float32, i func(x, y int64) int64) func(b 
 			return combineInts(shape, in, i)
 		}
 		if p != nil && p.isInt || q != nil && q.isInt {
-			return nil, errors.New("integers as numbers of a picture")
+			return nil, errors.New("an input consists of integers")
 		}
 		x, y, k := in[0], in[1], b.k
 		same := x.size() == y.size()
@@ -104,7 +103,7 @@ func combineInts(shape []int, in []*value, f func(x, y int64) int64) ([]*value, 
 	p, q := in[0].source().data.ints, in[1].source().data.ints
 	n := volume(shape)
 	if f == nil || n > maxNumbers || len(p) != n && len(p) != 1 || len(q) != n && len(q) != 1 {
-		return nil, errors.New("integers that are not lists of equal length")
+		return nil, errors.New("the integers are not lists of equal length")
 	}
 	out := make([]int64, n)
 	for i := range out {
@@ -113,7 +112,7 @@ func combineInts(shape []int, in []*value, f func(x, y int64) int64) ([]*value, 
 	return constant(shape, out...), nil
 }
 
-// broadcast is the shape of a combination: dimensions of 1 are repeated.
+// broadcast returns the shape of a combination: dimensions of 1 are repeated.
 func broadcast(a, b []int) ([]int, error) {
 	shape := make([]int, max(len(a), len(b)))
 	for i := 1; i <= len(shape); i++ {
@@ -125,15 +124,15 @@ func broadcast(a, b []int) ([]int, error) {
 			y = b[len(b)-i]
 		}
 		if x != y && x != 1 && y != 1 {
-			return nil, fmt.Errorf("shapes that do not go together: %v and %v", a, b)
+			return nil, fmt.Errorf("the shapes %v and %v cannot be combined", a, b)
 		}
 		shape[len(shape)-i] = max(x, y)
 	}
 	return shape, nil
 }
 
-// repeat is the distance of neighbours of a shape that is repeated to a larger
-// one: 0 where it is repeated.
+// repeat returns the strides of a shape that is repeated to a larger one: 0 in repeated
+// dimensions.
 func repeat(from, to []int) []int {
 	s, own := make([]int, len(to)), strides(from)
 	for i := range from {
@@ -162,13 +161,13 @@ func combine(dst, x, y []float32, shape, sx, sy []int, f func(x, y float32) floa
 	}
 }
 
-// normOf is a normalisation as a factor and a summand for each channel.
+// normOf returns a normalisation as a factor and a summand for each channel.
 func normOf(b *builder, n *node, channels int) (scale, shift []float32, err error) {
 	var p [4][]float32
 	for i := range p {
 		v := b.values[n.inputs[i+1]]
 		if v == nil || v.source().data == nil || len(v.source().data.floats) != channels {
-			return nil, nil, errors.New("a normalisation that is not constant, or not for each channel")
+			return nil, nil, errors.New("the normalisation is not constant, or not per channel")
 		}
 		p[i] = v.source().data.floats
 	}
@@ -183,7 +182,7 @@ func normOf(b *builder, n *node, channels int) (scale, shift []float32, err erro
 func buildNorm(b *builder, n *node, in []*value) ([]*value, error) {
 	x := in[0]
 	if len(x.shape) < 2 {
-		return nil, errors.New("an input without channels")
+		return nil, errors.New("the input has no channels")
 	}
 	channels := x.shape[1]
 	scale, shift, err := normOf(b, n, channels)
@@ -225,7 +224,7 @@ func buildSoftmax(b *builder, n *node, in []*value) ([]*value, error) {
 		return nil, err
 	}
 	dim, inner := x.shape[axis], volume(x.shape[axis+1:])
-	if b.g.Opset < 13 { // then everything from the axis on is one row
+	if b.g.Opset < 13 { // everything from the axis on is then one row
 		dim, inner = volume(x.shape[axis:]), 1
 	}
 	return b.emit(x.shape, in, func(out *value) func(*Worker) {
@@ -275,7 +274,7 @@ func buildReduce(f func(x []float32) float32) func(b *builder, n *node, in []*va
 			}
 			gone[a] = true
 		}
-		// The source is read in another order: what stays first.
+		// The source is read in another order: first the dimensions that stay.
 		var shape, keep, drop []int
 		m := mover{}
 		s := strides(x.shape)
@@ -301,7 +300,7 @@ func buildReduce(f func(x []float32) float32) func(b *builder, n *node, in []*va
 			return nil, err
 		}
 		if d := moved[0].source().data; d != nil && d.isInt {
-			return nil, errors.New("integers as numbers of a picture")
+			return nil, errors.New("an input consists of integers")
 		}
 		return b.emit(shape, moved, func(out *value) func(*Worker) {
 			return func(w *Worker) {

@@ -1,7 +1,7 @@
 package net
 
-// Blocks of a product that stay in the caches: depth rows of the right side, of
-// wide columns.
+// Blocks of a product that fit into the caches: depth rows of the right side, and wide
+// columns.
 const (
 	depth = 256
 	wide  = 256
@@ -9,8 +9,8 @@ const (
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// packLeft packs m rows of k numbers, the way tile reads them. at returns one
-// of them.
+// packLeft packs m rows of numbers in the order in which tile reads them. at returns one
+// number.
 func (k *kernel) packLeft(dst []float32, m, depths int, at func(row, col int) float32) {
 	i := 0
 	for k0 := 0; k0 < depths; k0 += depth {
@@ -30,21 +30,20 @@ func (k *kernel) packLeft(dst []float32, m, depths int, at func(row, col int) fl
 	}
 }
 
-// leftSize is the room that packLeft needs.
+// leftSize returns the room that packLeft needs.
 func (k *kernel) leftSize(m, depths int) int { return roundUp(m, k.mr) * depths }
 
-// bufferSize is the room that gemm needs beside its operands.
+// bufferSize returns the room that gemm needs besides its operands.
 func (k *kernel) bufferSize() int { return depth*roundUp(wide, k.nr) + k.mr*k.nr + wide }
 
-// A product is c = left · right, of m rows and n columns that lie ldc apart.
+// A product is c = left · right, with m rows and n columns. Rows of c are ldc apart.
 type product struct {
 	m, n, k int
 	left    []float32 // packed
 	c       []float32
-	// row puts row k of the right side, from column n0 on, into dst, or returns
-	// where it lies already.
+	// row copies row k of the right side, from column n0 on, to dst, or returns the original.
 	row func(dst []float32, k, n0 int) []float32
-	// done is called for each finished piece of a row of c; nil does nothing.
+	// done is called for each finished piece of a row of c; it may be nil.
 	done func(row int, part []float32)
 }
 
@@ -76,7 +75,7 @@ func (k *kernel) gemm(p *product, buffer []float32) {
 // spread packs one row of the right side.
 func (k *kernel) spread(right, row []float32, depths, at int) {
 	i := at * k.nr
-	switch k.nr { // copies of a fixed size take half the time
+	switch k.nr { // copies of fixed size take half the time
 	case 32:
 		for ; len(row) >= 32; row = row[32:] {
 			*(*[32]float32)(right[i:]) = *(*[32]float32)(row)

@@ -2,57 +2,55 @@ package net
 
 import "unsafe"
 
-// A kernel is the innermost part of the arithmetic, for one kind of processor.
+// A kernel is the innermost part of the computation, for one kind of processor.
 //
-// tile multiplies a panel of mr rows and k columns by one of k rows and nr
-// columns, both packed so that one step along k lies together, and stores or
-// adds the product in c, whose rows are ldc apart.
+// tile multiplies a panel of mr rows and k columns by one of k rows and nr columns, both
+// packed so that each step along k is contiguous. It stores the product in c, or adds it; rows
+// of c are ldc apart.
 type kernel struct {
 	name   string
 	mr, nr int
 	tile   func(k int, a, b, c *float32, ldc int, add bool)
 	// axpy adds s·x to y.
 	axpy func(s float32, x, y []float32)
-	// most takes the larger of x and y into y.
+	// most stores the greater of x and y in y.
 	most func(x, y []float32)
-	// clamp adds plus to x and keeps the sums between low and high.
+	// clamp adds plus to x and limits the sums to low and high.
 	clamp func(plus, low, high float32, x []float32)
-	// sigmoid adds plus to x and takes the sigmoid of the sums s; where times is
-	// true, s times that.
+	// sigmoid adds plus to x and applies the sigmoid to the sums s; if times is true, it
+	// multiplies the result by s.
 	sigmoid func(plus float32, times bool, x []float32)
-	// evens puts x[0], x[2], x[4] ... into dst.
+	// evens copies x[0], x[2], x[4] ... to dst.
 	evens func(dst, x []float32)
-	// window computes one window for all its outputs; see [window].
+	// window computes all outputs of one window; see [window].
 	window func(w *window)
 }
 
-// A window is what a convolution of one channel, or a mean, does to one plane:
-// each output is the sum of some inputs, each times its weight, and plus, kept
-// between low and high. Lines of dst are written in pieces of lanes numbers: up
-// to lanes-1 numbers behind each line are overwritten.
+// A window is a convolution of one channel, or a mean, on one plane: each output is the
+// weighted sum of some inputs, and plus, limited to low and high. Lines of dst are written in
+// pieces of lanes numbers: up to lanes-1 numbers after each line are overwritten.
 type window struct {
 	rows, cols      int
 	dst             *float32
 	dstLine         int // numbers from one line to the next
 	src             *float32
 	srcLine         int
-	at              []int // where in src the inputs of the first output are
+	at              []int // positions in src of the inputs for the first output
 	weights         []float32
 	plus, low, high float32
 }
 
-// lanes is by how much kernels write more than they are asked to.
+// lanes is the number of numbers that kernels write at a time.
 const lanes = 8
 
-// plain is the kernel in Go, for every processor.
+// plain is the kernel in Go, for any processor.
 var plain = kernel{name: "plain Go", mr: 4, nr: 4, tile: tilePlain, axpy: axpyPlain, most: mostPlain, clamp: clampPlain,
 	sigmoid: sigmoidPlain, evens: evensPlain, window: windowPlain}
 
-// kernels are those that this processor can run, best first.
+// kernels are the kernels that this processor supports, best first.
 var kernels = append(native(), &plain)
 
-// Kernels returns the names of the kernels that this processor can run, the one
-// in use first.
+// Kernels returns the names of the kernels that this processor supports. The first is in use.
 func Kernels() []string {
 	var names []string
 	for _, k := range kernels {
@@ -64,7 +62,7 @@ func Kernels() []string {
 func tilePlain(k int, a, b, c *float32, ldc int, add bool) {
 	as, bs := unsafe.Slice(a, 4*k), unsafe.Slice(b, 4*k)
 	var s [4][4]float32
-	for half := 0; half < 4; half += 2 { // eight sums stay in registers, sixteen do not
+	for half := 0; half < 4; half += 2 { // eight sums fit into registers, sixteen do not
 		var s0, s1, s2, s3, t0, t1, t2, t3 float32
 		for i := 0; i+4 <= len(as) && i+4 <= len(bs); i += 4 {
 			x, y := as[i+half], as[i+half+1]

@@ -75,7 +75,7 @@ func sigmoidWide(plus float32, times bool, x []float32) {
 }
 
 func evensWide(dst, x []float32) {
-	n := min(len(dst), len(x)/2) &^ 7 // what is read has an odd one behind each
+	n := min(len(dst), len(x)/2) &^ 7 // an odd element follows each one that is read
 	if n > 0 {
 		evensAVX2(n, &dst[0], &x[0])
 	}

@@ -12,7 +12,7 @@ func sigmoidNEON(n int, plus float32, times bool, x *float32)
 //go:noescape
 func windowNEON(w *window)
 
-// native returns the kernel for NEON, which every processor of this kind has.
+// native returns the kernel for NEON, which every arm64 processor has.
 func native() []*kernel {
 	return []*kernel{{name: "NEON", mr: 6, nr: 16, tile: tileNEON, axpy: axpyWide, most: mostPlain, clamp: clampPlain,
 		sigmoid: sigmoidWide, evens: evensPlain, window: windowNEON}}

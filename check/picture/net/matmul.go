@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// few is up to how many rows a product is made row by row, without packing.
+// few is the number of rows up to which a product is computed row by row, without packing.
 const few = 4
 
 func buildGemm(b *builder, n *node, in []*value) ([]*value, error) {
 	x, w := in[0], in[1]
 	if len(x.shape) != 2 || len(w.shape) != 2 {
-		return nil, errors.New("operands that are not matrices")
+		return nil, errors.New("the operands are not matrices")
 	}
 	if n.int("transA", 0) != 0 {
-		return nil, errors.New("transA is not done")
+		return nil, errors.New("transA is not supported")
 	}
 	data := w.source().data
 	if data == nil {
-		return nil, errors.New("weights that are not constant")
+		return nil, errors.New("the weights are not constant")
 	}
 	k, cols := w.shape[0], w.shape[1]
 	if n.int("transB", 0) != 0 {
 		k, cols = cols, k
 	}
 	if k != x.shape[1] {
-		return nil, fmt.Errorf("an input of %v and weights of %v", x.shape, w.shape)
+		return nil, fmt.Errorf("an input of shape %v does not fit weights of shape %v", x.shape, w.shape)
 	}
 	alpha, right := n.float("alpha", 1), make([]float32, k*cols)
 	for i := range k {
@@ -42,7 +42,7 @@ func buildGemm(b *builder, n *node, in []*value) ([]*value, error) {
 	if len(in) > 2 && in[2] != nil {
 		d := in[2].source().data
 		if d == nil || d.isInt || len(d.floats) != cols && len(d.floats) != 1 {
-			return nil, errors.New("a bias that is not constant, or not one number for each column")
+			return nil, errors.New("the bias is not constant, or does not have one number per column")
 		}
 		beta := n.float("beta", 1)
 		for i := range cols {
@@ -56,7 +56,7 @@ func buildGemm(b *builder, n *node, in []*value) ([]*value, error) {
 func buildMatMul(b *builder, n *node, in []*value) ([]*value, error) {
 	x, y := in[0], in[1]
 	if len(x.shape) < 2 || len(y.shape) < 2 {
-		return nil, errors.New("operands of one dimension")
+		return nil, errors.New("an operand has only one dimension")
 	}
 	m, k := x.shape[len(x.shape)-2], x.shape[len(x.shape)-1]
 	k2, cols := y.shape[len(y.shape)-2], y.shape[len(y.shape)-1]
@@ -64,25 +64,25 @@ func buildMatMul(b *builder, n *node, in []*value) ([]*value, error) {
 	shape := append(slices.Clone(front), m, cols)
 	switch {
 	case k != k2:
-		return nil, fmt.Errorf("matrices of %v and %v", x.shape, y.shape)
+		return nil, fmt.Errorf("matrices of shapes %v and %v cannot be multiplied", x.shape, y.shape)
 	case volume(back) == 1: // one matrix for all
 		return b.matmul(x, y, shape, 1, volume(front)*m, k, cols, false, nil, b.fuse(n))
 	case slices.Equal(front, back):
 		return b.matmul(x, y, shape, volume(front), m, k, cols, true, nil, b.fuse(n))
 	}
-	return nil, fmt.Errorf("shapes that are not alike: %v and %v", x.shape, y.shape)
+	return nil, fmt.Errorf("the shapes %v and %v differ", x.shape, y.shape)
 }
 
-// matmul multiplies matrices of m × k and k × cols, batch times, each with a
-// right side of its own where each is true.
+// matmul multiplies batch matrices of m × k and k × cols. Each has its own right side if each
+// is true.
 func (b *builder) matmul(x, y *value, shape []int, batch, m, k, cols int, each bool, bias []float32, act activation) ([]*value, error) {
 	b.work += int64(batch) * int64(m) * int64(k) * int64(cols)
 	if k == 0 || cols == 0 || m == 0 {
-		return nil, errors.New("an empty matrix")
+		return nil, errors.New("a matrix is empty")
 	}
 	if m > few {
 		if b.k.leftSize(m, k) > MaxWorker/4 {
-			return nil, errors.New("a matrix that is larger than a worker may have")
+			return nil, errors.New("a matrix is larger than a worker")
 		}
 		b.room.left = max(b.room.left, b.k.leftSize(m, k))
 	}

@@ -13,20 +13,20 @@ const (
 	maxNodes   = 5_000
 	maxWeights = 64 << 20 // numbers of all weights
 	maxDims    = 8
-	maxNumbers = 1 << 16 // in an attribute or a shape that is a constant
+	maxNumbers = 1 << 16 // in an attribute or a constant shape
 )
 
-// A tensor is an array of numbers with a shape: floats or integers.
+// A tensor is an array of floats or integers with a shape.
 type tensor struct {
 	shape  []int
 	floats []float32
-	ints   []int64 // where isInt
+	ints   []int64 // if isInt
 	isInt  bool
 }
 
 func (t *tensor) size() int { return volume(t.shape) }
 
-// volume is the number of elements of a shape.
+// volume returns the number of elements of a shape.
 func volume(shape []int) int {
 	n := 1
 	for _, d := range shape {
@@ -43,7 +43,7 @@ type attribute struct {
 	t      *tensor
 	floats []float32
 	ints   []int64
-	graph  bool // a graph of its own: a branch or a loop
+	graph  bool // it has its own graph: a branch or a loop
 }
 
 // A node is one operation of a graph.
@@ -87,7 +87,7 @@ func (n *node) string(name, usual string) string {
 	return usual
 }
 
-// A Graph is a model as it is written in an ONNX file.
+// A Graph is the content of an ONNX file.
 type Graph struct {
 	Producer string
 	Opset    int
@@ -103,11 +103,11 @@ type port struct {
 	shape []int
 }
 
-// Read reads a model in the format of ONNX. It refuses what is larger than the
-// limits, whatever sizes the bytes declare.
+// Read reads a model in the format of ONNX. It enforces the limits whatever sizes the bytes
+// declare.
 func Read(b []byte) (*Graph, error) {
 	if len(b) > MaxFile {
-		return nil, fmt.Errorf("a model of %d MB; at most %d are read", len(b)>>20, MaxFile>>20)
+		return nil, fmt.Errorf("the model has %d MB; at most %d are possible", len(b)>>20, MaxFile>>20)
 	}
 	r := reader{g: Graph{weights: map[string]*tensor{}}}
 	err := wire(b).each(func(f field) error {
@@ -125,7 +125,7 @@ func Read(b []byte) (*Graph, error) {
 		return nil, fmt.Errorf("reading an ONNX model: %w", err)
 	}
 	if len(r.g.nodes) == 0 || len(r.g.outputs) == 0 {
-		return nil, errors.New("reading an ONNX model: there is no graph in it")
+		return nil, errors.New("reading an ONNX model: it contains no graph")
 	}
 	if r.g.Opset == 0 {
 		r.g.Opset = 1
@@ -183,7 +183,7 @@ func (r *reader) graph(b wire) error {
 			r.g.outputs = append(r.g.outputs, p.name)
 			return err
 		case 15:
-			return errors.New("sparse weights are not read")
+			return errors.New("sparse weights are not supported")
 		}
 		return nil
 	})
@@ -292,7 +292,7 @@ func readDim(b wire) (d int, err error) {
 	return d, err
 }
 
-// Types of numbers, as ONNX counts them.
+// Types of numbers, as ONNX numbers them.
 const (
 	typeFloat   = 1
 	typeUint8   = 2
@@ -332,7 +332,7 @@ func (r *reader) tensor(b wire) (name string, t *tensor, err error) {
 			}
 		case 14:
 			if f.value == 1 {
-				return errors.New("the weights are in another file: save the model as one file")
+				return errors.New("its weights are in another file: save the model as one file")
 			}
 		}
 		return err
@@ -349,21 +349,21 @@ func (r *reader) tensor(b wire) (name string, t *tensor, err error) {
 		n *= int(d)
 	}
 	if r.numbers += n; r.numbers > maxWeights {
-		return name, t, fmt.Errorf("more than %d numbers in all", maxWeights)
+		return name, t, fmt.Errorf("more than %d numbers in total", maxWeights)
 	}
 	return name, t, t.fill(typ, n, raw, hasRaw, doubles)
 }
 
-// fill puts numbers of a type into t, which has n elements.
+// fill reads numbers of a type into t, which has n elements.
 func (t *tensor) fill(typ uint64, n int, raw wire, hasRaw bool, doubles []float64) error {
 	size, ok := map[uint64]int{typeFloat: 4, typeUint8: 1, typeInt8: 1, typeInt32: 4, typeInt64: 8, typeBool: 1, typeFloat16: 2, typeDouble: 8, typeBFloat: 2}[typ]
 	if !ok {
-		return fmt.Errorf("numbers of type %d are not read", typ)
+		return fmt.Errorf("numbers of type %d are not supported", typ)
 	}
 	t.isInt = typ == typeInt32 || typ == typeInt64 || typ == typeBool || typ == typeUint8 || typ == typeInt8
 	switch {
 	case hasRaw && len(raw) != n*size:
-		return fmt.Errorf("%d bytes for %d numbers of %d", len(raw), n, size)
+		return fmt.Errorf("%d bytes for %d numbers of %d bytes", len(raw), n, size)
 	case !hasRaw && typ == typeDouble:
 		for _, v := range doubles {
 			t.floats = append(t.floats, float32(v))

@@ -77,13 +77,13 @@ func TestModelsThatCannotRunSayWhy(t *testing.T) {
 	}{
 		"no model":           {[]byte("GIF89a and so on"), "reading an ONNX model"},
 		"nothing":            {nil, "no graph"},
-		"unknown":            {nettest.New(13, 1, 3).Op("GRU", "out", nil, "in").File("out"), "no such operator"},
-		"open size":          {nettest.Means(0), "leaves the size of its input open"},
+		"unknown":            {nettest.New(13, 1, 3).Op("GRU", "out", nil, "in").File("out"), "the operator is not supported"},
+		"open size":          {nettest.Means(0), "does not fix the size of its input"},
 		"too large":          {nettest.New(13, 1, 3, 1<<12, 1<<12).Op("Relu", "out", nil, "in").File("out"), "MB"},
-		"unmade input":       {nettest.New(13, 1, 3).Op("Relu", "out", nil, "other").File("out"), "nothing before it makes"},
-		"unmade output":      {nettest.New(13, 1, 3).Op("Relu", "x", nil, "in").File("out"), "nothing makes the output"},
+		"unmade input":       {nettest.New(13, 1, 3).Op("Relu", "out", nil, "other").File("out"), "no earlier operation produces"},
+		"unmade output":      {nettest.New(13, 1, 3).Op("Relu", "x", nil, "in").File("out"), "no operation produces the output"},
 		"proportions":        {nettest.New(18, 1, 1, 2, 2).Ints("s", 4, 3).Op("Resize", "out", map[string]any{"axes": []int{2, 3}, "keep_aspect_ratio_policy": "not_larger"}, "in", "", "", "s").File("out"), "keep_aspect_ratio_policy"},
-		"weights do not fit": {nettest.New(13, 1, 3, 4, 4).Weights("w", []int{1, 2, 1, 1}, 1, 1).Op("Conv", "out", nil, "in", "w").File("out"), "weights of [1 2 1 1]"},
+		"weights do not fit": {nettest.New(13, 1, 3, 4, 4).Weights("w", []int{1, 2, 1, 1}, 1, 1).Op("Conv", "out", nil, "in", "w").File("out"), "weights of shape [1 2 1 1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := run(t, c.model, nil, nil); err == nil || !strings.Contains(err.Error(), c.want) {

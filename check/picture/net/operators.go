@@ -2,16 +2,16 @@ package net
 
 import "math"
 
-// An operator makes steps of a node.
+// An operator compiles nodes to steps.
 type operator struct {
-	least  int  // inputs that it needs
-	floats int  // inputs, from the first on, that are numbers of a picture
-	ints   bool // it does integers, too
+	least  int  // required inputs
+	floats int  // number of inputs, from the first on, that must be floats
+	ints   bool // it also supports integers
 	build  func(b *builder, n *node, in []*value) ([]*value, error)
 }
 
-// operators are those of ONNX that are there. A map literal would refer to
-// itself by way of the builders.
+// operators are the supported operators of ONNX. A map literal would refer to itself through
+// the builders.
 var operators map[string]operator
 
 func init() {
@@ -70,7 +70,7 @@ func init() {
 	}
 }
 
-// divide is what ONNX makes of integers; by nothing, it is nothing.
+// divide divides integers as ONNX does; a division by 0 gives 0.
 func divide(x, y int64) int64 {
 	if y == 0 {
 		return 0
@@ -78,7 +78,7 @@ func divide(x, y int64) int64 {
 	return x / y
 }
 
-// buildDropout passes everything: dropping is for training.
+// buildDropout passes everything, because dropout only has an effect in training.
 func buildDropout(b *builder, n *node, in []*value) ([]*value, error) {
 	return b.view(in[0], in[0].shape)
 }

@@ -8,7 +8,7 @@ import (
 
 func buildMaxPool(b *builder, n *node, in []*value) ([]*value, error) {
 	if len(n.outputs) > 1 && n.outputs[1] != "" {
-		return nil, errors.New("the places of the largest numbers are not given")
+		return nil, errors.New("the indices of the largest numbers are not supported")
 	}
 	return buildPool(b, n, in, true)
 }
@@ -20,7 +20,7 @@ func buildAveragePool(b *builder, n *node, in []*value) ([]*value, error) {
 func buildPool(b *builder, n *node, in []*value, most bool) ([]*value, error) {
 	x, window := in[0], n.attrs["kernel_shape"].ints
 	if len(window) != 2 {
-		return nil, errors.New("a window that is not of two dimensions")
+		return nil, errors.New("the window does not have two dimensions")
 	}
 	s, err := slideOf(n, x.shape, int(window[0]), int(window[1]))
 	if err != nil {
@@ -68,7 +68,7 @@ func buildPool(b *builder, n *node, in []*value, most bool) ([]*value, error) {
 	})
 }
 
-// shares is what each mean is of its sum: one over the places it counts.
+// shares returns the factor of each mean: one divided by the number of inputs it counts.
 func (s *slide) shares(padded bool, n *node) []float32 {
 	var below, right int
 	if v := n.attrs["pads"].ints; len(v) == 4 {
@@ -99,7 +99,7 @@ func buildGlobal(most bool) func(b *builder, n *node, in []*value) ([]*value, er
 	return func(b *builder, n *node, in []*value) ([]*value, error) {
 		x := in[0]
 		if len(x.shape) < 3 {
-			return nil, errors.New("an input without planes")
+			return nil, errors.New("the input has no planes")
 		}
 		planes := x.shape[0] * x.shape[1]
 		size := x.size() / planes
@@ -118,7 +118,7 @@ func buildGlobal(most bool) func(b *builder, n *node, in []*value) ([]*value, er
 	}
 }
 
-// reduce is the largest of some numbers, or their mean.
+// reduce returns the largest of some numbers, or their mean.
 func reduce(x []float32, most bool) float32 {
 	if most {
 		m := x[0]

@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// buildResize makes planes larger or smaller, by the nearest sample or between
-// the nearest two in each direction.
+// buildResize scales planes, by the nearest sample or by interpolation between the nearest two
+// in each direction.
 func buildResize(b *builder, n *node, in []*value) ([]*value, error) {
 	x := in[0]
 	if len(x.shape) != 4 {
-		return nil, errors.New("an input that is not of planes")
+		return nil, errors.New("the input does not consist of planes")
 	}
 	scales, shape, err := resized(n, in)
 	if err != nil {
 		return nil, err
 	}
 	if shape[0] != x.shape[0] || shape[1] != x.shape[1] {
-		return nil, errors.New("only planes are resized, not channels")
+		return nil, errors.New("channels cannot be resized, only planes")
 	}
 	if _, err := b.value(shape); err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func buildResize(b *builder, n *node, in []*value) ([]*value, error) {
 		mode = "linear"
 	}
 	if mode != "nearest" && mode != "linear" || n.int("antialias", 0) != 0 {
-		return nil, fmt.Errorf("mode %q is not done, only nearest and linear without antialias", mode)
+		return nil, fmt.Errorf("mode %q is not supported, only nearest and linear without antialias", mode)
 	}
 	var axes [2]axis
 	for i := range axes {
@@ -48,11 +48,11 @@ func buildResize(b *builder, n *node, in []*value) ([]*value, error) {
 	})
 }
 
-// resized reads the size of the result.
+// resized returns the size of the result, or the scales.
 func resized(n *node, in []*value) (scales []float32, shape []int, err error) {
 	x := in[0].shape
 	if policy := n.string("keep_aspect_ratio_policy", "stretch"); policy != "stretch" {
-		return nil, nil, fmt.Errorf("keep_aspect_ratio_policy %q is not done", policy)
+		return nil, nil, fmt.Errorf("keep_aspect_ratio_policy %q is not supported", policy)
 	}
 	axes, err := axesOf(n, nil, 0, len(x))
 	if err != nil {
@@ -71,7 +71,7 @@ func resized(n *node, in []*value) (scales []float32, shape []int, err error) {
 		}
 		for i, d := range all {
 			if d < 1 || d > MaxWorker/4 {
-				return nil, nil, fmt.Errorf("a size of %v", sizes)
+				return nil, nil, fmt.Errorf("the size is %v", sizes)
 			}
 			shape, scales = append(shape, d), append(scales, float32(d)/float32(x[i]))
 		}
@@ -81,7 +81,7 @@ func resized(n *node, in []*value) (scales []float32, shape []int, err error) {
 	if at < len(in) && in[at] != nil {
 		d := in[at].source().data
 		if d == nil {
-			return nil, nil, errors.New("scales that are not constant")
+			return nil, nil, errors.New("the scales are not constant")
 		}
 		scales = d.floats
 	}
@@ -95,19 +95,19 @@ func resized(n *node, in []*value) (scales []float32, shape []int, err error) {
 	for i, s := range all {
 		d := math.Floor(float64(x[i]) * float64(s))
 		if !(d >= 1 && d <= MaxWorker/4) {
-			return nil, nil, fmt.Errorf("scales of %v", scales)
+			return nil, nil, fmt.Errorf("the scales are %v", scales)
 		}
 		shape = append(shape, int(d))
 	}
 	return all, shape, nil
 }
 
-// An axis says for each place of the result between which two of the source it
-// lies, and how near to the second.
+// An axis has, for each coordinate of the result, the two coordinates of the source between
+// which it lies, and its distance to them.
 type axis struct {
 	low, high []int
 	share     []float32
-	near      bool // share is 0 everywhere
+	near      bool // share is always 0
 }
 
 func axisTable(b *builder, n *node, mode string, in, out int, scale float32) (a axis, err error) {
@@ -138,7 +138,7 @@ func axisTable(b *builder, n *node, mode string, in, out int, scale float32) (a 
 				at = float32(o) * float32(in-1) / float32(out-1)
 			}
 		default:
-			return a, fmt.Errorf("coordinate_transformation_mode %q is not done", how)
+			return a, fmt.Errorf("coordinate_transformation_mode %q is not supported", how)
 		}
 		if a.near {
 			v := float64(at)
@@ -152,7 +152,7 @@ func axisTable(b *builder, n *node, mode string, in, out int, scale float32) (a 
 			case "ceil":
 				v = math.Ceil(v)
 			default:
-				return a, fmt.Errorf("nearest_mode %q is not done", round)
+				return a, fmt.Errorf("nearest_mode %q is not supported", round)
 			}
 			i := max(0, min(in-1, int(v)))
 			a.low, a.high, a.share = append(a.low, i), append(a.high, i), append(a.share, 0)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// view is the numbers of x in another shape.
+// view returns the numbers of x in another shape.
 func (b *builder) view(x *value, shape []int) ([]*value, error) {
 	if s := x.source(); s.data != nil {
 		return []*value{{shape: shape, data: &tensor{shape: shape, floats: s.data.floats, ints: s.data.ints, isInt: s.data.isInt}}}, nil
@@ -14,13 +14,13 @@ func (b *builder) view(x *value, shape []int) ([]*value, error) {
 	return []*value{{shape: shape, root: x}}, nil
 }
 
-// constant is a value of integers.
+// constant returns a value of integers.
 func constant(shape []int, ints ...int64) []*value {
 	return []*value{{shape: shape, data: &tensor{shape: shape, ints: ints, isInt: true}}}
 }
 
-// numbers returns the integers of input i, or of an attribute, which older
-// versions of an operator have instead.
+// numbers returns the integers of input i, or of an attribute, which older versions of an
+// operator have instead.
 func numbers(n *node, in []*value, i int, name string) (v []int, ok bool, err error) {
 	if i > 0 && i < len(in) && in[i] != nil {
 		d := in[i].source().data
@@ -39,19 +39,18 @@ func numbers(n *node, in []*value, i int, name string) (v []int, ok bool, err er
 	return v, ok, nil
 }
 
-// axisOf is a dimension of a shape; negative ones count from the end.
+// axisOf returns a dimension of a shape; negative ones count from the end.
 func axisOf(axis, dims int) (int, error) {
 	if axis < 0 {
 		axis += dims
 	}
 	if axis < 0 || axis >= dims {
-		return 0, fmt.Errorf("axis %d of %d dimensions", axis, dims)
+		return 0, fmt.Errorf("there is no axis %d in %d dimensions", axis, dims)
 	}
 	return axis, nil
 }
 
-// axesOf returns the dimensions that input i or the attribute "axes" names, all
-// where it names none.
+// axesOf returns the dimensions in input i or in the attribute "axes", or all by default.
 func axesOf(n *node, in []*value, i, dims int) (all []int, err error) {
 	axes, ok, err := numbers(n, in, i, "axes")
 	if err != nil {
@@ -62,7 +61,7 @@ func axesOf(n *node, in []*value, i, dims int) (all []int, err error) {
 			return nil, err
 		}
 		if slices.Contains(all, a) {
-			return nil, errors.New("the same axis twice")
+			return nil, errors.New("an axis appears twice")
 		}
 		all = append(all, a)
 	}
@@ -91,7 +90,7 @@ func buildReshape(b *builder, n *node, in []*value) ([]*value, error) {
 			continue
 		}
 		if d <= 0 || size > in[0].size()/d {
-			return nil, fmt.Errorf("%v as the shape of %v", want, in[0].shape)
+			return nil, fmt.Errorf("the shape %v does not fit numbers of shape %v", want, in[0].shape)
 		}
 		shape[i] = d
 		size *= d
@@ -101,7 +100,7 @@ func buildReshape(b *builder, n *node, in []*value) ([]*value, error) {
 		size *= shape[open]
 	}
 	if size != in[0].size() || len(shape) > maxDims {
-		return nil, fmt.Errorf("%v as the shape of %v", want, in[0].shape)
+		return nil, fmt.Errorf("the shape %v does not fit numbers of shape %v", want, in[0].shape)
 	}
 	return b.view(in[0], shape)
 }
@@ -112,7 +111,7 @@ func buildFlatten(b *builder, n *node, in []*value) ([]*value, error) {
 		axis += len(in[0].shape)
 	}
 	if axis < 0 || axis > len(in[0].shape) {
-		return nil, fmt.Errorf("axis %d of %d dimensions", axis, len(in[0].shape))
+		return nil, fmt.Errorf("there is no axis %d in %d dimensions", axis, len(in[0].shape))
 	}
 	return b.view(in[0], []int{volume(in[0].shape[:axis]), volume(in[0].shape[axis:])})
 }
@@ -160,7 +159,7 @@ func buildUnsqueeze(b *builder, n *node, in []*value) ([]*value, error) {
 		added[a] = true
 	}
 	if len(added) != len(axes) {
-		return nil, errors.New("the same axis twice")
+		return nil, errors.New("an axis appears twice")
 	}
 	shape, rest := make([]int, 0, dims), in[0].shape
 	for i := range dims {
@@ -205,13 +204,13 @@ func buildConstant(b *builder, n *node, in []*value) ([]*value, error) {
 			return constant([]int{len(a.ints)}, a.ints...), nil
 		}
 	}
-	return nil, errors.New("a constant that is neither numbers nor a tensor")
+	return nil, errors.New("the constant is neither numbers nor a tensor")
 }
 
 func buildConstantOfShape(b *builder, n *node, in []*value) ([]*value, error) {
 	d := in[0].source().data
 	if d == nil || !d.isInt {
-		return nil, errors.New("a shape that is not constant")
+		return nil, errors.New("the shape is not constant")
 	}
 	shape := []int{}
 	for _, v := range d.ints {
@@ -241,7 +240,7 @@ func buildCast(b *builder, n *node, in []*value) ([]*value, error) {
 	d := in[0].source().data
 	if d == nil {
 		if !float {
-			return nil, errors.New("results as integers")
+			return nil, errors.New("a result consists of integers")
 		}
 		return b.view(in[0], in[0].shape)
 	}
@@ -261,15 +260,14 @@ func buildCast(b *builder, n *node, in []*value) ([]*value, error) {
 	return []*value{{shape: in[0].shape, data: t}}, nil
 }
 
-// A mover copies numbers from one place to another: what a reader of one shape
-// takes from another one.
+// A mover copies numbers from one shape to another.
 type mover struct {
 	shape  []int // of the result
 	stride []int // in the source, for each dimension of the result
 	from   int   // where in the source the result begins
 }
 
-// emit adds a step that moves numbers, or moves integers now.
+// emit adds a step that moves numbers, or moves constant integers now.
 func (m *mover) emit(b *builder, in []*value, x *value) ([]*value, error) {
 	if d := x.source().data; d != nil && d.isInt {
 		if _, err := b.value(m.shape); err != nil {
@@ -319,7 +317,7 @@ func move[T any](m *mover, dst, src []T) {
 	}
 }
 
-// strides are the distances of neighbours in each dimension of a shape.
+// strides returns the distances between neighbours in each dimension of a shape.
 func strides(shape []int) []int {
 	s, n := make([]int, len(shape)), 1
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -340,13 +338,13 @@ func buildTranspose(b *builder, n *node, in []*value) ([]*value, error) {
 	m, s, seen := mover{}, strides(x.shape), map[int]bool{}
 	for _, p := range perm {
 		if p < 0 || p >= len(x.shape) || seen[p] {
-			return nil, fmt.Errorf("perm %v for %v", perm, x.shape)
+			return nil, fmt.Errorf("perm %v does not fit the shape %v", perm, x.shape)
 		}
 		seen[p] = true
 		m.shape, m.stride = append(m.shape, x.shape[p]), append(m.stride, s[p])
 	}
 	if len(perm) != len(x.shape) {
-		return nil, fmt.Errorf("perm %v for %v", perm, x.shape)
+		return nil, fmt.Errorf("perm %v does not fit the shape %v", perm, x.shape)
 	}
 	return m.emit(b, in, x)
 }
@@ -375,7 +373,7 @@ func buildSlice(b *builder, n *node, in []*value) ([]*value, error) {
 			return nil, err
 		}
 		if i >= len(parts[1]) || step < 1 {
-			return nil, errors.New("a slice without an end, or that goes backwards")
+			return nil, errors.New("the slice has no end, or goes backwards")
 		}
 		dim, to := x.shape[axis], parts[1][i]
 		if from < 0 {
@@ -386,7 +384,7 @@ func buildSlice(b *builder, n *node, in []*value) ([]*value, error) {
 		}
 		from, to = max(0, min(from, dim)), max(0, min(to, dim))
 		if to <= from {
-			return nil, errors.New("an empty slice")
+			return nil, errors.New("the slice is empty")
 		}
 		m.from += from * m.stride[axis]
 		m.shape[axis] = (to-from-1)/step + 1
@@ -412,13 +410,13 @@ func buildSplit(b *builder, n *node, in []*value) ([]*value, error) {
 		}
 	}
 	if len(sizes) != len(n.outputs) {
-		return nil, fmt.Errorf("%d sizes for %d results", len(sizes), len(n.outputs))
+		return nil, fmt.Errorf("there are %d sizes for %d results", len(sizes), len(n.outputs))
 	}
 	var all []*value
 	at, s := 0, strides(x.shape)
 	for _, size := range sizes {
 		if size < 1 || size > x.shape[axis]-at {
-			return nil, fmt.Errorf("sizes %v of %d", sizes, x.shape[axis])
+			return nil, fmt.Errorf("the sizes %v do not add up to %d", sizes, x.shape[axis])
 		}
 		m := mover{shape: slices.Clone(x.shape), stride: s, from: at * s[axis]}
 		m.shape[axis] = size
@@ -435,7 +433,7 @@ func buildSplit(b *builder, n *node, in []*value) ([]*value, error) {
 func buildGather(b *builder, n *node, in []*value) ([]*value, error) {
 	x, d := in[0], in[1].source().data
 	if d == nil || !d.isInt || len(d.shape) > 1 || len(d.ints) == 0 {
-		return nil, errors.New("indices that are not constant, or not a list")
+		return nil, errors.New("the indices are not constant, or not a list")
 	}
 	axis, err := axisOf(n.int("axis", 0), len(x.shape))
 	if err != nil {
@@ -448,13 +446,13 @@ func buildGather(b *builder, n *node, in []*value) ([]*value, error) {
 			v += int64(x.shape[axis])
 		}
 		if v < 0 || v >= int64(x.shape[axis]) {
-			return nil, fmt.Errorf("index %d of %d", v, x.shape[axis])
+			return nil, fmt.Errorf("there is no index %d in %d numbers", v, x.shape[axis])
 		}
 		if i == 1 {
 			step = int(v) - int(d.ints[0])
 		}
 		if i > 0 && int(v) != int(d.ints[0])+i*step {
-			return nil, errors.New("indices that are not at equal distances")
+			return nil, errors.New("the indices are not equally spaced")
 		}
 	}
 	first := int(d.ints[0])
@@ -479,11 +477,11 @@ func buildConcat(b *builder, n *node, in []*value) ([]*value, error) {
 	whole := true
 	for _, v := range in {
 		if v == nil || len(v.shape) != len(shape) {
-			return nil, errors.New("inputs of unlike shapes")
+			return nil, errors.New("the inputs have different shapes")
 		}
 		for i, d := range v.shape {
 			if i != axis && d != shape[i] {
-				return nil, fmt.Errorf("inputs of unlike shapes: %v and %v", in[0].shape, v.shape)
+				return nil, fmt.Errorf("the inputs have different shapes: %v and %v", in[0].shape, v.shape)
 			}
 		}
 		shape[axis] += v.shape[axis]
@@ -498,7 +496,7 @@ func buildConcat(b *builder, n *node, in []*value) ([]*value, error) {
 	}
 	for _, v := range in {
 		if d := v.source().data; d != nil && d.isInt {
-			return nil, errors.New("integers beside numbers of a picture")
+			return nil, errors.New("integers are mixed with floats")
 		}
 	}
 	outer, inner := volume(shape[:axis]), volume(shape[axis+1:])
@@ -519,7 +517,7 @@ func buildConcat(b *builder, n *node, in []*value) ([]*value, error) {
 func buildPad(b *builder, n *node, in []*value) ([]*value, error) {
 	x := in[0]
 	if mode := n.string("mode", "constant"); mode != "constant" {
-		return nil, fmt.Errorf("mode %q is not done", mode)
+		return nil, fmt.Errorf("mode %q is not supported", mode)
 	}
 	pads, _, err := numbers(n, in, 1, "pads")
 	if err != nil {
@@ -530,7 +528,7 @@ func buildPad(b *builder, n *node, in []*value) ([]*value, error) {
 		return nil, err
 	}
 	if len(pads) != 2*len(axes) {
-		return nil, errors.New("pads that are not two for each dimension")
+		return nil, errors.New("there are not two pads for each dimension")
 	}
 	all := make([]int, 2*len(x.shape))
 	for i, a := range axes {
@@ -541,7 +539,7 @@ func buildPad(b *builder, n *node, in []*value) ([]*value, error) {
 	if len(in) > 2 && in[2] != nil {
 		d := in[2].source().data
 		if d == nil || len(d.floats) != 1 {
-			return nil, errors.New("a value that is not constant")
+			return nil, errors.New("the value is not constant")
 		}
 		fill = d.floats[0]
 	}
@@ -549,7 +547,7 @@ func buildPad(b *builder, n *node, in []*value) ([]*value, error) {
 	for i := range shape {
 		before, after := pads[i], pads[i+len(shape)]
 		if before < 0 || after < 0 || before > maxWindow || after > maxWindow {
-			return nil, fmt.Errorf("pads from 0 to %d are done", maxWindow)
+			return nil, fmt.Errorf("pads are not from 0 to %d", maxWindow)
 		}
 		shape[i] += before + after
 	}

@@ -7,11 +7,11 @@ import (
 	"math"
 )
 
-// errWire says that bytes are not in the wire format of protocol buffers.
+// errWire reports bytes that are not in the wire format of protocol buffers.
 var errWire = errors.New("not a protocol buffer")
 
-// A wire is a message in the wire format of protocol buffers that is read from
-// its beginning. Everything it returns lies in the message itself.
+// A wire is a message in the wire format of protocol buffers. Methods read it from the
+// beginning and return slices of it.
 type wire []byte
 
 // A field is one field of a message: a number or bytes.

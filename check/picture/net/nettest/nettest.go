@@ -1,4 +1,4 @@
-// Package nettest writes small models in the format of ONNX, for tests.
+// Package nettest makes small models in the format of ONNX, for tests.
 package nettest
 
 import (
@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// A Model is a model in the making.
+// A Model is an unfinished model.
 type Model struct {
 	graph []byte
 	opset int
@@ -26,7 +26,7 @@ func Bytes(b []byte, field int, v []byte) []byte {
 	return append(b, v...)
 }
 
-// Int appends a field that is a number.
+// Int appends a field with a number.
 func Int(b []byte, field int, v int) []byte {
 	b = binary.AppendUvarint(b, uint64(field)<<3)
 	return binary.AppendUvarint(b, uint64(v))
@@ -99,7 +99,7 @@ func (m *Model) Op(op, out string, attrs map[string]any, in ...string) *Model {
 	return m
 }
 
-// File is the model with an output.
+// File returns the model with an output.
 func (m *Model) File(output string) []byte {
 	g := Bytes(m.graph, 12, port(output, nil))
 	b := Bytes(Int(nil, 1, 8), 2, []byte("nettest"))
@@ -107,8 +107,8 @@ func (m *Model) File(output string) []byte {
 	return Bytes(b, 7, g)
 }
 
-// Means is a model that returns the mean of red and of green, each from 0 to 1,
-// of a picture of size × size.
+// Means returns a model that computes the means of red and of green, each from 0 to 1, of a
+// picture of size × size.
 func Means(size int) []byte {
 	return New(13, 0, 3, size, size).
 		Op("GlobalAveragePool", "means", nil, "in").
