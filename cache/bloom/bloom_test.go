@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"shuultuur/test/race"
 )
 
 // urls returns n different URLs of a usual length.
@@ -19,6 +21,7 @@ func urls(prefix string, n int) []string {
 
 // The filter promises at most 9.65 bits a key and 1 % false positives when full.
 func TestFilterKeepsItsPromises(t *testing.T) {
+	race.Without(t)
 	for _, n := range []int{1000, 100_000, 435_000, 1_000_000} {
 		f := New(n)
 		if got := float64(f.Bits()) / float64(n); got > 9.65 {

@@ -10,6 +10,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/event/eventtest"
+	"shuultuur/test/race"
 )
 
 func open(path string) (event.Store, error) { return Open(path) }
@@ -186,7 +187,10 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-func TestOldLinesForgetWhoWasBehindThem(t *testing.T) { eventtest.Anonymous(t, open, true) }
+func TestOldLinesForgetWhoWasBehindThem(t *testing.T) {
+	race.Without(t)
+	eventtest.Anonymous(t, open, true)
+}
 
 // The file of before the rotation is left, and the new one is looked at from its beginning.
 func TestARotatedFileIsAnonymisedFromItsBeginning(t *testing.T) {

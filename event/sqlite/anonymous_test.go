@@ -6,9 +6,13 @@ import (
 	"time"
 
 	"shuultuur/event/eventtest"
+	"shuultuur/test/race"
 )
 
-func TestOldRowsForgetWhoWasBehindThem(t *testing.T) { eventtest.Anonymous(t, open, true) }
+func TestOldRowsForgetWhoWasBehindThem(t *testing.T) {
+	race.Without(t)
+	eventtest.Anonymous(t, open, true)
+}
 
 // The line between old and young rows moves through segments, totals and rows
 // that have neither, while rows are written and another process reads.
