@@ -87,6 +87,7 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 	p := &pages{g}
 	g.host = engine.Host{InUse: g.engine.Load, Done: g.done, Named: g.named, Decide: p.decide, Admin: p.newAdmin, Pictures: &g.pictures, Log: log}
 	g.node = fleet.Node{Parts: g.fleetParts, Reload: g.Reload, Again: g.Again, Newer: g.refresher.Newer, Log: log}
+	defer returnMemory(allocated())
 	e, err := engine.Build(ctx, s, nil, &g.host, log)
 	if err != nil {
 		return nil, err

@@ -57,6 +57,7 @@ func (g *Gateway) rebuild(ctx context.Context, old *engine.Engine) (*engine.Engi
 		e.Seen = map[string]string{g.file: setting.Stamp(g.file, time.Time{})}
 		return e, err
 	}
+	defer returnMemory(allocated())
 	e, err := engine.Build(ctx, s, old, &g.host, g.log)
 	if err != nil {
 		return e, err

@@ -23,7 +23,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,14 +128,8 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	c.engine, c.mistakes = e, append(loaded.mistakes, mistakes...)
 	c.files = append(c.files, e.Files()...)
 	c.collectCategories(loaded)
-	if e.Rules() >= manyRules {
-		debug.FreeOSMemory() // reading them took as much memory again as they keep
-	}
 	return c, nil
 }
-
-// manyRules is from how many rules on memory is worth a run of the collector.
-const manyRules = 1000
 
 // loaded is what rule files hold.
 type loaded struct {

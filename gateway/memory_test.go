@@ -1,0 +1,37 @@
+package gateway
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"shuultuur/test/race"
+)
+
+// What reading rules leaves behind is not kept until the next run of the collector, which on a
+// quiet gateway comes minutes later.
+func TestMemoryThatABuildTookIsReturned(t *testing.T) {
+	race.Without(t)
+	var rules strings.Builder
+	for i := range 12_000 {
+		fmt.Fprintf(&rules, "alert http any any -> any any (msg:\"rule %d\"; http.uri; content:\"/path%d/\"; content:\"q%d=\"; pcre:\"/q%d=[a-z]{%d}/\"; classtype:trojan-activity; sid:%d; rev:1;)\n", i, i, i, i, 3+i%9, i+1)
+	}
+	file := folder(t, map[string]string{
+		"local.rules":    rules.String(),
+		"shuultuur.yaml": "listen: {proxy: 127.0.0.1:0}\nchecks: {signature: {rules: [local.rules]}}\npolicies: [{name: everyone}]\n",
+	})
+	before := allocated()
+	serving(t, file)
+	if n := allocated() - before; n < muchGarbage {
+		t.Fatalf("building allocated %d MiB only", n>>20)
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	resident := m.HeapSys - m.HeapReleased
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	if resident > m.HeapAlloc*5/4+(4<<20) {
+		t.Errorf("the heap takes %d MiB, of which %d MiB are in use", resident>>20, m.HeapAlloc>>20)
+	}
+}
