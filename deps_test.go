@@ -7,10 +7,13 @@ import (
 	"io/fs"
 	slashpath "path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"shuultuur/setting"
 )
 
 // floors is the floor table of ARCHITECTURE.md. A package may import folders
@@ -115,6 +118,9 @@ var modules = map[string][]string{
 	"text/template": {},
 }
 
+// module is what the paths of our packages begin with.
+var module = strings.TrimSuffix(reflect.TypeFor[setting.Row]().PkgPath(), "setting")
+
 // allowed returns the longest row of modules that an import begins with. The standard library
 // needs none.
 func allowed(path string) (only []string, listed bool) {
@@ -181,7 +187,7 @@ func TestImportsPointDown(t *testing.T) {
 			if only, ok := allowed(to); ok && mine != "test" && mine != "bench" && !strings.HasSuffix(path, "_test.go") && !slices.Contains(only, mine) {
 				t.Errorf("%s imports %s, which is for %s only; see why at the table of modules", path, to, cmp.Or(strings.Join(only, " and "), "tests"))
 			}
-			to, ours := strings.CutPrefix(to, "shuultuur/")
+			to, ours := strings.CutPrefix(to, module)
 			if !ours || inside(to, dir) || inside(dir, to) {
 				continue
 			}

@@ -23,6 +23,9 @@ import (
 // named are the files that the examples name.
 var named = map[string]string{
 	"own.txt":                        "own.example\n",
+	"games.txt":                      "games.example\n",
+	"closed.txt":                     "bank.example\n",
+	"words.list":                     "<blimey><30>\n",
 	"w.list":                         "#listcategory: \"Bad words\"\n<blimey><60>\n",
 	"b.list":                         "<forbidden>\n",
 	"e.list":                         "<excepted>\n",
@@ -73,7 +76,7 @@ func example(t *testing.T, settings string) string {
 			listen[key] = "127.0.0.1:0"
 		}
 	}
-	v["listen"] = listen
+	v["listen"], v["data"] = listen, "./data"
 	if names, ok := v["dns"].(map[string]any); ok {
 		for _, key := range []string{"listen", "tls", "https", "quic"} {
 			if _, given := names[key]; given || key == "listen" {

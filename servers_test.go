@@ -22,8 +22,8 @@ var connects = map[string][]string{
 	"github.com/jackc/pgx/v5/pgconn": {"Connect", "ConnectConfig"},
 	"github.com/nats-io/nats.go":     {"Connect"},
 	"layeh.com/radius":               {"Client", "Exchange"},
-	"shuultuur/postgres":             {"Open"},
-	"shuultuur/redis":                {"Connect"},
+	module + "postgres":              {"Open"},
+	module + "redis":                 {"Connect"},
 }
 
 // killed names for each package that speaks to servers the test in which they go

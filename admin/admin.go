@@ -40,9 +40,10 @@ import (
 type Health struct {
 	Ready    bool     `json:"ready"` // accepting work: started, not draining
 	Started  string   `json:"started"`
-	Settings string   `json:"settings"` // file the running engine was built from
-	Revision string   `json:"revision"` // of the running settings and lists
-	State    string   `json:"state"`    // alone; shared with a fleet; degraded: the fleet's is out of reach
+	Settings string   `json:"settings"`         // file the running engine was built from
+	Revision string   `json:"revision"`         // of the running settings and lists
+	State    string   `json:"state"`            // alone; shared with a fleet; degraded: the fleet's is out of reach
+	Update   string   `json:"update,omitempty"` // a newer version of the program than this one; "" if none is known
 	Problems []string `json:"problems"`
 }
 

@@ -18,7 +18,8 @@ import (
 
 // Write has fill write a new file that replaces file, with exactly the permissions of mode.
 // After an error file is unchanged, with one exception: if the folder cannot be synced, the
-// new file is in place but may not survive a power failure.
+// new file is in place but may not survive a power failure. What root writes belongs to the
+// owner of the file before, or else of the folder.
 func Write(file string, mode fs.FileMode, fill func(*os.File) error) error {
 	return write(file, mode, fill, os.Rename)
 }
@@ -64,7 +65,7 @@ func write(file string, mode fs.FileMode, fill func(*os.File) error, place func(
 	defer os.Remove(f.Name()) // renamed already if all went well
 	err = fill(f)
 	if err == nil {
-		err = errors.Join(f.Chmod(mode), f.Sync())
+		err = errors.Join(give(f, file), f.Chmod(mode), f.Sync())
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err

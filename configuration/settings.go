@@ -27,6 +27,7 @@ import (
 	"shuultuur/policy"
 	"shuultuur/portal"
 	"shuultuur/proxy"
+	"shuultuur/release/notice"
 	"shuultuur/resolver"
 	"shuultuur/resolver/forward"
 	"shuultuur/setting"
@@ -60,7 +61,8 @@ type Settings struct {
 	Mail      *mail.Config           `yaml:"mail"`   // nil: no mail is sent
 	Alerts    *alert.Config          `yaml:"alerts"` // nil: no alerts
 	Reports   []report.Schedule      `yaml:"reports"`
-	DNS       *DNS                   `yaml:"dns"` // nil: no name server
+	DNS       *DNS                   `yaml:"dns"`     // nil: no name server
+	Updates   notice.URL             `yaml:"updates"` // where to ask for the newest version; default off
 
 	Text  *setting.Text `yaml:"-"`
 	Dir   string        `yaml:"-"` // of the file

@@ -44,7 +44,7 @@ for arch in amd64 arm64; do
 	sh dist/tarball.sh "$version" linux $arch "$bin" "$out"
 	"$out/.work/image" "$version" $arch "$bin" "$out/.work/settings" "$certificates" "$out/shuultuur-$version-image-linux-$arch.tar"
 	build freebsd $arch freebsd-$arch
-	sh dist/freebsd/package.sh "$version" $arch "$bin" "$out"
+	sh dist/freebsd/package.sh "$version" $arch "$bin" "$program" "$out"
 	build linux $arch openwrt-$arch small
 	sh dist/openwrt/package.sh "$version" $arch "$bin" "$out"
 	build darwin $arch macos-$arch
@@ -53,7 +53,9 @@ for arch in amd64 arm64; do
 	sh dist/tarball.sh "$version" windows $arch "$bin" "$out" dist/windows/install.ps1
 done
 sh dist/helm/package.sh "$version" "$out"
+git archive --format=tar --prefix="shuultuur-$version/" HEAD | gzip -9n > "$out/shuultuur-$version.tar.gz"
 rm -rf "$out/.work"
+echo "$version" > "$out/latest" # for the setting "updates"
 (cd "$out" && find . -type f ! -name ".*" -print | LC_ALL=C sort | sed 's,^\./,,' | xargs sha256sum) > "$out/.sums"
 mv "$out/.sums" "$out/SHA256SUMS"
 if [ -n "$key" ]; then

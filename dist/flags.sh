@@ -8,10 +8,11 @@
 # storage: no profile, and nothing is inlined in what others wrote and in packages
 # that requests use little.
 set -eu
+module=$(sed -n 's/^module //p' "$(dirname "$0")/../go.mod")
 if [ "${1:-}" = small ]; then
-	printf '%s' "-trimpath -tags small -gcflags=all=-l -gcflags=shuultuur/...="
+	printf '%s' "-trimpath -tags small -gcflags=all=-l -gcflags=$module/...="
 	for warm in content/language event identity ingest intercept metric policy/pause policy/ruling state vote; do
-		printf ' -gcflags=shuultuur/%s/...=-l' "$warm"
+		printf ' -gcflags=%s/%s/...=-l' "$module" "$warm"
 	done
 else
 	printf '%s' "-trimpath -pgo=$(dirname "$0")/default.pgo"
@@ -22,12 +23,12 @@ for cold in \
 	github.com/HdrHistogram github.com/jackc github.com/jcmturner github.com/miekg github.com/nats-io github.com/oschwald github.com/yuin/gopher-lua/ast github.com/yuin/gopher-lua/parse \
 	go.yaml.in golang.org/x/exp golang.org/x/net/icmp golang.org/x/oauth2 \
 	golang.org/x/text/cases golang.org/x/text/internal golang.org/x/text/language golang.org/x/text/secure layeh.com rsc.io software.sslmate.com \
-	shuultuur/admin shuultuur/cmd shuultuur/configuration shuultuur/doctor shuultuur/engine shuultuur/fleet shuultuur/gateway \
-	shuultuur/handover shuultuur/helper shuultuur/importer shuultuur/list/source shuultuur/load shuultuur/portal \
-	shuultuur/profile shuultuur/replay shuultuur/setting shuultuur/zone/redins shuultuur/zone/transfer \
-	shuultuur/cache/simulate shuultuur/check/icap shuultuur/check/signature/rule shuultuur/check/signature/lua shuultuur/check/virus \
-	shuultuur/event/clickhouse shuultuur/event/jsonl shuultuur/event/kafka shuultuur/event/otlp shuultuur/event/parquet \
-	shuultuur/event/postgres shuultuur/event/record shuultuur/event/sqlite shuultuur/event/squid shuultuur/event/syslog shuultuur/identity/directory shuultuur/identity/kerberos shuultuur/identity/oidc \
-	shuultuur/list/collection shuultuur/text shuultuur/vote/booth shuultuur/vote/store shuultuur/zone/authority shuultuur/zone/sign shuultuur/resolver/validate; do
+	"$module"/admin "$module"/cmd "$module"/configuration "$module"/doctor "$module"/engine "$module"/fleet "$module"/gateway \
+	"$module"/handover "$module"/helper "$module"/importer "$module"/list/source "$module"/load "$module"/portal \
+	"$module"/profile "$module"/replay "$module"/setting "$module"/zone/redins "$module"/zone/transfer \
+	"$module"/cache/simulate "$module"/check/icap "$module"/check/signature/rule "$module"/check/signature/lua "$module"/check/virus \
+	"$module"/event/clickhouse "$module"/event/jsonl "$module"/event/kafka "$module"/event/otlp "$module"/event/parquet \
+	"$module"/event/postgres "$module"/event/record "$module"/event/sqlite "$module"/event/squid "$module"/event/syslog "$module"/identity/directory "$module"/identity/kerberos "$module"/identity/oidc \
+	"$module"/list/collection "$module"/text "$module"/vote/booth "$module"/vote/store "$module"/zone/authority "$module"/zone/sign "$module"/resolver/validate; do
 	printf ' -gcflags=%s/...=-l' "$cold"
 done

@@ -53,7 +53,17 @@ func fixedOf(d *configuration.DNS) any {
 func newForwarder(_ context.Context, b *builder) (*forward.Forwarder, error) {
 	cfg := b.Settings.DNS.Forward
 	cfg.Own = b.Settings.DNS.Server.Addresses() // never queried, to avoid a loop
-	return forward.New(cfg)
+	f, err := forward.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b.reads(f.Awaited()...)
+	if !b.trial() {
+		for _, p := range f.Problems() {
+			b.log.Warn(p)
+		}
+	}
+	return f, nil
 }
 
 // rootlessForwarder makes a forwarder that does not query over TLS.

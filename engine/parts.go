@@ -38,6 +38,8 @@ import (
 	"shuultuur/portal"
 	"shuultuur/proxy"
 	"shuultuur/proxy/page"
+	"shuultuur/release"
+	"shuultuur/release/notice"
 	"shuultuur/resolver"
 	"shuultuur/resolver/forward"
 	"shuultuur/setting"
@@ -81,6 +83,7 @@ type watching struct {
 	Mail    *mail.Sender
 	Alerts  *alert.Watching
 	Reports *report.Sending
+	Updates *notice.Watch
 }
 
 // entrances are the servers that receive transactions, except the name server.
@@ -130,6 +133,12 @@ func parts() []part {
 			slot: in(func(e *Engine) **identity.Names { return &e.Clients }, newClientNames)},
 		{name: "mail", key: "mail", from: func(s *configuration.Settings) any { return s.Mail },
 			slot: in(func(e *Engine) **mail.Sender { return &e.Mail }, newMail)},
+		{name: "updates", key: "updates", from: func(s *configuration.Settings) any {
+			if s.Updates == "" {
+				return nil
+			}
+			return []any{s.Updates, s.Proxy.Upstream}
+		}, slot: in(func(e *Engine) **notice.Watch { return &e.Updates }, newUpdates)},
 		{name: "alerts", key: "alerts", above: []string{"data", "checks", "mail"}, from: func(s *configuration.Settings) any { return s.Alerts },
 			slot: in(func(e *Engine) **alert.Watching { return &e.Alerts }, newAlerts)},
 		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity", "alerts"}, from: func(s *configuration.Settings) any { return []any{s.Policies, s.Intercept != nil, sinkholeOf(s)} },
@@ -343,6 +352,10 @@ func (p *Policies) Problems() []string {
 	return all
 }
 
+func newUpdates(_ context.Context, b *builder) (*notice.Watch, error) {
+	return notice.New(b.Settings.Updates, b.Settings.Fetcher(), release.Version(), b.log), nil
+}
+
 // readValues returns a function that reads a list named in a condition of a rule.
 func (p *Policies) readValues(b *builder) func(file, key string) ([]string, error) {
 	kinds := map[string]string{"extension": list.Extensions, "type": list.MediaTypes, "search": list.Searches}
@@ -458,6 +471,11 @@ func (e *Engine) Print(w io.Writer) {
 	}
 	for _, m := range e.Checks.Remarks {
 		fmt.Fprintln(w, m)
+	}
+	if e.Forward != nil {
+		for _, p := range e.Forward.Problems() {
+			fmt.Fprintln(w, p)
+		}
 	}
 }
 

@@ -316,7 +316,7 @@ func (g *Gateway) health() admin.Health {
 	g.mu.Unlock()
 	h := admin.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file, State: "alone"}
 	if e := g.engine.Load(); e != nil {
-		h.Revision = e.Revision
+		h.Revision, h.Update = e.Revision, e.Updates.Newer()
 		problems = append(problems, e.Problems()...)
 		problems = append(problems, g.refresher.Problems()...)
 		if st := e.State.Stats(); st.Lost != "" {

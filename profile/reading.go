@@ -3,6 +3,7 @@ package profile
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -77,6 +78,9 @@ func leaf(s *profile.Sample) string {
 	return name
 }
 
+// module is what the paths of the program's own packages begin with.
+var module = strings.TrimSuffix(reflect.TypeFor[entry]().PkgPath(), "profile")
+
 // place returns the innermost function of the program itself, with what it called: the
 // function that waits, and in what. If the program is not on the stack, it is the innermost
 // function outside the runtime.
@@ -84,7 +88,7 @@ func place(s *profile.Sample) string {
 	who, in, before, other := "", "", "", ""
 	frames(s, func(n string) bool {
 		n, _, _ = strings.Cut(n, "[") // type parameters are long
-		if strings.HasPrefix(n, "shuultuur/") || strings.HasPrefix(n, "main.") {
+		if strings.HasPrefix(n, module) || strings.HasPrefix(n, "main.") {
 			who, in = n, before
 			return false
 		}
@@ -109,7 +113,7 @@ func place(s *profile.Sample) string {
 func ours(s *profile.Sample) bool {
 	found := false
 	frames(s, func(n string) bool {
-		found = strings.HasPrefix(n, "shuultuur/admin.") && (strings.Contains(n, "serveWhile") || strings.Contains(n, "serveNamed"))
+		found = strings.HasPrefix(n, module+"admin.") && (strings.Contains(n, "serveWhile") || strings.Contains(n, "serveNamed"))
 		return !found
 	})
 	return found

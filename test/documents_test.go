@@ -36,6 +36,13 @@ cp $FILES/gateway.yaml shuultuur.yaml
 start
 `
 
+// installed is a machine with the settings of the page where packages have them. The service
+// manager is a stand-in.
+const installed = `
+mkdir -p /etc/shuultuur /var/lib/shuultuur; cp $FILES/1.yaml /etc/shuultuur/shuultuur.yaml
+systemctl() { start /etc/shuultuur/shuultuur.yaml; }
+`
+
 var documents = map[string]document{
 	"README.md": {
 		before:   `mount --bind $REPOSITORY . && cd .`,
@@ -47,13 +54,15 @@ var documents = map[string]document{
 	"docs/events.md": {before: proxied + `
 curl -o page -x http://127.0.0.1:8080 http://bet.example/ || true
 until shuultuur events | grep -q bet.example; do sleep 0.1; done`, want: []string{"bet.example"}},
-	"docs/guide-alerts.md":  {before: `cp $FILES/1.yaml shuultuur.yaml; start`, want: []string{`"theme":"self-harm"`, `"state":"closed"`}},
-	"docs/guide-home.md":    {},
+	"docs/guide-alerts.md": {before: `cp $FILES/1.yaml shuultuur.yaml; start`, want: []string{`"theme":"self-harm"`, `"state":"closed"`}},
+	"docs/guide-home.md": {before: installed + `ip address add 192.168.1.2/24 dev lo; ip address add 192.168.1.66/24 dev lo`, programs: []string{"dig"},
+		want: []string{"EDE: 15 (Blocked)", "403 Forbidden", "BLOCK  http://casino.example/", "policy  kids"}},
 	"docs/guide-pihole.md":  {before: `cp -r $FILES/pihole /etc`},
 	"docs/guide-reports.md": {before: `cp $FILES/1.yaml shuultuur.yaml; start`, want: []string{`"name":"game.example"`, "%PDF-"}},
-	"docs/guide-school.md":  {},
-	"docs/guide-squid.md":   {before: `mkdir -p /etc/squid; cp -r $FILES/squid/* /etc/squid`},
-	"docs/https.md":         {before: proxied},
+	"docs/guide-school.md": {before: installed + `ip address add 10.0.0.2/8 dev lo`,
+		want: []string{"BLOCK  https://news.example/", "policy  pupils", "ALLOW  https://bank.example/", "update-ca-certificates"}},
+	"docs/guide-squid.md": {before: `mkdir -p /etc/squid; cp -r $FILES/squid/* /etc/squid`},
+	"docs/https.md":       {before: proxied},
 	"docs/import.md": {before: `
 mkdir -p /etc/squid /etc/squidguard /opt/AdGuardHome /var/log/squid
 cp -r $FILES/pihole $FILES/e2guardian /etc; cp -r $FILES/squid/* /etc/squid

@@ -207,3 +207,15 @@ func TestShellScriptsAreClean(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TestTheAlertRulesHold: as Prometheus itself reads and evaluates them.
+func TestTheAlertRulesHold(t *testing.T) {
+	promtool := peer.Program(t, "promtool")
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+		cmd := exec.Command(promtool, args...)
+		cmd.Dir = "../dist/monitoring"
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %q: %v\n%s", args, err, out)
+		}
+	}
+}

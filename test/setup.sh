@@ -51,6 +51,7 @@ if command -v python3 >/dev/null 2>&1 && ! "$python/bin/python3" -c 'import pyar
 	{ python3 -m venv "$python" && "$python/bin/pip" install -q pyarrow numpy pillow pdqhash onnx onnxruntime chdb-core; } || echo "make test: Python packages are not installed" >&2
 fi
 command -v lintian >/dev/null 2>&1 || missing="$missing lintian"
+command -v promtool >/dev/null 2>&1 || missing="$missing prometheus"
 command -v shellcheck >/dev/null 2>&1 || missing="$missing shellcheck"
 command -v mmdebstrap >/dev/null 2>&1 || missing="$missing mmdebstrap"
 [ -n "$missing" ] || exit 0

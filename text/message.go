@@ -209,6 +209,8 @@ var messages = [...]string{
 	"filtering is paused for {1} until {2}",
 	"reports: {1}",
 	"lists of extensions, types and searches: {1} odd lines; \"shuultuur check\" names them",
+	"dns.forward.upstreams: none is set, and the system names no name server but this one: names that are not answered from here get SERVFAIL; set it to the address of one, such as 9.9.9.9",
+	"dns.forward.bootstrap: none is set, and the system names no name server but this one: upstreams with a name cannot be looked up; set it to the address of one, such as 9.9.9.9",
 	"phrase lists: {1} odd lines; \"shuultuur check\" names them",
 	"votes wait in the log, {1} by now: {2}",
 	"records cannot be kept in {1}: {2}",

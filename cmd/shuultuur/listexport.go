@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -38,23 +39,22 @@ either; how many exceptions were left out is said.`
 const probes = 2_000_000
 
 func exportLists(ctx context.Context, e env, args []string) int {
-	if len(args) == 0 || args[0] != "redis" {
-		args = append([]string{"-h"}, args...)
-	} else {
-		args = args[1:]
-	}
-	f, parse := flags(e, "list export redis", "[-layout 32|64] [-format FORMAT] LIST...", exportHelp)
+	f, parse := flags(e, "list export", "redis [-layout 32|64] [-format FORMAT] LIST...", exportHelp)
 	layout := f.Int("layout", 32, "`bits` of the hash: 32, as others have it, or 64, exact")
 	format := f.String("format", "", "`format` of sources")
-	if status := parse(args, 1, -1); status >= 0 {
+	if status := parse(args, 2, -1); status >= 0 {
 		return status
 	}
-	if f.NArg() == 0 || *layout != 32 && *layout != 64 {
+	if form := f.Arg(0); form != "redis" {
+		fmt.Fprintf(e.stderr, "%s list export: %q is not a form that lists are written in%s; there is redis\n", cmp.Or(e.program, "shuultuur"), form, guess(form, []string{"redis"}))
+		return 2
+	}
+	if *layout != 32 && *layout != 64 {
 		f.Usage()
 		return 2
 	}
 	x := export{w: bufio.NewWriterSize(e.stdout, 1<<16), layout: *layout}
-	for _, path := range f.Args() {
+	for _, path := range f.Args()[1:] {
 		if err := x.add(ctx, *format, path); err != nil {
 			return fail(e, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"shuultuur/atomicfile"
@@ -111,6 +112,7 @@ func completion(ctx context.Context, e env, args []string) int {
 
 // words are what may follow a command: its subcommands and flags.
 func (p page) words(all []page) (words []string) {
+	words = p.choices()
 	for _, c := range all {
 		rest, below := strings.CutPrefix(c.name, strings.TrimSpace(p.name)+" ")
 		if p.name == "" {
@@ -126,15 +128,45 @@ func (p page) words(all []page) (words []string) {
 	return words
 }
 
-func bashCompletion(w io.Writer, all []page) {
-	fmt.Fprint(w, "_shuultuur() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} at=\"${COMP_WORDS[1]:-} ${COMP_WORDS[2]:-}\" words=\n\t[ \"$COMP_CWORD\" -eq 1 ] && at=\n\tcase $at in\n")
-	cases(w, all)
-	fmt.Fprint(w, "\tesac\n\t# shellcheck disable=SC2207\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -o default -o bashdefault -F _shuultuur shuultuur\n")
+// choices are those of the first argument that are named, as in "bash|zsh|fish".
+func (p page) choices() []string {
+	first, _, _ := strings.Cut(p.args, " ")
+	if strings.Trim(first, "abcdefghijklmnopqrstuvwxyz0123456789|.") != "" || first == "" {
+		return nil
+	}
+	return slices.DeleteFunc(strings.Split(first, "|"), func(s string) bool { return s == "..." })
 }
 
-// cases writes the branches that set words by the first two arguments, those
-// with two words first.
-func cases(w io.Writer, all []page) {
+// takes are the flags that a value follows.
+func (p page) takes() (flags []string) {
+	if p.flags != nil {
+		p.flags.VisitAll(func(f *flag.Flag) {
+			if arg, _ := flag.UnquoteUsage(f); arg != "" {
+				flags = append(flags, "-"+f.Name)
+			}
+		})
+	}
+	return flags
+}
+
+const bashScript = `_shuultuur() {
+	local cur=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} at="${COMP_WORDS[1]:-} ${COMP_WORDS[2]:-}" words= takes=
+	[ "$COMP_CWORD" -eq 1 ] && at=
+	case $at in
+%s	esac
+	case " $takes " in *" $last "*) words= ;; esac
+	# shellcheck disable=SC2207
+	COMPREPLY=($(compgen -W "$words" -- "$cur"))
+}
+complete -o default -o bashdefault -F _shuultuur shuultuur
+`
+
+func bashCompletion(w io.Writer, all []page) { fmt.Fprintf(w, bashScript, cases(all)) }
+
+// cases returns the branches that set, by the first two arguments, the words that may follow
+// and the flags that take a value, those with two words first.
+func cases(all []page) string {
+	var w strings.Builder
 	for _, deep := range []bool{true, false} {
 		for _, p := range all {
 			if strings.Contains(p.name, " ") == deep {
@@ -142,19 +174,29 @@ func cases(w io.Writer, all []page) {
 				if deep {
 					pattern = "'" + p.name + "'"
 				}
-				fmt.Fprintf(w, "\t%s) words='%s' ;;\n", pattern, strings.Join(p.words(all), " "))
+				fmt.Fprintf(&w, "\t%s) words='%s' takes='%s' ;;\n", pattern, strings.Join(p.words(all), " "), strings.Join(p.takes(), " "))
 			}
 		}
 	}
-	fmt.Fprintf(w, "\t*) words='%s' ;;\n", strings.Join(page{}.words(all), " "))
+	fmt.Fprintf(&w, "\t*) words='%s' ;;\n", strings.Join(page{}.words(all), " "))
+	return w.String()
 }
 
+const zshScript = `#compdef shuultuur
+_shuultuur() {
+	local at="${words[2]} ${words[3]}" last="${words[CURRENT-1]}" list= takes=
+	(( CURRENT == 2 )) && at=
+	case $at in
+%s	esac
+	case " $takes " in *" $last "*) list= ;; esac
+	compadd -- ${=list}
+	_files
+}
+_shuultuur "$@"
+`
+
 func zshCompletion(w io.Writer, all []page) {
-	fmt.Fprint(w, "#compdef shuultuur\n_shuultuur() {\n\tlocal at=\"${words[2]} ${words[3]}\" list=\n\t(( CURRENT == 2 )) && at=\n\tcase $at in\n")
-	var b strings.Builder
-	cases(&b, all)
-	fmt.Fprint(w, strings.ReplaceAll(b.String(), ") words=", ") list="))
-	fmt.Fprint(w, "\tesac\n\tcompadd -- ${=list}\n\t_files\n}\n_shuultuur \"$@\"\n")
+	fmt.Fprintf(w, zshScript, strings.ReplaceAll(cases(all), ") words=", ") list="))
 }
 
 func fishCompletion(w io.Writer, all []page) {
@@ -166,12 +208,15 @@ func fishCompletion(w io.Writer, all []page) {
 			when, name = "__fish_seen_subcommand_from "+words[0], words[1]
 		}
 		fmt.Fprintf(w, "complete -c shuultuur -n %s -a %s -d %s\n", quote(when), name, quote(command{what: p.what}.summary()))
-		if p.flags == nil {
-			continue
-		}
 		when = "__fish_seen_subcommand_from " + words[0]
 		if len(words) > 1 {
 			when += "; and __fish_seen_subcommand_from " + words[1]
+		}
+		for _, choice := range p.choices() {
+			fmt.Fprintf(w, "complete -c shuultuur -n %s -a %s\n", quote(when), quote(choice))
+		}
+		if p.flags == nil {
+			continue
 		}
 		p.flags.VisitAll(func(f *flag.Flag) {
 			arg, text := flag.UnquoteUsage(f)

@@ -27,7 +27,7 @@ func rulesCommands() []command {
 		{name: "test", args: "-rules FILE MESSAGE...", what: "show how far each rule gets on a capture, a HAR file or a message", run: rulesTest},
 		{name: "update", args: "[-config FILE] [NAME...]", what: "fetch the rules of the settings again", run: ruleShelf().update},
 		{name: "history", args: "[-config FILE] [NAME...]", what: "show the kept versions of fetched rules, and which is in use", run: ruleShelf().history},
-		{name: "rollback", args: "[-config FILE] NAME", what: "return to the previous version", run: ruleShelf().rollback},
+		{name: "rollback", args: "[-config FILE] NAME...", what: "return to the previous version", run: ruleShelf().rollback},
 		{name: "profile", args: "[-config FILE | -rules FILE CAPTURE...]", what: "show what each rule costs in the running gateway, or on captures", run: rulesProfile},
 	}
 }

@@ -24,7 +24,7 @@ func listCommands() []command {
 		{name: "update", args: "[-config FILE] [NAME...]", what: updateHelp, run: listShelf().update},
 		{name: "catalogue", args: "[WORD]", what: catalogueHelp, run: showCatalogue},
 		{name: "history", args: "[-config FILE] [NAME...]", what: historyHelp, run: listShelf().history},
-		{name: "rollback", args: "[-config FILE] NAME", what: rollbackHelp, run: listShelf().rollback},
+		{name: "rollback", args: "[-config FILE] NAME...", what: rollbackHelp, run: listShelf().rollback},
 		{name: "stats", args: "[-config FILE] [NAME...]", what: statsHelp, run: listStats},
 		{name: "search", args: "[-config FILE] HOST|URL", what: searchHelp, run: searchLists},
 		{name: "lint", args: "[-config FILE | -format FORMAT SOURCE...] [NAME...]", what: lintHelp, run: lintLists},
@@ -204,7 +204,7 @@ func (s shelf) history(_ context.Context, e env, args []string) int {
 }
 
 func (s shelf) rollback(_ context.Context, e env, args []string) int {
-	store, _, names, status := s.open(e, "rollback", "[-config FILE] NAME", rollbackHelp, args, 1)
+	store, _, names, status := s.open(e, "rollback", "[-config FILE] NAME...", rollbackHelp, args, 1)
 	if status >= 0 {
 		return status
 	}

@@ -27,7 +27,7 @@ if shuultuur upgrade -config "$settings" >/dev/null 2>&1; then
 fi
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
-	if ! systemctl is-enabled --quiet shuultuur.service 2>/dev/null; then
+	if [ "${1:-1}" = 1 ]; then # rpm counts the versions that are installed
 		systemctl enable --now shuultuur.service
 	elif [ -z "${upgraded:-}" ]; then
 		systemctl try-restart shuultuur.service

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -706,6 +707,50 @@ func TestSystemServersAreThoseOfResolvConf(t *testing.T) {
 	text := "# nameserver 192.0.2.9\nsearch example\nnameserver 127.0.0.1\nnameserver 192.0.2.1\nnameserver 192.0.2.1\nnameserver 2001:db8::1\nnameserver\nnameserver x\n"
 	if got := fmt.Sprint(others(serversIn(text), own)); got != "[192.0.2.1 2001:db8::1]" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestWithoutAnyServerNamesFailAndSayWhy: the system names nobody but us, as on a machine
+// whose network is not up yet. Names with a route, and denied ones, are still answered.
+func TestWithoutAnyServerNamesFailAndSayWhy(t *testing.T) {
+	var own []netip.AddrPort
+	for _, s := range configured() {
+		if ip, err := netip.ParseAddr(s); err == nil {
+			own = append(own, netip.AddrPortFrom(ip, 53))
+		}
+	}
+	there := serve(t, says("192.0.2.1"))
+	for _, validated := range []bool{false, true} {
+		f := start(t, Config{Own: own, Validate: validated, Routes: map[string]setting.OneOrMore[string]{"corp.example": {there.addr}, "lan": {}}})
+		_, ede, err := f.Ask(t.Context(), []byte("\x03www\x07example\x00"), 1, 1, false, false)
+		if !errors.Is(err, errNone) || ede != edeNoUpstream {
+			t.Errorf("validated %v: without a server: %v, EDE %d, want %v, EDE %d", validated, err, ede, errNone, edeNoUpstream)
+		}
+		if !validated {
+			if got := get(f, "www.corp.example"); got != "192.0.2.1" {
+				t.Errorf("a name with a route: %s", got)
+			}
+			if got := get(f, "printer.lan"); got != "" {
+				t.Errorf("a name that does not exist: %s", got)
+			}
+		}
+		if p := f.Problems(); len(p) != 1 || !strings.Contains(p[0], "dns.forward.upstreams") {
+			t.Errorf("problems %q", p)
+		}
+		if !slices.Equal(f.Awaited(), systemFiles) {
+			t.Errorf("waits for %q", f.Awaited())
+		}
+	}
+	all := start(t, Config{Own: own, Routes: map[string]setting.OneOrMore[string]{".": {there.addr}}})
+	if got := get(all, "www.example"); got != "192.0.2.1" || len(all.Problems()) > 0 || len(all.Awaited()) > 0 {
+		t.Errorf("with a route for everything: %s, problems %q", got, all.Problems())
+	}
+	named := start(t, Config{Own: own, Upstreams: []string{"tls://dns.example"}})
+	if got := get(named, "www.example"); !strings.Contains(got, errNone.Error()) {
+		t.Errorf("an upstream that nobody looks up: %s", got)
+	}
+	if p := named.Problems(); len(p) != 1 || !strings.Contains(p[0], "dns.forward.bootstrap") {
+		t.Errorf("an upstream that nobody looks up: problems %q", p)
 	}
 }
 

@@ -3,7 +3,6 @@ package forward
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -125,12 +124,10 @@ func (f *Forwarder) build() error {
 		}
 	}
 	servers := f.cfg.Upstreams.Or(system...)
-	if len(servers) == 0 {
-		return setting.At("upstreams", errors.New("none is set, and the system names no other server"))
-	}
 	if f.routes["\x00"], err = f.group(known, "upstreams", servers); err != nil {
 		return err
 	}
+	f.routes["\x00"].missing = len(servers) == 0
 	for domain, servers := range f.cfg.Routes {
 		key := "routes." + domain
 		names, err := routeNames(domain)

@@ -75,6 +75,7 @@ type group struct {
 	upstreams []*upstream
 	order     Order
 	race      int
+	missing   bool // neither settings nor system name an upstream
 }
 
 const (
@@ -116,7 +117,7 @@ func (f *Forwarder) Ask(ctx context.Context, name []byte, qtype, class uint16, d
 // relay queries the upstreams of the route of q.
 func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error) {
 	g := f.route(q.name, q.qtype)
-	if len(g.upstreams) == 0 {
+	if len(g.upstreams) == 0 && !g.missing {
 		return q.denial(), "", nil
 	}
 	return f.exchange(ctx, g, q)
@@ -124,6 +125,9 @@ func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error)
 
 // exchange queries a group within the time of a whole exchange.
 func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, string, error) {
+	if len(g.upstreams) == 0 {
+		return nil, "", &Error{edeNoUpstream, fmt.Errorf("asking for %s: %w", dns.Text(q.name), errNone)}
+	}
 	a, to, err := f.ask(ctx, g, q)
 	if err != nil {
 		ede := uint16(edeNetwork)

@@ -8,9 +8,14 @@ import (
 	"strings"
 )
 
+const resolvConf = "/etc/resolv.conf"
+
+// systemFiles are those that configured reads.
+var systemFiles = []string{resolvConf}
+
 // configured returns the name servers of the system; resolv.conf(5).
 func configured() []string {
-	text, err := os.ReadFile("/etc/resolv.conf")
+	text, err := os.ReadFile(resolvConf)
 	if err != nil {
 		return nil
 	}

@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// systemFiles are those that configured reads.
+var systemFiles []string
+
 // configured returns the name servers of the network adapters that are up, in their order.
 func configured() (servers []string) {
 	const flags = windows.GAA_FLAG_SKIP_UNICAST | windows.GAA_FLAG_SKIP_ANYCAST | windows.GAA_FLAG_SKIP_MULTICAST

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// try runs a command that must end by itself, as somebody would who started the program by
+// another name.
+func try(t *testing.T, args ...string) (status int, out, errs string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	status = dispatch(ctx, env{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, program: "/opt/bin/filter"}, args)
+	if ctx.Err() != nil {
+		t.Errorf("%q goes on", args)
+	}
+	return status, stdout.String(), stderr.String()
+}
+
+// swapped misspells a word by swapping two letters in its middle.
+func swapped(word string) string {
+	b := []byte(word)
+	for i := len(b) / 2; i+1 < len(b); i++ {
+		if b[i] != b[i+1] {
+			b[i], b[i+1] = b[i+1], b[i]
+			return string(b)
+		}
+	}
+	return word + "x"
+}
+
+// TestEveryCommandRefusesWhatItDoesNotKnow goes through the table of commands: help in any
+// place, unknown and misspelt flags, arguments that are too many, misspelt subcommands, and the
+// name of the program.
+func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Chdir(t.TempDir()) // no settings are here
+	all := pages(t.Context(), commands(), "")
+	ours := regexp.MustCompile(`(^|[^/\w.-])shuultuur ([a-z-]+)`)
+	for _, p := range all {
+		words := strings.Fields(p.name)
+		if words[0] == "load" {
+			continue // it has flags of its own
+		}
+		for _, args := range [][]string{{"-h"}, {"--help"}, {"a", "-h"}, {"-h", "a"}, {"a", "b", "c", "d", "--help"}} {
+			status, out, errs := try(t, slices.Concat(words, args)...)
+			if group := slices.ContainsFunc(all, func(x page) bool { return strings.HasPrefix(x.name, p.name+" ") }); group && args[0] == "a" {
+				continue // it is looked for as a subcommand
+			}
+			if status != 0 || !strings.HasPrefix(out, "Usage: /opt/bin/filter "+p.name) {
+				t.Errorf("%s %q: status %d, %.80q, %.200q", p.name, args, status, out, errs)
+			}
+			for _, m := range ours.FindAllStringSubmatch(out, -1) {
+				if slices.ContainsFunc(commands(), func(c command) bool { return c.name == m[2] }) {
+					t.Errorf("%s -h names the program %q, which was started as /opt/bin/filter", p.name, m[0])
+				}
+			}
+		}
+		for _, args := range [][]string{{"-nosuchflag"}, {"a", "--nosuchflag"}, {"a", "-nosuchflag=1", "b"}} {
+			if words[0] == "events" && args[0] == "a" {
+				continue // a word that the filter excludes
+			}
+			if status, out, errs := try(t, slices.Concat(words, args)...); status != 2 || out != "" || errs == "" {
+				t.Errorf("%s %q: status %d, %.80q, %.200q", p.name, args, status, out, errs)
+			}
+		}
+		if p.flags == nil {
+			continue
+		}
+		p.flags.VisitAll(func(f *flag.Flag) {
+			wrong := swapped(f.Name)
+			if len(f.Name) < 4 || p.flags.Lookup(wrong) != nil {
+				return
+			}
+			if status, _, errs := try(t, append(words, "-"+wrong)...); status != 2 || !strings.Contains(errs, "did you mean -"+f.Name+"?") {
+				t.Errorf("%s -%s: status %d, %.200q, want a hint at -%s", p.name, wrong, status, errs, f.Name)
+			}
+		})
+		if strings.Contains(p.args, "...") || strings.Contains(p.args, "FILTER") || strings.Contains(p.args, "COMMAND") {
+			continue // any number of arguments
+		}
+		status, _, errs := try(t, append(words, "1", "2", "3", "4", "5", "6")...)
+		if status != 2 || !strings.Contains(errs, "too many") && !strings.Contains(errs, "one of") {
+			t.Errorf("%s with six arguments: status %d, %.300q", p.name, status, errs)
+		}
+	}
+	for _, p := range all {
+		words := strings.Fields(p.name)
+		wrong := append(slices.Clone(words[:len(words)-1]), swapped(words[len(words)-1]))
+		if len(words[len(words)-1]) < 4 || words[0] == "events" && len(words) > 1 {
+			continue // a word of a filter
+		}
+		if status, _, errs := try(t, wrong...); status != 2 || !strings.Contains(errs, "did you mean") {
+			t.Errorf("%q: status %d, %.200q, want a hint at %s", wrong, status, errs, p.name)
+		}
+	}
+}
