@@ -21,33 +21,33 @@ import (
 )
 
 const (
-	verifiedFor = 10 * time.Minute // how long a password need not be worked out again
-	refusedFor  = time.Minute      // the same for one that was wrong
+	verifiedFor = 10 * time.Minute // how long a right password is not computed again
+	refusedFor  = time.Minute      // the same for a wrong one
 	maxKnown    = 40_000           // entries of each of the two tables below
-	maxFailures = 10               // wrong passwords of one client address …
-	failuresIn  = time.Minute      // … in this time, before it has to wait
-	maxWaiting  = 64               // clients that wait for their turn to be verified
-	maxAsking   = 32               // questions to a directory at once
-	outage      = 24 * time.Hour   // how long a directory's answers count while it does not answer …
-	again       = time.Minute      // … and after which it is asked again
+	maxFailures = 10               // wrong passwords from one client address …
+	failuresIn  = time.Minute      // … in this time, after which it must wait
+	maxWaiting  = 64               // logins that wait to be verified
+	maxAsking   = 32               // concurrent questions to a directory
+	outage      = 24 * time.Hour   // how long answers of a directory are used while it is unreachable …
+	again       = time.Minute      // … and how soon it is asked again
 	maxSecret   = 1024             // bytes of name and password, with the colon
 )
 
-// A Wait says that the client has to come back later: after too many wrong
-// passwords (429), or because too many are being verified or no directory
-// answers (503).
+// A Wait asks the client to come back later: after too many wrong passwords
+// (429), or because too many logins are being verified or no directory answers
+// (503).
 type Wait struct {
 	Status int
 	For    time.Duration // for Retry-After
-	Err    error         // what the directory failed with; nil for none
+	Err    error         // the error of the directory, or nil
 }
 
-// unanswered is a Wait for a directory that failed with err.
+// unanswered returns the Wait for a directory that failed with err.
 func unanswered(err error) *Wait { return &Wait{503, 5 * time.Second, err} }
 
 func (w *Wait) Unwrap() error { return w.Err }
 
-// Later returns the status of the answer and the time for Retry-After.
+// Later returns the status of the answer and the value for Retry-After.
 func (w *Wait) Later() (status int, after time.Duration) { return w.Status, w.For }
 
 func (w *Wait) Error() string {
@@ -60,18 +60,18 @@ func (w *Wait) Error() string {
 	return "too many passwords are being verified; try again soon"
 }
 
-// basic verifies names and passwords. Verifying is slow on purpose, so it is
-// done by no more goroutines than there are processors, and what came of it is
-// kept under an HMAC of name and password whose key never leaves this process.
+// basic verifies names and passwords. Verification is slow on purpose. So no
+// more goroutines verify than there are processors, and results are kept under
+// an HMAC of name and password whose key never leaves the process.
 type basic struct {
 	realm    string
 	accounts map[string]*account
-	source   directory.Source // for names that are not among them; nil: none
+	source   directory.Source // for names that are not in the file; nil if there is none
 	origin   string           // what the source is called in [filter.Client.Source]
-	nobody   passwordHash     // compared with for names not in the file, so that they take as long
+	nobody   passwordHash     // compared for names that are not in the file, so that they take as long as others
 
-	turn    chan struct{} // holds one for each verification under way
-	waiting chan struct{} // and one for each that waits or is under way
+	turn    chan struct{} // holds one element for each verification in progress
+	waiting chan struct{} // and one for each that waits or is in progress
 
 	macs sync.Pool
 
@@ -80,21 +80,21 @@ type basic struct {
 	failures map[netip.Addr]failed
 }
 
-// An outcome is what a verification came to.
+// An outcome is the result of a verification.
 type outcome struct {
-	account *account // nil: wrong
-	why     string   // it is wrong, where a directory has told
+	account *account // nil: the password is wrong
+	why     string   // the reason of the refusal, if the directory gave one
 	until   time.Time
 	asked   time.Time // when it was verified
 }
 
-// failed counts an address's wrong passwords.
+// failed counts the wrong passwords from one address.
 type failed struct {
 	n     int
 	until time.Time
 }
 
-// secret is storage for one Proxy-Authorization.
+// secret is storage for one Proxy-Authorization field.
 type secret struct {
 	buf [maxSecret + 2]byte
 	mac hash.Hash
@@ -108,7 +108,7 @@ func newBasic(cfg *Basic) (*basic, error) {
 	}
 	turns := runtime.GOMAXPROCS(0)
 	if source != nil {
-		turns = maxAsking // they wait, and do not calculate
+		turns = maxAsking // directories take waiting time, not computing time
 	}
 	accounts := map[string]*account{}
 	if cfg.File != "" {
@@ -148,7 +148,7 @@ func newBasic(cfg *Basic) (*basic, error) {
 	return b, nil
 }
 
-// source makes what verifies names that are not in the file.
+// source returns what verifies names that are not in the file, and its name.
 func (cfg *Basic) source() (directory.Source, string, error) {
 	switch {
 	case cfg.LDAP != nil && cfg.RADIUS != nil:
@@ -174,7 +174,7 @@ func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (*acc
 	if !ok {
 		return nil, &Challenge{Realm: b.realm}
 	}
-	// The first colon separates name and password; it is signed, too.
+	// The first colon separates name and password; it is part of the MAC.
 	s.mac.Reset()
 	s.mac.Write(s.buf[:len(name)+1+len(password)])
 	key := [sha256.Size]byte(s.mac.Sum(s.sum[:0]))
@@ -192,7 +192,7 @@ func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (*acc
 	return o.account, nil
 }
 
-// compare does the slow work, when its turn comes.
+// compare verifies a password when a turn is free.
 func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]byte, name, password []byte) (outcome, error) {
 	who := network(addr)
 	if left := b.locked(who); left > 0 {
@@ -211,7 +211,8 @@ func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]b
 	}
 	defer func() { <-b.turn }()
 
-	// While this one waited another may have brought the same, or failed.
+	// Meanwhile another goroutine may have verified the same password, or the
+	// address may be locked.
 	if o, ok := b.recall(key); ok {
 		return o, nil
 	}
@@ -230,8 +231,8 @@ func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]b
 	return b.keep(key, who, a, ""), nil
 }
 
-// ask has the directory verify a password. While it does not answer, or takes
-// its time, what it has said before counts.
+// ask lets the directory verify a password. While the directory is slow or
+// unreachable, its earlier answer is used.
 func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, who netip.Addr, name, password string) (outcome, error) {
 	b.mu.Lock()
 	was, known := b.known[key]
@@ -244,7 +245,7 @@ func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, who netip.Addr, 
 		err error
 	}
 	answered := make(chan result, 1)
-	go func() { // ends with the directory's timeout
+	go func() { // the directory's timeout ends it
 		o, err := b.question(context.WithoutCancel(ctx), key, who, name, password)
 		answered <- result{o, err}
 	}()
@@ -260,14 +261,14 @@ func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, who netip.Addr, 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o, ok := b.known[key]; ok && o.asked.After(was.asked) {
-		return o, nil // answered just now
+		return o, nil // a fresh answer
 	}
 	was.until = time.Now().Add(again)
 	b.known[key] = was
 	return was, nil
 }
 
-// question asks the directory.
+// question sends the question to the directory.
 func (b *basic) question(ctx context.Context, key [sha256.Size]byte, who netip.Addr, name, password string) (outcome, error) {
 	user, groups, err := b.source.Verify(ctx, name, password)
 	switch {
@@ -284,8 +285,8 @@ func (b *basic) question(ctx context.Context, key [sha256.Size]byte, who netip.A
 	return outcome{}, unanswered(fmt.Errorf("verify the password of %q: %w", name, err))
 }
 
-// network is what failures are counted by: an IPv6 client has a whole /64 to
-// choose addresses from.
+// network returns the prefix that failures are counted by: an IPv6 client can
+// choose among the addresses of a /64.
 func network(addr netip.Addr) netip.Addr {
 	if addr.Is6() {
 		if p, err := addr.WithZone("").Prefix(64); err == nil {
@@ -302,7 +303,7 @@ func (b *basic) recall(key [sha256.Size]byte) (outcome, bool) {
 	return o, ok && time.Now().Before(o.until)
 }
 
-// locked returns how long an address has to wait, 0 when it need not.
+// locked returns how long an address must wait, or 0.
 func (b *basic) locked(who netip.Addr) time.Duration {
 	b.mu.Lock()
 	f := b.failures[who]
@@ -313,7 +314,7 @@ func (b *basic) locked(who netip.Addr) time.Duration {
 	return max(0, time.Until(f.until))
 }
 
-// keep remembers what a verification came to.
+// keep stores the result of a verification.
 func (b *basic) keep(key [sha256.Size]byte, who netip.Addr, a *account, why string) outcome {
 	now := time.Now()
 	o := outcome{a, why, now.Add(verifiedFor), now}
@@ -331,14 +332,14 @@ func (b *basic) keep(key [sha256.Size]byte, who netip.Addr, a *account, why stri
 	}
 	makeRoom(b.known, func(o outcome) bool {
 		return now.After(o.until) && (b.source == nil || o.account == nil || now.After(o.asked.Add(outage)))
-	}, func(o outcome) bool { return o.account == nil }) // users may be all there is while the directory is away
+	}, func(o outcome) bool { return o.account == nil }) // while the directory is away, users may be all that the table has
 	b.known[key] = o
 	return o
 }
 
-// makeRoom keeps a table at its limit: where it is full, what is over goes first,
-// by each of the conditions in order, and then, if that is not enough, a tenth of
-// it, whatever it is.
+// makeRoom keeps a table below its limit. If it is full, makeRoom first removes
+// entries that meet the conditions, one condition after the other; if that is not
+// enough, it removes a tenth of all entries.
 func makeRoom[K comparable, V any](m map[K]V, over ...func(V) bool) {
 	for _, goes := range over {
 		if len(m) < maxKnown {
@@ -361,8 +362,8 @@ func makeRoom[K comparable, V any](m map[K]V, over ...func(V) bool) {
 	}
 }
 
-// Verify says whose name and password these are, as Identify does for those in a
-// field. Without an address, wrong passwords are counted by name.
+// Verify returns the client with this name and password, as Identify does for
+// those in a field. Without an address, wrong passwords are counted by name.
 func (id *Identity) Verify(ctx context.Context, addr netip.Addr, name, password string) (filter.Client, error) {
 	if id.basic == nil {
 		return filter.Client{Addr: addr}, errors.New("the settings have nothing to verify passwords with: name a file or a directory under identity: basic")
@@ -370,7 +371,7 @@ func (id *Identity) Verify(ctx context.Context, addr netip.Addr, name, password 
 	counted := addr.Unmap()
 	if !counted.IsValid() {
 		sum := sha256.Sum256([]byte(name))
-		sum[0] = 0xfd // an address of nobody (RFC 4193)
+		sum[0] = 0xfd // a private address that no client has (RFC 4193)
 		counted = netip.AddrFrom16([16]byte(sum[:16]))
 	}
 	field := append([]byte("Basic "), base64.StdEncoding.EncodeToString([]byte(name+":"+password))...)

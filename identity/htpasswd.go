@@ -15,8 +15,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// Limits of a password file. Those on hashes bound what a login may cost:
-// bcrypt at cost 16 takes some seconds.
+// Limits of a password file. Those on hashes bound the cost of a login: bcrypt
+// at cost 16 takes some seconds.
 const (
 	maxFile       = 16 << 20
 	maxName       = 255
@@ -26,17 +26,17 @@ const (
 	maxArgonLanes = 16
 )
 
-// A passwordHash is a password as the file keeps it.
+// A passwordHash is a hashed password of the file.
 type passwordHash interface {
 	matches(password []byte) bool
-	cost() uint64 // work of one comparison, to compare hashes of one kind
+	cost() uint64 // relative work of a comparison, for hashes of one kind
 }
 
 // An account is a line of the password file.
 type account struct {
 	name   string
-	hash   passwordHash // nil for one of a directory
-	groups []string     // that the directory gives, sorted
+	hash   passwordHash // nil for an account of a directory
+	groups []string     // from the directory, sorted
 }
 
 func readFile(path string) (map[string]*account, error) {
@@ -48,8 +48,8 @@ func readFile(path string) (map[string]*account, error) {
 	return parseAccounts(path, io.LimitReader(f, maxFile+1))
 }
 
-// parseAccounts reads a password file. Empty lines and those that begin with
-// "#" are left out; a mistake names the line, never the password.
+// parseAccounts reads a password file. It skips empty lines and comments (#). A
+// mistake names the line, never the password.
 func parseAccounts(path string, r io.Reader) (map[string]*account, error) {
 	accounts := map[string]*account{}
 	lines := bufio.NewScanner(r)
@@ -144,8 +144,8 @@ type argon2idHash struct {
 	salt, sum    []byte
 }
 
-// parseArgon2id reads $argon2id$v=19$m=65536,t=3,p=4$salt$sum, the PHC string
-// format.
+// parseArgon2id reads the PHC string format,
+// $argon2id$v=19$m=65536,t=3,p=4$salt$sum.
 func parseArgon2id(s string) (passwordHash, error) {
 	part := strings.Split(s, "$")
 	if len(part) != 6 || part[2] != "v=19" {
@@ -176,8 +176,8 @@ func (h *argon2idHash) matches(password []byte) bool {
 
 func (h *argon2idHash) cost() uint64 { return uint64(h.memory) * uint64(h.time) }
 
-// credentials reads a Proxy-Authorization of the Basic scheme (RFC 7617) into
-// dst, which name and password are slices of.
+// credentials decodes a Proxy-Authorization of the Basic scheme (RFC 7617) into
+// dst; name and password are slices of dst.
 func credentials(dst, field []byte) (name, password []byte, ok bool) {
 	scheme, rest, found := bytes.Cut(bytes.TrimSpace(field), []byte(" "))
 	rest = bytes.TrimSpace(rest)

@@ -1,12 +1,12 @@
-// Package identity says who is asking: a user by the address a client has, or
-// by the name and password it sends, and the groups that makes them one of.
+// Package identity finds out who a client is: a user, known by address or by name and
+// password, and the groups of that user.
 //
-// Data moves as follows: [New] reads the settings and the password file and works out
-// for every network in them which user and groups stand for it. For a request
-// [Identity.Identify] looks the address up; where a login is needed it checks
-// the Proxy-Authorization field (Basic, RFC 7617) against the file, and says
-// with a [Challenge] or a [Wait] why it cannot tell who it is. Identities
-// never change: a new file makes a new one.
+// Data moves as follows: [New] reads the settings and the password file and computes
+// user and groups of each network. [Identity.Identify] looks up the address of a
+// request. If a login is required, it verifies the Proxy-Authorization field (Basic,
+// RFC 7617) against the file. If it cannot identify the client, it returns a
+// [Challenge] or a [Wait] with the reason. An Identity is immutable: a changed file
+// makes a new one.
 package identity
 
 import (
@@ -30,57 +30,57 @@ import (
 
 // Config sets how clients are identified.
 type Config struct {
-	// Addresses are the users who are known by where they sit: a name, and
-	// addresses or networks. The narrowest network that holds a client counts.
+	// Addresses are users with fixed addresses or networks. The narrowest network
+	// that contains a client applies.
 	Addresses map[string][]string `yaml:"addresses"`
-	// ClientIDs are the users that DNS clients know a name for, which they have
-	// in the path of DNS over HTTPS or before the server's name in TLS: a user,
-	// and identifiers. They count before the address. Nothing proves them: choose
-	// what nobody guesses where it gives more than others have.
+	// ClientIDs are users with the identifiers that their DNS clients send, in the
+	// path of DNS over HTTPS or before the server's name in TLS. They take
+	// precedence over addresses. Nothing proves them, so choose unguessable ones
+	// for users with more rights.
 	ClientIDs map[string][]string `yaml:"client-ids"`
-	// Groups have members: users by name, and addresses or networks.
+	// Groups have members: names of users, addresses and networks.
 	Groups map[string][]string `yaml:"groups"`
 	Basic  *Basic              `yaml:"basic"`
-	// Kerberos lets clients sign in with the ticket that they have of a directory.
+	// Kerberos lets clients sign in with tickets from a directory.
 	Kerberos *Kerberos `yaml:"kerberos"`
-	// Accounting receives from access points and VPNs which user has which address.
+	// Accounting receives the addresses of users from access points and VPNs.
 	Accounting *accounting.Config `yaml:"accounting"`
-	// Headers are believed where proxy.trusted says so.
+	// Headers are trusted from the proxies in proxy.trusted.
 	Headers Headers `yaml:"headers"`
-	// Certificates of clients that speak TLS to the proxy say who they are.
+	// Certificates identify clients that speak TLS to the proxy.
 	Certificates *Certificates `yaml:"certificates"`
-	// SignIn has clients sign in on a page of the portal.
+	// SignIn makes clients sign in on a page of the portal.
 	SignIn *SignIn     `yaml:"sign-in"`
-	Names  NamesConfig `yaml:"names"` // what devices are called
+	Names  NamesConfig `yaml:"names"` // names of devices
 }
 
 // Basic asks clients for a name and a password.
 type Basic struct {
-	// File holds a user on each line, as htpasswd -B writes it: name, colon,
+	// File has a user on each line, in the format of htpasswd -B: name, colon,
 	// hash. Hashes are bcrypt ($2a$, $2b$, $2y$) or Argon2id in PHC form.
 	File  setting.File `yaml:"file"`
-	Realm string       `yaml:"realm"` // what the browser shows; "Shuultuur" unless given
-	// Networks are those whose clients have to log in; all unless given. A
-	// client whose address belongs to a user is not asked.
+	Realm string       `yaml:"realm"` // shown by browsers; default "Shuultuur"
+	// Networks are those whose clients must log in; default all. A client whose
+	// address belongs to a user is not asked.
 	Networks []string `yaml:"networks"`
-	// LDAP or RADIUS verifies names that are not in the file, and gives groups.
+	// LDAP or RADIUS verifies names that are not in the file, and provides groups.
 	LDAP   *directory.LDAP   `yaml:"ldap"`
 	RADIUS *directory.RADIUS `yaml:"radius"`
 }
 
-// A Challenge says that the client has to log in: the answer is 407 with its
-// Challenges as Proxy-Authenticate, or leads to the page of SignIn.
+// A Challenge reports that the client must log in. The answer is 407 with its
+// Challenges as Proxy-Authenticate, or a redirect to the page of SignIn.
 type Challenge struct {
-	Realm string // of Basic, "" where no password is taken
-	// Page is where the client signs in on a page of the portal, "" when it does not.
+	Realm string // of Basic; "" if no password is accepted
+	// Page is the portal page to sign in on, or "".
 	Page string
-	open func(host string) bool // reached without a sign-in
-	// Negotiate says that a ticket of Kerberos is taken.
+	open func(host string) bool // reports whether a host is reachable without a sign-in
+	// Negotiate reports that Kerberos tickets are accepted.
 	Negotiate bool
-	// Refused is the name that was sent with a wrong password, "" when none
-	// was sent. It is what the client wrote: quote it.
+	// Refused is the name that came with a wrong password, or "". The client wrote
+	// it: quote it.
 	Refused string
-	Why     string // the password of Refused was not taken, where a directory has told
+	Why     string // the directory's reason to refuse the password, if it gave one
 	Err     error  // why a ticket was refused
 }
 
@@ -103,7 +103,7 @@ func (c *Challenge) Error() string {
 // Unwrap returns why a ticket was refused.
 func (c *Challenge) Unwrap() error { return c.Err }
 
-// Advice is what the person at the client may do, "" for nothing but to log in.
+// Advice returns what the user can do apart from logging in, or "".
 func (c *Challenge) Advice() string {
 	if errors.Is(c.Err, kerberos.ErrNTLM) {
 		return "Your device offered NTLM, which is not taken. Sign in to the domain, and enter the proxy by its full name, not by its address."
@@ -114,13 +114,13 @@ func (c *Challenge) Advice() string {
 	return ""
 }
 
-// SignIn returns the address of the page to sign in on, "" for none.
+// SignIn returns the address of the page to sign in on, or "".
 func (c *Challenge) SignIn() string { return c.Page }
 
-// OpenHost reports whether a host is reached without a sign-in on the page.
+// OpenHost reports whether a host is reachable without a sign-in on the page.
 func (c *Challenge) OpenHost(host string) bool { return c.Page != "" && c.open(host) }
 
-// Challenges returns the values for Proxy-Authenticate, the better ones first.
+// Challenges returns the values for Proxy-Authenticate, strongest scheme first.
 func (c *Challenge) Challenges() (all []string) {
 	if c.Negotiate {
 		all = append(all, "Negotiate")
@@ -131,7 +131,7 @@ func (c *Challenge) Challenges() (all []string) {
 	return all
 }
 
-// Header returns the value for Proxy-Authenticate that asks for a password.
+// Header returns the Proxy-Authenticate value that asks for a password.
 func (c *Challenge) Header() string {
 	b := []byte(`Basic realm="`)
 	for i := range len(c.Realm) {
@@ -143,39 +143,39 @@ func (c *Challenge) Header() string {
 	return string(append(b, `", charset="UTF-8"`...))
 }
 
-// An Identity tells clients apart. It is safe for many goroutines.
+// An Identity identifies clients. It is safe for concurrent use.
 type Identity struct {
-	nets    *bart.Table[*place] // nil when the settings name no network
-	nowhere place               // for addresses in none of them
+	nets    *bart.Table[*place] // nil if the settings name no network
+	nowhere place               // for addresses outside all networks
 	groups  map[string][]string // of users, sorted
 	known   map[string]bool     // users with addresses, and groups
 	named   map[string]bool     // groups
-	basic   *basic              // nil when nobody logs in
+	basic   *basic              // nil if nobody logs in
 	ids     map[string]string   // users by ClientID in lower case
 
-	kerberos     *negotiate     // nil when no tickets are taken
-	sessions     *session.Table // nil for none
+	kerberos     *negotiate     // nil if no tickets are accepted
+	sessions     *session.Table // nil if there are none
 	headers      Headers
-	certificates *certificates // nil when none are asked for
-	signIn       *signIn       // nil when nobody signs in on a page
-	members      *members      // groups of users that a directory has; nil for none
-	anyGroup     bool          // somebody else says what groups there are
+	certificates *certificates // nil if none are requested
+	signIn       *signIn       // nil if there is no page to sign in on
+	members      *members      // groups of users in a directory, or nil
+	anyGroup     bool          // groups may come from outside the settings
 }
 
-// A place is what an address alone says.
+// A place holds what the address alone determines.
 type place struct {
 	user   string
-	groups []string // sorted; those of the user too
-	login  bool     // has to log in
-	signIn bool     // signs in on a page
+	groups []string // sorted, including those of the user
+	login  bool     // a login is required
+	signIn bool     // signing in on a page is required
 }
 
-// Parts are what an Identity works with, besides its settings.
+// Parts are what an Identity needs besides its settings.
 type Parts struct {
-	Sessions *session.Table // which user has which address at present; nil for none
-	Key      []byte         // seals what browsers keep of a sign-in
-	Portal   string         // URL of the portal, which has the page to sign in on
-	Previous *Identity      // the one before, whose memory of tickets goes on; nil for none
+	Sessions *session.Table // the current addresses of users, or nil
+	Key      []byte         // seals the cookies of sign-ins
+	Portal   string         // URL of the portal with the page to sign in on
+	Previous *Identity      // the Identity before, whose caches are kept; nil if there is none
 }
 
 // New reads the settings and the password file.
@@ -230,7 +230,7 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 	return id, nil
 }
 
-// Close releases the connections to directories.
+// Close closes the connections to directories.
 func (id *Identity) Close() {
 	if id.signIn != nil && id.signIn.provider != nil {
 		id.signIn.provider.Close()
@@ -245,20 +245,19 @@ func (id *Identity) Close() {
 	}
 }
 
-// HasGroup reports whether the settings have a group of this name.
-// A directory may have any.
+// HasGroup reports whether the settings have a group of this name. A directory
+// may have any group.
 func (id *Identity) HasGroup(name string) bool {
 	return id.named[name] || id.anyGroup || id.basic != nil && id.basic.source != nil || id.kerberos != nil && id.kerberos.gives(name)
 }
 
-// Knows reports whether there is a user or group of this name.
+// Knows reports whether a user or group of this name exists in the settings.
 func (id *Identity) Knows(name string) bool {
 	return id.known[name] || id.basic != nil && id.basic.accounts[name] != nil
 }
 
-// Identify says who a client is. An error is a *Challenge, a *Wait, or that of
-// ctx. When ctx is over, it returns what is known without waiting. For a client known by its address alone it allocates nothing; the
-// groups it returns are shared: read only.
+// Identify returns the client at addr. The error is a *Challenge, a *Wait or that of ctx. When ctx ends, it returns what is known
+// without waiting. For a client that is known by address alone it allocates nothing. The returned groups are shared and read-only.
 func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthorization []byte) (filter.Client, error) {
 	addr = addr.Unmap()
 	at := id.place(addr)
@@ -302,7 +301,7 @@ func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthoriz
 	return client, nil
 }
 
-// place is what an address says.
+// place returns the place of an address.
 func (id *Identity) place(addr netip.Addr) *place {
 	if id.nets != nil && addr.IsValid() {
 		if p, ok := id.nets.Lookup(addr); ok {
@@ -312,7 +311,7 @@ func (id *Identity) place(addr netip.Addr) *place {
 	return &id.nowhere
 }
 
-// clientIDs notes which users identifiers stand for.
+// clientIDs stores the users of identifiers.
 func (id *Identity) clientIDs(users map[string][]string) error {
 	id.ids = map[string]string{}
 	for _, user := range sortedKeys(users) {
@@ -334,9 +333,9 @@ func (id *Identity) clientIDs(users map[string][]string) error {
 	return nil
 }
 
-// ByClientID returns the client with an identifier in lower case, which is at
-// addr. Its groups are its user's and those of the address. ok is false where
-// the settings do not have the identifier.
+// ByClientID returns the client at addr with an identifier in lower case. Its
+// groups are those of its user and of the address. ok is false if the settings
+// do not have the identifier.
 func (id *Identity) ByClientID(addr netip.Addr, clientID string) (c filter.Client, ok bool) {
 	user, ok := id.ids[clientID]
 	if !ok {
@@ -351,9 +350,9 @@ func (id *Identity) ByClientID(addr netip.Addr, clientID string) (c filter.Clien
 	return c, true
 }
 
-// Named returns the client at addr whom somebody else has identified as a user:
-// a proxy in front of us, a directory, a certificate. source says who. Its groups
-// are those given and those that the settings have for the user and the address.
+// Named returns the client at addr that another party has identified as a user: a
+// proxy in front of us, a directory, a certificate. source names this party. The
+// groups are those given and those that the settings have for user and address.
 func (id *Identity) Named(addr netip.Addr, user string, groups []string, source string) filter.Client {
 	c := filter.Client{Addr: addr.Unmap(), User: user, Source: source}
 	if len(groups) > 0 {
@@ -370,9 +369,9 @@ func (id *Identity) Named(addr netip.Addr, user string, groups []string, source 
 	return c
 }
 
-// current returns the groups that a user has by now. Those that the source of
-// the user has said count; where that is the directory, or has named none, those
-// that the directory has. While that does not answer, nobody waits for it.
+// current returns the present groups of a user: those from the source of the
+// user, or those of the directory if the source is the directory or gave none.
+// It does not wait for a directory that does not answer.
 func (id *Identity) current(ctx context.Context, user, source string, groups []string) []string {
 	if id.members == nil || len(groups) > 0 && source != "ldap" {
 		return groups
@@ -383,15 +382,15 @@ func (id *Identity) current(ctx context.Context, user, source string, groups []s
 	return groups
 }
 
-// Reported is Named with the groups that the directory has for the user, where the
-// source has named none.
+// Reported is Named, but if the source gave no groups, it adds those of the
+// directory.
 func (id *Identity) Reported(ctx context.Context, addr netip.Addr, user string, groups []string, source string) filter.Client {
 	return id.Named(addr, user, id.current(ctx, user, source, groups), source)
 }
 
-// Member is Named with the groups that the directory of the settings has for the
-// user, or the session of the address. While no directory answers, those that it
-// said within a day count; an error says that there are none.
+// Member is Named with the groups that the configured directory has for the
+// user, or those of the address's session. While no directory answers, answers
+// of the last day are used; an error reports that there are none.
 func (id *Identity) Member(ctx context.Context, addr netip.Addr, user, source string) (filter.Client, error) {
 	c := id.Named(addr, user, nil, source)
 	if s := id.sessions.Lookup(c.Addr); s != nil && s.User == user {
@@ -408,7 +407,7 @@ func (id *Identity) Member(ctx context.Context, addr netip.Addr, user, source st
 	return c, nil
 }
 
-// union joins two sorted lists; it allocates only when both hold something.
+// union merges two sorted lists. It allocates only if neither is empty.
 func union(a, b []string) []string {
 	if len(a) == 0 {
 		return b
@@ -421,7 +420,7 @@ func union(a, b []string) []string {
 	return slices.Compact(u)
 }
 
-// builder gathers what the settings say of each network.
+// builder collects the settings of each network.
 type builder struct {
 	users  map[netip.Prefix]string
 	groups map[netip.Prefix][]string
@@ -448,7 +447,7 @@ func (b *builder) addresses(users map[string][]string) error {
 	return nil
 }
 
-// group adds the members of a group.
+// group adds members to a group.
 func (b *builder) group(id *Identity, name string, members []string, addresses map[string][]string) error {
 	if name == "" {
 		return errors.New("a group needs a name")
@@ -473,7 +472,8 @@ func (b *builder) group(id *Identity, name string, members []string, addresses m
 	return nil
 }
 
-// table works out, for each network, what it and all wider ones say together.
+// table computes, for each network, the combined settings of it and all wider
+// networks.
 func (b *builder) table(id *Identity) *bart.Table[*place] {
 	nets := new(bart.Table[*place])
 	all := map[netip.Prefix]bool{}
@@ -497,7 +497,7 @@ func (b *builder) table(id *Identity) *bart.Table[*place] {
 	}
 	for p := range all {
 		at := &place{login: id.nowhere.login, signIn: id.nowhere.signIn}
-		for wider := range nets.Supernets(p) { // p first, the widest last
+		for wider := range nets.Supernets(p) { // from p to the widest network
 			if at.user == "" {
 				at.user = b.users[wider]
 			}

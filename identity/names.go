@@ -19,49 +19,49 @@ import (
 	"shuultuur/setting"
 )
 
-// NamesConfig says where the names of devices are found that people are shown
-// beside addresses. They decide nothing: a device chooses its own.
+// NamesConfig sets where to find the names of devices, which are shown beside
+// addresses. They decide nothing, because a device chooses its own name.
 type NamesConfig struct {
 	Leases []setting.Source `yaml:"leases"` // files of dnsmasq, ISC dhcpd or Kea (CSV)
-	Hosts  []setting.Source `yaml:"hosts"`  // files like /etc/hosts; that one unless given
+	Hosts  []setting.Source `yaml:"hosts"`  // files like /etc/hosts; default /etc/hosts
 }
 
-// Names knows what devices are called. They are looked up when somebody looks,
-// not when something is recorded: that costs those who browse nothing, and what
-// is known today names yesterday's events. A file that has changed is read
-// again, at most once in two seconds. Names are safe for many goroutines.
+// Names resolves the names of devices. They are looked up when a page shows
+// them, not when an event is recorded. So browsing pays nothing, and names
+// known today apply to yesterday's events. Changed files are read again, at
+// most every two seconds. Names is safe for concurrent use.
 type Names struct {
 	id    *Identity
-	files []string // hosts files first: a lease is newer than they are
+	files []string // hosts files first, because leases are newer
 
 	mu     sync.Mutex
 	looked time.Time
-	stamps []string // of files; guarded by mu, as all below
+	stamps []string // of files; guarded by mu, like the fields below
 	known  map[netip.Addr]string
 	errs   []error
 	asked  map[netip.Addr]pointed
 }
 
-// A pointed is what the DNS has said of an address.
+// A pointed is the answer of the DNS for an address.
 type pointed struct {
-	name  string // "" for nothing
+	name  string // "" if it has none
 	until time.Time
 }
 
-// Bounds of what devices and their networks may say of themselves.
+// Limits on the contents of lease files and DNS answers.
 const (
 	maxNamesFile = 16 << 20
 	maxNames     = 100_000
-	maxShown     = 63 // bytes of a name that are shown
+	maxShown     = 63 // shown bytes of a name
 	maxNameFiles = 16
 	maxAsked     = 10_000
 	askAtOnce    = 8
-	askTime      = time.Second // for all names of a page
+	askTime      = time.Second // for all names of one page
 	askAgain     = 10 * time.Minute
 	lookEvery    = 2 * time.Second
 )
 
-// NewNames makes the names of cfg. id knows users by their addresses.
+// NewNames returns the names for cfg. id provides users by address.
 func NewNames(cfg NamesConfig, id *Identity) (*Names, error) {
 	if len(cfg.Hosts) == 0 {
 		cfg.Hosts = []setting.Source{"/etc/hosts"}
@@ -78,11 +78,11 @@ func NewNames(cfg NamesConfig, id *Identity) (*Names, error) {
 	return n, nil
 }
 
-// Of returns the names of those of some addresses that have one: of the user
-// who sits there, else from a lease, a hosts file or the DNS. ask, which may be
-// nil, looks an address up there and returns "" when it has no name; it is asked
-// for private addresses alone, and what it says is kept for ten minutes. Of
-// waits for a second at most.
+// Of returns the names of those addresses that have one: the name of the user at
+// the address, or else that of a lease, a hosts file or the DNS. ask may be nil;
+// it looks an address up in the DNS and returns "" if it has no name. It is
+// called for private addresses only, and its answers are kept for ten minutes.
+// Of waits for at most a second.
 func (n *Names) Of(ctx context.Context, addrs []netip.Addr, ask func(context.Context, netip.Addr) string) map[netip.Addr]string {
 	names := map[netip.Addr]string{}
 	var unknown []netip.Addr
@@ -111,7 +111,8 @@ func (n *Names) Of(ctx context.Context, addrs []netip.Addr, ask func(context.Con
 	return names
 }
 
-// point asks the DNS for addresses, adds what it says to names, and keeps it.
+// point looks addresses up in the DNS, adds the answers to names, and keeps
+// them.
 func (n *Names) point(ctx context.Context, addrs []netip.Addr, ask func(context.Context, netip.Addr) string, names map[netip.Addr]string) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -142,7 +143,7 @@ func (n *Names) point(ctx context.Context, addrs []netip.Addr, ask func(context.
 	}
 }
 
-// userAt is the user who sits at an address by the settings, "" for nobody.
+// userAt returns the user that the settings have for an address, or "".
 func (id *Identity) userAt(a netip.Addr) string {
 	if id.nets != nil && a.IsValid() {
 		if p, ok := id.nets.Lookup(a); ok {
@@ -152,7 +153,7 @@ func (id *Identity) userAt(a netip.Addr) string {
 	return ""
 }
 
-// Problems are the files that cannot be read.
+// Problems returns errors of files that cannot be read.
 func (n *Names) Problems() (all []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,7 +164,7 @@ func (n *Names) Problems() (all []string) {
 	return all
 }
 
-// look reads the files again that have changed. The caller holds mu.
+// look reads changed files again. The caller holds mu.
 func (n *Names) look(now time.Time) {
 	if now.Sub(n.looked) < lookEvery && !n.looked.IsZero() {
 		return
@@ -210,17 +211,17 @@ func (n *Names) read(file string) error {
 	return nil
 }
 
-// A Device is one line of a file of leases or hosts. Texts are as the device or
-// the file says them: who shows them must escape them.
+// A Device is one line of a lease or hosts file. Its texts are unchecked:
+// escape them before you show them.
 type Device struct {
 	Addr netip.Addr
-	MAC  string // lower case, with colons; "" when it is not said
+	MAC  string // lower case, with colons; "" if unknown
 	Name string // "" when it has none
 }
 
-// ReadNames calls found with the devices of a file, in its order, later ones
-// being newer: leases of dnsmasq, ISC dhcpd or Kea, or lines of addresses and
-// names. Lines that are none of these are passed over.
+// ReadNames calls found for each device in a file, in order; later entries are
+// newer. It reads leases of dnsmasq, ISC dhcpd and Kea, and lines of addresses
+// and names. It skips other lines.
 func ReadNames(data []byte, found func(Device)) {
 	switch first := bytes.TrimSpace(data[:min(len(data), 64<<10)]); {
 	case bytes.HasPrefix(first, []byte("address,")):
@@ -232,7 +233,7 @@ func ReadNames(data []byte, found func(Device)) {
 	}
 }
 
-// linesOfNames reads the leases of dnsmasq (time, MAC, address, name, client
+// linesOfNames reads leases of dnsmasq (time, MAC, address, name, client
 // identifier) and hosts files (address, names).
 func linesOfNames(data []byte, found func(Device)) {
 	eachLine(data, func(line string) {
@@ -265,8 +266,7 @@ func linesOfNames(data []byte, found func(Device)) {
 	})
 }
 
-// iscLeases reads dhcpd.leases(5): blocks, of which the last of an address
-// counts.
+// iscLeases reads dhcpd.leases(5). The last block of an address applies.
 func iscLeases(data []byte, found func(Device)) {
 	var d Device
 	eachLine(data, func(line string) {
@@ -319,12 +319,12 @@ func keaLeases(data []byte, found func(Device)) {
 	}
 }
 
-// eachLine calls f with the lines of data that are not absurdly long.
+// eachLine calls f for each line of data, except overlong ones.
 func eachLine(data []byte, f func(string)) {
 	const longest = 4096
 	for s := bufio.NewReader(bytes.NewReader(data)); ; {
 		line, more, err := s.ReadLine()
-		for more && err == nil { // longer than the buffer: passed over
+		for more && err == nil { // skips a line that is longer than the buffer
 			line = nil
 			_, more, err = s.ReadLine()
 		}
@@ -339,8 +339,8 @@ func eachLine(data []byte, f func(string)) {
 
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// cleanName makes a name fit to be shown: no longer than a label of the DNS, and
-// without what steers a terminal.
+// cleanName makes a name safe to show: at most as long as a DNS label, and
+// without control characters.
 func cleanName(s string) string {
 	s = strings.TrimSuffix(s, ".")
 	s = strings.Map(func(r rune) rune {

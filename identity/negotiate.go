@@ -19,28 +19,28 @@ import (
 // Kerberos lets clients sign in with a ticket (Negotiate).
 type Kerberos struct {
 	kerberos.Config `yaml:",inline"`
-	// Networks are those whose clients have to sign in; all unless given.
+	// Networks are those whose clients must sign in; default all.
 	Networks []string `yaml:"networks"`
-	// Groups are names for groups of Active Directory that its tickets name by
-	// number: SIDs, such as S-1-5-21-1004336348-1177238915-682003330-512.
+	// Groups gives names to the SIDs in tickets of Active Directory, such as
+	// S-1-5-21-1004336348-1177238915-682003330-512.
 	Groups map[string][]string `yaml:"groups"`
-	// LDAP is asked for the groups of a user, so that changes count without a new
-	// ticket. Without it those in the ticket count.
+	// LDAP provides the groups of users, so that changes apply without a new
+	// ticket. Without it, the groups in the ticket apply.
 	LDAP *directory.LDAP `yaml:"ldap"`
 }
 
-// negotiate takes tickets.
+// negotiate accepts tickets.
 type negotiate struct {
 	acceptor *kerberos.Acceptor
-	names    map[string][]string // of groups by SID
-	given    map[string]bool     // those names
-	members  *members            // nil: groups are those in tickets
+	names    map[string][]string // names of groups, by SID
+	given    map[string]bool     // the set of those names
+	members  *members            // nil: the groups come from tickets
 
 	mu     sync.Mutex
 	signed map[string]ticketed // users who have signed in
 }
 
-// A ticketed is what a user's last ticket said.
+// A ticketed holds the contents of a user's last ticket.
 type ticketed struct {
 	groups []string // sorted
 	until  time.Time
@@ -78,7 +78,7 @@ func newNegotiate(cfg *Kerberos, old *Identity) (*negotiate, error) {
 	return n, nil
 }
 
-// gives reports whether there may be a group of this name.
+// gives reports whether a group of this name is possible.
 func (n *negotiate) gives(name string) bool {
 	return n.members != nil || n.given[name] || len(name) > 2 && name[:2] == "S-"
 }
@@ -98,7 +98,7 @@ func negotiated(field []byte) (token []byte, sent bool) {
 	return b[:k], true
 }
 
-// challenge asks for a ticket, and for a password where one is taken.
+// challenge asks for a ticket, and for a password if passwords are accepted.
 func (id *Identity) challenge(err error) *Challenge {
 	c := &Challenge{Negotiate: id.kerberos != nil, Err: err}
 	if id.basic != nil {
@@ -107,7 +107,7 @@ func (id *Identity) challenge(err error) *Challenge {
 	return c
 }
 
-// ticket says who a client is by its ticket.
+// ticket identifies a client by its ticket.
 func (id *Identity) ticket(ctx context.Context, c filter.Client, token []byte) (filter.Client, error) {
 	n := id.kerberos
 	l, err := n.acceptor.Accept(c.Addr, token)
@@ -131,7 +131,7 @@ func (id *Identity) ticket(ctx context.Context, c filter.Client, token []byte) (
 	return c, err
 }
 
-// member is the client of a user with the groups that the user has now.
+// member returns the client of a user with the user's present groups.
 func (id *Identity) member(ctx context.Context, c filter.Client, user string, t ticketed) (filter.Client, error) {
 	groups := union(union(c.Groups, id.groups[user]), t.groups)
 	if m := id.kerberos.members; m != nil {
@@ -144,9 +144,9 @@ func (id *Identity) member(ctx context.Context, c filter.Client, user string, t 
 	return filter.Client{Addr: c.Addr, User: user, Groups: groups, Source: "kerberos"}, nil
 }
 
-// Again says who a client is that has signed in with a ticket on its connection
-// and sends none with its next request, with the groups that it has by now. ok is
-// false where it has to sign in once more.
+// Again identifies a client that signed in with a ticket on its connection and
+// sends no ticket with its next request. It has the present groups of the user.
+// ok is false if the client must sign in again.
 func (id *Identity) Again(ctx context.Context, was filter.Client) (c filter.Client, ok bool) {
 	if id.kerberos == nil || was.Source != "kerberos" {
 		return was, false
@@ -165,10 +165,10 @@ func (id *Identity) Again(ctx context.Context, was filter.Client) (c filter.Clie
 	return c, err == nil
 }
 
-// members keeps the groups of users as a directory says them.
+// members caches the groups that a directory has for users.
 type members struct {
 	source directory.Finder
-	turn   chan struct{} // one for each question under way
+	turn   chan struct{} // holds one element for each query in progress
 
 	mu    sync.Mutex
 	known map[string]*member
@@ -178,34 +178,35 @@ type member struct {
 	groups []string // sorted
 	asked  time.Time
 	until  time.Time
-	asking chan struct{} // closed when the question under way is answered; nil without one
-	since  time.Time     // when that question was put
-	err    error         // of the last question
+	asking chan struct{} // closed when the query in progress is answered; nil if there is none
+	since  time.Time     // when that query was sent
+	err    error         // of the last query
 }
 
-// atMost is how long after a question requests wait for its answer that can do
-// without it. A directory that is away or slow is not noticed.
+// atMost is how long after a query requests wait for an answer that they can do
+// without. So a slow directory goes unnoticed.
 const atMost = 250 * time.Millisecond
 
 func newMembers(source directory.Finder) *members {
 	return &members{source: source, turn: make(chan struct{}, maxAsking), known: map[string]*member{}}
 }
 
-// of returns the groups of a user. A user who is new waits for the directory.
+// of returns the groups of a user. For a new user, it waits for the directory.
 func (m *members) of(ctx context.Context, user string) ([]string, error) {
 	groups, _, err := m.find(ctx, user, true)
 	return groups, err
 }
 
-// withoutWaiting returns the groups of a user; ok is false where the directory has not said
-// them in time.
+// withoutWaiting returns the cached groups of a user; ok is false if the directory did not
+// answer in time.
 func (m *members) withoutWaiting(ctx context.Context, user string) (groups []string, ok bool) {
 	groups, ok, _ = m.find(ctx, user, false)
 	return groups, ok
 }
 
-// find returns the groups of a user, and whether the directory has said them. Who
-// needs them waits for the answer, others until atMost after the question.
+// find returns the groups of a user; ok is false if the directory has not
+// answered. If the groups are needed, it waits for the answer, otherwise until
+// atMost after the query.
 func (m *members) find(ctx context.Context, user string, needed bool) (groups []string, ok bool, err error) {
 	m.mu.Lock()
 	k, now := m.known[user], time.Now()
@@ -220,7 +221,7 @@ func (m *members) find(ctx context.Context, user string, needed bool) (groups []
 	}
 	if k.asking == nil {
 		k.asking, k.since = make(chan struct{}), now
-		go m.ask(user, k) // ends with the directory's timeout
+		go m.ask(user, k) // the directory's timeout ends it
 	}
 	asking, known := k.asking, !k.asked.IsZero() && now.Before(k.asked.Add(outage))
 	left := k.since.Add(atMost).Sub(now)
@@ -248,13 +249,13 @@ func (m *members) find(ctx context.Context, user string, needed bool) (groups []
 	return nil, false, err
 }
 
-// ask asks the directory.
+// ask queries the directory.
 func (m *members) ask(user string, k *member) {
 	m.turn <- struct{}{}
 	defer func() { <-m.turn }()
 	_, groups, err := m.source.Find(context.Background(), user)
 	if errors.Is(err, directory.ErrRefused) {
-		groups, err = nil, nil // it does not have the user: no groups
+		groups, err = nil, nil // the directory does not have the user: no groups
 	}
 	slices.Sort(groups)
 	m.mu.Lock()

@@ -17,25 +17,25 @@ import (
 	"shuultuur/setting"
 )
 
-// Headers are the fields in which a proxy in front of us says who its client is.
+// Headers are the fields in which a proxy in front of us names its client.
 type Headers struct {
-	User   setting.OneOrMore[string] `yaml:"user"`   // such as X-Forwarded-User; the first that is there counts
-	Groups setting.OneOrMore[string] `yaml:"groups"` // such as X-Authenticated-Groups: names with commas between them
+	User   setting.OneOrMore[string] `yaml:"user"`   // such as X-Forwarded-User; the first one present is used
+	Groups setting.OneOrMore[string] `yaml:"groups"` // such as X-Authenticated-Groups: names separated by commas
 }
 
 // Certificates are those of clients that speak TLS to the proxy.
 type Certificates struct {
 	CA setting.File `yaml:"ca"` // PEM file with the roots of the clients' certificates
-	// Required refuses connections without one.
+	// Required refuses connections without a certificate.
 	Required bool `yaml:"required"`
-	// User says where the user is in a certificate: upn, email, dns, uri, cn.
-	// The first that is there counts. Default upn, email, cn.
+	// User names the parts of a certificate that may have the user: upn, email,
+	// dns, uri, cn. The first one present is used. Default upn, email, cn.
 	User setting.OneOrMore[string] `yaml:"user"`
-	// Groups are the units (OU) of the subject when this is "ou"; default none.
+	// Groups is "ou" if the units of the subject are groups; default none.
 	Groups string `yaml:"groups"`
 }
 
-// certificates are Certificates as they are used.
+// certificates is Certificates in the form in which it is used.
 type certificates struct {
 	roots    *x509.CertPool
 	required bool
@@ -43,7 +43,7 @@ type certificates struct {
 	units    bool
 }
 
-// others reads the settings of the other ways to tell who a client is.
+// others reads the settings of the other ways to identify clients.
 func (id *Identity) others(cfg Config, b *builder, old *Identity) (err error) {
 	if k := cfg.Kerberos; k != nil {
 		if id.kerberos, err = newNegotiate(k, old); err != nil {
@@ -105,8 +105,8 @@ func newCertificates(cfg *Certificates) (*certificates, error) {
 	return c, nil
 }
 
-// TLS returns how the proxy speaks TLS with clients: it asks for certificates
-// where the settings want them.
+// TLS returns the TLS settings between clients and the proxy. It requests
+// certificates if the settings ask for them.
 func (id *Identity) TLS(t *tls.Config) *tls.Config {
 	if id.certificates == nil || t == nil {
 		return t
@@ -119,8 +119,8 @@ func (id *Identity) TLS(t *tls.Config) *tls.Config {
 	return t
 }
 
-// Certified says who the client at addr is by a certificate that was verified;
-// ok is false where it names no user.
+// Certified returns the client at addr with a verified certificate. ok is false
+// if the certificate names no user.
 func (id *Identity) Certified(ctx context.Context, addr netip.Addr, c *x509.Certificate) (who filter.Client, ok bool) {
 	if id.certificates == nil || c == nil {
 		return who, false
@@ -153,8 +153,8 @@ func (id *Identity) Certified(ctx context.Context, addr netip.Addr, c *x509.Cert
 	return who, false
 }
 
-// principalName returns the name that Active Directory puts into certificates of
-// users (UPN), "" without one.
+// principalName returns the user's name (UPN) that Active Directory writes into
+// certificates, or "".
 func principalName(c *x509.Certificate) string {
 	upn := asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 20, 2, 3}
 	for _, e := range c.Extensions {
@@ -187,18 +187,18 @@ func principalName(c *x509.Certificate) string {
 	return ""
 }
 
-// FieldNames are the fields that a trusted proxy names clients in. They are
-// between the two proxies, and go no further.
+// FieldNames returns the fields in which a trusted proxy names clients. They
+// are not forwarded.
 func (id *Identity) FieldNames() []string {
 	return slices.Concat(id.headers.User, id.headers.Groups)
 }
 
-// Forwarded says who the client at addr is as a trusted proxy writes it; field
-// returns the values of a field. ok is false where it names nobody.
+// Forwarded returns the client at addr as named by a trusted proxy. field
+// returns the values of a field. ok is false if no user is named.
 func (id *Identity) Forwarded(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, ok bool) {
 	for _, n := range id.headers.User {
 		values := field(n)
-		if len(values) != 1 { // of several, one may be the client's own
+		if len(values) != 1 { // the client may have sent one of several
 			continue
 		}
 		user := strings.TrimSpace(values[0])
@@ -216,7 +216,7 @@ func (id *Identity) Forwarded(ctx context.Context, addr netip.Addr, field func(n
 	return who, false
 }
 
-// validNames are those of all that can be names.
+// validNames returns the valid names among all.
 func validNames(all []string) (list []string) {
 	for _, g := range all {
 		if g = strings.TrimSpace(g); isName(g) && len(list) < 1024 {
@@ -226,7 +226,7 @@ func validNames(all []string) (list []string) {
 	return list
 }
 
-// isName reports whether s can be the name of a user or group.
+// isName reports whether s is a valid name of a user or group.
 func isName(s string) bool {
 	return s != "" && len(s) <= 256 && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }

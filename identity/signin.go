@@ -11,27 +11,27 @@ import (
 	"shuultuur/setting"
 )
 
-// SignIn has people sign in on a page of the portal, in a browser: clients that
-// know of no proxy cannot be asked for a password otherwise.
+// SignIn makes people sign in on a page of the portal. Clients without a
+// configured proxy cannot be asked for a password in another way.
 type SignIn struct {
-	// Networks are those whose clients have to sign in; all unless given.
+	// Networks are those whose clients must sign in; default all.
 	Networks []string `yaml:"networks"`
-	// Session is how long a sign-in holds, at most 7 days; default 12h.
+	// Session is how long a sign-in is valid, at most 7 days; default 12h.
 	Session setting.Duration `yaml:"session"`
-	// OIDC is the provider that signs people in. Names and passwords of
-	// identity.basic are taken on the same page.
+	// OIDC is the provider that signs people in. The same page accepts names and
+	// passwords of identity.basic.
 	OIDC *oidc.Config `yaml:"oidc"`
-	// Open are hosts that are reached before somebody has signed in, with all below
-	// them: those that the page of the provider needs. The provider's own is.
+	// Open are hosts, with their subdomains, that are reachable without a sign-in
+	// because the provider's page needs them. The provider's own host always is.
 	Open setting.OneOrMore[string] `yaml:"open"`
 }
 
-// signIn is SignIn as it is used.
+// signIn is SignIn in the form in which it is used.
 type signIn struct {
-	provider *oidc.Provider // nil for none
+	provider *oidc.Provider // nil if there is none
 	session  time.Duration
 	open     map[string]bool
-	page     string // where people sign in
+	page     string // the page to sign in on
 }
 
 func (id *Identity) signIns(cfg *SignIn, b *builder, parts Parts) (err error) {
@@ -73,7 +73,7 @@ func (id *Identity) signIns(cfg *SignIn, b *builder, parts Parts) (err error) {
 // SignsIn reports whether people sign in on a page.
 func (id *Identity) SignsIn() bool { return id.signIn != nil }
 
-// Provider returns the OpenID provider that signs people in, nil for none.
+// Provider returns the OpenID provider, or nil.
 func (id *Identity) Provider() *oidc.Provider {
 	if id.signIn == nil {
 		return nil
@@ -81,10 +81,10 @@ func (id *Identity) Provider() *oidc.Provider {
 	return id.signIn.provider
 }
 
-// HasPasswords reports whether names and passwords are verified.
+// HasPasswords reports whether names and passwords are accepted.
 func (id *Identity) HasPasswords() bool { return id.basic != nil }
 
-// SessionTime is how long a sign-in on the page holds.
+// SessionTime returns how long a sign-in on the page is valid.
 func (id *Identity) SessionTime() time.Duration {
 	if id.signIn == nil {
 		return session.DefaultTime
@@ -92,7 +92,7 @@ func (id *Identity) SessionTime() time.Duration {
 	return id.signIn.session
 }
 
-// OpenHost reports whether a host is reached before somebody has signed in.
+// OpenHost reports whether a host is reachable without a sign-in.
 func (id *Identity) OpenHost(host string) bool {
 	if id.signIn == nil {
 		return false

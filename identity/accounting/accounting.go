@@ -1,19 +1,20 @@
 //go:build !small
 
-// Package accounting takes RADIUS accounting (RFC 2866) from access points,
-// switches and VPNs: who uses which address begins, goes on and ends there.
+// Package accounting receives RADIUS accounting (RFC 2866) from access points, switches
+// and VPNs, which report when a user's session on an address begins, continues and
+// ends.
 //
 // Data moves as follows: [Server.Run] reads packets from sockets. A packet from a known
-// client whose authenticator is that of the shared secret becomes a change of a
-// session ([read]). Changes wait for at most a few milliseconds, are written to
-// the disk together by the table of sessions, and only then acknowledged: a
-// client sends again what was not.
+// client whose authenticator matches the shared secret becomes a change of a session
+// ([read]). Changes wait for a few milliseconds at most. The table of sessions writes
+// them to disk together, and only then are they acknowledged: a client repeats what was
+// not acknowledged.
 package accounting
 
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/md5" // RFC 2866 knows no other
+	"crypto/md5" // RFC 2866 requires it
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,11 +38,11 @@ const (
 	maxPacket = 4096 // RFC 2866, 3
 	queued    = 4096
 	batch     = 512
-	endedFor  = 10 * time.Minute // an end is remembered, against packets that are late
+	endedFor  = 10 * time.Minute // how long an end is remembered, because packets may arrive late
 	maxEnded  = 100_000
 )
 
-// A Server takes packets.
+// A Server receives packets.
 type Server struct {
 	rules    rules
 	addrs    []setting.Address
@@ -55,12 +56,12 @@ type Server struct {
 	ended map[string]time.Time // sessions of clients, by address and identifier
 
 	taken, refused, dropped atomic.Uint64
-	warned                  atomic.Int64 // when a refusal was last logged, Unix seconds
+	warned                  atomic.Int64 // when a refusal was last logged, in Unix seconds
 }
 
-// A rules is a Config as it is used.
+// A rules is a Config in the form in which packets are matched.
 type rules struct {
-	clients  []client // the narrowest first
+	clients  []client // narrowest network first
 	class    bool
 	filter   bool
 	expire   time.Duration
@@ -72,9 +73,9 @@ type client struct {
 	secret []byte
 }
 
-// New reads the settings. sessions may be nil on trial.
+// New reads the settings. sessions may be nil if the settings are only checked.
 func New(cfg *Config, addrs []setting.Address, sessions Sessions, log *slog.Logger) (*Server, error) {
-	if cfg == nil || len(cfg.Clients) == 0 { // listen.radius alone comes here too
+	if cfg == nil || len(cfg.Clients) == 0 { // also if only listen.radius is set
 		return nil, setting.At("clients", errors.New("no client is named: write its address or network and the shared secret, such as {10.1.0.2: secret}"))
 	}
 	if len(addrs) == 0 {
@@ -127,7 +128,8 @@ func network(s string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// secret returns what a client shares with us, nil for a stranger.
+// secret returns the secret shared with a client, or nil for an unknown
+// address.
 func (r *rules) secret(a netip.Addr) []byte {
 	for _, c := range r.clients {
 		if c.net.Contains(a) {
@@ -146,13 +148,13 @@ func (s *Server) Listen(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("cannot listen for RADIUS accounting on %q: %w", a, err), s.Close())
 		}
 		u := c.(*net.UDPConn)
-		_ = u.SetReadBuffer(4 << 20) // bursts; the system may give less
+		_ = u.SetReadBuffer(4 << 20) // for bursts; the system may grant less
 		s.open = append(s.open, u)
 	}
 	return nil
 }
 
-// Addr is where the first socket is, "" without one.
+// Addr returns the address of the first socket, or "" if there is none.
 func (s *Server) Addr() string {
 	if len(s.open) == 0 {
 		return ""
@@ -171,7 +173,7 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run takes packets until ctx ends.
+// Run receives packets until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
@@ -195,7 +197,7 @@ func (s *Server) receive(ctx context.Context, c *net.UDPConn) {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(time.Millisecond) // an ICMP error of an earlier answer
+			time.Sleep(time.Millisecond) // the ICMP error of an earlier answer
 			continue
 		}
 		at := netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
@@ -211,13 +213,13 @@ func (s *Server) receive(ctx context.Context, c *net.UDPConn) {
 		select {
 		case s.queue <- ch:
 		default:
-			s.dropped.Add(1) // the client sends it again
+			s.dropped.Add(1) // the client repeats it
 		}
 	}
 }
 
-// write makes changes, those that came while the disk was busy at once, and
-// acknowledges them.
+// write applies changes, including those that arrived while the disk was busy,
+// and acknowledges them.
 func (s *Server) write() {
 	for first := range s.queue {
 		all := []change{first}
@@ -237,7 +239,7 @@ func (s *Server) write() {
 	}
 }
 
-// apply makes changes in their order and acknowledges those that are on the disk.
+// apply makes changes in order and acknowledges those that are on disk.
 func (s *Server) apply(all []change) {
 	changes := make([]*session.Change, len(all))
 	for n := range all {
@@ -258,7 +260,7 @@ func (s *Server) apply(all []change) {
 	}
 }
 
-// change is what a packet changes.
+// change returns the session change for a packet.
 func (s *Server) change(ch *change) *session.Change {
 	c := new(session.Change)
 	switch {
@@ -271,13 +273,14 @@ func (s *Server) change(ch *change) *session.Change {
 		for _, a := range ch.addrs {
 			c.End = append(c.End, session.Ended{ID: ch.id, Addr: a})
 		}
-	default: // an access point starts anew
+	default: // the access point has restarted, or stops
 		c.End = []session.Ended{{By: ch.from.String(), Source: Source}}
 	}
 	return c
 }
 
-// over reports whether a session was ended already and this packet is late.
+// over reports whether a session has already ended, so that this packet is
+// late.
 func (s *Server) over(ch *change) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +288,7 @@ func (s *Server) over(ch *change) bool {
 	return ok && ch.id != "" && time.Since(at) < endedFor
 }
 
-// remember notes that a session was ended.
+// remember notes that a session has ended.
 func (s *Server) remember(ch *change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,8 +315,8 @@ func (s *Server) Collect(ch chan<- metric.Metric) {
 	}
 }
 
-// verify reports whether a packet is signed with a secret (RFC 2866, 3; RFC 3579,
-// 3.2), and whether it has a Message-Authenticator.
+// verify reports whether a packet is authenticated by a secret (RFC 2866, 3; RFC
+// 3579, 3.2) and has a Message-Authenticator.
 func verify(b, secret []byte) (signed bool, err error) {
 	var zero [16]byte
 	h := md5.New()
@@ -343,7 +346,7 @@ func verify(b, secret []byte) (signed bool, err error) {
 
 const messageAuthenticator = 80
 
-// answer makes the acknowledgement of a packet.
+// answer returns the acknowledgement of a packet.
 func answer(q *radius.Packet) ([]byte, error) {
 	return q.Response(radius.CodeAccountingResponse).Encode()
 }

@@ -17,7 +17,7 @@ import (
 	"shuultuur/identity/session"
 )
 
-// Source is what sessions of RADIUS are called in the record.
+// Source is the name of RADIUS sessions in the record.
 const Source = "radius"
 
 // Attributes (RFC 2865, 2866, 2869, 3162, 6911).
@@ -38,18 +38,18 @@ const (
 	start1  = 1
 	stop    = 2
 	interim = 3
-	on      = 7 // the client starts anew, …
-	off     = 8 // … or ends: it has no sessions
+	on      = 7 // the client has restarted …
+	off     = 8 // … or stops: it has no sessions
 )
 
-// A change is what a packet says.
+// A change is the content of a packet.
 type change struct {
 	kind   uint32
 	user   string
 	groups []string
 	addrs  []netip.Addr
 	id     string
-	from   netip.Addr // the client of ours
+	from   netip.Addr // the RADIUS client that sent it
 	until  time.Time
 	answer []byte
 	back   func([]byte)
@@ -58,11 +58,11 @@ type change struct {
 // begins reports whether the change begins or renews sessions.
 func (ch *change) begins() bool { return ch.kind == start1 || ch.kind == interim }
 
-// name tells the session apart from all others.
+// name identifies the session among those of all clients.
 func (ch *change) name() string { return ch.from.String() + " " + ch.id }
 
-// sessions are those that the change begins or renews: none before the address
-// is known, which comes with a later packet then.
+// sessions returns the sessions that the change begins or renews. There are
+// none while the address is unknown; a later packet brings it.
 func (ch *change) sessions() (all []session.Session) {
 	for _, a := range ch.addrs {
 		all = append(all, session.Session{Addr: a, User: ch.user, Groups: ch.groups, Source: Source, ID: ch.id, By: ch.from.String(), Until: ch.until})
@@ -70,7 +70,7 @@ func (ch *change) sessions() (all []session.Session) {
 	return all
 }
 
-// read takes a packet apart.
+// read parses a packet.
 func (r *rules) read(b []byte, from netip.Addr, now time.Time) (ch change, err error) {
 	secret := r.secret(from)
 	switch {
@@ -127,7 +127,7 @@ func (r *rules) read(b []byte, from netip.Addr, now time.Time) (ch change, err e
 	return ch, nil
 }
 
-// fill reads the attributes of a packet whose lengths are right.
+// fill reads the attributes of a packet whose lengths were checked.
 func (r *rules) fill(ch *change, b []byte, now time.Time) error {
 	var timeout, every time.Duration
 	for i := 20; i < len(b); i += int(b[i+1]) {
@@ -151,7 +151,7 @@ func (r *rules) fill(ch *change, b []byte, now time.Time) error {
 				return fmt.Errorf("its address has %d bytes", len(v))
 			}
 			if a = a.Unmap(); a.IsUnspecified() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) || a == netip.AddrFrom4([4]byte{255, 255, 255, 254}) {
-				continue // "not known yet", and "the user or we choose" (RFC 2865, 5.8)
+				continue // "not known yet" and "chosen by the user or by the server" (RFC 2865, 5.8)
 			}
 			if len(ch.addrs) < 16 {
 				ch.addrs = append(ch.addrs, a)
@@ -172,7 +172,7 @@ func (r *rules) fill(ch *change, b []byte, now time.Time) error {
 		}
 	}
 	if every > 0 {
-		ch.until = now.Add(min(r.expire, 3*every+time.Minute)) // it comes again, or the client is gone
+		ch.until = now.Add(min(r.expire, 3*every+time.Minute)) // without a packet for this long, the client is gone
 	}
 	if timeout > 0 && now.Add(timeout).Before(ch.until) {
 		ch.until = now.Add(timeout)
@@ -180,8 +180,8 @@ func (r *rules) fill(ch *change, b []byte, now time.Time) error {
 	return nil
 }
 
-// group takes the groups in a value: names with commas or semicolons between
-// them, each also as "OU=name". A Class that no person wrote is none.
+// group appends the groups in a value: names separated by commas or semicolons,
+// each also in the form "OU=name". A Class that is not text gives none.
 func (ch *change) group(v []byte) {
 	if !utf8.Valid(v) || strings.IndexFunc(string(v), unicode.IsControl) >= 0 {
 		return

@@ -49,7 +49,7 @@ func advised(server string, err error) error {
 }
 
 // reasons are those for which Active Directory refuses a right password, by the
-// number in its answer.
+// code in its answer.
 var reasons = map[string]string{
 	"530": "the user may not sign in at this time",
 	"531": "the user may not sign in from this machine",
@@ -60,7 +60,8 @@ var reasons = map[string]string{
 	"775": "the account is locked",
 }
 
-// refusal says why a directory has refused a password, as far as it tells.
+// refusal returns the reason why a directory refused a password, if its answer
+// has one.
 func refusal(err error) error {
 	_, rest, _ := strings.Cut(err.Error(), ", data ")
 	code, _, _ := strings.Cut(rest, ",")

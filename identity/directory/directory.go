@@ -1,10 +1,9 @@
-// Package directory verifies names and passwords with servers of others, and
-// asks them for the groups of a user: LDAP directories (ldap.go) and RADIUS
-// servers (radius.go).
+// Package directory verifies names and passwords with external servers and asks them
+// for the groups of users: LDAP directories (ldap.go) and RADIUS servers (radius.go).
 //
 // Data moves as follows: [Source.Verify] tries the servers in order until one answers.
-// Answers are not kept here: package identity does that, and goes on with them
-// while no server answers.
+// This package does not keep answers. Package identity does, and uses them while no
+// server answers.
 package directory
 
 import (
@@ -14,23 +13,23 @@ import (
 	"time"
 )
 
-// A Source verifies a name and a password. It is safe for many goroutines.
+// A Source verifies names and passwords. It is safe for concurrent use.
 type Source interface {
-	// Verify returns the user's name as the server writes it and its groups.
-	// ErrRefused reports that the password is wrong or that there is no such user;
-	// every other error that no server could say.
+	// Verify returns the user's name as the server spells it, and the user's
+	// groups. ErrRefused reports that the password is wrong or that the user does
+	// not exist; any other error, that no server could decide.
 	Verify(ctx context.Context, name, password string) (user string, groups []string, err error)
 }
 
-// ErrRefused reports that a server does not know the name with that password.
+// ErrRefused reports that a server refused the name or password.
 var ErrRefused = errors.New("wrong name or password")
 
-// A Refusal is an ErrRefused for a reason that the server has told.
+// A Refusal is an ErrRefused with the reason that the server gave.
 type Refusal struct{ Why string }
 
 func (r *Refusal) Error() string { return r.Why }
 
-// Is makes it an ErrRefused.
+// Is makes a Refusal match ErrRefused.
 func (r *Refusal) Is(err error) bool { return err == ErrRefused }
 
 // A Finder returns the groups of an authenticated user.
@@ -39,11 +38,11 @@ type Finder interface {
 	Find(ctx context.Context, name string) (user string, groups []string, err error)
 }
 
-// leftOut is how long a server that did not answer is asked after the others.
+// leftOut is how long a server that did not answer is tried after the others.
 const leftOut = 10 * time.Second
 
-// An order is that in which servers are asked: as they stand in the settings, but
-// those that did not answer lately come last.
+// An order decides in which order servers are tried: that of the settings, but
+// servers that did not answer lately come last.
 type order struct {
 	mu     sync.Mutex
 	failed map[string]time.Time
@@ -67,7 +66,7 @@ func (o *order) of(servers []string) []string {
 	return append(first, last...)
 }
 
-// note notes whether a server has answered.
+// note records whether a server has answered.
 func (o *order) note(server string, answered bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,37 +16,37 @@ import (
 )
 
 const (
-	maxNodes   = 50_000  // groups that are remembered
-	maxEdges   = 500_000 // members of them
-	pageSize   = 500     // groups in an answer
+	maxNodes   = 50_000  // most groups that are kept
+	maxEdges   = 500_000 // most members of them
+	pageSize   = 500     // groups per answer
 	graphFresh = 30 * time.Second
-	graphOld   = 2 * time.Minute // after this a look-up waits for a newer one
+	graphOld   = 2 * time.Minute // a look-up waits for a new graph if the old one is older than this
 	graphAgain = 10 * time.Minute
 )
 
-// A graph says which group is in which. It never changes.
+// A graph holds the membership of groups in groups. It is immutable.
 type graph struct {
 	names []string // cn of each group
-	// above has the groups that an entry is in, by its name (see canonical), and
-	// each group itself by its name behind "=" and by its SID behind "#".
+	// above holds the groups of an entry, by its canonical name. It also finds each
+	// group by its name after "=" and by its SID after "#".
 	above map[string][]int32
-	entry []string           // of each group, canonical
-	byUID map[string][]int32 // groups that name users by uid (memberUid)
+	entry []string           // canonical name of each group
+	byUID map[string][]int32 // groups that list users by uid (memberUid)
 }
 
-// graphs holds the graph in use.
+// graphs holds the current graph.
 type graphs struct {
 	mu     sync.Mutex
 	now    *graph
 	taken  time.Time
 	busy   bool
-	never  time.Time     // until when none is asked for: there are too many groups
-	filled chan struct{} // closed when the one under way is there
+	never  time.Time     // no graph is requested until then, because there are too many groups
+	filled chan struct{} // closed when the requested graph has arrived
 }
 
-// canonical makes one text of the ways in which a name of an entry is written:
-// the case of letters, blanks behind commas, and escapes (RFC 4514, 2.4), of which
-// only those stay that are necessary.
+// canonical returns one spelling for all spellings of an entry's name: it lowers
+// letters, removes blanks after commas, and keeps only necessary escapes (RFC
+// 4514, 2.4).
 func canonical(dn string) string {
 	if !strings.Contains(dn, ", ") && !strings.Contains(dn, `\`) {
 		return lower(dn)
@@ -94,8 +94,8 @@ func canonical(dn string) string {
 	return lower(string(b))
 }
 
-// lower is s in lower case. Bytes that are not UTF-8 stay as they are: strings.ToLower
-// would replace them all by the same character.
+// lower returns s in lower case and keeps bytes that are not UTF-8; strings.ToLower
+// would replace each of them by the same character.
 func lower(s string) string {
 	if !utf8.ValidString(s) {
 		return s
@@ -103,9 +103,9 @@ func lower(s string) string {
 	return strings.ToLower(s)
 }
 
-// primary returns the SID of the primary group of a user of Active Directory, nil
-// for none: the number in its entry takes the place of the last one in its own SID
-// ([MS-DTYP] 2.4.2.2). No other attribute says that the user is in this group.
+// primary returns the SID of the primary group of a user of Active Directory, or
+// nil. It is the user's own SID with the group's number as the last part
+// ([MS-DTYP] 2.4.2.2). No other attribute names this group.
 func primary(e *ldap.Entry) []byte {
 	sid := e.GetRawAttributeValue("objectSid")
 	n, err := strconv.ParseUint(e.GetAttributeValue("primaryGroupID"), 10, 32)
@@ -115,7 +115,8 @@ func primary(e *ldap.Entry) []byte {
 	return binary.LittleEndian.AppendUint32(append([]byte(nil), sid[:len(sid)-4]...), uint32(n))
 }
 
-// of returns the names of the groups that a user is in, also by other groups.
+// of returns the names of the groups of a user, including those that contain
+// the user's groups.
 func (g *graph) of(e *ldap.Entry, user string) (names []string) {
 	todo := append([]int32(nil), g.above[canonical(e.DN)]...)
 	todo = append(todo, g.byUID[user]...)
@@ -146,8 +147,9 @@ func (g *graph) byEntry(dn string) []int32 {
 	return g.above["="+canonical(dn)]
 }
 
-// graphOf returns the graph, nil where there are too many groups for one or the
-// directory does not tell. It is asked for on c, or for the next one beside it.
+// graphOf returns the graph, or nil if there are too many groups or the
+// directory does not list them. It is read on c, or in the background if there
+// is an older one.
 func (d *Directory) graphOf(c *conn) *graph {
 	s := &d.graph
 	s.mu.Lock()
@@ -167,7 +169,7 @@ func (d *Directory) graphOf(c *conn) *graph {
 		if g != nil && age < graphOld {
 			return g
 		}
-		<-filled // no longer than the directory's timeout
+		<-filled // at most for the directory's timeout
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.now
@@ -176,7 +178,7 @@ func (d *Directory) graphOf(c *conn) *graph {
 	g := s.now
 	s.mu.Unlock()
 	if g != nil && age < graphOld {
-		go func() { // ends with the directory's timeout
+		go func() { // the directory's timeout ends it
 			c, err := d.connect(context.Background(), c.server, true)
 			if err != nil {
 				s.put(nil, true)
@@ -193,8 +195,8 @@ func (d *Directory) graphOf(c *conn) *graph {
 	return s.now
 }
 
-// put takes a graph into use. Without one the old one stays where more are to be
-// had later.
+// put makes g the current graph. If g is nil and later is true, the old graph
+// stays in use.
 func (s *graphs) put(g *graph, later bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,10 +210,10 @@ func (s *graphs) put(g *graph, later bool) {
 	}
 }
 
-// readGraph asks for all groups. later says that it may work another time.
+// readGraph reads all groups. later reports that another attempt may succeed.
 func (d *Directory) readGraph(c *conn) (g *graph, later bool) {
 	attributes := []string{"cn", "objectSid", "memberOf", "member", "uniqueMember", "memberUid"}
-	if d.cfg.ActiveDirectory { // it names the groups in each entry, and gives members in parts
+	if d.cfg.ActiveDirectory { // its entries have memberOf, and it returns long member lists in parts
 		attributes = attributes[:3]
 	}
 	q := ldap.NewSearchRequest(d.cfg.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, int(d.timeout/time.Second), false,

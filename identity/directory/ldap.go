@@ -20,30 +20,30 @@ import (
 )
 
 const (
-	maxAsked  = 100  // questions about the groups of one user
-	maxGroups = 5000 // of one user, where the directory is asked for them
-	atOnce    = 50   // groups that one question is about
-	maxIdle   = 8    // connections of each kind that wait for the next question
+	maxAsked  = 100  // most queries for the groups of one user
+	maxGroups = 5000 // most groups of one user, if the directory is queried for them
+	atOnce    = 50   // groups per query
+	maxIdle   = 8    // idle connections of each kind
 )
 
-// A Directory is an LDAP directory. It keeps connections open, and remembers
-// which group is in which (graph.go), so that a user costs one question.
+// A Directory is an LDAP directory. It keeps connections open and caches the
+// membership of groups in groups (graph.go), so that a user costs one query.
 type Directory struct {
 	cfg     LDAP
 	tls     *tls.Config
 	timeout time.Duration
-	// search holds connections of the service account, verify those on which
-	// users prove who they are: each bind there replaces the one before.
+	// search holds connections of the service account. verify holds those on which
+	// users bind: each bind replaces the one before.
 	search, verify chan *conn
 	closed         atomic.Bool
 	order          order
 	graph          graphs
 
 	referring sync.Mutex
-	referred  map[string]*Directory // where this one refers to; guarded by referring
+	referred  map[string]*Directory // directories that this one refers to; guarded by referring
 }
 
-// A conn is a connection to one of the servers.
+// A conn is a connection to one server.
 type conn struct {
 	*ldap.Conn
 	server string
@@ -83,7 +83,7 @@ func NewLDAP(cfg LDAP) (*Directory, error) {
 	return d, nil
 }
 
-// Close ends the connections. Questions under way are still answered.
+// Close closes the connections. Queries in progress are still answered.
 func (d *Directory) Close() {
 	d.closed.Store(true)
 	d.closeReferred()
@@ -101,7 +101,7 @@ func (d *Directory) Close() {
 
 // Verify implements [Source].
 func (d *Directory) Verify(ctx context.Context, name, password string) (user string, groups []string, err error) {
-	if name == "" || password == "" { // a bind without a password is anonymous, and succeeds (RFC 4513, 5.1.2)
+	if name == "" || password == "" { // a bind without a password is anonymous and succeeds (RFC 4513, 5.1.2)
 		return "", nil, ErrRefused
 	}
 	if !d.Finds() {
@@ -159,8 +159,7 @@ func (d *Directory) Find(ctx context.Context, name string) (user string, groups 
 	return e.user, e.groups, err
 }
 
-// account is a name without the domain that Windows has people write before it:
-// SCHOOL\anna.
+// account removes the Windows domain from a name: SCHOOL\anna.
 func account(name string) string {
 	if domain, user, ok := strings.Cut(name, `\`); ok && domain != "" && user != "" && !strings.Contains(user, `\`) {
 		return user
@@ -168,7 +167,7 @@ func account(name string) string {
 	return name
 }
 
-// find returns the entry, name and groups of a user.
+// find returns the DN, name and groups of a user.
 func (d *Directory) find(ctx context.Context, name string) (dn, user string, groups []string, err error) {
 	err = d.with(ctx, d.search, func(c *conn) (err error) {
 		dn, user, groups, err = d.lookUp(c, name)
@@ -258,18 +257,18 @@ func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) er
 	return errors.Join(errs...)
 }
 
-// answered reports whether an error is what a directory has answered.
+// answered reports whether an error came in an answer of the directory.
 func answered(err error) bool {
 	_, referred := errors.AsType[*referredError](err)
 	return referred || errors.Is(err, ErrRefused)
 }
 
-// broken reports whether an error is one of the connection.
+// broken reports whether the connection failed.
 func broken(err error) bool {
 	return ldap.IsErrorAnyOf(err, ldap.ErrorNetwork, ldap.LDAPResultUnavailable, ldap.LDAPResultServerDown)
 }
 
-// on does something on a connection and keeps it for later.
+// on calls do with a connection and then keeps it for later.
 func (d *Directory) on(ctx context.Context, idle chan *conn, c *conn, do func(*conn) error) error {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	err := do(c)
@@ -279,7 +278,7 @@ func (d *Directory) on(ctx context.Context, idle chan *conn, c *conn, do func(*c
 	}
 	select {
 	case idle <- c:
-		if d.closed.Load() { // meanwhile
+		if d.closed.Load() { // the directory was closed meanwhile
 			d.Close()
 		}
 	default:
@@ -288,7 +287,7 @@ func (d *Directory) on(ctx context.Context, idle chan *conn, c *conn, do func(*c
 	return err
 }
 
-// connect opens a connection; for searching it is that of the service account.
+// connect opens a connection. For searching, it binds as the service account.
 func (d *Directory) connect(ctx context.Context, server string, service bool) (*conn, error) {
 	l, err := ldap.DialURL(server, ldap.DialWithDialer(&net.Dialer{Timeout: d.timeout}), ldap.DialWithTLSConfig(d.tls))
 	if err != nil {
@@ -299,7 +298,7 @@ func (d *Directory) connect(ctx context.Context, server string, service bool) (*
 	defer stop()
 	c.SetTimeout(d.timeout)
 	if d.cfg.StartTLS && strings.HasPrefix(server, "ldap:") {
-		u, _ := url.Parse(server) // NewLDAP has read it
+		u, _ := url.Parse(server) // NewLDAP has checked it
 		t := d.tls.Clone()
 		t.ServerName = u.Hostname()
 		if err := c.StartTLS(t); err != nil {
@@ -324,16 +323,18 @@ func (d *Directory) ask(c *conn, filter string, most int, attributes ...string) 
 	return res, err
 }
 
-// pages asks for the names of groups, however many a server gives at once.
+// pages reads the names of groups page by page.
 func (d *Directory) pages(c *conn, filter string) (*ldap.SearchResult, error) {
 	return c.SearchWithPaging(ldap.NewSearchRequest(d.cfg.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, int(d.timeout/time.Second), false, filter, []string{"cn"}, nil), pageSize)
 }
 
-// errTooMany refuses a user rather than leave out groups that rules may name.
+// errTooMany refuses a user with too many groups, because rules may name any
+// group that would be left out.
 var errTooMany = fmt.Errorf("the user is in more than %d groups", maxGroups)
 
-// groups returns the names of all groups that a user is in, also by other
-// groups, where there are too many groups to remember: the directory is asked.
+// groups queries the directory for the names of all groups of a user, including
+// those that contain the user's groups. It is used if there are too many groups
+// to cache.
 func (d *Directory) groups(c *conn, user *ldap.Entry, name string) (names []string, err error) {
 	seen := map[string]bool{}
 	members := []string{user.DN}

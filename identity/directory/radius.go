@@ -5,7 +5,7 @@ package directory
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/md5" // RFC 3579 knows no other
+	"crypto/md5" // RFC 3579 requires it
 	"errors"
 	"fmt"
 	"net"
@@ -103,7 +103,7 @@ func (a *access) ask(ctx context.Context, server, name, password string) (groups
 	return nil, fmt.Errorf("the answer %s asks for more than a password; exempt this client from second factors", s.Code)
 }
 
-// sign puts a Message-Authenticator into a request (RFC 3579, 3.2).
+// sign adds a Message-Authenticator to a request (RFC 3579, 3.2).
 func sign(q *radius.Packet) error {
 	if err := rfc2869.MessageAuthenticator_Set(q, make([]byte, md5.Size)); err != nil {
 		return err
@@ -117,8 +117,8 @@ func sign(q *radius.Packet) error {
 	return rfc2869.MessageAuthenticator_Set(q, h.Sum(nil))
 }
 
-// signed reports whether an answer has the Message-Authenticator that it must have:
-// without it others could make up answers (CVE-2024-3596).
+// signed reports whether an answer has the required Message-Authenticator. Without
+// it, others could forge answers (CVE-2024-3596).
 func signed(s *radius.Packet, request [16]byte) error {
 	got := rfc2869.MessageAuthenticator_Get(s)
 	if got == nil {

@@ -16,16 +16,16 @@ import (
 
 // Limits of referrals (RFC 4511, 4.1.10).
 const (
-	maxReferrals = 8  // of one answer that are followed
-	maxHops      = 3  // from directory to directory
-	maxReferred  = 16 // directories that are known by referrals
+	maxReferrals = 8  // that are followed from one answer
+	maxHops      = 3  // from one directory to the next
+	maxReferred  = 16 // directories that are kept open for referrals
 )
 
-// partitions are parts of Active Directory that every search of a whole domain
-// refers to and that hold no people.
+// partitions are parts of Active Directory that each search of a domain refers
+// to and that contain no people.
 var partitions = []string{"dc=domaindnszones,", "dc=forestdnszones,", "cn=configuration,", "cn=schema,"}
 
-// referrals are those of an answer.
+// referrals returns the referrals in an answer.
 func referrals(res *ldap.SearchResult, err error) (all []string) {
 	if res != nil {
 		all = res.Referrals
@@ -33,7 +33,7 @@ func referrals(res *ldap.SearchResult, err error) (all []string) {
 	if e, ok := errors.AsType[*ldap.Error](err); ok && e.ResultCode == ldap.LDAPResultReferral && e.Packet != nil && len(e.Packet.Children) > 1 {
 		for _, child := range e.Packet.Children[1].Children {
 			if child.Tag != 3 {
-				continue // referral is [3] of LDAPResult
+				continue // [3] of LDAPResult is the referral
 			}
 			for _, u := range child.Children {
 				if s, ok := u.Value.(string); ok {
@@ -47,15 +47,15 @@ func referrals(res *ldap.SearchResult, err error) (all []string) {
 	return all
 }
 
-// A referredError says that another directory may know the user.
+// A referredError reports that another directory may know the user.
 type referredError struct{ to []string }
 
 func (e *referredError) Error() string {
 	return "the directory refers to " + strings.Join(e.to, ", ")
 }
 
-// refer returns the directory that a referral leads to. It is asked as this one
-// is: with TLS where this one has it, and as the same service account.
+// refer returns the directory that a referral points to. It uses TLS if this
+// one does, and the same service account.
 func (d *Directory) refer(to string) (*Directory, error) {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "ldap" && u.Scheme != "ldaps" || u.Host == "" {
@@ -125,14 +125,15 @@ func (d *Directory) follow(ctx context.Context, name string, to []string, hops i
 	return e, ErrRefused
 }
 
-// An entry is a user as a directory has it.
+// An entry is a user in a directory.
 type entry struct {
 	dn, user string
 	groups   []string
-	at       *Directory // that verifies the password
+	at       *Directory // the directory that verifies the password
 }
 
-// findFrom returns the entry of a user, here or where this directory refers to.
+// findFrom returns the entry of a user, from this directory or one that it
+// refers to.
 func (d *Directory) findFrom(ctx context.Context, name string, hops int) (entry, error) {
 	e := entry{at: d}
 	var err error
@@ -143,7 +144,7 @@ func (d *Directory) findFrom(ctx context.Context, name string, hops int) (entry,
 	return e, err
 }
 
-// closeReferred releases the directories that are known by referrals.
+// closeReferred closes the directories that referrals have opened.
 func (d *Directory) closeReferred() {
 	d.referring.Lock()
 	defer d.referring.Unlock()

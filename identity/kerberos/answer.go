@@ -14,10 +14,11 @@ import (
 	der "golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// A wrapping is what a request to our service came in, and its answer goes in.
+// A wrapping records how a request to our service was wrapped; its answer is
+// wrapped likewise.
 type wrapping struct {
-	mechanism asn1.ObjectIdentifier // of the token of Kerberos
-	offered   asn1.ObjectIdentifier // first of those offered in SPNEGO; nil without it
+	mechanism asn1.ObjectIdentifier // mechanism of the Kerberos token
+	offered   asn1.ObjectIdentifier // the first mechanism offered in SPNEGO; nil without SPNEGO
 }
 
 const (
@@ -25,10 +26,10 @@ const (
 	answerUsage    = 12 // key usage of the encrypted part (RFC 4120, 7.5.1)
 )
 
-// answer is the token by which we prove to a client that wants that
-// (mutual-required) that we could read its ticket: AP-REP (RFC 4120, 5.5.2),
-// wrapped as the request was (RFC 4121, 4.1.2; RFC 4178, 4.2.2). It is nil for a
-// client that does not want it.
+// answer returns the token that proves to a client with mutual-required that we
+// could decrypt its ticket: AP-REP (RFC 4120, 5.5.2), wrapped as the request was
+// (RFC 4121, 4.1.2; RFC 4178, 4.2.2). It is nil if the client does not require
+// one.
 func answer(q *messages.APReq, w wrapping) ([]byte, error) {
 	if !types.IsFlagSet(&q.APOptions, mutualRequired) {
 		return nil, nil
@@ -41,7 +42,7 @@ func answer(q *messages.APReq, w wrapping) ([]byte, error) {
 				b.AddASN1(context0, func(b *cryptobyte.Builder) { b.AddASN1GeneralizedTime(q.Authenticator.CTime.UTC()) })
 				b.AddASN1(context1, func(b *cryptobyte.Builder) { b.AddASN1Int64(int64(q.Authenticator.Cusec)) })
 				b.AddASN1(context3, func(b *cryptobyte.Builder) {
-					b.AddASN1Int64(int64(binary.BigEndian.Uint32(number[:]) >> 2)) // some clients take no more than 30 bits
+					b.AddASN1Int64(int64(binary.BigEndian.Uint32(number[:]) >> 2)) // some clients accept at most 30 bits
 				})
 			})
 		})
@@ -75,7 +76,7 @@ func answer(q *messages.APReq, w wrapping) ([]byte, error) {
 	})
 }
 
-// reply adds what is in an AP-REP.
+// reply appends the contents of an AP-REP.
 func reply(b *cryptobyte.Builder, sealed *types.EncryptedData) {
 	b.AddASN1(der.SEQUENCE, func(b *cryptobyte.Builder) {
 		b.AddASN1(context0, func(b *cryptobyte.Builder) { b.AddASN1Int64(5) })

@@ -23,7 +23,7 @@ const (
 	maxToken = 64 << 10 // bytes; a PAC with a thousand groups has 48 KiB at most
 )
 
-// An Acceptor verifies tokens. It is safe for many goroutines.
+// An Acceptor verifies tokens. It is safe for concurrent use.
 type Acceptor struct {
 	keys    *keytab.Keytab
 	service string
@@ -32,7 +32,7 @@ type Acceptor struct {
 	now     func() time.Time
 }
 
-// New reads the keytab. seen is what the acceptor before has seen; nil for none.
+// New reads the keytab. seen are the replays of the previous acceptor, or nil.
 func New(cfg Config, seen *Replays) (*Acceptor, error) {
 	a := &Acceptor{service: cfg.Service, skew: cfg.Skew.Or(5 * time.Minute), seen: seen, now: time.Now}
 	if a.skew <= 0 || a.skew > time.Hour {
@@ -57,10 +57,11 @@ func New(cfg Config, seen *Replays) (*Acceptor, error) {
 	return a, nil
 }
 
-// Seen returns what the acceptor has seen, for the one that comes after it.
+// Seen returns the accepted tokens, for the next acceptor.
 func (a *Acceptor) Seen() *Replays { return a.seen }
 
-// readKeytab reads keys; the module's reader trusts the lengths in a file.
+// readKeytab reads keys. It recovers from panics, because the module's reader
+// trusts the lengths in a file.
 func readKeytab(data []byte) (k *keytab.Keytab, err error) {
 	defer func() {
 		if recover() != nil {
@@ -91,9 +92,9 @@ func (a *Acceptor) principals(realms bool) (names []string) {
 	return names
 }
 
-// Accept verifies a token that came from addr. Errors name the step that failed.
+// Accept verifies a token from addr. Errors name the step that failed.
 func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
-	defer func() { // the module indexes into what it has read
+	defer func() { // the module does not check all indexes into what it has read
 		if r := recover(); r != nil {
 			l, err = Login{}, errors.New("the token is damaged")
 		}
@@ -123,7 +124,7 @@ func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
 		return l, fmt.Errorf("the ticket of %q ended at %s: the client has to renew it, or a clock is wrong", user, t.EndTime.Format(time.RFC3339))
 	case t.StartTime.After(now.Add(a.skew)):
 		return l, fmt.Errorf("the ticket of %q begins at %s: the clock of this machine or of the KDC is wrong", user, t.StartTime.Format(time.RFC3339))
-	case types.IsFlagSet(&t.Flags, 7): // INVALID: postdated and not validated yet
+	case types.IsFlagSet(&t.Flags, 7): // flag INVALID: postdated and not yet validated
 		return l, fmt.Errorf("the ticket of %q is not valid yet", user)
 	case len(t.CAddr) > 0 && !among(addr, t.CAddr):
 		return l, fmt.Errorf("the ticket of %q is for other addresses than %v", user, addr)
@@ -155,8 +156,8 @@ func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
 	return l, nil
 }
 
-// open decrypts a ticket with the key that it was made with, and says what is
-// wrong with the keytab where it is not there.
+// open decrypts a ticket with its key in the keytab. If there is none, the
+// error explains what is wrong with the keytab.
 func (a *Acceptor) open(t *messages.Ticket) (types.EncryptionKey, error) {
 	name := strings.Join(t.SName.NameString, "/")
 	if a.service != "" && !strings.EqualFold(name, a.service) {
@@ -183,7 +184,7 @@ func (a *Acceptor) open(t *messages.Ticket) (types.EncryptionKey, error) {
 		if mine {
 			same = append(same, e.Key)
 		} else if a.service == "" {
-			other = append(other, e.Key) // the account may have a key under another of its names
+			other = append(other, e.Key) // the account may have this key under another of its names
 		}
 	}
 	for _, k := range append(same, other...) {
@@ -202,7 +203,7 @@ func (a *Acceptor) open(t *messages.Ticket) (types.EncryptionKey, error) {
 	return types.EncryptionKey{}, fmt.Errorf("the key of %s (kvno %d) in the keytab does not decrypt the ticket: the password of the account was changed without a new keytab, or two accounts have this name", name, t.EncPart.KVNO)
 }
 
-// encryption names a type of encryption as the tools do.
+// encryption returns the name that the tools give to a type of encryption.
 func encryption(n int32) string {
 	switch n {
 	case 17:
@@ -219,7 +220,7 @@ func encryption(n int32) string {
 	return fmt.Sprint(n)
 }
 
-// among reports whether a ticket is for an address.
+// among reports whether a ticket is valid for an address.
 func among(addr netip.Addr, all types.HostAddresses) bool {
 	for _, h := range all {
 		if a, ok := netip.AddrFromSlice(h.Address); ok && a.Unmap() == addr.Unmap() {

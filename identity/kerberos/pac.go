@@ -16,12 +16,12 @@ import (
 
 const (
 	maxBuffers  = 64
-	logonInfo   = 1 // PAC buffer with user and groups
+	logonInfo   = 1 // PAC buffer with the user and its groups
 	maxGroupIDs = 2000
 )
 
-// groups returns the SIDs of the groups that an Active Directory wrote into a
-// ticket, none where another KDC made it. What it wrote is signed with our key.
+// groups returns the SIDs of the groups that Active Directory wrote into a
+// ticket, or none if another KDC issued it. The PAC is signed with our key.
 func groups(data types.AuthorizationData, key types.EncryptionKey) ([]string, error) {
 	for _, outer := range data {
 		if outer.ADType != adtype.ADIfRelevant {
@@ -29,7 +29,7 @@ func groups(data types.AuthorizationData, key types.EncryptionKey) ([]string, er
 		}
 		var inner types.AuthorizationData
 		if err := inner.Unmarshal(outer.ADData); err != nil {
-			continue // relevant only to who understands it
+			continue // optional data that we do not understand
 		}
 		for _, e := range inner {
 			if e.ADType == adtype.ADWin2KPAC {
@@ -62,8 +62,8 @@ func sids(data []byte, key types.EncryptionKey) ([]string, error) {
 	return all, nil
 }
 
-// hasLogon reports whether a PAC names groups, and checks that its parts lie in it:
-// a KDC of MIT writes one without.
+// hasLogon reports whether a PAC names groups, and checks that its parts are within
+// it. The KDC of MIT writes a PAC without groups.
 func hasLogon(data []byte) (some bool, err error) {
 	bad := errors.New("its parts do not lie in it")
 	if len(data) < 8 {

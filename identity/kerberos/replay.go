@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// ErrReplay reports that a token was used before: somebody may have copied it.
+// ErrReplay reports that a token was used before: it may have been copied.
 var ErrReplay = errors.New("the token was used before (replay)")
 
 var errManyTokens = errors.New("more tokens came than can be remembered; try again in a moment")
 
-// maxReplay bounds the tokens that are remembered in two times the skew.
+// maxReplay is the most tokens that are remembered within twice the skew.
 const maxReplay = 1 << 18
 
-// Replays remember tokens for as long as they could be used again. Only tokens
-// that are good are remembered, so that nobody fills it with others.
+// Replays remembers tokens while they could be used again. It stores only valid
+// tokens, so that nobody can fill it with invalid ones.
 type Replays struct {
 	mu       sync.Mutex
 	now, old map[[sha256.Size]byte]struct{}
 	turned   time.Time
 }
 
-// NewReplays returns one that has seen nothing.
+// NewReplays returns an empty Replays.
 func NewReplays() *Replays {
 	return &Replays{now: map[[sha256.Size]byte]struct{}{}}
 }
 
-// add remembers a token for at least span, unless it is remembered already.
+// add remembers a token for at least span, or fails if it is already there.
 func (r *Replays) add(token [sha256.Size]byte, at time.Time, span time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 var (
 	oidSPNEGO = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 2}
 	oidKRB5   = asn1.ObjectIdentifier{1, 2, 840, 113554, 1, 2, 2}
-	oidMSKRB5 = asn1.ObjectIdentifier{1, 2, 840, 48018, 1, 2, 2} // a slip in Windows 2000 that stayed
+	oidMSKRB5 = asn1.ObjectIdentifier{1, 2, 840, 48018, 1, 2, 2} // a mistake of Windows 2000 that is still in use
 	oidNTLM   = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 2, 2, 10}
 )
 
@@ -30,8 +30,8 @@ var (
 	application27 = der.Tag(0x60 | 27)
 )
 
-// unwrap returns the request to our service in a token of "Negotiate": in SPNEGO,
-// or in Kerberos alone, as some clients send it.
+// unwrap returns the AP-REQ in a token of "Negotiate". The token is SPNEGO, or
+// plain Kerberos from some clients.
 func unwrap(token []byte) ([]byte, wrapping, error) {
 	var w wrapping
 	switch {
@@ -103,7 +103,7 @@ func unwrap(token []byte) ([]byte, wrapping, error) {
 	return nil, w, errors.New("the token offers Kerberos and holds no ticket: the client has none for this service")
 }
 
-// mechanism takes a token of GSSAPI apart (RFC 2743, 3.1).
+// mechanism parses a GSSAPI token (RFC 2743, 3.1).
 func mechanism(token []byte) (oid asn1.ObjectIdentifier, body []byte, ok bool) {
 	s := cryptobyte.String(token)
 	var in cryptobyte.String
@@ -113,7 +113,7 @@ func mechanism(token []byte) (oid asn1.ObjectIdentifier, body []byte, ok bool) {
 	return oid, in, true
 }
 
-// request returns the AP-REQ behind the identifier of its kind (RFC 4121, 4.1).
+// request returns the AP-REQ after its token identifier (RFC 4121, 4.1).
 func request(oid asn1.ObjectIdentifier, body []byte) ([]byte, error) {
 	switch {
 	case oid.Equal(oidNTLM):

@@ -1,16 +1,15 @@
-// Package oidc has an OpenID provider say who somebody is: in a browser, with a
-// code and PKCE (OpenID Connect Core 1.0, RFC 7636), or with a code that is typed
-// on another device (RFC 8628).
+// Package oidc signs people in at an OpenID provider: in a browser, with a code and PKCE
+// (OpenID Connect Core 1.0, RFC 7636), or with a code that is typed on another device
+// (RFC 8628).
 //
-// Data moves as follows. [Provider.Begin] makes the address that the browser is sent to,
-// and a [Login] that the caller keeps where nobody but that browser can bring it
-// back ([Provider.Seal]). The provider sends the browser back with a code;
-// [Provider.Finish] exchanges it, verifies the token and returns [Who]. Every
-// error is an [Error] and names the step that failed and what to do.
+// Data moves as follows. [Provider.Begin] returns the address to send the browser to,
+// and a [Login], which the caller stores so that only that browser can return it
+// ([Provider.Seal]). The provider sends the browser back with a code. [Provider.Finish]
+// exchanges the code, verifies the token and returns [Who]. Every error is an [Error],
+// which names the failed step and what to do.
 //
-// What the provider says of itself, and its keys, are fetched when they are
-// first needed, kept, and fetched again when a token is signed with a key that is
-// not known.
+// The provider's metadata and keys are fetched when first needed and cached. They are
+// fetched again when a token is signed with an unknown key.
 package oidc
 
 import (
@@ -19,17 +18,17 @@ import (
 	"shuultuur/setting"
 )
 
-// Config sets which provider is asked, and as whom.
+// Config sets the provider and our account there.
 type Config struct {
-	Issuer   string `yaml:"issuer"`    // URL of the provider, as its tokens have it
-	ClientID string `yaml:"client-id"` // as which it knows us
-	Secret   string `yaml:"secret"`    // that it has given us; "" for a public client
-	// CA is a PEM file with the roots of the provider's certificate, default the
+	Issuer   string `yaml:"issuer"`    // URL of the provider, as in its tokens
+	ClientID string `yaml:"client-id"` // our name at the provider
+	Secret   string `yaml:"secret"`    // our secret at the provider; "" for a public client
+	// CA is a PEM file with the roots of the provider's certificate; default the
 	// system's.
 	CA setting.File `yaml:"ca"`
-	// Scopes are asked for besides openid; default profile and email.
+	// Scopes are requested besides openid; default profile and email.
 	Scopes setting.OneOrMore[string] `yaml:"scopes"`
-	// User are the claims that may name the user; the first that is there counts.
+	// User are claims that may name the user; the first one present is used.
 	// Default preferred_username, email, sub.
 	User    setting.OneOrMore[string] `yaml:"user"`
 	Groups  string                    `yaml:"groups"`  // claim with the groups; default groups
@@ -38,17 +37,17 @@ type Config struct {
 
 // Limits of a sign-in.
 const (
-	LoginTime = 10 * time.Minute // from the address to the code
-	maxAnswer = 1 << 20          // bytes of an answer of the provider
-	refresh   = time.Hour        // what the provider says of itself is fetched again
+	LoginTime = 10 * time.Minute // from Begin to the code
+	maxAnswer = 1 << 20          // bytes of an answer
+	refresh   = time.Hour        // when metadata are fetched again
 	maxGroups = 4096
 	maxName   = 256
 )
 
-// An Error says which step of a sign-in failed.
+// An Error names the failed step of a sign-in.
 type Error struct {
-	Step   string // what was being done: "ask the provider for its description"
-	Advice string // what the administrator may do
+	Step   string // such as "ask the provider for its description"
+	Advice string // what the administrator can do
 	Err    error
 }
 
@@ -60,25 +59,25 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Who is whom the provider has signed in.
+// Who is a person that the provider has signed in.
 type Who struct {
 	User    string
-	Subject string // by which the provider knows the user, for ever
+	Subject string // the provider's permanent identifier of the user
 	Groups  []string
-	Email   string // "" unless the provider has verified it
+	Email   string // "" if the provider has not verified it
 
-	member // by which the provider tells of changes
+	member // tokens with which changes can be requested
 }
 
-// A Login is a sign-in under way, for one browser.
+// A Login is a sign-in in progress, for one browser.
 type Login struct {
 	State    string    `json:"s"`
 	Nonce    string    `json:"n"`
 	Verifier string    `json:"v"` // of PKCE
 	Callback string    `json:"c"`
-	Data     string    `json:"d"` // the caller's: where to go afterwards
+	Data     string    `json:"d"` // belongs to the caller: where to go afterwards
 	Until    time.Time `json:"u"`
 }

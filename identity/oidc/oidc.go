@@ -29,17 +29,17 @@ import (
 
 func failed(step, advice string, err error) error { return &Error{step, advice, err} }
 
-// A Provider signs people in. It is safe for many goroutines.
+// A Provider signs people in. It is safe for concurrent use.
 type Provider struct {
 	cfg    Config
 	client *http.Client
 	box    *seal.Box
 
 	mu    sync.Mutex
-	known *known // nil before it was reached
+	known *known // nil until it was reached
 }
 
-// known is what the provider has said of itself.
+// known is the metadata of the provider.
 type known struct {
 	provider *oidc.Provider
 	tokens   *oidc.IDTokenVerifier // it keeps the keys
@@ -47,9 +47,9 @@ type known struct {
 	since    time.Time
 }
 
-// New reads the settings; the provider is not asked. key is a secret of 16 bytes
-// or more that seals logins; the nodes of a fleet that share it can finish each
-// other's.
+// New reads the settings and does not contact the provider. key is a secret of
+// 16 bytes or more that seals logins. Nodes that share it can finish each
+// other's logins.
 func New(cfg Config, key []byte) (*Provider, error) {
 	u, err := url.Parse(cfg.Issuer)
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
@@ -83,7 +83,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// bounded bounds answers.
+// bounded limits the size of answers.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -97,11 +97,10 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s, err
 }
 
-// Close releases the connections to the provider.
+// Close closes the connections to the provider.
 func (p *Provider) Close() { p.client.CloseIdleConnections() }
 
-// Host is that of the provider: it has to be reached before somebody has signed
-// in.
+// Host returns the provider's host, which must be reachable before a sign-in.
 func (p *Provider) Host() string {
 	u, err := url.Parse(p.cfg.Issuer)
 	if err != nil {
@@ -110,7 +109,7 @@ func (p *Provider) Host() string {
 	return u.Hostname()
 }
 
-// reach returns what the provider says of itself.
+// reach returns the metadata of the provider.
 func (p *Provider) reach(ctx context.Context) (*known, error) {
 	p.mu.Lock()
 	k := p.known
@@ -118,12 +117,12 @@ func (p *Provider) reach(ctx context.Context) (*known, error) {
 	if k != nil && time.Since(k.since) < refresh {
 		return k, nil
 	}
-	// The context lives on in what fetches keys.
+	// The fetcher of keys keeps the context.
 	lasting := oidc.ClientContext(context.WithoutCancel(ctx), p.client)
 	found, err := oidc.NewProvider(lasting, p.cfg.Issuer)
 	if err != nil {
 		if k != nil {
-			return k, nil // what it said before counts
+			return k, nil // use the earlier metadata
 		}
 		return nil, failed("ask the provider for its description", "open "+strings.TrimSuffix(p.cfg.Issuer, "/")+"/.well-known/openid-configuration from this machine and compare issuer", err)
 	}
@@ -139,9 +138,9 @@ func (p *Provider) oauth(k *known, callback string) *oauth2.Config {
 	return &oauth2.Config{ClientID: p.cfg.ClientID, ClientSecret: p.cfg.Secret, Endpoint: k.provider.Endpoint(), RedirectURL: callback, Scopes: scopes}
 }
 
-// Begin returns the address to send the browser to. callback is our address that
-// the provider sends it back to, as it is registered there; data comes back with
-// the login.
+// Begin returns the address to send the browser to. callback is our address to
+// which the provider sends the browser back, as registered there. data comes
+// back with the login.
 func (p *Provider) Begin(ctx context.Context, callback, data string) (to string, l Login, err error) {
 	k, err := p.reach(ctx)
 	if err != nil {
@@ -151,11 +150,11 @@ func (p *Provider) Begin(ctx context.Context, callback, data string) (to string,
 	return p.oauth(k, callback).AuthCodeURL(l.State, oidc.Nonce(l.Nonce), oauth2.S256ChallengeOption(l.Verifier)), l, nil
 }
 
-// Seal makes of a login what only this gateway can read and make: for a cookie of
-// the browser that begins it.
+// Seal encrypts a login for a cookie, so that only this gateway can read or make
+// it.
 func (p *Provider) Seal(l Login) (string, error) { return p.box.Seal(l) }
 
-// Open reads what Seal has made.
+// Open reads the result of Seal.
 func (p *Provider) Open(sealed string) (l Login, err error) {
 	const step, advice = "find the sign-in that this belongs to", "sign in again, in the browser in which it was begun, with cookies allowed"
 	if sealed == "" {
@@ -170,8 +169,8 @@ func (p *Provider) Open(sealed string) (l Login, err error) {
 	return l, nil
 }
 
-// Finish returns the person who has signed in; query is what the provider has sent the browser
-// back with.
+// Finish returns the person who has signed in. query is the one that the provider added to the
+// callback address.
 func (p *Provider) Finish(ctx context.Context, l Login, query url.Values) (*Who, error) {
 	if got := query.Get("state"); got == "" || got != l.State {
 		return nil, failed("compare the state", "begin the sign-in again; the address was not made for this browser", errors.New("it is not that of the sign-in"))
@@ -198,7 +197,8 @@ func (p *Provider) Finish(ctx context.Context, l Login, query url.Values) (*Who,
 	return p.verify(ctx, k, token, l.Nonce)
 }
 
-// trimmed is an error of the token endpoint without the bytes of its answer.
+// trimmed returns an error of the token endpoint without the body of its
+// answer.
 func trimmed(err error) error {
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.ErrorCode != "" {
 		return fmt.Errorf("%.100q: %.300q", e.ErrorCode, e.ErrorDescription)
@@ -206,7 +206,7 @@ func trimmed(err error) error {
 	return err
 }
 
-// verify verifies a token and reads who it is for.
+// verify verifies a token and returns its user.
 func (p *Provider) verify(ctx context.Context, k *known, token *oauth2.Token, nonce string) (*Who, error) {
 	raw, ok := token.Extra("id_token").(string)
 	if !ok {
@@ -244,7 +244,7 @@ func (p *Provider) verify(ctx context.Context, k *known, token *oauth2.Token, no
 	return w, nil
 }
 
-// userInfo asks the provider for the claims of the user that a token is for.
+// userInfo requests the claims of the user of a token.
 func userInfo(ctx context.Context, k *known, token *oauth2.Token, subject string) (claims map[string]any, err error) {
 	info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	if err != nil {
@@ -257,15 +257,15 @@ func userInfo(ctx context.Context, k *known, token *oauth2.Token, subject string
 	return claims, err
 }
 
-// A member is what is known of somebody besides.
+// A member holds the tokens of a signed-in person.
 type member struct {
 	p     *Provider
 	token *oauth2.Token
 }
 
-// Renew asks the provider again for the groups of a signed-in person: with
-// the refresh token, where there is one (scope offline_access), else as long as
-// the access token counts. An error means that the provider answers no more.
+// Renew requests the groups of a signed-in person again: with the refresh
+// token, if there is one (scope offline_access), otherwise while the access
+// token is valid. An error means that the provider will not answer any more.
 func (w *Who) Renew(ctx context.Context) (*Who, error) {
 	p := w.p
 	if p == nil || w.token == nil {
@@ -302,15 +302,15 @@ func (w *Who) Renew(ctx context.Context) (*Who, error) {
 	return &now, nil
 }
 
-// user is the name of a user by the first claim that has one. Without the last
-// resort, the claim sub does not count.
+// user returns the user's name from the first claim that has one. Without
+// resort, the claim sub is not used.
 func (p *Provider) user(claims map[string]any, resort bool) string {
 	for _, c := range p.cfg.User.Or("preferred_username", "email", "sub") {
 		if c == "sub" && !resort && len(p.cfg.User) == 0 {
 			continue
 		}
 		if verified, present := claims["email_verified"].(bool); c == "email" && present && !verified {
-			continue // anybody's
+			continue // an unverified address could be anybody's
 		}
 		if s, ok := claims[c].(string); ok && name(s) {
 			return s
@@ -319,8 +319,8 @@ func (p *Provider) user(claims map[string]any, resort bool) string {
 	return ""
 }
 
-// groups reads a claim: a list of names, or names with commas or spaces between
-// them.
+// groups reads a claim: a list of names, or names separated by commas or
+// spaces.
 func groups(claim any) (all []string) {
 	add := func(s string) {
 		if s = strings.TrimPrefix(strings.TrimSpace(s), "/"); name(s) && len(all) < maxGroups {
@@ -347,13 +347,13 @@ func name(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-// HasDevices reports whether the provider signs in devices.
+// HasDevices reports whether the provider supports codes for devices.
 func (p *Provider) HasDevices(ctx context.Context) bool {
 	k, err := p.reach(ctx)
 	return err == nil && k.device
 }
 
-// authenticated sends our name and secret with each request (RFC 6749, 2.3.1).
+// authenticated adds our name and secret to each request (RFC 6749, 2.3.1).
 type authenticated struct {
 	http.RoundTripper
 	name, secret string
@@ -365,7 +365,7 @@ func (a authenticated) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.RoundTripper.RoundTrip(r)
 }
 
-// BeginDevice asks the provider for a code.
+// BeginDevice requests a code.
 func (p *Provider) BeginDevice(ctx context.Context) (*Device, error) {
 	k, err := p.reach(ctx)
 	if err != nil {
@@ -394,8 +394,8 @@ func (p *Provider) BeginDevice(ctx context.Context) (*Device, error) {
 	return &Device{Code: a.UserCode, At: a.VerificationURI, Whole: a.VerificationURIComplete, Until: until, pending: a, k: k}, nil
 }
 
-// FinishDevice waits until somebody has typed the code, as often as the provider
-// bears to be asked, and says who.
+// FinishDevice polls the provider until somebody has typed the code, and returns
+// that person.
 func (p *Provider) FinishDevice(ctx context.Context, d *Device) (*Who, error) {
 	ctx, stop := context.WithDeadline(ctx, d.Until)
 	defer stop()
@@ -407,12 +407,12 @@ func (p *Provider) FinishDevice(ctx context.Context, d *Device) (*Who, error) {
 	return p.verify(ctx, d.k, token, "")
 }
 
-// A Device is a sign-in of a device that cannot show the provider's page.
+// A Device is the sign-in of a device that cannot show the provider's page.
 type Device struct {
-	Code    string    // that is typed on another device
-	At      string    // where
-	Whole   string    // address with the code in it, "" when the provider makes none
-	Until   time.Time // the code counts
+	Code    string    // to be typed on another device
+	At      string    // the address where it is typed
+	Whole   string    // the address including the code, or ""
+	Until   time.Time // the code expires
 	pending *oauth2.DeviceAuthResponse
 	k       *known
 }

@@ -13,7 +13,7 @@ import (
 // A Provider is never made in the small build.
 type Provider struct{}
 
-// A Device is a sign-in of a device that cannot show the provider's page.
+// A Device is the sign-in of a device that cannot show the provider's page.
 type Device struct {
 	Code, At, Whole string
 	Until           time.Time
@@ -22,7 +22,7 @@ type Device struct {
 // New refuses.
 func New(Config, []byte) (*Provider, error) { return nil, release.Lacks("OpenID") }
 
-// The methods are those of the full build.
+// The methods mirror those of the full build.
 
 func (p *Provider) Close() {}
 

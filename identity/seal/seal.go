@@ -1,5 +1,5 @@
-// Package seal writes values that go to a browser and come back, so that only
-// this gateway, or the nodes that share its key, can read and make them
+// Package seal encrypts and authenticates values that a browser stores, so that
+// only this gateway, or nodes that share its key, can read or make them
 // (AES-256-GCM).
 package seal
 
@@ -13,10 +13,10 @@ import (
 	"errors"
 )
 
-// A Box seals values for one purpose. It is safe for many goroutines.
+// A Box seals values for one purpose. It is safe for concurrent use.
 type Box struct{ aead cipher.AEAD }
 
-// New returns a Box. key is a secret of any length; what is sealed for one
+// New returns a Box. key is a secret of any length. Values sealed for one
 // purpose cannot be opened for another.
 func New(key []byte, purpose string) (*Box, error) {
 	sum := sha256.Sum256(append([]byte("shuultuur "+purpose+"\x00"), key...))
@@ -28,7 +28,8 @@ func New(key []byte, purpose string) (*Box, error) {
 	return &Box{aead}, err
 }
 
-// Seal writes v, which JSON can hold, in letters that a cookie can hold.
+// Seal encodes v as JSON, encrypts it, and returns it in the characters of a
+// cookie.
 func (b *Box) Seal(v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -44,7 +45,7 @@ var (
 	errForeign = errors.New("it is not of this gateway")
 )
 
-// Open reads what Seal has written into v.
+// Open decrypts the result of Seal into v.
 func (b *Box) Open(sealed string, v any) error {
 	text, err := base64.RawURLEncoding.DecodeString(sealed)
 	n := b.aead.NonceSize()

@@ -1,9 +1,9 @@
-// Package session keeps which user is at which address, as reported by what let them in: a
-// Wi-Fi controller, a VPN, a sign-in page.
+// Package session holds the users of addresses, as reported by a Wi-Fi controller, a VPN
+// or a sign-in page.
 //
 // [Table.Change] turns reports into instructions, which a store writes to disk before it
-// returns and sends to all nodes of a fleet. [Table.Take] receives what was
-// reported to other nodes. [Table.Lookup] runs for every request and reads only memory.
+// returns and sends to all nodes of a fleet. [Table.Take] receives the reports of other
+// nodes. [Table.Lookup] runs for every request and reads only memory.
 package session
 
 import (
@@ -27,7 +27,7 @@ import (
 	"shuultuur/state"
 )
 
-// Topic is that of instructions about sessions: the key is the address.
+// Topic is the topic of instructions about sessions; their key is the address.
 const Topic = "session"
 
 // Limits of sessions.
@@ -38,10 +38,10 @@ const (
 	maxName     = 256
 	maxGroups   = 512
 	groupBytes  = 6 << 10 // of their names, in the JSON of an instruction
-	renewAfter  = 4       // a renewal is passed on when it adds a quarter of the session's time
+	renewAfter  = 4       // a renewal is passed on if it adds a quarter of the session's time
 )
 
-// A Session says that an address is a user's until a time.
+// A Session assigns an address to a user until a time.
 type Session struct {
 	Addr   netip.Addr `json:"address"`
 	User   string     `json:"user"`
@@ -137,7 +137,7 @@ func Fitting(groups []string) []string {
 	return groups
 }
 
-// Check returns n with normalised address and names, or what is wrong with it.
+// Check returns n with normalised address and names, or an error.
 func Check(n Session, now time.Time) (Session, error) {
 	n.Addr = n.Addr.Unmap().WithZone("")
 	n.Source = cmp.Or(n.Source, "session")
@@ -171,40 +171,40 @@ func name(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-// A Change is what one report changes: sessions that begin or are renewed, all or
-// none of them, or sessions that end.
+// A Change is the effect of one report: sessions that begin or are renewed, all
+// or none of them, or sessions that end.
 type Change struct {
-	Start []Session // each replaces the one that its address had
+	Start []Session // each replaces the session of its address
 	End   []Ended
 
-	Ended int // how many sessions ended; set by [Table.Change]
+	Ended int // number of ended sessions; set by [Table.Change]
 }
 
-// Change makes changes in their order, with one write to the disk that callers who
-// come at the same time share. They are on the disk when it returns. The errors
-// are those of each: one that is refused holds up no other.
+// Change makes changes in order. Concurrent callers share one write to disk. The
+// changes are on disk when it returns. It returns an error for each change; a
+// refused change does not affect the others.
 func (t *Table) Change(all ...*Change) []error { return t.changes.DoAll(all, t.apply) }
 
 // Start begins or renews sessions, all or none.
 func (t *Table) Start(all ...Session) error { return t.Change(&Change{Start: all})[0] }
 
-// An Ended says that the session of an address has ended. With an ID only the session with it
-// ends: a late end of an earlier session must not end that of the next user.
+// An Ended names sessions to end. With an ID, only the session with this ID ends: a late end
+// of an earlier session must not end the session of the next user.
 type Ended struct {
 	ID   string
 	Addr netip.Addr
-	// By and Source, in place of an address, end all sessions that a reporter has begun.
+	// By and Source, without an address, end all sessions of a reporter.
 	By, Source string
 }
 
-// End ends sessions and says how many there were.
+// End ends sessions and returns their number.
 func (t *Table) End(all ...Ended) (n int, err error) {
 	c := Change{End: all}
 	err = t.Change(&c)[0]
 	return c.Ended, err
 }
 
-// apply makes changes. It is the only one that calls the store.
+// apply makes changes. Only apply calls the store.
 func (t *Table) apply(all []*Change, errs []error) {
 	t.giving.Lock()
 	defer t.giving.Unlock()
@@ -243,16 +243,16 @@ func (t *Table) apply(all []*Change, errs []error) {
 	t.started.Add(uint64(len(w.give) - ended))
 }
 
-// pending are changes that one write to the disk makes.
+// pending holds changes that are written to disk together.
 type pending struct {
 	table *Table
 	now   time.Time
 	give  []state.Instruction
-	at    map[netip.Addr]*Session // what addresses have after the write; nil for none
-	open  int64                   // sessions that are open after it
+	at    map[netip.Addr]*Session // sessions of addresses after the write; nil if they ended
+	open  int64                   // open sessions after the write
 }
 
-// lookup returns the session that an address has after the write.
+// lookup returns the session of an address after the write.
 func (w *pending) lookup(a netip.Addr) *Session {
 	if n, ok := w.at[a]; ok {
 		return n
@@ -260,7 +260,7 @@ func (w *pending) lookup(a netip.Addr) *Session {
 	return w.table.Lookup(a)
 }
 
-// add adds a change: all of it, or nothing.
+// add adds a change completely or not at all.
 func (w *pending) add(c *Change) error {
 	for _, e := range c.End {
 		w.end(e, c)
@@ -277,7 +277,7 @@ func (w *pending) add(c *Change) error {
 		if old == nil {
 			fresh++
 		} else if old.same(&n) && n.Until.Sub(old.Until) < n.Until.Sub(w.now)/renewAfter && !n.Until.Before(old.Until) {
-			continue // it ends at about the same time already
+			continue // it already ends at about the same time
 		}
 		value, err := json.Marshal(n)
 		if err != nil {
@@ -305,7 +305,7 @@ func (w *pending) add(c *Change) error {
 	return nil
 }
 
-// end ends the sessions that are meant.
+// end ends the sessions that e names.
 func (w *pending) end(e Ended, c *Change) {
 	addrs := []netip.Addr{e.Addr.Unmap().WithZone("")}
 	if e.By != "" {
@@ -323,7 +323,7 @@ func (w *pending) end(e Ended, c *Change) {
 	}
 }
 
-// begunBy returns the addresses whose sessions a reporter has begun.
+// begunBy returns the addresses of a reporter's sessions.
 func (w *pending) begunBy(e Ended) (all []netip.Addr) {
 	is := func(n *Session) bool { return n != nil && n.By == e.By && n.Source == e.Source }
 	for _, n := range w.table.All() {
@@ -339,7 +339,7 @@ func (w *pending) begunBy(e Ended) (all []netip.Addr) {
 	return all
 }
 
-// same reports whether two sessions differ only in their time.
+// same reports whether two sessions differ only in time.
 func (n *Session) same(m *Session) bool {
 	return n.User == m.User && n.ID == m.ID && n.Source == m.Source && slices.Equal(n.Groups, m.Groups)
 }
