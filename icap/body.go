@@ -20,14 +20,14 @@ type body struct {
 	pre       []byte // what is left of it
 	left      int64  // of a chunk
 	begun     bool   // a chunk was read, whose CRLF is still to come
-	more      bool   // chunks follow what was read
-	continued bool   // the client was asked for what follows the preview
+	more      bool   // more chunks follow
+	continued bool   // the client was asked for the rest after the preview
 	done      bool
 	err       error
 }
 
-// begin makes b the body of the request whose heads have been read. It reads
-// the preview, of at most limit bytes; a negative limit says that there is none.
+// begin makes b the body of the request whose heads have been read. It reads the
+// preview, at most limit bytes; a negative limit means that there is none.
 func (b *body) begin(present bool, limit int) error {
 	*b = body{r: b.r, net: b.net, preview: b.preview[:0]}
 	switch {
@@ -62,8 +62,8 @@ func (b *body) begin(present bool, limit int) error {
 	}
 }
 
-// chunk reads the line before a chunk; ieof is the extension that ends a body
-// within its preview (RFC 3507, 4.5).
+// chunk reads the line before a chunk. ieof is the extension for a body that
+// ends within its preview (RFC 3507, 4.5).
 func (b *body) chunk() (n int64, ieof bool, err error) {
 	if b.begun {
 		if err := wire.EndChunk(b.r); err != nil {
@@ -75,8 +75,7 @@ func (b *body) chunk() (n int64, ieof bool, err error) {
 	return n, bytes.EqualFold(ext, []byte("ieof")), err
 }
 
-// advance makes sure that there is something to read of a chunk, or that the
-// body is over.
+// advance makes data of a chunk available, or finds the end of the body.
 func (b *body) advance() error {
 	if b.left > 0 || b.done || b.err != nil {
 		return b.err
@@ -118,8 +117,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// peekEnd takes the end of the body when it is here already: nobody needs to
-// wait for it.
+// peekEnd reads the end of the body if it has already arrived, so that nobody
+// has to wait for it.
 func (b *body) peekEnd() {
 	if b.left > 0 || !b.more {
 		return
@@ -148,7 +147,7 @@ func (b *body) Skip(n int) {
 		b.done = len(b.pre) == 0 && !b.more
 		return
 	}
-	_, _ = b.r.Discard(n) // it was at hand
+	_, _ = b.r.Discard(n) // these bytes are buffered
 	b.left -= int64(n)
 	b.peekEnd()
 }
@@ -186,17 +185,17 @@ func (b *body) Left() int64 {
 // Done implements [message.Body].
 func (b *body) Done() bool { return b.done }
 
-// Trailer implements [message.Body]: those of bodies in ICAP are dropped.
+// Trailer implements [message.Body]: trailers of bodies in ICAP are dropped.
 func (b *body) Trailer() message.Fields { return nil }
 
-// Close implements [message.Body]: where the next request begins is then
+// Close implements [message.Body]. Afterwards the start of the next request is
 // unknown.
 func (b *body) Close() error {
 	b.net.stop()
 	return nil
 }
 
-// discard reads what is left, at most max bytes, and reports whether that was all.
+// discard reads the rest, at most max bytes, and reports whether that was all.
 func (b *body) discard(max int64) bool {
 	_, err := b.Copy(io.Discard, max)
 	return err == nil && b.Done()

@@ -12,35 +12,36 @@ import (
 	"shuultuur/setting"
 )
 
-// Config has the settings of a Server. The zero value of each field means its
+// Config has the settings of a Server. The zero value of each field selects its
 // default.
 type Config struct {
-	// Clients are the networks of the proxies that may ask, default this machine
-	// and private networks. What they say about users and addresses is believed.
+	// Clients are the networks of proxies that may send requests; default this
+	// machine and private networks. Their statements about users and addresses are
+	// trusted.
 	Clients     setting.OneOrMore[policy.Network] `yaml:"clients"`
-	Connections setting.Count                     `yaml:"connections"` // at once; default 1024
-	Preview     setting.Size                      `yaml:"preview"`     // bytes of a body that come with its head; default 4 KiB, at most 64 KiB
-	Idle        setting.Duration                  `yaml:"idle"`        // longest silence of a connection; default 5m
+	Connections setting.Count                     `yaml:"connections"` // concurrent connections; default 1024
+	Preview     setting.Size                      `yaml:"preview"`     // bytes of a body that are sent with its head; default 4 KiB, at most 64 KiB
+	Idle        setting.Duration                  `yaml:"idle"`        // after which a silent connection is closed; default 5m
 	Pending     setting.Count                     `yaml:"pending"`     // requests that wait for their response; default 4096
-	Wait        setting.Duration                  `yaml:"wait"`        // how long they wait before they go on record alone; default 1m
-	Drain       setting.Duration                  `yaml:"drain"`       // what transactions under way get on stop, off is nothing; default 10s
+	Wait        setting.Duration                  `yaml:"wait"`        // how long they wait before they are recorded alone; default 1m
+	Drain       setting.Duration                  `yaml:"drain"`       // time for transactions in progress at a stop, off for none; default 10s
 }
 
-// An Engine is what decides. It never changes.
+// An Engine has what the server needs for its decisions. It is immutable.
 type Engine struct {
 	Decider filter.Decider
 	// Accept and Balance are as in [exchange.Engine].
 	Accept  func(ctx context.Context, t *filter.Transaction, token string) (string, error)
 	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
 	Pages   *page.Set
-	// Identify says who asks, as [proxy.Engine.Identify] does, where the proxy
-	// that asks does not name a user.
+	// Identify returns the client, as [proxy.Engine.Identify] does, if the ICAP
+	// client does not name a user.
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
-	// Named returns the client at an address whom the proxy that asks has
-	// identified as a user of groups.
+	// Named returns the client at an address that the ICAP client has identified as
+	// a user with groups.
 	Named func(ctx context.Context, addr netip.Addr, user string, groups []string, source string) filter.Client
-	// Tag changes when decisions may: it is the ISTag, at most 30 letters and
-	// digits.
+	// Tag changes when decisions may change: it is the ISTag, at most 30 letters
+	// and digits.
 	Tag string
 
 	judge exchange.Engine

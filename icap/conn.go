@@ -23,8 +23,8 @@ import (
 const (
 	readSize  = wire.MaxLine
 	writeSize = 32 << 10
-	// maxUnread is how much of a body that nobody wants is read to keep its
-	// connection.
+	// maxUnread is how much of an unwanted body is read to keep its connection
+	// usable.
 	maxUnread = 256 << 10
 )
 
@@ -42,9 +42,9 @@ type conn struct {
 	body  body
 	src   bytes.Reader // of http
 	http  *message.Reader
-	asked message.Request // of a response whose request is not known yet
+	asked message.Request // of a response without a known request
 
-	engine *Engine // of this request
+	engine *Engine // for this request
 	out    []byte
 	parts  [][]byte
 	bufs   net.Buffers
@@ -82,7 +82,7 @@ func (c *conn) run() {
 	}
 }
 
-// request serves one request, and reports whether another may follow.
+// request serves one request and reports whether another may follow.
 func (c *conn) request(ctx context.Context) bool {
 	c.engine = c.s.engine.Load()
 	c.out = c.out[:0]
@@ -108,7 +108,7 @@ func (c *conn) request(ctx context.Context) bool {
 }
 
 // final reports whether the client sends no more of the body: it waited for an
-// answer to its preview, and got one.
+// answer to its preview and got a final one.
 func (c *conn) final() bool { return c.h.preview >= 0 && c.body.more && !c.body.continued }
 
 // readHeads reads the encapsulated heads.
@@ -129,7 +129,7 @@ func (c *conn) readHeads() error {
 	return wire.Unexpected(err)
 }
 
-// fail answers what cannot be understood.
+// fail answers a request that cannot be understood.
 func (c *conn) fail(err error) {
 	if f, ok := errors.AsType[*wire.Fault](err); ok {
 		c.s.add(malformed)
@@ -148,7 +148,7 @@ func (c *conn) fail(err error) {
 	}
 }
 
-// refuse sends an error status, after which the connection ends.
+// refuse sends an error status and then ends the connection.
 func (c *conn) refuse(status int, reason string) {
 	c.out = c.status(c.out[:0], status)
 	c.out = append(c.out, "Connection: close\r\nX-Reason: "...)
@@ -164,7 +164,7 @@ func (c *conn) refuse(status int, reason string) {
 	c.linger()
 }
 
-// linger reads what the client still sends, for a second at most: closing at once
+// linger reads for at most a second what the client still sends. Closing at once
 // would reset the connection, and the client might lose the answer.
 func (c *conn) linger() {
 	if half, ok := c.net.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
@@ -173,7 +173,7 @@ func (c *conn) linger() {
 	}
 }
 
-// status begins a response.
+// status appends the start of a response.
 func (c *conn) status(dst []byte, status int) []byte {
 	dst = append(dst, "ICAP/1.0 "...)
 	dst = strconv.AppendInt(dst, int64(status), 10)
@@ -198,11 +198,11 @@ func reasons(status int) string {
 	return http.StatusText(status)
 }
 
-// A timed is a connection that fails after some silence.
+// A timed is a connection with a limit on silence.
 type timed struct {
 	net.Conn
-	limit   time.Duration // 0: none
-	read    time.Time     // deadlines as set
+	limit   time.Duration // 0: no limit
+	read    time.Time     // the deadlines that were set
 	write   time.Time
 	stopped atomic.Bool
 }
@@ -233,12 +233,12 @@ func (t *timed) armWrite() {
 	}
 	if now := time.Now(); t.write.Sub(now) < t.limit*3/4 {
 		t.write = now.Add(t.limit)
-		_ = t.Conn.SetWriteDeadline(t.write) // the write itself says what is wrong
+		_ = t.Conn.SetWriteDeadline(t.write) // a failing write returns the error
 	}
 }
 
-// stop makes reading end. Any goroutine may call it.
+// stop makes reads fail. Any goroutine may call it.
 func (t *timed) stop() {
 	t.stopped.Store(true)
-	_ = t.Conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection ends too
+	_ = t.Conn.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection, which is fine
 }

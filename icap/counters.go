@@ -8,7 +8,7 @@ import (
 	"shuultuur/metric"
 )
 
-// What a Server counts.
+// The counters of a Server.
 const (
 	connections = iota
 	connectionsFull

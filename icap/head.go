@@ -18,15 +18,15 @@ import (
 	wire "shuultuur/message/icap"
 )
 
-// maxGroups bounds the groups of one user.
+// maxGroups is the most groups of a user.
 const maxGroups = 1024
 
-// A head is an ICAP request's.
+// A head is the head of an ICAP request.
 type head struct {
 	method  string
 	service string // path of the URI, without slashes
 	allow   struct{ no, partial bool }
-	preview int // -1: none
+	preview int // -1: no preview
 	close   bool
 
 	client, server netip.Addr
@@ -37,7 +37,7 @@ type head struct {
 	parts wire.Encapsulated
 }
 
-// read reads the next head. io.EOF says that the connection ended between
+// read reads the next head. The error is io.EOF if the connection ended between
 // requests.
 func (h *head) read(r *bufio.Reader) error {
 	*h = head{preview: -1, groups: h.groups[:0], parts: wire.Encapsulated{Req: -1, Res: -1}}
@@ -98,7 +98,7 @@ func (h *head) requestLine(line []byte) error {
 	return nil
 }
 
-// field takes what we need of a field.
+// field reads a field, if it is one that we need.
 func (h *head) field(name string, value []byte) (err error) {
 	switch name {
 	case "encapsulated":
@@ -134,7 +134,7 @@ func (h *head) field(name string, value []byte) (err error) {
 	case "x-authenticated-groups":
 		for g := range strings.SplitSeq(decoded(value), ",") {
 			if strings.Contains(g, "=") && !strings.Contains(g, "://") {
-				continue // the rest of a distinguished name
+				continue // not a name, but the rest of a distinguished name
 			}
 			if g = account(strings.TrimSpace(g)); g != "" && len(h.groups) < maxGroups {
 				h.groups = append(h.groups, g)
@@ -191,7 +191,7 @@ func isWord(p []byte) bool {
 	return true
 }
 
-// account is the name of a user or group in a URI such as
+// account returns the name of a user or group from a URI such as
 // WinNT://domain/name, Local://name or LDAP://host/CN=name,OU=people.
 func account(s string) string {
 	_, rest, ok := strings.Cut(s, "://")
@@ -225,7 +225,7 @@ func (c *conn) httpResponse(raw []byte, s *message.Response, method string) erro
 	return c.whole("response")
 }
 
-// cutOff is the error of a head for which Encapsulated gives too few bytes.
+// cutOff returns the error for a head that is longer than Encapsulated allows.
 func cutOff(what string, n int, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return wire.Bad("the HTTP %s head does not end within the %d bytes that Encapsulated says", what, n)
@@ -233,7 +233,7 @@ func cutOff(what string, n int, err error) error {
 	return err
 }
 
-// whole reports whether the head fills the length that Encapsulated gives it.
+// whole reports whether the head fills the length in Encapsulated.
 func (c *conn) whole(what string) error {
 	if n := len(c.http.Buffered()) + c.src.Len(); n > 0 {
 		return wire.Bad("the HTTP %s head is %d bytes shorter than Encapsulated says", what, n)

@@ -1,18 +1,17 @@
 //go:build !small
 
-// Package icap serves proxies of others by ICAP (RFC 3507): Squid and its like
-// send each request and response here before they pass it on.
+// Package icap serves other proxies over ICAP (RFC 3507): proxies such as Squid send
+// each request and response here before they forward it.
 //
-// Data moves as follows. [Server.Serve] accepts connections from the networks that may
-// ask. A connection (conn.go) reads one ICAP head after another (head.go), the
-// HTTP heads that it encapsulates, with package message, and a body in chunks
-// (body.go). REQMOD and RESPMOD (service.go) are judged by package exchange, as
-// requests of the proxy are. What passes is answered with 204, with the head as
-// edited (200 or 206), or with the body as the checks clear it; what does not is
-// answered with the page that the proxy would give.
+// Data moves as follows. [Server.Serve] accepts connections from permitted networks. A
+// connection (conn.go) reads ICAP heads (head.go), the HTTP heads that they
+// encapsulate, with package message, and bodies in chunks (body.go). Package exchange
+// judges REQMOD and RESPMOD (service.go) as it judges requests of the proxy. If a
+// message passes, the answer is 204, the edited head (200 or 206), or the body as the
+// checks release it. Otherwise it is the page that the proxy would send.
 //
-// A request that passed waits for its response (pending.go): both are one
-// transaction with one event. It goes on record alone when no response comes.
+// A request that passed waits for its response (pending.go), because both are one
+// transaction with one event. If no response comes, the request is recorded alone.
 package icap
 
 import (
@@ -38,7 +37,7 @@ import (
 // maxPreview is the largest preview, in bytes.
 const maxPreview = 64 << 10
 
-// A Server answers ICAP clients. Make one with [New].
+// A Server answers ICAP clients. Use [New] to make one.
 type Server struct {
 	cfg       Config
 	clients   []netip.Prefix
@@ -56,9 +55,9 @@ type Server struct {
 	counters
 }
 
-// New returns a server that decides with what [Server.Use] names, holds bodies
-// in i, and hands every transaction to done when it is over. done must not keep
-// it.
+// New returns a server that decides with the engine given to [Server.Use],
+// holds bodies in i, and passes each completed transaction to done. done must
+// not keep it.
 func New(cfg Config, i *exchange.Inspector, done func(*filter.Transaction), log *slog.Logger) (*Server, error) {
 	if done == nil {
 		done = func(*filter.Transaction) {}
@@ -90,7 +89,7 @@ func New(cfg Config, i *exchange.Inspector, done func(*filter.Transaction), log 
 	return s, nil
 }
 
-// Use makes e decide from the next request on.
+// Use lets e decide about later requests.
 func (s *Server) Use(e *Engine) error {
 	if e == nil || e.Decider == nil || e.Identify == nil || e.Named == nil || e.Pages == nil {
 		return errors.New("icap: an engine needs Decider, Pages, Identify and Named")
@@ -102,8 +101,8 @@ func (s *Server) Use(e *Engine) error {
 }
 
 // Serve answers clients on ln until ctx ends. Then it stops accepting, closes
-// idle connections, lets transactions under way finish for Config.Drain, and
-// closes the others. It may be called for several listeners; it closes ln.
+// idle connections, gives transactions in progress Config.Drain to finish, and
+// closes the others. It may be called for several listeners. It closes ln.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	l := &listener{s: s, open: map[*conn]struct{}{}}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -128,7 +127,7 @@ func (s *Server) ServeTLS(ctx context.Context, ln net.Listener, conf *tls.Config
 	return s.Serve(ctx, tls.NewListener(ln, conf))
 }
 
-// expire puts requests on record whose response does not come.
+// expire records requests whose response does not come.
 func (s *Server) expire(ctx context.Context) {
 	tick := time.NewTicker(max(s.pending.wait/4, 100*time.Millisecond))
 	defer tick.Stop()
@@ -148,7 +147,7 @@ func (s *Server) record(list []*transaction) {
 	}
 }
 
-// finish puts a transaction on record and gives its storage back.
+// finish records a transaction and releases its storage.
 func (s *Server) finish(x *transaction) {
 	x.End()
 	s.done(&x.T)
@@ -157,13 +156,12 @@ func (s *Server) finish(x *transaction) {
 	s.pool.Put(x)
 }
 
-// A listener is one address we accept on, and the connections that came from
-// it.
+// A listener is an address to accept on, with its connections.
 type listener struct {
 	s        *Server
 	ctx      context.Context
-	draining atomic.Bool // each answer is the last of its connection
-	ending   atomic.Bool // no other request is waited for
+	draining atomic.Bool // each connection ends after its next answer
+	ending   atomic.Bool // connections do not wait for another request
 	wg       sync.WaitGroup
 	mu       sync.Mutex
 	open     map[*conn]struct{}
@@ -176,11 +174,11 @@ func (l *listener) accept(ctx context.Context, ln net.Listener) error {
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
-				l.wg.Go(func() { l.serve(c) }) // its client is not to notice that we end
+				l.wg.Go(func() { l.serve(c) }) // a client should not notice that we stop
 			}
 			return nil
 		case err != nil:
-			// Out of descriptors, or the client is gone already: that passes.
+			// Too few descriptors, or the client has gone: a temporary error.
 			if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck // there is no other way to ask
 				return err
 			}
@@ -197,7 +195,7 @@ func (l *listener) accept(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// serve is a connection's life.
+// serve serves a connection.
 func (l *listener) serve(nc net.Conn) {
 	s := l.s
 	s.add(connections)
@@ -239,11 +237,12 @@ func (s *Server) allowed(a netip.Addr) bool {
 	return false
 }
 
-// leaves is how long connections may go on whose clients had them before another
-// process took over the sockets: a proxy keeps them for as long as it can.
+// leaves is how long connections continue after another process has taken over
+// the sockets. A proxy would keep them for as long as it can.
 const leaves = time.Minute
 
-// leave waits while another process accepts, until the connections are done.
+// leave waits for the connections to end while another process accepts new
+// ones.
 func (l *listener) leave(ctx context.Context) {
 	hurry, ok := handover.Leaving(ctx)
 	if !ok {
@@ -253,7 +252,7 @@ func (l *listener) leave(ctx context.Context) {
 	handover.Wait(&l.wg, hurry, leaves)
 }
 
-// end waits until the connections are done, at most for wait, and ends them.
+// end waits at most wait for the connections and then closes them.
 func (l *listener) end(wait time.Duration) {
 	l.draining.Store(true)
 	l.ending.Store(true)

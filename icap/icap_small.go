@@ -21,7 +21,7 @@ func New(Config, *exchange.Inspector, func(*filter.Transaction), *slog.Logger) (
 	return nil, release.Lacks("the ICAP server")
 }
 
-// The methods are those of the full build.
+// The methods mirror those of the full build.
 
 func (s *Server) Use(*Engine) error { return nil }
 

@@ -11,18 +11,18 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// A transaction is one request and its response. It is used again for the next.
+// A transaction is one request and its response. It is reused.
 type transaction struct {
 	exchange.Exchange
 	flow filter.Flow
 	res  message.Response
-	out  message.Request // as the request goes on
+	out  message.Request // the request as it is forwarded
 
-	next  *transaction // with the same key, in pending
+	next  *transaction // the next one with the same key, in pending
 	since time.Time
 }
 
-// pending are the requests that passed and whose response is awaited, by client
+// pending holds requests that passed and wait for their response, by client
 // address, method and URL.
 type pending struct {
 	most int
@@ -46,7 +46,7 @@ func (p *pending) len() int {
 	return p.n
 }
 
-// put has x wait, and reports whether there is room.
+// put lets x wait and reports whether there is room.
 func (p *pending) put(key []byte, x *transaction) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,8 +67,8 @@ func (p *pending) put(key []byte, x *transaction) bool {
 	return true
 }
 
-// get takes the request that has waited longest for a response; nil when none
-// does.
+// get removes and returns the request that has waited longest for a response,
+// or nil.
 func (p *pending) get(key []byte) *transaction {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +85,8 @@ func (p *pending) get(key []byte) *transaction {
 	return x
 }
 
-// take takes all that have waited long enough at a time, or with the zero time
-// all.
+// take removes and returns all requests that have waited long enough at a time;
+// with the zero time, all.
 func (p *pending) take(now time.Time) (over []*transaction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// Names of the services. Those of e2guardian work too.
+// services are the names of the services. Those of e2guardian work too.
 var services = map[string]string{"reqmod": "REQMOD", "request": "REQMOD", "respmod": "RESPMOD", "response": "RESPMOD"}
 
 // serve answers a request whose heads and preview have been read.
@@ -43,7 +43,7 @@ func (c *conn) serve(ctx context.Context) error {
 	return c.respmod(ctx)
 }
 
-// options says what the service does (RFC 3507, 4.10).
+// options describes the service to the client (RFC 3507, 4.10).
 func (c *conn) options(method string) error {
 	c.s.add(options)
 	c.out = c.status(c.out, 200)
@@ -95,7 +95,7 @@ func (c *conn) reqmod(ctx context.Context) error {
 	c.key = appendKey(c.key[:0], x.T.Client.Addr, x.Q.Method)
 	c.key = appendURL(c.key, scheme(&x.T), &x.T, x.out.Path)
 	x.T.Duration = time.Since(x.T.Start)
-	x.End() // what was held; the transaction goes on
+	x.End() // releases held data; the transaction continues
 	x.Q.Body = nil
 	if keep = c.s.pending.put(c.key, x); !keep && c.s.pending.most > 0 {
 		c.s.add(pendingFull)
@@ -112,8 +112,8 @@ func (c *conn) begin() *transaction {
 	return x
 }
 
-// judgeRequest has a request judged. It returns what to answer instead of it,
-// or nil.
+// judgeRequest judges a request. It returns the answer to give instead of the
+// request, or nil.
 func (c *conn) judgeRequest(ctx context.Context, x *transaction) (*message.Response, error) {
 	if err := c.httpRequest(c.heads[:c.h.parts.Req], &x.Q); err != nil {
 		if e, ok := errors.AsType[*message.Error](err); ok {
@@ -155,8 +155,8 @@ func (c *conn) judgeRequest(ctx context.Context, x *transaction) (*message.Respo
 	return nil, nil
 }
 
-// meet finds out what is asked for, and by whom. It returns the answer to what
-// is asked of us, or is refused.
+// meet identifies the destination and the client. It returns an answer if the
+// request is refused or addressed to us.
 func (c *conn) meet(ctx context.Context, x *transaction) *message.Response {
 	q, t := &x.Q, &x.T
 	t.Server = c.h.server
@@ -245,10 +245,10 @@ func (c *conn) respmod(ctx context.Context) error {
 	return c.passResponse(x)
 }
 
-// requestOf returns the transaction that a response belongs to: the request that
-// waits for it, or one that is judged now.
+// requestOf returns the transaction of a response: that of the waiting request,
+// or a new one whose request is judged now.
 func (c *conn) requestOf(ctx context.Context) (*transaction, *message.Response, error) {
-	if c.h.parts.Req <= 0 { // RFC 3507, 4.9.1: it may be left out
+	if c.h.parts.Req <= 0 { // the request may be omitted (RFC 3507, 4.9.1)
 		x := c.begin()
 		x.Q = message.Request{Method: "GET", Fields: x.Q.Fields[:0]}
 		x.T.Client = c.engine.Named(ctx, c.clientAddr(), c.h.user, c.h.groups, "icap")
@@ -270,7 +270,7 @@ func (c *conn) requestOf(ctx context.Context) (*transaction, *message.Response, 
 	return x, answer, err
 }
 
-// goOn asks for what follows the preview.
+// goOn asks for the rest after the preview.
 func (c *conn) goOn() error {
 	if c.h.preview < 0 || !c.body.more {
 		return nil
@@ -280,7 +280,7 @@ func (c *conn) goOn() error {
 	return err
 }
 
-// fillAddress fills in what a request asks for, and reports whether it names a host.
+// fillAddress sets the destination of a request and reports whether it names a host.
 func fillAddress(t *filter.Transaction, q *message.Request) bool {
 	scheme := cmp.Or(q.Scheme, "http")
 	if t.Port = q.Port; t.Port == 0 {
@@ -309,19 +309,20 @@ func defaultPort(scheme string) uint16 {
 	return 80
 }
 
-// appendKey appends what a response finds its request by, but for the URL.
+// appendKey appends the key, without the URL, by which a response finds its
+// request.
 func appendKey(dst []byte, client netip.Addr, method string) []byte {
 	dst = client.AppendTo(dst)
 	return append(append(append(dst, ' '), method...), ' ')
 }
 
-// scheme is that of the URL of t.
+// scheme returns the scheme of the URL of t.
 func scheme(t *filter.Transaction) string {
 	s, _, _ := strings.Cut(t.URL, "://")
 	return s
 }
 
-// appendURL appends a URL of the host and port of t.
+// appendURL appends a URL with the host and port of t.
 func appendURL(dst []byte, scheme string, t *filter.Transaction, path []byte) []byte {
 	dst = append(append(dst, scheme...), "://"...)
 	if strings.IndexByte(t.Host, ':') >= 0 {
@@ -338,8 +339,7 @@ func appendURL(dst []byte, scheme string, t *filter.Transaction, path []byte) []
 	return dst
 }
 
-// changes reports whether the request that goes on is another than the one that
-// came.
+// changes reports whether the forwarded request differs from the received one.
 func (c *conn) changes(x *transaction) bool {
 	if x.Q.Form == message.Authority {
 		return false

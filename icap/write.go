@@ -14,9 +14,9 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// This file writes what becomes of a message.
+// This file writes the answers about messages.
 
-// pass lets a request go on.
+// pass forwards a request.
 func (c *conn) pass(x *transaction, changed bool) error {
 	b := x.Q.Body
 	switch {
@@ -48,7 +48,7 @@ func (c *conn) pass(x *transaction, changed bool) error {
 	return err
 }
 
-// passResponse lets a response go on.
+// passResponse forwards a response.
 func (c *conn) passResponse(x *transaction) error {
 	s := &x.res
 	x.T.Status = s.Status
@@ -81,9 +81,9 @@ func (c *conn) passResponse(x *transaction) error {
 	return err
 }
 
-// appendLength adds the length of a body that is whole to a head that has none:
-// Squid at times ends a body without a length before its last chunk (its bug 5550),
-// and the client takes it for cut off.
+// appendLength adds the length of a complete body to a head without one. Squid
+// sometimes ends a body without a length before its last chunk (its bug 5550),
+// which clients take for an incomplete one.
 func appendLength(head []byte, s *message.Response, b message.Body) []byte {
 	if !exchange.Judged(b) || b.Left() < 0 || s.Get("Content-Length") != nil || s.Get("Transfer-Encoding") != nil || !bytes.HasSuffix(head, []byte("\r\n\r\n")) {
 		return head
@@ -92,16 +92,16 @@ func appendLength(head []byte, s *message.Response, b message.Body) []byte {
 	return append(strconv.AppendInt(head, b.Left(), 10), "\r\n\r\n"...)
 }
 
-// mayBe204 says whether 204 may be the answer: the client has said so, or waits
-// for an answer to its preview (RFC 3507, 4.6).
+// mayBe204 reports whether 204 may be the answer: the client has allowed it, or
+// waits for an answer to its preview (RFC 3507, 4.6).
 func (c *conn) mayBe204(b message.Body) bool {
 	switch {
 	case b != nil && !exchange.Judged(b):
-		return false // a part of it is still to be judged
+		return false // a part of it is not judged yet
 	case c.h.allow.no:
 		return true
 	}
-	return c.h.preview >= 0 && !c.body.continued // an answer to the preview
+	return c.h.preview >= 0 && !c.body.continued // this answers the preview
 }
 
 func (c *conn) unmodified() error {
@@ -111,7 +111,7 @@ func (c *conn) unmodified() error {
 	return c.flush()
 }
 
-// goOnUnlessDone asks for the body that is sent back.
+// goOnUnlessDone requests the rest of a body that is sent back.
 func (c *conn) goOnUnlessDone() error {
 	if c.body.continued {
 		return nil
@@ -119,7 +119,7 @@ func (c *conn) goOnUnlessDone() error {
 	return c.goOn()
 }
 
-// answer sends a response of ours instead of the message.
+// answer sends our response instead of the message.
 func (c *conn) answer(x *transaction, s *message.Response) error {
 	c.s.add(answered)
 	x.T.Status, x.T.BytesOut = s.Status, s.Length

@@ -10,7 +10,7 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// A file is a segment that is written.
+// A file is the segment that is being written.
 type file interface {
 	io.Writer
 	Datasync() error
@@ -18,34 +18,33 @@ type file interface {
 	Close() error
 }
 
-// An osFile is a file of the operating system. Behind what is written it is filled
-// with zeros: a sync of bytes for which the file has room already need not wait
-// for the file system's journal, which takes several times as long, most of all
-// while others write.
+// An osFile is a file of the operating system. Zeros are written ahead of its
+// data: a sync of bytes within the file's size need not wait for the journal of
+// the file system. With the journal it takes several times as long, above all
+// while other processes write.
 type osFile struct {
 	*os.File
-	at     int64 // where the next write goes
-	filled int64 // up to where there is room
-	ahead  int64 // how much is filled at once
+	at     int64 // position of the next write
+	filled int64 // end of the zeros
+	ahead  int64 // how many zeros are written at once
 }
 
-// maxAhead bounds the room behind what is written. It is a fraction of a segment
-// where that is small.
+// maxAhead bounds the zeros ahead of the data. It is less for small segments.
 const maxAhead = 256 << 10
 
-// room is what the room is filled with.
+// room is a block of zeros.
 var room [maxAhead]byte
 
 func ahead(segment int64) int64 { return min(maxAhead, segment/4) }
 
-// Write appends p. The head of a file, what is written first, gets no room: a
-// file with more than it has a head that is on the disk.
+// Write appends p. No zeros are written ahead of the head of a file, which is
+// written first. So if a file is longer than its head, its head is on disk.
 func (f *osFile) Write(p []byte) (int, error) {
 	n, err := f.WriteAt(p, f.at)
 	head := f.at == 0
 	f.at += int64(n)
 	if err == nil && !head && f.at > f.filled && f.ahead > 0 {
-		n, _ := f.WriteAt(room[:f.ahead], f.at) // where that fails, the next write says so
+		n, _ := f.WriteAt(room[:f.ahead], f.at) // if this fails, the next write fails with the error
 		f.filled = f.at + int64(n)
 	}
 	return n, err
@@ -60,7 +59,7 @@ func (f *osFile) Truncate(size int64) error {
 	return err
 }
 
-// Close takes back the room.
+// Close removes the zeros at the end.
 func (f *osFile) Close() error {
 	var err error
 	if f.filled > f.at {
@@ -69,8 +68,7 @@ func (f *osFile) Close() error {
 	return errors.Join(err, f.File.Close())
 }
 
-// Datasync writes the data to the disk, and as much about the file as is needed
-// to read it.
+// Datasync writes to disk the data and the metadata that are needed to read it.
 func (f *osFile) Datasync() error { return datasync(f.File) }
 
 func openFile(path string, segment int64) (file, error) {
@@ -81,9 +79,10 @@ func openFile(path string, segment int64) (file, error) {
 	return &osFile{File: f, ahead: ahead(segment)}, nil
 }
 
-// A diskState is the segment that is written. Only the goroutine of Run uses it.
+// A diskState is the segment that is being written. Only the goroutine of Run
+// uses it.
 type diskState struct {
-	out   file // nil: the next batch begins a segment
+	out   file // nil: the next batch begins a new segment
 	size  int64
 	taken uint64 // a sequence number that a failed batch may have used; 0 is none
 }
@@ -97,8 +96,7 @@ func (d *diskState) close() error {
 	return err
 }
 
-// put writes a batch. When it returns without an error, the batch is on the
-// disk.
+// put writes a batch. When it returns without an error, the batch is on disk.
 func (l *Log) put(b *batch) error {
 	d := &l.disk
 	t := l.tail.Load()
@@ -136,7 +134,7 @@ func (l *Log) put(b *batch) error {
 	return nil
 }
 
-// advance lets readers read up to a new tail.
+// advance moves the tail, up to which readers read.
 func (l *Log) advance(t *tail) {
 	old := l.tail.Swap(t)
 	if old != nil {
@@ -144,7 +142,7 @@ func (l *Log) advance(t *tail) {
 	}
 }
 
-// begin begins a segment. It returns all segments with it.
+// begin begins a new segment. It returns all segments, including this one.
 func (l *Log) begin(first uint64, t *tail) ([]segment, error) {
 	segments := append([]segment(nil), t.segments...)
 	for len(segments) > 1 && segments[1].first <= l.trimmed.Load() {
@@ -154,7 +152,7 @@ func (l *Log) begin(first uint64, t *tail) ([]segment, error) {
 	if n := len(segments); n > 0 {
 		segments[n-1].end = t.offset
 		before = t.offset
-		if segments[n-1].first == first { // it has no batch that counts
+		if segments[n-1].first == first { // the last one has no valid batch
 			if err := os.Remove(segments[n-1].path); err != nil {
 				return nil, fmt.Errorf("removing an empty segment: %w", err)
 			}
@@ -184,9 +182,9 @@ func (l *Log) begin(first uint64, t *tail) ([]segment, error) {
 	return append(segments, segment{first: first, path: path}), nil
 }
 
-// abandon gives up the segment that is written: what the disk has of the failed
-// batch is not known. The next batch begins a segment, with other sequence
-// numbers, unless what may be there can be cut off.
+// abandon gives up the current segment, because it is unknown how much of the
+// failed batch is on disk. If the file cannot be cut off before that batch, the
+// next batch begins a new segment with other sequence numbers.
 func (l *Log) abandon(segments []segment, t *tail, taken uint64) {
 	d := &l.disk
 	size := d.size
@@ -200,14 +198,14 @@ func (l *Log) abandon(segments []segment, t *tail, taken uint64) {
 	l.advance(&tail{segments: segments, offset: size, next: t.next, newer: make(chan struct{})})
 }
 
-// recover finds the end of the log: the last whole batch of the last segment.
-// What is behind it was not acknowledged and is cut off.
+// recover finds the end of the log: the last complete batch of the last
+// segment. Data after it was not acknowledged and is cut off.
 func (l *Log) recover() error {
 	segments, err := segmentsOf(l.config.Folder)
 	if err != nil {
 		return err
 	}
-	// A crash while a segment began leaves one without a whole head.
+	// A crash may leave a new segment without a complete head.
 	for len(segments) > 0 {
 		last := segments[len(segments)-1]
 		whole, err := headIsWhole(last.path, last.first)
@@ -260,7 +258,7 @@ func headIsWhole(path string, first uint64) (bool, error) {
 	}
 	n, _, ok := parseSegmentHead(b[:])
 	if info, err := f.Stat(); err == nil && !(ok && n == first) && info.Size() > segmentHead {
-		// It has batches: they may have been acknowledged, so it is not removed.
+		// It has batches, which may have been acknowledged. So it is not removed.
 		return false, fmt.Errorf("the head of %s is damaged; move the file away to start without its records", path)
 	}
 	return ok && n == first, nil
@@ -283,7 +281,7 @@ func countsBefore(path string) (int64, error) {
 	return before, nil
 }
 
-// recoverLast finds the end of the last segment. The log continues in it.
+// recoverLast finds the end of the last segment, in which the log continues.
 func (l *Log) recoverLast(t *tail, last *segment) error {
 	f, err := os.Open(last.path)
 	if err != nil {
@@ -302,7 +300,8 @@ func (l *Log) recoverLast(t *tail, last *segment) error {
 			break
 		}
 		if errors.Is(err, errDamaged) {
-			// Whole batches behind a damaged one were synced after it.
+			// Complete batches after a damaged one were synced later, so the damage was not
+			// an unfinished write.
 			if !s.resync() {
 				break
 			}
@@ -321,7 +320,7 @@ func (l *Log) recoverLast(t *tail, last *segment) error {
 	if err != nil {
 		return err
 	}
-	if !rest { // and not the room that was made for more
+	if !rest { // other than zeros that were written ahead
 		l.stats.torn.Add(1)
 		l.log.Warn("a torn batch at the end of the log is removed: it was not acknowledged", "file", last.path, "bytes", info.Size()-t.offset)
 	}
@@ -330,7 +329,7 @@ func (l *Log) recoverLast(t *tail, last *segment) error {
 		return err
 	}
 	out := &osFile{File: w, ahead: ahead(int64(l.config.Segment))}
-	// What a process that was killed has written may not be on the disk.
+	// The writes of a killed process may not be on disk.
 	if err := errors.Join(out.Truncate(t.offset), out.Sync()); err != nil {
 		return errors.Join(err, out.Close())
 	}
@@ -338,7 +337,7 @@ func (l *Log) recoverLast(t *tail, last *segment) error {
 	return nil
 }
 
-// onlyZeros reports whether f has nothing else from one offset to another.
+// onlyZeros reports whether f contains only zeros between two offsets.
 func onlyZeros(f io.ReaderAt, from, to int64) (bool, error) {
 	in := io.NewSectionReader(f, from, to-from)
 	for buf := make([]byte, 64<<10); ; {

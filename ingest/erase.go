@@ -11,8 +11,8 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// isErased reports whether a record was erased: it has bytes, and all of them are
-// zero. No other record looks so.
+// isErased reports whether a record was erased: it is not empty and consists of
+// zeros. No other record does.
 func isErased(record []byte) bool {
 	for _, c := range record {
 		if c != 0 {
@@ -22,7 +22,7 @@ func isErased(record []byte) bool {
 	return len(record) > 0
 }
 
-// order has the goroutine of Run do something between two batches.
+// order lets the goroutine of Run call do between two batches.
 func (l *Log) order(ctx context.Context, do func() error) error {
 	done := make(chan error, 1)
 	select {
@@ -35,11 +35,11 @@ func (l *Log) order(ctx context.Context, do func() error) error {
 	}
 }
 
-// Erase overwrites the records that match, also those that readers are done with,
-// and says how many there were. When it returns, no segment holds their bytes
-// and no reader returns them any more. Batches that are damaged are
-// overwritten too, as nobody can tell whose they are. What was gathered is written
-// first, so that it is among them. Run has to run.
+// Erase overwrites the records that match, even if all readers have passed them,
+// and returns their number. When it returns, no segment contains them and no
+// reader returns them. Damaged batches are overwritten too, because nobody can
+// tell whose they are. Gathered records are written first, so that they are
+// searched. Run must be running.
 func (l *Log) Erase(ctx context.Context, match func(record []byte) bool) (n int64, err error) {
 	err = l.order(ctx, func() error {
 		l.write()
@@ -62,18 +62,18 @@ func (l *Log) Erase(ctx context.Context, match func(record []byte) bool) (n int6
 	return n, err
 }
 
-// eraseIn writes a segment anew without the records that match. All others stay
-// where they are, and so do the numbers of all.
+// eraseIn rewrites a segment without the records that match. Positions and
+// numbers of the others do not change.
 func (l *Log) eraseIn(s segment, end int64, last bool, match func([]byte) bool) (n int64, err error) {
 	in, err := os.Open(s.path)
-	if errors.Is(err, fs.ErrNotExist) { // all readers were done with it
+	if errors.Is(err, fs.ErrNotExist) { // it was deleted because all readers had passed it
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
 	defer in.Close()
-	if last && l.disk.out != nil { // the room for more batches is not what was written
+	if last && l.disk.out != nil { // zeros that were written ahead are not data
 		if err := l.disk.out.Truncate(end); err != nil {
 			return 0, err
 		}
@@ -89,7 +89,7 @@ func (l *Log) eraseIn(s segment, end int64, last bool, match func([]byte) bool) 
 	if n = e.erased; n == 0 && !e.damaged && info.Size() <= end {
 		return 0, nil
 	}
-	if last { // the next batch begins a segment
+	if last { // the next batch begins a new segment
 		if err := l.disk.close(); err != nil {
 			return 0, err
 		}
@@ -111,12 +111,12 @@ func (l *Log) eraseIn(s segment, end int64, last bool, match func([]byte) bool) 
 	l.readers.Lock()
 	defer l.readers.Unlock()
 	for _, r := range l.readers.all {
-		r.closeFile() // it has the old one
+		r.closeFile() // it has the old file open
 	}
 	return n, nil
 }
 
-// An eraser goes through a segment.
+// An eraser scans a segment.
 type eraser struct {
 	scan    scanner
 	match   func(record []byte) bool
@@ -124,8 +124,8 @@ type eraser struct {
 	damaged bool
 }
 
-// copy writes batches to out, if there is one, with zeros in place of records that
-// match and of what is damaged.
+// copy writes the batches to out, unless it is nil. It writes zeros in place of
+// matching records and damaged data.
 func (e *eraser) copy(out io.Writer) error {
 	e.erased = 0
 	for {
@@ -166,7 +166,7 @@ func (e *eraser) copy(out io.Writer) error {
 			for _, r := range records {
 				rest = appendRecord(rest, r)
 			}
-			if len(rest) != len(frame)-frameHead { // a length that we do not write so
+			if len(rest) != len(frame)-frameHead { // our encoding would have another length
 				return fmt.Errorf("the batch at %d has lengths of another program", at)
 			}
 			seal(frame, h.first, h.records)
@@ -185,7 +185,7 @@ func zeros(out io.Writer, n int64) error {
 	return err
 }
 
-// nothing reads zeros without end.
+// nothing is an endless source of zeros.
 type nothing struct{}
 
 func (nothing) Read(p []byte) (int, error) {
@@ -193,8 +193,8 @@ func (nothing) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Rotate begins a segment, so that what all readers are done with is deleted
-// although its segment is not full. Run has to run.
+// Rotate begins a new segment, so that records that all readers have passed are
+// deleted before their segment is full. Run must be running.
 func (l *Log) Rotate(ctx context.Context) error {
 	return l.order(ctx, func() error {
 		t := l.tail.Load()

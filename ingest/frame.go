@@ -53,7 +53,7 @@ func checksum(frame []byte) uint32 {
 	return crc32.Update(sum, castagnoli, frame[frameHead:])
 }
 
-// A head is that of a frame.
+// A head is the head of a frame.
 type head struct {
 	length  int
 	first   uint64
@@ -66,12 +66,12 @@ func parseHead(b []byte) (h head, ok bool) {
 		return h, false
 	}
 	h = head{int(le.Uint32(b[4:])), le.Uint64(b[8:]), int(le.Uint32(b[16:]))}
-	// A record takes at least the byte of its length.
+	// A record takes at least one byte for its length.
 	return h, h.length <= maxGathered+maxAppend && h.records > 0 && h.records <= h.length
 }
 
-// split cuts the records out of a whole frame and appends them to dst. ok is
-// false when the frame is damaged.
+// split appends the records of a complete frame to dst. ok is false if the
+// frame is damaged.
 func split(dst [][]byte, frame []byte) (_ [][]byte, h head, ok bool) {
 	h, ok = parseHead(frame)
 	if !ok || len(frame) != frameHead+h.length || binary.LittleEndian.Uint32(frame[20:]) != checksum(frame) {

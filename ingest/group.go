@@ -2,31 +2,30 @@ package ingest
 
 import "sync"
 
-// A Group has those who come while the disk is busy share the next write, as a
-// [Log] does, for what is kept in another form than a log: a file that others
-// read, a table. The zero value is ready.
+// A Group lets callers that arrive while the disk is busy share the next write,
+// as in a [Log]. It is for data in other forms: a file that others read, or a
+// table. The zero value is ready.
 type Group[T any] struct {
-	turn    sync.Mutex // held while one writes for all
+	turn    sync.Mutex // held while one caller writes for all
 	mu      sync.Mutex
 	waiting []*share[T] // guarded by mu
 }
 
-// A share is what one caller wants written. Its other fields are guarded by turn.
+// A share is the data of one caller. Its other fields are guarded by turn.
 type share[T any] struct {
 	what []T
 	done bool
 	errs []error
 }
 
-// Do has write called with what, as [Group.DoAll] does.
+// Do is [Group.DoAll] for one value.
 func (g *Group[T]) Do(what T, write func(all []T, errs []error)) error {
 	return g.DoAll([]T{what}, write)[0]
 }
 
-// DoAll has write called with what, and with what others gave that came before it
-// was this one's turn, in the order in which they came. write sets the error of
-// each. DoAll returns when what was written, with its errors. Only one write runs
-// at a time.
+// DoAll calls write with what, and with the values of callers that arrived before
+// its turn, in order of arrival. write sets the error of each value. DoAll
+// returns the errors of what when it is written. Only one write runs at a time.
 func (g *Group[T]) DoAll(what []T, write func(all []T, errs []error)) []error {
 	s := &share[T]{what: what}
 	g.mu.Lock()
@@ -54,7 +53,7 @@ func (g *Group[T]) DoAll(what []T, write func(all []T, errs []error)) []error {
 	return s.errs
 }
 
-// Waiting is how many callers wait for their turn.
+// Waiting returns the number of callers that wait for their turn.
 func (g *Group[T]) Waiting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

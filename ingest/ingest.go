@@ -1,22 +1,22 @@
-// Package ingest is a durable append-only log: a record is acknowledged after it
-// is on the disk. It knows nothing about what its records mean.
+// Package ingest is a durable append-only log: it acknowledges a record when the
+// record is on disk. It does not interpret records.
 //
 // Data moves through it as follows. [Log.Append] adds records to the batch that
 // is being gathered and waits. One goroutine ([Log.Run]) writes the batch as one
 // frame with a checksum, calls fdatasync, and then lets all of its waiters
 // continue. While the disk is busy the next batch gathers, so that one sync
-// serves many clients. A [Reader] reads batches that are on the disk, in order,
-// and keeps its position in a file; a segment is deleted when all readers are
-// done with it. [Log.Erase] takes records out of segments that are still there.
+// serves many clients. A [Reader] reads batches that are on disk, in order, and
+// keeps its position in a file. A segment is deleted when all readers have
+// passed it. [Log.Erase] removes records from segments that still exist.
 //
 // A batch that could not be written or synced is not acknowledged: its waiters
-// get an [Unavailable], and so does everybody else until a write succeeds again.
-// After a failed sync the state of the file is unknown, so the log continues in
-// a new segment, whose header says how much of the one before counts. After a
-// crash the log ends with the last whole batch: a torn one behind it was never
-// acknowledged. Package ingesttest is the conformance suite.
+// get an [Unavailable], and so do all others until a write succeeds. After a
+// failed sync the state of the file is unknown, so the log continues in a new
+// segment, whose header has the valid length of the previous one. After a crash
+// the log ends with the last complete batch; an incomplete one after it was
+// never acknowledged. Package ingesttest is the conformance suite.
 //
-// What is kept in another form than a log shares writes in a [Group].
+// Data in other forms than a log shares writes in a [Group].
 package ingest
 
 import (
@@ -35,12 +35,12 @@ import (
 	"shuultuur/setting"
 )
 
-// Config sets where the log is and how it gathers.
+// Config sets where the log is and how long it gathers.
 type Config struct {
-	Folder string // made if it does not exist
-	// Segment is the size after which a new file is begun; default 64MiB.
+	Folder string // created if it does not exist
+	// Segment is the size at which a new file begins; default 64MiB.
 	Segment setting.Size
-	// Gather is how long a batch is gathered at most; default 2ms.
+	// Gather is the longest time for which a batch gathers; default 2ms.
 	Gather time.Duration
 }
 
@@ -48,28 +48,28 @@ type Config struct {
 const (
 	defaultSegment = 64 << 20
 	defaultGather  = 2 * time.Millisecond
-	// lulls is into how many pieces the time to gather is divided; one in which
-	// nothing comes ends it.
+	// lulls is the number of intervals in the gathering time. An interval in which
+	// nothing arrives ends the gathering.
 	lulls = 20
-	// MaxRecords is how many records one batch gathers at most.
+	// MaxRecords is the most records of a batch.
 	MaxRecords = 10_000
-	// MaxRecord is the greatest size of one record in bytes.
+	// MaxRecord is the largest size of a record in bytes.
 	MaxRecord = 1 << 20
-	// maxBatch is after how many bytes a batch is written. It may be exceeded by
-	// one Append.
+	// maxBatch is the size in bytes at which a batch is written. One Append may
+	// exceed it.
 	maxBatch = 4 << 20
-	// maxGathered is how many bytes may wait for the disk; more are refused.
+	// maxGathered is the most bytes that may wait for the disk; more are refused.
 	maxGathered = 16 << 20
 	// maxAppend bounds one Append.
 	maxAppend = 8 << 20
-	// retryEvery is how often a log that cannot write tries again.
+	// retryEvery is the interval of attempts while the log cannot write.
 	retryEvery = time.Second
 )
 
-// Unavailable is the error of a log that cannot write for now.
+// Unavailable is the error of a log that cannot write at present.
 type Unavailable struct {
 	Cause error
-	Retry time.Duration // when to try again
+	Retry time.Duration // when to retry
 }
 
 func (u *Unavailable) Error() string {
@@ -87,7 +87,7 @@ var (
 	errZeros  = errors.New("a record of nothing but zero bytes is one that was erased")
 )
 
-// A batch is what is written and synced at once.
+// A batch is written and synced as one.
 type batch struct {
 	frame   []byte // header and records
 	records int
@@ -96,7 +96,7 @@ type batch struct {
 	err     error         // read after done
 }
 
-// A Log is safe for many goroutines.
+// A Log is a durable log. It is safe for concurrent use.
 type Log struct {
 	config Config
 	log    *slog.Logger
@@ -104,21 +104,21 @@ type Log struct {
 	lock   *os.File
 	wake   chan struct{} // there is something to write, of length 1
 	closed chan struct{} // Run has ended
-	orders chan func()   // that Run does between two batches
+	orders chan func()   // functions that Run calls between two batches
 
-	retry   time.Duration // retryEvery, in tests less
+	retry   time.Duration // retryEvery, or less in tests
 	mu      sync.Mutex
-	batch   *batch // guarded by mu: being gathered
-	spare   *batch // guarded by mu: its buffer is used again
+	batch   *batch // guarded by mu: the batch being gathered
+	spare   *batch // guarded by mu: an old batch whose buffer is reused
 	ending  bool   // guarded by mu
-	failing error  // guarded by mu: why nothing can be written
+	failing error  // guarded by mu: the reason why nothing can be written
 	again   time.Time
 
 	disk diskState
 
-	tail    atomic.Pointer[tail] // what is on the disk
-	trimmed atomic.Uint64        // segments that end before have been deleted
-	files   sync.Mutex           // held while segments are deleted or written anew
+	tail    atomic.Pointer[tail] // end of the durable data
+	trimmed atomic.Uint64        // segments that end before this number have been deleted
+	files   sync.Mutex           // held while segments are deleted or rewritten
 
 	readers struct {
 		sync.Mutex
@@ -127,11 +127,11 @@ type Log struct {
 	stats stats
 }
 
-// A tail is how far the log is durable. Each has a channel that is closed when
-// the next one replaces it.
+// A tail is the end of the durable data. Its channel is closed when the next
+// tail replaces it.
 type tail struct {
 	segments []segment // oldest first; the last one is being written
-	offset   int64     // in the last one
+	offset   int64     // in the last segment
 	next     uint64    // sequence number of the next record
 	newer    chan struct{}
 }
@@ -140,15 +140,15 @@ type tail struct {
 type segment struct {
 	first uint64
 	path  string
-	end   int64 // how much of it counts; 0 for the last one: see tail.offset
+	end   int64 // its valid length; 0 for the last one: see tail.offset
 }
 
 type stats struct {
 	records, bytes, batches, syncs, failures, refused, torn, damaged atomic.Int64
 }
 
-// Open opens the log in a folder and recovers it. Run has to be called for
-// records to be written.
+// Open opens the log in a folder and recovers it. Records are written only
+// while Run runs.
 func Open(c Config, log *slog.Logger) (*Log, error) {
 	return open(c, log, openFile)
 }
@@ -181,11 +181,11 @@ func newBatch() *batch {
 	return &batch{frame: make([]byte, frameHead, 64<<10), done: make(chan struct{})}
 }
 
-// Append adds records and returns when all of them are on the disk. They are in
-// one batch: after a crash all of them are there, or none. The error is an
-// [Unavailable] when the disk cannot take them for now.
+// Append adds records and returns when all of them are on disk. They are in one
+// batch: after a crash, all of them exist or none. The error is an
+// [Unavailable] if the disk cannot store them at present.
 //
-// When ctx ends first, it is not known whether the records are kept.
+// If ctx ends first, the records may be stored or not.
 func (l *Log) Append(ctx context.Context, records ...[]byte) error {
 	b, err := l.gather(records)
 	if err != nil {
@@ -232,7 +232,7 @@ func (l *Log) gather(records [][]byte) (*batch, error) {
 		return nil, &Unavailable{errFull, l.retry}
 	}
 	if l.failing != nil {
-		l.again = time.Now().Add(l.retry) // one try for all
+		l.again = time.Now().Add(l.retry) // one attempt for all
 	}
 	for _, r := range records {
 		b.frame = appendRecord(b.frame, r)
@@ -252,8 +252,8 @@ func nudge(c chan struct{}) {
 	}
 }
 
-// Run writes what is appended until ctx ends, then what has been gathered, and
-// closes the log.
+// Run writes appended records until ctx ends. Then it writes what is gathered
+// and closes the log.
 func (l *Log) Run(ctx context.Context) error {
 	defer close(l.closed)
 	for {
@@ -274,9 +274,9 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
-// gatherMore waits while the batch grows, at most for the time to gather. When
-// nothing has come for a twentieth of it, most likely all clients wait for this
-// batch, and nobody is left who could add to it.
+// gatherMore waits while the batch grows, for at most the gathering time. If
+// nothing arrives for a twentieth of it, most likely all clients wait for this
+// batch, and none is left that could add to it.
 func (l *Log) gatherMore() {
 	until := time.Now().Add(l.config.Gather)
 	for before := 0; ; {
@@ -290,15 +290,15 @@ func (l *Log) gatherMore() {
 	}
 }
 
-// gathered returns how many records the batch has, and whether it can wait for
-// more.
+// gathered returns the number of records in the batch. small reports that it
+// can wait for more.
 func (l *Log) gathered() (n int, small bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.batch.records, l.batch.records < MaxRecords && len(l.batch.frame) < maxBatch
 }
 
-// write writes the batch that was gathered, and acknowledges it.
+// write writes the gathered batch and acknowledges it.
 func (l *Log) write() {
 	l.mu.Lock()
 	b := l.batch
@@ -327,7 +327,7 @@ func (l *Log) write() {
 	close(b.done)
 }
 
-// newBatchIn returns an empty batch that uses the buffer of a written one.
+// newBatchIn returns an empty batch that reuses the buffer of a written one.
 func newBatchIn(old *batch) *batch {
 	if cap(old.frame) > 2*maxBatch {
 		return newBatch()
@@ -335,7 +335,7 @@ func newBatchIn(old *batch) *batch {
 	return &batch{frame: old.frame[:frameHead], done: make(chan struct{})}
 }
 
-// Problems says why records cannot be kept.
+// Problems returns the reasons why records cannot be stored.
 func (l *Log) Problems() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -345,7 +345,7 @@ func (l *Log) Problems() []string {
 	return []string{fmt.Sprintf("records cannot be kept in %s: %v", l.config.Folder, l.failing)}
 }
 
-// Close closes a log that has not been run.
+// Close closes a log that was not run.
 func (l *Log) Close() error { return l.close() }
 
 func (l *Log) close() error {
@@ -362,11 +362,11 @@ func (l *Log) close() error {
 	return err
 }
 
-// Next is the sequence number of the next record: how many there were.
+// Next returns the sequence number of the next record, which is the number of
+// records so far.
 func (l *Log) Next() uint64 { return l.tail.Load().next }
 
-// Pending is how many records a reader still has to read, by its durable
-// position.
+// Pending returns the number of records after a reader's durable position.
 func (l *Log) Pending(r *Reader) uint64 {
 	next := l.tail.Load().next
 	if done := r.position.Load(); done < next {
@@ -406,7 +406,7 @@ func (l *Log) Collect(ch chan<- metric.Metric) {
 	}
 }
 
-// Syncs returns how many batches were synced, and how many records they had.
+// Syncs returns the number of synced batches and of their records.
 func (l *Log) Syncs() (syncs, records int64) { return l.stats.syncs.Load(), l.stats.records.Load() }
 
 // segmentsOf lists the segments in a folder, oldest first.

@@ -8,7 +8,7 @@ import (
 	"shuultuur/platform"
 )
 
-// lockFolder keeps a second process from writing to the same log.
+// lockFolder prevents another process from writing to the same log.
 func lockFolder(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {

@@ -20,19 +20,19 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// errDamaged reports that there is no whole frame.
+// errDamaged reports that there is no complete frame.
 var errDamaged = errors.New("damaged frame")
 
 // A scanner reads frames from a segment.
 type scanner struct {
 	in     io.ReaderAt
 	offset int64
-	end    int64  // nothing behind counts
-	frame  []byte // used again
+	end    int64  // the valid data ends here
+	frame  []byte // a reused buffer
 }
 
 // next reads a frame and appends copies of its records to dst. The error is
-// io.EOF at the end, and errDamaged where no whole frame is.
+// io.EOF at the end, and errDamaged if there is no complete frame.
 func (s *scanner) next(dst [][]byte) (_ [][]byte, h head, err error) {
 	left := s.end - s.offset
 	if left <= 0 {
@@ -49,7 +49,7 @@ func (s *scanner) next(dst [][]byte) (_ [][]byte, h head, err error) {
 	if !ok || int64(h.length) > left-frameHead {
 		return dst, h, errDamaged
 	}
-	frame := make([]byte, frameHead+h.length) // the records stay in it
+	frame := make([]byte, frameHead+h.length) // the records refer to it
 	if _, err := s.in.ReadAt(frame, s.offset); err != nil {
 		return dst, h, readError(err)
 	}
@@ -62,7 +62,7 @@ func (s *scanner) next(dst [][]byte) (_ [][]byte, h head, err error) {
 
 func readError(err error) error {
 	if errors.Is(err, io.EOF) {
-		return errDamaged // shorter than it was
+		return errDamaged // the file is shorter than it was
 	}
 	return err
 }

@@ -12,19 +12,19 @@ import (
 	"shuultuur/setting"
 )
 
-// A Route says which clients go by which proxies.
+// A Route sets which clients use which proxies.
 type Route struct {
-	// Networks, Groups and Policies are whom it is for: who is in one of each that
-	// is given. One that gives none is for everybody.
+	// Networks, Groups and Policies select the clients: a client must match one
+	// item of each list that is given. A route without them is for all clients.
 	Networks setting.OneOrMore[string] `yaml:"networks"`
 	Groups   setting.OneOrMore[string] `yaml:"groups"`
 	Policies setting.OneOrMore[string] `yaml:"policies"`
-	// Proxies are asked in order: "gate.example:8080", "https://gate.example:8443",
-	// "socks5://gate.example:1080", or "direct" for none. Default the proxy of
-	// this gateway.
+	// Proxies are tried in order: "gate.example:8080", "https://gate.example:8443",
+	// "socks5://gate.example:1080", or "direct" for none. Default the proxy of this
+	// gateway.
 	Proxies setting.OneOrMore[string] `yaml:"proxies"`
-	// Direct are hosts that clients reach without a proxy: domains with all below
-	// them, patterns such as "*-cdn.example", addresses, networks.
+	// Direct are hosts that clients reach without a proxy: domains including their
+	// subdomains, patterns such as "*-cdn.example", addresses, networks.
 	Direct setting.OneOrMore[string] `yaml:"direct"`
 }
 
@@ -36,14 +36,14 @@ type script struct {
 	patterns
 }
 
-// patterns are the hosts that are reached without a proxy.
+// patterns are hosts that are reached without a proxy.
 type patterns struct {
 	domains []string // "intranet.example"
 	globs   []string // "*-cdn.example"
 	nets    []netip.Prefix
 }
 
-// read reads patterns of the settings.
+// read adds the patterns of the settings.
 func (p *patterns) read(all []string) error {
 	if len(all) > maxPatterns {
 		return fmt.Errorf("%d patterns, at most %d are taken", len(all), maxPatterns)
@@ -81,8 +81,8 @@ func (p *patterns) add(s string) error {
 	return nil
 }
 
-// direct reports whether a host, as a browser gives it to FindProxyForURL, is
-// reached without a proxy. The script says the same: its test compares them.
+// direct reports whether a host, as given to FindProxyForURL, is reached
+// without a proxy. The script decides the same; a test compares them.
 func (p *patterns) direct(host string) bool {
 	host = strings.TrimSuffix(strings.Trim(strings.ToLower(host), "[]"), ".")
 	if a, err := netip.ParseAddr(host); err == nil && a.Zone() == "" {
@@ -115,7 +115,7 @@ func (p *patterns) direct(host string) bool {
 	return false
 }
 
-// glob reports whether s is what pattern says, in which * stands for any text.
+// glob reports whether s matches pattern, in which * stands for any text.
 func glob(pattern, s string) bool {
 	p, at, star, mark := 0, 0, -1, 0
 	for at < len(s) {
@@ -139,7 +139,7 @@ func glob(pattern, s string) bool {
 	return p == len(pattern)
 }
 
-// proxyEntry returns what FindProxyForURL says of a proxy of the settings.
+// proxyEntry returns a proxy of the settings in the syntax of FindProxyForURL.
 func proxyEntry(s string) (string, error) {
 	scheme, at, found := strings.Cut(s, "://")
 	if !found {
@@ -165,7 +165,7 @@ func proxyEntry(s string) (string, error) {
 	return kind + " " + net.JoinHostPort(host, port), nil
 }
 
-// newScript makes the script of a route. own are hosts that are always reached
+// newScript makes the script of a route. The hosts in own are always reached
 // without a proxy: this portal.
 func newScript(r *Route, proxies []string, own ...string) (*script, error) {
 	s := &script{}
@@ -185,15 +185,15 @@ func newScript(r *Route, proxies []string, own ...string) (*script, error) {
 	}
 	for _, o := range own {
 		if o != "" {
-			_ = s.add(o) // a name that is no pattern is no host of a URL either
+			_ = s.add(o) // a name that is not a valid pattern cannot be the host of a URL
 		}
 	}
 	s.text = s.write(strings.Join(entries, "; "))
 	return s, nil
 }
 
-// write writes the script, in the JavaScript of 1999 that every client reads
-// (ES3), with nothing that resolves names.
+// write returns the script. It is JavaScript of 1999 (ES3), which every client
+// can run, and resolves no names.
 func (s *script) write(answer string) []byte {
 	type network struct {
 		words []uint32
@@ -230,18 +230,18 @@ func list(all []string) string {
 	return "[" + strings.Join(q, ",") + "]"
 }
 
-// quoted is a string as JavaScript writes it.
+// quoted returns s as a string literal of JavaScript.
 func quoted(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
-		return `""` // no string fails
+		return `""` // cannot fail for a string
 	}
 	return string(b)
 }
 
 // program is FindProxyForURL (Netscape, Navigator Proxy Auto-Config File Format,
-// 1996). Patterns are compared here and not by shExpMatch, which differs between
-// clients.
+// 1996). It compares patterns itself, because clients implement shExpMatch
+// differently.
 const program = `// Proxy auto-configuration of Shuultuur.
 var answer = ANSWER;
 var domains = DOMAINS;

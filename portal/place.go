@@ -10,19 +10,18 @@ import (
 	"shuultuur/setting"
 )
 
-// Doors are the addresses that the servers of a gateway listen on, as far as
-// clients learn them.
+// Doors are the addresses of a gateway's servers that clients may need.
 type Doors struct {
 	Plain, TLS []setting.Address // of the portal
 	Proxy      []setting.Address
 
-	DNSName      string // of the name server, "" for that of the portal
-	DNSPath      string // of DNS over HTTPS, "" for /dns-query
+	DNSName      string // of the name server; "" is the portal's name
+	DNSPath      string // of DNS over HTTPS; "" is /dns-query
 	DNSOverHTTPS []string
 	DNSOverTLS   []string
 }
 
-// Place says where clients find what is behind the doors.
+// Place returns the addresses at which clients reach the servers of d.
 func (c *Config) Place(d Doors) (p Place) {
 	p.Name = c.Name
 	for _, a := range slices.Concat(d.TLS, d.Plain) {
@@ -35,7 +34,7 @@ func (c *Config) Place(d Doors) (p Place) {
 	return p
 }
 
-// url is that of the portal, "" when it has no address.
+// url returns the URL of the portal, or "" if it has no address.
 func (d *Doors) url(name string) string {
 	scheme, usual, list := "https", uint16(443), d.TLS
 	if len(list) == 0 {
@@ -53,13 +52,13 @@ func (d *Doors) url(name string) string {
 	return scheme + "://" + name
 }
 
-// proxy is the proxy as clients reach it, "" when they do not.
+// proxy returns the proxy's address for clients, or "" if they cannot reach it.
 func (d *Doors) proxy(name string) string {
 	for _, a := range d.Proxy {
 		at := a.AddrPort()
 		host := at.Addr().String()
 		if at.Port() == 0 {
-			continue // the system chooses one
+			continue // the system chooses the port
 		}
 		if at.Addr().IsUnspecified() {
 			if host = name; host == "" {
@@ -71,7 +70,7 @@ func (d *Doors) proxy(name string) string {
 	return ""
 }
 
-// dns says how clients reach the name server encrypted.
+// dns returns the encrypted addresses of the name server.
 func (d *Doors) dns(name string) (all DNS) {
 	https, tls := addrsOf(d.DNSOverHTTPS), addrsOf(d.DNSOverTLS)
 	if len(https) > 0 && name != "" {
@@ -81,7 +80,7 @@ func (d *Doors) dns(name string) (all DNS) {
 		}
 		all.HTTPS += cmp.Or(d.DNSPath, "/dns-query")
 	}
-	if len(tls) > 0 && tls[0].Port() == 853 { // clients know no other port
+	if len(tls) > 0 && tls[0].Port() == 853 { // clients cannot be given another port
 		all.TLS = name
 	}
 	for _, a := range append(https, tls...) {
@@ -92,7 +91,7 @@ func (d *Doors) dns(name string) (all DNS) {
 	return all
 }
 
-// addrsOf are those of the addresses that name a port.
+// addrsOf returns the addresses that have a port.
 func addrsOf(all []string) (at []netip.AddrPort) {
 	for _, s := range all {
 		if a := setting.Address(s); a.AddrPort().IsValid() {

@@ -1,12 +1,12 @@
-// Package portal has the pages of a gateway that its clients need: the proxy
-// auto-configuration (PAC, WPAD), profiles for devices, and the page on which
-// people sign in.
+// Package portal serves pages to the clients of a gateway: the proxy
+// auto-configuration (PAC, WPAD), profiles for devices, and the page for signing
+// in.
 //
-// Data moves as follows. [New] makes scripts of the settings, one for each route. A
-// [Server] finds out which client asks, by its address, and which route is for
-// it (pac.go, profile.go). Who signs in (signin.go), with a name and password or at
-// an OpenID provider, gets a session: the address is the user's for a while. A
-// sealed cookie lets the same browser have one at its next address.
+// Data moves as follows. [New] makes a script for each route of the settings. A
+// [Server] identifies the client by its address and finds its route (pac.go,
+// profile.go). A person who signs in (signin.go), with a name and password or at an
+// OpenID provider, gets a session: the address belongs to the user for a while.
+// With a sealed cookie, the same browser gets a session at its next address, too.
 package portal
 
 import (
@@ -35,29 +35,30 @@ import (
 
 // Config has the settings of the portal.
 type Config struct {
-	// Name is the name or address by which clients find the portal; default the
-	// address of listen.portal.
+	// Name is the name or address of the portal for clients; default the address of
+	// listen.portal.
 	Name string  `yaml:"name"`
-	PAC  []Route `yaml:"pac"` // the first that is for a client counts; default one for everybody
+	PAC  []Route `yaml:"pac"` // the first route that matches a client applies; default one for all
 }
 
-// DNS is how clients reach the name server encrypted, each "" when they do not.
+// DNS is how clients reach the encrypted name server. Each field is "" if it is
+// not available.
 type DNS struct {
 	HTTPS string   // URL of DNS over HTTPS
 	TLS   string   // name of DNS over TLS
 	Addrs []string // of the name server
 }
 
-// A Place is where clients find what the pages tell them.
+// A Place has the addresses that the pages show.
 type Place struct {
 	URL   string // of the portal, without a path
 	Name  string // of the portal
-	Proxy string // host:port of the proxy of this gateway, "" for none
+	Proxy string // host:port of this gateway's proxy, or ""
 	DNS   DNS
 	Key   []byte // seals cookies
 }
 
-// Pages are the pages of one reading of the settings. They never change.
+// Pages are the pages for one version of the settings. They are immutable.
 type Pages struct {
 	place  Place
 	routes []route
@@ -123,7 +124,7 @@ func newRoute(c *Route, at *Place) (*route, error) {
 	return r, err
 }
 
-// covers reports whether a route is for a client.
+// covers reports whether a route applies to a client.
 func (r *route) covers(c *filter.Client, policy func() string) bool {
 	if len(r.nets) > 0 && !slices.ContainsFunc(r.nets, func(n netip.Prefix) bool { return n.Contains(c.Addr) }) {
 		return false
@@ -134,27 +135,27 @@ func (r *route) covers(c *filter.Client, policy func() string) bool {
 	return len(r.policies) == 0 || slices.Contains(r.policies, policy())
 }
 
-// An Engine is what the portal answers with. It never changes.
+// An Engine has what the portal needs for its answers. It is immutable.
 type Engine struct {
 	Pages *Pages
-	// Identify says who is at an address, as far as that is known.
+	// Identify returns the client at an address as far as it is known.
 	Identify func(ctx context.Context, addr netip.Addr) filter.Client
 	// Policy returns the name of the policy that covers a client.
 	Policy func(ctx context.Context, c *filter.Client) string
-	// Verify says whose name and password these are.
+	// Verify returns the client with this name and password.
 	Verify func(ctx context.Context, addr netip.Addr, name, password string) (filter.Client, error)
-	// Captive reports whether somebody has to sign in at an address, and has not.
+	// Captive reports whether the client at an address still has to sign in.
 	Captive   func(ctx context.Context, addr netip.Addr) bool
 	SignsIn   bool           // people sign in here
 	Passwords bool           // with names and passwords
-	Provider  *oidc.Provider // or at a provider; nil for none
-	Session   time.Duration  // how long that holds
+	Provider  *oidc.Provider // or at a provider; nil if there is none
+	Session   time.Duration  // how long a sign-in is valid
 	Start     func(session.Session) error
 	End       func(addr netip.Addr) error
-	// Regroup gives the sessions of a user other groups, those of one source.
+	// Regroup replaces the groups in a user's sessions from one source.
 	Regroup func(user, source string, groups []string) error
-	Texts   text.Choice            // of the pages
-	Root    func() *intercept.Root // that devices are to trust, nil for none
+	Texts   text.Choice            // for pages
+	Root    func() *intercept.Root // devices should trust it; nil if there is none
 }
 
 // A Server serves the pages. Make one with [NewServer].
@@ -166,7 +167,8 @@ type Server struct {
 	renewals renewals
 }
 
-// NewServer returns a server that answers with what [Server.Use] names.
+// NewServer returns a server that answers with the engine given to
+// [Server.Use].
 func NewServer(log *slog.Logger) *Server {
 	s := &Server{mux: http.NewServeMux(), log: log}
 	s.devices.of = map[string]*waiting{}
@@ -176,7 +178,7 @@ func NewServer(log *slog.Logger) *Server {
 		"GET /{$}":                            s.home,
 		"GET /proxy.pac":                      s.pac,
 		"GET /wpad.dat":                       s.pac,
-		"GET /wpad.da":                        s.pac, // what some clients of DHCP cut off
+		"GET /wpad.da":                        s.pac, // some DHCP clients cut off the last letter
 		"GET /profile/shuultuur.mobileconfig": s.apple,
 		"GET /profile/shuultuur.ps1":          s.windows,
 		"GET /profile/shuultuur.json":         s.android,
@@ -195,7 +197,7 @@ func NewServer(log *slog.Logger) *Server {
 	return s
 }
 
-// Use makes e answer from the next request on.
+// Use answers later requests with e.
 func (s *Server) Use(e *Engine) error {
 	if e == nil || e.Pages == nil || e.Identify == nil {
 		return errors.New("portal: an engine needs Pages and Identify")
@@ -204,7 +206,7 @@ func (s *Server) Use(e *Engine) error {
 	return nil
 }
 
-// Close ends sign-ins of devices that wait, and the renewal of groups.
+// Close ends waiting sign-ins of devices and the renewal of groups.
 func (s *Server) Close() { s.devices.close() }
 
 // ServeHTTP implements [http.Handler].
@@ -221,8 +223,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Serve answers on l until ctx ends, then lets requests under way finish for a
-// moment.
+// Serve answers on l until ctx ends. Then it gives requests in progress a
+// moment to finish.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
@@ -244,7 +246,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// remote is the address that asks, the zero Addr when it is not known.
+// remote returns the client's address, or the zero Addr if it is unknown.
 func remote(r *http.Request) netip.Addr {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -253,7 +255,7 @@ func remote(r *http.Request) netip.Addr {
 	return from.Addr().Unmap().WithZone("")
 }
 
-// scriptFor returns the script of the route for the client, nil for none.
+// scriptFor returns the script of the client's route, or nil.
 func (e *Engine) scriptFor(r *http.Request) *script {
 	c := e.Identify(r.Context(), remote(r))
 	policy, asked := "", false
@@ -279,7 +281,7 @@ func (s *Server) pac(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ns-proxy-autoconfig")
-	_, _ = w.Write(script.text) // the client went away: nobody to tell
+	_, _ = w.Write(script.text) // it fails if the client has gone away
 }
 
 //go:embed portal.html
@@ -290,33 +292,33 @@ var pageOf = text.NewPage(pageText, func(t *text.Texts, source string) *template
 	return template.Must(template.New("portal").Funcs(template.FuncMap{"t": say}).Parse(source))
 })
 
-// A view is what the page shows.
+// A view has the contents of the page.
 type view struct {
 	Title, Error, Advice string
 	User, Source, Policy string
 	PAC                  string
 	Root                 bool
 	DNS                  DNS
-	SignIn               bool // the forms to sign in
+	SignIn               bool // show the forms to sign in
 	SignsIn              bool
 	Passwords, Provider  bool
 	To, Name             string
-	Code, At, Whole      string // of a device
-	Wait                 bool   // for it
+	Code, At, Whole      string // of a device that signs in
+	Wait                 bool   // the device waits for its code
 }
 
 func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, v *view) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_ = pageOf.In(s.texts(r)).Execute(w, v) // the client went away: nobody to tell
+	_ = pageOf.In(s.texts(r)).Execute(w, v) // it fails if the client has gone away
 }
 
-// texts returns the texts for the client.
+// texts returns the texts in the client's language.
 func (s *Server) texts(r *http.Request) *text.Texts {
 	return s.engine.Load().Texts.For(r.Header.Get("Accept-Language"))
 }
 
-// home shows who the client is and what it can fetch here.
+// home shows the client's identity and what it can download.
 func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 	e := s.engine.Load()
 	c := e.Identify(r.Context(), remote(r))

@@ -11,20 +11,21 @@ import (
 	"strings"
 )
 
-// What a device is told: proxy, certificate and encrypted DNS, each where this
-// gateway has it.
+// A profile configures a device: with proxy, certificate and encrypted DNS, if
+// this gateway has them.
 type profile struct {
 	name string // of the gateway
-	pac  string // URL of the proxy configuration, "" for none
-	root []byte // certificate (DER), nil for none
+	pac  string // URL of the proxy configuration, or ""
+	root []byte // certificate (DER), or nil
 	dns  DNS
-	wifi string // name of a wireless network (SSID), "" for none
-	all  bool   // the device is supervised: the proxy is for all networks
+	wifi string // name of a wireless network (SSID), or ""
+	all  bool   // for a supervised device: the proxy applies to all networks
 }
 
 const maxSSID = 32 // bytes (IEEE 802.11, 9.4.2.2)
 
-// profileOf returns the profile for the client, false if the request is wrong.
+// profileOf returns the profile for the client. ok is false if the request is
+// wrong and has been answered.
 func (s *Server) profileOf(w http.ResponseWriter, r *http.Request) (p profile, ok bool) {
 	e := s.engine.Load()
 	p = profile{name: e.Pages.place.Name, dns: e.Pages.place.DNS, wifi: r.FormValue("ssid"), all: r.FormValue("supervised") != ""}
@@ -44,10 +45,10 @@ func (s *Server) profileOf(w http.ResponseWriter, r *http.Request) (p profile, o
 func download(w http.ResponseWriter, kind, name string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
-	_, _ = w.Write(body) // the client went away: nobody to tell
+	_, _ = w.Write(body) // it fails if the client has gone away
 }
 
-// root serves the certificate that devices are to trust.
+// root serves the certificate that devices should trust.
 func (s *Server) root(w http.ResponseWriter, r *http.Request) {
 	root := s.engine.Load().rootOf()
 	if root == nil {
@@ -58,9 +59,8 @@ func (s *Server) root(w http.ResponseWriter, r *http.Request) {
 }
 
 // apple serves a configuration profile (Apple, Device Management, Profile-Specific
-// Payload Keys). The proxy is that of a wireless network with ?ssid=NAME, or of
-// all networks of a supervised device with ?supervised=1: Apple takes it in no
-// other way.
+// Payload Keys). Apple sets a proxy only for one wireless network (?ssid=NAME) or
+// for all networks of a supervised device (?supervised=1).
 func (s *Server) apple(w http.ResponseWriter, r *http.Request) {
 	if p, ok := s.profileOf(w, r); ok {
 		download(w, "application/x-apple-aspen-config", "shuultuur.mobileconfig", p.apple())
@@ -72,11 +72,11 @@ type plist struct{ bytes.Buffer }
 
 func (b *plist) text(tag, s string) {
 	b.WriteString("<" + tag + ">")
-	_ = xml.EscapeText(b, []byte(s)) // a buffer takes everything
+	_ = xml.EscapeText(b, []byte(s)) // a buffer accepts all
 	b.WriteString("</" + tag + ">\n")
 }
 
-// pair writes a key with a string, an integer, a truth, data or a list of
+// pair writes a key and a string, an integer, a boolean, data or a list of
 // strings.
 func (b *plist) pair(key string, value any) {
 	b.text("key", key)
@@ -98,8 +98,8 @@ func (b *plist) pair(key string, value any) {
 	}
 }
 
-// payload writes the keys that each payload begins with. Identifiers come of what
-// it is for, so that installing a profile again replaces it.
+// payload writes the keys that each payload begins with. Its identifier depends
+// only on its purpose, so a profile that is installed again replaces the old one.
 func (b *plist) payload(p *profile, kind, id, name string) {
 	b.pair("PayloadType", kind)
 	b.pair("PayloadVersion", 1)
@@ -166,14 +166,14 @@ func (p *profile) apple() []byte {
 	return b.Bytes()
 }
 
-// windows serves a script for PowerShell 5 and later.
+// windows serves a script for PowerShell 5 or later.
 func (s *Server) windows(w http.ResponseWriter, r *http.Request) {
 	if p, ok := s.profileOf(w, r); ok {
 		download(w, "text/plain; charset=utf-8", "shuultuur.ps1", p.windows())
 	}
 }
 
-// power is a string as PowerShell takes it literally.
+// power returns s as a literal string of PowerShell.
 func power(s string) string {
 	return "'" + strings.NewReplacer("'", "''", "\u2018", "''", "\u2019", "''", "\n", " ", "\r", " ").Replace(s) + "'"
 }
@@ -194,8 +194,8 @@ func (p *profile) windows() []byte {
 		line("Set-ItemProperty -Path \"HKCU:\\$settings\" -Name AutoConfigURL -Value %s", power(p.pac))
 		line("Set-ItemProperty -Path \"HKCU:\\$settings\" -Name ProxyEnable -Value 0")
 		line("Set-ItemProperty -Path \"HKLM:\\$settings\" -Name AutoConfigURL -Value %s", power(p.pac))
-		// Without this, the proxy of the machine counts for nobody, and that of who
-		// runs the script, an administrator, for no other user.
+		// Without this, the proxy of the machine has no effect, and the proxy of the
+		// administrator who runs the script applies to no other user.
 		line("$policy = 'HKLM:\\Software\\Policies\\Microsoft\\Windows\\CurrentVersion\\Internet Settings'")
 		line("if (-not (Test-Path $policy)) { New-Item -Path $policy -Force | Out-Null }")
 		line("Set-ItemProperty -Path $policy -Name ProxySettingsPerUser -Type DWord -Value 0")
@@ -219,7 +219,7 @@ func (p *profile) windows() []byte {
 	return []byte(b.String())
 }
 
-// plainName keeps what a name of a host has.
+// plainName keeps characters that are valid in host names.
 func plainName(c rune) rune {
 	if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == ':' {
 		return c
@@ -227,8 +227,8 @@ func plainName(c rune) rune {
 	return -1
 }
 
-// android serves a policy of the Android Management API (its Policy resource),
-// with the certificate as an Open Network Configuration, which ChromeOS takes too.
+// android serves a policy of the Android Management API (its Policy resource). The
+// certificate is in an Open Network Configuration, which ChromeOS reads too.
 func (s *Server) android(w http.ResponseWriter, r *http.Request) {
 	p, ok := s.profileOf(w, r)
 	if !ok {

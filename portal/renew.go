@@ -9,15 +9,15 @@ import (
 	"shuultuur/identity/oidc"
 )
 
-// Groups of people who have signed in at a provider are asked for anew, so that
-// changes count without a new sign-in.
+// Groups of people who signed in at a provider are requested again, so that
+// changes apply without a new sign-in.
 const (
 	renewEvery = 10 * time.Minute
-	renewLook  = time.Minute // how often is looked for those whose time has come
-	maxRenewed = 10_000      // people; those beyond keep the groups of their sign-in
+	renewLook  = time.Minute // how often due renewals are looked for
+	maxRenewed = 10_000      // most people; others keep the groups of their sign-in
 )
 
-// renewals are those who have signed in at a provider, by name.
+// renewals are the people who signed in at a provider, by name.
 type renewals struct {
 	mu      sync.Mutex
 	of      map[string]*renewal
@@ -28,13 +28,14 @@ type renewal struct {
 	ask    renewer
 	groups []string // sorted
 	next   time.Time
-	until  time.Time // the session ends
+	until  time.Time // end of the session
 }
 
-// A renewer asks for the groups of somebody, and returns what asks the next time.
+// A renewer requests the groups of a person and returns the renewer for the next
+// time.
 type renewer func(ctx context.Context) (groups []string, next renewer, err error)
 
-// renewerOf asks a provider.
+// renewerOf returns a renewer that asks the provider.
 func renewerOf(who *oidc.Who) renewer {
 	return func(ctx context.Context) ([]string, renewer, error) {
 		now, err := who.Renew(ctx)
@@ -45,7 +46,7 @@ func renewerOf(who *oidc.Who) renewer {
 	}
 }
 
-// remember has the groups of somebody renewed until the session ends.
+// remember lets a person's groups be renewed until the session ends.
 func (s *Server) remember(user string, ask renewer, groups []string, until time.Time) {
 	r := &s.renewals
 	r.mu.Lock()
@@ -76,8 +77,7 @@ func (s *Server) remember(user string, ask renewer, groups []string, until time.
 	})
 }
 
-// groupsOf returns the groups that somebody has by now, those of the sign-in where
-// nothing newer is known.
+// groupsOf returns the latest known groups of a member, or those of the sign-in.
 func (s *Server) groupsOf(m membership) []string {
 	if m.Source != "oidc" {
 		return m.Groups
@@ -90,7 +90,7 @@ func (s *Server) groupsOf(m membership) []string {
 	return m.Groups
 }
 
-// renew asks for the groups of those whose time has come.
+// renew renews the groups of people for whom this is due.
 func (s *Server) renew(ctx context.Context) {
 	now := time.Now()
 	due := map[string]*renewal{}
@@ -111,7 +111,7 @@ func (s *Server) renew(ctx context.Context) {
 		if err != nil {
 			s.log.Info("groups are not renewed: those of before count", "user", user, "error", err)
 			if ctx.Err() != nil || time.Since(begin) > 5*time.Second {
-				return // the provider hangs: the others wait for the next time
+				return // the provider does not answer: the others are renewed next time
 			}
 			continue
 		}

@@ -20,14 +20,14 @@ import (
 
 const (
 	maxForm      = 16 << 10
-	loginCookie  = "shuultuur-login"  // a sign-in under way
-	memberCookie = "shuultuur-member" // the person who has signed in with this browser
+	loginCookie  = "shuultuur-login"  // a sign-in in progress
+	memberCookie = "shuultuur-member" // the person who signed in with this browser
 	deviceCookie = "shuultuur-device" // a device that waits for its code
-	maxDevices   = 256                // that wait at once
+	maxDevices   = 256                // that wait concurrently
 )
 
-// A membership is kept by the browser of a signed-in person: with it,
-// it has a session at its next address too.
+// A membership is stored in the browser of a signed-in person. With it, the
+// browser gets a session at its next address, too.
 type membership struct {
 	User   string    `json:"u"`
 	Groups []string  `json:"g"`
@@ -35,8 +35,8 @@ type membership struct {
 	Until  time.Time `json:"t"`
 }
 
-// cookie sets a cookie that no script reads, for so long; "" ends it. Lax lets it
-// come along when the provider sends the browser back.
+// cookie sets a cookie for a time, which scripts cannot read. An empty value
+// deletes it. With Lax, it is sent when the provider sends the browser back.
 func cookie(w http.ResponseWriter, r *http.Request, name, value string, last time.Duration) {
 	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode, MaxAge: int(last / time.Second)}
 	if value == "" {
@@ -53,8 +53,8 @@ func cookieOf(r *http.Request, name string) string {
 	return c.Value
 }
 
-// wanted is where somebody goes after signing in: a page of the web, or "" for
-// ours.
+// wanted returns the web page to go to after signing in, or "" for the page of
+// the portal.
 func wanted(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || len(to) > 4096 {
@@ -63,7 +63,8 @@ func wanted(to string) string {
 	return u.String()
 }
 
-// signsIn answers where nobody signs in, and reports whether it has.
+// signsIn answers the request itself if there is no signing in. It reports
+// whether there is.
 func (s *Server) signsIn(w http.ResponseWriter, r *http.Request) (*Engine, bool) {
 	e := s.engine.Load()
 	if !e.SignsIn {
@@ -78,8 +79,8 @@ func (s *Server) signsIn(w http.ResponseWriter, r *http.Request) (*Engine, bool)
 	return e, true
 }
 
-// signInPage shows the ways to sign in. A browser in which somebody has signed in
-// needs none: it gets its session at this address.
+// signInPage shows the ways to sign in. A browser whose user signed in earlier
+// gets a session at this address at once.
 func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.signsIn(w, r)
 	if !ok {
@@ -100,7 +101,7 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, e.form(&view{User: c.User, To: to}))
 }
 
-// captive tells a device whether it has to sign in, and where (RFC 8908).
+// captive tells a device whether it must sign in, and where (RFC 8908).
 func (s *Server) captive(w http.ResponseWriter, r *http.Request) {
 	e := s.engine.Load()
 	if !e.SignsIn {
@@ -117,14 +118,14 @@ func (s *Server) captive(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// form is the page with the ways to sign in.
+// form adds the ways to sign in to the page.
 func (e *Engine) form(v *view) *view {
 	v.Title, v.SignIn, v.SignsIn = "Sign in", true, true
 	v.Passwords, v.Provider = e.Passwords, e.Provider != nil
 	return v
 }
 
-// leave sends the browser where it was going.
+// leave redirects the browser to its original destination.
 func (s *Server) leave(w http.ResponseWriter, r *http.Request, to string) {
 	if to == "" {
 		to = "/"
@@ -132,7 +133,8 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, to string) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// fitting returns the groups that a session can have, and reports the others.
+// fitting returns the groups that fit into a session and logs that others are
+// left out.
 func (s *Server) fitting(user string, groups []string) []string {
 	fit := session.Fitting(groups)
 	if lost := len(groups) - len(fit); lost > 0 {
@@ -151,15 +153,15 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, e *Engine, addr n
 	if err != nil {
 		return err
 	}
-	if len(sealed) < 3800 { // browsers keep no larger one: then it counts for this address alone
+	if len(sealed) < 3800 { // browsers store no larger cookie: without it, the sign-in applies to this address only
 		cookie(w, r, memberCookie, sealed, e.Session)
 	}
 	s.log.Info("signed in on the portal", "client", addr, "user", m.User, "source", m.Source)
 	return nil
 }
 
-// enterBy is enter for a person who has signed in at the provider, whose groups it is
-// asked for from time to time.
+// enterBy is enter for a person who signed in at the provider. The groups of this
+// person are renewed from time to time.
 func (s *Server) enterBy(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, who *oidc.Who) error {
 	groups := s.fitting(who.User, who.Groups)
 	if err := s.enter(w, r, e, addr, membership{User: who.User, Groups: groups, Source: "oidc"}); err != nil {
@@ -211,10 +213,10 @@ func (s *Server) password(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, status, e.form(v))
 }
 
-// callbackOf is our address that the provider sends browsers back to.
+// callbackOf returns our address to which the provider sends browsers back.
 func (e *Engine) callbackOf() string { return e.Pages.place.URL + "/sign-in/callback" }
 
-// begin sends the browser to the provider.
+// begin redirects the browser to the provider.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.signsIn(w, r)
 	if !ok || !s.hasProvider(w, r, e) {
@@ -241,8 +243,8 @@ func (s *Server) hasProvider(w http.ResponseWriter, r *http.Request, e *Engine) 
 	return true
 }
 
-// failed shows which step of a sign-in failed. What a person can do is on the
-// page, the whole error in the log.
+// failed shows the failed step of a sign-in. The page shows what a person can
+// do, the log the whole error.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	s.log.Warn("a sign-in at the provider failed", "client", remote(r), "error", err)
 	v := &view{Title: text.Mark("Sign in"), Error: text.Mark("Signing in failed.")}
@@ -253,14 +255,14 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	s.show(w, r, http.StatusBadGateway, v)
 }
 
-// callback takes the browser back from the provider.
+// callback completes a sign-in when the provider sends the browser back.
 func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.signsIn(w, r)
 	if !ok || !s.hasProvider(w, r, e) {
 		return
 	}
 	l, err := e.Provider.Open(cookieOf(r, loginCookie))
-	cookie(w, r, loginCookie, "", 0) // it counts once
+	cookie(w, r, loginCookie, "", 0) // it is valid once
 	var who *oidc.Who
 	if err == nil {
 		who, err = e.Provider.Finish(r.Context(), l, r.URL.Query())
@@ -289,7 +291,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// devices are those that wait until somebody has typed their code.
+// devices are those that wait until somebody types their code.
 type devices struct {
 	ctx  context.Context
 	stop context.CancelFunc
@@ -303,7 +305,7 @@ type devices struct {
 type waiting struct {
 	device *oidc.Device
 	addr   netip.Addr
-	who    *oidc.Who // once it is known
+	who    *oidc.Who // set when it is known
 	err    error
 	over   bool
 }
@@ -313,7 +315,7 @@ func (d *devices) close() {
 	d.work.Wait()
 }
 
-// add has a device wait, unless too many do.
+// add adds a waiting device, unless there are too many.
 func (d *devices) add(key string, n *waiting) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -329,7 +331,7 @@ func (d *devices) add(key string, n *waiting) bool {
 	return true
 }
 
-// beginDevice shows a code that is typed on another device.
+// beginDevice shows a code to type on another device.
 func (s *Server) beginDevice(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.signsIn(w, r)
 	if !ok || !s.hasProvider(w, r, e) {
@@ -355,7 +357,7 @@ func (s *Server) beginDevice(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/sign-in/device", http.StatusSeeOther)
 }
 
-// device shows the code until it has been typed.
+// device shows the code until somebody has typed it.
 func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.signsIn(w, r)
 	if !ok || !s.hasProvider(w, r, e) {

@@ -1,8 +1,8 @@
-// Package ingesttest is the conformance suite of durable logs: what a log has
-// acknowledged is there, once, in order, for every reader, also after it was
+// Package ingesttest is the conformance suite of durable logs: each reader
+// reads every acknowledged record, once and in order, even after the log was
 // closed and opened again.
 //
-// [Run] gets a function that opens a log in a folder, so that one suite covers
+// [Run] takes a function that opens a log in a folder, so that one suite covers
 // logs with small segments, slow disks and disks that fail now and then.
 package ingesttest
 
@@ -42,7 +42,7 @@ func Start(t testing.TB, dir string, open Open) (l *ingest.Log, stop func()) {
 	return l, stop
 }
 
-// All reads everything that a reader has not read yet.
+// All reads all records that a reader has not read yet.
 func All(t testing.TB, r *ingest.Reader) (all []string, next uint64) {
 	t.Helper()
 	for {
