@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// An Anonymiser is a store that takes out of its old rows who was behind them.
+// An Anonymiser is a store that removes identities from its old rows.
 type Anonymiser interface {
-	// Anonymise is called before the first Write. Each Write from then on makes
-	// some of the rows older than that anonymous ([Row.Anonymise]), and what was
-	// derived from them; writes without rows, too.
+	// Anonymise is called before the first Write. From then on each Write, even one
+	// without rows, makes some rows older than after anonymous ([Row.Anonymise]),
+	// and data derived from them.
 	Anonymise(after time.Duration)
 }
 
-// Bits that stay of a client's address: those that a provider gives to a site.
+// Kept bits of a client's address: the prefix that a provider assigns to a
+// site.
 const (
 	anonymousIPv4 = 24
 	anonymousIPv6 = 48
 )
 
-// Anonymous returns what stays of a client: the network, as its first address.
+// Anonymous returns the network of a client, as its first address.
 func Anonymous(c netip.Addr) netip.Addr {
 	if !c.IsValid() {
 		return c
@@ -32,9 +33,9 @@ func Anonymous(c netip.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// Anonymise takes out who was behind a row: the user, the client but for its
-// network, the note, and findings that name one of them. It says whether
-// anything of it was there. What was asked for stays.
+// Anonymise removes the identity from a row: the user, the client except its
+// network, the note, and findings that name one of them. It reports whether
+// there was any. The requested URL stays.
 func (r *Row) Anonymise() (changed bool) {
 	var who Person
 	if r.User != "" {

@@ -10,11 +10,10 @@ import (
 	"shuultuur/filter"
 )
 
-// maxNames bounds the memory of one question: about 100 bytes for each name.
+// maxNames is the most names counted for one question, at about 100 bytes each.
 const maxNames = 1 << 20
 
-// A Counter answers questions for stores that look at one row, or at sums of
-// rows, after another.
+// A Counter answers questions for stores that scan rows or sums of rows.
 type Counter struct {
 	questions []Question
 	sums      []sums
@@ -33,7 +32,7 @@ func NewCounter(questions []Question) (*Counter, error) {
 	return c, nil
 }
 
-// Add counts a row for the questions whose filters want it.
+// Add counts a row for each question whose filter matches it.
 func (c *Counter) Add(r *Row) {
 	for i := range c.questions {
 		q := &c.questions[i]
@@ -57,8 +56,8 @@ func (c *Counter) Add(r *Row) {
 	}
 }
 
-// AddSum counts events with a name for question i, whose filter wants them. It
-// does not keep the name's bytes.
+// AddSum adds events with a name to question i, whose filter must match them.
+// It does not keep the name's bytes.
 func (c *Counter) AddSum(i int, name string, events, blocked int) {
 	c.sums[i].add(name, events, blocked)
 }
@@ -69,16 +68,16 @@ func (c *Counter) Tallies() [][]Tally {
 	for i := range c.sums {
 		all[i] = c.sums[i].top(c.questions[i].Top)
 		if c.questions[i].By == Text && len(all[i]) == 0 {
-			all[i] = []Tally{{}} // no rows are an answer
+			all[i] = []Tally{{}} // also without rows
 		}
 	}
 	return all
 }
 
-// Names returns how many names question i has so far.
+// Names returns the number of names of question i so far.
 func (c *Counter) Names(i int) int { return c.sums[i].used }
 
-// Unsorted returns all tallies of question i in any order.
+// Unsorted returns all tallies of question i, unsorted.
 func (c *Counter) Unsorted(i int) []Tally { return c.sums[i].atLeast(1) }
 
 // sums counts events by name. It is a hash table that finds a name by 64 bits
@@ -124,7 +123,7 @@ func (s *sums) find(h uint64) int {
 	return i
 }
 
-// grow makes room: more slots, or, where there are enough, fewer names.
+// grow makes room: with more slots or, at the limit, by removing rare names.
 func (s *sums) grow() {
 	least, size := 0, max(256, 2*len(s.slots))
 	if s.used >= s.most {
@@ -141,9 +140,9 @@ func (s *sums) grow() {
 	}
 }
 
-// median returns how many events the rarer half of the names have at most.
-// These names are forgotten when there are too many: the top of the list stays
-// right unless very many names are about equally frequent.
+// median returns the most events that any name in the rarer half has. These
+// names are removed when there are too many. The top of the list stays right
+// unless very many names are about equally frequent.
 func (s *sums) median() int {
 	var events []int
 	for i := range s.slots {
@@ -178,7 +177,7 @@ func (s *sums) top(n int) []Tally {
 	return all
 }
 
-// atLeast returns the names with so many events.
+// atLeast returns the names with at least that many events.
 func (s *sums) atLeast(events int) []Tally {
 	var all []Tally
 	for i := range s.slots {

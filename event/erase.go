@@ -15,17 +15,17 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// A Person is somebody whose rows can be exported and erased: names of users,
-// and addresses of devices that are nobody else's.
+// A Person is the subject of rows that can be exported and erased: names of
+// users, and addresses of devices that only this person uses.
 type Person struct {
 	Users   []string
 	Clients []netip.Addr
 }
 
-// Empty reports whether it is nobody.
+// Empty reports whether the person has neither names nor addresses.
 func (p *Person) Empty() bool { return len(p.Users)+len(p.Clients) == 0 }
 
-// Of reports whether a row is of the person.
+// Of reports whether a row is about the person.
 func (p *Person) Of(r *Row) bool {
 	return r.User != "" && slices.Contains(p.Users, r.User) || r.Client.IsValid() && slices.Contains(p.Clients, r.Client)
 }
@@ -46,8 +46,9 @@ func (p *Person) In(text string) bool {
 	return false
 }
 
-// hasWord reports whether a word stands in a text. What goes on behind a dot or a
-// colon is another word: 10.0.0.1 is not in 10.0.0.1.5, nor anna in anna.example.
+// hasWord reports whether text contains word as a whole word. A dot or colon with
+// more after it continues a word: 10.0.0.1 is not in 10.0.0.1.5, nor anna in
+// anna.example.
 func hasWord(text, word string) bool {
 	for at := 0; ; {
 		i := strings.Index(text[at:], word)
@@ -67,8 +68,8 @@ func firstByte(s string) byte { return append([]byte(s[:min(len(s), 1)]), 0)[0] 
 
 func lastByte(s string) byte { return append([]byte(s[max(0, len(s)-1):]), 0)[0] }
 
-// goesOn reports whether a word goes on at a byte, or behind its dot. A colon alone
-// ends a word that is a field's name, as in user:anna.
+// goesOn reports whether a word continues with byte at, or with beyond after a dot.
+// A colon alone ends a word that is the name of a field, as in user:anna.
 func goesOn(at, beyond byte) bool {
 	letter := func(c byte) bool {
 		return '0' <= c && c <= '9' || 'a' <= lower(c) && lower(c) <= 'z' || c == '_' || c >= 0x80
@@ -76,20 +77,19 @@ func goesOn(at, beyond byte) bool {
 	return letter(at) || at == '.' && letter(beyond)
 }
 
-// An Eraser is a store that can take out what it has of a person.
+// An Eraser is a store that can erase the rows of a person.
 type Eraser interface {
-	// Erase takes out all rows of a person, and their bytes from the disk, and
-	// says how many there were.
+	// Erase removes all rows of a person, and their bytes from the disk, and
+	// returns their number.
 	Erase(ctx context.Context, p Person) (rows int64, err error)
 }
 
-// Erase takes out the lines that name a person.
+// Erase removes the lines that name a person.
 func (l *File) Erase(ctx context.Context, p Person) (int64, error) {
 	return l.EraseLines(ctx, func(line []byte) bool { return p.In(string(line)) })
 }
 
-// EraseLines takes out the lines that match. Files that were rotated away are
-// not touched.
+// EraseLines removes the lines that match. It does not touch rotated files.
 func (l *File) EraseLines(ctx context.Context, match func(line []byte) bool) (n int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

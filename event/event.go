@@ -29,14 +29,14 @@ import (
 	"shuultuur/filter"
 )
 
-// Longest texts a row keeps, in bytes. What is longer ends in "…": a client
-// chooses URLs, and must not be able to fill the disk with one of 64 KiB.
+// Lengths to which texts of a row are cut, in bytes. A cut text ends in "…".
+// Clients choose URLs, and must not be able to fill the disk with 64 KiB each.
 const (
 	maxURL      = 4096
 	maxEvidence = 4096
 	maxNote     = 1024
 	maxShort    = 256   // host, user, method, media type, policy, rule, ID, category and the like
-	maxFindings = 16384 // all findings as JSON; a last one counts those that do not fit
+	maxFindings = 16384 // all findings as JSON; if some do not fit, the last one counts them
 
 	maxMonitored  = 4096 // names of monitoring rules as JSON
 	maxSignatures = 256  // identifiers
@@ -54,7 +54,7 @@ type Row struct {
 	Policy   string
 	Rule     string // "" when no rule matched
 	Method   string // for DNS the type of record
-	URL      string // "" where only a host was asked for (DNS, TLS)
+	URL      string // "" if only a host was requested (DNS, TLS)
 	Host     string
 	Type     string // media type of the response: lower case, no parameters
 	Category string // of the finding that decided
@@ -63,12 +63,12 @@ type Row struct {
 	Note     string
 	BytesIn  int64 // body bytes from the client
 	BytesOut int64 // body bytes to the client
-	Score    int   // of the finding that decided; if none did, the highest of all
+	Score    int   // of the deciding finding, otherwise the highest of all
 	Status   int   // 0 when no answer was sent; for DNS the response code
 	Port     uint16
 	Proto    filter.Proto
 	Action   filter.Action
-	Learned  bool // the verdict was remembered from an earlier transaction
+	Learned  bool // the verdict was stored by an earlier transaction
 	More
 }
 
@@ -78,18 +78,18 @@ type Codec struct {
 	Parse  func(line []byte) (Row, error)
 }
 
-// More is what only some rows have.
+// More has the values that only some rows have.
 type More struct {
 	HeadOut int64      // bytes of the head to the client
 	Looked  int64      // wire bytes of the body that checks inspected
-	Length  int64      // wire bytes of the whole body, 0 when not known
+	Length  int64      // wire bytes of the whole body, 0 if unknown
 	Server  netip.Addr // the address that the request was sent to
 	Parent  bool       // Server is a parent proxy
 
-	Source       string // how the user is known: "basic"
+	Source       string // how the user was identified: "basic"
 	Unread       string // why a part of the body was not inspected
 	Cache        string // what the cache did: "hit"
-	Picture      string // what the classifier of pictures said
+	Picture      string // result of the picture classifier
 	Conversation string // ID of the transaction that this one is a message of
 	Monitored    string // names of the monitoring rules that matched: a JSON array, "" when there are none
 	Signatures   string // identifiers of the signatures that matched: a JSON array of numbers, "" when there are none
@@ -146,14 +146,14 @@ func (r *Row) Why() string {
 	return strings.TrimSpace(why)
 }
 
-// What returns what was asked for: the URL, or the host if there is none.
+// What returns the URL, or the host if there is no URL.
 func (r *Row) What() string { return cmp.Or(r.URL, r.Host) }
 
-// From makes the row of a transaction that is over. t may be reused afterwards:
-// the row keeps strings of t (strings do not change), except those of findings,
-// which may point into a list that is about to be closed; they and all byte
-// slices are copied. A row without findings and with a common media type costs
-// no allocation, any other row one.
+// From returns the row of a completed transaction. t may be reused afterwards.
+// The row shares the strings of t, except those of findings, which may point
+// into a list that will be closed; it copies these and all byte slices. A row
+// without findings and with a common media type needs no allocation, any other
+// row one.
 func From(t *filter.Transaction) Row {
 	why := &t.Verdict.Reason
 	r := Row{
@@ -208,7 +208,7 @@ func From(t *filter.Transaction) Row {
 	return r
 }
 
-// keep copies the media type, the findings and what else matched into one new
+// keep copies the media type, the findings and other matches into one new
 // string.
 func (r *Row) keep(typ []byte, t *filter.Transaction) {
 	decided, all := &t.Verdict.Reason.Finding, t.Findings
@@ -249,7 +249,7 @@ func (r *Row) keep(typ []byte, t *filter.Transaction) {
 	}
 }
 
-// appendFindings appends the findings as a JSON array, nothing when there are
+// appendFindings appends the findings as a JSON array, or nothing if there are
 // none.
 func appendFindings(dst []byte, all []filter.Finding) []byte {
 	if len(all) == 0 {
@@ -280,7 +280,7 @@ func appendFindings(dst []byte, all []filter.Finding) []byte {
 	return dst
 }
 
-// appendMonitored appends the names of the rules as a JSON array, nothing when
+// appendMonitored appends the names of the rules as a JSON array, or nothing if
 // there are none.
 func appendMonitored(dst []byte, all []filter.Reason) []byte {
 	if len(all) == 0 {
@@ -300,7 +300,7 @@ func appendMonitored(dst []byte, all []filter.Reason) []byte {
 	return dst
 }
 
-// appendSignatures appends the identifiers as a JSON array, nothing when there
+// appendSignatures appends the identifiers as a JSON array, or nothing if there
 // are none.
 func appendSignatures(dst []byte, all []uint32) []byte {
 	for i, id := range all[:min(len(all), maxSignatures)] {
@@ -316,7 +316,7 @@ func appendSignatures(dst []byte, all []uint32) []byte {
 	return dst
 }
 
-// cut returns s, or the first bytes of it and "…" when it is longer than n.
+// cut returns s, or its first bytes and "…" if it is longer than n.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

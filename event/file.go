@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// MaxLine is the longest line a log file may have, in bytes, with its line
-	// end. The longest a row can make is far below.
+	// MaxLine is the longest line of a log file in bytes, including its end. Lines
+	// of rows are far shorter.
 	MaxLine = 1 << 20
 
 	flushSize = 256 << 10
@@ -29,14 +29,13 @@ type File struct {
 	line       func([]byte, *Row) []byte
 	buf        []byte
 
-	mu   sync.Mutex // Reopen may come while a batch is written
+	mu   sync.Mutex // Reopen may be called during a write
 	f    *os.File
 	torn int64
 }
 
-// OpenFile opens or makes the log file at path, readable by owner and group.
-// line appends the line of one row, with its line end. Reopen makes way for a
-// rotated file.
+// OpenFile opens or creates the log file at path, readable by owner and group.
+// line appends the line of one row, including its end.
 func OpenFile(name, path string, line func([]byte, *Row) []byte) (*File, error) {
 	f, torn, err := openLines(path)
 	if err != nil {
@@ -56,8 +55,8 @@ func openLines(path string) (f *os.File, torn int64, err error) {
 	return f, torn, nil
 }
 
-// repair cuts off what follows the last line end and returns how much that
-// was. Pipes and devices are left alone.
+// repair cuts off an incomplete last line and returns its length. It does not
+// touch pipes and devices.
 func repair(f *os.File) (torn int64, err error) {
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() || st.Size() == 0 {
@@ -85,19 +84,19 @@ func repair(f *os.File) (torn int64, err error) {
 	return size, f.Truncate(0)
 }
 
-// Name returns the name given to OpenFile.
+// Name returns the name that was given to OpenFile.
 func (l *File) Name() string { return l.name }
 
-// Torn returns how many bytes of a torn last line were cut off when the file
-// was opened.
+// Torn returns the length of the incomplete last line that was cut off when the
+// file was opened.
 func (l *File) Torn() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.torn
 }
 
-// Write appends a line per row. When the disk is full, what was written of the
-// batch is taken back.
+// Write appends a line per row. If the disk is full, it removes what it wrote
+// of the batch.
 func (l *File) Write(ctx context.Context, rows []Row) error {
 	if len(rows) == 0 {
 		return nil
@@ -128,10 +127,10 @@ func (l *File) Write(ctx context.Context, rows []Row) error {
 	return nil
 }
 
-// Reopen closes the file and opens its path again, after the file has been
-// moved away. If that fails the old file stays in use.
+// Reopen opens the path again after the file was moved away. If that fails, the
+// old file stays in use.
 func (l *File) Reopen() error {
-	l.mu.Lock() // first: a line half written must not pass for a torn one
+	l.mu.Lock() // wait first: otherwise a line being written would look incomplete
 	defer l.mu.Unlock()
 	f, torn, err := openLines(l.path)
 	if err != nil {

@@ -17,7 +17,7 @@ type Field uint8
 
 const (
 	Text   Field = iota // part of URL, host, rule, evidence or note, ASCII letters in any case; or the ID
-	ID                  // exactly, like all fields below unless they say otherwise
+	ID                  // compared exactly, like the fields below except where noted
 	Client              // an address, or a network that contains it
 	User
 	Host // the host or a domain above it
@@ -52,8 +52,8 @@ func FieldNamed(name string) (Field, bool) {
 	return Field(max(i, 0)), i >= 0
 }
 
-// Of returns what r has in the field, "" for nothing. Text has nothing of its
-// own; Monitored and Signature give the whole JSON array.
+// Of returns the value of the field in r, or "". Text has no value; Monitored
+// and Signature give the whole JSON array.
 func (f Field) Of(r *Row) string {
 	switch f {
 	case ID:
@@ -112,16 +112,15 @@ func (f Field) ofMore(m *More) string {
 	return ""
 }
 
-// A Term asks one thing of a row.
+// A Term is a condition on one field.
 type Term struct {
 	Field  Field
-	Not    bool     // rows that do not match are wanted
-	Values []string // one of them has to match; "" matches rows that have nothing in the field
+	Not    bool     // matches the rows that would not match otherwise
+	Values []string // one of them must match; "" matches rows without the field
 	nets   []netip.Prefix
 }
 
-// NewTerm makes a term. Values are checked and brought to the form that rows
-// have.
+// NewTerm makes a term. It checks and normalises the values.
 func NewTerm(f Field, not bool, values ...string) (Term, error) {
 	t := Term{Field: f, Not: not}
 	for _, v := range values {
@@ -177,7 +176,7 @@ func (t *Term) add(v string) error {
 	return nil
 }
 
-// network reads an address or a network.
+// network parses an address or a network.
 func network(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		a = a.Unmap().WithZone("")
@@ -190,7 +189,7 @@ func network(s string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// actionNamed returns the action called name, -1 if there is none.
+// actionNamed returns the action with a name, or -1.
 func actionNamed(name string) int {
 	for a := filter.Pass; a <= filter.Redirect; a++ {
 		if a.String() == name {
@@ -203,8 +202,8 @@ func actionNamed(name string) int {
 // Networks returns the networks of a term about clients.
 func (t *Term) Networks() []netip.Prefix { return t.nets }
 
-// Matches reports whether the term wants a row that has v in its field. It is not
-// for Text, which looks at several: use [Term.Match].
+// Matches reports whether the term matches a row with v in its field. It is not
+// for Text, which has several fields: use [Term.Match].
 func (t *Term) Matches(v string) bool { return t.has(v) != t.Not }
 
 func (t *Term) has(v string) bool {
@@ -228,13 +227,13 @@ func (t *Term) covers(a netip.Addr) bool {
 	return slices.ContainsFunc(t.nets, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// Match reports whether the term wants r.
+// Match reports whether the term matches r.
 func (t *Term) Match(r *Row) bool {
 	switch t.Field {
 	case Text:
 		return t.inText(r) != t.Not
 	case Client:
-		if r.Client.IsValid() { // without making a text of it
+		if r.Client.IsValid() { // avoids making a text of the address
 			return t.covers(r.Client) != t.Not
 		}
 	}
@@ -245,19 +244,19 @@ func (t *Term) inText(r *Row) bool {
 	return t.InText(r.URL) || t.InText(r.Host) || t.InText(r.Rule) || t.InText(r.Evidence) || t.InText(r.Note) || slices.Contains(t.Values, r.ID)
 }
 
-// InText reports whether one of the values is in s, as [Text] looks for it.
+// InText reports whether s contains one of the values, compared as for [Text].
 func (t *Term) InText(s string) bool {
 	return slices.ContainsFunc(t.Values, func(v string) bool { return containsFold(s, v) })
 }
 
-// Searched returns the texts in which [Text] looks, in lower case, a line for each,
-// and the ID. Servers that search keep it: what it does not contain does not match.
+// Searched returns the texts that [Text] searches, in lower case, one per line, and
+// the ID. Servers store it; what it does not contain does not match.
 func (r *Row) Searched() string {
 	return LowerASCII(strings.Join([]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID}, "\n"))
 }
 
-// LowerASCII makes the letters of ASCII lower case, in which [Text] does not tell
-// them apart.
+// LowerASCII converts ASCII letters to lower case, because [Text] ignores their
+// case.
 func LowerASCII(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -275,8 +274,8 @@ func under(host, domain string) bool {
 	return ok && (rest == "" || rest[len(rest)-1] == '.')
 }
 
-// containsFold is strings.Contains with ASCII letters equal in either case,
-// as in SQLite's LIKE.
+// containsFold is strings.Contains ignoring the case of ASCII letters, as
+// SQLite's LIKE does.
 func containsFold(s, part string) bool {
 	for i := 0; i+len(part) <= len(s); i++ {
 		j := 0
@@ -297,14 +296,14 @@ func lower(c byte) byte {
 	return c
 }
 
-// A Filter says which rows are wanted: those of a span of time that every term
-// wants. The zero Filter wants all.
+// A Filter selects rows: those within a span of time that match every term. The
+// zero Filter selects all.
 type Filter struct {
-	Since, Until time.Time // Since <= Time < Until; the zero time is no bound
+	Since, Until time.Time // Since <= Time < Until; a zero time is no bound
 	Terms        []Term
 }
 
-// Match reports whether the filter wants r.
+// Match reports whether the filter selects r.
 func (f *Filter) Match(r *Row) bool {
 	if !f.Since.IsZero() && r.Time.Before(f.Since) || !f.Until.IsZero() && !r.Time.Before(f.Until) {
 		return false
@@ -317,7 +316,7 @@ func (f *Filter) Match(r *Row) bool {
 	return true
 }
 
-// And adds a term. One that searches for no text adds nothing.
+// And adds a term. A term for an empty text adds nothing.
 func (f *Filter) And(field Field, not bool, values ...string) error {
 	t, err := NewTerm(field, not, values...)
 	if err == nil && len(t.Values)+len(t.nets) > 0 {
@@ -367,7 +366,7 @@ func ParseFilter(s string, now time.Time) (Filter, error) {
 
 const blanks = " \t\r\n"
 
-// word adds what one word asks for.
+// word adds the term of one word.
 func (f *Filter) word(name string, not bool, values []string, now time.Time) (err error) {
 	if name == "since" || name == "until" {
 		if len(values) != 1 || not {
@@ -390,8 +389,8 @@ func (f *Filter) word(name string, not bool, values []string, now time.Time) (er
 	return f.And(field, not, values...)
 }
 
-// fieldIn cuts "name:" off the front of s. Of "http://a" and "2001:db8::1"
-// there is nothing to cut: these are searched for as they are.
+// fieldIn cuts a prefix "name:" off s. "http://a" and "2001:db8::1" have none:
+// they are searched for as they are.
 func fieldIn(s string) (name, after string, ok bool) {
 	i := 0
 	for i < len(s) && 'a' <= lower(s[i]) && lower(s[i]) <= 'z' {
@@ -408,8 +407,8 @@ func fieldIn(s string) (name, after string, ok bool) {
 	return strings.ToLower(s[:i]), s[i+1:], true
 }
 
-// valuesIn cuts the values off the front of s: several with commas between
-// them when list is set.
+// valuesIn cuts the values off the front of s: several separated by commas if
+// list is set.
 func valuesIn(s string, list bool) (values []string, after string, err error) {
 	var v strings.Builder
 	for {
@@ -436,8 +435,8 @@ func valuesIn(s string, list bool) (values []string, after string, err error) {
 	}
 }
 
-// Moment reads a time: how long before now ("2h", "3d"), a day, or a minute or
-// second of a day in local time, or RFC 3339.
+// Moment parses a time: an age ("2h", "3d"), a day, a minute or second of a day
+// in local time, or RFC 3339.
 func Moment(s string, now time.Time) (time.Time, error) {
 	var ago setting.Duration
 	if err := ago.UnmarshalText([]byte(s)); err == nil {

@@ -72,7 +72,7 @@ func (m *More) AppendTexts(dst []byte) []byte {
 	return dst
 }
 
-// MoreTexts are the texts of More as a JSON object has them.
+// MoreTexts are the texts of More as members of a JSON object.
 type MoreTexts struct {
 	Source       string          `json:"source"`
 	Unread       string          `json:"unread"`
@@ -83,13 +83,13 @@ type MoreTexts struct {
 	Signatures   json.RawMessage `json:"signatures"`
 }
 
-// Set puts the texts into m.
+// Set copies the texts into m.
 func (t *MoreTexts) Set(m *More) {
 	m.Source, m.Unread, m.Cache, m.Picture, m.Conversation = t.Source, t.Unread, t.Cache, t.Picture, t.Conversation
 	m.Monitored, m.Signatures = RawText(t.Monitored), RawText(t.Signatures)
 }
 
-// ParseTexts puts the texts of a JSON object into m.
+// ParseTexts reads the texts of a JSON object into m.
 func (m *More) ParseTexts(object string) error {
 	var t MoreTexts
 	if err := json.Unmarshal([]byte(object), &t); err != nil {
@@ -99,7 +99,7 @@ func (m *More) ParseTexts(object string) error {
 	return nil
 }
 
-// RawText returns a JSON value as text, "" for none and null.
+// RawText returns a JSON value as text, or "" for none and null.
 func RawText(v json.RawMessage) string {
 	if string(v) == "null" {
 		return ""

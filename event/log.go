@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	batchRows  = 10_000           // a batch is written when so many rows wait
+	batchRows  = 10_000           // a batch is written as soon as this many rows wait
 	queueBytes = 24 << 20         // most bytes that rows in a queue take, with their texts
 	stopTime   = 10 * time.Second // how long Run continues to write after it was stopped
 	pause      = time.Second      // before a store that failed is tried again
-	idleTime   = time.Minute      // a store is written to at least so often, for upkeep
+	idleTime   = time.Minute      // longest interval of writes to a store, for upkeep
 )
 
 // Config sets where events are kept. Paths are relative to the data folder.
@@ -33,40 +33,40 @@ type Config struct {
 	OTLP         *OTLP            `yaml:"otlp"`         // OpenTelemetry collector
 	Kafka        *Kafka           `yaml:"kafka"`        // topic of a Kafka cluster
 	Parquet      *Parquet         `yaml:"parquet"`      // Parquet files in a folder or an object store
-	Spool        setting.Size     `yaml:"spool"`        // disk for events that a receiver has not taken, for each; default 1 GiB
-	Keep         setting.Duration `yaml:"keep"`         // age at which the database forgets; 0 means 90d
-	Anonymise    setting.Duration `yaml:"anonymise"`    // age at which rows forget their client and user; 0 or off: they do not
+	Spool        setting.Size     `yaml:"spool"`        // disk space for events that a receiver has not accepted, for each; default 1 GiB
+	Keep         setting.Duration `yaml:"keep"`         // age at which rows are deleted; 0 means 90d
+	Anonymise    setting.Duration `yaml:"anonymise"`    // age at which rows lose client and user; 0 or off: never
 	Every        time.Duration    `yaml:"every"`        // time between batches; 0 means 1s
 	Queue        int              `yaml:"queue"`        // most rows that wait for a store; 0 means 65536
 }
 
-// Syslog says where events are sent besides the stores that keep them.
+// Syslog sets the log server to which events are sent.
 type Syslog struct {
 	To     string       `yaml:"to"`     // udp://host:port, tcp://host:port or tls://host:port
 	Format string       `yaml:"format"` // rfc5424, which is the default, cef or ecs
 	CA     setting.File `yaml:"ca"`     // PEM file with the roots of the server's certificate; default the system's
 }
 
-// OTLP says to which OpenTelemetry collector events are sent.
+// OTLP sets the OpenTelemetry collector to which events are sent.
 type OTLP struct {
 	To      string            `yaml:"to"`      // URL for log records, such as http://collector.example:4318/v1/logs
 	Traces  string            `yaml:"traces"`  // URL for spans, such as http://collector.example:4318/v1/traces
-	Headers map[string]string `yaml:"headers"` // fields of each request, such as Authorization
+	Headers map[string]string `yaml:"headers"` // header fields of each request, such as Authorization
 	CA      setting.File      `yaml:"ca"`      // PEM file with the roots of the collector's certificate; default the system's
 }
 
-// Kafka says to which topic events are sent.
+// Kafka sets the topic to which events are sent.
 type Kafka struct {
-	To        setting.OneOrMore[string] `yaml:"to"`    // brokers to begin with: host:port
-	Topic     string                    `yaml:"topic"` // has to exist
+	To        setting.OneOrMore[string] `yaml:"to"`    // initial brokers: host:port
+	Topic     string                    `yaml:"topic"` // must exist
 	TLS       bool                      `yaml:"tls"`   // connections are encrypted
 	CA        setting.File              `yaml:"ca"`    // PEM file with the roots of the brokers' certificates; default the system's
-	User      string                    `yaml:"user"`  // for SASL; "" does without
+	User      string                    `yaml:"user"`  // for SASL; "" for none
 	Password  string                    `yaml:"password"`
 	Mechanism string                    `yaml:"mechanism"` // plain, scram-sha-256 or scram-sha-512, which is the default
 }
 
-// Parquet says where files with events are put.
+// Parquet sets where files with events are stored.
 type Parquet struct {
 	To       string           `yaml:"to"`       // a folder, or s3://bucket/prefix
 	Every    setting.Duration `yaml:"every"`    // longest time between an event and its file; default 5m
@@ -76,14 +76,14 @@ type Parquet struct {
 	Secret   string           `yaml:"secret"`   // that belongs to it
 }
 
-// Refused is the error of a store that will never take the rows it was given:
-// they are dropped and counted.
+// Refused is the error of a store that will never accept some rows. They are
+// dropped and counted.
 type Refused struct {
 	Err  error
-	Rows int // of those that were given; 0 is all
+	Rows int // number of dropped rows; 0 is all
 }
 
-// Of is how many of n rows are dropped.
+// Of returns how many of n rows are dropped.
 func (r *Refused) Of(n int) int {
 	if r.Rows == 0 {
 		return n
@@ -91,7 +91,8 @@ func (r *Refused) Of(n int) int {
 	return min(r.Rows, n)
 }
 
-// Add adds what err says of n rows, and whether it is a Refused.
+// Add adds the dropped ones of n rows by err, and reports whether err is a
+// Refused.
 func (r *Refused) Add(err error, n int) bool {
 	part, ok := errors.AsType[*Refused](err)
 	if ok {
@@ -105,18 +106,18 @@ func (r *Refused) Error() string { return "refused for good: " + r.Err.Error() }
 // Unwrap returns the reason.
 func (r *Refused) Unwrap() error { return r.Err }
 
-// A Spooler is a [Store] that keeps rows while the receiver behind it is away. It
-// is written to in quiet times too, while rows wait.
+// A Spooler is a [Store] that keeps rows while its receiver is away. While rows
+// wait, it is written to even without new rows.
 type Spooler interface {
-	// Spooled says how many rows wait, how many were dropped, and why the
-	// receiver does not take any.
+	// Spooled returns the number of waiting and of dropped rows, and the error of
+	// the receiver.
 	Spooled() (waiting, dropped uint64, err error)
 }
 
-// minAnonymise leaves the last day as it was.
+// minAnonymise keeps the last day unchanged.
 const minAnonymise = 24 * time.Hour
 
-// WithDefaults returns c with every zero filled in, or what is wrong with it.
+// WithDefaults returns c with defaults for zero values, or a mistake.
 func (c Config) WithDefaults() (Config, error) {
 	if c.SQLite == "" && c.JSONL == "" && c.Postgres == "" && c.ClickHouse == "" && c.Squid == "" && c.DansGuardian == "" {
 		if release.Small {
@@ -154,7 +155,8 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, nil
 }
 
-// lacking is the mistake of settings with a store that the small build lacks.
+// lacking returns a mistake if the settings have a store that the small build
+// lacks.
 func (c *Config) lacking() error {
 	for _, s := range []struct {
 		key, name string
@@ -171,13 +173,13 @@ func (c *Config) lacking() error {
 	return nil
 }
 
-// A Log takes rows and writes them to its stores.
+// A Log writes rows to its stores.
 type Log struct {
 	lanes []*lane
 }
 
-// New makes a log over stores, which it will close. Messages about failing
-// stores go to log.
+// New makes a log with stores, which it will close. It logs failing stores to
+// log.
 func New(cfg Config, log *slog.Logger, stores ...Store) (*Log, error) {
 	cfg, err := cfg.WithDefaults()
 	if err != nil {
@@ -197,8 +199,8 @@ func New(cfg Config, log *slog.Logger, stores ...Store) (*Log, error) {
 	return l, nil
 }
 
-// Add hands a row to every store's queue. It never blocks: what does not fit
-// is dropped and counted, as is everything after Run has returned.
+// Add adds a row to every store's queue. It never blocks: rows that do not fit,
+// or that come after Run has returned, are dropped and counted.
 func (l *Log) Add(r Row) {
 	n := rowSize + r.TextSize()
 	for _, q := range l.lanes {
@@ -206,8 +208,8 @@ func (l *Log) Add(r Row) {
 	}
 }
 
-// Run writes batches until ctx ends, then writes what is queued, for at most
-// ten seconds, and closes the stores. The error says what was lost.
+// Run writes batches until ctx ends, then writes the queued rows, for at most
+// ten seconds, and closes the stores. The error reports lost rows.
 func (l *Log) Run(ctx context.Context) error {
 	errs := make([]error, len(l.lanes))
 	var wg sync.WaitGroup
@@ -219,8 +221,7 @@ func (l *Log) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Reopen has the stores that are files open their paths again, after a log
-// rotation.
+// Reopen makes file stores open their paths again, after a log rotation.
 func (l *Log) Reopen() error {
 	var errs []error
 	for _, q := range l.lanes {
@@ -237,12 +238,12 @@ type Stats struct {
 	Queued  int    // rows waiting or being written
 	Bytes   int    // bytes they take
 	Written uint64 // rows the store has kept
-	Dropped uint64 // rows lost: queue full, or still queued at the end
+	Dropped uint64 // rows lost: the queue was full, or not empty at the end
 	Failed  uint64 // writes that failed
-	Spooled uint64 // rows on the disk, which the receiver has not taken
+	Spooled uint64 // rows on disk that the receiver has not accepted
 
 	Err   error     // of the last write, nil if it succeeded
-	Since time.Time // of the first write that failed since one succeeded
+	Since time.Time // of the first failed write since the last success
 }
 
 // Stats returns the counters of every store.
@@ -283,23 +284,22 @@ func (l *Log) Collect(ch chan<- metric.Metric) {
 	}
 }
 
-// A lane is a store and the queue in front of it. The queue is a slice that
-// the owner swaps for an empty one, so that it is as big as the traffic needs
-// and no bigger.
+// A lane is a store with its queue. Run swaps the queue's slice for an empty
+// one, so that it is only as large as the traffic requires.
 type lane struct {
 	store Store
 	log   *slog.Logger
 	every time.Duration
 	most  int
 	batch int
-	full  chan struct{} // says that a batch waits
+	full  chan struct{} // signals that a batch waits
 
 	mu     sync.Mutex
-	rows   []Row // not yet taken by the owner
-	stats  Stats // Queued and Bytes also count rows the owner has taken
+	rows   []Row // not yet taken by Run
+	stats  Stats // Queued and Bytes include the rows that Run has taken
 	closed bool
 
-	// The owner's.
+	// Used by Run only.
 	taken  []Row // from next on still to be written
 	next   int
 	failed bool // the last write did
@@ -325,7 +325,7 @@ func (q *lane) add(r *Row, size int) {
 	}
 }
 
-// take makes what is queued the owner's, when the owner has nothing left.
+// take moves the queued rows to taken, if that is empty.
 func (q *lane) take() {
 	if q.next < len(q.taken) {
 		return
@@ -334,7 +334,7 @@ func (q *lane) take() {
 	clear(q.taken)
 	empty := q.taken[:0]
 	if cap(empty) > 1024 && used < cap(empty)/8 {
-		empty = nil // a burst is over: give its memory back
+		empty = nil // a burst is over: release its memory
 	}
 	q.mu.Lock()
 	q.taken, q.rows = q.rows, empty
@@ -342,7 +342,7 @@ func (q *lane) take() {
 	q.next = 0
 }
 
-// release gives the queue's memory back when nothing is queued.
+// release releases the queue's memory if nothing is queued.
 func (q *lane) release() {
 	q.mu.Lock()
 	if q.stats.Queued == 0 {
@@ -351,10 +351,9 @@ func (q *lane) release() {
 	q.mu.Unlock()
 }
 
-// write writes everything queued at this moment in batches, up to the first
-// error.
+// write writes in batches all rows that are queued now, until an error occurs.
 func (q *lane) write(ctx context.Context) error {
-	for range 2 { // what was left by a failure, then what has come since
+	for range 2 { // first the rest after a failure, then newer rows
 		q.take()
 		for q.next < len(q.taken) {
 			rows := q.taken[q.next:min(q.next+q.batch, len(q.taken))]
@@ -427,7 +426,7 @@ func (q *lane) run(ctx context.Context) error {
 	}
 }
 
-// spooled reports whether the store has kept rows that it has to deliver.
+// spooled reports whether the store has rows to deliver.
 func (q *lane) spooled() bool {
 	sp, ok := q.store.(Spooler)
 	if !ok {
@@ -437,15 +436,15 @@ func (q *lane) spooled() bool {
 	return n > 0
 }
 
-// queued returns how many rows wait.
+// queued returns the number of waiting rows.
 func (q *lane) queued() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.stats.Queued
 }
 
-// report tells the operator when a store begins to fail and when it works
-// again, not every time.
+// report logs when a store begins to fail and when it works again, but not each
+// failure.
 func (q *lane) report(err error) {
 	switch {
 	case err != nil && !q.failed:
@@ -462,7 +461,7 @@ func (q *lane) report(err error) {
 	})
 }
 
-// stop writes what is left. ctx has ended; its values still count.
+// stop writes the remaining rows. ctx has ended, but its values are used.
 func (q *lane) stop(ctx context.Context) error {
 	q.count(func(*Stats) { q.closed = true })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)

@@ -8,47 +8,47 @@ import (
 	"time"
 )
 
-// A Store keeps rows. One goroutine writes. A store that is a [Reader] as well
-// may be read by others at the same time.
+// A Store keeps rows. One goroutine writes. A store that is also a [Reader] may
+// be read concurrently.
 type Store interface {
-	// Name is what metrics and messages call the store: "sqlite".
+	// Name is the store's name in metrics and messages: "sqlite".
 	Name() string
-	// Write keeps all rows or none: after an error the same rows are given
-	// again. It must not hold on to rows. It is called with no rows about once
-	// a minute in quiet times, for upkeep.
+	// Write stores all rows or none. After an error it gets the same rows again. It
+	// must not keep rows. Without events it is called about once a minute with no
+	// rows, for upkeep.
 	Write(ctx context.Context, rows []Row) error
 	Close() error
 }
 
-// A Reader answers questions about a record. Any number of goroutines may ask
-// at the same time, also while rows are written.
+// A Reader answers questions about a record. It is safe for concurrent use,
+// also while rows are written.
 type Reader interface {
-	// Query yields the rows that f wants in the order they were recorded, as p
-	// says. Rows that are recorded after it began are not seen. After an error
-	// nothing follows.
+	// Query yields the rows that match f in the order of recording, within p. It
+	// does not see rows that are recorded after it began. After an error nothing
+	// follows.
 	Query(ctx context.Context, f Filter, p Page) iter.Seq2[Row, error]
-	// Count answers several questions at once, each with the tallies that have
-	// most events, ties in the order of their names. Rows that have nothing in
-	// the field of a question are not counted by it.
+	// Count answers several questions at once. Each answer has the tallies with
+	// most events, sorted by name if these are equal. Rows without a value in the
+	// field of a question are not counted.
 	Count(ctx context.Context, questions ...Question) ([][]Tally, error)
 }
 
-// A Page is a part of what a filter wants.
+// A Page selects a part of the matching rows.
 type Page struct {
 	Newest bool  // newest first
-	Limit  int   // at most so many rows; 0 for all
-	After  int64 // only rows that come after the one with this Seq; 0 for all
+	Limit  int   // most rows; 0 for all
+	After  int64 // only rows after the one with this Seq; 0 for all
 }
 
-// A Question asks for the most frequent values of a field among the rows that a
-// filter wants.
+// A Question asks for the most frequent values of a field among the rows that
+// match a filter.
 type Question struct {
 	Filter Filter
 	By     Field // Text for one tally of all rows; ID, Monitored and Signature cannot be counted by
-	Top    int   // at most so many tallies; 0 for all, of which there may be 1,000,000
+	Top    int   // most tallies; 0 for all, at most 1,000,000
 }
 
-// Countable reports whether rows can be counted by f, in words for a person.
+// Countable returns an error for a person if rows cannot be counted by f.
 func Countable(f Field) error {
 	if f == ID || f == Conversation || f == Picture || f == Monitored || f == Signature || f > lastField {
 		return fmt.Errorf("events cannot be counted by %s: use client, host, category, rule, user, policy, action, proto, method, status, type, learned, source, unread or cache", f)
@@ -56,12 +56,12 @@ func Countable(f Field) error {
 	return nil
 }
 
-// A Tally counts rows that have something in common.
+// A Tally counts rows with the same value.
 type Tally struct {
-	Name    string `json:"name"` // what they have in common; of rules policy/rule; "" for all rows
+	Name    string `json:"name"` // the value; for rules policy/rule; "" for all rows
 	Events  int    `json:"events"`
 	Blocked int    `json:"blocked"`          // of them with the action block
-	Called  string `json:"called,omitempty"` // the name of a client's device, where a page knows it
+	Called  string `json:"called,omitempty"` // the name of a client's device, if a page knows it
 }
 
 // ErrNone reports that there is no row with the ID asked for.
@@ -76,11 +76,11 @@ func One(ctx context.Context, r Reader, id string) (Row, error) {
 	return Row{}, fmt.Errorf("%q: %w", id, ErrNone)
 }
 
-// tailEvery is how often Tail looks for new rows.
+// tailEvery is the interval at which Tail looks for new rows.
 const tailEvery = 500 * time.Millisecond
 
-// Tail yields the rows that f wants as they are recorded, from now on until ctx
-// ends, which is no error.
+// Tail yields rows that match f as they are recorded, from now until ctx ends,
+// which is not an error.
 func Tail(ctx context.Context, r Reader, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		last := int64(0)
@@ -99,7 +99,7 @@ func Tail(ctx context.Context, r Reader, f Filter) iter.Seq2[Row, error] {
 				return
 			case <-tick.C:
 			}
-			// Not f: rows it does not want move last on as well.
+			// An empty filter, because rows that do not match f move last on as well.
 			for row, err := range r.Query(ctx, Filter{}, Page{After: last}) {
 				if ctx.Err() != nil {
 					return

@@ -11,15 +11,15 @@ import (
 	wire "shuultuur/message/icap"
 )
 
-// A body is that of the HTTP message in an ICAP request: its preview, and the
-// chunks that follow. It implements [message.Body].
+// A body is the body of the HTTP message in an ICAP request: its preview and
+// the chunks that follow. It implements [message.Body].
 type body struct {
 	r         *bufio.Reader
 	net       *timed
-	preview   []byte // whole, in storage that is used again
-	pre       []byte // what is left of it
-	left      int64  // of a chunk
-	begun     bool   // a chunk was read, whose CRLF is still to come
+	preview   []byte // the whole preview, in reused storage
+	pre       []byte // the unread part of preview
+	left      int64  // unread bytes of the current chunk
+	begun     bool   // the CRLF of the current chunk is still unread
 	more      bool   // more chunks follow
 	continued bool   // the client was asked for the rest after the preview
 	done      bool

@@ -67,8 +67,8 @@ func readError(err error) error {
 	return err
 }
 
-// resync moves to the next whole frame after a damaged one, and reports whether
-// there is one.
+// resync moves to the next complete frame after a damaged one, and reports
+// whether there is one.
 func (s *scanner) resync() bool {
 	var want [4]byte
 	binary.LittleEndian.PutUint32(want[:], mark)
@@ -95,25 +95,25 @@ func (s *scanner) resync() bool {
 	return false
 }
 
-// A Reader reads the log from its own position. One goroutine may use it at a
-// time.
+// A Reader reads the log from its own position. Only one goroutine may use it
+// at a time.
 type Reader struct {
 	l    *Log
 	name string
 
-	mu       sync.Mutex // guards in against Close
-	in       *os.File   // the segment that is read; nil before the first
+	mu       sync.Mutex // protects in from Close
+	in       *os.File   // the current segment; nil before the first
 	scan     scanner
-	segment  uint64 // first of it
+	segment  uint64 // number of its first record
 	next     uint64 // sequence number of the next record
 	position atomic.Uint64
 }
 
 const positionSuffix = ".position"
 
-// Reader returns the reader with a name, which is new if there is no file of its
-// position. A new one begins with the oldest record there is. As long as a
-// reader has not read a segment, the segment stays.
+// Reader returns the reader with a name. If there is no file with its position,
+// it is new and begins with the oldest record. A segment stays until every
+// reader has read it.
 func (l *Log) Reader(name string) (*Reader, error) {
 	if name == "" || strings.ContainsAny(name, "/\x00.") {
 		return nil, fmt.Errorf("%q cannot name a reader", name)
@@ -151,8 +151,8 @@ func readPosition(path string) (uint64, error) {
 	return n, nil
 }
 
-// farthest is the greatest position of a reader: where a log without segments
-// continues.
+// farthest returns the highest position of all readers, at which a log without
+// segments continues.
 func (l *Log) farthest() (n uint64, err error) {
 	names, err := filepath.Glob(filepath.Join(l.config.Folder, "*"+positionSuffix))
 	for _, path := range names {
@@ -169,9 +169,9 @@ func (r *Reader) file() string {
 	return filepath.Join(r.l.config.Folder, r.name+positionSuffix)
 }
 
-// Next waits for records and returns them, at least as many as one batch has and
-// at most about most, or what there is after wait. next is what [Reader.Done] has
-// to be called with when they are dealt with. The records belong to the caller.
+// Next waits for records and returns them: at least one batch, and about most at
+// most, or those that exist after wait. Call [Reader.Done] with next when they
+// are processed. The records belong to the caller.
 func (r *Reader) Next(ctx context.Context, most int, wait time.Duration) (records [][]byte, next uint64, err error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -192,7 +192,7 @@ func (r *Reader) Next(ctx context.Context, most int, wait time.Duration) (record
 	}
 }
 
-// read appends what is on the disk.
+// read appends records that are on disk.
 func (r *Reader) read(records [][]byte, most int, t *tail) ([][]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,7 +209,7 @@ func (r *Reader) read(records [][]byte, most int, t *tail) ([][]byte, error) {
 		case err == nil:
 			records = all
 			if end := h.first + uint64(h.records); end <= r.next {
-				records = records[:before] // read before
+				records = records[:before] // these were read before
 				continue
 			} else if h.first < r.next {
 				records = append(records[:before], all[before+int(r.next-h.first):]...)
@@ -233,7 +233,7 @@ func (r *Reader) read(records [][]byte, most int, t *tail) ([][]byte, error) {
 	return records, nil
 }
 
-// end is how much of the segment that is read counts.
+// end returns the valid length of the current segment.
 func (r *Reader) end(t *tail) int64 {
 	for n, s := range t.segments {
 		if s.first == r.segment && n+1 < len(t.segments) {
@@ -243,7 +243,7 @@ func (r *Reader) end(t *tail) int64 {
 	return t.offset
 }
 
-// find opens the segment that has the next record.
+// find opens the segment with the next record.
 func (r *Reader) find(t *tail) error {
 	at := -1
 	for n, s := range t.segments {
@@ -269,7 +269,7 @@ func (r *Reader) use(s segment) error {
 	return nil
 }
 
-// after moves to the segment after the one that is read.
+// after moves to the segment after the current one.
 func (r *Reader) after(t *tail) bool {
 	for _, s := range t.segments {
 		if s.first > r.segment {
@@ -292,8 +292,8 @@ func (r *Reader) closeFile() {
 	r.closeIn()
 }
 
-// Done keeps the position of the reader: a reader of the same name begins with
-// the record next, also after a crash. Segments that no reader needs are deleted.
+// Done stores the position of the reader: a reader of the same name begins with
+// the record next, even after a crash. Segments that no reader needs are deleted.
 func (r *Reader) Done(next uint64) error {
 	if next <= r.position.Load() {
 		return nil
@@ -305,7 +305,7 @@ func (r *Reader) Done(next uint64) error {
 	return r.l.trim()
 }
 
-// Rewind has the reader begin again with the first record that is not done.
+// Rewind makes the reader begin again with the first record that is not done.
 func (r *Reader) Rewind() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -320,8 +320,9 @@ func (r *Reader) keep(next uint64) error {
 	return nil
 }
 
-// trim deletes segments that all readers are done with. The last segment stays.
-// Readers that the process has not opened count by their files.
+// trim deletes segments that all readers have passed, except the last one.
+// Positions of readers that this process has not opened are read from their
+// files.
 func (l *Log) trim() error {
 	names, err := filepath.Glob(filepath.Join(l.config.Folder, "*"+positionSuffix))
 	if err != nil || len(names) == 0 {

@@ -35,9 +35,9 @@ const (
 	dayForm    = "20060102"
 )
 
-// table is made where it is missing. Parts that changed are removed from the
-// disk within seconds, since they may hold what was erased; an insert is on the
-// disk before it is acknowledged.
+// table creates the table if it does not exist. Replaced parts are removed from
+// the disk within seconds, because they may contain erased rows. An insert is
+// on disk before it is acknowledged.
 const table = `CREATE TABLE IF NOT EXISTS event (
 	seq Int64, -- in the order of recording: microseconds of the server, and the node
 	time DateTime64(6, 'UTC'),
@@ -84,11 +84,11 @@ type Store struct {
 	after    time.Duration
 
 	mu          sync.Mutex
-	tableExists bool          // the table is there
+	tableExists bool          // the table exists
 	ahead       time.Duration // the server's clock before ours
 	last        int64         // seq given to the newest row, without the node
 	nextSweep   time.Time
-	nextNames   time.Time // when to look for days to make anonymous
+	nextNames   time.Time // when to look for days to anonymise
 }
 
 // Open prepares a store for the database at address, such as
@@ -129,7 +129,7 @@ func (s *Store) Close() error {
 // Anonymise implements [event.Anonymiser].
 func (s *Store) Anonymise(after time.Duration) { s.after = after }
 
-// ready makes the table and compares clocks if this store has not done so yet.
+// ready creates the table and compares clocks, once for each store.
 func (s *Store) ready(ctx context.Context) error {
 	s.mu.Lock()
 	exists := s.tableExists
@@ -157,14 +157,14 @@ func (s *Store) ready(ctx context.Context) error {
 	return nil
 }
 
-// nodes is how many nodes have places of their own within a microsecond.
+// nodes is the number of nodes that can each have a place within a microsecond.
 const nodes = 1 << 10
 
 // epoch is where places begin: with it they have 63 bits for 280 years.
 var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// places gives n rows their places, and returns the first. The next ones are
-// nodes apart.
+// places reserves places for n rows and returns the first. Places are nodes
+// apart.
 func (s *Store) places(n int) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,9 +173,9 @@ func (s *Store) places(n int) int64 {
 	return first*nodes + s.node
 }
 
-// Write inserts rows, and drops days that are too old. Rows of several days are
-// inserted day by day; when one fails and all are given again, the server leaves
-// out those that it has.
+// Write inserts rows and drops days that are too old. Rows of several days are
+// inserted day by day. If one insert fails and all rows are given again, the
+// server skips those that it has.
 func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -217,17 +217,17 @@ func (s *Store) insertRows(ctx context.Context, rows []event.Row) error {
 	return b.insert(ctx, fmt.Sprintf("rows-%d", s.node))
 }
 
-// A batch is rows that are inserted day by day.
+// A batch is a number of rows that are inserted day by day.
 type batch struct {
 	store  *Store
-	placed bool     // the same lines at other places are other rows
+	placed bool     // the rows have places, and the digest includes them
 	days   []string // in the order of their first rows
 	of     map[string]*dayRows
 }
 
 type dayRows struct {
 	body   []byte
-	digest uint64 // of the lines
+	digest uint64 // hash of the lines
 }
 
 func (s *Store) batch(placed bool) *batch {
@@ -252,8 +252,8 @@ func (b *batch) add(place int64, r *event.Row, anonymous bool) {
 	rows.digest = h.Sum64()
 }
 
-// insert inserts the rows. The server takes those of a day once for each kind and
-// digest.
+// insert inserts the rows. For each kind and digest, the server accepts the rows
+// of a day once.
 func (b *batch) insert(ctx context.Context, kind string) error {
 	for _, day := range b.days {
 		rows := b.of[day]
@@ -316,7 +316,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// days returns the days of rows for which a condition holds, "" for all, as
+// days returns the days of rows that meet a condition, "" for all, in the form
 // 20260131.
 func (s *Store) days(ctx context.Context, where string) (days []string, err error) {
 	query := "SELECT DISTINCT toString(toYYYYMMDD(time)) AS day FROM event"
@@ -327,19 +327,19 @@ func (s *Store) days(ctx context.Context, where string) (days []string, err erro
 	return days, err
 }
 
-// number asks for one number.
+// number runs a query for one number.
 func (s *Store) number(ctx context.Context, query string) (n int64, err error) {
 	err = s.ask(ctx, query, func(d *decoder) { n = d.int64() })
 	return n, err
 }
 
-// literal writes a text as a literal of ClickHouse's SQL. Only quotation marks
-// and backslashes have a meaning there.
+// literal returns a text as a literal of ClickHouse's SQL. Only quotation marks
+// and backslashes need escaping.
 func literal(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\x00", `\0`).Replace(s) + "'"
 }
 
-// literals are several of them in parentheses.
+// literals returns texts as literals in parentheses.
 func literals(all []string) string {
 	quoted := make([]string, len(all))
 	for i, v := range all {
@@ -348,7 +348,7 @@ func literals(all []string) string {
 	return "(" + strings.Join(quoted, ", ") + ")"
 }
 
-// micros is a time of the table.
+// micros returns a time in SQL.
 func micros(t time.Time) string {
 	return "fromUnixTimestamp64Micro(" + strconv.FormatInt(t.UnixMicro(), 10) + ", 'UTC')"
 }

@@ -10,9 +10,9 @@ import (
 	"shuultuur/event"
 )
 
-// Erase takes out the rows of a person, and the notes that name the person. The
-// server writes the parts anew and removes the old ones within seconds. It keeps
-// the statements that changed a table, so rows are named there by their places.
+// Erase removes the rows of a person, and the notes that name the person. The
+// server rewrites the parts and removes the old ones within seconds. It keeps
+// statements that change a table, so these name rows by place only.
 func (s *Store) Erase(ctx context.Context, p event.Person) (int64, error) {
 	n, err := s.erase(ctx, p)
 	if err != nil {
@@ -45,10 +45,10 @@ func (s *Store) erase(ctx context.Context, p event.Person) (int64, error) {
 	return n, s.eraseNotes(ctx, p, words)
 }
 
-// erasedAtOnce is how many rows one statement deletes at most.
+// erasedAtOnce is the most rows that one statement deletes.
 const erasedAtOnce = 50_000
 
-// eraseRows deletes the rows for which a condition holds.
+// eraseRows deletes the rows that meet a condition.
 func (s *Store) eraseRows(ctx context.Context, where string) (n int64, err error) {
 	for {
 		var places []string
@@ -67,8 +67,8 @@ func (s *Store) eraseRows(ctx context.Context, where string) (n int64, err error
 
 const lineDigest = "reinterpretAsInt64(sipHash64(line))"
 
-// eraseNotes takes the notes out of others' rows that name the person: changed
-// copies are inserted, then the rows that they stand for are deleted.
+// eraseNotes removes notes that name the person from others' rows: it inserts
+// changed copies and then deletes the originals.
 func (s *Store) eraseNotes(ctx context.Context, p event.Person, words []string) error {
 	var any []string
 	for _, w := range words {
@@ -78,7 +78,7 @@ func (s *Store) eraseNotes(ctx context.Context, p event.Person, words []string) 
 	named := strings.Join(any, " OR ")
 	for after := int64(0); ; {
 		var lines []line
-		digests := map[int64]int64{} // that tell a row from its copy
+		digests := map[int64]int64{} // distinguish a row from its copy
 		err := s.ask(ctx, fmt.Sprintf("SELECT seq, line, %s FROM event WHERE seq > %d AND (%s) ORDER BY seq LIMIT %d", lineDigest, after, named, piece), func(d *decoder) {
 			l, sum := line{d.int64(), d.text()}, d.int64()
 			if d.err == nil {
@@ -92,7 +92,7 @@ func (s *Store) eraseNotes(ctx context.Context, p event.Person, words []string) 
 		after = lines[len(lines)-1].seq
 		var old []string
 		err = s.copies(ctx, lines, func(r *event.Row) bool {
-			if !p.In(r.Note) { // a URL or a host may hold the word, and is not about the person
+			if !p.In(r.Note) { // the word is in a URL or host, which is not about the person
 				return false
 			}
 			old = append(old, fmt.Sprintf("(%d, %d)", r.Seq, digests[r.Seq]))
@@ -110,7 +110,8 @@ func (s *Store) eraseNotes(ctx context.Context, p event.Person, words []string) 
 	}
 }
 
-// copies inserts the rows that change makes of lines, with the same places.
+// copies inserts a changed copy of each line that change changes, at the same
+// place.
 func (s *Store) copies(ctx context.Context, lines []line, change func(r *event.Row) bool, anonymous bool) error {
 	b := s.batch(true)
 	for _, l := range lines {
@@ -125,15 +126,14 @@ func (s *Store) copies(ctx context.Context, lines []line, change func(r *event.R
 	return b.insert(ctx, "copies")
 }
 
-// namelessRows are made anonymous with each write at most, so that no batch waits
-// long.
+// namelessRows is the most rows that each write makes anonymous, so that no batch
+// waits long.
 const namelessRows = 50_000
 
-// forgetClients makes rows of days that are old enough anonymous. Each write
-// inserts anonymous copies of some; when a day has copies of all its rows, the
-// rows themselves are deleted. Rows are only deleted after their copies are
-// there, and what two gateways copied is the same and becomes one row, so that
-// nothing is lost or counted twice whatever comes between.
+// forgetClients makes rows of old days anonymous. Each write inserts anonymous
+// copies of some rows. When a day has copies of all its rows, the originals are
+// deleted. Two gateways make equal copies, of which one is kept. So a fault at
+// any time neither loses nor doubles rows.
 func (s *Store) forgetClients(ctx context.Context, now time.Time) error {
 	if s.after == 0 || now.Before(s.nextNames) {
 		return nil
@@ -175,8 +175,8 @@ func (s *Store) anonymiseSome(ctx context.Context, day string) (int, error) {
 	}, true)
 }
 
-// anonymised deletes the rows of a day that have anonymous copies, and the second
-// of copies that two gateways made.
+// anonymised deletes the rows of a day that have anonymous copies, and duplicate
+// copies of two gateways.
 func (s *Store) anonymised(ctx context.Context, day string) error {
 	of := "toYYYYMMDD(time) = " + day
 	err := s.exec(ctx, fmt.Sprintf("ALTER TABLE event DELETE IN PARTITION %[1]s WHERE anonymous = 0 AND seq IN (SELECT seq FROM event WHERE %[2]s AND anonymous = 1)", day, of))

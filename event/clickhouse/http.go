@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// maxAnswer bounds an answer of the server. Rows are asked for a few thousand at
+// maxAnswer bounds an answer of the server. A few thousand rows are requested at
 // a time, and a row has at most some 30 KiB.
 const maxAnswer = 256 << 20
 
-// A serverError is what the server answers to a query that failed.
+// A serverError is the server's error for a query.
 type serverError struct {
-	code string // "81" when the database is not known
+	code string // "81": the database does not exist
 	text string
 }
 
@@ -31,13 +31,13 @@ func isUnknownDatabase(err error) bool {
 	return errors.As(err, &e) && e.code == "81"
 }
 
-// exec runs a statement that answers nothing.
+// exec runs a statement without a result.
 func (s *Store) exec(ctx context.Context, statement string) error {
 	_, err := s.post(ctx, url.Values{"mutations_sync": {"1"}, "max_query_size": {"8000000"}}, strings.NewReader(statement))
 	return err
 }
 
-// createDatabase makes the database of the address.
+// createDatabase creates the database named in the address.
 func (s *Store) createDatabase(ctx context.Context) error {
 	_, err := s.post(ctx, url.Values{"database": {"default"}}, strings.NewReader("CREATE DATABASE IF NOT EXISTS "+s.database))
 	return err
@@ -53,7 +53,7 @@ func (s *Store) insert(ctx context.Context, rows []byte, token string) error {
 	return err
 }
 
-// ask runs a query and has each row of the answer read.
+// ask runs a query and calls row for each row of the result.
 func (s *Store) ask(ctx context.Context, query string, row func(d *decoder)) error {
 	answer, err := s.post(ctx, url.Values{}, strings.NewReader(query+" FORMAT RowBinary"))
 	if err != nil {
@@ -66,15 +66,15 @@ func (s *Store) ask(ctx context.Context, query string, row func(d *decoder)) err
 	return d.err
 }
 
-// post sends a request. The server answers when all of the result is there, so
-// that an error never hides behind rows.
+// post sends a request. The server answers when the result is complete, so that
+// an error cannot follow rows.
 func (s *Store) post(ctx context.Context, settings url.Values, body io.Reader) ([]byte, error) {
 	if settings.Get("database") == "" {
 		settings.Set("database", s.database)
 	}
 	settings.Set("wait_end_of_query", "1")
-	settings.Set("log_queries", "0")   // the server's own log would keep who was looked for
-	if end, ok := ctx.Deadline(); ok { // for queries whose client is gone
+	settings.Set("log_queries", "0")   // otherwise the server's log would record searched names
+	if end, ok := ctx.Deadline(); ok { // so that abandoned queries end
 		settings.Set("max_execution_time", strconv.Itoa(max(1, int(time.Until(end)/time.Second)+1)))
 	}
 	u := *s.server
@@ -109,7 +109,7 @@ func (s *Store) post(ctx context.Context, settings url.Values, body io.Reader) (
 	return answer, nil
 }
 
-// A decoder reads the format RowBinary. After an error it gives nothing.
+// A decoder reads the format RowBinary. After an error it returns zero values.
 type decoder struct {
 	rest []byte
 	err  error

@@ -12,11 +12,11 @@ import (
 	"shuultuur/event"
 )
 
-// piece is how many rows are asked for at once.
+// piece is the number of rows requested at once.
 const piece = 5_000
 
-// Query implements [event.Reader]. Rows are read a piece at a time, up to the
-// last one that was there when the query began.
+// Query implements [event.Reader]. It reads rows a piece at a time, up to the
+// last row that existed when the query began.
 func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
 		fail := func(err error) { yield(event.Row{}, fmt.Errorf("read events from ClickHouse: %w", err)) }
@@ -50,7 +50,7 @@ func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Se
 					fail(fmt.Errorf("event %d: %w", l.seq, err))
 					return
 				}
-				if r.Seq = l.seq; !f.Match(&r) { // the conditions may let pass too much
+				if r.Seq = l.seq; !f.Match(&r) { // the server's conditions may match too many rows
 					continue
 				}
 				if !yield(r, nil) {
@@ -67,14 +67,14 @@ func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Se
 	}
 }
 
-// A line is a row as it is kept.
+// A line is a stored row.
 type line struct {
 	seq  int64
 	text string
 }
 
-// lines returns the next rows that f may want behind a place, 0 for all, up to
-// the place top.
+// lines returns the next rows that may match f, after a place (0 for the
+// beginning) and up to the place top.
 func (s *Store) lines(ctx context.Context, f *event.Filter, newest bool, after, top int64, limit int) ([]line, error) {
 	where, _ := conditions(f)
 	where = append(where, fmt.Sprintf("seq <= %d", top))
@@ -88,7 +88,7 @@ func (s *Store) lines(ctx context.Context, f *event.Filter, newest bool, after, 
 	return s.readLines(ctx, fmt.Sprintf("SELECT seq, line FROM event WHERE %s ORDER BY %s LIMIT %d", strings.Join(where, " AND "), order, limit))
 }
 
-// readLines asks for places and lines.
+// readLines runs a query for places and lines.
 func (s *Store) readLines(ctx context.Context, query string) (all []line, err error) {
 	err = s.ask(ctx, query, func(d *decoder) {
 		if l := (line{d.int64(), d.text()}); d.err == nil {
@@ -98,8 +98,8 @@ func (s *Store) readLines(ctx context.Context, query string) (all []line, err er
 	return all, err
 }
 
-// Count implements [event.Reader]. The server groups and counts; only for
-// questions that search in texts are rows read.
+// Count implements [event.Reader]. The server groups and counts. Rows are read
+// only for questions that search texts.
 func (s *Store) Count(ctx context.Context, questions ...event.Question) ([][]event.Tally, error) {
 	if _, err := event.NewCounter(questions); err != nil { // that they can be counted
 		return nil, err
@@ -126,7 +126,7 @@ func (s *Store) Count(ctx context.Context, questions ...event.Question) ([][]eve
 	return all, nil
 }
 
-// countRows reads the rows that a question is about.
+// countRows reads and counts the rows of a question.
 func (s *Store) countRows(ctx context.Context, q *event.Question) ([]event.Tally, error) {
 	c, err := event.NewCounter([]event.Question{*q})
 	if err != nil {
@@ -141,10 +141,10 @@ func (s *Store) countRows(ctx context.Context, q *event.Question) ([]event.Tally
 	return c.Tallies()[0], nil
 }
 
-// maxTallies is how many tallies a question without a limit gets.
+// maxTallies is the most tallies of a question without a limit.
 const maxTallies = 1_000_000
 
-// group has the server count.
+// group lets the server count.
 func (s *Store) group(ctx context.Context, q *event.Question, where []string) (all []event.Tally, err error) {
 	name, by := "''", ""
 	switch q.By {
@@ -175,8 +175,8 @@ func (s *Store) group(ctx context.Context, q *event.Question, where []string) (a
 	return all, err
 }
 
-// conditions are what the server looks at of a filter. exact says that they want
-// the same rows as the filter, and not some more.
+// conditions returns the conditions of a filter that the server can check. exact
+// reports that they match the same rows as the filter, and no others.
 func conditions(f *event.Filter) (where []string, exact bool) {
 	where, exact = []string{"1"}, true
 	if !f.Since.IsZero() {
@@ -200,7 +200,7 @@ func conditions(f *event.Filter) (where []string, exact bool) {
 		}
 		exact = exact && whole
 		switch {
-		case t.Not && !whole: // what is in the line may be in another field
+		case t.Not && !whole: // a match in the line may be in another field
 		case t.Not:
 			where = append(where, "NOT ("+condition+")")
 		case condition != "":
@@ -210,7 +210,8 @@ func conditions(f *event.Filter) (where []string, exact bool) {
 	return where, exact
 }
 
-// clients is that a client is in one of the networks of a term, or not known.
+// clients returns the condition that a client is in a network of the term, or
+// unknown.
 func clients(t *event.Term) string {
 	var any []string
 	for _, p := range t.Networks() {
@@ -221,13 +222,13 @@ func clients(t *event.Term) string {
 		}
 		any = append(any, fmt.Sprintf("client != '' AND address BETWEEN toIPv6('%v') AND toIPv6('%v')", netip.AddrFrom16(first), netip.AddrFrom16(last)))
 	}
-	if len(t.Values) > 0 { // only "" is no network
+	if len(t.Values) > 0 { // "" alone means no network
 		any = append(any, "client = ''")
 	}
 	return strings.Join(any, " OR ")
 }
 
-// hosts is that a host is one of some or below it.
+// hosts returns the condition that a host is in domains or a subdomain of one.
 func hosts(domains []string) string {
 	any := []string{"host IN " + literals(domains)}
 	for _, d := range domains {
@@ -238,13 +239,13 @@ func hosts(domains []string) string {
 	return strings.Join(any, " OR ")
 }
 
-// inLine is that the line of a row has one of the values of a term somewhere, or
-// its words have; "" when every row may.
+// inLine returns the condition that the line, or the words, of a row contain a
+// value of the term; "" if every row may match.
 func inLine(t *event.Term) string {
 	var any []string
 	for _, v := range t.Values {
 		if v == "" {
-			return "" // rows that have nothing in the field
+			return "" // matches rows without the field
 		}
 		if t.Field == event.Text {
 			any = append(any, "position(words, "+literal(event.LowerASCII(v))+") > 0")

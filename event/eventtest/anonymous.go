@@ -17,8 +17,8 @@ const oldUser = "zz-quilliam-77"
 
 var oldClient = netip.MustParseAddr("10.77.66.55")
 
-// anonymousRows returns rows that are old, then as many that are young. Their
-// clients and users are different ones.
+// anonymousRows returns n old rows and n recent ones, with different clients
+// and users.
 func anonymousRows(n int) (old, young []event.Row) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	old, young = Rows(now.Add(-10*24*time.Hour), n), Rows(now.Add(-time.Hour), n)
@@ -55,7 +55,7 @@ func Anonymous(t *testing.T, open func(path string) (event.Store, error), files 
 	}
 	const n = 18_000
 	old, young := anonymousRows(n)
-	st := start(0) // as before the setting was made
+	st := start(0) // before the setting existed
 	write(t, st, old)
 	write(t, st, young[:n/2])
 	write(t, st, nil) // upkeep
@@ -64,13 +64,13 @@ func Anonymous(t *testing.T, open func(path string) (event.Store, error), files 
 	st = start(7 * 24 * time.Hour)
 	defer func() { shut(t, st) }()
 	r := st.(event.Reader)
-	if _, err := r.Count(t.Context(), event.Question{By: event.User, Top: 3}, event.Question{By: event.Client, Top: 3}); err != nil { // fills what readers keep
+	if _, err := r.Count(t.Context(), event.Question{By: event.User, Top: 3}, event.Question{By: event.Client, Top: 3}); err != nil { // fills caches of the reader
 		t.Fatal(err)
 	}
 	for _, rows := range slices.Collect(slices.Chunk(young[n/2:], n/10)) {
 		write(t, st, rows)
 	}
-	for range 5 { // quiet minutes
+	for range 5 { // minutes without events
 		write(t, st, nil)
 	}
 	want := slices.Concat(old, young)
@@ -94,7 +94,7 @@ func Anonymous(t *testing.T, open func(path string) (event.Store, error), files 
 	check("user:pupil003", n/400)
 	check("client:10.77.66.0/24", n/100)
 
-	// Once more, and nothing changes; what is young once is old later.
+	// A second pass changes nothing. Recent rows become old later.
 	shut(t, st)
 	st = start(7 * 24 * time.Hour)
 	r = st.(event.Reader)
@@ -102,7 +102,7 @@ func Anonymous(t *testing.T, open func(path string) (event.Store, error), files 
 	holds(t, r, want)
 }
 
-// holds checks that a store has rows, and that counts say the same as the rows.
+// holds checks that a store has rows, and that its counts agree with them.
 func holds(t *testing.T, r event.Reader, want []event.Row) {
 	t.Helper()
 	got := collect(t, r, event.Filter{}, event.Page{})
@@ -141,7 +141,7 @@ func holds(t *testing.T, r event.Reader, want []event.Row) {
 	}
 }
 
-// hasNot checks that no file in a folder has one of some words in it.
+// hasNot checks that no file in a folder contains any of the words.
 func hasNot(t *testing.T, dir string, words ...string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"))

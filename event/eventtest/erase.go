@@ -10,8 +10,8 @@ import (
 	"shuultuur/event"
 )
 
-// Erases tests that a store takes out a person's rows, and their bytes from the
-// files in its folder, while the others' stay and can be asked for.
+// Erases tests that a store removes a person's rows, and their bytes from the
+// files in its folder, and keeps the rows of others.
 func Erases(t *testing.T, open func(path string) (event.Store, error)) {
 	dir := t.TempDir()
 	st, err := open(filepath.Join(dir, "record"))
@@ -37,7 +37,7 @@ func Erases(t *testing.T, open func(path string) (event.Store, error)) {
 	write(t, st, rows[:30_000])
 	write(t, st, nil) // upkeep
 	r := st.(event.Reader)
-	if _, err := r.Count(t.Context(), event.Question{By: event.User, Top: 3}); err != nil { // fills what readers keep
+	if _, err := r.Count(t.Context(), event.Question{By: event.User, Top: 3}); err != nil { // fills caches of the reader
 		t.Fatal(err)
 	}
 	write(t, st, rows[30_000:])

@@ -1,6 +1,6 @@
-// Package eventtest holds the tests that every event store passes, and rows to
-// test and measure with. [Run] tests a store; what it can be asked is tested
-// when the store is an [event.Reader] too.
+// Package eventtest has the tests that every event store must pass, and rows
+// for tests and measurements. [Run] tests a store. If it is also an
+// [event.Reader], its answers are tested too.
 package eventtest
 
 import (
@@ -20,9 +20,9 @@ import (
 	"shuultuur/filter"
 )
 
-// Rows returns n rows as a school's proxy makes them: most pages pass, every
-// tenth is blocked with findings. They are the same every time, but for start,
-// the time of the first.
+// Rows returns n rows like those of a school's proxy: most pages pass, every
+// tenth is blocked with findings. They depend only on start, the time of the
+// first.
 func Rows(start time.Time, n int) []event.Row {
 	rows := make([]event.Row, n)
 	for i := range rows {
@@ -67,7 +67,7 @@ func Rows(start time.Time, n int) []event.Row {
 	return rows
 }
 
-// Hostile returns rows with everything in them that could break a format.
+// Hostile returns rows with all contents that could break a format.
 func Hostile(start time.Time) []event.Row {
 	texts := []string{
 		"line\nbreak", "carriage\rreturn", "tab\there", "quote\"back\\slash", "nul\x00byte", "esc\x1b[31m", "del\x7f",
@@ -77,7 +77,7 @@ func Hostile(start time.Time) []event.Row {
 	rows := make([]event.Row, len(texts))
 	for i, s := range texts {
 		rows[i] = event.Row{
-			Time: start, // all the same: order is that of recording
+			Time: start, // equal times: rows are in the order of recording
 			ID:   s, User: s, Policy: s, Rule: s, Method: s, URL: "http://" + s, Host: s, Type: s,
 			Category: s, Evidence: s, Note: s,
 			Client: netip.MustParseAddr("2001:db8::1"), Action: filter.Action(i % 5), Proto: filter.Proto(i % 3),
@@ -90,17 +90,17 @@ func Hostile(start time.Time) []event.Row {
 		}
 	}
 	return append(rows,
-		event.Row{Time: start}, // nothing known
+		event.Row{Time: start}, // all unknown
 		event.Row{Time: start.Add(-time.Minute), Host: "clock.set.back"},
 		event.Row{Time: start, URL: "http://long/" + strings.Repeat("ä", 60_000)},
 	)
 }
 
-// Start is a moment not long ago, as rows have it.
+// Start returns a recent time in the precision of rows.
 func Start() time.Time { return time.Now().UTC().Add(-10 * time.Minute).Truncate(time.Microsecond) }
 
-// Run tests the stores that open makes; each test has a path of its own.
-// Stores that are no [event.Reader] must be text files with a line per row.
+// Run tests the stores that open makes. Each test has its own path. Stores that
+// are not an [event.Reader] must be text files with a line per row.
 func Run(t *testing.T, open func(path string) (event.Store, error)) {
 	s := suite{open: open}
 	t.Run("rows survive closing", s.survive)
@@ -137,7 +137,7 @@ func (s suite) at(t *testing.T, path string) event.Store {
 	return st
 }
 
-// check compares what the store at path holds, opened anew, with rows.
+// check opens the store at path again and compares its contents with rows.
 func (s suite) check(t *testing.T, path string, rows []event.Row) {
 	t.Helper()
 	st := s.at(t, path)
@@ -169,8 +169,8 @@ func (s suite) check(t *testing.T, path string, rows []event.Row) {
 	}
 }
 
-// same compares two rows but for their place in the store. A text that was not
-// UTF-8 may have been mended.
+// same compares two rows except for their place in the store. Invalid UTF-8 may
+// have been repaired.
 func same(got, want event.Row) bool {
 	got.Seq, want.Seq = 0, 0
 	texts := func(r *event.Row) []*string {

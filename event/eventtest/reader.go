@@ -12,7 +12,7 @@ import (
 	"shuultuur/event"
 )
 
-// mixed are rows of all kinds, and the moment when they begin.
+// mixed returns rows of all kinds, and the time of the first.
 func mixed() ([]event.Row, time.Time) {
 	start := Start()
 	rows := append(Rows(start, 250), Hostile(start.Add(time.Minute))...)
@@ -28,7 +28,7 @@ func (s suite) filled(t *testing.T, rows []event.Row) (event.Store, event.Reader
 	return st, st.(event.Reader)
 }
 
-// parsed is the filter that a person wrote as text.
+// parsed returns the filter in text.
 func parsed(t *testing.T, text string) event.Filter {
 	t.Helper()
 	f, err := event.ParseFilter(text, time.Now())
@@ -38,8 +38,7 @@ func parsed(t *testing.T, text string) event.Filter {
 	return f
 }
 
-// filterTexts are filters in the language of people, one for each field at
-// least.
+// filterTexts are filters in the filter language, at least one for each field.
 var filterTexts = []string{
 	"", "client:10.1.0.7", "client:2001:DB8:0::1", "client:10.1.3.0/24,10.1.4.9", "-client:10.0.0.0/8", "client:",
 	"user:pupil017", "-user:pupil017,pupil018", "user:", "host:site-17.example.com", "host:example.com", "-host:example.com",
@@ -121,7 +120,7 @@ func (s suite) pages(t *testing.T) {
 
 func (s suite) counts(t *testing.T) {
 	rows, start := mixed()
-	for i := range rows { // texts that stores may mend are not counted the same
+	for i := range rows { // texts that stores may repair are counted differently
 		rows[i].Host, rows[i].User, rows[i].Rule = valid(rows[i].Host), valid(rows[i].User), valid(rows[i].Rule)
 		rows[i].Policy, rows[i].Category, rows[i].Method = valid(rows[i].Policy), valid(rows[i].Category), valid(rows[i].Method)
 		rows[i].Type, rows[i].Source, rows[i].Unread, rows[i].Cache = valid(rows[i].Type), valid(rows[i].Source), valid(rows[i].Unread), valid(rows[i].Cache)
@@ -191,7 +190,7 @@ func (s suite) tail(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	started, got := false, []event.Row(nil)
-	next := event.Tail(ctx, reading{r, func() { // it has looked for the end
+	next := event.Tail(ctx, reading{r, func() { // Tail has seen the end
 		if !started {
 			started = true
 			write(t, st, rows[100:150])
@@ -209,7 +208,7 @@ func (s suite) tail(t *testing.T) {
 	compare(t, got, want)
 }
 
-// reading is a reader that says when a query is over.
+// reading is a reader that reports the end of a query.
 type reading struct {
 	event.Reader
 	over func()

@@ -9,36 +9,35 @@ import (
 	"time"
 )
 
-// Old lines are overwritten where they are: what is left of one is shorter, and
-// blanks fill the room. So nothing is copied however long the file is, and
-// readers find every line where it was.
+// Old lines are overwritten in place: an anonymous line is shorter, and blanks
+// fill the rest. So no file is copied, however long it is, and readers find
+// every line at its old position.
 
 const (
 	anonymousPause = 10 * time.Minute // after all old lines are done
-	anonymousLines = 2000             // that a write looks at besides twice its own
+	anonymousLines = 2000             // that a write examines in addition to twice its own
 )
 
-// A nameless is what a store knows of lines that it has made anonymous.
+// A nameless records which lines of a store are anonymous.
 type nameless struct {
-	after time.Duration // age of rows; 0: none are
-	file  os.FileInfo   // that at is of
-	at    int64         // lines before that are done
+	after time.Duration // age of rows; 0: never
+	file  os.FileInfo   // the file that at refers to
+	at    int64         // lines before this offset are done
 	next  time.Time     // when to look again
 }
 
-// Anonymise implements [event.Anonymiser]. Files that were rotated away are not
-// touched.
+// Anonymise implements [event.Anonymiser]. It does not touch rotated files.
 func (s *Store) Anonymise(after time.Duration) { s.nameless.after = after }
 
-// forgetClients anonymises lines that are old enough: more than are being
-// written, so that it keeps up, and few enough to delay no batch for long.
+// forgetClients makes old lines anonymous: more lines than are being written,
+// so that it keeps up, but not so many that a batch waits long.
 func (s *Store) forgetClients(now time.Time, writing int) error {
 	n := &s.nameless
 	if n.after == 0 || now.Before(n.next) {
 		return nil
 	}
 	f, err := os.OpenFile(string(s.Reader), os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) { // moved away, and not made again yet
+	if errors.Is(err, os.ErrNotExist) { // moved away and not created again yet
 		return nil
 	}
 	if err != nil {
@@ -77,8 +76,8 @@ func (s *Store) forgetClients(now time.Time, writing int) error {
 	return nil
 }
 
-// forget overwrites a line of f unless it is young. A line that is no row says
-// nothing of its age and stays.
+// forget overwrites a line of f if it is old. A line that is not a row has no
+// age and stays.
 func forget(f *os.File, at int64, line []byte, before time.Time) (young bool, err error) {
 	r, err := ParseLine(bytes.TrimRight(line, "\n"))
 	if err != nil {
@@ -92,7 +91,7 @@ func forget(f *os.File, at int64, line []byte, before time.Time) (young bool, er
 	}
 	less := AppendLine(nil, &r)
 	if len(less) > len(line) {
-		return false, nil // AppendLine did not write it
+		return false, nil // not written by AppendLine
 	}
 	less = append(less[:len(less)-1], bytes.Repeat([]byte(" "), len(line)-len(less))...)
 	_, err = f.WriteAt(append(less, '\n'), at)

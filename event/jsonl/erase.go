@@ -6,7 +6,7 @@ import (
 	"shuultuur/event"
 )
 
-// Erase takes out the rows of a person, and those whose notes name them.
+// Erase removes the rows of a person, and rows whose notes name the person.
 func (s *Store) Erase(ctx context.Context, p event.Person) (int64, error) {
 	return s.EraseLines(ctx, func(line []byte) bool {
 		r, err := ParseLine(line)

@@ -55,7 +55,7 @@ import (
 	"shuultuur/filter"
 )
 
-// A Store is a file of JSON lines that is written to.
+// A Store appends to a file of JSON lines.
 type Store struct {
 	*event.File
 	Reader
@@ -63,8 +63,9 @@ type Store struct {
 	nameless nameless
 }
 
-// Bound has the file renamed to PATH.1, in the place of the one before, when it
-// has n bytes, for devices on which nobody rotates it.
+// Bound sets the size in bytes at which the file is renamed to PATH.1,
+// replacing the previous one. It is for devices on which nothing else rotates
+// the file.
 func (s *Store) Bound(n int64) { s.most = n }
 
 // Write implements [event.Store].
@@ -78,14 +79,14 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	return s.File.Write(ctx, rows)
 }
 
-// rotate makes way for another file if this one has reached its bound.
+// rotate renames this file if it has reached its bound.
 func (s *Store) rotate() error {
 	path := string(s.Reader)
 	if s.most == 0 {
 		return nil
 	}
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Size() < s.most {
-		return nil // what is not there was moved away by somebody
+		return nil // if it does not exist, something else moved it
 	}
 	if err := os.Rename(path, path+".1"); err != nil {
 		return err
@@ -104,7 +105,7 @@ func Open(path string) (*Store, error) {
 
 const timeForm = "2006-01-02T15:04:05.000000Z"
 
-// Codec is for stores that hold events as lines.
+// Codec is for stores that keep events as lines.
 var Codec = event.Codec{Append: AppendLine, Parse: ParseLine}
 
 // AppendLine appends the line of r.
@@ -176,7 +177,7 @@ func number(dst []byte, key string, v int64) []byte {
 	return strconv.AppendInt(append(dst, key...), v, 10)
 }
 
-// line is what a line holds.
+// line has the members of a line.
 type line struct {
 	Time     time.Time `json:"time"`
 	ID       string    `json:"id"`
@@ -213,8 +214,8 @@ type transfer struct {
 	Parent  bool       `json:"parent"`
 }
 
-// ParseLine reads a line that AppendLine wrote. Keys it does not know are
-// skipped, so that a newer program's file can be read.
+// ParseLine reads a line that AppendLine wrote. It skips unknown keys, so that
+// files of newer programs can be read.
 func ParseLine(b []byte) (event.Row, error) {
 	var l line
 	if err := json.Unmarshal(b, &l); err != nil {
@@ -249,14 +250,14 @@ func ParseLine(b []byte) (event.Row, error) {
 	return r, nil
 }
 
-// A Reader answers questions about the file at a path, which this process or
-// another one writes.
+// A Reader answers questions about the file at a path, which any process may
+// write.
 type Reader string
 
-// Query reads the file from its beginning, or from its end for the newest. A
-// line that cannot be read ends the query with an error that names its place. A
-// last line without its end is still being written and is not read. Rotated
-// files are not searched. The Seq of a row is where its line ends.
+// Query reads the file from its beginning, or from its end if the newest rows
+// come first. A line that cannot be read ends the query with an error that
+// names its position. An unfinished last line is not read. Rotated files are
+// not searched. The Seq of a row is the offset of its line's end.
 func (path Reader) Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
 		left := p.Limit
@@ -293,7 +294,7 @@ func (path Reader) Count(ctx context.Context, questions ...event.Question) ([][]
 	return c.Tallies(), nil
 }
 
-// rows yields every row after p.After; the limit of p is left to the caller.
+// rows yields every row after p.After. The caller applies the limit of p.
 func (path Reader) rows(ctx context.Context, p event.Page) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
 		file, err := os.Open(string(path))
@@ -314,7 +315,7 @@ func (path Reader) rows(ctx context.Context, p event.Page) iter.Seq2[event.Row, 
 		lines := forward(file, after, size)
 		if p.Newest {
 			if after > 0 {
-				size = after - 1 // without its end the line is not complete
+				size = after - 1 // an unfinished last line does not count
 			}
 			lines = backward(file, size)
 		}
@@ -332,7 +333,7 @@ func (path Reader) rows(ctx context.Context, p event.Page) iter.Seq2[event.Row, 
 	}
 }
 
-// parseAt reads the line at offset at, or returns what went wrong there.
+// parseAt parses the line at offset at.
 func parseAt(ctx context.Context, at int64, b lineOrError) (event.Row, error) {
 	if err := ctx.Err(); err != nil {
 		return event.Row{}, err
@@ -348,7 +349,7 @@ func parseAt(ctx context.Context, at int64, b lineOrError) (event.Row, error) {
 }
 
 type lineOrError struct {
-	line []byte // without its end; valid until the next
+	line []byte // without its end; valid until the next one
 	err  error
 }
 
@@ -367,7 +368,7 @@ func forward(r io.ReaderAt, at, size int64) iter.Seq2[int64, lineOrError] {
 			have := len(buf)
 			buf = append(buf, make([]byte, n)...)
 			if k, err := r.ReadAt(buf[have:], read); int64(k) < n {
-				if err != io.EOF { // at the end: the file was cut short meanwhile
+				if err != io.EOF { // end of file: it was truncated meanwhile
 					yield(read, lineOrError{err: err})
 				}
 				return
@@ -398,7 +399,7 @@ func forward(r io.ReaderAt, at, size int64) iter.Seq2[int64, lineOrError] {
 func backward(r io.ReaderAt, size int64) iter.Seq2[int64, lineOrError] {
 	return func(yield func(int64, lineOrError) bool) {
 		var buf []byte    // the file from offset at, up to the line yielded last
-		complete := false // buf ends where a line ends
+		complete := false // buf ends with a complete line
 		for at := size; at > 0; {
 			n := min(blockSize, at)
 			at -= n

@@ -14,7 +14,7 @@ type record struct {
 	value []byte
 }
 
-// size is about how many bytes the record takes, at most.
+// size returns an upper bound of the record's bytes.
 func (r *record) size() int { return len(r.key) + len(r.value) + 32 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -39,7 +39,7 @@ func appendBatch(dst []byte, records []record) []byte {
 		body = append(binary.AppendVarint(body, int64(len(r.value))), r.value...)
 		body = binary.AppendVarint(body, 0) // headers
 		one = append(binary.AppendVarint(one[:0], int64(len(body))), body...)
-		_, _ = zip.Write(one) // into memory
+		_, _ = zip.Write(one) // writing to memory does not fail
 	}
 	_ = zip.Close()
 

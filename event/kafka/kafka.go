@@ -1,14 +1,14 @@
 // Package kafka sends events to a topic of a Kafka cluster
-// (kafka.apache.org/protocol), as JSON lines under the ID of the event.
+// (kafka.apache.org/protocol), as JSON lines with the event's ID as key.
 //
-// Data moves as follows. [Store.Write] sorts a batch by partition, as the clients of
-// Kafka do by the key, makes record batches of them (batch.go) and sends one
-// request to each broker that leads some of the partitions (wire.go), on
-// connections that are kept. It returns when all replicas in sync have what was
-// sent. When a part fails, the batch fails as a whole and is sent again: an
-// event may come twice, under the same key and in the same partition.
+// Data moves as follows. [Store.Write] divides a batch by partition, by the hash
+// that Kafka's clients use, makes record batches (batch.go) and sends one request to
+// each broker that leads some of the partitions (wire.go), on kept connections. It
+// returns when all in-sync replicas have the records. If a part fails, the whole
+// batch fails and is sent again: an event may appear twice, with the same key in the
+// same partition.
 //
-// A single event that is larger than the broker takes is refused for good.
+// A single event that exceeds the broker's limit is refused for good.
 package kafka
 
 import (
@@ -30,9 +30,9 @@ import (
 
 const (
 	wait      = 10 * time.Second // to sign in, and for an answer
-	dialWait  = 2 * time.Second  // for a connection: what is lost to a broker that starts is soon tried anew
+	dialWait  = 2 * time.Second  // for a connection; short, so that a restarted broker is soon tried again
 	maxBatch  = 900 << 10        // bytes of a record batch before it is compressed: brokers take 1 MiB
-	metaFor   = 5 * time.Minute  // how long it is believed who leads what
+	metaFor   = 5 * time.Minute  // how long metadata are used
 	errorNone = 0
 )
 
@@ -42,12 +42,12 @@ type Store struct {
 	topic  string
 	tls    *tls.Config // nil: plain
 	roots  *setting.Renewed[*x509.CertPool]
-	sasl   *sasl // nil: nobody asks
+	sasl   *sasl // nil: no authentication
 	format func(dst []byte, r *event.Row) []byte
 
 	conns   map[string]*conn // by address
-	leaders []string         // addresses, by partition; "" has none
-	until   time.Time        // leaders are believed
+	leaders []string         // addresses, by partition; "" if it has no leader
+	until   time.Time        // leaders are valid until then
 }
 
 // Open reads the settings. It does not connect. format makes the value of a
@@ -81,7 +81,7 @@ func Open(cfg event.Kafka, format func(dst []byte, r *event.Row) []byte) (*Store
 	return s, err
 }
 
-// checkTopic says what is wrong with the name of a topic.
+// checkTopic returns the mistake in the name of a topic, or nil.
 func checkTopic(name string) error {
 	for _, c := range []byte(name) {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
@@ -119,7 +119,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
-// send sends rows to where they belong.
+// send sends rows to their partitions.
 func (s *Store) send(ctx context.Context, rows []event.Row) error {
 	if time.Now().After(s.until) || s.leaders == nil {
 		if err := s.learn(ctx); err != nil {
@@ -150,7 +150,7 @@ func (s *Store) send(ctx context.Context, rows []event.Row) error {
 		if err := s.produce(ctx, batches); err != nil {
 			refused, ok := errors.AsType[*event.Refused](err)
 			if !ok {
-				s.until = time.Time{} // perhaps somebody else leads now
+				s.until = time.Time{} // the leader may have changed
 				return err
 			}
 			if dropped == nil {
@@ -172,13 +172,13 @@ func trimLine(b []byte) []byte {
 	return b
 }
 
-// A part is records for one partition.
+// A part has records for one partition.
 type part struct {
 	partition int
 	records   []record
 }
 
-// take takes as much off every partition as fits into one record batch.
+// take removes from every partition as much as fits into one record batch.
 func take(parts [][]record) (batches []part) {
 	for p, records := range parts {
 		n, size := 0, 0
@@ -213,7 +213,7 @@ func (s *Store) produce(ctx context.Context, batches []part) error {
 			case !ok:
 				return fmt.Errorf("broker %s says nothing of partition %d", at, b.partition)
 			case code == errorNone:
-			case tooLarge(code) && len(b.records) > 1: // what is in it may fit by itself
+			case tooLarge(code) && len(b.records) > 1: // its records may fit one by one
 				half := len(b.records) / 2
 				for _, records := range [][]record{b.records[:half], b.records[half:]} {
 					err := s.produce(ctx, []part{{b.partition, records}})
@@ -237,10 +237,10 @@ func (s *Store) produce(ctx context.Context, batches []part) error {
 	return nil
 }
 
-// tooLarge says that a batch is more than the broker takes.
+// tooLarge reports that a batch exceeds the broker's limit.
 func tooLarge(code int16) bool { return code == 10 || code == 18 }
 
-// produceAt sends record batches to a broker, and returns a code for each
+// produceAt sends record batches to a broker and returns a code for each
 // partition.
 func (s *Store) produceAt(ctx context.Context, at string, batches []part) (codes map[int]int16, err error) {
 	c, err := s.connect(ctx, at)
@@ -282,11 +282,11 @@ func (s *Store) produceAt(ctx context.Context, at string, batches []part) (codes
 	return codes, res.err
 }
 
-// learn asks who leads which partition.
+// learn requests the leaders of the partitions.
 func (s *Store) learn(ctx context.Context) error {
 	var errs []error
 	addresses := slices.Clone(s.seeds)
-	for _, a := range s.leaders { // those that were there last
+	for _, a := range s.leaders { // the latest leaders
 		if a != "" && !slices.Contains(addresses, a) {
 			addresses = append(addresses, a)
 		}
@@ -305,7 +305,7 @@ func (s *Store) learn(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// learnFrom asks one broker.
+// learnFrom requests them from one broker.
 func (s *Store) learnFrom(ctx context.Context, at string) (err error) {
 	c, err := s.connect(ctx, at)
 	if err != nil {
@@ -319,7 +319,7 @@ func (s *Store) learnFrom(ctx context.Context, at string) (err error) {
 	res, err := c.call(ctx, metadataKey, metadataVersion, func(m *writer) {
 		m.i32(1)
 		m.string(s.topic)
-		m.bool(true) // allow_auto_topic_creation, if the broker does that
+		m.bool(true) // allow_auto_topic_creation, if the broker permits it
 	})
 	if err != nil {
 		return err
@@ -344,7 +344,7 @@ func (s *Store) learnFrom(ctx context.Context, at string) (err error) {
 		n := res.count()
 		leaders = make([]string, n)
 		for range n {
-			res.skip(2) // what is wrong shows when there is no leader
+			res.skip(2) // an error shows in the missing leader
 			p, leader := res.i32(), res.i32()
 			for range 2 { // replica_nodes, isr_nodes
 				res.skip(4 * res.count())
@@ -369,7 +369,7 @@ func (s *Store) connect(ctx context.Context, at string) (*conn, error) {
 	if c := s.conns[at]; c != nil {
 		return c, nil
 	}
-	secure := s.tls.Clone() // nil stays nil
+	secure := s.tls.Clone() // nil means plain text
 	if secure != nil {
 		secure.RootCAs = s.roots.Now()
 	}
@@ -381,7 +381,7 @@ func (s *Store) connect(ctx context.Context, at string) (*conn, error) {
 	return c, nil
 }
 
-// forget closes a connection that failed.
+// forget closes a failed connection.
 func (s *Store) forget(at string) {
 	if c := s.conns[at]; c != nil {
 		c.Close()

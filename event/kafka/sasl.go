@@ -19,14 +19,14 @@ import (
 	"shuultuur/setting"
 )
 
-// A sasl signs in (KIP-43, KIP-152).
+// A sasl authenticates (KIP-43, KIP-152).
 type sasl struct {
 	mechanism, user, password string
 	hash                      func() hash.Hash // of SCRAM
 	size                      int
 }
 
-// newSASL reads the settings, of which nil comes where nobody signs in.
+// newSASL reads the settings. It returns nil if no user is set.
 func newSASL(cfg event.Kafka) (*sasl, error) {
 	s := &sasl{user: cfg.User, password: cfg.Password}
 	switch cfg.Mechanism {
@@ -53,7 +53,7 @@ func newSASL(cfg event.Kafka) (*sasl, error) {
 	return s, nil
 }
 
-// signIn signs in on a connection.
+// signIn authenticates a connection.
 func (s *sasl) signIn(ctx context.Context, c *conn) error {
 	res, err := c.call(ctx, handshakeKey, handshakeVersion, func(m *writer) { m.string(s.mechanism) })
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *sasl) signIn(ctx context.Context, c *conn) error {
 	return s.scram(ctx, c)
 }
 
-// authenticate sends one message of the mechanism, and returns what comes back.
+// authenticate sends one message of the mechanism and returns the answer.
 func authenticate(ctx context.Context, c *conn, message string) (string, error) {
 	res, err := c.call(ctx, authenticateKey, 0, func(m *writer) { m.bytes([]byte(message)) })
 	if err != nil {
@@ -89,8 +89,8 @@ func authenticate(ctx context.Context, c *conn, message string) (string, error) 
 	return string(answer), nil
 }
 
-// scram signs in by SCRAM (RFC 5802), and has the broker prove that it knows the
-// password too.
+// scram authenticates by SCRAM (RFC 5802), and verifies that the broker knows
+// the password.
 func (s *sasl) scram(ctx context.Context, c *conn) error {
 	nonce := rand.Text()
 	first := "n=" + strings.NewReplacer("=", "=3D", ",", "=2C").Replace(s.user) + ",r=" + nonce
@@ -114,8 +114,8 @@ func (s *sasl) scram(ctx context.Context, c *conn) error {
 	return nil
 }
 
-// answer is what a challenge is answered with, and what the broker answers to
-// that.
+// answer returns our answer to a challenge and the signature that the broker
+// must return.
 func (s *sasl) answer(first, nonce, challenge string) (final string, signature []byte, err error) {
 	var both, salt string
 	rounds := 0
@@ -127,11 +127,11 @@ func (s *sasl) answer(first, nonce, challenge string) (final string, signature [
 		case "s":
 			salt = value
 		case "i":
-			rounds, _ = strconv.Atoi(value) // 0 is refused below
+			rounds, _ = strconv.Atoi(value) // an invalid number is 0, which is refused below
 		}
 	}
 	salted, err := base64.StdEncoding.DecodeString(salt)
-	// Many rounds would keep a processor busy: a broker of Kafka has 4096.
+	// The bound limits computing time; Kafka's brokers use 4096.
 	if err != nil || len(salted) == 0 || !strings.HasPrefix(both, nonce) || len(both) == len(nonce) || rounds < 4096 || rounds > 1<<20 {
 		return "", nil, fmt.Errorf("the broker sends an invalid challenge: %.100q", challenge)
 	}

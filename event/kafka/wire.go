@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Requests, and the versions that are spoken. Brokers from 1.0 on know them.
+// Requests with the versions that we use. Brokers since 1.0 support them.
 const (
 	produceKey       = 0
 	metadataKey      = 3
@@ -26,14 +26,15 @@ const (
 	maxAnswer = 16 << 20 // bytes
 )
 
-// A conn is a connection to one broker. It is used by one goroutine at a time.
+// A conn is a connection to one broker. Only one goroutine may use it at a
+// time.
 type conn struct {
 	net.Conn
 	produceVersion int16
 	id             int32
 }
 
-// dial connects to a broker, and signs in where that is wanted.
+// dial connects to a broker and authenticates if sign is set.
 func dial(ctx context.Context, at string, secure *tls.Config, sign *sasl) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -60,7 +61,7 @@ func dial(ctx context.Context, at string, secure *tls.Config, sign *sasl) (*conn
 	return c, nil
 }
 
-// begin finds a version that both sides speak, and signs in.
+// begin checks that the broker supports our versions, and authenticates.
 func (c *conn) begin(ctx context.Context, sign *sasl) error {
 	res, err := c.call(ctx, versionsKey, 0, func(*writer) {})
 	if err != nil {
@@ -147,7 +148,7 @@ func (w *writer) bool(v bool) {
 func (w *writer) nullString() { w.i16(-1) }
 
 func (w *writer) string(s string) {
-	w.i16(int16(len(s))) // names and IDs, all short
+	w.i16(int16(len(s))) // all names and IDs are short
 	w.buf = append(w.buf, s...)
 }
 
@@ -158,8 +159,8 @@ func (w *writer) bytes(b []byte) {
 
 var errShort = errors.New("an answer ends too early")
 
-// A reader reads the types of answers. What goes wrong is in err; everything is
-// zero from there on.
+// A reader reads the types of answers. After an error, which is in err, it
+// returns zero values.
 type reader struct {
 	b   []byte
 	err error
@@ -179,8 +180,8 @@ func (r *reader) skip(n int) { r.take(n) }
 func (r *reader) i16() int16 { return int16(binary.BigEndian.Uint16(r.take(2))) }
 func (r *reader) i32() int32 { return int32(binary.BigEndian.Uint32(r.take(4))) }
 
-// count is the number of elements of an array, each of which has a byte at
-// least.
+// count reads the number of elements of an array. Each element has at least one
+// byte.
 func (r *reader) count() int {
 	n := int(r.i32())
 	if n < 0 {
@@ -193,7 +194,7 @@ func (r *reader) count() int {
 	return n
 }
 
-// string is "" for null too.
+// string reads a string; null becomes "".
 func (r *reader) string() string {
 	n := int(r.i16())
 	if n < 0 || r.err != nil {
@@ -218,7 +219,7 @@ func (r *reader) bytes() []byte {
 	return b
 }
 
-// A code is what a broker says is wrong.
+// A code is an error code of a broker.
 type code int16
 
 var codes = map[code]string{

@@ -37,7 +37,7 @@ import (
 
 const (
 	wait = 10 * time.Second // for one request
-	most = 1000             // events in one
+	most = 1000             // events per request
 )
 
 // A Store sends events to one collector.
@@ -52,7 +52,7 @@ type Store struct {
 	zip     *gzip.Writer
 }
 
-// A signal is what events are sent as.
+// A signal is the form in which events are sent.
 type signal struct {
 	name, path               string
 	resources, scopes, items string // JSON keys
@@ -93,14 +93,15 @@ func open(cfg event.OTLP, as *signal, key, to string) (*Store, error) {
 	return s, nil
 }
 
-// newClient makes a client that trusts the certificates in a file.
+// newClient makes a client that trusts the certificates in a file, or the
+// system's.
 func newClient(ca setting.File) (*http.Client, error) {
 	roots, err := ca.Roots()
 	if err != nil {
 		return nil, err
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, IdleConnTimeout: time.Minute,
-		DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext} // a collector that comes back is soon tried anew
+		DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext} // short, so that a restarted collector is soon tried again
 	if roots != nil {
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
@@ -135,8 +136,8 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
-// send sends rows in one request, and in smaller ones where the collector takes
-// none of that size.
+// send sends rows in one request, or in smaller ones if the collector finds it
+// too large.
 func (s *Store) send(ctx context.Context, rows []event.Row) error {
 	s.buf = s.appendRequest(s.buf[:0], rows)
 	s.zipped.Reset()
@@ -184,14 +185,14 @@ func (s *Store) post(ctx context.Context) error {
 	case res.StatusCode == http.StatusRequestEntityTooLarge:
 		return &event.Refused{Err: fmt.Errorf("%w: %.200q", errTooLarge, text)}
 	case res.StatusCode == 408, res.StatusCode == 429, res.StatusCode >= 502 && res.StatusCode <= 504,
-		// The others are mistakes of settings, which somebody mends.
+		// The others are caused by mistakes in settings, which somebody will correct.
 		res.StatusCode/100 == 3, res.StatusCode == 401, res.StatusCode == 403, res.StatusCode == 404, res.StatusCode == 405, res.StatusCode == 407:
 		return fmt.Errorf("status %d: %.200q", res.StatusCode, text)
 	}
 	return &event.Refused{Err: fmt.Errorf("status %d: %.200q", res.StatusCode, text)}
 }
 
-// rejected is the error of a batch of which the collector has not taken all.
+// rejected returns the error for a batch that the collector accepted in part.
 func rejected(text []byte) error {
 	var answer struct {
 		PartialSuccess struct {
@@ -200,7 +201,7 @@ func rejected(text []byte) error {
 			ErrorMessage       string      `json:"errorMessage"`
 		} `json:"partialSuccess"`
 	}
-	if json.Unmarshal(text, &answer) != nil { // a collector may answer anything
+	if json.Unmarshal(text, &answer) != nil { // the answer may be anything
 		return nil
 	}
 	rejected := answer.PartialSuccess.RejectedLogRecords.String() + answer.PartialSuccess.RejectedSpans.String()
@@ -245,7 +246,7 @@ func appendSpan(dst []byte, r *event.Row) []byte {
 	dst = strconv.AppendInt(append(dst, `,"startTimeUnixNano":"`...), r.Start().UnixNano(), 10)
 	dst = strconv.AppendInt(append(dst, `","endTimeUnixNano":"`...), r.Time.UnixNano(), 10)
 	dst = appendAttributes(append(dst, '"'), r)
-	if r.Status >= 500 && r.Proto != filter.DNS { // what a server says of a client is no error of its own
+	if r.Status >= 500 && r.Proto != filter.DNS { // an error of the client is not an error of the server
 		dst = append(dst, `,"status":{"code":2}`...)
 	}
 	return append(dst, '}')
@@ -268,8 +269,8 @@ func appendRecord(dst []byte, r *event.Row) []byte {
 	return append(dst, '}')
 }
 
-// appendAttributes appends what is known of an event. Names follow the semantic
-// conventions where these have one.
+// appendAttributes appends the attributes of an event. Names follow the
+// semantic conventions if these define one.
 func appendAttributes(dst []byte, r *event.Row) []byte {
 	dst = append(dst, `,"attributes":[`...)
 	dst = appendText(dst, "log.record.uid", r.ID)
@@ -307,7 +308,7 @@ func appendText(dst []byte, key, value string) []byte {
 	return append(appendString(dst, value), "}}"...)
 }
 
-// appendString appends a JSON string. What is not UTF-8 becomes U+FFFD.
+// appendString appends a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {

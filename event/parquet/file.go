@@ -11,7 +11,7 @@ import (
 	"shuultuur/event"
 )
 
-// Physical types, and what else the format numbers (parquet.thrift).
+// Physical types and other numbers of the format (parquet.thrift).
 const (
 	typeBoolean   = 0
 	typeInt32     = 1
@@ -27,13 +27,13 @@ const (
 	pageData           = 0
 )
 
-// A column is one value of each row.
+// A column is one value per row.
 type column struct {
 	name      string
 	typ       int64
 	converted int64                                 // -1: none
 	put       func(dst []byte, r *event.Row) []byte // PLAIN; nil for a boolean
-	is        func(r *event.Row) bool               // of a boolean
+	is        func(r *event.Row) bool               // for a boolean
 }
 
 func texts(name string, of func(*event.Row) string) column {
@@ -66,7 +66,7 @@ func address(a netip.Addr) string {
 	return a.String()
 }
 
-// columns are those of every file, in this order. Names are those of the JSON
+// columns are those of every file, in this order, with the names of the JSON
 // lines.
 var columns = []column{
 	int64s("time", convertedMicros, func(r *event.Row) int64 { return r.Time.UnixMicro() }),
@@ -108,8 +108,8 @@ var columns = []column{
 
 const magic = "PAR1"
 
-// Append appends a Parquet file with rows: one row group, a page of PLAIN values
-// for each column, compressed by gzip. Nothing is null: what is not known is
+// Append appends a Parquet file with rows: one row group, and for each column a
+// page of PLAIN values, compressed by gzip. Nothing is null: unknown values are
 // empty.
 func Append(dst []byte, rows []event.Row) []byte {
 	begin := len(dst)
@@ -198,7 +198,7 @@ func (c *column) values(dst []byte, rows []event.Row) []byte {
 		}
 		return dst
 	}
-	for i := range rows { // a bit for each, the lowest first
+	for i := range rows { // one bit per value, lowest first
 		if i%8 == 0 {
 			dst = append(dst, 0)
 		}

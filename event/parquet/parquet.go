@@ -1,12 +1,12 @@
-// Package parquet puts events into Parquet files, in a folder or in a bucket of
-// an object store with the interface of S3, for data lakes and for DuckDB,
-// Spark and the like.
+// Package parquet writes events to Parquet files, in a folder or in a bucket of an
+// object store with the S3 interface, for data lakes and for programs such as DuckDB
+// and Spark.
 //
-// Data moves as follows. The store asks to be given many rows at once ([Store.Batch]):
-// the spool in front of it (package spool) gathers them on the disk meanwhile,
-// so that nothing is lost. [Store.Write] makes one file of them (file.go,
-// thrift.go), named after its first and last event, and puts it in its place
-// (s3.go). The same rows make the same file: what is put twice is there once.
+// Data moves as follows. The store asks for many rows at once ([Store.Batch]): the
+// spool in front of it (package spool) gathers them on disk meanwhile, so that none is
+// lost. [Store.Write] makes one file (file.go, thrift.go), named after its first and
+// last event, and stores it (s3.go). The same rows make the same file, so a file that
+// is stored twice exists once.
 package parquet
 
 import (
@@ -27,8 +27,8 @@ import (
 	"shuultuur/setting"
 )
 
-// most is how many rows a file has at most, but for a longer batch of a log
-// without a spool.
+// most is the most rows in a file, except for a longer batch of a log without a
+// spool.
 const most = 20_000
 
 // A Store writes files to one place.
@@ -83,8 +83,8 @@ func Open(cfg event.Parquet, data string) (*Store, error) {
 	return s, nil
 }
 
-// transport gives up early where nobody answers: a store that comes back is
-// soon tried anew.
+// transport gives up early if nothing answers, so that a restarted store is
+// soon tried again.
 func transport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DialContext = (&net.Dialer{Timeout: 2 * time.Second}).DialContext
@@ -94,7 +94,8 @@ func transport() http.RoundTripper {
 // Name implements [event.Store].
 func (s *Store) Name() string { return "parquet" }
 
-// Batch says how many rows the store wants at once, and how long they may wait.
+// Batch returns the number of rows that the store wants at once, and how long
+// they may wait.
 func (s *Store) Batch() (rows int, every time.Duration) { return most, s.every }
 
 // Close implements [event.Store].
@@ -105,7 +106,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Write implements [event.Store]: rows become one file.
+// Write implements [event.Store]. The rows become one file.
 func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	if len(rows) == 0 {
 		return nil
@@ -132,7 +133,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
-// plain is an ID as a part of a name.
+// plain returns an ID as part of a file name.
 func plain(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

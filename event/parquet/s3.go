@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A bucket is a place in an object store.
+// A bucket is a bucket or prefix in an object store.
 type bucket struct {
 	url                 url.URL
 	name, prefix        string
@@ -24,7 +24,7 @@ type bucket struct {
 	client              *http.Client
 }
 
-// put makes an object. There is none before all of it has arrived.
+// put stores an object. The object appears when it is complete.
 func (b *bucket) put(ctx context.Context, name string, data []byte) error {
 	u := b.url
 	u.Path = path.Join("/", u.Path, b.name, b.prefix, name)
@@ -80,8 +80,8 @@ func (b *bucket) sign(q *http.Request, body []byte, now time.Time) {
 	q.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+b.key+"/"+scope+", SignedHeaders="+signed+", Signature="+hex.EncodeToString(key))
 }
 
-// escaped is a path as the signature wants it: all but unreserved characters
-// are escaped (RFC 3986, 2.3).
+// escaped returns a path for the signature: all but unreserved characters are
+// escaped (RFC 3986, 2.3).
 func escaped(p string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -17,8 +17,8 @@ const (
 // stop, those within with end.
 type thrift struct {
 	buf  []byte
-	last int   // number of the field before
-	up   []int // the same of the structs around
+	last int   // number of the previous field
+	up   []int // the same for the enclosing structs
 }
 
 func (t *thrift) field(id int, typ byte) {

@@ -11,28 +11,28 @@ import (
 	"shuultuur/event"
 )
 
-// Old rows forget who was behind them a day at a time. A comment on the table of
-// a day says that it is done, so that one gateway of a fleet is enough, and none
-// looks twice. Rows that come late are made anonymous before they are written.
+// Old rows are made anonymous a day at a time. A comment on the table of a day
+// marks it as done, so that only one gateway of a fleet does the work, once.
+// Late rows are made anonymous before they are written.
 
 const (
 	anonymousDone = "anonymous" // the comment
-	anonymousRows = 2000        // that are changed in one transaction
+	anonymousRows = 2000        // changed in one transaction
 )
 
-// A nameless is what a store knows of the days that it makes anonymous.
+// A nameless records which days of a store are anonymous.
 type nameless struct {
-	after time.Duration // age of rows; 0: none are
+	after time.Duration // age of rows; 0: never
 	next  time.Time     // when to look for days
-	days  []string      // tables that are old enough and not done
-	seq   int64         // rows of the first up to here are done
+	days  []string      // tables of old days that are not done
+	seq   int64         // rows of the first table up to here are done
 }
 
 // Anonymise implements [event.Anonymiser].
 func (s *Store) Anonymise(after time.Duration) { s.nameless.after = after }
 
-// forgetClients makes rows of old days anonymous: more than are being written,
-// so that it keeps up, and few enough to delay no batch for long.
+// forgetClients makes rows of old days anonymous: more rows than are being
+// written, so that it keeps up, but not so many that a batch waits long.
 func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) (err error) {
 	n := &s.nameless
 	if n.after == 0 {
@@ -50,7 +50,7 @@ func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) (
 	for left := 2*writing + 1; left > 0 && len(n.days) > 0; left -= anonymousRows {
 		last, err := s.anonymiseSome(ctx, n.days[0], n.seq)
 		if err != nil {
-			n.days = nil // one may have been dropped
+			n.days = nil // a table may have been dropped
 			return err
 		}
 		if n.seq = last; last == 0 {
@@ -60,7 +60,8 @@ func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) (
 	return nil
 }
 
-// nameable returns the tables of days that ended before a time and are not done.
+// nameable returns the tables of days that ended before a time and are not
+// anonymous.
 func (s *Store) nameable(ctx context.Context, before time.Time) (days []string, err error) {
 	rows, err := s.db.QueryContext(ctx, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'event'::regclass AND obj_description(inhrelid, 'pg_class') IS DISTINCT FROM $1 ORDER BY 1", anonymousDone)
 	if err != nil {
@@ -79,8 +80,8 @@ func (s *Store) nameable(ctx context.Context, before time.Time) (days []string, 
 	return days, rows.Err()
 }
 
-// anonymiseSome anonymises the next rows of a day after seq, and returns the last
-// of them. It returns 0 when there were none: then the day is done.
+// anonymiseSome makes the next rows of a day after seq anonymous, and returns the
+// last one. It returns 0 if there are none: the day is done.
 func (s *Store) anonymiseSome(ctx context.Context, day string, seq int64) (last int64, err error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -100,19 +101,19 @@ func (s *Store) anonymiseSome(ctx context.Context, day string, seq int64) (last 
 	if err := tx.Commit(); err != nil || last > 0 {
 		return last, err
 	}
-	// What rows were before goes with the server's next vacuum, which so many
-	// changes bring about. To wait for it would keep rows from being written.
+	// The server's next vacuum removes the old versions of rows; so many changes
+	// trigger one soon. Waiting for it would delay the writing of rows.
 	_, err = s.db.ExecContext(ctx, fmt.Sprintf("COMMENT ON TABLE %s IS '%s'", day, anonymousDone))
 	return 0, err
 }
 
-// changes are columns of rows that have become anonymous.
+// changes has columns of rows that become anonymous.
 type changes struct {
 	seqs, clients, lines, words []string
 }
 
-// namesOf reads the next rows of a day after seq, and returns what is left of
-// those that named somebody, and the last that it read.
+// namesOf reads the next rows of a day after seq. It returns the anonymous form
+// of those that named somebody, and the last row read.
 func (s *Store) namesOf(ctx context.Context, tx *sql.Tx, day string, seq int64) (c changes, last int64, err error) {
 	rows, err := tx.QueryContext(ctx, fmt.Sprintf("SELECT seq, line FROM %s WHERE seq > $1 ORDER BY seq LIMIT %d", day, anonymousRows), seq)
 	if err != nil {
@@ -141,14 +142,15 @@ func (s *Store) namesOf(ctx context.Context, tx *sql.Tx, day string, seq int64) 
 	return c, last, rows.Err()
 }
 
-// dayEnd returns when the day of a table ends; false if the table is no day.
+// dayEnd returns the end of the day of a table; false if the table is not one
+// of a day.
 func dayEnd(table string) (time.Time, bool) {
 	_, day, _ := strings.Cut(table, "event_")
 	begin, err := time.Parse(dayForm, day)
 	return begin.AddDate(0, 0, 1), err == nil
 }
 
-// late returns the row as it is to be written.
+// late returns the row, anonymous if it is old.
 func (n *nameless) late(r *event.Row, now time.Time) *event.Row {
 	if n.after == 0 || r.Time.After(now.Add(-n.after)) {
 		return r

@@ -10,22 +10,22 @@ import (
 	"shuultuur/event"
 )
 
-// counted are the fields by which the server groups rows, with their columns.
-// The rule has that of policy/rule.
+// counted are the columns by which the server groups rows, by field. Rule has
+// the column of policy/rule.
 var counted = map[event.Field]string{
 	event.Client: "coalesce(host(client), '')", event.User: "name", event.Host: "host", event.Action: "action",
 	event.Rule: "rule", event.Category: "category", event.Policy: "policy", event.Proto: "proto", event.Method: "method",
 	event.Status: "status", event.Type: "type", event.Learned: "learned", event.Source: "source", event.Unread: "unread", event.Cache: "cache",
 }
 
-// apart are the fields in the last columns, in their order. A row has all of
-// them or, when a program from before these columns wrote it or a text of it is
-// one that no column takes, none: it is counted by its line.
+// apart are the fields in the last columns, in order. A row has all of them or
+// none. It has none if an older program wrote it, or if a text has bytes that
+// no column accepts; then it is counted by its line.
 var apart = [...]event.Field{event.Policy, event.Proto, event.Method, event.Status, event.Type, event.Learned, event.Source, event.Unread, event.Cache}
 
 const asLine = "proto IS NULL"
 
-// split puts the fields apart of a row into to.
+// split stores the fields apart of a row in to.
 func split(r *event.Row, to []any) {
 	whole := true
 	for _, f := range [...]event.Field{event.User, event.Host, event.Rule, event.Category} {
@@ -42,11 +42,11 @@ func split(r *event.Row, to []any) {
 	}
 }
 
-// Count implements [event.Reader]. The server groups and counts; only for
-// questions that search in texts are rows read.
+// Count implements [event.Reader]. The server groups and counts. Rows are read
+// only for questions that search texts.
 func (s *Store) Count(ctx context.Context, questions ...event.Question) ([][]event.Tally, error) {
 	var grouped, others []event.Question
-	var order []*[]event.Question // where each question went
+	var order []*[]event.Question // the group of each question
 	for _, q := range questions {
 		to := &grouped
 		if slices.ContainsFunc(q.Filter.Terms, func(t event.Term) bool { return counted[t.Field] == "" }) {
@@ -99,7 +99,7 @@ func (s *Store) Count(ctx context.Context, questions ...event.Question) ([][]eve
 	return all, nil
 }
 
-// addAll counts rows one by one.
+// addAll reads rows and counts them.
 func (s *Store) addAll(ctx context.Context, db asker, c *event.Counter, questions []event.Question, also string) error {
 	f := times(questions)
 	if len(questions) == 1 {
@@ -114,8 +114,8 @@ func (s *Store) addAll(ctx context.Context, db asker, c *event.Counter, question
 	return nil
 }
 
-// group answers question i by groups of rows that have the same in all fields
-// which it names. It returns whether there are rows that have to be read.
+// group answers question i by groups of rows with equal fields. lines reports
+// that some rows must be read.
 func group(ctx context.Context, db asker, c *event.Counter, i int, q *event.Question) (lines bool, err error) {
 	var fields []event.Field
 	add := func(f event.Field) {
@@ -127,7 +127,7 @@ func group(ctx context.Context, db asker, c *event.Counter, i int, q *event.Ques
 	for _, t := range q.Filter.Terms {
 		add(t.Field)
 	}
-	if slices.Contains(fields, event.Rule) { // whose column begins with it
+	if slices.Contains(fields, event.Rule) { // its column begins with the policy
 		add(event.Policy)
 	}
 	values := make([]string, len(fields))
@@ -162,8 +162,8 @@ func group(ctx context.Context, db asker, c *event.Counter, i int, q *event.Ques
 	return found, rows.Err()
 }
 
-// named returns the name under which a question counts rows with such values,
-// and false if it does not count them.
+// named returns the name under which a question counts rows with these values;
+// false if it does not count them.
 func named(q *event.Question, fields []event.Field, values []string) (string, bool) {
 	of := func(f event.Field) string { return values[slices.Index(fields, f)] }
 	rule := func() string { return strings.TrimPrefix(of(event.Rule), of(event.Policy)+"/") }
@@ -186,8 +186,7 @@ func named(q *event.Question, fields []event.Field, values []string) (string, bo
 	return of(q.By), of(q.By) != ""
 }
 
-// times returns the filter that wants every row of the times that questions are
-// about.
+// times returns a filter for the times of all questions.
 func times(questions []event.Question) (f event.Filter) {
 	for i := range questions {
 		q := &questions[i].Filter

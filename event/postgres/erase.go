@@ -7,8 +7,7 @@ import (
 	"shuultuur/event"
 )
 
-// Erase takes out the rows of a person, and has the server take back the room
-// that they had.
+// Erase removes the rows of a person, and makes the server free their space.
 func (s *Store) Erase(ctx context.Context, p event.Person) (int64, error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -30,7 +29,7 @@ func (s *Store) Erase(ctx context.Context, p event.Person) (int64, error) {
 	return done.RowsAffected()
 }
 
-// eraseNotes takes the notes out of others' rows that name the person.
+// eraseNotes removes notes that name the person from others' rows.
 func (s *Store) eraseNotes(ctx context.Context, p event.Person) error {
 	words := append([]string{}, p.Users...)
 	for _, a := range p.Clients {
@@ -59,7 +58,7 @@ func (s *Store) eraseNotes(ctx context.Context, p event.Person) error {
 	for _, n := range all {
 		r, err := s.Parse([]byte(n.line))
 		if err != nil || !p.In(r.Note) {
-			continue // a URL or a host may hold the word, and is not about the person
+			continue // the word is in a URL or host, which is not about the person
 		}
 		r.Note = ""
 		if _, err := s.db.ExecContext(ctx, "UPDATE event SET line = $2, words = $3 WHERE seq = $1", n.seq, plain(string(s.Append(nil, &r))), searched(&r)); err != nil {

@@ -31,8 +31,8 @@ const (
 	dayForm     = "20060102"
 )
 
-// tables is made where it is missing. A lock keeps gateways that start at the
-// same time from making it twice.
+// tables creates the table if it does not exist. A lock prevents gateways that
+// start together from creating it twice.
 const tables = `
 SELECT pg_advisory_xact_lock(7305805);
 CREATE TABLE IF NOT EXISTS event (
@@ -60,9 +60,9 @@ DO $$ BEGIN -- asked first: to alter a table waits for all who read it
 END $$;
 `
 
-// indexes are made with the table of a day.
+// indexes are created with the table of a day.
 var indexes = [...]string{
-	"CREATE INDEX IF NOT EXISTS DAY_domain ON DAY (reverse(host) text_pattern_ops)", // finds the hosts below a domain, too
+	"CREATE INDEX IF NOT EXISTS DAY_domain ON DAY (reverse(host) text_pattern_ops)", // also finds subdomains
 	"CREATE INDEX IF NOT EXISTS DAY_as_line ON DAY (seq) WHERE " + asLine,
 }
 
@@ -76,25 +76,25 @@ type Store struct {
 	keep time.Duration
 
 	mu          sync.Mutex
-	tableExists bool            // the table is there
-	days        map[string]bool // that have a partition, as far as this store made them
+	tableExists bool            // the table exists
+	days        map[string]bool // days whose partition this store has created
 	nextSweep   time.Time
 
-	nameless nameless // of Write
+	nameless nameless // used by Write
 }
 
-// Open prepares connections to the database at url, such as
+// Open prepares a store for the database at url, such as
 // postgres://gateway@db.example/shuultuur (libpq's form and its environment
-// variables are understood); it makes none. Days that ended longer than keep
-// ago are dropped. lines writes texts as [event.AppendJSON] does: the server
-// looks for them.
+// variables work). It does not connect. Days that ended longer than keep ago
+// are dropped. lines must write texts as [event.AppendJSON] does, because the
+// server searches them.
 func Open(url string, keep time.Duration, lines event.Codec) (*Store, error) {
 	if keep <= 0 {
 		return nil, fmt.Errorf("open events in PostgreSQL: keep %v is not above zero", keep)
 	}
 	db, err := postgres.Open(url, patience/3, func(_ context.Context, exec func(string) error) error {
-		// The server guesses from how much there is to read that a question is worth
-		// translating to machine code, which takes longer than to answer it.
+		// The server would compile queries to machine code if it expects to read much;
+		// that takes longer than answering them.
 		return exec("SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'jit'")
 	})
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Store) Name() string { return "postgres" }
 // Close closes the connections.
 func (s *Store) Close() error { return s.db.Close() }
 
-// ready makes the table if this store has not seen it yet.
+// ready creates the table, once for each store.
 func (s *Store) ready(ctx context.Context) error {
 	s.mu.Lock()
 	exists := s.tableExists
@@ -159,7 +159,8 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
-// write copies rows in one transaction, and returns the days that it made.
+// write copies rows in one transaction, and returns the partitions that it
+// created.
 func (s *Store) write(ctx context.Context, rows []event.Row) (fresh []string, err error) {
 	on, err := s.db.Conn(ctx)
 	if err != nil {
@@ -180,7 +181,7 @@ func (s *Store) write(ctx context.Context, rows []event.Row) (fresh []string, er
 	return fresh, tx.Commit()
 }
 
-// partitions makes the days of rows that have no partition yet, and returns
+// partitions creates the missing partitions for the days of rows, and returns
 // their names.
 func (s *Store) partitions(ctx context.Context, tx *sql.Tx, rows []event.Row) (fresh []string, err error) {
 	seen, last := map[string]bool{}, ""
@@ -197,7 +198,7 @@ func (s *Store) partitions(ctx context.Context, tx *sql.Tx, rows []event.Row) (f
 		if known {
 			continue
 		}
-		if len(fresh) == 0 { // gateways that begin a day together wait for each other
+		if len(fresh) == 0 { // gateways that begin a day together wait for each other here
 			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(7305805)"); err != nil {
 				return nil, err
 			}
@@ -207,7 +208,7 @@ func (s *Store) partitions(ctx context.Context, tx *sql.Tx, rows []event.Row) (f
 			day, begin.Format(time.RFC3339), begin.AddDate(0, 0, 1).Format(time.RFC3339))); err != nil {
 			return nil, err
 		}
-		for _, index := range indexes { // a day of before goes without: to make them there would keep rows from being written
+		for _, index := range indexes { // an old day stays without: creating its indexes now would delay the writing of rows
 			if _, err := tx.ExecContext(ctx, strings.ReplaceAll(index, "DAY", "event_"+day)); err != nil {
 				return nil, err
 			}
@@ -232,7 +233,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	for _, name := range names {
 		end, ok := dayEnd(name)
 		if !ok || end.Add(s.keep).After(now) {
-			continue // not of ours, or young
+			continue // not a day of ours, or a recent one
 		}
 		_, day, _ := strings.Cut(name, "event_")
 		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS event_"+day); err != nil {
@@ -248,7 +249,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// partitioned returns the names of the partitions.
+// partitioned returns the names of all partitions.
 func (s *Store) partitioned(ctx context.Context) (names []string, err error) {
 	rows, err := s.db.QueryContext(ctx, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'event'::regclass")
 	if err != nil {
@@ -265,7 +266,7 @@ func (s *Store) partitioned(ctx context.Context) (names []string, err error) {
 	return names, rows.Err()
 }
 
-// values returns what COPY is given of rows.
+// values yields the rows as values for COPY.
 func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 	var line []byte
 	now := time.Now()
@@ -288,9 +289,9 @@ func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 	}
 }
 
-// searched is what a search for text looks at. What no column takes is left out on
-// both sides, see [sayable].
+// searched returns the text that searches look at. Characters that no column
+// accepts are removed on both sides, see [sayable].
 func searched(r *event.Row) string { return plain(r.Searched()) }
 
-// plain leaves out what PostgreSQL takes in no text. The line has it, escaped.
+// plain removes what PostgreSQL accepts in no text. The line has it, escaped.
 func plain(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "") }

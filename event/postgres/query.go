@@ -12,14 +12,12 @@ import (
 	"shuultuur/event"
 )
 
-// A filter is asked of the server as far as it has words for it. What comes is
-// compared here as well, so that a condition may let pass too much, but nothing
-// too little.
+// The server checks as much of a filter as it can. Its rows are compared again
+// here, so its conditions may match too much but never too little.
 
-// nearRows are how many of the newest rows are looked at in their order, one
-// such piece after another. When that is not enough, the server finds all that
-// match before it puts them in order: it walks one index after another in no
-// sensible way if it is left to guess how far it has to go.
+// nearRows are the numbers of newest rows that are searched first, in order. If
+// they are not enough, the server finds all matching rows before it sorts them.
+// Left to guess how far it must go, it would scan one index after another.
 var nearRows = [...]int64{20_000, 200_000}
 
 // Query implements [event.Reader].
@@ -39,7 +37,7 @@ func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Se
 	}
 }
 
-// some yields rows up to a limit, a piece at a time, all as they are now.
+// some yields rows up to a limit, a piece at a time, from one snapshot.
 func (s *Store) some(ctx context.Context, f *event.Filter, p event.Page, yield func(event.Row, error) bool) error {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -64,7 +62,7 @@ func (s *Store) some(ctx context.Context, f *event.Filter, p event.Page, yield f
 			if got < at.limit {
 				return false, nil
 			}
-			at.after = last // some of these were none
+			at.after = last // not all of them matched
 		}
 	}
 	at := &span{newest: p.Newest, after: p.After}
@@ -81,7 +79,7 @@ func (s *Store) some(ctx context.Context, f *event.Filter, p event.Page, yield f
 			if done || err != nil {
 				return err
 			}
-			if end -= near; end <= 1 { // there is none below
+			if end -= near; end <= 1 { // there are no rows below
 				return nil
 			}
 		}
@@ -91,22 +89,22 @@ func (s *Store) some(ctx context.Context, f *event.Filter, p event.Page, yield f
 	return err
 }
 
-// A span says which rows are looked at, and in which order they come.
+// A span limits and orders the rows of a query.
 type span struct {
 	newest bool
-	after  int64           // in that order; 0: all
-	from   int64           // the lowest place; 0 and less: any
-	limit  int             // rows of the server; 0: all
-	sorted bool            // by what was found, not along the index
-	seen   func(seq int64) // is called with each row of the server; may be nil
+	after  int64           // a place in that order; 0: from the beginning
+	from   int64           // the lowest place; 0 or less: any
+	limit  int             // rows from the server; 0: all
+	sorted bool            // sort what was found, instead of following the index
+	seen   func(seq int64) // called for each row of the server; may be nil
 }
 
-// An asker is a database, or a transaction in it.
+// An asker is a database or a transaction.
 type asker interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// read yields the rows that f wants and a condition, unless it is "", holds for.
+// read yields the rows that match f and the condition also, unless that is "".
 func (s *Store) read(ctx context.Context, db asker, f *event.Filter, at *span, also string) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
 		text, args := query(f, at, also)
@@ -141,8 +139,7 @@ func (s *Store) read(ctx context.Context, db asker, f *event.Filter, at *span, a
 	}
 }
 
-// query returns what asks for the rows of a span among which are those that f
-// wants.
+// query returns a query for the rows of a span that may match f.
 func query(f *event.Filter, at *span, also string) (text string, args []any) {
 	c := conditions(f)
 	if also != "" {
@@ -168,24 +165,24 @@ func query(f *event.Filter, at *span, also string) (text string, args []any) {
 	return text, c.args
 }
 
-// asked are conditions and the values in them.
+// asked has conditions and their values.
 type asked struct {
 	where []string
 	args  []any
 }
 
-// value takes a value, and returns its name.
+// value adds a value and returns its placeholder.
 func (a *asked) value(v any) string {
 	a.args = append(a.args, v)
 	return "$" + strconv.Itoa(len(a.args))
 }
 
-// add adds a condition with $ in the place of its value.
+// add adds a condition with $ in place of its value.
 func (a *asked) add(condition string, value any) {
 	a.where = append(a.where, strings.Replace(condition, "$", a.value(value), 1))
 }
 
-// conditions are what the server looks at of a filter.
+// conditions returns the conditions of a filter that the server can check.
 func conditions(f *event.Filter) *asked {
 	a := &asked{where: []string{"true"}}
 	if !f.Since.IsZero() {
@@ -202,17 +199,17 @@ func conditions(f *event.Filter) *asked {
 	return a
 }
 
-// sayable reports whether the server can be given the values of a term.
+// sayable reports whether the values of a term can be sent to the server.
 func sayable(t *event.Term) bool {
 	for _, v := range t.Values {
-		if plain(v) != v || strings.ContainsRune(v, '\ufffd') { // which stands in lines for what is none
+		if plain(v) != v || strings.ContainsRune(v, '\ufffd') { // lines have U+FFFD in place of invalid bytes
 			return false
 		}
 	}
 	return true
 }
 
-// term adds what a term asks.
+// term adds the condition of a term.
 func (a *asked) term(t *event.Term) {
 	condition := ""
 	switch t.Field {
@@ -240,7 +237,7 @@ func (a *asked) term(t *event.Term) {
 	a.where = append(a.where, condition)
 }
 
-// clients adds a term about addresses, of which every row has its own.
+// clients adds a term about addresses, which have a column of their own.
 func (a *asked) clients(t *event.Term) {
 	var any []string
 	var single, nets []string
@@ -257,21 +254,21 @@ func (a *asked) clients(t *event.Term) {
 	if len(nets) > 0 {
 		any = append(any, "client <<= ANY("+a.value(nets)+"::text[]::inet[])")
 	}
-	if len(t.Values) > 0 { // only "" is no network
+	if len(t.Values) > 0 { // "" alone means no network
 		any = append(any, "client IS NULL")
 	}
 	condition := "coalesce(" + strings.Join(any, " OR ") + ", false)"
 	if t.Not {
 		condition = "NOT " + condition
 	} else {
-		condition = "(" + strings.Join(any, " OR ") + ")" // for which there is an index
+		condition = "(" + strings.Join(any, " OR ") + ")" // the form that the index supports
 	}
 	a.where = append(a.where, condition)
 }
 
-// hosts is that a host is one of some or below it. Both are asked of the
-// reversed name, which has an index: in order there, what is below a domain
-// follows it.
+// hosts returns the condition that a host is in domains or a subdomain of one.
+// Both compare the reversed name, which has an index: subdomains follow their
+// domain in its order.
 func (a *asked) hosts(domains []string) string {
 	var any []string
 	for _, d := range domains {
@@ -286,20 +283,20 @@ func (a *asked) hosts(domains []string) string {
 	return strings.Join(any, " OR ")
 }
 
-// lines adds that the line of a row has one of the values somewhere, or its words
-// have: fields that have no column come with all others in the line.
+// lines adds the condition that the line, or the words, of a row contain one of
+// the values. Fields without a column are in the line.
 func (a *asked) lines(t *event.Term) {
 	if t.Not {
-		return // what is in the line may be in another field
+		return // a match in the line may be in another field
 	}
 	var any []string
 	for _, v := range t.Values {
 		if v == "" {
-			return // rows that have nothing in the field
+			return // matches rows without the field
 		}
 		line := string(event.AppendJSON(nil, v))
 		line = line[1 : len(line)-1]
-		if t.Field == event.Text { // rows of before have no words
+		if t.Field == event.Text { // older rows have no words
 			any = append(any, `CASE WHEN words IS NULL THEN strpos(lower(line COLLATE "C"), `+a.value(event.LowerASCII(line))+") > 0 ELSE strpos(words, "+a.value(event.LowerASCII(v))+") > 0 END")
 			continue
 		}

@@ -1,6 +1,5 @@
-// Package record opens the stores of events that the settings name, and holds
-// them together with the log that fills them. It alone knows which stores there
-// are.
+// Package record opens the event stores that the settings name, together with
+// the log that writes to them. No other package depends on all stores.
 package record
 
 import (
@@ -22,19 +21,19 @@ import (
 	"shuultuur/setting"
 )
 
-// A readable store is one that can be asked, and closed.
+// A readable store can be queried and closed.
 type readable interface {
 	event.Reader
 	Close() error
 }
 
-// A fleetStore is one that several gateways write to and read.
+// A fleetStore is a store that several gateways share.
 type fleetStore interface {
 	event.Store
 	event.Reader
 }
 
-// fleetStores are those that the settings name.
+// fleetStores returns the shared stores of the settings.
 func fleetStores(c event.Config) []fleetEntry {
 	return slices.DeleteFunc([]fleetEntry{
 		{"postgres", c.Postgres, openPostgres},
@@ -59,17 +58,17 @@ func (e fleetEntry) open(keep setting.Duration) (fleetStore, error) {
 type Record struct {
 	*event.Log
 	Stores []event.Store
-	ran    bool // then the log has closed the stores
+	ran    bool // the log has closed the stores
 }
 
 // Parts are what a record needs besides its settings.
 type Parts struct {
-	Data  string // folder of the gateway: relative paths are in it
-	Trial bool   // files that do not exist are not made, and nothing is spooled
+	Data  string // folder of the gateway; relative paths are below it
+	Trial bool   // create no files and do not spool
 	Log   *slog.Logger
 }
 
-// Reader is the first store that can be asked, nil if none can.
+// Reader returns the first store that can be queried, or nil.
 func (r *Record) Reader() event.Reader {
 	for _, s := range r.Stores {
 		if q, ok := s.(event.Reader); ok {
@@ -131,7 +130,8 @@ func Open(c event.Config, parts Parts) (_ *Record, err error) {
 	return r, nil
 }
 
-// smallLog is how large a log grows on the devices of the small build, twice.
+// smallLog is the size in bytes at which the small build rotates its log; there
+// are at most two such files.
 const smallLog = 8 << 20
 
 func openJSONL(path string) (event.Store, error) {
@@ -146,7 +146,7 @@ func openJSONL(path string) (event.Store, error) {
 }
 
 // openReceivers opens the stores that send events elsewhere, each with a spool
-// for the time in which nobody takes them.
+// for the time when its receiver is away.
 func (r *Record) openReceivers(cfg event.Config, parts Parts) error {
 	for _, o := range []struct {
 		key  string
@@ -175,7 +175,7 @@ func (r *Record) openReceivers(cfg event.Config, parts Parts) error {
 	return nil
 }
 
-// creatable says that a file does not exist and could be made.
+// creatable reports that a file does not exist and can be created.
 func creatable(path string) bool {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o640)
 	if err != nil {
@@ -202,7 +202,7 @@ func (r *Record) Close() error {
 	return errors.Join(errs...)
 }
 
-// writtenTime is how long a store may take to write what is queued.
+// writtenTime is how long a store may take to write its queue.
 const writtenTime = 30 * time.Second
 
 // Written waits until the stores have written the rows that are queued now.
@@ -231,8 +231,8 @@ func (r *Record) Written(ctx context.Context) error {
 	}
 }
 
-// Leave writes what waits in spools to the disk for another process, and returns
-// why that was not possible. The stores are no longer to be used.
+// Leave moves the waiting rows to disk for another process. The stores must not
+// be used afterwards.
 func (r *Record) Leave() error {
 	var errs []error
 	for _, st := range r.Stores {
@@ -243,7 +243,7 @@ func (r *Record) Leave() error {
 	return errors.Join(errs...)
 }
 
-// Problems name the stores that fail.
+// Problems returns the errors of failing stores.
 func (r *Record) Problems() (all []string) {
 	for _, s := range r.Stats() {
 		if s.Err != nil {
@@ -254,8 +254,8 @@ func (r *Record) Problems() (all []string) {
 	return all
 }
 
-// Look opens the store that can be asked, beside a running gateway with the data
-// folder data. The returned function releases it.
+// Look opens the store that can be queried, beside a running gateway with the
+// data folder data. The returned function closes it.
 func Look(c event.Config, data string) (event.Reader, func() error, error) {
 	cfg, err := c.WithDefaults()
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package spool keeps events on the disk while a store that receives them is
-// away: a log server, a collector, a database on another machine.
+// Package spool keeps events on disk while their receiver is away: a log server, a
+// collector, a database on another machine.
 //
-// Data moves as follows: [Store.Write] hands a batch to the receiver. When that fails,
-// the batch goes into a durable log (package ingest), and so does everything
-// that comes until the log is empty again: the order stays. The log is tried once
-// a second; what the receiver has taken is done with. After a crash, what it had
-// taken and was not noted yet is sent again: events have IDs.
+// Data moves as follows: [Store.Write] hands a batch to the receiver. If that fails,
+// the batch goes into a durable log (package ingest), and so do all later ones until
+// the log is empty, so that the order stays. The log is tried once a second. After a
+// crash, events may be sent again if the receiver had accepted them and this was not
+// noted yet; events have IDs.
 package spool
 
 import (
@@ -26,14 +26,14 @@ import (
 
 const (
 	segment  = 8 << 20
-	batch    = 1000            // events sent at once from the disk
+	batch    = 1000            // events sent together from the disk
 	tryEvery = time.Second     // while the receiver is away
-	turn     = 2 * time.Second // how long the disk is read before new events are taken
-	most     = 4 << 20         // bytes that are put on the disk at once
+	turn     = 2 * time.Second // longest time for reading the disk before new events are accepted
+	most     = 4 << 20         // bytes written to disk together
 )
 
-// A Batcher is a receiver that wants many rows at once. They wait on the disk
-// until there are as many, or the first of them has waited for so long.
+// A Batcher is a receiver that wants many rows at once. They wait on disk until
+// there are enough, or the first has waited long enough.
 type Batcher interface {
 	Batch() (rows int, every time.Duration)
 }
@@ -44,8 +44,8 @@ type Store struct {
 	codec  event.Codec
 	folder string
 	limit  int64
-	rows   int           // handed over at once
-	every  time.Duration // a row waits for others; 0: it does not
+	rows   int           // rows that are sent together
+	every  time.Duration // how long a row waits for others; 0: not at all
 	log    *slog.Logger
 
 	records *ingest.Log
@@ -53,16 +53,16 @@ type Store struct {
 	end     context.CancelFunc
 	ended   chan error
 	writing sync.Mutex // held by Write, Erase and Leave
-	left    bool       // guarded by writing: the folder is another process's
-	again   time.Time  // when the receiver is tried again
+	left    bool       // guarded by writing: the folder belongs to another process
+	again   time.Time  // when to try the receiver again
 	dropped atomic.Uint64
 
 	mu  sync.Mutex
 	err error // of the receiver
 }
 
-// Open returns a store that hands events to another, which it closes, and keeps
-// them in a folder while that fails, at most limit bytes.
+// Open returns a store that sends events to another store, which it closes.
+// While that fails, it keeps events in a folder, at most limit bytes.
 func Open(to event.Store, folder string, limit int64, codec event.Codec, log *slog.Logger) (*Store, error) {
 	records, err := ingest.Open(ingest.Config{Folder: folder, Segment: setting.Size(min(segment, max(limit/4, 64<<10)))}, log)
 	if err != nil {
@@ -100,8 +100,8 @@ func (s *Store) Close() error {
 	return errors.Join(s.to.Close(), s.Leave())
 }
 
-// Leave lets another process have the folder. Events go to the receiver alone
-// from here on, and those that it does not take are lost.
+// Leave releases the folder for another process. From then on, events that the
+// receiver does not accept are lost.
 func (s *Store) Leave() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -150,7 +150,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
-// gather keeps rows until there are enough of them, or the time has come.
+// gather keeps rows until there are enough, or for the longest permitted time.
 func (s *Store) gather(ctx context.Context, rows []event.Row) error {
 	if err := s.keep(ctx, rows); err != nil {
 		return err
@@ -170,15 +170,15 @@ func (s *Store) gather(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
-// away reports whether the receiver failed last.
+// away reports whether the last attempt failed.
 func (s *Store) away() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err != nil
 }
 
-// Erase implements [event.Eraser]: it takes rows of a person out of those that
-// wait, and has the receiver erase, if it can.
+// Erase implements [event.Eraser]: it erases the person's waiting rows and lets
+// the receiver erase, if it can.
 func (s *Store) Erase(ctx context.Context, p event.Person) (rows int64, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -205,7 +205,7 @@ func refused(err error) bool {
 	return ok
 }
 
-// lost is how many of n events the receiver will never take.
+// lost returns how many of n events the receiver will never accept.
 func lost(err error, n int) int {
 	if r, ok := errors.AsType[*event.Refused](err); ok {
 		return r.Of(n)
@@ -213,8 +213,7 @@ func lost(err error, n int) int {
 	return 0
 }
 
-// note says in the log when the receiver begins to fail, and when it takes
-// events again.
+// note logs when the receiver begins to fail and when it works again.
 func (s *Store) note(err error) {
 	if refused(err) {
 		return
@@ -234,7 +233,7 @@ func (s *Store) note(err error) {
 	}
 }
 
-// keep puts rows on the disk.
+// keep writes rows to disk.
 func (s *Store) keep(ctx context.Context, rows []event.Row) error {
 	if len(rows) == 0 {
 		return nil
@@ -252,8 +251,8 @@ func (s *Store) keep(ctx context.Context, rows []event.Row) error {
 			records[i] = buf[from:to]
 			from = to
 		}
-		// An end in the middle would leave it open whether they are kept, and they
-		// would be kept twice.
+		// An Append that is cancelled may or may not have stored the rows; they would
+		// be stored twice.
 		if err := s.records.Append(context.WithoutCancel(ctx), records...); err != nil {
 			return err
 		}
@@ -278,7 +277,7 @@ func (s *Store) keep(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
-// size is how many bytes the spool takes on the disk.
+// size returns the disk space of the spool in bytes.
 func (s *Store) size() (n int64, err error) {
 	files, err := os.ReadDir(s.folder)
 	for _, f := range files {
@@ -289,7 +288,7 @@ func (s *Store) size() (n int64, err error) {
 	return n, err
 }
 
-// drain hands over what is on the disk, for a while.
+// drain sends events from the disk, for a while.
 func (s *Store) drain(ctx context.Context) {
 	end := time.Now().Add(turn)
 	for s.waiting() && time.Now().Before(end) && ctx.Err() == nil {
@@ -302,7 +301,7 @@ func (s *Store) drain(ctx context.Context) {
 		rows := make([]event.Row, 0, len(records))
 		for _, b := range records {
 			r, err := s.codec.Parse(b)
-			if err != nil { // of another version
+			if err != nil { // written by another version
 				s.dropped.Add(1)
 				continue
 			}
@@ -321,7 +320,7 @@ func (s *Store) drain(ctx context.Context) {
 			s.reader.Rewind()
 			return
 		}
-		if err := s.reader.Done(next); err != nil { // they are sent again
+		if err := s.reader.Done(next); err != nil { // otherwise they are sent again
 			s.reader.Rewind()
 			s.note(err)
 			return

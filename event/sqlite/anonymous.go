@@ -14,33 +14,33 @@ import (
 	"shuultuur/event"
 )
 
-// Old rows forget who was behind them, a segment at a time: the rows, the texts
-// of clients and users in the index, and the totals of these. A number in the
-// table anonymous says which rows are done. Deleted bytes are overwritten, and
-// the write-ahead log is written back, so that the files do not hold them either.
+// Old rows are made anonymous a segment at a time: the rows, the texts of clients
+// and users in the index, and their totals. A number in the table anonymous marks
+// which rows are done. Deleted bytes are overwritten and the write-ahead log is
+// written back, so that the files do not contain them either.
 
 const (
 	anonymousPause = 10 * time.Minute // after all old rows are done
-	anonymousPage  = 500              // rows that are held at a time
+	anonymousPage  = 500              // rows held in memory at a time
 )
 
-// marks is made when rows are to be anonymised. Programs that do not know it go
-// on with the database as before.
+// marks is created when rows are to be made anonymous. Older programs ignore
+// it.
 const marks = "CREATE TABLE IF NOT EXISTS anonymous (one INTEGER PRIMARY KEY CHECK (one = 1), next INTEGER NOT NULL) -- rows with ids below next are done"
 
-// A nameless is what a store knows of rows that it has made anonymous.
+// A nameless records which rows of a store are anonymous.
 type nameless struct {
-	after time.Duration // age of rows; 0: none are
-	ready bool          // the table is there, and what is deleted is overwritten
-	log   bool          // the write-ahead log may hold what was overwritten
+	after time.Duration // age of rows; 0: never
+	ready bool          // the table exists, and deleted bytes are overwritten
+	log   bool          // the write-ahead log may contain overwritten bytes
 	next  time.Time     // when to look again
 }
 
 // Anonymise implements [event.Anonymiser].
 func (s *Store) Anonymise(after time.Duration) { s.nameless.after = after }
 
-// forgetClients anonymises rows that are old enough: twice as many as are being
-// written and a segment more, so that it keeps up and delays no batch for long.
+// forgetClients makes old rows anonymous: twice as many as are being written
+// plus a segment, so that it keeps up without delaying a batch for long.
 func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) error {
 	n := &s.nameless
 	if n.after == 0 || now.Before(n.next) {
@@ -50,7 +50,7 @@ func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) e
 		if err := s.w.exec("PRAGMA secure_delete = ON; " + marks); err != nil {
 			return err
 		}
-		// The process before may have ended between the change and the log.
+		// The process before may have ended between the change and the write-back.
 		n.ready, n.log = true, true
 	}
 	for left := 2*writing + 1; left > 0; {
@@ -70,15 +70,15 @@ func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) e
 	return nil
 }
 
-// forgetLog writes the log back once all old rows are done. While readers are in
-// the way it is tried again in the next minute.
+// forgetLog writes the log back when all old rows are done. If readers prevent
+// that, it tries again a minute later.
 func (s *Store) forgetLog(now time.Time) error {
 	n := &s.nameless
 	n.next = now.Add(anonymousPause)
 	if !n.log {
 		return nil
 	}
-	// Without patience: rows wait to be written.
+	// Without waiting, because rows wait to be written.
 	sqlite3.Xsqlite3_busy_timeout(s.w.tls, s.w.db, 0)
 	busy, err := s.w.int("PRAGMA wal_checkpoint(TRUNCATE)")
 	sqlite3.Xsqlite3_busy_timeout(s.w.tls, s.w.db, busyTime)
@@ -88,8 +88,8 @@ func (s *Store) forgetLog(now time.Time) error {
 	return err
 }
 
-// anonymiseSome anonymises the next rows with ids below end, at most a segment,
-// and returns how many it looked at.
+// anonymiseSome makes the next rows with ids below end anonymous, at most a
+// segment, and returns the number of rows examined.
 func (s *Store) anonymiseSome(end int64) (done int, err error) {
 	var in span
 	err = s.w.transaction(func() error {
@@ -109,7 +109,7 @@ func (s *Store) anonymiseSome(end int64) (done int, err error) {
 	if err != nil || done == 0 {
 		return 0, err
 	}
-	// What was collected of these rows in memory names their clients, too.
+	// The collected part of the index in memory names clients, too.
 	if s.index.sums.known = false; in.last >= s.index.next {
 		s.index.behind = true
 		s.index.b.begin(s.index.next)
@@ -119,7 +119,7 @@ func (s *Store) anonymiseSome(end int64) (done int, err error) {
 }
 
 // nameable returns the ids of the next rows below end that may name their
-// clients: at most those of one segment, a span of nothing if there are none.
+// clients, within one segment. The span is empty if there are none.
 func (w *writer) nameable(end int64) (in span, err error) {
 	none := span{1, 0}
 	in.first, err = w.int(fmt.Sprintf("SELECT coalesce(min(id), %[1]d) FROM event WHERE id >= (SELECT coalesce(max(next), 0) FROM anonymous) AND id < %[1]d", end))
@@ -136,8 +136,8 @@ func (w *writer) nameable(end int64) (in span, err error) {
 	return in, err
 }
 
-// anonymise rewrites the rows in a span of ids, and returns how many there are
-// and the ids of those that named somebody before.
+// anonymise rewrites the rows in a span of ids. It returns their number and the
+// ids of rows that named somebody.
 func (w *writer) anonymise(in span) (rows int, changed []int64, err error) {
 	var find, set, wipe *stmt
 	defer func() { find.close(); set.close(); wipe.close() }()
@@ -210,8 +210,8 @@ func (w *writer) anonymise(in span) (rows int, changed []int64, err error) {
 	return rows, changed, nil
 }
 
-// anonymiseIndex takes what rows named before out of the segment that has them,
-// and out of the totals that count it.
+// anonymiseIndex removes the former names of rows from their segment and from
+// the totals that include it.
 func (w *writer) anonymiseIndex(in span, changed []int64) error {
 	if len(changed) == 0 {
 		return nil
@@ -231,13 +231,13 @@ func (w *writer) anonymiseIndex(in span, changed []int64) error {
 			}
 		}
 	}
-	// An empty total stands for one that was not worth it: the segments are counted.
+	// An empty total marks one that is not worth storing: its segments are counted
+	// instead.
 	return w.exec(fmt.Sprintf("UPDATE total SET data = x'' WHERE id & %d IN (%d, %d) AND last >= %d AND id / %d <= %d AND length(data) > 0",
 		totalColumnsMax-1, columnClient, columnUser, in.first, maxParts, in.last))
 }
 
-// rename writes a column of a segment anew, with other texts for the rows whose
-// ids have changed.
+// rename rewrites a column of a segment with new texts for the changed rows.
 func (w *writer) rename(s *segment, c column, ids, changed []int64, name func(string) string) error {
 	texts, err := s.dictionary(c)
 	if errors.Is(err, errGone) {
@@ -285,7 +285,7 @@ func (w *writer) rename(s *segment, c column, ids, changed []int64, name func(st
 	return nil
 }
 
-// network is what stays of a client's text, and nobody of a user's.
+// network returns the anonymous form of a client's text.
 func network(client string) string {
 	a, err := netip.ParseAddr(client)
 	if err != nil {

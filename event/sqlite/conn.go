@@ -11,10 +11,10 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// A conn is a connection that calls SQLite itself, not through database/sql and
-// its driver. Those take a mutex, a heap block and a search of the argument
-// list for every value, together more than SQLite needs for a row. It belongs
-// to one goroutine at a time.
+// A conn is a connection that calls SQLite directly, not through database/sql
+// and its driver. For each value, these take a mutex, a heap block and a search
+// of the argument list, together more than SQLite needs for a row. Only one
+// goroutine may use it at a time.
 type conn struct {
 	tls *libc.TLS
 	db  uintptr // sqlite3*
@@ -27,7 +27,7 @@ type conn struct {
 // busyTime is how many milliseconds a connection waits for another.
 const busyTime = 5000
 
-// errTaken reports that a row has the id that was to be given to another.
+// errTaken reports that the id for a row belongs to another row.
 var errTaken = errors.New("id is taken")
 
 var errMemory = errors.New("out of memory")
@@ -74,7 +74,7 @@ func (c *conn) close() error {
 // out returns the pointer that SQLite put at c.text.
 func (c *conn) out() uintptr { return *(*uintptr)(unsafe.Pointer(&c.bytes[0])) }
 
-// check returns the error that rc stands for.
+// check returns the error for the result code rc.
 func (c *conn) check(rc int32) error {
 	switch rc {
 	case sqlite3.SQLITE_OK, sqlite3.SQLITE_DONE, sqlite3.SQLITE_ROW:
@@ -98,7 +98,7 @@ func (c *conn) exec(sql string) error {
 	return c.check(sqlite3.Xsqlite3_exec(c.tls, c.db, z, 0, 0, 0))
 }
 
-// transaction runs f in a transaction, of which nothing remains if f fails.
+// transaction runs f in a transaction, which is rolled back if f fails.
 func (c *conn) transaction(f func() error) error {
 	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -154,8 +154,8 @@ func (c *conn) grow(n int) error {
 type stmt struct {
 	c     *conn
 	p     uintptr // sqlite3_stmt*
-	bound []bool  // by parameter: it is not NULL
-	from  int32   // what is added to the number of a parameter
+	bound []bool  // whether the parameter is not NULL
+	from  int32   // added to the number of a parameter
 }
 
 func (c *conn) prepare(sql string) (*stmt, error) {
@@ -177,7 +177,7 @@ func (s *stmt) close() {
 	}
 }
 
-// step goes on to the next row and reports whether there is one.
+// step moves to the next row and reports whether there is one.
 func (s *stmt) step() (bool, error) {
 	rc := sqlite3.Xsqlite3_step(s.c.tls, s.p)
 	return rc == sqlite3.SQLITE_ROW, s.c.check(rc)
@@ -191,7 +191,7 @@ func (s *stmt) run() error {
 	return err
 }
 
-func (s *stmt) reset() { sqlite3.Xsqlite3_reset(s.c.tls, s.p) } // repeats the error of step
+func (s *stmt) reset() { sqlite3.Xsqlite3_reset(s.c.tls, s.p) } // it repeats the error of step
 
 func (s *stmt) int(column int32) int64 {
 	return sqlite3.Xsqlite3_column_int64(s.c.tls, s.p, column)
@@ -212,14 +212,14 @@ func (s *stmt) text(column int32) string {
 	return unsafe.String(unsafe.SliceData(libc.GoBytes(p, int(n))), int(n))
 }
 
-// begin makes room for the values of one row: textSize bytes of text.
+// begin reserves memory for the values of one row: textSize bytes of text.
 func (s *stmt) begin(textSize int) error {
 	s.c.used = 0
 	return s.c.grow(textSize)
 }
 
-// Binding can only fail for want of memory or because of a wrong parameter
-// number. A value that is missing then is NULL.
+// Binding fails only if memory is short or a parameter number is wrong. The
+// missing value is then NULL.
 
 // bindInt binds a number, 0 as NULL.
 func (s *stmt) bindInt(n int32, v int64) {
@@ -271,5 +271,5 @@ func (s *stmt) bindNull(n int32) {
 	}
 }
 
-// text returns bytes that nobody changes any more as a string.
+// text returns bytes that will not change any more as a string.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

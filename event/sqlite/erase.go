@@ -9,16 +9,16 @@ import (
 	"shuultuur/event"
 )
 
-// checkpointTries is how often the log is written back while readers are in the
-// way, checkpointPause apart.
+// checkpointTries is how often writing the log back is tried while readers
+// prevent it, at intervals of checkpointPause.
 const (
 	checkpointTries = 100
 	checkpointPause = 50 * time.Millisecond
 )
 
-// Erase takes out the rows of a person and what notes of others name them. The
-// database is written anew, so that no page of it holds their bytes any longer,
-// nor does its log. The index is made again from the rows that stay.
+// Erase removes the rows of a person, and notes of others that name the person.
+// It rewrites the database and its log, so that neither contains these bytes
+// any longer. The index is rebuilt from the remaining rows.
 func (s *Store) Erase(ctx context.Context, p event.Person) (rows int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *Store) Erase(ctx context.Context, p event.Person) (rows int64, err erro
 	return fail(errors.New("the rows are deleted, but readers keep the log from being written back; erase again"))
 }
 
-// each runs a statement with a text, and adds how many rows it changed.
+// each runs a statement with a text, and adds the number of changed rows.
 func (s *Store) each(sql, text string, rows *int64) error {
 	st, err := s.w.prepare(sql)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Store) each(sql, text string, rows *int64) error {
 	return nil
 }
 
-// forget drops what was kept of rows that the index did not have.
+// forget drops the kept segment of rows that the index lacks.
 func (t *tail) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

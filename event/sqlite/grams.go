@@ -35,7 +35,7 @@ func (g *grams) begin() {
 	g.used = 0
 }
 
-// add adds the texts of row i of the segment that have no dictionary.
+// add adds those texts of row i of the segment that have no dictionary.
 func (g *grams) add(i int, r *event.Row) {
 	i /= blockRows
 	g.used = i + 1
@@ -99,8 +99,8 @@ func transpose(m *[64]uint64) {
 	}
 }
 
-// blocksWith returns the blocks, as bits, that may hold text. read returns a
-// part of the segment, nil if there is none.
+// blocksWith returns the blocks, as bits, that may contain text. read returns a
+// part of the segment, or nil if it is missing.
 func blocksWith(text string, read func(part int) ([]byte, error)) (uint64, error) {
 	blocks := ^uint64(0)
 	for ; len(text) >= 4 && blocks != 0; text = text[1:] {

@@ -2,9 +2,9 @@ package sqlite
 
 import "math/bits"
 
-// A hostSet is a Bloom filter of the hosts of a segment and of the domains
-// above them: it says for certain that a domain is not there, so that a search
-// for a rare host skips nearly all segments. Its size is a power of two.
+// A hostSet is a Bloom filter of the hosts of a segment and of their parent
+// domains. If it lacks a domain, the segment does too, so that a search for a
+// rare host skips nearly all segments. Its size is a power of two.
 type hostSet []byte
 
 const (
@@ -28,7 +28,8 @@ func newHostSet(hosts *columnBuilder) hostSet {
 	return s
 }
 
-// Domains are hashed from their end, so that one pass gives all of a host.
+// Domains are hashed from their end, so that one pass hashes all parents of a
+// host.
 const hostSeed = 0x9e3779b97f4a7c15
 
 func hostStep(h uint64, c byte) uint64 { return (h ^ uint64(c)) * 0xff51afd7ed558ccd }
@@ -42,8 +43,8 @@ func (s hostSet) add(h uint64) {
 	}
 }
 
-// has reports whether domain may be a host of the set, or a domain above one. The
-// empty set has all.
+// has reports whether domain may be a host of the set or a parent of one. The
+// empty set reports true.
 func (s hostSet) has(domain string) bool {
 	if len(s) == 0 || len(s)&(len(s)-1) != 0 {
 		return true

@@ -16,19 +16,18 @@ import (
 	"shuultuur/filter"
 )
 
-// The index says for runs of segmentRows rows, the segments, what they have in
-// the fields that filters and counts look at. For each field a segment has a
-// dictionary of the texts that occur and for each row a number of one or two
-// bytes in it. A search reads a few dictionaries instead of all rows; counting
-// adds up numbers. A segment is written once, in the background, when its rows
-// are complete; rows that no segment has yet are read as they are.
+// The index divides the rows into segments of segmentRows rows and has their
+// values in the fields that filters and counts use. For each field, a segment
+// has a dictionary of its texts and for each row a number of one or two bytes.
+// A search reads a few dictionaries instead of all rows; counting adds up
+// numbers. A segment is written once, in the background, when its rows are
+// complete. Rows without a segment are read directly.
 //
-// Everything in the index follows from the rows, so that it can be deleted and
-// made again.
+// The index follows from the rows, so it can be deleted and rebuilt.
 
 const segmentRows = 16384 // at most 1<<16, so that a number fits two bytes
 
-// A column is a field, or several that go together, of the index.
+// A column is a field of the index, or several fields that belong together.
 type column int
 
 const (
@@ -43,7 +42,7 @@ const (
 	columnUnread
 	columnCache
 	columnStatus
-	columnKind // what takes a few bits
+	columnKind // values of a few bits
 	columns
 )
 
@@ -54,13 +53,13 @@ const (
 	partRefs   = 2  // 16 bits of a hash of the identifiers of transactions
 	partColumn = 4  // dictionary and numbers of each column
 	partGrams  = 32 // blocks of rows by what texts they hold
-	maxParts   = 64 // the id of a part is the first id of its segment times this, plus its place
+	maxParts   = 64 // the id of a part is the first id of its segment times this, plus the number of the part
 )
 
 func (c column) dictionary() int { return partColumn + 2*int(c) }
 func (c column) numbers() int    { return partColumn + 2*int(c) + 1 }
 
-// A kind packs the small things that are known of a row.
+// A kind packs the small values of a row.
 type kind int32
 
 func kindOf(r *event.Row) kind {
@@ -76,7 +75,7 @@ func kindOf(r *event.Row) kind {
 func (k kind) proto() filter.Proto   { return filter.Proto(k & 3) }
 func (k kind) action() filter.Action { return filter.Action(k >> 2 & 7) }
 
-// has reports whether rows of the kind have something in field.
+// has reports whether rows of the kind have a value in field.
 func (k kind) has(f event.Field) bool {
 	switch f {
 	case event.Learned:
@@ -100,7 +99,7 @@ func pair(policy, rule string) string {
 	return string([]byte{byte(n), byte(n >> 8)}) + policy[:n] + rule
 }
 
-// unpair takes a text of pair apart.
+// unpair splits the result of pair.
 func unpair(s string) (policy, rule string) {
 	if len(s) < 2 {
 		return "", ""
@@ -109,10 +108,10 @@ func unpair(s string) (policy, rule string) {
 	return s[2 : 2+n], s[2+n:]
 }
 
-// A builder collects what the index says about the rows of one segment.
+// A builder collects the index of one segment.
 type builder struct {
-	first int64 // the segment has all rows with ids from here on
-	most  int   // rows of the segment; 0 for segmentRows
+	first int64 // the segment has all rows with ids from here
+	most  int   // most rows of the segment; 0 for segmentRows
 	ids   []int64
 	lags  []int64
 	refs  []uint16
@@ -121,12 +120,12 @@ type builder struct {
 	buf   []byte // of a part
 }
 
-// A columnBuilder numbers the texts of one column in the order of their first
-// occurrence. The latest is looked at first: most rows repeat it.
+// A columnBuilder numbers the texts of one column in the order of first
+// occurrence. It compares the latest text first, because most rows repeat it.
 type columnBuilder struct {
 	data  []byte   // the texts
-	ends  []uint32 // of each in data
-	codes []uint16 // of the rows
+	ends  []uint32 // the end of each in data
+	codes []uint16 // a number for each row
 	last  uint16   // the latest code
 	table []slot   // the texts by their hash: a power of two of slots
 
@@ -135,7 +134,8 @@ type columnBuilder struct {
 	likes   []uint16     // see addLike
 }
 
-// A slot is free if its code is 0, otherwise one more than that of a text.
+// A slot is free if its code is 0. Otherwise the code is that of its text plus
+// one.
 type slot struct {
 	hash uint32
 	code uint32
@@ -154,21 +154,21 @@ func (b *builder) begin(first int64) {
 	b.grams.begin()
 }
 
-// textSeed hashes texts while they are collected; nothing of it is stored.
+// textSeed hashes texts while they are collected. Hashes are not stored.
 var textSeed = maphash.MakeSeed()
 
-// maxDictionary bounds the memory that clients can take with names of their
-// own making.
+// maxDictionary bounds the memory that clients can use up with invented names.
 const maxDictionary = 2 << 20
 
 func (b *builder) room() int { return cmp.Or(b.most, segmentRows) }
 
-// full says that the segment is complete.
+// full reports that the segment is complete.
 func (b *builder) full() bool {
 	return len(b.ids) >= b.room() || len(b.cols[columnHost].data)+len(b.cols[columnUser].data) > maxDictionary
 }
 
-// add adds a row, whose id is above those before. Texts of r are copied.
+// add adds a row, whose id must be higher than those before. It copies the
+// texts of r.
 func (b *builder) add(id int64, r *event.Row) {
 	if b.first == 0 { // there are no rows before
 		b.first = id
@@ -190,7 +190,7 @@ func (b *builder) add(id int64, r *event.Row) {
 	b.cols[columnKind].addNumber(int32(kindOf(r)))
 }
 
-// cut takes back all rows but the first n. Their texts stay in dictionaries and
+// cut removes all rows but the first n. Their texts stay in dictionaries and
 // grams, which does no harm.
 func (b *builder) cut(n int) {
 	b.ids, b.lags, b.refs = b.ids[:n], b.lags[:n], b.refs[:n]
@@ -200,7 +200,7 @@ func (b *builder) cut(n int) {
 	}
 }
 
-// text returns the text with a code, until the next is added.
+// text returns the text with a code, valid until the next text is added.
 func (c *columnBuilder) text(code uint16) string {
 	start := uint32(0)
 	if code > 0 {
@@ -282,7 +282,7 @@ func (c *columnBuilder) addPair(a, b string) {
 	c.addText(pair(a, b))
 }
 
-// addLike adds a text that usually is the same for the same like.
+// addLike adds a text that is usually the same for the same like.
 func (c *columnBuilder) addLike(like uint16, s string) {
 	for int(like) >= len(c.likes) {
 		c.likes = append(c.likes, 0)
@@ -295,7 +295,7 @@ func (c *columnBuilder) addLike(like uint16, s string) {
 	c.likes[like] = c.codes[len(c.codes)-1]
 }
 
-// addNumber is for numbers of which few are different.
+// addNumber adds a number of a field with few different ones.
 func (c *columnBuilder) addNumber(n int32) {
 	if len(c.ends) > 0 && c.numbers[c.last] == n {
 		c.codes = append(c.codes, c.last)
@@ -311,7 +311,7 @@ func (c *columnBuilder) addNumber(n int32) {
 	c.add(c.next(strconv.Itoa(int(n))))
 }
 
-// next gives a new text its code.
+// next assigns a code to a new text.
 func (c *columnBuilder) next(s string) uint16 {
 	c.data = append(c.data, s...)
 	c.ends = append(c.ends, uint32(len(c.data)))
@@ -323,7 +323,7 @@ func (c *columnBuilder) add(code uint16) {
 	c.last = code
 }
 
-// refHash is what the index knows of the identifier of a transaction.
+// refHash returns the hash of a transaction's identifier in the index.
 func refHash(id string) uint16 {
 	h := uint64(len(id))
 	for ; len(id) >= 4; id = id[4:] {
@@ -336,7 +336,8 @@ func refHash(id string) uint16 {
 	return uint16(h >> 48)
 }
 
-// parts returns the segment but for its grams as blobs, valid until the next.
+// parts yields the parts of the segment except grams, each valid until the
+// next.
 func (b *builder) parts(yield func(part int, blob []byte) bool) {
 	buf := b.buf
 	defer func() { b.buf = buf }()
@@ -361,7 +362,7 @@ func (b *builder) parts(yield func(part int, blob []byte) bool) {
 	}
 }
 
-// appendCodes appends the numbers of the rows; nothing if all are zero.
+// appendCodes appends the numbers of the rows, or nothing if all are zero.
 func (c *columnBuilder) appendCodes(dst []byte) []byte {
 	switch {
 	case len(c.ends) <= 1:
@@ -375,7 +376,7 @@ func (c *columnBuilder) appendCodes(dst []byte) []byte {
 	return appendUint16(dst, c.codes)
 }
 
-// appendSteps appends how far each number is above the one before.
+// appendSteps appends the differences between successive numbers.
 func appendSteps(dst []byte, before int64, all []int64) []byte {
 	steps := make([]int64, len(all))
 	for i, v := range all {
@@ -384,8 +385,8 @@ func appendSteps(dst []byte, before int64, all []int64) []byte {
 	return appendNumbers(dst, steps)
 }
 
-// appendNumbers appends numbers of 1, 2, 4 or 8 bytes each, whichever is
-// enough for all; nothing if all are zero.
+// appendNumbers appends numbers in 1, 2, 4 or 8 bytes each, whichever is enough
+// for all, or nothing if all are zero.
 func appendNumbers(dst []byte, all []int64) []byte {
 	most := uint64(0)
 	for _, v := range all {
@@ -444,7 +445,7 @@ func appendUint16(dst []byte, all []uint16) []byte {
 	return dst
 }
 
-// appendDictionary appends the number of texts, where each ends, and the texts.
+// appendDictionary appends the number of texts, the end of each, and the texts.
 func (c *columnBuilder) appendDictionary(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(c.ends)))
 	for _, end := range c.ends {
@@ -453,7 +454,7 @@ func (c *columnBuilder) appendDictionary(dst []byte) []byte {
 	return append(dst, c.data...)
 }
 
-// A dictionary is the texts of a column, as appendDictionary wrote them.
+// A dictionary has the texts of a column, in the form of appendDictionary.
 type dictionary struct {
 	n    int
 	ends []byte
@@ -472,7 +473,7 @@ func dictionaryOf(b []byte) (d dictionary) {
 	return dictionary{n, b[4 : 4+4*n], b[4+4*n:]}
 }
 
-// at returns text i, which is valid as long as anybody holds it.
+// at returns text i. It stays valid.
 func (d *dictionary) at(i int) string {
 	start := uint32(0)
 	if i > 0 {
@@ -485,17 +486,17 @@ func (d *dictionary) at(i int) string {
 	return unsafe.String(unsafe.SliceData(d.data[start:end]), int(end-start))
 }
 
-// An indexer collects the rows that are written and writes a segment whenever
-// it has enough. It belongs to the goroutine that writes.
+// An indexer collects written rows and writes a segment when there are enough.
+// Only the writing goroutine uses it.
 type indexer struct {
 	b      builder
 	next   int64 // rows with lower ids are in segments
-	behind bool  // there may be rows from next on that are not in b
+	behind bool  // rows from next on may be missing in b
 	sums   totalBuilder
 }
 
-// place begins anew after the segments whose rows all have ids up to last.
-// Others are deleted: rows are going to be written between theirs.
+// place restarts after the segments whose ids are all up to last. It deletes
+// the others, because rows will be written between their rows.
 func (x *indexer) place(w *writer, last int64) error {
 	err := w.transaction(func() error {
 		if err := w.deleteTotals(span{last + 1, math.MaxInt64}); err != nil {
@@ -517,7 +518,7 @@ func (x *indexer) place(w *writer, last int64) error {
 func (x *indexer) write(w *writer, last, limit int64, rows []event.Row) (int64, error) {
 	before, next := len(x.b.ids), x.next
 	last, err := w.write(last, limit, rows, func(id int64, r *event.Row) error {
-		if x.behind { // step reads the row
+		if x.behind { // step will read the row
 			return nil
 		}
 		if x.b.full() {
@@ -532,15 +533,15 @@ func (x *indexer) write(w *writer, last, limit int64, rows []event.Row) (int64, 
 	case err == nil || x.behind:
 	case x.next == next:
 		x.b.cut(before)
-	default: // segments were written, and are no more
+	default: // the segments were rolled back
 		x.next, x.behind, x.sums.known = next, true, false
 		x.b.begin(next)
 	}
 	return last, err
 }
 
-// step makes up for what add could not do: it reads rows with ids up to last
-// and writes at most n segments.
+// step does what add could not do: it reads rows with ids up to last and writes
+// at most n segments.
 func (x *indexer) step(ctx context.Context, w *writer, last int64, n int) error {
 	for ; x.behind && n > 0; n-- {
 		if err := ctx.Err(); err != nil {
@@ -564,8 +565,8 @@ func (x *indexer) step(ctx context.Context, w *writer, last int64, n int) error 
 	return nil
 }
 
-// flush writes the rows collected as a segment, and totals that it completes,
-// and begins the next. The caller has begun a transaction.
+// flush writes the collected rows as a segment, and totals that it completes,
+// and begins the next segment. The caller has begun a transaction.
 func (x *indexer) flush(w *writer) error {
 	if err := w.writeSegment(&x.b); err != nil {
 		return err

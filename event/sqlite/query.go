@@ -18,8 +18,7 @@ import (
 	"shuultuur/filter"
 )
 
-// A Reader answers questions about a database that this process or another one
-// writes.
+// A Reader answers questions about a database, which any process may write.
 type Reader struct {
 	path string
 	db   *sql.DB
@@ -27,7 +26,7 @@ type Reader struct {
 	rows rowReaders
 }
 
-// OpenReader opens the database at path, which must exist, for questions.
+// OpenReader opens the existing database at path.
 func OpenReader(path string) (*Reader, error) {
 	d := &Reader{path: path}
 	if err := d.open(); err != nil {
@@ -65,13 +64,13 @@ func (d *Reader) Close() error {
 	return err
 }
 
-// pageRows is how many rows are read at a time. Between pages no transaction is
-// open, so that a slow caller does not keep the write-ahead log from being
-// written back, which would let it grow without end.
+// pageRows is the number of rows read at a time. No transaction is open between
+// pages. Otherwise a slow caller would prevent the write-ahead log from being
+// written back, and it would grow without limit.
 const pageRows = 500
 
-// Query finds rows through the index and reads only these, except where a term
-// needs more than the index says.
+// Query finds rows through the index and reads only these, unless a term needs
+// more than the index has.
 func (d *Reader) Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
 		left := p.Limit
@@ -128,16 +127,16 @@ func (d *Reader) query(ctx context.Context, f *event.Filter, p event.Page, yield
 	return nil
 }
 
-// bounds returns the ids of the oldest and the latest row, a span of nothing
-// if there are no rows.
+// bounds returns the ids of the oldest and the latest row, or an empty span.
 func (d *Reader) bounds(ctx context.Context) (s span, err error) {
-	// Two questions: only alone is each answered without reading the table.
+	// Two subqueries, because SQLite answers each without reading the table only if
+	// it stands alone.
 	err = d.db.QueryRowContext(ctx, "SELECT coalesce((SELECT min(id) FROM event), 0), coalesce((SELECT max(id) FROM event), -1)").Scan(&s.first, &s.last)
 	return s, err
 }
 
-// idsOf returns the ids of the rows that find selects, and whether there are
-// others between them.
+// idsOf returns the ids of the rows that find selects. gaps reports whether
+// other rows lie between them.
 func (s *segment) idsOf(f *event.Filter, in span) (ids []int64, rest []*event.Term, gaps bool, err error) {
 	sel, rest, err := s.find(f, in)
 	if err != nil || sel.empty() {
@@ -159,8 +158,8 @@ func (s *segment) idsOf(f *event.Filter, in span) (ids []int64, rest []*event.Te
 	return ids, rest, gaps, nil
 }
 
-// wanted are ids of rows, in order or in the opposite one. Without gaps no row
-// lies between two of them that is not wanted.
+// wanted has ids of rows in ascending or descending order. Without gaps, all
+// rows between two of them are wanted.
 type wanted struct {
 	ids  []int64
 	gaps bool
@@ -193,7 +192,8 @@ func statement(columns string, ids wanted, rest []*event.Term) (query string, ar
 	return b.String(), args
 }
 
-// condition says in SQL what the index could not decide about a term.
+// condition returns the SQL condition for what the index could not decide about
+// a term.
 func condition(t *event.Term) (string, []any) {
 	var conds []string
 	var args []any
@@ -236,9 +236,8 @@ func condition(t *event.Term) (string, []any) {
 	return cond, args
 }
 
-// segments yields the segments, in order, that may have rows of f among the
-// rows of all: those of the index, and between and after them some that are
-// made for the moment.
+// segments yields in order the segments that may have rows of f within all:
+// those of the index, and temporary ones for the rows between and after them.
 func (d *Reader) segments(ctx context.Context, f *event.Filter, all span, newest bool) iter.Seq2[*segment, error] {
 	return func(yield func(*segment, error) bool) {
 		all, err := d.narrow(ctx, f, all)
@@ -257,7 +256,7 @@ func (d *Reader) segments(ctx context.Context, f *event.Filter, all span, newest
 		if newest {
 			slices.Reverse(indexed)
 		}
-		gap := all // still to be looked at
+		gap := all // not examined yet
 		for _, s := range indexed {
 			before := span{gap.first, s.first - 1}
 			if newest {
@@ -276,7 +275,7 @@ func (d *Reader) segments(ctx context.Context, f *event.Filter, all span, newest
 	}
 }
 
-// narrow returns the part of a span of ids that a filter's span of time leaves.
+// narrow limits a span of ids to a filter's span of time.
 func (d *Reader) narrow(ctx context.Context, f *event.Filter, all span) (span, error) {
 	if !f.Until.IsZero() {
 		var lag int64
@@ -303,8 +302,8 @@ func (d *Reader) narrow(ctx context.Context, f *event.Filter, all span) (span, e
 	return all, err
 }
 
-// indexed returns the segments of the index that have rows in a span of ids.
-// Those that cannot have the filter's hosts are marked as none.
+// indexed returns the segments of the index with rows in a span of ids.
+// Segments that cannot have the filter's hosts are marked none.
 func (d *Reader) indexed(ctx context.Context, f *event.Filter, in span) ([]*segment, error) {
 	hosts, named := hostsOf(f)
 	columns := "first, last, rows, lag, NULL"
@@ -334,7 +333,7 @@ func (d *Reader) indexed(ctx context.Context, f *event.Filter, in span) ([]*segm
 	return all, rows.Err()
 }
 
-// hostsOf returns the domains of which a filter wants one, if it does.
+// hostsOf returns the domains of a filter that requires one of them.
 func hostsOf(f *event.Filter) ([]string, bool) {
 	for i := range f.Terms {
 		if t := &f.Terms[i]; t.Field == event.Host && !t.Not && !slices.Contains(t.Values, "") {
@@ -372,10 +371,10 @@ func (d *Reader) load(ctx context.Context, s *segment, parts []int) error {
 	return rows.Err()
 }
 
-// partID is the id of a part of the segment that begins with first.
+// partID returns the id of a part of the segment that begins with first.
 func partID(first int64, part int) int64 { return first*maxParts + int64(part) }
 
-// Count adds up numbers of the index.
+// Count adds up numbers from the index.
 func (d *Reader) Count(ctx context.Context, questions ...event.Question) ([][]event.Tally, error) {
 	c, err := event.NewCounter(questions)
 	if err == nil {
@@ -458,7 +457,8 @@ func (d *Reader) countIn(ctx context.Context, s *segment, all span, c *event.Cou
 	return nil
 }
 
-// nameOf returns what a text of a dictionary is called in a tally of a field.
+// nameOf returns the function that maps a text of a dictionary to its name in a
+// tally.
 func nameOf(by event.Field) func(string) string {
 	switch by {
 	case event.Text:
@@ -513,7 +513,7 @@ func (s *segment) tally(c column, n int, sel selection) (events, blocked []int, 
 	return events, blocked, nil
 }
 
-// refine keeps the rows that rest wants, which has to be asked of the rows.
+// refine keeps the rows that match rest, which only the rows can decide.
 func (d *Reader) refine(ctx context.Context, s *segment, sel selection, rest []*event.Term) error {
 	at, err := s.ids()
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 	"shuultuur/filter"
 )
 
-// maxRowReaders is how many pages of rows are read at the same time.
+// maxRowReaders is the most pages of rows that are read concurrently.
 const maxRowReaders = 4
 
-// rowReaders are the connections that read rows. They are not those of
-// database/sql: for a row of 29 columns its driver takes three times as long.
+// rowReaders are the connections that read rows. They do not use database/sql,
+// because its driver takes three times as long for a row of 29 columns.
 type rowReaders struct {
 	once   sync.Once
-	places chan struct{} // of those that read
+	places chan struct{} // one element for each reader at work
 
 	mu     sync.Mutex
-	idle   *rowReader // kept for the next page, with its statements
+	idle   *rowReader // kept with its statements for the next page
 	closed bool
 }
 
@@ -31,10 +31,10 @@ type rowReader struct {
 	*conn
 	spans [2]*stmt // rows between two ids, oldest and newest first; nil until they are needed
 	addrs addresses
-	texts []byte // of the row being read
+	texts []byte // of the current row
 }
 
-// read reads the rows with ids, of which rest wants some.
+// read reads the rows with ids that match rest.
 func (a *rowReaders) read(ctx context.Context, path string, ids wanted, rest []*event.Term, newest bool) ([]event.Row, error) {
 	a.once.Do(func() { a.places = make(chan struct{}, maxRowReaders) })
 	select {
@@ -97,8 +97,7 @@ func (r *rowReader) close() error {
 	return r.conn.close()
 }
 
-// page reads the rows with ids, of which rest wants some. Behind it no
-// transaction stays open.
+// page reads the rows with ids that match rest. It leaves no transaction open.
 func (r *rowReader) page(ids wanted, rest []*event.Term, newest bool) (page []event.Row, err error) {
 	s, done, err := r.asked(ids, rest, newest)
 	if err != nil {
@@ -118,7 +117,8 @@ func (r *rowReader) page(ids wanted, rest []*event.Term, newest bool) (page []ev
 	}
 }
 
-// asked returns the statement that finds the rows, and what to call behind it.
+// asked returns the statement that finds the rows, and the function to call
+// afterwards.
 func (r *rowReader) asked(ids wanted, rest []*event.Term, newest bool) (s *stmt, done func(), err error) {
 	query, args := statement(rowColumns, ids, rest)
 	kept := &r.spans[0]
@@ -218,10 +218,11 @@ func (r *rowReader) scan(s *stmt, row *event.Row) (err error) {
 	return nil
 }
 
-// addresses are those read so far: most rows repeat them.
+// addresses are the addresses read so far: most rows repeat them.
 type addresses map[string]netip.Addr
 
-// parse reads an address from a text that need not stay, "" as the zero Addr.
+// parse parses an address from a text that need not stay valid; "" is the zero
+// Addr.
 func (m addresses) parse(text string) (netip.Addr, error) {
 	if text == "" {
 		return netip.Addr{}, nil

@@ -11,24 +11,23 @@ import (
 	"shuultuur/event"
 )
 
-// A segment is what the index says about rows: all rows with ids from first to
-// last.
+// A segment is the index of all rows with ids from first to last.
 type segment struct {
 	first, last int64
 	rows        int
-	lag         int64 // the most that an id is above the time of its row
+	lag         int64 // the largest difference between an id and the time of its row
 	none        bool  // no row is wanted
 	parts       map[int][]byte
-	// load reads parts that are not in the map yet; nil where all are.
+	// load reads parts that are not in the map yet. It is nil if all are.
 	load func(parts []int) error
-	// grams returns a part with grams; nil stands for any grams.
+	// grams returns a part of the grams; nil means that any gram may occur.
 	grams func(part int) ([]byte, error)
 }
 
-// errGone reports that the segment was deleted since, with its rows.
+// errGone reports that the segment was deleted meanwhile, with its rows.
 var errGone = errors.New("segment is gone")
 
-// need reads parts, all in the state of one moment.
+// need loads parts, all from the same state of the database.
 func (s *segment) need(parts ...int) error {
 	missing := slices.DeleteFunc(parts, func(p int) bool { _, ok := s.parts[p]; return ok })
 	if len(missing) == 0 || s.load == nil {
@@ -40,7 +39,7 @@ func (s *segment) need(parts ...int) error {
 func (s *segment) dictionary(c column) (dictionary, error) {
 	parts := []int{c.dictionary()}
 	if c == columnClient || c == columnUser {
-		parts = append(parts, c.numbers()) // of the same moment: both change when rows are anonymised
+		parts = append(parts, c.numbers()) // from the same state: both change when rows are made anonymous
 	}
 	if err := s.need(parts...); err != nil {
 		return dictionary{}, err
@@ -94,7 +93,7 @@ func (s *segment) ids() ([]int64, error) {
 	return all, nil
 }
 
-// A selection is a set of rows of a segment, a bit each.
+// A selection is a set of rows of a segment, one bit each.
 type selection []uint64
 
 // all reports whether all rows of a segment are selected.
@@ -121,7 +120,7 @@ func (s selection) empty() bool {
 	return !slices.ContainsFunc(s, func(w uint64) bool { return w != 0 })
 }
 
-// keep takes rows out for which ok is false.
+// keep removes rows for which ok is false.
 func (s selection) keep(ok func(i int) bool) {
 	for w := range s {
 		for left := s[w]; left != 0; left &= left - 1 {
@@ -146,8 +145,8 @@ func (s selection) each(yield func(i int) bool) {
 // A span is a range of ids, both ends included.
 type span struct{ first, last int64 }
 
-// find selects the rows in a span of ids that f may want. rest are the terms
-// that only the rows themselves can decide.
+// find selects the rows in a span of ids that may match f. rest are the terms
+// that only the rows can decide.
 func (s *segment) find(f *event.Filter, in span) (sel selection, rest []*event.Term, err error) {
 	if s.none {
 		return nil, nil, nil
@@ -169,7 +168,7 @@ func (s *segment) find(f *event.Filter, in span) (sel selection, rest []*event.T
 	return sel, rest, s.within(f, in, sel)
 }
 
-// within keeps rows of a span of ids and of the filter's span of time.
+// within keeps rows in a span of ids and in the filter's span of time.
 func (s *segment) within(f *event.Filter, in span, sel selection) error {
 	early := !f.Since.IsZero() && ceilMicro(f.Since) > s.first-s.lag
 	late := !f.Until.IsZero() && ceilMicro(f.Until) <= s.last
@@ -199,7 +198,7 @@ func (s *segment) within(f *event.Filter, in span, sel selection) error {
 	return nil
 }
 
-// term keeps the rows that t may want. exact is true if it wants all of them.
+// term keeps the rows that may match t. exact reports that all of them do.
 func (s *segment) term(t *event.Term, sel selection) (exact bool, err error) {
 	switch t.Field {
 	case event.Text:
@@ -245,7 +244,7 @@ func (s *segment) keepCodes(c column, want []bool, sel selection) error {
 	return nil
 }
 
-// rare keeps rows that have the field at all, if the term wants only those.
+// rare keeps rows that have the field at all, if the term requires it.
 func (s *segment) rare(t *event.Term, sel selection) (exact bool, err error) {
 	d, err := s.dictionary(columnKind)
 	if err != nil {
@@ -262,7 +261,7 @@ func (s *segment) rare(t *event.Term, sel selection) (exact bool, err error) {
 	return exact, s.keepCodes(columnKind, want, sel)
 }
 
-// ref keeps rows whose identifier has the hash of one that is wanted.
+// ref keeps rows whose identifier has the hash of a wanted one.
 func (s *segment) ref(t *event.Term, sel selection) error {
 	if t.Not {
 		return nil
@@ -282,8 +281,8 @@ func (s *segment) ref(t *event.Term, sel selection) error {
 	return nil
 }
 
-// text keeps rows that may hold one of the term's texts: in host or rule, as
-// their identifier, or in what has no column.
+// text keeps rows that may contain one of the term's texts: in host or rule, as
+// identifier, or in a text without a column.
 func (s *segment) text(t *event.Term, sel selection) error {
 	hosts, err := s.dictionary(columnHost)
 	if err != nil {
@@ -328,8 +327,8 @@ func (s *segment) text(t *event.Term, sel selection) error {
 	return nil
 }
 
-// columnOf returns the column that has a field, and what a text of its
-// dictionary says about the field.
+// columnOf returns the column of a field, and the function from a text of its
+// dictionary to the value of the field.
 func columnOf(f event.Field) (column, func(string) string) {
 	same := func(s string) string { return s }
 	switch f {

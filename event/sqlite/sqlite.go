@@ -33,13 +33,12 @@ import (
 const (
 	version = 2 // of the schema, in PRAGMA user_version
 
-	// clockSlack is how far ids may run ahead of the clock after it was set
-	// back.
+	// clockSlack is how far ids may be ahead of the clock after it was set back.
 	clockSlack = time.Hour
 
 	deleteStep  = 2000 // rows deleted in one transaction
 	deletePause = time.Minute
-	indexSteps  = 8 // segments that are made up for in one quiet minute
+	indexSteps  = 8 // segments that are added in one quiet minute
 )
 
 // tables is the schema of version 1, with which every database begins.
@@ -74,7 +73,7 @@ CREATE TABLE event (
 CREATE VIEW events AS SELECT 1;
 `
 
-// upgrade2 makes version 2 of version 1.
+// upgrade2 converts version 1 to version 2.
 const upgrade2 = `
 ALTER TABLE event RENAME COLUMN learned TO flags; -- 1 learned, 2 server is a parent proxy
 ALTER TABLE event ADD COLUMN head_out INTEGER;
@@ -116,21 +115,21 @@ FROM event;
 PRAGMA user_version = 2;
 `
 
-// A Store is a database that is written to.
+// A Store is a database for writing.
 type Store struct {
 	*Reader
 	keep time.Duration
-	mu   sync.Mutex // Write, and Erase beside it
+	mu   sync.Mutex // held by Write and Erase
 	w    *writer
 
 	last      int64     // highest id given
-	limit     int64     // ids from here on are taken, by rows from a clock that ran ahead
-	nextSweep time.Time // when to look for rows that are too old
+	limit     int64     // ids from here are taken by rows from a clock that was ahead
+	nextSweep time.Time // when to look for old rows
 	index     indexer
 	nameless  nameless
 }
 
-// Open opens or makes the database at path. Rows older than keep are deleted,
+// Open opens or creates the database at path. Rows older than keep are deleted
 // a few at a time.
 func Open(path string, keep time.Duration) (*Store, error) {
 	if keep <= 0 {
@@ -144,7 +143,7 @@ func Open(path string, keep time.Duration) (*Store, error) {
 }
 
 func (s *Store) open() (err error) {
-	// Made here for its mode: events are about people.
+	// Created here to set its mode: events are about people.
 	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
 		return err
@@ -164,8 +163,8 @@ func (s *Store) open() (err error) {
 	return s.Reader.open()
 }
 
-// migrate makes the tables of a new database, brings an old one up to date and
-// refuses one that a newer program made.
+// migrate creates the tables of a new database, upgrades an old one and refuses
+// one of a newer program.
 func (s *Store) migrate() error {
 	v, err := s.w.int("PRAGMA user_version")
 	if err != nil {
@@ -191,9 +190,9 @@ func checkVersion(v int64) error {
 	return fmt.Errorf("its schema is version %d, this program knows %d: use the program that made it, or another file", v, version)
 }
 
-// place finds the id to go on from: the highest that is not far in the future.
-// Ids are there if the clock was wrong once, and must not drag all later rows
-// with them.
+// place finds the id to continue from: the highest that is not far in the
+// future. Such ids exist if the clock was once wrong; later rows must not
+// follow them.
 func (s *Store) place(now time.Time) (err error) {
 	if s.w.seen, err = s.w.others(); err != nil {
 		return err
@@ -210,7 +209,7 @@ func (s *Store) place(now time.Time) (err error) {
 // Name returns "sqlite".
 func (s *Store) Name() string { return "sqlite" }
 
-// Write keeps rows in one transaction, and deletes some that are too old.
+// Write stores rows in one transaction and deletes some old ones.
 func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,8 +233,8 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	return err
 }
 
-// placeTries is how often a batch finds its place anew while another process
-// writes as well, which does so about once a second.
+// placeTries is how often a batch looks for a new place while another process
+// writes too, which it does about once a second.
 const placeTries = 5
 
 // add goes on with the index and inserts rows.
@@ -264,8 +263,8 @@ func (s *Store) insert(now time.Time, rows []event.Row) error {
 	}
 	last, err := s.index.write(s.w, s.last, s.limit, rows)
 	if errors.Is(err, errTaken) {
-		// The clock has come to rows from a time when it ran ahead: go on
-		// behind them.
+		// The clock has reached rows from a time when it was ahead: continue after
+		// them.
 		if err := s.place(time.UnixMicro(math.MaxInt64 - 2*clockSlack.Microseconds())); err != nil {
 			return err
 		}
@@ -278,8 +277,8 @@ func (s *Store) insert(now time.Time, rows []event.Row) error {
 	return nil
 }
 
-// sweep deletes rows that are too old: twice as many as are being written and a
-// step more, so that it keeps up and delays no batch for long.
+// sweep deletes old rows: twice as many as are being written plus a step, so
+// that it keeps up without delaying a batch for long.
 func (s *Store) sweep(now time.Time, writing int) error {
 	if now.Before(s.nextSweep) {
 		return nil

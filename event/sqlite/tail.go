@@ -11,16 +11,16 @@ import (
 	"shuultuur/filter"
 )
 
-// A tail makes segments of rows that the index does not have yet: the latest,
-// and in a file from another program all of them. It keeps the last segment it
-// made and adds rows to it that have come since.
+// A tail makes segments of rows that the index lacks: the latest rows, or all
+// rows of another program's file. It keeps the last segment and adds new rows
+// to it.
 type tail struct {
 	mu   sync.Mutex
 	c    *conn
 	scan *scanner
 	b    builder
-	kept *segment       // of the rows in b; nil: b holds nothing of use
-	gram map[int][]byte // parts with the grams of kept, made when they are needed
+	kept *segment       // made from the rows in b; nil: b has nothing useful
+	gram map[int][]byte // parts with the grams of kept, made on demand
 }
 
 // segments yields segments of the rows in a span of ids. It returns false when
