@@ -3,6 +3,8 @@ package cache
 import (
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -212,5 +214,90 @@ func TestPeersAnswerOnlyThoseWhoKnowTheSecret(t *testing.T) {
 	}
 	if n := r.nodes[0].peers.Refused.Load(); n != 0 {
 		t.Logf("%d refused", n)
+	}
+}
+
+// A liar is a node that knows the secret and answers what it likes.
+type liar struct {
+	*ring
+	body   func() io.ReadCloser
+	length int64
+	head   []byte
+	silent chan struct{} // it says nothing until this is closed; nil: it answers
+}
+
+func (l *liar) Obey([]peer.Order) {}
+
+func (l *liar) Answer(ctx context.Context, _ []byte) ([]byte, io.ReadCloser, int64, error) {
+	if l.silent != nil {
+		select {
+		case <-l.silent:
+		case <-ctx.Done():
+		}
+	}
+	return l.head, l.body(), l.length, nil
+}
+
+// Nodes trust each other with content, but none can hang or mislead another about
+// how much there is.
+func TestANodeThatLiesIsSeenThrough(t *testing.T) {
+	honest := encodeAnswer(respond(200, "", "Cache-Control", "max-age=600"))
+	text := func(s string) func() io.ReadCloser {
+		return func() io.ReadCloser { return io.NopCloser(strings.NewReader(s)) }
+	}
+	for name, c := range map[string]struct {
+		liar
+		want string // what the client gets; "cut": less than it was told
+	}{
+		"less than it says":    {liar{head: honest, body: text("short"), length: 100}, "cut"},
+		"more than it says":    {liar{head: honest, body: text("0123456789"), length: 4}, "/1 version 0"},
+		"a head that is none":  {liar{head: []byte("rubbish"), body: text("x"), length: 1}, "/1 version 0"},
+		"no head":              {liar{body: text(""), length: 0}, "/1 version 0"},
+		"a status of nothing":  {liar{head: encodeAnswer(respond(42, "")), body: text("x"), length: 1}, "/1 version 0"},
+		"a head without end":   {liar{head: make([]byte, 2<<20), body: text("x"), length: 1}, "/1 version 0"},
+		"nothing, for a while": {liar{silent: make(chan struct{}), body: text("x")}, "/1 version 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &ring{t: t, nodes: make([]*Cache, 1), fronts: make([]*RoundTripper, 1), ends: make([]func(), 1), dirs: []string{t.TempDir()}}
+			r.names = []string{"127.0.0.1:" + testpeer.Port(t), "127.0.0.1:" + testpeer.Port(t)}
+			l := c.liar
+			other, err := peer.New(peer.Config{Listen: r.names[1], Nodes: r.names, Secret: ringSecret}, &l, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := other.Listen(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			r.start(0)
+			defer r.end(0)
+			node := r.nodes[0].peers.Nodes()[0]
+			node.Silence = 50 * time.Millisecond
+			for end := time.Now().Add(30 * time.Second); !node.Up(); time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the other node is not seen")
+				}
+			}
+			i := 0 // an object that the other one keeps
+			for r.nodes[0].peers.Owner(hash(fmt.Appendf(nil, "http://example.org/%d", i))) == nil {
+				i++
+			}
+			want := strings.Replace(c.want, "/1 ", fmt.Sprintf("/%d ", i), 1)
+			s, err := r.fronts[0].RoundTrip(t.Context(), request("GET", fmt.Sprintf("http://example.org/%d", i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Body.Close()
+			body, err := io.ReadAll(s.Body)
+			if c.want == "cut" {
+				if err == nil {
+					t.Errorf("%q is taken for the whole", body)
+				}
+				return
+			}
+			if err != nil || string(body) != want {
+				t.Errorf("got %q, %v, want %q", body, err, want)
+			}
+		})
 	}
 }

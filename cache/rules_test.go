@@ -104,7 +104,7 @@ const minute, hour = time.Minute, time.Hour
 
 func rules() map[string][]step {
 	all := map[string][]step{}
-	for _, some := range []map[string][]step{rangeRules(), varyRules(), updateRules(), ageRules(), requestRules(), oddRules()} {
+	for _, some := range []map[string][]step{rangeRules(), varyRules(), updateRules(), ageRules(), requestRules(), oddRules(), rareRules()} {
 		for name, trial := range some {
 			all[name] = trial
 		}

@@ -271,7 +271,7 @@ func newPolicies(_ context.Context, b *builder) (*Policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := policy.Parts{Key: b.Data.Key, Revision: b.sum(b.now, "", b.read), Pauses: &b.Pauses.Pauses, Decisions: &b.Rulings.Decisions, Metrics: policy.NewMetrics(), Log: b.log}
+	parts := policy.Parts{Key: b.Data.Key, Revision: b.sum(b.now, setting.Digest(b.now.from(b.Settings)), b.read), Pauses: &b.Pauses.Pauses, Decisions: &b.Rulings.Decisions, Metrics: policy.NewMetrics(), Log: b.log}
 	if b.Alerts != nil {
 		parts.Watch = b.Alerts.Rules()
 	}
@@ -507,6 +507,11 @@ func (b *builder) common() (string, error) {
 		fmt.Fprintf(h, "locked %q %x\n", name, b.Checks.Locked()[name])
 		file := string(b.Settings.Checks.Picture.Hashes[name].File) // each node encrypts its own copy
 		files = slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == file })
+	}
+	// How much of a body checks see, and what watches without deciding.
+	fmt.Fprintf(h, "read %v %v\n", b.Settings.Proxy.Exchange.Inspected, b.Settings.Proxy.Exchange.Scripts)
+	if b.Alerts != nil {
+		fmt.Fprintln(h, setting.Digest(b.Alerts.Rules()))
 	}
 	sum, err := setting.Content(files)
 	if err != nil {

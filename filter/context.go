@@ -1,6 +1,10 @@
 package filter
 
-import "context"
+import (
+	"context"
+
+	"shuultuur/message"
+)
 
 type transactionKey struct{}
 
@@ -25,4 +29,14 @@ type Stored interface {
 	Verdict(key [16]byte) (value []byte, ok bool)
 	// Keep stores a value under a key.
 	Keep(key [16]byte, value []byte)
+}
+
+// StoredOf returns what keeps verdicts on a body from a store, also while checks see it: then
+// body has a method that returns the store. It is nil for a body from an origin.
+func StoredOf(body message.Body) Stored {
+	if b, ok := body.(interface{ Stored() Stored }); ok {
+		return b.Stored()
+	}
+	s, _ := body.(Stored)
+	return s
 }

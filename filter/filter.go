@@ -313,6 +313,22 @@ type Check interface {
 	Find(ctx context.Context, t *Transaction, s Stage, dst []Finding) ([]Finding, error)
 }
 
+// A Contextual check may find something else in the same body under the same URL: what it finds
+// depends on the request too, or on what was seen before, or has effects of its own.
+type Contextual interface {
+	Check
+	Contextual()
+}
+
+// A Changing check asks others, which may answer differently later although no setting and no
+// file has changed.
+type Changing interface {
+	Check
+	// Lasts is for how long a verdict that follows from its findings may be kept; limited is
+	// false where that is as long as settings and files stay the same.
+	Lasts() (d time.Duration, limited bool)
+}
+
 // An Action is what a server has to do.
 type Action uint8
 

@@ -106,7 +106,8 @@ type page struct {
 	tunnel             bool
 	client             filter.Client
 	start              time.Time
-	body               string // "" is a page
+	body               string       // "" is a page
+	from               message.Body // what the response's body is
 }
 
 func fields(nv []string) (f message.Fields) {
@@ -158,7 +159,7 @@ func (p page) judge(t testing.TB, e filter.Decider) (*filter.Transaction, filter
 	if response == nil {
 		response = []string{"Content-Type", "text/html"}
 	}
-	tr.Response = &message.Response{Status: 200, Fields: fields(response)}
+	tr.Response = &message.Response{Status: 200, Fields: fields(response), Body: p.from}
 	hold := e.Wants(tr, filter.ResponseBody)
 	if !hold {
 		tr.Last = filter.Response

@@ -44,14 +44,15 @@ type Memory interface {
 type learned struct {
 	action     filter.Action // Pass or Block
 	validators uint64
+	until      int64 // Unix time, in seconds; 0: as long as its key is the same
 	rule       string
 	finding    filter.Finding
 }
 
-// The stored form of a verdict: version, action, validators (8 bytes, big endian), score
-// (varint), then rule, check, category, evidence and modifier, each preceded by its length
-// (uvarint).
-const learnedVersion = 2
+// The stored form of a verdict: version, action, validators (8 bytes, big endian), until and
+// score (varints), then rule, check, category, evidence and modifier, each preceded by its
+// length (uvarint).
+const learnedVersion = 3
 
 // maxEvidence bounds the evidence kept of a finding, in bytes.
 const maxEvidence = 1024
@@ -59,7 +60,7 @@ const maxEvidence = 1024
 func (l *learned) append(b []byte) []byte {
 	b = append(b, learnedVersion, byte(l.action))
 	b = binary.BigEndian.AppendUint64(b, l.validators)
-	b = binary.AppendVarint(b, int64(l.finding.Score))
+	b = binary.AppendVarint(binary.AppendVarint(b, l.until), int64(l.finding.Score))
 	evidence := strings.ToValidUTF8(l.finding.Evidence[:min(len(l.finding.Evidence), maxEvidence)], "")
 	for _, s := range [...]string{l.rule, l.finding.Check, l.finding.Category, evidence, l.finding.Modifier} {
 		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
@@ -75,12 +76,14 @@ func parseLearned(b []byte) (l learned, err error) {
 	}
 	l.action = filter.Action(b[1])
 	l.validators = binary.BigEndian.Uint64(b[2:])
-	score, n := binary.Varint(b[10:])
-	if n <= 0 || l.action != filter.Pass && l.action != filter.Block {
+	b = b[10:]
+	until, m := binary.Varint(b)
+	score, n := binary.Varint(b[max(m, 0):])
+	if m <= 0 || n <= 0 || l.action != filter.Pass && l.action != filter.Block {
 		return l, errNotLearned
 	}
-	l.finding.Score = int(score)
-	b = b[10+n:]
+	l.until, l.finding.Score = until, int(score)
+	b = b[m+n:]
 	for _, s := range [...]*string{&l.rule, &l.finding.Check, &l.finding.Category, &l.finding.Evidence, &l.finding.Modifier} {
 		size, n := binary.Uvarint(b)
 		if n <= 0 || size > uint64(len(b)-n) {
@@ -174,13 +177,22 @@ func useBlock(w *walk, l learned) {
 
 // storedBody returns the store of verdicts on the body if that comes from a cache: such a body
 // cannot have changed, so only the engine's revision, the policy and its rules decide whether
-// verdicts are still valid. It returns nil for a body from an origin.
+// verdicts are still valid. It returns nil for a body from an origin, and where a check looks at
+// more than the body.
 func storedBody(w *walk) filter.Stored {
 	t := w.t
 	if w.e.forced != nil || w.paused > 0 || t.Proto != filter.HTTP || t.Request == nil || t.Request.Method != "GET" || t.Response == nil || t.Response.Status != 200 {
 		return nil
 	}
-	s, _ := t.Response.Body.(filter.Stored)
+	s := filter.StoredOf(t.Response.Body)
+	if s == nil {
+		return nil
+	}
+	for _, i := range w.p.checks {
+		if _, ok := w.e.checks[i].(filter.Contextual); ok {
+			return nil
+		}
+	}
 	return s
 }
 
@@ -195,7 +207,22 @@ func storedVerdict(w *walk) (l learned, ok bool) {
 		return l, false
 	}
 	l, err := parseLearned(value)
-	return l, err == nil
+	return l, err == nil && (l.until == 0 || time.Now().Unix() < l.until)
+}
+
+// lasts is for how long a verdict of the policy may be kept; limited is false where that is as
+// long as its key is the same.
+func (w *walk) lasts() (d time.Duration, limited bool) {
+	for _, i := range w.p.checks {
+		c, ok := w.e.checks[i].(filter.Changing)
+		if !ok {
+			continue
+		}
+		if of, some := c.Lasts(); some && (!limited || of < d) {
+			d, limited = of, true
+		}
+	}
+	return d, limited
 }
 
 // learnedEvidence is how the transaction carries a learned verdict from request to response,
@@ -334,12 +361,19 @@ func (w *walk) remember(ctx context.Context) {
 	default:
 		return
 	}
+	ttl := w.p.learn
+	if d, limited := w.lasts(); limited {
+		if d < time.Second {
+			return
+		}
+		ttl, l.until = min(ttl, d), time.Now().Add(d).Unix()
+	}
 	value := l.append(nil)
 	if kept != nil {
 		kept.Keep(w.learnKey(false), value)
 	}
 	if shared && ok {
-		w.e.memory.Put(ctx, w.learnKey(true), value, w.p.learn)
+		w.e.memory.Put(ctx, w.learnKey(true), value, ttl)
 	}
 }
 

@@ -105,6 +105,7 @@ const (
 	probeEvery   = time.Second
 	probeTimeout = 3 * time.Second
 	tellTimeout  = time.Second
+	silence      = 2 * time.Minute // longer than origins may take
 	maxAsk       = 1 << 20
 	maxOrders    = 10_000 // that wait for a node
 	orderBytes   = 64 << 20
@@ -138,6 +139,9 @@ type Node struct {
 	// did not answer.
 	Hits, Misses, Failed atomic.Int64
 	Dropped              atomic.Int64 // orders that did not reach it and were too many to keep
+	// Silence is for how long it may say nothing in an answer; then it is not
+	// waited for any more.
+	Silence time.Duration
 
 	client *http.Client
 	kick   chan struct{}
@@ -161,7 +165,7 @@ func New(cfg Config, local Local, log *slog.Logger) (*Peers, error) {
 		if name == cfg.name() || slices.ContainsFunc(p.nodes, func(n *Node) bool { return n.Name == name }) {
 			continue
 		}
-		n := &Node{Name: name, p: p, seed: xxh3.HashString(name), kick: make(chan struct{}, 1), changed: make(chan struct{})}
+		n := &Node{Name: name, p: p, seed: xxh3.HashString(name), Silence: silence, kick: make(chan struct{}, 1), changed: make(chan struct{})}
 		n.life, n.endLife = context.WithCancel(context.Background())
 		n.client = &http.Client{Transport: &http.Transport{
 			TLSClientConfig: p.tls, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, DisableCompression: true,
@@ -273,27 +277,38 @@ func (n *Node) Up() bool { return n.up.Load() }
 
 // Fetch asks the node and returns what it says before the body, and the body,
 // which the caller closes. Its length is below 0 where it is not known. A node
-// that goes down meanwhile ends the waiting.
+// that goes down meanwhile, or says nothing for a while, ends the waiting.
 func (n *Node) Fetch(ctx context.Context, ask []byte) (head []byte, body io.ReadCloser, length int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	n.mu.Lock()
 	life := n.life
 	n.mu.Unlock()
 	stop := context.AfterFunc(life, cancel)
+	late := time.AfterFunc(n.Silence, cancel)
 	head, body, length, err = n.fetch(ctx, ask)
+	late.Stop()
 	if err != nil {
 		stop()
 		cancel()
 		n.Failed.Add(1)
 		return nil, nil, 0, fmt.Errorf("asking the cache's peer %s: %w", n.Name, err)
 	}
-	return head, &ending{body, func() { stop(); cancel() }}, length, nil
+	return head, &ending{ReadCloser: body, end: func() { stop(); cancel() }, late: late, silence: n.Silence}, length, nil
 }
 
-// An ending is a body that gives back what its request holds.
+// An ending is a body that gives back what its request holds. It ends early where
+// the node says nothing for a while.
 type ending struct {
 	io.ReadCloser
-	end func()
+	end     func()
+	late    *time.Timer
+	silence time.Duration
+}
+
+func (e *ending) Read(b []byte) (int, error) {
+	e.late.Reset(e.silence) // not while a slow client takes its time
+	defer e.late.Stop()
+	return e.ReadCloser.Read(b)
 }
 
 func (e *ending) Close() error {

@@ -51,9 +51,9 @@ func NotModified(q message.Fields, s *message.Response, f *Facts) bool {
 		}
 		given = true
 		for v := q[i].Value; len(v) > 0; {
-			var item []byte
-			item, v = nextItem(v)
-			if string(item) == "*" || f.Tag != nil && weakEqual(item, f.Tag) {
+			var tag []byte
+			tag, v = nextTag(v)
+			if string(tag) == "*" || f.Tag != nil && weakEqual(tag, f.Tag) {
 				return true
 			}
 		}
@@ -69,6 +69,21 @@ func NotModified(q message.Fields, s *message.Response, f *Facts) bool {
 		return !f.Modified.After(since)
 	}
 	return !f.Date.After(since) // RFC 9111, 4.3.2: Date stands in for Last-Modified
+}
+
+// nextTag returns the first entity tag of a list, and the list behind it. Within
+// its quotes a comma is a part of it, and so is a backslash (RFC 9110, 8.8.3).
+func nextTag(v []byte) (tag, rest []byte) {
+	v = bytes.TrimLeft(v, " \t,")
+	from := bytes.TrimPrefix(v, []byte("W/"))
+	if len(from) > 0 && from[0] == '"' {
+		if n := bytes.IndexByte(from[1:], '"'); n >= 0 {
+			n += 2 + len(v) - len(from)
+			return v[:n], v[n:]
+		}
+	}
+	tag, rest, _ = bytes.Cut(v, []byte(","))
+	return bytes.TrimRight(tag, " \t"), rest
 }
 
 // weakEqual compares entity tags (RFC 9110, 8.8.3.2). One that lacks its quotes

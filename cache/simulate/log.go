@@ -60,9 +60,13 @@ func Read(r io.Reader, temp string) (*Trace, error) {
 func (n *numberer) numbers(in io.Reader) error {
 	var b [4]byte
 	for {
-		if _, err := io.ReadFull(in, b[:]); err == io.EOF {
+		switch _, err := io.ReadFull(in, b[:]); {
+		case err == io.EOF:
 			return nil
-		} else if err != nil {
+		case err != nil && n.t.Requests > 0:
+			n.t.Broken = err.Error()
+			return nil
+		case err != nil:
 			return err
 		}
 		if err := n.add(strconv.AppendUint(nil, uint64(binary.BigEndian.Uint32(b[:])), 10), unsized); err != nil {
@@ -112,6 +116,9 @@ func parse(line []byte) (url []byte, size int64, ok bool) {
 	number := func(b []byte) (int64, bool) {
 		v, err := strconv.ParseInt(string(b), 10, 64)
 		return v, err == nil
+	}
+	if _, err := strconv.ParseFloat(string(f[0]), 64); err != nil { // the time, in every form
+		return nil, 0, false
 	}
 	switch {
 	case len(f) == 3:

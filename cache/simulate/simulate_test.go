@@ -28,6 +28,12 @@ func TestLogs(t *testing.T) {
 		{"combined with quotes", `192.0.2.1 - "a b" [22/Nov/2026:10:00:00 +0000] "GET /x?a=\"b\" HTTP/1.1" 200 700 "-" "agent \"x\""` + "\n" +
 			`192.0.2.1 - "POST [1 \" b" [22/Nov/2026:10:00:00 +0000] "GET /y HTTP/1.1" 200 - "-" "agent"` + "\n" + `"[` + "\n" + `[] "GET /` + "\n", 2, 2, 701, 2},
 		{"a line that is too long", "1 100 20\n" + strings.Repeat("x", 3*maxLine) + "\r\n3 100 20", 2, 1, 40, 1},
+		{"messages between requests", "1 100 20\nerror at 12\n2 100 20\n2026/11/26 04:00:01 kid1| Rotating log files into 7 GET\n3 101 twenty\n", 2, 1, 40, 3},
+		{"squid without sizes", "1000.1 20 192.0.2.1 TCP_MISS/200 - GET http://a.example/ - DIRECT/192.0.2.2 text/html\n" +
+			"1000.1 20 ::1 TCP_MISS_ABORTED/000 0 GET http://a.example/ - DIRECT/192.0.2.2 text/html\n" +
+			"1000.1     20 ::1 TCP_REFRESH_UNMODIFIED/304 120 GET http://a.example/ anna DIRECT/192.0.2.2 text/html extra fields\n", 1, 1, 120, 2},
+		{"events of every kind", `{"url":"http://a.example/","method":"GET","status":200,"bytes_out":-3}` + "\n" + `{"url":"http://a.example/","method":"GET","status":"200"}` + "\n" +
+			`{"url":1}` + "\n" + `{"host":"a.example","proto":"dns"}` + "\n" + `{"url":"http://a.example/","method":"GET","status":304,"bytes_out":18446744073709551616}` + "\n", 1, 1, 1, 4},
 		{"nonsense", "what is this\n{\n\"[\n1 2\n", 0, 0, 0, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,7 +59,7 @@ func TestALogThatBreaksOffCountsAsFarAsItGoes(t *testing.T) {
 	z.Close()
 	damaged := bytes.Clone(b.Bytes())
 	clear(damaged[len(damaged)/2:])
-	for name, log := range map[string][]byte{"cut": b.Bytes()[:b.Len()/2], "damaged": damaged, "wrong checksum": append(bytes.Clone(b.Bytes()[:b.Len()-8]), make([]byte, 8)...)} {
+	for name, log := range map[string][]byte{"cut": b.Bytes()[:b.Len()/2], "damaged": damaged, "wrong checksum": append(bytes.Clone(b.Bytes()[:b.Len()-8]), make([]byte, 8)...), "numbers": append(bytes.Repeat([]byte{0, 0, 0, 1, 0, 0, 0, 2}, 1000), 0, 0)} {
 		tr, err := Read(bytes.NewReader(log), t.TempDir())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -50,6 +50,12 @@ type Check struct {
 	counters [counted]atomic.Int64
 }
 
+// lasts is for how long a verdict of a scanner counts, which learns what is new.
+const lasts = time.Hour
+
+// Lasts implements [filter.Changing].
+func (*Check) Lasts() (time.Duration, bool) { return lasts, true }
+
 // New makes the check. It does not connect to the servers.
 func New(cfg Config) (*Check, error) {
 	c := &Check{requests: cfg.Requests, clients: cfg.Clients, skip: cfg.Skip, largest: cfg.Largest.Or(25 << 20), timeout: cfg.Timeout.Or(30 * time.Second), seed: maphash.MakeSeed()}

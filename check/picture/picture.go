@@ -117,6 +117,9 @@ func (*Check) Name() string { return "picture" }
 // Cost implements [filter.Check].
 func (*Check) Cost() filter.Cost { return filter.Heavy }
 
+// Contextual implements [filter.Contextual]: pictures count towards their page.
+func (*Check) Contextual() {}
+
 // Files returns the files that were read.
 func (c *Check) Files() []string { return slices.Clone(c.files) }
 

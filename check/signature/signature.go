@@ -261,6 +261,9 @@ func (c *Check) collectCategories(l *loaded) {
 // Name returns "signature".
 func (c *Check) Name() string { return "signature" }
 
+// Contextual implements [filter.Contextual]: rules look at requests too, and count.
+func (*Check) Contextual() {}
+
 // Cost implements [filter.Check].
 func (*Check) Cost() filter.Cost { return filter.Heavy }
 

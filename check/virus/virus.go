@@ -137,6 +137,9 @@ func (c *Check) read(file string) error {
 	return lines.Err()
 }
 
+// Lasts implements [filter.Changing]: clamd learns new signatures.
+func (c *Check) Lasts() (time.Duration, bool) { return c.remember, len(c.scanners) > 0 }
+
 // Name implements [filter.Check].
 func (c *Check) Name() string { return "virus" }
 

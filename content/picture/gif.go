@@ -11,27 +11,49 @@ import (
 // lookGIF reads the size of a GIF: that of its screen or, where the first frame is
 // larger, of what browsers show.
 func lookGIF(b []byte) (Head, error) {
-	w, h := int(little.Uint16(b[6:])), int(little.Uint16(b[8:]))
-	if _, all := framesOfGIF(b[:min(len(b), maxGIFHead)], 1); len(all) > 0 {
-		d := b[all[0].image:]
-		w = max(w, int(little.Uint16(d[1:]))+int(little.Uint16(d[5:])))
-		h = max(h, int(little.Uint16(d[3:]))+int(little.Uint16(d[7:])))
+	_, all := framesOfGIF(b[:min(len(b), maxGIFHead)], 1)
+	c := canvasOfGIF(b, all)
+	return sized(GIF, int64(c.Dx()), int64(c.Dy()))
+}
+
+// canvasOfGIF is where the frames of a GIF are shown.
+func canvasOfGIF(b []byte, all []frame) image.Rectangle {
+	if len(b) < 10 {
+		return image.Rectangle{}
 	}
-	return sized(GIF, int64(w), int64(h))
+	screen := image.Rect(0, 0, int(little.Uint16(b[6:])), int(little.Uint16(b[8:])))
+	if len(all) > 0 {
+		screen.Max = image.Pt(max(screen.Max.X, all[0].at.Max.X), max(screen.Max.Y, all[0].at.Max.Y))
+	}
+	return screen
 }
 
 // maxGIFHead is how much of a GIF is read to find its first frame.
 const maxGIFHead = 64 << 10
 
-// decodeGIF decodes the first frame of a GIF (GIF89a specification). What is
-// missing at its end is the colour 0; cut says whether something is. Browsers show
-// such a frame, too.
+// decodeGIF decodes the first frame of a GIF (GIF89a specification), at its place.
 func decodeGIF(b []byte) (m image.Image, cut bool, err error) {
 	_, all := framesOfGIF(b, 1)
 	if len(all) == 0 {
 		return nil, false, ErrCut
 	}
-	f := all[0]
+	f := &all[0]
+	canvas := canvasOfGIF(b, all)
+	if area(canvas) > MaxPixels {
+		return nil, false, fmt.Errorf("%d × %d pixels: %w", canvas.Dx(), canvas.Dy(), ErrTooLarge)
+	}
+	m, cut, err = decodeFrame(b, f)
+	if err == nil && f.at != canvas {
+		whole := image.NewNRGBA(canvas)
+		paste(whole, m, f.at, f.over)
+		m = whole
+	}
+	return m, cut, err
+}
+
+// decodeFrame decodes a frame of a GIF. What is missing at its end is the colour 0;
+// cut says whether something is. Browsers show such a frame, too.
+func decodeFrame(b []byte, f *frame) (m image.Image, cut bool, err error) {
 	d := b[f.image:]
 	w, h := int(little.Uint16(d[5:])), int(little.Uint16(d[7:]))
 	if w == 0 || h == 0 || w*h > MaxPixels {

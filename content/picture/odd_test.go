@@ -137,6 +137,82 @@ func TestFramesAreThoseOfImageGIF(t *testing.T) {
 	}
 }
 
+// TestPiecesAreSeenTogether: animations that show a picture piece by piece.
+func TestPiecesAreSeenTogether(t *testing.T) {
+	whole := redOverGreen(320, 240)
+	above, below := image.Rect(0, 0, 320, 120), image.Rect(0, 120, 320, 240)
+	paletted := func(r image.Rectangle) *image.Paletted {
+		p := image.NewPaletted(r, palette.Plan9)
+		draw.Draw(p, r, whole, r.Min, draw.Src)
+		return p
+	}
+	gifOf := func(disposal byte, rects ...image.Rectangle) []byte {
+		g := &gif.GIF{Config: image.Config{Width: 320, Height: 240}}
+		for _, r := range rects {
+			g.Image, g.Delay, g.Disposal = append(g.Image, paletted(r)), append(g.Delay, 1), append(g.Disposal, disposal)
+		}
+		var b bytes.Buffer
+		if err := gif.EncodeAll(&b, g); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	pngOf := func(dispose byte, rects ...image.Rectangle) []byte {
+		blank := image.NewNRGBA(whole.Rect)
+		draw.Draw(blank, blank.Rect, image.White, image.Point{}, draw.Src)
+		head := chunksOf(plainPNG(t, blank), maxChunks)
+		all := []chunk{head[0], {"acTL", make([]byte, 8)}, head[1]}
+		for _, r := range rects {
+			c := chunksOf(plainPNG(t, whole.SubImage(r)), maxChunks)
+			control := make([]byte, 26)
+			for i, v := range []int{r.Dx(), r.Dy(), r.Min.X, r.Min.Y} {
+				binary.BigEndian.PutUint32(control[4+4*i:], uint32(v))
+			}
+			control[24] = dispose
+			all = append(all, chunk{"fcTL", control})
+			for _, c := range c[1:] {
+				if c.name == "IDAT" {
+					all = append(all, chunk{"fdAT", append(make([]byte, 4), c.data...)})
+				}
+			}
+		}
+		return written(all)
+	}
+	for _, c := range []struct {
+		name       string
+		b          []byte
+		red, green bool // at the end
+	}{
+		{"a GIF", gifOf(gif.DisposalNone, above, below), true, true},
+		{"a GIF from below", gifOf(gif.DisposalNone, below, above), true, true},
+		{"a GIF whose pieces are taken away", gifOf(gif.DisposalBackground, above, below, below), true, false},
+		{"a GIF whose pieces are undone", gifOf(gif.DisposalPrevious, above, below), true, false},
+		{"a PNG", pngOf(0, above, below), true, true},
+		{"a PNG whose pieces are taken away", pngOf(1, above, below), true, false},
+	} {
+		stills := Stills(c.b)
+		var red, green bool
+		for i, s := range stills {
+			p, err := Shrink(s)
+			if err != nil || p.Full.Width != 320 || p.Full.Height != 240 {
+				t.Fatalf("%s: picture %d: %+v, %v", c.name, i, p, err)
+			}
+			r, _, _ := p.RGB(20, 3)
+			_, g, b := p.RGB(20, 27)
+			red, green = r > 200, g > 200 && b < 200
+			if _, other, _ := p.RGB(20, 3); other > 60 {
+				red = false
+			}
+			if red && green {
+				break
+			}
+		}
+		if c.red && c.green != (red && green) {
+			t.Errorf("%s: red is %v and green is %v in the last of %d pictures", c.name, red, green, len(stills))
+		}
+	}
+}
+
 func TestAPNGOfSixteenBitsMayHaveHalfThePixels(t *testing.T) {
 	p := plainPNG(t, image.NewNRGBA(image.Rect(0, 0, 64, 64)))
 	binary.BigEndian.PutUint32(p[16:], 6000)

@@ -69,11 +69,18 @@ func decode(b []byte, f Format) (m image.Image, cut bool, err error) {
 	return m, false, err
 }
 
-// decodeWebP decodes a WebP, of an animation the first frame. One that is cut off
-// is decoded with zeros in place of what is missing: what comes before it is as
-// browsers show it.
+// decodeWebP decodes a WebP, of an animation the first frame.
 func decodeWebP(b []byte) (m image.Image, cut bool, err error) {
-	b = Stills(b)[0]
+	if a := animationOf(b); len(a.frames) > 0 {
+		b = a.file(0)
+	}
+	return decodeStillWebP(b)
+}
+
+// decodeStillWebP decodes a WebP that does not move. One that is cut off is decoded
+// with zeros in place of what is missing: what comes before it is as browsers show
+// it.
+func decodeStillWebP(b []byte) (m image.Image, cut bool, err error) {
 	m, err = webp.Decode(bytes.NewReader(b))
 	if n := int64(little.Uint32(b[4:])) + 8; err != nil && n > int64(len(b)) && n <= 2*int64(len(b))+maxPadding {
 		cut = true

@@ -9,6 +9,7 @@ import (
 	"image"
 	"image/png"
 	"io"
+	"slices"
 )
 
 // lookPNG reads the size of a PNG, and refuses one that takes too much memory to
@@ -173,6 +174,27 @@ func framesOfPNG(b []byte) (before []chunk, all [][]chunk) {
 		}
 	}
 	return before, all
+}
+
+// frameOfPNG is how a frame is shown, by its control chunk (section 11.3.4.2).
+func frameOfPNG(before, chunks []chunk) (f frame) {
+	for _, c := range chunks {
+		f.to += len(c.data)
+	}
+	const most = 1 << 20 // pixels a side, beyond which nothing is decoded
+	d := chunks[0].data
+	v := func(i int) int { return int(min(binary.BigEndian.Uint32(d[i:]), most)) }
+	f.at = placed(v(12), v(16), v(4), v(8))
+	f.over = d[25] == 1 && slices.ContainsFunc(before, func(c chunk) bool {
+		return c.name == "tRNS" || c.name == "IHDR" && len(c.data) == 13 && c.data[9]&4 != 0
+	})
+	switch d[24] {
+	case 1:
+		f.then = cleared
+	case 2:
+		f.then = undone
+	}
+	return f
 }
 
 // stillPNG makes a file of one frame.

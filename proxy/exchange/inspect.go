@@ -175,6 +175,9 @@ func (b *inspection) begin(x *Exchange, ctx context.Context, src message.Body, s
 	b.feed.begin(x.in, ctx, src, x.T.Client.Addr)
 }
 
+// Stored is what keeps verdicts on the body, nil where it does not come from a store.
+func (b *inspection) Stored() filter.Stored { return filter.StoredOf(b.src) }
+
 // fill reads the source into the hold until it is complete, or there is no
 // room for more, which is full, or, with patience, until that has passed.
 func (b *inspection) fill(patience time.Duration) (full bool, err error) {

@@ -296,6 +296,9 @@ func save(ctx context.Context, x *Exchange, s *message.Response) (answer *messag
 	return answer, true, nil
 }
 
+// Stored is what keeps verdicts on the body, nil where it does not come from a store.
+func (d *saving) Stored() filter.Stored { return d.b.Stored() }
+
 // run reads the body.
 func (d *saving) run() {
 	defer close(d.ended)
