@@ -212,9 +212,9 @@ func storedVerdict(w *walk) (l learned, ok bool) {
 
 // lasts is for how long a verdict of the policy may be kept; limited is false where that is as
 // long as its key is the same.
-func (w *walk) lasts() (d time.Duration, limited bool) {
-	for _, i := range w.p.checks {
-		c, ok := w.e.checks[i].(filter.Changing)
+func (p *policy) lasts(checks []filter.Check) (d time.Duration, limited bool) {
+	for _, i := range p.checks {
+		c, ok := checks[i].(filter.Changing)
 		if !ok {
 			continue
 		}
@@ -362,7 +362,7 @@ func (w *walk) remember(ctx context.Context) {
 		return
 	}
 	ttl := w.p.learn
-	if d, limited := w.lasts(); limited {
+	if d, limited := w.p.lasts(w.e.checks); limited {
 		if d < time.Second {
 			return
 		}
