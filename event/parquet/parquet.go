@@ -73,7 +73,7 @@ func Open(cfg event.Parquet, data string) (*Store, error) {
 		return nil, setting.At("endpoint", fmt.Errorf(`%q is not an object store; write it like "https://s3.example:9000"`, endpoint))
 	}
 	b, prefix, _ := strings.Cut(name, "/")
-	if b == "" || strings.ContainsAny(name, "?#\\ ") {
+	if b == "" || strings.ContainsAny(b, "?#\\ ") {
 		return nil, setting.At("to", fmt.Errorf(`%q names no bucket; write it like "s3://bucket/prefix"`, cfg.To))
 	}
 	s.bucket = &bucket{

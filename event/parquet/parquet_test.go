@@ -137,7 +137,7 @@ func TestAnObjectStoreGetsObjects(t *testing.T) {
 		_, _ = w.Write([]byte("<Error><Code>SlowDown</Code></Error>"))
 	}))
 	defer srv.Close()
-	s, err := Open(event.Parquet{To: "s3://lake/gateway/events", Endpoint: srv.URL, Key: "key", Secret: "secret"}, "")
+	s, err := Open(event.Parquet{To: "s3://lake/gate way/events", Endpoint: srv.URL, Key: "key", Secret: "secret"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestAnObjectStoreGetsObjects(t *testing.T) {
 	if err := s.Write(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 1 || !strings.HasPrefix(got[0].path, "PUT /lake/gateway/events/date%3D2026-03-04/050607-") || got[0].size != len(Append(nil, rows)) {
+	if len(got) != 1 || !strings.HasPrefix(got[0].path, "PUT /lake/gate%20way/events/date%3D2026-03-04/050607-") || got[0].size != len(Append(nil, rows)) {
 		t.Errorf("%+v", got)
 	}
 	for _, status = range []int{503, 403, 301} {
@@ -157,12 +157,26 @@ func TestAnObjectStoreGetsObjects(t *testing.T) {
 	}
 }
 
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	for text, want := range map[string]string{
+		"<Error><Code>NoSuchBucket</Code><Message>It is not there</Message></Error>":            `status 400, NoSuchBucket: "It is not there"; make the bucket, or correct to`,
+		"<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-central-1</Region></Error>": `status 400, AuthorizationHeaderMalformed: ""; correct region: the bucket is in "eu-central-1"`,
+		`<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Wait</Message></Error>`:      `status 400, SlowDown: "Wait"`,
+		"<html>": `status 400: "<html>"`,
+	} {
+		if got := refusal(400, []byte(text)).Error(); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestWrongSettingsAreRefused(t *testing.T) {
 	for want, cfg := range map[string]event.Parquet{
 		"to: is missing":         {},
 		"is a folder":            {To: "lake", Key: "k"},
 		"needs an access key":    {To: "s3://lake"},
 		"names no bucket":        {To: "s3:///x", Key: "k", Secret: "s"},
+		"lake house\" names no":  {To: "s3://lake house", Key: "k", Secret: "s"},
 		"is not an object store": {To: "s3://lake", Endpoint: "minio:9000", Key: "k", Secret: "s"},
 		"not between 1s":         {To: "lake", Every: 1},
 	} {

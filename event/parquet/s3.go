@@ -2,10 +2,12 @@ package parquet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
@@ -43,9 +45,36 @@ func (b *bucket) put(ctx context.Context, name string, data []byte) error {
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("status %d: %.300q", res.StatusCode, text)
+		return refusal(res.StatusCode, text)
 	}
 	return nil
+}
+
+// advice is what the administrator may do, by the codes of errors of S3.
+var advice = map[string]string{
+	"AccessDenied":                 "let the key put objects there (s3:PutObject)",
+	"AuthorizationHeaderMalformed": "correct region",
+	"InvalidAccessKeyId":           "compare key with those of the object store",
+	"NoSuchBucket":                 "make the bucket, or correct to",
+	"PermanentRedirect":            "correct region and endpoint",
+	"RequestTimeTooSkewed":         "set the clock of this machine",
+	"SignatureDoesNotMatch":        "compare secret with that of the key",
+}
+
+// refusal is the error of an answer that is not a success.
+func refusal(status int, text []byte) error {
+	var said struct{ Code, Message, Region string }
+	if xml.Unmarshal(text, &said) != nil || said.Code == "" {
+		return fmt.Errorf("status %d: %.300q", status, text)
+	}
+	err := fmt.Errorf("status %d, %.100s: %.300q", status, said.Code, said.Message)
+	switch do := advice[said.Code]; {
+	case said.Region != "":
+		return fmt.Errorf("%w; %s: the bucket is in %.60q", err, cmp.Or(do, "correct region"), said.Region)
+	case do != "":
+		return fmt.Errorf("%w; %s", err, do)
+	}
+	return err
 }
 
 // sign signs a request (AWS Signature Version 4).
