@@ -3,7 +3,6 @@ package cache
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"path"
 	"strings"
 	"time"
@@ -38,7 +37,7 @@ type Config struct {
 	// Purge are the networks of clients that may take a URL out with the method
 	// PURGE, which is then refused to all others. Default none: PURGE goes to
 	// origins like any method.
-	Purge []netip.Prefix `yaml:"purge"`
+	Purge setting.Networks `yaml:"purge"`
 	// Peers are nodes that share what they store; default none.
 	Peers *peer.Config `yaml:"peers"`
 }

@@ -41,7 +41,7 @@ func TestPagesAreChangedWhereThePolicySaysHide(t *testing.T) {
 		if tt.paused {
 			pauses.Set([]Pause{{"", begin.Add(time.Minute)}})
 		}
-		e := newEngineOf(t, Config{{Name: "p", Networks: []Network{{netip.MustParsePrefix("192.0.2.0/24")}}, Hide: tt.hide}}, Parts{Pauses: &pauses}, phrases(1), editing{list(nil)})
+		e := newEngineOf(t, Config{{Name: "p", Networks: []Network{{Prefix: netip.MustParsePrefix("192.0.2.0/24")}}, Hide: tt.hide}}, Parts{Pauses: &pauses}, phrases(1), editing{list(nil)})
 		tr := &filter.Transaction{Start: begin, Client: filter.Client{Addr: netip.MustParseAddr(tt.client)}, Verdict: filter.Verdict{Action: tt.action}}
 		var changes filter.Changes
 		if got := e.Changes(tr, &changes); got != tt.want || got && len(changes.Style) == 0 {

@@ -27,7 +27,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -222,28 +221,7 @@ func (p Patience) duration() time.Duration {
 }
 
 // A Network is an address range in the settings: CIDR, or one address.
-type Network struct{ netip.Prefix }
-
-func (n *Network) UnmarshalText(text []byte) error {
-	s := string(text)
-	if a, err := netip.ParseAddr(s); err == nil {
-		a = a.Unmap().WithZone("")
-		n.Prefix = netip.PrefixFrom(a, a.BitLen())
-		return nil
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return fmt.Errorf(`%q is not an address or a network; write it like "10.1.0.0/16" or "2001:db8::/32"`, s)
-	}
-	if p != p.Masked() {
-		return fmt.Errorf("network %q has bits beyond its mask; did you mean %q or %q?", s, p.Masked(), p.Addr())
-	}
-	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
-		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
-	}
-	n.Prefix = p
-	return nil
-}
+type Network = setting.Network
 
 // Learn says how long verdicts on bodies are remembered; zero means not at all.
 type Learn struct {

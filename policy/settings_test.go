@@ -38,7 +38,7 @@ func TestSettingsAsAPersonWritesThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		{Name: "pupils", Networks: []Network{{netip.MustParsePrefix("10.1.0.0/16")}}, Rules: []Rule{
+		{Name: "pupils", Networks: []Network{{Prefix: netip.MustParsePrefix("10.1.0.0/16")}}, Rules: []Rule{
 			{Name: "banks", Action: "allow", Category: cats("bank")},
 			{Name: "adult", Action: "block", Category: cats("adult", "own")},
 			{Name: "words", Action: "block", Category: cats("phrase"), Over: over(50)},

@@ -24,7 +24,7 @@ type Config struct {
 	ViaResponses string `yaml:"via-responses"`
 	// Trusted lists networks whose PROXY protocol header and X-Forwarded-For
 	// are believed.
-	Trusted []netip.Prefix `yaml:"trusted"`
+	Trusted setting.Networks `yaml:"trusted"`
 	// ConnectPorts are the ports CONNECT may ask for: ports, ranges ("1-99") or
 	// "any". Default 443 and 8443.
 	ConnectPorts setting.OneOrMore[string] `yaml:"connect-ports"`

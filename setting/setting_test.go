@@ -243,3 +243,25 @@ func TestAMistakeKeepsItsPath(t *testing.T) {
 		t.Errorf("no error became %v", err)
 	}
 }
+
+func TestNetworksAreOneOrMoreAndMayBeAddresses(t *testing.T) {
+	for in, want := range map[string]string{
+		"10.0.0.1":                       "[10.0.0.1/32]",
+		"[10.0.0.1/8, '2001:db8::1']":    "[10.0.0.0/8 2001:db8::1/128]",
+		"['::ffff:10.0.0.1', 0.0.0.0/0]": "[10.0.0.1/32 0.0.0.0/0]",
+		"[]":                             "[]",
+		"[10.0.0]":                       `"10.0.0" is not an address or a network`,
+		"10.0.0.0/33":                    `"10.0.0.0/33" is not an address or a network`,
+	} {
+		var n Networks
+		got := ""
+		if err := yaml.Unmarshal([]byte(in), &n); err != nil {
+			got = err.Error()
+		} else {
+			got = fmt.Sprint(n)
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,8 +32,8 @@ type File struct {
 	// Origin is the zone's name; default: the file name without .zone.
 	Origin string `yaml:"origin,omitempty"`
 	// View and Clients: see [Zone].
-	View    string         `yaml:"view,omitempty"`
-	Clients []netip.Prefix `yaml:"clients,omitempty"`
+	View    string           `yaml:"view,omitempty"`
+	Clients setting.Networks `yaml:"clients,omitempty"`
 }
 
 // A Target serves zones: a [Responder], or what signs and announces them first.

@@ -72,7 +72,8 @@ func appendCEF(dst []byte, r *event.Row) []byte {
 		{"rt", strconv.FormatInt(r.Time.UnixMilli(), 10)}, {"externalId", r.ID}, {"act", r.Action.String()}, {"src", address(r)}, {"suser", r.User},
 		{"dhost", r.Host}, {"dpt", number(int(r.Port))}, {"request", r.URL}, {"requestMethod", r.Method}, {"app", r.Proto.String()}, {"cat", r.Category},
 		{"reason", r.Evidence}, {"in", strconv.FormatInt(r.BytesIn, 10)}, {"out", strconv.FormatInt(r.BytesOut, 10)}, {"outcome", number(r.Status)},
-		{"cs1Label", "policy"}, {"cs1", r.Policy}, {"cs2Label", "rule"}, {"cs2", r.Rule}, {"cn1Label", "score"}, {"cn1", number(r.Score)}, {"msg", r.Note},
+		{"cs1Label", label("policy", r.Policy)}, {"cs1", r.Policy}, {"cs2Label", label("rule", r.Rule)}, {"cs2", r.Rule},
+		{"cn1Label", label("score", number(r.Score))}, {"cn1", number(r.Score)}, {"msg", r.Note},
 	} {
 		if p.value == "" {
 			continue
@@ -84,6 +85,14 @@ func appendCEF(dst []byte, r *event.Row) []byte {
 		dst = appendEscaped(append(append(dst, p.key...), '='), p.value, `=\`)
 	}
 	return dst
+}
+
+// label is the name of a field of our own, none for one without a value.
+func label(name, value string) string {
+	if value == "" {
+		return ""
+	}
+	return name
 }
 
 // appendECS appends JSON of the Elastic Common Schema, version 8.

@@ -46,6 +46,9 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%s: two lines: %q", name, got)
 		}
 	}
+	if got := string(appendCEF(nil, &event.Row{Policy: "pupils"})); !strings.Contains(got, " cs1Label=policy cs1=pupils") || strings.Contains(got, "cs2Label") || strings.Contains(got, "cn1Label") {
+		t.Errorf("labels without values: %s", got)
+	}
 	var v map[string]any
 	if err := json.Unmarshal(appendECS(nil, &row)[2:], &v); err != nil {
 		t.Error(err)

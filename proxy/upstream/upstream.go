@@ -47,7 +47,7 @@ type Config struct {
 	NoParent []string `yaml:"no-parent"`
 	// Private lists networks that are not public (RFC 1918, unique local,
 	// shared, loopback, link-local) and may be reached all the same.
-	Private []netip.Prefix `yaml:"private"`
+	Private setting.Networks `yaml:"private"`
 	// OldTLS names origins that speak TLS 1.0 or 1.1, or exchange keys with RSA
 	// alone, in the form of NoParent. Anybody on the way can read what such
 	// connections carry once the origin's key is known.

@@ -20,7 +20,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -61,7 +60,7 @@ type Config struct {
 	Geography geo.Config `yaml:"geography,omitempty"`
 	// SubnetFrom are the resolvers whose EDNS client subnet is used. None means everybody's: the
 	// answer says which part of it mattered (RFC 7871).
-	SubnetFrom []netip.Prefix `yaml:"subnet-from,omitempty"`
+	SubnetFrom setting.Networks `yaml:"subnet-from,omitempty"`
 	// Health says how to check addresses with a health_check.
 	Health health.Config `yaml:"health,omitempty"`
 }

@@ -43,10 +43,10 @@ type Sign struct {
 // Allow lets clients fetch zones: those in one of the networks, those that sign with the key,
 // or if both are given, those that do both. The first rule that matches applies.
 type Allow struct {
-	Zones    []string       `yaml:"zones,omitempty"` // none: all
-	Networks []netip.Prefix `yaml:"networks,omitempty"`
-	Key      string         `yaml:"key,omitempty"`
-	TLS      bool           `yaml:"tls,omitempty"` // over TLS only
+	Zones    []string         `yaml:"zones,omitempty"` // none: all
+	Networks setting.Networks `yaml:"networks,omitempty"`
+	Key      string           `yaml:"key,omitempty"`
+	TLS      bool             `yaml:"tls,omitempty"` // over TLS only
 	// View is the view to send; default: the one that answers the client's queries.
 	View string `yaml:"view,omitempty"`
 }
