@@ -223,15 +223,19 @@ func (s *Server) record(x *exchange.Exchange) {
 // arguments of the acl. With arguments, which are categories, it fits requests
 // in one of them; without, those that the policy lets pass.
 func (s *Server) acl(ctx context.Context, e *Engine, line string) []byte {
-	all := words(line)
-	if len(all) < 4 {
-		return broken(`the format is "%>a %un %>rm %URI"`)
+	all := strings.Fields(line)
+	at := 3 // of the URL
+	for at < len(all)-1 && !isTarget(all[at-1], all[at]) {
+		at++ // %un is not escaped: it may have blanks
 	}
-	q := question{user: given(all[1]), method: all[2], url: all[3]}
-	q.addr, _ = netip.ParseAddr(all[0]) // "-": Squid itself asks
+	if len(all) < 4 || !isTarget(all[at-1], all[at]) {
+		return broken(`the format is "%>a %#un %>rm %#URI"`)
+	}
+	q := question{user: given(unescape(strings.Join(all[1:at-1], " "))), method: all[at-1], url: urlOfWord(all[at])}
+	q.addr, _ = netip.ParseAddr(unescape(all[0])) // "-": Squid itself asks
 	var wanted []string
-	for _, w := range all[4:] {
-		if w = given(w); w != "" { // "-": the acl has no arguments
+	for _, w := range all[at+1:] {
+		if w = given(unescape(w)); w != "" { // "-": the acl has no arguments
 			wanted = append(wanted, w)
 		}
 	}
@@ -265,6 +269,12 @@ func (s *Server) acl(ctx context.Context, e *Engine, line string) []byte {
 	}
 	a := appendPair([]byte("ERR"), "message", policyName, false)
 	return appendPair(a, "log", x.T.ID, false)
+}
+
+// isTarget says whether two words are a method and what it is about.
+func isTarget(method, url string) bool {
+	url = unescape(url)
+	return method == http.MethodConnect && strings.Contains(url, ":") || method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" && strings.Contains(url, "://")
 }
 
 // categorise reports whether the cheap checks find one of the wanted categories.
@@ -332,13 +342,14 @@ func refusedPassword(err error) bool {
 func (s *Server) group(ctx context.Context, e *Engine, line string) []byte {
 	all := words(line)
 	if len(all) == 0 {
-		return broken(`the format is "%un" or "%un %>a"`)
+		return broken(`the format is "%#un" or "%#un %>a"`)
 	}
 	user, wanted := given(all[0]), all[1:]
 	var addr netip.Addr
-	if len(wanted) > 0 {
-		if a, err := netip.ParseAddr(wanted[0]); err == nil {
-			addr, wanted = a, wanted[1:]
+	for i, w := range all {
+		if a, err := netip.ParseAddr(w); err == nil && i > 0 { // %un is not escaped: it may have blanks
+			addr, user, wanted = a, given(strings.Join(all[:i], " ")), all[i+1:]
+			break
 		}
 	}
 	for _, g := range wanted {

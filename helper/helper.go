@@ -42,9 +42,9 @@ import (
 var Kinds = []string{"rewrite", "acl", "auth", "group"}
 
 const (
-	maxLine       = 64 << 10 // bytes of a question; Squid's own limit is lower
-	maxAsked      = 256      // questions of one connection under way
-	maxConns      = 1024     // of helpers
+	maxLine       = 256 << 10 // bytes of a question; Squid's are shorter, escaped too
+	maxAsked      = 256       // questions of one connection under way
+	maxConns      = 1024      // of helpers
 	greeting      = "shuultuur helper "
 	greetingLimit = 10 * time.Second
 )
@@ -216,7 +216,7 @@ func (s *Server) answer(ctx context.Context, kind string, r *bufio.Reader, out i
 		channel, rest := channelOf(kind, line)
 		s.asked.Add(1)
 		reply := func(cause error) {
-			a := tooLong()
+			a := tooLong(kind)
 			if cause == nil {
 				a = s.one(ctx, kind, rest)
 			}
@@ -283,4 +283,11 @@ func (s *Server) one(ctx context.Context, kind, line string) (answer []byte) {
 // broken says that there is no answer, and why.
 func broken(why string) []byte { return appendPair([]byte("BH"), "message", why, false) }
 
-func tooLong() []byte { return broken("the question is longer than 64 KiB") }
+// tooLong is the answer to a question that is not read. Squid lets pass what a rewriter
+// does not answer.
+func tooLong(kind string) []byte {
+	if kind == "rewrite" {
+		return appendPair([]byte("OK status=302"), "url", "http://"+exchange.OwnHost+"/", true)
+	}
+	return broken("the question is longer than 256 KiB")
+}

@@ -99,6 +99,12 @@ func TestAnswers(t *testing.T) {
 		{"acl", "3 10.0.0.1 - GET http://bad.example/ -", `3 ERR message="all: say \"no\" (games)" log="`},
 		{"acl", "3 10.0.0.1 - GET http://bad.example/ games", `3 BH message="no check`},
 		{"acl", "3 10.0.0.1", `3 BH message="the format`},
+		{"acl", "10.0.0.1 - GET http://ok.example/a%20b?c=%2F", "OK"},
+		{"acl", "10.0.0.1 - GET http://bad.example/a%20b -", `ERR message=`},
+		{"acl", "3 10.0.0.1 anna b GET http://bad.example/a%2520b -", `3 ERR message=`},
+		{"acl", "3 10.0.0.1 GET GET GET http://ok.example/ -", "3 OK"},
+		{"acl", "3 10.0.0.1 anna b CONNECT bad.example:443 -", `3 ERR message=`},
+		{"acl", "3 10.0.0.1 anna b CONNECT", `3 BH message="the format`},
 		{"auth", "j%C3%B6 a%20b%25%0A", `OK group="teachers"`},
 		{"auth", "4 j%C3%B6 a%20b%25%0A 10.0.0.1", `4 OK group="teachers"`},
 		{"auth", "4 j%C3%B6 ", `4 ERR message="wrong name or password"`},
@@ -112,6 +118,7 @@ func TestAnswers(t *testing.T) {
 		{"auth", "7 1234 ", `7 ERR message="wrong name or password"`},
 		{"group", "anna of%20anna", `OK tag="of anna"`},
 		{"group", "9 anna 10.0.0.1 of%20otto of%20anna", `9 OK tag="of anna"`},
+		{"group", "9 anna b 10.0.0.1 of%20anna%20b", `9 OK tag="of anna b"`},
 		{"group", "anna of%20otto", "ERR"},
 		{"group", "1234 of%201234", `OK tag="of 1234"`},
 		{"group", "1234 10.0.0.1 of%20anna of%201234", `OK tag="of 1234"`},
@@ -144,7 +151,7 @@ func TestManyChannelsAndLongLines(t *testing.T) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(out.String()) {
 		channel, rest := number(strings.TrimSpace(line))
-		if channel == "2000" && !strings.HasPrefix(rest, "BH") || channel != "2000" && rest != "ERR" {
+		if channel == "2000" && !strings.HasPrefix(rest, "OK status=302 url=") || channel != "2000" && rest != "ERR" {
 			t.Fatalf("%q", line)
 		}
 		seen[channel] = true

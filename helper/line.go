@@ -72,6 +72,21 @@ func unescape(s string) string {
 	return string(b)
 }
 
+// urlOfWord is the URL in a word, which Squid escapes with %#URI and not with %URI. Where an
+// escape is one that it does not make, all are the client's.
+func urlOfWord(w string) string {
+	for i := 0; i+2 < len(w) && strings.Contains(w, "://"); i++ {
+		if w[i] != '%' {
+			continue
+		}
+		high, low := digit(w[i+1]), digit(w[i+2])
+		if high < 0 || low < 0 || strings.IndexByte("<>\"#%{}|\\^~[]`'", byte(high<<4|low)) < 0 {
+			return w
+		}
+	}
+	return unescape(w)
+}
+
 func digit(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':

@@ -120,7 +120,7 @@ func (r *relay) run(ctx context.Context, questions <-chan asked) error {
 			}
 			channel, _ := channelOf(r.kind, q.line)
 			if q.long {
-				if _, err := r.out.Write(answered(channel, tooLong())); err != nil {
+				if _, err := r.out.Write(answered(channel, tooLong(r.kind))); err != nil {
 					return err
 				}
 				continue

@@ -159,7 +159,7 @@ auth_param basic program `+run+`auth
 auth_param basic children 2 startup=1 idle=1 concurrency=20
 auth_param basic key_extras "%>a"
 auth_param basic realm test
-external_acl_type shuultuur ttl=0 negative_ttl=0 concurrency=50 children-max=2 %>a %un %>rm %URI `+run+`acl
+external_acl_type shuultuur ttl=0 negative_ttl=0 concurrency=50 children-max=2 %>a %#un %>rm %#URI `+run+`acl
 external_acl_type groups ttl=0 negative_ttl=0 concurrency=50 children-max=2 %LOGIN `+run+`group
 acl known proxy_auth REQUIRED
 acl passes external shuultuur

@@ -19,7 +19,7 @@ const squidHelp = `
 Answers Squid, which starts it as a helper and writes a line for each question:
 
   rewrite  url_rewrite_program: where a request goes, in place of squidGuard
-  acl      external_acl_type with the format "%>a %un %>rm %URI": whether the
+  acl      external_acl_type with the format "%>a %#un %>rm %#URI": whether the
            policy lets a request pass, or whether it is in the categories that
            the acl names
   auth     auth_param basic program: whether a password is right
