@@ -54,6 +54,10 @@ func (d *dib) head(b []byte) error {
 	switch {
 	case n == 12 && len(b) >= 12: // of OS/2 1
 		d.w, d.h, d.bits, entry = int(little.Uint16(b[4:])), int(little.Uint16(b[6:])), int(little.Uint16(b[10:])), 3
+	case n == 16 && len(b) >= 16: // of OS/2 2, with the rest left out
+		d.w, d.h, d.bits = int(int32(little.Uint32(b[4:]))), int(int32(little.Uint32(b[8:]))), int(little.Uint16(b[14:]))
+		d.topDown = d.h < 0
+		d.h = max(d.h, -d.h)
 	case n >= 40 && n <= 256 && len(b) >= 40:
 		d.w, d.h, d.bits = int(int32(little.Uint32(b[4:]))), int(int32(little.Uint32(b[8:]))), int(little.Uint16(b[14:]))
 		d.compression, colours = little.Uint32(b[16:]), int(min(little.Uint32(b[32:]), 256))

@@ -212,6 +212,9 @@ func TestPicturesInDataURLsAreFoundHoweverTheyAreWritten(t *testing.T) {
 	p := encode(t, scene(100, 100), "jpeg")
 	text := base64.StdEncoding.EncodeToString(p)
 	svg := `<svg xmlns="http://www.w3.org/2000/svg"><image href="data:image/jpeg;base64,` + text + `"/></svg>`
+	inURL := func(media, text string) string {
+		return `<svg xmlns="http://www.w3.org/2000/svg"><image href="data:` + media + `;base64,` + base64.StdEncoding.EncodeToString([]byte(text)) + `"/></svg>`
+	}
 	for name, html := range map[string]string{
 		"attribute":         `<img src="data:image/jpeg;base64,` + text + `">`,
 		"upper case":        `<IMG SRC='DATA:IMAGE/JPEG;BASE64,` + text + `'>`,
@@ -233,6 +236,9 @@ func TestPicturesInDataURLsAreFoundHoweverTheyAreWritten(t *testing.T) {
 		"svg":               svg,
 		"svg in base64":     `<img src="data:image/svg+xml;base64,` + base64.StdEncoding.EncodeToString([]byte(svg)) + `">`,
 		"svg with percents": `<img src="data:image/svg+xml,` + url.PathEscape(svg) + `">`,
+		"svg in svg in svg": inURL("image/svg+xml", inURL("image/svg+xml", svg)),
+		"a frame":           strings.Replace(inURL("text/html", `<img src="data:image/jpeg;base64,`+text+`">`), "image href", "iframe src", 1),
+		"a style sheet":     strings.Replace(inURL("text/css", `p { background: url(data:image/jpeg;base64,`+text+`) }`), "image href", "link rel=stylesheet href", 1),
 		"after others":      `<a href="mailto:x"><img src="data:image/gif;base64,R0lGOD"><script>x={data:1}</script><img src="data:image/jpeg;base64,` + text + `">`,
 	} {
 		all := Embedded([]byte(html), 4)

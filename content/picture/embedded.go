@@ -11,17 +11,18 @@ const (
 	// looked at: shorter ones are icons.
 	minEmbedded = 2 << 10
 	maxMedia    = 200 // letters before the comma of a data: URL
+	maxNested   = 4   // texts in data: URLs within one another that are looked into
 
 	maxReference = 10 // letters of a character reference
 )
 
 // Embedded returns pictures that stand in a text in data: URLs (RFC 2397), most
-// of them at most, whatever type they claim to have; also those in an SVG that
-// stands in such a URL itself. Of broken base64, what comes before the mistake
-// counts.
-func Embedded(text []byte, most int) [][]byte { return embedded(text, most, true) }
+// of them at most, whatever type they claim to have; also those in texts, such as
+// an SVG or a frame, that stand in such URLs themselves. Of broken base64, what
+// comes before the mistake counts.
+func Embedded(text []byte, most int) [][]byte { return embedded(text, most, maxNested) }
 
-func embedded(text []byte, most int, nested bool) (all [][]byte) {
+func embedded(text []byte, most, depth int) (all [][]byte) {
 	for len(all) < most {
 		i := bytes.IndexByte(text, ':')
 		if i < 0 {
@@ -51,8 +52,8 @@ func embedded(text []byte, most int, nested bool) (all [][]byte) {
 		switch head, _ := Look(b); {
 		case head.Format != NotAPicture:
 			all = append(all, b)
-		case nested && bytes.Contains(media, []byte("svg")):
-			all = append(all, embedded(b, most-len(all), false)...)
+		case depth > 0:
+			all = append(all, embedded(b, most-len(all), depth-1)...)
 		}
 	}
 	return all

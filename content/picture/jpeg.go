@@ -357,15 +357,18 @@ func (d *jpegReader) blocks(in []int, low uint8) error {
 		mx = ((d.head.Width*int(c.h)+mh-1)/mh + 7) / 8
 		my = ((d.head.Height*int(c.v)+mv-1)/mv + 7) / 8
 	}
-	left := d.restart
+	left, empty, next := d.restart, false, byte(0)
 	for y := range my {
 		for x := range mx {
 			if d.restart > 0 && left == 0 {
-				d.resume(in)
-				left = d.restart
+				empty = !d.resume(in, next)
+				left, next = d.restart, (next+1)&7
 			}
 			left--
 			for _, k := range in {
+				if empty {
+					break
+				}
 				c := &d.part[k]
 				if single {
 					if err := d.block(c, y*c.w+x, low); err != nil {
@@ -389,23 +392,37 @@ func (d *jpegReader) blocks(in []int, low uint8) error {
 	return nil
 }
 
-// resume goes on after a restart marker.
-func (d *jpegReader) resume(in []int) {
-	d.bits, d.nbits = 0, 0
+// resume goes on after a restart marker with the number next. Where there is one of
+// the two that follow, those between have been lost, and the blocks up to it are
+// left out: then it says no. This is what libjpeg does.
+func (d *jpegReader) resume(in []int, next byte) (there bool) {
+	d.bits, d.nbits, there = 0, 0, true
+search:
 	for d.at+1 < len(d.in) {
-		if d.in[d.at] == 0xff && 0xd0 <= d.in[d.at+1] && d.in[d.at+1] <= 0xd7 {
+		m := d.in[d.at+1]
+		switch {
+		case d.in[d.at] != 0xff || m == 0 || m == 0xff:
+			d.at++
+			continue
+		case m < 0xd0 || m > 0xd7: // another marker: the data ends here
+			break search
+		}
+		switch (m - 0xd0 - next) & 7 {
+		case 1, 2:
+			there = false
+			break search
+		case 6, 7: // one of before
 			d.at += 2
-			break
+			continue
 		}
-		if d.in[d.at] == 0xff && d.in[d.at+1] != 0 && d.in[d.at+1] != 0xff {
-			break // another marker: the data ends here
-		}
-		d.at++
+		d.at += 2
+		break
 	}
 	d.eod = false
 	for _, k := range in {
 		d.part[k].last = 0
 	}
+	return there
 }
 
 // fill puts at least 57 bits at the top of d.bits, zeros after the end.

@@ -78,3 +78,30 @@ func TestPicturesAreTurnedAsExifSays(t *testing.T) {
 		}
 	}
 }
+
+// Chromium turns PNGs by their eXIf chunk and AVIFs by their box, and WebPs not at all.
+func TestOtherFormatsAreTurnedAsBrowsersDo(t *testing.T) {
+	p := chunksOf(plainPNG(t, redOverGreen(160, 80)), maxChunks)
+	exif := withOrientation([]byte("\xff\xd8\xff\xd9"), 6)[12:36]
+	turned := written([]chunk{p[0], {"eXIf", exif}, p[1]})
+	head, err := Look(turned)
+	if w, h := head.Shown(); err != nil || w != 80 || h != 160 {
+		t.Errorf("a PNG is shown as %d × %d, %v", w, h, err)
+	}
+	if m, err := Decode(turned, 64); err != nil || m.W != 80 || m.Pix[0] > 60 || m.Pix[3*79] < 200 {
+		t.Errorf("the red of a turned PNG is not at its right: %v", err)
+	}
+	blurred, err := Blur(turned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err = Look(blurred)
+	if w, h := head.Shown(); err != nil || w != 80 || h != 160 {
+		t.Errorf("blurred, it is shown as %d × %d, %v", w, h, err)
+	}
+	boxes := []byte("\x00\x00\x00\x14ftypavif\x00\x00\x00\x00avif\x00\x00\x00\x14ispe\x00\x00\x00\x00\x00\x00\x00\xa0\x00\x00\x00\x50\x00\x00\x00\x09irot\x01")
+	head, err = Look(boxes)
+	if w, h := head.Shown(); err != nil || w != 80 || h != 160 {
+		t.Errorf("an AVIF is shown as %d × %d, %v", w, h, err)
+	}
+}

@@ -60,7 +60,7 @@ var (
 type Head struct {
 	Format        Format
 	Width, Height int   // pixels; 0 where the first bytes do not say it
-	Turn          uint8 // how a JPEG is turned when it is shown, see [Head.Shown]; 0 and 1: as it is
+	Turn          uint8 // how it is turned when it is shown, see [Head.Shown]; 0 and 1: as it is
 }
 
 // Look reads the head of a picture. It needs the first 64 KiB at most, and
@@ -79,7 +79,7 @@ func Look(b []byte) (Head, error) {
 		return lookWebP(b)
 	case b[0] == 'B' && b[1] == 'M' && len(b) >= 26 && little.Uint32(b[14:]) == 12:
 		return sized(BMP, int64(little.Uint16(b[18:])), int64(little.Uint16(b[20:])))
-	case b[0] == 'B' && b[1] == 'M' && len(b) >= 26 && little.Uint32(b[14:]) >= 40:
+	case b[0] == 'B' && b[1] == 'M' && len(b) >= 26 && (little.Uint32(b[14:]) >= 40 || little.Uint32(b[14:]) == 16):
 		w, h := int64(int32(little.Uint32(b[18:]))), int64(int32(little.Uint32(b[22:])))
 		return sized(BMP, w, max(h, -h))
 	case b[0] == 0 && b[1] == 0 && (b[2] == 1 || b[2] == 2) && b[3] == 0 && b[5] == 0 && b[4] > 0:
@@ -195,5 +195,10 @@ func lookBoxes(b []byte) (Head, error) {
 	if w == 0 {
 		return Head{Format: f}, ErrCut
 	}
-	return sized(f, w, h)
+	head, err := sized(f, w, h)
+	// The box says by how many quarters it is turned, against the clock.
+	if i := bytes.Index(b[:min(len(b), 64<<10)], []byte("\x00\x00\x00\x09irot")); i >= 0 && i+9 <= len(b) {
+		head.Turn = [4]uint8{1, 8, 3, 6}[b[i+8]&3]
+	}
+	return head, err
 }

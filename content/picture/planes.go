@@ -7,6 +7,7 @@ import (
 	"image/color"
 	jpegs "image/jpeg"
 	"io"
+	"strings"
 
 	"golang.org/x/image/webp"
 )
@@ -132,7 +133,7 @@ func decodeAny(b []byte, f Format) (image.Image, error) {
 		if m := decodeJPEG(b); m != nil {
 			return m, nil
 		}
-		return jpegs.Decode(bytes.NewReader(b))
+		return jpegs.Decode(io.MultiReader(bytes.NewReader(b), strings.NewReader("\xff\xd9"))) // its end may be missing
 	}
 	m, _, err := decode(b, f)
 	return m, err

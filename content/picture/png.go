@@ -20,6 +20,14 @@ func lookPNG(b []byte) (Head, error) {
 	}
 	w, h := int64(binary.BigEndian.Uint32(b[16:])), int64(binary.BigEndian.Uint32(b[20:]))
 	head, err := sized(PNG, w, h)
+	for _, c := range chunksOf(b[:min(len(b), 64<<10)], maxChunks) {
+		if c.name == "IDAT" {
+			break
+		}
+		if c.name == "eXIf" { // PNG, Third Edition, section 11.3.3.5
+			head.Turn = orientation(append([]byte("Exif\x00\x00"), c.data...))
+		}
+	}
 	if err == nil && b[24] == 16 && w*h > MaxPixels/2 {
 		err = fmt.Errorf("a PNG of %d × %d pixels of 16 bits: %w", w, h, ErrTooLarge)
 	}
@@ -75,7 +83,9 @@ func mended(b []byte) (whole []byte, cut, ok bool) {
 		case "IHDR":
 			head = append(head, c)
 		case "PLTE", "tRNS":
-			before = append(before, c)
+			if len(head) == 1 && len(head[0].data) == 13 && c.fits(head[0].data) {
+				before = append(before, c)
+			}
 		case "IDAT":
 			data.Write(c.data)
 		}
@@ -108,6 +118,17 @@ func mended(b []byte) (whole []byte, cut, ok bool) {
 	}
 	all := append(append(head, before...), chunk{"IDAT", packed.Bytes()})
 	return written(all), n < len(raw), true
+}
+
+// fits says whether a palette or what is transparent belongs to a PNG with this
+// head: others are ignored. A palette that is too long is cut.
+func (c *chunk) fits(ihdr []byte) bool {
+	kind := ihdr[9]
+	if c.name == "tRNS" {
+		return kind == 0 && len(c.data) == 2 || kind == 2 && len(c.data) == 6 || kind == 3 && len(c.data) <= 256
+	}
+	c.data = c.data[:min(len(c.data), 3<<min(ihdr[8], 8))]
+	return kind == 3
 }
 
 // rawSize is how many bytes the filtered lines of a PNG have.

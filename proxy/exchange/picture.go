@@ -32,17 +32,17 @@ func standIn(x *Exchange) *message.Response {
 			return x.Reply(200, "image/jpeg", blurred)
 		}
 	}
-	head, err := picture.Look(data)
+	head, _ := picture.Look(data) // also of icons, and of what is too large to decode
 	w, h := head.Shown()
+	if head.Format == picture.NotAPicture {
+		w, h, _ = picture.SVGSize(data)
+	}
 	if w == 0 || form != page.Picture {
 		return nil
 	}
 	if v.Action == filter.Warn && v.Show == filter.Placeholder {
 		x.Note("placeholder")
 		return x.Reply(200, "image/svg+xml", placeholder(x, w, h))
-	}
-	if err != nil {
-		return nil
 	}
 	return x.Reply(403, "image/png", picture.Empty(w, h))
 }

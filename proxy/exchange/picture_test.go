@@ -20,6 +20,11 @@ func TestARefusedPictureIsReplacedByOneOfItsSize(t *testing.T) {
 	if err := png.Encode(&b, m); err != nil {
 		t.Fatal(err)
 	}
+	var icon bytes.Buffer
+	if err := png.Encode(&icon, image.NewGray(image.Rect(0, 0, 32, 16))); err != nil {
+		t.Fatal(err)
+	}
+	const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="200" viewBox="0 0 20 10"><image href="data:image/png;base64,aaaa"/></svg>`
 	for name, c := range map[string]struct {
 		verdict filter.Verdict
 		dest    string
@@ -27,19 +32,27 @@ func TestARefusedPictureIsReplacedByOneOfItsSize(t *testing.T) {
 		status  int
 		media   string
 	}{
-		"block":                       {filter.Verdict{Action: filter.Block}, "image", b.String(), 403, "image/png"},
-		"blur":                        {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", b.String(), 200, "image/jpeg"},
-		"blur, opened by itself":      {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "document", b.String(), 200, "image/jpeg"},
-		"blur of what is cut":         {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", b.String()[:100], 403, "image/png"},
-		"placeholder":                 {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "image", b.String(), 200, "image/svg+xml"},
-		"placeholder as a page":       {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "document", b.String(), 403, "text/html"},
-		"block, opened by itself":     {filter.Verdict{Action: filter.Block}, "document", b.String(), 403, "text/html"},
-		"a picture called text/html":  {filter.Verdict{Action: filter.Block}, "image", b.String(), 403, "image/png"},
-		"a picture called video/mp4":  {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", b.String(), 200, "image/jpeg"},
-		"a picture called text/plain": {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "image", b.String(), 200, "image/svg+xml"},
-		"block of unreadable bytes":   {filter.Verdict{Action: filter.Block}, "image", "not a picture", 403, "image/"},
+		"block":                                      {filter.Verdict{Action: filter.Block}, "image", b.String(), 403, "image/png"},
+		"blur":                                       {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", b.String(), 200, "image/jpeg"},
+		"blur, opened by itself":                     {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "document", b.String(), 200, "image/jpeg"},
+		"blur of what is cut":                        {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", b.String()[:100], 403, "image/png"},
+		"placeholder":                                {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "image", b.String(), 200, "image/svg+xml"},
+		"placeholder as a page":                      {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "document", b.String(), 403, "text/html"},
+		"block, opened by itself":                    {filter.Verdict{Action: filter.Block}, "document", b.String(), 403, "text/html"},
+		"a picture called text/html":                 {filter.Verdict{Action: filter.Block}, "image", b.String(), 403, "image/png"},
+		"a picture called video/mp4":                 {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", b.String(), 200, "image/jpeg"},
+		"a picture called text/plain":                {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "image", b.String(), 200, "image/svg+xml"},
+		"block of an icon":                           {filter.Verdict{Action: filter.Block}, "image", icon.String(), 403, "image/png"},
+		"block of an SVG called image/svg+xml":       {filter.Verdict{Action: filter.Block}, "image", svg, 403, "image/png"},
+		"blur of an SVG called image/svg+xml":        {filter.Verdict{Action: filter.Block, Show: filter.Blurred}, "image", svg, 403, "image/png"},
+		"placeholder of an SVG called image/svg+xml": {filter.Verdict{Action: filter.Warn, Show: filter.Placeholder, To: "token"}, "image", svg, 200, "image/svg+xml"},
+		"block of unreadable bytes":                  {filter.Verdict{Action: filter.Block}, "image", "not a picture", 403, "image/"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			width := 200
+			if strings.HasSuffix(name, "an icon") {
+				width = 32
+			}
 			x, _ := begin(t, Config{}, decider{
 				wants: func(*filter.Transaction, filter.Stage) bool { return true },
 				decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
@@ -74,7 +87,7 @@ func TestARefusedPictureIsReplacedByOneOfItsSize(t *testing.T) {
 					}
 				}
 			case c.status == 200 || c.media == "image/png":
-				if p, _, err := image.DecodeConfig(strings.NewReader(body)); err != nil || p.Width != 200 || p.Height != 100 {
+				if p, _, err := image.DecodeConfig(strings.NewReader(body)); err != nil || p.Width != width || p.Height != width/2 {
 					t.Errorf("%+v, %v", p, err)
 				}
 			}

@@ -85,6 +85,8 @@ patch("s2.jpg", "adobe1.jpg", lambda b: with_adobe(1)(without_jfif(b)))
 patch("s2.jpg", "bare.jpg", without_jfif)
 patch("s2.jpg", "no-end.jpg", lambda b: b[:-2])
 patch("s2.jpg", "fill.jpg", lambda b: b[:2] + b"\xff\xff" + b[2:])
+at = read("r2.jpg").find(b"\xff\xd3", len(read("r2.jpg")) // 3)
+patch("r2.jpg", "lost-restart.jpg", lambda b: b[:at] + b[at + 2:])
 for percent in (40, 95):
     for old in ("s0.jpg", "p2.jpg", "r2.jpg"):
         patch(old, "cut%d-%s" % (percent, old), lambda b: b[:len(b) * percent // 100])
@@ -121,6 +123,18 @@ paletted.save(path("palette.png"))
 paletted.save(path("palette-alpha.png"), transparency=bytes(range(200)))
 m.quantize(4).save(path("palette4.png"), bits=2)
 m.save(path("colour-key.png"), transparency=tuple(int(v) for v in a[100, 100]))
+
+
+
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+m.convert("L").save(path("grey.png"))
+patch("grey.png", "palette-in-grey.png", lambda b: b[:33] + chunk(b"PLTE", bytes(30)) + b[33:])
+patch("alpha.png", "key-in-alpha.png", lambda b: b[:33] + chunk(b"tRNS", bytes(6)) + b[33:])
+at = read("palette4.png").find(b"PLTE") - 4
+patch("palette4.png", "palette-too-long.png", lambda b: b[:at] + chunk(b"PLTE", bytes(b[at + 8:at + 20]) + bytes(90)) + b[at + 24:])
 
 m.save(path("a.gif"))
 paletted.save(path("alpha.gif"), transparency=3)
