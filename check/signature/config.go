@@ -11,10 +11,10 @@ import (
 type Config struct {
 	// Rules are rule files, plain or gzip, tarballs of them, or folders.
 	Rules []setting.File `yaml:"rules"`
-	// Sources are such files that are fetched, by names of their own.
+	// Sources are fetched rule files, by names of their own.
 	Sources map[string]source.Config `yaml:"sources"`
-	// Classes is a classification.config: names, texts and priorities of
-	// classes. One in a tarball or folder of rules is found by itself.
+	// Classes is a classification.config: names, texts and priorities of classes. One in a
+	// tarball or folder of rules is used without this setting.
 	Classes setting.File `yaml:"classes"`
 	// Threshold is a threshold.config: threshold, rate_filter and suppress.
 	Threshold setting.File `yaml:"threshold"`
@@ -24,27 +24,25 @@ type Config struct {
 	Disable setting.File `yaml:"disable"`
 	Modify  setting.File `yaml:"modify"`
 	Drop    setting.File `yaml:"drop"`
-	// Vars are address groups such as HOME_NET, Ports port groups such as
-	// HTTP_PORTS. "clients" stands for the side that asks.
+	// Vars are address groups such as HOME_NET, Ports port groups such as HTTP_PORTS.
+	// "clients" stands for the client's side of a connection.
 	Vars  map[string]string `yaml:"vars"`
 	Ports map[string]string `yaml:"ports"`
-	// Suricata is a suricata.yaml, of which the groups under vars are read.
+	// Suricata is a suricata.yaml, from which the groups under vars are read.
 	Suricata setting.File `yaml:"suricata"`
-	// Body is how many bytes of a body rules see: 1MiB unless set.
+	// Body is the number of bytes of a body that rules inspect; default 1MiB.
 	Body setting.Size `yaml:"body"`
-	// DisableAfter is how often a rule may take more than its 1 ms until it is
-	// disabled. 0 disables none.
+	// DisableAfter is how often a rule may exceed 1 ms before it is disabled. 0 disables none.
 	DisableAfter int `yaml:"disable-after"`
-	// Full is for the explanation of one page, which leaves no traces: datasets
-	// are not saved.
+	// Full is for explaining one page, without side effects: datasets are not saved.
 	Full bool `yaml:"-"`
 }
 
-// Parts are what the check is made of besides its settings.
+// Parts are what the check is built from, besides its settings.
 type Parts struct {
-	// Previous is the check that this one takes the place of, nil for none. What
-	// its rules remember goes on, and what they have cost is shown beside.
+	// Previous is the check that this one replaces, nil for none. Its state is taken over, and
+	// the cost of its rules is shown for comparison.
 	Previous *Check
 	Now      func() time.Time
-	Data     string // folder of what is fetched
+	Data     string // folder of fetched files
 }

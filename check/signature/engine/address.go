@@ -13,18 +13,18 @@ import (
 	"shuultuur/setting"
 )
 
-// Clients is the address group of the gateway's clients: it fits the side that
-// opened the connection, whatever its address.
+// Clients is the address group of the gateway's clients: it matches the side that opened the
+// connection, whatever its address.
 const Clients = "clients"
 
-// maxNesting bounds groups in groups and variables that name variables.
+// maxNesting limits nested groups and variables that refer to variables.
 const maxNesting = 16
 
-// An addresses is a set of addresses as a rule writes it.
+// An addresses is the set of addresses in a rule.
 type addresses struct {
 	any     bool
 	client  bool            // the side that opened the connection
-	ranges  [][2]netip.Addr // first and last; sorted and apart once packed
+	ranges  [][2]netip.Addr // first and last; sorted and disjoint once packed
 	lists   []*addresses
 	without []*addresses
 }
@@ -61,13 +61,13 @@ func (a *addresses) empty() bool {
 	return !a.client && len(a.ranges) == 0 && len(a.lists) == 0
 }
 
-// plain says whether the set is nothing but ranges.
+// plain reports whether the set consists of ranges alone.
 func (a *addresses) plain() bool {
 	return a != nil && !a.any && !a.client && len(a.ranges) > 0 && len(a.lists) == 0 && len(a.without) == 0
 }
 
-// pack sorts the ranges and joins those that overlap. Addresses of IPv4 come
-// before those of IPv6, so that no range is of both.
+// pack sorts the ranges and joins overlapping ones. IPv4 addresses come before IPv6 addresses,
+// so that no range contains both.
 func (a *addresses) pack() *addresses {
 	arrange.By(a.ranges, func(x, y [2]netip.Addr) int { return x[0].Compare(y[0]) })
 	out := a.ranges[:0]
@@ -105,8 +105,7 @@ func span(p netip.Prefix) [2]netip.Addr {
 	return [2]netip.Addr{first, last}
 }
 
-// parseAddresses reads "any", an address, a network, a range, $NAME, !X and
-// [X,Y].
+// parseAddresses parses "any", an address, a network, a range, $NAME, !X and [X,Y].
 func parseAddresses(s string, vars map[string]string, depth int) (*addresses, error) {
 	if depth > maxNesting {
 		return nil, fmt.Errorf("%.40q: variables and groups are nested too deeply", s)
@@ -177,7 +176,7 @@ func parseAddresses(s string, vars map[string]string, depth int) (*addresses, er
 	return a, nil
 }
 
-// group reads what is between brackets.
+// group parses the text between brackets.
 func (a *addresses) group(s string, vars map[string]string, depth int) error {
 	for _, part := range rule.SplitGroup(s) {
 		x, err := parseAddresses(part, vars, depth+1)
@@ -198,7 +197,7 @@ func (a *addresses) group(s string, vars map[string]string, depth int) error {
 	return nil
 }
 
-// A ports is a set of ports as a rule writes it.
+// A ports is the set of ports in a rule.
 type ports struct {
 	any     bool
 	ranges  [][2]uint16
@@ -228,7 +227,7 @@ func (p *ports) has(n uint16) bool {
 	return len(p.ranges) == 0 && len(p.lists) == 0 && len(p.without) > 0
 }
 
-// parsePorts reads "any", 80, 80:90, 1024:, $NAME, !X and [X,Y].
+// parsePorts parses "any", 80, 80:90, 1024:, $NAME, !X and [X,Y].
 func parsePorts(s string, vars map[string]string, depth int) (*ports, error) {
 	if depth > maxNesting {
 		return nil, fmt.Errorf("%.40q: variables and groups are nested too deeply", s)
@@ -291,8 +290,8 @@ func parsePorts(s string, vars map[string]string, depth int) (*ports, error) {
 	return p, nil
 }
 
-// CheckGroups finds mistakes in groups of the settings, those of addresses and of ports. vars
-// and portVars have all groups, to which they may refer.
+// CheckGroups finds mistakes in groups of addresses and of ports in the settings. vars and
+// portVars have all groups, to which they may refer.
 func CheckGroups(vars, portVars, addresses, ports map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(addresses)) {
 		if _, err := parseAddresses(addresses[name], vars, 0); err != nil {

@@ -2,23 +2,22 @@ package engine
 
 import "shuultuur/check/signature/rule"
 
-// An anchor is a short pattern that a rule wants at one of a few places, such as
-// a file's first bytes. It is compared there; a search for it would stop all the
-// time.
+// An anchor is a short pattern that can only be at a few positions, such as the first bytes of
+// a file. It is compared there, because a search for it would find too many candidates.
 type anchor struct {
 	pattern  []byte // folded
-	from, to int    // where it may begin, both included
+	from, to int    // first and last position where it may begin
 	owner    int32
 }
 
-// Bounds of what is an anchor.
+// Limits of anchors.
 const (
 	anchorLength = gram // longer patterns are searched for
 	anchorPlaces = 32
 )
 
-// anchor returns the rule's fast pattern as an anchor. ok is false when it is
-// too long, or may be anywhere.
+// anchor returns the rule's fast pattern as an anchor. ok is false if it is too long or may be
+// anywhere.
 func (c *compiled) anchor() (a anchor, ok bool) {
 	x := c.text
 	if len(c.pattern()) > anchorLength || x.FastLen > 0 {
@@ -36,7 +35,7 @@ func (c *compiled) anchor() (a anchor, ok bool) {
 	case x.Starts && !x.Relative():
 		room, ok1, ok2 = len(x.Pattern), true, true
 	case x.Relative():
-		// The first match of a group begins where the buffer does.
+		// The first match of a group is relative to the beginning of the buffer.
 		if !x.HasWith || x.HasOffset || x.HasDepth || c.groups[c.fast].matches[0] != rule.Match(x) {
 			return a, false
 		}
@@ -52,7 +51,7 @@ func (c *compiled) anchor() (a anchor, ok bool) {
 	return anchor{pattern: fold(x.Pattern), from: from, to: from + room - len(x.Pattern)}, true
 }
 
-// anchored adds the rules whose anchor is in its place.
+// anchored adds the rules whose anchor matches.
 func (w *work) anchored(t *table, data []byte) {
 	for i := range t.anchors {
 		a := &t.anchors[i]

@@ -8,8 +8,8 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// Anomalies returns what is odd about the head that one side sent, by the names
-// of app-layer-event.
+// Anomalies returns the anomalies in the head that one side sent, by their names in
+// app-layer-event.
 func (h *HTTP) Anomalies(dir rule.Direction) (odd []string) {
 	s := &h.Sides[index(dir)]
 	side := "request"
@@ -22,10 +22,10 @@ func (h *HTTP) Anomalies(dir rule.Direction) (odd []string) {
 	return h.oddFields(s, side, odd)
 }
 
-// maxHeaders is how many fields of a message are not too many.
+// maxHeaders is the number of fields above which a message has too many.
 const maxHeaders = 1024
 
-// oddFields adds what is odd about the fields of a request or a response.
+// oddFields adds the anomalies in the fields of a request or a response.
 func (h *HTTP) oddFields(s *Side, side string, odd []string) []string {
 	if repeats(s.Headers) {
 		odd = append(odd, "http."+side+"_header_repetition")
@@ -67,7 +67,7 @@ func (h *HTTP) oddFields(s *Side, side string, odd []string) []string {
 	return odd
 }
 
-// isToken says whether a name is a token (RFC 9110, section 5.6.2).
+// isToken reports whether a name is a token (RFC 9110 section 5.6.2).
 func isToken(b []byte) bool {
 	for _, c := range b {
 		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte("\"(),/:;<=>?@[\\]{}"), c) >= 0 {
@@ -77,7 +77,7 @@ func isToken(b []byte) bool {
 	return len(b) > 0
 }
 
-// oddLine adds what is odd about a request line.
+// oddLine adds the anomalies in a request line.
 func oddLine(s *Side, odd []string) []string {
 	line := s.Line
 	if len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
@@ -138,7 +138,7 @@ func (h *HTTP) oddRequest(s *Side) (odd []string) {
 	return odd
 }
 
-// ambiguous says whether a target names another host than the field Host.
+// ambiguous reports whether a target names another host than the Host field.
 func ambiguous(target, host []byte) bool {
 	i := bytes.Index(target, []byte("://"))
 	if i < 0 || bytes.ContainsAny(target[:i], "/?") {
@@ -153,7 +153,7 @@ func ambiguous(target, host []byte) bool {
 	return !bytes.EqualFold(bare(named), bare(host))
 }
 
-// knownCoding says whether Suricata knows a content coding.
+// knownCoding reports whether Suricata knows a content coding.
 func knownCoding(name string) bool {
 	switch name {
 	case "gzip", "x-gzip", "deflate", "x-deflate", "br", "lzma", "inflate", "none":
@@ -198,8 +198,8 @@ func oddResponse(s *Side) (odd []string) {
 	return odd
 }
 
-// isRange says whether a Content-Range names a part that can be (RFC 9110, section
-// 14.4). One of unknown length is no fault.
+// isRange reports whether a Content-Range is possible (RFC 9110 section 14.4). An unknown
+// length is valid.
 func isRange(v []byte) bool {
 	rest, ok := bytes.CutPrefix(bytes.TrimSpace(v), []byte("bytes "))
 	span, size, found := bytes.Cut(rest, []byte("/"))
@@ -220,7 +220,7 @@ func isRange(v []byte) bool {
 	return string(span) == "*" || ok1 && ok2 && from <= to && (!known || to < whole)
 }
 
-// repeats says whether a field is there twice.
+// repeats reports whether a field occurs twice.
 func repeats(hs []Header) bool {
 	for i := range hs {
 		for j := range i {

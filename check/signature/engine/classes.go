@@ -2,8 +2,8 @@ package engine
 
 import "strings"
 
-// Classes returns the classes of Suricata's classification.config with their
-// priorities, for rule sets that come without one.
+// Classes returns the classes in Suricata's classification.config with their priorities, for
+// rule sets that come without that file.
 func Classes() map[string]*Class {
 	m := map[string]*Class{}
 	for line := range strings.Lines(classes) {

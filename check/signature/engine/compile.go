@@ -14,7 +14,7 @@ import (
 // A Proto is a set of protocols.
 type Proto uint16
 
-// The protocols that rules tell apart.
+// The protocols that rules distinguish.
 const (
 	TCP Proto = 1 << iota
 	UDP
@@ -29,7 +29,7 @@ const (
 	transport = TCP | UDP | ICMP | OtherIP
 )
 
-// protos returns what the first word after the action stands for.
+// protos returns the protocols for the word after the action.
 func protos(name string) (l4, app Proto) {
 	switch name {
 	case "tcp", "tcp-pkt", "tcp-stream", "tcp4", "tcp6":
@@ -56,7 +56,7 @@ func protos(name string) (l4, app Proto) {
 	return transport, OtherApp
 }
 
-// A compiled is a rule ready to be tried.
+// A compiled is a compiled rule.
 type compiled struct {
 	*rule.Rule
 	dirs     rule.Direction
@@ -69,7 +69,7 @@ type compiled struct {
 	hook     rule.Progress
 	priority int
 	class    *Class
-	single   bool // alerts once for each direction of a connection
+	single   bool // alerts once per direction of a connection
 	fast     int  // group of the fast pattern, -1 for none
 	text     *rule.Content
 
@@ -78,28 +78,28 @@ type compiled struct {
 	disabled atomic.Bool
 }
 
-// An extra holds what few rules have besides their buffers. Rules that have none of it
+// An extra has the properties that few rules have besides their buffers. Rules without any
 // share one.
 type extra struct {
-	gates  []*rule.Bit // of the connection; they are asked before buffers, as they cost least
+	gates  []*rule.Bit // of the connection; they are tested before buffers, because they cost least
 	pre    []rule.Condition
-	last   []rule.Condition // scripts, which are dear
+	last   []rule.Condition // scripts, which are expensive
 	post   []rule.Condition
 	limits []*rule.Threshold
 }
 
 var noExtra extra
 
-// ends are the addresses and ports of a rule; nil stands for any.
+// ends are the addresses and ports of a rule; nil means any.
 type ends struct {
 	src, dst *addresses
 	sp, dp   *ports
 }
 
-// A cost is what trying a rule has cost.
+// A cost is the cost of trying a rule.
 type cost struct{ checks, matches, nanos, worst, nanosMatch, over atomic.Int64 }
 
-// A kind is where a rule is tried.
+// A kind is the kind of data on which a rule is tried.
 type kind uint8
 
 const (
@@ -108,18 +108,18 @@ const (
 	onStream
 )
 
-// A group is the matches on one buffer.
+// A group is all matches on one buffer.
 type group struct {
 	*rule.Group
 	chain   int // of the transforms, 0 for none
 	dir     rule.Direction
 	matches []rule.Match
-	atEnd   bool         // can only be decided when the buffer is complete
-	pure    bool         // what the matches say from a place on depends on nothing else
-	sought  *[2][]sought // by direction: contents that the prefilter of bodies looks for
+	atEnd   bool         // can only be decided once the buffer is complete
+	pure    bool         // the result of the matches from a position on depends on nothing else
+	sought  *[2][]sought // by direction: contents that the prefilter of bodies searches for
 }
 
-// packetWords are the conditions that only a packet answers.
+// needsPacket reports whether a condition can only be tested on a packet.
 func needsPacket(c rule.Condition, packets []string) bool {
 	switch c := c.(type) {
 	case *rule.Integer:
@@ -132,7 +132,7 @@ func needsPacket(c rule.Condition, packets []string) bool {
 	return false
 }
 
-// needsMessage says whether a condition is answered by a message.
+// needsMessage reports whether a condition is tested on a message.
 func needsMessage(c rule.Condition) bool {
 	switch c := c.(type) {
 	case *rule.Integer:
@@ -155,7 +155,7 @@ type builder struct {
 	addrs  map[string]*addresses
 	psets  map[string]*ports
 	chains map[string]int
-	from   string          // the rule file in work
+	from   string          // the current rule file
 	loaded map[string]bool // datasets, by name and file
 
 	compiled rule.Slab[compiled]
@@ -163,7 +163,7 @@ type builder struct {
 	lists    rule.Slab[rule.Match]
 }
 
-// compile makes a rule ready.
+// compile compiles a rule.
 func (b *builder) compile(r *rule.Rule) (*compiled, error) {
 	c := b.compiled.New()
 	c.Rule, c.fast, c.priority, c.extra = r, -1, r.Priority, &extra{}
@@ -244,7 +244,7 @@ func (b *builder) header(c *compiled) error {
 	return errors.Join(errs[:]...)
 }
 
-// condition sorts a condition by when it is asked.
+// condition adds a condition to those tested early or late.
 func (b *builder) condition(c *compiled, cond rule.Condition) error {
 	switch x := cond.(type) {
 	case *rule.Flow:
@@ -292,7 +292,7 @@ func (b *builder) condition(c *compiled, cond rule.Condition) error {
 	return nil
 }
 
-// group makes the matches on one buffer ready.
+// group compiles the matches on one buffer.
 func (b *builder) group(c *compiled, g *rule.Group) error {
 	k := group{Group: g, dir: g.Buffer.Info().Direction}
 	if len(g.Transforms) > 0 && g.Buffer != rule.Frame {
@@ -312,8 +312,8 @@ func (b *builder) group(c *compiled, g *rule.Group) error {
 	return nil
 }
 
-// matches copies matches, with expressions compiled. It folds patterns in their place:
-// a copy would take as much memory again.
+// matches copies matches and compiles expressions. It folds patterns in place: a copy would
+// double their memory.
 func (b *builder) matches(ms []rule.Match) ([]rule.Match, error) {
 	out := b.lists.Slice(len(ms))[:0]
 	for _, m := range ms {
@@ -327,7 +327,7 @@ func (b *builder) matches(ms []rule.Match) ([]rule.Match, error) {
 		case *rule.Content:
 			if x.NoCase {
 				for i, c := range x.Pattern {
-					if lower[c] != c { // another engine may read it
+					if lower[c] != c { // another engine may be reading it
 						x.Pattern[i] = lower[c]
 					}
 				}
@@ -355,7 +355,7 @@ func (b *builder) matches(ms []rule.Match) ([]rule.Match, error) {
 	return out, nil
 }
 
-// dataset makes the dataset that a rule names and reads its file.
+// dataset makes the dataset of a rule and reads its file.
 func (b *builder) dataset(d *rule.Dataset) error {
 	key := d.Name + "\x00" + d.Load
 	if b.loaded[key] {
@@ -367,7 +367,7 @@ func (b *builder) dataset(d *rule.Dataset) error {
 	return b.e.state.define(d, b.from, b.e.read)
 }
 
-// waits says whether more bytes could change the answer from yes to no.
+// waits reports whether more bytes could change the result from true to false.
 func waits(ms []rule.Match) bool {
 	for _, m := range ms {
 		switch m := m.(type) {
@@ -394,7 +394,7 @@ func waits(ms []rule.Match) bool {
 	return false
 }
 
-// pure says whether matches only compare bytes: none keeps or changes anything.
+// pure reports whether matches only compare bytes: none stores or changes anything.
 func pure(ms []rule.Match) bool {
 	for _, m := range ms {
 		switch m := m.(type) {
@@ -410,7 +410,7 @@ func pure(ms []rule.Match) bool {
 	return true
 }
 
-// chain returns the number of a chain of transforms.
+// chain returns the number for a chain of transforms.
 func (b *builder) chain(ts []rule.Transform) (int, error) {
 	key := fmt.Sprintf("%q", ts)
 	if strings.Contains(key, "luaxform") {
@@ -432,7 +432,7 @@ func (b *builder) chain(ts []rule.Transform) (int, error) {
 	return len(b.e.chains), nil
 }
 
-// hooks are the names of rule hooks.
+// hooks are rule hooks by name.
 var hooks = map[string]struct {
 	dir rule.Direction
 	at  rule.Progress
@@ -457,7 +457,7 @@ func (b *builder) hook(c *compiled) error {
 	}
 	h, ok := hooks[c.Hook]
 	if !ok {
-		return fmt.Errorf("there is no hook %q; use request_line, request_headers, request_body, request_complete or the same of response", c.Hook)
+		return fmt.Errorf("there is no hook %q; use request_line, request_headers, request_body, request_complete, or response_line and so on", c.Hook)
 	}
 	if h.dir != rule.Both {
 		c.flow.Direction = h.dir
@@ -466,7 +466,7 @@ func (b *builder) hook(c *compiled) error {
 	return nil
 }
 
-// place says where and in which directions the rule is tried.
+// place determines the kinds of data and the directions in which the rule is tried.
 func (b *builder) place(c *compiled) {
 	c.dirs = c.flow.Direction
 	if c.dirs == 0 {
@@ -522,11 +522,10 @@ func (b *builder) place(c *compiled) {
 	arrange.By(c.groups, func(a, b group) int { return int(a.Buffer.Info().Progress) - int(b.Buffer.Info().Progress) })
 }
 
-// choose picks the fast pattern as Suricata does: the one the rule names; else
-// in the buffer of best priority the longest, then the strongest. One of less
-// than four bytes gives way to a longer one where the rule has one that is not in
-// every page: short ones occur everywhere, and which one is looked for first
-// changes no alert.
+// choose selects the fast pattern as Suricata does: the one that the rule marks, or else the
+// longest in the buffer of best priority, and of those the strongest. If it has less than four
+// bytes, choose prefers a longer pattern that is not in every page. Short patterns occur
+// everywhere, and the choice changes no alert.
 func (b *builder) choose(c *compiled) {
 	if c.fast, c.text = c.best(func(*group, *rule.Content) bool { return true }); c.fast < 0 || len(c.pattern()) >= gram {
 		return
@@ -540,7 +539,7 @@ func (b *builder) choose(c *compiled) {
 	}
 }
 
-// best returns the best content of those that fit.
+// best returns the best content for which fits returns true.
 func (c *compiled) best(fits func(*group, *rule.Content) bool) (best int, text *rule.Content) {
 	best = -1
 	bestLen, bestStrength, bestPriority := 0, 0, 0
@@ -566,7 +565,7 @@ func (c *compiled) best(fits func(*group, *rule.Content) bool) (best int, text *
 	return best, text
 }
 
-// pattern returns the bytes that the prefilter looks for.
+// pattern returns the bytes that the prefilter searches for.
 func (c *compiled) pattern() []byte {
 	p := c.text.Pattern
 	if c.text.FastLen > 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// lenient reads names, serial number and dates of a certificate.
+// lenient reads names, serial number and dates of a certificate that crypto/x509 refuses.
 func (c *Certificate) lenient(der []byte) error {
 	var outer, inner asn1.RawValue
 	if _, err := asn1.Unmarshal(der, &outer); err != nil {
@@ -31,7 +31,7 @@ func (c *Certificate) lenient(der []byte) error {
 		parts = append(parts, v)
 	}
 	if len(parts) < 5 {
-		return errors.New("certificate: it is cut off")
+		return errors.New("certificate: it is truncated")
 	}
 	c.Serial = strings.ToUpper(colons(new(big.Int).SetBytes(parts[0].Bytes).Bytes()))
 	c.Issuer, _ = distinguished(parts[2].FullBytes)
@@ -43,7 +43,7 @@ func (c *Certificate) lenient(der []byte) error {
 	return nil
 }
 
-// attributes are the short names of the parts of a distinguished name.
+// attributes are the short names of attributes in a distinguished name.
 var attributes = map[string]string{
 	"2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.10": "O", "2.5.4.11": "OU", "2.5.4.7": "L", "2.5.4.8": "ST",
 	"1.2.840.113549.1.9.1": "emailAddress", "2.5.4.5": "serialNumber", "2.5.4.4": "SN", "2.5.4.42": "GN",
@@ -52,8 +52,8 @@ var attributes = map[string]string{
 	"1.3.6.1.4.1.311.60.2.1.3": "jurisdictionC", "1.3.6.1.4.1.311.60.2.1.2": "jurisdictionST", "1.3.6.1.4.1.311.60.2.1.1": "jurisdictionL",
 }
 
-// distinguished writes a name as "C=US, O=Example, CN=example.com", in the order
-// of the certificate.
+// distinguished formats a name as "C=US, O=Example, CN=example.com", in the order of the
+// certificate.
 func distinguished(der []byte) (string, error) {
 	var seq asn1.RawValue
 	if _, err := asn1.Unmarshal(der, &seq); err != nil {

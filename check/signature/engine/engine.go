@@ -1,12 +1,11 @@
 // Package engine tries Suricata's rules on messages, streams and packets.
 //
-// [New] compiles rules: it chooses the fast pattern of each and puts the
-// patterns of one buffer and direction into one prefilter. The owner of a
-// connection keeps a [Flow] for it and a [Tx] for each message, and calls
-// [Engine.Inspect] whenever more of the message is known. The engine builds the
-// buffers that prefilters look at, collects the rules whose pattern occurs,
-// tries those from left to right, and remembers in the Tx which parts of a rule
-// held. What comes out is alerts. Nothing here decides what happens to traffic.
+// [New] compiles rules: it selects the fast pattern of each, and makes a prefilter for the
+// patterns of each buffer and direction. The owner of a connection keeps a [Flow] for it and a
+// [Tx] for each message, and calls [Engine.Inspect] whenever more of the message is known. The
+// engine makes the buffers that prefilters search, collects the rules whose pattern occurs,
+// tries their matches from left to right, and remembers in the Tx which parts of a rule
+// matched. The result is alerts. The package does not decide what happens to traffic.
 package engine
 
 import (
@@ -26,78 +25,77 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// messageWork bounds the inspection of one message in one direction, all its steps
-// together: 50 ms, counted as the work of a rule is.
+// messageWork limits the inspection of one message in one direction, in all steps together: 50
+// ms, in the same units as ruleWork.
 const messageWork = 50 * ruleWork
 
-// A Source answers what rules ask of a message or a packet. Buffers that do not
-// exist, or not yet, are not there.
+// A Source provides the properties of a message or packet that rules test. Buffers that do not
+// exist, or not yet, are absent.
 type Source interface {
 	// Buffer returns element i of a buffer as one side sent it.
 	Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool)
-	// Numbers returns the values that an integer keyword compares.
+	// Numbers returns the values for an integer keyword.
 	Numbers(dir rule.Direction, keyword string) ([]uint64, bool)
-	// Word answers a keyword with words.
+	// Word reports whether a keyword with words matches.
 	Word(dir rule.Direction, keyword, value string) bool
-	// Event says whether an anomaly was seen.
+	// Event reports whether an anomaly was seen.
 	Event(kind, name string) bool
 	// Files returns the files that the message carries.
 	Files(dir rule.Direction) []*File
 }
 
-// A File is a body, or a part of one, that is a file.
+// A File is a body, or part of a body, that is a file.
 type File struct {
 	Name     string
 	Data     []byte
 	Size     int64
 	Complete bool
-	Magic    string // what libmagic would say, as far as it is known
+	Magic    string // description by libmagic, as far as known
 }
 
-// An Alert is a rule that matched.
+// An Alert reports a rule that matched.
 type Alert struct {
 	*rule.Rule
 	Action   rule.Action // after rate_filter
 	Priority int
 	Class    *Class
-	// Context is what datasets in JSON say about the values that matched.
+	// Context has the values of JSON datasets for the values that matched.
 	Context map[string]any
-	// Entropy is what rules measured in the message, by buffer.
+	// Entropy is the measured entropy of the message, by buffer.
 	Entropy map[string]float64
-	// Silent alerts act, but a threshold hides them.
+	// Silent alerts take effect but are hidden by a threshold.
 	Silent bool
 
-	due *occurrence // thresholds are still to be applied
+	due *occurrence // not nil while thresholds must still be applied
 }
 
-// Config says what an engine is made of.
+// Config are the rules and settings of an engine.
 type Config struct {
 	Rules   []*rule.Rule
 	Vars    map[string]string // address groups, without "$"
 	Ports   map[string]string // port groups
 	Classes map[string]*Class // classification.config, by name in lower case
 	Limits  []*Limit          // threshold.config
-	// Previous is the engine that this one takes the place of, nil for none. What
-	// its rules have cost is shown beside.
+	// Previous is the engine that this one replaces, nil for none. The cost of its rules is
+	// shown for comparison.
 	Previous *Engine
-	State    *State                                         // nil: that of Previous, or a new one
+	State    *State                                         // nil for that of Previous, or a new one
 	Scripts  func(name string, text []byte) (Script, error) // nil: rules with scripts are refused
-	// Beside are files that rules may name and that are not on the disk: members
-	// of tarballs, by the names that [rule.Files] gives them.
+	// Beside are files that rules may name and that are not on the disk: members of tarballs,
+	// by the names that [rule.Files] gives them.
 	Beside map[string][]byte
-	// Packets says that there are packets: rules that need them are active.
+	// Packets says that there are packets, so that rules for packets are active.
 	Packets bool
-	// Patience is how often a rule may take more than its time; then it is
-	// disabled for as long as the engine lives. 0 disables none.
+	// Patience is how often a rule may exceed its limits. Then it is disabled for the life of
+	// the engine. 0 disables none.
 	Patience int64
-	// Trace notes how far each rule gets; every rule is tried on everything.
+	// Trace records how far each rule gets; every rule is then tried on everything.
 	Trace bool
-	// Prevent makes drop and pass act on the whole connection, as Suricata does
-	// when it is in the path.
+	// Prevent makes drop and pass apply to the whole connection, as in Suricata's inline mode.
 	Prevent bool
 }
 
-// An Engine is a set of rules ready to be tried. It never changes.
+// An Engine is a compiled set of rules. The set never changes.
 type Engine struct {
 	rules    []*compiled
 	tables   [2][]*table // by direction, of messages
@@ -105,24 +103,24 @@ type Engine struct {
 	packets  [2][]*table
 	always   [2][]int32 // messages
 	alwaysP  [2][]int32 // packets and streams
-	onStream [2]bool    // a rule looks at the stream
+	onStream [2]bool    // some rule inspects the stream
 	singles  [2]addressTable
 	chains   [][]transform
 	classes  map[string]*Class
 	limits   map[[2]uint32][]*Limit
 	state    *State
 	scripts  map[string]Script
-	files    []string // that rules name, and that were read
+	files    []string // files that rules name and that were read
 	config   Config
 	work     sync.Pool
 	counters Counters
 	traces   traces
-	before   map[[2]uint32]Cost          // of rules before the last reload, by gid and sid
+	before   map[[2]uint32]Cost          // cost of rules before the last reload, by gid and sid
 	wants    [2][rule.Complete + 1]Proto // by direction and step
-	raw      [2]*table                   // of content outside any buffer, where the patterns are also among those of bodies
+	raw      [2]*table                   // of content outside any buffer, if its patterns are also among those of bodies
 }
 
-// traces are how far rules got.
+// traces record how far rules got.
 type traces struct {
 	sync.Mutex
 	of map[*compiled]*Trace
@@ -135,20 +133,20 @@ type table struct {
 	at     rule.Progress
 	pf     *prefilter
 	owners [][]int32
-	// anchors are short patterns that can only be at some places.
+	// anchors are short patterns that can only be at a few positions.
 	anchors []anchor
-	// streamed says that the rules are tried on the stream, where there is one.
+	// streamed says that the rules are tried on the stream, if there is one.
 	streamed bool
-	// head says that the buffer is part of a head, which servers have whole at once.
+	// head says that the buffer is part of a head, which is known completely at once.
 	head bool
-	// twin is a buffer that mostly has the same bytes; its patterns are here, too.
+	// twin is a buffer that usually has the same bytes; its patterns are in this table.
 	twin    rule.Buffer
 	hasTwin bool
 	bytes   counter
 	found   counter
 }
 
-// New compiles rules. Rules that cannot be used are returned as mistakes.
+// New compiles rules. Unusable rules are returned as mistakes.
 func New(c Config) (*Engine, []*rule.Error, error) {
 	e := &Engine{config: c, classes: c.Classes, state: c.State, scripts: map[string]Script{}, limits: map[[2]uint32][]*Limit{}}
 	if c.Previous != nil {
@@ -157,7 +155,7 @@ func New(c Config) (*Engine, []*rule.Error, error) {
 			e.state = c.Previous.state
 		}
 	}
-	e.config.Previous, e.config.Rules = nil, nil // those that are not tried are not needed any more
+	e.config.Previous, e.config.Rules = nil, nil // drop the rules that are not tried
 	if e.state == nil {
 		e.state = NewState()
 	}
@@ -194,12 +192,12 @@ func New(c Config) (*Engine, []*rule.Error, error) {
 	return e, mistakes, nil
 }
 
-// collectRules is after how many rules the collector runs. What compiling leaves behind
-// would otherwise lie between the rules and keep a third as much memory again in use.
+// collectRules is the number of rules after which New runs the garbage collector. Otherwise
+// garbage between the compiled rules would keep a third more memory in use.
 const collectRules = 2000
 
-// order sorts rules as Suricata runs them: by action, then those that set bits
-// and numbers before those that ask for them, then by priority.
+// order compares rules by the order in which Suricata runs them: by action, then rules that
+// set bits and numbers before those that test them, then by priority.
 func order(a, b *compiled) int {
 	if d := int(a.Action) - int(b.Action); d != 0 {
 		return d
@@ -210,8 +208,8 @@ func order(a, b *compiled) int {
 	return a.priority - b.priority
 }
 
-// rank is 0 for rules that only set, 1 for those that set and ask, 2 for others
-// without either, 3 for those that only ask.
+// rank returns 0 for rules that only set bits and numbers, 1 for those that set and test them,
+// 2 for rules without either, 3 for those that only test them.
 func (c *compiled) rank() int {
 	sets, asks := false, false
 	for _, x := range c.Conditions {
@@ -242,7 +240,7 @@ func (c *compiled) rank() int {
 	return 2
 }
 
-// tableKey names a table.
+// A tableKey identifies a table.
 type tableKey struct {
 	buffer rule.Buffer
 	chain  int
@@ -250,7 +248,7 @@ type tableKey struct {
 	kind   kind
 }
 
-// index puts the fast patterns into prefilters.
+// index makes prefilters for the fast patterns.
 func (e *Engine) index() {
 	patterns := map[tableKey]map[pattern][]int32{}
 	anchors := map[tableKey][]anchor{}
@@ -271,14 +269,14 @@ func (e *Engine) index() {
 				}
 				g := &c.groups[c.fast]
 				if g.dir&dir == 0 {
-					continue // the other direction finds it
+					continue // the other direction will match
 				}
 				key := tableKey{g.Buffer, g.chain, d, k}
 				switch {
 				case k == onPacket:
-					key.kind = c.kinds // those that the stream shows are apart
+					key.kind = c.kinds // rules on the stream have their own tables
 				case g.Buffer == rule.Payload && g.chain == 0 && !e.config.Packets:
-					key.kind = onStream // made of the message
+					key.kind = onStream // made from the message
 				}
 				if patterns[key] == nil {
 					patterns[key] = map[pattern][]int32{}
@@ -325,8 +323,8 @@ func (e *Engine) index() {
 	}
 }
 
-// shareTables puts patterns that are looked for in the same bytes together: those of files
-// and of bodies, and those of the stream where it is made of the message.
+// shareTables merges tables for the same bytes: those of files and bodies, and that of the
+// stream if it is made from the message.
 func (e *Engine) shareTables(patterns map[tableKey]map[pattern][]int32, anchors map[tableKey][]anchor) {
 	for d, twin := range bodies {
 		e.guard(d, patterns)
@@ -347,8 +345,8 @@ func (e *Engine) shareTables(patterns map[tableKey]map[pattern][]int32, anchors 
 	}
 }
 
-// guard has the prefilter of bodies look for the other contents of rules whose fast
-// pattern pages may well have: such a rule is not tried when one of them is not there.
+// guard adds a second pattern to the prefilter of bodies for each rule whose fast pattern is
+// common in pages. The rule is then not tried if that pattern is absent.
 func (e *Engine) guard(d int, patterns map[tableKey]map[pattern][]int32) {
 	for _, c := range e.rules {
 		if c.fast < 0 || rareness(c.pattern()) >= rare {
@@ -378,25 +376,26 @@ func (e *Engine) guard(d int, patterns map[tableKey]map[pattern][]int32) {
 		}
 		if guard != nil && rareness(guard.Pattern) >= guarding {
 			if p := patternOf(guard); to[p] == nil {
-				to[p] = nil // looked for, and nobody's fast pattern
+				to[p] = nil // searched for, but not the fast pattern of a rule
 			}
 		}
 	}
 }
 
-// merge adds the owners of patterns to those of others.
+// merge adds the owners of patterns in from to those in to.
 func merge(to, from map[pattern][]int32) {
 	for p, owners := range from {
 		to[p] = append(to[p], owners...)
 	}
 }
 
-// atLeast is how many bytes of a body belong to the beginning of a message: most
-// contents that rules want at the beginning end there.
+// atLeast is the number of bytes of a body that belong to the beginning of a message: most
+// contents that must be at the beginning end there.
 const atLeast = 512
 
-// reach returns how many bytes behind the head of a message the patterns of a table
-// may end that are not looked for in its body alone, and atLeast or more.
+// reach returns how many bytes of the body are searched together with the head, at least
+// atLeast. The table's patterns and anchors that are not searched for in the body alone end
+// within them.
 func (t *table) reach() int {
 	n := max(t.pf.longest, atLeast)
 	for _, a := range t.anchors {
@@ -405,7 +404,7 @@ func (t *table) reach() int {
 	return n
 }
 
-// everywhere adds a rule that no prefilter finds.
+// everywhere adds a rule without a pattern for a prefilter.
 func (e *Engine) everywhere(k kind, d int, n int32) {
 	e.onStream[d] = e.onStream[d] || k == onStream
 	if k == onMessage {
@@ -417,14 +416,14 @@ func (e *Engine) everywhere(k kind, d int, n int32) {
 	}
 }
 
-// Rules returns the number of rules that are tried.
+// Rules returns the number of active rules.
 func (e *Engine) Rules() int { return len(e.rules) }
 
-// State returns what the rules remember.
+// State returns the state of the rules.
 func (e *Engine) State() *State { return e.state }
 
-// A Tx is one message exchange of a connection: a request and its response, a
-// DNS message, a TLS handshake. It belongs to one goroutine at a time.
+// A Tx is one exchange of messages on a connection: a request and its response, a DNS message,
+// or a TLS handshake. It belongs to one goroutine at a time.
 type Tx struct {
 	Flow   *Flow
 	Source Source
@@ -433,75 +432,76 @@ type Tx struct {
 	// Client opened the connection, Server accepted it.
 	Client, Server netip.AddrPort
 	Now            time.Time
-	Packet         Packet // 0 where there are none
+	Packet         Packet // the zero value if there are no packets
 	Info           any    // for scripts
-	// Unsettled leaves thresholds to whoever calls [Engine.Settle] on the alerts, in
-	// the order in which they are to count. Only with engines that are not
+	// Unsettled leaves thresholds to the caller, who must call [Engine.Settle] on the alerts
+	// in the order in which they count. It must not be used with engines that are
 	// [Engine.Serial].
 	Unsettled bool
-	// Over is what was given up because it took too long; whoever reports it
-	// clears it.
+	// Over records what was given up because of limits. A caller that reports it must clear
+	// it.
 	Over Over
 
 	dir      [2]progress
 	pending  []candidate
 	measured map[string]float64      // entropy, by buffer
 	near     []nearBuffer            // first elements made so far
-	slots    [2][rule.Buffers]uint16 // where in near those are that are not transformed, from 1
+	slots    [2][rule.Buffers]uint16 // by buffer: index in near of those without transforms, counted from 1
 	cache    map[bufferKey]*buffer
-	few      []int64            // rules that were candidates, with their direction
-	fired    map[int64]struct{} // the same when they are many
+	few      []int64            // candidate rules with their directions
+	fired    map[int64]struct{} // the same, if there are many
 	state    *State
 	vars     []uint64
-	work     *work // that is trying rules on it
+	work     *work // the inspection in progress
 }
 
-// maxOver bounds the rules that an Over names.
+// maxOver limits the rules that an Over lists.
 const maxOver = 8
 
-// An Over is what was given up because it would take too long.
+// An Over records what was given up because of limits.
 type Over struct {
-	Rules []uint32 // numbers of rules that took more than their time
-	// Disabled are the numbers of rules that are not tried any more: they took
-	// more than their time too often.
+	Rules []uint32 // numbers of rules that exceeded their limit
+	// Disabled are the numbers of rules that are disabled because they exceeded their limit
+	// too often.
 	Disabled []uint32
-	Message  bool // the time of the message was up before all rules were tried
-	// Transform says that a pcrexform was given up: rules saw a buffer as it was.
+	Message  bool // the limit of the message was reached before all rules were tried
+	// Transform says that a pcrexform was given up, so that rules inspected the original
+	// buffer.
 	Transform bool
 }
 
-// Add adds what was given up elsewhere on the same message.
+// Add adds what was given up elsewhere for the same message.
 func (o *Over) Add(p Over) {
 	o.Rules, o.Disabled = append(o.Rules, p.Rules...), append(o.Disabled, p.Disabled...)
 	o.Message, o.Transform = o.Message || p.Message, o.Transform || p.Transform
 }
 
-// A Packet is what rules ask about the connection at this moment.
+// A Packet is the state of the connection at the current packet.
 type Packet struct {
 	Established bool
 	Stream      bool // reassembled, not a single packet
 	Fragment    bool
-	InStream    bool // the payload went into the stream, where it is looked at
+	InStream    bool // the payload became part of the stream, where it is inspected
 }
 
 type progress struct {
 	at      rule.Progress
 	started bool
-	scanned []int   // bytes of each table's buffer that its prefilter has seen
+	scanned []int   // by table: bytes of its buffer that the prefilter has searched
 	spent   int     // work of trying rules
 	shaped  int     // work of transforms
-	over    bool    // that was more than a message may cost
-	begun   int     // bytes of the beginning that were looked at
+	over    bool    // the limit of a message was exceeded
+	begun   int     // bytes of the beginning that were searched
 	stream  []int32 // rules on the stream whose pattern occurs
 }
 
-// A candidate is a rule of which a part may have held.
+// A candidate is a rule that may match, or that partly matches.
 type candidate struct {
 	rule int32
 	dir  rule.Direction
-	done uint64 // groups that held
+	done uint64 // bits of groups that matched
 	dead bool
-	// context is what datasets said about the groups that held.
+	// context has the values of datasets for groups that matched.
 	context map[string]any
 }
 
@@ -524,12 +524,11 @@ type nearBuffer struct {
 	buffer
 }
 
-// nearBuffers is how many buffers most messages have with all public rules.
+// nearBuffers is the number of buffers that most messages need for all public rules.
 const nearBuffers = 64
 
-// Buffer returns element i of a buffer as one side sent it, without transforms, for a
-// script that is being run. The bytes are those of the message: nobody writes to them
-// or keeps them.
+// Buffer returns element i of a buffer as one side sent it, without transforms, for a running
+// script. The bytes belong to the message: do not change or keep them.
 func (tx *Tx) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	if tx.work == nil {
 		return tx.Source.Buffer(dir, b, i)
@@ -537,7 +536,7 @@ func (tx *Tx) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	return tx.work.raw(dir, b, i)
 }
 
-// cached returns the place where a buffer is kept, and whether it was kept before.
+// cached returns the cache entry of a buffer, and whether it existed.
 func (tx *Tx) cached(k bufferKey) (*buffer, bool) {
 	if k.elem > 0 {
 		x, ok := tx.cache[k]
@@ -569,10 +568,10 @@ func (tx *Tx) cached(k bufferKey) (*buffer, bool) {
 	return &tx.near[len(tx.near)-1].buffer, false
 }
 
-// nears are room for buffers that is used again.
+// nears reuses memory for buffers.
 var nears = sync.Pool{New: func() any { return new([nearBuffers]nearBuffer) }}
 
-// Close says that no more comes of a message, so that others may use its memory.
+// Close says that the message is complete, so that its memory can be reused.
 func (tx *Tx) Close() {
 	if cap(tx.near) == nearBuffers {
 		near := (*[nearBuffers]nearBuffer)(tx.near[:nearBuffers])
@@ -582,7 +581,7 @@ func (tx *Tx) Close() {
 	*tx = Tx{}
 }
 
-// work is the scratch space of one inspection.
+// A work is the scratch memory of one inspection.
 type work struct {
 	hits     []int32
 	seen     sight
@@ -598,18 +597,18 @@ type work struct {
 	spent    int // work of the rules tried on the message
 	begin    begin
 	whole    [2]whole
-	again    Tx // room for rules on content outside any buffer
+	again    Tx // for rules on content outside any buffer
 }
 
-// A whole is the payload of one side.
+// A whole is the complete payload of one side.
 type whole struct {
 	data   []byte
-	joined bool // it is that of the message
+	joined bool // data is valid for the current message
 }
 
-// Inspect tries the rules on what is known of a message in one direction. at is
-// how far the message has come: at Body a piece of the body is there, from
-// Trailer on all of it. It may be called again at each step, also the same one.
+// Inspect tries the rules on the known part of a message in one direction. at is the progress
+// of the message: from Body on, part of the body is known, from Trailer on all of it. It may
+// be called again at each step, also at the same one.
 func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Alert) []Alert {
 	if len(e.rules) == 0 || tx.Flow.Passed {
 		return dst
@@ -659,7 +658,7 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 	return w.outside(dst)
 }
 
-// pending tries the rules of which a part may have held.
+// pending tries the candidates.
 func (w *work) pending(p *progress, dst []Alert) []Alert {
 	tx, e := w.tx, w.e
 	if len(tx.pending) == 0 {
@@ -690,9 +689,9 @@ func (w *work) pending(p *progress, dst []Alert) []Alert {
 	return dst
 }
 
-// keptText bounds the room for a text that is kept for the next message, and a
-// quarter of it that for characters. Most pages need less; to make it anew costs
-// more than to search them.
+// keptText limits the memory for text that is kept for the next message; a quarter of it
+// limits that for characters. Most pages need less, and allocating it costs more than
+// searching them.
 const keptText = 2 << 20
 
 func (e *Engine) release(w *work) {
@@ -713,16 +712,16 @@ func (e *Engine) release(w *work) {
 	e.work.Put(w)
 }
 
-// fewFired is how many candidates are kept in a list.
+// fewFired is the number of candidates up to which they are kept in a list.
 const fewFired = 32
 
-// add makes a rule a candidate, once.
+// add makes a rule a candidate, unless it is one.
 func (tx *Tx) add(n int32, dir rule.Direction, exchange bool) {
 	if exchange {
 		dir = rule.Both
 	}
 	key := int64(n)<<2 | int64(dir)
-	if tx.fired == nil { // of a few a list is faster
+	if tx.fired == nil { // for a few, a list is faster
 		if slices.Contains(tx.few, key) {
 			return
 		}
@@ -744,8 +743,8 @@ func (tx *Tx) add(n int32, dir rule.Direction, exchange bool) {
 	tx.pending = append(tx.pending, candidate{rule: n, dir: dir})
 }
 
-// prefilter looks for the fast patterns of one buffer, and of its twin where
-// that has other bytes.
+// prefilter searches for the fast patterns of one buffer, and of its twin if that has other
+// bytes.
 func (w *work) prefilter(t *table, scanned *int) {
 	w.elements(t, scanned)
 	if !t.hasTwin {
@@ -762,7 +761,7 @@ func (w *work) prefilter(t *table, scanned *int) {
 	}
 }
 
-// elements looks at each element of a buffer.
+// elements searches each element of a buffer.
 func (w *work) elements(t *table, scanned *int) {
 	for i := 0; ; i++ {
 		b := w.buffer(w.dir, t.buffer, i, t.chain)
@@ -794,16 +793,16 @@ func (w *work) elements(t *table, scanned *int) {
 	}
 }
 
-// isBody says whether a file is the body of a message, of which what was there
-// stays when more comes.
+// isBody reports whether a file is the body of a message, whose earlier bytes do not change
+// when more arrives.
 func (w *work) isBody(t *table, data []byte) bool {
 	return t.hasTwin && !w.e.config.Packets && same(data, w.buffer(w.dir, t.twin, 0, 0).data)
 }
 
-// same says whether two slices are the same bytes.
+// same reports whether two slices share the same memory.
 func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// search looks for the patterns of a table in data.
+// search searches for the patterns of a table in data.
 func (w *work) search(t *table, data []byte, seen *sight) {
 	seen.reset(t.pf.n)
 	found := t.pf.scan(data, seen, func(p int32) { w.hits = append(w.hits, t.owners[p]...) })
@@ -816,7 +815,7 @@ func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
 	tx := w.tx
 	at := tx.dir[dir>>1].at
 	if b == rule.Payload && i == 0 {
-		if data, ok := w.payload(dir); ok { // its room is used again
+		if data, ok := w.payload(dir); ok { // its memory is reused
 			x := buffer{data: data, ok: true, at: at}
 			w.transform(&x, chain)
 			return x
@@ -829,7 +828,7 @@ func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
 	x := buffer{at: at}
 	x.data, x.ok = w.raw(dir, b, i)
 	w.transform(&x, chain)
-	// A transform may have made other buffers, so that the place has moved.
+	// A transform may have made other buffers and moved the entry.
 	kept, _ = tx.cached(bufferKey{dir, b, i, chain})
 	*kept = x
 	return x
@@ -869,13 +868,13 @@ func (w *work) transform(x *buffer, chain int) {
 	}
 }
 
-// inHead says whether a buffer is part of a head that servers have whole at once.
+// inHead reports whether a buffer is part of a head, which is known completely at once.
 func (e *Engine) inHead(b rule.Buffer) bool {
 	info := b.Info()
 	return !e.config.Packets && info.Protocol == "http" && info.Progress <= rule.Headers
 }
 
-// raw returns element i of a buffer as it is.
+// raw returns element i of a buffer without transforms.
 func (w *work) raw(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	tx := w.tx
 	switch b {
@@ -906,7 +905,7 @@ func (w *work) raw(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	return tx.Source.Buffer(dir, b, i)
 }
 
-// ends returns the source and the destination of what one side sends.
+// ends returns source and destination of data that one side sends.
 func (tx *Tx) ends(dir rule.Direction) (src, dst netip.AddrPort) {
 	if dir == rule.ToServer {
 		return tx.Client, tx.Server
@@ -922,7 +921,7 @@ type Class struct {
 
 // A Script is a Lua script.
 type Script interface {
-	// Message says whether the script asks for messages, not packets.
+	// Message reports whether the script inspects messages, not packets.
 	Message() bool
 	// Match runs the script. buf is the open buffer, nil if there is none.
 	Match(tx *Tx, dir rule.Direction, r *rule.Rule, buf []byte, cursor int) bool
@@ -935,11 +934,11 @@ type script struct {
 	code Script
 }
 
-// Files returns the files that rules name and that were read from the disk: scripts
-// and lists. Datasets that are saved are not among them.
+// Files returns the files that rules name and that were read from the disk: scripts and lists.
+// Saved datasets are not included.
 func (e *Engine) Files() []string { return e.files }
 
-// read returns a file that the rule in the file from names.
+// read returns a file that a rule in the file from names.
 func (e *Engine) read(from, name string) (data []byte, err error) {
 	at := strings.LastIndexAny(from, "/:") + 1
 	if data, ok := e.config.Beside[from[:at]+path.Clean(name)]; ok {
@@ -952,7 +951,7 @@ func (e *Engine) read(from, name string) (data []byte, err error) {
 	return data, err
 }
 
-// relativeTo is where a file is that the rule in the file from names.
+// relativeTo returns the path of a file that a rule in the file from names.
 func relativeTo(from, name string) string {
 	if filepath.IsAbs(name) {
 		return name

@@ -13,8 +13,8 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// Explain says in words what a rule waits for and why it may be slow. ok is
-// false when no rule has the number.
+// Explain describes what a rule inspects and why it may be slow. ok is false if no rule has
+// the number.
 func (e *Engine) Explain(sid uint32) (text string, ok bool) {
 	var b strings.Builder
 	for _, c := range e.rules {
@@ -74,7 +74,7 @@ func (c *compiled) explain(b *strings.Builder) {
 	}
 }
 
-// slow says what makes a rule dear.
+// slow returns reasons why a rule may be expensive.
 func (c *compiled) slow() (why []string) {
 	switch {
 	case c.fast < 0:
@@ -94,7 +94,7 @@ func (c *compiled) slow() (why []string) {
 	return why
 }
 
-// describe writes a match or a condition as its keyword.
+// describe formats a match or a condition as its keyword.
 func describe(m any) string {
 	switch x := m.(type) {
 	case *rule.Content:
@@ -148,11 +148,11 @@ type Trace struct {
 	Rule    *rule.Rule
 	Matched int
 	Tried   int
-	Reached int    // the more, the farther
-	Failed  string // the keyword that did not hold there
+	Reached int    // higher means farther
+	Failed  string // the keyword that did not match there
 }
 
-// reach notes how far the rule in work got.
+// reach records how far the current rule got.
 func (w *work) reach(far int, failed string) {
 	if !w.e.config.Trace {
 		return
@@ -169,7 +169,7 @@ func (w *work) reach(far int, failed string) {
 	}
 }
 
-// Traces returns how far each rule got, where the engine was made with Trace.
+// Traces returns how far each rule got, if Config.Trace was set.
 func (e *Engine) Traces() (all []Trace) {
 	e.traces.Lock()
 	defer e.traces.Unlock()
@@ -188,18 +188,18 @@ func (e *Engine) Traces() (all []Trace) {
 	return all
 }
 
-// A Profile is what one rule cost since the last reload.
+// A Profile is the cost of one rule since the last reload.
 type Profile struct {
 	SID uint32 `json:"signature_id"`
 	GID uint32 `json:"gid"`
 	Rev uint32 `json:"rev"`
 	Msg string `json:"msg,omitempty"`
 	Cost
-	Disabled bool  `json:"disabled"`         // it is not tried any more, because it was given up too often
-	Before   *Cost `json:"before,omitempty"` // until the last reload; nil: it was not tried
+	Disabled bool  `json:"disabled"`         // because it exceeded its limit too often
+	Before   *Cost `json:"before,omitempty"` // cost before the last reload; nil if it was not tried
 }
 
-// A Cost is what trying a rule cost. Times are in nanoseconds.
+// A Cost is the cost of trying a rule. Times are in nanoseconds.
 type Cost struct {
 	Checks     int64 `json:"checks"`
 	Matches    int64 `json:"matches"`
@@ -208,10 +208,10 @@ type Cost struct {
 	Avg        int64 `json:"ns_avg"`
 	AvgMatch   int64 `json:"ns_avg_match"`
 	AvgNoMatch int64 `json:"ns_avg_nomatch"`
-	Over       int64 `json:"over_budget"` // how often it was given up at the work of 1 ms or 3,000 steps
+	Over       int64 `json:"over_budget"` // how often it was given up, at 1 ms of work or 3,000 steps
 }
 
-// sum returns what has been counted by now.
+// sum returns the current counts.
 func (c *cost) sum() Cost {
 	x := Cost{Checks: c.checks.Load(), Matches: c.matches.Load(), Total: c.nanos.Load(), Max: c.worst.Load(), Over: c.over.Load()}
 	if x.Checks > 0 {
@@ -226,8 +226,7 @@ func (c *cost) sum() Cost {
 	return x
 }
 
-// costs returns what the rules have cost that were tried; when none was, those
-// before the reload.
+// costs returns the costs of rules that were tried, or those before the reload if none was.
 func (e *Engine) costs() map[[2]uint32]Cost {
 	all := map[[2]uint32]Cost{}
 	for _, c := range e.rules {
@@ -241,7 +240,7 @@ func (e *Engine) costs() map[[2]uint32]Cost {
 	return all
 }
 
-// A BufferProfile is what the prefilter of one buffer did.
+// A BufferProfile is the work of the prefilter of one buffer.
 type BufferProfile struct {
 	Buffer     string `json:"buffer"`
 	Direction  string `json:"direction"`
@@ -250,8 +249,8 @@ type BufferProfile struct {
 	Candidates int64  `json:"candidates"`
 }
 
-// Profiles returns what the rules that were tried since the last reload, or before
-// it, have cost, the dearest first, and what the prefilters did.
+// Profiles returns the costs of rules that were tried since the last reload or before it, most
+// expensive first, and the work of the prefilters.
 func (e *Engine) Profiles() (rules []Profile, buffers []BufferProfile) {
 	for _, c := range e.rules {
 		p := Profile{SID: c.SID, GID: c.GID, Rev: c.Rev, Msg: c.Msg, Cost: c.cost.sum(), Disabled: c.disabled.Load()}
@@ -278,14 +277,14 @@ func (e *Engine) Profiles() (rules []Profile, buffers []BufferProfile) {
 	return rules, buffers
 }
 
-// WriteProfile writes the dearest rules and the buffers as text or JSON.
+// WriteProfile writes the most expensive rules and the buffers as text or JSON.
 func (e *Engine) WriteProfile(w io.Writer, most int, asJSON bool) error {
 	rules, buffers := e.Profiles()
 	return WriteProfiles(w, rules, buffers, most, asJSON)
 }
 
-// WriteProfiles writes profiles of rules and buffers as text or JSON. At most so
-// many rules are named; 0 names all.
+// WriteProfiles writes profiles of rules and buffers as text or JSON. It lists at most the
+// given number of rules; 0 lists all.
 func WriteProfiles(w io.Writer, rules []Profile, buffers []BufferProfile, most int, asJSON bool) error {
 	if most > 0 && len(rules) > most {
 		rules = rules[:most]

@@ -2,8 +2,8 @@ package engine
 
 import "strings"
 
-// Groups returns the address and port groups that public rules name, with the
-// side that asks as HOME_NET.
+// Groups returns the address and port groups that public rules use, with the clients as
+// HOME_NET.
 func Groups() (vars, ports map[string]string) {
 	vars = map[string]string{"HOME_NET": Clients, "EXTERNAL_NET": "!$HOME_NET"}
 	for _, n := range strings.Fields("HTTP_SERVERS SMTP_SERVERS SQL_SERVERS DNS_SERVERS TELNET_SERVERS DC_SERVERS DNP3_SERVER DNP3_CLIENT MODBUS_CLIENT MODBUS_SERVER ENIP_CLIENT ENIP_SERVER SIP_SERVERS") {

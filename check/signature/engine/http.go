@@ -8,20 +8,20 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// An HTTP is an HTTP exchange as rules see it. Whoever reads the messages fills
-// it in; the buffers are made of it when a rule asks for them.
+// An HTTP is an HTTP exchange in the form that rules inspect. The reader of the messages fills
+// it in; buffers are made when a rule needs them.
 type HTTP struct {
 	Two   bool // HTTP/2
 	Sides [2]Side
 	// Events are the anomalies seen so far, such as "http.invalid_host".
 	Events map[string]bool
-	// Frames are the numbers that http2. keywords ask for, by keyword.
+	// Frames are the numbers for http2. keywords, by keyword.
 	Frames [2]map[string][]uint64
-	// Settings are the HTTP/2 settings each side sent: name and value.
+	// Settings are the HTTP/2 settings that each side sent: values by name.
 	Settings [2]map[string][]uint64
 
 	buffers [2][rule.Buffers]*bufferSet
-	room    []bufferSet // not yet in use
+	room    []bufferSet // not yet used
 }
 
 type bufferSet struct {
@@ -32,32 +32,32 @@ type bufferSet struct {
 // bufferSetRoom is the number of buffer sets that are allocated at once.
 const bufferSetRoom = 16
 
-// A Side is what one side sent.
+// A Side is the data that one side sent.
 type Side struct {
-	Line     []byte // without line end
+	Line     []byte // without its line end
 	Method   []byte
 	Target   []byte // as sent
 	Protocol []byte
 	Code     []byte
 	Reason   []byte
 	Headers  []Header
-	RawHead  []byte // fields as sent, with the empty line
-	Raw      []byte // all as sent, as far as it is kept
+	RawHead  []byte // fields as sent, including the empty line
+	Raw      []byte // all bytes as sent, as far as they are kept
 	Body     []byte // without transfer and content codings
 	HasBody  bool
-	Parts    []*File // files of the body; none: the body is one
+	Parts    []*File // files in the body; none if the body is one file
 	NoFile   bool    // the body is not a file
 	At       rule.Progress
 
-	file [1]*File // the body as a file, for as long as it has as many bytes
+	file [1]*File // the body as a file, while its length is unchanged
 }
 
-// A Header is a field as sent, the value without space around it.
+// A Header is a field as sent, its value without surrounding space.
 type Header struct{ Name, Value []byte }
 
 func index(dir rule.Direction) int { return int(dir >> 1) }
 
-// Get returns the value of a field, joined with ", " when there are several.
+// Get returns the value of a field. Several are joined with ", ".
 func (s *Side) Get(name string) ([]byte, bool) {
 	var out []byte
 	found := false
@@ -74,7 +74,7 @@ func (s *Side) Get(name string) ([]byte, bool) {
 	return out, found
 }
 
-// fields are the buffers that are the value of one field.
+// fields are the buffers that contain the value of one field.
 var fields = map[rule.Buffer]string{
 	rule.UserAgent: "User-Agent", rule.Referer: "Referer", rule.Accept: "Accept", rule.AcceptLang: "Accept-Language",
 	rule.AcceptEnc: "Accept-Encoding", rule.Connection: "Connection", rule.ContentType: "Content-Type",
@@ -114,11 +114,11 @@ func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	return m.data, m.ok
 }
 
-// parts are an HTTP whose payload is made of the line, the fields and the body.
+// parts is an HTTP whose payload consists of the line, the fields and the body.
 type parts struct{ *HTTP }
 
-// Joined returns the exchange as a source whose payload, which nobody has as it was
-// sent, is the line, the fields as sent and the body without codings.
+// Joined returns the exchange as a source whose payload is the line, the fields as sent and
+// the body without codings. The payload as sent is not kept.
 func (h *HTTP) Joined() Source { return parts{h} }
 
 // Parts implements parted.
@@ -127,12 +127,12 @@ func (p parts) Parts(dir rule.Direction) (line, fields, body []byte, ok bool) {
 	return s.Line, s.RawHead, s.Body, s.Line != nil
 }
 
-// Reset forgets the buffers made so far, when more of the head is known.
+// Reset discards the buffers made so far, because more of the head is known.
 func (h *HTTP) Reset() { h.buffers = [2][rule.Buffers]*bufferSet{} }
 
 func concat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// make makes a buffer that has one element.
+// make makes a buffer with one element.
 func (h *HTTP) make(s *Side, b rule.Buffer) ([]byte, bool) {
 	if name, ok := fields[b]; ok {
 		v, ok := s.Get(name)
@@ -187,8 +187,8 @@ func (h *HTTP) make(s *Side, b rule.Buffer) ([]byte, bool) {
 	return nil, false
 }
 
-// joined returns the fields as "Name: value" lines in their order, without
-// cookies, those of one name joined.
+// joined returns the fields without cookies as "Name: value" lines in their order; fields of
+// the same name are joined.
 func (s *Side) joined(all bool) []byte {
 	var out []byte
 	for i, x := range s.Headers {
@@ -215,7 +215,7 @@ func (s *Side) joined(all bool) []byte {
 	return out
 }
 
-// host returns the host of the target, or else of the field.
+// host returns the host of the target, or else of the Host field.
 func (h *HTTP) host(s *Side) ([]byte, bool) {
 	if h.Two {
 		if v, ok := s.Get(":authority"); ok {
@@ -248,7 +248,7 @@ func authority(target []byte) []byte {
 	return rest
 }
 
-// HostOf takes the port off a host and folds it.
+// HostOf removes the port from a host and folds it.
 func HostOf(v []byte) []byte {
 	v = bytes.TrimSpace(v)
 	if len(v) > 0 && v[0] == '[' {
@@ -299,7 +299,7 @@ func (h *HTTP) Word(dir rule.Direction, keyword, value string) bool {
 	return false
 }
 
-// cutOp parts a name from the comparison after it.
+// cutOp splits a name from the comparison after it.
 func cutOp(s string) (name, cond string, ok bool) {
 	i := strings.IndexAny(s, " <>=!0123456789")
 	if i < 0 {
@@ -329,8 +329,7 @@ func (h *HTTP) Files(dir rule.Direction) []*File {
 	return s.file[:]
 }
 
-// fileName returns the name of the body: that of Content-Disposition, or the
-// last part of the path.
+// fileName returns the file name in Content-Disposition, or else the last part of the path.
 func (h *HTTP) fileName(s *Side) string {
 	if v, ok := s.Get("Content-Disposition"); ok {
 		if n := DispositionName(string(v)); n != "" {
@@ -360,9 +359,8 @@ func DispositionName(v string) string {
 	return strings.TrimSpace(v)
 }
 
-// NormalURI returns the target as http.uri has it: without scheme and host,
-// decoded once, with backslashes as slashes, and without repeated slashes and
-// dot segments in the path.
+// NormalURI returns the target as in http.uri: without scheme and host, decoded once, with
+// slashes instead of backslashes, and without repeated slashes and dot segments in the path.
 func NormalURI(target []byte) []byte {
 	if i := bytes.Index(target, []byte("://")); i > 0 && bytes.IndexAny(target[:i], "/?#") < 0 {
 		rest := target[i+3:]
@@ -383,7 +381,7 @@ func NormalURI(target []byte) []byte {
 	return out
 }
 
-// decodePath undoes %XX and %uXXXX and turns backslashes into slashes.
+// decodePath decodes %XX and %uXXXX, and replaces backslashes by slashes.
 func decodePath(p []byte) []byte {
 	out := make([]byte, 0, len(p))
 	for i := 0; i < len(p); i++ {
@@ -410,8 +408,8 @@ func decodeQuery(p []byte) []byte {
 	return out
 }
 
-// decodeOne decodes what p begins with and returns how many bytes that were.
-// What is not a valid escape stays as it is.
+// decodeOne decodes the escape at the beginning of p and returns its length. Anything else
+// stays unchanged.
 func decodeOne(p []byte) (c byte, n int) {
 	if p[0] != '%' {
 		return p[0], 1
@@ -426,7 +424,7 @@ func decodeOne(p []byte) (c byte, n int) {
 	return '%', 1
 }
 
-// bestFit is the byte that servers take for a character beyond one byte.
+// bestFit returns the byte that servers substitute for a character beyond one byte.
 func bestFit(hi, lo byte) byte {
 	switch {
 	case hi == 0:
@@ -477,8 +475,7 @@ func normalPath(p []byte) []byte {
 	return out
 }
 
-// Magic names the type of a file as libmagic does, for the types that rules ask
-// for most.
+// Magic returns the type of a file as libmagic does, for the types that rules test most.
 func Magic(b []byte) string {
 	for _, m := range magics {
 		if len(b) >= m.at+len(m.sig) && string(b[m.at:m.at+len(m.sig)]) == m.sig {

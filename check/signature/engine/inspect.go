@@ -16,98 +16,96 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// Limits of the inspection of one rule on one message. What it does is counted,
-// not the time it takes, so that what is found does not depend on how busy the
-// machine is. Work is counted in what takes about a nanosecond on a processor of
-// 2020. Of a search for an expression in more than quickSubject bytes the time
-// counts, if that is less.
+// Limits of the inspection of one rule on one message. Work is counted instead of time, so
+// that results do not depend on the load of the machine. A unit of work takes about a
+// nanosecond on a processor of 2020. A search for an expression in more than quickSubject
+// bytes counts by its time, if that is less.
 const (
 	maxSteps       = 3000 // Suricata's inspection-recursion-limit
 	ruleWork       = 1e6  // 1 ms
 	stepWork       = 40
-	searchBytes    = 8  // bytes that a search for a content passes over for one unit
-	expressionWork = 10 // for each byte that an expression looks at
+	searchBytes    = 8  // bytes that a search for a content passes over per unit
+	expressionWork = 10 // for each byte that an expression examines
 	scriptWork     = 20e3
 	tryWork        = 500       // for each rule
-	maxSubject     = 256 << 10 // bytes that a search for an expression looks at
+	maxSubject     = 256 << 10 // bytes that a search for an expression examines
 	quickSubject   = 4 << 10
-	slowSearch     = 2e6 // ns; for a slower search or transform the message pays with its time
+	slowSearch     = 2e6 // ns; the message is charged the time of a slower search or transform
 	maxBase64      = 64 << 10
 )
 
-// A result is what inspecting a list of matches came to.
+// A result is the result of inspecting a list of matches.
 type result int8
 
 const (
-	retry result = iota // not from here; an earlier match may be tried further on
+	retry result = iota // no match from here; an earlier match may be tried further on
 	match
-	never // not at all, whatever earlier matches do
+	never // no match, whatever earlier matches do
 )
 
-// An inspector looks at one buffer with the matches of a rule. Its semantics are
-// those of Suricata: matches are tried from left to right; when one that depends
-// on the place of an earlier one fails, the nearest earlier one is tried at its
-// next occurrence.
+// An inspector inspects one buffer with the matches of a rule. Its semantics are those of
+// Suricata: matches are tried from left to right. If one that depends on the position of an
+// earlier one fails, the nearest earlier one is tried at its next occurrence.
 type inspector struct {
 	buf      []byte
-	text     []byte // buf as Latin-1 in UTF-8, nil until an expression asks
+	text     []byte // buf as Latin-1 in UTF-8, nil until an expression needs it
 	ascii    bool   // text is buf
-	wide     []int  // bytes over 0x7f before every stride-th place of buf, where it is not ascii
+	wide     []int  // number of bytes over 0x7f before every stride-th position of buf, unless it is ASCII
 	spare    []byte // room for text
-	runes    []rune // characters of buf from place runesAt on
+	runes    []rune // characters of buf from position runesAt on
 	runesAt  int
 	reader   byteReader
 	vars     []uint64
 	steps    int
 	work     int // of the rule so far
-	slow     int // ns of its slow searches, which the message pays for
+	slow     int // ns of its slow searches, which are charged to the message
 	captures []capture
-	regexps  int // expressions run
+	regexps  int // number of expressions run
 	over     bool
-	left     int // matches that were left at best
+	left     int // fewest matches that were left
 	ctx      matcher
 	name     string // of the buffer
 	known    known
-	failures *failures // nil where what matches say depends on more than the place
+	failures *failures // nil if the result depends on more than the position
 }
 
-// rememberAfter is how many steps a rule takes on a buffer before its failures are
-// remembered. Most take few.
+// rememberAfter is the number of steps after which failures of a rule on a buffer are
+// remembered. Most rules take fewer.
 const rememberAfter = 32
 
-// failures are the places from which matches of a rule did not hold. Backtracking
-// comes to the same place on many ways, and always with the same result.
+// failures are positions from which matches of a rule failed. Backtracking reaches the same
+// position in many ways, always with the same result.
 type failures struct {
-	round uint64 // of the buffer and the rule at hand
+	round uint64 // identifies the current buffer and rule
 	at    [1 << 8]failure
 }
 
-// A failure is a place, the matches that were left, and the steps that it took to
-// find that they do not hold.
+// A failure is a position, the number of matches that were left, and the steps it took to
+// fail.
 type failure struct {
 	round    uint64
 	at, left int
 	steps    int
 }
 
-// slot returns where a place is kept.
+// slot returns the entry for a position.
 func (f *failures) slot(left, at int) *failure { return &f.at[uint(at*31+left)%uint(len(f.at))] }
 
-// A matcher answers the matches that are not about bytes alone.
+// A matcher tests the matches that depend on more than bytes.
 type matcher interface {
 	dataset(d *rule.Dataset, buf []byte) bool
 	script(s *script, buf []byte, cursor int) bool
 	entropy(e float64)
 }
 
-// A capture is what a group of an expression held.
+// A capture is the text of a group of an expression.
 type capture struct {
 	scope, name string
 	value       []byte
 }
 
-// start makes the inspector ready for a buffer. The text of the buffer before is
-// kept when it is the same.
+// start prepares the inspector for a buffer. It keeps the text if the buffer is the same as
+// before.
 func (in *inspector) start(buf []byte) {
 	if len(buf) != len(in.buf) || len(buf) > 0 && &buf[0] != &in.buf[0] {
 		in.text, in.runes = nil, in.runes[:0]
@@ -115,13 +113,13 @@ func (in *inspector) start(buf []byte) {
 	in.buf, in.steps, in.left, in.known, in.failures = buf, 0, maxSteps, known{}, nil
 }
 
-// remember has failures remembered, in room that is used again.
+// remember starts remembering failures, in reused memory.
 func (in *inspector) remember(f *failures) {
 	f.round++
 	in.failures = f
 }
 
-// inspect tries the matches ms from place at on.
+// inspect tries the matches ms from position at on.
 func (in *inspector) inspect(ms []rule.Match, at int) result {
 	in.left = min(in.left, len(ms))
 	if len(ms) == 0 {
@@ -197,7 +195,7 @@ func (in *inspector) first(ms []rule.Match, at int) result {
 	return in.whole(ms[0], next, at)
 }
 
-// whole tries matches that look at the buffer as a whole.
+// whole tests matches on the buffer as a whole.
 func (in *inspector) whole(m rule.Match, next []rule.Match, at int) result {
 	ok := false
 	switch m := m.(type) {
@@ -266,7 +264,7 @@ func (in *inspector) bounds(c *rule.Content, at int) (from, to int) {
 	return from, to
 }
 
-// content tries a content from place at on.
+// content tries a content from position at on.
 func (in *inspector) content(c *rule.Content, next []rule.Match, at int) result {
 	from, to := in.bounds(c, at)
 	failed := retry
@@ -313,9 +311,9 @@ func (in *inspector) content(c *rule.Content, next []rule.Match, at int) result 
 	}
 }
 
-// find returns the place of the first occurrence, or -1.
+// find returns the first position of a content in data, or -1.
 func find(data []byte, c *rule.Content) int {
-	p := c.Pattern // folded when compiled, where case says nothing
+	p := c.Pattern // folded when compiled, if case does not matter
 	switch {
 	case len(p) == 0:
 		return 0
@@ -336,16 +334,16 @@ func find(data []byte, c *rule.Content) int {
 	return -1
 }
 
-// shortBuffer is how many bytes are looked at one by one: in less time than it
-// takes to choose by which bytes of a pattern to search. rareByte is how frequent a
-// byte may be to search for it alone: more frequent ones stop the search too often.
+// shortBuffer is the number of bytes up to which a buffer is searched byte by byte, because
+// selecting rare bytes of a pattern would take longer. rareByte is the frequency up to which a
+// single byte is searched for: more frequent ones give too many candidates.
 const (
 	shortBuffer = 64
 	rareByte    = 6
 )
 
-// rarestBytes returns the places of the two bytes of a pattern that are least frequent
-// in pages, the rarest first. A pattern of one byte has one place.
+// rarestBytes returns the positions of the two bytes of a pattern that are least frequent in
+// pages, the rarest first. They are equal for a pattern of one byte.
 func rarestBytes(p []byte) (first, second int) {
 	for i, c := range p {
 		switch {
@@ -358,9 +356,9 @@ func rarestBytes(p []byte) (first, second int) {
 	return first, second
 }
 
-// findByTwo returns the first place of a pattern in data, or -1. It compares two
-// bytes of the pattern, at places a and b, with 32 or eight places of data at a time.
-// One without regard to case is folded.
+// findByTwo returns the first position of a pattern in data, or -1. It compares two bytes of
+// the pattern, at positions a and b, with 32 or eight positions of data at a time. With noCase
+// the pattern must be folded.
 func findByTwo(data, p []byte, a, b int, noCase bool) int {
 	const ones, cases = 0x0101010101010101, 0x2020202020202020
 	x, y := uint64(p[a]|0x20)*ones, uint64(p[b]|0x20)*ones
@@ -377,7 +375,7 @@ func findByTwo(data, p []byte, a, b int, noCase bool) int {
 		i++
 	}
 	for ; i+8 <= len(first) && i+8 <= len(second); i += 8 {
-		// A byte of v is 0 where both bytes are there, in any case.
+		// A byte of v is 0 where both bytes match, in any case.
 		v := (binary.LittleEndian.Uint64(first[i:]) | cases) ^ x | (binary.LittleEndian.Uint64(second[i:]) | cases) ^ y
 		for zero := (v - ones) &^ v & (ones << 7); zero != 0; zero &= zero - 1 {
 			k := i + bits.TrailingZeros64(zero)/8
@@ -394,10 +392,10 @@ func findByTwo(data, p []byte, a, b int, noCase bool) int {
 	return -1
 }
 
-// findBy returns the first place of a pattern in data, or -1. It goes by the byte at
-// place off of the pattern. One without regard to case is folded.
+// findBy returns the first position of a pattern in data, or -1. It searches for the byte at
+// position off of the pattern. With noCase the pattern must be folded.
 func findBy(data, p []byte, off int, noCase bool) int {
-	end := len(data) - len(p) + off + 1 // of the places of that byte
+	end := len(data) - len(p) + off + 1 // limit of the positions of that byte
 	index := func(c byte, from int) int {
 		if from >= end {
 			return end
@@ -442,8 +440,8 @@ type expression struct {
 	re *rule.Regexp
 }
 
-// latin makes the buffer a text in which each byte is one character. One of ASCII is
-// it already.
+// latin converts the buffer to a text in which each byte is one character. ASCII needs no
+// conversion.
 func (in *inspector) latin() []byte {
 	if in.text != nil {
 		return in.text
@@ -472,10 +470,10 @@ func (in *inspector) latin() []byte {
 	return in.text
 }
 
-// stride is how far apart places of the buffer are whose place in the text is known.
+// stride is the distance of positions in the buffer whose position in the text is known.
 const stride = 512
 
-// toText and toBytes turn places in the buffer into places in the text.
+// toText converts a position in the buffer to one in the text, toBytes does the reverse.
 func (in *inspector) toText(i int) int {
 	if in.ascii {
 		return i
@@ -500,10 +498,10 @@ func (in *inspector) toBytes(i int) int {
 	return at
 }
 
-// width is how many bytes a byte of the buffer has in the text.
+// width returns the length in the text of a byte of the buffer.
 func width(c byte) int { return 1 + int(c>>7) }
 
-// pcre tries an expression from place at on.
+// pcre tries an expression from position at on.
 func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 	from := 0
 	if m.Relative {
@@ -552,8 +550,8 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 	}
 }
 
-// search looks for an expression from place on, in what begins at place from. ok
-// is false when it was given up.
+// search searches for an expression from position place on, in the text from position from on.
+// ok is false if it was given up.
 func (in *inspector) search(m *expression, from, place int) (loc []int, ok bool) {
 	end := min(len(in.buf), place+maxSubject)
 	switch anchored := m.re.Anchored(); {
@@ -581,10 +579,10 @@ func (in *inspector) search(m *expression, from, place int) (loc []int, ok bool)
 		work := seen * expressionWork
 		if !began.IsZero() {
 			spent := int(time.Since(began))
-			if m.re.Looking() && spent > slowSearch { // it looked at the same again and again
+			if m.re.Looking() && spent > slowSearch { // it examined the same bytes again and again
 				in.slow += spent
 			}
-			if end-place > quickSubject { // it may have looked at less
+			if end-place > quickSubject { // it may have examined less
 				work = min(work, spent)
 				if loc == nil && anchored && ok { // mostly at the beginning
 					work = min(work, quickSubject*expressionWork)
@@ -593,7 +591,7 @@ func (in *inspector) search(m *expression, from, place int) (loc []int, ok bool)
 		}
 		in.work += work
 	}
-	// Where the part ends, what an expression says of the end is not so.
+	// The end of a part is not the end of the buffer for an expression.
 	whole := end == len(in.buf) || loc == nil && m.re.Anchored() || loc != nil && loc[1] < end
 	return loc, ok && whole
 }
@@ -606,7 +604,7 @@ func move(loc []int, by int) {
 	}
 }
 
-// A byteReader reads bytes as characters, as far as somebody asks.
+// A byteReader reads bytes as characters, as far as needed.
 type byteReader struct {
 	data []byte
 	at   int
@@ -620,8 +618,8 @@ func (r *byteReader) ReadRune() (c rune, size int, err error) {
 	return rune(r.data[r.at-1]), 1, nil
 }
 
-// beginning returns where an expression that matches at the beginning only is in
-// data, and looks at no more of it than that takes.
+// beginning returns the match of an expression that matches at the beginning only. It examines
+// no more of data than needed.
 func (in *inspector) beginning(re *rule.Regexp, data []byte) []int {
 	in.reader = byteReader{data: data}
 	loc := re.Read(&in.reader)
@@ -630,7 +628,7 @@ func (in *inspector) beginning(re *rule.Regexp, data []byte) []int {
 	return loc
 }
 
-// rejects says that an expression that backtracks does not match at the beginning of data.
+// rejects reports that a backtracking expression does not match at the beginning of data.
 func (in *inspector) rejects(re *rule.Regexp, data []byte) bool {
 	in.reader = byteReader{data: data}
 	no := re.Rejects(&in.reader)
@@ -639,7 +637,7 @@ func (in *inspector) rejects(re *rule.Regexp, data []byte) bool {
 	return no
 }
 
-// linear searches for an expression that may be anywhere.
+// linear searches for an expression that may match anywhere.
 func (in *inspector) linear(re *rule.Regexp, place, end int) []int {
 	n := re.Skip(in.buf[place:end])
 	if n < 0 {
@@ -667,8 +665,8 @@ func (in *inspector) looking(re *rule.Regexp, from, place, end int) (loc []int, 
 	return loc, ok
 }
 
-// characters returns what is between two places as characters. Many searches ask for
-// nearly the same.
+// characters returns the text between two positions as characters. Many searches need nearly
+// the same.
 func (in *inspector) characters(from, end int) []rune {
 	if n := len(in.runes); n == 0 || from < in.runesAt || end > in.runesAt+n {
 		in.runes, in.runesAt = slices.Grow(in.runes[:0], end-from), from
@@ -679,7 +677,7 @@ func (in *inspector) characters(from, end int) []rune {
 	return in.runes[from-in.runesAt : end-in.runesAt]
 }
 
-// read reads the number of a byte_ keyword; size is the bytes it takes.
+// read reads the number for a byte_ keyword and returns where it ends.
 func (in *inspector) read(r *rule.Reader, at int) (n uint64, end int, ok bool) {
 	i := in.value(r.Offset)
 	if r.Relative {
@@ -724,8 +722,8 @@ func (in *inspector) masked(r *rule.Reader, n uint64) uint64 {
 	return n
 }
 
-// digits reads a number as strtoull does: spaces, a sign, digits up to the
-// first byte that is none.
+// digits parses a number as strtoull does: spaces, a sign, and digits up to the first other
+// byte.
 func digits(raw []byte, base int) (n uint64, used int, ok bool) {
 	i := 0
 	for i < len(raw) && (raw[i] == ' ' || raw[i] >= '\t' && raw[i] <= '\r') {
@@ -859,7 +857,7 @@ func (in *inspector) byteMath(m *rule.ByteMath, at int) bool {
 	return true
 }
 
-// base64 decodes from the cursor and looks at what comes out.
+// base64 decodes from the cursor and inspects the result.
 func (in *inspector) base64(m *rule.Base64, next []rule.Match, at int) result {
 	from := m.Offset
 	if m.Relative {
@@ -888,8 +886,8 @@ func (in *inspector) base64(m *rule.Base64, next []rule.Match, at int) result {
 	return in.inspect(next, at)
 }
 
-// decodeBase64 decodes as far as there are digits. Spaces and line ends are
-// skipped where skip says so.
+// decodeBase64 decodes as far as there are digits. It skips spaces and line ends if skip is
+// true.
 func decodeBase64(raw []byte, skip bool) []byte {
 	if len(raw) > maxBase64 {
 		raw = raw[:maxBase64]
@@ -917,7 +915,7 @@ func isBase64(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/'
 }
 
-// entropyFits compares Shannon's entropy in bits for each byte, and returns it.
+// entropyFits compares Shannon's entropy in bits per byte, and returns it.
 func entropyFits(m *rule.Entropy, b []byte) (e float64, ok bool) {
 	if m.Offset > len(b) {
 		return 0, false
@@ -951,7 +949,7 @@ func entropyFits(m *rule.Entropy, b []byte) (e float64, ok bool) {
 	return e, ok
 }
 
-// Entropy returns Shannon's entropy of b in bits for each byte.
+// Entropy returns Shannon's entropy of b in bits per byte.
 func Entropy(b []byte) float64 {
 	if len(b) == 0 {
 		return 0

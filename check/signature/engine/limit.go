@@ -15,7 +15,7 @@ import (
 
 // A Limit is a line of threshold.config: threshold, rate_filter or suppress.
 type Limit struct {
-	GID, SID uint32 // 0: all
+	GID, SID uint32 // 0 for all
 	rule.Threshold
 	at *addresses
 }
@@ -46,7 +46,7 @@ func ReadLimits(name string, r io.Reader) (limits []*Limit, err error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		// People align the parts with tabs.
+		// Some files align the parts with tabs.
 		word, rest, _ := strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
 		l := &Limit{}
 		var kept []string
@@ -109,7 +109,7 @@ func ReadClasses(name string, r io.Reader) (map[string]*Class, error) {
 	return classes, s.Err()
 }
 
-// An occurrence is where and when a rule matched, as thresholds count it.
+// An occurrence is where and when a rule matched, for thresholds.
 type occurrence struct {
 	rule     *compiled
 	src, dst netip.AddrPort
@@ -118,8 +118,8 @@ type occurrence struct {
 	now      time.Time
 }
 
-// limit applies the thresholds of a rule and threshold.config to its alert. It is
-// false when there is no alert at all.
+// limit applies the thresholds of a rule and of threshold.config to its alert. It returns
+// false if there is no alert at all.
 func (e *Engine) limit(a *Alert, o *occurrence) bool {
 	for _, t := range o.rule.limits {
 		if !e.state.allow(t, track(a.GID, a.SID, t.Track, 0, o.src.Addr(), o.dst.Addr(), o.flow), o.now, o.src.Port()) {
@@ -143,7 +143,7 @@ func (e *Engine) limit(a *Alert, o *occurrence) bool {
 				}
 			default:
 				if len(o.rule.limits) > 0 && key[1] == 0 {
-					continue // the rule has its own
+					continue // the threshold of the rule applies
 				}
 				k := track(a.GID, a.SID, l.Track, 1, o.src.Addr(), o.dst.Addr(), o.flow)
 				if !e.state.allow(&l.Threshold, k, o.now, 0) {
@@ -155,7 +155,7 @@ func (e *Engine) limit(a *Alert, o *occurrence) bool {
 	return true
 }
 
-// Settle applies thresholds to an alert of a Tx that left them to be applied.
+// Settle applies thresholds to an alert of a Tx that is Unsettled.
 func (e *Engine) Settle(a *Alert) {
 	if o := a.due; o != nil {
 		a.due = nil
@@ -163,8 +163,8 @@ func (e *Engine) Settle(a *Alert) {
 	}
 }
 
-// Serial says whether thresholds have to be applied at once: those that change
-// the action of a rule, and those that decide what becomes of a connection.
+// Serial reports whether thresholds must be applied at once: those that change the action of a
+// rule, or decide about a connection.
 func (e *Engine) Serial() bool {
 	for _, ls := range e.limits {
 		for _, l := range ls {
@@ -181,7 +181,7 @@ func (e *Engine) Serial() bool {
 	return e.config.Prevent
 }
 
-// change sets the action that a rate_filter wants.
+// change sets the action of a rate_filter.
 func (a *Alert) change(to string) {
 	switch to {
 	case "drop":
@@ -195,7 +195,7 @@ func (a *Alert) change(to string) {
 	}
 }
 
-// suppresses says whether an alert there is suppressed.
+// suppresses reports whether an alert for o is suppressed.
 func (l *Limit) suppresses(o *occurrence) bool {
 	switch {
 	case l.at == nil:
@@ -208,7 +208,7 @@ func (l *Limit) suppresses(o *occurrence) bool {
 	return l.at.has(o.src.Addr(), o.client)
 }
 
-// A counter counts.
+// A counter is safe for concurrent use.
 type counter struct{ n atomic.Int64 }
 
 func (c *counter) add(n int64) {
@@ -220,12 +220,12 @@ func (c *counter) add(n int64) {
 // Value returns the count.
 func (c *counter) Value() int64 { return c.n.Load() }
 
-// Counters are what an engine has done.
+// Counters count the work of an engine.
 type Counters struct {
 	Checks, Regexps, Alerts counter
-	OverRule                counter // rules that took longer than a rule may
-	OverMessage             counter // messages that took longer than a message may
-	Disabled                counter // rules that took longer too often, and are not tried any more
+	OverRule                counter // rules that exceeded the limit of a rule
+	OverMessage             counter // messages that exceeded the limit of a message
+	Disabled                counter // rules disabled because they exceeded their limit too often
 }
 
 // Counters returns the counters of the engine.

@@ -2,20 +2,20 @@ package engine
 
 import "shuultuur/check/signature/rule"
 
-// A Matcher looks for the patterns of rules as their prefilter does, for measurements.
+// A Matcher searches for patterns as the prefilter does, for measurements.
 type Matcher struct {
 	pf   *prefilter
 	seen sight
 }
 
-// A Pattern is what a matcher looks for. One whose case does not count is folded.
+// A Pattern is a pattern of a matcher. It is folded unless case matters.
 type Pattern struct {
 	Text  string
 	Exact bool
 }
 
-// Matcher returns a matcher for at most n patterns that rules look for in a buffer as one
-// side sent it, and these patterns. There must be rules that do.
+// Matcher returns a matcher for at most n patterns that rules search for in a buffer as one
+// side sent it, and these patterns. There must be such rules.
 func (e *Engine) Matcher(dir rule.Direction, b rule.Buffer, n int) (*Matcher, []Pattern) {
 	for _, t := range e.tables[dir>>1] {
 		if t.buffer != b || t.chain != 0 {

@@ -9,13 +9,13 @@ import (
 	"shuultuur/dns"
 )
 
-// A DNSName is a question or a record as rules see it.
+// A DNSName is a question or a record in the form that rules inspect.
 type DNSName struct {
-	Name []byte // dotted, without the last dot
+	Name []byte // dotted, without the final dot
 	Type uint16
 }
 
-// A DNSMessage is a query or a response as rules see it.
+// A DNSMessage is a query or a response in the form that rules inspect.
 type DNSMessage struct {
 	Queries, Answers, Authorities, Additionals []DNSName
 	Opcode, Rcode                              uint8
@@ -24,7 +24,7 @@ type DNSMessage struct {
 	Events                                     map[string]bool
 }
 
-// Flags takes in the second word of the header.
+// Flags sets the flags from the second word of the header.
 func (m *DNSMessage) Flags(word uint16) {
 	m.Response, m.Opcode, m.Rcode = word&0x8000 != 0, uint8(word>>11&15), uint8(word&15)
 	if word&0x40 != 0 {
@@ -35,18 +35,18 @@ func (m *DNSMessage) Flags(word uint16) {
 	}
 }
 
-// DNSHeader is how many bytes the header of a message has.
+// DNSHeader is the length of a message's header in bytes.
 const DNSHeader = 12
 
-// maxRecords bounds the records of a section that are read.
+// maxRecords limits the records that are read from a section.
 const maxRecords = 1024
 
-// errDNS says that a DNS message is malformed.
+// errDNS reports a malformed DNS message.
 var errDNS = errors.New("malformed DNS message")
 
-// Read takes in a message as far as it can be read, and notes as an anomaly that it
-// cannot be read to its end. The records of answers, authorities and additionals, in
-// this order, are handed to record, nil for nobody.
+// Read reads a message as far as possible, and notes an anomaly if it cannot be read to its
+// end. It passes the records of answers, authorities and additionals, in this order, to
+// record, unless that is nil.
 func (m *DNSMessage) Read(msg []byte, record func(section int, x dns.Record)) {
 	if m.read(msg, record) != nil {
 		m.Malformed = true
@@ -90,7 +90,7 @@ func (m *DNSMessage) read(msg []byte, record func(section int, x dns.Record)) er
 	return nil
 }
 
-// long notes a name that was cut.
+// long notes a name that was truncated.
 func (m *DNSMessage) long(name []byte) {
 	if len(name) == MaxDNSName {
 		m.Odd("dns.name_too_long")
@@ -100,14 +100,14 @@ func (m *DNSMessage) long(name []byte) {
 // Limits of names.
 const (
 	MaxDNSName = 1025 // bytes of a name that are kept
-	maxLabels  = 255  // labels and pointers that are followed
+	maxLabels  = 255  // labels and pointers of a name
 )
 
-// errLoop says that a name goes round in circles or has no end.
+// errLoop reports a name with a loop of pointers or too many labels.
 var errLoop = errors.New("too many labels")
 
-// RawDNSName reads a name in the case it was sent in, which rules may ask for. One
-// that is too long is cut to MaxDNSName bytes.
+// RawDNSName reads a name in its original case, which rules may test. A name that is too long
+// is truncated to MaxDNSName bytes.
 func RawDNSName(msg []byte, off int) (name []byte, next int, err error) {
 	next = -1
 	for range maxLabels {

@@ -8,8 +8,8 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// Try tries the rules on one packet, or with stream on a piece of a reassembled
-// stream. The Tx is used once.
+// Try tries the rules on one packet, or with stream on a piece of a reassembled stream. A Tx
+// can be used only once.
 func (e *Engine) Try(tx *Tx, dir rule.Direction, stream bool, dst []Alert) []Alert {
 	return e.attempt(tx, dir, stream, nil, dst)
 }
@@ -51,7 +51,7 @@ func (e *Engine) attempt(tx *Tx, dir rule.Direction, stream bool, window *Window
 	return w.each(kind, dst)
 }
 
-// each tries the rules of one kind that were found.
+// each tries the candidates of one kind.
 func (w *work) each(kind kind, dst []Alert) []Alert {
 	tx, e, dir, stream := w.tx, w.e, w.dir, kind == onStream
 	w.spent = 0
@@ -73,32 +73,32 @@ func (w *work) each(kind kind, dst []Alert) []Alert {
 	return dst
 }
 
-// A Window is the part of a stream in which content outside any buffer is looked
-// for: Kept bytes that were looked at before, and what came since. Which rules
-// are in question is remembered as long as their pattern may be in it.
+// A Window is the part of a stream that is searched for content outside any buffer: Kept bytes
+// that were searched before, and new ones. It remembers candidate rules while their pattern
+// may be in it.
 type Window struct {
 	Kept  int
-	start int64 // where it begins in the stream
-	ended int64 // bytes of the stream looked at
+	start int64 // offset of its beginning in the stream
+	ended int64 // bytes of the stream that were searched
 	hits  []windowHit
 }
 
-// A windowHit is a rule whose pattern ended before some place of the stream.
+// A windowHit is a rule whose pattern ended before a position of the stream.
 type windowHit struct {
 	rule int32
 	end  int64
 }
 
-// maxWindowHits bounds what a window remembers; beyond it the oldest are forgotten.
+// maxWindowHits limits the hits that a window remembers; then the oldest are forgotten.
 const maxWindowHits = 4096
 
-// TryStream tries the rules on a window of a stream, of which only what is new
-// is searched for patterns.
+// TryStream tries the rules on a window of a stream. It searches only the new bytes for
+// patterns.
 func (e *Engine) TryStream(tx *Tx, dir rule.Direction, win *Window, dst []Alert) []Alert {
 	return e.attempt(tx, dir, true, win, dst)
 }
 
-// window looks for the patterns of one buffer in what is new in a window.
+// window searches the new bytes of a window for the patterns of one buffer.
 func (w *work) window(t *table, win *Window) {
 	b := w.buffer(w.dir, t.buffer, 0, t.chain)
 	if !b.ok {
@@ -113,8 +113,7 @@ func (w *work) window(t *table, win *Window) {
 	w.search(t, data, &w.seen)
 }
 
-// keep adds the rules that were found before and may still be in the window,
-// and remembers those found now.
+// keep adds the earlier hits that may still be in the window, and remembers the new ones.
 func (win *Window) keep(hits []int32) []int32 {
 	win.hits = slices.DeleteFunc(win.hits, func(h windowHit) bool { return h.end <= win.start })
 	found := len(hits)
@@ -130,33 +129,32 @@ func (win *Window) keep(hits []int32) []int32 {
 	return hits
 }
 
-// Looked says how many bytes of the stream the window has come to.
+// Looked sets the offset in the stream up to which the window was searched.
 func (win *Window) Looked(end int64) { win.ended = end }
 
-// Forget makes a Tx as new. It keeps its memory.
+// Forget resets a Tx and keeps its memory.
 func (tx *Tx) Forget() {
 	clear(tx.near)
 	*tx = Tx{near: tx.near[:0]}
 }
 
-// A parted source is that of a message whose stream is made of its parts: the first
-// line, the fields as sent, the body without codings.
+// A parted source is a message whose stream consists of its parts: the first line, the fields
+// as sent, and the body without codings.
 type parted interface {
-	// Parts returns what one side has sent by now: the first line without its end, the
-	// fields with the empty line. ok is false when there is no line yet.
+	// Parts returns what one side has sent so far: the first line without its end, the fields
+	// with the empty line, and the body. ok is false if there is no line yet.
 	Parts(dir rule.Direction) (line, fields, body []byte, ok bool)
 }
 
-// begin is the head of a message and how its body begins.
+// A begin is the head of a message and the beginning of its body.
 type begin struct {
 	data []byte
-	seen sight // of content outside any buffer; without data when it was not searched now
+	seen sight // of content outside any buffer; its data is nil if it was not searched now
 	head int   // bytes of the head
 }
 
-// beginning looks for the patterns of content outside any buffer in the head of a
-// message and where the body begins. In the body they are looked for together
-// with others.
+// beginning searches for the patterns of content outside any buffer in the head and the first
+// bytes of the body. The rest of the body is searched for them together with others.
 func (w *work) beginning(p *progress) {
 	t := w.e.raw[w.dir>>1]
 	src, ok := w.tx.Source.(parted)
@@ -181,15 +179,15 @@ func (w *work) beginning(p *progress) {
 
 const lineEnd = "\r\n"
 
-// join makes the stream of its parts, in the room of dst.
+// join joins the parts of a stream, in the memory of dst.
 func join(dst, line, fields, body []byte) []byte {
 	dst = slices.Grow(dst[:0], len(line)+len(lineEnd)+len(fields)+len(body))
 	dst = append(append(append(dst, line...), lineEnd...), fields...)
 	return append(dst, body...)
 }
 
-// payload returns all that one side has sent, where the source knows it in parts. It
-// is joined in room that the next message uses again.
+// payload returns all bytes that one side has sent, if the source is parted. They are joined
+// in memory that the next message reuses.
 func (w *work) payload(dir rule.Direction) (data []byte, ok bool) {
 	src, ok := w.tx.Source.(parted)
 	if !ok {
@@ -206,8 +204,8 @@ func (w *work) payload(dir rule.Direction) (data []byte, ok bool) {
 	return x.data, true
 }
 
-// outside tries the rules on content outside any buffer on what one side has sent
-// so far: those whose pattern was found in it, and those without one.
+// outside tries the rules on content outside any buffer, on all that one side has sent so far:
+// rules whose pattern was found, and those without a pattern.
 func (w *work) outside(dst []Alert) []Alert {
 	tx, e, d := w.tx, w.e, int(w.dir>>1)
 	if !e.onStream[d] || tx.Flow.Passed || len(tx.dir[d].stream)+len(e.alwaysP[d])+len(e.streams[d]) == 0 {
@@ -216,12 +214,12 @@ func (w *work) outside(dst []Alert) []Alert {
 	if _, ok := tx.Source.(parted); !ok {
 		return dst
 	}
-	again := &w.again // for rules on the stream it ends where it has come to
+	again := &w.again // rules on the stream see the current end as its end
 	*again = Tx{Flow: tx.Flow, Source: tx.Source, App: tx.App, L4: tx.L4, Client: tx.Client, Server: tx.Server, Now: tx.Now, Packet: tx.Packet, Info: tx.Info, state: e.state, work: w}
 	again.dir[d].at, again.Packet.Stream = rule.Complete, true
 	w.tx = again
 	w.hits = append(append(w.hits[:0], e.alwaysP[d]...), tx.dir[d].stream...)
-	for _, t := range e.streams[d] { // transformed
+	for _, t := range e.streams[d] { // with transforms
 		w.prefilter(t, new(int))
 	}
 	dst = w.each(onStream, dst)
@@ -231,10 +229,10 @@ func (w *work) outside(dst []Alert) []Alert {
 	return dst
 }
 
-// HasStream says whether a rule looks at content outside any buffer.
+// HasStream reports whether a rule inspects content outside any buffer.
 func (e *Engine) HasStream(dir rule.Direction) bool { return e.onStream[dir>>1] }
 
-// NeedsFiles says whether a rule asks for the digest or the size of files.
+// NeedsFiles reports whether a rule tests the digest or the size of files.
 func (e *Engine) NeedsFiles() bool {
 	for _, k := range e.rules {
 		for _, x := range k.pre {
@@ -251,13 +249,13 @@ func (e *Engine) NeedsFiles() bool {
 	return false
 }
 
-// Has says whether a rule looks at messages of one of the protocols in a
-// direction, at a step no earlier than at.
+// Has reports whether a rule inspects messages of one of the protocols in a direction, at step
+// at or a later one.
 func (e *Engine) Has(app Proto, dir rule.Direction, at rule.Progress) bool {
 	return e.wants[dir>>1][at]&app != 0
 }
 
-// note adds up what Has answers.
+// note updates the result of Has for a rule.
 func (e *Engine) note(c *compiled) {
 	app := c.app
 	last := rule.Line
@@ -306,7 +304,7 @@ func (e *Engine) note(c *compiled) {
 	}
 }
 
-// A Captured is a packet as scripts see it.
+// A Captured is a packet in the form that scripts get.
 type Captured struct {
 	Number          int
 	Time            time.Time
@@ -315,11 +313,10 @@ type Captured struct {
 	Payload, Packet []byte
 }
 
-// State returns what rules remember beyond a connection.
+// State returns the state of rules beyond the connection.
 func (tx *Tx) State() *State { return tx.state }
 
-// Variable returns what byte_extract or byte_math put into a slot for the rule
-// that is being tried.
+// Variable returns the value of byte_extract or byte_math in a slot, for the rule being tried.
 func (tx *Tx) Variable(i int) (uint64, bool) {
 	if i >= len(tx.vars) {
 		return 0, false

@@ -12,26 +12,25 @@ import (
 
 // A prefilter finds which of many patterns occur in a buffer.
 //
-// A scan hashes the four bytes at every second place and looks closer only where two
-// runs, one two bytes after the other, may belong to one pattern. What a hash is
-// worth is in a table: the groups of patterns of which such a run may be the first,
-// and those of which it may be the second. So of each pattern two pairs of runs are
-// in the table, one from an even place in it and one from an odd place: those that are
-// rarest in web traffic. A pattern that is too short for a pair is there with one run,
-// in a group of its own for which every run may be the second. Where a run is longer
-// than what there is of a pattern, every byte that may be before or after is
-// there. Patterns of one and two bytes are searched for one by one, or, when they are
-// many, in tables of their own.
+// A scan hashes the four bytes at every second position, and examines only positions where two
+// runs, two bytes apart, may belong to the same pattern. A table maps each hash to groups of
+// patterns: those for which such a run may be the first, and those for which it may be the
+// second. So each pattern has two pairs of runs in the table, one at an even position in it
+// and one at an odd position: the pairs that are rarest in web traffic. A pattern too short
+// for a pair has one run, in its own group, for which any run may be the second. If a run
+// extends beyond the pattern, the table has it with every byte that may be before or after.
+// Patterns of one and two bytes are searched for one by one, or, if there are many, in tables
+// of their own.
 //
-// Where the processor has AVX2, vector instructions do the hashing for 16 places at a
-// time, and what is looked at closer is collected first.
+// On processors with AVX2, vector instructions hash 16 positions at a time, and positions to
+// examine are first collected.
 //
-// That is a filter as in Hyperscan (Wang and others, Hyperscan: A Fast Multi-pattern
-// Regex Matcher for Modern CPUs, 2019), with hashes in the place of shifts.
+// This resembles the filter in Hyperscan (Wang and others, Hyperscan: A Fast Multi-pattern
+// Regex Matcher for Modern CPUs, 2019), with hashes instead of shifts.
 type prefilter struct {
-	groups  *groups // nil without patterns that have a hash
-	buckets []int32 // where the runs of each begin
-	shift   uint8   // of the hash of a bucket
+	groups  *groups // nil if no pattern has a hash
+	buckets []int32 // index of the first run of each
+	shift   uint8   // of the hash for buckets
 	runs    []run   // by bucket
 	entries []entry
 	pairs   *[1 << 10]uint64
@@ -39,18 +38,18 @@ type prefilter struct {
 	single  *[256][]int32
 	pats    []pattern
 	n       int
-	longest int // bytes of the longest pattern
+	longest int // length of the longest pattern in bytes
 	few     []few
-	threes  []int32 // patterns of three bytes, for data that has no more
+	threes  []int32 // patterns of three bytes, for data of three bytes
 }
 
-// A pattern is what a prefilter looks for. One whose case does not count is folded.
+// A pattern is a pattern of a prefilter. It is folded unless it is exact.
 type pattern struct {
 	text  string
-	exact bool // case counts
+	exact bool // case matters
 }
 
-// begins says whether data begins with the pattern.
+// begins reports whether data begins with the pattern.
 func (p *pattern) begins(data []byte) bool {
 	if len(data) < len(p.text) {
 		return false
@@ -66,7 +65,7 @@ func (p *pattern) begins(data []byte) bool {
 	return true
 }
 
-// patternOf returns the pattern for all of a content.
+// patternOf returns the pattern for the whole content.
 func patternOf(c *rule.Content) pattern { return newPattern(c.Pattern, !c.NoCase) }
 
 func newPattern(text []byte, exact bool) pattern {
@@ -76,29 +75,31 @@ func newPattern(text []byte, exact bool) pattern {
 	return pattern{string(text), exact}
 }
 
-// A few is one of a few patterns, or of a few short ones. Each is searched for by its
-// rarest bytes, which is faster than a look at every place.
+// A few is one of a few patterns, or of a few short ones. It is searched for by its rarest
+// bytes, which is faster than examining every position.
 type few struct {
 	pat           int32
 	text          []byte
-	first, second int // places of the rarest bytes in it
+	first, second int // positions of its rarest bytes
 }
 
-// maxFew is how many patterns, or short ones, are searched for one by one.
+// maxFew is the number of patterns, or of short ones, up to which they are searched for one by
+// one.
 const maxFew = 8
 
-// A run is four bytes, folded, that may be where an entry says. Most looks need no more.
+// A run is four bytes, folded, that may be where an entry says. Most lookups need nothing
+// else.
 type run struct {
 	key   uint32
 	entry int32
 }
 
-// An entry is a pattern with the place of four of its bytes in it. Around takes the
-// eight bytes from back places before those four; most patterns that are not
-// there differ in them, and need not be looked at.
+// An entry is a pattern and the position of four of its bytes in it. around has the eight
+// bytes from back positions before those four. Most false candidates differ in them and need
+// no full comparison.
 type entry struct {
 	around, mask uint64
-	fold         uint64 // the bits of case, where it does not count
+	fold         uint64 // the bits of case, if case does not matter
 	pat          int32
 	off          int16
 	back         uint8
@@ -106,34 +107,34 @@ type entry struct {
 
 const multiplier = 0x9E3779B1
 
-// hashBits is the logarithm of the hashes: the table has 128 KiB. Larger ones have
-// fewer false candidates and wait for the memory. All have one size, as a search is
-// faster when the compiler knows it.
+// hashBits is the logarithm of the number of hashes: the table has 128 KiB. A larger one would
+// give fewer false candidates but more cache misses. All tables have the same size, because a
+// search is faster if the compiler knows it.
 const hashBits = 16
 
-// groups are the groups of patterns, by slot. Vector instructions read two bytes
-// behind the last one.
+// groups has the groups of patterns, by slot. Vector instructions read two bytes after the
+// last one.
 type groups [1<<hashBits + 1]uint16
 
-// pairGroups is how many groups of patterns with pairs there are: bits of the lower
-// byte for the first run, of the upper one for the second. The bit after them is that
-// of single runs.
+// pairGroups is the number of groups of patterns with pairs. In a slot they are bits of the
+// lower byte for the first run, of the upper byte for the second. The bit after them marks
+// single runs.
 const pairGroups = 7
 
-// pair is how many bytes two runs have together.
+// pair is the length of two runs together, in bytes.
 const pair = gram + 2
 
-// slot is where a run is in the table. Case is folded, and of the outer bytes five
-// bits count: so the patterns that have any byte there are in a quarter of the slots.
+// slot returns the slot of a run. It folds case and uses five bits of the outer bytes, so that
+// patterns with any byte there take a quarter of the slots.
 func slot(run uint32) uint32 { return run & 0x1fdfdf1f * multiplier >> (32 - hashBits) }
 
-// gram is how many bytes of a pattern are hashed.
+// gram is the number of bytes of a pattern that are hashed.
 const gram = 4
 
-// newPrefilter compiles patterns, which are found by their index.
+// newPrefilter compiles patterns. They are reported by their index.
 func newPrefilter(patterns []pattern) *prefilter {
 	f := &prefilter{n: len(patterns), pats: patterns}
-	if len(patterns) <= maxFew { // no table is worth its memory
+	if len(patterns) <= maxFew { // a table would not be worth its memory
 		for i := range patterns {
 			if p := patterns[i].text; len(p) > 0 {
 				f.few = append(f.few, newFew(int32(i), patterns[i].text))
@@ -142,7 +143,7 @@ func newPrefilter(patterns []pattern) *prefilter {
 		}
 		return f
 	}
-	long, short := 0, 0 // runs of four bytes, patterns that have none
+	long, short := 0, 0 // number of runs of four bytes, and of patterns that have none
 	for i := range patterns {
 		n := len(patterns[i].text)
 		f.longest = max(f.longest, n)
@@ -169,18 +170,18 @@ func newPrefilter(patterns []pattern) *prefilter {
 		f.add(int32(i), p)
 	}
 	slices.SortFunc(f.runs, func(a, b run) int { return int(f.bucket(a.key)) - int(f.bucket(b.key)) })
-	f.runs, f.entries = slices.Clone(f.runs), slices.Clone(f.entries) // without room to grow
+	f.runs, f.entries = slices.Clone(f.runs), slices.Clone(f.entries) // without spare capacity
 	f.buckets = make([]int32, nb+1)
 	for i := range f.runs {
 		f.buckets[f.bucket(f.runs[i].key)+1] = int32(i + 1)
 	}
-	for b := range nb { // of an empty one the end is that of the one before
+	for b := range nb { // an empty bucket ends where the one before ends
 		f.buckets[b+1] = max(f.buckets[b+1], f.buckets[b])
 	}
 	return f
 }
 
-// bucket is where the runs of four bytes are.
+// bucket returns the bucket for runs of four bytes.
 func (f *prefilter) bucket(key uint32) uint32 { return key * multiplier >> f.shift }
 
 func newFew(i int32, text string) few {
@@ -189,7 +190,7 @@ func newFew(i int32, text string) few {
 	return x
 }
 
-// in says whether the pattern is in data.
+// in reports whether the pattern is in data.
 func (x *few) in(data []byte, exact bool) bool {
 	if len(data) < len(x.text) {
 		return false
@@ -235,7 +236,7 @@ func (f *prefilter) add(i int32, p []byte) {
 	}
 }
 
-// pair puts two runs of a pattern into the table, at place off in it and two bytes after.
+// pair adds two runs of a pattern to the table, at position off in it and two bytes after.
 func (f *prefilter) pair(i int32, p []byte, off int) {
 	f.enter(i, off)
 	group := uint16(0)
@@ -250,8 +251,8 @@ func (f *prefilter) pair(i int32, p []byte, off int) {
 	}
 }
 
-// runs goes through the runs that may be at a place of a pattern. A byte before the
-// pattern or after it may be any; of those that folding makes equal one is enough.
+// runs iterates over the runs possible at a position of a pattern. A byte before or after the
+// pattern can be any; bytes that fold to the same one are included once.
 func runs(p []byte, off int) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		key, outside := uint32(0), -1
@@ -274,7 +275,7 @@ func runs(p []byte, off int) iter.Seq[uint32] {
 	}
 }
 
-// enter puts a pattern with place off in it into the table.
+// enter adds a pattern with position off in it to the table.
 func (f *prefilter) enter(pat int32, off int) {
 	x := entry{pat: pat, off: int16(off), back: uint8(max(0, min(off, 4)))}
 	p := &f.pats[pat]
@@ -290,13 +291,13 @@ func (f *prefilter) enter(pat int32, off int) {
 	f.entries = append(f.entries, x)
 }
 
-// first puts four bytes into the table that may be at the place of the last entry, as
-// the first run of patterns of a group.
+// first adds four bytes that may be at the position of the last entry to the table, as the
+// first run of patterns of a group.
 func (f *prefilter) first(key uint32, group uint16) {
 	key |= 0x20202020
 	if f.groups == nil {
 		f.groups = new(groups)
-		for i := range f.groups { // after a single run anything may be
+		for i := range f.groups { // any run may follow a single run
 			f.groups[i] = 1 << (pairGroups + 8)
 		}
 	}
@@ -304,7 +305,7 @@ func (f *prefilter) first(key uint32, group uint16) {
 	f.runs = append(f.runs, run{key, int32(len(f.entries) - 1)})
 }
 
-// fold returns p in lower case, of ASCII only.
+// fold returns p with ASCII letters in lower case.
 func fold(p []byte) []byte {
 	q := make([]byte, len(p))
 	for i, c := range p {
@@ -323,8 +324,8 @@ var lower = func() (t [256]byte) {
 	return
 }()
 
-// rarest returns the place of the two runs that occur least in web traffic, among even
-// places or odd ones. The place before a short pattern is one of the odd ones.
+// rarest returns the position of the pair of runs that is rarest in web traffic, among even or
+// odd positions. The position before a short pattern counts as odd.
 func rarest(p []byte, parity int) int {
 	at := parity
 	best := commonness(p, at)
@@ -339,12 +340,12 @@ func rarest(p []byte, parity int) int {
 	return at
 }
 
-// shortPattern is how long a pattern may be that has the byte before it in a run. Every
-// byte may be that, so that the table grows.
+// shortPattern is the length up to which a pattern may have the byte before it in a run. Any
+// byte is possible there, which fills the table.
 const shortPattern = 7
 
-// commonness says how often two runs, at place i of a pattern and two bytes after,
-// occur in web traffic: the less, the better.
+// commonness returns how common the pair of runs at position i of a pattern is in web traffic;
+// less is better.
 func commonness(p []byte, i int) (sum int) {
 	for _, at := range [2]int{i, i + 2} {
 		for k := at; k < at+gram; k++ {
@@ -363,16 +364,16 @@ func commonness(p []byte, i int) (sum int) {
 	return sum
 }
 
-// anyByte is what [common] would say of a byte that may be any.
+// anyByte is the value of [common] for an unknown byte.
 const anyByte = 20
 
-// rareness estimates how rare a pattern is in pages, in bits: with each more it is in
-// half as many places.
+// rareness estimates how rare a pattern is in pages, in bits: each more halves the number of
+// positions.
 func rareness(p []byte) (bits int) {
 	for i, c := range p {
 		if i >= gram-1 {
 			if _, ok := frequent[binary.LittleEndian.Uint32(p[i-gram+1:])|0x20202020]; ok {
-				bits++ // as was to be expected
+				bits++ // as expected
 				continue
 			}
 		}
@@ -381,13 +382,13 @@ func rareness(p []byte) (bits int) {
 	return bits
 }
 
-// rare is how rare a pattern has to be to be in few pages only.
+// rare is the rareness from which on a pattern is in few pages only.
 const rare = 48
 
-// guarding is how rare a second pattern has to be to be worth the search for it.
+// guarding is the rareness from which on a second pattern is worth a search.
 const guarding = 36
 
-// everyday says whether all of a pattern is what pages are full of.
+// everyday reports whether a pattern consists of text that is common in pages.
 func everyday(p []byte) bool {
 	for i := 0; i+gram <= len(p); i++ {
 		if _, ok := frequent[binary.LittleEndian.Uint32(p[i:])|0x20202020]; !ok {
@@ -397,8 +398,7 @@ func everyday(p []byte) bool {
 	return true
 }
 
-// frequent are the runs of four bytes in words that pages, scripts and heads
-// are full of.
+// frequent are the runs of four bytes in words that are common in pages, scripts and heads.
 var frequent = func() map[uint32]struct{} {
 	set := map[uint32]struct{}{}
 	for w := range strings.FieldsSeq(frequentWords) {
@@ -409,7 +409,7 @@ var frequent = func() map[uint32]struct{} {
 		}
 	}
 	for phrase := range strings.Lines(frequentPhrases) {
-		for i := 0; i+gram < len(phrase); i++ { // the line break is none of it
+		for i := 0; i+gram < len(phrase); i++ { // without the line break
 			set[binary.LittleEndian.Uint32([]byte(phrase[i:]))|0x20202020] = struct{}{}
 		}
 	}
@@ -422,7 +422,7 @@ var frequent = func() map[uint32]struct{} {
 	return set
 }()
 
-// frequentPhrases are what pages and scripts say between words, a line each.
+// frequentPhrases are common texts of pages and scripts, one per line.
 const frequentPhrases = `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>
 </title></head><body></body></html>
 <div class="</div></div><div id="
@@ -466,8 +466,8 @@ const frequentWords = `<html <head <body <title <meta <link <script </script> <s
 	Content-Type Content-Length Accept-Encoding User-Agent Mozilla Windows Connection keep-alive Cookie Referer Host Server Date Cache
 	charset= utf-8 HTTP/1.1 GET POST`
 
-// common says how frequent a byte is in pages: the logarithm of how often it occurs
-// in a million, from 0.
+// common returns how frequent a byte is in pages: the logarithm, from 0, of its occurrences in
+// a million bytes.
 func common(c byte) int {
 	switch {
 	case c >= ' ' && c < 0x7f:
@@ -480,12 +480,12 @@ func common(c byte) int {
 	return 2
 }
 
-// printable are the logarithms of the characters of ASCII, from the space on: 'a'
-// stands for 0.
+// printable has the values of [common] for ASCII characters, from the space on: 'a' stands for
+// 0.
 const printable = "pgmgfiihiifgkllklkkjjjjjjjkjkkkfeiiiiiihhihgiiiihhiijhhhhhhhjhdjamkllmkklmijllmmlimmmlkkjkiifie"
 
-// scan calls hit once for every pattern that occurs in data, and notes in seen, which
-// is ready for so many patterns, where that is.
+// scan calls hit once for every pattern that occurs in data, and records its positions in
+// seen, which must be reset for the number of patterns.
 func (f *prefilter) scan(data []byte, seen *sight, hit func(pat int32)) (candidates int) {
 	if len(f.entries) > 0 && len(data) >= gram {
 		candidates = f.scanLong(data, seen, hit)
@@ -533,7 +533,7 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 	if vectors {
 		i, candidates = f.scanBlocks(data, seen, hit)
 	}
-	before := uint64(0) // of the run two bytes ago
+	before := uint64(0) // value for the run two bytes before
 	if i > 0 {
 		before = uint64(groups[slot(binary.LittleEndian.Uint32(data[i-2:]))])
 	}
@@ -547,7 +547,7 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 		}
 		before = x >> 48
 	}
-	for i = max(0, i-2); i+gram <= len(data); i++ { // every place: a pattern of four bytes may be the end
+	for i = max(0, i-2); i+gram <= len(data); i++ { // every position, because a pattern of four bytes may be at the end
 		key := binary.LittleEndian.Uint32(data[i:]) | 0x20202020
 		if uint8(groups[slot(key)]) != 0 {
 			candidates++
@@ -557,20 +557,20 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 	return candidates
 }
 
-// manyBlocks is how many blocks of 32 bytes are looked at before what is in them is
-// looked at closer.
+// manyBlocks is the number of blocks of 32 bytes that are sieved before their candidates are
+// examined.
 const manyBlocks = 128
 
-// A suspect is a place where a pattern may be, with its bucket.
+// A suspect is a position where a pattern may be, with its bucket.
 type suspect struct {
 	at       int
 	key      uint32
 	from, to int32
 }
 
-// scanBlocks does with vector instructions what scanLong does with others, as far as
-// there are whole blocks, and returns where it ended. It fetches the buckets of many
-// places before it looks into the first, so that the memory is waited for once.
+// scanBlocks is scanLong with vector instructions, for whole blocks, and returns where it
+// ended. It fetches the buckets of many positions before it examines the first, so that memory
+// accesses overlap.
 func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, candidates int) {
 	var out [manyBlocks]uint64
 	var suspects [manyBlocks]suspect
@@ -603,7 +603,7 @@ func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, 
 	}
 }
 
-// examine looks closer at suspects.
+// examine compares patterns at suspects.
 func (f *prefilter) examine(data []byte, suspects []suspect, seen *sight, hit func(int32)) int {
 	for n := range suspects {
 		s := &suspects[n]
@@ -612,8 +612,8 @@ func (f *prefilter) examine(data []byte, suspects []suspect, seen *sight, hit fu
 	return len(suspects)
 }
 
-// four looks closer at four places from i on, two apart. In which are 16 bits for each,
-// 0 where no pair of runs may begin.
+// four examines four positions from i on, two apart. which has 16 bits for each, which are 0
+// if no pair of runs may begin there.
 func (f *prefilter) four(data []byte, i int, which uint64, seen *sight, hit func(int32)) (candidates int) {
 	for ; which != 0; which >>= 16 {
 		if uint16(which) != 0 {
@@ -625,13 +625,13 @@ func (f *prefilter) four(data []byte, i int, which uint64, seen *sight, hit func
 	return candidates
 }
 
-// look compares the patterns whose four bytes may be at place i.
+// look compares the patterns whose four bytes may be at position i.
 func (f *prefilter) look(data []byte, i int, key uint32, seen *sight, hit func(int32)) {
 	b := f.bucket(key)
 	f.compare(data, i, key, f.runs[f.buckets[b]:f.buckets[b+1]], seen, hit)
 }
 
-// compare compares the patterns of a bucket that have the four bytes at place i.
+// compare compares the patterns in a bucket that have the four bytes at position i.
 func (f *prefilter) compare(data []byte, i int, key uint32, bucket []run, seen *sight, hit func(int32)) {
 	for e := range bucket {
 		if bucket[e].key != key {
@@ -650,7 +650,7 @@ func (f *prefilter) compare(data []byte, i int, key uint32, bucket []run, seen *
 	}
 }
 
-// at says whether data begins with a folded pattern, in any case.
+// at reports whether data begins with a folded pattern, in any case.
 func at(data, p []byte) bool {
 	if len(data) < len(p) {
 		return false
@@ -663,8 +663,7 @@ func at(data, p []byte) bool {
 	return true
 }
 
-// strength is Suricata's measure of a pattern: rare bytes count more, repeated
-// ones hardly.
+// strength is Suricata's measure of a pattern: rare bytes count more, repeated ones hardly.
 func strength(p []byte) int {
 	var seen [256]bool
 	s := 0
@@ -684,7 +683,7 @@ func strength(p []byte) int {
 	return s
 }
 
-// sortUnique sorts rule numbers and drops repetitions.
+// sortUnique sorts rule numbers and removes duplicates.
 func sortUnique(s []int32) []int32 {
 	slices.Sort(s)
 	return slices.Compact(s)

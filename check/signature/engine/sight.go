@@ -2,24 +2,25 @@ package engine
 
 import "shuultuur/check/signature/rule"
 
-// A sight is where a prefilter has seen patterns in a body. Rules that are tried
-// afterwards need not search for them again: a pattern that was not seen is not
-// there, and one that was seen a few times is where it was seen.
+// A sight records where a prefilter has found patterns in a body, so that rules that are tried
+// afterwards need not search again: a pattern that was not found is absent, and one that was
+// found a few times is nowhere else.
 type sight struct {
-	data   []byte  // what was searched as a whole, nil for none
-	counts []uint8 // by pattern: how often it was seen
-	last   []int32 // by pattern that was seen: its last place in places, from 1
+	data   []byte  // what was searched completely; nil for nothing
+	counts []uint8 // by pattern: number of occurrences
+	last   []int32 // by pattern that was found: its last entry in places, counted from 1
 	places []place
 }
 
-// A place is where a pattern begins, and its place before, from 1, in a list.
+// A place is where a pattern begins, and the pattern's previous entry in the list, counted
+// from 1.
 type place struct{ at, before int32 }
 
-// maxPlaces is how many places of a pattern are kept. Of one that occurs more often
+// maxPlaces is the number of positions of a pattern that are kept. If it occurs more often,
 // none is used.
 const maxPlaces = 250
 
-// reset makes ready for a search for n patterns.
+// reset prepares for a search for n patterns.
 func (s *sight) reset(n int) {
 	if len(s.counts) < n {
 		s.counts, s.last = make([]uint8, n), make([]int32, n)
@@ -28,10 +29,10 @@ func (s *sight) reset(n int) {
 	s.places, s.data = s.places[:0], nil
 }
 
-// full says whether more places of a pattern say nothing new.
+// full reports whether more positions of a pattern need not be recorded.
 func (s *sight) full(pat int32) bool { return s.counts[pat] > maxPlaces }
 
-// add notes a place of a pattern and says whether it is the first.
+// add records a position of a pattern and reports whether it is the first.
 func (s *sight) add(pat int32, at int) (first bool) {
 	if first = s.counts[pat] == 0; first {
 		s.last[pat] = 0
@@ -43,15 +44,15 @@ func (s *sight) add(pat int32, at int) (first bool) {
 	return first
 }
 
-// mark notes that a pattern is somewhere, and says whether that is new.
+// mark records that a pattern occurs somewhere, and reports whether that is new.
 func (s *sight) mark(pat int32) (first bool) {
 	first = s.counts[pat] == 0
 	s.counts[pat] = maxPlaces + 1
 	return first
 }
 
-// next returns the first place of a content between from and to, or -1. ok is false
-// when not all places are known.
+// next returns the first position of a content between from and to, or -1. ok is false if not
+// all positions are known.
 func (s *sight) next(pat int32, c *rule.Content, from, to int) (at int, ok bool) {
 	if s.full(pat) {
 		return -1, false
@@ -65,15 +66,15 @@ func (s *sight) next(pat int32, c *rule.Content, from, to int) (at int, ok bool)
 	return at, true
 }
 
-// A sought is a content of a group for which a prefilter looks.
+// A sought is a content of a group that a prefilter searches for.
 type sought struct {
 	content *rule.Content
-	pat     int32 // among the patterns of bodies
-	raw     int32 // among those of content outside any buffer; of a group on that
+	pat     int32 // number among the patterns of bodies
+	raw     int32 // number among those of content outside any buffer, for a group on that
 }
 
-// seek says for the groups on bodies and on content outside any buffer which of their
-// contents the prefilter of bodies, and that of heads, look for.
+// seek sets, for groups on bodies and on content outside any buffer, which of their contents
+// the prefilters of bodies and heads search for.
 func (e *Engine) seek(d int, t *table) {
 	if t == nil {
 		return
@@ -121,23 +122,23 @@ func (f *prefilter) numbers() map[pattern]int32 {
 	return all
 }
 
-// inBody says whether a group looks at a body or a file as it is.
+// inBody reports whether a group inspects a body or file without transforms.
 func inBody(g *group, d int) bool {
 	return g.chain == 0 && (g.Buffer == rule.FileData || g.Buffer == bodies[d])
 }
 
-// bodies are the buffers that mostly have the bytes of the only file.
+// bodies are the buffers that usually have the bytes of the only file.
 var bodies = [2]rule.Buffer{rule.RequestBody, rule.ResponseBody}
 
-// A known is what prefilters say about a buffer.
+// A known is what prefilters know about a buffer.
 type known struct {
 	contents []sought
-	body     *sight // nil where the beginning is all
-	head     *sight // of the beginning of the stream, nil for a body
+	body     *sight // nil if the beginning is all
+	head     *sight // of the beginning of the stream; nil for a body
 	shift    int    // where the body begins in the buffer
 }
 
-// lacks says whether a content is not in the buffer.
+// lacks reports whether some content is not in the buffer.
 func (k *known) lacks() bool {
 	for i := range k.contents {
 		x := &k.contents[i]
@@ -148,7 +149,7 @@ func (k *known) lacks() bool {
 	return false
 }
 
-// bodySeen returns what is known of a body for a group, if it was searched.
+// bodySeen returns what is known about a body for a group, if the body was searched.
 func (w *work) bodySeen(g *group, data []byte) (k known, lacks bool) {
 	if g.sought == nil || w.body.data == nil || !same(data, w.body.data) {
 		return k, false
@@ -157,7 +158,7 @@ func (w *work) bodySeen(g *group, data []byte) (k known, lacks bool) {
 	return k, k.lacks()
 }
 
-// outsideSeen does the same for content outside any buffer.
+// outsideSeen is like bodySeen for content outside any buffer.
 func (w *work) outsideSeen(g *group) (k known, lacks bool) {
 	if g.Buffer != rule.Payload || g.sought == nil || w.begin.seen.data == nil {
 		return k, false
@@ -176,8 +177,8 @@ func (w *work) outsideSeen(g *group) (k known, lacks bool) {
 	return k, k.lacks() || w.beginsWithout(g)
 }
 
-// beginsWithout says that a content which a rule wants at the beginning of the stream
-// is not there. The rest of the stream need not be joined to know that.
+// beginsWithout reports that a content which must be at the beginning of the stream is absent.
+// This needs no join of the rest of the stream.
 func (w *work) beginsWithout(g *group) bool {
 	data := w.begin.data
 	for _, m := range g.matches {
@@ -196,8 +197,8 @@ func (w *work) beginsWithout(g *group) bool {
 	return false
 }
 
-// next returns the first place of a content between from and to, or -1. ok is false
-// when not all places are known.
+// next returns the first position of a content between from and to, or -1. ok is false if not
+// all positions are known.
 func (k *known) next(x *sought, from, to int) (at int, ok bool) {
 	at, ok = -1, true
 	if k.body != nil {
@@ -214,7 +215,7 @@ func (k *known) next(x *sought, from, to int) (at int, ok bool) {
 	return at, ok
 }
 
-// find returns the first place of a content between from and to, or -1.
+// find returns the first position of a content between from and to, or -1.
 func (in *inspector) find(c *rule.Content, from, to int) int {
 	if to-from >= shortBuffer {
 		for i := range in.known.contents {

@@ -2,18 +2,18 @@ package engine
 
 import "net/netip"
 
-// An addressTable finds the rules that look at nothing but addresses and ports,
-// of which public sets have thousands, by the address that they name.
+// An addressTable finds rules by their addresses. It is for rules that test nothing but
+// addresses and ports, of which public sets have thousands.
 type addressTable struct {
 	src, dst map[netip.Prefix][]int32
 	bits     [2][]int // lengths of the prefixes in use, of src and dst
 	rest     []int32  // rules without such an address
 }
 
-// maxPrefixes bounds the prefixes under which one rule is put.
+// maxPrefixes limits the prefixes under which one rule is filed.
 const maxPrefixes = 4096
 
-// add puts a rule under the addresses of one of its ends.
+// add files a rule under the addresses of one of its ends.
 func (t *addressTable) add(c *compiled, n int32) {
 	for i, end := range []*addresses{c.ends.src, c.ends.dst} {
 		ps, ok := end.prefixes()
@@ -45,7 +45,7 @@ func (t *addressTable) length(end, n int) {
 	t.bits[end] = append(t.bits[end], n)
 }
 
-// find appends the rules that may fit two addresses.
+// find appends the rules that may match two addresses.
 func (t *addressTable) find(src, dst netip.Addr, hits []int32) []int32 {
 	hits = append(hits, t.rest...)
 	for i, x := range [2]netip.Addr{src, dst} {
@@ -65,8 +65,8 @@ func (t *addressTable) find(src, dst netip.Addr, hits []int32) []int32 {
 	return hits
 }
 
-// prefixes returns the networks that make up a set. ok is false when it is not
-// made of networks alone, or of too many.
+// prefixes returns the networks that make up a set. ok is false if it does not consist of
+// networks alone, or of too many.
 func (a *addresses) prefixes() (ps []netip.Prefix, ok bool) {
 	if !a.plain() {
 		return nil, false
@@ -74,7 +74,7 @@ func (a *addresses) prefixes() (ps []netip.Prefix, ok bool) {
 	for _, r := range a.ranges {
 		for first := r[0]; ; {
 			p := netip.PrefixFrom(first, first.BitLen())
-			for p.Bits() > 0 { // as large as begins here and ends in the range
+			for p.Bits() > 0 { // the largest that begins here and ends in the range
 				q := netip.PrefixFrom(first, p.Bits()-1)
 				if q.Masked().Addr() != first || r[1].Less(span(q)[1]) {
 					break

@@ -26,7 +26,7 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// Bounds of what is remembered.
+// Limits of the state.
 const (
 	shards     = 64
 	maxEntries = 1 << 14 // of thresholds and bits in a shard
@@ -34,24 +34,23 @@ const (
 	maxNames   = 4096    // bits and numbers of one connection
 )
 
-// A State is what rules remember beyond one connection: thresholds, host bits
-// and datasets. It outlives the rules: an engine made after a reload goes on
-// with it. It is safe for many goroutines.
+// A State is what rules remember beyond one connection: thresholds, host bits and datasets. It
+// outlives the rules: an engine made by a reload takes it over. It is safe for concurrent use.
 type State struct {
 	shard [shards]struct {
 		sync.Mutex
 		counts map[countKey]*count
-		bits   map[bitKey]time.Time // until when
+		bits   map[bitKey]time.Time // expiry times
 	}
 	mu   sync.RWMutex
 	sets map[string]*set
 
-	delay   atomic.Int64 // after a change, until datasets are saved; 0: they are not
-	planned atomic.Bool  // they are going to be
-	// Unsaved counts datasets that could not be saved. They are tried again.
+	delay   atomic.Int64 // time between a change of datasets and saving them; 0: they are not saved
+	planned atomic.Bool  // a save is scheduled
+	// Unsaved counts failed saves of datasets. They are repeated.
 	Unsaved atomic.Int64
 
-	Dir string // where relative names of saved datasets are
+	Dir string // folder for relative names of saved datasets
 }
 
 // NewState returns an empty state.
@@ -95,7 +94,7 @@ func hash(a, b netip.Addr, n uint32) int {
 	return int(h >> 26 % shards)
 }
 
-// track returns the key of a threshold.
+// track returns the key of a threshold's count.
 func track(gid, sid uint32, how string, kind byte, src, dst netip.Addr, f *Flow) countKey {
 	k := countKey{gid: gid, sid: sid, kind: kind}
 	switch how {
@@ -114,7 +113,7 @@ func track(gid, sid uint32, how string, kind byte, src, dst netip.Addr, f *Flow)
 	return k
 }
 
-// allow counts a match against a threshold and says whether it alerts.
+// allow counts a match for a threshold and reports whether it alerts.
 func (s *State) allow(t *rule.Threshold, k countKey, now time.Time, port uint16) bool {
 	sh := &s.shard[hash(k.a, k.b, k.sid)]
 	sh.Lock()
@@ -123,7 +122,7 @@ func (s *State) allow(t *rule.Threshold, k countKey, now time.Time, port uint16)
 	window := time.Duration(t.Seconds) * time.Second
 	if c == nil {
 		if len(sh.counts) >= maxEntries {
-			for old, v := range sh.counts { // one at random makes room
+			for old, v := range sh.counts { // delete a random one to make room
 				delete(sh.counts, old)
 				_ = v
 				break
@@ -204,7 +203,7 @@ func bitOf(b *rule.Bit, name string, src, dst netip.Addr) bitKey {
 	return k
 }
 
-// bit changes or asks for a host bit.
+// bit changes or tests a host bit.
 func (s *State) bit(b *rule.Bit, name string, src, dst netip.Addr, now time.Time) bool {
 	k := bitOf(b, name, src, dst)
 	sh := &s.shard[hash(k.a, k.b, 1)]
@@ -255,9 +254,9 @@ type set struct {
 	sub    bool
 }
 
-// define makes the set that the rule in the file from names, and loads it when it
-// is new. A set that is not saved is also loaded when its file has changed: then it
-// holds what the file has, and no more what rules have added.
+// define makes the set for a rule in the file from, and loads it if it is new. A set that is
+// not saved is also reloaded when its file has changed: then it contains only the values in
+// the file, without those that rules added.
 func (s *State) define(d *rule.Dataset, from string, read func(from, name string) ([]byte, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +284,7 @@ func (s *State) define(d *rule.Dataset, from string, read func(from, name string
 		data, err = read(from, d.Load)
 	}
 	if errors.Is(err, fs.ErrNotExist) && d.Load == d.Save {
-		return nil // it is written later
+		return nil // it will be written later
 	}
 	if err != nil {
 		return fmt.Errorf("dataset %q: %w", d.Name, err)
@@ -298,7 +297,7 @@ func (s *State) define(d *rule.Dataset, from string, read func(from, name string
 		return nil
 	}
 	fresh := &set{kind: x.kind, values: map[string]json.RawMessage{}, rep: map[string]uint64{}, sub: x.sub}
-	if x.loaded == "" { // what rules define beside a file
+	if x.loaded == "" { // definitions in rules, without a file
 		maps.Copy(fresh.values, x.values)
 		maps.Copy(fresh.rep, x.rep)
 	}
@@ -311,7 +310,7 @@ func (s *State) define(d *rule.Dataset, from string, read func(from, name string
 	return nil
 }
 
-// load reads the values of a file.
+// load reads the values in a file.
 func (x *set) load(d *rule.Dataset, data []byte) error {
 	switch d.Format {
 	case "json":
@@ -325,7 +324,7 @@ func (x *set) load(d *rule.Dataset, data []byte) error {
 		}
 		list, ok := all.([]any)
 		if !ok {
-			return errors.New("want an array of objects; array_key says where it is")
+			return errors.New("the file has no array of objects; give its place with array_key")
 		}
 		return x.objects(d, list)
 	case "ndjson", "jsonline":
@@ -372,11 +371,10 @@ func (x *set) load(d *rule.Dataset, data []byte) error {
 	return s.Err()
 }
 
-// errNoKey says that an element has no value.
+// errNoKey reports an element without a value.
 var errNoKey = errors.New("no value")
 
-// objects adds JSON objects. Those without a value are passed over, as long as
-// one has it.
+// objects adds JSON objects. It ignores those without a value if others have one.
 func (x *set) objects(d *rule.Dataset, list []any) error {
 	found := false
 	for _, v := range list {
@@ -387,12 +385,12 @@ func (x *set) objects(d *rule.Dataset, list []any) error {
 		found = found || err == nil
 	}
 	if !found && len(list) > 0 {
-		return fmt.Errorf("no element has %q; value_key says where the value is", d.ValueKey)
+		return fmt.Errorf("no element has %q; give the place of the value with value_key", d.ValueKey)
 	}
 	return nil
 }
 
-// object adds one JSON object. Of several with one value the first counts.
+// object adds one JSON object. Of several with the same value the first applies.
 func (x *set) object(d *rule.Dataset, v any) error {
 	at := v
 	var in map[string]any
@@ -426,7 +424,7 @@ func (x *set) object(d *rule.Dataset, v any) error {
 	return nil
 }
 
-// value turns what a file says into the bytes that a buffer has.
+// value converts a value in a file to the bytes of a buffer.
 func (x *set) value(s string, encoded bool) (string, error) {
 	switch x.kind {
 	case "md5", "sha256":
@@ -452,7 +450,7 @@ func (x *set) value(s string, encoded bool) (string, error) {
 	return string(raw), nil
 }
 
-// ask answers a dataset match on a buffer. doc is what a JSON set says of it.
+// ask tests a dataset match on a buffer. doc is the document of a JSON set for the value.
 func (s *State) ask(d *rule.Dataset, buf []byte) (ok bool, doc json.RawMessage) {
 	s.mu.RLock()
 	x := s.sets[d.Name]
@@ -467,7 +465,7 @@ func (s *State) ask(d *rule.Dataset, buf []byte) (ok bool, doc json.RawMessage) 
 	x.mu.RLock()
 	doc, ok = x.values[string(key)]
 	for k := key; d.Subdomain && !ok && len(k) > 0; {
-		// .a.b.c also fits .b.c
+		// .a.b.c also matches .b.c
 		i := bytes.IndexByte(k[1:], '.')
 		if i < 0 {
 			break
@@ -505,10 +503,10 @@ func (s *State) ask(d *rule.Dataset, buf []byte) (ok bool, doc json.RawMessage) 
 	return ok, nil
 }
 
-// KeepSaved makes datasets that have a file be saved so long after a change.
+// KeepSaved makes datasets with a file be saved this long after a change.
 func (s *State) KeepSaved(delay time.Duration) { s.delay.Store(int64(delay)) }
 
-// saveLater plans to save the datasets that changed, x among them.
+// saveLater schedules saving the changed datasets, of which x is one.
 func (s *State) saveLater(x *set) {
 	delay := time.Duration(s.delay.Load())
 	if delay == 0 || x.save == "" || s.planned.Swap(true) {
@@ -524,8 +522,8 @@ func (s *State) saveLater(x *set) {
 	})
 }
 
-// Add, Has and Remove are what scripts do with a set. known is false when there
-// is none of that name.
+// Set carries out a script's command on a set: add, check or remove. known is false if there
+// is no set of that name.
 func (s *State) Set(name, command string, value []byte) (ok, known bool) {
 	s.mu.RLock()
 	_, known = s.sets[name]
@@ -565,7 +563,7 @@ func (s *State) Save() error {
 		x.mu.Unlock()
 		slices.Sort(lines)
 		if err := atomicfile.WriteBytes(x.save, 0o644, []byte(strings.Join(lines, ""))); err != nil {
-			errs = append(errs, fmt.Errorf("save dataset %q: %w", name, err))
+			errs = append(errs, fmt.Errorf("saving dataset %q: %w", name, err))
 			s.Unsaved.Add(1)
 			x.mu.Lock()
 			x.dirty = true
@@ -575,20 +573,19 @@ func (s *State) Save() error {
 	return errors.Join(errs...)
 }
 
-// A Flow is what rules remember of one connection. Its methods are safe for
-// many goroutines.
+// A Flow is what rules remember about one connection. Its methods are safe for concurrent use.
 type Flow struct {
 	mu   sync.Mutex
 	bits map[string]struct{}
 	ints map[string]uint32
 	vars map[string][]byte
 
-	Passed  bool       // a pass rule matched: nothing more is looked at
+	Passed  bool       // a pass rule matched: nothing more is inspected
 	Dropped bool       // a drop rule matched, and drops are obeyed
-	begun   [2]*Engine // by direction: whose rules on addresses were tried
+	begun   [2]*Engine // by direction: the engine whose rules on addresses were tried
 }
 
-// Bit changes or asks for a flow bit.
+// Bit changes or tests a flow bit.
 func (f *Flow) Bit(command, name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -636,7 +633,7 @@ func (f *Flow) Int(name string) (uint32, bool) {
 	return v, ok
 }
 
-// SetInt changes a number of the connection to what change makes of it.
+// SetInt replaces a number of the connection by the result of change.
 func (f *Flow) SetInt(name string, change func(old uint32, ok bool) uint32) uint32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -670,7 +667,7 @@ func (f *Flow) Var(name string) ([]byte, bool) {
 	return v, ok
 }
 
-// SetVar keeps a string of the connection.
+// SetVar stores a string of the connection.
 func (f *Flow) SetVar(name string, v []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -693,8 +690,8 @@ func (f *Flow) Vars() map[string][]byte {
 	return out
 }
 
-// begin says whether a packet is the first of its direction that rules on
-// addresses are tried on.
+// begin reports whether a packet is the first one in its direction on which e's rules on
+// addresses are tried.
 func (f *Flow) begin(e *Engine, d int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// A TLSHandshake is a TLS handshake as rules see it.
+// A TLSHandshake is a TLS handshake in the form that rules inspect.
 type TLSHandshake struct {
 	SNI                           []byte
-	JA3, JA3S                     string // strings; the digests are made of them
+	JA3, JA3S                     string // as text; digests are made from them
 	JA3Hash, JA3SHash, JA4        string
-	Version                       uint16 // of the server's hello, or else the client's
+	Version                       uint16 // of the server's hello, or before that the client's
 	ALPN                          [2][][]byte
 	Random                        [2][]byte
 	Certs                         [2][]*Certificate
@@ -26,7 +26,7 @@ type TLSHandshake struct {
 	ClientHello, ServerHello, Any bool
 }
 
-// A Certificate is a certificate with the text forms that rules compare.
+// A Certificate is a certificate in the text forms that rules compare.
 type Certificate struct {
 	DER                 []byte
 	Subject, Issuer     string
@@ -35,7 +35,7 @@ type Certificate struct {
 	AltNames            []string
 }
 
-// NewCertificate reads what rules ask of a certificate.
+// NewCertificate reads the parts of a certificate that rules test.
 func NewCertificate(der []byte) (*Certificate, error) {
 	sum := sha1.Sum(der)
 	c := &Certificate{DER: der, Fingerprint: colons(sum[:])}

@@ -20,14 +20,14 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// maxUnpacked bounds what gunzip and zlib_deflate make of a buffer.
+// maxUnpacked limits the output of gunzip and zlib_deflate.
 const maxUnpacked = 1 << 20
 
-// A transform makes another buffer of a buffer. ok false leaves it as it was.
+// A transform converts a buffer. If ok is false, the buffer stays unchanged.
 type transform func(in []byte) (out []byte, ok bool)
 
-// newTransform makes the function of a transform keyword. Scripts are made by
-// the engine, which has them.
+// newTransform returns the function of a transform keyword. script returns that of a script,
+// which the engine loads.
 func newTransform(t rule.Transform, script func(arg string) (transform, error)) (transform, error) {
 	always := func(f func([]byte) []byte) (transform, error) {
 		return func(in []byte) ([]byte, bool) { return f(in), true }, nil
@@ -78,10 +78,10 @@ func newTransform(t rule.Transform, script func(arg string) (transform, error)) 
 	case "luaxform":
 		return script(t.Arg)
 	}
-	return nil, fmt.Errorf("the transform %q does not work here", t.Name)
+	return nil, fmt.Errorf("the transform %q is not supported", t.Name)
 }
 
-// newPart makes the transform that leaves what the first group of an expression holds.
+// newPart makes the transform to the first group of an expression.
 func newPart(expr string) (transform, error) {
 	re, err := rule.Compile(&rule.PCRE{Expr: expr})
 	if err != nil {
@@ -100,10 +100,10 @@ func newPart(expr string) (transform, error) {
 	}, nil
 }
 
-// givenUp is what a transform returns, with false, that would have taken too long.
+// givenUp is returned, with false, by a transform that would have taken too long.
 var givenUp = []byte("given up")
 
-// spaces removes white space, or leaves one of each run.
+// spaces removes white space, or with keep all but one of each run.
 func spaces(in []byte, keep bool) []byte {
 	out := make([]byte, 0, len(in))
 	was := false
@@ -121,7 +121,7 @@ func spaces(in []byte, keep bool) []byte {
 	return out
 }
 
-// urlDecode undoes %XX and turns + into a space.
+// urlDecode decodes %XX and turns + into a space.
 func urlDecode(in []byte) []byte {
 	out := make([]byte, 0, len(in))
 	for i := 0; i < len(in); i++ {
@@ -149,7 +149,7 @@ func unhex(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// lowerNames folds the names of header fields and leaves the values.
+// lowerNames folds the names of header fields but not their values.
 func lowerNames(in []byte) []byte {
 	out := append([]byte(nil), in...)
 	name := true
@@ -182,7 +182,7 @@ func stripPseudo(in []byte) []byte {
 	return out
 }
 
-// unpacker makes gunzip and zlib_deflate.
+// unpacker makes the transforms gunzip and zlib_deflate.
 func unpacker(t rule.Transform) (transform, error) {
 	most := int64(1024)
 	if f := strings.Fields(t.Arg); len(f) == 2 && f[0] == "max-size" {
@@ -216,8 +216,8 @@ func unpacker(t rule.Transform) (transform, error) {
 	}, nil
 }
 
-// newXOR makes xor: a key in hexadecimal, or one that is in the buffer:
-// "extract N FROM", from "offset N" on.
+// newXOR makes the transform xor. Its key is in hexadecimal, or in the buffer: "extract N
+// FROM", applied from "offset N" on.
 func newXOR(arg string) (transform, error) {
 	if key, err := hex.DecodeString(arg); err == nil && len(key) > 0 {
 		return func(in []byte) ([]byte, bool) {
@@ -266,7 +266,7 @@ func newXOR(arg string) (transform, error) {
 	}, nil
 }
 
-// newFromBase64 makes from_base64: bytes N, offset N, mode M.
+// newFromBase64 makes the transform from_base64: bytes N, offset N, mode M.
 func newFromBase64(arg string) (transform, error) {
 	size, offset, mode := 0, 0, "rfc4648"
 	for part := range strings.SplitSeq(arg, ",") {
@@ -321,7 +321,7 @@ func newFromBase64(arg string) (transform, error) {
 	}, nil
 }
 
-// newSubslice makes subslice: OFFSET, LENGTH, truncate; negative numbers count
+// newSubslice makes the transform subslice: OFFSET, LENGTH, truncate; negative numbers count
 // from the end.
 func newSubslice(arg string) (transform, error) {
 	var nums []int

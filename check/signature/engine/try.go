@@ -14,7 +14,7 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// An answer is what a condition or a group says by now.
+// An answer is the current result of a condition or a group.
 type answer uint8
 
 const (
@@ -46,7 +46,7 @@ func (w *work) try(k *compiled, n int, c *candidate, dst []Alert) []Alert {
 	return w.matched(k, n, dst)
 }
 
-// account adds up what trying a rule cost.
+// account adds the cost of trying a rule.
 func (w *work) account(k *compiled, spent time.Duration, hit bool) {
 	k.cost.nanos.Add(int64(spent))
 	if hit {
@@ -70,13 +70,13 @@ func (w *work) account(k *compiled, spent time.Duration, hit bool) {
 	}
 }
 
-// overMessage notes that a message had cost what it may before all rules were tried.
+// overMessage records that a message reached its limit before all rules were tried.
 func (w *work) overMessage() {
 	w.e.counters.OverMessage.add(1)
 	w.tx.Over.Message = true
 }
 
-// giveUp notes, once, that the rest of a message is not inspected.
+// giveUp records, once, that the rest of a message is not inspected.
 func (w *work) giveUp(p *progress) {
 	if !p.over {
 		p.over = true
@@ -84,7 +84,7 @@ func (w *work) giveUp(p *progress) {
 	}
 }
 
-// decide says whether a rule fits a message by now.
+// decide reports whether a rule matches the message so far.
 func (w *work) decide(k *compiled, c *candidate) answer {
 	tx := w.tx
 	if !w.applies(k) {
@@ -97,9 +97,9 @@ func (w *work) decide(k *compiled, c *candidate) answer {
 		return no
 	}
 	for _, x := range k.gates {
-		if w.condition(x, at) != yes && !w.e.config.Trace { // a trace says how far buffers got
+		if w.condition(x, at) != yes && !w.e.config.Trace { // a trace also shows how far buffers got
 			if at < rule.Complete {
-				return later // a rule may set the bit when more is known
+				return later // a rule may set the bit later
 			}
 			return no
 		}
@@ -117,7 +117,7 @@ func (w *work) decide(k *compiled, c *candidate) answer {
 		case no:
 			w.failed(i, g)
 			if k.Exchange && g.dir == rule.Both && w.dir == rule.ToServer {
-				wait = true // the response may hold it
+				wait = true // the response may contain it
 				continue
 			}
 			return no
@@ -141,7 +141,7 @@ func (w *work) decide(k *compiled, c *candidate) answer {
 	return yes
 }
 
-// failed notes which match of a group did not hold.
+// failed records which match of a group failed.
 func (w *work) failed(i int, g *group) {
 	if !w.e.config.Trace {
 		return
@@ -154,7 +154,7 @@ func (w *work) failed(i int, g *group) {
 	w.reach(3+i*1000+n, g.Buffer.String()+": "+describe(g.matches[n]))
 }
 
-// applies compares the head of a rule with the connection.
+// applies compares the header of a rule with the connection.
 func (w *work) applies(k *compiled) bool {
 	tx := w.tx
 	if k.app != 0 && k.app&tx.App == 0 || k.l4&tx.L4 == 0 {
@@ -183,13 +183,13 @@ func (w *work) applies(k *compiled) bool {
 	return k.Twoway && k.head(dst, src, dir == rule.ToClient)
 }
 
-// head compares addresses and ports. client says that src opened the connection.
+// head compares addresses and ports. client means that src opened the connection.
 func (k *compiled) head(src, dst netip.AddrPort, client bool) bool {
 	return (k.ends.sp == nil || k.ends.sp.has(src.Port())) && (k.ends.dp == nil || k.ends.dp.has(dst.Port())) &&
 		(k.ends.src == nil || k.ends.src.has(src.Addr(), client)) && (k.ends.dst == nil || k.ends.dst.has(dst.Addr(), !client))
 }
 
-// group looks at one buffer with the matches of a rule.
+// group inspects one buffer with the matches of a rule.
 func (w *work) group(g *group, at rule.Progress) answer {
 	info := g.Buffer.Info()
 	complete := at > info.Progress || at >= rule.Complete || info.Progress < rule.Body && at >= info.Progress
@@ -204,7 +204,7 @@ func (w *work) group(g *group, at rule.Progress) answer {
 	}
 	w.in.left = maxSteps
 	places, lacks := w.outsideSeen(g)
-	if lacks { // the stream need not be joined
+	if lacks { // no need to join the stream
 		return notYet(at)
 	}
 	for i := 0; ; i++ {
@@ -262,7 +262,7 @@ func (w *work) dataset(d *rule.Dataset, buf []byte) bool {
 	return ok
 }
 
-// entropy implements matcher: the record of an alert says what was measured.
+// entropy implements matcher: it records the measured entropy for alerts.
 func (w *work) entropy(e float64) {
 	if w.tx.measured == nil {
 		w.tx.measured = map[string]float64{}
@@ -277,7 +277,7 @@ func (w *work) script(s *script, buf []byte, cursor int) bool {
 	return s.code.Match(w.tx, w.dir, w.rule.Rule, buf, cursor) != s.Negated
 }
 
-// flushCaptures gives scripts what expressions captured.
+// flushCaptures passes the captures of expressions to scripts.
 func (w *work) flushCaptures() {
 	for _, c := range w.in.captures {
 		if c.scope == "flow" {
@@ -286,7 +286,7 @@ func (w *work) flushCaptures() {
 	}
 }
 
-// condition answers a condition that is not about one buffer.
+// condition tests a condition that does not concern one buffer.
 func (w *work) condition(x rule.Condition, at rule.Progress) answer {
 	tx := w.tx
 	src, dst := tx.ends(w.dir)
@@ -319,7 +319,7 @@ func (w *work) condition(x rule.Condition, at rule.Progress) answer {
 			return yes
 		}
 		if tx.dir[1-w.dir>>1].at < rule.Complete && !x.Negated {
-			return later // the other side may bring it
+			return later // the other side may send it
 		}
 		return notYet(at)
 	case *rule.Word:
@@ -349,7 +349,7 @@ func truth(ok bool) answer {
 	return no
 }
 
-// notYet is no when nothing more comes.
+// notYet returns later, or no if nothing more will come.
 func notYet(at rule.Progress) answer {
 	if at >= rule.Complete {
 		return no
@@ -393,7 +393,7 @@ func flowInt(f *Flow, x *rule.Int) bool {
 	return false
 }
 
-// integer answers a keyword that compares one number or several.
+// integer tests a keyword that compares one or several numbers.
 func (w *work) integer(x *rule.Integer, at rule.Progress) answer {
 	name := x.Keyword
 	var ns []uint64
@@ -426,7 +426,7 @@ func (w *work) integer(x *rule.Integer, at rule.Progress) answer {
 		return notYet(at)
 	}
 	if strings.HasPrefix(x.Index, "all") && at < rule.Complete {
-		return later // another may come
+		return later // another may follow
 	}
 	if x.Absent {
 		return no
@@ -480,7 +480,7 @@ func fits(x *rule.Integer, ns []uint64) bool {
 	return good > 0
 }
 
-// word answers a keyword with words; those about files here.
+// word tests a keyword with words. Those about files are tested here.
 func (w *work) word(x *rule.Word, at rule.Progress) answer {
 	switch x.Keyword {
 	case "filename", "fileext", "filemagic":
@@ -512,13 +512,13 @@ func (w *work) word(x *rule.Word, at rule.Progress) answer {
 	return notYet(at)
 }
 
-// hashed is filemd5, filesha1 and filesha256 with their list.
+// A hashed is a keyword filemd5, filesha1 or filesha256 with its list.
 type hashed struct {
 	*rule.Word
 	set map[string]struct{}
 }
 
-// hashes reads the list of digests that a rule names.
+// hashes reads the list of digests for a rule.
 func (e *Engine) hashes(from string, w *rule.Word) (map[string]struct{}, error) {
 	data, err := e.read(from, w.Value)
 	if err != nil {
@@ -559,7 +559,7 @@ func (w *work) hashed(x *hashed, at rule.Progress) answer {
 	return notYet(at)
 }
 
-// matched does what a rule does when it fits, and appends its alert.
+// matched carries out a rule that matched, and appends its alert.
 func (w *work) matched(k *compiled, n int, dst []Alert) []Alert {
 	tx := w.tx
 	src, dstEnd := tx.ends(w.dir)
@@ -614,8 +614,8 @@ func (w *work) matched(k *compiled, n int, dst []Alert) []Alert {
 	return append(dst, a)
 }
 
-// wholeFlow says whether a rule that drops acts on the connection, not only on
-// the packet at hand: one on messages, on the stream or on addresses.
+// wholeFlow reports whether a rule that drops applies to the connection instead of the current
+// packet: one on messages, on the stream or on addresses.
 func (k *compiled) wholeFlow(tx *Tx) bool {
 	return k.kinds&(onMessage|onStream) != 0 || tx.Packet.Stream || k.single || k.app != 0
 }

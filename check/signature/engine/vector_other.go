@@ -2,7 +2,7 @@
 
 package engine
 
-// vectors says that there is code for vector instructions.
+// vectors reports whether there are vector instructions.
 const vectors = false
 
 func sieveAVX2(*byte, int, *uint16, uint32, *uint64) int { return 0 }
