@@ -13,7 +13,7 @@ import (
 	"shuultuur/release"
 )
 
-// What the check of signature rules would say of its rules.
+// Types of the check of signature rules.
 type (
 	Mistake struct{ error }
 	Profile struct {
@@ -23,7 +23,7 @@ type (
 	BufferProfile struct{}
 )
 
-// The small build lacks these checks.
+// The small build lacks the following checks.
 
 func newSignature(signature.Config, Parts) (Signatures, error) {
 	return nil, release.Lacks("signature rules")
@@ -41,7 +41,7 @@ func newPicture(picture.Config, Parts) (pictures, error) {
 	return nil, release.Lacks("the check of pictures")
 }
 
-// explainAlone says that pictures are not looked at.
+// explainAlone returns that the small build does not inspect pictures.
 func explainAlone(context.Context, []byte) []string {
 	return []string{"pictures are not looked at by the small build"}
 }

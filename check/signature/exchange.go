@@ -37,7 +37,7 @@ func (c *Check) name(t *filter.Transaction) ([]engine.Alert, engine.Over) {
 	return c.handshake(t, f)
 }
 
-// refusedDNS tries the rules on a DNS message that is answered without a look at its name.
+// refusedDNS tries the rules on a DNS message that the name server answers by itself.
 func (c *Check) refusedDNS(t *filter.Transaction, msg []byte) {
 	if !c.engine.Has(engine.DNS, rule.ToServer, rule.Line) {
 		return
@@ -51,8 +51,8 @@ func (c *Check) refusedDNS(t *filter.Transaction, msg []byte) {
 	t.Findings = c.findings(alerts, map[uint32]bool{}, t.Terse, over(t, tx.Over, t.Findings))
 }
 
-// A handshake is one that rules follow: its name is judged more than once, as
-// more of it is known.
+// A handshake is a TLS handshake that rules follow: its name is judged several times, as more
+// of it becomes known.
 type handshake struct {
 	check      *Check
 	host, ja4  string
@@ -61,9 +61,9 @@ type handshake struct {
 	serverSeen bool
 }
 
-// handshake tries the rules on what is known of a TLS handshake: the name, the
-// client's hello, the origin's certificates. It goes on from where it was, so
-// that thresholds count a hello once.
+// handshake tries the rules on the known part of a TLS handshake: the name, the client's
+// hello, the origin's certificates. It continues where it stopped, so that thresholds count a
+// hello once.
 func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert, o engine.Over) {
 	k := &f.tls
 	if k.check != c || k.host != t.Host || k.ja4 != t.JA4 {
@@ -87,7 +87,7 @@ func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert
 	if t.TLS != nil && t.TLS.Certificates != nil && !k.serverSeen {
 		k.serverSeen, k.handshake.ServerHello, k.handshake.Version = true, true, t.TLS.Version
 		for _, der := range t.TLS.Certificates {
-			cert, err := engine.NewCertificate(der) // of a broken one the fingerprint is known
+			cert, err := engine.NewCertificate(der) // the fingerprint of a broken one is still known
 			if err != nil {
 				k.handshake.Events = map[string]bool{"tls.invalid_certificate": true}
 			}
@@ -99,13 +99,13 @@ func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert
 	return alerts, o
 }
 
-// inspect tries the rules on a stage of an exchange.
+// inspect tries the rules at a stage of an exchange.
 func (m *exchange) inspect(t *filter.Transaction, s filter.Stage) (alerts []engine.Alert) {
 	e := m.check.engine
 	side := &m.http.Sides[0]
 	if side.Line == nil {
 		m.request(t.Request)
-		if s > filter.Request { // the stages before were not asked, or are forgotten
+		if s > filter.Request { // previous stages were not inspected, or were forgotten
 			alerts = e.Inspect(&m.tx, rule.ToServer, rule.Headers, alerts)
 		}
 	}
@@ -149,7 +149,7 @@ func (m *exchange) answer(t *filter.Transaction, s filter.Stage, alerts []engine
 	return e.Inspect(&m.tx, rule.ToClient, at, alerts)
 }
 
-// request fills in the head of the request.
+// request sets the head of the request.
 func (m *exchange) request(q *hm.Request) {
 	s := &m.http.Sides[0]
 	s.Method, s.Target = []byte(q.Method), q.Target
@@ -169,8 +169,8 @@ func (m *exchange) request(q *hm.Request) {
 	m.odd(m.http.Anomalies(rule.ToServer)...)
 }
 
-// malformed fills in a request head that cannot be read, as far as it can be
-// parted: lines, the words of the first, and names and values.
+// malformed sets a request head that cannot be parsed, as far as it can be split: into lines,
+// the words of the first, and names and values.
 func (m *exchange) malformed(raw []byte) {
 	s := &m.http.Sides[0]
 	if s.Line, s.RawHead = head(raw); s.Line == nil {
@@ -202,10 +202,10 @@ func (m *exchange) malformed(raw []byte) {
 	m.odd(m.http.Anomalies(rule.ToServer)...)
 }
 
-// maxFields bounds the fields of a malformed request that rules see.
+// maxFields limits the fields of a malformed request that rules inspect.
 const maxFields = 2048
 
-// odd notes anomalies, by the names of app-layer-event.
+// odd records anomalies, by their names in app-layer-event.
 func (m *exchange) odd(events ...string) {
 	for _, name := range events {
 		if m.http.Events == nil {
@@ -215,10 +215,10 @@ func (m *exchange) odd(events ...string) {
 	}
 }
 
-// maxCodings is how many content codings of a body Suricata undoes.
+// maxCodings is the number of content codings of a body that Suricata decodes.
 const maxCodings = 2
 
-// response fills in the head of the response.
+// response sets the head of the response.
 func (m *exchange) response(r *hm.Response) {
 	s := &m.http.Sides[1]
 	s.Code, s.Reason, s.Protocol = strconv.AppendInt(nil, int64(r.Status), 10), r.Reason, protocol(r.Proto)
@@ -248,7 +248,7 @@ func headers(dst []engine.Header, fs hm.Fields) []engine.Header {
 	return dst
 }
 
-// head parts a raw head into the line and the rest.
+// head splits a raw head into the first line and the rest.
 func head(raw []byte) (line, rest []byte) {
 	i := bytes.IndexByte(raw, '\n')
 	if i < 0 {
@@ -267,14 +267,14 @@ func protocol(p uint8) []byte {
 	return []byte("HTTP/1.1")
 }
 
-// body fills in a body as far as it has come, and says how far that is.
+// body sets a body as far as it has arrived, and returns its progress.
 func (m *exchange) body(s *engine.Side, b *content.Body) rule.Progress {
 	s.At = rule.Body
 	if b == nil {
 		s.At = rule.Complete
 		return s.At
 	}
-	data, err := b.Decoded() // what came before a fault is looked at, too
+	data, err := b.Decoded() // data before an error is inspected, too
 	switch v, _ := s.Get("Content-Encoding"); {
 	case errors.Is(err, content.ErrBomb):
 		m.odd("http.compression_bomb")

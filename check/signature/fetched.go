@@ -19,7 +19,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Fetch says what the settings have fetched, by name.
+// Fetch returns what to fetch for the sources in the settings, by name.
 func Fetch(sources map[string]source.Config) (source.Items, error) {
 	all := source.Items{}
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
@@ -31,7 +31,7 @@ func Fetch(sources map[string]source.Config) (source.Items, error) {
 		case err != nil:
 			return nil, setting.At(name, err)
 		case !ok:
-			return nil, setting.At(name, fmt.Errorf("it has neither url nor source; files that are here belong under rules"))
+			return nil, setting.At(name, fmt.Errorf("it has neither url nor source; name local files under rules"))
 		case how.Format != "" && how.Format != source.Rules:
 			return nil, setting.At(name, setting.At("source", fmt.Errorf("%s is a list: name it under lists", sources[name].Source)))
 		}
@@ -40,7 +40,7 @@ func Fetch(sources map[string]source.Config) (source.Items, error) {
 	return all, nil
 }
 
-// resolve finds out what is fetched, and which version of it is in use.
+// resolve determines what is fetched, and which version of it is in use.
 func (c *Check) resolve(sources map[string]source.Config, data string) (err error) {
 	if c.fetched, err = Fetch(sources); err != nil {
 		return err
@@ -53,10 +53,10 @@ func (c *Check) resolve(sources map[string]source.Config, data string) (err erro
 	return nil
 }
 
-// Fetched are the rules that are fetched.
+// Fetched returns the fetched rules.
 func (c *Check) Fetched() source.Items { return c.fetched }
 
-// try reads rules that have been fetched and counts them.
+// try parses fetched rules and counts them.
 func try(name, from string) source.Trial {
 	return func(_ context.Context, file string) (c source.Content, err error) {
 		files, err := fetchedFiles(name, from, file)
@@ -80,9 +80,9 @@ func try(name, from string) source.Trial {
 	}
 }
 
-// fetchedFiles reads the file of the source called name. In the place of where it
-// is kept stands what people know it by: the name of the source, and for a single
-// file the last part of the address.
+// fetchedFiles reads the file of the source called name. It replaces the path of the stored
+// file by names that people know: the name of the source, and for a single file the last part
+// of its URL.
 func fetchedFiles(name, from, file string) ([]rule.File, error) {
 	files, err := rule.Files(file)
 	for i := range files {

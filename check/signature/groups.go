@@ -13,9 +13,8 @@ import (
 	"shuultuur/setting"
 )
 
-// groups returns the address and port groups: Suricata's names with the
-// gateway's clients as HOME_NET, then those of a suricata.yaml, then those of
-// the settings.
+// groups returns the address and port groups: Suricata's names with the gateway's clients as
+// HOME_NET, overridden by those of a suricata.yaml, then by those of the settings.
 func groups(cfg Config) (vars, ports map[string]string, err error) {
 	vars, ports = engine.Groups()
 	if cfg.Suricata != "" {
@@ -31,14 +30,14 @@ func groups(cfg Config) (vars, ports map[string]string, err error) {
 	return vars, ports, nil
 }
 
-// A Suricata is what is read of a suricata.yaml.
+// A Suricata has the settings that are read from a suricata.yaml.
 type Suricata struct {
 	// Vars and Ports are the groups under vars.
 	Vars, Ports map[string]string
-	// Off are the features that "requires: feature" does not find: ja3 and ja4,
-	// where their fingerprints are switched off.
+	// Off are the features that "requires: feature" must not find: ja3 and ja4, if their
+	// fingerprints are disabled.
 	Off []string
-	// Short says that records have addresses of IPv6 in their short form.
+	// Short says that IPv6 addresses are logged in their short form.
 	Short bool
 }
 

@@ -1,14 +1,13 @@
 //go:build !small
 
-// Package signature is the check that tries Suricata's rules on decrypted
-// messages: requests, responses, DNS queries and TLS hellos.
+// Package signature is the check that tries Suricata's rules on decrypted messages: requests,
+// responses, DNS queries and TLS hellos.
 //
-// Data moves so: [New] reads rule files (package rule) and compiles them
-// (package engine). For each stage of a transaction [Check.Find] puts what is
-// known into the form in which rules see it, and lets the engine go on from
-// where it was at the stage before. The rules that matched come out as findings:
-// one for the class, one for the number, one for the priority, and "drop" where
-// the rule says drop or reject. What happens then is for a policy to say.
+// [New] parses rule files (package rule) and compiles them (package engine). At each stage of
+// a transaction, [Check.Find] converts what is known to the form that rules inspect, and lets
+// the engine continue where it stopped at the previous stage. Rules that matched become
+// findings: one each for the class, the number and the priority, and "drop" if the rule says
+// drop or reject. Policies decide what happens then.
 package signature
 
 import (
@@ -37,13 +36,13 @@ import (
 	"shuultuur/setting"
 )
 
-// defaultBody is how much of a body rules see.
+// defaultBody is the number of bytes of a body that rules inspect by default.
 const defaultBody = 1 << 20
 
-// saveDelay is how long after a change datasets are saved.
+// saveDelay is the time between a change of datasets and saving them.
 const saveDelay = 5 * time.Second
 
-// A Check tries rules. It is safe for use by many goroutines.
+// A Check tries rules. It is safe for concurrent use.
 type Check struct {
 	engine   *engine.Engine
 	body     int
@@ -53,40 +52,40 @@ type Check struct {
 	sids     []uint32
 	now      func() time.Time
 	scripts  *lua.Pool
-	dry      bool // datasets are not saved
+	dry      bool // do not save datasets
 	fetched  source.Items
-	missing  []string // of them, still to be fetched
+	missing  []string // sources not yet fetched
 }
 
-// kept is the key under which a connection keeps what rules remember of it. It
-// is the same for every check, so that flow bits outlive a reload.
+// kept is the key of the state that rules keep for a connection. It is the same for every
+// check, so that flow bits outlive a reload.
 type kept struct{}
 
-// flow is what a connection keeps.
+// A flow is the state of a connection.
 type flow struct {
 	*engine.Flow
-	open []*exchange // exchanges under way, the oldest first
+	open []*exchange // exchanges in progress, oldest first
 	tls  handshake
 }
 
-// maxOpen bounds the exchanges of one connection that rules follow at a time.
+// maxOpen limits the exchanges of one connection that rules follow at a time.
 const maxOpen = 128
 
-// An exchange is one request with its response that rules follow from stage to stage.
+// An exchange is a request with its response, which rules follow from stage to stage.
 type exchange struct {
 	id    string
 	check *Check
 	tx    engine.Tx
 	http  engine.HTTP
-	seen  map[uint32]bool // alerts reported before
-	over  bool            // rules have seen all of it
+	seen  map[uint32]bool // alerts already reported
+	over  bool            // rules have inspected all of it
 }
 
-// New reads the rules of cfg.
+// New reads the rules for cfg.
 func New(cfg Config, parts Parts) (*Check, error) {
 	c := &Check{now: parts.Now, fetched: source.Items{}, dry: cfg.Full, scripts: lua.NewPool(lua.Limits{}), body: int(cfg.Body.Or(defaultBody))}
 	if len(cfg.Rules)+len(cfg.Sources) == 0 {
-		return nil, setting.At("rules", errors.New("there is no rule file; name at least one here or under sources, or leave signature out"))
+		return nil, setting.At("rules", errors.New("there is no rule file; name at least one here or under sources, or omit signature"))
 	}
 	if err := c.resolve(cfg.Sources, parts.Data); err != nil {
 		return nil, setting.At("sources", err)
@@ -131,15 +130,15 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	return c, nil
 }
 
-// loaded is what rule files hold.
+// loaded is the content of rule files.
 type loaded struct {
 	rules       []*rule.Rule
 	mistakes    []*rule.Error
 	classes     map[string]*engine.Class
-	attachments map[string][]byte // other files of tarballs
+	attachments map[string][]byte // other files in tarballs
 }
 
-// load reads rule files and what chooses and changes their rules.
+// load reads rule files, and the files that select and change their rules.
 func (c *Check) load(cfg Config, store *source.Store) (*loaded, error) {
 	l := &loaded{classes: map[string]*engine.Class{}}
 	for k, v := range engine.Classes() {
@@ -155,7 +154,7 @@ func (c *Check) load(cfg Config, store *source.Store) (*loaded, error) {
 	for i, name := range cfg.Rules {
 		files, err := rule.Files(string(name))
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w; correct the name, or have it fetched: see sources", err)
+			err = fmt.Errorf("%w; correct the name, or fetch the file: see sources", err)
 		}
 		if err == nil {
 			err = l.read(p, choice, files)
@@ -193,7 +192,7 @@ func (c *Check) load(cfg Config, store *source.Store) (*loaded, error) {
 	return l, nil
 }
 
-// read takes in the files of a tarball or folder, or a single one.
+// read reads the rules in the files of a tarball or folder, or in a single file.
 func (l *loaded) read(p *rule.Parser, choice *rule.Choice, files []rule.File) error {
 	for _, f := range files {
 		switch {
@@ -214,11 +213,11 @@ func (l *loaded) read(p *rule.Parser, choice *rule.Choice, files []rule.File) er
 	return nil
 }
 
-// collectBytes is after how many bytes of rules the collector runs. What reading leaves
-// behind would otherwise lie between the rules.
+// collectBytes is the number of bytes of rules after which the garbage collector runs.
+// Otherwise garbage would lie between the rules.
 const collectBytes = 1 << 20
 
-// A collecting runs the collector while it is read.
+// A collecting is a reader that runs the garbage collector while it is read.
 type collecting struct {
 	io.Reader
 	read int
@@ -241,8 +240,8 @@ func (l *loaded) class(name string, data []byte) error {
 	return err
 }
 
-// collectCategories collects the categories. Classes without a rule are among them, so that
-// policies may name them while rules come and go.
+// collectCategories collects the categories. It includes classes without rules, so that
+// policies may name them while fetched rules change.
 func (c *Check) collectCategories(l *loaded) {
 	seen := map[string]bool{}
 	for name := range l.classes {
@@ -267,28 +266,27 @@ func (*Check) Contextual() {}
 // Cost implements [filter.Check].
 func (*Check) Cost() filter.Cost { return filter.Heavy }
 
-// Files returns the files that the check was made of.
+// Files returns the files from which the check was built.
 func (c *Check) Files() []string { return c.files }
 
 // Mistakes returns the rules that could not be loaded.
 func (c *Check) Mistakes() []*rule.Error { return c.mistakes }
 
-// Engine returns the rules.
+// Engine returns the engine.
 func (c *Check) Engine() *engine.Engine { return c.engine }
 
-// Profiles say what each rule cost, and how many bytes of each buffer were
-// looked at.
+// Profiles returns the cost of each rule and the bytes of each buffer that were searched.
 func (c *Check) Profiles() ([]engine.Profile, []engine.BufferProfile) { return c.engine.Profiles() }
 
-// Close saves the datasets that rules changed. What cannot be saved is counted.
+// Close saves the datasets that rules changed. It counts failures.
 func (c *Check) Close() {
 	if !c.dry {
 		_ = c.engine.State().Save()
 	}
 }
 
-// Categories returns the classes, the numbers and the priorities of the rules,
-// "drop" and "other", which is a rule without a class.
+// Categories returns the classes, numbers and priorities of the rules, "drop", and "other" for
+// rules without a class.
 func (c *Check) Categories() []filter.Category {
 	cats := []filter.Category{{Name: "drop"}, {Name: "other"}}
 	for p := 1; p <= maxPriority; p++ {
@@ -303,26 +301,26 @@ func (c *Check) Categories() []filter.Category {
 	return cats
 }
 
-// Awaits says whether a policy may name a category that no rule has: a number,
-// where rules are fetched and come and go.
+// Awaits reports whether a policy may name a category that no rule has: a rule number, if
+// rules are fetched, because a fetched version may have it.
 func (c *Check) Awaits(category string) bool {
 	_, err := strconv.ParseUint(category, 10, 32)
 	return err == nil && len(c.fetched) > 0
 }
 
-// Knows says whether a rule has the number.
+// Knows reports whether a rule has this number.
 func (c *Check) Knows(sid uint32) bool {
 	_, ok := slices.BinarySearch(c.sids, sid)
 	return ok
 }
 
-// maxPriority is the least urgent priority that policies can name; less urgent
-// rules count as it.
+// maxPriority is the least urgent priority that policies can name. Less urgent rules get this
+// one.
 const maxPriority = 4
 
 func priorityName(p int) string { return "priority-" + strconv.Itoa(min(max(p, 1), maxPriority)) }
 
-// Wants says whether a rule could look at the stage.
+// Wants reports whether a rule could inspect the stage.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	switch s {
 	case filter.Name:
@@ -345,7 +343,7 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return c.engine.Has(engine.HTTP1|engine.HTTP2, rule.ToClient, rule.Body)
 }
 
-// AsksTLS says whether a rule could look at a TLS handshake.
+// AsksTLS reports whether a rule could inspect a TLS handshake.
 func (c *Check) AsksTLS() bool {
 	return c.engine.Has(engine.TLS, rule.ToServer, rule.Line) || c.engine.Has(engine.TLS, rule.ToClient, rule.Line)
 }
@@ -372,7 +370,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		alerts = m.inspect(t, s)
 		dst = over(t, m.tx.Over, dst)
 		m.tx.Over = engine.Over{}
-		// A connection remembers its exchanges for a while, but not their bodies.
+		// A connection keeps its exchanges for a while, but not their bodies.
 		if m.over = s == filter.ResponseBody && (t.Body == nil || t.Body.Complete()); m.over {
 			m.tx.Close()
 			m.http = engine.HTTP{}
@@ -387,7 +385,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	return dst, nil
 }
 
-// findings appends the findings of alerts that were not reported before.
+// findings appends findings for alerts that were not reported before.
 func (c *Check) findings(alerts []engine.Alert, seen map[uint32]bool, terse bool, dst []filter.Finding) []filter.Finding {
 	for i := range alerts {
 		a := &alerts[i]
@@ -400,8 +398,8 @@ func (c *Check) findings(alerts []engine.Alert, seen map[uint32]bool, terse bool
 	return dst
 }
 
-// Refused implements [filter.Witness]: rules on what is malformed match on
-// requests that go no further, and on DNS messages that are no queries.
+// Refused implements [filter.Witness]: it tries the rules on malformed requests, which are not
+// forwarded, and on DNS messages that the name server answers by itself.
 func (c *Check) Refused(t *filter.Transaction, head []byte) {
 	if t.Proto == filter.DNS {
 		c.refusedDNS(t, head)
@@ -418,7 +416,7 @@ func (c *Check) Refused(t *filter.Transaction, head []byte) {
 	t.Findings = c.findings(alerts, m.seen, t.Terse, over(t, m.tx.Over, t.Findings))
 }
 
-// report appends the findings of one alert.
+// report appends the findings for one alert.
 func (c *Check) report(a *engine.Alert, terse bool, dst []filter.Finding) []filter.Finding {
 	evidence := ""
 	if !terse {
@@ -451,7 +449,7 @@ func (c *Check) report(a *engine.Alert, terse bool, dst []filter.Finding) []filt
 	return dst
 }
 
-// over reports what was given up because it took too long, and notes which rules
+// over reports rules that were given up because they exceeded a limit, and notes which ones
 // are disabled from now on.
 func over(t *filter.Transaction, o engine.Over, dst []filter.Finding) []filter.Finding {
 	for _, sid := range o.Disabled {
@@ -472,7 +470,7 @@ func over(t *filter.Transaction, o engine.Over, dst []filter.Finding) []filter.F
 	return dst
 }
 
-// unread reports what of a body rules did not see.
+// unread reports the part of a body that rules did not inspect.
 func (c *Check) unread(b *content.Body, dst []filter.Finding) []filter.Finding {
 	if b == nil {
 		return dst
@@ -502,14 +500,14 @@ func ends(t *filter.Transaction) (client, server netip.AddrPort) {
 	return netip.AddrPortFrom(t.Client.Addr, 0), netip.AddrPortFrom(addr, t.Port)
 }
 
-// start fills in what every message has.
+// start sets what all messages have.
 func (c *Check) start(tx *engine.Tx, t *filter.Transaction, f *engine.Flow) {
 	tx.Flow, tx.L4, tx.Now = f, engine.TCP, c.now()
 	tx.Client, tx.Server = ends(t)
 	tx.Packet.Established = true
 }
 
-// flow returns what the connection of t keeps.
+// connection returns the state of the connection of t.
 func connection(t *filter.Transaction) *flow {
 	if t.Flow == nil {
 		return &flow{Flow: &engine.Flow{}}
@@ -522,8 +520,7 @@ func connection(t *filter.Transaction) *flow {
 	}).(*flow)
 }
 
-// message returns the exchange of t: the one that the connection keeps, or a
-// new one.
+// message returns the exchange of t, from the connection or a new one.
 func (c *Check) message(t *filter.Transaction) *exchange {
 	if t.Flow == nil {
 		return c.open(t, &engine.Flow{})
@@ -560,8 +557,8 @@ func (c *Check) open(t *filter.Transaction, f *engine.Flow) *exchange {
 	return m
 }
 
-// Problems names the rules that are disabled because they took too long, and what
-// has not been fetched yet.
+// Problems returns the rules that are disabled because they took too long, and the sources
+// that are not yet fetched.
 func (c *Check) Problems() (all []string) {
 	if len(c.missing) > 0 {
 		all = append(all, fmt.Sprintf("signature rules: %s not fetched yet; without rules until then", strings.Join(c.missing, ", ")))
@@ -576,8 +573,8 @@ func (c *Check) Problems() (all []string) {
 			sids = append(sids, strconv.FormatUint(uint64(p.SID), 10))
 		}
 	}
-	return append(all, fmt.Sprintf("signature rules: %d are disabled because they took too long (%s); mend them or name them in checks.signature.disable, and reload", c.engine.Counters().Disabled.Value(), strings.Join(sids, ", ")))
+	return append(all, fmt.Sprintf("signature rules: %d are disabled because they took too long (%s); correct them or name them in checks.signature.disable, and reload", c.engine.Counters().Disabled.Value(), strings.Join(sids, ", ")))
 }
 
-// maxNamed bounds the rules that a problem names.
+// maxNamed limits the rules that a problem lists.
 const maxNamed = 10

@@ -7,10 +7,10 @@ import (
 	"shuultuur/release"
 )
 
-// A Check is what the small build does not have: there is never one.
+// A Check is missing in the small build: there is never one.
 type Check struct{}
 
-// Fetch refuses.
+// Fetch returns an error.
 func Fetch(map[string]source.Config) (source.Items, error) {
 	return nil, release.Lacks("signature rules")
 }

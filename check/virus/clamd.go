@@ -19,33 +19,32 @@ import (
 const (
 	chunk    = 64 << 10 // bytes sent at once
 	maxReply = 4 << 10  // bytes
-	// connectTime is how long a scanner may take to accept a connection.
+	// connectTime is the time for a scanner to accept a connection.
 	connectTime = 2 * time.Second
 )
 
-// A scanner is one clamd, and connections to it that nobody uses.
+// A scanner is one clamd and its unused connections.
 type scanner struct {
 	network, address string
 	timeout          time.Duration
 	idle             chan *session
 
-	away   atomic.Pointer[outage] // nil while it answers
+	away   atomic.Pointer[outage] // nil while it works
 	probed bool                   // guarded by Check.mu
 }
 
-// A session is a connection on which one stream is scanned after another
-// (IDSESSION).
+// A session is a connection on which streams are scanned one after another (IDSESSION).
 type session struct {
 	net.Conn
 	s          *scanner
 	r          *bufio.Reader
-	earlyReply string // a reply that came before the body was over
+	earlyReply string // a reply that came before the end of the body
 	sent       int64
 	size       [4]byte
 	parts      net.Buffers
 }
 
-// newScanner reads an address: /path/to/socket, unix:/path or host:port.
+// newScanner parses an address: /path/to/socket, unix:/path or host:port.
 func newScanner(at string, timeout time.Duration, keep int) (*scanner, error) {
 	s := &scanner{timeout: timeout, idle: make(chan *session, keep)}
 	path, unix := strings.CutPrefix(at, "unix:")
@@ -60,9 +59,8 @@ func newScanner(at string, timeout time.Duration, keep int) (*scanner, error) {
 	return s, nil
 }
 
-// scan returns the name of what clamd finds in a body that is held, "" when it
-// finds nothing. A connection that was kept and is closed by now is replaced
-// once.
+// scan returns the name of the virus that clamd finds in a complete body, "" if it finds none.
+// If a kept connection turns out to be closed, it retries once on another.
 func (s *scanner) scan(ctx context.Context, b *content.Body) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -87,22 +85,22 @@ func (s *scanner) dial(ctx context.Context) (*session, error) {
 	var d net.Dialer
 	c, err := d.DialContext(dialCtx, s.network, s.address)
 	if err != nil {
-		return nil, fmt.Errorf("connect to clamd: %w; is it running?", err)
+		return nil, fmt.Errorf("connecting to clamd: %w; is it running?", err)
 	}
-	_ = c.SetDeadline(time.Now().Add(s.timeout)) // the write says what is wrong
+	_ = c.SetDeadline(time.Now().Add(s.timeout)) // the write reports an error
 	if _, err := c.Write([]byte("zIDSESSION\x00")); err != nil {
 		c.Close()
-		return nil, fmt.Errorf("begin a session with clamd at %s: %w", s.address, err)
+		return nil, fmt.Errorf("starting a session with clamd at %s: %w", s.address, err)
 	}
 	return &session{Conn: c, s: s, r: bufio.NewReaderSize(c, maxReply)}, nil
 }
 
-// An answerError is an error that clamd reports.
+// An answerError is an error reported by clamd.
 type answerError struct{ text string }
 
 func (e *answerError) Error() string { return "clamd says: " + e.text }
 
-// try scans a body on c, and keeps or closes c.
+// try scans a body on c, and then keeps or closes c.
 func (s *scanner) try(ctx context.Context, c *session, b *content.Body) (name string, err error) {
 	end, _ := ctx.Deadline()
 	_ = c.SetDeadline(end)
@@ -128,14 +126,14 @@ func (s *scanner) try(ctx context.Context, c *session, b *content.Body) (name st
 	return name, c.leave(err)
 }
 
-// begin begins a body.
+// begin starts the stream of a body.
 func (c *session) begin() error {
 	c.sent, c.earlyReply = 0, ""
 	_, err := c.Write([]byte("zINSTREAM\x00"))
 	return err
 }
 
-// chunk sends the next bytes of a body, which are not copied.
+// chunk sends the next bytes of a body. It does not copy them.
 func (c *session) chunk(p []byte) error {
 	for len(p) > 0 {
 		n := min(chunk, len(p))
@@ -143,7 +141,7 @@ func (c *session) chunk(p []byte) error {
 		c.parts = append(c.parts[:0], c.size[:], p[:n])
 		all := c.parts
 		if _, err := all.WriteTo(c.Conn); err != nil {
-			_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // clamd may have said why
+			_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // clamd may have reported why
 			if c.earlyReply, _ = c.r.ReadString(0); c.earlyReply != "" {
 				return nil
 			}
@@ -155,7 +153,7 @@ func (c *session) chunk(p []byte) error {
 	return nil
 }
 
-// end ends a body and returns the name of what is in it.
+// end ends the stream and returns the name of the virus found in it.
 func (c *session) end() (string, error) {
 	reply := c.earlyReply
 	if reply == "" {
@@ -170,19 +168,19 @@ func (c *session) end() (string, error) {
 	}
 	name, err := parseReply(reply)
 	if err == nil && c.earlyReply != "" {
-		err = errors.New("it answered before it had the whole body")
+		err = errors.New("it answered before the end of the body")
 	}
 	return name, err
 }
 
-// leave keeps or closes c after a body, and returns err with what was done.
+// leave keeps or closes c after a body, and adds details to err.
 func (c *session) leave(err error) error {
-	if err != nil { // a stream longer than StreamMaxLength ends the session too
+	if err != nil { // a stream longer than StreamMaxLength also ends the session
 		c.Close()
 		if _, answered := errors.AsType[*answerError](err); answered {
 			return err
 		}
-		return fmt.Errorf("have clamd at %s scan %d bytes: %w", c.s.address, c.sent, err)
+		return fmt.Errorf("scanning %d bytes with clamd at %s: %w", c.sent, c.s.address, err)
 	}
 	select {
 	case c.s.idle <- c:
@@ -192,7 +190,7 @@ func (c *session) leave(err error) error {
 	return nil
 }
 
-// parseReply reads a reply such as "1: stream: Eicar-Test FOUND".
+// parseReply parses a reply such as "1: stream: Eicar-Test FOUND".
 func parseReply(reply string) (name string, err error) {
 	reply = strings.TrimRight(reply, "\x00\n")
 	text := reply

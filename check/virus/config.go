@@ -9,17 +9,17 @@ import (
 
 // Config are the settings of the check.
 type Config struct {
-	// Clamd is where scanners listen: the path of a unix socket, or host:port.
-	// They are asked in order; one that fails is left out for some seconds.
+	// Clamd are the addresses of scanners: the path of a unix socket, or host:port. They are
+	// tried in order; one that fails is not used until it answers a probe.
 	Clamd setting.OneOrMore[string] `yaml:"clamd"`
-	// Hashes are files with a SHA-256 in hexadecimal on each line, and after a
-	// blank what it is.
+	// Hashes are files with a SHA-256 in hexadecimal on each line, followed by a blank and a
+	// name.
 	Hashes   setting.OneOrMore[setting.File] `yaml:"hashes"`
 	Skip     setting.OneOrMore[string]       `yaml:"skip"`     // media types that are not scanned; default image/*, audio/* and video/*
 	Timeout  setting.Duration                `yaml:"timeout"`  // longest scan; default 30s
 	Sessions setting.Count                   `yaml:"sessions"` // connections kept to each scanner; default 8
 	Remember setting.Duration                `yaml:"remember"` // how long verdicts are remembered; default 1h
-	Largest  setting.Size                    `yaml:"largest"`  // decoded bytes of a body that is scanned; default 64 MiB
+	Largest  setting.Size                    `yaml:"largest"`  // largest body that is scanned, in decoded bytes; default 64 MiB
 }
 
 // A Memory remembers verdicts by hash.

@@ -13,24 +13,24 @@ import (
 
 const maxFiles = 100 // of one form
 
-// files scans each file in a form by itself: signatures that know a file by its
-// hash or its first bytes do not match the form around it, nor do lists of hashes.
-// A file with a transfer coding is scanned as it came and decoded, as some servers
-// undo the coding and others do not. It implements [content.PartTaker].
+// files scans each file in a form separately, because signatures that match a file by its hash
+// or its first bytes do not match the form around it, and neither do lists of hashes. A file
+// with a transfer coding is scanned both encoded and decoded, because some servers decode it
+// and others do not. It implements [content.PartTaker].
 type files struct {
 	c      *Check
 	ctx    context.Context
 	parts  *content.Multipart
 	file   *stream // nil between files
-	plain  *stream // the file decoded, nil where it has no transfer coding
+	plain  *stream // the decoded file, nil without a transfer coding
 	coding content.Transfer
 	n      int
 
-	name string // what was found first
-	err  error  // what failed first
+	name string // first virus found
+	err  error  // first error
 }
 
-// newFiles returns what scans the files in a body, nil where it holds none.
+// newFiles returns a scanner of the files in a body, nil if it cannot contain files.
 func (c *Check) newFiles(ctx context.Context, b *content.Body) *files {
 	f := &files{c: c, ctx: ctx}
 	if f.parts = content.NewMultipart(b.Head(), f); f.parts == nil {
@@ -62,7 +62,7 @@ func (f *files) Between() {}
 // transferOf returns the value of Content-Transfer-Encoding in fields in lower case.
 func transferOf(fields []byte) []byte {
 	fields = bytes.ReplaceAll(fields, []byte("\r"), nil)
-	for _, blank := range []string{"\n ", "\n\t"} { // a field may go on in the next line
+	for _, blank := range []string{"\n ", "\n\t"} { // a field may continue on the next line
 		fields = bytes.ReplaceAll(fields, []byte(blank), []byte(" "))
 	}
 	for line := range bytes.Lines(fields) {
@@ -83,7 +83,7 @@ func (f *files) Take(p []byte) {
 	}
 }
 
-// End implements [content.PartTaker]: it has the file scanned that has ended.
+// End implements [content.PartTaker]: it ends the current file and stores its verdict.
 func (f *files) End() {
 	if f.plain != nil {
 		f.plain.Take(f.coding.End())
@@ -104,11 +104,11 @@ func (f *files) End() {
 	f.file, f.plain = nil, nil
 }
 
-// end is the end of the body: what has no boundary behind it is a file, too.
+// end ends the body. A file without a boundary after it is scanned, too.
 func (f *files) end() (name string, err error) {
 	f.parts.Finish()
 	if f.parts.TooMany() {
-		f.fail(&unreadError{errors.New("more parts in a form than are told apart")})
+		f.fail(&unreadError{errors.New("the form has more parts than can be told apart")})
 	}
 	return f.name, f.err
 }

@@ -13,26 +13,26 @@ import (
 
 const (
 	probeEvery = 250 * time.Millisecond
-	probeTime  = time.Second     // for the answer to a probe
-	slow       = 2 * time.Second // a body that takes longer has its scanner probed
+	probeTime  = time.Second     // limit for the answer to a probe
+	slow       = 2 * time.Second // after this time for a body, its scanner is probed
 )
 
-// An outage is why a scanner is left out, and since when.
+// An outage says why, and since when, a scanner is not used.
 type outage struct {
 	since time.Time
 	why   error
 }
 
-// errAway says that a scanner is left out: nobody waits for one that hangs.
+// errAway returns the error of a scanner that is not used, so that nobody waits for it.
 func (s *scanner) errAway() error {
 	if o := s.away.Load(); o != nil {
-		return fmt.Errorf("clamd at %s is left out since %s, until it answers: %w", s.address, o.since.Format(time.TimeOnly), o.why)
+		return fmt.Errorf("clamd at %s is not used until it answers, since %s: %w", s.address, o.since.Format(time.TimeOnly), o.why)
 	}
 	return nil
 }
 
-// watch probes a scanner in the background, and leaves it out while it does not
-// answer. why is what has gone wrong already, nil when it is only slow.
+// watch probes a scanner in the background, and does not use it until it answers. why is the
+// error that occurred, nil if the scanner is only slow.
 func (c *Check) watch(s *scanner, why error) {
 	if why != nil {
 		s.away.CompareAndSwap(nil, &outage{time.Now(), why})
@@ -64,18 +64,18 @@ func (c *Check) watch(s *scanner, why error) {
 	})
 }
 
-// ping asks a scanner whether it is there.
+// ping sends a PING to a scanner and waits for its answer.
 func (s *scanner) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, s.network, s.address)
 	if err != nil {
-		return fmt.Errorf("connect to clamd: %w; is it running?", err)
+		return fmt.Errorf("connecting to clamd: %w; is it running?", err)
 	}
 	defer conn.Close()
 	end, _ := ctx.Deadline()
-	_ = conn.SetDeadline(end) // the write says what is wrong
+	_ = conn.SetDeadline(end) // the write reports an error
 	if _, err := conn.Write([]byte("zPING\x00")); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *scanner) ping(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
-		err = errors.New("it answers a PING with something else")
+		err = errors.New("it does not answer PONG to a PING")
 	}
-	return fmt.Errorf("ask clamd whether it is there: %w", err)
+	return fmt.Errorf("probing clamd: %w", err)
 }

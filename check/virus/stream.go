@@ -14,9 +14,9 @@ import (
 	"shuultuur/content"
 )
 
-// A stream is a body that goes to clamd while it comes, and is hashed on its
-// way. What has passed is gone: when clamd fails, no other one can be asked. It
-// implements [content.Taker].
+// A stream is a body that is sent to clamd, and hashed, while it arrives. Bytes that were sent
+// are not kept, so no other clamd can be asked if this one fails. It implements
+// [content.Taker].
 type stream struct {
 	c    *Check
 	hash hash.Hash
@@ -27,11 +27,11 @@ type stream struct {
 	over bool
 	name string
 
-	files *files // nil where the body is no form
+	files *files // nil if the body is not a form
 }
 
-// stream has a body go on to a scanner as far as it has come. What is found at
-// its end is returned then.
+// stream sends to a scanner as much of a body as has arrived. At its end it returns the
+// verdict.
 func (c *Check) stream(ctx context.Context, b *content.Body, skipped bool) (string, error) {
 	taker, end := b.Taken(c, func() content.Taker {
 		s := c.open(ctx, skipped)
@@ -46,7 +46,7 @@ func (c *Check) stream(ctx context.Context, b *content.Body, skipped bool) (stri
 	case s.over:
 	case s.files != nil && s.files.name != "":
 		s.finish(s.files.name, nil)
-	case end == nil: // more has to come
+	case end == nil: // more will arrive
 	case end != io.EOF:
 		s.finish("", &unreadError{end})
 	case b.Unread() == content.TooLarge:
@@ -64,9 +64,8 @@ func (c *Check) stream(ctx context.Context, b *content.Body, skipped bool) (stri
 	return s.name, s.err
 }
 
-// open begins a body at the first scanner that can be reached. On a connection
-// that was kept, it would show too late that it is closed. A body of a
-// skipped type is only hashed.
+// open starts a stream at the first reachable scanner, on a new connection: a kept one may be
+// closed, which would be noticed too late. A body of a skipped type is only hashed.
 func (c *Check) open(ctx context.Context, skipped bool) *stream {
 	s := &stream{c: c, hash: sha256.New()}
 	if len(c.scanners) == 0 || skipped {
@@ -115,14 +114,14 @@ func (s *stream) Take(p []byte) {
 			}
 		}
 	}
-	if err != nil { // the lists may know it all the same
+	if err != nil { // the lists may still contain it
 		s.close()
 		s.err = err
 		s.c.count(err)
 	}
 }
 
-// verdict returns what is in the body, which is complete.
+// verdict returns the virus in the complete body, "" for none.
 func (s *stream) verdict(ctx context.Context) (string, error) {
 	sum := [sha256.Size]byte(s.hash.Sum(nil))
 	name, ok := s.c.known(ctx, sum)
@@ -134,7 +133,7 @@ func (s *stream) verdict(ctx context.Context) (string, error) {
 	}
 	_ = s.at.SetDeadline(time.Now().Add(s.at.s.timeout))
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("have clamd scan %d bytes: %w", s.n, ctx.Err())
+		return "", fmt.Errorf("scanning %d bytes with clamd: %w", s.n, ctx.Err())
 	}
 	at := s.at.s
 	late := time.AfterFunc(slow, func() { s.c.watch(at, nil) })
@@ -153,13 +152,13 @@ func (s *stream) verdict(ctx context.Context) (string, error) {
 	return name, nil
 }
 
-// isVerdict says whether err is what a scanner has answered.
+// isVerdict reports whether err is an answer of a scanner.
 func isVerdict(err error) bool {
 	_, answered := errors.AsType[*answerError](err)
 	return err == nil || answered
 }
 
-// leave gives the connection back.
+// leave returns the connection.
 func (s *stream) leave(err error) error {
 	s.stop()
 	at := s.at
@@ -167,7 +166,7 @@ func (s *stream) leave(err error) error {
 	return at.leave(err)
 }
 
-// close lets go of the connection, in the middle of a body.
+// close closes the connection in the middle of a body.
 func (s *stream) close() {
 	if s.files != nil {
 		s.files.close()
@@ -181,7 +180,7 @@ func (s *stream) close() {
 	}
 }
 
-// finish notes the end.
+// finish stores the verdict.
 func (s *stream) finish(name string, err error) {
 	s.close()
 	if s.err == nil {

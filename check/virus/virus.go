@@ -1,18 +1,16 @@
 //go:build !small
 
-// Package virus is the check that has bodies scanned for viruses, by clamd, and
-// knows bodies by their hash.
+// Package virus is the check that scans bodies for viruses with clamd, and recognises bodies
+// by their hash.
 //
-// Data moves so. A download or an upload that is held is read where it lies:
-// first for its SHA-256 ([Check.Find]). A hash in one of the lists is a finding
-// without a scanner. A verdict that is remembered under the hash is used again.
-// Otherwise the bytes go to the first clamd that answers (clamd.go), on a
-// connection that is used again, and the verdict is remembered. A body that is
-// still coming goes on to clamd as it comes (stream.go); its last piece waits
-// for the answer.
+// [Check.Find] first computes the SHA-256 of a complete download or upload in memory. A hash
+// in one of the lists is a finding without a scan. A remembered verdict for the hash is used
+// again. Otherwise the bytes go to the first clamd that answers (clamd.go), on a kept
+// connection, and the verdict is remembered. A body that is still arriving is forwarded to
+// clamd as it arrives (stream.go); its last piece waits for the verdict.
 //
-// A body that could not be scanned is an error, which the policy turns into the
-// finding virus-error: rules decide whether it passes.
+// A body that could not be scanned is an error, which the policy turns into the finding
+// virus-error: rules decide whether it passes.
 package virus
 
 import (
@@ -40,23 +38,23 @@ const (
 	maxLists = 1 << 22 // hashes in all lists
 )
 
-// Check reports the category virus. It is safe for many goroutines.
+// A Check reports the category virus. It is safe for concurrent use.
 type Check struct {
 	scanners []*scanner
 	hashes   map[[sha256.Size]byte]string
 	skip     []string
 	remember time.Duration
-	largest  int64  // 0 is no limit
-	memory   Memory // nil remembers nothing
+	largest  int64  // 0 for no limit
+	memory   Memory // nil: nothing is remembered
 	counters [counted]atomic.Int64
 
-	ctx    context.Context // of the probes
+	ctx    context.Context // of probes
 	stop   context.CancelFunc
 	probes sync.WaitGroup
-	mu     sync.Mutex // held while a probe begins or ends
+	mu     sync.Mutex // guards starting and ending probes
 }
 
-// What a Check counts.
+// Counters of a Check.
 const (
 	scanned = iota
 	found
@@ -80,7 +78,7 @@ func desc(name, help string) *metric.Desc {
 	return metric.NewDesc("shuultuur_virus_"+name, help)
 }
 
-// New returns the check of cfg. memory may be nil.
+// New makes the check. memory may be nil.
 func New(cfg Config, memory Memory) (*Check, error) {
 	c := &Check{skip: cfg.Skip.Or("image/*", "audio/*", "video/*"), remember: cfg.Remember.Or(time.Hour), largest: cfg.Largest.Or(64 << 20), memory: memory, hashes: map[[sha256.Size]byte]string{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
@@ -101,7 +99,7 @@ func New(cfg Config, memory Memory) (*Check, error) {
 		}
 	}
 	if len(c.scanners) == 0 && len(cfg.Hashes) == 0 {
-		return nil, errors.New("neither clamd nor hashes is named, so there is nothing to look for")
+		return nil, errors.New("there is nothing to look for: name clamd or hashes")
 	}
 	for i, t := range c.skip {
 		if _, err := path.Match(t, ""); err != nil || !strings.Contains(t, "/") {
@@ -151,13 +149,13 @@ func (c *Check) Categories() []filter.Category {
 	return []filter.Category{{Name: "virus"}, {Name: filter.Unread}}
 }
 
-// Wants implements [filter.Check]: bodies in both directions, but for the types
-// that are skipped, of which only the hash may be on a list.
+// Wants implements [filter.Check]: bodies in both directions. For skipped types only the hash
+// is looked up in the lists.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return s == filter.RequestBody || s == filter.ResponseBody && (len(c.hashes) > 0 || !c.skips(t))
 }
 
-// skips says whether the type of a response is one that is not scanned.
+// skips reports whether responses of this type are not scanned.
 func (c *Check) skips(t *filter.Transaction) bool {
 	if t.Response == nil {
 		return false
@@ -199,12 +197,12 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	return dst, err
 }
 
-// An unreadError says why a body was not scanned, or not whole.
+// An unreadError says why a body was not scanned completely.
 type unreadError struct{ why error }
 
 func (e *unreadError) Error() string { return "not scanned: " + e.why.Error() }
 
-// tooLarge says that a body is larger than is scanned.
+// tooLarge returns an error for a body larger than the limit.
 func (c *Check) tooLarge(n int64) error {
 	if c.largest == 0 || n <= c.largest {
 		return nil
@@ -214,7 +212,7 @@ func (c *Check) tooLarge(n int64) error {
 
 var errTooLarge = &unreadError{errors.New("too large to be decoded (proxy.inspected)")}
 
-// count counts how a body was not scanned.
+// count counts a body that was not scanned.
 func (c *Check) count(err error) {
 	if err == nil {
 		return
@@ -226,7 +224,7 @@ func (c *Check) count(err error) {
 	c.counters[failed].Add(1)
 }
 
-// held returns what is in a body that is at hand, "" for nothing.
+// held returns the virus in a complete body, "" for none.
 func (c *Check) held(ctx context.Context, b *content.Body, skipped bool) (string, error) {
 	hash := sha256.New()
 	n := int64(0)
@@ -270,7 +268,7 @@ func (c *Check) held(ctx context.Context, b *content.Body, skipped bool) (string
 	return name, nil
 }
 
-// known returns what the lists or the memory say about a hash.
+// known returns the entry for a hash in the lists or in memory.
 func (c *Check) known(ctx context.Context, sum [sha256.Size]byte) (name string, ok bool) {
 	if what, ok := c.hashes[sum]; ok {
 		c.counters[listed].Add(1)
@@ -286,7 +284,7 @@ func (c *Check) known(ctx context.Context, sum [sha256.Size]byte) (name string, 
 	return string(v), ok
 }
 
-// learn counts and remembers what a scanner has said.
+// learn counts and remembers the verdict of a scanner.
 func (c *Check) learn(ctx context.Context, sum [sha256.Size]byte, name string) {
 	c.counters[scanned].Add(1)
 	if name != "" {
@@ -302,7 +300,7 @@ func memoryKey(sum [sha256.Size]byte) [16]byte {
 	return [16]byte(whole[:16])
 }
 
-// scan asks the scanners in order, but for those that do not answer.
+// scan calls ask for one scanner after another, except those that do not answer.
 func (c *Check) scan(ctx context.Context, ask func(*scanner) (string, error)) (name string, err error) {
 	for _, s := range c.scanners {
 		if away := s.errAway(); away != nil {
@@ -318,7 +316,7 @@ func (c *Check) scan(ctx context.Context, ask func(*scanner) (string, error)) (n
 		_, answered := errors.AsType[*answerError](failure)
 		_, unread := errors.AsType[*unreadError](failure)
 		if answered || unread || ctx.Err() != nil {
-			return "", failure // the others would say the same
+			return "", failure // the other scanners would answer the same
 		}
 		c.watch(s, failure)
 		err = errors.Join(err, failure)
@@ -326,7 +324,7 @@ func (c *Check) scan(ctx context.Context, ask func(*scanner) (string, error)) (n
 	return "", err
 }
 
-// Close ends probes, and closes the connections that are kept.
+// Close ends probes and closes kept connections.
 func (c *Check) Close() {
 	c.mu.Lock()
 	c.stop()

@@ -9,31 +9,30 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// concat is the name under which scripts find the function that joins strings.
-// No script can write it.
+// concat is the global name of the function that joins strings. No script can write this name.
 const concat = "\x00concat"
 
-// A budget is how much a call may still do. Lua asks a context before each
-// instruction whether it is done, so a context that counts is a limit of
-// instructions. Library functions take from it what they do.
+// A budget limits the work of a call. Lua asks a context before each instruction whether it is
+// done, so a context that counts limits the instructions. Library functions charge their work
+// to it.
 type budget struct {
 	limits                      Limits
 	left, bytes                 int
-	asked                       uint      // how often Lua asked, of all calls
+	asked                       uint      // number of Lua's questions, in all calls
 	began                       time.Time // of this call
 	overInstructions, overBytes bool
 }
 
-// longest bounds the time of a call whose instructions are dear, such as those on long
-// strings. Others are stopped by their number before, however busy the machine is.
+// longest limits the time of a call with expensive instructions, such as those on long
+// strings. Others reach the limit of instructions first, even on a busy machine.
 const longest = time.Second
 
 var (
 	closed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 	open   = make(chan struct{})
 
-	errInstructions = errors.New("the script runs too long")
-	errBytes        = errors.New("the script makes too many bytes")
+	errInstructions = errors.New("the script executes too many instructions")
+	errBytes        = errors.New("the script makes too many bytes of strings")
 )
 
 func (b *budget) reset() {
@@ -66,7 +65,7 @@ func (b *budget) Deadline() (time.Time, bool) { return time.Time{}, false }
 // Value implements context.Context.
 func (b *budget) Value(any) any { return nil }
 
-// step takes n instructions.
+// step charges n instructions.
 func (b *budget) step(l *lua.LState, n int) {
 	if b.left -= n; b.left < 0 {
 		b.overInstructions = true
@@ -74,7 +73,7 @@ func (b *budget) step(l *lua.LState, n int) {
 	}
 }
 
-// take takes n bytes.
+// take charges n bytes.
 func (b *budget) take(l *lua.LState, n int) {
 	if b.bytes -= n; b.bytes < 0 {
 		b.overBytes = true
@@ -82,8 +81,8 @@ func (b *budget) take(l *lua.LState, n int) {
 	}
 }
 
-// guard replaces each joining of strings by a call of a function that counts
-// bytes: an instruction that doubles a string costs as little as any other.
+// guard replaces each concatenation by a call of a function that counts bytes, because an
+// instruction that doubles a string costs as much as any other.
 func guard(chunk []ast.Stmt) {
 	walk(reflect.ValueOf(&chunk).Elem(), map[uintptr]bool{})
 }

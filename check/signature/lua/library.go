@@ -19,10 +19,10 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// restricted are functions that Suricata's sandbox blocks.
+// restricted are the functions that Suricata's sandbox blocks.
 var restricted = strings.Fields("pcall xpcall load loadstring loadfile dofile setmetatable getmetatable collectgarbage setfenv getfenv newproxy module")
 
-// libraries opens what a script may use.
+// libraries adds the libraries that a script may use.
 func (st *state) libraries() {
 	l := st.l
 	for _, lib := range []struct {
@@ -76,7 +76,7 @@ func (st *state) libraries() {
 
 func joins(v lua.LValue) bool { return v.Type() == lua.LTString || v.Type() == lua.LTNumber }
 
-// block makes a function, or any function of a library, raise an error.
+// block makes a function, or every function of a library, raise an error.
 func (st *state) block(name string) {
 	l := st.l
 	f := l.NewFunction(func(l *lua.LState) int {
@@ -87,8 +87,8 @@ func (st *state) block(name string) {
 	l.SetGlobal(name, f)
 }
 
-// charge replaces a function of a library by one that takes from the budget what the
-// function does with its arguments, before it does it.
+// charge wraps a function of a library, so that its work with the given arguments is charged
+// to the budget beforehand.
 func (st *state) charge(t *lua.LTable, name string, of func(l *lua.LState) (instructions, bytes int)) {
 	f := t.RawGetString(name).(*lua.LFunction)
 	t.RawSetString(name, st.l.NewFunction(func(l *lua.LState) int {
@@ -99,7 +99,7 @@ func (st *state) charge(t *lua.LTable, name string, of func(l *lua.LState) (inst
 	}))
 }
 
-// values is how many values there are from one place to another in a list of n.
+// values returns the number of values between two positions in a list of n.
 func values(from, to, n int) int {
 	if from < 0 {
 		from += n + 1
@@ -110,7 +110,7 @@ func values(from, to, n int) int {
 	return max(0, min(to, n)-max(from, 1)+1)
 }
 
-// tables bounds the functions of table, and unpack.
+// tables limits the functions of the library table, and unpack.
 func (st *state) tables(t *lua.LTable) {
 	st.charge(t, "sort", func(l *lua.LState) (int, int) {
 		n := l.CheckTable(1).Len()
@@ -141,7 +141,7 @@ func (st *state) tables(t *lua.LTable) {
 	}))
 }
 
-// bits adds bit and utf8, which scripts of other versions use.
+// bits adds the libraries bit and utf8, for scripts written for other versions.
 func (st *state) bits() {
 	l := st.l
 	two := func(f func(a, b uint32) uint32) lua.LGFunction {
@@ -183,13 +183,12 @@ func (st *state) bits() {
 	}))
 }
 
-// table makes a table of functions. Functions of an object get it as their first
-// argument.
+// table makes a table of functions. Methods get the table as their first argument.
 func (st *state) table(fs map[string]lua.LGFunction) *lua.LTable {
 	return st.l.SetFuncs(st.l.NewTable(), fs)
 }
 
-// text pushes a string, or nil and why there is none.
+// text pushes a string, or nil and the reason why there is none.
 func text(l *lua.LState, v []byte, ok bool) int {
 	if !ok {
 		l.Push(lua.LNil)
@@ -200,7 +199,7 @@ func text(l *lua.LState, v []byte, ok bool) int {
 	return 1
 }
 
-// buffer is a function that returns a buffer.
+// buffer makes a function that returns a buffer.
 func (st *state) buffer(dir rule.Direction, b rule.Buffer) lua.LGFunction {
 	return func(l *lua.LState) int {
 		if st.tx == nil {
@@ -215,7 +214,7 @@ func (st *state) buffer(dir rule.Direction, b rule.Buffer) lua.LGFunction {
 	}
 }
 
-// source returns the view below what wraps it.
+// source returns the source without its wrappers.
 func (st *state) source() engine.Source {
 	if st.tx == nil {
 		return nil
@@ -230,7 +229,7 @@ func (st *state) source() engine.Source {
 	}
 }
 
-// header is a function that returns a field by name.
+// header makes a function that returns a field by name.
 func (st *state) header(side, arg int) lua.LGFunction {
 	return func(l *lua.LState) int {
 		h, ok := st.source().(*engine.HTTP)
@@ -287,7 +286,7 @@ func (st *state) http() *lua.LTable {
 	return st.getter(tx)
 }
 
-// getter is a library whose get_tx returns tx.
+// getter makes a library whose get_tx returns tx.
 func (st *state) getter(tx *lua.LTable) *lua.LTable {
 	return st.table(map[string]lua.LGFunction{
 		"get_tx":     func(l *lua.LState) int { l.Push(tx); return 1 },
@@ -631,7 +630,7 @@ func (st *state) bytevar() *lua.LTable {
 
 func (st *state) util() *lua.LTable { return st.table(nil) }
 
-// captured returns the packet at hand.
+// captured returns the current packet.
 func (st *state) captured() (engine.Captured, bool) {
 	if st.tx == nil {
 		return engine.Captured{}, false
@@ -689,7 +688,7 @@ func (st *state) tupleOf(l *lua.LState, c engine.Captured) int {
 	return 6
 }
 
-// legacy adds the functions of scripts for older versions.
+// legacy adds the functions for scripts written for older versions.
 func (st *state) legacy() {
 	fs := map[string]lua.LGFunction{
 		"HttpGetRequestUriRaw": st.buffer(rule.ToServer, rule.URIRaw), "HttpGetRequestUriNormalized": st.buffer(rule.ToServer, rule.URI),

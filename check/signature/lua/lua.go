@@ -1,10 +1,9 @@
 // Package lua runs the scripts that signature rules name with lua and luaxform.
 //
-// Data moves so: [Pool.Load] reads a script once and compiles it; each use takes
-// a Lua state of the script's own pool, gives it the message through the
-// suricata libraries and the older functions, and asks match or transform. A
-// state has a budget of instructions and bytes, which library functions use up
-// as well (budget.go, pattern.go). A script that fails does not match.
+// [Pool.Load] reads and compiles a script once. Each use takes a Lua state from the script's
+// own pool, provides the message through the suricata libraries and older functions, and calls
+// match or transform. A state has a budget of instructions and bytes, to which library
+// functions charge their work (budget.go, pattern.go). A script that fails does not match.
 package lua
 
 import (
@@ -22,25 +21,24 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// Limits bound scripts. Zero values are Suricata's.
+// Limits bound scripts. A zero value means the limit of Suricata.
 type Limits struct {
-	Instructions int  // of one call; 500,000
-	Bytes        int  // that strings of one call may take; 500,000
-	Restricted   bool // functions that a sandbox blocks are allowed
+	Instructions int  // per call; default 500,000
+	Bytes        int  // of strings per call; default 500,000
+	Restricted   bool // allow functions that Suricata's sandbox blocks
 }
 
-// maxScript bounds a script file.
+// maxScript limits the bytes of a script file.
 const maxScript = 1 << 20
 
-// maxIdle bounds the states that wait for their next use.
+// maxIdle limits the unused states of a script.
 const maxIdle = 16
 
-// renewAfter is how many of the longest calls a state lives for. Then a new one takes its
-// place, so that what a script leaves in global variables does not grow for ever.
+// renewAfter is the number of longest calls after which a state is replaced, so that global
+// variables of a script do not grow without limit.
 const renewAfter = 4
 
-// A Pool loads scripts and counts what went wrong. It is safe for many
-// goroutines.
+// A Pool loads scripts and counts failures. It is safe for concurrent use.
 type Pool struct {
 	limits Limits
 
@@ -64,7 +62,7 @@ type script struct {
 	name    string
 	proto   *lua.FunctionProto
 	needs   []string
-	vars    []string // flowvars that the script needs, by position
+	vars    []string // flowvars that the script declares, by position
 	ints    []string
 	message bool
 
@@ -72,10 +70,10 @@ type script struct {
 	idle []*state
 }
 
-// Load makes a script of its text; errors name it.
+// Load compiles a script; errors contain its name.
 func (p *Pool) Load(name string, text []byte) (engine.Script, error) {
 	if len(text) > maxScript {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d", name, len(text), maxScript)
+		return nil, fmt.Errorf("%s has %d bytes; at most %d are possible", name, len(text), maxScript)
 	}
 	return p.compile(name, text)
 }
@@ -113,7 +111,7 @@ func (p *Pool) compile(name string, text []byte) (*script, error) {
 // Message implements [engine.Script].
 func (s *script) Message() bool { return s.message }
 
-// take returns a state that nobody uses.
+// take returns an unused state, or makes one.
 func (s *script) take() (*state, error) {
 	s.mu.Lock()
 	if n := len(s.idle); n > 0 {
@@ -178,7 +176,7 @@ func (s *script) Transform(buf []byte, args []string) ([]byte, bool) {
 	return []byte(text)[:min(len(text), int(n))], true
 }
 
-// A call is what a script is asked about.
+// A call has the arguments of a call of a script.
 type call struct {
 	tx     *engine.Tx
 	dir    rule.Direction
@@ -228,7 +226,7 @@ func newState(s *script) (*state, error) {
 	return st, nil
 }
 
-// readNeeds reads what init asks for.
+// readNeeds reads the needs that init returns.
 func (s *script) readNeeds(t *lua.LTable) {
 	names := func(v lua.LValue) (out []string) {
 		if list, ok := v.(*lua.LTable); ok {
@@ -279,10 +277,10 @@ func (st *state) failed() {
 		p.OverBytes.Add(1)
 	}
 	st.l.SetTop(0)
-	st.broken = true // what a failed script left behind is not used again
+	st.broken = true // it may contain leftovers of the failed script
 }
 
-// buffers are the names that needs has for buffers.
+// buffers are the buffers by their names in needs.
 var buffers = map[string]rule.Buffer{
 	"http.uri": rule.URI, "http.uri.raw": rule.URIRaw, "http.request_line": rule.RequestLine, "http.request_headers": rule.HeaderAll,
 	"http.request_headers.raw": rule.HeaderRaw, "http.request_cookie": rule.Cookie, "http.request_user_agent": rule.UserAgent,
@@ -291,7 +289,7 @@ var buffers = map[string]rule.Buffer{
 	"dns.rrname": rule.DNSQueriesName, "payload": rule.Payload, "packet": rule.Payload, "stream": rule.Payload, "file.data": rule.FileData,
 }
 
-// arguments makes the table that match gets.
+// arguments makes the table that match gets as its argument.
 func (st *state) arguments() *lua.LTable {
 	t := st.l.NewTable()
 	for _, n := range st.script.needs {

@@ -6,14 +6,14 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Bounds of patterns.
+// Limits of patterns.
 const (
 	maxCaptures = 32
 	maxDepth    = 180
 )
 
-// A finder finds Lua patterns (Lua 5.1 manual, section 5.4.1) and takes each
-// step from the budget of the script.
+// A finder matches Lua patterns (Lua 5.1 manual, section 5.4.1) and charges each step to the
+// budget of the script.
 type finder struct {
 	st    *state
 	l     *lua.LState
@@ -23,8 +23,8 @@ type finder struct {
 	depth int
 }
 
-// match tries pattern place p at s and returns where the match ends, or -1.
-// Long because each item of a pattern goes on with the rest of it.
+// match matches the pattern from p on at position s, and returns where the match ends, or -1.
+// It is long because each item of a pattern continues with the rest of it.
 func (f *finder) match(s, p int) int {
 	f.depth++
 	defer func() { f.depth-- }()
@@ -121,7 +121,7 @@ func (f *finder) match(s, p int) int {
 	}
 }
 
-// repeat tries a repeated class.
+// repeat matches a repeated class.
 func (f *finder) repeat(s, p, end int, suffix byte) int {
 	if suffix == '-' {
 		for {
@@ -152,7 +152,7 @@ func (f *finder) repeat(s, p, end int, suffix byte) int {
 	return -1
 }
 
-// classEnd returns where the single class that begins at p ends.
+// classEnd returns where the class that begins at p ends.
 func (f *finder) classEnd(p int) int {
 	c := f.p[p]
 	p++
@@ -183,7 +183,7 @@ func (f *finder) classEnd(p int) int {
 	return p
 }
 
-// single says whether c is in the class f.p[p:end].
+// single reports whether c is in the class f.p[p:end].
 func (f *finder) single(c byte, p, end int) bool {
 	switch f.p[p] {
 	case '.':
@@ -279,7 +279,7 @@ func (f *finder) balanced(s, p int) int {
 	return -1
 }
 
-// find looks for the pattern from place from on.
+// find searches for the pattern from position from on.
 func (f *finder) find(from int) (start, end int) {
 	anchor := 0
 	if len(f.p) > 0 && f.p[0] == '^' {
@@ -297,7 +297,7 @@ func (f *finder) find(from int) (start, end int) {
 	return -1, -1
 }
 
-// capture returns capture i, or the whole match when there is none.
+// capture returns capture i, or the whole match if there are no captures.
 func (f *finder) capture(i, start, end int) lua.LValue {
 	if i >= f.level {
 		return lua.LString(f.s[start:end])
@@ -320,7 +320,7 @@ func (f *finder) push(start, end int, whole bool) int {
 	return n
 }
 
-// strings replaces the functions of string that could take long.
+// strings replaces the functions of the library string that could take long.
 func (st *state) strings(t *lua.LTable) {
 	l := st.l
 	set := func(name string, f lua.LGFunction) { t.RawSetString(name, l.NewFunction(f)) }
@@ -398,7 +398,7 @@ func (st *state) strings(t *lua.LTable) {
 	})
 }
 
-// letters bounds the functions of string that copy or take apart a string.
+// letters limits the functions of the library string that copy or split a string.
 func (st *state) letters(t *lua.LTable) {
 	for _, name := range []string{"upper", "lower", "reverse"} {
 		st.charge(t, name, func(l *lua.LState) (int, int) {
@@ -454,7 +454,7 @@ func (st *state) gsub(l *lua.LState) int {
 	return 2
 }
 
-// replacement returns what gsub puts for a match.
+// replacement returns the string with which gsub replaces a match.
 func (st *state) replacement(l *lua.LState, f *finder, with lua.LValue, start, end int) []byte {
 	var v lua.LValue
 	switch x := with.(type) {

@@ -1,9 +1,9 @@
 package rule
 
-// A Buffer is a part of a message or packet that matches look at.
+// A Buffer is a part of a message or packet that matches inspect.
 type Buffer uint8
 
-// The buffers. Payload is the packet's payload and the stream.
+// The buffers. Payload is the payload of a packet, or the stream.
 const (
 	Payload Buffer = iota
 	URI
@@ -72,25 +72,24 @@ const (
 	ICMPv6Header
 	Base64Data
 	Frame
-	OtherBuffer // of a protocol that is not inspected
+	OtherBuffer // of a protocol that is not supported
 	Buffers     // their number
 )
 
-// A Progress is how far a message has come. A buffer is complete from its
-// progress on.
+// A Progress is how much of a message is known. A buffer is complete from its progress on.
 type Progress uint8
 
 // The steps of a message in one direction.
 const (
 	NotStarted Progress = iota
-	Line                // first line, or the whole of a DNS or TLS message
+	Line                // first line, or a complete DNS or TLS message
 	Headers
-	Body // a piece of the body
+	Body // part of the body
 	Trailer
 	Complete
 )
 
-// A BufferInfo says what is known of a buffer before there is traffic.
+// A BufferInfo has the properties of a buffer.
 type BufferInfo struct {
 	Name      string
 	Direction Direction
@@ -98,7 +97,7 @@ type BufferInfo struct {
 	Multi     bool // has several elements
 	Protocol  string
 	Lower     bool // always lower case: nocase and capitals are mistakes
-	Priority  int  // 2: usual; higher numbers are poorer places for a fast pattern
+	Priority  int  // 2 is usual; higher numbers are worse for a fast pattern
 	Packet    bool // needs packets
 }
 
@@ -173,7 +172,7 @@ var buffers = [Buffers]BufferInfo{
 	OtherBuffer:        {"other", Both, Complete, false, "other", false, 9, false},
 }
 
-// Info returns what is known of b.
+// Info returns the properties of b.
 func (b Buffer) Info() *BufferInfo { return &buffers[b%Buffers] }
 
 func (b Buffer) String() string { return b.Info().Name }

@@ -13,26 +13,26 @@ import (
 	"strings"
 )
 
-// A Choice is what enable.conf, disable.conf, modify.conf and drop.conf of
-// suricata-update say: which rules are on, which are changed, and which drop.
+// A Choice is the content of enable.conf, disable.conf, modify.conf and drop.conf of
+// suricata-update: which rules are enabled, which are changed, and which drop.
 type Choice struct {
 	Files                 []string
 	enable, disable, drop []selector
 	modify                []change
 }
 
-// A selector names rules: all of them, or by numbers, by an expression on the rule, by
-// the rule file, or by metadata.
+// A selector selects rules: all, or by number, by an expression on the rule, by rule file, or
+// by metadata.
 type selector struct {
 	all  bool
 	ids  [][2]uint64 // gid and sid
 	re   *regexp.Regexp
-	file *regexp.Regexp // on a name or the end of a path
+	file *regexp.Regexp // matches a name or the end of a path
 	bare bool           // the name may lack its extension
 	meta [2]string
 }
 
-// A change replaces what an expression finds in a rule, or adds metadata to it.
+// A change replaces the matches of an expression in a rule, or adds metadata to it.
 type change struct {
 	selector
 	from *regexp.Regexp
@@ -40,7 +40,7 @@ type change struct {
 	meta string // "key value" to add, "" for a replacement
 }
 
-// ReadChoice reads the files; an empty name stands for none.
+// ReadChoice reads the files; an empty name means no file.
 func ReadChoice(enable, disable, modify, drop string) (*Choice, error) {
 	c := &Choice{}
 	for _, f := range []struct {
@@ -65,7 +65,7 @@ func ReadChoice(enable, disable, modify, drop string) (*Choice, error) {
 	return c, err
 }
 
-// lines reads a file of choices.
+// lines reads a file line by line.
 func (c *Choice) lines(name string, read func(string) error) error {
 	if name == "" {
 		return nil
@@ -129,8 +129,8 @@ func parseSelector(s string) (selector, error) {
 	return x, nil
 }
 
-// glob compiles a pattern of file names, in which * stands for any characters, also
-// slashes, ? for one, and [ab] for one of several. It fits a name or the end of a path.
+// glob compiles a pattern of file names, in which * stands for any characters including
+// slashes, ? for one, and [ab] for one of several. It matches a name or the end of a path.
 func glob(pattern string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString("(?s)(^|/)")
@@ -159,14 +159,15 @@ func glob(pattern string) *regexp.Regexp {
 		}
 	}
 	re, err := regexp.Compile(b.String() + "$")
-	if err != nil { // a set that is none, such as [z-a]
+	if err != nil { // an invalid set, such as [z-a]
 		return regexp.MustCompile("(^|/)" + regexp.QuoteMeta(pattern) + "$")
 	}
 	return re
 }
 
-// parseChange reads: SELECTOR "FROM" "TO", the same of Oinkmaster's: modifysid
-// SELECTOR "FROM" | "TO", or metadata-add SELECTOR "KEY" "VALUE".
+// parseChange parses SELECTOR "FROM" "TO", Oinkmaster's modifysid SELECTOR "FROM"
+//
+// "TO", or metadata-add SELECTOR "KEY" "VALUE".
 func parseChange(line string) (change, error) {
 	words, err := shellWords(line)
 	if err != nil {
@@ -199,15 +200,15 @@ func parseChange(line string) (change, error) {
 	return m, nil
 }
 
-// references are what stands in a replacement for a group: \1, \g<1>, \g<name> and
-// Oinkmaster's ${1}, here with its dollar doubled.
+// references matches references to a group in a replacement: \1, \g<1>, \g<name>, and
+// Oinkmaster's ${1} with its dollar doubled.
 var references = regexp.MustCompile(`\\\d+|\\g<\w+>|\$\$\{\d+\}`)
 
 var errQuote = errors.New("a quote is missing")
 
-// shellWords parts a line as a shell does: words may be in single or double quotes, in
-// part too, and in double quotes a backslash escapes a quote and itself alone. What
-// follows a # at the beginning of a word is a comment.
+// shellWords splits a line as a shell does: words, or parts of them, may be in single or
+// double quotes. In double quotes a backslash escapes only a quote and itself. A # at the
+// beginning of a word begins a comment.
 func shellWords(line string) (words []string, err error) {
 	var word []byte
 	in := false // a word has begun
@@ -258,7 +259,7 @@ var (
 	actionOf = regexp.MustCompile(`^\w+`)
 )
 
-// fits says whether a selector names the rule of a line.
+// fits reports whether a selector selects the rule in a line.
 func (s *selector) fits(file, line string, gid, sid uint64) bool {
 	switch {
 	case s.all:
@@ -284,7 +285,7 @@ func (s *selector) fits(file, line string, gid, sid uint64) bool {
 	return slices.Contains(s.ids, [2]uint64{gid, sid})
 }
 
-// apply returns the rule as changed.
+// apply returns the changed rule.
 func (m *change) apply(body string) string {
 	if m.meta == "" {
 		return m.from.ReplaceAllString(body, m.to)
@@ -292,14 +293,14 @@ func (m *change) apply(body string) string {
 	return strings.TrimSpace(strings.TrimSuffix(body, ")")) + " metadata:" + m.meta + ";)"
 }
 
-// Apply returns a rule file with the choices applied: disable, then enable, then
-// modify, then drop, as suricata-update does. Lines keep their numbers.
+// Apply applies the choices to a rule file: disable, then enable, then modify, then drop, as
+// suricata-update does. It keeps the numbers of lines.
 func (c *Choice) Apply(file string, data []byte) []byte {
 	if len(c.enable)+len(c.disable)+len(c.modify)+len(c.drop) == 0 {
 		return data
 	}
 	var out bytes.Buffer
-	whole, more := "", 0 // a rule of several lines so far
+	whole, more := "", 0 // lines of a rule so far
 	for raw := range strings.Lines(string(data)) {
 		line := strings.TrimSpace(raw)
 		if part, goesOn := strings.CutSuffix(line, `\`); goesOn && len(whole) < maxLine {
@@ -314,7 +315,7 @@ func (c *Choice) Apply(file string, data []byte) []byte {
 	return out.Bytes()
 }
 
-// choose applies the choices to a line. Lines that are not rules stay as they are.
+// choose applies the choices to a line. It returns lines that are not rules unchanged.
 func (c *Choice) choose(file, line string) string {
 	body := strings.TrimSpace(strings.TrimLeft(line, "#"))
 	m := sidOf.FindStringSubmatch(body)

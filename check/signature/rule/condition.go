@@ -1,13 +1,13 @@
 package rule
 
-// A Condition concerns the connection, the transaction or the packet as a whole:
-// *Flow, *Bit, *Int, *Var, *Integer, *Event, *Threshold, *Word, *Dataset
-// of an address, *Lua without a buffer.
+// A Condition concerns the connection, the transaction or the packet as a whole: *Flow, *Bit,
+// *Int, *Var, *Integer, *Event, *Threshold, *Word, *Dataset of an address, *Lua without a
+// buffer.
 type Condition interface{}
 
-// Flow is what a rule demands of the connection.
+// Flow is a condition on the connection.
 type Flow struct {
-	Direction      Direction // 0: either
+	Direction      Direction // 0 for either
 	Established    bool
 	NotEstablished bool
 	OnlyStream     bool
@@ -17,16 +17,16 @@ type Flow struct {
 	Stateless      bool
 }
 
-// A Bit is flowbits, hostbits or xbits.
+// A Bit is one of flowbits, hostbits and xbits.
 type Bit struct {
 	Kind    string // "flow", "host", "x"
 	Command string // set unset toggle isset isnotset
 	Names   []string
 	Track   string // ip_src ip_dst ip_pair tx; src dst both
-	Expire  int    // seconds; 0: as long as the host is known
+	Expire  int    // seconds; 0 for as long as the host is remembered
 }
 
-// Sets says whether the bit is changed and not asked for.
+// Sets reports whether the bit is changed rather than tested.
 func (b *Bit) Sets() bool {
 	return b.Command == "set" || b.Command == "unset" || b.Command == "toggle"
 }
@@ -35,22 +35,22 @@ func (b *Bit) Sets() bool {
 type Int struct {
 	Name, Op string // + - = == != < > <= >= isset isnotset notset
 	Value    uint32
-	Var      string // the other operand is this variable
+	Var      string // name of the variable that is the other operand
 }
 
-// Sets says whether the number is changed.
+// Sets reports whether the number is changed.
 func (i *Int) Sets() bool { return i.Op == "+" || i.Op == "-" || i.Op == "=" }
 
-// A Var is flowvar or pktvar: a string that an earlier match captured.
+// A Var is flowvar or pktvar: a string captured by an earlier match.
 type Var struct {
 	Scope, Name string
 	Value       []byte
 	Negated     bool
 }
 
-// An Integer is a keyword that compares a number of the message, connection or
-// packet. Index says which of several elements must fit: "" any, "all", "all1",
-// "nb" (how many fit, by Count), or a position.
+// An Integer is a keyword that compares a number of the message, connection or packet. Index
+// selects which of several elements must match: "" for any, "all", "all1", "nb" (the number of
+// matching ones, by Count), or a position.
 type Integer struct {
 	Keyword string
 	Compare
@@ -61,13 +61,13 @@ type Integer struct {
 	OrAbsent bool
 }
 
-// An Event is app-layer-event, stream-event, decode-event.
+// An Event is one of app-layer-event, stream-event and decode-event.
 type Event struct {
 	Kind, Name string
 	Negated    bool
 }
 
-// A Word is a keyword with words as its value that the engine knows by name.
+// A Word is a keyword with words as its value, which the engine evaluates by name.
 type Word struct {
 	Keyword string
 	Value   string

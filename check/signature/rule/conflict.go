@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// conflicts names what Suricata refuses in a rule though each keyword by itself is right:
+// conflicts returns an error if Suricata refuses a rule although each keyword is valid: for
 // keywords that exclude each other, and contents that can never match.
 func (r *Rule) conflicts() error {
 	sides, filter, limit := Direction(0), false, false
@@ -27,7 +27,7 @@ func (r *Rule) conflicts() error {
 			sides |= info.Direction
 		}
 		if sides == Both && !r.Exchange {
-			return fmt.Errorf("%s is sent by one side, and the rule is about the other; use => for rules on both", g.Buffer)
+			return fmt.Errorf("%s belongs to one direction and the rule to the other; use => for rules on both", g.Buffer)
 		}
 		if p := info.Protocol; p != "" && !r.carries(p) {
 			return fmt.Errorf("%s is not part of %s", g.Buffer, r.Proto)
@@ -39,7 +39,7 @@ func (r *Rule) conflicts() error {
 	return nil
 }
 
-// carries says whether messages of the protocol of a rule have buffers of another.
+// carries reports whether messages of the rule's protocol have buffers of another.
 func (r *Rule) carries(protocol string) bool {
 	switch r.Proto {
 	case "http", "http2":
@@ -54,7 +54,7 @@ func (r *Rule) carries(protocol string) bool {
 	return true
 }
 
-// conflicts does the same for what is said of one buffer.
+// conflicts returns an error for contradictory matches on one buffer.
 func (g *Group) conflicts() error {
 	longest := 0
 	for _, m := range g.Matches {
@@ -65,13 +65,13 @@ func (g *Group) conflicts() error {
 		moved := c.Relative() || c.HasOffset || c.HasDepth
 		switch {
 		case c.Relative() && (c.HasOffset || c.HasDepth):
-			return fmt.Errorf("content %q has offset or depth, which count from the beginning, beside distance or within, which count from the match before", c.Pattern)
+			return fmt.Errorf("content %q has offset or depth, which count from the beginning, together with distance or within, which count from the previous match", c.Pattern)
 		case c.Negated && c.Fast && moved:
 			return fmt.Errorf("content %q is negated: it can be the fast_pattern only without distance, within, offset and depth", c.Pattern)
 		case c.FastOnly && (c.Negated || moved):
 			return fmt.Errorf("content %q: fast_pattern:only is for contents without negation, distance, within, offset and depth", c.Pattern)
 		case g.Buffer == Host && len(g.Transforms) == 0 && c.NoCase:
-			return fmt.Errorf("content %q in %s has nocase: that buffer is in lower case, leave nocase out", c.Pattern, g.Buffer)
+			return fmt.Errorf("content %q in %s has nocase: that buffer is in lower case, omit nocase", c.Pattern, g.Buffer)
 		case !c.Negated:
 			longest = max(longest, len(c.Pattern))
 		}
@@ -83,14 +83,14 @@ func (g *Group) conflicts() error {
 	}
 	switch {
 	case g.Absent && !g.OrElse && len(g.Matches) > 0:
-		return fmt.Errorf("%s cannot be absent and hold something; use absent:or_else", g.Buffer)
+		return fmt.Errorf("%s cannot be absent and also match; use absent:or_else", g.Buffer)
 	case g.OrElse && len(g.Matches) == 0:
-		return fmt.Errorf("absent:or_else needs something that %s may hold instead", g.Buffer)
+		return fmt.Errorf("absent:or_else needs matches on %s", g.Buffer)
 	}
 	return nil
 }
 
-// allows says whether a buffer of n bytes or more may have the size.
+// allows reports whether a buffer of at least n bytes may have the size.
 func (s *Size) allows(n uint64) bool {
 	switch s.Op {
 	case "=", "<=":

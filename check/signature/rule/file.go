@@ -14,18 +14,18 @@ import (
 	"strings"
 )
 
-// maxFile bounds a rule file and a member of a tarball, unpacked.
+// maxFile limits the bytes of a rule file, or of an unpacked member of a tarball.
 const maxFile = 256 << 20
 
-// A File is a rule file, or another file of a tarball that rules name.
+// A File is a rule file, or another file in a tarball that rules may name.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// Files reads path: a rule file, one that gzip compressed, a tarball of rule
-// files, or a folder with them. Of a tarball and a folder it also returns the
-// files that rules may name: scripts, lists and classification.config.
+// Files reads a rule file, one compressed by gzip, a tarball of rule files, or a folder. From
+// a tarball or folder it also returns the files that rules may name: scripts, lists and
+// classification.config.
 func Files(name string) ([]File, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -45,7 +45,7 @@ func Files(name string) ([]File, error) {
 	}
 	files, err := unpack(name, data)
 	if err != nil {
-		return nil, fmt.Errorf("read rules %s: %w", name, err)
+		return nil, fmt.Errorf("reading rules %s: %w", name, err)
 	}
 	return files, nil
 }
@@ -68,7 +68,7 @@ func folder(name string) (files []File, err error) {
 	return files, nil
 }
 
-// wanted says whether a file of a tarball belongs to the rules.
+// wanted reports whether a file in a tarball belongs to the rules.
 func wanted(name string) bool {
 	switch path.Ext(name) {
 	case ".rules", ".lua", ".lst", ".list", ".json", ".csv", ".md5", ".sha1", ".sha256", ".txt":
@@ -77,10 +77,10 @@ func wanted(name string) bool {
 	return path.Base(name) == "classification.config" || path.Base(name) == "reference.config"
 }
 
-// unpack takes compression and tarballs off data.
+// unpack decompresses and unpacks data.
 func unpack(name string, data []byte) ([]File, error) {
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("it has more than %d MiB", maxFile>>20)
+		return nil, fmt.Errorf("the file has more than %d MiB", maxFile>>20)
 	}
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(bytes.NewReader(data))
@@ -91,7 +91,7 @@ func unpack(name string, data []byte) ([]File, error) {
 			return nil, err
 		}
 		if len(data) > maxFile {
-			return nil, fmt.Errorf("it has more than %d MiB unpacked", maxFile>>20)
+			return nil, fmt.Errorf("the file has more than %d MiB unpacked", maxFile>>20)
 		}
 	}
 	if len(data) < 512 || string(data[257:262]) != "ustar" {
@@ -117,7 +117,7 @@ func unpack(name string, data []byte) ([]File, error) {
 	}
 }
 
-// ReadFiles reads the rules of every path. Mistakes are those of single rules.
+// ReadFiles reads the rules in all paths. mistakes are those in single rules.
 func (p *Parser) ReadFiles(paths ...string) (rules []*Rule, mistakes []*Error, err error) {
 	for _, name := range paths {
 		files, err := Files(name)
@@ -139,7 +139,7 @@ func (p *Parser) ReadFiles(paths ...string) (rules []*Rule, mistakes []*Error, e
 	return rules, mistakes, nil
 }
 
-// Unique keeps the newest revision of each rule and says which were dropped.
+// Unique keeps the newest revision of each rule and returns the dropped ones as mistakes.
 func Unique(rules []*Rule) (kept []*Rule, dropped []*Error) {
 	type id struct{ gid, sid uint32 }
 	at := map[id]int{}

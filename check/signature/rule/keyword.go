@@ -6,29 +6,29 @@ import (
 	"shuultuur/arrange"
 )
 
-// A Class says where a keyword means something.
+// A Class says what a keyword needs.
 type Class uint8
 
 // The classes of keywords.
 const (
 	Unknown   Class = iota
-	AboutRule       // says something of the rule itself
-	Message         // looks at messages: in the gateway and in captures
-	Packets         // needs packets: in captures only
-	Foreign         // looks at a protocol or service that is not inspected: accepted, inactive
+	AboutRule       // a property of the rule itself
+	Message         // inspects messages: works in the gateway and in captures
+	Packets         // needs packets: works in captures only
+	Foreign         // needs an unsupported protocol or service: accepted but inactive
 )
 
 func (c Class) String() string {
 	return [...]string{"unknown", "rule", "message", "packet", "inactive"}[c%5]
 }
 
-// A Keyword is a word of the rule language.
+// A Keyword is a keyword of the rule language.
 type Keyword struct {
 	Name  string
 	Class Class
 }
 
-// read is what the parser does with a keyword.
+// A read parses the value of a keyword.
 type read func(p *parser, o Option) error
 
 type keyword struct {
@@ -36,7 +36,7 @@ type keyword struct {
 	read  read
 }
 
-// foreign are the keywords of protocols and services that are not inspected.
+// foreign are the keywords of protocols and services that are not supported.
 const foreign = `
 asn1 bypass dce_iface dce_opnum dce_stub_data dcerpc.iface dcerpc.opnum dcerpc.stub_data
 dhcp.leasetime dhcp.rebinding_time dhcp.renewal_time dnp3.data dnp3.func dnp3.ind dnp3.obj dnp3_data
@@ -70,7 +70,7 @@ nfs.procedure nfs.file_handle pgsql.request pgsql.response rdp.cookie rdp.client
 bittorrent_dht.query bittorrent_dht.node ldap.version krb5.realm snmp.oid dhcp.type dhcp.hostname
 llmnr.queries.rrname llmnr.answers.rrname llmnr.authorities.rrname llmnr.additionals.rrname llmnr.response.rrname`
 
-// packets are the keywords that need packets and compare no integer.
+// packets are the keywords that need packets and do not compare an integer.
 const packets = `
 ack id seq window ipopts flags tcp.flags fragbits fragoffset sameip ip_proto l3_proto tag
 ipv4-csum tcpv4-csum tcpv6-csum udpv4-csum udpv6-csum icmpv4-csum icmpv6-csum decode-event stream-event
@@ -126,7 +126,7 @@ var legacy = map[string]Buffer{
 	"http_client_body": RequestBody, "http_server_body": ResponseBody, "http_stat_code": StatCode, "http_stat_msg": StatMsg,
 }
 
-// transforms are the keywords that change the open buffer.
+// transforms are the keywords that transform the open buffer.
 const transforms = `dotprefix to_lowercase to_uppercase url_decode strip_whitespace compress_whitespace xor
 pcrexform to_md5 to_sha1 to_sha256 from_base64 gunzip zlib_deflate domain tld subslice luaxform header_lowercase
 strip_pseudo_headers casechange.lower base64_decode.transform`
@@ -162,7 +162,7 @@ func table() map[string]keyword {
 	return t
 }
 
-// readers are the keywords with a form of their own.
+// readers are the keywords with their own syntax.
 var readers = map[string]keyword{
 	"msg": {AboutRule, readAbout}, "sid": {AboutRule, readAbout}, "gid": {AboutRule, readAbout}, "rev": {AboutRule, readAbout},
 	"classtype": {AboutRule, readAbout}, "priority": {AboutRule, readAbout}, "reference": {AboutRule, readAbout},

@@ -10,7 +10,7 @@ import (
 func readForeign(p *parser, o Option) error {
 	switch {
 	case !o.Has && (strings.Contains(o.Name, ".") || strings.Contains(o.Name, "_")):
-		// Most of these open a buffer; what follows belongs to it.
+		// Most of these open a buffer, to which the following matches belong.
 		p.cur = &Group{Buffer: OtherBuffer}
 		p.rule.Groups = append(p.rule.Groups, p.cur)
 		p.text, p.in = nil, nil
@@ -37,7 +37,7 @@ func readAbout(p *parser, o Option) error {
 		r.Msg = unescape(v)
 	case "sid":
 		if r.SID != 0 {
-			return errors.New("is given twice")
+			return errors.New("appears twice")
 		}
 		if err := num(&r.SID); err != nil {
 			return err
@@ -74,7 +74,7 @@ func readAbout(p *parser, o Option) error {
 	return nil
 }
 
-// unescape takes the backslashes of a msg away.
+// unescape removes the backslashes from a msg.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -89,7 +89,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// ours is the version of Suricata whose language this is.
+// ours is the version of Suricata whose language the package implements.
 var ours = [3]int{9, 0, 0}
 
 func readRequires(p *parser, o Option) error {
@@ -121,8 +121,9 @@ func readRequires(p *parser, o Option) error {
 	return nil
 }
 
-// versions says whether the version of our language fits alternatives such as
-// ">= 7.0.3 < 8 | >= 9".
+// versions reports whether our version satisfies alternatives such as ">= 7.0.3 < 8
+//
+// >= 9".
 func versions(s string) (bool, error) {
 	for alt := range strings.SplitSeq(s, "|") {
 		words := strings.Fields(spaced(alt))
@@ -158,7 +159,7 @@ func versions(s string) (bool, error) {
 			case "==", "=":
 				all = all && cmp == 0
 			default:
-				return false, fmt.Errorf("%q is no comparison; use >=, >, <, <=", words[i])
+				return false, fmt.Errorf("%q is not a comparison; use >=, >, <, <=", words[i])
 			}
 		}
 		if all {
@@ -168,7 +169,7 @@ func versions(s string) (bool, error) {
 	return false, nil
 }
 
-// spaced puts spaces between comparisons and versions.
+// spaced inserts spaces between comparisons and versions.
 func spaced(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -184,8 +185,8 @@ func spaced(s string) string {
 func readNoAlert(p *parser, o Option) error { p.rule.NoAlert = true; return nil }
 func readAlert(p *parser, o Option) error   { p.rule.Alerts = true; return nil }
 
-// ParsePattern reads the text of a content: bytes, hex between bars, and
-// backslash before the characters that have a meaning.
+// ParsePattern parses the text of a content: bytes, hexadecimal between bars, and a backslash
+// before special characters.
 func ParsePattern(s string) ([]byte, error) {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
@@ -214,7 +215,7 @@ func ParsePattern(s string) ([]byte, error) {
 			i += end + 1
 		case '\\':
 			if i+1 == len(s) {
-				return nil, errors.New("ends with a backslash")
+				return nil, errors.New("it ends with a backslash")
 			}
 			i++
 			if strings.IndexByte(`\;:"|`, s[i]) < 0 {
@@ -258,7 +259,7 @@ func (p *parser) content() (*Content, error) {
 	if p.text != nil {
 		return p.text, nil
 	}
-	return nil, errors.New("there is no content before that it could change")
+	return nil, errors.New("there is no previous content to modify")
 }
 
 func readFlag(p *parser, o Option) error {
@@ -274,7 +275,7 @@ func readFlag(p *parser, o Option) error {
 		c.NoCase = true
 	case "startswith":
 		if c.HasOffset || c.HasDepth || c.HasDistance || c.HasWith {
-			return errors.New("cannot be used with offset, depth, distance or within of the same content")
+			return errors.New("it cannot be used with offset, depth, distance or within of the same content")
 		}
 		c.Starts, c.HasDepth, c.HasOffset = true, true, true
 		c.Depth, c.Offset = Number{N: int32(len(c.Pattern))}, Number{}
@@ -319,7 +320,7 @@ func readPlace(p *parser, o Option) error {
 		return err
 	}
 	if c.Starts {
-		return errors.New("cannot be used with startswith of the same content")
+		return errors.New("it cannot be used with startswith of the same content")
 	}
 	v, _ := unquote(o.Value)
 	n, err := p.number(v)
@@ -345,13 +346,13 @@ func readPlace(p *parser, o Option) error {
 	return nil
 }
 
-// selectors are the flags of pcre that name a buffer.
+// selectors are the flags of pcre that select a buffer.
 var selectors = map[byte]Buffer{
 	'U': URI, 'I': URIRaw, 'H': HeaderAll, 'D': HeaderRaw, 'M': Method, 'C': Cookie, 'P': RequestBody,
 	'Q': FileData, 'V': UserAgent, 'W': Host, 'Z': HostRaw, 'S': StatCode, 'Y': StatMsg,
 }
 
-// readCaptures reads ", flow:NAME, pkt:NAME".
+// readCaptures parses ", flow:NAME, pkt:NAME".
 func readCaptures(v string) (cs []Capture, err error) {
 	for name := range strings.SplitSeq(v, ",") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -380,7 +381,7 @@ func readPCRE(p *parser, o Option) error {
 		v = v[1:end]
 	}
 	if flags := strings.LastIndexByte(v, '/'); flags > 0 {
-		if comma := strings.IndexByte(v[flags:], ','); comma > 0 { // captures may also stand inside the quotes
+		if comma := strings.IndexByte(v[flags:], ','); comma > 0 { // captures may also be inside the quotes
 			cs, err := readCaptures(v[flags+comma:])
 			if err != nil {
 				return err
@@ -388,7 +389,7 @@ func readPCRE(p *parser, o Option) error {
 			captures, v = append(captures, cs...), v[:flags+comma]
 		}
 	}
-	if strings.HasPrefix(v, "^/") { // an accident of published rules that Suricata accepts
+	if strings.HasPrefix(v, "^/") { // a mistake in published rules that Suricata accepts
 		v = v[1:]
 	}
 	end := strings.LastIndexByte(v, '/')
@@ -446,7 +447,7 @@ func readDataAt(p *parser, o Option) error {
 
 func readSize(p *parser, o Option) error {
 	if p.cur == nil {
-		return errors.New("needs a sticky buffer before it, such as http.uri")
+		return errors.New("it needs a sticky buffer before it, such as http.uri")
 	}
 	c, err := ParseCompare(o.Value)
 	if err != nil {
@@ -458,7 +459,7 @@ func readSize(p *parser, o Option) error {
 
 func readAbsent(p *parser, o Option) error {
 	if p.cur == nil {
-		return errors.New("needs a sticky buffer before it, such as http.referer")
+		return errors.New("it needs a sticky buffer before it, such as http.referer")
 	}
 	p.cur.Absent, p.opened = true, Option{}
 	switch o.Value {
@@ -473,14 +474,14 @@ func readAbsent(p *parser, o Option) error {
 
 func readTransform(p *parser, o Option) error {
 	if p.cur == nil {
-		return errors.New("needs a sticky buffer before it, such as http.uri")
+		return errors.New("it needs a sticky buffer before it, such as http.uri")
 	}
 	v, _ := unquote(o.Value)
 	t := Transform{o.Name, v}
 	if err := checkTransform(t); err != nil {
 		return err
 	}
-	// The buffer with transforms is one of its own.
+	// The buffer with transforms is a separate one.
 	chain := append(append([]Transform(nil), p.cur.Transforms...), t)
 	for _, g := range p.rule.Groups {
 		if g != p.cur && g.Buffer == p.cur.Buffer && equal(g.Transforms, chain) && !g.Buffer.Info().Multi {
@@ -520,8 +521,8 @@ func checkTransform(t Transform) error {
 	return nil
 }
 
-// ParseCompare reads a condition on an integer: 5, >5, <5, >=5, <=5, !5, 5<>9,
-// 5-9, &0x80=0x80.
+// ParseCompare parses a condition on an integer: 5, >5, <5, >=5, <=5, !5, 5<>9, 5-9,
+// &0x80=0x80.
 func ParseCompare(s string) (Compare, error) {
 	s = strings.ReplaceAll(strings.TrimSpace(s), " ", "")
 	bad := func() (Compare, error) {

@@ -17,7 +17,7 @@ func list(v string) []string {
 	return parts
 }
 
-// word reads the parts that byte_test and its relatives have in common.
+// word parses the words that byte_test and similar keywords share.
 func (r *Reader) word(w string) (bool, error) {
 	name, arg, _ := strings.Cut(w, " ")
 	arg = strings.TrimSpace(arg)
@@ -66,7 +66,7 @@ func (r *Reader) word(w string) (bool, error) {
 	return true, nil
 }
 
-// option reads one of the words that all byte keywords share.
+// option parses a word that all byte keywords share.
 func (r *Reader) option(w string) error {
 	ok, err := r.word(w)
 	if err == nil && !ok {
@@ -88,7 +88,7 @@ func (r *Reader) check() error {
 	return nil
 }
 
-// maxDigits is how long a number in digits may be: 22 octal digits and a zero.
+// maxDigits is the maximal length of a number in digits: 22 octal digits and a zero.
 const maxDigits = 23
 
 func readByteTest(p *parser, o Option) error {
@@ -115,7 +115,7 @@ func readByteTest(p *parser, o Option) error {
 			m.Op = "="
 		}
 	default:
-		return fmt.Errorf("%q is no comparison; use < > = <= >= & ^", ps[1])
+		return fmt.Errorf("%q is not a comparison; use < > = <= >= & ^", ps[1])
 	}
 	if m.Value, err = p.operand(ps[2]); err != nil {
 		return err
@@ -132,14 +132,14 @@ func readByteTest(p *parser, o Option) error {
 		return err
 	}
 	if m.Text && m.Bytes == (Number{}) {
-		m.Bytes.N = maxDigits // no length: as long as the number is
+		m.Bytes.N = maxDigits // no length: any number of digits
 	}
 	p.add(m)
 	return nil
 }
 
 func unknown(w string) error {
-	return fmt.Errorf("%q means nothing here", w)
+	return fmt.Errorf("%q has no meaning here", w)
 }
 
 func readByteJump(p *parser, o Option) error {
@@ -243,7 +243,7 @@ func readByteMath(p *parser, o Option) error {
 			m.Offset, err = p.number(arg)
 		case "oper":
 			if m.Op = arg; strings.Index(" + - * / << >> ", " "+arg+" ") < 0 {
-				err = fmt.Errorf("%q is no operator; use + - * / << >>", arg)
+				err = fmt.Errorf("%q is not an operator; use + - * / << >>", arg)
 			}
 		case "rvalue":
 			m.Value, err = p.operand(arg)
@@ -260,7 +260,7 @@ func readByteMath(p *parser, o Option) error {
 		return errors.New("want bytes, offset, oper, rvalue and result")
 	}
 	if m.Op == "/" && m.Value.Var == 0 && m.Value.N == 0 {
-		return errors.New("divides by 0")
+		return errors.New("it divides by 0")
 	}
 	if err := m.check(); err != nil {
 		return err
@@ -415,7 +415,7 @@ func readDataset(p *parser, o Option) error {
 		return fmt.Errorf("type %q is not string, md5, sha256, ipv4 or ip", m.Type)
 	}
 	if p.cur == nil {
-		return errors.New("needs a sticky buffer before it, such as http.host or ip.src")
+		return errors.New("it needs a sticky buffer before it, such as http.host or ip.src")
 	}
 	p.add(m)
 	return nil
@@ -556,7 +556,7 @@ func readVar(p *parser, o Option) error {
 }
 
 func readThreshold(p *parser, o Option) error {
-	v, _, _ := strings.Cut(o.Value, "reference:") // a semicolon that published rules forget
+	v, _, _ := strings.Cut(o.Value, "reference:") // published rules forget a semicolon
 	t, err := ParseThreshold(v)
 	if err != nil {
 		return err
@@ -576,8 +576,8 @@ func readThreshold(p *parser, o Option) error {
 	return nil
 }
 
-// ParseThreshold reads "type limit, track by_src, count 1, seconds 60" and the
-// other words of threshold, detection_filter and threshold.config.
+// ParseThreshold parses "type limit, track by_src, count 1, seconds 60" and the other words of
+// threshold, detection_filter and threshold.config.
 func ParseThreshold(v string) (*Threshold, error) {
 	t := &Threshold{Count: 1}
 	for _, w := range SplitGroup(v) {
@@ -620,8 +620,7 @@ func ParseThreshold(v string) (*Threshold, error) {
 	return t, nil
 }
 
-// SplitGroup splits at commas outside brackets. An empty part after the last
-// comma is none.
+// SplitGroup splits at commas outside brackets. It ignores an empty part after the last comma.
 func SplitGroup(v string) (parts []string) {
 	depth, from := 0, 0
 	for i := range len(v) {
@@ -662,8 +661,8 @@ func readFrame(p *parser, o Option) error {
 	return nil
 }
 
-// readInteger reads a keyword that compares an integer: a condition and, for
-// keywords with several values, which of them it holds for.
+// readInteger parses a keyword that compares an integer: a condition and, for keywords with
+// several values, which of them must match.
 func readInteger(p *parser, o Option) error {
 	ps := list(o.Value)
 	m := &Integer{Keyword: o.Name}
@@ -716,7 +715,7 @@ func readInteger(p *parser, o Option) error {
 			}
 			m.Index, m.Count = "nb", c
 		default:
-			if a, b, ok := strings.Cut(w, ":"); ok { // a slice of the positions
+			if a, b, ok := strings.Cut(w, ":"); ok { // a range of positions
 				x, e1 := strconv.Atoi(orZero(a))
 				y, e2 := strconv.Atoi(orZero(b))
 				if e1 != nil || e2 != nil {

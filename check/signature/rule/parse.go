@@ -11,25 +11,25 @@ import (
 	"unsafe"
 )
 
-// maxLine bounds one rule; longer lines are mistakes. Suricata takes 64 KiB.
+// maxLine limits the bytes of a rule; longer ones are mistakes. Suricata accepts 64 KiB.
 const maxLine = 64 << 10
 
-// A Parser reads rules. The zero value is not useful: see NewParser.
+// A Parser parses rules. Make one with NewParser.
 type Parser struct {
 	keywords map[string]keyword
-	// Features are what "requires: feature" finds here.
+	// Features are the features that "requires: feature" finds.
 	Features map[string]bool
-	// Options keeps the options of rules as written.
+	// Options makes the parser keep the options of rules as written.
 	Options bool
-	// Beside are the other files of tarballs and folders that were read, by the
-	// names that [Files] gives them: scripts and lists that rules may name.
+	// Beside are the other files in tarballs and folders, by the names that [Files] gives
+	// them: scripts and lists that rules may name.
 	Beside map[string][]byte
 
-	kept     map[string]string // words that rules have in common
+	kept     map[string]string // words that rules share
 	rules    Slab[Rule]
 	groups   Slab[Group]
 	contents Slab[Content]
-	// What rules have lists of.
+	// Memory for the lists in rules.
 	lists      Slab[*Group]
 	matches    Slab[Match]
 	conditions Slab[Condition]
@@ -39,13 +39,12 @@ type Parser struct {
 	heads      map[string]*Header // by their text
 }
 
-// NewParser returns a parser.
+// NewParser makes a parser.
 func NewParser() *Parser {
 	return &Parser{keywords: table(), kept: map[string]string{}, flows: map[Flow]*Flow{}, heads: map[string]*Header{}, Beside: map[string][]byte{}, Features: map[string]bool{"ja3": true, "ja4": true, "lua": true, "magic": true, "output::file-store": true, "output::eve-log": true}}
 }
 
-// keep returns a word that does not keep the line in memory that it stands in, and that
-// other rules share.
+// keep returns a copy of a word that rules share. It does not keep the whole line in memory.
 func (p *Parser) keep(word string) string {
 	k, ok := p.kept[word]
 	if !ok {
@@ -55,7 +54,7 @@ func (p *Parser) keep(word string) string {
 	return k
 }
 
-// clone returns a copy of a string beside those of other rules.
+// clone copies a string to memory shared with other rules.
 func (p *Parser) clone(s string) string {
 	if s == "" {
 		return ""
@@ -65,22 +64,21 @@ func (p *Parser) clone(s string) string {
 	return unsafe.String(&b[0], len(b))
 }
 
-// parser reads one rule.
+// A parser parses one rule.
 type parser struct {
 	*Parser
 	rule *Rule
-	cur  *Group   // the open sticky buffer, nil for none
+	cur  *Group   // the open sticky buffer, nil if none
 	text *Content // the last content, which modifiers change
-	in   *Group   // where it is
+	in   *Group   // the group of text
 	sets map[string]int
 	b64  *Base64
-	// opened is a sticky buffer that was named and of which nothing was said yet.
+	// opened is a sticky buffer without a match so far.
 	opened Option
 }
 
-// Read reads every rule of r, which name names in errors. Rules that are
-// commented out are skipped. It returns the rules without a mistake, and the
-// mistakes.
+// Read parses every rule in r, which errors call name. It skips rules that are commented out.
+// It returns the rules without mistakes, and the mistakes.
 func (p *Parser) Read(name string, r io.Reader) (rules []*Rule, mistakes []*Error, err error) {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), 4*maxLine)
@@ -114,15 +112,15 @@ func (p *Parser) Read(name string, r io.Reader) (rules []*Rule, mistakes []*Erro
 		rules = append(rules, q)
 	}
 	if err := s.Err(); err != nil {
-		return rules, mistakes, fmt.Errorf("read rules %s: %w", name, err)
+		return rules, mistakes, fmt.Errorf("reading rules %s: %w", name, err)
 	}
 	return rules, mistakes, nil
 }
 
-// Parse reads one rule.
+// Parse parses one rule.
 func (p *Parser) Parse(text string) (*Rule, *Error) {
 	if len(text) > maxLine {
-		return nil, &Error{Err: fmt.Errorf("the rule has %d bytes, at most %d", len(text), maxLine)}
+		return nil, &Error{Err: fmt.Errorf("the rule has %d bytes; at most %d are possible", len(text), maxLine)}
 	}
 	r := p.rules.New()
 	r.GID, r.Rare, r.Header = 1, &Rare{}, &Header{}
@@ -166,8 +164,8 @@ func (p *Parser) Parse(text string) (*Rule, *Error) {
 	return r, nil
 }
 
-// unmet says whether the rule asks for something that is not here. The others
-// of its options may then be unknown too.
+// unmet reports whether the rule requires something that this engine lacks. Its other options
+// may then be unknown, too.
 func (p *parser) unmet(body string) bool {
 	if !strings.Contains(body, "requires") {
 		return false
@@ -190,18 +188,18 @@ func (p *parser) unmet(body string) bool {
 	return p.rule.Skip != ""
 }
 
-// take reads one option.
+// take parses one option.
 func (p *parser) take(o Option) error {
 	k, ok := p.keywords[o.Name]
 	if !ok {
-		return errors.New("there is no such keyword; \"shuultuur rules keywords\" lists them")
+		return errors.New("the keyword is unknown; \"shuultuur rules keywords\" lists them")
 	}
 	if p.Options {
 		p.rule.Options = append(p.rule.Options, o)
 	}
 	o.Name = p.keep(o.Name)
 	switch o.Name {
-	case "metadata", "content", "uricontent": // of which parts are kept
+	case "metadata", "content", "uricontent": // parts of these are kept
 	case "msg", "pcre":
 		o.Value = p.clone(o.Value)
 	default:
@@ -216,7 +214,7 @@ func (p *parser) take(o Option) error {
 	return k.read(p, o)
 }
 
-// option takes the first option off body.
+// option splits the first option from body.
 func option(body string) (Option, string, error) {
 	i := strings.IndexAny(body, ":;")
 	if i < 0 {
@@ -236,14 +234,14 @@ func option(body string) (Option, string, error) {
 		case c == '"':
 			quoted = !quoted
 		case c == ';':
-			// As Suricata, a semicolon ends the option also within quotes.
+			// As in Suricata, a semicolon ends the option even within quotes.
 			return Option{Name: name, Value: strings.TrimSpace(body[i+1 : j]), Has: true}, body[j+1:], nil
 		}
 	}
 	return Option{}, "", fmt.Errorf("%s: %.40q does not end with \";\"", name, body[i+1:])
 }
 
-// parse reads the words before the parenthesis.
+// parse parses the words before the parenthesis.
 func (h *Header) parse(text string) error {
 	words := fields(text)
 	if len(words) != 7 {
@@ -252,13 +250,13 @@ func (h *Header) parse(text string) error {
 	actions := map[string]Action{"alert": Alert, "pass": Pass, "drop": Drop, "reject": Reject, "rejectsrc": Reject, "rejectdst": RejectDst, "rejectboth": RejectBoth, "config": Config}
 	a, ok := actions[words[0]]
 	if !ok {
-		// accept is how firewall rules of Suricata 8 say pass.
-		return fmt.Errorf("%q is no action; use alert, pass, drop, reject, rejectsrc, rejectdst or rejectboth", words[0])
+		// accept means pass in firewall rules of Suricata 8.
+		return fmt.Errorf("%q is not an action; use alert, pass, drop, reject, rejectsrc, rejectdst or rejectboth", words[0])
 	}
 	h.Action = a
 	h.Proto, h.Hook, _ = strings.Cut(strings.ToLower(words[1]), ":")
 	if !protocols[h.Proto] {
-		return fmt.Errorf("%q is no protocol; use ip, tcp, udp, icmp, http, http1, http2, tls, dns or one of Suricata's others", words[1])
+		return fmt.Errorf("%q is not a protocol; use ip, tcp, udp, icmp, http, http1, http2, tls, dns or one of Suricata's others", words[1])
 	}
 	h.Src, h.SrcPort, h.Dst, h.DstPort = words[2], words[3], words[5], words[6]
 	switch words[4] {
@@ -268,7 +266,7 @@ func (h *Header) parse(text string) error {
 	case "=>":
 		h.Exchange = true
 	default:
-		return fmt.Errorf("%q is no direction; use ->, <> or =>", words[4])
+		return fmt.Errorf("%q is not a direction; use ->, <> or =>", words[4])
 	}
 	for _, a := range []string{h.Src, h.Dst} {
 		if err := balanced(a); err != nil {
@@ -334,12 +332,12 @@ func balanced(s string) error {
 		}
 	}
 	if depth != 0 {
-		return fmt.Errorf("%q: the brackets do not pair", s)
+		return fmt.Errorf("%q: a bracket is missing", s)
 	}
 	return nil
 }
 
-// unquote takes quotes and the negation off a value.
+// unquote removes quotes and the negation from a value.
 func unquote(v string) (s string, negated bool) {
 	if rest, ok := strings.CutPrefix(v, "!"); ok {
 		v, negated = strings.TrimSpace(rest), true
@@ -350,7 +348,7 @@ func unquote(v string) (s string, negated bool) {
 	return v, negated
 }
 
-// number reads a constant or the name of a variable.
+// number parses a constant or the name of a variable.
 func (p *parser) number(s string) (Number, error) {
 	o, err := p.operand(s)
 	if o.N != int64(int32(o.N)) {
@@ -359,7 +357,7 @@ func (p *parser) number(s string) (Number, error) {
 	return Number{N: int32(o.N), Var: o.Var}, err
 }
 
-// operand does so for a number to compare or calculate with.
+// operand parses a number to compare or calculate with.
 func (p *parser) operand(s string) (Operand, error) {
 	s = strings.TrimSpace(s)
 	n, err := strconv.ParseInt(s, 0, 64)
@@ -372,10 +370,10 @@ func (p *parser) operand(s string) (Operand, error) {
 	if i, ok := p.sets[s]; ok {
 		return Operand{Var: int32(i)}, nil
 	}
-	return Operand{}, fmt.Errorf("%q is neither a number nor a variable that byte_extract or byte_math set before", s)
+	return Operand{}, fmt.Errorf("%q is neither a number nor a variable that byte_extract or byte_math has set", s)
 }
 
-// define makes a variable.
+// define declares a variable.
 func (p *parser) define(name string) (int, error) {
 	if name == "" {
 		return 0, errors.New("the variable has no name")
@@ -388,7 +386,7 @@ func (p *parser) define(name string) (int, error) {
 	return len(p.rule.Vars), nil
 }
 
-// payload returns the group of content outside any buffer.
+// group returns the group of buffer b, and makes one if needed.
 func (p *parser) group(b Buffer) *Group {
 	for _, g := range p.rule.Groups {
 		if g.Buffer == b && len(g.Transforms) == 0 {
@@ -400,7 +398,7 @@ func (p *parser) group(b Buffer) *Group {
 	return g
 }
 
-// open makes b the buffer of what follows.
+// open makes b the buffer of the following matches.
 func (p *parser) open(b Buffer, o Option) error {
 	if err := p.unused(); err != nil {
 		return err
@@ -415,14 +413,14 @@ func (p *parser) open(b Buffer, o Option) error {
 	}
 	if b == Base64Data {
 		if p.b64 == nil {
-			return errors.New("there is no base64_decode before")
+			return errors.New("there is no previous base64_decode")
 		}
 		p.cur = &Group{Buffer: Base64Data}
 		return nil
 	}
 	for _, g := range p.rule.Groups {
-		// A buffer of one element, and of several before anything was
-		// looked for, goes on where it was.
+		// A buffer with one element is continued; so is one with several if it has no matches
+		// yet.
 		if g.Buffer == b && len(g.Transforms) == 0 && (!b.Info().Multi || len(g.Matches) == 0 && !g.Absent) {
 			p.cur = g
 			return nil
@@ -434,10 +432,10 @@ func (p *parser) open(b Buffer, o Option) error {
 	return nil
 }
 
-// unused says that nothing was said of the buffer that was named last.
+// unused returns an error if the last sticky buffer has no matches.
 func (p *parser) unused() error {
 	if p.opened.Name != "" {
-		return fmt.Errorf("nothing is said of %s; name a content, or leave it out", p.opened.Name)
+		return fmt.Errorf("%s has no matches; add a content, or remove it", p.opened.Name)
 	}
 	return nil
 }
@@ -457,7 +455,7 @@ func (p *parser) add(m Match) {
 	g := p.cur
 	if g == nil {
 		g = p.group(Payload)
-		// What is relative to a content that a modifier moved goes with it.
+		// Matches relative to a content follow it when a modifier moves it.
 		if !isContent && Relative(m) && p.in != nil {
 			g = p.in
 		}
@@ -468,17 +466,17 @@ func (p *parser) add(m Match) {
 	}
 }
 
-// move puts the last content into buffer b.
+// move moves the last content to buffer b.
 func (p *parser) move(b Buffer, o Option) error {
 	c := p.text
 	if c == nil || p.in == nil {
-		return errors.New("there is no content before")
+		return errors.New("there is no previous content")
 	}
 	if p.in.Buffer != Payload {
-		return fmt.Errorf("the content before is already in %s", p.in.Buffer)
+		return fmt.Errorf("the previous content is already in %s", p.in.Buffer)
 	}
 	if o.Has {
-		return fmt.Errorf("takes no value, found %q", o.Value)
+		return fmt.Errorf("it takes no value, but has %q", o.Value)
 	}
 	p.in.Matches = slices.DeleteFunc(p.in.Matches, func(m Match) bool { return m == Match(c) })
 	g := p.group(b)
@@ -487,11 +485,11 @@ func (p *parser) move(b Buffer, o Option) error {
 	return nil
 }
 
-// finish checks the rule as a whole.
+// finish validates the rule as a whole.
 func (p *parser) finish() error {
 	r := p.rule
 	if r.SID == 0 {
-		return errors.New("there is no sid; every rule needs a number of its own: sid:1000001;")
+		return errors.New("there is no sid; every rule needs its own number, such as sid:1000001;")
 	}
 	if err := p.unused(); err != nil {
 		return err
@@ -510,7 +508,7 @@ func (p *parser) finish() error {
 		}
 	}
 	if fast > 1 {
-		return errors.New("fast_pattern is set on more than one content")
+		return errors.New("more than one content has fast_pattern")
 	}
 	if err := r.conflicts(); err != nil {
 		return err
@@ -519,7 +517,7 @@ func (p *parser) finish() error {
 	return nil
 }
 
-// settle moves the lists of a rule to where those of others are, without room to grow.
+// settle copies the lists of a rule to shared memory, without spare capacity.
 func (p *parser) settle() {
 	r := p.rule
 	for _, g := range r.Groups {
@@ -529,8 +527,7 @@ func (p *parser) settle() {
 	r.Metadata, r.References = p.words.Copy(r.Metadata), p.words.Copy(r.References)
 }
 
-// check looks for mistakes among the matches of a buffer and notes which match
-// depends on the one before.
+// check validates the matches on a buffer and records which match depends on the previous one.
 func (g *Group) check(fast *int) error {
 	chain(g.Matches)
 	for _, m := range g.Matches {
@@ -558,7 +555,7 @@ func (g *Group) check(fast *int) error {
 	return nil
 }
 
-// chain notes which match depends on the cursor of the one before.
+// chain records which match depends on the cursor of the previous one.
 func chain(ms []Match) {
 	for i := 1; i < len(ms); i++ {
 		if !Relative(ms[i]) {
@@ -586,19 +583,19 @@ func chain(ms []Match) {
 	}
 }
 
-// movesNot says whether a match leaves the cursor where it was, so that a
-// relative match depends on the one before it too.
+// movesNot reports whether a match leaves the cursor unchanged, so that a following relative
+// match also depends on the one before.
 func movesNot(m Match) bool {
 	switch m.(type) {
 	case *DataAt, *ByteTest, *ByteMath, *ByteExtract:
 		return true
 	case *ByteJump:
-		return true // it moves, but from where the match before left off
+		return true // it moves the cursor relative to the previous match
 	}
 	return false
 }
 
-// Relative says whether m depends on the cursor.
+// Relative reports whether m depends on the cursor.
 func Relative(m Match) bool {
 	switch m := m.(type) {
 	case *Content:

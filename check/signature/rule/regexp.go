@@ -16,35 +16,35 @@ import (
 	"github.com/dlclark/regexp2/v2"
 )
 
-// expressionTime bounds one search of an expression that backtracks.
+// expressionTime limits one search of a backtracking expression.
 const expressionTime = 20 * time.Millisecond
 
-// A Regexp is a compiled expression on bytes. The subject must be given as
-// Latin-1 in UTF-8: each byte is one character.
+// A Regexp is a compiled expression on bytes. The subject must be Latin-1 in UTF-8, so that
+// each byte is one character.
 type Regexp struct {
-	source  string                // of an expression in time linear to the subject
-	compile func() *regexp.Regexp // it; most expressions of public rules are never asked
-	looking *regexp2.Regexp       // for look-around, back references and atomic groups
-	// first is how a subject begins in which looking finds something, nil where that
-	// is not known. It is quick to say no.
+	source  string                // of an expression that needs linear time
+	compile func() *regexp.Regexp // compiles source when needed; most expressions of public rules never are
+	looking *regexp2.Regexp       // for expressions with look-around, back references or atomic groups
+	// first matches the beginning of any subject in which looking matches, nil if unknown. It
+	// rejects quickly.
 	first    *regexp.Regexp
-	anchored bool // it matches at the beginning only
-	longest  int  // bytes that an anchored looking expression looks at at most, 0 for any number
+	anchored bool // it only matches at the beginning
+	longest  int  // most bytes that an anchored looking expression examines, 0 for no limit
 	begins   beginnings
 }
 
-// beginnings are the bytes with which a match of an expression may begin, at each
-// of a few places. They are worked out when somebody asks.
+// beginnings are the possible first bytes of a match, for a few positions. They are computed
+// when needed.
 type beginnings struct {
 	once   sync.Once
 	places [][4]uint64 // sets of bytes
-	free   bool        // whether a match begins says nothing about what is before it
+	free   bool        // whether a match begins does not depend on the bytes before
 }
 
-// digits finds \xH, with one digit only.
+// digits matches \xH, with only one digit.
 var digits = regexp.MustCompile(`\\x([0-9A-Fa-f])([^0-9A-Fa-f{]|$)`)
 
-// Compile makes an expression of the flags i, s, m, x, A, E and G.
+// Compile compiles an expression with the flags i, s, m, x, A, E and G.
 func Compile(m *PCRE) (*Regexp, error) {
 	flags := ""
 	for _, f := range m.Flags {
@@ -100,7 +100,7 @@ func Compile(m *PCRE) (*Regexp, error) {
 	return out, nil
 }
 
-// anchored says whether an expression matches at the beginning of a text only.
+// anchored reports whether an expression matches only at the beginning of a text.
 func anchored(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpBeginText:
@@ -118,7 +118,7 @@ func anchored(re *syntax.Regexp) bool {
 	return false
 }
 
-// alternatives says whether an expression has alternatives outside any group.
+// alternatives reports whether an expression has alternatives outside groups.
 func alternatives(expr string) bool {
 	for i := range parts(expr) {
 		if expr[i] == '|' {
@@ -128,11 +128,11 @@ func alternatives(expr string) bool {
 	return false
 }
 
-// Anchored says whether the expression matches at the beginning only.
+// Anchored reports whether the expression matches only at the beginning.
 func (r *Regexp) Anchored() bool { return r.anchored }
 
-// beginning returns the longest beginning of an expression, cut between two of its
-// parts, that package regexp can look for; nil for none.
+// beginning returns the longest prefix of an expression, cut between two of its parts, that
+// package regexp can compile; nil if there is none.
 func beginning(head, expr string, dollarEnd bool) (best *regexp.Regexp) {
 	var cuts []int
 	for i := range parts(expr) {
@@ -140,7 +140,7 @@ func beginning(head, expr string, dollarEnd bool) (best *regexp.Regexp) {
 			cuts = append(cuts, i)
 		}
 	}
-	// Behind what the package does not know, nothing compiles any more.
+	// Prefixes that contain unknown syntax do not compile.
 	sort.Search(len(cuts), func(i int) bool {
 		re, err := regexp.Compile(head + translate(digits.ReplaceAllString(expr[:cuts[i]], `\x0$1$2`), false, dollarEnd, false))
 		if err == nil {
@@ -151,8 +151,8 @@ func beginning(head, expr string, dollarEnd bool) (best *regexp.Regexp) {
 	return best
 }
 
-// parts goes through the places of an expression where a character, a class, a group,
-// a repetition or another sign begins that is in no group.
+// parts iterates over the positions in an expression at which a part outside groups begins: a
+// character, a class, a group, a repetition or another sign.
 func parts(expr string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		depth, class := 0, false
@@ -188,17 +188,17 @@ func parts(expr string) iter.Seq[int] {
 	}
 }
 
-// counts finds the repetitions of an expression.
+// counts matches the repetitions in an expression.
 var counts = regexp.MustCompile(`\{(\d+)(,(\d*))?\}`)
 
-// longest returns how many bytes an expression looks at at most, 0 when that is
-// unknown or much.
+// longest returns the number of bytes that an expression examines at most, 0 if that is
+// unknown or large.
 func longest(expr string) int {
 	const most = 16 << 10
 	if strings.ContainsAny(expr, "*+") {
 		return 0
 	}
-	n := 2 * len(expr) // each is two bytes in UTF-8 at most
+	n := 2 * len(expr) // each byte has at most two bytes in UTF-8
 	for _, c := range counts.FindAllStringSubmatch(expr, -1) {
 		times, err := strconv.Atoi(cmp.Or(c[3], c[1]))
 		if err != nil || c[2] == "," || times > most {
@@ -211,36 +211,35 @@ func longest(expr string) int {
 	return n
 }
 
-// Looking says whether the expression backtracks, so that its time is bounded
-// by a clock.
+// Looking reports whether the expression backtracks, so that its time is limited by a clock.
 func (r *Regexp) Looking() bool { return r.looking != nil }
 
-// Find returns the positions of the first match and its groups in a text, or nil.
-// It is for expressions that do not backtrack.
+// Find returns the positions of the first match and its groups in a text, or nil. It must not
+// be used for backtracking expressions.
 func (r *Regexp) Find(text []byte) []int { return r.compile().FindSubmatchIndex(text) }
 
-// Read is Find for characters that are read as far as they are needed. It is for
-// expressions that match at the beginning only.
+// Read is like Find on characters that are read as needed. It is for expressions that match
+// only at the beginning.
 func (r *Regexp) Read(from io.RuneReader) []int { return r.compile().FindReaderSubmatchIndex(from) }
 
-// Rejects says that an expression that backtracks does not match at the beginning
-// of what is read. It is quick.
+// Rejects reports that a backtracking expression does not match at the beginning of from. It
+// is fast.
 func (r *Regexp) Rejects(from io.RuneReader) bool {
 	return r.first != nil && !r.first.MatchReader(from)
 }
 
-// maxPlaces is how many bytes of a beginning are looked at one by one.
+// maxPlaces is the number of positions in beginnings.
 const maxPlaces = 4
 
-// Refuses says that an expression that matches at the beginning only does not match
-// in data. It looks at a few bytes.
+// Refuses reports that an expression that matches only at the beginning does not match in
+// data. It examines a few bytes.
 func (r *Regexp) Refuses(data []byte) bool {
 	r.begins.once.Do(r.begin)
 	return r.begins.refuses(data)
 }
 
-// Skip returns the first place of data at which a match of an expression that does
-// not backtrack may begin, -1 for none.
+// Skip returns the first position in data at which a match of an expression that does not
+// backtrack may begin, or -1.
 func (r *Regexp) Skip(data []byte) int {
 	b := &r.begins
 	b.once.Do(r.begin)
@@ -255,7 +254,7 @@ func (r *Regexp) Skip(data []byte) int {
 	return -1
 }
 
-// begin works out with which bytes a match begins.
+// begin computes the beginnings of a match.
 func (r *Regexp) begin() {
 	if r.looking == nil {
 		r.begins.places, r.begins.free = places(r.source)
@@ -264,7 +263,7 @@ func (r *Regexp) begin() {
 	}
 }
 
-// refuses says that data does not begin with the bytes of a match.
+// refuses reports that no match begins at the beginning of data.
 func (b *beginnings) refuses(data []byte) bool {
 	for i := range b.places {
 		if i >= len(data) || b.places[i][data[i]>>6]>>(data[i]&63)&1 == 0 {
@@ -274,8 +273,8 @@ func (b *beginnings) refuses(data []byte) bool {
 	return false
 }
 
-// places returns the sets of bytes that a match may have at its first places, as many
-// as each match has. free says that what is before the first does not count.
+// places returns the sets of bytes possible at the first positions of a match, as many as
+// every match has. free means that the bytes before the match do not matter.
 func places(expr string) (sets [][4]uint64, free bool) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
@@ -304,7 +303,7 @@ func places(expr string) (sets [][4]uint64, free bool) {
 				next = append(next, x.Out, x.Arg)
 			case syntax.InstCapture, syntax.InstNop:
 				next = append(next, x.Out)
-			case syntax.InstEmptyWidth: // what is around may be anything
+			case syntax.InstEmptyWidth: // any context is possible
 				free = free && len(sets) > 0
 				next = append(next, x.Out)
 			case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
@@ -321,17 +320,17 @@ func places(expr string) (sets [][4]uint64, free bool) {
 	return sets, free
 }
 
-// Longest returns how many bytes the expression looks at at most, 0 for any number.
+// Longest returns the number of bytes that the expression examines at most, 0 for no limit.
 func (r *Regexp) Longest() int { return r.longest }
 
-// FindRunes does for an expression that backtracks what Find does, from a place
-// on. Positions are those of runes.
+// FindRunes is Find for a backtracking expression, from a position on. Positions are those of
+// runes.
 func (r *Regexp) FindRunes(subject []rune, from int) (loc []int, ok bool) {
 	m, err := r.looking.FindRunesMatchStartingAt(subject, from)
 	return positions(m, err)
 }
 
-// positions returns where a match and its groups are.
+// positions returns the positions of a match and its groups.
 func positions(m *regexp2.Match, err error) (loc []int, ok bool) {
 	if err != nil || m == nil {
 		return nil, err == nil
@@ -348,9 +347,8 @@ func positions(m *regexp2.Match, err error) (loc []int, ok bool) {
 	return loc, true
 }
 
-// translate writes an expression of PCRE as one of package regexp, as far as
-// they differ: $ also matches before a final line feed, \h, \R and escaped
-// characters without a meaning.
+// translate converts an expression of PCRE to one of package regexp, where they differ: $ also
+// matches before a final line feed, \h, \R and escaped characters without a meaning.
 func translate(e string, multi, dollarEnd, extended bool) string {
 	var b strings.Builder
 	class := false
@@ -375,7 +373,7 @@ func translate(e string, multi, dollarEnd, extended bool) string {
 				i++
 				b.WriteByte('^')
 			}
-			if i+1 < len(e) && e[i+1] == ']' { // first in a class it is itself
+			if i+1 < len(e) && e[i+1] == ']' { // an ordinary character at the beginning of a class
 				i++
 				b.WriteString(`\]`)
 			}
@@ -395,7 +393,7 @@ func translate(e string, multi, dollarEnd, extended bool) string {
 	return b.String()
 }
 
-// writeByte writes a byte of an expression as the character it stands for.
+// writeByte writes the character for a byte of an expression.
 func writeByte(b *strings.Builder, c byte) {
 	if c >= 0x80 {
 		fmt.Fprintf(b, `\x{%x}`, c)
@@ -404,7 +402,7 @@ func writeByte(b *strings.Builder, c byte) {
 	b.WriteByte(c)
 }
 
-// escape writes what follows a backslash.
+// escape writes the translation of a backslash and c.
 func escape(b *strings.Builder, c byte, class bool) {
 	switch {
 	case c == 'h' && class:

@@ -1,10 +1,9 @@
-// Package rule reads Suricata's rule language.
+// Package rule parses Suricata's rule language.
 //
-// [ReadFile] takes a file apart into lines and [Parse] turns one line into a
-// [Rule]: the header, what is said about the rule (msg, sid, classtype), the
-// conditions that concern the connection or the message as a whole, and one
-// [Group] for each buffer with the matches that look at it, in their order.
-// Nothing here looks at traffic: package engine compiles rules and does that.
+// [Parser.Read] splits a file into lines, and [Parser.Parse] parses a line to a [Rule]: the
+// header, properties of the rule (msg, sid, classtype), the conditions that concern the
+// connection or the message as a whole, and one [Group] for each buffer with its matches in
+// their order. Package engine compiles rules and inspects traffic with them.
 package rule
 
 import "fmt"
@@ -20,14 +19,14 @@ const (
 	RejectDst
 	RejectBoth
 	Alert
-	Config // changes how Suricata logs; never an alert
+	Config // changes the log of Suricata; never alerts
 )
 
 func (a Action) String() string {
 	return [...]string{"pass", "drop", "reject", "rejectdst", "rejectboth", "alert", "config"}[a%7]
 }
 
-// A Direction says which side sent the bytes a rule looks at.
+// A Direction is the direction of the bytes that a rule inspects.
 type Direction uint8
 
 // The directions; Both is their union.
@@ -42,28 +41,28 @@ type Rule struct {
 	File string
 	Line int
 
-	*Header // rules that begin alike share one
+	*Header // rules with equal headers share one
 	About
 
-	Groups     []*Group    // matches on buffers, in the order of their first mention
-	Conditions []Condition // everything that is not about one buffer
+	Groups     []*Group    // matches on buffers, in the order of the rule
+	Conditions []Condition // conditions that do not concern one buffer
 	NoAlert    bool
-	Alerts     bool // a pass rule alerts, too
+	Alerts     bool // a pass rule that also alerts
 	*Rare
 }
 
-// Rare is what few rules have. Those that have none of it share one.
+// Rare has the properties that few rules have. Rules without any share one.
 type Rare struct {
-	Vars    []string // names of byte_extract and byte_math, by slot
-	Packet  []string // keywords that need packets, in order of appearance
-	Foreign []string // keywords of protocols and services that are not inspected
-	Skip    string   // why the rule must not be loaded here ("requires"), "" if it may
+	Vars    []string // variables of byte_extract and byte_math, by slot
+	Packet  []string // keywords that need packets, in the order of the rule
+	Foreign []string // keywords of unsupported protocols and services
+	Skip    string   // why the rule is not loaded ("requires"), "" if it is
 	Options []Option
 }
 
 var noRare Rare
 
-// A Header is what stands before the parenthesis.
+// A Header is the part before the parenthesis.
 type Header struct {
 	Action   Action
 	Proto    string // "http", "tcp"; lower case
@@ -75,14 +74,14 @@ type Header struct {
 	Exchange bool // =>: request and response of one transaction
 }
 
-// About is what a rule says of itself.
+// About has the properties of the rule itself.
 type About struct {
 	Msg        string
 	SID        uint32
-	GID        uint32 // 1 unless the rule says otherwise
+	GID        uint32 // default 1
 	Rev        uint32
 	Class      string
-	Priority   int // 0: that of the class
+	Priority   int // 0 for that of the class
 	References []string
 	Metadata   []string // "key value"
 	Target     string   // "src_ip" or "dest_ip"
@@ -92,21 +91,20 @@ type About struct {
 type Option struct {
 	Name  string
 	Value string // without quotes; "" if none
-	Has   bool   // a value was written
+	Has   bool   // it has a value
 }
 
-// A Group is the matches that look at one buffer, or at one element of a buffer
-// that has several.
+// A Group is all matches on one buffer, or on one element of a buffer with several.
 type Group struct {
 	Buffer     Buffer
 	Transforms []Transform
 	Matches    []Match
-	// Absent says that the buffer must not exist; OrElse that otherwise the
-	// matches must hold.
+	// Absent says that the buffer must not exist; with OrElse it may exist if the matches
+	// succeed.
 	Absent, OrElse bool
 }
 
-// A Transform changes a buffer before it is looked at.
+// A Transform changes a buffer before it is inspected.
 type Transform struct{ Name, Arg string }
 
 // A Match is a condition on a buffer: *Content, *PCRE, *DataAt, *ByteTest,
@@ -130,11 +128,11 @@ type Content struct {
 	HasOffset, HasDepth, HasDistance, HasWith bool
 	Offset, Depth, Distance, Within           Number
 	Fast, FastOnly                            bool
-	FastOff, FastLen                          uint16 // the part used as the fast pattern; FastLen 0: all
+	FastOff, FastLen                          uint16 // the part used as the fast pattern; all if FastLen is 0
 	RelativeNext                              bool
 }
 
-// Relative says whether the search starts at the end of the match before.
+// Relative reports whether the search starts at the end of the previous match.
 func (c *Content) Relative() bool { return c.HasDistance || c.HasWith }
 
 // PCRE is a regular expression on bytes.
@@ -147,7 +145,7 @@ type PCRE struct {
 	Captures     []Capture
 }
 
-// A Capture is the variable that a group of a regular expression goes to.
+// A Capture is the variable for a group of a regular expression.
 type Capture struct{ Scope, Name string } // Scope is "flow", "pkt" or "alert"
 
 // DataAt is isdataat.
@@ -156,7 +154,7 @@ type DataAt struct {
 	Negated, Relative bool
 }
 
-// A Reader says how a number is read from a buffer.
+// A Reader describes how to read a number from a buffer.
 type Reader struct {
 	Bytes    Number
 	Offset   Number
@@ -185,7 +183,7 @@ type ByteJump struct {
 	RelativeToPosition bool
 }
 
-// ByteExtract reads a number into a variable.
+// ByteExtract stores a number in a variable.
 type ByteExtract struct {
 	Reader
 	Slot       int
@@ -204,7 +202,7 @@ type ByteMath struct {
 // Size compares the length of the buffer.
 type Size struct{ Compare }
 
-// Base64 decodes from the cursor and looks at what comes out.
+// Base64 decodes from the cursor and inspects the result.
 type Base64 struct {
 	Bytes, Offset int
 	Relative      bool
@@ -212,20 +210,20 @@ type Base64 struct {
 	RFC           string
 }
 
-// Entropy compares the Shannon entropy of the buffer in bits for each byte.
+// Entropy compares the Shannon entropy of the buffer in bits per byte.
 type Entropy struct {
 	Bytes, Offset int
 	Op            string
 	Value, High   float64
 }
 
-// Lua asks a script.
+// Lua runs a script.
 type Lua struct {
 	File    string
 	Negated bool
 }
 
-// Dataset asks or changes a set with the value of the buffer.
+// Dataset tests or changes a set with the value of the buffer.
 type Dataset struct {
 	Command    string // isset, isnotset, set, unset
 	Name, Type string
@@ -236,7 +234,7 @@ type Dataset struct {
 	Enrichment string
 	RemoveKey  bool
 	Subdomain  bool
-	Rep        *Compare // datarep: how the reputation is compared
+	Rep        *Compare // datarep: comparison of the reputation
 	IsRep      bool
 	MemoryCap  int64
 	HashSize   int
@@ -248,7 +246,7 @@ type Compare struct {
 	A, B uint64
 }
 
-// Match says whether n fits.
+// Match reports whether n satisfies the condition.
 func (c *Compare) Match(n uint64) bool {
 	switch c.Op {
 	case "=":
@@ -277,11 +275,11 @@ func (c *Compare) Match(n uint64) bool {
 	return false
 }
 
-// An Error is a mistake in a rule and what to do about it.
+// An Error is a mistake in a rule and how to correct it.
 type Error struct {
 	File    string
 	Line    int
-	Keyword string // "" when the line as a whole is wrong
+	Keyword string // "" if the whole line is wrong
 	Err     error
 }
 

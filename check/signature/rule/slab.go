@@ -2,15 +2,14 @@ package rule
 
 import "unsafe"
 
-// A Slab makes values that live as long as all of its others: beside one another, without
-// the garbage of reading rules between them, which would keep the memory around it in use.
-// The zero value is ready.
+// A Slab allocates values that live equally long next to one another. Without it, garbage from
+// parsing would lie between them and keep the memory in use. The zero value is ready.
 type Slab[T any] struct{ free []T }
 
-// slabBytes is how much room is made at once.
+// slabBytes is the size of an allocation.
 const slabBytes = 8 << 10
 
-// Slice returns n zero values without room to grow.
+// Slice returns n zero values without spare capacity.
 func (s *Slab[T]) Slice(n int) []T {
 	if n > len(s.free) {
 		var x T
@@ -21,7 +20,7 @@ func (s *Slab[T]) Slice(n int) []T {
 	return out
 }
 
-// Copy returns a copy of values without room to grow: nil of none.
+// Copy returns a copy of values without spare capacity; nil if there are none.
 func (s *Slab[T]) Copy(values []T) []T {
 	if len(values) == 0 {
 		return nil
