@@ -24,7 +24,7 @@ type finder struct {
 }
 
 // match matches the pattern from p on at position s, and returns where the match ends, or -1.
-// It is long because each item of a pattern continues with the rest of it.
+// Long because each item of a pattern continues with the rest of it.
 func (f *finder) match(s, p int) int {
 	f.depth++
 	defer func() { f.depth-- }()
