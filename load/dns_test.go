@@ -497,7 +497,6 @@ func TestMainDNS(t *testing.T) {
 		{[]string{"-count", "20", udp, file}, 0, "completed              20  100.00 %"},
 		{[]string{"-count", "20", "-random", "example.com", "-json", "-", udp}, 0, `"completed": 20`},
 		{[]string{"-count", "20", "-ca", ca, "-html", filepath.Join(dir, "r.html"), https.URL, file}, 0, "NOERROR"},
-		{nil, 1, "no server"},
 		{[]string{udp}, 1, "no queries"},
 		{[]string{"-random", "example.com", udp, file}, 1, "either"},
 		{[]string{"-random", ".", udp}, 1, "zone"},

@@ -11,14 +11,10 @@ import (
 	"time"
 )
 
-const dnsUsage = `usage: shuultuur load dns -window N | -rate N  [-count N] [-seconds N]  SERVER query_file
-       shuultuur load dns -window N | -rate N  [-count N] [-seconds N]  -random ZONE  SERVER
-
-SERVER is host[:port] for UDP, tcp://host[:port], tls://host[:port] (DNS over
-TLS) or https://host[:port]/dns-query (DNS over HTTPS). A query file has a name
-and a type on each line. Without -count and -seconds a run takes 10 seconds.
-
-`
+const dnsHelp = `
+Asks SERVER: host[:port] for UDP, tcp://host[:port], tls://host[:port] (DNS over
+TLS) or https://host[:port]/dns-query (DNS over HTTPS). FILE has a name and a type
+on each line. Without -count and -seconds a run takes 10 seconds.`
 
 // dnsFlags are the flags of load dns that are not fields of DNSConfig as such.
 type dnsFlags struct {
@@ -28,14 +24,8 @@ type dnsFlags struct {
 	progress                 bool
 }
 
-func (f *dnsFlags) set(stderr io.Writer) *flag.FlagSet {
+func (f *dnsFlags) set(fs *flag.FlagSet) {
 	c := &f.cfg
-	fs := flag.NewFlagSet("load dns", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() {
-		fmt.Fprint(stderr, dnsUsage)
-		fs.PrintDefaults()
-	}
 	fs.IntVar(&c.Window, "window", 0, fmt.Sprintf("keep `N` queries without an answer (%d if -rate is not given)", defaultWindow))
 	fs.Float64Var(&c.Rate, "rate", 0, "open loop: send `N` queries per second, whether answered or not")
 	fs.IntVar(&c.Sockets, "sockets", 0, fmt.Sprintf("send from `N` sockets (%d)", defaultSockets))
@@ -50,16 +40,16 @@ func (f *dnsFlags) set(stderr io.Writer) *flag.FlagSet {
 	fs.BoolVar(&f.progress, "progress", false, "report the progress every second")
 	fs.StringVar(&f.js, "json", "", "write the report as JSON to `file` (- for stdout, in place of the text)")
 	fs.StringVar(&f.web, "html", "", "write the report with plots to `file`")
-	return fs
 }
 
-func mainDNS(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func dnsCommand(fs *flag.FlagSet) func(context.Context, []string, io.Writer, io.Writer) error {
 	var f dnsFlags
-	fs := f.set(stderr)
-	if err := fs.Parse(args); err != nil {
-		return err
-	}
-	if err := f.finish(fs.Args(), stderr); err != nil {
+	f.set(fs)
+	return f.run
+}
+
+func (f *dnsFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if err := f.finish(args, stderr); err != nil {
 		return err
 	}
 	// The open loop sleeps in a system call, which keeps one of Go's
@@ -93,9 +83,6 @@ func mainDNS(ctx context.Context, args []string, stdout, stderr io.Writer) error
 // finish turns flags into DNSConfig.
 func (f *dnsFlags) finish(args []string, stderr io.Writer) error {
 	c := &f.cfg
-	if len(args) == 0 {
-		return errors.New("no server: give host[:port], tcp://…, tls://… or https://…")
-	}
 	if f.seconds < 0 || f.timeout <= 0 || f.seconds > MaxDuration.Seconds() || f.timeout > time.Hour.Seconds() {
 		return fmt.Errorf("seconds must be between 0 and %g, timeout between 0 and %g", MaxDuration.Seconds(), time.Hour.Seconds())
 	}

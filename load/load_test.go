@@ -538,7 +538,7 @@ func TestOriginCommand(t *testing.T) {
 	in, out := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := mainOrigin(ctx, []string{"-listen", "127.0.0.1:0", "-tls", "127.0.0.1:0", "-ca", ca, "-fault", "short=1"}, out, io.Discard)
+		err := try(ctx, []string{"origin", "-listen", "127.0.0.1:0", "-tls", "127.0.0.1:0", "-ca", ca, "-fault", "short=1"}, out, io.Discard)
 		out.Close()
 		ended <- err
 	}()

@@ -4,77 +4,59 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net/netip"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 )
 
-const usage = `usage: shuultuur load http [flags] url_file|URL ...
-       shuultuur load dns [flags] SERVER query_file
-       shuultuur load votes [flags] URL
-       shuultuur load origin [flags]
-       shuultuur load compare A.json B.json
-
-Each takes -h. http needs one start specifier, -parallel, -rate or -batch, and
-ends after -fetches or -seconds (10 seconds if neither is given).
-`
-
-// Main is the command line "shuultuur load". args begin with the subcommand.
-// It returns the exit code: 0 when the run was made (whatever it measured), 1
-// when it was not.
-func Main(args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		fmt.Fprint(stderr, usage)
-		return 1
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	var err error
-	switch args[0] {
-	case "http":
-		err = mainHTTP(ctx, args[1:], stdout, stderr)
-	case "dns":
-		err = mainDNS(ctx, args[1:], stdout, stderr)
-	case "votes":
-		err = mainVotes(ctx, args[1:], stdout, stderr)
-	case "origin":
-		err = mainOrigin(ctx, args[1:], stdout, stderr)
-	case "compare":
-		err = mainCompare(args[1:], stdout)
-	case "-h", "-help", "--help", "help":
-		fmt.Fprint(stdout, usage)
-	default:
-		err = fmt.Errorf("load %q is not one of http, dns, votes, origin, compare", args[0])
-	}
-	if errors.Is(err, flag.ErrHelp) {
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "shuultuur load:", err)
-		return 1
-	}
-	return 0
+// A Command is one subcommand of "shuultuur load".
+type Command struct {
+	Name, Args, What string
+	Least, Most      int  // other arguments; -1 for any number
+	Abbreviated      bool // flags may be abbreviated as in http_load, see Expand
+	// Flags declares the flags and returns what runs the command with the other arguments. A
+	// run that was made is no error, whatever it measured.
+	Flags func(*flag.FlagSet) func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 }
+
+// Commands returns all of them.
+func Commands() []Command {
+	return []Command{
+		{Name: "http", Args: "-parallel N | -rate N [-jitter] | -batch N  -fetches N | -seconds N  FILE|URL...", Least: 1, Most: -1, Abbreviated: true, What: httpHelp, Flags: httpCommand},
+		{Name: "dns", Args: "-window N | -rate N  [-count N] [-seconds N]  SERVER FILE | -random ZONE SERVER", Least: 1, Most: 2, What: dnsHelp, Flags: dnsCommand},
+		{Name: "votes", Args: "[-parallel N] [-count N] [-seconds N] [-verify URL] URL", Least: 1, Most: 1, What: votesHelp, Flags: votesCommand},
+		{Name: "origin", Args: "[flags]", What: originHelp, Flags: originCommand},
+		{Name: "compare", Args: "A.json B.json", Least: 2, Most: 2, What: "Compares two reports that -json wrote.", Flags: func(*flag.FlagSet) func(context.Context, []string, io.Writer, io.Writer) error {
+			return compareReports
+		}},
+	}
+}
+
+const httpHelp = `
+Fetches URLs, those of a FILE with one on each line or those that are given. It
+needs one of -parallel, -rate and -batch, and ends after -fetches or -seconds (10
+seconds if neither is given). Flags may be abbreviated as in http_load.`
 
 // httpLoadFlags are http_load's, in the order in which it compares prefixes:
 // -p is -parallel because it comes before -proxy.
 var httpLoadFlags = [...]string{"checksum", "throttle", "Throttle", "verbose", "timeout", "jitter", "parallel", "rate", "fetches", "seconds", "sip", "cipher", "proxy"}
 
-// expand writes abbreviated flags out, as http_load understands them: whole
+// Expand writes abbreviated flags out, as http_load understands them: whole
 // names first, then http_load's own order, then ours if only one fits.
-func expand(fs *flag.FlagSet, args []string) ([]string, error) {
+func Expand(fs *flag.FlagSet, args []string) ([]string, error) {
 	var out []string
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
-		if len(arg) < 2 || arg[0] != '-' || arg == "--" {
+		if arg == "--" {
 			return append(out, args[i:]...), nil
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			out = append(out, arg)
+			continue
 		}
 		name, value, has := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
 		full, err := fullName(fs, name)
@@ -82,7 +64,8 @@ func expand(fs *flag.FlagSet, args []string) ([]string, error) {
 			return nil, err
 		}
 		if full == "" { // -h, or unknown: flag has the words for it
-			return append(out, args[i:]...), nil
+			out = append(out, arg)
+			continue
 		}
 		if has {
 			out = append(out, "-"+full+"="+value)
@@ -139,14 +122,8 @@ type httpFlags struct {
 	sip, cipher, ca, json, html      string
 }
 
-func (f *httpFlags) set(stderr io.Writer) *flag.FlagSet {
+func (f *httpFlags) set(fs *flag.FlagSet) {
 	c := &f.cfg
-	fs := flag.NewFlagSet("load http", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() {
-		fmt.Fprint(stderr, "usage: shuultuur load http -parallel N | -rate N [-jitter] | -batch N  -fetches N | -seconds N  url_file|URL ...\n")
-		fs.PrintDefaults()
-	}
 	fs.IntVar(&c.Parallel, "parallel", 0, "closed loop: keep `N` fetches in flight")
 	fs.Float64Var(&c.Rate, "rate", 0, "open loop: start `N` fetches per second, whether answered or not")
 	fs.BoolVar(&c.Jitter, "jitter", false, "open loop: vary each gap by ±10 %")
@@ -175,20 +152,16 @@ func (f *httpFlags) set(stderr io.Writer) *flag.FlagSet {
 	fs.BoolVar(&f.classic, "classic", false, "print http_load's report only")
 	fs.StringVar(&f.json, "json", "", "write the report as JSON to `file` (- for stdout, in place of the text)")
 	fs.StringVar(&f.html, "html", "", "write the report with plots to `file`")
-	return fs
 }
 
-func mainHTTP(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func httpCommand(fs *flag.FlagSet) func(context.Context, []string, io.Writer, io.Writer) error {
 	var f httpFlags
-	fs := f.set(stderr)
-	args, err := expand(fs, args)
-	if err != nil {
-		return err
-	}
-	if err := fs.Parse(args); err != nil {
-		return err
-	}
-	if err := f.finish(fs.Args(), stderr); err != nil {
+	f.set(fs)
+	return f.run
+}
+
+func (f *httpFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if err := f.finish(args, stderr); err != nil {
 		return err
 	}
 	g, err := New(f.cfg)
@@ -205,9 +178,6 @@ func mainHTTP(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 // finish turns flags into Config.
 func (f *httpFlags) finish(args []string, stderr io.Writer) error {
 	c := &f.cfg
-	if len(args) == 0 {
-		return errors.New("no URLs: give a file with one on each line, or URLs")
-	}
 	if f.seconds < 0 || f.timeout <= 0 || f.seconds > MaxDuration.Seconds() || f.timeout > MaxDuration.Seconds() {
 		return fmt.Errorf("seconds and timeout must be between 0 and %g", MaxDuration.Seconds())
 	}
@@ -342,10 +312,7 @@ func toFile(name string, write func(io.Writer) error) error {
 	return file.Close()
 }
 
-func mainCompare(args []string, stdout io.Writer) error {
-	if len(args) != 2 {
-		return errors.New("compare takes two JSON reports: load compare A.json B.json")
-	}
+func compareReports(_ context.Context, args []string, stdout, _ io.Writer) error {
 	var reports [2]*Report
 	for i, name := range args {
 		file, err := os.Open(name)

@@ -459,10 +459,11 @@ func SelfMade(names []string) (cert tls.Certificate, authority []byte, err error
 	return cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}), nil
 }
 
-// mainOrigin is "shuultuur load origin".
-func mainOrigin(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("load origin", flag.ContinueOnError)
-	fs.SetOutput(stderr)
+const originHelp = `
+Serves pages to load tests: those of a folder, and /size/N with N bytes. It goes
+on until it is interrupted.`
+
+func originCommand(fs *flag.FlagSet) func(context.Context, []string, io.Writer, io.Writer) error {
 	var cfg OriginConfig
 	var wanted, names words
 	listen := fs.String("listen", "127.0.0.1:8090", "`address` for HTTP/1.1 and HTTP/2 without TLS; \"\" for none")
@@ -475,12 +476,23 @@ func mainOrigin(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	fs.DurationVar(&cfg.Slow, "slow", 10*time.Second, "`time` that a drip or a stall takes")
 	fs.Uint64Var(&cfg.Seed, "seed", 1, "same seed `N`, same faults")
 	fs.Var(&wanted, "fault", "`name=share`, such as reset=0.01: reset, stall, short, wrong, drip; may be repeated")
-	if err := fs.Parse(args); err != nil {
-		return err
+	return func(ctx context.Context, _ []string, stdout, _ io.Writer) error {
+		if err := cfg.fail(wanted); err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			names = words{"localhost", "127.0.0.1", "::1"}
+		}
+		o, err := NewOrigin(cfg)
+		if err != nil {
+			return err
+		}
+		return o.listen(ctx, *listen, *secure, *ca, names, stdout)
 	}
-	if fs.NArg() > 0 {
-		return fmt.Errorf("origin takes flags only, not %q", fs.Arg(0))
-	}
+}
+
+// fail reads the shares of faults.
+func (cfg *OriginConfig) fail(wanted []string) error {
 	cfg.Faults = map[Fault]float64{}
 	for _, s := range wanted {
 		name, share, _ := strings.Cut(s, "=")
@@ -492,14 +504,7 @@ func mainOrigin(ctx context.Context, args []string, stdout, stderr io.Writer) er
 			return fmt.Errorf("fault %q must look like reset=0.01", s)
 		}
 	}
-	if len(names) == 0 {
-		names = words{"localhost", "127.0.0.1", "::1"}
-	}
-	o, err := NewOrigin(cfg)
-	if err != nil {
-		return err
-	}
-	return o.listen(ctx, *listen, *secure, *ca, names, stdout)
+	return nil
 }
 
 // listen opens the listeners, says where, and serves until ctx is done.

@@ -24,14 +24,11 @@ import (
 	"time"
 )
 
-const votesUsage = `usage: shuultuur load votes [-parallel N] [-count N] [-seconds N] [-verify URL] URL
-
-URL is where votes are taken: http://127.0.0.1:8083 (https too). Clients send a
-vote on each of their connections, wait for all answers, and repeat. A vote
-without an answer is sent again with the same identifier, also while the server
-is away. Without -count and -seconds a run takes 10 seconds.
-
-`
+const votesHelp = `
+Sends votes to URL, where votes are taken: http://127.0.0.1:8083 (https too).
+Clients send a vote on each of their connections, wait for all answers, and
+repeat. A vote without an answer is sent again with the same identifier, also
+while the server is away. Without -count and -seconds a run takes 10 seconds.`
 
 // VotesConfig is a run of votes.
 type VotesConfig struct {
@@ -493,16 +490,10 @@ func (r *votesRun) look(ctx context.Context, voters []*voter) (counted int64, mi
 	return counted, missing, nil
 }
 
-func mainVotes(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func votesCommand(fs *flag.FlagSet) func(context.Context, []string, io.Writer, io.Writer) error {
 	var c VotesConfig
 	var seconds float64
 	var ids, js string
-	fs := flag.NewFlagSet("load votes", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() {
-		fmt.Fprint(stderr, votesUsage)
-		fs.PrintDefaults()
-	}
 	fs.IntVar(&c.Clients, "clients", 1, "run `N` clients")
 	fs.IntVar(&c.Parallel, "parallel", 200, "a client sends `N` votes, waits for all, and repeats")
 	fs.Int64Var(&c.Count, "count", 0, "end after `N` votes")
@@ -512,32 +503,35 @@ func mainVotes(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	fs.StringVar(&c.Verify, "verify", "", "prove at the admin address `URL` that each acknowledged vote is counted once")
 	fs.StringVar(&ids, "ids", "", "write acknowledged identifiers to `file`")
 	fs.StringVar(&js, "json", "", "write the report as JSON to `file` (- for stdout, in place of the text)")
-	if err := fs.Parse(args); err != nil {
+	return func(ctx context.Context, args []string, stdout, _ io.Writer) error {
+		c.URL, c.Duration = args[0], time.Duration(seconds*float64(time.Second))
+		c.TLS = &tls.Config{InsecureSkipVerify: true} // it is this machine
+		report, all, err := Votes(ctx, c)
+		if report == nil {
+			return err
+		}
+		if ids != "" {
+			err = errors.Join(err, os.WriteFile(ids, []byte(strings.Join(all, "\n")+"\n"), 0o644))
+		}
+		return errors.Join(err, report.write(js, stdout))
+	}
+}
+
+// write prints the report, and writes it as JSON to a file unless that is "", or in place of
+// the text for "-".
+func (s *VotesReport) write(file string, stdout io.Writer) error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
 		return err
 	}
-	if fs.NArg() != 1 {
-		fs.Usage()
-		return errors.New("print where votes are accepted")
-	}
-	c.URL, c.Duration = fs.Arg(0), time.Duration(seconds*float64(time.Second))
-	c.TLS = &tls.Config{InsecureSkipVerify: true} // it is this machine
-	report, all, err := Votes(ctx, c)
-	if report == nil {
+	if file == "-" {
+		_, err := fmt.Fprintf(stdout, "%s\n", text)
 		return err
 	}
-	if ids != "" {
-		err = errors.Join(err, os.WriteFile(ids, []byte(strings.Join(all, "\n")+"\n"), 0o644))
+	if file != "" {
+		err = os.WriteFile(file, append(text, '\n'), 0o644)
 	}
-	text, jerr := json.MarshalIndent(report, "", "  ")
-	switch {
-	case js == "-":
-		fmt.Fprintf(stdout, "%s\n", text)
-	case js != "":
-		err = errors.Join(err, jerr, os.WriteFile(js, append(text, '\n'), 0o644))
-		fallthrough
-	default:
-		report.print(stdout)
-	}
+	s.print(stdout)
 	return err
 }
 

@@ -20,7 +20,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"text/template"
 	"time"
+
+	"go.yaml.in/yaml/v4"
 
 	"shuultuur/test/peer"
 )
@@ -83,6 +86,7 @@ type imageConfig struct {
 	Architecture, OS string
 	Config           struct {
 		User            string
+		WorkingDir      string
 		Entrypoint, Cmd []string
 		Volumes         map[string]any
 		Healthcheck     struct{ Test []string }
@@ -158,6 +162,9 @@ func TestTheImageFiltersAPage(t *testing.T) {
 		return []string{tool, "1.2.3", "amd64", program, settings, authorities, out}
 	})
 	config, layer := readImage(t, archive)
+	if got := config.Config.WorkingDir; got != "/etc/shuultuur" {
+		t.Errorf("commands in the container look for settings in %q", got)
+	}
 	if c := config.Config; c.User != "1000:1000" || len(c.Volumes) != 2 || len(c.Healthcheck.Test) < 2 || c.Healthcheck.Test[0] != "CMD" {
 		t.Errorf("the image is %+v", c)
 	}
@@ -198,6 +205,12 @@ func TestTheImageFiltersAPage(t *testing.T) {
 	}
 	if err := healthy(); err != nil {
 		t.Errorf("the health check of a running gateway: %v", err)
+	}
+	// As "docker compose exec shuultuur shuultuur pause".
+	pause := exec.Command("/usr/bin/shuultuur", "pause")
+	pause.SysProcAttr, pause.Dir, pause.Err = self, config.Config.WorkingDir, nil
+	if out, err := pause.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("filtering is on")) {
+		t.Errorf("a command in the container: %v, %s", err, out)
 	}
 	_ = cmd.Process.Kill()
 	s.wait("the end", func() bool { return healthy() != nil })
@@ -315,6 +328,109 @@ func TestSettingsForContainersAreGood(t *testing.T) {
 	}
 	if haproxy, err := exec.LookPath("haproxy"); err == nil {
 		released(t, haproxy, "-c", "-q", "-f", "../dist/docker/school/haproxy.cfg")
+	}
+}
+
+// chart renders the chart as Helm does, with the few functions that it uses.
+func chart(t *testing.T, values map[string]any) (objects map[string]map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile("../dist/helm/shuultuur/templates/all.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl, err := template.New("chart").Option("missingkey=error").Funcs(template.FuncMap{
+		"list": func(v ...any) []any { return v },
+		"indent": func(n int, s string) string {
+			p := strings.Repeat(" ", n)
+			return p + strings.ReplaceAll(s, "\n", "\n"+p)
+		},
+		"sha256sum": func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) },
+		"toJson":    func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
+		"default": func(other, v any) any {
+			if v == "" || v == nil {
+				return other
+			}
+			return v
+		},
+	}).Parse(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := tmpl.Execute(&b, map[string]any{"Release": map[string]any{"Name": "filter"}, "Chart": map[string]any{"AppVersion": "1.2.3"}, "Values": values}); err != nil {
+		t.Fatal(err)
+	}
+	objects = map[string]map[string]any{}
+	for _, part := range strings.Split(b.String(), "\n---\n") {
+		var v map[string]any
+		if err := yaml.Unmarshal([]byte(part), &v); err != nil {
+			t.Fatalf("%v in\n%s", err, part)
+		}
+		kind, _ := v["kind"].(string)
+		objects[kind] = v
+	}
+	return objects
+}
+
+// at walks into objects and lists.
+func at(v any, path ...any) any {
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[p]
+		case int:
+			l, _ := v.([]any)
+			if p >= len(l) {
+				return nil
+			}
+			v = l[p]
+		}
+	}
+	return v
+}
+
+// TestTheChartRenders with its own values and with others.
+func TestTheChartRenders(t *testing.T) {
+	read := func() (values map[string]any) {
+		text, err := os.ReadFile("../dist/helm/shuultuur/values.yaml")
+		if err == nil {
+			err = yaml.Unmarshal(text, &values)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return values
+	}
+	school, err := os.ReadFile("../dist/docker/school/shuultuur.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	container := []any{"spec", "template", "spec", "containers", 0}
+	for name, tt := range map[string]struct {
+		change func(v map[string]any)
+		kind   string
+		path   []any
+		want   any
+	}{
+		"as it is":     {func(map[string]any) {}, "StatefulSet", append(container, "image"), "shuultuur:1.2.3"},
+		"image":        {func(v map[string]any) { v["image"].(map[string]any)["tag"] = "2.0.0" }, "StatefulSet", append(container, "image"), "shuultuur:2.0.0"},
+		"settings":     {func(v map[string]any) { v["settings"] = string(school) }, "ConfigMap", []any{"data", "shuultuur.yaml"}, string(school)},
+		"storage":      {func(v map[string]any) { v["storage"].(map[string]any)["class"] = "fast" }, "StatefulSet", []any{"spec", "volumeClaimTemplates", 0, "spec", "storageClassName"}, "fast"},
+		"no class":     {func(map[string]any) {}, "StatefulSet", []any{"spec", "volumeClaimTemplates", 0, "spec", "storageClassName"}, nil},
+		"balancer":     {func(v map[string]any) { v["service"].(map[string]any)["type"] = "LoadBalancer" }, "Service", []any{"spec", "externalTrafficPolicy"}, "Local"},
+		"inside":       {func(map[string]any) {}, "Service", []any{"spec", "externalTrafficPolicy"}, nil},
+		"environment":  {func(v map[string]any) { v["env"] = []any{map[string]any{"name": "PGPASSWORD", "value": "x: y"}} }, "StatefulSet", append(container, "env", 0, "value"), "x: y"},
+		"no resources": {func(v map[string]any) { v["resources"] = nil }, "StatefulSet", append(container, "resources"), nil},
+		"health":       {func(map[string]any) {}, "StatefulSet", append(container, "livenessProbe", "exec", "command", 2), "-running"},
+		"no root":      {func(map[string]any) {}, "StatefulSet", []any{"spec", "template", "spec", "securityContext", "runAsNonRoot"}, true},
+	} {
+		v := read()
+		tt.change(v)
+		objects := chart(t, v)
+		if got := at(objects[tt.kind], tt.path...); got != tt.want || len(objects) != 3 {
+			t.Errorf("%s: %v, want %v; %d objects", name, got, tt.want, len(objects))
+		}
 	}
 }
 

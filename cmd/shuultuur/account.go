@@ -37,11 +37,7 @@ func accountCommand(ctx context.Context, e env, args []string) int {
 
 // accounts opens the accounts of the settings, and their audit log.
 func accounts(config string) (*account.Book, *account.Log, error) {
-	file, _, err := settingsFile(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := configuration.Read(file)
+	s, err := configuration.Read(askedFile(config))
 	if err != nil {
 		return nil, nil, err
 	}

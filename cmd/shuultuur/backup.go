@@ -23,13 +23,13 @@ it. The gateway must not run. What is there is replaced.`
 // backup writes a backup.
 func backup(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "backup", "[-config FILE] OUT", backupHelp)
-	config := f.String("config", "shuultuur.yaml", "settings `file` of the gateway")
+	config := f.String("config", "", "settings `file` of the gateway")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
 	var left []string
 	err := atomicfile.Write(f.Arg(0), 0o600, func(w *os.File) (err error) {
-		left, err = configuration.Backup(w, *config)
+		left, err = configuration.Backup(w, askedFile(*config))
 		return err
 	})
 	if err != nil {

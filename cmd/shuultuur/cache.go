@@ -126,10 +126,7 @@ func cacheWarm(ctx context.Context, e env, args []string) int {
 		f.Usage()
 		return 2
 	}
-	file, _, err := settingsFile(*config)
-	if err != nil {
-		return fail(e, err)
-	}
+	file := askedFile(*config)
 	proxy, err := configuration.ProxyURL(file)
 	if err != nil {
 		return fail(e, err)

@@ -170,6 +170,9 @@ policies: [{name: mine, rules: [{name: no, action: block, host: [blocked.example
 	if status, out, errs := callAs(t, "why", "http://blocked.example/"); status != 0 || !strings.Contains(out, "paused  until 2") {
 		t.Errorf("status %d, %s%s", status, out, errs)
 	}
+	if status, out, errs := callAs(t, "why", "-dns", "blocked.example"); status != 0 || !strings.Contains(out, "policy/paused") {
+		t.Errorf("a name in a pause: status %d, %s%s", status, out, errs)
+	}
 	if status, out, errs := callAs(t, "check", "-running"); status != 0 {
 		t.Errorf("the gateway answers: status %d, %s%s", status, out, errs)
 	}

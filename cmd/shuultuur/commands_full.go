@@ -12,7 +12,7 @@ func fullCommands() []command {
 		{name: "settings", args: "schema", what: "print the JSON schema of the settings file, for editors", run: settingsCommand},
 		{name: "squid", args: "rewrite|acl|auth|group", what: "answer Squid, which starts it as a helper", run: squidCommand},
 		{name: "import", args: "PROGRAM PATH", what: "convert the settings of another filter, and report on its lists", run: importCommand},
-		{name: "load", args: "http|dns|origin|...", what: "put load on a server, or serve as the origin", run: loadCommand},
+		{name: "load", args: "COMMAND [arguments]", what: "put load on a server, or serve as the origin", run: loadCommand, sub: loadCommands()},
 		{name: "replay", args: "[flags] [FILE...]", what: "replay a log, judge it by other settings, or summarise it", run: replayCommand},
 		{name: "zone", args: "COMMAND [arguments]", what: "check zone files, and copy them to and from Redis", run: zoneCommand, sub: zoneCommands()},
 		{name: "rules", args: "COMMAND [arguments]", what: "read signature rules", run: rulesCommand, sub: rulesCommands()},

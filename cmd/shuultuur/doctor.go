@@ -5,8 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io/fs"
 	"math"
 	"net"
 	"os"
@@ -35,18 +33,13 @@ The exit status is 0 when nothing is low or bad, else 1.`
 
 func doctorCommand(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "doctor", "[-config FILE] [-redis HOST:PORT] [-json]", doctorHelp)
-	config := f.String("config", "", "settings `file`; omitted, shuultuur.yaml where there is one")
+	config := f.String("config", "", "settings `file`; omitted, shuultuur.yaml here or that of the service, where there is one")
 	redis := f.String("redis", "", "check the Redis server at `host:port` too")
 	asJSON := f.Bool("json", false, "write JSON")
 	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}
-	if *config == "" {
-		if _, err := os.Stat("shuultuur.yaml"); !errors.Is(err, fs.ErrNotExist) {
-			*config = "shuultuur.yaml"
-		}
-	}
-	cfg := doctorConfig(ctx, *config)
+	cfg := doctorConfig(ctx, usualFile(*config))
 	cfg.Redis = *redis
 	r := doctor.Look(ctx, doctor.This{}, cfg)
 	write := r.Text

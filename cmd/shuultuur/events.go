@@ -86,10 +86,7 @@ func events(ctx context.Context, e env, args []string) int {
 		}
 		return 0
 	}
-	file, _, err := settingsFile(*config)
-	if err != nil {
-		return fail(e, err)
-	}
+	file := askedFile(*config)
 	store, closeStore, err := configuration.Events(file)
 	if err != nil {
 		return fail(e, err)

@@ -26,7 +26,7 @@ line was refused, or a phrase does not do what it should.`
 
 func lintLists(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "list lint", "[-config FILE] [NAME...] | -format FORMAT SOURCE...", lintHelp)
-	file := f.String("config", "shuultuur.yaml", "settings `file`")
+	file := f.String("config", "", "settings `file`")
 	format := f.String("format", "", "`format` of the sources")
 	var harmless stringsFlag
 	f.Var(&harmless, "harmless", "a `page` that phrase lists should let pass, or a folder of pages; may be repeated")
@@ -52,7 +52,7 @@ func lintLists(ctx context.Context, e env, args []string) int {
 			lists[path] = list.Config{Format: *format, Path: setting.Source(path)}
 		}
 	} else {
-		l, err := configuration.ReadLists(*file)
+		l, err := configuration.ReadLists(askedFile(*file))
 		if err != nil {
 			return fail(e, err)
 		}
@@ -60,7 +60,7 @@ func lintLists(ctx context.Context, e env, args []string) int {
 		maps.DeleteFunc(lists, func(name string, _ list.Config) bool { return l.Missing(name) })
 		if len(names) == 0 {
 			names = slices.Sorted(maps.Keys(lists))
-			status = max(0, lintPhraseLists(ctx, e, *file, nil, harmless, *share))
+			status = max(0, lintPhraseLists(ctx, e, askedFile(*file), nil, harmless, *share))
 		}
 	}
 	for _, name := range names {

@@ -58,10 +58,7 @@ func (e env) gateway(config string) (admin.Client, error) {
 	if e.at != nil {
 		return *e.at, nil
 	}
-	file, _, err := settingsFile(config)
-	if err != nil {
-		return admin.Client{}, err
-	}
+	file := askedFile(config)
 	return configuration.Client(file)
 }
 

@@ -183,7 +183,8 @@ func quiet(e env) *slog.Logger {
 }
 
 const checkHelp = `
-Reads the settings in FILE (shuultuur.yaml when left out) and every file they
+Reads the settings in FILE (shuultuur.yaml when left out, or those of the
+service where this folder has none) and every file they
 name, compiles the lists, and names each mistake by file, line and key. Nothing
 is started and nothing that runs is touched. The exit status is 0 when the
 gateway could start with them.
@@ -202,7 +203,7 @@ func check(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	file = cmp.Or(file, "shuultuur.yaml")
+	file = askedFile(file)
 	if *running {
 		return checkRunning(ctx, e, file)
 	}

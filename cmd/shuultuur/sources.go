@@ -78,11 +78,11 @@ func ruleShelf() shelf { return shelf{"rules", configuration.ReadRules} }
 // about; status is -1 when it may go on.
 func (s shelf) open(e env, name, usage, help string, args []string, least int) (store *source.Store, items source.Items, names []string, status int) {
 	f, parse := flags(e, s.command+" "+name, usage, help)
-	file := f.String("config", "shuultuur.yaml", "settings `file`")
+	file := f.String("config", "", "settings `file`")
 	if status := parse(args, least, 1000); status >= 0 {
 		return nil, nil, nil, status
 	}
-	store, items, err := s.read(*file)
+	store, items, err := s.read(askedFile(*file))
 	if err == nil {
 		names, err = items.Of(f.Args()...)
 	}
@@ -98,11 +98,11 @@ func withConfig(e env, name string, args []string, least, most int) (config stri
 	all := listCommands()
 	c := all[slices.IndexFunc(all, func(c command) bool { return c.name == name })]
 	f, parse := flags(e, "list "+name, c.args, c.what)
-	file := f.String("config", "shuultuur.yaml", "settings `file`")
+	file := f.String("config", "", "settings `file`")
 	if status := parse(args, least, most); status >= 0 {
 		return "", nil, status
 	}
-	return *file, f.Args(), -1
+	return askedFile(*file), f.Args(), -1
 }
 
 func (s shelf) update(ctx context.Context, e env, args []string) int {

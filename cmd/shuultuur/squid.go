@@ -47,10 +47,8 @@ func squidCommand(ctx context.Context, e env, args []string) int {
 	var file string
 	if at == "" {
 		var err error
-		if file, _, err = settingsFile(*config); err == nil {
-			at, err = configuration.SquidSocket(file)
-		}
-		if err != nil {
+		file = askedFile(*config)
+		if at, err = configuration.SquidSocket(file); err != nil {
 			return fail(e, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -45,16 +46,26 @@ func writeStarter(dir string) error {
 	})
 }
 
-// usualFile is the settings file to ask when file is "": that in this folder, or
-// the starter's, which may have been changed; "" when there is neither.
+// installed are the settings files of packages.
+var installed = []string{"/etc/shuultuur/shuultuur.yaml", "/usr/local/etc/shuultuur/shuultuur.yaml"}
+
+// usualFile is the settings file that commands ask about when file is "": that in this folder,
+// the starter's, which may have been changed, or that of the service; "" when there is none.
+// One that this user may not read counts, so that no command answers about another.
 func usualFile(file string) string {
-	for _, f := range []string{file, "shuultuur.yaml", filepath.Join("data", "starter", "shuultuur.yaml")} {
-		if _, err := os.Stat(f); f != "" && (f == file || err == nil) {
+	if file != "" {
+		return file
+	}
+	for _, f := range append([]string{"shuultuur.yaml", filepath.Join("data", "starter", "shuultuur.yaml")}, installed...) {
+		if _, err := os.Stat(f); err == nil || errors.Is(err, fs.ErrPermission) {
 			return f
 		}
 	}
 	return ""
 }
+
+// askedFile is usualFile for commands that need settings.
+func askedFile(file string) string { return cmp.Or(usualFile(file), "shuultuur.yaml") }
 
 // explain is engine.Explain, of the usual settings when file is "".
 func explain(ctx context.Context, file string) (*engine.Engine, func(), error) {

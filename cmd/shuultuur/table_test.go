@@ -46,9 +46,6 @@ func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
 	ours := regexp.MustCompile(`(^|[^/\w.-])shuultuur ([a-z-]+)`)
 	for _, p := range all {
 		words := strings.Fields(p.name)
-		if words[0] == "load" {
-			continue // it has flags of its own
-		}
 		for _, args := range [][]string{{"-h"}, {"--help"}, {"a", "-h"}, {"-h", "a"}, {"a", "b", "c", "d", "--help"}} {
 			status, out, errs := try(t, slices.Concat(words, args)...)
 			if group := slices.ContainsFunc(all, func(x page) bool { return strings.HasPrefix(x.name, p.name+" ") }); group && args[0] == "a" {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +20,8 @@ import (
 )
 
 const upgradeHelp = `
-Has the running gateway of the settings in FILE (shuultuur.yaml when left out)
-start the program that now stands where it was started from, and hand its
+Has the running gateway of the settings in FILE (shuultuur.yaml when left out, or
+those of the service where this folder has none) start the program that now stands where it was started from, and hand its
 sockets over: no connection is refused and no query is lost. The old process
 serves the clients that are connected until they leave, for an hour at most.
 When the new program cannot start with the settings, it says why and everything
@@ -40,7 +39,7 @@ func upgrade(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	file = cmp.Or(file, "shuultuur.yaml")
+	file = askedFile(file)
 	before, err := configuration.HolderOf(file)
 	if errors.Is(err, datadir.ErrFree) {
 		return fail(e, fmt.Errorf("%w; start it: shuultuur run %s", err, file))

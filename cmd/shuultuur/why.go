@@ -25,7 +25,7 @@ Says what the gateway would do with URL, and why: every finding with the list
 or phrase file and line that gave it, and the rule that decided. Nothing is
 fetched: give the page as FILE ("-" for standard input) to have its text judged
 as well. Without -config the settings are those that "shuultuur run" would
-take: shuultuur.yaml in this folder, or else the starter settings.
+take: shuultuur.yaml in this folder, or else those of the service, or the starter's.
 
 With only the FILE of a picture, what is seen in it is said: features, scores,
 the nearest hash of each list with its distance, and how long each took.

@@ -56,6 +56,7 @@ func (q question) askName(ctx context.Context) (*nameExplanation, error) {
 		return nil, err
 	}
 	defer closeEngine()
+	engine.AskPauses(ctx)
 	d, err := engine.As(q.as)
 	if err != nil {
 		return nil, err

@@ -216,6 +216,7 @@ func configuration(version, arch string, created time.Time, layer string) object
 			"Entrypoint":   []string{"/usr/bin/shuultuur"},
 			"Cmd":          []string{"run", "-config", settings},
 			"Env":          []string{"PATH=/usr/bin"},
+			"WorkingDir":   filepath.Dir(settings), // commands without -config find the settings
 			"Volumes":      object{"/etc/shuultuur": object{}, "/var/lib/shuultuur": object{}},
 			"ExposedPorts": object{"8080/tcp": object{}, "8081/tcp": object{}, "8053/tcp": object{}, "8053/udp": object{}},
 			"Healthcheck": object{
