@@ -127,7 +127,10 @@ func parts() []part {
 			slot: in(func(e *Engine) **check.Set { return &e.Checks }, newChecks)},
 		{name: "sessions", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
 			slot: in(func(e *Engine) **session.Table { return &e.Sessions }, newSessions)},
-		{name: "identity", key: "identity", above: []string{"data", "sessions"}, from: func(s *configuration.Settings) any { return []any{s.Identity, s.PortalPlace().URL} },
+		{name: "identity", key: "identity", above: []string{"data", "sessions"}, from: func(s *configuration.Settings) any {
+			users, groups := othersName(s)
+			return []any{s.Identity, s.PortalPlace().URL, users, groups}
+		},
 			slot: in(func(e *Engine) **identity.Identity { return &e.Identity }, newIdentity)},
 		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *configuration.Settings) any { return s.ClientNames() },
 			slot: in(func(e *Engine) **identity.Names { return &e.Clients }, newClientNames)},
@@ -239,11 +242,18 @@ func accountingOf(s *configuration.Settings) any {
 	return []any{s.Listen.RADIUS, s.Identity.Accounting}
 }
 
+// othersName says whether others than the settings name users, and their groups.
+func othersName(s *configuration.Settings) (users, groups bool) {
+	groups = len(s.Listen.ICAP)+len(s.Listen.ICAPS) > 0
+	return groups || s.Listen.Squid != "" || s.Listen.Token != "", groups
+}
+
 func newIdentity(_ context.Context, b *builder) (*identity.Identity, error) {
 	if b.Settings.Identity.SignIn != nil && len(b.Settings.Listen.Portal)+len(b.Settings.Listen.PortalTLS) == 0 {
 		return nil, setting.At("sign-in", errors.New("the page to sign in on has no address: name one under listen: portal or portal-tls"))
 	}
 	parts := identity.Parts{Sessions: b.Sessions, Key: b.Data.Key, Portal: b.Settings.PortalPlace().URL}
+	parts.Others, parts.Groups = othersName(b.Settings)
 	if b.old != nil {
 		parts.Previous = b.old.Identity
 	}

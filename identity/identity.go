@@ -160,6 +160,7 @@ type Identity struct {
 	signIn       *signIn       // nil if there is no page to sign in on
 	members      *members      // groups of users in a directory, or nil
 	anyGroup     bool          // groups may come from outside the settings
+	anyUser      bool          // users may
 }
 
 // A place holds what the address alone determines.
@@ -175,6 +176,8 @@ type Parts struct {
 	Sessions *session.Table // the current addresses of users, or nil
 	Key      []byte         // seals the cookies of sign-ins
 	Portal   string         // URL of the portal with the page to sign in on
+	Others   bool           // others than these settings name users: ICAP, Squid, sessions
+	Groups   bool           // and their groups: ICAP
 	Previous *Identity      // the Identity before, whose caches are kept; nil if there is none
 }
 
@@ -211,7 +214,7 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 	if err := id.signIns(cfg.SignIn, b, parts); err != nil {
 		return nil, setting.At("sign-in", err)
 	}
-	if err := id.others(cfg, b, parts.Previous); err != nil {
+	if err := id.others(cfg, b, parts); err != nil {
 		return nil, err
 	}
 	for _, name := range sortedKeys(cfg.Groups) {
@@ -461,8 +464,7 @@ func (b *builder) group(id *Identity, name string, members []string, addresses m
 		for _, user := range id.ids {
 			known = known || user == m
 		}
-		known = known || id.anyGroup || id.kerberos != nil
-		if !known && (id.basic == nil || id.basic.accounts[m] == nil && id.basic.source == nil) {
+		if !known && !id.anyUser && (id.basic == nil || id.basic.accounts[m] == nil && id.basic.source == nil) {
 			return setting.At(fmt.Sprintf("[%d]", i), fmt.Errorf("%q is neither a user in addresses, client-ids or the password file nor a network", m))
 		}
 		if !slices.Contains(id.groups[m], name) {

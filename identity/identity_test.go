@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -397,6 +398,25 @@ func BenchmarkIdentify(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestOthersMayNameUsers: Squid and ICAP do, whom the settings cannot know.
+func TestOthersMayNameUsers(t *testing.T) {
+	cfg := Config{Groups: map[string][]string{"pupils": {"ana"}}}
+	id, err := New(cfg, Parts{Others: true, Groups: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := id.Named(netip.MustParseAddr("10.0.0.1"), "ana", nil, "icap"); !slices.Equal(c.Groups, []string{"pupils"}) || !id.HasGroup("teachers") {
+		t.Errorf("%+v", c)
+	}
+	if id, err = New(cfg, Parts{Others: true}); err != nil || id.HasGroup("teachers") {
+		t.Errorf("users without groups: %v", err)
+	}
+	cfg.Headers.User = []string{"X-Forwarded-User"}
+	if _, err := New(cfg, Parts{}); err != nil {
+		t.Errorf("by a field: %v", err)
 	}
 }
 

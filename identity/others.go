@@ -44,9 +44,9 @@ type certificates struct {
 }
 
 // others reads the settings of the other ways to identify clients.
-func (id *Identity) others(cfg Config, b *builder, old *Identity) (err error) {
+func (id *Identity) others(cfg Config, b *builder, parts Parts) (err error) {
 	if k := cfg.Kerberos; k != nil {
-		if id.kerberos, err = newNegotiate(k, old); err != nil {
+		if id.kerberos, err = newNegotiate(k, parts.Previous); err != nil {
 			return setting.At("kerberos", err)
 		}
 		id.nowhere.login = id.nowhere.login || len(k.Networks) == 0
@@ -72,7 +72,8 @@ func (id *Identity) others(cfg Config, b *builder, old *Identity) (err error) {
 	if id.certificates, err = newCertificates(cfg.Certificates); err != nil {
 		return setting.At("certificates", err)
 	}
-	id.anyGroup = cfg.Accounting != nil || cfg.SignIn != nil && cfg.SignIn.OIDC != nil || len(cfg.Headers.Groups) > 0 || id.certificates != nil && id.certificates.units
+	id.anyUser = parts.Others || len(cfg.Headers.User) > 0 || cfg.Accounting != nil || cfg.SignIn != nil || id.certificates != nil || id.kerberos != nil
+	id.anyGroup = parts.Groups || cfg.Accounting != nil || cfg.SignIn != nil && cfg.SignIn.OIDC != nil || len(cfg.Headers.Groups) > 0 || id.certificates != nil && id.certificates.units
 	return nil
 }
 
