@@ -6,34 +6,33 @@ import (
 	"unicode"
 )
 
-// This file is about text that style sheets add to elements: content, list
-// markers and quotes, made of strings, of attributes, custom properties and
-// counters. Which of several rules wins depends on what is around an element,
-// and which symbol a counter shows on what came before it. So of several values
-// the last is taken, and besides each in turn, from element to element; where
-// they are few, each is tried with the text around it.
+// This file handles text that style sheets add to elements: content, list markers and quotes,
+// made of strings, attributes, custom properties and counters. Which of several rules applies
+// depends on the surroundings of an element, and the symbol of a counter depends on previous
+// elements. So the text gets the last of several values, and besides it each in turn, from
+// element to element. If there are only few, each is tried with the text around it.
 
 const (
-	mostValues = 64 // that may be added at one place
-	mostTried  = 4  // of which each is tried
+	mostValues = 64 // values added at one place
+	mostTried  = 4  // number of values up to which each is tried
 	mostNamed  = 1 << 10
-	mostWithin = 4       // values that name others
-	mostAdding = 1 << 19 // steps of work for one page
+	mostWithin = 4       // depth of values that refer to others
+	mostAdding = 1 << 19 // steps of work for a page
 )
 
 // An addedValue is one value of content.
 type addedValue struct {
 	text   string
-	varies bool // text is as written, and depends on the element
+	varies bool // text is the value as written, and the result depends on the element
 }
 
-// An addedText is what a style sheet adds to the text of an element.
+// An addedText is the text that a style sheet adds to elements.
 type addedText struct {
 	before, after []addedValue
-	turn          int // elements that had it
+	turn          int // number of elements that had it
 }
 
-// add joins other to a, and says whether some found no room.
+// add adds the values of other to a, and reports whether there was no room for some.
 func (a *addedText) add(other addedText) (full bool) {
 	for _, pair := range [...]struct {
 		to  *[]addedValue
@@ -41,7 +40,7 @@ func (a *addedText) add(other addedText) (full bool) {
 	}{{&a.before, other.before}, {&a.after, other.after}} {
 		for _, v := range pair.add {
 			switch i := slices.Index(*pair.to, v); {
-			case i >= 0: // the last wins
+			case i >= 0: // the last one applies
 				*pair.to = append(slices.Delete(*pair.to, i, i+1), v)
 			case len(*pair.to) == mostValues:
 				full = true
@@ -53,18 +52,18 @@ func (a *addedText) add(other addedText) (full bool) {
 	return full
 }
 
-// declarations are what is read of those of one rule.
+// declarations are the relevant declarations of one rule.
 type declarations struct {
 	effect
 	content []addedValue // for ::before and ::after
 	own     addedText    // to the element itself
 }
 
-// adds reads a declaration that adds text.
+// adds reads a declaration that may add text.
 func (s *styles) adds(d *declarations, name, value []byte) {
 	switch {
 	case equalLower(name, "content"):
-		if v, ok := valueOf(value); ok { // others may have no effect
+		if v, ok := valueOf(value); ok { // other values may have no effect
 			d.content = append(d.content, v)
 			d.effect |= addsText
 		}
@@ -97,7 +96,7 @@ func (s *styles) adds(d *declarations, name, value []byte) {
 	}
 }
 
-// name notes a value that others may name.
+// name stores a value that others may refer to.
 func (s *styles) name(name string, v addedValue) {
 	if s.named == nil {
 		s.named = make(map[string][]addedValue)
@@ -113,8 +112,7 @@ func (s *styles) name(name string, v addedValue) {
 	s.named[name] = append(had, v)
 }
 
-// counterStyle reads the rule of a counter style: each of its symbols, with what
-// stands before and behind it.
+// counterStyle reads the rule of a counter style: each of its symbols, with prefix and suffix.
 func (s *styles) counterStyle(name, p []byte) {
 	var symbols [][]byte
 	var prefix, suffix []byte
@@ -131,7 +129,7 @@ func (s *styles) counterStyle(name, p []byte) {
 				if token, value = cssToken(value); len(token) == 0 {
 					break
 				}
-				if token[0] < '0' || token[0] > '9' { // that is a weight
+				if token[0] < '0' || token[0] > '9' { // otherwise it is a weight
 					symbols = append(symbols, token)
 				}
 			}
@@ -145,7 +143,7 @@ func (s *styles) counterStyle(name, p []byte) {
 	s.lost = s.lost || len(symbols) > mostValues
 }
 
-// cssToken cuts the first string, function or name off a value.
+// cssToken splits the first string, function or name from a value.
 func cssToken(v []byte) (token, rest []byte) {
 	v = bytes.TrimLeft(v, " \t\r\n\f,")
 	deep := 0
@@ -178,7 +176,7 @@ func cssToken(v []byte) (token, rest []byte) {
 	return v, nil
 }
 
-// unquoted returns what a string or name says.
+// unquoted returns the text of a string or name.
 func unquoted(token []byte) []byte {
 	if len(token) == 0 || token[0] != '"' && token[0] != '\'' {
 		return token
@@ -186,8 +184,8 @@ func unquoted(token []byte) []byte {
 	return bytes.TrimSuffix(token[1:], token[:1])
 }
 
-// plainValue returns text normalised, "" where it has no letters, as the pictures
-// of fonts, or is too long to be part of a word.
+// plainValue returns normalised text. It returns "" if the text has no letters, as in icon
+// fonts, or is too long to be part of a word.
 func plainValue(text []byte) string {
 	if !bytes.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
 		return ""
@@ -199,7 +197,7 @@ func plainValue(text []byte) string {
 	return string(text)
 }
 
-// valueOf returns a value of content; ok is false where it says nothing.
+// valueOf parses a value of content; ok is false if it adds no text.
 func valueOf(v []byte) (value addedValue, ok bool) {
 	for _, f := range [...]string{"attr(", "var(", "counter"} {
 		if k := bytes.IndexByte(v, '('); k < 0 || !bytes.Contains(bytes.ToLower(v), []byte(f)) {
@@ -210,7 +208,7 @@ func valueOf(v []byte) (value addedValue, ok bool) {
 	var all []byte
 	for rest := v; ; {
 		var token []byte
-		if token, rest = cssToken(rest); len(token) == 0 || token[0] == '/' { // what follows is read aloud
+		if token, rest = cssToken(rest); len(token) == 0 || token[0] == '/' { // the alternative text follows, which is only read aloud
 			break
 		}
 		if token[0] == '"' || token[0] == '\'' {
@@ -221,8 +219,8 @@ func valueOf(v []byte) (value addedValue, ok bool) {
 	return value, value.text != ""
 }
 
-// counterOf returns the counter that a list style may name, as content would
-// have it; "" where it is one that shows no words.
+// counterOf returns the counter of a list style in the syntax of content, "" for styles that
+// show no words.
 func counterOf(v []byte) string {
 	for {
 		var token []byte
@@ -240,14 +238,14 @@ func counterOf(v []byte) string {
 	}
 }
 
-// A shownValue is that of an attribute that a style sheet shows.
+// A shownValue is the value of an attribute that a style sheet shows.
 type shownValue struct {
 	index int // in quotes.attrs
 	text  string
 }
 
-// isShownBySheet notes that the attribute at hand is one that a style sheet shows, and
-// returns what it is wanted for then.
+// isShownBySheet records whether a style sheet shows the current attribute, and returns its
+// kind in that case.
 func isShownBySheet(x *page, k attrKind, name []byte) attrKind {
 	x.showing = 0
 	for i, shown := range x.css.attrs {
@@ -261,8 +259,7 @@ func isShownBySheet(x *page, k attrKind, name []byte) attrKind {
 	return k
 }
 
-// keepShown keeps the value that has just been set aside, where a style sheet
-// may show it.
+// keepShown keeps the attribute value just added to aside, if a style sheet may show it.
 func keepShown(x *page) {
 	if x.showing == 0 {
 		return
@@ -275,7 +272,7 @@ func keepShown(x *page) {
 	x.showing = 0
 }
 
-// addNamed notes that a name of the element at hand adds text to it.
+// addNamed records that the current element gets the added text with this number.
 func addNamed(x *page, added uint16) {
 	if added == 0 || slices.Contains(x.added[:x.nAdded], added) {
 		return
@@ -288,8 +285,8 @@ func addNamed(x *page, added uint16) {
 	x.nAdded++
 }
 
-// shownBy returns what style adds before the element at hand, and which of these is
-// its turn. It notes in s what is added behind.
+// shownBy returns the texts that style sheets add before the current element, and the turn
+// among them. It stores the texts added after it in s.
 func shownBy(x *page, s *styledElement) (before []string, turn int) {
 	for _, i := range x.added[:x.nAdded] {
 		a := &x.sheets.added[i-1]
@@ -309,7 +306,7 @@ func shownBy(x *page, s *styledElement) (before []string, turn int) {
 	return before, turn
 }
 
-// evaluate appends what values come to for the element at hand.
+// evaluate appends the texts of values for the current element.
 func evaluate(x *page, to []string, values []addedValue) []string {
 	if !mayAdd(x, len(values)) {
 		return to
@@ -340,16 +337,15 @@ func evaluate(x *page, to []string, values []addedValue) []string {
 	return to
 }
 
-// mayAdd counts steps of the work that values make, and says whether a page may
-// still have so many.
+// mayAdd counts steps of work for values, and reports whether the page is within its limit.
 func mayAdd(x *page, steps int) bool {
 	x.adding += steps
 	x.lost = x.lost || x.adding > mostAdding
 	return x.adding <= mostAdding
 }
 
-// textsOf appends what a value that depends on the element comes to: one text
-// for each symbol of its counters.
+// textsOf appends the texts of a value that depends on the element: one for each symbol of its
+// counters.
 func textsOf(x *page, to []string, v []byte, deep int) []string {
 	all := []string{""}
 	for {
@@ -384,7 +380,7 @@ func textsOf(x *page, to []string, v []byte, deep int) []string {
 	}
 }
 
-// cssFunction returns what a function comes to.
+// cssFunction returns the texts of a function.
 func cssFunction(x *page, name string, arguments []byte, deep int) (parts []string) {
 	first, rest, more := bytes.Cut(arguments, []byte{','})
 	first = bytes.TrimSpace(first)
@@ -421,9 +417,9 @@ func cssFunction(x *page, name string, arguments []byte, deep int) (parts []stri
 	return parts
 }
 
-// goOnWith has a word, in both of its readings, go on with what a style sheet
-// adds, which is said in any case, and then with what follows. The first reading
-// has the last of several texts, the other that whose turn it is.
+// goOnWith continues a word, in both of its readings, with the texts that a style sheet adds,
+// and then with the text that follows. The added texts appear in any case. The first reading
+// gets the last of them, the second the one whose turn it is.
 func (f *flow) goOnWith(w [2]further, added []string, turn int) {
 	if len(added) == 0 {
 		f.goOn(0, w[0])
@@ -445,8 +441,8 @@ func (f *flow) goOnWith(w [2]further, added []string, turn int) {
 	}
 }
 
-// sayOthers says a word, which begins as given, with each of the texts that may
-// stand in it.
+// sayOthers writes a word once with each of the other texts that may be in it; begin is its
+// beginning.
 func sayOthers(f *flow, out, begin, rest []byte) []byte {
 	others := f.others
 	f.others = nil

@@ -11,8 +11,8 @@ import (
 	"shuultuur/content/charset"
 )
 
-// Charset returns the encoding that label means in HTML (WHATWG Encoding
-// Standard: "latin1" is windows-1252, "gb2312" is gbk).
+// Charset returns the encoding for a label in HTML (WHATWG Encoding Standard: "latin1" is
+// windows-1252, "gb2312" is gbk).
 func Charset(label string) (encoding.Encoding, error) {
 	e := charset.Get(strings.TrimSpace(label))
 	if e == nil {
@@ -21,9 +21,9 @@ func Charset(label string) (encoding.Encoding, error) {
 	return e, nil
 }
 
-// ToUTF8 returns p, which is written in the charset called label, as UTF-8. A
-// byte order mark is dropped and counts more than label. What the charset does
-// not define becomes U+FFFD. p itself is returned where nothing changes.
+// ToUTF8 decodes p from the charset called label to UTF-8. A byte order mark takes precedence
+// over label and is removed. Undefined bytes become U+FFFD. It returns p itself if nothing
+// changes.
 func ToUTF8(p []byte, label string) ([]byte, error) {
 	e, n := mark(p)
 	if e == nil {
@@ -43,7 +43,8 @@ func ToUTF8(p []byte, label string) ([]byte, error) {
 	return q, nil
 }
 
-// mark returns the encoding that a byte order mark tells and its length.
+// mark returns the encoding for the byte order mark at the beginning of p, and the length of
+// the mark.
 func mark(p []byte) (encoding.Encoding, int) {
 	switch {
 	case bytes.HasPrefix(p, []byte("\xEF\xBB\xBF")):
@@ -56,14 +57,14 @@ func mark(p []byte) (encoding.Encoding, int) {
 	return nil, 0
 }
 
-// isUTF16 says whether e is one that a meta element cannot be written in.
+// isUTF16 reports whether e is UTF-16, in which a meta element cannot be written.
 func isUTF16(e encoding.Encoding) bool {
 	return e == charset.UTF16BE || e == charset.UTF16LE
 }
 
-// charsetOf tells the encoding of a text by the standard's order: byte order
-// mark, what Content-Type says, what the text itself says at its beginning. nil
-// means that nothing tells. more says that it might when there is more of it.
+// charsetOf determines the encoding of a text in the order of the standard: byte order mark,
+// Content-Type, then the beginning of the text itself. It returns nil if none of them names
+// one. more means that a longer text might.
 func charsetOf(head []byte, named []byte, how format) (e encoding.Encoding, more bool) {
 	if e, _ = mark(head); e != nil {
 		return e, false
@@ -99,8 +100,8 @@ func charsetOf(head []byte, named []byte, how format) (e encoding.Encoding, more
 	return e, false
 }
 
-// lookup is Charset without an allocation for what most pages are written in;
-// nil when the label is not known.
+// lookup is like Charset, but allocates nothing for the most frequent labels, and returns nil
+// for unknown ones.
 func lookup(label []byte) encoding.Encoding {
 	if equalLower(label, "utf-8") {
 		return unicode.UTF8
@@ -112,8 +113,8 @@ func lookup(label []byte) encoding.Encoding {
 	return e
 }
 
-// xmlUTF16 returns the encoding of a document that begins with an XML
-// declaration in UTF-16 (XML 1.0, appendix F).
+// xmlUTF16 returns the encoding of a document that begins with an XML declaration in UTF-16
+// (XML 1.0 appendix F).
 func xmlUTF16(p []byte) encoding.Encoding {
 	switch {
 	case bytes.HasPrefix(p, []byte("<\x00?\x00")):
@@ -124,8 +125,8 @@ func xmlUTF16(p []byte) encoding.Encoding {
 	return nil
 }
 
-// wideJSON returns the encoding of JSON in UTF-16, whose first two characters
-// are ASCII (RFC 4627, section 3).
+// wideJSON returns the encoding of JSON in UTF-16, whose first two characters are ASCII (RFC
+// 4627 section 3).
 func wideJSON(p []byte, how format) encoding.Encoding {
 	switch {
 	case how != formatJSON || len(p) < 4:
@@ -137,7 +138,7 @@ func wideJSON(p []byte, how format) encoding.Encoding {
 	return nil
 }
 
-// label cuts a charset's name, which may be quoted, off the beginning of v.
+// label returns the charset name, which may be quoted, at the beginning of v.
 func label(v []byte) []byte {
 	v = bytes.TrimLeft(v, " \t\n\f\r")
 	if len(v) > 0 && (v[0] == '"' || v[0] == '\'') {
@@ -154,8 +155,8 @@ func label(v []byte) []byte {
 	return v[:end]
 }
 
-// sheetCharset returns the encoding that a style sheet names for itself (CSS Syntax,
-// 3.2), nil if it names none.
+// sheetCharset returns the encoding that a style sheet declares (CSS Syntax section 3.2), nil
+// for none.
 func sheetCharset(p []byte) encoding.Encoding {
 	name, ok := bytes.CutPrefix(p[:min(len(p), headLen)], []byte(`@charset "`))
 	end := bytes.Index(name, []byte(`";`))
@@ -169,8 +170,8 @@ func sheetCharset(p []byte) encoding.Encoding {
 	return e
 }
 
-// xmlCharset returns the encoding that an XML declaration names (HTML standard,
-// "XML encoding declaration").
+// xmlCharset returns the encoding that an XML declaration declares (HTML standard, "XML
+// encoding declaration").
 func xmlCharset(p []byte) []byte {
 	if !bytes.HasPrefix(p, []byte("<?xml")) {
 		return nil
@@ -185,10 +186,10 @@ func xmlCharset(p []byte) []byte {
 	return nil
 }
 
-// metaCharset looks for the charset that a meta element declares in the first
-// 1024 bytes of a page, or further on as long as its head lasts. more says that
-// p ends within the head. That is what Chromium does; the HTML standard
-// (13.2.3.2) looks into scripts too, and no further than 1024 bytes.
+// metaCharset searches the first 1024 bytes of a page, or its whole head if that is longer,
+// for a meta element that declares a charset. more means that p ends within the head. Chromium
+// does the same; the HTML standard (section 13.2.3.2) also searches in scripts, and stops at
+// 1024 bytes.
 func metaCharset(p []byte) (found []byte, more bool) {
 	all, over := len(p), false
 	for {
@@ -240,13 +241,13 @@ func metaCharset(p []byte) (found []byte, more bool) {
 	}
 }
 
-// What an element means to the search for a charset.
+// Kinds of elements in the search for a charset.
 type headKind uint8
 
 const (
 	notHead headKind = iota
 	headOnly
-	headRaw // its content is no markup
+	headRaw // its content is not markup
 )
 
 func headPart(name []byte) headKind {
@@ -263,7 +264,7 @@ func headPart(name []byte) headKind {
 	return notHead
 }
 
-// afterEnd returns what follows the beginning of the end tag called name.
+// afterEnd returns the part of p after the beginning of the end tag called name.
 func afterEnd(p, name []byte) []byte {
 	for {
 		i := bytes.IndexByte(p, '<')
@@ -277,8 +278,8 @@ func afterEnd(p, name []byte) []byte {
 	}
 }
 
-// metaLabel reads the attributes of an element and returns the charset that
-// they declare if it is a meta element. rest is nil when p ends within them.
+// metaLabel reads the attributes of an element, and returns the charset that a meta element
+// declares. rest is nil if p ends within them.
 func metaLabel(p []byte) (found, rest []byte) {
 	pragma, needPragma := false, false
 	for {
@@ -306,7 +307,7 @@ func metaLabel(p []byte) (found, rest []byte) {
 	return found, p
 }
 
-// charsetWithin finds charset=x in the content of a meta element.
+// charsetWithin returns the x in charset=x in the content of a meta element.
 func charsetWithin(v []byte) []byte {
 	for i := 0; i+7 < len(v); i++ {
 		if !equalLower(v[i:i+7], "charset") {
@@ -351,8 +352,8 @@ func headAttribute(p []byte) (name, value, rest []byte) {
 	return name, p[:i], p[i:]
 }
 
-// singleByte returns what the bytes from 0x80 mean in e, nil if e has other than
-// one byte for each character.
+// singleByte returns the characters of the bytes from 0x80 in e, nil if e is not a single-byte
+// encoding.
 func singleByte(e encoding.Encoding) *[128]rune {
 	if s, ok := e.(*charset.Single); ok {
 		return s.High()

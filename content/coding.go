@@ -13,51 +13,50 @@ import (
 )
 
 const (
-	blockSize = 32 << 10 // decoded at a time
-	partSize  = 8 << 10  // of a piece, given to a decoder at a time
+	blockSize = 32 << 10 // bytes decoded at a time
+	partSize  = 8 << 10  // bytes of a piece that a decoder gets at a time
 	maxWindow = 8 << 20  // zstd; RFC 9659 allows no more
 	bombFloor = 1 << 20  // below this no ratio is suspicious
 )
 
-// A source hands out a body block by block. A block is valid until the next
-// is asked for; the end is io.EOF.
+// A source provides a body block by block. A block is valid until the next call. The end is
+// io.EOF.
 type source interface {
 	next() ([]byte, error)
 }
 
-// A decoder undoes one content coding. It comes from a pool: open takes it
-// into use for a stream, which it asks for memory, close gives it back.
+// A decoder reverses one content coding. Decoders are pooled: open prepares one for a stream,
+// from which it claims memory, close returns it.
 type decoder interface {
 	source
 	open(src source, s *stream)
 	close()
 }
 
-// A stream is one pass over the pieces of a body with codings undone. It
-// pulls: the decoders ask for pieces. Where the body is complete that is all.
-// Where it is not, they run in a coroutine that stops when they ask for a
-// piece that has not come yet.
+// A stream is one pass over the decoded pieces of a body. Decoders pull pieces. For a complete
+// body they simply run. Otherwise they run in a coroutine that suspends when they need a piece
+// that has not arrived.
 type stream struct {
 	body    *Body
 	codings []coding
-	at      int    // the next piece
-	left    []byte // of the one before it
-	wire    int64  // bytes handed out
+	at      int    // index of the next piece
+	left    []byte // rest of the current piece
+	wire    int64  // bytes given to decoders
 	opened  bool
-	given   bool  // a block came out
-	taken   int64 // of the budget
+	given   bool  // a block was decoded
+	taken   int64 // bytes taken from the budget
 	err     error // sticky, io.EOF included
 
 	stages [maxCodings]stage
 	n      int
 
-	resume func() ([]byte, bool) // the coroutine, nil where none is needed
+	resume func() ([]byte, bool) // the coroutine, nil if none is needed
 	stop   func()
 	yield  func([]byte) bool
-	hungry bool // it stopped for want of a piece
+	hungry bool // it is suspended because it needs a piece
 }
 
-// A stage counts what a decoder gives.
+// A stage counts the output of a decoder.
 type stage struct {
 	decoder
 	coding coding
@@ -82,7 +81,7 @@ func (g *stage) next() ([]byte, error) {
 		return p[:max(0, int64(len(p))-over)], errCut
 	}
 	if err != nil && !errors.Is(err, io.EOF) && !isFinal(err) {
-		err = fmt.Errorf("undoing content coding %s after %d bytes: %w", g.coding, g.out, err)
+		err = fmt.Errorf("decoding content coding %s after %d bytes: %w", g.coding, g.out, err)
 	}
 	return p, err
 }
@@ -91,7 +90,7 @@ func isFinal(err error) bool {
 	return errors.Is(err, errStopped) || errors.Is(err, errCut) || errors.Is(err, ErrBomb)
 }
 
-// next is the source that the first decoder reads: the pieces.
+// next makes the pieces the source of the first decoder.
 func (s *stream) next() ([]byte, error) {
 	for {
 		if p := s.part(); p != nil {
@@ -106,7 +105,7 @@ func (s *stream) next() ([]byte, error) {
 	}
 }
 
-// piece returns the next piece, nil when it has not come.
+// piece returns the next piece, nil if it has not arrived.
 func (s *stream) piece() []byte {
 	if s.at == len(s.body.pieces) {
 		return nil
@@ -117,8 +116,8 @@ func (s *stream) piece() []byte {
 	return p
 }
 
-// part is piece for decoders: by small parts, so that a bomb's ratio shows
-// early.
+// part is like piece for decoders, but returns small parts, so that the ratio of a
+// decompression bomb shows early.
 func (s *stream) part() []byte {
 	if len(s.left) == 0 {
 		if s.left = s.piece(); s.left == nil {
@@ -132,8 +131,8 @@ func (s *stream) part() []byte {
 	return p
 }
 
-// pull returns the next decoded block, valid until the next call; nil without
-// an error when more pieces are needed for one.
+// pull returns the next decoded block, which is valid until the next call. It returns nil
+// without an error if more pieces are needed.
 func (s *stream) pull() ([]byte, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -157,7 +156,7 @@ func (s *stream) pull() ([]byte, error) {
 	return p, s.err
 }
 
-// reason says why a stream that failed was not read to its end.
+// reason returns why a failed stream was not read to its end.
 func (s *stream) reason() Reason {
 	switch {
 	case errors.Is(s.err, ErrBomb):
@@ -199,7 +198,7 @@ func (s *stream) identity() ([]byte, error) {
 	return p, nil
 }
 
-// open takes the decoders of the codings into use, the last applied first.
+// open prepares the decoders of the codings, of which the last was applied last.
 func (s *stream) open() error {
 	if len(s.codings) == 0 {
 		return nil
@@ -208,7 +207,7 @@ func (s *stream) open() error {
 		return fmt.Errorf("more than %d nested content codings", maxCodings)
 	}
 	if s.body.forgotten {
-		return fmt.Errorf("content coding %s: its beginning was forgotten before it was asked for", s.codings[len(s.codings)-1])
+		return fmt.Errorf("content coding %s: its beginning was discarded before it was needed", s.codings[len(s.codings)-1])
 	}
 	var src source = s
 	for n := len(s.codings); n > 0; n-- {
@@ -224,8 +223,8 @@ func (s *stream) open() error {
 	return nil
 }
 
-// claim takes memory for a decoder that will hold it between pieces. A complete
-// body is decoded within one call and holds none.
+// claim takes memory for a decoder that keeps it between pieces. A complete body is decoded
+// within one call and claims none.
 func (s *stream) claim(n int64) error {
 	if m := s.body.lim.Memory; m != nil && s.resume != nil {
 		if !m.Take(n) {
@@ -255,7 +254,7 @@ func (s *stream) run(yield func([]byte) bool) {
 	}
 }
 
-// close ends the coroutine and gives the decoders back.
+// close ends the coroutine and returns the decoders.
 func (s *stream) close() {
 	if s.stop != nil {
 		s.stop()
@@ -272,16 +271,16 @@ func (s *stream) close() {
 	}
 }
 
-// forget drops the pieces, which have been read as far as they will be.
+// forget drops the pieces.
 func (s *stream) forget() { s.at, s.left = 0, nil }
 
-// reset closes s and makes it ready for a pass over b.
+// reset closes s and prepares it for a pass over b.
 func (s *stream) reset(b *Body, codings []coding) {
 	s.close()
 	*s = stream{body: b, codings: codings}
 }
 
-// Decoders cost much to make and little to use again.
+// Decoders are expensive to make and cheap to reuse.
 var gzips, deflates, brotlis, zstds sync.Pool
 
 func newDecoder(c coding) decoder {
@@ -309,11 +308,11 @@ func newDecoder(c coding) decoder {
 	}
 }
 
-// A reader lets a decoder that wants an io.Reader read a source.
+// A reader is an io.Reader on a source, for decoders that need one.
 type reader struct {
 	src  source
 	left []byte
-	buf  [blockSize]byte // what it gives
+	buf  [blockSize]byte // output buffer
 }
 
 func (r *reader) Read(p []byte) (int, error) {
@@ -328,14 +327,14 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// peek makes sure of n bytes in left.
+// peek ensures that left has n bytes.
 func (r *reader) peek(n int) error {
 	for len(r.left) < n {
 		p, err := r.src.next()
 		if len(p) == 0 && err != nil {
 			return err
 		}
-		r.left = p // n is 1: nothing of the block before is left
+		r.left = p // n is 1: nothing is left of the previous block
 	}
 	return nil
 }
@@ -352,7 +351,7 @@ func (r *reader) block(d io.Reader) ([]byte, error) {
 
 func (r *reader) reset(src source) { r.src, r.left = src, nil }
 
-// unexpected makes the end of input an error where there should be more.
+// unexpected turns io.EOF into an error.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -384,15 +383,14 @@ func (d *brotliDecoder) next() ([]byte, error) {
 	}
 	p, err := d.block(d.r)
 	if err != nil && err.Error() == "brotli: excessive input" {
-		// The stream has ended. Browsers ignore what follows it, and the reader
-		// says so at times where nothing does.
+		// The stream has ended. Browsers ignore what follows it. The reader sometimes reports
+		// this although nothing follows.
 		err = io.EOF
 	}
 	return p, err
 }
 
-// brotliWindow returns the size of the window that the first byte of a stream
-// announces (RFC 7932, 9.1).
+// brotliWindow returns the window size in the first byte of a stream (RFC 7932 section 9.1).
 func brotliWindow(c byte) int64 {
 	switch {
 	case c&1 == 0:
@@ -411,8 +409,8 @@ func (d *brotliDecoder) close() {
 	brotlis.Put(d)
 }
 
-// A zstdDecoder reads an empty skippable frame after the input: it takes the
-// place of a checksum that is cut off, so that the block before it is not lost.
+// A zstdDecoder reads an empty skippable frame after the input. It stands in for a checksum
+// that is cut off, so that the block before it is not lost.
 type zstdDecoder struct {
 	reader
 	ended  bool
@@ -435,10 +433,10 @@ func (d *zstdDecoder) open(src source, s *stream) {
 	}
 }
 
-// skippable is an empty frame that means nothing (RFC 8878, 3.1.2).
+// skippable is an empty frame without meaning (RFC 8878 section 3.1.2).
 const skippable = "\x50\x2A\x4D\x18\x00\x00\x00\x00"
 
-// Read gives the decoder its input.
+// Read provides the input of the decoder.
 func (d *zstdDecoder) Read(p []byte) (int, error) {
 	n, err := d.reader.Read(p)
 	if err != io.EOF || d.ended || n > 0 {
@@ -455,7 +453,7 @@ func (d *zstdDecoder) next() ([]byte, error) {
 	}
 	if s := d.stream; s != nil {
 		d.stream = nil
-		// The window of the first frame; the decoder refuses more than this.
+		// The window of the first frame; the decoder refuses a larger one.
 		if err := s.claim(maxWindow); err != nil {
 			return nil, err
 		}

@@ -1,19 +1,17 @@
-// Package content knows what is in a body: its effective type and coding, its
-// charset and the text in it. Each is worked out once, incrementally, when a
-// check first asks, and within limits.
+// Package content determines what a body contains: its effective type and coding, its charset
+// and its text. It works incrementally and within limits, once for all checks, and only when a
+// check first needs the result.
 //
-// Data moves like this: a server describes a body by the fields of its message
-// ([Head]) and appends pieces as they come over the wire ([Body.Append]).
-// [Body.Read] takes the pieces through the decoders that Content-Encoding names
-// (coding.go), block by block, decides type and charset by the first bytes
-// (sniff.go, charset.go, detect.go), takes the text out of the blocks (html.go,
-// tag.go), turns it into normalised words (normal.go, entity.go) and hands
-// these to the followers: each check that reads along keeps its own state for
-// the body. Nothing is decoded or scanned twice, nothing runs that no check has
-// asked for, and nothing runs between calls.
+// A server describes a body by the fields of its message ([Head]) and appends pieces as they
+// arrive ([Body.Append]). [Body.Read] passes the pieces through the decoders for
+// Content-Encoding (coding.go), block by block. It determines type and charset by the first
+// bytes (sniff.go, charset.go, detect.go), extracts the text from the blocks (html.go,
+// tag.go), converts it to normalised words (normal.go, entity.go) and passes these to the
+// followers: each check that follows a body has its own state for it. Nothing is decoded or
+// scanned twice, nothing runs that no check has asked for, and nothing runs between calls.
 //
-// Where browsers differ on what a body is (a coding they may or may not undo, a
-// type that is not valid), it is read in each of these ways.
+// Where browsers differ in how they read a body (a coding that only some decode, an invalid
+// type), it is read in each of these ways.
 package content
 
 import (
@@ -26,24 +24,24 @@ import (
 	"shuultuur/content/language"
 )
 
-// Limits bound what one body may cost. The zero Limits are usual ones.
+// Limits limit the work and memory for one body. The zero Limits are the defaults.
 type Limits struct {
-	Decoded int64  // most decoded bytes inspected; 0 means 64 MiB
-	Whole   int64  // most bytes that Decoded and Text keep; 0 means 16 MiB and 2 MiB
+	Decoded int64  // decoded bytes that are inspected; 0 means 64 MiB
+	Whole   int64  // bytes that Decoded and Text keep; 0 means 16 MiB and 2 MiB
 	Ratio   int    // decoded : wire above which a body is a bomb, once past 1 MiB; 0 means 200
-	Scripts bool   // strings in scripts are text
-	Memory  Budget // for the windows of decoders that come to rest between pieces; nil means no bound
+	Scripts bool   // strings in scripts count as text
+	Memory  Budget // for the windows of decoders that are suspended between pieces; nil means no limit
 }
 
 // A Budget is memory that several bodies share.
 type Budget interface {
-	// Take takes n bytes, or none and returns false. It does not wait.
+	// Take takes n bytes, or returns false and takes none. It does not wait.
 	Take(n int64) bool
-	// Give returns n bytes that were taken.
+	// Give returns n taken bytes.
 	Give(n int64)
 }
 
-// ErrBomb says that a body grows out of all proportion when decoded.
+// ErrBomb reports a body that grows too much when decoded.
 var ErrBomb = errors.New("decompression bomb")
 
 // A Reason says why a part of a body was not inspected.
@@ -52,10 +50,10 @@ type Reason uint8
 const (
 	AllRead         Reason = iota
 	TooLarge               // a limit was reached, or the body is a bomb
-	NoCapacity             // no memory for it
-	UnknownCoding          // a content coding that cannot be undone
+	NoCapacity             // no memory is left for it
+	UnknownCoding          // a content coding that cannot be decoded
 	Encrypted              // a document with a password
-	UnsupportedType        // a type in which no text is looked for
+	UnsupportedType        // a type that is not searched for text
 	Cut                    // the body, or its coding, broke off
 )
 
@@ -63,41 +61,40 @@ func (r Reason) String() string {
 	return [...]string{"", "too large", "no capacity", "unknown coding", "encrypted", "unsupported type", "cut"}[r]
 }
 
-// A Follower is what one check keeps while it reads one body.
+// A Follower is the state of one check while it reads one body.
 type Follower interface {
-	// Read takes the next text: text[fresh:] is new, what stands before it is
-	// the end of what came earlier, at least 4 KiB where there was as much. The
-	// text is normalised ([Body.Text]) and ends with a whole word, or within
-	// one that is thousands of bytes long. It is valid during the call.
+	// Read gets the next text. text[fresh:] is new; the part before it is the end of previous
+	// text, at least 4 KiB if there was as much. The text is normalised ([Body.Text]) and ends
+	// with a complete word, or within one that has thousands of bytes. It is valid during the
+	// call.
 	Read(text []byte, fresh int)
-	// Close says that the body is gone.
+	// Close ends the follower, because the body is released.
 	Close()
 }
 
-// A Reader makes followers. It is compared to find the follower it made, so it
+// A Reader makes followers. A body compares readers to find the follower of each, so a Reader
 // must be a pointer.
 type Reader interface {
-	// Follow returns what is kept of a body.
+	// Follow returns a new follower of a body.
 	Follow(b *Body) Follower
 }
 
-// A Body is what a message carries, shown to the checks while the server holds
-// it or lets it pass. The zero Body is not ready: call Reset first. It belongs
-// to one goroutine at a time.
+// A Body is the body of a message. Checks inspect it while the server holds it or forwards it.
+// Call Reset before use. It belongs to one goroutine at a time.
 type Body struct {
 	head Head
 	lim  Limits
 
 	pieces    [][]byte
 	len       int64
-	total     int64 // expected, -1 where unknown
+	total     int64 // expected length, -1 if unknown
 	done      bool
-	forgotten bool // pieces went before the views below could see them
+	forgotten bool // pieces were discarded before the views below could read them
 	typ       string
 	why       Reason
-	level     int    // documents that this one stands in
-	office    bool   // it is of an office document
-	room      *int64 // decoded bytes that archives within one another may still have, nil at the outermost
+	level     int    // number of documents around this one
+	office    bool   // it is part of an office document
+	room      *int64 // decoded bytes left for nested archives, nil in the outermost
 
 	readings  []*text
 	decoded   *decoded
@@ -108,7 +105,7 @@ type Body struct {
 	watcher   PartWatcher
 }
 
-// Reset makes b ready for a body described by h.
+// Reset prepares b for a body described by h.
 func (b *Body) Reset(h *Head, lim Limits) {
 	b.Release()
 	if lim.Decoded <= 0 {
@@ -123,12 +120,11 @@ func (b *Body) Reset(h *Head, lim Limits) {
 	b.total = -1
 }
 
-// Expect says how many wire bytes the body will have, where that is known.
+// Expect sets the number of wire bytes that the body will have.
 func (b *Body) Expect(n int64) { b.total = n }
 
-// Append adds a piece of the body as it came over the wire (transfer coding
-// undone, content coding not). The body refers to p until Forget or Release;
-// it does not copy it.
+// Append adds a piece of the body as received (transfer coding removed, content coding not).
+// The body does not copy p, and refers to it until Forget or Release.
 func (b *Body) Append(p []byte) {
 	if len(p) == 0 {
 		return
@@ -137,11 +133,10 @@ func (b *Body) Append(p []byte) {
 	b.len += int64(len(p))
 }
 
-// Forget reads the pieces appended so far for whatever has been asked for
-// before (followers, text, decoded bytes) and drops its references to them, so
-// that the server may use their storage again. A view first asked for after a
-// Forget starts with the next piece; where the body has a content coding it can
-// only fail.
+// Forget reads the pieces appended so far for all views in use (followers, text, decoded
+// bytes) and drops its references to them, so that the server can reuse their memory. A view
+// first used after a Forget starts with the next piece; if the body has a content coding, such
+// a view fails.
 func (b *Body) Forget() {
 	if len(b.readings)+len(b.followers) > 0 {
 		_ = b.Read(context.Background()) // an error is sticky: the next Read returns it
@@ -173,21 +168,20 @@ func (b *Body) drop() {
 	}
 }
 
-// Finish says that no more will come.
+// Finish says that the body is complete.
 func (b *Body) Finish() { b.done = true }
 
-// Complete says whether Finish has been called.
+// Complete reports whether Finish has been called.
 func (b *Body) Complete() bool { return b.done }
 
-// Len returns the wire bytes appended so far.
+// Len returns the number of wire bytes appended so far.
 func (b *Body) Len() int64 { return b.len }
 
-// Head returns what the fields of the message say.
+// Head returns the description of the body by the message's fields.
 func (b *Body) Head() *Head { return &b.head }
 
-// Type returns the effective media type, lower case, without parameters; when
-// the fields give none, or one that its bytes cannot have, what the first
-// decoded bytes look like.
+// Type returns the effective media type in lower case without parameters. If the fields give
+// none, or one that does not fit the bytes, it is determined from the first decoded bytes.
 func (b *Body) Type() string {
 	switch b.typ {
 	case "", "text/plain":
@@ -203,8 +197,7 @@ func (b *Body) Type() string {
 	return b.typ
 }
 
-// Looks returns the media type that the first decoded bytes look like, whatever
-// the fields say.
+// Looks returns the media type by the first decoded bytes, whatever the fields say.
 func (b *Body) Looks() string {
 	t := b.reading()
 	_ = t.advance(context.Background()) // an error is sticky: Read returns it
@@ -214,18 +207,18 @@ func (b *Body) Looks() string {
 	return sniff(t.head)
 }
 
-// Whole says whether the text of the body can only be read when all of it has
-// come: that of documents in archives and of PDF.
+// Whole reports whether the text can only be read once the body is complete, as in PDF and in
+// documents stored as archives.
 func (b *Body) Whole() bool { return b.format() > formatMIME && b.format() != formatUnread }
 
-// Archive says whether the body is an archive, whose members are read.
+// Archive reports whether the body is an archive, whose members are read.
 func (b *Body) Archive() bool { return b.format() == formatMembers }
 
-// Markup says whether the body is a page, or other markup.
+// Markup reports whether the body is a page or other markup.
 func (b *Body) Markup() bool { return b.format() == formatHTML || b.format() == formatXML }
 
-// Barren says that nothing more of the body is read: no reading of it has text,
-// and nobody takes or keeps its bytes.
+// Barren reports that nothing more of the body will be read: no reading of it has text, and
+// nobody takes or keeps its bytes.
 func (b *Body) Barren() bool {
 	if b.head.kept || len(b.readings) == 0 || len(b.takings) > 0 || b.decoded != nil || b.blocks != nil {
 		return false
@@ -238,7 +231,7 @@ func (b *Body) Barren() bool {
 	return true
 }
 
-// format is how the body is read, as far as that is known.
+// format returns how the body is read, as far as known.
 func (b *Body) format() format {
 	t := b.reading()
 	_ = t.advance(context.Background()) // an error is sticky: Read returns it
@@ -249,10 +242,9 @@ func (b *Body) format() format {
 	return how
 }
 
-// Decoded returns the body with its content coding undone, as far as it has
-// come, at most Limits.Whole bytes. Valid until the next Append or Release.
-// With an error (a broken or cut off coding, [ErrBomb]) it returns what came
-// before. It keeps the whole body in memory: prefer a [Follower].
+// Decoded returns the decoded body as far as it has arrived, at most Limits.Whole bytes, valid
+// until the next Append or Release. With an error (a malformed or truncated coding, [ErrBomb])
+// it returns the part before it. It keeps the whole body in memory: prefer a [Follower].
 func (b *Body) Decoded() ([]byte, error) {
 	if b.decoded == nil {
 		b.decoded, _ = decodeds.Get().(*decoded)
@@ -268,9 +260,9 @@ func (b *Body) Decoded() ([]byte, error) {
 	return b.decoded.advance()
 }
 
-// Follow returns the follower that r made for this body, which it makes when it
-// is asked for the first time. Text that was read before and is still kept (all
-// of it until the first Forget, within Limits.Whole) is handed to it at once.
+// Follow returns the follower that r made for this body, and makes it at the first call. It
+// then passes on text that was read before and is still kept (all until the first Forget,
+// within Limits.Whole).
 func (b *Body) Follow(r Reader) Follower {
 	for i, known := range b.readers {
 		if known == r {
@@ -288,38 +280,35 @@ func (b *Body) Follow(r Reader) Follower {
 	return f
 }
 
-// Read decodes what has been appended and hands its text to the followers. It
-// returns an error when the coding is broken, cut off or a bomb, again each
-// time it is called; the text up to there was handed out.
+// Read decodes the appended pieces and passes their text to the followers. It returns an error
+// if the coding is malformed, truncated or a bomb, also at later calls; the text before it was
+// passed on.
 func (b *Body) Read(ctx context.Context) error {
 	err := b.reading().advance(ctx)
-	for i := 1; i < len(b.readings); i++ { // a reading may begin another
-		_ = b.readings[i].advance(ctx) // what only some clients see is no fault
+	for i := 1; i < len(b.readings); i++ { // a reading may start another
+		_ = b.readings[i].advance(ctx) // errors that only some clients see do not count
 	}
 	return err
 }
 
-// Text returns the visible text, normalised for matching: UTF-8, folded,
-// letters and digits only, single blanks between words and one at either end.
-// Valid until the next Append or Release.
+// Text returns the visible text, normalised for matching: UTF-8, folded, letters and digits
+// only, single blanks between words and at both ends. It is valid until the next Append or
+// Release.
 //
-// Until the body is complete the text ends after the last word known to be
-// whole, so that each Text is a beginning of the next one, as long as it has
-// less than Limits.Whole bytes and Forget was not called: then only the end of
-// it is kept. Errors are those of Read. Types that are not text (pictures,
-// archives) have the text " ".
+// Until the body is complete, the text ends after the last complete word. So each Text is a
+// prefix of the next one, unless it exceeds Limits.Whole or Forget was called: then only its
+// end is kept. Errors are those of Read. Types without text (pictures, archives) have the text
+// " ".
 //
-// Visible is what a browser with scripting shows and one without, besides: the
-// title; description, keywords, rating and title of meta elements; alt, title,
-// placeholder, aria attributes and what is written on buttons, each at the end
-// of the line it stands in; templates; strings of style sheets.
+// Visible is what browsers show with or without scripting, and also: the title; meta elements
+// description, keywords, rating and title; alt, title, placeholder and aria attributes and
+// labels of buttons, each at the end of its line; templates; strings of style sheets.
 func (b *Body) Text() ([]byte, error) {
 	err := b.Read(context.Background())
 	return b.readings[0].whole(), err
 }
 
-// Languages returns the languages that the text and the head say it is in,
-// Unknown where they say nothing.
+// Languages returns the languages that the text and the head declare, or Unknown.
 func (b *Body) Languages() (text, head language.Tag) {
 	if len(b.readings) > 0 {
 		text = b.readings[0].scanner.lang
@@ -327,9 +316,8 @@ func (b *Body) Languages() (text, head language.Tag) {
 	return text, b.head.lang
 }
 
-// Inspected says how many wire bytes of how many were inspected, and why not
-// all. Of a body that is not complete, those that are still to come count as
-// expected where their number is known.
+// Inspected returns how many wire bytes of how many were inspected, and why not all. For an
+// incomplete body, expected bytes count if their number is known.
 func (b *Body) Inspected() (n, of int64, why Reason) {
 	of = max(b.len, b.total)
 	switch {
@@ -343,18 +331,18 @@ func (b *Body) Inspected() (n, of int64, why Reason) {
 	return n, of, b.why
 }
 
-// Unread says why not all that came was inspected, or will be; AllRead when
-// nothing stood against it so far.
+// Unread returns why received bytes were not, or will not be, inspected; AllRead if there was
+// no reason so far.
 func (b *Body) Unread() Reason { return b.why }
 
-// Stop says that the server shows no more of the body and why.
+// Stop says that the server shows no more of the body, and why.
 func (b *Body) Stop(why Reason) {
 	if b.why == AllRead {
 		b.why = why
 	}
 }
 
-// reading returns the main reading, that of most browsers.
+// reading returns the main reading, as by most browsers.
 func (b *Body) reading() *text {
 	if len(b.readings) == 0 {
 		b.read(b.main())
@@ -365,7 +353,7 @@ func (b *Body) reading() *text {
 	return b.readings[0]
 }
 
-// main returns the codings that most browsers undo.
+// main returns the codings that most browsers decode.
 func (b *Body) main() []coding {
 	if b.head.foreign {
 		return nil
@@ -375,7 +363,7 @@ func (b *Body) main() []coding {
 
 const maxReadings = 3
 
-// read begins another reading of the body.
+// read starts another reading of the body.
 func (b *Body) read(codings []coding) *text {
 	if len(b.readings) == maxReadings {
 		return nil
@@ -389,8 +377,8 @@ func (b *Body) read(codings []coding) *text {
 	return t
 }
 
-// Release gives pooled storage back and drops all references. It must be
-// called for every body that was Reset, or a coroutine may be left behind.
+// Release returns pooled memory and drops all references. Call it for every body that was
+// Reset, or a coroutine may leak.
 func (b *Body) Release() {
 	for i, t := range b.readings {
 		t.release()
@@ -415,7 +403,7 @@ func (b *Body) Release() {
 	*b = Body{pieces: b.pieces, readings: b.readings[:0], readers: b.readers[:0], followers: b.followers[:0], takings: b.takings[:0]}
 }
 
-// Storage above these sizes is left to the collector rather than pooled.
+// Memory above these sizes is left to the garbage collector instead of being pooled.
 const (
 	keptText    = 256 << 10
 	keptDecoded = 1 << 20
@@ -423,11 +411,11 @@ const (
 
 var texts, decodeds sync.Pool
 
-// A decoded is the view that Body.Decoded gives.
+// A decoded is the view of Body.Decoded.
 type decoded struct {
 	stream stream
 	buf    []byte
-	one    []byte // the only block so far of a body without coding: not copied
+	one    []byte // the only block so far of a body without coding; not copied
 	most   int64
 	full   bool
 }
@@ -469,8 +457,8 @@ func (d *decoded) bytes() []byte {
 	return d.buf
 }
 
-// own copies a block that belongs to the server. For a body that is complete and
-// has no coding, there is room for the rest at once.
+// own copies a block that belongs to the server. For a complete body without coding it makes
+// room for the rest at once.
 func (d *decoded) own() {
 	room := len(d.one)
 	if b := d.stream.body; d.one != nil && b.done {
@@ -481,7 +469,7 @@ func (d *decoded) own() {
 	d.one = nil
 }
 
-// keep works out what there is and needs the pieces no more.
+// keep decodes all available pieces, which are then not needed any more.
 func (d *decoded) keep() {
 	_, _ = d.advance() // an error is sticky: the next Decoded returns it
 	d.own()

@@ -11,20 +11,19 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// This file is about conversations: bodies and upgraded connections that are
-// messages without an end. A [Framer] cuts one direction into messages, a
-// [Window] keeps the recent text of them, and [Body.ResetText] shows that to
-// the checks as a body of its own. All of it is small while nothing is said:
-// buffers are there only for messages under way, and for text that was said.
+// This file handles conversations: bodies and upgraded connections that are endless series of
+// messages. A [Framer] splits one direction into messages, a [Window] keeps their recent text,
+// and [Body.ResetText] shows that text to the checks as a body. Idle conversations take little
+// memory: there are buffers only for incomplete messages and for recent text.
 
 const (
 	mostMessage  = 1 << 20 // bytes of a message that are inspected
 	mostThreads  = 16
-	threadLen    = 4 << 10 // of text, kept of each thread
-	shortPiece   = 24      // bytes on average: pieces of words, not sentences
+	threadLen    = 4 << 10 // bytes of text that are kept of each thread
+	shortPiece   = 24      // average bytes up to which pieces are parts of words instead of sentences
 	deflateTail  = "\x00\x00\xff\xff"
 	mostJSONDeep = 32
-	shortRun     = 4 // bytes of text among others that are not
+	shortRun     = 4 // shortest run of text in binary data, in bytes
 	placeAside   = 2
 	placeRuns    = 3
 	placeNames   = 4
@@ -32,36 +31,35 @@ const (
 
 // A Message is one message of a conversation.
 type Message struct {
-	Text    bool   // by its frame; others may hold text too
-	Control bool   // closes, pings and such, nothing to read
+	Text    bool   // according to its frame; others may contain text too
+	Control bool   // close, ping and the like, without content
 	Data    []byte // decoded; valid until the next call
-	Aside   []byte // of an event: its other lines, which a page shows that is the stream itself
-	Unread  Reason // why Data is not all of it
+	Aside   []byte // of an event: its other lines, which a page shows if it displays the raw stream
+	Unread  Reason // why Data is incomplete
 }
 
 // A Framer cuts the bytes of one direction of a conversation into messages.
 type Framer interface {
-	// Next reads on in p and returns how many bytes it used: up to the end of
-	// a message, which whole says, or of a part of one, or all. With an error the bytes are no such
-	// conversation; nothing more can be read.
+	// Next reads from p and returns the number of bytes used: up to the end of a message (then
+	// whole is true), or of a part of one, or all. An error means that the bytes are not such
+	// a conversation; nothing more can be read.
 	Next(p []byte) (n int, m Message, whole bool, err error)
-	// Rest returns the message that the end of the conversation breaks off, as
-	// far as it came: who reads the bytes themselves sees it.
+	// Rest returns the incomplete message at the end of the conversation.
 	Rest() Message
-	// Part returns what has come of a message under way, as one of its own, and
-	// goes on with what follows. ok is false where it cannot be read in parts.
+	// Part returns the received part of an incomplete message as a message, and continues with
+	// what follows. ok is false if it cannot be read in parts.
 	Part() (m Message, ok bool)
 }
 
-// Events frames server-sent events (HTML standard, 9.2.6). The zero Events is
-// ready. A message is the data of one event.
+// Events frames server-sent events (HTML standard section 9.2.6). A message is the data of one
+// event. The zero Events is ready for use.
 type Events struct {
 	line  []byte
 	data  []byte
-	aside []byte // comments, names, and lines that are no field
-	over  bool   // more than is inspected
-	begun bool   // not the first line
-	cr    bool   // the line before ended with CR
+	aside []byte // comments, names, and lines that are not fields
+	over  bool   // limit exceeded
+	begun bool   // the first line was read
+	cr    bool   // the previous line ended with CR
 }
 
 // Next implements [Framer].
@@ -103,8 +101,8 @@ func (e *Events) endLine() (m Message, whole bool) {
 	return e.Rest(), true
 }
 
-// field takes a line of an event. One of data is a line of the message, others
-// are text beside it.
+// field reads a line of an event. A data field is a line of the message; other lines go to
+// aside.
 func (e *Events) field(line []byte) {
 	to := &e.aside
 	if rest, ok := bytes.CutPrefix(line, []byte("data")); ok && (len(rest) == 0 || rest[0] == ':') {
@@ -126,7 +124,7 @@ func (e *Events) Rest() Message {
 	if e.over {
 		m.Unread = TooLarge
 	}
-	// Nothing is kept between events, which may be far apart.
+	// Keep nothing between events, which may be far apart.
 	*e = Events{begun: true, cr: e.cr}
 	return m
 }
@@ -135,14 +133,14 @@ func (e *Events) Rest() Message {
 func (e *Events) Part() (Message, bool) {
 	goesOn := len(e.line) > 0
 	m := e.Rest()
-	if goesOn { // the line goes on
+	if goesOn { // the line continues
 		e.line = append(e.line, "data: "...)
 	}
 	return m, true
 }
 
-// Lines frames JSON texts that stand one on a line (NDJSON), as assistants send
-// their answers by pieces of words. A message is all the whole lines there are.
+// Lines frames JSON texts on one line each (NDJSON), in which assistants send their answers
+// word by word. A message consists of all complete lines available.
 type Lines struct {
 	data []byte
 	over bool
@@ -179,8 +177,8 @@ func (l *Lines) Part() (Message, bool) { return l.Rest(), true }
 // A WebSocket frames one direction of a WebSocket connection (RFC 6455) after
 // the handshake, permessage-deflate (RFC 7692) included.
 type WebSocket struct {
-	// Deflate says that permessage-deflate was agreed upon, Takeover that the
-	// sender keeps its window from message to message.
+	// Deflate says that permessage-deflate was agreed on, Takeover that the sender keeps its
+	// window between messages.
 	Deflate, Takeover bool
 
 	head       [14]byte
@@ -195,7 +193,7 @@ type WebSocket struct {
 	left       uint64 // of the frame
 	at         uint64
 	data       []byte
-	window     []byte // of the decoder, as much as there is
+	window     []byte // of the decoder, as far as it is filled
 }
 
 var (
@@ -233,7 +231,7 @@ func (w *WebSocket) Next(p []byte) (n int, m Message, whole bool, err error) {
 	return n, m, false, nil
 }
 
-// Midway says whether a message has begun and not ended.
+// Midway reports whether a message is incomplete.
 func (w *WebSocket) Midway() bool { return w.opcode != 0 }
 
 func (w *WebSocket) headWhole() bool {
@@ -253,7 +251,7 @@ func (w *WebSocket) headWhole() bool {
 	return w.nHead == size
 }
 
-// begin reads the head of a frame (RFC 6455, 5.2).
+// begin reads the head of a frame (RFC 6455 section 5.2).
 func (w *WebSocket) begin() error {
 	h := w.head[:w.nHead]
 	opcode := h[0] & 0x0F
@@ -286,7 +284,7 @@ func (w *WebSocket) begin() error {
 	return nil
 }
 
-// payload takes what p has of the frame.
+// payload reads the bytes of the frame in p.
 func (w *WebSocket) payload(p []byte) int {
 	n := int(min(uint64(len(p)), w.left))
 	w.left -= uint64(n)
@@ -335,7 +333,7 @@ func (w *WebSocket) Part() (Message, bool) {
 // inflaters decode messages.
 var inflaters sync.Pool
 
-// inflate undoes the compression of a message (RFC 7692, 7.2.2).
+// inflate decompresses a message (RFC 7692 section 7.2.2).
 func (w *WebSocket) inflate(p []byte) ([]byte, Reason) {
 	d, _ := inflaters.Get().(*inflater)
 	if d == nil {
@@ -352,15 +350,15 @@ func (w *WebSocket) inflate(p []byte) ([]byte, Reason) {
 	for {
 		block, err := d.block()
 		if room := mostMessage - len(out); len(block) > room {
-			w.window, w.Takeover = nil, false // the next cannot be read if it refers to this
+			w.window, w.Takeover = nil, false // the next message is unreadable if it refers to this one
 			return append(out, block[:room]...), TooLarge
 		}
 		out = append(out, block...)
 		switch {
-		case err == io.EOF: // a last block, after which more may follow (RFC 7692, 7.2.3.4)
+		case err == io.EOF: // after a last block more may follow (RFC 7692 section 7.2.3.4)
 			d.take(d.n & 7)
 			d.state, d.last = atHeader, false
-		case err == io.ErrUnexpectedEOF: // the message never ends its stream
+		case err == io.ErrUnexpectedEOF: // messages do not end their stream
 			if w.Takeover {
 				from := max(0, d.w-windowSize)
 				w.window = append(w.window[:0], d.out[from:d.w]...)
@@ -372,7 +370,7 @@ func (w *WebSocket) inflate(p []byte) ([]byte, Reason) {
 	}
 }
 
-// pieces is a source of what is at hand.
+// pieces is a source of bytes in memory.
 type pieces [][]byte
 
 func (p *pieces) next() ([]byte, error) {
@@ -386,10 +384,10 @@ func (p *pieces) next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// A GRPC frames one direction of a gRPC or gRPC-web call: messages with their
-// length before them.
+// A GRPC frames one direction of a gRPC or gRPC-web call, in which the length precedes each
+// message.
 type GRPC struct {
-	Coding string // of messages, as grpc-encoding says
+	Coding string // of messages, from grpc-encoding
 	Base64 bool   // application/grpc-web-text
 
 	head  [5]byte
@@ -399,7 +397,7 @@ type GRPC struct {
 	data  []byte
 	carry [4]byte // of base64
 	nCar  uint8
-	ready []byte // decoded from it and not used
+	ready []byte // decoded but not used
 }
 
 // Next implements [Framer].
@@ -440,7 +438,7 @@ func (g *GRPC) next(p []byte) (n int, m Message, whole bool, err error) {
 			if g.nHead < 5 {
 				continue
 			}
-			if g.head[0]&^0x83 != 0 { // 2 is the end of a stream of Connect
+			if g.head[0]&^0x83 != 0 { // 2 marks the end of a stream in Connect
 				return n, m, false, errGRPC
 			}
 			g.left = binary.BigEndian.Uint32(g.head[1:])
@@ -488,7 +486,7 @@ func (g *GRPC) end() Message {
 	return m
 }
 
-// decode undoes a content coding of a whole message.
+// decode decodes a complete message.
 func decode(coding string, p []byte) ([]byte, Reason) {
 	var b Body
 	b.Reset(Describe("", coding), Limits{Whole: mostMessage})
@@ -505,34 +503,31 @@ func decode(coding string, p []byte) ([]byte, Reason) {
 	return bytes.Clone(out), b.Unread()
 }
 
-// A Window keeps the recent text of one direction of a conversation. The zero
-// Window is empty.
+// A Window keeps the recent text of one direction of a conversation. The zero Window is empty.
 //
-// Text of one message may go on in the next: assistants send their answers by
-// pieces of words. So what stands at the same place of each message (the same
-// members in JSON, the same fields in protobuf) is a thread, and short pieces
-// of a thread are joined.
+// Text may continue in the next message, because assistants send their answers word by word.
+// So the texts at the same place of each message (the same members in JSON, the same fields in
+// protobuf) form a thread, and short pieces of a thread are joined.
 //
-// What stands in a message is not always what is shown: markup and character
-// references are read as a page reads them, base64 is undone, and so is the
-// compression of a binary message.
+// Messages may be encoded: markup and character references are read as in a page, base64 and
+// the compression of binary messages are decoded.
 type Window struct {
 	threads []thread
 	clock   uint32
-	names   []byte // of members, of the message at hand
-	shape   uint64 // hash of those of the last message: most have the same
-	apart   []byte // of the last message, that was joined to others: it may stand alone as well
+	names   []byte // of members in the current message
+	shape   uint64 // hash of the names in the last message, which are usually the same
+	apart   []byte // text of the last message that was joined to others but may also be separate
 }
 
 type thread struct {
 	place uint64
 	used  uint32
-	mean  int // length of pieces
+	mean  int // average length of pieces
 	text  []byte
 }
 
-// Add adds the text of a message, and says whether it has any and why not all
-// of it was read.
+// Add adds the text of a message. It reports whether there is any, and why not all of it was
+// read.
 func (w *Window) Add(m Message) (some bool, why Reason) {
 	w.apart = w.apart[:0]
 	if m.Control || len(m.Data)+len(m.Aside) == 0 {
@@ -558,7 +553,7 @@ func (w *Window) Add(m Message) (some bool, why Reason) {
 	case m.Unread != AllRead:
 	case !m.Text:
 		m.Data, m.Unread = unpacked(m.Data)
-	default: // what a program takes for UTF-16
+	default: // programs may read it as UTF-16
 		m.Data, m.Aside = narrow(m.Data), narrow(m.Aside)
 	}
 	if len(m.Aside) > 0 {
@@ -581,7 +576,7 @@ func (w *Window) Add(m Message) (some bool, why Reason) {
 	return some, m.Unread
 }
 
-// within visits what stands within a place, which names of members do not.
+// within visits text encoded in a place, which names of members do not have.
 func within(place uint64, visit func(uint64, []byte)) func(uint64, []byte) {
 	return func(inner uint64, s []byte) {
 		if inner != placeNames {
@@ -591,7 +586,7 @@ func within(place uint64, visit func(uint64, []byte)) func(uint64, []byte) {
 	}
 }
 
-// unpercented undoes the escapes of URLs in s, where text comes of it.
+// unpercented decodes the URL escapes in s, if the result is text.
 func unpercented(s []byte) []byte {
 	if bytes.IndexByte(s, '%') < 0 {
 		return s
@@ -602,8 +597,7 @@ func unpercented(s []byte) []byte {
 	return s
 }
 
-// narrow returns p in UTF-8 where it is in UTF-16, of which an end of a line may
-// be cut in two.
+// narrow converts p from UTF-16 to UTF-8 if it is UTF-16. A line end may be split.
 func narrow(p []byte) []byte {
 	if bytes.IndexByte(p, 0) < 0 {
 		return p
@@ -616,7 +610,7 @@ func narrow(p []byte) []byte {
 	return p
 }
 
-// unpacked undoes the compression of a binary message, or its UTF-16.
+// unpacked decompresses a binary message, or converts it from UTF-16.
 func unpacked(p []byte) ([]byte, Reason) {
 	switch codingByMagic(p) {
 	case codingGzip:
@@ -624,7 +618,7 @@ func unpacked(p []byte) ([]byte, Reason) {
 	case codingZstd:
 		return decode("zstd", p)
 	case codingDeflate:
-		if out, why := decode("deflate", p); why != Cut { // two bytes are no proof
+		if out, why := decode("deflate", p); why != Cut { // two bytes do not prove that it is zlib
 			return out, why
 		}
 	}
@@ -636,10 +630,10 @@ func unpacked(p []byte) ([]byte, Reason) {
 	return p, AllRead
 }
 
-// shortBase64 is too short to be told from a word.
+// shortBase64 is a length that cannot be distinguished from a word.
 const shortBase64 = 16
 
-// textOfBase64 returns the text that s is the base64 of, nil if it is none.
+// textOfBase64 decodes text from base64; it returns nil if s is not that.
 func textOfBase64(s []byte) []byte {
 	s = bytes.TrimSpace(s)
 	if len(s) < shortBase64 {
@@ -660,8 +654,8 @@ func textOfBase64(s []byte) []byte {
 	return nil
 }
 
-// runs visits the runs of text in bytes of a format that is not known
-// (MessagePack, CBOR, a format of one service), as one text.
+// runs visits the runs of text in an unknown format (MessagePack, CBOR, a proprietary format)
+// as one text.
 func runs(p []byte, place uint64, visit func(place uint64, s []byte)) {
 	var out []byte
 	start := 0
@@ -709,7 +703,7 @@ func (w *Window) add(place uint64, s []byte) {
 	switch tail, head := lettersBehind(t.text), lettersAhead(s); {
 	case len(t.text) == 0:
 	case t.mean >= shortPiece:
-		if len(tail) > 0 && len(head) > 0 { // or is that one word?
+		if len(tail) > 0 && len(head) > 0 { // or they may be one word
 			w.apart = append(append(append(w.apart, tail...), head...), '\n')
 		}
 		t.text = append(t.text, '\n')
@@ -719,8 +713,7 @@ func (w *Window) add(place uint64, s []byte) {
 	t.text = append(t.text, s...)
 }
 
-// joinLines keeps the words that stand across ends of lines: a program may leave
-// these out.
+// joinLines keeps words that are split by line ends, because programs may remove these.
 func (w *Window) joinLines(p []byte) {
 	if bytes.IndexByte(p, '\n') < 0 {
 		return
@@ -741,7 +734,7 @@ func (w *Window) joinLines(p []byte) {
 		head := lettersAhead(line)
 		if len(word) > 0 && len(head) > 0 && len(word)+len(head) <= longestPart {
 			word, joined = append(word, head...), true
-			if len(head) == len(line) { // it may go on
+			if len(head) == len(line) { // it may continue
 				continue
 			}
 		}
@@ -751,11 +744,11 @@ func (w *Window) joinLines(p []byte) {
 	say()
 }
 
-// longestPart is more than a word has, or the part of one that a message ends
-// or begins with.
+// longestPart exceeds the length of a word, or of a part of one at the end or beginning of a
+// message.
 const longestPart = 64
 
-// lettersBehind returns the letters that p ends with.
+// lettersBehind returns the letters at the end of p.
 func lettersBehind(p []byte) []byte {
 	i := len(p)
 	for i > 0 && i > len(p)-longestPart && (isAlnum(p[i-1]) || p[i-1] >= utf8.RuneSelf) {
@@ -764,7 +757,7 @@ func lettersBehind(p []byte) []byte {
 	return p[i:]
 }
 
-// lettersAhead returns the letters that p begins with.
+// lettersAhead returns the letters at the beginning of p.
 func lettersAhead(p []byte) []byte {
 	i := 0
 	for i < len(p) && i < longestPart && (isAlnum(p[i]) || p[i] >= utf8.RuneSelf) {
@@ -773,8 +766,8 @@ func lettersAhead(p []byte) []byte {
 	return p[:i]
 }
 
-// Trim forgets all but the recent text, once the message added last was looked
-// at: until then all of it is there.
+// Trim forgets all but the recent text. Call it once the last added message has been
+// inspected: until then all its text is kept.
 func (w *Window) Trim() {
 	for i := range w.threads {
 		t := &w.threads[i]
@@ -784,7 +777,7 @@ func (w *Window) Trim() {
 	}
 }
 
-// AppendText appends the text to dst, normalised as [Body.Text] is.
+// AppendText appends the text to dst, normalised as by [Body.Text].
 func (w *Window) AppendText(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, ' ')
@@ -806,7 +799,7 @@ func (w *Window) AppendText(dst []byte) []byte {
 	return dst[:n]
 }
 
-// hasMarkup says whether p has tags or character references of HTML.
+// hasMarkup reports whether p has tags or character references of HTML.
 func hasMarkup(p []byte) bool {
 	for i := 0; ; i++ {
 		k := bytes.IndexAny(p[i:], "<&")
@@ -828,20 +821,20 @@ func hasMarkup(p []byte) bool {
 	}
 }
 
-// appendPage appends the text of a page, normalised.
+// appendPage appends the normalised text of a page.
 func appendPage(dst, p []byte) []byte {
 	var b Body
 	b.Reset(htmlUTF8, Limits{})
 	b.Append(p)
 	b.Finish()
-	text, _ := b.Text() // of a page in memory without codings: no error
+	text, _ := b.Text() // a page in memory without codings gives no error
 	dst = append(dst, text...)
 	b.Release()
 	return dst
 }
 
-// jsonStart returns where JSON begins in a message, past what some protocols
-// put before it (a number, a guard against inclusion); -1 for nowhere.
+// jsonStart returns where JSON begins in a message, after prefixes of some protocols (a
+// number, a guard against inclusion), or -1.
 func jsonStart(p []byte) int {
 	for i, c := range p[:min(len(p), 16)] {
 		switch {
@@ -854,8 +847,8 @@ func jsonStart(p []byte) int {
 	return -1
 }
 
-// walkJSON visits the strings of JSON texts one after another with the place
-// they stand at, and says whether there was any JSON.
+// walkJSON visits the strings in a series of JSON texts with their places, and reports whether
+// there was any JSON.
 func walkJSON(p []byte, visit func(place uint64, s []byte)) bool {
 	j := jsonWalker{p: p, visit: visit}
 	for n := 0; ; n++ {
@@ -879,7 +872,7 @@ func (j *jsonWalker) space() {
 	}
 }
 
-// value reads one value; false where there is none.
+// value reads one value, and returns false if there is none.
 func (j *jsonWalker) value(place uint64, deep int) bool {
 	j.space()
 	if j.i == len(j.p) || deep > mostJSONDeep {
@@ -936,7 +929,7 @@ func (j *jsonWalker) members(place uint64, deep int, open byte) bool {
 	}
 }
 
-// str reads a string and undoes its escapes.
+// str reads a string and decodes its escapes.
 func (j *jsonWalker) str() ([]byte, bool) {
 	if j.p[j.i] != '"' {
 		return nil, false
@@ -982,7 +975,7 @@ func unescapeJSON(s []byte) []byte {
 	return out
 }
 
-// jsonRune reads the digits after \u, and of the other half of a surrogate.
+// jsonRune reads the digits after \u, and those of the second half of a surrogate pair.
 func jsonRune(p []byte) (r rune, n int) {
 	unit := func(p []byte) rune {
 		if len(p) < 4 {
@@ -1010,7 +1003,7 @@ func jsonRune(p []byte) (r rune, n int) {
 	return r, 4
 }
 
-// readable says whether p is text in UTF-8.
+// readable reports whether p is text in UTF-8.
 func readable(p []byte) bool {
 	for _, c := range p {
 		if c < ' ' && !isSpace(c) {
@@ -1020,9 +1013,8 @@ func readable(p []byte) bool {
 	return len(p) > 0 && utf8.Valid(p)
 }
 
-// walkProtobuf visits the strings of a protobuf message whose schema is not
-// known: fields that are text, and those of fields that are messages. It says
-// whether p is such a message.
+// walkProtobuf visits the strings of a protobuf message with an unknown schema: fields that
+// are text, and those in fields that are messages. It reports whether p is such a message.
 func walkProtobuf(p []byte, place uint64, deep int, visit func(place uint64, s []byte)) bool {
 	if deep > 8 || !isProtobuf(p) {
 		return false
@@ -1054,7 +1046,7 @@ func walkProtobuf(p []byte, place uint64, deep int, visit func(place uint64, s [
 	return true
 }
 
-// isProtobuf says whether p is fields to its end.
+// isProtobuf reports whether all of p consists of fields.
 func isProtobuf(p []byte) bool {
 	if len(p) == 0 {
 		return false
@@ -1089,9 +1081,8 @@ func isProtobuf(p []byte) bool {
 	return true
 }
 
-// ResetText makes b ready as a body that has this text, normalised as
-// [Window.AppendText] does it, and nothing else. It must stay as it is until
-// Release.
+// ResetText prepares b as a body whose text is text, normalised as by [Window.AppendText].
+// text must not change until Release.
 func (b *Body) ResetText(text []byte) {
 	b.Reset(Describe("text/plain", ""), Limits{})
 	b.done = true
@@ -1102,10 +1093,9 @@ func (b *Body) ResetText(text []byte) {
 	t.stream.err = io.EOF
 }
 
-// Next returns the next decoded bytes of a body that is read as it comes and
-// not kept: nil when more has to be appended for that, io.EOF at the end. It
-// is another pass over the body than the text; pieces must be asked for before
-// Forget.
+// Next returns the next decoded bytes of a body that is read as it arrives and not kept. It
+// returns nil if more pieces are needed, and io.EOF at the end. It is a separate pass over the
+// body from that of the text; pieces must be read before Forget.
 func (b *Body) Next() ([]byte, error) {
 	if b.blocks == nil {
 		b.blocks = &stream{}

@@ -14,15 +14,14 @@ import (
 	"shuultuur/content/charset"
 )
 
-// This file tells the charset of a text that nothing names, as browsers do: by
-// how likely its bytes are in each language that is written in a charset. A
-// language is no more here than its letters, the most frequent first; the
-// n-th is taken to be as frequent as 1/n, which is near enough to tell charsets
-// apart by a line of text.
+// This file determines the charset of a text without a declared one as browsers do: by the
+// likelihood of its bytes in each language that is written in a charset. A language is
+// represented only by its letters, most frequent first. The n-th is assumed to have the
+// frequency 1/n, which suffices to distinguish charsets by a line of text.
 
-// asciiLen returns how many bytes p begins with that mean the same in every
-// charset in use: neither those from 0x80 nor the escape that begins
-// ISO-2022-JP's other sets.
+// asciiLen returns the number of bytes at the beginning of p that mean the same in every
+// common charset: neither bytes from 0x80 nor the escape that begins other sets in
+// ISO-2022-JP.
 func asciiLen(p []byte) int {
 	i := 0
 	for ; i+8 <= len(p); i += 8 {
@@ -37,8 +36,8 @@ func asciiLen(p []byte) int {
 	return i
 }
 
-// guess tells the charset of a text by a sample of it that has bytes that are
-// not ASCII. It returns nil for UTF-8, and where nothing is likely.
+// guess determines the charset from a sample of a text that has non-ASCII bytes. It returns
+// nil for UTF-8, and if no charset is likely.
 func guess(p []byte) encoding.Encoding {
 	if is2022JP(p) {
 		return charset.ISO2022JP
@@ -63,8 +62,7 @@ func guess(p []byte) encoding.Encoding {
 	return best
 }
 
-// mostlyUTF8 says whether the bytes of p from 0x80 on are those of UTF-8, but
-// for a few.
+// mostlyUTF8 reports whether the bytes of p from 0x80 are UTF-8, with few exceptions.
 func mostlyUTF8(p []byte) bool {
 	good, bad := 0, 0
 	for i := 0; i < len(p); {
@@ -76,7 +74,7 @@ func mostlyUTF8(p []byte) bool {
 		switch {
 		case n > 1:
 			good++
-		case !utf8.FullRune(p[i:]): // the sample ends within it
+		case !utf8.FullRune(p[i:]): // the sample is truncated
 			return good > 8*bad
 		default:
 			bad++
@@ -86,8 +84,8 @@ func mostlyUTF8(p []byte) bool {
 	return good >= 8*bad
 }
 
-// is2022JP says whether p has the escapes of ISO-2022-JP, with Japanese behind
-// them: kana are more than a quarter of it.
+// is2022JP reports whether p has escapes of ISO-2022-JP followed by Japanese: at least a
+// quarter of kana.
 func is2022JP(p []byte) bool {
 	kana, others := 0, 0
 	for {
@@ -112,19 +110,19 @@ func is2022JP(p []byte) bool {
 	}
 }
 
-// Likelihoods of what is no letter of a language, as natural logarithms.
+// Likelihoods of characters that are not letters of a language, as natural logarithms.
 const (
-	logPunctuation = -4.0  // quotes, dashes and such that all have
+	logPunctuation = -4.0  // quotes, dashes and the like, which all languages use
 	logStranger    = -7.0  // a letter or sign of another language
-	logUndefined   = -14.0 // nothing
-	logMixed       = -3.0  // more, for a letter where none of its kind should be
+	logUndefined   = -14.0 // undefined
+	logMixed       = -3.0  // added for a letter of a kind that should not be there
 )
 
-// A single is a language in a charset of single bytes.
+// A single is a language in a single-byte charset.
 type single struct {
 	charset encoding.Encoding
 	log     [256]float32
-	latin   bool // ASCII letters stand beside those from 0x80 on
+	latin   bool // ASCII letters appear next to those from 0x80
 	small   [256]bool
 	big     [256]bool
 }
@@ -169,7 +167,7 @@ var languages = []struct {
 	}},
 }
 
-// singles builds the tables when they are first wanted.
+// singles builds the tables when they are first needed.
 var singles = sync.OnceValue(func() (all []single) {
 	for _, l := range languages {
 		for _, m := range l.charsets {
@@ -214,7 +212,7 @@ func newSingle(m *charset.Single, latin bool, letters string) single {
 	return s
 }
 
-// score returns how likely p is, per byte from 0x80.
+// score returns the likelihood of p per byte from 0x80.
 func (s *single) score(p []byte) float64 {
 	total, n := 0.0, 0
 	before := byte(' ')
@@ -242,14 +240,14 @@ func (s *single) score(p []byte) float64 {
 	return total / float64(max(n, 1))
 }
 
-// A pair is a language in a charset of two bytes.
+// A pair is a language in a double-byte charset.
 type pair struct {
 	charset encoding.Encoding
 	top     map[rune]float32 // its most frequent characters
 	log     func(r rune, lead byte) float32
 }
 
-// The most frequent characters, without those that are told by their block.
+// The most frequent characters, except those that are recognised by their block.
 const (
 	topHans = "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意无力它与长把机十民第公此已工使情明性知全三又关点正业外将两高间由问很最重并物手应战向头文体政美相见被利什二等产或新己制身果加西斯月话合回特代内信表化老给世位次度门任常先海通教儿原东声提立及比员解水名真论处走义各入几口认条平系气题活尔更别打女变四神总何电数安少报才结反受目太量再感建务做接必场件计管期市直德资命山金指克许统区保至队形社便空决治展马科司五基眼书非则听白却界达光放强即像难且权思王象完设式色路记南品住告类求据程北边死张该交规万取拉格望觉术领共确传师观清今切院让识候带导争运赌博示例页网站"
 	topHant = "的一是不了在人有我他這個們中來上大為和國地到以說時要就出會可也你對生能而子那得於著下自之年過發後作裡用道行所然家種事成方多經麼去法學如都同現當沒動面起看定天分還進好小部其些主樣理心她本前開但因只從想實日軍者意無力它與長把機十民第公此已工使情明性知全三又關點正業外將兩高間由問很最重並物手應戰向頭文體政美相見被利什二等產或新己制身果加西斯月話合回特代內信表化老給世位次度門任常先海通教兒原東聲提立及比員解水名真論處走義各入幾口認條平系氣題活爾更別打女變四神總何電數安少報才結反受目太量再感建務做接必場件計管期市直德資命山金指克許統區保至隊形社便空決治展馬科司五基眼書非則聽白卻界達光放強即像難且權思王象完設式色路記南品住告類求據程北邊死張該交規萬取拉格望覺術領共確傳師觀清今切院讓識候帶導爭運賭博示例頁網站"
@@ -262,7 +260,7 @@ var pairs = sync.OnceValue(func() []pair {
 	punctuation := func(r rune) bool {
 		return r >= 0x3000 && r <= 0x3011 || r >= 0xFF01 && r <= 0xFF5E || strings.ContainsRune("“”‘’—…·", r)
 	}
-	// Logarithms are for two bytes: a letter each in other charsets.
+	// Logarithms are for two bytes, because other charsets have a letter in each.
 	ja := func(r rune, _ byte) float32 {
 		switch {
 		case kana(r):
@@ -313,7 +311,8 @@ var pairs = sync.OnceValue(func() []pair {
 	}
 })
 
-// score returns how likely p is, per byte from 0x80 (and second bytes below).
+// score returns the likelihood of p per byte from 0x80, including the bytes below that are
+// second bytes.
 func (l *pair) score(p []byte) float64 {
 	total, n := 0.0, 0
 	d := l.charset.NewDecoder()
@@ -324,7 +323,7 @@ func (l *pair) score(p []byte) float64 {
 			continue
 		}
 		d.Reset()
-		// One character: the shortest input that gives one.
+		// One character: the shortest input that decodes to one.
 		size := 0
 		for k := 1; k <= 4 && i+k <= len(p); k++ {
 			nDst, nSrc, err := d.Transform(dst[:], p[i:i+k], false)
@@ -334,7 +333,7 @@ func (l *pair) score(p []byte) float64 {
 			}
 		}
 		if size == 0 {
-			break // cut off by the end of the sample
+			break // truncated at the end of the sample
 		}
 		r, _ := utf8.DecodeRune(dst[:])
 		n += size
@@ -344,7 +343,7 @@ func (l *pair) score(p []byte) float64 {
 			total += float64(log)
 		case r == utf8.RuneError:
 			total += logUndefined
-		case size == 1: // half width katakana and such
+		case size == 1: // half-width katakana and the like
 			total += logStranger
 		default:
 			total += float64(l.log(r, p[i])) * float64(size) / 2
@@ -354,12 +353,12 @@ func (l *pair) score(p []byte) float64 {
 	return total / float64(max(n, 1))
 }
 
-// wideSample is how much of a text tells that it is UTF-16.
+// wideSample is the number of bytes that suffice to recognise UTF-16.
 const wideSample = 1 << 10
 
-// wide returns the UTF-16 that p looks like, nil if it does not: half of its
-// characters, and more than in the other order of bytes, are such that texts are
-// made of. Of bytes at random these are one in fourteen.
+// wide returns the UTF-16 encoding that p seems to have, nil if it does not: at least half of
+// its characters must be usual ones, and more than in the other byte order. Of random bytes
+// one in fourteen is usual.
 func wide(p []byte) encoding.Encoding {
 	p = p[:min(len(p), wideSample)&^1]
 	if len(p) < 8 {
@@ -383,8 +382,8 @@ func wide(p []byte) encoding.Encoding {
 	return nil
 }
 
-// isUsual says whether texts are made of a character: of letters of alphabets,
-// and of the most frequent ones of Chinese, Japanese and Korean.
+// isUsual reports whether a character is usual in texts: letters of alphabets, and the most
+// frequent ones of Chinese, Japanese and Korean.
 func isUsual(r rune) bool {
 	switch {
 	case r < 0x250:

@@ -8,8 +8,8 @@ import (
 	"shuultuur/content/charset"
 )
 
-// A reference is a character reference being read: &name; &#99; &#x63; in
-// markup, \u0063 in JSON, %63 in a form.
+// A reference is an incomplete character reference: &name; &#99; &#x63; in markup, \u0063 in
+// JSON, %63 in a form.
 type reference struct {
 	state refState
 	value bool     // within an attribute's value
@@ -17,8 +17,8 @@ type reference struct {
 	n     int
 	num   rune
 	high  rune // JSON: the first half of a surrogate pair
-	twice bool // JSON: after several backslashes, which may be no escape
-	inner bool // JSON: a string that holds a quotation mark was read
+	twice bool // JSON: after several backslashes, so that it may not be an escape
+	inner bool // JSON: a string with a quotation mark in it was read
 }
 
 type refState uint8
@@ -32,7 +32,7 @@ const (
 	refDecimal          // within the digits
 	refHexDigits
 	refBackslash   // after \ in JSON
-	refBackslashes // after more of them, in a string of JSON within JSON
+	refBackslashes // after several, in a string of JSON within JSON
 	refUnicode     // within the four digits of \u
 	refPercent     // within the two digits of %
 )
@@ -49,8 +49,7 @@ func (r *reference) begin(c byte, value bool) {
 	}
 }
 
-// reference reads on in a character reference and returns how much of p it
-// used.
+// reference reads more of a character reference and returns how many bytes of p it used.
 func (f *flow) reference(p []byte) int {
 	r := &f.ref
 	for i, c := range p {
@@ -131,8 +130,7 @@ func (f *flow) reference(p []byte) int {
 	return len(p)
 }
 
-// escaped reads the letter after a JSON backslash, which stands for white
-// space or punctuation.
+// escaped reads the letter after a JSON backslash, which means white space or punctuation.
 func (f *flow) escaped(c byte) int {
 	f.ref.state, f.ref.high = refNone, 0
 	f.ref.inner = f.ref.inner || c == '"'
@@ -140,8 +138,8 @@ func (f *flow) escaped(c byte) int {
 	return 1
 }
 
-// endReference ends the reference before the byte c (0: nothing follows) and
-// returns 1 if c belongs to it.
+// endReference ends the reference before the byte c (0 at the end) and returns 1 if c belongs
+// to it.
 func (f *flow) endReference(c byte) int {
 	r := &f.ref
 	state := r.state
@@ -176,7 +174,7 @@ func (f *flow) endReference(c byte) int {
 	return 0
 }
 
-// unit takes a UTF-16 code unit of JSON.
+// unit reads a UTF-16 code unit of JSON.
 func (f *flow) unit(r *reference) {
 	u, high := r.num, r.high
 	r.high = 0
@@ -203,7 +201,7 @@ func (f *flow) unit(r *reference) {
 	}
 }
 
-// byte takes one byte that was written as an escape.
+// byte reads one byte that was written as an escape.
 func (f *flow) byte(c byte) {
 	one := [1]byte{c}
 	if f.nPart > 0 && f.completePart(one[:]) == 1 {
@@ -216,8 +214,8 @@ func (f *flow) byte(c byte) {
 	f.rune(rune(c))
 }
 
-// numeric is the character that a numeric reference stands for (HTML
-// standard, "numeric character reference end state").
+// numeric returns the character for a numeric reference (HTML standard, "numeric character
+// reference end state").
 func numeric(n rune) rune {
 	if n >= 0x80 && n < 0xA0 {
 		return charset.Windows1252.High()[n-0x80]
@@ -228,9 +226,8 @@ func numeric(n rune) rune {
 	return n
 }
 
-// named takes the named reference read so far, which ended before c. In an
-// attribute's value a name without semicolon counts only when neither "=" nor
-// a letter or digit follows.
+// named resolves a named reference that ended before c. In an attribute's value, a name
+// without semicolon counts only if neither "=" nor a letter or digit follows.
 func (f *flow) named(c byte) {
 	r := &f.ref
 	r.state = refNone
@@ -260,18 +257,17 @@ func (f *flow) named(c byte) {
 	f.unescape(name, c)
 }
 
-// markup are the names of what makes text markup.
+// markup are the names of characters that make markup.
 var markup = map[string]rune{"lt": '<', "gt": '>', "amp": '&'}
 
-// writeUTF8 adds text whatever the charset of the page.
+// writeUTF8 adds text in UTF-8, whatever the charset of the page.
 func (f *flow) writeUTF8(s string) {
 	for _, r := range s {
 		f.rune(r)
 	}
 }
 
-// unescape is the rare case: any name of the standard, or the beginning of
-// one.
+// unescape handles the rare case: any name of the standard, or a prefix that is one.
 func (f *flow) unescape(name []byte, c byte) {
 	src := "&" + string(name)
 	if c == ';' {
@@ -299,8 +295,8 @@ func unhex(c byte) rune {
 	return -1
 }
 
-// entityNames are the letters of HTML 4: a page in French or Greek may be full
-// of them.
+// entityNames returns the letters of HTML 4, which pages in French or Greek may use
+// everywhere.
 func entityNames() map[string]rune {
 	m := make(map[string]rune)
 	for i, n := range strings.Fields(`

@@ -7,16 +7,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// spellings adds to the table what is written in more than one way in the
-// languages of a script.
+// spellings adds to the table letters with alternative spellings in the languages of a script.
 func (t *foldTable) spellings(flat []uint16) {
 	to := func(r, folded rune) { flat[r] = uint16(folded) - uint16(r) }
 	for r := range rune(0x10000) {
-		if isApostrophe(r) || r == 0x374 { // some are letters to Unicode
+		if isApostrophe(r) || r == 0x374 { // Unicode counts some as letters
 			flat[r] = toBlank
 		}
 	}
-	// Greek is written without accents in capitals.
+	// Greek capitals are written without accents.
 	for _, g := range [][2]rune{{0x386, 0x3ce}, {0x1f00, 0x1fff}} {
 		for r := g[0]; r <= g[1]; r++ {
 			one, _ := utf8.DecodeRuneInString(norm.NFD.String(string(r)))
@@ -36,8 +35,8 @@ func (t *foldTable) spellings(flat []uint16) {
 	flat['ß'], flat['ẞ'] = toSeveral, toSeveral
 }
 
-// isLoose says whether a letter is written with and without a mark behind it:
-// the stress of Cyrillic, and the dot that lower case leaves of a Turkish İ.
+// isLoose reports whether a letter is written with or without a following mark: the stress of
+// Cyrillic, and the dot that remains when a Turkish İ becomes lower case.
 func isLoose(letter, mark rune) bool {
 	switch mark {
 	case 0x300, 0x301:
@@ -48,10 +47,9 @@ func isLoose(letter, mark rune) bool {
 	return false
 }
 
-// compatible adds to the table what Unicode's compatibility decomposition (UAX
-// 15) makes of a rune: presentation forms, ligatures, half-width katakana,
-// superscripts. Signs that stand behind a name part it from the next word, as
-// other signs do.
+// compatible adds to the table the compatibility decomposition (UAX 15) of characters:
+// presentation forms, ligatures, half-width katakana, superscripts. Signs after a name
+// separate it from the next word, as other signs do.
 func (t *foldTable) compatible(flat []uint16) {
 	for r := rune(0x80); r < 0x10000; r++ {
 		if r >= 0xd800 && r < 0xe000 || r == 0x2120 || r == 0x2122 || isApostrophe(r) || flat[r] == toNothing || flat[r] == toSeveral {

@@ -7,56 +7,55 @@ import (
 	"shuultuur/content/language"
 )
 
-// A Head is what the fields of a message say about its body. A server gives it
-// the fields in order ([Head.Add]); everyone else asks it. It refers to none of
-// the bytes it was given, and the zero Head is that of a message without
-// fields.
+// A Head is the description of a body by the fields of its message. The server adds the fields
+// in order ([Head.Add]). It does not refer to their bytes. The zero Head is that of a message
+// without fields.
 //
-// Fields are read as browsers read them, which is more lenient than RFC 9110:
-// what a browser would render must be inspected.
+// Fields are read as browsers read them, which is more lenient than RFC 9110, because what a
+// browser would render must be inspected.
 type Head struct {
-	typ     string // the effective type, "" where the body has to be sniffed
-	any     bool   // a Content-Type field was there
-	odd     bool   // the last one was no valid type: browsers differ on what it means
+	typ     string // the effective type, "" if the body must be sniffed
+	any     bool   // there was a Content-Type field
+	odd     bool   // the last one was not a valid type, and browsers differ in its meaning
 	nosniff bool
 	options bool // the first X-Content-Type-Options field was read
 
 	charset  [maxLabel]byte
 	nCharset uint8
 
-	boundary  [70]byte // RFC 2046, 5.1.1
+	boundary  [70]byte // RFC 2046 section 5.1.1
 	nBoundary uint8
 
-	codings  [maxCodings]coding // known ones, in the order they were applied
+	codings  [maxCodings]coding // supported ones, in the order of application
 	nCodings uint8
 	tooMany  bool
-	foreign  bool // others are among them, so that browsers undo none
+	foreign  bool // there are unsupported ones, so that browsers decode none
 
-	lang language.Tag // the first of Content-Language
+	lang language.Tag // the first in Content-Language
 
 	ranged bool // Content-Range: a part of something larger
 	kept   bool // see Keep
 	use    Use
 }
 
-// A Use is what becomes of a body where it arrives.
+// A Use is how the receiver uses a body.
 type Use uint8
 
 const (
 	Embedded Use = iota // a part of a page: a picture, a script, a style sheet
-	Document            // shown by itself, in a window or a frame
-	Program             // read by a program, as whatever that takes it for
-	Sheet               // a style sheet of a page, which old pages take whatever its type is
-	Unsaid              // any of these
+	Document            // shown on its own, in a window or a frame
+	Program             // read by a program, which may take it for any type
+	Sheet               // a style sheet of a page, which old pages accept with any type
+	Unsaid              // unknown
 )
 
-// maxLabel is more than the longest label of a charset has (Encoding Standard).
+// maxLabel exceeds the length of any charset label (Encoding Standard).
 const maxLabel = 32
 
-// maxCodings is how many codings applied one after another are undone.
+// maxCodings is the number of nested codings that are decoded.
 const maxCodings = 10
 
-// A coding is a content coding that can be undone.
+// A coding is a supported content coding.
 type coding uint8
 
 const (
@@ -69,8 +68,7 @@ const (
 
 func (c coding) String() string { return [...]string{"identity", "gzip", "deflate", "br", "zstd"}[c] }
 
-// Add takes the next field of the message. Fields that say nothing of the body
-// are ignored.
+// Add reads the next field of the message. It ignores fields that do not describe the body.
 func (h *Head) Add(name, value []byte) {
 	switch len(name) {
 	case 12:
@@ -95,14 +93,14 @@ func (h *Head) Add(name, value []byte) {
 	}
 }
 
-// tagOf reads a tag of a language, or the first of several.
+// tagOf returns the language tag in value, the first if there are several.
 func tagOf(value []byte) language.Tag {
 	value = bytes.TrimSpace(value)
 	return language.Parse(string(value[:min(len(value), 16)]), language.None)
 }
 
-// Describe returns the head of a message with these Content-Type and
-// Content-Encoding fields; "" is none.
+// Describe returns the head of a message with these Content-Type and Content-Encoding fields;
+// "" means none.
 func Describe(contentType, contentEncoding string) *Head {
 	h := &Head{}
 	if contentType != "" {
@@ -114,34 +112,34 @@ func Describe(contentType, contentEncoding string) *Head {
 	return h
 }
 
-// SetUse says what becomes of the body. By itself, a style sheet or script is
-// plain text. A program, such as a script of a page or the server that a form is
-// sent to, may take for text what has any type.
+// SetUse says how the body is used. On its own, a style sheet or script is shown as plain
+// text. A program, such as a script of a page or the server that gets a form, may read any
+// type as text.
 func (h *Head) SetUse(u Use) { h.use = u }
 
-// Use returns what becomes of the body.
+// Use returns how the body is used.
 func (h *Head) Use() Use { return h.use }
 
-// Keep says that a check needs all bytes of the body, though it may have no text.
+// Keep says that a check needs all bytes of the body, even if it has no text.
 func (h *Head) Keep() { h.kept = true }
 
-// Type returns the effective media type, lower case, without parameters: the
-// last valid one of all Content-Type fields. It is "" when the fields give none
-// that means anything; [Body.Type] then tells it by the first bytes.
+// Type returns the effective media type in lower case without parameters: the last valid one
+// in all Content-Type fields. It is "" if there is none; [Body.Type] then determines the type
+// by the first bytes.
 func (h *Head) Type() string { return h.typ }
 
-// Boundary returns what stands between the parts of a multipart (RFC 2046,
-// 5.1.1), "" for anything else.
+// Boundary returns the boundary of a multipart body (RFC 2046 section 5.1.1), "" for other
+// types.
 func (h *Head) Boundary() string { return string(h.boundary[:h.nBoundary]) }
 
-// Coded says whether the body has content codings, known ones or others.
+// Coded reports whether the body has content codings, supported or not.
 func (h *Head) Coded() bool { return h.nCodings > 0 || h.foreign }
 
-// Partial says whether the body is a range of something larger.
+// Partial reports whether the body is a range of something larger.
 func (h *Head) Partial() bool { return h.ranged }
 
-// Endless says whether the body is a stream of messages or parts that must not
-// wait for each other.
+// Endless reports whether the body is a stream of messages or parts that must not wait for
+// each other.
 func (h *Head) Endless() bool {
 	switch h.typ {
 	case "text/event-stream", "multipart/x-mixed-replace":
@@ -150,7 +148,7 @@ func (h *Head) Endless() bool {
 	return strings.HasPrefix(h.typ, "application/grpc") || strings.HasPrefix(h.typ, "application/connect+")
 }
 
-// Lines says whether the body is JSON texts, one on a line.
+// Lines reports whether the body is JSON texts, one per line.
 func (h *Head) Lines() bool {
 	switch h.typ {
 	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonl", "application/stream+json":
@@ -159,7 +157,7 @@ func (h *Head) Lines() bool {
 	return false
 }
 
-// Readable says whether the body may have text in it that [Body.Text] finds.
+// Readable reports whether [Body.Text] may find text in the body.
 func (h *Head) Readable() bool {
 	if h.typ == "" || h.odd || h.use == Sheet {
 		return true
@@ -173,8 +171,8 @@ func (h *Head) Readable() bool {
 	return true
 }
 
-// Doubtful says whether the type is of something without text, and the body may
-// be text all the same. Nobody waits for the rest of what turns out to be none.
+// Doubtful reports whether the type has no text, but the body may be text. If it turns out not
+// to be text, nobody waits for its rest.
 func (h *Head) Doubtful() bool {
 	if h.typ == "" || h.odd || h.kept || !h.mislabelled() {
 		return false
@@ -186,13 +184,13 @@ func (h *Head) Doubtful() bool {
 	return false
 }
 
-// mislabelled says whether a body of a type that has no text may be text all the
-// same, which its first bytes tell.
+// mislabelled reports whether a body whose type has no text may be text, which its first bytes
+// decide.
 func (h *Head) mislabelled() bool { return h.use == Program || h.use == Unsaid }
 
-// literal says whether a style sheet or script is read as it is written. Where
-// nothing says who reads it, browsers have other words for what they want of a
-// style sheet; of a script they have not, and code is told from text by its signs.
+// literal reports whether a style sheet or script is read as written. If the use is unknown, a
+// style sheet is, because browsers announce it if a page uses it. They do not announce
+// scripts, so a script is read as written unless its characters show that it is code.
 func (h *Head) literal(how format, head []byte) bool {
 	switch {
 	case h.use == Document, h.use == Program:
@@ -203,9 +201,9 @@ func (h *Head) literal(how format, head []byte) bool {
 	return false
 }
 
-// contentType reads a Content-Type field (Fetch Standard, "extract a MIME
-// type"; net::HttpUtil::ParseContentType in Chromium for what that leaves
-// open): a list, of which the last valid member counts.
+// contentType reads a Content-Type field as a list, of which the last valid member counts
+// (Fetch Standard, "extract a MIME type"; for cases that it leaves open,
+// net::HttpUtil::ParseContentType in Chromium).
 func (h *Head) contentType(v []byte) {
 	for len(v) > 0 {
 		n := listMember(v)
@@ -214,8 +212,8 @@ func (h *Head) contentType(v []byte) {
 	}
 }
 
-// listMember returns the length of the first member of a comma-separated list
-// with quoted strings.
+// listMember returns the length of the first member of a comma-separated list that may contain
+// quoted strings.
 func listMember(v []byte) int {
 	quoted := false
 	for i := 0; i < len(v); i++ {
@@ -244,7 +242,7 @@ func (h *Head) member(v []byte) {
 	}
 	h.any = true
 	if !validType(typ) {
-		// Chromium takes this for the type, the standard skips it.
+		// Chromium uses this as the type; the standard ignores it.
 		h.odd = true
 		return
 	}
@@ -290,9 +288,8 @@ func (h *Head) parameters(v []byte, fresh bool) {
 	}
 }
 
-// parameterValue reads the value of a parameter, which may be quoted. Quotes
-// and backslashes are taken out; value may be changed in place only where it
-// is: a copy is made.
+// parameterValue reads the value of a parameter, which may be quoted. It removes quotes and
+// backslashes. Because value must not be changed, it makes a copy for that.
 func parameterValue(v []byte) (value, rest []byte) {
 	v = bytes.TrimLeft(v, " \t\r\n")
 	if len(v) == 0 || v[0] != '"' {
@@ -322,7 +319,7 @@ func parameterValue(v []byte) (value, rest []byte) {
 	return value, nil
 }
 
-// validType says whether v is two tokens with a slash between them.
+// validType reports whether v is two tokens with a slash between them.
 func validType(v []byte) bool {
 	slash := bytes.IndexByte(v, '/')
 	if slash <= 0 || slash == len(v)-1 {
@@ -336,7 +333,7 @@ func validType(v []byte) bool {
 	return true
 }
 
-// tokenByte are the bytes of a token (RFC 9110, 5.6.2).
+// tokenByte marks the bytes of a token (RFC 9110 section 5.6.2).
 var tokenByte = func() (t [256]bool) {
 	for c := range byte(0x7F) {
 		t[c] = isAlnum(c)

@@ -6,8 +6,8 @@ import (
 	"shuultuur/content/language"
 )
 
-// A state of the tokeniser, named as in the HTML standard, section 13.2.5,
-// where several of ours are one there or the other way round.
+// A state is a state of the tokeniser. Names follow the HTML standard, section 13.2.5; some
+// states there correspond to several here, and the reverse.
 type state uint8
 
 const (
@@ -37,7 +37,7 @@ const (
 	afterPartialBang // within <![CDATA[ or <!-
 )
 
-// How deep a script is in what looks like a comment within it.
+// How deep a script is in text that looks like a comment within it.
 const (
 	scriptPlain   = iota
 	scriptEscaped // after <!--
@@ -45,38 +45,36 @@ const (
 )
 
 const (
-	maxAside = 64 << 10 // of text set aside; what is more joins the text at once
-	maxNote  = 1 << 20  // of a document within an attribute or raw text
+	maxAside = 64 << 10 // of text set aside; more joins the text at once
+	maxNote  = 1 << 20  // of a document in an attribute or raw text
 )
 
-// A scanner takes the visible text out of HTML or XML that comes in pieces.
-// It follows the HTML standard's tokeniser, and of tree construction what
-// changes the tokens (raw text elements, svg and math), as a browser with
-// scripting does, so that what is shown is what is seen here. Its page makes
-// text of the tokens.
+// A scanner extracts the visible text from HTML or XML that arrives in pieces. It follows the
+// tokeniser of the HTML standard, and those parts of tree construction that change tokens (raw
+// text elements, svg and math), like a browser with scripting, so that checks read what is
+// shown. Its page converts the tokens to text.
 type scanner struct {
 	st   state
-	back state // where a < that is no markup leads back to
+	back state // state to return to after a < that is not markup
 
 	raw      string // name of the raw text element
-	matched  int    // letters matched of what ends a raw text, or of <![CDATA[
-	like     string // what they are matched with
+	matched  int    // letters matched of the end of raw text, or of <![CDATA[
+	like     string // text that they are compared with
 	escape   uint8  // script
 	dashes   int    // script
 	recent   uint32 // the last three bytes of a comment or CDATA section
-	brackets int    // ] that may end a CDATA section
-	quote    byte   // within a document type declaration: what ends a string, - for a comment, ? for an instruction
+	brackets int    // number of ] that may end a CDATA section
+	quote    byte   // within a document type declaration: the end of a string, - for a comment, ? for an instruction
 	subset   bool
 
 	page
 }
 
-// A page is what the tokens of a document come to.
+// A page converts the tokens of a document to text.
 //
-// Text of attributes does not stand where it is shown, so it goes to aside
-// first and joins the text at the next line, to leave phrases whole. So does
-// what stands in style sheets, data for scripts, and documents within this one
-// (nested.go).
+// Text of attributes is shown elsewhere, so it first goes to aside and joins the text at the
+// next line, so that phrases stay whole. So does text in style sheets, data for scripts, and
+// nested documents (nested.go).
 type page struct {
 	out   flow
 	aside flow
@@ -84,39 +82,39 @@ type page struct {
 	openTag
 
 	depth   int    // open svg and math elements
-	inHTML  bool   // HTML rules within them
-	outside uint64 // inHTML of the elements around, a bit each
+	inHTML  bool   // HTML rules apply within them
+	outside uint64 // inHTML of the elements around, one bit each
 	mute    bool   // within style or script in svg
 
 	around
 	nested
 }
 
-// An openTag is the tag being read.
+// An openTag is the tag that is being read.
 type openTag struct {
 	key, more uint64
 	n         int // letters of the name
 	end       bool
 	slash     bool // the last byte was /, so > makes it self-closing
 	prefixed  bool // its name has the prefix of a namespace
-	real      bool // it ends what has no markup, so that was open
+	real      bool // it ends an open element without markup
 	tag       *tag
-	seen      uint32 // attributes that were read, a bit for each kind
+	seen      uint32 // attributes that were read, one bit per kind
 	maybe     int    // where in aside an attrMaybe begins, -1 if none
 	maybeEnd  int
 	asideAt   int // length of aside when the tag began
 	which     [24]byte
 	nWhich    int
-	effect              // what its style does
-	added     [4]uint16 // the texts that its style adds, as in nameStyle
+	effect              // the effect of its style
+	added     [4]uint16 // texts that its style adds, as in nameStyle
 	nAdded    int
 	own       *declarations // of its style attribute
 	values    []shownValue  // of attributes that a style sheet shows
-	showing   int           // the attribute at hand: one more than the index in quotes.attrs
+	showing   int           // the current attribute: one more than the index in quotes.attrs
 	valueAt   int           // in aside, where its value begins
 
-	attr  [24]byte // the attribute's name, or the part of it that has come
-	nAttr int      // 24: too long to be of interest
+	attr  [24]byte // the attribute's name, or the part of it that has arrived
+	nAttr int      // 24: too long to matter
 	kind  attrKind
 }
 
@@ -133,7 +131,7 @@ func (x *scanner) reset(xml bool) {
 
 func (x *page) foreign() bool { return x.xml || x.depth > 0 && !x.inHTML }
 
-// write reads on in the markup.
+// write reads the next piece of the markup.
 func (x *scanner) write(p []byte) {
 	for i := 0; i < len(p); {
 		switch x.st {
@@ -187,8 +185,7 @@ func (x *scanner) write(p []byte) {
 	}
 }
 
-// finish ends the last word. A tag or comment that is not closed shows
-// nothing.
+// finish ends the last word. An unclosed tag or comment shows nothing.
 func (x *scanner) finish() {
 	x.out.flush()
 	switch x.st {
@@ -212,7 +209,7 @@ func (x *scanner) finish() {
 	x.line()
 }
 
-// line ends the line, where text that was set aside may stand.
+// line ends the line, where text set aside may be added.
 func (x *page) line() {
 	x.out.turnBack()
 	x.out.blank()
@@ -228,8 +225,8 @@ func (x *page) line() {
 	}
 }
 
-// spill moves what is too much to be set aside into the text, by steps that do
-// not depend on how the pieces were cut.
+// spill adds excessive text in aside to the text. When it does so does not depend on how the
+// pieces were divided.
 func (x *page) spill() {
 	for len(x.aside.b) > maxAside {
 		n := bytes.LastIndexByte(x.aside.b[:maxAside], ' ') + 1
@@ -245,7 +242,7 @@ func (x *page) spill() {
 		x.aside.moved(n - 1)
 		x.asideAt = max(1, x.asideAt-n+1)
 		x.css.at = max(0, x.css.at-n+1)
-		x.maybe = -1 // so much is no description
+		x.maybe = -1 // too long for a description
 	}
 }
 
@@ -278,8 +275,8 @@ func (x *scanner) data(p []byte, i int) int {
 	return i + 1
 }
 
-// markup says that a < did begin something, which ends a character or
-// reference that was cut off by it.
+// markup says that a < began markup, which ends an incomplete character or reference before
+// it.
 func (x *scanner) markup() {
 	if x.out.nPart > 0 || x.out.ref.state != refNone {
 		x.out.flush()
@@ -336,7 +333,7 @@ func (x *scanner) begin(end bool) {
 	x.values, x.showing = x.values[:0], 0
 }
 
-// nameByte is a letter of a tag's name in lower case, 0 for what ends it.
+// nameByte returns a letter of a tag's name in lower case, 0 for bytes that end it.
 var nameByte = func() (t [256]byte) {
 	for c := range t {
 		t[c] = lower(byte(c))
@@ -388,15 +385,15 @@ func (x *scanner) name(p []byte, i int) int {
 	return i
 }
 
-// attrByte is 0 for what ends an attribute's name.
+// attrByte is 0 for bytes that end an attribute's name.
 var attrByte = func() (t [256]byte) {
 	t = nameByte
 	t['='] = 0
 	return t
 }()
 
-// attributes reads attributes whose quoted values are whole in p; what is not
-// so simple is left to the states.
+// attributes reads attributes whose quoted values are complete in p. It leaves other
+// attributes to the states.
 func (x *scanner) attributes(p []byte, i int) int {
 	for {
 		for i < len(p) && nameByte[p[i]] == 0 {
@@ -532,7 +529,7 @@ func (x *scanner) bare(p []byte, i int) int {
 
 func (x *page) valueBegin(kind attrKind) {
 	if kind != attrMore && kind != attrURL && x.seen&(1<<kind) != 0 {
-		kind = attrNone // the first of a name counts
+		kind = attrNone // of equal names the first applies
 	}
 	x.seen |= 1 << kind &^ 1
 	x.kind = kind
@@ -612,7 +609,7 @@ func (x *page) valueEnd() {
 	x.kind = attrNone
 }
 
-// tagEnd does what the tag does, at its >.
+// tagEnd applies a tag at its >.
 func (x *scanner) tagEnd() {
 	t := x.tag
 	x.st = inData
@@ -644,7 +641,7 @@ func (x *scanner) tagEnd() {
 	}
 }
 
-// plain does what a tag does whatever its style.
+// plain applies a tag regardless of its style.
 func (x *page) plain(t *tag) {
 	switch t.kind {
 	case tagUnknown:
@@ -674,7 +671,7 @@ func (x *page) plain(t *tag) {
 			x.out.parting.to = 0
 			x.line()
 		}
-	default: // has rules of its own
+	default: // has its own rules
 		return
 	}
 	if t.out && x.depth > 0 && !x.inHTML && (!x.end || t.name == "p" || t.name == "br") {
@@ -683,14 +680,14 @@ func (x *page) plain(t *tag) {
 	}
 }
 
-// between parts a word for what has a place of its own in the line: a picture, a
-// field, a film. It may have none, as a picture without a source, so the word
-// goes on behind it in another reading.
+// between splits a word at an element with its own place in the line: a picture, a field, a
+// film. The element may be invisible, such as a picture without a source, so another reading
+// continues the word after it.
 func (x *page) between() {
 	f := &x.out
 	f.settle()
 	if f.has && f.further[0].at == len(f.b) && !x.out.inWord() {
-		return // it goes on already, and nothing has come since
+		return // it is already continued, and nothing has come since
 	}
 	if x.end {
 		var w further
@@ -705,12 +702,12 @@ func (x *page) between() {
 	w := f.breaks()
 	f.blank()
 	if w.n > 0 {
-		w.say = false // blank has said it
+		w.say = false // blank has written it
 		f.goOn(0, w)
 	}
 }
 
-// special is tagEnd for elements whose content follows rules of its own.
+// special is tagEnd for elements whose content has its own rules.
 func (x *scanner) special(t *tag) {
 	if x.foreign() || x.end {
 		x.specialForeign(t)
@@ -740,8 +737,7 @@ func (x *scanner) special(t *tag) {
 	}
 }
 
-// specialForeign is special where XML's rules hold (no raw text), and for end
-// tags.
+// specialForeign is special for XML (without raw text) and for end tags.
 func (x *scanner) specialForeign(t *tag) {
 	switch t.kind {
 	case tagRCDATA, tagXMP, tagPlaintext:
@@ -770,13 +766,13 @@ func (x *scanner) specialForeign(t *tag) {
 		x.mute = !x.end && !x.slash
 		if x.mute {
 			x.rawBegin(t)
-			// In XML, only a namespace tells a style sheet from text.
+			// In XML, only the namespace distinguishes a style sheet from text.
 			x.mute = !x.tree && !x.strange && !x.prefixed
 		}
 	}
 }
 
-// enter begins an svg or math element. Deeper than 64 is as good as 64.
+// enter begins an svg or math element. Depths above 64 are treated as 64.
 func (x *scanner) enter() {
 	if x.slash || x.depth == 64 {
 		return
@@ -789,7 +785,7 @@ func (x *scanner) enter() {
 	x.inHTML = false
 }
 
-// bang tells comments, CDATA sections and other declarations apart.
+// bang distinguishes comments, CDATA sections and other declarations.
 func (x *scanner) bang(p []byte, i int) int {
 	if x.st == afterBang {
 		x.matched = 0
@@ -826,11 +822,10 @@ func (x *scanner) bang(p []byte, i int) int {
 	return i
 }
 
-// openDash stands for a dash of the <!-- itself, which may be part of a -->
-// but not of a --!>.
+// openDash represents a dash of <!-- itself, which may belong to --> but not to --!>.
 const openDash = 1
 
-// push adds the last bytes of p to the last three that were seen.
+// push adds the last bytes of p to recent, the last three that were seen.
 func push(recent uint32, p []byte) uint32 {
 	for _, c := range p[max(0, len(p)-3):] {
 		recent = recent<<8 | uint32(c)
@@ -907,7 +902,7 @@ func (x *scanner) cdata(p []byte, i int) int {
 	return i
 }
 
-// cdataPart takes the next of a CDATA section.
+// cdataPart reads a part of a CDATA section.
 func (x *scanner) cdataPart(p []byte) {
 	if !x.mute {
 		how := plainText
@@ -917,11 +912,11 @@ func (x *scanner) cdataPart(p []byte) {
 		x.out.write(p, how)
 	}
 	if x.how > rawMarkup {
-		x.rawPart(bytes.ReplaceAll(p, []byte("&"), []byte("&amp;"))) // references are undone in what is around it
+		x.rawPart(bytes.ReplaceAll(p, []byte("&"), []byte("&amp;"))) // the surrounding text decodes references
 	}
 }
 
-// rawData reads text that only its own end tag ends.
+// rawData reads text that ends only at its own end tag.
 func (x *scanner) rawData(p []byte, i int, t *byteTable) int {
 	i += x.out.write(p[i:], t)
 	if i == len(p) {
@@ -943,8 +938,8 @@ func (x *scanner) skip(p []byte, i int) int {
 	return i + k + 1
 }
 
-// rawLess reads on after a < in raw text: /name and what may follow a name
-// are its end tag.
+// rawLess continues after a < in raw text: /name followed by a byte that ends a name is the
+// end tag.
 func (x *scanner) rawLess(p []byte, i int) int {
 	for ; i < len(p); i++ {
 		c := lower(p[i])
@@ -965,7 +960,7 @@ func (x *scanner) rawLess(p []byte, i int) int {
 	return i
 }
 
-// endRaw goes on as after the name of an end tag.
+// endRaw continues as after the name of an end tag.
 func (x *scanner) endRaw() {
 	x.rawEnd()
 	x.begin(true)
@@ -974,7 +969,7 @@ func (x *scanner) endRaw() {
 	x.real = true
 }
 
-// notRaw takes what was read since a < as text after all.
+// notRaw treats the bytes since a < as text.
 func (x *scanner) notRaw() {
 	if x.st != afterRawLess {
 		x.out.blank()
@@ -993,8 +988,8 @@ func (x *scanner) notRaw() {
 	}
 }
 
-// script reads on in a script, which may hide its end tag in something like a
-// comment (HTML standard, 13.2.5.15 and following).
+// script reads a script, which may hide its end tag in text that looks like a comment (HTML
+// standard, 13.2.5.15 and following).
 func (x *scanner) script(p []byte, i int) int {
 	if x.escape == scriptPlain {
 		k := bytes.IndexByte(p[i:], '<')
@@ -1029,8 +1024,8 @@ func (x *scanner) script(p []byte, i int) int {
 	return i
 }
 
-// scriptText goes on in the script after a < that did not end it, which is text
-// of it with what it was taken for.
+// scriptText continues the script after a < that did not end it. The bytes since then are
+// text.
 func (x *scanner) scriptText() {
 	x.st = inScript
 	if x.how != rawNothing {

@@ -2,18 +2,16 @@ package content
 
 import "slices"
 
-// This file is about elements whose end tag was left out: what a style sheet adds
-// behind them has to be said where they end.
+// This file handles elements without an end tag: text that a style sheet adds after them must
+// be inserted where they end.
 
-// An impliedEnd says where elements of a name end that are still open (HTML,
-// 13.1.2.4, optional tags).
+// An impliedEnd says where open elements of a name end (HTML section 13.1.2.4, optional tags).
 type impliedEnd struct {
 	at []string // at tags with these names, in the same list or table
-	in []string // with these around them
+	in []string // at the end of these elements around them
 }
 
-// impliedEnds are those of elements that have text of their own. A paragraph
-// ends at all blocks.
+// impliedEnds are for elements that have text of their own. A paragraph ends at every block.
 var impliedEnds = map[string]impliedEnd{
 	"p":      {},
 	"li":     {at: []string{"li"}, in: []string{"ul", "ol", "menu", "dir"}},
@@ -25,7 +23,7 @@ var impliedEnds = map[string]impliedEnd{
 	"option": {at: []string{"option", "optgroup"}, in: []string{"select", "datalist"}},
 }
 
-// endImplied takes out the elements that end before a block.
+// endImplied removes the open elements that end before a block.
 func (x *page) endImplied(t *tag) {
 	for len(x.opened) > 0 {
 		s := &x.opened[len(x.opened)-1]
@@ -54,7 +52,7 @@ func (x *page) endImplied(t *tag) {
 	}
 }
 
-// ended takes out the last open element, and says what its style adds behind it.
+// ended removes the last open element, and adds the text that its style adds after it.
 func (x *page) ended() {
 	i := len(x.opened) - 1
 	s := x.opened[i]

@@ -10,18 +10,17 @@ import (
 	"math/bits"
 )
 
-// Why an own inflate: undoing gzip is the largest single cost of a scanned
-// page, and the decoders at hand read through an io.ByteReader and copy their
-// output out of a window. This one reads eight bytes at a time from the piece
-// and gives out its window itself.
+// Why this package has its own inflate: decompressing gzip is the greatest single cost of
+// scanning a page. Other decoders read through an io.ByteReader and copy their output from a
+// window. This one reads eight bytes at a time from the piece and returns parts of its window.
 
 const (
-	litBits    = 11 // looked up at once in the table of literals and lengths
+	litBits    = 11 // bits of a lookup in the table of literals and lengths
 	distBits   = 8
 	windowSize = 32 << 10
 	maxMatch   = 258
-	// outSize is the window, what is decoded before it is given out, and room
-	// for the fast loop to write past the end of a match.
+	// outSize is the window, decoded bytes not yet returned, and room for the fast loop to
+	// write past the end of a match.
 	outSize = windowSize + 96<<10 + 3 + maxMatch + 16
 )
 
@@ -43,7 +42,7 @@ const (
 
 var errCorrupt = errors.New("corrupt input")
 
-// A blockState says what comes next in a deflate stream.
+// A blockState is what comes next in a deflate stream.
 type blockState uint8
 
 const (
@@ -53,18 +52,18 @@ const (
 	atEnd
 )
 
-// An inflater undoes deflate (RFC 1951).
+// An inflater decompresses deflate (RFC 1951).
 type inflater struct {
 	src    source
 	stream *stream // until its memory is claimed
-	in     []byte  // not read yet
-	bits   uint64  // read but not used, from the lowest
+	in     []byte  // not yet read
+	bits   uint64  // read but not yet used, from the lowest
 	n      uint    // how many
 
 	state    blockState
 	last     bool // the block is the last
-	stored   int  // bytes of the block still to come
-	given, w int  // out[given:w] is decoded and not given out
+	stored   int  // bytes left in the block
+	given, w int  // out[given:w] is decoded and not yet returned
 
 	litMask, distMask uint64
 	lit               [4096]uint32 // 2342 are enough for any code (zlib's enough.c)
@@ -94,7 +93,7 @@ func (d *inflater) more() error {
 	return nil
 }
 
-// need makes sure of at least n (up to 56) bits.
+// need ensures that there are at least n (up to 56) bits.
 func (d *inflater) need(n uint) error {
 	for d.n < n {
 		if len(d.in) == 0 {
@@ -110,7 +109,7 @@ func (d *inflater) need(n uint) error {
 	return nil
 }
 
-// take returns n bits that need has made sure of.
+// take returns n bits, which need must have ensured.
 func (d *inflater) take(n uint) uint64 {
 	v := d.bits & (1<<n - 1)
 	d.bits >>= n
@@ -118,9 +117,8 @@ func (d *inflater) take(n uint) uint64 {
 	return v
 }
 
-// block returns the next decoded bytes, io.EOF at the end of the stream. What
-// is decoded is given out before more input is asked for, which may mean a
-// wait.
+// block returns the next decoded bytes, io.EOF at the end of the stream. It returns decoded
+// bytes before it asks for more input, which may require waiting.
 func (d *inflater) block() ([]byte, error) {
 	if s := d.stream; s != nil {
 		d.stream = nil
@@ -143,7 +141,7 @@ func (d *inflater) block() ([]byte, error) {
 			if err := d.header(); err != nil {
 				return nil, err
 			}
-			continue // the bits at hand may be all the block needs
+			continue // the available bits may suffice
 		case inStored:
 			full = d.copyStored()
 		case inCodes:
@@ -221,8 +219,8 @@ func (d *inflater) storedHeader() error {
 	return nil
 }
 
-// copyStored copies of a stored block what has come, and says whether there
-// is no more room.
+// copyStored copies the available part of a stored block, and reports whether there is no more
+// room.
 func (d *inflater) copyStored() bool {
 	for d.stored > 0 && d.n >= 8 && d.w < outSize {
 		d.out[d.w] = byte(d.take(8))
@@ -301,7 +299,7 @@ func (d *inflater) dynamicCodes() error {
 	return nil
 }
 
-// codeLengths reads n code lengths with the code that is in d.dist.
+// codeLengths reads n code lengths with the code in d.dist.
 func (d *inflater) codeLengths(n int, mask uint64) error {
 	for i := 0; i < n; {
 		e := d.dist[d.bits&mask]
@@ -376,8 +374,8 @@ func (d *inflater) codes() (full bool, err error) {
 	}
 }
 
-// symbol decodes one literal or match with the bits at hand, and does nothing
-// when they are too few. (A code found with fewer bits than it has is not one.)
+// symbol decodes one literal or match with the available bits. If they are too few, it does
+// nothing. (A code found with fewer bits than its length is not one.)
 func (d *inflater) symbol() (ok bool, err error) {
 	b, n := d.bits, d.n
 	e := d.lit[b&d.litMask&4095]
@@ -439,9 +437,9 @@ func (d *inflater) symbol() (ok bool, err error) {
 	return true, nil
 }
 
-// fast decodes while there is room for the longest match and input for two
-// refills, without asking bit by bit. Long because it is the hot loop: its state
-// stays in registers, which calls would spill for every symbol.
+// fast decodes while there is room for the longest match and input for two refills, without
+// checking every bit. Long because it is the hot loop: its state stays in registers, which
+// calls would spill for every symbol.
 func (d *inflater) fast() error {
 	in, i := d.in, 0
 	b, n := d.bits, d.n
@@ -452,8 +450,8 @@ func (d *inflater) fast() error {
 	var err error
 loop:
 	for i+16 <= len(in) && w <= outSize-maxMatch-64 {
-		// Refill to at least 56 bits. The bits above n are right too: they
-		// will be read again.
+		// Refill to at least 56 bits. The bits above n are correct, too: they will be read
+		// again.
 		b |= binary.LittleEndian.Uint64(in[i:]) << (n & 63)
 		i += int(63-n) >> 3
 		n |= 56
@@ -530,8 +528,8 @@ loop:
 		}
 		from, to := w-distance, w+length
 		if distance >= 8 {
-			// Nearly all matches have no more than 32 bytes, so no loop's end is
-			// mispredicted. An earlier store feeds a later load if they overlap.
+			// Nearly all matches have at most 32 bytes, so no loop end is mispredicted. If
+			// they overlap, an earlier store feeds a later load.
 			s, t := out[from:from+32], out[w:w+32]
 			binary.LittleEndian.PutUint64(t, binary.LittleEndian.Uint64(s))
 			binary.LittleEndian.PutUint64(t[8:], binary.LittleEndian.Uint64(s[8:]))
@@ -555,7 +553,7 @@ loop:
 	return err
 }
 
-// What a code for a symbol does, but for its own bits.
+// The entries for symbols, without the length of their codes.
 var litEntries, distEntries, lenEntries = newEntries()
 
 func newEntries() (lit, dist, lens [288]uint32) {
@@ -591,9 +589,9 @@ func newEntries() (lit, dist, lens [288]uint32) {
 	return lit, dist, lens
 }
 
-// buildTable makes the decoding table of the canonical code with these
-// lengths. It returns by how many bits the table is entered. A code must be
-// complete, or empty, or have one symbol of one bit.
+// buildTable makes the decoding table of the canonical code with these lengths. It returns the
+// number of bits for the first lookup. A code must be complete, or empty, or have one symbol
+// of one bit.
 func buildTable(t []uint32, lens []uint8, most int, entries *[288]uint32) (enter int, ok bool) {
 	var count, next [17]int
 	for _, l := range lens {
@@ -620,7 +618,7 @@ func buildTable(t []uint32, lens []uint8, most int, entries *[288]uint32) (enter
 	}
 	free := 1 << enter
 	link, linkBits := -1, 0
-	// Symbols by length, so that those of a subtable come together.
+	// Symbols by length, so that those of a subtable are adjacent.
 	var order [288]uint16
 	at := [17]int{}
 	for l := 1; l <= 15; l++ {
@@ -661,13 +659,13 @@ func buildTable(t []uint32, lens []uint8, most int, entries *[288]uint32) (enter
 		for j := code >> enter; j < 1<<linkBits; j += 1 << (l - enter) {
 			t[start+j] = e
 		}
-		count[l]-- // count is what is left for subtables from here on
+		count[l]-- // from here on, count is the rest for subtables
 	}
 	return enter, true
 }
 
-// A gzipDecoder undoes gzip (RFC 1952), members one after another included.
-// What follows the last member and is none is ignored, as browsers do.
+// A gzipDecoder decompresses gzip (RFC 1952), including several members. It ignores anything
+// else after the last member, as browsers do.
 type gzipDecoder struct {
 	inflater
 	within bool // a member has begun
@@ -725,7 +723,7 @@ func (d *gzipDecoder) member() error {
 	}
 	method, flags := d.take(8), d.take(8)
 	if method != 8 {
-		return fmt.Errorf("gzip compression method %d is not known", method)
+		return fmt.Errorf("gzip compression method %d is unknown", method)
 	}
 	if err := d.discard(6); err != nil { // time, flags, system
 		return err
@@ -785,9 +783,9 @@ func (d *gzipDecoder) trailer() error {
 	return nil
 }
 
-// A deflateDecoder reads zlib (RFC 1950), which is what "deflate" means (RFC
-// 9110, 8.4.1.2), and the bare deflate that some servers send. Like browsers it
-// takes for bare what begins like zlib and turns out not to be.
+// A deflateDecoder reads zlib (RFC 1950), which is what "deflate" means (RFC 9110 section
+// 8.4.1.2), and the bare deflate that some servers send. Like browsers, it reads input as bare
+// deflate if it begins like zlib but is not.
 type deflateDecoder struct {
 	inflater
 	tape  tape
@@ -808,7 +806,7 @@ func (d *deflateDecoder) close() {
 	deflates.Put(d)
 }
 
-// A tape is a source whose beginning can be had once more.
+// A tape is a source whose beginning can be read again.
 type tape struct {
 	source
 	seen  []byte

@@ -246,7 +246,7 @@ func TestViewsAskedForLate(t *testing.T) {
 	b.Forget()
 	b.Append(wire[10:])
 	b.Finish()
-	if _, err := b.Text(); err == nil || !strings.Contains(err.Error(), "forgotten") {
+	if _, err := b.Text(); err == nil || !strings.Contains(err.Error(), "discarded") {
 		t.Errorf("Text after Forget of gzip: error %v", err)
 	}
 	b.Release()

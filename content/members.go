@@ -18,13 +18,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// This file is about archives: ZIP, tar, gzip, zlib and zstd; of others it says that they
-// are not read. Their members are read as
-// they come, each like a body of its own, and their names are text. What they
-// hold together, at any depth, is bounded by Limits.Decoded.
+// This file handles archives: ZIP, tar, gzip, zlib and zstd; other formats are reported as
+// unread. Members are read as they arrive, each like a separate body, and their names are
+// text. Limits.Decoded limits their total size at any depth.
 
 const (
-	mostMembers  = 10_000 // of one archive
+	mostMembers  = 10_000 // in one archive
 	tarMagicAt   = 257    // POSIX.1-1988, ustar
 	zipLocal     = "PK\x03\x04"
 	zipDirectory = "PK\x01\x02"
@@ -34,17 +33,17 @@ const (
 
 var (
 	errEncrypted = errors.New("encrypted member")
-	errMethod    = errors.New("compression method that is not read")
+	errMethod    = errors.New("unsupported compression method")
 )
 
-// A memberReader reads an archive that comes in pieces. The readers of archives
-// pull, so they run in a coroutine that stops when it wants more.
+// A memberReader reads an archive that arrives in pieces. The readers of archives pull, so
+// they run in a coroutine that suspends when it needs more.
 type memberReader struct {
 	text *text
-	left []byte // of the piece at hand
+	left []byte // of the current piece
 	in   int64
 	end  bool
-	room *int64 // decoded bytes still allowed, of all archives within one another
+	room *int64 // decoded bytes left for all nested archives
 	why  Reason
 
 	yield  func(struct{}) bool
@@ -62,7 +61,7 @@ func newMemberReader(t *text) *memberReader {
 	return m
 }
 
-// write takes the next piece.
+// write reads the next piece.
 func (m *memberReader) write(p []byte) {
 	if m.left = p; len(p) > 0 {
 		m.resume()
@@ -70,7 +69,7 @@ func (m *memberReader) write(p []byte) {
 	m.left = nil
 }
 
-// finish reads what is left.
+// finish reads the rest.
 func (m *memberReader) finish() {
 	m.end = true
 	m.resume()
@@ -83,7 +82,7 @@ func (m *memberReader) finish() {
 // close ends the coroutine.
 func (m *memberReader) close() { m.stop() }
 
-// Read gives the readers of archives what has come.
+// Read provides the input of the archive readers.
 func (m *memberReader) Read(p []byte) (int, error) {
 	for len(m.left) == 0 {
 		if m.end {
@@ -123,11 +122,11 @@ func (m *memberReader) run(yield func(struct{}) bool) {
 		err = io.ErrUnexpectedEOF
 	}
 	m.note(err)
-	// What follows an archive says nothing, and is still taken.
+	// The bytes after an archive mean nothing, but must still be read.
 	_, _ = io.Copy(io.Discard, m)
 }
 
-// note keeps the first reason why not all was read.
+// note keeps the first reason why not everything was read.
 func (m *memberReader) note(err error) {
 	if m.why != AllRead {
 		return
@@ -152,13 +151,13 @@ func (m *memberReader) gzip(r *bufio.Reader) error {
 	}
 	err = m.member(z.Name, z)
 	if err == gzip.ErrHeader {
-		return nil // what follows the last member and is none is ignored
+		return nil // ignore anything else after the last member
 	}
 	return err
 }
 
-// zlib reads what begins like a zlib stream, for which two bytes are little
-// proof: what cannot be read from its beginning is none.
+// zlib reads input that begins like a zlib stream. Two bytes prove little: input whose
+// beginning cannot be decompressed is not zlib.
 func (m *memberReader) zlib(r *bufio.Reader) error {
 	z, err := zlib.NewReader(r)
 	if err != nil {
@@ -194,8 +193,8 @@ func (m *memberReader) tar(r *bufio.Reader) error {
 	return errCut
 }
 
-// zip reads the local headers (APPNOTE.TXT 4.3): the directory at the end comes
-// too late, and what it leaves out can be unpacked all the same.
+// zip reads the local headers (APPNOTE.TXT 4.3), because the directory at the end arrives too
+// late, and members that it omits can still be unpacked.
 func (m *memberReader) zip(r *bufio.Reader) error {
 	for n := 0; ; n++ {
 		var h [30]byte
@@ -221,7 +220,7 @@ func (m *memberReader) zip(r *bufio.Reader) error {
 	}
 }
 
-// zipMember reads what follows the fixed part of a local header.
+// zipMember reads the bytes after the fixed part of a local header.
 func (m *memberReader) zipMember(r *bufio.Reader, h []byte) error {
 	flags, method := binary.LittleEndian.Uint16(h[6:]), binary.LittleEndian.Uint16(h[8:])
 	size := int64(binary.LittleEndian.Uint32(h[18:]))
@@ -269,7 +268,7 @@ func (m *memberReader) zipMember(r *bufio.Reader, h []byte) error {
 	return skipMember(r, size, later)
 }
 
-// zip64Size returns the size that an extra field gives (APPNOTE.TXT 4.5.3).
+// zip64Size returns the size in an extra field (APPNOTE.TXT 4.5.3).
 func zip64Size(p []byte) int64 {
 	for len(p) >= 4 {
 		id, n := binary.LittleEndian.Uint16(p), int(binary.LittleEndian.Uint16(p[2:]))
@@ -284,10 +283,10 @@ func zip64Size(p []byte) int64 {
 	return 1<<32 - 1
 }
 
-// skipMember goes on behind a member that cannot be read.
+// skipMember skips a member that cannot be read.
 func skipMember(r *bufio.Reader, size int64, later bool) error {
 	if later && size == 0 {
-		return errMethod // nothing tells where the next begins
+		return errMethod // the position of the next member is unknown
 	}
 	if _, err := io.CopyN(io.Discard, r, size); err != nil {
 		return unexpected(err)
@@ -298,8 +297,8 @@ func skipMember(r *bufio.Reader, size int64, later bool) error {
 	return nil
 }
 
-// skipDescriptor reads the sizes that follow a member (APPNOTE.TXT 4.3.9). They
-// have four bytes or eight, and a signature or none.
+// skipDescriptor reads the sizes after a member (APPNOTE.TXT 4.3.9). They have four or eight
+// bytes, with or without a signature.
 func skipDescriptor(r *bufio.Reader) error {
 	p, err := r.Peek(4)
 	if err != nil {
@@ -376,8 +375,8 @@ func (m *memberReader) copy(p *part, open bool, r io.Reader) error {
 	}
 }
 
-// memberHead returns what the name of a member says of it; the rest is told by
-// its first bytes.
+// memberHead returns the description of a member by its name; its first bytes determine the
+// rest.
 func memberHead(name string) *Head {
 	switch path.Ext(strings.ToLower(name)) {
 	case ".xml", ".xhtml", ".ncx", ".opf", ".svg", ".rels":

@@ -9,46 +9,46 @@ import (
 	"shuultuur/content/language"
 )
 
-// This file is about text that a page shows without its being text of the page:
-// documents in attributes (srcdoc, data: URLs) and in elements that only some
-// clients show (noscript), strings of style sheets, data for scripts, and what
-// a browser shows of XML that nothing styles.
+// This file handles text that a page shows although it is not text of the page itself:
+// documents in attributes (srcdoc, data: URLs) and in elements that only some clients show
+// (noscript), strings of style sheets, data for scripts, and XML without a style sheet as
+// browsers show it.
 
-// mostNested is how deep documents are read within one another.
+// mostNested is the depth up to which nested documents are read.
 const mostNested = 4
 
-// A nested is what a page needs for these.
+// A nested is the state of a page for these.
 type nested struct {
 	level   int    // documents around this one
-	scripts bool   // strings of scripts are text
-	note    []byte // raw bytes, UTF-8, of what is read when it is whole
-	noted   bool   // they are wanted
-	lost    bool   // some were too many
+	scripts bool   // strings of scripts count as text
+	note    []byte // raw bytes, UTF-8, that are read once they are complete
+	noted   bool   // bytes are being added to note
+	lost    bool   // some exceeded a limit
 	how     rawKind
 	css     quotes
 	attrs   bool // a style sheet shows attributes by name
 
-	lang   language.Tag // that the first attribute lang names
-	office bool         // of an office document: paragraphs part words
-	tree   bool         // XML is shown as it is written
+	lang   language.Tag // in the first attribute lang
+	office bool         // part of an office document, in which paragraphs separate words
+	tree   bool         // XML is shown as source
 
-	space     bool   // the attribute at hand declares a default namespace
-	transform bool   // elements of XSLT are among those of the tree
-	literal   []byte // what an element of these adds to the text
-	strange   bool   // a default namespace that browsers do not know was declared
-	sheet     []byte // of a style sheet or script in XML, where references count
+	space     bool   // the current attribute declares a default namespace
+	transform bool   // the tree contains elements of XSLT
+	literal   []byte // text that such an element adds
+	strange   bool   // a default namespace unknown to browsers was declared
+	sheet     []byte // of a style sheet or script in XML, in which references are decoded
 
-	word   [longestWord]byte // of the text, that an element breaks which shows nothing there
+	word   [longestWord]byte // word of the text that is interrupted by an element which shows nothing there
 	nWord  int
-	hidden string // its name
-	turns  int    // open elements that turn their text, or are within one
+	hidden string // name of that element
+	turns  int    // open elements that turn their text, or are inside one
 
 	sheets styles
-	adding int             // steps of work that its texts made
+	adding int             // steps of work for added texts
 	opened []styledElement // open elements with a style, at most mostOpen
 }
 
-// A rawKind says what the content of a raw text element is.
+// A rawKind is the kind of content of a raw text element.
 type rawKind uint8
 
 const (
@@ -60,7 +60,7 @@ const (
 
 var htmlUTF8 = Describe("text/html; charset=utf-8", "")
 
-// startNote begins to keep raw bytes, if they are wanted.
+// startNote starts keeping raw bytes, if they are wanted.
 func (x *page) startNote(wanted bool) {
 	x.note, x.noted = x.note[:0], wanted
 }
@@ -86,7 +86,7 @@ func (x *page) takeNote(p []byte) {
 	}
 }
 
-// unescape undoes the character references of an attribute's value.
+// unescape decodes the character references in an attribute's value.
 func unescape(v []byte) []byte {
 	if bytes.IndexByte(v, '&') < 0 {
 		return v
@@ -94,7 +94,7 @@ func unescape(v []byte) []byte {
 	return []byte(html.UnescapeString(string(v)))
 }
 
-// nest sets aside the text of a document within this one.
+// nest adds the text of a nested document to aside.
 func (x *page) nest(h *Head, p []byte) {
 	if lost := nest(&x.aside, h, p, x.level, x.scripts); lost {
 		x.lost = true
@@ -102,8 +102,8 @@ func (x *page) nest(h *Head, p []byte) {
 	x.spill()
 }
 
-// nest adds to f the text of a document in one that is level deep, and says
-// whether some of it was not read.
+// nest adds to f the text of a document nested at level, and reports whether some of it was
+// not read.
 func nest(f *flow, h *Head, p []byte, level int, scripts bool) (lost bool) {
 	if level == mostNested || len(p) == 0 {
 		return len(p) > 0
@@ -111,7 +111,7 @@ func nest(f *flow, h *Head, p []byte, level int, scripts bool) (lost bool) {
 	var b Body
 	b.Reset(h, Limits{Scripts: scripts})
 	b.level = level + 1
-	b.Append(bytes.Clone(p)) // what holds it is used again within
+	b.Append(bytes.Clone(p)) // nested documents reuse the memory of p
 	b.Finish()
 	text, _ := b.Text()
 	f.flush()
@@ -122,7 +122,7 @@ func nest(f *flow, h *Head, p []byte, level int, scripts bool) (lost bool) {
 	return lost
 }
 
-// mayCount says whether a value, or the beginning of one, may say something.
+// mayCount reports whether a value, or the beginning of one, may have text.
 func (k attrKind) mayCount(v []byte) bool {
 	switch k {
 	case attrURL:
@@ -133,8 +133,8 @@ func (k attrKind) mayCount(v []byte) bool {
 	return true
 }
 
-// mayHoldData says whether a list of URLs may have a data: URL: the scheme is
-// written in full, or with references to characters other than &.
+// mayHoldData reports whether a list of URLs may contain a data: URL. The scheme may be
+// written with character references.
 func mayHoldData(v []byte) bool {
 	for i := 0; ; i++ {
 		k := bytes.IndexByte(v[i:], ':')
@@ -156,8 +156,8 @@ func mayHoldData(v []byte) bool {
 	}
 }
 
-// url reads the document that a URL holds. A script in the URL of a frame is
-// one whose strings the frame may show.
+// url reads the document in a URL. Strings of a script in the URL of a frame may be shown by
+// the frame.
 func (x *page) url(u []byte) {
 	script, ok := afterScheme(u, "javascript:")
 	switch {
@@ -174,9 +174,8 @@ func (x *page) url(u []byte) {
 	}
 }
 
-// declarations reads a style attribute: what it does, and its strings, which
-// browsers show as list markers, quotes, and where a style sheet names its
-// variables.
+// declarations reads a style attribute: its effect, and its strings, which browsers show as
+// list markers and quotes, and wherever a style sheet refers to its variables.
 func (x *page) declarations(p []byte) {
 	if bytes.IndexByte(p, '\\') >= 0 {
 		p = unescapeCSS(p)
@@ -200,9 +199,8 @@ func (x *page) declarations(p []byte) {
 	x.spill()
 }
 
-// sideways begins or ends an element that shows nothing where it stands. A word
-// that it breaks is whole to those who read it, so its beginning is said again
-// after the element.
+// sideways begins or ends an element that shows nothing at its place. People read a word that
+// it interrupts as one word, so the beginning of the word is repeated after the element.
 func (x *page) sideways() {
 	switch f := &x.out; {
 	case !x.end && x.hidden == "":
@@ -227,8 +225,8 @@ func (x *page) sideways() {
 	}
 }
 
-// mayBegin says whether v begins, or may come to begin, with scheme as browsers
-// read a URL: white space is dropped, and references count.
+// mayBegin reports whether v begins with scheme, or is a prefix of such a value, as browsers
+// read a URL: they ignore white space and decode references.
 func mayBegin(v []byte, scheme string) bool {
 	n := 0
 	for _, c := range v {
@@ -245,8 +243,8 @@ func mayBegin(v []byte, scheme string) bool {
 	return true
 }
 
-// afterScheme returns what follows scheme in u, if that begins with it: white
-// space is dropped as browsers do.
+// afterScheme returns the rest of u after scheme, if u begins with it. Like browsers, it
+// ignores white space.
 func afterScheme(u []byte, scheme string) (rest []byte, ok bool) {
 	u = bytes.TrimLeft(u, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
 	if bytes.IndexByte(u, '\n') >= 0 || bytes.IndexByte(u, '\t') >= 0 || bytes.IndexByte(u, '\r') >= 0 {
@@ -263,7 +261,7 @@ func afterScheme(u []byte, scheme string) (rest []byte, ok bool) {
 	return u[len(scheme):], true
 }
 
-// dataURL reads the document that a data: URL holds (RFC 2397), if u is one.
+// dataURL reads the document in u, if u is a data: URL (RFC 2397).
 func (x *page) dataURL(u []byte) {
 	h, data := dataDocument(u)
 	switch {
@@ -276,8 +274,7 @@ func (x *page) dataURL(u []byte) {
 	x.nest(h, data)
 }
 
-// dataDocument returns the readable document that a data: URL holds, a nil head
-// where there is none.
+// dataDocument returns the readable document in a data: URL, with a nil head if there is none.
 func dataDocument(u []byte) (h *Head, data []byte) {
 	u, ok := afterScheme(u, "data:")
 	if !ok {
@@ -289,7 +286,7 @@ func dataDocument(u []byte) (h *Head, data []byte) {
 	}
 	typ = bytes.Trim(typ, " ")
 	if hasFold(typ, "image/") && !hasFold(typ, "image/svg") || hasFold(typ, "font/") {
-		return nil, nil // the most frequent, which have no text
+		return nil, nil // the most frequent types, without text
 	}
 	const mark = "base64"
 	coded := false
@@ -318,7 +315,7 @@ func dataDocument(u []byte) (h *Head, data []byte) {
 	return h, data
 }
 
-// appendUnpercented appends p with %41 undone.
+// appendUnpercented appends p with escapes such as %41 decoded.
 func appendUnpercented(dst, p []byte) []byte {
 	for i := 0; i < len(p); i++ {
 		if p[i] == '%' && i+2 < len(p) {
@@ -333,7 +330,7 @@ func appendUnpercented(dst, p []byte) []byte {
 	return dst
 }
 
-// unbase64 decodes p as far as it goes, white space left out.
+// unbase64 decodes p as far as it is valid, ignoring white space.
 func unbase64(p []byte) []byte {
 	p = bytes.TrimRight(p, "=")
 	out := make([]byte, base64.RawStdEncoding.DecodedLen(len(p)))
@@ -356,7 +353,7 @@ func unbase64(p []byte) []byte {
 	return out[:n]
 }
 
-// refresh reads where a meta element leads to.
+// refresh reads the target of a meta element.
 func (x *page) refresh(v []byte) {
 	if i := bytes.IndexAny(v, ";,"); i >= 0 {
 		v = bytes.TrimLeft(v[i+1:], " \t\n\f\r")
@@ -367,7 +364,7 @@ func (x *page) refresh(v []byte) {
 	}
 }
 
-// attribute says what the value of an attribute is wanted for.
+// attribute returns the kind of an attribute's value.
 func (x *page) attribute(name []byte) attrKind {
 	k := attribute(x.tag.kind, name)
 	if len(x.css.attrs) > 0 {
@@ -395,7 +392,7 @@ func (x *page) attribute(name []byte) attrKind {
 	return attrNone
 }
 
-// rawBegin begins the content of an element that is no markup.
+// rawBegin begins the content of an element without markup.
 func (x *page) rawBegin(t *tag) {
 	x.how = rawNothing
 	switch which := x.which[:x.nWhich]; {
@@ -417,7 +414,7 @@ func (x *page) rawBegin(t *tag) {
 	}
 }
 
-// rawPart takes the next of it.
+// rawPart reads the next part of the content.
 func (x *page) rawPart(p []byte) {
 	switch x.how {
 	case rawMarkup:
@@ -437,7 +434,7 @@ func (x *page) rawPart(p []byte) {
 	}
 }
 
-// rawLessPart takes a < and the letters after it that looked like an end tag.
+// rawLessPart adds a < and the letters after it that resembled an end tag.
 func (x *scanner) rawLessPart() {
 	if x.how != rawNothing {
 		x.rawPart([]byte("<"))
@@ -447,7 +444,7 @@ func (x *scanner) rawLessPart() {
 	}
 }
 
-// rawEnd ends it.
+// rawEnd ends the content.
 func (x *page) rawEnd() {
 	switch x.how {
 	case rawMarkup:

@@ -10,32 +10,32 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// How far a rune is from its folded form, modulo 65536, or one of these.
+// Distance of a rune from its folded form modulo 65536, or one of these values.
 const (
-	toBlank   = 0x8000 // neither letter, digit nor mark
-	toNothing = 0x8001 // shows nothing, so it must not part a word
+	toBlank   = 0x8000 // not a letter, digit or mark
+	toNothing = 0x8001 // invisible, so it must not split a word
 	toSeveral = 0x8002 // several runes
 )
 
-// foldTable says what becomes of each rune of the basic plane. Pages of 256
-// runes that fold alike are stored once (all of CJK is one page), so that the
-// table stays in the second level cache.
+// foldTable maps each rune of the basic plane to its folded form. Pages of 256 runes that fold
+// alike are stored once (all of CJK is one page), so that the table fits into the second level
+// cache.
 type foldTable struct {
 	page    [256]uint8
 	offset  [][256]uint16
-	compose [1024]uint64    // runes that may join with the one before them
-	several map[rune]string // what a rune becomes that becomes several
-	names   map[string]rune // entities met often on pages that are not English
+	compose [1024]uint64    // runes that may combine with the one before them
+	several map[rune]string // for runes that become several
+	names   map[string]rune // entities that are frequent on pages not in English
 }
 
-// folds builds the table when it is first wanted.
+// folds returns the table, which is built at the first call.
 var folds = sync.OnceValue(newFoldTable)
 
-// several is what fold returns for a rune that becomes several.
+// several is returned by fold for a rune that becomes several.
 const several = -2
 
-// fold returns the folded form of r, ' ' when r parts words, -1 when nothing
-// of it is to be seen, or several.
+// fold returns the folded form of r: ' ' if r separates words, -1 if r is invisible, or
+// several.
 func (t *foldTable) fold(r rune) rune {
 	if uint32(r) > 0xFFFF {
 		return foldAstral(r)
@@ -56,10 +56,10 @@ func (t *foldTable) composes(r rune) bool {
 	return uint32(r) < 0x10000 && t.compose[r>>6]&(1<<(r&63)) != 0
 }
 
-// foldAstral is fold above the basic plane, where text is rare.
+// foldAstral is fold for runes above the basic plane, which are rare in text.
 func foldAstral(r rune) rune {
 	switch {
-	case r >= 0x1D400 && r <= 0x1D7FF: // letters of mathematics, read as plain ones
+	case r >= 0x1D400 && r <= 0x1D7FF: // mathematical letters, read as plain ones
 		s := norm.NFKC.String(string(r))
 		r, _ = utf8.DecodeRuneInString(s)
 	case r >= 0x1F110 && r <= 0x1F189 && (r-0x1F110)%32 < 26: // letters in boxes
@@ -73,13 +73,12 @@ func foldAstral(r rune) rune {
 	return simpleFold(r)
 }
 
-// simpleFold is the simple case folding of Unicode's CaseFolding.txt, and
-// besides takes the Turkish dotless and dotted i for an i.
+// simpleFold is the simple case folding of Unicode's CaseFolding.txt. It also folds the
+// Turkish dotless and dotted i to i.
 func simpleFold(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }
 
-// unseen are the runes of Default_Ignorable_Code_Point, marks that only strike a
-// letter through or underline it, and what Hebrew and Arabic are written with or
-// without.
+// unseen are the runes of Default_Ignorable_Code_Point, marks that only strike through or
+// underline a letter, and optional marks of Hebrew and Arabic.
 var unseen = [][2]rune{
 	{0xAD, 0xAD}, {0x305, 0x305}, {0x332, 0x338}, {0x33F, 0x33F}, {0x34F, 0x34F},
 	{0x591, 0x5BD}, {0x5BF, 0x5BF}, {0x5C1, 0x5C2}, {0x5C4, 0x5C5}, {0x5C7, 0x5C7}, // points of Hebrew
@@ -112,7 +111,7 @@ func newFoldTable() *foldTable {
 			}
 		}
 	}
-	// Runes that normalisation replaces by one other, and those that may join.
+	// Runes that normalisation replaces by a single other one, and those that may combine.
 	for _, g := range [][2]rune{{0x300, 0x11FF}, {0x1AB0, 0x2000}, {0x2126, 0x212B}, {0x2CEF, 0x2CF1}, {0x302A, 0x309A}, {0xA66F, 0xABFF}, {0xF900, 0xFB4F}, {0xFE20, 0xFE2F}} {
 		for r := g[0]; r <= g[1]; r++ {
 			if flat[r] == toBlank {
@@ -159,17 +158,17 @@ func newFoldTable() *foldTable {
 	return t
 }
 
-// What an ASCII byte becomes in a run of text: itself folded, a blank, or 0
-// where the run has to stop and look.
+// A byteTable maps ASCII bytes in a run of text to their folded form, a blank, or 0 for bytes
+// that need special treatment.
 type byteTable [256]byte
 
 var (
 	shownText = newByteTable("<&\x00") // HTML text
 	valueText = newByteTable("&")      // an attribute's value
-	rawText   = newByteTable("<")      // xmp: markup ends it, entities mean nothing
-	plainText = newByteTable("")       // all is text
+	rawText   = newByteTable("<")      // xmp: markup ends it, there are no entities
+	plainText = newByteTable("")       // everything is text
 	jsonText  = newByteTable("\\<>&")
-	cueText   = newByteTable("<>&") // of subtitles: as in JSON, tags part no word
+	cueText   = newByteTable("<>&") // of subtitles: as in JSON, tags do not separate words
 	formText  = newByteTable("%")
 )
 
@@ -190,37 +189,36 @@ func newByteTable(stops string) *byteTable {
 	return t
 }
 
-// A flow turns runs of text into normalised words. It begins with a blank,
-// and never has two in a row. Input may stop anywhere, within a character or
-// a character reference, and go on with the next run; flush says that it does
-// not go on.
+// A flow converts runs of text to normalised words. It begins with a blank, and never has two
+// in a row. Input may end anywhere, even within a character or a character reference, and
+// continue with the next run; flush says that it does not continue.
 type flow struct {
 	b     []byte
 	folds *foldTable
-	// high reads bytes from 0x80: all of them when multi is false, else those
-	// that are not UTF-8 (nil: they are blanks).
+	// high decodes bytes from 0x80: all of them if multi is false, otherwise those that are
+	// not UTF-8 (nil: they are blanks).
 	high  *[128]rune
 	multi bool
 
-	joins  bool // the word at the end has runes that may join: compose it
-	stress bool // it has a mark that some letters are written without
-	joined int  // bytes since it has
-	fixed  int  // what comes before is not composed any more
+	joins  bool // the last word has runes that may combine: compose it
+	stress bool // it has a mark that some letters are also written without
+	joined int  // bytes since joins was set
+	fixed  int  // text before this is not composed any more
 	nfc    []byte
 
 	broken     brokenWord
-	turned     int        // where text that is shown backwards begins, 0 outside
-	turnedDeep int        // embeddings within it
-	further    [3]further // behind what is hidden, behind all that may be, and behind tags that may not count
-	has        bool       // one of these is to be said when the word ends
-	others     []string   // what may stand in the first of these instead of what a style sheet adds
-	otherAt    int        // where in it that begins
+	turned     int        // where text that is shown backwards begins, 0 if there is none
+	turnedDeep int        // embeddings in it
+	further    [3]further // after hidden text, after text that may be hidden, and after tags that may not count
+	has        bool       // one of these is to be written when the word ends
+	others     []string   // alternatives in the first of these to the text that a style sheet adds
+	otherAt    int        // position in it of that text
 	otherEnd   int
-	gone       int // bytes dropped from the beginning
+	gone       int // bytes removed from the beginning
 	parting    parting
 
-	entities *entities         // those that an XML document declares
-	part     [utf8.UTFMax]byte // a character cut off by the end of a run
+	entities *entities         // declared by an XML document
+	part     [utf8.UTFMax]byte // an incomplete character at the end of a run
 	nPart    int
 	ref      reference
 }
@@ -230,14 +228,14 @@ func (f *flow) reset() {
 	*f = flow{b: append(b[:0], ' '), nfc: nfc[:0], folds: folds(), multi: true}
 }
 
-// write adds the text of p as t reads it and returns how much of p it used:
-// all, or up to a byte '<' that t stops at.
+// write adds the text in p, read by t, and returns the number of bytes used: all, or up to a
+// byte '<' at which t stops.
 func (f *flow) write(p []byte, t *byteTable) int {
 	i := 0
 	for f.ref.state != refNone && i < len(p) {
 		i += f.reference(p[i:])
 	}
-	// But for a few runes, folding makes at most three bytes of two.
+	// With few exceptions, folding turns two bytes into at most three.
 	f.room(len(p) - i)
 	for i < len(p) {
 		if f.nPart > 0 && (t != formText || p[i] != '%') {
@@ -256,7 +254,7 @@ func (f *flow) write(p []byte, t *byteTable) int {
 			break
 		}
 		switch c := p[i]; {
-		case t[c] != 0: // slow has come to the end of its word
+		case t[c] != 0: // slow has reached the end of its word
 		case c >= 0x80:
 			i = f.wide(p, i)
 			f.room(len(p) - i)
@@ -284,7 +282,7 @@ func (f *flow) write(p []byte, t *byteTable) int {
 	return i
 }
 
-// room makes room for what n bytes become.
+// room makes room for the result of n bytes.
 func (f *flow) room(n int) {
 	if need := len(f.b) + n + n/2 + 8; need > cap(f.b) {
 		f.grow(need)
@@ -297,7 +295,7 @@ func (f *flow) grow(need int) {
 	f.b = b
 }
 
-const eightBlanks = 0x2020202020202020 // of an indented line
+const eightBlanks = 0x2020202020202020 // as in an indented line
 
 // fast copies a run of ASCII.
 func (f *flow) fast(p []byte, i int, t *byteTable) int {
@@ -311,8 +309,8 @@ func (f *flow) fast(p []byte, i int, t *byteTable) int {
 		}
 		b[j] = c
 		i++
-		// One comparison, not two: whether a letter or a blank comes next is
-		// what no processor can guess.
+		// One comparison instead of two: no processor can predict whether a letter or a blank
+		// comes next.
 		if (c^' ')|(last^' ') == 0 {
 			for i+8 <= len(p) && binary.LittleEndian.Uint64(p[i:]) == eightBlanks {
 				i += 8
@@ -326,7 +324,7 @@ func (f *flow) fast(p []byte, i int, t *byteTable) int {
 	return i
 }
 
-// slow is fast for a word that has to be composed or turned when it ends.
+// slow is fast for a word that must be composed or turned when it ends.
 func (f *flow) slow(p []byte, i int, t *byteTable) int {
 	for ; i < len(p); i++ {
 		switch c := t[p[i]]; c {
@@ -349,7 +347,7 @@ func (f *flow) slow(p []byte, i int, t *byteTable) int {
 	return i
 }
 
-// wide reads the characters from p[i] on that are not ASCII.
+// wide reads the non-ASCII characters from p[i] on.
 func (f *flow) wide(p []byte, i int) int {
 	for i < len(p) && p[i] >= 0x80 {
 		if !f.multi {
@@ -372,8 +370,8 @@ func (f *flow) wide(p []byte, i int) int {
 	return i
 }
 
-// completePart joins the beginning of p to the character that the last run
-// cut off and returns how much of p that took.
+// completePart joins the beginning of p to the incomplete character of the last run, and
+// returns the number of bytes used.
 func (f *flow) completePart(p []byte) int {
 	had := f.nPart
 	n := copy(f.part[had:], p)
@@ -428,7 +426,7 @@ func (f *flow) rune(r rune) {
 	}
 }
 
-// longJoin is how long a word to be composed becomes before that is done.
+// longJoin is the length at which a word to be composed is composed before its end.
 const longJoin = 8 << 10
 
 // blank ends the word.
@@ -449,17 +447,17 @@ func (f *flow) blank() {
 
 const mostFolds = 8
 
-// compose brings the last word into normal form C.
+// compose converts the last word to normal form C.
 func (f *flow) compose() {
 	f.joins = false
 	at := max(bytes.LastIndexByte(f.b, ' ')+1, f.fixed)
-	// Folding may take a mark off that another then takes the place of.
+	// Folding may remove a mark that another one then replaces.
 	for n := 0; n < mostFolds && (f.stress || !norm.NFC.IsNormal(f.b[at:])); n++ {
 		f.stress = false
 		f.nfc = norm.NFC.Append(f.nfc[:0], f.b[at:]...)
 		f.b = f.b[:at]
 		last := ' '
-		for _, r := range string(f.nfc) { // what was composed has to be folded
+		for _, r := range string(f.nfc) { // composed characters must be folded
 			if isLoose(last, r) {
 				continue
 			}
@@ -478,7 +476,7 @@ func (f *flow) compose() {
 	f.joined = 0
 }
 
-// flush ends a run: what was cut off will not be completed.
+// flush ends a run: an incomplete character stays incomplete.
 func (f *flow) flush() {
 	if f.nPart > 0 {
 		for _, c := range f.part[:f.nPart] {
@@ -486,27 +484,24 @@ func (f *flow) flush() {
 		}
 		f.nPart = 0
 	}
-	for f.ref.state != refNone { // one may stand for the beginning of another
+	for f.ref.state != refNone { // a reference may be the beginning of another
 		f.endReference(0)
 	}
 }
 
-// Normalise appends to dst the normalised form of the UTF-8 text src, for
-// lists of phrases that are to be found in what [Body.Text] returns, and
-// returns the extended slice.
+// Normalise appends to dst the normalised form of the UTF-8 text src, and returns the extended
+// slice. It is for lists of phrases that are to be found in [Body.Text].
 //
-// Letters and digits are folded: Unicode simple case folding, normal form KC,
-// and for the scripts that have them Arabic alef, Greek accents, stress marks of
-// Cyrillic, ß and ё to their plain spellings. Apostrophes are blanks, whatever
-// their form. Characters that show nothing (soft hyphen, zero-width joiners,
-// tatweel, vowel signs of Arabic and Hebrew) are dropped, and each run of
-// anything else becomes one blank. A run at the beginning or the end of src
-// becomes a blank there: " Sex-" gives " sex ", and "sex" gives "sex". No
-// markup, character reference or escape is read. Nothing but blanks gives " ",
-// empty src nothing.
+// Letters and digits are folded: Unicode simple case folding, normal form KC, and where
+// scripts have them Arabic alef, Greek accents, stress marks of Cyrillic, ß and ё to their
+// plain spellings. Apostrophes of any form are blanks. Invisible characters (soft hyphen,
+// zero-width joiners, tatweel, vowel signs of Arabic and Hebrew) are removed. Each run of
+// other characters becomes one blank, also at the beginning and end of src: " Sex-" gives "
+// sex ", and "sex" gives "sex". Markup, character references and escapes are not decoded. Only
+// blanks give " ", and an empty src gives nothing.
 func Normalise(dst, src []byte) []byte {
 	f := flow{folds: folds(), multi: true}
-	f.b = append(make([]byte, 0, len(src)+len(src)/2+16), '0') // so that a first blank stays; no mark joins a digit
+	f.b = append(make([]byte, 0, len(src)+len(src)/2+16), '0') // so that a first blank is kept; no mark combines with a digit
 	f.write(src, plainText)
 	f.flush()
 	if f.joins {

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// This file is about text that is shown backwards: letters that a right-to-left
-// override (UAX 9) or the element bdo turns. Where it ends depends on how a page
-// is laid out, so both readings are said, as it is written and as it is shown.
+// This file handles text that is shown backwards: letters turned by a right-to-left override
+// (UAX 9) or by the element bdo. Where it ends depends on the layout of the page, so both
+// readings are written, as in the source and as shown.
 
-// mostBackward is how much is turned at once.
+// mostBackward is the longest text that is turned at once.
 const mostBackward = 1 << 10
 
 const (
@@ -19,7 +19,7 @@ const (
 	bidiPDI = 0x2069
 )
 
-// bidi takes a character that shows nothing.
+// bidi handles an invisible character for the direction of text.
 func (f *flow) bidi(r rune) {
 	switch {
 	case r >= 0x202A && r <= bidiRLO && r != bidiPDF, r >= 0x2066 && r < bidiPDI:
@@ -44,14 +44,13 @@ func (f *flow) turn() {
 	f.turned, f.turnedDeep = len(f.b), 0
 }
 
-// turnBack ends it.
+// turnBack ends such text.
 func (f *flow) turnBack() {
 	f.backward()
 	f.turned, f.turnedDeep = 0, 0
 }
 
-// backward says what stands since the turn as it is shown, with the word that
-// it ends.
+// backward appends the text since the turn as it is shown, with the word that it ends.
 func (f *flow) backward() {
 	if f.turned == 0 {
 		return
@@ -101,7 +100,7 @@ func (x *page) override() {
 	}
 }
 
-// moved says that n bytes before the end of the text are gone.
+// moved says that n bytes before the end of the text were removed.
 func (f *flow) moved(n int) {
 	f.fixed = max(0, f.fixed-n)
 	f.gone += n

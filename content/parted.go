@@ -1,16 +1,16 @@
 package content
 
-// This file is about tags that may part a word or not: browsers ignore an end tag
-// of what is not open, and a start tag where its element cannot stand. Which
-// elements are open is not known here, so a word that such a tag breaks, with no
-// blank on either side, is read in parts and as a whole.
+// This file handles tags that may or may not separate words: browsers ignore an end tag of an
+// element that is not open, and a start tag where its element is not allowed. The open
+// elements are not tracked here, so a word that contains such a tag without blanks is read
+// both in parts and as a whole.
 
-// A place is where browsers take the start tag of an element.
+// A place is where browsers accept the start tag of an element.
 type place uint8
 
 const (
 	anywhere place = iota
-	onlyOnce       // html, head, body and frames: ignored within a page's text
+	onlyOnce       // html, head, body and frames: ignored in the text of a page
 	inTables
 	inNoForm
 	itsTable // the table itself
@@ -22,7 +22,7 @@ var places = map[string]place{
 	"form": inNoForm, "table": itsTable,
 }
 
-// An around is what is known of the elements around a tag.
+// An around is what is known about the elements around a tag.
 type around struct {
 	hosts  [][2]uint64 // names of those with an open shadow root
 	host   [2]uint64   // of the last start tag
@@ -30,13 +30,13 @@ type around struct {
 	inForm bool
 }
 
-// A parting is where a word was parted by a tag that may not count.
+// A parting is where a tag that may not count split a word.
 type parting struct {
-	to   int // length of the text after that, 0 if it was not
-	word int // where the word ends
+	to   int // length of the text after the split, 0 if there was none
+	word int // where the first part ends
 }
 
-// block begins a line for an element that is no part of a line, or its end.
+// block begins or ends an element that is a block: it begins a line.
 func (x *page) block(t *tag) {
 	ignored := x.end && t.name != "p" && t.name != "br"
 	switch t.place {
@@ -62,7 +62,7 @@ func (x *page) block(t *tag) {
 	x.line()
 }
 
-// partLine ends the line, and with it a word that may go on.
+// partLine ends the line, and the word, which another reading continues.
 func partLine(x *page) {
 	p := x.out.parts()
 	x.line()
@@ -72,7 +72,7 @@ func partLine(x *page) {
 	}
 }
 
-// parts ends the word at hand, and returns where it was parted.
+// parts ends the current word, and returns where it was split.
 func (f *flow) parts() parting {
 	p := f.parting
 	again := p.to == len(f.b)
@@ -88,7 +88,7 @@ func (f *flow) parts() parting {
 	return p
 }
 
-// rejoin has the word that was parted go on with what follows, which begins with c.
+// rejoin continues the split word with the following text, which begins with c.
 func (f *flow) rejoin(c byte) {
 	p := f.parting
 	f.parting.to = 0
@@ -101,8 +101,8 @@ func (f *flow) rejoin(c byte) {
 	}
 }
 
-// shadow begins or ends a declarative shadow root (HTML, 4.12.3): its text stands
-// where the element around it does, whose other text may not be shown.
+// shadow begins or ends a declarative shadow root (HTML section 4.12.3): its text is shown in
+// place of other text of the element around it.
 func shadow(x *page) {
 	if !x.end {
 		x.between()
@@ -123,10 +123,10 @@ func shadow(x *page) {
 	x.opened = append(x.opened, s)
 }
 
-// mostHosts is how many shadow roots stand in one another.
+// mostHosts is the limit of nested shadow roots.
 const mostHosts = 16
 
-// isShadow says whether the template at hand begins or ends a shadow root.
+// isShadow reports whether the current template begins or ends a shadow root.
 func isShadow(x *page) bool {
 	if x.end {
 		return len(x.hosts) > 0 && x.hidden == ""
@@ -151,8 +151,8 @@ func unmarked(x *page, t *tag) {
 	}
 }
 
-// breaksWord says whether an element that shows nothing where it stands, as a title
-// does, begins within a word, or ends having done so.
+// breaksWord reports whether an element that shows nothing at its place, such as a title,
+// begins within a word, or ends after that.
 func breaksWord(x *page, t *tag) bool {
 	if x.end {
 		return x.hidden == t.name

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Patterns are kinds of numbers with check digits, and expressions, to be found
-// in what clients send. They never change; each body has a [PatternScan].
+// Patterns are kinds of numbers with check digits, and expressions, to be found in uploads.
+// They never change; each body has a [PatternScan].
 type Patterns struct {
 	names []string
 	cards int // index in names, -1 for none
@@ -20,12 +20,12 @@ type Patterns struct {
 	own   map[int]*regexp.Regexp
 }
 
-// patternTail is how much of a body an expression can look back at.
+// patternTail is the number of previous bytes that a match of an expression can include.
 const patternTail = 1 << 10
 
-// NewPatterns returns the patterns called names: "card" (payment cards, ISO/IEC
-// 7812, with a valid check digit), "iban" (account numbers, ISO 13616, with
-// valid check digits), or an expression (RE2 syntax) between slashes.
+// NewPatterns returns the patterns in names: "card" (payment card numbers, ISO/IEC 7812, with
+// a valid check digit), "iban" (account numbers, ISO 13616, with valid check digits), or an
+// expression (RE2 syntax) between slashes.
 func NewPatterns(names []string) (*Patterns, error) {
 	p := &Patterns{names: names, cards: -1, ibans: -1, own: map[int]*regexp.Regexp{}}
 	for i, name := range names {
@@ -53,16 +53,16 @@ func NewPatterns(names []string) (*Patterns, error) {
 // Names returns the patterns as they were given.
 func (p *Patterns) Names() []string { return p.names }
 
-// Follow implements [Reader]; what it returns is a *PatternScan.
+// Follow implements [Reader]; it returns a *PatternScan.
 func (p *Patterns) Follow(*Body) Follower {
 	return &PatternScan{Patterns: p, N: make([]int, len(p.names))}
 }
 
-// A PatternScan is what one body was found to have. Numbers are found in its
-// text, expressions in its decoded bytes, which have to be written to it.
+// A PatternScan has the matches in one body. It finds numbers in the text, and expressions in
+// decoded bytes, which must be written to it.
 type PatternScan struct {
 	*Patterns
-	N    []int // how often each pattern was found
+	N    []int // matches of each pattern
 	tail []byte
 }
 
@@ -96,7 +96,7 @@ func (s *PatternScan) Read(text []byte, fresh int) {
 // Close implements [Follower].
 func (s *PatternScan) Close() {}
 
-// Write looks for the expressions in the next bytes of the body.
+// Write searches the next bytes of the body for the expressions.
 func (s *PatternScan) Write(p []byte) (int, error) {
 	if len(s.own) == 0 {
 		return len(p), nil
@@ -116,8 +116,8 @@ func (s *PatternScan) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cardAt returns where a card number that text begins with ends, 0 for none.
-// It stands in one piece or in the groups that are printed on cards.
+// cardAt returns the end of a card number at the beginning of text, 0 if there is none. The
+// number may be written in one piece or in the groups that are printed on cards.
 func cardAt(text []byte) int {
 	var digits [19]byte
 	var groups [6]int
@@ -186,7 +186,7 @@ func isCard(d []byte, groups []int) bool {
 	return sum%10 == 0
 }
 
-// ibanLengths are those of the countries that have such numbers.
+// ibanLengths are the lengths by country.
 var ibanLengths = map[string]int{
 	"ad": 24, "ae": 23, "al": 28, "at": 20, "az": 28, "ba": 20, "be": 16, "bg": 22, "bh": 22, "bi": 27, "br": 29, "by": 28, "ch": 21, "cr": 22, "cy": 28, "cz": 24,
 	"de": 22, "dj": 27, "dk": 18, "do": 28, "ee": 20, "eg": 29, "es": 24, "fi": 18, "fk": 18, "fo": 18, "fr": 27, "gb": 22, "ge": 22, "gi": 23, "gl": 18, "gr": 27, "gt": 28,
@@ -195,7 +195,7 @@ var ibanLengths = map[string]int{
 	"rs": 22, "ru": 33, "sa": 24, "sc": 31, "sd": 18, "se": 24, "si": 19, "sk": 24, "sm": 27, "so": 23, "st": 25, "sv": 28, "tl": 23, "tn": 24, "tr": 26, "ua": 29, "va": 22, "vg": 24, "xk": 20, "ye": 30,
 }
 
-// ibanAt is cardAt for account numbers, which may stand in groups of four.
+// ibanAt is cardAt for account numbers, which may be written in groups of four.
 func ibanAt(text []byte) int {
 	if len(text) < 15 || !isLetter(text[0]) || !isLetter(text[1]) {
 		return 0
@@ -231,12 +231,12 @@ func ibanAt(text []byte) int {
 	return i
 }
 
-// Digests are the hashes of a body, worked out as it is written to them.
+// Digests are the hashes of a body, computed from the bytes written to it.
 type Digests struct {
 	md5, sha1, sha256 hash.Hash
 }
 
-// NewDigests returns the hashes of nothing.
+// NewDigests returns the hashes of an empty body.
 func NewDigests() *Digests { return &Digests{md5.New(), sha1.New(), sha256.New()} }
 
 // Write takes the next bytes.
@@ -246,7 +246,7 @@ func (d *Digests) Write(p []byte) (int, error) {
 	return d.sha256.Write(p)
 }
 
-// Is says whether one of the hashes is this one, in hexadecimal digits.
+// Is reports whether sum, in hexadecimal digits, is one of the hashes.
 func (d *Digests) Is(sum string) bool {
 	for _, h := range [...]hash.Hash{d.md5, d.sha1, d.sha256} {
 		if len(sum) == 2*h.Size() && strings.EqualFold(sum, hex.EncodeToString(h.Sum(nil))) {

@@ -13,23 +13,22 @@ import (
 	"shuultuur/content/charset"
 )
 
-// This file takes the text out of PDF (ISO 32000-1). Why an own reader: those
-// there are follow cross-reference tables into loops, keep everything they
-// decode and panic on what is malformed. This one finds objects by looking for
-// them, so that broken tables hide nothing, and everything it does is bounded
-// by the bytes it has decoded.
+// This file extracts the text from PDF (ISO 32000-1). Why this package has its own reader:
+// existing ones follow cross-reference tables into loops, keep everything they decode, and
+// panic on malformed input. This one finds objects by searching for them, so that broken
+// tables hide nothing, and the bytes it decodes limit its work.
 
 const (
 	pdfObjects = 200_000
-	pdfArgs    = 64      // operands kept for an operator; the last ones count
+	pdfArgs    = 64      // operands kept for an operator; the last ones apply
 	pdfMapArgs = 1 << 10 // of an operator in a font's map
 	pdfItems   = 1 << 16 // of an array
 	pdfKeys    = 1 << 12 // of a dictionary
-	pdfDepth   = 32      // values within one another
-	pdfForms   = 8       // forms within one another
+	pdfDepth   = 32      // nested values
+	pdfForms   = 8       // nested forms
 	pdfSteps   = 4 << 20 // operators of all pages
 
-	pdfNoObject = -1 // the number of a table, which is no object and not encrypted
+	pdfNoObject = -1 // the number of a table, which is not an object and not encrypted
 )
 
 type (
@@ -42,22 +41,22 @@ type (
 // A pdfReader reads one document.
 type pdfReader struct {
 	text   *text
-	at     map[int][]byte // bytes from where each object begins
+	at     map[int][]byte // bytes from the beginning of each object
 	values map[int]any
 	fonts  map[int]*pdfFont
-	left   int64 // decoded bytes still allowed
+	left   int64 // limit of decoded bytes, minus those so far
 	steps  int
 	cut    bool // a limit was reached
-	odd    bool // a stream has a filter that is not undone
+	odd    bool // a stream has an unsupported filter
 
 	crypt       *pdfCrypt    // nil for a document that is not encrypted
-	generations map[int]int  // of objects, where they are not 0
-	packed      map[int]bool // objects in streams of objects, which are encrypted as a whole
+	generations map[int]int  // of objects, if not 0
+	packed      map[int]bool // objects in object streams, which are encrypted as a whole
 
 	streams []int          // objects that are streams
-	covered map[int][]byte // objects whose place one in a stream of objects has taken; nil for one in another such stream
-	named   map[int]bool   // objects that a table names, none of which is in a stream of objects
-	within  map[int]int    // the streams of objects that it says others are in
+	covered map[int][]byte // objects replaced by one in an object stream; nil for one in another such stream
+	named   map[int]bool   // objects in a table, none of which is in an object stream
+	within  map[int]int    // object streams that contain other objects, according to a table
 }
 
 func newPDFReader(t *text) *pdfReader {
@@ -68,7 +67,7 @@ func newPDFReader(t *text) *pdfReader {
 	}
 }
 
-// again returns a reader of the same document that has unpacked nothing.
+// again returns a reader of the same document that has not unpacked anything.
 func (r *pdfReader) again() *pdfReader {
 	x := newPDFReader(r.text)
 	x.at, x.generations, x.streams = maps.Clone(r.at), maps.Clone(r.generations), r.streams
@@ -80,7 +79,7 @@ func (r *pdfReader) again() *pdfReader {
 	return x
 }
 
-// readPDF adds the text of the pages of p.
+// readPDF adds the text of the pages in p.
 func readPDF(t *text, p []byte) Reason {
 	r := newPDFReader(t)
 	first := r.find(p)
@@ -136,8 +135,8 @@ func (r *pdfReader) pages(p []byte) Reason {
 	return AllRead
 }
 
-// decrypt finds out how the document p is encrypted; false when it takes a
-// password to read it.
+// decrypt determines how the document p is encrypted. It returns false if reading requires a
+// password.
 func (r *pdfReader) decrypt(p []byte) bool {
 	var trailers []pdfDict
 	for _, n := range r.streams {
@@ -163,7 +162,7 @@ func (r *pdfReader) decrypt(p []byte) bool {
 			first, _ = r.resolve(id[0]).([]byte)
 		}
 		if c := newPDFCrypt(r, r.dict(d["Encrypt"]), first); c != nil {
-			clear(r.values) // their strings are encrypted
+			clear(r.values) // the strings in them are encrypted
 			r.crypt = c
 			return true
 		}
@@ -171,9 +170,8 @@ func (r *pdfReader) decrypt(p []byte) bool {
 	return len(trailers) == 0
 }
 
-// find notes where objects begin and which are streams. Of those with the same
-// number, as a document that was changed has them, the last one counts; first
-// are the first ones.
+// find finds where objects begin and which are streams. If several have the same number, as in
+// a document that was changed, the last one applies; first has the first ones.
 func (r *pdfReader) find(p []byte) (first map[int][]byte) {
 	first = map[int][]byte{}
 	for i, found := 0, 0; ; {
@@ -197,8 +195,8 @@ func (r *pdfReader) find(p []byte) (first map[int][]byte) {
 		if delete(r.generations, n); generation != 0 {
 			r.generations[n] = generation
 		}
-		// What stands in a stream is no object. Its length is not known yet where
-		// it stands in another object.
+		// There are no objects in a stream. Its length is not known yet if it is in another
+		// object.
 		x := r.lexer(p[i:])
 		v := x.value(0)
 		r.values[n] = v
@@ -210,7 +208,7 @@ func (r *pdfReader) find(p []byte) (first map[int][]byte) {
 		r.streams = append(r.streams, n)
 		at := i + x.i + len("stream")
 		if size, ok := d["Length"].(float64); ok && size >= 0 {
-			for skip := range 3 { // of the line end
+			for skip := range 3 { // the end of the line
 				if end := at + skip + int(size); end <= len(p) && endsStream(p[end:]) {
 					i = end
 					break
@@ -223,7 +221,7 @@ func (r *pdfReader) find(p []byte) (first map[int][]byte) {
 	}
 }
 
-// objectNumber reads "12 0 ", a number and a generation, at the end of p.
+// objectNumber parses "12 0 ", a number and a generation, at the end of p.
 func objectNumber(p []byte) (n, generation int, ok bool) {
 	f := bytes.Fields(p)
 	if len(f) < 2 || !isSpace(p[len(p)-1]) && p[len(p)-1] != 0 {
@@ -244,7 +242,7 @@ func objectNumber(p []byte) (n, generation int, ok bool) {
 	return int(number), int(g), err == nil
 }
 
-// value returns object n, without its stream.
+// value returns object n without its stream.
 func (r *pdfReader) value(n int) any {
 	if v, ok := r.values[n]; ok {
 		return v
@@ -253,7 +251,7 @@ func (r *pdfReader) value(n int) any {
 	if !ok {
 		return nil
 	}
-	r.values[n] = nil // of one that refers to itself
+	r.values[n] = nil // in case it refers to itself
 	if r.left <= 0 {
 		r.cut = true
 		return nil
@@ -285,8 +283,8 @@ func (r *pdfReader) dict(v any) pdfDict {
 	return d
 }
 
-// endsStream says whether p stands behind a stream: a length that is wrong is
-// not believed, as readers do not.
+// endsStream reports whether p follows a stream. A wrong length is ignored, as by other
+// readers.
 func endsStream(p []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(p[:min(len(p), 32)], "\x00\t\n\f\r "), []byte("endstream"))
 }
@@ -318,7 +316,7 @@ func (r *pdfReader) stream(n int) []byte {
 	return r.unfilter(p, d)
 }
 
-// identity says whether the stream of a dictionary is left out of encryption.
+// identity reports whether the stream of a dictionary is not encrypted.
 func (r *pdfReader) identity(d pdfDict) bool {
 	filters := r.list(d["Filter"])
 	if len(filters) == 0 || r.resolve(filters[0]) != pdfName("Crypt") {
@@ -380,7 +378,7 @@ func un85(p []byte) (out []byte) {
 	return out
 }
 
-// unpack notes where the objects of a stream of objects begin.
+// unpack records where the objects in an object stream begin.
 func (r *pdfReader) unpack(n int, d pdfDict) {
 	p := r.stream(n)
 	count, _ := r.resolve(d["N"]).(float64)
@@ -443,7 +441,7 @@ func (r *pdfReader) page(d pdfDict) {
 // say adds text.
 func (r *pdfReader) say(s string) { r.text.scanner.out.writeUTF8(s) }
 
-// run follows the operators of a page or form, as far as they show text.
+// run executes the operators of a page or form that show text.
 func (r *pdfReader) run(p []byte, resources pdfDict, deep int) {
 	x := r.lexer(p)
 	var font *pdfFont
@@ -508,7 +506,7 @@ func (r *pdfReader) run(p []byte, resources pdfDict, deep int) {
 			if len(args) > 0 {
 				r.form(r.dict(resources["XObject"]), args[len(args)-1], resources, deep)
 			}
-		case "BI": // a picture in the page
+		case "BI": // an inline image
 			if k := bytes.Index(p[x.i:], []byte("EI")); k >= 0 {
 				x.i += k + 2
 			}
@@ -535,8 +533,8 @@ func (r *pdfReader) form(all pdfDict, name any, resources pdfDict, deep int) {
 	r.run(r.stream(int(ref)), resources, deep+1)
 }
 
-// appearance adds the text of how an annotation looks: a form, or one for each
-// of its states.
+// appearance adds the text of an annotation's appearance: a form, or one for each of its
+// states.
 func (r *pdfReader) appearance(d pdfDict, v any, resources pdfDict) {
 	if d["Subtype"] != nil || d["BBox"] != nil {
 		r.form(pdfDict{"N": v}, pdfName("N"), resources, 0)
@@ -568,18 +566,18 @@ func (r *pdfReader) show(f *pdfFont, v any, line *pdfLine) {
 	r.say(text)
 }
 
-// A pdfLine is where text stands, as far as needed to see whether what comes
-// next goes on where the last ended. Lengths are those of the text.
+// A pdfLine is the position of text, for deciding whether the next text continues it. Lengths
+// are those of the text.
 type pdfLine struct{ startX, startY, endX, endY, size float64 }
 
-// place moves to another place and says whether there is a gap before it.
+// place moves to another position and reports whether there is a gap before it.
 func (l *pdfLine) place(x, y float64) bool {
 	gap := max(y-l.endY, l.endY-y) > 0.3*l.size || x-l.endX > 0.15*l.size || x < l.endX-l.size
 	*l = pdfLine{x, y, x, y, l.size}
 	return gap
 }
 
-// A pdfFont says what the codes of a string mean.
+// A pdfFont maps the codes in a string to text.
 type pdfFont struct {
 	bytes  int // of a code
 	text   map[int]string
@@ -628,7 +626,7 @@ func (r *pdfReader) font(v any) *pdfFont {
 	return f
 }
 
-// wideWidths reads the widths of a font with codes of two bytes (9.7.4.3).
+// wideWidths reads the widths of a font with two-byte codes (section 9.7.4.3).
 func (f *pdfFont) wideWidths(r *pdfReader, d pdfDict) {
 	if w, ok := r.resolve(d["DW"]).(float64); ok {
 		f.wide = w
@@ -656,8 +654,7 @@ func (f *pdfFont) wideWidths(r *pdfReader, d pdfDict) {
 	}
 }
 
-// glyph returns the text of a glyph by its name (Adobe Glyph List, as far as
-// letters go).
+// glyph returns the text for the name of a glyph (letters of the Adobe Glyph List).
 func glyph(name string) string {
 	name, _, _ = strings.Cut(name, ".")
 	if utf8.RuneCountInString(name) == 1 {
@@ -793,7 +790,7 @@ func utf16Text(p []byte) string {
 	return string(utf16.Decode(units))
 }
 
-// pdfString returns a string of the document's structure as UTF-8 (7.9.2).
+// pdfString returns a string of the document's structure as UTF-8 (section 7.9.2).
 func pdfString(s []byte) string {
 	switch {
 	case bytes.HasPrefix(s, []byte("\xFE\xFF")):
@@ -805,11 +802,11 @@ func pdfString(s []byte) string {
 	return " " + text + " "
 }
 
-// A pdfLexer reads values.
+// A pdfLexer parses values.
 type pdfLexer struct {
 	p   []byte
 	i   int
-	cut *bool // set where a limit is reached
+	cut *bool // set when a limit is reached
 }
 
 func (r *pdfReader) lexer(p []byte) pdfLexer { return pdfLexer{p: p, cut: &r.cut} }
@@ -833,7 +830,7 @@ func (x *pdfLexer) skip() {
 	}
 }
 
-// value reads the next value; a pdfWord for what is none, nil at the end.
+// value parses the next value. It returns a pdfWord for other words, nil at the end.
 func (x *pdfLexer) value(deep int) any {
 	x.skip()
 	if x.i == len(x.p) {
@@ -869,7 +866,7 @@ func (x *pdfLexer) value(deep int) any {
 	return x.number()
 }
 
-// number reads a number, a reference, or a word.
+// number parses a number, a reference, or a word.
 func (x *pdfLexer) number() any {
 	start := x.i
 	for x.i < len(x.p) && !pdfSpace(x.p[x.i]) && !pdfDelimiter(x.p[x.i]) {
@@ -934,7 +931,7 @@ func (x *pdfLexer) literal() []byte {
 	return out
 }
 
-// escape reads what follows a backslash, which x.i stands at.
+// escape parses the escape after a backslash, at x.i.
 func (x *pdfLexer) escape(out []byte) []byte {
 	if x.i++; x.i >= len(x.p) {
 		return out

@@ -11,30 +11,30 @@ import (
 	"encoding/binary"
 )
 
-// This file undoes the encryption of PDF with an empty password, which readers
-// open without asking (ISO 32000-1, 7.6; ISO 32000-2, 7.6.4).
+// This file decrypts PDF with an empty password, which readers open without asking (ISO
+// 32000-1 section 7.6; ISO 32000-2 section 7.6.4).
 
-// pdfPadding completes a password (7.6.3.3, algorithm 2).
+// pdfPadding pads a password (section 7.6.3.3, algorithm 2).
 const pdfPadding = "\x28\xBF\x4E\x5E\x4E\x75\x8A\x41\x64\x00\x4E\x56\xFF\xFA\x01\x08\x2E\x2E\x00\xB6\xD0\x68\x3E\x80\x2F\x0C\xA9\xFE\x64\x53\x69\x7A"
 
-// A pdfCipher is how the strings, or the streams, of a document are encrypted.
+// A pdfCipher is the encryption of the strings, or the streams, in a document.
 type pdfCipher uint8
 
 const (
 	pdfPlain  pdfCipher = iota
-	pdfRC4              // with a key for each object
+	pdfRC4              // a key for each object
 	pdfAES              // the same
-	pdfAES256           // with one key
+	pdfAES256           // one key
 )
 
-// A pdfCrypt undoes the encryption of one document.
+// A pdfCrypt decrypts one document.
 type pdfCrypt struct {
 	key              []byte
 	strings, streams pdfCipher
 }
 
-// newPDFCrypt reads the encryption dictionary d of a document whose first
-// identifier is id; nil when an empty password does not open it.
+// newPDFCrypt reads the encryption dictionary d of a document whose first identifier is id. It
+// returns nil if an empty password does not open it.
 func newPDFCrypt(r *pdfReader, d pdfDict, id []byte) *pdfCrypt {
 	number := func(name pdfName, missing int) int {
 		if f, ok := r.resolve(d[name]).(float64); ok {
@@ -90,7 +90,7 @@ func newPDFCrypt(r *pdfReader, d pdfDict, id []byte) *pdfCrypt {
 	return c
 }
 
-// cipher returns what the crypt filter that d names under key does.
+// cipher returns the cipher of the crypt filter that d names under key.
 func (r *pdfReader) cipher(d pdfDict, key pdfName) pdfCipher {
 	name, _ := r.resolve(d[key]).(pdfName)
 	switch r.resolve(r.dict(r.dict(d["CF"])[name])["CFM"]) {
@@ -104,7 +104,7 @@ func (r *pdfReader) cipher(d pdfDict, key pdfName) pdfCipher {
 	return pdfPlain
 }
 
-// opens says whether the key is that of the document (algorithms 4 and 5).
+// opens reports whether the key is right (algorithms 4 and 5).
 func (c *pdfCrypt) opens(u, id []byte, revision int) bool {
 	if revision < 3 {
 		return bytes.Equal(rc4Of(c.key, []byte(pdfPadding)), u[:min(len(u), 32)])
@@ -121,7 +121,7 @@ func (c *pdfCrypt) opens(u, id []byte, revision int) bool {
 	return bytes.Equal(p, u[:16])
 }
 
-// open256 finds the key of 256 bits that ue holds (ISO 32000-2, algorithm 2.A).
+// open256 decrypts the 256-bit key in ue (ISO 32000-2, algorithm 2.A).
 func (c *pdfCrypt) open256(u, ue []byte, revision int) *pdfCrypt {
 	if len(u) < 48 || len(ue) < 32 {
 		return nil

@@ -9,12 +9,11 @@ import (
 	"golang.org/x/image/tiff/lzw"
 )
 
-// This file undoes the filters of streams (ISO 32000-1, 7.4), but for those of
-// pictures.
+// This file decodes the filters of streams (ISO 32000-1 section 7.4), except those of images.
 
-const pdfFilters = 8 // filters one upon another
+const pdfFilters = 8 // limit of nested filters
 
-// list returns what v is, or the members of the array that it is.
+// list returns the members of v if it is an array, or v itself.
 func (r *pdfReader) list(v any) []any {
 	switch v := r.resolve(v).(type) {
 	case nil:
@@ -26,7 +25,7 @@ func (r *pdfReader) list(v any) []any {
 	}
 }
 
-// first returns the value of the first of names that d has.
+// first returns the value of the first key in names that d has.
 func first(d pdfDict, names ...pdfName) any {
 	for _, name := range names {
 		if v := d[name]; v != nil {
@@ -36,7 +35,7 @@ func first(d pdfDict, names ...pdfName) any {
 	return nil
 }
 
-// unfilter undoes the filters of the stream p of a dictionary.
+// unfilter decodes the filters of the stream p with dictionary d.
 func (r *pdfReader) unfilter(p []byte, d pdfDict) []byte {
 	filters := r.list(first(d, "Filter", "F"))
 	parms := r.list(first(d, "DecodeParms", "DP"))
@@ -60,17 +59,16 @@ func (r *pdfReader) unfilter(p []byte, d pdfDict) []byte {
 			p = un85(p)
 		case pdfName("RunLengthDecode"), pdfName("RL"):
 			p = r.unrun(p)
-		case pdfName("Crypt"): // done before
+		case pdfName("Crypt"): // already decrypted
 		default:
-			r.odd = true // a filter of pictures, or one that nobody knows
+			r.odd = true // a filter of images, or an unknown one
 			return nil
 		}
 	}
 	return p
 }
 
-// read reads in to its end, as far as there is room. What came before an error
-// counts.
+// read reads in to its end, or to the limit. It keeps the bytes before an error.
 func (r *pdfReader) read(in io.Reader) []byte {
 	out, _ := io.ReadAll(io.LimitReader(in, max(r.left, 0)))
 	if r.left -= int64(len(out)); r.left <= 0 {
@@ -94,7 +92,7 @@ func (r *pdfReader) unlzw(p []byte, parms pdfDict) []byte {
 	return r.read(lzw.NewReader(bytes.NewReader(p), lzw.MSB, 8))
 }
 
-// unrun undoes RunLengthDecode.
+// unrun decodes RunLengthDecode.
 func (r *pdfReader) unrun(p []byte) (out []byte) {
 	for len(p) > 1 && p[0] != 128 && int64(len(out)) < r.left {
 		n := int(p[0])
@@ -113,7 +111,7 @@ func (r *pdfReader) unrun(p []byte) (out []byte) {
 	return out
 }
 
-// predicted undoes the predictor that parms name (7.4.4.4).
+// predicted reverses the predictor in parms (section 7.4.4.4).
 func (r *pdfReader) predicted(p []byte, parms pdfDict) []byte {
 	number := func(name pdfName, missing int) int {
 		if f, ok := r.resolve(parms[name]).(float64); ok && f >= 1 && f <= 1<<16 {
@@ -139,8 +137,8 @@ func (r *pdfReader) predicted(p []byte, parms pdfDict) []byte {
 	return p
 }
 
-// unpredictPNG undoes the predictors of PNG (its section 9) in rows of n bytes,
-// where the value before stands so many bytes back.
+// unpredictPNG reverses the predictors of PNG (section 9 of its specification) in rows of n
+// bytes. back is the distance to the previous value.
 func unpredictPNG(p []byte, n, back int) []byte {
 	out := make([]byte, 0, len(p))
 	above := make([]byte, n)

@@ -5,29 +5,29 @@ import (
 	"maps"
 )
 
-// This file reads the cross-reference tables of PDF (ISO 32000-1, 7.5.4 and
-// 7.5.8). Objects are found without them; but where several have the same
-// number, programs that show the document take the one that the table names.
+// This file reads the cross-reference tables of PDF (ISO 32000-1 sections 7.5.4 and 7.5.8).
+// Objects are found without them. But if several have the same number, viewers use the one in
+// the table.
 
-const pdfTables = 1024 // changes of a document, one after another
+const pdfTables = 1024 // limit of successive changes of a document
 
-// A pdfPlace is where a table says that an object is.
+// A pdfPlace is the place of an object according to a table.
 type pdfPlace struct {
-	at int // in the document
-	in int // the stream of objects that it is in, 0 for none
+	at int // offset in the document
+	in int // the object stream that contains it, 0 for none
 }
 
 // A pdfTable reads the tables of one document.
 type pdfTable struct {
 	r      *pdfReader
 	p      []byte
-	base   int // of offsets: what stands before the document
+	base   int // of offsets: number of bytes before the document
 	places map[int]pdfPlace
-	good   bool // nothing was wrong with them
+	good   bool // there was no error in them
 }
 
-// table returns where the tables of p say that objects are, and whether all of
-// them could be read.
+// table returns the places of objects according to the tables in p, and whether all tables
+// could be read.
 func (r *pdfReader) table(p []byte) (places map[int]pdfPlace, good bool) {
 	t := pdfTable{r: r, p: p, base: max(0, bytes.Index(p[:min(len(p), 1024)], []byte("%PDF-"))), places: map[int]pdfPlace{}, good: true}
 	i := bytes.LastIndex(p, []byte("startxref"))
@@ -53,7 +53,7 @@ func (r *pdfReader) table(p []byte) (places map[int]pdfPlace, good bool) {
 	return t.places, t.good
 }
 
-// section reads one table and returns where others are.
+// section reads one table and returns the places of others.
 func (t *pdfTable) section(p []byte) (next []any) {
 	x := t.r.lexer(p)
 	defer func() { t.r.left -= int64(x.i) }()
@@ -77,7 +77,7 @@ func (t *pdfTable) section(p []byte) (next []any) {
 	return next
 }
 
-// lines reads a table of lines and returns the trailer behind it.
+// lines reads a table in lines and returns the trailer after it.
 func (t *pdfTable) lines(x *pdfLexer) pdfDict {
 	for {
 		v := x.value(0)
@@ -104,7 +104,7 @@ func (t *pdfTable) lines(x *pdfLexer) pdfDict {
 	}
 }
 
-// stream reads a table that is a stream, and returns its dictionary.
+// stream reads a table in a stream, and returns its dictionary.
 func (t *pdfTable) stream(p []byte) pdfDict {
 	r := t.r
 	r.at[pdfNoObject] = p
@@ -152,7 +152,7 @@ func (t *pdfTable) stream(p []byte) pdfDict {
 	return d
 }
 
-// add notes the place of object n, unless a newer table named one.
+// add records the place of object n, unless a newer table has one.
 func (t *pdfTable) add(n int, place pdfPlace) {
 	if _, old := t.places[n]; old {
 		return
@@ -164,9 +164,8 @@ func (t *pdfTable) add(n int, place pdfPlace) {
 	t.places[n] = place
 }
 
-// others returns readers of p that take another object for a number than the
-// last one of it: those that the table names, and where it cannot be read, the
-// first ones.
+// others returns readers of p that use other objects with duplicate numbers than the last:
+// those in the table, or if it cannot be read, the first ones.
 func (r *pdfReader) others(p []byte, first map[int][]byte) (all []*pdfReader) {
 	places, good := r.table(p)
 	other := r.again()

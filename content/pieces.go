@@ -9,52 +9,52 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// This file is about text that a program makes of what a body holds: strings of
-// JSON that it puts together, and base64 that it undoes. The one is what
-// assistants send as an array or as lines, the other what interfaces to files
-// answer with. As nobody says that it will be done, the result is said besides.
+// This file handles text that programs make from parts of a body: strings in JSON that they
+// join, because assistants send their answers as arrays or lines of pieces, and base64 that
+// they decode, because interfaces to files answer with it. Nothing says whether a program will
+// do so, so the result is written in addition.
 
 const (
-	endLen      = 256     // of a long string, looked at from either end
-	saidLen     = 4 << 10 // of base64, after which its text is said
-	mostWaiting = 256     // of what is put together where nothing tells yet that it is text
+	endLen      = 256     // of a long string, examined at either end
+	saidLen     = 4 << 10 // of base64, after which its text is written
+	mostWaiting = 256     // bytes of joined words that wait until it is known whether they are text
 	joints      = 8
 )
 
-// A jsonPieces reads JSON beside its text.
+// A jsonPieces reads JSON in parallel with its text.
 type jsonPieces struct {
 	deep   int
 	kind   [mostJSONDeep + 1]byte   // { or [, by depth
 	place  [mostJSONDeep + 1]uint64 // of values, by depth
-	name   bool                     // a string is a name here
-	in     bool                     // a string
-	escape bool                     // a backslash came last
-	cur    []byte                   // of the string: its beginning, and all of it if it is short
-	tail   []byte                   // and its end, if it is long
+	name   bool                     // the current string is a name
+	in     bool                     // inside a string
+	escape bool                     // the last byte was a backslash
+	cur    []byte                   // beginning of the string, all of it if it is short
+	tail   []byte                   // end of the string, if it is long
 	long   bool
-	at     int // bytes of it
+	at     int // its length in bytes so far
 	based  based
 	joints [joints]joint
 	clock  uint32
 	codes  charCodes
-	words  []byte // to be said
+	words  []byte // to be written
 }
 
-// A joint is a place at which strings stand that may belong together.
+// A joint is a place whose strings may belong together.
 type joint struct {
 	place uint64
 	used  uint32
-	prose bool   // one of them had a blank
-	end   []byte // letters that the last one ended with
-	wait  []byte // words put together while none had
+	prose bool   // one of them contained a blank
+	end   []byte // letters at the end of the last one
+	wait  []byte // joined words, while none contained a blank
 }
 
-// read reads on in p and returns how much of it: up to where there is something
-// to say, or all.
+// read reads p and returns the number of bytes used: up to where there are words to write, or
+// all.
 func (j *jsonPieces) read(p []byte, t *text) (n int, say bool) {
 	for i := 0; i < len(p); {
 		if j.in {
-			// What base64 holds is said at the same places however it comes.
+			// Text in base64 is written at the same positions however the base64 is divided.
 			rest := p[i:]
 			n := j.inside(rest[:min(len(rest), saidLen-j.at%saidLen)], t)
 			i += n
@@ -97,21 +97,20 @@ func (j *jsonPieces) read(p []byte, t *text) (n int, say bool) {
 	return len(p), false
 }
 
-// charCodes are the numbers of an array or object, which may be those of
-// characters.
+// charCodes are the numbers in an array or object, which may be character codes.
 type charCodes struct {
 	n     rune
 	has   bool
-	odd   bool // there are other values, or other numbers
+	odd   bool // there are other values, or numbers that are not characters
 	text  []byte
-	words int // letters and blanks in it
+	words int // letters and blanks among the characters
 	all   int
 }
 
-// fewCodes is how many numbers may happen to be letters.
+// fewCodes is the number of numbers that may be letters by chance.
 const fewCodes = 4
 
-// digit takes a byte that may be one of a number.
+// digit reads a byte that may belong to a number.
 func (k *charCodes) digit(c byte) {
 	switch {
 	case c >= '0' && c <= '9':
@@ -138,8 +137,8 @@ func (k *charCodes) add() {
 	k.n, k.has = 0, false
 }
 
-// sayCodes ends an array or object, or a long part of one, and says the text whose
-// characters it has the numbers of.
+// sayCodes ends an array or object, or a long part of one, and writes the text whose character
+// codes it contains.
 func (j *jsonPieces) sayCodes() {
 	k := &j.codes
 	k.add()
@@ -157,7 +156,7 @@ func (j *jsonPieces) push(kind byte) {
 	j.name = kind == '{'
 }
 
-// inside reads on in a string.
+// inside reads a part of a string.
 func (j *jsonPieces) inside(p []byte, t *text) int {
 	for n := 0; ; n++ {
 		k := bytes.IndexByte(p[n:], '"')
@@ -175,8 +174,8 @@ func (j *jsonPieces) inside(p []byte, t *text) int {
 	}
 }
 
-// escapes says whether what follows p, within a string, is escaped; before says
-// it of p's first byte.
+// escapes reports whether the byte after p, within a string, is escaped; before reports the
+// same for p's first byte.
 func escapes(p []byte, before bool) bool {
 	n := 0
 	for n < len(p) && p[len(p)-1-n] == '\\' {
@@ -188,7 +187,7 @@ func escapes(p []byte, before bool) bool {
 	return n&1 == 1
 }
 
-// keep keeps what is looked at of a string.
+// keep keeps the beginning and end of a string.
 func (j *jsonPieces) keep(p []byte, t *text) {
 	if room := 2*endLen - len(j.cur); !j.long {
 		if len(p) <= room {
@@ -250,8 +249,8 @@ func (j *jsonPieces) end(t *text) {
 	j.join(s, last)
 }
 
-// dataPrefix returns how many bytes of s stand before the base64 of a data: URL,
-// 0 where it is none. Pictures are most of them, and hold no text.
+// dataPrefix returns the number of bytes of s before the base64 in a data: URL, 0 if it is not
+// one. Most are pictures, which have no text.
 func dataPrefix(s []byte) int {
 	const mark = ";base64,"
 	if !hasFold(s, "data:") || hasFold(s, "data:image/") && !hasFold(s, "data:image/svg") {
@@ -270,9 +269,9 @@ func unescaped(s []byte) []byte {
 	return unescapeJSON(s)
 }
 
-// join puts the letters that a string begins with to those that the one before it
-// at its place ended with. Codes and tags are no text: one of the strings at a
-// place has to have a blank. Nor is what begins with a capital the rest of a word.
+// join joins the letters at the beginning of a string to those at the end of the previous one
+// at its place. Codes and tags are not text: one of the strings at a place must contain a
+// blank. A string that begins with a capital does not continue a word.
 func (j *jsonPieces) join(s, last []byte) {
 	if len(s) == 0 {
 		return
@@ -304,7 +303,7 @@ func (j *jsonPieces) join(s, last []byte) {
 			if len(to.wait) < mostWaiting {
 				to.wait = append(append(append(to.wait, to.end...), head...), '\n')
 			}
-			if len(head) == len(s) { // the word goes on in the next, perhaps
+			if len(head) == len(s) { // the word may continue in the next string
 				to.end = append(to.end, head...)
 				last = nil
 			}
@@ -323,7 +322,7 @@ func (j *jsonPieces) reset() {
 	*j = jsonPieces{cur: j.cur[:0], tail: j.tail[:0], words: j.words[:0], codes: charCodes{text: j.codes.text[:0]}, based: based{carry: j.based.carry, text: j.based.text}}
 }
 
-// say adds what was found to the text. What a body is written in, words of it are.
+// say adds the words found to the text, in the charset of the body.
 func (j *jsonPieces) say(f *flow) {
 	if len(j.words) > 0 {
 		f.blank()
@@ -334,15 +333,15 @@ func (j *jsonPieces) say(f *flow) {
 	j.based.say(f)
 }
 
-// A based undoes base64 while it comes, and reads it as a body of its own.
+// A based decodes base64 as it arrives, and reads the result as a separate body.
 type based struct {
-	within *part // nil where there is none
+	within *part // nil if there is none
 	text   flow  // its text
 	carry  []byte
 	escape bool
 }
 
-// isBase64 says whether p is the beginning of base64, with ends of lines or none.
+// isBase64 reports whether p is the beginning of base64, with or without line ends.
 func isBase64(p []byte) bool {
 	letters := 0
 	for i := 0; i < len(p); i++ {
@@ -362,14 +361,14 @@ func isBase64(p []byte) bool {
 func (b *based) open(t *text) {
 	b.within, b.carry, b.escape = &part{}, b.carry[:0], false
 	b.text.reset()
-	if !b.within.open(&Head{}, t) { // it stands too deep
+	if !b.within.open(&Head{}, t) { // it is nested too deeply
 		b.within = nil
 		return
 	}
 	b.within.out = &b.text
 }
 
-// write takes the next of it, in a string of JSON or not.
+// write reads the next part; json says that it is in a string of JSON.
 func (b *based) write(p []byte, json bool) {
 	if b.within == nil {
 		return
@@ -397,7 +396,7 @@ func (b *based) write(p []byte, json bool) {
 
 func (b *based) decode(p []byte) {
 	out := make([]byte, base64.RawStdEncoding.DecodedLen(len(p)))
-	n, _ := base64.RawStdEncoding.Decode(out, p) // letters of base64 only
+	n, _ := base64.RawStdEncoding.Decode(out, p) // p contains only letters of base64
 	b.within.write(out[:n])
 }
 
@@ -413,8 +412,8 @@ func (b *based) close(t *text) {
 	b.within = nil
 }
 
-// drop ends it where nobody reads on. Its text must not be said of the next body
-// that has this room.
+// drop ends it if reading stops. Its text must not appear in the next body that reuses its
+// memory.
 func (b *based) drop() {
 	if b.within != nil {
 		b.within.close()

@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// A quotes takes the strings out of a style sheet, a script or JSON that comes
-// in pieces: without URLs, and without the names of members in JSON. Browsers
-// show those of style sheets (content, quotes, list markers); others they may.
+// A quotes extracts the strings from a style sheet, a script or JSON that arrives in pieces,
+// except URLs and names of members in JSON. Browsers show those of style sheets (content,
+// quotes, list markers), and may show others.
 type quotes struct {
 	script bool // JavaScript or JSON, not CSS
 	json   bool
 	attrs  []string // of CSS: attributes that it shows
-	at     int      // where in the text the last string begins, 0 once it is known not to be a name
+	at     int      // position of the last string in the text, 0 once it is known not to be a name
 
 	st     quoteState
 	quote  byte
-	apart  bool    // something stands between this string and the last
+	apart  bool    // something separates this string from the last
 	tail   [4]byte // bytes before this piece
 	hex    rune
 	nHex   int
 	braced bool    // in braces
-	head   [6]byte // of the string, held back until it is known not to be data
+	head   [6]byte // of the string, held until it is known not to be a data: URL
 	nHead  int
 	name   [24]byte // of an attribute
 
-	join joiner // in a script that is no JSON
+	join joiner // in a script that is not JSON
 
 	level int    // documents around it
 	data  []byte // a data: URL
-	lost  bool   // one was too long
+	lost  bool   // one exceeded the limit
 }
 
 type quoteState uint8
@@ -41,12 +41,12 @@ const (
 	quoteStar                  // /* … *
 	quoteLine                  // // … in a script
 	quoteHead                  // the first bytes of a string
-	quoteIn                    // the others
+	quoteIn                    // the other bytes
 	quoteSkip                  // of a URL, which is not shown
 	quoteURL                   // url(
 	quoteData                  // of a data: URL
 	quoteDataEscape            // \ in that
-	quoteCR                    // a line end that may go on
+	quoteCR                    // a line end that may continue
 	quoteEscape                // \
 	quoteHex                   // \70
 	quoteAttr                  // attr(
@@ -55,15 +55,15 @@ const (
 	quoteUnicode               // \u
 )
 
-// stringWindow is how far ahead the end of a string is looked for at once.
+// stringWindow is the distance up to which the end of a string is searched for at once.
 const stringWindow = 256
 
-// mostAttrs is how many attributes a style sheet may show.
+// mostAttrs is the number of attributes that a style sheet may show.
 const mostAttrs = 16
 
-// write takes the next piece and adds what its strings say to f.
+// write reads the next piece and adds the text of its strings to f.
 func (q *quotes) write(f *flow, p []byte) {
-	var next [4]int // where each mark stands next, once looked for
+	var next [4]int // next position of each mark, once it was searched for
 	for i := 0; i < len(p); {
 		switch q.st {
 		case quoteOutside:
@@ -273,7 +273,7 @@ func (q *quotes) start(f *flow, p []byte, i int) int {
 	return i
 }
 
-// isLine says whether c ends the line, and a string with it.
+// isLine reports whether c ends the line, and with it a string.
 func (q *quotes) isLine(c byte) bool {
 	switch {
 	case q.quote == '`' || q.quote == ')':
@@ -376,8 +376,7 @@ func (q *quotes) inside(f *flow, p []byte, i int) int {
 	return i + 1
 }
 
-// stringEnd returns how many bytes of p stand before what ends the string or
-// escapes a byte of it.
+// stringEnd returns the number of bytes in p before the end of the string or an escape.
 func (q *quotes) stringEnd(p []byte) int {
 	n := bytes.IndexByte(p, q.quote)
 	if n < 0 {

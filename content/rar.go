@@ -8,9 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// This file is about RAR archives (technotes of RAR 4 and 5): the names of their
-// members are read, and of members that are stored without compression what they
-// hold.
+// This file handles RAR archives (technotes of RAR 4 and 5). It reads the names of members,
+// and the content of members that are stored without compression.
 
 const (
 	rar4Mark = "Rar!\x1A\x07\x00"
@@ -46,7 +45,7 @@ func (m *memberReader) rar(r *bufio.Reader) error {
 	return errCut
 }
 
-// rarMember reads a member of size bytes, if it is stored, and goes on behind it.
+// rarMember reads a member of size bytes if it is stored, and continues after it.
 func (m *memberReader) rarMember(r *bufio.Reader, name string, size int64, stored, encrypted bool) error {
 	in := &io.LimitedReader{R: r, N: size}
 	switch {
@@ -113,8 +112,7 @@ func (m *memberReader) rar4Block(r *bufio.Reader) (end bool, err error) {
 	return false, m.rarMember(r, rar4Name(name[:n], flags&0x200 != 0), packed, method == rar4Stored, flags&4 != 0)
 }
 
-// rar4Name undoes the coding of a name: bytes, a zero, and then what makes UTF-16
-// of these.
+// rar4Name decodes a name: bytes, a zero, and then data for converting these to UTF-16.
 func rar4Name(p []byte, wide bool) string {
 	plain, coded, ok := bytes.Cut(p, []byte{0})
 	if !wide || !ok || len(coded) == 0 {
@@ -168,7 +166,7 @@ func (m *memberReader) rar5Block(r *bufio.Reader) (end bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if size > 2<<20 { // more is no header
+	if size > 2<<20 { // larger ones are not headers
 		return false, io.ErrUnexpectedEOF
 	}
 	p := make([]byte, size)
@@ -217,8 +215,7 @@ func (m *memberReader) rar5Block(r *bufio.Reader) (end bool, err error) {
 	return false, m.rarMember(r, name, data, method>>7&7 == 0, rar5IsEncrypted(p[n:], extra))
 }
 
-// rar5IsEncrypted says whether a record of the extra area of a file is that of
-// encryption.
+// rar5IsEncrypted reports whether a record in the extra area of a file is that of encryption.
 func rar5IsEncrypted(p []byte, extra uint64) bool {
 	if extra < uint64(len(p)) {
 		p = p[uint64(len(p))-extra:]

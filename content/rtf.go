@@ -8,13 +8,13 @@ import (
 	"shuultuur/content/charset"
 )
 
-// This file is about Rich Text Format (RTF 1.9.1), in which control words part
-// no word of the text.
+// This file handles Rich Text Format (RTF 1.9.1), in which control words do not separate words
+// of the text.
 
-// mostGroups is how deep groups are told apart.
+// mostGroups is the depth up to which groups are distinguished.
 const mostGroups = 64
 
-// An rtfReader takes the text out of a document that comes in pieces.
+// An rtfReader extracts the text from a document that arrives in pieces.
 type rtfReader struct {
 	f     *flow
 	code  *[128]rune // characters of \'80 and above
@@ -24,14 +24,14 @@ type rtfReader struct {
 	neg   bool
 	given bool // it has a number
 	hex   rune
-	skip  int // characters that stand for the one before them
-	bytes int // of \bin
+	skip  int // number of characters that replace the one before them
+	bytes int // number of bytes of \bin
 
 	deep  int
-	mute  int // the group that is not shown, and all in it; 0 for none
+	mute  int // depth of the outermost group that is not shown; 0 for none
 	ucs   [mostGroups]uint8
-	first bool  // the next control word is the first of its group
-	lost  *bool // set where groups are deeper than they are told apart, and differ
+	first bool  // the next control word is the first in its group
+	lost  *bool // set if groups differ below the depth at which they are distinguished
 }
 
 type rtfState uint8
@@ -45,11 +45,11 @@ const (
 	rtfHexSecond
 )
 
-// rtfMuted are destinations without text that is shown: tables, pictures, and
-// what programs keep for themselves.
+// rtfMuted are destinations without visible text: tables, pictures, and private data of
+// programs.
 var rtfMuted = strings.Fields("fonttbl colortbl stylesheet pict objdata themedata colorschememapping datastore latentstyles listtable listoverridetable rsidtbl generator xmlnstbl fldinst")
 
-// rtfBlank are control words that part words.
+// rtfBlank are control words that separate words.
 var rtfBlank = strings.Fields("par line tab cell row sect page column emdash endash bullet lquote rquote ldblquote rdblquote emspace enspace nestcell nestrow softline")
 
 func newRTFReader(t *text) *rtfReader {
@@ -77,8 +77,8 @@ func (r *rtfReader) finish() {
 	}
 }
 
-// take reads one byte; false if it ended a control word that it does not belong
-// to, and has to be read again.
+// take reads one byte. It returns false if the byte ended a control word to which it does not
+// belong, so that it must be read again.
 func (r *rtfReader) take(c byte) bool {
 	switch r.st {
 	case rtfText:
@@ -152,7 +152,7 @@ func (r *rtfReader) text(c byte) {
 	r.first = false
 }
 
-// symbol reads what follows a backslash.
+// symbol reads the byte after a backslash.
 func (r *rtfReader) symbol(c byte) {
 	r.st = rtfText
 	switch {
@@ -162,14 +162,14 @@ func (r *rtfReader) symbol(c byte) {
 	case c == '\'':
 		r.st, r.hex = rtfHex, 0
 	case c == '*':
-		return // of a destination that readers may not know: they show none of it
+		return // of a destination that readers may not know: they then show none of it
 	case c == '\\' || c == '{' || c == '}' || c == '~' || c == '_' || c == '\n' || c == '\r':
 		r.show(' ')
 	}
 	r.first = false
 }
 
-// control does what a control word says.
+// control executes a control word.
 func (r *rtfReader) control() {
 	r.st = rtfText
 	n := r.num
@@ -209,12 +209,12 @@ func (r *rtfReader) show(c rune) {
 	}
 }
 
-// codePages are those of \ansicpg.
+// codePages are the code pages of \ansicpg.
 var codePages = map[int]*charset.Single{
 	437: charset.IBM437, 850: charset.IBM850, 852: charset.IBM852, 866: charset.IBM866, 874: charset.Windows874,
 	1250: charset.Windows1250, 1251: charset.Windows1251, 1252: charset.Windows1252, 1253: charset.Windows1253, 1254: charset.Windows1254,
 	1255: charset.Windows1255, 1256: charset.Windows1256, 1257: charset.Windows1257, 1258: charset.Windows1258,
 }
 
-// isRTF says whether a document begins like one.
+// isRTF reports whether p begins like an RTF document.
 func isRTF(p []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(p, " \t\r\n"), []byte(`{\rt`)) }

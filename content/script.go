@@ -7,26 +7,25 @@ import (
 	"unicode/utf8"
 )
 
-// This file is about strings that a script puts together, as far as that can be
-// read without running it: pieces that are added, concatenated, joined or stand
-// in a template, characters given by their numbers, strings in Base64 or with
-// escapes of URLs. Names are not followed.
+// This file handles strings that a script assembles, as far as that is visible without running
+// it: pieces that are added, concatenated, joined or part of a template, characters by their
+// numbers, and strings in Base64 or with URL escapes. Variables are not followed.
 
-// A joiner knows what stands between the strings of a script.
+// A joiner tracks the code between the strings of a script.
 type joiner struct {
-	gap  []byte // since the last string, without blanks and comments; the end of it
+	gap  []byte // code since the last string, without blanks and comments; only the end if it is long
 	long bool   // it was longer
 
-	list    []byte // the strings of an array, each with a zero behind it
+	list    []byte // the strings of an array, each followed by a zero
 	listing bool
-	over    bool                     // some of them are not there
-	lost    bool                     // and were wanted
-	then    func(list []byte) []byte // what the string at hand is the separator for, nil when for nothing
-	empty   bool                     // the string at hand has nothing in it
-	decode  func(p []byte) []byte    // for the string at hand, nil when it is as it stands
+	over    bool                     // some are missing because of a limit
+	lost    bool                     // and they were needed
+	then    func(list []byte) []byte // what the current string separates, nil for nothing
+	empty   bool                     // the current string is empty
+	decode  func(p []byte) []byte    // decodes the current string, nil if it needs no decoding
 
-	braces []int // open within each template around, outermost first
-	code   rune  // a character's number
+	braces []int // open braces in each template, outermost first
+	code   rune  // of a character
 	nCode  int
 	hex    bool
 }
@@ -34,11 +33,10 @@ type joiner struct {
 const (
 	mostGap       = 32
 	mostList      = 64 << 10 // bytes of the strings of an array
-	mostTemplates = 64       // within one another
+	mostTemplates = 64       // nested
 )
 
-// between takes a byte that stands between strings and says whether the codes of
-// characters follow.
+// between reads a byte between strings and reports whether character codes follow.
 func (j *joiner) between(c byte) bool {
 	if len(j.gap) == mostGap {
 		j.gap = j.gap[:copy(j.gap, j.gap[mostGap/2:])]
@@ -50,7 +48,7 @@ func (j *joiner) between(c byte) bool {
 
 func (j *joiner) endsWith(s string) bool { return strings.HasSuffix(string(j.gap), s) }
 
-// adds says whether what follows is added to the string before.
+// adds reports whether the next string is added to the one before.
 func (j *joiner) adds() bool {
 	if j.long {
 		return false
@@ -69,7 +67,7 @@ func (j *joiner) adds() bool {
 	return false
 }
 
-// begin is called where a string begins, and says whether it goes on with the one
+// begin is called at the beginning of a string, and reports whether it continues the one
 // before.
 func (j *joiner) begin(before []byte) (adds bool) {
 	adds = j.adds()
@@ -103,7 +101,7 @@ func (j *joiner) begin(before []byte) (adds bool) {
 	return adds
 }
 
-// end takes a whole string, and returns what it makes of others.
+// end gets a complete string, and returns the text that it makes from others.
 func (j *joiner) end(s []byte) []byte {
 	switch then := j.then; {
 	case then != nil:
@@ -136,8 +134,7 @@ func backward(list []byte) (out []byte) {
 	return out
 }
 
-// between reads what stands between the strings of a script, up to where one or a
-// comment begins.
+// between reads the code between the strings of a script, up to a string or a comment.
 func (q *quotes) between(f *flow, p []byte, i int) int {
 	for ; i < len(p); i++ {
 		switch c := p[i]; c {
@@ -211,7 +208,7 @@ func (q *quotes) ended(f *flow) {
 	}
 }
 
-// substitute begins what a template has in ${ }.
+// substitute begins the ${ } in a template.
 func (q *quotes) substitute(f *flow, p []byte, i int) int {
 	if q.st = quoteIn; p[i] != '{' || len(q.join.braces) == mostTemplates {
 		q.lost = q.lost || p[i] == '{'
@@ -225,7 +222,7 @@ func (q *quotes) substitute(f *flow, p []byte, i int) int {
 	return i + 1
 }
 
-// codes reads the numbers of characters.
+// codes reads the character codes.
 func (q *quotes) codes(f *flow, p []byte, i int) int {
 	j := &q.join
 	for ; i < len(p); i++ {

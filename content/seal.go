@@ -5,26 +5,26 @@ import (
 	"hash/crc32"
 )
 
-// This file ends a page that is cut within its content coding, so that a
-// browser can show words of ours behind what it has.
+// This file ends a truncated page within its content coding, so that a browser can show our
+// message after it.
 
 const (
-	sealAhead = 4 << 10 // most bytes of a block's header
+	sealAhead = 4 << 10 // limit of a block's header, in bytes
 	longest   = 15      // bits of a code
 )
 
-// Deflated says whether the body has one coding that [Body.Seal] can end.
+// Deflated reports whether the body has a single coding that [Body.Seal] can end.
 func (h *Head) Deflated() bool {
 	return !h.foreign && h.nCodings == 1 && (h.codings[0] == codingGzip || h.codings[0] == codingDeflate)
 }
 
-// Undone says whether the body has codings that every browser undoes.
+// Undone reports whether the body has only codings that every browser decodes.
 func (h *Head) Undone() bool { return !h.foreign && !h.tooMany && h.nCodings > 0 }
 
-// Seal returns what has to follow the pieces of b, all of which went through
-// [Body.Next], for the coding to end with text: nil when it cannot. It is
-// bytes of rest, what followed in truth, only as far as these are the header of
-// a block. Of b nothing more can be read.
+// Seal returns bytes to send after the pieces of b, all of which went through [Body.Next], so
+// that the coding ends with text; nil if that is impossible. rest is the original
+// continuation: Seal includes bytes of it only to complete the header of a block. Nothing more
+// can be read from b.
 func (b *Body) Seal(rest [][]byte, text []byte) []byte {
 	s := b.blocks
 	if s == nil || s.err != nil || s.n != 1 || !b.head.Deflated() {
@@ -70,7 +70,7 @@ func (b *Body) Seal(rest [][]byte, text []byte) []byte {
 	return nil
 }
 
-// inBlock says whether the decoder waits for bytes of a block.
+// inBlock reports whether the decoder is waiting for bytes within a block.
 func (g *stage) inBlock() bool {
 	switch d := g.decoder.(type) {
 	case *gzipDecoder:
@@ -81,8 +81,8 @@ func (g *stage) inBlock() bool {
 	return false
 }
 
-// seal ends the deflate stream, which has used all its input within a block,
-// with text. It returns what decodes from that, too.
+// seal ends the deflate stream, whose input was used up within a block, with text. It also
+// returns the bytes that this decodes to.
 func (d *inflater) seal(out, text []byte) (sealed, more []byte) {
 	w := bitWriter{out: out}
 	if d.state == inStored {
@@ -112,7 +112,7 @@ func (d *inflater) seal(out, text []byte) (sealed, more []byte) {
 		}
 	}
 	if !d.last {
-		w.put(1, 3) // the last block, stored
+		w.put(1, 3) // last block, stored
 		w.align()
 		w.out = binary.LittleEndian.AppendUint16(w.out, uint16(len(text)))
 		w.out = binary.LittleEndian.AppendUint16(w.out, ^uint16(len(text)))
@@ -122,7 +122,7 @@ func (d *inflater) seal(out, text []byte) (sealed, more []byte) {
 	return w.out, more
 }
 
-// complete adds bits to those at hand that make them a symbol.
+// complete adds bits to the available ones until they form a symbol.
 func (d *inflater) complete(w *bitWriter) bool {
 	bits, n := d.bits, d.n
 	if n == 0 {
@@ -174,7 +174,7 @@ func has(codes *[257]bitCode, text []byte) bool {
 	return true
 }
 
-// A bitWriter appends bits as deflate has them, from the lowest of each byte.
+// A bitWriter appends bits in the order of deflate, from the lowest of each byte.
 type bitWriter struct {
 	out  []byte
 	bits uint64

@@ -2,27 +2,27 @@ package content
 
 import "bytes"
 
-// A format is how text is found in a body.
+// A format is the way in which text is found in a body.
 type format uint8
 
 const (
 	formatNone    format = iota // pictures and such: no text
 	formatHTML                  // markup by the rules of HTML
 	formatXML                   // markup by the rules of XML
-	formatPlain                 // all is text
+	formatPlain                 // everything is text
 	formatJSON                  // text with escapes
 	formatForm                  // urlencoded
-	formatCSS                   // what stands in quotes is shown
-	formatScript                // what stands in quotes may be shown
+	formatCSS                   // text in quotes is shown
+	formatScript                // text in quotes may be shown
 	formatMembers               // an archive: bodies within the body, with names
-	formatMIME                  // the same, of mail and forms
+	formatMIME                  // the same for mail and forms
 	formatRTF
 	formatPDF
 	formatArchive // of documents
-	formatUnread  // may be anything: tell by the first bytes
+	formatUnread  // unknown until the first bytes
 )
 
-// formatOf returns the format of a media type.
+// formatOf returns the format for a media type.
 func formatOf(typ string) format {
 	b := []byte(typ)
 	switch {
@@ -58,7 +58,7 @@ func formatOf(typ string) format {
 	return formatUnread
 }
 
-// isMembers says whether bodies of a type are archives.
+// isMembers reports whether bodies of a type are archives.
 func isMembers(typ string) bool {
 	switch typ {
 	case "application/zip", "application/x-zip", "application/x-zip-compressed", "application/x-tar", "application/tar", "application/x-gtar",
@@ -69,7 +69,7 @@ func isMembers(typ string) bool {
 	return false
 }
 
-// isArchive says whether bodies of a type are documents in a ZIP archive.
+// isArchive reports whether bodies of a type are documents in a ZIP archive.
 func isArchive(typ string) bool {
 	b := []byte(typ)
 	return typ == "application/epub+zip" ||
@@ -78,8 +78,8 @@ func isArchive(typ string) bool {
 		bytes.HasPrefix(b, []byte("application/vnd.ms-")) && bytes.HasSuffix(b, []byte(".macroenabled.12"))
 }
 
-// isPacked says whether bodies of a type are data for programs in which strings
-// stand as they are, in UTF-8, between bytes that no text has.
+// isPacked reports whether bodies of a type are data for programs that contain strings in
+// UTF-8 between binary bytes.
 func isPacked(typ string) bool {
 	switch typ {
 	case "application/protobuf", "application/x-protobuf", "application/vnd.google.protobuf", "application/proto", "application/connect+proto",
@@ -89,7 +89,7 @@ func isPacked(typ string) bool {
 	return false
 }
 
-// isScript says whether typ is one of JavaScript's (WHATWG MIME Sniffing, 4.6).
+// isScript reports whether typ is a type of JavaScript (WHATWG MIME Sniffing section 4.6).
 func isScript(typ string) bool {
 	switch typ {
 	case "text/javascript", "application/javascript", "application/x-javascript", "text/x-javascript",
@@ -100,9 +100,8 @@ func isScript(typ string) bool {
 	return false
 }
 
-// isMedia says whether bodies of a type hold pictures, sound, fonts or programs
-// and nothing to read, whatever their bytes look like: no browser sniffs them
-// for text.
+// isMedia reports whether bodies of a type are pictures, sound, fonts or programs, without
+// text whatever their bytes: no browser sniffs them for text.
 func isMedia(typ string) bool {
 	b := []byte(typ)
 	for _, top := range [...]string{"image/", "audio/", "video/", "font/", "model/"} {
@@ -120,8 +119,7 @@ func isMedia(typ string) bool {
 	return false
 }
 
-// mediaType returns a media type in lower case. Those of most answers cost no
-// allocation.
+// mediaType returns a media type in lower case. The most frequent ones cost no allocation.
 func mediaType(v []byte) string {
 	switch string(v) {
 	case "text/html":
@@ -173,14 +171,14 @@ func mediaType(v []byte) string {
 	return string(low)
 }
 
-// sniffLen is how much of a body is looked at to tell its type.
+// sniffLen is the number of bytes by which the type is determined.
 const sniffLen = headLen
 
-// signatures are the beginnings of types that are not text (WHATWG MIME
-// Sniffing, 6 and 7.1, and archives and programs besides).
+// signatures are the beginnings of types without text (WHATWG MIME Sniffing sections 6 and
+// 7.1, and further archives and programs).
 var signatures = []struct {
 	magic, typ string
-	weak       bool // text may begin so
+	weak       bool // text may begin in the same way
 }{
 	{"\xFF\xD8\xFF", "image/jpeg", false},
 	{"\x89PNG\r\n\x1A\n", "image/png", false},
@@ -206,16 +204,16 @@ var signatures = []struct {
 	{"wOF2", "font/woff2", true},
 }
 
-// What makes text HTML when it comes first (WHATWG MIME Sniffing, 7.1). Like
-// Chromium, nothing is asked of the byte that follows.
+// htmlStarts are the beginnings of HTML (WHATWG MIME Sniffing section 7.1). Like Chromium, we
+// do not check the byte after them.
 var htmlStarts = []string{
 	"!doctype html", "script", "html", "!--", "head", "iframe", "h1", "div", "font",
 	"table", "a", "style", "title", "b", "body", "br", "p",
-	// Not in the standard, but nobody means anything else by them.
+	// Not in the standard, but unambiguous.
 	"meta", "link", "span", "form", "img", "svg", "noscript", "template", "center", "frameset", "ul", "main", "section", "h2", "h3",
 }
 
-// sniff tells a media type by the beginning of a body whose fields give none.
+// sniff determines the media type of a body without a declared one, by its beginning.
 func sniff(p []byte) string {
 	if t := sniffMarkup(p); t != "" {
 		return t
@@ -230,7 +228,7 @@ func sniff(p []byte) string {
 	return "text/plain"
 }
 
-// sniffMarkup returns text/html or text/xml where text begins like these.
+// sniffMarkup returns text/html or text/xml if text begins like these.
 func sniffMarkup(p []byte) string {
 	text := bytes.TrimLeft(bytes.TrimPrefix(p, []byte("\xEF\xBB\xBF")), " \t\n\f\r")
 	if len(text) == 0 || text[0] != '<' {
@@ -247,8 +245,8 @@ func sniffMarkup(p []byte) string {
 	return ""
 }
 
-// signature returns the type that p has the signature of, "" if none. Where p
-// has nothing that text has not, short ones of letters do not count.
+// signature returns the type whose signature p has, "" for none. If p has no binary bytes,
+// short signatures of letters do not count.
 func signature(p []byte, binary bool) string {
 	for _, m := range signatures {
 		if (binary || !m.weak) && bytes.HasPrefix(p, []byte(m.magic)) {
@@ -277,9 +275,8 @@ func signature(p []byte, binary bool) string {
 	return ""
 }
 
-// unlabelled tells how bytes are read that begin like no known format: as text
-// where they are UTF-16, or where words are an eighth of them and more, as in
-// formats that keep strings as they are.
+// unlabelled returns how to read bytes without a known signature: as text if they are UTF-16,
+// or if at least an eighth of them are words, as in formats that contain plain strings.
 func unlabelled(p []byte) format {
 	switch {
 	case wide(p) != nil, wordy(p):
@@ -290,7 +287,7 @@ func unlabelled(p []byte) format {
 	return formatNone
 }
 
-// wordLen is how many letters in a row hardly come about by chance.
+// wordLen is the number of successive letters that hardly occur by chance.
 const wordLen = 5
 
 func wordy(p []byte) bool {
@@ -308,7 +305,7 @@ func wordy(p []byte) bool {
 	return letters*8 >= len(p) && letters > 0
 }
 
-// taken tells how a program takes text, by its first bytes.
+// taken returns how a program reads text, by its first bytes.
 func taken(how format, p []byte) format {
 	switch {
 	case how != formatPlain && (how != formatHTML || sniffMarkup(p) != ""):
@@ -320,11 +317,11 @@ func taken(how format, p []byte) format {
 	return how
 }
 
-// jsonGuards stand before JSON so that no page can run it as a script.
+// jsonGuards precede JSON so that no page can run it as a script.
 var jsonGuards = [...]string{"while(1);", "while (1);", "for(;;);", "for (;;);", "while(true);", "throw 1;", "throw 0;"}
 
-// isJSONLines says whether p begins like lines of JSON with something before it,
-// as assistants send their answers: numbers, or the names of server-sent events.
+// isJSONLines reports whether p begins with lines of JSON with a prefix, in which assistants
+// send their answers: numbers, or names of server-sent events.
 func isJSONLines(p []byte) bool {
 	for line := range bytes.SplitSeq(p, []byte("\n")) {
 		name, value, ok := bytes.Cut(bytes.TrimRight(line, "\r"), []byte(":"))
@@ -342,8 +339,8 @@ func isJSONLines(p []byte) bool {
 	return false
 }
 
-// isJSON says whether p begins like JSON: with an object, a list, or a string that
-// has an escape.
+// isJSON reports whether p begins like JSON: with an object, a list, or a string with an
+// escape.
 func isJSON(p []byte) bool {
 	p = bytes.TrimLeft(bytes.TrimPrefix(p, []byte("\xEF\xBB\xBF")), " \t\r\n")
 	for _, guard := range jsonGuards {
@@ -369,8 +366,7 @@ func isJSON(p []byte) bool {
 	return bytes.IndexByte([]byte(`"{[]-0123456789tfn`), next[0]) >= 0
 }
 
-// isForm says whether p begins like fields of a form: a name, and values with
-// escapes.
+// isForm reports whether p begins like fields of a form: a name, and values with escapes.
 func isForm(p []byte) bool {
 	name, rest, ok := bytes.Cut(p, []byte("="))
 	if !ok || len(name) == 0 || bytes.IndexByte(rest, '%') < 0 {
@@ -384,8 +380,8 @@ func isForm(p []byte) bool {
 	return true
 }
 
-// isCode says whether p begins with a comment, or has as many of the signs of
-// programs as these have, and is not JSON.
+// isCode reports whether p begins with a comment, or has as many special characters as
+// programs have, and is not JSON.
 func isCode(p []byte) bool {
 	if isJSON(p) {
 		return false
@@ -403,8 +399,8 @@ func isCode(p []byte) bool {
 	return signs*50 > len(p)
 }
 
-// isCallback says whether a script calls a function with data, as JSONP does: its
-// strings are what a page asked for.
+// isCallback reports whether a script calls a function with data, as in JSONP: its strings are
+// the data that a page requested.
 func isCallback(p []byte) bool {
 	p = bytes.TrimPrefix(bytes.TrimLeft(p, " \t\r\n;"), []byte("/**/"))
 	open := bytes.IndexByte(p[:min(len(p), 160)], '(')
@@ -433,7 +429,8 @@ func isCallback(p []byte) bool {
 	return false
 }
 
-// isBinary says whether p has bytes that no text has (WHATWG MIME Sniffing, 3).
+// isBinary reports whether p has bytes that do not occur in text (WHATWG MIME Sniffing section
+// 3).
 func isBinary(p []byte) bool {
 	if e, _ := mark(p); e != nil {
 		return false

@@ -2,25 +2,25 @@ package content
 
 import "bytes"
 
-// This file is about markup in text that is no markup itself: strings of JSON
-// and of scripts that a page makes elements of, cues of subtitles, entries of
-// feeds. Nobody says whether it will be markup, so both readings are said: a
-// word that a tag breaks is said again from its beginning behind the tag.
+// This file handles markup in text without markup of its own: strings of JSON and scripts from
+// which a page makes elements, cues of subtitles, entries of feeds. Nothing says whether the
+// text will be used as markup, so both readings are written: a word that a tag interrupts is
+// repeated from its beginning after the tag.
 
 // A brokenWord is the beginning of a word before a tag in such text.
 type brokenWord struct {
 	less   bool // a < that may begin a tag
-	at     int  // where in the text the tag begins, 0 outside of tags
+	at     int  // position of the tag in the text, 0 outside tags
 	word   [longestWord]byte
 	nWord  int
-	inText bool // references stand for markup: text of a feed
+	inText bool // references stand for markup, as in a feed
 }
 
-// longestWord is how long the beginning of a word may be that is said again
-// behind what breaks it.
+// longestWord is the length up to which the beginning of a word is repeated after an
+// interruption.
 const longestWord = 64
 
-// lastWord returns the word that text ends with, nothing of a longer one.
+// lastWord returns the word at the end of text, or nothing if it is longer.
 func lastWord(text []byte) []byte {
 	end := text[max(0, len(text)-longestWord-1):] // a word may be as long as a page
 	word := end[bytes.LastIndexByte(end, ' ')+1:]
@@ -30,10 +30,10 @@ func lastWord(text []byte) []byte {
 	return word
 }
 
-// longTag is how long text behind a < may be and still be a tag.
+// longTag is the length up to which text after a < may be a tag.
 const longTag = 1 << 10
 
-// less takes a <. The word before it is kept in case a tag begins.
+// less handles a <. It keeps the word before it, in case a tag begins.
 func (f *flow) less() {
 	if f.joins {
 		f.compose()
@@ -46,14 +46,14 @@ func (f *flow) less() {
 	f.blank()
 }
 
-// begins takes what follows a <.
+// begins handles the byte after a <.
 func (f *flow) begins(c byte) {
 	if f.broken.less = false; isAlnum(c) || c == '/' || c == '\\' || c == '!' {
 		f.broken.at = len(f.b)
 	}
 }
 
-// greater takes a >.
+// greater handles a >.
 func (f *flow) greater() {
 	w := &f.broken
 	at := w.at
@@ -73,8 +73,8 @@ func (f *flow) greater() {
 	}
 }
 
-// written takes a character of markup that is written as an escape or reference,
-// and says whether it is one.
+// written handles a character of markup written as an escape or reference, and reports whether
+// r is one.
 func (f *flow) written(r rune) bool {
 	switch r {
 	case '<':
@@ -89,8 +89,8 @@ func (f *flow) written(r rune) bool {
 	return true
 }
 
-// isSubtitles says whether a text has cues, in which tags count: a track of a
-// video is one whatever type it has.
+// isSubtitles reports whether a text has cues, in which tags count: WebVTT is recognised
+// whatever its type.
 func isSubtitles(typ string, head []byte) bool {
 	switch typ {
 	case "text/vtt", "text/srt", "application/x-subrip", "text/markdown", "text/enriched":

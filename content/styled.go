@@ -4,56 +4,55 @@ import (
 	"bytes"
 )
 
-// This file is about words that are written in other letters than they show,
-// because of style: elements within a word that show nothing, blocks that begin
-// no line, text that a style sheet adds or turns. What a class means may stand
-// in a sheet that is elsewhere, and which rule of a sheet wins depends on all of
-// them, so further readings of such a word are said behind it: one without what
-// is certainly hidden, one without all that may be.
+// This file handles words whose visible letters differ from the source because of style:
+// elements within a word that show nothing, blocks that begin no line, text that a style sheet
+// adds or turns. The meaning of a class may be in an external sheet, and which rule of a sheet
+// applies depends on all of them. So further readings of such a word are written after it: one
+// without the text that is certainly hidden, one without all that may be hidden.
 
-// An effect is what style makes of an element.
+// An effect is the effect of style on an element.
 type effect uint8
 
 const (
-	hides    effect = 1 << iota // it shows nothing, or elsewhere
+	hides    effect = 1 << iota // it shows nothing, or only elsewhere
 	mayHide                     // a class, an id or a style may hide it
 	flows                       // it is a block that begins no line
 	turns                       // its text is shown backwards
 	rightTo                     // its boxes are laid out from right to left
-	addsText                    // text before or after what is in it
+	addsText                    // text is added before or after its content
 	lays                        // blocks in it begin no lines
 )
 
 const (
 	mostRule   = 16 << 10 // bytes of a rule of a style sheet
-	mostStyled = 4 << 10  // names that a page gives a style to
-	mostOpen   = 16       // elements that such a style is kept of
+	mostStyled = 4 << 10  // names to which a page gives a style
+	mostOpen   = 16       // open elements with such a style
 )
 
-// A styles is what the style sheets of a page say of elements, found by the hash
-// of a name: an element's, a class's with its dot, an id's with its #.
+// A styles has the relevant style of elements in the style sheets of a page, by the hash of a
+// name: an element's, a class's with its dot, an id's with its #.
 type styles struct {
-	table []nameStyle // open hash, half of it empty; its length is a power of two
+	table []nameStyle // open hash, at most half full; its length is a power of two
 	n     int
 	looks [64]uint64 // looks of the names of classes and ids in the table
 	tags  [4]uint64  // hashes of the names of elements in it, by their lowest bits
 	any   effect     // of elements without a name
 	kinds effect     // of all names together
-	all   uint16     // what is added to them
+	all   uint16     // text added to them
 	added []addedText
-	named map[string][]addedValue // by the names of custom properties, and of counter styles with an @
-	found declarations            // of the rule at hand
+	named map[string][]addedValue // by name of a custom property, or of a counter style with an @
+	found declarations            // of the current rule
 	rest  []byte                  // the beginning of a rule
-	clean []byte                  // one without comments and escapes
-	quote byte                    // within a string of it, or * within a comment
-	last  byte                    // of what came
+	clean []byte                  // a rule without comments and escapes
+	quote byte                    // open string quote in it, or * in a comment
+	last  byte                    // last byte read
 	lost  bool
 }
 
 type nameStyle struct {
 	hash uint32 // 0 for a free slot
 	effect
-	added uint16 // in styles.added, one more than the index
+	added uint16 // index in styles.added, plus one
 }
 
 func (s *styles) reset() {
@@ -65,7 +64,7 @@ func (s *styles) reset() {
 	*s = styles{table: s.table, rest: s.rest[:0], clean: s.clean, added: s.added[:0], named: s.named, found: s.found}
 }
 
-// nameHash is FNV-1a of the lower case of a name behind a mark.
+// nameHash is the FNV-1a hash of mark and a name in lower case.
 func nameHash(mark byte, name []byte) uint32 {
 	h := (uint32(2166136261) ^ uint32(mark)) * 16777619
 	for _, c := range name {
@@ -77,19 +76,17 @@ func nameHash(mark byte, name []byte) uint32 {
 // anyHash stands for elements without a name.
 const anyHash = 3
 
-// mostProbes is how many names may be looked at for one: more have the same hash
-// only where somebody chose them for that.
+// mostProbes is the number of probes for a name: more names with the same hash occur only if
+// somebody chose them for that.
 const mostProbes = 32
 
-// look returns where in styles.looks a name of a class or an id is noted: by its
-// length, first and last byte. Most names of a page have no style that matters,
-// and are told from the others so.
+// look returns the position in styles.looks for the name of a class or id: by its length,
+// first and last byte. It rejects most names of a page, which have no relevant style.
 func look(name []byte) (row int, bit uint64) {
 	return len(name) & 63, 1 << ((lower(name[0])*7 + lower(name[len(name)-1])) & 63)
 }
 
-// slot returns where the style of a name is, or would be; nil when too many
-// names are in the way.
+// slot returns the slot of a name, or a free one for it; nil after too many probes.
 func (s *styles) slot(hash uint32) *nameStyle {
 	for i := range uint32(mostProbes) {
 		if e := &s.table[(hash>>1+i)&uint32(len(s.table)-1)]; e.hash == hash || e.hash == 0 {
@@ -108,7 +105,7 @@ func (s *styles) find(hash uint32) (e nameStyle) {
 	return e
 }
 
-// set adds to what is known of a name, and returns nil when that are too many.
+// set returns the entry of a name for changes, nil if there are too many names.
 func (s *styles) set(hash uint32) *nameStyle {
 	switch {
 	case s.n == mostStyled:
@@ -138,10 +135,10 @@ func (s *styles) set(hash uint32) *nameStyle {
 	return e
 }
 
-// write takes the next of a style sheet.
+// write reads the next part of a style sheet.
 func (s *styles) write(p []byte) {
 	next := marks{-1, -1, -1, -1}
-	marked := -1 // up to here nothing in p makes a } mean something else
+	marked := -1 // up to here, p has nothing that changes the meaning of a }
 	for i := 0; i < len(p); {
 		end := len(p)
 		if k := bytes.IndexByte(p[i:], '}'); k >= 0 {
@@ -172,9 +169,9 @@ func (s *styles) write(p []byte) {
 	}
 }
 
-// hold keeps a part of a rule whose end has not come. Of a rule that is too long
-// what has come has its effect, and only a declaration that is too long by itself
-// is dropped: most are pictures.
+// hold keeps a part of a rule whose end has not arrived. A rule that is too long is applied as
+// far as it has arrived; only a single declaration that is too long is dropped, because most
+// of those are pictures.
 func (s *styles) hold(p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), mostRule-len(s.rest))
@@ -185,7 +182,7 @@ func (s *styles) hold(p []byte) {
 		open := bytes.LastIndexByte(s.rest, '{') + 1
 		whole := bytes.LastIndexByte(s.rest, ';') + 1
 		switch {
-		case open == 0 || open > mostRule/2: // or each declaration would have its selectors read
+		case open == 0 || open > mostRule/2: // otherwise each declaration would require reading its selectors
 			s.lost = true
 			s.rest = s.rest[:0]
 		case whole > open:
@@ -198,11 +195,11 @@ func (s *styles) hold(p []byte) {
 	}
 }
 
-// marks are where the next string, comment or escape in a piece may begin.
+// marks are positions at which the next string, comment or escape in a piece may begin.
 type marks [4]int
 
-// from returns the first of them from i on. Each byte is looked at once for each
-// kind, however often it is asked.
+// from returns the first of them from i on. It searches each byte only once for each kind,
+// over all calls.
 func (m *marks) from(p []byte, i int) int {
 	first := len(p)
 	for k, c := range [...]byte{'"', '\'', '*', '\\'} {
@@ -218,17 +215,17 @@ func (m *marks) from(p []byte, i int) int {
 	return first
 }
 
-// end ends the sheet, and the rule that it breaks off in.
+// end ends the sheet and an incomplete rule.
 func (s *styles) end() {
 	s.rule(s.rest, false)
 	s.rest, s.quote = s.rest[:0], 0
 }
 
-// ruleEnd returns where the } is that ends the rule that p[i:] goes on with,
-// len(p) where it does not end. There is none before i.
+// ruleEnd returns the position of the } that ends the rule to which p[i:] belongs, len(p) if
+// it does not end. There is none before i.
 func (s *styles) ruleEnd(p []byte, i int) int {
 	for ; i < len(p); i++ {
-		if s.quote != 0 { // to what may end it
+		if s.quote != 0 { // skip to its possible end
 			c := s.quote
 			if c == '*' {
 				c = '/'
@@ -260,7 +257,7 @@ func (s *styles) ruleEnd(p []byte, i int) int {
 	return len(p)
 }
 
-// before returns the byte that stands before what follows p.
+// before returns the byte before the bytes that follow p.
 func (s *styles) before(p []byte) byte {
 	if len(p) > 0 {
 		return p[len(p)-1]
@@ -268,8 +265,7 @@ func (s *styles) before(p []byte) byte {
 	return s.last
 }
 
-// rule reads selectors { declarations. It is plain where it has neither comments
-// nor escapes.
+// rule reads selectors { declarations. plain says that it has neither comments nor escapes.
 func (s *styles) rule(p []byte, plain bool) {
 	if !plain && bytes.Contains(p, []byte("/*")) {
 		s.clean = withoutComments(s.clean[:0], p)
@@ -279,7 +275,7 @@ func (s *styles) rule(p []byte, plain bool) {
 		p = unescapeCSS(p)
 	}
 	at, outer := -1, -1
-	for { // the last: rules stand within @media
+	for { // the last brace, because rules are nested in @media
 		k := bytes.IndexByte(p[at+1:], '{')
 		if k < 0 {
 			break
@@ -309,8 +305,8 @@ func (s *styles) rule(p []byte, plain bool) {
 	}
 }
 
-// selector notes the style of the elements that a selector stands for, by the
-// last of its compounds: which elements are around is not looked at.
+// selector records the style of the elements that a selector matches, by its last compound:
+// the elements around are ignored.
 func (s *styles) selector(p []byte, d *declarations) {
 	p = bytes.TrimSpace(p)
 	for i := len(p) - 1; i >= 0; i-- {
@@ -393,8 +389,7 @@ func (s *styles) selector(p []byte, d *declarations) {
 
 func hasFold(p []byte, s string) bool { return len(p) >= len(s) && equalLower(p[:len(s)], s) }
 
-// withoutGroups returns selectors without what stands in parentheses and brackets,
-// but for the brackets.
+// withoutGroups returns selectors without the content of parentheses and brackets.
 func withoutGroups(p []byte) []byte {
 	out := make([]byte, 0, len(p))
 	deep, quote := 0, byte(0)
@@ -435,7 +430,7 @@ func withoutComments(out, p []byte) []byte {
 	}
 }
 
-// unescapeCSS undoes the escapes of a style sheet.
+// unescapeCSS decodes the escapes of a style sheet.
 func unescapeCSS(p []byte) []byte {
 	out := make([]byte, 0, len(p))
 	for i := 0; i < len(p); i++ {
@@ -463,7 +458,7 @@ func unescapeCSS(p []byte) []byte {
 	return out
 }
 
-// declared returns what declarations do. It is valid until it is called again.
+// declared returns the effect of declarations. It is valid until the next call.
 func (s *styles) declared(p []byte) *declarations {
 	d := &s.found
 	*d = declarations{}
@@ -499,8 +494,8 @@ func (s *styles) declared(p []byte) *declarations {
 	return d
 }
 
-// mayMatter says whether a declaration may do something, by the first letters of
-// its property: most do not.
+// mayMatter reports whether a declaration may have an effect, by the first letters of its
+// property: most do not.
 func mayMatter(one []byte) bool {
 	if len(one) < 6 {
 		return false
@@ -522,12 +517,12 @@ func mayMatter(one []byte) bool {
 	case 'q':
 		return b == 'u' // quotes
 	case '-':
-		return b == '-' && bytes.ContainsAny(one, "\"'") // what content may name
+		return b == '-' && bytes.ContainsAny(one, "\"'") // content may refer to it
 	}
 	return false
 }
 
-// declares returns what one declaration does.
+// declares returns the effect of one declaration.
 func declares(name, value []byte) effect {
 	word := value
 	if k := bytes.IndexByte(word, '!'); k >= 0 {
@@ -571,7 +566,7 @@ func declares(name, value []byte) effect {
 	return 0
 }
 
-// isTiny says whether a length is too small for anything to be seen.
+// isTiny reports whether a length is too small to be visible.
 func isTiny(v []byte) bool {
 	n, size, digit := 0, 0.0, 0.0
 	for ; n < len(v) && (v[n] >= '0' && v[n] <= '9' || v[n] == '.'); n++ {
@@ -597,17 +592,17 @@ func isTiny(v []byte) bool {
 	return size < 2
 }
 
-// A further is another reading of the word at hand: it has another beginning,
-// and goes on like the text from a place on.
+// A further is another reading of the current word: it has another beginning, and continues
+// like the text from a position on.
 type further struct {
-	at   int // in the text, 0 when there is none
+	at   int // position in the text, 0 if there is none
 	say  bool
 	word [longestWord]byte
 	n    int
 }
 
-// begun returns the reading that begins where r ends now: r, as far as it has
-// come, or the last word of the text.
+// begun returns a reading that begins with the text of r so far, or with the last word of the
+// text.
 func (f *flow) begun(r *further) further {
 	if r.at == 0 {
 		w := further{}
@@ -620,7 +615,7 @@ func (f *flow) begun(r *further) further {
 	return w
 }
 
-// add makes the word longer; one that is too long is none.
+// add extends the word. A word that is too long is discarded.
 func (r *further) add(p []byte) {
 	if r.n > 0 && r.word[r.n-1] == ' ' {
 		p = bytes.TrimLeft(p, " ")
@@ -632,7 +627,7 @@ func (r *further) add(p []byte) {
 	r.n += copy(r.word[r.n:], p)
 }
 
-// settle brings the end of the text into the form in which a word is kept.
+// settle brings the end of the text into its final form.
 func (f *flow) settle() {
 	f.flush()
 	if f.joins {
@@ -640,7 +635,7 @@ func (f *flow) settle() {
 	}
 }
 
-// goOn has a reading go on with what follows.
+// goOn continues a reading with the following text.
 func (f *flow) goOn(which int, w further) {
 	w.at = len(f.b)
 	f.further[which] = w
@@ -650,7 +645,7 @@ func (f *flow) goOn(which int, w further) {
 	}
 }
 
-// sayFurther says the other readings of the word that has ended.
+// sayFurther writes the other readings of the word that has ended.
 func (f *flow) sayFurther() {
 	f.has = false
 	end := len(f.b)
@@ -673,8 +668,8 @@ func (f *flow) sayFurther() {
 	}
 }
 
-// sayWord says the word that begins and goes on as given, unless said has just been
-// said, and returns what has.
+// sayWord writes the word begin + rest, unless it equals out, the word written last. It
+// returns the last written word.
 func (f *flow) sayWord(out, begin, rest []byte) []byte {
 	from := len(f.b)
 	if f.b[from-1] != ' ' {
@@ -692,16 +687,16 @@ func (f *flow) sayWord(out, begin, rest []byte) []byte {
 // A styledElement is an open element with a style.
 type styledElement struct {
 	key, more uint64
-	deep      int // elements of its name within it
-	within    int // lists or tables within it, where its end tag may be left out
+	deep      int // number of open elements of its name in it
+	within    int // number of open lists or tables in it, if its end tag is optional
 	effect
-	after []string   // what its style adds behind it, as [shownBy] returns it
-	turn  int        // which of several is its turn
-	start int        // where its text begins, counted from the beginning of all
-	words [2]further // what it breaks, in both readings
+	after []string   // text that its style adds after it, as returned by [shownBy]
+	turn  int        // which of several texts is used
+	start int        // where its text begins, counted from the beginning of all text
+	words [2]further // the words that it interrupts, in both readings
 }
 
-// styleOf says what style makes of the element that a start tag begins.
+// styleOf returns the effect of style on the element of a start tag.
 func (x *page) styleOf(t *tag) (e effect) {
 	e = x.effect
 	if x.sheets.n > 0 {
@@ -733,7 +728,7 @@ func (x *page) styleOf(t *tag) (e effect) {
 	return e &^ rightTo
 }
 
-// mayMatch says whether a style sheet may say something of all elements of a tag.
+// mayMatch reports whether a style sheet may match all elements of a tag.
 func (s *styles) mayMatch(t *tag) bool {
 	return s.n > 0 && (t.hash == 0 || s.any != 0 || s.all != 0 || s.tags[t.hash>>1&3]&(1<<(t.hash>>3&63)) != 0)
 }
@@ -756,8 +751,7 @@ func (s *styles) element(t *tag, key, more uint64) uint32 {
 	return nameHash(0, name[:n])
 }
 
-// wantsNames says whether it matters what a style sheet says of the names of an
-// element.
+// wantsNames reports whether class names and ids of an element may match a style sheet.
 func (x *page) wantsNames() bool {
 	if x.sheets.n == 0 || x.out.inWord() {
 		return x.out.inWord()
@@ -772,7 +766,7 @@ func (x *page) wantsNames() bool {
 	return kinds != 0
 }
 
-// styleValue reads a whole value that needs no decoding, and says so.
+// styleValue reads a complete value that needs no decoding, and reports whether it did.
 func (x *page) styleValue(kind attrKind, v []byte) bool {
 	if kind != attrClass && kind != attrID && kind != attrSheet || !x.out.multi || x.seen&(1<<kind) != 0 || bytes.IndexByte(v, '&') >= 0 {
 		return false
@@ -789,7 +783,7 @@ func (x *page) styleValue(kind attrKind, v []byte) bool {
 	return true
 }
 
-// named takes the names of the classes of an element, or its id.
+// named handles the class names of an element, or its id.
 func (x *page) named(mark byte, v []byte) {
 	x.mayHide()
 	for len(v) > 0 {
@@ -810,19 +804,18 @@ func (x *page) named(mark byte, v []byte) {
 	}
 }
 
-// mayHide notes that an element in a line may be hidden. What stands beside a
-// word rather than in it seldom is.
+// mayHide records that an inline element may be hidden. An element beside a word, rather than
+// in it, seldom is.
 func (x *page) mayHide() {
 	if t := x.tag; x.out.inWord() && (t.kind == tagInline || t.kind == tagUnknown) && t.name != "sub" && t.name != "sup" && t.name != "a" {
 		x.effect |= mayHide
 	}
 }
 
-// inWord says whether the text ends within a word.
+// inWord reports whether the text ends within a word.
 func (f *flow) inWord() bool { return f.b[len(f.b)-1] != ' ' }
 
-// breaks returns the reading of the word that breaks off here, none outside of
-// words.
+// breaks returns the reading of the word that is interrupted here, an empty one outside words.
 func (f *flow) breaks() (w further) {
 	f.settle()
 	if f.inWord() || f.has {
@@ -831,10 +824,10 @@ func (f *flow) breaks() (w further) {
 	return w
 }
 
-// styled does what a tag and its style do, if it has one, and says so.
+// styled applies a tag together with its style, if it has one, and reports whether it did.
 func (x *page) styled(t *tag) bool {
 	switch {
-	case x.transform && x.prefixed: // an element of XSLT parts nothing
+	case x.transform && x.prefixed: // an element of XSLT separates nothing
 		x.effect |= flows
 	case x.effect == 0 && x.nAdded == 0 && len(x.opened) == 0 && !x.sheets.mayMatch(t), x.tree, t.kind >= tagMeta && t.kind != tagInput:
 		return false
@@ -904,7 +897,7 @@ func (x *page) forget(i int) {
 	x.opened = append(x.opened[:i], x.opened[i+1:]...)
 }
 
-// isVoid says whether an element has no content.
+// isVoid reports whether an element has no content.
 func isVoid(t *tag) bool {
 	switch t.name {
 	case "br", "hr", "img", "embed", "input", "wbr", "frame":
@@ -913,7 +906,7 @@ func isVoid(t *tag) bool {
 	return t.kind == tagHidden && t.name != "map" && t.name != "picture"
 }
 
-// leave does what an end tag does that ends an element with a style.
+// leave applies an end tag if it ends an element with a style, and reports whether it did.
 func (x *page) leave(t *tag) bool {
 	i := len(x.opened) - 1
 	for ; i >= 0; i-- {
@@ -946,19 +939,19 @@ func (x *page) leave(t *tag) bool {
 	if len(s.after) > 0 || s.effect&(flows|hides) == flows && w[0].n > 0 {
 		f.goOnWith(w, s.after, s.turn)
 		if t.kind == tagBlock && s.effect&flows == 0 {
-			f.blank() // what follows is on another line
+			f.blank() // the following text is on another line
 		}
 	}
 	return true
 }
 
-// showNothing has the word that an element breaks go on behind it.
+// showNothing continues the word that an element interrupts after it.
 func (x *page) showNothing(s *styledElement) {
 	f := &x.out
 	at := s.start - f.gone
 	glued := at > 0 && at < len(f.b) && f.b[at] != ' ' && f.b[at-1] != ' '
 	if s.effect&hides == 0 && !(glued && x.out.inWord()) {
-		return // who reads it without the sheet sees several words
+		return // without the sheet, people read several words
 	}
 	for i, w := range s.words {
 		if s.effect&hides == 0 && (i == 0 || w.n == 0) {

@@ -2,51 +2,51 @@ package content
 
 import "slices"
 
-// What a start or end tag does to the text around it.
+// A tagKind is the effect of a start or end tag on the text around it.
 type tagKind uint8
 
 const (
-	tagUnknown tagKind = iota // no HTML: shown in the line, as browsers do
-	tagInline                 // does not part a word: s<b></b>ex reads sex
+	tagUnknown tagKind = iota // not HTML: shown inline, as by browsers
+	tagInline                 // does not separate words: s<b></b>ex reads sex
 	tagHidden                 // it is nothing itself: link, area
-	tagAside                  // what is in it stands elsewhere or nowhere: template, dialog
-	tagWord                   // parts a word, but not a sentence: img, input
+	tagAside                  // its content is shown elsewhere or not at all: template, dialog
+	tagWord                   // separates words, but not sentences: img, input
 	tagBlock                  // begins a new line
 	tagTurned                 // bdo: its text may be shown backwards
 	tagMeta                   // its content attribute may be text
 	tagInput                  // its value attribute may be text
 	tagRCDATA                 // title, textarea: text without markup
-	tagRawText                // noscript, iframe: a document of its own, up to its end tag
+	tagRawText                // noscript, iframe: a separate document, up to its end tag
 	tagStyle
 	tagScript
 	tagXMP       // shown as it is, up to its end tag
-	tagPlaintext // all the rest is text
-	tagForeign   // svg, math: other rules within
+	tagPlaintext // the whole rest is text
+	tagForeign   // svg, math: other rules apply inside
 	tagHTMLIn    // within svg and math: HTML rules again
 )
 
-// A tag is an element name as the tokeniser needs it. key and more are its
-// first and second eight letters.
+// A tag is the name of an element, as the tokeniser needs it. key and more are its first and
+// second eight letters.
 type tag struct {
 	key, more uint64
 	name      string // lower case
 	kind      tagKind
-	out       bool // as a start tag in svg or math it ends these
+	out       bool // a start tag that ends svg or math
 	hash      uint32
 	place     place
-	unshown   bool // what is in it is for clients that do not know it
+	unshown   bool // its content is for clients that do not support it
 }
 
 const tagBits = 9
 
-// tagTable is an open hash of the elements of HTML that do something.
+// tagTable is an open hash of the elements of HTML that have an effect.
 type tagTable [1 << tagBits]tag
 
 func tagSlot(key, more uint64) uint64 {
 	return ((key ^ more<<3) * 0x9E3779B97F4A7C15) >> (64 - tagBits)
 }
 
-// find returns the element called by these letters, or the zero tag.
+// find returns the element with these letters, or the zero tag.
 func (t *tagTable) find(key, more uint64) *tag {
 	for i := tagSlot(key, more); ; i = (i + 1) % uint64(len(t)) {
 		if e := &t[i]; e.key == key && e.more == more || e.key == 0 {
@@ -57,7 +57,7 @@ func (t *tagTable) find(key, more uint64) *tag {
 
 var tags = newTagTable()
 
-// unknownTag stands for names longer than any of HTML.
+// unknownTag is for names longer than any in HTML.
 var unknownTag tag
 
 func newTagTable() *tagTable {
@@ -111,17 +111,17 @@ func letters(name string) (key, more uint64) {
 	return key, more
 }
 
-// What an attribute's value is wanted for.
+// An attrKind is the use of an attribute's value.
 type attrKind uint8
 
 const (
 	attrNone attrKind = iota
-	attrAlt           // these are text
+	attrAlt           // the following are text
 	attrTitle
 	attrPlaceholder
-	attrMore  // aria-label and others; of these each counts
-	attrMaybe // content of meta, value of input: depends on those that follow
-	attrName  // of meta: these say on what
+	attrMore  // aria-label and others, of which each counts
+	attrMaybe // content of meta, value of input: depends on the following
+	attrName  // of meta: determines whether content is text
 	attrType  // of input and script
 	attrURL   // may be a document itself
 	attrSrcdoc
@@ -129,16 +129,16 @@ const (
 	attrSet   // several URLs
 	attrSpace // a namespace of XML
 	attrLang  // the language of the text
-	attrClass // what style sheets name
+	attrClass // names in style sheets
 	attrID
 	attrXPath  // an expression of XSLT
 	attrHidden // the element is not shown
-	attrShown  // by which a drawing says that one is not
+	attrShown  // by which drawings hide an element
 )
 
 func (k attrKind) isText() bool { return k >= attrAlt && k <= attrMaybe }
 
-// An attrRule says what an attribute is wanted for, and in which tags.
+// An attrRule is the use of an attribute, and the tags in which it applies.
 type attrRule struct {
 	kind attrKind
 	in   []tagKind // nil for all
@@ -166,18 +166,18 @@ var attrRules = map[string]attrRule{
 	"id":             {kind: attrID, but: []tagKind{tagMeta}},
 	"hidden":         {kind: attrHidden},
 	"popover":        {kind: attrHidden},
-	"lang":           {kind: attrLang, but: []tagKind{tagMeta, tagInput}}, // of those, content and value are kept in note
+	"lang":           {kind: attrLang, but: []tagKind{tagMeta, tagInput}}, // in those, content and value are kept in note
 }
 
 // An attrEntry is a row of attrTable.
 type attrEntry struct {
 	name string
 	kind attrKind
-	tags uint32 // the kinds of tags it counts in, a bit for each
+	tags uint32 // the kinds of tags in which it applies, one bit each
 	next *attrEntry
 }
 
-// attrTable finds the rules by first letter, last letter and length.
+// attrTable has the rules by first letter, last letter and length.
 var attrTable = func() (t [128]*attrEntry) {
 	for name, rule := range attrRules {
 		at := &t[attrSlot(name[0], name[len(name)-1], len(name))]
@@ -196,8 +196,7 @@ func attrSlot(first, last byte, n int) int {
 	return (int(first|0x20)*3 + int(last|0x20)*17 + n*5) & 127
 }
 
-// attribute says what the value of the attribute called name is wanted for in
-// a start tag of this kind.
+// attribute returns the use of the attribute called name in a start tag of this kind.
 func attribute(kind tagKind, name []byte) attrKind {
 	if len(name) == 0 {
 		return attrNone
@@ -214,8 +213,8 @@ func attribute(kind tagKind, name []byte) attrKind {
 	return attrNone
 }
 
-// wanted says whether the attrMaybe of a tag counts, given the value of the
-// attribute that tells.
+// wanted reports whether the attrMaybe of a tag counts, given the value of the attribute that
+// decides.
 func wanted(kind tagKind, which []byte) bool {
 	switch string(which) {
 	case "description", "keywords", "title", "rating", "abstract", "subject", "headline", "og:title", "og:description", "og:image:alt",
@@ -227,7 +226,7 @@ func wanted(kind tagKind, which []byte) bool {
 	return kind == tagInput
 }
 
-// equalLower compares b, in any case, with the lower case s.
+// equalLower reports whether b equals the lower case s, ignoring the case of b.
 func equalLower(b []byte, s string) bool {
 	if len(b) != len(s) {
 		return false

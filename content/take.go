@@ -6,12 +6,11 @@ import (
 	"iter"
 )
 
-// A Taker is what one check makes of a body while it arrives: the bytes pass
-// through it and are not kept.
+// A Taker processes a body for one check while it arrives. The bytes are not kept.
 type Taker interface {
-	// Take takes the next decoded bytes. They are valid during the call.
+	// Take processes the next decoded bytes. They are valid during the call.
 	Take(p []byte)
-	// Close says that the body is gone.
+	// Close ends the Taker, because the body is released.
 	Close()
 }
 
@@ -22,13 +21,13 @@ type taking struct {
 	stream stream
 }
 
-// ErrLate says that the beginning of a body was gone before it was asked for.
+// ErrLate reports that the beginning of a body was discarded before it was needed.
 var ErrLate = errors.New("the beginning of the body has already passed")
 
-// Taken returns the Taker of an owner, which open makes when the owner asks for
-// the first time, after it has taken all that has come. The error is io.EOF when
-// nothing more comes; Unread then says whether that was the end of the body. Any
-// other error says why the rest cannot be had.
+// Taken returns the Taker of an owner after passing on everything that has arrived. At the
+// owner's first call, open makes the Taker. The error is io.EOF if nothing more will come;
+// Unread then says whether the body was complete. Any other error says why the rest is
+// unavailable.
 func (b *Body) Taken(owner any, open func() Taker) (Taker, error) {
 	for _, t := range b.takings {
 		if t.owner == owner {
@@ -44,14 +43,14 @@ func (b *Body) Taken(owner any, open func() Taker) (Taker, error) {
 	return t.taker, t.advance()
 }
 
-// Awaited says whether a Taker answers at the end of the body, so that its last
-// piece has to wait for that. Messages of a stream without an end never wait.
+// Awaited reports whether a Taker has a verdict at the end of the body, so that the last piece
+// must wait for it. Messages of an endless stream never wait.
 func (b *Body) Awaited() bool {
 	h := b.Head()
 	return len(b.takings) > 0 && !h.Endless() && !h.Lines()
 }
 
-// advance hands over what has come.
+// advance passes on everything that has arrived.
 func (t *taking) advance() error {
 	for {
 		p, err := t.stream.pull()
@@ -70,11 +69,11 @@ func (t *taking) advance() error {
 	}
 }
 
-// Held says whether the body is complete and all of it is at hand.
+// Held reports whether the body is complete and all of it is in memory.
 func (b *Body) Held() bool { return b.done && !b.forgotten }
 
-// Blocks returns the decoded bytes of a body that is held, block by block. They
-// are valid until the next block, and not kept: each use decodes anew.
+// Blocks returns the decoded bytes of a held body, block by block. They are valid until the
+// next block and not kept: each use decodes again.
 func (b *Body) Blocks() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if !b.Held() {

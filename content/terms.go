@@ -10,8 +10,8 @@ import (
 	"shuultuur/content/language"
 )
 
-// isApostrophe says whether r is written for the apostrophe of Uzbek, of which
-// there are many. Each is a blank in normalised text.
+// isApostrophe reports whether r is used as the apostrophe of Uzbek, of which there are many.
+// Each is a blank in normalised text.
 func isApostrophe(r rune) bool {
 	switch r {
 	case '\'', '`', '\u00b4', '\u02b9', '\u02bb', '\u02bc', '\u02bd', '\u02be', '\u02bf', '\u02c8', '\u02ca', '\u02cb',

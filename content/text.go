@@ -14,56 +14,55 @@ import (
 )
 
 const (
-	headLen   = 1024     // where type and charset are looked for
-	headMost  = 64 << 10 // where a charset is, as long as the head of a page goes on
-	sampleLen = 4 << 10  // looked at to tell a charset that nothing names
-	behind    = 4 << 10  // of text, that followers can look back at
-	textStep  = 16 << 10 // read at once
-	handLen   = 16 << 10 // of text, handed out at once where there is as much
-	longWord  = 32 << 10 // handed out before it ends
-	mostText  = 2 << 20  // kept of a body whose pieces are kept
+	headLen   = 1024     // bytes searched for type and charset
+	headMost  = 64 << 10 // bytes searched for a charset in the head of a page
+	sampleLen = 4 << 10  // bytes by which an undeclared charset is determined
+	behind    = 4 << 10  // bytes of previous text that followers can see
+	textStep  = 16 << 10 // bytes read at once
+	handLen   = 16 << 10 // bytes of text passed on at once, if there is as much
+	longWord  = 32 << 10 // passed on before its end
+	mostText  = 2 << 20  // kept if the pieces of a body are kept
 )
 
-// An extractor takes text out of a format that is not one text.
+// An extractor extracts text from a format that consists of several texts.
 type extractor interface {
 	write(p []byte)
 	finish()
 }
 
-// A text is one reading of a body: a pass over its pieces that takes the text
-// out.
+// A text is one reading of a body: a pass over its pieces that extracts the text.
 type text struct {
 	body    *Body
 	stream  stream
 	scanner scanner
 	how     format
-	message bool   // a multipart has fields of its own, as web archives do
-	cues    bool   // of plain text: tags count, as in subtitles
-	looks   string // the type, by the first bytes alone
+	message bool   // a multipart body begins with fields, as web archives do
+	cues    bool   // plain text in which tags count, as in subtitles
+	looks   string // the type according to the first bytes alone
 
-	begun bool   // type and charset are known, but for what sampling says
-	head  []byte // gathered until they are
-	want  int    // so many bytes are looked at
+	begun bool   // type and charset are known, except for sampling
+	head  []byte // gathered until then
+	want  int    // number of bytes to gather
 
-	// Nothing names the charset: what comes before the first byte that is not
-	// ASCII is read at once, what follows is gathered in sample to tell it by.
+	// asking means that no charset is declared: the text before the first non-ASCII byte is
+	// read at once, and sample gathers the following bytes.
 	asking bool
 	sample []byte
 
-	extractor extractor   // of formats that are not one text
+	extractor extractor   // of formats that consist of several texts
 	pieces    *jsonPieces // of JSON
 	based     based       // of plain text
-	basedAt   int         // bytes of it
+	basedAt   int         // its length in bytes
 
-	// A charset of several bytes: its decoder, kept for the next body.
+	// A multibyte charset: its decoder, kept for the next body.
 	charset encoding.Encoding
 	decoder transform.Transformer
-	wide    bool // it is in use
+	wide    bool // the decoder is in use
 	cutOff  []byte
 	utf8    [4 << 10]byte
 
-	handed   int  // of scanner.out.b, given to followers
-	trimmed  bool // the beginning of the text is gone
+	handed   int  // bytes of scanner.out.b passed on to followers
+	trimmed  bool // the beginning of the text was removed
 	finished bool
 }
 
@@ -99,7 +98,7 @@ func (t *text) release() {
 	texts.Put(t)
 }
 
-// advance reads all there is.
+// advance reads everything available.
 func (t *text) advance(ctx context.Context) error {
 	for !t.finished {
 		if err := ctx.Err(); err != nil {
@@ -121,7 +120,7 @@ func (t *text) advance(ctx context.Context) error {
 		}
 	}
 	if t.finished {
-		t.hand() // to those who followed late
+		t.hand() // to followers that joined late
 	}
 	if err := t.stream.err; err != io.EOF {
 		return err
@@ -129,8 +128,8 @@ func (t *text) advance(ctx context.Context) error {
 	return nil
 }
 
-// whole is the text up to its last whole word, or nearly all where that word is
-// very long.
+// whole returns the text up to its last complete word, or nearly all if that word is very
+// long.
 func (t *text) whole() []byte {
 	f := &t.scanner.out
 	n := bytes.LastIndexByte(f.b, ' ') + 1
@@ -144,7 +143,7 @@ func (t *text) whole() []byte {
 	return f.b[:n]
 }
 
-// hand gives the followers what is new.
+// hand passes on new text to the followers.
 func (t *text) hand() {
 	w := t.whole()
 	if len(w) > t.handed {
@@ -166,7 +165,7 @@ func (t *text) hand() {
 	}
 }
 
-// trim drops the text that followers have read, but for the end of it.
+// trim removes text that followers have read, except its end.
 func (t *text) trim() {
 	t.trimmed = true
 	f := &t.scanner.out
@@ -180,7 +179,7 @@ func (t *text) trim() {
 	}
 }
 
-// add takes a decoded block.
+// add reads a decoded block.
 func (t *text) add(p []byte) {
 	for !t.begun {
 		if len(t.head) == 0 && len(p) >= t.want {
@@ -198,7 +197,7 @@ func (t *text) add(p []byte) {
 	t.write(p)
 }
 
-// flushHead begins with the bytes that were gathered for it.
+// flushHead begins with the gathered bytes.
 func (t *text) flushHead(last bool) {
 	if t.begin(t.head, last); t.begun {
 		t.write(t.head)
@@ -206,8 +205,7 @@ func (t *text) flushHead(last bool) {
 	}
 }
 
-// judge tells type and format of a body by its first bytes and what the fields
-// say.
+// judge determines type and format of a body by its first bytes and its fields.
 func (b *Body) judge(head []byte) (typ string, how format) {
 	h := &b.head
 	switch typ = h.typ; {
@@ -240,7 +238,7 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 		how = formatNone
 	}
 	switch {
-	case h.use == Sheet && how == formatXML && bytes.Contains(head, []byte(xsltSpace)): // browsers ask for it as for any style sheet
+	case h.use == Sheet && how == formatXML && bytes.Contains(head, []byte(xsltSpace)): // browsers request it like any style sheet
 	case h.use == Sheet:
 		how = formatCSS
 	case h.mislabelled() && !isPacked(typ):
@@ -249,8 +247,7 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 	return typ, how
 }
 
-// begin decides from the first bytes what type and charset the body has, or
-// that more are wanted for that.
+// begin determines type and charset from the first bytes, or that more are needed.
 func (t *text) begin(head []byte, last bool) {
 	b := t.body
 	typ, how := b.judge(head)
@@ -275,7 +272,7 @@ func (t *text) begin(head []byte, last bool) {
 	t.begun = true
 	if t.looks = "text/html"; how != formatHTML {
 		t.looks = sniff(head)
-	} else if len(head) > 0 && head[0] != '<' { // browsers show a picture that is called a page
+	} else if len(head) > 0 && head[0] != '<' { // browsers show a picture that is labelled as a page
 		if seen := sniff(head); strings.HasPrefix(seen, "image/") {
 			t.looks = seen
 		}
@@ -332,7 +329,7 @@ func (t *text) extract(how format) extractor {
 	return w
 }
 
-// others begins the other readings that the first bytes suggest.
+// others starts the other readings that the first bytes suggest.
 func (t *text) others(head []byte, how format) {
 	b := t.body
 	switch {
@@ -348,7 +345,7 @@ func (t *text) others(head []byte, how format) {
 	}
 }
 
-// codingByMagic tells a coding by the first bytes.
+// codingByMagic returns the coding that the first bytes show.
 func codingByMagic(p []byte) coding {
 	switch {
 	case bytes.HasPrefix(p, []byte("\x1F\x8B\x08")):
@@ -361,7 +358,7 @@ func codingByMagic(p []byte) coding {
 	return codingNone
 }
 
-// use reads on in the charset e; nil is what nothing tells.
+// use continues in the charset e; nil means unknown.
 func (t *text) use(e encoding.Encoding) {
 	x := &t.scanner
 	t.asking = false
@@ -381,8 +378,7 @@ func (t *text) use(e encoding.Encoding) {
 	x.aside.high, x.aside.multi = x.out.high, x.out.multi
 }
 
-// ask reads what is ASCII and gathers what follows, until there is enough of
-// it to tell the charset.
+// ask reads ASCII and gathers other bytes until they suffice to determine the charset.
 func (t *text) ask(p []byte) {
 	if len(t.sample) == 0 {
 		n := asciiLen(p)
@@ -397,7 +393,7 @@ func (t *text) ask(p []byte) {
 	}
 }
 
-// tell decides on the charset by the sample.
+// tell determines the charset by the sample.
 func (t *text) tell() {
 	t.use(guess(t.sample))
 	sample := t.sample
@@ -405,7 +401,7 @@ func (t *text) tell() {
 	t.write(sample)
 }
 
-// write takes decoded bytes in their charset.
+// write reads decoded bytes in their charset.
 func (t *text) write(p []byte) {
 	switch {
 	case len(p) == 0 || t.how == formatNone:
@@ -421,7 +417,7 @@ func (t *text) write(p []byte) {
 		return
 	}
 	if len(t.cutOff) > 0 {
-		// No character of any charset needs more than a few bytes.
+		// No character in any charset needs more than a few bytes.
 		had := len(t.cutOff)
 		t.cutOff = append(t.cutOff, p[:min(len(p), 16)]...)
 		n := t.transcode(t.cutOff, false)
@@ -436,7 +432,7 @@ func (t *text) write(p []byte) {
 	t.cutOff = append(t.cutOff[:0], p[n:]...)
 }
 
-// transcode scans p as UTF-8 and returns how much of it it used.
+// transcode scans p as UTF-8 and returns the number of bytes used.
 func (t *text) transcode(p []byte, last bool) int {
 	n := 0
 	for {
@@ -449,8 +445,8 @@ func (t *text) transcode(p []byte, last bool) int {
 	}
 }
 
-// scan takes text in UTF-8, or in single bytes, by steps, so that room is made
-// for as much as comes and not for as much as could.
+// scan reads text in UTF-8, or in single bytes, step by step, so that memory is allocated for
+// the actual text instead of the possible one.
 func (t *text) scan(p []byte) {
 	x := &t.scanner
 	for len(p) > 0 {
@@ -493,9 +489,8 @@ func (t *text) scan(p []byte) {
 	}
 }
 
-// finish ends the text, with what is left in the stages on the way. Where
-// nothing came out of the decoders, it is read as it came besides: some clients
-// would show that.
+// finish ends the text with all incomplete parts. If the decoders produced nothing, the
+// original bytes are read as well, because some clients would show them.
 func (t *text) finish() {
 	t.finished = true
 	s := &t.stream

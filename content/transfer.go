@@ -2,11 +2,11 @@ package content
 
 import "bytes"
 
-// A Transfer undoes the transfer coding (RFC 2045, 6) of a part that comes in
-// pieces: base64 or quoted-printable. The zero Transfer leaves bytes as they are.
+// A Transfer decodes the transfer coding (RFC 2045 section 6) of a part that arrives in
+// pieces: base64 or quoted-printable. The zero Transfer returns bytes unchanged.
 type Transfer struct {
 	coding transferCoding
-	carry  []byte // too little to decode yet
+	carry  []byte // too few bytes to decode yet
 }
 
 type transferCoding uint8
@@ -21,7 +21,7 @@ const (
 func (t *Transfer) Reset(name []byte) {
 	name = bytes.TrimSpace(name)
 	if end := bytes.IndexAny(name, " \t;("); end >= 0 {
-		name = name[:end] // less a comment
+		name = name[:end] // without a comment
 	}
 	t.coding, t.carry = transferNone, t.carry[:0]
 	switch {
@@ -32,10 +32,10 @@ func (t *Transfer) Reset(name []byte) {
 	}
 }
 
-// Coded says whether there is a coding to undo.
+// Coded reports whether there is a coding.
 func (t *Transfer) Coded() bool { return t.coding != transferNone }
 
-// Next returns what the next bytes of the part decode to.
+// Next returns the next bytes of the part, decoded.
 func (t *Transfer) Next(p []byte) []byte {
 	switch t.coding {
 	case transferBase64:
@@ -58,7 +58,7 @@ func (t *Transfer) Next(p []byte) []byte {
 	return p
 }
 
-// End returns what the last bytes decode to, at the end of the part.
+// End returns the rest, decoded, at the end of the part.
 func (t *Transfer) End() []byte {
 	last := bytes.Clone(t.carry)
 	t.carry = t.carry[:0]

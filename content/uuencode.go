@@ -2,24 +2,24 @@ package content
 
 import "bytes"
 
-// This file is about files in the text of a mail: uuencode (POSIX.1-2017) and
-// its form with Base64.
+// This file handles files in the text of a mail: uuencode (POSIX.1-2017) and its variant with
+// Base64.
 
-// longestUU is how long a line of an encoded file may be.
+// longestUU is the longest line of an encoded file.
 const longestUU = 256
 
-// An uuencoded takes the files out of a text that comes in pieces. The text
-// around them is read as text.
+// An uuencoded decodes files in a text that arrives in pieces. The text around them is read as
+// text.
 type uuencoded struct {
-	line   []byte // as far as it has come
-	long   bool   // it is longer than any of a file
-	in     bool   // a file
+	line   []byte // the part that has arrived
+	long   bool   // it is longer than any line of a file
+	in     bool   // in a file
 	base64 bool
 	file   part
 	open   bool
 }
 
-// write takes the next of the text.
+// write reads the next part of the text.
 func (u *uuencoded) write(t *text, p []byte) {
 	for len(p) > 0 {
 		n := bytes.IndexByte(p, '\n')
@@ -44,7 +44,7 @@ func (u *uuencoded) write(t *text, p []byte) {
 	}
 }
 
-// take takes a whole line.
+// take reads a complete line.
 func (u *uuencoded) take(t *text, line []byte) {
 	switch {
 	case !u.in:
@@ -58,7 +58,7 @@ func (u *uuencoded) take(t *text, line []byte) {
 	}
 }
 
-// begin begins a file: begin, its mode, its name.
+// begin reads the first line of a file: begin, its mode, its name.
 func (u *uuencoded) begin(t *text, line []byte) {
 	rest, ok := bytes.CutPrefix(line, []byte("begin "))
 	if !ok {

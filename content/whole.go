@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// This file is about documents that can only be read when they are whole:
-// archives of XML (office files, books) and PDF.
+// This file handles documents that can only be read when complete: archives of XML (office
+// files, books) and PDF.
 
 const (
 	mostEntries = 2000
-	mostEntry   = 32 << 20 // decoded bytes read of one entry
+	mostEntry   = 32 << 20 // decoded bytes that are read of one entry
 )
 
-// A wholeReader keeps a document until its end.
+// A wholeReader keeps a document until it is complete.
 type wholeReader struct {
 	text *text
 	buf  []byte
@@ -45,8 +45,8 @@ func (w *wholeReader) finish() {
 	w.buf = nil
 }
 
-// readArchive reads the documents of an office file or book (Office Open XML,
-// OpenDocument, EPUB).
+// readArchive reads the documents in an office file or book (Office Open XML, OpenDocument,
+// EPUB).
 func readArchive(t *text, p []byte) Reason {
 	r, err := zip.NewReader(bytes.NewReader(p), int64(len(p)))
 	if err != nil {
@@ -69,7 +69,7 @@ func readArchive(t *text, p []byte) Reason {
 	}
 	slices.SortStableFunc(wanted, func(a, b *zip.File) int { return strings.Compare(a.Name, b.Name) })
 	left := t.body.lim.Decoded
-	room := left // of archives within
+	room := left // for nested archives
 	why := AllRead
 	for _, f := range wanted {
 		if f.Flags&1 != 0 {
@@ -89,14 +89,13 @@ func readArchive(t *text, p []byte) Reason {
 	return why
 }
 
-// entryName is the name of an entry as lenient readers look it up.
+// entryName returns the name by which lenient readers look up an entry.
 func entryName(name string) string {
 	return strings.TrimLeft(strings.ReplaceAll(strings.ToLower(name), "\\", "/"), "./")
 }
 
-// mayShow says whether an entry of a document may hold what is shown: its parts
-// have what names their makers like, so only those that have no text are left
-// out.
+// mayShow reports whether an entry of a document may contain visible text. Parts can have any
+// name, so it only excludes those without text.
 func mayShow(name string) bool {
 	dir, file := path.Split(name)
 	switch ext := path.Ext(file); {
@@ -111,19 +110,19 @@ func mayShow(name string) bool {
 	}
 }
 
-// isStyle says whether a part of an office file is about how others look.
+// isStyle reports whether a part of an office file describes the appearance of others.
 func isStyle(dir, file string) bool {
 	switch file {
 	case "styles.xml":
-		return dir != "" // that of OpenDocument has headers and footers
+		return dir != "" // in OpenDocument it contains headers and footers
 	case "settings.xml", "fonttable.xml", "websettings.xml":
 		return true
 	}
 	return false
 }
 
-// isDocument says whether a member of any archive is one of an office file or
-// book that is shown.
+// isDocument reports whether a member of any archive is a visible part of an office file or
+// book.
 func isDocument(name string) bool {
 	name = entryName(name)
 	dir, file := path.Split(name)
@@ -178,15 +177,13 @@ func readEntry(t *text, f *zip.File, most int64, room *int64) (n int64, err erro
 	}
 }
 
-// officeBreak are the elements of office documents that part words; runs of text
-// do not.
+// officeBreak are the elements of office documents that separate words; runs of text do not.
 var officeBreak = elements("p br cr tab h line-break s c si row tr tc table-cell table-row list-item title subject description keywords creator")
 
-// officeNamed are those whose names are shown: on tabs and above columns.
+// officeNamed are elements whose names are shown: on tabs and above columns.
 var officeNamed = elements("sheet table tablecolumn definedname cachefield datafield page")
 
-// officeAttribute says what an attribute of an element of an office document is
-// wanted for.
+// officeAttribute returns the use of an attribute in an office document.
 func officeAttribute(key, more uint64, name []byte) attrKind {
 	switch string(name) {
 	case "name":

@@ -10,11 +10,11 @@ import (
 // xsltSpace is the namespace of XSLT, without its scheme.
 const xsltSpace = "www.w3.org/1999/XSL/Transform"
 
-// This file is about what XML has and HTML has not: entities of its own,
-// processing instructions, and that browsers show a document that nothing
-// styles as it is written, with names, attributes and comments.
+// This file handles the differences between XML and HTML: entities, processing instructions,
+// and documents without a style sheet, which browsers show as source, with names, attributes
+// and comments.
 
-// treeName shows a part of the name of an element.
+// treeName writes a part of the name of an element.
 func (x *page) treeName(p []byte, first, last bool) {
 	if first {
 		x.aside.blank()
@@ -27,8 +27,7 @@ func (x *page) treeName(p []byte, first, last bool) {
 	}
 }
 
-// treeAttribute says what an attribute of XML is wanted for that means nothing
-// in HTML.
+// treeAttribute returns the use of an attribute of XML that has no meaning in HTML.
 func (x *page) treeAttribute(name []byte) attrKind {
 	switch {
 	case bytes.HasPrefix(name, []byte("xmlns")):
@@ -48,13 +47,13 @@ func (x *page) treeAttribute(name []byte) attrKind {
 	}
 	if prefixed {
 		if k := attribute(x.tag.kind, local); k == attrTitle || k == attrURL {
-			return max(k, attrMore) // under the prefix of XLink, whatever it is
+			return max(k, attrMore) // with the prefix of XLink, whatever its name
 		}
 	}
 	return attrNone
 }
 
-// namespace ends the tree where v is that of a language that browsers render.
+// namespace ends the tree if v is the namespace of a language that browsers render.
 func (x *page) namespace(v []byte) {
 	x.transform = x.transform || bytes.Contains(v, []byte(xsltSpace))
 	for _, s := range [...]string{"www.w3.org/1999/xhtml", "www.w3.org/2000/svg"} {
@@ -66,8 +65,8 @@ func (x *page) namespace(v []byte) {
 	x.strange = x.strange || x.space && !bytes.Contains(v, []byte("www.w3.org/1998/Math/MathML"))
 }
 
-// expression reads an expression of a transformation, and its literals as one:
-// most functions that take several of them join them.
+// expression reads an expression of a transformation. It joins its literals, as most functions
+// with several arguments do.
 func (x *page) expression(p []byte) {
 	x.aside.blank()
 	x.aside.write(p, valueText)
@@ -81,7 +80,7 @@ func (x *page) expression(p []byte) {
 	x.spill()
 }
 
-// literals returns the strings of an expression as one.
+// literals returns the strings in an expression, joined.
 func literals(p []byte) (all []byte) {
 	for {
 		i := bytes.IndexAny(p, "\"'")
@@ -93,7 +92,7 @@ func literals(p []byte) (all []byte) {
 	}
 }
 
-// treeText shows a part of a comment.
+// treeText writes a part of a comment.
 func (x *page) treeText(p []byte) {
 	if x.tree {
 		x.aside.write(p, rawText)
@@ -102,8 +101,7 @@ func (x *page) treeText(p []byte) {
 	}
 }
 
-// instruction reads a processing instruction: one that names a style sheet may
-// hold it.
+// instruction reads a processing instruction. One that refers to a style sheet may contain it.
 func (x *page) instruction(p []byte) {
 	if !bytes.HasPrefix(p, []byte("xml-stylesheet")) {
 		return
@@ -120,8 +118,8 @@ func (x *page) instruction(p []byte) {
 	}
 }
 
-// doctype reads a document type declaration up to its end: a > that is within
-// no string, comment, or subset in brackets.
+// doctype reads a document type declaration up to its end: a > outside strings, comments and
+// brackets.
 func (x *scanner) doctype(p []byte, i int) int {
 	start := i
 	for ; i < len(p); i++ {
@@ -159,23 +157,22 @@ func (x *scanner) doctype(p []byte, i int) int {
 	return i
 }
 
-// What the entities of a document may come to.
+// Limits of the entities in a document.
 const (
 	mostEntities  = 256
-	mostDeep      = 8       // entities within one another
-	mostExpansion = 1 << 20 // bytes of text, of all references together
+	mostDeep      = 8       // nested entities
+	mostExpansion = 1 << 20 // bytes of text, for all references together
 )
 
-// entities are those that a document declares.
+// entities are the entities that a document declares.
 type entities struct {
 	values   map[string]string
-	defaults [][]byte // values of attributes that elements have without saying so
-	left     int      // bytes that references may still come to
-	over     bool     // one of the limits left something out
+	defaults [][]byte // default values of attributes
+	left     int      // bytes left for references
+	over     bool     // a limit was reached
 }
 
-// expand returns p with references to entities of the document undone, whose
-// markup is kept.
+// expand returns p with references to declared entities expanded, including their markup.
 func (e *entities) expand(p []byte, deep int) []byte {
 	if e == nil {
 		return p
@@ -209,7 +206,7 @@ func (e *entities) expand(p []byte, deep int) []byte {
 	}
 }
 
-// declare reads the entities of an internal subset.
+// declare reads the entities in an internal subset.
 func (x *page) declare(p []byte) {
 	e := &entities{values: map[string]string{}, left: mostExpansion}
 	params := map[string]string{}
@@ -219,7 +216,7 @@ func (x *page) declare(p []byte) {
 		x.out.entities, x.aside.entities = e, e
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.values)) {
-		if v := e.values[name]; strings.Contains(v, "<") { // its markup counts too
+		if v := e.values[name]; strings.Contains(v, "<") { // its markup counts, too
 			x.nest(xhtmlUTF8, e.expand([]byte(v), 0))
 		}
 	}
@@ -274,7 +271,7 @@ func (e *entities) read(p []byte, params map[string]string, deep int) {
 		name := string(p[:end])
 		p = bytes.TrimLeft(p[end:], " \t\r\n")
 		if len(p) == 0 || p[0] != '"' && p[0] != '\'' {
-			continue // elsewhere
+			continue // external
 		}
 		end = bytes.IndexByte(p[1:], p[0])
 		if end < 0 {
@@ -287,8 +284,8 @@ func (e *entities) read(p []byte, params map[string]string, deep int) {
 	}
 }
 
-// readDefaults reads the strings of the declaration of attributes that p begins
-// with, and returns what follows it.
+// readDefaults reads the strings in the attribute declaration at the beginning of p, and
+// returns the rest.
 func (e *entities) readDefaults(p []byte) []byte {
 	for {
 		i := bytes.IndexAny(p, "'\">")
@@ -311,8 +308,7 @@ func (e *entities) readDefaults(p []byte) []byte {
 	}
 }
 
-// characters returns v with numeric references undone, as a declaration has
-// them.
+// characters returns v with numeric references decoded, as in a declaration.
 func characters(v []byte) string {
 	s := string(v)
 	if !strings.Contains(s, "&#") {
@@ -337,8 +333,7 @@ func characters(v []byte) string {
 	return b.String()
 }
 
-// text returns the text of an entity, markup left out, and whether there is
-// one of that name.
+// text returns the text of an entity without markup, and whether the entity exists.
 func (e *entities) text(name string, deep int) (string, bool) {
 	v, ok := e.values[name]
 	if !ok || deep == mostDeep {

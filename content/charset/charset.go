@@ -1,12 +1,10 @@
-// Package charset decodes text as browsers do, by the WHATWG Encoding Standard.
-// Get finds the encoding that a label means. Data moves through a decoder as
-// through any transform.Transformer: bytes in, UTF-8 out, U+FFFD for what the
-// encoding does not define.
+// Package charset decodes text as browsers do, by the WHATWG Encoding Standard. Get returns
+// the encoding for a label. Decoders are transform.Transformers from bytes to UTF-8, with
+// U+FFFD for undefined bytes.
 //
-// The decoders of golang.org/x/text were measured first. They bring tables for
-// writing, which nothing here needs, so that the program is half a megabyte
-// smaller with these; and they differ from browsers in what the bytes from 0x80
-// to 0x9F and broken text become. The tables come from Chromium (folder index).
+// It replaces the decoders of golang.org/x/text. Those include tables for encoding, which make
+// the program half a megabyte larger, and they differ from browsers in the bytes from 0x80 to
+// 0x9F and in malformed text. The tables come from Chromium (folder index).
 package charset
 
 import (
@@ -17,8 +15,8 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// The East Asian encodings. GB18030 decodes GBK and GB2312 too, as the standard
-// says. They cannot encode.
+// The East Asian encodings. GB18030 also decodes GBK and GB2312, as the standard requires.
+// They cannot encode.
 var (
 	Big5      encoding.Encoding = &multibyte{"big5", &stateless{one: big5}}
 	EUCJP     encoding.Encoding = &multibyte{"euc-jp", &stateless{one: eucJP}}
@@ -29,8 +27,8 @@ var (
 	ISO2022JP encoding.Encoding = &multibyte{"iso-2022-jp", nil}
 )
 
-// multibyte is an encoding whose characters have several bytes. decoder is nil
-// where each text needs one of its own.
+// A multibyte is an encoding with several bytes per character. decoder is nil if each text
+// needs its own.
 type multibyte struct {
 	name    string
 	decoder *stateless
@@ -44,17 +42,16 @@ func (m *multibyte) NewDecoder() *encoding.Decoder {
 	return &encoding.Decoder{Transformer: m.decoder}
 }
 
-// NewEncoder implements [encoding.Encoding] with an encoder that replaces
-// everything: the program only reads these encodings.
+// NewEncoder implements [encoding.Encoding]. The encoder replaces everything, because the
+// program only decodes.
 func (m *multibyte) NewEncoder() *encoding.Encoder { return encoding.Replacement.NewEncoder() }
 
 // String returns the name of the encoding.
 func (m *multibyte) String() string { return m.name }
 
-// A stateless decoder remembers nothing from one character to the next. one
-// returns the character that p begins with and how many bytes it has; 0 bytes
-// mean that p ends within it. A rune of utf8.RuneError is an error, whose length
-// is what the standard consumes. More is a second code point, 0 for most.
+// A stateless decoder has no state between characters. one returns the first character in p
+// and its length; length 0 means that p ends within it. utf8.RuneError is an error, with the
+// length that the standard consumes. more is a second code point, usually 0.
 type stateless struct {
 	transform.NopResetter
 	one func(t *[tableCount][]rune, p []byte) (r, more rune, n int)
@@ -78,7 +75,7 @@ func (s *stateless) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err 
 			if !atEOF {
 				return nDst, nSrc, transform.ErrShortSrc
 			}
-			r, n = utf8.RuneError, len(src)-nSrc // all that is pending is one error
+			r, n = utf8.RuneError, len(src)-nSrc // the rest is one error
 		}
 		size := utf8.RuneLen(r)
 		if more != 0 {
@@ -96,7 +93,7 @@ func (s *stateless) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err 
 	return nDst, nSrc, nil
 }
 
-// copyASCII copies the ASCII that src begins with, as far as dst has room.
+// copyASCII copies the ASCII bytes at the beginning of src, as far as dst has room.
 func copyASCII(dst, src []byte) int {
 	n := min(len(dst), len(src))
 	i := 0
@@ -113,8 +110,8 @@ func copyASCII(dst, src []byte) int {
 	return i
 }
 
-// bad is the length of a sequence of two bytes that means nothing: a second
-// byte of ASCII is read again, so that no markup is lost in it.
+// bad returns the length of an undefined sequence of two bytes: an ASCII byte in second place
+// is read again, so that no markup is lost.
 func bad(trail byte) (r, more rune, n int) {
 	if trail < utf8.RuneSelf {
 		return utf8.RuneError, 0, 1
@@ -122,7 +119,7 @@ func bad(trail byte) (r, more rune, n int) {
 	return utf8.RuneError, 0, 2
 }
 
-// at returns what a pointer means in a table, or an error.
+// at returns the entry for a pointer in a table, or an error.
 func at(table []rune, pointer int, trail byte) (r, more rune, n int) {
 	if r = table[pointer]; r == 0 {
 		return bad(trail)

@@ -6,22 +6,22 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// What the bytes of ISO-2022-JP mean, by the escape sequence before them.
+// A jpSet is the character set that an escape sequence of ISO-2022-JP selects.
 type jpSet uint8
 
 const (
 	jpASCII jpSet = iota
 	jpRoman       // ASCII with a yen sign and an overline
 	jpKatakana
-	jpDouble // JIS X 0208, two bytes for each character
+	jpDouble // JIS X 0208, two bytes per character
 )
 
-// iso2022JP decodes by section 13.2.1 of the standard. Escape sequences go on to
-// have effect in the next piece.
+// iso2022JP decodes by section 13.2.1 of the standard. It keeps the selected set from piece to
+// piece.
 type iso2022JP struct {
 	set jpSet
-	// emitted is false after an escape sequence until a character follows: a
-	// second sequence right behind it is an error.
+	// emitted is false between an escape sequence and the next character: another escape
+	// sequence directly after one is an error.
 	emitted bool
 }
 
@@ -48,8 +48,8 @@ func (d *iso2022JP) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err 
 	return nDst, nSrc, nil
 }
 
-// one reads a character or an escape sequence; r is negative for one that says
-// nothing. n is 0 where p ends too early.
+// one reads a character or an escape sequence; r is negative for the latter. n is 0 if p is
+// incomplete.
 func (d *iso2022JP) one(p []byte, atEOF bool) (r rune, n int) {
 	b := p[0]
 	if b == 0x1B {
@@ -76,7 +76,7 @@ func (d *iso2022JP) one(p []byte, atEOF bool) (r rune, n int) {
 	trail := p[1]
 	switch {
 	case trail == 0x1B:
-		return utf8.RuneError, 1 // the escape sequence counts
+		return utf8.RuneError, 1 // the escape sequence is the error
 	case trail < 0x21 || trail > 0x7E:
 		return utf8.RuneError, 2
 	}
@@ -86,8 +86,8 @@ func (d *iso2022JP) one(p []byte, atEOF bool) (r rune, n int) {
 	return r, 2
 }
 
-// escape reads an escape sequence. An unknown sequence is an error, and the bytes
-// behind its escape are text.
+// escape reads an escape sequence. An unknown one is an error, and the bytes after the escape
+// are text.
 func (d *iso2022JP) escape(p []byte, atEOF bool) (r rune, n int) {
 	if len(p) >= 2 && (p[1] == '$' || p[1] == '(') || len(p) < 2 {
 		if len(p) < 3 && !atEOF {
@@ -107,7 +107,7 @@ func (d *iso2022JP) escape(p []byte, atEOF bool) (r rune, n int) {
 	return utf8.RuneError, 1
 }
 
-// jpSetOf returns what an escape sequence switches to.
+// jpSetOf returns the set that an escape sequence selects.
 func jpSetOf(p []byte) (jpSet, bool) {
 	if len(p) < 3 {
 		return 0, false

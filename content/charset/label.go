@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// The encodings of 16 bits. A byte order mark is for the caller to read.
+// The 16-bit encodings. The caller handles a byte order mark.
 var (
 	UTF16BE = unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
 	UTF16LE = unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
@@ -21,8 +21,8 @@ func xUserDefined(_ *[tableCount][]rune, p []byte) (r, more rune, n int) {
 	return 0xF780 - 0x80 + rune(p[0]), 0, 1
 }
 
-// encodings are the encodings of the standard (section 4.2), each with its name
-// first and then its other labels.
+// encodings are the encodings of the standard (section 4.2), each with its name and then its
+// other labels.
 var encodings = []struct {
 	encoding encoding.Encoding
 	labels   string
@@ -79,8 +79,8 @@ var byLabel = sync.OnceValue(func() map[string]encoding.Encoding {
 	return all
 })
 
-// Get returns the encoding that a label means, nil for none. Case and the white
-// space of ASCII around the label do not count.
+// Get returns the encoding for a label, nil for none. It ignores case, and ASCII white space
+// around the label.
 func Get(label string) encoding.Encoding {
 	return byLabel()[strings.ToLower(strings.Trim(label, "\t\n\f\r "))]
 }

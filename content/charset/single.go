@@ -51,7 +51,7 @@ var (
 	MacCyrillic = &Single{"x-mac-cyrillic", 30}
 )
 
-// singles are the tables of all of them, for the bytes from 0x80.
+// singles returns their tables, for the bytes from 0x80.
 var singles = sync.OnceValue(func() [][]rune {
 	lengths := make([]int, len(Singles()))
 	for i := range lengths {
@@ -60,17 +60,17 @@ var singles = sync.OnceValue(func() [][]rune {
 	return mustUnpack(packedSingle, lengths...)
 })
 
-// Singles returns all of them in the order of their tables.
+// Singles returns the single-byte encodings in the order of their tables.
 func Singles() []*Single {
 	return []*Single{IBM437, IBM850, IBM852, IBM866, ISO8859_2, ISO8859_3, ISO8859_4, ISO8859_5, ISO8859_6, ISO8859_7, ISO8859_8, ISO8859_8I, ISO8859_10, ISO8859_13, ISO8859_14, ISO8859_15, ISO8859_16, KOI8R, KOI8U, Macintosh, Windows874, Windows1250, Windows1251, Windows1252, Windows1253, Windows1254, Windows1255, Windows1256, Windows1257, Windows1258, MacCyrillic}
 }
 
-// High returns what the bytes from 0x80 mean: U+FFFD where it is nothing.
+// High returns the characters of the bytes from 0x80, U+FFFD for undefined ones.
 func (s *Single) High() *[128]rune {
 	return (*[128]rune)(singles()[s.table])
 }
 
-// Decode returns what a byte means.
+// Decode returns the character of a byte.
 func (s *Single) Decode(b byte) rune {
 	if b < utf8.RuneSelf {
 		return rune(b)

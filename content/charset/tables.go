@@ -20,19 +20,19 @@ var packedSingle []byte
 const (
 	tableBig5 = iota
 	tableEUCKR
-	tableJIS0208 // by the pointers of Shift_JIS, without those of private use
+	tableJIS0208 // by pointers of Shift_JIS, without private use
 	tableJIS0212
 	tableGB18030
-	tableGB18030Four // by the pointers of four bytes, as far as they are in the first plane
+	tableGB18030Four // by pointers of four bytes, within the first plane
 	tableCount
 )
 
-// lengths are the numbers of pointers of the tables: leads times trails.
+// lengths are the numbers of pointers in the tables: lead bytes times trail bytes.
 var lengths = [tableCount]int{126 * 157, 126 * 190, 60 * 188, 94 * 94, 126 * 190, 39420}
 
-// Pack writes tables of code points, 0 where there is none, as differences from
-// the one before plus one, in zigzag order and as varints, and compresses them.
-// The tables follow each other without a mark: their lengths are fixed.
+// Pack compresses tables of code points, in which 0 means undefined. It stores the difference
+// from the previous one plus one, in zigzag encoding, as a varint. Nothing separates the
+// tables, whose lengths are fixed.
 func Pack(tables [][]rune) ([]byte, error) {
 	var plain []byte
 	for _, t := range tables {
@@ -61,8 +61,8 @@ func Pack(tables [][]rune) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// mustUnpack undoes Pack. What it reads is part of the program, and a test reads
-// all of it, so it does not fail.
+// mustUnpack reverses Pack. It cannot fail, because its input is part of the program, and a
+// test unpacks all of it.
 func mustUnpack(packed []byte, lengths ...int) (tables [][]rune) {
 	plain, err := io.ReadAll(flate.NewReader(bytes.NewReader(packed)))
 	if err != nil {
@@ -89,8 +89,8 @@ func mustUnpack(packed []byte, lengths ...int) (tables [][]rune) {
 	return tables
 }
 
-// tables are unpacked when the first text needs one: most networks never see
-// some of these charsets, and the tables take 500 KB.
+// tables are unpacked when a text first needs one: they take 500 KB, and most networks never
+// see some of these charsets.
 var tables = sync.OnceValue(func() *[tableCount][]rune {
 	return (*[tableCount][]rune)(mustUnpack(packedMultibyte, lengths[:]...))
 })

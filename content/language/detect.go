@@ -16,14 +16,13 @@ import (
 var model []byte
 
 const (
-	buckets = 1 << 13 // of hashed trigrams, for each script
-	sample  = 600     // letters that are read of a text
-	enough  = 12      // letters without which nothing can be said
+	buckets = 1 << 13 // hashed trigrams, for each script
+	sample  = 600     // letters read of a text
+	enough  = 12      // fewest letters for a result
 )
 
-// A Detector tells languages apart: by script where that is enough, otherwise
-// by the trigrams of letters in a sample of the text (naive Bayes). It is safe
-// for concurrent use.
+// A Detector determines the language of a text: by script where that suffices, otherwise by
+// the trigrams in a sample (naive Bayes). It is safe for concurrent use.
 type Detector struct {
 	groups [scripts]group
 }
@@ -43,7 +42,7 @@ func NewDetector() (*Detector, error) {
 	return d, nil
 }
 
-var errModel = errors.New("this is not a model of languages, or a damaged one")
+var errModel = errors.New("not a model of languages, or a damaged one")
 
 func readDetector(r io.Reader) (*Detector, error) {
 	data, err := io.ReadAll(io.LimitReader(flate.NewReader(r), 4<<20))
@@ -77,9 +76,9 @@ func readDetector(r io.Reader) (*Detector, error) {
 	return d, nil
 }
 
-// Detect returns the language of a text in UTF-8, or Unknown. Hints are tags of
-// BCP 47 as in the attribute lang or the field Content-Language; they decide
-// where the text does not contradict them. It allocates nothing.
+// Detect returns the language of a text in UTF-8, or Unknown. Hints are BCP 47 tags, as in the
+// attribute lang or the field Content-Language; they decide if the text does not contradict
+// them. It allocates nothing.
 func (d *Detector) Detect(text []byte, hints ...string) Tag {
 	var seen census
 	seen.read(text)
@@ -100,7 +99,7 @@ func (d *Detector) Detect(text []byte, hints ...string) Tag {
 	return d.byTrigrams(g, script, text, hints)
 }
 
-// hinted returns the first hint that goes with the script.
+// hinted returns the first hint that fits the script.
 func (c *census) hinted(script Script, hints []string) Tag {
 	for _, h := range hints {
 		if tag := Parse(h, script); tag != Unknown {
@@ -114,7 +113,7 @@ func (d *Detector) byTrigrams(g *group, script Script, text []byte, hints []stri
 	var room [maxTags]int32
 	sums := room[:len(g.tags)]
 	n := int32(0)
-	uz := slices.Index(g.tags, "uz-Latn") // of which a tenth of the words have an apostrophe
+	uz := slices.Index(g.tags, "uz-Latn") // a tenth of its words have an apostrophe
 	of := func(bucket int) []int8 { return g.weights[bucket*len(sums):][:len(sums)] }
 	trigrams(text, script, func(bucket int) {
 		for i, x := range of(bucket) {
@@ -146,7 +145,7 @@ func (d *Detector) byTrigrams(g *group, script Script, text []byte, hints []stri
 	for _, h := range hints {
 		tag := Parse(h, script)
 		for i, t := range g.tags {
-			// A hint outweighs a small difference, as between close languages.
+			// A hint outweighs a small difference, as between similar languages.
 			if t == tag && sums[best]-sums[i] <= 2*n+hintWeight {
 				return tag
 			}
@@ -159,7 +158,7 @@ func (d *Detector) byTrigrams(g *group, script Script, text []byte, hints []stri
 }
 
 const (
-	// A weight is eight times a natural logarithm of a ratio of likelihoods.
+	// A weight is eight times the natural logarithm of a likelihood ratio.
 	unsure     = 28
 	hintWeight = 160
 )
@@ -194,21 +193,21 @@ func (c *census) read(text []byte) {
 		}
 		n := 1
 		if s == Han || s == Hangul {
-			n = 3 // a sign of these says as much as three letters
+			n = 3 // one of these signs counts as three letters
 		}
 		c.count[s] += n
 		c.letters += n
 	}
 }
 
-// main returns the script of most letters.
+// main returns the most frequent script.
 func (c *census) main() (s Script, han Tag) {
 	for i, n := range c.count {
 		if n > c.count[s] {
 			s = Script(i)
 		}
 	}
-	// Latin names stand in texts of all scripts.
+	// Texts in any script contain Latin names.
 	for i, n := range c.count {
 		if Script(i) != Latin && s == Latin && n*2 > c.count[Latin] {
 			s = Script(i)
@@ -253,13 +252,13 @@ func scriptOf(r rune) Script {
 	return None
 }
 
-// trigrams calls each for every trigram of letters of the script in a sample of
-// the text. A word begins and ends with a space. Where a blank may have been an
-// apostrophe, as in normalised text, it calls either with the trigrams around it
-// and those that it would have with an apostrophe.
+// trigrams calls each for every trigram of letters of the script in a sample of the text. A
+// word begins and ends with a space. A blank in normalised text may replace an apostrophe; if
+// so, trigrams calls either with the trigrams around the blank and with those that an
+// apostrophe would give.
 func trigrams(text []byte, script Script, each func(bucket int), either func(blank, apostrophe [3]int)) {
-	a, b := rune(' '), rune(' ') // the two letters before
-	var x, y, z rune             // the two letters before a blank, and the one behind it; x is 0 where there is none
+	a, b := rune(' '), rune(' ') // the previous two letters
+	var x, y, z rune             // the two letters before a blank and the one after it; x is 0 if there is none
 	letters := 0
 	for i := 0; i < len(text) && letters < sample; {
 		r := rune(text[i])

@@ -5,20 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// finnish is Snowball's stemmer, which takes other stems of many cases, with the
-// forms of nouns.
+// finnish is Snowball's stemmer, which gives many cases another stem, together with the forms
+// of nouns.
 type finnish struct{ snowball }
 
-// finnishWeak are the consonants before a last vowel in an open syllable, and what
-// they are in a closed one; the longest come first.
+// finnishWeak are the consonants before a final vowel in an open syllable, and their forms in
+// a closed one, longest first.
 var finnishWeak = [...][2]string{
 	{"kk", "k"}, {"pp", "p"}, {"tt", "t"}, {"nk", "ng"}, {"nt", "nn"}, {"mp", "mm"}, {"lt", "ll"}, {"rt", "rr"},
 	{"k", ""}, {"p", "v"}, {"t", "d"},
 }
 
-// Forms calls form with forms of a noun: cases of singular and plural, those within
-// and on something also with whose it is. A stands for a or ä, by the vowels of the
-// word.
+// Forms calls form with forms of a noun: cases in singular and plural; local cases also with
+// possessive suffixes. A means a or ä, by vowel harmony.
 func (finnish) Forms(word string, form func(string)) {
 	a := "ä"
 	if strings.ContainsAny(word, "aou") {

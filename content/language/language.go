@@ -1,15 +1,12 @@
-// Package language tells in which language a text is and finds the stems of its
-// words.
+// Package language determines the language of a text and finds the stems of its words.
 //
-// Languages is the one table of languages: their tags, scripts and stemmers.
-// A Detector reads a sample of a text and names its language; New gives the
-// Stemmer of a language.
+// Languages is the one table of languages, with tags, scripts and stemmers. A Detector reads a
+// sample of a text and returns its language. NewStemmer returns the Stemmer of a language.
 package language
 
 import "strings"
 
-// A Tag names a language as BCP 47 does, with the script where a language has
-// two: "uz-Latn".
+// A Tag is a BCP 47 tag of a language, with the script if a language has two: "uz-Latn".
 type Tag string
 
 // Unknown is the tag of a text whose language is not certain.
@@ -42,7 +39,7 @@ type Language struct {
 
 const maxTags = 32 // of one script
 
-// Languages are all that a Detector tells apart.
+// Languages are the languages that a Detector distinguishes.
 var Languages = [...]Language{
 	{"uz-Latn", "Uzbek", Latin},
 	{"uz-Cyrl", "Uzbek in Cyrillic script", Cyrillic},
@@ -88,13 +85,12 @@ var Languages = [...]Language{
 	{"ko", "Korean", Hangul},
 }
 
-// Joined says whether words in a script stand next to each other without blanks,
-// or with endings that no stemmer takes off, so that a listed word is found
-// wherever its letters stand.
+// Joined reports whether words in a script are not separated by blanks, or have endings that
+// no stemmer removes, so that a listed word matches anywhere.
 func (s Script) Joined() bool { return s == Han || s == Kana || s == Hangul || s == Thai }
 
-// Parse returns the tag of the table for a tag of BCP 47 such as "uz-UZ" or
-// "de_AT" and the script of the text, or Unknown.
+// Parse returns the tag in the table for a BCP 47 tag such as "uz-UZ" or "de_AT" and the
+// script of the text, or Unknown.
 func Parse(tag string, script Script) Tag {
 	base := tag
 	if i := strings.IndexAny(tag, "-_,; "); i >= 0 {

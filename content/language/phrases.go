@@ -12,35 +12,34 @@ import (
 	"shuultuur/content/language/uzbek"
 )
 
-// A Term is a word of a listed phrase, folded as content.Normalise folds. An
-// apostrophe within the word is written "'".
+// A Term is a word of a listed phrase, folded as by content.Normalise. An apostrophe within
+// the word is written "'".
 type Term struct {
 	Word string
-	Stem bool // it is found in every form, otherwise only as it is written
+	Stem bool // matches in every form, otherwise only as written
 }
 
-// Phrases are listed phrases whose words are found by their stems. Add builds
-// them; after that they do not change, and any number of Finders use them.
+// Phrases are listed phrases whose words are found by their stems. After the last Add they do
+// not change, and any number of Finders can use them.
 type Phrases struct {
 	seqs   [][]uint32 // terms of each phrase
 	starts [][]uint32 // by term: phrases that begin with it
 	terms  map[Term]map[Tag]uint32
 
-	tables []*table // one for each language in use, and one for words as written
+	tables []*table // one per language in use, and one for words as written
 	joints map[string]bool
 
-	guessed int // words by stem whose language nobody names
+	guessed int // words by stem without a known language
 }
 
-// mostGuessed is how many words without a language are entered in forms that
-// stemmers miss. Making those takes some milliseconds for each word, since they
-// are made in every language.
+// mostGuessed is the number of words without a language that are entered in forms that
+// stemmers miss. Making the forms in every language takes some milliseconds per word.
 const mostGuessed = 500
 
-// A table finds the terms of a word in one language.
+// A table maps the words of one language to terms.
 type table struct {
-	tag    Tag // Unknown: words as they are written
-	n      int // of the table
+	tag    Tag // Unknown for words as written
+	n      int // its index
 	named  bool
 	script Script
 	stem   Stemmer
@@ -50,8 +49,7 @@ type table struct {
 	admits []admission
 }
 
-// An admission is a word of which the first letters are in the filter, for the
-// sake of a term.
+// An admission is a word whose first letters are in the filter because of a term.
 type admission struct {
 	word string
 	term uint32
@@ -60,13 +58,12 @@ type admission struct {
 // Len returns the number of phrases.
 func (p *Phrases) Len() int { return len(p.seqs) }
 
-// Words returns how many words a phrase has.
+// Words returns the number of words in a phrase.
 func (p *Phrases) Words(phrase int) int { return len(p.seqs[phrase]) }
 
-// Add takes a phrase and returns its number, counted from 0. A word to be found
-// by its stem is found in texts of the language, or with Unknown in texts of
-// each language that has a stemmer and is written in the script of the word.
-// Words of a language or script without stemmer are found as they are written.
+// Add adds a phrase and returns its number, counted from 0. A word by stem is found in texts
+// of the language tag; with Unknown, in texts of every language that has a stemmer and the
+// script of the word. Words of a language or script without stemmer are found as written.
 func (p *Phrases) Add(tag Tag, terms []Term) (int, error) {
 	if p.terms == nil {
 		p.terms, p.joints = map[Term]map[Tag]uint32{}, map[string]bool{}
@@ -85,7 +82,7 @@ func (p *Phrases) Add(tag Tag, terms []Term) (int, error) {
 	return n, nil
 }
 
-// term returns the number of a term and enters it in the tables.
+// term returns the number of a term, and enters it in the tables if it is new.
 func (p *Phrases) term(tag Tag, t Term) (uint32, error) {
 	if !t.Stem {
 		tag = Unknown
@@ -130,7 +127,7 @@ func (p *Phrases) term(tag Tag, t Term) (uint32, error) {
 	return id, nil
 }
 
-// addWritten enters a word that is found as it is written.
+// addWritten enters a word that is found as written.
 func (p *Phrases) addWritten(word string, id uint32) error {
 	x, err := p.table(Unknown)
 	if err != nil {
@@ -140,7 +137,7 @@ func (p *Phrases) addWritten(word string, id uint32) error {
 	return nil
 }
 
-// parts notes where apostrophes part a word in a text.
+// parts records where apostrophes split a word in a text.
 func (p *Phrases) parts(word string) {
 	for i, c := range word {
 		if c == '\'' {
@@ -149,8 +146,8 @@ func (p *Phrases) parts(word string) {
 	}
 }
 
-// table returns the table of a language. Both scripts of Uzbek share one, since
-// their stems are the same.
+// table returns the table of a language. Both scripts of Uzbek share one, because their stems
+// are the same.
 func (p *Phrases) table(tag Tag) (*table, error) {
 	if tag == "uz-Cyrl" {
 		tag = "uz-Latn"
@@ -172,9 +169,9 @@ func (p *Phrases) table(tag Tag) (*table, error) {
 	return x, nil
 }
 
-// addForms enters the stem of a word, and the word itself: an author may have
-// written the stem already, of which the stemmer might take another ending. With
-// all, which takes its time, forms that the stemmer misses are entered too.
+// addForms enters the stem of a word, and the word itself, because a list may contain a stem
+// from which the stemmer would remove another ending. With all, which takes time, it also
+// enters the forms that the stemmer misses.
 func (p *Phrases) addForms(x *table, word string, id uint32, all bool) {
 	stem := string(x.stem.Stem(nil, []byte(word)))
 	x.add(word, id)
@@ -187,17 +184,17 @@ func (p *Phrases) addForms(x *table, word string, id uint32, all bool) {
 			x.admit(p+stem, id)
 		}
 	}
-	// Folding makes е of ё, so that yo is ye in words written in Cyrillic.
+	// Folding turns ё into е, so that yo becomes ye in words written in Cyrillic.
 	if folded := strings.ReplaceAll(word, "yo", "ye"); x.tag == "uz-Latn" && folded != word {
 		p.addForms(x, folded, id, all)
 	}
 }
 
-// addMissed enters the forms of a word that the stemmer does not lead to its stem.
-// It says whether the stem itself is to be entered.
+// addMissed enters the forms of a word for which the stemmer returns another stem. It reports
+// whether the stem itself is to be entered.
 func (p *Phrases) addMissed(x *table, word, stem string, id uint32) bool {
 	switch s := x.stem.(type) {
-	case *inflect.Stemmer: // of Mongolian
+	case *inflect.Stemmer: // the one for Mongolian
 		return mongolian.Missed(s, word, func(form string) { x.add(form, id) })
 	case *uzbek.Stemmer:
 		own := s.Missed(word, func(form string) {
@@ -225,20 +222,19 @@ func (x *table) add(word string, id uint32) {
 	x.admit(word, id)
 }
 
-// particles are written together with the Arabic word behind them, and its
-// stemmer takes them off.
+// particles are written together with the following Arabic word. The stemmer removes them.
 var particles = strings.Fields("ال وال فال بال كال لل ولل و ف ب ك ل وب ول وك بب كك")
 
-// admit lets words with the first letters of this one through the filter.
+// admit lets words with the first letters of word pass the filter.
 func (x *table) admit(word string, id uint32) {
 	x.admits = append(x.admits, admission{word, id})
 	at := beginning([]byte(word))[x.shared(word)]
 	x.filter[at>>6] |= 1 << (at & 63)
 }
 
-// shared returns how many of its first letters a word shares with all its
-// forms, less two: 0, 1 or 2 for two, three or four. Endings change no more
-// than the last letter of a stem, and in Uzbek the last two.
+// shared returns the number of first letters that all forms of a word share, minus two: 0, 1
+// or 2 for two, three or four letters. Endings change at most the last letter of a stem, and
+// in Uzbek the last two.
 func (x *table) shared(word string) int {
 	n := utf8.RuneCountInString(word)
 	switch {
@@ -250,8 +246,8 @@ func (x *table) shared(word string) int {
 	return min(1, max(0, n-2))
 }
 
-// Beginnings returns the first bytes, up to four, of every word with which a
-// phrase may begin in a normalised text.
+// Beginnings returns the first bytes, up to four, of every word that may begin a phrase in a
+// normalised text.
 func (p *Phrases) Beginnings() [][]byte {
 	all := map[string]bool{}
 	for _, x := range p.tables {
@@ -271,7 +267,7 @@ func (p *Phrases) Beginnings() [][]byte {
 	return list
 }
 
-// beginnings adds those of the words that the filter takes for word.
+// beginnings adds the beginnings of words that the filter accepts because of word.
 func (x *table) beginnings(word string, all map[string]bool) {
 	letters := []rune(word)
 	most := x.shared(word) + 2
@@ -285,7 +281,7 @@ func (x *table) beginnings(word string, all map[string]bool) {
 	if x.tag == "uz-Latn" {
 		for r := rune(0x430); r < 0x500; r++ {
 			if l := uzbek.Latin(nil, []byte(string(r))); len(l) > 0 && l[0] == word[0] {
-				for _, next := range []byte{0xd0, 0xd1, 0xd2, 0xd3, ' '} { // and what a letter begins with, or no letter
+				for _, next := range []byte{0xd0, 0xd1, 0xd2, 0xd3, ' '} { // and the bytes that a letter begins with, or no letter
 					all[string(r)+string([]byte{next})] = true
 				}
 			}
@@ -293,8 +289,8 @@ func (x *table) beginnings(word string, all map[string]bool) {
 	}
 }
 
-// spell adds to all the first four bytes of before and letters, with marks and
-// without if the stemmer may take marks off.
+// spell adds to all the first four bytes of before and letters. If the stemmer may remove
+// marks, it adds them with and without marks.
 func spell(letters string, marks bool, before string, all map[string]bool) {
 	if letters == "" || len(before) >= 4 {
 		all[before[:min(len(before), 4)]] = true
@@ -316,20 +312,19 @@ func spell(letters string, marks bool, before string, all map[string]bool) {
 	}
 }
 
-// may says whether a word with this beginning can be in the table.
+// may reports whether a word with this beginning can be in the table.
 func (x *table) may(b begun) bool { return b.in(&x.filter) }
 
-// begun are hashes of the first two, three and four letters of a word. A word
-// with fewer has that of all its letters.
+// begun are hashes of the first two, three and four letters of a word. For a shorter word they
+// are hashes of all its letters.
 type begun [3]uint16
 
-// in says whether a filter has one of them.
+// in reports whether a filter contains one of them.
 func (b begun) in(filter *[1024]uint64) bool {
 	return (filter[b[0]>>6]>>(b[0]&63)|filter[b[1]>>6]>>(b[1]&63)|filter[b[2]>>6]>>(b[2]&63))&1 != 0
 }
 
-// base are the letters of U+00E0 to U+00FF without their marks: several
-// stemmers take these off.
+// base are the letters of U+00E0 to U+00FF without their marks: several stemmers remove these.
 const base = "aaaaaaaceeeeiiiidnooooo/ouuuuyty"
 
 func beginning(word []byte) (b begun) {
@@ -364,34 +359,33 @@ func ScriptOf(word string) Script {
 	return None
 }
 
-// A Finder finds phrases in one text after another. It belongs to one
-// goroutine.
+// A Finder finds phrases in one text after another. It belongs to one goroutine.
 type Finder struct {
 	p             *Phrases
 	seed          maphash.Seed
-	known         [1 << 10]knownWord // words looked up last
+	known         [1 << 10]knownWord // cache of words
 	seen          []sighting
-	stem, written []byte // of the word that is looked up
-	last, tail    []byte // the text up to the word at hand, and the end of the one before
+	stem, written []byte // forms of the current word
+	last, tail    []byte // the text before the current word, and the end of the previous text
 
-	tell     func() Tag // nil: the text may be in every language
-	tag      Tag        // what it said
+	tell     func() Tag // nil: the text may be in any language
+	tag      Tag        // its last answer
 	tagKnown bool
 
 	filter [1024]uint64 // those of the tables, and of the beginnings of words with apostrophes
-	latin  bool         // words in Cyrillic letters may be in a table by their Latin ones
+	latin  bool         // words in Cyrillic may be in a table in Latin letters
 
-	active, room []place // phrases of which the last words were the beginning
-	open         []byte  // the word before, if an apostrophe may join the next to it
+	active, room []place // phrases that the last words began
+	open         []byte  // the previous word, if an apostrophe may join the next one to it
 	before       []place // phrases that were active before it
 	joined       []byte
 }
 
-// A place is a phrase and the terms of it that were found, by the words of
-// which tables, a bit for each.
+// A place is a phrase, the number of its terms that were found, and the tables of the words,
+// one bit each.
 type place struct{ phrase, n, tables uint32 }
 
-// A sighting is a term that a word has by a table.
+// A sighting is a term of a word, with the table that has it.
 type sighting struct{ term, table uint32 }
 
 type knownWord struct {
@@ -400,8 +394,8 @@ type knownWord struct {
 	ids   []uint32
 }
 
-// NewFinder returns a finder for texts that may be in every language, as a few
-// words typed in a search are.
+// NewFinder returns a finder for texts in any language, such as a few words typed into a
+// search.
 func (p *Phrases) NewFinder() *Finder {
 	f := &Finder{p: p, seed: maphash.MakeSeed()}
 	for _, x := range p.tables {
@@ -417,17 +411,17 @@ func (p *Phrases) NewFinder() *Finder {
 	return f
 }
 
-// Break says that the next text does not go on from the last.
+// Break says that the next text does not continue the last one.
 func (f *Finder) Break() { f.active, f.open, f.tail = f.active[:0], f.open[:0], f.tail[:0] }
 
-// Ask says who knows the language of the text to come. It is asked when a
-// listed word may be there, once until Ask is called again. Where it answers
-// Unknown, words are looked for in the languages that lists name; a nil tell
-// stands for every language. Words in another script than the text's language
-// has are looked for in the languages of that script that lists name.
+// Ask sets the function that returns the language of the following text. It is called when a
+// listed word may occur, once until Ask is called again. If it returns Unknown, words are
+// searched for in the languages that lists name; a nil tell means every language. Words in
+// another script than that of the text's language are searched for in the languages of that
+// script that lists name.
 func (f *Finder) Ask(tell func() Tag) { f.tell, f.tagKnown = tell, false }
 
-// speaks says whether the words of a table are looked for in the text.
+// speaks reports whether the words of a table are searched for in the text.
 func (f *Finder) speaks(x *table) bool {
 	if x.tag == Unknown || f.tell == nil {
 		return true
@@ -441,7 +435,7 @@ func (f *Finder) speaks(x *table) bool {
 	return x.tag == f.tag || x.named && (f.tag == Unknown || x.script != scriptOfTag(f.tag))
 }
 
-// scriptOfTag returns the script of a language of the table, None for others.
+// scriptOfTag returns the script of a language in the table, None for others.
 func scriptOfTag(tag Tag) Script {
 	for i := range Languages {
 		if Languages[i].Tag == tag {
@@ -451,15 +445,15 @@ func scriptOfTag(tag Tag) Script {
 	return None
 }
 
-// skips says whether a word with this beginning is no part of any phrase.
+// skips reports whether a word with this beginning is not in any phrase.
 func (f *Finder) skips(word []byte, b begun) bool {
 	return !b.in(&f.filter) && !(f.latin && word[0] >= utf8.RuneSelf)
 }
 
 const maxActive = 64
 
-// Read reads on in a normalised text, which ends with a whole word, and calls
-// found with the number of each phrase in it and its last word as it stands.
+// Read reads a normalised text, which ends with a complete word, and calls found with the
+// number of each phrase in it and with its last word in the text.
 func (f *Finder) Read(text []byte, found func(phrase int, word []byte)) {
 	for at := 0; at < len(text); {
 		at = f.next(text, at, found)
@@ -467,8 +461,8 @@ func (f *Finder) Read(text []byte, found func(phrase int, word []byte)) {
 	f.end(text)
 }
 
-// ReadAt does the same where somebody else has looked for the beginnings of
-// words (see [Phrases.Beginnings]), and found them at starts, in this order.
+// ReadAt is Read for a caller that has already found the beginnings of words (see
+// [Phrases.Beginnings]), at the increasing positions starts.
 func (f *Finder) ReadAt(text []byte, starts []int, found func(phrase int, word []byte)) {
 	defer f.end(text)
 	for at := 0; at < len(text); {
@@ -485,14 +479,14 @@ func (f *Finder) ReadAt(text []byte, starts []int, found func(phrase int, word [
 	}
 }
 
-// end keeps the last word of a text for the one that goes on from it.
+// end keeps the last word of a text, because the next text may continue it.
 func (f *Finder) end(text []byte) {
 	text = bytes.TrimSuffix(text, []byte(" "))
 	text = text[max(0, len(text)-longestWord):]
 	f.tail = append(f.tail[:0], text[bytes.LastIndexByte(text, ' ')+1:]...)
 }
 
-// next reads the word at a place of the text and returns where the next is.
+// next reads the word at a position and returns the position of the next.
 func (f *Finder) next(text []byte, at int, found func(int, []byte)) int {
 	word := text[at:]
 	if i := bytes.IndexByte(word, ' '); i >= 0 {
@@ -509,7 +503,7 @@ func (f *Finder) next(text []byte, at int, found func(int, []byte)) int {
 
 func (f *Finder) word(word []byte, found func(int, []byte)) {
 	b := beginning(word)
-	if len(f.open) == 0 && f.skips(word, b) { // as nearly all words
+	if len(f.open) == 0 && f.skips(word, b) { // true for nearly all words
 		f.active = f.active[:0]
 		return
 	}
@@ -520,8 +514,8 @@ func (f *Finder) word(word []byte, found func(int, []byte)) {
 	f.active, f.room = next, f.active
 }
 
-// join joins a word to the one before it, if that is the beginning of a listed
-// word up to an apostrophe: apostrophes are blanks in a text.
+// join joins a word to the previous one, if that is the part of a listed word before an
+// apostrophe: apostrophes are blanks in a text.
 func (f *Finder) join(next []place, word []byte, found func(int, []byte)) []place {
 	if len(f.open) > 0 {
 		f.joined = append(append(append(f.joined[:0], f.open...), '\''), word...)
@@ -539,8 +533,8 @@ func (f *Finder) join(next []place, word []byte, found func(int, []byte)) []plac
 	return next
 }
 
-// step appends to next the phrases of from that go on with a word which has the
-// terms ids, and those that begin with it.
+// step appends to next the phrases of from that continue with a word that has the terms in
+// seen, and those that begin with it.
 func (f *Finder) step(next, from []place, seen []sighting, word []byte, found func(int, []byte)) []place {
 	for _, s := range seen {
 		for _, a := range from {
@@ -580,8 +574,8 @@ func (f *Finder) look(word []byte, b begun) []sighting {
 			var room [16]byte
 			b = beginning(uzbek.Latin(room[:0], word[:min(len(word), 8)]))
 		}
-		// Telling the language costs more than stemming a few words, unless
-		// every language is to be tried: it waits until a phrase is found.
+		// Determining the language costs more than stemming a few words, so it waits until a
+		// phrase is found, unless every language is searched.
 		if x.may(b) && (x.named && !f.tagKnown || f.speaks(x)) {
 			ids := f.lookIn(x, word)
 			if len(ids) > 0 && f.within(x, word) {
@@ -595,8 +589,8 @@ func (f *Finder) look(word []byte, b begun) []sighting {
 	return f.seen
 }
 
-// within says whether a word is the end of another one, which an apostrophe has
-// parted: "taradi" (combs) of "ko taradi" (ko'taradi, lifts).
+// within reports whether a word is the end of another one that an apostrophe split: "taradi"
+// (combs) in "ko taradi" (ko'taradi, lifts).
 func (f *Finder) within(x *table, word []byte) bool {
 	s, ok := x.stem.(*uzbek.Stemmer)
 	if n := len(f.last); !ok || n == 0 || f.last[n-1] != 'o' && f.last[n-1] != 'g' || bytes.IndexByte(word, '\'') >= 0 {
@@ -607,7 +601,7 @@ func (f *Finder) within(x *table, word []byte) bool {
 	return n == 2
 }
 
-// lookIn stems a word unless it is known.
+// lookIn returns the terms of a word in a table, from the cache if possible.
 func (f *Finder) lookIn(x *table, word []byte) []uint32 {
 	h := maphash.Bytes(f.seed, word)
 	k := &f.known[(h+uint64(x.n))%uint64(len(f.known))]
@@ -632,8 +626,8 @@ func (f *Finder) lookIn(x *table, word []byte) []uint32 {
 	return k.ids
 }
 
-// Named returns the tag of the table for a name that a list gives, such as "uz"
-// or "ru-RU", in the script of a word, or Unknown.
+// Named returns the tag in the table for a name in a list, such as "uz" or "ru-RU", in the
+// script of a word, or Unknown.
 func Named(name, word string) Tag {
 	if tag := Parse(strings.TrimSpace(name), ScriptOf(word)); tag != Unknown {
 		return tag

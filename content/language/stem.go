@@ -28,16 +28,15 @@ import (
 	"shuultuur/content/language/uzbek"
 )
 
-// A Stemmer finds the stems of the words of one language. Stem appends the stem
-// of a word in lower case to dst; it is never empty, unless the word is. It is
-// safe for concurrent use.
+// A Stemmer finds the stems of words in one language. Stem appends the stem of a word in lower
+// case to dst; it is empty only if the word is. It is safe for concurrent use.
 type Stemmer interface {
 	Stem(dst, word []byte) []byte
 }
 
-// NewStemmer returns the stemmer of a language of the table, or an error if it
-// has none. That of Chinese, Japanese and Thai does not change words, since
-// they are found by overlapping pairs of letters (see Pairs).
+// NewStemmer returns the stemmer of a language in the table, or an error if it has none. That
+// of Chinese, Japanese and Thai does not change words, because they are found by overlapping
+// pairs of letters (see Pairs).
 func NewStemmer(tag Tag) (Stemmer, error) {
 	switch tag {
 	case "uz-Latn", "uz-Cyrl":
@@ -65,7 +64,7 @@ func NewStemmer(tag Tag) (Stemmer, error) {
 	return nil, fmt.Errorf("there is no stemmer for %q", tag)
 }
 
-// HasStemmer says whether words of a language have forms that NewStemmer knows.
+// HasStemmer reports whether NewStemmer supports inflected forms in a language.
 func HasStemmer(tag Tag) bool {
 	switch tag {
 	case "uz-Latn", "uz-Cyrl", "mn", "kk", "ky":
@@ -113,13 +112,13 @@ func algorithm(tag Tag) func(*snowballstem.Env) bool {
 	return nil
 }
 
-// snowball runs an algorithm of the Snowball project. It allocates where an
-// algorithm replaces an ending.
+// snowball runs an algorithm of the Snowball project. It allocates when an algorithm replaces
+// an ending.
 type snowball struct {
 	stem func(*snowballstem.Env) bool
 }
 
-// forming is a stemmer with the forms of another.
+// forming is a stemmer with the forms of another one.
 type forming struct {
 	snowball
 	forms turkic.Stemmer
@@ -143,8 +142,7 @@ func (s snowball) Stem(dst, word []byte) []byte {
 	return append(dst, env.Current()...)
 }
 
-// articled stems Arabic. Its algorithm takes off the article, but not the "and"
-// before it.
+// articled stems Arabic. The algorithm removes the article, but not an "and" before it.
 type articled struct{}
 
 func (articled) Stem(dst, word []byte) []byte {
@@ -158,9 +156,8 @@ type whole struct{}
 
 func (whole) Stem(dst, word []byte) []byte { return append(dst, word...) }
 
-// Pairs calls each for every two letters that follow each other in a run of
-// text without spaces, as words of Chinese, Japanese and Thai are found. A
-// single letter is its own pair.
+// Pairs calls each for every two adjacent letters in a run of text without spaces, by which
+// words of Chinese, Japanese and Thai are found. A single letter is its own pair.
 func Pairs(text []byte, each func(pair []byte)) {
 	last, before := -1, 0
 	for i := 0; i < len(text); {

@@ -21,9 +21,9 @@ func Count(tag Tag, text string, weight float64, counts map[Tag][]float64) {
 	}
 }
 
-// Weigh makes a model of counts: for each script with several languages, each
-// bucket and each language, eight times the logarithm of how much likelier the
-// bucket is in it than in the mean of the others.
+// Weigh makes a model from counts. For each script with several languages, it has for each
+// bucket and language eight times the logarithm of the bucket's likelihood in this language
+// relative to the mean of the others.
 func Weigh(counts map[Tag][]float64) (data []byte) {
 	for s := range scripts {
 		var rows [][]float64
@@ -49,14 +49,14 @@ func Weigh(counts map[Tag][]float64) (data []byte) {
 	return data
 }
 
-// logs returns the logarithms of smoothed shares.
+// logs returns the logarithms of smoothed frequencies.
 func logs(counts []float64) []float64 {
 	out := make([]float64, buckets)
 	sum := 0.0
 	for _, c := range counts {
 		sum += c
 	}
-	const smooth = 0.02 / buckets // of the whole
+	const smooth = 0.02 / buckets // relative to the total
 	for i := range out {
 		p := 0.0
 		if sum > 0 {

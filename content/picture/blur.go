@@ -9,16 +9,15 @@ import (
 	"math"
 )
 
-// patches is how many patches of light and colour a blurred picture has along
-// its longer side.
+// patches is the number of patches along the longer side of a blurred picture.
 const patches = 20
 
-// Blur makes a JPEG of the same size as a picture, in which nothing but large
-// patches of light and colour can be told.
+// Blur makes a JPEG of the same size as a picture that shows only large patches of brightness
+// and colour.
 //
-// The picture is decoded at an eighth, reduced to [patches], and written without
-// a transform: each block of 8 × 8 gets its mean and two slopes, which are three
-// coefficients.
+// It decodes the picture at an eighth of its size, reduces it to [patches], and writes it
+// without a transform: each block of 8 × 8 pixels gets its mean and two slopes, which are
+// three coefficients.
 func Blur(b []byte) ([]byte, error) {
 	p, err := Shrink(b)
 	if err != nil {
@@ -31,8 +30,8 @@ func Blur(b []byte) ([]byte, error) {
 	return withOrientation(writePatches(p.patches(), w, h), p.Full.Turn), nil
 }
 
-// Thumbnail is a blurred JPEG of a picture, of at most 160 pixels a side; nil of
-// one that cannot be decoded.
+// Thumbnail makes a blurred JPEG of a picture, of at most 160 × 160 pixels; nil if the picture
+// cannot be decoded.
 func Thumbnail(b []byte) []byte {
 	p, err := Shrink(b)
 	if err != nil {
@@ -85,7 +84,7 @@ func (p *Planes) patches() *mosaic {
 	return m
 }
 
-// at is the value between samples, at a place from 0 to 1 in both directions.
+// at interpolates between samples; x and y are from 0 to 1.
 func (m *mosaic) at(c int, x, y float32) float32 {
 	x, y = max(0, min(x*float32(m.w)-0.5, float32(m.w-1))), max(0, min(y*float32(m.h)-0.5, float32(m.h-1)))
 	i, j := int(x), int(y)
@@ -97,7 +96,7 @@ func (m *mosaic) at(c int, x, y float32) float32 {
 	return top + y*(low-top)
 }
 
-// corners are the values between blocks, above line y of them.
+// corners interpolates at the corners of blocks, along the upper edge of line y of them.
 func (m *mosaic) corners(c, y, blocks, w, h int, dst []float32) []float32 {
 	at := float32(8*y) / float32(h)
 	for x := range blocks + 1 {
@@ -106,8 +105,8 @@ func (m *mosaic) corners(c, y, blocks, w, h int, dst []float32) []float32 {
 	return dst
 }
 
-// quantum is what coefficients are divided by, and slope the second coefficient
-// of a block that rises by 1 from one side to the other (ITU-T T.81, A.3.3).
+// quantum is the quantisation of coefficients. slope is the second coefficient of a block that
+// rises by 1 from one side to the other (ITU-T T.81 section A.3.3).
 const (
 	quantum = 2
 	slope   = -2.2777
@@ -152,7 +151,7 @@ func writePatches(m *mosaic, w, h int) []byte {
 					e.number(&acCodes, run<<4, v)
 					run = 0
 				}
-				e.put(acCodes.code[0], acCodes.length[0]) // the rest is nothing
+				e.put(acCodes.code[0], acCodes.length[0]) // end of block
 			}
 		}
 		top, low = low, top
@@ -161,7 +160,7 @@ func writePatches(m *mosaic, w, h int) []byte {
 	return append(e.out, 0xff, 0xd9)
 }
 
-// codes are a table of Huffman codes.
+// codes are Huffman codes by symbol.
 type codes struct {
 	counts  [16]byte
 	symbols []byte
@@ -184,8 +183,8 @@ func makeCodes(symbols string, counts ...byte) codes {
 	return t
 }
 
-// Only few symbols are needed: numbers of up to eleven bits, after no or one
-// coefficient that is nothing.
+// Only few symbols are needed: numbers of up to eleven bits, after at most one zero
+// coefficient.
 var (
 	dcCodes = makeCodes("\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b", 0, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
 	acCodes = makeCodes("\x00\x01\x11\x02\x12\x03\x13\x04\x14\x05\x15\x06\x16\x07\x17\x08\x18\x09\x19\x0a\x1a", 1, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2)
@@ -211,7 +210,7 @@ func (e *bitWriter) put(code uint32, length uint8) {
 	}
 }
 
-// number writes the symbol for the bits of v, and these.
+// number writes the symbol for the number of bits in v, and those bits.
 func (e *bitWriter) number(t *codes, symbol, v int) {
 	a, bits := max(v, -v), uint8(0)
 	for ; a > 0; a >>= 1 {
@@ -225,7 +224,7 @@ func (e *bitWriter) number(t *codes, symbol, v int) {
 	e.put(uint32(v), bits)
 }
 
-// Empty is a transparent PNG of w × h pixels.
+// Empty returns a transparent PNG of w × h pixels.
 func Empty(w, h int) []byte {
 	if w < 1 || h < 1 || w > MaxPixels || h > MaxPixels/w {
 		w, h = 1, 1
@@ -238,14 +237,14 @@ func Empty(w, h int) []byte {
 		out = binary.BigEndian.AppendUint32(out, crc32.ChecksumIEEE(out[start:]))
 	}
 	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(w)), uint32(h))
-	chunk("IHDR", append(head, 1, 3, 0, 0, 0)) // one bit a pixel, of a palette
+	chunk("IHDR", append(head, 1, 3, 0, 0, 0)) // one bit per pixel, with a palette
 	chunk("PLTE", []byte{255, 255, 255})
 	chunk("tRNS", []byte{0})
 	var data bytes.Buffer
 	z := zlib.NewWriter(&data)
 	line := make([]byte, 1+(w+7)/8)
 	for range h {
-		_, _ = z.Write(line) // into memory
+		_, _ = z.Write(line) // cannot fail in memory
 	}
 	_ = z.Close()
 	chunk("IDAT", data.Bytes())

@@ -10,9 +10,8 @@ import (
 
 var little = binary.LittleEndian
 
-// decodeBMP decodes what Windows calls a device-independent bitmap: after the
-// file header in BMP files, without one in icons. A picture that is cut is
-// decoded as far as it goes.
+// decodeBMP decodes a device-independent bitmap of Windows, which follows the file header in
+// BMP files, and has none in icons. It decodes a truncated picture as far as possible.
 func decodeBMP(b []byte) (*image.NRGBA, error) {
 	if len(b) < 18 {
 		return nil, ErrCut
@@ -27,9 +26,9 @@ func decodeBMP(b []byte) (*image.NRGBA, error) {
 	return d.decode(b[d.pixels:])
 }
 
-// A dib is the head of a bitmap.
+// A dib is the header of a bitmap.
 type dib struct {
-	pixels      int // where the pixels begin
+	pixels      int // offset of the pixels
 	w, h        int
 	topDown     bool
 	bits        int
@@ -47,7 +46,7 @@ const (
 	alpha  = 6
 )
 
-// head reads the head, masks and palette from b.
+// head reads the header, masks and palette in b.
 func (d *dib) head(b []byte) error {
 	n := int(little.Uint32(b))
 	entry, colours := 4, 0
@@ -76,7 +75,7 @@ func (d *dib) head(b []byte) error {
 		d.masks = [4]uint32{0xff0000, 0xff00, 0xff}
 	case 1, 2, 4, 8, 24:
 	default:
-		return fmt.Errorf("%d bits a pixel: %w", d.bits, ErrUnread)
+		return fmt.Errorf("%d bits per pixel: %w", d.bits, ErrUnread)
 	}
 	at := n
 	if d.compression == masked || d.compression == alpha {
@@ -131,7 +130,7 @@ func (d *dib) decode(b []byte) (*image.NRGBA, error) {
 	return m, nil
 }
 
-// row is line y of the file.
+// row returns line y of the file.
 func (d *dib) row(m *image.NRGBA, y int) []byte {
 	if !d.topDown {
 		y = d.h - 1 - y
@@ -174,7 +173,7 @@ func (d *dib) put(dst []byte, x, colour int) {
 	dst[4*x], dst[4*x+1], dst[4*x+2], dst[4*x+3] = c[0], c[1], c[2], 255
 }
 
-// part is what a mask leaves of v, from 0 to 255.
+// part returns the value of v under a mask, scaled to 0 to 255.
 func part(v, mask uint32) byte {
 	if mask == 0 {
 		return 0
@@ -183,7 +182,7 @@ func part(v, mask uint32) byte {
 	return byte(uint64(v) * 255 / uint64(mask))
 }
 
-// runs decodes runs of one colour (RLE4 and RLE8).
+// runs decodes run lengths of colours (RLE4 and RLE8).
 func (d *dib) runs(m *image.NRGBA, b []byte) {
 	x, y := 0, 0
 	put := func(colour int) {
@@ -192,7 +191,7 @@ func (d *dib) runs(m *image.NRGBA, b []byte) {
 			x++
 		}
 	}
-	of := func(c byte, i int) int { // the i-th colour of a byte
+	of := func(c byte, i int) int { // the i-th colour in a byte
 		if d.bits == 8 {
 			return int(c)
 		}
@@ -229,8 +228,8 @@ func (d *dib) runs(m *image.NRGBA, b []byte) {
 	}
 }
 
-// largestIcon is the place of the largest picture of an icon file, and its size.
-// Files of icons begin with a directory (Microsoft, "Icons in Win32").
+// largestIcon returns the position and size of the largest picture in an icon file. Icon files
+// begin with a directory (Microsoft, "Icons in Win32").
 func largestIcon(b []byte) (from, to, w, h int, err error) {
 	for i := range int(little.Uint16(b[4:])) {
 		at := 6 + 16*i
@@ -255,8 +254,8 @@ func largestIcon(b []byte) (from, to, w, h int, err error) {
 	return from, to, w, h, nil
 }
 
-// decodeIcon decodes the largest picture of an icon file: a PNG, or a bitmap of
-// double height, whose second half says what is transparent.
+// decodeIcon decodes the largest picture in an icon file: a PNG, or a bitmap of double height,
+// whose second half is a mask of transparency.
 func decodeIcon(b []byte) (image.Image, error) {
 	from, to, _, _, err := largestIcon(b)
 	if err != nil {
@@ -290,7 +289,7 @@ func decodeIcon(b []byte) (image.Image, error) {
 	return m, err
 }
 
-// alphaOf takes the fourth byte of each pixel as its alpha, if one is not 0.
+// alphaOf uses the fourth byte of each pixel as its alpha, unless all of them are 0.
 func (d *dib) alphaOf(m *image.NRGBA, b []byte) {
 	d.masks = [4]uint32{0xff0000, 0xff00, 0xff, 0xff000000}
 	with, err := d.decode(b)

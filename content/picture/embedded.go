@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// minEmbedded is how many letters a picture in a data: URL has at least to be
-	// looked at: shorter ones are icons.
+	// minEmbedded is the least number of letters of a picture in a data: URL that is judged:
+	// shorter ones are icons.
 	minEmbedded = 2 << 10
-	maxMedia    = 200 // letters before the comma of a data: URL
+	maxMedia    = 200 // letters before the comma in a data: URL
 	maxNested   = 4   // texts in data: URLs within one another that are looked into
 
-	maxReference = 10 // letters of a character reference
+	maxReference = 10 // letters in a character reference
 )
 
 // Embedded returns pictures that stand in a text in data: URLs (RFC 2397), most
@@ -59,8 +59,8 @@ func embedded(text []byte, most, depth int) (all [][]byte) {
 	return all
 }
 
-// valueOf is the part of text that belongs to a URL after a quote, or after
-// something else. A comma ends base64: in srcset, the next picture follows.
+// valueOf returns the part of text that belongs to a URL after quote, which may be another
+// byte. A comma ends base64: in srcset, the next picture follows it.
 func valueOf(text []byte, quote byte, base bool) []byte {
 	ends := "\"'()<> \t\r\n"
 	if quote == '"' || quote == '\'' {
@@ -75,9 +75,8 @@ func valueOf(text []byte, quote byte, base bool) []byte {
 	return text
 }
 
-// decodeData decodes the data of a URL as browsers do: white space is left out,
-// and what pads it may be missing. Of base64 that is followed by something else,
-// such as the width in srcset, what comes before counts.
+// decodeData decodes the data of a URL as browsers do: it ignores white space, and padding may
+// be missing. Base64 ends at any other byte, such as the blank before a width in srcset.
 func decodeData(data []byte, base bool) []byte {
 	data = unescape(data)
 	if !base {
@@ -88,15 +87,15 @@ func decodeData(data []byte, base bool) []byte {
 		data = data[:end]
 	}
 	b := make([]byte, base64.RawStdEncoding.DecodedLen(len(data)))
-	n, _ := base64.RawStdEncoding.Decode(b, data) // n is what comes before a mistake
+	n, _ := base64.RawStdEncoding.Decode(b, data) // n bytes precede an error
 	return b[:n]
 }
 
-// references are the characters of base64 that HTML has names for, and quotes.
+// references are the characters in base64 that have names in HTML, and quotes.
 var references = map[string]byte{"plus": '+', "sol": '/', "equals": '=', "quot": '"', "apos": '\'', "amp": '&', "lt": '<', "gt": '>', "Tab": '\t', "NewLine": '\n'}
 
-// unescape undoes what HTML, scripts and URLs write for the ASCII characters of a
-// data: URL: character references, backslashes and percent signs.
+// unescape decodes escapes of ASCII characters in a data: URL, as written by HTML, scripts and
+// URLs: character references, backslashes and percent signs.
 func unescape(data []byte) []byte {
 	if bytes.IndexAny(data, "&\\%") < 0 {
 		return data
@@ -124,7 +123,7 @@ func unescape(data []byte) []byte {
 			case len(rest) >= 3 && rest[0] == 'x' && number(rest[1:3], 16):
 				i += 3
 			}
-			continue // of \/ the slash is left
+			continue // \/ stands for a slash
 		case '&':
 			end := bytes.IndexByte(rest[:min(len(rest), maxReference)], ';')
 			if end < 0 {

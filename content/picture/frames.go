@@ -186,8 +186,8 @@ func bitmapOf(m *image.NRGBA) []byte {
 	return append(b, m.Pix...)
 }
 
-// framesOfGIF returns the first frames, each with the extensions before it, and
-// where the head with the global colours ends. The last may be cut off.
+// framesOfGIF returns the first frames, each with the extensions before it, and where the head
+// with the global colours ends. The last frame may be truncated.
 func framesOfGIF(b []byte, most int) (head int, all []frame) {
 	if len(b) < 13 {
 		return 0, nil
@@ -201,7 +201,7 @@ func framesOfGIF(b []byte, most int) (head int, all []frame) {
 	head = 13 + table(b[10])
 	from, at := head, head
 	next := frame{clear: -1}
-	blocks := func() bool { // passes over data blocks
+	blocks := func() bool { // skips data blocks
 		for at < len(b) {
 			n := int(b[at])
 			at += 1 + n

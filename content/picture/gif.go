@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// lookGIF reads the size of a GIF: that of its screen or, where the first frame is
-// larger, of what browsers show.
+// lookGIF reads the size of a GIF: that of its screen or, if the first frame is larger, the
+// size that browsers show.
 func lookGIF(b []byte) (Head, error) {
 	_, all := framesOfGIF(b[:min(len(b), maxGIFHead)], 1)
 	c := canvasOfGIF(b, all)
@@ -28,7 +28,7 @@ func canvasOfGIF(b []byte, all []frame) image.Rectangle {
 	return screen
 }
 
-// maxGIFHead is how much of a GIF is read to find its first frame.
+// maxGIFHead is the number of bytes that are searched for the first frame.
 const maxGIFHead = 64 << 10
 
 // decodeGIF decodes the first frame of a GIF (GIF89a specification), at its place.
@@ -57,7 +57,7 @@ func decodeFrame(b []byte, f *frame) (m image.Image, cut bool, err error) {
 	d := b[f.image:]
 	w, h := int(little.Uint16(d[5:])), int(little.Uint16(d[7:]))
 	if w == 0 || h == 0 || w*h > MaxPixels {
-		return nil, false, fmt.Errorf("a frame of %d × %d pixels: %w", w, h, ErrTooLarge)
+		return nil, false, fmt.Errorf("the frame has %d × %d pixels: %w", w, h, ErrTooLarge)
 	}
 	colours := table(b[10], b[13:])
 	at := f.image + 10
@@ -68,7 +68,7 @@ func decodeFrame(b []byte, f *frame) (m image.Image, cut bool, err error) {
 		return nil, false, ErrCut
 	}
 	bits := int(b[at])
-	if bits < 1 || bits > 8 { // 1 is against the specification, and read
+	if bits < 1 || bits > 8 { // 1 violates the specification but is accepted
 		return nil, false, ErrFormat
 	}
 	if len(colours) == 0 {
@@ -93,7 +93,7 @@ func decodeFrame(b []byte, f *frame) (m image.Image, cut bool, err error) {
 	return p, err != nil, nil
 }
 
-// table reads a table of colours that the flags of a screen or frame announce.
+// table reads a colour table, whose size is in the flags of a screen or frame.
 func table(flags byte, b []byte) color.Palette {
 	if flags&0x80 == 0 {
 		return nil
@@ -106,7 +106,7 @@ func table(flags byte, b []byte) color.Palette {
 	return all
 }
 
-// woven puts the lines of an interlaced frame into their order.
+// woven reorders the lines of an interlaced frame.
 func woven(pix []byte, w, h int) []byte {
 	out := make([]byte, len(pix))
 	from := 0
@@ -122,7 +122,7 @@ func woven(pix []byte, w, h int) []byte {
 // blocks reads the data of sub-blocks.
 type blocks struct {
 	b    []byte
-	left int // of the block that has begun
+	left int // bytes left in the current block
 }
 
 func (r *blocks) ReadByte() (byte, error) {

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// DHash is the difference hash of a picture: 64 bits, of nine by eight means of
-// luma, each whether it is brighter than the next one to the right.
+// DHash returns the difference hash of a picture. Each of its 64 bits says whether one of nine
+// by eight means of luma is brighter than the next one to the right.
 func (p *Planes) DHash() uint64 {
 	var cells [8][9]int
 	for y := range 8 {
@@ -41,13 +41,13 @@ func (p *Planes) DHash() uint64 {
 	return h
 }
 
-// A Hash is a PDQ hash of 256 bits, the first one highest in the last word.
+// A Hash is a PDQ hash of 256 bits; the first bit is the highest of the last word.
 type Hash [4]uint64
 
-// Near is the distance up to which two PDQ hashes are of the same picture.
+// Near is the largest distance between PDQ hashes of the same picture.
 const Near = 31
 
-// Distance is the number of bits in which two hashes differ.
+// Distance returns the number of bits in which two hashes differ.
 func (h Hash) Distance(o Hash) int {
 	return bits.OnesCount64(h[0]^o[0]) + bits.OnesCount64(h[1]^o[1]) + bits.OnesCount64(h[2]^o[2]) + bits.OnesCount64(h[3]^o[3])
 }
@@ -56,7 +56,7 @@ func (h Hash) String() string {
 	return fmt.Sprintf("%016x%016x%016x%016x", h[3], h[2], h[1], h[0])
 }
 
-// ParseHash reads 64 hexadecimal digits.
+// ParseHash parses 64 hexadecimal digits.
 func ParseHash(s string) (h Hash, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != 32 {
@@ -68,10 +68,10 @@ func ParseHash(s string) (h Hash, err error) {
 	return h, nil
 }
 
-// PDQ computes the PDQ hash of a whole picture and its quality, 0 to 100; below
-// 50 a hash says little. The method is that of the ThreatExchange project: luma,
-// two passes of a box filter along rows and columns, 64 × 64 samples, the
-// lowest 16 × 16 frequencies, each compared with their median.
+// PDQ computes the PDQ hash of a complete picture and its quality, 0 to 100; below 50 a hash
+// is unreliable. The method is that of the ThreatExchange project: luma, two passes of a box
+// filter along rows and columns, 64 × 64 samples, the lowest 16 × 16 frequencies, each
+// compared with their median.
 func PDQ(b []byte) (h Hash, quality int, err error) {
 	head, err := Look(b)
 	if err != nil {
@@ -111,14 +111,13 @@ func (m *RGB) PDQ() (h Hash, quality int) {
 	})
 }
 
-// luma is rounded like that of others.
+// luma rounds as other implementations do.
 func luma(r, g, b int) float32 {
 	return float32(0.299*float64(r) + 0.587*float64(g) + 0.114*float64(b))
 }
 
-// pdq computes the hash of w × h pixels, whose luma line gives. The filter is
-// the same along lines and columns, so that of each line only 64 samples need to
-// be kept.
+// pdq computes the hash of w × h pixels; line returns their luma. The filter is the same along
+// lines and columns, so only 64 samples of each line need to be kept.
 func pdq(w, hgt int, line func(y int, dst []float32)) (h Hash, quality int) {
 	var columns [64][]float32
 	for x := range columns {
@@ -156,7 +155,7 @@ func pdq(w, hgt int, line func(y int, dst []float32)) (h Hash, quality int) {
 	return h, quality
 }
 
-// lumaOf returns what writes a line of luma.
+// lumaOf returns a function that writes a line of luma.
 func lumaOf(m image.Image) func(y int, dst []float32) {
 	if y, ok := m.(*image.YCbCr); ok {
 		return lumaOfYCbCr(y)
@@ -169,10 +168,9 @@ func lumaOf(m image.Image) func(y int, dst []float32) {
 	}
 }
 
-// lumaOfYCbCr computes luma from red, green and blue, as others do who have a
-// JPEG decoded first: colours that cannot be shown are cut off, so that it is not
-// the luma of the JPEG. Chroma is made as fine as luma like libjpeg does it, by
-// triangles.
+// lumaOfYCbCr computes luma from red, green and blue, as implementations do that decode the
+// JPEG first: they clip colours out of range, so the result differs from the luma in the JPEG.
+// Chroma is interpolated to the resolution of luma as in libjpeg, by triangles.
 func lumaOfYCbCr(m *image.YCbCr) func(y int, dst []float32) {
 	w, h := m.Rect.Dx(), m.Rect.Dy()
 	cb, cr := make([]int, w), make([]int, w)
@@ -181,7 +179,7 @@ func lumaOfYCbCr(m *image.YCbCr) func(y int, dst []float32) {
 		fineChroma(m, m.Cr, y, h, cr)
 		row := m.Y[y*m.YStride:]
 		for x := range dst {
-			// The factors are those of libjpeg, in 1/65536.
+			// The factors are those of libjpeg, in units of 1/65536.
 			v, b, r := int(row[x]), cb[x]-128, cr[x]-128
 			dst[x] = luma(clamp(v+(91881*r+32768)>>16), clamp(v+(-22554*b-46802*r+32768)>>16), clamp(v+(116130*b+32768)>>16))
 		}
@@ -190,7 +188,7 @@ func lumaOfYCbCr(m *image.YCbCr) func(y int, dst []float32) {
 
 func clamp(v int) int { return max(0, min(255, v)) }
 
-// fineChroma is line y of a plane of chroma, with as many samples as luma.
+// fineChroma computes line y of a chroma plane, with as many samples as luma has.
 func fineChroma(m *image.YCbCr, plane []byte, y, h int, dst []int) {
 	w := len(dst)
 	switch m.SubsampleRatio {
@@ -238,8 +236,7 @@ func fineChroma(m *image.YCbCr, plane []byte, y, h int, dst []int) {
 	}
 }
 
-// box takes running means, as wide as two samples of 64; at the ends, of what
-// there is.
+// box computes running means over two of the 64 samples; fewer at the ends.
 func box(in, out []float32) {
 	window := (len(in) + 127) / 128
 	half := (window + 2) / 2
@@ -272,7 +269,7 @@ func box(in, out []float32) {
 	}
 }
 
-// gradients is the quality: how much neighbours differ.
+// gradients returns the quality, by the differences between neighbours.
 func gradients(a *[64][64]float32) int {
 	sum := 0
 	diff := func(u, v float32) {
@@ -292,8 +289,8 @@ func gradients(a *[64][64]float32) int {
 	return min(sum/90, 100)
 }
 
-// lowest is the discrete cosine transform without its constant: frequencies 1
-// to 16 in both directions.
+// lowest returns the discrete cosine transform without its constant: frequencies 1 to 16 in
+// both directions.
 func lowest(a *[64][64]float32) (f [16][16]float32) {
 	var d [16][64]float32
 	scale := float32(math.Sqrt(2.0 / 64))

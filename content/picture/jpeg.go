@@ -7,10 +7,9 @@ import (
 	"image/color"
 )
 
-// shrinkJPEG decodes the mean of each block of 8 × 8 samples, which JPEG stores
-// as the first coefficient of the block (ITU-T T.81). The other coefficients of
-// a baseline JPEG are passed over; of a progressive one, only the scans of first
-// coefficients are read.
+// shrinkJPEG decodes the mean of each block of 8 × 8 samples, which JPEG stores as the first
+// coefficient of the block (ITU-T T.81). It skips the other coefficients of a baseline JPEG.
+// Of a progressive one it only reads the scans of first coefficients.
 func shrinkJPEG(b []byte, head Head) (*Planes, error) {
 	d := &jpegReader{in: b, at: 2, head: head}
 	err := d.run()
@@ -25,8 +24,8 @@ func shrinkJPEG(b []byte, head Head) (*Planes, error) {
 	return p, nil
 }
 
-// FirstScans returns the beginning of a progressive JPEG up to the scans that
-// hold the mean of each block, as a file of its own, once b has all of that.
+// FirstScans returns the beginning of a progressive JPEG up to the scans with the mean of each
+// block, as a complete file, once b has all of that.
 func FirstScans(b []byte) (file []byte, ok bool) {
 	head, err := Look(b)
 	if err != nil || head.Format != JPEG {
@@ -39,8 +38,8 @@ func FirstScans(b []byte) (file []byte, ok bool) {
 	return append(b[:d.at:d.at], 0xff, 0xd9), true
 }
 
-// partly says whether a part of the picture was read before a mistake. Browsers
-// show such a part.
+// partly reports whether a part of the picture was read before an error. Browsers show such a
+// part.
 func (d *jpegReader) partly() bool { return d.seen() || d.parts > 0 && d.part[0].lines > 0 }
 
 const (
@@ -51,22 +50,22 @@ const (
 // A component is one plane of samples.
 type component struct {
 	id, h, v, quant uint8
-	w, hgt          int    // blocks, up to whole MCUs
+	w, hgt          int    // number of blocks, up to complete MCUs
 	samples         []byte // the mean of each block
 	dcTable         uint8
 	acTable         uint8
 	last            int32
-	whole           []byte // samples at full size, eight times as many in both directions; nil: only means
-	scans           int    // that were read
-	lines           int    // of blocks that were read
+	whole           []byte // samples at full size, eight times as many in both directions; nil if only means are decoded
+	scans           int    // number of scans read
+	lines           int    // number of lines of blocks read
 }
 
-// A huffman is a table of codes: fast holds symbol and length of short ones, and
-// pass by how many bits and coefficients to go on where only that matters.
+// A huffman is a table of codes. fast has symbol and length of short codes. pass has the bits
+// and coefficients to skip, if nothing else matters.
 type huffman struct {
-	fast   [1 << fastBits]uint16 // length<<8 | symbol; 0 is none
-	pass   [1 << fastBits]uint16 // bits<<8 | coefficients; 0 is none
-	most   [18]int32             // the first code that is too large for a length
+	fast   [1 << fastBits]uint16 // length<<8 | symbol; 0 for none
+	pass   [1 << fastBits]uint16 // bits<<8 | coefficients; 0 for none
+	most   [18]int32             // for each length, the first code that is too large
 	offset [18]int32
 	symbol [256]uint8
 	there  bool
@@ -78,20 +77,20 @@ type jpegReader struct {
 	head Head
 
 	progressive bool
-	adobe       int  // transform; -1 is unknown
-	jfif        bool // a marker says that colours are those of JFIF
+	adobe       int  // transform; -1 if unknown
+	jfif        bool // a marker says that the colours are those of JFIF
 	parts       int
 	part        [maxParts]component
 	mcux, mcuy  int
 	quant       [4]uint16     // of the first coefficient
-	quants64    *[4][64]int32 // of all; nil: only means are decoded
+	quants64    *[4][64]int32 // of all; nil if only means are decoded
 	dcTables    [4]huffman
 	acTables    [4]huffman
 	restart     int
 
 	bits  uint64
 	nbits uint
-	eod   bool // a marker ends the data of the scan
+	eod   bool // a marker ended the data of the scan
 	eobs  int32
 }
 
@@ -99,7 +98,7 @@ func (d *jpegReader) run() error {
 	d.adobe = -1
 	for {
 		for d.at < len(d.in) && d.in[d.at] != 0xff {
-			d.at++ // rubbish between segments
+			d.at++ // garbage between segments
 		}
 		for d.at < len(d.in) && d.in[d.at] == 0xff {
 			d.at++
@@ -131,7 +130,7 @@ func (d *jpegReader) run() error {
 	}
 }
 
-// segment reads one segment; done is true when no further one matters.
+// segment reads one segment. done is true if no further one matters.
 func (d *jpegReader) segment(m byte, seg []byte) (done bool, err error) {
 	switch {
 	case m == 0xdb:
@@ -220,7 +219,7 @@ func (t *huffman) make(counts, symbols []byte) error {
 				s := uint16(t.symbol[k])
 				size, on := s&15, s>>4+1
 				if size == 0 && s != 0xf0 {
-					on = 64 // the rest of the block is nothing
+					on = 64 // the rest of the block is zero
 				}
 				for j := range 1 << (fastBits - l) {
 					if from+j < len(t.fast) {
@@ -282,16 +281,16 @@ func (d *jpegReader) frame(seg []byte) error {
 	return nil
 }
 
-// grey is what stands where nothing was read.
+// grey returns samples for parts that were not read.
 func grey(n int) []byte { return bytes.Repeat([]byte{128}, n) }
 
-// isRGB says whether three components are red, green and blue. The order of
-// evidence is that of libjpeg.
+// isRGB reports whether three components are red, green and blue. It evaluates the evidence in
+// the order of libjpeg.
 func (d *jpegReader) isRGB() bool {
 	return d.parts == 3 && !d.jfif && (d.adobe == 0 || d.adobe < 0 && d.part[0].id == 'R' && d.part[1].id == 'G' && d.part[2].id == 'B')
 }
 
-// seen says whether the first coefficients of every component were read.
+// seen reports whether the first coefficients of every component were read.
 func (d *jpegReader) seen() bool {
 	for i := range d.parts {
 		if d.part[i].scans == 0 {
@@ -351,7 +350,7 @@ func (d *jpegReader) blocks(in []int, low uint8) error {
 	}
 	mx, my := d.mcux, d.mcuy
 	single := len(in) == 1
-	if single { // such a scan has no MCUs, and only blocks within the picture
+	if single { // such a scan has no MCUs, and only blocks inside the picture
 		c := &d.part[in[0]]
 		mh, mv := d.finest()
 		mx = ((d.head.Width*int(c.h)+mh-1)/mh + 7) / 8
@@ -425,7 +424,7 @@ search:
 	return there
 }
 
-// fill puts at least 57 bits at the top of d.bits, zeros after the end.
+// fill puts at least 57 bits at the top of d.bits, with zeros after the end.
 func (d *jpegReader) fill() {
 	if d.at+8 <= len(d.in) && !d.eod {
 		const ones, tops = 0x0101010101010101, 0x8080808080808080
@@ -488,7 +487,7 @@ func (d *jpegReader) block(c *component, at int, low uint8) error {
 	return d.passOver(&d.acTables[c.acTable])
 }
 
-// passOver reads the rest of a block, of which nothing is kept.
+// passOver reads the rest of a block and discards it.
 func (d *jpegReader) passOver(t *huffman) error {
 	bits, n := d.bits, d.nbits // in registers
 	for k := 1; k < 64; {
@@ -540,7 +539,7 @@ func (d *jpegReader) symbol(t *huffman) (uint8, bool) {
 	return 0, false
 }
 
-// planes puts the samples together.
+// planes assembles the samples.
 func (d *jpegReader) planes() *Planes {
 	w, h := (d.head.Width+7)/8, (d.head.Height+7)/8
 	mh, mv := d.finest()
@@ -564,7 +563,7 @@ func (d *jpegReader) planes() *Planes {
 	return p
 }
 
-// finest is how many blocks an MCU has, of the component that has most.
+// finest returns the number of blocks per MCU of the component that has most.
 func (d *jpegReader) finest() (h, v int) {
 	h, v = 1, 1
 	for i := range d.parts {
@@ -573,7 +572,7 @@ func (d *jpegReader) finest() (h, v int) {
 	return h, v
 }
 
-// colour is the luma and chroma of one sample of each component.
+// colour returns luma and chroma of one sample of each component.
 func (d *jpegReader) colour(v [maxParts]uint8) (y, cb, cr uint8) {
 	switch {
 	case d.parts < 3:
@@ -583,8 +582,7 @@ func (d *jpegReader) colour(v [maxParts]uint8) (y, cb, cr uint8) {
 	case d.parts == 3:
 		return v[0], v[1], v[2]
 	}
-	// Adobe writes the complements of cyan, magenta, yellow and black; everybody
-	// does so.
+	// Adobe writes the complements of cyan, magenta, yellow and black, and so do all others.
 	if d.adobe == 2 { // YCCK
 		r, g, b := color.YCbCrToRGB(v[0], v[1], v[2])
 		v[0], v[1], v[2] = 255-r, 255-g, 255-b

@@ -2,19 +2,18 @@ package picture
 
 import "image"
 
-// This file decodes baseline JPEGs at full size with the very numbers of libjpeg:
-// hashes of pictures are made with it nearly everywhere, and a hash depends on
-// how numbers are rounded.
+// This file decodes baseline JPEGs at full size with exactly the results of libjpeg: nearly
+// all software hashes pictures with it, and a hash depends on rounding.
 
-// decodeJPEG decodes a baseline JPEG, as far as it goes. It returns nil for
-// others: the decoder of the standard library does these.
+// decodeJPEG decodes a baseline JPEG as far as possible. It returns nil for others, which the
+// standard library decodes.
 func decodeJPEG(b []byte) image.Image {
 	head, err := Look(b)
 	if err != nil {
 		return nil
 	}
 	d := &jpegReader{in: b, at: 2, head: head, quants64: new([4][64]int32)}
-	_ = d.run() // what is there counts
+	_ = d.run() // use what was read
 	if d.progressive || !d.partly() {
 		return nil
 	}
@@ -33,8 +32,8 @@ func decodeJPEG(b []byte) image.Image {
 	return d.unusual(frame)
 }
 
-// unusual puts together a picture whose components are no luma and chroma, or
-// are reduced otherwise than by two.
+// unusual assembles a picture whose components are not luma and chroma, or are subsampled by
+// another factor than two.
 func (d *jpegReader) unusual(frame image.Rectangle) image.Image {
 	m := image.NewYCbCr(frame, image.YCbCrSubsampleRatio444)
 	mh, mv := d.finest()
@@ -52,14 +51,14 @@ func (d *jpegReader) unusual(frame image.Rectangle) image.Image {
 	return m
 }
 
-// zigzag is the place of each coefficient in a block (ITU-T T.81, figure 5).
+// zigzag is the position of each coefficient in a block (ITU-T T.81, figure 5).
 var zigzag = [64]uint8{
 	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
 	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 }
 
-// wholeBlock reads the rest of a block whose first coefficient is c.last, and
-// decodes it.
+// wholeBlock reads the rest of a block whose first coefficient is c.last, and decodes the
+// block.
 func (d *jpegReader) wholeBlock(c *component, at int) error {
 	var block [64]int32
 	q := &d.quants64[c.quant]
@@ -107,9 +106,9 @@ func (d *jpegReader) wholeBlock(c *component, at int) error {
 	return nil
 }
 
-// transform is the inverse discrete cosine transform of eight numbers, step
-// apart, after Loeffler, Ligtenberg and Moschytz (1989), in fixed point with 13
-// bits; the results are shifted down.
+// transform computes the inverse discrete cosine transform of eight numbers that are step
+// apart, after Loeffler, Ligtenberg and Moschytz (1989), in fixed point with 13 bits. It
+// shifts the results down.
 func transform(b []int32, step int, shift uint) {
 	x0, x1, x2, x3 := b[0], b[step], b[2*step], b[3*step]
 	x4, x5, x6, x7 := b[4*step], b[5*step], b[6*step], b[7*step]

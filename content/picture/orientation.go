@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// orientation reads from an Exif segment how a picture is turned when it is
-// shown: 1 to 8 as Exif 2.32 has it (tag 274), 1 where nothing is said.
+// orientation reads the rotation of a picture from an Exif segment: 1 to 8 as in Exif 2.32
+// (tag 274), 1 by default.
 func orientation(seg []byte) uint8 {
 	t, ok := bytes.CutPrefix(seg, []byte("Exif\x00\x00"))
 	if !ok || len(t) < 8 {
@@ -35,7 +35,7 @@ func orientation(seg []byte) uint8 {
 	return 1
 }
 
-// withOrientation puts an Exif segment into a JPEG that begins without one.
+// withOrientation inserts an Exif segment at the beginning of a JPEG without one.
 func withOrientation(b []byte, turn uint8) []byte {
 	if turn <= 1 {
 		return b
@@ -45,7 +45,7 @@ func withOrientation(b []byte, turn uint8) []byte {
 	return append(append(append(make([]byte, 0, len(b)+len(exif)), b[:2]...), exif...), b[2:]...)
 }
 
-// Shown is the size in which browsers show a picture.
+// Shown returns the size in which browsers show a picture.
 func (h Head) Shown() (width, height int) {
 	if h.Turn >= 5 {
 		return h.Height, h.Width
@@ -53,7 +53,7 @@ func (h Head) Shown() (width, height int) {
 	return h.Width, h.Height
 }
 
-// turned is m as browsers show it.
+// turned returns m as browsers show it.
 func (m *RGB) turned(turn uint8) *RGB {
 	if turn <= 1 {
 		return m

@@ -1,13 +1,12 @@
-// Package picture knows what is in a picture: its type and size, a small copy of
-// it, and what can be computed from that: skin, hashes.
+// Package picture decodes pictures: their type and size, a small copy, and what can be
+// computed from that: skin and hashes.
 //
-// Data moves like this: [Look] reads type and size from the first bytes and
-// refuses what is too small to show anything or too large to decode. [Shrink]
-// makes a copy at an eighth of the size: of a JPEG only the mean of each block
-// of 8 × 8 is decoded, of a progressive JPEG only its first scans; other
-// formats are decoded whole and reduced. [Planes.Skin], [Planes.DHash] and
-// [PDQ] work on copies. Every step has bounds on memory and pixels, whatever
-// the input.
+// [Look] reads type and size from the first bytes, and refuses pictures that are too small to
+// show anything or too large to decode. [Shrink] makes a copy at an eighth of the size: of a
+// JPEG it decodes only the mean of each block of 8 × 8, of a progressive JPEG only the first
+// scans. Other formats are decoded completely and then reduced. [Planes.Skin] and
+// [Planes.DHash] work on copies, [PDQ] on the complete picture. Every step limits memory and
+// pixels, whatever the input.
 package picture
 
 import (
@@ -36,35 +35,35 @@ func (f Format) String() string {
 	return [...]string{"not a picture", "JPEG", "PNG", "GIF", "WebP", "BMP", "ICO", "AVIF", "HEIC"}[f]
 }
 
-// Limits of what is decoded.
+// Limits of decoding.
 const (
-	MinSide   = 64       // pixels of the shorter side; below it is an icon
+	MinSide   = 64       // pixels of the shorter side; smaller pictures are icons
 	MaxPixels = 40 << 20 // of the declared size
 	maxPlane  = 4 << 20  // samples of a reduced plane
 )
 
 var (
-	// ErrFormat says that the bytes are no picture of a format that is known.
+	// ErrFormat reports bytes that are not a picture in a known format.
 	ErrFormat = errors.New("not a picture of a known format")
-	// ErrIcon says that a picture is too small to show anything.
+	// ErrIcon reports a picture that is too small to show anything.
 	ErrIcon = errors.New("an icon")
-	// ErrTooLarge says that a picture declares more pixels than are decoded.
+	// ErrTooLarge reports a picture with more pixels than are decoded.
 	ErrTooLarge = errors.New("more pixels than are decoded")
-	// ErrUnread says that a picture is of a format that is not decoded.
+	// ErrUnread reports a format that is not supported.
 	ErrUnread = errors.New("a format that is not decoded")
-	// ErrCut says that a picture ends too early.
+	// ErrCut reports a picture that ends too early.
 	ErrCut = errors.New("the picture is cut off")
 )
 
-// A Head is what the first bytes of a picture say.
+// A Head is the information in the first bytes of a picture.
 type Head struct {
 	Format        Format
-	Width, Height int   // pixels; 0 where the first bytes do not say it
+	Width, Height int   // pixels; 0 if the first bytes do not contain it
 	Turn          uint8 // how it is turned when it is shown, see [Head.Shown]; 0 and 1: as it is
 }
 
-// Look reads the head of a picture. It needs the first 64 KiB at most, and
-// returns ErrCut if the size comes later.
+// Look reads the head of a picture. It needs at most the first 64 KiB, and returns ErrCut if
+// the size comes later.
 func Look(b []byte) (Head, error) {
 	switch {
 	case len(b) < 12:
@@ -90,7 +89,7 @@ func Look(b []byte) (Head, error) {
 	return Head{}, ErrFormat
 }
 
-// sized checks a declared size.
+// sized validates a declared size.
 func sized(f Format, w, h int64) (Head, error) {
 	x := Head{Format: f}
 	if w <= 0 || h <= 0 || w > 1<<20 || h > 1<<20 {

@@ -12,24 +12,24 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// Planes are a picture reduced to about an eighth: luma and chroma of JFIF
-// (ITU-T T.871). Chroma may have fewer samples, as in most JPEGs.
+// Planes are a picture reduced to about an eighth: luma and chroma as in JFIF (ITU-T T.871).
+// Chroma may have fewer samples, as in most JPEGs.
 type Planes struct {
 	W, H      int // samples of luma
 	Y, Cb, Cr []byte
-	Full      Head // the picture before
-	Cut       bool // a part of the picture is missing, and grey
+	Full      Head // the original picture
+	Cut       bool // a part of the picture is missing; it is grey
 
-	stride, chroma       int // samples from one line to the next
-	acrossNum, acrossDen int // samples of chroma for those of luma
+	stride, chroma       int // distance of lines in samples
+	acrossNum, acrossDen int // ratio of chroma to luma samples
 	downNum, downDen     int
 }
 
-// Luma returns a line of luma.
+// Luma returns line y of luma.
 func (p *Planes) Luma(y int) []byte { return p.Y[y*p.stride:][:p.W] }
 
-// Shrink decodes a picture at an eighth of its size, within the limits of Look.
-// A progressive JPEG may be cut off after its first scans.
+// Shrink decodes a picture at an eighth of its size, within the limits of Look. A progressive
+// JPEG may be truncated after its first scans.
 func Shrink(b []byte) (*Planes, error) {
 	head, err := Look(b)
 	if err != nil {
@@ -50,8 +50,8 @@ func Shrink(b []byte) (*Planes, error) {
 	return p, nil
 }
 
-// decode decodes a whole picture of a size that Look has accepted; cut says that
-// a part of it is missing.
+// decode decodes a complete picture whose size Look has accepted. cut reports that a part is
+// missing.
 func decode(b []byte, f Format) (m image.Image, cut bool, err error) {
 	switch f {
 	case PNG:
@@ -99,10 +99,11 @@ func decodeStillWebP(b []byte) (m image.Image, cut bool, err error) {
 	return m, cut, nil
 }
 
-// maxPadding is how much of a WebP may be missing, besides as much as is there.
+// maxPadding is the number of bytes that may be missing from a WebP, in addition to as many as
+// there are.
 const maxPadding = 4 << 20
 
-// zeros reads zeros without end.
+// zeros is an endless reader of zeros.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -110,8 +111,8 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// fullRange spreads luma from 16 to 235 and chroma from 16 to 240, which VP8 has
-// (RFC 6386, section 9.2), to 0 to 255, which package image takes for granted.
+// fullRange scales luma from 16 to 235 and chroma from 16 to 240, the ranges of VP8 (RFC 6386
+// section 9.2), to 0 to 255, which package image expects.
 func fullRange(m *image.YCbCr) {
 	spread := func(plane []byte, middle, scale float64) {
 		var table [256]byte
@@ -127,7 +128,7 @@ func fullRange(m *image.YCbCr) {
 	spread(m.Cr, 112*255./224-128, 224)
 }
 
-// decodeAny is decode, of a JPEG as well.
+// decodeAny is decode for all formats including JPEG.
 func decodeAny(b []byte, f Format) (image.Image, error) {
 	if f == JPEG {
 		if m := decodeJPEG(b); m != nil {
@@ -139,7 +140,7 @@ func decodeAny(b []byte, f Format) (image.Image, error) {
 	return m, err
 }
 
-// shrinkThumbnail takes the JPEG that cameras put into HEIC and AVIF files.
+// shrinkThumbnail decodes the JPEG thumbnail that cameras put into HEIC and AVIF files.
 func shrinkThumbnail(b []byte, head Head) (*Planes, error) {
 	for at := 0; at < len(b); {
 		i := bytes.Index(b[at:], []byte("\xff\xd8\xff"))
@@ -158,8 +159,7 @@ func shrinkThumbnail(b []byte, head Head) (*Planes, error) {
 	return nil, fmt.Errorf("%s without a thumbnail: %w", head.Format, ErrUnread)
 }
 
-// reduce takes the means of squares of 8 × 8 pixels. Transparent pixels count
-// as white.
+// reduce computes the means of squares of 8 × 8 pixels. Transparent pixels count as white.
 func reduce(m image.Image, head Head) *Planes {
 	r := m.Bounds()
 	w, h := (r.Dx()+7)/8, (r.Dy()+7)/8
@@ -181,7 +181,7 @@ func reduce(m image.Image, head Head) *Planes {
 	return p
 }
 
-// sampler returns a function that reads one pixel, over white.
+// sampler returns a function that reads one pixel over a white background.
 func sampler(m image.Image) func(x, y int) (r, g, b int) {
 	switch m := m.(type) {
 	case *image.YCbCr:

@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// lookPNG reads the size of a PNG, and refuses one that takes too much memory to
-// decode: with 16 bits a pixel has twice the bytes.
+// lookPNG reads the size of a PNG, and refuses one that takes too much memory to decode: with
+// 16 bits a pixel takes twice the bytes.
 func lookPNG(b []byte) (Head, error) {
 	if len(b) < 26 {
 		return Head{Format: PNG}, ErrCut
@@ -29,13 +29,13 @@ func lookPNG(b []byte) (Head, error) {
 		}
 	}
 	if err == nil && b[24] == 16 && w*h > MaxPixels/2 {
-		err = fmt.Errorf("a PNG of %d × %d pixels of 16 bits: %w", w, h, ErrTooLarge)
+		err = fmt.Errorf("a PNG of %d × %d pixels with 16 bits: %w", w, h, ErrTooLarge)
 	}
 	return head, err
 }
 
-// decodePNG decodes a PNG. One that is cut off or damaged is decoded as far as it
-// goes, as browsers do; cut says that something is missing.
+// decodePNG decodes a PNG. Like browsers, it decodes a truncated or damaged one as far as
+// possible; cut reports that something is missing.
 func decodePNG(b []byte) (m image.Image, cut bool, err error) {
 	m, err = png.Decode(bytes.NewReader(b))
 	if err == nil {
@@ -55,8 +55,8 @@ type chunk struct {
 	data []byte
 }
 
-// chunksOf returns the chunks of a PNG up to its end or mistake; the last may be
-// cut off. Sums are not looked at.
+// chunksOf returns the chunks of a PNG up to its end or an error. The last may be truncated.
+// Checksums are ignored.
 func chunksOf(b []byte, most int) (all []chunk) {
 	for at := len(pngMagic); at+8 <= len(b) && len(all) < most; {
 		n := int64(binary.BigEndian.Uint32(b[at:]))
@@ -73,8 +73,8 @@ func chunksOf(b []byte, most int) (all []chunk) {
 
 const maxChunks = 1 << 14
 
-// mended writes a PNG anew that browsers show, though sums are wrong or its end is
-// missing. Missing pixels are black or transparent.
+// mended rewrites a PNG that browsers show although checksums are wrong or its end is missing.
+// Missing pixels are black or transparent.
 func mended(b []byte) (whole []byte, cut, ok bool) {
 	var head, before []chunk
 	var data bytes.Buffer
@@ -131,7 +131,7 @@ func (c *chunk) fits(ihdr []byte) bool {
 	return kind == 3
 }
 
-// rawSize is how many bytes the filtered lines of a PNG have.
+// rawSize returns the length of a PNG's filtered lines in bytes.
 func rawSize(ihdr []byte) int64 {
 	w, h := int64(binary.BigEndian.Uint32(ihdr)), int64(binary.BigEndian.Uint32(ihdr[4:]))
 	if w <= 0 || h <= 0 || w*h > MaxPixels {
@@ -155,7 +155,7 @@ func rawSize(ihdr []byte) int64 {
 	return size
 }
 
-// written is a PNG of some chunks.
+// written returns a PNG that consists of chunks.
 func written(all []chunk) []byte {
 	b := []byte(pngMagic)
 	for _, c := range append(all, chunk{"IEND", nil}) {
@@ -167,9 +167,8 @@ func written(all []chunk) []byte {
 	return b
 }
 
-// framesOfPNG returns the frames of an animated PNG (section 11.3.4), each as the
-// data of its chunks, and the chunks before them. There are none in a PNG that
-// does not move.
+// framesOfPNG returns the frames of an animated PNG (section 11.3.4), each as its data chunks,
+// and the chunks before them. A PNG without animation has none.
 func framesOfPNG(b []byte) (before []chunk, all [][]chunk) {
 	moves := false
 	for _, c := range chunksOf(b, maxChunks) {
@@ -186,7 +185,7 @@ func framesOfPNG(b []byte) (before []chunk, all [][]chunk) {
 			}
 			all = append(all, []chunk{c})
 		case c.name == "fdAT" && len(c.data) > 4:
-			c.data = c.data[4:] // its number
+			c.data = c.data[4:] // without its number
 			fallthrough
 		case c.name == "IDAT":
 			if n := len(all); n > 0 {

@@ -6,17 +6,17 @@ import (
 	"image/color"
 )
 
-// RGB is a picture of three bytes a pixel: red, green, blue.
+// RGB is a picture of three bytes per pixel: red, green, blue.
 type RGB struct {
 	W, H int
 	Pix  []byte
 }
 
-// maxWhole bounds the pixels of pictures that are decoded at their full size.
+// maxWhole limits the pixels of pictures that are decoded at full size.
 const maxWhole = 16 << 20
 
-// Decode decodes a picture at an eighth of its size if both sides then still
-// have least pixels, otherwise whole. A JPEG is turned as its Exif data says.
+// Decode decodes a picture at an eighth of its size if both sides then have at least least
+// pixels, otherwise at full size. It rotates a JPEG as its Exif data says.
 func Decode(b []byte, least int) (*RGB, error) {
 	head, err := Look(b)
 	if err != nil {
@@ -35,7 +35,7 @@ func Decode(b []byte, least int) (*RGB, error) {
 			return nil, fmt.Errorf("decoding a %s: %w", head.Format, err)
 		}
 	}
-	p, err := Shrink(b) // also of JPEGs that can only be decoded so
+	p, err := Shrink(b) // also for JPEGs that can only be decoded this way
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func Decode(b []byte, least int) (*RGB, error) {
 func rgbOf(img image.Image) *RGB {
 	r := img.Bounds()
 	m := &RGB{W: r.Dx(), H: r.Dy(), Pix: make([]byte, 0, 3*r.Dx()*r.Dy())}
-	if p, ok := img.(*image.YCbCr); ok { // most photos: a call for each pixel would take longer than the rest
+	if p, ok := img.(*image.YCbCr); ok { // most photos; a call per pixel would take longer than all the rest
 		for y := r.Min.Y; y < r.Max.Y; y++ {
 			luma := p.Y[p.YOffset(r.Min.X, y):][:m.W]
 			for x, v := range luma {
@@ -73,7 +73,7 @@ func rgbOf(img image.Image) *RGB {
 	return m
 }
 
-// Cut returns the part of m from x, y on.
+// Cut returns the part of m of w × h pixels at x, y.
 func (m *RGB) Cut(x, y, w, h int) *RGB {
 	c := &RGB{W: w, H: h, Pix: make([]byte, 0, 3*w*h)}
 	for r := y; r < y+h; r++ {
@@ -82,8 +82,8 @@ func (m *RGB) Cut(x, y, w, h int) *RGB {
 	return c
 }
 
-// Scale makes a picture of w × h of m, by a triangle filter that is as wide as
-// what becomes one pixel.
+// Scale scales m to w × h with a triangle filter whose width is that of a resulting pixel in
+// m.
 func (m *RGB) Scale(w, h int) *RGB {
 	if m.W == w && m.H == h {
 		return m
@@ -104,7 +104,7 @@ func (m *RGB) Scale(w, h int) *RGB {
 	return out
 }
 
-// A triangle is the share that pixels from one on have in another one.
+// A triangle has the weights of source pixels, from one on, in a resulting pixel.
 type triangle struct {
 	from  int
 	share []float32
@@ -139,7 +139,7 @@ func triangles(from, to int) []triangle {
 		}
 		t := &all[i]
 		t.from = first
-		if sum == 0 { // only of a reach below one pixel
+		if sum == 0 { // only for a reach below one pixel
 			t.from, t.share = min(int(middle), from-1), []float32{1}
 			continue
 		}
@@ -150,10 +150,10 @@ func triangles(from, to int) []triangle {
 	return all
 }
 
-// background is what stands beside a picture that does not fill its frame.
+// background fills the rest of a frame beside a picture.
 var background = color.RGBA{114, 114, 114, 255}
 
-// Frame scales m into the middle of w × h, keeping its proportions.
+// Frame scales m to fit into w × h, keeping its proportions, and centres it.
 func (m *RGB) Frame(w, h int) *RGB {
 	sw, sh := w, max(1, m.H*w/m.W)
 	if sh > h {
@@ -170,8 +170,7 @@ func (m *RGB) Frame(w, h int) *RGB {
 	return out
 }
 
-// Fill scales m so that it covers w × h, keeping its proportions, and cuts out
-// the middle.
+// Fill scales m to cover w × h, keeping its proportions, and cuts out the centre.
 func (m *RGB) Fill(w, h int) *RGB {
 	cw, ch := m.W, max(1, m.W*h/w)
 	if ch > m.H {

@@ -5,30 +5,30 @@ import (
 	"math"
 )
 
-// skinTable has a bit for each of 32 × 32 × 32 colours (red, green, blue, five
-// bits each): whether it is likelier that of skin. content/picture/train makes
-// it by Bayes' rule from labelled pixels.
+// skinTable has a bit for each of 32 × 32 × 32 colours (red, green, blue, five bits each):
+// whether it is more likely skin than not. content/picture/train computes it by Bayes' rule
+// from labelled pixels.
 //
 //go:embed skin.table
 var skinTable string
 
-// IsSkin says whether a colour is likelier that of skin than another.
+// IsSkin reports whether a colour is more likely skin than not.
 func IsSkin(r, g, b uint8) bool {
 	i := int(r>>3)<<10 | int(g>>3)<<5 | int(b>>3)
 	return skinTable[i>>3]>>(i&7)&1 != 0
 }
 
-// Skin is what a picture shows of skin: a weak signal. It says how much of a
-// picture has the colour and smoothness of skin, not what is in it.
+// Skin describes the skin in a picture. It is a weak signal: how much of the picture has the
+// colour and smoothness of skin, not what it shows.
 type Skin struct {
 	Share   float64 // of all samples
 	Largest float64 // share of the largest region
-	Regions int     // of at least 1/500 of the picture
+	Regions int     // number of regions of at least 1/500 of the picture
 	Fill    float64 // share of its bounding box that the largest region fills
 	Border  float64 // share of the picture's edge that is skin
 	Texture float64 // mean difference of neighbouring samples of luma within skin
-	Grey    bool    // the picture has no colours, so nothing is known of skin
-	Score   int     // 0 to 100, by a logistic model of the above
+	Grey    bool    // the picture has no colours, so that skin is unknown
+	Score   int     // 0 to 100, by a logistic model of the other fields
 }
 
 // Skin finds skin in a reduced picture.
@@ -58,15 +58,15 @@ func (p *Planes) Skin() Skin {
 	s.Texture = p.texture(mask)
 	p.regions(mask, &s)
 	z := -5.2 + 5.5*s.Share + 4.5*s.Largest + 1.2*s.Fill - 1.5*s.Border - 0.12*s.Texture - 0.03*float64(s.Regions)
-	// What fills the frame from border to border is sand, wood, a wall or paper
-	// rather than a body.
+	// An area that extends from border to border is sand, wood, a wall or paper rather than a
+	// body.
 	z -= 4 * s.Border * s.Border * s.Border * s.Border
 	s.Score = int(math.Round(100 / (1 + math.Exp(-z))))
 	return s
 }
 
-// texture is the mean difference of neighbours that are both skin, beside and
-// above each other.
+// texture returns the mean difference between neighbours, horizontal and vertical, that are
+// both skin.
 func (p *Planes) texture(mask []bool) float64 {
 	sum, n := 0, 0
 	for y := range p.H {
@@ -94,7 +94,7 @@ func (p *Planes) texture(mask []bool) float64 {
 	return float64(sum) / float64(n)
 }
 
-// regions measures areas of skin that hang together.
+// regions measures connected areas of skin.
 func (p *Planes) regions(mask []bool, s *Skin) {
 	n := p.W * p.H
 	stack := make([]int32, 0, 256)

@@ -1,6 +1,6 @@
-// Command index writes the tables of package charset. It asks Chromium what each
-// byte and each sequence of two bytes means, since what a browser shows is what
-// has to be read, and golang.org/x/text about the encodings of MS-DOS:
+// Command index writes the tables of package charset. It asks Chromium to decode each byte and
+// each sequence of two bytes, because tables must agree with browsers, and takes the encodings
+// of MS-DOS from golang.org/x/text:
 //
 //	cd content/charset && go generate
 //
@@ -23,8 +23,8 @@ import (
 	"shuultuur/content/charset"
 )
 
-// page prints, for each table, the code points of all its pointers in hex, "-"
-// where there is none.
+// page prints, for each table, the code points of all its pointers in hexadecimal, "-" for
+// undefined ones.
 const page = `<!doctype html><pre id=out></pre><script>
 function table(name, first, leads, trails, pointers) {
 	const decoder = new TextDecoder(name), all = [];
@@ -128,10 +128,10 @@ func run() error {
 	return write("single.bin", single)
 }
 
-// multibyte is how many tables the page prints before those of single bytes.
+// multibyte is the number of tables that page prints before those for single bytes.
 const multibyte = 6
 
-// dos are the encodings that browsers do not know.
+// dos are the encodings that browsers do not support.
 var dos = map[*charset.Single]*charmap.Charmap{
 	charset.IBM437: charmap.CodePage437, charset.IBM850: charmap.CodePage850, charset.IBM852: charmap.CodePage852,
 }

@@ -1,21 +1,20 @@
 package inflect
 
-// A candidate is a cut of a word: its first cut letters, with the end repaired,
-// are the stem.
+// A candidate is a cut of a word: its first cut letters, with the end repaired, are the stem.
 type candidate struct {
 	cut    int
-	drop   uint8    // letters of the cut that the repair takes away
-	add    [3]uint8 // letters that the repair puts there
+	drop   uint8    // letters that the repair removes
+	add    [3]uint8 // letters that the repair appends
 	adds   uint8
-	insert uint8   // a vowel to put before the last letter; 0 is none
-	whole  []uint8 // the stem, where the grammar names it
-	repair uint8   // 0 is none, then the number of the repair or the insertion
+	insert uint8   // a vowel to insert before the last letter; 0 for none
+	whole  []uint8 // the stem, if the grammar lists it
+	repair uint8   // 0 for none, otherwise the number of the repair or the insertion
 	start  uint8   // index in starts
 	chain  [maxChain]uint16
-	length uint8 // of chain; 0 is the whole word
+	length uint8 // of the chain; 0 for the whole word
 }
 
-// stem writes the letter codes of the candidate's stem.
+// stem writes the letter codes of the candidate's stem to dst.
 func (x *candidate) stem(w *spelled, dst *[maxLetters + 4]uint8) int {
 	if x.whole != nil {
 		return copy(dst[:], x.whole)
@@ -43,21 +42,21 @@ type walk struct {
 
 // ways are the endings that lead from each letter of a word to its end.
 type ways struct {
-	states     [maxLetters + 1]uint32 // from which the rest is a chain
+	states     [maxLetters + 1]uint32 // from which the rest is a chain of endings
 	begin, end [maxLetters + 1]uint16 // of the steps of each letter
 	steps      [maxSteps]step
 	n          int
 }
 
-// A step is an ending: the letter behind it, and its edges in the tree.
+// A step is an ending: the letter after it, and its edges in the tree.
 type step struct {
 	to, edges uint8
 	at        uint16
 }
 
-const maxSteps = 256 // five for each letter; words have one
+const maxSteps = 256 // five per letter; words have about one
 
-const maxChains = 24 // tried at one cut
+const maxChains = 24 // limit of chains tried at one cut
 
 // candidates calls each for the whole word and for every cut of it.
 func (k *walk) candidates() {
@@ -74,8 +73,8 @@ func (k *walk) candidates() {
 	}
 }
 
-// find finds the ways through the endings of a word, and returns the first
-// letter at which the word may be cut.
+// find finds the endings of a word that lead to its end, and returns the first letter at which
+// the word may be cut.
 func (c *compiled) find(w *spelled, x *ways) int {
 	first := 0
 	for first < w.n && !c.vowel(w.letter[first]) {
@@ -115,7 +114,7 @@ func (c *compiled) find(w *spelled, x *ways) int {
 // of returns the edges of a step.
 func (c *compiled) of(s step) []edge { return c.edges[s.at : int(s.at)+int(s.edges)] }
 
-// follow goes on with a chain at letter i, in one of the states.
+// follow continues a chain at letter i, in one of the states.
 func (k *walk) follow(i int, state uint32) {
 	if i == k.w.n {
 		k.left--
@@ -141,7 +140,7 @@ func (k *walk) follow(i int, state uint32) {
 	}
 }
 
-// repaired calls each for a cut with its stem as it is and with every repair.
+// repaired calls each for a cut without and with every possible repair.
 func (c *compiled) repaired(w *spelled, x *candidate, each func(*candidate)) {
 	if x.whole = c.whole(w, x.cut); x.whole != nil {
 		each(x)
@@ -164,7 +163,7 @@ func (c *compiled) repaired(w *spelled, x *candidate, each func(*candidate)) {
 	x.insert, x.repair, x.drop, x.adds = 0, 0, 0, 0
 }
 
-// whole is the stem that the grammar names for the letters before a cut.
+// whole returns the stem that the grammar lists for the letters before a cut.
 func (c *compiled) whole(w *spelled, cut int) []uint8 {
 	if len(c.changed) == 0 || !c.vowel(w.letter[cut]) {
 		return nil
@@ -172,7 +171,7 @@ func (c *compiled) whole(w *spelled, cut int) []uint8 {
 	return c.changed[string(w.letter[:cut])]
 }
 
-// repair puts repair r into a candidate, if it applies.
+// repair applies repair r to a candidate, if possible.
 func (c *compiled) repair(w *spelled, x *candidate, r int) bool {
 	p := &c.repairs[r]
 	if p.before>>w.letter[x.cut]&1 == 0 || x.cut-len(p.from) < 2 || !ends(w.letter[:x.cut], p.from) {
@@ -183,7 +182,7 @@ func (c *compiled) repair(w *spelled, x *candidate, r int) bool {
 	return true
 }
 
-// mayInsert says whether a vowel may be missing before the last letter.
+// mayInsert reports whether a vowel may be missing before the last letter.
 func (c *compiled) mayInsert(w *spelled, cut int) bool {
 	return len(c.inserts) > 0 && cut > 2 && !c.vowel(w.letter[cut-1]) && !c.vowel(w.letter[cut-2])
 }

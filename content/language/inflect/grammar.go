@@ -1,16 +1,14 @@
 // Package inflect finds the stem of a word in languages that inflect by a chain
 // of endings, such as Uzbek and Mongolian.
 //
-// A Grammar says which endings may follow each other. A word is cut wherever
-// the rest of it is a chain of endings that the grammar allows; each such cut,
-// perhaps with a letter restored that the ending changed, is a candidate, and
-// so is the whole word. A linear model adds up weights of what a candidate
-// shows (its endings, the letters before them, its length, whether a lexicon
-// knows the stem), and the candidate with the highest sum is the stem. Train
-// learns the weights from pairs of words and stems.
+// A Grammar defines which endings may follow each other. A word may be cut wherever the rest
+// of it is a chain of endings that the grammar allows. Each cut is a candidate, also with
+// letters restored that the ending changed, and so is the whole word. A linear model adds up
+// the weights of a candidate's features (its endings, the letters before them, its length,
+// whether a lexicon contains the stem). The candidate with the highest sum gives the stem.
+// Train learns the weights from pairs of words and stems.
 //
-// Words are read as letter codes of the grammar's alphabet. Nothing is
-// allocated while stemming.
+// Words are read as letter codes of the grammar's alphabet. Stemming allocates nothing.
 package inflect
 
 import (
@@ -27,9 +25,9 @@ const (
 	maxRepairs = 32 // with insertions, and none
 )
 
-// A Repair undoes what an ending did to the end of a stem: a stem that ends in
-// From, before an ending that begins with one of the letters Before, ended in
-// To. Before "" means any ending.
+// A Repair reverses the change of a stem by an ending: a stem that ends in From, before an
+// ending that begins with one of the letters Before, originally ended in To. Before "" means
+// any ending.
 type Repair struct {
 	From, To, Before string
 }
@@ -39,21 +37,19 @@ type Grammar struct {
 	Letters string // lower case; at most 62
 	Vowels  string
 	Starts  []string // the states in which a stem may end, such as noun and verb
-	// Slots say which endings follow each other, one place in the order of
-	// endings on each line: in state FROM, one of the endings may follow and lead
-	// to state TO. "FROM TO?: ENDING …" means that the place may stay empty.
+	// Slots define the order of endings, one slot per line: in state FROM, one of the endings
+	// may follow and lead to state TO. "FROM TO?: ENDING …" means that the slot may stay
+	// empty.
 	Slots   string
 	Repairs []Repair
-	// Changed are stems as they look before an ending that begins with a vowel,
-	// where no rule gives the stem.
+	// Changed are stems in their form before an ending that begins with a vowel, if no rule
+	// gives it.
 	Changed map[string]string
-	// Inserts are vowels that a stem ending in two consonants may have lost
-	// between them.
+	// Inserts are vowels that a stem ending in two consonants may have lost between them.
 	Inserts string
-	// Words are inflected forms whose stem no rule gives: pronouns and the like.
+	// Words are inflected forms whose stem no rule gives, such as pronouns.
 	Words map[string]string
-	// Stems are common stems, too short or too irregular to be judged by their
-	// form.
+	// Stems are common stems that are too short or too irregular to be judged by their form.
 	Stems string
 }
 
@@ -71,7 +67,7 @@ func parseSlots(text string) (all []slot, err error) {
 		head, endings, _ := strings.Cut(line, ":")
 		states := strings.Fields(head)
 		if len(states) != 2 {
-			return nil, fmt.Errorf("%q is not a place of endings: write FROM TO: ENDING …", line)
+			return nil, fmt.Errorf("%q is not a slot of endings: write FROM TO: ENDING …", line)
 		}
 		to, optional := strings.CutSuffix(states[1], "?")
 		all = append(all, slot{from: states[0], to: to, optional: optional, endings: strings.Fields(endings)})
@@ -85,17 +81,17 @@ type edge struct {
 	index uint16 // of the ending
 }
 
-// A node is a place in the tree of endings.
+// A node is a node in the tree of endings.
 type node struct {
 	next  map[uint8]uint16 // by letter
-	edges []edge           // of the ending that is complete here
+	edges []edge           // of the ending that ends here
 }
 
-// A tree is the nodes as tables, which take few lines of the processor's cache.
+// A tree has the nodes as tables, which take few lines of the processor's cache.
 type tree struct {
 	shift uint     // letters of a node are below 1<<shift
-	next  []uint16 // by node and letter; 0 is none
-	at    []uint16 // by node, and one more: of its edges in edges
+	next  []uint16 // by node and letter; 0 for none
+	at    []uint16 // by node, and one more: position of its edges in edges
 	edges []edge
 }
 
@@ -118,7 +114,7 @@ type repair struct {
 	before   uint64 // letters
 }
 
-// compiled is a Grammar as tables.
+// A compiled is a Grammar as tables.
 type compiled struct {
 	letters []rune // by code; code 0 is any other letter
 	code    [128]uint8
@@ -172,7 +168,7 @@ func compile(g Grammar) (*compiled, error) {
 	return c, nil
 }
 
-// place makes the endings a tree of letters.
+// place makes the tree of endings.
 func (c *compiled) place(g Grammar) error {
 	states := map[string]uint8{}
 	state := func(name string) uint8 {
@@ -186,8 +182,7 @@ func (c *compiled) place(g Grammar) error {
 	for _, s := range g.Starts {
 		c.starts = append(c.starts, state(s))
 	}
-	// skips holds, for each state, the states from which it is reached by places
-	// that stay empty.
+	// skips has, for each state, the states from which empty slots lead to it.
 	var skips [maxStates]uint32
 	slots, err := parseSlots(g.Slots)
 	if err != nil {
@@ -265,7 +260,8 @@ type spelled struct {
 	n      int
 }
 
-// spell reads a word; it is false for one that is too long or has other letters.
+// spell converts a word to letter codes. It returns false for one that is too long or has
+// other letters.
 func (c *compiled) spell(word []byte, w *spelled) bool {
 	w.n = 0
 	if len(word) > 255 {

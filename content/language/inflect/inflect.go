@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// A Stemmer finds stems of one language. It is safe for concurrent use.
+// A Stemmer finds stems in one language. It is safe for concurrent use.
 type Stemmer struct {
 	c       *compiled
 	layout  layout
-	weights *weights // nil while it learns
+	weights *weights // nil during training
 	known   []*lexicon
 	common  map[string]bool // stems, as letter codes
 	maybe   *lexicon        // of common
 	words   map[string]string
-	lengths [256]uint64 // by first byte, a bit for each: of words
+	lengths [256]uint64 // lengths of words in bytes, by first byte, one bit each
 }
 
-// New joins a grammar and the model that was trained with it.
+// New makes a stemmer from a grammar and the model trained with it.
 func New(g Grammar, m *Model) (*Stemmer, error) {
 	s, err := blank(g)
 	if err != nil {
@@ -58,11 +58,10 @@ func blank(g Grammar) (*Stemmer, error) {
 	return s, nil
 }
 
-// isCommon is the bit of facts for the grammar's own stems, above those of the
-// lexicons.
+// isCommon is the bit in facts for the grammar's own stems, above those of the lexicons.
 const isCommon = 8
 
-// facts says what is known of a stem, as bits.
+// facts returns what is known about a stem, as bits.
 func (s *Stemmer) facts(stem []uint8) int {
 	known := 0
 	a, b := digest(stem)
@@ -77,14 +76,14 @@ func (s *Stemmer) facts(stem []uint8) int {
 	return known
 }
 
-// Knows says whether a lexicon has a stem, as [Stemmer.Stem] writes it. It may
-// take one in a hundred other words for one.
+// Knows reports whether a lexicon contains a stem in the form of [Stemmer.Stem]. It may be
+// wrong for one in a hundred other words.
 func (s *Stemmer) Knows(stem []byte) bool {
 	var w spelled
 	return s.c.spell(stem, &w) && s.facts(w.letter[:w.n]) != 0
 }
 
-// A search looks for the candidate of one word with the highest sum.
+// A search finds the candidate of one word with the highest sum.
 type search struct {
 	s       *Stemmer
 	w       spelled
@@ -98,8 +97,8 @@ type search struct {
 	stem    [maxLetters + 4]uint8
 }
 
-// A first is an ending that begins chains at a cut, and the best sum of the
-// weights of one.
+// A first is the first ending of chains at a cut, with the best sum of the weights of such a
+// chain.
 type first struct {
 	ending uint16
 	sum    int
@@ -107,8 +106,8 @@ type first struct {
 
 const maxFirsts = 12
 
-// Stem appends the stem of a folded word to dst: the word itself, if no ending
-// of it is certain. It allocates nothing if dst has room.
+// Stem appends the stem of a folded word to dst: the word itself if no ending is certain. It
+// allocates nothing if dst has room.
 func (s *Stemmer) Stem(dst, word []byte) []byte {
 	if len(word) == 0 {
 		return dst
@@ -164,7 +163,7 @@ func (k *search) run() {
 	}
 }
 
-// follow adds up the weights of every chain from letter i on.
+// follow adds the weights of every chain from letter i on.
 func (k *search) follow(i int, state uint32, begin, last uint16, length, sum int) {
 	w := k.s.weights
 	if i == k.w.n {
@@ -205,8 +204,7 @@ func (k *search) follow(i int, state uint32, begin, last uint16, length, sum int
 	}
 }
 
-// repaired offers a cut with its stem as it is and with every repair, as
-// compiled.repaired does.
+// repaired offers a cut without and with every repair, like compiled.repaired.
 func (k *search) repaired(x *candidate, sum int) {
 	c := k.s.c
 	k.offer(x, sum)
@@ -227,8 +225,8 @@ func (k *search) repaired(x *candidate, sum int) {
 	}
 }
 
-// offer adds the weights of a candidate's stem to those of its chain. The
-// lexicons are asked last, and only where their answer can matter.
+// offer adds the weights of a candidate's stem to those of its chain. It asks the lexicons
+// last, and only if their answer can matter.
 func (k *search) offer(x *candidate, sum int) {
 	h := &k.shapes[x.repair]
 	if int(h.cut) != x.cut {

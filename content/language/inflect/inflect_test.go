@@ -114,9 +114,9 @@ func TestModelOfAnotherGrammarIsRefused(t *testing.T) {
 
 func TestGrammarMistakesAreNamed(t *testing.T) {
 	for slots, want := range map[string]string{
-		"noun: lar":         "is not a place of endings",
+		"noun: lar":         "is not a slot of endings",
 		"noun plural: lär":  "has a letter that is not in the alphabet",
-		"a b?:\nc d e: lar": "is not a place of endings",
+		"a b?:\nc d e: lar": "is not a slot of endings",
 	} {
 		g := toy
 		g.Slots = slots

@@ -2,11 +2,11 @@ package inflect
 
 import "fmt"
 
-// A Score says how well a stemmer did.
+// A Score is the quality of a stemmer.
 type Score struct {
 	Words int
-	Exact float64 // share of words with the stem wanted
-	F1    float64 // of pairs of words put together
+	Exact float64 // share of words with the expected stem
+	F1    float64 // of pairs of words with the same stem
 	Over  float64 // share of words cut too short
 	Under float64 // share of words left too long
 }
@@ -15,8 +15,8 @@ func (s Score) String() string {
 	return fmt.Sprintf("%d words: %.1f %% exact, F1 %.3f, over-stemmed %.1f %%, under-stemmed %.1f %%", s.Words, 100*s.Exact, s.F1, 100*s.Over, 100*s.Under)
 }
 
-// Judge compares stems: each row is a word, the stem wanted, the stem got. F1
-// is of pairs of words with the same stem.
+// Judge compares stems: each row is a word, the expected stem and the stem found. F1 is over
+// pairs of words with the same stem.
 func Judge(rows [][3]string) (s Score) {
 	want, got, both := map[string]int{}, map[string]int{}, map[[2]string]int{}
 	for _, r := range rows {

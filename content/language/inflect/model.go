@@ -10,16 +10,16 @@ import (
 	"math"
 )
 
-// What a candidate shows is a set of numbers below model.size; each has a
-// weight. The numbers of one kind lie in one block.
+// A layout assigns numbers below size to the features of candidates. Each feature has a
+// weight. The numbers of one kind form a block.
 type layout struct {
 	l, m, s, r int // letters, endings, starts, repairs
 	at         [kinds]int
 	size       int
 }
 
-// A kind is what a number shows: something of a word that is left whole, or of
-// the stem, the endings and the repair of a cut.
+// A kind is a kind of features: of a word that is left whole, or of the stem, the endings and
+// the repair of a cut.
 type kind int
 
 const (
@@ -56,7 +56,7 @@ const (
 const (
 	lengths = 8
 	vowels  = 5
-	facts   = 16 // what lexicons know of a stem, as bits
+	facts   = 16 // what lexicons know about a stem, as bits
 )
 
 func newLayout(c *compiled) layout {
@@ -94,8 +94,7 @@ func newLayout(c *compiled) layout {
 	return x
 }
 
-// shows lists the numbers of what a candidate shows. known is what the lexicons
-// know of its stem.
+// shows lists the features of a candidate. known is what the lexicons know about its stem.
 func (y *layout) shows(c *compiled, x *candidate, stem []uint8, known int) (dst []int32) {
 	for i, m := range x.chain[:x.length] {
 		dst = append(dst, int32(y.at[byEnding]+int(m)))
@@ -109,7 +108,7 @@ func (y *layout) shows(c *compiled, x *candidate, stem []uint8, known int) (dst 
 	return y.stem(dst, c, x, stem, known)
 }
 
-// stem appends the numbers that need no more than the stem and the first ending.
+// stem appends the features that depend only on the stem and the first ending.
 func (y *layout) stem(dst []int32, c *compiled, x *candidate, stem []uint8, known int) []int32 {
 	put := func(k kind, i int) { dst = append(dst, int32(y.at[k]+i)) }
 	n := len(stem)
@@ -171,8 +170,8 @@ func (y *layout) stem(dst []int32, c *compiled, x *candidate, stem []uint8, know
 	return dst
 }
 
-// A lexicon is a Bloom filter of stems (Bloom 1970): it may take one in a
-// hundred other words for a stem.
+// A lexicon is a Bloom filter of stems (Bloom 1970): it may contain one in a hundred other
+// words.
 type lexicon struct {
 	bits  []uint64
 	words uint32
@@ -184,7 +183,7 @@ func newLexicon(words int) *lexicon {
 	return &lexicon{bits: make([]uint64, (words*10+63)/64+1), words: uint32(words)}
 }
 
-// digest is what a lexicon keeps of a stem.
+// digest returns the hashes of a stem in a lexicon.
 func digest(stem []uint8) (a, b uint32) {
 	h := uint64(14695981039346656037) // FNV-1a, mixed
 	for _, l := range stem {
@@ -218,7 +217,7 @@ func (x *lexicon) has(a, b uint32) bool {
 	return true
 }
 
-// A Model is what Train learned: weights and lexicons.
+// A Model is the result of Train: weights and lexicons.
 type Model struct {
 	weights  []float32
 	lexicons []*lexicon
@@ -262,9 +261,9 @@ func (m *Model) Write(w io.Writer) error {
 	return z.Close()
 }
 
-var errModel = errors.New("this is not a model of stems, or a damaged one")
+var errModel = errors.New("not a model of stems, or a damaged one")
 
-// ReadModel reads what Write wrote.
+// ReadModel reads a model written by Write.
 func ReadModel(r io.Reader) (*Model, error) {
 	head := make([]byte, len(modelMagic))
 	if _, err := io.ReadFull(r, head); err != nil || string(head) != modelMagic {

@@ -2,15 +2,15 @@ package inflect
 
 import "math/rand/v2"
 
-// A Pair is a word and its stem. Weight says how much it counts.
+// A Pair is a word and its stem. Weight is its weight in training.
 type Pair struct {
 	Word, Stem string
 	Weight     float32
 }
 
-// Train learns a model from pairs: an averaged perceptron over the candidates
-// of each word (Collins 2002). Each lexicon is a list of stems; there may be
-// three. What fewer than rare stems show is not learned.
+// Train trains a model with pairs: an averaged perceptron over the candidates of each word
+// (Collins 2002). Each lexicon is a list of stems; there may be three. Features of fewer than
+// rare stems are not learned.
 func Train(g Grammar, pairs []Pair, lexicons [][]string, rounds, rare int) (*Model, error) {
 	s, err := blank(g)
 	if err != nil {
@@ -79,14 +79,14 @@ type example struct {
 	weight  float32
 }
 
-// examples lists the candidates of every pair that has a right one.
+// examples lists the candidates of every pair if one of them is right.
 func (s *Stemmer) examples(pairs []Pair, rare int) []example {
 	last := map[int32]string{}
 	count := make([]int, s.layout.size)
 	var all []example
 	for n, p := range pairs {
-		// Every second word is learned as if its stem were not a common one, so that
-		// others are found as well.
+		// Every second word is trained as if its stem were not common, so that other stems are
+		// found, too.
 		common := n%2 == 0
 		var k walk
 		k.c = s.c

@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// A shape is what the model sees of a stem.
+// A shape has the features of a stem.
 type shape struct {
-	cut        uint8 // after which the stem was made
+	cut        uint8 // position of the cut
 	n, vowels  uint8
 	l1, l2, l3 uint8 // last letters, 0 for none
-	known      uint8 // to lexicons, as bits, when they were asked
+	known      uint8 // bits of the lexicons that contain it, once they were asked
 	asked      bool
 }
 
@@ -31,9 +31,9 @@ func (c *compiled) shape(stem []uint8) shape {
 	return h
 }
 
-// weights are those of a model, joined: what a candidate shows at the same time
-// is added up beforehand, so that a candidate costs few reads and the tables
-// fit a processor's cache. They count steps of 1/scale, as in the file.
+// weights are those of a model, combined: features that occur together are added up
+// beforehand, so that a candidate needs few reads and the tables fit into a processor's cache.
+// They count steps of 1/scale, as in the file.
 type weights struct {
 	l, m, s int // letters, endings, starts
 
@@ -46,7 +46,7 @@ type weights struct {
 	wholeLength []int16
 	wholeVowels []int16
 	wholeFacts  []int16 // by facts and length
-	wholeMost   []int16 // by length: the most of wholeFacts
+	wholeMost   []int16 // by length: the maximum of wholeFacts
 
 	ending    []int16 // by first ending and two letters
 	stem3     []int16 // by three letters
@@ -58,10 +58,10 @@ type weights struct {
 
 	factLength []int16 // by facts, start and length
 	factEnding []int16 // by facts and first ending
-	factMost   []int16 // by start, length and first ending: the most of these two
+	factMost   []int16 // by start, length and first ending: the maximum of these two
 }
 
-// join makes weights of those that the layout numbers.
+// join makes weights from those that the layout numbers.
 func (y *layout) join(c *compiled, from []float32) (*weights, error) {
 	w := &weights{l: y.l, m: y.m, s: y.s}
 	at := func(k kind, i int) int { return int(math.Round(float64(from[y.at[k]+i]) * scale)) }
@@ -134,7 +134,7 @@ func (y *layout) join(c *compiled, from []float32) (*weights, error) {
 	return w, nil
 }
 
-// most returns the largest value for what lexicons may know.
+// most returns the largest value over all answers of the lexicons.
 func most(value func(known int) int) int {
 	x := value(0)
 	for known := 1; known < facts; known++ {
@@ -143,7 +143,7 @@ func most(value func(known int) int) int {
 	return x
 }
 
-// stem is the sum for the letters of a candidate's stem.
+// stem returns the sum for the letters of a candidate's stem.
 func (w *weights) stem(x *candidate, h *shape) int {
 	l21 := int(h.l2)*w.l + int(h.l1)
 	l321 := int(h.l3)*w.l*w.l + l21
@@ -159,12 +159,12 @@ func (w *weights) stem(x *candidate, h *shape) int {
 	return sum
 }
 
-// at is the place in tables by start, length and first ending.
+// at returns the index in tables by start, length and first ending.
 func (w *weights) at(x *candidate, h *shape) int {
 	return (int(x.start)*lengths+int(min(h.n, lengths-1)))*w.m + int(x.chain[0])
 }
 
-// facts is the sum for what lexicons know of a candidate's stem.
+// facts returns the sum for what lexicons know about a candidate's stem.
 func (w *weights) facts(x *candidate, h *shape) int {
 	known, long := int(h.known), int(min(h.n, lengths-1))
 	if x.length == 0 {
@@ -173,7 +173,7 @@ func (w *weights) facts(x *candidate, h *shape) int {
 	return int(w.factLength[(known*w.s+int(x.start))*lengths+long]) + int(w.factEnding[known*w.m+int(x.chain[0])])
 }
 
-// most is the largest sum that facts may return.
+// most returns the largest sum that facts may return.
 func (w *weights) most(x *candidate, h *shape) int {
 	if x.length == 0 {
 		return int(w.wholeMost[min(h.n, lengths-1)])

@@ -9,13 +9,12 @@ import (
 
 const vowels = "аэиоуөүюяёеый"
 
-// Missed calls each with what a list names a noun by besides the word itself: the
-// stems of its forms, or the forms themselves where s cuts more off than an
-// ending. It says whether the stem of the word itself is a name of it: of тамхи the
-// stemmer takes там, which is another word.
+// Missed calls each with further stems by which a listed noun is found: the stems of its
+// forms, or the forms themselves if s cuts off more than an ending. It reports whether the
+// stem of the word itself is one: for тамхи the stemmer returns там, which is another word.
 func Missed(s *inflect.Stemmer, word string, each func(stem string)) (own bool) {
 	stem := string(s.Stem(nil, []byte(word)))
-	near := func(x string) bool { // no more is cut off than the vowel of a last syllable
+	near := func(x string) bool { // at most the vowel of a last syllable is cut off
 		n := utf8.RuneCountInString(x)
 		return n >= utf8.RuneCountInString(word)-1 && n > 2 || n >= utf8.RuneCountInString(word)
 	}
@@ -34,7 +33,7 @@ func Missed(s *inflect.Stemmer, word string, each func(stem string)) (own bool) 
 	return near(stem)
 }
 
-// isVerb says whether a word has the ending of an infinitive.
+// isVerb reports whether a word has the ending of an infinitive.
 func isVerb(word string) bool {
 	x, ok := strings.CutSuffix(word, "х")
 	last, _ := utf8.DecodeLastRuneInString(x)
@@ -54,7 +53,7 @@ func nounForms(word string, form func(string)) {
 		of, object, many = "ын", "ыг", "ууд"
 	}
 	with := "т" + map[string]string{"а": "ай", "о": "ой", "э": "эй", "ө": "эй"}[a]
-	cases := func(x, full string) { // x stands before vowels, full before consonants
+	cases := func(x, full string) { // x precedes vowels, full precedes consonants
 		for _, e := range []string{of, "ийн", object, "ийг", a + a + "с", a + a + "р", a + a, a + "д"} {
 			form(x + e)
 		}
@@ -90,7 +89,7 @@ func nounForms(word string, form func(string)) {
 	plural(word + "н" + many)
 }
 
-// vowelOf is the vowel of endings after a word.
+// vowelOf returns the vowel of endings after a word.
 func vowelOf(word []rune) string {
 	h := "э"
 	for _, r := range word {

@@ -2,8 +2,8 @@ package mongolian
 
 import "shuultuur/content/language/inflect"
 
-// Grammar is the order of endings of Khalkha Mongolian in Cyrillic script.
-// Vowels of endings follow those of the stem, so most endings have four forms.
+// Grammar is the order of endings in Khalkha Mongolian, in Cyrillic script. Vowels of endings
+// follow those of the stem, so most endings have four forms.
 var Grammar = inflect.Grammar{
 	Letters: "абвгдеёжзийклмноөпрстуүфхцчшщъыьэюя-",
 	Vowels:  "аэиоуөүыяеёю",

@@ -12,8 +12,7 @@ import (
 //go:embed mongolian.model
 var model []byte
 
-// New unpacks a stemmer, which takes about a megabyte. Its words are in lower
-// case.
+// New unpacks a stemmer, which takes about a megabyte. It expects words in lower case.
 func New() (*inflect.Stemmer, error) {
 	m, err := inflect.ReadModel(bytes.NewReader(model))
 	if err != nil {

@@ -4,9 +4,9 @@
 //	go run ./content/language/train -lang uz -data FOLDER -roots root.csv -out uzbek.model
 //	go run ./content/language/train -lang uz -data FOLDER -roots root.csv -run 10
 //
-// The data are tables of a word and its stem (UniMorph, CC BY-SA 3.0; UD_Uzbek-UT,
-// CC BY-SA 4.0; the test sheet of UzMorphAnalyser, MIT), the roots the word list
-// of UzMorph (MIT). Only weights and the hashes of a Bloom filter come out of it.
+// The data are tables of words and their stems (UniMorph, CC BY-SA 3.0; UD_Uzbek-UT, CC BY-SA
+// 4.0; the test sheet of UzMorphAnalyser, MIT). The roots are the word list of UzMorph (MIT).
+// Only weights and the hashes of a Bloom filter are written.
 package main
 
 import (
@@ -27,14 +27,14 @@ import (
 	"shuultuur/content/language/uzbek"
 )
 
-// A course is what is needed to train the stemmer of one language.
+// A course has the data to train the stemmer of one language.
 type course struct {
 	grammar  inflect.Grammar
-	sets     map[string]float32        // names of files of pairs, and how much they count
-	pairs    map[string][]inflect.Pair // by set; of those in files, none yet
+	sets     map[string]float32        // files of pairs, and their weights
+	pairs    map[string][]inflect.Pair // by set; those in files are not yet read
 	lexicons [][]string
-	regular  func(nouns map[string]bool, keep func(string) bool) []inflect.Pair // forms made by rule
-	nouns    func(set string, p inflect.Pair) bool                              // whether the pair shows a noun
+	regular  func(nouns map[string]bool, keep func(string) bool) []inflect.Pair // forms made by rules
+	nouns    func(set string, p inflect.Pair) bool                              // reports whether the pair has a noun
 
 	rounds, rare int
 }
@@ -101,7 +101,7 @@ func newCourse(lang, roots string) (*course, error) {
 	return nil, fmt.Errorf("%q is not uz or mn", lang)
 }
 
-// train learns from the pairs whose stems are kept.
+// train trains with the pairs whose stems keep accepts.
 func (c *course) train(keep func(stem string) bool) (inflect.Grammar, *inflect.Model, error) {
 	var pairs []inflect.Pair
 	nouns := map[string]bool{}
@@ -139,8 +139,7 @@ func (c *course) write(path string) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// validate judges the words of each part of the stems by a model that has not
-// seen them.
+// validate judges the words of each part of the stems by a model trained without them.
 func (c *course) validate(parts int) error {
 	part := func(stem string) int {
 		h := fnv.New32a()
@@ -213,9 +212,9 @@ func lexicons(path string) ([][]string, error) {
 	return lex, nil
 }
 
-// difficult are some of the nouns that texts show too rarely: short ones, and
-// those in k and q, which become g and g' before a vowel. Those in lik are left
-// out, since judges disagree whether it belongs to the stem.
+// difficult returns nouns that are too rare in texts: short ones, and those in k and q, which
+// become g and g' before a vowel. It omits those in lik, because sources disagree whether that
+// belongs to the stem.
 func difficult(nouns []string, keep func(string) bool) map[string]bool {
 	some := map[string]bool{}
 	for _, x := range nouns {
@@ -229,7 +228,7 @@ func difficult(nouns []string, keep func(string) bool) map[string]bool {
 	return some
 }
 
-// paradigms inflects nouns as the grammar books do.
+// paradigms inflects nouns as grammar books do.
 func paradigms(nouns map[string]bool, n int) (pairs []inflect.Pair) {
 	r := rand.New(rand.NewPCG(5, 5))
 	pick := func(x ...string) string { return x[r.IntN(len(x))] }

@@ -10,8 +10,8 @@ import (
 	"shuultuur/content/language/mongolian"
 )
 
-// harmony returns the vowel of endings after a stem. A long у or ү ends the
-// rounding that о and ө began.
+// harmony returns the vowel of endings after a stem. A long у or ү ends the rounding that о
+// and ө begin.
 func harmony(stem string) string {
 	h := ""
 	for _, r := range stem {
@@ -42,16 +42,16 @@ func harmony(stem string) string {
 
 const mongolianVowels = "аэиоуөүюяёе"
 
-// drops are verbs that lose the vowel of their last syllable before another.
+// drops are verbs that lose the vowel of their last syllable before another vowel.
 var drops = strings.Fields("эхэл өөрчил хөдөл цуцал үйлчил шинжил үсэр авчир")
 
-// A verbStem is a verb as its endings see it. In an ending, A stands for the
-// vowel of harmony and U for у or ү.
+// A verbStem has the properties of a verb that matter for endings. In an ending, A means the
+// vowel of harmony, and U means у or ү.
 type verbStem struct {
 	stem, bare string // before a consonant, and before a vowel
 	h, u       string
 	kind       verbKind
-	hushed     bool // ends in ж, ч or ш, behind which the vowel is и
+	hushed     bool // ends in ж, ч or ш, after which the vowel is и
 	cluster    bool
 	last       rune
 }
@@ -90,10 +90,10 @@ func newVerbStem(x string) verbStem {
 	return v
 }
 
-// consonant joins an ending that begins with a consonant and no vowel before it.
+// consonant adds an ending that begins with a consonant, without a vowel before it.
 func (v verbStem) consonant(e string) string { return v.fill(v.stem + e) }
 
-// linked joins an ending before which a closed stem has a short vowel.
+// linked adds an ending before which a closed stem has a short vowel.
 func (v verbStem) linked(e string) string {
 	switch {
 	case v.kind == soft || v.hushed:
@@ -104,7 +104,7 @@ func (v verbStem) linked(e string) string {
 	return v.consonant(e)
 }
 
-// vowel joins an ending that begins with a long vowel, "AA" or "UU".
+// vowel adds an ending that begins with a long vowel, "AA" or "UU".
 func (v verbStem) vowel(e string) string {
 	switch {
 	case v.kind == soft || v.kind == short && v.last == 'и':
@@ -119,7 +119,7 @@ func (v verbStem) fill(s string) string {
 	return strings.NewReplacer("A", v.h, "U", v.u).Replace(s)
 }
 
-// forms are those of a verb in each of which a case may follow.
+// forms returns forms of a verb that a case may follow.
 func (v verbStem) forms() (forms []string) {
 	for _, e := range strings.Fields("сAн сAнгүй сAнд сAAр тAл дAг дAггүй дAгт мAгц мAAр") {
 		forms = append(forms, v.consonant(e))
@@ -152,7 +152,7 @@ func (v verbStem) present() string {
 	return v.consonant("нA")
 }
 
-// together is the converb in ж or ч.
+// together returns the converb in ж or ч.
 func (v verbStem) together() string {
 	switch {
 	case v.kind == closed && strings.ContainsRune("сдтзцжчшх", v.last) || v.cluster:
@@ -163,7 +163,7 @@ func (v verbStem) together() string {
 	return v.consonant("ж")
 }
 
-// recent is the past in лаа.
+// recent returns the past in лаа.
 func (v verbStem) recent() string { return v.consonant("лAA") }
 
 func (v verbStem) conditional() string {
@@ -173,7 +173,7 @@ func (v verbStem) conditional() string {
 	return v.consonant("вAл")
 }
 
-// will is the form for what speakers want to do.
+// will returns the form for intentions.
 func (v verbStem) will() string {
 	e := map[string]string{"а": "я", "о": "ё"}[v.h]
 	if e == "" {
@@ -201,7 +201,7 @@ func mongolianVerbs(n int) (pairs []inflect.Pair) {
 	return pairs
 }
 
-// mongolianPlurals puts nouns into the plural and its cases.
+// mongolianPlurals returns the plurals of nouns and their cases.
 func mongolianPlurals(nouns map[string]bool, n int) (pairs []inflect.Pair) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for _, x := range slices.Sorted(maps.Keys(nouns)) {

@@ -1,13 +1,12 @@
-// Package turkic makes the forms of words in Kazakh, Kyrgyz and Turkish, and finds
-// the stems of Kazakh and Kyrgyz ones.
+// Package turkic makes the forms of words in Kazakh, Kyrgyz and Turkish, and finds the stems
+// of Kazakh and Kyrgyz words.
 //
-// Endings follow vowel harmony and the last sound of what they are added to. They
-// are written here with capitals for the sounds that change: A and I are vowels,
-// most others consonants; "~" stands for I behind consonants alone, "^", J and H for
-// s, y and n behind vowels alone. No dictionary is needed, so Stem takes off only
-// what can hardly be a part of a word; the forms of a listed word are made from the
-// word itself (see [Stemmer.Forms]). Turkish is read without ı, as folding makes i
-// of it.
+// Endings follow vowel harmony and the last sound before them. Capitals in endings stand for
+// sounds that change: A and I are vowels, most others consonants. "~" means I, only after
+// consonants; "^", J and H mean s, y and n, only after vowels. There is no dictionary, so Stem
+// removes only what can hardly belong to a word; the forms of a listed word are made from the
+// word itself (see [Stemmer.Forms]). Turkish is read without ı, because folding turns it into
+// i.
 package turkic
 
 import (
@@ -17,52 +16,52 @@ import (
 	"unicode/utf8"
 )
 
-// A Stemmer knows one of the languages. It is safe for concurrent use.
+// A Stemmer is for one of the languages. It is safe for concurrent use.
 type Stemmer struct{ l *language }
 
-// Kazakh, Kyrgyz and Turkish return the stemmers. That of Turkish makes forms only.
+// Kazakh, Kyrgyz and Turkish return stemmers. That of Turkish only makes forms.
 func Kazakh() Stemmer  { return Stemmer{kazakh()} }
 func Kyrgyz() Stemmer  { return Stemmer{kyrgyz()} }
 func Turkish() Stemmer { return Stemmer{turkish()} }
 
-// A language is what tells the languages apart.
+// A language has the properties of one language.
 type language struct {
 	vowels    string
-	glides    string        // letters among them that count as consonants before endings
-	base      rune          // the first of letters
+	glides    string        // vowels that count as consonants before endings
+	base      rune          // the first letter in letters
 	letters   [0x180]letter // from base on
-	s         rune          // what ^ is
-	front     string        // vowels that may be front ones against the harmony of the word
+	s         rune          // the sound of ^
+	front     string        // vowels that may be front vowels against the harmony of the word
 	voiceless string
-	harmony   func(vowel rune) (a, i rune) // what A and I are behind it; 0 if it does not decide
+	harmony   func(vowel rune) (a, i rune) // A and I after it; 0 if it does not determine them
 	consonant func(l *language, template, last rune, back bool) rune
 
 	plural  string
-	owners  []string // the last but one is of a third person
+	owners  []string // the last but one is for the third person
 	cases   []string
-	thirds  []string // cases behind the third person
+	thirds  []string // cases after the third person
 	persons []string
 	voiced  map[rune]rune
 	dropped string // vowels of last syllables that may be dropped
 	verbOf  func(infinitive []rune) []string
-	verbs   [][2][]string // endings of verbs, and what follows each
+	verbs   [][2][]string // endings of verbs, and the endings after each
 }
 
-// A letter is what endings ask of a sound.
+// A letter has the properties of a sound that matter for endings.
 type letter struct {
-	vowel, full, hard bool // full: a vowel that is no glide
-	a, i              rune // what A and I are behind it; 0 if it does not decide
+	vowel, full, hard bool // full: a vowel that is not a glide
+	a, i              rune // A and I after it; 0 if it does not determine them
 }
 
-// is returns what a letter is.
+// is returns the properties of a letter.
 func (l *language) is(r rune) *letter {
 	if r -= l.base; r < 0 || int(r) >= len(l.letters) {
-		r = 0 // a letter of other languages
+		r = 0 // a letter of another language
 	}
 	return &l.letters[r]
 }
 
-// prepared makes the table of letters when the language is first wanted.
+// prepared makes the table of letters when the language is first needed.
 func prepared(l *language) func() *language {
 	return sync.OnceValue(func() *language {
 		l.prepare()
@@ -117,7 +116,7 @@ var kazakh = prepared(&language{
 		root := string(w[:n])
 		if strings.ContainsRune("аеөояәюүұыіи", w[n-1]) {
 			if n < 3 {
-				return nil // тау is no verb
+				return nil // тау is not a verb
 			}
 			return []string{root}
 		}
@@ -135,7 +134,7 @@ var kazakh = prepared(&language{
 	},
 })
 
-// kazakhConsonant resolves a consonant of an ending behind the letter last.
+// kazakhConsonant returns the sound of a consonant in an ending after the letter last.
 func kazakhConsonant(l *language, t, last rune, back bool) rune {
 	is := l.is(last)
 	hard, vowel, glide := is.hard, is.full, last == 'й' || is.vowel && !is.full
@@ -264,7 +263,7 @@ var turkish = prepared(&language{
 		case 'ö', 'ü':
 			return 'e', 'ü'
 		}
-		return 0, 0 // i is ı, too
+		return 0, 0 // i also stands for ı
 	},
 	consonant: func(l *language, t, last rune, _ bool) rune {
 		switch t {
@@ -322,7 +321,7 @@ var turkish = prepared(&language{
 	},
 })
 
-// turkishPassive adds the passive to a root that ends in a consonant.
+// turkishPassive appends the passive to a root that ends in a consonant.
 func turkishPassive(root, consonant string) string {
 	vowel := "i"
 	for _, r := range root {
@@ -338,10 +337,10 @@ func turkishPassive(root, consonant string) string {
 	return root + vowel + consonant
 }
 
-// A state is what the next sound of an ending depends on.
+// A state determines the next sound of an ending.
 type state struct{ last, a, i rune }
 
-// after is the state behind a stem.
+// after returns the state after a stem.
 func (l *language) after(stem []rune) state {
 	x := state{stem[len(stem)-1], 'а', 'ы'}
 	if l.base == 0 {
@@ -356,7 +355,7 @@ func (l *language) after(stem []rune) state {
 	return x
 }
 
-// sound resolves one letter t of an ending; 0 is none.
+// sound returns the sound for one letter t of an ending; 0 for none.
 func (l *language) sound(x state, t rune) rune {
 	vowel := l.is(x.last).full
 	switch t {
@@ -387,7 +386,7 @@ func (l *language) next(x *state, r rune) {
 	}
 }
 
-// join adds an ending to a stem.
+// join appends an ending to a stem.
 func (l *language) join(stem, ending string, front bool) string {
 	out := []rune(stem)
 	x := l.after(out)
@@ -406,7 +405,7 @@ func (l *language) join(stem, ending string, front bool) string {
 	return string(out)
 }
 
-// ends says whether a word is its beginning up to cut with an ending.
+// ends reports whether a word consists of its beginning up to cut and an ending.
 func (l *language) ends(word []rune, cut int, ending string) bool {
 	x := l.after(word[:cut])
 	for _, t := range ending {
@@ -423,8 +422,8 @@ func (l *language) ends(word []rune, cut int, ending string) bool {
 	return cut == len(word)
 }
 
-// Forms calls form with forms of a word: those of nouns and, where it has the
-// ending of an infinitive, those of verbs.
+// Forms calls form with forms of a word: those of nouns and, if it has the ending of an
+// infinitive, those of verbs.
 func (s Stemmer) Forms(word string, form func(string)) {
 	l := s.l
 	for _, front := range l.harmonies(word) {
@@ -443,9 +442,8 @@ func (s Stemmer) Forms(word string, form func(string)) {
 	}
 }
 
-// harmonies says whether a word has the harmony of its vowels, or may have that
-// of front vowels besides, as some borrowed ones and those that folding has
-// changed.
+// harmonies reports whether a word follows the harmony of its vowels, or may also follow that
+// of front vowels, as some borrowed words and some changed by folding do.
 func (l *language) harmonies(word string) []bool {
 	r := []rune(word)
 	for n := len(r) - 1; n >= 0; n-- {
@@ -490,8 +488,8 @@ func (l *language) nouns(word string, front bool, form func(string)) {
 	}
 }
 
-// before is a noun as it is before a vowel: it may end in another consonant, or
-// lose its last vowel.
+// before returns a noun in its forms before a vowel: it may end in another consonant, or lose
+// its last vowel.
 func (l *language) before(word string) []string {
 	all := []string{word}
 	r := []rune(word)
@@ -508,9 +506,9 @@ func (l *language) before(word string) []string {
 	return all
 }
 
-// Stem appends the stem of a word in lower case to dst: without case, and without
-// plural and what stands behind it, as far as these fit what is before them. It
-// allocates nothing if dst has room.
+// Stem appends the stem of a word in lower case to dst: without case, and without plural and
+// the endings after it, if these fit the letters before them. It allocates nothing if dst has
+// room.
 func (s Stemmer) Stem(dst, word []byte) []byte {
 	var room [longest]rune
 	w := room[:0]
@@ -540,7 +538,7 @@ func (l *language) stem(w []rune) []rune {
 	if x := l.off(without, l.plural); len(x) < len(without) {
 		return x
 	}
-	// The third person is told by the н before its case.
+	// The third person is recognised by the н before its case.
 	for _, c := range l.thirds[1:] {
 		if x := l.off(w, c); len(x) < len(w) {
 			if y := l.off(x, l.plural+"I"); len(y) < len(x) {
@@ -551,7 +549,7 @@ func (l *language) stem(w []rune) []rune {
 	return without
 }
 
-// without takes off the longest of some endings that fits.
+// without removes the longest of some endings that fits.
 func (l *language) without(w []rune, endings []string) []rune {
 	best := w
 	for _, e := range endings {
@@ -562,8 +560,8 @@ func (l *language) without(w []rune, endings []string) []rune {
 	return best
 }
 
-// off takes an ending off a word, if it fits what is before it. A vowel alone may
-// be anything, and stays.
+// off removes an ending from a word if it fits the letters before it. A single vowel may be
+// anything, and is kept.
 func (l *language) off(w []rune, ending string) []rune {
 	n := utf8.RuneCountInString(ending)
 	if n < 2 {
@@ -573,7 +571,7 @@ func (l *language) off(w []rune, ending string) []rune {
 	if last >= utf8.RuneSelf && (len(w) == 0 || w[len(w)-1] != last) {
 		return w
 	}
-	for cut := len(w) - n; cut <= len(w)-n+1; cut++ { // ~ and ^ may be silent
+	for cut := len(w) - n; cut <= len(w)-n+1; cut++ { // ~ and ^ may have no sound
 		if cut >= minStem && slices.ContainsFunc(w[:cut], func(r rune) bool { return l.is(r).vowel }) && l.ends(w, cut, ending) {
 			return w[:cut]
 		}

@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// Missed calls each with what a list names a word by besides the word itself and
-// its stem: the stems of forms that Stem does not lead to that stem, where they
-// are no words of their own, or else the forms themselves. It says whether the
-// stem is a name of the word: of o'ldirmoq (to kill) Stem takes o'l (die), which
-// is another word. A verb is known by the ending moq.
+// Missed calls each with further stems by which a listed word is found: the stems of forms for
+// which Stem returns another stem, unless these are words themselves; then the forms. It
+// reports whether the stem of the word itself is one: for o'ldirmoq (to kill) Stem returns o'l
+// (die), which is another word. A verb is recognised by the ending moq.
 func (s *Stemmer) Missed(word string, each func(stem string)) (own bool) {
 	word = string(Latin(nil, []byte(word)))
 	stem := string(s.Stem(nil, []byte(word)))
 	root, verb := strings.CutSuffix(word, "moq")
 	verb = verb && strings.ContainsAny(root, "aeiou") && len(root) > 1
-	name := word // what is not cut off too much
+	name := word // the longest acceptable cut
 	if verb {
 		name = root
 		each(root)
@@ -45,7 +44,7 @@ func (s *Stemmer) Missed(word string, each func(stem string)) (own bool) {
 			passive = "l"
 		}
 		verbForms(root+passive, form)
-		together := "ish" // of several, and politely of one
+		together := "ish" // the reciprocal, also used for politeness
 		if endsInVowel(root) {
 			together = "sh"
 		}
@@ -127,7 +126,7 @@ func verbForms(root string, form func(string)) {
 	}
 }
 
-// voiced is what a noun in k or q becomes before a vowel, besides itself.
+// voiced returns the form of a noun in k or q before a vowel.
 func voiced(word string) []string {
 	n := len(word) - 1
 	switch {

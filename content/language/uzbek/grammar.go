@@ -6,9 +6,9 @@ import (
 	"shuultuur/content/language/inflect"
 )
 
-// Grammar is the order of Uzbek endings, in Latin script with ' as the only
-// apostrophe. Noun endings follow plural, possession, case, person; verbs have
-// voice, negation, tense and person, and many of their forms are nouns again.
+// Grammar is the order of Uzbek endings, in Latin script with ' as the only apostrophe. Nouns
+// take plural, possession, case, person. Verbs take voice, negation, tense and person, and
+// many of their forms are nouns again.
 var Grammar = inflect.Grammar{
 	Letters: "abcdefghijklmnopqrstuvwxyz'-",
 	Vowels:  "aeiou",
@@ -63,7 +63,7 @@ var words = map[string]string{
 	"bitta": "bir", "bittasi": "bir", "bittadan": "bir",
 }
 
-// numerals adds to words the numerals with the endings that count things.
+// numerals adds to words the numerals with endings for counting.
 func numerals(words map[string]string) map[string]string {
 	for n := range strings.FieldsSeq("bir ikki uch to'rt besh olti yetti sakkiz to'qqiz o'n yigirma o'ttiz qirq ellik oltmish yetmish sakson to'qson yuz ming") {
 		order := "inchi"
@@ -73,7 +73,7 @@ func numerals(words map[string]string) map[string]string {
 		for _, e := range []string{"ta", "tasi", "tadan", "tacha", "talab", "lab", order, order + "si", order + "dan", order + "lari"} {
 			words[n+e] = n
 		}
-		if n != "bir" { // birov is somebody
+		if n != "bir" { // birov means somebody
 			words[strings.TrimRight(n, "aiu")+"ov"], words[strings.TrimRight(n, "aiu")+"ovi"] = n, n
 		}
 	}
@@ -87,8 +87,8 @@ tik tort tashla bos ayt so'ra sev kul yig'la uxla uch ko'ch yet yetkaz qo'y top 
 chiqar ur es os kes tik quv sot sana yub yubor kiy yech yuv art sur qoch quch sanch ek or un yoq yon qot qur bo'l tuz buz ez
 `
 
-// stems are short or common: verbs, pronouns and numerals, and words that end
-// as if in an ending.
+// stems are short or common stems: verbs, pronouns and numerals, and words that seem to end in
+// an ending.
 const stems = Verbs + `
 men sen biz siz u bu shu o'sha o'z kim nima qaysi qayer qachon barcha hamma har hech
 bir ikki uch to'rt besh olti yetti sakkiz to'qqiz o'n yigirma o'ttiz qirq ellik oltmish yetmish sakson to'qson yuz ming

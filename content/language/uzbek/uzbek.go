@@ -1,8 +1,7 @@
 // Package uzbek finds the stems of Uzbek words, in Latin and Cyrillic script.
 //
-// A word in Cyrillic is read as the Latin letters that replace it in the
-// alphabet of 1995, and its stem is written in Latin, so that a list in one
-// script finds words in both.
+// A word in Cyrillic is converted to the Latin letters of the alphabet of 1995, and its stem
+// is in Latin letters, so that a list in one script finds words in both.
 package uzbek
 
 import (
@@ -34,16 +33,15 @@ func New() (*Stemmer, error) {
 	return &Stemmer{s}, nil
 }
 
-// Stem appends the stem of a word to dst. The word is in lower case; every
-// apostrophe of Uzbek is accepted.
+// Stem appends the stem of a word in lower case to dst. It accepts every apostrophe of Uzbek.
 func (s *Stemmer) Stem(dst, word []byte) []byte {
 	var room [128]byte
 	return s.s.Stem(dst, Latin(room[:0], word))
 }
 
-// Joined returns the word that the first parts are when they are joined by
-// apostrophes, and how many parts that takes, for text in which apostrophes have
-// become blanks: "to", "g", "ri" is "to'g'ri". It returns 1 where none is known.
+// Joined returns the word that the first parts form when joined by apostrophes, and the number
+// of these parts. It is for text in which apostrophes have become blanks: "to", "g", "ri" is
+// "to'g'ri". The number is 1 if no such word is known.
 func (s *Stemmer) Joined(parts []string) (word string, n int) {
 	word, n = parts[0], 1
 	whole, signs := parts[0], 0
@@ -56,7 +54,7 @@ func (s *Stemmer) Joined(parts []string) (word string, n int) {
 			}
 			continue
 		}
-		// The sign of a stop, as in ma'no: once in a word, near its beginning.
+		// The glottal stop, as in ma'no: once in a word, near its beginning.
 		if signs++; signs > 1 || len(before) > maxBeforeStop {
 			break
 		}
@@ -76,7 +74,7 @@ func (s *Stemmer) hasStem(word string) bool {
 	return s.s.Knows(s.Stem(nil, []byte(word)))
 }
 
-// latin holds the Latin letters of each Cyrillic one from U+0430 on.
+// latin has the Latin letters for each Cyrillic one from U+0430 on.
 var latin = [...]string{
 	"a", "b", "v", "g", "d", "e", "j", "z", "i", "y", "k", "l", "m", "n", "o", "p",
 	"r", "s", "t", "u", "f", "x", "ts", "ch", "sh", "sh", "'", "i", "", "e", "yu", "ya",

@@ -1,8 +1,7 @@
-// Train makes the table of skin colours from labelled pixels, lines of
-// "blue green red label" with label 1 for skin (UCI Skin Segmentation, Bhatt and
-// Dhall, CC BY 4.0), and reports how well it does for each tone of skin on every
-// fourth pixel, which it has not seen. With a second file, it plots the curves of
-// what is found for what is mistaken (ROC):
+// Train makes the table of skin colours from labelled pixels, in lines of "blue green red
+// label" with label 1 for skin (UCI Skin Segmentation, Bhatt and Dhall, CC BY 4.0). It reports
+// the accuracy for each skin tone on every fourth pixel, which is not used for training. With
+// a second file, it plots the ROC curves:
 //
 //	go run ./content/picture/train pixels.tsv.gz content/picture/skin.table roc.svg
 package main
@@ -30,7 +29,7 @@ func main() {
 	}
 }
 
-// A pixel has a colour, of which at is the place in a table.
+// A pixel has a colour, whose index in a table is at.
 type pixel struct {
 	at, tone int
 	skin     bool
@@ -78,8 +77,7 @@ func read(file string) (all []pixel, err error) {
 	return all, nil
 }
 
-// fit makes a table of all pixels but every fourth, of which skip is the first;
-// -1 takes all.
+// fit makes a table from all pixels except every fourth, beginning with skip; -1 uses all.
 func fit(all []pixel, skip int) (s, o *table, bits *[4096]byte) {
 	var skin, other table
 	for i, p := range all {
@@ -96,8 +94,8 @@ func fit(all []pixel, skip int) (s, o *table, bits *[4096]byte) {
 	return s, o, decide(s, o)
 }
 
-// decide compares the smoothed likelihoods. Where nothing like a colour was
-// seen, its hue decides: skin of every tone has red above green above blue.
+// decide compares the smoothed likelihoods. If no similar colour was seen, its hue decides:
+// skin of every tone has red above green above blue.
 func decide(s, o *table) *[4096]byte {
 	var out [4096]byte
 	for i := range s {
@@ -118,7 +116,7 @@ func likely(r, g, b int) bool {
 	return r > g && g >= b && y > 4 && 85 <= cb && cb <= 125 && 135 <= cr && cr <= 170
 }
 
-// smooth spreads each count over neighbouring colours, and makes them shares.
+// smooth distributes each count over neighbouring colours, and converts counts to frequencies.
 func smooth(t *table) *table {
 	var out table
 	sum := 0.0

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// tones are those of skin by its individual typology angle, in degrees (Chardon,
-// Cretois and Hourseau 1991), the least of each.
+// tones are skin tones by the individual typology angle in degrees (Chardon, Cretois and
+// Hourseau 1991), with the least angle of each.
 var tones = []struct {
 	name  string
 	least float64
 }{{"very light", 55}, {"light", 41}, {"intermediate", 28}, {"tan", 10}, {"brown", -30}, {"dark", -180}}
 
-// tone is which of the tones a colour has.
+// tone returns the index of a colour's tone.
 func tone(r, g, b int) int {
 	linear := func(v int) float64 {
 		f := float64(v) / 255
@@ -42,16 +42,16 @@ func tone(r, g, b int) int {
 	return len(tones) - 1
 }
 
-// A sample is a pixel that the table has not seen.
+// A sample is a pixel that was not used for training.
 type sample struct {
-	score float64 // how many times likelier its colour is that of skin
+	score float64 // ratio of the likelihoods of skin and of other colours
 	skin  bool
 	tone  int
-	found bool // by the table
+	found bool // the table says skin
 }
 
-// report says how well the table does for each tone: balanced accuracy is the
-// mean of skin that was found and of other pixels that were not.
+// report prints the accuracy for each tone. Balanced accuracy is the mean of the share of skin
+// that was found and of other pixels that were not.
 func report(all []sample) {
 	var n, found [2]float64
 	of, ok := make([]float64, len(tones)), make([]float64, len(tones))
@@ -78,8 +78,8 @@ func report(all []sample) {
 	fmt.Printf("| all | %.0f | %.3f | %.4f |\n\nOf %.0f other pixels %.4f are taken for skin.\n", n[1], found[1]/n[1], (found[1]/n[1]+1-wrong)/2, n[0], wrong)
 }
 
-// plot draws a curve for each tone, and one for all: how much of the skin is
-// found, for how much of the rest is taken for skin.
+// plot draws a curve for each tone, and one for all: the share of skin that is found, over the
+// share of other pixels that are mistaken for skin.
 func plot(file string, all []sample) error {
 	slices.SortFunc(all, func(a, b sample) int { return cmp.Compare(b.score, a.score) })
 	colours := []string{"#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#7b3f00"}
@@ -106,12 +106,10 @@ func plot(file string, all []sample) error {
 	return os.WriteFile(file, []byte(svg.String()), 0o644)
 }
 
-// widest is the share of other pixels that the plot ends with: what lies beyond
-// is of no use.
+// widest is the share of other pixels at the end of the plot: more is useless.
 const widest = 0.1
 
-// curve returns the points for a tone, -1 for all, and the area below the whole
-// curve.
+// curve returns the points for a tone, -1 for all, and the area under the whole curve.
 func curve(all []sample, tone int) (points string, area float64) {
 	var n [2]float64
 	counts := func(s *sample) bool { return !s.skin || tone < 0 || s.tone == tone }
@@ -136,7 +134,7 @@ func curve(all []sample, tone int) (points string, area float64) {
 			x += 1 / n[0]
 		}
 		if i+1 < len(all) && all[i+1].score == s.score {
-			continue // equal scores are one point
+			continue // equal scores give one point
 		}
 		area += (x - lastX) * (y + lastY) / 2
 		if x <= widest && x-drawnX+y-drawnY > 0.0005 {
