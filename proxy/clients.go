@@ -11,16 +11,16 @@ type clients struct {
 	n  map[netip.Addr]int
 }
 
-// fewConnections is what an address may always have: a thirty-second of all.
-// The last quarter of all connections is kept for addresses that have no more.
+// fewConnections is the number that an address may always have: a thirty-second of all. The
+// last quarter of all connections is reserved for addresses with no more than that.
 const (
 	fewConnections  = 32
 	keptConnections = 4
 )
 
-// enter counts one more connection of a, which is one of open out of all,
-// unless a has most already. With most being any number, a may take what is not
-// kept for others.
+// enter counts one more connection of address a. open of all connections are in use. It
+// returns false if a already has most connections, or would take one that is reserved for
+// others.
 func (c *clients) enter(a netip.Addr, most int, open, all int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

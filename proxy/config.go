@@ -12,43 +12,41 @@ import (
 	"shuultuur/setting"
 )
 
-// Config has the settings of a Proxy. The zero value of each field means its
-// default; "off" is no limit, where nothing else is said.
+// Config are the settings of a Proxy. The zero value of each field means its default; "off"
+// means no limit unless stated otherwise.
 type Config struct {
-	// Via adds a Via field to requests: "off" none, which is the default, "on"
-	// one with the name "shuultuur", anything else one with that name. A name of
-	// one's own also finds loops through proxies of others. Many servers send
-	// nothing compressed to a request with Via.
+	// Via adds a Via field to requests: "off" (the default) adds none, "on" one with the name
+	// "shuultuur", any other value one with that name. A unique name also detects loops
+	// through other proxies. Many servers send uncompressed responses to requests with Via.
 	Via string `yaml:"via"`
 	// ViaResponses does the same for responses.
 	ViaResponses string `yaml:"via-responses"`
-	// Trusted lists networks whose PROXY protocol header and X-Forwarded-For
-	// are believed.
+	// Trusted lists networks whose PROXY protocol header and X-Forwarded-For are trusted.
 	Trusted setting.Networks `yaml:"trusted"`
-	// ConnectPorts are the ports CONNECT may ask for: ports, ranges ("1-99") or
-	// "any". Default 443 and 8443.
+	// ConnectPorts are the permitted ports of CONNECT: ports, ranges ("1-99") or "any".
+	// Default 443 and 8443.
 	ConnectPorts setting.OneOrMore[string] `yaml:"connect-ports"`
-	// SafePorts are the ports that requests for plain HTTP may go to, in the
-	// same form. A server of another protocol might take the body of a request
-	// for its own commands. Default: see defaultSafePorts.
+	// SafePorts are the permitted ports of requests in plain HTTP, in the same form. A server
+	// of another protocol might execute the body of a request as commands. Default: see
+	// defaultSafePorts.
 	SafePorts setting.OneOrMore[string] `yaml:"safe-ports"`
 
-	Connections setting.Count `yaml:"connections"` // at once, per listener; default 8192, fewer where the limit of open files is low
-	PerClient   setting.Count `yaml:"per-client"`  // connections of one address at once; default: any number, but a quarter of Connections is kept for addresses that have few
-	Requests    setting.Count `yaml:"requests"`    // requests worked on at once, until their response begins, fewer when processors do not keep up; default 2048
+	Connections setting.Count `yaml:"connections"` // concurrent, per listener; default 8192, fewer if the limit of open files is low
+	PerClient   setting.Count `yaml:"per-client"`  // concurrent, of one address; default unlimited, but a quarter of Connections is reserved for addresses that have few
+	Requests    setting.Count `yaml:"requests"`    // requests in progress, until their response begins; fewer if the processors are overloaded; default 2048
 	Queue       setting.Count `yaml:"queue"`       // requests that wait for their turn; default Connections
 
-	Idle     setting.Duration `yaml:"idle"`      // client connection between requests; default 60s
+	Idle     setting.Duration `yaml:"idle"`      // of a client connection between requests; default 60s
 	HeadTime setting.Duration `yaml:"head-time"` // from a request's first byte to the end of its head; default 15s
 	Total    setting.Duration `yaml:"total"`     // a whole request; default off
-	Tunnel   setting.Duration `yaml:"tunnel"`    // silence of a tunnel; default 10m
-	Drain    setting.Duration `yaml:"drain"`     // what requests in flight get on stop, off is nothing; default 30s
+	Tunnel   setting.Duration `yaml:"tunnel"`    // silence in a tunnel; default 10m
+	Drain    setting.Duration `yaml:"drain"`     // time for requests in flight on stop; off means none; default 30s
 
 	Upstream upstream.Config `yaml:",inline"`
 	Exchange exchange.Config `yaml:",inline"`
 }
 
-// limits are a Config's numbers, defaults filled in.
+// limits are the numbers in a Config, with defaults.
 type limits struct {
 	connections, perClient, requests, queue, head           int
 	queueTime, idle, headTime, total, answer, tunnel, drain time.Duration
@@ -69,15 +67,14 @@ func (c *Config) limits() limits {
 		tunnel:      c.Tunnel.Or(10 * time.Minute),
 		drain:       c.Drain.Or(30 * time.Second),
 	}
-	l.queue = countOr(c.Queue, l.connections) // their memory is spent anyway
+	l.queue = countOr(c.Queue, l.connections) // their memory is already in use
 	return l
 }
 
-// anyNumber of connections of one address: what is left of the others'.
+// anyNumber means any number of connections of one address, except those reserved for others.
 const anyNumber = math.MaxInt32 - 1
 
-// countOr returns a limit: def when it was left out, a number that is never
-// reached when it is off.
+// countOr returns a limit: def if it was omitted, a number that is never reached if it is off.
 func countOr(c setting.Count, def int) int {
 	if n := c.Or(def); n > 0 {
 		return n
@@ -85,8 +82,8 @@ func countOr(c setting.Count, def int) int {
 	return math.MaxInt32
 }
 
-// Reachable says whether a proxy with these settings connects to the host and
-// port of t. A host that is a name is not looked up.
+// Reachable reports whether a proxy with these settings connects to the host and port of t. It
+// does not resolve names.
 func (c *Config) Reachable(t *filter.Transaction) error {
 	if t.Request != nil && t.Request.Scheme == "https" {
 		ports, err := newPorts("connect-ports", c.ConnectPorts, "443", "8443")

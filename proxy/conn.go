@@ -11,38 +11,38 @@ import (
 	"shuultuur/platform"
 )
 
-// Sizes of a connection's own buffers: what an ordinary head needs, and head
-// and body of a short answer together.
+// Sizes of a connection's own buffers: for an ordinary head, and for head and body of a short
+// response together.
 const (
 	readSize  = 4 << 10
 	writeSize = 8 << 10
 )
 
-// A conn is one client connection. It is used again for the next one.
+// A conn is one client connection. It is reused for the next one.
 type conn struct {
 	p *Proxy
 	l *listener
 
 	c       net.Conn     // TCP, or TLS over it
-	tcp     *net.TCPConn // what c is, nil when it is not plain TCP
-	socket  net.Conn     // what was accepted
+	tcp     *net.TCPConn // c as plain TCP, nil otherwise
+	socket  net.Conn     // the accepted socket
 	ctx     context.Context
-	counted bool        // its client is in Proxy.clients
+	counted bool        // it is counted in Proxy.clients
 	idle    atomic.Bool // between two requests
-	aborted atomic.Bool // ended from outside
-	until   time.Time   // deadline of c as set
-	lost    bool        // unread bytes of the client remain: linger before closing
+	aborted atomic.Bool // ended by another goroutine
+	until   time.Time   // current deadline of c
+	lost    bool        // bytes of the client were not read: linger before closing
 
 	r      *message.Reader
 	x      request
-	tunnel *tunnel                // that the request has opened, while it lasts
-	body   incoming               // of the request
+	tunnel *tunnel                // opened by the request, nil if none
+	body   incoming               // of the current request
 	goAway atomic.Pointer[func()] // tells an HTTP/2 client to open no more streams
-	out    []byte                 // head on its way out; nil between requests
+	out    []byte                 // a head to send; nil between requests
 	tail   []byte                 // end of a chunked body
 	parts  [][]byte               // of one write
-	bufs   net.Buffers            // the same, while it is written
-	ready  [][]byte               // of a body, at hand
+	bufs   net.Buffers            // the same, during the write
+	ready  [][]byte               // available pieces of a body
 }
 
 func newConn(p *Proxy) *conn {
@@ -52,7 +52,7 @@ func newConn(p *Proxy) *conn {
 	return c
 }
 
-// open makes c serve socket.
+// open prepares c to serve socket.
 func (c *conn) open(l *listener, socket net.Conn) {
 	c.l, c.ctx, c.c, c.socket = l, l.ctx, socket, socket
 	c.tcp, _ = socket.(*net.TCPConn)
@@ -64,7 +64,7 @@ func (c *conn) open(l *listener, socket net.Conn) {
 	c.x.open(l.ctx, addr, contains(c.p.trusted, addr))
 }
 
-// close ends the connection and forgets it.
+// close ends the connection and resets c.
 func (c *conn) close() {
 	if c.lost {
 		linger(c.c)
@@ -84,8 +84,7 @@ func (c *conn) close() {
 	c.putOut()
 }
 
-// leave tells a client that can be told that its next request is to come over
-// another connection.
+// leave tells an HTTP/2 client to send its next request on another connection.
 func (c *conn) leave() {
 	if leave := c.goAway.Load(); leave != nil {
 		(*leave)()
@@ -102,7 +101,7 @@ func (c *conn) stopIdle() {
 		return
 	}
 	if half, ok := c.socket.(interface{ CloseRead() error }); ok {
-		half.CloseRead() // a request that is on its way right now is still answered
+		half.CloseRead() // a request that is already on its way is still answered
 		return
 	}
 	c.socket.Close()
@@ -115,9 +114,9 @@ func (c *conn) abort() {
 	c.x.caller.Abort()
 }
 
-// arm makes sure that the connection fails after about d of silence, at least
-// three quarters of it; 0 is for ever. Setting a deadline costs as much as
-// parsing a head, so one that is still far enough away stays.
+// arm ensures that the connection fails after a silence of about d, at least three quarters of
+// it; 0 means never. Setting a deadline costs as much as parsing a head, so arm keeps one that
+// is far enough away.
 func (c *conn) arm(now time.Time, d time.Duration) {
 	if d == 0 {
 		if !c.until.IsZero() {
@@ -132,25 +131,25 @@ func (c *conn) arm(now time.Time, d time.Duration) {
 	}
 }
 
-// takeOut makes sure there is room to write a head to.
+// takeOut allocates memory for a head, if needed.
 func (c *conn) takeOut() {
 	if c.out == nil {
 		c.out = c.p.outs.Get().(*[writeSize]byte)[:0]
 	}
 }
 
-// putOut gives that room to others: most connections wait most of the time.
+// putOut releases that memory, because most connections are idle most of the time.
 func (c *conn) putOut() {
 	if cap(c.out) == writeSize {
 		c.p.outs.Put((*[writeSize]byte)(c.out[:writeSize]))
 	}
 	c.out = nil
-	clear(c.parts[:cap(c.parts)]) // it may be among them
+	clear(c.parts[:cap(c.parts)]) // they may refer to it
 	clear(c.ready[:cap(c.ready)])
 }
 
-// cut ends the connection in the middle of a response, so that the client can
-// tell that it did not get everything.
+// cut ends the connection in the middle of a response, so that the client notices that it is
+// incomplete.
 func (c *conn) cut() {
 	if tcp, ok := c.socket.(*net.TCPConn); ok {
 		tcp.SetLinger(0)
@@ -158,7 +157,7 @@ func (c *conn) cut() {
 	c.socket.Close()
 }
 
-// gone implements client. Under TLS it cannot be seen.
+// gone implements client. It is unknown under TLS.
 func (c *conn) gone() bool {
 	if c.tcp == nil || len(c.r.Buffered()) > 0 {
 		return false
@@ -184,13 +183,13 @@ type incoming struct {
 	*message.Framed
 	c      *conn
 	n      int64         // bytes read
-	armed  time.Time     // when the read deadline was set last
-	ended  chan struct{} // holds a token when all has been read and nobody knows yet
-	all    bool          // somebody knows
-	broken bool          // reading was broken off
+	armed  time.Time     // last time the read deadline was set
+	ended  chan struct{} // holds a token once all has been read, until whole takes it
+	all    bool          // whole has taken the token
+	broken bool          // reading was aborted
 }
 
-// begin makes b the body of the connection's request, if that has one.
+// begin makes b the body of the connection's current request, if it has a body.
 func (b *incoming) begin() {
 	b.n, b.armed, b.all, b.broken = 0, time.Time{}, false, false
 	select {
@@ -203,8 +202,8 @@ func (b *incoming) begin() {
 	}
 }
 
-// arm moves the read deadline. An upload in a goroutine of its own calls it
-// while the connection is written to: it touches nothing else.
+// arm extends the read deadline. An upload in another goroutine calls it while the connection
+// is written to, so it changes nothing else.
 func (b *incoming) arm() {
 	d := b.c.p.answer
 	if now := time.Now(); d > 0 && now.Sub(b.armed) > d/8 {
@@ -242,15 +241,14 @@ func (b *incoming) Copy(w io.Writer, max int64) (int64, error) {
 	return n, err
 }
 
-// Close breaks off reading, in whichever goroutine.
+// Close aborts reading, also in another goroutine.
 func (b *incoming) Close() error {
 	b.broken = true
 	return b.c.c.SetReadDeadline(time.Unix(1, 0))
 }
 
-// whole says whether all of the body has been read, waiting a moment for the
-// end: a response often comes before the sender of the body knows that it has
-// sent the last byte.
+// whole reports whether the body was read completely. It waits a moment for the end, because a
+// response often arrives before the upload has noticed that it sent the last byte.
 func (b *incoming) whole() bool {
 	if b.Framed == nil || b.all || b.broken {
 		return !b.broken

@@ -8,8 +8,8 @@ import (
 	"shuultuur/proxy/upstream"
 )
 
-// connect answers CONNECT: the host is judged. When the client begins with a TLS
-// hello that names another one, that one is judged too.
+// connect handles CONNECT. It judges the host, and if the client begins with a TLS hello that
+// names another host, also that one.
 func (c *conn) connect() outcome {
 	x := &c.x
 	t := &x.T

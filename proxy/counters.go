@@ -6,7 +6,7 @@ import (
 	"shuultuur/metric"
 )
 
-// What a Proxy counts.
+// Counters of a Proxy.
 const (
 	connections = iota
 	connectionsFull
@@ -27,7 +27,7 @@ const (
 	transparentConnections
 	transparentMisdirected
 	panics
-	connectionsOpen // now, as are those that follow
+	connectionsOpen // current number, as for the following
 	tunnelsOpen
 	requestsAllowed
 	requestsQueued
@@ -63,8 +63,7 @@ func desc(name, help string) *metric.Desc {
 	return metric.NewDesc("shuultuur_"+name, help)
 }
 
-// counters are what a proxy counts. They only grow, but for those that say how
-// many there are now.
+// counters are the counters of a proxy. They only grow, except those of current numbers.
 type counters [tunnelsOpen + 1]atomic.Int64
 
 func (c *counters) add(what int) { c[what].Add(1) }

@@ -20,57 +20,57 @@ import (
 	"shuultuur/proxy/upstream"
 )
 
-// An Interception is what decrypting TLS connections takes.
+// An Interception has everything needed to decrypt TLS connections.
 type Interception struct {
 	Authority *intercept.Authority
 	Verifier  *intercept.Verifier
-	// Wanted says whether connections of this client are decrypted.
+	// Wanted reports whether to decrypt connections of this client.
 	Wanted func(*filter.Transaction) bool
-	// ExceptAfter lets a host through unseen for a client that has refused
-	// our certificate for it this often within a day; 0 for never.
+	// ExceptAfter is the number of refusals of our certificate by a client within a day after
+	// which connections to that host are tunnelled for it; 0 for never.
 	ExceptAfter int
-	// Memory counts that together with other nodes; nil counts here alone.
+	// Memory counts refusals on all nodes; nil counts them on this one only.
 	Memory Memory
 }
 
-// A decrypted is what is known of a connection that has been decrypted, was
-// redirected to us, or is a tunnel with requests that are not encrypted. Every request on it is a transaction of its own.
+// A decrypted is what is known about a connection that was decrypted, was redirected to the
+// gateway, or is a tunnel with unencrypted requests. Every request on it is a separate
+// transaction.
 type decrypted struct {
 	scheme   string
-	asked    string // of a tunnel without TLS: CONNECT's host
-	dial     string // where to connect to: CONNECT's host
-	host     string // the name judged: the hello's, else CONNECT's
+	asked    string // in a tunnel without TLS: the host of CONNECT
+	dial     string // the host to connect to: that of CONNECT
+	host     string // the judged name: that of the hello, or else of CONNECT
 	port     uint16
-	tls      upstream.TLS   // how the client's hello looked
-	orig     netip.AddrPort // where a firewall says the client meant to go
+	tls      upstream.TLS   // properties of the client's hello
+	orig     netip.AddrPort // original destination, according to the firewall
 	client   filter.Client
-	ja4      string           // of the hello, where somebody asks for it
-	ech      bool             // the hello carried encrypted_client_hello
-	findings []filter.Finding // what is wrong with the origin's certificate, and what rules found in the handshakes
-	streams  bool             // the client speaks HTTP/2 with us
-	errSeen  *atomic.Bool     // err was a response already; shared by all streams
-	err      error            // why the origin could not be reached, for the first request
-	stranger bool             // the client had to sign in when the connection began
+	ja4      string           // of the hello, if needed
+	ech      bool             // the hello contained encrypted_client_hello
+	findings []filter.Finding // faults of the origin's certificate, and findings of rules in the handshakes
+	streams  bool             // the client uses HTTP/2
+	errSeen  *atomic.Bool     // err was already sent as a response; shared by all streams
+	err      error            // why the origin is unreachable, for the first request
+	stranger bool             // the client still had to sign in when the connection began
 }
 
-// protocolH2 is HTTP/2 in a hello (RFC 9113, 3.1).
+// protocolH2 is the name of HTTP/2 in a hello (RFC 9113 section 3.1).
 const protocolH2 = "h2"
 
-// An opening is a connection on which TLS begins, until it is clear whether it is
-// decrypted.
+// An opening is a connection on which TLS begins, before the decision whether to decrypt it.
 type opening struct {
 	c     *conn
 	x     *request
 	d     *decrypted
-	first []byte // what the client has sent
+	first []byte // bytes sent by the client
 
-	stranger error // says that the client has to sign in; nil when it has not
+	stranger error // the error that asks the client to sign in, nil if it need not
 }
 
-// decrypt answers CONNECT for a client whose connections are decrypted. What
-// the policy allows by name is tunnelled untouched; of the rest the origin's
-// certificate is looked at first, then the client gets one of ours, and its
-// requests follow. A refusal is explained inside, where a browser shows it.
+// decrypt handles CONNECT of a client whose connections are decrypted. Hosts that the policy
+// allows by name are tunnelled unchanged. For others, it first verifies the origin's
+// certificate, then gives the client one of ours, and serves its requests. A refusal is
+// explained on the decrypted connection, where browsers show it.
 func (c *conn) decrypt() outcome {
 	x := &c.x
 	t := &x.T
@@ -89,8 +89,7 @@ func (c *conn) decrypt() outcome {
 	return o.run(pass)
 }
 
-// run waits for the hello and does what the verdict on its name says. pass is
-// the verdict so far.
+// run waits for the hello and acts on the verdict on its name. pass is the verdict so far.
 func (o *opening) run(pass bool) outcome {
 	c, x, d := o.c, o.x, o.d
 	t := &x.T
@@ -156,10 +155,10 @@ func (o *opening) run(pass bool) outcome {
 	return o.handshake(pass)
 }
 
-// judgeHello has a connection that CONNECT asked for judged again when its hello
-// says something new: another name, a fingerprint that somebody asks for. A name
-// that is none of the address dialed is judged too, but the connection stays
-// that of CONNECT's host: nothing that is allowed for the name counts.
+// judgeHello judges a CONNECT connection again if its hello reveals something new: another
+// name, or a fingerprint that a rule needs. A name that does not belong to the dialed address
+// is judged, too, but the connection stays one to the host of CONNECT: an exception for the
+// name does not apply.
 func (o *opening) judgeHello(h *intercept.Hello) (pass bool) {
 	x, d := o.x, o.d
 	if x.eng.JA4 && !x.Decide(x.ctx, filter.Name) {
@@ -173,7 +172,7 @@ func (o *opening) judgeHello(h *intercept.Hello) (pass bool) {
 	x.judgeFor(h.Host)
 	switch {
 	case !x.Decide(x.ctx, filter.Name):
-		d.host = h.Host // for the page that says so
+		d.host = h.Host // for the block page
 		return false
 	case asked.verdict.Action == filter.Allow:
 		asked.restore(x)
@@ -186,7 +185,7 @@ func (o *opening) judgeHello(h *intercept.Hello) (pass bool) {
 	return true
 }
 
-// name is what our certificate is made out to.
+// name returns the name for our certificate.
 func (d *decrypted) name() string {
 	if d.tls.ServerName != "" {
 		return d.tls.ServerName
@@ -194,7 +193,7 @@ func (d *decrypted) name() string {
 	return d.host
 }
 
-// opaque says why a connection cannot be decrypted although it should be.
+// opaque returns why a connection that should be decrypted cannot be.
 func (o *opening) opaque() string {
 	x, d := o.x, o.d
 	in := x.eng.Intercept
@@ -207,8 +206,8 @@ func (o *opening) opaque() string {
 	return ""
 }
 
-// judgeRedirected fills in what the hello of a redirected connection says and
-// has its name judged. What is not to be decrypted is judged by name alone.
+// judgeRedirected records the hello of a redirected connection and judges its name. A
+// connection that is not decrypted is judged by name alone.
 func (o *opening) judgeRedirected(h *intercept.Hello) (pass bool) {
 	x, d := o.x, o.d
 	t := &x.T
@@ -225,9 +224,9 @@ func (o *opening) judgeRedirected(h *intercept.Hello) (pass bool) {
 	return x.Decide(x.ctx, filter.Name)
 }
 
-// turnAway ends the connection of a client that has to sign in. Where its
-// connections are decrypted, so that it trusts our certificates, its request is
-// led to the page; others could not be told anything.
+// turnAway ends the connection of a client that must sign in. If its connections are
+// decrypted, it trusts our certificates, and its request is redirected to the sign-in page.
+// Others cannot be told.
 func (o *opening) turnAway(h *intercept.Hello) outcome {
 	x, d := o.x, o.d
 	x.Note("identify: " + o.stranger.Error())
@@ -243,7 +242,7 @@ func (o *opening) turnAway(h *intercept.Hello) outcome {
 	return o.handshake(false)
 }
 
-// unseen makes a tunnel of the connection: the name is all that is judged.
+// unseen makes the connection a tunnel, of which only the name is judged.
 func (o *opening) unseen(why string) outcome {
 	c, x := o.c, o.x
 	t := &x.T
@@ -267,8 +266,8 @@ func (o *opening) unseen(why string) outcome {
 	return (&tunnel{near: c.c, far: far, nearFirst: o.first, farFirst: first}).relay(c)
 }
 
-// meet connects to the origin and has its certificate judged. It says whether
-// the client's requests may come.
+// meet connects to the origin and judges its certificate. It reports whether the client's
+// requests are permitted.
 func (o *opening) meet() bool {
 	x, d := o.x, o.d
 	x.caller.TLS = &d.tls
@@ -283,8 +282,8 @@ func (o *opening) meet() bool {
 	return x.Decide(x.ctx, filter.Name)
 }
 
-// keep keeps for the requests that follow what rules found in the handshakes,
-// which the requests do not show.
+// keep stores findings in the handshakes for the following requests, which do not contain
+// them.
 func (d *decrypted) keep(found []filter.Finding) {
 	for _, f := range found {
 		if f.Check == filter.Signature {
@@ -293,14 +292,14 @@ func (d *decrypted) keep(found []filter.Finding) {
 	}
 }
 
-// handshake plays the origin to the client. pass says whether its requests may
-// go on to the origin; if not, the page that says so is the answer to them.
+// handshake performs the handshake with the client. pass means that its requests may go on to
+// the origin; otherwise a page explains the refusal.
 func (o *opening) handshake(pass bool) outcome {
 	c, x, d := o.c, o.x, o.d
 	d.keep(x.T.Findings)
 	in := x.eng.Intercept
 	protocols := []string{protocolH2, "http/1.1"}
-	if d.stranger { // one answer ends the connection
+	if d.stranger { // one response ends the connection
 		protocols = protocols[1:]
 	}
 	conf, err := in.Authority.Config(d.name(), protocols...)
@@ -309,7 +308,7 @@ func (o *opening) handshake(pass bool) outcome {
 		c.c.Write(alert[:])
 		return closing
 	}
-	conf.DynamicRecordSizingDisabled = true // each record is a system call
+	conf.DynamicRecordSizingDisabled = true // each record costs a system call
 	seen := append(append([]byte(nil), o.first...), c.r.Buffered()...)
 	tc := tls.Server(&rewound{c.c, seen}, conf)
 	c.c.SetDeadline(within(c.p.headTime))
@@ -328,14 +327,14 @@ func (o *opening) handshake(pass bool) outcome {
 	if pass {
 		x.Note("decrypted")
 	} else {
-		// Its requests are judged again, and go on record as refused.
+		// Its requests are judged again, and recorded as refused.
 		x.Note("decrypted to show why it is refused")
 		x.T.Verdict.Action = filter.Pass
 	}
 	return another
 }
 
-// handshakeFailed puts on record that a client did not want to speak to us.
+// handshakeFailed records that the handshake with a client failed.
 func (o *opening) handshakeFailed(err error) {
 	x, d, p := o.x, o.d, o.x.p
 	op, _ := errors.AsType[*net.OpError](err)
@@ -350,8 +349,8 @@ func (o *opening) handshakeFailed(err error) {
 		" times for this host: the root is not installed there, or the application is pinned and its host needs an allow rule" + d.echAdvice())
 }
 
-// echAdvice explains a refusal where the name in the hello may not have been
-// the one that the client meant.
+// echAdvice explains a refusal if the name in the hello may not be the one that the client
+// meant.
 func (d *decrypted) echAdvice() string {
 	if !d.ech {
 		return ""

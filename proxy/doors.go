@@ -11,22 +11,23 @@ import (
 	"shuultuur/setting"
 )
 
-// A Door is what the settings let a server listen on, and what serves there.
+// A Door is a set of listening addresses from the settings, with the function that serves
+// them.
 type Door struct {
-	Key      string // below listen
+	Key      string // relative to listen
 	Addrs    []setting.Address
 	KeepDest bool // TPROXY
 	Serve    func(context.Context, net.Listener) error
 	open     []net.Listener
 }
 
-// Doors are where clients come in.
+// Doors are all listeners of clients.
 type Doors struct {
 	All []*Door
-	Own func([]netip.AddrPort) // is called with the addresses of the doors
+	Own func([]netip.AddrPort) // called with the addresses of the doors
 }
 
-// Listen opens every door, or none.
+// Listen opens all doors, or none.
 func (s *Doors) Listen(ctx context.Context) error {
 	var own []netip.AddrPort
 	for _, d := range s.All {
@@ -45,7 +46,7 @@ func (s *Doors) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Run serves until ctx ends, or a door fails.
+// Run serves until ctx ends or a door fails.
 func (s *Doors) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -55,7 +56,7 @@ func (s *Doors) Run(ctx context.Context) error {
 	for _, d := range s.All {
 		for _, l := range d.open {
 			wg.Go(func() {
-				defer stop() // one that ends ends all
+				defer stop() // when one ends, all end
 				if err := d.Serve(ctx, l); err != nil {
 					mu.Lock()
 					errs = append(errs, err)
@@ -82,7 +83,7 @@ func (s *Doors) Close() error {
 	return errors.Join(errs...)
 }
 
-// At is where the first door with a key is, "" when it is not open.
+// At returns the address of the first door with this key, "" if it is not open.
 func (s *Doors) At(key string) string {
 	for _, d := range s.All {
 		if d.Key == key && len(d.open) > 0 {

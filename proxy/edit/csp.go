@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// A need is something that a page's Content-Security-Policy (CSP Level 3) has to
-// allow: an element of ours, inline or by URL.
+// A need is something that a page's Content-Security-Policy (CSP Level 3) must allow: an
+// element of ours, inline or by URL.
 type need struct {
-	directives []string // that may say so, the one that counts first
+	directives []string // that may govern it, in order of precedence
 	hash       string   // of an inline element: 'sha256-…'
 	url        string   // of a style sheet
 }
 
-// Fallbacks of directives (CSP 6.8.4).
+// Fallbacks of directives (CSP section 6.8.4).
 var (
 	styleDirectives  = []string{"style-src-elem", "style-src", "default-src"}
 	scriptDirectives = []string{"script-src-elem", "script-src", "default-src"}
@@ -26,13 +26,13 @@ func inlineNeed(directives []string, text []byte) need {
 	return need{directives: directives, hash: "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 }
 
-// A directive is one of a policy: its name in lower case, and its sources.
+// A directive is one directive of a policy: its name in lower case, and its sources.
 type directive struct {
 	name    string
 	sources []string
 }
 
-// parsePolicy takes a serialized policy apart.
+// parsePolicy parses a serialized policy.
 func parsePolicy(s string) (all []directive) {
 	for part := range strings.SplitSeq(s, ";") {
 		if words := strings.Fields(part); len(words) > 0 {
@@ -50,8 +50,8 @@ func writePolicy(all []directive) string {
 	return strings.Join(parts, "; ")
 }
 
-// allow returns the policies of a header field, which commas separate, changed
-// so that they allow what an element with a nonce needs. Each policy has to.
+// allow returns the policies in a header field, which are separated by commas, changed so that
+// every one of them allows an element with a nonce.
 func allow(field string, needs []need, nonces map[string]string, host, scheme string) string {
 	policies := strings.Split(field, ",")
 	for i, s := range policies {
@@ -66,7 +66,7 @@ func allow(field string, needs []need, nonces map[string]string, host, scheme st
 	return strings.Join(policies, ",")
 }
 
-// grant adds to a policy what it lacks, and says whether that was anything.
+// grant adds to a policy what an element needs, and reports whether it changed anything.
 func grant(policy *[]directive, n need, nonce, host, scheme string) bool {
 	i := -1
 	for _, name := range n.directives {
@@ -75,7 +75,7 @@ func grant(policy *[]directive, n need, nonce, host, scheme string) bool {
 		}
 	}
 	if i < 0 {
-		return false // nothing is said, so all is allowed
+		return false // without a directive everything is allowed
 	}
 	d := (*policy)[i]
 	if nonce != "" && slices.Contains(d.sources, "'nonce-"+nonce+"'") {
@@ -92,7 +92,7 @@ func grant(policy *[]directive, n need, nonce, host, scheme string) bool {
 	}
 	sources := slices.DeleteFunc(slices.Clone(d.sources), func(s string) bool { return strings.EqualFold(s, "'none'") })
 	sources = append(sources, source)
-	if d.name == "default-src" { // for our element alone, not for all kinds
+	if d.name == "default-src" { // only for our element, not for all kinds
 		*policy = append(*policy, directive{n.directives[1], sources})
 	} else {
 		(*policy)[i].sources = sources
@@ -100,8 +100,8 @@ func grant(policy *[]directive, n need, nonce, host, scheme string) bool {
 	return true
 }
 
-// inline says whether sources allow every inline element: 'unsafe-inline'
-// counts only where nothing stricter stands beside it.
+// inline reports whether sources allow every inline element: 'unsafe-inline' applies only if
+// there is nothing stricter.
 func inline(sources []string) bool {
 	unsafe := false
 	for _, s := range sources {
@@ -116,7 +116,7 @@ func inline(sources []string) bool {
 	return unsafe
 }
 
-// fromHere says whether sources allow what the page's own host has, at any path.
+// fromHere reports whether sources allow the page's own host at any path.
 func fromHere(sources []string, host, scheme string) bool {
 	for _, s := range sources {
 		s = strings.ToLower(s)
@@ -137,8 +137,7 @@ func fromHere(sources []string, host, scheme string) bool {
 	return false
 }
 
-// nonceOf returns the nonce that the first policy of the fields has for
-// elements, "" for none.
+// nonceOf returns the nonce for elements in the first policy of the fields, "" for none.
 func nonceOf(fields []string, directives []string) string {
 	for _, field := range fields {
 		for s := range strings.SplitSeq(field, ",") {
@@ -160,8 +159,8 @@ func nonceOf(fields []string, directives []string) string {
 	return ""
 }
 
-// isNonce says whether s is a base64-value of the grammar, which can stand in an
-// attribute as it is.
+// isNonce reports whether s is a base64-value of the grammar, which needs no quoting in an
+// attribute.
 func isNonce(s string) bool {
 	return s != "" && len(s) <= 256 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=") == ""
 }

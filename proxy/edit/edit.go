@@ -1,11 +1,11 @@
-// Package edit changes HTML pages on their way to the client as the lists of ad
-// blockers say: it puts a style sheet, a link to another and a script at the
-// beginning of the head, and makes the page's Content-Security-Policy allow
-// them.
+// Package edit changes HTML pages on their way to the client by the lists of ad blockers: it
+// inserts a style sheet, a link to another one and a script at the beginning of the head, and
+// changes the page's Content-Security-Policy to allow them.
 //
-// Data moves so: [New] takes what is to be changed in a page and its response
-// head, and changes the head; then [Editor.Next] takes the page's text piece by
-// piece, keeps its beginning until it knows where the head begins, and passes
+// [New] gets the changes to a page and its response head, and changes the head. [Editor.Next]
+// then gets the text of the page piece by piece. It holds the beginning until it knows where
+// the head begins, and passes the rest unchanged. A response that turns out not to be a page
+// passes unchanged.
 // all else as it is. A page that turns out to be none passes unchanged.
 package edit
 
@@ -19,24 +19,24 @@ import (
 	"shuultuur/message"
 )
 
-// maxBeginning is how much of a page is kept back to look for its head, in
-// bytes. Where the head has not begun by then, it begins there.
+// maxBeginning is the number of bytes that are held while looking for the head. If the head
+// has not begun by then, the markup is inserted there.
 const maxBeginning = 16 << 10
 
 // An Editor changes one page.
 type Editor struct {
 	markup     []byte
-	navigation bool // the browser asked for a page
-	charset    bool // the head says which charset the page has
-	begun      bool // the markup is in, or the page is none
+	navigation bool // the browser requested a page to show on its own
+	charset    bool // the head declares the charset of the page
+	begun      bool // the markup was inserted, or there is no page
 	held       []byte
 }
 
-// Fields of policies.
+// policyFields are the fields that contain policies.
 var policyFields = []string{"Content-Security-Policy", "Content-Security-Policy-Report-Only"}
 
-// New returns what makes changes to the page that t asked for, and makes those
-// to the head of its response, fields. It keeps nothing of changes.
+// New returns an editor for the page that t requests, and applies changes to its response
+// head, fields. It keeps nothing of changes.
 func New(t *filter.Transaction, changes *filter.Changes, fields *message.Fields) *Editor {
 	scheme, host, _ := strings.Cut(t.URL, "://")
 	if i := strings.IndexAny(host, "/?"); i >= 0 {
@@ -82,7 +82,7 @@ func New(t *filter.Transaction, changes *filter.Changes, fields *message.Fields)
 	return e
 }
 
-// isNavigation says whether a browser asked for something to show by itself.
+// isNavigation reports whether a browser requested something to show on its own.
 func isNavigation(q *message.Request) bool {
 	switch string(q.Get("Sec-Fetch-Dest")) {
 	case "document", "iframe", "frame":
@@ -104,8 +104,8 @@ func nonceAttribute(nonce string) string {
 	return ` nonce="` + nonce + `"`
 }
 
-// Next appends to dst what goes on of the next piece of the page's text, and of
-// what was kept back of those before it; last says that there is no more.
+// Next appends to dst the output for the next piece of the page's text, including bytes held
+// before. last says that it is the last piece.
 func (e *Editor) Next(dst, piece []byte, last bool) []byte {
 	if e.begun {
 		return append(dst, piece...)
@@ -117,7 +117,7 @@ func (e *Editor) Next(dst, piece []byte, last bool) []byte {
 		return dst
 	}
 	if document && !e.charset && !last && len(e.held) < prescan {
-		return dst // for its charset
+		return dst // wait for its charset
 	}
 	e.begun = true
 	held := e.held
@@ -136,9 +136,9 @@ func isUTF16(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff"))
 }
 
-// headOf returns where the head of a page begins: after its start tag, or where
-// that would be. Document says that there are signs of one; sure, that more
-// would not change the answer, which it does not when all is there.
+// headOf returns where the head of a page begins: after its start tag, or where that would be.
+// document reports whether there are signs of a page; sure, whether more bytes would not
+// change the result, as when all is there.
 func headOf(page []byte, all bool) (at int, document, sure bool) {
 	mark := []byte("\xef\xbb\xbf")
 	if !all && len(page) < len(mark) && bytes.HasPrefix(mark, page) {
@@ -182,7 +182,7 @@ func headOf(page []byte, all bool) (at int, document, sure bool) {
 	}
 }
 
-// tagIs says whether b begins with the start tag of an element.
+// tagIs reports whether b begins with the start tag of an element.
 func tagIs(b []byte, name string) bool {
 	if len(b) < len(name)+2 || b[0] != '<' || !strings.EqualFold(string(b[1:len(name)+1]), name) {
 		return false
@@ -190,7 +190,7 @@ func tagIs(b []byte, name string) bool {
 	return bytes.IndexByte([]byte(" \t\r\n\f/>"), b[len(name)+1]) >= 0
 }
 
-// tagEnd returns where the tag ends that b begins with, -1 where it does not.
+// tagEnd returns where the tag at the beginning of b ends, -1 if it is incomplete.
 func tagEnd(b []byte) int {
 	quote := byte(0)
 	for i, c := range b {
@@ -208,12 +208,12 @@ func tagEnd(b []byte) int {
 	return -1
 }
 
-// prescan is how much of a page browsers look at for its charset (HTML, 13.2.3.2),
-// which the markup must not push out of sight.
+// prescan is the number of bytes in which browsers look for the charset (HTML section
+// 13.2.3.2). The markup must not move the declaration out of them.
 const prescan = 1024
 
-// charsetOf returns the charset that a meta element at the beginning of a page
-// says it has, "" when none does.
+// charsetOf returns the charset that a meta element at the beginning of a page declares, "" if
+// there is none.
 func charsetOf(page []byte) string {
 	page = bytes.ToLower(page[:min(len(page), prescan)])
 	for {

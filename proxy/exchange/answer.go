@@ -16,15 +16,15 @@ import (
 	"shuultuur/proxy/page"
 )
 
-// OwnHost is the host that the proxy is itself: requests for it by http get a
-// page, or JSON, with the remaining quotas of the client. (.internal is
-// kept for private use: ICANN's board, 29 July 2024.)
+// OwnHost is the host name of the proxy itself: requests for it by http get a page, or JSON,
+// with the remaining quotas of the client. (.internal is reserved for private use: ICANN's
+// board, 29 July 2024.)
 const OwnHost = "shuultuur.internal"
 
 // OwnPage answers a request for OwnHost.
 func (x *Exchange) OwnPage(ctx context.Context) *message.Response {
 	v := &x.T.Verdict
-	v.Action = filter.Allow // so that the page itself costs nothing
+	v.Action = filter.Allow // so that the page itself uses no quota
 	v.Reason.Finding = filter.Finding{Check: "proxy", Category: "own-page"}
 	d := x.page(200)
 	if x.Engine.Balance != nil {
@@ -34,14 +34,14 @@ func (x *Exchange) OwnPage(ctx context.Context) *message.Response {
 	return x.render(page.Quota, &d)
 }
 
-// VotePath is where block pages send votes, on the host that is blocked: so a
-// form works without a script, a second address or mixed content. (RFC 8615.)
+// VotePath is the path for votes from block pages, on the blocked host itself: so a form works
+// without a script, a second address or mixed content. (RFC 8615.)
 const VotePath = "/.well-known/shuultuur/votes"
 
 // maxVotes bounds the body of a request with votes, in bytes.
 const maxVotes = 64 << 10
 
-// IsVote reports whether a request is for whoever takes votes.
+// IsVote reports whether a request is for the receiver of votes.
 func (x *Exchange) IsVote() bool {
 	if x.Engine.Votes == nil {
 		return false
@@ -67,7 +67,7 @@ func (x *Exchange) Vote(ctx context.Context) *message.Response {
 	return x.Reply(status, ctype, answer, fields...)
 }
 
-// Obey answers with what the verdict says; it is not to go on.
+// Obey returns the response for the verdict, when the request must not continue.
 func (x *Exchange) Obey(ctx context.Context) *message.Response {
 	v := &x.T.Verdict
 	if v.Action != filter.Redirect && v.After == 0 {
@@ -80,7 +80,7 @@ func (x *Exchange) Obey(ctx context.Context) *message.Response {
 		return x.Reply(302, "", nil, "Location", v.To)
 	case filter.Warn:
 		d := x.reasons(403)
-		if x.T.Proto == filter.HTTP { // a tunnel has no URL to add to
+		if x.T.Proto == filter.HTTP { // a tunnel has no URL to extend
 			d.Continue = continueURL(x.T.URL, v.To)
 		}
 		return x.render(page.Warn, &d)
@@ -103,7 +103,7 @@ func (x *Exchange) Obey(ctx context.Context) *message.Response {
 		}
 		return x.render(page.Block, &d)
 	}
-	d := x.reasons(429) // RFC 6585, 4
+	d := x.reasons(429) // RFC 6585 section 4
 	d.After = (v.After + time.Second - 1).Truncate(time.Second)
 	if x.Engine.Balance != nil && d.Category == "quota" {
 		_, d.Quotas = x.Engine.Balance(ctx, &x.T.Client, x.T.Start)
@@ -111,8 +111,8 @@ func (x *Exchange) Obey(ctx context.Context) *message.Response {
 	return x.render(page.Block, &d, "Retry-After", strconv.FormatInt(int64(d.After/time.Second), 10))
 }
 
-// Answer is the response for a request that err of an inspection has ended; nil
-// where there is nobody to answer, or err is of the body itself.
+// Answer returns the response to a request whose inspection failed with err. It returns nil if
+// the client has gone, or if err is an error of the body itself.
 func (x *Exchange) Answer(ctx context.Context, err error) *message.Response {
 	switch err {
 	case ErrRefused:
@@ -127,19 +127,19 @@ func (x *Exchange) Answer(ctx context.Context, err error) *message.Response {
 	return nil
 }
 
-// notice ends a page that is cut, whatever it stands in: a comment, the value
-// of an attribute, an element that holds no others. It has no script.
+// notice returns markup that ends a truncated page in any context: a comment, the value of an
+// attribute, an element that cannot contain others. It has no script.
 func notice(x *Exchange) []byte {
 	return []byte(`<!--"'>--></script></style></textarea></title></noscript></template></select></svg></math>` +
 		`<div role="alert" style="position:fixed;top:0;left:0;right:0;z-index:2147483647;padding:1em;background:#fff;color:#900;font:16px sans-serif;border-bottom:2px solid">` +
 		`The rest of this page is blocked. Reference: ` + x.T.ID + `</div>`)
 }
 
-// Fail answers with an error page: reason is for the client, note for the
-// operator, fields are names and values.
+// Fail returns an error page. reason is for the client, note for the operator; fields are
+// names and values.
 func (x *Exchange) Fail(status int, reason, note string, fields ...string) *message.Response {
 	x.Note(note)
-	if status != 502 && status != 504 { // those are the origin's doing
+	if status != 502 && status != 504 { // those are caused by the origin
 		x.Refuse(note)
 	}
 	if status == 503 && len(fields) == 0 {
@@ -150,11 +150,11 @@ func (x *Exchange) Fail(status int, reason, note string, fields ...string) *mess
 	return x.render(page.Error, &d, fields...)
 }
 
-// RetryAfter is the number of seconds after which a client may try again when
-// there was no room or time for it.
+// RetryAfter is the number of seconds after which a client may try again if there was no
+// capacity.
 const RetryAfter = "5"
 
-// Busy answers a request that there was no time for.
+// Busy returns the response to a request for which there was no capacity.
 func (x *Exchange) Busy(note string) *message.Response {
 	x.Note(note)
 	x.Refuse(note)
@@ -167,7 +167,7 @@ func (x *Exchange) Busy(note string) *message.Response {
 	return x.Reply(503, ctype, body, fields...)
 }
 
-// Refuse puts on record that the server itself, not a rule, said no.
+// Refuse records that the server itself, not a rule, refused the request.
 func (x *Exchange) Refuse(note string) {
 	v := &x.T.Verdict
 	v.Action = filter.Block
@@ -183,7 +183,7 @@ func (x *Exchange) page(status int) page.Page {
 	}
 }
 
-// reasons is a page that says why the verdict is what it is.
+// reasons returns a page that explains the verdict.
 func (x *Exchange) reasons(status int) page.Page {
 	d, r := x.page(status), &x.T.Verdict.Reason
 	d.Why, d.Policy, d.Rule = page.Why(&x.T, d.Texts), r.Policy, r.Rule
@@ -191,8 +191,7 @@ func (x *Exchange) reasons(status int) page.Page {
 	return d
 }
 
-// render is the response with a page, in the form that fits what the client
-// wants to do with it.
+// render returns the response with a page, in the form that suits the request.
 func (x *Exchange) render(k page.Kind, d *page.Page, fields ...string) *message.Response {
 	form := page.FormOf(&x.Q)
 	ctype, body := x.Engine.Pages.Render(k, form, d)
@@ -202,8 +201,8 @@ func (x *Exchange) render(k page.Kind, d *page.Page, fields ...string) *message.
 	return x.Reply(d.Status, ctype, body, fields...)
 }
 
-// LastHop answers TRACE and OPTIONS whose Max-Forwards ends here. What TRACE
-// sends back leaves out what the next reader should not see.
+// LastHop answers TRACE and OPTIONS whose Max-Forwards ends here. The response to TRACE omits
+// fields that the next reader should not see.
 func (x *Exchange) LastHop() *message.Response {
 	if x.Q.Method == "OPTIONS" {
 		return x.Reply(200, "", nil, "Allow", "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE, CONNECT")
@@ -222,13 +221,12 @@ func (x *Exchange) LastHop() *message.Response {
 
 const (
 	acceptParam = "shuultuur-accept"
-	maxTokens   = 4 // of warnings clicked through, in the cookie
+	maxTokens   = 4 // of accepted warnings, in the cookie
 	maxToken    = 512
 	acceptAge   = "86400" // seconds; the token itself may end earlier
 )
 
-// acceptToken finds the token of a warning clicked through in a URL and
-// returns the URL without it.
+// acceptToken finds the token of an accepted warning in a URL, and returns the URL without it.
 func acceptToken(u string) (token, rest string, ok bool) {
 	if !strings.Contains(u, acceptParam+"=") {
 		return "", "", false
@@ -246,7 +244,7 @@ func acceptToken(u string) (token, rest string, ok bool) {
 	return token, base, ok
 }
 
-// continueURL is where the button of a warn page leads.
+// continueURL returns the target of the button on a warn page.
 func continueURL(u, token string) string {
 	if _, rest, ok := acceptToken(u); ok {
 		u = rest
@@ -264,9 +262,9 @@ func isToken(s string) bool {
 	return s != "" && len(s) <= maxToken && !strings.ContainsFunc(s, func(r rune) bool { return !isTokenByte(r) })
 }
 
-// Accept answers a click on a warn page: the token is spent, and the one that
-// comes of it goes into our cookie on that site. Without it the client meets
-// the warning again. It returns nil for a request that is no such click.
+// Accept handles a click on a warn page: it spends the token and stores the resulting one in
+// our cookie on that site. Without the cookie the client gets the warning again. It returns
+// nil for other requests.
 func (x *Exchange) Accept(ctx context.Context) *message.Response {
 	token, rest, ok := acceptToken(x.T.URL)
 	if !ok || x.Q.Method != "GET" && x.Q.Method != "HEAD" {
@@ -307,8 +305,8 @@ func (x *Exchange) Accept(ctx context.Context) *message.Response {
 		"Set-Cookie", acceptCookie+"="+strings.Join(tokens, ".")+"; Path=/; HttpOnly; SameSite=Lax; Max-Age="+acceptAge)
 }
 
-// Reply is a response of ours; fields are names and values. It is valid until
-// the next one, or End.
+// Reply returns a response of the proxy; fields are names and values. It is valid until the
+// next one, or End.
 func (x *Exchange) Reply(status int, ctype string, body []byte, fields ...string) *message.Response {
 	s := &x.answer
 	*s = message.Response{Status: status, Reason: []byte(http.StatusText(status)), Proto: 11, Fields: s.Fields[:0], Length: int64(len(body)), Body: &x.body}
@@ -326,7 +324,7 @@ func (x *Exchange) Reply(status int, ctype string, body []byte, fields ...string
 	return s
 }
 
-// oneLine makes a field value of a string from elsewhere.
+// oneLine makes s suitable as a field value.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -340,17 +338,16 @@ func isTokenByte(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
 
-// Later asks the client to come back after a while.
+// Later returns a response that asks the client to try again after a while.
 func (x *Exchange) Later(status int, after time.Duration, note string) *message.Response {
 	seconds := max(1, int((after+time.Second-1)/time.Second))
 	return x.Fail(status, "Please try again later.", note, "Retry-After", strconv.Itoa(seconds))
 }
 
-// Unknown answers a request whose client could not be identified. An error with
-// a method Challenges() []string asks the client to log in: the strings are the values
-// of Proxy-Authenticate. One with a method Later() (status int, after
-// time.Duration) asks it to come back. One with a method SignIn() string sends it to
-// that page to sign in.
+// Unknown answers a request whose client could not be identified. If the error has a method
+// Challenges() []string, the client must log in: the strings are the values of
+// Proxy-Authenticate. If it has Later() (status int, after time.Duration), the client must try
+// again later. If it has SignIn() string, the client must sign in on that page.
 func (x *Exchange) Unknown(err error) *message.Response {
 	if s, ok := errors.AsType[signsIn](err); ok && s.SignIn() != "" {
 		return sendToSignIn(x, s.SignIn(), err)
@@ -378,40 +375,39 @@ func (x *Exchange) Unknown(err error) *message.Response {
 	return x.Fail(403, "The proxy does not know you.", "identify: "+err.Error())
 }
 
-// signsIn is an error that a sign-in on a page ends.
+// signsIn is an error that signing in on a page resolves.
 type signsIn interface {
 	error
 	SignIn() string            // address of the page
-	OpenHost(host string) bool // reached without a sign-in
+	OpenHost(host string) bool // reachable without signing in
 }
 
-// ComesBack says whether err asks the client to come back later.
+// ComesBack reports whether err asks the client to try again later.
 func ComesBack(err error) bool {
 	_, ok := errors.AsType[comesBack](err)
 	return ok
 }
 
-// comesBack is an error that passes with time.
+// comesBack is a temporary error.
 type comesBack interface {
 	error
 	Later() (status int, after time.Duration)
 }
 
-// SignsIn says whether a sign-in on a page ends err.
+// SignsIn reports whether signing in on a page resolves err.
 func SignsIn(err error) bool {
 	s, ok := errors.AsType[signsIn](err)
 	return ok && s.SignIn() != ""
 }
 
-// Open reports whether a client may reach a host although err says that it has
-// not signed in.
+// Open reports whether a client that has not signed in may reach a host.
 func Open(err error, host string) bool {
 	s, ok := errors.AsType[signsIn](err)
 	return ok && s.OpenHost(host)
 }
 
-// sendToSignIn sends the client to the page to sign in: a browser that shows a page is
-// sent there, everything else gets its address (RFC 6585, section 6).
+// sendToSignIn sends the client to the sign-in page: it redirects browsers that show a page,
+// and gives the address to everything else (RFC 6585 section 6).
 func sendToSignIn(x *Exchange, at string, err error) *message.Response {
 	note := "sign-in requested: " + err.Error()
 	if x.T.Proto == filter.HTTP && (x.Q.Method == "GET" || x.Q.Method == "HEAD") && page.FormOf(&x.Q) == page.Document {

@@ -7,9 +7,9 @@ import (
 	"shuultuur/message"
 )
 
-// This file makes a [message.Body] of an inspection, for further readers.
+// This file makes an inspection a [message.Body] for its next reader.
 
-// next makes sure that something is cleared, unless the body is over.
+// next ensures that some bytes are released, unless the body is over.
 func (b *inspection) next() error {
 	switch {
 	case b.ready.Left() > 0:
@@ -66,8 +66,8 @@ func (b *inspection) Copy(w io.Writer, max int64) (n int64, err error) {
 	return n, nil
 }
 
-// through says whether what is still to come may go from the source to the
-// reader: nobody needs to see it, and all that was read has been taken.
+// through reports whether the rest may go directly from the source to the reader: no check
+// needs it, and all that was read has been taken.
 func (b *inspection) through() bool {
 	return b.open && !b.over && b.failed == nil && !b.pumping && b.sent == b.hold.end && b.ready.Left() == 0
 }
@@ -91,8 +91,8 @@ func (b *inspection) Done() bool { return b.over && b.failed == nil && b.ready.L
 // Trailer implements [message.Body].
 func (b *inspection) Trailer() message.Fields { return b.src.Trailer() }
 
-// Close implements [message.Body]. Where the source cannot be made to end its
-// Read (others wait for it too), End does the rest.
+// Close implements [message.Body]. If the source cannot be made to end its Read, because
+// others use it too, End does the rest.
 func (b *inspection) Close() error {
 	if b.stop(interrupt(b.x, b.src), time.Second/10) {
 		return b.src.Close()
@@ -101,8 +101,8 @@ func (b *inspection) Close() error {
 	return nil
 }
 
-// Judged says whether nothing that is still to be read of b, a body that an
-// inspection has returned, can change the verdict.
+// Judged reports whether the rest of b, a body returned by an inspection, cannot change the
+// verdict.
 func Judged(b message.Body) bool {
 	switch b := b.(type) {
 	case *inspection:

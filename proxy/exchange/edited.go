@@ -15,16 +15,16 @@ import (
 	"shuultuur/proxy/edit"
 )
 
-// This file changes pages on their way to the client as the lists of ad
-// blockers say, where the client's policy hides. What is changed is known with
-// the request. The origin is offered gzip alone then, which takes little memory
-// to undo; a page in another coding passes as it is.
+// This file changes pages on their way to the client by the lists of ad blockers, if the
+// client's policy hides elements. The changes are known with the request. The origin is then
+// offered only gzip, which takes little memory to decompress; a page in another coding passes
+// unchanged.
 
-// sheetPath is what paths of our style sheets begin with, among others.
+// sheetPath is the beginning of the paths of our style sheets, among others.
 var sheetPath = []byte("/.well-known/shuultuur/")
 
-// Sheet answers a request for the style sheet that changed pages link to; nil
-// when x asks for something else.
+// Sheet returns the style sheet to which changed pages link, or nil if x requests something
+// else.
 func Sheet(x *Exchange) *message.Response {
 	editor, ok := x.Engine.Decider.(filter.Editor)
 	if !ok || !bytes.HasPrefix(x.Q.Path, sheetPath) {
@@ -43,11 +43,11 @@ func Sheet(x *Exchange) *message.Response {
 	}
 	s := x.Reply(200, "text/css; charset=utf-8", css, fields...)
 	s.Del("Cache-Control")
-	s.Add("Cache-Control", "private, max-age=604800, immutable") // its name changes when it does
+	s.Add("Cache-Control", "private, max-age=604800, immutable") // its name changes with its content
 	return s
 }
 
-// acceptsGzip says whether a value of Accept-Encoding allows gzip.
+// acceptsGzip reports whether a value of Accept-Encoding allows gzip.
 func acceptsGzip(v []byte) bool {
 	for part := range bytes.SplitSeq(v, []byte(",")) {
 		name, weight, _ := bytes.Cut(part, []byte(";"))
@@ -59,7 +59,7 @@ func acceptsGzip(v []byte) bool {
 	return false
 }
 
-// gzipAlone is a value of Accept-Encoding without all other codings.
+// gzipAlone returns a value of Accept-Encoding with gzip only.
 func gzipAlone(v []byte) []byte {
 	if acceptsGzip(v) {
 		return []byte("gzip")
@@ -67,8 +67,8 @@ func gzipAlone(v []byte) []byte {
 	return []byte("identity")
 }
 
-// editing finds out what is to be changed in the page that x asks for, and says
-// whether that is anything.
+// editing determines the changes to the page that x requests, and reports whether there are
+// any.
 func editing(x *Exchange) bool {
 	x.editable = false
 	if editor, ok := x.Engine.Decider.(filter.Editor); ok && x.Q.Upgrade == nil {
@@ -77,9 +77,9 @@ func editing(x *Exchange) bool {
 	return x.editable
 }
 
-// Edit changes s, which answers the request that Outgoing made, where it is a
-// page that is to be changed. "Not modified" has the same fields changed, as
-// the client puts them in the place of those it has (RFC 9111, 3.2).
+// Edit changes s, the response to the request made by Outgoing, if it is a page with changes.
+// In a "not modified" it changes the same fields, because the client replaces its own by them
+// (RFC 9111 section 3.2).
 func Edit(x *Exchange, s *message.Response) {
 	if !x.editable || x.T.Verdict.Action == filter.Allow || x.Q.Method == "HEAD" {
 		return
@@ -109,7 +109,7 @@ func Edit(x *Exchange, s *message.Response) {
 		b.zip.Reset(&b.zipped)
 	}
 	weaken(s)
-	for _, name := range [...]string{"Accept-Ranges", "Content-MD5", "Digest", "Content-Digest", "Repr-Digest"} { // of other bytes
+	for _, name := range [...]string{"Accept-Ranges", "Content-MD5", "Digest", "Content-Digest", "Repr-Digest"} { // of the original bytes
 		s.Del(name)
 	}
 	x.changing = b
@@ -118,15 +118,15 @@ func Edit(x *Exchange, s *message.Response) {
 	for _, p := range s.Body.Ready(nil) {
 		here += int64(len(p))
 	}
-	all := s.Body.Left() == here // nothing has to be waited for
+	all := s.Body.Left() == here // all of it is available without waiting
 	s.Body, s.Length = b, message.Chunked
 	if all && b.fill() == nil && b.over {
 		s.Length = b.ready.Left()
 	}
 }
 
-// weaken makes the validator of s one for pages with other bytes that mean the
-// same (RFC 9110, 8.8.1).
+// weaken makes the validator of s a weak one, for pages with different bytes and the same
+// meaning (RFC 9110 section 8.8.1).
 func weaken(s *message.Response) {
 	for i := range s.Fields {
 		if f := &s.Fields[i]; message.EqualName(f.Name, "etag") && !bytes.HasPrefix(f.Value, []byte("W/")) {
@@ -135,32 +135,32 @@ func weaken(s *message.Response) {
 	}
 }
 
-// maxDeflate is more than DEFLATE can make of a byte.
+// maxDeflate exceeds the maximal expansion of a byte by DEFLATE.
 const maxDeflate = 1100
 
 var gzips = sync.Pool{New: func() any {
-	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is a good one
+	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 	return z
 }}
 
-// An editedBody is a page that is changed while it passes.
+// An editedBody is a page that is changed while it is forwarded.
 type editedBody struct {
 	filled
 	x       *Exchange
 	editor  *edit.Editor
-	decoder *content.Body // nil for a page that is not compressed, as zip is
+	decoder *content.Body // nil for a page that is not compressed, as is zip
 	zip     *gzip.Writer
 	zipped  bytes.Buffer
 
 	block []byte
 	out   []byte
-	more  bool // decoder has more of what was read last
-	ended bool // decoder is at the end, whatever follows
-	last  bool // src is
+	more  bool // the decoder has more output for the last piece
+	ended bool // the decoder is at the end, whatever follows
+	last  bool // src is at the end
 	err   error
 }
 
-// next reads until there is something to pass on, or the page is over.
+// next reads until there are bytes to forward, or the page is over.
 func (b *editedBody) next() error {
 	if b.block == nil {
 		b.block = b.x.in.Block(medium)
@@ -201,8 +201,8 @@ func (b *editedBody) read() []byte {
 	return b.block[:n]
 }
 
-// decode appends to b.out what p becomes when its coding is undone, and what is
-// left of the piece before: not much more than a block at once.
+// decode appends the decoded p, and the rest of the previous piece, to b.out: not much more
+// than a block at a time.
 func (b *editedBody) decode(p []byte) {
 	if b.ended {
 		return
@@ -231,23 +231,23 @@ func (b *editedBody) decode(p []byte) {
 	}
 }
 
-// pass makes b.out what is read next, compressed where the page was.
+// pass makes b.out the next bytes to read, compressed if the page was.
 func (b *editedBody) pass() {
 	if b.zip == nil {
 		b.ready.Set(b.out)
 		return
 	}
 	b.zipped.Reset()
-	_, _ = b.zip.Write(b.out) // into memory
+	_, _ = b.zip.Write(b.out) // cannot fail in memory
 	if b.over {
 		_ = b.zip.Close()
 	} else if len(b.out) > 0 {
-		_ = b.zip.Flush() // the browser shows what is there
+		_ = b.zip.Flush() // so that the browser shows what is available
 	}
 	b.ready.Set(b.zipped.Bytes())
 }
 
-// free gives back what b holds.
+// free releases the memory of b.
 func (b *editedBody) free() {
 	if b.block != nil {
 		b.x.in.Release(b.block)

@@ -1,21 +1,19 @@
-// Package exchange judges one request and its response, wherever they come
-// from: a proxy's connection, an HTTP/2 stream, an ICAP service.
+// Package exchange judges one request and its response, from any source: a proxy's connection,
+// an HTTP/2 stream, an ICAP service.
 //
-// Data moves so. A server calls [Exchange.Begin], fills in Q (the request as it
-// was sent) and the fields of T that describe client and request, and asks at each
-// stage it reaches: [Exchange.JudgeHead], [Exchange.InspectRequest],
-// [Exchange.JudgeResponse], [Exchange.InspectResponse]. Where the verdict is to
-// go on, [Exchange.Outgoing] is the request as it goes upstream, with the
-// policy's edits. Where it is not, [Exchange.Answer] is the response to give
-// instead. [Exchange.End] gives back what was held; T is then the record.
+// A server calls [Exchange.Begin], sets Q (the request as sent) and the fields of T that
+// describe client and request, and calls a method at each stage: [Exchange.JudgeHead],
+// [Exchange.InspectRequest], [Exchange.JudgeResponse], [Exchange.InspectResponse]. If the
+// verdict lets the request continue, [Exchange.Outgoing] returns it as it goes upstream, with
+// the policy's edits. Otherwise [Exchange.Answer] or [Exchange.Obey] returns the response to
+// send instead. [Exchange.End] releases all resources; T is then the record.
 //
-// A body that a check wants to see is read into pooled blocks (feed.go,
-// hold.go), shown to the checks as it comes, and judged (inspect.go). When it is
-// complete, or the policy's patience ends, or there is no more room for it, what
-// was judged clean is released but for a tail of a few KiB; what follows is
-// judged as it passes. The server reads it from an ordinary [message.Body]
-// (body.go). When the verdict changes halfway, an HTML page ends with a short
-// notice, and every body with [ErrCut].
+// A body that a check inspects is read into pooled blocks (feed.go, hold.go), shown to the
+// checks as it arrives, and judged (inspect.go). When it is complete, or the policy's patience
+// ends, or there is no more room for it, the judged part except a tail of a few KiB is
+// released. The rest is judged as it passes. The server reads an ordinary [message.Body]
+// (body.go). If the verdict changes halfway, an HTML page ends with a short notice, and every
+// body with [ErrCut].
 package exchange
 
 import (
@@ -28,82 +26,82 @@ import (
 	"shuultuur/proxy/page"
 )
 
-// An Engine decides and words the answers. It never changes; a request finishes
-// with the one it began with.
+// An Engine decides and makes the responses. It never changes; a request ends with the one it
+// began with.
 type Engine struct {
 	Decider filter.Decider
-	// Accept takes the token of a click on a warn page and returns the one for
-	// the cookie that lets the client pass, or says why not. nil takes none.
+	// Accept takes the token of a click on a warn page, and returns the token for the cookie
+	// that lets the client pass, or an error. If it is nil, no token is accepted.
 	Accept func(ctx context.Context, t *filter.Transaction, token string) (string, error)
-	// Balance says what a client has left of its quotas, and by which policy, ""
-	// when none covers it. nil knows of no quotas.
+	// Balance returns what a client has left of its quotas, and the name of their policy, ""
+	// if none covers it. If it is nil, there are no quotas.
 	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
-	// Votes takes votes on what is blocked. nil takes none.
+	// Votes receives votes on blocked pages. If it is nil, there are none.
 	Votes Votes
 	Pages *page.Set
 }
 
-// Votes takes votes on what is blocked.
+// Votes receives votes on blocked pages.
 type Votes interface {
-	// Token returns what a block page sends back with a vote.
+	// Token returns the token that a block page sends with a vote.
 	Token(t *filter.Transaction) string
-	// Answer answers a request below VotePath; path is "/votes" and what follows.
-	// fields are names and values.
+	// Answer answers a request below VotePath; path is "/votes" and the rest. fields are names
+	// and values.
 	Answer(ctx context.Context, t *filter.Transaction, q *message.Request, path string, body []byte) (status int, ctype string, answer []byte, fields []string)
 }
 
-// An Exchange is one request and its response. Make one with
-// [Inspector.Exchange]; it is used again for the next request.
+// An Exchange is one request and its response. Make one with [Inspector.Exchange]; it is
+// reused for the next request.
 type Exchange struct {
 	T      filter.Transaction
-	Q      message.Request // as it was sent
+	Q      message.Request // as sent
 	Engine *Engine
-	Edits  []filter.Edit // of the verdict, for Outgoing
-	// Private are names of fields that go no further than this proxy.
+	Edits  []filter.Edit // edits of the verdict, for Outgoing
+	// Private are the names of fields that are not forwarded.
 	Private []string
-	// Interrupt makes reading the response's body in another goroutine end. nil:
-	// closing it does.
+	// Interrupt ends a read of the response's body in another goroutine. If it is nil, closing
+	// the body does.
 	Interrupt func()
-	// Gone says whether the client has gone, without waiting: under load
-	// nobody works for it any more. nil cannot tell.
+	// Gone reports whether the client has gone, without waiting: under load, work for it then
+	// stops. If it is nil, that is unknown.
 	Gone func() bool
 
-	// Record puts a message of a conversation on record. nil: nobody wants to
-	// know. Many goroutines may call it.
+	// Record records a message of a conversation. It may be nil. It must be safe for
+	// concurrent use.
 	Record func(*filter.Transaction)
 
 	in       *Inspector
 	editable bool // the page is to be changed
 
 	saving *saving // the response is a download that is judged as a whole
-	kept   *file   // that is read
+	kept   *file   // a kept file that is being read
 
-	whole bool   // Outgoing asks for all of the page
-	part  string // Content-Range of what the client asked for, where it gets no more
+	whole bool   // Outgoing requests the whole page
+	part  string // Content-Range of the requested part, if the client gets only that
 	*storage
 }
 
-// storage is what an exchange uses again for the next request.
+// storage is memory of an exchange that is reused for the next request.
 type storage struct {
 	upload   inspection
 	download inspection
 	talks    []*talkBody
 	changes  filter.Changes   // of the page, where editable
-	changing *editedBody      // that is being changed
-	uncoded  *uncodedBody     // that passes without its coding
-	answer   message.Response // one of ours
+	changing *editedBody      // the page that is being changed
+	uncoded  *uncodedBody     // the page that passes without its coding
+	answer   message.Response // a response of the proxy
 	body     message.Memory   // of answer
-	scratch  []byte           // values of Outgoing's fields
+	scratch  []byte           // values of fields for Outgoing
 }
 
-// storages are those of exchanges that wait, or only relay.
+// storages are unused: exchanges that wait, or only relay, have none.
 var storages = sync.Pool{New: func() any { return new(storage) }}
 
-// Exchange makes x an exchange whose bodies i holds.
+// Exchange prepares x, whose bodies are held by i.
 func (i *Inspector) Exchange(x *Exchange) { x.in = i }
 
-// Rest is [Exchange.End] for an exchange without bodies that goes on for long: it
-// needs as little memory as it can until the next Begin. T stays as it is.
+// Rest is [Exchange.End] for a long-lived exchange without bodies: it reduces its memory as
+// far as possible until the next Begin. T stays unchanged.
 func Rest(x *Exchange) {
 	if x.storage != nil {
 		x.End()
@@ -112,9 +110,8 @@ func Rest(x *Exchange) {
 	}
 }
 
-// Begin makes x ready for the next request. It keeps storage and
-// the functions; what the
-// exchange before held has been given back by End.
+// Begin prepares x for the next request. It keeps memory and the functions; End has released
+// the resources of the previous request.
 func (x *Exchange) Begin(e *Engine, start time.Time, id string) {
 	if x.storage == nil {
 		x.storage = storages.Get().(*storage)
@@ -136,7 +133,7 @@ func (x *Exchange) Note(s string) {
 	x.T.Note = s
 }
 
-// Decide asks the decider at a stage, and says whether to go on.
+// Decide judges a stage, and reports whether to continue.
 func (x *Exchange) Decide(ctx context.Context, s filter.Stage) bool {
 	v := decide(ctx, x, &x.T, s)
 	return !v.Final()
@@ -150,7 +147,7 @@ func decide(ctx context.Context, x *Exchange, t *filter.Transaction, s filter.St
 	return v
 }
 
-// interrupt is what makes reading src in another goroutine end.
+// interrupt returns a function that ends a read of src in another goroutine.
 func interrupt(x *Exchange, src message.Body) func() {
 	if x.Interrupt != nil {
 		return x.Interrupt
@@ -158,19 +155,18 @@ func interrupt(x *Exchange, src message.Body) func() {
 	return func() { src.Close() }
 }
 
-// Wants asks whether a check wants to see a body.
+// Wants reports whether a check inspects a body.
 func (x *Exchange) Wants(s filter.Stage) bool {
 	return x.T.Verdict.Action != filter.Allow && x.Engine.Decider.Wants(&x.T, s)
 }
 
-// JudgeHead has the host and the head of the request judged, and says whether
-// to go on.
+// JudgeHead judges the host and the head of the request, and reports whether to continue.
 func (x *Exchange) JudgeHead(ctx context.Context) bool {
 	return x.Decide(ctx, filter.Name) && (x.T.Verdict.Action == filter.Allow || x.Decide(ctx, filter.Request))
 }
 
-// JudgeResponse has the head of a response judged, and says whether to go on,
-// and whether the body is to be inspected.
+// JudgeResponse judges the head of a response. It reports whether to continue, and whether to
+// inspect the body.
 func (x *Exchange) JudgeResponse(ctx context.Context, s *message.Response) (pass, inspect bool) {
 	t := &x.T
 	t.Response = s

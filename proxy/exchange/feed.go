@@ -11,27 +11,26 @@ import (
 	"shuultuur/message"
 )
 
-// A feed reads a body into a hold. While nobody has to wait for anything else,
-// its owner reads; pump starts a goroutine that does. The goroutine ends with
-// the source, or by stop.
+// A feed reads a body into a hold. At first its owner reads. When the owner must not wait any
+// longer, pump starts a goroutine that reads. The goroutine ends with the source, or by stop.
 type feed struct {
 	ctx context.Context
 	src message.Body
 
-	mu      sync.Mutex // guards what follows, while there is a pump
+	mu      sync.Mutex // guards the following fields while the pump runs
 	hold    hold
-	most    int64 // bytes held
-	left    int64 // still to be read of src, as [message.Body.Left] says
-	done    bool  // src has ended
+	most    int64 // limit of held bytes
+	left    int64 // bytes left in src, as in [message.Body.Left]
+	done    bool  // src is at the end
 	err     error // of src
 	full    bool  // the pump waits for room
-	stopped bool  // it is to end
-	passed  int64 // bytes that went straight to the reader, past the hold
+	stopped bool  // the pump must end
+	passed  int64 // bytes that went directly to the reader, without the hold
 
-	pumping bool          // there is one
-	ended   chan struct{} // closed at its end
-	more    chan struct{} // something was read, or the pump is full or has ended
-	space   chan struct{} // there is room again
+	pumping bool          // the pump runs
+	ended   chan struct{} // closed when the pump ends
+	more    chan struct{} // signals that bytes were read, or that the pump is full or has ended
+	space   chan struct{} // signals that there is room
 	hand    [][]byte
 }
 
@@ -51,14 +50,14 @@ func (f *feed) begin(i *Inspector, ctx context.Context, src message.Body, who ne
 	}
 }
 
-// atHand says whether bytes can be read without waiting.
+// atHand reports whether bytes can be read without waiting.
 func (f *feed) atHand() bool {
 	f.hand = f.src.Ready(f.hand[:0])
 	defer clear(f.hand)
 	return len(f.hand) > 0
 }
 
-// read reads once. It fails with errFull when there is no room.
+// read reads once. It fails with errFull if there is no room.
 func (f *feed) read() error {
 	f.mu.Lock()
 	var p []byte
@@ -81,7 +80,7 @@ func (f *feed) read() error {
 	return err
 }
 
-// pump reads on in a goroutine of its own.
+// pump starts a goroutine that reads.
 func (f *feed) pump() {
 	if f.pumping {
 		return
@@ -90,7 +89,7 @@ func (f *feed) pump() {
 	go func() {
 		defer close(f.ended)
 		defer func() {
-			if r := recover(); r != nil { // it ends this request only
+			if r := recover(); r != nil { // a panic ends only this request
 				f.mu.Lock()
 				f.err = fmt.Errorf("internal error: %v", r)
 				f.mu.Unlock()
@@ -122,22 +121,22 @@ func (f *feed) pump() {
 	}()
 }
 
-// state says how far the source was read, and whether it has ended, or cannot
-// be read on without giving back room. The error is the source's.
+// state returns how far the source was read, whether it is at the end, and whether reading
+// needs more room. The error is that of the source.
 func (f *feed) state() (end int64, done, full bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.hold.end, f.done, f.full, f.err
 }
 
-// received is how much has come of the source.
+// received returns the number of bytes read from the source.
 func (f *feed) received() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.hold.end + f.passed
 }
 
-// drop gives back what comes before a place.
+// drop releases the bytes before a position.
 func (f *feed) drop(before int64) {
 	f.mu.Lock()
 	f.hold.drop(before)
@@ -149,8 +148,8 @@ func (f *feed) drop(before int64) {
 	}
 }
 
-// stop ends the pump, and says whether it has ended, for which it waits.
-// interrupt makes a Read of src under way end.
+// stop ends the pump, waits for it, and reports whether it has ended. interrupt ends a Read of
+// src.
 func (f *feed) stop(interrupt func(), wait time.Duration) bool {
 	if !f.pumping {
 		return true

@@ -6,12 +6,12 @@ import (
 	"shuultuur/message"
 )
 
-// A filled is a body that is made from another piece by piece. It is of unknown
-// length until it is over.
+// A filled is a body that is made from another one piece by piece. Its length is unknown until
+// it is over.
 type filled struct {
 	src   message.Body
-	fill  func() error   // puts what comes next into ready, or says that it is over
-	ready message.Memory // not passed on yet
+	fill  func() error   // puts the next bytes into ready, or sets over
+	ready message.Memory // bytes to read next
 	over  bool
 }
 

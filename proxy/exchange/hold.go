@@ -9,26 +9,25 @@ import (
 	"shuultuur/proxy/fair"
 )
 
-// Blocks hold bodies. Their sizes are those of a short answer, an ordinary
-// page and what one read brings at most.
+// Sizes of blocks, which hold bodies: for a short response, an ordinary page, and the most
+// that one read returns.
 const (
 	small  = 4 << 10
 	medium = 16 << 10
 	large  = 64 << 10
 )
 
-// A budget counts the held bytes of all bodies and keeps the blocks that nobody
-// uses.
+// A budget counts the held bytes of all bodies and pools unused blocks.
 //
-// A client may hold as much as is free: alone, it gets a half, and of two
-// clients each gets a third. So one that downloads slowly, or pretends to,
-// leaves room for others. What fits one body it may hold in any case.
+// A client may hold as much as is free: a single client gets half of the total, each of two
+// clients a third. So a client that downloads slowly, or pretends to, leaves room for others.
+// Every client may hold one body of permitted size.
 type budget struct {
 	*fair.Share
-	one int64 // what a client may hold in any case
+	one int64 // bytes that a client may always hold
 
 	mu sync.Mutex
-	of map[netip.Addr]int64 // held by each client
+	of map[netip.Addr]int64 // bytes held, by client
 
 	small, medium, large sync.Pool // of pointers to arrays
 }
@@ -41,8 +40,7 @@ func newBudget(n, one int64) *budget {
 	return b
 }
 
-// claim takes n bytes for a client, if its share is not used up. It does not
-// wait.
+// claim takes n bytes for a client, unless its share is used up. It does not wait.
 func (b *budget) claim(who netip.Addr, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,14 +54,14 @@ func (b *budget) claim(who netip.Addr, n int64) bool {
 	return true
 }
 
-// count notes that a client holds n bytes more, which were taken.
+// count records that a client holds n more bytes.
 func (b *budget) count(who netip.Addr, n int64) {
 	b.mu.Lock()
 	b.of[who] += n
 	b.mu.Unlock()
 }
 
-// give returns n bytes of a client's.
+// give releases n bytes of a client.
 func (b *budget) give(who netip.Addr, n int64) {
 	b.mu.Lock()
 	if b.of[who] -= n; b.of[who] == 0 {
@@ -73,7 +71,7 @@ func (b *budget) give(who netip.Addr, n int64) {
 	b.Give(n)
 }
 
-// block returns an empty block for n more bytes, as far as they fit.
+// block returns an empty block for n more bytes, or for as many as a block can have.
 func (b *budget) block(n int64) []byte {
 	switch {
 	case n <= small:
@@ -95,17 +93,17 @@ func (b *budget) release(block []byte) {
 	}
 }
 
-// A hold is a body on its way through memory: blocks are filled at one end and
-// given back at the other.
+// A hold is the part of a body in memory: blocks are filled at one end and released at the
+// other.
 type hold struct {
 	b      *budget
 	who    netip.Addr // the client
 	blocks [][]byte
-	base   int64 // where in the body blocks begin
-	end    int64 // and where they end
+	base   int64 // position in the body of the first block
+	end    int64 // position after the last byte
 }
 
-// first makes sure that there is a block, for which it waits.
+// first ensures that there is a block, and waits for it if necessary.
 func (h *hold) first(ctx context.Context, left int64, wait time.Duration) (ok, waited bool) {
 	if left < 0 || left > medium {
 		left = medium
@@ -120,9 +118,8 @@ func (h *hold) first(ctx context.Context, left int64, wait time.Duration) (ok, w
 	return ok, waited
 }
 
-// room returns the free end of the last block, or of a new one; left is how
-// much is still to come, negative where that is not known. It returns nil when
-// the client holds as much as it may.
+// room returns the free end of the last block, or of a new one; left is the number of bytes
+// still to come, negative if unknown. It returns nil if the client holds as much as it may.
 func (h *hold) room(left int64) []byte {
 	if k := len(h.blocks); k > 0 {
 		if last := h.blocks[k-1]; len(last) < cap(last) {
@@ -141,14 +138,14 @@ func (h *hold) room(left int64) []byte {
 	return blk[:cap(blk)]
 }
 
-// wrote says that n bytes were read into what room returned.
+// wrote records that n bytes were read into the slice returned by room.
 func (h *hold) wrote(n int) {
 	k := len(h.blocks) - 1
 	h.blocks[k] = h.blocks[k][:len(h.blocks[k])+n]
 	h.end += int64(n)
 }
 
-// slices appends what is held of the body from one place to another.
+// slices appends the held parts of the body between two positions.
 func (h *hold) slices(dst [][]byte, from, to int64) [][]byte {
 	at := h.base
 	for _, b := range h.blocks {
@@ -161,8 +158,8 @@ func (h *hold) slices(dst [][]byte, from, to int64) [][]byte {
 	return dst
 }
 
-// drop gives back what comes before a place. The last block stays, with what
-// is still needed of it at its beginning.
+// drop releases the bytes before a position. It keeps the last block, and moves the bytes
+// still needed to its beginning.
 func (h *hold) drop(before int64) {
 	k := 0
 	for k < len(h.blocks)-1 && h.base+int64(len(h.blocks[k])) <= before {
@@ -185,7 +182,7 @@ func (h *hold) give(block []byte) {
 	h.b.release(block)
 }
 
-// free gives everything back.
+// free releases everything.
 func (h *hold) free() {
 	for i, b := range h.blocks {
 		h.give(b)
@@ -194,8 +191,7 @@ func (h *hold) free() {
 	*h = hold{blocks: h.blocks[:0]}
 }
 
-// windows is the memory that the decoders of one client's body need while they
-// wait for more of it.
+// windows is the memory that the decoders of a body need while they wait for more of it.
 type windows struct {
 	b   *budget
 	who netip.Addr

@@ -2,9 +2,9 @@ package exchange
 
 import "shuultuur/dns"
 
-// CleanHost returns a host as a Transaction has it: lower case, no final dot.
-// An IPv4 address in another form (0x7f.1, 2130706433) is written in the usual
-// one, as browsers do before they connect. ok is false for what is no host.
+// CleanHost returns a host in the form of a Transaction: lower case, no final dot. It rewrites
+// an IPv4 address in another form (0x7f.1, 2130706433) in the usual one, as browsers do before
+// they connect. ok is false if b is not a host.
 func CleanHost(b []byte) (host string, ok bool) {
 	if n := len(b); n > 0 && b[n-1] == '.' {
 		b = b[:n-1]

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// tail is how much of a body that passes piece by piece is kept back, so
-	// that what changes the verdict does not pass with what led to it.
+	// tail is the number of bytes held back of a body that passes piece by piece, so that the
+	// bytes that change the verdict do not pass.
 	tail = 4 << 10
-	// judgeStep is how much more of a body has to be known to judge it again.
+	// judgeStep is the number of further bytes after which a body is judged again.
 	judgeStep = 4 << 10
-	// ahead is how much is read before the client takes it, of a body that
+	// ahead is the number of bytes that are read before the client takes them, of a body that
 	// passes piece by piece.
 	ahead = 128 << 10
-	// endlessPatience is for what has no end that could be waited for.
+	// endlessPatience is the patience for endless bodies.
 	endlessPatience = 300 * time.Millisecond
 )
 
-// How inspecting a body can end, beside the errors of the body itself.
+// Errors of inspecting a body, in addition to those of the body itself.
 var (
 	ErrRefused = errors.New("the body was refused")
 	ErrCut     = error(cutError{})
@@ -41,42 +41,41 @@ type cutError struct{}
 
 func (cutError) Error() string { return "the verdict on the body changed after a part had been sent" }
 
-// OfBody says that nothing is wrong with the connection.
+// OfBody says that the connection is intact.
 func (cutError) OfBody() {}
 
-// An inspection is a body that checks see before anybody else does.
+// An inspection is a body that checks read before its reader does.
 //
-// It has two ends. One reads the source into the hold: at first the caller,
-// and where the caller must not wait any longer, a goroutine (feed.go). The
-// other end shows what was read to the checks, has it judged, and clears it
-// for the reader (body.go). Places are counted from the beginning of the body.
+// It has two ends. One reads the source into the hold: at first the caller, and when the
+// caller must not wait any longer, a goroutine (feed.go). The other shows the bytes to the
+// checks, judges them, and releases them to the reader (body.go). Positions count from the
+// beginning of the body.
 type inspection struct {
 	feed
 	x       *Exchange
-	t       *filter.Transaction // what is judged
-	own     filter.Transaction  // it, where x.T is busy with other things
+	t       *filter.Transaction // the judged transaction
+	own     filter.Transaction  // copy of it, while x.T is used for something else
 	stage   filter.Stage
 	content content.Body
 	windows windows
-	behind  *content.Body // what is cleared of a coded page, decoded to know how to end it
+	behind  *content.Body // the released part of a coded page, decoded in order to end it
 
-	seen   int64          // shown to checks
-	judged int64          // judged
-	sent   int64          // cleared
-	ready  message.Memory // cleared and not taken
-	open   bool           // nobody needs to see the rest
-	barren bool           // as there is nothing in it to see
-	over   bool           // the source has ended and all of it is cleared
-	failed error          // when ready is empty
+	seen   int64          // position up to which checks have read
+	judged int64          // position up to which it was judged
+	sent   int64          // position up to which it was released
+	ready  message.Memory // released and not yet read
+	open   bool           // no check needs the rest
+	barren bool           // because there is nothing in it to inspect
+	over   bool           // the source has ended and all of it is released
+	failed error          // returned when ready is empty
 
-	unclosed bool // src is to be closed at the end
+	unclosed bool // src must be closed at the end
 	vec      [][]byte
 }
 
-// InspectRequest holds the request's body and has it judged. On success Q.Body
-// is what goes upstream: of a body larger than may be held, the rest is judged
-// as it passes. Answer knows what to say to an error, except to those of the
-// body itself.
+// InspectRequest holds the request's body and judges it. On success Q.Body is the body to send
+// upstream: if it is larger than may be held, the rest is judged as it passes. Answer returns
+// a response to errors, except to those of the body itself.
 func (x *Exchange) InspectRequest(ctx context.Context) error {
 	b, q, t := &x.upload, &x.Q, &x.T
 	h := t.Sent()
@@ -99,7 +98,7 @@ func (x *Exchange) InspectRequest(ctx context.Context) error {
 	if err := b.advance(); err != nil {
 		return err
 	}
-	if !b.over { // it goes on being judged while x.T meets the response
+	if !b.over { // it is still being judged while x.T is used for the response
 		b.own = *t
 		b.own.Findings = append([]filter.Finding(nil), t.Findings...)
 		b.own.Monitored, b.own.Signatures = nil, nil
@@ -110,11 +109,10 @@ func (x *Exchange) InspectRequest(ctx context.Context) error {
 	return nil
 }
 
-// InspectResponse holds the body of s and has it judged, until it is complete
-// or the patience of the policy ends. On success s.Body is what the client may
-// have, or the client gets answer: a page that leads to the body when that has
-// been judged. Answer knows what to say to an error, except to those of the body
-// itself.
+// InspectResponse holds the body of s and judges it, until it is complete or the patience of
+// the policy ends. On success s.Body is the body for the client, or answer is a page that
+// leads to the body once it was judged. Answer returns a response to errors, except to those
+// of the body itself.
 func (x *Exchange) InspectResponse(ctx context.Context, s *message.Response) (answer *message.Response, err error) {
 	if talk := x.converse(ctx, filter.ResponseBody, x.T.Content(), s.Fields, s.Body); talk != nil {
 		if s.Body, s.Length = talk, message.Chunked; talk.decoder != nil {
@@ -130,7 +128,7 @@ func (x *Exchange) InspectResponse(ctx context.Context, s *message.Response) (an
 	return nil, holdResponse(ctx, x, s)
 }
 
-// holdResponse holds the body of s as long as the policy's patience lasts.
+// holdResponse holds the body of s for at most the policy's patience.
 func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 	b, t := &x.download, &x.T
 	b.begin(x, ctx, s.Body, filter.ResponseBody)
@@ -153,7 +151,7 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 	}
 	if end, done, _, _ := b.state(); end == 0 && !done && t.Content().Doubtful() {
 		x.in.counters[partial].Add(1)
-		return nil // a program may wait for the head, and gets no page of ours in its place
+		return nil // a program may wait for the head, and gets no page instead
 	}
 	if err := b.advance(); err != nil {
 		return err
@@ -168,18 +166,19 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 	return nil
 }
 
-// begin makes b the inspection of src.
+// begin starts the inspection of src.
 func (b *inspection) begin(x *Exchange, ctx context.Context, src message.Body, s filter.Stage) {
 	b.x, b.t, b.stage = x, &x.T, s
 	b.windows = windows{x.in.budget, x.T.Client.Addr}
 	b.feed.begin(x.in, ctx, src, x.T.Client.Addr)
 }
 
-// Stored is what keeps verdicts on the body, nil where it does not come from a store.
+// Stored returns the store of verdicts on the body, nil if the body does not come from a
+// store.
 func (b *inspection) Stored() filter.Stored { return filter.StoredOf(b.src) }
 
-// fill reads the source into the hold until it is complete, or there is no
-// room for more, which is full, or, with patience, until that has passed.
+// fill reads the source into the hold until it is complete, or there is no more room (full),
+// or patience has passed.
 func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 	switch ok, waited := b.hold.first(b.ctx, b.left, b.x.in.wait); {
 	case !ok:
@@ -199,7 +198,7 @@ func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 		case err != nil:
 			return false, err
 		}
-		if doubtful { // the first bytes tell; nobody waits for the rest of a film
+		if doubtful { // the first bytes decide; nobody waits for the rest of a film
 			b.show(b.hold.end)
 			_ = b.content.Looks()
 			if doubtful = false; b.content.Barren() {
@@ -210,7 +209,7 @@ func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 	return false, nil
 }
 
-// wait has the pump fill the hold until a time.
+// wait lets the pump fill the hold until a time.
 func (b *inspection) wait(until time.Time) (full bool, err error) {
 	b.pump()
 	timer := time.NewTimer(time.Until(until))
@@ -231,7 +230,7 @@ func (b *inspection) wait(until time.Time) (full bool, err error) {
 	}
 }
 
-// show shows what was read up to a place to the checks.
+// show shows the bytes up to a position to the checks.
 func (b *inspection) show(end int64) {
 	if b.seen == end || b.open {
 		return
@@ -246,12 +245,11 @@ func (b *inspection) show(end int64) {
 	b.seen = end
 }
 
-// advance clears the next piece for the reader: it waits until enough more of
-// the body is known, has it judged, and keeps the tail back. The last piece
-// waits for the last judgement: when the verdict changes, the reader does not
-// have the body whole. When nothing comes for a while, the tail is cleared too,
-// unless a scanner waits for the end. A document that can only be read when it is
-// whole is waited for as long as there is room.
+// advance releases the next piece to the reader: it waits for enough of the body, judges it,
+// and holds back the tail. The last piece waits for the final verdict, so that the reader does
+// not have the complete body if the verdict changes. If nothing arrives for a while, the tail
+// is released too, unless a scanner waits for the end. A document that can only be read when
+// complete is held as long as there is room.
 func (b *inspection) advance() error {
 	b.drop(b.sent)
 	for paused := false; ; {
@@ -295,7 +293,7 @@ func (b *inspection) advance() error {
 	}
 }
 
-// enough says whether it is worth judging what came up to a place.
+// enough reports whether it is worth judging the body up to a position.
 func (b *inspection) enough(end int64) bool {
 	if b.open {
 		return end > b.sent
@@ -303,14 +301,13 @@ func (b *inspection) enough(end int64) bool {
 	return end-b.judged >= judgeStep || b.judged == 0 && end > 0
 }
 
-// await waits until more was read. It gives up when there was a pause in a body
-// whose reader may wait for what came before it: not in a page, which browsers
-// show when it is complete.
+// await waits until more was read. It gives up after a pause in a body whose reader may be
+// waiting for the bytes before: not in a page, which browsers show when it is complete.
 func (b *inspection) await(end int64) (paused bool, err error) {
 	if !b.pumping {
 		err := b.read()
 		full := err == errFull
-		b.mu.Lock() // a page may ask how far a download is
+		b.mu.Lock() // a page may ask about the progress of a download
 		b.full = full
 		b.mu.Unlock()
 		if full {
@@ -332,7 +329,7 @@ func (b *inspection) await(end int64) (paused bool, err error) {
 	}
 }
 
-// clear lets the reader have what comes before a place.
+// clear releases the bytes before a position to the reader.
 func (b *inspection) clear(to int64) {
 	b.mu.Lock()
 	b.vec = b.hold.slices(b.vec[:0], b.sent, to)
@@ -343,7 +340,7 @@ func (b *inspection) clear(to int64) {
 	b.sent = to
 }
 
-// follow decodes what is cleared of a page that may yet be cut.
+// follow decodes the released bytes of a page that may still be cut.
 func (b *inspection) follow(cleared [][]byte) {
 	if b.over || b.open || b.stage != filter.ResponseBody {
 		return
@@ -364,8 +361,8 @@ func (b *inspection) follow(cleared [][]byte) {
 	b.behind.Forget()
 }
 
-// last returns what ends a page that is cut: a notice in the page's coding; nil
-// where there is none.
+// last returns the end of a page that is cut: a notice in the page's coding; nil if that is
+// impossible.
 func (b *inspection) last() []byte {
 	switch {
 	case b.stage != filter.ResponseBody || b.content.Type() != "text/html":
@@ -381,8 +378,8 @@ func (b *inspection) last() []byte {
 	return b.behind.Seal(rest, notice(b.x))
 }
 
-// judge has what came up to a place judged, when it is its turn: there is no
-// point in starting more judgements than there are processors.
+// judge judges the body up to a position, after waiting for a turn: running more judgements
+// than there are processors is useless.
 func (b *inspection) judge(end int64, done bool) error {
 	if b.open || end == b.judged && !done {
 		return nil
@@ -423,7 +420,7 @@ func (b *inspection) judge(end int64, done bool) error {
 	return b.cut()
 }
 
-// record notes how much was inspected.
+// record records how much was inspected.
 func (b *inspection) record() {
 	n, of, why := b.content.Inspected()
 	if b.stage == filter.ResponseBody {
@@ -434,7 +431,7 @@ func (b *inspection) record() {
 	}
 }
 
-// cut ends a body part of which is out. A page ends with a notice.
+// cut ends a body of which a part was sent. A page ends with a notice.
 func (b *inspection) cut() error {
 	b.x.in.counters[cut].Add(1)
 	note := "cut after " + strconv.FormatInt(b.sent, 10) + " bytes: " + b.t.Verdict.Action.String() + " when more of the body was known"
@@ -449,9 +446,9 @@ func (b *inspection) cut() error {
 	return ErrCut
 }
 
-// abandonedBy says whether the client has gone while it waited: under load
-// nobody works for a client that has left. One that only ended its own side
-// looks the same, so without load it gets its answer.
+// abandonedBy reports whether the client has gone while it waited: under load, work for such a
+// client stops. A client that only closed its own side looks the same, so without load it gets
+// its response.
 func abandonedBy(x *Exchange) bool {
 	if x.Gone == nil || !x.Gone() {
 		return false
@@ -461,7 +458,7 @@ func abandonedBy(x *Exchange) bool {
 	return true
 }
 
-// end notes that all of the body was judged, and gives back what checks kept.
+// end records that the whole body was judged, and releases the memory of checks.
 func (b *inspection) end() {
 	if b.stage == filter.ResponseBody && (!b.open || b.barren) && b.content.Unread() == content.AllRead {
 		keepJudged(b.x)
@@ -469,7 +466,7 @@ func (b *inspection) end() {
 	b.release()
 }
 
-// release gives back what checks kept.
+// release releases the memory of checks.
 func (b *inspection) release() {
 	if why := b.content.Unread(); why != content.AllRead {
 		b.x.in.unread[why].Add(1)
@@ -487,7 +484,7 @@ func (b *inspection) release() {
 	}
 }
 
-// free gives back all that b holds.
+// free releases everything that b holds.
 func (b *inspection) free() {
 	if b.x == nil {
 		return
@@ -509,8 +506,8 @@ func (b *inspection) free() {
 	b.seen, b.judged, b.sent, b.open, b.barren, b.over, b.failed = 0, 0, 0, false, false, false, nil
 }
 
-// UploadRefused says whether the verdict on an upload changed while it passed,
-// and puts that verdict into T. Nobody may be reading the upload any more.
+// UploadRefused reports whether the verdict on an upload changed while it passed, and stores
+// that verdict in T. Nobody may be reading the upload any more.
 func (x *Exchange) UploadRefused() bool {
 	for _, b := range x.talks {
 		if b.talk.stage == filter.RequestBody && b.talk.Verdict.Final() {
@@ -529,9 +526,9 @@ func (x *Exchange) UploadRefused() bool {
 	return true
 }
 
-// End gives back what x holds. T remains.
+// End releases everything that x holds. T remains.
 func (x *Exchange) End() {
-	if x.storage == nil { // it rests
+	if x.storage == nil { // after Rest
 		return
 	}
 	if x.saving != nil {

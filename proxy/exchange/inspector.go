@@ -15,29 +15,28 @@ import (
 	"shuultuur/setting"
 )
 
-// Config has the settings of an Inspector. The zero value of each field means
-// its default.
+// Config are the settings of an Inspector. The zero value of each field means its default.
 type Config struct {
 	Held      setting.Size     `yaml:"held"`       // bytes of one body held for the checks; default 2 MiB
 	Inspected setting.Size     `yaml:"inspected"`  // decoded bytes of one body that checks read, above which it is unread; default 64 MiB
-	Scripts   bool             `yaml:"scripts"`    // strings in scripts are text
-	Ranges    Ranges           `yaml:"ranges"`     // what is done with a range of a body that checks want to see: whole (default), refuse or combine
+	Scripts   bool             `yaml:"scripts"`    // strings in scripts count as text
+	Ranges    Ranges           `yaml:"ranges"`     // handling of ranges of a body that checks inspect: whole (default), refuse or combine
 	HeldTotal setting.Size     `yaml:"held-total"` // held bytes of all bodies; default 64 MiB
-	Judges    setting.Count    `yaml:"judges"`     // bodies judged at once; default 2 × GOMAXPROCS
-	Downloads setting.Size     `yaml:"downloads"`  // disk for downloads that are judged before the client gets them; default 1 GiB; off: they pass piece by piece as they are judged
-	Folder    string           `yaml:"-"`          // where these are; "" is the system's folder for temporary files
+	Judges    setting.Count    `yaml:"judges"`     // bodies judged at a time; default 2 × GOMAXPROCS
+	Downloads setting.Size     `yaml:"downloads"`  // disk space for downloads that are judged before the client gets them; default 1 GiB; off: they pass piece by piece as they are judged
+	Folder    string           `yaml:"-"`          // for these downloads; "" is the system's folder for temporary files
 	QueueTime setting.Duration `yaml:"queue-time"` // longest wait for a turn or for memory; default 5s
 }
 
-// An Inspector is what exchanges share: memory to hold bodies in, turns to
-// judge them, and counters.
+// An Inspector is shared by exchanges: memory to hold bodies, turns to judge them, and
+// counters.
 type Inspector struct {
 	held     int64 // of one body
-	decoded  int64 // inspected of one body
+	decoded  int64 // limit of inspected bytes of one body
 	scripts  bool
 	ranges   Ranges
 	pages    *judgedPages
-	saved    *saved // nil: downloads pass piece by piece
+	saved    *saved // nil if downloads pass piece by piece
 	wait     time.Duration
 	budget   *budget
 	judges   *fair.Share
@@ -45,7 +44,7 @@ type Inspector struct {
 	unread   [content.Cut + 1]atomic.Int64 // bodies, by reason
 }
 
-// What an Inspector counts.
+// Counters of an Inspector.
 const (
 	judged = iota
 	abandoned
@@ -59,7 +58,7 @@ const (
 	messagesReplaced
 	downloadPages
 	downloadsFull
-	heldBytes // now, as are those that follow
+	heldBytes // current number, as for the following
 	heldWaiting
 	judging
 	judgeWaiting
@@ -86,14 +85,14 @@ var descs = [...]*metric.Desc{
 
 var unreadDesc = metric.NewDesc("shuultuur_bodies_unread_total", "Bodies that were not inspected to their end, by reason.", "reason")
 
-// DefaultQueueTime is Config.QueueTime when it is left out.
+// DefaultQueueTime is the default of Config.QueueTime.
 const DefaultQueueTime = 5 * time.Second
 
 // NewInspector returns an inspector with the limits of cfg.
 func NewInspector(cfg Config) (*Inspector, error) {
 	for key, size := range map[string]setting.Size{"held": cfg.Held, "held-total": cfg.HeldTotal, "inspected": cfg.Inspected} {
 		if size.Off() {
-			return nil, setting.At(key, errors.New("it cannot be off: no body could be judged"))
+			return nil, setting.At(key, errors.New("it cannot be off, because no body could be judged"))
 		}
 	}
 	total := cfg.HeldTotal.Or(64 << 20)
@@ -105,7 +104,7 @@ func NewInspector(cfg Config) (*Inspector, error) {
 		return nil, setting.At("held", fmt.Errorf("%d bytes of one body exceed held-total, %d bytes", i.held, total))
 	}
 	one := (i.held + large - 1) / large * large
-	i.budget = newBudget(max(total, one), one) // a body that may be held fits
+	i.budget = newBudget(max(total, one), one) // any permitted body fits
 	judges := cfg.Judges.Or(2 * runtime.GOMAXPROCS(0))
 	if judges == 0 {
 		judges = math.MaxInt32
@@ -114,19 +113,19 @@ func NewInspector(cfg Config) (*Inspector, error) {
 	return i, nil
 }
 
-// limits are those of a body that w counts memory for.
+// limits returns the limits of a body whose memory w counts.
 func (i *Inspector) limits(w *windows) content.Limits {
 	return content.Limits{Decoded: i.decoded, Scripts: i.scripts, Memory: w}
 }
 
-// Held returns the bytes held now.
+// Held returns the number of bytes currently held.
 func (i *Inspector) Held() int64 { return i.budget.Used() }
 
-// Block returns an empty block with room for n bytes, at most 64 KiB, that
-// counts as held by nobody. Give it back with Release.
+// Block returns an empty block for n bytes, at most 64 KiB, which counts for no client. Return
+// it with Release.
 func (i *Inspector) Block(n int64) []byte { return i.budget.block(n) }
 
-// Release gives a block back.
+// Release returns a block.
 func (i *Inspector) Release(block []byte) { i.budget.release(block) }
 
 // Collect implements metric.Collector.

@@ -11,9 +11,9 @@ import (
 	"shuultuur/message"
 )
 
-// Outgoing makes out the request as it goes upstream: the fields as the client
-// sent them, less those that end here and ours; the edits of the policy. Values
-// are x's until the next Begin.
+// Outgoing makes the request as it goes upstream: the fields as the client sent them, without
+// those that end here and ours, and with the edits of the policy. Values are valid until the
+// next Begin of x.
 func (x *Exchange) Outgoing(out *message.Request) {
 	q := &x.Q
 	fields := out.Fields[:0]
@@ -45,7 +45,7 @@ func (x *Exchange) Outgoing(out *message.Request) {
 			if f.Value = extensions(x, f.Value); f.Value == nil {
 				continue
 			}
-		case len(f.Name) == 4 && message.EqualName(f.Name, "host"), // written anew from the target
+		case len(f.Name) == 4 && message.EqualName(f.Name, "host"), // rewritten from the target
 			len(f.Name) == 6 && message.EqualName(f.Name, "expect"),
 			len(f.Name) == 7 && q.Length != message.Chunked && message.EqualName(f.Name, "trailer"):
 			continue
@@ -60,7 +60,7 @@ func (x *Exchange) Outgoing(out *message.Request) {
 	out.Fields = fields
 }
 
-// among says whether a field is one of those with names.
+// among reports whether names contains a field's name.
 func among(names []string, name []byte) bool {
 	for _, n := range names {
 		if len(n) == len(name) && strings.EqualFold(n, string(name)) {
@@ -70,7 +70,7 @@ func among(names []string, name []byte) bool {
 	return false
 }
 
-// edited says whether a SetHeader edit replaces the field.
+// edited reports whether a SetHeader edit replaces the field.
 func (x *Exchange) edited(name []byte) bool {
 	for _, e := range x.Edits {
 		if e.Kind == filter.SetHeader && len(e.Name) == len(name) && strings.EqualFold(e.Name, string(name)) {
@@ -80,8 +80,8 @@ func (x *Exchange) edited(name []byte) bool {
 	return false
 }
 
-// editField is the field of an edit; it comes from the settings, and what would
-// end a line there must not begin one here.
+// editField returns the field of an edit. Its value comes from the settings, and must not
+// contain a line end.
 func editField(e filter.Edit) message.Field {
 	clean := func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -95,7 +95,7 @@ func editField(e filter.Edit) message.Field {
 	}
 }
 
-// path is the path and query for the origin.
+// path returns the path and query for the origin.
 func (x *Exchange) path() []byte {
 	p := x.Q.Path
 	for _, e := range x.Edits {
@@ -109,8 +109,8 @@ func (x *Exchange) path() []byte {
 	return p
 }
 
-// dropQuery takes the parameters written name out of the query in path, and
-// leaves the others as they are, byte for byte.
+// dropQuery removes the parameters written name from the query in path, and keeps the others
+// byte for byte.
 func dropQuery(path []byte, name string) []byte {
 	rest, query, ok := bytes.Cut(path, []byte("?"))
 	if !ok {
@@ -128,8 +128,7 @@ func dropQuery(path []byte, name string) []byte {
 	return out
 }
 
-// setQuery sets a parameter of the query in path, leaving the others as they
-// are, byte for byte.
+// setQuery sets a parameter of the query in path, and keeps the others byte for byte.
 func setQuery(path []byte, name, value string) []byte {
 	rest, query, _ := bytes.Cut(path, []byte("?"))
 	out := slices.Clone(rest)
@@ -148,7 +147,7 @@ func setQuery(path []byte, name, value string) []byte {
 	return append(out, url.QueryEscape(value)...)
 }
 
-// forwards counts Max-Forwards down (RFC 9110, 7.6.2); nil leaves it out.
+// forwards decrements Max-Forwards (RFC 9110 section 7.6.2); nil omits it.
 func (x *Exchange) forwards(v []byte) []byte {
 	if x.Q.Method != "TRACE" && x.Q.Method != "OPTIONS" {
 		return v
@@ -162,11 +161,10 @@ func (x *Exchange) forwards(v []byte) []byte {
 	return x.scratch[start:]
 }
 
-// acceptCookie is the cookie that carries the tokens of warnings a user has
-// clicked through. It is between the browser and us.
+// acceptCookie is the cookie with the tokens of accepted warnings. It is not forwarded.
 const acceptCookie = "shuultuur"
 
-// cookie is the value of a Cookie field less ours; nil when nothing is left.
+// cookie returns the value of a Cookie field without ours; nil if nothing is left.
 func (x *Exchange) cookie(v []byte) []byte {
 	if !bytes.Contains(v, []byte(acceptCookie+"=")) {
 		return v
@@ -188,8 +186,8 @@ func (x *Exchange) cookie(v []byte) []byte {
 	return x.scratch[start:]
 }
 
-// encodings is the value of Accept-Encoding less the codings that the checks
-// could not undo. Nearly always it goes on as it is.
+// encodings returns the value of Accept-Encoding without codings that cannot be decoded for
+// the checks. It is nearly always unchanged.
 func (x *Exchange) encodings(v []byte) []byte {
 	known := true
 	for part := range bytes.SplitSeq(v, []byte(",")) {
@@ -214,8 +212,8 @@ func (x *Exchange) encodings(v []byte) []byte {
 	return x.scratch[start:]
 }
 
-// decodable says whether a part of Accept-Encoding names a coding that package
-// content can undo.
+// decodable reports whether a part of Accept-Encoding names a coding that package content can
+// decode.
 func decodable(part []byte) bool {
 	name, _, _ := bytes.Cut(part, []byte(";"))
 	switch name = bytes.Trim(name, " \t"); {

@@ -12,10 +12,9 @@ import (
 	"shuultuur/proxy/page"
 )
 
-// standIn is what the client gets for a picture that is refused once its bytes
-// are known: a blurred one, a placeholder, or an empty one, all of the same size.
-// It is nil where the body is no picture that could be read, or where the client
-// shows a page.
+// standIn returns what the client gets instead of a picture that is refused once its bytes are
+// known: a blurred one, a placeholder, or an empty one of the same size. It returns nil if the
+// body is not a readable picture, or if the client shows a page.
 func standIn(x *Exchange) *message.Response {
 	b := x.T.Body
 	if b == nil || !x.T.IsPicture() {
@@ -32,7 +31,7 @@ func standIn(x *Exchange) *message.Response {
 			return x.Reply(200, "image/jpeg", blurred)
 		}
 	}
-	head, _ := picture.Look(data) // also of icons, and of what is too large to decode
+	head, _ := picture.Look(data) // also for icons and pictures too large to decode
 	w, h := head.Shown()
 	if head.Format == picture.NotAPicture {
 		w, h, _ = picture.SVGSize(data)
@@ -47,9 +46,8 @@ func standIn(x *Exchange) *message.Response {
 	return x.Reply(403, "image/png", picture.Empty(w, h))
 }
 
-// placeholder is a picture with a link to where the warning can be clicked
-// through. Browsers follow no links within <img>; opened by itself, the picture
-// is a warning page.
+// placeholder returns a picture with a link on which the warning can be accepted. Browsers
+// follow no links within <img>; opened on its own, the picture is a warning page.
 func placeholder(x *Exchange, w, h int) []byte {
 	texts := x.Engine.Pages.Texts(string(x.Q.Get("Accept-Language")))
 	say := func(key string) string { return html.EscapeString(texts.Say(key)) }

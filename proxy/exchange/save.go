@@ -20,38 +20,37 @@ import (
 	"shuultuur/proxy/page"
 )
 
-// This file is about downloads that are judged as a whole before the client has
-// a byte of them. One that takes longer than a moment goes into a file. Until it
-// is judged, a browser shows a page that says how far it is; then it leads to
-// the file.
+// This file handles downloads that are judged as a whole before the client gets any byte. If
+// that takes longer than a moment, the download goes to a file. Until it is judged, a browser
+// shows a page with its progress, which then leads to the file.
 
 const (
-	// savePath is where a page leads to the file, on the host it came from.
+	// savePath is the path to the file, on the host of the download.
 	savePath = "/.well-known/shuultuur/download/"
-	// saveWait is how long a client waits for a file itself, before the page.
+	// saveWait is how long a client waits for the file itself before it gets the page.
 	saveWait = 2 * time.Second
-	// saveEvery is the time between two reports on the page.
+	// saveEvery is the interval of progress reports on the page.
 	saveEvery = time.Second
 	// saveFor is how long a file is kept for its client.
 	saveFor = 10 * time.Minute
-	// saveMost is how many files are kept at once: each is an open file.
+	// saveMost is the number of files kept at a time: each is an open file.
 	saveMost = 256
-	// saveStep is how much more of a download is claimed at once, where its
-	// length is not known.
+	// saveStep is the number of further bytes that are claimed at a time if the length is
+	// unknown.
 	saveStep = 4 << 20
 )
 
-// How a download ends that is not judged to its end.
+// Errors of downloads that were not judged completely.
 var (
 	errSaveFull = errors.New("no room to keep the download: proxy.downloads")
 	errSaveLeft = errors.New("client went away before its download was judged")
 )
 
-// saved counts the bytes of files of an Inspector, and knows those that are
-// kept for their clients.
+// saved counts the bytes in files of an Inspector, and has the files that are kept for
+// clients.
 type saved struct {
 	folder string
-	most   int64 // bytes of all files
+	most   int64 // limit for all files
 
 	mu   sync.Mutex
 	used int64
@@ -76,19 +75,19 @@ func (s *saved) give(n int64) {
 	s.mu.Unlock()
 }
 
-// A file holds a download. It has no name in the file system any more, so that
-// nothing is left of it when the program ends.
+// A file holds a download. Its name has been removed from the file system, so that nothing is
+// left when the program ends.
 type file struct {
 	of   *saved
 	f    *os.File
 	size int64 // bytes in it
 	held int64 // bytes claimed for it
-	err  error // why it could not be written
+	err  error // error of writing it
 
 	client filter.Client
-	fields message.Fields // of the response it came with
+	fields message.Fields // of the response with the download
 
-	refs int // under of.mu: 1 while it is kept, and each client that reads
+	refs int // guarded by of.mu: 1 while it is kept, plus 1 for each client reading it
 }
 
 // create makes an empty file, for which n bytes have been claimed.
@@ -113,7 +112,7 @@ func (s *saved) create(n int64) (*file, error) {
 		s.mu.Unlock()
 		return nil, err
 	}
-	_ = os.Remove(f.Name()) // where an open file keeps its name, drop removes it
+	_ = os.Remove(f.Name()) // where open files keep their names, drop removes it
 	return &file{of: s, f: f, held: n, refs: 1}, nil
 }
 
@@ -135,7 +134,7 @@ func (f *file) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// drop says that one less wants the file.
+// drop releases one reference to the file.
 func (f *file) drop() {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
@@ -148,7 +147,7 @@ func (f *file) drop() {
 	f.of.open--
 }
 
-// keep makes the file one that its client can have, and returns where.
+// keep keeps the file for its client, and returns its URL.
 func (s *saved) keep(f *file) (where string) {
 	key := strings.ToLower(rand.Text())
 	s.mu.Lock()
@@ -166,7 +165,7 @@ func (s *saved) keep(f *file) (where string) {
 	return savePath + key
 }
 
-// find returns the file under a key for its client. Drop it afterwards.
+// find returns the file under a key, for its client. The caller must drop it.
 func (s *saved) find(key string, c *filter.Client) *file {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,14 +177,13 @@ func (s *saved) find(key string, c *filter.Client) *file {
 	return f
 }
 
-// Download answers a request for a file that was kept for its client; it
-// returns nil for any other request.
+// Download answers a request for a kept file; it returns nil for any other request.
 func Download(x *Exchange) *message.Response {
 	if x.in.saved == nil || !bytes.HasPrefix(x.Q.Path, []byte(savePath)) {
 		return nil
 	}
 	v := &x.T.Verdict
-	v.Action = filter.Allow // it was judged
+	v.Action = filter.Allow // it was already judged
 	v.Reason.Finding = filter.Finding{Check: "proxy", Category: "download"}
 	key, _, _ := strings.Cut(string(x.Q.Path[len(savePath):]), "?")
 	f := x.in.saved.find(key, &x.T.Client)
@@ -201,8 +199,8 @@ func Download(x *Exchange) *message.Response {
 	return s
 }
 
-// saves says whether the body of s is a file that a browser saves: it shows it
-// in no page, nobody else waits for it, and it fits.
+// saves reports whether the body of s is a file that a browser saves: it is not shown in a
+// page, nobody else waits for it, and it fits.
 func saves(x *Exchange, s *message.Response) bool {
 	q := &x.Q
 	if x.in.saved == nil || s.Status != 200 || x.part != "" || q.Get("Range") != nil || q.Method != "GET" && q.Method != "POST" {
@@ -215,7 +213,7 @@ func saves(x *Exchange, s *message.Response) bool {
 	return (disposition == "attachment" || !shown(x.T.Content().Type())) && !x.T.Content().Endless()
 }
 
-// shown says whether browsers show a media type, or may.
+// shown reports whether browsers show, or may show, a media type.
 func shown(typ string) bool {
 	kind, sub, _ := strings.Cut(typ, "/")
 	if kind != "application" {
@@ -228,28 +226,28 @@ func shown(typ string) bool {
 	return strings.HasSuffix(sub, "+xml") || strings.HasSuffix(sub, "+json")
 }
 
-// A saving is a download that is judged before its client has any of it. It is
-// read in a goroutine of its own, which ends with the source or by stop.
+// A saving is a download that is judged before its client gets any of it. A goroutine reads
+// it, which ends with the source or by stop.
 type saving struct {
 	x      *Exchange
 	b      *inspection
 	s      *message.Response
-	size   int64 // of the body, 0 where that is not known
+	size   int64 // of the body, 0 if unknown
 	cancel context.CancelFunc
-	ended  chan struct{} // closed at the end of the goroutine
+	ended  chan struct{} // closed when the goroutine ends
 
-	// The goroutine's, until ended is closed.
-	claim int64 // bytes claimed, not yet for a file
-	file  *file // nil: all of it is in memory
+	// The following belong to the goroutine until ended is closed.
+	claim int64 // bytes claimed but not yet for a file
+	file  *file // nil if all of it is in memory
 	err   error
-	why   error // there is no file
+	why   error // why there is no file
 
-	out  []byte // of the page, not read yet
+	out  []byte // bytes of the page to read next
 	over bool   // nothing follows out
 }
 
-// save has the body of s judged as a whole. It returns the page for the client,
-// nil where s can be passed on; ok says that there was room.
+// save judges the body of s as a whole. It returns the page for the client, nil if s can be
+// forwarded; ok reports whether there was room.
 func save(ctx context.Context, x *Exchange, s *message.Response) (answer *message.Response, ok bool, err error) {
 	b, t := &x.download, &x.T
 	n := max(s.Body.Left(), 0)
@@ -265,7 +263,7 @@ func save(ctx context.Context, x *Exchange, s *message.Response) (answer *messag
 	if n > 0 {
 		b.content.Expect(n)
 	}
-	b.own = *t // t is the connection's
+	b.own = *t // t belongs to the connection
 	b.own.Body = &b.content
 	b.own.Findings = append([]filter.Finding(nil), t.Findings...)
 	b.own.Monitored = append([]filter.Reason(nil), t.Monitored...)
@@ -296,7 +294,8 @@ func save(ctx context.Context, x *Exchange, s *message.Response) (answer *messag
 	return answer, true, nil
 }
 
-// Stored is what keeps verdicts on the body, nil where it does not come from a store.
+// Stored returns the store of verdicts on the body, nil if the body does not come from a
+// store.
 func (d *saving) Stored() filter.Stored { return d.b.Stored() }
 
 // run reads the body.
@@ -316,7 +315,7 @@ func (d *saving) run() {
 	}
 }
 
-// spill puts the body into a file.
+// spill moves the body to a file.
 func (d *saving) spill() error {
 	f, err := d.x.in.saved.create(d.claim)
 	if err != nil {
@@ -332,8 +331,7 @@ func (d *saving) spill() error {
 	return nil
 }
 
-// settle makes what was found what is known of the exchange, once the goroutine
-// has ended.
+// settle copies the findings to the exchange, after the goroutine has ended.
 func (d *saving) settle() error {
 	b, t := d.b, &d.x.T
 	own := &b.own
@@ -343,7 +341,7 @@ func (d *saving) settle() error {
 	b.t = t
 	switch {
 	case d.err == ErrCut:
-		d.err = ErrRefused // nothing of it is out
+		d.err = ErrRefused // none of it was sent
 	case d.err == errSaveFull:
 		d.x.in.counters[downloadsFull].Add(1)
 		if d.file != nil {
@@ -356,7 +354,7 @@ func (d *saving) settle() error {
 	return d.err
 }
 
-// stop ends the goroutine, and says whether it has ended, for which it waits.
+// stop ends the goroutine, waits for it, and reports whether it has ended.
 func (d *saving) stop(wait time.Duration) bool {
 	select {
 	case <-d.ended:
@@ -375,7 +373,7 @@ func (d *saving) stop(wait time.Duration) bool {
 	}
 }
 
-// free gives back what d holds; that of a file that is kept or read stays.
+// free releases everything that d holds, except a file that is kept or being read.
 func (d *saving) free() {
 	d.stop(fair.Forever)
 	d.cancel()
@@ -386,8 +384,7 @@ func (d *saving) free() {
 	d.x.saving = nil
 }
 
-// The body of the response is closed by whoever gives it up: it is read by
-// nobody but the goroutine.
+// The owner that gives up the response closes its body: only the goroutine reads it.
 
 func (d *saving) Close() error {
 	if d.stop(time.Second / 10) {
@@ -405,8 +402,7 @@ func (d *saving) Left() int64                          { return message.Chunked 
 func (d *saving) Done() bool                           { return false }
 func (d *saving) Trailer() message.Fields              { return nil }
 
-// A savingPage is the page as a body: it begins at once and ends with the
-// download.
+// A savingPage is the page as a body: it begins at once and ends with the download.
 type savingPage saving
 
 // Read implements [message.Body].
@@ -430,7 +426,7 @@ func (p *savingPage) Read(dst []byte) (int, error) {
 	return n, nil
 }
 
-// report says how far the download is.
+// report appends the progress of the download.
 func (p *savingPage) report() {
 	d := p.x.page(200)
 	_, done, _, _ := p.b.state()
@@ -441,12 +437,12 @@ func (p *savingPage) report() {
 	p.out = p.x.Engine.Pages.Report(&d)
 }
 
-// last says how the download has ended, and leads to the file.
+// last appends the result of the download and the link to the file.
 func (p *savingPage) last() {
 	x, s := p.x, (*saving)(p)
 	d := x.page(200)
 	err := s.settle()
-	if err == nil && s.file == nil { // it was not too large, but slow
+	if err == nil && s.file == nil { // it was slow rather than large
 		err = s.spill()
 	}
 	switch {
@@ -468,7 +464,7 @@ func (p *savingPage) last() {
 	p.out = append(x.Engine.Pages.Report(&d), "</main>\n</body>\n</html>\n"...)
 }
 
-// keptFields are the fields of a response that go with its file.
+// keptFields returns the fields of a response that belong to its file.
 func keptFields(x *Exchange, s *message.Response) (fields message.Fields) {
 	for _, f := range s.Fields {
 		switch strings.ToLower(string(f.Name)) {
@@ -476,7 +472,7 @@ func keptFields(x *Exchange, s *message.Response) (fields message.Fields) {
 			fields = append(fields, message.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)})
 		}
 	}
-	if s.Get("Content-Disposition") == nil { // the address of the file is ours
+	if s.Get("Content-Disposition") == nil { // the path of the file is ours
 		name, _, _ := strings.Cut(x.T.URL, "?")
 		fields.Add("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
 	}
@@ -531,7 +527,7 @@ func (p *savingPage) Close() error { return nil }
 type fileBody struct {
 	f   *file
 	off int64
-	src io.Closer // where the file came from, nil when that is closed
+	src io.Closer // source of the file, nil once it is closed
 }
 
 // File implements [message.Filed].

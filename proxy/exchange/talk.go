@@ -15,18 +15,18 @@ import (
 	"shuultuur/message"
 )
 
-// This file is about conversations: bodies and upgraded connections that are
-// messages without an end. A Talk is one direction of one. It passes a message
-// on when all of it has come and was judged, with the recent text before it.
+// This file handles conversations: bodies and upgraded connections that are endless series of
+// messages. A Talk is one direction of a conversation. It forwards a message when all of it
+// has arrived and was judged together with the recent text before it.
 
-// freeMessage is how much of a message under way counts as held by nobody.
+// freeMessage is the number of bytes of an incomplete message that count for no client.
 const freeMessage = 16 << 10
 
-// mostMessage is how much of one message is kept back. Of a longer one, parts are
-// judged and pass; where it cannot be read in parts, it is unread.
+// mostMessage is the number of bytes of one message that are held. Parts of a longer one are
+// judged and forwarded; if it cannot be read in parts, it is unread.
 const mostMessage = 512 << 10
 
-// A Protocol is how the messages of a conversation are framed.
+// A Protocol is the framing of the messages of a conversation.
 type Protocol uint8
 
 const (
@@ -34,15 +34,15 @@ const (
 	Socket                 // WebSocket
 	GRPC
 	GRPCWeb
-	Lines // of JSON
+	Lines // JSON
 )
 
-// A Talk judges the messages of one direction of a conversation. It belongs to
-// one goroutine at a time.
+// A Talk judges the messages of one direction of a conversation. It belongs to one goroutine
+// at a time.
 type Talk struct {
 	i      *Inspector
 	e      *Engine
-	base   *filter.Transaction // what was known when the conversation began: read only
+	base   *filter.Transaction // state when the conversation began: read only
 	stage  filter.Stage        // RequestBody for the client's messages
 	record func(*filter.Transaction)
 
@@ -52,18 +52,18 @@ type Talk struct {
 	known    []filter.Finding // of base
 	noted    []filter.Reason  // monitoring rules that matched before
 
-	pending []byte // of the message under way
+	pending []byte // of the incomplete message
 	claimed int64
-	midway  bool // a part of it has passed
-	blind   bool // and what follows passes unread
+	midway  bool // a part of it was forwarded
+	blind   bool // and the rest is forwarded unread
 
-	Verdict filter.Verdict   // with which it ended, the zero Verdict while it goes on
-	Found   []filter.Finding // that led to it
+	Verdict filter.Verdict   // verdict that ended it, the zero Verdict before
+	Found   []filter.Finding // findings that led to it
 	Looked  int64            // bytes of messages that were judged
 }
 
-// Talk returns what judges one direction of the conversation that x has begun.
-// Messages on which a rule fits are recorded by themselves.
+// Talk returns a Talk for one direction of the conversation that x has begun. Messages that
+// match a rule are recorded separately.
 func (x *Exchange) Talk(s filter.Stage, p Protocol, f content.Framer, record func(*filter.Transaction)) *Talk {
 	base := x.T
 	base.Findings = append([]filter.Finding(nil), x.T.Findings...)
@@ -74,7 +74,7 @@ func newTalk(x *Exchange, base *filter.Transaction, s filter.Stage, p Protocol, 
 	return &Talk{i: x.in, e: x.Engine, base: base, stage: s, record: record, protocol: p, framer: f, known: slices.Clip(base.Findings)}
 }
 
-// judgement is what is needed while a message is judged.
+// A judgement is the memory for judging a message.
 type judgement struct {
 	t    filter.Transaction
 	body content.Body
@@ -83,10 +83,9 @@ type judgement struct {
 
 var judgements = sync.Pool{New: func() any { return new(judgement) }}
 
-// Pass takes the next bytes as they came and appends to dst what may go on now.
-// over says that a verdict has ended the conversation: what dst then holds is
-// the last that goes on, besides what [Talk.Last] says. Bytes that are no such
-// conversation end it too.
+// Pass gets the next bytes as received and appends to dst the bytes to forward now. over
+// reports that a verdict has ended the conversation: dst then has the last bytes to forward,
+// apart from those of [Talk.Last]. Bytes that are not such a conversation end it too.
 func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) {
 	for len(p) > 0 {
 		n, m, whole, err := k.framer.Next(p)
@@ -99,7 +98,7 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 			return dst, true
 		}
 		w, socket := k.framer.(*content.WebSocket)
-		if !whole || socket && m.Control && w.Midway() { // between the frames of a message: it passes with that
+		if !whole || socket && m.Control && w.Midway() { // between the frames of a message: it is forwarded with that
 			var over bool
 			if dst, over = k.keep(ctx, dst, piece); over {
 				return dst, true
@@ -121,9 +120,8 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 	return dst, false
 }
 
-// End appends to dst what is left of a message that the end of the conversation
-// broke off, unless a verdict refuses it: who reads the bytes themselves sees
-// it.
+// End appends to dst the rest of a message that is incomplete at the end of the conversation,
+// unless a verdict refuses it, because readers of the raw bytes see it.
 func (k *Talk) End(ctx context.Context, dst []byte) (out []byte, over bool) {
 	if m := k.framer.Rest(); len(k.pending) > 0 || k.midway {
 		if !k.judge(ctx, m) {
@@ -136,21 +134,21 @@ func (k *Talk) End(ctx context.Context, dst []byte) (out []byte, over bool) {
 	return dst, false
 }
 
-// keep keeps a piece of a message under way. Where there is no room for more, what
-// came is judged and passes; over says that it does not.
+// keep holds a piece of an incomplete message. If there is no more room, the part so far is
+// judged and forwarded; over reports that it was refused.
 func (k *Talk) keep(ctx context.Context, dst, piece []byte) (out []byte, over bool) {
 	if k.blind {
 		return append(dst, piece...), false
 	}
 	k.pending = append(k.pending, piece...)
-	// The framer has the message too.
+	// The framer also holds the message.
 	if need := 2 * int64(cap(k.pending)); need > 2*freeMessage && need > k.claimed {
 		if len(k.pending) <= mostMessage && k.i.budget.claim(k.base.Client.Addr, need-k.claimed) {
 			k.claimed = need
 			return dst, false
 		}
 		m, ok := k.framer.Part()
-		if !ok { // a rule may say what is done about that
+		if !ok { // rules may decide about that
 			m.Unread = content.TooLarge
 			if len(k.pending) <= mostMessage {
 				m.Unread = content.NoCapacity
@@ -169,10 +167,10 @@ func (k *Talk) keep(ctx context.Context, dst, piece []byte) (out []byte, over bo
 	return dst, false
 }
 
-// drop forgets the message under way.
+// drop drops the incomplete message.
 func (k *Talk) drop() {
 	if k.pending = k.pending[:0]; cap(k.pending) > freeMessage/4 {
-		k.pending = nil // nothing is kept between messages, which may be far apart
+		k.pending = nil // keep nothing between messages, which may be far apart
 	}
 	if k.claimed > 0 {
 		k.i.budget.give(k.base.Client.Addr, k.claimed)
@@ -181,11 +179,11 @@ func (k *Talk) drop() {
 	k.midway, k.blind = false, false
 }
 
-// Close gives back what k holds.
+// Close releases everything that k holds.
 func (k *Talk) Close() { k.drop() }
 
-// judge has a message judged with the recent text before it, and says whether
-// it may pass.
+// judge judges a message together with the recent text before it, and reports whether it may
+// pass.
 func (k *Talk) judge(ctx context.Context, m content.Message) bool {
 	text, why := k.window.Add(m)
 	if !text && why == content.AllRead {
@@ -237,7 +235,7 @@ func (k *Talk) judge(ctx context.Context, m content.Message) bool {
 	return !v.Final()
 }
 
-// why says in a few words why the conversation, or a message of it, was refused.
+// why returns a short reason why the conversation, or a message of it, was refused.
 func (k *Talk) why() string {
 	why := "blocked by the policy of this network"
 	if c := k.Verdict.Reason.Finding.Category; c != "" {
@@ -246,7 +244,7 @@ func (k *Talk) why() string {
 	return why + " (" + k.base.ID + ")"
 }
 
-// replacement appends a message of ours in place of one that is refused.
+// replacement appends our message in place of a refused one.
 func (k *Talk) replacement(dst []byte) []byte {
 	k.i.counters[messagesReplaced].Add(1)
 	text := "[" + oneLine(k.why()) + "]"
@@ -256,8 +254,8 @@ func (k *Talk) replacement(dst []byte) []byte {
 	return k.appendFrame(dst, 0x81, text)
 }
 
-// appendFrame appends a WebSocket frame (RFC 6455, 5.2). Those to servers are
-// masked, with zeros.
+// appendFrame appends a WebSocket frame (RFC 6455 section 5.2). Frames to servers are masked
+// with zeros.
 func (k *Talk) appendFrame(dst []byte, first byte, payload string) []byte {
 	dst = append(dst, first)
 	var mask byte
@@ -275,13 +273,13 @@ func (k *Talk) appendFrame(dst []byte, first byte, payload string) []byte {
 	return append(dst, payload...)
 }
 
-// policyViolation is the status of a WebSocket that a rule closes (RFC 6455,
+// policyViolation is the status with which a WebSocket is closed by a rule (RFC 6455 section
 // 7.4.1).
 const policyViolation = 1008
 
-// Last appends what ends this direction when a verdict on either has ended the
-// conversation, with the reason: a Close frame, an event. It is nothing in the
-// middle of a message.
+// Last appends the end of this direction, with the reason, when a verdict on either direction
+// has ended the conversation: a Close frame, or an event. In the middle of a message it
+// appends nothing.
 func (k *Talk) Last(dst []byte, because *Talk) []byte {
 	if k.midway {
 		return dst
@@ -303,7 +301,7 @@ func (k *Talk) Last(dst []byte, because *Talk) []byte {
 	return dst
 }
 
-// percent is a grpc-message as it is sent (gRPC over HTTP/2, "Percent-Encoded").
+// percent encodes a grpc-message (gRPC over HTTP/2, "Percent-Encoded").
 func percent(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {
@@ -316,15 +314,15 @@ func percent(s string) string {
 	return b.String()
 }
 
-// framing returns the protocol and framer of a body that is a conversation; ok
-// is false where it is none.
+// framing returns the protocol and framer of a body that is a conversation; otherwise ok is
+// false.
 func framing(h *content.Head, fields message.Fields) (p Protocol, f content.Framer, ok bool) {
 	switch typ := h.Type(); {
 	case typ == "text/event-stream":
 		return Events, &content.Events{}, true
 	case strings.HasPrefix(typ, "application/grpc-web"):
 		return GRPCWeb, &content.GRPC{Coding: string(fields.Get("Grpc-Encoding")), Base64: strings.HasPrefix(typ, "application/grpc-web-text")}, true
-	case strings.HasPrefix(typ, "application/connect+"): // messages are framed as those of gRPC
+	case strings.HasPrefix(typ, "application/connect+"): // framed like gRPC
 		return GRPCWeb, &content.GRPC{Coding: string(fields.Get("Connect-Content-Encoding"))}, true
 	case strings.HasPrefix(typ, "application/grpc"):
 		return GRPC, &content.GRPC{Coding: string(fields.Get("Grpc-Encoding"))}, true
@@ -332,10 +330,9 @@ func framing(h *content.Head, fields message.Fields) (p Protocol, f content.Fram
 	return 0, nil, false
 }
 
-// extensions is the value of Sec-WebSocket-Extensions as it goes upstream: of
-// what a client offers, only compression can be undone, and each message is to
-// be compressed by itself, so that nothing has to be kept between them, and one
-// can be replaced.
+// extensions returns the value of Sec-WebSocket-Extensions to send upstream. Of a client's
+// offers, only compression is supported. Each message must be compressed separately, so that
+// nothing needs to be kept between messages, and single messages can be replaced.
 func extensions(x *Exchange, v []byte) []byte {
 	start := len(x.scratch)
 	for part := range bytes.SplitSeq(v, []byte(",")) {
@@ -359,8 +356,8 @@ func extensions(x *Exchange, v []byte) []byte {
 	return x.scratch[start:]
 }
 
-// Sockets returns what judges the two directions of the connection that s
-// switches to; nil where it is no WebSocket, or nobody wants to see it.
+// Sockets returns a Talk for each direction of the connection to which s switches; nil if it
+// is not a WebSocket, or no check inspects it.
 func (x *Exchange) Sockets(s *message.Response, record func(*filter.Transaction)) (up, down *Talk) {
 	if !bytes.EqualFold(s.Upgrade, []byte("websocket")) {
 		return nil, nil
@@ -384,7 +381,7 @@ func (x *Exchange) Sockets(s *message.Response, record func(*filter.Transaction)
 			s.Fields[i].Value = append(bytes.Clone(f.Value), "; client_no_context_takeover"...)
 		}
 	}
-	// T stays as it is while the connection lasts, so it need not be copied.
+	// T does not change while the connection lasts, so it need not be copied.
 	up = newTalk(x, t, filter.RequestBody, Socket, &content.WebSocket{Deflate: deflate}, record)
 	down = newTalk(x, t, filter.ResponseBody, Socket, &content.WebSocket{Deflate: deflate, Takeover: takeover}, record)
 	return up, down

@@ -9,25 +9,24 @@ import (
 	"shuultuur/message"
 )
 
-// A talkBody is a body that is a conversation: its messages pass one by one.
+// A talkBody is a body that is a conversation: its messages are forwarded one by one.
 type talkBody struct {
 	filled
 	ctx     context.Context
 	x       *Exchange
 	talk    *Talk
-	decoder *content.Body // of its content coding, nil without
+	decoder *content.Body // of its content coding, nil if there is none
 	block   []byte
-	in      []byte // room for what came
+	in      []byte // buffer for received bytes
 	out     []byte
 	trailer message.Fields // ours
 	err     error
 }
 
-// converse makes b the body of a conversation that is judged, and says whether
-// it is one.
+// converse makes b the body of a conversation to judge, and reports whether it is one.
 func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head, fields message.Fields, src message.Body) *talkBody {
 	p, f, ok := framing(h, fields)
-	if !ok && s == filter.ResponseBody && h.Lines() && src.Left() < 0 { // made as it is sent
+	if !ok && s == filter.ResponseBody && h.Lines() && src.Left() < 0 { // it is generated while it is sent
 		p, f, ok = Lines, &content.Lines{}, true
 	}
 	if !ok {
@@ -43,7 +42,7 @@ func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head
 	return b
 }
 
-// next reads until messages may pass, or the body is over.
+// next reads until messages may be forwarded, or the body is over.
 func (b *talkBody) next() error {
 	if b.block == nil {
 		b.block = b.x.in.Block(medium)
@@ -81,7 +80,7 @@ func (b *talkBody) next() error {
 	return nil
 }
 
-// pass has what came judged, once its content coding is undone.
+// pass judges received bytes, after decoding their content coding.
 func (b *talkBody) pass(p []byte) (refused bool) {
 	if b.decoder == nil {
 		b.out, refused = b.talk.Pass(b.ctx, b.out, p)
@@ -104,8 +103,8 @@ func (b *talkBody) pass(p []byte) (refused bool) {
 	return refused
 }
 
-// free gives back what b holds, and puts a verdict that ended it into x's
-// transaction.
+// free releases everything that b holds, and stores the verdict that ended it in the
+// transaction of x.
 func (b *talkBody) free() {
 	if b.block != nil {
 		b.x.in.Release(b.block)
@@ -118,8 +117,8 @@ func (b *talkBody) free() {
 	b.x.Conclude(b.talk)
 }
 
-// Conclude puts the verdict that ended a conversation, if one has, on record.
-// Nobody may be using k any more.
+// Conclude records the verdict that ended a conversation, if any. Nobody may be using k any
+// more.
 func (x *Exchange) Conclude(k *Talk) {
 	t := &x.T
 	if k.stage == filter.ResponseBody {

@@ -8,10 +8,9 @@ import (
 	"shuultuur/message"
 )
 
-// This file is about pages that begin to pass before they are judged to the end,
-// in a coding that nobody can end in the middle: br, zstd, one coding upon
-// another. They pass without their coding, so that a notice can stand behind
-// what is out when the verdict changes.
+// This file handles pages that are forwarded before they are judged completely, in a coding
+// that cannot be ended in the middle: br, zstd, or nested codings. They are forwarded without
+// their coding, so that a notice can follow the part already sent if the verdict changes.
 
 // An uncodedBody is such a page.
 type uncodedBody struct {
@@ -20,11 +19,10 @@ type uncodedBody struct {
 	in      *inspection
 	decoder content.Body
 	vec     [][]byte
-	err     error // when ready is empty
+	err     error // returned when ready is empty
 }
 
-// uncode has the page that b begins to pass leave without its coding, if that
-// can be undone.
+// uncode makes the page of b pass without its coding, if that can be decoded.
 func uncode(b *inspection, s *message.Response) {
 	h := b.content.Head()
 	if b.over || b.open || h.Deflated() || !h.Undone() || b.content.Type() != "text/html" || b.x.part != "" {
@@ -49,7 +47,7 @@ func uncode(b *inspection, s *message.Response) {
 	s.Body, s.Length = u, message.Chunked
 }
 
-// append shows the decoder what is cleared.
+// append gives released bytes to the decoder.
 func (u *uncodedBody) append() {
 	u.vec = u.in.Ready(u.vec[:0])
 	for _, p := range u.vec {
@@ -57,8 +55,8 @@ func (u *uncodedBody) append() {
 	}
 }
 
-// took notes that the decoder has what it was shown, which stays in memory until
-// more is cleared.
+// took records that the decoder has read the bytes it was given, which stay in memory until
+// more are released.
 func (u *uncodedBody) took() {
 	for _, p := range u.vec {
 		u.in.Skip(len(p))
@@ -66,8 +64,8 @@ func (u *uncodedBody) took() {
 	clear(u.vec)
 }
 
-// next decodes until there is something to pass on, or the page is over. What
-// follows the end of a coding is judged, and passes no more.
+// next decodes until there are bytes to forward, or the page is over. Bytes after the end of a
+// coding are judged but not forwarded.
 func (u *uncodedBody) next() error {
 	for ended := false; u.ready.Left() == 0 && !u.over; {
 		if u.err != nil {
@@ -100,7 +98,7 @@ func (u *uncodedBody) next() error {
 	return nil
 }
 
-// free gives back what u holds.
+// free releases everything that u holds.
 func (u *uncodedBody) free() {
 	u.ready.Close()
 	u.decoder.Release()

@@ -7,22 +7,22 @@ import (
 	"shuultuur/message"
 )
 
-// An UpgradeAnswer is what becomes of a client's wish for another protocol
-// (RFC 9110, 7.8).
+// An UpgradeAnswer is how to handle a client's request for another protocol (RFC 9110 section
+// 7.8).
 type UpgradeAnswer uint8
 
 const (
-	UpgradeIgnored UpgradeAnswer = iota // the request goes on without it
-	UpgradePassed                       // the wish goes on too
-	UpgradeRefused                      // the request does not go on
+	UpgradeIgnored UpgradeAnswer = iota // forward the request without Upgrade
+	UpgradePassed                       // forward it with Upgrade
+	UpgradeRefused                      // do not forward it
 )
 
 var webSocket = []byte("websocket")
 
-// Upgrade says what becomes of the wish. WebSocket is passed on. What runs in
-// another protocol would be inspected by nobody, so it takes a rule that allows
-// the request. Cleartext HTTP/2 and TLS are offers that a server may ignore
-// (RFC 7540, 3.2; RFC 2817, 3.1), and so do we.
+// Upgrade returns how to handle a request for another protocol. WebSocket is forwarded. Other
+// protocols could not be inspected, so they require a rule that allows the request. Cleartext
+// HTTP/2 and TLS are offers that a server may ignore (RFC 7540 section 3.2; RFC 2817 section
+// 3.1), and so do we.
 func (x *Exchange) Upgrade() UpgradeAnswer {
 	answer := UpgradeRefused
 	switch {
@@ -43,7 +43,7 @@ func (x *Exchange) Upgrade() UpgradeAnswer {
 	return answer
 }
 
-// upgrade is the wish as it goes upstream, nil for none.
+// upgrade returns the value of Upgrade to send upstream, nil for none.
 func (x *Exchange) upgrade() []byte {
 	switch {
 	case x.Upgrade() != UpgradePassed:
@@ -51,11 +51,11 @@ func (x *Exchange) upgrade() []byte {
 	case x.T.Verdict.Action == filter.Allow || bytes.IndexByte(x.Q.Upgrade, ',') < 0:
 		return x.Q.Upgrade
 	}
-	return webSocket // alone, of all that were offered
+	return webSocket // without other offers
 }
 
-// Upgraded says whether s is a response with which an origin may change to
-// another protocol: one that was asked for.
+// Upgraded reports whether s is a response with which an origin may switch to the requested
+// protocol.
 func (x *Exchange) Upgraded(s *message.Response) bool {
 	if s.Upgrade == nil || x.Upgrade() != UpgradePassed {
 		return false

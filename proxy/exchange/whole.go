@@ -14,18 +14,17 @@ import (
 	"shuultuur/message"
 )
 
-// This file is about responses that are not a whole page: a range of one (206),
-// and "not modified" (304) for one that the client has from elsewhere, so that
-// it was never judged here. Checks have to see all of it: the request is sent
-// once more, without its conditions.
+// This file handles responses that are not a complete page: a range (206), and "not modified"
+// (304) for a page that the client has from elsewhere, so that it was never judged here.
+// Checks must inspect all of it: the request is sent again without its conditions.
 
-// A Ranges says what is done with a range of a body that checks want to see.
+// A Ranges is how to handle a range of a body that checks inspect.
 type Ranges uint8
 
 const (
-	FetchWhole    Ranges = iota // the client gets all of it
-	RefuseRange                 // the client gets 416, and asks for all of it
-	CombineRanges               // all of it is judged, and the client gets its range
+	FetchWhole    Ranges = iota // the client gets the whole body
+	RefuseRange                 // the client gets 416, and requests the whole body
+	CombineRanges               // the whole body is judged, and the client gets its range
 )
 
 var rangesNames = [...]string{"whole", "refuse", "combine"}
@@ -41,12 +40,11 @@ func (r *Ranges) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is not one of %s", text, strings.Join(rangesNames[:], ", "))
 }
 
-// errRange says that a range was refused.
+// errRange reports that a range was refused.
 var errRange = errors.New("a range of a page that must be judged as a whole")
 
-// Again says whether the request has to be sent once more, for all of what s is
-// only a part of: Outgoing then leaves out its conditions. Answer knows what to
-// say to an error.
+// Again reports whether the request must be sent again for the whole of a page of which s is a
+// part: Outgoing then omits its conditions. Answer returns a response to an error.
 func (x *Exchange) Again(s *message.Response) (bool, error) {
 	if x.whole || x.Q.Method != "GET" {
 		return false, nil
@@ -54,8 +52,8 @@ func (x *Exchange) Again(s *message.Response) (bool, error) {
 	switch s.Status {
 	case 206:
 		x.T.Response = s
-		// What is text only if its type is wrong is judged by the range itself:
-		// players read films by ranges.
+		// A body that is text only if its type is wrong is judged by the range itself: players
+		// request films in ranges.
 		h := x.T.Content()
 		use := h.Use()
 		h.SetUse(content.Embedded)
@@ -84,8 +82,8 @@ func (x *Exchange) Again(s *message.Response) (bool, error) {
 	return true, nil
 }
 
-// mayBeText says whether the client may be asking for something to read, or a
-// style sheet, which may add text: it is not for an image or a script.
+// mayBeText reports whether the client may be requesting text, or a style sheet, which may add
+// text, rather than an image or a script.
 func mayBeText(q *message.Request) bool {
 	switch string(q.Get("Sec-Fetch-Dest")) {
 	case "audio", "font", "image", "script", "video", "worker":
@@ -100,8 +98,7 @@ func mayBeText(q *message.Request) bool {
 	return true
 }
 
-// condition says whether a field makes a request one for a part, or for news
-// only.
+// condition reports whether a field makes a request a partial or conditional one.
 func condition(name []byte) bool {
 	switch len(name) {
 	case 5:
@@ -118,19 +115,19 @@ func condition(name []byte) bool {
 	return false
 }
 
-// judgedPages remembers which pages were judged and passed: a hash of policy,
-// URL and validator, in a place that another may take.
+// judgedPages remembers which pages were judged and passed: a hash of policy, URL and
+// validator. Another page may overwrite an entry.
 type judgedPages struct {
 	seed maphash.Seed
 	at   [1 << 15]atomic.Uint64
 }
 
-// page64 is the hash of a page with a validator.
+// page64 returns the hash of a page with a validator.
 func page64(x *Exchange, validator []byte) uint64 {
 	j := x.in.pages
 	var h maphash.Hash
 	h.SetSeed(j.seed)
-	fmt.Fprintf(&h, "%p", x.Engine) // other lists may judge otherwise
+	fmt.Fprintf(&h, "%p", x.Engine) // other lists may judge differently
 	h.WriteString(x.T.Verdict.Reason.Policy)
 	h.WriteByte(0)
 	h.WriteString(x.T.URL)
@@ -139,7 +136,7 @@ func page64(x *Exchange, validator []byte) uint64 {
 	return h.Sum64()
 }
 
-// keepJudged notes that all of a page was judged, and passed.
+// keepJudged records that a whole page was judged and passed.
 func keepJudged(x *Exchange) {
 	s := x.T.Response
 	if s == nil || s.Status != 200 || x.Q.Method != "GET" {
@@ -153,7 +150,7 @@ func keepJudged(x *Exchange) {
 	}
 }
 
-// wasJudged says whether the page that the client has was judged here.
+// wasJudged reports whether the page that the client has was judged here.
 func wasJudged(x *Exchange, s *message.Response) bool {
 	for i := range x.T.Findings {
 		if f := &x.T.Findings[i]; f.Check == "policy" && f.Category == "learned" {
@@ -170,8 +167,8 @@ func wasJudged(x *Exchange, s *message.Response) bool {
 	return false
 }
 
-// cutOut makes s the part that the client asked for, where all of the body was
-// judged and lies in memory.
+// cutOut makes s the part that the client requested, if the whole body was judged and is in
+// memory.
 func (b *inspection) cutOut(s *message.Response) {
 	var from, to int64
 	first, rest, _ := strings.Cut(strings.TrimPrefix(b.x.part, "bytes "), "-")
