@@ -6,15 +6,15 @@ import (
 	"shuultuur/platform"
 )
 
-// A client connection needs two descriptors, one for the client and one for the
-// origin. Lists, stores, listeners and the name server need others.
+// A client connection needs two descriptors, one for the client and one for the origin. Lists,
+// stores, listeners and the name server need others.
 const (
 	filesPerConnection = 2
 	otherFiles         = 256
 )
 
-// limitFiles lowers the number of connections to what the limit of open files
-// leaves room for, and says so: a process without descriptors serves nobody.
+// limitFiles lowers the number of connections to what the limit of open files permits, and
+// logs that: a process without descriptors cannot serve anybody.
 func (p *Proxy) limitFiles() {
 	limit, _, err := platform.Files()
 	if err != nil {
@@ -30,7 +30,7 @@ func (p *Proxy) limitFiles() {
 	p.connections = min(p.connections, room)
 }
 
-// connectionsFor is the number of connections that so many files are enough for.
+// connectionsFor returns the number of connections for which so many files suffice.
 func connectionsFor(files int64) int64 {
 	return max((files-otherFiles)/filesPerConnection, files/(2*filesPerConnection), 1)
 }

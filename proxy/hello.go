@@ -11,9 +11,8 @@ import (
 	"shuultuur/intercept"
 )
 
-// openTunnel connects, tells the client so and relays. The first bytes of the
-// client are judged, also where the host of CONNECT is allowed: they may name
-// another one.
+// openTunnel connects, confirms that to the client and relays. The first bytes of the client
+// are judged, even if the host of CONNECT is allowed, because they may name another one.
 func (c *conn) openTunnel() outcome {
 	x := &c.x
 	far, first, err := c.p.up.Tunnel(x.ctx, x.T.Host, x.T.Port)
@@ -45,10 +44,10 @@ func (c *conn) openTunnel() outcome {
 	return closing
 }
 
-// look waits for the client's first bytes and has the host in them judged when
-// they are a TLS hello. It says whether the tunnel may go on; what it has read
-// is sent on then. A request that is not encrypted ends the tunnel, unless the
-// host is allowed: it is returned, and the client's connection stays.
+// look waits for the client's first bytes, and if they are a TLS hello judges its host. pass
+// reports whether the tunnel may continue; the bytes read are then forwarded. An unencrypted
+// request ends the tunnel, unless the host is allowed: look returns it, and the client's
+// connection stays open.
 func (c *conn) look(up *direction) (request []byte, pass bool) {
 	x, p := &c.x, c.p
 	for {
@@ -58,15 +57,15 @@ func (c *conn) look(up *direction) (request []byte, pass bool) {
 			break
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil, err == io.EOF // the server may still have something to say
+			return nil, err == io.EOF // the server may still send data
 		}
 		if up.other.quiet.Load() {
 			x.Note("tunnel: " + errSilent.Error())
 			return nil, false
 		}
 	}
-	// Most hellos fit into a segment or two; memory for larger ones is only
-	// taken when they come.
+	// Most hellos fit into one or two segments. Memory for larger ones is only taken when
+	// needed.
 	block := p.inspector.Block(helloSize)
 	defer func() { p.inspector.Release(block) }()
 	c.c.SetReadDeadline(within(p.headTime))
@@ -100,8 +99,8 @@ func (c *conn) look(up *direction) (request []byte, pass bool) {
 	return nil, err == nil
 }
 
-// sniff reads the client's first bytes into block, which may be exchanged for
-// a larger one, until they are a complete hello or cannot be one any more.
+// sniff reads the client's first bytes into block, which it may exchange for a larger one,
+// until they are a complete hello or cannot be one.
 func (c *conn) sniff(block *[]byte) (*intercept.Hello, error) {
 	var s intercept.Sniffer
 	held := c.p.inspector
@@ -133,9 +132,8 @@ func (c *conn) sniff(block *[]byte) (*intercept.Hello, error) {
 	}
 }
 
-// judgeHello has a tunnel to an address judged again when the hello, nil for
-// none, says something new: another host than CONNECT, a fingerprint that
-// somebody asks for.
+// judgeHello judges a tunnel to an address again if the hello (nil for none) reveals something
+// new: another host than that of CONNECT, or a fingerprint that a rule needs.
 func (x *request) judgeHello(h *intercept.Hello, to net.Addr) bool {
 	t := &x.T
 	if x.eng.JA4 {
@@ -156,8 +154,8 @@ func (x *request) judgeHello(h *intercept.Hello, to net.Addr) bool {
 	if !x.Decide(x.ctx, filter.Name) {
 		return false
 	}
-	// The connection goes to the host of CONNECT. What is allowed for another
-	// name counts only where the address is that name's too.
+	// The connection goes to the host of CONNECT. An exception for another name applies only
+	// if the address belongs to that name, too.
 	tcp, _ := to.(*net.TCPAddr)
 	if asked.verdict.Action == filter.Allow || t.Verdict.Action == filter.Allow && (tcp == nil || !x.p.names.hasAddress(x.ctx, h.Host, tcp.AddrPort().Addr())) {
 		asked.restore(x)
@@ -165,7 +163,7 @@ func (x *request) judgeHello(h *intercept.Hello, to net.Addr) bool {
 	return true
 }
 
-// handshakeOf is what a hello says, nil where nobody asks.
+// handshakeOf describes a hello, nil if no check needs it.
 func handshakeOf(e *Engine, h *intercept.Hello) *filter.Handshake {
 	if !e.Handshakes {
 		return nil
@@ -173,13 +171,13 @@ func handshakeOf(e *Engine, h *intercept.Hello) *filter.Handshake {
 	return &filter.Handshake{JA3: h.JA3(), Protocols: h.Protocols, Version: h.Legacy}
 }
 
-// helloSize is room for most hellos.
+// helloSize is sufficient for most hellos.
 const helloSize = 16 << 10
 
-// alert is a fatal TLS alert, access_denied (RFC 8446, 6.2).
+// alert is a fatal TLS alert, access_denied (RFC 8446 section 6.2).
 var alert = [...]byte{21, 3, 3, 0, 2, 2, 49}
 
-// established is the answer to CONNECT.
+// established returns the response to CONNECT.
 func (p *proof) established() []byte {
 	return append(p.append([]byte("HTTP/1.1 200 Connection established\r\n")), "\r\n"...)
 }

@@ -18,7 +18,7 @@ func appendPort(dst []byte, port uint16) []byte {
 	return strconv.AppendUint(append(dst, ':'), uint64(port), 10)
 }
 
-// hostPort is how a tunnel's destination is written.
+// hostPort formats a tunnel's destination.
 func hostPort(host string, port uint16) string {
 	return string(appendPort(appendHost(nil, host), port))
 }

@@ -2,23 +2,23 @@ package proxy
 
 import "strings"
 
-// Header blocks of answers (RFC 7541). Fields are literals without indexing,
-// with their names from the static table where they are there: nothing has to be
-// looked up, kept or allocated, and no answer says anything of another one's
-// (CRIME). Answers cost some bytes more by that.
+// This file writes header blocks of responses (RFC 7541). Fields are literals without
+// indexing, with names from the static table if possible: nothing must be looked up, kept or
+// allocated, and no response reveals anything about another one (CRIME). Responses are some
+// bytes longer.
 
 // begun begins a header block.
 func (h *headerBlock) begun() {
 	h.block = h.block[:0]
-	if h.resize { // the table of names and values is not used (RFC 7541, 4.2)
+	if h.resize { // the dynamic table is not used (RFC 7541 section 4.2)
 		h.block, h.resize = append(h.block, 0x20), false
 	}
 }
 
-// status begins the header block of an answer.
+// status begins the header block of a response.
 func (h *headerBlock) status(code string) {
 	h.begun()
-	const first = 8 // of the statuses in the static table
+	const first = 8 // index of the first status in the static table
 	for i, usual := range [...]string{"200", "204", "206", "304", "400", "404", "500"} {
 		if code == usual {
 			h.block = append(h.block, 0x80|byte(first+i))
@@ -28,8 +28,7 @@ func (h *headerBlock) status(code string) {
 	h.field(first, ":status", []byte(code))
 }
 
-// field adds a field to the block; index is that of its name in the static
-// table, 0 for none.
+// field adds a field to the block; index is that of its name in the static table, 0 for none.
 func (h *headerBlock) field(index int, name string, value []byte) {
 	if index > 0 {
 		h.block = appendInt(h.block, 0, 4, index)
@@ -39,7 +38,7 @@ func (h *headerBlock) field(index int, name string, value []byte) {
 	h.block = append(appendInt(h.block, 0, 7, len(value)), value...)
 }
 
-// appendInt appends n with a prefix of bits, above which first is (RFC 7541, 5.1).
+// appendInt appends n with a prefix of bits, below the bits of first (RFC 7541 section 5.1).
 func appendInt(b []byte, first byte, bits, n int) []byte {
 	most := 1<<bits - 1
 	if n < most {
@@ -52,8 +51,8 @@ func appendInt(b []byte, first byte, bits, n int) []byte {
 	return append(b, byte(n))
 }
 
-// usualNames are fields of answers as servers write them, with their places in
-// the static table (RFC 7541, appendix A).
+// usualNames are names of response fields as servers write them, with their index in the
+// static table (RFC 7541 appendix A).
 var usualNames = [...]struct {
 	index         int
 	name, lowered string
@@ -68,8 +67,8 @@ var usualNames = [...]struct {
 	{0, "X-Frame-Options", "x-frame-options"}, {0, "Content-Security-Policy", "content-security-policy"},
 }
 
-// lowered is the name of a field as HTTP/2 has it (RFC 9113, 8.2), and its place
-// in the static table, 0 for none. Usual names cost no memory.
+// lowered returns the name of a field in HTTP/2 (RFC 9113 section 8.2), and its index in the
+// static table, 0 for none. Usual names cost no allocation.
 func lowered(name []byte) (index int, as string) {
 	for i := range usualNames {
 		if u := &usualNames[i]; len(u.name) == len(name) && string(name) == u.name {

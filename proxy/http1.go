@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	copyStep  = 1 << 20  // bytes copied before deadlines are moved
+	copyStep  = 1 << 20  // bytes copied between updates of deadlines
 	blockSize = 64 << 10 // bytes read at once
-	leastFile = 1 << 20  // bytes of a body from which on the kernel sends it from its file: it wakes the client more often, so copying fewer is cheaper
-	slowest   = 16 << 10 // bytes a second that a client must keep up, beside Config.Answer
+	leastFile = 1 << 20  // bytes of a body from which on the kernel sends it from its file; for fewer, copying is cheaper, because sending wakes the client more often
+	slowest   = 16 << 10 // bytes per second that a client must read, in addition to Config.Answer
 )
 
-// patience is how long n bytes may take.
+// patience returns the time limit for n bytes.
 func (p *Proxy) patience(n int64) time.Duration {
 	if p.answer == 0 {
 		return 0
@@ -46,7 +46,7 @@ func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
 	framing := s.Length
 	switch {
 	case framing >= 0:
-	case x.Q.Proto == 10: // it knows no chunks
+	case x.Q.Proto == 10: // HTTP/1.0 has no chunks
 		framing, keep = message.UntilClose, false
 	default:
 		framing = message.Chunked
@@ -74,7 +74,7 @@ func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
 	case err == nil:
 		return closing
 	case err == exchange.ErrCut && x.Q.Proto != 10:
-		c.lost = true // what says that the body is not complete is its framing
+		c.lost = true // its framing shows that the body is incomplete
 		return closing
 	case err != exchange.ErrCut && err != exchange.ErrGone:
 		x.Note("response ended early: " + err.Error())
@@ -83,7 +83,7 @@ func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
 	return closing
 }
 
-// keep says whether the connection stays open after the response.
+// keep reports whether the connection stays open after the response.
 func (c *conn) keep(ours bool) bool {
 	q, b := &c.x.Q, c.body.Framed
 	if q.Close || c.l.draining.Load() {
@@ -93,8 +93,8 @@ func (c *conn) keep(ours bool) bool {
 	if !ours {
 		return c.body.whole()
 	}
-	// Nothing of ours is sent while the body goes upstream: it is read here to
-	// its end, so that the next request can follow.
+	// While the body goes upstream, nothing else is sent. The rest of the body is read here,
+	// so that the next request can follow.
 	if c.body.broken {
 		return false
 	}
@@ -102,7 +102,7 @@ func (c *conn) keep(ours bool) bool {
 		return true
 	}
 	if q.Expect && !c.x.continued && len(c.r.Buffered()) == 0 {
-		return false // it will not come, or it will: there is no way to tell
+		return false // it is unknown whether the body will follow
 	}
 	if b.Discard(256<<10) != nil {
 		c.lost = true
@@ -111,8 +111,7 @@ func (c *conn) keep(ours bool) bool {
 	return true
 }
 
-// sendBytes sends the head and a body of known length, or one that ends with
-// the connection.
+// sendBytes sends the head and a body of known length, or one that ends with the connection.
 func (c *conn) sendBytes(x *request, s *message.Response) error {
 	body := s.Body
 	if left := body.Left(); c.tcp != nil && left >= leastFile {
@@ -126,9 +125,9 @@ func (c *conn) sendBytes(x *request, s *message.Response) error {
 	n := size(c.ready)
 	copied := n <= cap(c.out)-len(c.out)
 	if body.Left() == int64(n) {
-		x.yield() // a client that is slow to read keeps nobody out
+		x.yield() // a slow client blocks nobody
 	}
-	if copied { // most short answers: the origin's connection is free before they leave
+	if copied { // for most short responses, the origin's connection is free before they are sent
 		for _, p := range c.ready {
 			c.out = append(c.out, p...)
 		}
@@ -147,7 +146,7 @@ func (c *conn) sendBytes(x *request, s *message.Response) error {
 	return copyBytes(c, x, body)
 }
 
-// copyBytes sends what is left of a body that is not chunked.
+// copyBytes sends the rest of a body that is not chunked.
 func copyBytes(c *conn, x *request, body message.Body) error {
 	for !body.Done() {
 		step := min(copyStep, body.Left())
@@ -164,7 +163,7 @@ func copyBytes(c *conn, x *request, body message.Body) error {
 	return nil
 }
 
-// sendFromFile sends the head and a body that lies in a file, at off.
+// sendFromFile sends the head and a body in a file, from off on.
 func sendFromFile(c *conn, x *request, body message.Body, file *os.File, off int64) error {
 	x.yield()
 	end := off + body.Left()
@@ -178,7 +177,7 @@ func sendFromFile(c *conn, x *request, body message.Body, file *os.File, off int
 		head = nil
 		x.T.BytesOut += n
 		switch {
-		case err == errFile: // the file system does not do that; the body lies in memory too
+		case err == errFile: // the file system does not support it; the body is also in memory
 			return copyBytes(c, x, body)
 		case err != nil && n < step && errors.Is(err, syscall.EIO):
 			return err
@@ -190,7 +189,7 @@ func sendFromFile(c *conn, x *request, body message.Body, file *os.File, off int
 	return nil
 }
 
-// sendChunks sends the head and a body in chunks, each as it comes.
+// sendChunks sends the head and a body in chunks as they arrive.
 func (c *conn) sendChunks(x *request, s *message.Response) error {
 	body := s.Body
 	c.ready = body.Ready(c.ready[:0])
@@ -230,8 +229,7 @@ func (c *conn) sendChunks(x *request, s *message.Response) error {
 	return nil
 }
 
-// chunk writes what is in c.out (a head, or nothing) and n bytes as one chunk;
-// last ends the body.
+// chunk writes c.out (a head, or nothing) and n bytes as one chunk; last ends the body.
 func (c *conn) chunk(data [][]byte, n int, last bool, trailer message.Fields) error {
 	c.tail = c.tail[:0]
 	if n > 0 {
@@ -258,7 +256,7 @@ func (c *conn) write() error {
 		return err
 	}
 	if c.tcp == nil && n <= blockSize {
-		// One record and one system call for what TLS would send apart.
+		// One record and one system call for parts that TLS would send separately.
 		block := c.p.inspector.Block(int64(n))
 		defer func() { c.p.inspector.Release(block) }()
 		for _, p := range c.parts {
@@ -279,9 +277,8 @@ func size(parts [][]byte) (n int) {
 	return n
 }
 
-// head makes the head of a response. framing is the length of the body to be
-// written; a bodiless response has none although its head may name a length
-// (HEAD, 304).
+// head makes the head of a response. framing is the length of the body to be written. A
+// bodiless response has none, although its head may contain a length (HEAD, 304).
 func (c *conn) head(s *message.Response, framing int64, bodiless, keep, ours bool) {
 	b := append(c.out[:0], "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(s.Status), 10)
@@ -292,13 +289,13 @@ func (c *conn) head(s *message.Response, framing int64, bodiless, keep, ours boo
 			continue
 		}
 		switch n := len(f.Name); {
-		case n == 14 && message.EqualName(f.Name, "content-length"): // written anew, but where it says how long what is not sent would be
+		case n == 14 && message.EqualName(f.Name, "content-length"): // rewritten, unless it is the length of a body that is not sent
 			if !bodiless || s.Status == 204 {
 				continue
 			}
 		case n == 7 && framing != message.Chunked && message.EqualName(f.Name, "trailer"):
 			continue
-		case n == 7 && message.EqualName(f.Name, "alt-svc"): // a way around us: HTTP/3 is not looked into
+		case n == 7 && message.EqualName(f.Name, "alt-svc"): // HTTP/3 would bypass the proxy
 			continue
 		}
 		b = append(append(append(b, f.Name...), ": "...), f.Value...)

@@ -12,33 +12,32 @@ import (
 	"shuultuur/setting"
 )
 
-// InterceptConfig says with what the gateway decrypts TLS connections. Whose are
-// decrypted is for the policies to say (decrypt).
+// InterceptConfig are the settings for decrypting TLS connections. Policies decide whose
+// connections are decrypted (decrypt).
 type InterceptConfig struct {
-	Root         setting.File `yaml:"root"`         // file that "shuultuur ca init" made
+	Root         setting.File `yaml:"root"`         // file made by "shuultuur ca init"
 	LeafDays     int          `yaml:"leaf-days"`    // validity of a generated certificate, 3 to 398; default 90
-	Certificates int          `yaml:"certificates"` // generated certificates that are kept; default 10,000
-	// Trust are PEM files with roots that origins may have besides those of
-	// the system, such as a company's own.
+	Certificates int          `yaml:"certificates"` // limit of generated certificates that are kept; default 10,000
+	// Trust are PEM files with roots that origins may use in addition to those of the system,
+	// such as a company's own.
 	Trust []setting.File `yaml:"trust"`
-	// ExceptAfter lets a host through unseen for a client that has refused
-	// our certificate for it this often within a day. 0, the default: never.
+	// ExceptAfter is the number of refusals of our certificate by a client within a day after
+	// which connections to that host are tunnelled for it. 0, the default: never.
 	ExceptAfter int `yaml:"except-after"`
 }
 
-// InterceptParts are what decrypting needs of others.
+// InterceptParts are the dependencies of decryption.
 type InterceptParts struct {
-	// Dial reaches addresses that strangers' certificates name, and no others than
-	// public ones.
+	// Dial connects to addresses in unknown certificates. It must only reach public ones.
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	Wanted func(*filter.Transaction) bool // as in [Interception]
 	Memory Memory                         // as in [Interception]
-	// Previous is the one before; nil for none. With the same root its certificates
-	// and tickets go on, so that clients resume their sessions.
+	// Previous is the Interception to replace; nil for none. If the root is the same, its
+	// certificates and tickets are taken over, so that clients can resume sessions.
 	Previous *Interception
 }
 
-// NewInterception makes what decrypts TLS connections.
+// NewInterception makes an Interception.
 func NewInterception(c InterceptConfig, parts InterceptParts) (*Interception, error) {
 	if c.ExceptAfter < 0 {
 		return nil, setting.At("except-after", errors.New("must not be negative"))
@@ -61,8 +60,7 @@ func NewInterception(c InterceptConfig, parts InterceptParts) (*Interception, er
 	return &Interception{Authority: a, Verifier: v, Wanted: parts.Wanted, ExceptAfter: c.ExceptAfter, Memory: parts.Memory}, nil
 }
 
-// trusted returns the system's roots and those in files, or nil for the
-// system's alone.
+// trusted returns the system's roots and those in files, or nil for only the system's.
 func trusted(files []setting.File) (*x509.CertPool, error) {
 	if len(files) == 0 {
 		return nil, nil

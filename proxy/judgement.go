@@ -6,8 +6,8 @@ import (
 	"shuultuur/filter"
 )
 
-// A judgement is what was found and decided for one host. A request may name
-// several: that of CONNECT, that of the TLS hello, that of its own head.
+// A judgement is the findings and the verdict for one host. A request may name several hosts:
+// that of CONNECT, that of the TLS hello, and that of its own head.
 type judgement struct {
 	host, url string
 	verdict   filter.Verdict
@@ -15,22 +15,21 @@ type judgement struct {
 	edits     []filter.Edit
 }
 
-// judged returns what has been decided for x so far.
+// judged returns the current judgement of x.
 func judged(x *request) judgement {
 	t := &x.T
 	return judgement{t.Host, t.URL, t.Verdict, slices.Clone(t.Findings), x.Edits}
 }
 
-// restore makes j what has been decided for x.
+// restore makes j the current judgement of x.
 func (j *judgement) restore(x *request) {
 	t := &x.T
 	t.Host, t.URL, t.Verdict, x.Edits = j.host, j.url, j.verdict, j.edits
 	t.Findings = append(t.Findings[:0], j.findings...)
 }
 
-// judgeFor makes x ready to be judged for another host. Nothing found or decided
-// for the host before counts, but the policy stays: limits have counted the
-// request already.
+// judgeFor prepares x to be judged for another host. Findings and verdict for the previous
+// host do not apply, but the policy stays: limits have already counted the request.
 func (x *request) judgeFor(host string) {
 	t := &x.T
 	t.Host, t.Findings, x.Edits = host, t.Findings[:0], nil

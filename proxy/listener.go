@@ -13,15 +13,15 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// A listener is one address we accept on and the connections that came from it.
+// A listener is one listening address with its connections.
 type listener struct {
 	p        *Proxy
-	ctx      context.Context // of its connections; lives through the drain
+	ctx      context.Context // of its connections; it continues during the drain
 	n        atomic.Int64    // connections
 	draining atomic.Bool     // each response is the last of its connection
-	ending   atomic.Bool     // no other request is waited for
-	// A firewall brings connections to a transparent listener; a name server
-	// sends clients to a sinkhole that asked for a name they may not have.
+	ending   atomic.Bool     // no further request is awaited
+	// A firewall redirects connections to a transparent listener. A name server sends clients
+	// to a sinkhole if they asked for a refused name.
 	transparent, sinkhole bool
 	port                  uint16 // of a transparent one
 	wg                    sync.WaitGroup
@@ -30,11 +30,10 @@ type listener struct {
 	open map[*conn]struct{}
 }
 
-// Serve accepts clients on ln until ctx ends. Then it stops accepting, closes
-// idle connections, lets requests in flight finish for Config.Drain, and
-// closes what is left. When another process has taken over the sockets
-// ([handover.Left]), clients may first send another request on connections they
-// hold. It may be called for several listeners; it closes ln.
+// Serve accepts clients on ln until ctx ends. Then it stops accepting, closes idle
+// connections, lets requests in flight finish within Config.Drain, and closes the rest. If
+// another process has taken over the sockets ([handover.Left]), clients may first send another
+// request on their connections. Several listeners can be served concurrently; Serve closes ln.
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 	return p.serve(ctx, ln, &listener{})
 }
@@ -67,12 +66,12 @@ func (l *listener) accept(ctx context.Context, ln net.Listener) error {
 		c, err := ln.Accept()
 		if ctx.Err() != nil {
 			if err == nil {
-				l.admit(c) // its client is not to notice that we end
+				l.admit(c) // its client must not notice that we end
 			}
 			return nil
 		}
 		if err != nil {
-			// Out of descriptors, or the client is gone already: that passes.
+			// Out of descriptors, or the client is already gone: both are temporary.
 			if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck // there is no other way to ask
 				return err
 			}
@@ -89,7 +88,7 @@ func (l *listener) accept(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// admit serves a connection or tells it that there is no room.
+// admit serves a connection, or refuses it if there is no room.
 func (l *listener) admit(c net.Conn) {
 	p := l.p
 	p.counters.add(connections)
@@ -102,7 +101,7 @@ func (l *listener) admit(c net.Conn) {
 				refuse(c)
 				<-p.refusing
 			})
-		default: // too many even for that
+		default: // too many even for a response
 			c.Close()
 		}
 		return
@@ -112,7 +111,7 @@ func (l *listener) admit(c net.Conn) {
 	l.wg.Go(func() { l.serve(c) })
 }
 
-// refuse tells a client that we are full.
+// refuse answers a client that there is no room.
 func refuse(c net.Conn) {
 	c.SetDeadline(time.Now().Add(2 * time.Second))
 	if _, err := c.Write([]byte(full)); err == nil {
@@ -124,7 +123,7 @@ func refuse(c net.Conn) {
 const full = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: " + exchange.RetryAfter + "\r\nContent-Type: text/plain\r\nContent-Length: 60\r\nConnection: close\r\n\r\n" +
 	"The proxy has too many connections. Try again in a moment.\r\n"
 
-// serve is a connection's life.
+// serve serves a connection until it ends.
 func (l *listener) serve(c net.Conn) {
 	p := l.p
 	x := p.conns.Get().(*conn)
@@ -138,8 +137,7 @@ func (l *listener) serve(c net.Conn) {
 			l.served(x, r)
 			return
 		}
-		// A tunnel may last for hours: it goes on without the stack that the
-		// request needed.
+		// A tunnel may last for hours: it continues without the stack that the request needed.
 		l.wg.Go(func() {
 			defer func() { l.served(x, recover()) }()
 			x.tunnel.endRelaying(x)
@@ -148,8 +146,7 @@ func (l *listener) serve(c net.Conn) {
 	x.run()
 }
 
-// served forgets a connection that has ended; r is the panic that ended it, nil
-// for none.
+// served releases a connection that has ended; r is the panic that ended it, nil for none.
 func (l *listener) served(x *conn, r any) {
 	p := l.p
 	if r != nil {
@@ -161,17 +158,17 @@ func (l *listener) served(x *conn, r any) {
 	l.mu.Unlock()
 	x.close()
 	if r == nil {
-		p.conns.Put(x) // one that panicked is in no known state
+		p.conns.Put(x) // the state is unknown after a panic
 	}
 	l.n.Add(-1)
 	p.counters[connectionsOpen].Add(-1)
 }
 
-// leaves is how long connections may go on whose clients had them before another
-// process took over: tunnels, for the most part.
+// leaves is how long existing connections may continue after another process took over: most
+// of them are tunnels.
 const leaves = time.Hour
 
-// leave waits while another process accepts, until the connections are done.
+// leave waits for the end of the connections, while another process accepts.
 func (l *listener) leave(ctx context.Context) {
 	hurry, ok := handover.Leaving(ctx)
 	if !ok {
@@ -186,7 +183,7 @@ func (l *listener) leave(ctx context.Context) {
 	handover.Wait(&l.wg, hurry, leaves)
 }
 
-// end waits until the connections are done, at most for wait, and ends them.
+// end waits at most wait for the end of the connections, and then ends them.
 func (l *listener) end(wait time.Duration) {
 	l.draining.Store(true)
 	l.ending.Store(true)
@@ -216,24 +213,23 @@ func (l *listener) end(wait time.Duration) {
 	<-done
 }
 
-// ServeTransparent is Serve for connections that a firewall sends to ln
-// although their clients mean to speak to web servers. ln comes from Listen.
+// ServeTransparent is Serve for connections that a firewall redirects to ln, whose clients
+// believe to speak to web servers. Make ln with Listen.
 func (p *Proxy) ServeTransparent(ctx context.Context, ln net.Listener) error {
 	p.up.RememberPorts()
 	return p.serve(ctx, ln, &listener{transparent: true})
 }
 
-// ServeSinkhole is Serve for clients that a name server sends here because they
-// may not have what they asked for: they speak as to a web server, and get the
-// page that says why. The host they name is judged as always, so that a user who
-// clicks through a warning goes on to it.
+// ServeSinkhole is Serve for clients that a name server sends here because they asked for a
+// refused name. They believe to speak to a web server, and get a page that explains the
+// refusal. The host is judged as usual, so that a user who accepts a warning can continue to
+// it.
 func (p *Proxy) ServeSinkhole(ctx context.Context, ln net.Listener) error {
 	return p.serve(ctx, ln, &listener{transparent: true, sinkhole: true})
 }
 
-// Listen listens on addr. tproxy says that a firewall brings connections there
-// without changing their destination (Linux: TPROXY), for which the socket
-// needs CAP_NET_ADMIN.
+// Listen listens on addr. tproxy means that a firewall delivers connections without changing
+// their destination (Linux: TPROXY), for which the socket needs CAP_NET_ADMIN.
 func Listen(ctx context.Context, addr string, tproxy bool) (net.Listener, error) {
 	var lc net.ListenConfig
 	if tproxy {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// aim sets where to connect to for host on a redirected connection. A client
-// may name any host and connect to any address: where the address is none of
-// the host's, the host's own is taken.
+// aim sets the address to connect to for host on a redirected connection. A client may name
+// any host and connect to any address: if the address does not belong to the host, the host's
+// own is used.
 func (x *request) aim(d *decrypted, host string) {
 	if d.asked != "" {
 		d.dial = host
@@ -32,13 +32,13 @@ func (x *request) aim(d *decrypted, host string) {
 	}
 }
 
-// hasAddress says whether a is an address of host.
+// hasAddress reports whether a is an address of host.
 func (n *names) hasAddress(ctx context.Context, host string, a netip.Addr) bool {
 	return slices.Contains(n.lookup(ctx, host), a.Unmap().WithZone(""))
 }
 
-// bind says whether d goes to an address of name as well, and makes sure that
-// it goes to that address and to no other of its host.
+// bind reports whether the destination of d is also an address of name, and if so fixes the
+// connection to that address.
 func (n *names) bind(ctx context.Context, d *decrypted, name string) bool {
 	if a, err := netip.ParseAddr(d.dial); err == nil {
 		return n.hasAddress(ctx, name, a)
@@ -52,7 +52,7 @@ func (n *names) bind(ctx context.Context, d *decrypted, name string) bool {
 	return false
 }
 
-// names keeps the addresses of hosts for a while.
+// names caches the addresses of hosts.
 type names struct {
 	mu sync.Mutex
 	of map[string]addresses
@@ -76,7 +76,7 @@ func (n *names) lookup(ctx context.Context, host string) []netip.Addr {
 	if ok && time.Now().Before(a.until) {
 		return a.list
 	}
-	resolver := net.Resolver{PreferGo: true} // the C library's takes a thread for each name
+	resolver := net.Resolver{PreferGo: true} // the C library's takes a thread per name
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	list, err := resolver.LookupNetIP(ctx, "ip", host)

@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// What FreeBSD's pf has to be asked, after an rdr rule, for where a connection
-// was meant to go: struct pfioc_natlook of <net/pfvar.h>, four addresses of 16
-// bytes, four ports in network order, and three bytes, padded to 76. It is
-// here, and not with the system call, so that it is tested everywhere.
+// Requests to FreeBSD's pf for the original destination of a connection redirected by an rdr
+// rule: struct pfioc_natlook of <net/pfvar.h>, four addresses of 16 bytes, four ports in
+// network order, and three bytes, padded to 76. It is in this file, apart from the system
+// call, so that it is tested on every system.
 
 type natLook [76]byte
 
@@ -27,7 +27,7 @@ const (
 	freebsdIPv6 = 28
 )
 
-// newNatLook asks about the connection a client has with us, as we see it.
+// newNatLook makes a request about the connection between a client and us, as we see it.
 func newNatLook(client, us netip.AddrPort) (q natLook) {
 	put := func(at int, a netip.Addr) {
 		if a.Is4() {
@@ -50,7 +50,7 @@ func newNatLook(client, us netip.AddrPort) (q natLook) {
 	return q
 }
 
-// meant is pf's answer: where the client meant to go.
+// meant returns the original destination in pf's reply.
 func (q *natLook) meant() netip.AddrPort {
 	port := binary.BigEndian.Uint16(q[natPorts+6:])
 	if q[natFamily] == freebsdInet {

@@ -14,8 +14,7 @@ import (
 	"shuultuur/state"
 )
 
-// A Memory is what nodes remember together of clients that refuse our
-// certificate.
+// A Memory is what nodes remember together about clients that refuse our certificate.
 type Memory interface {
 	Get(ctx context.Context, key [16]byte) ([]byte, bool)
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
@@ -28,7 +27,7 @@ type pin struct {
 	host   string
 }
 
-// key is what it goes by in a Memory.
+// key returns the key of k in a Memory.
 func (k pin) key() (key [16]byte) {
 	b := append([]byte("refused certificate\x00"), k.client.String()...)
 	sum := sha256.Sum256(append(append(b, 0), k.host...))
@@ -41,26 +40,25 @@ const (
 	pinTime = 24 * time.Hour
 )
 
-// pins count refusals. When they are full, any one makes room.
+// pins count refusals. If they are full, a random one makes room.
 //
-// Where hosts are let through by themselves, the number is the Memory's. A
-// counter there is for pins that have refused only: beside it stands, as long
-// as its last refusal counts, the sum it came to then, and a connection looks
-// for that alone. So those that never refuse take no counter.
+// If refusals lead to exceptions, the Memory has the number. It has counters only for pins
+// that have refused. With each it stores the current sum, until the last refusal expires, and
+// connections look up only that. So pins that never refuse take no counter.
 type pins struct {
 	mu     sync.Mutex
 	n      map[pin]refusals
-	shared int       // counters begun
-	since  time.Time // since then
+	shared int       // counters started
+	since  time.Time // since this time
 }
 
 type refusals struct {
 	n           int
 	since, last time.Time
-	shared      bool // counted in the Memory too
+	shared      bool // also counted in the Memory
 }
 
-// add counts a refusal and returns how many there are.
+// add counts a refusal and returns the number of refusals.
 func (s *pins) add(ctx context.Context, in *Interception, k pin) int {
 	r, untold := s.addHere(k, in.remembers())
 	if untold == 0 {
@@ -70,7 +68,7 @@ func (s *pins) add(ctx context.Context, in *Interception, k pin) int {
 	switch known := in.count(ctx, &n); {
 	case !known:
 		n.Sum = max(n.Sum, int64(r.n))
-	case n.Sum < n.Add: // two nodes have taken the same refusals back
+	case n.Sum < n.Add: // two nodes have subtracted the same refusals
 		n.Add -= n.Sum
 		in.count(ctx, &n)
 	}
@@ -78,8 +76,7 @@ func (s *pins) add(ctx context.Context, in *Interception, k pin) int {
 	return int(n.Sum)
 }
 
-// addHere counts a refusal on this node, and says how many the Memory is to be
-// told of.
+// addHere counts a refusal on this node, and returns the number to add in the Memory.
 func (s *pins) addHere(k pin, share bool) (r refusals, untold int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +107,8 @@ func (s *pins) addHere(k pin, share bool) (r refusals, untold int) {
 	return r, untold
 }
 
-// room says whether one more may be counted in the Memory today: a client that
-// makes up names is not to use up the counters of limits and quotas.
+// room reports whether another pin may be counted in the Memory today: a client that invents
+// names must not use up the counters of limits and quotas.
 func (s *pins) room(now time.Time) bool {
 	if now.Sub(s.since) > pinTime {
 		s.shared, s.since = 0, now
@@ -120,7 +117,7 @@ func (s *pins) room(now time.Time) bool {
 	return s.shared <= maxPins
 }
 
-// count returns how often k has refused, on all nodes where that is known.
+// count returns the number of refusals of k, on all nodes if known.
 func (s *pins) count(ctx context.Context, in *Interception, k pin) int {
 	s.mu.Lock()
 	r := s.n[k]
@@ -134,7 +131,7 @@ func (s *pins) count(ctx context.Context, in *Interception, k pin) int {
 	key := k.key()
 	then, ok := in.Memory.Get(ctx, key)
 	if !ok {
-		if r.shared { // taken back by another node, or forgotten
+		if r.shared { // subtracted by another node, or expired
 			return 0
 		}
 		return r.n
@@ -149,7 +146,7 @@ func (s *pins) count(ctx context.Context, in *Interception, k pin) int {
 	return int(n.Sum)
 }
 
-// forget takes back the refusals of k, which has taken our certificate.
+// forget subtracts the refusals of k, which has accepted our certificate.
 func (s *pins) forget(ctx context.Context, in *Interception, k pin) {
 	s.mu.Lock()
 	delete(s.n, k)
@@ -169,10 +166,10 @@ func (s *pins) forget(ctx context.Context, in *Interception, k pin) {
 	}
 }
 
-// remembers says whether refusals are counted with other nodes.
+// remembers reports whether refusals are counted with other nodes.
 func (in *Interception) remembers() bool { return in.ExceptAfter > 0 && in.Memory != nil }
 
-// count has n counted, and says whether its sum is that of all nodes.
+// count executes n, and reports whether its sum is that of all nodes.
 func (in *Interception) count(ctx context.Context, n *state.Count) bool {
 	counts := []state.Count{*n}
 	in.Memory.Count(ctx, counts)
@@ -180,8 +177,7 @@ func (in *Interception) count(ctx context.Context, n *state.Count) bool {
 	return n.Known
 }
 
-// A Refusal is a host for which clients break off at our certificate: a
-// proposed exception.
+// A Refusal is a host for which clients refuse our certificate: a suggested exception.
 type Refusal struct {
 	Host    string    `json:"host"`
 	Clients int       `json:"clients"` // that refuse
@@ -190,8 +186,8 @@ type Refusal struct {
 	Last    time.Time `json:"last"`
 }
 
-// Refusals lists the hosts whose certificate of ours was refused here within a
-// day and not accepted by the same client since, those of most clients first.
+// Refusals lists the hosts for which clients refused our certificate on this node within a day
+// and have not accepted it since, those with most clients first.
 func (p *Proxy) Refusals() []Refusal {
 	s := &p.pinned
 	s.mu.Lock()

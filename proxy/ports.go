@@ -11,11 +11,11 @@ import (
 // ports is a set of TCP ports.
 type ports [1 << 16 / 64]uint64
 
-// defaultSafePorts are squid's, less those of Redis (6379) and memcached
-// (11211), which take commands from the body of a request.
+// defaultSafePorts are squid's, without those of Redis (6379) and memcached (11211), which
+// execute commands in the body of a request.
 var defaultSafePorts = [...]string{"80", "21", "443", "70", "210", "280", "488", "591", "777", "1025-6378", "6380-11210", "11212-65535"}
 
-// newPorts reads a setting: ports, ranges and "any".
+// newPorts parses a setting: ports, ranges and "any".
 func newPorts(key string, list setting.OneOrMore[string], def ...string) (*ports, error) {
 	p := new(ports)
 	for i, s := range list.Or(def...) {

@@ -1,29 +1,24 @@
-// Package proxy is the way in for HTTP: a forward proxy for browsers that are
-// set up to use it, and a transparent one for connections that a firewall
-// redirects here.
+// Package proxy accepts HTTP: as a forward proxy for browsers configured to use it, and as a
+// transparent one for connections that a firewall redirects.
 //
-// Data moves so, from the top of this list to the bottom; a file calls only
-// those below it.
+// Data flows from the top of this list to the bottom; a file calls only those below it.
 //
-//   - listener.go accepts connections, up to a limit, and ends them on stop.
-//   - conn.go serves one client connection: PROXY protocol, TLS, one request
-//     after another. transparent.go begins a redirected connection, connect.go
-//     a tunnel; decrypt.go opens TLS where the policy wants that. streams.go
-//     turns HTTP/2 into one connection for each stream.
-//   - tunnel.go relays bytes, in the kernel where it can. http1.go writes
-//     responses.
-//   - request.go takes one request from its head to its response: it waits for
-//     its turn, is judged by package exchange, goes upstream through a
-//     [RoundTripper] and comes back. Outcomes say what becomes of the
-//     connection.
+//   - listener.go accepts connections up to a limit, and ends them on stop.
+//   - conn.go serves one client connection: PROXY protocol, TLS, one request after another.
+//     transparent.go begins a redirected connection, connect.go a tunnel; decrypt.go decrypts
+//     TLS if the policy says so. streams.go turns HTTP/2 into one connection per stream.
+//   - tunnel.go relays bytes, in the kernel if possible. http1.go writes responses.
+//   - request.go handles one request from its head to its response: it waits for its turn,
+//     package exchange judges it, a [RoundTripper] sends it upstream, and the response
+//     returns. Outcomes say how the connection continues.
 //
-// What a connection uses (reader, request, response, transaction, buffers) is
-// used again for the next request and the next connection, so that a request
-// on a kept-alive connection allocates next to nothing.
+// The resources of a connection (reader, request, response, transaction, buffers) are reused
+// for the next request and the next connection, so that a request on a kept-alive connection
+// allocates next to nothing.
 //
-// Everything is bounded: connections in all and of one client, requests at
-// work and waiting, held bytes, bodies judged at once, heads, and time. What
-// does not fit is answered with 503 and counted.
+// Everything is limited: connections in total and per client, requests in progress and
+// waiting, held bytes, bodies judged at a time, heads, and time. Requests beyond the limits
+// get status 503 and are counted.
 package proxy
 
 import (
@@ -45,64 +40,62 @@ import (
 	"shuultuur/proxy/upstream"
 )
 
-// A RoundTripper carries requests to their origins: an [upstream.Transport], or
-// a cache in front of one. The contract is that of
-// [upstream.Transport.RoundTrip]. A response may come from anywhere; its Body
-// decides how its bytes reach the client (see [message.Body]).
+// A RoundTripper sends requests to their origins: an [upstream.Transport], or a cache in front
+// of one. The contract is that of [upstream.Transport.RoundTrip]. A response may come from
+// anywhere; its Body determines how its bytes reach the client (see [message.Body]).
 //
-// The context is the client's: a request that is to outlive it (one fetch for
-// several clients, a refresh in the background) needs a context of its own, not
-// one derived from it.
+// The context is that of the client. A request that must outlive it (one fetch for several
+// clients, a refresh in the background) needs its own context, not derived from this one.
 type RoundTripper interface {
 	RoundTrip(ctx context.Context, q *message.Request) (*message.Response, error)
 }
 
-// An Engine is what decides. It never changes; new settings make a new one,
-// and a request finishes with the one it began with.
+// An Engine decides. It never changes; new settings make a new one, and a request ends with
+// the one it began with.
 type Engine struct {
 	Decider filter.Decider
-	// Identify returns the client at an address with a Proxy-Authorization (nil
-	// when there is none). An error with a method Challenges() []string asks
-	// the client to log in: the strings are values of Proxy-Authenticate. One with a method Later() (status int, after time.Duration) asks it to come
-	// back. Any other error refuses the request.
+	// Identify returns the client at an address with a Proxy-Authorization (nil if absent). If
+	// the error has a method Challenges() []string, the client must log in: the strings are
+	// values of Proxy-Authenticate. If it has Later() (status int, after time.Duration), the
+	// client must try again later. Any other error refuses the request.
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
-	// Known says who clients are by other things than their address and a field
-	// of the request. nil knows of nothing else.
+	// Known identifies clients by other means than their address and a field of the request;
+	// nil for none.
 	Known Known
-	// Accept takes the token of a click on a warn page and returns the one for
-	// the cookie that lets the client pass, or says why not. nil takes none.
+	// Accept takes the token of a click on a warn page, and returns the token for the cookie
+	// that lets the client pass, or an error. If it is nil, no token is accepted.
 	Accept func(ctx context.Context, t *filter.Transaction, token string) (string, error)
-	// Balance says what a client has left of its quotas, and by which policy, ""
-	// when none covers it. nil knows of no quotas.
+	// Balance returns what a client has left of its quotas, and the name of their policy, ""
+	// if none covers it. If it is nil, there are no quotas.
 	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
-	// Votes takes votes on what is blocked. nil takes none.
+	// Votes receives votes on blocked pages. If it is nil, there are none.
 	Votes exchange.Votes
 	Pages *page.Set   // nil: the built-in ones
 	TLS   *tls.Config // for clients that speak TLS to the proxy; nil refuses them
-	// JA4 says that the decider wants to know Transaction.JA4.
+	// JA4 says that the decider needs Transaction.JA4.
 	JA4 bool
-	// Handshakes says that it wants to know Transaction.TLS, and is asked once
-	// more when an origin has shown its certificate. JA4 is set as well.
+	// Handshakes says that the decider needs Transaction.TLS, and must decide again when an
+	// origin has shown its certificate. JA4 is then set, too.
 	Handshakes bool
 	// Intercept decrypts TLS connections; nil tunnels them all.
 	Intercept *Interception
-	// Origins carries requests; nil: the proxy's own transport.
+	// Origins sends requests; nil means the proxy's own transport.
 	Origins RoundTripper
 
 	judge exchange.Engine
 }
 
-// Known says who clients are.
+// Known identifies clients.
 type Known interface {
-	// Forwarded says whom a trusted proxy names as its client at addr; field
-	// returns the values of a field of the request.
+	// Forwarded returns the client that a trusted proxy at addr names; field returns the
+	// values of a request field.
 	Forwarded(ctx context.Context, addr netip.Addr, field func(name string) []string) (filter.Client, bool)
-	// FieldNames are the fields that Forwarded asks for. They go no further.
+	// FieldNames are the fields that Forwarded reads. They are not forwarded.
 	FieldNames() []string
-	// Certified says whose a certificate is that was verified.
+	// Certified returns the client to whom a verified certificate belongs.
 	Certified(ctx context.Context, addr netip.Addr, c *x509.Certificate) (filter.Client, bool)
-	// Again says who a client is by now that proved on its connection, with an
-	// earlier request, that it is was; false where it has to prove it again.
+	// Again returns the current state of a client that proved itself on its connection with an
+	// earlier request; false if it must prove itself again.
 	Again(ctx context.Context, was filter.Client) (filter.Client, bool)
 }
 
@@ -123,19 +116,19 @@ type Proxy struct {
 	inspector *exchange.Inspector
 	ids       filter.IDs
 	turns     *fair.Share  // for requests to be worked on
-	busyAt    atomic.Int64 // when a request without a turn was last put on record, Unix nanoseconds
+	busyAt    atomic.Int64 // when the last request without a turn was recorded, in Unix nanoseconds
 	clients
 	pinned pins
 	names  names
 	counters
 	conns    sync.Pool
 	outs     sync.Pool     // of *[writeSize]byte
-	refusing chan struct{} // a token for each connection that is refused because we are full
+	refusing chan struct{} // a token for each connection that is being refused because the proxy is full
 }
 
-// New returns a proxy that decides with e and hands every transaction to done
-// when it is over, refused and failed ones included. done is called by the
-// goroutine that served the transaction and must not keep it; log may be nil.
+// New returns a proxy that decides with e and passes every transaction to done when it ends,
+// including refused and failed ones. done is called by the goroutine that served the
+// transaction, and must not keep it. log may be nil.
 func New(cfg Config, e *Engine, done func(*filter.Transaction), log *slog.Logger) (*Proxy, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -176,8 +169,8 @@ func New(cfg Config, e *Engine, done func(*filter.Transaction), log *slog.Logger
 	return p, p.Use(e)
 }
 
-// SetOwn names the addresses of the gateway itself, which no request may
-// reach. It is called before the proxy serves.
+// SetOwn sets the addresses of the gateway itself, which requests must not reach. Call it
+// before the proxy serves.
 func (p *Proxy) SetOwn(own []netip.AddrPort) {
 	p.own = own
 	p.up.SetOwn(own)
@@ -207,13 +200,13 @@ func (p *Proxy) Use(e *Engine) error {
 	return nil
 }
 
-// Upstream returns what carries requests to origins, for a cache in front of it.
+// Upstream returns the transport to origins, for a cache in front of it.
 func (p *Proxy) Upstream() *upstream.Transport { return p.up }
 
-// Inspector returns what bodies are held in, to share it with another server.
+// Inspector returns the inspector that holds bodies, to share it with another server.
 func (p *Proxy) Inspector() *exchange.Inspector { return p.inspector }
 
-// recordMessage puts a message of a conversation on record.
+// recordMessage records a message of a conversation.
 func (p *Proxy) recordMessage(t *filter.Transaction) {
 	t.ID = p.ids.Next(time.Now())
 	p.done(t)

@@ -18,34 +18,33 @@ import (
 	"shuultuur/proxy/upstream"
 )
 
-// An outcome is what becomes of a client's connection after a step.
+// An outcome says how a client's connection continues after a step.
 type outcome uint8
 
 const (
 	proceed  outcome = iota // nothing was answered yet
 	another                 // answered; another request may follow
-	closing                 // answered or not, the connection ends
-	relaying                // it has become a tunnel: tunnel.endRelaying is the rest of the request
+	closing                 // the connection ends, with or without a response
+	relaying                // it has become a tunnel; tunnel.endRelaying ends the request
 )
 
-// A client is where a request came from and its response goes to.
+// A client is the source of a request and the destination of its response.
 type client interface {
-	// interim passes a 1xx response on, but not 101.
+	// interim forwards a 1xx response other than 101.
 	interim(x *request, s *message.Response) error
 	// respond sends a response; ours says that it does not come from upstream.
 	respond(x *request, s *message.Response, ours bool) outcome
-	// upgrade passes a 101 on and relays what follows.
+	// upgrade forwards a 101 and relays the following bytes.
 	upgrade(x *request, s *message.Response) outcome
-	// received is how many bytes of the request's body have been read.
+	// received returns the number of bytes read from the request's body.
 	received() int64
-	// gone says whether the client has closed its connection, without waiting.
+	// gone reports whether the client has closed its connection, without waiting.
 	gone() bool
 	// abort ends the connection; any goroutine may call it.
 	abort()
 }
 
-// A request is one request of a client on its way through the proxy. It is used
-// again for the next one.
+// A request is one request of a client in the proxy. It is reused for the next one.
 type request struct {
 	exchange.Exchange
 	p      *Proxy
@@ -54,22 +53,22 @@ type request struct {
 	ctx    context.Context // of the client's connection, for caller
 	caller upstream.Caller
 	out    message.Request   // as it goes upstream
-	res    *message.Response // open, of upstream
+	res    *message.Response // the open response from upstream
 
-	addr      netip.Addr   // of the client, as the PROXY header says
+	addr      netip.Addr   // of the client, from the PROXY header if there is one
 	trusted   bool         // addr is in Config.Trusted
-	proof     proof        // of who it is, which holds for the connection
-	inside    *decrypted   // what the connection was decrypted for; nil when it was not
-	flow      *filter.Flow // what checks keep of the client's connection, with all its streams
+	proof     proof        // of the client's identity, valid for the connection
+	inside    *decrypted   // the decrypted connection; nil if it was not decrypted
+	flow      *filter.Flow // what checks remember about the client's connection, including all its streams
 	relayed   int64        // bytes of a tunnel, from the client
-	working   bool         // has one of Proxy.turns
-	started   bool         // bytes of the response are out
-	silent    bool         // the transaction does not go on record
-	continued bool         // 100 (Continue) is out
+	working   bool         // it has one of Proxy.turns
+	started   bool         // bytes of the response were sent
+	silent    bool         // the transaction is not recorded
+	continued bool         // 100 (Continue) was sent
 	deadline  *time.Timer
 
-	host, url string // last Host and URL: the next request often has the same
-	buf       []byte // to make them in
+	host, url string // the last Host and URL, because the next request often has the same
+	buf       []byte // buffer for them
 }
 
 func (x *request) init(p *Proxy, c client) {
@@ -80,21 +79,21 @@ func (x *request) init(p *Proxy, c client) {
 	x.caller.Faults = x.suspect
 }
 
-// open makes x serve the requests of a connection.
+// open prepares x to serve the requests of a connection.
 func (x *request) open(ctx context.Context, addr netip.Addr, trusted bool) {
 	x.ctx = x.caller.Context(filter.With(ctx, &x.T))
 	x.addr, x.trusted, x.proof, x.inside, x.flow = addr, trusted, proof{}, nil, new(filter.Flow)
 	x.host, x.url = "", ""
 }
 
-// close forgets the connection.
+// close resets what belongs to the connection.
 func (x *request) close() {
 	x.yield()
 	x.T.Reset()
 	x.eng, x.ctx, x.proof, x.inside, x.flow = nil, nil, proof{}, nil, nil
 }
 
-// begin makes x ready for the next request, which began at now.
+// begin prepares x for the next request, which began at now.
 func (x *request) begin(now time.Time) {
 	p := x.p
 	x.eng = p.engine.Load()
@@ -104,8 +103,8 @@ func (x *request) begin(now time.Time) {
 	p.counters.add(requests)
 }
 
-// finish ends the transaction, unless a tunnel goes on with it: everything it
-// held is given back and it goes on record, whatever happened. It is deferred.
+// finish ends the transaction, unless a tunnel continues it: it releases all resources and
+// records the transaction, whatever happened. It is deferred.
 func (x *request) finish(o *outcome) {
 	r := recover()
 	if r == nil && *o == relaying {
@@ -126,8 +125,7 @@ func (x *request) finish(o *outcome) {
 	}
 }
 
-// drop closes the response from upstream, if there is one: what is left of it
-// is not worth reading.
+// drop closes the response from upstream, if any: its rest is not worth reading.
 func (x *request) drop() {
 	if x.res != nil {
 		x.res.Body.Close()
@@ -135,8 +133,7 @@ func (x *request) drop() {
 	}
 }
 
-// yield lets the next request in line be worked on: what is left of this one
-// costs little but time.
+// yield lets the next waiting request proceed: the rest of this one costs little but time.
 func (x *request) yield() {
 	if x.working {
 		x.working = false
@@ -144,8 +141,8 @@ func (x *request) yield() {
 	}
 }
 
-// limitTotal cuts the request when its time is over. end stops that, and waits
-// for it if it has begun: x may serve another connection afterwards.
+// limitTotal aborts the request when its time is over. end stops that, and waits for it if it
+// has begun, because x may serve another connection afterwards.
 func (x *request) limitTotal() (end func()) {
 	done := make(chan struct{})
 	x.deadline = time.AfterFunc(x.p.total, func() {
@@ -160,22 +157,21 @@ func (x *request) limitTotal() (end func()) {
 	}
 }
 
-// unlimited takes the limit away: Config.Total is not for tunnels.
+// unlimited removes the limit: Config.Total does not apply to tunnels.
 func (x *request) unlimited() {
 	if x.deadline != nil && x.deadline.Stop() {
 		x.deadline = nil
 	}
 }
 
-// address fills in what the request asks for. It says whether it names a host
-// that can be one.
+// address sets the target of the request. It reports whether the request names a valid host.
 func (x *request) address() bool {
 	q, t := &x.Q, &x.T
 	if d := x.inside; d != nil && q.Form != message.Authority {
 		t.Port, t.JA4 = d.port, d.ja4
 		ok := true
 		t.Host = d.host
-		switch { // each request may name another
+		switch { // each request may name another one
 		case d.asked != "":
 			t.Host = d.asked
 		case d.scheme == "http":
@@ -248,7 +244,7 @@ func (x *request) setURL() {
 	x.T.URL = x.url
 }
 
-// turn waits until the request may be worked on.
+// turn waits until the request may be processed.
 func (x *request) turn() outcome {
 	p := x.p
 	ok, waited := p.turns.Take(x.ctx, x.addr, 1, p.queueTime)
@@ -264,12 +260,12 @@ func (x *request) turn() outcome {
 	return proceed
 }
 
-// busy answers a request that gets no turn. There may be thousands of them, and
-// no time for one: not all go on record.
+// busy answers a request that gets no turn. There may be thousands, and no time for them, so
+// only some are recorded.
 func (x *request) busy() outcome {
 	p := x.p
 	p.counters.add(overload)
-	// A tenth of a second has one record of it.
+	// One record per tenth of a second.
 	now, last := time.Now().UnixNano(), p.busyAt.Load()
 	x.silent = now-last < int64(time.Second/10) || !p.busyAt.CompareAndSwap(last, now)
 	if x.Q.Proto == 10 {
@@ -278,8 +274,8 @@ func (x *request) busy() outcome {
 	return x.client.respond(x, x.Busy("no turn within queue-time"), true)
 }
 
-// admit identifies the client and answers requests to the proxy itself; valid
-// says whether the request names a host.
+// admit identifies the client and answers requests to the proxy itself; valid says whether the
+// request names a host.
 func (x *request) admit(valid bool) outcome {
 	if o := x.identify(); o != proceed {
 		return o
@@ -330,7 +326,7 @@ func (x *request) identify() outcome {
 			switch {
 			case exchange.SignsIn(err) || exchange.ComesBack(err):
 				return x.reply(x.Unknown(err))
-			case d.stranger && err == nil: // it has signed in, and comes again by a connection that is judged
+			case d.stranger && err == nil: // it has signed in, and must reconnect on a connection that is judged
 				return x.reply(x.Reply(307, "", nil, "Location", x.T.URL))
 			}
 			if err != nil {
@@ -355,8 +351,8 @@ func (x *request) identify() outcome {
 	return x.reply(x.Unknown(err))
 }
 
-// identifyByAddress identifies the client of a redirected connection: there is
-// nobody to ask for a password.
+// identifyByAddress identifies the client of a redirected connection, which cannot be asked
+// for a password.
 func (x *request) identifyByAddress(d *decrypted) error {
 	who, err := x.eng.Identify(x.ctx, x.addr, nil)
 	if !who.Addr.IsValid() {
@@ -369,8 +365,8 @@ func (x *request) identifyByAddress(d *decrypted) error {
 	return err
 }
 
-// forwardedFor returns the address X-Forwarded-For gives: the last one that is
-// not a trusted proxy itself, because everything before it is hearsay.
+// forwardedFor returns the client's address in X-Forwarded-For: the last one that is not a
+// trusted proxy, because anything before it is unverified.
 func (x *request) forwardedFor(addr netip.Addr) netip.Addr {
 	for i := len(x.Q.Fields) - 1; i >= 0; i-- {
 		if f := x.Q.Fields[i]; len(f.Name) != 15 || !message.EqualName(f.Name, "x-forwarded-for") {
@@ -391,7 +387,7 @@ func (x *request) forwardedFor(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// forward has the request judged, sends it upstream and its response back.
+// forward judges the request, sends it upstream and returns the response.
 func (x *request) forward() outcome {
 	if s := x.Accept(x.ctx); s != nil {
 		return x.reply(s)
@@ -434,9 +430,8 @@ func (x *request) forward() outcome {
 	return x.client.respond(x, s, false)
 }
 
-// judgeHead has a request's host and head judged, and says whether it may go
-// on. A request that names another host than the connection it came on is
-// judged as both.
+// judgeHead judges a request's host and head, and reports whether it may continue. A request
+// that names another host than its connection is judged for both.
 func (x *request) judgeHead() bool {
 	t, d := &x.T, x.inside
 	if d != nil {
@@ -457,13 +452,13 @@ func (x *request) judgeHead() bool {
 		return false
 	}
 	if named.verdict.Action == filter.Allow && t.Verdict.Action != filter.Allow {
-		return true // allowed for the name it gives, but not for where it goes
+		return true // allowed for its name but not for its destination
 	}
 	named.restore(x)
 	return true
 }
 
-// inspectRequest has the request's body judged.
+// inspectRequest judges the request's body.
 func (x *request) inspectRequest() outcome {
 	if x.Q.Expect {
 		if err := x.interim(&message.Response{Status: 100, Reason: []byte("Continue")}); err != nil {
@@ -480,7 +475,7 @@ func (x *request) inspectRequest() outcome {
 	return x.inspectionFailed(err, x.lostClient)
 }
 
-// inspectResponse has the response's body judged.
+// inspectResponse judges the response's body.
 func (x *request) inspectResponse(s *message.Response) outcome {
 	answer, err := x.InspectResponse(x.ctx, s)
 	switch {
@@ -492,8 +487,8 @@ func (x *request) inspectResponse(s *message.Response) outcome {
 	return proceed
 }
 
-// inspectionFailed answers when a body could not be inspected; other is for
-// what went wrong with the body itself.
+// inspectionFailed answers when a body could not be inspected; other handles errors of the
+// body itself.
 func (x *request) inspectionFailed(err error, other func(error) outcome) outcome {
 	if err == exchange.ErrGone {
 		return closing
@@ -507,8 +502,8 @@ func (x *request) inspectionFailed(err error, other func(error) outcome) outcome
 	return other(err)
 }
 
-// response sends the request upstream, once more where the response is not all
-// that has to be judged.
+// response sends the request upstream, and again if the response is only a part of what must
+// be judged.
 func (x *request) response() (*message.Response, error) {
 	s, err := x.roundTrip()
 	if err != nil {
@@ -544,7 +539,7 @@ func (x *request) roundTrip() (*message.Response, error) {
 	return s, err
 }
 
-// aimOutgoing sets where out goes.
+// aimOutgoing sets the destination of out.
 func (x *request) aimOutgoing(out *message.Request) {
 	d, origin := x.inside, x.T.Host
 	if d == nil {
@@ -566,8 +561,7 @@ func (x *request) aimOutgoing(out *message.Request) {
 	}
 }
 
-// suspect has the faults of an origin's certificate judged, unless they were
-// already.
+// suspect judges the faults of an origin's certificate, unless they already were.
 func (x *request) suspect(faults []filter.Finding) error {
 	fresh := false
 next:
@@ -586,14 +580,14 @@ next:
 	return nil
 }
 
-// errFaulty says that a connection made for a request shows a certificate that
-// the policy refuses; the verdict is in the transaction.
+// errFaulty reports that the origin of a new connection has a certificate that the policy
+// refuses; the verdict is in the transaction.
 var errFaulty = errors.New("certificate refused")
 
-// A clientError is a failure of the client's connection, not of upstream's.
+// A clientError is a failure of the client's connection rather than of upstream.
 type clientError struct{ error }
 
-// interim passes a 1xx response on.
+// interim forwards a 1xx response.
 func (x *request) interim(s *message.Response) error {
 	if x.Q.Proto == 10 {
 		return nil
@@ -607,7 +601,7 @@ func (x *request) interim(s *message.Response) error {
 	return nil
 }
 
-// upgrade hands the connection over to another protocol.
+// upgrade switches the connection to another protocol.
 func (x *request) upgrade(s *message.Response) outcome {
 	if !x.Upgraded(s) {
 		return x.fail(502, "The server switched protocols without being asked.", "101 without Upgrade")
@@ -619,7 +613,7 @@ func (x *request) upgrade(s *message.Response) outcome {
 	return x.client.upgrade(x, s)
 }
 
-// upstreamError answers when there is no response to pass on.
+// upstreamError answers when there is no response to forward.
 func (x *request) upstreamError(err error) outcome {
 	if e, ok := errors.AsType[*upstream.BodyError](err); ok {
 		if e, ok := errors.AsType[*message.Error](e.Err); ok {
@@ -668,35 +662,34 @@ func (x *request) badBody(e *message.Error) outcome {
 	return x.fail(400, "The body of the request is malformed: "+e.Reason+".", "request body refused: "+e.Reason)
 }
 
-// lostClient records that the client went away while we were writing.
+// lostClient records that the client went away during the response.
 func (x *request) lostClient(err error) outcome {
 	x.Note("client went away: " + err.Error())
 	return closing
 }
 
-// obey answers with what the verdict says.
+// obey sends the response for the verdict.
 func (x *request) obey() outcome { return x.reply(x.Obey(x.ctx)) }
 
-// fail answers with an error page: reason is for the client, note for the
-// operator.
+// fail sends an error page: reason is for the client, note for the operator.
 func (x *request) fail(status int, reason, note string) outcome {
 	return x.reply(x.Fail(status, reason, note))
 }
 
-// reply answers with a response of ours.
+// reply sends a response of the proxy.
 func (x *request) reply(s *message.Response) outcome {
 	x.drop()
 	return x.client.respond(x, s, true)
 }
 
-// intercepts says whether the connection is to be decrypted.
+// intercepts reports whether the connection is to be decrypted.
 func (x *request) intercepts() bool {
 	in := x.eng.Intercept
 	return in != nil && in.Wanted(&x.T)
 }
 
-// handshakeText says to a client why there is no TLS with the origin, and who
-// can do what about it.
+// handshakeText explains to a client why TLS with the origin failed, and who can do what about
+// it.
 func handshakeText(e *upstream.HandshakeError) string {
 	switch {
 	case e.Asked:

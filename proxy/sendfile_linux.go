@@ -10,12 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errFile says that the kernel does not send from this file. The head is out.
+// errFile reports that the kernel cannot send from this file. The head was sent.
 var errFile = errors.New("the file cannot be sent from")
 
-// sendFile writes head, and n bytes of f from off on, which the kernel takes
-// from its page cache. It returns how many of these n were sent. The connection's
-// deadline holds.
+// sendFile writes head, and n bytes of f from off on, which the kernel takes from its page
+// cache. It returns how many of these n bytes were sent. The connection's deadline applies.
 func sendFile(c *net.TCPConn, head []byte, f *os.File, off, n int64) (sent int64, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -31,7 +30,7 @@ func sendFile(c *net.TCPConn, head []byte, f *os.File, off, n int64) (sent int64
 		for {
 			var k int
 			var err error
-			if len(head) > 0 { // it leaves with the first bytes of the body
+			if len(head) > 0 { // sent together with the first bytes of the body
 				if k, err = unix.SendmsgN(int(out), head, nil, nil, unix.MSG_MORE|unix.MSG_NOSIGNAL); err == nil {
 					head = head[k:]
 					continue

@@ -30,8 +30,8 @@ func (c *conn) run() {
 	c.serveStreams()
 }
 
-// begin looks at the first bytes: a PROXY header, TLS, or a request. It says
-// whether requests follow.
+// begin examines the first bytes: a PROXY header, TLS, or a request. It reports whether
+// requests follow.
 func (c *conn) begin() bool {
 	x := &c.x
 	if !x.trusted && !c.enter() {
@@ -50,7 +50,7 @@ func (c *conn) begin() bool {
 	if x.trusted && (b[0] == proxyprotocol.V1[0] || b[0] == proxyprotocol.V2[0]) && !c.readPROXY() {
 		return false
 	}
-	if !x.trusted && !c.counted && !c.enter() { // the PROXY header named a client
+	if !x.trusted && !c.counted && !c.enter() { // the PROXY header names a client
 		return false
 	}
 	if b, err = c.r.Peek(1); err != nil {
@@ -62,10 +62,10 @@ func (c *conn) begin() bool {
 	return true
 }
 
-// tlsRecord begins a TLS handshake; no request begins with it.
+// tlsRecord is the first byte of a TLS handshake, with which no request begins.
 const tlsRecord = 0x16
 
-// enter counts the connection among its client's, if there is room for it.
+// enter counts the connection for its client, if there is room for it.
 func (c *conn) enter() bool {
 	c.counted = c.p.clients.enter(c.x.addr, c.p.perClient, c.l.n.Load(), int64(c.p.connections))
 	if !c.counted {
@@ -106,7 +106,7 @@ func (c *conn) readPROXY() bool {
 	}
 }
 
-// startTLS makes an HTTPS proxy of the connection.
+// startTLS performs the handshake of an HTTPS proxy.
 func (c *conn) startTLS() bool {
 	conf := c.p.engine.Load().TLS
 	if conf == nil {
@@ -148,13 +148,13 @@ func (c *conn) request() (o outcome) {
 	x, p, now := &c.x, c.p, time.Now()
 	x.begin(now)
 	defer func() {
-		if c.body.broken && o != relaying { // the next request cannot be found behind it
+		if c.body.broken && o != relaying { // the next request cannot be found after it
 			o, c.lost, c.until = closing, true, time.Time{}
 		}
 	}()
 	defer x.finish(&o)
 	if !bytes.Contains(c.r.Buffered(), []byte("\r\n\r\n")) {
-		c.until = now.Add(p.headTime) // all of it, not from byte to byte
+		c.until = now.Add(p.headTime) // for the complete head, not per byte
 		if p.headTime == 0 {
 			c.until = time.Time{}
 		}

@@ -15,7 +15,7 @@ func contains(list []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// peerAddr returns the address of a connection's other end.
+// peerAddr returns the remote address of a connection.
 func peerAddr(c net.Conn) netip.Addr {
 	if a, ok := endpoint(c.RemoteAddr()); ok {
 		return a.Addr()
@@ -23,8 +23,7 @@ func peerAddr(c net.Conn) netip.Addr {
 	return netip.IPv6Unspecified()
 }
 
-// endpoint is an end of a TCP connection, in the form in which addresses are
-// compared.
+// endpoint returns an end of a TCP connection in the form in which addresses are compared.
 func endpoint(a net.Addr) (end netip.AddrPort, ok bool) {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -34,10 +33,9 @@ func endpoint(a net.Addr) (end netip.AddrPort, ok bool) {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port()), true
 }
 
-// linger ends our side and reads on for a moment: a connection closed with
-// unread bytes is reset, and a reset takes the answer with it (RFC 9112 section
-// 9.6). The time is the only bound: a client that sends fast has to see the
-// answer too, before the first reset.
+// linger ends our side and continues to read for a moment: a connection closed with unread
+// bytes is reset, and a reset destroys the response (RFC 9112 section 9.6). Only time limits
+// it: a client that sends fast must also see the response before the first reset.
 func linger(c net.Conn) {
 	hc, ok := c.(interface{ CloseWrite() error })
 	if !ok || hc.CloseWrite() != nil {
@@ -52,7 +50,7 @@ func linger(c net.Conn) {
 	}
 }
 
-// within is the time d from now; the zero time where d is 0, for ever.
+// within returns the time d from now; the zero time, which means never, if d is 0.
 func within(d time.Duration) time.Time {
 	if d == 0 {
 		return time.Time{}
@@ -60,7 +58,7 @@ func within(d time.Duration) time.Time {
 	return time.Now().Add(d)
 }
 
-// A rewound is a connection of which some bytes were read already.
+// A rewound is a connection from which some bytes were already read.
 type rewound struct {
 	net.Conn
 	first []byte
@@ -70,7 +68,7 @@ func (c *rewound) Read(p []byte) (int, error) {
 	if len(c.first) > 0 {
 		n := copy(p, c.first)
 		if c.first = c.first[n:]; len(c.first) == 0 {
-			c.first = nil // a hello is large today
+			c.first = nil // hellos are large
 		}
 		return n, nil
 	}

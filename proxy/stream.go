@@ -21,50 +21,50 @@ import (
 	"shuultuur/message"
 )
 
-// A stream is one request of an HTTP/2 connection, and to its session a
-// connection: what the session reads is the request as HTTP/1.1 would have it,
-// and what it writes becomes frames. An extended CONNECT (RFC 8441) is an
-// upgrade to the session, and plain bytes both ways once that is accepted.
+// A stream is one request of an HTTP/2 connection. It is the net.Conn of a conn that serves
+// it: the conn reads the request in the form of HTTP/1.1, and its output becomes frames. An
+// extended CONNECT (RFC 8441) looks like an upgrade to the conn, and then carries plain bytes
+// both ways.
 type stream struct {
 	m       *streams
 	id      uint32
 	killers sync.WaitGroup
 
-	// The request; m.mu.
-	y       *conn     // while it works on it
-	changed sync.Cond // anything here or in m's windows
-	in      []byte    // what the session has not read yet
-	read    int       // of in
-	raw     int64     // bytes of the client's that are in in
-	chunked bool      // no length was given
-	left    int64     // of the length given
+	// The request; guarded by m.mu.
+	y       *conn     // while it serves the stream
+	changed sync.Cond // signals changes here or in the windows of m
+	in      []byte    // bytes that the conn has not read yet
+	read    int       // bytes of in that were read
+	raw     int64     // bytes sent by the client that are in in
+	chunked bool      // the request has no Content-Length
+	left    int64     // bytes left of the Content-Length
 	trailer message.Fields
 	ended   bool  // by the client
-	dead    error // nil while it may go on
+	dead    error // nil until the stream is ended
 	recv    int64 // bytes the client may still send
-	spare   int64 // bytes of recv not given back yet
-	send    int64 // bytes the client takes
+	spare   int64 // bytes of recv not yet returned
+	send    int64 // bytes that the client accepts
 	rdead   time.Time
 	wdead   time.Time
 
 	streamAnswer
 }
 
-// A streamAnswer is the response of a stream, as far as the session has
-// written it. Only the session uses it.
+// A streamAnswer is the response of a stream, as far as the conn has written it. Only the conn
+// uses it.
 type streamAnswer struct {
-	head     []byte // as far as it is known
+	head     []byte // the part written so far
 	state    answerState
-	body     int64 // bytes left, of this chunk if chunked
+	body     int64 // bytes left, of the current chunk if chunked
 	line     []byte
 	tail     []byte // trailers
-	sent     bool   // the end of the response
+	sent     bool   // the end of the response was sent
 	bodiless bool   // the request's method was HEAD
 	socket   bool   // an extended CONNECT
-	key      string // Sec-WebSocket-Key of the upgrade that the session sees
+	key      string // Sec-WebSocket-Key of the upgrade in the conn's request
 }
 
-// An answerState is what is expected next of what a session writes.
+// An answerState is what the conn must write next.
 type answerState uint8
 
 const (
@@ -72,13 +72,13 @@ const (
 	answerBody              // body bytes
 	answerSize              // a chunk's size line
 	answerChunk             // body bytes of a chunk
-	answerBreak             // the line break behind a chunk
+	answerBreak             // the line break after a chunk
 	answerTail              // trailers
 	answerRaw               // anything, until the end
 	answerOver
 )
 
-// betweenNeighbours says whether a field has no place in HTTP/2 (RFC 9113,
+// betweenNeighbours reports whether a field is not permitted in HTTP/2 (RFC 9113 section
 // 8.2.2).
 func betweenNeighbours(name string) bool {
 	switch name {
@@ -88,15 +88,14 @@ func betweenNeighbours(name string) bool {
 	return false
 }
 
-// A requestHead is what the header block of a request says beyond its ordinary
-// fields.
+// A requestHead has the pseudo-header fields and other special fields of a request.
 type requestHead struct {
 	method, scheme, authority, path, protocol string
 	cookies                                   []string
-	length                                    int64 // -1: none given
+	length                                    int64 // -1 if absent
 }
 
-// readHeaderBlock reads a header block. ok is false for a malformed request (RFC 9113,
+// readHeaderBlock reads a header block. ok is false for a malformed request (RFC 9113 sections
 // 8.2 and 8.3.1).
 func readHeaderBlock(fields []hpack.HeaderField) (h requestHead, ok bool) {
 	h.length = -1
@@ -146,8 +145,8 @@ func readHeaderBlock(fields []hpack.HeaderField) (h requestHead, ok bool) {
 	return h, true
 }
 
-// ask makes an HTTP/1.1 head of a header block. It says whether the request is
-// well formed.
+// ask converts a header block to an HTTP/1.1 head. It reports whether the request is well
+// formed.
 func (st *stream) ask(fields []hpack.HeaderField, end bool) bool {
 	h, ok := readHeaderBlock(fields)
 	if !ok {
@@ -171,7 +170,7 @@ func (st *stream) ask(fields []hpack.HeaderField, end bool) bool {
 		switch f.Name {
 		case "host", "te", "content-length":
 			continue
-		case "cookie": // one field again (RFC 9113, 8.2.3)
+		case "cookie": // joined to one field (RFC 9113 section 8.2.3)
 			if h.cookies != nil {
 				b = appendField(b, "Cookie", strings.Join(h.cookies, "; "))
 				h.cookies = nil
@@ -187,7 +186,7 @@ func (st *stream) ask(fields []hpack.HeaderField, end bool) bool {
 	switch {
 	case st.socket:
 		var key [16]byte
-		_, _ = rand.Read(key[:]) // never fails
+		_, _ = rand.Read(key[:]) // cannot fail
 		st.key = base64.StdEncoding.EncodeToString(key[:])
 		b = append(b, "Connection: Upgrade\r\nUpgrade: websocket\r\n"...)
 		b = appendField(b, "Sec-WebSocket-Key", st.key)
@@ -206,13 +205,13 @@ func appendField(b []byte, name, value string) []byte {
 	return append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 }
 
-// plain says whether s can stand in a head without ending something there.
+// plain reports whether s can be part of a head without ending an element there.
 func plain(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// take puts what the client has sent where the session reads it; m.mu is held.
-// n is what it counts for in the window.
+// take appends received data for the conn to read; m.mu must be held. n is the size that
+// counts for the window.
 func (st *stream) take(data []byte, n int64, end bool) http2.ErrCode {
 	if st.recv -= n; st.recv < 0 {
 		return http2.ErrCodeFlowControl
@@ -239,7 +238,7 @@ func (st *stream) take(data []byte, n int64, end bool) http2.ErrCode {
 	return 0
 }
 
-// kill ends the stream; whoever waits for it sees err.
+// kill ends the stream; its readers and writers get err.
 func (st *stream) kill(err error) {
 	m := st.m
 	m.mu.Lock()
@@ -258,8 +257,7 @@ func (st *stream) kill(err error) {
 	}
 }
 
-// finish ends the stream when its session is through with it, which serves
-// somebody else from then on.
+// finish ends the stream when its conn is done with it, and will serve another one.
 func (st *stream) finish() {
 	m := st.m
 	m.mu.Lock()
@@ -272,7 +270,7 @@ func (st *stream) finish() {
 	m.mu.Unlock()
 	st.killers.Wait()
 	code := http2.ErrCodeInternal
-	if dead == nil && st.state == answerRaw && !st.sent { // the tunnel came to its end
+	if dead == nil && st.state == answerRaw && !st.sent { // the tunnel has ended
 		st.ending()
 		_ = m.write(func(b []byte) []byte { return appendFrame(b, http2.FrameData, http2.FlagDataEndStream, st.id, 0) })
 	}
@@ -285,13 +283,13 @@ func (st *stream) finish() {
 	default:
 		asked = false
 	}
-	_ = m.credit(nil, unread) // the reader sees what went wrong
+	_ = m.credit(nil, unread) // the reader reports errors
 	if !asked {
 		_ = m.write(func(b []byte) []byte { return appendReset(b, st.id, code) })
 	}
 }
 
-// Read gives the session the request.
+// Read returns bytes of the request.
 func (st *stream) Read(p []byte) (int, error) {
 	m := st.m
 	m.mu.Lock()
@@ -325,7 +323,7 @@ func (st *stream) Read(p []byte) (int, error) {
 
 func passed(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
 
-// wait waits until something has changed; m.mu is held.
+// wait waits for a change; m.mu must be held.
 func (st *stream) wait(until time.Time) {
 	if !until.IsZero() {
 		t := time.AfterFunc(time.Until(until), func() {
@@ -338,7 +336,7 @@ func (st *stream) wait(until time.Time) {
 	st.changed.Wait()
 }
 
-// Write makes frames of what the session answers.
+// Write converts the conn's response to frames.
 func (st *stream) Write(p []byte) (n int, err error) {
 	n = len(p)
 	for len(p) > 0 && err == nil {
@@ -376,7 +374,7 @@ func (st *stream) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// writeHead collects a head and sends it when it is complete.
+// writeHead collects a head, and sends it when it is complete.
 func (st *stream) writeHead(p []byte) (rest []byte, err error) {
 	head := p
 	if len(st.head) > 0 {
@@ -396,7 +394,7 @@ func (st *stream) writeHead(p []byte) (rest []byte, err error) {
 	return rest, err
 }
 
-// answer sends a head, of which each line ends with CRLF.
+// answer sends a head, whose lines end with CRLF.
 func (st *stream) answer(head []byte) error {
 	first, rest, _ := bytes.Cut(head, []byte("\r\n"))
 	if len(first) < 12 {
@@ -431,7 +429,7 @@ func (st *stream) answer(head []byte) error {
 			accepted = string(value) == acceptKey(st.key)
 			continue
 		case name == "content-length" && st.state == answerBody:
-			st.body, _ = strconv.ParseInt(string(value), 10, 64) // the session wrote it
+			st.body, _ = strconv.ParseInt(string(value), 10, 64) // written by the conn
 		case name == "transfer-encoding" && st.state == answerBody:
 			st.state = answerSize
 			continue
@@ -454,7 +452,7 @@ func (st *stream) answer(head []byte) error {
 	return nil
 }
 
-// acceptKey is what a server answers to a WebSocket key (RFC 6455, 4.2.2).
+// acceptKey returns a server's answer to a WebSocket key (RFC 6455 section 4.2.2).
 func acceptKey(key string) string {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	return base64.StdEncoding.EncodeToString(sum[:])
@@ -516,21 +514,21 @@ func (st *stream) end() error {
 	return nil
 }
 
-// ending notes that the answer's last frame is about to be sent.
+// ending records that the last frame of the response is about to be sent.
 func (st *stream) ending() {
 	st.m.mu.Lock()
 	defer st.m.mu.Unlock()
 	st.sent = true
 }
 
-// alive says why nothing more can be sent.
+// alive returns an error if nothing more can be sent.
 func (st *stream) alive() error {
 	st.m.mu.Lock()
 	defer st.m.mu.Unlock()
 	return st.dead
 }
 
-// writeData sends DATA frames as the client's windows allow.
+// writeData sends DATA frames as far as the client's windows permit.
 func (st *stream) writeData(p []byte, end bool) error {
 	m := st.m
 	for {
@@ -559,7 +557,7 @@ func (st *stream) writeData(p []byte, end bool) error {
 	}
 }
 
-// room waits until some of n bytes may be sent and takes them off the windows.
+// room waits until some of n bytes may be sent, and subtracts them from the windows.
 func (st *stream) room(n int) (int, error) {
 	m := st.m
 	m.mu.Lock()
@@ -579,7 +577,7 @@ func (st *stream) room(n int) (int, error) {
 		}
 		m.mu.Unlock()
 		m.writing.Lock()
-		err := m.flush() // what it waits for may be what has to be read first
+		err := m.flush() // the client may have to read that before it opens the window
 		m.writing.Unlock()
 		m.mu.Lock()
 		if err != nil {
@@ -591,7 +589,7 @@ func (st *stream) room(n int) (int, error) {
 	}
 }
 
-// CloseWrite ends what is sent on a stream that has become a tunnel.
+// CloseWrite ends sending on a stream that has become a tunnel.
 func (st *stream) CloseWrite() error {
 	if st.state != answerRaw {
 		return errors.ErrUnsupported
@@ -605,7 +603,7 @@ func (st *stream) CloseWrite() error {
 	return errors.Join(err, st.m.flush())
 }
 
-// Close ends the stream, for good.
+// Close ends the stream.
 func (st *stream) Close() error {
 	st.m.mu.Lock()
 	defer st.m.mu.Unlock()

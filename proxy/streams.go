@@ -12,29 +12,27 @@ import (
 	"shuultuur/proxy/fair"
 )
 
-// HTTP/2 towards the client (RFC 9113). A streams reads the frames of one
-// connection; each stream of it is a net.Conn to a session of its own, which
-// serves it as if it were a connection with one HTTP/1.1 request: what is
-// judged, held and written is the same for both versions. stream.go holds what
-// such a session reads and writes.
+// This file handles HTTP/2 towards the client (RFC 9113). A streams reads the frames of one
+// connection. Each of its streams is the net.Conn of a separate conn, which serves it like a
+// connection with one HTTP/1.1 request: judging, holding and writing are the same for both
+// versions. stream.go has what such a conn reads and writes.
 //
-// The frames are read with x/net's Framer. Its server is not used: it answers
-// some requests that RFC 9113 calls malformed, knows fields only as a map
-// without order, and offers WebSocket (RFC 8441) only by an environment
-// variable.
+// The frames are read with x/net's Framer. Its server is not used: it accepts some requests
+// that RFC 9113 calls malformed, has fields only as an unordered map, and offers WebSocket
+// (RFC 8441) only with an environment variable.
 
 const (
-	maxStreams   = 128       // of one connection at once
-	streamWindow = 256 << 10 // bytes of a request's body on their way to its session
-	connWindow   = 1 << 20   // the same of all streams of a connection
+	maxStreams   = 128       // concurrent, of one connection
+	streamWindow = 256 << 10 // bytes of a request's body that were not yet read
+	connWindow   = 1 << 20   // the same for all streams of a connection
 	maxFrame     = 16 << 10
 	maxWindow    = 1<<31 - 1
 	maxWaiting   = 4 // goroutines of a connection without a stream
-	// maxResets is how many more streams a client may give up than finish
-	// before it is taken for one that only makes work (CVE-2023-44487).
+	// maxResets is how many more streams a client may reset than finish before it is
+	// considered an attacker (CVE-2023-44487).
 	maxResets = 1000
 
-	settingConnectProtocol = http2.SettingID(8) // RFC 8441, 3
+	settingConnectProtocol = http2.SettingID(8) // RFC 8441 section 3
 )
 
 // streams is a client's HTTP/2 connection.
@@ -42,42 +40,42 @@ type streams struct {
 	x      *conn
 	d      *decrypted
 	c      net.Conn      // TLS
-	socket net.Conn      // under it
-	fr     *http2.Framer // of the reader
+	socket net.Conn      // below it
+	fr     *http2.Framer // used by the reader only
 
-	writing sync.Mutex // never taken while mu is held
-	out     []byte     // frames on their way out, a block while there are any; writing
-	until   time.Time  // write deadline as set; writing
-	broken  error      // why nothing can be written any more; writing
+	writing sync.Mutex // not to be locked while mu is held
+	out     []byte     // frames to send, a block if there are any; guarded by writing
+	until   time.Time  // current write deadline; guarded by writing
+	broken  error      // why nothing can be written any more; guarded by writing
 	headerBlock
 
 	mu      sync.Mutex
 	open    map[uint32]*stream
-	running int    // sessions, of streams that were reset among them
-	last    uint32 // highest stream of the client's
+	running int    // streams being served, including those that were reset
+	last    uint32 // highest stream of the client
 	send    int64  // bytes that may be sent on all streams together
 	initial int64  // bytes that may be sent on a new stream
-	frame   int    // bytes of the largest frame the client takes
-	spare   int64  // bytes taken off the receive window and not given back yet
+	frame   int    // largest frame that the client accepts, in bytes
+	spare   int64  // bytes subtracted from the receive window and not yet returned
 	recv    int64  // bytes the client may still send
 	resets  int
-	leaving bool // no more streams
+	leaving bool // no further streams
 	over    bool
 	idle    *time.Timer
 	crew
 	wg sync.WaitGroup
 }
 
-// A headerBlock is one in the making; streams.writing.
+// A headerBlock is an unfinished header block; guarded by streams.writing.
 type headerBlock struct {
 	block  []byte
 	resize bool // the client has said how large a table may be
 }
 
-// A crew are the goroutines that have served a stream and wait for another.
+// A crew is the goroutines that have served a stream and wait for another one.
 type crew struct {
 	jobs    chan *stream
-	waiting int // how many take what is put into jobs next; streams.mu
+	waiting int // number waiting for jobs; guarded by streams.mu
 }
 
 // serveStreams serves the client's HTTP/2 connection until it ends.
@@ -150,7 +148,7 @@ func (m *streams) begin() error {
 	return m.settings(s)
 }
 
-// next reads a frame and does what it says.
+// next reads a frame and handles it.
 func (m *streams) next() error {
 	f, err := m.fr.ReadFrame()
 	if e, ok := errors.AsType[http2.StreamError](err); ok {
@@ -187,10 +185,10 @@ func (m *streams) next() error {
 	case *http2.PushPromiseFrame:
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	return nil // a client that says GOAWAY closes the connection when it is through
+	return nil // a client that sends GOAWAY closes the connection when it is done
 }
 
-// settings takes the client's settings.
+// settings applies the client's settings.
 func (m *streams) settings(f *http2.SettingsFrame) error {
 	resize := false
 	err := f.ForeachSetting(func(s http2.Setting) error {
@@ -210,7 +208,7 @@ func (m *streams) settings(f *http2.SettingsFrame) error {
 				st.changed.Broadcast()
 			}
 		case http2.SettingMaxFrameSize:
-			m.frame = int(min(s.Val, maxFrame)) // a TLS record holds no more
+			m.frame = int(min(s.Val, maxFrame)) // a TLS record has no room for more
 		case http2.SettingHeaderTableSize:
 			resize = true
 		}
@@ -225,7 +223,7 @@ func (m *streams) settings(f *http2.SettingsFrame) error {
 	})
 }
 
-// idleID says whether id is a stream that nobody has opened yet.
+// idleID reports whether id is a stream that was never opened.
 func (m *streams) idleID(id uint32) bool { return id%2 == 0 || id > m.last }
 
 // headers opens a stream or ends a request with trailers.
@@ -252,7 +250,7 @@ func (m *streams) headers(f *http2.MetaHeadersFrame) error {
 		return m.reset(id, http2.ErrCodeProtocol)
 	}
 	switch {
-	case ignored: // the client knows, and asks again elsewhere
+	case ignored: // the client knows, and will retry elsewhere
 		return nil
 	case refused:
 		return m.reset(id, http2.ErrCodeRefusedStream)
@@ -280,15 +278,15 @@ func (m *streams) headers(f *http2.MetaHeadersFrame) error {
 	}
 	m.mu.Unlock()
 	if waiting {
-		m.jobs <- st // one place for each stream there may be: it never waits
+		m.jobs <- st // it never blocks, because there is a place for each possible stream
 	} else {
 		m.wg.Go(func() { m.work(st) })
 	}
 	return nil
 }
 
-// work serves st, and then what comes in jobs while the connection lasts: the
-// stack of a goroutine that has served a request need not grow for the next.
+// work serves st, and then streams from jobs while the connection lasts: the stack of a
+// goroutine that has served a request need not grow for the next.
 func (m *streams) work(st *stream) {
 	for ok := true; ok; st, ok = <-m.jobs {
 		m.serve(st)
@@ -304,12 +302,12 @@ func (m *streams) work(st *stream) {
 	}
 }
 
-// serve has a session answer st.
+// serve serves st with a conn.
 func (m *streams) serve(st *stream) {
 	p, x := m.x.p, m.x
-	own := *m.d // its own copy: requests write to it
+	own := *m.d // a copy, because requests write to it
 	if st.socket {
-		own.tls.HTTP2 = false // the origin is asked with HTTP/1.1 (RFC 6455)
+		own.tls.HTTP2 = false // the request to the origin is HTTP/1.1 (RFC 6455)
 	}
 	y := p.conns.Get().(*conn)
 	y.open(x.l, st)
@@ -337,7 +335,7 @@ func (m *streams) serve(st *stream) {
 	good = true
 }
 
-// done forgets a stream whose session has ended.
+// done releases a stream whose conn is done.
 func (m *streams) done(st *stream) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -354,7 +352,7 @@ func (m *streams) done(st *stream) {
 	}
 }
 
-// data passes on what comes of a request's body.
+// data handles data of a request's body.
 func (m *streams) data(f *http2.DataFrame) error {
 	n := int64(f.Length)
 	m.mu.Lock()
@@ -375,7 +373,7 @@ func (m *streams) data(f *http2.DataFrame) error {
 	if code == 0 && st != nil {
 		pad := n - int64(len(f.Data()))
 		m.mu.Unlock()
-		return m.credit(st, pad) // nobody reads that
+		return m.credit(st, pad) // nobody will read that
 	}
 	m.mu.Unlock()
 	if err := m.credit(nil, n); err != nil || code == 0 {
@@ -415,7 +413,7 @@ func (m *streams) trailers(st *stream, f *http2.MetaHeadersFrame) error {
 	return nil
 }
 
-// window notes that the client takes more.
+// window records that the client accepts more data.
 func (m *streams) window(f *http2.WindowUpdateFrame) error {
 	more := int64(f.Increment)
 	m.mu.Lock()
@@ -448,10 +446,10 @@ func (m *streams) window(f *http2.WindowUpdateFrame) error {
 	return nil
 }
 
-// errGaveUp is what a session sees whose client has reset the stream.
+// errGaveUp is the error of a stream that the client has reset.
 var errGaveUp = errors.New("the client gave up the stream")
 
-// gaveUp ends a stream that the client wants no more of.
+// gaveUp ends a stream that the client has reset.
 func (m *streams) gaveUp(id uint32) error {
 	m.mu.Lock()
 	if m.idleID(id) {
@@ -471,7 +469,7 @@ func (m *streams) gaveUp(id uint32) error {
 	return nil
 }
 
-// reset ends a stream that cannot go on, whether it was opened or not.
+// reset ends a stream that cannot continue, whether it was opened or not.
 func (m *streams) reset(id uint32, code http2.ErrCode) error {
 	m.mu.Lock()
 	m.last = max(m.last, id|1)
@@ -483,8 +481,8 @@ func (m *streams) reset(id uint32, code http2.ErrCode) error {
 	return m.write(func(b []byte) []byte { return appendReset(b, id, code) })
 }
 
-// credit gives the client back n bytes of a stream's window (nil for none) and
-// of the connection's, now and then.
+// credit returns n bytes of the windows of a stream (nil for none) and of the connection to
+// the client, in larger portions.
 func (m *streams) credit(st *stream, n int64) error {
 	if n == 0 {
 		return nil
@@ -517,22 +515,21 @@ func (m *streams) credit(st *stream, n int64) error {
 	})
 }
 
-// leave tells the client to open no more streams; the connection ends with
-// those that are open.
+// leave tells the client to open no further streams; the connection ends with the open ones.
 func (m *streams) leave() {
 	m.mu.Lock()
 	notified, left, last := m.leaving, m.running, m.last
 	m.leaving = true
 	m.mu.Unlock()
 	if !notified {
-		_ = m.write(func(b []byte) []byte { return appendGoAway(b, last, http2.ErrCodeNo) }) // the reader sees what went wrong
+		_ = m.write(func(b []byte) []byte { return appendGoAway(b, last, http2.ErrCodeNo) }) // the reader reports errors
 	}
 	if left == 0 {
 		m.socket.Close()
 	}
 }
 
-// end ends the connection; err is why.
+// end ends the connection because of err.
 func (m *streams) end(err error) {
 	if code, ok := errors.AsType[http2.ConnectionError](err); ok || errors.Is(err, http2.ErrFrameTooLarge) {
 		if !ok {
@@ -542,7 +539,7 @@ func (m *streams) end(err error) {
 		m.mu.Lock()
 		last := m.last
 		m.mu.Unlock()
-		_ = m.write(func(b []byte) []byte { return appendGoAway(b, last, http2.ErrCode(code)) }) // it ends here in any case
+		_ = m.write(func(b []byte) []byte { return appendGoAway(b, last, http2.ErrCode(code)) }) // the connection ends in any case
 	}
 	m.mu.Lock()
 	m.over, m.leaving = true, true
@@ -554,13 +551,13 @@ func (m *streams) end(err error) {
 	for _, st := range all {
 		st.kill(net.ErrClosed)
 	}
-	m.c.Close() // wakes up the writer
+	m.c.Close() // unblocks the writer
 	close(m.jobs)
 	m.wg.Wait()
 	m.idle.Stop()
 }
 
-// write has frames appended and sends them.
+// write appends frames and sends them.
 func (m *streams) write(frames func([]byte) []byte) error {
 	m.writing.Lock()
 	defer m.writing.Unlock()
@@ -568,7 +565,7 @@ func (m *streams) write(frames func([]byte) []byte) error {
 	return m.flush()
 }
 
-// add appends frames to those on their way out; writing is held.
+// add appends frames to those to send; writing must be held.
 func (m *streams) add(frames func([]byte) []byte) {
 	if m.out == nil {
 		m.out = m.x.p.inspector.Block(blockSize)
@@ -576,7 +573,7 @@ func (m *streams) add(frames func([]byte) []byte) {
 	m.out = frames(m.out)
 }
 
-// flush sends what is on its way out; writing is held.
+// flush sends the appended frames; writing must be held.
 func (m *streams) flush() error {
 	out := m.out
 	m.out = nil
@@ -591,13 +588,13 @@ func (m *streams) flush() error {
 	}
 	if _, err := m.c.Write(out); err != nil {
 		m.broken = err
-		m.socket.Close() // the reader ends what is left
+		m.socket.Close() // the reader ends the rest
 	}
 	m.x.p.inspector.Release(out)
 	return m.broken
 }
 
-// appendBlock appends the header block that was made; writing is held.
+// appendBlock appends the current header block; writing must be held.
 func (m *streams) appendBlock(b []byte, id uint32, end bool) []byte {
 	block := m.block
 	kind, flags := http2.FrameHeaders, http2.Flags(0)
@@ -617,7 +614,7 @@ func (m *streams) appendBlock(b []byte, id uint32, end bool) []byte {
 	}
 }
 
-// appendFrame appends the head of a frame of n bytes (RFC 9113, 4.1).
+// appendFrame appends the head of a frame of n bytes (RFC 9113 section 4.1).
 func appendFrame(b []byte, t http2.FrameType, flags http2.Flags, id uint32, n int) []byte {
 	return appendUint32(append(b, byte(n>>16), byte(n>>8), byte(n), byte(t), byte(flags)), id)
 }

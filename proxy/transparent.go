@@ -11,7 +11,7 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// beginTransparent finds out where the client meant to go. It says whether
+// beginTransparent determines the original destination of a connection. It reports whether
 // requests follow.
 func (c *conn) beginTransparent() bool {
 	p, x := c.p, &c.x
@@ -31,8 +31,8 @@ func (c *conn) beginTransparent() bool {
 	return c.beginRedirected(orig)
 }
 
-// beginSinkhole begins a connection to a sinkhole: what was meant is the port
-// that such a client uses, of a host it is about to name.
+// beginSinkhole begins a connection to a sinkhole: the destination is the port that such a
+// client uses, on a host that it will name.
 func (c *conn) beginSinkhole() bool {
 	local, ok := endpoint(c.socket.LocalAddr())
 	if !ok {
@@ -49,7 +49,7 @@ func (c *conn) beginSinkhole() bool {
 	return c.beginRedirected(netip.AddrPortFrom(local.Addr(), port))
 }
 
-// beginRedirected begins a connection that was meant for orig.
+// beginRedirected begins a connection whose original destination is orig.
 func (c *conn) beginRedirected(orig netip.AddrPort) bool {
 	x := &c.x
 	c.p.counters.add(transparentConnections)
@@ -59,7 +59,7 @@ func (c *conn) beginRedirected(orig netip.AddrPort) bool {
 		return false
 	}
 	x.inside = d
-	// A client that has sent a byte has returned from connecting, so our addresses are known.
+	// A client that has sent a byte has finished connecting, so our addresses are known.
 	if a, ok := c.socket.RemoteAddr().(*net.TCPAddr); ok && c.p.up.Dialed(a.AddrPort()) {
 		c.p.counters.add(loops)
 		x.p.log.Warn("a connection of the gateway's own was redirected to it: a loop; exempt its connections from the firewall's rule", "to", orig)
@@ -71,7 +71,7 @@ func (c *conn) beginRedirected(orig netip.AddrPort) bool {
 	return c.transparentTLS(d) == another
 }
 
-// ownAddress says whether a redirected connection was meant for us.
+// ownAddress reports whether the destination of a redirected connection is the gateway.
 func (c *conn) ownAddress(to netip.AddrPort) bool {
 	if local, ok := endpoint(c.socket.LocalAddr()); ok && local == to && c.l.port == to.Port() {
 		return true
@@ -79,8 +79,8 @@ func (c *conn) ownAddress(to netip.AddrPort) bool {
 	return slices.ContainsFunc(c.p.own, func(o netip.AddrPort) bool { return o.Addr().Unmap() == to.Addr() && o.Port() == to.Port() })
 }
 
-// transparentTLS serves a redirected connection that begins with a hello: a
-// transaction of its own, as CONNECT is.
+// transparentTLS serves a redirected connection that begins with a hello, which is a separate
+// transaction, like CONNECT.
 func (c *conn) transparentTLS(d *decrypted) (o outcome) {
 	x := &c.x
 	x.inside = nil
@@ -91,7 +91,7 @@ func (c *conn) transparentTLS(d *decrypted) (o outcome) {
 	d.scheme = "https"
 	begun := opening{c: c, x: x, d: d}
 	if err := x.identifyByAddress(d); exchange.SignsIn(err) {
-		begun.stranger = err // the name it asks for may be open
+		begun.stranger = err // the named host may be open
 	} else if err != nil {
 		x.Note("identify: " + err.Error())
 		c.c.Write(alert[:])

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// originalDestination returns where a connection was meant to go: what pf
-// remembers of an rdr rule, else the address it was accepted on, which "ipfw
-// fwd" leaves as it was.
+// originalDestination returns the original destination of a connection: as remembered by pf
+// for an rdr rule, or else the accepting address, which "ipfw fwd" leaves unchanged.
 func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	us, ok1 := endpoint(c.LocalAddr())
 	client, ok2 := endpoint(c.RemoteAddr())
@@ -22,7 +21,7 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	}
 	dev, err := unix.Open("/dev/pf", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO) {
-		return us, nil // there is no pf
+		return us, nil // without pf
 	}
 	if err != nil {
 		return us, fmt.Errorf("asking pf for the original destination: /dev/pf: %w (let the gateway read it: see devfs.rules(5))", err)
@@ -33,11 +32,11 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	switch errno {
 	case 0:
 		return q.meant(), nil
-	case unix.ENOENT: // no rule of pf's brought it here
+	case unix.ENOENT: // not redirected by a rule of pf
 		return us, nil
 	}
 	return us, fmt.Errorf("asking pf for the original destination: %w", errno)
 }
 
-// anyAddress has nothing to do: ipfw fwd brings any address to a socket.
+// anyAddress does nothing: ipfw fwd delivers any address to a socket.
 func anyAddress(string, string, syscall.RawConn) error { return nil }

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// originalDestination returns where a connection was meant to go: what the
-// kernel's address translation remembers (REDIRECT), else the address it was
-// accepted on (TPROXY).
+// originalDestination returns the original destination of a connection: as remembered by the
+// kernel's address translation (REDIRECT), or else the accepting address (TPROXY).
 func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	tc, ok := c.(*net.TCPConn)
 	if !ok {
@@ -27,7 +26,7 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	to := local
 	err = raw.Control(func(fd uintptr) {
 		if local.Addr().Is4() {
-			// As large as a sockaddr_in, of which Go's has no getsockopt.
+			// It has the size of a sockaddr_in, for which Go has no getsockopt.
 			m, err := unix.GetsockoptIPv6Mreq(int(fd), unix.SOL_IP, unix.SO_ORIGINAL_DST)
 			if err == nil {
 				b := m.Multiaddr
@@ -44,7 +43,7 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	return to, err
 }
 
-// anyAddress lets a socket accept connections to addresses that are not ours.
+// anyAddress lets a socket accept connections to foreign addresses.
 func anyAddress(network, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {
@@ -54,7 +53,7 @@ func anyAddress(network, _ string, c syscall.RawConn) error {
 		}
 	})
 	if err == nil && failed != nil {
-		err = fmt.Errorf("TPROXY wants CAP_NET_ADMIN: %w", failed)
+		err = fmt.Errorf("TPROXY needs CAP_NET_ADMIN: %w", failed)
 	}
 	return err
 }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// originalDestination returns the address a connection was accepted on: what
-// firewalls of this system do is not known.
+// originalDestination returns the accepting address, because nothing is known about firewalls
+// of this system.
 func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	local, ok := endpoint(c.LocalAddr())
 	if !ok {
@@ -18,5 +18,5 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	return local, nil
 }
 
-// anyAddress has nothing to do.
+// anyAddress does nothing.
 func anyAddress(string, string, syscall.RawConn) error { return nil }

@@ -17,10 +17,10 @@ import (
 // A tunnel relays bytes between a client and an origin.
 type tunnel struct {
 	near, far net.Conn // client, origin
-	nearFirst []byte   // bytes that were read already
+	nearFirst []byte   // bytes already read from near
 	farFirst  []byte
 	up, down  direction
-	done      chan struct{} // closed when nothing more comes down
+	done      chan struct{} // closed when the origin sends nothing more
 }
 
 // A direction is one half of a tunnel.
@@ -29,32 +29,32 @@ type direction struct {
 	other    *direction
 	n        int64
 	err      error
-	limit    io.LimitedReader // here so that splicing allocates nothing
+	limit    io.LimitedReader // a field, so that splicing allocates nothing
 	quiet    atomic.Bool      // nothing came for a whole period
-	over     atomic.Bool      // nothing will come any more
-	left     atomic.Bool      // dst stays open: it is used for something else
+	over     atomic.Bool      // nothing more will come
+	left     atomic.Bool      // dst stays open, because it is used for something else
 	ctx      context.Context
-	talk     *exchange.Talk                // judges what passes; nil for nobody
-	mu       sync.Mutex                    // of talk and of writes to dst, where it is judged
-	ended    atomic.Bool                   // by a verdict: what still comes is dropped
-	why      atomic.Pointer[exchange.Talk] // whose verdict, until the receiver knows
+	talk     *exchange.Talk                // judges the bytes; nil for none
+	mu       sync.Mutex                    // guards talk, and writes to dst, if it is judged
+	ended    atomic.Bool                   // by a verdict: further bytes are dropped
+	why      atomic.Pointer[exchange.Talk] // the talk with that verdict, until the receiver was told
 }
 
 var errSilent = errors.New("tunnel silent")
 
-// relay makes t what becomes of the connection. The rest is endRelaying's.
+// relay makes the connection the tunnel t. endRelaying does the rest.
 func (t *tunnel) relay(c *conn) outcome {
 	t.begin(c)
 	return relaying
 }
 
-// begin makes t the tunnel of c and begins to relay what comes from the origin.
+// begin makes t the tunnel of c, and starts relaying bytes from the origin.
 func (t *tunnel) begin(c *conn) {
 	p, x := c.p, &c.x
 	c.tunnel = t
 	x.yield()
 	x.unlimited()
-	exchange.Rest(&x.Exchange) // before a talk reads what is known of the request
+	exchange.Rest(&x.Exchange) // before a talk reads the state of the request
 	p.counters[tunnelsOpen].Add(1)
 	t.near.SetDeadline(time.Time{})
 	t.far.SetDeadline(time.Time{})
@@ -75,12 +75,12 @@ func (t *tunnel) begin(c *conn) {
 	}()
 }
 
-// endRelaying relays what comes from the client, until both ends have finished
-// or nothing moves any more, and ends the request that opened the tunnel.
+// endRelaying relays bytes from the client until both ends have finished or nothing moves any
+// more, and ends the request that opened the tunnel.
 //
-// A tunnel waits in here and in begin for most of its life. The collector makes
-// a stack of 8 KiB smaller while less than 2 KiB of it are in use, with 800 bytes
-// for the runtime: what is called on the way down to the read is to be small.
+// A tunnel waits in endRelaying and begin for most of its life. The garbage collector shrinks
+// a stack of 8 KiB while less than 2 KiB of it are in use, including 800 bytes for the
+// runtime: so frames down to the read must be small.
 func (t *tunnel) endRelaying(c *conn) {
 	o := closing
 	defer c.x.finish(&o)
@@ -90,8 +90,7 @@ func (t *tunnel) endRelaying(c *conn) {
 	t.end(c)
 }
 
-// end waits for what comes from the origin and puts what went through on
-// the record.
+// end waits for the end of the bytes from the origin, and records the tunnel.
 func (t *tunnel) end(c *conn) {
 	x := &c.x
 	<-t.done
@@ -112,14 +111,14 @@ func (t *tunnel) end(c *conn) {
 	t.leave(c)
 }
 
-// leave makes c forget the tunnel, whatever became of it.
+// leave makes c forget the tunnel.
 func (t *tunnel) leave(c *conn) {
 	c.tunnel = nil
 	c.p.counters[tunnelsOpen].Add(-1)
 }
 
-// run copies in one direction. Its end is passed on as the end of this
-// direction only; a failure ends both.
+// run copies in one direction. It passes on the end of its source as the end of this direction
+// only; a failure ends both.
 func (d *direction) run(p *Proxy, first []byte) {
 	d.err = d.copy(p, first)
 	d.over.Store(true)
@@ -133,7 +132,7 @@ func (d *direction) run(p *Proxy, first []byte) {
 			return // both connections are about to be closed
 		}
 		if c, ok := d.dst.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
-			// Most have nothing more to send to a client that has left.
+			// Most have nothing more to send to a client that has gone.
 			d.dst.SetReadDeadline(within(p.answer))
 			return
 		}
@@ -153,8 +152,8 @@ func (d *direction) copy(p *Proxy, first []byte) error {
 		}
 	}
 	for {
-		// Deadlines cost one call for each period, not for each read: when
-		// one passes, what moved in the meantime decides.
+		// Deadlines cost one call per period instead of one per read: when one passes, the
+		// bytes moved in the meantime decide.
 		d.src.SetReadDeadline(within(idle))
 		d.dst.SetWriteDeadline(within(3 * idle))
 		n, err := d.move(p)
@@ -175,15 +174,15 @@ func (d *direction) copy(p *Proxy, first []byte) error {
 	}
 }
 
-// move copies until an error, nil for the end.
+// move copies until an error; nil means the end.
 func (d *direction) move(p *Proxy) (n int64, err error) {
 	dst, ok1 := d.dst.(*net.TCPConn)
 	src, ok2 := d.src.(*net.TCPConn)
 	if ok1 && ok2 {
 		return d.moveTCP(p, dst, src)
 	}
-	// A block is taken when more comes than fits into a few bytes, and given back
-	// when less does: most tunnels wait most of the time.
+	// A block is taken when more than a few bytes arrive, and released when fewer do, because
+	// most tunnels are idle most of the time.
 	few := make([]byte, 512)
 	b := few
 	defer func() {
@@ -205,7 +204,7 @@ func (d *direction) move(p *Proxy) (n int64, err error) {
 		}
 		switch {
 		case m == len(few) && len(b) == len(few):
-			b = p.inspector.Block(16 << 10) // TLS never gives more at once
+			b = p.inspector.Block(16 << 10) // TLS never returns more at once
 			b = b[:cap(b)]
 		case m < len(few) && len(b) > len(few):
 			p.inspector.Release(b)
@@ -214,7 +213,7 @@ func (d *direction) move(p *Proxy) (n int64, err error) {
 	}
 }
 
-// write passes b on, where it is judged only what may go on.
+// write forwards b, or if it is judged, the part that may pass.
 func (d *direction) write(p *Proxy, b []byte) (int, error) {
 	if d.talk == nil {
 		return writeAll(d.dst, b)
@@ -243,14 +242,14 @@ func (d *direction) write(p *Proxy, b []byte) (int, error) {
 	return len(b), nil
 }
 
-// sayWhy tells the receiver why a verdict has ended the conversation, once, as
-// soon as nothing else is written to it. What the other side still sends is
-// dropped, so that no reset overtakes the reason.
+// sayWhy sends the reason to the receiver when a verdict has ended the conversation: once, and
+// as soon as nothing else is being written. Further bytes from the other side are dropped, so
+// that no reset overtakes the reason.
 func (d *direction) sayWhy() {
 	for d.why.Load() != nil && d.mu.TryLock() {
 		if why := d.why.Swap(nil); why != nil {
 			d.dst.SetWriteDeadline(time.Now().Add(time.Second))
-			d.dst.Write(d.talk.Last(nil, why)) // whether it gets there is its own affair
+			d.dst.Write(d.talk.Last(nil, why)) // best effort
 			if half, ok := d.dst.(interface{ CloseWrite() error }); ok {
 				half.CloseWrite()
 			}
@@ -260,8 +259,8 @@ func (d *direction) sayWhy() {
 	}
 }
 
-// writeAll writes b. When the deadline passes, bytes are lost and that is the
-// end, unlike a reader that has nothing to say.
+// writeAll writes b. A passed deadline means that bytes were lost, which ends the tunnel,
+// unlike a silent reader.
 func writeAll(c net.Conn, b []byte) (int, error) {
 	n, err := c.Write(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -271,15 +270,14 @@ func writeAll(c net.Conn, b []byte) (int, error) {
 }
 
 const (
-	burst = 16 << 20    // bytes spliced between two looks at the clock
+	burst = 16 << 20    // bytes spliced between two checks of the time
 	pause = time.Second // of the sender, after which splicing ends
 )
 
-// moveTCP copies between two TCP connections. As long as little comes, a block
-// is taken when something is there to read and given back at once. As soon as
-// a read fills it, the kernel moves the bytes (splice, where it can); but that
-// takes a pipe, two descriptors and memory of the kernel, of which each user
-// has only so much, so a pause ends it.
+// moveTCP copies between two TCP connections. While little arrives, it takes a block when
+// there are bytes to read and releases it at once. When a read fills the block, the kernel
+// moves the bytes (splice, if possible). That takes a pipe, two descriptors and kernel memory,
+// which are limited per user, so a pause ends it.
 func (d *direction) moveTCP(p *Proxy, dst, src *net.TCPConn) (n int64, err error) {
 	raw, err := src.SyscallConn()
 	if err != nil {
@@ -318,8 +316,7 @@ func (d *direction) moveTCP(p *Proxy, dst, src *net.TCPConn) (n int64, err error
 	}
 }
 
-// splice has the kernel copy until the sender pauses, which is
-// os.ErrDeadlineExceeded, or ends, which is nil.
+// splice has the kernel copy until the sender pauses (os.ErrDeadlineExceeded) or ends (nil).
 func (d *direction) splice(p *Proxy, dst, src *net.TCPConn) (n int64, err error) {
 	for {
 		now := time.Now()
@@ -334,7 +331,7 @@ func (d *direction) splice(p *Proxy, dst, src *net.TCPConn) (n int64, err error)
 		case err == nil:
 			continue
 		case errors.Is(err, os.ErrDeadlineExceeded) && p.tunnel > 0 && time.Since(now) >= p.tunnel:
-			return n, errSilent // it was the receiver: bytes are lost
+			return n, errSilent // the receiver failed: bytes are lost
 		}
 		return n, err
 	}

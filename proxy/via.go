@@ -9,14 +9,14 @@ import (
 	"shuultuur/setting"
 )
 
-// A viaField is what we add to Via (RFC 9110, 7.6.3) for messages of HTTP/1.0
-// and of later versions; nil adds nothing.
+// A viaField is our addition to Via (RFC 9110 section 7.6.3) for messages of HTTP/1.0 and of
+// later versions; nil adds nothing.
 type viaField [2][]byte
 
-// viaOn is the name of a gateway that names itself like all others.
+// viaOn is the name of a gateway without a unique name.
 const viaOn = "shuultuur"
 
-// newVia reads a setting: "off", "on" or a name.
+// newVia parses a setting: "off", "on" or a name.
 func newVia(key, s string) (v viaField, err error) {
 	switch s {
 	case "", "off":
@@ -32,7 +32,7 @@ func newVia(key, s string) (v viaField, err error) {
 	return viaField{[]byte("1.0 " + s), []byte("1.1 " + s)}, nil
 }
 
-// name is what the field calls us, "" when others are called the same.
+// name returns our name in the field, "" if others may have the same.
 func (v *viaField) name() string {
 	if name := strings.TrimPrefix(string(v[1]), "1.1 "); name != viaOn {
 		return name
@@ -46,13 +46,13 @@ func isTokenByte(r rune) bool {
 
 var viaName = []byte("Via")
 
-// maxPassed is how many gateways a request may have passed. More of them are a
-// loop through gateways that restart.
+// maxPassed is the number of gateways that a request may have passed. More indicate a loop
+// through gateways that restart.
 const maxPassed = 32
 
-// looped says whether the request has been here before. Gateways mark what they
-// send to a parent; a loop through a proxy that removes the mark is found by a
-// name of our own in Via. It keeps the marks for the parent.
+// looped reports whether the request was here before. Gateways mark requests that they send to
+// a parent; a loop through a proxy that removes the mark is detected by a unique name in Via.
+// looped keeps the marks for the parent.
 func (x *request) looped() bool {
 	x.caller.Passed = nil
 	for _, f := range x.Q.Fields {
@@ -65,7 +65,7 @@ func (x *request) looped() bool {
 				}
 			}
 			if x.caller.Passed != nil || len(marks) > maxPassed {
-				return true // no gateway of ours writes two, or so many
+				return true // our gateways never write two, or so many
 			}
 			x.caller.Passed = f.Value
 		case len(f.Name) == 3 && message.EqualName(f.Name, "via"):

@@ -11,18 +11,18 @@ import (
 	"shuultuur/message"
 )
 
-// A proof is what a client has shown of itself on its connection. Browsers send
-// a ticket of Kerberos with the first request of a connection, and expect that
-// it counts for those that follow (RFC 4559).
+// A proof is what a client has proved on its connection. Browsers send a Kerberos ticket with
+// the first request of a connection, and expect it to be valid for the following ones (RFC
+// 4559).
 type proof struct {
 	certificate *x509.Certificate // of TLS to the proxy, verified
-	ticket      [sha256.Size]byte // of the field that held the ticket
-	client      filter.Client     // whom it proved; its Addr is invalid when none did
-	ours        string            // what proves us to the client, in the answer to this request
+	ticket      [sha256.Size]byte // of the field with the ticket
+	client      filter.Client     // the proved client; its Addr is invalid if there is none
+	ours        string            // proves us to the client, in the response to this request
 }
 
-// append appends the field that proves us to the client (RFC 4559, 4.1), if it
-// wanted that.
+// append appends the field that proves us to the client (RFC 4559 section 4.1), if the client
+// requested it.
 func (p *proof) append(head []byte) []byte {
 	if p.ours == "" {
 		return head
@@ -30,8 +30,8 @@ func (p *proof) append(head []byte) []byte {
 	return append(append(append(head, "Proxy-Authenticate: "...), p.ours...), "\r\n"...)
 }
 
-// identifyClient returns the client: as the trusted proxy in front names it, by the certificate
-// or the ticket of the connection, or by address and password.
+// identifyClient returns the client: as named by the trusted proxy in front, by the
+// certificate or ticket of the connection, or by address and password.
 func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
 	known, auth := x.eng.Known, x.Q.Get("Proxy-Authorization")
 	if known == nil {
@@ -58,14 +58,14 @@ func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
 	}
 	c, err := x.eng.Identify(x.ctx, addr, auth)
 	x.proof.ours, c.Proof = c.Proof, ""
-	// A connection of a trusted proxy is that of many clients.
+	// A connection of a trusted proxy carries requests of many clients.
 	if err == nil && c.Source == "kerberos" && !x.trusted && len(auth) > 9 && bytes.EqualFold(auth[:9], []byte("Negotiate")) {
 		x.proof.client, x.proof.ticket = c, sha256.Sum256(auth)
 	}
 	return c, err
 }
 
-// values returns those of a field of the request.
+// values returns the values of a field of the request.
 func values(q *message.Request, name string) (all []string) {
 	for _, f := range q.Fields {
 		if len(f.Name) == len(name) && strings.EqualFold(string(f.Name), name) {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// This file is about requests that are not encrypted within a tunnel. Browsers
-// ask for a tunnel where a page opens a WebSocket without TLS, on whichever port.
-// What such a tunnel holds can be seen, so it is judged like any request.
+// This file handles unencrypted requests in a tunnel. Browsers request a tunnel if a page
+// opens a WebSocket without TLS, on any port. The content of such a tunnel is readable, so it
+// is judged like any request.
 
-// longestMethod is longer than the methods in use.
+// longestMethod exceeds the length of methods in use.
 const longestMethod = 32
 
-// isRequest says whether a client's first bytes begin an HTTP/1 request; more,
-// that they may when there are more of them. The preface of HTTP/2 is none.
+// isRequest reports whether a client's first bytes begin an HTTP/1 request; more, whether
+// longer input might. The preface of HTTP/2 does not count.
 func isRequest(b []byte) (is, more bool) {
 	n := 0
 	for n < len(b) && n < longestMethod && 'A' <= b[n] && b[n] <= 'Z' {
@@ -37,8 +37,8 @@ func isRequest(b []byte) (is, more bool) {
 	return false, more
 }
 
-// requestWithin reads on in first, the client's first bytes in a tunnel, until it
-// is clear whether they begin a request.
+// requestWithin continues to read after first, the client's first bytes in a tunnel, until it
+// is known whether they begin a request.
 func requestWithin(r io.Reader, first []byte) (all []byte, is bool) {
 	for {
 		is, more := isRequest(first)
@@ -54,8 +54,8 @@ func requestWithin(r io.Reader, first []byte) (all []byte, is bool) {
 	}
 }
 
-// serveWithin makes requests of what follows in the tunnel that was asked for.
-// first is what the client has sent.
+// serveWithin serves the requests in the requested tunnel. first has bytes already read from
+// the client.
 func (c *conn) serveWithin(d *decrypted, first []byte) outcome {
 	x := &c.x
 	x.Note("requests without TLS in the tunnel")

@@ -1,12 +1,11 @@
-// Package fair shares what all clients need: turns to be worked on, turns to be
-// judged, memory to hold bodies in. When too little is left, claims wait in one
-// line for each client, in order of arrival. The lines are served by turns, so
-// that a client with many requests does not keep out one with few.
+// Package fair shares limited resources among all clients: turns to process requests, turns to
+// judge bodies, memory to hold them. If too little is free, claims wait in a line for each
+// client, in order of arrival. The lines are served in rotation, so that a client with many
+// requests does not shut out one with few.
 //
-// Data moves in this way. [Share.Take] grants what is free at once, or queues
-// the claim in its client's line. [Share.Give] returns it and serves the lines,
-// one claim of each client by turns. The number of turns for requests follows
-// what the processors can take (see [NewTurns]).
+// [Share.Take] grants what is free at once, or queues the claim in its client's line.
+// [Share.Give] returns units and serves the lines, one claim of each client in rotation. The
+// number of turns for requests follows the capacity of the processors (see [NewTurns]).
 package fair
 
 import (
@@ -19,19 +18,19 @@ import (
 	"time"
 )
 
-// A Share is a number of units that requests take and give back. A large claim
-// is not passed by smaller ones that came later.
+// A Share is a number of units that requests take and return. Smaller claims that came later
+// do not overtake a large one.
 type Share struct {
 	mu          sync.Mutex
-	total, free int64 // free is below 0 while more are taken than there are now
-	most        int   // in line at once; 0 is any number
+	total, free int64 // free is negative while more are taken than there are now
+	most        int   // limit of waiting claims; 0 for none
 	waiting     int
 	ring        []*line // of clients, the next one first
 	lines       map[netip.Addr]*line
-	pace        *pace // changes total while somebody waits; nil for never
+	pace        *pace // changes total while claims wait; nil for never
 }
 
-// A line is the claims of one client that wait.
+// A line has the waiting claims of one client.
 type line struct {
 	who    netip.Addr
 	claims []*claim
@@ -42,16 +41,16 @@ type claim struct {
 	done chan struct{}
 }
 
-// Forever is the wait for what a request cannot do without.
+// Forever is the time limit for claims that a request cannot do without.
 const Forever = 365 * 24 * time.Hour
 
-// New returns a share of n units. At most queue claims wait; 0 is any number.
+// New returns a share of n units. At most queue claims wait; 0 means any number.
 func New(n int64, queue int) *Share {
 	return &Share{total: n, free: n, most: queue, lines: map[netip.Addr]*line{}}
 }
 
-// Take takes n units for a client, waiting at most wait. It says whether it got
-// them, and whether it had to wait.
+// Take takes n units for a client, and waits at most wait. It reports whether it got them, and
+// whether it had to wait.
 func (s *Share) Take(ctx context.Context, who netip.Addr, n int64, wait time.Duration) (ok, waited bool) {
 	s.mu.Lock()
 	if s.waiting == 0 && s.free >= n {
@@ -91,14 +90,14 @@ func (s *Share) Take(ctx context.Context, who netip.Addr, n int64, wait time.Dur
 			if len(l.claims) == 0 {
 				s.leave(l)
 			}
-			s.serve() // those behind may want less
+			s.serve() // others may want less
 			return false, true
 		}
 	}
 	return true, true // granted in the meantime
 }
 
-// drop takes a claim out of its line. It is mostly the first.
+// drop removes a claim from its line, usually the first.
 func (s *Share) drop(l *line, i int) {
 	s.waiting--
 	if i == 0 {
@@ -109,7 +108,7 @@ func (s *Share) drop(l *line, i int) {
 	l.claims = slices.Delete(l.claims, i, i+1)
 }
 
-// leave takes a client out that waits for nothing more.
+// leave removes a client without waiting claims.
 func (s *Share) leave(l *line) {
 	delete(s.lines, l.who)
 	for i, r := range s.ring {
@@ -149,52 +148,50 @@ func (s *Share) serve() {
 	}
 }
 
-// resize changes how many there are. Those that are taken stay so.
+// resize changes the number of units. Taken units stay taken.
 func (s *Share) resize(n int64) {
 	s.free += n - s.total
 	s.total = n
 	s.serve()
 }
 
-// Size returns how many units there are now.
+// Size returns the current number of units.
 func (s *Share) Size() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total
 }
 
-// Used returns how many units are taken.
+// Used returns the number of taken units.
 func (s *Share) Used() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total - s.free
 }
 
-// Waiting returns how many claims wait.
+// Waiting returns the number of waiting claims.
 func (s *Share) Waiting() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int64(s.waiting)
 }
 
-// How many requests are worked on at once follows what the processors can
-// take. More of them do not bring more answers: they wait half done, in our
-// memory and in that of their sockets, until every access to one misses the
-// cache. The number of goroutines that could run and wait for a processor shows
-// whether there are too many. The time that answers take does not show it:
-// origins may be slow, and waiting for them costs nothing.
+// The number of concurrent requests follows the capacity of the processors. More of them would
+// not give more responses: they would wait half done in memory, until every access to one
+// misses the cache. The number of runnable goroutines shows whether there are too many. The
+// time of responses does not: origins may be slow, and waiting for them costs nothing.
 const (
-	// leastTurns are for each processor, so that one always has something to
-	// do. Where origins answer at once they are enough.
+	// leastTurns is the least number of turns per processor, so that it always has work. It
+	// suffices if origins respond at once.
 	leastTurns = 8
-	// mostReady is how many goroutines may wait for each processor.
+	// mostReady is the limit of runnable goroutines per processor.
 	mostReady = 16
-	// paceEvery is how often that is looked at while requests are in line.
+	// paceEvery is the interval of adjustments while requests wait.
 	paceEvery = 5 * time.Millisecond
 )
 
-// NewTurns makes the turns of requests: at most n, and at first the fewest that
-// it ever has. At most queue requests wait; 0 is any number.
+// NewTurns makes the turns of requests: at most n, and at first as few as possible. At most
+// queue requests wait; 0 means any number.
 func NewTurns(n int64, queue int) *Share {
 	processors := int64(runtime.GOMAXPROCS(0))
 	s := New(min(n, leastTurns*processors), queue)
@@ -202,17 +199,16 @@ func NewTurns(n int64, queue int) *Share {
 	return s
 }
 
-// A pace says how many there are of a share from now on, while somebody waits
-// for it. The share guards it.
+// A pace adjusts the size of a share while claims wait for it. The share guards it.
 type pace struct {
 	least, most int64
 	ready       func() float64 // goroutines
-	enough      float64        // of them
-	mean        float64        // of the last few times
+	enough      float64        // limit of them
+	mean        float64        // average of the last measurements
 	running     bool
 }
 
-// begin looks at s every paceEvery until nobody waits any more.
+// begin adjusts s every paceEvery until no claims wait.
 func (p *pace) begin(s *Share) {
 	if p == nil || p.running {
 		return
@@ -226,7 +222,7 @@ func (p *pace) look(s *Share) {
 	defer s.mu.Unlock()
 	used := s.total - s.free
 	if p.running = s.waiting > 0; !p.running {
-		// So many were enough; the next line may have other reasons.
+		// The current number suffices; the next line may have other causes.
 		s.resize(max(p.least, min(s.total, used+used/4)))
 		return
 	}
@@ -238,8 +234,7 @@ func (p *pace) look(s *Share) {
 	time.AfterFunc(paceEvery, func() { p.look(s) })
 }
 
-// readyNow returns a function that counts the goroutines which wait for a
-// processor.
+// readyNow returns a function that counts the runnable goroutines.
 func readyNow() func() float64 {
 	sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	return func() float64 {

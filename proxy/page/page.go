@@ -1,9 +1,9 @@
-// Package page words what a client gets instead of what it asked for: block,
-// warn, error and quota pages.
+// Package page makes the responses that replace what a client requested: block, warn, error
+// and quota pages.
 //
-// Data moves so. [New] reads the templates, built-in ones where a folder has
-// none. For a refused request a [Page] is filled in and [Set.Render] puts it in
-// the form that the client can use ([FormOf]): a document, JSON or a picture.
+// [New] reads the templates; built-in ones replace missing ones. For a refused request, the
+// caller fills in a [Page], and [Set.Render] renders it in the form that the client can use
+// ([FormOf]): a document, JSON or a picture.
 package page
 
 import (
@@ -35,7 +35,7 @@ import (
 //go:embed *.html
 var builtin embed.FS
 
-// A Kind is which of the pages a client gets.
+// A Kind is a kind of page.
 type Kind uint8
 
 const (
@@ -46,10 +46,10 @@ const (
 	Wait
 )
 
-// kinds are their names: of templates, and in JSON.
+// kinds are the names of the kinds, for templates and in JSON.
 var kinds = [...]string{Block: "block", Warn: "warn", Error: "error", Quota: "quota", Wait: "wait"}
 
-// A Form is what a page is made of.
+// A Form is the format of a page.
 type Form uint8
 
 const (
@@ -58,8 +58,7 @@ const (
 	Picture              // one transparent pixel
 )
 
-// FormOf returns the form for a client: a program gets JSON, an <img> a
-// picture.
+// FormOf returns the form for a request: a program gets JSON, an <img> a picture.
 func FormOf(q *message.Request) Form {
 	accept := q.Get("Accept")
 	dest := q.Get("Sec-Fetch-Dest")
@@ -73,7 +72,7 @@ func FormOf(q *message.Request) Form {
 	return Document
 }
 
-// A Set is the pages of one gateway. It never changes.
+// A Set is the pages of a gateway. It never changes.
 type Set struct {
 	texts   *text.Set
 	contact string
@@ -87,12 +86,12 @@ type rendered struct {
 	body  []byte
 }
 
-// A Page is what the templates are given. Every field may be empty.
+// A Page is the data of templates. Every field may be empty.
 type Page struct {
 	Status   int
-	Title    string // of the status: "Forbidden"
-	Reason   string // one sentence, error pages only
-	Why      string // block and warn pages: a clause, "it is in the category gambling"
+	Title    string // of the status, such as "Forbidden"
+	Reason   string // a sentence, for error pages only
+	Why      string // a clause for block and warn pages, "it is in the category gambling"
 	Host     string
 	URL      string
 	Policy   string
@@ -100,39 +99,39 @@ type Page struct {
 	Category string
 	Check    string
 	Score    int
-	Evidence string // what was found and where it is written: for administrators, not shown by default
+	Evidence string // what was found, and where it is written: for administrators, not shown by default
 	ID       string // of the transaction
 	User     string
 	Contact  string
-	Continue string   // warn page: where the button leads; wait page: where the file is
+	Continue string   // warn page: target of the button; wait page: URL of the file
 	Received Received // wait page
-	Vote     string   // block page: where a vote that this is a mistake is sent; "" is nowhere
-	Token    string   // that goes with it
+	Vote     string   // block page: URL for a vote that this is a mistake; "" for none
+	Token    string   // to send with the vote
 	Time     time.Time
 	After    time.Duration // limits and quotas: when to try again
 	Quotas   []filter.Balance
-	Texts    *text.Texts // in the language of the client; nil is English
+	Texts    *text.Texts // in the client's language; nil is English
 }
 
-// Received is how far a download is.
+// Received is the progress of a download.
 type Received struct {
 	State State
 	Bytes int64
-	Size  int64 // 0 where it is not known
+	Size  int64 // 0 if unknown
 }
 
-// A State is what becomes of a download.
+// A State is the state of a download.
 type State uint8
 
 const (
 	Coming  State = iota
-	Checked       // all of it has come and is being checked
+	Checked       // all of it has arrived and is being checked
 	Ready
 	Refused
 	Failed
 )
 
-// Progress says how far a download is.
+// Progress describes the progress of a download.
 func (d *Page) Progress() string {
 	size := func(n int64) string { return strconv.FormatFloat(float64(n)/1e6, 'f', 1, 64) }
 	key := "wait.some"
@@ -149,13 +148,13 @@ func (d *Page) Progress() string {
 	return d.Say(key, "n", size(d.Received.Bytes), "size", size(d.Received.Size))
 }
 
-// Lead makes a browser go where Continue leads.
+// Lead returns markup that makes a browser load Continue.
 func (d *Page) Lead() template.HTML {
 	return template.HTML(`<meta http-equiv="refresh" content="0; url=` + template.HTMLEscapeString(d.Continue) + `">`)
 }
 
-// Say returns a text of the interface in the language of the client, with each
-// {name} of the pairs name, value replaced.
+// Say returns a text of the interface in the language of the client, with each {name} of the
+// pairs (name, value) replaced.
 func (d *Page) Say(key string, pairs ...any) string {
 	values := make([]string, len(pairs))
 	for i, p := range pairs {
@@ -164,7 +163,7 @@ func (d *Page) Say(key string, pairs ...any) string {
 	return d.Texts.Say(key, values...)
 }
 
-// Sentence is a text about the host, with the reason.
+// Sentence returns a text about the host, with the reason.
 func (d *Page) Sentence(key string) template.HTML {
 	host := template.HTML(template.HTMLEscapeString(d.Say("page")))
 	if d.Host != "" {
@@ -177,11 +176,11 @@ func (d *Page) Sentence(key string) template.HTML {
 	return template.HTML(template.HTMLEscapeString(before)) + host + template.HTML(template.HTMLEscapeString(after)) + "."
 }
 
-// Message is a sentence that another part of the program made, in the language
-// of the client.
+// Message translates a sentence from another part of the program to the language of the
+// client.
 func (d *Page) Message(english string) string { return d.Texts.Message(english) }
 
-// Heading is what an error page is called.
+// Heading returns the heading of an error page.
 func (d *Page) Heading() string {
 	if d.Status == http.StatusProxyAuthRequired {
 		return d.Say("signin.title")
@@ -193,8 +192,8 @@ func (d *Page) Heading() string {
 	return d.Title
 }
 
-// functions are what templates may call. They call no methods: a template that
-// could call any would keep all methods of the program in the binary.
+// functions are the functions for templates. Templates call no methods: a template that could
+// call any would keep all methods of the program in the binary.
 var functions = template.FuncMap{
 	"say": (*Page).Say, "sentence": (*Page).Sentence, "heading": (*Page).Heading, "message": (*Page).Message, "again": (*Page).Again,
 	"style":    func() template.CSS { return template.CSS(text.Style) },
@@ -205,7 +204,7 @@ var functions = template.FuncMap{
 // Texts returns the texts for the value of an Accept-Language field.
 func (p *Set) Texts(accept string) *text.Texts { return p.texts.For(accept) }
 
-// Again says when to try again, for a person: "in 5 minutes", "at 00:00".
+// Again describes when to try again, for people: "in 5 minutes", "at 00:00".
 func (d *Page) Again() string {
 	switch at := d.Time.Add(d.After); {
 	case d.After <= 0:
@@ -219,10 +218,10 @@ func (d *Page) Again() string {
 	}
 }
 
-// New reads block.html, warn.html, error.html, quota.html and wait.html
-// (html/template, given a [Page]) from dir; those that are not there, or all
-// when dir is "", are the built-in ones. All may use the built-in template
-// "head". Files of dir/text add languages ([text.New]). contact is whom to ask, shown on the pages.
+// New reads block.html, warn.html, error.html, quota.html and wait.html (html/template, with a
+// [Page]) from dir. The built-in ones replace missing ones, or all if dir is "". All may use
+// the built-in template "head". Files in dir/text add languages ([text.New]). contact names
+// whom to ask, and is shown on the pages.
 func New(dir, contact string) (*Set, error) {
 	p := &Set{contact: contact}
 	own := ""
@@ -256,11 +255,11 @@ func New(dir, contact string) (*Set, error) {
 				return nil, fmt.Errorf("page template: %w", err)
 			}
 		}
-		t, err := template.Must(head.Clone()).New(where).Parse(string(source)) // never executed, so it can be cloned
+		t, err := template.Must(head.Clone()).New(where).Parse(string(source)) // never executed, so that it can be cloned
 		if err != nil {
 			return nil, fmt.Errorf("page %s", strings.TrimPrefix(err.Error(), "template: "))
 		}
-		// A field that does not exist is only found when the template runs.
+		// A field that does not exist is only noticed when the template runs.
 		sample := Page{Status: 403, Title: "x", Reason: "x", Why: "x", Host: "x", URL: "http://x/", Policy: "x", Rule: "x", Category: "x",
 			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Received: Received{State: Refused, Size: 1}, Vote: "/x", Token: "x", Time: time.Unix(0, 0), After: time.Minute, Quotas: []filter.Balance{{}}}
 		var page bytes.Buffer
@@ -289,14 +288,13 @@ func New(dir, contact string) (*Set, error) {
 	return p, nil
 }
 
-// Policy returns the value of Content-Security-Policy for pages of a kind: they
-// load nothing, run only the scripts of their template, which may ask the
-// gateway's path on the same host, and nobody may show them in a frame, where a
-// click could be had by stealth.
+// Policy returns the value of Content-Security-Policy for pages of a kind. They load nothing
+// and run only the scripts of their template, which may request the gateway's path on the same
+// host. They cannot be framed, because a click could then be captured.
 func (p *Set) Policy(k Kind) string { return p.policy[k] }
 
-// securityPolicy allows a page its own style and script elements, and pictures
-// within it.
+// securityPolicy returns a policy that allows a page its own style and script elements, and
+// pictures inside it.
 func securityPolicy(page []byte) string {
 	form := "'none'"
 	if bytes.Contains(page, []byte("<form")) {
@@ -312,8 +310,7 @@ func securityPolicy(page []byte) string {
 	return policy
 }
 
-// hashesOf returns the sources, as a policy has them, of the elements of a name
-// that have their text in the page.
+// hashesOf returns the sources, in the form of a policy, for inline elements of a name.
 func hashesOf(page []byte, name string) (all string) {
 	for _, part := range bytes.Split(page, []byte("<"+name))[1:] {
 		_, part, _ = bytes.Cut(part, []byte(">"))
@@ -325,12 +322,12 @@ func hashesOf(page []byte, name string) (all string) {
 	return all
 }
 
-// Busy returns the page for a request that there was no time for. There may be
-// thousands of them, so it was rendered before.
+// Busy returns the page for a request for which there was no capacity. It is rendered in
+// advance, because there may be thousands of them.
 func (p *Set) Busy(f Form) (ctype string, body []byte) { return p.busy[f].ctype, p.busy[f].body }
 
-// Why says to a person why the verdict is what it is. Lists, phrases and the
-// lines that gave them are for the operator: they are in the event.
+// Why explains the verdict to a person. Lists, phrases and lines are for the operator: they
+// are in the event.
 func Why(t *filter.Transaction, say *text.Texts) string {
 	r := &t.Verdict.Reason
 	f := &r.Finding
@@ -356,8 +353,8 @@ func Why(t *filter.Transaction, say *text.Texts) string {
 	return ""
 }
 
-// contentKinds names what a scored page is about: the category that decided,
-// or where that is the total of its check, the weightiest of the others.
+// contentKinds returns the subjects of a scored page: the category that decided, or if that is
+// the total of its check, the others with the greatest weights.
 func contentKinds(all []filter.Finding, decided *filter.Finding) string {
 	if decided.Category != decided.Check {
 		return decided.Category
@@ -379,7 +376,7 @@ func contentKinds(all []filter.Finding, decided *filter.Finding) string {
 // pixel is a transparent GIF of 1×1.
 const pixel = "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
 
-// Render makes a page. It fills in the contact.
+// Render renders a page. It sets the contact.
 func (p *Set) Render(k Kind, f Form, d *Page) (ctype string, body []byte) {
 	d.Contact = p.contact
 	if d.Texts == nil {
@@ -399,12 +396,12 @@ func (p *Set) Render(k Kind, f Form, d *Page) (ctype string, body []byte) {
 	return "text/html; charset=utf-8", b.Bytes()
 }
 
-// Report makes what follows on a page of the kind Wait: how far the download is.
-// The page ends with one that is no longer coming or checked.
+// Report returns the next progress report for a page of the kind Wait. The page ends with a
+// report that is neither receiving nor checked.
 func (p *Set) Report(d *Page) []byte {
 	var b bytes.Buffer
 	if err := p.tmpl[Wait].ExecuteTemplate(&b, "state", d); err != nil {
-		return fmt.Appendf(nil, "<p>%s</p>", template.HTMLEscapeString(d.Progress())) // New ran it; but a template may fail for some data only
+		return fmt.Appendf(nil, "<p>%s</p>", template.HTMLEscapeString(d.Progress())) // New ran it, but a template may fail with other data
 	}
 	return b.Bytes()
 }

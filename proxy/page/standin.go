@@ -2,16 +2,16 @@ package page
 
 import "strings"
 
-// A Resource is a harmless stand-in for what an ad blocker's rule blocks with
-// $redirect: pages that wait for a script or picture go on working.
+// A Resource is a harmless replacement for something that an ad blocker's rule blocks with
+// $redirect, so that pages waiting for a script or picture continue.
 type Resource struct{ Type, Body string }
 
-// StandIn returns the stand-in of a name that uBlock Origin, AdGuard or
-// Adblock Plus give it. One that does the work of a particular script has none
-// here: what the rule blocks gets the block page.
+// StandIn returns the replacement for a name used by uBlock Origin, AdGuard or Adblock Plus.
+// Names of replacements for particular scripts are unknown here: the client then gets the
+// block page.
 func StandIn(name string) (Resource, bool) {
 	name = strings.TrimPrefix(name, "abp-resource:")
-	name, _, _ = strings.Cut(name, ":") // a priority, of use among several
+	name, _, _ = strings.Cut(name, ":") // a priority, which selects among several
 	switch name {
 	case "noopjs", "noop.js", "blank-js":
 		return Resource{"text/javascript; charset=utf-8", "(function(){})();\n"}, true
@@ -32,7 +32,7 @@ func StandIn(name string) (Resource, bool) {
 	return Resource{}, false
 }
 
-// vast is an empty answer of a server of video advertisements.
+// vast returns an empty response of a video ad server.
 func vast(name string) string {
 	switch {
 	case strings.Contains(name, "vmap"):

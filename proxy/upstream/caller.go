@@ -12,9 +12,9 @@ import (
 	"shuultuur/message"
 )
 
-// A Caller is one client connection on whose behalf requests are sent, one at a
-// time. Its owner sets the fields before a request; none may be changed while
-// one is under way. It is used again for the next client.
+// A Caller is one client connection for which requests are sent, one at a time. Its owner sets
+// the fields before a request; they must not change during one. It is reused for the next
+// client.
 type Caller struct {
 	// TLS says how TLS to origins is to look; nil: as a browser's, for the
 	// host of the request.
@@ -26,34 +26,34 @@ type Caller struct {
 	// showed a certificate with faults; what it returns is what RoundTrip
 	// returns. nil refuses with a *FaultError.
 	Faults func([]filter.Finding) error
-	// Passed is the value of [message.Passed] in the client's request. A parent proxy
-	// gets it with our own mark behind.
+	// Passed is the value of [message.Passed] in the client's request. A parent proxy gets it
+	// with our own mark appended.
 	Passed []byte
-	// Note is what an operator should know of how the last request went.
+	// Note is information for the operator about the last request.
 	Note string
-	// Server is the address that the last request was sent to, or that did not
-	// accept a connection; the zero Addr when there was none. Parent says that
-	// it is the parent proxy's.
+	// Server is the address to which the last request was sent, or that did not accept a
+	// connection; the zero Addr if there was none. Parent says that it belongs to the parent
+	// proxy.
 	Server netip.Addr
 	Parent bool
 
 	ctx   callerContext
-	key   []byte // of the pool
+	key   []byte // for the pool
 	reply reply
 
 	mu      sync.Mutex
-	current io.Closer // what Abort closes
+	current io.Closer // closed by Abort
 	aborted bool
 }
 
-// TLS is how a connection to an origin begins.
+// TLS configures the handshake with an origin.
 type TLS struct {
-	ServerName string // sent in the hello; "" sends none
-	Name       string // what the certificate has to be for
-	HTTP2      bool   // offered to the origin; RoundTrip sets it for an origin that speaks nothing else
+	ServerName string // sent in the hello; "" for none
+	Name       string // the name that the certificate must have
+	HTTP2      bool   // offered to the origin; RoundTrip sets it for an origin that supports nothing else
 }
 
-// A FaultError says what is wrong with an origin's certificate.
+// A FaultError has the faults of an origin's certificate.
 type FaultError struct{ Faults []filter.Finding }
 
 func (e *FaultError) Error() string {
@@ -79,8 +79,8 @@ func (c *callerContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Context returns the context for c's requests, within parent. It ends with
-// parent; Abort ends the request under way.
+// Context returns the context for c's requests, within parent. It ends with parent; Abort ends
+// the current request.
 func (c *Caller) Context(parent context.Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,8 +89,8 @@ func (c *Caller) Context(parent context.Context) context.Context {
 	return &c.ctx
 }
 
-// Abort ends the request under way and makes those that follow fail, until
-// Context is called again. Any goroutine may call it.
+// Abort ends the current request and makes further ones fail, until Context is called again.
+// It is safe for concurrent use.
 func (c *Caller) Abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,8 +100,8 @@ func (c *Caller) Abort() {
 	}
 }
 
-// Interrupt ends the request under way: reading its response in another
-// goroutine fails. Those that follow are not affected.
+// Interrupt ends the current request: reading its response in another goroutine fails. Further
+// requests are not affected.
 func (c *Caller) Interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +110,7 @@ func (c *Caller) Interrupt() {
 	}
 }
 
-// hold makes x what Abort closes; nil for nothing.
+// hold makes x the closer for Abort; nil for none.
 func (c *Caller) hold(x io.Closer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,28 +122,28 @@ func (c *Caller) hold(x io.Closer) error {
 	return nil
 }
 
-// over says whether c has been aborted.
+// over reports whether c was aborted.
 func (c *Caller) over() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.aborted
 }
 
-// sentTo notes where a request goes.
+// sentTo records the address to which a request is sent.
 func (c *Caller) sentTo(a net.Addr, toParent bool) {
 	if t, ok := a.(*net.TCPAddr); ok {
 		c.Server, c.Parent = t.AddrPort().Addr().Unmap(), toParent
 	}
 }
 
-// refusedBy notes which address did not accept a connection.
+// refusedBy records the address that did not accept a connection.
 func (c *Caller) refusedBy(err error, toParent bool) {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		c.sentTo(op.Addr, toParent)
 	}
 }
 
-// judge asks whether faults are acceptable.
+// judge returns an error if faults are not acceptable.
 func (c *Caller) judge(faults []filter.Finding) error {
 	switch {
 	case len(faults) == 0:
@@ -154,7 +154,7 @@ func (c *Caller) judge(faults []filter.Finding) error {
 	return c.Faults(faults)
 }
 
-// A closeFunc is an io.Closer.
+// A closeFunc is a function as an io.Closer.
 type closeFunc func()
 
 func (f closeFunc) Close() error { f(); return nil }

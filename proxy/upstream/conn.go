@@ -13,26 +13,26 @@ import (
 
 const (
 	readSize  = 8 << 10
-	blockSize = 64 << 10 // bytes of a body on their way at once
+	blockSize = 64 << 10 // bytes of a body sent at once
 )
 
-// blocks hold bodies on their way to an origin.
+// blocks are buffers for bodies sent to an origin.
 var blocks = sync.Pool{New: func() any { return new([blockSize]byte) }}
 
 // A conn is a connection to an origin or to the parent proxy, for HTTP/1.1.
 type conn struct {
-	c     net.Conn // a *net.TCPConn, or TLS over it
+	c     net.Conn // a *net.TCPConn, or TLS on one
 	raw   syscall.RawConn
 	r     *message.Reader
 	key   string
 	since time.Time // when it became idle
-	until time.Time // its deadline as set
+	until time.Time // current deadline
 	peek  func(fd uintptr)
-	quiet bool // what peek found: open, and nothing to read
+	quiet bool // result of peek: open, and nothing to read
 
-	wire   *wire            // under TLS, nil without
-	asked  bool             // the origin asked for a client certificate
-	faults []filter.Finding // what is wrong with the origin's certificate
+	wire   *wire            // below TLS, nil without TLS
+	asked  bool             // the origin requested a client certificate
+	faults []filter.Finding // of the origin's certificate
 	peer   peer
 }
 
@@ -49,9 +49,9 @@ func newConn(c *net.TCPConn, head int, relaxed bool) (*conn, error) {
 	return u, nil
 }
 
-// arm makes sure that the connection fails when it is silent for about d, at
-// least three quarters of it; 0 is for ever. Setting a deadline costs as much
-// as parsing a head, so one that is still far enough away stays.
+// arm ensures that the connection fails after a silence of about d, at least three quarters of
+// it; 0 means never. Setting a deadline costs as much as parsing a head, so arm keeps one that
+// is far enough away.
 func (u *conn) arm(now time.Time, d time.Duration) {
 	if d == 0 {
 		if !u.until.IsZero() {
@@ -66,9 +66,8 @@ func (u *conn) arm(now time.Time, d time.Duration) {
 	}
 }
 
-// alive says whether an idle connection can be used: it has not been closed
-// by the other side, and nothing was sent on it that nobody asked for, which
-// the next request would take for its answer.
+// alive reports whether an idle connection is usable: the other side has not closed it, and
+// has sent nothing, which the next request would take for its response.
 func (u *conn) alive() bool {
 	if len(u.r.Buffered()) > 0 {
 		return false
@@ -80,10 +79,10 @@ func (u *conn) alive() bool {
 	return u.quiet || u.wire != nil && u.quietTLS()
 }
 
-// Close closes the connection. Any goroutine may call it.
+// Close closes the connection. It is safe for concurrent use.
 func (u *conn) Close() error { return u.c.Close() }
 
-// silent says whether a socket is open and has nothing to read.
+// silent reports whether a socket is open and has nothing to read.
 func silent(fd uintptr) bool {
 	var b [1]byte
 	_, err := platform.Peek(fd, b[:])

@@ -6,7 +6,7 @@ import (
 	"shuultuur/metric"
 )
 
-// What a Transport counts.
+// Counters of a Transport.
 const (
 	reused = iota
 	dialed
@@ -15,7 +15,7 @@ const (
 	private
 	certFaults
 	panics
-	idle // now
+	idle // current number
 )
 
 var descs = [...]*metric.Desc{

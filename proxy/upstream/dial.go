@@ -16,24 +16,24 @@ import (
 
 const protocolH2 = "h2"
 
-// A destination is where a request goes. Caller.key holds what connections
-// have to agree on to carry it.
+// A destination is where a request goes. Caller.key has the properties that a connection must
+// have to carry it.
 type destination struct {
 	toParent bool
-	through  bool // the parent is asked for a tunnel
+	through  bool // through a tunnel of the parent
 	port     uint16
 	tls      *TLS // nil for plain HTTP
 }
 
-// A link is a connection that carries one request now.
+// A link is a connection that currently carries one request.
 type link struct {
 	conn   *conn    // HTTP/1.1, or
 	two    *origin2 // HTTP/2
 	faults []filter.Finding
-	reused bool // it was there before, and may have died meanwhile
+	reused bool // it was kept, and may have been closed meanwhile
 }
 
-// peer returns what the other end has shown.
+// peer returns what the origin has shown of itself.
 func (l *link) peer() peer {
 	if l.conn != nil {
 		return l.conn.peer
@@ -49,14 +49,14 @@ func (l *link) server() net.Addr {
 	return l.two.server
 }
 
-// putBack gives back a link that nothing was sent on.
+// putBack returns a link on which nothing was sent.
 func (l *link) putBack(t *Transport) {
 	if l.conn != nil {
 		t.pool.put(l.conn, time.Now())
 	}
 }
 
-// destination finds out where q goes.
+// destination determines where q goes.
 func (t *Transport) destination(c *Caller, q *message.Request) (d destination, err error) {
 	d.port, _ = portOf(q)
 	b := c.key[:0]
@@ -89,7 +89,7 @@ func (t *Transport) destination(c *Caller, q *message.Request) (d destination, e
 	return d, nil
 }
 
-// hostOf is a host as in a URL without brackets.
+// hostOf returns a host as in a URL, without brackets.
 func hostOf(b []byte) string {
 	if len(b) > 1 && b[0] == '[' {
 		b = b[1 : len(b)-1]
@@ -97,7 +97,7 @@ func hostOf(b []byte) string {
 	return string(b)
 }
 
-// browserTLS is how a browser begins TLS for q.
+// browserTLS returns the TLS configuration with which a browser would send q.
 func browserTLS(q *message.Request) *TLS {
 	host := hostOf(appendClean(nil, q.Host))
 	s := &TLS{Name: host, ServerName: host, HTTP2: q.Upgrade == nil}
@@ -107,8 +107,8 @@ func browserTLS(q *message.Request) *TLS {
 	return s
 }
 
-// byParent says whether host is reached through the parent, and refuses what
-// can be refused here although the name is resolved there.
+// byParent reports whether host is reached through the parent. It refuses addresses that can
+// be refused here, although the parent resolves names.
 func (t *Transport) byParent(host string, port uint16) (bool, error) {
 	if !t.viaParent(host) {
 		return false, nil
@@ -146,7 +146,7 @@ func (t *Transport) connect(ctx context.Context, c *Caller, d *destination, fres
 		return link{}, err
 	}
 	l, err := t.open(ctx, c, d)
-	if err != nil && d.tls != nil && !d.tls.HTTP2 && wantsOther(err) { // it speaks HTTP/2 alone, and we can translate
+	if err != nil && d.tls != nil && !d.tls.HTTP2 && wantsOther(err) { // it only supports HTTP/2, and we can translate
 		d.tls.HTTP2 = true
 		c.key = append(c.key, "|h2"...)
 		if o := t.two.get(string(c.key)); o != nil {
@@ -183,15 +183,14 @@ func (t *Transport) open(ctx context.Context, c *Caller, d *destination) (link, 
 	return link{conn: u, faults: u.faults}, nil
 }
 
-// wantsOther says whether an origin speaks none of the protocols it was
-// offered (RFC 7301, 3.2).
+// wantsOther reports whether an origin supports none of the offered protocols (RFC 7301
+// section 3.2).
 func wantsOther(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "remote error" && strings.Contains(op.Err.Error(), "no application protocol")
 }
 
-// dial connects to addr (host:port), which may be the parent's.
-// passed is Caller.Passed.
+// dial connects to addr (host:port), which may be the parent. passed is Caller.Passed.
 func (t *Transport) dial(ctx context.Context, addr string, d *destination, passed []byte) (*conn, error) {
 	if !d.toParent {
 		return t.dialTCP(ctx, &t.dialer, addr)
@@ -207,8 +206,7 @@ func (t *Transport) dial(ctx context.Context, addr string, d *destination, passe
 	return u, nil
 }
 
-// dialTCP connects with a deadline; both address families are tried as RFC 8305
-// says.
+// dialTCP connects with a deadline, trying both address families as in RFC 8305.
 func (t *Transport) dialTCP(ctx context.Context, d *net.Dialer, addr string) (*conn, error) {
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err == nil && d == &t.dialer {
@@ -229,7 +227,7 @@ func (t *Transport) dialTCP(ctx context.Context, d *net.Dialer, addr string) (*c
 	return newConn(c.(*net.TCPConn), t.head, t.relaxed)
 }
 
-// throughParent asks the parent proxy for a tunnel to a host and port.
+// throughParent requests a tunnel to a host and port from the parent proxy.
 func (t *Transport) throughParent(u *conn, to string, passed []byte) error {
 	u.arm(time.Now(), t.answer)
 	b := append(append([]byte("CONNECT "), to...), " HTTP/1.1\r\n"...)
@@ -254,9 +252,8 @@ func (t *Transport) throughParent(u *conn, to string, passed []byte) error {
 	return nil
 }
 
-// Tunnel connects to host, through the parent if need be, for bytes that are
-// nobody's business. first is what came already. Caller.Abort closes it until
-// the next request.
+// Tunnel connects to host, through the parent if necessary, for bytes that are not inspected.
+// first has bytes already received. Caller.Abort closes it until the next request.
 func (t *Transport) Tunnel(ctx context.Context, host string, port uint16) (c net.Conn, first []byte, err error) {
 	caller, _ := ctx.Value(callerKey{}).(*Caller)
 	if caller == nil {
@@ -288,9 +285,9 @@ func (t *Transport) Tunnel(ctx context.Context, host string, port uint16) (c net
 	return u.c, u.r.Buffered(), nil
 }
 
-// Meet connects to the origin of q, unless there is a connection, and returns
-// what is wrong with its certificate. What it agreed to and showed is put into h,
-// if that is not nil. The connection waits for a request.
+// Meet connects to the origin of q, unless there is a connection, and returns the faults of
+// its certificate. If h is not nil, it stores the agreed version and the certificates in it.
+// The connection is kept for a request.
 func (t *Transport) Meet(ctx context.Context, q *message.Request, h *filter.Handshake) ([]filter.Finding, error) {
 	c, r := begin(ctx, t, q)
 	d, err := t.destination(c, q)

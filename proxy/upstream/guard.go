@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// A Refused is an address that no request may reach. Why is for the client.
+// A Refused is an address that requests must not reach. Why is for the client.
 type Refused struct{ Why string }
 
 func (e *Refused) Error() string { return e.Why }
 
-// A guard says which addresses may be reached.
+// A guard decides which addresses may be reached.
 type guard struct {
 	private []netip.Prefix
 	own     []netip.AddrPort
@@ -32,9 +32,8 @@ var (
 	compat    = netip.MustParsePrefix("::/96")          // RFC 4291: IPv4-compatible
 )
 
-// inner returns the IPv4 address that an IPv6 address stands for, or the
-// address itself: 64:ff9b::7f00:1 is a way to write 127.0.0.1 where a
-// translator listens.
+// inner returns the IPv4 address in an IPv6 address, or the address itself: 64:ff9b::7f00:1
+// means 127.0.0.1 if there is a translator.
 func inner(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	b := a.As16()
@@ -50,10 +49,10 @@ func inner(a netip.Addr) netip.Addr {
 	return a
 }
 
-// public says whether an address belongs to the internet at large.
+// public reports whether an address is on the public internet.
 func public(a netip.Addr) bool {
 	if a = inner(a); !a.IsGlobalUnicast() || a.IsPrivate() {
-		return false // global unicast leaves out loopback, link-local, multicast, unspecified
+		return false // global unicast excludes loopback, link-local, multicast, unspecified
 	}
 	for _, p := range [...]netip.Prefix{shared, thisNet, reserved, ietf, bench, nat64own, siteLocal} {
 		if p.Contains(a) {
@@ -63,7 +62,7 @@ func public(a netip.Addr) bool {
 	return true
 }
 
-// allowed says whether a request may reach to. The error is for the client.
+// allowed returns an error for the client if requests must not reach to.
 func (g *guard) allowed(to netip.AddrPort) error {
 	a := to.Addr().Unmap().WithZone("")
 	for _, own := range g.own {
@@ -88,9 +87,9 @@ func (g *guard) allowed(to netip.AddrPort) error {
 	return &Refused{fmt.Sprintf("%s is in a private network", a)}
 }
 
-// control is a net.Dialer's Control: it sees the address a name resolved to,
-// right before the connection is made, so that a name server which answers
-// differently the second time gains nothing.
+// control is a net.Dialer's Control. It gets the resolved address directly before the
+// connection is made, so that a name server that answers differently the second time gains
+// nothing.
 func (g *guard) control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -99,22 +98,21 @@ func (g *guard) control(_, address string, _ syscall.RawConn) error {
 	return g.allowed(to)
 }
 
-// DialPublic connects to where strangers point, such as a certificate that
-// names where its issuer's is: addresses no request may reach are refused.
+// DialPublic connects to an address named by others, such as the issuer's in a certificate. It
+// refuses addresses that requests must not reach.
 func (c *Config) DialPublic(ctx context.Context, network, addr string) (net.Conn, error) {
 	g := guard{private: c.Private, own: c.Own}
 	d := net.Dialer{Timeout: c.Dial.Or(defaultDial), Control: g.control}
 	return d.DialContext(ctx, network, addr)
 }
 
-// Reachable says whether connections to an address are made. The error is for
-// the client.
+// Reachable returns an error for the client if no connections to an address are made.
 func (c *Config) Reachable(to netip.AddrPort) error {
 	return (&guard{private: c.Private, own: c.Own}).allowed(to)
 }
 
-// ownPort says whether a connection that was just made ends on this machine at
-// a port of ours, which is how a listener on all addresses is recognised.
+// ownPort returns an error if a new connection ends at a port of ours on this machine, which
+// is how a listener on all addresses is recognised.
 func (g *guard) ownPort(n net.Conn) error {
 	to, ok := n.RemoteAddr().(*net.TCPAddr)
 	if !ok {

@@ -9,12 +9,12 @@ import (
 	"shuultuur/message"
 )
 
-// headSize is room for an ordinary head and a short body behind it.
+// headSize is sufficient for an ordinary head and a short body.
 const headSize = 8 << 10
 
-// appendHead appends the head of q: target in origin form, or absolute for a
-// parent; Host from the target (RFC 9112, 3.2.2); the fields of q; then what
-// says how long the body is. passed is Caller.Passed.
+// appendHead appends the head of q: the target in origin form, or absolute for a parent; Host
+// from the target (RFC 9112 section 3.2.2); the fields of q; then the framing of the body.
+// passed is Caller.Passed.
 func (t *Transport) appendHead(b []byte, q *message.Request, toParent bool, passed []byte) []byte {
 	port, usual := portOf(q)
 	b = append(append(b, q.Method...), ' ')
@@ -77,7 +77,7 @@ func (t *Transport) appendMark(b, passed []byte) []byte {
 	return append(append(b, t.mark...), "\r\n"...)
 }
 
-// portOf returns the port of q and the one its scheme uses.
+// portOf returns the port of q and the default port of its scheme.
 func portOf(q *message.Request) (port, usual uint16) {
 	usual = 80
 	if q.Scheme == "https" {
@@ -105,8 +105,8 @@ func appendHost[T string | []byte](dst []byte, host T) []byte {
 	return append(dst, host...)
 }
 
-// appendClean is appendHost of a host as it is compared: a name in lower case
-// without the final dot, an address in its own form.
+// appendClean is appendHost for a host in normal form: a name in lower case without the final
+// dot, or an address in its usual form.
 func appendClean[T string | []byte](dst []byte, host T) []byte {
 	n := len(dst)
 	dst = appendHost(dst, host)
@@ -128,7 +128,7 @@ func appendClean[T string | []byte](dst []byte, host T) []byte {
 	return dst
 }
 
-// usualIPv4 says whether b is an IPv4 address in its own form.
+// usualIPv4 reports whether b is an IPv4 address in its usual form.
 func usualIPv4(b []byte) bool {
 	for n := 0; ; n++ {
 		i, v := 0, 0

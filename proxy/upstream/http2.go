@@ -22,20 +22,20 @@ import (
 	"shuultuur/message"
 )
 
-// HTTP/2 towards origins, for clients that speak it too: requests are streams
-// of connections that many share.
+// This file handles HTTP/2 to origins, for clients that use it too: requests are streams of
+// shared connections.
 
 // An origin2 is an HTTP/2 connection to an origin.
 type origin2 struct {
 	cc       *http2.ClientConn
-	asked    bool        // the origin asked for a client certificate
-	answered atomic.Bool // it has answered a request here
+	asked    bool        // the origin requested a client certificate
+	answered atomic.Bool // it has answered a request
 	server   net.Addr
 	faults   []filter.Finding
 	peer     peer
 }
 
-// origins2 are the connections by the key they would have in the pool.
+// origins2 are the connections by the key that they would have in the pool.
 type origins2 struct {
 	transport *http2.Transport
 	mu        sync.Mutex
@@ -86,7 +86,7 @@ func (s *origins2) put(key string, tc *tls.Conn, u *conn) (*origin2, error) {
 	return o, nil
 }
 
-// sweep forgets connections that have ended; their own timer ends idle ones.
+// sweep removes connections that have ended; their own timer ends idle ones.
 func (s *origins2) sweep(all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +106,7 @@ func (s *origins2) sweep(all bool) {
 	}
 }
 
-// askTwo sends the request as a stream of o and takes over the head of the
-// response.
+// askTwo sends the request as a stream of o and stores the head of the response.
 func (r *reply) askTwo(ctx context.Context, o *origin2) (received bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	b := &body2{r: r, cancel: cancel}
@@ -130,8 +129,8 @@ func (r *reply) askTwo(ctx context.Context, o *origin2) (received bool, err erro
 	}
 	if err != nil {
 		if o.asked && !o.answered.Load() && o.cc.State().Closed && b.explain(err) == err {
-			// The refusal may end the connection before the request has a
-			// stream, and x/net then keeps the alert to itself.
+			// The refusal may end the connection before the request has a stream; x/net then
+			// does not return the alert.
 			return h.any, &HandshakeError{Err: err, Asked: true}
 		}
 		return h.any, explainAsked(b.explain(err), o.asked)
@@ -142,7 +141,7 @@ func (r *reply) askTwo(ctx context.Context, o *origin2) (received bool, err erro
 	return true, nil
 }
 
-// takeOver makes r's head of an HTTP/2 response.
+// takeOver makes the head of r from an HTTP/2 response.
 func (r *reply) takeOver(res *http.Response) {
 	s := &r.Response
 	*s = message.Response{Status: res.StatusCode, Reason: []byte(http.StatusText(res.StatusCode)), Proto: 20, Fields: s.Fields[:0]}
@@ -168,8 +167,7 @@ func (r *reply) takeOver(res *http.Response) {
 	s.Length = b.left
 }
 
-// A body2 is the body of a response that is a stream of HTTP/2, and of the
-// request it answers.
+// A body2 is the body of an HTTP/2 response, with the state of its request.
 type body2 struct {
 	r       *reply
 	cancel  context.CancelFunc
@@ -178,15 +176,15 @@ type body2 struct {
 	trailer message.Fields
 
 	silence *time.Timer // ends the stream; nil for never
-	silent  atomic.Bool // it has
+	silent  atomic.Bool // the timer has ended the stream
 
-	reading sync.Mutex  // of the request's body
-	sent    atomic.Bool // all of it
-	closed  bool        // nothing is read of it any more; reading
+	reading sync.Mutex  // held while the request's body is read
+	sent    atomic.Bool // all of it was sent
+	closed  bool        // it is not read any more; guarded by reading
 	failed  atomic.Pointer[BodyError]
 }
 
-// explain is err of x/net, as what it means.
+// explain returns the meaning of an error of x/net.
 func (b *body2) explain(err error) error {
 	failed := b.failed.Load()
 	switch {
@@ -198,14 +196,14 @@ func (b *body2) explain(err error) error {
 	return err
 }
 
-// moved says that the stream is not silent.
+// moved restarts the timer of silence.
 func (b *body2) moved() {
 	if b.silence != nil {
 		b.silence.Reset(b.r.t.answer)
 	}
 }
 
-// request is the request of r for x/net.
+// request converts the request of r for x/net.
 func (b *body2) request(ctx context.Context) (*http.Request, error) {
 	q := b.r.q
 	host := string(appendHost(nil, q.Host))
@@ -235,7 +233,7 @@ func (b *body2) request(ctx context.Context) (*http.Request, error) {
 		req.Header.Set("Expect", "100-continue")
 	}
 	if req.Header["User-Agent"] == nil {
-		req.Header["User-Agent"] = nil // none of its own
+		req.Header["User-Agent"] = nil // suppress its own
 	}
 	if q.Body == nil {
 		return req, nil
@@ -251,8 +249,8 @@ func (b *body2) request(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-// A sent2 is the body of the request for x/net, which may read it after the
-// response has come.
+// A sent2 is the body of the request for x/net, which may read it after the response has
+// arrived.
 type sent2 struct {
 	b       *body2
 	trailer http.Header
@@ -311,7 +309,7 @@ func (b *body2) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Ready implements [message.Body]: what has come is x/net's.
+// Ready implements [message.Body]: x/net has the available bytes.
 func (b *body2) Ready(dst [][]byte) [][]byte { return dst }
 
 // Skip implements [message.Body].
@@ -371,8 +369,8 @@ func (b *body2) Close() error {
 	return nil
 }
 
-// hints are the 1xx responses to a request, on their way to its caller. The
-// connection's reader, which gets them, must not wait for one caller.
+// hints are the 1xx responses to a request for its caller. The connection's reader, which gets
+// them, must not wait for one caller.
 type hints struct {
 	r      *reply
 	heads  chan *message.Response
@@ -383,7 +381,7 @@ type hints struct {
 	wg     sync.WaitGroup
 }
 
-// got passes one on, unless too many wait already.
+// got forwards one, unless too many wait.
 func (h *hints) got(code int, header textproto.MIMEHeader) error {
 	s := &message.Response{Status: code, Reason: []byte(http.StatusText(code)), Proto: 20}
 	for name, values := range header {
@@ -417,10 +415,10 @@ func (h *hints) pass() {
 	}
 }
 
-// end waits until all have been passed on.
+// end waits until all were forwarded.
 func (h *hints) end() error {
 	close(h.over)
-	h.begin.Do(func() {}) // none begins any more
+	h.begin.Do(func() {}) // none starts any more
 	h.wg.Wait()
 	return h.failed
 }

@@ -39,10 +39,10 @@ func parseParent(s string) (*parent, error) {
 	return par, nil
 }
 
-// viaParent says whether host is reached through the parent.
+// viaParent reports whether host is reached through the parent.
 func (t *Transport) viaParent(host string) bool { return t.parent != nil && !hostIn(t.noParent, host) }
 
-// hostList returns the hosts of a settings key as hostIn reads them.
+// hostList parses the hosts of a settings key for hostIn.
 func hostList(key string, hosts []string) (list []string, err error) {
 	for i, h := range hosts {
 		name := strings.ToLower(strings.TrimPrefix(h, "."))
@@ -54,8 +54,8 @@ func hostList(key string, hosts []string) (list []string, err error) {
 	return list, nil
 }
 
-// hostIn says whether a list names host: itself, a domain above it, its address
-// or a network.
+// hostIn reports whether a list contains host: itself, a domain above it, its address or its
+// network.
 func hostIn(list []string, host string) bool {
 	if len(list) == 0 {
 		return false
@@ -72,12 +72,12 @@ func hostIn(list []string, host string) bool {
 	})
 }
 
-// basic returns the credentials of RFC 7617.
+// basic returns credentials as in RFC 7617.
 func basic(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// isLocalhost says whether a clean host is a name of this machine itself.
+// isLocalhost reports whether a host in normal form is a name of this machine.
 func isLocalhost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

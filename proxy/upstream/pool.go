@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A pool keeps idle connections by what a request has to agree on to use them.
-// The youngest is used first, so that the others can grow old.
+// A pool keeps idle connections by the properties that a request requires. It uses the
+// youngest first, so that the others can expire.
 type pool struct {
 	perHost, total int
 	idle           time.Duration
@@ -37,7 +37,7 @@ func (p *pool) get(key []byte, now time.Time) *conn {
 	}
 }
 
-// put keeps u for the next request, or closes it when there are enough.
+// put keeps u for the next request, or closes it if there are enough.
 func (p *pool) put(u *conn, now time.Time) {
 	u.since = now
 	p.mu.Lock()
@@ -52,7 +52,7 @@ func (p *pool) put(u *conn, now time.Time) {
 	p.mu.Unlock()
 }
 
-// sweep closes what has been idle for too long.
+// sweep closes connections that were idle for too long.
 func (p *pool) sweep(now time.Time) {
 	var old []*conn
 	p.mu.Lock()
@@ -75,7 +75,7 @@ func (p *pool) sweep(now time.Time) {
 	}
 }
 
-// size is how many are idle.
+// size returns the number of idle connections.
 func (p *pool) size() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

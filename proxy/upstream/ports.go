@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// ports are the local ends of the connections that were made a moment ago: a
-// client connection that comes from there is a loop. Unlike a request, a TLS
-// hello carries no mark.
+// ports are the local ends of recent connections: a client connection from one of them is a
+// loop. Unlike a request, a TLS hello carries no mark.
 type ports struct {
-	on atomic.Bool // somebody asks
+	on atomic.Bool // RememberPorts was called
 	mu sync.Mutex
 	at map[netip.AddrPort]time.Time
 }
@@ -22,11 +21,10 @@ const (
 	portTime = 10 * time.Second
 )
 
-// RememberPorts makes t remember where its connections come from, for Dialed.
+// RememberPorts makes t remember the local ends of its connections, for Dialed.
 func (t *Transport) RememberPorts() { t.ports.on.Store(true) }
 
-// Dialed says whether a connection that comes from a was made by t a moment
-// ago.
+// Dialed reports whether t has recently made the connection that comes from a.
 func (t *Transport) Dialed(a netip.AddrPort) bool { return t.ports.holds(a) }
 
 func (s *ports) add(c net.Conn) {

@@ -12,16 +12,16 @@ import (
 	"shuultuur/message"
 )
 
-const slowest = 16 << 10 // bytes a second that an origin must keep up, beside Config.Answer
+const slowest = 16 << 10 // bytes per second that an origin must send, in addition to Config.Answer
 
-// A reply is a response under way, and its body.
+// A reply is the current response and its body.
 type reply struct {
 	message.Response
 	t       *Transport
 	c       *Caller
 	q       *message.Request
-	conn    *conn        // nil once it has been given back
-	body    message.Body // of conn's reader or of an HTTP/2 stream; nil when nothing is left to read
+	conn    *conn        // nil once it was returned
+	body    message.Body // of conn's reader or of an HTTP/2 stream; nil if nothing is left to read
 	upload  upload
 	trailer message.Fields
 	unwatch func() bool
@@ -35,13 +35,13 @@ type Switched interface {
 	Conn() (c net.Conn, first []byte)
 }
 
-// begin makes r the reply to q.
+// begin prepares r for the response to q.
 func (r *reply) begin(t *Transport, c *Caller, q *message.Request) {
 	*r = reply{Response: r.Response, t: t, c: c, q: q, upload: r.upload}
 	r.upload.begin(r)
 }
 
-// fail ends r, and returns err or what caused it.
+// fail ends r, and returns err or its cause.
 func (r *reply) fail(err error) error {
 	failed := r.upload.stop()
 	r.end()
@@ -51,8 +51,8 @@ func (r *reply) fail(err error) error {
 	return err
 }
 
-// ask sends the request over l and reads the head of the response. received
-// says whether any of it came.
+// ask sends the request on l and reads the head of the response. received reports whether any
+// of it arrived.
 func (r *reply) ask(ctx context.Context, l *link, toParent bool) (received bool, err error) {
 	if l.two != nil {
 		if received, err = r.askTwo(ctx, l.two); err == nil {
@@ -69,7 +69,7 @@ func (r *reply) ask(ctx context.Context, l *link, toParent bool) (received bool,
 	if err := r.send(toParent); err != nil && r.q.Body == nil {
 		return false, r.conn.explain(err)
 	}
-	// A body that could not be sent may have a response all the same (413).
+	// There may be a response although the body could not be sent (413).
 	if received, err = r.receive(); err != nil {
 		return received, r.conn.explain(err)
 	}
@@ -80,12 +80,12 @@ func (r *reply) ask(ctx context.Context, l *link, toParent bool) (received bool,
 	if r.Status != 101 {
 		r.release()
 	} else if !r.upload.finished() {
-		return true, &message.Error{Status: 502, Reason: "it switches protocols before it has read the request"}
+		return true, &message.Error{Status: 502, Reason: "the origin switches protocols before it has read the request"}
 	}
 	return true, nil
 }
 
-// send writes the head, with the body where that is at hand.
+// send writes the head, and the body if it is in memory.
 func (r *reply) send(toParent bool) error {
 	block := r.t.heads.Get().(*[headSize]byte)
 	defer r.t.heads.Put(block)
@@ -118,7 +118,7 @@ func (r *reply) send(toParent bool) error {
 	return err
 }
 
-// receive reads the head of the response, and passes on those before it.
+// receive reads the head of the response, and forwards 1xx responses before it.
 func (r *reply) receive() (received bool, err error) {
 	in := r.conn.r
 	for n := range 32 {
@@ -138,15 +138,15 @@ func (r *reply) receive() (received bool, err error) {
 	return true, &message.Error{Status: 502, Reason: "too many 1xx responses"}
 }
 
-// release gives the connection back as soon as nothing of this response is
-// left on it. That is before the last bytes go to the client, whose next
-// request may come before we are back from writing.
+// release returns the connection as soon as it has no more bytes of this response. That is
+// before the last bytes are written to the client, whose next request may arrive before that
+// write returns.
 func (r *reply) release() {
 	if r.body != nil && !r.body.Done() {
 		return
 	}
 	if r.body != nil {
-		// The trailer is the reader's, which the next request may have.
+		// The trailer belongs to the reader, which the next request may use.
 		for _, f := range r.body.Trailer() {
 			r.trailer = append(r.trailer, message.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)})
 		}
@@ -158,11 +158,11 @@ func (r *reply) release() {
 	}
 	u := r.conn
 	r.conn = nil
-	_ = r.c.hold(nil) // fails for something only
+	_ = r.c.hold(nil) // cannot fail without a closer
 	r.t.pool.put(u, time.Now())
 }
 
-// end closes what has not been given back.
+// end closes what was not returned.
 func (r *reply) end() {
 	if r.unwatch != nil {
 		r.unwatch()
@@ -176,7 +176,7 @@ func (r *reply) end() {
 		r.conn.Close()
 		r.conn = nil
 	}
-	_ = r.c.hold(nil) // fails for something only
+	_ = r.c.hold(nil) // cannot fail without a closer
 }
 
 // Close implements [message.Body].
@@ -185,7 +185,7 @@ func (r *reply) Close() error {
 		return nil
 	}
 	if failed := r.upload.stop(); r.body == nil && failed == nil {
-		r.release() // the request's body may have ended since
+		r.release() // the request's body may have ended meanwhile
 	}
 	r.end()
 	return nil
@@ -247,7 +247,7 @@ func (r *reply) Copy(w io.Writer, max int64) (int64, error) {
 	}
 	if r.conn != nil {
 		step := min(max, r.body.Left())
-		if step < 0 { // not known
+		if step < 0 { // unknown
 			step = min(max, 64<<10)
 		}
 		r.conn.arm(time.Now(), r.t.patience(step))
@@ -271,7 +271,7 @@ func (r *reply) Done() bool { return r.body == nil || r.body.Done() }
 // Trailer implements [message.Body].
 func (r *reply) Trailer() message.Fields { return r.trailer }
 
-// patience is how long n bytes may take.
+// patience returns the time limit for n bytes.
 func (t *Transport) patience(n int64) time.Duration {
 	if t.answer == 0 {
 		return 0

@@ -16,14 +16,14 @@ import (
 	"shuultuur/platform"
 )
 
-// CertificateCheck is the name under which faults of certificates are found.
+// CertificateCheck is the check name of findings about faulty certificates.
 const CertificateCheck = "certificate"
 
-// A HandshakeError is TLS that an origin and we could not agree on.
+// A HandshakeError is a failed TLS handshake with an origin.
 type HandshakeError struct {
 	Err   error
-	Asked bool // it asked for a client certificate
-	Old   bool // the settings let it have old TLS
+	Asked bool // the origin requested a client certificate
+	Old   bool // the settings permit old TLS for it
 }
 
 func (e *HandshakeError) Error() string {
@@ -37,7 +37,7 @@ func (e *HandshakeError) Error() string {
 	return "TLS with the origin: " + e.Err.Error() + hint
 }
 
-// Timeout says whether it did not answer in time.
+// Timeout reports whether the origin did not respond in time.
 func (e *HandshakeError) Timeout() bool {
 	var n net.Error
 	return errors.As(e.Err, &n) && n.Timeout()
@@ -45,7 +45,7 @@ func (e *HandshakeError) Timeout() bool {
 
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-// secure starts TLS on u and looks at the origin's certificate.
+// secure performs a TLS handshake on u and verifies the origin's certificate.
 func (t *Transport) secure(ctx context.Context, c *Caller, u *conn, how *TLS) error {
 	conf := t.tls.Clone()
 	conf.ServerName = how.ServerName
@@ -56,7 +56,7 @@ func (t *Transport) secure(ctx context.Context, c *Caller, u *conn, how *TLS) er
 	if how.HTTP2 {
 		conf.NextProtos = []string{protocolH2, "http/1.1"}
 	}
-	if how.ServerName == "" { // nothing to send, but a key for the session cache
+	if how.ServerName == "" { // not sent, but used as a key of the session cache
 		conf.ServerName = how.Name
 		if _, err := netip.ParseAddr(how.Name); err != nil {
 			conf.ServerName = ""
@@ -110,8 +110,8 @@ func peerOf(s tls.ConnectionState) peer {
 	return p
 }
 
-// oldSuites are all cipher suites there are but RC4: with RSA key exchange, CBC
-// and SHA-1 too.
+// oldSuites returns all cipher suites except those with RC4, also those with RSA key exchange,
+// CBC and SHA-1.
 func oldSuites() (list []uint16) {
 	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
 		if !strings.Contains(s.Name, "RC4") {
@@ -121,9 +121,9 @@ func oldSuites() (list []uint16) {
 	return list
 }
 
-// explain is err of a connection, as what it means. In TLS 1.3 an origin
-// refuses a client without a certificate after the handshake: its alert, or the
-// end of the connection, is the answer to the first request.
+// explain returns the meaning of a connection error. In TLS 1.3 an origin refuses a client
+// without a certificate after the handshake: its alert, or the end of the connection, is the
+// response to the first request.
 func (u *conn) explain(err error) error { return explainAsked(err, u.asked) }
 
 func explainAsked(err error, asked bool) error {
@@ -138,7 +138,7 @@ func explainAsked(err error, asked bool) error {
 	return err
 }
 
-// A wire is a connection under TLS that can be looked at without waiting.
+// A wire is a connection below TLS that can be peeked at without waiting.
 type wire struct {
 	net.Conn
 	raw  syscall.RawConn
@@ -163,7 +163,7 @@ func (w *wire) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// quietTLS says whether nothing of use has come: session tickets may have.
+// quietTLS reports whether nothing relevant has arrived; session tickets are not.
 func (u *conn) quietTLS() bool {
 	u.wire.look = true
 	defer func() { u.wire.look = false }()
@@ -172,8 +172,7 @@ func (u *conn) quietTLS() bool {
 	return n == 0 && errors.Is(err, nothing{})
 }
 
-// nothing is the error of a look that found nothing to read. To crypto/tls it
-// is one that passes.
+// nothing is the error of a peek without bytes. It is temporary to crypto/tls.
 type nothing struct{}
 
 func (nothing) Error() string   { return "nothing to read" }

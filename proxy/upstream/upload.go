@@ -11,33 +11,32 @@ import (
 	"shuultuur/message"
 )
 
-// An upload is a request body on its way, in a goroutine of its own: the origin
-// may answer before it has read everything, and a body announced with Expect
-// only comes when the origin's 100 has been passed on.
+// An upload sends a request body in its own goroutine: the origin may respond before it has
+// read everything, and a body announced with Expect only comes after the origin's 100 was
+// forwarded.
 type upload struct {
 	t       *Transport
 	q       *message.Request
 	conn    *conn
 	running bool
-	done    chan error // of the one that is running
-	err     error      // of the one that has ended
+	done    chan error // result of the running one
+	err     error      // result of the last one
 	line    []byte
 	parts   [][]byte
 }
 
-// A BodyError is a failure of the request's body: of the client, not of the
-// origin.
+// A BodyError is a failure of the request's body: of the client, not of the origin.
 type BodyError struct{ Err error }
 
 func (e *BodyError) Error() string { return "reading the request's body: " + e.Err.Error() }
 func (e *BodyError) Unwrap() error { return e.Err }
 
-// begin makes s ready for the request that r answers.
+// begin prepares s for the request of r.
 func (s *upload) begin(r *reply) {
 	s.t, s.q, s.running, s.err = r.t, r.q, false, nil
 }
 
-// start begins to send the body; the head is out.
+// start starts sending the body, after the head.
 func (s *upload) start(r *reply) {
 	if s.done == nil {
 		s.done = make(chan error, 1)
@@ -47,12 +46,12 @@ func (s *upload) start(r *reply) {
 		err := s.copySafely()
 		s.done <- err
 		if _, ok := errors.AsType[*BodyError](err); ok {
-			s.conn.Close() // wakes up who waits for the response, which cannot come
+			s.conn.Close() // unblocks readers of the response, which cannot come
 		}
 	}()
 }
 
-// copySafely is copy, a panic of which ends this request only.
+// copySafely is copy, whose panic ends only this request.
 func (s *upload) copySafely() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -63,7 +62,7 @@ func (s *upload) copySafely() (err error) {
 	return s.copy()
 }
 
-// finished says whether no upload is under way.
+// finished reports whether no upload is in progress.
 func (s *upload) finished() bool {
 	if !s.running {
 		return true
@@ -77,10 +76,9 @@ func (s *upload) finished() bool {
 	}
 }
 
-// stop ends an upload that is still under way, which costs the connection and
-// the body, and returns how it went. It waits a moment for one that is about to
-// end: the response often comes before the upload is back from writing the last
-// bytes of the request.
+// stop ends an upload in progress, which makes connection and body unusable, and returns its
+// error. It waits a moment for one that is about to end: the response often arrives before the
+// upload returns from writing the last bytes.
 func (s *upload) stop() error {
 	if s.finished() {
 		return s.err
@@ -100,15 +98,15 @@ func (s *upload) stop() error {
 	return nil
 }
 
-// copy sends the body. It shares the connection with whoever waits for the
-// response, but neither its reader nor the deadline remembered.
+// copy sends the body. It shares the connection with the reader of the response, but uses
+// neither its reader nor the stored deadline.
 func (s *upload) copy() error {
 	body, c := s.q.Body, s.conn.c
 	var armed time.Time
 	for last := body.Done(); !last; {
 		if now := time.Now(); s.t.answer > 0 && now.Sub(armed) > s.t.answer/8 {
 			armed = now
-			c.SetDeadline(now.Add(s.t.answer)) // the answer may take as long after the body
+			c.SetDeadline(now.Add(s.t.answer)) // the response may take as long after the body
 		}
 		if s.q.Length != message.Chunked {
 			if _, err := body.Copy(c, blockSize); err != nil {
@@ -125,8 +123,7 @@ func (s *upload) copy() error {
 	return nil
 }
 
-// chunk sends what comes next as one chunk, and says whether the body has ended
-// with it.
+// chunk sends the next bytes as one chunk, and reports whether that ended the body.
 func (s *upload) chunk() (last bool, err error) {
 	block := blocks.Get().(*[blockSize]byte)
 	defer blocks.Put(block)
@@ -153,7 +150,7 @@ func (s *upload) chunk() (last bool, err error) {
 	return last, err
 }
 
-// blame tells a failure of the body from one of the origin.
+// blame attributes a failure to the body or to the origin.
 func blame(err error) error {
 	if _, ok := errors.AsType[*message.Error](err); ok {
 		return &BodyError{err}

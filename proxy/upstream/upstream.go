@@ -1,18 +1,14 @@
-// Package upstream carries requests to origins, through a parent proxy where
-// there is one.
+// Package upstream sends requests to origins, through a parent proxy if there is one.
 //
-// Data moves so. [Transport.RoundTrip] takes a connection from the pool, or
-// dials one: addresses that nobody may reach are refused after the name has
-// been resolved, and TLS looks like the client's own. The head is written with
-// what a hop adds, and a body that is not at hand follows in a goroutine of its
-// own, because the origin may answer before it has read everything. The
-// response comes back as it was sent; its body is read from the connection, by
-// the kernel where the platform can, and the connection returns to the pool
-// with the last byte. HTTP/2 connections are shared (http2.go).
+// [Transport.RoundTrip] takes a connection from the pool or dials one: it refuses forbidden
+// addresses after resolving the name, and configures TLS like the client's own. It writes the
+// head with the fields that a hop adds. A body that is not in memory follows in its own
+// goroutine, because the origin may respond before it has read everything. The response is
+// returned as sent. Its body is read from the connection, by the kernel if possible, and the
+// connection returns to the pool with the last byte. HTTP/2 connections are shared (http2.go).
 //
-// A request that a client waits for carries the client's [Caller] in its
-// context: how TLS is to look, where 1xx responses go, and the storage that
-// makes a request on a kept connection cost no allocation.
+// A request of a client has the client's [Caller] in its context: it configures TLS, gets 1xx
+// responses, and has the memory that makes a request on a kept connection cost no allocation.
 package upstream
 
 import (
@@ -35,43 +31,40 @@ import (
 	"shuultuur/setting"
 )
 
-// Config has the settings of a Transport. The zero value of each field means
-// its default.
+// Config are the settings of a Transport. The zero value of each field means its default.
 type Config struct {
-	// Parent is a proxy that all requests go through:
-	// http://user:pass@host:port.
+	// Parent is a proxy for all requests: http://user:pass@host:port.
 	Parent string `yaml:"parent"`
-	// NoParent names hosts that are reached without the parent: a domain
-	// stands for itself and everything below, an address or network for
-	// requests that name an address.
+	// NoParent lists hosts that are reached without the parent: a domain includes everything
+	// below it; an address or network is for requests that name an address.
 	NoParent []string `yaml:"no-parent"`
-	// Private lists networks that are not public (RFC 1918, unique local,
-	// shared, loopback, link-local) and may be reached all the same.
+	// Private lists networks that are not public (RFC 1918, unique local, shared, loopback,
+	// link-local) but may be reached.
 	Private setting.Networks `yaml:"private"`
-	// OldTLS names origins that speak TLS 1.0 or 1.1, or exchange keys with RSA
-	// alone, in the form of NoParent. Anybody on the way can read what such
-	// connections carry once the origin's key is known.
+	// OldTLS lists origins that only support TLS 1.0 or 1.1, or RSA key exchange, in the form
+	// of NoParent. Once the origin's key is known, anybody on the way can read such
+	// connections.
 	OldTLS []string `yaml:"old-tls"`
-	// Relaxed accepts responses that RFC 9112 calls invalid but whose meaning is
-	// plain: equal Content-Length fields, lines that end with LF alone, folded
-	// fields. Requests are never relaxed.
+	// Relaxed accepts responses that RFC 9112 calls invalid but whose meaning is clear: equal
+	// Content-Length fields, lines that end with only LF, folded fields. Requests are never
+	// relaxed.
 	Relaxed bool `yaml:"relaxed"`
-	// Own lists our own addresses (listeners, admin); no request may reach
-	// them. An unspecified address stands for every address of this machine.
+	// Own lists our own addresses (listeners, admin), which requests must not reach. An
+	// unspecified address means every address of this machine.
 	Own []netip.AddrPort `yaml:"-"`
-	// Via is what we are called in Via fields: "1.1 name". "" adds none.
+	// Via is our name in Via fields: "1.1 name". "" adds none.
 	Via string `yaml:"-"`
 
 	Head   setting.Size     `yaml:"head"`   // bytes of a request or response head; default 64 KiB
-	Dial   setting.Duration `yaml:"dial"`   // connecting, TLS included; default 10s
+	Dial   setting.Duration `yaml:"dial"`   // time to connect, including TLS; default 10s
 	Answer setting.Duration `yaml:"answer"` // silence of an origin or of a client in the middle of a message; default 60s
 
 	PerHost setting.Count    `yaml:"upstream-per-host"` // idle connections to one address; default 512
 	Total   setting.Count    `yaml:"upstream-total"`    // idle connections; default 2048
-	Idle    setting.Duration `yaml:"upstream-idle"`     // how long one is kept; default 30s
+	Idle    setting.Duration `yaml:"upstream-idle"`     // how long an idle connection is kept; default 30s
 }
 
-// Limits of heads, and the defaults that others need as well.
+// Limits of heads, and defaults that others also need.
 const (
 	DefaultHead   = 64 << 10
 	DefaultAnswer = 60 * time.Second
@@ -80,7 +73,7 @@ const (
 	maxHead       = 1 << 20
 )
 
-// A Transport carries requests. Many goroutines may use it.
+// A Transport sends requests. It is safe for concurrent use.
 type Transport struct {
 	guard    guard
 	parent   *parent
@@ -93,9 +86,9 @@ type Transport struct {
 	dialTime time.Duration
 	answer   time.Duration
 
-	dialer   net.Dialer  // refuses addresses that may not be reached
-	direct   net.Dialer  // for the parent, which the administrator named
-	tls      *tls.Config // what connections to origins begin with
+	dialer   net.Dialer  // refuses forbidden addresses
+	direct   net.Dialer  // for the parent, whose address the administrator set
+	tls      *tls.Config // base configuration for origins
 	verifier atomic.Pointer[intercept.Verifier]
 
 	pool  pool
@@ -105,7 +98,7 @@ type Transport struct {
 	counters
 }
 
-// New returns a transport that reaches what cfg permits.
+// New returns a transport with the settings cfg.
 func New(cfg Config) (*Transport, error) {
 	t := &Transport{
 		guard:    guard{private: cfg.Private, own: cfg.Own},
@@ -114,8 +107,8 @@ func New(cfg Config) (*Transport, error) {
 		head:     int(cfg.Head.Or(DefaultHead)),
 		dialTime: cfg.Dial.Or(defaultDial),
 		answer:   cfg.Answer.Or(DefaultAnswer),
-		// Certificates are looked at by the Verifier, which says all that is
-		// wrong with one, not only the first.
+		// The Verifier verifies certificates, because it reports all faults instead of only
+		// the first.
 		tls: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(1024), DynamicRecordSizingDisabled: true},
 	}
 	if t.head < minHead || t.head > maxHead {
@@ -133,7 +126,7 @@ func New(cfg Config) (*Transport, error) {
 		return nil, err
 	}
 	t.relaxed = cfg.Relaxed
-	names := &net.Resolver{PreferGo: true} // the C library's takes a thread for each name
+	names := &net.Resolver{PreferGo: true} // the C library's takes a thread per name
 	t.dialer = net.Dialer{Timeout: t.dialTime, Control: t.guard.control, Resolver: names}
 	t.direct = net.Dialer{Timeout: t.dialTime, Resolver: names}
 	t.heads.New = func() any { return new([headSize]byte) }
@@ -143,18 +136,17 @@ func New(cfg Config) (*Transport, error) {
 	return t, nil
 }
 
-// Mark is what t adds to the field [message.Passed] of requests to a parent. It is random and new at each start, so it
-// tells nobody which gateway this is.
+// Mark returns the mark that t adds to the field [message.Passed] of requests to a parent. It
+// is random at each start, so that it does not identify the gateway.
 func (t *Transport) Mark() []byte { return t.mark }
 
-// Verify makes v look at the certificates of origins from now on.
+// Verify makes v verify the certificates of origins from now on.
 func (t *Transport) Verify(v *intercept.Verifier) { t.verifier.Store(v) }
 
-// SetOwn names the addresses of the gateway itself. It is called before the
-// first request.
+// SetOwn sets the addresses of the gateway itself. Call it before the first request.
 func (t *Transport) SetOwn(own []netip.AddrPort) { t.guard.own = own }
 
-// Run closes connections that nobody needs, until ctx ends; then all idle ones.
+// Run closes unneeded connections until ctx ends; then all idle ones.
 func (t *Transport) Run(ctx context.Context) error {
 	tick := time.NewTicker(max(t.pool.idle/4, 100*time.Millisecond))
 	defer tick.Stop()
@@ -171,33 +163,30 @@ func (t *Transport) Run(ctx context.Context) error {
 	}
 }
 
-// RoundTrip sends q and returns the head of the response to it.
+// RoundTrip sends q and returns the head of the response.
 //
-// Of q it uses Method, Scheme ("https" or http), Host, Port, Path, Fields,
-// Length, Expect, Upgrade, Body and Dial. Fields go as they are, less
-// Host and those that say how long the body is: these are written anew from
-// Host, Port and Length. The fields of one hop are for the caller to take out.
+// It uses these fields of q: Method, Scheme ("https" or http), Host, Port, Path, Fields,
+// Length, Expect, Upgrade, Body and Dial. Fields are sent unchanged, except Host and the
+// framing of the body, which are rewritten from Host, Port and Length. The caller removes
+// hop-by-hop fields.
 //
-// The body is read until its end, or until the response is closed or RoundTrip
-// fails, by one goroutine at a time; afterwards it belongs to the caller again.
-// It is closed only to break off a Read that waits. With Expect the origin's
-// 100 comes to Caller.Interim, and the body may wait for that. Its trailer
-// is asked for when it is Done.
+// One goroutine at a time reads the body until its end, or until the response is closed or
+// RoundTrip fails; then it belongs to the caller again. It is closed only to interrupt a
+// waiting Read. With Expect, Caller.Interim gets the origin's 100, and the body may wait for
+// that. Its trailer is read when it is Done.
 //
-// The response is as the origin sent it, fields of one hop included. Its Body
-// is never nil and has to be closed; it may be read to its end or not. The
-// connection returns to the pool when the last byte has been read, before
-// Close, and is closed where bytes are left. A response with status 101 has a
-// Body that implements [Switched]: the connection is the caller's from then on.
+// The response is as the origin sent it, including hop-by-hop fields. Its Body is never nil
+// and must be closed; it need not be read to its end. The connection returns to the pool when
+// the last byte has been read, before Close, and is closed if bytes are left. The Body of a
+// response with status 101 implements [Switched]: the connection then belongs to the caller.
 //
-// The storage of the response is the Caller's: it is valid until the next
-// RoundTrip for the same Caller, without a Caller for as long as one likes.
+// The memory of the response belongs to the Caller: it is valid until the next RoundTrip for
+// the same Caller, or without a Caller for an unlimited time.
 //
-// A request that may be repeated (RFC 9110, 9.2.2) is sent again where a kept
-// connection turns out to be dead. Errors: *Refused for an address that may not
-// be reached, *BodyError where q's body failed, *message.Error for a response
-// that is none, *FaultError and *HandshakeError for TLS, what Caller.Faults and
-// Caller.Interim return, and those of package net.
+// A repeatable request (RFC 9110 section 9.2.2) is sent again if a kept connection turns out
+// to be dead. Errors: *Refused for a forbidden address, *BodyError if q's body failed,
+// *message.Error for an invalid response, *FaultError and *HandshakeError for TLS, errors of
+// Caller.Faults and Caller.Interim, and those of package net.
 func (t *Transport) RoundTrip(ctx context.Context, q *message.Request) (*message.Response, error) {
 	c, r := begin(ctx, t, q)
 	d, err := t.destination(c, q)
@@ -223,7 +212,7 @@ func (t *Transport) RoundTrip(ctx context.Context, q *message.Request) (*message
 		if err = r.fail(err); !again {
 			return nil, err
 		}
-		// It died between our look at it and our request.
+		// It was closed between our check and our request.
 		t.counters.add(retried)
 		c, r = begin(ctx, t, q)
 	}
