@@ -69,7 +69,7 @@ type streams struct {
 // A headerBlock is an unfinished header block; guarded by streams.writing.
 type headerBlock struct {
 	block  []byte
-	resize bool // the client has said how large a table may be
+	resize bool // the client has sent its table size
 }
 
 // A crew is the goroutines that have served a stream and wait for another one.

@@ -16,15 +16,13 @@ import (
 // the fields before a request; they must not change during one. It is reused for the next
 // client.
 type Caller struct {
-	// TLS says how TLS to origins is to look; nil: as a browser's, for the
-	// host of the request.
+	// TLS configures TLS to origins; nil means as a browser does, for the host of the request.
 	TLS *TLS
-	// Interim is given each 1xx response but 101 before RoundTrip returns. The
-	// response is valid during the call. nil drops them.
+	// Interim gets each 1xx response except 101 before RoundTrip returns. The response is
+	// valid during the call. If it is nil, they are dropped.
 	Interim func(*message.Response) error
-	// Faults is asked before a request is sent on a connection whose origin
-	// showed a certificate with faults; what it returns is what RoundTrip
-	// returns. nil refuses with a *FaultError.
+	// Faults is called before a request is sent on a connection whose origin has a faulty
+	// certificate; RoundTrip returns its error. If it is nil, the error is a *FaultError.
 	Faults func([]filter.Finding) error
 	// Passed is the value of [message.Passed] in the client's request. A parent proxy gets it
 	// with our own mark appended.

@@ -29,9 +29,8 @@ type reply struct {
 
 // Switched is implemented by the Body of a response with status 101.
 type Switched interface {
-	// Conn returns the connection and what has been read from it already. It
-	// belongs to the caller from then on; Caller.Abort closes it until the next
-	// request.
+	// Conn returns the connection and the bytes already read from it. The caller then owns it;
+	// Caller.Abort closes it until the next request.
 	Conn() (c net.Conn, first []byte)
 }
 
