@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// blocks are the memory of a body that is or was fetched. Most bodies are never
-// asked for again: their memory goes from the one that leaves the cache to the
-// next that comes, so that the collector of garbage has nothing to do with it.
+// blocks are the memory of a body that is or was fetched. Most bodies are never requested
+// again. The memory of one that leaves the cache is reused for the next, so that the garbage
+// collector has no work with it.
 //
-// That is only for memory that nobody can have: whoever is not sure keeps a hold
-// for good, and leaves the blocks to the collector.
+// This is only for memory that nobody else can refer to. Whoever may still refer to it never
+// frees its hold, and leaves the blocks to the garbage collector.
 type blocks struct {
 	list  [][]byte
 	holds atomic.Int32
@@ -23,8 +23,7 @@ func newBlocks() *blocks {
 	return b
 }
 
-// hold keeps the memory from being used again until free is called. It says
-// no where it is too late for that.
+// hold prevents reuse of the memory until free is called. It returns false if it is too late.
 func (b *blocks) hold() bool {
 	for {
 		n := b.holds.Load()
@@ -77,9 +76,8 @@ func (b *blocks) grow(n int) {
 	*m = (*m)[:len(*m)+n]
 }
 
-// Blocks that are used again have sizes of these classes: eight from one power of
-// two to the next, so that at most an eighth of a block is empty. From 32 to 64 KiB
-// there are four.
+// Reused blocks have sizes in classes: eight between powers of two, so that at most an eighth
+// of a block is empty. From 32 to 64 KiB there are four.
 const (
 	leastClass  = 12 // 4 KiB
 	mostClass   = 20 // 1 MiB
@@ -87,21 +85,21 @@ const (
 	sizeClasses = (mostClass-leastClass)*classShare + 1
 )
 
-// unused is what caches have no use for at the moment.
+// unused are the blocks that no cache needs at the moment.
 var unused spare
 
-// A spare keeps blocks that may be used again, by class.
+// A spare keeps blocks for reuse, by class.
 type spare struct {
 	mu      sync.Mutex
 	classes [sizeClasses][][]byte
 	bytes   int64
 }
 
-// mostUnused bounds the bytes of blocks that wait to be used again.
+// mostUnused limits the bytes of unused blocks.
 const mostUnused = 16 << 20
 
-// put keeps a block. With too many, all go to the collector: sizes that nobody
-// asks for any more must not be in the way of those that are in use.
+// put keeps a block. If there are too many, all go to the garbage collector, so that sizes no
+// longer in demand do not displace others.
 func (s *spare) put(class int, m []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +111,7 @@ func (s *spare) put(class int, m []byte) {
 	s.bytes += int64(cap(m))
 }
 
-// get returns a block, nil when there is none.
+// get returns a block, nil if there is none.
 func (s *spare) get(class int) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,15 +126,15 @@ func (s *spare) get(class int) []byte {
 	return m
 }
 
-// held is how many bytes it keeps.
+// held returns the number of bytes kept.
 func (s *spare) held() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes
 }
 
-// classOf returns the class for n bytes and the size of its blocks, and -1 and n
-// where there is none.
+// classOf returns the class for n bytes and the size of its blocks, or -1 and n if there is
+// none.
 func classOf(n int) (class, size int) {
 	if n < 1<<leastClass || n > 1<<mostClass {
 		return -1, n
@@ -151,7 +149,7 @@ func classOf(n int) (class, size int) {
 	return (power-leastClass)*classShare + up/share, 1<<power + up
 }
 
-// What is larger than largeObject takes whole pages of the heap.
+// Allocations larger than largeObject take whole pages of the heap.
 const (
 	largeObject = 32 << 10
 	heapPage    = 8 << 10

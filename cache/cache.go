@@ -1,19 +1,17 @@
-// Package cache keeps responses and answers with them (RFC 9111), in front of
-// what carries requests to origins.
+// Package cache stores responses and answers requests with them (RFC 9111), in front of the
+// transport to origins.
 //
-// Data moves so. A request comes to [RoundTripper.RoundTrip] (roundtrip.go) and
-// gets a name (key.go). An object of that name (object.go) is looked for in
-// memory and on the disk. When the rules of HTTP allow it (package protocol),
-// it answers; when it may be stale, the origin is asked with conditions; when
-// there is none, the request goes on, and others for the same name wait for it.
-// The body of the response goes to the client and grows into an object at the
-// same time (growing.go). Memory takes every object; the disk (package disk)
-// takes those that earn it (package admission).
+// A request comes to [RoundTripper.RoundTrip] (roundtrip.go) and gets a name (key.go), by
+// which an object (object.go) is looked up in memory and on the disk. If the rules of HTTP
+// permit it (package protocol), the object answers the request. If it may be stale, the origin
+// is asked with conditions. If there is none, the request goes to the origin, and others with
+// the same name wait for it. The body of the response goes to the client and into an object at
+// the same time (growing.go). Memory takes every object; the disk (package disk) takes those
+// that are worth it (package admission).
 //
-// What an object holds is shared by all clients. What policies make of it is
-// not: their verdicts are kept beside it under keys that only the same rules
-// and lists arrive at ([filter.Stored]), and without one the body is judged
-// again like any other.
+// All clients share the objects, but not the verdicts of policies on them: these are stored
+// with the object under keys that only the same rules and lists produce ([filter.Stored]).
+// Without a verdict the body is judged like any other.
 package cache
 
 import (
@@ -29,31 +27,31 @@ import (
 	"shuultuur/message"
 )
 
-// An Origin carries requests to where objects come from.
+// An Origin sends requests to origins.
 type Origin interface {
 	RoundTrip(ctx context.Context, q *message.Request) (*message.Response, error)
 }
 
-// Parts are what a cache works with besides its settings.
+// Parts are what a cache is built from besides its settings.
 type Parts struct {
 	// Data is the data folder.
 	Data string
-	// Stores says whether the response to a request that was encrypted on its
-	// way here may be stored. nil: it may not.
+	// Stores reports whether the response to a request that was encrypted on its way here may
+	// be stored. nil means no.
 	Stores func(*filter.Transaction) bool
-	// Trial says that nothing is to be written: another process may do that.
+	// Trial says not to write anything, because another process may.
 	Trial bool
-	// Previous is the cache whose objects the new one goes on with, whatever its
-	// settings say about where they are; nil: none.
+	// Previous is the cache whose objects the new one takes over, whatever its settings say
+	// about their place; nil for none.
 	Previous *Cache
-	Log      *slog.Logger // slog.Default unless given
+	Log      *slog.Logger // default slog.Default
 }
 
 // A Cache holds objects. Make one with New.
 type Cache struct {
 	ignored []string
 	rules   []Rule
-	purgers []netip.Prefix // clients that may send PURGE; none: it is for origins
+	purgers []netip.Prefix // clients that may send PURGE; if empty, it goes to origins
 	object  int64
 	wait    time.Duration
 	offline time.Duration
@@ -102,17 +100,16 @@ func New(cfg Config, p Parts) (*Cache, error) {
 	return c, nil
 }
 
-// Close lets go of the objects, unless another cache goes on with them.
+// Close releases the objects, unless another cache has taken them over.
 func (c *Cache) Close() (err error) {
 	c.closed.Do(func() { err = c.leave() })
 	return err
 }
 
-// usualObject is a guess at the mean size of objects, for how many of them
-// there are going to be.
+// usualObject is a guess of the average size of objects, to estimate their number.
 const usualObject = 32 << 10
 
-// Run does what is done in the background until ctx ends.
+// Run runs the background work until ctx ends.
 func (c *Cache) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { c.shelf.run(ctx) })
@@ -133,14 +130,15 @@ func (c *Cache) Run(ctx context.Context) error {
 	return nil
 }
 
-// Objects that are refreshed in the background at once, and that wait for it.
+// Limits of objects that are refreshed in the background at a time, and of those that wait for
+// it.
 const (
 	refreshers   = 8
 	maxRefreshes = 256
 )
 
-// find returns the object that answers q, whose name is given, and the names
-// under which it may be; nil when there is none.
+// find returns the object with this name that answers q, and the mark that leads to it; nil
+// for none.
 func (c *Cache) find(name []byte, q *message.Request) (o *object, m *mark) {
 	o = c.get(name)
 	if o == nil || o.marks == nil {
@@ -161,8 +159,8 @@ func (c *Cache) find(name []byte, q *message.Request) (o *object, m *mark) {
 	return nil, m
 }
 
-// put stores an object that answers q under the name, or behind a mark where
-// the response varies, unless that has changed since it was asked for.
+// put stores an object for q under the name, or behind a mark if the response varies, unless
+// it was invalidated since the request.
 func (c *Cache) put(name []byte, q message.Fields, o *object, since uint64) {
 	if c.changes.since(name, since) {
 		return
@@ -185,8 +183,8 @@ func (c *Cache) put(name []byte, q message.Fields, o *object, since uint64) {
 	}
 }
 
-// markFor returns the mark under the name for responses that vary by names. One
-// with the same names stays.
+// markFor returns the mark under the name for responses that vary by names. It keeps an
+// existing one with the same names.
 func (c *Cache) markFor(name []byte, names []string) *object {
 	if o := c.get(name); o != nil && o.marks != nil && equal(o.marks.names, names) {
 		return o
@@ -206,21 +204,20 @@ func newMark(name string, names []string) *object {
 	return o
 }
 
-// An uplink is what is known of whether the network can be reached at all.
+// An uplink records whether the network can be reached.
 type uplink struct {
-	failed atomic.Int32 // fetches that failed in a row
-	tried  atomic.Int64 // when one was tried last, Unix nanoseconds
+	failed atomic.Int32 // successive failed fetches
+	tried  atomic.Int64 // time of the last attempt, in Unix nanoseconds
 }
 
-// The uplink is taken to be down after so many fetches that failed in a row,
-// and tried again with one request in a while.
+// The uplink counts as down after this many successive failed fetches, and is then tried with
+// one request per interval.
 const (
 	downAfter = 3
 	tryEvery  = 5 * time.Second
 )
 
-// down says that the uplink is down and that this request is not the one to try
-// it with.
+// down reports whether the uplink is down and this request should not try it.
 func (u *uplink) down(now time.Time) bool {
 	if u.failed.Load() < downAfter {
 		return false
@@ -229,7 +226,7 @@ func (u *uplink) down(now time.Time) bool {
 	return now.UnixNano()-last < int64(tryEvery) || !u.tried.CompareAndSwap(last, now.UnixNano())
 }
 
-// saw notes how a fetch went.
+// saw records the result of a fetch.
 func (u *uplink) saw(err error, now time.Time) {
 	switch {
 	case err == nil:

@@ -6,42 +6,40 @@ import (
 	"sync/atomic"
 )
 
-// changes are what was made invalid lately. A response that was asked for
-// before its URL changed may show how it was before, however late it comes: it
-// goes to who asked and is not stored.
+// changes are recent invalidations. A response requested before its URL changed may be
+// outdated, however late it arrives: it goes to the client and is not stored.
 type changes struct {
 	number atomic.Uint64       // of the latest change
-	purged atomic.Uint64       // of the latest one that may be about any URL
-	last   [4096]atomic.Uint64 // of the latest one for each URL, many of which share a place
+	purged atomic.Uint64       // of the latest one that may concern any URL
+	last   [4096]atomic.Uint64 // of the latest one for each URL, many of which share an entry
 }
 
-// now is the number that [changes.since] compares with.
+// now returns the number for [changes.since].
 func (c *changes) now() uint64 { return c.number.Load() }
 
-// add notes a change of what name says, before objects are taken out.
+// add records a change of the object called name, before objects are removed.
 func (c *changes) add(name []byte) { c.place(name).Store(c.number.Add(1)) }
 
-// addAll notes a change of anything.
+// addAll records a change of everything.
 func (c *changes) addAll() { c.purged.Store(c.number.Add(1)) }
 
-// since says whether the URL of a name may have changed after number.
+// since reports whether the URL of a name may have changed after number.
 func (c *changes) since(name []byte, number uint64) bool {
 	return c.place(name).Load() > number || c.purged.Load() > number
 }
 
-// editions are what, behind the URL, names of objects have ended with: policies
-// edit requests differently, so that a URL has an object for each. A change of
-// the URL is one of all its editions.
+// editions are the parts of names after the URL. Policies edit requests differently, so that a
+// URL has an object for each edition. A change of the URL applies to all its editions.
 type editions struct {
 	mu   sync.RWMutex
 	seen map[string]bool
 }
 
-// mostEditions bounds the editions that are remembered. With more of them, a
-// change of a URL is treated as a purge of it.
+// mostEditions limits the editions that are remembered. If there are more, a change of a URL
+// is treated as a purge of it.
 const mostEditions = 64
 
-// note remembers the edition of a name.
+// note records the edition of a name.
 func (e *editions) note(name []byte) {
 	i := bytes.IndexByte(name, '\n')
 	if i < 0 {
@@ -61,8 +59,7 @@ func (e *editions) note(name []byte) {
 	e.seen[string(name[i:])] = true
 }
 
-// of returns the names of all editions of a URL; complete is false where there
-// may be more.
+// of returns the names of all editions of a URL; complete is false if there may be more.
 func (e *editions) of(url []byte) (names [][]byte, complete bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

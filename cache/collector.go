@@ -10,41 +10,40 @@ import (
 	"sync"
 )
 
-// The collector of garbage lets a heap grow to twice of what is in use. Of what a
-// cache holds, that would be twice of what the settings allow. Nearly all of it is
-// bodies, which cost the collector nothing to look at, so that it may as well come
-// sooner: as often as without them, and a little more often for the rest that
-// objects consist of.
+// The garbage collector lets a heap grow to twice the memory in use. With a cache, that would
+// be twice the size in the settings. Nearly all of it is bodies, which cost the collector
+// nothing to scan, so it can run more often: as often as without them, and a little more often
+// for the rest of the objects.
 
-// heldShare is the share of what the cache holds that garbage may take besides,
-// leastGarbage what it may take in any case.
+// heldShare is the share of the cache's memory that garbage may take in addition, leastGarbage
+// its minimum.
 const (
 	heldShare    = 8
 	leastGarbage = 24 << 20
 )
 
-// garbagePercent is the percentage for [debug.SetGCPercent] with a heap of which
-// live bytes are in use, held by the cache among them.
+// garbagePercent returns the percentage for [debug.SetGCPercent], for a heap with live bytes
+// in use, of which the cache holds held.
 func garbagePercent(live, held int64) int {
 	others := max(live-held, 0)
 	room := max(others, leastGarbage) + held/heldShare
 	return int(min(max(room*100/max(live, 1), 10), 100))
 }
 
-// limitRoom is what the process may take besides what the collector aims at: memory
-// that objects of one size have left and those of another cannot use is returned
-// to the system only beyond that, or slowly in the background.
+// limitRoom is the memory that the process may take beyond the collector's target: memory left
+// by objects of one size, which those of another size cannot use, is returned to the system
+// only beyond that, or slowly in the background.
 const limitRoom = 16 << 20
 
-// memoryLimit is the limit for [debug.SetMemoryLimit]: so much that it never makes
+// memoryLimit returns the limit for [debug.SetMemoryLimit]: large enough that it never makes
 // the collector run sooner than the percentage does.
 func memoryLimit(m *memoryUse, percent int) int64 {
 	goal := m.live + m.live/100*int64(percent)
 	return goal + m.gaps + m.others + limitRoom
 }
 
-// A memoryUse is what the process takes, in bytes: objects that were alive at the
-// last collection, gaps between objects, and all that is not of the heap.
+// A memoryUse is the memory of the process in bytes: objects alive at the last collection,
+// gaps between objects, and everything outside the heap.
 type memoryUse struct{ live, gaps, others int64 }
 
 func (m *memoryUse) read() {
@@ -57,14 +56,14 @@ func (m *memoryUse) read() {
 	m.others = v(2) - v(1) - v(3) - v(4) - v(5)
 }
 
-// pace keeps the collector's percentage and the memory limit right until ctx ends,
-// unless the one who runs the process has said what they are to be.
+// pace adjusts the collector's percentage and the memory limit until ctx ends, unless the
+// environment sets them.
 func (s *shelf) pace(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	const usual = 100
-	var mu sync.Mutex // of what follows
+	var mu sync.Mutex // guards the following
 	ended, last := false, usual
 	limits := debug.SetMemoryLimit(-1) == math.MaxInt64
 	var use memoryUse
@@ -95,7 +94,7 @@ func (s *shelf) pace(ctx context.Context) {
 	}
 }
 
-// afterCollections calls f after each collection, until it returns false.
+// afterCollections calls f after each collection until it returns false.
 func afterCollections(f func() bool) {
 	runtime.AddCleanup(new([16]byte), func(f func() bool) {
 		if f() {
@@ -104,7 +103,7 @@ func afterCollections(f func() bool) {
 	}, f)
 }
 
-// held is how many bytes of memory the shelf holds, and bodies on their way to it.
+// held returns the bytes of memory of the shelf, and of bodies that are being stored.
 func (s *shelf) held() int64 {
 	s.mu.RLock()
 	n := s.memory.Bytes()
@@ -112,8 +111,8 @@ func (s *shelf) held() int64 {
 	return n + s.budget.now() + unused.held()
 }
 
-// shrink leaves as much of memory to objects as bodies that are being fetched do
-// not need. It keeps a third in any case.
+// shrink leaves to objects the memory that bodies being fetched do not need, but at least a
+// third.
 func (s *shelf) shrink(used int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,36 +14,34 @@ import (
 	"shuultuur/setting"
 )
 
-// Config has the settings of a Cache. The zero value of each field means its
-// default.
+// Config are the settings of a Cache. The zero value of each field means its default.
 type Config struct {
 	Memory setting.Size   `yaml:"memory"` // objects in memory; default 256MiB
 	Disk   setting.Size   `yaml:"disk"`   // objects on the disk; default off
 	Folder setting.Folder `yaml:"folder"` // for the disk; default "cache" in the data folder
-	Object setting.Size   `yaml:"object"` // the largest object; default 64MiB
-	// Admission says what is written to a full disk: s3-fifo (the default),
-	// bloom or always.
+	Object setting.Size   `yaml:"object"` // largest object; default 64MiB
+	// Admission is the policy of writing to a full disk: s3-fifo (the default), bloom or
+	// always.
 	Admission string `yaml:"admission"`
-	// Wait is how long a request waits for one in progress for the same object;
+	// Wait is how long a request waits for another one in progress for the same object;
 	// default 5s.
 	Wait setting.Duration `yaml:"wait"`
-	// Offline is for how long stale objects may be served while origins cannot
-	// be reached; default 1h.
+	// Offline is how long stale objects may be served while origins are unreachable; default
+	// 1h.
 	Offline setting.Duration `yaml:"offline"`
-	// IgnoreQuery names parameters of queries that make no difference to the
-	// response; "*" stands for any letters.
+	// IgnoreQuery lists query parameters that do not change the response; "*" stands for any
+	// letters.
 	IgnoreQuery []string `yaml:"ignore-query"`
-	Rules       []Rule   `yaml:"rules"` // the first that fits
-	// Purge are the networks of clients that may take a URL out with the method
-	// PURGE, which is then refused to all others. Default none: PURGE goes to
-	// origins like any method.
+	Rules       []Rule   `yaml:"rules"` // the first that matches applies
+	// Purge lists the networks of clients that may remove a URL with the method PURGE, which
+	// is then refused to all others. Default none: PURGE goes to origins like any method.
 	Purge setting.Networks `yaml:"purge"`
-	// Peers are nodes that share what they store; default none.
+	// Peers are nodes that share their objects; default none.
 	Peers *peer.Config `yaml:"peers"`
 }
 
-// Fixed returns the settings that only a restart changes: what is stored stays
-// where it is.
+// Fixed returns the settings that only a restart changes, because stored objects keep their
+// place.
 func (cfg *Config) Fixed() any {
 	if cfg == nil {
 		return nil
@@ -51,23 +49,23 @@ func (cfg *Config) Fixed() any {
 	return []any{cfg.Memory, cfg.Disk, cfg.Folder, cfg.Admission, cfg.Peers}
 }
 
-// A Rule says how long responses are kept, or that they are not. All its
-// conditions have to hold; one that is left out does.
+// A Rule says how long responses are kept, or that they are not. All its conditions must hold;
+// an omitted condition always does.
 type Rule struct {
-	Host     setting.OneOrMore[string] `yaml:"host"`     // a domain stands for itself and everything below
+	Host     setting.OneOrMore[string] `yaml:"host"`     // a domain includes everything below it
 	Type     setting.OneOrMore[string] `yaml:"type"`     // media type, "image/*"
 	Category setting.OneOrMore[string] `yaml:"category"` // of the host
 	Method   setting.OneOrMore[string] `yaml:"method"`
-	Larger   setting.Size              `yaml:"larger"`  // than so many bytes
-	Smaller  setting.Size              `yaml:"smaller"` // than so many bytes
+	Larger   setting.Size              `yaml:"larger"`  // than this many bytes
+	Smaller  setting.Size              `yaml:"smaller"` // than this many bytes
 
 	Store *bool            `yaml:"store"` // false: do not store
-	Min   setting.Duration `yaml:"min"`   // least lifetime
-	Max   setting.Duration `yaml:"max"`   // greatest lifetime
+	Min   setting.Duration `yaml:"min"`   // minimal lifetime
+	Max   setting.Duration `yaml:"max"`   // maximal lifetime
 }
 
-// head says whether all conditions that can be looked at before there is a
-// response hold; undecided that others are left.
+// head reports whether all conditions that can be tested before the response hold; undecided,
+// that others are left.
 func (r *Rule) head(q *message.Request, t *filter.Transaction) (holds, undecided bool) {
 	if len(r.Method) > 0 && !contains(r.Method, q.Method) {
 		return false, false
@@ -81,8 +79,7 @@ func (r *Rule) head(q *message.Request, t *filter.Transaction) (holds, undecided
 	return true, len(r.Type) > 0 || r.Larger > 0 || r.Smaller > 0
 }
 
-// body says whether the conditions on the response hold. length is below 0
-// where it is not known.
+// body reports whether the conditions on the response hold. length is negative if unknown.
 func (r *Rule) body(s *message.Response, length int64) bool {
 	if len(r.Type) > 0 {
 		v, _, _ := strings.Cut(string(s.Get("Content-Type")), ";")
@@ -108,7 +105,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// below says whether host is one of the domains or below one.
+// below reports whether host is one of the domains or below one.
 func below(domains []string, host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	for _, d := range domains {
@@ -119,8 +116,7 @@ func below(domains []string, host string) bool {
 	return false
 }
 
-// inCategory says whether the host of a transaction is in one of the
-// categories.
+// inCategory reports whether the host of a transaction is in one of the categories.
 func inCategory(categories []string, t *filter.Transaction) bool {
 	if t == nil {
 		return false
@@ -133,8 +129,7 @@ func inCategory(categories []string, t *filter.Transaction) bool {
 	return false
 }
 
-// rule returns the first rule that fits a request and its response, nil for
-// none.
+// rule returns the first rule that matches a request and its response, nil for none.
 func (c *Cache) rule(q *message.Request, t *filter.Transaction, s *message.Response, length int64) *Rule {
 	for i := range c.rules {
 		r := &c.rules[i]
@@ -146,8 +141,7 @@ func (c *Cache) rule(q *message.Request, t *filter.Transaction, s *message.Respo
 	return nil
 }
 
-// never says whether a rule decides before there is a response that nothing is
-// stored.
+// never reports whether a rule already decides before the response that nothing is stored.
 func (c *Cache) never(q *message.Request, t *filter.Transaction) bool {
 	for i := range c.rules {
 		r := &c.rules[i]
@@ -168,8 +162,7 @@ const (
 	leastDisk      = 64 << 20
 )
 
-// check finds mistakes, and brings rules to the form in which they are
-// compared.
+// check finds mistakes, and normalises rules for comparison.
 func (cfg *Config) check() error {
 	var errs []error
 	if _, err := admission.New(cfg.Admission, 16); err != nil {

@@ -11,7 +11,7 @@ import (
 	"shuultuur/metric"
 )
 
-// What a cache counts.
+// Counters of a cache.
 const (
 	bypassed = iota
 	storedObjects
@@ -40,7 +40,7 @@ type counters struct {
 	sizes   [2]*metric.Desc
 }
 
-// A tally counts answers by the category of the host.
+// A tally counts responses by the category of the host.
 type tally struct {
 	mu sync.Mutex
 	of map[string]*tallied
@@ -76,12 +76,12 @@ func (c *counters) init() {
 
 func (c *counters) count(i int) { c.n[i].Add(1) }
 
-// answered counts an answer; length is what it saved.
+// answered counts a response; length is the number of bytes saved.
 func (c *counters) answered(what string, t *filter.Transaction, length int64) {
 	c.tally.add(categoryOf(t), what, length)
 }
 
-// categoryOf is the first category of a transaction's host, "" for none.
+// categoryOf returns the first category of a transaction's host, "" for none.
 func categoryOf(t *filter.Transaction) string {
 	if t != nil {
 		for i := range t.Findings {
@@ -119,7 +119,7 @@ func (c *Cache) Collect(ch chan<- metric.Metric) {
 	}
 }
 
-// collectPeers collects what peers asked and answered.
+// collectPeers collects the counters of peers.
 func (c *Cache) collectPeers(ch chan<- metric.Metric) {
 	one := func(name, help string, kind metric.Kind, v int64, labels ...string) {
 		var names []string

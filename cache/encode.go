@@ -12,8 +12,8 @@ import (
 	"shuultuur/message"
 )
 
-// The form of an object on the disk, besides its body: version, then numbers
-// as varints and texts with their length before them, in the order of encode.
+// encodedVersion is the version of an object's format on the disk, apart from its body:
+// version, then numbers as varints and texts preceded by their length, in the order of encode.
 const encodedVersion = 1
 
 var errEncoded = errors.New("cache: not an object")
@@ -52,7 +52,7 @@ func (e *encoder) flag(b bool) {
 	e.number(n)
 }
 
-// encode returns an object as it is written to the disk.
+// encode returns an object in its format on the disk.
 func encode(o *object) []byte {
 	e := encoder{encodedVersion}
 	e.text(o.name)
@@ -79,7 +79,7 @@ func encode(o *object) []byte {
 	return e
 }
 
-// A decoder reads what an encoder wrote. After a mistake everything is zero.
+// A decoder reads the output of an encoder. After an error all values are zero.
 type decoder struct {
 	b      []byte
 	failed bool
@@ -126,7 +126,7 @@ func (d *decoder) fields() message.Fields {
 	return f
 }
 
-// decode reads an object. Its fields are copies.
+// decode decodes an object. Its fields are copies.
 func decode(meta []byte) (*object, error) {
 	if len(meta) == 0 || meta[0] != encodedVersion {
 		return nil, errEncoded
@@ -156,8 +156,8 @@ func decode(meta []byte) (*object, error) {
 	return o, nil
 }
 
-// holds makes the object keep the record that its body lies in until nobody
-// has it any more. Until the collector sees that, the shelf finds it again under k.
+// holds makes the object keep the record with its body until it is unreachable. Until the
+// garbage collector notices that, the shelf finds it again under k.
 func (s *shelf) holds(o *object, k Key, r *disk.Record) {
 	o.record = r
 	o.file, o.at = r.File()

@@ -13,12 +13,11 @@ import (
 	"shuultuur/message"
 )
 
-// flights are the fetches that others may wait for.
+// flights are the fetches that other requests may wait for.
 type flights struct {
 	mu    sync.Mutex
 	under map[Key]*flight
-	// alone are names whose last response was nobody else's: who asks for them
-	// does not wait.
+	// alone are names whose last response could not be shared: requests for them do not wait.
 	alone [4096]uint32
 }
 
@@ -26,31 +25,31 @@ type flights struct {
 type flight struct {
 	landed chan struct{} // closed when the head of the response is known
 	since  uint64        // the latest change when it began
-	o      *object       // what grows, nil when nothing is shared
+	o      *object       // the growing object, nil if nothing is shared
 	g      *growing
-	fields message.Fields // of the request, those that o varies by
+	fields message.Fields // fields of the request by which o varies
 }
 
-// growFrom says what o grows from.
+// growFrom sets the source of o.
 func (f *flight) growFrom(o *object, g *growing, fields message.Fields) {
 	f.o, f.g, f.fields = o, g, fields
 }
 
-// shares says whether others may wait for this request's response.
+// shares reports whether others may wait for this request's response.
 func (a *ask) shares() bool {
 	q := a.q
 	return q.Method == "GET" && !a.asked.NoStore && !a.asked.NoCache && !q.Has("Range") && !q.Has("Authorization") &&
 		!q.Has("If-None-Match") && !q.Has("If-Modified-Since")
 }
 
-// together fetches what several clients ask for at the same time once.
+// together makes one fetch for concurrent requests.
 func (a *ask) together(o *object) (*message.Response, error) {
 	fl, k := &a.c.fetching, hash(a.name)
 	at, mine := &fl.alone[k.Hi%uint64(len(fl.alone))], uint32(k.Lo)|1
 	fl.mu.Lock()
 	f := fl.under[k]
 	switch {
-	case f == nil || a.c.changes.since(a.name, f.since): // who asks after a change wants to see it
+	case f == nil || a.c.changes.since(a.name, f.since): // a request after a change must see it
 		f = &flight{landed: make(chan struct{}), since: a.c.changes.now()}
 		fl.under[k] = f
 		fl.mu.Unlock()
@@ -86,7 +85,7 @@ func (a *ask) together(o *object) (*message.Response, error) {
 	return a.fetch(again, nil)
 }
 
-// await waits for a fetch of others, not for ever.
+// await waits for another request's fetch, for a limited time.
 func (a *ask) await(f *flight) bool {
 	timer := time.NewTimer(a.c.wait)
 	defer timer.Stop()
@@ -100,7 +99,7 @@ func (a *ask) await(f *flight) bool {
 	return false
 }
 
-// follow reads along with a fetch of others, where its response fits.
+// follow reads along with another request's fetch, if its response matches.
 func (a *ask) follow(f *flight) *message.Response {
 	o := f.o
 	if o == nil || f.g == nil || o.facts.Judge(&a.asked, time.Now()) != protocol.Fresh || o.res.Status == 206 {
@@ -122,7 +121,7 @@ func (a *ask) follow(f *flight) *message.Response {
 	return s
 }
 
-// refresh validates an object in the background, unless somebody does.
+// refresh validates an object in the background, unless that is already in progress.
 func (c *Cache) refresh(r *RoundTripper, q *message.Request, t *filter.Transaction, o *object) {
 	own := &message.Request{Method: "GET", Form: q.Form, Scheme: strings.Clone(q.Scheme), Host: slices.Clone(q.Host), Port: q.Port,
 		Path: slices.Clone(q.Path), Proto: 11, Dial: q.Dial}
@@ -133,7 +132,7 @@ func (c *Cache) refresh(r *RoundTripper, q *message.Request, t *filter.Transacti
 	}
 	name := []byte(c.appendName(nil, q, t))
 	k := hash(name)
-	var about *filter.Transaction // what rules look at: t is the client's
+	var about *filter.Transaction // for the rules; t belongs to the client
 	if t != nil {
 		about = &filter.Transaction{Findings: slices.Clone(t.Findings)}
 	}

@@ -9,39 +9,38 @@ import (
 	"shuultuur/message"
 )
 
-// errCut says that a body ended before all of it was there.
+// errCut reports that a body ended before it was complete.
 var errCut = errors.New("cache: the fetch that this response shares has failed")
 
-// A growing is a body that is being fetched and stored, and read meanwhile by
-// those who asked for it. Nobody is paid to fetch it: whoever has read all that
-// is there fetches the next piece, so that a slow client holds up nobody else,
-// and no goroutine is needed. The one who began, the first reader, owns the
-// source: when it leaves while others still read, it fetches the rest for them.
+// A growing is a body that is fetched, stored, and read by several clients at the same time.
+// No goroutine fetches it: the reader that has read all available bytes fetches the next
+// piece, so that a slow client does not delay others. The first reader owns the source: when
+// it leaves while others still read, it fetches the rest for them.
 type growing struct {
 	budget *budget
-	finish func(*blocks) // called once: with the whole body, or nil when there is none to store
-	most   int64         // bytes that may be stored
-	total  int64         // length of the body; below 0 when it is not known
+	finish func(*blocks) // called once, with the whole body or nil if none is stored
+	most   int64         // limit of stored bytes
+	total  int64         // length of the body; negative if unknown
 
 	mu       sync.Mutex
 	moved    sync.Cond
 	src      message.Body
-	fetching bool // a reader reads from src, without mu
+	fetching bool // a reader reads from src, without holding mu
 	blocks   *blocks
 	n        int64
 	taken    int64 // of budget
 	readers  int
-	alone    bool // too large to be stored: the first reader reads src itself
+	alone    bool // too large to be stored: the first reader reads src directly
 	ended    bool
-	err      error // once it has ended
+	err      error // after its end
 }
 
-// A budget bounds the bytes of all bodies that are being fetched.
+// A budget limits the bytes of all bodies that are being fetched.
 type budget struct {
 	mu         sync.Mutex
 	used, most int64
-	reported   int64       // of used, when changed was called last
-	changed    func(int64) // told how much is used, from time to time; may be nil
+	reported   int64       // value of used at the last call of changed
+	changed    func(int64) // occasionally called with the number of used bytes; may be nil
 }
 
 func (b *budget) take(n int64) bool {
@@ -59,14 +58,14 @@ func (b *budget) give(n int64) {
 	b.use(-n)
 }
 
-// now is how much is used.
+// now returns the number of used bytes.
 func (b *budget) now() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used
 }
 
-// use adds n to what is used and unlocks mu.
+// use adds n to the used bytes and unlocks mu.
 func (b *budget) use(n int64) {
 	b.used += n
 	used := b.used
@@ -91,7 +90,7 @@ func newGrowing(src message.Body, most int64, b *budget, finish func(*blocks)) *
 	return g
 }
 
-// reader returns a body that gives all of g, nil when it is too late for one.
+// reader returns a body with all of g, nil if it is too late for one.
 func (g *growing) reader() *reading {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +101,7 @@ func (g *growing) reader() *reading {
 	return &reading{g: g}
 }
 
-// room returns where the next piece goes, nil when there is none to be had.
+// room returns memory for the next piece, nil if there is none.
 func (g *growing) room() []byte {
 	if b := g.blocks.last(); len(b) < cap(b) {
 		return b[len(b):min(cap(b), len(b)+int(min(g.missing(), 1<<20)))]
@@ -121,8 +120,8 @@ func (g *growing) room() []byte {
 	return g.blocks.add(int(size))[:size]
 }
 
-// missing is how many bytes may come at most: one at the end, where the source
-// has yet to say that it is one.
+// missing returns how many bytes may come at most: one at the end, where the source has yet to
+// report it.
 func (g *growing) missing() int64 {
 	if g.total < 0 {
 		return math.MaxInt64
@@ -130,7 +129,7 @@ func (g *growing) missing() int64 {
 	return max(1, g.total-g.n)
 }
 
-// grew adds m bytes that were put into room.
+// grew adds m bytes written to room.
 func (g *growing) grew(m int) {
 	if m > 0 {
 		g.blocks.grow(m)
@@ -151,7 +150,7 @@ func (g *growing) end(err error) {
 	if err == nil && g.total >= 0 && g.n != g.total {
 		g.err = io.ErrUnexpectedEOF
 	}
-	g.budget.give(g.taken) // what is stored counts as such
+	g.budget.give(g.taken) // a stored body counts as stored
 	g.taken = 0
 	if g.err == nil {
 		g.finish(g.blocks)
@@ -162,7 +161,7 @@ func (g *growing) end(err error) {
 	g.moved.Broadcast()
 }
 
-// atHand takes over what the source has at hand. The caller holds mu.
+// atHand takes the available bytes from the source. The caller holds mu.
 func (g *growing) atHand() {
 	if g.ended || g.fetching || g.alone {
 		return
@@ -183,7 +182,7 @@ func (g *growing) atHand() {
 			}
 		}
 	}
-	// What the kernel has goes out with the head, in one piece.
+	// Bytes in the kernel are sent together with the head.
 	if src, ok := g.src.(message.Arriving); ok && g.total >= 0 {
 		if b := g.room(); b != nil {
 			g.grew(src.ReadArrived(b))
@@ -191,7 +190,7 @@ func (g *growing) atHand() {
 	}
 }
 
-// more waits until there is more than n bytes, fetching them where nobody does.
+// more waits until there are more than n bytes, and fetches them unless another reader does.
 // The caller holds mu.
 func (g *growing) more(n int64) {
 	for !g.ended && g.n <= n && !g.alone {
@@ -221,8 +220,8 @@ func (g *growing) more(n int64) {
 	}
 }
 
-// tooLarge ends the storing of a body that has grown too large. The reader that
-// is alone with it goes on; with several, none can have all of it.
+// tooLarge stops storing a body that has grown too large. A single reader continues; of
+// several, none can get all of it.
 func (g *growing) tooLarge() {
 	if g.readers > 1 {
 		g.end(errCut)
@@ -245,11 +244,11 @@ type reading struct {
 	vec    [][]byte
 }
 
-// direct says whether the reader has read what is stored of a body that is not
-// stored further.
+// direct reports whether the reader has read all stored bytes of a body that is not stored
+// further.
 func (r *reading) direct() bool { return r.g.alone && r.pos == r.g.n }
 
-// ready appends what is stored behind pos. The caller holds mu.
+// ready appends the stored bytes after pos. The caller holds mu.
 func (r *reading) ready(dst [][]byte) [][]byte {
 	off := r.off
 	for i := r.block; i < len(r.g.blocks.list); i++ {
@@ -386,11 +385,10 @@ func (r *reading) Done() bool {
 	return g.ended && g.err == nil && r.pos == g.n
 }
 
-// Trailer implements [message.Body]: what is stored has none.
+// Trailer implements [message.Body]: stored bodies have none.
 func (r *reading) Trailer() message.Fields { return nil }
 
-// Close implements [message.Body]. The owner fetches the rest where others
-// still read.
+// Close implements [message.Body]. The owner fetches the rest while others still read.
 func (r *reading) Close() error {
 	g := r.g
 	g.mu.Lock()
@@ -400,7 +398,7 @@ func (r *reading) Close() error {
 	}
 	r.closed = true
 	g.readers--
-	if g.ended && g.err == nil && r.pos == g.n { // nothing is under way with what was read
+	if g.ended && g.err == nil && r.pos == g.n { // the bytes read are not in use any more
 		g.blocks.free()
 	}
 	if !r.owner {

@@ -13,15 +13,15 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A name says what an object answers: the URL, then, each on a line, what else
-// sets requests apart: the host to connect to where that is another, fields
-// that a policy sets, and behind a mark the variant. Objects are found by its
-// hash; the name itself is compared, so that no two are ever taken for one.
+// A name identifies the requests that an object answers. It consists of the URL, and on
+// further lines of other distinctions: the host to connect to if that differs, fields set by a
+// policy, and after a mark the variant. Objects are found by the hash of the name. The names
+// themselves are compared, so that a collision does no harm.
 
 // hash returns the key of a name.
 func hash(name []byte) Key { return xxh3.Hash128(name) }
 
-// appendName appends the name of what q asks for.
+// appendName appends the name of the request q.
 func (c *Cache) appendName(b []byte, q *message.Request, t *filter.Transaction) []byte {
 	b = appendURL(b, q, c.ignored)
 	if q.Dial != "" {
@@ -38,8 +38,7 @@ func (c *Cache) appendName(b []byte, q *message.Request, t *filter.Transaction) 
 	return b
 }
 
-// appendURL appends the URL that q asks for, without the parameters of the
-// query that ignored says do not count.
+// appendURL appends the URL of q, without ignored query parameters.
 func appendURL(b []byte, q *message.Request, ignored []string) []byte {
 	scheme, usual := "http", uint16(80)
 	if q.Scheme == "https" {
@@ -69,8 +68,7 @@ func appendURL(b []byte, q *message.Request, ignored []string) []byte {
 	return appendPath(b, q.Path, ignored)
 }
 
-// appendPath appends path without the parameters of its query that are ignored.
-// The others stay in their order.
+// appendPath appends path without the ignored query parameters. The others keep their order.
 func appendPath(b, p []byte, ignored []string) []byte {
 	rest, query, ok := bytes.Cut(p, []byte("?"))
 	b = append(b, rest...)
@@ -89,8 +87,8 @@ func appendPath(b, p []byte, ignored []string) []byte {
 	return b
 }
 
-// appendVariant appends to the name of a mark what makes it that of the variant
-// for q; language is as in [protocol.Variant].
+// appendVariant appends to the name of a mark the variant for q; language is as in
+// [protocol.Variant].
 func (m *mark) appendVariant(name []byte, q message.Fields, language string) []byte {
 	name = strconv.AppendUint(append(name, "\nvariant "...), m.number, 36)
 	return protocol.Variant(append(name, '\n'), m.names, q, language)

@@ -14,30 +14,30 @@ import (
 	"shuultuur/message"
 )
 
-// A Look is what is stored for a URL, why, and what would happen to a request
-// for it now.
+// A Look describes what is stored for a URL, why, and how a request for it would be answered
+// now.
 type Look struct {
 	URL    string   `json:"url"`
 	Stored bool     `json:"stored"`
 	Where  string   `json:"where,omitempty"`  // memory, disk, or both
-	Varies []string `json:"varies,omitempty"` // fields of requests by which there are several
+	Varies []string `json:"varies,omitempty"` // request fields by which there are several variants
 	Status int      `json:"status,omitempty"`
-	// Since is when the origin sent it last, or confirmed it.
+	// Since is when the origin last sent or confirmed it.
 	Since      time.Time  `json:"since,omitzero"`
 	Bytes      int64      `json:"bytes,omitempty"`
-	Part       string     `json:"part,omitempty"` // of the whole, where it is not that
+	Part       string     `json:"part,omitempty"` // range of the whole, if it is a part
 	Age        string     `json:"age,omitempty"`
-	Fresh      string     `json:"fresh,omitempty"` // how long still; negative: for how long it has been stale
-	Why        string     `json:"why,omitempty"`   // it is fresh for so long
-	Verdicts   int        `json:"verdicts"`        // of policies, kept beside it
+	Fresh      string     `json:"fresh,omitempty"` // time left; negative for the time since it became stale
+	Why        string     `json:"why,omitempty"`   // reason for its lifetime
+	Verdicts   int        `json:"verdicts"`        // number of stored verdicts of policies
 	Tags       []string   `json:"tags,omitempty"`
 	Categories []string   `json:"categories,omitempty"`
 	Fields     [][]string `json:"fields,omitempty"`
-	Next       string     `json:"next"` // what would happen
+	Next       string     `json:"next"` // how a request would be answered
 }
 
-// Look says what is stored for a URL and for a request with these fields, as
-// name and value.
+// Look describes what is stored for a URL and a request with these fields, given as name and
+// value.
 func (c *Cache) Look(rawURL string, fields [][2]string, now time.Time) (*Look, error) {
 	q, err := requestFor(rawURL)
 	if err != nil {
@@ -86,7 +86,7 @@ func requestFor(rawURL string) (*message.Request, error) {
 	return &message.Request{Method: "GET", Scheme: u.Scheme, Host: []byte(host), Port: uint16(port), Path: []byte(u.RequestURI())}, nil
 }
 
-// nameOf returns the URL by which the objects of a URL are found.
+// nameOf returns the URL by which its objects are found.
 func (c *Cache) nameOf(rawURL string) (string, error) {
 	q, err := requestFor(rawURL)
 	if err != nil {
@@ -157,8 +157,7 @@ type Stats struct {
 	Memory      int64 `json:"memory_bytes"`
 	DiskObjects int   `json:"disk_objects"`
 	Disk        int64 `json:"disk_bytes"`
-	// HitRatio is the part of requests that were answered without a new body
-	// from the origin.
+	// HitRatio is the share of requests answered without a new body from the origin.
 	HitRatio      float64          `json:"hit_ratio"`
 	Answers       map[string]int64 `json:"answers"`
 	Saved         int64            `json:"saved_bytes"`

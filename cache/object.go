@@ -18,16 +18,16 @@ import (
 // A Key is the hash of an object's name.
 type Key = admission.Key
 
-// An object is a stored response, or a mark: the note that responses to a name
-// vary by fields of the request, and are kept under names of their own. It
-// never changes, except for what is atomic; an update makes a new one.
+// An object is a stored response, or a mark: the note that responses to a name vary by request
+// fields, and are stored under separate names. It never changes, except for atomic fields; an
+// update makes a new one.
 type object struct {
-	name  string // what it answers, see names in key.go
-	url   string // as one would write it in a browser
+	name  string // see key.go
+	url   string // for people
 	host  string
-	marks *mark // nil: it is a response
+	marks *mark // nil for a response
 
-	res    message.Response // Body excepted
+	res    message.Response // without Body
 	facts  protocol.Facts
 	body   [][]byte
 	length int64 // of body
@@ -35,36 +35,36 @@ type object struct {
 	size   int64 // of the whole representation
 	labels labels
 
-	blocks *blocks     // those of body that may be used again; nil: none
-	saving atomic.Bool // blocks are held for writing them to the disk
-	lent   atomic.Bool // somebody else may have it
+	blocks *blocks     // the reusable ones of body; nil for none
+	saving atomic.Bool // blocks are held for writing to the disk
+	lent   atomic.Bool // others may refer to it
 
-	parent   *object     // the mark that leads to it, where that is known
-	written  atomic.Bool // it is on the disk, or on its way there
+	parent   *object     // the mark that leads to it, if known
+	written  atomic.Bool // it is on the disk, or being written
 	verdicts *verdicts
-	record   *disk.Record // body lies in it, as long as there is the object; nil: in memory
-	file     *os.File     // that of record
-	at       int64        // where in it body begins
+	record   *disk.Record // contains body, for the life of the object; nil if it is in memory
+	file     *os.File     // the file of record
+	at       int64        // offset of body in file
 }
 
-// A mark says by which fields of a request responses vary. Its number is part
-// of their names: with the mark all of them become unreachable.
+// A mark has the request fields by which responses vary. Its number is part of their names:
+// without the mark all of them are unreachable.
 type mark struct {
 	names     []string
 	number    uint64
 	languages bool // Accept-Language is among names
 }
 
-// labels are what an object can be found by to purge it.
+// labels are further properties by which an object can be purged.
 type labels struct {
 	tags       []string // of the origin (Cache-Tag, Surrogate-Key)
 	categories []string // of its host, when it was stored
 }
 
-// overhead is about what an object takes in memory besides its fields and body.
+// overhead is the approximate memory of an object besides its fields and body.
 const overhead = 850
 
-// weight is how many bytes the object takes in memory.
+// weight returns the memory of the object in bytes.
 func (o *object) weight() int64 {
 	n := int64(overhead + 2*len(o.name) + len(o.url))
 	for i := range o.res.Fields {
@@ -76,7 +76,7 @@ func (o *object) weight() int64 {
 	return n
 }
 
-// whole says whether the body is that of the whole representation.
+// whole reports whether the body is the whole representation.
 func (o *object) whole() bool { return o.offset == 0 && o.length == o.size }
 
 // tagsOf returns the tags that the origin gave a response.
@@ -100,12 +100,11 @@ func tagsOf(f message.Fields) (tags []string) {
 	return tags
 }
 
-// maxLabels bounds the tags and the categories of an object.
+// maxLabels limits the tags and the categories of an object.
 const maxLabels = 32
 
-// verdicts are what policies made of an object's body, each under a key that
-// holds a digest of all that decided. They are shared by all copies of an
-// object with the same body.
+// verdicts are the verdicts of policies on an object's body, by keys that include a digest of
+// everything that decided. All copies of an object with the same body share them.
 type verdicts struct {
 	some atomic.Bool // there are any
 	mu   sync.Mutex
@@ -117,7 +116,7 @@ type verdict struct {
 	value []byte
 }
 
-// maxVerdicts bounds the verdicts on one object: about the number of policies.
+// maxVerdicts limits the verdicts on one object: about the number of policies.
 const maxVerdicts = 32
 
 func (v *verdicts) get(key [16]byte) ([]byte, bool) {
@@ -140,19 +139,19 @@ func (v *verdicts) put(key [16]byte, value []byte) {
 			return
 		}
 	}
-	if len(v.all) == maxVerdicts { // the oldest is of lists of the past
+	if len(v.all) == maxVerdicts { // the oldest one probably belongs to old lists
 		v.all = v.all[1:]
 	}
 	v.all = append(v.all, verdict{key, value})
 	v.some.Store(true)
 }
 
-// A held is the body of a response, all or a part of an object's. It implements
+// A held is the body of a response: all or a part of an object's body. It implements
 // [filter.Stored] and [message.Filed].
 type held struct {
 	message.Memory
 	o   *object
-	end int64 // of the body, in the object's
+	end int64 // end in the object's body
 }
 
 // Judged implements [filter.Stored].
@@ -167,11 +166,11 @@ func (h *held) Keep(key [16]byte, value []byte) { h.o.verdicts.put(key, value) }
 // File implements [message.Filed].
 func (h *held) File() (*os.File, int64) { return h.o.file, h.o.at + h.end - h.Left() }
 
-// A stored is a response made of an object.
+// A stored is a response made from an object.
 type stored struct {
 	message.Response
 	body   held
-	fields [14]message.Field // most have no more; room that is not used costs as much
+	fields [14]message.Field // most have no more, and unused room costs as much
 	digits [64]byte
 }
 
@@ -182,9 +181,8 @@ var (
 	lengthName = []byte("Content-Length")
 )
 
-// answer makes the response that the object gives to q: all of it, a part, or
-// that the client has it already. It is not ok where the object holds too
-// little.
+// answer makes the response to q from the object: all of it, a part, or "not modified". ok is
+// false if the object lacks the requested part.
 func (o *object) answer(q *message.Request, now time.Time, note []byte) (s *stored, ok bool) {
 	p, ok := protocol.Answer(q, &o.res, &o.facts, o.offset, o.length, o.size)
 	if !ok {
@@ -236,8 +234,8 @@ func (o *object) answer(q *message.Request, now time.Time, note []byte) (s *stor
 	return s, true
 }
 
-// drops says whether a field that begins with "Content-" stays out of a
-// response with this status that is made of another one.
+// drops reports whether a field that begins with "Content-" is omitted from a response with
+// this status that is made from another one.
 func drops(status int, name []byte) bool {
 	switch {
 	case message.EqualName(name, "content-length"), message.EqualName(name, "content-range"):
@@ -248,7 +246,7 @@ func drops(status int, name []byte) bool {
 	return false
 }
 
-// part makes the body be length bytes of the object's, from first on.
+// part makes the body length bytes of the object's body, from first on.
 func (h *held) part(first, length int64) {
 	h.end = first + length
 	var parts [][]byte
@@ -269,8 +267,8 @@ func (h *held) part(first, length int64) {
 	h.Set(parts...)
 }
 
-// sameTag says whether two responses have the same strong entity tag, so that
-// their parts can be combined.
+// sameTag reports whether two responses have the same strong entity tag, so that their parts
+// can be combined.
 func sameTag(a, b *protocol.Facts) bool {
 	return protocol.Strong(a.Tag) && bytes.Equal(a.Tag, b.Tag)
 }

@@ -12,7 +12,7 @@ import (
 	"shuultuur/message"
 )
 
-// Listen takes requests of the cache's peers, where the settings have some.
+// Listen accepts requests of the cache's peers, if there are any.
 func (c *Cache) Listen(ctx context.Context) error {
 	if c.peers == nil {
 		return nil
@@ -20,10 +20,10 @@ func (c *Cache) Listen(ctx context.Context) error {
 	return c.peers.Listen(ctx)
 }
 
-// Serve says that r, which is made by [Cache.Over], answers peers from now on.
+// Serve makes r, which [Cache.Over] made, answer peers from now on.
 func (c *Cache) Serve(r *RoundTripper) { c.front.Store(r) }
 
-// Problems says which peers cannot be reached.
+// Problems returns which peers are unreachable.
 func (c *Cache) Problems() (list []string) {
 	if c.peers == nil {
 		return nil
@@ -36,11 +36,11 @@ func (c *Cache) Problems() (list []string) {
 	return list
 }
 
-// errNotServing says that this node does not answer its peers yet.
+// errNotServing reports that this node does not answer its peers yet.
 var errNotServing = errors.New("cache: not serving yet")
 
-// fromPeer has the node answer that keeps the object, where that is another
-// one. It returns nothing where this node has to look itself.
+// fromPeer lets the node answer that keeps the object, if that is another one. It returns nil
+// if this node must look up the object.
 func (a *ask) fromPeer() (*message.Response, error) {
 	p := a.c.peers
 	if p == nil || a.peer {
@@ -79,8 +79,7 @@ func (a *ask) fromPeer() (*message.Response, error) {
 	return s, nil
 }
 
-// removeAll takes the objects with these names out, here and, where they may
-// have been stored, at the peers.
+// removeAll removes the objects with these names, here and, if stored is true, at the peers.
 func (c *Cache) removeAll(ctx context.Context, stored bool, names [][]byte) {
 	for _, name := range names {
 		c.invalidate(name)
@@ -92,13 +91,13 @@ func (c *Cache) removeAll(ctx context.Context, stored bool, names [][]byte) {
 	}
 }
 
-// Kinds of orders besides those of purges.
+// Kinds of orders in addition to those of purges.
 const (
 	orderName = "name"
 	orderAll  = "all"
 )
 
-// local is what a shelf is to its peers. It implements [peer.Local].
+// local is the shelf as seen by peers. It implements [peer.Local].
 type local struct{ *shelf }
 
 // Obey implements [peer.Local].
@@ -136,8 +135,8 @@ func (l local) Answer(ctx context.Context, ask []byte) (head []byte, body io.Rea
 	return encodeAnswer(s), s.Body, length, nil
 }
 
-// encodeAsk returns a request as a peer gets it: with the edits of the policy,
-// which are part of the object's name, and the categories of the host.
+// encodeAsk encodes a request for a peer: with the edits of the policy, which are part of the
+// object's name, and the categories of the host.
 func encodeAsk(q *message.Request, t *filter.Transaction) []byte {
 	e := encoder{encodedVersion}
 	e.text(q.Method)
@@ -182,7 +181,7 @@ func decodeAsk(b []byte) (*message.Request, *filter.Transaction, error) {
 	return q, t, nil
 }
 
-// encodeAnswer returns what a peer gets before the body.
+// encodeAnswer encodes the head of an answer to a peer.
 func encodeAnswer(s *message.Response) []byte {
 	e := encoder{encodedVersion}
 	e.number(int64(s.Status))
@@ -205,8 +204,7 @@ func decodeAnswer(b []byte) (*message.Response, error) {
 	return s, nil
 }
 
-// A piped is the body of a peer's answer. left is below 0 where its length is
-// not known.
+// A piped is the body of a peer's answer. left is negative if its length is unknown.
 type piped struct {
 	r    io.ReadCloser
 	left int64
@@ -258,7 +256,7 @@ func (p *piped) Copy(w io.Writer, most int64) (n int64, err error) {
 // Close implements [message.Body].
 func (p *piped) Close() error { return p.r.Close() }
 
-// Ready implements [message.Body]: nothing is at hand.
+// Ready implements [message.Body]: nothing is buffered.
 func (p *piped) Ready(dst [][]byte) [][]byte { return dst }
 
 // Skip implements [message.Body].

@@ -17,10 +17,10 @@ import (
 	"shuultuur/message"
 )
 
-// purgeTimes say what was purged, and when: a kind, a space and a value.
+// purgeTimes has the purges with their times: a kind, a space and a value.
 type purgeTimes struct {
 	at       map[string]time.Time
-	prefixes []int // the lengths that prefixes of URLs have
+	prefixes []int // lengths of purged URL prefixes
 }
 
 const prefixKey = "prefix "
@@ -35,10 +35,9 @@ func newPurgeTimes(at map[string]time.Time) *purgeTimes {
 	return &purgeTimes{at, slices.Collect(maps.Keys(lengths))}
 }
 
-// Purge takes out every object of a kind that was stored until now: url, without
-// the parameters of its query that are ignored, prefix (of URLs), host (and
-// everything below it), tag or category. Objects are taken out when they are next
-// asked for; what was purged holds across a restart.
+// Purge removes every object of a kind that was stored until now: url (without ignored query
+// parameters), prefix (of URLs), host (with everything below it), tag or category. Objects are
+// removed when they are next requested; a purge persists across a restart.
 func (c *Cache) Purge(kind, value string, now time.Time) error {
 	switch kind {
 	case "host", "category":
@@ -70,8 +69,8 @@ func (c *Cache) Purge(kind, value string, now time.Time) error {
 	return err
 }
 
-// purge answers PURGE, which takes what is stored under the URL out, for clients
-// that may do that: with 404 where there is nothing.
+// purge handles PURGE, which removes what is stored under the URL, for permitted clients. The
+// status is 404 if there is nothing.
 func (a *ask) purge() *message.Response {
 	reply := func(status int, reason string, note []byte) *message.Response {
 		s := &message.Response{Status: status, Reason: []byte(reason), Proto: 11, Body: new(message.Memory)}
@@ -97,7 +96,7 @@ func (a *ask) purge() *message.Response {
 	return reply(200, "OK", notePurged)
 }
 
-// purge is [Cache.Purge] for this node. The kind all is everything.
+// purge is [Cache.Purge] for this node. The kind all means everything.
 func (s *shelf) purge(kind, value string, now time.Time) error {
 	s.purging.Lock()
 	defer s.purging.Unlock()
@@ -124,8 +123,8 @@ func (s *shelf) purge(kind, value string, now time.Time) error {
 	return nil
 }
 
-// forgetPurged makes room: all that was stored before the newest of the older
-// half is purged in its place.
+// forgetPurged makes room: it replaces the older half of the purges by a purge of everything
+// stored before the newest of them.
 func forgetPurged(purged map[string]time.Time) {
 	times := slices.Collect(maps.Values(purged))
 	arrange.By(times, time.Time.Compare)
@@ -134,7 +133,7 @@ func forgetPurged(purged map[string]time.Time) {
 	purged[orderAll+" "] = until
 }
 
-// isPurged says whether an object was purged after it came.
+// isPurged reports whether an object was purged after it was stored.
 func (s *shelf) isPurged(o *object) bool {
 	purged := s.purged.Load()
 	if purged == nil {

@@ -18,34 +18,34 @@ import (
 	"shuultuur/platform"
 )
 
-// A RoundTripper answers from a cache what it can, and from an origin the rest.
+// A RoundTripper answers requests from a cache if possible, and from an origin otherwise.
 type RoundTripper struct {
 	c      *Cache
 	origin Origin
 }
 
-// Over returns the cache in front of origin.
+// Over returns a RoundTripper with the cache in front of origin.
 func (c *Cache) Over(origin Origin) *RoundTripper { return &RoundTripper{c, origin} }
 
-// An ask is one request on its way through the cache.
+// An ask is one request in the cache.
 type ask struct {
 	*RoundTripper
 	ctx      context.Context
 	q        *message.Request
-	t        *filter.Transaction // nil: not known
+	t        *filter.Transaction // nil if unknown
 	asked    protocol.Directives
 	name     []byte
-	mark     *mark // what the name leads to, nil where it is an object or nothing
+	mark     *mark // the mark under the name, nil if there is none
 	personal bool
-	peer     bool // it comes from another node, which has looked at its own policy
+	peer     bool // it comes from another node, which has applied its own policy
 	now      time.Time
-	since    uint64    // the latest change when the origin was asked
-	room     [256]byte // of name
-	vec      [4][]byte // room for what is at hand of a body
+	since    uint64    // the latest change when the request was sent to the origin
+	room     [256]byte // buffer for name
+	vec      [4][]byte // buffer for available pieces of a body
 }
 
-// RoundTrip answers q. Responses say in Cache-Status where they come from (RFC
-// 9211). Those from the store have a Body that is a [filter.Stored].
+// RoundTrip answers q. Cache-Status in the response says where it comes from (RFC 9211). The
+// Body of a stored response is a [filter.Stored].
 func (r *RoundTripper) RoundTrip(ctx context.Context, q *message.Request) (*message.Response, error) {
 	return r.answer(ctx, q, filter.Of(ctx), false)
 }
@@ -91,12 +91,12 @@ func (r *RoundTripper) answer(ctx context.Context, q *message.Request, t *filter
 	return a.fetch(o, nil)
 }
 
-// mayStore says whether the policy lets the response be stored.
+// mayStore reports whether the policy permits storing the response.
 func (a *ask) mayStore() bool {
 	return !a.personal || a.peer || a.t != nil && a.c.stores(a.t)
 }
 
-// fromStore answers with o where the rules allow that without the origin.
+// fromStore answers with o if the rules permit that without asking the origin.
 func (a *ask) fromStore(o *object) (*message.Response, error) {
 	if o == nil {
 		return nil, nil
@@ -128,14 +128,14 @@ func (a *ask) fromStore(o *object) (*message.Response, error) {
 	return &s.Response, nil
 }
 
-// hitNote is Cache-Status for a response from the store.
+// hitNote returns Cache-Status for a stored response.
 func (a *ask) hitNote(o *object) []byte {
 	b := make([]byte, 0, 40)
 	b = append(b, "shuultuur; hit; ttl="...)
 	return strconv.AppendInt(b, int64(o.facts.Left(a.now)/time.Second), 10)
 }
 
-// note counts the answer and puts it on record.
+// note counts the response and records its source.
 func (a *ask) note(what string, o *object) {
 	if a.t != nil {
 		a.t.Cache = what
@@ -171,7 +171,7 @@ var (
 
 var reasonOK = []byte("OK")
 
-// storedToo says in Cache-Status besides that the response is stored.
+// storedToo adds to Cache-Status that the response is stored.
 func storedToo(note []byte) []byte {
 	if string(note) == string(noteMiss) {
 		return noteKept
@@ -179,8 +179,8 @@ func storedToo(note []byte) []byte {
 	return append(slices.Clip(note), "; stored"...)
 }
 
-// why is Cache-Status of a request that goes to the origin although o, the
-// object that fits it, is stored; m is what leads to it (RFC 9211, 2.2).
+// why returns Cache-Status for a request that goes to the origin although o, the object that
+// fits it, is stored; m leads to it (RFC 9211 section 2.2).
 func (a *ask) why(o *object, m *mark) []byte {
 	switch {
 	case o == nil && m != nil:
@@ -200,7 +200,7 @@ func annotate(s *message.Response, note []byte) {
 	s.Fields = append(s.Fields, message.Field{Name: statusName, Value: note})
 }
 
-// pass sends the request on as if there were no cache.
+// pass forwards the request as if there were no cache.
 func (a *ask) pass(note []byte) (*message.Response, error) {
 	s, err := a.origin.RoundTrip(a.ctx, a.q)
 	if err == nil {
@@ -210,7 +210,7 @@ func (a *ask) pass(note []byte) (*message.Response, error) {
 	return s, err
 }
 
-// onlyStored is the answer to only-if-cached when nothing is stored (RFC 9111,
+// onlyStored returns the response to only-if-cached when nothing is stored (RFC 9111 section
 // 5.2.1.7).
 func onlyStored(now time.Time) *message.Response {
 	s := &message.Response{Status: 504, Reason: []byte("Gateway Timeout"), Proto: 11, Body: new(message.Memory)}
@@ -220,11 +220,11 @@ func onlyStored(now time.Time) *message.Response {
 	return s
 }
 
-// change sends a request that may change something, and takes out what it makes
-// invalid (RFC 9111, 4.4).
+// change forwards a request that may change something, and removes what it invalidates (RFC
+// 9111 section 4.4).
 func (a *ask) change() (*message.Response, error) {
 	q, c := a.q, a.c
-	// Methods and fields are the connection's: they are gone with the answer.
+	// Method and fields belong to the connection, and are invalid after the response.
 	sent, since := time.Now(), c.changes.now()
 	s, err := a.origin.RoundTrip(a.ctx, q)
 	if err != nil {
@@ -250,7 +250,7 @@ func (a *ask) change() (*message.Response, error) {
 	if a.since = c.changes.now(); overtaken || q.Method != "POST" || s.Status != 200 || a.personal {
 		return s, nil
 	}
-	// A response to POST that says it is what GET would get (RFC 9110, 9.3.3).
+	// The response to a POST may be declared to be that of a GET (RFC 9110 section 9.3.3).
 	if name, ok := c.sameOrigin(a.name, s.Get("Content-Location")); ok && string(name) == string(a.name) {
 		a.asked = protocol.Control(q.Fields)
 		return a.store(s, sent, nil, nil, noteMethod), nil
@@ -258,8 +258,8 @@ func (a *ask) change() (*message.Response, error) {
 	return s, nil
 }
 
-// sameOrigin returns the name of a reference in a response to the request with
-// a name, where it is of the same origin.
+// sameOrigin returns the name for a reference in the response to the request called name, if
+// it has the same origin.
 func (c *Cache) sameOrigin(name, ref []byte) ([]byte, bool) {
 	u, rest := name, []byte(nil)
 	if end := bytes.IndexByte(name, '\n'); end >= 0 {
@@ -302,8 +302,8 @@ func (c *Cache) sameOrigin(name, ref []byte) ([]byte, bool) {
 	return append(appendPath(out, withoutDots(ref), c.ignored), rest...), true
 }
 
-// usualHost is an authority as names have it: without the usual port of the
-// scheme, and without the dot of the root.
+// usualHost returns an authority as in names: without the default port of the scheme, and
+// without the final dot.
 func usualHost(scheme, authority []byte) []byte {
 	port := ":80"
 	if string(scheme) == "https" {
@@ -312,8 +312,7 @@ func usualHost(scheme, authority []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(authority, []byte(port)), []byte("."))
 }
 
-// withoutDots returns a path with its query where "." and ".." are resolved
-// (RFC 3986, 5.2.4).
+// withoutDots returns a path and query with "." and ".." resolved (RFC 3986 section 5.2.4).
 func withoutDots(p []byte) []byte {
 	path, query := p, []byte(nil)
 	if i := bytes.IndexByte(p, '?'); i >= 0 {
@@ -342,7 +341,7 @@ func withoutDots(p []byte) []byte {
 	return append(out, query...)
 }
 
-// head sends a HEAD on, and brings what is stored up to date (RFC 9111, 4.3.5).
+// head forwards a HEAD, and updates stored objects (RFC 9111 section 4.3.5).
 func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 	sent := time.Now()
 	a.since = a.c.changes.now()
@@ -357,7 +356,7 @@ func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 	if o != nil {
 		name := []byte(o.name)
 		switch {
-		case s.Status == 304: // it is about what the client has
+		case s.Status == 304: // it concerns what the client has
 		case protocol.SameBody(&o.res, o.size, s):
 			a.c.renew(o, s, sent, time.Now(), a)
 		case s.Status < 500:
@@ -368,8 +367,8 @@ func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 	return s, nil
 }
 
-// renew puts an object in place of o that has the fields of a 304, or of a
-// response to HEAD, besides its own.
+// renew replaces o by an object with the fields of a 304, or of a response to HEAD, in
+// addition to its own.
 func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, a *ask) *object {
 	n := &object{name: o.name, url: o.url, host: o.host, body: o.body, length: o.length, offset: o.offset, size: o.size, labels: o.labels, verdicts: o.verdicts, parent: o.parent}
 	n.res = message.Response{Status: o.res.Status, Reason: o.res.Reason, Proto: o.res.Proto, Length: o.res.Length}
@@ -381,14 +380,14 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 	n.facts.Age = protocol.Describe(s, sent, received).Age // no Age is stored
 	rule := c.rule(a.q, a.t, &n.res, n.length)
 	n.bound(rule)
-	if o.record != nil { // its body is not in memory of its own
+	if o.record != nil { // its body is not in separate memory
 		n.body = [][]byte{bytes.Join(o.body, nil)}
 	}
 	switch why := a.refuses(&n.res, &n.facts, rule, n.length); {
 	case why != "" && ofOne(why):
-		// Nothing of an answer that is for one client is stored: o stays as it was.
+		// Nothing of a response for one client is stored: o stays unchanged.
 	case why != "":
-		// The origin has changed its mind, and speaks of the object too.
+		// The origin has changed its mind, also about the object.
 		c.remove([]byte(o.name))
 	case !slices.Equal(protocol.Vary(n.res.Fields), protocol.Vary(o.res.Fields)):
 		c.remove([]byte(o.name))
@@ -402,8 +401,8 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 	return n
 }
 
-// ofOne says whether why, for which something is not stored, is about who asked
-// and not about the object.
+// ofOne reports whether why, the obstacle to storing, concerns the client rather than the
+// object.
 func ofOne(why string) bool {
 	switch why {
 	case "set-cookie", "cookie", "authorization", "request-no-store", "rule":
@@ -412,15 +411,15 @@ func ofOne(why string) bool {
 	return false
 }
 
-// bound keeps the lifetime of an object within what a rule says, nil for none.
+// bound limits the lifetime of an object as in a rule, which may be nil.
 func (o *object) bound(r *Rule) {
 	if r != nil {
 		o.facts.Bound(r.Min.Or(0), r.Max.Or(0))
 	}
 }
 
-// fetch asks the origin: with conditions where o can be validated. f is the
-// flight of the request, nil where others do not share it.
+// fetch asks the origin, with conditions if o can be validated. f is the flight of the
+// request, nil if others do not share it.
 func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
 	q := a.q
 	validating := o != nil && o.whole() && o.verifiable()
@@ -464,8 +463,8 @@ func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
 	return a.store(s, sent, o, f, a.why(o, a.mark)), nil
 }
 
-// better answers with o instead of s, where s is a failure of the origin and o
-// may then be stale. It returns nil where that is not so.
+// better answers with o instead of s if s is a failure of the origin and o may then be used
+// stale. Otherwise it returns nil.
 func (a *ask) better(o *object, s *message.Response) *message.Response {
 	if o == nil || !protocol.Failed(s.Status) || !o.facts.Serves(&a.asked, a.now, 0) {
 		return nil
@@ -479,14 +478,13 @@ func (a *ask) better(o *object, s *message.Response) *message.Response {
 	return &r.Response
 }
 
-// verifiable says whether the origin can be asked whether the object is still
-// what it would send.
+// verifiable reports whether the object can be validated.
 func (o *object) verifiable() bool {
 	return o.facts.Tag != nil || o.res.Has("Last-Modified")
 }
 
-// validated answers after a 304. It returns nothing where that is about another
-// object than the one that is stored.
+// validated answers after a 304. It returns nil if that concerns another object than the
+// stored one.
 func (a *ask) validated(o *object, s *message.Response, sent, received time.Time) (*message.Response, error) {
 	if !protocol.Validated(&o.res, s) {
 		s.Body.Close()
@@ -507,8 +505,8 @@ func (a *ask) validated(o *object, s *message.Response, sent, received time.Time
 	return &r.Response, nil
 }
 
-// instead answers a request whose fetch has failed: with what is stored, where
-// that may be stale, or with the failure.
+// instead answers a request whose fetch has failed: with the stored object if it may be used
+// stale, or with the failure.
 func (a *ask) instead(o *object, err error) (*message.Response, error) {
 	if o == nil || !unreachable(err) {
 		return nil, err
@@ -528,8 +526,8 @@ func (a *ask) instead(o *object, err error) (*message.Response, error) {
 	return &s.Response, nil
 }
 
-// unreachable says whether err means that the origin could not be reached or
-// broke off, and not that something about the request was refused.
+// unreachable reports whether err means that the origin was unreachable or broke off, rather
+// than that the request was refused.
 func unreachable(err error) bool {
 	var e net.Error
 	return errors.As(err, &e) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
@@ -537,8 +535,8 @@ func unreachable(err error) bool {
 		errors.Is(err, platform.EHOSTUNREACH) || errors.Is(err, platform.EPIPE)
 }
 
-// arrived says whether a request that failed with err may have reached the
-// origin, which may have done what it asks for.
+// arrived reports whether a request that failed with err may have reached the origin, which
+// may have executed it.
 func arrived(err error) bool {
 	var op *net.OpError
 	var name *net.DNSError
@@ -548,7 +546,7 @@ func arrived(err error) bool {
 	return unreachable(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// restOf returns the fields that ask for what is missing behind the object.
+// restOf returns fields that request the rest after the object.
 func (o *object) restOf(q message.Fields) message.Fields {
 	f := append(make(message.Fields, 0, len(q)+2), q...)
 	f.Add("Range", "bytes="+strconv.FormatInt(o.length, 10)+"-")
@@ -558,8 +556,7 @@ func (o *object) restOf(q message.Fields) message.Fields {
 	return f
 }
 
-// complete answers with a stored part and what was missing behind it, nil where
-// they cannot be put together.
+// complete answers with a stored part and the rest after it, nil if they cannot be combined.
 func (a *ask) complete(o *object, s *message.Response, sent, received time.Time) *message.Response {
 	first, last, size, ok := protocol.ContentRange(s.Get("Content-Range"))
 	if !ok || first != o.length || size < 0 || last != size-1 || size > a.c.object || !a.c.budget.take(size) {
@@ -595,9 +592,9 @@ func (a *ask) complete(o *object, s *message.Response, sent, received time.Time)
 	return &r.Response
 }
 
-// combine joins the stored part o and a newer one (RFC 9111, 3.4). It returns nil
-// where they do not touch, or where no strong tag says that they belong to the
-// same representation. Parts that together are the whole object become one.
+// combine joins the stored part o and a newer one (RFC 9111 section 3.4). It returns nil if
+// they are not adjacent, or if no strong tag proves that they belong to the same
+// representation. Parts that together are the whole become a whole object.
 func (c *Cache) combine(o, part *object) *object {
 	first, end := min(o.offset, part.offset), max(o.offset+o.length, part.offset+part.length)
 	if !sameTag(&o.facts, &part.facts) || o.size != part.size || end-first > c.object ||
@@ -623,8 +620,7 @@ func (c *Cache) combine(o, part *object) *object {
 	return n
 }
 
-// completed makes a response of all of its representation that has come as parts,
-// or as a part that is all there is (RFC 9111, 3.4).
+// completed makes a response of the whole if its parts are complete (RFC 9111 section 3.4).
 func (o *object) completed() {
 	if o.res.Status == 206 && o.whole() {
 		o.res.Status, o.res.Reason, o.facts.Status = 200, reasonOK, 200
@@ -632,8 +628,8 @@ func (o *object) completed() {
 	}
 }
 
-// store stores the response, if that may be, while it goes to the client. note
-// is Cache-Status where it is not stored.
+// store stores the response, if permitted, while it goes to the client. note is Cache-Status
+// if it is not stored.
 func (a *ask) store(s *message.Response, sent time.Time, old *object, f *flight, note []byte) *message.Response {
 	c := a.c
 	o := a.describe(s, sent, time.Now())
@@ -644,8 +640,8 @@ func (a *ask) store(s *message.Response, sent time.Time, old *object, f *flight,
 		why = "part"
 	}
 	if why != "" {
-		// It has been replaced by something that is not stored, unless that says
-		// nothing about the whole.
+		// It was replaced by something that is not stored, unless that says nothing about the
+		// whole.
 		if old != nil && s.Status < 500 && why != "no-store" && why != "request-no-store" && why != "status" && why != "part" {
 			c.remove([]byte(old.name))
 		}
@@ -658,8 +654,8 @@ func (a *ask) store(s *message.Response, sent time.Time, old *object, f *flight,
 	return a.grow(s, o, rule, f)
 }
 
-// refuses says why a response is not stored, "" where it is. length is that of
-// its body, below 0 where that is not known.
+// refuses returns why a response is not stored, "" if it is. length is that of its body,
+// negative if unknown.
 func (a *ask) refuses(s *message.Response, facts *protocol.Facts, rule *Rule, length int64) (why string) {
 	if rule != nil && rule.Store != nil && !*rule.Store || length > a.c.object || s.Status == 101 {
 		return "rule"
@@ -671,14 +667,14 @@ func (a *ask) refuses(s *message.Response, facts *protocol.Facts, rule *Rule, le
 	return why
 }
 
-// describe makes an object of a response, without fields and body.
+// describe makes an object for a response, without fields and body.
 func (a *ask) describe(s *message.Response, sent, received time.Time) *object {
 	o := &object{verdicts: &verdicts{}, size: -1, facts: protocol.Describe(s, sent, received)}
 	o.res = message.Response{Status: s.Status, Proto: s.Proto}
 	return o
 }
 
-// storeHead makes the object have what is kept of a response's head.
+// storeHead copies the stored fields of a response's head to the object.
 func (a *ask) storeHead(o *object, s *message.Response) {
 	var room [256]byte
 	o.url = string(appendURL(room[:0], a.q, nil))
@@ -691,14 +687,14 @@ func (a *ask) storeHead(o *object, s *message.Response) {
 	if !s.Has("Date") {
 		o.res.Fields.Add("Date", o.facts.Received.UTC().Format(http.TimeFormat))
 	}
-	if o.facts.Tag = o.res.Get("ETag"); o.facts.Control.Fields != nil { // what is not kept says nothing
+	if o.facts.Tag = o.res.Get("ETag"); o.facts.Control.Fields != nil { // fields that are not kept have no effect
 		age := o.facts.Age
 		o.facts = protocol.Describe(&o.res, o.facts.Received, o.facts.Received)
 		o.facts.Age = age
 	}
 }
 
-// grow makes o of the body of s, now where it is at hand, or as it comes.
+// grow fills o with the body of s, now if it is available, or as it arrives.
 func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *message.Response {
 	c, name, since := a.c, a.name, a.since
 	var fields message.Fields
@@ -737,7 +733,7 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 		n += len(p)
 	}
 	if s.Body.Done() || s.Body.Left() == int64(n) {
-		body := slices.Grow([]byte(nil), n) // its capacity is what it takes in memory
+		body := slices.Grow([]byte(nil), n) // its capacity is the memory that it takes
 		for _, p := range parts {
 			body = append(body, p...)
 		}
@@ -761,16 +757,16 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 	return s
 }
 
-// partOf makes o a part of a representation, as the response says. It is not
-// one where the length is not known.
+// partOf makes o a part of a representation, as the response says. It returns false if the
+// length is unknown.
 func (o *object) partOf(s *message.Response, length int64) bool {
 	first, last, size, ok := protocol.ContentRange(s.Get("Content-Range"))
 	if !ok || size < 0 || length <= 0 {
 		return false
 	}
 	if length != last-first+1 {
-		// The count is off by what the origin did not send. Without validators
-		// nothing can ever be put together with it: what came is what there is.
+		// The origin did not send all of the announced range. Without validators nothing can
+		// ever be combined with it, so this is all there is.
 		if length > last-first || last != size-1 || s.Has("ETag") || s.Has("Last-Modified") {
 			return false
 		}
@@ -790,7 +786,7 @@ func cloneFields(fields message.Fields, names []string) (out message.Fields) {
 	return out
 }
 
-// categoriesOf returns the categories of the host that is asked for.
+// categoriesOf returns the categories of the requested host.
 func categoriesOf(t *filter.Transaction) (list []string) {
 	if t == nil {
 		return nil

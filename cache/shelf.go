@@ -24,41 +24,41 @@ import (
 	"shuultuur/setting"
 )
 
-// A shelf is where objects are. It outlives a reload: the cache made of new
-// settings goes on with that of the one before.
+// A shelf holds the objects. It outlives a reload: the cache made from new settings takes it
+// over.
 type shelf struct {
 	users atomic.Int32
 	log   *slog.Logger
 
-	most   int64  // bytes of memory
-	budget budget // of bodies that are being fetched
+	most   int64  // limit of memory in bytes
+	budget budget // for bodies that are being fetched
 
-	mu      sync.RWMutex // of what follows, up to queued
+	mu      sync.RWMutex // guards the following up to queued
 	memory  *queue.Queue[*object]
 	policy  admission.Policy
-	judged  map[Key]*verdicts            // on objects that are on the disk
-	read    map[Key]weak.Pointer[object] // what was read from the disk and is still in use, or was lately
-	waiting map[Key]*object              // to be written, and served until then; one that is taken out is neither
+	judged  map[Key]*verdicts            // on objects on the disk
+	read    map[Key]weak.Pointer[object] // recently read from the disk and perhaps in use
+	waiting map[Key]*object              // objects to be written, served until then; removed objects are neither
 	queued  int64                        // bytes of objects in writes
-	writing Key                          // of the object that is being written; what the disk has for it may be out of date
+	writing Key                          // of the object being written, for which the disk may be out of date
 
-	disk    *disk.Store // nil: none
+	disk    *disk.Store // nil for none
 	writes  chan *object
-	avoided atomic.Int64 // objects that left memory and were never written
-	dropped atomic.Int64 // writes that found no room in the queue
-	warned  atomic.Int64 // when a failed write was logged last, Unix nanoseconds
+	avoided atomic.Int64 // objects that left memory without ever being written
+	dropped atomic.Int64 // writes for which there was no room in the queue
+	warned  atomic.Int64 // when a failed write was last logged, in Unix nanoseconds
 
-	peers *peer.Peers                  // nil: none
-	front atomic.Pointer[RoundTripper] // what answers them
+	peers *peer.Peers                  // nil for none
+	front atomic.Pointer[RoundTripper] // answers peers
 
 	changes  changes
 	editions editions
 	purging  sync.Mutex
-	purged   atomic.Pointer[purgeTimes] // nil: nothing
+	purged   atomic.Pointer[purgeTimes] // nil if nothing is purged
 	notes    string                     // file of purged, "" without a disk
 }
 
-// Bounds of a shelf.
+// Limits of a shelf.
 const (
 	maxWrites = 1024
 	maxJudged = 200_000
@@ -99,7 +99,7 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 	}
 	s.notes = filepath.Join(dir, "purged")
 	purged, err := readPurged(s.notes)
-	if errors.Is(err, errNotes) { // anything may have been purged: begin anew
+	if errors.Is(err, errNotes) { // anything may have been purged: start empty
 		s.log.Warn("the cache's disk starts empty: its purges cannot be read", "error", err)
 		s.disk.Clear()
 		s.disk.Damaged.Add(1)
@@ -115,11 +115,10 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 	return s, nil
 }
 
-// errNotes says that the file of what was purged is damaged.
+// errNotes reports a damaged file of purges.
 var errNotes = errors.New("the checksum is wrong")
 
-// readPurged reads what was purged: JSON, and CRC-32C of it in hexadecimal on
-// the last line.
+// readPurged reads the purges: JSON, and its CRC-32C in hexadecimal on the last line.
 func readPurged(file string) (map[string]time.Time, error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +139,7 @@ func sumOf(b []byte) string {
 	return fmt.Sprintf("%08x\n", crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// run writes to the disk until ctx ends, and then what waits.
+// run writes to the disk until ctx ends, and then writes what waits.
 func (s *shelf) run(ctx context.Context) {
 	if s.disk == nil {
 		<-ctx.Done()
@@ -153,7 +152,7 @@ func (s *shelf) run(ctx context.Context) {
 		case o := <-s.writes:
 			s.write(o)
 		case <-tick.C:
-			_ = s.disk.Sync() // what is lost in a power cut is fetched again
+			_ = s.disk.Sync() // objects lost in a power cut are fetched again
 		case <-ctx.Done():
 			for {
 				select {
@@ -209,9 +208,9 @@ func (s *shelf) get(name []byte) *object {
 	s.mu.RUnlock()
 	switch {
 	case ok:
-	case waiting != nil: // the disk may have an older one still
+	case waiting != nil: // the disk may still have an older one
 		o = waiting
-	case writing: // it was taken out meanwhile
+	case writing: // it was removed meanwhile
 	default:
 		if o = read.Value(); o == nil || !o.record.Again(k) {
 			o = s.load(k)
@@ -254,9 +253,9 @@ func (s *shelf) load(k Key) *object {
 		o.body = nil
 	}
 	o.res.Length = o.length
-	o.completed() // older versions kept it as a part
+	o.completed() // older versions stored it as a part
 	o.written.Store(true)
-	defer s.holds(o, k, r) // last: others have it then
+	defer s.holds(o, k, r) // last, because others then refer to it
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v := s.judged[k]; v != nil {
@@ -264,7 +263,7 @@ func (s *shelf) load(k Key) *object {
 		return o
 	}
 	if len(s.judged) >= maxJudged {
-		for old := range s.judged { // any: it is judged again
+		for old := range s.judged { // a random one, which will be judged again
 			delete(s.judged, old)
 			break
 		}
@@ -274,7 +273,7 @@ func (s *shelf) load(k Key) *object {
 	return o
 }
 
-// put stores an object in memory, and on the disk where it is admitted.
+// put stores an object in memory, and on the disk if it is admitted.
 func (s *shelf) put(o *object) (in bool) {
 	k := hash([]byte(o.name))
 	o.written.Store(false)
@@ -287,8 +286,8 @@ func (s *shelf) put(o *object) (in bool) {
 	delete(s.waiting, k)
 	queued := admitted && s.queue(o)
 	s.mu.Unlock()
-	// The one of before must not come back, however soon this one leaves memory.
-	// Nobody waits for mu while the disk is busy.
+	// The previous object must not return, however soon this one leaves memory. mu must not be
+	// held while the disk is busy.
 	if !queued && s.disk != nil && s.disk.Has(k) {
 		_ = s.disk.Remove(k)
 	}
@@ -297,9 +296,9 @@ func (s *shelf) put(o *object) (in bool) {
 	return s.memory.Put(k, o, o.weight())
 }
 
-// keep puts an object with newer fields in the place of o, which has the same
-// body. What is on the disk stays as it is, and is validated again when it is
-// used, unless it were to be used for longer than the new one.
+// keep replaces o by an object with the same body and newer fields. The copy on the disk
+// stays, and is validated again when used, unless it would be used for longer than the new
+// one.
 func (s *shelf) keep(o, n *object) {
 	k := hash([]byte(n.name))
 	shorter := n.facts.Control.NoCache || n.facts.Expires().Before(o.facts.Expires())
@@ -315,15 +314,15 @@ func (s *shelf) keep(o, n *object) {
 	}
 }
 
-// save has an object written to the disk.
+// save schedules writing an object to the disk.
 func (s *shelf) save(o *object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue(o)
 }
 
-// queue puts an object among those that are to be written, with the mark that
-// leads to it, and says whether there was room. The caller holds mu.
+// queue schedules writing an object, and the mark that leads to it, and reports whether there
+// was room. The caller holds mu.
 func (s *shelf) queue(o *object) (room bool) {
 	for _, o := range [...]*object{o.parent, o} {
 		if o == nil || o.written.Swap(true) {
@@ -339,13 +338,12 @@ func (s *shelf) queue(o *object) (room bool) {
 		}
 		s.waiting[hash([]byte(o.name))] = o
 		s.queued += n
-		s.writes <- o // only here, where mu is held: there is room
+		s.writes <- o // there is room, because mu is held at every send
 	}
 	return room
 }
 
-// write writes an object that waits, unless it was taken out or replaced
-// meanwhile.
+// write writes a waiting object, unless it was removed or replaced meanwhile.
 func (s *shelf) write(o *object) {
 	defer o.saved()
 	defer func() {
@@ -385,15 +383,15 @@ func (s *shelf) write(o *object) {
 	}
 }
 
-// saved says that nobody reads the object any more to write it.
+// saved says that writing no longer reads the object.
 func (o *object) saved() {
-	if o.saving.Swap(false) && !o.lent.Load() { // who found it among those that wait may still have it
+	if o.saving.Swap(false) && !o.lent.Load() { // a request that found it while it waited may still refer to it
 		o.blocks.free()
 	}
 }
 
-// failure logs that the disk cannot be written to, once in a while: each time
-// it is counted.
+// failure logs, at most once per interval, that the disk cannot be written to. Each failure is
+// counted.
 func (s *shelf) failure(err error) {
 	now := time.Now()
 	if last := s.warned.Load(); now.UnixNano()-last > int64(time.Minute) && s.warned.CompareAndSwap(last, now.UnixNano()) {
@@ -401,8 +399,8 @@ func (s *shelf) failure(err error) {
 	}
 }
 
-// invalidate takes out what is stored under the URL of a name, whatever policies
-// edit, and what is on its way.
+// invalidate removes what is stored under the URL of a name, for all edits of policies, and
+// prevents storing what was requested before.
 func (s *shelf) invalidate(name []byte) {
 	s.changes.add(name)
 	s.remove(name)
@@ -419,7 +417,7 @@ func (s *shelf) invalidate(name []byte) {
 	}
 }
 
-// remove takes the object or mark with a name out.
+// remove removes the object or mark with a name.
 func (s *shelf) remove(name []byte) bool {
 	k := hash(name)
 	s.mu.Lock()

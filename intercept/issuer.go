@@ -27,7 +27,7 @@ const (
 )
 
 var (
-	// errNoIssuer says that a certificate has no address of its issuer.
+	// errNoIssuer reports a certificate without an address of its issuer.
 	errNoIssuer = errors.New("no address of its issuer")
 	errBusy     = errors.New("too many others are being fetched")
 )

@@ -2,25 +2,24 @@ package admission
 
 import "shuultuur/queue"
 
-// A Model is a cache without objects: what it would hold, and what it would
-// write.
+// A Model is a cache without objects: what it would hold, and what it would write.
 type Model struct {
-	memory *queue.Queue[*bool] // the value says whether it is on the disk as well
+	memory *queue.Queue[*bool] // the value says whether the object is also on the disk
 	policy Policy
-	disk   *log // nil: none
+	disk   *log // nil for none
 
 	Hits, HitBytes     int64
 	Misses, MissBytes  int64
-	Writes, WriteBytes int64 // to the disk, objects written once more included
+	Writes, WriteBytes int64 // to the disk, including objects written again
 }
 
-// Sizes are those of a cache, in bytes.
+// Sizes are the sizes of a cache in bytes.
 type Sizes struct {
 	Memory, Disk int64
 	Segment      int64 // of the disk; 0: SegmentOf(Disk)
 }
 
-// SegmentOf is the size of a segment on a disk of so many bytes.
+// SegmentOf returns the size of a segment on a disk of this size.
 func SegmentOf(disk int64) int64 { return max(disk/64, 1) }
 
 // NewModel returns a model with a policy for its disk. window is as in New.
@@ -35,7 +34,7 @@ func NewModel(s Sizes, p Policy, window int) *Model {
 	return m
 }
 
-// Request asks for an object and says whether it was there.
+// Request requests an object and reports whether it was there.
 func (m *Model) Request(k Key, size int64) bool {
 	written, uses, ok := m.memory.Get(k)
 	switch {
@@ -63,14 +62,14 @@ func (m *Model) write(k Key, size int64) bool {
 	return n > 0
 }
 
-// A log is a disk that is written from its beginning to its end in segments.
-// When there is no room, the oldest segment is emptied; objects in it that were
-// used queue.MostUses times since they were written are written once more.
+// A log is a disk that is written from beginning to end in segments. If there is no room, the
+// oldest segment is emptied; objects in it that were used queue.MostUses times since they were
+// written are written again.
 type log struct {
 	size, segment, bytes int64
-	filled               bool // it has been full once
+	filled               bool // it was full once
 	items                map[Key]*place
-	segments             []segment // the oldest first
+	segments             []segment // oldest first
 }
 
 type segment struct {
@@ -93,13 +92,13 @@ func (l *log) use(k Key) bool {
 
 func (l *log) room(size int64) bool { return l.bytes+size <= l.size }
 
-// unfilled says whether the disk has room that was never used.
+// unfilled reports whether the disk has room that was never used.
 func (l *log) unfilled(size int64) bool {
 	l.filled = l.filled || !l.room(size)
 	return !l.filled
 }
 
-// write appends an object and returns what was written in all.
+// write appends an object and returns the number of objects and bytes written.
 func (l *log) write(k Key, size int64) (objects, bytes int64) {
 	if size > l.segment {
 		return 0, 0
@@ -134,8 +133,7 @@ func (l *log) append(k Key, size int64) {
 	l.items[k] = &place{size: size}
 }
 
-// empty empties the oldest segment and returns the keys of objects that are
-// worth keeping.
+// empty empties the oldest segment and returns the keys of objects worth keeping.
 func (l *log) empty() (again []Key) {
 	s := l.segments[0]
 	l.segments = l.segments[1:]

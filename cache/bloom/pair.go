@@ -5,35 +5,35 @@ import (
 	"sync/atomic"
 )
 
-// full is the share of its keys after which a filter of a Pair is full. A
-// filter that is never filled further has far fewer false positives than one
-// that holds all it is made for: the pair together has 0.3 %.
+// full is the share of its capacity at which a filter of a Pair counts as full. Filters that
+// are never filled further have far fewer false positives than completely full ones: the pair
+// together has 0.3 %.
 const full = 0.70
 
-// A Pair remembers the last keys: between window and 2·window different ones.
-// Keys go into the filter in use. When that is full, the other one is emptied
-// and takes its place, and the full one is still looked at.
+// A Pair remembers the latest keys: between window and 2·window different ones. Keys are added
+// to the filter in use. When that is full, the other one is emptied and used instead, while
+// the full one is still tested.
 type Pair struct {
-	mu  sync.Mutex // held while filters take turns
+	mu  sync.Mutex // held while filters are exchanged
 	two [2]*Filter
 	use atomic.Uint32 // index of the filter in use
 }
 
-// NewPair returns a pair for a window of keys. It takes 27.6 bits for each.
+// NewPair returns a pair for a window of keys. It takes 27.6 bits per key.
 func NewPair(window int) *Pair {
 	n := int(float64(max(window, 1))/full) + 1
 	return &Pair{two: [2]*Filter{New(n), New(n)}}
 }
 
-// Bits is the size of both filters in bits.
+// Bits returns the size of both filters in bits.
 func (p *Pair) Bits() int { return p.two[0].Bits() + p.two[1].Bits() }
 
-// Window returns how many different keys are remembered at least.
+// Window returns the number of different keys that are remembered at least.
 func (p *Pair) Window() int { return p.limit() }
 
 func (p *Pair) limit() int { return int(float64(p.two[0].keys) * full) }
 
-// Has says whether k is remembered, without remembering it.
+// Has reports whether k is remembered, without adding it.
 func (p *Pair) Has(k Key) bool { return p.two[0].Has(k) || p.two[1].Has(k) }
 
 // Seen remembers k and says whether it was remembered already.
@@ -46,7 +46,7 @@ func (p *Pair) Seen(k Key) bool {
 	return had
 }
 
-// turn makes the other filter the one in use, unless another goroutine has.
+// turn exchanges the filters, unless another goroutine already has.
 func (p *Pair) turn(use uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,19 +1,16 @@
 // Package disk keeps objects in a few large files.
 //
-// Data moves so. Objects are appended to the newest segment, a file of fixed
-// size that is mapped into memory (segment.go). When the segments are full, the
-// oldest one is deleted; objects in it that were used often are appended once
-// more. A table in memory (index.go) says where an object is, in 24 bytes for
-// each and room to grow. [Store.Get] hands out slices of the mapping, after it
-// has compared checksums (or did a moment ago): what the disk has damaged is not
-// seen. A segment
-// that is full gets a list of what is in it beside it, so that the next start
-// reads the lists and not the segments; the last one, and any whose list is
-// damaged, is read record by record. Records that are not whole are passed over
-// and counted.
+// Objects are appended to the newest segment, a file of fixed size that is mapped into memory
+// (segment.go). When the segments are full, the oldest one is deleted; objects in it that were
+// used often are appended again. A table in memory (index.go) has the place of each object, in
+// 24 bytes plus room to grow. [Store.Get] returns slices of the mapping after comparing
+// checksums (or having done so a moment ago), so that damage on the disk is not served. A full
+// segment gets a list of its content in another file, so that the next start reads the lists
+// instead of the segments. The last segment, and any whose list is damaged, is read record by
+// record. Incomplete records are skipped and counted.
 //
-// Taking an object out overwrites the head of its record, which holds across a
-// restart. A power cut loses what was written since the last [Store.Sync].
+// Removing an object overwrites the head of its record, which persists across a restart. A
+// power cut loses what was written since the last [Store.Sync].
 package disk
 
 import (
@@ -36,32 +33,31 @@ import (
 // A Key is the hash of an object's name.
 type Key = xxh3.Uint128
 
-// keptUses is how often an object has to be used before it is worth writing
-// once more: writing it again must cost less than fetching it.
+// keptUses is the number of uses from which on an object is worth writing again: that must
+// cost less than fetching it.
 const keptUses = 3
 
-// Segments of a store: so many share its size.
+// segments is the number of segments that share the size of a store.
 const segments = 64
 
-// A Store holds objects. Many goroutines may use it.
+// A Store holds objects. It is safe for concurrent use.
 type Store struct {
 	dir     string
-	segment int64 // bytes of one
-	most    int   // of them
+	segment int64 // bytes of a segment
+	most    int   // limit of segments
 
 	mu     sync.Mutex
 	index  index
-	all    []*segment // the oldest first; the last one is appended to
+	all    []*segment // oldest first; the last one is appended to
 	closed bool
 
-	filled atomic.Bool // the oldest had to make room once
+	filled atomic.Bool // the oldest was deleted for room once
 
 	Writes, WrittenBytes, Rewrites atomic.Int64 // objects and bytes appended; Rewrites are among them
 	Damaged, Failed                atomic.Int64 // objects with a wrong checksum or unreadable; failed writes
 }
 
-// Open opens the store in dir, which is made where it is not there, for size
-// bytes.
+// Open opens the store in dir, which it makes if needed, for size bytes.
 func Open(dir string, size int64) (*Store, error) {
 	if !platform.MapsWrites {
 		return nil, errors.New("this system cannot replace files that are mapped into memory, as the cache needs to: set \"disk: off\" and keep objects in memory")
@@ -86,7 +82,7 @@ func Open(dir string, size int64) (*Store, error) {
 	slices.Sort(nums)
 	for _, n := range nums {
 		g, err := openSegment(dir, n)
-		if err != nil { // not one of ours, or unreadable: what was in it is fetched again
+		if err != nil { // not ours, or unreadable: its objects will be fetched again
 			s.Damaged.Add(1)
 			removeSegment(dir, n)
 			continue
@@ -136,14 +132,14 @@ func (s *Store) find(short uint16) *segment {
 	return nil
 }
 
-// Len is the number of objects, Bytes what segments take on the disk.
+// Len returns the number of objects.
 func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.index.n
 }
 
-// Bytes is how many bytes the segments hold.
+// Bytes returns the size of the segments.
 func (s *Store) Bytes() (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,14 +149,14 @@ func (s *Store) Bytes() (n int64) {
 	return n
 }
 
-// IndexBytes is how many bytes the table takes.
+// IndexBytes returns the size of the table in bytes.
 func (s *Store) IndexBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.index.bytes()
 }
 
-// Unfilled says whether there is room that was never used.
+// Unfilled reports whether there is room that was never used.
 func (s *Store) Unfilled() bool { return !s.filled.Load() }
 
 // A Record is an object on the disk. Its slices are valid until Release.
@@ -169,16 +165,15 @@ type Record struct {
 	s          *Store
 	g          *segment
 	off        int64 // of the record
-	length     int64 // of it
+	length     int64 // of the record
 }
 
-// File returns the file that the body lies in, and where. It is valid until
-// Release.
+// File returns the file with the body, and the offset of the body. It is valid until Release.
 func (r *Record) File() (f *os.File, off int64) {
 	return r.g.file, r.off + recordHead + int64(len(r.Meta))
 }
 
-// Release gives the record back.
+// Release releases the record.
 func (r *Record) Release() {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -186,7 +181,7 @@ func (r *Record) Release() {
 	r.g.unmap()
 }
 
-// Get returns an object and counts its use. One that is damaged is taken out.
+// Get returns an object and counts its use. It removes a damaged one.
 func (s *Store) Get(k Key) (*Record, bool) {
 	s.mu.Lock()
 	e := s.index.get(k)
@@ -212,8 +207,8 @@ func (s *Store) Get(k Key) (*Record, bool) {
 	return r, true
 }
 
-// Again says whether the record, which is not released yet, is still what Get
-// returns for its key, and counts a use. One that is damaged is taken out.
+// Again reports whether the record, which must not be released yet, is still what Get returns
+// for its key, and counts a use. It removes a damaged one.
 func (r *Record) Again(k Key) bool {
 	r.s.mu.Lock()
 	e := r.s.index.get(k)
@@ -227,8 +222,8 @@ func (r *Record) Again(k Key) bool {
 	return ok
 }
 
-// use counts a use and returns when the record's checksum was right last. The
-// caller holds mu.
+// use counts a use and returns when the record's checksum was last verified. The caller holds
+// mu.
 func (r *Record) use(e *entry) summed {
 	if e.uses < keptUses {
 		e.uses++
@@ -236,8 +231,8 @@ func (r *Record) use(e *entry) summed {
 	return r.g.sums[r.off]
 }
 
-// read returns what the record holds where its checksums are right; last is what
-// is known of them. A record with others is taken out.
+// read returns the content of the record if its checksums are right; last is what is known
+// about them. It removes a record with wrong ones.
 func (r *Record) read(k Key, last summed) (meta, body []byte, ok bool) {
 	s, g := r.s, r.g
 	sum := summed{at: time.Now()}
@@ -250,7 +245,7 @@ func (r *Record) read(k Key, last summed) (meta, body []byte, ok bool) {
 		if !errors.Is(err, errWiped) { // that was after its list had been written
 			s.Damaged.Add(1)
 		}
-		_ = s.Remove(k) // it stays unreadable, which is as good
+		_ = s.Remove(k) // an unreadable record need not be removed
 		return nil, nil, false
 	}
 	if r.length >= leastTrusted && !trusted {
@@ -259,29 +254,28 @@ func (r *Record) read(k Key, last summed) (meta, body []byte, ok bool) {
 	return meta, body, true
 }
 
-// The checksum of a body costs more than sending it. One that was right is not
-// computed again for a while: as long as nothing was written to the segment, the
-// body is what is in the system's memory, and what goes wrong on the disk is seen
-// only when that was needed for something else.
+// The checksum of a body costs more than sending it, so a verified one is trusted for a while:
+// as long as nothing was written to the segment, the body is in the system's page cache.
+// Damage on the disk is noticed only when that memory was needed for something else.
 const (
 	trustFor     = 10 * time.Second
 	leastTrusted = 16 << 10
 	mostTrusted  = 4096 // in a segment
 )
 
-// A summed says that a checksum was right.
+// A summed records that a checksum was verified.
 type summed struct {
 	at      time.Time
-	changed int64 // when the segment was written to last, before that, Unix nanoseconds
+	changed int64 // last write to the segment before that, in Unix nanoseconds
 }
 
-// holds says whether a checksum need not be computed again, with now as it is.
-// Times of files are coarse: two writes may have the same one.
+// holds reports whether a checksum need not be verified again at now. File times are coarse:
+// two writes may have the same.
 func (last summed) holds(now summed) bool {
 	return last.changed > 0 && last.changed == now.changed && now.at.Sub(last.at) < trustFor && last.at.UnixNano()-last.changed > int64(time.Second)
 }
 
-// trust notes that the checksum of the record at off is right.
+// trust records that the checksum of the record at off is right.
 func (s *Store) trust(g *segment, off int64, sum summed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,24 +285,24 @@ func (s *Store) trust(g *segment, off int64, sum summed) {
 	g.sums[off] = sum
 }
 
-// Has says whether there is an object, without reading it.
+// Has reports whether there is an object, without reading it.
 func (s *Store) Has(k Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.index.get(k) != nil
 }
 
-// ErrTooLarge says that an object does not fit into a segment.
+// ErrTooLarge reports an object that does not fit into a segment.
 var ErrTooLarge = errors.New("cache: the object is larger than a segment of the disk")
 
-// Put appends an object. It is in place of the one with its key.
+// Put appends an object. It replaces one with the same key.
 func (s *Store) Put(k Key, meta []byte, body [][]byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return os.ErrClosed
 	}
-	s.wipe(k) // it must not come back where the new one is damaged
+	s.wipe(k) // it must not return if the new one is damaged
 	return s.append(k, meta, body)
 }
 
@@ -322,8 +316,8 @@ func (s *Store) Remove(k Key) error {
 	return s.wipe(k)
 }
 
-// wipe takes an object out of the table and overwrites the head of its record,
-// which needs no room on a full disk. Where that fails, its segment is deleted.
+// wipe removes an object from the table and overwrites the head of its record, which needs no
+// room on a full disk. If that fails, it deletes the segment.
 func (s *Store) wipe(k Key) error {
 	e := s.index.get(k)
 	if e == nil {
@@ -350,7 +344,7 @@ func (s *Store) wipe(k Key) error {
 	return nil
 }
 
-// append appends a record, making room for it.
+// append appends a record, after making room for it.
 func (s *Store) append(k Key, meta []byte, body [][]byte) error {
 	n := recordSize(meta, body)
 	if n > s.segment-headSize {
@@ -366,7 +360,7 @@ func (s *Store) append(k Key, meta []byte, body [][]byte) error {
 		if err := s.turn(); err != nil {
 			return err
 		}
-		if s.newest().end+n > s.segment { // filled with what was worth keeping
+		if s.newest().end+n > s.segment { // filled with objects worth keeping
 			if err := s.turn(); err != nil {
 				return err
 			}
@@ -377,7 +371,7 @@ func (s *Store) append(k Key, meta []byte, body [][]byte) error {
 	if err != nil {
 		s.Failed.Add(1)
 		if errors.Is(err, platform.ENOSPC) && len(s.all) > 2 {
-			// The disk is smaller than the settings say: do with what there is.
+			// The disk is smaller than in the settings: make do with it.
 			s.dropOldest()
 			s.most = len(s.all)
 			s.filled.Store(true)
@@ -390,8 +384,8 @@ func (s *Store) append(k Key, meta []byte, body [][]byte) error {
 	return nil
 }
 
-// turn closes the newest segment and begins another, in place of the oldest
-// where there are as many as there may be.
+// turn closes the newest segment and begins another, replacing the oldest if the limit is
+// reached.
 func (s *Store) turn() error {
 	s.newest().close()
 	var kept []*Record
@@ -418,8 +412,7 @@ func (s *Store) turn() error {
 	return nil
 }
 
-// worthKeeping returns the objects of a segment that were used often, as much
-// as half a segment holds.
+// worthKeeping returns the objects of a segment that were used often, up to half a segment.
 func (s *Store) worthKeeping(g *segment) (kept []*Record, keys []Key) {
 	room := s.segment / 2
 	for _, l := range g.list {
@@ -443,7 +436,7 @@ func (s *Store) worthKeeping(g *segment) (kept []*Record, keys []Key) {
 	return kept, keys
 }
 
-// Clear takes all objects out.
+// Clear removes all objects.
 func (s *Store) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -453,10 +446,10 @@ func (s *Store) Clear() {
 	s.filled.Store(false)
 }
 
-// dropOldest deletes the oldest segment with all that is in it.
+// dropOldest deletes the oldest segment with all its objects.
 func (s *Store) dropOldest() { s.delete(0) }
 
-// delete deletes a segment with all that is in it.
+// delete deletes a segment with all its objects.
 func (s *Store) delete(i int) {
 	g := s.all[i]
 	for _, l := range g.list {
@@ -470,7 +463,7 @@ func (s *Store) delete(i int) {
 	g.unmap()
 }
 
-// Sync brings what was appended to the disk.
+// Sync flushes appended objects to the disk.
 func (s *Store) Sync() error {
 	s.mu.Lock()
 	if s.closed || len(s.all) == 0 {
@@ -488,7 +481,7 @@ func (s *Store) Sync() error {
 	return err
 }
 
-// Close ends the store. Records that are out stay valid.
+// Close closes the store. Records in use stay valid.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -507,7 +500,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// All calls f with each object until it returns false. Objects may come and go
+// All calls f for each object until it returns false. Objects may be added and removed
 // meanwhile.
 func (s *Store) All(f func(Key, *Record) bool) {
 	s.mu.Lock()

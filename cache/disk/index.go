@@ -1,8 +1,7 @@
 package disk
 
-// An index says where objects are. It is a table with open addressing: an entry
-// is 24 bytes, and between 57 and 85 of 100 places are taken, so that an object
-// costs at most 42.
+// An index has the places of objects. It is a hash table with open addressing: an entry takes
+// 24 bytes, and 57 to 85 % of the places are used, so that an object costs at most 42 bytes.
 type index struct {
 	table []entry
 	n     int
@@ -11,7 +10,7 @@ type index struct {
 type entry struct {
 	hash uint64 // of the key, never 0
 	tag  uint32 // of the key
-	seg  uint16 // number of the segment, its last 16 bits
+	seg  uint16 // last 16 bits of the segment's number
 	uses uint8
 	_    uint8
 	off  uint32 // of the record, in units of align
@@ -75,7 +74,7 @@ func (x *index) grow() {
 	}
 }
 
-// remove takes an entry out and moves those behind it up.
+// remove removes an entry and moves the following ones up.
 func (x *index) remove(k Key) bool {
 	if x.n == 0 {
 		return false
@@ -94,7 +93,7 @@ func (x *index) remove(k Key) bool {
 		if e.hash == 0 {
 			break
 		}
-		// It may move to i where its own place is not between i and j.
+		// It may move to i unless its home is between i and j.
 		if home := x.at(e.hash); (j-home+size)%size >= (j-i+size)%size {
 			x.table[i] = e
 			i = j
@@ -106,8 +105,7 @@ func (x *index) remove(k Key) bool {
 
 func (x *index) bytes() int64 { return int64(len(x.table)) * entrySize }
 
-// keys returns the keys, as far as the entries hold them: [Store.Get] needs no
-// more.
+// keys returns the keys as far as the entries hold them, which suffices for [Store.Get].
 func (x *index) keys() []Key {
 	all := make([]Key, 0, x.n)
 	for _, e := range x.table {

@@ -14,9 +14,9 @@ import (
 	"shuultuur/platform"
 )
 
-// A segment begins with its head, twice, so that one damaged bit does not cost
-// the segment: magic, number, a random seed, and CRC-32C of these. Records
-// follow, each on a multiple of align:
+// A segment begins with its head, stored twice so that a damaged bit does not make the segment
+// unreadable: magic, number, a random seed, and CRC-32C of these. Records follow, each at a
+// multiple of align:
 //
 //	magic      4 bytes
 //	nothing    4 bytes, 0
@@ -27,9 +27,9 @@ import (
 //	head sum   4 bytes, CRC-32C of all before it, the segment's seed, and of meta
 //	meta, body
 //
-// All numbers are little endian. The seed in the sum keeps records of an
-// earlier file in the same place from being taken for its own, and bytes of a
-// body, which an origin may choose, from being taken for a record.
+// All numbers are little endian. Because the checksum includes the seed, records of an earlier
+// file in the same place, and bytes of a body, which an origin may choose, are not mistaken
+// for records.
 const (
 	headCopy   = 64
 	headSize   = 2 * headCopy
@@ -41,7 +41,7 @@ const (
 	seedSize     = 16
 )
 
-// leastLet is the size of bodies from which on a mapping is let go of.
+// leastLet is the size of bodies from which on their mapped pages are released.
 const leastLet = 1 << 20
 
 var pageSize = int64(os.Getpagesize())
@@ -54,11 +54,11 @@ type segment struct {
 	dir    string
 	file   *os.File
 	data   []byte // the file, mapped
-	end    int64  // where the next record goes
+	end    int64  // offset of the next record
 	list   []listed
-	closed bool             // nothing is appended any more
-	refs   int              // records that are out
-	dead   bool             // deleted, or of a closed store
+	closed bool             // nothing more is appended
+	refs   int              // records in use
+	dead   bool             // deleted, or its store is closed
 	sums   map[int64]summed // of records, by offset
 }
 
@@ -75,7 +75,7 @@ func newSegment(dir string, num uint64, size int64) (*segment, error) {
 		return nil, err
 	}
 	g := &segment{num: num, dir: dir, file: f, end: headSize}
-	_, _ = rand.Read(g.seed[:]) // never fails
+	_, _ = rand.Read(g.seed[:]) // cannot fail
 	head := g.head()
 	if err = f.Truncate(size); err == nil {
 		_, err = f.WriteAt(append(head, head...), 0)
@@ -101,7 +101,7 @@ func (g *segment) head() []byte {
 	return b
 }
 
-// readHead reads the seed from a copy of the head, and says whether it is whole.
+// readHead reads the seed from a copy of the head, and reports whether it is valid.
 func (g *segment) readHead(b []byte) bool {
 	copy(g.seed[:], b[40:])
 	return bytes.Equal(b, g.head())
@@ -138,16 +138,16 @@ func (g *segment) mmap(size int64) (err error) {
 	return err
 }
 
-// unmap lets go of the file of a dead segment when no record of it is out.
+// unmap releases the file of a dead segment when no record of it is in use.
 func (g *segment) unmap() {
 	if g.dead && g.refs == 0 && g.data != nil {
-		_ = platform.Unmap(g.data) // fails for something that is not mapped only
+		_ = platform.Unmap(g.data) // cannot fail for mapped memory
 		g.data = nil
 		g.file.Close()
 	}
 }
 
-// recordSize is how many bytes a record takes.
+// recordSize returns the size of a record in bytes.
 func recordSize(meta []byte, body [][]byte) int64 {
 	n := int64(recordHead + len(meta))
 	for _, b := range body {
@@ -156,7 +156,7 @@ func recordSize(meta []byte, body [][]byte) int64 {
 	return (n + align - 1) &^ (align - 1)
 }
 
-// append writes a record. One that fails leaves the end where it is.
+// append writes a record. If that fails, the end stays unchanged.
 func (g *segment) append(k Key, meta []byte, body [][]byte) (off int64, err error) {
 	head := make([]byte, recordHead, recordHead+len(meta))
 	length, sum := 0, uint32(0)
@@ -198,8 +198,7 @@ var (
 	errWiped   = errors.New("the record no longer exists")
 )
 
-// changed is when the segment was written to last, Unix nanoseconds; 0 when that
-// is not known.
+// changed returns the time of the last write to the segment in Unix nanoseconds; 0 if unknown.
 func (g *segment) changed() int64 {
 	info, err := g.file.Stat()
 	if err != nil {
@@ -208,9 +207,8 @@ func (g *segment) changed() int64 {
 	return info.ModTime().UnixNano()
 }
 
-// read returns the record of k and compares its checksums, that of the body where
-// sum says so. Pages that the disk
-// cannot read are an error, not the end of the process.
+// read returns the record of k and verifies its checksums, that of the body only if sum is
+// true. Pages that the disk cannot read give an error instead of ending the process.
 func (g *segment) read(k Key, off, length int64, sum bool) (meta, body []byte, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -230,7 +228,7 @@ func (g *segment) read(k Key, off, length int64, sum bool) (meta, body []byte, e
 	}
 	right := crc32.Checksum(body, castagnoli) == binary.LittleEndian.Uint32(g.data[off+32:])
 	if len(body) >= leastLet {
-		// The kernel sends it from its own memory; this process need not have it too.
+		// The kernel sends it from the page cache; this process need not keep the pages.
 		first := (off + recordHead + int64(len(meta)) + pageSize - 1) &^ (pageSize - 1)
 		end := (off + length) &^ (pageSize - 1)
 		platform.Forget(g.data[first:end])
@@ -241,8 +239,7 @@ func (g *segment) read(k Key, off, length int64, sum bool) (meta, body []byte, e
 	return meta, body, nil
 }
 
-// record reads the head of the record at off and compares its checksum; the
-// body's is not looked at.
+// record reads the head of the record at off and verifies its checksum, but not the body's.
 func (g *segment) record(off int64) (l listed, meta, body []byte, err error) {
 	size := int64(len(g.data))
 	if off < headSize || off+recordHead > size {
@@ -267,7 +264,7 @@ func (g *segment) record(off int64) (l listed, meta, body []byte, err error) {
 	return l, meta, body, nil
 }
 
-// load enters what is in the segment into the index.
+// load adds the content of the segment to the index.
 func (g *segment) load(s *Store) {
 	if !g.readList() {
 		s.Damaged.Add(g.scan())
@@ -285,12 +282,12 @@ func (g *segment) scan() (damaged int64) {
 	return g.scanOn()
 }
 
-// scanOn reads the records behind the end. A damaged one is passed over, so
-// that later ones, which may say that something was taken out, still count.
+// scanOn reads the records after the end. It skips a damaged one, so that later ones, which
+// may be removals, still count.
 func (g *segment) scanOn() (damaged int64) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		if recover() != nil { // a page that cannot be read ends the segment
+		if recover() != nil { // an unreadable page ends the segment
 			damaged++
 		}
 	}()
@@ -302,7 +299,7 @@ func (g *segment) scanOn() (damaged int64) {
 			g.end, next = at, at
 			continue
 		}
-		// What looks like a record inside of a damaged one is not counted.
+		// Bytes that resemble a record in a damaged one are not counted.
 		if err != errWiped && at >= next {
 			damaged++
 			next = g.behind(at)
@@ -314,8 +311,8 @@ func (g *segment) scanOn() (damaged int64) {
 	return damaged
 }
 
-// behind returns where the record behind a damaged one may begin, as far as its
-// lengths can be believed.
+// behind returns where the record after a damaged one may begin, as far as its lengths are
+// credible.
 func (g *segment) behind(at int64) int64 {
 	if at+recordHead > int64(len(g.data)) {
 		return at
@@ -324,8 +321,8 @@ func (g *segment) behind(at int64) int64 {
 	return at + recordHead + int64(le.Uint32(g.data[at+24:])) + int64(le.Uint32(g.data[at+28:]))
 }
 
-// nextMagic returns where a record may begin, at or behind an offset, below 0
-// where none does.
+// nextMagic returns the next offset, from at on, at which a record may begin; negative if
+// there is none.
 func (g *segment) nextMagic(at int64) int64 {
 	var magic [4]byte
 	binary.LittleEndian.PutUint32(magic[:], recordMagic)
@@ -342,8 +339,8 @@ func (g *segment) nextMagic(at int64) int64 {
 	return -1
 }
 
-// clear takes out what lies behind the end: remains of a write that was cut off
-// must not follow what is written next.
+// clear erases the bytes after the end: remains of an interrupted write must not follow the
+// next record.
 func (g *segment) clear() error {
 	size := int64(len(g.data))
 	if err := g.file.Truncate(g.end); err != nil {
@@ -357,12 +354,12 @@ func (g *segment) close() {
 	if !g.closed {
 		g.closed = true
 		g.writeList()
-		_ = g.file.Sync() // what is lost in a power cut is found damaged, and fetched again
+		_ = g.file.Sync() // data lost in a power cut is recognised as damaged, and fetched again
 	}
 }
 
-// The list of a segment: number and end of the segment, then for each record
-// key, offset and length in units of align; then CRC-32C of it all.
+// The list of a segment: number and end of the segment, then for each record key, offset and
+// length in units of align; then CRC-32C of all that.
 const listedSize = 24
 
 func (g *segment) writeList() {
@@ -375,11 +372,11 @@ func (g *segment) writeList() {
 		b = le.AppendUint32(le.AppendUint32(b, uint32(l.off/align)), uint32(l.len/align))
 	}
 	b = le.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	_ = atomicfile.WriteBytes(path(g.dir, g.num, "list"), 0o600, b) // without one the segment is read
+	_ = atomicfile.WriteBytes(path(g.dir, g.num, "list"), 0o600, b) // without a list, the segment is read
 }
 
-// readList reads the list, and says whether it is whole. The segment may have
-// been appended to after its list was written.
+// readList reads the list, and reports whether it is valid. The segment may have grown after
+// its list was written.
 func (g *segment) readList() bool {
 	b, err := os.ReadFile(path(g.dir, g.num, "list"))
 	le := binary.LittleEndian

@@ -1,15 +1,13 @@
-// Package peer joins the caches of several nodes, so that each object is kept
-// by one of them.
+// Package peer joins the caches of several nodes, so that one of them keeps each object.
 //
-// Data moves so. The hash of an object's name says which node keeps it
-// ([Peers.Owner]): of the nodes that can be reached, the one whose own hash with
-// it is the highest, so that only the objects of a node that is lost move to
-// others. A node asks the owner ([Node.Fetch]) and keeps nothing itself. What
-// takes objects out, an order ([Peers.Tell]), goes to all nodes; one that cannot
-// be reached gets it before it is asked for anything again.
+// The hash of an object's name selects the node that keeps it ([Peers.Owner]): of the
+// reachable nodes, the one whose own hash with it is the highest, so that only the objects of
+// a lost node move to others. A node asks the owner ([Node.Fetch]) and does not keep the
+// object itself. An order that removes objects ([Peers.Tell]) goes to all nodes; an
+// unreachable one gets it before it is asked for anything again.
 //
-// Nodes talk HTTP over TLS 1.3 in which each side shows that it knows the same
-// secret: its key is derived from it. Nobody else is answered.
+// Nodes use HTTP over TLS 1.3, in which each side proves that it knows the same secret, from
+// which its key is derived. Others get no answer.
 package peer
 
 import (
@@ -40,15 +38,15 @@ import (
 	"shuultuur/setting"
 )
 
-// Config has the settings of the peers of a cache.
+// Config are the settings of a cache's peers.
 type Config struct {
-	// Listen is the address at which other nodes ask.
+	// Listen is the address for other nodes.
 	Listen string `yaml:"listen"`
 	// Name is the address of this node among Nodes; default Listen.
 	Name string `yaml:"name"`
 	// Nodes are the addresses of all nodes, the same on each.
 	Nodes []string `yaml:"nodes"`
-	// Secret is what only these nodes know; 16 bytes or more.
+	// Secret is the common secret of these nodes, of at least 16 bytes.
 	Secret string `yaml:"secret"`
 }
 
@@ -84,7 +82,7 @@ func (c *Config) Check() error {
 // A Key is the hash of an object's name.
 type Key = xxh3.Uint128
 
-// An Order takes objects out of a cache: what was stored of a kind until a time.
+// An Order removes objects from a cache: those of a kind that were stored before a time.
 type Order struct {
 	Kind  string    `json:"kind"`
 	Value string    `json:"value"`
@@ -93,21 +91,21 @@ type Order struct {
 
 // A Local is the cache of this node.
 type Local interface {
-	// Answer answers what another node asks. The body is read and closed by
-	// the caller; length is below 0 where it is not known.
+	// Answer answers a request of another node. The caller reads and closes the body; length
+	// is negative if unknown.
 	Answer(ctx context.Context, ask []byte) (head []byte, body io.ReadCloser, length int64, err error)
 	// Obey carries out the orders of another node.
 	Obey([]Order)
 }
 
-// Times and bounds.
+// Times and limits.
 const (
 	probeEvery   = time.Second
 	probeTimeout = 3 * time.Second
 	tellTimeout  = time.Second
-	silence      = 2 * time.Minute // longer than origins may take
+	silence      = 2 * time.Minute // exceeds the time that origins may take
 	maxAsk       = 1 << 20
-	maxOrders    = 10_000 // that wait for a node
+	maxOrders    = 10_000 // waiting for a node
 	orderBytes   = 64 << 20
 )
 
@@ -120,7 +118,7 @@ type Peers struct {
 	seed  uint64
 	nodes []*Node // without this one
 
-	Asked   atomic.Int64 // requests of other nodes that were answered
+	Asked   atomic.Int64 // answered requests of other nodes
 	Refused atomic.Int64 // connections that did not know the secret
 
 	mu     sync.Mutex
@@ -135,12 +133,11 @@ type Node struct {
 	p    *Peers
 	seed uint64
 	up   atomic.Bool
-	// Hits are answers from its store, Misses others, Failed requests that it
-	// did not answer.
+	// Hits are answers from its store, Misses other answers, Failed requests without an
+	// answer.
 	Hits, Misses, Failed atomic.Int64
-	Dropped              atomic.Int64 // orders that did not reach it and were too many to keep
-	// Silence is for how long it may say nothing in an answer; then it is not
-	// waited for any more.
+	Dropped              atomic.Int64 // orders not delivered because there were too many to keep
+	// Silence is the time limit for a pause in an answer.
 	Silence time.Duration
 
 	client *http.Client
@@ -148,13 +145,13 @@ type Node struct {
 
 	mu      sync.Mutex
 	orders  []Order       // not yet delivered
-	anew    int           // how often orders was begun anew
+	anew    int           // how often orders was restarted
 	changed chan struct{} // closed when some were delivered
 	life    context.Context
-	endLife context.CancelFunc // ends life, when it goes down
+	endLife context.CancelFunc // ends life when the node goes down
 }
 
-// New makes the peers that the settings name.
+// New makes the peers in the settings.
 func New(cfg Config, local Local, log *slog.Logger) (*Peers, error) {
 	p := &Peers{cfg: cfg, local: local, log: log, seed: xxh3.HashString(cfg.name())}
 	var err error
@@ -177,8 +174,7 @@ func New(cfg Config, local Local, log *slog.Logger) (*Peers, error) {
 	return p, nil
 }
 
-// identity makes the certificate that shows the secret, and accepts the same
-// key only.
+// identity makes the certificate that proves the secret, and accepts only the same key.
 func identity(secret string, refused *atomic.Int64) (*tls.Config, error) {
 	seed, err := hkdf.Key(sha256.New, []byte(secret), nil, "shuultuur cache peers", ed25519.SeedSize)
 	if err != nil {
@@ -194,7 +190,7 @@ func identity(secret string, refused *atomic.Int64) (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		ClientAuth: tls.RequireAnyClientCert, NextProtos: []string{"http/1.1"},
-		InsecureSkipVerify: true, // names do not count, the key does:
+		InsecureSkipVerify: true, // the key counts instead of names:
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) > 0 {
 				if k, ok := s.PeerCertificates[0].PublicKey.(ed25519.PublicKey); ok && k.Equal(public) {
@@ -207,8 +203,8 @@ func identity(secret string, refused *atomic.Int64) (*tls.Config, error) {
 	}, nil
 }
 
-// Listen takes requests of other nodes from now on, and looks which nodes can
-// be reached, until Close. A second call does nothing.
+// Listen accepts requests of other nodes, and checks which nodes are reachable, until Close. A
+// second call does nothing.
 func (p *Peers) Listen(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,7 +229,7 @@ func (p *Peers) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Close ends what Listen began.
+// Close ends what Listen started.
 func (p *Peers) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,7 +259,7 @@ func (p *Peers) Owner(k Key) (owner *Node) {
 	return owner
 }
 
-// score is the hash of a node and an object.
+// score returns the hash of a node and an object.
 func score(seed uint64, k Key) uint64 {
 	var b [24]byte
 	binary.LittleEndian.PutUint64(b[:], seed)
@@ -272,12 +268,12 @@ func score(seed uint64, k Key) uint64 {
 	return xxh3.Hash(b[:])
 }
 
-// Up says whether the node can be reached.
+// Up reports whether the node is reachable.
 func (n *Node) Up() bool { return n.up.Load() }
 
-// Fetch asks the node and returns what it says before the body, and the body,
-// which the caller closes. Its length is below 0 where it is not known. A node
-// that goes down meanwhile, or says nothing for a while, ends the waiting.
+// Fetch sends a request to the node and returns the head and the body of its answer. The
+// caller closes the body, whose length is negative if unknown. If the node goes down, or
+// pauses for too long, Fetch or reading fails.
 func (n *Node) Fetch(ctx context.Context, ask []byte) (head []byte, body io.ReadCloser, length int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	n.mu.Lock()
@@ -296,8 +292,8 @@ func (n *Node) Fetch(ctx context.Context, ask []byte) (head []byte, body io.Read
 	return head, &ending{ReadCloser: body, end: func() { stop(); cancel() }, late: late, silence: n.Silence}, length, nil
 }
 
-// An ending is a body that gives back what its request holds. It ends early where
-// the node says nothing for a while.
+// An ending is a body that releases the resources of its request. It ends early if the node
+// pauses for too long.
 type ending struct {
 	io.ReadCloser
 	end     func()
@@ -306,7 +302,7 @@ type ending struct {
 }
 
 func (e *ending) Read(b []byte) (int, error) {
-	e.late.Reset(e.silence) // not while a slow client takes its time
+	e.late.Reset(e.silence) // do not count the time of a slow client
 	defer e.late.Stop()
 	return e.ReadCloser.Read(b)
 }
@@ -362,8 +358,7 @@ func (n *Node) post(ctx context.Context, what string, body []byte) (*http.Respon
 	return r, nil
 }
 
-// follow delivers orders to the node, and looks whether it can be reached,
-// until ctx ends.
+// follow delivers orders to the node, and checks whether it is reachable, until ctx ends.
 func (n *Node) follow(ctx context.Context) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -378,8 +373,7 @@ func (n *Node) follow(ctx context.Context) {
 	}
 }
 
-// deliver sends the orders that wait. Without any it is a question whether the
-// node is there.
+// deliver sends the waiting orders. Without any it checks whether the node is reachable.
 func (n *Node) deliver(ctx context.Context) {
 	n.mu.Lock()
 	orders, anew := n.orders, n.anew
@@ -407,23 +401,23 @@ func (n *Node) deliver(ctx context.Context) {
 	close(n.changed)
 	n.changed = make(chan struct{})
 	if len(n.orders) == 0 && !n.up.Swap(true) {
-		n.p.log.Info("a peer of the cache can be reached", "node", n.Name)
+		n.p.log.Info("a peer of the cache is reachable", "node", n.Name)
 	}
 }
 
-// down notes that the node cannot be reached.
+// down records that the node is unreachable.
 func (n *Node) down(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.up.Swap(false) {
-		n.p.log.Warn("a peer of the cache cannot be reached; its objects are fetched by others", "node", n.Name, "error", err)
+		n.p.log.Warn("a peer of the cache is unreachable; others fetch its objects", "node", n.Name, "error", err)
 		n.endLife()
 		n.life, n.endLife = context.WithCancel(context.Background())
 	}
 }
 
-// Tell gives an order to all nodes, and waits a while until those that can be
-// reached have it.
+// Tell sends an order to all nodes, and waits for a limited time until the reachable ones have
+// it.
 func (p *Peers) Tell(ctx context.Context, o Order) {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
@@ -438,7 +432,7 @@ func (p *Peers) Tell(ctx context.Context, o Order) {
 func (n *Node) tell(o Order) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.orders) >= maxOrders { // too many to name: all of it
+	if len(n.orders) >= maxOrders { // replace them by one for everything
 		n.Dropped.Add(int64(len(n.orders)))
 		n.orders, o = nil, Order{Kind: "all", At: o.At}
 		n.anew++
@@ -487,17 +481,17 @@ func (p *Peers) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	b := append(binary.LittleEndian.AppendUint32(make([]byte, 0, 4+len(head)), uint32(len(head))), head...)
 	if _, err = w.Write(b); err == nil && length != 0 {
-		if length < 0 { // it may come slowly, and its beginning is wanted now
+		if length < 0 { // it may come slowly, and its beginning is needed now
 			_ = http.NewResponseController(w).Flush()
 		}
 		_, err = io.Copy(w, body)
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // the other side sees that the body is cut
+		panic(http.ErrAbortHandler) // shows the other side that the body is incomplete
 	}
 }
 
-// obey takes the orders of another node.
+// obey carries out the orders of another node.
 func (p *Peers) obey(w http.ResponseWriter, r *http.Request) {
 	var orders []Order
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, orderBytes)).Decode(&orders); err != nil {

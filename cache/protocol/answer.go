@@ -7,17 +7,16 @@ import (
 	"shuultuur/message"
 )
 
-// A Part is what a client gets of a stored response.
+// A Part is the part of a stored response that a client gets.
 type Part struct {
-	Status      int   // 200 and the like: the response as it is; 206, 304, 416
+	Status      int   // 200 and the like for the unchanged response; 206, 304, 416
 	First, Last int64 // of the body, both inclusive, for 206
 }
 
-// Answer is what the conditions and the range of a request make of a stored
-// response whose body has length bytes (RFC 9110, 13.2.2 and 14.2; RFC 9111,
-// 4.3.2). size is the length of the whole representation and offset where the
-// stored body begins in it: a stored 206 holds a part. It is not ok where the
-// stored part does not hold what is asked for.
+// Answer applies the conditions and the range of a request to a stored response with a body of
+// length bytes (RFC 9110 sections 13.2.2 and 14.2; RFC 9111 section 4.3.2). size is the length
+// of the whole representation, and offset the position of the stored body in it: a stored 206
+// has a part. ok is false if the stored part lacks the requested bytes.
 func Answer(q *message.Request, s *message.Response, f *Facts, offset, length, size int64) (p Part, ok bool) {
 	whole := offset == 0 && length == size
 	if NotModified(q.Fields, s, f) {
@@ -39,7 +38,7 @@ func Answer(q *message.Request, s *message.Response, f *Facts, offset, length, s
 	return Part{Status: 206, First: first, Last: last}, true
 }
 
-// NotModified says whether the client has the stored response already.
+// NotModified reports whether the client already has the stored response.
 func NotModified(q message.Fields, s *message.Response, f *Facts) bool {
 	if s.Status != 200 && s.Status != 206 {
 		return false
@@ -68,11 +67,11 @@ func NotModified(q message.Fields, s *message.Response, f *Facts) bool {
 	if !f.Modified.IsZero() {
 		return !f.Modified.After(since)
 	}
-	return !f.Date.After(since) // RFC 9111, 4.3.2: Date stands in for Last-Modified
+	return !f.Date.After(since) // RFC 9111 section 4.3.2: Date replaces Last-Modified
 }
 
-// nextTag returns the first entity tag of a list, and the list behind it. Within
-// its quotes a comma is a part of it, and so is a backslash (RFC 9110, 8.8.3).
+// nextTag returns the first entity tag of a list, and the rest. A comma or a backslash inside
+// the quotes belongs to the tag (RFC 9110 section 8.8.3).
 func nextTag(v []byte) (tag, rest []byte) {
 	v = bytes.TrimLeft(v, " \t,")
 	from := bytes.TrimPrefix(v, []byte("W/"))
@@ -86,8 +85,8 @@ func nextTag(v []byte) (tag, rest []byte) {
 	return bytes.TrimRight(tag, " \t"), rest
 }
 
-// weakEqual compares entity tags (RFC 9110, 8.8.3.2). One that lacks its quotes
-// is compared as if it had them.
+// weakEqual compares entity tags (RFC 9110 section 8.8.3.2). A tag without quotes is compared
+// as if it had them.
 func weakEqual(a, b []byte) bool { return bytes.Equal(opaque(a), opaque(b)) }
 
 func opaque(v []byte) []byte {
@@ -95,25 +94,24 @@ func opaque(v []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimPrefix(v, []byte(`"`)), []byte(`"`))
 }
 
-// Strong says whether a tag is strong.
+// Strong reports whether a tag is strong.
 func Strong(tag []byte) bool { return len(tag) > 1 && tag[0] == '"' && tag[len(tag)-1] == '"' }
 
-// sameRange says whether a range may be served: there is no If-Range, or it
-// names the stored response (RFC 9110, 13.1.5).
+// sameRange reports whether a range may be served: there is no If-Range, or it names the
+// stored response (RFC 9110 section 13.1.5).
 func sameRange(q message.Fields, f *Facts) bool {
 	v := q.Get("If-Range")
 	if v == nil {
 		return true
 	}
 	if t, ok := Date(v); ok {
-		// A second is too coarse where the response was made in the same one.
+		// A second is too coarse if the response was made in the same one.
 		return !f.Modified.IsZero() && f.Modified.Equal(t) && f.Date.Sub(f.Modified) >= 1e9
 	}
 	return Strong(v) && bytes.Equal(v, f.Tag)
 }
 
-// onlyRange returns the Range field, nil where there is none or several, which
-// make no range that can be served.
+// onlyRange returns the Range field, nil if there is none or several, which cannot be served.
 func onlyRange(q message.Fields) (v []byte) {
 	for i := range q {
 		if !is(q[i].Name, "range") {
@@ -130,13 +128,13 @@ func onlyRange(q message.Fields) (v []byte) {
 type rangeKind uint8
 
 const (
-	noRange       rangeKind = iota // none that can be served: the field is ignored
+	noRange       rangeKind = iota // no range that can be served: the field is ignored
 	oneRange                       // bytes first to last
-	unsatisfiable                  // it begins behind the end
+	unsatisfiable                  // it begins after the end
 )
 
-// Range reads a Range field with one range of bytes (RFC 9110, 14.1.2) of a
-// representation of size bytes. Several ranges are served as the whole.
+// Range parses a Range field with one range of bytes (RFC 9110 section 14.1.2) of a
+// representation of size bytes. The whole is served for several ranges.
 func Range(v []byte, size int64) (first, last int64, kind rangeKind) {
 	v, ok := bytes.CutPrefix(bytes.ToLower(v), []byte("bytes="))
 	v = bytes.Trim(v, " \t")
@@ -173,8 +171,8 @@ func Range(v []byte, size int64) (first, last int64, kind rangeKind) {
 	return first, last, oneRange
 }
 
-// position reads a position in a representation. One that no number holds is
-// behind the end of any.
+// position parses a position in a representation. One that exceeds the range of numbers is
+// after any end.
 func position(v []byte) (n int64, ok bool) {
 	if n, ok = Number(v); !ok && len(v) > 0 && number(v[:1]) >= 0 && len(bytes.Trim(v, "0123456789")) == 0 {
 		return math.MaxInt64, true
@@ -182,8 +180,7 @@ func position(v []byte) (n int64, ok bool) {
 	return n, ok
 }
 
-// ContentRange reads a Content-Range field (RFC 9110, 14.4); size is -1 where
-// it is not known.
+// ContentRange parses a Content-Range field (RFC 9110 section 14.4); size is -1 if unknown.
 func ContentRange(v []byte) (first, last, size int64, ok bool) {
 	v, ok = bytes.CutPrefix(bytes.ToLower(v), []byte("bytes "))
 	span, whole, slash := bytes.Cut(bytes.Trim(v, " \t"), []byte("/"))
@@ -203,9 +200,9 @@ func ContentRange(v []byte) (first, last, size int64, ok bool) {
 	return first, last, size, okFirst && okLast && first <= last
 }
 
-// Invalidates returns the URIs besides its own that the response to an unsafe
-// request makes invalid (RFC 9111, 4.4): those of Location and
-// Content-Location. The caller keeps to the same origin.
+// Invalidates returns further URIs that the response to an unsafe request invalidates (RFC
+// 9111 section 4.4): those of Location and Content-Location. The caller must check that the
+// origin is the same.
 func Invalidates(s *message.Response) [][]byte {
 	var list [][]byte
 	for _, name := range [...]string{"Location", "Content-Location"} {

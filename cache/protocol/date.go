@@ -4,9 +4,9 @@ import "time"
 
 const months = "janfebmaraprmayjunjulaugsepoctnovdec"
 
-// Date reads a date of HTTP (RFC 9110, 5.6.7): IMF-fixdate, the form of RFC 850
-// and that of asctime. Case does not count. Anything else is no date, such as
-// another time zone than GMT.
+// Date parses a date of HTTP (RFC 9110 section 5.6.7): IMF-fixdate, the form of RFC 850 and
+// that of asctime. Case does not matter. Anything else, such as another time zone than GMT, is
+// invalid.
 func Date(v []byte) (t time.Time, ok bool) {
 	var day, month, year, clock int
 	switch comma := index(v, ','); {
@@ -21,8 +21,7 @@ func Date(v []byte) (t time.Time, ok bool) {
 			return t, false
 		}
 		day, month, year, clock = number(v[1:3]), monthOf(v[4:7]), number(v[8:10]), clockOf(v[11:19])
-		// A year that seems to be more than 50 years ahead is the last one in
-		// the past with these digits.
+		// A year more than 50 years ahead means the last one in the past with these digits.
 		if now := time.Now().Year(); year >= 0 {
 			if year += now / 100 * 100; year > now+50 {
 				year -= 100
@@ -51,12 +50,12 @@ func Date(v []byte) (t time.Time, ok bool) {
 	return t.Add(time.Duration(clock) * time.Second), true
 }
 
-// zone says whether v is " GMT".
+// zone reports whether v is " GMT".
 func zone(v []byte) bool {
 	return len(v) == 4 && v[0] == ' ' && v[1]|0x20 == 'g' && v[2]|0x20 == 'm' && v[3]|0x20 == 't'
 }
 
-// clockOf returns the seconds since midnight of "08:49:37", -1 for others.
+// clockOf returns the seconds since midnight of "08:49:37", -1 for other values.
 func clockOf(v []byte) int {
 	if len(v) != 8 || v[2] != ':' || v[5] != ':' {
 		return -1

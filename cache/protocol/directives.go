@@ -7,30 +7,29 @@ import (
 	"shuultuur/message"
 )
 
-// longest is what a directive of 2^31 seconds or more stands for (RFC 9111,
-// 1.2.2).
+// longest is the meaning of a directive of 2^31 seconds or more (RFC 9111 section 1.2.2).
 const longest = (1<<31 - 1) * time.Second
 
-// Directives are those of a Cache-Control field (RFC 9111, 5.2; RFC 5861;
-// RFC 8246). A time that is not given is -1.
+// Directives are those of Cache-Control (RFC 9111 section 5.2; RFC 5861; RFC 8246). An absent
+// time is -1.
 type Directives struct {
 	MaxAge, SMaxAge                    time.Duration
 	StaleWhileRevalidate, StaleIfError time.Duration
 	MaxStale, MinFresh                 time.Duration // of requests
 
-	NoStore, NoCache, Private, Public bool // NoCache and Private: of the whole response
+	NoStore, NoCache, Private, Public bool // NoCache and Private apply to the whole response
 	MustRevalidate, ProxyRevalidate   bool
 	MustUnderstand, Immutable         bool
 	OnlyIfCached, NoTransform         bool
 
-	// Fields are the names of fields that no-cache and private name. They are
-	// neither stored nor sent from the store.
+	// Fields are the fields that no-cache and private name. They are neither stored nor sent
+	// from the store.
 	Fields [][]byte
 	// Given says that there was a Cache-Control field.
 	Given bool
 }
 
-// Control reads the Cache-Control fields among f.
+// Control parses the Cache-Control fields in f.
 func Control(f message.Fields) (d Directives) {
 	d.MaxAge, d.SMaxAge, d.StaleWhileRevalidate, d.StaleIfError, d.MaxStale, d.MinFresh = -1, -1, -1, -1, -1, -1
 	for i := range f {
@@ -52,7 +51,7 @@ func (d *Directives) read(v []byte) {
 		switch {
 		case quotedString(value):
 			value = value[1 : len(value)-1]
-		case bytes.IndexByte(item, '"') >= 0: // a string without an end may have swallowed anything
+		case bytes.IndexByte(item, '"') >= 0: // an unterminated string may contain anything
 			d.NoStore, d.NoCache = true, true
 		}
 		d.add(name, value, has)
@@ -101,7 +100,7 @@ func (d *Directives) add(name, value []byte, has bool) {
 	}
 }
 
-// quotedString says whether v is one string in quotes, to its end.
+// quotedString reports whether v is exactly one quoted string.
 func quotedString(v []byte) bool {
 	if len(v) < 2 || v[0] != '"' {
 		return false
@@ -117,10 +116,9 @@ func quotedString(v []byte) bool {
 	return false
 }
 
-// names adds the names of fields in the value of a directive, and says whether
-// the directive is about these fields only. It is about all of the response
-// where there are none, and where the response would mean something else
-// without one of them.
+// names adds the fields in the value of a directive, and reports whether the directive
+// concerns only these. It concerns the whole response if there are none, or if the response
+// would change its meaning without one of them.
 func (d *Directives) names(value []byte) bool {
 	was := len(d.Fields)
 	for v := range bytes.SplitSeq(value, []byte(",")) {
@@ -136,8 +134,8 @@ func (d *Directives) names(value []byte) bool {
 	return len(d.Fields) > was
 }
 
-// decides says whether a field decides which requests a response fits, for how
-// long, or how its body is to be read.
+// decides reports whether a field determines which requests a response fits, for how long, or
+// how to read its body.
 func decides(name []byte) bool {
 	for _, s := range [...]string{"cache-control", "vary", "expires", "content-encoding", "content-range", "content-type"} {
 		if is(name, s) {
@@ -147,7 +145,7 @@ func decides(name []byte) bool {
 	return false
 }
 
-// token says whether v may be the name of a field (RFC 9110, 5.6.2).
+// token reports whether v may be a field name (RFC 9110 section 5.6.2).
 func token(v []byte) bool {
 	for _, c := range v {
 		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte(`"(),/:;<=>?@[\]{}`), c) >= 0 {
@@ -157,9 +155,8 @@ func token(v []byte) bool {
 	return len(v) > 0
 }
 
-// set sets a time. A directive that is given twice with different values, or
-// with one that is no number, counts as 0: what may be stale is (RFC 9111,
-// 4.2.1).
+// set sets a time. A directive given twice with different values, or with an invalid one,
+// counts as 0: what may be stale is stale (RFC 9111 section 4.2.1).
 func set(to *time.Duration, value []byte) {
 	n, ok := Seconds(value)
 	switch {
@@ -170,7 +167,7 @@ func set(to *time.Duration, value []byte) {
 	}
 }
 
-// Seconds reads a number of seconds (RFC 9111, 1.2.2): digits only.
+// Seconds parses a number of seconds (RFC 9111 section 1.2.2): digits only.
 func Seconds(v []byte) (time.Duration, bool) {
 	if len(v) == 0 {
 		return 0, false
@@ -187,9 +184,8 @@ func Seconds(v []byte) (time.Duration, bool) {
 	return time.Duration(n) * time.Second, true
 }
 
-// nextItem returns the first item of a comma-separated list, without white
-// space around it, and the list behind it. Commas in quoted strings do not
-// count.
+// nextItem returns the first item of a comma-separated list, without surrounding white space,
+// and the rest. Commas in quoted strings do not separate.
 func nextItem(v []byte) (item, rest []byte) {
 	quoted, i := false, 0
 	for ; i < len(v); i++ {

@@ -7,8 +7,8 @@ import (
 	"shuultuur/message"
 )
 
-// Safe says whether a method changes nothing at the origin (RFC 9110, 9.2.1),
-// so that stored responses stay valid. Unknown methods are not safe.
+// Safe reports whether a method changes nothing at the origin (RFC 9110 section 9.2.1), so
+// that stored responses stay valid. Unknown methods are not safe.
 func Safe(method string) bool {
 	switch method {
 	case "GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH", "QUERY":
@@ -17,17 +17,16 @@ func Safe(method string) bool {
 	return false
 }
 
-// Storable says whether the response s to q may be stored by a shared cache
-// (RFC 9111, 3), f being its facts. personal says that the content was
-// encrypted on its way here: then what is meant for one person is never stored,
-// whatever the origin permits. why is "" or what speaks against it, for the
-// parameter of Cache-Status and for people.
+// Storable reports whether a shared cache may store the response s to q, which has the facts f
+// (RFC 9111 section 3). personal says that the content was encrypted on its way here: then a
+// response for one person is never stored, whatever the origin permits. why is "" or the
+// obstacle, for Cache-Status and for people.
 func Storable(q *message.Request, s *message.Response, f *Facts, asked *Directives, personal bool) (why string) {
 	c := &f.Control
 	switch {
 	case s.Status < 200 || s.Status == 304 || s.Status == 416:
 		return "status"
-	case s.Status == 206 && q.Method != "GET" && q.Method != "HEAD": // which brings a stored part up to date
+	case s.Status == 206 && q.Method != "GET" && q.Method != "HEAD": // it would update a stored part
 		return "status"
 	case asked.NoStore:
 		return "request-no-store"
@@ -57,7 +56,7 @@ func Storable(q *message.Request, s *message.Response, f *Facts, asked *Directiv
 	return "stale"
 }
 
-// storableCookies says whether cookies speak against storing.
+// storableCookies reports whether cookies permit storing.
 func storableCookies(q *message.Request, s *message.Response, f *Facts, personal bool) (why string) {
 	switch {
 	case s.Has("Set-Cookie") && (personal || f.Heuristic || f.Lifetime <= 0 && !f.Control.Public):
@@ -68,8 +67,8 @@ func storableCookies(q *message.Request, s *message.Response, f *Facts, personal
 	return ""
 }
 
-// useful says whether a stored response could ever be of use: it is fresh for a
-// time, may be used while it is stale, or can be validated.
+// useful reports whether a stored response could ever be used: it is fresh for a time, may be
+// used while stale, or can be validated.
 func (f *Facts) useful() bool {
 	if f.Tag != nil || !f.Modified.IsZero() {
 		return true
@@ -77,9 +76,8 @@ func (f *Facts) useful() bool {
 	return !f.Control.NoCache && (f.Lifetime > f.Age || f.Control.StaleWhileRevalidate > 0 || f.Control.StaleIfError > 0)
 }
 
-// Kept says whether a field of a response is stored: not those of one hop (RFC
-// 9111, 3.1), nor what private and no-cache name, nor what is made anew for
-// each response.
+// Kept reports whether a response field is stored: not hop-by-hop fields (RFC 9111 section
+// 3.1), fields that private and no-cache name, and those rewritten for each response.
 func Kept(name []byte, connection, named [][]byte) bool {
 	switch {
 	case message.HopByHop(name), is(name, "trailer"), is(name, "age"), is(name, "proxy-authentication-info"),
@@ -89,8 +87,7 @@ func Kept(name []byte, connection, named [][]byte) bool {
 	return true
 }
 
-// Keep appends to dst the fields of s that are stored, with storage of their
-// own.
+// Keep appends copies of the fields of s that are stored to dst.
 func Keep(dst message.Fields, s *message.Response, named [][]byte) message.Fields {
 	size := 0
 	for i := range s.Fields {
@@ -110,9 +107,9 @@ func Keep(dst message.Fields, s *message.Response, named [][]byte) message.Field
 	return dst
 }
 
-// Conditions appends to fields the conditions that validate a stored response
-// (RFC 9111, 4.3.1), in place of those of the client. Values are shared with
-// the stored response.
+// Conditions appends to dst the fields with conditions that validate a stored response (RFC
+// 9111 section 4.3.1), in place of those of the client. Values are shared with the stored
+// response.
 func Conditions(dst, fields message.Fields, stored *message.Response) message.Fields {
 	for _, f := range fields {
 		if !Conditional(f.Name) && !is(f.Name, "range") {
@@ -133,7 +130,7 @@ var (
 	ifModifiedSince = []byte("If-Modified-Since")
 )
 
-// quote puts an entity tag that was sent without quotes into them.
+// quote adds the quotes to an entity tag that lacks them.
 func quote(v []byte) []byte {
 	if bytes.HasSuffix(v, []byte(`"`)) {
 		return v
@@ -141,8 +138,7 @@ func quote(v []byte) []byte {
 	return append(append([]byte{'"'}, v...), '"')
 }
 
-// Conditional says whether name is that of a condition of a client (RFC 9110,
-// 13.1).
+// Conditional reports whether name is that of a condition (RFC 9110 section 13.1).
 func Conditional(name []byte) bool {
 	switch len(name) {
 	case 8:
@@ -157,9 +153,8 @@ func Conditional(name []byte) bool {
 	return false
 }
 
-// Validated says whether a 304 confirms the stored response (RFC 9111, 4.3.4):
-// one that carries another strong tag, or another modification time, is about
-// another representation.
+// Validated reports whether a 304 confirms the stored response (RFC 9111 section 4.3.4). One
+// with another strong tag or modification time concerns another representation.
 func Validated(stored, answer *message.Response) bool {
 	tag, was := answer.Get("ETag"), stored.Get("ETag")
 	if tag != nil && was != nil {
@@ -170,11 +165,11 @@ func Validated(stored, answer *message.Response) bool {
 	return !okA || !okB || a.Equal(b)
 }
 
-// Freshen returns the fields of a stored response after a 304 or a response to
-// HEAD (RFC 9111, 3.2): the new ones take the place of those with the same
-// name. The coding and length of the stored body stay. A weak tag stays, too: the
-// answer cannot say that the body is the same to the byte. Where the answer has no
-// Cache-Control, that of the stored response still says which fields are not stored.
+// Freshen returns the fields of a stored response after a 304 or a response to HEAD (RFC 9111
+// section 3.2): new fields replace those with the same name. The coding and length of the
+// stored body stay. So does a weak tag, because the answer cannot prove that the body is
+// byte-identical. If the answer has no Cache-Control, that of the stored response still
+// determines which fields are not stored.
 func Freshen(stored message.Fields, answer *message.Response) message.Fields {
 	control := answer.Fields
 	if !control.Has("Cache-Control") {
@@ -205,8 +200,8 @@ next:
 	return out
 }
 
-// SameBody says whether a response to HEAD is about the stored body, or about the
-// whole that a stored part is of (RFC 9111, 4.3.5). size is that of the whole.
+// SameBody reports whether a response to HEAD concerns the stored body, or the whole to which
+// a stored part belongs (RFC 9111 section 4.3.5). size is the length of the whole.
 func SameBody(stored *message.Response, size int64, head *message.Response) bool {
 	if head.Status != stored.Status && (head.Status != 200 || stored.Status != 206) || !Validated(stored, head) {
 		return false
@@ -215,7 +210,7 @@ func SameBody(stored *message.Response, size int64, head *message.Response) bool
 	return !ok || n == size
 }
 
-// Number reads a length: digits only.
+// Number parses a length: digits only.
 func Number(v []byte) (n int64, ok bool) {
 	if len(v) == 0 || len(v) > 18 {
 		return 0, false
@@ -229,7 +224,7 @@ func Number(v []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// Bound puts a lifetime between a least and a most, where they are not 0.
+// Bound limits the lifetime to least and most, unless these are 0.
 func (f *Facts) Bound(least, most time.Duration) {
 	if least > 0 && f.Lifetime < least {
 		f.Lifetime, f.Heuristic = least, true

@@ -9,7 +9,7 @@ import (
 	"shuultuur/message"
 )
 
-// varies says whether no other request fits the response: Vary lists "*".
+// varies reports whether no other request fits the response: Vary lists "*".
 func varies(fields message.Fields) bool {
 	for i := range fields {
 		if !is(fields[i].Name, "vary") {
@@ -24,8 +24,8 @@ func varies(fields message.Fields) bool {
 	return false
 }
 
-// Vary returns the names of the fields of a request that select the response,
-// in lower case, sorted, each once.
+// Vary returns the request fields that select the response, in lower case, sorted and without
+// duplicates.
 func Vary(fields message.Fields) (names []string) {
 	for i := range fields {
 		if !is(fields[i].Name, "vary") {
@@ -41,12 +41,11 @@ func Vary(fields message.Fields) (names []string) {
 	return slices.Compact(names)
 }
 
-// Variant appends to dst what the fields of a request say where a response
-// varies by names (RFC 9111, 4.1). Requests with the same variant get the same
-// response. Values are brought to one form: lines of one name are joined, white
-// space around commas does not count; of languages and codings neither do case
-// and the order of equal weights. language stands in place of Accept-Language
-// unless it is "".
+// Variant appends to dst the values of request fields by which a response varies (RFC 9111
+// section 4.1). Requests with the same variant get the same response. Values are normalised:
+// lines of one name are joined, and white space around commas is ignored; so are, in languages
+// and codings, case and the order of equal weights. language replaces Accept-Language unless
+// it is "".
 func Variant(dst []byte, names []string, q message.Fields, language string) []byte {
 	for _, name := range names {
 		dst = append(append(dst, name...), ':')
@@ -54,7 +53,7 @@ func Variant(dst []byte, names []string, q message.Fields, language string) []by
 		case name == "accept-language" && language != "":
 			dst = append(append(dst, '='), language...)
 		case name == "accept-language", name == "accept-encoding":
-			if !q.Has(name) { // anything will do, where an empty one accepts nothing
+			if !q.Has(name) { // anything is acceptable, while an empty field accepts nothing
 				dst = append(dst, 0)
 			}
 			for i, w := range weighted(q, name) {
@@ -74,8 +73,8 @@ func Variant(dst []byte, names []string, q message.Fields, language string) []by
 	return dst
 }
 
-// joined appends the values of all fields called name; one that is missing
-// differs from an empty one.
+// joined appends the values of all fields called name. A missing field differs from an empty
+// one.
 func joined(dst []byte, q message.Fields, name string) []byte {
 	some := false
 	for i := range q {
@@ -107,8 +106,8 @@ type weight struct {
 	weight int // thousandths
 }
 
-// weighted reads the fields called name as a list with weights (RFC 9110,
-// 12.4.2), the heaviest first, equal ones by name.
+// weighted parses the fields called name as a list with weights (RFC 9110 section 12.4.2),
+// greatest first, equal ones by name.
 func weighted(q message.Fields, name string) (list []weight) {
 	for i := range q {
 		if len(q[i].Name) != len(name) || !message.EqualName(q[i].Name, name) {
@@ -140,9 +139,8 @@ func weighted(q message.Fields, name string) (list []weight) {
 	return list
 }
 
-// Languages returns the languages that a client likes best, at most four: those
-// of the greatest weight. A stored response in one of them is what the origin
-// would choose.
+// Languages returns the languages that a client prefers, at most four: those with the greatest
+// weight. A stored response in one of them is the one that the origin would select.
 func Languages(q message.Fields) (best []string) {
 	list := weighted(q, "accept-language")
 	for _, w := range list {
@@ -156,8 +154,7 @@ func Languages(q message.Fields) (best []string) {
 	return best
 }
 
-// Language returns the language of a response where that is among those the
-// client likes best, "" otherwise.
+// Language returns the language of a response if the client prefers it, "" otherwise.
 func Language(q, s message.Fields) string {
 	language := string(bytes.ToLower(bytes.Trim(s.Get("Content-Language"), " \t")))
 	if language != "" && slices.Contains(Languages(q), language) {

@@ -11,25 +11,23 @@ import (
 	"strconv"
 )
 
-// maxLine bounds a line of a log, in bytes. Longer ones are skipped.
+// maxLine limits a line of a log in bytes. Longer ones are skipped.
 const maxLine = 1 << 20
 
-// unsized is the size of an object that the log does not give one for.
+// unsized is the size of an object without one in the log.
 const unsized = 16 << 10
 
-// Read reads a log and numbers its objects. Its form is found line by line:
+// Read reads a log and numbers its objects. It recognises these formats line by line:
 //
 //   - squid's own: time, duration, client, result/status, bytes, method, URL
 //   - combined and common, of web servers, with URLs or paths
-//   - events, one JSON object a line, as "shuultuur events" and the store jsonl
-//     write them
+//   - events, one JSON object per line, as written by "shuultuur events" and the store jsonl
 //   - a trace: time, number of the object, size
-//   - a trace of nothing but numbers, 4 bytes each, big endian
+//   - a trace of numbers only, 4 bytes each, big endian
 //
-// All may be compressed with gzip. Requests that a cache cannot answer (other
-// methods than GET, errors of the proxy, tunnels) are counted as skipped. Of a log
-// that breaks off, such as a compressed one that is still written, what can be read
-// counts.
+// All may be compressed with gzip. Requests that a cache cannot answer (other methods than
+// GET, errors of the proxy, tunnels) are counted as skipped. A log that breaks off, such as a
+// compressed one that is still being written, is read as far as possible.
 func Read(r io.Reader, temp string) (*Trace, error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	if head, _ := in.Peek(2); len(head) == 2 && head[0] == 0x1f && head[1] == 0x8b {
@@ -104,7 +102,7 @@ func (n *numberer) lines(in *bufio.Reader) error {
 	}
 }
 
-// parse takes URL and size out of a line.
+// parse extracts URL and size from a line.
 func parse(line []byte) (url []byte, size int64, ok bool) {
 	if line[0] == '{' {
 		return parseEvent(line)
@@ -117,7 +115,7 @@ func parse(line []byte) (url []byte, size int64, ok bool) {
 		v, err := strconv.ParseInt(string(b), 10, 64)
 		return v, err == nil
 	}
-	if _, err := strconv.ParseFloat(string(f[0]), 64); err != nil { // the time, in every form
+	if _, err := strconv.ParseFloat(string(f[0]), 64); err != nil { // all these formats begin with the time
 		return nil, 0, false
 	}
 	switch {
@@ -132,8 +130,7 @@ func parse(line []byte) (url []byte, size int64, ok bool) {
 	return nil, 0, false
 }
 
-// stored says whether responses with a status are stored. 304 answers about an
-// object that is.
+// stored reports whether responses with a status are stored. A 304 concerns an object that is.
 func stored(status string) bool {
 	switch status {
 	case "200", "203", "206", "300", "301", "304", "308", "404", "410":
@@ -142,9 +139,8 @@ func stored(status string) bool {
 	return false
 }
 
-// parseCombined reads a line of a web server; i is where the first quoted
-// string begins. That is the request, unless it stands before the time: then it
-// is the name of a user.
+// parseCombined parses a line of a web server; i is the position of the first quoted string.
+// That is the request, unless it precedes the time: then it is a user's name.
 func parseCombined(line []byte, i int) (url []byte, size int64, ok bool) {
 	request, rest := quoted(line[i+1:])
 	if bytes.IndexByte(line[:i], '[') < 0 {
@@ -165,8 +161,7 @@ func parseCombined(line []byte, i int) (url []byte, size int64, ok bool) {
 	return f[1], size, true
 }
 
-// quoted returns the string that ends with the first quote without a backslash
-// before it, and what is behind it.
+// quoted returns the string up to the first quote without a backslash before it, and the rest.
 func quoted(b []byte) (text, rest []byte) {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
@@ -179,7 +174,7 @@ func quoted(b []byte) (text, rest []byte) {
 	return nil, nil
 }
 
-// parseEvent reads an event.
+// parseEvent parses an event.
 func parseEvent(line []byte) (url []byte, size int64, ok bool) {
 	var e struct {
 		URL    string `json:"url"`

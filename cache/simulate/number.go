@@ -12,13 +12,13 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A Trace is a log with numbers in place of URLs: a file of records of 8 bytes,
-// number and size of an object. Objects are numbered from 0.
+// A Trace is a log with numbers instead of URLs: a file of records of 8 bytes, number and size
+// of an object. Objects are numbered from 0.
 type Trace struct {
 	Requests, Bytes, Objects, Footprint, Skipped int64
-	Broken                                       string // why the log breaks off, "" where it does not
+	Broken                                       string // why the log breaks off, "" if it does not
 
-	once int64 // objects that were asked for once
+	once int64 // objects requested once
 	file *os.File
 }
 
@@ -44,21 +44,21 @@ func (t *Trace) each(ctx context.Context, f func(id uint32, size int64)) error {
 	return nil
 }
 
-// parts is how many files the requests are sorted into by the hash of their
-// URL. Only the URLs of one part are in memory at a time, as hashes of 128
-// bits, so that 15 million take less than 100 MB.
+// parts is the number of files to which requests are distributed by the hash of their URL.
+// Only the URLs of one part are in memory at a time, as hashes of 128 bits, so that 15 million
+// take less than 100 MB.
 const parts = 16
 
-// A numberer numbers objects. First every request goes to the part of its URL;
-// then each part is read, its objects are numbered, and the numbers are put
-// where the request has its place in the trace.
+// A numberer numbers objects. First every request goes to the part of its URL. Then each part
+// is read, its objects are numbered, and each number is stored at the request's position in
+// the trace.
 type numberer struct {
 	files [parts]*os.File
 	out   [parts]*bufio.Writer
 	t     *Trace
 }
 
-// A request before it is numbered: place in the trace, hash, size.
+// rawSize is the size of a request before it is numbered: position in the trace, hash, size.
 const rawSize = 8 + 16 + 4
 
 func newNumberer(temp string) (*numberer, error) {
@@ -107,9 +107,8 @@ func (n *numberer) drop() {
 	}
 }
 
-// finish numbers the objects. The size of an object is that of its first
-// request: a later one may be of a part, or of an answer that it has not
-// changed.
+// finish numbers the objects. The size of an object is that of its first request: later ones
+// may be for a part, or answered "not modified".
 func (n *numberer) finish() (*Trace, error) {
 	defer n.drop()
 	t := n.t

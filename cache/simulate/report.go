@@ -32,7 +32,7 @@ func (r *Report) Table(w io.Writer) error {
 	return err
 }
 
-// YAML returns the settings that are recommended.
+// YAML returns the recommended settings.
 func (a *Advice) YAML() string {
 	if a.Disk == 0 {
 		return fmt.Sprintf("cache:\n  memory: %s\n  disk: off\n", mebibytes(a.Memory))
@@ -42,7 +42,7 @@ func (a *Advice) YAML() string {
 
 func mebibytes(n int64) string { return setting.Size(n).String() }
 
-// bytesOf writes a number of bytes for people.
+// bytesOf formats a number of bytes for people.
 func bytesOf(n int64) string {
 	unit, f := "B", float64(n)
 	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
@@ -57,7 +57,7 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%.1f %s", f, unit)
 }
 
-// A plot is one picture: a line for each policy, over the sizes.
+// A plot is one diagram: a line for each policy, over the sizes.
 type plot struct {
 	Title string
 	Lines []line
@@ -67,7 +67,7 @@ type plot struct {
 
 type line struct {
 	Name, Colour, Points string
-	Y                    int // of the name
+	Y                    int // of the label
 }
 
 type tick struct {
@@ -83,7 +83,7 @@ const (
 
 var colours = map[string]string{"lru": "#888", "s3-fifo": "#0b6", "bloom": "#06c", "always": "#c60"}
 
-// plot makes a picture of a value of the results.
+// plot plots a value of the results.
 func (r *Report) plot(title, unit string, value func(*Result) float64) plot {
 	p := plot{Title: title}
 	var sizes []int64
@@ -149,7 +149,7 @@ var page = template.Must(template.New("").Funcs(template.FuncMap{
 {{end}}</table></body></html>
 `))
 
-// HTML writes the report as a page that needs nothing else.
+// HTML writes the report as a self-contained page.
 func (r *Report) HTML(w io.Writer) error {
 	return page.Execute(w, struct {
 		R     *Report

@@ -1,13 +1,12 @@
-// Package simulate says what a cache would have done with the requests of a
-// log: how many it would have answered, and what it would have written to a
-// disk, by policy of admission and by size.
+// Package simulate computes what a cache would have done with the requests in a log: how many
+// it would have answered, and what it would have written to a disk, by admission policy and
+// size.
 //
-// Data moves so. [Read] takes the requests out of a log of any of the usual
-// forms (log.go) and gives each object a number; what does not fit into memory
-// waits in files (number.go). [Run] sends the numbers through a model of the
-// cache ([admission.Model], whose steps the cache itself follows) and through a
-// plain LRU, for each size. [Report] is what comes of it, with settings to
-// recommend, and writes itself as table, JSON or an HTML page.
+// [Read] extracts the requests from a log in any of the usual formats (log.go) and gives each
+// object a number; data that does not fit into memory goes to files (number.go). [Run] sends
+// the numbers through a model of the cache ([admission.Model], whose steps the cache itself
+// follows) and through a plain LRU, for each size. [Report] has the results with recommended
+// settings, and writes itself as a table, JSON or an HTML page.
 package simulate
 
 import (
@@ -17,56 +16,56 @@ import (
 	"shuultuur/cache/admission"
 )
 
-// Options say what is simulated. The zero value means the defaults.
+// Options configure a simulation. The zero value means the defaults.
 type Options struct {
-	// Shares are the sizes to look at, as parts of all bytes that were asked
-	// for. Default 0.005, 0.01, 0.02, 0.05, 0.1, 0.25.
+	// Shares are the sizes to simulate, relative to all requested bytes. Default 0.005, 0.01,
+	// 0.02, 0.05, 0.1, 0.25.
 	Shares []float64
-	// Sizes are sizes in bytes, in place of Shares.
+	// Sizes are sizes in bytes, instead of Shares.
 	Sizes []int64
-	// Policies are the policies of admission; default all.
+	// Policies are the admission policies; default all.
 	Policies []string
-	// Temp is the folder for files; default the system's.
+	// Temp is the folder for temporary files; default the system's.
 	Temp string
 }
 
-// memoryShare is how much of a cache of some size is memory in the simulation,
-// in per cent, and leastMemory the least of it: less nobody has.
+// memoryShare is the share of memory in a simulated cache, in per cent, and leastMemory its
+// minimum, because nobody has less.
 const (
 	memoryShare = 30
 	leastMemory = 4 << 20
 )
 
-// A Result is what a cache of one size and policy did.
+// A Result is the result for a cache of one size and policy.
 type Result struct {
-	Policy string `json:"policy"` // "lru": all of it one LRU on a disk
-	Size   int64  `json:"size"`   // bytes, memory included
-	Memory int64  `json:"memory"` // bytes of it that are memory
-	// Hits and HitBytes are parts of the requests and of their bytes.
+	Policy string `json:"policy"` // "lru" for a single LRU on a disk
+	Size   int64  `json:"size"`   // bytes, including memory
+	Memory int64  `json:"memory"` // bytes of memory
+	// Hits and HitBytes are shares of the requests and of their bytes.
 	Hits     float64 `json:"hits"`
 	HitBytes float64 `json:"hit_bytes"`
-	// Writes and WrittenBytes are what went to the disk.
+	// Writes and WrittenBytes were written to the disk.
 	Writes       int64 `json:"writes"`
 	WrittenBytes int64 `json:"written_bytes"`
-	// OfLRU is Writes as a part of those of LRU at the same size.
+	// OfLRU is the ratio of Writes to those of LRU at the same size.
 	OfLRU float64 `json:"writes_of_lru"`
 }
 
-// A Report is the outcome of a simulation.
+// A Report is the result of a simulation.
 type Report struct {
 	Requests  int64    `json:"requests"`
 	Bytes     int64    `json:"bytes"`            // of all requests
-	Objects   int64    `json:"objects"`          // different ones
+	Objects   int64    `json:"objects"`          // different objects
 	Footprint int64    `json:"footprint"`        // bytes of different objects
-	Once      float64  `json:"once"`             // part of objects that were asked for once
-	Skipped   int64    `json:"skipped"`          // lines that are no request that could be answered from a cache
+	Once      float64  `json:"once"`             // share of objects that were requested once
+	Skipped   int64    `json:"skipped"`          // lines without a request that a cache could answer
 	Broken    string   `json:"broken,omitempty"` // why the log could not be read to its end
 	Results   []Result `json:"results"`
-	// Advice are settings to recommend.
+	// Advice has the recommended settings.
 	Advice Advice `json:"advice"`
 }
 
-// Advice are settings, and why.
+// Advice has recommended settings, and the reason.
 type Advice struct {
 	Memory    int64  `json:"memory"`
 	Disk      int64  `json:"disk"`
@@ -117,12 +116,12 @@ func Run(ctx context.Context, t *Trace, o Options) (*Report, error) {
 	return r, nil
 }
 
-// key spreads the numbers of objects.
+// key hashes the number of an object.
 func key(id uint32) admission.Key {
 	return admission.Key{Lo: (uint64(id) + 1) * 0x9E3779B97F4A7C15, Hi: (uint64(id) + 1) * 0xC2B2AE3D27D4EB4F}
 }
 
-// model runs the cache's own policy.
+// model simulates the cache's own policy.
 func model(ctx context.Context, t *Trace, name string, size int64) (Result, error) {
 	memory := min(size, max(leastMemory, size*memoryShare/100))
 	window := int(min(max(2*size*t.Objects/max(t.Footprint, 1), 1000), 50_000_000))
@@ -142,8 +141,8 @@ func ratio(yes, no int64) float64 {
 	return float64(yes) / float64(yes+no)
 }
 
-// lru runs a plain LRU that writes every object. It is exact: a list over all
-// objects, 12 bytes for each.
+// lru simulates a plain LRU that writes every object. It is exact: a list of all objects, 12
+// bytes each.
 func lru(ctx context.Context, t *Trace, size int64) (Result, error) {
 	n := uint32(t.Objects)
 	const gone = ^uint32(0)
@@ -188,9 +187,8 @@ func lru(ctx context.Context, t *Trace, size int64) (Result, error) {
 	return r, err
 }
 
-// advise recommends the smallest cache that has nine tenths of the hits of the
-// largest one, with the policy that does best there. Fewer writes win among
-// policies whose hits are alike.
+// advise recommends the smallest cache with nine tenths of the hits of the largest one, with
+// the policy that is best there. Among policies with similar hits, fewer writes win.
 func (r *Report) advise() {
 	best := 0.0
 	for _, x := range r.Results {
