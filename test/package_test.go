@@ -1,7 +1,10 @@
 package test
 
 import (
+	"archive/zip"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -196,7 +199,7 @@ func TestTheServiceIsConfined(t *testing.T) {
 func TestShellScriptsAreClean(t *testing.T) {
 	check := peer.Program(t, "shellcheck")
 	var scripts []string
-	for _, p := range []string{"../dist/*.sh", "../dist/*/*.sh", "*.sh", "../dist/openrc/shuultuur"} {
+	for _, p := range []string{"../dist/*.sh", "../dist/*/*.sh", "*.sh", "../dist/openrc/shuultuur", "../dist/openwrt/shuultuur.init", "../dist/freebsd/port/files/shuultuur.in"} {
 		found, _ := filepath.Glob(p)
 		scripts = append(scripts, found...)
 	}
@@ -217,5 +220,75 @@ func TestTheAlertRulesHold(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("promtool %q: %v\n%s", args, err, out)
 		}
+	}
+}
+
+// TestTheModulePathIsChangedInOnePlace: with a path of its own, go install accepts the module
+// from a proxy, and nothing names the old path.
+func TestTheModulePathIsChangedInOnePlace(t *testing.T) {
+	const path, version = "filter.example/shuultuur", "v1.2.3"
+	dir := t.TempDir()
+	do := func(script string, env ...string) string {
+		t.Helper()
+		cmd := exec.Command("sh", "-ec", script)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%.2000s", script, err, out)
+		}
+		return string(out)
+	}
+	source, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("git", "-C", source, "rev-parse", "HEAD").CombinedOutput(); err != nil {
+		t.Skipf("this is no repository of git: %s", out)
+	}
+	do("git -C " + source + " archive --format=tar --prefix=" + path + "@" + version + "/ HEAD | tar -xf -")
+	do("sh " + path + "@" + version + "/dist/module.sh " + path)
+	tree := "cd " + path + "@" + version
+	for line := range strings.Lines(do(tree + " && go list -deps ./cmd/shuultuur && sh dist/flags.sh | tr ' ' '\n'")) {
+		if strings.HasPrefix(strings.TrimPrefix(line, "-gcflags="), "shuultuur/") {
+			t.Errorf("the old path is still there: %s", line)
+		}
+	}
+	do("mkdir -p proxy/" + path + "/@v && cp " + path + "@" + version + "/go.mod proxy/" + path + "/@v/" + version + ".mod" +
+		" && echo '{\"Version\":\"" + version + "\"}' >proxy/" + path + "/@v/" + version + ".info && echo " + version + " >proxy/" + path + "/@v/list")
+	zipped(t, filepath.Join(dir, "proxy", path, "@v", version+".zip"), dir, path+"@"+version)
+	got := do("go mod download -json "+path+"@latest && chmod -R u+w modules", "GOPROXY=file://"+dir+"/proxy", "GONOSUMDB=*", "GOFLAGS=-modcacherw", "GOMODCACHE="+dir+"/modules")
+	if !strings.Contains(got, `"Version": "`+version+`"`) {
+		t.Errorf("the go command says %s", got)
+	}
+	if out, err := exec.Command("sh", "../dist/module.sh", "shuultuur2").CombinedOutput(); err == nil {
+		t.Errorf("a path without a host is taken: %s", out)
+	}
+}
+
+// zipped writes the files of a folder below root into a zip, by their paths there.
+func zipped(t *testing.T, file, root, folder string) {
+	t.Helper()
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := zip.NewWriter(f)
+	err = fs.WalkDir(os.DirFS(root), folder, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return err
+		}
+		to, err := w.Create(name)
+		if err == nil {
+			_, err = to.Write(text)
+		}
+		return err
+	})
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
 	}
 }

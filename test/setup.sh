@@ -52,6 +52,7 @@ if command -v python3 >/dev/null 2>&1 && ! "$python/bin/python3" -c 'import pyar
 fi
 command -v lintian >/dev/null 2>&1 || missing="$missing lintian"
 command -v promtool >/dev/null 2>&1 || missing="$missing prometheus"
+command -v mandoc >/dev/null 2>&1 || missing="$missing mandoc"
 command -v shellcheck >/dev/null 2>&1 || missing="$missing shellcheck"
 command -v mmdebstrap >/dev/null 2>&1 || missing="$missing mmdebstrap"
 [ -n "$missing" ] || exit 0

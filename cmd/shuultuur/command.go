@@ -36,6 +36,7 @@ type env struct {
 // A page is what a command says of itself.
 type page struct {
 	name, args, what string
+	summary          string // of the table of commands
 	flags            *flag.FlagSet
 }
 
@@ -175,7 +176,7 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 			least, most = count[0], count[1]
 		}
 		if e.describe != nil {
-			e.describe(page{name, args, what, f})
+			e.describe(page{name: name, args: args, what: what, flags: f})
 			return 0
 		}
 		whole := f.Usage
@@ -264,7 +265,7 @@ func pages(ctx context.Context, all []command, above string) (found []page) {
 		if c.run != nil {
 			c.run(ctx, env{stdout: io.Discard, stderr: io.Discard, describe: func(described page) { p = described }}, nil)
 		}
-		p.name = above + c.name
+		p.name, p.summary = above+c.name, c.summary()
 		found = append(found, p)
 		found = append(found, pages(ctx, c.sub, p.name+" ")...)
 	}

@@ -116,6 +116,17 @@ func TestManualPages(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	mandoc, err := exec.LookPath("mandoc")
+	if err != nil {
+		t.Skip("mandoc is not installed")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	if err != nil || len(files) < 50 {
+		t.Fatalf("%d pages, %v", len(files), err)
+	}
+	if out, err := exec.Command(mandoc, append([]string{"-Tlint", "-Wwarning"}, files...)...).CombinedOutput(); err != nil {
+		t.Errorf("mandoc: %v\n%.3000s", err, out)
+	}
 }
 
 // settingsIn writes settings into the folder that the test then works in.

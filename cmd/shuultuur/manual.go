@@ -11,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"shuultuur/atomicfile"
 )
@@ -44,26 +46,29 @@ func man(ctx context.Context, e env, args []string) int {
 func manPage(p page, all []page) string {
 	var b strings.Builder
 	name := strings.ReplaceAll(strings.TrimSpace("shuultuur "+p.name), " ", "-")
-	fmt.Fprintf(&b, ".TH %s 1 \"\" %s Shuultuur\n", strings.ToUpper(name), troff(thisBuild().Version))
+	fmt.Fprintf(&b, ".TH %s 1 %s %s Shuultuur\n", strings.ToUpper(name), madeOn().Format(time.DateOnly), troff(thisBuild().Version))
 	summary := "filter between a network's people and the web"
 	if p.name != "" {
-		summary = command{what: p.what}.summary()
+		summary = p.summary
 	}
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", troff(name), troff(summary))
 	if p.name == "" {
 		b.WriteString(".SH SYNOPSIS\n.B shuultuur\n.I COMMAND\n[arguments]\n.SH COMMANDS\n")
 		for _, c := range all {
-			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", troff(c.name), troff(command{what: c.what}.summary()))
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", troff(c.name), troff(c.summary))
 		}
 		b.WriteString(".SH FILES\n.TP\n.I /etc/shuultuur/shuultuur.yaml\nthe settings of the service\n.TP\n.I /var/lib/shuultuur\nits data\n")
 		return b.String()
 	}
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B shuultuur %s\n%s\n.SH DESCRIPTION\n", troff(p.name), troff(p.args))
-	for part := range strings.SplitSeq(strings.Trim(p.what, "\n"), "\n\n") {
+	for i, part := range strings.Split(strings.Trim(p.what, "\n"), "\n\n") {
 		if strings.HasPrefix(part, " ") || strings.Contains(part, "   ") {
 			fmt.Fprintf(&b, ".nf\n%s\n.fi\n", troff(part))
 		} else {
-			fmt.Fprintf(&b, ".PP\n%s\n", troff(part))
+			if i > 0 { // the heading begins one
+				b.WriteString(".PP\n")
+			}
+			b.WriteString(troff(part) + "\n")
 		}
 	}
 	if p.flags != nil {
@@ -76,6 +81,18 @@ func manPage(p page, all []page) string {
 	}
 	b.WriteString(".SH SEE ALSO\n.BR shuultuur (1)\n")
 	return b.String()
+}
+
+// madeOn is the date of manual pages: that of the release, which packages give, or of the
+// revision, so that the same program makes the same pages.
+func madeOn() time.Time {
+	if n, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
+		return time.Unix(n, 0).UTC()
+	}
+	if t, err := time.Parse(time.RFC3339, thisBuild().Time); err == nil {
+		return t
+	}
+	return time.Now().UTC()
 }
 
 // troff escapes text.
@@ -207,7 +224,7 @@ func fishCompletion(w io.Writer, all []page) {
 		if len(words) > 1 {
 			when, name = "__fish_seen_subcommand_from "+words[0], words[1]
 		}
-		fmt.Fprintf(w, "complete -c shuultuur -n %s -a %s -d %s\n", quote(when), name, quote(command{what: p.what}.summary()))
+		fmt.Fprintf(w, "complete -c shuultuur -n %s -a %s -d %s\n", quote(when), name, quote(p.summary))
 		when = "__fish_seen_subcommand_from " + words[0]
 		if len(words) > 1 {
 			when += "; and __fish_seen_subcommand_from " + words[1]

@@ -20,6 +20,18 @@ Installed-Size: $(stat -c %s "$bin")
 Description: Filter between a network's people and the web
 EOF
 printf '/etc/shuultuur/\n' > "$dir/control/conffiles"
+# As packages of OpenWrt do: the service is enabled and started after installation,
+# started anew after an upgrade, and stopped before removal.
+for script in postinst prerm; do
+	cat > "$dir/control/$script" <<EOF
+#!/bin/sh
+[ "\${IPKG_NO_SCRIPT}" = "1" ] && exit 0
+[ -s "\${IPKG_INSTROOT}/lib/functions.sh" ] || exit 0
+. "\${IPKG_INSTROOT}/lib/functions.sh"
+default_$script "\$0" "\$@"
+EOF
+	chmod 755 "$dir/control/$script"
+done
 printf '2.0\n' > "$dir/debian-binary"
 pack() { tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$1" -cf - "$2" | gzip -9n; }
 pack "$dir/data" . > "$dir/data.tar.gz"
