@@ -243,7 +243,17 @@ func (p *reply) refusal(m *message) string {
 	if p.http.Status != was {
 		return fmt.Sprintf("an answer of its own, status %d instead of %d", p.http.Status, was)
 	}
+	// A page in place of a file has its own type.
+	if typ := p.http.Get("Content-Type"); m.t.Response != nil && len(typ) > 0 && mediaType(typ) != mediaType(m.t.Response.Get("Content-Type")) && p.change(m) != "" {
+		return fmt.Sprintf("an answer of its own, of type %.60q", typ)
+	}
 	return ""
+}
+
+// mediaType is the value of Content-Type without parameters, in lower case.
+func mediaType(v []byte) string {
+	typ, _, _ := bytes.Cut(v, []byte(";"))
+	return strings.ToLower(string(bytes.TrimSpace(typ)))
 }
 
 // change describes the server's change of the message, "" if none.

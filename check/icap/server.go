@@ -98,15 +98,16 @@ func (s *server) dial(ctx context.Context) (*link, error) {
 	defer cancel()
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", s.address)
-	if err == nil && s.secure {
-		t := tls.Client(c, s.tls)
-		if err = t.HandshakeContext(ctx); err != nil {
-			c.Close()
-		}
-		c = t
-	}
 	if err != nil {
 		return nil, &failure{s: s, err: fmt.Errorf("connecting: %w; is the server running?", err), gone: true}
+	}
+	if s.secure {
+		t := tls.Client(c, s.tls)
+		if err := t.HandshakeContext(ctx); err != nil {
+			c.Close()
+			return nil, &failure{s: s, err: fmt.Errorf("TLS handshake: %w; does the server speak TLS on this port, and does ca have the root of its certificate?", err), gone: true}
+		}
+		c = t
 	}
 	return &link{Conn: c, r: bufio.NewReaderSize(c, wire.MaxLine)}, nil
 }

@@ -183,7 +183,8 @@ func TestAnswersBecomeFindings(t *testing.T) {
 		"violations": {filter.ResponseBody, page(403, "X-Violations-Found: 2\r\n\tdoc.pdf\r\n\tCard number\r\n\t1\r\n\t0\r\n\t-\r\n\tPassport\r\n\t2\r\n\t0\r\n", "no"),
 			[]string{"violation Card number in doc.pdf, says", "violation Passport, says"}, 403},
 		"a page":      {filter.ResponseBody, page(302, "", "go"), []string{"blocked an answer of its own, status 302 instead of 200"}, 302},
-		"a change":    {filter.ResponseBody, page(200, "", "A body"), []string{"modified a body of 6 bytes would become another of 6"}, 200},
+		"a change":    {filter.ResponseBody, strings.ReplaceAll(page(200, "", "A body"), " text/html", "text/plain"), []string{"modified a body of 6 bytes would become another of 6"}, 200},
+		"a file":      {filter.ResponseBody, page(200, "", "A page"), []string{`blocked an answer of its own, of type "text/html"`}, 200},
 		"an answer":   {filter.RequestBody, page(200, "", "no"), []string{"blocked an answer of its own, status 200"}, 200},
 		"another URL": {filter.RequestBody, fmt.Sprintf("ICAP/1.0 200 OK\r\nEncapsulated: req-hdr=0, req-body=%d\r\n\r\n%s6\r\na body\r\n0\r\n\r\n", len(req), req), []string{"modified the request would go to http://elsewhere.example/"}, 0},
 	} {
@@ -349,7 +350,7 @@ func TestAnErrorStatusIsAnError(t *testing.T) {
 		"ICAP/1.0 200 OK\r\n\r\n":           "an answer without a message",
 		"HTTP/1.1 200 OK\r\n\r\n":           "no ICAP status line",
 		"":                                  "EOF",
-		"ICAP/1.0 200 OK\r\nEncapsulated: res-hdr=0, res-body=9\r\n\r\nGET / HTT": "its HTTP head",
+		"ICAP/1.0 200 OK\r\nEncapsulated: res-hdr=0, res-body=9\r\n\r\nGET / HTT": "the server's HTTP head",
 	} {
 		s := scan(t, "", "Methods: RESPMOD\r\n", func(string, string, string) string { return answer })
 		c := check(t, Config{Servers: setting.OneOrMore[string]{s.url()}})

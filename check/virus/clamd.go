@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -85,7 +86,7 @@ func (s *scanner) dial(ctx context.Context) (*session, error) {
 	var d net.Dialer
 	c, err := d.DialContext(dialCtx, s.network, s.address)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to clamd: %w; is it running?", err)
+		return nil, unreached(err)
 	}
 	_ = c.SetDeadline(time.Now().Add(s.timeout)) // the write reports an error
 	if _, err := c.Write([]byte("zIDSESSION\x00")); err != nil {
@@ -95,10 +96,23 @@ func (s *scanner) dial(ctx context.Context) (*session, error) {
 	return &session{Conn: c, s: s, r: bufio.NewReaderSize(c, maxReply)}, nil
 }
 
+// unreached is the error of a connection to clamd that could not be made.
+func unreached(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("connecting to clamd: %w; add the user of the gateway to the group of the socket", err)
+	}
+	return fmt.Errorf("connecting to clamd: %w; is it running?", err)
+}
+
 // An answerError is an error reported by clamd.
 type answerError struct{ text string }
 
-func (e *answerError) Error() string { return "clamd says: " + e.text }
+func (e *answerError) Error() string {
+	if strings.Contains(e.text, "size limit exceeded") {
+		return "clamd says: " + e.text + "; raise StreamMaxLength in clamd.conf"
+	}
+	return "clamd says: " + e.text
+}
 
 // try scans a body on c, and then keeps or closes c.
 func (s *scanner) try(ctx context.Context, c *session, b *content.Body) (name string, err error) {

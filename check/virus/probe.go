@@ -71,7 +71,7 @@ func (s *scanner) ping(ctx context.Context) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, s.network, s.address)
 	if err != nil {
-		return fmt.Errorf("connecting to clamd: %w; is it running?", err)
+		return unreached(err)
 	}
 	defer conn.Close()
 	end, _ := ctx.Deadline()
