@@ -20,6 +20,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
 	"shuultuur/filter"
+	"shuultuur/identity/session"
 	"shuultuur/policy"
 )
 
@@ -48,6 +49,12 @@ func (c Client) Pause(ctx context.Context, who, length string) (all []policy.Pau
 		method, body = http.MethodPost, url.Values{"who": {who}, "for": {length}}.Encode()
 	}
 	err = c.ask(ctx, method, "/pause", body, &all)
+	return all, err
+}
+
+// Sessions returns the session of an address, or none.
+func (c Client) Sessions(ctx context.Context, addr netip.Addr) (all []session.Session, err error) {
+	err = c.ask(ctx, http.MethodGet, "/api/sessions?"+url.Values{"address": {addr.String()}}.Encode(), "", &all)
 	return all, err
 }
 

@@ -158,7 +158,7 @@ func operations() map[string]operation {
 		"POST /zones/{origin}/restore": {does: "restore a deleted zone", gives: pageOrJSON},
 		"GET /cache":                   {does: "figures of the cache", gives: pageOrJSON},
 		"GET /cache/look":              {does: "what is stored for a URL", query: []field{must("url", "URL"), may("field", "field of the request, NAME: VALUE")}},
-		"GET /api/sessions":            {does: "who has which address for now"},
+		"GET /api/sessions":            {does: "who has which address for now", query: []field{may("address", "whose session")}},
 		"POST /api/sessions":           {does: "start, renew or stop sessions of addresses: an object or a list of them, or a form", body: "application/json application/x-www-form-urlencoded"},
 		"DELETE /api/sessions":         {does: "stop the session of an address", query: []field{must("address", "whose session"), may("id", "only the session that was started with it")}},
 		"POST /cache/purge":            {does: "take something out of the cache", form: []field{must("kind", "url | prefix | host | tag | category"), must("value", "what is taken out")}, gives: pageOrJSON},

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,19 +40,32 @@ type order struct {
 
 // routes returns what is about sessions.
 //
-//	GET /api/sessions     those that hold
+//	GET /api/sessions     those that hold, or with ?address=ADDRESS the one of an address
 //	POST /api/sessions    starts, renews or stops one, or a list of them: JSON
 //	                      {"address","user","groups","seconds","id","action"}, or a form
 //	DELETE /api/sessions?address=ADDRESS[&id=ID]
 func (s *Sessions) routes() []route {
 	return []route{
-		{"GET", "/api/sessions", operator, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.All()) }},
+		{"GET", "/api/sessions", operator, s.get},
 		{"POST", "/api/sessions", operator, s.post},
 		{"DELETE", "/api/sessions", operator, func(w http.ResponseWriter, r *http.Request) {
 			q := r.URL.Query()
 			s.do(w, r, []order{{Action: "stop", Address: q.Get("address"), ID: q.Get("id")}})
 		}},
 	}
+}
+
+func (s *Sessions) get(w http.ResponseWriter, r *http.Request) {
+	all := s.All()
+	if text := r.URL.Query().Get("address"); text != "" {
+		a, err := netip.ParseAddr(text)
+		if err != nil {
+			http.Error(w, fmt.Sprintf("%.60q is not an address", text), http.StatusBadRequest)
+			return
+		}
+		all = slices.DeleteFunc(all, func(open session.Session) bool { return open.Addr != a.Unmap() })
+	}
+	writeJSON(w, http.StatusOK, all)
 }
 
 func (s *Sessions) post(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,8 +14,10 @@ import (
 	"shuultuur/admin/why"
 	"shuultuur/configuration"
 	"shuultuur/filter"
+	"shuultuur/identity/session"
 	"shuultuur/policy"
 	"shuultuur/replay"
+	"shuultuur/state"
 )
 
 // Explain builds the engine of the settings in file, to find out whether a gateway could start
@@ -101,6 +104,19 @@ func (e *Engine) AskPauses(ctx context.Context) []policy.Pause {
 		e.Pauses.Pauses.Set(all)
 	}
 	return e.Pauses.At(time.Now())
+}
+
+// AskSession applies the session that an address has in the gateway that runs with the same
+// settings, if one answers.
+func (e *Engine) AskSession(ctx context.Context, addr netip.Addr) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	all, _ := e.Settings.Client().Sessions(ctx, addr) // without a gateway there are none
+	for _, s := range all {
+		if text, err := json.Marshal(s); err == nil {
+			e.Sessions.Take([]state.Instruction{{Topic: session.Topic, Key: s.Addr.String(), Value: string(text), Until: s.Until}})
+		}
+	}
 }
 
 // Reachable reports whether the proxy may connect to the target of t, as far as is known

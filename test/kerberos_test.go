@@ -16,14 +16,17 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"shuultuur/engine"
 	"shuultuur/event"
 	"shuultuur/gateway"
 	"shuultuur/test/cert"
@@ -266,6 +269,20 @@ func TestOthersSayWhoHasAnAddress(t *testing.T) {
 	if got := ask(); got != 403 {
 		t.Errorf("anna: %d", got)
 	}
+	here := netip.MustParseAddr("127.0.0.1")
+	why := filepath.Join(dir, "why.yaml")
+	if err := os.WriteFile(why, []byte(strings.Replace(sessionSettings, "admin: 127.0.0.1:0", "admin: "+g.AdminAddr(), 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, done, err := engine.Explain(t.Context(), why)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.AskSession(t.Context(), here)
+	if c, err := e.Identify(t.Context(), here); err != nil || c.User != "anna" || c.Source != "session" || !slices.Contains(c.Groups, "pupils") {
+		t.Errorf("why knows %+v, %v", c, err)
+	}
+	done()
 	res, err := http.Get("http://" + g.AdminAddr() + "/api/sessions")
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,8 @@ With -dns, NAME is a name that a client asks the name server for, and what the
 name server would answer is said too, as far as it would not have to ask others.
 
 The gateway that runs with these settings, if there is one, is asked at its
-admin address what is paused and what is left of quotas.
+admin address who has the address of the client for now, what is paused and
+what is left of quotas.
 
 An https URL is judged by its host alone, as the gateway does with a tunnel it
 does not look into; where the client's policy says decrypt, it is judged whole.
@@ -160,6 +161,7 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 	}
 	defer closeEngine()
 	engine.AskPauses(ctx)
+	engine.AskSession(ctx, ask.Client)
 	x, err := engine.Why(ctx, ask)
 	if err != nil {
 		return nil, err

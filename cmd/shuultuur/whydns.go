@@ -57,6 +57,7 @@ func (q question) askName(ctx context.Context) (*nameExplanation, error) {
 	}
 	defer closeEngine()
 	engine.AskPauses(ctx)
+	engine.AskSession(ctx, addr.Unmap())
 	d, err := engine.As(q.as)
 	if err != nil {
 		return nil, err
