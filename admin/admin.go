@@ -99,6 +99,9 @@ type Parts struct {
 
 // Inside are parts of the filter that pages look into.
 type Inside struct {
+	// Effect judges the events of the last day as if a change were made. A change that
+	// cannot be made gives [*BadChange]. Nil: there is no record.
+	Effect func(context.Context, Trial) (*Effect, error)
 	Zones  func() *authority.Authority // returns nil while there is none
 	Checks func() *check.Set
 	// Devices returns the address of the pages for devices; "" for none.
@@ -144,7 +147,7 @@ func (p *Parts) routes() []route {
 	all = slices.Concat(all, profileRoutes(), p.signInRoutes(), p.accountRoutes(), p.accountsRoutes(), p.auditRoutes(), p.Looks.routes(p.Pause.notice), p.privacyRoutes())
 	all = append(all, p.home()...)
 	all = append(all, p.Events.routes(p)...)
-	all = append(all, p.Rulings.routes(p.Pause.notice)...)
+	all = append(all, rulingRoutes(p)...)
 	all = append(all, p.Explain.routes(p.Pause.notice)...)
 	all = append(all, p.Settings.routes(p.Pause.notice)...)
 	all = slices.Concat(all, p.clientRoutes(), p.systemRoutes(), p.nameRoutes(), p.zoneRoutes(), p.checkRoutes(), assistantRoutes(p))
@@ -153,12 +156,12 @@ func (p *Parts) routes() []route {
 	all = append(all, p.pictureRoutes()...)
 	all = append(all, reportRoutes(p)...)
 	if p.Lists != nil {
-		all = append(all, p.Lists.routes(p.Pause.notice, p.Events)...)
+		all = append(all, listRoutes(p)...)
 	}
 	if p.Pause != nil {
-		all = append(all, p.Pause.routes()...)
+		all = append(all, pauseRoutes(p)...)
 	}
-	all = append(all, p.Votes.routes(p.Pause.notice)...)
+	all = append(all, voteRoutes(p)...)
 	if p.Sessions != nil {
 		all = append(all, p.Sessions.routes()...)
 	}

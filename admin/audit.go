@@ -57,7 +57,11 @@ func (s *Server) answer(r route, w http.ResponseWriter, q *http.Request) {
 	if slices.Contains(nameless, r.path) {
 		details = ""
 	}
-	_ = s.record(q, r.method+" "+r.path, max(seen.status, http.StatusOK), details) // the next change is refused, and /health says so
+	action := r.method + " " + r.path
+	if seen.effectOnly {
+		action += " (effect only)"
+	}
+	_ = s.record(q, action, max(seen.status, http.StatusOK), details) // the next change is refused, and /health says so
 }
 
 // record adds an entry to the audit log.
@@ -113,7 +117,8 @@ func (k *keeping) Read(p []byte) (int, error) {
 // seeing remembers the status of an answer.
 type seeing struct {
 	http.ResponseWriter
-	status int
+	status     int
+	effectOnly bool // nothing was changed
 }
 
 func (s *seeing) WriteHeader(status int) {

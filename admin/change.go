@@ -46,7 +46,7 @@ func (s *Settings) change(w http.ResponseWriter, r *http.Request, reason, then s
 	}
 	out := changed{Effect: d.Effect, Note: d.NoEffect}
 	page, dry := isPage(r), dryRun(r.Form)
-	if page && (dry || d.Effect != nil && d.Effect.Changed > 0) {
+	if page && (dry || d.Effect != nil && d.Effect.Changed > 0 || d.Effect == nil && d.NoEffect != "" && d.NoEffect != ErrNoRecord.Error()) {
 		s.write(w, s.page, http.StatusOK, d)
 		return
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -79,6 +80,14 @@ func (c Client) Quotas(ctx context.Context, policy string, addr netip.Addr, user
 	return answer.Quotas, err
 }
 
+// TLS says whom the client trusts; nil for whom the system does.
+func (c Client) TLS() (*tls.Config, error) {
+	if c.Cert == "" {
+		return nil, nil
+	}
+	return trustOne(c.Cert)
+}
+
 // trustOne trusts the certificate in a file under any name: the gateway of these
 // settings has it.
 func trustOne(file string) (*tls.Config, error) {
@@ -113,7 +122,7 @@ func (c Client) Events(ctx context.Context, filter string, limit int) iter.Seq2[
 	return func(yield func(event.Row, error) bool) {
 		path := "/events?" + url.Values{"filter": {filter}}.Encode()
 		for n := 0; path != ""; {
-			data, head, err := c.send(ctx, http.MethodGet, path, "", 2*maxAsk, maxPageOfRows)
+			data, head, err := c.send(ctx, asking{method: http.MethodGet, path: path}, 2*maxAsk, maxPageOfRows)
 			if err != nil {
 				yield(event.Row{}, err)
 				return
@@ -143,7 +152,12 @@ func nextPage(link string) string {
 }
 
 func (c Client) ask(ctx context.Context, method, path, body string, answer any) error {
-	data, _, err := c.send(ctx, method, path, body, 5*time.Second, maxAnswer)
+	return c.askFor(ctx, method, path, body, 5*time.Second, answer)
+}
+
+// askFor is ask for what may take longer.
+func (c Client) askFor(ctx context.Context, method, path, body string, patience time.Duration, answer any) error {
+	data, _, err := c.send(ctx, asking{method: method, path: path, body: body}, patience, maxAnswer)
 	if err != nil {
 		return err
 	}
@@ -153,26 +167,44 @@ func (c Client) ask(ctx context.Context, method, path, body string, answer any) 
 	return nil
 }
 
+// An asking is one request.
+type asking struct {
+	method, path, body string
+	kind               string // media type of the body; "" for a form
+	match              string // If-Match, "" for none
+}
+
+// A refusal is an answer that is not 200.
+type refusal struct {
+	status int
+	body   []byte
+}
+
+func (e *refusal) Error() string {
+	return "the gateway says: " + strings.TrimSpace(string(e.body[:min(len(e.body), maxAnswer)]))
+}
+
 // send returns the body of an answer, of at most so many bytes, and its head.
-func (c Client) send(ctx context.Context, method, path, body string, patience time.Duration, most int) ([]byte, http.Header, error) {
+func (c Client) send(ctx context.Context, m asking, patience time.Duration, most int) ([]byte, http.Header, error) {
 	if c.URL == "" {
 		return nil, nil, ErrOff
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(body))
+	q, err := http.NewRequestWithContext(ctx, m.method, c.URL+m.path, strings.NewReader(m.body))
 	if err != nil {
 		return nil, nil, err
 	}
-	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	q.Header.Set("Content-Type", cmp.Or(m.kind, "application/x-www-form-urlencoded"))
+	if m.match != "" {
+		q.Header.Set("If-Match", m.match)
+	}
 	if c.Token != "" {
 		q.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	t := &http.Transport{DisableKeepAlives: true} // asks the gateway itself, not by a proxy
-	if c.Cert != "" {
-		if t.TLSClientConfig, err = trustOne(c.Cert); err != nil {
-			return nil, nil, err
-		}
+	if t.TLSClientConfig, err = c.TLS(); err != nil {
+		return nil, nil, err
 	}
 	r, err := (&http.Client{Transport: t}).Do(q)
 	if err != nil {
@@ -188,7 +220,7 @@ func (c Client) send(ctx context.Context, method, path, body string, patience ti
 		return nil, nil, fmt.Errorf("the gateway at %s has no %s: its settings lack it, or this is not an admin address", c.URL, name)
 	}
 	if r.StatusCode != http.StatusOK {
-		return nil, nil, fmt.Errorf("the gateway says: %s", strings.TrimSpace(string(data[:min(len(data), maxAnswer)])))
+		return nil, nil, &refusal{r.StatusCode, data}
 	}
 	if len(data) > most {
 		return nil, nil, fmt.Errorf("the answer of %s is longer than %d MiB", c.URL, most>>20)

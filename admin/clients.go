@@ -304,10 +304,16 @@ func (c *clientsPages) bonus(w http.ResponseWriter, r *http.Request) {
 	case c.p.Pause == nil || !c.p.Pause.may(r, who):
 		err = &notOwn{fmt.Errorf("%s looks after %s; the time of %q is for others to give", asker(r).Name, strings.Join(asker(r).Groups, ", "), who)}
 	default:
-		err = c.Give(who, minutes, remote(r))
 		done = textsOf(w).Say("{who} has {n} more minutes today.", "who", who, "n", strconv.FormatInt(minutes, 10))
 		if minutes == 0 {
 			done = textsOf(w).Say("{who} has what the quotas say.", "who", who)
+		}
+		var shown bool
+		if shown, err = c.p.foretell(w, r, foretold{What: done, Back: "/clients", Trial: Trial{Bonus: &policy.Bonus{Who: who, Minutes: minutes}}}); shown {
+			return
+		}
+		if err == nil {
+			err = c.Give(who, minutes, remote(r))
 		}
 	}
 	c.show(w, r, done, err)

@@ -56,6 +56,7 @@ func TestANewDeviceIsNamedInTheSettings(t *testing.T) {
 	p := &paper{text: before}
 	parts := nobody()
 	parts.Settings = p.parts(t)
+	parts.Effect = paperEffect
 	parts.Events = &Events{Reader: memory{event.Row{Time: time.Now(), Client: netip.MustParseAddr("10.0.0.9"), Action: filter.Pass}}}
 	h := newHouse(t)
 	parts.Clients = h.parts.Clients

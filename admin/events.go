@@ -143,7 +143,16 @@ func (e *Events) routes(p *Parts) []route {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
-			done, err := lists.settle(r.Context(), r.PostForm)
+			changes, done, err := lists.meant(r.PostForm)
+			if err == nil {
+				var shown bool
+				if shown, err = p.foretell(w, r, foretold{What: done, Back: withoutDryRun(r.URL), Trial: Trial{Lists: changes}}); shown {
+					return
+				}
+			}
+			if err == nil {
+				err = lists.Change(r.Context(), changes)
+			}
 			e.show(w, r, page, lists, done, err)
 		}},
 		{"POST", "/events/searches", viewer, e.save},
@@ -264,59 +273,42 @@ func tooLong(ctx context.Context, err error) error {
 	return err
 }
 
-// settle does what a button beside an event asks for.
-func (l *Lists) settle(ctx context.Context, form url.Values) (done string, err error) {
+// meant are the changes that a button beside an event asks for, and what there is to say of
+// them once they are made.
+func (l *Lists) meant(form url.Values) (changes map[string][]list.Change, done string, err error) {
 	host, category := form.Get("entry"), form.Get("category")
-	switch form.Get("what") {
+	what := form.Get("what")
+	switch name := form.Get("list"); what {
 	case "block":
-		name := form.Get("list")
-		return name + ": added " + host, l.Change(ctx, map[string][]list.Change{name: {{Entry: host, Category: category}}})
+		return map[string][]list.Change{name: {{Entry: host, Category: category}}}, name + ": added " + host, nil
 	case "unblock":
-		name := form.Get("list")
-		return name + ": took back " + host, l.Change(ctx, map[string][]list.Change{name: {{Entry: host, Category: category, Remove: true}}})
-	case "unallow":
-		return l.unallow(ctx, host, category)
-	case "allow":
+		return map[string][]list.Change{name: {{Entry: host, Category: category, Remove: true}}}, name + ": took back " + host, nil
+	case "allow", "unallow":
 	default:
-		return "", &BadChange{fmt.Errorf("what=%q is neither allow nor block, nor takes one back", form.Get("what"))}
+		return nil, "", &BadChange{fmt.Errorf("what=%q is neither allow nor block, nor takes one back", what)}
 	}
 	hits, err := l.Search(host)
 	if err != nil {
-		return "", &BadChange{err}
+		return nil, "", &BadChange{err}
 	}
-	changes := map[string][]list.Change{}
+	back := what == "unallow" // the exceptions that "allow" made
+	changes = map[string][]list.Change{}
 	for _, h := range hits {
-		c := list.Change{Entry: host, Category: h.Category, Exception: true}
-		if !h.Exception && strings.EqualFold(h.Category, category) && !slices.Contains(changes[h.List], c) {
+		c := list.Change{Entry: host, Category: h.Category, Exception: true, Remove: back}
+		if h.Exception == back && strings.EqualFold(h.Category, category) && !slices.Contains(changes[h.List], c) {
 			changes[h.List] = append(changes[h.List], c)
 		}
 	}
-	if len(changes) == 0 {
-		return "", &BadChange{fmt.Errorf("no list has %q as %q: something else decided; add the host to a list that a rule allows", host, category)}
+	names := strings.Join(slices.Sorted(maps.Keys(changes)), ", ")
+	switch {
+	case len(changes) == 0 && back:
+		return nil, "", &BadChange{fmt.Errorf("no list excepts %q from %q", host, category)}
+	case len(changes) == 0:
+		return nil, "", &BadChange{fmt.Errorf("no list has %q as %q: something else decided; add the host to a list that a rule allows", host, category)}
+	case back:
+		return changes, fmt.Sprintf("%s: %s is %s again", names, host, category), nil
 	}
-	if err := l.Change(ctx, changes); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s: %s is no longer %s", strings.Join(slices.Sorted(maps.Keys(changes)), ", "), host, category), nil
-}
-
-// unallow takes back the exceptions that "allow" made.
-func (l *Lists) unallow(ctx context.Context, host, category string) (done string, err error) {
-	hits, err := l.Search(host)
-	if err != nil {
-		return "", &BadChange{err}
-	}
-	changes := map[string][]list.Change{}
-	for _, h := range hits {
-		c := list.Change{Entry: host, Category: h.Category, Exception: true, Remove: true}
-		if h.Exception && strings.EqualFold(h.Category, category) && !slices.Contains(changes[h.List], c) {
-			changes[h.List] = append(changes[h.List], c)
-		}
-	}
-	if len(changes) == 0 {
-		return "", &BadChange{fmt.Errorf("no list excepts %q from %q", host, category)}
-	}
-	return fmt.Sprintf("%s: %s is %s again", strings.Join(slices.Sorted(maps.Keys(changes)), ", "), host, category), l.Change(ctx, changes)
+	return changes, fmt.Sprintf("%s: %s is no longer %s", names, host, category), nil
 }
 
 // undo is the form that takes back what another one did, nil for what is taken

@@ -57,13 +57,13 @@ func standingOf(s *collection.Standing) Standing {
 }
 
 type listPage struct {
-	lists  *Lists
-	events *Events // nil: there is no record
-	page   pageTemplate
+	lists *Lists
+	p     *Parts
+	page  pageTemplate
 }
 
-// listData is what is shown of a list.
-type listData struct {
+// A ListState is what there is to know of one list.
+type ListState struct {
 	List
 	Lines    int              `json:"lines"` // of its files
 	Twice    int              `json:"twice"` // entries that were there already
@@ -97,7 +97,7 @@ func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, don
 		http.Error(w, err.Error(), statusOf(err))
 		return
 	}
-	d := &listData{Done: done, Path: s.Path, URL: s.URL, Licence: s.Known.Licence, Home: s.Known.Home, Lines: s.Report.Lines, Twice: s.Report.Duplicates,
+	d := &ListState{Done: done, Path: s.Path, URL: s.URL, Licence: s.Known.Licence, Home: s.Known.Home, Lines: s.Report.Lines, Twice: s.Report.Duplicates,
 		Versions: append([]source.Version{}, s.State.Versions...), Refusals: append([]list.Problem{}, s.Report.Problems...)}
 	for _, l := range o.lists.All() {
 		if l.Name == name {
@@ -128,8 +128,8 @@ func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, don
 }
 
 // count says how many requests of the last day an entry of the list had blocked.
-func (o *listPage) count(ctx context.Context, d *listData) {
-	if o.events == nil || d.Path == "" {
+func (o *listPage) count(ctx context.Context, d *ListState) {
+	if o.p.Events == nil || d.Path == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxAsk)
@@ -139,7 +139,7 @@ func (o *listPage) count(ctx context.Context, d *listData) {
 	if f.And(event.Action, false, filter.Block.String(), filter.Warn.String()) != nil || f.And(event.Text, false, written) != nil {
 		return
 	}
-	sums, err := o.events.Count(ctx, event.Question{Filter: f})
+	sums, err := o.p.Events.Count(ctx, event.Question{Filter: f})
 	if err != nil { // it may not be asked, or not in time
 		return
 	}
@@ -148,7 +148,7 @@ func (o *listPage) count(ctx context.Context, d *listData) {
 }
 
 // odd reads the list for what is odd about its lines.
-func (o *listPage) odd(ctx context.Context, c *collection.Collection, d *listData) (status int, err error) {
+func (o *listPage) odd(ctx context.Context, c *collection.Collection, d *ListState) (status int, err error) {
 	if !o.lists.reading.TryLock() {
 		return http.StatusServiceUnavailable, fmt.Errorf("another list is being read; try again in a moment")
 	}
@@ -172,9 +172,20 @@ func (o *listPage) act(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
 	name := r.PathValue("name")
 	c, client := o.lists.In()
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	what := r.PostForm.Get("what")
+	if shown, err := o.foretell(w, r, c, client, name, what); err != nil {
+		o.write(w, r, http.StatusOK, "", err)
+		return
+	} else if shown {
+		return
+	}
 	var done string
 	var err error
-	switch what := r.FormValue("what"); what {
+	switch what {
 	case "fetch":
 		done = text.Mark("There is nothing newer.")
 		var got source.Change
@@ -189,8 +200,35 @@ func (o *listPage) act(w http.ResponseWriter, r *http.Request) {
 		if _, err = c.Rollback(name); err == nil && !o.lists.Use(r.Context(), "gone back: "+name) {
 			err = fmt.Errorf("the version before cannot be used; the log says why")
 		}
-	default:
-		err = &BadChange{fmt.Errorf("what=%q is neither fetch nor back", what)}
 	}
 	o.write(w, r, http.StatusOK, done, err)
+}
+
+// foretell shows what another version of a list would alter, see [Parts.foretell].
+func (o *listPage) foretell(w http.ResponseWriter, r *http.Request, c *collection.Collection, client *http.Client, name, what string) (shown bool, err error) {
+	f := foretold{Back: "/lists/" + name, Trial: Trial{List: name}}
+	switch what {
+	case "fetch":
+		f.What = text.Mark("A newer version is in use.")
+		if !foretells(r) {
+			return false, nil
+		}
+		newer, err := c.Newer(r.Context(), client, name, func(file string) (err error) {
+			f.File = file
+			shown, err = o.p.foretell(w, r, f)
+			return err
+		})
+		if err == nil && !newer && dryRun(r.Form) {
+			f.Told = &consequence{Note: text.Mark("There is nothing newer.")}
+			return o.p.foretell(w, r, f)
+		}
+		return shown, err
+	case "back":
+		f.What = text.Mark("The version before is in use again.")
+		if f.File, err = c.Older(name); err != nil {
+			return false, err
+		}
+		return o.p.foretell(w, r, f)
+	}
+	return false, &BadChange{fmt.Errorf("what=%q is neither fetch nor back", what)}
 }

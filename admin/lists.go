@@ -111,14 +111,14 @@ var listsPage string
 //	POST /lists/NAME/source  what=fetch or back: a newer version, or the one before
 //	POST /lists/NAME       changes, as JSON or CSV (list.ReadChanges)
 //	POST /lists            the form of the page
-func (l *Lists) routes(notice noticeFunc, events *Events) []route {
-	page := pageOf(listsPage, notice)
-	one := &listPage{lists: l, events: events, page: pageOf(listPageText, notice)}
+func listRoutes(p *Parts) []route {
+	l, page := p.Lists, pageOf(listsPage, p.Pause.notice)
+	one := &listPage{lists: l, p: p, page: pageOf(listPageText, p.Pause.notice)}
 	return []route{
 		{"GET", "/lists", viewer, func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") }},
-		{"POST", "/lists", operator, func(w http.ResponseWriter, r *http.Request) { l.form(w, r, page) }},
+		{"POST", "/lists", operator, func(w http.ResponseWriter, r *http.Request) { changeEntry(p, w, r, page) }},
 		{"GET", "/lists/{name}", viewer, one.show},
-		{"POST", "/lists/{name}", operator, l.post},
+		{"POST", "/lists/{name}", operator, func(w http.ResponseWriter, r *http.Request) { changeList(p, w, r) }},
 		{"POST", "/lists/{name}/source", operator, one.act},
 	}
 }
@@ -152,9 +152,9 @@ func (l *Lists) show(w http.ResponseWriter, r *http.Request, page pageTemplate, 
 	writePage(w, page, status, d)
 }
 
-// form makes the one change that the form of the page names, and shows the
+// changeEntry makes the one change that the form of the page names, and shows the
 // page again.
-func (l *Lists) form(w http.ResponseWriter, r *http.Request, page pageTemplate) {
+func changeEntry(p *Parts, w http.ResponseWriter, r *http.Request, page pageTemplate) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -164,15 +164,24 @@ func (l *Lists) form(w http.ResponseWriter, r *http.Request, page pageTemplate) 
 		Entry: r.PostForm.Get("entry"), Category: r.PostForm.Get("category"), Exact: r.PostForm.Get("exact") != "",
 		Remove: r.PostForm.Get("what") == "remove", Exception: r.PostForm.Get("what") == "except",
 	}
-	if err := l.Change(r.Context(), map[string][]list.Change{r.PostForm.Get("list"): {c}}); err != nil {
+	changes := map[string][]list.Change{r.PostForm.Get("list"): {c}}
+	what := fmt.Sprintf("%s: %s", r.PostForm.Get("list"), map[bool]string{true: "removed " + c.Entry, false: "added " + c.Entry}[c.Remove])
+	done, err := p.foretell(w, r, foretold{What: what, Back: "/lists", Trial: Trial{Lists: changes}})
+	if done {
+		return
+	}
+	if err == nil {
+		err = p.Lists.Change(r.Context(), changes)
+	}
+	if err != nil {
 		http.Error(w, err.Error(), statusOf(err))
 		return
 	}
 	r.Form.Set("q", c.Entry)
-	l.show(w, r, page, fmt.Sprintf("%s: %s", r.PostForm.Get("list"), map[bool]string{true: "removed " + c.Entry, false: "added " + c.Entry}[c.Remove]))
+	p.Lists.show(w, r, page, what)
 }
 
-func (l *Lists) post(w http.ResponseWriter, r *http.Request) {
+func changeList(p *Parts, w http.ResponseWriter, r *http.Request) {
 	// Types that a form cannot send, so that a browser asks before it does.
 	switch ctype, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); ctype {
 	case "application/json", "application/x-ndjson", "text/csv":
@@ -188,7 +197,19 @@ func (l *Lists) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if err := l.Change(r.Context(), map[string][]list.Change{r.PathValue("name"): changes}); err != nil {
+	all := map[string][]list.Change{r.PathValue("name"): changes}
+	err = r.ParseForm() // the query alone: the body is no form
+	done := false
+	if err == nil {
+		done, err = p.foretell(w, r, foretold{Trial: Trial{Lists: all}})
+	}
+	if done {
+		return
+	}
+	if err == nil {
+		err = p.Lists.Change(r.Context(), all)
+	}
+	if err != nil {
 		http.Error(w, err.Error(), statusOf(err))
 		return
 	}

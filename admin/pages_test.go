@@ -293,12 +293,13 @@ func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
 		}
 		created = append(created, d)
 		return nil
-	}, Effect: func(_ context.Context, d policy.Decision) (*Effect, error) {
-		if d.Who == "stranger" {
+	}}
+	p.Effect = func(_ context.Context, t Trial) (*Effect, error) {
+		if d := t.Rulings[0]; d.Who == "stranger" {
 			return nil, &BadChange{errors.New("who is that?")}
 		}
 		return &Effect{Judged: 7, Changed: 3}, nil
-	}}
+	}
 	h := New(p)
 	for form, want := range map[string]string{
 		"what=block&site=tea.example&dry_run=true":              `"changed":3`,
@@ -310,6 +311,8 @@ func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
 			t.Errorf("%s: %d %s, made %v", form, w.Code, w.Body, created)
 		}
 	}
+	p.Effect = nil // nothing is to be seen first
+	h = New(p)
 	for _, c := range []struct {
 		form   string
 		status int
@@ -364,9 +367,6 @@ func (s *paper) parts(t *testing.T) *Settings {
 			}
 			return nil
 		},
-		Effect: func(context.Context, []byte) (*Effect, error) {
-			return &Effect{Judged: 48201, Changed: 312, Changes: []EffectKind{{Policy: "pupils", Category: "games", Was: "pass", Is: "block", Count: 312, Examples: []string{"http://<b>.example/"}}}}, nil
-		},
 		Save: func(_ context.Context, text []byte, tag, _, reason string) ([]string, error) {
 			if tag != Tag([]byte(s.text)) {
 				return nil, ErrChanged
@@ -381,10 +381,16 @@ func (s *paper) parts(t *testing.T) *Settings {
 	}
 }
 
+// paperEffect is that of every change.
+func paperEffect(context.Context, Trial) (*Effect, error) {
+	return &Effect{Judged: 48201, Changed: 312, Changes: []EffectKind{{Policy: "pupils", Category: "games", Was: "pass", Is: "block", Count: 312, Examples: []string{"http://<b>.example/"}}}}, nil
+}
+
 func TestSettingsAreSavedAfterTheirEffectWasSeen(t *testing.T) {
 	s := &paper{text: "a: 1\nb: 2\n"}
 	p := nobody()
 	p.Settings = s.parts(t)
+	p.Effect = paperEffect
 	h := New(p)
 	send := func(what, text, tag, checked string) *httptest.ResponseRecorder {
 		return ask(h, "POST", "/settings", "text/html", url.Values{"what": {what}, "text": {text}, "tag": {tag}, "checked": {checked}, "reason": {"because"}}.Encode())
@@ -426,6 +432,7 @@ func TestSettingsAreChangedByPrograms(t *testing.T) {
 	s := &paper{text: "a: 1\n"}
 	p := nobody()
 	p.Settings = s.parts(t)
+	p.Effect = paperEffect
 	h := New(p)
 	w := ask(h, "GET", "/settings", "", "")
 	tag := w.Header().Get("ETag")

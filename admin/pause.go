@@ -76,17 +76,24 @@ func (p *Pause) notice(t *text.Texts) string {
 //	GET /pause            those that hold; HTML for browsers, else JSON
 //	POST /pause           for=TIME[&who=WHO] begins one, for=0s ends it; TIME
 //	                      may be "tomorrow", WHO an address, network, user or group
-func (p *Pause) routes() []route {
+func pauseRoutes(all *Parts) []route {
+	p := all.Pause
 	page := pageOf(pausePage, p.notice)
 	return []route{
 		{"GET", "/pause", helper, func(w http.ResponseWriter, r *http.Request) { p.show(w, r, page, nil) }},
 		{"POST", "/pause", helper, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
-			err := r.ParseForm()
-			if err != nil {
-				err = &BadChange{err}
-			} else {
-				err = p.set(r)
+			until, err := p.asked(r)
+			if err == nil {
+				who := strings.TrimSpace(r.PostForm.Get("who"))
+				var done bool
+				done, err = all.foretell(w, r, foretold{What: paused(textsOf(w), who, until), Back: "/pause", Trial: Trial{Pause: &policy.Pause{Who: who, Until: until}}})
+				if done {
+					return
+				}
+				if err == nil {
+					err = p.Set(who, until, remote(r))
+				}
 			}
 			p.show(w, r, page, err)
 		}},
@@ -96,16 +103,28 @@ func (p *Pause) routes() []route {
 // A notOwn is a change that is for somebody else to make.
 type notOwn struct{ error }
 
-func (p *Pause) set(r *http.Request) error {
-	until, err := restUntil(time.Now(), r.PostForm.Get("for"))
-	if err != nil {
-		return &BadChange{err}
+// asked reads how long filtering is to rest, for whom the user may let it.
+func (p *Pause) asked(r *http.Request) (until time.Time, err error) {
+	if err := r.ParseForm(); err != nil {
+		return until, &BadChange{err}
+	}
+	if until, err = restUntil(time.Now(), r.PostForm.Get("for")); err != nil {
+		return until, &BadChange{err}
 	}
 	who := r.PostForm.Get("who")
 	if !p.may(r, who) {
-		return &notOwn{fmt.Errorf("%s looks after %s; filtering for %q is for others to pause", asker(r).Name, strings.Join(asker(r).Groups, ", "), cmp.Or(who, "everybody"))}
+		return until, &notOwn{fmt.Errorf("%s looks after %s; filtering for %q is for others to pause", asker(r).Name, strings.Join(asker(r).Groups, ", "), cmp.Or(who, "everybody"))}
 	}
-	return p.Set(who, until, remote(r))
+	return until, nil
+}
+
+// paused says what a pause will be.
+func paused(t *text.Texts, who string, until time.Time) string {
+	whom := t.Say(policy.Pause{Who: who}.Whom())
+	if !until.After(time.Now()) {
+		return t.Say("Filtering resumes for {who}.", "who", whom)
+	}
+	return t.Say("paused for {who} until {time}", "who", whom, "time", clock(until, time.TimeOnly))
 }
 
 // restUntil reads how long filtering is to rest.

@@ -20,6 +20,7 @@ func policyPaper(t *testing.T) (*paper, *Server) {
 	p := &paper{text: twoRules}
 	parts := nobody()
 	parts.Settings = p.parts(t)
+	parts.Effect = paperEffect
 	night := policy.Schedule{{Days: "mon-fri", Hours: "21:00-06:00"}}
 	parts.Settings.Policies = func() ([]PolicyView, error) {
 		return []PolicyView{{Name: "all", Times: NewTimes(night), Rules: []RuleView{{Name: "a", Action: "block", Text: "name: a\naction: block\n"}, {Name: "b", Action: "allow"}}}}, nil

@@ -60,6 +60,7 @@ type Server struct {
 	refused  [len(refusals)]atomic.Uint64
 	pages    map[string]role // who may see what, by path
 	errors   pageTemplate
+	effects  pageTemplate // of changes
 }
 
 // Reasons for which a request is refused.
@@ -79,8 +80,9 @@ var refusedDesc = metric.NewDesc("shuultuur_admin_refused_total", "Requests to t
 
 // New returns what answers on the admin address.
 func New(p Parts) *Server {
-	s := &Server{mux: http.NewServeMux(), parts: &p, token: p.Token, want: sha256.Sum256([]byte(p.Token)), monitors: p.Monitors, pages: map[string]role{}, errors: pageOf(errorPage, p.Pause.notice)}
+	s := &Server{mux: http.NewServeMux(), parts: &p, token: p.Token, want: sha256.Sum256([]byte(p.Token)), monitors: p.Monitors, pages: map[string]role{}, errors: pageOf(errorPage, p.Pause.notice), effects: pageOf(effectPage, p.Pause.notice)}
 	p.server = s
+	bindEffects(&p)
 	if p.Events != nil {
 		e := *p.Events
 		e.Reader = &reader{e.Reader, &p}
@@ -154,6 +156,9 @@ func (s *Server) guard(r route) http.Handler {
 		addr := remote(q)
 		switch {
 		case r.role == anyone:
+			if s.refusedDry(w, q, r, 64<<10) {
+				return
+			}
 			s.answer(r, w, q)
 			return
 		case r.role == monitor && (addr.IsLoopback() || s.isMonitor(addr)):
@@ -175,8 +180,7 @@ func (s *Server) guard(r route) http.Handler {
 		if p := personalOf(w); p != nil {
 			p.who = who
 		}
-		if r.method != http.MethodGet && !slices.Contains(triable, r.method+" "+r.path) && asksDry(q) {
-			http.Error(w, "dry_run: "+r.path+" cannot say its effect; nothing was changed", http.StatusBadRequest)
+		if s.refusedDry(w, q, r, 3*maxSettings) {
 			return
 		}
 		s.answer(r, w, q.WithContext(account.With(q.Context(), who)))
@@ -189,16 +193,11 @@ const mcpPath = "/mcp"
 // asksAs is the method that the scope of a token is held against: that of
 // reading for what changes nothing.
 func asksAs(r route, q *http.Request) string {
-	if r.path == mcpPath || r.method == http.MethodPut && r.path == "/settings" && q.URL.Query().Get("dry_run") == "true" {
+	if tells, _ := r.tells(); r.path == mcpPath || tells && dryRun(q.URL.Query()) {
 		return http.MethodGet
 	}
 	return q.Method
 }
-
-// triable are the routes that say the effect of a change without making it, when asked with
-// dry_run=true. The others refuse dry_run: who sends it wants nothing to change.
-var triable = []string{"PUT /settings", "POST /policies", "POST /clients", "POST /rulings", "POST /privacy/erase",
-	"POST /zones/{origin}", "POST /zones/{origin}/record", "POST /zones/{origin}/delete"}
 
 // dryRun reports whether a form or query asks for the effect of a change alone. Any value but
 // false does: a mistyped one must not change anything.
@@ -206,15 +205,25 @@ func dryRun(f url.Values) bool {
 	return slices.ContainsFunc(f["dry_run"], func(v string) bool { return v != "" && v != "0" && v != "false" })
 }
 
+// refusedDry answers who asks a route for an effect that it does not say. At most bytes of a
+// form are read for that.
+func (s *Server) refusedDry(w http.ResponseWriter, q *http.Request, r route, most int64) bool {
+	if tells, _ := r.tells(); tells || r.method == http.MethodGet || !asksDry(q, most) {
+		return false
+	}
+	refusesDry(w, r)
+	return true
+}
+
 // asksDry looks for dry_run in the query and in the form, which the handler reads again.
-func asksDry(q *http.Request) bool {
+func asksDry(q *http.Request, most int64) bool {
 	if dryRun(q.URL.Query()) {
 		return true
 	}
 	if kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
 		return false
 	}
-	first, _ := io.ReadAll(io.LimitReader(q.Body, 3*maxSettings)) // the handler meets the error again
+	first, _ := io.ReadAll(io.LimitReader(q.Body, most)) // the handler meets the error again
 	q.Body = struct {
 		io.Reader
 		io.Closer

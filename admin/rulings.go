@@ -2,9 +2,7 @@ package admin
 
 import (
 	"cmp"
-	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -26,8 +24,6 @@ type Rulings struct {
 	// people; with an Until that is past it ends that. by is who asked. One that
 	// cannot be made gives [*BadChange].
 	Set func(d policy.Decision, by netip.Addr) error
-	// Effect judges the events of the last day as if d were made. Nil: nothing can be judged.
-	Effect func(ctx context.Context, d policy.Decision) (*Effect, error)
 	// Groups are those of a user at an address. Nil: none are offered.
 	Groups func(addr netip.Addr, user string) []string
 }
@@ -45,11 +41,12 @@ const maxRuling = 10 * 365 * 24 * time.Hour
 //	                      WHO is an address, network, user or group, without it
 //	                      everyone; without TIME it is for good. dry_run=true
 //	                      only says the effect
-func (x *Rulings) routes(notice noticeFunc) []route {
+func rulingRoutes(p *Parts) []route {
+	x := p.Rulings
 	if x == nil {
 		return nil
 	}
-	page := pageOf(rulingsPage, notice)
+	page := pageOf(rulingsPage, p.Pause.notice)
 	return []route{
 		{"GET", "/rulings", lead, func(w http.ResponseWriter, r *http.Request) { x.show(w, r, page, nil, nil) }},
 		{"POST", "/rulings", operator, func(w http.ResponseWriter, r *http.Request) {
@@ -58,33 +55,22 @@ func (x *Rulings) routes(notice noticeFunc) []route {
 			err := r.ParseForm()
 			if err != nil {
 				err = &BadChange{err}
-			} else if d, err = ruling(r.PostForm, time.Now()); err == nil && dryRun(r.Form) {
-				x.foretell(w, r, d)
-				return
-			} else if err == nil {
+			} else {
+				d, err = ruling(r.PostForm, time.Now())
+			}
+			if err == nil {
+				var done bool
+				done, err = p.foretell(w, r, foretold{What: describeRuling(textsOf(w), &d, time.Now()), Back: "/rulings", Trial: Trial{Rulings: []policy.Decision{d}}})
+				if done {
+					return
+				}
+			}
+			if err == nil {
 				err = x.Set(d, remote(r))
 			}
 			x.show(w, r, page, &d, err)
 		}},
 	}
-}
-
-// foretell says what a decision would have altered in the last day.
-func (x *Rulings) foretell(w http.ResponseWriter, r *http.Request, d policy.Decision) {
-	var out changed
-	err := errNoEffect
-	if x.Effect != nil {
-		out.Effect, err = x.Effect(r.Context(), d)
-	}
-	var bad *BadChange
-	if errors.As(err, &bad) {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	if err != nil {
-		out.Note = err.Error()
-	}
-	writeJSON(w, http.StatusOK, out)
 }
 
 // siteIn takes the host out of what somebody has written or pasted.

@@ -27,9 +27,6 @@ type Settings struct {
 	// Check says what is wrong with a text, as "shuultuur check" does: nil for
 	// nothing, [setting.Mistakes] for mistakes with their lines.
 	Check func(ctx context.Context, text []byte) error
-	// Effect judges the events of the last day by the settings in use and by a
-	// text without mistakes.
-	Effect func(ctx context.Context, text []byte) (*Effect, error)
 	// Save writes a text and takes it into use. It returns [ErrChanged] when the
 	// text on the disk does not have the tag, and mistakes as Check does. remarks
 	// are what needs a restart.
@@ -40,7 +37,8 @@ type Settings struct {
 	// Policies are those in use, as the file has them.
 	Policies func() ([]PolicyView, error)
 
-	page pageTemplate // the editor
+	page   pageTemplate // the editor
+	effect func(context.Context, Trial) (*Effect, error)
 }
 
 // A Version is a text of settings that was in use, or is.
@@ -91,9 +89,6 @@ func (e *Effect) says(t *text.Texts) string {
 // ErrChanged reports that the settings on the disk are others than those that were
 // read.
 var ErrChanged = errors.New("the settings on the disk were changed meanwhile; read them again, so that no change is lost")
-
-// errNoEffect reports that there is no record to judge.
-var errNoEffect = errors.New("no store that can be asked keeps events, so that what a change does cannot be said")
 
 // Tag is the entity tag of a text of settings.
 func Tag(text []byte) string {
@@ -225,7 +220,7 @@ func (s *Settings) form(w http.ResponseWriter, r *http.Request, page pageTemplat
 	d := &settingsData{Text: submitted, Tag: f.Get("tag"), Reason: strings.TrimSpace(f.Get("reason"))}
 	status := http.StatusOK
 	var err error
-	if f.Get("what") == "save" && f.Get("checked") == Tag([]byte(submitted)) {
+	if f.Get("what") == "save" && !dryRun(r.Form) && f.Get("checked") == Tag([]byte(submitted)) {
 		if d.Remarks, err = s.Save(r.Context(), []byte(submitted), d.Tag, author(r), d.Reason); err == nil {
 			d.Done, d.Reason = text.Mark("Saved and in use."), ""
 			d.Tag = Tag([]byte(submitted))
@@ -270,7 +265,7 @@ func (s *Settings) look(ctx context.Context, d *settingsData) error {
 		return nil
 	}
 	d.Checked = Tag([]byte(d.Text))
-	if d.Effect, err = s.Effect(ctx, []byte(d.Text)); err != nil {
+	if d.Effect, err = s.effect(ctx, Trial{Text: []byte(d.Text)}); err != nil {
 		d.NoEffect = err.Error()
 	}
 	return nil

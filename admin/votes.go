@@ -41,24 +41,36 @@ var votesPage string
 //	GET /votes/export      format=text|csv|json, remedy=… for one case
 //
 // Browsers get HTML, others JSON.
-func (v *Votes) routes(notice noticeFunc) []route {
+func voteRoutes(p *Parts) []route {
+	v := p.Votes
 	if v == nil || release.Small {
 		return []route{{"GET", "/votes", lead, func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "no votes are counted here: the settings have no votes, or have them forwarded", http.StatusNotFound)
 		}}}
 	}
-	page := pageOf(votesPage, notice)
-	form := func(do func(r *http.Request) error) http.HandlerFunc {
+	page := pageOf(votesPage, p.Pause.notice)
+	form := func(plan func(r *http.Request) (foretold, error), do func(r *http.Request) error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 			err := r.ParseForm()
+			var c foretold
+			if err == nil {
+				c, err = plan(r)
+			}
+			if err == nil {
+				done := false
+				if done, err = p.foretell(w, r, c); done {
+					return
+				}
+			}
 			if err == nil {
 				err = do(r)
 			}
 			if err != nil {
 				var bad *vote.DecisionError
+				var badChange *BadChange
 				status := http.StatusServiceUnavailable
-				if errors.As(err, &bad) {
+				if errors.As(err, &bad) || errors.As(err, &badChange) {
 					status = http.StatusBadRequest
 				}
 				http.Error(w, err.Error(), status)
@@ -73,8 +85,8 @@ func (v *Votes) routes(notice noticeFunc) []route {
 	}
 	return []route{
 		{"GET", "/votes", lead, func(w http.ResponseWriter, r *http.Request) { v.queue(w, r, page) }},
-		{"POST", "/votes", lead, form(v.decide)},
-		{"POST", "/votes/withdraw", lead, form(v.withdraw)},
+		{"POST", "/votes", lead, form(v.decision, v.decide)},
+		{"POST", "/votes/withdraw", lead, form(v.withdrawal, v.withdraw)},
 		{"GET", "/votes/decisions", lead, func(w http.ResponseWriter, r *http.Request) {
 			all, err := v.Desk.Store().Decisions(r.Context(), mostDecided)
 			answer(w, all, err)
@@ -97,7 +109,8 @@ func answer[T any](w http.ResponseWriter, all []T, err error) {
 	writeJSON(w, http.StatusOK, append([]T{}, all...)) // [] in JSON, not null
 }
 
-func (v *Votes) decide(r *http.Request) error {
+// decided reads a decision.
+func decided(r *http.Request) (vote.Decision, error) {
 	f := r.PostForm
 	d := vote.Decision{Remedy: f.Get("remedy"), Site: strings.TrimSuffix(strings.ToLower(f.Get("site")), "."), Action: vote.Action(f.Get("action")),
 		Who: f.Get("who"), Reason: f.Get("reason"), By: r.RemoteAddr}
@@ -109,17 +122,59 @@ func (v *Votes) decide(r *http.Request) error {
 	if text := f.Get("for"); text != "" {
 		var long setting.Duration
 		if err := long.UnmarshalText([]byte(text)); err != nil || long.Or(0) <= 0 {
-			return &vote.DecisionError{Err: fmt.Errorf(`for=%q is not how long it holds: write "1h" or "30d"; leave it out for good`, text)}
+			return d, &vote.DecisionError{Err: fmt.Errorf(`for=%q is not how long it holds: write "1h" or "30d"; leave it out for good`, text)}
 		}
 		d.Until = time.Now().Add(long.Or(0))
+	}
+	return d, nil
+}
+
+func (v *Votes) decide(r *http.Request) error {
+	d, err := decided(r)
+	if err != nil {
+		return err
 	}
 	return v.Desk.Decide(context.WithoutCancel(r.Context()), &d)
 }
 
-func (v *Votes) withdraw(r *http.Request) error {
+// decision is what a form would have decided.
+func (v *Votes) decision(r *http.Request) (foretold, error) {
+	c := foretold{Back: "/votes"}
+	d, err := decided(r)
+	if err == nil {
+		err = v.Desk.Complete(r.Context(), &d)
+	}
+	if err == nil && d.Action != vote.Keep {
+		c.What, c.Votes = d.Site, []vote.Decision{d}
+	}
+	return c, err
+}
+
+// withdrawal is what taking back a decision would carry out.
+func (v *Votes) withdrawal(r *http.Request) (c foretold, err error) {
+	c.Back = "/votes"
+	id, err := withdrawnID(r)
+	if err == nil {
+		c.Votes, err = v.Desk.Withdrawing(r.Context(), id)
+	}
+	if len(c.Votes) > 0 {
+		c.What = c.Votes[0].Site
+	}
+	return c, err
+}
+
+func withdrawnID(r *http.Request) (int64, error) {
 	id, err := strconv.ParseInt(r.PostForm.Get("id"), 10, 64)
 	if err != nil {
-		return &vote.DecisionError{Err: fmt.Errorf("id=%q is not the number of a decision", r.PostForm.Get("id"))}
+		return 0, &vote.DecisionError{Err: fmt.Errorf("id=%q is not the number of a decision", r.PostForm.Get("id"))}
+	}
+	return id, nil
+}
+
+func (v *Votes) withdraw(r *http.Request) error {
+	id, err := withdrawnID(r)
+	if err != nil {
+		return err
 	}
 	_, err = v.Desk.Withdraw(context.WithoutCancel(r.Context()), id)
 	return err

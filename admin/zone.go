@@ -228,22 +228,19 @@ func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
 			fresh, reason = string(raised), cmp.Or(reason, "back to the version of "+v.At.Local().Format("2006-01-02 15:04"))
 		}
 	}
-	dry := dryRun(r.Form)
-	if err == nil && dry {
+	if err == nil {
 		err = z.zones().Check(r.Context(), d.Origin, d.View, []byte(fresh))
 	}
-	if err == nil && !dry {
+	if err == nil {
+		var shown bool
+		if shown, err = z.tell(w, r, d.Origin, zonePath(d), diff(d.Text, fresh)); shown {
+			return
+		}
+	}
+	if err == nil {
 		err = z.save(r, d, []byte(fresh), reason)
 	}
 	switch {
-	case err == nil && dry:
-		d.Diff = diff(d.Text, fresh)
-		d.Text = fresh
-		if !isPage(r) {
-			writeJSON(w, http.StatusOK, preview{Name: d.Origin, Diff: d.Diff})
-			return
-		}
-		z.write(w, r, http.StatusOK, d)
 	case err == nil:
 		z.saved(w, r, d)
 	case d == nil || !isPage(r):
@@ -255,6 +252,11 @@ func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
 		}
 		z.write(w, r, statusOfZone(err), d)
 	}
+}
+
+// zonePath is where a zone is shown.
+func zonePath(d *zoneData) string {
+	return "/zones/" + url.PathEscape(d.Origin) + "?" + url.Values{"view": {d.View}}.Encode()
 }
 
 // save writes the text of a zone and keeps it and the one before in its history. It waits a
@@ -394,9 +396,14 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 	if err == nil && d.View == "" && d.Tag == "" {
 		err = authority.ErrNoZone
 	}
-	if err == nil && dryRun(r.Form) {
-		writeJSON(w, http.StatusOK, map[string]any{"saved": false, "records": d.Matches, "asked": z.asked(r.Context(), strings.TrimSuffix(d.Origin, "."))})
-		return
+	if err == nil && foretells(r) {
+		f := consequence{Name: strings.TrimSuffix(d.Origin, "."), Diff: diff(d.Text, "")}
+		f.Asked = z.asked(r.Context(), f.Name)
+		var shown bool
+		shown, err = z.p.foretell(w, r, foretold{Back: zonePath(d), Told: &f, JSON: map[string]any{"saved": false, "records": d.Matches, "asked": f.Asked}})
+		if shown {
+			return
+		}
 	}
 	if err == nil {
 		err = z.versionsOf(&d.Shown).Found([]byte(d.Text))
@@ -430,6 +437,10 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 func (z *zonePages) restore(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	origin := strings.ToLower(strings.TrimSuffix(r.PathValue("origin"), ".")) + "."
+	if err := r.ParseForm(); err != nil {
+		z.show(w, r, err)
+		return
+	}
 	all := z.deleted()
 	i := slices.IndexFunc(all, func(d deletedZone) bool { return d.Origin == origin })
 	if i < 0 {
@@ -439,7 +450,10 @@ func (z *zonePages) restore(w http.ResponseWriter, r *http.Request) {
 	d := all[i]
 	last, err := d.kept.One(d.Version)
 	if err == nil {
-		err = z.make(w, r, d.Origin, d.From == "redis", func(folder string) (string, error) {
+		err = z.make(w, r, d.Origin, d.From == "redis", func(folder string, trial bool) (string, error) {
+			if trial {
+				return "", nil
+			}
 			return z.zones().Restore(r.Context(), folder, d.Origin, []byte(last.Text))
 		})
 	}

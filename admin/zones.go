@@ -121,13 +121,24 @@ func (z *zonePages) create(w http.ResponseWriter, r *http.Request) (err error) {
 			return fmt.Errorf("address=%q is not an address", a)
 		}
 	}
-	return z.make(w, r, n.Origin, r.PostForm.Get("in") == "redis", func(folder string) (string, error) {
+	return z.make(w, r, n.Origin, r.PostForm.Get("in") == "redis", func(folder string, trial bool) (string, error) {
+		n.Trial = trial
 		return z.zones().Create(r.Context(), folder, n)
 	})
 }
 
-// make has a zone made in a folder or in Redis, and leads to it.
-func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, inRedis bool, do func(folder string) (path string, err error)) error {
+// tell shows whose answers a zone changes, see [Parts.foretell].
+func (z *zonePages) tell(w http.ResponseWriter, r *http.Request, origin, back string, diff []diffLine) (bool, error) {
+	if !foretells(r) {
+		return false, nil
+	}
+	origin = strings.TrimSuffix(origin, ".")
+	return z.p.foretell(w, r, foretold{Back: back, Told: &consequence{Name: origin, Asked: z.asked(r.Context(), origin), Diff: diff}})
+}
+
+// make has a zone made in a folder or in Redis, and leads to it. On trial, do only looks for
+// mistakes.
+func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, inRedis bool, do func(folder string, trial bool) (path string, err error)) error {
 	p := z.p
 	folder, redis := z.zones().Places()
 	var changes []setting.Change
@@ -137,7 +148,13 @@ func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, 
 		folder = filepath.Join(filepath.Dir(p.Settings.File), zoneFolder)
 		changes = append(changes, setting.Change{Path: []any{"dns", "zones", "files", maxZoneFiles}, Value: map[string]string{"path": zoneFolder}})
 	}
-	path, err := do(folder)
+	if _, err := do(folder, true); err != nil {
+		return err
+	}
+	if shown, err := z.tell(w, r, origin, "/zones", nil); shown || err != nil {
+		return err
+	}
+	path, err := do(folder, false)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 
 	"shuultuur/atomicfile"
 	"shuultuur/configuration"
+	"shuultuur/list/collection"
 	"shuultuur/list/source"
 	"shuultuur/setting"
 )
@@ -99,12 +100,13 @@ type basis struct {
 // A builder builds an engine. Parts find one another in its Engine.
 type builder struct {
 	*Engine
-	old  *Engine // nil at a start
-	host *Host   // nil on trial
-	log  *slog.Logger
-	late time.Time // files found from here on may have changed since this time
-	now  part
-	read []string // files that the current constructor has read
+	old   *Engine // nil at a start
+	host  *Host   // nil on trial
+	log   *slog.Logger
+	late  time.Time // files found from here on may have changed since this time
+	now   part
+	alter func(*collection.Collection) // of lists on trial; nil: they stay
+	read  []string                     // files that the current constructor has read
 }
 
 // trial reports whether the engine is built to find mistakes or to explain: it does not
@@ -120,14 +122,18 @@ func (b *builder) reads(files ...string) { b.read = append(b.read, files...) }
 // over from old. After an error, what was built is closed; the returned engine then only knows
 // which files were read.
 func Build(ctx context.Context, s *configuration.Settings, old *Engine, host *Host, log *slog.Logger) (*Engine, error) {
-	b := &builder{Engine: &Engine{Settings: s, reading: reading{basis: map[string]basis{}, Seen: map[string]string{}, Built: time.Now()}}, old: old, host: host, log: log}
+	return build(ctx, &builder{old: old, host: host, log: log}, s)
+}
+
+func build(ctx context.Context, b *builder, s *configuration.Settings) (*Engine, error) {
+	b.Engine = &Engine{Settings: s, reading: reading{basis: map[string]basis{}, Seen: map[string]string{}, Built: time.Now()}}
 	b.Seen[s.Text.File] = s.Stamp
 	if err := s.Distinct(); err != nil {
 		return b.Engine, s.Text.Mistakes(err)
 	}
 	for _, b.now = range parts() {
 		if err := b.part(ctx, b.now); err != nil {
-			b.Drop(old, log)
+			b.Drop(b.old, b.log)
 			return b.Engine, s.Text.Mistakes(err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"shuultuur/configuration"
 	"shuultuur/filter"
 	"shuultuur/identity/session"
+	"shuultuur/list/collection"
 	"shuultuur/policy"
 	"shuultuur/replay"
 	"shuultuur/state"
@@ -34,9 +35,14 @@ func Explain(ctx context.Context, file string) (*Engine, func(), error) {
 // Try builds an engine that only answers questions: it gives all evidence, and does not
 // listen, count or remember. The returned function releases it.
 func Try(ctx context.Context, s *configuration.Settings) (*Engine, func(), error) {
+	return TryLists(ctx, s, nil)
+}
+
+// TryLists is Try with lists that alter changes, unless it is nil.
+func TryLists(ctx context.Context, s *configuration.Settings, alter func(*collection.Collection)) (*Engine, func(), error) {
 	s.Checks.Full()
 	log := slog.New(slog.DiscardHandler)
-	e, err := Build(ctx, s, nil, nil, log)
+	e, err := build(ctx, &builder{log: log, alter: alter}, s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -186,6 +192,27 @@ func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l admin.
 func (e *Engine) Expectations(ctx context.Context) error {
 	x := why.Expectations{Policies: e.Settings.Policies, Groups: e.Settings.Identity.Groups, Identity: e.Identity, Decider: e.Policies.Engine}
 	return e.Settings.Text.Mistakes(x.Unmet(ctx))
+}
+
+// JudgeInOrder is [Engine.Judge] for events in the order of their time: limits and quotas count
+// them.
+func (e *Engine) JudgeInOrder(name string) replay.Judge {
+	j := e.Judge(name)
+	past := new(state.Past)
+	p := e.Policies.Engine.Counting(past)
+	if p == nil {
+		return j
+	}
+	j.Decider = p
+	j.Begin = func(at time.Time) { past.Now = at }
+	j.End = func(ctx context.Context, t *filter.Transaction) {
+		if t.Proto == filter.DNS {
+			p.Query(t)
+		} else {
+			p.Done(ctx, t)
+		}
+	}
+	return j
 }
 
 // Judge returns a function that judges recorded events. An event has the name of a logged-in

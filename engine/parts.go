@@ -205,6 +205,9 @@ func openLists(ctx context.Context, b *builder) (*collection.Collection, error) 
 		return nil, err
 	}
 	b.reads(c.Files()...)
+	if b.alter != nil {
+		b.alter(c)
+	}
 	return c, nil
 }
 

@@ -49,7 +49,7 @@ func (g *pages) newAdmin(first *engine.Engine) (*admin.Server, error) {
 		Sessions: &admin.Sessions{All: first.Sessions.All, Start: first.Sessions.Start, End: first.Sessions.End},
 		Live:     &g.metrics.live,
 		Texts:    g.host.Texts,
-		Rulings:  &admin.Rulings{All: func() []policy.Decision { return g.engine.Load().Rulings.Sites(time.Now()) }, Set: g.rule, Effect: g.rulingEffect, Groups: access.Groups},
+		Rulings:  &admin.Rulings{All: func() []policy.Decision { return g.engine.Load().Rulings.Sites(time.Now()) }, Set: g.rule, Groups: access.Groups},
 		Explain:  g.explain,
 		Settings: g.settingsParts(first.Settings),
 		Setup:    g.setup.Load,
@@ -60,6 +60,7 @@ func (g *pages) newAdmin(first *engine.Engine) (*admin.Server, error) {
 	if first.Votes != nil && first.Votes.Desk() != nil {
 		parts.Votes = &admin.Votes{Desk: first.Votes.Desk()}
 	}
+	parts.Effect = g.effect
 	parts.Checks = func() *check.Set { return g.engine.Load().Checks }
 	parts.Devices = func() string {
 		if e := g.engine.Load(); e.Welcome != nil {
@@ -183,8 +184,8 @@ func (g *pages) watching() admin.Watching {
 // decide carries out a decision about votes on all nodes, or takes it back.
 func (g *pages) decide(ctx context.Context, d *vote.Decision) error {
 	e := g.engine.Load()
-	if name := e.Settings.Votes.List; name != "" && d.Action == vote.Block && d.Who == "" && d.Until.IsZero() {
-		return g.node.ChangeLists(ctx, map[string][]list.Change{name: {{Entry: d.Site, Remove: !d.Ended.IsZero()}}})
+	if name, c, ok := g.listed(d); ok {
+		return g.node.ChangeLists(ctx, map[string][]list.Change{name: {c}})
 	}
-	return e.Rulings.Rule(policy.Decision{Who: d.Who, Site: d.Site, Block: d.Action == vote.Block, Until: d.Until}, !d.Ended.IsZero(), d.By)
+	return e.Rulings.Rule(ruled(d), !d.Ended.IsZero(), d.By)
 }

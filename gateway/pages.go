@@ -22,7 +22,6 @@ import (
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/policy"
-	"shuultuur/replay"
 	"shuultuur/setting"
 )
 
@@ -70,20 +69,6 @@ func (g *pages) ruling(d policy.Decision) (policy.Decision, error) {
 	return d, err
 }
 
-// rulingEffect judges the events of the last day without a decision about a site and with it.
-func (g *pages) rulingEffect(ctx context.Context, d policy.Decision) (*admin.Effect, error) {
-	d, err := g.ruling(d)
-	if err != nil {
-		return nil, err
-	}
-	run, now := g.engine.Load(), time.Now()
-	all := slices.DeleteFunc(run.Rulings.Sites(now), func(o policy.Decision) bool { return o.Who == d.Who && o.Site == d.Site })
-	if d.Until.IsZero() || d.Until.After(now) {
-		all = append(all, d)
-	}
-	return g.judged(ctx, run.Settings.Text.Data(), func(e *engine.Engine) { e.Rulings.Set(all) })
-}
-
 // rule opens or blocks a site for a client on all nodes, or ends that.
 func (g *pages) rule(d policy.Decision, by netip.Addr) error {
 	d, err := g.ruling(d)
@@ -128,7 +113,6 @@ func (g *pages) settingsParts(s *configuration.Settings) *admin.Settings {
 		File:     g.file,
 		Read:     func() ([]byte, error) { return os.ReadFile(g.file) },
 		Check:    g.checkText,
-		Effect:   g.effect,
 		Save:     g.saveSettings,
 		Versions: s.Versions(),
 		Schema:   func() ([]byte, error) { return configuration.Schema(embed.FS{}) }, // keys only, without the texts of the manual
@@ -159,70 +143,6 @@ func (g *Gateway) checkText(ctx context.Context, text []byte) error {
 	}
 	defer done()
 	return e.Expectations(ctx)
-}
-
-// Limits for finding the effect of a change: newest events, and time by the clock.
-const (
-	effectSpan = 24 * time.Hour
-	maxEffect  = 1_000_000
-	effectRead = 10 * time.Second // then what was judged so far counts
-	effectTime = 20 * time.Second
-	effectRows = 50 // kinds of changes to show
-)
-
-var errNoRecord = errors.New("no store that can be queried keeps events: the effect of the change is unknown")
-
-// effect judges the events of the last day by the settings in use and by a text.
-func (g *pages) effect(ctx context.Context, text []byte) (*admin.Effect, error) {
-	return g.judged(ctx, text, func(*engine.Engine) {})
-}
-
-// judged judges the events of the last day by what is in use, and by an engine of the text that
-// change has changed.
-func (g *pages) judged(ctx context.Context, text []byte, change func(*engine.Engine)) (*admin.Effect, error) {
-	g.trying.Lock()
-	defer g.trying.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, effectTime)
-	defer cancel()
-	run := g.engine.Load()
-	r := run.Events.Reader()
-	if r == nil {
-		return nil, errNoRecord
-	}
-	start := time.Now()
-	var judges [2]replay.Judge
-	for i, t := range [][]byte{run.Settings.Text.Data(), text} {
-		s, err := configuration.Parse(g.file, t)
-		if err != nil {
-			return nil, err
-		}
-		e, done, err := engine.Try(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		defer done()
-		e.Rulings.Copy(run.Rulings)
-		if i == 1 {
-			change(e)
-		}
-		judges[i] = e.Judge(g.file)
-	}
-	rows := &replay.Newest{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect, Until: start.Add(effectRead)}
-	var source replay.Source
-	w := replay.WhatIf{Old: &judges[0], New: judges[1]}
-	x, err := w.Run(ctx, source.Events(ctx, rows, "the record"))
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("judging the last day took longer than %v: the effect of the change is unknown", effectTime)
-		}
-		return nil, err
-	}
-	in := source.Input()
-	out := &admin.Effect{Since: rows.Since, Judged: x.Judged, Changed: x.Changed, Unknown: x.Unknown + in.Broken + in.Other, Cut: rows.Cut, Took: time.Since(start).Seconds(), Changes: []admin.EffectKind{}}
-	for _, c := range x.Changes[:min(len(x.Changes), effectRows)] {
-		out.Changes = append(out.Changes, admin.EffectKind(c))
-	}
-	return out, nil
 }
 
 // saveSettings writes a text of settings and puts it into use. If that fails, it restores the

@@ -218,6 +218,22 @@ func (e *Engine) As(name string) (filter.Decider, error) {
 	return &as, nil
 }
 
+// Counting returns an engine that counts by c what clients use, nil if no policy has limits or
+// quotas.
+func (e *Engine) Counting(c Counter) *Engine {
+	some, queries := false, false
+	for _, p := range e.policies {
+		some = some || len(p.limits)+len(p.quotas)+len(p.queries) > 0
+		queries = queries || len(p.queries)+len(p.quotas) > 0
+	}
+	if !some {
+		return nil
+	}
+	as := *e
+	as.counter, as.metered = c, queries
+	return &as
+}
+
 // named returns the policy called name, nil when there is none.
 func (e *Engine) named(name string) *policy {
 	for _, p := range e.policies {

@@ -12,6 +12,7 @@ package profile
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,8 @@ const (
 
 // Config sets which gateway to ask and for how long.
 type Config struct {
+	URL     string // of the admin address, with TLS; "": it is Admin
+	TLS     *tls.Config
 	Admin   string   // host:port of the admin address
 	Token   string   // listen.token of its settings; needed when it is not on this machine
 	Allow   []string // hosts that may be asked though they are not loopback
@@ -56,6 +59,9 @@ type Client struct {
 func New(cfg Config) (*Client, error) {
 	if cfg.Seconds < 1 || cfg.Seconds > maxSeconds {
 		return nil, fmt.Errorf("seconds must be between 1 and %d", maxSeconds)
+	}
+	if cfg.URL != "" {
+		return &Client{cfg: cfg, base: cfg.URL, http: client(cfg.TLS)}, nil
 	}
 	host, port, err := net.SplitHostPort(cfg.Admin)
 	if err != nil {
@@ -77,10 +83,14 @@ func New(cfg Config) (*Client, error) {
 	if !addr.IsLoopback() { // there it uses only TLS, and the name is in its certificate
 		c.base = "https://" + cfg.Admin
 	}
-	// Never send the token to the target of a redirect.
-	c.http = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{DisableCompression: true}}
+	c.http = client(nil)
 	return c, nil
+}
+
+// client never sends the token to the target of a redirect.
+func client(t *tls.Config) *http.Client {
+	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{DisableCompression: true, TLSClientConfig: t}}
 }
 
 func resolve(host string) (netip.Addr, error) {

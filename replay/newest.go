@@ -8,14 +8,18 @@ import (
 	"shuultuur/event"
 )
 
-// Newest gives only the newest rows of a record since a time, whatever it is
-// asked for.
+// Newest gives only a number of rows of a record since a time, the newest,
+// whatever it is asked for.
 type Newest struct {
 	event.Reader
 	Since time.Time // of the oldest row that it gave, once it was cut
 	Most  int       // rows that it gives
 	Until time.Time // by the clock: it gives no rows after that, unless this is zero
 	Cut   bool      // there were more
+
+	// InOrder has the oldest rows come first. Where there are more than Most, the newest are
+	// left out.
+	InOrder bool
 }
 
 // Query implements [event.Reader].
@@ -23,10 +27,12 @@ func (n *Newest) Query(ctx context.Context, f event.Filter, _ event.Page) iter.S
 	f.Since = n.Since
 	return func(yield func(event.Row, error) bool) {
 		given, oldest := 0, f.Since
-		for row, err := range n.Reader.Query(ctx, f, event.Page{Newest: true, Limit: n.Most + 1}) {
+		for row, err := range n.Reader.Query(ctx, f, event.Page{Newest: !n.InOrder, Limit: n.Most + 1}) {
 			late := given%64 == 63 && !n.Until.IsZero() && time.Now().After(n.Until)
 			if given++; err == nil && (given > n.Most || late) {
-				n.Cut, n.Since = true, oldest
+				if n.Cut = true; !n.InOrder {
+					n.Since = oldest
+				}
 				return
 			}
 			oldest = row.Time

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"shuultuur/arrange"
 	"shuultuur/filter"
@@ -28,7 +29,14 @@ type Judge struct {
 	// Refuses says why a server would refuse a request whatever the policy
 	// says; nil when it asks only the policy.
 	Refuses func(*filter.Transaction) error
+	// Begin and End count what is used, and are called around each entry. Entries are then
+	// judged one after another, in the order in which they are given. Nil: nothing counts.
+	Begin func(at time.Time)
+	End   func(context.Context, *filter.Transaction)
 }
+
+// Counts reports whether earlier entries matter to the verdict about later ones.
+func (j *Judge) Counts() bool { return j != nil && j.Begin != nil }
 
 // WhatIf compares what two judges make of a log. Only what a log knows is
 // judged: host, URL, method, client, user, referer, agent, time, and status
@@ -185,6 +193,9 @@ func (w *WhatIf) pieces(ctx context.Context, entries iter.Seq2[Entry, error]) it
 	return func(yield func(*piece, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
 		workers := runtime.GOMAXPROCS(0)
+		if w.Old.Counts() || w.New.Counts() {
+			workers = 1
+		}
 		work, ordered := make(chan *piece), make(chan *piece, 2*workers)
 		var busy sync.WaitGroup
 		busy.Go(func() { read(ctx, entries, work, ordered) })
@@ -310,9 +321,13 @@ func (r *WhatIfReport) note(changes map[kind]*VerdictChange, was, is opinion, e 
 }
 
 // judge leads an entry through the stages that a log can show.
-func (j *Judge) judge(ctx context.Context, e *Entry, x *exchange) opinion {
+func (j *Judge) judge(ctx context.Context, e *Entry, x *exchange) (o opinion) {
 	t := &x.t
 	e.transaction(t, x.request)
+	if j.Counts() {
+		j.Begin(e.Start)
+		defer func() { j.count(ctx, e, t, &o) }()
+	}
 	t.Client = j.Client(ctx, e)
 	if j.Refuses != nil {
 		if err := j.Refuses(t); err != nil {
@@ -333,7 +348,19 @@ func (j *Judge) judge(ctx context.Context, e *Entry, x *exchange) opinion {
 			break
 		}
 	}
-	v := &t.Verdict
+	return opinionOf(&t.Verdict)
+}
+
+// count counts what an entry has used. A query is refused here when that was too much.
+func (j *Judge) count(ctx context.Context, e *Entry, t *filter.Transaction, o *opinion) {
+	t.BytesIn, t.BytesOut, t.Duration = e.Sent, e.Bytes, e.Duration
+	was := t.Verdict.Action
+	if j.End(ctx, t); t.Verdict.Action != was {
+		*o = opinionOf(&t.Verdict)
+	}
+}
+
+func opinionOf(v *filter.Verdict) opinion {
 	return opinion{v.Action, v.Reason.Policy, v.Reason.Rule, v.Reason.Finding.Category, target(v)}
 }
 

@@ -21,12 +21,12 @@ func TestAnEventIsSettledWithAButton(t *testing.T) {
 	b.shows("http://tea.example/")
 	b.shows("gambling")
 	b.picture("events")
-	b.click("button[value=allow]")
+	b.change("button[value=allow]")
 	b.shows("bet.example is no longer gambling")
 	if code := h.status("http://bet.example/"); code != 200 {
 		t.Errorf("bet.example after it was allowed: %d", code)
 	}
-	b.click("button[value='tea.example']")
+	b.change("button[value='tea.example']")
 	b.shows("added tea.example")
 	if code := h.status("http://tea.example/"); code != 403 {
 		t.Errorf("tea.example after it was blocked: %d", code)

@@ -160,7 +160,7 @@ func aTeacherPausesTheirOwnClass(t *testing.T, width int) {
 	both("before", 403, 403)
 	b.open(h.pages() + "/pause")
 	b.fill("[name=who]", "class-7a")
-	b.click("button[value='5m']")
+	b.change("button[value='5m']")
 	b.shows("class-7a")
 	b.shows("Resume")
 	b.picture("story-teacher-pauses")
@@ -168,14 +168,14 @@ func aTeacherPausesTheirOwnClass(t *testing.T, width int) {
 	for _, who := range []string{"class-8b", ""} {
 		b.open(h.pages() + "/pause")
 		b.fill("[name=who]", who)
-		b.click("button[value='5m']")
+		b.change("button[value='5m']")
 		b.shows("is for others to pause")
 		both(fmt.Sprintf("after a pause of %q was tried", who), 200, 403)
 	}
 	b.open(h.pages() + "/settings")
 	b.shows("has the role helper")
 	b.open(h.pages() + "/pause")
-	b.click("button[value='0s']")
+	b.change("button[value='0s']")
 	b.shows("Filtering is on for everybody")
 	both("afterwards", 403, 403)
 }
@@ -253,12 +253,12 @@ func aRequestToOpenASiteLeadsToItsRelease(t *testing.T, width int) {
 	boss.look(width, "dark")
 	boss.openUntil("http://"+g.AdminAddr()+"/votes", "should be open") // votes are counted a moment later
 	boss.picture("story-request-waits")
-	boss.click("article button[value=open]")
+	boss.change("article button[value=open]")
 	boss.shows("Nobody waits")
 
 	pupil.open("http://ads.example/page")
 	pupil.shows("A page at")
-	boss.click("form[action='/votes/withdraw'] button")
+	boss.change("form[action='/votes/withdraw'] button")
 	boss.shows("withdrawn")
 	pupil.open("http://ads.example/page")
 	pupil.shows("is blocked")
@@ -438,6 +438,6 @@ events: {sqlite: events.db}
 		t.Errorf("the file is\n%s, want\n%s", file(), want)
 	}
 	b.picture(fmt.Sprintf("story-record-saved-%d", width))
-	b.click("#undo")
+	b.change("#undo")
 	until(t, "it is undone", func() bool { return file() == strings.Replace(zone, " 1 1h", " 3 1h", 1) })
 }

@@ -254,7 +254,7 @@ func browserVotes(t *testing.T, args []string) {
 	})
 	teacher.open("http://" + g.AdminAddr() + "/votes")
 	teacher.shows("for the lesson")
-	teacher.click(`button[value="open"]`)
+	teacher.change(`button[value="open"]`)
 	teacher.shows("Nobody waits")
 
 	pupil.open("http://ads.example/x")

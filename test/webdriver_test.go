@@ -178,6 +178,23 @@ func (b *browser) click(selector string) {
 	}
 }
 
+// change clicks what changes something, and makes the change if its effect is shown first.
+func (b *browser) change(selector string) {
+	b.t.Helper()
+	b.click(selector)
+	if b.script("return document.querySelector('#make') ? 'shown' : ''") == "shown" {
+		b.click("#make")
+	}
+}
+
+// seen makes a change whose effect is shown without leaving the page.
+func (b *browser) seen(selector string) {
+	b.t.Helper()
+	b.click(selector)
+	b.shows("This change would have altered")
+	b.click("#make")
+}
+
 // write types text into the first element that the CSS selector finds.
 func (b *browser) write(selector, text string) {
 	b.t.Helper()

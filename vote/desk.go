@@ -72,9 +72,8 @@ func (d *Desk) Decide(ctx context.Context, n *Decision) error {
 	return d.decide(ctx, n, "person")
 }
 
-func (d *Desk) decide(ctx context.Context, n *Decision, by string) error {
-	now := time.Now()
-	n.At = now
+// Complete gives a decision without a site the host of the first vote, and looks for mistakes.
+func (d *Desk) Complete(ctx context.Context, n *Decision) error {
 	if n.Site == "" && n.Remedy != "" {
 		c, err := d.store.Case(ctx, n.Remedy)
 		if err != nil {
@@ -82,8 +81,16 @@ func (d *Desk) decide(ctx context.Context, n *Decision, by string) error {
 		}
 		n.Site = c.Host
 	}
-	if err := n.Check(now); err != nil {
+	if err := n.Check(time.Now()); err != nil {
 		return &DecisionError{err}
+	}
+	return nil
+}
+
+func (d *Desk) decide(ctx context.Context, n *Decision, by string) error {
+	n.At = time.Now()
+	if err := d.Complete(ctx, n); err != nil {
+		return err
 	}
 	if n.Action != Keep {
 		if err := d.apply(ctx, n); err != nil {
@@ -115,31 +122,49 @@ func (d *Desk) Withdraw(ctx context.Context, id int64) (Decision, error) {
 }
 
 func (d *Desk) withdraw(ctx context.Context, id int64) (Decision, error) {
-	n, err := d.store.Decision(ctx, id)
+	now := time.Now()
+	n, then, err := d.withdrawn(ctx, id, now)
+	if err != nil {
+		return n, err
+	}
+	for i := range then {
+		does := "carrying out the decision before about"
+		if !then[i].Ended.IsZero() {
+			does = "taking back the decision about"
+		}
+		if err := d.apply(ctx, &then[i]); err != nil {
+			return n, fmt.Errorf("%s %s: %w", does, n.Site, err)
+		}
+	}
+	return d.store.Withdraw(ctx, id, now)
+}
+
+// Withdrawing returns what withdrawing a decision would carry out.
+func (d *Desk) Withdrawing(ctx context.Context, id int64) ([]Decision, error) {
+	_, then, err := d.withdrawn(ctx, id, time.Now())
+	return then, err
+}
+
+// withdrawn returns a decision, and what is carried out when it is withdrawn.
+func (d *Desk) withdrawn(ctx context.Context, id int64, now time.Time) (n Decision, then []Decision, err error) {
+	n, err = d.store.Decision(ctx, id)
 	if err == nil && !n.Ended.IsZero() {
 		err = fmt.Errorf("decision %d was withdrawn at %s", id, n.Ended.Format(time.DateTime))
 	}
 	if err != nil {
-		return n, &DecisionError{err}
+		return n, nil, &DecisionError{err}
 	}
-	now := time.Now()
 	other, later, err := d.otherFor(ctx, &n, now)
-	if err != nil {
-		return n, err
+	if err != nil || n.Action == Keep || later {
+		return n, nil, err
 	}
-	if n.Action != Keep && !later {
-		gone := n
-		gone.Ended = now
-		if err := d.apply(ctx, &gone); err != nil {
-			return n, fmt.Errorf("taking back the decision about %s: %w", n.Site, err)
-		}
-		if other != nil {
-			if err := d.apply(ctx, other); err != nil {
-				return n, fmt.Errorf("carrying out the decision before about %s: %w", n.Site, err)
-			}
-		}
+	gone := n
+	gone.Ended = now
+	then = append(then, gone)
+	if other != nil {
+		then = append(then, *other)
 	}
-	return d.store.Withdraw(ctx, id, now)
+	return n, then, nil
 }
 
 // otherFor returns the latest other decision that holds for the same site and

@@ -64,10 +64,20 @@
 		const r = await fetch(address, {...options, headers: {Accept: "text/html"}});
 		return $(selector, new DOMParser().parseFromString(await r.text(), "text/html"));
 	};
+	// A change that would have altered something is shown first, in place of its form.
 	const sendHere = (form, done) => form.addEventListener("submit", async (e) => {
 		e.preventDefault();
-		const said = await take(form.action, ".say", {method: "POST", body: new URLSearchParams(new FormData(form, e.submitter))});
+		const said = await take(form.action, ".say, [data-shown]", {method: "POST", body: new URLSearchParams(new FormData(form, e.submitter))});
 		if (!said) { location = form.action; return; }
+		if (said.matches("[data-shown]")) {
+			const back = $("a.button", said), make = $("form", said);
+			label(said);
+			(form.closest(".say") || form).replaceWith(said);
+			back.addEventListener("click", (x) => { x.preventDefault(); said.closest("dialog")?.close(); said.remove(); });
+			sendHere(make, () => { said.remove(); done(); });
+			$("button", make).focus();
+			return;
+		}
 		$$("form", said).forEach((undo) => sendHere(undo, () => {}));
 		$("main > .say")?.remove();
 		$("main > .head").after(said);

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/admin"
 	"shuultuur/admin/account"
 	"shuultuur/configuration"
 	"shuultuur/datadir"
@@ -17,7 +18,8 @@ import (
 const accountHelp = `
 Accounts are for the pages and the API of the admin address. The first is an
 owner's; from then on everybody signs in, on this machine too. The commands here
-work beside a running gateway and without one, by the data folder.`
+work beside a running gateway and without one, by the data folder; with -at they
+ask another gateway.`
 
 func accountCommands() []command {
 	return []command{
@@ -35,8 +37,41 @@ func accountCommand(ctx context.Context, e env, args []string) int {
 	return group(ctx, e, "account", accountHelp, accountCommands(), args)
 }
 
-// accounts opens the accounts of the settings, and their audit log.
-func accounts(config string) (*account.Book, *account.Log, error) {
+// A book has accounts: those of the data folder, or of the gateway that -at names.
+type book interface {
+	Add(name string, role account.Role, groups []string, password string) error
+	Edit(name string, role account.Role, groups []string) error
+	SetPassword(name, password string) error
+	EndTOTP(name string) error
+	Remove(name string) error
+	All() ([]account.Account, error)
+	Tokens(name string) ([]account.Token, error)
+	EndToken(id, name string) (bool, error)
+	NewToken(name, purpose string, scope []string, life time.Duration) (string, account.Token, error)
+}
+
+// bookThere has the accounts of the gateway that -at names.
+type bookThere struct{ admin.AccountClient }
+
+// NewToken refuses: a program must not make itself another token.
+func (b bookThere) NewToken(string, string, []string, time.Duration) (string, account.Token, error) {
+	return "", account.Token{}, errors.New("an account makes its own tokens: sign in at " + b.URL + "/account")
+}
+
+// An auditLog is that of accounts.
+type auditLog interface {
+	Entries(before int64, most int) ([]account.Entry, error)
+	Verify() (account.Verified, error)
+}
+
+// accounts opens the accounts of the settings, or of the gateway that -at names, and their
+// audit log.
+func accounts(ctx context.Context, e env, config string) (book, auditLog, error) {
+	if e.at != nil {
+		c, err := e.gateway(config)
+		there := bookThere{admin.AccountClient{Client: c, Context: ctx}}
+		return there, there, err
+	}
 	s, err := configuration.Read(askedFile(config))
 	if err != nil {
 		return nil, nil, err
@@ -49,8 +84,8 @@ func accounts(config string) (*account.Book, *account.Log, error) {
 	return b, account.NewLog(dir), err
 }
 
-// audited does something to accounts and records it.
-func audited(e env, log *account.Log, action, details string, do func() error) int {
+// audited does something to accounts and records it. Another gateway records it itself.
+func audited(e env, log auditLog, action, details string, do func() error) int {
 	by := "this machine"
 	if u, err := user.Current(); err == nil {
 		by = u.Username + " on this machine"
@@ -58,7 +93,11 @@ func audited(e env, log *account.Log, action, details string, do func() error) i
 	if err := do(); err != nil {
 		return fail(e, err)
 	}
-	if err := log.Add(account.Entry{By: by, Role: account.Owner, Via: "command", Action: "shuultuur account " + action, Details: details}); err != nil {
+	own, ok := log.(*account.Log)
+	if !ok {
+		return 0
+	}
+	if err := own.Add(account.Entry{By: by, Role: account.Owner, Via: "command", Action: "shuultuur account " + action, Details: details}); err != nil {
 		return fail(e, fmt.Errorf("done, but not recorded: %w", err))
 	}
 	return 0
@@ -73,7 +112,7 @@ func words(s string) (all []string) {
 	return all
 }
 
-func accountAdd(_ context.Context, e env, args []string) int {
+func accountAdd(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "account add", "[-role ROLE] [-groups GROUPS] NAME", `
 Adds an account. Its password is read from standard input: ten characters or
 more. Roles are owner, operator, safeguarding-lead, helper (of GROUPS) and viewer.`)
@@ -84,7 +123,7 @@ more. Roles are owner, operator, safeguarding-lead, helper (of GROUPS) and viewe
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	return withRole(e, *config, *role, func(b *account.Book, log *account.Log, r account.Role) int {
+	return withRole(ctx, e, *config, *role, func(b book, log auditLog, r account.Role) int {
 		var password []byte
 		if !*without {
 			var err error
@@ -98,19 +137,19 @@ more. Roles are owner, operator, safeguarding-lead, helper (of GROUPS) and viewe
 	})
 }
 
-func withRole(e env, config, role string, do func(*account.Book, *account.Log, account.Role) int) int {
+func withRole(ctx context.Context, e env, config, role string, do func(book, auditLog, account.Role) int) int {
 	var r account.Role
 	if err := r.UnmarshalText([]byte(role)); err != nil {
 		return fail(e, err)
 	}
-	b, log, err := accounts(config)
+	b, log, err := accounts(ctx, e, config)
 	if err != nil {
 		return fail(e, err)
 	}
 	return do(b, log, r)
 }
 
-func accountEdit(_ context.Context, e env, args []string) int {
+func accountEdit(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "account edit", "-role ROLE [-groups GROUPS] NAME", `
 Changes the role and the groups of an account, and ends its sessions.`)
 	config := f.String("config", "", "settings `file` of the gateway")
@@ -119,19 +158,19 @@ Changes the role and the groups of an account, and ends its sessions.`)
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	return withRole(e, *config, *role, func(b *account.Book, log *account.Log, r account.Role) int {
+	return withRole(ctx, e, *config, *role, func(b book, log auditLog, r account.Role) int {
 		return audited(e, log, "edit", f.Arg(0)+" "+r.String()+" "+*groups, func() error { return b.Edit(f.Arg(0), r, words(*groups)) })
 	})
 }
 
-func accountList(_ context.Context, e env, args []string) int {
+func accountList(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "account list", "", `
 Lists accounts, with their roles and how they sign in.`)
 	config := f.String("config", "", "settings `file` of the gateway")
 	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}
-	b, _, err := accounts(*config)
+	b, _, err := accounts(ctx, e, *config)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -162,7 +201,7 @@ Lists accounts, with their roles and how they sign in.`)
 	return 0
 }
 
-func accountPassword(_ context.Context, e env, args []string) int {
+func accountPassword(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "account password", "[-reset] NAME", `
 Reads a password from standard input, sets it, and ends the sessions of the
 account.`)
@@ -171,7 +210,7 @@ account.`)
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	b, log, err := accounts(*config)
+	b, log, err := accounts(ctx, e, *config)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -188,7 +227,7 @@ account.`)
 	})
 }
 
-func accountRemove(_ context.Context, e env, args []string) int {
+func accountRemove(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "account remove", "NAME", `
 Removes an account with its tokens and sessions. The last one may go: then this
 machine and listen.token may do everything again.`)
@@ -196,14 +235,14 @@ machine and listen.token may do everything again.`)
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	b, log, err := accounts(*config)
+	b, log, err := accounts(ctx, e, *config)
 	if err != nil {
 		return fail(e, err)
 	}
 	return audited(e, log, "remove", f.Arg(0), func() error { return b.Remove(f.Arg(0)) })
 }
 
-func accountToken(_ context.Context, e env, args []string) int {
+func accountToken(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "account token", "-scope SCOPES [-for TIME] [-purpose TEXT] NAME", `
 Makes a token for a program, which then may do what its scopes and the role of
 the account NAME allow, and prints it. Scopes, with commas between them, are
@@ -218,7 +257,7 @@ tokens, with -end ID it ends one.`)
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	b, log, err := accounts(*config)
+	b, log, err := accounts(ctx, e, *config)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -255,7 +294,7 @@ tokens, with -end ID it ends one.`)
 	})
 }
 
-func accountAudit(_ context.Context, e env, args []string) int {
+func accountAudit(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "account audit", "[-n N]", `
 Reads the whole audit log and says whether anything in it was changed, left out,
 put in or cut off; the status is 1 if so. With -n it prints the newest entries.`)
@@ -264,7 +303,7 @@ put in or cut off; the status is 1 if so. With -n it prints the newest entries.`
 	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}
-	_, log, err := accounts(*config)
+	_, log, err := accounts(ctx, e, *config)
 	if err != nil {
 		return fail(e, err)
 	}

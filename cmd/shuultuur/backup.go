@@ -21,11 +21,25 @@ Puts back what "shuultuur backup" wrote, to the settings file -config and beside
 it. The gateway must not run. What is there is replaced.`
 
 // backup writes a backup.
-func backup(_ context.Context, e env, args []string) int {
+func backup(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "backup", "[-config FILE] OUT", backupHelp)
 	config := f.String("config", "", "settings `file` of the gateway")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
+	}
+	if e.at != nil {
+		err := e.needs(f)
+		var data []byte
+		if err == nil {
+			data, err = e.at.Backup(ctx)
+		}
+		if err == nil {
+			err = atomicfile.WriteBytes(f.Arg(0), 0o600, data)
+		}
+		if err != nil {
+			return fail(e, err)
+		}
+		return 0
 	}
 	var left []string
 	err := atomicfile.Write(f.Arg(0), 0o600, func(w *os.File) (err error) {

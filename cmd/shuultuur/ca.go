@@ -19,11 +19,11 @@ pretend to be any site to them: keep it in one place, readable by its owner alon
 // caCommands are what "shuultuur ca" has.
 func caCommands() []command {
 	return []command{
-		{name: "init", args: "[flags]", what: "make a root certificate and its key", run: noContext(caInit)},
-		{name: "show", args: "[-file FILE]", what: "show the root and how long it is valid", run: noContext(caShow)},
-		{name: "export", args: "[flags]", what: "write the certificate, without its key, for clients to install", run: noContext(caExport)},
-		{name: "install", what: "explain how to install it on the usual systems", run: noContext(caInstall)},
-		{name: "rotate", args: "[flags]", what: "make the next root; clients with the old one go on working", run: noContext(caRotate)},
+		{name: "init", args: "[flags]", what: "make a root certificate and its key", run: noContext(caInit), here: ofKeys},
+		{name: "show", args: "[-file FILE]", what: "show the root and how long it is valid", run: noContext(caShow), here: ofKeys},
+		{name: "export", args: "[flags]", what: "write the certificate, without its key, for clients to install", run: noContext(caExport), here: ofKeys},
+		{name: "install", what: "explain how to install it on the usual systems", run: noContext(caInstall), here: ofKeys},
+		{name: "rotate", args: "[flags]", what: "make the next root; clients with the old one go on working", run: noContext(caRotate), here: ofKeys},
 	}
 }
 

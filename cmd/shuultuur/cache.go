@@ -22,7 +22,7 @@ import (
 func cacheCommands() []command {
 	return append(simulateCommands(),
 		command{name: "look", args: "URL", what: "show what is stored for a URL, and what would happen", run: cacheLook},
-		command{name: "warm", args: "FILE", what: "fetch the URLs of a file, one on a line, through the gateway", run: cacheWarm},
+		command{name: "warm", args: "FILE", what: "fetch the URLs of a file, one on a line, through the gateway", run: cacheWarm, here: ofLoad},
 		command{name: "purge", args: "KIND X", what: "take out what is stored: of a url, prefix, host, tag or category", run: cachePurge})
 }
 

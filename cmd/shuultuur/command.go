@@ -22,6 +22,44 @@ type command struct {
 	name, args, what string
 	run              func(ctx context.Context, env env, args []string) int
 	sub              []command // its own subcommands
+	both             bool      // it does something itself beside its subcommands
+	here             string    // why it works on this machine alone; "": -at has it ask another gateway
+}
+
+// Reasons for which commands work on this machine alone.
+const (
+	ofProcess = "it is about the program or process of this machine"
+	ofFiles   = "it reads and writes files of this machine"
+	ofKeys    = "keys and passwords stay on the machine that uses them"
+	ofShelf   = "the admin address does not change rules that are fetched; the gateway fetches them by itself"
+	ofLoad    = "it makes requests of its own"
+	ofMachine = `it looks at this machine; "check -running" says what another gateway finds wrong`
+)
+
+// start runs the command, whose whole name is given, for the gateway of e.
+func (c command) start(ctx context.Context, e env, name string, args []string) int {
+	if e.at != nil && c.here != "" {
+		fmt.Fprintf(e.stderr, "%s: -at: %q works on this machine alone: %s\n", cmp.Or(e.program, "shuultuur"), name, c.here)
+		return 2
+	}
+	return c.run(ctx, e, args)
+}
+
+// elsewhere are the names of commands that ask another gateway when they are told to by -at.
+func elsewhere(all []command, above string) (names []string) {
+	for _, c := range all {
+		switch name := above + c.name; {
+		case c.here != "":
+		case c.sub != nil:
+			names = append(names, elsewhere(c.sub, name+" ")...)
+			if c.both {
+				names = append(names, name)
+			}
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // env is what a command may touch of the world, so that tests can stand in.
@@ -58,13 +96,17 @@ func dispatch(ctx context.Context, e env, args []string) int {
 		usage(e, e.stderr)
 		return 2
 	}
-	e, args, err := elsewhere(e, args)
+	e, args, err := readAt(e, args)
 	if err != nil {
 		fmt.Fprintf(e.stderr, "%s: %v\n", cmp.Or(e.program, "shuultuur"), err)
 		return 2
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
+		if len(args) == 1 && e.at != nil {
+			fmt.Fprintf(e.stdout, "With -at, these commands ask the gateway at %s:\n\n  %s\n", e.at.URL, strings.Join(elsewhere(commands(), ""), "\n  "))
+			return 0
+		}
 		if len(args) > 1 {
 			return dispatch(ctx, e, append(args[1:], "-h"))
 		}
@@ -80,7 +122,7 @@ func dispatch(ctx context.Context, e env, args []string) int {
 func choose(ctx context.Context, e env, group string, all []command, args []string) int {
 	for _, c := range all {
 		if c.name == args[0] {
-			return c.run(ctx, e, args[1:])
+			return c.start(ctx, e, strings.TrimSpace(group+" "+c.name), args[1:])
 		}
 	}
 	name, hint := strings.TrimSpace(group+" "+args[0]), meant(args[0], all)
@@ -147,7 +189,7 @@ func guess(name string, names []string) string {
 
 func usage(e env, w io.Writer) {
 	fmt.Fprintf(w, "Shuultuur filters what a network's people get from the web.\n\nUsage: %s COMMAND [arguments]\n\n%s\n", cmp.Or(e.program, "shuultuur"), table(commands()))
-	fmt.Fprint(w, e.named("\"shuultuur COMMAND -h\" says more. \"-at URL\" in front of pause, resume and cache asks\nthe gateway with that admin address, with the token in SHUULTUUR_TOKEN.\n"))
+	fmt.Fprint(w, e.named("\"shuultuur COMMAND -h\" says more. \"-at URL\" in front of a command asks the gateway\nwith that admin address, with the token in SHUULTUUR_TOKEN; \"-at URL help\" lists\nthose that can.\n"))
 }
 
 // A parser parses the arguments of a command: flags may stand anywhere, and

@@ -8,42 +8,42 @@ const unknownHint = ""
 // fullCommands are those that the small build lacks.
 func fullCommands() []command {
 	return []command{
-		{name: "demo", args: "", what: "start an origin and the gateway, browse, print the verdicts", run: demo},
-		{name: "settings", args: "schema", what: "print the JSON schema of the settings file, for editors", run: settingsCommand},
-		{name: "squid", args: "rewrite|acl|auth|group", what: "answer Squid, which starts it as a helper", run: squidCommand},
-		{name: "import", args: "PROGRAM PATH", what: "convert the settings of another filter, and report on its lists", run: importCommand},
-		{name: "load", args: "COMMAND [arguments]", what: "put load on a server, or serve as the origin", run: loadCommand, sub: loadCommands()},
-		{name: "replay", args: "[flags] [FILE...]", what: "replay a log, judge it by other settings, or summarise it", run: replayCommand},
+		{name: "demo", args: "", what: "start an origin and the gateway, browse, print the verdicts", run: demo, here: ofProcess},
+		{name: "settings", args: "COMMAND [arguments]", what: "show and change the settings of a gateway, print their JSON schema", run: settingsCommand, sub: settingsCommands()},
+		{name: "squid", args: "rewrite|acl|auth|group", what: "answer Squid, which starts it as a helper", run: squidCommand, here: ofProcess},
+		{name: "import", args: "PROGRAM PATH", what: "convert the settings of another filter, and report on its lists", run: importCommand, here: ofFiles},
+		{name: "load", args: "COMMAND [arguments]", what: "put load on a server, or serve as the origin", run: loadCommand, sub: loadCommands(), here: ofLoad},
+		{name: "replay", args: "[flags] [FILE...]", what: "replay a log, judge it by other settings, or summarise it", run: replayCommand, here: ofFiles},
 		{name: "zone", args: "COMMAND [arguments]", what: "check zone files, and copy them to and from Redis", run: zoneCommand, sub: zoneCommands()},
 		{name: "rules", args: "COMMAND [arguments]", what: "read signature rules", run: rulesCommand, sub: rulesCommands()},
 		{name: "model", args: "COMMAND [arguments]", what: "check and measure neural networks for pictures", run: modelCommand, sub: modelCommands()},
-		{name: "doctor", args: "[-config FILE] [-json]", what: "check this machine before it carries load", run: doctorCommand},
+		{name: "doctor", args: "[-config FILE] [-json]", what: "check this machine before it carries load", run: doctorCommand, here: ofMachine},
 		{name: "profile", args: "[-seconds N] | -live", what: "take and read profiles of a running gateway", run: profileCommand},
 	}
 }
 
 // eventsCommands are what "shuultuur events" has beside the question itself.
 func eventsCommands() []command {
-	return []command{{name: "copy", args: "FROM TO [FILTER]", what: "copy the rows of one store to another", run: eventsCopy}}
+	return []command{{name: "copy", args: "FROM TO [FILTER]", what: "copy the rows of one store to another", run: eventsCopy, here: ofFiles}}
 }
 
 // simulateCommands are what "shuultuur cache" has beside the running gateway's.
 func simulateCommands() []command {
-	return []command{{name: "simulate", args: "[flags] LOG", what: "say what caches of several sizes would have done with the requests of a log, and recommend settings", run: cacheSimulate}}
+	return []command{{name: "simulate", args: "[flags] LOG", what: "say what caches of several sizes would have done with the requests of a log, and recommend settings", run: cacheSimulate, here: ofFiles}}
 }
 
 // compareCommands are what "shuultuur list" has for files beside a gateway.
 func compareCommands() []command {
 	return []command{
-		{name: "diff", args: "[-format FORMAT] OLD NEW", what: diffHelp, run: diffLists},
-		{name: "export", args: "redis [-layout 32|64] [-format FORMAT] LIST...", what: exportHelp, run: exportLists},
+		{name: "diff", args: "[-format FORMAT] OLD NEW", what: diffHelp, run: diffLists, here: ofFiles},
+		{name: "export", args: "redis [-layout 32|64] [-format FORMAT] LIST...", what: exportHelp, run: exportLists, here: ofFiles},
 	}
 }
 
 // manualCommands write what packages contain beside the program.
 func manualCommands() []command {
 	return []command{
-		{name: "completion", args: "bash|zsh|fish", what: "print the completion script of a shell", run: completion},
-		{name: "man", args: "DIR", what: "write the manual pages", run: man},
+		{name: "completion", args: "bash|zsh|fish", what: "print the completion script of a shell", run: completion, here: ofFiles},
+		{name: "man", args: "DIR", what: "write the manual pages", run: man, here: ofFiles},
 	}
 }

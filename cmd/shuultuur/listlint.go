@@ -36,6 +36,12 @@ func lintLists(ctx context.Context, e env, args []string) int {
 	}
 	lists, status := map[string]list.Config{}, 0
 	names := f.Args()
+	if e.at != nil {
+		if err := e.needs(f); err != nil {
+			return fail(e, err)
+		}
+		return lintThere(ctx, e, names)
+	}
 	if *format == "phrase" {
 		if len(names) == 0 {
 			f.Usage()

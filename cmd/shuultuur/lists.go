@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -28,13 +30,14 @@ ut1, domains, hosts, adblock, wildcard, dnsmasq, unbound, rpz, networks,
 json, csv, e2guardian, e2guardian-regexp, expressions. The gateway compiles the lists
 of its settings by itself; this is for a look at a list alone, and for single
 entries: they are written beside the list, and worked in when they are more than
-a hundredth of it. A gateway that has the list open sees them at its next reload.`
+a hundredth of it. A gateway that has the list open sees them at its next reload.
+With -at, FILE is the name of a list of the gateway elsewhere, which uses them at once.`
 
 func lists(ctx context.Context, e env, args []string) int {
 	if len(args) > 0 {
 		for _, c := range listCommands() {
 			if c.name == args[0] {
-				return c.run(ctx, e, args[1:])
+				return c.start(ctx, e, "list "+c.name, args[1:])
 			}
 		}
 	}
@@ -46,6 +49,9 @@ func lists(ctx context.Context, e env, args []string) int {
 	all := f.Bool("v", false, "print every refused or odd line")
 	if status := parse(args, 0, -1); status >= 0 {
 		return status
+	}
+	if e.at != nil {
+		return changeThere(ctx, e, f, cfg.Category)
 	}
 	switch {
 	case f.Arg(0) == "compile" && f.NArg() == 3:
@@ -68,6 +74,28 @@ func lists(ctx context.Context, e env, args []string) int {
 	}
 	fail(e, wrongList(f.Args()))
 	return 2
+}
+
+// changeThere adds entries to a list of the gateway elsewhere, or removes them.
+func changeThere(ctx context.Context, e env, f *flag.FlagSet, category string) int {
+	word := f.Arg(0)
+	if word != "add" && word != "remove" || f.NArg() < 3 {
+		fmt.Fprintf(e.stderr, "%s: -at: %q works on this machine alone: %s; write list add NAME ENTRY..., list remove NAME ENTRY..., or one of %s\n",
+			cmp.Or(e.program, "shuultuur"), strings.TrimSpace("list "+word), ofFiles, strings.Join(elsewhere(listCommands(), ""), ", "))
+		return 2
+	}
+	err := e.needs(f, "category")
+	if err == nil {
+		var changes []list.Change
+		for _, entry := range f.Args()[2:] {
+			changes = append(changes, list.Change{Entry: entry, Category: category, Remove: word == "remove"})
+		}
+		err = e.at.ChangeList(ctx, f.Arg(1), changes)
+	}
+	if err != nil {
+		return fail(e, err)
+	}
+	return 0
 }
 
 // wrongList says what is wrong about the arguments of a list command that cannot be run.

@@ -17,24 +17,24 @@ func main() {
 // commands are all of them; help, completion and man pages are made of this table.
 func commands() []command {
 	all := []command{
-		{name: "run", args: "[FILE]", what: "start the gateway", run: run},
-		{name: "upgrade", args: "[FILE]", what: "replace the running program with a new one, without dropping anything", run: upgrade},
+		{name: "run", args: "[FILE]", what: "start the gateway", run: run, here: ofProcess},
+		{name: "upgrade", args: "[FILE]", what: "replace the running program with a new one, without dropping anything", run: upgrade, here: ofProcess},
 		{name: "check", args: "[-running] [FILE]", what: "check the settings and report every mistake", run: check},
 		{name: "why", args: "[flags] URL [FILE]", what: "explain what would happen to a page", run: why},
-		{name: "events", args: "[flags] [FILTER]", what: "search the record of transactions", run: events, sub: eventsCommands()},
+		{name: "events", args: "[flags] [FILTER]", what: "search the record of transactions", run: events, sub: eventsCommands(), both: true},
 		{name: "pause", args: "[TIME [WHO]]", what: "pause filtering for a while", run: pause},
 		{name: "resume", args: "[WHO]", what: "end a pause", run: resume},
 		{name: "cache", args: "COMMAND [arguments]", what: "show what the cache holds, fill it, empty it", run: cacheCommand, sub: cacheCommands()},
-		{name: "init", args: "DIR", what: "write the starter settings into a folder", run: initialise},
+		{name: "init", args: "DIR", what: "write the starter settings into a folder", run: initialise, here: ofFiles},
 		{name: "list", args: "COMMAND [arguments]", what: "compile and search lists", run: lists, sub: listCommands()},
 		{name: "account", args: "COMMAND [arguments]", what: "manage access to the admin pages and the API, and check the audit log", run: accountCommand, sub: accountCommands()},
-		{name: "words", args: "[flags] FILE|URL", what: "show how phrase lists score a page, and which of their lines have no effect", run: wordsCommand},
+		{name: "words", args: "[flags] FILE|URL", what: "show how phrase lists score a page, and which of their lines have no effect", run: wordsCommand, here: ofFiles},
 		{name: "backup", args: "[-config FILE] OUT", what: "write settings, accounts and keys into one file", run: backup},
-		{name: "restore", args: "[-config FILE] BACKUP", what: "restore a backup", run: restore},
-		{name: "passwd", args: "[-file FILE] USER", what: "set a password for Basic authentication", run: passwd},
+		{name: "restore", args: "[-config FILE] BACKUP", what: "restore a backup", run: restore, here: ofFiles},
+		{name: "passwd", args: "[-file FILE] USER", what: "set a password for Basic authentication", run: passwd, here: ofKeys},
 		{name: "ca", args: "COMMAND [flags]", what: "make and distribute the root certificate", run: ca, sub: caCommands()},
 	}
 	all = append(all, fullCommands()...)
-	all = append(all, command{name: "version", args: "[-json]", what: "print the version", run: version})
+	all = append(all, command{name: "version", args: "[-json]", what: "print the version", run: version, here: ofProcess})
 	return append(all, manualCommands()...)
 }

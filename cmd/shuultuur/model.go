@@ -24,8 +24,8 @@ is said by FILE.yaml beside it; see the README of check/picture.`
 // modelCommands are what "shuultuur model" has.
 func modelCommands() []command {
 	return []command{
-		{name: "check", args: "FILE", what: "check whether a model can run, and list missing operators", run: modelCheck},
-		{name: "bench", args: "[-n N] FILE [PICTURE...]", what: "measure how long a model takes for a picture", run: modelBench},
+		{name: "check", args: "FILE", what: "check whether a model can run, and list missing operators", run: modelCheck, here: ofFiles},
+		{name: "bench", args: "[-n N] FILE [PICTURE...]", what: "measure how long a model takes for a picture", run: modelBench, here: ofFiles},
 	}
 }
 

@@ -41,6 +41,16 @@ func profileCommand(ctx context.Context, e env, args []string) int {
 	if cfg.Dir == "" {
 		cfg.Dir = "profile-" + time.Now().Format("20060102-150405")
 	}
+	if e.at != nil {
+		t, err := e.at.TLS()
+		if err == nil {
+			err = e.needs(f, "seconds", "o", "live")
+		}
+		if err != nil {
+			return fail(e, err)
+		}
+		cfg.URL, cfg.TLS, cfg.Admin = e.at.URL, t, e.at.URL
+	}
 	c, err := profile.New(cfg)
 	if err != nil {
 		return fail(e, err)

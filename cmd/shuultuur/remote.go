@@ -14,15 +14,12 @@ import (
 	"shuultuur/configuration"
 )
 
-// remote are the commands that can ask a gateway elsewhere.
-var remote = []string{"pause", "resume", "cache look", "cache purge", "events", "why"}
-
 // tokenVariable names the variable with the token for a gateway elsewhere: on
 // the command line, everybody on the machine could read it.
 const tokenVariable = "SHUULTUUR_TOKEN"
 
-// elsewhere takes "-at URL" from in front of a command.
-func elsewhere(e env, args []string) (env, []string, error) {
+// readAt takes "-at URL" from in front of a command.
+func readAt(e env, args []string) (env, []string, error) {
 	at, inOne := strings.CutPrefix(args[0], "-at=")
 	switch {
 	case inOne:
@@ -41,12 +38,8 @@ func elsewhere(e env, args []string) (env, []string, error) {
 	if ip, err := netip.ParseAddr(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
 		return e, nil, fmt.Errorf("-at %q would send the token unencrypted: write https", at)
 	}
-	word := strings.Join(args[:min(len(args), 1)], "")
-	if len(args) > 1 && (word == "cache" || word == "events" && args[1] == "copy") {
-		word += " " + args[1]
-	}
-	if !slices.Contains(remote, word) {
-		return e, nil, fmt.Errorf("%q works on this machine alone; -at is for %s", word, strings.Join(remote, ", "))
+	if len(args) == 0 {
+		return e, nil, errors.New("-at: name a command behind the URL; \"-at URL help\" lists those that can ask another gateway")
 	}
 	e.at = &admin.Client{URL: u.Scheme + "://" + u.Host, Token: os.Getenv(tokenVariable), Cert: os.Getenv("SHUULTUUR_CERT")}
 	return e, args, nil
@@ -55,6 +48,9 @@ func elsewhere(e env, args []string) (env, []string, error) {
 // gateway returns what asks the gateway elsewhere, or the one that runs with
 // the settings.
 func (e env) gateway(config string) (admin.Client, error) {
+	if e.at != nil && config != "" {
+		return admin.Client{}, errors.New("-config names a gateway of this machine, and -at another: leave one out")
+	}
 	if e.at != nil {
 		return *e.at, nil
 	}
@@ -75,5 +71,9 @@ func (e env) needs(f *flag.FlagSet, served ...string) error {
 	if len(other) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: works on this machine alone; with -at use -%s", strings.Join(other, ", "), strings.Join(served, ", -"))
+	use := "none"
+	if len(served) > 0 {
+		use = "-" + strings.Join(served, ", -")
+	}
+	return fmt.Errorf("%s: works on this machine alone; flags that work with -at: %s", strings.Join(other, ", "), use)
 }

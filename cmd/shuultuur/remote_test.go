@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +33,7 @@ func TestAGatewayElsewhereIsAsked(t *testing.T) {
 		"-at=URL pause":                         "GET /pause  Bearer the token",
 		"-at URL resume":                        "POST /pause for=0s&who= Bearer the token",
 		"-at URL cache purge host a.example":    "POST /cache/purge kind=host&value=a.example Bearer the token",
-		"-at URL check https://a.example":       "",
+		"-at URL check nowhere.yaml":            "",
 		"-at URL events copy a b":               "",
 		"-at URL events -top host":              "",
 		"-at URL why -dns a.example":            "",
@@ -47,6 +49,103 @@ func TestAGatewayElsewhereIsAsked(t *testing.T) {
 		if got := strings.Join(asked, "; "); got != want || (status == 0) != (want != "") || (failed.Len() == 0) != (want != "") {
 			t.Errorf("%s: asked %q, want %q; %d %s", line, got, want, status, failed.String())
 		}
+	}
+}
+
+// asksThere are command lines of commands that can ask another gateway, and what they ask it.
+// A new command needs a row, or a reason in its row of the table of commands.
+var asksThere = map[string]struct{ line, asks string }{
+	"check":            {"check FILE", "PUT /settings"},
+	"why":              {"why http://a.example/", "GET /why"},
+	"events":           {"events host:a.example", "GET /events"},
+	"pause":            {"pause 5m class-7a", "POST /pause"},
+	"resume":           {"resume", "POST /pause"},
+	"cache look":       {"cache look http://a.example/", "GET /cache/look"},
+	"cache purge":      {"cache purge host a.example", "POST /cache/purge"},
+	"backup":           {"backup OUT", "GET /system/backup"},
+	"profile":          {"profile -seconds 1 -o OUT", "GET /debug/pprof/"},
+	"rules profile":    {"rules profile", "GET /checks"},
+	"settings show":    {"settings show", "GET /settings"},
+	"settings save":    {"settings save -reason test FILE", "PUT /settings"},
+	"list update":      {"list update own", "POST /lists/own/source"},
+	"list history":     {"list history own", "GET /lists/own"},
+	"list rollback":    {"list rollback own", "POST /lists/own/source"},
+	"list stats":       {"list stats", "GET /lists"},
+	"list search":      {"list search a.example", "GET /lists"},
+	"list lint":        {"list lint own", "GET /lists/own"},
+	"account add":      {"account add -role viewer -no-password eva", "POST /accounts"},
+	"account edit":     {"account edit -role viewer eva", "POST /accounts/edit"},
+	"account list":     {"account list", "GET /accounts"},
+	"account password": {"account password -reset eva", "POST /accounts/totp/end"},
+	"account remove":   {"account remove eva", "POST /accounts/remove"},
+	"account token":    {"account token -list eva", "GET /accounts/tokens"},
+	"account audit":    {"account audit -n 3", "GET /audit/verify"},
+}
+
+// answers are what a gateway says to what they ask.
+var answers = map[string]string{
+	"/cache/look": `{"stored": true}`, "/checks": `{"signatures": true, "rules": [], "buffers": []}`, "/lists": `[{"name": "own", "entries": 3, "list": "own", "category": "x"}]`,
+	"/lists/own": `{"name": "own", "entries": 3, "web": true, "fetched": "2026-01-02T03:04:05Z", "odd": {}}`, "/events": "", "/accounts": `[{"name": "eva", "role": "viewer"}]`,
+	"/accounts/tokens": "[]", "/audit": "[]", "/pause": "[]", "/why": `{"action": "pass"}`, "/settings": `{"effect": {"judged": 7, "changed": 2, "changes": []}, "saved": true}`,
+}
+
+func TestEveryCommandAsksAnotherGatewayOrSaysWhyNot(t *testing.T) {
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization"))
+		w.Header().Set("ETag", `"tag"`)
+		text, ok := answers[strings.TrimSuffix(r.URL.Path, "/source")]
+		if !ok {
+			text = "{}"
+		}
+		fmt.Fprint(w, text)
+	}))
+	defer s.Close()
+	t.Setenv(tokenVariable, "the token")
+	file := filepath.Join(t.TempDir(), "shuultuur.yaml")
+	if err := os.WriteFile(file, []byte("policies: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call := func(line string) (int, string, string) {
+		asked = nil
+		var out, failed strings.Builder
+		line = strings.NewReplacer("FILE", file, "OUT", filepath.Join(t.TempDir(), "out")).Replace(line)
+		status := dispatch(t.Context(), env{stdin: strings.NewReader("correct horse battery\n"), stdout: &out, stderr: &failed}, append([]string{"-at", s.URL}, strings.Fields(line)...))
+		return status, out.String(), failed.String()
+	}
+	there := map[string]bool{}
+	for _, name := range elsewhere(commands(), "") {
+		there[name] = true
+		c, ok := asksThere[name]
+		if !ok {
+			t.Errorf("%q asks a gateway elsewhere by its row, and asksThere has no line of it", name)
+			continue
+		}
+		status, out, failed := call(c.line)
+		if got := strings.Join(asked, "; "); !strings.Contains(got, c.asks) || !strings.Contains(got, "Bearer the token") || name != "profile" && (status != 0 || failed != "") {
+			t.Errorf("%s: asked %q, want %q; %d %s%s", c.line, got, c.asks, status, out, failed)
+		}
+	}
+	for name := range asksThere {
+		if !there[name] {
+			t.Errorf("asksThere has %q, which cannot be asked elsewhere", name)
+		}
+	}
+	for line, want := range map[string]string{
+		"doctor": "check -running", "run": "works on this machine alone", "list compile a b": "works on this machine alone", "list look own a.example": "list add NAME ENTRY",
+		"zone check a": "works on this machine alone", "rules update": "fetches them by itself", "ca show": "keys", "account token -scope read eva": "/account",
+		"pause -config FILE 5m": "leave one out", "rules profile -rules FILE x.pcap": "-rules", "list lint -format hosts FILE": "-format", "events -follow": "-follow", "nonsense": "no command",
+	} {
+		status, _, failed := call(line)
+		if status == 0 || !strings.Contains(failed, want) || len(asked) > 0 {
+			t.Errorf("%s: %d %q, want %q; asked %q", line, status, failed, want, asked)
+		}
+	}
+	if status, out, failed := call("help"); status != 0 || !strings.Contains(out, "list search") || strings.Contains(out, "doctor") || failed != "" {
+		t.Errorf("help: %d %s%s", status, out, failed)
+	}
+	if status, _, failed := call("list add own a.example b.example"); status != 0 || strings.Join(asked, "") != "POST /lists/own Bearer the token" {
+		t.Errorf("list add: %d %s, asked %q", status, failed, asked)
 	}
 }
 

@@ -20,14 +20,14 @@ FILE is a rule file, plain or gzip, a tarball of rule files, or a folder.`
 // rulesCommands are what "shuultuur rules" has.
 func rulesCommands() []command {
 	return []command{
-		{name: "lint", args: "[-v] FILE...", what: "report every mistake with file, line, keyword and remedy", run: rulesLint},
-		{name: "stats", args: "[-json] FILE...", what: "count rules, actions, protocols, classes and keywords", run: rulesStats},
-		{name: "keywords", args: "[WORD...]", what: "list the keywords of the language and where they count", run: rulesKeywords},
-		{name: "explain", args: "-rules FILE SID...", what: "show what a rule waits for and why it is slow", run: rulesExplain},
-		{name: "test", args: "-rules FILE MESSAGE...", what: "show how far each rule gets on a capture, a HAR file or a message", run: rulesTest},
-		{name: "update", args: "[-config FILE] [NAME...]", what: "fetch the rules of the settings again", run: ruleShelf().update},
-		{name: "history", args: "[-config FILE] [NAME...]", what: "show the kept versions of fetched rules, and which is in use", run: ruleShelf().history},
-		{name: "rollback", args: "[-config FILE] NAME...", what: "return to the previous version", run: ruleShelf().rollback},
+		{name: "lint", args: "[-v] FILE...", what: "report every mistake with file, line, keyword and remedy", run: rulesLint, here: ofFiles},
+		{name: "stats", args: "[-json] FILE...", what: "count rules, actions, protocols, classes and keywords", run: rulesStats, here: ofFiles},
+		{name: "keywords", args: "[WORD...]", what: "list the keywords of the language and where they count", run: rulesKeywords, here: ofFiles},
+		{name: "explain", args: "-rules FILE SID...", what: "show what a rule waits for and why it is slow", run: rulesExplain, here: ofFiles},
+		{name: "test", args: "-rules FILE MESSAGE...", what: "show how far each rule gets on a capture, a HAR file or a message", run: rulesTest, here: ofFiles},
+		{name: "update", args: "[-config FILE] [NAME...]", what: "fetch the rules of the settings again", run: ruleShelf().update, here: ofShelf},
+		{name: "history", args: "[-config FILE] [NAME...]", what: "show the kept versions of fetched rules, and which is in use", run: ruleShelf().history, here: ofShelf},
+		{name: "rollback", args: "[-config FILE] NAME...", what: "return to the previous version", run: ruleShelf().rollback, here: ofShelf},
 		{name: "profile", args: "[-config FILE | -rules FILE CAPTURE...]", what: "show what each rule costs in the running gateway, or on captures", run: rulesProfile},
 	}
 }

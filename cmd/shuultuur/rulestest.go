@@ -118,6 +118,12 @@ func rulesProfile(ctx context.Context, e env, args []string) int {
 	if status := parse(args); status >= 0 {
 		return status
 	}
+	if err := e.needs(f, "json", "n"); err != nil {
+		return fail(e, err)
+	}
+	if e.at != nil && f.NArg() > 0 {
+		return fail(e, errors.New("captures are read on this machine alone: ask without -at"))
+	}
 	if f.NArg() == 0 && len(r.rules) == 0 {
 		return gatewayProfile(ctx, e, *config, *most, *asJSON)
 	}

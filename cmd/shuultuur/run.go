@@ -190,7 +190,9 @@ is started and nothing that runs is touched. The exit status is 0 when the
 gateway could start with them.
 
 With -running it asks instead whether the gateway of these settings runs and
-accepts connections, as health checks do.`
+accepts connections, as health checks do. With -at, the gateway elsewhere says
+whether it could use FILE and what that would have altered in the last day; or
+with -running, whether it serves and what it finds wrong.`
 
 func check(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "check", "[-running] [-config FILE | FILE]", checkHelp)
@@ -204,6 +206,9 @@ func check(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	file = askedFile(file)
+	if e.at != nil {
+		return checkThere(ctx, e, file, *running)
+	}
 	if *running {
 		return checkRunning(ctx, e, file)
 	}
@@ -220,6 +225,51 @@ func check(ctx context.Context, e env, args []string) int {
 	}
 	fmt.Fprintf(e.stdout, "%s: good\n", file)
 	return 0
+}
+
+// checkThere asks the gateway elsewhere whether it could use the settings in file, or with
+// running how it is.
+func checkThere(ctx context.Context, e env, file string, running bool) int {
+	if running {
+		h, err := e.at.Health(ctx)
+		if err != nil {
+			return fail(e, err)
+		}
+		for _, p := range h.Problems {
+			fmt.Fprintln(e.stdout, printable(p))
+		}
+		if !h.Ready {
+			return fail(e, fmt.Errorf("the gateway at %s does not serve: it starts or drains", e.at.URL))
+		}
+		fmt.Fprintln(e.stdout, "the gateway runs")
+		return 0
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fail(e, err)
+	}
+	s, err := e.at.SaveSettings(ctx, text, "", "")
+	if err != nil {
+		fmt.Fprintln(e.stderr, printable(err.Error()))
+		return 1
+	}
+	tellEffect(e, s)
+	fmt.Fprintf(e.stdout, "%s: good\n", file)
+	return 0
+}
+
+// tellEffect prints what settings would have altered.
+func tellEffect(e env, s *admin.Saved) {
+	if s.Note != "" {
+		fmt.Fprintln(e.stdout, printable(s.Note))
+	}
+	if s.Effect == nil {
+		return
+	}
+	fmt.Fprintln(e.stdout, s.Effect.Says())
+	for _, c := range s.Effect.Changes {
+		fmt.Fprintf(e.stdout, "%8d  %s -> %s  policy %s, category %s, rule %s  %s\n", c.Count, c.Was, c.Is, printable(c.Policy), printable(c.Category), printable(c.Rule), printable(strings.Join(c.Examples, " ")))
+	}
 }
 
 // oneFile is the settings file that is named by the flag or as an argument.

@@ -4,27 +4,46 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"shuultuur/configuration"
+	"io"
+	"os"
 
 	"shuultuur"
+	"shuultuur/configuration"
 )
 
-const settingsHelp = `
-schema prints the JSON schema of the settings file. An editor that knows it
-completes keys, says what they mean and marks mistakes; for the YAML language
-server, keep it beside the settings and begin these with
+const schemaHelp = `
+Prints the JSON schema of the settings file. An editor that knows it completes
+keys, says what they mean and marks mistakes; for the YAML language server, keep
+it beside the settings and begin these with
 
   # yaml-language-server: $schema=shuultuur.schema.json`
 
-func settingsCommand(_ context.Context, e env, args []string) int {
-	f, parse := flags(e, "settings", "schema", settingsHelp)
-	if status := parse(args, 1, 1); status >= 0 {
-		return status
+const saveHelp = `
+Has the running gateway check the settings in FILE ("-" for standard input), says
+what they would have altered of the last day, and puts them into use. The version
+before stays in the history. With -dry-run nothing is saved. Settings that were
+changed since they were shown are not overwritten: give the tag that "settings
+show -tag" printed, or leave it out to replace what is there.`
+
+// settingsCommands are what "shuultuur settings" has.
+func settingsCommands() []command {
+	return []command{
+		{name: "schema", what: "print the JSON schema of the settings file, for editors", run: settingsSchema, here: ofProcess},
+		{name: "show", args: "[-config FILE] [-tag]", what: "print the settings of the running gateway", run: settingsShow},
+		{name: "save", args: "[-config FILE] [-dry-run] FILE", what: "check settings, say their effect and put them into use", run: settingsSave},
 	}
-	if f.NArg() != 1 || f.Arg(0) != "schema" {
-		f.Usage()
-		return 2
+}
+
+func settingsCommand(ctx context.Context, e env, args []string) int {
+	return group(ctx, e, "settings", "Shows and changes the settings of a gateway.", settingsCommands(), args)
+}
+
+func settingsSchema(_ context.Context, e env, args []string) int {
+	_, parse := flags(e, "settings schema", "", schemaHelp)
+	if status := parse(args, 0, 0); status >= 0 {
+		return status
 	}
 	schema, err := configuration.Schema(shuultuur.Manual)
 	if err == nil {
@@ -34,4 +53,88 @@ func settingsCommand(_ context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	return 0
+}
+
+func settingsShow(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "settings show", "[-config FILE] [-tag]", "\nPrints the settings of the running gateway as they are on its disk.")
+	config := f.String("config", "", "settings `file` of the gateway")
+	onlyTag := f.Bool("tag", false, "print the tag of the settings, for \"settings save -tag\"")
+	if status := parse(args, 0, 0); status >= 0 {
+		return status
+	}
+	c, err := e.gateway(*config)
+	if err != nil {
+		return fail(e, err)
+	}
+	text, tag, err := c.Settings(ctx)
+	if err != nil {
+		return fail(e, err)
+	}
+	if *onlyTag {
+		fmt.Fprintln(e.stdout, tag)
+	} else {
+		_, err = e.stdout.Write(text)
+	}
+	if err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+// maxSettingsFile bounds what is sent as settings.
+const maxSettingsFile = 2 << 20
+
+func settingsSave(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "settings save", "[-config FILE] [-dry-run] [-tag TAG] [-reason TEXT] FILE", saveHelp)
+	config := f.String("config", "", "settings `file` of the gateway")
+	dry := f.Bool("dry-run", false, "say the effect and save nothing")
+	tag := f.String("tag", "", "`tag` of the settings that are replaced")
+	reason := f.String("reason", "", "reason, for the history, as `text`")
+	if status := parse(args, 1, 1); status >= 0 {
+		return status
+	}
+	c, err := e.gateway(*config)
+	if err != nil {
+		return fail(e, err)
+	}
+	text, err := readSettings(e, f.Arg(0))
+	if err == nil && *tag == "" && !*dry {
+		_, *tag, err = c.Settings(ctx)
+	}
+	if err != nil {
+		return fail(e, err)
+	}
+	if *dry {
+		*tag = ""
+	}
+	s, err := c.SaveSettings(ctx, text, *tag, *reason)
+	if err != nil {
+		return fail(e, err)
+	}
+	tellEffect(e, s)
+	for _, r := range s.Remarks {
+		fmt.Fprintln(e.stdout, printable(r))
+	}
+	if !*dry {
+		fmt.Fprintln(e.stdout, "saved and in use")
+	}
+	return 0
+}
+
+// readSettings reads a file, "-" for standard input.
+func readSettings(e env, file string) ([]byte, error) {
+	in := e.stdin
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer opened.Close()
+		in = opened
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxSettingsFile+1))
+	if err == nil && len(text) > maxSettingsFile {
+		err = errors.New("the settings are larger than 2 MiB")
+	}
+	return text, err
 }

@@ -22,7 +22,7 @@ import (
 func listCommands() []command {
 	return append([]command{
 		{name: "update", args: "[-config FILE] [NAME...]", what: updateHelp, run: listShelf().update},
-		{name: "catalogue", args: "[WORD]", what: catalogueHelp, run: showCatalogue},
+		{name: "catalogue", args: "[WORD]", what: catalogueHelp, run: showCatalogue, here: ofFiles},
 		{name: "history", args: "[-config FILE] [NAME...]", what: historyHelp, run: listShelf().history},
 		{name: "rollback", args: "[-config FILE] NAME...", what: rollbackHelp, run: listShelf().rollback},
 		{name: "stats", args: "[-config FILE] [NAME...]", what: statsHelp, run: listStats},
@@ -82,6 +82,12 @@ func (s shelf) open(e env, name, usage, help string, args []string, least int) (
 	if status := parse(args, least, 1000); status >= 0 {
 		return nil, nil, nil, status
 	}
+	if e.at != nil {
+		if err := e.needs(f); err != nil {
+			return nil, nil, nil, fail(e, err)
+		}
+		return nil, nil, f.Args(), -1
+	}
 	store, items, err := s.read(askedFile(*file))
 	if err == nil {
 		names, err = items.Of(f.Args()...)
@@ -102,6 +108,9 @@ func withConfig(e env, name string, args []string, least, most int) (config stri
 	if status := parse(args, least, most); status >= 0 {
 		return "", nil, status
 	}
+	if err := e.needs(f); err != nil {
+		return "", nil, fail(e, err)
+	}
 	return askedFile(*file), f.Args(), -1
 }
 
@@ -109,6 +118,9 @@ func (s shelf) update(ctx context.Context, e env, args []string) int {
 	store, items, names, status := s.open(e, "update", "[-config FILE] [NAME...]", updateHelp, args, 0)
 	if status >= 0 {
 		return status
+	}
+	if e.at != nil {
+		return fetchThere(ctx, e, names, false)
 	}
 	file, ok := e.stderr.(*os.File)
 	live := ok && terminal(file)
@@ -170,10 +182,13 @@ func showCatalogue(_ context.Context, e env, args []string) int {
 	return 0
 }
 
-func (s shelf) history(_ context.Context, e env, args []string) int {
+func (s shelf) history(ctx context.Context, e env, args []string) int {
 	store, _, names, status := s.open(e, "history", "[-config FILE] [NAME...]", historyHelp, args, 0)
 	if status >= 0 {
 		return status
+	}
+	if e.at != nil {
+		return historyThere(ctx, e, names)
 	}
 	for _, name := range names {
 		st, err := store.State(name)
@@ -185,17 +200,7 @@ func (s shelf) history(_ context.Context, e env, args []string) int {
 			asked = "asked " + st.Checked.Local().Format(time.DateTime)
 		}
 		fmt.Fprintf(e.stdout, "%s: %s, %d versions\n", name, asked, len(st.Versions))
-		for _, v := range st.Versions {
-			mark := " "
-			if v.Current {
-				mark = "*"
-			}
-			left := ""
-			if v.Left {
-				left = "  rolled back"
-			}
-			fmt.Fprintf(e.stdout, "%s %s  %9d entries  %10d bytes  %s%s\n", mark, v.Fetched.Local().Format(time.DateTime), v.Entries, v.Bytes, v.SHA256[:min(12, len(v.SHA256))], left)
-		}
+		printVersions(e, st.Versions, func(v *source.Version) bool { return v.Current })
 		if st.Problem != "" {
 			fmt.Fprintf(e.stdout, "  %s\n", st.Problem)
 		}
@@ -203,10 +208,28 @@ func (s shelf) history(_ context.Context, e env, args []string) int {
 	return 0
 }
 
-func (s shelf) rollback(_ context.Context, e env, args []string) int {
+// printVersions lists versions, with a mark at the one in use.
+func printVersions(e env, all []source.Version, current func(*source.Version) bool) {
+	for _, v := range all {
+		mark := " "
+		if current(&v) {
+			mark = "*"
+		}
+		left := ""
+		if v.Left {
+			left = "  rolled back"
+		}
+		fmt.Fprintf(e.stdout, "%s %s  %9d entries  %10d bytes  %s%s\n", mark, v.Fetched.Local().Format(time.DateTime), v.Entries, v.Bytes, v.SHA256[:min(12, len(v.SHA256))], left)
+	}
+}
+
+func (s shelf) rollback(ctx context.Context, e env, args []string) int {
 	store, _, names, status := s.open(e, "rollback", "[-config FILE] NAME...", rollbackHelp, args, 1)
 	if status >= 0 {
 		return status
+	}
+	if e.at != nil {
+		return fetchThere(ctx, e, names, true)
 	}
 	for _, name := range names {
 		v, err := store.Rollback(name)
@@ -218,10 +241,13 @@ func (s shelf) rollback(_ context.Context, e env, args []string) int {
 	return 0
 }
 
-func listStats(_ context.Context, e env, args []string) int {
+func listStats(ctx context.Context, e env, args []string) int {
 	config, names, status := withConfig(e, "stats", args, 0, 1000)
 	if status >= 0 {
 		return status
+	}
+	if e.at != nil {
+		return statsThere(ctx, e, names)
 	}
 	files, err := compiledLists(config)
 	if err != nil {
@@ -248,10 +274,13 @@ func listStats(_ context.Context, e env, args []string) int {
 	return 0
 }
 
-func searchLists(_ context.Context, e env, args []string) int {
+func searchLists(ctx context.Context, e env, args []string) int {
 	config, wanted, status := withConfig(e, "search", args, 1, 1)
 	if status >= 0 {
 		return status
+	}
+	if e.at != nil {
+		return searchThere(ctx, e, wanted[0])
 	}
 	files, err := compiledLists(config)
 	if err != nil {

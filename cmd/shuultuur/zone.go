@@ -15,14 +15,14 @@ import (
 // zoneCommands are what "shuultuur zone" has.
 func zoneCommands() []command {
 	return []command{
-		{name: "check", args: "[-origin NAME] FILE...", what: "check zone files and report every mistake", run: zoneCheck},
-		{name: "load", args: "[flags] FILE...", what: "write zone files to Redis", run: zoneLoad},
-		{name: "export", args: "[flags] [ORIGIN...]", what: "print zones in Redis as zone files", run: zoneExport},
-		{name: "import", args: "CONFIG.json", what: "convert the settings of redins or z42", run: zoneImport},
-		{name: "keygen", args: "[-dir DIR] ZONE", what: "make the keys that sign a zone", run: zoneKeygen},
-		{name: "roll", args: "[-dir DIR] ZONE", what: "roll the key that the parent knows", run: zoneRoll},
-		{name: "ds", args: "KEY...", what: "print the DS records for the parent zone", run: zoneDS},
-		{name: "sign", args: "-key KEY ZONE FILE", what: "sign a zone file and print it", run: zoneSign},
+		{name: "check", args: "[-origin NAME] FILE...", what: "check zone files and report every mistake", run: zoneCheck, here: ofFiles},
+		{name: "load", args: "[flags] FILE...", what: "write zone files to Redis", run: zoneLoad, here: ofFiles},
+		{name: "export", args: "[flags] [ORIGIN...]", what: "print zones in Redis as zone files", run: zoneExport, here: ofFiles},
+		{name: "import", args: "CONFIG.json", what: "convert the settings of redins or z42", run: zoneImport, here: ofFiles},
+		{name: "keygen", args: "[-dir DIR] ZONE", what: "make the keys that sign a zone", run: zoneKeygen, here: ofKeys},
+		{name: "roll", args: "[-dir DIR] ZONE", what: "roll the key that the parent knows", run: zoneRoll, here: ofKeys},
+		{name: "ds", args: "KEY...", what: "print the DS records for the parent zone", run: zoneDS, here: ofFiles},
+		{name: "sign", args: "-key KEY ZONE FILE", what: "sign a zone file and print it", run: zoneSign, here: ofFiles},
 	}
 }
 

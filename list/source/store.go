@@ -124,9 +124,7 @@ func (s *Store) Update(ctx context.Context, name string, it Item) (Change, error
 	if err != nil {
 		return Change{}, err
 	}
-	if src := it.Source; st.URL != src.Place() {
-		st.URL, st.ETag, st.LastModified = src.Place(), "", ""
-	}
+	st.asked(it.Source)
 	c, err := s.update(ctx, name, it, &st)
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w", it.kind(), name, err)
@@ -173,8 +171,79 @@ func (s *Store) Seed(ctx context.Context, name string, it Item, file string) err
 	return s.use(name, v.File)
 }
 
+// Newer fetches a newer version of the item called name, hands its file to look, and removes
+// it. It reports whether there is one. What is in use and the State stay.
+func (s *Store) Newer(ctx context.Context, name string, it Item, look func(file string) error) (bool, error) {
+	unlock, err := s.lock(name)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	st, err := s.State(name)
+	if err != nil {
+		return false, err
+	}
+	st.asked(it.Source)
+	f, err := os.CreateTemp(filepath.Join(s.Dir, name), "new-*.tmp")
+	if err != nil {
+		return false, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	v, _, err := s.newer(ctx, name, it, &st, f)
+	if err != nil || v == nil {
+		return false, err
+	}
+	return true, look(f.Name())
+}
+
+// asked notes where the next version comes from.
+func (st *State) asked(src Source) {
+	if st.URL != src.Place() {
+		st.URL, st.ETag, st.LastModified = src.Place(), "", ""
+	}
+}
+
+// newer fetches a version into f and tries it, or returns nil if the one in use is the newest.
+func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *os.File) (v *Version, d download, err error) {
+	src, old := it.Source, st.inUse()
+	asked := *st
+	if !s.fits(name, src, st) {
+		asked = State{}
+	}
+	err = s.retry(ctx, func(ctx context.Context) error {
+		d, err = s.fetch(ctx, name, src, asked, f)
+		return err
+	})
+	if err != nil {
+		return nil, d, fmt.Errorf("fetching it: %w", err)
+	}
+	if d.unchanged && old != nil {
+		return nil, d, nil
+	}
+	err = s.verify(ctx, src, d)
+	if err == nil {
+		err = s.signed(ctx, src, f)
+	}
+	if err != nil {
+		return nil, d, fmt.Errorf("fetching it from %s: %w", src.Place(), err)
+	}
+	// Known already: the one in use, or one that was rolled back from.
+	for _, k := range st.Versions {
+		if k.SHA256 == d.sha256 && (k.Current || k.Left && old != nil) {
+			st.ETag, st.LastModified = d.etag, d.lastModified
+			return nil, d, nil
+		}
+	}
+	v = &Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.Place(), Modified: d.lastModified, Bytes: d.size, SHA256: d.sha256, Current: true}
+	if v.Entries, v.Categories, err = it.try(ctx, f.Name(), old); err != nil {
+		return nil, d, err
+	}
+	return v, d, nil
+}
+
 func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Change, error) {
-	src, dir := it.Source, filepath.Join(s.Dir, name)
+	dir := filepath.Join(s.Dir, name)
 	old := st.inUse()
 	f, err := os.CreateTemp(dir, "new-*.tmp")
 	if err != nil {
@@ -182,38 +251,12 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	}
 	defer os.Remove(f.Name()) // already renamed if it was taken
 	defer f.Close()
-	asked := *st
-	if !s.fits(name, src, st) {
-		asked = State{}
-	}
-	var d download
-	err = s.retry(ctx, func(ctx context.Context) error {
-		d, err = s.fetch(ctx, name, src, asked, f)
-		return err
-	})
+	v, d, err := s.newer(ctx, name, it, st, f)
 	if err != nil {
-		return Change{}, fmt.Errorf("fetching it: %w", err)
-	}
-	if d.unchanged && old != nil {
-		return Change{Was: old.Entries, Version: *old}, nil
-	}
-	err = s.verify(ctx, src, d)
-	if err == nil {
-		err = s.signed(ctx, src, f)
-	}
-	if err != nil {
-		return Change{}, fmt.Errorf("fetching it from %s: %w", src.Place(), err)
-	}
-	// Known already: the one in use, or one that was rolled back from.
-	for _, v := range st.Versions {
-		if v.SHA256 == d.sha256 && (v.Current || v.Left && old != nil) {
-			st.ETag, st.LastModified = d.etag, d.lastModified
-			return Change{Was: old.Entries, Version: *old}, nil
-		}
-	}
-	v := Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.Place(), Modified: d.lastModified, Bytes: d.size, SHA256: d.sha256, Current: true}
-	if v.Entries, v.Categories, err = it.try(ctx, f.Name(), old); err != nil {
 		return Change{}, err
+	}
+	if v == nil {
+		return Change{Was: old.Entries, Version: *old}, nil
 	}
 	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return Change{}, err
@@ -221,12 +264,12 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	if err := atomicfile.Rename(f.Name(), filepath.Join(dir, v.File)); err != nil {
 		return Change{}, err
 	}
-	c := Change{Taken: true, Version: v}
+	c := Change{Taken: true, Version: *v}
 	if old != nil {
 		c.Was = old.Entries
 		old.Current = false
 	}
-	st.Versions = slices.Insert(st.Versions, 0, v)
+	st.Versions = slices.Insert(st.Versions, 0, *v)
 	// The version is recorded before it is in use.
 	if err := s.save(name, *st); err != nil {
 		return Change{}, err
@@ -289,19 +332,40 @@ func (s *Store) Rollback(name string) (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
+	v, err := s.older(name, &st)
+	if err != nil {
+		return Version{}, err
+	}
+	st.inUse().Left = true
+	if err := s.save(name, st); err != nil {
+		return Version{}, err
+	}
+	return *v, s.use(name, v.File)
+}
+
+// Older returns the file of the version that Rollback would put into use.
+func (s *Store) Older(name string) (string, error) {
+	st, err := s.State(name)
+	if err != nil {
+		return "", err
+	}
+	v, err := s.older(name, &st)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(s.Dir, name, v.File), nil
+}
+
+// older returns the version before the one in use.
+func (s *Store) older(name string, st *State) (*Version, error) {
 	at := slices.IndexFunc(st.Versions, func(v Version) bool { return v.Current })
 	for i := at + 1; at >= 0 && i < len(st.Versions); i++ {
 		v := &st.Versions[i]
-		if _, err := os.Stat(filepath.Join(s.Dir, name, v.File)); err != nil || v.Left {
-			continue
+		if _, err := os.Stat(filepath.Join(s.Dir, name, v.File)); err == nil && !v.Left {
+			return v, nil
 		}
-		st.Versions[at].Left = true
-		if err := s.save(name, st); err != nil {
-			return Version{}, err
-		}
-		return *v, s.use(name, v.File)
 	}
-	return Version{}, fmt.Errorf("%s has no older version", name)
+	return nil, fmt.Errorf("%s has no older version", name)
 }
 
 // save writes the state atomically.

@@ -82,6 +82,7 @@ type Fresh struct {
 	Origin  string
 	Server  string     // its name server; "" for ns in the zone
 	Address netip.Addr // of a name server in the zone
+	Trial   bool       // look for mistakes, and make nothing
 }
 
 // ErrNoZone reports that there is no such zone, or none that supports the operation.

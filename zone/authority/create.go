@@ -57,7 +57,12 @@ func (a *Authority) Create(ctx context.Context, folder string, n Fresh) (path st
 	if err != nil {
 		return "", err
 	}
-	if folder == "" {
+	switch {
+	case n.Trial && folder == "":
+		return "", nil
+	case n.Trial:
+		return path, free(path)
+	case folder == "":
 		return "", redins.Create(ctx, a.redis, z)
 	}
 	return path, writeNew(path, []byte(text))
@@ -82,12 +87,19 @@ func (a Editor) Restore(ctx context.Context, folder, origin string, text []byte)
 
 // writeNew writes a file that does not exist, and its folder.
 func writeNew(path string, text []byte) error {
-	folder := filepath.Dir(path)
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w", path, errors.Join(err, fs.ErrExist))
+	if err := free(path); err != nil {
+		return err
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	return atomicfile.WriteBytes(path, 0o644, text)
+}
+
+// free returns an error if there is a file.
+func free(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", path, errors.Join(err, fs.ErrExist))
+	}
+	return nil
 }

@@ -1,0 +1,220 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"shuultuur/admin/account"
+	"shuultuur/list"
+	"shuultuur/setting"
+)
+
+// How long a client waits for what a gateway has to fetch, read or judge.
+const (
+	maxWait   = 10 * time.Minute
+	maxBackup = 256 << 20
+)
+
+// Lists returns the lists in use.
+func (c Client) Lists(ctx context.Context) (all []List, err error) {
+	err = c.ask(ctx, http.MethodGet, "/lists", "", &all)
+	return all, err
+}
+
+// SearchLists returns the entries of all lists for a host or URL.
+func (c Client) SearchLists(ctx context.Context, name string) (hits []Hit, err error) {
+	err = c.ask(ctx, http.MethodGet, "/lists?"+url.Values{"q": {name}}.Encode(), "", &hits)
+	return hits, err
+}
+
+// List returns one list; with odd, what is odd about its lines, too.
+func (c Client) List(ctx context.Context, name string, odd bool) (*ListState, error) {
+	path := "/lists/" + url.PathEscape(name)
+	if odd {
+		path += "?odd=yes"
+	}
+	var l ListState
+	err := c.askFor(ctx, http.MethodGet, path, "", 2*oddTime, &l)
+	return &l, err
+}
+
+// Fetch has a newer version of a list fetched, or with back the one before taken again. It
+// reports whether another one is in use then.
+func (c Client) Fetch(ctx context.Context, name string, back bool) (l *ListState, taken bool, err error) {
+	before, err := c.List(ctx, name, false)
+	if err != nil {
+		return nil, false, err
+	}
+	what := map[bool]string{false: "fetch", true: "back"}[back]
+	l = new(ListState)
+	err = c.askFor(ctx, http.MethodPost, "/lists/"+url.PathEscape(name)+"/source", url.Values{"what": {what}}.Encode(), maxWait, l)
+	return l, err == nil && !l.Fetched.Equal(before.Fetched), err
+}
+
+// ChangeList makes changes to a list, all or none.
+func (c Client) ChangeList(ctx context.Context, name string, changes []list.Change) error {
+	type line struct {
+		Entry    string `json:"entry"`
+		Category string `json:"category,omitempty"`
+		Remove   bool   `json:"remove,omitempty"`
+	}
+	all := make([]line, len(changes))
+	for i, x := range changes {
+		all[i] = line{x.Entry, x.Category, x.Remove}
+	}
+	body, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	_, _, err = c.send(ctx, asking{method: http.MethodPost, path: "/lists/" + url.PathEscape(name), body: string(body), kind: "application/json"}, maxWait, maxAnswer)
+	return err
+}
+
+// Settings returns the text of the settings, and its ETag.
+func (c Client) Settings(ctx context.Context) (text []byte, tag string, err error) {
+	text, head, err := c.send(ctx, asking{method: http.MethodGet, path: "/settings"}, time.Minute, maxSettings)
+	if err != nil {
+		return nil, "", err
+	}
+	return text, head.Get("ETag"), nil
+}
+
+// A Saved says what came of saving settings.
+type Saved struct {
+	Effect  *Effect  `json:"effect"`
+	Note    string   `json:"note"` // why the effect is not known
+	Remarks []string `json:"remarks"`
+}
+
+// SaveSettings replaces the settings that have the tag, or with "" only says what that would
+// do. Mistakes are [setting.Mistakes].
+func (c Client) SaveSettings(ctx context.Context, text []byte, tag, reason string) (*Saved, error) {
+	q := url.Values{"reason": {reason}}
+	if tag == "" {
+		q.Set("dry_run", "true")
+	}
+	data, _, err := c.send(ctx, asking{method: http.MethodPut, path: "/settings?" + q.Encode(), body: string(text), kind: "application/yaml", match: tag}, maxWait, maxAnswer)
+	var no *refusal
+	if errors.As(err, &no) && no.status == http.StatusUnprocessableEntity {
+		var said struct{ Mistakes setting.Mistakes }
+		if json.Unmarshal(no.body, &said) == nil && len(said.Mistakes) > 0 {
+			return nil, said.Mistakes
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var s Saved
+	return &s, json.Unmarshal(data, &s)
+}
+
+// Says is the effect in a sentence.
+func (e *Effect) Says() string { return e.says(nil) }
+
+// Health returns the state of the gateway.
+func (c Client) Health(ctx context.Context) (h Health, err error) {
+	err = c.ask(ctx, http.MethodGet, "/health", "", &h)
+	return h, err
+}
+
+// Backup returns what "shuultuur backup" would write there.
+func (c Client) Backup(ctx context.Context) ([]byte, error) {
+	data, _, err := c.send(ctx, asking{method: http.MethodGet, path: "/system/backup"}, maxWait, maxBackup)
+	return data, err
+}
+
+// An AccountClient keeps the accounts of another gateway, which records what it does.
+type AccountClient struct {
+	Client
+	Context context.Context
+}
+
+func (c AccountClient) post(path string, form url.Values) error {
+	_, _, err := c.send(c.Context, asking{method: http.MethodPost, path: path, body: form.Encode()}, time.Minute, maxAnswer)
+	return err
+}
+
+// Add adds an account.
+func (c AccountClient) Add(name string, role account.Role, groups []string, password string) error {
+	return c.post("/accounts", url.Values{"name": {name}, "role": {role.String()}, "groups": groups, "password": {password}})
+}
+
+// Edit changes role and groups.
+func (c AccountClient) Edit(name string, role account.Role, groups []string) error {
+	return c.post("/accounts/edit", url.Values{"name": {name}, "role": {role.String()}, "groups": groups})
+}
+
+// SetPassword sets a password.
+func (c AccountClient) SetPassword(name, password string) error {
+	return c.post("/accounts/password", url.Values{"name": {name}, "password": {password}})
+}
+
+// EndTOTP ends one-time codes.
+func (c AccountClient) EndTOTP(name string) error {
+	return c.post("/accounts/totp/end", url.Values{"name": {name}})
+}
+
+// Remove removes an account.
+func (c AccountClient) Remove(name string) error {
+	return c.post("/accounts/remove", url.Values{"name": {name}})
+}
+
+// All returns the accounts.
+func (c AccountClient) All() (all []account.Account, err error) {
+	err = c.ask(c.Context, http.MethodGet, "/accounts", "", &all)
+	return all, err
+}
+
+// Tokens returns the tokens of an account.
+func (c AccountClient) Tokens(name string) (of []account.Token, err error) {
+	var all []account.Token
+	err = c.ask(c.Context, http.MethodGet, "/accounts/tokens", "", &all)
+	for _, t := range all {
+		if t.Account == name {
+			of = append(of, t)
+		}
+	}
+	return of, err
+}
+
+// EndToken ends a token of an account.
+func (c AccountClient) EndToken(id, name string) (bool, error) {
+	all, err := c.Tokens(name)
+	if err != nil {
+		return false, err
+	}
+	for _, t := range all {
+		if t.ID == id {
+			return true, c.post("/accounts/tokens/end", url.Values{"id": {id}})
+		}
+	}
+	return false, nil
+}
+
+// Entries returns entries of the audit log, the newest first.
+func (c AccountClient) Entries(_ int64, most int) (all []account.Entry, err error) {
+	path := "/audit"
+	for len(all) < most {
+		var some []account.Entry
+		if err := c.ask(c.Context, http.MethodGet, path, "", &some); err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+		if len(some) < auditPerPage {
+			break
+		}
+		path = "/audit?" + url.Values{"before": {strconv.FormatInt(some[len(some)-1].Seq, 10)}}.Encode()
+	}
+	return all[:min(len(all), most)], nil
+}
+
+// Verify says whether the chain of the audit log holds.
+func (c AccountClient) Verify() (v account.Verified, err error) {
+	err = c.askFor(c.Context, http.MethodGet, "/audit/verify", "", maxWait, &v)
+	return v, err
+}

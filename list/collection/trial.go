@@ -1,0 +1,127 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"shuultuur/list"
+	"shuultuur/setting"
+)
+
+// Trials say what changed lists would do: a collection that only answers questions uses changed
+// copies of some, and nothing changes on the disk.
+
+// copies are the files beside a compiled list that hold changes by hand.
+var copies = []string{".overlay", ".edits"}
+
+// TryChanges has c use copies of lists with changes, which [Collection.Change] would make. The
+// error is [ErrNoList], a [*BadChange] or that of the file system.
+func (c *Collection) TryChanges(ctx context.Context, changes map[string][]list.Change) error {
+	for name, all := range changes {
+		err := c.try(name, func(to string) error {
+			if err := os.Link(c.file(name), to); err != nil {
+				if err := copied(c.file(name), to); err != nil {
+					return err
+				}
+			}
+			err := list.Amend(ctx, to, all...)
+			if pe := (*fs.PathError)(nil); err == nil || errors.As(err, &pe) {
+				return err
+			}
+			return &BadChange{err}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TryVersion has c use a list as it would be read from another file.
+func (c *Collection) TryVersion(ctx context.Context, name, file string) error {
+	return c.try(name, func(to string) error {
+		_, cfg, _, err := c.resolve(name)
+		if err != nil {
+			return err
+		}
+		cfg.Path = setting.Source(file)
+		_, err = list.Compile(ctx, name, cfg, to)
+		return err
+	})
+}
+
+// try has c use the list that alter makes of the files beside the compiled one.
+func (c *Collection) try(name string, alter func(to string) error) error {
+	if c.Lists[name] == nil {
+		return ErrNoList
+	}
+	dir, err := os.MkdirTemp(c.compiled(), "trial-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) // the list stays mapped
+	to := filepath.Join(dir, name+".list")
+	for _, suffix := range copies {
+		if err := copied(c.file(name)+suffix, to+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := alter(to); err != nil {
+		return err
+	}
+	f, err := list.Open(to)
+	if err == nil {
+		c.Lists[name] = f
+	}
+	return err
+}
+
+func copied(from, to string) error {
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o600)
+	}
+	return err
+}
+
+// Newer fetches a newer version of a list, hands its file to look, and removes it. It reports
+// whether there is one; nothing else changes.
+func (c *Collection) Newer(ctx context.Context, client *http.Client, name string, look func(file string) error) (bool, error) {
+	it, ok := c.fetched[name]
+	switch {
+	case c.Lists[name] == nil:
+		return false, ErrNoList
+	case !ok:
+		return false, &BadChange{errNotFetched}
+	}
+	var failed error
+	found, err := c.store(client).Newer(ctx, name, it, func(file string) error {
+		failed = look(file)
+		return nil
+	})
+	if err != nil {
+		return false, &BadChange{err}
+	}
+	return found, failed
+}
+
+// Older returns the file of the version before the one in use of a fetched list, to which
+// [Collection.Rollback] would return.
+func (c *Collection) Older(name string) (string, error) {
+	_, ok := c.fetched[name]
+	switch {
+	case c.Lists[name] == nil:
+		return "", ErrNoList
+	case !ok:
+		return "", &BadChange{errNotFetched}
+	}
+	file, err := c.store(nil).Older(name)
+	if err != nil {
+		err = &BadChange{err}
+	}
+	return file, err
+}

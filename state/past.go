@@ -1,0 +1,20 @@
+package state
+
+import (
+	"context"
+	"time"
+)
+
+// A Past counts what recorded transactions have used, by the time that they were made. The zero
+// value is ready. It is for one goroutine at a time, which sets Now before each transaction, in
+// their order.
+type Past struct {
+	Now      time.Time
+	counters counters
+}
+
+// Count carries out all counts or none.
+func (p *Past) Count(_ context.Context, counts []Count) { p.counters.take(p.Now, counts) }
+
+// CountHere is Count.
+func (p *Past) CountHere(counts []Count) { p.counters.take(p.Now, counts) }
