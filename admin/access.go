@@ -26,6 +26,12 @@ type Privacy struct {
 // ErrTwoPeople reports that a look needs a second person.
 var ErrTwoPeople = errors.New("two people are needed to look into one person's browsing: ask at /looks, and have somebody else agree")
 
+// ErrTwoErase says that erasing somebody's data needs a second person.
+var ErrTwoErase = errors.New("two people are needed to erase one person's data: ask for it at /looks, and have somebody else agree")
+
+// needsTwo reports whether two people are needed for what concerns one person.
+func (a *Access) needsTwo() bool { return a.Privacy != nil && a.Privacy().TwoPeople }
+
 // A reader is the record as the user may see it. Who that is comes with the
 // context of a request; what the gateway asks for itself is not bound. Whatever
 // a page asks for, through Query or Count, is bound here, so that no page can

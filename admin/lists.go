@@ -221,7 +221,7 @@ func statusOf(err error) int {
 	var badList *collection.BadChange
 	var others *notOwn
 	switch {
-	case errors.As(err, &others), errors.Is(err, ErrTwoPeople):
+	case errors.As(err, &others), errors.Is(err, ErrTwoPeople), errors.Is(err, ErrTwoErase):
 		return http.StatusForbidden
 	case errors.Is(err, collection.ErrNoList):
 		return http.StatusNotFound

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/event"
 )
 
 // Looks are requests to look into somebody's browsing, to which a second person
@@ -27,7 +28,8 @@ type Looks struct {
 type look struct {
 	ID     string    `json:"id"`
 	By     string    `json:"by"`
-	Whom   string    `json:"whom"` // a user or an address
+	Whom   string    `json:"whom"`            // a user or an address
+	Erase  bool      `json:"erase,omitempty"` // the person's data, rather than look
 	Reason string    `json:"reason"`
 	Asked  time.Time `json:"asked"`
 	Agreed string    `json:"agreed,omitempty"` // the person who agreed
@@ -64,15 +66,33 @@ func (l *Looks) agreed(by string) (whom []string) {
 	defer l.mu.Unlock()
 	l.open()
 	for _, x := range l.all {
-		if x.By == by && x.Agreed != "" {
+		if x.By == by && x.Agreed != "" && !x.Erase {
 			whom = append(whom, x.Whom)
 		}
 	}
 	return whom
 }
 
+// may reports whether another person has agreed that somebody looks at a person's browsing, or
+// erases the data, by each of the names and addresses.
+func (l *Looks) may(by string, p *event.Person, erase bool) bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open()
+	names := slices.Clone(p.Users)
+	for _, a := range p.Clients {
+		names = append(names, a.String())
+	}
+	return !slices.ContainsFunc(names, func(whom string) bool {
+		return !slices.ContainsFunc(l.all, func(x look) bool { return x.By == by && x.Agreed != "" && x.Erase == erase && x.Whom == whom })
+	})
+}
+
 // ask asks for a look.
-func (l *Looks) ask(by, whom, reason string) (look, error) {
+func (l *Looks) ask(by, whom, reason string, erase bool) (look, error) {
 	if whom = strings.TrimSpace(whom); whom == "" || len(whom) > 256 {
 		return look{}, &BadChange{errors.New("whose browsing is it about? name a user or an address")}
 	}
@@ -87,7 +107,7 @@ func (l *Looks) ask(by, whom, reason string) (look, error) {
 	if l.open(); len(l.all) >= mostLooks {
 		return look{}, &BadChange{fmt.Errorf("%d requests wait or hold already", mostLooks)}
 	}
-	x := look{ID: rand.Text()[:12], By: by, Whom: whom, Reason: reason, Asked: l.time().UTC().Truncate(time.Second)}
+	x := look{ID: rand.Text()[:12], By: by, Whom: whom, Reason: reason, Erase: erase, Asked: l.time().UTC().Truncate(time.Second)}
 	l.all = append(l.all, x)
 	return x, nil
 }
@@ -134,7 +154,8 @@ var looksPage string
 // routes returns what is about looks that need two people.
 //
 //	GET /looks            those that wait or hold; HTML or JSON
-//	POST /looks           whom=USER|ADDRESS&reason=TEXT asks for one
+//	POST /looks           whom=USER|ADDRESS&reason=TEXT asks for one; with what=erase to
+//	                      erase the person's data
 //	POST /looks/agree     id=ID agrees to that of somebody else
 //	POST /looks/end       id=ID takes one back
 func (l *Looks) routes(notice noticeFunc) []route {
@@ -175,7 +196,11 @@ func (l *Looks) routes(notice noticeFunc) []route {
 	return []route{
 		{"GET", "/looks", lead, show},
 		{"POST", "/looks", lead, form(func(r *http.Request, who *account.Who) error {
-			_, err := l.ask(who.Name, r.PostForm.Get("whom"), r.PostForm.Get("reason"))
+			what := r.PostForm.Get("what")
+			if what != "" && what != "look" && what != "erase" {
+				return &BadChange{fmt.Errorf("what=%q is neither look nor erase", what)}
+			}
+			_, err := l.ask(who.Name, r.PostForm.Get("whom"), r.PostForm.Get("reason"), what == "erase")
 			return err
 		})},
 		{"POST", "/looks/agree", lead, form(func(r *http.Request, who *account.Who) error {

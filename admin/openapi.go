@@ -203,7 +203,7 @@ func operations() map[string]operation {
 		"GET /privacy/export":              {does: "all that is on record of a person, as JSON lines", query: personParams, gives: "application/x-ndjson"},
 		"POST /privacy/erase":              {does: "erase a person's data for good", form: append(slices.Clone(personParams), may("dry_run", "true: only count"))},
 		"GET /looks":                       {does: "looks into somebody's browsing that wait or hold", gives: pageOrJSON},
-		"POST /looks":                      {does: "ask for a look", form: []field{must("whom", "user or address"), must("reason", "reason")}, gives: pageOrJSON},
+		"POST /looks":                      {does: "ask for a look", form: []field{must("whom", "user or address"), must("reason", "reason"), may("what", "look | erase")}, gives: pageOrJSON},
 		"POST /looks/agree":                {does: "agree to somebody else's look", form: id, gives: pageOrJSON},
 		"POST /looks/end":                  {does: "take a look back", form: id, gives: pageOrJSON},
 	}

@@ -105,6 +105,9 @@ func (p *Parts) export(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		asks, err = filters(who)
 	}
+	if err == nil && p.needsTwo() && !p.Looks.may(asker(r).Name, &who, false) {
+		err = ErrTwoPeople // before a part of it is sent
+	}
 	if err != nil {
 		http.Error(w, err.Error(), statusOf(err))
 		return
@@ -177,6 +180,9 @@ func (p *Parts) erase(w http.ResponseWriter, r *http.Request) {
 	} else {
 		who, err = personIn(r.PostForm)
 	}
+	if err == nil && p.needsTwo() && !p.Looks.may(asker(r).Name, &who, true) {
+		err = ErrTwoErase
+	}
 	if err != nil {
 		http.Error(w, err.Error(), statusOf(err))
 		return
@@ -217,11 +223,15 @@ func (p *Parts) erase(w http.ResponseWriter, r *http.Request) {
 func (p *Parts) wouldErase(w http.ResponseWriter, r *http.Request, who event.Person) {
 	asks, err := filters(who)
 	n := int64(0)
+	stored := p.Events.Reader
+	if x, ok := stored.(*reader); ok && p.Looks.may(asker(r).Name, &who, true) {
+		stored = x.Reader // another person has agreed
+	}
 	if err == nil {
 		ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
 		defer cancel()
 		for i, f := range asks {
-			for row, failed := range p.Events.Query(ctx, f, event.Page{}) {
+			for row, failed := range stored.Query(ctx, f, event.Page{}) {
 				if failed != nil {
 					err = tooLong(ctx, failed)
 					break

@@ -87,3 +87,61 @@ func TestWhatIsErasedIsInNoFile(t *testing.T) {
 		t.Errorf("others afterwards: %s", got)
 	}
 }
+
+// Where two people are needed, one of them alone neither exports nor erases a person's data.
+// That somebody may look is no leave to erase, nor the other way round, and an agreement is for
+// each name and address, for the one who asked, and for one erasure.
+func TestTwoPeopleExportAndErase(t *testing.T) {
+	h := newHouse(t)
+	erased := 0
+	h.parts.Holders = func() []Holder {
+		return []Holder{{"a store", func(context.Context, event.Person) (int64, error) { erased++; return 1, nil }}}
+	}
+	h.Server = New(h.parts)
+	h.rules.TwoPeople = true
+	agreed := func(form string) {
+		t.Helper()
+		var all []look
+		w := h.ask(account.Owner, "POST", "/looks", form+"&reason=asked+for")
+		if err := json.Unmarshal(w.Body.Bytes(), &all); err != nil || len(all) == 0 {
+			t.Fatal(w.Code, w.Body)
+		}
+		if w := h.ask(account.Owner, "POST", "/looks/agree", "id="+all[len(all)-1].ID); w.Code != 400 {
+			t.Errorf("alone: %d %s", w.Code, w.Body)
+		}
+		if w := h.ask(account.Lead, "POST", "/looks/agree", "id="+all[len(all)-1].ID); w.Code != 200 {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+	refused := func(when string, export, erase bool, form string) {
+		t.Helper()
+		if w := h.ask(account.Owner, "GET", "/privacy/export?"+form, ""); (w.Code == 403) != export {
+			t.Errorf("%s, export: %d %s", when, w.Code, w.Body)
+		}
+		if w := h.ask(account.Owner, "POST", "/privacy/erase", form+"&dry_run=true"); (w.Code == 403) != erase {
+			t.Errorf("%s, count: %d %s", when, w.Code, w.Body)
+		}
+		if erase {
+			if w := h.ask(account.Owner, "POST", "/privacy/erase", form); w.Code != 403 || !strings.Contains(w.Body.String(), "two people") || erased > 0 {
+				t.Errorf("%s, erase: %d %s", when, w.Code, w.Body)
+			}
+		}
+	}
+	refused("alone", true, true, "user=anna")
+	agreed("whom=anna")
+	refused("a look is agreed", false, true, "user=anna")
+	agreed("whom=anna&what=erase")
+	refused("the device is not", true, true, "user=anna&client=10.0.0.1")
+	refused("another person is not", true, true, "user=ben")
+	refused("agreed", false, false, "user=anna")
+	agreed("whom=10.0.0.1&what=erase")
+	refused("no look at the device", true, false, "user=anna&client=10.0.0.1")
+	if w := h.ask(account.Owner, "POST", "/looks", "whom=anna&reason=x&what=burn"); w.Code != 400 {
+		t.Errorf("what=burn: %d %s", w.Code, w.Body)
+	}
+	if w := h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1"); w.Code != 200 || erased != 1 {
+		t.Errorf("both agree: %d %s", w.Code, w.Body)
+	}
+	erased = 0
+	refused("after it", true, true, "user=anna")
+}
