@@ -468,6 +468,11 @@ func TestTokensDoWhatTheirScopeAndAccountMay(t *testing.T) {
 			t.Errorf("%s: %d %s", ask, w.Code, w.Body)
 		}
 	}
+	for _, dry := range []string{"?dry_run=true", ""} { // what a token may change, it may ask the effect of
+		if w := h.ask(account.None, "POST", "/pause"+dry, "for=1m&who=7a", bearer); w.Code != 200 {
+			t.Errorf("pause%s: %d %s", dry, w.Code, w.Body)
+		}
+	}
 	for who, want := range map[string]int{"7a": 200, "7b": 403} {
 		if w := h.ask(account.None, "POST", "/pause", "for=1m&who="+who, bearer); w.Code != want {
 			t.Errorf("pause %s: %d %s", who, w.Code, w.Body)

@@ -162,6 +162,11 @@ func bindEffects(p *Parts) {
 		if err == nil && b.noURLs {
 			e.hideURLs()
 		}
+		if err == nil && b.hidden != nil { // rules can be written for one person
+			for i := range e.Changes {
+				e.Changes[i].Examples = nil
+			}
+		}
 		return e, err
 	}
 	if p.Settings != nil {

@@ -184,7 +184,7 @@ func TestAnEffectShowsNoMoreThanTheRecord(t *testing.T) {
 		{account.Helper, false, account.Helper, "7a", `["https://a.example/secret","https://a.example/other","a.example"]`},
 		{account.Lead, false, account.Helper, "7a", `["https://a.example/","a.example"]`},
 		{account.Lead, false, account.Operator, "", `["https://a.example/secret","https://a.example/other","a.example"]`},
-		{account.Helper, true, account.Operator, "7a", `"changed":2`},
+		{account.Helper, true, account.Operator, "7a", `"count":2,"examples":null`},
 		{account.Helper, true, account.Operator, "anna", "two people"},
 		{account.Helper, true, account.Operator, "10.0.0.1", "two people"},
 	} {

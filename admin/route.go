@@ -173,7 +173,7 @@ func (s *Server) guard(r route) http.Handler {
 			s.refuse(w, byRole, http.StatusForbidden, "this is for the role "+r.role.String()+" or one above it; "+who.Name+" has the role "+who.Role.String())
 			return
 		}
-		if !who.Covers(asksAs(r, q), q.URL.Path) {
+		if !covers(who, r, q) {
 			s.refuse(w, byScope, http.StatusForbidden, "the scope of this token does not cover "+q.Method+" "+r.path)
 			return
 		}
@@ -190,13 +190,15 @@ func (s *Server) guard(r route) http.Handler {
 // mcpPath is where assistants ask.
 const mcpPath = "/mcp"
 
-// asksAs is the method that the scope of a token is held against: that of
-// reading for what changes nothing.
-func asksAs(r route, q *http.Request) string {
-	if tells, _ := r.tells(); r.path == mcpPath || tells && dryRun(q.URL.Query()) {
-		return http.MethodGet
+// covers reports whether the scope of a token covers a request. One that may read may ask
+// assistants' questions, which only read, and for the effect of a change.
+func covers(who *account.Who, r route, q *http.Request) bool {
+	reads := who.Covers(http.MethodGet, q.URL.Path)
+	if r.path == mcpPath {
+		return reads
 	}
-	return q.Method
+	tells, _ := r.tells()
+	return who.Covers(q.Method, q.URL.Path) || reads && tells && dryRun(q.URL.Query())
 }
 
 // dryRun reports whether a form or query asks for the effect of a change alone. Any value but

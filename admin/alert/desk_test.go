@@ -373,6 +373,33 @@ func TestQuietHoursHoldBackAllButTheMostSevere(t *testing.T) {
 	}
 }
 
+// Quiet hours end when they end on the clock of their zone: over midnight, where clocks are set
+// back or forward, and after holidays.
+func TestQuietHoursEndOnTheClock(t *testing.T) {
+	night := policy.Schedule{{Hours: "22:00-07:00", Zone: "Europe/Berlin"}}
+	early := policy.Schedule{{Hours: "00:30-02:30", Zone: "Europe/Berlin"}}
+	holidays := policy.Schedule{{Dates: "2026-12-21..2027-01-06", Zone: "Europe/Berlin"}, {Hours: "22:00-07:00", Zone: "Europe/Berlin"}}
+	for _, x := range []struct {
+		quiet   policy.Schedule
+		at, due string
+	}{
+		{night, "2026-11-23T21:30:00Z", "2026-11-24T06:00:00Z"},
+		{night, "2026-11-23T23:30:00Z", "2026-11-24T06:00:00Z"},    // after midnight
+		{night, "2026-11-24T06:00:00Z", "2026-11-24T06:00:00Z"},    // the first minute that is not quiet
+		{night, "2026-10-24T21:00:00Z", "2026-10-25T06:00:00Z"},    // one hour longer: clocks are set back
+		{night, "2026-03-28T22:00:00Z", "2026-03-29T05:00:00Z"},    // one hour shorter
+		{early, "2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"},    // 02:30 does not exist: it ends when 02:00 becomes 03:00
+		{holidays, "2026-12-22T12:00:00Z", "2027-01-07T06:00:00Z"}, // more than a week, and the night behind it
+	} {
+		w := watch(t, Config{Themes: map[string]*Theme{"drugs": nil},
+			To: []Route{{Quiet: x.quiet, Webhook: setting.OneOrMore[Webhook]{{URL: "http://127.0.0.1/"}}}}}, nil)
+		at, _ := time.Parse(time.RFC3339, x.at)
+		if s := w.sendings(&Alert{Theme: "drugs"}, at); len(s) != 1 || s[0].Due.UTC().Format(time.RFC3339) != x.due {
+			t.Errorf("%+v at %s: %+v, want %s", x.quiet, x.at, s, x.due)
+		}
+	}
+}
+
 func TestMistakesOfTheSettingsAreNamed(t *testing.T) {
 	for key, c := range map[string]Config{
 		"themes.hobbies":          {Themes: map[string]*Theme{"hobbies": nil}},

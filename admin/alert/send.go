@@ -79,10 +79,14 @@ func (w *Watch) sendings(a *Alert, now time.Time) (all []Sending) {
 	return all
 }
 
+// maxQuiet is how many days ahead the end of quiet hours is looked for: dates may cover holidays,
+// and come again each year.
+const maxQuiet = 370
+
 // after is the end of the quiet hours of a route, or now.
 func (w *Watch) after(route int, now time.Time) time.Time {
 	quiet, at := w.quiet[route], now
-	for range 8 * 24 * 60 { // windows come again each week
+	for range maxQuiet * 24 * 60 {
 		if !quiet.Open(at) {
 			return at
 		}
