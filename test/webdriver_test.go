@@ -181,7 +181,11 @@ func (b *browser) click(selector string) {
 // change clicks what changes something, and makes the change if its effect is shown first.
 func (b *browser) change(selector string) {
 	b.t.Helper()
+	b.script("window.before = true; return ''")
 	b.click(selector)
+	until(b.t, "the next page is there", func() bool {
+		return b.script("return window.before || document.readyState !== 'complete' ? '' : 'there'") == "there"
+	})
 	if b.script("return document.querySelector('#make') ? 'shown' : ''") == "shown" {
 		b.click("#make")
 	}
