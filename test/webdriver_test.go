@@ -181,14 +181,20 @@ func (b *browser) click(selector string) {
 // change clicks what changes something, and makes the change if its effect is shown first.
 func (b *browser) change(selector string) {
 	b.t.Helper()
+	b.follow(selector)
+	if b.script("return document.querySelector('#make') ? 'shown' : ''") == "shown" {
+		b.follow("#make")
+	}
+}
+
+// follow clicks what leads to another page, and waits until that is there.
+func (b *browser) follow(selector string) {
+	b.t.Helper()
 	b.script("window.before = true; return ''")
 	b.click(selector)
 	until(b.t, "the next page is there", func() bool {
 		return b.script("return window.before || document.readyState !== 'complete' ? '' : 'there'") == "there"
 	})
-	if b.script("return document.querySelector('#make') ? 'shown' : ''") == "shown" {
-		b.click("#make")
-	}
 }
 
 // seen makes a change whose effect is shown without leaving the page.
