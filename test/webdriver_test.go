@@ -203,6 +203,7 @@ func (b *browser) seen(selector string) {
 	b.click(selector)
 	b.shows("This change would have altered")
 	b.click("#make")
+	until(b.t, "the change is made", func() bool { return b.script("return document.querySelector('#make') ? '' : 'made'") == "made" })
 }
 
 // write types text into the first element that the CSS selector finds.
