@@ -14,12 +14,12 @@ import (
 	"shuultuur/event"
 )
 
-// Privacy is what the settings say about looking into somebody's browsing.
+// Privacy has the settings for looking into a person's browsing.
 type Privacy struct {
 	// URLs is the least role that sees whole URLs; below it there are hosts.
 	URLs account.Role
-	// TwoPeople has a second person agree before somebody's browsing is looked
-	// at. Until then, rows do not say whose they are.
+	// TwoPeople requires that a second person agrees before somebody looks at a
+	// person's browsing. Until then, rows do not show whose they are.
 	TwoPeople bool
 }
 
@@ -48,18 +48,18 @@ type reader struct {
 	parts *Parts
 }
 
-// bounds are what one person may see.
+// bounds are the limits of one user.
 type bounds struct {
 	who    *account.Who
-	groups func(netip.Addr, string) []string // nil: rows of everybody
+	groups func(netip.Addr, string) []string // nil: rows of everybody are visible
 	noURLs bool
 	hidden func(r *event.Row) bool // nil: nobody is hidden
 }
 
 func (b *bounds) free() bool { return b.groups == nil && !b.noURLs && b.hidden == nil }
 
-// all reports whether rows of everybody are seen, and whose they are: then counts
-// are those of the store.
+// all reports whether all rows are visible with their persons. Then the store's
+// counts can be used.
 func (b *bounds) all() bool { return b.groups == nil && b.hidden == nil }
 
 func (d *reader) bounds(who *account.Who) *bounds {
@@ -83,12 +83,13 @@ func (d *reader) bounds(who *account.Who) *bounds {
 	return b
 }
 
-// concerns reports whether a row is of somebody, a user or an address.
+// concerns reports whether a row belongs to a user or an address.
 func concerns(whom string, r *event.Row) bool {
 	return whom != "" && (whom == r.User || r.Client.IsValid() && whom == r.Client.String())
 }
 
-// redact reports whether a row is seen at all, and takes from it what is not.
+// redact reports whether a row is visible, and removes what is not visible from
+// it.
 func (b *bounds) redact(r *event.Row) bool {
 	if b.groups != nil && !shares(b.groups(r.Client, r.User), b.who.Groups) {
 		return false
@@ -114,7 +115,8 @@ func shares(a, b []string) bool {
 	return slices.ContainsFunc(a, func(g string) bool { return slices.Contains(b, g) })
 }
 
-// split takes out of a filter what can only be asked of rows as they are seen.
+// split separates the terms of a filter that must be checked against visible
+// rows.
 func (b *bounds) split(f event.Filter) (store event.Filter, seen event.Filter) {
 	store = event.Filter{Since: f.Since, Until: f.Until}
 	for _, t := range f.Terms {
@@ -127,7 +129,7 @@ func (b *bounds) split(f event.Filter) (store event.Filter, seen event.Filter) {
 	return store, seen
 }
 
-// named are the people, devices and transactions that a filter names.
+// named returns the people, devices and transactions that a filter names.
 func named(f *event.Filter) (all []string) {
 	for _, t := range f.Terms {
 		switch t.Field {
@@ -219,7 +221,7 @@ func (d *reader) Count(ctx context.Context, questions ...event.Question) ([][]ev
 		return d.Reader.Count(ctx, questions...)
 	}
 	b := d.bounds(who)
-	whole := b.all() // sums of the store are those of what is seen
+	whole := b.all() // the store's sums cover exactly the visible rows
 	for i := range questions {
 		if err := d.look(b, &questions[i].Filter); err != nil {
 			return nil, err

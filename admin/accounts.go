@@ -19,7 +19,7 @@ var accountPage string
 //go:embed accounts.html
 var accountsPage string
 
-// statusOfAccount says whose fault an error is.
+// statusOfAccount returns the HTTP status for an error.
 func statusOfAccount(err error) int {
 	switch {
 	case errors.Is(err, account.ErrNone):
@@ -30,11 +30,12 @@ func statusOfAccount(err error) int {
 	return http.StatusBadRequest
 }
 
-// A change is what a form of accounts does; it returns what there is to say.
+// A change is the action of a form about accounts. It returns a value to show,
+// or nil.
 type change func(r *http.Request) (any, error)
 
-// changing answers with what a change gives as JSON; browsers go on to a page
-// unless there is something to say.
+// changing answers with the result of a change as JSON. Browsers are redirected
+// to a page unless there is something to show.
 func changing(to string, do change) http.HandlerFunc {
 	confirmation := pageOf(saidPage, noNotice)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -65,8 +66,8 @@ func changing(to string, do change) http.HandlerFunc {
 //go:embed said.html
 var saidPage string
 
-// mine is the account of the user, which signed in with a session: a
-// program with a token must not make itself another.
+// mine returns the account of the user, who must have signed in with a session:
+// a program with a token must not create another token.
 func mine(r *http.Request) (string, error) {
 	who := asker(r)
 	if who.Via != "session" {
@@ -75,7 +76,7 @@ func mine(r *http.Request) (string, error) {
 	return who.Name, nil
 }
 
-// Facts are what is shown once, in order.
+// A fact is a value that is shown once, with its label.
 type fact struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
@@ -234,7 +235,7 @@ func (p *Parts) account(w http.ResponseWriter, r *http.Request, page pageTemplat
 	writeJSON(w, http.StatusOK, d)
 }
 
-// accountsRoutes returns what owners do with everybody's accounts.
+// accountsRoutes returns the routes by which owners manage all accounts.
 //
 //	GET /accounts                 all; HTML or JSON
 //	POST /accounts                name, role, groups (by commas), password

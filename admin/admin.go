@@ -1,15 +1,14 @@
-// Package admin answers on the operator's address of the gateway: metrics,
-// health, lists, events, pauses, profiles, accounts. The address is loopback unless the
-// settings say otherwise, and is never reached through the proxy.
+// Package admin serves the operator's address of the gateway: metrics, health, lists,
+// events, pauses, profiles, accounts. The address is loopback by default, and cannot be
+// reached through the proxy.
 //
-// Data moves one way: the gateway hands in functions that read its state
-// ([Parts]), and [New] makes a [Server] of them, from one table of routes
-// ([Parts.routes]) with the role that each is for: the guard (route.go) knows who
-// asks ([account.Book]), has changes recorded (audit.go) and bounds what of the
-// record somebody sees (access.go). Nothing here changes
-// anything but entries of lists (lists.go), pauses (pause.go), what the cache
-// holds (cache.go), accounts (accounts.go) and the sampling
-// of waits while a profile of them is taken (contention.go).
+// The gateway supplies functions that read its state ([Parts]). [New] makes a [Server]
+// from them and from one table of routes ([Parts.routes]) with the role that each
+// requires. The guard (route.go) identifies the user ([account.Book]), records changes
+// (audit.go) and limits what of the record a user sees (access.go). This package
+// changes only entries of lists (lists.go), pauses (pause.go), the contents of the
+// cache (cache.go), accounts (accounts.go), and the sampling of waits while they are
+// profiled (contention.go).
 package admin
 
 import (
@@ -49,7 +48,7 @@ type Health struct {
 
 // Quotas are what a client has left.
 type Quotas struct {
-	Policy string           `json:"policy"` // "" when there is none
+	Policy string           `json:"policy"` // "" if there is none
 	User   string           `json:"user"`
 	Quotas []filter.Balance `json:"quotas"`
 }
@@ -62,28 +61,28 @@ type Parts struct {
 	Events  *Events // nil: there is no record that can be asked
 	Cache   *Cache  // nil: nothing is stored
 	Pause   *Pause  // nil: filtering is never paused
-	Votes   *Votes  // nil: nobody votes, or another node counts
+	Votes   *Votes  // nil: there are no votes, or another node counts them
 	// Sessions receive which user has which address at present; nil for none.
 	Sessions *Sessions
 	Live     *Live // nil: the start page has no graph
 	// Rulings open and block sites for somebody; nil: nobody may.
 	Rulings *Rulings
-	// Explain says what would be decided, and why.
+	// Explain returns what would be decided, and why.
 	Explain Explain
 	// Settings are the file with the settings, and how it is changed; nil: it
 	// cannot be seen.
 	Settings *Settings
-	// Setup returns the first steps, nil when they are not offered.
+	// Setup returns the first steps, or nil if they are not offered.
 	Setup func() *Setup
 	Texts text.Choice // of the pages
 	// Root returns the certificate that clients are to trust, nil for none.
 	Root func() *intercept.Root
 	// Refusals are the hosts proposed as exceptions from interception.
 	Refusals func() any
-	// Quotas says what a client has left of the quotas of a policy, or of the one
-	// that covers it when policy is "".
+	// Quotas returns what a client has left of the quotas of a policy; "" selects
+	// the policy that covers the client.
 	Quotas func(ctx context.Context, policy string, addr netip.Addr, user string) Quotas
-	// Clients are those who are filtered; nil: there is no page of them.
+	// Clients are the filtered clients; nil: there is no page about them.
 	Clients    *Clients
 	System     *System // nil: nothing is shown of the program
 	NameServer *Names  // nil: there is none
@@ -112,19 +111,19 @@ type Inside struct {
 type Access struct {
 	Accounts *account.Book // nil: there are none
 	Audit    *account.Log  // nil: nothing is recorded
-	Looks    *Looks        // nil: nobody has to agree to a look
+	Looks    *Looks        // nil: looks need no second person
 	// Names are the names by which browsers may ask for this address, besides
 	// localhost.
 	Names func() []string // nil: none
 	// Rules are what the settings say at this moment. Nil: nothing.
 	Rules func() *Rules
-	// Groups says in which groups a user at an address is. Nil: in none.
+	// Groups returns the groups of a user at an address. Nil: users have no groups.
 	Groups func(addr netip.Addr, user string) []string
 	// Searches are those that people saved. Nil: nobody can.
 	Searches *search.Book
-	// Holders are what has data about people, besides what is in here.
+	// Holders returns what stores data about people outside this package.
 	Holders func() []Holder
-	// Privacy is what the settings say at this moment. Nil: nothing.
+	// Privacy returns the current settings for privacy. Nil: the defaults.
 	Privacy func() Privacy
 
 	server *Server
@@ -214,7 +213,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client went away: nobody to tell
+	_ = json.NewEncoder(w).Encode(v) // it fails if the client has gone away
 }
 
 // ownName reports whether a Host is an address or localhost.

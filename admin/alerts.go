@@ -32,7 +32,7 @@ var (
 
 var errNothingWatched = errors.New("nothing is watched: name themes under alerts in the settings")
 
-// alertRoutes returns what is about alerts.
+// alertRoutes returns the routes of alerts.
 //
 //	GET /alerts           all of them, open ones first; HTML or JSON
 //	GET /alerts/{id}      one, with what was before and after; HTML or JSON
@@ -76,7 +76,7 @@ func (p *Parts) alerts(w http.ResponseWriter, r *http.Request, page pageTemplate
 	}{all, open, d != nil})
 }
 
-// An alertInFull is an alert with what was before and after.
+// An alertInFull is an alert with the events before and after it.
 type alertInFull struct {
 	alert.Alert
 	Around   []event.Row `json:"around"`
@@ -160,7 +160,7 @@ func (p *Parts) settleAlert(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// alertFuncs are what pages may call about alerts.
+// alertFuncs returns the functions for pages about alerts.
 func alertFuncs(t *text.Texts) template.FuncMap {
 	return template.FuncMap{
 		"severity": alert.Severity.String,

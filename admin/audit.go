@@ -29,11 +29,11 @@ var secrets = []string{"password", "old", "code", "token", "secret"}
 // change nothing.
 var silent = []string{"/login", "/login/passkey", "/login/passkey/challenge", "/account/passkeys/challenge", "/settings/check", mcpPath}
 
-// nameless are changing paths of which nobody is to read again what was sent:
-// it names the person whose data was erased.
+// nameless are the paths of changes whose form is not recorded: it names the
+// person whose data was erased.
 var nameless = []string{"/privacy/erase"}
 
-// answer has a route answer, and records it where it changes something.
+// answer answers with a route, and records the request if it changes something.
 func (s *Server) answer(r route, w http.ResponseWriter, q *http.Request) {
 	if r.method == http.MethodGet || s.parts.Audit == nil || slices.Contains(silent, r.path) {
 		r.handler(w, q)
@@ -73,7 +73,7 @@ func (s *Server) record(q *http.Request, action string, status int, details stri
 	return s.parts.Audit.Add(account.Entry{By: who.Name, Role: who.Role, Via: who.Via, From: remote(q).String(), Action: action, Status: status, Details: details})
 }
 
-// entered is what a body said, without secrets.
+// entered returns the contents of a body without secrets.
 func entered(q *http.Request, first []byte) string {
 	kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
 	form := q.PostForm
@@ -134,7 +134,7 @@ func (s *seeing) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 //go:embed audit.html
 var auditPage string
 
-// auditRoutes returns what is about the audit log.
+// auditRoutes returns the routes of the audit log.
 //
 //	GET /audit?before=SEQ  its entries, the newest first; HTML or JSON
 //	GET /audit/verify      whether its chain holds

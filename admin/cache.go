@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Cache is what the admin address shows of the cache, and how it purges.
+// Cache provides the admin address with data about the cache, and purges it.
 type Cache struct {
-	// Stats are its figures, Look what is stored for a URL. What they return
-	// is written as JSON.
+	// Stats returns its figures, Look the stored object for a URL. Both are written
+	// as JSON.
 	Stats func() any
 	Look  func(url string, fields [][2]string) (any, error)
-	// Purge takes out what is stored of a kind: url, prefix, host, tag or category. by
-	// is the address that asked.
+	// Purge removes stored objects of a kind: url, prefix, host, tag or category. by
+	// is the address of the request.
 	Purge func(kind, value string, at time.Time, by netip.Addr) error
 }
 
 //go:embed cache.html
 var cachePage string
 
-// routes returns what is about the cache.
+// routes returns the routes of the cache.
 //
 //	GET /cache            its figures; HTML for browsers, else JSON
 //	GET /cache/look       url=URL[&field=NAME: VALUE…]: what is stored, as JSON

@@ -9,7 +9,7 @@ import (
 	"shuultuur/setting"
 )
 
-// changed is what came of a change of the settings that a page made.
+// changed is the result of a change of the settings made by a page.
 type changed struct {
 	Saved    bool              `json:"saved"`
 	Mistakes []setting.Mistake `json:"mistakes,omitempty"`
@@ -31,10 +31,10 @@ func (s *Settings) prepared(reason string, changes []setting.Change) (*settingsD
 	return &settingsData{Text: string(text), Tag: Tag(now), Reason: reason}, nil
 }
 
-// change makes changes to the settings for a page, and leads to the page then.
-// A change that would have altered nothing of the last day is saved at once. The
-// effect of another one is shown first, in the editor, where one button saves it;
-// programs receive it.
+// change makes changes to the settings for a page, and then redirects to the
+// page. A change without effect on the last day is saved at once. For others, the
+// editor first shows the effect, with a button to save; programs receive the
+// effect.
 func (s *Settings) change(w http.ResponseWriter, r *http.Request, reason, then string, changes []setting.Change) {
 	d, err := s.prepared(reason, changes)
 	if err == nil {

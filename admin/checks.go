@@ -11,11 +11,11 @@ import (
 //go:embed checks.html
 var checksPage string
 
-// checkRows is how many rules are shown, the dearest first. As many are shown
-// besides that were given up or are disabled.
+// checkRows is how many rules are shown, most expensive first. As many again
+// are shown that were given up or are disabled.
 const checkRows = 100
 
-// checkRoutes returns what is about phrases and signatures.
+// checkRoutes returns the routes of phrases and signatures.
 //
 //	GET /checks           odd lines of phrase lists, and what signature rules have
 //	                      cost; HTML for browsers, else JSON
@@ -50,7 +50,7 @@ func (p *Parts) checkRoutes() []route {
 	}
 }
 
-// checksData is what is shown of phrases and signatures.
+// checksData is the contents of the page about phrases and signatures.
 type checksData struct {
 	Phrases    int                   `json:"phrases"` // lines of phrase lists
 	Remarks    []phrase.Remark       `json:"remarks"` // lines that probably do not do what their author meant

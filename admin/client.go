@@ -41,9 +41,9 @@ const (
 	maxPageOfRows = 64 << 10 * maxRows
 )
 
-// Pause asks to pause filtering for who, for as long as length says (a time,
-// or "tomorrow"), to resume it when length is "0s", or with "" nothing. It
-// returns the pauses that hold then.
+// Pause pauses filtering for who, for a length of time (a duration, or
+// "tomorrow"). It resumes filtering if length is "0s", and changes nothing if
+// it is "". It returns the pauses that are in force afterwards.
 func (c Client) Pause(ctx context.Context, who, length string) (all []policy.Pause, err error) {
 	method, body := http.MethodGet, ""
 	if length != "" {
@@ -66,7 +66,7 @@ func (c Client) CacheLook(ctx context.Context, u string, fields []string) (l jso
 	return l, err
 }
 
-// CachePurge takes out of the cache what is stored of a kind: url, prefix, host, tag or
+// CachePurge removes objects of a kind from the cache: url, prefix, host, tag or
 // category.
 func (c Client) CachePurge(ctx context.Context, kind, value string) error {
 	var done map[string]string
@@ -141,8 +141,8 @@ func (c Client) Events(ctx context.Context, filter string, limit int) iter.Seq2[
 	}
 }
 
-// nextPage returns the path of the next page of events that a Link field (RFC
-// 8288, in the form that routes give) names, "" for none.
+// nextPage returns the path of the next page of events from a Link field (RFC
+// 8288, in the form that our routes write), or "".
 func nextPage(link string) string {
 	path, ok := strings.CutSuffix(link, `>; rel="next"`)
 	if path, ok = strings.CutPrefix(path, "<"); !ok || !strings.HasPrefix(path, "/events?") {

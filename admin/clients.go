@@ -22,22 +22,20 @@ import (
 	"shuultuur/setting"
 )
 
-// Clients is what the admin address knows of those who are filtered.
+// Clients provides the admin address with data about filtered clients.
 type Clients struct {
 	// Known are the users with their addresses, and the groups with their
 	// members, as the settings have them.
 	Known func() (users, groups map[string][]string)
-	// About says who is at an address, or who a user is; a group alone may be
-	// asked for.
+	// About describes the client at an address, a user, or a group alone.
 	About func(ctx context.Context, addr netip.Addr, user, group string) About
 	// Bonuses are the minutes beyond quotas that hold now.
 	Bonuses func() []policy.Bonus
-	// Give gives minutes beyond quotas for the rest of the day; 0 takes back
-	// what was given.
+	// Give gives minutes beyond quotas for the rest of the day; 0 withdraws them.
 	Give func(who string, minutes int64, by netip.Addr) error
 }
 
-// About is what there is to know of a client now.
+// About is the present state of a client.
 type About struct {
 	User     string           `json:"user,omitempty"`
 	Groups   []string         `json:"groups,omitempty"`
@@ -47,7 +45,7 @@ type About struct {
 
 // A clientRow is a person, a device or a group on the page.
 type clientRow struct {
-	Name      string   `json:"name"`             // of a user or group; of a device that nobody has named its address
+	Name      string   `json:"name"`             // of a user or group; of a device without a name its address
 	Called    string   `json:"called,omitempty"` // by itself
 	Addresses []string `json:"addresses,omitempty"`
 	Members   []string `json:"members,omitempty"` // of a group
@@ -72,7 +70,7 @@ type clientsData struct {
 
 const (
 	maxClients = 200
-	maxBonus   = 240 // minutes at once
+	maxBonus   = 240 // minutes of one bonus
 )
 
 var (
@@ -89,7 +87,7 @@ type clientsPages struct {
 	all, each pageTemplate
 }
 
-// clientRoutes returns what is about clients.
+// clientRoutes returns the routes of clients.
 //
 //	GET /clients           people, groups, and devices that nobody has named
 //	GET /clients/one       who=NAME: what one may do, and has used
@@ -183,7 +181,8 @@ func (c *clientsPages) data(ctx context.Context, who *account.Who) (*clientsData
 	return d, err
 }
 
-// seen are the users, and the addresses without one, on record since a day.
+// seen returns the users, and the addresses without a user, in the record since
+// a day.
 func (c *clientsPages) seen(ctx context.Context) (users map[string]*clientRow, addrs []*clientRow, err error) {
 	users = map[string]*clientRow{}
 	if c.p.Events == nil {
@@ -212,7 +211,7 @@ func (c *clientsPages) seen(ctx context.Context) (users map[string]*clientRow, a
 	return users, addrs, nil
 }
 
-// edit names a device, and says who is in which group.
+// edit names a device, or changes the members of a group.
 func (c *clientsPages) edit(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
 	if err := r.ParseForm(); err != nil {

@@ -13,25 +13,25 @@ import (
 	"shuultuur/setting"
 )
 
-// A Config says who may use the admin address, and what these people see.
+// A Config sets who may use the admin address, and what they see.
 type Config struct {
-	// Names are those by which browsers ask for the admin address, besides
-	// addresses and localhost. Passkeys need one.
+	// Names are the names by which browsers reach the admin address, besides
+	// addresses and localhost. Passkeys require one.
 	Names setting.OneOrMore[string] `yaml:"names"`
 	// Idle and Total bound sessions; default 30m and 12h.
 	Idle  setting.Duration `yaml:"idle"`
 	Total setting.Duration `yaml:"total"`
 	// URLs is the least role that sees whole URLs; default helper.
 	URLs account.Role `yaml:"urls"`
-	// TwoPeople has a second person agree before somebody looks into one
+	// TwoPeople requires that a second person agrees before somebody looks into one
 	// person's browsing.
 	TwoPeople bool `yaml:"two-people"`
 	// SignIn has an OpenID provider sign people in.
 	SignIn *SignIn `yaml:"sign-in"`
 }
 
-// SignIn says which OpenID provider signs people in on the admin address, and
-// what they may do.
+// SignIn sets which OpenID provider signs people in on the admin address, and
+// which roles they get.
 type SignIn struct {
 	oidc.Config `yaml:",inline"`
 	// Roles are the groups of the provider, its claim, whose members have a role.
@@ -39,7 +39,7 @@ type SignIn struct {
 	Roles map[account.Role][]string `yaml:"roles"`
 }
 
-// role is that of somebody in groups.
+// role returns the role of a user in groups.
 func (s *SignIn) role(groups []string) (r account.Role) {
 	for role, of := range s.Roles {
 		if role > r && slices.ContainsFunc(of, func(g string) bool { return slices.Contains(groups, g) }) {
@@ -49,7 +49,7 @@ func (s *SignIn) role(groups []string) (r account.Role) {
 	return r
 }
 
-// Rules are what the settings say of the admin address, in use.
+// Rules are the checked settings of the admin address.
 type Rules struct {
 	Names   []string
 	Session account.Rules
@@ -62,8 +62,7 @@ const maxSession = 90 * 24 * time.Hour
 
 var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*$`)
 
-// Rules checks the settings.
-// key seals sign-ins under way, as [oidc.New] says.
+// Rules checks the settings. key seals sign-ins in progress, see [oidc.New].
 func (c *Config) Rules(key []byte) (*Rules, error) {
 	r := &Rules{Session: account.Rules{Idle: c.Idle.Or(account.DefaultRules.Idle), Total: c.Total.Or(account.DefaultRules.Total)}, Privacy: Privacy{URLs: c.URLs, TwoPeople: c.TwoPeople}}
 	if c.URLs == account.None {

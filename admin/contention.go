@@ -19,9 +19,9 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// profileRoutes are the profiles of the process, under the paths and with the
-// parameters of net/http/pprof, for which "go tool pprof" asks. That package
-// brings a second reader of profiles and is therefore not used.
+// profileRoutes returns the routes of the process's profiles, with the paths
+// and parameters of net/http/pprof, which "go tool pprof" requests. That
+// package is not used, because it contains a second parser of profiles.
 func profileRoutes() []route {
 	return []route{
 		{"GET", "/debug/pprof/", operator, serveProfile},
@@ -83,8 +83,8 @@ func serveWhile(name string, standard time.Duration, start func(w io.Writer) err
 	}
 }
 
-// serveProfile serves the profile that the path ends with, and a list of all
-// profiles where it ends with none.
+// serveProfile serves the profile named at the end of the path, or a list of
+// all profiles.
 func serveProfile(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/debug/pprof/")
 	if name != "" {
@@ -99,7 +99,7 @@ func serveProfile(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `<li><a href="/debug/pprof/profile?seconds=10">profile</a></li><li><a href="/debug/pprof/trace?seconds=1">trace</a></li></ul>`)
 }
 
-// serveNamed serves a profile as it is, or what it grew by in ?seconds=N.
+// serveNamed serves a profile, or with ?seconds=N its growth in that time.
 func serveNamed(w http.ResponseWriter, r *http.Request, name string) {
 	p := pprof.Lookup(name)
 	if p == nil {
@@ -130,7 +130,7 @@ func serveNamed(w http.ResponseWriter, r *http.Request, name string) {
 	_ = grown.Write(w) // the client is gone
 }
 
-// growth is what a profile grows by while the client waits.
+// growth returns the growth of a profile while the client waits.
 func growth(r *http.Request, p *pprof.Profile) (*profile.Profile, error) {
 	d, err := secondsOf(r, 0)
 	if err != nil {
@@ -183,7 +183,7 @@ func blocks() http.HandlerFunc {
 	})
 }
 
-// mutexes is the profile of who holds the locks others wait for.
+// mutexes serves the profile of the holders of contended locks.
 func mutexes() http.HandlerFunc {
 	return sampling("mutex", func() func() {
 		before := runtime.SetMutexProfileFraction(mutexOneIn)
@@ -191,9 +191,10 @@ func mutexes() http.HandlerFunc {
 	})
 }
 
-// sampling answers ?seconds=N with what a profile grew by in that time, with
-// sampling switched on for it. Two at once would switch it off for each other,
-// so the second is refused. Without seconds it is what was sampled before.
+// sampling answers ?seconds=N with the growth of a profile in that time, during
+// which sampling is enabled. A second concurrent request is refused, because
+// one would disable sampling for the other. Without seconds it serves earlier
+// samples.
 func sampling(name string, on func() (off func())) http.HandlerFunc {
 	var taken sync.Mutex
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -66,7 +66,7 @@ func (o *onePage) show(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write(jsonl.AppendLine(nil, &row)) // the client went away: nobody to tell
+		_, _ = w.Write(jsonl.AppendLine(nil, &row)) // it fails if the client has gone away
 	}
 }
 

@@ -30,17 +30,17 @@ import (
 // Events is how the admin address asks the record of transactions.
 type Events struct {
 	event.Reader
-	// Names returns the names of the devices at some addresses; nil if nothing
-	// knows them.
+	// Names returns the names of the devices at some addresses; nil if there is no
+	// source of names.
 	Names func(ctx context.Context, addrs []netip.Addr) map[netip.Addr]string
-	// Searches are those that people saved; nil: nobody can.
+	// Searches are saved searches; nil: they cannot be saved.
 	Searches *search.Book
 }
 
 const (
 	maxRows = 200              // of one page
 	maxTop  = 10               // of one table of the statistics
-	maxAsk  = 10 * time.Second // for what is asked of the record at once
+	maxAsk  = 10 * time.Second // for all queries of a request to the record
 	maxWhat = 300              // bytes of a URL that are shown
 )
 
@@ -62,7 +62,7 @@ type seen struct {
 	Listed bool   // a list has its category, so that an exception may let it pass
 	Name   string // of the client's device, "" when it is not known
 
-	Again    string // the page that shows it, "" for one that has no buttons
+	Again    string // the page that shows it; "" for a page without buttons
 	CanBlock bool   // there is a list
 }
 
@@ -83,7 +83,7 @@ func (s seen) label() string {
 	return what
 }
 
-// asked is what a page of events was asked for.
+// asked has the parameters of a page of events.
 type asked struct {
 	Filter string // in the language of event.ParseFilter
 	Last   string // how long to look back
@@ -104,7 +104,7 @@ func (a asked) filter(now time.Time) (f event.Filter, err error) {
 	return f, nil
 }
 
-// routes adds what is about events.
+// routes returns the routes of events.
 //
 //	GET /events?filter=FILTER&last=TIME&before=PLACE
 //	                      the newest; HTML for browsers, else JSON lines, with
@@ -177,7 +177,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 		Spans       []span
 		Lists       []List
 		Again       string // this page
-		Older       string // the page after this one, "" if there is none
+		Older       string // the next page of older events, or ""
 		Rows        []seen
 		Done, Error string
 		Live        string // where new rows come from, "" on older pages
@@ -245,7 +245,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write(b) // the client went away: nobody to tell
+		_, _ = w.Write(b) // it fails if the client has gone away
 	}
 }
 
@@ -264,8 +264,7 @@ func (e *Events) name(ctx context.Context, rows []seen) {
 	}
 }
 
-// tooLong says what to do about a question that the record did not answer in
-// time.
+// tooLong returns advice for a query that the record did not answer in time.
 func tooLong(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("the record is too long to be read in %v; ask for less, or with shuultuur events", maxAsk)
@@ -311,8 +310,8 @@ func (l *Lists) meant(form url.Values) (changes map[string][]list.Change, done s
 	return changes, fmt.Sprintf("%s: %s is no longer %s", names, host, category), nil
 }
 
-// undo is the form that takes back what another one did, nil for what is taken
-// back already.
+// undo returns the form that undoes another one, or nil if that is itself an
+// undo.
 func undo(form url.Values) url.Values {
 	back := map[string]string{"block": "unblock", "allow": "unallow"}[form.Get("what")]
 	if back == "" {
@@ -321,7 +320,7 @@ func undo(form url.Values) url.Values {
 	return url.Values{"what": {back}, "entry": {form.Get("entry")}, "list": {form.Get("list")}, "category": {form.Get("category")}}
 }
 
-// A summary is what happened in a span of time.
+// A summary has the sums of a span of time.
 type summary struct {
 	Last string      `json:"last"`
 	All  event.Tally `json:"all"`
@@ -348,7 +347,7 @@ func (e *Events) statistics(w http.ResponseWriter, r *http.Request, page pageTem
 	writePage(w, page, http.StatusOK, sums)
 }
 
-// sums asks for the sums of the last hour and day at once.
+// sums queries the sums of the last hour and day together.
 func (e *Events) sums(ctx context.Context, now time.Time) ([]summary, error) {
 	var questions []event.Question
 	lasts := []struct {
@@ -403,8 +402,8 @@ func pageOf(source string, notice noticeFunc) pageTemplate {
 	})
 }
 
-// pagePolicy lets a page load what static holds and send forms here; nothing
-// that stands in the page itself is run.
+// pagePolicy lets a page load files of static and send forms here, but run no
+// inline scripts.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // respond answers browsers with a page, and programs with JSON of value, or with what
@@ -434,5 +433,5 @@ func writePage(w http.ResponseWriter, page pageTemplate, status int, data any) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	w.WriteHeader(status)
-	_, _ = w.Write(linked(w, b.Bytes())) // the client went away: nobody to tell
+	_, _ = w.Write(linked(w, b.Bytes())) // it fails if the client has gone away
 }

@@ -13,8 +13,8 @@ import (
 	"shuultuur/text"
 )
 
-// A navLink leads to a page. Whether somebody sees it is said by the table of
-// routes: nobody is led where they would be refused.
+// A navLink leads to a page. The table of routes determines who sees it, so
+// that nobody is led to a page that refuses them.
 type navLink struct{ path, mark, name, icon string }
 
 // navLinks are all of them, in groups. Long because it is one table; an icon is
@@ -61,8 +61,8 @@ var navLinks = []struct {
 	}},
 }
 
-// A template does not know the user. It leaves a mark where the links go, and
-// the mark is replaced when a page is written.
+// A template does not know the user. It writes a mark in place of the links,
+// and the mark is replaced when the page is written.
 const (
 	navBegin = "<!--links:"
 	navEnd   = "-->"
@@ -73,8 +73,8 @@ func navMark(shown any) template.HTML {
 	return template.HTML(navBegin + name + navEnd)
 }
 
-// A personal writer is for a browser. It knows the user, and makes pages of
-// errors: what is plain text otherwise.
+// A personal writer writes to a browser. It knows the user, and turns
+// plain-text errors into pages.
 type personal struct {
 	http.ResponseWriter
 	who     *account.Who // nil until that is known
@@ -124,7 +124,7 @@ func (p *personal) end(page pageTemplate) {
 // Unwrap is for [http.ResponseController].
 func (p *personal) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// personalOf finds the writer that knows the user, nil for none.
+// personalOf returns the writer that knows the user, or nil.
 func personalOf(w http.ResponseWriter) *personal {
 	for w != nil {
 		if p, ok := w.(*personal); ok {

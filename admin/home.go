@@ -18,7 +18,7 @@ import (
 var homePage string
 
 const (
-	// keepHome is how long what was counted for one viewer serves the others:
+	// keepHome is how long counts for one viewer are reused for others, so that
 	// many open pages cost as much as one.
 	keepHome = 5 * time.Second
 	topHome  = 8
@@ -122,8 +122,8 @@ func brief(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
 }
 
-// most counts the last day; the answer is kept for a moment.
-// For who sees less than all, it is counted anew.
+// most counts the events of the last day; the answer is cached for a moment.
+// For a user with limited rights it counts again.
 func (h *home) most(ctx context.Context, now time.Time) ([]homeTop, error) {
 	if d, ok := h.p.Events.Reader.(*reader); ok {
 		if who := account.Of(ctx); who != nil && !d.bounds(who).all() {

@@ -17,8 +17,8 @@ import (
 	"shuultuur/text"
 )
 
-// The page of one list: where it comes from, how fresh it is, what it has
-// blocked, and what is odd about its lines.
+// The page of one list: its source, how fresh it is, what it has blocked, and
+// its odd lines.
 
 //go:embed list.html
 var listPageText string
@@ -28,7 +28,7 @@ const (
 	oddTime  = 30 * time.Second // to read a list for them
 )
 
-// A Standing says how fresh a list is.
+// A Standing describes how fresh a list is.
 type Standing struct {
 	From    string    `json:"from,omitempty"` // catalogue name or address of a list that is fetched, else its file
 	Web     bool      `json:"web,omitempty"`  // it is fetched
@@ -74,7 +74,7 @@ type ListState struct {
 	Next     time.Time        `json:"next,omitzero"` // when its server is asked again
 	Versions []source.Version `json:"versions"`
 	Blocked  *int             `json:"blocked,omitempty"` // requests of the last day; nil: not known
-	Record   string           `json:"-"`                 // where these are
+	Record   string           `json:"-"`                 // the link to these events
 	Refusals []list.Problem   `json:"refusals"`
 	Odd      *list.Lint       `json:"odd,omitempty"`
 	OddLines []list.Problem   `json:"-"`

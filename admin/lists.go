@@ -17,19 +17,19 @@ import (
 	"shuultuur/list/collection"
 )
 
-// Lists is what the admin address shows of lists, and how it changes single
-// entries of them.
+// Lists provides the admin address with lists, and changes single entries of
+// them.
 type Lists struct {
 	// All are the lists in use, in the order of their names.
 	All func() []List
-	// Search says which of them have a host or URL.
+	// Search returns the lists that have a host or URL.
 	Search func(name string) ([]Hit, error)
 	// Change makes changes to lists, by their names, and takes them into use:
 	// all of them or none. It returns [ErrNoList] for a list that is not there,
 	// and [*BadChange] for changes that cannot be made.
 	Change func(ctx context.Context, changes map[string][]list.Change) error
-	// In returns the lists in use, and the client that fetches them; Use takes
-	// what was fetched into use.
+	// In returns the lists in use, and the client that fetches them. Use puts
+	// fetched lists into use.
 	In  func() (*collection.Collection, *http.Client)
 	Use func(ctx context.Context, why string) bool
 
@@ -57,7 +57,7 @@ func (l *Lists) ShowLists() *Lists {
 	return l
 }
 
-// A List is what there is to know of one list in use.
+// A List describes one list in use.
 type List struct {
 	Name       string         `json:"name"`
 	Entries    int            `json:"entries"`
@@ -70,7 +70,7 @@ type List struct {
 	Standing
 }
 
-// others counts what is more than hosts and URLs.
+// others returns the number of entries that are not hosts or URLs.
 func (l List) others() int { return l.Networks + l.Exprs + l.Rules }
 
 // categories names the largest categories.
@@ -85,25 +85,25 @@ func (l List) categories() string {
 	return strings.Join(names, ", ")
 }
 
-// A Hit is an entry that has what was searched for.
+// A Hit is an entry found by a search.
 type Hit struct {
 	List string `json:"list"`
 	list.Found
 }
 
-// A BadChange is a change that cannot be made, by no fault of ours.
+// A BadChange is an error in a requested change, not of the gateway.
 type BadChange struct{ Err error }
 
 func (e *BadChange) Error() string { return e.Err.Error() }
 func (e *BadChange) Unwrap() error { return e.Err }
 
-// maxChanges is the most bytes of changes taken at once.
+// maxChanges is the largest body of changes, in bytes.
 const maxChanges = 8 << 20
 
 //go:embed lists.html
 var listsPage string
 
-// routes returns what is about lists.
+// routes returns the routes of lists.
 //
 //	GET /lists             what is in use; HTML for browsers, else JSON
 //	GET /lists?q=NAME      which lists have a host or URL

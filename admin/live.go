@@ -44,7 +44,7 @@ func (l *Live) Add(now time.Time, t *filter.Transaction) {
 	s.delays[min(bits.Len64(uint64(max(0, t.Duration.Microseconds()))), delays-1)].Add(1)
 }
 
-// A Moment is what was counted in one slot.
+// A Moment has the counts of one interval.
 type Moment struct {
 	At     time.Time         `json:"at"`
 	Counts map[string]uint32 `json:"counts,omitempty"` // by action
@@ -124,7 +124,7 @@ var stacked = [...]filter.Action{filter.Pass, filter.Allow, filter.Warn, filter.
 // merged is how many slots one column of the graph shows.
 const merged = 3
 
-// bars draws the hour; most is what the full height stands for.
+// bars returns the bars of the last hour; most is the value of the full height.
 func (r *Recent) bars() (all []bar, most uint32) {
 	var columns []map[string]uint32
 	for i := 0; i < len(r.Moments); i += merged {

@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// Locked is what settings say of lists of pictures and of policies, by which
-// somebody could undo a locked list.
+// Locked is the part of the settings that could undo a locked list: lists of
+// pictures and policies.
 type Locked struct {
 	Checks   check.Config
 	Policies policy.Config
 }
 
-// Keeps refuses settings that would change what becomes of one of the locked lists
-// of pictures, unless an owner asks: the list itself, the rules that name it and
-// those before them, whom the policies with such rules cover and how, and the
-// policies before these. What stands after them is free.
+// Keeps refuses settings that change the effect of a locked list of pictures,
+// unless an owner makes the change: the list itself, the rules that name it and
+// those before them, which clients the policies with such rules cover and how, and
+// the policies before these. Anything after them may change.
 func (l *Locked) Keeps(ctx context.Context, s *Locked, lists []string) error {
 	if who := account.Of(ctx); who == nil || who.Role >= account.Owner {
 		return nil
@@ -46,7 +46,7 @@ func (l *Locked) Keeps(ctx context.Context, s *Locked, lists []string) error {
 			}
 			is := s.Policies[i]
 			n := lastNaming(was.Rules, name)
-			if n == 0 { // it only has to stand here for the same clients
+			if n == 0 { // such a policy must only exist for the same clients
 				was.Rules, is.Rules = nil, nil
 				if setting.Digest([]any{was.Name, was.Networks, was.Users, was.Groups, was.Schedule}) != setting.Digest([]any{is.Name, is.Networks, is.Users, is.Groups, is.Schedule}) {
 					refuse(key, name)
@@ -76,7 +76,7 @@ func lastWith(all []policy.Policy, name string) int {
 	return 0
 }
 
-// lastNaming is how many rules there are up to the last one that names a list.
+// lastNaming returns the number of rules up to the last one that names a list.
 func lastNaming(rules []policy.Rule, name string) int {
 	full := strings.ToLower(picture.Listed + name)
 	names := func(c string) bool {

@@ -16,8 +16,8 @@ import (
 	"shuultuur/event"
 )
 
-// Looks are requests to look into somebody's browsing, to which a second person
-// has to agree. They are kept in memory: a restart ends them.
+// Looks are requests to look into a person's browsing, to which a second person
+// must agree. They are kept in memory: a restart ends them.
 type Looks struct {
 	mu  sync.Mutex
 	all []look
@@ -57,7 +57,7 @@ func (l *Looks) open() {
 	})
 }
 
-// agreed are the people whose browsing somebody may look into.
+// agreed returns the people whose browsing a user may look into.
 func (l *Looks) agreed(by string) (whom []string) {
 	if l == nil {
 		return nil
@@ -112,7 +112,7 @@ func (l *Looks) ask(by, whom, reason string, erase bool) (look, error) {
 	return x, nil
 }
 
-// agree agrees to a look of somebody else's.
+// agree agrees to another user's look.
 func (l *Looks) agree(id, by string) (look, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +138,7 @@ func (l *Looks) end(id string) {
 	l.all = slices.DeleteFunc(l.all, func(x look) bool { return x.ID == id })
 }
 
-// forget takes out those about somebody.
+// forget removes the looks about a person.
 func (l *Looks) forget(about func(whom string) bool) {
 	if l == nil {
 		return
@@ -151,7 +151,7 @@ func (l *Looks) forget(about func(whom string) bool) {
 //go:embed looks.html
 var looksPage string
 
-// routes returns what is about looks that need two people.
+// routes returns the routes of looks, which need two people.
 //
 //	GET /looks            those that wait or hold; HTML or JSON
 //	POST /looks           whom=USER|ADDRESS&reason=TEXT asks for one; with what=erase to
@@ -217,8 +217,8 @@ func (l *Looks) routes(notice noticeFunc) []route {
 	}
 }
 
-// done answers what was done: browsers go on to a page, others get what show
-// shows.
+// done redirects browsers to a page after an action; others get the result of
+// show.
 func done(w http.ResponseWriter, r *http.Request, to string, show http.HandlerFunc) {
 	if isPage(r) {
 		http.Redirect(w, r, to, http.StatusSeeOther)

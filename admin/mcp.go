@@ -16,16 +16,16 @@ import (
 	"shuultuur/release"
 )
 
-// Assistants ask the filter by the Model Context Protocol (revision 2025-06-18,
-// streamable HTTP, without streams of the server's). A tool is a request to the
-// API, made in the name of the user: role, scope, what they may see and the
-// audit log are the API's. No tool changes anything: those that propose a change
-// return the address of a page where a person makes it.
+// Assistants query the filter by the Model Context Protocol (revision
+// 2025-06-18, streamable HTTP, without streams from the server). A tool is a
+// request to the API in the name of the user, with the same role, scope,
+// visibility and audit log. No tool changes anything: tools that propose a
+// change return the address of a page where a person makes it.
 
 const (
 	maxMCP       = 4 * maxSettings // bytes of a message: settings, as a text in JSON
 	maxMCPAnswer = 256 << 10       // bytes of an answer that are passed on
-	mcpRows      = 50              // events of an answer, unless the call says how many
+	mcpRows      = 50              // events in an answer, unless the call gives a number
 )
 
 const mcpSays = "Shuultuur filters the web for a network. The tools only read: what would happen to an address and why, what happened, sums, the settings, and what other settings would have changed. To open or block a site or to pause filtering, show the person the address that a propose tool returns: they decide there."
@@ -86,10 +86,10 @@ const (
 	badParams  = -32602
 )
 
-// assistants are answered by what answers everybody else.
+// assistants answers calls with the routes of the API.
 type assistants struct{ parts *Parts }
 
-// assistantRoutes returns where assistants ask.
+// assistantRoutes returns the route of assistants.
 //
 //	POST /mcp             a message of the Model Context Protocol
 func assistantRoutes(p *Parts) []route {
@@ -115,7 +115,7 @@ func (x *assistants) serve(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusBadRequest, reply(nil, nil, &fault{notRequest, "send one request of JSON-RPC 2.0"}))
 		return
 	}
-	if m.ID == nil { // a notification: there is none that anything follows from
+	if m.ID == nil { // a notification: none has an effect
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -218,7 +218,8 @@ func (t *tool) values(given map[string]any) (url.Values, error) {
 	return a, nil
 }
 
-// call asks the API as the one who called would, and returns what it says.
+// call sends a request to the API in the name of the caller and returns the
+// answer.
 func (x *assistants) call(r *http.Request, t *tool, given map[string]any) (string, error) {
 	a, err := t.values(given)
 	if err != nil {

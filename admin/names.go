@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Names is what the admin address shows of the name server.
+// Names provides the admin address with data about the name server.
 type Names struct {
-	// Upstreams are those that are asked, with how they do.
+	// Upstreams returns the upstreams with their state.
 	Upstreams func() []Upstream
-	// Cache are figures of the cache of names; what they are is written as JSON.
+	// Cache returns figures of the cache of names, which are written as JSON.
 	Cache func() any
 	// Look asks the upstreams for a name and a type of record, without judging.
 	Look func(ctx context.Context, name, kind string) (*Looked, error)
@@ -33,7 +33,7 @@ type Upstream struct {
 // Took is the time to an answer for people.
 func (u Upstream) took() string { return brief(time.Duration(u.Seconds * float64(time.Second))) }
 
-// Looked is what upstreams say of a name.
+// Looked is an answer of upstreams about a name.
 type Looked struct {
 	Rcode    string   `json:"rcode"`
 	Records  []string `json:"records"`
@@ -46,7 +46,7 @@ var namesPage string
 
 const lookTimeout = 5 * time.Second
 
-// nameRoutes returns what is about the name server.
+// nameRoutes returns the routes of the name server.
 //
 //	GET /names            name=NAME&type=TYPE looks a name up; HTML for browsers,
 //	                      else JSON

@@ -16,11 +16,11 @@ import (
 	"shuultuur/arrange"
 )
 
-// The description of the API is made of the route table, so that no route is
-// missing from it, and of the table below, which says in words what each takes
-// and gives.
+// The description of the API is made from the table of routes, so that no route
+// is missing, and from the table below, which describes the parameters and
+// answers of each.
 
-// An operation is what there is to say of a route.
+// An operation is the description of a route.
 type operation struct {
 	does  string
 	query []field
@@ -55,7 +55,7 @@ var (
 	newWord      = must("password", "the new password, ten characters or more")
 )
 
-// recordFields are the parts of a record's data, of all types.
+// recordFields returns the parts of a record's data, of all types.
 func recordFields() (all []field) {
 	for _, name := range slices.Sorted(maps.Keys(recordLabels)) {
 		if name != "data" {
@@ -65,7 +65,8 @@ func recordFields() (all []field) {
 	return all
 }
 
-// operations are by method and path. Long because it is one table.
+// operations returns the descriptions by method and path. The function is long
+// because it is one table.
 func operations() map[string]operation {
 	return map[string]operation{
 		"GET /{$}":                    {does: "the start page; for programs the paths there are", gives: anyText + " text/html"},
@@ -213,7 +214,7 @@ type object = map[string]any
 
 var inPath = regexp.MustCompile(`\{([a-z]+)(\.\.\.)?\}`)
 
-// pathOf is the path of a route as OpenAPI writes it.
+// pathOf returns the path of a route in OpenAPI's syntax.
 func (r route) pathOf() string {
 	return strings.ReplaceAll(strings.TrimSuffix(r.path, "{$}"), "...}", "}")
 }

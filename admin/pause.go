@@ -21,8 +21,8 @@ import (
 type Pause struct {
 	// All are the pauses that hold now.
 	All func() []policy.Pause
-	// Set has filtering rest for who until a time, or go on when that is not
-	// in the future. by is the address that asked. A who that is nobody gives
+	// Set pauses filtering for who until a time, or resumes it if that is not in
+	// the future. by is the address of the request. An unknown who gives
 	// [*BadChange].
 	Set func(who string, until time.Time, by netip.Addr) error
 
@@ -55,8 +55,8 @@ const maxPause = 24 * time.Hour
 //go:embed pause.html
 var pausePage string
 
-// notice says on every page that filtering is paused for somebody, "" when it does
-// not.
+// notice returns the notice for every page that filtering is paused for somebody,
+// or "".
 func (p *Pause) notice(t *text.Texts) string {
 	if p == nil {
 		return ""
@@ -71,7 +71,7 @@ func (p *Pause) notice(t *text.Texts) string {
 	}
 }
 
-// routes returns what is about pauses.
+// routes returns the routes of pauses.
 //
 //	GET /pause            those that hold; HTML for browsers, else JSON
 //	POST /pause           for=TIME[&who=WHO] begins one, for=0s ends it; TIME
@@ -100,7 +100,7 @@ func pauseRoutes(all *Parts) []route {
 	}
 }
 
-// A notOwn is a change that is for somebody else to make.
+// A notOwn reports a change that only another user may make.
 type notOwn struct{ error }
 
 // asked reads how long filtering is to rest, for whom the user may let it.

@@ -13,8 +13,8 @@ import (
 //go:embed pictures.html
 var picturesPage string
 
-// pictureRoutes returns what is about pictures in which something was found.
-// Looking at them is in the audit log.
+// pictureRoutes returns the routes of pictures with findings. Looking at them
+// is recorded in the audit log.
 //
 //	GET /pictures       what was found, the newest first; HTML or JSON
 //	GET /pictures/{id}  the blurred thumbnail of one
@@ -29,7 +29,7 @@ func (p *Parts) pictureRoutes() []route {
 	}
 }
 
-// finds are what the user may see of what was found.
+// finds returns the findings that the user may see.
 func (p *Parts) finds(r *http.Request) (all []picture.Find) {
 	b := (&reader{parts: p}).bounds(asker(r))
 	for _, f := range p.Pictures.All() {
@@ -81,7 +81,7 @@ func (p *Parts) thumbnail(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "image/jpeg")
 			w.Header().Set("Cache-Control", "no-store")
 			w.Header().Set("X-Content-Type-Options", "nosniff")
-			_, _ = w.Write(f.Thumbnail) // the client went away: nobody to tell
+			_, _ = w.Write(f.Thumbnail) // it fails if the client has gone away
 			return
 		}
 	}

@@ -49,7 +49,7 @@ func NewTimes(s policy.Schedule) Times {
 	}
 	week, err := s.Week()
 	if err != nil {
-		return Times{Schedule: s} // the settings in use have none that is wrong
+		return Times{Schedule: s} // cannot fail: the settings in use have no mistakes
 	}
 	t := Times{Schedule: s, Week: &week}
 	for _, w := range s {
@@ -116,7 +116,7 @@ func (s *Settings) policyRoutes(notice noticeFunc) []route {
 
 var dayNames = [7]string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
 
-// policyChange is the change that a form of the page asks for.
+// policyChange returns the change that a form of the page requests.
 func (s *Settings) policyChange(f url.Values) (c setting.Change, why string, err error) {
 	all, err := s.Policies()
 	if err != nil {

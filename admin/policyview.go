@@ -10,7 +10,7 @@ import (
 	"shuultuur/setting"
 )
 
-// PolicyViews are the policies of settings, as their text has them.
+// PolicyViews returns the policies with their text in the settings.
 func PolicyViews(text *setting.Text, policies policy.Config) ([]PolicyView, error) {
 	value, err := text.Value("policies")
 	if err != nil {

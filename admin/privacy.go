@@ -16,14 +16,14 @@ import (
 	"shuultuur/event/jsonl"
 )
 
-// What is known of one person is exported and erased here. Erasing reaches the
-// record in all stores that can be told, the details of the audit log, and
+// The data about one person is exported and erased here. Erasing covers the
+// record in all stores that can erase, the details of the audit log, and
 // requests to look into the person's browsing.
 
-// maxErase bounds how long erasing takes: databases are written anew.
+// maxErase bounds the time of an erasure: databases are rewritten.
 const maxErase = time.Hour
 
-// An erased is what erasing has done in one place.
+// An erased is the result of an erasure in one place.
 type erased struct {
 	Where string `json:"where"`
 	Rows  int64  `json:"rows"`
@@ -33,11 +33,11 @@ type erased struct {
 // A Holder is a part of the gateway that has data about people.
 type Holder struct {
 	Name string
-	// Erase takes out what it has of a person; nil: it cannot.
+	// Erase removes the data about a person; nil: not possible.
 	Erase func(ctx context.Context, p event.Person) (rows int64, err error)
 }
 
-// personIn reads whom a form or a query is about.
+// personIn reads the person from a form or a query.
 func personIn(v url.Values) (p event.Person, err error) {
 	for _, u := range v["user"] {
 		if u = strings.TrimSpace(u); u != "" {
@@ -57,7 +57,7 @@ func personIn(v url.Values) (p event.Person, err error) {
 	return p, nil
 }
 
-// filters are questions for all rows of a person; a row may answer two.
+// filters returns queries for all rows of a person; a row may match two.
 func filters(p event.Person) (all []event.Filter, err error) {
 	var f event.Filter
 	if len(p.Users) > 0 {
@@ -82,7 +82,7 @@ func filters(p event.Person) (all []event.Filter, err error) {
 //go:embed privacy.html
 var privacyPage string
 
-// privacyRoutes returns what is about one person's data.
+// privacyRoutes returns the routes of one person's data.
 //
 //	GET /privacy            the page
 //	GET /privacy/export     user=…&client=…: all there is, as JSON lines
@@ -249,7 +249,7 @@ func (p *Parts) wouldErase(w http.ResponseWriter, r *http.Request, who event.Per
 	writeJSON(w, http.StatusOK, []erased{{Where: "events that can be asked", Rows: n}})
 }
 
-// holders are all that have data about people.
+// holders returns everything that stores data about people.
 func holders(a *Access) []Holder {
 	all := a.Holders()
 	if a.Searches != nil {

@@ -10,12 +10,11 @@ import (
 	"shuultuur/identity/oidc"
 )
 
-// loginCookie holds a sign-in under way. Browsers send it along when the provider
-// sends them back, which they do not with the cookie of a session.
+// loginCookie holds a sign-in in progress. Browsers send it when the provider
+// sends them back; they would not send the session cookie.
 const loginCookie = "shuultuur-login"
 
-// providerOf returns the OpenID provider that signs people in; it is nil where
-// there is none.
+// providerOf returns the OpenID provider that signs people in, or nil.
 func providerOf(p *Parts) (*SignIn, *oidc.Provider) {
 	if p.Rules == nil {
 		return nil, nil
@@ -45,7 +44,7 @@ func (p *Parts) toProvider(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// fromProvider begins a session for whom the provider has signed in.
+// fromProvider begins a session for the person whom the provider has signed in.
 func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
 	rules, provider := providerOf(p)
 	if provider == nil {

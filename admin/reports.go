@@ -22,7 +22,7 @@ var reportsPage string
 // maxReport is how long the record may be read for a report.
 const maxReport = 30 * time.Second
 
-// reportRoutes returns what is about reports.
+// reportRoutes returns the route of reports.
 //
 //	GET /reports   span=day|today|week|7d&group=…&person=…, format=json, csv or
 //	               pdf; HTML for browsers, else JSON
@@ -94,7 +94,7 @@ func (p *Parts) report(w http.ResponseWriter, r *http.Request, page pageTemplate
 	}
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+"."+form+`"`)
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(b.Bytes()) // the client went away: nobody to tell
+	_, _ = w.Write(b.Bytes()) // it fails if the client has gone away
 }
 
 // buildReport makes a report of what the user may see. It is a look.

@@ -18,7 +18,7 @@ import (
 // password: the certificate is no secret, and who needs it has nothing yet.
 // The key is not here: an intercept.Root exports certificates alone.
 
-// downloads are the files of the page by what a browser is told they are.
+// downloads are the files of the page, with the media type for each.
 var downloads = map[string]struct{ format, kind string }{
 	"root.pem":          {"pem", "application/x-pem-file"},
 	"root.crt":          {"pem", "application/x-x509-ca-cert"},
@@ -57,8 +57,8 @@ var rootHTML string
 // links are the files of the page by format.
 var links = map[string]string{"pem": "root.pem", "der": "root.cer", "mobileconfig": "root.mobileconfig"}
 
-// forDevices is the address that a device opens to be set up, "" where no other
-// machine reaches one: the portal, or else this page.
+// forDevices returns the address that a device opens to be set up: the portal
+// or else this page, or "" if no other machine can reach either.
 func forDevices(r *http.Request, devices func() string) string {
 	if devices != nil {
 		if at := devices(); at != "" {
@@ -106,7 +106,7 @@ func showCode(w http.ResponseWriter, at string) {
 	b.WriteString(`"/></svg>`)
 	w.Header().Set("Content-Type", "image/svg+xml")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = io.WriteString(w, b.String()) // the client went away: nobody to tell
+	_, _ = io.WriteString(w, b.String()) // it fails if the client has gone away
 }
 
 func rootPage(root func() *intercept.Root, devices func() string) http.HandlerFunc {

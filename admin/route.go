@@ -19,8 +19,8 @@ import (
 	"shuultuur/metric"
 )
 
-// A role says who a route answers. The token of the settings and, while there
-// are no accounts, this machine are an owner's.
+// A role determines who may use a route. The token of the settings and, while
+// there are no accounts, this machine have the role of an owner.
 type role int
 
 const (
@@ -106,7 +106,7 @@ func New(p Parts) *Server {
 	return s
 }
 
-// ServeHTTP refuses a Host that is a name of somebody else's.
+// ServeHTTP refuses a Host that is not one of our names.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isPage(r) {
 		p := &personal{ResponseWriter: w, server: s, texts: s.parts.Texts.For(r.Header.Get("Accept-Language"))}
@@ -120,7 +120,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// hostOf is a Host without its port, in lower case.
+// hostOf returns a Host without its port, in lower case.
 func hostOf(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -140,7 +140,7 @@ func (s *Server) refuse(w http.ResponseWriter, reason, status int, text string) 
 	http.Error(w, text, status)
 }
 
-// remote is the address that asks, the zero Addr when it is not known.
+// remote returns the client's address, or the zero Addr if it is unknown.
 func remote(r *http.Request) netip.Addr {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -149,8 +149,8 @@ func remote(r *http.Request) netip.Addr {
 	return from.Addr().Unmap()
 }
 
-// guard lets pass whom the route is for, and has what changes something
-// recorded.
+// guard passes the requests of permitted users, and records those that change
+// something.
 func (s *Server) guard(r route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		addr := remote(q)
@@ -299,9 +299,9 @@ func (s *Server) barred(w http.ResponseWriter, addr netip.Addr) bool {
 	return true
 }
 
-// byToken says whose a token is, nil for nobody.
+// byToken returns the user that a token belongs to, or nil.
 func (s *Server) byToken(given string) *account.Who {
-	got := sha256.Sum256([]byte(given)) // of one length, so that comparing tells nothing
+	got := sha256.Sum256([]byte(given)) // of equal length, so that the time of comparing reveals nothing
 	if s.token != "" && subtle.ConstantTimeCompare(got[:], s.want[:]) == 1 {
 		return &account.Who{Name: "token of the settings", Role: account.Owner, Via: "settings"}
 	}

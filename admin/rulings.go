@@ -15,14 +15,14 @@ import (
 	"shuultuur/text"
 )
 
-// Rulings is how the admin address opens and blocks sites for somebody, above
-// lists and rules.
+// Rulings opens and blocks sites for clients; its decisions override lists and
+// rules.
 type Rulings struct {
-	// All are those in force.
+	// All returns the decisions in force.
 	All func() []policy.Decision
-	// Set makes one, in place of what was said about its site for the same
-	// people; with an Until that is past it ends that. by is who asked. One that
-	// cannot be made gives [*BadChange].
+	// Set makes a decision, which replaces that about the same site and people. An
+	// Until in the past ends it. by is the user. An invalid decision gives
+	// [*BadChange].
 	Set func(d policy.Decision, by netip.Addr) error
 	// Groups are those of a user at an address. Nil: none are offered.
 	Groups func(addr netip.Addr, user string) []string
@@ -31,10 +31,10 @@ type Rulings struct {
 //go:embed rulings.html
 var rulingsPage string
 
-// maxRuling is the longest time that ends: later is for good.
+// maxRuling is the longest duration of a decision; longer ones are permanent.
 const maxRuling = 10 * 365 * 24 * time.Hour
 
-// routes returns what is about exceptions.
+// routes returns the routes of exceptions.
 //
 //	GET /rulings          those in force; HTML for browsers, else JSON
 //	POST /rulings         what=open|block|end&site=NAME[&who=WHO][&for=TIME];
@@ -83,7 +83,7 @@ func siteIn(s string) string {
 	return strings.ToLower(strings.Trim(s, "."))
 }
 
-// sitesOf are a host and the sites it is part of.
+// sitesOf returns a host and its parent domains down to the site.
 func sitesOf(host string) (all []string) {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return []string{host}
@@ -95,7 +95,7 @@ func sitesOf(host string) (all []string) {
 	return all
 }
 
-// scopesOf are those for whom something may be opened: a client, and its groups.
+// scopesOf returns for whom something may be opened: a client and its groups.
 func (x *Rulings) scopesOf(who string) (all []string) {
 	if who == "" || x.Groups == nil {
 		return nil
@@ -131,7 +131,7 @@ func ruling(f url.Values, now time.Time) (d policy.Decision, err error) {
 	return d, nil
 }
 
-// rulingForm is what the form begins with.
+// rulingForm has the initial values of the form.
 type rulingForm struct {
 	Site, Who   string
 	Sites, Whom []string
@@ -161,7 +161,7 @@ func (x *Rulings) show(w http.ResponseWriter, r *http.Request, page pageTemplate
 	respond(w, r, page, status, d, d.All, d.Error)
 }
 
-// describeRuling says what was done.
+// describeRuling describes a decision in words.
 func describeRuling(t *text.Texts, d *policy.Decision, now time.Time) string {
 	pairs := []string{"site", d.Site, "who", cmp.Or(d.Who, t.Say("everyone")), "time", d.Until.Local().Format("2006-01-02 15:04")}
 	switch ended := !d.Until.IsZero() && !d.Until.After(now); {

@@ -7,19 +7,19 @@ import (
 	"shuultuur/admin/search"
 )
 
-// Searches of the record that somebody saved, on the page of the record.
+// Saved searches of the record, on the page of the record.
 
 // A savedSearch is one as the page shows it.
 type savedSearch struct {
 	search.Search
-	Link string // where its rows are
+	Link string // the page with its rows
 }
 
 // savedSearches are those of one account.
 type savedSearches struct{ All []savedSearch }
 
-// saved returns those of the user. The page does without them when they cannot be
-// read; saving one says why.
+// saved returns the user's searches. The page works without them if they cannot
+// be read; saving one reports the error.
 func (e *Events) saved(r *http.Request) *savedSearches {
 	if e.Searches == nil || !isPage(r) {
 		return nil

@@ -21,14 +21,14 @@ import (
 type Sessions struct {
 	All   func() []session.Session
 	Start func(...session.Session) error
-	// End ends sessions, and says how many there were.
+	// End ends sessions and returns their number.
 	End func(...session.Ended) (int, error)
 }
 
 // maxSessions is the most that one request starts.
 const maxSessions = 10_000
 
-// An order is what a request wants of one session.
+// An order is a requested change of one session.
 type order struct {
 	Action  string   `json:"action"` // start, which is the default, or stop
 	Address string   `json:"address"`

@@ -21,11 +21,11 @@ import (
 // Settings is how the admin address shows and changes the file of settings. The
 // text is kept as it was written, with comments and order.
 type Settings struct {
-	File string // where it is
+	File string // its path
 	// Read returns the text as it is on the disk.
 	Read func() ([]byte, error)
-	// Check says what is wrong with a text, as "shuultuur check" does: nil for
-	// nothing, [setting.Mistakes] for mistakes with their lines.
+	// Check returns the mistakes in a text, as "shuultuur check" does: nil, or
+	// [setting.Mistakes] with their lines.
 	Check func(ctx context.Context, text []byte) error
 	// Save writes a text and takes it into use. It returns [ErrChanged] when the
 	// text on the disk does not have the tag, and mistakes as Check does. remarks
@@ -34,7 +34,7 @@ type Settings struct {
 	Versions Versions // those that are kept
 	// Schema returns the JSON schema of the file, for the editor; nil: there is none.
 	Schema func() ([]byte, error)
-	// Policies are those in use, as the file has them.
+	// Policies returns the policies in use with their text.
 	Policies func() ([]PolicyView, error)
 
 	page   pageTemplate // the editor
@@ -57,7 +57,7 @@ type Effect struct {
 	Judged int64     `json:"judged"`
 	// Changed are the events with another verdict.
 	Changed int64 `json:"changed"`
-	// Unknown are events that cannot be judged again by what a record knows.
+	// Unknown are events that cannot be judged again from the record.
 	Unknown int64        `json:"unknown"`
 	Cut     bool         `json:"cut,omitempty"` // there were more events than are judged: the newest were
 	Took    float64      `json:"took"`          // seconds
@@ -75,7 +75,7 @@ type EffectKind struct {
 	Examples []string `json:"examples"`
 }
 
-// says says it in a sentence.
+// says describes the effect in a sentence.
 func (e *Effect) says(t *text.Texts) string {
 	switch {
 	case e.Judged == 0:
@@ -139,7 +139,7 @@ func (s *Settings) routes(notice noticeFunc) []route {
 				return
 			}
 			w.Header().Set("Content-Type", "application/schema+json")
-			_, _ = w.Write(b) // the client went away: nobody to tell
+			_, _ = w.Write(b) // it fails if the client has gone away
 		}},
 		{"GET", "/settings/versions", operator, func(w http.ResponseWriter, r *http.Request) {
 			all, err := s.Versions.All()
@@ -154,7 +154,7 @@ func author(r *http.Request) string {
 	return asker(r).Name + " at " + remote(r).String()
 }
 
-// settingsData is what the page shows.
+// settingsData is the contents of the page.
 type settingsData struct {
 	File, Text, Tag, Reason string
 	Mistakes                []setting.Mistake
@@ -338,7 +338,7 @@ func (s *Settings) put(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, out)
 }
 
-// version shows one version in the editor, from where it can be taken back.
+// version shows an earlier version in the editor, where it can be restored.
 func (s *Settings) version(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 	v, err := s.Versions.One(r.PathValue("id"))
 	if err != nil {
@@ -360,7 +360,7 @@ func (s *Settings) version(w http.ResponseWriter, r *http.Request, page pageTemp
 
 // A diffLine is a line of a comparison.
 type diffLine struct {
-	Kind string `json:"kind"` // "add", "del", "at" for lines that are left out, "" for one that stays
+	Kind string `json:"kind"` // "add", "del", "at" for omitted lines, "" for an unchanged one
 	Text string `json:"text"`
 }
 
@@ -394,8 +394,8 @@ func diff(was, is string) []diffLine {
 	return folded(all)
 }
 
-// changedLines compares what differs, by the longest common subsequence; of
-// texts too long for that, all lines are taken out and put in.
+// changedLines compares changed lines by the longest common subsequence. For
+// texts too long for that, all lines are removed and added.
 func changedLines(a, b []string) (all []diffLine) {
 	i, j := 0, 0
 	if len(a)*len(b) <= maxTable {

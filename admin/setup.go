@@ -10,12 +10,12 @@ import (
 	"sync"
 )
 
-// A Setup asks on a fresh machine what is to be filtered, and writes the
-// settings. Its link is good until that is done.
+// A Setup asks on a new machine what to filter, and writes the settings. Its
+// link is valid until then.
 type Setup struct {
 	// Token opens the page.
 	Token string
-	// Topics are what can be filtered.
+	// Topics are the possible subjects of filtering.
 	Topics []Topic
 	// Write writes settings and takes them into use. Answers that cannot be
 	// carried out give [*BadChange].
@@ -34,7 +34,7 @@ type Topic struct {
 // A TopicList is a list that is fetched for a topic.
 type TopicList struct{ Name, What, Size, Licence string }
 
-// Answers are what a person chose.
+// Answers are a person's choices.
 type Answers struct {
 	Who         string   // home, school or company
 	Topics      []string // by name
@@ -44,13 +44,13 @@ type Answers struct {
 	Contact     string
 }
 
-// SetUp is what was done.
+// SetUp is the result of the setup.
 type SetUp struct {
 	File        string
 	Certificate bool
 	Steps       []string // to try it
 	Remarks     []string // what needs a restart
-	// Look looks whether what was set up works, for a browser at an address.
+	// Look tests whether the new settings work, for a browser at an address.
 	Look func(ctx context.Context, from netip.Addr) []SetupTest
 }
 

@@ -20,7 +20,7 @@ var passkeyScript string
 
 const maxForm = 16 << 10
 
-// signInRoutes returns what signs people in and out.
+// signInRoutes returns the routes for signing in and out.
 //
 //	GET /login                    the page
 //	POST /login                   name, password and code begin a session
@@ -48,7 +48,7 @@ func (p *Parts) signInRoutes() []route {
 		{"GET", "/passkey.js", anyone, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
 			w.Header().Set("Cache-Control", "no-cache")
-			_, _ = w.Write([]byte(passkeyScript)) // the client went away: nobody to tell
+			_, _ = w.Write([]byte(passkeyScript)) // it fails if the client has gone away
 		}},
 	}
 }
@@ -62,7 +62,7 @@ type loginForm struct {
 	Done            bool // they are signed in, and go on to To
 }
 
-// inside is where to go after signing in: a path of ours.
+// inside returns the path of ours to go to after signing in.
 func inside(to string) string {
 	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") || strings.HasPrefix(to, "/login") || strings.HasPrefix(to, "/logout") {
 		return "/"
@@ -70,7 +70,7 @@ func inside(to string) string {
 	return to
 }
 
-// loginTemplate is made when somebody is first asked to sign in.
+// loginTemplate is built when it is first needed.
 var loginTemplate = sync.OnceValue(func() pageTemplate { return pageOf(loginPage, noNotice) })
 
 func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, status int) {
@@ -136,7 +136,7 @@ func (p *Parts) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// signedIn records that somebody has signed in, and lets them go on.
+// signedIn records a sign-in and redirects the user.
 func (p *Parts) signedIn(w http.ResponseWriter, r *http.Request, secret, method, to string) {
 	who, _ := p.Accounts.BySession(secret)
 	q := r.WithContext(account.With(r.Context(), &who))
@@ -147,8 +147,8 @@ func (p *Parts) signedIn(w http.ResponseWriter, r *http.Request, secret, method,
 	}
 	begun(w, r, secret)
 	if method == "oidc" {
-		// A redirect would go on with what another site has begun, to which browsers
-		// send no strict cookie.
+		// A redirect would continue a request of another site, with which browsers do
+		// not send the strict cookie.
 		w.Header().Set("Refresh", "0; url="+inside(to))
 		writePage(w, loginTemplate(), http.StatusOK, loginForm{To: inside(to), Done: true})
 		return
@@ -160,7 +160,7 @@ func (p *Parts) signedIn(w http.ResponseWriter, r *http.Request, secret, method,
 	writeJSON(w, http.StatusOK, map[string]string{"name": who.Name, "role": who.Role.String(), "to": to})
 }
 
-// origin is the origin of our pages as the browser sees it.
+// origin returns the origin of our pages as the browser sees it.
 func origin(r *http.Request) string {
 	scheme := "http://"
 	if secured(r) {

@@ -29,8 +29,9 @@ import (
 //go:embed static
 var static embed.FS
 
-// asset is the address of a file of static. It holds a digest, so that a browser
-// may keep the file for ever and never shows a new page in an old style.
+// asset returns the address of a file of static. It contains a digest, so that
+// browsers may cache the file for ever and never show a new page in an old
+// style.
 func asset(name string) (string, error) {
 	b, err := static.ReadFile("static/" + name)
 	if err != nil {
@@ -64,7 +65,8 @@ func staticFile(w http.ResponseWriter, r *http.Request) {
 // A pageTemplate is a page in every language.
 type pageTemplate = *text.Page[*template.Template]
 
-// A noticeFunc is what all pages say, in the language of t; noNotice says nothing.
+// A noticeFunc returns a notice for all pages, in the language of t; noNotice
+// returns none.
 type noticeFunc func(t *text.Texts) string
 
 func noNotice(*text.Texts) string { return "" }
@@ -95,10 +97,9 @@ func translateLine(t *text.Texts, line string) string {
 	return name(key) + ": " + t.Message(value)
 }
 
-// pageFuncs are what all pages may call: notice is said beside the pages, and t
-// translates a word that is a value. Pages
-// call no methods: a template that could call any would keep all methods of the
-// program in the binary.
+// pageFuncs returns the functions for all pages: notice returns the notice, and
+// t translates a word that is a value. Pages call no methods: a template that
+// could call any would keep all methods of the program in the binary.
 func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 	all := template.FuncMap{
 		"t":      func(key any) string { return t.Message(t.Say(fmt.Sprint(key))) },
@@ -146,7 +147,7 @@ func clock(t time.Time, layout string) string {
 	return t.Local().Format(layout)
 }
 
-// whole is v as a number.
+// whole returns v as a number.
 func whole(v any) int64 {
 	r := reflect.Indirect(reflect.ValueOf(v))
 	switch {
@@ -188,7 +189,7 @@ func size(v any) string {
 	return fmt.Sprintf("%.1f TiB", f)
 }
 
-// same compares secrets in a time that tells nothing of them.
+// same compares secrets in constant time.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return b != "" && subtle.ConstantTimeCompare(x[:], y[:]) == 1

@@ -20,13 +20,14 @@ import (
 	"shuultuur/text"
 )
 
-// System is what the admin address shows of the program and this machine.
+// System provides the admin address with data about the program and this
+// machine.
 type System struct {
-	// Backup writes the settings and what belongs to them, and says what it
-	// left out.
+	// Backup writes the settings and the files that belong to them, and returns
+	// what it omitted.
 	Backup func(w io.Writer) (left []string, err error)
-	// State are figures of what is remembered, by what they are of. What they
-	// are is written as JSON.
+	// State returns figures of the remembered state by subject, which are written
+	// as JSON.
 	State func() map[string]any
 }
 
@@ -48,7 +49,7 @@ type systemData struct {
 	Pauses, Waits, Shares []runtimeShare `json:"-"`
 }
 
-// Remembered is what the figures of the state are called.
+// Remembered is the title of the figures of the state.
 const Remembered = "What is remembered"
 
 // A runtimeShare is a row of a small chart.
@@ -61,7 +62,7 @@ type runtimeShare struct {
 // figure are names and values.
 type figure map[string]any
 
-// runtimeFigures are what the garbage collector and the scheduler do.
+// runtimeFigures are figures of the garbage collector and the scheduler.
 type runtimeFigures struct {
 	Processors int           `json:"processors"`
 	Goroutines uint64        `json:"goroutines"`
@@ -78,14 +79,15 @@ type runtimeFigures struct {
 	idle, program float64 // shares of the processor time
 }
 
-// sampler remembers how much memory objects took while somebody looked.
+// A sampler records how much memory objects took while a page was open.
 type sampler struct {
 	mu   sync.Mutex
 	last time.Time
 	seen []uint64
 }
 
-// Samples are taken at most once a second, and after a time without any begin anew.
+// Samples are taken at most once a second, and begin again after a time without
+// any.
 const (
 	maxSamples = 60
 	sampleTick = time.Second
@@ -151,7 +153,7 @@ func spread(h *metrics.Float64Histogram) (all []runtimeShare) {
 	return all
 }
 
-// systemRoutes returns what is about the program.
+// systemRoutes returns the routes of the program.
 //
 //	GET /system           versions, the collector and the scheduler, what is
 //	                      remembered; HTML for browsers, else JSON
@@ -189,7 +191,7 @@ func (p *Parts) systemRoutes() []route {
 			h.Set("Content-Disposition", `attachment; filename="shuultuur-`+time.Now().Format("20060102")+`.tar.gz"`)
 			h.Set("Cache-Control", "no-store")
 			h.Set("X-Content-Type-Options", "nosniff")
-			_, _ = io.WriteString(w, b.String()) // the client went away: nobody to tell
+			_, _ = io.WriteString(w, b.String()) // it fails if the client has gone away
 		}},
 	}
 }
@@ -208,7 +210,7 @@ func programVersion() string {
 	return v
 }
 
-// figures are the fields of v, as JSON has them.
+// figures returns the fields of v by their JSON names.
 func figures(v any) figure {
 	text, err := json.Marshal(v)
 	f := figure{}
@@ -221,8 +223,8 @@ func figures(v any) figure {
 // shownFigure is one of them on the page.
 type shownFigure struct{ Name, Value string }
 
-// figureNames are what figures are called, in the order in which they are shown. Those of
-// trouble are shown when there was some.
+// figureNames are the labels of figures, in display order. Figures of faults are shown if
+// they are not zero.
 var figureNames = []struct {
 	field, name string
 	trouble     bool
@@ -234,7 +236,7 @@ var figureNames = []struct {
 	{"Evicted", text.Mark("Removed for want of room"), true},
 }
 
-// shown are the figures for a person; programs get all.
+// shown returns the figures for a person; programs get all.
 func (f figure) shown() (all []shownFigure) {
 	for _, n := range figureNames {
 		v, ok := f[n.field]
@@ -295,7 +297,7 @@ func readRuntime() runtimeFigures {
 	return f
 }
 
-// quantile is the upper bound of the bucket in which a share of the values ends.
+// quantile returns the upper bound of the bucket that contains a quantile.
 func quantile(h *metrics.Float64Histogram, share float64) time.Duration {
 	if h == nil {
 		return 0

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	maxTails  = 500              // viewers at once
+	maxTails  = 500              // concurrent viewers
 	tailBeat  = time.Second      // between two messages to a viewer
 	tailRows  = 100              // in one of them: more than a person reads; others are skipped and counted
 	tailLooks = 40               // at rows beyond those in one beat: then the count is of so many at least
 	tailForms = 4                // forms of a row for those who see different things of it
 	tailAlive = 20 * time.Second // after which silence is broken, for proxies between
-	tailTime  = 5 * time.Minute  // after which a page asks again, and what it may see is looked up
+	tailTime  = 5 * time.Minute  // after which a page connects again, and its rights are determined again
 )
 
 // A tail tells viewers what is recorded. The record is read once for all of
@@ -114,7 +114,7 @@ func (t *tail) leave(v *watcher) {
 func (t *tail) read(ctx context.Context) {
 	for row, err := range event.Tail(ctx, t.events, event.Filter{}) {
 		switch {
-		case ctx.Err() != nil: // somebody else reads by now, or nobody is to
+		case ctx.Err() != nil: // another goroutine reads now, or none needs to
 			return
 		case err != nil:
 			t.fail(err)
@@ -129,7 +129,7 @@ func (t *tail) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for v := range t.viewers {
-		v.failed <- err // of one that is taken out, so that there is room
+		v.failed <- err // of a viewer that was removed to make room
 		delete(t.viewers, v)
 	}
 }
@@ -151,7 +151,7 @@ func (t *tail) tell(row *event.Row) {
 		if full {
 			v.looks++
 		}
-		if !v.sees(&shown) || !v.filter.Match(&shown) { // asked of what is seen, so that no filter tells more
+		if !v.sees(&shown) || !v.filter.Match(&shown) { // filters apply to the visible row, so that they reveal nothing more
 			continue
 		}
 		if full {
@@ -250,8 +250,8 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 
 type closingKey struct{}
 
-// closing is closed when the server is about to stop, so that streams end before
-// it waits for requests in flight.
+// closing returns a channel that is closed when the server is about to stop, so
+// that streams end before it waits for requests in flight.
 func closing(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(closingKey{}).(chan struct{})
 	return c

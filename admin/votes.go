@@ -29,7 +29,7 @@ const (
 //go:embed votes.html
 var votesPage string
 
-// routes returns what is about votes.
+// routes returns the routes of votes.
 //
 //	GET /votes             cases that wait for a decision, most people first
 //	POST /votes            decides one: remedy, action=open|block|keep, and for
@@ -240,5 +240,5 @@ func (v *Votes) export(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", ctype)
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(b.Bytes()) // the client went away: nobody to tell
+	_, _ = w.Write(b.Bytes()) // it fails if the client has gone away
 }

@@ -9,6 +9,6 @@ import (
 type Watching struct {
 	// Alerts returns the desk, nil while nothing is watched.
 	Alerts func() *alert.Desk
-	// Pictures is what was found in pictures; nil: there is no page of it.
+	// Pictures are the findings in pictures; nil: there is no page about them.
 	Pictures *picture.Gallery
 }

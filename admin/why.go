@@ -14,7 +14,7 @@ import (
 // A Question asks what would happen to a request.
 type Question struct {
 	URL    string
-	As     string // a policy, "" for the one that covers the client
+	As     string // a policy; "" for the one that covers the client
 	Client netip.Addr
 	User   string
 	Groups []string
@@ -25,8 +25,8 @@ type Question struct {
 	Type string
 }
 
-// An Explanation is what would be decided, and why. Its JSON form is stable:
-// keys may be added, none is renamed or dropped.
+// An Explanation is the decision that would be made, and why. Its JSON form is
+// stable: keys may be added, but none is renamed or removed.
 type Explanation struct {
 	URL      string           `json:"url"`
 	Action   string           `json:"action"`
@@ -46,8 +46,8 @@ type Explanation struct {
 	QuotaLeft
 }
 
-// QuotaLeft is what the client has left of its quotas, where a gateway that runs
-// with the same settings says so.
+// QuotaLeft is the rest of the client's quotas, if a gateway runs with the same
+// settings.
 type QuotaLeft struct {
 	Quotas  []filter.Balance `json:"quotas,omitempty"`
 	Unknown string           `json:"quotas_unknown,omitempty"` // why they are not known
@@ -67,7 +67,7 @@ type Explain func(ctx context.Context, q Question) (*Explanation, error)
 //go:embed why.html
 var whyPage string
 
-// routes returns the page that says why.
+// routes returns the route of explanations.
 //
 //	GET /why?url=URL      and client=ADDRESS, user=NAME, groups=A,B and
 //	                      as=POLICY where wanted; HTML for browsers, else JSON

@@ -23,7 +23,7 @@ import (
 	"shuultuur/zone/redins"
 )
 
-// zoneData is what is shown of a zone.
+// zoneData is the contents of the page about a zone.
 type zoneData struct {
 	authority.Shown
 	authority.State
@@ -39,7 +39,7 @@ type zoneData struct {
 	Query   string      `json:"-"`
 	Form    *recordForm `json:"-"` // nil: records cannot be changed
 	Preview *preview    `json:"-"`
-	Of      *Version    `json:"-"` // compared with the zone as it is
+	Of      *Version    `json:"-"` // compared with the present zone
 	Diff    []diffLine  `json:"-"`
 	Saved   string      `json:"-"` // the version before the one that was saved
 	May     bool        `json:"-"` // be deleted
@@ -79,7 +79,7 @@ func (f *recordForm) wrong(at *authority.FieldError) {
 	}
 }
 
-// preview is what a change of a record does.
+// A preview is the effect of a change of a record.
 type preview struct {
 	What     string            `json:"-"`
 	Record   *authority.Record `json:"record,omitempty"`
@@ -89,7 +89,7 @@ type preview struct {
 	Asked    *int              `json:"asked,omitempty"` // how often in the last day; nil: no record can be asked
 	Saved    bool              `json:"saved"`
 	Checked  string            `json:"-"`
-	Fields   url.Values        `json:"-"` // what was entered
+	Fields   url.Values        `json:"-"` // the entered values
 }
 
 // recordLabels are what the fields of records are called: in words, or as the standard of the
@@ -119,7 +119,7 @@ func (z *zonePages) get(ctx context.Context, origin, view, query string) (*zoneD
 			d.History = z.history(&s)
 		case s.Path != "":
 			return nil, err
-		case !errors.Is(err, authority.ErrNoZone): // Redis is away: what is served can be shown
+		case !errors.Is(err, authority.ErrNoZone): // Redis is away: show the zone as it is served
 			d.Error = err.Error()
 		}
 		if s.Unavailable != "" {
@@ -201,8 +201,7 @@ func (z *zonePages) write(w http.ResponseWriter, r *http.Request, status int, d 
 	writeJSON(w, status, d)
 }
 
-// named reads the form of a change, and the zone that it is about if the tag is that of its
-// text.
+// named reads the form of a change. It returns the zone if the tag matches the zone's text.
 func (z *zonePages) named(w http.ResponseWriter, r *http.Request) (*zoneData, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxZoneText)
 	if err := r.ParseForm(); err != nil {
@@ -293,7 +292,7 @@ func (z *zonePages) save(r *http.Request, d *zoneData, fresh []byte, reason stri
 	return nil
 }
 
-// saved leads back to the zone, where the change can be undone.
+// saved redirects to the zone, where the change can be undone.
 func (z *zonePages) saved(w http.ResponseWriter, r *http.Request, d *zoneData) {
 	if isPage(r) {
 		http.Redirect(w, r, "/zones/"+url.PathEscape(d.Origin)+"?"+url.Values{"view": {d.View}, "saved": {cmp.Or(d.Saved, "yes")}}.Encode(), http.StatusSeeOther)
@@ -343,7 +342,8 @@ func (z *zonePages) record(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, out)
 }
 
-// failRecord says why a record is not changed, at the field of the mistake.
+// failRecord reports why a record was not changed, at the field with the
+// mistake.
 func (z *zonePages) failRecord(w http.ResponseWriter, r *http.Request, d *zoneData, err error) {
 	var at *authority.FieldError
 	field, status := "", statusOfZone(err)
@@ -492,7 +492,8 @@ func (z *zonePages) history(s *authority.Shown) []Version {
 	return all[:min(len(all), maxShown)]
 }
 
-// deleted lists zones that can be restored: those that everybody saw.
+// deleted returns the zones that can be restored: those that were visible to
+// everybody.
 func (z *zonePages) deleted() (all []deletedZone) {
 	if z.p.Settings == nil || z.p.Settings.Versions.Dir == "" {
 		return nil

@@ -25,7 +25,7 @@ var (
 	zonePage string
 )
 
-// Bounds of what is shown and taken of a zone.
+// Limits for showing and accepting a zone.
 const (
 	zoneRecords = 2000
 	maxZoneText = 16 << 20
@@ -104,8 +104,8 @@ func (z *zonePages) show(w http.ResponseWriter, r *http.Request, failed error) {
 	respond(w, r, z.page, status, d, d, d.Error)
 }
 
-// zoneFolder is where files of new zones go while the settings name no folder of
-// them: beside the settings.
+// zoneFolder is the folder for files of new zones if the settings name none; it
+// is beside the settings.
 const zoneFolder = "zone-files"
 
 // create makes a zone, and answers unless it fails. The first file has the folder

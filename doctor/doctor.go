@@ -1,13 +1,11 @@
-// Package doctor looks at the machine a gateway is to run on, before it
-// carries load: limits of the kernel, of the process and of the disk, clock
-// and entropy, what brings clients to the transparent ports, and what the
-// gateway needs fresh (certificate, lists, Redis).
+// Package doctor inspects the machine that a gateway is to run on, before it carries load: limits of
+// the kernel, of the process and of the disk, clock and entropy, what redirects clients to the
+// transparent ports, and what the gateway needs fresh (certificate, lists, Redis).
 //
-// Data moves one way: a Machine answers for facts (machine_linux.go,
-// machine_freebsd.go; tests have a made-up one), each look (look.go, own.go,
-// transparent.go, names.go, redis.go) makes Findings of some of them, and a Report is the findings as
-// text or JSON. Nothing is changed; for what is low the finding has the line
-// that mends it.
+// Data moves one way. A Machine provides facts (machine_linux.go, machine_freebsd.go; tests have
+// their own). Each look (look.go, own.go, transparent.go, names.go, redis.go) makes Findings from
+// some of them. A Report has the findings as text or JSON. Doctor changes nothing; a finding about a
+// low value has the command that raises it.
 package doctor
 
 import (
@@ -20,42 +18,43 @@ import (
 	"time"
 )
 
-// Machine is what is asked of the system.
+// Machine provides facts about the system.
 type Machine interface {
 	System() string // "linux", "freebsd"
 	Now() time.Time
 	// Kernel returns a kernel setting by its sysctl(8) name. The error is
-	// fs.ErrNotExist when there is none of that name.
+	// fs.ErrNotExist if there is no such setting.
 	Kernel(name string) (string, error)
-	// Files returns how many files a process may have open, now and at most.
+	// Files returns how many files a process may have open: the soft and the hard
+	// limit.
 	Files() (soft, hard uint64, err error)
 	TimeWait() (int64, error)      // connections in TIME_WAIT
 	Synchronised() (bool, error)   // whether the clock follows a time server
 	Entropy() (bool, error)        // whether the random generator is seeded
 	Memory() (int64, error)        // bytes this process may use, control groups included
 	Disk(dir string) (Disk, error) // of the nearest folder that exists
-	// Bind opens host:port for UDP and TCP for a moment. The error is that of
-	// the system.
+	// Bind opens host:port for UDP and TCP for a moment. The error is that of the
+	// system.
 	Bind(addr string) error
 	Addresses() ([]netip.Addr, error) // of this machine
-	// Output returns what a command prints that only looks. The error is
-	// exec.ErrNotFound when it is not installed.
+	// Output returns the output of a command that changes nothing. The error is
+	// exec.ErrNotFound if it is not installed.
 	Output(ctx context.Context, name string, args ...string) (string, error)
 }
 
-// Disk is what is known of the file system of a folder.
+// Disk describes the file system of a folder.
 type Disk struct {
 	Free, Total  uint64        // bytes, for unprivileged users
-	Files        uint64        // files that may still be made; 0 where the system sets no limit
-	FilesLimited bool          // whether there is a limit of files at all
-	Sync         time.Duration // median of a few small writes with fsync(2); 0 when not tried
-	SyncUntried  string        // why, when it was not
+	Files        uint64        // files that can still be created; 0 if the system sets no limit
+	FilesLimited bool          // whether the number of files is limited
+	Sync         time.Duration // median of a few small writes with fsync(2); 0 if not tried
+	SyncUntried  string        // why it was not tried
 }
 
-// Config says what to look at beside the machine. All of it may be empty.
+// Config sets what to inspect besides the machine. Every field may be empty.
 type Config struct {
 	Data        string // data folder
-	Connections int    // clients at once, all listeners together
+	Connections int    // concurrent clients, all listeners together
 	Held        int64  // bytes that held bodies may take: proxy.held-total
 	MemoryLimit int64  // GOMEMLIMIT in bytes; 0 means none
 	Cert        string // certificate of listen.tls, a PEM file
@@ -71,35 +70,35 @@ type Config struct {
 // List is a list's source.
 type List struct{ Name, Path string }
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
-// The levels. Unknown means it could not be looked at.
+// The levels. Unknown means that it could not be inspected.
 const (
 	OK      Level = "ok"
-	Low     Level = "low" // works, until there is load
+	Low     Level = "low" // works until there is load
 	Bad     Level = "bad" // fails now, or very soon
 	Unknown Level = "unknown"
 )
 
-// Finding is one fact with its judgement. Where nothing is amiss only About,
-// Level and Found are set.
+// Finding is one fact with its judgement. If it is fine, only About, Level and
+// Found are set.
 type Finding struct {
 	About  string   `json:"about"`
 	Level  Level    `json:"level"`
 	Found  string   `json:"found"`
 	Wanted string   `json:"wanted,omitempty"`
 	Why    string   `json:"why,omitempty"`
-	Mend   []string `json:"mend,omitempty"` // lines to type
+	Mend   []string `json:"mend,omitempty"` // commands to type
 }
 
-// Report is all findings, in the order in which they were looked for.
+// Report has all findings, in the order of inspection.
 type Report struct {
 	System   string    `json:"system"`
 	Findings []Finding `json:"findings"`
 }
 
-// Look asks the machine and returns what was found. It takes some seconds at
+// Look inspects the machine and returns the findings. It takes some seconds at
 // most, bounded by the disk, by the firewall's programs and by Redis.
 func Look(ctx context.Context, m Machine, cfg Config) *Report {
 	p := subject{m: m, cfg: cfg}
@@ -129,8 +128,8 @@ func (r *Report) Healthy() bool {
 	return true
 }
 
-// Text writes a table of all findings and below it what to do about those
-// that are not ok.
+// Text writes a table of all findings, and below it the advice for those that
+// are not ok.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	width := 0
@@ -163,10 +162,10 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-// JSON writes the report for machines.
+// JSON writes the report as JSON.
 func (r *Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false) // the lines to type are full of > and &
+	e.SetEscapeHTML(false) // commands are full of > and &
 	e.SetIndent("", " ")
 	return e.Encode(r)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What a machine should have at least. The reasons stand with the findings.
+// The least that a machine should have. The findings give the reasons.
 const (
 	wantBacklog   = 4096
 	wantPorts     = 50_000
@@ -22,7 +22,7 @@ const (
 	slowSync = 50 * time.Millisecond
 )
 
-// subject is a machine being looked at.
+// subject is a machine under inspection.
 type subject struct {
 	m   Machine
 	cfg Config
@@ -30,7 +30,7 @@ type subject struct {
 
 func one(f Finding) []Finding { return []Finding{f} }
 
-// unknown is the finding for what could not be asked.
+// unknown returns the finding for something that could not be inspected.
 func unknown(about string, err error) Finding {
 	return Finding{About: about, Level: Unknown, Found: err.Error()}
 }
@@ -50,7 +50,7 @@ func (p subject) number(name string) (int64, error) {
 
 func (p subject) bsd() bool { return p.m.System() == "freebsd" }
 
-// set returns the lines that change a kernel setting now and for good.
+// set returns the commands that change a kernel setting now and permanently.
 func (p subject) set(name string, value any) []string {
 	if p.bsd() {
 		return []string{
@@ -108,8 +108,8 @@ func (p subject) files() []Finding {
 	if err != nil {
 		return append(one(unknown(about, err)), p.allFiles()...)
 	}
-	// Go raises the soft limit to the hard one by itself. A client costs two
-	// connections, a tunnel two and the two ends of a pipe more.
+	// Go itself raises the soft limit to the hard one. A client needs two
+	// connections; a tunnel needs two and the two ends of a pipe as well.
 	want := uint64(max(wantFiles, 6*p.cfg.Connections))
 	f := Finding{About: about, Level: OK, Found: fmt.Sprintf("%d, at most %d", soft, hard)}
 	switch {
@@ -129,7 +129,7 @@ func (p subject) files() []Finding {
 	return append(one(f), p.allFiles()...)
 }
 
-// allFiles looks at what the whole system has open.
+// allFiles inspects the open files of the whole system.
 func (p subject) allFiles() []Finding {
 	open, limit := "kern.openfiles", "kern.maxfiles"
 	var used, most int64
@@ -265,7 +265,7 @@ func (p subject) clock() []Finding {
 	if p.bsd() {
 		mend = []string{"sysrc ntpd_enable=YES ntpd_sync_on_start=YES", "service ntpd start"}
 	}
-	// The program is not older than its first year, nor will it live for ever.
+	// Times before the program's first year and far in the future are wrong.
 	if y := now.Year(); y < 2025 || y > 2100 {
 		f.Level, f.Wanted, f.Why, f.Mend = Bad, "the year we are in", why, mend
 		return one(f)
@@ -300,8 +300,8 @@ func (p subject) entropy() []Finding {
 		Why: "Every TLS handshake waits until the kernel has gathered enough; a small box without a source of noise may take minutes.", Mend: mend})
 }
 
-// memory judges GOMEMLIMIT against the memory of the machine, and held bodies
-// against the limit that will hold when its advice was followed.
+// memory compares GOMEMLIMIT with the memory of the machine, and held bodies
+// with the limit that applies when its advice was followed.
 func (p subject) memory() []Finding {
 	const about = "memory"
 	have, err := p.m.Memory()

@@ -19,7 +19,7 @@ import (
 	"shuultuur/platform"
 )
 
-// This is the machine the program runs on.
+// This is the machine that the program runs on.
 type This struct{}
 
 // System implements Machine.
@@ -28,7 +28,7 @@ func (This) System() string { return runtime.GOOS }
 // Now implements Machine.
 func (This) Now() time.Time { return time.Now() }
 
-// Files implements Machine. Go has raised the soft limit by then.
+// Files implements Machine. Go has raised the soft limit already.
 func (This) Files() (soft, hard uint64, err error) {
 	if soft, hard, err = platform.Files(); err != nil {
 		err = fmt.Errorf("getrlimit: %w", err)
@@ -122,15 +122,15 @@ func (This) Addresses() ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// What a command may take and print. A firewall with a list of addresses of
-// its own may print a lot.
+// Limits on time and output of a command. A firewall with its own list of
+// addresses may print a lot.
 const (
 	commandTime = 3 * time.Second
 	commandMost = 4 << 20
 )
 
-// Output implements Machine. The folders of the system's own programs are
-// looked into as well: few users have them in PATH.
+// Output implements Machine. It also searches the folders of the system's
+// programs, because few users have them in PATH.
 func (This) Output(ctx context.Context, name string, args ...string) (string, error) {
 	path, err := exec.LookPath(name)
 	for _, dir := range []string{"/usr/sbin", "/sbin"} {
@@ -161,8 +161,8 @@ func (This) Output(ctx context.Context, name string, args ...string) (string, er
 	return out.String(), nil
 }
 
-// bounded is a buffer that refuses what goes beyond most bytes. The buffer is
-// not embedded: io.Copy would fill it with ReadFrom, past Write.
+// bounded is a buffer that refuses to exceed most bytes. The buffer is not
+// embedded: io.Copy would use its ReadFrom and bypass Write.
 type bounded struct {
 	buffer bytes.Buffer
 	most   int

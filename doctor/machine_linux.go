@@ -72,8 +72,8 @@ func (This) Entropy() (bool, error) {
 	return err == nil, err
 }
 
-// Memory implements Machine. A control group above the process may bound it
-// as well; its own is what containers set.
+// Memory implements Machine. A control group above that of the process may
+// limit it, too; containers set that of the process.
 func (This) Memory() (int64, error) {
 	s, err := readSmall("/proc/meminfo")
 	if err != nil {
@@ -95,8 +95,8 @@ func (This) Memory() (int64, error) {
 	return have, nil
 }
 
-// ownGroups are the folders of this process's control group and of those
-// above it.
+// ownGroups returns the folders of this process's control group and of its
+// parents.
 func ownGroups() []string {
 	const root = "/sys/fs/cgroup"
 	dirs := []string{root}

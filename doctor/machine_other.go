@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-// The gateway runs on other systems, where less is known of the machine.
+// The gateway runs on other systems, too, where fewer facts are available.
 
 // Kernel implements Machine.
 func (This) Kernel(string) (string, error) { return "", fs.ErrNotExist }

@@ -14,24 +14,24 @@ import (
 	"shuultuur/platform"
 )
 
-// Names says what to look at of the name server.
+// Names sets what to inspect of the name server.
 type Names struct {
 	Listen    []string // host:port, plain DNS; ":53" is every address
 	Cert      string   // of DNS over TLS, HTTPS and QUIC, a PEM file
 	Upstreams []string // as the settings name them
-	// Ask asks one of Upstreams for the root's SOA record. secure says that the
-	// answer was validated (DNSSEC). It keeps to ctx.
+	// Ask asks one of Upstreams for the root's SOA record. secure reports that the
+	// answer was validated (DNSSEC). It respects ctx.
 	Ask      func(ctx context.Context, upstream string) (secure bool, err error)
-	Validate bool // answers have to be validated
-	// Redis is the host:port of the server with zones, "" for none;
-	// RedisClosed says that it wants a password or TLS, which doctor does not
-	// have, and SetNotify that the gateway turns keyspace events on.
+	Validate bool // answers must be validated
+	// Redis is the host:port of the server with zones, or "". RedisClosed means
+	// that it requires a password or TLS, which doctor does not have; SetNotify,
+	// that the gateway turns keyspace events on.
 	Redis                  string
 	RedisClosed, SetNotify bool
 	DoH                    bool // a list has servers of encrypted DNS
 }
 
-// nameServer looks at what the name server needs.
+// nameServer inspects what the name server needs.
 func (p subject) nameServer(ctx context.Context) []Finding {
 	n := p.cfg.Names
 	if n == nil {
@@ -62,7 +62,7 @@ var (
 	sockstatProgram = regexp.MustCompile(`^\S+\s+(\S{1,64})\s+\d+\s`)
 )
 
-// dnsPort looks at whether a port for names can be had, and who has it.
+// dnsPort inspects whether a DNS port is free, and which program uses it.
 func (p subject) dnsPort(ctx context.Context, addr string) Finding {
 	f := Finding{About: "port " + addr, Level: OK, Found: "free"}
 	err := p.m.Bind(addr)
@@ -115,8 +115,8 @@ func (p subject) dnsPort(ctx context.Context, addr string) Finding {
 	return f
 }
 
-// owner is the program that listens on a port for UDP or TCP, "" when that is
-// not known.
+// owner returns the program that listens on a port for UDP or TCP, or "" if
+// that is unknown.
 func (p subject) owner(ctx context.Context, port string) string {
 	commands, program := [][]string{{"ss", "-Hlunp", "sport = :" + port}, {"ss", "-Hltnp", "sport = :" + port}}, ssProgram
 	if p.bsd() {
@@ -137,7 +137,8 @@ func (p subject) owner(ctx context.Context, port string) string {
 	return ""
 }
 
-// overIPv6 looks at whether names are answered over IPv6 where there is any.
+// overIPv6 inspects whether the name server answers over IPv6 if the machine
+// has IPv6.
 func (p subject) overIPv6(n *Names) []Finding {
 	const about = "names over IPv6"
 	if len(n.Listen) == 0 {
@@ -167,7 +168,7 @@ func (p subject) overIPv6(n *Names) []Finding {
 		Mend: []string{fmt.Sprintf("settings: dns: {listen: [\"[%s]:53\"]}, and have the router announce it (RDNSS, DHCPv6)", all[i])}})
 }
 
-// upstreams asks each of them, all at once.
+// upstreams asks all upstreams at once.
 func (p subject) upstreams(ctx context.Context) []Finding {
 	n := p.cfg.Names
 	if n.Ask == nil {
@@ -203,7 +204,7 @@ func (p subject) upstreams(ctx context.Context) []Finding {
 	return found
 }
 
-// keyspace looks at whether a Redis server tells of changes in zones.
+// keyspace inspects whether a Redis server reports changes in zones.
 func (p subject) keyspace(ctx context.Context) Finding {
 	n := p.cfg.Names
 	const setting = "notify-keyspace-events"

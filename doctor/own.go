@@ -34,8 +34,8 @@ func (p subject) certificate() []Finding {
 		"Browsers that speak TLS to the proxy refuse it outside these dates, and have no web at all.", "settings: listen: {tls: {cert: FILE, key: FILE}}")
 }
 
-// certificateOf looks at when the certificate in a file, "" for none, and those
-// it comes with begin and end.
+// certificateOf inspects the validity of the certificate in a file ("" for
+// none) and of its chain.
 func (p subject) certificateOf(about, file, why, setting string) []Finding {
 	if file == "" {
 		return nil
@@ -63,7 +63,7 @@ func (p subject) certificateOf(about, file, why, setting string) []Finding {
 	return one(f)
 }
 
-// firstToEnd returns the certificate of a PEM file that ends first.
+// firstToEnd returns the certificate of a PEM file that expires first.
 func firstToEnd(file string) (*x509.Certificate, error) {
 	st, err := os.Stat(file)
 	if err != nil {
@@ -99,8 +99,8 @@ func firstToEnd(file string) (*x509.Certificate, error) {
 	return first, nil
 }
 
-// lists looks at how old the sources of lists are. One finding stands for all
-// that are fresh.
+// lists inspects the age of the lists' sources. One finding covers all fresh
+// ones.
 func (p subject) lists() []Finding {
 	var found []Finding
 	fresh := 0

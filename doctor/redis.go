@@ -18,8 +18,8 @@ const (
 	redisReply = 1 << 20 // bytes of one reply
 )
 
-// redis asks a Redis server for its backlog and for what it does when its
-// memory is full.
+// redis asks a Redis server for its backlog and its behaviour when memory is
+// full.
 func (p subject) redis(ctx context.Context) []Finding {
 	about := "redis " + p.cfg.Redis
 	facts, err := askRedis(ctx, p.cfg.Redis, "tcp-backlog")
@@ -88,7 +88,7 @@ func askRedis(ctx context.Context, addr, setting string) (map[string]string, err
 			facts[name] = value
 		}
 	}
-	// CONFIG is often switched off; the rest is worth having without it.
+	// CONFIG is often disabled; the rest is useful without it.
 	config, err := readReply(r)
 	var refused redisError
 	if err != nil && !errors.As(err, &refused) {
@@ -100,13 +100,13 @@ func askRedis(ctx context.Context, addr, setting string) (map[string]string, err
 	return facts, nil
 }
 
-// redisError is what the server itself says is wrong.
+// redisError is an error reply of the server.
 type redisError string
 
 func (e redisError) Error() string { return "redis says " + strconv.Quote(string(e)) }
 
-// readReply reads one reply of the RESP2 protocol: a bulk string, a simple
-// string, or an array of bulk strings, which has one element or more here.
+// readReply reads one RESP2 reply: a bulk string, a simple string, or a
+// non-empty array of bulk strings.
 // https://redis.io/docs/latest/develop/reference/protocol-spec/
 func readReply(r *bufio.Reader) ([]string, error) {
 	kind, rest, err := replyLine(r)

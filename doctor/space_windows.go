@@ -2,7 +2,7 @@ package doctor
 
 import "golang.org/x/sys/windows"
 
-// space is what the file system of a folder has and has free.
+// space returns the size and free space of a folder's file system.
 func space(dir string) (d Disk, err error) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 	"strings"
 )
 
-// redirect is a firewall's rule that sends connections to local ports. Other
-// conditions of the rule (interface, destination) are not looked at.
+// redirect is a firewall rule that sends connections to local ports. Other
+// conditions of the rule (interface, destination) are ignored.
 type redirect struct {
 	four, six   bool // IPv4, IPv6
-	tproxy      bool // the destination is kept
+	tproxy      bool // the destination is preserved
 	first, last uint16
 }
 
-// ipVersion is what the looks at IPv4 and at IPv6 differ in.
+// ipVersion has what differs between inspecting IPv4 and IPv6.
 type ipVersion struct {
 	name, option          string // option of ip(8)
 	tables, save          string // the firewall's programs
@@ -40,9 +40,9 @@ func ipVersions() []ipVersion {
 	}
 }
 
-// transparent looks at what brings clients that know of no proxy to
-// listen.transparent and listen.tproxy: forwarding, the firewall's rules, and
-// for TPROXY the routes. Of IPv6 nothing is wanted where the kernel has none.
+// transparent inspects what brings clients without a configured proxy to
+// listen.transparent and listen.tproxy: forwarding, firewall rules, and routes
+// for TPROXY. IPv6 is not required if the kernel lacks it.
 func (p subject) transparent(ctx context.Context) []Finding {
 	if len(p.cfg.Transparent)+len(p.cfg.TPROXY) == 0 {
 		return nil
@@ -63,7 +63,7 @@ func (p subject) transparent(ctx context.Context) []Finding {
 		if !p.bsd() {
 			all, err = p.tableRules(ctx, v, rules, nftErr)
 		}
-		// IPv6 that is not redirected is no hole as long as it is not forwarded.
+		// IPv6 without a redirection is safe as long as it is not forwarded.
 		level := Bad
 		if v.six && forwards == 0 {
 			level = Low
@@ -71,7 +71,7 @@ func (p subject) transparent(ctx context.Context) []Finding {
 		for _, addr := range p.cfg.Transparent {
 			found = append(found, p.redirected(v, addr, false, level, all, err)...)
 		}
-		// Clients that arrive by REDIRECT are filtered: TPROXY is spare.
+		// Clients that arrive by REDIRECT are filtered, so TPROXY is optional.
 		spare := err == nil && p.arrives(v, all)
 		if spare {
 			level = Low
@@ -94,7 +94,7 @@ func (p subject) transparent(ctx context.Context) []Finding {
 	return found
 }
 
-// arrives reports whether a rule leads clients to listen.transparent.
+// arrives reports whether a rule redirects clients to listen.transparent.
 func (p subject) arrives(v ipVersion, all []redirect) bool {
 	return slices.ContainsFunc(p.cfg.Transparent, func(addr string) bool {
 		f := p.redirected(v, addr, false, Bad, all, nil)
@@ -102,12 +102,12 @@ func (p subject) arrives(v ipVersion, all []redirect) bool {
 	})
 }
 
-// redirected judges whether a rule leads to the port of addr. There is no
-// finding when addr is not of that IP version.
+// redirected judges whether a rule leads to the port of addr. It returns no
+// finding if addr has another IP version.
 func (p subject) redirected(v ipVersion, addr string, tproxy bool, level Level, all []redirect, asked error) []Finding {
 	host, text, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil // said among the mistakes of the settings
+		return nil // reported with the mistakes of the settings
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
@@ -134,8 +134,8 @@ func (p subject) redirected(v ipVersion, addr string, tproxy bool, level Level, 
 	return one(f)
 }
 
-// redirectLines are the lines of docs/transparent.md; the interface of the
-// clients is for the reader to put in.
+// redirectLines returns the commands of docs/transparent.md. The reader must
+// fill in the clients' interface.
 func (p subject) redirectLines(v ipVersion, port uint64, tproxy bool) []string {
 	if p.bsd() {
 		return []string{fmt.Sprintf(v.bsdFwd, port) + "   # em1: where the clients are", "ipfw add 102 reject udp from any to any 443 in recv em1   # HTTP/3 would go past"}
@@ -147,8 +147,8 @@ func (p subject) redirectLines(v ipVersion, port uint64, tproxy bool) []string {
 	return []string{rule + "   # eth1: where the clients are", v.tables + " -A FORWARD -i eth1 -p udp --dport 443 -j REJECT   # HTTP/3 would go past"}
 }
 
-// localRoute judges whether packets that TPROXY has marked are delivered here.
-// level is that of a route that is missing.
+// localRoute judges whether packets marked by TPROXY are delivered locally.
+// level is that of a missing route.
 func (p subject) localRoute(ctx context.Context, v ipVersion, level Level) Finding {
 	about := "routes for TPROXY, " + v.name
 	rules, err := p.m.Output(ctx, "ip", v.option, "rule", "show")
@@ -173,7 +173,8 @@ func (p subject) localRoute(ctx context.Context, v ipVersion, level Level) Findi
 	return f
 }
 
-// commonRules are the rules in what tells of IPv4 and IPv6 at once: ipfw, nft.
+// commonRules returns the rules of programs that show IPv4 and IPv6 together:
+// ipfw, nft.
 func (p subject) commonRules(ctx context.Context) ([]redirect, error) {
 	if p.bsd() {
 		s, err := p.m.Output(ctx, "ipfw", "list")
@@ -186,9 +187,9 @@ func (p subject) commonRules(ctx context.Context) ([]redirect, error) {
 	return nftRules(s)
 }
 
-// tableRules adds those that iptables-save tells of to nft's: nft does not
-// print the ports of rules that iptables made. What is not installed has no
-// rules, unless neither is.
+// tableRules adds the rules that iptables-save shows: nft does not print the
+// ports of rules that iptables made. A program that is not installed has no
+// rules, unless none is installed.
 func (p subject) tableRules(ctx context.Context, v ipVersion, nft []redirect, nftErr error) ([]redirect, error) {
 	s, err := p.m.Output(ctx, v.save)
 	all := append(tableRules(s, v.six), nft...)
@@ -204,7 +205,7 @@ func (p subject) tableRules(ctx context.Context, v ipVersion, nft []redirect, nf
 	return all, nil
 }
 
-// nftRules reads what nft -j list ruleset prints, see libnftables-json(5).
+// nftRules parses the output of nft -j list ruleset, see libnftables-json(5).
 func nftRules(s string) ([]redirect, error) {
 	var set struct {
 		Objects []struct {
@@ -227,7 +228,7 @@ func nftRules(s string) ([]redirect, error) {
 		if o.Rule == nil {
 			continue
 		}
-		// A chain without a hook is one that another may jump to.
+		// Other chains may jump to a chain without a hook.
 		if hook := hooks[[3]string{o.Rule.Family, o.Rule.Table, o.Rule.Chain}]; hook != "" && hook != "prerouting" {
 			continue
 		}
@@ -238,8 +239,8 @@ func nftRules(s string) ([]redirect, error) {
 	return all, nil
 }
 
-// nftRule reads one rule; ok says whether it leads to a port. Expressions of
-// other shapes are other people's business.
+// nftRule parses one rule; ok reports whether it leads to a port. It ignores
+// unknown expressions.
 func nftRule(family string, expr []json.RawMessage) (r redirect, ok bool) {
 	type to struct {
 		Family string
@@ -262,7 +263,7 @@ func nftRule(family string, expr []json.RawMessage) (r redirect, ok bool) {
 				Right json.RawMessage
 			}
 		}
-		// Where only a part has another shape the rest is read all the same.
+		// If only a part is unknown, the rest is read all the same.
 		_ = json.Unmarshal(raw, &e)
 		if m := e.Match; m != nil {
 			only(m.Left.Payload.Protocol)
@@ -281,7 +282,7 @@ func nftRule(family string, expr []json.RawMessage) (r redirect, ok bool) {
 	return r, ok
 }
 
-// tableRules reads what iptables-save or, for IPv6, ip6tables-save prints.
+// tableRules parses the output of iptables-save or, for IPv6, ip6tables-save.
 func tableRules(s string, six bool) []redirect {
 	var all []redirect
 	for line := range strings.Lines(s) {
@@ -310,7 +311,7 @@ func tableRules(s string, six bool) []redirect {
 	return all
 }
 
-// unquoted leaves out what stands in quotes, such as comments.
+// unquoted removes quoted text, such as comments.
 func unquoted(line string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(line, `"`) {
@@ -334,7 +335,7 @@ func portsOf(s string) (first, last uint16, ok bool) {
 	return uint16(a), uint16(b), err == nil
 }
 
-// ipfwRules reads what ipfw list prints.
+// ipfwRules parses the output of ipfw list.
 func ipfwRules(s string) []redirect {
 	var all []redirect
 	for line := range strings.Lines(s) {
@@ -355,8 +356,8 @@ func ipfwRules(s string) []redirect {
 	return all
 }
 
-// markedTables reads from what ip rule prints the tables that marked packets
-// look into.
+// markedTables returns the routing tables for marked packets from the output of
+// ip rule.
 func markedTables(s string) map[string]bool {
 	tables := map[string]bool{}
 	for line := range strings.Lines(s) {

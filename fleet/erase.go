@@ -17,11 +17,13 @@ import (
 	"shuultuur/state"
 )
 
-// erasedFor is how long nodes that are away learn that votes were erased.
+// erasedFor is how long nodes that were away still learn of an erasure of
+// votes.
 const erasedFor = state.MaxBrief
 
-// Erase ends what all nodes were told about a person, who has these names and
-// addresses, and erases it on all. It returns how much there was here.
+// Erase withdraws the instructions about a person, who has these names and
+// addresses, and erases the person's data on all nodes. It returns the number
+// of instructions withdrawn here.
 func (n *Node) Erase(users []string, clients []netip.Addr) (int64, error) {
 	e := n.Parts()
 	names := slices.Clone(users)
@@ -58,15 +60,16 @@ func (n *Node) Erase(users []string, clients []netip.Addr) (int64, error) {
 	return int64(count), err
 }
 
-// A sealed name is one of a person whose votes every node erases.
+// A sealedName holds the encrypted names of a person whose votes every node
+// erases.
 type sealedName struct {
 	User   string     `json:"u,omitempty"`
 	Client netip.Addr `json:"c,omitzero"`
 }
 
-// ErasePerson tells the other nodes to erase the votes of a person, which this
-// node has done. Names are sealed: nodes that have the key of this one read them,
-// and until the instruction is over they stay sealed in files and in Redis.
+// ErasePerson tells the other nodes to erase the votes of a person, as this node
+// has done. Names are encrypted, also in files and in Redis, and only nodes with
+// this node's key can read them.
 func (n *Node) ErasePerson(users []string, clients []netip.Addr) error {
 	var all []sealedName
 	for _, u := range users {
@@ -86,7 +89,7 @@ func (n *Node) ErasePerson(users []string, clients []netip.Addr) error {
 		if err != nil {
 			return err
 		}
-		// A key of its own: that of the name would say whom it is about.
+		// A random key, because one made from the name would reveal the person.
 		give = append(give, state.Instruction{Topic: votersTopic, Key: rand.Text(), Value: value, Until: time.Now().Add(erasedFor), Brief: true})
 	}
 	if err := p.State.Give(give...); err != nil {
@@ -129,7 +132,7 @@ func (n *Node) eraseVotes(ctx context.Context, all []state.Instruction) error {
 	return nil
 }
 
-// Forget forgets counters, on all nodes.
+// Forget resets counters on all nodes.
 func (n *Node) Forget(ctx context.Context, keys [][16]byte) error {
 	for _, k := range keys {
 		n.tell(state.Instruction{Topic: forgetTopic, Key: hex.EncodeToString(k[:]), Value: "forget", Until: time.Now().Add(forgetFor), Brief: true})

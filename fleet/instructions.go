@@ -24,27 +24,27 @@ import (
 // Topics of instructions to all nodes, besides those of packages pause, ruling
 // and session.
 const (
-	versionTopic  = "version"  // which version of a fetched list is in use: the key is the list
+	versionTopic  = "version"  // the version of a fetched list in use: the key is the list
 	settingsTopic = "settings" // read the settings again
 	entryTopic    = "entry"    // a change to a list: the key is list, category and entry
 	forgetTopic   = "forget"   // a counter was erased: the key is its name
-	votersTopic   = "voters"   // votes were erased: the value is whose, sealed
-	purgeTopic    = "purge"    // what was stored is not to be used: the key is kind and value
+	votersTopic   = "voters"   // votes were erased: the value is the person, encrypted
+	purgeTopic    = "purge"    // stored objects must not be used: the key is kind and value
 )
 
 // purgeFor is how long nodes that were away still purge what they have stored:
 // longer than most things are stored.
 const purgeFor = 30 * 24 * time.Hour
 
-// settingsFor is how long nodes that were away still read their settings again:
-// one that was away for longer was started anew, most likely.
+// settingsFor is how long nodes that were away still reload their settings. A
+// node that was away for longer has probably been restarted.
 const settingsFor = time.Hour
 
-// forgetFor is how long nodes that were away still forget a counter: it is one of
-// the day.
+// forgetFor is how long nodes that were away still reset a counter, which is one
+// of a day.
 const forgetFor = time.Hour
 
-// tell gives an instruction to the other nodes.
+// tell sends an instruction to the other nodes.
 func (n *Node) tell(i state.Instruction) {
 	if err := n.Parts().State.Give(i); err != nil {
 		n.Log.Error("an instruction could not be sent to the other nodes", "topic", i.Topic, "key", i.Key, "error", err)
@@ -93,7 +93,7 @@ func (n *Node) Obey(ctx context.Context, all []state.Instruction) error {
 	return err
 }
 
-// Purge takes what is of a kind out of the cache of every node.
+// Purge removes objects of a kind from the caches of all nodes.
 func (n *Node) Purge(kind, value string, at time.Time, by netip.Addr) error {
 	c := n.Parts().Cache
 	if c == nil {
@@ -107,8 +107,8 @@ func (n *Node) Purge(kind, value string, at time.Time, by netip.Addr) error {
 	return nil
 }
 
-// purgeToo purges what another node has purged: all that was stored until this
-// node learned of it, as their clocks may differ.
+// purgeToo purges what another node has purged. It purges everything stored
+// before this node learned of it, because clocks may differ.
 func (n *Node) purgeToo(i state.Instruction) {
 	kind, value, _ := strings.Cut(i.Key, " ")
 	c := n.Parts().Cache
@@ -122,10 +122,10 @@ func (n *Node) purgeToo(i state.Instruction) {
 	n.Log.Info("purged from the cache by another node", "kind", kind, "value", value)
 }
 
-// entries returns the changes that instructions of other nodes make to lists. An
-// entry may have instructions for several categories, of which a later one for
-// all of them takes back the earlier ones. So those that are already carried out
-// are repeated in the order of their versions.
+// entries returns the changes to lists in instructions of other nodes. An entry
+// may have instructions for several categories, and a later one for all of them
+// overrides earlier ones. So instructions that were carried out before are
+// repeated in the order of their versions.
 func (n *Node) entries(given []state.Instruction) map[string][]list.Change {
 	if len(given) == 0 {
 		return nil
@@ -154,8 +154,8 @@ func (n *Node) entries(given []state.Instruction) map[string][]list.Change {
 	return changes
 }
 
-// enter makes changes to lists that another node has made. Lists that this node
-// does not have are left out, and so are changes that do not fit.
+// enter makes changes to lists that another node has made. It skips lists that
+// this node does not have, and changes that do not apply.
 func (n *Node) enter(ctx context.Context, given []state.Instruction) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
@@ -176,7 +176,7 @@ func (n *Node) enter(ctx context.Context, given []state.Instruction) error {
 	return nil
 }
 
-// publish gives changes to lists to the other nodes.
+// publish sends changes to lists to the other nodes.
 func (n *Node) publish(changes map[string][]list.Change) error {
 	var all []state.Instruction
 	for _, name := range slices.Sorted(maps.Keys(changes)) {

@@ -1,10 +1,10 @@
-// Package fleet is what the nodes of a fleet tell each other beside what they
-// count and learn: changes of lists, purges of the cache, new settings, what is
-// erased, and that somebody is paused, decided on or signed in.
+// Package fleet exchanges news between the nodes of a fleet, besides counters and
+// learned verdicts: changes of lists, purges of the cache, new settings, erasures,
+// pauses, decisions and sign-ins.
 //
-// Data moves as follows. What somebody tells this node becomes an instruction, which
-// [state.Store] keeps and hands to the other nodes, also to those that are away.
-// [Node.Obey] carries out the instructions of others with the parts in use.
+// Data moves as follows. A command to this node becomes an instruction, which
+// [state.Store] stores and sends to the other nodes, even to those that are away at
+// present. [Node.Obey] carries out the instructions of others with the parts in use.
 package fleet
 
 import (
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// Parts are those in use that instructions concern.
+// Parts are the parts in use that instructions affect.
 type Parts struct {
 	State    state.Store
 	Sessions *session.Table
@@ -32,21 +32,21 @@ type Parts struct {
 	Rulings  *ruling.Keeper
 	Lists    *collection.Collection
 	Cache    *cache.Cache // nil: nothing is stored
-	Key      []byte       // of the data folder; nodes of a fleet have the same
-	// EraseVotes takes a person's votes out of what this node has; nil: it takes
+	Key      []byte       // of the data folder; equal on all nodes of a fleet
+	// EraseVotes erases a person's votes on this node. It is nil if the node has
 	// none.
 	EraseVotes func(ctx context.Context, users []string, clients []netip.Addr) (int64, error)
 }
 
-// A Node is this gateway among the nodes of its fleet, or alone.
+// A Node is this gateway as a member of its fleet, or alone.
 type Node struct {
 	Parts  func() Parts
-	Reload func(context.Context) error                          // takes changed files into use
-	Again  func(ctx context.Context, why string) bool           // the same, and says so in the log
-	Newer  func(ctx context.Context, list, version string) bool // fetches a version of a list; says whether it is another one
+	Reload func(context.Context) error                          // uses changed files
+	Again  func(ctx context.Context, why string) bool           // the same, and logs the reason
+	Newer  func(ctx context.Context, list, version string) bool // fetches a version of a list; reports whether it differs
 	Log    *slog.Logger
 
-	changing sync.Mutex // one change of lists at a time
+	changing sync.Mutex // held while lists change
 }
 
 // ErrNoCache reports that nothing can be purged.
@@ -62,7 +62,7 @@ func (n *Node) Changed(revision string) {
 	n.tell(state.Instruction{Topic: settingsTopic, Value: revision, Until: time.Now().Add(settingsFor)})
 }
 
-// ChangeLists makes changes to lists and takes them into use before it returns.
+// ChangeLists changes lists. The changes are in use when it returns.
 func (n *Node) ChangeLists(ctx context.Context, changes map[string][]list.Change) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()

@@ -13,23 +13,23 @@ import (
 	"time"
 )
 
-// What the two programs say to each other, a line each. Any other line of the
-// successor is why it does not take over.
+// Messages between the two programs, one per line. Any other line of the
+// successor is the reason why it does not take over.
 const (
 	able    = "able"    // the successor: settings and files are good
 	yours   = "yours"   // the predecessor: nobody uses the data folder any more
-	serving = "serving" // the successor: I accept
+	serving = "serving" // the successor: I accept connections
 )
 
 // patience is how long the successor may take for each step. Compiling large
 // lists takes minutes on small machines.
 const patience = 10 * time.Minute
 
-// A Successor is what a process can say to the program whose place it takes.
+// A Successor lets a process talk to the program that it replaces.
 type Successor struct{ in, out *os.File }
 
-// Able says that this process is able to start, and waits until the data folder
-// is free.
+// Able reports that this process can start, and waits until the data folder is
+// free.
 func (s *Successor) Able() error {
 	if err := s.say(able); err != nil {
 		return err
@@ -41,14 +41,15 @@ func (s *Successor) Able() error {
 	return nil
 }
 
-// Serving says that this process serves. The program before accepts no more.
+// Serving reports that this process serves. The predecessor then stops
+// accepting.
 func (s *Successor) Serving() error {
 	defer s.in.Close()
 	defer s.out.Close()
 	return s.say(serving)
 }
 
-// Refuse says why this process does not take over.
+// Refuse reports why this process does not take over.
 func (s *Successor) Refuse(why error) {
 	_ = s.say(strings.Join(strings.Fields(why.Error()), " "))
 	s.in.Close()
@@ -63,9 +64,9 @@ func (s *Successor) say(line string) error {
 }
 
 // Start starts the next program with all open sockets, and waits until it
-// serves. release is called in between: when it returns, the data folder is the
-// next program's. released says whether it was called, which matters with an
-// error. The process lives on without being waited for.
+// serves. It calls release in between: when release returns, the data folder
+// belongs to the next program. released reports whether it was called, which
+// matters after an error. The started process outlives this one.
 func (s *Sockets) Start(ctx context.Context, program string, args []string, release func()) (pid int, released bool, err error) {
 	if !passes {
 		return 0, false, errors.New("this system passes no sockets from one program to the next: stop the old program and start the new one")
@@ -89,14 +90,14 @@ func (s *Sockets) Start(ctx context.Context, program string, args []string, rele
 	defer out.Close()
 	attr := &syscall.ProcAttr{Files: slices.Concat([]uintptr{0, 1, 2}, sockets, []uintptr{theirIn.Fd(), theirOut.Fd()})}
 	for _, v := range os.Environ() {
-		// The watchdog is told by whoever is the main process.
+		// The main process must notify the watchdog.
 		if !strings.HasPrefix(v, "WATCHDOG_PID=") {
 			attr.Env = append(attr.Env, v)
 		}
 	}
 	attr.Env = append(attr.Env, environment+"="+strings.Join(names, ";"))
-	// os/exec would take the descriptors of files, which makes the sockets
-	// block in this process too: it could then neither time out nor close one.
+	// os/exec would use files, and so make the sockets blocking in this process
+	// too. Then it could neither time out nor close them.
 	pid, _, err = syscall.StartProcess(program, append([]string{program}, args...), attr)
 	theirIn.Close()
 	theirOut.Close()
@@ -111,7 +112,7 @@ func (s *Sockets) Start(ctx context.Context, program string, args []string, rele
 		if err != nil {
 			_ = process.Kill()
 		}
-		go func() { _, _ = process.Wait() }() // so that no zombie stays while this process lives
+		go func() { _, _ = process.Wait() }() // prevents a zombie while this process lives
 	}()
 	stop := context.AfterFunc(ctx, func() { out.Close() })
 	defer stop()
@@ -126,7 +127,7 @@ func (s *Sockets) Start(ctx context.Context, program string, args []string, rele
 	return pid, true, expect(out, lines, serving)
 }
 
-// expect reads a line that has to be the one wanted.
+// expect reads a line and compares it with the wanted one.
 func expect(from *os.File, lines *bufio.Reader, want string) error {
 	_ = from.SetReadDeadline(time.Now().Add(patience))
 	line, err := lines.ReadString('\n')
@@ -142,8 +143,8 @@ func expect(from *os.File, lines *bufio.Reader, want string) error {
 	return fmt.Errorf("waiting for the new program: %w", err)
 }
 
-// duplicates returns descriptors of the open sockets, for the caller to close,
-// and their names.
+// duplicates returns descriptors of the open sockets, which the caller must
+// close, and their names.
 func (s *Sockets) duplicates() (fds []uintptr, names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +153,7 @@ func (s *Sockets) duplicates() (fds []uintptr, names []string) {
 		if err != nil {
 			continue
 		}
-		_ = raw.Control(func(fd uintptr) { // fails for one that is closed since
+		_ = raw.Control(func(fd uintptr) { // fails if it was closed meanwhile
 			if own, err := duplicate(fd); err == nil {
 				fds, names = append(fds, own), append(names, h.name)
 			}

@@ -1,15 +1,13 @@
-// Package handover passes the sockets of a running program to the program that
-// takes its place, so that no connection is refused and no datagram is lost
-// meanwhile.
+// Package handover passes the sockets of a running program to its successor, so
+// that no connection is refused and no datagram is lost.
 //
-// Data moves as follows. Whoever opens a listening socket does it with [Listen] or
-// [ListenPacket], which first look for one among the [Sockets] in the context:
-// those that a service manager or the program before left for us ([Inherit]).
-// Every socket is kept there. [Sockets.Start] starts the next program with all of
-// them and speaks with it over a pair of pipes: the [Successor] says that it is
-// able to start, gets the data folder, and says that it serves. The sockets are
-// the same in both processes, so that what waits in their queues is read by one
-// of them.
+// Data moves as follows. Servers open listening sockets with [Listen] or
+// [ListenPacket]. These first look among the [Sockets] in the context for an
+// inherited socket, from a service manager or from the predecessor ([Inherit]).
+// All sockets are kept there. [Sockets.Start] starts the next program with all of
+// them and talks to it over a pair of pipes: the [Successor] reports that it can
+// start, gets the data folder, and reports that it serves. Both processes have the
+// same sockets, so either can read what waits in their queues.
 package handover
 
 import (
@@ -26,23 +24,23 @@ import (
 	"time"
 )
 
-// Left is why a server ends whose sockets live on in another process. It is the
-// cause of the end of the server's context ([context.Cause]). The server accepts
-// no more, but does not hurry: clients that hold a connection may send one more
-// request, and get the answer. Once Hurry is closed, it ends like any other.
+// Left is the cause ([context.Cause]) of the end of a server's context if its
+// sockets live on in another process. The server stops accepting but need not
+// hurry: clients with a connection may send one more request and get the answer.
+// When Hurry is closed, it ends like any other server.
 type Left struct{ Hurry <-chan struct{} }
 
 func (Left) Error() string { return "another process has taken over the sockets" }
 
-// Leaving returns what the cause of the end of ctx says about a hurry: nil and
-// false when the program ends, and nobody takes its place.
+// Leaving returns the Hurry channel from the cause of the end of ctx. ok is
+// false if the program ends without a successor.
 func Leaving(ctx context.Context) (hurry <-chan struct{}, ok bool) {
 	l, ok := errors.AsType[Left](context.Cause(ctx))
 	return l.Hurry, ok
 }
 
 // Wait waits for the connections of a server whose sockets live on in another
-// process: until all are done, there is a hurry, or a time is over.
+// process: until all have ended, until hurry is closed, or for at most most.
 func Wait(all *sync.WaitGroup, hurry <-chan struct{}, most time.Duration) {
 	done := make(chan struct{})
 	go func() {
@@ -58,15 +56,15 @@ func Wait(all *sync.WaitGroup, hurry <-chan struct{}, most time.Duration) {
 	}
 }
 
-// held is a socket and what it was asked for as.
+// held is a socket with the address it was opened for.
 type held struct {
 	name string // network and address
 	syscall.Conn
 }
 
-// waiting is an inherited socket that nobody has asked for yet.
+// waiting is an inherited socket that is not in use yet.
 type waiting struct {
-	name string // network and address; "" for one of a service manager
+	name string // network and address; "" if it is from a service manager
 	file *os.File
 }
 
@@ -82,7 +80,7 @@ type key struct{}
 // With returns a context in which [Listen] and [ListenPacket] use s.
 func (s *Sockets) With(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, s) }
 
-// From returns the sockets that ctx was made with, or new ones.
+// From returns the sockets in ctx, or new ones.
 func From(ctx context.Context) *Sockets {
 	if s := of(ctx); s != nil {
 		return s
@@ -96,7 +94,7 @@ func of(ctx context.Context) *Sockets {
 }
 
 // Listen is [net.ListenConfig.Listen] for TCP and stream sockets of Unix,
-// unless there is such a socket already.
+// unless there is an inherited socket.
 func Listen(ctx context.Context, lc *net.ListenConfig, network, addr string) (net.Listener, error) {
 	s := of(ctx)
 	if f := s.take(network, addr); f != nil {
@@ -115,8 +113,8 @@ func Listen(ctx context.Context, lc *net.ListenConfig, network, addr string) (ne
 	return l, err
 }
 
-// ListenPacket is [net.ListenConfig.ListenPacket], unless there is such a
-// socket already.
+// ListenPacket is [net.ListenConfig.ListenPacket], unless there is an inherited
+// socket.
 func ListenPacket(ctx context.Context, lc *net.ListenConfig, network, addr string) (net.PacketConn, error) {
 	s := of(ctx)
 	if f := s.take(network, addr); f != nil {
@@ -135,7 +133,7 @@ func ListenPacket(ctx context.Context, lc *net.ListenConfig, network, addr strin
 	return p, err
 }
 
-// take returns the inherited socket for an address, nil if there is none.
+// take returns the inherited socket for an address, or nil.
 func (s *Sockets) take(network, addr string) *os.File {
 	if s == nil {
 		return nil
@@ -151,7 +149,7 @@ func (s *Sockets) take(network, addr string) *os.File {
 	return nil
 }
 
-// hold remembers an open socket, and forgets those that have been closed.
+// hold adds an open socket, and removes those that have been closed.
 func (s *Sockets) hold(network, addr string, v any) {
 	if s == nil {
 		return
@@ -170,8 +168,8 @@ func (s *Sockets) hold(network, addr string, v any) {
 	}
 }
 
-// Unused closes the inherited sockets that nobody has asked for, and returns
-// their names: the settings no longer have them.
+// Unused closes the inherited sockets that are not in use, because the settings
+// no longer have them, and returns their names.
 func (s *Sockets) Unused() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,8 +181,8 @@ func (s *Sockets) Unused() (names []string) {
 	return names
 }
 
-// bound reports whether a socket of a service manager is the one asked for. An
-// unspecified IPv4 address is also met by that of both families.
+// bound reports whether a socket of a service manager has the requested
+// address. A socket for both families also serves an unspecified IPv4 address.
 func bound(f *os.File, network, addr string) bool {
 	want, err := netip.ParseAddrPort(unspecified(network, addr))
 	if err != nil {
@@ -206,7 +204,7 @@ func bound(f *os.File, network, addr string) bool {
 	return fits
 }
 
-// unspecified writes the address of every interface out: ":53".
+// unspecified returns the short form of an address of all interfaces: ":53".
 func unspecified(network, addr string) string {
 	if !strings.HasPrefix(addr, ":") {
 		return addr
@@ -217,17 +215,16 @@ func unspecified(network, addr string) string {
 	return "[::]" + addr
 }
 
-// first is the descriptor of the first inherited socket, as sd_listen_fds(3)
-// has it.
+// first is the descriptor of the first inherited socket, see sd_listen_fds(3).
 const first = 3
 
-// environment is what the program before tells us: the names of the sockets,
+// environment is the variable with the names of the predecessor's sockets,
 // separated by semicolons.
 const environment = "SHUULTUUR_SOCKETS"
 
-// Inherit returns the sockets that a service manager (LISTEN_FDS) or the program
-// before has left for this process, and what the latter waits to hear; nil when
-// nobody waits. It is called once, before anything is opened, and removes what
+// Inherit returns the sockets that a service manager (LISTEN_FDS) or the
+// predecessor has left for this process, and the Successor to report to the
+// predecessor, or nil. Call it once, before anything is opened. It removes what
 // it has read from the environment.
 func Inherit() (*Sockets, *Successor, error) {
 	s := &Sockets{}

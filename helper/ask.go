@@ -20,7 +20,7 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// A question is what Squid says of a request.
+// A question is Squid's description of a request.
 type question struct {
 	url    string // host:port for CONNECT
 	addr   netip.Addr
@@ -29,16 +29,16 @@ type question struct {
 }
 
 // rewrite answers a line of url_rewrite_program: URL, address/name, user,
-// method, and more that is not needed.
+// method, and fields that are not needed.
 func (s *Server) rewrite(ctx context.Context, e *Engine, line string) []byte {
 	all := strings.Fields(line)
 	if len(all) == 0 {
 		return broken("the question is empty")
 	}
-	q := question{url: all[0], method: "GET"} // the URL is as the client sent it
+	q := question{url: all[0], method: "GET"} // the URL is that of the client
 	if len(all) > 1 {
 		addr, _, _ := strings.Cut(unescape(all[1]), "/")
-		q.addr, _ = netip.ParseAddr(addr) // "-": Squid itself asks
+		q.addr, _ = netip.ParseAddr(addr) // "-": the request is Squid's own
 	}
 	if len(all) > 2 {
 		q.user = given(unescape(all[2]))
@@ -48,12 +48,12 @@ func (s *Server) rewrite(ctx context.Context, e *Engine, line string) []byte {
 	}
 	if id, ok := strings.CutPrefix(q.url, "http://"+exchange.OwnHost+"/"); ok {
 		if k := s.pages.find(id); k == nil || k.x.T.Client.Addr != q.addr {
-			id = "" // that of somebody else
+			id = "" // this name belongs to another client
 		}
 		return appendPair([]byte("OK"), "rewrite-url", s.pages.url(id), true)
 	}
 	x, _ := s.judge(ctx, e, &q)
-	if x == nil { // BH would let it pass
+	if x == nil { // Squid would pass the request on BH
 		s.refusals.Add(1)
 		return appendPair([]byte("OK"), "rewrite-url", s.pages.url(malformed), true)
 	}
@@ -81,13 +81,14 @@ func (s *Server) rewrite(ctx context.Context, e *Engine, line string) []byte {
 	id := x.T.ID
 	s.record(x)
 	s.pages.keep(id, x, e)
-	if x.T.Proto == filter.TLS { // nothing but a refusal can be answered to CONNECT
+	if x.T.Proto == filter.TLS { // for CONNECT only a refusal is possible
 		return appendPair([]byte("OK status=302"), "url", "http://"+exchange.OwnHost+"/"+id, true)
 	}
 	return appendPair([]byte("OK"), "rewrite-url", s.pages.url(id), true)
 }
 
-// judge makes a transaction of a question, or says why it cannot.
+// judge makes a transaction from a question. If it cannot, it returns the
+// reason.
 func (s *Server) judge(ctx context.Context, e *Engine, q *question) (x *exchange.Exchange, why string) {
 	x = new(exchange.Exchange)
 	s.inspector.Exchange(x)
@@ -105,7 +106,7 @@ func (s *Server) judge(ctx context.Context, e *Engine, q *question) (x *exchange
 		x.T.Client, err = e.Identify(ctx, q.addr)
 	}
 	if err != nil {
-		// Squid asks for passwords, not we; what the address says counts.
+		// Squid asks for passwords, not we. The identity of the address applies.
 		if !refusedPassword(err) {
 			x.Note("identify: " + err.Error())
 		}
@@ -117,7 +118,7 @@ func (s *Server) judge(ctx context.Context, e *Engine, q *question) (x *exchange
 	return x, ""
 }
 
-// fill fills in what is asked for.
+// fill fills in the destination.
 func fill(x *exchange.Exchange, q *question, cookie string) error {
 	raw := q.url
 	if q.method == http.MethodConnect {
@@ -143,7 +144,7 @@ func fill(x *exchange.Exchange, q *question, cookie string) error {
 	rest = rest[len(authority):]
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]
 	if s := strings.ToLower(scheme); s != "http" && s != "https" {
-		scheme = "http" // host and path count as if they were of the web
+		scheme = "http" // judge host and path as if the scheme were http
 	}
 	raw, _, _ = strings.Cut(scheme+"://"+authority+rest, "#")
 	head := q.method + " " + raw + " HTTP/1.1\r\nHost: " + authority + "\r\n"
@@ -172,7 +173,7 @@ func fill(x *exchange.Exchange, q *question, cookie string) error {
 	return nil
 }
 
-// urlOf is the URL of a request with a path.
+// urlOf returns the URL of a request with a path.
 func urlOf(x *exchange.Exchange, path []byte) string {
 	host, usual := x.T.Host, uint16(80)
 	if strings.Contains(host, ":") {
@@ -190,8 +191,8 @@ func urlOf(x *exchange.Exchange, path []byte) string {
 	return x.Q.Scheme + "://" + host + string(path)
 }
 
-// changed is the URL that the request goes to instead, "" for none. Fields and
-// addresses that a policy sets cannot be said to Squid.
+// changed returns the URL that replaces that of the request, or "". Squid
+// cannot be given other changes of a policy, to fields and addresses.
 func changed(x *exchange.Exchange) string {
 	if x.T.Proto == filter.TLS {
 		return ""
@@ -212,7 +213,7 @@ func changed(x *exchange.Exchange) string {
 	return urlOf(x, out.Path)
 }
 
-// record puts a transaction on record.
+// record records a transaction.
 func (s *Server) record(x *exchange.Exchange) {
 	x.T.Duration = time.Since(x.T.Start)
 	x.End()
@@ -220,8 +221,8 @@ func (s *Server) record(x *exchange.Exchange) {
 }
 
 // acl answers a line of external_acl_type: address, user, method, URL, and the
-// arguments of the acl. With arguments, which are categories, it fits requests
-// in one of them; without, those that the policy lets pass.
+// arguments of the acl. With arguments, which are categories, it matches
+// requests in one of them. Without, it matches requests that the policy passes.
 func (s *Server) acl(ctx context.Context, e *Engine, line string) []byte {
 	all := strings.Fields(line)
 	at := 3 // of the URL
@@ -300,8 +301,8 @@ func categorise(ctx context.Context, e *Engine, x *exchange.Exchange, wanted []s
 	return []byte("ERR")
 }
 
-// auth answers a line of auth_param basic: name, password, and the address where
-// key_extras says so.
+// auth answers a line of auth_param basic: name, password, and the address if
+// key_extras includes it.
 func (s *Server) auth(ctx context.Context, e *Engine, line string) []byte {
 	all := strings.Split(line, " ") // a password may be empty
 	if len(all) < 2 {
@@ -309,7 +310,7 @@ func (s *Server) auth(ctx context.Context, e *Engine, line string) []byte {
 	}
 	var addr netip.Addr
 	if len(all) > 2 {
-		addr, _ = netip.ParseAddr(strings.Trim(unescape(all[2]), `"`)) // without one, wrong passwords count by name
+		addr, _ = netip.ParseAddr(strings.Trim(unescape(all[2]), `"`)) // without an address, wrong passwords are counted by name
 	}
 	c, err := e.Verify(ctx, addr, unescape(all[0]), unescape(all[1]))
 	if err == nil {
@@ -327,8 +328,8 @@ func (s *Server) auth(ctx context.Context, e *Engine, line string) []byte {
 	return broken(err.Error())
 }
 
-// refusedPassword reports whether a name and password are wrong, and not the
-// server that should know them.
+// refusedPassword reports whether an error means a wrong name or password, and
+// not a server that cannot decide.
 func refusedPassword(err error) bool {
 	r, ok := errors.AsType[interface {
 		error
@@ -337,8 +338,8 @@ func refusedPassword(err error) bool {
 	return ok && r != nil
 }
 
-// group answers a line of external_acl_type: user, where the format says so the
-// address, and the groups of the acl.
+// group answers a line of external_acl_type: user, the address if the format
+// includes it, and the groups of the acl.
 func (s *Server) group(ctx context.Context, e *Engine, line string) []byte {
 	all := words(line)
 	if len(all) == 0 {
@@ -365,7 +366,7 @@ func (s *Server) group(ctx context.Context, e *Engine, line string) []byte {
 		c, err = e.Member(ctx, addr, user)
 	case addr.IsValid():
 		if c, err = e.Identify(ctx, addr); err != nil && refusedPassword(err) {
-			err = nil // the groups of the address count
+			err = nil // use the groups of the address
 		}
 	}
 	if err != nil {

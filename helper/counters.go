@@ -8,7 +8,7 @@ import (
 	"shuultuur/metric"
 )
 
-// counters count what became of questions.
+// counters count questions by their result.
 type counters struct {
 	open                                atomic.Int64 // connections of helpers
 	asked, refusals, failed, full, lost atomic.Uint64

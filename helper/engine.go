@@ -10,23 +10,23 @@ import (
 	"shuultuur/proxy/page"
 )
 
-// An Engine is what decides. It never changes.
+// An Engine has what the server needs for its decisions. It is immutable.
 type Engine struct {
 	Decider filter.Decider
 	// Accept and Balance are as in [exchange.Engine].
 	Accept  func(ctx context.Context, t *filter.Transaction, token string) (string, error)
 	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
 	Pages   *page.Set
-	// Identify says who is at an address when Squid names no user.
+	// Identify returns the client at an address if Squid names no user.
 	Identify func(ctx context.Context, addr netip.Addr) (filter.Client, error)
 	// Member returns the client that Squid has identified as a user, with the
 	// user's groups.
 	Member func(ctx context.Context, addr netip.Addr, user string) (filter.Client, error)
-	// Verify says whose name and password these are.
+	// Verify returns the client with this name and password.
 	Verify func(ctx context.Context, addr netip.Addr, user, password string) (filter.Client, error)
 	// HasGroup reports whether there is a group of this name.
 	HasGroup func(name string) bool
-	// Checks are asked for the categories of a request.
+	// Checks find the categories of a request.
 	Checks []filter.Check
 
 	judge      exchange.Engine

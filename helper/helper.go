@@ -1,16 +1,16 @@
 //go:build !small
 
-// Package helper answers Squid where it asks programs beside it: which URL a
-// request goes to (url_rewrite_program), whether an acl fits
-// (external_acl_type), whether a password is right (auth_param basic).
+// Package helper answers Squid's helper interfaces: to which URL a request goes
+// (url_rewrite_program), whether an acl matches (external_acl_type), whether a password
+// is right (auth_param basic).
 //
-// Data moves as follows. Squid writes a line for each question to a process that it has
-// started, "shuultuur squid KIND". That process passes the lines to the running
-// gateway over a unix socket and the answers back ([Relay]); the gateway answers
-// each of its connections with [Server.Answer]. Without a gateway the process
-// answers by itself, with the same function. A request is judged as the proxy
-// judges it, as far as its head; the page of one that is refused is kept for
-// two minutes, and Squid fetches it from a port of this machine (pages.go).
+// Data moves as follows. Squid starts a process, "shuultuur squid KIND", and writes a
+// line to it for each question. The process passes the lines to the running gateway
+// over a unix socket and returns the answers ([Relay]). The gateway answers each
+// connection with [Server.Answer]. If there is no gateway, the process answers with the
+// same function. A request is judged like one of the proxy, as far as its head. The
+// page of a refused request is kept for two minutes, and Squid fetches it from a port
+// of this machine (pages.go).
 //
 // The protocol is that of Squid 3.4 and later
 // (https://wiki.squid-cache.org/Features/AddonHelpers).
@@ -37,8 +37,8 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// Kinds are what a helper can be asked for: where requests go, whether they
-// pass, whether a password is right, who belongs to a group.
+// Kinds are the kinds of helpers: they choose where requests go, whether they
+// pass, whether a password is right, and which groups a user has.
 var Kinds = []string{"rewrite", "acl", "auth", "group"}
 
 const (
@@ -49,7 +49,7 @@ const (
 	greetingLimit = 10 * time.Second
 )
 
-// A Server answers helpers. Make one with [New].
+// A Server answers helpers. Use [New] to make one.
 type Server struct {
 	socket    string
 	inspector *exchange.Inspector
@@ -62,8 +62,8 @@ type Server struct {
 	counters
 }
 
-// New returns a server that listens on a unix socket, or nowhere when socket is
-// "", and hands every transaction to done when it is over.
+// New returns a server that listens on a unix socket, or on none if socket is
+// "". It passes each completed transaction to done.
 func New(socket string, i *exchange.Inspector, done func(*filter.Transaction), log *slog.Logger) *Server {
 	if done == nil {
 		done = func(*filter.Transaction) {}
@@ -73,7 +73,7 @@ func New(socket string, i *exchange.Inspector, done func(*filter.Transaction), l
 	return s
 }
 
-// Use makes e decide from the next question on.
+// Use lets e decide about later questions.
 func (s *Server) Use(e *Engine) error {
 	if e == nil || e.Decider == nil || e.Identify == nil || e.Member == nil || e.Verify == nil || e.Pages == nil {
 		return errors.New("helper: an engine needs Decider, Pages, Identify, Member and Verify")
@@ -90,10 +90,10 @@ func (s *Server) Use(e *Engine) error {
 	return nil
 }
 
-// Listen opens the socket, and the port of this machine that pages are fetched
-// from. A socket left behind by a gateway is replaced. Who may connect
-// may ask everything: the socket is for its owner and its group, which is that
-// of the folder where the folder hands it on (set-group-ID).
+// Listen opens the socket, and the port of this machine for pages. It replaces
+// a socket that an earlier gateway has left. Whoever may connect may ask
+// everything: the socket is accessible to its owner and its group, which is
+// that of the folder if the folder has set-group-ID.
 func (s *Server) Listen(ctx context.Context) error {
 	if err := s.pages.listen(ctx); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *Server) Listen(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("another gateway answers on %q", s.socket), s.Close())
 	}
 	if info, err := os.Lstat(s.socket); err == nil && info.Mode().Type() == fs.ModeSocket {
-		_ = os.Remove(s.socket) // listening says what is wrong
+		_ = os.Remove(s.socket) // listening returns the error
 	}
 	l, err := net.Listen("unix", s.socket)
 	if err == nil {
@@ -121,7 +121,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Close closes what Listen has opened.
+// Close closes what Listen opened.
 func (s *Server) Close() error {
 	var errs []error
 	for _, l := range []net.Listener{s.listener, s.pages.listener} {
@@ -180,7 +180,7 @@ func (s *Server) serve(ctx context.Context, c net.Conn) {
 	end := context.AfterFunc(ctx, func() { c.Close() })
 	defer end()
 	r := bufio.NewReaderSize(c, maxLine)
-	_ = c.SetReadDeadline(time.Now().Add(greetingLimit)) // a closed one fails at the next read
+	_ = c.SetReadDeadline(time.Now().Add(greetingLimit)) // fails if c is closed, and then so does the read
 	line, err := r.ReadString('\n')
 	kind, ok := strings.CutPrefix(strings.TrimSpace(line), greeting)
 	if err != nil || !ok || !slices.Contains(Kinds, kind) {
@@ -194,7 +194,7 @@ func (s *Server) serve(ctx context.Context, c net.Conn) {
 }
 
 // Answer reads questions of a kind from in and writes the answers to out, until
-// in ends. Questions with a channel ID are answered as they come to be, others
+// in ends. Questions with a channel ID are answered as results arrive, others
 // in order.
 func (s *Server) Answer(ctx context.Context, kind string, in io.Reader, out io.Writer) error {
 	return s.answer(ctx, kind, bufio.NewReaderSize(in, maxLine), out)
@@ -222,7 +222,7 @@ func (s *Server) answer(ctx context.Context, kind string, r *bufio.Reader, out i
 			}
 			writing.Lock()
 			defer writing.Unlock()
-			_, _ = out.Write(answered(channel, a)) // a lost reader shows when the next question is read
+			_, _ = out.Write(answered(channel, a)) // if the reader is gone, the next read ends
 		}
 		if channel == "" {
 			reply(err)
@@ -238,7 +238,7 @@ func (s *Server) answer(ctx context.Context, kind string, r *bufio.Reader, out i
 
 var errLong = errors.New("a line too long")
 
-// readLine reads a line, or the beginning of one that is too long.
+// readLine reads a line, or the beginning of an overlong one.
 func readLine(r *bufio.Reader) (string, error) {
 	b, err := r.ReadSlice('\n')
 	line := strings.TrimRight(string(b), "\r\n")
@@ -257,7 +257,7 @@ func readLine(r *bufio.Reader) (string, error) {
 	return line, errLong
 }
 
-// one answers a question.
+// one answers one question.
 func (s *Server) one(ctx context.Context, kind, line string) (answer []byte) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -280,7 +280,7 @@ func (s *Server) one(ctx context.Context, kind, line string) (answer []byte) {
 	return broken("no helper is called " + kind)
 }
 
-// broken says that there is no answer, and why.
+// broken returns the answer that there is no result, with the reason.
 func broken(why string) []byte { return appendPair([]byte("BH"), "message", why, false) }
 
 // tooLong is the answer to a question that is not read. Squid lets pass what a rewriter

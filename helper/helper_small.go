@@ -12,7 +12,7 @@ import (
 // A Server is never made in the small build.
 type Server struct{}
 
-// New makes none.
+// New returns nil.
 func New(string, *exchange.Inspector, func(*filter.Transaction), *slog.Logger) *Server { return nil }
 
 // Use mirrors the full build.

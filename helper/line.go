@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// channelOf splits the channel ID off a question: Squid sends one where the
-// helper is set up with concurrency. Without one, users may have names of digits
-// alone: what follows tells.
+// channelOf splits the channel ID from a question. Squid sends one if the helper
+// is configured with concurrency. Because names of users may consist of digits,
+// the number of fields decides.
 func channelOf(kind, line string) (channel, rest string) {
 	channel, rest = number(line)
 	if channel == "" {
@@ -43,8 +43,8 @@ func isAddress(s string) bool {
 	return err == nil
 }
 
-// words are those of a line, with what Squid escapes (RFC 1738) as it was. What
-// is no escape stays as it is.
+// words returns the fields of a line, with Squid's escapes (RFC 1738) decoded.
+// Invalid escapes stay unchanged.
 func words(line string) []string {
 	all := strings.Fields(line)
 	for i, w := range all {
@@ -99,7 +99,7 @@ func digit(c byte) int {
 	return -1
 }
 
-// given is the value of a field that is "-" where Squid knows nothing.
+// given returns a field, or "" if it is "-" (unknown).
 func given(s string) string {
 	if s == "-" {
 		return ""
@@ -109,8 +109,8 @@ func given(s string) string {
 
 const hexDigits = "0123456789ABCDEF"
 
-// appendPair appends a value by name, in quotes. In a URL what would end them is
-// escaped as URLs are, in a text with a backslash.
+// appendPair appends a named value in quotes. Quotation marks in it are
+// percent-encoded in a URL, and get a backslash in other texts.
 func appendPair(dst []byte, name, value string, url bool) []byte {
 	dst = append(append(append(dst, ' '), name...), '=', '"')
 	for i := range len(value) {
@@ -129,7 +129,7 @@ func appendPair(dst []byte, name, value string, url bool) []byte {
 	return append(dst, '"')
 }
 
-// answered makes the line of an answer.
+// answered returns the line of an answer.
 func answered(channel string, answer []byte) []byte {
 	if channel != "" {
 		return bytes.Join([][]byte{[]byte(channel), []byte(" "), answer, []byte("\n")}, nil)

@@ -27,15 +27,15 @@ const (
 	maxWrite  = 10 * time.Second
 )
 
-// pages keeps refused requests until Squid fetches the page that the client gets,
-// and which warnings clients have clicked through: Squid does not show their
+// pages keeps refused requests until Squid fetches their pages. It also records
+// which warnings clients have accepted, because Squid does not pass on their
 // cookies.
 type pages struct {
 	listener net.Listener // on a port of this machine
 
 	mu     sync.Mutex
 	of     map[string]*refused
-	order  []string // identifiers, the oldest first
+	order  []string // identifiers, oldest first
 	clicks map[click]accepted
 }
 
@@ -47,10 +47,11 @@ type refused struct {
 	until  time.Time
 }
 
-// malformed stands for the page of requests whose address cannot be read.
+// malformed is the identifier of the page for requests with an unreadable
+// address.
 const malformed = "malformed"
 
-// A click says which client has clicked through the warning for which host.
+// A click identifies a client and the host whose warning it has accepted.
 type click struct {
 	addr       netip.Addr
 	user, host string
@@ -69,7 +70,7 @@ func (p *pages) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// url is where Squid fetches a page.
+// url returns the URL from which Squid fetches a page.
 func (p *pages) url(id string) string {
 	return "http://" + p.listener.Addr().String() + "/" + url.PathEscape(id)
 }
@@ -91,7 +92,7 @@ func (p *pages) keep(id string, x *exchange.Exchange, e *Engine) {
 	p.order = append(p.order, id)
 }
 
-// find returns the refused request that has an identifier, nil for none.
+// find returns the refused request with an identifier, or nil.
 func (p *pages) find(id string) *refused {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +102,8 @@ func (p *pages) find(id string) *refused {
 	return nil
 }
 
-// clicked says where the client is sent that has clicked through a warning.
+// clicked returns the URL to which a client is redirected that accepts a
+// warning.
 func (p *pages) clicked(ctx context.Context, x *exchange.Exchange, addr netip.Addr, user string) (to string, ok bool) {
 	if x.T.Last < 1 { // a tunnel has no URL
 		return "", false
@@ -129,7 +131,7 @@ func (p *pages) clicked(ctx context.Context, x *exchange.Exchange, addr netip.Ad
 	return string(s.Get("Location")), true
 }
 
-// cookie is what the client would send of warnings that it has clicked through.
+// cookie returns the cookie that the client would send for accepted warnings.
 func (p *pages) cookie(q *question) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,10 +160,10 @@ func (p *pages) serve(ctx context.Context, s *Server) error {
 	return nil
 }
 
-// ofClient are the fields of a request by which pages choose form and language.
+// ofClient are the fields by which pages choose form and language.
 var ofClient = []string{"Accept", "Accept-Language", "Sec-Fetch-Dest", "X-Requested-With"}
 
-// page answers Squid with the page that the proxy would give its client.
+// page sends Squid the page that the proxy would send to its client.
 func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 	id := strings.TrimPrefix(r.URL.Path, "/")
 	w.Header().Set("Cache-Control", "no-store")
@@ -192,7 +194,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 	x.End()
 }
 
-// plainLetter leaves letters and digits of an identifier.
+// plainLetter keeps letters and digits of an identifier.
 func plainLetter(c rune) rune {
 	if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
 		return c
@@ -200,8 +202,8 @@ func plainLetter(c rune) rune {
 	return -1
 }
 
-// own answers with the page of the gateway: Squid does not say for whom it
-// fetches it, so that it is that of this machine.
+// own answers with a page of the gateway. Squid does not pass on who wants it,
+// so the page is for this machine.
 func (s *Server) own(w http.ResponseWriter, r *http.Request) {
 	e := s.engine.Load()
 	x := new(exchange.Exchange)
@@ -216,7 +218,7 @@ func (s *Server) own(w http.ResponseWriter, r *http.Request) {
 	x.End()
 }
 
-// write writes an answer of ours.
+// write writes our answer.
 func (s *Server) write(w http.ResponseWriter, m *message.Response) {
 	for _, f := range m.Fields {
 		if n := string(f.Name); n != "Content-Length" && n != "Date" {
@@ -224,5 +226,5 @@ func (s *Server) write(w http.ResponseWriter, m *message.Response) {
 		}
 	}
 	w.WriteHeader(m.Status)
-	_, _ = io.Copy(w, m.Body) // Squid went away: nobody to tell
+	_, _ = io.Copy(w, m.Body) // it fails if Squid has gone away
 }

@@ -14,34 +14,34 @@ import (
 
 // Limits of a relay.
 const (
-	waitAway   = 2 * time.Second // how long a question waits for a gateway that is away
+	waitAway   = 2 * time.Second // how long a question waits for an absent gateway
 	waitAnswer = 30 * time.Second
 	redial     = 50 * time.Millisecond
 	tick       = 100 * time.Millisecond
 )
 
-// A waiting is a question that is not answered yet.
+// A waiting is an open question.
 type waiting struct {
 	channel, line string
 	since         time.Time
 }
 
-// A relay passes questions to a gateway and answers back.
+// A relay passes questions to a gateway and returns the answers.
 type relay struct {
 	socket, kind string
 	out          io.Writer
 	down         string // where requests go while no gateway answers
 
-	conn    net.Conn // nil while the gateway is away
+	conn    net.Conn // nil while the gateway is absent
 	waiting []waiting
 }
 
-// Relay passes the questions of Squid in in to the gateway that listens on
-// socket, and its answers to out, until in ends and all are answered. It
-// connects again when the gateway was away; what was asked meanwhile is asked
-// then. What waits longer than 2 s for a gateway, or 30 s for its answer, is
-// answered with BH, or for kind rewrite with a redirection to down unless that
-// is "".
+// Relay passes Squid's questions from in to the gateway at socket, and its
+// answers to out, until in ends and all are answered. If the connection is
+// lost, it connects again and sends the questions that have arrived meanwhile.
+// A question that waits longer than 2 s for a gateway, or 30 s for its answer,
+// is answered with BH; kind rewrite gets a redirection to down unless that is
+// "".
 func Relay(ctx context.Context, socket, kind, down string, in io.Reader, out io.Writer) error {
 	r := &relay{socket: socket, kind: kind, out: out, down: down}
 	ctx, stop := context.WithCancel(ctx)
@@ -74,13 +74,13 @@ func Relay(ctx context.Context, socket, kind, down string, in io.Reader, out io.
 	return err
 }
 
-// asked is a line of Squid, or the beginning of one that is too long.
+// asked is a line from Squid, or the beginning of an overlong one.
 type asked struct {
 	line string
 	long bool
 }
 
-// dialled is what came of an attempt to connect.
+// dialled is the result of an attempt to connect.
 type dialled struct {
 	conn net.Conn
 	err  error
@@ -134,13 +134,13 @@ func (r *relay) run(ctx context.Context, questions <-chan asked) error {
 			}
 			r.conn = d.conn
 			go listen(ctx, d.conn, answers)
-			_, _ = fmt.Fprintf(r.conn, "%s%s\n", greeting, r.kind) // a lost one shows when answers are read
+			_, _ = fmt.Fprintf(r.conn, "%s%s\n", greeting, r.kind) // if it fails, reading answers fails too
 			for _, w := range r.waiting {
 				r.ask(w.line)
 			}
 		case a := <-answers:
 			if a.from != r.conn {
-				continue // of a connection that is given up
+				continue // from an earlier connection
 			}
 			if a.over {
 				r.disconnect()
@@ -156,7 +156,7 @@ func (r *relay) run(ctx context.Context, questions <-chan asked) error {
 				return err
 			}
 			if late && r.conn != nil {
-				r.disconnect() // what it answers now is to another question
+				r.disconnect() // otherwise its next answer would be matched to another question
 				dial(redial)
 			}
 		}
@@ -168,9 +168,9 @@ func (r *relay) ask(line string) {
 	if r.conn == nil {
 		return
 	}
-	_ = r.conn.SetWriteDeadline(time.Now().Add(waitAway)) // a closed one fails at the next use
+	_ = r.conn.SetWriteDeadline(time.Now().Add(waitAway)) // fails if conn is closed, and then so does the write
 	if _, err := io.WriteString(r.conn, line+"\n"); err != nil {
-		r.conn.Close() // its reader says so
+		r.conn.Close() // its reader reports the end
 	}
 }
 
@@ -181,7 +181,7 @@ func (r *relay) disconnect() {
 	}
 }
 
-// An answer is a line of the gateway, or the end of its connection.
+// An answer is a line from the gateway, or the end of its connection.
 type answer struct {
 	from net.Conn
 	line string
@@ -212,10 +212,11 @@ func (r *relay) answer(line string) error {
 			return err
 		}
 	}
-	return nil // it was too late
+	return nil // it arrived too late
 }
 
-// expire answers what has waited too long, and reports whether there was something.
+// expire answers questions that have waited too long, and reports whether there
+// were any.
 func (r *relay) expire(now time.Time) (late bool, err error) {
 	most := waitAnswer
 	if r.conn == nil {
@@ -236,7 +237,7 @@ func (r *relay) expire(now time.Time) (late bool, err error) {
 	return late, err
 }
 
-// without is the answer where there is no gateway.
+// without returns the answer if there is no gateway.
 func (r *relay) without() []byte {
 	if r.kind == "rewrite" && r.down != "" {
 		return appendPair([]byte("OK status=302"), "url", r.down, true)

@@ -20,8 +20,8 @@ import (
 	"shuultuur/setting"
 )
 
-// adGuard is what is read of AdGuardHome.yaml. Older files have some of it
-// under dns.
+// adGuard has the parts of AdGuardHome.yaml that are read. Older files have
+// some of them under dns.
 type adGuard struct {
 	Filters   []adGuardList  `yaml:"filters"`
 	Allow     []adGuardList  `yaml:"whitelist_filters"`
@@ -38,8 +38,8 @@ type adGuardList struct {
 	ID      int64  `yaml:"id"`
 }
 
-// adGuardHome reads AdGuardHome.yaml, and the lists it has fetched from
-// data/filters beside it.
+// adGuardHome reads AdGuardHome.yaml, and fetched lists from data/filters
+// beside it.
 func (w *work) adGuardHome(file string) error {
 	if !isFile(file) {
 		file = filepath.Join(file, "AdGuardHome.yaml")
@@ -127,8 +127,8 @@ func (w *work) adGuardFilters(file yamlFile, key string, all []adGuardList, cate
 	return found, nil
 }
 
-// adGuardUserRules makes a list of the rules that the user wrote, and says
-// whether there is one.
+// adGuardUserRules makes a list from the user's rules, and reports whether
+// there are any.
 func (w *work) adGuardUserRules(file yamlFile, rules []string) (bool, error) {
 	if len(rules) == 0 {
 		return false, nil
@@ -149,19 +149,20 @@ func (w *work) adGuardUserRules(file yamlFile, rules []string) (bool, error) {
 	return name != "", err
 }
 
-// Categories of the lists: those of one are one engine, as AdGuard Home makes of
-// its filters and the user's rules, and before it of its allow lists.
+// Categories of the lists. The lists of a category are one engine, as AdGuard
+// Home combines its filters with the user's rules, and evaluates its allow lists
+// before them.
 const (
 	adGuardFilters = "filters"
 	adGuardAllowed = "allowed"
 )
 
-// adGuardAllows returns the path of an allow list in which each rule says what
-// is allowed: AdGuard Home takes its exceptions for that too.
+// adGuardAllows returns the path of an allow list in which each rule names what
+// is allowed. In AdGuard Home, exceptions in it allow names, too.
 func adGuardAllows(w *work, path string) (string, error) {
 	data, err := readWhole(path)
 	if err != nil || !strings.Contains("\n"+string(data), "\n@@") {
-		return path, nil // what cannot be read is said when it is compiled
+		return path, nil // compiling it reports the error
 	}
 	return w.own("allow-"+strings.TrimSuffix(filepath.Base(path), ".txt"), func(to io.Writer) error {
 		_, err := io.WriteString(to, strings.ReplaceAll("\n"+string(data), "\n@@", "\n")[1:])
@@ -174,8 +175,8 @@ func oneLine(rule string) string {
 	return strings.TrimSpace(strings.NewReplacer("\r", "", "\n", " ", "\x00", "").Replace(rule))
 }
 
-// adGuardBlockedHosts are rules for names that AdGuard Home gives no answer for,
-// besides those that are never asked for here.
+// adGuardBlockedHosts returns rules for names that AdGuard Home does not answer,
+// besides those that we never ask for.
 func adGuardBlockedHosts(dns map[string]any) (rules []string) {
 	for _, s := range words(dns["blocked_hosts"]) {
 		if s != "version.bind" && s != "id.server" && s != "hostname.bind" && s != "" {
@@ -405,7 +406,7 @@ func adGuardClientKeys(w *work, at place, what string, c adGuardClient, own poli
 	}
 }
 
-// adGuardLost reports what of a client there is nothing of ours for.
+// adGuardLost reports the settings of a client that have no equivalent.
 func adGuardLost(w *work, at place, what string, c adGuardClient) {
 	for _, x := range []struct {
 		is       bool
@@ -422,8 +423,7 @@ func adGuardLost(w *work, at place, what string, c adGuardClient) {
 	}
 }
 
-// adGuardLeases are the addresses that AdGuard Home's own DHCP server has given
-// out, by MAC.
+// adGuardLeases returns the addresses from AdGuard Home's DHCP server, by MAC.
 func adGuardLeases(w *work, file string) map[string]string {
 	data, err := readWhole(file)
 	if err != nil {

@@ -29,16 +29,15 @@ type adGuardKeys struct {
 	everyone *policy.Policy
 }
 
-// An adGuardKey is what AdGuard Home has a setting at when nobody changed it,
-// and what is made of another value. Without take there is nothing of ours, for
-// the reason given.
+// An adGuardKey has the default of a setting in AdGuard Home, and converts
+// other values. Without take there is no equivalent, for the given reason.
 type adGuardKey struct {
 	standard []string
 	take     func(a *adGuardKeys, v any) Note
 	why      string
 }
 
-// text is a setting of the file, "" where it is not there.
+// text returns a setting of the file, or "".
 func (a *adGuardKeys) text(path string) string {
 	if v := a.all[path]; v != nil {
 		return plainText(v)
@@ -61,8 +60,8 @@ func plainText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// adGuardMeans are the settings elsewhere in the import: what they become is
-// reported there.
+// adGuardMeans are the settings that other parts of the import convert and
+// report.
 var adGuardMeans = []string{"filters", "whitelist_filters", "user_rules", "clients", "schema_version",
 	"filtering.rewrites", "dns.rewrites", "dns.upstream_dns", "dns.bootstrap_dns", "dns.enable_dnssec",
 	"dns.blocking_mode", "filtering.blocking_mode"}
@@ -80,7 +79,7 @@ func leaves(v any, path string, all map[string]any) {
 }
 
 // adGuardSettings reports every setting that is not about lists, rules or
-// clients, and takes what there is of ours.
+// clients, and converts those that have an equivalent.
 func adGuardSettings(w *work, file yamlFile, known map[string]any, everyone *policy.Policy) {
 	a := &adGuardKeys{work: w, at: file.at("tls"), file: file, all: map[string]any{}, everyone: everyone}
 	for _, k := range sortedKeys(known) {
@@ -163,7 +162,7 @@ func with(ours string) func(*adGuardKeys, any) Note {
 	return func(*adGuardKeys, any) Note { return carried(ours) }
 }
 
-// seconds is a number of seconds, or a duration as AdGuard Home writes it.
+// seconds reads a number of seconds, or a duration in AdGuard Home's syntax.
 func seconds(v any) (setting.Duration, error) {
 	text := plainText(v)
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
@@ -202,7 +201,7 @@ func aCount(ours, why string, most uint64, to func(a *adGuardKeys) *setting.Coun
 	}
 }
 
-// prefixes takes addresses and networks; what is neither is a ClientID.
+// prefixes reads addresses and networks; other values are ClientIDs.
 func prefixes(ours string, to func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix]) func(*adGuardKeys, any) Note {
 	return func(a *adGuardKeys, v any) Note {
 		var others []string
@@ -224,8 +223,8 @@ func prefixes(ours string, to func(a *adGuardKeys) *setting.OneOrMore[netip.Pref
 	}
 }
 
-// adGuardTable has the settings by path, as AdGuard Home 0.107 writes them.
-// Older files have those of filtering under dns.
+// adGuardTable has the settings by path, as in AdGuard Home 0.107. Older files
+// have those about filtering under dns.
 var adGuardTable = map[string]adGuardKey{
 	"http.address":            {take: (*adGuardKeys).admin},
 	"http.session_ttl":        {standard: []string{"720h", "720h0m0s"}},
@@ -350,8 +349,8 @@ func filtersAnyway(*adGuardKeys, any) Note {
 	return differs("nothing", "AdGuard Home lets everything pass; these settings filter")
 }
 
-// admin is the address of the administration. Beyond loopback ours wants a token
-// and a certificate, so that it stays on loopback until there are.
+// admin converts the address of the administration. Ours requires a token and a
+// certificate beyond loopback, so it stays on loopback until these exist.
 func (a *adGuardKeys) admin(v any) Note {
 	addr, err := netip.ParseAddrPort(plainText(v))
 	if err != nil || addr.Port() == 0 {
@@ -364,7 +363,7 @@ func (a *adGuardKeys) admin(v any) Note {
 	return differs("listen: admin", "it is at 127.0.0.1:8081; for other machines write the address, a token and tls under listen")
 }
 
-// parent is the proxy through which AdGuard Home fetches.
+// parent converts the proxy through which AdGuard Home fetches.
 func (a *adGuardKeys) parent(v any) Note {
 	if s := plainText(v); strings.HasPrefix(s, "http://") {
 		a.set.Proxy.Upstream.Parent = s
@@ -451,7 +450,7 @@ func (a *adGuardKeys) upstreamTimeout(v any) Note {
 	return carried("dns: forward: timeout")
 }
 
-// privateNetworks are those whose names private resolvers know.
+// privateNetworks are the networks whose names private resolvers have.
 var privateNetworks = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
 
 func (a *adGuardKeys) privateNames(v any) Note {
@@ -509,8 +508,8 @@ func (a *adGuardKeys) blockedServices(v any) Note {
 	return note
 }
 
-// adGuardBlockedTimes are the times outside of those in which AdGuard Home lets
-// blocked services: nil where it never does.
+// adGuardBlockedTimes returns the times outside those in which AdGuard Home
+// permits blocked services, or nil if it never does.
 func adGuardBlockedTimes(all map[string]any, prefix string) policy.Schedule {
 	zone := plainText(all[prefix+"time_zone"])
 	if zone == "Local" {
@@ -562,7 +561,7 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%02d:%02d", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// updates says how often lists are fetched.
+// updates converts the interval for fetching lists.
 func (a *adGuardKeys) updates(v any) Note {
 	hours, err := strconv.Atoi(plainText(v))
 	if err != nil || hours <= 0 || hours > 24*365 {

@@ -13,7 +13,8 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// besideBy is how far the ports are from those of the program that goes on.
+// besideBy is the distance of the ports from those of the other program, which
+// continues to run.
 const besideBy = 10000
 
 // listeners are the settings that say where servers listen.
@@ -22,9 +23,9 @@ var listeners = map[string][]string{
 	"dns":    {"listen", "tls", "https", "quic"},
 }
 
-// Beside writes the settings in file to another one of the same folder, with
-// every port moved by 10000, down where there is no room above. It returns a
-// line for each address that says where it is now.
+// Beside writes the settings in file to another file of the same folder, with
+// every port increased by 10000, or decreased if it would be too high. It
+// returns a line with the new place of each address.
 func Beside(file, moved string) (lines []string, err error) {
 	text, err := readWhole(file)
 	if err != nil {

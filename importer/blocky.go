@@ -15,7 +15,7 @@ import (
 	"shuultuur/setting"
 )
 
-// blockyDefaults are what Blocky 0.26 uses where a key is left out.
+// blockyDefaults are the values that Blocky 0.26 uses for omitted keys.
 var blockyDefaults = map[string][]string{
 	"upstreams.timeout": {"2s"}, "upstreams.init.strategy": {"blocking"}, "connectIPVersion": {"dual"},
 	"customDNS.customTTL": {"1h"}, "customDNS.filterUnmappedTypes": {"true"},
@@ -30,7 +30,7 @@ var blockyDefaults = map[string][]string{
 	"specialUseDomains.enable": {"true"}, "ede.enable": {"true"},
 }
 
-// blockyReasons say why keys have nothing of ours.
+// blockyReasons are the reasons why keys have no equivalent.
 var blockyReasons = reasons{
 	{"upstreams.groups.", "upstreams are chosen by the name asked for, not by who asks"},
 	{"upstreams.init.", "the gateway serves at once, and asks upstreams when somebody asks it"},
@@ -60,7 +60,7 @@ var blockyReasons = reasons{
 // A blocky reads the settings of Blocky.
 type blocky struct {
 	dir   string
-	every time.Duration // between two looks at lists; 0: not said
+	every time.Duration // interval of checks of lists; 0: not set
 	tls   bool          // the certificate can be used
 	ports bool          // some were named
 }
@@ -186,7 +186,7 @@ func (p *plain) refuseType(value string) Note {
 	return carried(fmt.Sprintf("rule %q", name))
 }
 
-// record takes what is about the record of queries, metrics and hosts files.
+// record converts keys about the record of queries, metrics and hosts files.
 func (b *blocky) record(p *plain, key, value string) Note {
 	switch key {
 	case "queryLog.type":
@@ -223,7 +223,7 @@ func (b *blocky) port(p *plain, key, value string) Note {
 	to, ours := &s.Listen, "dns: listen"
 	switch key {
 	case "ports.dns", "port":
-		if !b.ports { // instead of ours
+		if !b.ports { // replaces our default
 			s.Listen, b.ports = nil, true
 		}
 	case "ports.tls":

@@ -32,8 +32,8 @@ func (o option) every() []option {
 var several = []string{"filterip", "filterports", "authplugin", "contentscanner", "downloadmanager", "checkip",
 	"weightedphraselist", "bannedphraselist", "exceptionphraselist"}
 
-// A ref is a list that the settings name: what e2guardian 5 says with a type
-// and a name, and before that with an option of its own for each list.
+// A ref is a list named in the settings: by type and name in e2guardian 5, and
+// by a separate option for each list before.
 type ref struct {
 	typ  string // site, ipsite, url, regexp, replace, extension, type, search, ip, time, ipmap, map
 	name string // banned, exception, grey, localbanned, …
@@ -46,7 +46,7 @@ type guard struct {
 	*work
 	dir     string // of the main settings
 	listDir string // what __LISTDIR__ stands for
-	version string // "5.3.5", as far as the files tell
+	version string // "5.3.5", if the files have it
 	typed   bool   // lists are given by type, as of version 5
 	indexes map[string]*index
 	blanket map[string][]place // "**" and "*ip" by name of the list
@@ -57,7 +57,7 @@ type guard struct {
 
 var versionText = regexp.MustCompile(`(?i)version (\d+\.\d+(?:\.\d+)?)`)
 
-// conf reads a settings file and what it includes.
+// conf reads a settings file and its includes.
 func (c *guard) conf(path string, depth int) ([]option, error) {
 	if c.read++; c.read > maxFiles || depth > maxDepth {
 		return nil, errors.New("too many settings files include each other")
@@ -122,8 +122,9 @@ var typedLists = map[string]string{
 	"ipmaplist": "ipmap", "maplist": "map", "categorylist": "category",
 }
 
-// plainLists are those of DansGuardian and e2guardian before 5: how an option
-// ends, in the order in which it is looked for, and what it holds.
+// plainLists are the options for lists in DansGuardian and in e2guardian before
+// 5: how the option ends, in the order of comparison, and what the list
+// contains.
 var plainLists = []struct{ end, typ, name string }{
 	{"regexpurllist", "regexp", ""}, {"regexpheaderlist", "regexp", "header"}, {"regexpuseragentlist", "regexp", "useragent"},
 	{"sslsitelist", "site", "ssl"}, {"sslsiteiplist", "ipsite", "ssl"}, {"filesitelist", "site", "file"}, {"fileurllist", "url", "file"},
@@ -140,7 +141,7 @@ var plainNames = map[string]ref{
 	"bannediplist":      {typ: "ip", name: "bannedclient"}, "exceptioniplist": {typ: "ip", name: "exceptionclient"},
 }
 
-// list reads an option as one that names a list.
+// list interprets an option that names a list.
 func (c *guard) list(o option) (r ref, is, ok bool) {
 	r.place = o.place
 	if typ, typed := typedLists[o.name]; typed {

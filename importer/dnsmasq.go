@@ -14,7 +14,7 @@ type dnsmasqOptions struct {
 	addresses []string
 }
 
-// dnsmasqReasons say why options have nothing of ours.
+// dnsmasqReasons are the reasons why options have no equivalent.
 var dnsmasqReasons = reasons{
 	{"dhcp", "addresses are given out by another program: leave DHCP where it is, and name its leases under identity: names: leases"},
 	{"enable-ra", "addresses are given out by another program: leave DHCP where it is, and name its leases under identity: names: leases"},

@@ -141,7 +141,7 @@ func covers(c *guard, p policy.Policy, number int, m membership, main string) {
 	}
 }
 
-// moot reports what has no effect on a group.
+// moot reports settings that have no effect on a group.
 func moot(rep *Report, lists []ref, opts map[string]option, why string) {
 	for _, r := range lists {
 		rep.add(Note{Kind: Default, place: r.place, What: r.what, Why: why})
@@ -155,7 +155,7 @@ func moot(rep *Report, lists []ref, opts map[string]option, why string) {
 	}
 }
 
-// unsaid reports what the settings name and nothing was said of.
+// unsaid reports settings that no other note covers.
 func (c *guard) unsaid() {
 	reported := map[string]bool{}
 	for _, n := range c.rep.Notes {
@@ -199,10 +199,10 @@ func (c *guard) guessVersion(main string) {
 	c.rep.Version = c.version
 }
 
-// compat is the mode of the phrase check that gives this version's scores.
+// compat returns the mode of the phrase check with the scores of this version.
 func (c *guard) compat() string {
 	var major, minor int
-	_, _ = fmt.Sscanf(c.version, "%d.%d", &major, &minor) // what is no version is 0.0
+	_, _ = fmt.Sscanf(c.version, "%d.%d", &major, &minor) // an invalid version counts as 0.0
 	switch {
 	case major < 4:
 		return "dansguardian"
@@ -246,7 +246,7 @@ func (c *guard) clients(lists []ref) {
 	}
 }
 
-// ifAny is kind, or Empty when nothing is in a list.
+// ifAny returns kind, or Empty if the list is empty.
 func ifAny(c *guard, path string, kind Kind) Kind {
 	if len(c.items(ref{path: path})) == 0 {
 		return Empty
@@ -308,8 +308,8 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 	return all
 }
 
-// plugin reads a file that says how users are told, and what names groups by
-// address.
+// plugin reads an authentication plug-in's file, and calls take with the file
+// that assigns groups by address.
 func (c *guard) plugin(o option, take func(path string)) (byAddress, byName bool) {
 	if o.value == "" {
 		c.rep.add(Note{Kind: Default, place: o.place, What: o.what})
@@ -348,7 +348,7 @@ func (c *guard) plugin(o option, take func(path string)) (byAddress, byName bool
 	return byAddress, byName
 }
 
-// phraseFiles is what a group says of phrases, to compare groups by.
+// phraseFiles returns the phrase options of a group, for comparing groups.
 func phraseFiles(opts map[string]option) string {
 	all := ""
 	for _, name := range []string{"weightedphraselist", "bannedphraselist", "exceptionphraselist"} {
@@ -423,7 +423,7 @@ func (c *guard) phrases(opts, global map[string]option) {
 	c.set.Checks.Phrase = out
 }
 
-// phraseFile finds a file of phrases, and copies it where its includes are
+// phraseFile finds a file of phrases, and copies it if its includes are
 // elsewhere.
 func phraseFile(c *guard, o option) (path string, ok bool) {
 	if o.value == "" {
@@ -453,7 +453,7 @@ func phraseFile(c *guard, o option) (path string, ok bool) {
 	return path, true
 }
 
-// phraseTwice reports a phrase that stands twice; only the greater weight counts.
+// phraseTwice reports a repeated phrase; only the greater weight counts.
 func (c *guard) phraseTwice(seen map[string]place, at place, s []byte) {
 	if s[0] != '<' {
 		return
@@ -472,8 +472,8 @@ func (c *guard) phraseTwice(seen map[string]place, at place, s []byte) {
 	c.rep.Entries++
 }
 
-// listFor makes a list of ours of a site, URL or regexp list, once for each
-// file. It returns its name, "" when there is nothing in it.
+// listFor converts a site, URL or regexp list, once for each file. It returns
+// the name of our list, or "" if it is empty.
 func (c *guard) listFor(r ref) (string, error) {
 	if name, done := c.byPath[r.path]; done {
 		c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: "lists." + name})
@@ -566,8 +566,8 @@ func (c *guard) named(lists []ref, names ...string) (all []string) {
 	return all
 }
 
-// policy makes the policy of a filter group. The order of its rules is that of
-// e2guardian's storyboard.
+// policy converts a filter group. Its rules are in the order of e2guardian's
+// storyboard.
 func (c *guard) policy(n int, lists []ref, opts, global map[string]option) policy.Policy {
 	p := policy.Policy{Name: groupName(c, n, opts), Decrypt: c.cut && opts["sslmitm"].value == "on"}
 	used := map[string]bool{}
@@ -699,8 +699,8 @@ func filters(c *guard, lists []ref, opts map[string]option, add func(policy.Rule
 	return true
 }
 
-// uploadRules reads the options that are left, and puts the rules for uploads before
-// the others: those of the group, or else those of all groups.
+// uploadRules reads the remaining options, and inserts rules for uploads before the
+// others: those of the group, or else those of all groups.
 func uploadRules(c *guard, lists []ref, opts map[string]option, p *policy.Policy, grey bool) {
 	forAll := c.upload
 	c.upload = nil
@@ -712,8 +712,8 @@ func uploadRules(c *guard, lists []ref, opts map[string]option, p *policy.Policy
 	c.upload = forAll
 }
 
-// extensionRules refuses files by the end of their path and, as e2guardian does,
-// by the end of what stands behind it.
+// extensionRules blocks files by the end of their path and, as e2guardian does,
+// by the end of the query.
 func extensionRules(c *guard, exts, files []string, add func(policy.Rule), rule policy.Rule) {
 	behind := rule
 	rule.Extension = exts

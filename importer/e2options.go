@@ -12,8 +12,8 @@ import (
 	"shuultuur/setting"
 )
 
-// e2Defaults are what e2guardian and DansGuardian ship their settings with,
-// where nothing has to be said of them.
+// e2Defaults are the settings shipped with e2guardian and DansGuardian that
+// need no note.
 var e2Defaults = map[string][]string{
 	"languagedir": {"/usr/share/e2guardian/languages"}, "language": {"ukenglish"}, "loglevel": {"3", "2"}, "logexceptionhits": {"2"}, "logclienthostnames": {"off"},
 	"anonymizelogs": {"off"}, "logsyslog": {"off"}, "showweightedfound": {"on", "off"}, "weightedphrasemode": {"2"}, "usecustombannedimage": {"on"},
@@ -64,8 +64,8 @@ var e2Means = map[string]Note{
 	"accessdeniedaddress": lostOurs("pages", "block pages are our own; a rule with action: redirect sends people elsewhere"),
 }
 
-// more takes an option of the main file or of a group that is not about lists,
-// and says what became of it.
+// more converts an option of the main file or of a group that is not about
+// lists, and returns the note on it.
 func (c *guard) more(o option, opts map[string]option) Note {
 	n, err := strconv.Atoi(o.value)
 	isNumber := err == nil

@@ -1,17 +1,17 @@
-// Package importer makes our settings of those of another filter: e2guardian,
+// Package importer converts the settings of other filters to ours: e2guardian,
 // DansGuardian, squidGuard, Squid, Pi-hole, AdGuard Home, Blocky, Unbound,
 // dnsmasq, Privoxy, Technitium, NextDNS, OPNsense.
 //
-// Data moves as follows: [Run] reads the other program's configuration, writes a
-// settings file into a folder that names the lists where they lie, or copies of
-// those no format of ours reads as they are, and compiles every list once, as
-// the gateway will. What was carried over, what was not and why, and every line
-// of a list that does not do what it seems to, goes into a [Report], which is
-// written beside the settings as text and HTML.
+// Data moves as follows: [Run] reads the other program's configuration and
+// writes a settings file into a folder. The settings name the lists in their
+// places, or copies of lists in formats that ours cannot read. Then it compiles
+// every list once, as the gateway will. A [Report], written beside the settings
+// as text and HTML, has what was carried over, what was not and why, and every
+// line of a list that does not have its apparent effect.
 //
-// A decision is to be the one the other program takes, but for its faults.
-// Where that cannot be said in our settings the report says so; nothing is
-// left out silently.
+// A decision should be that of the other program, except for its faults. Where
+// our settings cannot express it, the report says so; nothing is omitted
+// silently.
 package importer
 
 import (
@@ -116,15 +116,15 @@ func Run(ctx context.Context, program, path, to string) (*Report, error) {
 	return w.rep, os.WriteFile(filepath.Join(to, SettingsFile), data, 0o644)
 }
 
-// work is one import under way.
+// A work is one import in progress.
 type work struct {
 	ctx     context.Context
 	to      string
 	set     settings
 	rep     *Report
-	lists   map[string]list.Config // by name, with the path as it is compiled
+	lists   map[string]list.Config // by name, with the path for compiling
 	byPath  map[string]string      // name of the list made of a file, "" of one that is empty
-	origin  map[string]string      // file a copy was made of
+	origin  map[string]string      // the original file of each copy
 	places  map[string][]place     // where the lines of a list of ours were written, by its path
 	read    int                    // settings files
 	fetched bool                   // a list is not here yet, but will be fetched
@@ -199,8 +199,8 @@ func isURL(s string) bool {
 	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
 }
 
-// keepFetching makes the list of a local copy one that is fetched, and the copy
-// the version it begins with.
+// keepFetching turns the list of a local copy into a fetched one, which begins
+// with the copy.
 func (w *work) keepFetching(name, url string) error {
 	if !isURL(url) {
 		return nil
@@ -241,7 +241,7 @@ func (w *work) problem(p list.Problem) {
 	w.rep.add(n)
 }
 
-// freeName makes a name for a list out of one that may hold anything.
+// freeName makes an unused name of a list from any text.
 func (w *work) freeName(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -276,8 +276,8 @@ func (w *work) own(name string, write func(io.Writer) error) (path string, err e
 	return path, errors.Join(write(f), f.Close())
 }
 
-// ownLines writes a list of ours out of lines that were written elsewhere; what
-// a place says is the line.
+// ownLines writes a list from lines of other files; the text of each place is
+// the line.
 func (w *work) ownLines(name string, lines []place) (path string, err error) {
 	path, err = w.own(name, func(to io.Writer) error {
 		b := bufio.NewWriter(to)

@@ -44,7 +44,7 @@ func (w *work) intercept(at place, cert, key string) Note {
 	return differs("intercept: root, decrypt: true", why+", so a new root is made, as \"shuultuur ca init\" does, which clients have to trust: \"shuultuur ca install\" says how")
 }
 
-// rootOf writes the root that another program has into a file of ours.
+// rootOf writes the root certificate of another program into our file.
 func rootOf(file, cert, key string) error {
 	a, err := readWhole(cert)
 	if err != nil {
@@ -67,7 +67,7 @@ func rootOf(file, cert, key string) error {
 	return err
 }
 
-// clamd has the scanner at an address asked, and refuses what it finds.
+// clamd adds a scanner at an address, and a rule that blocks what it finds.
 func (w *work) clamd(address string) {
 	if w.set.Checks.Virus == nil {
 		w.set.Checks.Virus = newVirus()
@@ -75,7 +75,7 @@ func (w *work) clamd(address string) {
 	w.set.Checks.Virus.Clamd = append(w.set.Checks.Virus.Clamd, address)
 }
 
-// everywhere puts what is the same for all policies into them.
+// everywhere adds common rules to all policies.
 func (w *work) everywhere() {
 	for i := range w.set.Policies {
 		p := &w.set.Policies[i]
@@ -86,7 +86,7 @@ func (w *work) everywhere() {
 	}
 }
 
-// file is a path for our settings: relative where it is below them.
+// file returns a path for our settings: relative if it is below their folder.
 func (w *work) file(path string) setting.File {
 	if rel, err := filepath.Rel(w.to, path); err == nil && filepath.IsLocal(rel) {
 		return setting.File(rel)

@@ -15,8 +15,8 @@ import (
 // A tree is a list file of e2guardian or DansGuardian with all it includes.
 type tree struct {
 	files []string
-	// mend says that a reader of ours would not find all the files: they have
-	// moved, are missing or lie where none is to look.
+	// mend reports that our reader would not find all files: they have moved, are
+	// missing or are in a forbidden place.
 	mend  bool
 	timed bool // some file holds at some times only
 }
@@ -56,8 +56,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// walk calls line with every line of a list and of what it includes, without
-// blanks around it, and reports what cannot be included.
+// walk calls line with every trimmed line of a list and its includes, and
+// reports what cannot be included.
 func (c *guard) walk(path string, line func(p place, s []byte)) (*tree, error) {
 	t := &tree{}
 	root := listRoot(path)
@@ -104,7 +104,7 @@ func (c *guard) walk(path string, line func(p place, s []byte)) (*tree, error) {
 	return t, visit(path, 0)
 }
 
-// listRoot is the folder that list.Compile reads includes from.
+// listRoot returns the folder from which list.Compile reads includes.
 func listRoot(path string) string {
 	root := filepath.Dir(path)
 	for dir := root; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
@@ -155,9 +155,8 @@ func eachLine(r io.Reader, line func(n int, s []byte) error) error {
 	}
 }
 
-// copyTree copies a list and what it includes below our folder, line by line,
-// so that line numbers stay. Includes are written anew; those that are missing
-// become comments.
+// copyTree copies a list and its includes below our folder, line by line, so
+// that line numbers stay. Includes get new paths; missing ones become comments.
 func (c *guard) copyTree(name, path string) (string, error) {
 	done := map[string]string{}
 	var copyFile func(path string, depth int) (string, error)
@@ -218,8 +217,8 @@ func cutNote(s []byte) []byte {
 	return bytes.TrimSpace(s)
 }
 
-// items reads a short list whole: extensions, types, search words. What a place
-// says is the entry.
+// items reads a short list: extensions, types, search words. The text of each
+// place is the entry.
 func (c *guard) items(r ref) (all []place) {
 	seen := map[string]bool{}
 	_, err := c.walk(r.path, func(p place, s []byte) {
@@ -304,7 +303,7 @@ func networks(s string) (all []string, ok bool) {
 	return []string{p.Masked().String()}, true
 }
 
-// lastOf is the last address of a prefix.
+// lastOf returns the last address of a prefix.
 func lastOf(p netip.Prefix) netip.Addr {
 	b := p.Masked().Addr().AsSlice()
 	for i := p.Bits(); i < len(b)*8; i++ {

@@ -9,13 +9,13 @@ import (
 // maxKeys bounds the entries that are compared with each other.
 const maxKeys = 3_000_000
 
-// An index says where each entry of a list stands.
+// An index finds the place of each entry of a list.
 type index struct {
 	title string
 	files []string
 	at    map[string]spot
-	// prefix entries match by squidGuard's rule, so one does not cover what
-	// goes on after a boundary only.
+	// entries with a prefix match by squidGuard's rule, so they do not cover longer
+	// paths after a boundary only
 	hostsOnly bool
 }
 
@@ -27,7 +27,7 @@ func (x *index) place(s spot) place {
 	return place{file: x.files[s.file], line: int(s.line)}
 }
 
-// add notes an entry; it returns where the entry stands already.
+// add adds an entry, and returns its earlier place if it was there.
 func (x *index) add(key string, p place) (before place, twice bool) {
 	if s, ok := x.at[key]; ok {
 		return x.place(s), true

@@ -44,7 +44,7 @@ func (w *work) hostsLine(at place, s string) {
 }
 
 // piholeNames reads the names and upstreams of Pi-hole: custom.list, and the
-// files of dnsmasq beside its folder or in it; of version 6, pihole.toml.
+// files of dnsmasq in its folder or beside it; for version 6, pihole.toml.
 func (w *work) piholeNames(dir string) {
 	w.lines(filepath.Join(dir, "custom.list"), func(at place, s string) {
 		text, _, _ := strings.Cut(s, "#")
@@ -87,7 +87,7 @@ func (w *work) piholeTOML(file string) {
 	}
 	values, err := readTOML(data)
 	if err != nil {
-		return // which is said where all settings are read
+		return // the reading of all settings reports it
 	}
 	for _, v := range values {
 		at := place{file: file, line: v.line}
@@ -168,7 +168,8 @@ func (w *work) route(at place, domain, server string) {
 	w.rep.add(Note{Kind: Carried, place: at, What: domain + " is asked at " + server, Ours: "dns: forward: routes"})
 }
 
-// dnsmasqServer puts "192.0.2.1#5353" as ours, "" where it is no address.
+// dnsmasqServer converts "192.0.2.1#5353" to our syntax; "" if it is not an
+// address.
 func dnsmasqServer(s string) string {
 	addr, port, has := strings.Cut(strings.TrimSpace(s), "#")
 	a, err := netip.ParseAddr(addr)
@@ -270,7 +271,7 @@ func (w *work) adGuardUpstreams(at place, all any) {
 	}
 }
 
-// words are the texts in a list of YAML.
+// words returns the texts in a YAML list.
 func words(v any) (all []string) {
 	list, _ := v.([]any)
 	for _, x := range list {

@@ -120,7 +120,8 @@ func (n *nextDNS) service(number, value string) Note {
 	return note
 }
 
-// outsideRecreation is the time in which what is free at recreation is blocked.
+// outsideRecreation returns the times at which what recreation permits is
+// blocked.
 func (n *nextDNS) outsideRecreation() policy.Schedule {
 	const times = "parentalControl.recreation.times."
 	free := map[string]any{"time_zone": n.all["parentalControl.recreation.timezone"]}
@@ -132,7 +133,7 @@ func (n *nextDNS) outsideRecreation() policy.Schedule {
 	return adGuardBlockedTimes(free, "")
 }
 
-// sinceMidnight is a time of day as a duration: "18h0m0s" of "18:00:00".
+// sinceMidnight converts a time of day to a duration: "18:00:00" to "18h0m0s".
 func sinceMidnight(s string) string {
 	t, err := time.Parse("15:04:05", s)
 	if err != nil {
@@ -214,7 +215,7 @@ var nextDNSTable = map[string]func(n *nextDNS, value string) Note{
 	"settings.performance.cnameFlattening": func(*nextDNS, string) Note { return Note{Kind: Default} },
 }
 
-// kind blocks a list of a kind, where a setting is switched on.
+// kind blocks a kind of list if the setting is on.
 func (n *nextDNS) kind(id, value string) Note {
 	if value != "true" {
 		return Note{Kind: Default}

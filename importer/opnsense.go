@@ -17,7 +17,7 @@ import (
 	"shuultuur/setting"
 )
 
-// An xmlNode is an element with what is in it.
+// An xmlNode is an element with its contents.
 type xmlNode struct {
 	name  string
 	id    string // the attribute uuid
@@ -62,7 +62,7 @@ func readXML(data []byte) (*xmlNode, error) {
 	}
 }
 
-// at returns the element at a path, an empty one if there is none.
+// at returns the element at a path, or an empty one.
 func (n *xmlNode) at(path ...string) *xmlNode {
 	for _, name := range path {
 		i := slices.IndexFunc(n.nodes, func(x *xmlNode) bool { return strings.EqualFold(x.name, name) })
@@ -94,7 +94,7 @@ func (n *xmlNode) leaves(path string, take func(path string, n *xmlNode)) {
 	}
 }
 
-// values are the parts of a text with commas between them.
+// values returns the parts of a comma-separated text.
 func (n *xmlNode) values() (all []string) {
 	for v := range strings.FieldsFuncSeq(n.text, func(r rune) bool { return r == ',' || r == '\n' }) {
 		if v = strings.TrimSpace(v); v != "" {
@@ -152,7 +152,7 @@ func readOPNsense(w *work, file string) error {
 	return o.done()
 }
 
-// opnSenseWhy says why an element has nothing of ours.
+// opnSenseWhy returns the reason why an element has no equivalent.
 func opnSenseWhy(path string) string {
 	switch {
 	case strings.Contains(path, "unboundplus.advanced"):
@@ -216,7 +216,7 @@ func (o *opnSense) general() {
 	})
 }
 
-// overrides are names of one's own, and upstreams.
+// overrides converts host overrides, and upstreams.
 func (o *opnSense) overrides() {
 	o.unbound.at("hosts").each("host", func(h *xmlNode) {
 		if o.isOff(h) {
@@ -281,7 +281,7 @@ func (o *opnSense) overrides() {
 	})
 }
 
-// hostOf is the name of the override with an identifier, "" for none.
+// hostOf returns the name of the override with an identifier, or "".
 func (o *opnSense) hostOf(id string) (name string) {
 	o.unbound.at("hosts").each("host", func(h *xmlNode) {
 		if id != "" && h.id == id {
@@ -319,7 +319,7 @@ var opnSenseLists = map[string]string{
 	"hgz001": "hagezi-light", "hgz002": "hagezi-normal", "hgz003": "hagezi-pro", "hgz011": "hagezi-tif", "oisd0": "oisd-small", "oisd1": "oisd-big", "oisd2": "oisd-nsfw",
 }
 
-// blocklists are those of the name server.
+// blocklists converts the blocklists of the name server.
 func (o *opnSense) blocklists() {
 	lists := []*xmlNode{o.unbound.at("dnsbl")}
 	o.unbound.at("dnsbl").each("blocklist", func(n *xmlNode) { lists = append(lists, n) })
@@ -402,8 +402,8 @@ func (o *opnSense) sinkhole(value string) Note {
 	return carried("dns: block: sinkhole")
 }
 
-// advanced are the settings of the name server that are sized here, and those of
-// which there is something.
+// advanced reports the settings of the name server that we size automatically,
+// and converts those that have an equivalent.
 func (o *opnSense) advanced() {
 	a := o.unbound.at("advanced")
 	for _, option := range []string{"private-domain", "private-address", "domain-insecure", "serve-expired", "cache-max-ttl", "cache-min-ttl", "prefetch", "log-queries"} {
@@ -446,7 +446,7 @@ func (o *opnSense) advanced() {
 	})
 }
 
-// proxy is Squid as OPNsense writes its settings.
+// proxy converts OPNsense's settings of Squid.
 func (o *opnSense) proxy() {
 	f := o.squid.at("forward")
 	off := o.squid.at("general", "enabled").text == "0"

@@ -14,8 +14,8 @@ import (
 // optionFiles reads files of lines "key SEP value" that include each other.
 type optionFiles struct {
 	separator string
-	// included returns the files that a line names, and whether it is one that
-	// names files. dir is where the first file lies.
+	// included returns the files that a line names, and whether the line is an
+	// include. dir is the folder of the first file.
 	included func(dir, key, value string) (files []string, is bool)
 
 	dir  string
@@ -56,8 +56,8 @@ func (o *optionFiles) each(file string, take func(at place, key, value string)) 
 	})
 }
 
-// filesOf are the files that a pattern names. Those that have moved are looked
-// for below dir: in a folder of the same name, and beside the settings.
+// filesOf returns the files that match a pattern. If they have moved, it looks
+// below dir: in a folder of the same name, and beside the settings.
 func filesOf(dir, pattern string) (files []string) {
 	if !filepath.IsAbs(pattern) {
 		pattern = filepath.Join(dir, pattern)
@@ -76,7 +76,7 @@ func filesOf(dir, pattern string) (files []string) {
 	return nil
 }
 
-// unboundFiles are the options of unbound.conf.
+// unboundFiles reads the options of unbound.conf.
 func unboundFiles() *optionFiles {
 	return &optionFiles{separator: ":", included: func(dir, key, value string) ([]string, bool) {
 		if key != "include" && key != "include-toplevel" {
@@ -86,7 +86,7 @@ func unboundFiles() *optionFiles {
 	}}
 }
 
-// dnsmasqFiles are the options of dnsmasq.conf.
+// dnsmasqFiles reads the options of dnsmasq.conf.
 func dnsmasqFiles() *optionFiles {
 	return &optionFiles{separator: "=", included: func(dir, key, value string) ([]string, bool) {
 		switch key {
@@ -99,13 +99,13 @@ func dnsmasqFiles() *optionFiles {
 	}}
 }
 
-// confDir are the files of a folder of dnsmasq: "DIR", "DIR,.bak" without those
-// that end so, "DIR,*.conf" those alone.
+// confDir returns the files of a folder for dnsmasq: "DIR"; "DIR,.bak" excludes
+// files with that end; "DIR,*.conf" selects files with that end.
 func confDir(dir, value string) (files []string) {
 	parts := strings.Split(value, ",")
 	folder := parts[0]
 	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-		folder = filepath.Join(dir, filepath.Base(folder)) // where it has moved to
+		folder = filepath.Join(dir, filepath.Base(folder)) // the place after moving
 	}
 	all, _ := os.ReadDir(folder)
 	ends := func(name string, wanted bool) bool {
@@ -133,23 +133,23 @@ type yamlFile struct {
 	lines map[string]int
 }
 
-// at is where a value is, by its path.
+// at returns the place of a value by its path.
 func (f yamlFile) at(path string) place { return place{file: f.path, line: f.lines[path]} }
 
-// each is where a value of a list is.
+// each returns the place of the i-th value of a list.
 func (f yamlFile) each(path string, i int) place { return f.at(fmt.Sprintf("%s.%d", path, i)) }
 
 // mostLines bounds for how many values of a file of YAML the line is known.
 const mostLines = 1 << 18
 
-// newYAMLFile reads where the values of a file are, by their paths: a.b for keys,
+// newYAMLFile finds the places of the values in a file, by path: a.b for keys,
 // a.0 for values of a list.
 func newYAMLFile(path string, data []byte) yamlFile {
 	lines := map[string]int{}
 	f := yamlFile{path, lines}
 	var root yaml.Node
 	if yaml.Load(data, &root) != nil {
-		return f // which is said where it is read
+		return f // the reader of the file reports the error
 	}
 	var walk func(n *yaml.Node, path string)
 	walk = func(n *yaml.Node, path string) {

@@ -17,8 +17,8 @@ import (
 	"shuultuur/policy"
 )
 
-// why says why options of e2guardian have no equivalent, by words their names
-// hold; the first counts.
+// why has the reasons why options of e2guardian have no equivalent, by words in
+// their names; the first match counts.
 var why = []struct{ words, why string }{
 	{"searchterm", "search terms are judged by rules with search:, not by weight"},
 	{"embeddedurl deepurl", "addresses inside addresses and pages are not looked up"},
@@ -59,7 +59,7 @@ var carriedOptions = []string{
 	"phrasefiltermode", "preservecase", "hexdecodecontent", "filtergroupslist", "storyboard", "authplugin",
 }
 
-// reportUnused reports the lists and options of a group that nothing was made of.
+// reportUnused reports the unconverted lists and options of a group.
 func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 	for _, r := range lists {
 		switch {
@@ -110,7 +110,7 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 	}
 }
 
-// global carries over what the main file says about the proxy.
+// global converts the main file's settings of the proxy.
 func (c *guard) global(opts map[string]option) {
 	carried := func(name, ours string) {
 		c.rep.add(Note{Kind: Carried, place: opts[name].place, What: opts[name].what, Ours: ours})
@@ -221,9 +221,8 @@ var shipped = map[string]string{
 	"common.story":  "ce14b606a9db5b6ef0a6f4cb157429c93f43fb1b31054528d804688b3df32269",
 }
 
-// story makes rules of what the storyboard of a group says of blanket blocks,
-// the one thing the shipped one leaves to the administrator that is like a rule
-// of ours, and reports whatever else is changed.
+// story converts the blanket blocks in a group's storyboard, which the shipped
+// storyboard leaves to the administrator, and reports other changes of it.
 func (c *guard) story(o option, ban string, unless []string, add func(policy.Rule)) {
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {
@@ -258,9 +257,9 @@ func (c *guard) story(o option, ban string, unless []string, add func(policy.Rul
 	}
 }
 
-// functions are the lines of each function of a group's storyboard. As it is
-// shipped there are none but empty ones; the files it includes are compared
-// with those shipped.
+// functions returns the lines of each function of a group's storyboard. The
+// shipped storyboard has only empty ones; the files it includes are compared
+// with the shipped ones.
 func (c *guard) functions(path string) (map[string][]place, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"shuultuur/setting"
 )
 
-// plain collects what programs say that have one set of lists for everybody.
+// plain collects the settings of programs with one set of lists for all
+// clients.
 type plain struct {
 	flags bool // an option without a value is on
 	*work
@@ -31,8 +32,8 @@ type plain struct {
 	free             []policy.Network // clients that are not filtered
 }
 
-// A reader takes what there is of ours for one setting, and says what became of
-// it. Kind is Lost with a reason when there is nothing.
+// A reader converts one setting and returns the note on it. Its kind is Lost,
+// with a reason, if there is no equivalent.
 type reader func(p *plain, key, value string) Note
 
 // say finishes the note on a setting. Empty and false values are defaults.
@@ -67,9 +68,9 @@ func carried(ours string) Note      { return Note{Kind: Carried, Ours: ours} }
 func differs(ours, why string) Note { return Note{Kind: Changed, Ours: ours, Why: why} }
 func lost(why string) Note          { return Note{Kind: Lost, Why: why} }
 
-// addNames takes names, one a line or separated by spaces, each with what is below
-// it; false: allowed ones. They become rules, so that a list may have those of
-// one name alone as well.
+// addNames adds names, one per line or separated by spaces, with their subdomains.
+// If block is false, they are allowed. They become rules, so that a list can also
+// have single names without subdomains.
 func (p *plain) addNames(block bool, text string) Note {
 	to, ours := &p.blocked, "lists.blocked"
 	if !block {
@@ -88,7 +89,8 @@ func (p *plain) addNames(block bool, text string) Note {
 	return carried(ours)
 }
 
-// entry is one of a list of ours, written where the setting at hand is.
+// entry returns an entry for a list of ours, at the place of the current
+// setting.
 func (p *plain) entry(text string) place { return place{file: p.at.file, line: p.at.line, what: text} }
 
 // zone takes a name of which a longer one may say the opposite.
@@ -101,8 +103,8 @@ func (p *plain) zone(block bool, name string) Note {
 	return carried("lists.blocked")
 }
 
-// entries takes a list as Blocky reads it: a name alone, "*.name" for that and
-// what is below it, "/x/" for an expression, a line of a hosts file.
+// entries adds a list in Blocky's syntax: a name alone, "*.name" for a name
+// with its subdomains, "/x/" for an expression, or a line of a hosts file.
 func (p *plain) entries(block bool, text string) Note {
 	to, ours := &p.blocked, "lists.blocked"
 	if !block {
@@ -229,7 +231,7 @@ func (w *work) known(source, category string) {
 	w.set.Lists[category] = l
 }
 
-// done makes lists and the policy of what was collected.
+// done makes the lists and the policy from what was collected.
 func (p *plain) done() error {
 	rules := []policy.Rule{}
 	for _, x := range []struct {
@@ -346,7 +348,7 @@ func (p *plain) catalogued(id string, known map[string]string) Note {
 	return differs("lists."+source, "a public list of the kind, which is fetched")
 }
 
-// safe is the policy of everyone, made when it is first needed.
+// safe returns the policy for all clients, which is made on first use.
 func (w *work) safe() *policy.Policy {
 	if len(w.set.Policies) == 0 {
 		w.set.Policies = policy.Config{{Name: "everyone"}}
@@ -368,7 +370,7 @@ func readOptions(w *work, file string, files *optionFiles, take func(p *plain, a
 	return p.done()
 }
 
-// included is what becomes of a line that names files of settings.
+// included returns the note on a line that names settings files.
 func included(files *optionFiles, key, value string) Note {
 	if found, _ := files.included(files.dir, key, value); len(found) == 0 {
 		return Note{Kind: Lost, Why: "no such file: copy it beside the settings and import again"}
@@ -441,10 +443,10 @@ func readDnsmasq(w *work, file string) error {
 	return err
 }
 
-// unboundZones are the kinds of local zones, by name.
+// unboundZones returns the types of local zones, by name.
 func unboundZones(file string) map[string]string {
 	kinds := map[string]string{}
-	_ = unboundFiles().each(file, func(_ place, key, value string) { // what cannot be read is said by whom reads the settings
+	_ = unboundFiles().each(file, func(_ place, key, value string) { // the reading of the settings reports errors
 		if f := strings.Fields(strings.ReplaceAll(value, `"`, " ")); len(f) == 2 && key == "local-zone" {
 			kinds[strings.ToLower(strings.TrimSuffix(f[0], "."))] = f[1]
 		}
@@ -478,7 +480,7 @@ func readUnbound(w *work, file string) error {
 	section, zone := "", ""
 	o := &unboundOptions{port: "53", dir: filepath.Dir(file)}
 	kinds, files := unboundZones(file), unboundFiles()
-	w.set.dns().Server.Listen = []string{"127.0.0.1:53", "[::1]:53"} // unless it says otherwise
+	w.set.dns().Server.Listen = []string{"127.0.0.1:53", "[::1]:53"} // unless it has another setting
 	err := readOptions(w, file, files, func(p *plain, at place, key, value string) Note {
 		plainValue := strings.Trim(value, `"`)
 		switch key {
@@ -556,7 +558,7 @@ func unboundAsks(file string) Note {
 		Why: "Unbound asks the servers of each zone itself; here those of /etc/resolv.conf are asked: name upstreams if they are not what you want"}
 }
 
-// unboundOther is what becomes of an option that is not about names.
+// unboundOther returns the note on an option that is not about names.
 func unboundOther(section, key string) Note {
 	switch key {
 	case "verbosity", "use-syslog", "logfile", "log-queries", "statistics-interval", "extended-statistics":

@@ -40,8 +40,8 @@ const (
 // expressions that deny.
 var piholeOrder = []struct{ base, action string }{{piholeAllowed, "allow"}, {piholeNames, "block"}, {piholeListed, "allow"}, {piholeDenied, "block"}}
 
-// piholeTypes are those of Pi-hole's domainlist table, and the files of its
-// older exports that hold the same.
+// piholeTypes are the types of Pi-hole's domainlist table, with the files in
+// its older exports that have the same contents.
 var piholeTypes = []struct{ name, category, file, format string }{
 	{"allowed", piholeAllowed, "whitelist.exact.txt", list.Domains},
 	{"denied", piholeNames, "blacklist.exact.txt", list.Domains},
@@ -52,12 +52,11 @@ var piholeTypes = []struct{ name, category, file, format string }{
 // older names of those files
 var piholeOlder = map[string]int{"whitelist.txt": 0, "blacklist.txt": 1, "regex.list": 3}
 
-// A groupSet is the groups of Pi-hole that an entry, a list or a client is in:
-// their numbers, in order, with commas between. One that is switched off is none.
+// A groupSet identifies a set of Pi-hole groups of an entry, a list or a client:
+// the sorted numbers, separated by commas. It omits disabled groups.
 type groupSet string
 
-// everybody's is the group of clients that nothing is said of, and of what comes
-// from text files.
+// everybodys is the group of unknown clients, and of entries from text files.
 const everybodys groupSet = "0"
 
 func (s groupSet) meets(other groupSet) bool {
@@ -69,7 +68,8 @@ func (s groupSet) meets(other groupSet) bool {
 	return false
 }
 
-// name is that of a list or category, of which there is one for each set of groups.
+// name returns the name of a list or category, of which there is one for each set
+// of groups.
 func (s groupSet) name(list string) string {
 	if s == everybodys {
 		return list
@@ -77,7 +77,7 @@ func (s groupSet) name(list string) string {
 	return list + "-" + strings.ReplaceAll(cmp.Or(string(s), "none"), ",", "-")
 }
 
-// A piholeCategory is that of the lists that the same groups have.
+// A piholeCategory is the category of lists with the same groups.
 type piholeCategory struct {
 	groups groupSet
 	base   string // one of piholeOrder
@@ -133,8 +133,8 @@ func (w *work) pihole(path string) error {
 	return nil
 }
 
-// piholeLists makes the lists that somebody has, and returns the categories of
-// those with anything in them.
+// piholeLists makes the lists that some client uses, and returns the non-empty
+// categories.
 func piholeLists(w *work, db string, g *gravity, clients []piholeClient) (found []piholeCategory, err error) {
 	add := func(f gravityFile) error {
 		cfg := list.Config{Format: f.format, Path: setting.Source(f.path), Category: f.groups.name(f.base), Match: list.Boundary}
@@ -186,8 +186,8 @@ func piholeLists(w *work, db string, g *gravity, clients []piholeClient) (found 
 	return found, nil
 }
 
-// piholeRules are what clients in some groups get. Where nothing allowed stands
-// between, what is denied is one rule.
+// piholeRules returns the rules of clients in some groups. Adjacent block rules
+// are joined.
 func piholeRules(found []piholeCategory, groups groupSet) (rules []policy.Rule) {
 	for _, o := range piholeOrder {
 		var categories []string
@@ -208,8 +208,8 @@ func piholeRules(found []piholeCategory, groups groupSet) (rules []policy.Rule) 
 	return rules
 }
 
-// used reports whether anybody is in one of the groups that have a list, and else
-// reports it.
+// used reports whether a client is in one of the groups of a list. If not, it
+// adds a note.
 func (w *work) used(g *gravity, groups groupSet, clients []piholeClient, what string) bool {
 	if groups.meets(g.set([]int64{0})) || slices.ContainsFunc(clients, func(c piholeClient) bool { return groups.meets(c.groups) }) {
 		return true
@@ -307,7 +307,7 @@ func piholeSources(w *work, dir string) {
 	}
 }
 
-// gravity is what gravity.db says.
+// gravity has the contents of gravity.db.
 type gravity struct {
 	groups  map[int64]string         // those that are switched on; nil: there are none, before version 5
 	lines   [4]map[groupSet][]string // the administrator's own entries, by kind
@@ -332,7 +332,7 @@ type gravityClient struct {
 // mostSets bounds the sets of groups that lists are made for.
 const mostSets = 64
 
-// set makes a set of those of some groups that are switched on.
+// set returns the set of those groups that are enabled.
 func (g *gravity) set(ids []int64) groupSet {
 	slices.Sort(ids)
 	var on []string
@@ -344,7 +344,7 @@ func (g *gravity) set(ids []int64) groupSet {
 	return groupSet(strings.Join(on, ","))
 }
 
-// words says to a person which groups a set has.
+// words describes the groups of a set.
 func (g *gravity) words(s groupSet) string {
 	var names []string
 	for id := range strings.SplitSeq(string(s), ",") {
@@ -440,8 +440,8 @@ type gravityList struct {
 	groups  groupSet
 }
 
-// gravityLists writes what a table has of some lists, a file each. In allow
-// lists rules are exceptions; here they are what is allowed.
+// gravityLists writes the entries of each of some lists in a table to a file.
+// In allow lists, rules are exceptions; here they are allowed entries.
 func (w *work) gravityLists(db *sql.DB, table string, lists []gravityList) (files []gravityFile, err error) {
 	type out struct {
 		file *os.File
@@ -543,7 +543,7 @@ func gravityGroups(w *work, db *sql.DB, at place, g *gravity) {
 	}
 }
 
-// groupsOf returns what says in which groups a row of a table is.
+// groupsOf returns a function from a row of a table to its groups.
 func groupsOf(w *work, db *sql.DB, g *gravity, table string) func(id int64) groupSet {
 	in := map[int64][]int64{}
 	err := w.each(db, `SELECT `+table+`_id, group_id FROM `+table+`_by_group`, func(rows *sql.Rows) error {
@@ -554,7 +554,7 @@ func groupsOf(w *work, db *sql.DB, g *gravity, table string) func(id int64) grou
 	})
 	return func(id int64) groupSet {
 		if err != nil {
-			return everybodys // all are, before version 5
+			return everybodys // before version 5, every row applies to everybody
 		}
 		return g.set(in[id])
 	}

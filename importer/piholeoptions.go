@@ -15,8 +15,8 @@ import (
 	"shuultuur/setting"
 )
 
-// piholeKeys takes the settings of Pi-hole one by one: those of version 6, into
-// which those of version 5 are put.
+// piholeKeys converts the settings of Pi-hole one by one. Those of version 5
+// are first renamed to those of version 6.
 type piholeKeys struct {
 	*work
 	at    place
@@ -115,7 +115,7 @@ func (p *piholeKeys) one(v tomlValue, name string) {
 	p.rep.add(n)
 }
 
-// piholeReasons say why parts of Pi-hole have nothing of ours.
+// piholeReasons are the reasons why parts of Pi-hole have no equivalent.
 var piholeReasons = reasons{
 	{"dhcp.", "addresses are given out by another program: keep Pi-hole's DHCP server, dnsmasq or Kea for it, and name its leases under identity: names: leases"},
 	{"webserver.", "pages of the administration are at listen: admin"},
@@ -128,12 +128,13 @@ var piholeReasons = reasons{
 	{"dns.reply.", "Pi-hole's own name is not answered"},
 }
 
-// as takes what is the same here, whatever its value.
+// as returns a reader for a setting that is the same here.
 func as(ours string) func(*piholeKeys, tomlValue) Note {
 	return func(*piholeKeys, tomlValue) Note { return carried(ours) }
 }
 
-// browsers is what Pi-hole says of names by which systems leave its answers.
+// browsers converts the settings about names by which systems avoid Pi-hole's
+// answers.
 func browsers(_ *piholeKeys, v tomlValue) Note {
 	if v.text == "true" {
 		return carried("policies: dns: own-dns: false, which is the default")
@@ -384,7 +385,7 @@ func (p *piholeKeys) dnsmasqLines(v tomlValue) Note {
 	return carried("dns")
 }
 
-// staticLeases are "MAC,address,name" and more, in any order.
+// staticLeases reads "MAC,address,name" and more, in any order.
 func (p *piholeKeys) staticLeases(v tomlValue) Note {
 	names := map[string]string{}
 	for _, lease := range v.list {

@@ -27,7 +27,8 @@ type privoxySection struct {
 // privoxyAction is one of a section: "+name{text}" or "-name".
 var privoxyAction = regexp.MustCompile(`([+-])([a-z][a-z0-9-]*)(\{[^}]*\})?`)
 
-// blocks reports whether a section blocks, lets through, or says nothing of it.
+// blocks reports whether a section blocks or allows; says is false if it does
+// neither.
 func (s *privoxySection) blocks() (block, says bool) {
 	for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
 		if m[2] == "block" {
@@ -88,7 +89,7 @@ func privoxyActions(text string, aliases map[string]string) string {
 	return text[:min(len(text), maxLine)]
 }
 
-// A privoxyPattern is one that is about URLs. Either part may be "".
+// A privoxyPattern is a pattern for URLs. Each part may be "".
 type privoxyPattern struct{ host, port, path string }
 
 // privoxyURL takes a pattern apart. Those of tags are about something else.
@@ -148,15 +149,15 @@ func (p privoxyPattern) expression() string {
 	return b.String()
 }
 
-// name is the host where that and what is below it, or it alone, is all that a
-// pattern says.
+// name returns the host if the pattern is only about a host, with or without
+// its subdomains.
 func (p privoxyPattern) name() (name string, below, ok bool) {
 	name, below = strings.CutPrefix(p.host, ".")
 	return name, below, p.path == "" && name != "" && !strings.ContainsAny(name, "*?[]") && !strings.HasSuffix(name, ".")
 }
 
-// readPrivoxy makes a rule of every section that says whether to block: the last
-// one first, for in our settings the first rule that fits decides.
+// readPrivoxy makes a rule of every section that sets whether to block, last one
+// first, because the first matching rule decides in our settings.
 func readPrivoxy(w *work, file string) error {
 	conf := &plain{work: w}
 	all, err := privoxySections(file, func(at place, key, value string) {
@@ -172,7 +173,7 @@ func readPrivoxy(w *work, file string) error {
 		return err
 	}
 	if w.set.Proxy.Upstream.Parent == "" {
-		w.set.Proxy.Upstream.NoParent = nil // nothing is kept from what is not there
+		w.set.Proxy.Upstream.NoParent = nil // it has nothing to exclude
 	}
 	p := policy.Policy{Name: "everyone"}
 	for i := len(all); i > 0; {
@@ -211,7 +212,7 @@ func readPrivoxy(w *work, file string) error {
 	return nil
 }
 
-// privoxyLost reports a section that says nothing of blocking.
+// privoxyLost reports a section that does not set whether to block.
 func privoxyLost(w *work, s *privoxySection) {
 	w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "only blocks are carried over; pages are not rewritten"})
 	for _, at := range s.patterns {
@@ -219,7 +220,7 @@ func privoxyLost(w *work, s *privoxySection) {
 	}
 }
 
-// privoxyOthers reports what a section does besides.
+// privoxyOthers reports the other actions of a section.
 func privoxyOthers(w *work, s *privoxySection) {
 	var others []string
 	for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
@@ -232,8 +233,8 @@ func privoxyOthers(w *work, s *privoxySection) {
 	}
 }
 
-// privoxyLists writes the lists of a rule: names with what is below them, names
-// alone, and expressions.
+// privoxyLists writes the lists of a rule: names with subdomains, names alone,
+// and expressions.
 func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, err error) {
 	var kinds [4][]place
 	at := sections[0].place

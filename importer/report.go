@@ -11,7 +11,7 @@ import (
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 )
 
-// A Kind says what a note is about. Notes are reported kind by kind.
+// A Kind is the kind of a note. Notes are reported by kind.
 type Kind int
 
 const (
@@ -35,7 +35,7 @@ func (k Kind) String() string { return titles[k%kinds] }
 // maxNotes is how many notes of one kind are kept. All are counted.
 const maxNotes = 2000
 
-// A place is where something is written; what is its text.
+// A place is a line of a file; what is its text.
 type place struct {
 	file string
 	line int // 0 for the whole file
@@ -78,9 +78,9 @@ func (n Note) String() string {
 // A Report says what became of another program's settings and lists.
 type Report struct {
 	Program, From string
-	Version       string // of the other program, as far as its settings tell
+	Version       string // of the other program, if its settings have it
 	Lines         int    // of lists read
-	Entries       int    // of lists of ours
+	Entries       int    // of our lists
 	Refused       int    // lines of lists that were left out
 	Duplicates    int    // entries that are there twice
 	Notes         []Note // at most 2,000 of a kind
@@ -93,8 +93,8 @@ func (r *Report) add(n Note) {
 	}
 }
 
-// Missed counts the options that are lost: those for which there is something
-// of ours, and others.
+// Missed returns the number of lost options: of those with an equivalent, and
+// of others.
 func (r *Report) Missed() (ours, none int) {
 	for _, n := range r.Notes {
 		switch {
@@ -148,7 +148,7 @@ func (r *Report) Text(w io.Writer) error {
 	return b.Flush()
 }
 
-// Summary is the report in a line.
+// Summary returns the report in one line.
 func (r *Report) Summary() string {
 	return fmt.Sprintf("%d options carried over, %d of them with a difference, %d not; %d lines of lists gave %d entries, %d refused, %d twice, %d to look at, %d expressions do not compile",
 		r.Count[Carried]+r.Count[Changed], r.Count[Changed], r.Count[Lost], r.Lines, r.Entries, r.Refused, r.Duplicates, r.Count[Line], r.Count[Regexp])

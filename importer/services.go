@@ -11,8 +11,8 @@ import (
 	"shuultuur/setting"
 )
 
-// services are the names below which well-known services live, by what other
-// filters call them. A list of ours is made of those that are blocked.
+// services are the domains of well-known services, by the names that other
+// filters use. Blocked ones become lists.
 var services = map[string]string{
 	"9gag":                   "9gag.com 9cache.com",
 	"activision_blizzard":    "activision.com blizzard.com battle.net callofduty.com demonware.net",
@@ -94,8 +94,8 @@ var services = map[string]string{
 	"zoom":                   "zoom.us zoom.com zoomgov.com",
 }
 
-// blockServices makes a list of each service that is blocked, and returns the
-// categories of those that are known. What the note says is left to the caller.
+// blockServices makes a list of each blocked service, and returns the
+// categories of known ones. The caller completes the note.
 func (w *work) blockServices(at place, ids []string) (categories []string, note Note) {
 	var unknown []string
 	for _, id := range ids {
@@ -131,7 +131,8 @@ func (w *work) blockServices(at place, ids []string) (categories []string, note 
 	return categories, differs("lists.service-…, a rule that blocks them", fmt.Sprintf("the names of %s are not known: write a list of them, and name its category in the rule", strings.Join(unknown, ", ")))
 }
 
-// lostOurs is a note on what could have been carried over, as ours says.
+// lostOurs returns the note on a setting that has an equivalent, ours, but was
+// not carried over.
 func lostOurs(ours, why string) Note { return Note{Kind: Lost, Ours: ours, Why: why} }
 
 // serviceRule blocks services, but for the times in which they are let.

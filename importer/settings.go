@@ -47,7 +47,7 @@ type settings struct {
 	DNS      *nameServer       `yaml:"dns"`
 }
 
-// nameServer is what programs that answer names have settings for.
+// nameServer has the settings that DNS servers need.
 type nameServer struct {
 	Server  nameserver.Config    `yaml:",inline"`
 	Names   resolver.Config      `yaml:",inline"`
@@ -66,7 +66,7 @@ type intercepted struct {
 	Trust []setting.File `yaml:"trust"`
 }
 
-// dns is the name server of the settings, made when it is first needed.
+// dns returns the name server of the settings, which is made on first use.
 func (s *settings) dns() *nameServer {
 	if s.DNS == nil {
 		s.DNS = &nameServer{Server: nameserver.Config{Listen: []string{":53"}}}
@@ -85,7 +85,7 @@ func (s *settings) marshal(program, from string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// listenOn is an address to listen on, that of all when ip is "".
+// listenOn returns an address to listen on; "" for ip is all addresses.
 func listenOn(ip string, port int) setting.OneOrMore[setting.Address] {
 	return setting.OneOrMore[setting.Address]{setting.Address(net.JoinHostPort(cmp.Or(ip, "::"), strconv.Itoa(port)))}
 }
@@ -108,7 +108,7 @@ func network(s string) (netip.Prefix, error) {
 	return n.Prefix, err
 }
 
-// anybody are the networks of all addresses.
+// anybody returns the networks of all addresses.
 func anybody() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 }
@@ -144,7 +144,7 @@ func (s *settings) listsEvery(d time.Duration) {
 	}
 }
 
-// keyPair makes a certificate and its key those of the name server, if they belong together.
+// keyPair sets a certificate and its key for the name server, if they belong together.
 func keyPair(w *work, cert, key string) error {
 	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
 		return err

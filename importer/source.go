@@ -13,9 +13,9 @@ import (
 	"shuultuur/filter"
 )
 
-// A Source is the other program's own rules, as that program reads them. It
-// shares nothing with what becomes of them in our settings but the reading of
-// the file, so that it can tell where the two differ.
+// A Source has the other program's rules as that program interprets them. It
+// shares only the reading of the file with the conversion, so that it can find
+// differences.
 type Source struct {
 	// Unknown are parts that cannot be tried on what a log holds; they are
 	// taken not to fit.
@@ -28,12 +28,12 @@ type Source struct {
 
 // sourceRules decide as one program does.
 type sourceRules interface {
-	// decide says what the program makes of what is known at a stage; false
-	// where it decides at another one.
+	// decide returns the program's decision with what is known at a stage; false if
+	// it decides at another stage.
 	decide(ctx context.Context, t *filter.Transaction, stage filter.Stage) (decision, bool)
 }
 
-// A decision is what one rule, or the lack of one, makes of a request.
+// A decision is the result of a rule, or of having none, for a request.
 type decision struct {
 	refuse bool
 	by     string
@@ -49,8 +49,8 @@ var sources = map[string]func(s *Source, path string) (sourceRules, error){
 	Technitium: newTechnitiumSource, NextDNS: newNextDNSSource, OPNsense: newOPNsenseSource,
 }
 
-// NewSource reads the rules of a program at path; ok is false for programs of
-// which it knows no rules.
+// NewSource reads the rules of a program at path. ok is false if the program is
+// not supported.
 func NewSource(ctx context.Context, program, path string) (s *Source, ok bool, err error) {
 	make := sources[program]
 	if make == nil {

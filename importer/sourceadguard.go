@@ -17,10 +17,9 @@ import (
 	"shuultuur/filter"
 )
 
-// adGuardSource decides about names as AdGuard Home does: names that are
-// rewritten pass; then the allow lists, and then the filters and the user's
-// rules, of all of which the strongest rule counts; hosts and bare names only
-// where no such rule fits; and services last.
+// adGuardSource decides about names as AdGuard Home does: rewritten names pass;
+// then allow lists; then the strongest rule of all filters and the user's
+// rules; hosts and bare names only if no such rule matches; services last.
 type adGuardSource struct {
 	rewritten       []string // names, or *.name
 	allowed, filter adGuardRules
@@ -28,10 +27,10 @@ type adGuardSource struct {
 	services        []string // blocked for everybody; not tried
 }
 
-// adGuardRules are those of several lists, as one engine of AdGuard Home has
-// them.
+// adGuardRules are the rules of several lists that form one engine of AdGuard
+// Home.
 type adGuardRules struct {
-	hosts map[string]string          // lines of hosts files and bare names, and where they are
+	hosts map[string]string          // lines of hosts files and bare names, with their places
 	names map[string][]adGuardRule   // ||name^
 	rest  []adGuardRule              // other patterns
 	texts map[string]map[string]bool // $badfilter
@@ -223,7 +222,7 @@ func (x *adGuardRule) compile(s *Source, pattern, written string) {
 	x.pattern = compiled
 }
 
-// strongest is the rule that counts, nil where none fits.
+// strongest returns the deciding rule, or nil if none matches.
 func (r *adGuardRules) strongest(q *adGuardQuery) *adGuardRule {
 	var best *adGuardRule
 	try := func(x *adGuardRule) {
@@ -328,7 +327,7 @@ func (a *adGuardSource) decide(_ context.Context, t *filter.Transaction, stage f
 	return decision{refuse: at != "", by: cmp.Or(at, "no rule")}, true
 }
 
-// client is the one that AdGuard Home has settings for: by its address, else by
+// client returns AdGuard Home's settings for a client: by its address, else by
 // the smallest network.
 func (a *adGuardSource) client(addr netip.Addr) (found *adGuardClient) {
 	bits := -1

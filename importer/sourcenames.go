@@ -12,12 +12,12 @@ import (
 	"shuultuur/filter"
 )
 
-// nameSource decides about names by zones: of those that cover a name the
-// longest says what becomes of it, unless names are allowed.
+// nameSource decides about names by zones: the longest that covers a name
+// decides, unless the name is allowed.
 type nameSource struct {
 	zones   map[string]decision // "" is the root
 	exact   map[string]decision // for the names alone; before zones
-	allowed map[string]string   // with what is below them
+	allowed map[string]string   // including subdomains
 }
 
 func newNameSource() *nameSource {
@@ -120,9 +120,9 @@ func newDnsmasqSource(s *Source, file string) (sourceRules, error) {
 	})
 }
 
-// newBlockySource reads the lists of Blocky's config.yml that lie here. An entry
-// is for the name alone, "*.name" for it and what is below it, "/x/" an
-// expression; a group with allowed names alone refuses all others.
+// newBlockySource reads the local lists of Blocky's config.yml. An entry is for
+// the name alone, "*.name" for a name with its subdomains, "/x/" for an
+// expression. A group with allowed names only refuses all others.
 func newBlockySource(s *Source, file string) (sourceRules, error) {
 	if !isFile(file) {
 		file = filepath.Join(file, "config.yml")

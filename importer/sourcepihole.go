@@ -84,7 +84,7 @@ func (p *piholeSource) Close() error {
 	return p.db.Close()
 }
 
-// read reads what is short of gravity.db; names of lists stay there.
+// read reads the small tables of gravity.db; names of lists stay there.
 func (p *piholeSource) read(s *Source) error {
 	w := s.w
 	err := w.each(p.db, `SELECT id FROM "group" WHERE enabled = 0`, func(rows *sql.Rows) error {
@@ -150,7 +150,7 @@ func (p *piholeSource) read(s *Source) error {
 	})
 }
 
-// add takes an entry of the administrator's; kinds are those of piholeTypes.
+// add adds an entry of the administrator; kinds are those of piholeTypes.
 func (p *piholeSource) add(s *Source, kind int, text string, groups []int64) {
 	if kind < 2 {
 		name := strings.ToLower(text)
@@ -177,7 +177,8 @@ func (p *piholeSource) add(s *Source, kind int, text string, groups []int64) {
 	p.regexps[kind-2] = append(p.regexps[kind-2], e)
 }
 
-// of are the groups of a client: by its address, else by the smallest network.
+// of returns the groups of a client: by its address, else by the smallest
+// network.
 func (p *piholeSource) of(a netip.Addr) []int64 {
 	groups, bits := []int64{0}, -1
 	for _, c := range p.clients {

@@ -11,10 +11,10 @@ import (
 	"shuultuur/filter"
 )
 
-// The programs here have lists for everybody: what they refuse is a name with
-// those below it, unless a name above it is allowed.
+// These programs have lists for all clients. They refuse a name with its
+// subdomains, unless the name or a parent of it is allowed.
 
-// below is the decision about a name and all below it.
+// below decides about a name and its subdomains.
 func (z *nameSource) below(name, by string, refuse bool) {
 	name = strings.ToLower(strings.Trim(strings.TrimPrefix(name, "*."), "."))
 	if refuse {
@@ -42,7 +42,7 @@ func jsonSource(file, usual, envelope string) (v map[string]any, err error) {
 	return v, nil
 }
 
-// listIn are the values of a list of texts.
+// listIn returns the values of a list of texts.
 func listIn(v map[string]any, key string) (all []string) {
 	list, _ := v[key].([]any)
 	for _, x := range list {

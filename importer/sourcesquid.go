@@ -169,7 +169,7 @@ func (s *squidSource) composed(t *filter.Transaction, a *squidACL, depth int) bo
 	})
 }
 
-// hasPort reports whether a port is that of an acl, or between those of one.
+// hasPort reports whether a port is in an acl's port or range.
 func hasPort(v string, port uint16) bool {
 	from, to, isRange := strings.Cut(v, "-")
 	if !isRange {

@@ -38,7 +38,7 @@ type squidGuardClients struct {
 	users        []string
 }
 
-// squidGuardACL is what holds within a time, and else.
+// squidGuardACL has what applies within a time, and outside it.
 type squidGuardACL struct {
 	within      string
 	outside     bool
@@ -293,8 +293,8 @@ func (q *squidGuardSource) holds(name string, t *filter.Transaction) bool {
 	return d.has(t) && (d.within == "" || q.now(d.within, t) != d.outside)
 }
 
-// is reports whether a client is of a source. Addresses and users have to fit,
-// where both are given.
+// is reports whether a client belongs to a source. If addresses and users are
+// given, both must match.
 func (c *squidGuardClients) is(who filter.Client) bool {
 	at := slices.ContainsFunc(c.networks, func(p netip.Prefix) bool { return p.Contains(who.Addr) })
 	named := who.User != "" && slices.Contains(c.users, who.User)
@@ -307,7 +307,7 @@ func (c *squidGuardClients) is(who filter.Client) bool {
 	return at && named
 }
 
-// hostNumbers is what squidGuard takes off the front of a host of a URL.
+// hostNumbers matches what squidGuard removes from the front of a URL's host.
 var hostNumbers = regexp.MustCompile(`^(www|web|ftp)[0-9]*\.`)
 
 func (d *squidGuardDest) has(t *filter.Transaction) bool {

@@ -18,7 +18,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A squidACL is what lines of one name say: one of the values is enough.
+// A squidACL has the lines with one name: one matching value is enough.
 type squidACL struct {
 	kind   string
 	values []string
@@ -75,7 +75,7 @@ func readSquid(w *work, file string) error {
 
 func newSquidConf(w *work, file string) *squidConf {
 	return &squidConf{work: w, dir: filepath.Dir(file), denyInfo: map[string]string{}, acls: map[string]*squidACL{
-		"localhost": {kind: "src", values: []string{"127.0.0.1", "::1"}, at: place{file: file, what: "acl localhost"}}, // Squid knows it
+		"localhost": {kind: "src", values: []string{"127.0.0.1", "::1"}, at: place{file: file, what: "acl localhost"}}, // built into Squid
 	}}
 }
 
@@ -116,7 +116,7 @@ func (c *squidConf) read(file string, depth int) error {
 	})
 }
 
-// include reads the files that a line names; ones that have moved are looked
+// include reads the files that a line names; files that have moved are looked
 // for beside squid.conf.
 func (c *squidConf) include(at place, pattern string, depth int) error {
 	found := filesOf(c.dir, pattern)
@@ -134,7 +134,7 @@ func (c *squidConf) include(at place, pattern string, depth int) error {
 	return nil
 }
 
-// whole takes what the file says in several places.
+// whole converts what is distributed over several lines of the file.
 func (c *squidConf) whole() {
 	if c.bumped {
 		n := c.intercept(place{file: c.dir}, c.cert, c.key)
@@ -160,7 +160,7 @@ func (c *squidConf) whole() {
 	c.everywhere()
 }
 
-// squidLost says what to do about options of which nothing is ours.
+// squidLost has the advice for options without equivalent.
 var squidLost = reasons{
 	{"external_acl", "users and groups are told by identity"},
 	{"url_rewrite", "import the rewriter's own settings, such as \"shuultuur import squidguard\""},
@@ -271,7 +271,8 @@ func (c *squidConf) port(kind, addr string, options []string) Note {
 	return carried("listen.proxy")
 }
 
-// values are what a word of an acl stands for: a file in quotes has one a line.
+// values returns the values in a word of an acl: a quoted file has one per
+// line.
 func (c *squidConf) values(at place, v string) (all []string) {
 	if !strings.HasPrefix(v, `"`) {
 		return []string{v}
@@ -294,7 +295,7 @@ func (c *squidConf) values(at place, v string) (all []string) {
 	return all
 }
 
-// policies makes one for each kind of clients that the lines tell apart.
+// policies makes a policy for each set of clients that the lines distinguish.
 func (c *squidConf) policies() error {
 	c.access, c.replies, c.spliced = c.expand(c.access), c.expand(c.replies), c.expand(c.spliced)
 	for _, l := range slices.Concat(c.spliced, c.replies, c.access) {
@@ -341,7 +342,7 @@ func (c *squidConf) purgers(r *policy.Rule, who *squidClients) {
 		return
 	}
 	networks := who.networks
-	if len(networks)+len(who.users) == 0 { // everybody
+	if len(networks)+len(who.users) == 0 { // all clients
 		networks = []policy.Network{{Prefix: netip.MustParsePrefix("0.0.0.0/0")}, {Prefix: netip.MustParsePrefix("::/0")}}
 	}
 	for _, n := range networks {
@@ -360,7 +361,7 @@ func ruleName(rules []policy.Rule, name string) string {
 	return free
 }
 
-// tell says what became of a line, and takes what it says of ports.
+// tell adds the note on a line, and converts what it contains about ports.
 func (c *squidConf) tell(l squidAccess) error {
 	if c.reported == nil {
 		c.reported = map[string]bool{}
@@ -381,7 +382,7 @@ func (c *squidConf) tell(l squidAccess) error {
 func (c *squidConf) first(p *policy.Policy, who *squidClients) error {
 	for i, l := range slices.Concat(c.spliced, c.replies) {
 		if everyone := len(l.names) == 1 && l.names[0] == "all"; everyone || i >= len(c.spliced) && l.allow {
-			continue // answers pass unless a line says that they do not
+			continue // answers pass unless a line denies them
 		}
 		l.at.what = cmp.Or(l.at.what, "ssl_bump "+strings.Join(l.names, " "))
 		rule, fits, _, err := c.rule(l, who)
@@ -417,9 +418,9 @@ func everything(r policy.Rule) bool {
 	return len(r.Category)+len(r.URL)+len(r.Method)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type)+len(r.Schedule)+len(r.Header) == 0
 }
 
-// rule makes one of a line for some clients; fits is false when the line is not
-// about them or cannot be said. The note says which, and is the same for all
-// clients.
+// rule converts a line for some clients; fits is false if the line is not about
+// them or cannot be expressed. The note gives the reason, and is the same for
+// all clients.
 func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits bool, n Note, err error) {
 	r.Action = "block"
 	if l.allow {
@@ -457,8 +458,7 @@ func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits 
 	return r, fits, n, nil
 }
 
-// ports takes a line that says which ports may be asked for: deny !ports, deny
-// CONNECT !ports.
+// ports converts a line that permits ports: deny !ports, deny CONNECT !ports.
 func (c *squidConf) ports(l squidAccess) bool {
 	var of *squidACL
 	tunnel := false
@@ -484,8 +484,8 @@ func (c *squidConf) ports(l squidAccess) bool {
 	return true
 }
 
-// met puts acls of names that have to fit together in the place of which one
-// stands for what is in both.
+// met replaces two acls of names that must both match by one with the names in
+// both.
 func (c *squidConf) met(names []string) []string {
 	var of []string
 	for _, n := range names {
@@ -507,7 +507,7 @@ func (c *squidConf) met(names []string) []string {
 	return append(slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(of, n) }), name)
 }
 
-// inBoth are the names that two lists of dstdomain both stand for.
+// inBoth returns the names that two lists of dstdomain have in common.
 func inBoth(a, b []string) (all []string) {
 	below := func(s, of string) bool {
 		return s == of || strings.HasPrefix(of, ".") && (strings.HasSuffix(s, of) || s == of[1:])
@@ -526,7 +526,7 @@ func inBoth(a, b []string) (all []string) {
 	return slices.Compact(all)
 }
 
-// condition puts an acl into a rule, or says why it cannot.
+// condition adds an acl to a rule, or returns the reason why it cannot.
 func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool, err *error) (why string) {
 	switch a.kind {
 	case "dstdomain", "ssl::server_name", "dst":
@@ -606,8 +606,8 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 	return ""
 }
 
-// byList puts expressions into a rule by a list of them, for what is not to fit,
-// or has to fit together with others.
+// byList adds expressions to a rule as a list, because they are negated or must
+// match together with others.
 func (c *squidConf) byList(r *policy.Rule, name string, a *squidACL, not bool, err *error) (why string) {
 	if a.class == "" {
 		var lines []place
@@ -635,7 +635,7 @@ func (c *squidConf) byList(r *policy.Rule, name string, a *squidACL, not bool, e
 	return ""
 }
 
-// squidPattern is an expression of Squid for the host and the path, as ours are.
+// squidPattern converts an expression of Squid to one on host and path.
 func squidPattern(kind, v string) string {
 	switch {
 	case kind == "dstdom_regex":
@@ -661,8 +661,8 @@ func squidPattern(kind, v string) string {
 	return v
 }
 
-// domains makes lists of an acl: a name with a dot before it stands for what is
-// below it too.
+// domains makes lists from an acl: a name with a leading dot includes its
+// subdomains.
 func (c *squidConf) domains(name string, a *squidACL) error {
 	format := list.Domains
 	if a.kind == "dst" {

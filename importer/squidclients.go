@@ -26,7 +26,7 @@ const maxSquidClients = 300
 // (nil) every one is.
 func (k *squidClients) is(name string) bool { return k == nil || slices.Contains(k.names, name) }
 
-// name is that of their policy.
+// name returns the name of their policy.
 func (k *squidClients) name() string {
 	if len(k.names) == 0 {
 		return "everyone else"
@@ -34,8 +34,9 @@ func (k *squidClients) name() string {
 	return strings.Join(k.names, "+")
 }
 
-// clients parts everybody into groups, in the order in which policies have to
-// ask: narrow networks before wide ones, people before everybody at an address.
+// clients divides the clients into sets, in the order in which policies must be
+// tested: narrow networks before wide ones, users before all clients at an
+// address.
 func (c *squidConf) clients() (all []*squidClients) {
 	used := map[string]*squidACL{}
 	for _, l := range slices.Concat(c.access, c.replies, c.spliced) {
@@ -100,7 +101,7 @@ func (c *squidConf) clients() (all []*squidClients) {
 	return all
 }
 
-// contains reports whether one of the networks is that of p or around it.
+// contains reports whether one of the networks is p or contains it.
 func contains(all []policy.Network, p netip.Prefix) bool {
 	return slices.ContainsFunc(all, func(n policy.Network) bool { return n.Bits() <= p.Bits() && n.Contains(p.Addr()) })
 }
@@ -121,8 +122,8 @@ func joinNetwork(groups []*squidClients, p netip.Prefix, names []string) []*squi
 	return append(groups, &squidClients{names: names, networks: []policy.Network{n}})
 }
 
-// expand writes acls of acls out: any-of as a line for each, all-of as what it
-// says. With "!" the one becomes the other.
+// expand replaces acls of acls: any-of by a line for each, all-of by its
+// contents. After "!", each is treated like the other.
 func (c *squidConf) expand(lines []squidAccess) (all []squidAccess) {
 	for _, l := range lines {
 		sets := c.alternatives(l.names, 0)
@@ -139,8 +140,8 @@ func (c *squidConf) expand(lines []squidAccess) (all []squidAccess) {
 // maxAlternatives bounds what one line may become.
 const maxAlternatives = 64
 
-// alternatives are the sets of acls of which one has to fit; nil when there are
-// too many.
+// alternatives returns the sets of acls of which one must match; nil if there
+// are too many.
 func (c *squidConf) alternatives(names []string, depth int) [][]string {
 	all := [][]string{{}}
 	for _, n := range names {
@@ -173,7 +174,7 @@ func (c *squidConf) alternatives(names []string, depth int) [][]string {
 	return all
 }
 
-// some are the alternatives of which each is one of names.
+// some returns the alternatives of which each is one of names.
 func (c *squidConf) some(names []string, depth int) (sets [][]string) {
 	for _, n := range names {
 		sets = append(sets, c.alternatives([]string{n}, depth+1)...)
@@ -181,7 +182,7 @@ func (c *squidConf) some(names []string, depth int) (sets [][]string) {
 	return sets
 }
 
-// both joins each of some sets with each of others; nil when that are too many.
+// both joins each set of some with each of others; nil if there are too many.
 func both(some, others [][]string) (all [][]string) {
 	if len(some)*len(others) > maxAlternatives {
 		return nil

@@ -77,7 +77,7 @@ type source struct {
 	place
 }
 
-// An acl says what a source may: one thing within a time, another else.
+// An acl sets what a source may do within a time, and otherwise.
 type acl struct {
 	within   string
 	outside  bool
@@ -459,8 +459,8 @@ func (q *squid) policy(s *source, a, standard *acl) {
 	}
 }
 
-// redirected says of a redirect that it is carried over. Where ours cannot lead
-// there, the rules it is for say so.
+// redirected notes that a redirect is carried over. If ours cannot lead there,
+// the notes on its rules say so.
 func (q *squid) redirected(s statement) {
 	to := strings.Join(s.words[1:], " ")
 	if _, ok := redirectTo(to); !ok {
@@ -473,7 +473,7 @@ func (q *squid) redirected(s statement) {
 	q.rep.add(n)
 }
 
-// redirectChange says what our redirect to the same page does differently, "" for nothing.
+// redirectChange returns what our redirect to the same page does differently, or "".
 func redirectChange(to string) string {
 	var all []string
 	if strings.HasPrefix(to, "301:") || strings.HasPrefix(to, "308:") {
@@ -495,7 +495,8 @@ func redirectChange(to string) string {
 	return strings.Join(slices.Compact(all), "; ")
 }
 
-// whyNoLine says why a line outside of all blocks is not carried over.
+// whyNoLine returns the reason why a line outside all blocks is not carried
+// over.
 func whyNoLine(word string) string {
 	if strings.HasPrefix(word, "ldap") || strings.HasPrefix(word, "mysql") {
 		return whyNoClient("ldap")
@@ -503,7 +504,8 @@ func whyNoLine(word string) string {
 	return whyNot(word)
 }
 
-// whyNoClient says why what tells clients is not carried over, and what to do.
+// whyNoClient returns the reason why a condition on clients is not carried
+// over, and what to do.
 func whyNoClient(word string) string {
 	switch {
 	case strings.HasPrefix(word, "ldap"):
@@ -604,7 +606,7 @@ func redirectTo(s string) (string, bool) {
 	return s, plainURL(s) && !strings.ContainsAny(authority, "{}")
 }
 
-// addresses is the category of hosts that are no name but an address.
+// addresses returns the category of hosts that are addresses.
 func (w *work) addresses() []string {
 	const name = "addresses"
 	if _, done := w.byPath[name]; !done {

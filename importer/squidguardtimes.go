@@ -10,12 +10,12 @@ import (
 	"shuultuur/policy"
 )
 
-// minutesOfDay are those of a day of 24 hours.
+// minutesOfDay is the number of minutes in a day.
 const minutesOfDay = 24 * 60
 
-// A week has the minutes of a week in which something holds, from Sunday on.
-// A schedule of ours cannot say "outside of", and a policy has one schedule;
-// as minutes, times can be turned around and met with each other.
+// A week has the minutes of a week in which something applies, from Sunday on.
+// Our schedules cannot express "outside of", and a policy has one schedule. As
+// minutes, times can be inverted and intersected.
 type week [7][minutesOfDay]bool
 
 // A calendar is a week, and others in its place on some dates. Nil is always.
@@ -39,7 +39,7 @@ func (c *calendar) each(f func(w *week) week) *calendar {
 	return to
 }
 
-// outside is the rest of the time.
+// outside returns the complement.
 func (c *calendar) outside() *calendar {
 	return c.each(func(w *week) (rest week) {
 		for d := range w {
@@ -51,7 +51,7 @@ func (c *calendar) outside() *calendar {
 	})
 }
 
-// on is the week that holds on dates as they are written.
+// on returns the week that applies on dates in the given syntax.
 func (c *calendar) on(dates string) *week {
 	for i := range c.special {
 		if c.special[i].dates == dates {
@@ -61,8 +61,8 @@ func (c *calendar) on(dates string) *week {
 	return &c.week
 }
 
-// and is what two calendars share. Dates of both are taken to be different days
-// unless they are written alike.
+// and returns the intersection of two calendars. Dates of both are assumed to
+// be different days unless their text is the same.
 func (c *calendar) and(v *calendar) *calendar {
 	if c == nil {
 		return v
@@ -92,8 +92,8 @@ func (c *calendar) and(v *calendar) *calendar {
 
 var fullDays = [7]string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 
-// schedule writes a calendar as windows, those of days with the same hours as
-// one. It is nil for always. ok is false for no minute.
+// schedule converts a calendar to windows, joining days with the same hours.
+// The result is nil for always. ok is false if the calendar is empty.
 func (c *calendar) schedule() (s policy.Schedule, ok bool) {
 	if c == nil {
 		return nil, true
@@ -120,7 +120,7 @@ func (c *calendar) schedule() (s policy.Schedule, ok bool) {
 	return s, len(s) > 0
 }
 
-// windows writes a week; whole says that it is all of it.
+// windows converts a week; whole reports that it has all minutes.
 func (w *week) windows() (s policy.Schedule, whole bool) {
 	full := 0
 	for d, day := range fullDays {
@@ -167,7 +167,7 @@ func hoursOf(day *[minutesOfDay]bool) string {
 var hoursText = regexp.MustCompile(`^(\d{1,2}):(\d\d)\s*-\s*(\d{1,2}):(\d\d)[\s,]*`)
 
 // weekly reads "weekly mtwhf 08:00-12:00 13:00-17:00". Days are letters, names
-// or *, and without hours all of the day. Why is what cannot be read.
+// or *; without hours, the whole day. why names what cannot be read.
 func weekly(words []string) (days [7]bool, stretches [][2]int, why string) {
 	i := slices.IndexFunc(words, func(s string) bool { return s[0] >= '0' && s[0] <= '9' })
 	if i < 0 {
@@ -196,8 +196,8 @@ var everyDay = [7]bool{true, true, true, true, true, true, true}
 
 var dateText = regexp.MustCompile(`^(\d{4}|\*)[.-](\d\d|\*)[.-](\d\d|\*)(?:\s*-\s*(\d{4}|\*)[.-](\d\d|\*)[.-](\d\d|\*))?(?:\s+|$)`)
 
-// dated reads "1999.12.31", "*-12-24 08:00-12:00" or "2026.06.01-2026.08.31". Why
-// is what cannot be read.
+// dated reads "1999.12.31", "*-12-24 08:00-12:00" or "2026.06.01-2026.08.31". why
+// names what cannot be read.
 func dated(words []string) (dates string, stretches [][2]int, why string) {
 	text := strings.Join(words, " ")
 	m := dateText.FindStringSubmatch(text)
@@ -214,7 +214,7 @@ func dated(words []string) (dates string, stretches [][2]int, why string) {
 	return dates, stretches, why
 }
 
-// hoursIn reads stretches of a day, which are all of it where there are none.
+// hoursIn reads parts of a day; without any, the whole day.
 func hoursIn(rest string) (stretches [][2]int, why string) {
 	for rest != "" {
 		m := hoursText.FindStringSubmatch(rest)
@@ -222,7 +222,7 @@ func hoursIn(rest string) (stretches [][2]int, why string) {
 			return nil, fmt.Sprintf("%q are no hours, as in 08:00-12:00", rest)
 		}
 		from, to := minute(m[1], m[2]), minute(m[3], m[4])
-		if m[3]+m[4] == "2359" { // the minute that ends a day is meant
+		if m[3]+m[4] == "2359" { // the last minute of the day is included
 			to = minutesOfDay
 		}
 		stretches, rest = append(stretches, [2]int{from, to}), rest[len(m[0]):]
@@ -243,15 +243,15 @@ func isClock(h, m string) bool {
 	return err1 == nil && err2 == nil && (hour < 24 && minute < 60 || hour == 24 && minute == 0)
 }
 
-// minute is that of the day; h and m are digits.
+// minute returns the minute of the day; h and m are digits.
 func minute(h, m string) int {
 	hours, _ := strconv.Atoi(h)   // digits, by isClock
 	minutes, _ := strconv.Atoi(m) // and these
 	return hours*60 + minutes
 }
 
-// add sets stretches of days. One that ends before it begins goes on into the
-// day after.
+// add adds parts of days. If one ends before it begins, it continues on the
+// next day.
 func (w *week) add(days [7]bool, stretches [][2]int) {
 	for d, on := range days {
 		for _, s := range stretches {
@@ -266,7 +266,7 @@ func (w *week) add(days [7]bool, stretches [][2]int) {
 	}
 }
 
-// time reads a time space. What its dates add holds besides its weeks.
+// time reads a time space. Its dates apply in addition to its weeks.
 func (q *squid) time(name string, body []statement) {
 	var c calendar
 	type dating struct {
@@ -318,9 +318,9 @@ func (q *squid) time(name string, body []statement) {
 	}
 }
 
-// within is the calendar of a time space, or of what is outside of it. Nil is
-// always: no time space is named, or nothing is known of it, which the
-// report says.
+// within returns the calendar of a time space, or of its complement. It returns
+// nil, for always, if no time space is named, or an unknown one, which it
+// reports.
 func (q *squid) within(name string, outside bool, at place) *calendar {
 	if name == "" {
 		return nil

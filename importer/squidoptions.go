@@ -25,7 +25,7 @@ func virusRule() []policy.Rule {
 	return []policy.Rule{{Name: "viruses", Action: "block", Category: []string{"virus"}}}
 }
 
-// squidTimes are times of Squid and where they are here.
+// squidTimes maps times of Squid to our settings.
 var squidTimes = map[string]struct {
 	standard time.Duration
 	ours     string
@@ -45,8 +45,8 @@ var squidTimes = map[string]struct {
 var squidSystem = []string{"cache_effective_user", "cache_effective_group", "pid_filename", "coredump_dir", "logfile_rotate", "workers", "cpu_affinity_map",
 	"debug_options", "cache_log", "cache_store_log", "mime_table", "hosts_file", "max_filedescriptors", "unlinkd_program", "netdb_filename", "visible_hostname", "unique_hostname"}
 
-// more takes options besides ports, acls and parents; ok is false where nothing
-// is known of one.
+// more converts options other than ports, acls and parents; ok is false if the
+// option is unknown.
 func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
 	value := ""
 	if len(f) > 1 {
@@ -152,8 +152,8 @@ func squidTime(ours string, standard time.Duration, f []string, to func() *setti
 	return carried(ours)
 }
 
-// bump takes a line of ssl_bump: what is spliced is allowed by its name, and
-// what is bumped is looked into.
+// bump converts a line of ssl_bump: spliced hosts are allowed by name, and
+// bumped ones are decrypted.
 func (c *squidConf) bump(f []string) Note {
 	if len(f) == 0 {
 		return lost("no action can be read in it")
@@ -278,7 +278,7 @@ func (c *squidConf) icapService(f []string) Note {
 	return lostOurs("checks", "no other ICAP server is asked: what it does may be a check of ours")
 }
 
-// stored takes what Squid says of its cache.
+// stored converts Squid's settings of its cache.
 func (c *squidConf) stored(f []string) Note {
 	if c.cache == nil {
 		c.cache = &cache.Config{}
@@ -376,7 +376,7 @@ func (c *squidConf) direct(names []string) Note {
 	return carried("proxy.no-parent")
 }
 
-// denyTo is the address that deny_info names, as ours.
+// denyTo converts the address in deny_info.
 func (c *squidConf) denyTo(s string) (to string, ok bool) {
 	if i := strings.IndexByte(s, ':'); i == 3 && s[0] == '3' { // 303:https://…
 		s = s[4:]
@@ -419,7 +419,7 @@ func squidSchedule(values []string) (when policy.Schedule, ok bool) {
 	return when, len(when) > 0
 }
 
-// methods are those of requests that pass a proxy.
+// methods are the methods of requests to a proxy.
 var methods = []string{"CONNECT", "DELETE", "GET", "HEAD", "MKCOL", "MOVE", "OPTIONS", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "REPORT", "TRACE"}
 
 func upper(words []string) (all []string) {
@@ -429,8 +429,8 @@ func upper(words []string) (all []string) {
 	return all
 }
 
-// outside is the rest of the week. Hours of a day are those of one window; more
-// than one for a day cannot be said.
+// outside returns the rest of the week. It supports one window of hours for
+// each day.
 func outside(when policy.Schedule) (rest policy.Schedule, ok bool) {
 	week := []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
 	hours := map[string]string{}
@@ -467,7 +467,7 @@ func outside(when policy.Schedule) (rest policy.Schedule, ok bool) {
 	return rest, len(rest) > 0
 }
 
-// squidNetworks are those of an acl of type src; ranges are taken apart.
+// squidNetworks returns the networks of an acl of type src; it divides ranges.
 func squidNetworks(values []string) []policy.Network {
 	var all []string
 	for _, v := range values {

@@ -14,17 +14,17 @@ import (
 	"shuultuur/setting"
 )
 
-// A technitiumKey is what Technitium DNS Server has a setting at when nobody
-// changed it, and what is made of another value. Without take there is nothing of
-// ours, for the reason given.
+// A technitiumKey has the default of a setting in Technitium DNS Server, and
+// converts other values. Without take there is no equivalent, for the given
+// reason.
 type technitiumKey struct {
 	standard []string
 	take     func(p *plain, value string, all map[string]string) Note
 	why      string
 }
 
-// readTechnitium reads what /api/settings/get answers, with the zones that
-// /api/blocked/list and /api/allowed/list name where they were added.
+// readTechnitium reads the answer of /api/settings/get, and the zones that
+// /api/blocked/list and /api/allowed/list name if they were added.
 func readTechnitium(w *work, file string) error {
 	w.set.dns()
 	return readTree(w, file, "settings.json", func(all map[string]string) reader {
@@ -52,7 +52,7 @@ func readTechnitium(w *work, file string) error {
 	})
 }
 
-// technitiumReasons say why parts of Technitium have nothing of ours.
+// technitiumReasons are the reasons why parts of Technitium have no equivalent.
 var technitiumReasons = reasons{
 	{"webService", "pages of the administration are at listen: admin"},
 	{"resolver", "times and tries of upstreams are those of dns: forward"},
@@ -66,12 +66,12 @@ var technitiumReasons = reasons{
 	{"enableDnsOver", "dns: tls, https and quic are the addresses of encrypted DNS"},
 }
 
-// carriedTo is a note for a setting that is read with another one.
+// carriedTo returns the note on a setting that is read together with another.
 func carriedTo(ours string) func(*plain, string, map[string]string) Note {
 	return func(*plain, string, map[string]string) Note { return carried(ours) }
 }
 
-// isDifferent is a note for what is done in another way here.
+// isDifferent returns the note on a setting that works differently here.
 func isDifferent(ours, why string) func(*plain, string, map[string]string) Note {
 	return func(*plain, string, map[string]string) Note { return differs(ours, why) }
 }
@@ -178,7 +178,7 @@ var technitiumTable = map[string]technitiumKey{
 	"notifyAllowedNetworks":       {why: "primaries are named under dns: zones: secondary"},
 }
 
-// technitiumForwarder is an upstream as it is written here.
+// technitiumForwarder converts an upstream to our syntax.
 func technitiumForwarder(value, protocol string) string {
 	value, _, _ = strings.Cut(value, " (") // an address that was looked up
 	if strings.Contains(value, "://") {

@@ -11,7 +11,7 @@ type tomlValue struct {
 	text    string // as it is written, without quotes and comments
 	list    []string
 	isList  bool
-	changed bool // Pi-hole says that it is not what it was at first
+	changed bool // Pi-hole marks the value as changed from its default
 	line    int
 }
 
@@ -82,7 +82,7 @@ func tomlCut(s string) (value, comment string) {
 
 var tomlEscapes = strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\n`, "\n", `\t`, "\t", `\/`, "/")
 
-// tomlText is a value without its quotes.
+// tomlText returns a value without its quotes.
 func tomlText(s string) string {
 	if len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
 		return tomlEscapes.Replace(s[1 : len(s)-1])
@@ -93,7 +93,7 @@ func tomlText(s string) string {
 	return s
 }
 
-// tomlStrings are the values of an array.
+// tomlStrings returns the values of an array.
 func tomlStrings(s string) (all []string) {
 	for s = strings.TrimSpace(s); s != ""; s = strings.TrimLeft(s, ", \t\r") {
 		if s[0] != '"' && s[0] != '\'' {

@@ -85,8 +85,8 @@ func (p *plain) privateNames(domains []string) Note {
 	return carried("dns: private")
 }
 
-// unboundTake takes an option of Unbound that is on, by its name there, for Unbound itself and
-// for programs that write its settings. It says whether the option is known.
+// unboundTake converts an option of Unbound with a known equivalent, for Unbound itself and
+// for programs that write its settings. It reports whether the option is known.
 func unboundTake(p *plain, option, value string) (Note, bool) {
 	dns := p.set.dns()
 	switch option {
@@ -162,7 +162,7 @@ func (o *unboundOptions) certificate(w *work) bool {
 // unboundSized is why limits are lost.
 const unboundSized = "limits and caches are sized to the machine"
 
-// unboundReasons say why options have nothing of ours.
+// unboundReasons are the reasons why options have no equivalent.
 var unboundReasons = reasons{
 	{"outgoing-", unboundSized},
 	{"incoming-", unboundSized},
@@ -183,7 +183,8 @@ var unboundReasons = reasons{
 	{"zonefile", "name it under lists with format: rpz and a category, and block that"},
 }
 
-// unboundWhy says why an option has nothing of ours, "" where nothing is known of it.
+// unboundWhy returns the reason why an option has no equivalent, or "" if it is
+// unknown.
 func unboundWhy(key string) string {
 	if strings.HasSuffix(key, "-size") || strings.HasSuffix(key, "-slabs") {
 		return unboundSized

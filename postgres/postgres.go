@@ -1,10 +1,9 @@
 // Package postgres connects package database/sql to PostgreSQL.
 //
-// It stands on the connections of pgx and leaves out pgx's types, which know
-// every type of PostgreSQL and are larger than the rest of it: here a value
-// goes to the server as text, the server knows what type it expects, and what
-// comes back is an integer, a float, a bool, a time, bytes or text. Rows go in
-// bulk by [Copy].
+// It uses the connections of pgx but not pgx's types, which know every type of
+// PostgreSQL and are larger than the rest of pgx. Here a value is sent as text,
+// because the server knows which type it expects. Values that return are
+// integers, floats, bools, times, bytes or text. [Copy] inserts rows in bulk.
 package postgres
 
 import (
@@ -29,11 +28,11 @@ type connector struct {
 
 // Open prepares connections to the database at a URL such as
 // postgres://gateway@db.example/shuultuur; libpq's form and its environment
-// variables are understood (PostgreSQL 17, section 32.1). It makes no
-// connection. One is given up after wait unless the URL has a connect_timeout.
-// ready, unless nil, is called on each new connection before it is used; exec
-// runs statements without values, several at a time. Errors leave out the
-// password.
+// variables work (PostgreSQL 17, section 32.1). It does not connect. An attempt
+// to connect is given up after wait unless the URL has a connect_timeout.
+// ready, unless nil, is called on each new connection before it is used; its
+// exec runs statements without values, several at a time. Errors do not contain
+// the password.
 func Open(url string, wait time.Duration, ready func(ctx context.Context, exec func(sql string) error) error) (*sql.DB, error) {
 	c, err := pgconn.ParseConfig(url)
 	if err != nil {
@@ -42,7 +41,7 @@ func Open(url string, wait time.Duration, ready func(ctx context.Context, exec f
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = wait
 	}
-	c.RuntimeParams["timezone"] = "UTC" // times are read as they are written: in one form
+	c.RuntimeParams["timezone"] = "UTC" // so that times are always written in one form
 	c.RuntimeParams["datestyle"] = "ISO"
 	return sql.OpenDB(&connector{c, ready}), nil
 }
@@ -56,14 +55,14 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if c.ready != nil {
 		err := c.ready(ctx, func(text string) error { return pg.Exec(ctx, text).Close() })
 		if err != nil {
-			_ = pg.Close(ctx) // of no use
+			_ = pg.Close(ctx) // it is unusable
 			return nil, err
 		}
 	}
 	return &conn{pg}, nil
 }
 
-// Driver is what the interface asks for; connections are made by Connect only.
+// Driver is required by the interface; only Connect makes connections.
 func (c *connector) Driver() driver.Driver { return nil }
 
 // A conn is one connection.
@@ -71,10 +70,10 @@ type conn struct{ *pgconn.PgConn }
 
 var errUse = errors.New("package postgres needs a context and prepares nothing")
 
-// Prepare is what the interface asks for; statements are sent whole.
+// Prepare is required by the interface; statements are sent whole.
 func (c *conn) Prepare(text string) (driver.Stmt, error) { return nil, errUse }
 
-// Begin is what the interface asks for; BeginTx is used.
+// Begin is required by the interface; BeginTx is used.
 func (c *conn) Begin() (driver.Tx, error) { return nil, errUse }
 
 // Close ends the connection.
@@ -84,11 +83,11 @@ func (c *conn) Close() error {
 	return c.PgConn.Close(ctx)
 }
 
-// IsValid reports whether the connection can be used again: not if it was lost or
-// left in a transaction.
+// IsValid reports whether the connection can be reused: not if it was lost or is
+// in a transaction.
 func (c *conn) IsValid() bool { return !c.IsClosed() && c.TxStatus() == 'I' }
 
-// ResetSession is called before the connection is used again.
+// ResetSession is called before the connection is reused.
 func (c *conn) ResetSession(context.Context) error {
 	if !c.IsValid() || c.CheckConn() != nil {
 		return driver.ErrBadConn
@@ -96,7 +95,7 @@ func (c *conn) ResetSession(context.Context) error {
 	return nil
 }
 
-// CheckNamedValue takes the values that [appendText] writes as they are.
+// CheckNamedValue accepts the values that [appendText] can write.
 func (c *conn) CheckNamedValue(v *driver.NamedValue) (err error) {
 	if _, ok := v.Value.([]string); !ok {
 		v.Value, err = driver.DefaultParameterConverter.ConvertValue(v.Value)
@@ -119,7 +118,7 @@ func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, erro
 	return &transaction{c}, nil
 }
 
-// A transaction ends without the context that began it, which may have ended.
+// A transaction does not end with the context that began it, which may be over.
 type transaction struct{ c *conn }
 
 const endWait = 30 * time.Second // for a server to end a transaction
@@ -153,7 +152,7 @@ func (c *conn) ExecContext(ctx context.Context, text string, values []driver.Nam
 // QueryContext runs a statement that returns rows.
 func (c *conn) QueryContext(ctx context.Context, text string, values []driver.NamedValue) (driver.Rows, error) {
 	r := &rows{from: c.send(ctx, text, values)}
-	r.more = r.from.NextRow() // an error of the statement is known now
+	r.more = r.from.NextRow() // an error of the statement appears here
 	if fields := r.from.FieldDescriptions(); r.more || fields != nil {
 		for _, f := range fields {
 			r.columns, r.types = append(r.columns, f.Name), append(r.types, f.DataTypeOID)
@@ -174,10 +173,10 @@ func (c *conn) send(ctx context.Context, text string, values []driver.NamedValue
 	return c.ExecParams(ctx, text, sent, nil, nil, nil)
 }
 
-// rows are what a statement returned, read as they come.
+// rows are the result of a statement, read as it arrives.
 type rows struct {
 	from    *pgconn.ResultReader
-	more    bool // a row waits
+	more    bool // a row is ready
 	columns []string
 	types   []uint32
 }
@@ -205,9 +204,9 @@ func (r *rows) Next(into []driver.Value) (err error) {
 	return nil
 }
 
-// Copy adds rows to a table by COPY, on a connection that may be in a
-// transaction, and returns how many. Rows are read as they are sent; each has a
-// value for every column. Names are written as they are given.
+// Copy inserts rows into a table by COPY, on a connection that may be in a
+// transaction, and returns their number. Rows are read while they are sent;
+// each has a value for every column. Names are not quoted.
 func Copy(ctx context.Context, on *sql.Conn, table string, columns []string, rows iter.Seq[[]any]) (n int64, err error) {
 	err = on.Raw(func(c any) error {
 		next, stop := iter.Pull(rows)
@@ -219,7 +218,7 @@ func Copy(ctx context.Context, on *sql.Conn, table string, columns []string, row
 	return n, err
 }
 
-// copied is rows in the text form of COPY, as they are read.
+// copied is rows in the text form of COPY, read on demand.
 type copied struct {
 	next func() ([]any, bool)
 	buf  []byte

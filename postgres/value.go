@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Types by their number in pg_type, as far as a value of them is not text here.
+// Types by their number in pg_type, if their values are not text here.
 const (
 	typeBool        = 16
 	typeBytea       = 17
@@ -22,7 +22,7 @@ const (
 
 const timeForm = "2006-01-02 15:04:05.999999"
 
-// appendText adds a value, not nil, in the form that the server reads
+// appendText appends a non-nil value in the form that the server reads
 // (PostgreSQL 17, chapter 8).
 func appendText(dst []byte, v any) []byte {
 	switch v := v.(type) {
@@ -57,10 +57,10 @@ func appendText(dst []byte, v any) []byte {
 		}
 		return append(dst, '}')
 	}
-	return fmt.Append(dst, v) // the server refuses what it cannot read
+	return fmt.Append(dst, v) // the server refuses other types
 }
 
-// appendRow adds a line of COPY's text form.
+// appendRow appends a line of COPY's text form.
 func appendRow(dst []byte, row []any) []byte {
 	for i, v := range row {
 		if i > 0 {
@@ -77,8 +77,8 @@ func appendRow(dst []byte, row []any) []byte {
 	return append(dst, '\n')
 }
 
-// escape writes the bytes of b from a place on so that COPY reads them as they
-// were.
+// escape escapes the bytes of b from a position on, so that COPY reads them
+// unchanged.
 func escape(b []byte, from int) []byte {
 	special := 0
 	for _, c := range b[from:] {
@@ -94,7 +94,7 @@ func escape(b []byte, from int) []byte {
 	for range special {
 		b = append(b, 0)
 	}
-	for special > 0 { // from the end, so that it is done in place
+	for special > 0 { // from the end, so that it works in place
 		at--
 		to--
 		if name := escapes[b[at]]; name != 0 {
@@ -111,7 +111,7 @@ func escape(b []byte, from int) []byte {
 
 var escapes = [256]byte{'\\': '\\', '\t': 't', '\n': 'n', '\r': 'r'}
 
-// parse reads a value that the server wrote; nil is NULL. Bytes are not kept.
+// parse parses a value from the server; nil is NULL. It does not keep text.
 func parse(oid uint32, text []byte) (any, error) {
 	if text == nil {
 		return nil, nil

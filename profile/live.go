@@ -24,8 +24,8 @@ const (
 )
 
 // Live draws a screen of memory, collector and scheduler once a second until
-// ctx is done. screen says whether w is a terminal, which is cleared before
-// each drawing; else drawings follow one another.
+// ctx is done. screen reports whether w is a terminal: then it is cleared
+// before each drawing, otherwise drawings follow one another.
 func (c *Client) Live(ctx context.Context, w io.Writer, screen bool) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -45,8 +45,8 @@ func (c *Client) Live(ctx context.Context, w io.Writer, screen bool) error {
 		s.at = time.Now()
 		text := v.draw(s)
 		if screen {
-			// Home, each line cleared to its end, and below the last all: no
-			// flicker, as the screen is never empty.
+			// Move home, clear each line to its end and the screen below the last: no
+			// flicker, because the screen is never empty.
 			text = "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
 		} else {
 			text += "\n"
@@ -72,8 +72,8 @@ type scrape struct {
 // bucket counts values up to its end, and all below.
 type bucket struct{ end, count float64 }
 
-// readMetrics reads the Prometheus text format, as far as it is needed: a
-// name, perhaps labels, a value. Of the labels only le is looked at.
+// readMetrics parses the needed part of the Prometheus text format: a name,
+// optional labels, a value. It ignores labels other than le.
 func readMetrics(data []byte) (*scrape, error) {
 	s := &scrape{values: map[string]float64{}, buckets: map[string][]bucket{}}
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -89,8 +89,7 @@ func readMetrics(data []byte) (*scrape, error) {
 		}
 		labels := ""
 		if strings.HasPrefix(rest, "{") {
-			// Values of labels may have any byte in them; the number after
-			// them has no brace.
+			// Label values may contain any byte; the number after them has no brace.
 			i := strings.LastIndexByte(rest, '}')
 			if i < 0 {
 				return nil, fmt.Errorf("/metrics:%d: labels without an end: %.80q", n, line)
@@ -127,7 +126,7 @@ func readMetrics(data []byte) (*scrape, error) {
 	return s, nil
 }
 
-// view is the screen and what it remembers.
+// view is the screen and the history that it shows.
 type view struct {
 	name             string
 	before           *scrape

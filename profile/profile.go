@@ -45,7 +45,7 @@ type Config struct {
 	Token   string   // listen.token of its settings; needed when it is not on this machine
 	Allow   []string // hosts that may be asked though they are not loopback
 	Seconds int
-	Dir     string // folder for the files; made when it is not there
+	Dir     string // folder for the files, created if it does not exist
 }
 
 // A Client profiles one gateway.

@@ -19,7 +19,7 @@ type step struct {
 	share float64
 }
 
-// traced is what is read of an execution trace.
+// traced is the evaluation of an execution trace.
 type traced struct {
 	begin, end trace.Time
 	waits      *hdrhistogram.Histogram // µs from able to run to running
@@ -152,7 +152,7 @@ func (t *traced) transition(at trace.Time, s *trace.StateTransition) {
 	}
 }
 
-// span follows what the collector does between two events.
+// span records an activity of the collector that begins or ends with e.
 func (t *traced) span(e *trace.Event) {
 	r := e.Range()
 	begins := e.Kind() != trace.EventRangeEnd
@@ -182,7 +182,7 @@ func set[K comparable](m map[K]bool, k K, in bool) {
 	}
 }
 
-// mark appends a step when the utilisation is another than before.
+// mark appends a step if the utilisation has changed.
 func (t *traced) mark(at trace.Time) {
 	taken := len(t.marking) + len(t.sweeping)
 	for g := range t.assist {

@@ -23,8 +23,8 @@ type conn struct {
 	push func(Reply)
 	// gone, if set, is called after the last push.
 	gone func()
-	// subscribed says that an error may come without a command: it refuses a subscription, which
-	// has no other reply.
+	// subscribed means that an error may come without a command: it refuses a subscription,
+	// which has no other reply.
 	subscribed bool
 
 	wake chan struct{} // there is something to write

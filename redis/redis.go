@@ -43,7 +43,7 @@ type Config struct {
 	Prefix string `yaml:"prefix"`
 }
 
-// TLS says which certificates to trust and to present. By default the system's roots are
+// TLS sets which certificates to trust and to present. By default the system's roots are
 // trusted.
 type TLS struct {
 	CA   setting.File `yaml:"ca"`   // PEM file of the authorities for the server's certificate

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Subscription says what to listen to and whom to call. The functions are called by one
+// A Subscription sets what to listen to and whom to call. The functions are called by one
 // goroutine at a time and must not block.
 type Subscription struct {
 	Node     string   // one of Client.Nodes; "" for any

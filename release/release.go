@@ -1,4 +1,4 @@
-// Package release says which version this program has.
+// Package release has the version of this program.
 package release
 
 import (
@@ -6,12 +6,12 @@ import (
 	"runtime/debug"
 )
 
-// Linked is the version that the linker was given, empty in a program that was
-// not built from a tag. The main package sets it before anything runs.
+// Linked is the version set by the linker; it is empty unless the program was
+// built from a tag. The main package sets it before anything runs.
 var Linked string
 
-// Version returns the version of this program: the one it was released as, or
-// what the go command knows of the module, or "devel".
+// Version returns the version of this program: the released one, or the one
+// that the go command recorded for the module, or "devel".
 func Version() string {
 	var known string
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {

@@ -9,20 +9,19 @@ import (
 	"unicode"
 )
 
-// Pages are templates (html/template) written in English. What people read in
-// them, from one tag or control action to the next, is a key of the files of
-// texts, so no template names keys, and a page without a translation is still a
-// page in English. Inside a key, actions are {1}, {2} … in their order, and tags
-// that stand within a line keep their name alone:
+// Pages are templates (html/template) written in English. The visible text from
+// one tag or control action to the next is a key of the text files. So no template
+// contains keys, and a page without a translation is an English page. Inside a
+// key, actions are {1}, {2} … in order, and inline tags keep only their name:
 //
 //	{1} people since {2}. See the <a>settings</a>.
 //
-// A translation may put them in another order.
+// A translation may reorder them.
 
-// inline are the tags that stand within a line of text.
+// inline are the tags that may be part of a line of text.
 var inline = []string{"a", "b", "bdi", "code", "em", "i", "kbd", "strong"}
 
-// shown are the attributes that people read.
+// shown are the attributes with visible text.
 var shown = []string{"alt", "aria-label", "label", "placeholder", "title"}
 
 // A part is a piece of a template.
@@ -37,13 +36,12 @@ type partKind uint8
 const (
 	words   partKind = iota // text
 	value                   // an action that writes something
-	opening                 // a tag within a line
+	opening                 // an inline tag
 	closing
-	other // everything else: it ends a run of text
+	other // anything else: it ends a run of text
 )
 
-// A Page is a page in every language. It is made once for each language that
-// somebody asks for.
+// A Page is a page in every language. Each language is built on first use.
 type Page[T any] struct {
 	source     string
 	make       func(t *Texts, source string) T
@@ -51,15 +49,15 @@ type Page[T any] struct {
 	translated map[*Texts]T // guarded by mu
 }
 
-// NewPage returns the page with the template source, of which build makes what
-// is executed.
+// NewPage returns the page with the template source. build converts the source
+// into what is executed.
 func NewPage[T any](source string, build func(t *Texts, source string) T) *Page[T] {
 	p := &Page[T]{source: source, make: build, translated: map[*Texts]T{}}
-	p.In(nil) // a page that cannot be made is noticed at the start
+	p.In(nil) // so that a broken page fails at the start
 	return p
 }
 
-// In returns the page in the language of t, in English for nil.
+// In returns the page in the language of t, or in English for nil.
 func (p *Page[T]) In(t *Texts) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,12 +72,11 @@ func (p *Page[T]) In(t *Texts) T {
 	return done
 }
 
-// maxMade bounds the languages that a page is kept in; after a reload they are
-// others.
+// maxMade bounds the cached translations of a page. A reload brings new Texts.
 const maxMade = 32
 
-// Template returns the template source with what people read replaced by the
-// texts of t, and the attributes lang and dir of <html> set.
+// Template returns the template source with the visible text translated by t,
+// and the attributes lang and dir of <html> set.
 func (t *Texts) Template(source string) string {
 	if t == nil {
 		return source
@@ -87,7 +84,7 @@ func (t *Texts) Template(source string) string {
 	return translate(source, func(key string) string { return t.of[key] }, ` lang="`+t.Lang+`" dir="`+t.Dir+`"`)
 }
 
-// Keys returns what people read in the template source, as the keys of texts.
+// Keys returns the visible texts of the template source as keys.
 func Keys(source string) (keys []string) {
 	translate(source, func(key string) string {
 		keys = append(keys, key)
@@ -96,8 +93,8 @@ func Keys(source string) (keys []string) {
 	return keys
 }
 
-// translate goes through source by runs. say returns the text of a key, "" for
-// none. lang replaces the attributes of <html>.
+// translate translates source run by run. say returns the text of a key, or "".
+// lang replaces the attributes of <html>.
 func translate(source string, say func(string) string, lang string) string {
 	var b strings.Builder
 	var run []part
@@ -137,7 +134,7 @@ func translate(source string, say func(string) string, lang string) string {
 	return b.String()
 }
 
-// isCode reports whether p begins an element whose text is for programs.
+// isCode reports whether p begins an element whose text is not for people.
 func isCode(p part) bool {
 	if strings.HasPrefix(p.raw, "</") {
 		return false
@@ -146,12 +143,12 @@ func isCode(p part) bool {
 	case "script", "style", "textarea", "pre":
 		return true
 	case "option":
-		return !strings.Contains(p.raw, "value=") // else the text is what is sent
+		return !strings.Contains(p.raw, "value=") // otherwise the browser submits the text
 	}
 	return false
 }
 
-// next takes the first part off a template.
+// next splits the first part off a template.
 func next(source string) (part, string) {
 	switch {
 	case strings.HasPrefix(source, "{{"):
@@ -200,8 +197,8 @@ func next(source string) (part, string) {
 	return part{words, source[:n], ""}, source[n:]
 }
 
-// tagEnd is where the tag at the beginning of source ends. A ">" in quotes or in
-// an action does not end it.
+// tagEnd returns the end of the tag at the beginning of source. A ">" in quotes
+// or in an action does not end it.
 func tagEnd(source string) int {
 	quote := byte(0)
 	for i := 0; i < len(source); i++ {
@@ -225,7 +222,7 @@ func tagEnd(source string) int {
 	return len(source)
 }
 
-// attributes translates those of a tag that people read.
+// attributes translates the visible attributes of a tag.
 func attributes(tag string, say func(string) string) string {
 	for _, name := range shown {
 		at := strings.Index(tag, " "+name+`="`)
@@ -264,7 +261,7 @@ func attributes(tag string, say func(string) string) string {
 	return tag
 }
 
-// writeRun writes a run of text, values and tags within a line, translated.
+// writeRun writes a run of text, values and inline tags, translated.
 func writeRun(b *strings.Builder, run []part, say func(string) string) {
 	if n := slices.IndexFunc(run, isTag); n >= 0 && (!balanced(run) || !readable(outside(run))) {
 		writeRun(b, run[:n], say)
@@ -290,7 +287,7 @@ func writeRun(b *strings.Builder, run []part, say func(string) string) {
 
 func isTag(p part) bool { return p.kind == opening || p.kind == closing }
 
-// balanced reports whether each tag of the run has its end in it.
+// balanced reports whether the run has the end of each of its tags.
 func balanced(run []part) bool {
 	var open []string
 	for _, p := range run {
@@ -307,7 +304,7 @@ func balanced(run []part) bool {
 	return len(open) == 0
 }
 
-// outside is the text of a run that stands in none of its tags.
+// outside returns the text of a run outside its tags.
 func outside(run []part) (text string) {
 	depth := 0
 	for _, p := range run {
@@ -323,8 +320,8 @@ func outside(run []part) (text string) {
 	return text
 }
 
-// keyOf writes the run with numbers for its values and bare tags, and returns
-// those, the tags by name.
+// keyOf returns a run as a key, with numbers for values and bare tags. It also
+// returns the values, and the full tags by name.
 func keyOf(run []part) (key string, values []string, tags map[string][]string) {
 	tags = map[string][]string{}
 	for _, p := range run {
@@ -342,7 +339,7 @@ func keyOf(run []part) (key string, values []string, tags map[string][]string) {
 	return key, values, tags
 }
 
-// fill puts values and the attributes of tags back.
+// fill inserts values and the attributes of tags.
 func fill(text string, values []string, tags map[string][]string) string {
 	for i, v := range values {
 		text = strings.ReplaceAll(text, "{"+strconv.Itoa(i+1)+"}", v)
@@ -363,9 +360,9 @@ func fill(text string, values []string, tags map[string][]string) string {
 	return text
 }
 
-// readable reports whether a key holds a word to translate: one with a small letter
-// outside of tags, values and code that is no address. Names such as PDF and API
-// are the same everywhere.
+// readable reports whether a key has a word to translate: a word with a lower-case
+// letter outside tags, values and code that is not an address. Names such as PDF
+// and API are the same in all languages.
 func readable(key string) bool {
 	for _, name := range []string{"code", "kbd"} {
 		for {

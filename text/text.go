@@ -1,12 +1,12 @@
-// Package text holds what people read on pages, in their languages.
+// Package text has the texts of pages and mails in all languages.
 //
-// Data moves as follows. Each language is one plain file, TAG.txt, with lines "key =
+// Data moves as follows. Each language is a plain file, TAG.txt, with lines "key =
 // text"; names in braces in a text are replaced. A key is a name that the English
-// file explains, or the English text itself. The program carries the files in one
+// file explains, or the English text itself. The program has the files in one
 // compressed file (folder pack). [New] reads them and the files of a folder, which
-// add languages or change texts. [Set.For]
-// chooses the language by a browser's Accept-Language. Templates are written in
-// English, and [Texts.Template] translates what people read in them.
+// add languages or change texts. [Set.For] chooses the language by a browser's
+// Accept-Language. Templates are written in English, and [Texts.Template] translates
+// their visible text.
 package text
 
 import (
@@ -29,33 +29,34 @@ import (
 //go:embed page.css
 var Style string
 
-// Packed is the name of the file that "go run ./text/pack" makes of the texts.
+// Packed is the name of the file that "go run ./text/pack" makes from the
+// texts.
 const Packed = "texts.zst"
 
 //go:embed texts.zst
 var packed []byte
 
-// source is the language that every text has.
+// source is the language that has every text.
 const source = "en"
 
 // maxFile bounds a file of texts, in bytes.
 const maxFile = 1 << 20
 
-// A Set is the texts of all languages. It does not change.
+// A Set has the texts of all languages. It is immutable.
 type Set struct {
 	all     []*Texts
 	matcher language.Matcher
 }
 
-// Texts are those of one language.
+// Texts are the texts of one language.
 type Texts struct {
 	Lang string // BCP 47, for the attribute lang
 	Dir  string // "ltr" or "rtl", for the attribute dir
 	of   map[string]string
-	in   *Texts // the source, for what a folder's file leaves out
+	in   *Texts // the source language, for texts that a folder's file lacks
 }
 
-// New returns the texts within the program and those of dir, if it is not "".
+// New returns the built-in texts and those in dir, if it is not "".
 func New(dir string) (*Set, error) {
 	s := &Set{}
 	all, err := unpack()
@@ -74,7 +75,7 @@ func New(dir string) (*Set, error) {
 		}
 	}
 	i := slices.IndexFunc(s.all, func(t *Texts) bool { return t.Lang == source })
-	s.all[0], s.all[i] = s.all[i], s.all[0] // the first is taken when none fits
+	s.all[0], s.all[i] = s.all[i], s.all[0] // the first is used if none matches
 	var tags []language.Tag
 	for _, t := range s.all {
 		t.in = s.all[0]
@@ -93,11 +94,11 @@ func New(dir string) (*Set, error) {
 	return s, nil
 }
 
-// begins stands before the name of each file within the packed one.
+// begins precedes the name of each file within the packed one.
 const begins = "#: "
 
-// Joined returns the texts of the files in a folder as they are packed: without
-// comments, and with the name of each file before it.
+// Joined returns the text files of a folder in packed form: without comments,
+// and with the name of each file before it.
 func Joined(files fs.FS) ([]byte, error) {
 	var b bytes.Buffer
 	err := each(files, func(name string, data []byte) error {
@@ -122,7 +123,7 @@ func unpack() (string, error) {
 	return string(b), err
 }
 
-// each calls f for every file of texts in a folder, by name.
+// each calls f for every text file in a folder, by name.
 func each(files fs.FS, f func(name string, data []byte) error) error {
 	names, err := fs.Glob(files, "*.txt")
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *Set) read(files fs.FS) error {
 	return each(files, func(name string, data []byte) error { return s.add(name, string(data)) })
 }
 
-// add takes the lines of a file.
+// add adds the lines of a file.
 func (s *Set) add(name, data string) error {
 	tag := strings.TrimSuffix(name, ".txt")
 	i := slices.IndexFunc(s.all, func(t *Texts) bool { return t.Lang == tag })
@@ -175,8 +176,8 @@ func (s *Set) add(name, data string) error {
 	return nil
 }
 
-// For returns the texts that suit the value of an Accept-Language field (RFC
-// 9110, section 12.5.4), those in English where nothing does.
+// For returns the texts for the value of an Accept-Language field (RFC 9110,
+// section 12.5.4), or the English ones if none matches.
 func (s *Set) For(accept string) *Texts {
 	tags, _, err := language.ParseAcceptLanguage(accept[:min(len(accept), 200)])
 	if err != nil || len(tags) == 0 {
@@ -189,7 +190,7 @@ func (s *Set) For(accept string) *Texts {
 	return s.all[i]
 }
 
-// Time writes a time for people, in this machine's zone.
+// Time formats a time in this machine's zone.
 func (t *Texts) Time(at time.Time) string {
 	if t == nil || t.Lang == source {
 		return at.Local().Format("Monday 2 January 2006, 15:04")
@@ -197,7 +198,7 @@ func (t *Texts) Time(at time.Time) string {
 	return at.Local().Format("2006-01-02 15:04")
 }
 
-// Day writes the day of a time for people.
+// Day formats the day of a time.
 func (t *Texts) Day(at time.Time) string {
 	if t == nil || t.Lang == source {
 		return at.Local().Format("Monday 2 January 2006")
@@ -205,11 +206,11 @@ func (t *Texts) Day(at time.Time) string {
 	return at.Local().Format(time.DateOnly)
 }
 
-// A Choice returns the texts for the value of an Accept-Language field. A nil one
-// chooses English.
+// A Choice returns the texts for the value of an Accept-Language field. A nil
+// Choice chooses English.
 type Choice func(accept string) *Texts
 
-// For returns the texts, nil for English.
+// For returns the texts, or nil for English.
 func (c Choice) For(accept string) *Texts {
 	if c == nil {
 		return nil
@@ -220,13 +221,13 @@ func (c Choice) For(accept string) *Texts {
 // All returns the texts of every language, English first.
 func (s *Set) All() []*Texts { return slices.Clone(s.all) }
 
-// Mark returns key. It marks a key that is said elsewhere, so that the tests
+// Mark returns key. It marks a key that is used elsewhere, so that the tests
 // find it.
 func Mark(key string) string { return key }
 
-// Say returns the text of a key with each {name} of the pairs name, value
-// replaced; the English one where the language lacks it. A key that the English
-// file does not have is its own English text. t may be nil: it is English then.
+// Say returns the text of a key, with each {name} of the pairs name, value
+// replaced. If the language lacks the key, it returns the English text. A key
+// that the English file lacks is its own English text. A nil t is English.
 func (t *Texts) Say(key string, pairs ...string) string {
 	text := key
 	if t != nil {

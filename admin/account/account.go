@@ -1,16 +1,15 @@
-// Package account knows the people who may use the admin address, and what was done
-// there.
+// Package account has the accounts of the people who may use the admin address, and
+// the log of their actions.
 //
-// A [Book] keeps accounts, tokens and sessions in a folder of its own below the
-// data folder. A request with a password, a session or a token becomes a
-// [Who], which the admin address holds against the role of each of its routes.
-// Secrets are kept as digests: Argon2id of passwords, which people choose, and
-// SHA-256 of what is random.
+// A [Book] keeps accounts, tokens and sessions in its own folder below the data
+// folder. A request with a password, a session or a token becomes a [Who], whose
+// role the admin address compares with that of the route. Secrets are stored as
+// digests: Argon2id for passwords, which people choose, and SHA-256 for random
+// ones.
 //
-// The command line changes accounts beside a running gateway: both take the
-// same lock to write, and a file that has changed is read again. A [Log] of
-// what was done lies beside them, chained by digests and apart from the record
-// of events.
+// The command line can change accounts while a gateway runs: both take the same
+// lock to write, and read a changed file again. A [Log] of actions is beside them,
+// chained by digests and separate from the record of events.
 package account
 
 import (
@@ -34,7 +33,7 @@ import (
 	"shuultuur/platform"
 )
 
-// A Role is what an account may do.
+// A Role determines what an account may do.
 type Role uint8
 
 // Roles. An owner may do everything, an operator all but accounts, the audit
@@ -51,7 +50,7 @@ const (
 
 var roleNames = [...]string{"none", "viewer", "helper", "safeguarding-lead", "operator", "owner"}
 
-// Roles are those that an account can have, the least first.
+// Roles are the possible roles of an account, least first.
 var Roles = []Role{Viewer, Helper, Lead, Operator, Owner}
 
 func (r Role) String() string { return roleNames[int(r)%len(roleNames)] }
@@ -89,7 +88,7 @@ type Account struct {
 	Recovery []string  `json:"recovery,omitempty"` // digests of codes that replace a one-time password once
 	Passkeys []Passkey `json:"passkeys,omitempty"`
 	Handle   string    `json:"handle"`            // what passkeys call the account
-	Subject  string    `json:"subject,omitempty"` // whom an OpenID provider knows by this: ISSUER SUBJECT; "" for none
+	Subject  string    `json:"subject,omitempty"` // identifies the user at an OpenID provider: ISSUER SUBJECT; "" for none
 	Stamp    string    `json:"stamp"`             // sessions with another one are over
 	Created  time.Time `json:"created"`
 }
@@ -144,16 +143,16 @@ type Book struct {
 	asked   map[string]challenge
 }
 
-// Rules are what the settings say about sessions.
+// Rules are the settings for sessions.
 type Rules struct {
 	Idle  time.Duration // a session that is not used for so long is over
 	Total time.Duration // one older than this is over
 }
 
-// DefaultRules hold where the settings say nothing.
+// DefaultRules apply if the settings have none.
 var DefaultRules = Rules{Idle: 30 * time.Minute, Total: 12 * time.Hour}
 
-// Folder is the folder of accounts below a data folder.
+// Folder returns the folder of accounts below a data folder.
 func Folder(data string) string { return filepath.Join(data, "accounts") }
 
 // Open reads the book in a folder, which need not be there yet.
@@ -191,7 +190,7 @@ func (b *Book) read() error {
 	return nil
 }
 
-// change lets f change the accounts, and keeps what it has made of them.
+// change calls f to change the accounts and stores the result.
 func (b *Book) change(f func(*kept) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -247,8 +246,8 @@ func lock(file string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// give changes the owner of files in a folder to that of the folder above it: root
-// may run the command line, and the gateway somebody else.
+// give gives files in a folder the owner of the parent folder: root may run the
+// command line, while the gateway runs as another user.
 func give(dir string, names ...string) {
 	if os.Geteuid() != 0 {
 		return
@@ -262,7 +261,7 @@ func give(dir string, names ...string) {
 		return
 	}
 	for _, n := range names {
-		_ = os.Lchown(filepath.Join(dir, n), user, group) // else the gateway says that it cannot read it
+		_ = os.Lchown(filepath.Join(dir, n), user, group) // if it fails, the gateway reports that it cannot read the file
 	}
 }
 
@@ -306,7 +305,7 @@ func (b *Book) All() ([]Account, error) {
 	return all, nil
 }
 
-// open is an account without its secrets; what it has of them stays visible.
+// open returns an account without its secrets, but shows which of them it has.
 func (a Account) open() Account {
 	if a.Password != "" {
 		a.Password = "set"
@@ -342,7 +341,7 @@ func validName(name string) error {
 	return nil
 }
 
-// check says what is wrong with an account's role and groups.
+// check returns the mistake in an account's role and groups, or nil.
 func (a *Account) check() error {
 	if err := validName(a.Name); err != nil {
 		return err
@@ -457,7 +456,7 @@ func digest(secret string) string {
 // folder.
 const localKeyFile = "local.key"
 
-// localKey makes the key of this machine where there is none.
+// localKey creates the key of this machine if it does not exist.
 func localKey(dir string) error {
 	err := atomicfile.CreateBytes(filepath.Join(dir, localKeyFile), 0o600, []byte(random(32)+"\n"))
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -466,8 +465,8 @@ func localKey(dir string) error {
 	return nil
 }
 
-// LocalKey returns the key of this machine, "" when there is none or when it is
-// for others to read.
+// LocalKey returns the key of this machine, or "" if it does not exist or
+// others can read it.
 func LocalKey(data string) string {
 	text, err := os.ReadFile(filepath.Join(Folder(data), localKeyFile))
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 
 // An Entry is one line of the audit log: who did what.
 //
-// Details may name the person that was looked at, or hold what was entered.
-// They do not go into the chain, but a salted digest of them does: so they can
-// be erased when the law asks for it, and the chain still holds.
+// Details may name a person whose data was seen, or contain what was entered.
+// The chain covers only a salted digest of them. So they can be erased when the
+// law requires it, and the chain remains valid.
 type Entry struct {
 	Seq    int64     `json:"seq"`
 	Time   time.Time `json:"time"`
@@ -50,7 +50,7 @@ const (
 	headFile   = "audit.head"
 )
 
-// sum is the hash of an entry.
+// sum returns the hash of an entry.
 func (e *Entry) sum() string {
 	c := *e
 	c.Hash, c.Salt, c.Details, c.Erased = "", "", "", ""
@@ -91,7 +91,7 @@ func (l *Log) Add(e Entry) error {
 	})
 }
 
-// Problem says why the last entry could not be written, nil when it was.
+// Problem returns the error of the last entry, or nil.
 func (l *Log) Problem() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +140,7 @@ func (l *Log) add(all []Entry) error {
 	return err
 }
 
-// clean is a text without bytes that are no text, and not too long.
+// clean returns a text as valid UTF-8 of limited length.
 func clean(s string, most int) string {
 	if len(s) > most {
 		s = s[:most] + "…"
@@ -201,8 +201,8 @@ func (l *Log) beyond(h head) (head, error) {
 	return last, nil
 }
 
-// last returns the last entry in the file, nil for none. An end that was cut by
-// a crash is taken away.
+// last returns the last entry in the file, or nil. It removes an end that a
+// crash has cut off.
 func (l *Log) last() (*Entry, error) {
 	name := filepath.Join(l.dir, auditFile)
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -234,7 +234,7 @@ func (l *Log) last() (*Entry, error) {
 	}
 	e := &Entry{}
 	if json.Unmarshal(tail[bytes.LastIndexByte(tail, '\n')+1:], e) != nil {
-		return nil, nil // Verify says so; more is appended behind
+		return nil, nil // Verify reports it; new entries are appended after it
 	}
 	return e, nil
 }
@@ -340,7 +340,7 @@ func (l *Log) Entries(before int64, most int) (all []Entry, err error) {
 	return all, err
 }
 
-// About returns the entries whose details name somebody, the oldest first.
+// About returns the entries whose details name a person, oldest first.
 func (l *Log) About(names func(details string) bool) (all []Entry, err error) {
 	err = l.each(func(e *Entry, _ int, bad error) bool {
 		if bad == nil && e.Details != "" && names(e.Details) {
@@ -352,8 +352,8 @@ func (l *Log) About(names func(details string) bool) (all []Entry, err error) {
 	return all, err
 }
 
-// Erase takes the details out of the entries whose details name a person, and
-// says how many they were. What was done and by whom stays.
+// Erase removes the details of entries that name a person, and returns their
+// number. The action and its author stay.
 func (l *Log) Erase(names func(details string) bool) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

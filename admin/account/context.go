@@ -4,10 +4,10 @@ import "context"
 
 type whoKey struct{}
 
-// With returns a context that knows the user.
+// With returns a context with the user.
 func With(ctx context.Context, w *Who) context.Context { return context.WithValue(ctx, whoKey{}, w) }
 
-// Of returns the user, nil if there is none.
+// Of returns the user in a context, or nil.
 func Of(ctx context.Context) *Who {
 	w, _ := ctx.Value(whoKey{}).(*Who)
 	return w

@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// Passkeys, as WebAuthn level 2 has them, without attestation: what kind of
-// authenticator somebody has is not asked. The browser hands over the public key
-// as it is in certificates, so that no CBOR needs to be read.
+// Passkeys follow WebAuthn level 2, without attestation: the kind of
+// authenticator does not matter. The browser sends the public key in the form of
+// certificates, so no CBOR must be parsed.
 
 // A Passkey is a key pair whose public half is known here.
 type Passkey struct {
@@ -31,7 +31,7 @@ type Passkey struct {
 	Created time.Time `json:"created"`
 }
 
-// A challenge is one that waits for its answer.
+// A challenge is an open challenge.
 type challenge struct {
 	name  string // whose new passkey it is for; "" to sign in
 	until time.Time
@@ -84,7 +84,7 @@ func (b *Book) Handle(name string) (handle string, have []string, err error) {
 	return b.kept.Accounts[i].Handle, have, nil
 }
 
-// A Proof is what a browser answers to a challenge. Bytes are base64url.
+// A Proof is a browser's answer to a challenge. Bytes are base64url.
 type Proof struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`      // of a new passkey
@@ -99,14 +99,14 @@ func unb64(s string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
 }
 
-// site is where a passkey is used.
+// A site is where a passkey is used.
 type site struct {
 	origin string // "https://filter.example:8081"
 	id     string // "filter.example"
 }
 
-// checked reads the parts of a proof that do not depend on the key: that it
-// answers a challenge of ours, for this site, by somebody who was there.
+// checked verifies the parts of a proof that do not depend on the key: it
+// answers our challenge, for this site, and a person was present.
 func (b *Book) checked(p *Proof, kind, name string, at site) (auth, client []byte, count uint32, err error) {
 	if client, err = unb64(p.ClientData); err != nil {
 		return nil, nil, 0, fmt.Errorf("clientDataJSON: %w", err)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Cost of a password: 46 MiB, one pass. Together they are at most what hashing
-// bounds, so that guessing does not take the machine's memory.
+// Cost of a password: 46 MiB, one pass. hashing bounds the total, so that
+// guessing cannot use up the machine's memory.
 const (
 	hashMemory  = 46 << 10 // KiB
 	hashTime    = 1
@@ -39,7 +39,7 @@ func derive(password string, salt []byte, memory, time uint32, threads uint8, si
 	return argon2.IDKey([]byte(password), salt, time, memory, threads, size)
 }
 
-// hash makes what is kept of a password.
+// hash returns the stored form of a password.
 func hash(name, password string) (string, error) {
 	switch n := utf8.RuneCountInString(password); {
 	case n < minPassword:
@@ -67,7 +67,7 @@ func hash(name, password string) (string, error) {
 // wrong password.
 const none = "$argon2id$v=19$m=47104,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// verify reports whether a password is the one that was hashed.
+// verify reports whether a password matches its stored form.
 func verify(kept, password string) bool {
 	if len(password) > maxPassword {
 		return false
@@ -95,9 +95,8 @@ func verify(kept, password string) bool {
 	return subtle.ConstantTimeCompare(got, want) == 1 && ok
 }
 
-// A wrong counts wrong passwords of one account. They come from many addresses
-// when they are somebody's who guesses for long, so the limit of one address is
-// not enough.
+// A wrong counts wrong passwords for one account. An attacker may use many
+// addresses, so the limit for each address is not enough.
 type wrong struct {
 	n     int
 	first time.Time

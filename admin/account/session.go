@@ -17,7 +17,7 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// A Session is a browser that somebody has signed in with.
+// A Session is a browser in which a user has signed in.
 type Session struct {
 	ID      string     `json:"id"`
 	Digest  string     `json:"digest,omitempty"` // of the cookie
@@ -75,14 +75,14 @@ func (b *Book) keepSessions() error {
 	return err
 }
 
-// From is where somebody signs in from.
+// From is the client's address and browser.
 type From struct {
 	Addr  netip.Addr
 	Agent string
 }
 
-// SignIn begins a session with a password, and a code where the account wants
-// one. It returns the secret of the cookie.
+// SignIn begins a session with a password, and a code if the account requires
+// one. It returns the secret for the cookie.
 func (b *Book) SignIn(_ context.Context, name, password, code string, from From) (secret string, err error) {
 	name = strings.TrimSpace(name)
 	key := strings.ToLower(name)
@@ -116,8 +116,8 @@ func (b *Book) SignIn(_ context.Context, name, password, code string, from From)
 	return b.begin(a.Name, a.Stamp, "password", from)
 }
 
-// Begin begins a session for somebody whom another service has named, or a
-// passkey.
+// Begin begins a session for a user whom another service, or a passkey, has
+// identified.
 func (b *Book) Begin(name, method string, from From) (secret string, err error) {
 	b.mu.Lock()
 	err = b.read()
@@ -136,11 +136,10 @@ func (b *Book) Begin(name, method string, from From) (secret string, err error) 
 	return b.begin(a.Name, a.Stamp, method, from)
 }
 
-// SignInAs begins a session for somebody whom an OpenID provider knows by
-// subject, with the role that the settings give there. The account is made by the
-// first sign-in, and has that role and those groups from then on; a role that
-// changes ends the sessions before. An account that is somebody else's is not
-// taken.
+// SignInAs begins a session for the user whom an OpenID provider identifies by
+// subject, with the role that the settings assign. The first sign-in creates the
+// account; each sign-in updates its role and groups. A changed role ends earlier
+// sessions. An existing account of another kind is not used.
 func SignInAs(b *Book, subject, name string, role Role, groups []string, from From) (secret string, err error) {
 	if role != Helper {
 		groups = nil
@@ -209,7 +208,7 @@ func (b *Book) over(s *Session) bool {
 	return i < 0 || b.kept.Accounts[i].Stamp != s.Stamp || now.Sub(s.Seen) >= r.Idle || now.Sub(s.Created) >= r.Total
 }
 
-// BySession says whose session has a secret.
+// BySession returns the user of the session with a secret.
 func (b *Book) BySession(secret string) (who Who, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -248,8 +247,8 @@ func (b *Book) Sessions(name string) []Session {
 	return all
 }
 
-// End ends a session: one of an account, or anybody's for "". It says whether
-// there was one.
+// End ends a session of an account, or of any account for "". It reports
+// whether there was one.
 func (b *Book) End(id, name string) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -261,7 +260,7 @@ func (b *Book) End(id, name string) (bool, error) {
 	return true, b.keepSessions()
 }
 
-// Has reports whether a password is that of an account.
+// Has reports whether an account has this password.
 func (b *Book) Has(name, password string) bool {
 	key := strings.ToLower(name)
 	if b.barred(key) {

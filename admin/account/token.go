@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A Token is what a program shows instead of a person's session. It may do at
-// most what its account may.
+// A Token authenticates a program in place of a person's session. It has at
+// most the rights of its account.
 type Token struct {
 	ID      string    `json:"id"`
 	Account string    `json:"account"`
@@ -96,7 +96,7 @@ func (b *Book) NewToken(name, purpose string, scope []string, life time.Duration
 	return secret, t, nil
 }
 
-// Tokens returns those of an account, all for "".
+// Tokens returns the tokens of an account, or all for "".
 func (b *Book) Tokens(name string) ([]Token, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +113,7 @@ func (b *Book) Tokens(name string) ([]Token, error) {
 	return all, nil
 }
 
-// EndToken ends a token of an account, or anybody's for "".
+// EndToken ends a token of an account, or of any account for "".
 func (b *Book) EndToken(id, name string) (ended bool, err error) {
 	err = b.change(func(k *kept) error {
 		n := len(k.Tokens)
@@ -124,7 +124,8 @@ func (b *Book) EndToken(id, name string) (ended bool, err error) {
 	return ended, err
 }
 
-// ByToken says whose token a secret is. The key of this machine is an owner's.
+// ByToken returns the user of a token. The key of this machine belongs to an
+// owner.
 func (b *Book) ByToken(secret string) (who Who, ok bool) {
 	if secret == "" || len(secret) > 200 {
 		return who, false
@@ -150,5 +151,5 @@ func (b *Book) ByToken(secret string) (who Who, ok bool) {
 	return who, false
 }
 
-// Machine is the user of this machine, who is an owner.
+// Machine returns the user of this machine, who is an owner.
 func Machine() Who { return Who{Name: "this machine", Role: Owner, Via: "machine"} }

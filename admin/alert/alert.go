@@ -1,14 +1,14 @@
 //go:build !small
 
-// Package alert tells people of what young people look for when they may be in
-// danger: self-harm, radicalisation, drugs, bullying, and whatever a school adds.
+// Package alert notifies people of searches by young people who may be in danger:
+// self-harm, radicalisation, drugs, bullying, and themes that a school adds.
 //
-// A theme is watched whatever the rules block: the gateway puts its conditions
-// in front of each policy as rules that only record ([Watch.Rules]). What they
-// match goes to the [Desk], which makes an alert of it when the theme's threshold
-// is reached, lets an open alert about the same person grow, keeps all in one
-// file, and has them sent (send.go) to those whom the settings name for the
-// person's groups. Somebody acknowledges and closes an alert with a note.
+// A theme is watched independently of the rules: its conditions precede those of
+// each policy as rules that only record ([Watch.Rules]). Their matches go to the
+// [Desk]. When the theme's threshold is reached, it opens an alert; later matches
+// of the same person are added to an open alert. It keeps all alerts in one file
+// and notifies (send.go) those whom the settings name for the person's groups. A
+// person acknowledges and closes an alert with a note.
 package alert
 
 import (
@@ -50,7 +50,7 @@ func isThemeName(name string) bool {
 	return n > 0 && n <= 41
 }
 
-// A Watch is what settings say, checked.
+// A Watch has the checked settings.
 type Watch struct {
 	config Config
 	quiet  []policy.Hours // of the routes
@@ -58,8 +58,8 @@ type Watch struct {
 	texts  text.Choice
 }
 
-// New checks the settings. sender is nil where no mail can be sent. Messages are
-// in the languages of texts.
+// New checks the settings. sender is nil if no mail can be sent. Messages are in
+// the languages of texts.
 func New(c Config, sender *mail.Sender, texts text.Choice) (*Watch, error) {
 	w := &Watch{config: c, sender: sender, texts: texts, quiet: make([]policy.Hours, len(c.To))}
 	var errs []error
@@ -149,9 +149,9 @@ func (h *Webhook) check() error {
 	return nil
 }
 
-// conditions are those of a theme, each a rule that only records. What is
-// written in the settings comes first; a theme of a name that is known watches
-// searches of its own where the settings name none.
+// conditions returns the conditions of a theme, each as a rule that only
+// records. Those in the settings come first. A known theme uses its built-in
+// searches if the settings have none.
 func (t *Theme) conditions(name string) (all []policy.Rule) {
 	add := func(kind string, r policy.Rule) {
 		r.Name, r.Action = rulePrefix+name+"/"+kind, "monitor"
@@ -179,7 +179,7 @@ func (t *Theme) conditions(name string) (all []policy.Rule) {
 	return all
 }
 
-// Rules are the rules that watch, to stand in front of those of each policy.
+// Rules returns the rules that watch, which must precede those of each policy.
 func (w *Watch) Rules() (all []policy.Rule) {
 	for _, name := range w.names() {
 		all = append(all, w.config.Themes[name].conditions(name)...)
@@ -187,7 +187,7 @@ func (w *Watch) Rules() (all []policy.Rule) {
 	return all
 }
 
-// names are those of the themes, in order.
+// names returns the names of the themes, in order.
 func (w *Watch) names() (all []string) {
 	for name := range w.config.Themes {
 		all = append(all, name)
@@ -207,9 +207,10 @@ func ThemeOf(rule string) (theme, kind string) {
 	return theme, kind
 }
 
-// builtIn are searches by which themes are known that nobody describes. They
-// name plans and acts, not subjects: a pupil who writes about drugs or war is no
-// reason for an alert. A search in braces is found in every form of its words.
+// builtIn returns the searches of known themes that the settings do not
+// describe. They name plans and acts, not subjects: a pupil who writes about
+// drugs or war is no reason for an alert. A search in braces matches every form
+// of its words.
 func builtIn() map[string][]string {
 	return map[string][]string{
 		"self-harm": {"kill myself", "killing myself", "how to commit suicide", "suicide methods", "ways to die", "painless death", "want to die", "end my life",

@@ -25,7 +25,7 @@ func New(Config, *mail.Sender, text.Choice) (*Watch, error) { return nil, releas
 // Start refuses.
 func Start(*Watch, Parts) (*Watching, error) { return nil, release.Lacks("alerts") }
 
-// The methods are those of the full build.
+// The methods mirror those of the full build.
 
 func (w *Watch) Rules() []policy.Rule { return nil }
 

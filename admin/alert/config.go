@@ -10,7 +10,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A Config says what is watched, and who is notified.
+// A Config sets what is watched, and who is notified.
 type Config struct {
 	Themes map[string]*Theme `yaml:"themes"`
 	To     []Route           `yaml:"to"`
@@ -18,11 +18,11 @@ type Config struct {
 	Keep   setting.Duration  `yaml:"keep"` // how long closed alerts are kept; default 365d
 }
 
-// A Theme is something to be told of. One of its conditions is enough.
+// A Theme is a subject of alerts. One matching condition is enough.
 type Theme struct {
 	Category []string `yaml:"category"` // that checks report, as in rules
 	Over     *int     `yaml:"over"`     // the score from which a scored category counts
-	Search   []string `yaml:"search"`   // words or phrases in what is searched for
+	Search   []string `yaml:"search"`   // words or phrases in search terms
 	Host     []string `yaml:"host"`     // sites
 	URL      []string `yaml:"url"`      // expressions on addresses
 	Words    []string `yaml:"words"`    // words or phrases in what is sent: forms, chats
@@ -59,7 +59,7 @@ func (s *Severity) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Route says who receives which alerts. A condition that is left out fits all.
+// A Route sets who receives which alerts. An omitted condition matches all.
 type Route struct {
 	Groups   []string  `yaml:"groups"`   // of the person
 	Themes   []string  `yaml:"themes"`   // names
@@ -69,7 +69,8 @@ type Route struct {
 	Quiet   policy.Schedule            `yaml:"quiet"`
 	Mail    setting.OneOrMore[string]  `yaml:"mail"`
 	Webhook setting.OneOrMore[Webhook] `yaml:"webhook"`
-	// Language is that of the messages, a tag such as mn or uz-Cyrl; default en.
+	// Language is the language of messages, a tag such as mn or uz-Cyrl; default
+	// en.
 	Language string `yaml:"language"`
 }
 
@@ -93,6 +94,6 @@ type Parts struct {
 	Checks   []filter.Check
 	Key      []byte    // of policies
 	File     string    // keeps the alerts; "" on trial
-	Previous *Watching // the one before, whose desk goes on; nil for none
+	Previous *Watching // the previous one, whose desk is kept, or nil
 	Log      *slog.Logger
 }

@@ -27,7 +27,7 @@ import (
 	"shuultuur/policy"
 )
 
-// A State says what became of an alert.
+// A State is the state of an alert.
 type State string
 
 // States.
@@ -59,7 +59,7 @@ type Alert struct {
 	Sent  []Sending `json:"sent,omitempty"`
 }
 
-// A Note is what somebody has said to an alert.
+// A Note is a person's note on an alert.
 type Note struct {
 	At   time.Time `json:"at"`
 	By   string    `json:"by"`
@@ -89,7 +89,7 @@ func (a *Alert) Who() string {
 	return a.User + "@" + a.Client.String()
 }
 
-// Bounds of what is kept and waits.
+// Limits of the kept alerts and waiting messages.
 const (
 	maxAlerts   = 10_000
 	maxQueue    = 4096
@@ -362,8 +362,8 @@ func (d *Desk) writeLocked() error {
 	return err
 }
 
-// Problems are what is worth a look: messages that nobody has taken, whatever
-// became of their alerts, and a file that cannot be written.
+// Problems returns what needs attention: messages that could not be delivered,
+// whatever the state of their alerts, and a file that cannot be written.
 func (d *Desk) Problems() (all []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -476,7 +476,7 @@ func (d *Desk) Settle(id, by string, does State, note string) error {
 	return ErrNone
 }
 
-// Erase takes out what there is of a person.
+// Erase removes the data about a person.
 func (d *Desk) Erase(_ context.Context, p event.Person) (int64, error) {
 	for len(d.queue) > 0 { // what waits is theirs, too
 		select {

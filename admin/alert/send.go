@@ -46,7 +46,7 @@ func (r *Route) wants(a *Alert) bool {
 	return len(r.Groups) == 0 || slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(r.Groups, g) })
 }
 
-// sendings are the messages that an alert asks for. Nobody gets two.
+// sendings returns the messages for an alert. Nobody gets two.
 func (w *Watch) sendings(a *Alert, now time.Time) (all []Sending) {
 	add := func(to, key string, due time.Time) {
 		for i := range all {
@@ -95,7 +95,7 @@ func (w *Watch) after(route int, now time.Time) time.Time {
 	return now // always quiet is never
 }
 
-// name is what people see of a webhook: its address may be a secret.
+// name returns the displayed name of a webhook; its address may be secret.
 func (h *Webhook) name() string {
 	u, err := url.Parse(h.URL)
 	if err != nil {
@@ -111,7 +111,7 @@ func formatOr(f string) string {
 	return f
 }
 
-// key tells webhooks apart without keeping their secrets.
+// key identifies a webhook without storing its secrets.
 func (h *Webhook) key() string {
 	sum := sha256.Sum256([]byte(h.URL + "\x00" + h.Format + "\x00" + h.Chat))
 	return "webhook:" + hex.EncodeToString(sum[:8])
@@ -138,8 +138,8 @@ func (w *Watch) find(key string) func(context.Context, *Alert) error {
 	return nil
 }
 
-// late reports whether a message came too late for another try: then it is given
-// up, which [Desk.Problems] tells.
+// late reports whether a message is too old for another attempt. Then it is
+// given up, which [Desk.Problems] reports.
 func (d *Desk) late(a *Alert, s *Sending, now time.Time) bool {
 	end := a.First.Add(longest)
 	if by := a.Last.Add(giveUp); s.Tries > 0 && by.Before(end) {
@@ -157,7 +157,7 @@ func (d *Desk) late(a *Alert, s *Sending, now time.Time) bool {
 	return true
 }
 
-// deliver sends what is due.
+// deliver sends the messages that are due.
 func (d *Desk) deliver(ctx context.Context) {
 	type job struct {
 		of   *Alert
@@ -225,8 +225,8 @@ func capital(s string) string {
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
-// Text says in plain words who did what, without what they looked at: messages
-// pass through services of others, and the page shows the rest.
+// Text describes in plain words who did what, but not what they looked at:
+// messages pass through other services, and the page shows the rest.
 func (w *Watch) Text(t *text.Texts, a *Alert) string {
 	who := a.Who()
 	if len(a.Groups) > 0 {

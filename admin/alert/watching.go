@@ -14,8 +14,8 @@ import (
 	"shuultuur/setting"
 )
 
-// Start puts what is watched in place. Its conditions are those of rules: a
-// mistake in them is named where it was written.
+// Start starts watching. The conditions are those of rules; a mistake names its
+// place in the settings.
 func Start(w *Watch, parts Parts) (*Watching, error) {
 	_, err := policy.New(policy.Config{{Name: "alerts", Rules: w.Rules()}}, parts.Checks, policy.Parts{Key: parts.Key, Log: parts.Log})
 	if err != nil {
@@ -32,8 +32,7 @@ func Start(w *Watch, parts Parts) (*Watching, error) {
 	return a, err
 }
 
-// placed says of a mistake in the rules that watch where it stands in the
-// settings.
+// placed adds the place in the settings to a mistake in the watching rules.
 func placed(rules []policy.Rule, err error) error {
 	var at *setting.Error
 	if !errors.As(err, &at) {
@@ -61,7 +60,7 @@ func (a *Watching) Done(t *filter.Transaction) {
 	}
 }
 
-// Problems say what keeps somebody from being told.
+// Problems returns the reasons why people may not be notified.
 func (a *Watching) Problems() []string {
 	if a.Desk == nil {
 		return nil

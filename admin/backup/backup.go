@@ -1,10 +1,10 @@
-// Package backup writes what people have made of a gateway into one file, and
-// puts it back: the settings as settings.yaml, the files that they name in the
-// same folder under files/, and of the data folder accounts, the audit log,
-// versions of the settings, instructions and keys under data/. What can be
-// fetched or compiled again, and what is on record of people's browsing, is not
-// in it. format.json says in which format the data is. The file is a tar file,
-// compressed with gzip.
+// Package backup writes the configuration of a gateway into one file, and
+// restores it: the settings as settings.yaml; the files that they name in the
+// same folder, under files/; and of the data folder the accounts, the audit
+// log, versions of the settings, instructions and keys, under data/. It omits
+// what can be fetched or compiled again, and the record of people's browsing.
+// format.json has the format of the data. The file is a gzip-compressed tar
+// file.
 package backup
 
 import (
@@ -39,18 +39,18 @@ const (
 // kept are the names in the data folder that a backup holds.
 var kept = []string{"accounts", "versions", datadir.KeyFile, "instructions"}
 
-// A Source is what is backed up.
+// A Source is what to back up.
 type Source struct {
 	Text  []byte   // of the settings
 	Files []string // that the settings name
 	Place
 }
 
-// A Place is where the settings and the data folder are.
+// A Place has the folders of the settings and of the data.
 type Place struct{ Dir, Data string }
 
-// Write writes a backup to w. It says what it left out: files elsewhere and those
-// of more than 64 MiB. It refuses a data folder in a newer format.
+// Write writes a backup to w. It returns what it omitted: files in other folders
+// and those of more than 64 MiB. It refuses a data folder in a newer format.
 func Write(w io.Writer, s Source) (left []string, err error) {
 	format, err := formatOf(s.Data)
 	if err != nil {
@@ -125,11 +125,11 @@ func formatOf(dir string) ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// Restore puts back what [Write] wrote: the settings as file, the other files
-// beside it and in the data folder. It replaces files that exist. The gateway
-// must not run. Restore reads the whole backup, and asks place where the settings
-// in it want their files, before it writes anything. It refuses a backup in a
-// format that this program does not know yet, and converts an older one.
+// Restore restores what [Write] wrote: the settings as file, the other files
+// beside it and in the data folder. It replaces existing files. The gateway must
+// not run. Restore reads the whole backup, and calls place to learn where the
+// settings in it want their files, before it writes anything. It refuses a backup
+// in a newer format, and converts an older one.
 func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (names []string, err error) {
 	all, err := readBackup(r)
 	if err != nil {
@@ -189,7 +189,7 @@ func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (
 	return names, held.Migrate()
 }
 
-// readBackup reads a backup as a whole. Names that lead elsewhere are refused.
+// readBackup reads a whole backup. It refuses names that lead elsewhere.
 func readBackup(r io.Reader) (map[string][]byte, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package hook tells a program of the administrator's that the settings were
-// saved, so that it can commit them, copy them or announce them.
+// Package hook runs a program of the administrator's when the settings were
+// saved, for example to commit, copy or announce them.
 //
-// The program is a file beside the settings that has their name with ".saved"
-// behind. No setting names it: whoever may change the settings on a page must not
-// be able to choose what is run on the machine.
+// The program is a file beside the settings with their name and ".saved"
+// appended. No setting names it: whoever may change the settings on a page must
+// not be able to choose a program to run.
 package hook
 
 import (
@@ -20,7 +20,7 @@ import (
 
 const (
 	patience = 30 * time.Second
-	most     = 2000 // bytes of what it says that are repeated
+	most     = 2000 // bytes of its output that are repeated
 )
 
 // Path is where the program of a file of settings is.

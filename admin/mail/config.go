@@ -2,10 +2,10 @@ package mail
 
 import "shuultuur/setting"
 
-// A Config says by which server mail is sent.
+// A Config sets the server that sends mail.
 type Config struct {
-	// Server is smtp://host:587, which is encrypted where the server offers it and
-	// always before a password is sent, or smtps://host:465.
+	// Server is smtp://host:587, which is encrypted if the server offers that, and
+	// always before a password is sent; or smtps://host:465.
 	Server   string       `yaml:"server"`
 	From     string       `yaml:"from"` // whose mail it is: filter@school.example
 	User     string       `yaml:"user"` // whom the server knows; "" for nobody

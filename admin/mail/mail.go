@@ -71,7 +71,7 @@ func Address(s string) (string, error) {
 	return a.Address, nil
 }
 
-// A Message is what is sent.
+// A Message is a mail to send.
 type Message struct {
 	To      []string // addresses alone
 	Subject string
@@ -189,7 +189,7 @@ func part(b *bytes.Buffer, kind, name string, data []byte) {
 	b.WriteString(text + "\r\n")
 }
 
-// oneLine keeps what somebody has put into a text from becoming a header.
+// oneLine prevents text from users from becoming a header field.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }

@@ -7,9 +7,8 @@ import (
 	"errors"
 )
 
-// A font is what a PDF needs to know of a TrueType font: which glyph draws a letter
-// of the basic plane, and how wide it is. The tables have the names that OpenType
-// gives them.
+// A font has the data of a TrueType font that a PDF needs: which glyph draws a
+// letter of the basic plane, and how wide it is. Tables are named as in OpenType.
 type font struct {
 	glyphs map[rune]uint16
 	widths []int // of glyphs, in thousandths of the size; the last counts for all that follow
@@ -87,5 +86,5 @@ func (f *font) readCmap(cmap []byte) error {
 // glyph returns the glyph of a letter, 0 for none.
 func (f *font) glyph(r rune) uint16 { return f.glyphs[r] }
 
-// width is how wide a glyph is, in thousandths of the size.
+// width returns the width of a glyph, in thousandths of the size.
 func (f *font) width(g uint16) int { return f.widths[min(int(g), len(f.widths)-1)] }

@@ -17,10 +17,10 @@ import (
 	"shuultuur/text"
 )
 
-// PDF writes the report on sheets of A4 (ISO 32000-1). One font is in the file:
-// Go Regular, which has Latin, Greek and Cyrillic letters; text can be searched
-// and copied. Letters that it lacks are drawn as the letter that looks most like
-// them, and copied as what they are; others are a question mark.
+// PDF writes the report on pages of A4 (ISO 32000-1). The file has one font: Go
+// Regular, with Latin, Greek and Cyrillic letters; text can be searched and
+// copied. A missing letter is drawn as the most similar one and copied as
+// itself; others are a question mark.
 func (r *Report) PDF(w io.Writer) error {
 	f, err := readFont(goregular.TTF)
 	if err != nil {

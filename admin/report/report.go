@@ -1,11 +1,12 @@
 //go:build !small
 
 // Package report sums up a day or a week of the record for people who do not
-// read logs: who used the web and for how long, what was asked for and refused,
-// and what was searched for.
+// read logs: who used the web and for how long, what was requested and refused,
+// and the searches.
 //
-// [Build] reads each row of the time once, within bounded memory. A [Report] is
-// JSON as it stands; csv.go and pdf.go write it for spreadsheets and paper.
+// [Build] reads each row of the period once, within bounded memory. A [Report]
+// can be written as JSON; csv.go and pdf.go write it for spreadsheets and
+// paper.
 package report
 
 import (
@@ -25,12 +26,12 @@ import (
 	"shuultuur/text"
 )
 
-// A Question says what a report is about.
+// A Question selects the contents of a report.
 type Question struct {
 	Since, Until time.Time
 	Group        string // "" for all
 	Person       string // a user or an address; "" for all
-	// Groups says in which groups somebody is. Nil: in none.
+	// Groups returns the groups of a user. Nil: users have no groups.
 	Groups func(addr netip.Addr, user string) []string
 	Texts  *text.Texts // in whose language it is; nil: in English
 }
@@ -61,7 +62,7 @@ type Line struct {
 	Name     string `json:"name"`
 	Requests int64  `json:"requests"`
 	Blocked  int64  `json:"blocked"`
-	// Minutes online are those in which something was asked for over HTTP or TLS.
+	// Minutes online are those with a request over HTTP or TLS.
 	Minutes int64 `json:"minutes,omitempty"`
 }
 
@@ -258,8 +259,8 @@ func (r *Report) Tables() (all []Table) {
 	return all
 }
 
-// Span is the time of a report: yesterday (day), today, the last whole week
-// (week), or the last seven days (7d).
+// Span returns the period of a report: yesterday (day), today, the last whole
+// week (week), or the last seven days (7d).
 func Span(kind string, now time.Time) (since, until time.Time, err error) {
 	y, m, d := now.Date()
 	until = time.Date(y, m, d, 0, 0, 0, 0, now.Location())

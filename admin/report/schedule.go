@@ -23,11 +23,12 @@ type Schedule struct {
 	At    string                    `yaml:"at"`    // when on the day; default "07:00"
 	Group string                    `yaml:"group"` // only of these people; default everybody
 	Mail  setting.OneOrMore[string] `yaml:"mail"`  // recipients
-	// Language is that of the report, a tag such as mn or uz-Cyrl; default en.
+	// Language is the language of the report, a tag such as mn or uz-Cyrl; default
+	// en.
 	Language string `yaml:"language"`
 }
 
-// Check says what is wrong with the settings.
+// Check returns the mistake in the settings, or nil.
 func (s *Schedule) Check() error {
 	if s.At == "" {
 		s.At = "07:00"
@@ -44,12 +45,12 @@ func (s *Schedule) Check() error {
 	return nil
 }
 
-// Key tells schedules apart.
+// Key identifies a schedule.
 func (s *Schedule) Key() string {
 	return strings.Join([]string{s.Every, s.At, s.Group, strings.Join(s.Mail, ",")}, " ")
 }
 
-// Due is the last time before now, or now, that a report was to be sent.
+// Due returns the latest time, not after now, at which a report was due.
 func (s *Schedule) Due(now time.Time) time.Time {
 	clock, _ := time.Parse("15:04", s.At) // it was checked
 	y, m, d := now.Date()

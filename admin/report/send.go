@@ -17,7 +17,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Check says what is wrong with the schedules.
+// Check returns the mistake in the schedules, or nil.
 func (r *Sending) Check() error {
 	for i := range r.Schedules {
 		c := &r.Schedules[i]
@@ -37,8 +37,8 @@ func (r *Sending) Check() error {
 	return nil
 }
 
-// How often it is looked whether a report is due, and how long one that was not
-// taken waits.
+// Intervals of checks for due reports, and of attempts for a report that was
+// not accepted.
 const (
 	reportEvery = 20 * time.Second
 	reportPause = 10 * time.Minute
@@ -84,8 +84,8 @@ func (r *Sending) Problems() []string {
 	return []string{"reports: " + r.fault}
 }
 
-// send sends what is due and was not sent. What the settings ask for newly
-// begins with the next time.
+// send sends reports that are due and were not sent. A new schedule begins with
+// its next time.
 func (r *Sending) send(ctx context.Context, now time.Time) error {
 	sent := map[string]time.Time{}
 	text, err := os.ReadFile(r.File)

@@ -20,7 +20,7 @@ import (
 	"shuultuur/event"
 )
 
-// Bounds of what is kept.
+// Limits of saved searches.
 const (
 	MaxEach   = 50 // of one account
 	maxAll    = 2000
@@ -82,7 +82,7 @@ func (b *Book) Put(s Search) error {
 	return b.write(all)
 }
 
-// Erase takes out the searches that name a person, and says how many.
+// Erase removes the searches that name a person, and returns their number.
 func (b *Book) Erase(p event.Person) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

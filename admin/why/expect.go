@@ -16,8 +16,8 @@ import (
 	"shuultuur/setting"
 )
 
-// Expectations are those of policies (policies: expect), and what decides whether
-// they are met.
+// Expectations are the expectations of policies (policies: expect), with what
+// decides whether they are met.
 type Expectations struct {
 	Policies policy.Config
 	Groups   map[string][]string // of the settings
@@ -45,7 +45,7 @@ func (e *Expectations) Unmet(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// expect says in what one URL is not judged as it should be.
+// expect returns an error if one URL is not judged as expected.
 func (e *Expectations) expect(ctx context.Context, of string, x *policy.Expectation, url string) error {
 	q := admin.Question{URL: url}
 	t, err := Asked(&q)
@@ -80,14 +80,14 @@ func (e *Expectations) expect(ctx context.Context, of string, x *policy.Expectat
 	return fmt.Errorf("%s is expected to be %s and is %s: %s", url, x.Is, v.Action, by)
 }
 
-// asking makes t a question of whom an expectation of the policy of names, and
-// returns what decides it.
+// asking sets the client of t for an expectation of a policy, and returns the
+// decider.
 func (e *Expectations) asking(ctx context.Context, of, as string, t *filter.Transaction) (filter.Decider, error) {
 	if as == "" {
 		return e.Decider.As(of)
 	}
 	if addr, err := netip.ParseAddr(as); err == nil {
-		t.Client, _ = e.Identity.Identify(ctx, addr.Unmap(), nil) // who would have to log in has the groups of the address
+		t.Client, _ = e.Identity.Identify(ctx, addr.Unmap(), nil) // a client that must log in has the groups of the address
 		return e.Decider, nil
 	}
 	isPolicy, isGroup, isUser := false, false, e.Identity.Knows(as)

@@ -1,8 +1,7 @@
-// Package why answers "why?": it makes of a question what the proxy would make of
-// the request, leads it through the stages that it can come to, and says what was
-// decided and for which reason. The same way it holds the expectations of
-// policies against what they decide. Nothing is fetched, recorded or remembered;
-// the caller supplies the decider.
+// Package why answers "why?". It turns a question into the transaction that the
+// proxy would make, passes it through the possible stages, and returns the
+// decision and its reason. It tests the expectations of policies in the same way.
+// Nothing is fetched, recorded or remembered. The caller supplies the decider.
 package why
 
 import (
@@ -20,7 +19,7 @@ import (
 	"shuultuur/message"
 )
 
-// Judge has d decide t, a question of [Asked], and says what came of it and why.
+// Judge lets d decide t, made by [Asked], and explains the decision.
 func Judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admin.Question) *admin.Explanation {
 	inside(d, t)
 	start := time.Now()
@@ -47,7 +46,8 @@ func inside(d filter.Decider, t *filter.Transaction) {
 	}
 }
 
-// describeClient says who a client is, how that is known, and what groups it has.
+// describeClient describes a client: who it is, how that is known, and its
+// groups.
 func describeClient(c *filter.Client) string {
 	who := c.User
 	if who != "" && c.Source != "" {

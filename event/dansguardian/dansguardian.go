@@ -32,7 +32,7 @@ import (
 // escaped are the printable characters written as %XX in a field.
 const escaped = " *\"<>\\^`{|}"
 
-// Open opens or makes the log at path.
+// Open opens or creates the log at path.
 func Open(path string) (*event.File, error) {
 	return event.OpenFile("dansguardian", path, AppendLine)
 }
@@ -68,7 +68,7 @@ func appendClient(dst []byte, r *event.Row) []byte {
 // size returns the size of the body that the server sent.
 func size(r *event.Row) int64 {
 	if r.Action == filter.Block || r.Action == filter.Warn {
-		return max(r.Length, r.Looked) // BytesOut is that of a page of ours
+		return max(r.Length, r.Looked) // BytesOut is the size of our page
 	}
 	return r.BytesOut
 }
@@ -84,7 +84,8 @@ func number(dst []byte, v int64) []byte {
 	return append(strconv.AppendInt(dst, v, 10), ' ')
 }
 
-// appendURL appends the URL, or one made of the host: readers look for "//".
+// appendURL appends the URL, or one made from the host, because readers look
+// for "//".
 func appendURL(dst []byte, r *event.Row) []byte {
 	if r.URL != "" {
 		return event.AppendEscaped(dst, r.URL, escaped)
@@ -105,7 +106,7 @@ func appendURL(dst []byte, r *event.Row) []byte {
 	return dst
 }
 
-// appendReason appends what was done and why.
+// appendReason appends the action and its reason.
 func appendReason(dst []byte, r *event.Row) []byte {
 	switch r.Action {
 	case filter.Pass:
@@ -132,7 +133,7 @@ func appendReason(dst []byte, r *event.Row) []byte {
 	return dst
 }
 
-// text appends s for people: UTF-8 stays as it is.
+// text appends s for people: UTF-8 stays unescaped.
 func text(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])

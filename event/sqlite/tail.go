@@ -104,8 +104,8 @@ func (t *tail) next(ctx context.Context, path string, in span, newest bool) (s *
 	return s, nil
 }
 
-// grams returns a part with the grams of the segment that begins with first and
-// has so many rows, nil if other rows have come since.
+// grams returns a part of the grams of the segment that begins with first and
+// has that many rows, or nil if rows were added since.
 func (t *tail) grams(first int64, rows, part int) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,8 +133,8 @@ func (t *tail) close() error {
 	return err
 }
 
-// segment returns the rows added so far as a segment up to id last, without
-// their grams.
+// segment returns the rows added so far, up to id last, as a segment without
+// grams.
 func (b *builder) segment(last int64) *segment {
 	s := &segment{first: b.first, last: last, rows: len(b.ids), lag: b.lag(), parts: map[int][]byte{}}
 	for part, blob := range b.parts {
@@ -151,7 +151,7 @@ func (b *builder) lag() int64 {
 	return most
 }
 
-// A scanner reads from rows what the index says about them.
+// A scanner reads the index values of rows.
 type scanner struct {
 	*stmt
 	addrs addresses // of clients
@@ -172,8 +172,8 @@ func (s *scanner) close() {
 	}
 }
 
-// into adds rows of a span of ids to b until it is full, and returns the last
-// id it added, 0 if there was none.
+// into adds rows of a span of ids to b until it is full. It returns the last
+// added id, or 0.
 func (s *scanner) into(b *builder, in span) (last int64, err error) {
 	s.bindNumber(1, in.first)
 	s.bindNumber(2, in.last)

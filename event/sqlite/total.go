@@ -11,34 +11,35 @@ import (
 	"shuultuur/filter"
 )
 
-// Totals are what counting all rows of many segments gives, for the columns
-// that people count by: each text with its events and how many of them were
-// blocked. Every 16 segments get a total of the first level, every 16 of these
-// one of the second.
+// Totals are the counts of all rows of many segments, for the columns that
+// people count by: each text with its events and its blocked events. Every 16
+// segments get a total of the first level, and every 16 of these one of the
+// second.
 
 const (
 	segmentsOfTotal = 16
 	totalColumnsMax = 16 // room for columns in the id of a total
-	// A total with more names is not worth it: clients make them up.
+	// A total with more names is not worth storing: clients invent names.
 	maxTotalNames = 1 << 18
 )
 
 var totalColumns = [...]column{columnClient, columnUser, columnHost, columnRule, columnCategory}
 
-// totalID is the id of a total of a level, 1 or above, that begins with first.
+// totalID returns the id of the total of a level (1 or above) that begins with
+// first.
 func totalID(first int64, level int, c column) int64 {
 	return first*maxParts + int64(level*totalColumnsMax) + int64(c)
 }
 
-// A total is a blob and the segments that it counts.
+// A total is a blob with the segments that it counts.
 type total struct {
 	first, last int64
 	lag         int64
 	level       int
 }
 
-// appendTotal appends the number of texts; for each where it ends, its events
-// and the blocked ones; and the texts.
+// appendTotal appends the number of texts; for each text its end, its events
+// and its blocked events; and the texts.
 func appendTotal(dst []byte, all []event.Tally) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(all)))
 	end := 0
@@ -55,7 +56,7 @@ func appendTotal(dst []byte, all []event.Tally) []byte {
 	return dst
 }
 
-// eachTotal yields what appendTotal wrote.
+// eachTotal yields the entries that appendTotal wrote.
 func eachTotal(b []byte, yield func(name []byte, events, blocked int)) error {
 	if len(b) < 4 {
 		return errGone
@@ -77,10 +78,10 @@ func eachTotal(b []byte, yield func(name []byte, events, blocked int)) error {
 	return nil
 }
 
-// A totalBuilder adds up segments as they are written. The caller of its
-// methods has begun a transaction.
+// A totalBuilder adds up segments as they are written. Callers of its methods
+// have begun a transaction.
 type totalBuilder struct {
-	known    bool // sums has all segments that no total has
+	known    bool // sums includes all segments without a total
 	segments []*segment
 	sums     *event.Counter // a question for each of totalColumns
 }
@@ -106,11 +107,11 @@ func (t *totalBuilder) add(w *writer, b *builder) error {
 			return err
 		}
 	}
-	t.known = false // nothing is; load finds that out at once
+	t.known = false // so load has nothing to do
 	return w.totals()
 }
 
-// load counts the segments that no total has.
+// load counts the segments without a total.
 func (t *totalBuilder) load(w *writer) (err error) {
 	if t.sums, err = event.NewCounter(make([]event.Question, len(totalColumns))); err != nil {
 		return err
@@ -224,7 +225,7 @@ func (w *writer) spans(query string) ([]*segment, error) {
 	}
 }
 
-// blob reads the data of a row, nil if there is no such row.
+// blob reads the data of a row, or returns nil if there is no such row.
 func (w *writer) blob(table string, id int64) ([]byte, error) {
 	q, err := w.prepare(fmt.Sprintf("SELECT data FROM %s WHERE id = %d", table, id))
 	if err != nil {
@@ -237,8 +238,8 @@ func (w *writer) blob(table string, id int64) ([]byte, error) {
 	return []byte(q.text(0)), nil
 }
 
-// writeTotal writes the total of one column: question i of sums. An empty one
-// stands for sums that are nil or have too many names.
+// writeTotal writes the total of one column: question i of sums. It is empty if
+// sums is nil or has too many names.
 func (w *writer) writeTotal(c column, level int, of []*segment, sums *event.Counter, i int) error {
 	lag := int64(0)
 	for _, s := range of {
@@ -263,14 +264,13 @@ func (w *writer) writeTotal(c column, level int, of []*segment, sums *event.Coun
 	return insert.run()
 }
 
-// deleteTotals deletes totals that count rows with ids of a span, whose ends
-// are included.
+// deleteTotals deletes totals that include rows of a span of ids.
 func (w *writer) deleteTotals(in span) error {
 	return w.exec(fmt.Sprintf("DELETE FROM total WHERE last >= %d AND id <= %d", in.first, min(in.last, math.MaxInt64/maxParts-1)*maxParts+maxParts-1))
 }
 
-// totals answers question i for as many rows as there are totals for, and
-// returns their ids.
+// totals answers question i from totals and returns the ids of the rows that
+// these count.
 func (d *Reader) totals(ctx context.Context, c *event.Counter, i int, q *event.Question, all span) (counted []span, err error) {
 	by, _ := columnOf(q.By)
 	onlyBlocked := len(q.Filter.Terms) == 1 && onlyBlock(&q.Filter.Terms[0])
@@ -284,7 +284,7 @@ func (d *Reader) totals(ctx context.Context, c *event.Counter, i int, q *event.Q
 	value := nameOf(q.By)
 	for _, t := range known {
 		if len(counted) > 0 && t.first <= counted[len(counted)-1].last {
-			continue // part of one of a higher level
+			continue // part of a total of a higher level
 		}
 		var b []byte
 		if err := d.db.QueryRowContext(ctx, "SELECT data FROM total WHERE id = ?", totalID(t.first, t.level, by)).Scan(&b); err != nil {
@@ -313,8 +313,8 @@ func onlyBlock(t *event.Term) bool {
 	return t.Field == event.Action && !t.Not && slices.Equal(t.Values, []string{"block"})
 }
 
-// knownTotals returns the totals of rows that are all in the span of ids and
-// in the filter's span of time, in order, higher levels first.
+// knownTotals returns the totals whose rows are all in the span of ids and in
+// the filter's span of time, in order, higher levels first.
 func (d *Reader) knownTotals(ctx context.Context, c column, f *event.Filter, all span) (known []total, err error) {
 	rows, err := d.db.QueryContext(ctx, `SELECT id / ?1, last, lag, (id & (?1 - 1)) / ?2 AS level FROM total
 		WHERE id & (?2 - 1) = ?3 AND id >= ?4 AND last <= ?5 ORDER BY 1, level DESC`, maxParts, totalColumnsMax, int(c), all.first*maxParts, all.last)

@@ -17,7 +17,7 @@ type writer struct {
 	several  *stmt  // of severalRows
 	moreText []byte // of the row being written
 	group    int    // segments that one total counts
-	seen     int64  // PRAGMA data_version when the store found its place
+	seen     int64  // PRAGMA data_version when the store determined its place
 }
 
 // Parameters of the insert statement.
@@ -57,13 +57,13 @@ const (
 const rowColumns = `id, time, duration, proto, action, flags, status, port, bytes_in, bytes_out, looked, score, ref,
 	client, user, policy, rule, method, host, type, url, category, evidence, findings, note, head_out, length, server, more`
 
-// OR FAIL: SQLite need not remember what to take back, the transaction does.
+// OR FAIL: the transaction undoes changes, so SQLite need not be able to.
 const insertRow = "INSERT OR FAIL INTO event (" + rowColumns + ") VALUES "
 
 const (
 	rowValues = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
-	// severalRows are inserted by one statement: that saves a quarter of the time.
+	// severalRows are inserted by one statement, which saves a quarter of the time.
 	severalRows = 64
 )
 
@@ -78,8 +78,8 @@ func openWriter(path string) (*writer, error) {
 		return nil, err
 	}
 	w := &writer{conn: c, group: segmentsOfTotal}
-	// The page size counts for a new file only. Large pages make fewer system
-	// calls for each row.
+	// The page size applies to new files only. Large pages need fewer system calls
+	// per row.
 	if err := w.exec(fmt.Sprintf(`
 		PRAGMA page_size = %d;
 		PRAGMA journal_mode = WAL;
@@ -94,16 +94,17 @@ func openWriter(path string) (*writer, error) {
 
 const pageSize = 16 << 10
 
-// errMoved reports that another process has written since the store found its place.
+// errMoved reports that another process has written since the store determined its
+// place.
 var errMoved = errors.New("another process writes to the database at the same time")
 
-// others is a number that changes when another connection has written. Within a
-// transaction it stays.
+// others returns a number that changes when another connection has written. It
+// is constant within a transaction.
 func (w *writer) others() (int64, error) { return w.int("PRAGMA data_version") }
 
-// alone runs f in a transaction, or returns errMoved. The program before goes on
-// writing after an upgrade, and ids have to be above all that there are: what is
-// put between rows of a segment would not be found.
+// alone runs f in a transaction, or returns errMoved. The previous process may
+// still write after an upgrade. Ids must be above all existing ones: rows
+// between those of a segment would not be found.
 func (w *writer) alone(f func() error) error {
 	return w.transaction(func() error {
 		now, err := w.others()
@@ -118,8 +119,8 @@ func (w *writer) alone(f func() error) error {
 }
 
 // write inserts rows in one transaction, with ids above last and below limit,
-// and returns the highest id it gave. Every row is handed to each as well, while
-// its texts are at hand; what each writes is part of the transaction.
+// and returns the highest id. It calls each for every row while its texts are in
+// the cache; what each writes is part of the transaction.
 func (w *writer) write(last, limit int64, rows []event.Row, each func(id int64, r *event.Row) error) (int64, error) {
 	if w.insert == nil {
 		var err error
@@ -163,10 +164,10 @@ func (w *writer) write(last, limit int64, rows []event.Row, each func(id int64, 
 	return last, err
 }
 
-// addressRoom is more than the longest address takes as text.
+// addressRoom is more than the text of the longest address.
 const addressRoom = 64
 
-// begin makes room for the values of rows.
+// begin reserves memory for the values of rows.
 func (w *writer) begin(s *stmt, rows []event.Row) error {
 	n := 0
 	for i := range rows {
@@ -175,7 +176,7 @@ func (w *writer) begin(s *stmt, rows []event.Row) error {
 	return s.begin(n)
 }
 
-// maxKeys is more than the keys of AppendTexts take.
+// maxKeys is more than the keys of AppendTexts.
 const maxKeys = 256
 
 // row binds the values of a row.
@@ -203,7 +204,7 @@ func (w *writer) row(s *stmt, id int64, r *event.Row) {
 	s.bindInt(pBytesOut, r.BytesOut)
 	s.bindInt(pHeadOut, r.HeadOut)
 	s.bindInt(pLooked, r.Looked)
-	if r.Length == r.Looked { // of nearly all rows
+	if r.Length == r.Looked { // true for nearly all rows
 		s.bindNull(pLength)
 	} else {
 		s.bindNumber(pLength, r.Length)
@@ -240,7 +241,7 @@ func (s *stmt) bindAddr(n int32, a netip.Addr) {
 }
 
 // deleteBefore deletes the oldest rows with ids below id, at most deleteStep,
-// and returns how many those were.
+// and returns their number.
 func (w *writer) deleteBefore(id int64) (int64, error) {
 	err := w.exec(fmt.Sprintf(`DELETE FROM event WHERE id < %d AND
 		id < coalesce((SELECT id FROM event ORDER BY id LIMIT 1 OFFSET %d), %[1]d)`, id, deleteStep))
@@ -250,7 +251,7 @@ func (w *writer) deleteBefore(id int64) (int64, error) {
 	return w.changes(), nil
 }
 
-// deleteSegments deletes segments of which all rows have ids below id.
+// deleteSegments deletes segments whose rows all have ids below id.
 func (w *writer) deleteSegments(id int64) error {
 	return w.transaction(func() error {
 		return w.exec(fmt.Sprintf(`DELETE FROM segment WHERE last < %d;

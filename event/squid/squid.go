@@ -25,11 +25,11 @@ import (
 	"shuultuur/filter"
 )
 
-// escaped are the printable characters written as %XX in URLs: those RFC 1738
-// calls unsafe, but for the ones that do occur in a URL as such.
+// escaped are the printable characters that are written as %XX in URLs: those
+// that RFC 1738 calls unsafe, except the ones that occur in URLs unescaped.
 const escaped = " \"<>\\^`{|}"
 
-// Open opens or makes the log at path.
+// Open opens or creates the log at path.
 func Open(path string) (*event.File, error) {
 	return event.OpenFile("squid", path, AppendLine)
 }
@@ -65,7 +65,7 @@ func AppendLine(dst []byte, r *event.Row) []byte {
 	return append(dst, '\n')
 }
 
-// appendServer appends how the server was found, and its address.
+// appendServer appends the way to the server, and its address.
 func appendServer(dst []byte, r *event.Row) []byte {
 	switch {
 	case !r.Server.IsValid():
@@ -78,14 +78,14 @@ func appendServer(dst []byte, r *event.Row) []byte {
 	return r.Server.AppendTo(dst)
 }
 
-// refused says that the client got a page in place of what it asked for.
+// refused reports that the client got a page instead of the response.
 func refused(r *event.Row) bool { return r.Action == filter.Block || r.Action == filter.Warn }
 
-// status returns the status of the response. A client whose connection was cut
-// got none; Squid denies these with 403.
+// status returns the status of the response. If the connection was cut, there
+// was none; Squid writes 403 for such denials.
 func status(r *event.Row) int {
 	switch {
-	case r.Proto == filter.DNS: // a response code of DNS
+	case r.Proto == filter.DNS: // Status is a DNS response code
 		return 0
 	case refused(r) && r.Status == 0:
 		return 403
@@ -93,8 +93,8 @@ func status(r *event.Row) int {
 	return r.Status
 }
 
-// mediaType returns the media type of the response, which for refusals and
-// errors is that of a page of ours.
+// mediaType returns the media type of the response. For refusals and errors it
+// is that of our page.
 func mediaType(r *event.Row) string {
 	own := refused(r) || r.Type == "" && r.Status >= 400 && (r.Proto == filter.HTTP && r.Note != "" || unread(r))
 	if own && r.Proto != filter.DNS {
@@ -103,7 +103,7 @@ func mediaType(r *event.Row) string {
 	return r.Type
 }
 
-// unread says that what came was not a request.
+// unread reports that no valid request was received.
 func unread(r *event.Row) bool { return r.Proto == filter.HTTP && r.URL == "" }
 
 // appendTarget appends method and URL.
@@ -132,7 +132,7 @@ func appendTarget(dst []byte, r *event.Row) []byte {
 	return strconv.AppendUint(dst, uint64(r.Port), 10)
 }
 
-// result returns Squid's request status.
+// result returns Squid's result code.
 func result(r *event.Row) string {
 	switch {
 	case r.Proto == filter.DNS:
@@ -146,7 +146,7 @@ func result(r *event.Row) string {
 	case unread(r):
 		return "NONE_NONE"
 	case r.Proto == filter.TLS:
-		if r.Status != 200 && r.Status != 0 { // the server could not be reached
+		if r.Status != 200 && r.Status != 0 { // the server was unreachable
 			return "NONE_NONE"
 		}
 		return "TCP_TUNNEL"
@@ -171,7 +171,7 @@ func field(dst []byte, s, also string) []byte {
 	return event.AppendEscaped(dst, s, also)
 }
 
-// padded appends v, at least width wide.
+// padded appends v, padded on the left to width bytes.
 func padded(dst []byte, v int64, width int, with byte) []byte {
 	digits := 1
 	for x := v; x >= 10; x /= 10 {

@@ -10,11 +10,11 @@ import (
 	"shuultuur/filter"
 )
 
-// enterprise is the number under which private structured data is kept: the one
-// for documentation (RFC 5612).
+// enterprise is the identifier of our structured data. Its number is the one
+// reserved for documentation (RFC 5612).
 const enterprise = "shuultuur@32473"
 
-// severity is that of RFC 5424: a refused transaction is a warning.
+// severity returns the severity of RFC 5424: warning for a refused transaction.
 func severity(r *event.Row) int {
 	if r.Action >= filter.Warn {
 		return 4
@@ -22,7 +22,7 @@ func severity(r *event.Row) int {
 	return 6
 }
 
-// header appends the header of RFC 5424, 6.2, with a blank at its end.
+// header appends the header of RFC 5424, section 6.2, and a blank.
 func (s *Store) header(dst []byte, r *event.Row) []byte {
 	dst = strconv.AppendInt(append(dst, '<'), int64(facility*8+severity(r)), 10)
 	dst = r.Time.UTC().AppendFormat(append(dst, ">1 "...), "2006-01-02T15:04:05.000000Z")
@@ -32,8 +32,7 @@ func (s *Store) header(dst []byte, r *event.Row) []byte {
 // A pair is one field of an event.
 type pair struct{ key, value string }
 
-// appendStructured appends structured data (RFC 5424, 6.3), and a line for
-// people.
+// appendStructured appends structured data (RFC 5424, 6.3) and a readable line.
 func appendStructured(dst []byte, r *event.Row) []byte {
 	dst = append(append(dst, '['), enterprise...)
 	for _, p := range [...]pair{
@@ -145,7 +144,7 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-// target is what was asked for.
+// target returns the URL, or the host or name if there is none.
 func target(r *event.Row) string {
 	if r.URL != "" {
 		return r.URL
@@ -153,8 +152,8 @@ func target(r *event.Row) string {
 	return r.Host
 }
 
-// appendEscaped appends s with a backslash before the characters in special. It
-// stays one line of UTF-8: control characters become blanks.
+// appendEscaped appends s with a backslash before the characters in special.
+// The result is one line of UTF-8: control characters become blanks.
 func appendEscaped(dst []byte, s, special string) []byte {
 	for _, c := range s {
 		switch {

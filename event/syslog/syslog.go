@@ -1,15 +1,14 @@
-// Package syslog sends events to a log server (RFC 5424), over UDP (RFC 5426),
-// TCP (RFC 6587, octets counted) or TLS (RFC 5425), as structured data, as CEF
-// or as JSON of the Elastic Common Schema.
+// Package syslog sends events to a log server (RFC 5424), over UDP (RFC 5426), TCP (RFC
+// 6587, octet counting) or TLS (RFC 5425), as structured data, as CEF or as JSON of the
+// Elastic Common Schema.
 //
-// Data moves as follows: [Store.Write] gets a batch, formats it (format.go) and sends it
-// on a connection that is made when it is needed. When the server cannot be
-// reached, the batch fails as a whole and the log keeps it for the next try, up
-// to its queue and its spool. Nothing acknowledges events over TCP: what was sent
-// in the half minute before a connection ended is sent again on the next one
-// ([Store.sent]), and may arrive twice; events have IDs. A connection on which the
-// system of the server acknowledges nothing is given up. Over UDP, what gets lost
-// is lost.
+// Data moves as follows: [Store.Write] formats a batch (format.go) and sends it on a
+// connection that is made on demand. If the server cannot be reached, the whole batch
+// fails and the log keeps it for the next attempt, within its queue and its spool. The
+// server does not acknowledge events over TCP. So what was sent in the last half minute
+// before a connection ended is sent again on the next one ([Store.sent]), and may arrive
+// twice; events have IDs. A connection is given up if the server's system acknowledges
+// nothing. Events lost over UDP are lost.
 package syslog
 
 import (
@@ -33,9 +32,9 @@ import (
 const (
 	wait       = 5 * time.Second  // to connect, and for a batch
 	facility   = 13               // log audit
-	maxMessage = 8 << 10          // bytes of a message, which rsyslog takes unless told otherwise; long values are cut
-	maxAgain   = 8 << 20          // bytes that are kept to be sent again …
-	sentFor    = 30 * time.Second // … and how long a server that hangs has to read what it has got
+	maxMessage = 8 << 10          // bytes of a message, the default limit of rsyslog; long values are cut
+	maxAgain   = 8 << 20          // bytes that are kept for sending again …
+	sentFor    = 30 * time.Second // … and how long a server may hang before it reads what it has received
 )
 
 // A Store sends events to one server.
@@ -47,11 +46,11 @@ type Store struct {
 	host             string
 	conn             net.Conn
 	buf, msg         []byte
-	sent             []batch   // over TCP, the oldest first: the server may not have read them
-	stuck            time.Time // since when its system has not acknowledged all; zero when it has
+	sent             []batch   // sent over TCP, oldest first: the server may not have read them
+	stuck            time.Time // since when the server's system has unacknowledged bytes; zero if it has none
 }
 
-// A batch is what was sent at a time.
+// A batch is the data of one write.
 type batch struct {
 	at    time.Time
 	bytes []byte
@@ -145,7 +144,7 @@ func (s *Store) send(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
-// message appends an event as one message. Where it is too long, its longest
+// message appends an event as one message. If it is too long, its longest
 // values are cut.
 func (s *Store) message(dst []byte, r *event.Row) []byte {
 	msg := s.format(s.header(dst, r), r)
@@ -164,8 +163,8 @@ func (s *Store) message(dst []byte, r *event.Row) []byte {
 	return msg
 }
 
-// keep keeps a batch that was sent, and forgets those that the server has read
-// by now, and the oldest where there are too many.
+// keep keeps a sent batch, and drops batches that the server must have read by
+// now, and the oldest if there are too many.
 func (s *Store) keep(b []byte) {
 	now := time.Now()
 	s.sent = append(s.sent, batch{now, slices.Clone(b)})
@@ -179,16 +178,16 @@ func (s *Store) keep(b []byte) {
 	}
 }
 
-// ended reports whether the server has closed a connection. Log servers say nothing,
-// so whatever there is to read is its end.
+// ended reports whether the server has closed a connection. Log servers send
+// nothing, so anything to read is the end.
 func ended(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	_, err := c.Read(make([]byte, 1))
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// watch reports whether the system of the server acknowledges what it gets: a host
-// that is gone says nothing at all.
+// watch returns an error if the server's system has stopped acknowledging. A host
+// that is gone sends nothing at all.
 func (s *Store) watch() error {
 	switch n := unacknowledged(s.conn); {
 	case n == 0:
@@ -201,8 +200,7 @@ func (s *Store) watch() error {
 	return nil
 }
 
-// connect makes sure that there is a connection, which the server has not
-// closed meanwhile.
+// connect makes sure that there is a connection that the server has not closed.
 func (s *Store) connect(ctx context.Context) error {
 	if s.conn != nil && s.network == "tcp" {
 		if ended(s.conn) {
@@ -220,7 +218,7 @@ func (s *Store) connect(ctx context.Context) error {
 	return s.conn.SetWriteDeadline(time.Now().Add(wait))
 }
 
-// dial makes a connection, and sends again what the server may not have read.
+// dial makes a connection and repeats what the server may not have read.
 func (s *Store) dial(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -241,7 +239,7 @@ func (s *Store) dial(ctx context.Context) error {
 	}
 	s.conn, s.stuck = c, time.Time{}
 	for i := range s.sent {
-		_ = c.SetWriteDeadline(time.Now().Add(wait)) // the write says what is wrong
+		_ = c.SetWriteDeadline(time.Now().Add(wait)) // the write returns the error
 		if _, err := c.Write(s.sent[i].bytes); err != nil {
 			return err
 		}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unacknowledged returns how many bytes of a TCP connection the system at its
-// other end has not acknowledged, 0 where that is not known.
+// unacknowledged returns the number of bytes on a TCP connection that the other
+// system has not acknowledged, or 0 if unknown.
 func unacknowledged(c net.Conn) (n int) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()

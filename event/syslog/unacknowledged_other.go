@@ -4,5 +4,5 @@ package syslog
 
 import "net"
 
-// unacknowledged is not known here.
+// unacknowledged returns 0: the number is not available here.
 func unacknowledged(net.Conn) int { return 0 }

@@ -24,8 +24,8 @@ const (
 	look = 5 * time.Second
 )
 
-// A Watcher says what Watch listens to and reports to. Its functions may be called
-// concurrently and must not block.
+// A Watcher sets what Watch listens to, and gets its reports. Its functions may be
+// called concurrently and must not block.
 type Watcher struct {
 	DB       int      // number of the database
 	Patterns []string // globs of keys, see [Escape]
@@ -38,10 +38,10 @@ type Watcher struct {
 	Lost func(error)
 }
 
-// Watch listens until ctx ends. In a cluster every node reports its own keys,
-// and all are listened to. The channels cover all databases, since those that
-// an ACL names for psubscribe have to be equal to ours: with an asterisk for the
-// database they are the same whatever number the settings have.
+// Watch listens until ctx ends. In a cluster every node reports its own keys, so
+// it listens to all of them. The channels cover all databases: an ACL must name
+// the same channels for psubscribe, and with an asterisk they do not depend on
+// the database in the settings.
 func Watch(ctx context.Context, client *redis.Client, w Watcher) {
 	sub := redis.Subscription{Ready: w.Listening}
 	for _, p := range w.Patterns {
@@ -115,9 +115,9 @@ const wanted = "Kg$hsx"
 
 const setting = "notify-keyspace-events"
 
-// Enable asks whether the server sends the notifications that Watch needs. If
-// it does not, set says to change that with CONFIG SET, keeping the classes
-// that are set already. The error says what an operator has to do.
+// Enable checks whether the server sends the notifications that Watch needs. If
+// not, and set is true, it enables them with CONFIG SET and keeps the classes
+// that are set already. The error tells the operator what to do.
 func Enable(ctx context.Context, client *redis.Client, set bool) error {
 	var errs []error
 	nodes := client.Nodes()

@@ -1,5 +1,5 @@
-// Pack writes the texts of all languages into one compressed file, which is
-// what the program carries: the plain files are five times as large.
+// Pack writes the texts of all languages into one compressed file for the
+// program: the plain files are five times as large.
 //
 //	go run ./text/pack
 package main
