@@ -79,7 +79,7 @@ type DNS struct {
 	Redis   *redins.Config       `yaml:"redis"` // zones in Redis; nil for none
 }
 
-// Listen says on which addresses the gateway listens.
+// Listen sets the addresses that the gateway listens on.
 type Listen struct {
 	Proxy setting.OneOrMore[setting.Address] `yaml:"proxy"` // default 127.0.0.1:8080
 	// Transparent and TPROXY receive connections that a firewall redirects: with the destination
@@ -119,7 +119,7 @@ type KeyPair struct {
 	Key  setting.File `yaml:"key"`
 }
 
-// Pages says how block and warn pages look.
+// Pages sets how block and warn pages look.
 type Pages struct {
 	Templates setting.File `yaml:"templates"` // folder with templates that replace the built-in ones
 	Contact   string       `yaml:"contact"`   // whom a blocked user may ask

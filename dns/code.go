@@ -102,7 +102,7 @@ func Type(s string) (uint16, error) {
 	return 0, fmt.Errorf(`%q is not a type of record; write it like "AAAA", "HTTPS" or "TYPE65"`, s)
 }
 
-// TypeName is the name of a type of record, or "TYPE65" where it has none.
+// TypeName returns the name of a record type, or "TYPE65" if it has none.
 func TypeName(t uint16) string {
 	switch {
 	case int(t) < len(typeNames) && typeNames[t] != "":
@@ -120,7 +120,7 @@ var rcodes = [...]string{
 	16: "BADVERS", "BADKEY", "BADTIME", "BADMODE", "BADNAME", "BADALG", "BADTRUNC", "BADCOOKIE",
 }
 
-// RcodeName is the name of a response code, or "RCODE24" where it has none.
+// RcodeName returns the name of a response code, or "RCODE24" if it has none.
 func RcodeName(n uint16) string {
 	if int(n) < len(rcodes) && rcodes[n] != "" {
 		return rcodes[n]
@@ -137,7 +137,7 @@ var errorNames = [...]string{
 	"Unable to conform to policy", "Synthesized",
 }
 
-// ErrorName is the name of an Extended DNS Error, or its number.
+// ErrorName returns the name of an Extended DNS Error, or its number.
 func ErrorName(n uint16) string {
 	if int(n) < len(errorNames) {
 		return errorNames[n]

@@ -33,7 +33,8 @@ func (t Transport) String() string {
 	return [...]string{"udp", "tcp", "tls", "https", "quic"}[t%5]
 }
 
-// Encrypted reports whether nobody between client and server can read it.
+// Encrypted reports whether nobody between client and server can read the
+// messages.
 func (t Transport) Encrypted() bool { return t >= TLS }
 
 // An Outcome is what a responder did with a query.
@@ -43,7 +44,7 @@ const (
 	Declined Outcome = iota // the next responder is asked
 	Answered                // the reply is complete
 	Dropped                 // nothing is sent
-	Later                   // an answer takes waiting: a worker continues
+	Later                   // the answer must wait: a worker continues
 )
 
 // A Query is one question. Its slices point into Msg or into the Query itself,
@@ -51,11 +52,10 @@ const (
 type Query struct {
 	Msg       []byte         // the whole message, without a length prefix
 	Client    netip.AddrPort // an IPv4 client has an IPv4 address
-	Local     netip.Addr     // the address it was sent to, where known
+	Local     netip.Addr     // the destination address, if known
 	Transport Transport
-	// ClientID is what the client calls itself in the path of DNS over HTTPS or
-	// in the server name of TLS, in lower case; "" for nothing. Nothing proves
-	// it.
+	// ClientID is the identifier that the client sends in the path of DNS over
+	// HTTPS or in the server name of TLS, in lower case, or "". Nothing proves it.
 	ClientID string
 	At       time.Time // when it was read; one reading of the clock for a batch
 
@@ -67,7 +67,7 @@ type Query struct {
 	Name   []byte  // the name in the question: wire form, lower case, with the root's zero
 	Labels []uint8 // where each label starts in Name, without the root's
 
-	EDNS // zero when there was no OPT record
+	EDNS // zero if there was no OPT record
 
 	TSIG int // where the TSIG record (RFC 8945) begins in Msg; 0 for none
 
@@ -83,7 +83,7 @@ type Query struct {
 	labels [128]uint8
 }
 
-// EDNS is what the OPT record of a query says (RFC 6891).
+// EDNS has the contents of a query's OPT record (RFC 6891).
 type EDNS struct {
 	HasEDNS   bool
 	Version   uint8
@@ -149,8 +149,8 @@ type Reply struct {
 	// of one wildcard as one.
 	Wildcard int
 
-	// Scope is the number of bits of the client's subnet that the answer
-	// depends on (RFC 7871), when HasScope.
+	// Scope is the number of bits of the client's subnet that the answer depends on
+	// (RFC 7871), if HasScope.
 	Scope    uint8
 	HasScope bool
 

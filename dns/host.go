@@ -10,15 +10,15 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// maxHost is the length of a name as text without the final dot, RFC 1035
-// section 2.3.4.
+// maxHost is the greatest length of a name as text without the final dot, RFC
+// 1035 section 2.3.4.
 const maxHost = 253
 
-// puny turns a name in Unicode into the one that is looked up. It is as lenient
-// as the DNS is: underscores are names too.
+// puny converts a name in Unicode into the one that is looked up. It is as
+// lenient as the DNS: underscores are permitted.
 var puny = idna.New(idna.MapForLookup(), idna.StrictDomainName(false), idna.Transitional(false))
 
-// international is a name in Unicode as punycode. It has no escapes.
+// international returns a name in Unicode as punycode. The name has no escapes.
 func international(name string) (string, error) {
 	if !utf8.ValidString(name) || len(name) > 4*maxHost || strings.IndexByte(name, '\\') >= 0 {
 		return "", errors.New("not a name in Unicode")
@@ -35,7 +35,7 @@ func international(name string) (string, error) {
 	return out, nil
 }
 
-// hostByte says which bytes stand in a host name as they are.
+// hostByte has the bytes that need no conversion in a host name.
 var hostByte = func() (ok [256]bool) {
 	for c := 'a'; c <= 'z'; c++ {
 		ok[c] = true
@@ -47,13 +47,13 @@ var hostByte = func() (ok [256]bool) {
 	return ok
 }()
 
-// IsHost reports whether s is a name of two labels or more that Host would
-// return as it is, which is true for nearly all entries of lists.
+// IsHost reports whether Host would return s unchanged and s has two labels or
+// more, which is true for nearly all entries of lists.
 func IsHost(s []byte) bool {
 	if len(s) > maxHost {
 		return false
 	}
-	label, letters := 0, false // of the last label: where it begins, and whether it is more than a number
+	label, letters := 0, false // of the last label: its start, and whether it is more than a number
 	for i, c := range s {
 		if !hostByte[c] {
 			return false
@@ -72,8 +72,8 @@ func IsHost(s []byte) bool {
 
 // Host appends the host s, a name or an address, to dst in the form in which
 // hosts are compared: a name in lower case and punycode without the final dot,
-// an address as [Address] reads it, without brackets. Where s is no host,
-// reason says why, as a piece of a sentence after s itself; else it is "".
+// an address as read by [Address], without brackets. If s is not a host, reason
+// says why, in words that continue a sentence after s; otherwise it is "".
 func Host(dst, s []byte) (host []byte, reason string) {
 	const notName = "is not a domain name"
 	if n := len(s); n > 0 && s[n-1] == '.' {
@@ -154,12 +154,12 @@ func unicodeHost(dst, s []byte) ([]byte, string) {
 	return Host(dst, []byte(name))
 }
 
-// Address reads a host that is an address, in any form that a browser or
-// system takes for one: an IPv4 address of one to four parts, each decimal,
-// octal (a leading 0) or hexadecimal (a leading 0x), the last part filling up
-// the rest (the URL standard of WHATWG, section 3.5, as inet_aton does); an
-// IPv6 address without brackets. An address that stands for an IPv4 address is
-// that, see [Embedded].
+// Address parses a host that is an address, in any form that browsers or
+// systems accept: an IPv4 address of one to four parts, each decimal, octal (a
+// leading 0) or hexadecimal (a leading 0x), where the last part fills the rest
+// (the URL standard of WHATWG, section 3.5, as inet_aton does); or an IPv6
+// address without brackets. An IPv6 address that stands for an IPv4 address is
+// converted, see [Embedded].
 func Address(host string) (netip.Addr, bool) {
 	last := strings.LastIndexByte(host, '.') + 1
 	if last == len(host) { // nearly all hosts end in a letter, and in no number
@@ -221,7 +221,7 @@ func part4(s string) (v uint64, ok bool) {
 	return v, true
 }
 
-// digit is the value of a hexadecimal digit, or 255.
+// digit returns the value of a hexadecimal digit, or 255.
 func digit(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':
@@ -232,7 +232,7 @@ func digit(c byte) byte {
 	return 255
 }
 
-// number reports whether a label is a number, so that no name can end in it.
+// number reports whether a label is a number. The last label of a name is none.
 func number(label string) bool {
 	if digits(label) {
 		return true
@@ -248,9 +248,9 @@ func number(label string) bool {
 	return true
 }
 
-// Canonical is the host as lists and rules have it: an address that is written
-// in another form, or that stands for an IPv4 address, becomes what [Address]
-// reads. Any other host is returned as it is. The host is in lower case.
+// Canonical returns a host, in lower case, as lists and rules have it: an
+// address in another form, or one that stands for an IPv4 address, becomes the
+// result of [Address]. Any other host is unchanged.
 func Canonical(host string) string {
 	a, ok := Address(host)
 	if !ok {
@@ -263,13 +263,12 @@ func Canonical(host string) string {
 	return host
 }
 
-// nat64 is the prefix of RFC 6052 by which IPv4 addresses are reached over
-// IPv6.
+// nat64 is the prefix of RFC 6052 for reaching IPv4 addresses over IPv6.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// Embedded is the IPv4 address that an address stands for: by mapping
-// (::ffff:192.0.2.1) or by NAT64 (64:ff9b::192.0.2.1). Any other address is
-// returned as it is.
+// Embedded returns the IPv4 address that an address stands for, by mapping
+// (::ffff:192.0.2.1) or by NAT64 (64:ff9b::192.0.2.1). It returns any other
+// address unchanged.
 func Embedded(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is6() && nat64.Contains(a) {
 		b := a.As16()

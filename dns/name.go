@@ -28,10 +28,9 @@ var lower = func() (t [256]byte) {
 	return t
 }()
 
-// Name returns the wire form, in lower case, of a name as people write it: with
-// or without the final dot, with \. and \DDD for bytes that a label may not
-// show (RFC 1035 section 5.1). A name in Unicode becomes punycode. "." and ""
-// are the root.
+// Name returns the wire form, in lower case, of a name in text: with or without
+// the final dot, with \. and \DDD for special bytes of labels (RFC 1035 section
+// 5.1). A name in Unicode becomes punycode. "." and "" are the root.
 func Name(text string) ([]byte, error) {
 	if text == "." || text == "" {
 		return []byte{0}, nil
@@ -115,7 +114,8 @@ func AppendText(dst, name []byte) []byte {
 	return dst
 }
 
-// Text is the presentation form of a name in wire form, with the final dot.
+// Text returns the presentation form of a name in wire form, with the final
+// dot.
 func Text(name []byte) string { return string(AppendText(nil, name)) }
 
 // AppendHost appends a name in wire form and lower case as the filter has
@@ -151,8 +151,8 @@ func Labels(dst []uint8, name []byte) []uint8 {
 	return dst
 }
 
-// NameLen is the length of the name in wire form, without pointers, that b
-// begins with, or 0 where b does not begin with one.
+// NameLen returns the length of the uncompressed name in wire form that b
+// begins with, or 0 if there is none.
 func NameLen(b []byte) int {
 	for i := 0; i < len(b) && i < maxName; i += 1 + int(b[i]) {
 		if b[i] == 0 {
@@ -213,9 +213,9 @@ func Compare(a, b []byte) int {
 	return len(la) - len(lb)
 }
 
-// SortKey is a string that sorts as Compare does, and that begins with the
+// SortKey returns a string that sorts as Compare does, and that begins with the
 // keys of the name's ancestors: the labels from the right, each followed by a
-// zero byte. A zero or one inside a label has a one before it.
+// zero byte. A zero or one inside a label is preceded by a one.
 func SortKey(name []byte) string {
 	var at [128]uint8
 	labels := Labels(at[:0], name)
@@ -234,8 +234,8 @@ func SortKey(name []byte) string {
 	return string(key)
 }
 
-// Reverse is the name that has the PTR records of an address, in wire form
-// (RFC 1035 section 3.5, RFC 3596 section 2.5).
+// Reverse returns the name of the PTR records of an address, in wire form (RFC
+// 1035 section 3.5, RFC 3596 section 2.5).
 func Reverse(a netip.Addr) []byte {
 	name := make([]byte, 0, 74)
 	if a = a.Unmap(); a.Is4() {
@@ -254,8 +254,7 @@ func Reverse(a netip.Addr) []byte {
 	return append(name, "\x03ip6\x04arpa\x00"...)
 }
 
-// errMessage reports that a message from elsewhere ends early or contradicts
-// itself.
+// errMessage reports that a received message ends early or contradicts itself.
 var errMessage = errors.New("malformed DNS message")
 
 // ReadName appends the name at off of msg to dst, in lower case, follows
@@ -323,7 +322,7 @@ func skipName(msg []byte, off int) int {
 	return -1
 }
 
-// A Record is where one record of a message is. ReadName reads its owner.
+// A Record is the position of a record in a message. ReadName reads its owner.
 type Record struct {
 	Owner, TTLAt int // offsets of the owner and of the four octets of the TTL
 	Type, Class  uint16

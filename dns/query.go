@@ -5,12 +5,12 @@ import (
 	"net/netip"
 )
 
-// A Status is what Parse makes of a message.
+// A Status is the result of Parse.
 type Status uint8
 
 const (
 	OK        Status = iota
-	Drop             // too short for a header, or an answer: a reply could make two servers answer each other for ever
+	Drop             // too short for a header, or an answer: replies to answers could loop between two servers
 	Malformed        // reply FORMERR; the question is echoed if it could be read
 	Unknown          // an opcode other than QUERY and NOTIFY: reply NOTIMP, header only (RFC 8906 section 8.1.4)
 	Bare             // no question, only a cookie (RFC 7873 section 5.4): reply with the OPT record alone
@@ -31,7 +31,7 @@ const (
 	optionEDE       = 15
 )
 
-// Opcode is the kind of message: OpcodeQuery or OpcodeNotify after Parse
+// Opcode returns the kind of message: OpcodeQuery or OpcodeNotify after Parse
 // returned OK.
 func (q *Query) Opcode() uint16 { return q.Flags >> 11 & 15 }
 
@@ -256,9 +256,8 @@ func (q *Query) subnet(v []byte) bool {
 // Is reports whether the question is for name, in wire form and lower case.
 func (q *Query) Is(name []byte) bool { return string(q.Name) == string(name) }
 
-// AppendQuery appends a query with ID 0 for the records of a type that a name,
-// in wire form, has. It asks for recursion. size is what the OPT record says we
-// accept over UDP; 0 sends none.
+// AppendQuery appends a recursive query with ID 0 for a name, in wire form, and
+// a type. size is the UDP size in the OPT record; 0 adds no OPT record.
 func AppendQuery(dst, name []byte, typ uint16, size uint16) []byte {
 	opt := byte(0)
 	if size > 0 {

@@ -110,14 +110,14 @@ type Options struct {
 	Cookie    []byte // the client's part, then ours
 	NSID      []byte
 	Keepalive uint16 // RFC 7828: hundreds of milliseconds; 0 for none
-	Block     int    // pad to a multiple of so many bytes, RFC 8467; 0 for no padding
-	Max       int    // how long the message may be with all options
+	Block     int    // pad to a multiple of this many bytes, RFC 8467; 0 for no padding
+	Max       int    // longest message including all options
 }
 
 const optLen = 11 // an OPT record without options
 
-// Room is the most that Finish appends for q, without the text of an EDE. A
-// reply's Limit is the limit of the message less Room.
+// Room returns the most bytes that Finish appends for q, without the text of an
+// EDE. A reply's Limit is the limit of the message less Room.
 func (o *Options) Room(q *Query) int {
 	if !q.HasEDNS {
 		return 0
@@ -201,7 +201,7 @@ func (r *Reply) opt(o *Options) {
 		if n := o.Max - len(r.Buf) - 6; n >= 0 {
 			text := r.EDEText[:min(len(r.EDEText), n)]
 			if q.Structured && len(text) < len(r.EDEText) {
-				text = nil // half an object says nothing
+				text = nil // an incomplete object is useless
 			}
 			for len(text) < len(r.EDEText) && len(text) > 0 && r.EDEText[len(text)]&0xc0 == 0x80 {
 				text = text[:len(text)-1] // not inside a UTF-8 character

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// AppendData appends the data of a record of msg as a zone file has it. Types
-// without a form of their own here, and data that is damaged, get that of
-// unknown types (RFC 3597 section 5).
+// AppendData appends the data of a record of msg in the form of zone files.
+// Types without their own form here, and damaged data, get the form of unknown
+// types (RFC 3597 section 5).
 func AppendData(dst, msg []byte, x Record) []byte {
 	if x.Data > x.End || x.End > len(msg) {
 		return dst

@@ -37,7 +37,7 @@ func (g *pages) openAccess(first *engine.Engine) (admin.Access, error) {
 	}, nil
 }
 
-// holders are what has data about people, besides the audit log.
+// holders returns what stores data about people, besides the audit log.
 func (g *pages) holders() (all []admin.Holder) {
 	r := g.engine.Load().Events
 	for _, s := range r.Stores {
@@ -62,7 +62,7 @@ func (g *pages) holders() (all []admin.Holder) {
 			all = append(all, admin.Holder{Name: "votes that were forwarded to " + to})
 		}
 	}
-	if shared { // also from a node that takes no votes itself
+	if shared { // even on a node that accepts no votes
 		all = append(all, admin.Holder{Name: "votes on the other nodes of the fleet, which have the instruction", Erase: func(_ context.Context, p event.Person) (int64, error) {
 			return 0, g.node.ErasePerson(p.Users, p.Clients)
 		}})
@@ -78,7 +78,7 @@ func (g *pages) holders() (all []admin.Holder) {
 	}})
 }
 
-// voterOf is a person as votes know one.
+// voterOf returns a person in the form that votes use.
 func voterOf(p *event.Person) *vote.Person {
 	v := &vote.Person{Users: p.Users, Named: p.In}
 	for _, a := range p.Clients {

@@ -23,7 +23,7 @@ import (
 	"shuultuur/zone/authority"
 )
 
-// pages gives the admin server what it shows and changes of a gateway.
+// pages provides the admin server with the data and actions of a gateway.
 type pages struct{ *Gateway }
 
 // newAdmin returns the server of the admin address.
@@ -86,7 +86,7 @@ func (g *pages) newAdmin(first *engine.Engine) (*admin.Server, error) {
 	return admin.New(parts), nil
 }
 
-// cacheParts are what the admin address shows of the cache in use.
+// cacheParts returns the parts of the admin address for the cache in use.
 func (g *pages) cacheParts() *admin.Cache {
 	return &admin.Cache{
 		Stats: func() any {
@@ -106,21 +106,21 @@ func (g *pages) cacheParts() *admin.Cache {
 	}
 }
 
-// lists are the lists in use, and the client that fetches them.
+// lists returns the lists in use, and the client that fetches them.
 func (g *pages) lists() (*collection.Collection, *http.Client) {
 	e := g.engine.Load()
 	return e.Lists, e.Settings.Fetcher()
 }
 
-// fetched is what is fetched, and where it is kept.
+// fetched returns the store of fetched items, and the items.
 func (g *Gateway) fetched() (*source.Store, source.Items) {
 	e := g.engine.Load()
 	return source.In(string(e.Settings.Data), e.Settings.Fetcher()), e.Fetched()
 }
 
-// pause pauses filtering for who (see [policy.Pause]) until a time, or resumes
-// it when that is not in the future; for "", it resumes for all. by is the
-// address that asked for it.
+// pause pauses filtering for who (see [policy.Pause]) until a time. It resumes
+// filtering if that time is not in the future, and for everyone if who is "".
+// by is the address of the request.
 func (g *pages) pause(who string, until time.Time, by netip.Addr) error {
 	e, now := g.engine.Load(), time.Now()
 	if who = strings.TrimSpace(who); who != "" {
@@ -140,7 +140,7 @@ func (g *pages) pause(who string, until time.Time, by netip.Addr) error {
 	return nil
 }
 
-// quotas says what somebody has left.
+// quotas returns the rest of a client's quotas.
 func (g *pages) quotas(ctx context.Context, policy string, addr netip.Addr, user string) admin.Quotas {
 	e := g.engine.Load()
 	c := filter.Client{Addr: addr, User: user}
@@ -154,8 +154,8 @@ func (g *pages) quotas(ctx context.Context, policy string, addr netip.Addr, user
 	return q
 }
 
-// clientNames says what devices are called. The DNS is asked where a route of
-// the settings says who knows their names.
+// clientNames returns names of devices. It queries the DNS if the settings have
+// a route for reverse names.
 func (g *pages) clientNames(ctx context.Context, addrs []netip.Addr) map[netip.Addr]string {
 	e := g.engine.Load()
 	var pointer func(context.Context, netip.Addr) string
@@ -164,14 +164,14 @@ func (g *pages) clientNames(ctx context.Context, addrs []netip.Addr) map[netip.A
 			if !f.RoutesPointer(addr) {
 				return ""
 			}
-			name, _ := f.Pointer(ctx, addr) // without an answer it has no name
+			name, _ := f.Pointer(ctx, addr) // after an error it has no name
 			return name
 		}
 	}
 	return e.Clients.Of(ctx, addrs, pointer)
 }
 
-// watching are the parts of the admin address by which people are told.
+// watching returns the parts of the admin address that notify people.
 func (g *pages) watching() admin.Watching {
 	return admin.Watching{Alerts: func() *alert.Desk {
 		if e := g.engine.Load(); e != nil && e.Alerts != nil {
@@ -181,7 +181,7 @@ func (g *pages) watching() admin.Watching {
 	}, Pictures: &g.pictures}
 }
 
-// decide carries out a decision about votes on all nodes, or takes it back.
+// decide carries out a decision about votes on all nodes, or withdraws it.
 func (g *pages) decide(ctx context.Context, d *vote.Decision) error {
 	e := g.engine.Load()
 	if name, c, ok := g.listed(d); ok {

@@ -13,7 +13,7 @@ import (
 	"shuultuur/policy/ruling"
 )
 
-// clientsParts are what the admin address shows of those who are filtered.
+// clientsParts returns the parts of the admin address about filtered clients.
 func (g *pages) clientsParts() *admin.Clients {
 	return &admin.Clients{
 		Known: func() (users, groups map[string][]string) {
@@ -26,7 +26,7 @@ func (g *pages) clientsParts() *admin.Clients {
 	}
 }
 
-// about says who is at an address, or who a user is, or what a group may.
+// about describes a client at an address, a user, or a group.
 func (g *pages) about(ctx context.Context, addr netip.Addr, user, group string) admin.About {
 	e := g.engine.Load()
 	var c filter.Client
@@ -36,18 +36,18 @@ func (g *pages) about(ctx context.Context, addr netip.Addr, user, group string) 
 	case user != "":
 		c = e.Identity.Named(addr, user, nil, "")
 	default:
-		c, _ = e.Identify(ctx, addr) // who would have to log in is known by the address alone
+		c, _ = e.Identify(ctx, addr) // without a login, the address decides
 	}
 	now := time.Now()
 	a := admin.About{User: c.User, Groups: c.Groups, Policy: e.Policies.Covers(&c, now)}
-	if group == "" { // quotas are a person's, or a device's
+	if group == "" { // quotas are for persons and devices
 		_, a.Balances = e.Policies.Balance(ctx, "", &c, now)
 	}
 	return a
 }
 
-// giveTime gives somebody minutes beyond quotas for the rest of the day, on all
-// nodes; 0 takes back what was given.
+// giveTime gives a client minutes beyond quotas for the rest of the day, on all
+// nodes; 0 withdraws them.
 func (g *pages) giveTime(who string, minutes int64, by netip.Addr) error {
 	e := g.engine.Load()
 	who, err := e.Whom(who)

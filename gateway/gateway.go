@@ -1,12 +1,12 @@
-// Package gateway runs a filter: it listens, takes one engine after another into
-// use, and ends. What engines consist of is in package engine.
+// Package gateway runs a filter: it listens, puts one engine after another into
+// use, and ends. Package engine builds engines.
 //
 // Data moves as follows. [configuration.Read] turns a file into settings, and
-// [engine.Build] makes an engine of them. [Gateway] listens, puts the engine into
-// the servers, hands finished transactions to the event log, and on SIGHUP or
-// when a file changes builds the next engine. An engine that cannot be built
-// leaves the running one in place. The admin address asks the gateway for what
-// its pages show and do; [fleet.Node] tells the other nodes.
+// [engine.Build] makes an engine from them. [Gateway] listens, puts the engine
+// into the servers, and hands finished transactions to the event log. On SIGHUP,
+// or when a file changes, it builds the next engine. If an engine cannot be
+// built, the running one stays. The admin address gets the data and actions of
+// its pages from the gateway. [fleet.Node] informs the other nodes.
 package gateway
 
 import (
@@ -42,35 +42,35 @@ type Gateway struct {
 	started   time.Time
 	log       *slog.Logger
 	engine    atomic.Pointer[engine.Engine]
-	host      engine.Host // what parts know of this gateway
-	node      fleet.Node  // what it and other nodes tell each other
+	host      engine.Host // what parts may know of this gateway
+	node      fleet.Node  // exchanges instructions with other nodes
 	metrics   *metrics
 	refresher *source.Refresher
-	ids       filter.IDs // of events that are no transactions
+	ids       filter.IDs // for events without a transaction
 	ready     atomic.Bool
 
 	sockets *handover.Sockets
 	departure
 
-	setup    atomic.Pointer[admin.Setup] // nil: it is set up
-	pictures picture.Gallery             // what was found in them
+	setup    atomic.Pointer[admin.Setup] // nil: setup is complete
+	pictures picture.Gallery             // results for pictures
 
-	saving    sync.Mutex // one change of the settings at a time
-	trying    sync.Mutex // one engine that is built to be asked, at a time
-	reloading sync.Mutex // one reload at a time; guards running and closed
+	saving    sync.Mutex // held while the settings change
+	trying    sync.Mutex // held while an engine is built for questions
+	reloading sync.Mutex // held by a reload; guards running and closed
 	closed    bool
 	running   map[string]*running // parts, by name
-	failed    chan error          // of a part that ended by itself
+	failed    chan error          // the error of a part that ended by itself
 	mu        sync.Mutex
 	problems  []string          // of the last reload; guarded by mu
-	refused   map[string]string // files of the engine that could not be built, with their stamps; guarded by mu
+	refused   map[string]string // files of an engine that could not be built, with their stamps; guarded by mu
 }
 
 // running is a part that runs.
 type running struct {
 	stop  func()
 	ended chan struct{}
-	err   error // once ended is closed
+	err   error // valid when ended is closed
 }
 
 // New reads the settings in file, builds everything and opens the listeners.
@@ -100,7 +100,7 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 	return g, nil
 }
 
-// done is called by the proxy when a transaction is over.
+// done is called by the servers for each completed transaction.
 func (g *Gateway) done(t *filter.Transaction) {
 	g.metrics.count(t)
 	e := g.engine.Load()
@@ -114,10 +114,10 @@ func (g *Gateway) done(t *filter.Transaction) {
 	}
 }
 
-// listener is a part that has sockets.
+// A listener is a part that has sockets.
 type listener interface{ Listen(context.Context) error }
 
-// use takes an engine into use in place of old, which may be nil. On an error
+// use puts an engine into use in place of old, which may be nil. After an error
 // old stays in use.
 func (g *Gateway) use(ctx context.Context, e, old *engine.Engine) error {
 	ctx = g.sockets.With(ctx)
@@ -168,7 +168,7 @@ func (g *Gateway) use(ctx context.Context, e, old *engine.Engine) error {
 	return nil
 }
 
-// start runs a part that runs.
+// start starts a part that has a Run method.
 func (g *Gateway) start(name string, v any) {
 	runs, ok := v.(interface{ Run(context.Context) error })
 	if !ok {
@@ -188,7 +188,7 @@ func (g *Gateway) start(name string, v any) {
 	}()
 }
 
-// serve runs the parts that have sockets and do not run yet.
+// serve starts the parts that have sockets and do not run yet.
 func (g *Gateway) serve(e *engine.Engine) {
 	for _, p := range e.Parts() {
 		if _, serves := p.Value.(listener); serves && g.running[p.Name] == nil {
@@ -198,8 +198,8 @@ func (g *Gateway) serve(e *engine.Engine) {
 }
 
 // Run serves until ctx ends, then lets requests in flight finish, writes every
-// event and returns. After [Gateway.Upgrade] it returns too, when the clients
-// that this process has are served.
+// event and returns. After [Gateway.Upgrade] it returns when the clients of
+// this process are served.
 func (g *Gateway) Run(ctx context.Context) error {
 	g.hurry.Store(new(ctx.Done()))
 	ctx, stop := context.WithCancel(ctx)
@@ -216,7 +216,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-g.failed: // one part that ends ends all
+	case err = <-g.failed: // if one part ends, all end
 		stop()
 	case <-g.left:
 		stop()
@@ -226,12 +226,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return errors.Join(err, g.close())
 }
 
-// close ends all parts, those with sockets first and together, then the others
-// from the bottom of the table: events are written until the last transaction
-// is over.
+// close ends all parts: first those with sockets, together, then the others
+// from the bottom of the table, so that events are written until the last
+// transaction is over.
 func (g *Gateway) close() error {
 	g.reloading.Lock()
-	g.closed = true // no reload from here on
+	g.closed = true // prevents further reloads
 	g.reloading.Unlock()
 	e := g.engine.Load()
 	var errs []error
@@ -262,13 +262,14 @@ func (g *Gateway) close() error {
 	return errors.Join(errs...)
 }
 
-// ProxyAddr is where clients connect to.
+// ProxyAddr returns the address of the proxy.
 func (g *Gateway) ProxyAddr() string { return g.engine.Load().Servers.At("proxy") }
 
-// AdminAddr is where metrics and health are, "" when switched off.
+// AdminAddr returns the admin address, or "" if it is off.
 func (g *Gateway) AdminAddr() string { return g.engine.Load().Servers.At("admin") }
 
-// VotesAddr is where votes are taken first, "" when only the proxy takes them.
+// VotesAddr returns the first address for votes, or "" if only the proxy
+// accepts votes.
 func (g *Gateway) VotesAddr() string {
 	if e := g.engine.Load(); e.Votes != nil {
 		for _, a := range e.Votes.Addrs() {
@@ -278,10 +279,11 @@ func (g *Gateway) VotesAddr() string {
 	return ""
 }
 
-// ICAPAddr returns where the ICAP server listens, "" when it does not.
+// ICAPAddr returns the address of the ICAP server, or "" if there is none.
 func (g *Gateway) ICAPAddr() string { return g.engine.Load().Servers.At("icap") }
 
-// RADIUSAddr is where RADIUS accounting is taken first, "" when it is not.
+// RADIUSAddr returns the first address for RADIUS accounting, or "" if there is
+// none.
 func (g *Gateway) RADIUSAddr() string {
 	if e := g.engine.Load(); e.Accounting != nil {
 		return e.Accounting.Addr()
@@ -289,7 +291,7 @@ func (g *Gateway) RADIUSAddr() string {
 	return ""
 }
 
-// DNSAddr is where the name server listens first, "" when there is none.
+// DNSAddr returns the first address of the name server, or "" if there is none.
 func (g *Gateway) DNSAddr() string {
 	if e := g.engine.Load(); e.Names != nil {
 		for _, a := range e.Names.Addrs(dns.UDP) {
@@ -299,12 +301,11 @@ func (g *Gateway) DNSAddr() string {
 	return ""
 }
 
-// Store returns the store that can be asked about events, or nil.
+// Store returns the store of events that can be queried, or nil.
 func (g *Gateway) Store() event.Reader { return g.engine.Load().Events.Reader() }
 
-// LogKeys has the keys of intercepted connections with clients written to w.
-// Their owner can read the connections: for debugging only. It is called
-// before Run.
+// LogKeys writes the keys of intercepted client connections to w. Whoever has
+// them can read the connections: use it for debugging only. Call it before Run.
 func (g *Gateway) LogKeys(w io.Writer) {
 	g.host.KeyLog = w
 	g.engine.Load().Connect(&g.host)
@@ -333,7 +334,7 @@ func (g *Gateway) health() admin.Health {
 	return h
 }
 
-// Hangup opens log files anew, as their rotation asks for, and reloads.
+// Hangup reopens log files, as needed after a rotation, and reloads.
 func (g *Gateway) Hangup(ctx context.Context) {
 	if err := g.engine.Load().Events.Reopen(); err != nil {
 		g.log.Error("log files could not be reopened", "error", err)
@@ -343,7 +344,7 @@ func (g *Gateway) Hangup(ctx context.Context) {
 	}
 }
 
-// named records a query that was answered.
+// named records an answered query.
 func (g *Gateway) named(q *dns.Query, a *dns.Reply, judged *filter.Transaction, took time.Duration) {
 	e := g.engine.Load()
 	if e == nil || e.Resolver == nil {
@@ -355,8 +356,8 @@ func (g *Gateway) named(q *dns.Query, a *dns.Reply, judged *filter.Transaction, 
 	e.Events.Add(event.From(&t))
 }
 
-// PortalAddr is where the portal listens first, with TLS or without, "" when it
-// does not.
+// PortalAddr returns the first address of the portal, with or without TLS, or
+// "" if there is none.
 func (g *Gateway) PortalAddr() string {
 	s := g.engine.Load().Servers
 	if at := s.At("portal-tls"); at != "" {
@@ -365,7 +366,7 @@ func (g *Gateway) PortalAddr() string {
 	return s.At("portal")
 }
 
-// fleetParts are the parts in use that other nodes give instructions to.
+// fleetParts returns the parts in use that instructions of other nodes affect.
 func (g *Gateway) fleetParts() fleet.Parts {
 	e := g.engine.Load()
 	p := fleet.Parts{State: e.State, Sessions: e.Sessions, Pauses: e.Pauses, Rulings: e.Rulings, Lists: e.Lists, Cache: e.Stored, Key: e.Data.Key}

@@ -5,8 +5,8 @@ import (
 	"runtime/debug"
 )
 
-// muchGarbage is how many bytes a build allocates before what it leaves behind is worth a run
-// of the collector.
+// muchGarbage is the number of bytes that a build must allocate to make a run of the
+// collector worthwhile.
 const muchGarbage = 64 << 20
 
 // allocated returns how many bytes the program has allocated so far.
@@ -16,8 +16,8 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// returnMemory gives the memory that reading rules and lists took back to the system, if much
-// was allocated since before. The engine that was replaced goes with it.
+// returnMemory returns to the system the memory that reading rules and lists took, if much
+// was allocated since before. This frees the replaced engine, too.
 func returnMemory(before uint64) {
 	if allocated()-before >= muchGarbage {
 		debug.FreeOSMemory()

@@ -9,7 +9,7 @@ import (
 	"shuultuur/metric"
 )
 
-// metrics are what /metrics shows. Labels are names in the settings (policy, rule, category),
+// metrics are shown by /metrics. Labels are names in the settings (policy, rule, category),
 // never hosts or evidence, so that the settings bound their number.
 type metrics struct {
 	handler      http.Handler

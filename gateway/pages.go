@@ -56,7 +56,7 @@ func isSite(name string) bool {
 	return len(name) <= 253
 }
 
-// ruling brings a decision about a site to the form in which it is kept.
+// ruling normalises a decision about a site.
 func (g *pages) ruling(d policy.Decision) (policy.Decision, error) {
 	if _, err := netip.ParseAddr(d.Site); err != nil && !isSite(d.Site) {
 		return d, &admin.BadChange{Err: fmt.Errorf("%q is not the name of a site", d.Site)}

@@ -27,64 +27,64 @@ type Config struct {
 	// change.
 	Cert setting.File `yaml:"cert"`
 	Key  setting.File `yaml:"key"`
-	// Name is our name in the certificate, which the answers to discovery (RFC
-	// 9462) have; default the first in the certificate. Clients may put their
-	// ClientID before it, as in alices-phone.dns.example.com.
+	// Name is our name in the certificate, which answers to discovery (RFC 9462)
+	// contain; default the first name in the certificate. Clients may prepend their
+	// ClientID, as in alices-phone.dns.example.com.
 	Name string `yaml:"name"`
 	Path string `yaml:"path"` // of DNS over HTTPS; default /dns-query
 	JSON bool   `yaml:"json"` // answer /dns-query?name=example.com in JSON
 
 	// Trusted lists networks of load balancers whose PROXY protocol header is
-	// believed on tcp, tls and https.
+	// trusted on tcp, tls and https.
 	Trusted setting.OneOrMore[netip.Prefix] `yaml:"trusted"`
-	Deny    setting.OneOrMore[netip.Prefix] `yaml:"deny"`  // get no answer at all
-	Allow   setting.OneOrMore[netip.Prefix] `yaml:"allow"` // only these are answered, others get REFUSED; default all
+	Deny    setting.OneOrMore[netip.Prefix] `yaml:"deny"`  // networks that get no answer at all
+	Allow   setting.OneOrMore[netip.Prefix] `yaml:"allow"` // networks that are answered, others get REFUSED; default all
 	// Recursion lists networks that may use us as a resolver; default loopback,
 	// private and link-local networks. RRL does not limit them.
 	Recursion setting.OneOrMore[netip.Prefix] `yaml:"recursion"`
 
 	UDPSize setting.Size  `yaml:"udp-size"` // longest reply over UDP, 512 to 4096 bytes; default 1232
-	Rate    setting.Count `yaml:"rate"`     // queries a second of one client (IPv6: /56); default off
+	Rate    setting.Count `yaml:"rate"`     // queries per second of one client (IPv6: /56); default off
 	RRL     RRL           `yaml:"rrl"`
 	Cookies Cookies       `yaml:"cookies"`
-	NSID    string        `yaml:"nsid"`    // our name for clients that ask with NSID or for id.server; default none
+	NSID    string        `yaml:"nsid"`    // our name, for queries with NSID or for id.server; default none
 	Version string        `yaml:"version"` // answer to version.bind; default none
 
 	Sockets     setting.Count    `yaml:"sockets"`     // per address of UDP; default one for each processor, at most 16
-	Connections setting.Count    `yaml:"connections"` // at once, of all kinds; default 1024
-	PerClient   setting.Count    `yaml:"per-client"`  // connections of one address at once; default 64
+	Connections setting.Count    `yaml:"connections"` // concurrent connections of all kinds; default 1024
+	PerClient   setting.Count    `yaml:"per-client"`  // concurrent connections of one address; default 64
 	Pipeline    setting.Count    `yaml:"pipeline"`    // queries of one connection in progress; default 64
-	Idle        setting.Duration `yaml:"idle"`        // a connection without queries ends; default 30s
-	Workers     setting.Count    `yaml:"workers"`     // queries that wait for other servers at once; default 512
+	Idle        setting.Duration `yaml:"idle"`        // after which a connection without queries is closed; default 30s
+	Workers     setting.Count    `yaml:"workers"`     // concurrent queries that wait for other servers; default 512
 	Queue       setting.Count    `yaml:"queue"`       // queries that wait for a worker; default 2048
 	Wait        setting.Duration `yaml:"wait"`        // longest time for one query; default 5s
-	Log         setting.Count    `yaml:"log"`         // queries a second that are recorded, at most; default 1000
+	Log         setting.Count    `yaml:"log"`         // most queries recorded per second; default 1000
 
-	// Uncertified leaves Cert and Key unread: every TLS handshake fails until the
+	// Uncertified ignores Cert and Key: every TLS handshake fails until the
 	// settings change.
 	Uncertified bool `yaml:"-"`
 }
 
-// RRL limits similar replies to one network (IPv4: /24, IPv6: /56) over UDP:
-// what an attacker with a forged address would have us send.
+// RRL limits similar UDP replies to one network (IPv4: /24, IPv6: /56), because
+// an attacker may forge that network's addresses.
 type RRL struct {
-	Rate setting.Count `yaml:"rate"` // a second; default 200
-	// Slip sends one of so many limited replies, truncated, so that a real
-	// client comes again over TCP; default 2.
+	Rate setting.Count `yaml:"rate"` // per second; default 200
+	// Slip is n if one of n limited replies is sent truncated, so that a real
+	// client tries again over TCP; default 2.
 	Slip setting.Count `yaml:"slip"`
 }
 
-// Cookies are RFC 7873 and 9018.
+// Cookies sets the DNS cookies of RFC 7873 and 9018.
 type Cookies struct {
 	// Mode is "on" (default), "off", or "require": a client that sends a client
-	// cookie over UDP has to send ours with it, or gets BADCOOKIE.
+	// cookie over UDP must also send ours, or it gets BADCOOKIE.
 	Mode string `yaml:"mode"`
-	// Secret is 32 hexadecimal digits, for servers that share an address;
-	// default made up at the start.
+	// Secret is 32 hexadecimal digits, for servers that share an address; default
+	// random at each start.
 	Secret string `yaml:"secret"`
 }
 
-// limits are the numbers of a Config, with defaults.
+// limits are the numbers of a Config with defaults applied.
 type limits struct {
 	sockets, connections, perClient, pipeline, workers, queue int
 	idle, wait                                                time.Duration
@@ -98,7 +98,7 @@ func (c *Config) limits(processors int) (l limits, err error) {
 		v        setting.Count
 		to       *int
 		def, max int
-		off      bool // may be
+		off      bool // "off" is accepted
 	}{
 		{"udp-size", setting.Count(c.UDPSize), &l.udpSize, 1232, batch.OutBytes - tsigRoom, false},
 		{"rate", c.Rate, &l.rate, 0, 1e6, true},
@@ -136,7 +136,7 @@ func (c *Config) limits(processors int) (l limits, err error) {
 	return l, nil
 }
 
-// path is that of DNS over HTTPS.
+// path returns the path of DNS over HTTPS.
 func (c *Config) path() (string, error) {
 	if c.Path == "" {
 		return "/dns-query", nil
@@ -153,7 +153,7 @@ var privateNetworks = []netip.Prefix{
 	netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("fe80::/10"),
 }
 
-// addresses reads addresses: "192.0.2.1:53", "[::1]:53", or ":53" for every
+// addresses parses addresses: "192.0.2.1:53", "[::1]:53", or ":53" for every
 // address of both families.
 func addresses(key string, written []string, def uint16) ([]netip.AddrPort, error) {
 	var all []netip.AddrPort
@@ -180,7 +180,7 @@ func addresses(key string, written []string, def uint16) ([]netip.AddrPort, erro
 	return all, nil
 }
 
-// places are where a server listens.
+// places are the addresses that a server listens on.
 type places struct{ plain, tls, https, quic []netip.AddrPort }
 
 func (c *Config) places() (p places, err error) {
@@ -208,17 +208,18 @@ func (c *Config) places() (p places, err error) {
 	return p, nil
 }
 
-// Addresses are where the server is to listen, of all transports.
+// Addresses returns the addresses that the server will listen on, of all
+// transports.
 func (c *Config) Addresses() []netip.AddrPort {
-	p, _ := c.places() // New returns the mistake
+	p, _ := c.places() // New reports mistakes
 	return slices.Concat(p.plain, p.tls, p.https, p.quic)
 }
 
-// rules are what a reload changes: made of a Config, never changed.
+// rules are the part of a Config that a reload can change. They are immutable.
 type rules struct {
 	allow, deny, recursion, trusted *networks // allow is nil for all
 	udpSize                         int
-	rate, rrl                       int64 // microseconds between two, 0 for no limit
+	rate, rrl                       int64 // microseconds between two; 0 for no limit
 	slip                            uint32
 	cookies                         mode
 	nsid, version                   []byte
@@ -226,8 +227,8 @@ type rules struct {
 	pipeline                        int
 	log                             int64
 	cert                            *tls.Certificate
-	name                            []byte // ours in wire form, nil where it is not known
-	suffix                          string // "." and our name as text, "" where it is not known
+	name                            []byte // our name in wire form; nil if unknown
+	suffix                          string // "." and our name as text; "" if unknown
 	json                            bool
 }
 
@@ -272,7 +273,7 @@ func (c *Config) rules(l *limits) (*rules, error) {
 	return r, r.setName(c.Name)
 }
 
-// setName takes our name from the settings, or from the certificate.
+// setName sets our name from the settings, or from the certificate.
 func (r *rules) setName(name string) error {
 	if name == "" && r.cert != nil {
 		leaf, err := x509.ParseCertificate(r.cert.Certificate[0])
@@ -301,7 +302,7 @@ func (r *rules) setName(name string) error {
 	return nil
 }
 
-// interval is the time between two of so many a second, in microseconds; 0 for
+// interval returns the microseconds between events at a rate per second; 0 for
 // no limit.
 func interval(rate int) int64 {
 	if rate == 0 {

@@ -9,7 +9,7 @@ import (
 	"shuultuur/message/proxyprotocol"
 )
 
-// conns counts connections, in all and of each client, and keeps the open ones.
+// conns counts connections, in total and by client, and has the open ones.
 type conns struct {
 	max, perClient int
 
@@ -28,8 +28,8 @@ func clientKey(a netip.Addr) netip.Addr {
 	return a
 }
 
-// enter counts a connection if the limits allow it. An invalid address stands
-// for a client that is not known yet.
+// enter counts a connection if the limits permit it. An invalid address means
+// that the client is not known yet.
 func (c *conns) enter(a netip.Addr) (reason, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *conns) enter(a netip.Addr) (reason, bool) {
 	return 0, true
 }
 
-// named counts a connection for its client, when it entered without an address.
+// named assigns a connection to its client, if it entered without an address.
 func (c *conns) named(a netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,12 +116,12 @@ type conn struct {
 	client netip.AddrPort
 	named  string // the ClientID in the server name, "" for none
 	buf    []byte // what was read at once
-	rest   []byte // the part of it that nobody has taken
-	// flush is called before the network is read, when all that had arrived has
-	// been handled: it writes the replies. So one read and one write serve many
-	// queries, also where each is in a TLS record of its own.
+	rest   []byte // the unused part of it
+	// flush writes the replies. It is called before the network is read, when all
+	// arrived queries have been handled. So one read and one write serve many
+	// queries, even if each is in its own TLS record.
 	flush func()
-	// gather makes Write collect TLS records until then.
+	// gather makes Write collect TLS records instead of sending them.
 	gather   bool
 	gathered struct {
 		sync.Mutex
@@ -130,7 +130,7 @@ type conn struct {
 	}
 	err     error
 	mu      sync.Mutex
-	counted netip.Addr // the client that it counts for; invalid for none
+	counted netip.Addr // the client that it is counted for; invalid for none
 	closed  bool
 }
 
@@ -157,7 +157,7 @@ func (s *Server) admit(nc net.Conn) (*conn, bool) {
 	return x, true
 }
 
-// drop counts what happens outside of handlers.
+// drop counts an event outside of handlers.
 func (s *Server) drop(why reason) {
 	t := s.shards[0]
 	t.mu.Lock()
@@ -187,7 +187,7 @@ func (x *conn) header() {
 			return
 		case size == 0:
 			continue
-		case size < 0: // none
+		case size < 0: // there is none
 			size = 0
 		}
 		if x.rest = buf[size:]; from.IsValid() {
@@ -271,15 +271,15 @@ func (x *conn) writeLocked() {
 	}
 	x.Conn.SetWriteDeadline(time.Now().Add(writeTime))
 	if _, g.err = x.Conn.Write(g.b); g.err != nil {
-		x.Conn.Close() // the reader ends
+		x.Conn.Close() // the reader notices and ends
 	}
 	if g.b = g.b[:0]; cap(g.b) > 2*writeAt {
 		g.b = nil
 	}
 }
 
-// RemoteAddr implements net.Conn. It is the client's address, also behind a load
-// balancer.
+// RemoteAddr implements net.Conn. It returns the client's address, even behind a
+// load balancer.
 func (x *conn) RemoteAddr() net.Addr {
 	x.once.Do(x.header)
 	return net.TCPAddrFromAddrPort(x.client)
@@ -299,7 +299,7 @@ func (x *conn) Close() error {
 		return net.ErrClosed
 	}
 	x.closed = true
-	_ = x.writeGathered() // the client may be gone
+	_ = x.writeGathered() // fails if the client has gone
 	x.s.conns.leave(x.counted)
 	x.s.conns.remove(x)
 	return x.Conn.Close()

@@ -6,9 +6,9 @@ import (
 	"net/netip"
 )
 
-// Server cookies as RFC 9018 writes them, so that servers of different makers
-// behind one address understand each other's: version 1, three bytes of
-// nothing, time, SipHash-2-4 over the client's cookie, these and its address.
+// Server cookies as in RFC 9018, so that servers of different vendors behind
+// one address accept each other's: version 1, three reserved bytes, time, and
+// SipHash-2-4 over the client's cookie, these and its address.
 
 const (
 	cookieLen = 24 // the client's 8 bytes and ours
@@ -17,9 +17,8 @@ const (
 	cookieAhd = 300
 )
 
-// checkCookie reports whether a cookie is ours for this client and still good,
-// and whether it is so young that it need not be renewed. now is in seconds
-// since 1970.
+// checkCookie reports whether a cookie is ours for this client and not expired,
+// and whether it is too young to be renewed. now is in seconds since 1970.
 func checkCookie(key *[16]byte, cookie []byte, client netip.Addr, now uint32) (good, young bool) {
 	if len(cookie) != cookieLen || cookie[8] != 1 {
 		return false, false
@@ -37,7 +36,7 @@ func checkCookie(key *[16]byte, cookie []byte, client netip.Addr, now uint32) (g
 	return true, age < cookieNew
 }
 
-// makeCookie makes one for a client's eight bytes.
+// makeCookie makes a cookie for the client's eight bytes.
 func makeCookie(key *[16]byte, to *[cookieLen]byte, cookie []byte, client netip.Addr, now uint32) {
 	copy(to[:8], cookie)
 	to[8], to[9], to[10], to[11] = 1, 0, 0, 0
@@ -45,7 +44,7 @@ func makeCookie(key *[16]byte, to *[cookieLen]byte, cookie []byte, client netip.
 	sealCookie(key, to, client)
 }
 
-// sealCookie writes the last eight bytes over the first sixteen and the
+// sealCookie sets the last eight bytes to the hash of the first sixteen and the
 // address.
 func sealCookie(key *[16]byte, c *[cookieLen]byte, client netip.Addr) {
 	var in [32]byte

@@ -7,9 +7,9 @@ import (
 	"shuultuur/dns"
 )
 
-// counters are the counts of one goroutine, or of a few that seldom meet. The
-// lock is held for a batch at a time, so that a reader of UDP takes it once and
-// shares no cache line with others while it works.
+// counters are the counts of one goroutine, or of a few that rarely meet. The
+// lock is held for a whole batch, so that a UDP reader takes it once and shares
+// no cache line meanwhile.
 type counters struct {
 	mu sync.Mutex
 	sums
@@ -19,11 +19,11 @@ type counters struct {
 const (
 	transports  = 5
 	rcodes      = 24 // the last with a name is BADCOOKIE
-	timeBuckets = 16 // the first ends at 250 µs, each other at twice as much, and one has the rest
+	timeBuckets = 16 // the first ends at 250 µs and each other at twice as much; the last has the rest
 	sizes       = 14
 )
 
-// sums are counters that only grow.
+// sums are counters that only increase.
 type sums struct {
 	requests [transports][2][len(types) + 1]uint64
 	rcodes   [rcodes + 1]uint64
@@ -37,7 +37,8 @@ type histogram[B any] struct {
 	sum     uint64
 }
 
-// A reason is why a query, a reply or a connection was dropped or limited.
+// A reason is the reason for dropping or limiting a query, a reply or a
+// connection.
 type reason uint8
 
 const (
@@ -49,9 +50,9 @@ const (
 	rrlSlipped               // RRL: truncated reply
 	dropped                  // a responder dropped it
 	queueFull                // displaced by a newer query
-	queueOld                 // waited longer than its client
+	queueOld                 // waited longer than its client would
 	unsent                   // the system did not send it
-	badCookie                // the client has to send our cookie
+	badCookie                // the client must send our cookie
 	connFull                 // connection refused, too many
 	clientFull               // connection refused, too many of its client
 	badPROXY                 // connection closed, PROXY header malformed

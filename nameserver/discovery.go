@@ -17,12 +17,12 @@ func (l *handler) itself() bool {
 	return q.Class == dns.ClassIN && q.Recursion && g.name != nil && string(q.Name) == discovery && l.designated()
 }
 
-// discovery is the name at which a client finds the encrypted transports of the
-// resolver that it knows the address of (RFC 9462 section 4).
+// discovery is the name that clients query for the encrypted transports of a
+// resolver with a known address (RFC 9462 section 4).
 const discovery = "\x04_dns\x08resolver\x04arpa\x00"
 
-// chaos answers for the names that identify servers (RFC 4892), where
-// the settings say what.
+// chaos answers queries for names that identify servers (RFC 4892), if the
+// settings have answers.
 func (l *handler) chaos() bool {
 	var text []byte
 	switch string(l.q.Name) {
@@ -52,7 +52,7 @@ const (
 	paramDoHPath = 7
 )
 
-// discoveryTTL is the TTL of what is announced, in seconds.
+// discoveryTTL is the TTL of the announcement, in seconds.
 const discoveryTTL = 300
 
 // An offer is one encrypted transport at one port.
@@ -63,7 +63,7 @@ type offer struct {
 	addrs []netip.Addr // unspecified: the one that the client asked
 }
 
-// offers are the encrypted transports that are listened for, the cheapest for
+// offers returns the encrypted transports that are listened for, cheapest for
 // clients first.
 func (s *Server) offers() (all []offer) {
 	for _, t := range []struct {
@@ -85,8 +85,8 @@ func (s *Server) offers() (all []offer) {
 	return all
 }
 
-// designated answers with an SVCB record for each transport; in their order
-// they are preferred. The addresses are in the additional section too.
+// designated answers with an SVCB record for each transport, in order of
+// preference. The addresses are in the additional section, too.
 func (l *handler) designated() bool {
 	r, s, name := &l.r, l.s, l.g.name
 	offers := s.offers()
@@ -94,7 +94,7 @@ func (l *handler) designated() bool {
 		return false
 	}
 	r.RA = true
-	if l.q.Type != dns.TypeSVCB { // the name exists: others must not remember that it does not
+	if l.q.Type != dns.TypeSVCB { // the name exists: do not let others cache that it does not
 		return true
 	}
 	var buf [8]netip.Addr

@@ -11,12 +11,11 @@ import (
 	"shuultuur/dns"
 )
 
-// DNS over HTTPS (RFC 8484), the part that all versions of HTTP share. A
-// request arrives as a webRequest, and what it asks is read into a query. The
-// same code answers the query as on any other transport. HTTP/1.1 (http1.go) and
-// HTTP/2 (http2.go) read and write their bytes here, without handlers of
-// net/http: most of the cost of an answer was there. HTTP/3 (http3.go) comes
-// from quic-go.
+// DNS over HTTPS (RFC 8484), the part common to all versions of HTTP. A request
+// arrives as a webRequest and is converted into a query, which is answered as on
+// any other transport. HTTP/1.1 (http1.go) and HTTP/2 (http2.go) are implemented
+// here without net/http, whose handlers were most of the cost of an answer.
+// HTTP/3 (http3.go) uses quic-go.
 
 const mediaType = "application/dns-message"
 
@@ -33,13 +32,13 @@ type webRequest struct {
 	webQuery
 }
 
-// A webQuery is what a request says besides the message.
+// A webQuery has what a request contains besides the message.
 type webQuery struct {
-	clientID string // of the path, as it was written
-	json     bool   // the answer is to be JSON
+	clientID string // from the path, as written
+	json     bool   // the answer should be JSON
 }
 
-// A webReply is what an HTTP response says.
+// A webReply has the contents of an HTTP response.
 type webReply struct {
 	status int
 	kind   string
@@ -47,7 +46,7 @@ type webReply struct {
 	body   []byte
 }
 
-// refusal is the reply with a status other than 200.
+// refusal returns the reply with a status other than 200.
 func refusal(status int) webReply {
 	return webReply{status: status, kind: "text/plain; charset=utf-8", body: statusTexts[status]}
 }
@@ -61,7 +60,7 @@ var statusTexts = func() map[int][]byte {
 	return m
 }()
 
-// answered is the reply with a DNS message, or the refusal when there is none.
+// answered returns the reply with a DNS message, or a refusal if there is none.
 func (x *webQuery) answered(msg []byte) webReply {
 	if len(msg) == 0 { // denied, dropped, or the server stops
 		return refusal(http.StatusServiceUnavailable)
@@ -122,11 +121,10 @@ func (x *webRequest) read(dst []byte, path string, asJSON bool) (msg []byte, sta
 	return msg, http.StatusOK
 }
 
-// parameter is the value of a parameter in the query of a URL, "" if there is
-// none.
+// parameter returns the value of a parameter in the query of a URL, or "".
 func parameter(query, name string) string {
 	if strings.ContainsAny(query, "%+;") {
-		values, _ := url.ParseQuery(query) // what is malformed is left out
+		values, _ := url.ParseQuery(query) // skips malformed parameters
 		return values.Get(name)
 	}
 	for query != "" {

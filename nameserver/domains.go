@@ -54,8 +54,8 @@ func newDomainQueues(workers int) *domainQueues {
 	return &domainQueues{seed: maphash.MakeSeed(), workers: workers}
 }
 
-// place is the index of a domain's queue. It is never 0, which is the queue of
-// names of our own.
+// place returns the index of a domain's queue. It is never 0, which is the
+// queue for our own names.
 func (c *domainQueues) place(domain []byte, udp bool) uint16 {
 	h := maphash.Bytes(c.seed, domain)
 	if !udp {
@@ -162,9 +162,9 @@ func (c *domainQueues) end(i uint16) {
 	c.of[i].busy--
 }
 
-// domain is the ending of the name in the question that identifies whoever runs
-// its servers: the registered domain, or the suffix itself where that belongs to
-// a company.
+// domain returns the suffix of the question's name that identifies the operator
+// of its servers: the registered domain, or the public suffix itself if it
+// belongs to a company.
 func domain(q *dns.Query) []byte {
 	var buf [256]byte
 	text := buf[:0]

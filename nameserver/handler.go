@@ -38,8 +38,8 @@ type handler struct {
 	domain   uint16 // index of the queue of a query that has to wait
 	memo     memo
 
-	// send sends a message at once, where a query may have many replies: nil
-	// where it may not. sent is true after that.
+	// send sends a message immediately, if a query may have many replies; nil if it
+	// may not. Afterwards sent is true.
 	send func(msg []byte) error
 	sent bool
 }
@@ -145,11 +145,11 @@ func (l *handler) options() {
 	}
 }
 
-// keepalive is a time in the unit of RFC 7828.
+// keepalive returns a duration in the unit of RFC 7828.
 func keepalive(d time.Duration) uint16 { return uint16(min(d/(100*time.Millisecond), 0xffff)) }
 
-// decide answers what no responder is asked, and asks the responders for the
-// rest.
+// decide answers queries that need no responder, and passes others to the
+// responders.
 func (l *handler) decide(status dns.Status, over bool) dns.Outcome {
 	q, r := &l.q, &l.r
 	udp := q.Transport == dns.UDP
@@ -195,8 +195,8 @@ func (l *handler) decide(status dns.Status, over bool) dns.Outcome {
 	return dns.Answered
 }
 
-// examine shows a message that the server answers by itself to those who want to see
-// it, unless its client sends too many.
+// examine passes a message that the server answers by itself to the witnesses,
+// unless its client sends too many.
 func (l *handler) examine(over bool) {
 	if over {
 		return
@@ -243,7 +243,7 @@ func (l *handler) ask() dns.Outcome {
 	return dns.Answered
 }
 
-// declined is the answer when all responders declined.
+// declined sets the answer after all responders have declined.
 func (l *handler) declined() {
 	l.r.Rcode, l.r.HasEDE, l.r.EDE = dns.RcodeRefused, true, dns.EDENotAuthoritative
 }
@@ -371,8 +371,8 @@ func (l *handler) allowed() bool {
 	return lim.take(lim.hash(q.Client.Addr(), kind, name), l.s.micros(q.At), l.g.rrl)
 }
 
-// zone is the owner of the first authority record, as far as that is an ending
-// of the name in the question.
+// zone returns the owner of the first authority record, if it is a suffix of
+// the question's name.
 func (l *handler) zone() []byte {
 	q, b := &l.q, l.r.Buf
 	if l.r.Authorities == 0 || q.End+2 > len(b) {

@@ -24,7 +24,7 @@ type h1conn struct {
 	alt string // the Alt-Svc field
 }
 
-// serveHTTP1 answers the requests of a connection in their order.
+// serveHTTP1 answers the requests of a connection in order.
 func (s *Server) serveHTTP1(x *conn, c net.Conn) {
 	h := &h1conn{caller: s.newCaller(), raw: x, c: c, r: message.NewReader(c, readSize, maxHead), alt: altSvc(x.port())}
 	h.q.Client, h.q.Local, h.q.Transport = x.client, x.local(), dns.HTTPS
@@ -54,7 +54,7 @@ func (h *h1conn) one() bool {
 		h.msg, status = req.read(h.msg[:0], h.s.path, h.s.rules.Load().json)
 	}
 	if status == http.StatusRequestEntityTooLarge {
-		h.in.Close = true // its rest is not read
+		h.in.Close = true // the rest of the body is not read
 	}
 	if status != http.StatusOK {
 		return h.write(refusal(status), req.method == "HEAD", h.in.Close)
@@ -137,8 +137,7 @@ func appendAll(dst []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// asString looks at b as a string, and asBytes at s as bytes, without a copy.
-// Neither is kept for longer than what it looks at, and the bytes are not
-// written.
+// asString returns b as a string, and asBytes s as bytes, without copying. Do
+// not keep the result longer than its source, and do not write to the bytes.
 func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 func asBytes(s string) []byte  { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -48,11 +48,11 @@ const (
 	maxWindow   = 1<<31 - 1
 	firstWindow = 65535 // the initial flow control window, of streams and connections
 
-	// maxControl bounds the frames between two requests that are no requests.
+	// maxControl bounds the frames between two requests.
 	maxControl = 10_000
 )
 
-// What linger waits for, at most.
+// Limits of linger.
 const (
 	lingerTime  = 500 * time.Millisecond
 	lingerBytes = 1 << 20
@@ -178,8 +178,8 @@ func (s *Server) serveHTTP2(x *conn, c net.Conn) {
 	}
 }
 
-// linger discards what a client still sends, for a moment: a connection that is
-// closed with bytes unread is reset, and the client may not see why.
+// linger briefly discards what a client still sends: closing a connection with
+// unread bytes resets it, and the client may lose the error.
 func linger(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite() // the client may be gone
@@ -213,7 +213,7 @@ func (h *h2conn) serve() error {
 	}
 }
 
-// settings sends ours.
+// settings sends our settings.
 func (h *h2conn) settings() {
 	b := make([]byte, 0, 12)
 	b = binary.BigEndian.AppendUint16(b, settingStreams)
@@ -271,8 +271,8 @@ func (h *h2conn) peek(n int) ([]byte, error) {
 	return h.r.Peek(n)
 }
 
-// busy reports whether workers have queries of the connection, or the client had
-// no time yet to take a response.
+// busy reports whether workers have queries of the connection, or the client has
+// not had time to read a response.
 func (h *h2conn) busy() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -766,7 +766,7 @@ func (h *h2conn) write() {
 	}
 }
 
-// priority reads a frame that means nothing to us.
+// priority checks a PRIORITY frame and ignores it.
 func (h *h2conn) priority(id uint32, payload []byte) error {
 	switch {
 	case id == 0:
@@ -793,7 +793,7 @@ func (h *h2conn) reset(id uint32, payload []byte) error {
 	switch {
 	case x == nil:
 	case x.state == h2Waiting || x.state == h2Reset:
-		x.state = h2Reset // it counts until its worker is done
+		x.state = h2Reset // it counts until its worker has finished
 	default:
 		if x.state == h2Receiving {
 			h.giveBack(len(x.body))

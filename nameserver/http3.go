@@ -53,7 +53,7 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	rw.WriteHeader(answer.status)
 	if r.Method != http.MethodHead {
-		_, _ = rw.Write(answer.body) // or the client has left
+		_, _ = rw.Write(answer.body) // fails if the client has gone
 	}
 }
 

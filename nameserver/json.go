@@ -9,11 +9,11 @@ import (
 	"shuultuur/dns"
 )
 
-// mediaTypeJSON is that of answers in JSON, in the form that public resolvers
-// give them.
+// mediaTypeJSON is the media type of JSON answers in the form used by public
+// resolvers.
 const mediaTypeJSON = "application/dns-json"
 
-// readJSON appends the query that the parameters of a URL describe: name, type
+// readJSON appends the query described by the parameters of a URL: name, type
 // (by name or number, default A), do and cd.
 func readJSON(dst []byte, name, query string) (msg []byte, status int) {
 	wire, err := dns.Name(name)
@@ -98,7 +98,7 @@ func appendJSON(dst, msg []byte) []byte {
 
 func marshalled(dst []byte, r *jsonReply) []byte {
 	b, err := json.Marshal(r)
-	if err != nil { // there are only strings and numbers in it
+	if err != nil { // cannot fail: there are only strings and numbers
 		return dst
 	}
 	return append(dst, b...)
@@ -106,8 +106,8 @@ func marshalled(dst []byte, r *jsonReply) []byte {
 
 const optionEDE = 15
 
-// comment is the Extended DNS Error in the options of an OPT record, as people
-// read it.
+// comment returns the Extended DNS Error in the options of an OPT record as
+// readable text.
 func comment(options []byte) string {
 	for len(options) >= 4 {
 		code, n := binary.BigEndian.Uint16(options), int(binary.BigEndian.Uint16(options[2:]))

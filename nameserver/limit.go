@@ -8,8 +8,8 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// networks is a set of networks. Tables of pointers, as others have them, share
-// their code.
+// networks is a set of networks. Its element type is a pointer, because such
+// tables share their code with others.
 type networks struct{ t bart.Table[*networks] }
 
 func newNetworks(of []netip.Prefix) *networks {
@@ -51,8 +51,8 @@ func newLimiter() *limiter {
 	return &limiter{slots: make([]atomic.Uint64, limiterSlots), seed: maphash.MakeSeed()}
 }
 
-// take reports whether key may have one more now; every is the microseconds
-// between two.
+// take reports whether key may have another event now; every is the interval in
+// microseconds.
 func (l *limiter) take(key uint64, now, every int64) bool {
 	set := l.slots[key%(limiterSlots/limiterWays)*limiterWays:][:limiterWays]
 	tag := key >> timeBits << timeBits
@@ -92,8 +92,8 @@ func (l *limiter) take(key uint64, now, every int64) bool {
 	return true
 }
 
-// ahead is how long after now a slot's time is: 0 when it has passed, or when it
-// is so far away that it must be from before a wrap.
+// ahead returns how long after now a slot's time is: 0 if it has passed, or if
+// it is so far away that it must be from before a wrap.
 func ahead(v uint64, now int64) int64 {
 	d := int64(v-uint64(now)) << (64 - timeBits) >> (64 - timeBits)
 	if d > 4*burst {

@@ -7,8 +7,8 @@ import (
 	"shuultuur/metric"
 )
 
-// Names and labels are those of CoreDNS where it has the metric, so that its
-// dashboards work; ours begin with shuultuur_dns_.
+// Names and labels are those of CoreDNS if it has the metric, so that its
+// dashboards work. Others begin with shuultuur_dns_.
 var (
 	descRequests  = metric.NewDesc("coredns_dns_requests_total", "Queries read.", "server", "zone", "view", "proto", "family", "type")
 	descResponses = metric.NewDesc("coredns_dns_responses_total", "Replies sent.", "server", "zone", "view", "rcode", "plugin")

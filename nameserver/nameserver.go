@@ -1,26 +1,25 @@
-// Package nameserver answers DNS queries that come by UDP, TCP, TLS, HTTPS and
-// QUIC: zones of our own, and names of others for our own clients. It knows
-// how queries arrive, which clients may ask, and how much; answers come from
-// [Responder]s, asked in order.
+// Package nameserver answers DNS queries over UDP, TCP, TLS, HTTPS and QUIC: from
+// our own zones, and for our own clients from elsewhere. It handles how queries
+// arrive, which clients may ask, and how much. [Responder]s, asked in order,
+// provide the answers.
 //
 //	UDP socket ─ batch of up to 64 ─▶ handler: parse, limits, Responder.Answer,
-//	             ◀── one sendmmsg ──        rate limit, OPT, count
-//	                                          │ Later
+//	           ◀── one sendmmsg ──        rate limit, OPT, count
+//	                                              │ Later
 //	TCP, TLS ─ a goroutine each ────▶ handler ───┤
 //	HTTPS, QUIC ─ a goroutine each ─▶ handler ───┤
-//	                                          ▼
-//	                       queue (bounded, domains by turns) ─▶ workers:
-//	                       Responder.Wait ─▶ sink: the socket's writer, the
-//	                       connection, the request
+//	                                              ▼
+//	                 queue (bounded, domains by turns) ─▶ workers:
+//	                 Responder.Wait ─▶ sink: the socket's writer, the
+//	                 connection, the request
 //
-// A query that a responder can answer at once runs to completion on the
-// goroutine that read it: no channel, no lock shared with other sockets, no
-// allocation. Everything else is bounded: the queue, the workers, the
-// connections, the queries under way on one connection, the tables of the
-// limiters.
+// A query that a responder can answer at once runs to completion on the goroutine
+// that read it: no channel, no lock shared with other sockets, no allocation.
+// Everything else is bounded: the queue, the workers, the connections, the queries
+// in progress on one connection, the tables of the limiters.
 //
-// What decides is behind two atomic pointers, so that a reload swaps it
-// between two queries: the rules made of the settings ([Server.Reload]) and
+// Rules and responders are behind two atomic pointers, so that a reload replaces
+// them between two queries: the rules made from the settings ([Server.Reload]) and
 // the responders ([Server.SetResponders]).
 package nameserver
 
@@ -45,7 +44,7 @@ import (
 	"shuultuur/setting"
 )
 
-// responders give the answers.
+// responders provide the answers.
 type responders struct {
 	all      []Responder
 	transfer []Transferrer
@@ -59,7 +58,7 @@ type Server struct {
 	limits limits
 	path   string // of DNS over HTTPS
 	places places
-	label  string // for metrics: where we listen
+	label  string // for metrics: the first address
 	logger *slog.Logger
 	log    Record
 	start  time.Time
@@ -86,13 +85,13 @@ type Server struct {
 	streams   sync.WaitGroup
 }
 
-// A listener is a TCP socket and what is spoken on it.
+// A listener is a TCP socket and its transport.
 type listener struct {
 	net.Listener
 	transport dns.Transport
 }
 
-// New makes a server; it opens nothing yet. record may be nil.
+// New makes a server but opens no socket. record may be nil.
 func New(cfg Config, logger *slog.Logger, record Record) (*Server, error) {
 	l, err := cfg.limits(runtime.GOMAXPROCS(0))
 	if err != nil {
@@ -132,7 +131,7 @@ func New(cfg Config, logger *slog.Logger, record Record) (*Server, error) {
 	return s, nil
 }
 
-// label is the first address, as CoreDNS writes it.
+// label returns the first address in CoreDNS's notation.
 func label(p places) string {
 	for _, x := range []struct {
 		scheme string
@@ -145,9 +144,8 @@ func label(p places) string {
 	return ""
 }
 
-// SetResponders sets the responders, in order, from the next query on; auth may
-// be nil. Those of all that are a [Transferrer] or a [Notifier] are
-// asked as such.
+// SetResponders sets the responders, in order, for later queries. auth may be
+// nil. Those that are a [Transferrer] or a [Notifier] are used as such.
 func (s *Server) SetResponders(auth Authenticator, all ...Responder) {
 	rs := &responders{all: all, auth: auth}
 	for _, r := range all {
@@ -164,9 +162,9 @@ func (s *Server) SetResponders(auth Authenticator, all ...Responder) {
 	s.responders.Store(rs)
 }
 
-// Reload takes new settings into use, or returns their mistake and keeps the old
-// ones. Addresses, numbers of sockets, connections, workers and the length of the
-// queue, the path, and the secret of cookies stay as they were at the start.
+// Reload puts new settings into use, or returns their mistake and keeps the old
+// ones. Addresses, numbers of sockets, connections and workers, the length of the
+// queue, the path and the secret of cookies stay as they were at the start.
 func (s *Server) Reload(cfg Config) error {
 	l, err := cfg.limits(runtime.GOMAXPROCS(0))
 	if err != nil {
@@ -189,7 +187,8 @@ func (s *Server) Reload(cfg Config) error {
 	return nil
 }
 
-// Listen opens every address, or none. Run does it too if it was not called.
+// Listen opens all addresses, or none after an error. Run calls it if
+// necessary.
 func (s *Server) Listen(ctx context.Context) error {
 	err := s.listen(ctx)
 	if err != nil {
@@ -263,8 +262,8 @@ func (s *Server) listenTCP(ctx context.Context, a netip.AddrPort, t dns.Transpor
 	return netip.AddrPortFrom(a.Addr(), uint16(ln.Addr().(*net.TCPAddr).Port)), nil
 }
 
-// Addrs is where the server listens for a transport, after Listen; for UDP
-// and TCP the same. HTTPS is both of TCP and, for HTTP/3, of UDP.
+// Addrs returns the addresses for a transport, after Listen. They are the same
+// for UDP and TCP. HTTPS includes TCP and, for HTTP/3, UDP.
 func (s *Server) Addrs(t dns.Transport) (all []netip.AddrPort) {
 	if t == dns.UDP {
 		t = dns.TCP
@@ -296,8 +295,8 @@ func (s *Server) closeAll() {
 	s.counters = s.counters[:len(s.shards)]
 }
 
-// Run answers until ctx ends. Then it reads no more, lets what is under way
-// finish, for a second at most, and returns. It is called once.
+// Run answers until ctx ends. Then it stops reading, gives queries in progress
+// a second to finish, and returns. Call it once.
 func (s *Server) Run(ctx context.Context) error {
 	if len(s.listeners)+len(s.quics) == 0 {
 		if err := s.Listen(ctx); err != nil {
@@ -334,7 +333,7 @@ func (s *Server) Run(ctx context.Context) error {
 	readers.Wait()
 	grace, release := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer release()
-	stopped := context.AfterFunc(grace, s.queue.stop) // workers that still wait
+	stopped := context.AfterFunc(grace, s.queue.stop) // ends workers that still wait
 	s.queue.close()
 	stopped()
 	for _, u := range s.sockets {
@@ -346,7 +345,7 @@ func (s *Server) Run(ctx context.Context) error {
 		q.close()
 	}
 	servers.Wait()
-	cancel() // transfers
+	cancel() // ends transfers
 	s.conns.closeAll()
 	s.streams.Wait()
 	for _, u := range s.sockets {
@@ -355,11 +354,12 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// leaves is how long connections may go on whose clients had them before another
-// process took over the sockets.
+// leaves is how long connections continue after another process has taken over
+// the sockets.
 const leaves = 10 * time.Second
 
-// leave waits while another process answers, until the connections are done.
+// leave waits for the connections to end while another process answers new
+// ones.
 func (s *Server) leave(ctx context.Context) {
 	hurry, ok := handover.Leaving(ctx)
 	if !ok {
@@ -379,7 +379,7 @@ func (s *Server) leave(ctx context.Context) {
 	}
 }
 
-// refill gives the record its share of each second.
+// refill gives the record its quota for each second.
 func (s *Server) refill(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -393,22 +393,23 @@ func (s *Server) refill(ctx context.Context) {
 	}
 }
 
-// micros is a time in microseconds since the server was made, for limiters.
+// micros returns a time in microseconds since the server was made, for
+// limiters.
 func (s *Server) micros(at time.Time) int64 { return int64(at.Sub(s.start) / time.Microsecond) }
 
-// shard is a counters for one of many.
+// shard returns counters that several goroutines share.
 func (s *Server) shard(i int) *counters { return s.shards[uint(i)%uint(len(s.shards))] }
 
-// newHandler is a handler for a goroutine that is not a socket's.
+// newHandler returns a handler for a goroutine that does not read a socket.
 func (s *Server) newHandler() handler { return handler{s: s, t: s.shard(int(s.turn.Add(1)))} }
 
-// missing says that an address is one of ":53" and this machine does not have
-// its family.
+// missing reports that an address is from ":53" and the machine lacks its
+// family.
 func missing(a netip.AddrPort, err error) bool {
 	return a.Addr().IsUnspecified() && (errors.Is(err, platform.EAFNOSUPPORT) || errors.Is(err, platform.EADDRNOTAVAIL))
 }
 
-// hint says what to do about an address that cannot be had.
+// hint returns advice for an address that cannot be opened.
 func hint(err error) error {
 	switch {
 	case errors.Is(err, platform.EADDRINUSE):

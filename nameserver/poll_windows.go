@@ -2,7 +2,7 @@ package nameserver
 
 import "time"
 
-// A poller does nothing here: Windows tells a thread of its own about the network.
+// A poller does nothing: Windows notifies a separate thread about the network.
 type poller struct{}
 
 func newPoller() (*poller, error) { return &poller{}, nil }

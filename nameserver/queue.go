@@ -13,8 +13,8 @@ import (
 	"shuultuur/nameserver/batch"
 )
 
-// A job is a query that waits. It shares nothing with the goroutine that read
-// it, and is small: about 400 bytes and its message.
+// A job is a waiting query. It shares nothing with the goroutine that read it,
+// and is small: about 400 bytes and its message.
 type job struct {
 	query     []byte // as it came
 	client    netip.AddrPort
@@ -30,7 +30,7 @@ type job struct {
 	rs        *responders
 	responder int // index of the one to ask
 	question  uint64
-	next      *job // behind it in its queue, or among the followers
+	next      *job // next in its queue, or among the followers
 	followers *job // jobs with the same question
 	to        sink
 	peer      batch.Peer // of a datagram
@@ -73,7 +73,7 @@ func newQueue(s *Server, length int) *queue {
 	return q
 }
 
-// place is the index of a domain's queue.
+// place returns the index of a domain's queue.
 func (u *queue) place(domain []byte, udp bool) uint16 { return u.domains.place(domain, udp) }
 
 // full reports whether a domain has all workers that it may have.
@@ -117,7 +117,7 @@ func (u *queue) put(l *handler, to sink, peer *batch.Peer) {
 	}
 }
 
-// questionOf is never 0.
+// questionOf returns a hash of the question, never 0.
 func (u *queue) questionOf(q *dns.Query) uint64 {
 	var h maphash.Hash
 	h.SetSeed(u.seed)
@@ -186,7 +186,7 @@ func (u *queue) help() {
 	u.wg.Go(func() { u.work(t) })
 }
 
-// over ends what take began. The followers of the job are the next of their
+// over ends a job that take began. Its followers are the next jobs of their
 // domain.
 func (u *queue) over(j *job) {
 	u.mu.Lock()
@@ -246,7 +246,7 @@ func (u *queue) buffer() []byte {
 
 const (
 	firstBuffer = 1232 + tsigRoom // most replies fit
-	keptBuffer  = 4 << 10         // the largest that is used again
+	keptBuffer  = 4 << 10         // the largest that is reused
 	keptQuery   = 512
 )
 
@@ -313,7 +313,7 @@ func (l *handler) resume(j *job) {
 	l.g, l.rs, l.next = j.g, j.rs, j.responder
 }
 
-// recovered keeps a panic in one query from ending the program.
+// recovered prevents a panic in one query from ending the program.
 func (s *Server) recovered(l *handler) {
 	if v := recover(); v != nil {
 		l.drop(panicked)
@@ -339,7 +339,7 @@ func (u *queue) close() {
 	u.stop()
 }
 
-// state is the number of queued jobs and followers, and of busy workers.
+// state returns the number of queued jobs and followers, and of busy workers.
 func (u *queue) state() (queued, waiting int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -51,8 +51,8 @@ func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t dns.Transpo
 	}
 	udp := p.(*net.UDPConn)
 	tr := &quic.Transport{Conn: udp,
-		// From half of the connections on, an address has to prove itself
-		// before it costs us anything.
+		// When half of the connections are in use, an address must prove itself before
+		// it costs us anything.
 		VerifySourceAddress: func(net.Addr) bool { return s.conns.count() > s.limits.connections/2 },
 	}
 	cfg := s.tls.quic.Clone()
@@ -64,7 +64,7 @@ func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t dns.Transpo
 	ln, err := tr.Listen(cfg, &quic.Config{
 		MaxIdleTimeout: s.limits.idle, HandshakeIdleTimeout: s.limits.idle,
 		MaxIncomingStreams: int64(s.limits.pipeline), MaxIncomingUniStreams: uniStreams(t),
-		// A query and its reply; what the peer may have us hold of both.
+		// A query and its reply, as far as the peer may make us hold them.
 		InitialStreamReceiveWindow: 16 << 10, MaxStreamReceiveWindow: maxMessage + 2,
 		InitialConnectionReceiveWindow: 64 << 10, MaxConnectionReceiveWindow: 256 << 10,
 	})
@@ -76,8 +76,8 @@ func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t dns.Transpo
 	return nil
 }
 
-// uniStreams is how many a client may open in one direction: HTTP/3 has three
-// for control, DNS has none.
+// uniStreams returns how many unidirectional streams a client may open: three
+// for control in HTTP/3, none in DNS.
 func uniStreams(t dns.Transport) int64 {
 	if t == dns.HTTPS {
 		return 8
@@ -128,7 +128,7 @@ func (s *Server) serveQUIC(c *quic.Conn, client netip.AddrPort, w *web) {
 	for {
 		st, err := c.AcceptStream(context.Background())
 		if err != nil {
-			return // the client left, was silent, or the server stops
+			return // the client has left or was silent, or the server stops
 		}
 		all.Go(func() {
 			x := w.callers.Get().(*caller)
@@ -153,7 +153,7 @@ func (x *caller) serveStream(c *quic.Conn, st *quic.Stream) {
 		st.CancelRead(doqProtocolError)
 		return
 	}
-	// One message, its length before it, the end behind it, ID 0 (section 4.2).
+	// One message after its length, with nothing after it, and ID 0 (section 4.2).
 	if len(msg) < frameBytes+12 || int(binary.BigEndian.Uint16(msg)) != len(msg)-frameBytes || msg[2] != 0 || msg[3] != 0 {
 		x.drop(badFrame)
 		_ = c.CloseWithError(doqProtocolError, "")

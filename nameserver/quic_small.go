@@ -19,14 +19,14 @@ type quicListener struct {
 
 func (q *quicListener) close() {}
 
-// web is there for the listeners that are not.
+// web replaces that of the full build; it has no listeners.
 type web struct{}
 
 func (s *Server) newWeb() *web { return nil }
 
 func (w *web) stop(context.Context) {}
 
-// listenQUIC refuses DNS over QUIC. DNS over HTTPS does without HTTP/3.
+// listenQUIC refuses DNS over QUIC, and leaves out HTTP/3 of DNS over HTTPS.
 func (s *Server) listenQUIC(_ context.Context, _ netip.AddrPort, t dns.Transport) error {
 	if t == dns.QUIC {
 		return release.Lacks("DNS over QUIC")

@@ -28,7 +28,7 @@ func (s *Server) accept(ln listener) {
 	}
 }
 
-// next is the next connection that may come in.
+// next returns the next connection within the limits.
 func (s *Server) next(ln net.Listener) (*conn, error) {
 	var pause time.Duration
 	for {
@@ -36,7 +36,7 @@ func (s *Server) next(ln net.Listener) (*conn, error) {
 		if errors.Is(err, net.ErrClosed) {
 			return nil, err
 		}
-		if err != nil { // out of descriptors, or the client is gone: that passes
+		if err != nil { // out of descriptors, or the client has gone: a temporary error
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			s.logger.Warn("accept", "error", err, "pause", pause)
 			time.Sleep(pause)
@@ -51,14 +51,14 @@ func (s *Server) next(ln net.Listener) (*conn, error) {
 
 const (
 	readSize   = 4 << 10
-	writeAt    = 16 << 10        // replies held before they are written
-	writeTime  = 5 * time.Second // for a client to take what was written
+	writeAt    = 16 << 10        // replies are written when they exceed this
+	writeTime  = 5 * time.Second // for a client to read what was written
 	frameBytes = 2
 )
 
-// A stream is one connection of TCP or TLS (RFC 7766, 7858). Queries are
-// answered in the order they come, those that wait when they can be; as many
-// replies as there are go out in one write.
+// A stream is one connection over TCP or TLS (RFC 7766, 7858). Queries are
+// answered in order, except those that must wait. All replies that are ready go
+// out in one write.
 type stream struct {
 	handler
 	raw *conn
@@ -68,7 +68,7 @@ type stream struct {
 	buf []byte // its reply
 	out []byte // replies to be written, with their lengths
 
-	slots chan struct{} // queries under way elsewhere
+	slots chan struct{} // queries in progress on workers
 	mu    sync.Mutex    // of writing
 }
 
@@ -89,18 +89,18 @@ func (s *Server) serveStream(x *conn, t dns.Transport) {
 	st.send = st.frame
 	x.flush = func() {
 		if !st.flush() {
-			x.Conn.Close() // the read that follows fails
+			x.Conn.Close() // the next read fails
 		}
 	}
 	st.q.Client, st.q.Local, st.q.Transport = x.client, x.local(), t
 	st.serve()
-	for range cap(st.slots) { // until what is under way has been delivered
+	for range cap(st.slots) { // until queries in progress have been delivered
 		st.slots <- struct{}{}
 	}
 	st.c.Close()
 }
 
-// serve answers queries until the client has no more, is silent, or breaks
+// serve answers queries until the client sends no more, is silent, or breaks
 // the framing.
 func (st *stream) serve() {
 	for {
@@ -126,7 +126,7 @@ func (st *stream) one(msg []byte) bool {
 	case dns.Later:
 		select {
 		case st.slots <- struct{}{}:
-		default: // what is ready does not wait for a slot
+		default: // a ready reply does not wait for a slot
 			if !st.flush() || st.raw.writeGathered() != nil {
 				return false
 			}
@@ -135,7 +135,7 @@ func (st *stream) one(msg []byte) bool {
 		st.s.queue.put(&st.handler, st, nil)
 	case dns.Answered:
 		if len(reply) == 0 {
-			break // a transfer, sent already
+			break // a transfer, which was sent already
 		}
 		if cap(reply) > cap(st.buf) && cap(reply) <= keptBuffer {
 			st.buf = reply[:0]
@@ -146,7 +146,7 @@ func (st *stream) one(msg []byte) bool {
 	return len(st.out) < writeAt || st.flush()
 }
 
-// more reports whether another whole query has been read already.
+// more reports whether another complete query has been read already.
 func (st *stream) more() bool {
 	n := st.r.Buffered()
 	if n < frameBytes {
@@ -156,9 +156,9 @@ func (st *stream) more() bool {
 	return err == nil && n >= frameBytes+int(binary.BigEndian.Uint16(head))
 }
 
-// read returns the next query. A connection without one under way may be
-// silent for the idle time; once a query has begun, that is the time for all
-// of it.
+// read returns the next query. A connection without queries in progress may be
+// silent for the idle time; once a query has begun, it must be complete within
+// that time.
 func (st *stream) read() ([]byte, error) {
 	for {
 		if !st.more() {
@@ -197,7 +197,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// flush writes the replies there are; false if the client does not take them.
+// flush writes the collected replies; false if the client does not read them.
 func (st *stream) flush() bool {
 	if len(st.out) == 0 {
 		return true
@@ -234,7 +234,7 @@ func (st *stream) deliver(j *job) {
 	if len(j.msg) > 0 {
 		st.mu.Lock()
 		if errors.Join(st.write(j.msg), st.raw.writeGathered()) != nil {
-			st.raw.Conn.Close() // the reader sees it and leaves
+			st.raw.Conn.Close() // the reader notices and ends
 		}
 		st.mu.Unlock()
 	}

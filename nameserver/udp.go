@@ -12,8 +12,8 @@ import (
 )
 
 // A socket is one UDP socket. One goroutine reads a batch, answers it and sends
-// the replies. Another sends the replies of workers, also in batches. Nobody
-// else writes to it.
+// the replies. Another sends the replies of workers, also in batches. No other
+// goroutine writes to it.
 type socket struct {
 	handler
 	conn   *batch.Conn
@@ -54,15 +54,15 @@ func (u *socket) read() {
 			u.t.drops[unsent] += uint64(lost)
 			u.t.mu.Unlock()
 		}
-		// These calls keep the processor. Yielding here lets a flood delay other
-		// goroutines by one batch, and what they get from the network by a
-		// millisecond.
+		// The system calls keep the processor. Yielding here bounds the delay that a
+		// flood causes: one batch for other goroutines, and a millisecond for their
+		// network events.
 		u.poller.poll(u.q.At)
 		runtime.Gosched()
 	}
 }
 
-// answerAll answers a batch. It reads the clock twice, for the whole batch.
+// answerAll answers a batch. It reads the clock twice per batch.
 func (u *socket) answerAll(n int) {
 	now := time.Now()
 	u.q.At = now
@@ -99,8 +99,7 @@ func (u *socket) deliver(j *job) {
 	u.late <- j
 }
 
-// write sends the replies of workers until late is closed, as many at once as
-// there are.
+// write sends the replies of workers in batches until late is closed.
 func (u *socket) write() {
 	out := u.conn.NewSender()
 	var jobs [batch.Size]*job

@@ -16,8 +16,8 @@ import (
 // top bounds the lines of a part of the reading.
 const top = 12
 
-// Reading turns profiles, by file name, into a page of text. Missing ones are left out,
-// unreadable ones named.
+// Reading turns profiles, by file name, into a page of text. It omits missing profiles
+// and names unreadable ones.
 func Reading(files map[string][]byte) string {
 	var b strings.Builder
 	for _, part := range []struct {
@@ -48,8 +48,8 @@ func Reading(files map[string][]byte) string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// value returns the index of a sample's value by the name of its type, the
-// last one where there is no such name.
+// value returns the index of a sample's value by the name of its type, or the
+// last index if there is no such name.
 func value(p *profile.Profile, name string) int {
 	for i, t := range p.SampleType {
 		if t.Type == name {
@@ -59,8 +59,8 @@ func value(p *profile.Profile, name string) int {
 	return len(p.SampleType) - 1
 }
 
-// frames calls f with each function of a sample from the innermost out, until
-// it says false. Inlined ones are functions too.
+// frames calls f with each function of a sample, innermost first, until f
+// returns false. Inlined functions are included.
 func frames(s *profile.Sample, f func(name string) bool) {
 	for _, l := range s.Location {
 		for _, line := range l.Line {

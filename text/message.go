@@ -223,9 +223,9 @@ var messages = [...]string{
 	"the identifier of the passkey has 16 to 1023 bytes",
 }
 
-// Message returns a sentence in the language of t, if it is a key or one of the
-// messages, else as it is. A value within it and what stands behind a colon may
-// be messages, too.
+// Message translates a sentence if it is a key or matches one of the messages;
+// otherwise it returns it unchanged. Values within it and the part after a
+// colon may be messages, too.
 func (t *Texts) Message(english string) string {
 	if t == nil || t.Lang == source {
 		return english
@@ -261,8 +261,7 @@ func (t *Texts) message(english string, deep int) string {
 	return english
 }
 
-// valuesOf returns what stands in a sentence for {1}, {2} … of a message, if the
-// sentence is that message.
+// valuesOf returns the values for {1}, {2} … if the sentence matches a message.
 func valuesOf(message, sentence string) (values []string, ok bool) {
 	for {
 		before, rest, more := strings.Cut(message, "{")
@@ -275,7 +274,7 @@ func valuesOf(message, sentence string) (values []string, ok bool) {
 		_, message, _ = strings.Cut(rest, "}")
 		end := len(sentence)
 		if next, _, _ := strings.Cut(message, "{"); next != "" {
-			if message == next { // the last: the sentence ends so
+			if message == next { // the last part must be the end of the sentence
 				if !strings.HasSuffix(sentence, next) {
 					return nil, false
 				}

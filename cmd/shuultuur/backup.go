@@ -55,7 +55,7 @@ func backup(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// restore puts a backup back.
+// restore restores a backup.
 func restore(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "restore", "[-config FILE] BACKUP", restoreHelp)
 	config := f.String("config", "shuultuur.yaml", "settings `file` to write")

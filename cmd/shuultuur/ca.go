@@ -16,7 +16,7 @@ const caHelp = `
 needs a root that the clients trust. A program that can read the root's key can
 pretend to be any site to them: keep it in one place, readable by its owner alone.`
 
-// caCommands are what "shuultuur ca" has.
+// caCommands are the subcommands of "shuultuur ca".
 func caCommands() []command {
 	return []command{
 		{name: "init", args: "[flags]", what: "make a root certificate and its key", run: noContext(caInit), here: ofKeys},
@@ -31,7 +31,7 @@ func ca(ctx context.Context, e env, args []string) int {
 	return group(ctx, e, "ca", caHelp, caCommands(), args)
 }
 
-// noContext is the command that cannot take long.
+// noContext adapts a command that cannot take long.
 func noContext(run func(env, []string) int) func(context.Context, env, []string) int {
 	return func(_ context.Context, e env, args []string) int { return run(e, args) }
 }
@@ -41,7 +41,7 @@ const (
 	rootFileHelp = "the root's `file`: its certificates; the key is beside it, in root-key.pem for root.pem, or in the same file"
 )
 
-// rootFlags are what init and rotate have in common.
+// rootFlags defines the common flags of init and rotate.
 func rootFlags(e env, name, args, what string) (cfg *intercept.RootConfig, file *string, force *bool, parse parser) {
 	cfg = new(intercept.RootConfig)
 	f, inner := flags(e, name, args, what)
@@ -209,8 +209,8 @@ func caExport(e env, args []string) int {
 		}
 		return 0
 	}
-	// Never over a file that is there: it might be the root's. One that holds the
-	// same already is as good as written.
+	// Never overwrite an existing file: it might be the root's. If it already has
+	// the same contents, nothing needs to be done.
 	if there, err := os.ReadFile(*out); err == nil && bytes.Equal(there, b) {
 		fmt.Fprintf(e.stdout, "%s: that is the certificate already\n", *out)
 		return 0

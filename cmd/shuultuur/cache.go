@@ -142,8 +142,8 @@ func cacheWarm(ctx context.Context, e env, args []string) int {
 	}
 	w := warmer{env: e, client: &http.Client{Timeout: 10 * time.Minute, Transport: &http.Transport{
 		Proxy: http.ProxyURL(proxy), DisableCompression: true,
-		// The gateway looks at the origin's certificate, and its own is for
-		// this machine: nothing of the answers is used.
+		// The gateway verifies the origin's certificate, and its own certificate is for
+		// this machine. The answers are not used.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}}
 	return w.run(ctx, in, *workers)

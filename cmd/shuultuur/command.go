@@ -14,10 +14,10 @@ import (
 	"shuultuur/setting"
 )
 
-// A command is one subcommand. run returns the exit status: 0 done, 1 it did
-// not work or the answer is no, 2 the call was wrong. It first declares its
-// flags with [flags] and parses them; help, manual pages and completion are made
-// of what it declares.
+// A command is one subcommand. run returns the exit status: 0 success, 1 failure
+// or a negative answer, 2 wrong usage. It first declares its flags with [flags]
+// and parses them. Help, manual pages and completion are made from the
+// declarations.
 type command struct {
 	name, args, what string
 	run              func(ctx context.Context, env env, args []string) int
@@ -62,24 +62,24 @@ func elsewhere(all []command, above string) (names []string) {
 	return names
 }
 
-// env is what a command may touch of the world, so that tests can stand in.
+// env is a command's access to the outside, which tests can replace.
 type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	program        string        // as it was started, "" for shuultuur
-	at             *admin.Client // the gateway elsewhere that is asked; nil for that of the settings
-	describe       func(page)    // set while a command is asked what it is; it then does nothing
+	program        string        // its name at the start, "" for shuultuur
+	at             *admin.Client // client of the gateway given by -at; nil for the one in the settings
+	describe       func(page)    // set to collect the command's declarations; the command then does nothing
 }
 
-// A page is what a command says of itself.
+// A page is the description of a command.
 type page struct {
 	name, args, what string
 	summary          string // of the table of commands
 	flags            *flag.FlagSet
 }
 
-// named is text with the program called as it was started, so that commands in
-// it work as printed.
+// named returns text with the name by which the program was started, so that
+// commands in it can be typed as printed.
 func (e env) named(text string) string {
 	if e.program == "" || e.program == "shuultuur" {
 		return text
@@ -118,7 +118,7 @@ func dispatch(ctx context.Context, e env, args []string) int {
 	return choose(ctx, e, "", commands(), args)
 }
 
-// choose runs the command of all that args name.
+// choose runs the command that args names.
 func choose(ctx context.Context, e env, group string, all []command, args []string) int {
 	for _, c := range all {
 		if c.name == args[0] {
@@ -134,7 +134,7 @@ func choose(ctx context.Context, e env, group string, all []command, args []stri
 	return 2
 }
 
-// group runs a command of which all are subcommands.
+// group runs a subcommand of a command.
 func group(ctx context.Context, e env, name, what string, all []command, args []string) int {
 	if e.describe == nil && len(args) > 0 {
 		switch first := args[0]; {
@@ -155,7 +155,7 @@ func group(ctx context.Context, e env, name, what string, all []command, args []
 	return 2
 }
 
-// table lists commands, one a line.
+// table lists commands, one per line.
 func table(all []command) string {
 	var b strings.Builder
 	for _, c := range all {
@@ -164,13 +164,13 @@ func table(all []command) string {
 	return b.String()
 }
 
-// summary is what a command does, in a line.
+// summary returns a one-line description of a command.
 func (c command) summary() string {
 	s, _, _ := strings.Cut(strings.Join(strings.Fields(c.what), " "), ". ")
 	return strings.TrimSuffix(s, ".")
 }
 
-// meant is the hint at the command that a misspelt one may be, or "".
+// meant returns a hint at the command that a misspelt one resembles, or "".
 func meant(name string, all []command) string {
 	var names []string
 	for _, c := range all {
@@ -179,7 +179,7 @@ func meant(name string, all []command) string {
 	return guess(name, names)
 }
 
-// guess is the hint at the name that a misspelt one may be, or "".
+// guess returns a hint at the name that a misspelt one resembles, or "".
 func guess(name string, names []string) string {
 	if n := setting.Nearest(name, names); n != "" {
 		return fmt.Sprintf("; did you mean %q?", n)
@@ -192,13 +192,13 @@ func usage(e env, w io.Writer) {
 	fmt.Fprint(w, e.named("\"shuultuur COMMAND -h\" says more. \"-at URL\" in front of a command asks the gateway\nwith that admin address, with the token in SHUULTUUR_TOKEN; \"-at URL help\" lists\nthose that can.\n"))
 }
 
-// A parser parses the arguments of a command: flags may stand anywhere, and
-// what is left must be from count[0] to count[1] arguments, with -1 or without
-// count any number. The status is -1 when the command may go on.
+// A parser parses the arguments of a command. Flags may be anywhere; the number
+// of other arguments must be between count[0] and count[1], without limit for
+// -1 or if count is empty. The status is -1 if the command may continue.
 type parser func(args []string, count ...int) (status int)
 
-// flags returns a flag set for the command called name whose help says what
-// it does, and its parser.
+// flags returns a flag set for the command name, whose help is what, and its
+// parser.
 func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(e.stderr)
@@ -222,7 +222,7 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 			return 0
 		}
 		whole := f.Usage
-		f.Usage = func() { // of a mistake: the whole would hide what is wrong
+		f.Usage = func() { // after a mistake: the whole help would hide the message
 			fmt.Fprintf(e.stderr, "%s%s %s -h names the flags\n", meantFlag(f, a), program, name)
 		}
 		for _, x := range a {
@@ -253,8 +253,8 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 	}
 }
 
-// meantFlag is a line with the flag that the first misspelt one of args may be,
-// or "".
+// meantFlag returns a line with the flag that the first misspelt one of args
+// resembles, or "".
 func meantFlag(f *flag.FlagSet, args []string) string {
 	names := []string{"help"}
 	f.VisitAll(func(x *flag.Flag) { names = append(names, x.Name) })
@@ -273,8 +273,8 @@ func meantFlag(f *flag.FlagSet, args []string) string {
 	return ""
 }
 
-// parseAnywhere parses flags before, between and behind other arguments. What
-// follows "--" is not a flag.
+// parseAnywhere parses flags before, between and after other arguments. Nothing
+// after "--" is a flag.
 func parseAnywhere(f *flag.FlagSet, args []string) error {
 	var plain []string
 	for len(args) > 0 {
@@ -294,13 +294,14 @@ func parseAnywhere(f *flag.FlagSet, args []string) error {
 	return f.Parse(append([]string{"--"}, plain...))
 }
 
-// fail prints err as the command's answer and returns the status for it.
+// fail prints err and returns the exit status for it.
 func fail(e env, err error) int {
 	fmt.Fprintf(e.stderr, "%s: %v\n", cmp.Or(e.program, "shuultuur"), e.named(err.Error()))
 	return 1
 }
 
-// pages returns the pages of commands and, behind each, of its subcommands.
+// pages returns the pages of commands, each followed by those of its
+// subcommands.
 func pages(ctx context.Context, all []command, above string) (found []page) {
 	for _, c := range all {
 		p := page{name: above + c.name, args: c.args, what: c.what}

@@ -2,10 +2,10 @@
 
 package main
 
-// unknownHint is what is said of a command that does not exist.
+// unknownHint is added to the error about an unknown command.
 const unknownHint = ""
 
-// fullCommands are those that the small build lacks.
+// fullCommands are the commands that the small build lacks.
 func fullCommands() []command {
 	return []command{
 		{name: "demo", args: "", what: "start an origin and the gateway, browse, print the verdicts", run: demo, here: ofProcess},
@@ -22,17 +22,19 @@ func fullCommands() []command {
 	}
 }
 
-// eventsCommands are what "shuultuur events" has beside the question itself.
+// eventsCommands are the subcommands of "shuultuur events", besides the query
+// itself.
 func eventsCommands() []command {
 	return []command{{name: "copy", args: "FROM TO [FILTER]", what: "copy the rows of one store to another", run: eventsCopy, here: ofFiles}}
 }
 
-// simulateCommands are what "shuultuur cache" has beside the running gateway's.
+// simulateCommands are the subcommands of "shuultuur cache" that need no
+// gateway.
 func simulateCommands() []command {
 	return []command{{name: "simulate", args: "[flags] LOG", what: "say what caches of several sizes would have done with the requests of a log, and recommend settings", run: cacheSimulate, here: ofFiles}}
 }
 
-// compareCommands are what "shuultuur list" has for files beside a gateway.
+// compareCommands are the subcommands of "shuultuur list" that need no gateway.
 func compareCommands() []command {
 	return []command{
 		{name: "diff", args: "[-format FORMAT] OLD NEW", what: diffHelp, run: diffLists, here: ofFiles},
@@ -40,7 +42,7 @@ func compareCommands() []command {
 	}
 }
 
-// manualCommands write what packages contain beside the program.
+// manualCommands write the files that packages contain besides the program.
 func manualCommands() []command {
 	return []command{
 		{name: "completion", args: "bash|zsh|fish", what: "print the completion script of a shell", run: completion, here: ofFiles},

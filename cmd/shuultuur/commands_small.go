@@ -2,7 +2,7 @@
 
 package main
 
-// unknownHint is what is said of a command that does not exist.
+// unknownHint is added to the error about an unknown command.
 const unknownHint = " in the small build; for others use the full build"
 
 // The small build lacks these commands.

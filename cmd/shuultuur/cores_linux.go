@@ -2,9 +2,9 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// noCores keeps a crash from leaving a core file. To Linux a limit of one byte
-// means not even to start the program that cores are piped to, which a limit
-// of none would not (core(5)).
+// noCores prevents core files after a crash. With a limit of one byte, Linux
+// does not even start the program that cores are piped to; with a limit of zero
+// it would (core(5)).
 func noCores() error {
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 }

@@ -4,7 +4,7 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// noCores keeps a crash from leaving a core file.
+// noCores prevents core files after a crash.
 func noCores() error {
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }

@@ -40,8 +40,8 @@ var site embed.FS
 type step struct {
 	method, url string
 	page        string // file of the site; "" for a plain answer
-	coding      string // content coding the origin uses
-	what        string // what the visitor is meant to see
+	coding      string // content coding of the origin
+	what        string // what the visitor should see
 }
 
 var steps = []step{
@@ -118,7 +118,7 @@ func demonstrate(ctx context.Context, e env, stay bool) error {
 	return errors.Join(err, <-ended)
 }
 
-// names are asked for after the requests.
+// names are queried after the requests.
 var names = []struct {
 	name  string
 	qtype uint16
@@ -155,12 +155,12 @@ func startUpstream() (net.PacketConn, error) {
 	return conn, nil
 }
 
-// answerOf is the demo's answer: an address, and an alias for one name.
+// answerOf returns the demo's answer: an address, and an alias for one name.
 func answerOf(q *dns.Query) []byte {
 	const ttl, limit = 60, 1232
 	var r dns.Reply
 	r.Start(q, nil, limit)
-	var owner []byte // nil is the name that was asked for
+	var owner []byte // nil is the name in the question
 	if dns.Text(q.Name) == "shop.example." {
 		owner = []byte("\x04shop\x0bdoubleclick\x03net\x00")
 		r.Record(nil, dns.TypeCNAME, dns.ClassIN, ttl, owner)
@@ -173,7 +173,7 @@ func answerOf(q *dns.Query) []byte {
 	return r.Finish(&dns.Options{Size: limit, Max: limit})
 }
 
-// askNames asks for every name and prints the answers.
+// askNames queries every name and prints the answers.
 func askNames(w io.Writer, addr string) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(tw, "\nRCODE\tANSWER\tNAME\tEXTENDED ERROR\tWHAT IT IS\n")
@@ -195,7 +195,7 @@ func askNames(w io.Writer, addr string) error {
 	return tw.Flush()
 }
 
-// askName asks one question over UDP.
+// askName sends one query over UDP.
 func askName(addr, name string, qtype uint16) (resolver.Text, error) {
 	wire, err := dns.Name(name)
 	if err != nil {
@@ -220,8 +220,8 @@ func askName(addr, name string, qtype uint16) (resolver.Text, error) {
 	return resolver.ReadText(buf[:n])
 }
 
-// demoSettings makes the starter settings listen anywhere free and fetch
-// everything from the demo's own origin, names from its upstream.
+// demoSettings changes the starter settings: free ports, and everything is
+// fetched from the demo's origin and upstream.
 func demoSettings(file, origin, upstream string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -233,7 +233,7 @@ func demoSettings(file, origin, upstream string) error {
 	return os.WriteFile(file, []byte(s), 0o644)
 }
 
-// browse takes every step and prints what became of it, as the record has it.
+// browse takes every step and prints its result from the record.
 func browse(ctx context.Context, w io.Writer, g *gateway.Gateway) error {
 	type outcome struct {
 		status int
@@ -285,8 +285,8 @@ func recorded(ctx context.Context, store event.Reader, n int) ([]event.Row, erro
 	return nil, fmt.Errorf("fewer than %d transactions on record after 10 seconds", n)
 }
 
-// startSite starts the origin. It answers absolute-form requests for any
-// host, as a parent proxy would, so no name needs to resolve.
+// startSite starts the origin. It answers requests for any host in absolute
+// form, as a parent proxy would, so no name must resolve.
 func startSite() (*http.Server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -327,7 +327,7 @@ func servePage(w http.ResponseWriter, s step) {
 	}
 	name := "site/" + s.page
 	if s.coding == "br" || s.coding == "zstd" {
-		name += "." + s.coding // stored encoded: the program has no encoder for them
+		name += "." + s.coding // stored in coded form: the program has no encoder for it
 	}
 	page, err := site.ReadFile(name)
 	if err != nil {
@@ -347,7 +347,7 @@ func servePage(w http.ResponseWriter, s step) {
 func zipped(page []byte) []byte {
 	var b bytes.Buffer
 	c := gzip.NewWriter(&b)
-	_, _ = c.Write(page) // into memory
+	_, _ = c.Write(page) // writing to memory does not fail
 	_ = c.Close()
 	return b.Bytes()
 }

@@ -55,10 +55,10 @@ func doctorCommand(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// doctorConfig takes from the settings in file what doctor looks at. Settings
-// with mistakes in them are a finding too.
+// doctorConfig reads from the settings in file what doctor inspects. Mistakes
+// in the settings are a finding, too.
 func doctorConfig(ctx context.Context, file string) doctor.Config {
-	cfg := doctor.Config{Settings: file, Connections: 4096, Held: 64 << 20} // proxy's defaults
+	cfg := doctor.Config{Settings: file, Connections: 4096, Held: 64 << 20} // defaults of the proxy
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		cfg.MemoryLimit = limit
 	}
@@ -90,10 +90,10 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 	cfg.Names = doctorNames(s)
 	for name, l := range s.Lists {
 		path := string(l.Path)
-		if l.Path == "" { // one that is fetched: when that was last tried
+		if l.Path == "" { // for a fetched list, the time of the last attempt
 			path = filepath.Join(cfg.Data, "sources", name, "state.json")
 			if _, err := os.Stat(path); err != nil {
-				continue // the first time is still to come
+				continue // it was not fetched yet
 			}
 		}
 		cfg.Lists = append(cfg.Lists, doctor.List{Name: name, Path: path})
@@ -102,7 +102,7 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 	return cfg
 }
 
-// doctorNames takes from the settings what doctor looks at of the name server.
+// doctorNames reads from the settings what doctor inspects of the name server.
 func doctorNames(s *configuration.Settings) *doctor.Names {
 	d := s.DNS
 	if d == nil {
@@ -127,7 +127,7 @@ func doctorNames(s *configuration.Settings) *doctor.Names {
 		if err != nil {
 			return false, err
 		}
-		return msg[3]&0x20 != 0, nil // AD
+		return msg[3]&0x20 != 0, nil // the flag AD
 	}
 	if r := d.Redis; r != nil && len(r.Redis.Addresses) > 0 {
 		n.Redis, n.SetNotify = r.Redis.Addresses[0], r.SetNotify

@@ -32,8 +32,8 @@ excludes. Fields: client, user, host, action, policy, rule, category, proto,
 method, status, type, id, since, until and those of docs/events.md. With -top
 it counts the transactions instead. "shuultuur events copy" copies a record.`
 
-// filterLast puts words of a filter that begin with a minus sign behind the
-// flags, with "--" before them.
+// filterLast moves words of a filter that begin with a minus sign after the
+// flags and "--".
 func filterLast(f *flag.FlagSet, args []string) []string {
 	var first, last []string
 	for i := 0; i < len(args); i++ {
@@ -121,11 +121,11 @@ func events(ctx context.Context, e env, args []string) int {
 type eventPrinter struct {
 	json   bool
 	out    io.Writer
-	names  func(context.Context, []netip.Addr) map[netip.Addr]string // nil: not known
+	names  func(context.Context, []netip.Addr) map[netip.Addr]string // nil: unknown
 	titled bool
 }
 
-// print prints rows; with at once each as it comes.
+// print prints rows, with atOnce each as it arrives.
 func (p *eventPrinter) print(ctx context.Context, rows iter.Seq2[event.Row, error], atOnce bool) error {
 	tw := tabwriter.NewWriter(p.out, 0, 8, 2, ' ', 0)
 	defer tw.Flush()
@@ -153,7 +153,7 @@ func (p *eventPrinter) print(ctx context.Context, rows iter.Seq2[event.Row, erro
 	return nil
 }
 
-// topEvents prints what most transactions have in common.
+// topEvents prints the most frequent values of a field.
 func topEvents(ctx context.Context, e env, store event.Reader, q event.Question, by string, asJSON bool, names func(context.Context, []netip.Addr) map[netip.Addr]string) int {
 	field, ok := event.FieldNamed(by)
 	if !ok || field == event.Text {
@@ -201,7 +201,7 @@ func printRow(w *tabwriter.Writer, r *event.Row, name string) {
 		printable(r.Why()), r.Method, printable(r.What()))
 }
 
-// printable keeps texts of clients from steering the terminal.
+// printable escapes texts of clients, so that they cannot control the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {

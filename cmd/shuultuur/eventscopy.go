@@ -32,11 +32,11 @@ FROM is sqlite, jsonl, postgres (postgres://USER@HOST/DATABASE) or clickhouse
 use. TO is one of these, squid or dansguardian, and must not exist or be empty: to copy twice would double the
 rows. FILTER says which rows are wanted, as for "shuultuur events".`
 
-// copyRows is how many rows are written at once.
+// copyRows is the number of rows written together.
 const copyRows = 10_000
 
-// forever keeps rows of any age: the settings of the gateway that will use the
-// record say how long.
+// forever keeps rows of any age. The settings of the gateway that will use the
+// record determine how long they stay.
 const forever = 200 * 365 * 24 * time.Hour
 
 func eventsCopy(ctx context.Context, e env, args []string) int {
@@ -93,7 +93,7 @@ func copyEvents(ctx context.Context, from, to string, filter event.Filter) (n in
 	return n + len(rows), nil
 }
 
-// kindAndFile takes a store of the command line apart.
+// kindAndFile splits the name of a store on the command line.
 func kindAndFile(s string) (kind, file string, err error) {
 	kind, file, ok := strings.Cut(s, ":")
 	if !ok || file == "" {
@@ -102,7 +102,7 @@ func kindAndFile(s string) (kind, file string, err error) {
 	return kind, file, nil
 }
 
-// A rowSource is a store that can be asked.
+// A rowSource is a store that can be queried.
 type rowSource interface {
 	event.Reader
 	io.Closer
@@ -131,7 +131,7 @@ func openSource(s string) (rowSource, error) {
 	return nil, fmt.Errorf("%q cannot be read: the stores that can be are sqlite, jsonl, postgres and clickhouse", s)
 }
 
-// openTarget opens a store that has no rows yet.
+// openTarget opens a store and requires that it is empty.
 func openTarget(ctx context.Context, s string) (event.Store, error) {
 	kind, file, err := kindAndFile(s)
 	if err != nil {
@@ -150,7 +150,7 @@ func openTarget(ctx context.Context, s string) (event.Store, error) {
 	if open == nil {
 		return nil, fmt.Errorf("%q is not a store: its kind is one of sqlite, jsonl, postgres, clickhouse, squid and dansguardian", s)
 	}
-	if info, err := os.Stat(file); err == nil && info.Size() > 0 && kind != "sqlite" { // the kind that says itself whether it has rows
+	if info, err := os.Stat(file); err == nil && info.Size() > 0 && kind != "sqlite" { // an SQLite store is checked below
 		return nil, fmt.Errorf("%q already has rows: name a new file", s)
 	}
 	store, err := open()

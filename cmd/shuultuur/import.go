@@ -83,7 +83,8 @@ func importCommand(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// compareImport runs a log through the rules of the other program and ours.
+// compareImport judges the requests of a log by the other program's rules and
+// by ours.
 func compareImport(ctx context.Context, e env, program, path, file, log string) int {
 	r := replayFlags{config: file, offline: true, examples: 3, outcome: true, nobody: netip.MustParseAddr("127.0.0.1")}
 	r.source.Files, r.source.Stdin = []string{log}, e.stdin
@@ -110,8 +111,8 @@ func compareImport(ctx context.Context, e env, program, path, file, log string) 
 	return 0
 }
 
-// runBeside starts settings on other ports than they have, so that the program
-// they are made of may go on.
+// runBeside starts the gateway with other ports than in the settings, so that
+// the imported program can continue to run.
 func runBeside(ctx context.Context, e env, file string) int {
 	moved := filepath.Join(filepath.Dir(file), "beside.yaml")
 	lines, err := importer.Beside(file, moved)

@@ -68,8 +68,8 @@ func diffLists(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// entriesOf returns the entries of a list, in order and each once. A source is
-// compiled to find out.
+// entriesOf returns the distinct entries of a list, sorted. A source is
+// compiled first.
 func entriesOf(ctx context.Context, format, path string) ([]string, error) {
 	f, err := openAny(ctx, format, path)
 	if err != nil {
@@ -79,8 +79,8 @@ func entriesOf(ctx context.Context, format, path string) ([]string, error) {
 	return sortedEntries(f)
 }
 
-// openAny opens a compiled list, or compiles a source and opens that. What it
-// was compiled to is gone from its folder and stays as long as it is open.
+// openAny opens a compiled list, or compiles a source and opens the result. The
+// compiled file is removed from its folder; it lives as long as it is open.
 func openAny(ctx context.Context, format, path string) (*list.File, error) {
 	if f, err := list.Open(path); err == nil {
 		return f, nil

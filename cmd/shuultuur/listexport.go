@@ -126,7 +126,7 @@ func (x *export) put(entry list.Entry) error {
 	return err
 }
 
-// report says how much the hashes mix up.
+// report prints how often hashes collide.
 func (x *export) report(w io.Writer) {
 	slices.Sort(x.hashes)
 	all := len(x.hashes)

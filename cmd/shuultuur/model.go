@@ -21,7 +21,7 @@ const modelHelp = `
 FILE is a neural network in the format of ONNX. What its input and output mean
 is said by FILE.yaml beside it; see the README of check/picture.`
 
-// modelCommands are what "shuultuur model" has.
+// modelCommands are the subcommands of "shuultuur model".
 func modelCommands() []command {
 	return []command{
 		{name: "check", args: "FILE", what: "check whether a model can run, and list missing operators", run: modelCheck, here: ofFiles},
@@ -33,7 +33,7 @@ func modelCommand(ctx context.Context, e env, args []string) int {
 	return group(ctx, e, "model", modelHelp, modelCommands(), args)
 }
 
-// modelCheck reads a model. The status is 1 if it cannot run.
+// modelCheck reads a model. The exit status is 1 if it cannot run.
 func modelCheck(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "model check", "FILE", "Checks whether a model can run here, and lists missing operators.")
 	if status := parse(args, 1, 1); status >= 0 {
@@ -82,7 +82,7 @@ func printNet(e env, file string, n *net.Net) {
 		file, n.Input, n.Outputs, n.Nodes, float64(n.Weights)/1e6, float64(n.Work)/1e6, float64(n.Memory)/(1<<20), n.Kernel())
 }
 
-// modelBench measures a model on one thread.
+// modelBench measures the time of a model on one thread.
 func modelBench(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "model bench", "[-n N] FILE [PICTURE...]", "Measures how long a model takes for a picture, decoding included, on one thread.")
 	n := f.Int("n", 20, "how `often`")

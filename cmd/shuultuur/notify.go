@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The supervisor is notified of the state of the program, as sd_notify(3) describes:
-// datagrams to the socket that the environment names. Without one, nothing is
+// A supervisor is notified of the state of the program, as sd_notify(3) describes:
+// by datagrams to the socket named in the environment. Without a socket, nothing is
 // sent.
 type supervisor struct{ socket string }
 
@@ -36,8 +36,8 @@ func (s supervisor) tell(state string) error {
 	return nil
 }
 
-// watch sends a sign of life twice in the time that the supervisor allows, as
-// long as alive says so.
+// watch sends a sign of life at half the interval that the supervisor allows,
+// while alive returns true.
 func (s supervisor) watch(ctx context.Context, alive func() bool) {
 	us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	if err != nil || us <= 0 || s.socket == "" {

@@ -49,7 +49,7 @@ func passwd(_ context.Context, e env, args []string) int {
 	return 0
 }
 
-// readPassword reads one line, without showing it when a person types.
+// readPassword reads one line, without echo on a terminal.
 func readPassword(e env) ([]byte, error) {
 	if in, ok := e.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
 		fmt.Fprint(e.stderr, "Password: ")
@@ -66,7 +66,7 @@ func readPassword(e env) ([]byte, error) {
 }
 
 // setLine replaces user's line in a password file, or appends it. The file is
-// there whole at any time.
+// complete at any time.
 func setLine(file, user, line string) error {
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

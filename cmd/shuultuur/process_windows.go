@@ -54,7 +54,7 @@ func start(e env, args []string) int {
 	return s.status
 }
 
-// mostLog is the size at which the log of the service becomes the old one at a start.
+// mostLog is the size in bytes at which a start moves the log of the service aside.
 const mostLog = 16 << 20
 
 // serviceLog opens shuultuur.log beside the program, since a service has no standard error.

@@ -70,7 +70,7 @@ func profileCommand(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// screen reports whether a screen can be drawn on f.
+// screen reports whether f is a terminal that can show a screen.
 func screen(f *os.File) bool {
 	st, err := f.Stat()
 	return err == nil && st.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"

@@ -45,8 +45,8 @@ func readAt(e env, args []string) (env, []string, error) {
 	return e, args, nil
 }
 
-// gateway returns what asks the gateway elsewhere, or the one that runs with
-// the settings.
+// gateway returns a client of the gateway given by -at, or of the one that runs
+// with the settings.
 func (e env) gateway(config string) (admin.Client, error) {
 	if e.at != nil && config != "" {
 		return admin.Client{}, errors.New("-config names a gateway of this machine, and -at another: leave one out")
@@ -58,7 +58,7 @@ func (e env) gateway(config string) (admin.Client, error) {
 	return configuration.Client(file)
 }
 
-// needs says that -at cannot serve some of the flags that were given.
+// needs returns an error if flags were given that -at does not support.
 func (e env) needs(f *flag.FlagSet, served ...string) error {
 	var other []string
 	if e.at != nil {

@@ -52,7 +52,7 @@ of three things:
 
 Lines that cannot be read are counted and the first of them shown.`
 
-// replayFlags are the flags of replay as they were given.
+// replayFlags are the flags of replay.
 type replayFlags struct {
 	source replay.Source
 	send   replay.SendConfig
@@ -62,9 +62,9 @@ type replayFlags struct {
 	offline, stats, asJSON, gzip bool
 	progress                     bool
 	memory, examples             int
-	nobody                       netip.Addr    // client, read
-	old                          *replay.Judge // instead of against
-	outcome                      bool          // only whether something is refused counts
+	nobody                       netip.Addr    // the parsed flag client
+	old                          *replay.Judge // replaces against
+	outcome                      bool          // compare only whether requests are refused
 	seconds                      float64
 }
 
@@ -118,7 +118,7 @@ func (r *replayFlags) define(f *flag.FlagSet) {
 	f.IntVar(&r.memory, "memory", 64, "`MiB` that -stats may take")
 }
 
-// check refuses flags that contradict each other.
+// check returns an error if flags contradict each other.
 func (r *replayFlags) check(f *flag.FlagSet) error {
 	send := r.send.Proxy != "" || r.origin != ""
 	switch {
@@ -157,7 +157,7 @@ func (r *replayFlags) check(f *flag.FlagSet) error {
 	return nil
 }
 
-// A report is what each of the three ends in.
+// A report is the result of each of the three subcommands.
 type report interface {
 	Text(io.Writer) error
 	JSON(io.Writer) error
@@ -189,7 +189,7 @@ func (r *replayFlags) run(ctx context.Context, e env) error {
 	return errors.Join(write(e.stdout), in.Whole())
 }
 
-// entries opens the files, or the record that the old settings keep, or the
+// entries opens the files, or the record of the old settings, or that of the
 // only ones.
 func (r *replayFlags) entries(ctx context.Context) (iter.Seq2[replay.Entry, error], func(), error) {
 	if len(r.source.Files) > 0 {
@@ -203,11 +203,11 @@ func (r *replayFlags) entries(ctx context.Context) (iter.Seq2[replay.Entry, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	// It was only read: nothing can be lost by closing it.
+	// It was opened for reading, so closing it loses nothing.
 	return r.source.Events(ctx, store, config), func() { _ = closeStore() }, nil
 }
 
-// watched runs f with a progress bar, where somebody sees it.
+// watched runs f with a progress bar on a terminal.
 func (r *replayFlags) watched(e env, look func() replay.Meter, f func() error) error {
 	file, ok := e.stderr.(*os.File)
 	live := ok && terminal(file)
@@ -226,8 +226,8 @@ func (r *replayFlags) watched(e env, look func() replay.Meter, f func() error) e
 }
 
 func (r *replayFlags) count(ctx context.Context, e env, entries iter.Seq2[replay.Entry, error]) (report, error) {
-	// Garbage may wait as long as the heap stays below what was asked for; the
-	// program cannot do with less than the second figure.
+	// Garbage may accumulate while the heap stays below the requested size. The
+	// program cannot run with less than the second figure.
 	debug.SetMemoryLimit(max(int64(r.memory)<<20, 32<<20))
 	c, err := replay.NewCounter(r.memory<<20, "")
 	if err != nil {
@@ -265,7 +265,7 @@ func (r *replayFlags) sendAll(ctx context.Context, e env, entries iter.Seq2[repl
 		go func() { served <- o.Serve(ctx, l) }()
 		defer func() {
 			cancel()
-			<-served // an origin that failed shows in the report: nothing was answered
+			<-served // if the origin failed, the report shows it: nothing was answered
 		}()
 		r.send.Origin = o
 		if r.send.Proxy == "" {
@@ -331,8 +331,8 @@ func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[repla
 	return x, nil
 }
 
-// ownNames lets pass the names that the name server answers with what the
-// settings say, or a rule of a list, instead of refusing them.
+// ownNames passes the names that the name server answers from the settings, or
+// with the answer of a list's rule, instead of refusing them.
 type ownNames struct {
 	filter.Decider
 	own func(name string) bool
@@ -345,14 +345,14 @@ func (d ownNames) Decide(ctx context.Context, t *filter.Transaction, stage filte
 	}
 	v := d.Decider.Decide(ctx, t, stage)
 	if t.Proto == filter.DNS && v.Action == filter.Block && strings.HasPrefix(v.Reason.Finding.Modifier, "dnsrewrite=NOERROR") {
-		t.Verdict.Action = filter.Pass // it gets the answer that a rule names
+		t.Verdict.Action = filter.Pass // it is answered as the rule demands
 	}
 	return t.Verdict
 }
 
-// judge makes a judge of a settings file; nobody is the address of a client
-// that the log does not name. A log knows the name of who had
-// logged in; the groups are those that the settings give that name now.
+// judge makes a judge from a settings file. nobody is the address for entries
+// of the log without a client. If the log has the name of a user, the groups
+// are those that the settings give that user now.
 func judge(ctx context.Context, config string, nobody netip.Addr) (replay.Judge, func(), error) {
 	s, err := configuration.Read(config)
 	if err != nil {
@@ -382,8 +382,8 @@ func judge(ctx context.Context, config string, nobody netip.Addr) (replay.Judge,
 		d = ownNames{d, own}
 	}
 	client := func(ctx context.Context, e *replay.Entry) filter.Client {
-		// Who would have to log in comes back with an error and the groups of
-		// the address, which is what is known.
+		// A client who must log in returns an error, with the groups of the address,
+		// which are used.
 		addr := e.Client
 		if !addr.IsValid() {
 			addr = nobody

@@ -40,7 +40,7 @@ type pcapFlags struct {
 	progress  bool
 }
 
-// ruleFlags say which rules are used.
+// ruleFlags select the rules.
 type ruleFlags struct {
 	rules, vars, ports        []string
 	suricata, classes, limits string
@@ -53,14 +53,14 @@ func (r *ruleFlags) define(f *flag.FlagSet) {
 	r.defineGroups(f)
 }
 
-// defineGroups defines the flags for address and port groups alone.
+// defineGroups defines only the flags for address and port groups.
 func (r *ruleFlags) defineGroups(f *flag.FlagSet) {
 	f.Func("var", "address group `NAME=VALUE`, such as HOME_NET=[10.0.0.0/8]; may be repeated", adds(&r.vars))
 	f.Func("port", "port group `NAME=VALUE`; may be repeated", adds(&r.ports))
 	f.StringVar(&r.suricata, "suricata", "", "suricata.yaml `file` whose groups are used")
 }
 
-// adds is for a flag that may be repeated.
+// adds returns the function for a flag that may be repeated.
 func adds(list *[]string) func(string) error {
 	return func(s string) error { *list = append(*list, s); return nil }
 }
@@ -177,7 +177,7 @@ func replayPcap(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// captureFlags say how captures are read.
+// captureFlags defines the flags for reading captures.
 func captureFlags(f *flag.FlagSet, c *capture.Config) {
 	f.BoolVar(&c.Midstream, "midstream", false, "follow connections whose beginning is missing")
 	f.BoolVar(&c.Async, "async", false, "follow connections of which one side is missing")
@@ -190,7 +190,8 @@ func captureFlags(f *flag.FlagSet, c *capture.Config) {
 	f.IntVar(&c.Response, "response-body", 100<<10, "inspect `N` bytes of a response body")
 }
 
-// worthCores is how many bytes captures have at least that several cores read.
+// worthCores is the size in bytes from which captures are read by several
+// cores.
 const worthCores = 16 << 20
 
 // run reads the captures.

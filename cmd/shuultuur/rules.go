@@ -17,7 +17,7 @@ import (
 const rulesHelp = `
 FILE is a rule file, plain or gzip, a tarball of rule files, or a folder.`
 
-// rulesCommands are what "shuultuur rules" has.
+// rulesCommands are the subcommands of "shuultuur rules".
 func rulesCommands() []command {
 	return []command{
 		{name: "lint", args: "[-v] FILE...", what: "report every mistake with file, line, keyword and remedy", run: rulesLint, here: ofFiles},
@@ -36,7 +36,8 @@ func rulesCommand(ctx context.Context, e env, args []string) int {
 	return group(ctx, e, "rules", rulesHelp, rulesCommands(), args)
 }
 
-// rulesLint prints the mistakes of rule files. The status is 1 if there is one.
+// rulesLint prints the mistakes in rule files. The exit status is 1 if there
+// are any.
 func rulesLint(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "rules lint", "[flags] FILE...", "Reports every mistake in rule files. Rules that are inactive in the gateway are counted, and listed with -v.")
 	verbose := f.Bool("v", false, "also name rules that are inactive, and why")
@@ -51,7 +52,8 @@ func rulesLint(_ context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	kept, twice := rule.Unique(rules)
-	// What addresses, ports, transforms, scripts and lists say shows when rules are compiled.
+	// Mistakes in addresses, ports, transforms, scripts and lists appear when rules are
+	// compiled.
 	c := engine.Config{Rules: kept, Beside: parser.Beside, Classes: engine.Classes(), Packets: true, Scripts: lua.NewPool(lua.Limits{}).Load}
 	if c.Vars, c.Ports, err = groups.groups(engine.Clients); err != nil {
 		return fail(e, err)
@@ -90,7 +92,7 @@ func rulesLint(_ context.Context, e env, args []string) int {
 	return 0
 }
 
-// rulesStats counts what is in rule files.
+// rulesStats counts the rules in rule files by their properties.
 func rulesStats(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "rules stats", "[flags] FILE...", "Counts rules by action, protocol, class and keyword.")
 	asJSON := f.Bool("json", false, "print one JSON object")

@@ -14,7 +14,7 @@ import (
 	"shuultuur/replay/capture"
 )
 
-// rulesExplain says what rules wait for.
+// rulesExplain prints what rules wait for.
 func rulesExplain(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "rules explain", "-rules FILE SID...", "Shows which buffer and pattern a rule waits for, what it inspects, and why it is slow.")
 	var r ruleFlags
@@ -45,7 +45,7 @@ func rulesExplain(_ context.Context, e env, args []string) int {
 	return status
 }
 
-// looked is what rules are tried on.
+// looked reads the inputs on which rules are tested.
 func looked(ctx context.Context, run *capture.Run, files []string) error {
 	for _, name := range files {
 		f, err := os.Open(name)
@@ -72,7 +72,8 @@ func looked(ctx context.Context, run *capture.Run, files []string) error {
 	return run.Close()
 }
 
-// rulesTest says how far each rule gets. The status is 1 if one does not match.
+// rulesTest prints how far each rule matches. The exit status is 1 if one does
+// not match.
 func rulesTest(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "rules test", "-rules FILE FILE...", "Tries rules on a capture, a HAR file, or a request as sent with or without its response, and shows for each rule how far it got and which keyword failed.")
 	var r ruleFlags
@@ -105,7 +106,7 @@ func rulesTest(ctx context.Context, e env, args []string) int {
 	return status
 }
 
-// rulesProfile says what rules cost.
+// rulesProfile prints the cost of rules.
 func rulesProfile(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "rules profile", "[-config FILE | -rules FILE CAPTURE...]", "Shows what each rule cost, the most expensive first, and how many bytes were searched in each buffer: in the running gateway, since its last reload and before, or on captures.")
 	config := f.String("config", "", "settings `file` of the gateway")
@@ -144,7 +145,7 @@ func rulesProfile(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// gatewayProfile says what the rules of the running gateway have cost.
+// gatewayProfile prints the cost of the rules in the running gateway.
 func gatewayProfile(ctx context.Context, e env, config string, most int, asJSON bool) int {
 	c, err := e.gateway(config)
 	if err != nil {

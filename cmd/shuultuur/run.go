@@ -91,8 +91,8 @@ func run(ctx context.Context, e env, args []string) int {
 	return serve(ctx, e, w, before)
 }
 
-// serve runs the gateway, and tells the supervisor and the process before how
-// it is doing.
+// serve runs the gateway, and reports its state to the supervisor and to the
+// predecessor.
 func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) int {
 	watch, unwatch := context.WithCancel(ctx)
 	defer unwatch()
@@ -125,7 +125,8 @@ func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) i
 	return 0
 }
 
-// settingsFile returns the settings to use and whether they are the starter's.
+// settingsFile returns the settings to use, and whether they are the starter
+// settings.
 func settingsFile(config string) (file string, starter bool, err error) {
 	if config != "" {
 		return config, false, nil
@@ -163,7 +164,7 @@ where you want to change them. Ctrl-C ends.
 }
 
 // offerSetup prints the link to the first steps, unless the settings were
-// changed already.
+// already changed.
 func offerSetup(e env, g *gateway.Gateway, file string) {
 	now, err := os.ReadFile(file)
 	if starter, _ := starterFiles.ReadFile("starter/shuultuur.yaml"); err != nil || !bytes.Equal(now, starter) {
@@ -175,7 +176,7 @@ func offerSetup(e env, g *gateway.Gateway, file string) {
 	}
 }
 
-// digAddr is where names are asked for, as dig(1) takes it.
+// digAddr returns the name server's address in the syntax of dig(1).
 func digAddr(g *gateway.Gateway) string { return strings.Replace(g.DNSAddr(), ":", " -p ", 1) }
 
 func quiet(e env) *slog.Logger {
@@ -280,8 +281,8 @@ func oneFile(flag, arg string) (string, error) {
 	return cmp.Or(flag, arg), nil
 }
 
-// checkRunning asks the admin address of the gateway; one that has none is
-// reached at the first address of its proxy.
+// checkRunning asks the admin address of the gateway. If there is none, it
+// connects to the first address of the proxy.
 func checkRunning(ctx context.Context, e env, file string) int {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
 	defer cancel()
@@ -333,7 +334,7 @@ func initialise(_ context.Context, e env, args []string) int {
 	return 0
 }
 
-// setData names the folder for data in settings just written.
+// setData sets the data folder in newly written settings.
 func setData(file, dir string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -343,7 +344,7 @@ func setData(file, dir string) error {
 	return atomicfile.WriteBytes(file, 0o644, text)
 }
 
-// accepts reports whether a connection to addr comes about.
+// accepts reports whether a connection to addr can be made.
 func accepts(ctx context.Context, addr string) bool {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	c, err := d.DialContext(ctx, "tcp", addr)

@@ -12,8 +12,8 @@ import (
 	"shuultuur/list/source"
 )
 
-// topics are what the first steps ask about. A topic is one category or several
-// of the starter settings.
+// topics are the topics that the first steps ask about. A topic has one or more
+// categories of the starter settings.
 var topics = []struct {
 	name, what string
 	categories []string
@@ -32,10 +32,10 @@ var (
 	listNames = regexp.MustCompile(`^    lists: \[([^\]]*)\]`)
 )
 
-// setupTopics are the topics with the lists that the starter settings fetch for
-// them.
+// setupTopics returns the topics with the lists that the starter settings fetch
+// for them.
 func setupTopics() []admin.Topic {
-	text, _ := starterFiles.ReadFile("starter/shuultuur.yaml") // it is embedded
+	text, _ := starterFiles.ReadFile("starter/shuultuur.yaml") // cannot fail: it is embedded
 	known := map[string]source.Known{}
 	for _, k := range source.Catalogue() {
 		known[k.Name] = k
@@ -54,8 +54,8 @@ func setupTopics() []admin.Topic {
 	return all
 }
 
-// compose writes settings for the answers: the starter settings without what is
-// not wanted.
+// compose returns the starter settings without the parts that the answers
+// exclude.
 func compose(starter []byte, a admin.Answers) []byte {
 	without := map[string]bool{}
 	for _, t := range topics {
@@ -96,7 +96,7 @@ func compose(starter []byte, a admin.Answers) []byte {
 	return append(text, '\n')
 }
 
-// changed is a line of the starter settings as the answers want it.
+// changed returns a line of the starter settings, adapted to the answers.
 func changed(line string, a admin.Answers) string {
 	switch {
 	case strings.HasPrefix(line, "listen: ") && a.Network && a.Proxy:
@@ -115,7 +115,7 @@ func changed(line string, a admin.Answers) string {
 	return line
 }
 
-// setupSteps say how to try what was set up.
+// setupSteps returns steps for trying the new settings.
 func setupSteps(a admin.Answers, proxy, dns string) (all []string) {
 	if a.Proxy {
 		all = append(all, fmt.Sprintf("Name %s as the HTTP proxy of a browser, and open a page that is to be blocked.", proxy))

@@ -17,8 +17,8 @@ import (
 	"shuultuur/replay"
 )
 
-// listCommands are the subcommands of list that have flags of their own: most
-// are about the lists of the settings.
+// listCommands are the subcommands of list that have their own flags; most are
+// about the lists of the settings.
 func listCommands() []command {
 	return append([]command{
 		{name: "update", args: "[-config FILE] [NAME...]", what: updateHelp, run: listShelf().update},
@@ -55,8 +55,8 @@ const searchHelp = `
 Says which of the compiled lists of the settings have a host or URL, and where
 it is written. The exit status is 1 when none has.`
 
-// A shelf is what the settings fetch of one kind: lists or signature rules. Its
-// methods are subcommands.
+// A shelf is one kind of item that the settings fetch: lists or signature
+// rules. Its methods are subcommands.
 type shelf struct {
 	command string // above them
 	read    func(config string) (*source.Store, source.Items, error)
@@ -74,8 +74,8 @@ func listShelf() shelf {
 
 func ruleShelf() shelf { return shelf{"rules", configuration.ReadRules} }
 
-// open parses the arguments of a subcommand and returns the names that it is
-// about; status is -1 when it may go on.
+// open parses the arguments of a subcommand and returns the names in them.
+// status is -1 if the subcommand may continue.
 func (s shelf) open(e env, name, usage, help string, args []string, least int) (store *source.Store, items source.Items, names []string, status int) {
 	f, parse := flags(e, s.command+" "+name, usage, help)
 	file := f.String("config", "", "settings `file`")
@@ -98,8 +98,8 @@ func (s shelf) open(e env, name, usage, help string, args []string, least int) (
 	return store, items, names, -1
 }
 
-// withConfig parses the arguments of one of listCommands; status is -1 when
-// it may go on.
+// withConfig parses the arguments of one of listCommands. status is -1 if it
+// may continue.
 func withConfig(e env, name string, args []string, least, most int) (config string, rest []string, status int) {
 	all := listCommands()
 	c := all[slices.IndexFunc(all, func(c command) bool { return c.name == name })]
@@ -139,7 +139,7 @@ func (s shelf) update(ctx context.Context, e env, args []string) int {
 	return status
 }
 
-// updateOne updates one item, with a progress bar for somebody who looks on.
+// updateOne updates one item, with a progress bar if live is set.
 func updateOne(ctx context.Context, e env, store *source.Store, name string, it source.Item, live bool) (source.Change, error) {
 	if !live {
 		return store.Update(ctx, name, it)

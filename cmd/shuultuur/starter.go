@@ -18,8 +18,8 @@ import (
 //go:embed starter
 var starterFiles embed.FS
 
-// writeStarter writes the starter settings with their lists into dir. Files
-// that are there already stay as they are.
+// writeStarter writes the starter settings with their lists into dir. Existing
+// files stay unchanged.
 func writeStarter(dir string) error {
 	return fs.WalkDir(starterFiles, "starter", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -60,7 +60,7 @@ func upgrade(ctx context.Context, e env, args []string) int {
 		}
 		now, err := configuration.HolderOf(file)
 		switch {
-		case err != nil: // between the two, or it is being written
+		case err != nil: // between two versions, or while it is written
 			if !alive(before.Process) {
 				return fail(e, fmt.Errorf("process %d ended without a successor: %w", before.Process, err))
 			}
@@ -73,7 +73,7 @@ func upgrade(ctx context.Context, e env, args []string) int {
 	}
 }
 
-// A program is the file that this process was started from.
+// A program is the executable file of this process.
 type program struct {
 	path string
 	was  os.FileInfo
@@ -93,20 +93,19 @@ func thisProgram() program {
 	return program{path, info}
 }
 
-// changed reports whether another program stands there now.
+// changed reports whether the file has been replaced.
 func (p program) changed() bool {
 	now, err := os.Stat(p.path)
 	return err == nil && p.was != nil && (!os.SameFile(now, p.was) || now.Size() != p.was.Size() || !now.ModTime().Equal(p.was.ModTime()))
 }
 
-// A watcher does what signals and the supervisor want of a running gateway.
+// A watcher handles signals and supervision of a running gateway.
 type watcher struct {
 	g    *gateway.Gateway
 	log  *slog.Logger
 	boss supervisor
 	self program
-	// signals are those that a gateway obeys; without a reader they would end
-	// the process.
+	// signals that a gateway handles; unhandled, they would end the process.
 	signals chan os.Signal
 }
 
@@ -116,7 +115,7 @@ func newWatcher(log *slog.Logger) *watcher {
 	return w
 }
 
-// follow obeys signals until ctx ends. It calls left when another process has
+// follow handles signals until ctx ends. It calls left when another process has
 // taken over.
 func (w *watcher) follow(ctx context.Context, left func()) {
 	defer signal.Stop(w.signals)
@@ -145,9 +144,9 @@ func (w *watcher) follow(ctx context.Context, left func()) {
 	}
 }
 
-// succeed prepares to take the place of the process before, which waits to hear
-// of it: it looks whether the settings can be used before it asks for the data
-// folder. Without one before, it does nothing.
+// succeed prepares to replace the predecessor, which waits for a message: it
+// checks that the settings are usable before it asks for the data folder.
+// Without a predecessor, it does nothing.
 func succeed(ctx context.Context, file string, before *handover.Successor) error {
 	if before == nil {
 		return nil

@@ -15,7 +15,7 @@ var release string
 
 func init() { released.Linked = release }
 
-// A build says which program this is.
+// A build identifies this program.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

@@ -42,13 +42,13 @@ does not look into; where the client's policy says decrypt, it is judged whole.
 
 The exit status is 0 for pass and allow, 1 for warn, block and redirect.`
 
-// maxPage bounds the page that why reads.
+// maxPage is the largest page that why reads, in bytes.
 const maxPage = 64 << 20
 
-// explanation is what "why -json" prints.
+// explanation is the output of "why -json".
 type explanation struct{ *admin.Explanation }
 
-// quotaLeft is what the client has left of its quotas.
+// quotaLeft is the rest of the client's quotas.
 type quotaLeft struct{ admin.QuotaLeft }
 
 func leftOf(ctx context.Context, e *engine.Engine, t *filter.Transaction) quotaLeft {
@@ -111,7 +111,7 @@ func why(ctx context.Context, e env, args []string) int {
 	return tell(e, x, x.Action, asJSON)
 }
 
-// tell prints x, and returns 0 if its action lets pass.
+// tell prints x, and returns 0 if action is one that lets pass.
 func tell(e env, x interface{ print(io.Writer) error }, action string, asJSON bool) int {
 	var err error
 	if asJSON {
@@ -173,7 +173,7 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 	return &explanation{x}, nil
 }
 
-// isPictureFile reports whether a name is that of a file of a picture.
+// isPictureFile reports whether name is that of a picture file.
 func isPictureFile(name string) bool {
 	s, err := os.Stat(name)
 	return err == nil && s.Mode().IsRegular() && strings.HasPrefix(mime.TypeByExtension(filepath.Ext(name)), "image/")

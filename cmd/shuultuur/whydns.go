@@ -13,7 +13,8 @@ import (
 	"shuultuur/filter"
 )
 
-// nameExplanation is what "why -dns -json" prints, as explanation is for a URL.
+// nameExplanation is the output of "why -dns -json", as explanation is for a
+// URL.
 type nameExplanation struct {
 	Name     string           `json:"name"`
 	Type     string           `json:"type"`
@@ -21,13 +22,13 @@ type nameExplanation struct {
 	Policy   string           `json:"policy"`
 	Rule     string           `json:"rule"`
 	Findings []filter.Finding `json:"findings"`
-	Upstream bool             `json:"upstream"`        // others would be asked, and their answer judged again
-	DNS64    string           `json:"dns64,omitempty"` // what is made of their answer
+	Upstream bool             `json:"upstream"`        // upstreams would be queried, and their answer judged again
+	DNS64    string           `json:"dns64,omitempty"` // how their answer would be changed
 	Rcode    string           `json:"rcode,omitempty"`
 	Answer   []string         `json:"answer,omitempty"`
 	Error    string           `json:"error,omitempty"`   // the Extended DNS Error
-	Zone     string           `json:"zone,omitempty"`    // of our own, that answers
-	Unknown  string           `json:"unknown,omitempty"` // where zones are that may answer instead
+	Zone     string           `json:"zone,omitempty"`    // our own zone that answers
+	Unknown  string           `json:"unknown,omitempty"` // where zones may exist that would answer instead
 	Taken    float64          `json:"taken_us"`
 	quotaLeft
 }

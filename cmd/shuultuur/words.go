@@ -42,11 +42,11 @@ type stringsFlag []string
 func (s *stringsFlag) String() string     { return strings.Join(*s, ", ") }
 func (s *stringsFlag) Set(v string) error { *s = append(*s, v); return nil }
 
-// A wordsReport is what "words -json" prints.
+// A wordsReport is the output of "words -json".
 type wordsReport struct {
 	Page      string          `json:"page"`
 	Type      string          `json:"type"`
-	Language  string          `json:"language"` // "" when it is not certain
+	Language  string          `json:"language"` // "" if it is uncertain
 	Declared  string          `json:"declared,omitempty"`
 	Total     int             `json:"words"`
 	Different int             `json:"different"`
@@ -166,8 +166,9 @@ func (q *wordsCall) examine(ctx context.Context, e env, page string) (*wordsRepo
 	return x, nil
 }
 
-// phraseLists returns the settings of the phrase check and what their paths are
-// relative to: with lists those, else those of the settings file.
+// phraseLists returns the settings of the phrase check, and the base of their
+// paths. If lists are given, it uses these, otherwise those of the settings
+// file.
 func phraseLists(config string, lists []string) (phrase.Config, string, error) {
 	if len(lists) > 0 {
 		var cfg phrase.Config
@@ -195,7 +196,7 @@ func phraseLists(config string, lists []string) (phrase.Config, string, error) {
 	return *s.Checks.Phrase, filepath.Dir(file), nil
 }
 
-// readBody reads a file, standard input or what a URL leads to.
+// readBody reads a file, standard input or a URL.
 func readBody(ctx context.Context, e env, page, media string) (*content.Body, error) {
 	var h content.Head
 	var data []byte
@@ -255,7 +256,7 @@ func fetchPage(ctx context.Context, url string, h *content.Head) ([]byte, error)
 	return page, nil
 }
 
-// byList parts matches by the file they come from.
+// byList divides matches by the file that has their phrase.
 func byList(matches []phrase.Match) []listScore {
 	all := []listScore{}
 	for _, m := range matches {
@@ -271,7 +272,7 @@ func byList(matches []phrase.Match) []listScore {
 	return all
 }
 
-// read says what the text of the page is made of.
+// read describes the sources of the page's text.
 func (x *wordsReport) read(b *content.Body, top int) error {
 	text, err := b.Text()
 	if err != nil {
@@ -339,10 +340,9 @@ func (x *wordsReport) read(b *content.Body, top int) error {
 	return nil
 }
 
-// apostrophes returns a function that joins the first words of the text of an
-// Uzbek page where apostrophes, which are blanks in it, parted one: as the page
-// has them or, in a document that is no text itself, by the words that the stemmer
-// knows.
+// apostrophes returns a function that joins the first words of an Uzbek text if an
+// apostrophe, which is blank in the text, separated them. It decides by the page,
+// or by the stemmer's words if the document is not itself text.
 func apostrophes(b *content.Body) (next func(words []string) (word string, n int), err error) {
 	page, err := b.Decoded()
 	if media := b.Type(); err == nil && (strings.HasPrefix(media, "text/") || media == "application/xhtml+xml") {
@@ -363,7 +363,7 @@ func apostrophes(b *content.Body) (next func(words []string) (word string, n int
 	return s.Joined, nil
 }
 
-// harmlessPages is what lists make of pages that should pass.
+// harmlessPages are the results of lists for pages that should pass.
 type harmlessPages struct {
 	pages int
 	often []oftenPhrase
@@ -481,12 +481,12 @@ func (x *wordsReport) print(w io.Writer) error {
 	return err
 }
 
-// lintPhraseLists prints what is of no use in phrase lists: in files, or in those
-// of the settings, if these have some. It returns the exit status.
+// lintPhraseLists prints useless entries of phrase lists: those in files, or
+// those of the settings if these have some. It returns the exit status.
 func lintPhraseLists(ctx context.Context, e env, config string, files, harmless []string, share float64) int {
 	if len(files) == 0 {
 		if s, err := configuration.Read(config); err != nil || s.Checks.Phrase == nil {
-			return 0 // what is wrong with the settings has been said
+			return 0 // the mistakes in the settings were printed
 		}
 	}
 	n, err := lintPhrases(ctx, e, config, files, harmless, share)
@@ -496,7 +496,7 @@ func lintPhraseLists(ctx context.Context, e env, config string, files, harmless 
 	return min(n, 1)
 }
 
-// lintPhrases returns how many lines and pages it names.
+// lintPhrases returns the number of printed lines and pages.
 func lintPhrases(ctx context.Context, e env, config string, files, harmless []string, share float64) (n int, err error) {
 	cfg, dir, err := phraseLists(config, files)
 	if err != nil {

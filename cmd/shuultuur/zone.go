@@ -12,7 +12,7 @@ import (
 	"shuultuur/zone"
 )
 
-// zoneCommands are what "shuultuur zone" has.
+// zoneCommands are the subcommands of "shuultuur zone".
 func zoneCommands() []command {
 	return []command{
 		{name: "check", args: "[-origin NAME] FILE...", what: "check zone files and report every mistake", run: zoneCheck, here: ofFiles},
@@ -76,7 +76,7 @@ func zoneCheck(_ context.Context, e env, args []string) int {
 	return status
 }
 
-// compiled says what a zone is when it is served.
+// compiled returns the description of a zone as it is served.
 func compiled(z *zone.Zone) (zone.Info, error) {
 	r := zone.NewResponder()
 	if err := r.Replace(z); err != nil {

@@ -38,7 +38,7 @@ const zoneImportHelp = `
 Prints settings of ours made of the config.json of redins or z42, and says on
 standard error what was not carried over. Zones stay in Redis as they are.`
 
-// redisFlags are how the zones in Redis are reached.
+// redisFlags tell how to reach the zones in Redis.
 type redisFlags struct {
 	url, schema, prefix, suffix *string
 }
@@ -52,7 +52,7 @@ func addRedisFlags(f *flag.FlagSet) redisFlags {
 	}
 }
 
-// open connects. close ends what it returns.
+// open connects. closing closes the connection.
 func (r redisFlags) open() (store *redins.Store, closing func(), err error) {
 	schema := redins.Schema(*r.schema)
 	if schema != redins.Redins && schema != redins.Z42 {
@@ -115,7 +115,7 @@ func zoneLoad(ctx context.Context, e env, args []string) int {
 		return 2
 	}
 	var zones []*zone.Zone
-	for _, file := range f.Args() { // all are read before one is written
+	for _, file := range f.Args() { // read all files before writing any
 		name := *origin
 		if name == "" {
 			name = strings.TrimSuffix(filepath.Base(file), ".zone")
@@ -220,8 +220,8 @@ func exportZone(e env, z *zone.Zone, dir string) (err error) {
 	return zone.Write(out, z)
 }
 
-// canonical is a name of a zone in lower case with the final dot. What is no
-// name is returned as it is: no zone has it.
+// canonical returns the name of a zone in lower case with a final dot. It
+// returns an invalid name unchanged, because no zone has it.
 func canonical(name string) string {
 	wire, err := dns.Name(name)
 	if err != nil {

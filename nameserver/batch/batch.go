@@ -1,10 +1,10 @@
-// Package batch reads and writes UDP a batch of datagrams at a time: on Linux
-// with one recvmmsg(2) and one sendmmsg(2) for up to [Size] of them, elsewhere,
-// or where a sandbox forbids these calls, one by one with the same methods.
+// Package batch reads and writes UDP datagrams in batches. On Linux, one
+// recvmmsg(2) and one sendmmsg(2) transfer up to [Size] of them. Elsewhere, or
+// if a sandbox forbids these calls, the same methods transfer one at a time.
 //
-// One goroutine owns a [Conn]: it calls Read, looks at each Datagram, hands
+// One goroutine owns a [Conn]: it calls Read, looks at each Datagram, passes
 // replies to Reply and sends them with Flush. Nothing is allocated after
-// Listen. Replies that come later go out by a [Sender] of their own.
+// Listen. Later replies are sent by a separate [Sender].
 package batch
 
 import (
@@ -24,22 +24,22 @@ import (
 
 const (
 	Size     = 64   // datagrams in a batch
-	InBytes  = 2048 // longest datagram that is read whole
+	InBytes  = 2048 // longest datagram that is read completely
 	OutBytes = 4096 + 512
-	// receiveBuffer is what the kernel may hold for us of a burst: some 1,300
-	// queries, 20 ms of 60,000 a second. A quarter of it loses one in fifty at
-	// 100,000 a second that have to be asked of upstreams.
+	// receiveBuffer is the kernel's buffer for bursts: some 1,300 queries, or 20 ms
+	// at 60,000 per second. With a quarter of it, one in fifty is lost at 100,000
+	// per second if upstreams must be asked.
 	receiveBuffer = 1 << 20
 )
 
-// A Peer is whom a datagram came from, and where it arrived.
+// A Peer is the sender of a datagram, and the address where it arrived.
 type Peer struct {
 	Addr  netip.AddrPort // unmapped
-	Local netip.Addr     // where it was sent to; invalid where the system does not say
+	Local netip.Addr     // destination of the datagram; invalid if the system does not report it
 
 	name    rawName
 	nameLen uint32
-	control [controlSize]byte // says which address the reply leaves from
+	control [controlSize]byte // sets the source address of the reply
 	ctlLen  int
 }
 
@@ -47,7 +47,7 @@ type Peer struct {
 type Conn struct {
 	udp   *net.UDPConn
 	bound netip.Addr // invalid on a wildcard
-	fast  *fast      // nil where there are no batches
+	fast  *fast      // nil if batches are not available
 	stop  atomic.Bool
 
 	in    [Size][]byte
@@ -57,8 +57,8 @@ type Conn struct {
 	bufs  [Size][]byte
 }
 
-// Listen opens n sockets on one address, among which the kernel spreads the
-// clients; one only where it cannot. Port 0 takes a free one for all. [::] is
+// Listen opens n sockets on one address, among which the kernel distributes
+// clients, or one if it cannot. Port 0 takes one free port for all. [::] is
 // every IPv6 address, not IPv4.
 func Listen(ctx context.Context, addr netip.AddrPort, n int) ([]*Conn, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return reusePort(c, n > 1) }}
@@ -66,7 +66,7 @@ func Listen(ctx context.Context, addr netip.AddrPort, n int) ([]*Conn, error) {
 	for range max(n, 1) {
 		c, err := listen(ctx, &lc, addr)
 		if len(all) > 0 && errors.Is(err, platform.EADDRINUSE) {
-			break // the first was opened for us by a service manager, to be the only one
+			break // a service manager opened the first one exclusively
 		}
 		if err != nil {
 			for _, c := range all {
@@ -115,19 +115,19 @@ func listen(ctx context.Context, lc *net.ListenConfig, addr netip.AddrPort) (*Co
 	return c, nil
 }
 
-// LocalAddr is the address the socket is bound to.
+// LocalAddr returns the address that the socket is bound to.
 func (c *Conn) LocalAddr() netip.AddrPort {
 	a := c.udp.LocalAddr().(*net.UDPAddr).AddrPort()
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(a.Addr().Zone()), a.Port())
 }
 
-// Read waits until there are datagrams and returns how many. After Stop it
-// returns net.ErrClosed. Other errors are of one datagram or pass: go on.
+// Read waits for datagrams and returns their number. After Stop it returns
+// net.ErrClosed. Other errors concern one datagram or are temporary: continue.
 func (c *Conn) Read() (int, error) {
 	for {
 		n, err := c.read()
 		if c.stop.Load() && (err != nil || n == 0) {
-			return 0, net.ErrClosed // what was read before is answered still
+			return 0, net.ErrClosed // earlier datagrams are still answered
 		}
 		if c.fast != nil && (errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM)) {
 			c.fast = nil // a sandbox without these calls
@@ -155,29 +155,28 @@ func (c *Conn) read() (int, error) {
 	return 1, nil
 }
 
-// arrived makes of the control message a datagram came with the one its reply
-// leaves with.
+// arrived turns the control message of a datagram into that of its reply.
 func (c *Conn) arrived(p *Peer, ctl int) {
 	if p.Local, p.ctlLen = c.bound, 0; !c.bound.IsValid() {
 		p.Local, p.ctlLen = destination(p.control[:ctl])
 	}
 }
 
-// Datagram is the i-th of the last Read: empty if it was longer than InBytes.
-// Both are good until the next Read.
+// Datagram returns the i-th datagram of the last Read, empty if it was longer
+// than InBytes. Both results are valid until the next Read.
 func (c *Conn) Datagram(i int) ([]byte, *Peer) { return c.msgs[i], &c.peers[i] }
 
-// Buffer is where the reply to the i-th datagram may be written.
+// Buffer returns memory for the reply to the i-th datagram.
 func (c *Conn) Buffer(i int) []byte { return c.bufs[i] }
 
-// Reply has msg sent with the next Flush; both it and the datagram's peer stay
-// as they are until then. At most Size replies are held.
+// Reply queues msg for the next Flush. Until then, neither msg nor the
+// datagram's peer may change. At most Size replies are queued.
 func (c *Conn) Reply(i int, msg []byte) { c.out.Add(&c.peers[i], msg) }
 
-// Flush sends what Reply was given and returns how many could not be sent.
+// Flush sends the queued replies and returns how many could not be sent.
 func (c *Conn) Flush() int { return c.out.Flush() }
 
-// Stop makes Read return, now and later. What is still to be sent has a
+// Stop makes Read return, now and later. Replies may be sent for another
 // second.
 func (c *Conn) Stop() {
 	c.stop.Store(true)
@@ -185,10 +184,10 @@ func (c *Conn) Stop() {
 	c.udp.SetWriteDeadline(time.Now().Add(time.Second))
 }
 
-// Close closes the socket, after Stop and when nobody sends any more.
+// Close closes the socket. Call it after Stop, when nothing is sent any more.
 func (c *Conn) Close() error { return c.udp.Close() }
 
-// A Sender sends replies over a Conn's socket, for one goroutine.
+// A Sender sends replies over a Conn's socket. One goroutine may use it.
 type Sender struct {
 	c     *Conn
 	fast  *fastSender
@@ -197,7 +196,7 @@ type Sender struct {
 	n     int
 }
 
-// NewSender makes a sender for another goroutine than the one that reads.
+// NewSender makes a sender for a goroutine other than the reading one.
 func (c *Conn) NewSender() *Sender {
 	s := &Sender{c: c}
 	if c.fast != nil {
@@ -206,17 +205,17 @@ func (c *Conn) NewSender() *Sender {
 	return s
 }
 
-// Full reports that no other reply fits before Flush.
+// Full reports that no more replies fit before Flush.
 func (s *Sender) Full() bool { return s.n == Size }
 
-// Add takes a reply; it and its peer stay as they are until Flush.
+// Add queues a reply. Neither it nor its peer may change until Flush.
 func (s *Sender) Add(to *Peer, msg []byte) {
 	s.peers[s.n], s.msgs[s.n] = to, msg
 	s.n++
 }
 
-// Flush sends all there is and returns how many could not be sent: their
-// network is gone, or a firewall forbids it.
+// Flush sends all queued replies and returns how many could not be sent,
+// because their network is gone or a firewall forbids it.
 func (s *Sender) Flush() (lost int) {
 	n := s.n
 	s.n = 0
@@ -230,7 +229,7 @@ func (s *Sender) Flush() (lost int) {
 			s.fast = nil
 		case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
 			return lost + n - done
-		default: // the first of those left
+		default: // skips the first of the rest
 			done++
 			lost++
 		}

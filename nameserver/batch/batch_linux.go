@@ -23,12 +23,11 @@ type mmsghdr struct {
 // families.
 type rawName = unix.RawSockaddrInet6
 
-// The calls below are made raw, without a word to Go's scheduler: with one, it
-// takes the processor away for those that last longer than 20 µs, as a batch
-// does, and gives it to another thread; getting it back cost a fifth of all the
-// work of a server on one core. They never wait (MSG_DONTWAIT), so that nobody
-// waits for them longer than a batch takes; whoever makes them in a loop calls
-// runtime.Gosched in it.
+// These system calls bypass Go's scheduler. It would move the processor to
+// another thread during calls longer than 20 µs, as batches are; getting it
+// back cost a fifth of all the work of a server on one core. The calls never
+// wait (MSG_DONTWAIT), so they delay others by at most one batch. A caller in a
+// loop must call runtime.Gosched.
 
 // fast reads in batches.
 type fast struct {
@@ -36,8 +35,8 @@ type fast struct {
 	hdrs [Size]mmsghdr
 	iovs [Size]unix.Iovec
 
-	// What do works on; it is made once, as a closure made for each call
-	// would be garbage.
+	// do is the function for the raw connection. It is made once, because a closure
+	// for each call would be garbage.
 	do    func(fd uintptr) bool
 	n     int
 	errno syscall.Errno
@@ -70,7 +69,8 @@ func newFast(c *Conn) (*fast, error) {
 	return f, nil
 }
 
-// prepare sets again how much space there is: the kernel has written over it.
+// prepare sets the buffer lengths again, because the kernel has overwritten
+// them.
 func (f *fast) prepare(i int) {
 	h := &f.hdrs[i].hdr
 	h.Namelen = unix.SizeofSockaddrInet6
@@ -80,7 +80,7 @@ func (f *fast) prepare(i int) {
 }
 
 func (f *fast) read(c *Conn) (int, error) {
-	for i := range f.n { // of the last time
+	for i := range f.n { // from the last time
 		f.prepare(i)
 	}
 	f.n = 0
@@ -115,7 +115,7 @@ func addrOf(name *rawName) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// port is written in network order.
+// port converts a port from network order.
 func port(p *uint16) uint16 { return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(p))[:]) }
 
 // fastSender writes in batches.
@@ -147,7 +147,8 @@ func newFastSender(c *Conn) *fastSender {
 	return f
 }
 
-// send sends the replies from first to last, excluding, as far as it comes.
+// send sends the replies from first to before last, and returns how far it
+// came.
 func (f *fastSender) send(s *Sender, first, last int) (int, error) {
 	for i := first; i < last; i++ {
 		h, p := &f.hdrs[i].hdr, s.peers[i]

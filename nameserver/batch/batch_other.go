@@ -4,7 +4,7 @@ package batch
 
 type rawName struct{}
 
-// There are no batches here.
+// fast is empty: there are no batches on this system.
 type fast struct{}
 
 func newFast(*Conn) (*fast, error) { return nil, nil }

@@ -17,8 +17,8 @@ const (
 
 func reusePort(syscall.RawConn, bool) error { return nil }
 
-// destination reads the address a datagram was sent to. Its control message is
-// as it must be for the reply: IP_SENDSRCADDR is the same number as
+// destination returns the address that a datagram was sent to. Its control
+// message can be used for the reply unchanged, because IP_SENDSRCADDR equals
 // IP_RECVDSTADDR.
 func destination(control []byte) (netip.Addr, int) {
 	if len(control) < unix.SizeofCmsghdr {

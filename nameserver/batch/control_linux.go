@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	controlSize = 64 // one of in6_pktinfo, and some space
+	controlSize = 64 // size of one in6_pktinfo, with a margin
 	canSpread   = true
 	truncated   = unix.MSG_TRUNC
 	recvDst     = unix.IP_PKTINFO // asks for the IPv4 address a datagram was sent to
 )
 
-// reusePort lets several sockets have one address.
+// reusePort lets several sockets share an address.
 func reusePort(c syscall.RawConn, on bool) error {
 	if !on {
 		return nil
@@ -27,9 +27,9 @@ func reusePort(c syscall.RawConn, on bool) error {
 	return err
 }
 
-// destination reads the address a datagram was sent to, and makes its control
-// message one with which the reply leaves from there: by any interface, except
-// where the address means nothing without one.
+// destination returns the address that a datagram was sent to, and turns its
+// control message into one that sends the reply from there: through any
+// interface, unless the address needs one.
 func destination(control []byte) (netip.Addr, int) {
 	if len(control) < unix.SizeofCmsghdr {
 		return netip.Addr{}, 0

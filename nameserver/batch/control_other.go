@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Here the system chooses the address a reply leaves from: listen on each
-// address instead of a wildcard.
+// Here the system chooses the source address of a reply: listen on each address
+// instead of a wildcard.
 const (
 	controlSize = 1
 	canSpread   = false

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askDestination has datagrams come with the address they were sent to.
+// askDestination makes the system report the destination of datagrams.
 func askDestination(c *net.UDPConn, six bool) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
