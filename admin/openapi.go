@@ -65,8 +65,8 @@ func recordFields() (all []field) {
 	return all
 }
 
-// operations returns the descriptions by method and path. The function is long
-// because it is one table.
+// operations returns the descriptions by method and path. Long because it is one
+// table.
 func operations() map[string]operation {
 	return map[string]operation{
 		"GET /{$}":                    {does: "the start page; for programs the paths there are", gives: anyText + " text/html"},
