@@ -160,7 +160,7 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// ask asks as somebody with a role, from this machine.
+// ask sends a request as a user with a role, from this machine.
 func (h *house) ask(as account.Role, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://127.0.0.1:8081"+path, strings.NewReader(body))
 	r.RemoteAddr = "127.0.0.1:5000"
@@ -176,7 +176,7 @@ func (h *house) ask(as account.Role, method, path, body string, change ...func(*
 	return w
 }
 
-// target is a path that a pattern of a route matches.
+// target returns a path that matches the pattern of a route.
 func target(r route) string {
 	p := strings.ReplaceAll(strings.TrimSuffix(r.path, "{$}"), "{file}", "root.pem")
 	for strings.Contains(p, "{") {
@@ -187,7 +187,7 @@ func target(r route) string {
 	return p
 }
 
-// slow are routes that answer late by what they do.
+// slow reports whether a route takes long.
 func slow(r route) bool {
 	return strings.HasPrefix(r.path, "/debug/") || strings.Contains(r.path, "live")
 }
@@ -203,7 +203,7 @@ func TestEveryPathIsForItsRolesOnly(t *testing.T) {
 			t.Errorf("%s %s is for %v", r.method, r.path, r.role)
 		}
 		if r.path == "/setup" {
-			continue // it is for whoever has its link, once: see TestFirstStepsAreOfferedOnce
+			continue // the link permits it, once: see TestFirstStepsAreOfferedOnce
 		}
 		if r.method != "GET" && r.role < viewer && !strings.HasPrefix(r.path, "/login") {
 			t.Errorf("%s %s changes something and is for anyone", r.method, r.path)

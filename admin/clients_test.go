@@ -15,7 +15,7 @@ import (
 	"shuultuur/filter"
 )
 
-// TestAHelperSeesAndServesTheirOwnGroups: nobody else's.
+// TestAHelperSeesAndServesTheirOwnGroups and no others.
 func TestAHelperSeesAndServesTheirOwnGroups(t *testing.T) {
 	h := newHouse(t)
 	var d clientsData
@@ -84,7 +84,8 @@ func TestANewDeviceIsNamedInTheSettings(t *testing.T) {
 	}
 }
 
-// TestThePagesLeadWhereTheyMay: nobody is led to a page that refuses them.
+// TestThePagesLeadWhereTheyMay: no user gets a link to a page that refuses the
+// user.
 func TestThePagesLeadWhereTheyMay(t *testing.T) {
 	h := newHouse(t)
 	for _, r := range account.Roles {

@@ -23,7 +23,7 @@ import (
 
 const markup = `<script>alert(1)</script>"'.example`
 
-// recordOf is a record with two rows that are markup all over.
+// recordOf returns a record with two rows full of markup.
 func recordOf(t *testing.T, asked *fake, changed *[]string) http.Handler {
 	t.Helper()
 	row := event.Row{Seq: 2, Client: netip.MustParseAddr("10.0.0.1"), User: markup, Host: markup, URL: "http://" + markup, Rule: markup, Method: markup,

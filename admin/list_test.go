@@ -18,8 +18,8 @@ import (
 	"shuultuur/setting"
 )
 
-// TestThePageOfAList says where a list comes from and what is odd about it; it
-// fetches a newer version, and goes back.
+// TestThePageOfAList tests that the page shows the source and odd lines of a
+// list, fetches a newer version, and returns to the previous one.
 func TestThePageOfAList(t *testing.T) {
 	var text atomic.Value
 	text.Store("one.example\ntwo.example\n")

@@ -13,7 +13,7 @@ import (
 	"shuultuur/admin/account"
 )
 
-// assistant sends a message as somebody, and returns what came back.
+// assistant sends a message as a user and returns the answer.
 func (h *house) assistant(t *testing.T, as account.Role, method, params string, change ...func(*http.Request)) (status int, result map[string]any, code float64) {
 	t.Helper()
 	w := h.ask(as, "POST", "/mcp", fmt.Sprintf(`{"jsonrpc": "2.0", "id": "a1", "method": %q, "params": %s}`, method, params), change...)

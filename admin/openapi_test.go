@@ -51,8 +51,8 @@ func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
 					t.Errorf("%s %s: the parameter %q is not described", method, path, m[1])
 				}
 			}
-			// Nobody's question is refused by a handler that is there, and not
-			// found where there is none.
+			// An anonymous request: existing handlers answer, and missing ones give not
+			// found.
 			as := account.None
 			w := h.ask(as, strings.ToUpper(method), inPath.ReplaceAllString(path, "1"), "")
 			there := w.Code != 404 && w.Code != 405 || o.Role == anyone.String() && strings.Contains(path, "{")

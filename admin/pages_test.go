@@ -198,8 +198,8 @@ func TestLivePagesGetWhatTheirFilterWants(t *testing.T) {
 	}
 	<-ready
 	<-ready
-	// The reading begins behind what is there; rows that come while it begins may
-	// be behind it too.
+	// Reading begins after the existing rows; rows that arrive meanwhile may be
+	// missed.
 	stop := make(chan bool)
 	go func() {
 		defer close(stop)
@@ -317,7 +317,7 @@ func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
 		form   string
 		status int
 		want   string
-		until  time.Duration // 0 for good
+		until  time.Duration // 0 means permanent
 	}{
 		{"what=open&site=https://WWW.Bet.example/odds&who=anna&for=1h", 200, "www.bet.example anna false", time.Hour},
 		{"what=block&site=tea.example.", 200, "tea.example  true", 0},

@@ -9,8 +9,8 @@ import (
 	"shuultuur/identity/session"
 )
 
-// A session that the disk does not take is refused with the reason, and the client
-// is told to come back.
+// A session that cannot be written to disk is refused with the reason, and the
+// client is asked to retry.
 func TestSessionsThatAreNotKeptAreSentAgain(t *testing.T) {
 	full := errors.New("the disk is full")
 	s := &Sessions{
@@ -36,8 +36,8 @@ func TestSessionsThatAreNotKeptAreSentAgain(t *testing.T) {
 	}
 }
 
-// A body that readers may understand differently changes nothing: whoever sends one has made a
-// mistake, and the last of two users need not be the right one.
+// A body that parsers may interpret differently changes nothing: its author has made a
+// mistake, and the last of two users may not be the right one.
 func TestAmbiguousJSONIsRefused(t *testing.T) {
 	started := 0
 	s := &Sessions{

@@ -32,7 +32,7 @@ COMMIT
 	ipfwBoth = "00100 fwd 127.0.0.1,3129 tcp from any to any 80,443 in recv em1\n00101 fwd ::1,3129 tcp from any to any 80,443 in recv em1\n65535 allow ip from any to any\n"
 )
 
-// bare is a machine where nothing is redirected.
+// bare returns a machine without redirections.
 func bare() *fake {
 	m := strong()
 	m.kernel["net.ipv4.ip_forward"], m.kernel["net.ipv6.conf.all.forwarding"] = "0", "1"

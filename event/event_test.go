@@ -61,7 +61,7 @@ func TestFromBlocked(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { event.From(tr) }); n > 1 {
 		t.Errorf("%v allocations, want at most 1", n)
 	}
-	copy(value, "xxxxxxxxxxxxxxxxx") // the transaction is used again
+	copy(value, "xxxxxxxxxxxxxxxxx") // the transaction is reused
 	tr.Reset()
 	if got.Type != "application/x-odd" || got.Category != "phrase" || got.Evidence != "a \"b\"\n\xff" || got.Score != 120 || got.Action != filter.Block || !got.Learned || got.Rule != "words" {
 		t.Errorf("got %+v", got)

@@ -14,7 +14,7 @@ import (
 	"shuultuur/setting"
 )
 
-// memory is a store that keeps rows in memory and fails when told to.
+// memory is a store that keeps rows in memory and fails on request.
 type memory struct {
 	mu      sync.Mutex
 	rows    []Row

@@ -16,8 +16,8 @@ import (
 	"shuultuur/datadir"
 )
 
-// TestABackupIsPutBackElsewhere: settings, files beside them, accounts; and
-// nothing of what can be fetched again.
+// TestABackupIsPutBackElsewhere: it restores settings, files beside them, and
+// accounts, but nothing that can be fetched again.
 func TestABackupIsPutBackElsewhere(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	write := func(name, text string) {
@@ -125,8 +125,7 @@ func TestABackupOfANewerFormat(t *testing.T) {
 	}
 }
 
-// withFormat is a backup in which the format file has another text, or which has
-// none.
+// withFormat returns a backup with another format file, or without one.
 func withFormat(t *testing.T, whole []byte, format string) []byte {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(whole))

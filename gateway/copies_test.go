@@ -172,10 +172,10 @@ func TestABrokenFileDoesNotStopAStart(t *testing.T) {
 	}
 }
 
-// TestAFileThatWasNeverValid: at a first start without any good copy, the
-// gateway serves where it still filters, says what is broken, and uses the file
-// when it is mended. It refuses to start where it would let everything through.
-// check refuses all of them.
+// TestAFileThatWasNeverValid: at a first start without a good copy, the gateway
+// serves if it can still filter, reports what is broken, and uses the file when
+// it is repaired. It refuses to start if it would let everything through. check
+// refuses all of them.
 func TestAFileThatWasNeverValid(t *testing.T) {
 	for _, tt := range []struct {
 		file, text string

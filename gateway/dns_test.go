@@ -77,7 +77,7 @@ func nameFiles() map[string]string {
 	}
 }
 
-// world is what upstreams know, by "name type".
+// world returns the records of upstreams, by "name type".
 func world() map[string][]string {
 	return map[string][]string{
 		"fine.example. A":               {"fine.example. 300 IN A 198.51.100.1"},
@@ -130,7 +130,7 @@ func answerOf(q *miekg.Msg) *miekg.Msg {
 	return m
 }
 
-// nameEngine is an engine over a store that asks world.
+// nameEngine returns an engine with a store that queries world.
 func nameEngine(t *testing.T) *engine.Engine {
 	t.Helper()
 	return nameEngineOf(t, nameFiles(), nil)
@@ -188,7 +188,7 @@ func questionOf(t testing.TB, client, name string, qtype uint16, at time.Time) *
 	return q
 }
 
-// A reply is a reply with its transaction, as the server has them.
+// A reply is a reply with its transaction, as in the server.
 type reply struct {
 	dns.Reply
 	T filter.Transaction
@@ -218,7 +218,7 @@ func askEngine(t testing.TB, e *engine.Engine, q *dns.Query) (string, *reply) {
 	return lineOf(&m), a
 }
 
-// lineOf is an answer in one line.
+// lineOf returns an answer in one line.
 func lineOf(m *miekg.Msg) string {
 	s := miekg.RcodeToString[m.Rcode]
 	for _, rr := range m.Answer {
@@ -372,7 +372,7 @@ func TestQueriesAreCounted(t *testing.T) {
 				}
 				return s
 			}
-			// The first has to be asked of upstreams, and counts once.
+			// The first one needs upstreams, and counts once.
 			for i := range 8 {
 				if got := ask("10.1.0.8", "fine.example"); got != "NOERROR A 198.51.100.1" {
 					t.Errorf("query %d: %s", i+1, got)
@@ -492,12 +492,12 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	// Devices are called what the route of their network says.
+	// Devices have the names that the route of their network returns.
 	tv, mary, unrouted := netip.MustParseAddr("10.1.0.77"), netip.MustParseAddr("10.1.0.7"), netip.MustParseAddr("192.168.5.5")
 	if names := (&pages{g}).clientNames(ctx, []netip.Addr{tv, mary, unrouted}); names[tv] != "tv.home.arpa" || names[mary] != "mary" || names[unrouted] != "" {
 		t.Errorf("clients are called %v", names)
 	}
-	// One entry more, one less: at once.
+	// An added or removed entry has effect at once.
 	change := func(c list.Change) {
 		t.Helper()
 		if err := g.node.ChangeLists(ctx, map[string][]list.Change{"own": {c}}); err != nil {
@@ -669,8 +669,9 @@ func TestMistakesOfTheNameServerAreNamed(t *testing.T) {
 	}
 }
 
-// TestNamesPassInAPause: what a policy refuses is answered meanwhile, and again
-// refused afterwards, though the answer is kept; what nobody may have is not.
+// TestNamesPassInAPause: during a pause, names that a policy refuses are
+// answered, and afterwards refused again, although the answer is cached. Names
+// that nobody may have stay refused.
 func TestNamesPassInAPause(t *testing.T) {
 	var rest policy.Pauses
 	e := restingEngineOf(t, nameFiles(), nil, &rest)

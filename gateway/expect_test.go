@@ -123,7 +123,7 @@ func TestASaveThatBreaksAnExpectationIsRefused(t *testing.T) {
 	if now, _ := os.ReadFile(file); string(now) != text {
 		t.Errorf("the file is now %s", now)
 	}
-	// A list that loses the entry leaves the gateway running, and is said.
+	// A list without the entry leaves the gateway running, and is reported.
 	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "own.txt"), []byte("other.example\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -53,8 +53,8 @@ func fileKeys(t reflect.Type, at string, above []reflect.Type, add func(key stri
 	}
 }
 
-// someFiles are settings that name files, and those files: text, or how they are made anew
-// each time.
+// someFiles are settings that name files, with the contents: text, or a function that
+// makes new contents each time.
 var someFiles = []struct {
 	settings string
 	files    map[string]any // string, or func(*testing.T) map[string]string for files that change together
@@ -193,7 +193,7 @@ func read(t *testing.T, file string) string {
 	return string(b)
 }
 
-// write makes a file with content number n, and those that change with it.
+// write writes a file with content number n, and the files that change with it.
 func write(t *testing.T, dir, name string, content any, n int) {
 	t.Helper()
 	all := map[string]string{}

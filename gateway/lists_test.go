@@ -12,8 +12,8 @@ import (
 	"shuultuur/list/collection"
 )
 
-// TestChangesOfListsAreAllOrNone: when one cannot be made, or what they lead to
-// cannot be taken into use, no list is changed.
+// TestChangesOfListsAreAllOrNone: if one change cannot be made, or the result
+// cannot be put into use, no list is changed.
 func TestChangesOfListsAreAllOrNone(t *testing.T) {
 	settings := `
 listen: {proxy: 127.0.0.1:0, admin: "off"}

@@ -109,7 +109,8 @@ func TestCachedBodiesAreJudgedByWhatDecidesToday(t *testing.T) {
 	}
 }
 
-// verdictsOn is how many verdicts are kept on what the cache has under a URL.
+// verdictsOn returns the number of verdicts kept for the stored objects of a
+// URL.
 func verdictsOn(t *testing.T, g *Gateway, u string) (n int) {
 	t.Helper()
 	r, err := http.Get("http://" + g.AdminAddr() + "/cache/look?url=" + url.QueryEscape(u))

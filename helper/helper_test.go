@@ -171,7 +171,7 @@ func TestPagesAreForgotten(t *testing.T) {
 	}
 }
 
-// FuzzLines: every line gets one answer, of one line, with its channel, of the
+// FuzzLines: every line gets one answer of one line, with its channel, in the
 // form that Squid reads.
 func FuzzLines(f *testing.F) {
 	for _, s := range []string{"1 http://a/ 10.0.0.1/- - GET", "a:443 ::1/- x CONNECT", "%zz %", "7", "http://bad.example/%22\\\" 1.2.3.4/- a%0Ab GET"} {

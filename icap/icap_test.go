@@ -99,7 +99,7 @@ func start(t testing.TB, cfg Config, done func(*filter.Transaction)) (*Server, n
 	return s, ln.Addr()
 }
 
-// A talker is an ICAP client by hand.
+// A talker is an ICAP client that sends raw bytes.
 type talker struct {
 	t testing.TB
 	net.Conn

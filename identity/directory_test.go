@@ -97,7 +97,7 @@ func (f *flaky) times() int {
 	return f.asked
 }
 
-// set changes what it says.
+// set changes its answers.
 func (f *flaky) set(down bool, groups ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,9 +110,9 @@ type memory struct{}
 func (memory) Give(...state.Instruction) error          { return nil }
 func (memory) InForce(topic string) []state.Instruction { return nil }
 
-// TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser: a directory is asked for the
-// groups of users whom somebody else names without any, and anew for those of
-// sessions that began with one of its passwords.
+// TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser: the directory is queried for
+// the groups of users whom another party names without groups, and again for the
+// groups of sessions that began with a directory password.
 func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sessions := session.New(memory{}, slog.New(slog.DiscardHandler))
@@ -168,12 +168,12 @@ func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
 		if got := forwarded("a, b"); !slices.Equal(got, []string{"a", "b"}) {
 			t.Errorf("named with groups: %q", got)
 		}
-		// Groups change, and nobody signs in anew.
+		// Groups change without a new sign-in.
 		f.set(false, "leavers")
 		time.Sleep(verifiedFor + time.Second)
 		check("192.0.2.1", "leavers", "staff")
-		// The directory hangs: who is known waits for a moment once, and for nothing
-		// where somebody else waits already.
+		// The directory hangs: a known user waits briefly once, and not at all while
+		// another request waits.
 		f.set(true, "leavers")
 		time.Sleep(verifiedFor + time.Second)
 		begin := time.Now()
@@ -190,6 +190,6 @@ func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
 		if c := id.Reported(over, netip.MustParseAddr("192.0.2.8"), "new", nil, "header"); c.User != "new" || len(c.Groups) > 0 || time.Since(begin) > 0 {
 			t.Errorf("a question that cannot wait: %+v after %v", c, time.Since(begin))
 		}
-		time.Sleep(time.Minute) // what was asked is given up
+		time.Sleep(time.Minute) // abandon the query
 	})
 }

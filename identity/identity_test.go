@@ -174,8 +174,8 @@ func TestIdentifyByPassword(t *testing.T) {
 	}
 }
 
-// counting is a hash that says how often it was asked, and takes until it is
-// let go.
+// counting is a hash that counts comparisons, each of which blocks until it is
+// released.
 type counting struct {
 	mu    sync.Mutex
 	asked int
@@ -401,7 +401,8 @@ func BenchmarkIdentify(b *testing.B) {
 	}
 }
 
-// TestOthersMayNameUsers: Squid and ICAP do, whom the settings cannot know.
+// TestOthersMayNameUsers: Squid and ICAP clients name users that the settings
+// do not have.
 func TestOthersMayNameUsers(t *testing.T) {
 	cfg := Config{Groups: map[string][]string{"pupils": {"ana"}}}
 	id, err := New(cfg, Parts{Others: true, Groups: true})

@@ -16,7 +16,7 @@ import (
 	"shuultuur/setting"
 )
 
-// holds says which files of a folder hold a text.
+// holds returns the files of a folder that contain a text.
 func holds(t testing.TB, dir, text string) (files []string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -35,8 +35,8 @@ func holds(t testing.TB, dir, text string) (files []string) {
 	return files
 }
 
-// TestErasedRecordsAreInNoFile: records that were read and that were not, in full
-// segments and in the one that is written, while others come.
+// TestErasedRecordsAreInNoFile erases read and unread records, in full segments
+// and in the current one, while others are appended.
 func TestErasedRecordsAreInNoFile(t *testing.T) {
 	for _, segment := range []setting.Size{1, 2000, setting.Size(0)} {
 		t.Run(fmt.Sprint("segments of ", segment), func(t *testing.T) {

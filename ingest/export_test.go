@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Faults are those of a disk.
+// Faults are the faults of a disk.
 type Faults struct {
 	On                          atomic.Bool
 	Write, Sync, Truncate, Open error
@@ -71,15 +71,16 @@ func OpenFaulty(c Config, f *Faults) (*Log, error) {
 	return l, nil
 }
 
-// Written is how many bytes of the last segment count.
+// Written returns the valid length of the last segment.
 func Written(l *Log) int { return int(l.tail.Load().offset) }
 
-// TryNow has a log that has failed try again at once.
+// TryNow makes a failed log retry at once.
 func TryNow(l *Log) {
 	l.mu.Lock()
 	l.again = time.Time{}
 	l.mu.Unlock()
 }
 
-// Torn is how many torn batches were removed when the log was opened.
+// Torn returns the number of incomplete batches that were removed when the log
+// was opened.
 func Torn(l *Log) int64 { return l.stats.torn.Load() }

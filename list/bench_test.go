@@ -18,7 +18,8 @@ import (
 
 const millions = 2_100_000
 
-// bigTree is where the large generated list is; "" until it is asked for.
+// bigTree returns the path of the large generated list, which is made on first
+// use.
 var bigTree = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "list-bench")
 	if err != nil {
@@ -64,7 +65,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// status reads a line of /proc/self/status, in bytes; 0 where there is none.
+// status reads a line of /proc/self/status, in bytes; 0 if it does not exist.
 func status(name string) int {
 	data, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(data)) {
@@ -76,8 +77,8 @@ func status(name string) int {
 	return 0
 }
 
-// peak returns a function that ends the measurement it begins: the most
-// anonymous memory the process had meanwhile, above what it had before.
+// peak begins a measurement and returns the function that ends it: it returns
+// by how much the process's anonymous memory increased at most.
 func peak() (end func() int) {
 	base, most := status("RssAnon"), 0
 	stop, done := make(chan struct{}), make(chan struct{})

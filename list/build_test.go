@@ -21,8 +21,8 @@ import (
 	"shuultuur/setting"
 )
 
-// TestAgreesWithMap puts random small lists, of names made so that they share
-// suffixes and prefixes, beside a map.
+// TestAgreesWithMap compares random small lists, whose names share suffixes and
+// prefixes, with a map.
 func TestAgreesWithMap(t *testing.T) {
 	label := rapid.SampledFrom([]string{"a", "b", "aa", "www", "www1", "example", "xn--a", "_x", "a-b"})
 	segment := rapid.SampledFrom([]string{"/", "/a", "/b", "/aa", "?a", "&b", "=1", "/..", "//", "%61", ".html"})
@@ -229,7 +229,7 @@ func TestDamagedFileIsRefusedAndMadeAnew(t *testing.T) {
 	}
 }
 
-// TestKilledCompileLeavesTheOldList stands for a crash at any moment before the
+// TestKilledCompileLeavesTheOldList represents a crash at any moment before the
 // rename: there is a temporary file, in any state, and the old list.
 func TestKilledCompileLeavesTheOldList(t *testing.T) {
 	dir := t.TempDir()
@@ -377,8 +377,8 @@ func TestReplacedWhileAsked(t *testing.T) {
 	runtime.KeepAlive(&current)
 }
 
-// mappings counts the mappings of a path, replaced files too; -1 where the
-// system does not say.
+// mappings counts the mappings of a path, including replaced files; -1 if the
+// system does not report them.
 func mappings(path string) int {
 	data, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -444,7 +444,7 @@ func TestDamagedBytesNeverPanic(t *testing.T) {
 	}
 }
 
-// exercise asks f a few things, for what it may do and not for answers.
+// exercise queries f without checking the answers.
 func exercise(f *File, q *Query) {
 	for _, url := range []string{"www.a.com", "b.com/x/y", "10.1.1.1", "nothing.org/"} {
 		host, path, _ := strings.Cut(url, "/")
@@ -458,8 +458,8 @@ func exercise(f *File, q *Query) {
 	f.Verify()
 }
 
-// TestCompilingAllocatesNothingForAnEntry: what is needed for entries comes in
-// blocks, so that a small box can compile millions of them.
+// TestCompilingAllocatesNothingForAnEntry: entries are allocated in blocks, so
+// that a small machine can compile millions of them.
 func TestCompilingAllocatesNothingForAnEntry(t *testing.T) {
 	const n = 50_000
 	var text strings.Builder

@@ -20,7 +20,7 @@ import (
 )
 
 // TestAgreesWithE2guardian feeds the same random site, URL and expression lists
-// and the same URLs to e2guardian and to ours, and knows a reason for every
+// and the same URLs to e2guardian and to us, and requires a reason for every
 // difference.
 func TestAgreesWithE2guardian(t *testing.T) {
 	program, err := exec.LookPath("e2guardian")

@@ -213,7 +213,7 @@ func TestIncludesOfARelativePath(t *testing.T) {
 	}
 }
 
-// TestCompileSeesIncludes: a list is made anew when one that it includes has
+// TestCompileSeesIncludes: a list is recompiled if a file that it includes has
 // changed.
 func TestCompileSeesIncludes(t *testing.T) {
 	dir := t.TempDir()
@@ -432,7 +432,7 @@ func TestSearchAtOnce(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		q.SetURL("www.example.com", []byte("/index.html?x"))
 		dst, _ = f.Search(&q, dst[:0])
-	}); n > 0 && !race.On { // with it, sync.Pool forgets at random
+	}); n > 0 && !race.On { // with the race detector, sync.Pool drops items at random
 		t.Errorf("got %v allocations", n)
 	}
 }
@@ -538,8 +538,8 @@ func FuzzZip(f *testing.F) {
 	})
 }
 
-// TestExpressionsOfE2guardianEndBeforeTheirSlash as e2guardian reads them, but
-// for one that is part of a pair.
+// TestExpressionsOfE2guardianEndBeforeTheirSlash, as e2guardian reads them,
+// unless the slash is one of a pair.
 func TestExpressionsOfE2guardianEndBeforeTheirSlash(t *testing.T) {
 	f, rep := compileText(t, Config{Format: E2guardianRegexp}, "/banners/\n/one\\/\n(?<!relo)adframe\n")
 	for url, want := range map[string]bool{

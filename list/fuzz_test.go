@@ -150,7 +150,7 @@ func FuzzAuto(f *testing.F) {
 	fuzzLines(f, Auto, "a.com\n", "0.0.0.0 a.com\n", "||a.com^\n", "*.a.com\n", "address=/a.com/\n")
 }
 
-// FuzzTar reads archives that are not what they should be.
+// FuzzTar reads damaged archives.
 func FuzzTar(f *testing.F) {
 	zr, err := gzip.NewReader(bytes.NewReader(tarTree(f, "blacklists/")))
 	if err != nil {
@@ -169,8 +169,8 @@ func FuzzTar(f *testing.F) {
 	})
 }
 
-// FuzzOpen opens files that are not what they should be, as they are and with
-// checksums put right, and asks them questions.
+// FuzzOpen opens damaged files, as they are and with corrected checksums, and
+// queries them.
 func FuzzOpen(f *testing.F) {
 	for _, match := range []string{Boundary, Prefix} {
 		file, _ := compileText(f, Config{Match: match}, "a.com\nwww.a.com\nb.com/x\n10.1.1.1\n")
@@ -214,8 +214,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzQuery: cleaning a path twice changes nothing more than decoding does,
-// and the hashes of a query are those of its suffixes.
+// FuzzQuery: cleaning a path twice has the same effect as decoding, and the
+// hashes of a query are those of its suffixes.
 func FuzzQuery(f *testing.F) {
 	f.Add("www.example.com", "/a/../b//c?x=%41/..#d")
 	f.Add("10.0.0.1", "/")

@@ -164,8 +164,8 @@ func TestTwoProcessesShareTheFile(t *testing.T) {
 	}
 }
 
-// mapped returns how many KB of a file a process has in memory, and how many
-// nobody else has.
+// mapped returns how many KB of a file a process has in memory, and how many of
+// these only it has.
 func mapped(t testing.TB, pid int, path string) (resident, private int) {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))

@@ -9,10 +9,9 @@ import (
 	"testing"
 )
 
-// generated is a made-up list of the shape of the largest public one: 69
-// categories, about 360 different sets of them, names of 18.6 bytes on
-// average. Entry i is worked out from seed and i alone, so that nothing has to
-// be kept.
+// generated is an invented list with the structure of the largest public one:
+// 69 categories, about 360 different sets of them, names of 18.6 bytes on
+// average. Entry i depends only on seed and i, so that nothing must be stored.
 type generated struct {
 	seed uint64
 	n    int
@@ -42,8 +41,8 @@ func (g generated) name(b []byte, i int) []byte {
 	return append(b, topLevels[r>>58%uint64(len(topLevels))]...)
 }
 
-// categories returns those of entry i: one, or for one in eight one of some
-// 290 sets of two or three.
+// categories returns the categories of entry i: one, or for one entry in eight
+// one of some 290 sets of two or three.
 func (g generated) categories(i int) []int {
 	r := mix(g.seed + 1 ^ uint64(i)*0x9e3779b97f4a7c15)
 	c := int(r>>32) % 69

@@ -67,8 +67,8 @@ func TestAnswersOfE2guardian(t *testing.T) {
 		Results  map[string]map[string]struct{ Blocked bool }
 	}
 	readJSON(t, data.Path(t, "oracle", "item-vectors.json"), &vectors)
-	// Lines e2guardian reads and never matches, which we take for what they
-	// are meant to be, and its faults.
+	// Lines that e2guardian reads and never matches, which we interpret as
+	// intended, and its faults.
 	better := []string{
 		"site-odd http://a.com/", "site-odd http://www.a.com/", "site-odd http://b.com/", "site-odd http://x.b.com/", "site-odd http://f.com/",
 		"url-sibling-bug2 http://example.com/foo/x", "url-nested-bug http://example.com/foo/x", "url-nested-bug http://example.com/foo/zz",
@@ -267,7 +267,7 @@ func entriesOf(t testing.TB, f *File) map[string]bool {
 	return names
 }
 
-// inMap is Lookup the plain way.
+// inMap is a simple implementation of Lookup.
 func inMap(names map[string]bool, host, path string) bool {
 	var buf [maxKey + 1]byte
 	clean := string(cleanPath(buf[:0], []byte(path)))
@@ -326,8 +326,8 @@ func TestEvidenceIsTheLine(t *testing.T) {
 	}
 }
 
-// TestEveryLineOfUT1 asks for every line of a real tree, as it is written and
-// with more behind it. e2guardian misses one in twelve of the URLs that way.
+// TestEveryLineOfUT1 queries every line of a real tree, as written and with a
+// suffix. e2guardian misses one in twelve of the URLs that way.
 func TestEveryLineOfUT1(t *testing.T) {
 	src := data.Path(t, "lists", "ut1.tar.gz")
 	file, err := os.Open(src)

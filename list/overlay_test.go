@@ -16,7 +16,7 @@ import (
 )
 
 // amendable compiles text and returns the compiled file's path and a function
-// that asks it, opened anew.
+// that opens it again and queries it.
 func amendable(t testing.TB, cfg Config, text string) (dst string, asks func(url string) []string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -97,7 +97,7 @@ never.com##+js(noeval)
 		{"https://perm.com/", "", true, "", `geolocation=(), camera=(self "https://x.com", self)`},
 	} {
 		var page filter.Changes
-		for range 2 { // its storage is used again
+		for range 2 { // its storage is reused
 			p.Look(tt.url, false, &page)
 		}
 		headers := strings.Join(append(page.Policies, page.Permissions...), " / ")

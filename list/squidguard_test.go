@@ -17,7 +17,7 @@ import (
 )
 
 // TestAgreesWithSquidGuard feeds the same random lists and URLs to squidGuard
-// and to ours, and knows a reason for every difference.
+// and to us, and requires a reason for every difference.
 func TestAgreesWithSquidGuard(t *testing.T) {
 	program, err := exec.LookPath("squidGuard")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestAgreesWithSquidGuard(t *testing.T) {
 		}
 		theirs := askSquidGuard(t, program, conf, urls)
 		ours, _ := compilePath(t, Config{Format: UT1, Match: Prefix, Path: setting.Source(filepath.Join(dir, "db"))})
-		hidden := map[string][]string{} // entry of ours that theirs does not find, and URLs
+		hidden := map[string][]string{} // our entries that squidGuard does not find, with URLs
 		for i, u := range urls {
 			total++
 			entry := matchingEntry(t, ours, u)
@@ -100,8 +100,8 @@ func writeSquidGuard(t testing.TB, dir string, domains, urls, expressions []stri
 	return filepath.Join(dir, "conf")
 }
 
-// matchingEntry returns an entry or expression of f that covers a URL, "" when
-// there is none: the last, if there are several.
+// matchingEntry returns the last entry or expression of f that covers a URL, or
+// "".
 func matchingEntry(t testing.TB, f *File, raw string) string {
 	t.Helper()
 	u, err := url.Parse(raw)

@@ -126,7 +126,7 @@ func TestAGoodCookieIsNotLimitedAndABadOneIsAskedAgain(t *testing.T) {
 func TestRateOfOneClient(t *testing.T) {
 	l := handlerAt(t, Config{Rate: 50})
 	n := 0
-	for i := range 1000 { // in two seconds: what a second gives may come at once
+	for i := range 1000 { // in two seconds: the allowance of a second may be used at once
 		if l.askAt(t, "192.168.1.7", time.Duration(i)*2*time.Millisecond, query("www.test.", 1)) != nil {
 			n++
 		}
@@ -198,7 +198,7 @@ func TestWhoMayAsk(t *testing.T) {
 	}
 }
 
-// recursing answers whom recursion is offered.
+// recursing answers clients that may use recursion.
 type recursing struct{ zone }
 
 func (*recursing) Answer(q *dns.Query, _ *dns.Reply, _ *filter.Transaction) dns.Outcome {

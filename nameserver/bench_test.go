@@ -12,8 +12,8 @@ import (
 	"shuultuur/nameserver/batch"
 )
 
-// BenchmarkLane is what a query costs between the two system calls: parse,
-// limits, a trivial responder, reply, counters.
+// BenchmarkLane measures the cost of a query between the two system calls:
+// parse, limits, a trivial responder, reply, counters.
 func BenchmarkLane(b *testing.B) {
 	for _, x := range []struct {
 		name string

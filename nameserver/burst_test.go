@@ -26,8 +26,8 @@ func (pass) Decide(_ context.Context, t *filter.Transaction, _ filter.Stage) fil
 	return t.Verdict
 }
 
-// distant is an upstream that answers every question about addresses after a
-// while, and never one below silent.test.
+// distant is an upstream that answers every address query after a delay, except
+// names below silent.test.
 func distant(t *testing.T, while time.Duration) (addr string, asked *atomic.Int64) {
 	t.Helper()
 	asked = new(atomic.Int64)
@@ -96,9 +96,9 @@ func resolving(t *testing.T, upstream string) *Server {
 	return s
 }
 
-// atOnce asks for n different names below a domain at once, over a few sockets,
-// and returns how long it took until all were answered. What the system loses
-// on the way is asked again, as clients do.
+// atOnce queries n different names of a domain concurrently, over a few
+// sockets, and returns the time until all were answered. Lost queries are
+// repeated, as clients do.
 func atOnce(t *testing.T, s *Server, n int, domain string) time.Duration {
 	t.Helper()
 	const sockets = 10
@@ -145,8 +145,8 @@ func atOnce(t *testing.T, s *Server, n int, domain string) time.Duration {
 	return time.Since(begin)
 }
 
-// TestAColdBurstIsAnswered: a thousand names of one domain that nobody has
-// asked for, at once, whose servers are 20 ms away.
+// TestAColdBurstIsAnswered: a thousand uncached names of one domain are queried
+// at once, whose servers are 20 ms away.
 func TestAColdBurstIsAnswered(t *testing.T) {
 	upstream, asked := distant(t, 20*time.Millisecond)
 	s := resolving(t, upstream)
@@ -156,8 +156,7 @@ func TestAColdBurstIsAnswered(t *testing.T) {
 	}
 }
 
-// TestAColdBurstIsAnsweredBesideASilentDomain: while a domain that nobody
-// answers for fills the line.
+// TestAColdBurstIsAnsweredBesideASilentDomain, whose queries fill the queue.
 func TestAColdBurstIsAnsweredBesideASilentDomain(t *testing.T) {
 	upstream, _ := distant(t, 20*time.Millisecond)
 	s := resolving(t, upstream)

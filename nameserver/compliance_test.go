@@ -124,7 +124,8 @@ func (x *compliance) exchange(t *testing.T, addr string, recurse bool) (m, r *mi
 	return m, r
 }
 
-// shape is what RFC 8906 looks at in an answer: not the data.
+// shape returns the parts of an answer that RFC 8906 is about, without the
+// data.
 func shape(m, r *miekg.Msg) string {
 	s := fmt.Sprintf("%s qr=%v opcode=%d aa=%v tc=%v rd=%v z=%v answers=%v", strings.Replace(miekg.RcodeToString[r.Rcode], "BADSIG", "BADVERS", 1), r.Response, r.Opcode, r.Authoritative, r.Truncated, r.RecursionDesired, r.Zero, len(r.Answer) > 0)
 	if o := r.IsEdns0(); o != nil {
@@ -167,9 +168,9 @@ func (passes) Decide(_ context.Context, t *filter.Transaction, _ filter.Stage) f
 	return t.Verdict
 }
 
-// peculiar are the answers where the peers differ from RFC 8906: Unbound takes
-// a query with TC for malformed, both give reserved flags back, and NSD forgets
-// DO beside BADVERS (section 8.2.9).
+// peculiar are the answers in which the peers differ from RFC 8906: Unbound
+// treats a query with TC as malformed, both return reserved flags, and NSD
+// omits DO with BADVERS (section 8.2.9).
 var peculiar = map[string]string{
 	"tc, resolver":        "NOERROR qr=true opcode=0 aa=false tc=false rd=true z=false answers=true",
 	"opcodeflg, own zone": "NOTIMP qr=true opcode=15 aa=false tc=false rd=true z=false answers=false",
@@ -177,8 +178,8 @@ var peculiar = map[string]string{
 	"edns1do, own zone":   "BADVERS qr=true opcode=0 aa=false tc=false rd=false z=false answers=false OPT version=0 do=true flags=0",
 }
 
-// TestEveryPathIsCompliant puts the queries to a zone of our own, to the
-// resolver and to a server that refuses, beside NSD and Unbound.
+// TestEveryPathIsCompliant sends the queries to our own zone, to the resolver
+// and to a server that refuses, and compares with NSD and Unbound.
 func TestEveryPathIsCompliant(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {

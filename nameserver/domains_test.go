@@ -16,8 +16,8 @@ import (
 	"shuultuur/setting"
 )
 
-// others is a responder for names of others, whose upstreams answer when gate
-// can be read from; it has a stale answer for stale.victim.test.
+// others is a responder for external names, whose upstreams answer when gate
+// can be read from. It has a stale answer for stale.victim.test.
 type others struct {
 	gate    chan struct{}
 	entered chan struct{}
@@ -47,9 +47,9 @@ func (o *others) Wait(ctx context.Context, _ *dns.Query, r *dns.Reply, _ *filter
 	return o.answer(r)
 }
 
-// TestADomainThatIsSlowLeavesRoomForOthers: it has an eighth of the free
-// workers, and the whole line as long as nobody else wants in, also for clients
-// that come by TCP.
+// TestADomainThatIsSlowLeavesRoomForOthers: it gets an eighth of the free
+// workers, and the whole queue as long as no other domain needs it, also over
+// TCP.
 func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
 	const workers, line = 64, 32
 	const share = 7 // an eighth of the 57 that are free then

@@ -53,7 +53,7 @@ func dialHTTP2(t testing.TB, s *Server, cfg *tls.Config, settings ...http2.Setti
 	return f
 }
 
-// head is a header block.
+// head returns a header block.
 func (f *framed) head(fields ...string) []byte {
 	f.block.Reset()
 	for i := 0; i < len(fields); i += 2 {
@@ -78,7 +78,7 @@ func (f *framed) get(id uint32, name string, typ uint16) {
 	}
 }
 
-// next is the next frame that is not about settings or windows.
+// next returns the next frame that is not about settings or windows.
 func (f *framed) next() http2.Frame {
 	f.t.Helper()
 	for {

@@ -193,7 +193,7 @@ func exchange(t testing.TB, s *Server, network string, m *miekg.Msg) *miekg.Msg 
 	return r
 }
 
-// lost is how often a reason was counted.
+// lost returns how often a reason was counted.
 func (s *Server) lost(why reason) uint64 { return s.sums().drops[why] }
 
 func TestUDPAndTCPAnswerTheSame(t *testing.T) {
@@ -288,7 +288,7 @@ func TestADeclinedWaitGoesOnToTheNextResponder(t *testing.T) {
 	}
 }
 
-// undecided has to think about everything and then knows nothing.
+// undecided defers every query and then has no answer.
 type undecided struct{}
 
 func (undecided) Answer(*dns.Query, *dns.Reply, *filter.Transaction) dns.Outcome { return dns.Later }
@@ -339,7 +339,7 @@ func TestReloadChangesRulesAndResponders(t *testing.T) {
 	}
 }
 
-// A watcher is a responder that sees what the server answers by itself.
+// A watcher is a responder that examines what the server answers by itself.
 type watcher struct {
 	zone
 	seen chan []byte

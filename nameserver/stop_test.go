@@ -45,7 +45,7 @@ func TestStoppingAnswersWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 	<-z.entered
 	<-z.entered
 	cancel()
-	ended(t, idle) // at once: nothing was under way
+	ended(t, idle) // at once, because there was no query in progress
 	close(z.gate)
 	if m := next(t, tcp); len(m.Answer) != 1 {
 		t.Errorf("TCP: %v", m)

@@ -19,7 +19,7 @@ import (
 	"shuultuur/setting"
 )
 
-// frame is a query with its length before it.
+// frame returns a query after its length.
 func frame(t testing.TB, m *miekg.Msg) []byte {
 	t.Helper()
 	b, err := m.Pack()
@@ -58,7 +58,7 @@ func dial(t testing.TB, s *Server) net.Conn {
 	return c
 }
 
-// ended says that the server closes the connection without another byte.
+// ended reports whether the server closes the connection without another byte.
 func ended(t testing.TB, c net.Conn) {
 	t.Helper()
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, context.DeadlineExceeded) {
@@ -356,7 +356,7 @@ func TestTransfersAndNotify(t *testing.T) {
 	}
 }
 
-// keys knows one key, whose signature is a TSIG record without meaning.
+// keys accepts one key, whose signature is a meaningless TSIG record.
 type keys struct{ good bool }
 
 func (k keys) Verify(*dns.Query) bool { return k.good }

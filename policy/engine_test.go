@@ -25,7 +25,7 @@ type fake struct {
 	cost   filter.Cost
 	known  []filter.Category
 	finds  map[filter.Stage][]filter.Finding
-	wants  []filter.Stage // besides those of finds
+	wants  []filter.Stage // in addition to the stages of finds
 	err    map[filter.Stage]error
 	panics bool
 	html   bool // wants a body only of text/html, as checks of text do
@@ -645,8 +645,8 @@ func TestDecideAllocatesNothingWhenAllPasses(t *testing.T) {
 	}
 }
 
-// manyPolicies is 10 policies of 20 rules each, of all kinds; the client's is
-// the last.
+// manyPolicies returns 10 policies of 20 rules each, of all kinds; the last is
+// the client's.
 func manyPolicies(t testing.TB) (*Engine, *filter.Transaction) {
 	var cfg Config
 	for i := range 10 {

@@ -6,8 +6,8 @@ import (
 	"shuultuur/filter"
 )
 
-// A file is what its first bytes show, where neither its name nor its type say
-// so; and what is no program is none.
+// A file is identified by its first bytes if neither its name nor its type
+// does; a file that is not a program does not match.
 func TestExtensionByFirstBytes(t *testing.T) {
 	const program, archive = "MZ\x90\x00\x03\x00\x00\x00\x04", "PK\x03\x04\x14\x00\x00\x00\x08\x00"
 	for _, c := range []struct{ name, typ, body, ext, want string }{

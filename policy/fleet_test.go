@@ -13,8 +13,8 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// What docs/state.md says of quotas in a fleet: what is under way is let finish,
-// and nothing begins 0.3 s after all is used up.
+// As docs/state.md describes for quotas in a fleet: requests in progress may
+// finish, and none begins 0.3 s after the quota is used up.
 func TestAFleetRunsOverAQuotaByLittle(t *testing.T) {
 	const (
 		quota, size = 200_000, 500

@@ -29,7 +29,7 @@ func learning(t *testing.T, m Memory, p *fake, rules ...Rule) *Engine {
 	}, Parts{Memory: m, Revision: "1", Key: []byte("k")}, list(nil), p)
 }
 
-// etag is a page that can be told from its next version.
+// etag returns a page with a validator.
 func etag(tag string, more ...string) page {
 	return page{path: "/a", response: append([]string{"Content-Type", "text/html", "ETag", tag}, more...)}
 }

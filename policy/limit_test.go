@@ -24,7 +24,7 @@ func counted(t *testing.T, p Policy, test func(t *testing.T, e *Engine)) {
 	countedWith(t, p, phrases(1), test)
 }
 
-// countedWith is the same with pages that say more.
+// countedWith is the same with pages that have more properties.
 func countedWith(t *testing.T, p Policy, pages *fake, test func(t *testing.T, e *Engine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestLimitsOfQueries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rules := []Rule{{Name: "a", Action: "allow", Host: []string{"a.example"}}, {Name: "b", Action: "block", Host: []string{"b.example"}}}
 			counted(t, Policy{Limits: []Limit{{Queries: two, By: test.by}, {Requests: Rate{1, time.Hour}}}, Rules: rules}, func(t *testing.T, e *Engine) {
-				// Each counts, whatever becomes of it.
+				// Each counts, whatever its verdict.
 				for host, want := range map[string]filter.Action{"a.example": filter.Allow, "b.example": filter.Block} {
 					if v := queried(t, e, filter.Client{}, host); v.Action != want || v.After != 0 {
 						t.Fatalf("%s: %+v", host, v)
@@ -340,7 +340,7 @@ func TestNamesOfAQuotaThatIsUsedUpAreBlocked(t *testing.T) {
 	hour, anna := Duration(time.Hour), filter.Client{User: "anna"}
 	for name, test := range map[string]struct {
 		quota Quota
-		query bool // of what is used by queries, rather than by a page
+		query bool // counts queries instead of page requests
 		often int  // minutes before it is used up; 0: never
 	}{
 		"by a page":                     {Quota{Category: Names{"grey"}, Bytes: 100}, false, 1},
@@ -528,8 +528,8 @@ func TestAStampedeIsScoredOnce(t *testing.T) {
 	}
 }
 
-// TestErasedCountersBeginAnew: of limits, of queries and of quotas, for a user and
-// for a device, and of nobody else.
+// TestErasedCountersBeginAnew: limits, queries and quotas are reset for a user and
+// for a device, but for no other.
 func TestErasedCountersBeginAnew(t *testing.T) {
 	anna, ben := filter.Client{User: "anna", Addr: netip.MustParseAddr("10.0.0.1")}, filter.Client{User: "ben", Addr: netip.MustParseAddr("10.0.0.2")}
 	for name, p := range map[string]Policy{

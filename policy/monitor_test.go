@@ -9,7 +9,7 @@ import (
 	"shuultuur/state"
 )
 
-// matches is how often a monitoring rule has matched, by the metrics.
+// matches returns how often a monitoring rule has matched, by the metrics.
 func matches(t *testing.T, m *Metrics) (n float64) {
 	t.Helper()
 	all, err := metrictest.Read(m)
@@ -125,7 +125,7 @@ func TestHeavyChecksAreAskedLast(t *testing.T) {
 	if got := strings.Join(asked, " "); got != "category@name" || tr.Verdict.Reason.Rule != "block" {
 		t.Errorf("asked %q, rule %q; want the cheap check alone to decide", got, tr.Verdict.Reason.Rule)
 	}
-	// An allow by what the heavy check finds comes first: it has to be asked.
+	// The first rule allows by a finding of the heavy check, so the check must run.
 	asked = nil
 	rules[0].Action = "allow"
 	tr, _ = page{}.judge(t, newEngine(t, rules, slow, quick))

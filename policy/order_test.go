@@ -10,8 +10,8 @@ import (
 )
 
 // Whatever the checks find at which stage, the outcome is that of the first
-// rule that fits when everything is known; only where that rule blocks may
-// another that refuses have been quicker.
+// rule that matches when everything is known. Only if that rule blocks may
+// another refusing rule have decided earlier.
 func TestStagesDoNotChangeTheOutcome(t *testing.T) {
 	stages := []filter.Stage{filter.Name, filter.Request, filter.RequestBody, filter.Response, filter.ResponseBody}
 	rapid.Check(t, func(rt *rapid.T) {

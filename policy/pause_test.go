@@ -12,7 +12,8 @@ import (
 	"shuultuur/state"
 )
 
-// resting is an engine with rules for everything a pause lifts and does not.
+// resting returns an engine with rules for everything that a pause lifts and
+// does not lift.
 func resting(t testing.TB, pauses *Pauses, checks ...filter.Check) *Engine {
 	t.Helper()
 	certificate := &fake{name: "certificate", known: []filter.Category{{Name: "expired"}}, finds: map[filter.Stage][]filter.Finding{filter.Name: {{Check: "certificate", Category: "expired"}}}}

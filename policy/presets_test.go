@@ -104,7 +104,7 @@ func TestParametersThatListsTakeOutBecomeEdits(t *testing.T) {
 	}}
 	cfg := Config{{Name: "p", SafeSearch: true, Rules: []Rule{{Name: "ads", Action: "block", Category: cats("ads")}}}}
 	e := newEngineOf(t, cfg, Parts{}, tracked)
-	for range 2 { // what is added to the edits of the policy is not there the next time
+	for range 2 { // additions to the policy's edits must not be there the next time
 		tr, _ := page{host: "www.google.com", path: "/search?q=x&utm_source=y"}.judge(t, e)
 		var dropped []string
 		for _, d := range tr.Verdict.Edits {

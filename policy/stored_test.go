@@ -33,8 +33,8 @@ type observer struct{ *fake }
 
 func (observer) Contextual() {}
 
-// A verdict on a body from a store is kept beside it for as long as it must be the
-// same: without a limit, unless a check asks others or looks at more than the body.
+// A verdict on a stored body is kept beside it for as long as it must be the same:
+// without a limit, unless a check asks others or examines more than the body.
 func TestVerdictsAreKeptBesideStoredBodies(t *testing.T) {
 	for name, c := range map[string]struct {
 		check func(*fake) filter.Check

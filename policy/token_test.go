@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// clicked is the token that comes of a click on the warn page of t.
+// clicked returns the token that a click on the warn page of t produces.
 func clicked(t testing.TB, e *Engine, tr *filter.Transaction) string {
 	t.Helper()
 	token, err := e.Accept(t.Context(), tr, tr.Verdict.To)

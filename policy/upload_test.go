@@ -17,7 +17,7 @@ import (
 	"shuultuur/setting"
 )
 
-// sending is a POST whose body came in pieces of n bytes.
+// sending returns a POST whose body arrived in pieces of n bytes.
 func sending(e *Engine, ctype string, body []byte, n int) (*filter.Transaction, filter.Verdict) {
 	t := &filter.Transaction{Start: time.Now(), Host: "a.test", URL: "http://a.test/x", Request: &message.Request{Method: "POST", Path: []byte("/x"), Length: int64(len(body))}, Last: filter.ResponseBody}
 	t.Request.Add("Content-Type", ctype)

@@ -7,7 +7,7 @@ import (
 	"github.com/dop251/goja"
 )
 
-// engine is a browser's: it runs the script and asks it.
+// engine runs the script like a browser and returns its function.
 func engine(t *testing.T, text []byte) func(url, host string) string {
 	t.Helper()
 	vm := goja.New()
@@ -68,8 +68,8 @@ func TestPatternsAndProxiesThatAreNone(t *testing.T) {
 	}
 }
 
-// FuzzPatterns: every pattern that is taken makes a script that runs, and that
-// says of every host what the gateway says.
+// FuzzPatterns: every accepted pattern makes a valid script, which agrees with
+// the gateway about every host.
 func FuzzPatterns(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"intranet.example", "10.0.0.0/9", "www.intranet.example"}, {"*a*b*", "2001:db8::/47", "2001:db8:1::2"}, {"**", "::/0", "::ffff:1.2.3.4"},

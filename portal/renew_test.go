@@ -18,7 +18,7 @@ import (
 	"shuultuur/identity/session"
 )
 
-// directory stands for a provider that names groups.
+// directory replaces a provider with groups.
 type directory struct {
 	mu     sync.Mutex
 	groups []string
@@ -33,8 +33,8 @@ func (m *directory) renew(context.Context) ([]string, renewer, error) {
 	return m.groups, m.renew, m.err
 }
 
-// TestSessionsGetTheGroupsOfNow: and keep those of before while the provider does
-// not say any.
+// TestSessionsGetTheGroupsOfNow: sessions get new groups, and keep their groups
+// while the provider returns none.
 func TestSessionsGetTheGroupsOfNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(slog.New(slog.DiscardHandler))

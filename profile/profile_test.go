@@ -168,8 +168,8 @@ func TestMinimumMutatorUtilisation(t *testing.T) {
 	}
 }
 
-// gateway is an admin address that wants a token when given one; what is in
-// broken is not there.
+// gateway serves an admin address, which requires token unless it is "" and
+// lacks the paths in broken.
 func gateway(t *testing.T, token string, broken ...string) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -257,7 +257,7 @@ func TestOtherMachinesNeedLeaveAndAToken(t *testing.T) {
 	}
 }
 
-// scrapeText is what /metrics says after so many seconds of steady work.
+// scrapeText returns the answer of /metrics after n seconds of steady work.
 func scrapeText(n int) string {
 	var b strings.Builder
 	b.WriteString("# HELP go_goroutines Number of goroutines.\n# TYPE go_goroutines gauge\n")

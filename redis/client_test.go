@@ -179,7 +179,7 @@ func TestTrackedKeysAreReportedWhenTheyChange(t *testing.T) {
 			if changed.has("d") || changed.has("untracked") || changed.has("all") {
 				t.Errorf("reported are %q", changed.all)
 			}
-			// Whoever loses the connection has to forget everything.
+			// A client that loses the connection must drop everything.
 			s.Do(t, "CLIENT", "KILL", "TYPE", "normal")
 			eventually(t, "all are reported", func() bool { return changed.has("all") })
 		})
@@ -311,7 +311,7 @@ func TestKeysThatMoveAreFound(t *testing.T) {
 	})
 }
 
-// s is the text of a reply.
+// s returns the text of a reply.
 func s(t testing.TB, r redis.Reply) string {
 	t.Helper()
 	text, err := r.Text()
@@ -321,7 +321,7 @@ func s(t testing.TB, r redis.Reply) string {
 	return text
 }
 
-// rejected is how many GETs a server has redirected, by its statistics.
+// rejected returns how many GETs a server has redirected, by its statistics.
 func rejected(stats string) string {
 	_, line, _ := strings.Cut(stats, "cmdstat_get:")
 	_, line, _ = strings.Cut(line, "rejected_calls=")

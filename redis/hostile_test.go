@@ -17,8 +17,8 @@ import (
 	"shuultuur/redis"
 )
 
-// A hostile server answers every command with +OK, but those that begin with
-// its word, as long as it is armed, with something else.
+// A hostile server answers every command with +OK. While it is armed, it
+// answers commands that begin with its word differently.
 type hostile struct {
 	addr   string
 	word   string
@@ -97,7 +97,7 @@ func readCommand(r *bufio.Reader) (words []string, err error) {
 // text writes a text once.
 func text(s string) func(io.Writer) { return func(w io.Writer) { io.WriteString(w, s) } }
 
-// endless writes a text, then another one until nobody listens.
+// endless writes a text, and then another one until the connection ends.
 func endless(first, again string) func(io.Writer) {
 	return func(w io.Writer) {
 		many := strings.Repeat(again, 1+1000/len(again))
@@ -164,7 +164,7 @@ var phases = map[string]func(t *testing.T, name string, attack func(io.Writer)) 
 		c, err := redis.Connect(t.Context(), at(h.addr), redis.Options{Invalid: func([]byte) {}})
 		if err == nil {
 			c.Close()
-			if !strings.Contains(name, "replies") && !strings.Contains(name, "surplus") { // these follow what is valid
+			if !strings.Contains(name, "replies") && !strings.Contains(name, "surplus") { // these follow a valid reply
 				return errors.New("it connects")
 			}
 		}

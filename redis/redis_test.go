@@ -32,7 +32,7 @@ func connect(t testing.TB, cfg redis.Config, opt redis.Options) *redis.Client {
 	return c
 }
 
-// at is the settings for one server.
+// at returns the settings for one server.
 func at(addr string) redis.Config { return redis.Config{Addresses: []string{addr}} }
 
 // do sends one command and returns the reply. The test ends on an error.
@@ -46,7 +46,7 @@ func do(t testing.TB, c *redis.Client, words ...string) redis.Reply {
 	return b.Reply(0)
 }
 
-// eventually waits until what is true.
+// eventually waits until is returns true.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {

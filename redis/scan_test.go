@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// replies are what servers send, and after a bar what does not belong there.
+// wellFormed are valid replies; after a bar, bytes that do not belong to them.
 var wellFormed = []string{
 	"+OK\r\n", "+\r\n", "-ERR no\r\n", ":-12\r\n", "$0\r\n\r\n", "$3\r\na\r\n\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n",
 	"*2\r\n$1\r\na\r\n*1\r\n:1\r\n", "%1\r\n+a\r\n*0\r\n", "~2\r\n#t\r\n,1.5\r\n", "_\r\n", "(123456789012345678901\r\n",
@@ -50,7 +50,7 @@ func TestScannerRefusesWhatIsDamaged(t *testing.T) {
 	}
 }
 
-// walk uses every method of a reply and of what is in it.
+// walk calls every method of a reply and of its elements.
 func walk(t *testing.T, r Reply, depth int) (size int) {
 	if depth > maxDepth+1 {
 		t.Fatalf("nesting of more than %d levels", maxDepth)
@@ -114,7 +114,7 @@ func TestSlotsAreThoseOfRedis(t *testing.T) {
 	}
 }
 
-// answering is a connection on which a server has said b.
+// answering returns a connection on which a server has sent b.
 func answering(b []byte) *stream {
 	conn, _ := net.Pipe()
 	return &stream{conn: conn, r: bufio.NewReaderSize(bytes.NewReader(b), 64), w: bufio.NewWriter(conn), most: 100, stop: func() bool { return true }}

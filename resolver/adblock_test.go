@@ -40,7 +40,7 @@ type question struct {
 	answering string // the rule that it names
 }
 
-// readRecord reads testdata/adguard.txt, which says what its lines mean.
+// readRecord reads testdata/adguard.txt, which explains its format.
 func readRecord(t *testing.T, path string) (all []section) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -158,7 +158,7 @@ func rulesResolver(t *testing.T, lists []string, records map[string][]string) *r
 	return r
 }
 
-// A reply is a reply with its transaction, as the server has them.
+// A reply is a reply with its transaction, as in the server.
 type reply struct {
 	dns.Reply
 	T filter.Transaction
@@ -169,8 +169,8 @@ func (a *reply) Start(q *dns.Query, buf []byte, limit int) {
 	a.T.Reset()
 }
 
-// answerTo is what r answers to a question, in the words of the record, and
-// the evidence of what decided it.
+// answerTo returns the answer of r to a question in the words of the record,
+// and the evidence of the decision.
 func answerTo(t *testing.T, r *resolver.Resolver, x question) (answer, evidence string) {
 	m := new(miekg.Msg)
 	m.SetQuestion(miekg.Fqdn(x.host), x.qtype)
@@ -280,8 +280,8 @@ func TestAdblockRulesAnswerAsAdGuardsEngine(t *testing.T) {
 	t.Logf("%d answers, %d of them otherwise for a reason", n, otherwise)
 }
 
-// As in AdGuard Home, who lets a name be lets be what it leads to; an exception
-// for a name that nothing refuses is one, too.
+// As in AdGuard Home, an exception for a name also applies to the names that
+// its answer leads to, even if nothing refuses the name itself.
 func TestAnExceptionForANameIsForWhatItsAnswerLeadsTo(t *testing.T) {
 	lists := []string{"||tracker.net^\n||ads*.net^\n", "@@||shop.example^\n@@||*cart.example^$dnstype=A\n"}
 	r := rulesResolver(t, lists, map[string][]string{
@@ -305,7 +305,8 @@ func TestAnExceptionForANameIsForWhatItsAnswerLeadsTo(t *testing.T) {
 	}
 }
 
-// lineOfRule is where a rule is written, as evidence has it: "list1.txt:2".
+// lineOfRule returns the place of a rule in the form of evidence:
+// "list1.txt:2".
 func lineOfRule(lists []string, rule string) string {
 	for i, text := range lists {
 		for n, line := range strings.Split(text, "\n") {

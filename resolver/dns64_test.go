@@ -164,7 +164,7 @@ func TestNamesWithoutIPv6AddressesGetSuchAsStandForOthers(t *testing.T) {
 	}
 }
 
-// reverseText is the name under which an address's name is.
+// reverseText returns the reverse name of an address.
 func reverseText(address string) string {
 	address, typ, found := strings.Cut(address, " ")
 	name := dns.Text(dns.Reverse(netip.MustParseAddr(address)))
@@ -222,7 +222,7 @@ func TestWhoChecksSignaturesGetsNothingSynthesised(t *testing.T) {
 			}
 		}
 	}
-	// Where nothing is validated, a server that knows no AAAA is no obstacle.
+	// Without validation, a server that has no AAAA records is no obstacle.
 	x.r.parts.Validated = false
 	if m, _, _ := x.ask("bogus.com", miekg.TypeAAAA); summary(m) != "NOERROR, AAAA 64:ff9b::909:909" {
 		t.Error(summary(m))

@@ -16,8 +16,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A judge is a policy of a few words: what becomes of a host and of all below
-// it.
+// A judge is a simple policy: what happens to a host and its subdomains.
 type judge struct {
 	verdicts map[string]filter.Verdict
 	names    filter.Names
@@ -107,7 +106,7 @@ func (n *internet) count(key string) int {
 	return n.asked[key]
 }
 
-// A reply is a reply with its transaction, as the server has them.
+// A reply is a reply with its transaction, as in the server.
 type reply struct {
 	dns.Reply
 	T filter.Transaction
@@ -186,7 +185,7 @@ func (x *rig) ask(name string, qtype uint16) (*miekg.Msg, *reply, bool) {
 	return m, a, waited
 }
 
-// summary is an answer in one line.
+// summary returns an answer in one line.
 func summary(m *miekg.Msg) string {
 	var parts []string
 	parts = append(parts, miekg.RcodeToString[m.Rcode])

@@ -22,8 +22,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// asked is a request for an access log: what is sent to the proxy, where PORT
-// stands for the origin's port and CLOSED for one that nobody listens on.
+// asked is a request for an access log: the bytes sent to the proxy, with PORT
+// for the origin's port and CLOSED for a port without listener.
 type asked struct{ name, request string }
 
 func get11(url, host string) string {
@@ -180,7 +180,7 @@ func (a asked) line() string {
 }
 
 // squidLines returns the lines of the log by method and URL, without times and
-// with the ports replaced. Their sizes are compared with what was received.
+// with replaced ports. Their sizes are compared with the received bytes.
 func squidLines(t *testing.T, log string, received map[string]int, back *strings.Replacer) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -249,7 +249,7 @@ events: {squid: %s, every: 20ms}
 			}
 			want := squidLines(t, squidLog, theirs, back)
 			got := squidLines(t, filepath.Join(dir, "access.log"), ours, back)
-			// We tell a server that cannot be reached from one that is overloaded.
+			// We distinguish an unreachable server from an overloaded one.
 			want["GET http://127.0.0.1:CLOSED/"] = strings.Replace(want["GET http://127.0.0.1:CLOSED/"], "/503", "/502", 1)
 			if c.proxy != "" {
 				delete(want, "GET http://127.0.0.1:CLOSED/")

@@ -97,7 +97,7 @@ func (h *house) restart() {
 	h.start()
 }
 
-// status is that of the answer which a client of the gateway gets.
+// status returns the status of the answer for a client of the gateway.
 func (h *house) status(url string) int {
 	h.t.Helper()
 	code, _, err := get(through(h.g.ProxyAddr()), url)

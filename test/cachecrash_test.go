@@ -25,9 +25,9 @@ import (
 	"shuultuur/test/peer"
 )
 
-// A storehouse is the program as it is installed, with a cache on a disk, and
-// an origin whose objects say what they are: a client that gets a byte of
-// another object, of another version, or a damaged one, sees it.
+// A storehouse is the installed program with a cache on disk, and an origin
+// with self-describing objects: a client notices a byte of another object or
+// version, or a damaged one.
 type storehouse struct {
 	t      *testing.T
 	dir    string // of the settings
@@ -48,8 +48,8 @@ type storehouse struct {
 
 const storedObjects = 120
 
-// A storedObject is deleted by nobody while others read it, so that the least
-// version that may be seen is known.
+// A storedObject is not deleted while clients read it, so that the lowest
+// permitted version is known.
 type storedObject struct {
 	mu    sync.RWMutex
 	least int64 // the version that was the newest when it was deleted last
@@ -160,8 +160,8 @@ func (h *storehouse) kill() {
 	}
 }
 
-// ask asks for an object and checks every byte. Errors are those of a
-// connection, as when the program has been killed.
+// ask requests an object and checks every byte. Errors are those of the
+// connection, for example because the program was killed.
 func (h *storehouse) ask(n int) error {
 	o := &h.objects[n]
 	o.mu.RLock()
@@ -250,8 +250,8 @@ func (h *storehouse) all() int64 {
 	return h.hits.Load() - before
 }
 
-// kills is how often the program is killed: 200 times unless
-// SHUULTUUR_TEST_KILLS says otherwise, and less in short tests.
+// kills returns how often to kill the program: 200 times unless
+// SHUULTUUR_TEST_KILLS is set, and less in short tests.
 func kills(t *testing.T) int {
 	if v := os.Getenv("SHUULTUUR_TEST_KILLS"); v != "" {
 		n, err := strconv.Atoi(v)
@@ -266,8 +266,8 @@ func kills(t *testing.T) int {
 	return 200
 }
 
-// The program is killed at random moments under load. What it finds on the disk
-// at the next start is whole, and nothing of what was deleted comes back.
+// The program is killed at random moments under load. What it finds on disk at
+// the next start is complete, and no deleted object returns.
 func TestNoWrongByteAfterTheProgramWasKilled(t *testing.T) {
 	h := newStorehouse(t, filepath.Join(t.TempDir(), "store"))
 	r := rand.New(rand.NewPCG(16, 1))
@@ -321,8 +321,8 @@ func (h *storehouse) metric(name string) float64 {
 	return 0
 }
 
-// A bit is flipped in each kind of block: heads of segments and records, what
-// is known of an object, bodies, lists, and the note of what was purged.
+// A bit is flipped in each kind of block: heads of segments and records,
+// metadata of objects, bodies, lists, and the note of purged objects.
 func TestNoWrongByteAfterABitFlipped(t *testing.T) {
 	h := newStorehouse(t, filepath.Join(t.TempDir(), "store"))
 	h.start()
@@ -417,8 +417,8 @@ func removeOthers(t *testing.T, folder string, keep map[string][]byte) {
 	}
 }
 
-// place chooses a byte of a kind in a segment, -1 for none. Records of the
-// object that was purged are left alone: nobody reads them.
+// place chooses a byte of a kind in a segment, or -1. It avoids records of the
+// purged object, because nobody reads them.
 func place(r *rand.Rand, b, magic []byte, kind string, purged int) int {
 	if kind == "segment head" {
 		return r.IntN(128)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The disk is smaller than the settings say, and somebody else fills it: the
-// cache does with what there is, counts what it could not write, and starts.
+// The disk is smaller than the settings assume, and another program fills it:
+// the cache uses the available space, counts failed writes, and can start.
 func TestAFullDiskIsSurvived(t *testing.T) {
 	store := t.TempDir()
 	if err := unix.Mount("tmpfs", store, "tmpfs", 0, "size=5m"); err != nil {
@@ -26,7 +26,7 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 	})
 	h.start()
 	for round := range 20 {
-		if round == 5 { // nothing is left for the cache but what it has
+		if round == 5 { // only the cache's own space is left
 			_ = os.WriteFile(filepath.Join(store, "of somebody else"), make([]byte, 5<<20), 0o600)
 		}
 		h.load(4, 150, uint64(round)).Wait()

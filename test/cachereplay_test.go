@@ -29,8 +29,8 @@ proxy: {parent: "http://%s"}
 cache: {memory: %d, disk: %d, rules: [{min: 24h}]}
 `
 
-// A log that is sent through the gateway has the share of hits that the
-// simulation of the same log says.
+// A log that is replayed through the gateway reaches the hit rate of its
+// simulation.
 func TestAReplayedLogHitsAsSimulated(t *testing.T) {
 	const requests, size = 12_000, 96 << 20
 	log := squidLog(t, requests)

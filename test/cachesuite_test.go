@@ -26,9 +26,9 @@ import (
 	"shuultuur/test/data"
 )
 
-// A wrapper stands on both sides of a gateway that looks into TLS, so that a
-// client and an origin which speak plain HTTP meet each other through it. No
-// other byte than the target and the host of a request is touched.
+// A wrapper is on both sides of a gateway that decrypts TLS, so that a client
+// and an origin that use plain HTTP can communicate through it. It changes only
+// the target and the host of a request.
 type wrapper struct {
 	t       *testing.T
 	gateway string
@@ -183,9 +183,9 @@ policies: [{name: all, decrypt: true, store: true}]
 proxy: {private: [127.0.0.0/8], parent: "http://%s"}
 `
 
-// The public suite for caches, as it is, through a gateway that looks into TLS.
-// What is meant for one person is not stored there, whatever the origin
-// permits; interim responses need a library for Node that may not be there.
+// The public suite for caches, unchanged, through a gateway that decrypts TLS.
+// Responses for one person are not stored there, whatever the origin permits.
+// Interim responses need a library for Node that may be missing.
 func TestPublicCacheSuiteThroughTheDecryptingListener(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {

@@ -35,7 +35,7 @@ type issuer struct {
 	key  crypto.Signer
 }
 
-// issue makes a certificate signed by i, or by itself where i is nil; change
+// issue issues a certificate signed by i, or self-signed if i is nil; change
 // may spoil it.
 func (i *issuer) issue(t *testing.T, name string, change func(*x509.Certificate)) *issuer {
 	t.Helper()
@@ -79,7 +79,7 @@ func (i *issuer) pem() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.cert.Raw}))
 }
 
-// present is what a server shows.
+// present returns the certificate and chain that a server presents.
 func (i *issuer) present(chain ...*issuer) *tls.Certificate {
 	c := &tls.Certificate{Certificate: [][]byte{i.cert.Raw}, PrivateKey: i.key}
 	for _, j := range chain {
@@ -90,8 +90,8 @@ func (i *issuer) present(chain ...*issuer) *tls.Certificate {
 
 func authority(c *x509.Certificate) { c.IsCA, c.ExtKeyUsage = true, nil }
 
-// badCertificates are the faults a certificate can have by the host that has
-// them, and good.test. Hosts are called as their fault.
+// badCertificates returns certificates with faults by host, and a good one for
+// good.test. Hosts are named after their fault.
 func badCertificates(t *testing.T) (root *issuer, by map[string]*tls.Certificate) {
 	t.Helper()
 	root = (*issuer)(nil).issue(t, "Root of the test", authority)

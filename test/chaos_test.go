@@ -60,7 +60,7 @@ func (c *cable) carry(dst, src net.Conn) {
 		if err != nil {
 			return
 		}
-		if c.cut.Load() { // what is on its way is lost
+		if c.cut.Load() { // bytes in flight are lost
 			_, _ = io.Copy(io.Discard, src)
 			return
 		}
@@ -82,8 +82,8 @@ func (s *traffic) p99() time.Duration {
 	return s.took[len(s.took)*99/100]
 }
 
-// drive asks for pages nobody has asked for before, so that each request has
-// to do with the state three times, for a while and until enough is true.
+// drive requests new pages, so that each request uses the state three times,
+// for a while and until enough returns true.
 func (f *fleet) drive(least time.Duration, enough func() bool) *traffic {
 	var s traffic
 	var work sync.WaitGroup

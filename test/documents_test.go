@@ -20,15 +20,15 @@ import (
 	"shuultuur/test/peer"
 )
 
-// A document is what has to be there for the commands of a page of the manual,
-// and what they must print. Each page is its own machine: its own network, with
-// the ports of the page, its own /etc, /opt, /run, /root and /var, where
-// everything may be changed. $FILES has examples, and the settings of the page
-// as 1.yaml, 2.yaml ….
+// A document is the environment that the commands of a manual page need, and
+// their required output. Each page is its own machine, with its own network,
+// the ports of the page, and its own /etc, /opt, /run, /root and /var, where
+// anything may be changed. $FILES has examples, and the settings of the page as
+// 1.yaml, 2.yaml ….
 type document struct {
 	before   string   // a shell script
 	programs []string // without which the page cannot be tried
-	want     []string // in what is printed
+	want     []string // part of the output
 }
 
 const proxied = `
@@ -120,10 +120,11 @@ for k in zsk ksk; do for f in pub priv; do redis-cli SET redins:zones:example.co
 cp $FILES/redins.json config.json; cp $FILES/redis.yaml .; start redis.yaml`, programs: []string{"redis-server", "dig"}, want: []string{"192.0.2.1"}},
 }
 
-// manual is the repository: the program carries only some of its pages.
+// manual returns the repository, because the program contains only some of its
+// pages.
 func manual() fs.FS { return os.DirFS("..") }
 
-// commandPages are the pages of the manual that have commands.
+// commandPages returns the pages of the manual that have commands.
 func commandPages(t *testing.T) map[string][]commandBlock {
 	t.Helper()
 	all := map[string][]commandBlock{}
@@ -191,10 +192,10 @@ func commandBlocks(t *testing.T, file, text string) (blocks []commandBlock) {
 	return blocks
 }
 
-// stays is a command that goes on until somebody stops it.
+// stays matches a command that runs until it is stopped.
 var stays = regexp.MustCompile(`^(make run|shuultuur run|shuultuur events -follow)\b`)
 
-// script is a page as a shell runs it.
+// script returns a page as a shell script.
 func script(page string, d document, blocks []commandBlock) string {
 	var s strings.Builder
 	s.WriteString(`set -euo pipefail
@@ -228,7 +229,7 @@ start() { shuultuur run "$@" & until shuultuur check -running "$@" >/dev/null 2>
 				s.WriteString(line + " & until command curl -sf -o $SCRATCH/page http://127.0.0.1:8081/ready; do kill -0 $!; sleep 0.2; done\n")
 			case stays.MatchString(line):
 				s.WriteString(line + " & for i in 1 2 3 4 5; do sleep 0.1; kill -0 $!; done\n")
-			case strings.HasPrefix(line, "shuultuur why"): // it answers with its status
+			case strings.HasPrefix(line, "shuultuur why"): // its exit status is its answer
 				s.WriteString("{ " + line + "\n} || test $? = 1\n")
 			default:
 				s.WriteString(strings.TrimPrefix(line, "$ ") + "\n")
@@ -298,7 +299,7 @@ func tryPage(t *testing.T, page string, d document, blocks []commandBlock, files
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	// The caches of Go stay where they are: building anew takes minutes.
+	// Go's caches are shared, because building from scratch takes minutes.
 	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -404,7 +405,8 @@ func exampleFiles(t *testing.T) string {
 	return dir
 }
 
-// capture is a connection that asks for /evil, as tcpdump writes it.
+// capture returns a connection with a request for /evil, in the format of
+// tcpdump.
 func capture(t *testing.T) []byte {
 	t.Helper()
 	order := binary.LittleEndian

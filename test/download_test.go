@@ -104,8 +104,8 @@ func TestBrowserWaitsWhileADownloadIsScanned(t *testing.T) {
 	}
 }
 
-// TestADownloadTricklesWhileItIsScanned: with proxy.downloads off the client gets
-// what was judged as it comes, and not the last piece of what clamd refuses.
+// TestADownloadTricklesWhileItIsScanned: with proxy.downloads off, the client
+// gets judged parts as they arrive, but not the last part of what clamd refuses.
 func TestADownloadTricklesWhileItIsScanned(t *testing.T) {
 	socket, origin := startClamd(t), slowOrigin(t)
 	g := runGateway(t, t.TempDir(), fmt.Sprintf(downloadSettings, socket, `, downloads: "off"`))

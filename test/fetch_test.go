@@ -85,8 +85,8 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 		}
 		return text
 	}
-	// blocked reports whether the policy refuses the host; it is at no address,
-	// so that a gateway that lets it pass finds nobody.
+	// blocked reports whether the policy refuses the host. The host does not exist,
+	// so a gateway that passes the request fails.
 	blocked := func(g *gateway.Gateway, host string) bool {
 		status, _, err := get(through(g.ProxyAddr()), "http://"+host+".127.0.0.1.invalid/")
 		if err != nil {
@@ -96,7 +96,7 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 	}
 	body.Store("ads.127.0.0.1.invalid\n")
 
-	// A gateway that is stopped while it fetches ends at once.
+	// A gateway that is stopped during a fetch ends at once.
 	_, end := start()
 	<-arrived
 	end()
@@ -116,7 +116,7 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 		t.Errorf("/health after the list has come: %s", text)
 	}
 
-	// What is fetched by hand is taken into use by the gateway that runs.
+	// The running gateway uses what was fetched manually.
 	body.Store("ads.127.0.0.1.invalid\nmore.127.0.0.1.invalid\n")
 	f, err := configuration.ReadLists(file)
 	if err != nil {

@@ -224,7 +224,7 @@ func (f *fleet) clicksThrough() {
 	}
 }
 
-// saysWhatIsLeft asks every node in every way what is left of the quota, which
+// saysWhatIsLeft asks every node in every way for the rest of the quota, which
 // is used up.
 func (f *fleet) saysWhatIsLeft() {
 	t := f.t
@@ -280,8 +280,8 @@ func (f *fleet) saysWhatIsLeft() {
 	}
 }
 
-// rests has one node let filtering rest: it rests on all, as long as none says
-// otherwise.
+// rests pauses filtering through one node: it is paused on all until it is
+// resumed.
 func (f *fleet) rests() {
 	f.t.Helper()
 	for i, what := range []struct {
@@ -299,8 +299,8 @@ func (f *fleet) rests() {
 	}
 }
 
-// obeys adds an entry to a list on one node, which reaches the others, one that
-// comes later too; and removes it on another.
+// obeys adds an entry to a list on one node, which the others get, even a later
+// one; and removes it on another.
 func (f *fleet) obeys(redis string) {
 	f.t.Helper()
 	const page = "http://own.example/"
@@ -416,7 +416,7 @@ func TestAFleetRemembersTogether(t *testing.T) {
 				default:
 					t.Errorf("play %d: %d", i, s)
 				}
-				time.Sleep(300 * time.Millisecond) // what was used goes to the other
+				time.Sleep(300 * time.Millisecond) // time for the counts to reach the other node
 			}
 			if ok != 3 {
 				t.Errorf("%d pages of 400 bytes for a quota of 1000, want 3", ok)

@@ -238,7 +238,7 @@ func start(t *testing.T, file string, env ...string) *process {
 	return nil
 }
 
-// newDirectHouse is a gateway of its own process that goes to origins itself.
+// newDirectHouse starts a gateway process that connects to origins directly.
 func newDirectHouse(t *testing.T) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "shuultuur.yaml")
@@ -406,8 +406,8 @@ func TestTerminatingFinishesWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// TestReadmeSettings keeps the README's settings working: they are those that
-// the tests of the gateway read.
+// TestReadmeShowsSettingsThatWork tests that the README's settings are the ones
+// in the gateway's tests.
 func TestReadmeShowsSettingsThatWork(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {

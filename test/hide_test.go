@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// TestAdsAreHidden: EasyList hides elements in a browser where the policy says
-// hide, on pages with a strict policy of their own too, and not where rules of
-// the list except a page; further rules change heads and stop windows. What is
-// refused comes with a policy that lets nobody frame it.
+// TestAdsAreHidden: if the policy says hide, EasyList hides elements in a
+// browser, even on pages with a strict policy of their own, but not where a
+// rule excepts a page. Further rules change headers and stop windows. A refused
+// page forbids frames.
 func TestAdsAreHidden(t *testing.T) {
 	if os.Getenv("SHUULTUUR_DATA") == "" {
 		t.Skip("EasyList is in SHUULTUUR_DATA, which is not set")

@@ -47,8 +47,8 @@ events: {sqlite: events.db, every: 100ms}
 proxy: {parent: "http://%s"}
 `
 
-// newHTTPSHouse is a house that looks into TLS, and whose origin speaks it as
-// www.example.com.
+// newHTTPSHouse returns a house that decrypts TLS, with an origin that uses TLS
+// as www.example.com.
 func newHTTPSHouse(t *testing.T, pages map[string]string) *house {
 	t.Helper()
 	h := newHouse(t, nil)
@@ -77,8 +77,8 @@ func newHTTPSHouse(t *testing.T, pages map[string]string) *house {
 	return h
 }
 
-// connector is a proxy whose tunnels all lead to one address. It returns its
-// own.
+// connector starts a proxy whose tunnels all lead to one address, and returns
+// its own address.
 func connector(t *testing.T, to string) string {
 	t.Helper()
 	parent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +105,7 @@ func connector(t *testing.T, to string) string {
 	return parent.Listener.Addr().String()
 }
 
-// newHome is a home folder of somebody whose browser trusts a root.
+// newHome creates a home folder whose browser trusts a root.
 func newHome(t *testing.T, root string) string {
 	t.Helper()
 	certutil, err := exec.LookPath("certutil")
@@ -222,7 +222,7 @@ func TestAReloadKeepsCertificatesAndTickets(t *testing.T) {
 	if first.DidResume || !again.DidResume || !again.PeerCertificates[0].Equal(first.PeerCertificates[0]) {
 		t.Errorf("resumed before %v, after the reload %v", first.DidResume, again.DidResume)
 	}
-	// A root that follows the old one is taken into use, and old clients go on.
+	// A root that follows the old one is used, and old clients continue to work.
 	file := filepath.Join(filepath.Dir(h.file), "root.pem")
 	root, err := intercept.ReadRoot(file)
 	if err != nil {
@@ -330,7 +330,7 @@ func noKeys(t *testing.T, dir string) {
 	}
 }
 
-// A lockedBuffer takes what a process says while somebody reads it.
+// A lockedBuffer collects the output of a process while it is read.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  strings.Builder

@@ -38,7 +38,7 @@ policies:
 events: {sqlite: events.db, every: 100ms}
 `
 
-// icapLines are those of docs/icap.md.
+// icapLines returns the lines of docs/icap.md.
 func icapLines(at string) string {
 	return strings.ReplaceAll(`
 icap_enable on
@@ -176,7 +176,7 @@ func TestSquidFiltersDecryptedHTTPSThroughICAP(t *testing.T) {
 	}
 }
 
-// behindSquidBumping is behindSquid with a Squid that looks into TLS.
+// behindSquidBumping is behindSquid with a Squid that decrypts TLS.
 func behindSquidBumping(t *testing.T, root, store, helper string) (*gateway.Gateway, string) {
 	t.Helper()
 	port := "127.0.0.1:" + peer.Port(t)

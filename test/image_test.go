@@ -28,7 +28,7 @@ import (
 	"shuultuur/test/peer"
 )
 
-// released runs a command with the time of a release, and returns what it wrote.
+// released runs a command with the time of a release, and returns its output.
 func released(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
@@ -81,7 +81,7 @@ func untar(t *testing.T, archive []byte) (files map[string][]byte, heads map[str
 	}
 }
 
-// An imageConfig is what a container engine reads of the image.
+// An imageConfig has the parts of the image that a container engine reads.
 type imageConfig struct {
 	Architecture, OS string
 	Config           struct {
@@ -141,8 +141,8 @@ func readImage(t *testing.T, archive []byte) (config imageConfig, layer []byte) 
 	return config, layer
 }
 
-// TestTheImageFiltersAPage packs the container image, reads it as an engine does,
-// and runs it as its configuration says, in its own root and as its own user.
+// TestTheImageFiltersAPage packs the container image, reads it like an engine,
+// and runs it by its configuration, in its own root and as its own user.
 func TestTheImageFiltersAPage(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "shuultuur")
@@ -302,8 +302,8 @@ func settingsOf(t *testing.T, values []byte) string {
 	return b.String()
 }
 
-// TestSettingsForContainersAreGood: those of the chart and of the school. Their
-// data folder is elsewhere here.
+// TestSettingsForContainersAreGood tests those of the chart and of the school,
+// with another data folder.
 func TestSettingsForContainersAreGood(t *testing.T) {
 	values, err := os.ReadFile("../dist/helm/shuultuur/values.yaml")
 	if err != nil {

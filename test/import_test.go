@@ -60,9 +60,9 @@ http_access allow localhost
 http_access deny all
 `
 
-// TestImportOfSquidDecidesAsSquidDoes asks a real Squid for a thousand names, by
-// clients that its lines tell apart, and holds its log against the settings made
-// of it, and these against its rules as the import reads them.
+// TestImportOfSquidDecidesAsSquidDoes requests a thousand names from a real
+// Squid, as clients that its lines distinguish. It compares Squid's log with the
+// imported settings, and these with its rules as the import reads them.
 func TestImportOfSquidDecidesAsSquidDoes(t *testing.T) {
 	peer.Program(t, "squid")
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "here") }))
@@ -79,7 +79,7 @@ func TestImportOfSquidDecidesAsSquidDoes(t *testing.T) {
 		host := pick("", "www.", "a.b.", "ads1.", "x.tracker.", "learning.", "chess.") + pick("games.example", "learning.games.example", "chess.example", "chess.games.example", "club.example", "films.example", "other.example", "192.0.2.7", "198.51.100.7")
 		at := pick("", "", "", ":8080", ":81")
 		if strings.Contains(host, "films") {
-			at = "" // expressions of Squid see the port, ours do not: the report says so
+			at = "" // expressions of Squid include the port, ours do not, as the report notes
 		}
 		target := "http://" + host + at + pick("/", "/a", "/setup.exe", "/setup.exe?x", "/a/b.MSI") + pick("", "?q=1")
 		if status := askFrom(t, addr, from, pick("GET", "GET", "HEAD", "POST", "PUT"), target); status == 403 {

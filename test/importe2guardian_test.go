@@ -17,8 +17,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// guardianLists are lists of the two filter groups below. Of the others what is
-// shipped is empty.
+// guardianLists are lists of the two filter groups below. The other shipped
+// lists are emptied.
 var guardianLists = map[string]string{
 	"lists/bannedsitelist": "ads.example\nstrong.example\n", "lists/exceptionsitelist": "good.ads.example\n", "lists/greysitelist": "www.strong.example\n",
 	"lists/bannedurllist": "other.example/play\nbare.example/a\n", "lists/exceptionurllist": "other.example/play/now\n", "lists/bannedregexpurllist": "casino\\.html\n/banners/\n",
@@ -28,8 +28,8 @@ var guardianLists = map[string]string{
 	"lists/filtergroupslist": "", "lists/ipgroups": "127.0.0.3 = filter2\n127.0.1.0/255.255.255.0 = filter2\n", "lists/bannediplist": "127.0.0.4\n", "lists/exceptioniplist": "127.0.0.5\n",
 }
 
-// guardianFolder is Debian's configuration of e2guardian with the lists above, a
-// second filter group, and a parent.
+// guardianFolder returns Debian's configuration of e2guardian with the lists
+// above, a second filter group, and a parent.
 func guardianFolder(t *testing.T, port, parent string) string {
 	t.Helper()
 	dir := shared(t, nil)

@@ -25,9 +25,8 @@ import (
 // asks is how many questions each program gets.
 const asks = 1000
 
-// agrees imports settings of a program, with a log of what that program has
-// decided: its rules as the import reads them, the settings made of them and the
-// log have to say the same.
+// agrees imports settings of a program, with a log of its decisions. The rules
+// as the import reads them, the imported settings and the log must agree.
 func agrees(t *testing.T, program, path, log string, refused int) {
 	t.Helper()
 	if refused < asks/5 || refused > asks*4/5 {
@@ -77,7 +76,7 @@ func somePath(r *rand.Rand) string {
 	return all[r.IntN(len(all))]
 }
 
-// squidLine is a request as Squid logs it.
+// squidLine returns a request in the format of Squid's log.
 func squidLine(client, target, user string, refused bool) string {
 	result := "TCP_MISS/200"
 	if refused {
@@ -244,8 +243,8 @@ acl {
 	agrees(t, "squidguard", filepath.Join(dir, "squidGuard.conf"), log.String(), refused)
 }
 
-// TestImportOfUnboundDecidesAsUnboundDoes asks a real Unbound for a thousand
-// names, behind which is a server that knows each.
+// TestImportOfUnboundDecidesAsUnboundDoes queries a thousand names of a real
+// Unbound, whose upstream has an answer for each.
 func TestImportOfUnboundDecidesAsUnboundDoes(t *testing.T) {
 	peer.Program(t, "unbound")
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -180,8 +180,8 @@ func TestCurlSignsInWithATicketOfMIT(t *testing.T) {
 	})
 }
 
-// proves has MIT's library ask for a proof that the proxy is who it says it is
-// (mutual authentication), in SPNEGO and without it. curl takes none.
+// proves lets MIT's library request that the proxy proves its identity (mutual
+// authentication), in SPNEGO and without. curl does not support it.
 func (k *kdc) proves(t *testing.T, port, url string) {
 	t.Helper()
 	for _, how := range [][]string{nil, {"kerberos"}} {
@@ -193,7 +193,7 @@ func (k *kdc) proves(t *testing.T, port, url string) {
 	}
 }
 
-// events returns what is on record.
+// events returns the recorded events.
 func events(t *testing.T, g *gateway.Gateway) (all []event.Row) {
 	t.Helper()
 	for r, err := range g.Store().Query(t.Context(), event.Filter{}, event.Page{Limit: 100}) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestEntriesAreChangedAtOnce: what is added or removed at the admin address
-// counts for the next request.
+// TestEntriesAreChangedAtOnce: an entry added or removed at the admin address
+// affects the next request.
 func TestEntriesAreChangedAtOnce(t *testing.T) {
 	h := newHouse(t, map[string]string{"tea.example/": "tea", "bet.example/": "bets", "www.bet.example/help": "help"})
 	admin := "http://" + h.g.AdminAddr()

@@ -17,7 +17,7 @@ import (
 	"shuultuur/test/peer"
 )
 
-// freePort is a port that was free a moment ago, for UDP and TCP.
+// freePort returns a port that was free for UDP and TCP.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 20 {
@@ -86,8 +86,8 @@ dns:
   cache: {max-ttl: 1s}
 `
 
-// TestNamesAreFiltered is a day of a name server: what dig, a browser and the
-// operator see of it, with upstreams and without.
+// TestNamesAreFiltered tests a name server as seen by dig, a browser and the
+// operator, with and without upstreams.
 func TestNamesAreFiltered(t *testing.T) {
 	for _, need := range []string{"dig", "curl"} {
 		if _, err := exec.LookPath(need); err != nil {
@@ -125,8 +125,8 @@ func TestNamesAreFiltered(t *testing.T) {
 		out, _ := exec.Command("dig", append([]string{"@127.0.0.1", "-p", port, "+time=3", "+tries=1"}, args...)...).CombinedOutput()
 		return string(out)
 	}
-	// until asks until the answer has all words, which says that what was done
-	// has taken effect.
+	// until queries until the answer has all words, because a change has taken
+	// effect.
 	until := func(what string, words []string, args ...string) string {
 		t.Helper()
 		out := ""

@@ -14,7 +14,8 @@ func oddCases(t *testing.T) []renderCase {
 	return all
 }
 
-// oddHeads are about fields and status lines that clients read in their own ways.
+// oddHeads returns cases of fields and status lines that clients interpret in
+// their own ways.
 func oddHeads(*testing.T) (all []renderCase) {
 	body := "<p>porn</p>"
 	for _, head := range []string{
@@ -47,7 +48,7 @@ func oddHeads(*testing.T) (all []renderCase) {
 	return all
 }
 
-// oddCodings are about codings with unusual members.
+// oddCodings returns cases of codings with unusual members.
 func oddCodings(*testing.T) (all []renderCase) {
 	page := []byte("<p>porn</p>" + strings.Repeat("<!-- filling -->", 3))
 	add := func(head string, body []byte) {
@@ -171,7 +172,8 @@ func oddCodings(*testing.T) (all []renderCase) {
 	return all
 }
 
-// oddCharsets are about charsets that marks, fields and markup name differently.
+// oddCharsets returns cases in which marks, fields and markup name different
+// charsets.
 func oddCharsets(t *testing.T) (all []renderCase) {
 	word := "Ябл"
 	add := func(name, head string, body []byte, word string) {

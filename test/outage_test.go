@@ -59,8 +59,8 @@ func more(t *testing.T, what string, n *atomic.Int64) {
 	until(t, what, func() bool { return n.Load() >= was+10 })
 }
 
-// TestTheKDCIsKilledUnderLoad: those who have tickets do not notice, those who have
-// none are told at once, and get in as soon as the KDC gives tickets again.
+// TestTheKDCIsKilledUnderLoad: clients with tickets do not notice. Others get an
+// error at once, and get in as soon as the KDC issues tickets again.
 func TestTheKDCIsKilledUnderLoad(t *testing.T) {
 	k := newKDC(t)
 	o := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }))
@@ -105,8 +105,8 @@ func TestTheKDCIsKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// TestTheOpenIDProviderIsKilledUnderLoad: people who have signed in do not notice,
-// others are told at once what is away, and sign in as soon as it is back.
+// TestTheOpenIDProviderIsKilledUnderLoad: signed-in people do not notice. Others
+// are told at once what is unavailable, and sign in as soon as it is back.
 func TestTheOpenIDProviderIsKilledUnderLoad(t *testing.T) {
 	port, idp := peer.Port(t), peer.Port(t)
 	callback := "http://127.0.0.1:" + port + "/sign-in/callback"

@@ -74,8 +74,8 @@ func TestTheDebIsCleanAndFollowsPolicy(t *testing.T) {
 	}
 }
 
-// TestTheDebInAFreshRoot installs the deb where nothing else is, starts it,
-// filters a page, upgrades, removes and purges.
+// TestTheDebInAFreshRoot installs the deb in an empty root, starts it, filters
+// a page, upgrades, removes and purges.
 func TestTheDebInAFreshRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a root folder and work in it")

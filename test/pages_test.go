@@ -39,10 +39,10 @@ func (b *browser) cdp(cmd string, params map[string]any) {
 	b.call("POST", b.session+"/goog/cdp/execute", map[string]any{"cmd": cmd, "params": params}, nil)
 }
 
-// TestPagesOfTheAdminAddress leads a person through the pages: why was it
-// blocked, open it for a while and see it open in the pupil's browser, take that
-// back; a mistake in the settings is shown at its line, a change shows what it
-// does, and is taken back.
+// TestPagesOfTheAdminAddress uses the pages like a person: why was a page
+// blocked; open it for a while, see it open in the pupil's browser, and undo
+// that; see a mistake in the settings at its line, and the effect of a change;
+// undo the change.
 func TestPagesOfTheAdminAddress(t *testing.T) {
 	onEachScreen(t, leadThroughThePages)
 }
@@ -124,7 +124,7 @@ func leadThroughThePages(t *testing.T, width int) {
 		b.script(fmt.Sprintf("const t = document.querySelector('#text'); t.value = t.value.replace(%q, %q)", old, with))
 	}
 	b.open(admin + "/settings")
-	// While somebody writes: what fits at the cursor, and what is wrong.
+	// While a person types: completions at the cursor, and mistakes.
 	b.script(`const t = document.querySelector("#text"); t.value += "identity:\n  addr"; t.focus(); t.setSelectionRange(t.value.length, t.value.length); t.dispatchEvent(new Event("input"))`)
 	b.shows("addresses")
 	b.picture(fmt.Sprintf("settings-hints-%d", width))
@@ -202,8 +202,8 @@ proxy: {parent: "http://%s"}
 // maxFirstPage bounds what the first page loads, in bytes.
 const maxFirstPage = 150 << 10
 
-// axe returns the checker of Deque, which npm brings; where it cannot be had,
-// the test is skipped and says why.
+// axe returns Deque's checker, which npm installs. If it is not available, the
+// test is skipped.
 func axe(t *testing.T) string {
 	t.Helper()
 	const version = "4.14.1"
@@ -233,7 +233,7 @@ func axe(t *testing.T) string {
 	return string(text)
 }
 
-// A visit is what a page weighs.
+// A visit is the size of a page.
 type visit struct {
 	Status          float64 // of HTTP
 	Bytes, Requests float64
@@ -354,11 +354,11 @@ func examineFromTheRight(b *browser, checker, admin string, pages []string) {
 const sidePlace = `const r = document.querySelector(".side")?.getBoundingClientRect();
 return !r || r.left >= 0 && r.right <= innerWidth ? "" : JSON.stringify(r)`
 
-// statuses are those of pages that refuse.
+// statuses are the statuses of pages that refuse.
 var statuses = map[string]float64{"/setup": 403, "/nowhere": 404}
 
-// fromTheRight returns texts in Arabic letters, as long as the German ones: what they
-// say does not count, where they stand does.
+// fromTheRight returns texts in Arabic letters, as long as the German ones: only
+// their position matters.
 func fromTheRight(t *testing.T) string {
 	t.Helper()
 	german, err := os.ReadFile(filepath.Join("..", "text", "de.txt"))

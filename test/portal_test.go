@@ -170,7 +170,7 @@ func TestPeopleSignInOnThePortal(t *testing.T) {
 	g, portal := portalGateway(t, t.TempDir(), port, "http://127.0.0.1:"+idp)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "origin ", r.URL) }))
 	defer origin.Close()
-	// The provider's address is open to everybody: the origin has another name.
+	// Everybody may reach the provider's address, so the origin gets another name.
 	origin.URL = strings.Replace(origin.URL, "127.0.0.1", "localhost", 1)
 	client := through(g.ProxyAddr())
 	ask := func() *http.Response {

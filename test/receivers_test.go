@@ -46,7 +46,7 @@ func pages(to map[string]bool, text []byte) {
 	}
 }
 
-// unzipped is the text of all that is compressed in b.
+// unzipped returns the text of all compressed members in b.
 func unzipped(b []byte) (all []byte) {
 	magic := []byte{0x1f, 0x8b, 8}
 	for at := bytes.Index(b, magic); at >= 0; at = bytes.Index(b, magic) {
@@ -60,7 +60,7 @@ func unzipped(b []byte) (all []byte) {
 	return all
 }
 
-// httpReceiver takes what is posted or put: it stands for a collector and for an
+// httpReceiver accepts what is posted or put: it replaces a collector and an
 // object store.
 func httpReceiver(t *testing.T, name, addr string, waits time.Duration) *receiver {
 	var mu sync.Mutex
@@ -96,7 +96,7 @@ func httpReceiver(t *testing.T, name, addr string, waits time.Duration) *receive
 	return r
 }
 
-// rsyslog is a log server with a file.
+// rsyslog starts a log server that writes to a file.
 func rsyslog(t *testing.T, port string) *receiver {
 	peer.Program(t, "rsyslogd")
 	dir := t.TempDir()
@@ -131,7 +131,7 @@ action(type="omfile" file=%q)
 	return r
 }
 
-// brokers is a Kafka cluster that keeps its topic in a folder.
+// brokers starts a Kafka cluster that keeps its topic in a folder.
 func brokers(t *testing.T, port string) *receiver {
 	n, err := strconv.Atoi(port)
 	if err != nil {
@@ -187,7 +187,7 @@ func listens(t *testing.T, addr string) {
 	})
 }
 
-// database is PostgreSQL with a table of events.
+// database starts PostgreSQL with a table of events.
 func database(t *testing.T) (r *receiver, url string) {
 	pg := peer.NewPostgres(t)
 	url, err := pg.Database("events")
@@ -223,9 +223,9 @@ func database(t *testing.T) (r *receiver, url string) {
 	return r, url
 }
 
-// TestReceiversOfEventsAreKilledUnderLoad kills each while requests go on. Nobody
-// waits for one that is away; two seconds after its return it gets events again,
-// and it gets all that it has missed.
+// TestReceiversOfEventsAreKilledUnderLoad kills each receiver while requests
+// continue. No request waits for an absent one. Two seconds after its return a
+// receiver gets events again, and it gets all that it has missed.
 func TestReceiversOfEventsAreKilledUnderLoad(t *testing.T) {
 	const page = "a page of the origin"
 	var served atomic.Int64

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// statusCases are about answers that are not 200: browsers show the body of
-// most, and of a redirection that leads nowhere.
+// statusCases returns answers other than 200: browsers show the body of most,
+// and of a redirect without target.
 func statusCases(*testing.T) (all []renderCase) {
 	body := []byte("<p>porn</p>")
 	for _, status := range []string{
@@ -44,7 +44,7 @@ func statusCases(*testing.T) (all []renderCase) {
 	return all
 }
 
-// moreCodingCases are about codings that are cut, mixed, empty or nested.
+// moreCodingCases returns codings that are truncated, mixed, empty or nested.
 func moreCodingCases(*testing.T) (all []renderCase) {
 	page := []byte("<p>porn</p>" + strings.Repeat("<!-- filling -->", 3))
 	add := func(head string, body []byte) {
@@ -116,7 +116,7 @@ func moreCodingCases(*testing.T) (all []renderCase) {
 	return all
 }
 
-// moreCharsetCases are about names and bytes that mislead.
+// moreCharsetCases returns misleading names and bytes.
 func moreCharsetCases(t *testing.T) (all []renderCase) {
 	add := func(name, head string, body []byte, word string) {
 		all = append(all, renderCase{name: "charset " + name, head: head, body: body, word: word})
@@ -152,7 +152,7 @@ func moreCharsetCases(t *testing.T) (all []renderCase) {
 	return all
 }
 
-// moreMarkupCases are about where else in markup text stands.
+// moreMarkupCases returns further places of text in markup.
 func moreMarkupCases(*testing.T) (all []renderCase) {
 	b64 := base64.StdEncoding.EncodeToString([]byte("<p>porn</p>"))
 	css64 := base64.StdEncoding.EncodeToString([]byte("p::before{content:'porn'}"))
@@ -199,7 +199,7 @@ func moreMarkupCases(*testing.T) (all []renderCase) {
 	return append(all, moreXMLCases()...)
 }
 
-// moreXMLCases are about markup by the rules of XML.
+// moreXMLCases returns markup by the rules of XML.
 func moreXMLCases() (all []renderCase) {
 	const xhtml = "<html xmlns='http://www.w3.org/1999/xhtml'><body>"
 	const xhtmlType, svgType = "application/xhtml+xml", "image/svg+xml"

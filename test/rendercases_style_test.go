@@ -2,7 +2,8 @@ package test
 
 import "fmt"
 
-// styleCases are pages with a word that style makes, hides a part of, or turns.
+// styleCases returns pages with a word that style sheets create, hide in part,
+// or reverse.
 func styleCases() (all []renderCase) {
 	for _, page := range []string{
 		// Elements that show nothing, within a word.

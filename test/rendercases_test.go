@@ -21,7 +21,7 @@ import (
 // A renderCase is a response that a browser may show the word of.
 type renderCase struct {
 	name string
-	head string // field lines, "\n" between; before them ":status 302 x" where it is not 200
+	head string // fields, separated by "\n"; preceded by ":status 302 x" if it is not 200
 	body []byte
 	word string
 }
@@ -59,7 +59,7 @@ func renderCases(t *testing.T) []renderCase {
 	return all
 }
 
-// typeCases are about which type a body has.
+// typeCases returns cases about the type of a body.
 func typeCases(*testing.T) (all []renderCase) {
 	for _, line := range []string{
 		"Content-Type: text/html", "Content-Type: text/plain", "Content-Type:", "", "Content-Type: */*",
@@ -138,7 +138,7 @@ func zstded(p []byte) []byte {
 	return w.EncodeAll(p, nil)
 }
 
-// gzipMember is a member with flags and what they announce.
+// gzipMember returns a member with flags and the corresponding fields.
 func gzipMember(flags byte, extra string, p []byte) []byte {
 	b := append([]byte{0x1F, 0x8B, 8, flags, 0, 0, 0, 0, 0, 255}, extra...)
 	b = append(b, deflated(p)...)
@@ -146,7 +146,7 @@ func gzipMember(flags byte, extra string, p []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(len(p)))
 }
 
-// codingCases are about which codings are undone.
+// codingCases returns cases about decoding.
 func codingCases(*testing.T) (all []renderCase) {
 	page := []byte("<p>porn</p>" + strings.Repeat("<!-- filling -->", 3))
 	add := func(coding string, body []byte) {
@@ -268,8 +268,8 @@ func guessedCases(t *testing.T) (all []renderCase) {
 	return all
 }
 
-// labelledCases name the charset: windows-1251, in a text that would be taken
-// for something else without, and where the name does not count for koi8-r.
+// labelledCases name the charset: windows-1251, in a text that would otherwise
+// be detected as another one, and koi8-r, whose name is ignored.
 func labelledCases(t *testing.T) (all []renderCase) {
 	word := "Ябл"
 	add := func(name, head string, body []byte) {
@@ -358,7 +358,7 @@ func labelledCases(t *testing.T) (all []renderCase) {
 	return all
 }
 
-// markupCases are about where in markup text stands.
+// markupCases returns the places of text in markup.
 func markupCases(*testing.T) (all []renderCase) {
 	b64 := base64.StdEncoding.EncodeToString([]byte("<p>porn</p>"))
 	for _, page := range []string{

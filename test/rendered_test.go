@@ -210,11 +210,12 @@ var unseen = map[string]string{
 	"charset link with charset": "an attribute that HTML has no more names the charset of a style sheet",
 }
 
-// What Chromium renders is inspected: each case is a response with a word that
-// Chromium may or may not show. Where it does, the check must have found it.
+// Everything that Chromium renders is inspected: each case is a response with a
+// word that Chromium may or may not show. If it does, the check must find the
+// word.
 func TestWhatChromiumRendersIsInspected(t *testing.T) { compareWithChromium(t, renderCases(t)) }
 
-// The same of answers that somebody made to get past a filter.
+// The same for answers that were made to evade a filter.
 func TestWhatChromiumRendersOfOddAnswersIsInspected(t *testing.T) {
 	var all []renderCase
 	for _, part := range []func(t *testing.T) []renderCase{statusCases, moreCodingCases, moreCharsetCases, moreMarkupCases} {

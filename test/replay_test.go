@@ -41,8 +41,8 @@ const replayLog = `
 1767258000.090   2 10.1.2.4 TCP_MISS/200 39 GET http://win.bet.example/ - HIER_DIRECT/192.0.2.1 text/html
 `
 
-// A day's log goes through the gateway to the origin that answers for all, and
-// what the gateway put on record is asked what it would be without the list.
+// A day's log is replayed through the gateway to an origin that answers
+// everything, and the recorded events are judged again without the list.
 func TestLogIsSentThroughTheGateway(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -27,8 +27,8 @@ proxy: {private: [127.0.0.0/8], held: 64KiB}
 events: {jsonl: events.jsonl, every: 50ms}
 `
 
-// marmotScanner is an ICAP server that refuses bodies with the word marmot, and
-// requests for /refused.
+// marmotScanner starts an ICAP server that refuses bodies with the word marmot,
+// and requests for /refused.
 func marmotScanner(t *testing.T) net.Listener {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -165,7 +165,7 @@ const quirkyCSS = `const f=document.createElement('iframe'); document.body.appen
 // lorem is more than is kept back of one message.
 var lorem = strings.Repeat("Lorem ipsum dolor ", 150_000)
 
-// lastOf is the end of what a script returns.
+// lastOf returns the end of a script's result.
 func lastOf(js string) string { return "return (await (async()=>{" + js + "})()).slice(-2000)" }
 
 func ws(join, cs string) string {
@@ -173,7 +173,7 @@ func ws(join, cs string) string {
 }
 func sse(join string) string { return strings.ReplaceAll(jsSSE, "JOIN", join) }
 
-// lines are text messages.
+// lines returns text messages.
 func lines(s ...string) func(word string) [][]byte {
 	return func(word string) (all [][]byte) {
 		for _, p := range s {
@@ -184,7 +184,7 @@ func lines(s ...string) func(word string) [][]byte {
 	}
 }
 
-// octets is a binary message.
+// octets returns a binary message.
 func octets(f func(word string) []byte) func(word string) [][]byte {
 	return func(word string) [][]byte { return [][]byte{wsFrame(0x82, f(word))} }
 }
@@ -209,7 +209,7 @@ func ranged(typ, body string) func(w http.ResponseWriter, r *http.Request, word 
 	}
 }
 
-// echo gives back what the client sends, in digits that no check reads.
+// echo returns what the client sends, in digits that no check reads.
 func echo(w http.ResponseWriter, r *http.Request, word string) {
 	p, _ := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "application/octet-stream")

@@ -51,7 +51,7 @@ func byQuery(parts map[string]func(w http.ResponseWriter, r *http.Request, word 
 	}
 }
 
-// zipWith is an archive with one file.
+// zipWith returns an archive with one file.
 func zipWith(name, text string) string {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)

@@ -37,11 +37,10 @@ dns:
 proxy: {private: [10.77.0.0/16], drain: 1s}
 `
 
-// TestABrowserIsSentToTheSinkhole sends a browser that knows of nothing but a
-// name server.
+// TestABrowserIsSentToTheSinkhole uses a browser that only knows a name server.
 func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	n := newNetwork(t)
-	// The client has nothing but our name server; only the gateway knows hosts.
+	// The client has only our name server; the gateway's hosts file has the hosts.
 	n.writeTo(filepath.Join("/etc/netns", n.client, "hosts"), "127.0.0.1 localhost\n")
 	n.writeTo(filepath.Join("/etc/netns", n.client, "resolv.conf"), "nameserver 10.77.1.1\noptions timeout:2\n")
 	for _, file := range []string{"hosts", "resolv.conf"} {
@@ -100,7 +99,7 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	if to := b.script("return location.href"); to != "https://bet4.example/odds" {
 		t.Errorf("the address of the block page is %s", to)
 	}
-	// A warning is a page with a button, and behind it is what was asked for.
+	// A warning is a page with a button, which leads to the requested page.
 	b.open("http://warn.example/")
 	b.shows("careful")
 	b.click(".button")

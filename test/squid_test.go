@@ -44,8 +44,8 @@ policies:
 events: {sqlite: events.db, every: 100ms}
 `
 
-// helperProgram is the program, and a folder with settings that Squid's user
-// may read.
+// helperProgram returns the program, and a folder with settings that Squid's
+// user may read.
 func helperProgram(t *testing.T) (program, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -80,7 +80,7 @@ func helperGateway(t *testing.T, dir string) (g *gateway.Gateway, socket string)
 	return g, socket
 }
 
-// asUser is a client of a proxy that sends a name and password.
+// asUser returns a client of a proxy that sends a name and password.
 func asUser(addr, name, password string) *http.Client {
 	c := through(addr)
 	c.Transport.(*http.Transport).Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: addr, User: url.UserPassword(name, password)})
@@ -123,7 +123,7 @@ http_access allow all
 	if _, h := look(link, 302, ""); h.Get("Location") != "http://forum.example/x?y=1" {
 		t.Errorf("a click on the warning at %s leads to %q", link, h.Get("Location"))
 	}
-	// The host does not exist: Squid says so, and no warning comes.
+	// The host does not exist: Squid reports that, and there is no warning.
 	look("http://forum.example/x?y=1", 503, "forum.example")
 	if _, err := c.Get("https://bet.example/"); err == nil {
 		t.Error("a tunnel to a blocked host opens")

@@ -40,8 +40,8 @@ events: {sqlite: events.db, every: 100ms}
 proxy: {parent: "http://%s"}
 `
 
-// classHouse is a house with two classes, the pupil at 127.0.0.2 in one and the
-// pupil at 127.0.0.3 in the other.
+// classHouse returns a house with two classes: the pupil at 127.0.0.2 is in
+// one, the pupil at 127.0.0.3 in the other.
 func classHouse(t *testing.T) *house {
 	t.Helper()
 	h := newHouse(t, map[string]string{"bet.example/": "<p>Bets.</p>"})
@@ -50,8 +50,8 @@ func classHouse(t *testing.T) *house {
 	return h
 }
 
-// statusFor is that of the answer which a client at an address of this machine
-// gets.
+// statusFor returns the status of the answer for a client at an address of this
+// machine.
 func (h *house) statusFor(addr, address string) int {
 	h.t.Helper()
 	c := through(h.g.ProxyAddr())
@@ -102,7 +102,8 @@ func (h *house) signIn(of url.Values) string {
 	return ""
 }
 
-// pages is where a browser of this machine finds the pages: passkeys want a name.
+// pages returns the address of the pages for a browser of this machine: passkeys
+// require a name.
 func (h *house) pages() string {
 	h.t.Helper()
 	_, port, err := net.SplitHostPort(h.g.AdminAddr())
@@ -124,7 +125,7 @@ func (b *browser) fill(selector, text string) {
 	b.script(fmt.Sprintf("document.querySelector(%q).value = %q", selector, text))
 }
 
-// signIn fills in the page on which somebody signs in.
+// signIn fills in the sign-in page.
 func (b *browser) signIn(at, name, password string) {
 	b.t.Helper()
 	b.open(at + "/login")
@@ -139,7 +140,7 @@ func ownerAnd(more ...url.Values) []url.Values {
 	return append([]url.Values{{"name": {"olga"}, "role": {"owner"}, "password": {password}}}, more...)
 }
 
-// TestATeacherPausesTheirOwnClass and nobody else's, on a phone.
+// TestATeacherPausesTheirOwnClass and no other, on a phone.
 func TestATeacherPausesTheirOwnClass(t *testing.T) {
 	onEachScreen(t, aTeacherPausesTheirOwnClass)
 }

@@ -27,8 +27,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// A network is three hosts in namespaces of their own: a client whose way to
-// the origin leads through a gateway that it knows nothing of.
+// A network has three hosts in separate namespaces: a client reaches the origin
+// through a gateway that it does not know.
 type network struct {
 	t                      *testing.T
 	client, gate, origin   string // names of the namespaces
@@ -308,9 +308,9 @@ func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
 	}
 }
 
-// TestStrangersAreLedToThePageToSignIn: who knows of no proxy and has not signed
-// in is led to the page from TLS too where the root is installed, reaches what
-// the page needs, and is turned away elsewhere.
+// TestStrangersAreLedToThePageToSignIn: a client without a configured proxy that
+// has not signed in is redirected to the page, from TLS too if the root is
+// installed. It reaches the hosts that the page needs, and is refused elsewhere.
 func TestStrangersAreLedToThePageToSignIn(t *testing.T) {
 	n := newNetwork(t)
 	n.serve()
@@ -344,7 +344,7 @@ portal: {name: 10.77.1.1}
 			t.Errorf("%q: %v, %q, want %q", tt.args, err, out, tt.want)
 		}
 	}
-	// Without decryption the client gets no certificate of ours, so it cannot be shown a page.
+	// Without decryption the client gets no certificate from us, so it cannot be shown a page.
 	n.run("ip -n %s addr add 10.77.1.3/24 dev vc", n.client)
 	if out, err := n.curl("-4", "--interface", "10.77.1.3", "https://good.test/"); err == nil {
 		t.Errorf("not decrypted: %q", out)

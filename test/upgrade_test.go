@@ -77,7 +77,7 @@ func (s *shipped) replace() {
 	}
 }
 
-// holder is the process that has the data folder.
+// holder returns the process that uses the data folder.
 func (s *shipped) holder() int { return s.holderIn(filepath.Join("data", "lock")) }
 
 // wait waits until done, for a minute at most.
@@ -141,7 +141,7 @@ func (s *shipped) upgrade() (output string, err error) {
 	return string(b), err
 }
 
-// A flood is what clients do meanwhile.
+// A flood is the clients' traffic during an upgrade.
 type flood struct {
 	requests, queries atomic.Int64
 	mu                sync.Mutex

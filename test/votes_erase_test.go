@@ -16,9 +16,9 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// TestAPersonIsErasedFromVotesAndQuotas: somebody who has logged in votes, uses a
-// quota, is in decisions and sessions, and was given more time. After the erasure no file of the data
-// folder holds the name.
+// TestAPersonIsErasedFromVotesAndQuotas: a logged-in user votes, uses a quota, is in decisions
+// and sessions, and was given more time. After the erasure no file of the data folder contains
+// the name.
 func TestAPersonIsErasedFromVotesAndQuotas(t *testing.T) {
 	const name = "zebedee"
 	g, dir := votesGatewayIn(t, "", `
@@ -93,8 +93,8 @@ identity:
 	}
 }
 
-// holding returns the files below a folder that hold a name, besides the settings:
-// whom they name, their owner takes out.
+// holding returns the files below a folder that contain a name, except the
+// settings, which their owner edits.
 func holding(t *testing.T, dir, name string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

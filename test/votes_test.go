@@ -41,7 +41,7 @@ func votesGateway(t *testing.T, more string) *gateway.Gateway {
 	return g
 }
 
-// votesGatewayIn also takes settings beside votes, and returns the data folder.
+// votesGatewayIn accepts settings besides votes, and returns the data folder.
 func votesGatewayIn(t *testing.T, more, extra string) (*gateway.Gateway, string) {
 	t.Helper()
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -222,7 +222,7 @@ func TestAVoteForBlockingFeedsAList(t *testing.T) {
 	}
 }
 
-// TestBrowserVotesAndThePageOpens: somebody votes on a block page, somebody else
+// TestBrowserVotesAndThePageOpens: one person votes on a block page, another
 // sees the vote in the queue and opens the site, and the page opens.
 func TestBrowserVotesAndThePageOpens(t *testing.T) {
 	for name, args := range map[string][]string{"with scripts": nil, "without": {"--blink-settings=scriptEnabled=false"}} {

@@ -139,8 +139,8 @@ func (b *browser) open(url string) {
 	}
 }
 
-// networkChanged is why a browser gives up what it was fetching when an address
-// of its machine comes or goes, as happens in a namespace that is new.
+// networkChanged is the error of a browser that abandons requests when an
+// address of its machine appears or disappears, as in a new namespace.
 const networkChanged = "ERR_NETWORK_CHANGED"
 
 func (b *browser) visit(url string) (err error) {
@@ -153,7 +153,7 @@ func (b *browser) visit(url string) (err error) {
 	return err
 }
 
-// text is what the page shows.
+// text returns the text that the page shows.
 func (b *browser) text() string {
 	b.t.Helper()
 	var s string
@@ -243,8 +243,8 @@ func (b *browser) openUntil(url, want string) {
 	b.shows(want)
 }
 
-// picture saves a screenshot of the whole page where SHUULTUUR_PICTURES says, for a
-// person to look at.
+// picture saves a screenshot of the whole page in the folder SHUULTUUR_PICTURES,
+// for inspection.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	dir := os.Getenv("SHUULTUUR_PICTURES")

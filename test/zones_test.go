@@ -14,7 +14,7 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// resolved is what a name server says about the addresses of a name.
+// resolved returns a name server's answer about the addresses of a name.
 func resolved(t *testing.T, server, name string) string {
 	t.Helper()
 	q := new(miekg.Msg)

@@ -23,7 +23,7 @@ var names = []string{"Shuultuur", "Android", "Windows", "iPhone, iPad, Mac", "DN
 // named are keys that the English file explains.
 var named = regexp.MustCompile(`^[a-z]+\.[a-z0-9]+$`)
 
-// used are the keys that the program says, and where.
+// used returns the keys that the program uses, with their places.
 func used(t *testing.T) map[string]string {
 	all := map[string]string{}
 	call := regexp.MustCompile("\\b(?:[sS]ay|sentence|Mark|t) (?:\\$|\\.)? ?\"([^\"{]+)\"|\\(t \"([^\"]+)\"\\)")
@@ -81,7 +81,7 @@ func used(t *testing.T) map[string]string {
 	return all
 }
 
-// messagesOf looks at a call that says a text, whose key may be a part of an
+// messagesOf examines a call that uses a text, whose key may be a part of an
 // expression, or makes a template.
 func messagesOf(c *ast.CallExpr, key, template func(string)) {
 	name := ""
@@ -123,8 +123,8 @@ func messagesOf(c *ast.CallExpr, key, template func(string)) {
 	}
 }
 
-// described is what the table of the API says of an operation or a field. Values
-// that a field may have are no text.
+// described returns the description of an operation or a field in the table of
+// the API. Possible values of a field are not texts.
 func described(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.KeyValueExpr:
@@ -140,7 +140,7 @@ func described(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// literal is the text of a string that stands in the source.
+// literal returns the value of a string literal.
 func literal(e ast.Expr) (string, bool) {
 	l, ok := e.(*ast.BasicLit)
 	if !ok || l.Kind != token.STRING {
@@ -208,7 +208,7 @@ func TestEveryLanguageHasEveryText(t *testing.T) {
 			}
 		}
 		for key := range l.of {
-			if _, ok := all[key]; !ok && !strings.HasPrefix(key, "set.") { // a test of admin knows those
+			if _, ok := all[key]; !ok && !strings.HasPrefix(key, "set.") { // a test of admin checks those
 
 				t.Errorf("%s.txt: nothing says %q", l.Lang, key)
 			}
@@ -297,7 +297,7 @@ func TestFolderAddsALanguageWrittenFromTheRight(t *testing.T) {
 	}
 }
 
-// FuzzTemplate: without texts a template stays as it is, whatever it is.
+// FuzzTemplate: without texts, every template stays unchanged.
 func FuzzTemplate(f *testing.F) {
 	f.Add(`<p title="a {{.B}} word">{{.N}} people, <a href="/{{.X}}">see <b>this</b></a>{{if .Y}} until {{.Y}}{{end}}</p>`)
 	f.Add(`<option>url</option><script>if (a < b) {}</script><a><b></a></b>{{ <`)

@@ -254,8 +254,8 @@ func TestALimitIsForAllVotesOfARequest(t *testing.T) {
 	}
 }
 
-// TestATokenIsOfOneClient: who is known to be somebody else than who was blocked
-// cannot use the token.
+// TestATokenIsOfOneClient: a client that is known to be another one than the
+// blocked client cannot use its token.
 func TestATokenIsOfOneClient(t *testing.T) {
 	log := &kept{}
 	s := vote.NewServer(vote.Parts{Log: log, Sealer: sealer(t)})
@@ -326,7 +326,7 @@ func TestALogThatCannotKeepUsesNothingOfALimit(t *testing.T) {
 	}
 }
 
-// A key that is used again for another vote does not make that one disappear.
+// A key that is reused for another vote must not make that vote disappear.
 func TestAKeyIsOfOneVote(t *testing.T) {
 	log := &kept{}
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t)})
@@ -454,7 +454,8 @@ type forgetful struct{}
 
 func (forgetful) Append(context.Context, ...[]byte) error { return nil }
 
-// BenchmarkExchange is one vote over a kept-alive connection without the log.
+// BenchmarkExchange measures one vote over a kept-alive connection, without the
+// log.
 func BenchmarkExchange(b *testing.B) {
 	at := serve(b, vote.Parts{Log: forgetful{}, Sealer: sealer(b)})
 	c, err := net.Dial("tcp", at)

@@ -64,8 +64,8 @@ func TestAdditionalSectionHasEachRRsetOfATargetOnce(t *testing.T) {
 	}
 }
 
-// extras is the additional section without OPT, sorted; owners are relative
-// to x.test and in lower case.
+// extras returns the additional section without OPT, sorted; owners are
+// relative to x.test and in lower case.
 func extras(r *miekg.Msg) string {
 	var all []string
 	for _, rr := range r.Extra {
@@ -79,8 +79,8 @@ func extras(r *miekg.Msg) string {
 }
 
 // TestAdditionalSectionAgreesWithPeers asks NSD, Knot and BIND for the same
-// zone: what they add for MX and SRV we add, once, and nothing else; for HTTPS,
-// SVCB and NAPTR nothing that they add is missing.
+// zone: what they add for MX and SRV we add, once, and nothing else. For HTTPS,
+// SVCB and NAPTR we add at least what they add.
 func TestAdditionalSectionAgreesWithPeers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.test.zone")
 	write(t, file, "$TTL 300\n"+strings.TrimPrefix(services, "$TTL 300\n"))
@@ -118,8 +118,8 @@ func TestAdditionalSectionAgreesWithPeers(t *testing.T) {
 				ours := extras(ask(t, z, m, 4096))
 				var missing []string
 				for _, rr := range strings.Split(theirs, ", ") {
-					// They may add the addresses of the servers in the authority section
-					// too, and BIND those of the targets of an SRV record that it added.
+					// They may also add the addresses of the servers in the authority section, and
+					// BIND those of the targets of an SRV record that it added.
 					if !strings.Contains(ours, rr) && !strings.HasPrefix(rr, "ns A ") && (q.typ != miekg.TypeNAPTR || !strings.HasPrefix(rr, "other ")) {
 						missing = append(missing, rr)
 					}

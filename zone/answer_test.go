@@ -216,7 +216,8 @@ func TestAllRecordsAreYielded(t *testing.T) {
 	}
 }
 
-// pickLast picks the last record and says that 24 bits of the subnet counted.
+// pickLast picks the last record and reports that 24 bits of the subnet
+// mattered.
 type pickLast struct{}
 
 func (pickLast) Pick(dst []uint16, _ *dns.Query, n int) ([]uint16, uint8, bool) {
@@ -277,7 +278,7 @@ func (n *notary) Deny(ctx context.Context, _ *dns.Query, r *dns.Reply, d Denial)
 	return n.say(ctx, fmt.Sprintf("deny %d %s encloser %s %v", d.Kind, dns.Text(d.Name), dns.Text(d.Name[d.Encloser:]), types))
 }
 
-// directory is a Resolver that has to be waited for the first time.
+// directory is a Resolver that makes the first query wait.
 type directory struct {
 	known bool
 	addrs Addresses

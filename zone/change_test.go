@@ -35,7 +35,7 @@ func (c *content) whole() *Zone {
 	return z
 }
 
-// change is what leads to the zone as it is now at some names.
+// change returns the change to the present state of the zone at some names.
 func (c *content) change(names []string) *Change {
 	ch := &Change{Origin: c.origin, Names: names}
 	for _, name := range names {
@@ -79,7 +79,7 @@ func lines(t *testing.T, text string) (all []miekg.RR) {
 	return all
 }
 
-// anyName is one of few, so that they lie on top of each other.
+// anyName returns one of few names, so that many are above one another.
 func (c *content) anyName(rnd *rand.Rand) string {
 	labels := []string{"a", "b", "c", "*", "d", "longer-label"}
 	name := c.origin
@@ -327,7 +327,7 @@ func TestQueriesGoOnWhileAZoneChanges(t *testing.T) {
 	}
 	close(done)
 	wg.Wait()
-	// The arena is written anew again and again, so that changes do not add up.
+	// The arena is rewritten from time to time, so that changes do not accumulate.
 	if i := z.Zones()[0]; i.Bytes > 3*(64<<10+300*80) || i.Names != 303 {
 		t.Errorf("%+v", i)
 	}

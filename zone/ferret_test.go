@@ -13,7 +13,7 @@ import (
 	"shuultuur/test/zonetest"
 )
 
-// ferret is the data set, all its zones in one responder.
+// ferret returns the data set, with all its zones in one responder.
 func ferret(t *testing.T) (map[string]*zonetest.Case, *Responder) {
 	t.Helper()
 	cases := zonetest.Ferret(t)

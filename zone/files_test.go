@@ -27,7 +27,7 @@ func write(t testing.TB, file, text string) {
 	}
 }
 
-// address is what a name's A record says, "" when there is none.
+// address returns the A record of a name, or "".
 func address(t testing.TB, z *Responder, name string) string {
 	t.Helper()
 	r := ask(t, z, question(name, miekg.TypeA), 512)

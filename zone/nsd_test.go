@@ -158,7 +158,7 @@ func crosses(have map[string]string, n, kind string) bool {
 
 // differential asks a NSD and us the same questions about the same zones.
 func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool, n int) {
-	if race.On { // which is slow, and finds what it finds in fewer
+	if race.On { // the race detector is slow, and finds its races with fewer
 		n /= 4
 	}
 	dir := t.TempDir()
@@ -313,7 +313,7 @@ func peculiar(m, ours *miekg.Msg) bool {
 	return opted || dname || m.Question[0].Qtype == miekg.TypeDS || strings.HasPrefix(name, "*.")
 }
 
-// last is the name that an answer ends at, and whether a DNAME led there.
+// last returns the name at which an answer ends, and whether a DNAME led there.
 func last(m, r *miekg.Msg) (name string, dname bool) {
 	name = strings.ToLower(m.Question[0].Name)
 	for _, rr := range r.Answer {
@@ -339,9 +339,9 @@ func withoutProofs(all []miekg.RR) []miekg.RR {
 	})
 }
 
-// proven checks that a negative answer has a proof for the name it ends at:
-// one that stands for the name, or one for a name above it that exists and one
-// that covers what is below that; and of NXDOMAIN that there is no wildcard.
+// proven checks that a negative answer has a proof for the name it ends at: a
+// record of the name itself, or one for an existing ancestor and one that
+// covers the next name below it; and for NXDOMAIN, that there is no wildcard.
 func proven(m, r *miekg.Msg) error {
 	if len(r.Ns) == 0 || !slices.ContainsFunc(r.Ns, func(rr miekg.RR) bool { return rr.Header().Rrtype == miekg.TypeSOA }) {
 		return nil
@@ -398,7 +398,7 @@ func covers(rr miekg.RR, name string) bool {
 	return false
 }
 
-// portrait is what is compared of a message.
+// portrait returns the compared parts of a message.
 func portrait(m *miekg.Msg) string {
 	set := func(all []miekg.RR) string {
 		var s []string

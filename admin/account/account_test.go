@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// book is a book at a time that the test sets.
+// book returns a book and its clock, which the test sets.
 func book(t testing.TB) (*Book, *time.Time) {
 	t.Helper()
 	b, err := Open(Folder(t.TempDir()), nil)
@@ -200,7 +200,7 @@ func TestSessionsEnd(t *testing.T) {
 	if _, ok := again.BySession(s); !ok {
 		t.Error("a session does not outlive a restart")
 	}
-	if err := again.Edit("tea", Viewer, nil); err != nil { // as the command line does beside the gateway
+	if err := again.Edit("tea", Viewer, nil); err != nil { // like the command line beside the gateway
 		t.Fatal(err)
 	}
 	holds("another role", s, false)

@@ -91,7 +91,7 @@ func TestAThresholdMakesOneAlertThatGrows(t *testing.T) {
 		if err := d.Settle(all[0].ID, "lead", Closed, "talked to her"); err != nil {
 			t.Error(err)
 		}
-		add("anna", "self-harm", "a6") // after it was closed it is counted anew
+		add("anna", "self-harm", "a6") // after it was closed, counting begins again
 		if n := len(d.All()); n != 2 {
 			t.Errorf("%d alerts", n)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// nowhere places what is restored beside the settings.
+// nowhere returns a place beside the settings for what is restored.
 func nowhere(file string) func([]byte) (Place, error) {
 	return func([]byte) (Place, error) {
 		dir := filepath.Dir(file)
@@ -16,7 +16,7 @@ func nowhere(file string) func([]byte) (Place, error) {
 	}
 }
 
-// TestABackupLeadsNowhereElse: names in a file that somebody made up.
+// TestABackupLeadsNowhereElse uses forged names in a backup.
 func TestABackupLeadsNowhereElse(t *testing.T) {
 	for _, name := range []string{"../x", "files/../../x", "/etc/passwd", "data/lock", "data/../x", "other", "data/accounts/../../x"} {
 		var b bytes.Buffer

@@ -201,8 +201,8 @@ func checkMail(t *testing.T, name, text string) {
 	}
 }
 
-// TestNoPasswordInTheClear: where a server does not encrypt, mail without a
-// password is sent, and a password is not.
+// TestNoPasswordInTheClear: to a server without encryption, mail is sent only
+// if it needs no password.
 func TestNoPasswordInTheClear(t *testing.T) {
 	o := newOffice(t, false, false)
 	m := &Message{To: []string{"head@school.example"}, Subject: "x", Text: "x"}

@@ -141,8 +141,8 @@ func TestReportsAreMailedOnTheirSchedule(t *testing.T) {
 	}
 }
 
-// reads looks into a mail: to whom it is, which files come with it, and who is
-// in the CSV and who is not.
+// reads checks a mail: its recipient, its files, and which names the CSV
+// contains or lacks.
 func reads(t *testing.T, text, to, file, with, without string) {
 	t.Helper()
 	m, err := stdmail.ReadMessage(strings.NewReader(text))

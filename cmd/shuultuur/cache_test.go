@@ -15,8 +15,8 @@ import (
 	"shuultuur/gateway"
 )
 
-// The commands ask a gateway that runs: what is warmed is stored, and what is
-// purged is fetched again.
+// The commands use a running gateway: warmed URLs are stored, and purged ones
+// are fetched again.
 func TestCacheIsWarmedLookedIntoAndPurged(t *testing.T) {
 	var mu sync.Mutex
 	fetched := map[string]int{}
@@ -63,7 +63,7 @@ func TestCacheIsWarmedLookedIntoAndPurged(t *testing.T) {
 	for _, step := range []struct {
 		args   []string
 		status int
-		want   string // in what is printed
+		want   string // part of the output
 	}{
 		{[]string{"warm", urls}, 1, "stored 3, had 0, cannot be stored 1, failed 2"},
 		{[]string{"warm", urls}, 1, "stored 0, had 3, cannot be stored 1, failed 2"},

@@ -25,7 +25,7 @@ func TestFlagsStandAnywhereAndStrayArgumentsAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		args   string
 		status int
-		want   string // in what is printed
+		want   string // part of the output
 	}{
 		{"version -json", 0, `"version"`},
 		{"--version", 0, "shuultuur "},

@@ -16,8 +16,8 @@ import (
 	"shuultuur/importer"
 )
 
-// Whatever a configuration says, the settings made of it are good, and its own
-// rules decide about what they are asked.
+// goodSettings imports a configuration: the resulting settings must be valid,
+// and the program's own rules must decide.
 func goodSettings(t *testing.T, program, path string) {
 	if s, ok, err := importer.NewSource(t.Context(), program, path); ok && err == nil {
 		for _, host := range []string{"www.example.com", "192.0.2.7", "x", ""} {

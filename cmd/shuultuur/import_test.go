@@ -56,9 +56,9 @@ func importFrom(t *testing.T, program, path string) (settings, report string) {
 	return filepath.Join(to, importer.SettingsFile), string(text)
 }
 
-// A decision is what the program imported from answers to a request.
+// A decision is the imported program's answer to a request.
 type decision struct {
-	client, user, url, page string // page: text of the page, "" for none
+	client, user, url, page string // page: text of the page, or ""
 	want                    string
 }
 
@@ -374,7 +374,7 @@ func TestImportSquidGuardDecidesAsItWould(t *testing.T) {
 	settings, report := importFrom(t, "squidguard", filepath.Join(unpack(t, squidGuardFolder), "squidGuard.conf"))
 	decide(t, settings, []decision{
 		{url: "http://other.example/", want: "pass"},
-		{url: "http://good.example/", want: "pass"}, // good stands before bad
+		{url: "http://good.example/", want: "pass"}, // the good site precedes the bad one
 		{url: "http://www.bad.example/x", want: "redirect"},
 		{url: "http://notbad.example/", want: "pass"},
 		{url: "http://foo.example/what/everything", want: "redirect"},
@@ -578,7 +578,7 @@ server=/lan/192.168.1.1
 	wantLines(t, report, "https://lists.example/hosts → lists: url", "www.local leads to nas.local", "nas.local leads to elsewhere.example: it leads to 10.0.0.1 already", `"bad.example" is in line 1 already`)
 }
 
-// importedNames are the name server's settings of an import.
+// importedNames returns the settings of the name server from an import.
 func importedNames(t *testing.T, settings string) *configuration.DNS {
 	t.Helper()
 	s, err := configuration.Read(settings)

@@ -14,8 +14,8 @@ import (
 )
 
 // TestImportDecidesAsTheProgramsRules imports settings in which the order and
-// the kinds of rules decide, and asks both what they make of a thousand names or
-// pages, by clients that the rules tell apart.
+// the kinds of rules decide, and compares the decisions about a thousand names
+// or pages of clients that the rules distinguish.
 func TestImportDecidesAsTheProgramsRules(t *testing.T) {
 	for _, tt := range []struct {
 		program, path, files string
@@ -60,8 +60,8 @@ func TestImportDecidesAsTheProgramsRules(t *testing.T) {
 	}
 }
 
-// thousand is a log of a thousand queries, or requests, as dnsmasq or Squid
-// writes them.
+// thousand returns a log of a thousand queries or requests, in the format of
+// dnsmasq or Squid.
 func thousand(pages bool) string {
 	r := rand.New(rand.NewPCG(22, 7))
 	pick := func(all ...string) string { return all[r.IntN(len(all))] }

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestImportOfWhatDebianShips imports the configuration of each program that is
-// installed, as it is shipped. The import checks the settings that it makes.
+// TestImportOfWhatDebianShips imports the shipped configuration of each
+// installed program. The import checks the settings that it makes.
 func TestImportOfWhatDebianShips(t *testing.T) {
 	for _, tt := range []struct{ program, path string }{
 		{"e2guardian", "/etc/e2guardian"}, {"squid", "/etc/squid/squid.conf"}, {"squidguard", "/etc/squidguard/squidGuard.conf"},

@@ -31,8 +31,8 @@ var imported = []struct{ program, path string }{
 	{"technitium", "technitium.json"}, {"nextdns", "nextdns.json"}, {"opnsense", "opnsense.xml"},
 }
 
-// copyOf copies a configuration of another program, with what is not kept in the
-// repository: keys, and Pi-hole's database.
+// copyOf copies a configuration of another program, and adds what the repository
+// does not contain: keys, and Pi-hole's database.
 func copyOf(t *testing.T, path string) string {
 	t.Helper()
 	from := filepath.Join("..", "..", "importer", "testdata", path)
@@ -142,7 +142,8 @@ func TestImportCarriesNearlyAllThatWeHave(t *testing.T) {
 	}
 }
 
-// TestImportOfSquidKeepsTLSUsersAndScanner reads what was made of a proxy with all of them.
+// TestImportOfSquidKeepsTLSUsersAndScanner reads the settings made from a proxy with all of
+// these.
 func TestImportOfSquidKeepsTLSUsersAndScanner(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	if _, err := importer.Run(t.Context(), "squid", copyOf(t, "squid"), to); err != nil {

@@ -22,7 +22,7 @@ func TestListEntriesComeAndGo(t *testing.T) {
 	for _, tt := range []struct {
 		args   []string
 		status int
-		want   string // in what is printed
+		want   string // part of the output
 	}{
 		{[]string{"compile", src, dst}, 0, "2 entries"},
 		{[]string{"add", dst, "c.example", "d.example/x"}, 0, ""},

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCommandsAskAboutTheSettingsOfTheService: where the folder has none, and without writing
+// TestCommandsAskAboutTheSettingsOfTheService, if the folder has none, and without writing
 // starter settings there.
 func TestCommandsAskAboutTheSettingsOfTheService(t *testing.T) {
 	service := filepath.Join(t.TempDir(), "shuultuur.yaml")

@@ -10,8 +10,8 @@ import (
 	"shuultuur/engine"
 )
 
-// TestFirstStepsWriteSettingsThatStart goes through the answers: what they make
-// of the starter settings can be used, and has what was chosen.
+// TestFirstStepsWriteSettingsThatStart tests combinations of answers: the
+// resulting settings must be usable and contain the choices.
 func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
 	everything := []string{}
 	for _, x := range setupTopics() {

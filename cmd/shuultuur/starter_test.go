@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStarterSettings: a new user's filter blocks something, and nothing that
-// everybody can read in the project opens it.
+// TestStarterSettings: a new user's filter blocks something, and no secret in
+// the public project opens it.
 func TestStarterSettings(t *testing.T) {
 	dir := t.TempDir()
 	if err := writeStarter(dir); err != nil {

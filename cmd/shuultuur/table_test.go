@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// try runs a command that must end by itself, as somebody would who started the program by
-// another name.
+// try runs a command that must end by itself, under another program name.
 func try(t *testing.T, args ...string) (status int, out, errs string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

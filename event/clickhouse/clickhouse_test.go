@@ -61,7 +61,7 @@ func start(t *testing.T, dir, port string) (kill func()) {
 	return kill
 }
 
-// at is the address of a database for a path that the tests of stores name.
+// at returns the address of the database for a path in the tests of stores.
 func at(server *url.URL, path string) string {
 	h := fnv.New64a()
 	h.Write([]byte(path))

@@ -266,8 +266,8 @@ func (c loserConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestALostAnswerMakesEventsComeTwice, under the same key and in the same partition: the
-// broker has them, and nobody knows.
+// TestALostAnswerMakesEventsComeTwice, with the same key and in the same partition: the
+// broker has stored them, but its answer is lost.
 func TestALostAnswerMakesEventsComeTwice(t *testing.T) {
 	var dropReplies atomic.Bool
 	var once sync.Once

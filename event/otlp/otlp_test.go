@@ -165,7 +165,7 @@ func TestWhatACollectorRefuses(t *testing.T) {
 }
 
 // TestACollectorGetsNoMoreThanItTakes: of 2,500 events in requests of at most 100,
-// it lacks the one that is too large by itself.
+// only the one that is too large by itself is missing.
 func TestACollectorGetsNoMoreThanItTakes(t *testing.T) {
 	got := map[string]bool{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -246,7 +246,7 @@ func testAnonymise(t *testing.T, database func(string) (string, error)) {
 		return Open(at, year, lines)
 	}, false)
 
-	// A day that is done is not looked at again; rows that come late are anonymous at once.
+	// A finished day is not examined again; late rows are anonymous when they are written.
 	at, err := database(filepath.Join(t.TempDir(), "late"))
 	if err != nil {
 		t.Fatal(err)

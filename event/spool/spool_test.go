@@ -61,7 +61,7 @@ func open(t *testing.T, r *receiver, dir string, limit int64) *spool.Store {
 	return s
 }
 
-// rows are n rows from the first on.
+// rows returns n rows, beginning with number first.
 func rows(first, n int) (all []event.Row) {
 	for i := range n {
 		all = append(all, event.Row{ID: fmt.Sprint(first + i), Time: time.Unix(1, 0), URL: "http://h.example/"})
@@ -134,7 +134,7 @@ func TestNothingIsLostWhileTheReceiverIsAway(t *testing.T) {
 	r.set(false, false)
 	back := time.Now()
 	until(t, "all are there", func() bool { return len(r.all()) >= 700 })
-	if took := time.Since(back); took > 10*time.Second { // one or two where nothing else runs
+	if took := time.Since(back); took > 10*time.Second { // one or two seconds on an idle machine
 		t.Errorf("it took %v", took)
 	}
 	add(700, 50)
@@ -182,7 +182,7 @@ func TestWhatIsRefusedForGoodIsDroppedAndCounted(t *testing.T) {
 	until(t, "they are dropped too", func() bool { s := l.Stats()[0]; return s.Dropped == 20 && s.Spooled == 0 })
 }
 
-// A batcher wants 50 rows at once, or what there is after a while.
+// A batcher wants 50 rows at once, or the existing ones after a while.
 type batcher struct {
 	receiver
 	every time.Duration
@@ -201,8 +201,8 @@ func (b *batcher) Write(ctx context.Context, rows []event.Row) error {
 	return err
 }
 
-// TestRowsAreGathered for a receiver that wants many at once: they wait on the
-// disk, also across restarts, and a stop hands over what there is.
+// TestRowsAreGathered for a receiver that wants many rows at once: they wait on
+// disk, also across restarts, and a stop sends the existing ones.
 func TestRowsAreGathered(t *testing.T) {
 	b, dir := &batcher{every: time.Hour}, t.TempDir()
 	open := func() *spool.Store {

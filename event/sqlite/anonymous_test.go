@@ -52,7 +52,7 @@ func TestTheIndexAgreesWhileRowsForgetTheirClients(t *testing.T) {
 	agree(t, s, rows, now)
 	agree(t, r, rows, now)
 
-	// The index that is made of the rows is the same.
+	// An index rebuilt from the rows is the same.
 	if err := s.w.exec("DELETE FROM segment; DELETE FROM part; DELETE FROM total"); err != nil {
 		t.Fatal(err)
 	}

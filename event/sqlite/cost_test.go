@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkIndexCost measures what the index adds to the cost of a row: batches
-// with it and without it, by turns, into two databases.
+// with and without it, alternating, into two databases.
 func BenchmarkIndexCost(b *testing.B) {
 	const batch = 10_000
 	with, alone := costStore(b, "with.db"), costStore(b, "alone.db")

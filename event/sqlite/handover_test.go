@@ -10,8 +10,8 @@ import (
 	"shuultuur/event/eventtest"
 )
 
-// During an upgrade the process before records what it still serves, in the
-// database that its successor writes to already.
+// During an upgrade, the old process records its remaining requests in a
+// database to which its successor writes, too.
 func TestTwoProcessesWriteOneRecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	start := func() *Store {

@@ -81,7 +81,7 @@ func agree(t *testing.T, r event.Reader, rows []event.Row, now time.Time) {
 	}
 }
 
-// manyRows are rows that fill several segments; the last is of now.
+// manyRows returns rows for several segments; the last row is current.
 func manyRows(now time.Time, n int) []event.Row {
 	return eventtest.Rows(now.Add(-time.Duration(n)*50*time.Microsecond), n)
 }
@@ -141,7 +141,7 @@ func TestIndexAgreesWithTheRows(t *testing.T) {
 	}
 	agree(t, s, rows, now)
 
-	// Another process reads, and goes on to read what comes.
+	// Another process reads the existing rows, and then newer ones.
 	r, err := OpenReader(path)
 	if err != nil {
 		t.Fatal(err)

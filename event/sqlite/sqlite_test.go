@@ -267,7 +267,7 @@ func BenchmarkPipeline(b *testing.B) {
 	b.ReportMetric(float64(l.Stats()[0].Dropped), "dropped")
 }
 
-// largeRecord is a record of n rows, of which the last is of now.
+// largeRecord returns a record of n rows, the last of which is current.
 func largeRecord(t testing.TB, n int) (*Store, time.Time) {
 	t.Helper()
 	s, err := Open(filepath.Join(t.TempDir(), "events.db"), year)
@@ -299,7 +299,7 @@ func TestQuestionsInsideQuestionsShareTheConnections(t *testing.T) {
 	if err := s.Write(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
-	var first []event.Row // of each question, kept while the others go on
+	var first []event.Row // of each query, kept while the others continue
 	var ask func(depth int)
 	ask = func(depth int) {
 		n := 0

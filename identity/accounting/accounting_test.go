@@ -25,7 +25,7 @@ import (
 	"shuultuur/state"
 )
 
-// running starts a server and returns where it is, and its sessions.
+// running starts a server and returns its address and its sessions.
 func running(t *testing.T, cfg Config) (string, *session.Table) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -54,7 +54,7 @@ func running(t *testing.T, cfg Config) (string, *session.Table) {
 
 var school = Config{Clients: map[string]string{"127.0.0.0/8": "secret", "10.0.0.0/8": "other"}}
 
-// packet makes one that says a user has an address.
+// packet returns a packet which reports that a user has an address.
 func packet(kind rfc2866.AcctStatusType, user, addr, id string, class ...string) *radius.Packet {
 	p := radius.New(radius.CodeAccountingRequest, []byte("secret"))
 	_ = rfc2866.AcctStatusType_Set(p, kind)

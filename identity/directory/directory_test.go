@@ -225,7 +225,7 @@ func TestNamesAndPrimaryGroupsOfActiveDirectory(t *testing.T) {
 			t.Errorf("%s: got %q, %q, %v, want %q", name, user, groups, err, want)
 		}
 	}
-	// Where there are too many groups to remember, the directory is asked.
+	// If there are too many groups to cache, the directory is queried.
 	d.graph.never = time.Now().Add(time.Hour)
 	user, groups, err := d.Verify(t.Context(), "anna", "secret")
 	slices.Sort(groups)
@@ -432,7 +432,7 @@ func relay(t *testing.T, to string) (addr string, messages *atomic.Int64) {
 	return l.Addr().String(), messages
 }
 
-// freeradius starts a server that knows one user.
+// freeradius starts a server with one user.
 func freeradius(t *testing.T) (addr string, d *daemon) {
 	t.Helper()
 	const modules = "/usr/lib/freeradius"
@@ -579,7 +579,7 @@ func TestServersOfPasswordsAreKilledUnderLoad(t *testing.T) {
 						switch {
 						case err == nil:
 							verified.Add(1)
-						case errors.Is(err, ErrRefused): // a server that is away says nothing about a password
+						case errors.Is(err, ErrRefused): // an unreachable server must not decide about a password
 							wrong.Add(1)
 						default:
 							failed.Add(1)
@@ -629,7 +629,7 @@ func TestServersOfPasswordsAreKilledUnderLoad(t *testing.T) {
 // TestASilentServerCostsItsTimeOnce: the next user is asked about at the others
 // first.
 func TestASilentServerCostsItsTimeOnce(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections and says nothing
+	l, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}

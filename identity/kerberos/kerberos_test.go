@@ -61,7 +61,7 @@ func acceptor(t testing.TB, cfg Config) *Acceptor {
 	return a
 }
 
-// A ticket is what a client of the test shows.
+// A ticket is a ticket that a test client presents.
 type ticket struct {
 	service  string
 	password string
@@ -314,7 +314,7 @@ func TestReplaysOutliveAReloadAndAreForgotten(t *testing.T) {
 	}
 }
 
-// pacKey is the key that the PAC of the module's tests is signed with.
+// pacKey returns the key that signed the PAC of the module's tests.
 func pacKey(t testing.TB) types.EncryptionKey {
 	t.Helper()
 	b, _ := hex.DecodeString(testdata.KEYTAB_SYSHTTP_TEST_GOKRB5)
@@ -351,7 +351,7 @@ func TestGroupsComeFromThePAC(t *testing.T) {
 		t.Errorf("a PAC that was changed is believed: %+v", l)
 	}
 	changed = slices.Clone(pac)
-	changed[16], changed[17] = 0xff, 0xff // where the first part lies
+	changed[16], changed[17] = 0xff, 0xff // the offset of the first part
 	if _, err := a.Accept(from, ticket{pac: changed, kvno: 2}.token(t)); err == nil || !strings.Contains(err.Error(), "its parts do not lie in it") {
 		t.Error(err)
 	}

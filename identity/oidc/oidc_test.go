@@ -22,7 +22,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// An issuer is a provider that says what a test wants.
+// An issuer is a provider with configurable answers.
 type issuer struct {
 	*httptest.Server
 	key    *ecdsa.PrivateKey
@@ -123,7 +123,7 @@ func newProvider(t *testing.T, p *issuer, change func(*Config)) *Provider {
 
 const callback = "https://gate.example/back"
 
-// signIn signs in, and says what comes back. The query may be changed before.
+// signIn signs in and returns the result. change may alter the query first.
 func signIn(t *testing.T, o *Provider, p *issuer, change func(url.Values)) (*Who, error) {
 	t.Helper()
 	to, l, err := o.Begin(t.Context(), callback, "/after")
@@ -200,8 +200,8 @@ func numbers(n int) (all []string) {
 	return all
 }
 
-// TestGroupsOfNowAreAskedFor: with a refresh token, and without one by the access
-// token. A provider that tells no groups there takes none away.
+// TestGroupsOfNowAreAskedFor tests renewal with a refresh token, and with the
+// access token. Groups stay if the provider's answer has none.
 func TestGroupsOfNowAreAskedFor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		refresh string

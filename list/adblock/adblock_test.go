@@ -18,7 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// build makes an engine of rules, and fails on what is none.
+// build makes an engine from rules, and fails on lines that are not rules.
 func build(t testing.TB, lines ...string) *Engine {
 	t.Helper()
 	var b Builder
@@ -322,8 +322,8 @@ func network(t testing.TB, lines []string) (rules []string) {
 	return rules
 }
 
-// requests makes requests that have to do with rules: out of their own
-// patterns, hosts and domains, and out of nothing.
+// requests makes requests related to rules, from their patterns, hosts and
+// domains, and unrelated ones.
 func requests(rnd *rand.Rand, rules []string, n int) (all []request) {
 	words := []string{"ads", "js", "banner", "x", "track", "img", "728x90", "adserver", "Pixel.gif", "a.html", "p", "stats", "%20ad"}
 	hosts := []string{"example.com", "www.google.co.uk", "cdn.example.net", "1.2.3.4", "news.de"}
@@ -527,8 +527,8 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// FuzzRule: any line is a rule or not, any rule can be asked anything, and a
-// rule alone in a table says what its reference says.
+// FuzzRule: any line is a rule or not, any rule can be queried, and a single
+// rule in a table has the effect that its reference describes.
 func FuzzRule(f *testing.F) {
 	for _, s := range []string{"||a.com/x^$script,domain=b.com|~c.b.com", "@@|http://*.js|", `/a\d+/$match-case`, "*$denyallow=a.com,domain=b.com", "||*^x", "^a^*^b^|", "||a.com^$redirect=noop.js", "$$", "##", "|||", "a$b$c"} {
 		f.Add(s, "http://a.com/x?y", "b.com")
@@ -558,7 +558,7 @@ func FuzzRule(f *testing.F) {
 	})
 }
 
-// FuzzOpen asks tables that are not what they should be.
+// FuzzOpen queries damaged tables.
 func FuzzOpen(f *testing.F) {
 	var b Builder
 	var r Rule

@@ -70,7 +70,7 @@ func TestCosmeticRules(t *testing.T) {
 	}
 }
 
-// cosmetics makes a table of rules, and fails on what is none.
+// cosmetics makes a table from rules, and fails on lines that are not rules.
 func cosmetics(t testing.TB, lines ...string) *Cosmetics {
 	t.Helper()
 	var b CosmeticBuilder
@@ -328,8 +328,8 @@ func allScriptlets() (calls []string) {
 	return calls
 }
 
-// FuzzCosmetic: any rule can be in a table, and a selector that is used leaves
-// what stands around it in a style sheet as it is.
+// FuzzCosmetic: any rule can be in a table, and a selector in use does not
+// change what surrounds it in a style sheet.
 func FuzzCosmetic(f *testing.F) {
 	for _, s := range []string{"##.a", "a.com,~b.a.com##a[b='c']", "a.*#@#+js(set, x, 'y')", "##a\\\"{", "x##:not(:has(a))"} {
 		f.Add(s, "https://www.a.com/x")

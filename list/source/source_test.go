@@ -38,7 +38,7 @@ func newStore(t *testing.T) *Store {
 	return &Store{Dir: t.TempDir(), Client: NewClient(nil, never, anywhere), wait: time.Millisecond}
 }
 
-// lines is a list of n entries.
+// lines returns a list of n entries.
 func lines(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -138,7 +138,7 @@ func TestUnchangedIsNotFetchedTwice(t *testing.T) {
 	if full.Load() != 1 || short.Load() != 2 {
 		t.Errorf("%d whole answers and %d short ones, want 1 and 2", full.Load(), short.Load())
 	}
-	// Whoever removes the version gets it again.
+	// A removed version is fetched again.
 	if err := os.Remove(s.Path("ads")); err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +395,7 @@ func TestVersionsAreKeptAndOneCanGoBack(t *testing.T) {
 		t.Errorf("rolled back beyond the oldest, to %+v", v)
 	}
 	n = 15
-	update(false) // one that somebody went back from
+	update(false) // one that was rolled back
 	n = 16
 	update(true)
 	if inUse(t, s) != lines(16) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// echo answers every datagram with itself until the conn is stopped.
+// echo returns every datagram until the conn is stopped.
 func echo(c *Conn) error {
 	for {
 		n, err := c.Read()

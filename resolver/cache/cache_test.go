@@ -17,7 +17,7 @@ func wireName(i int) []byte {
 
 func key(i int) *Key { return &Key{Name: wireName(i), Type: 1, Class: 1} }
 
-// answer is an address record that points to the question.
+// answer returns an address record that points to the question.
 func answer(i int) *Entry {
 	body := []byte{0xc0, 12, 0, 1, 0, 1, 0, 0, 1, 44, 0, 4, 0, 0, 0, 0}
 	binary.BigEndian.PutUint32(body[12:], uint32(i))
@@ -134,7 +134,7 @@ func TestMemoryIsBoundedAndWhatIsAskedForStays(t *testing.T) {
 	}
 }
 
-// flood puts so many names that nobody asks for again, all like e.
+// flood puts n entries like e for names that are not requested again.
 func flood(c *Cache, now time.Time, n int, e *Entry) {
 	for i := range n {
 		c.Put(key(1_000_000+i), now, e)

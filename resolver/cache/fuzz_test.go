@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// FuzzPuts holds the cache against a map: what it has is what was put last,
-// whole, whatever sizes and kinds of answers push one another about.
+// FuzzPuts compares the cache with a map: an entry that it has is the latest
+// one and complete, whatever the sizes and kinds of answers.
 func FuzzPuts(f *testing.F) {
 	f.Add(uint64(1), uint16(100), uint16(40), uint8(50))
 	f.Add(uint64(2), uint16(9000), uint16(300), uint8(0))
@@ -44,7 +44,7 @@ func FuzzPuts(f *testing.F) {
 					e.Flags = Negative
 				}
 				if c.Put(key(k), now, e); entryHead+5+20+len(body) > maxEntry-8 {
-					delete(last, k) // perhaps too long: what was there may stay
+					delete(last, k) // if it is too long, the old entry may stay
 					c.Flush()
 					clear(last)
 					continue

@@ -253,7 +253,7 @@ func TestCaseIsRandomAndServersThatDropItAreKnown(t *testing.T) {
 	}
 }
 
-// A forger sends what is not the answer before the answer, if any.
+// A forger sends forged answers before the real one, if there is one.
 func forger(t *testing.T, forge func(q []byte) [][]byte, honest bool) (string, *net.UDPConn) {
 	t.Helper()
 	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -710,8 +710,9 @@ func TestSystemServersAreThoseOfResolvConf(t *testing.T) {
 	}
 }
 
-// TestWithoutAnyServerNamesFailAndSayWhy: the system names nobody but us, as on a machine
-// whose network is not up yet. Names with a route, and denied ones, are still answered.
+// TestWithoutAnyServerNamesFailAndSayWhy: the system's only name server is ours, as on a
+// machine whose network is not up yet. Names with a route, and denied ones, are still
+// answered.
 func TestWithoutAnyServerNamesFailAndSayWhy(t *testing.T) {
 	var own []netip.AddrPort
 	for _, s := range configured() {

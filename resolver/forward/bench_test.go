@@ -33,8 +33,8 @@ func echo(b *testing.B) string {
 
 var asked = []byte("\x03www\x07example\x03com\x00")
 
-// BenchmarkExchange is a question to one upstream and its answer, with the
-// upstream's part: hold it against BenchmarkFloor.
+// BenchmarkExchange measures a query to one upstream and its answer, including
+// the upstream: compare it with BenchmarkFloor.
 func BenchmarkExchange(b *testing.B) {
 	f := start(b, Config{Upstreams: []string{echo(b)}})
 	b.ReportAllocs()
@@ -45,7 +45,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// BenchmarkFloor is the same datagrams on a socket of one's own.
+// BenchmarkFloor sends the same datagrams over a plain socket.
 func BenchmarkFloor(b *testing.B) {
 	c, err := net.Dial("udp", echo(b))
 	if err != nil {

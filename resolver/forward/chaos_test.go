@@ -49,7 +49,7 @@ func (m *moody) open(t *testing.T) {
 	}
 	c, err := net.ListenUDP("udp", a)
 	if err != nil {
-		return // somebody else has the port now: it stays dead
+		return // another process has the port now: the server stays down
 	}
 	m.addr = c.LocalAddr().String()
 	m.conn.Store(c)

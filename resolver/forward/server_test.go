@@ -19,7 +19,8 @@ type server struct {
 	stop    func()
 }
 
-// serve starts a server that answers as h says, nothing where it says nil.
+// serve starts a server that answers with the result of h, or not at all for
+// nil.
 func serve(t testing.TB, h func(q *miekg.Msg, tcp bool) *miekg.Msg) *server {
 	t.Helper()
 	return serveAt(t, "127.0.0.1:0", h)
@@ -119,7 +120,7 @@ func get(f *Forwarder, host string) string {
 	return strings.Join(s, " ")
 }
 
-// until waits for what has to come about soon.
+// until waits for a condition that should soon hold.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {

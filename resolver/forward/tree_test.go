@@ -114,9 +114,9 @@ func without46(which func(*miekg.RRSIG) bool) func([]miekg.RR) []miekg.RR {
 type lab struct {
 	anchor    string // the root's DS
 	resolver  string // Unbound, which does not validate
-	validator string // Unbound, which validates what the resolver says
+	validator string // Unbound, which validates the resolver's answers
 	liar      string // spoils what the resolver says
-	misled    string // Unbound, which validates what the liar says
+	misled    string // Unbound, which validates the liar's answers
 }
 
 func tool(t *testing.T, dir, name string, args ...string) string {
@@ -207,7 +207,7 @@ remote-control:
 	return l
 }
 
-// unboundOver starts an Unbound that validates what another server says.
+// unboundOver starts an Unbound that validates the answers of another server.
 func (l *lab) unboundOver(t *testing.T, dir, name, upstream string) string {
 	return unbound(t, dir, name, fmt.Sprintf("module-config: \"validator iterator\"\n  trust-anchor-file: %q\n  aggressive-nsec: no\n  harden-below-nxdomain: no\n  ede: yes\n  cache-max-ttl: 0\n  cache-max-negative-ttl: 0", filepath.Join(dir, "anchor")),
 		"forward-zone:\n  name: .\n  forward-addr: "+strings.Replace(upstream, ":", "@", 1)+"\n")
@@ -362,8 +362,7 @@ func status(m *miekg.Msg) string {
 	return "insecure"
 }
 
-// theirs returns what Unbound says.
-// A failure that has nothing to do with DNSSEC is "failed".
+// theirs returns Unbound's answer. A failure unrelated to DNSSEC is "failed".
 func theirs(t *testing.T, server, name string, qtype uint16) string {
 	t.Helper()
 	q := new(miekg.Msg).SetQuestion(miekg.Fqdn(name), qtype)
@@ -432,8 +431,8 @@ func TestValidatesAsUnboundDoes(t *testing.T) {
 	}))
 }
 
-// secondOpinion has one upstream spoil everything: the other is asked, and what
-// clients get has what they asked for.
+// secondOpinion lets one upstream spoil everything: the other is queried, and
+// clients get the correct answer.
 func secondOpinion(t *testing.T, l *lab) {
 	t.Helper()
 	bad := serve(t, func(q *miekg.Msg, _ bool) *miekg.Msg {

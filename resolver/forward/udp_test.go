@@ -12,8 +12,8 @@ import (
 	"shuultuur/setting"
 )
 
-// TestAPortIsUsedForAFewQuestions: many at once, and no two of them on one port
-// have the same ID.
+// TestAPortIsUsedForAFewQuestions: several queries share a port, and all have
+// different IDs.
 func TestAPortIsUsedForAFewQuestions(t *testing.T) {
 	pc, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

@@ -59,7 +59,7 @@ func (r *root) signed(set ...miekg.RR) []miekg.RR {
 	return append(set, sig)
 }
 
-// message is an answer with sections as given.
+// message returns an answer with the given sections.
 func message(name string, qtype uint16, rcode int, answer, authority []miekg.RR) *miekg.Msg {
 	m := new(miekg.Msg).SetQuestion(name, qtype)
 	m.Response, m.Rcode, m.Answer, m.Ns = true, rcode, answer, authority
@@ -127,7 +127,7 @@ func ede(err error) uint16 {
 // CVE-2023-50387: many keys of one tag, many signatures by it, many sets.
 func TestManyKeysAndSignaturesTakeBoundedWork(t *testing.T) {
 	r := newRoot(t)
-	// A tag is a sum of 16-bit words: words that change places leave it as it is.
+	// A tag is a sum of 16-bit words, which exchanging words does not change.
 	public, err := base64.StdEncoding.DecodeString(r.key.PublicKey)
 	if err != nil {
 		t.Fatal(err)

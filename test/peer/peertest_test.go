@@ -49,7 +49,7 @@ func TestProgramEndsWithAKilledTest(t *testing.T) {
 	_ = cmd.Process.Kill()
 	gone := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, r) // ends when nobody has the pipe any more
+		_, _ = io.Copy(io.Discard, r) // ends when no process has the pipe any more
 		close(gone)
 	}()
 	select {

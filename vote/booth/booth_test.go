@@ -31,7 +31,7 @@ import (
 	"shuultuur/vote/booth"
 )
 
-// off is no limit of votes.
+// off returns the limit that permits any number of votes.
 func off(t testing.TB) (l booth.Limit) {
 	t.Helper()
 	if err := l.UnmarshalText([]byte("off")); err != nil {
@@ -71,7 +71,8 @@ func listen(at string) setting.OneOrMore[setting.Address] {
 	return setting.OneOrMore[setting.Address]{setting.Address(at)}
 }
 
-// send sends votes and returns their identifiers; all have to be acknowledged.
+// send sends votes, which must all be acknowledged, and returns their
+// identifiers.
 func send(t testing.TB, b *booth.Booth, n int64) []string {
 	t.Helper()
 	report, ids, err := load.Votes(context.Background(), load.VotesConfig{URL: "http://" + b.Addrs()[0].String(), Parallel: 16, Count: n})
@@ -329,7 +330,7 @@ func TestNodesAndARedisStream(t *testing.T) {
 	nodesAndAStream(t, booth.Config{Redis: cfg}, "redis")
 }
 
-// A vote leaves the log of its node when Redis has it: not to one that may lose it.
+// A vote must not leave its node's log for a Redis that may lose it.
 func TestVotesWaitWhileRedisMayLoseThem(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
@@ -369,7 +370,7 @@ func TestVotesWaitWhileNATSMayLoseThem(t *testing.T) {
 	waits(t, b, "it is in memory")
 }
 
-// waits waits until a booth says why its vote is not forwarded.
+// waits waits until a booth reports why its vote is not forwarded.
 func waits(t *testing.T, b *booth.Booth, why string) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {

@@ -226,8 +226,8 @@ func TestVotesOnTheirWayAreErasedToo(t *testing.T) {
 	}
 }
 
-// TestVotesThatArriveLateAreErasedToo: votes wait on another node while the one
-// that counts erases their voter and is started anew.
+// TestVotesThatArriveLateAreErasedToo lets votes wait on another node while the
+// node that counts erases their voter and restarts.
 func TestVotesThatArriveLateAreErasedToo(t *testing.T) {
 	const secret = "a secret of both"
 	at := "127.0.0.1:" + peer.Port(t)

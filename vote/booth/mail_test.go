@@ -57,8 +57,8 @@ func TestAnswersAreMailed(t *testing.T) {
 	})
 }
 
-// TestAMailServerIsKilledAndReturns: it hangs, is killed, returns, and refuses a
-// mail for good, which holds up no other.
+// TestAMailServerIsKilledAndReturns uses a server that hangs, is killed,
+// returns, and finally refuses one mail for good, which must not delay others.
 func TestAMailServerIsKilledAndReturns(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestAMailServerIsKilledAndReturns(t *testing.T) {
 	go func() { defer close(ended); _ = m.run(ctx) }()
 	defer func() { stop(); <-ended }()
 	m.add(&vote.Decision{Site: "a.example", Action: vote.Open}, []string{"nobody@example.org", "x@example.org"})
-	for range 2 { // it says nothing, and is tried again
+	for range 2 { // the server does not answer, so the mail is tried again
 		c, err := ln.Accept()
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,8 @@ func TestAMailServerIsKilledAndReturns(t *testing.T) {
 	}
 }
 
-// takeMail is the end of a server that takes mails, but for nobody@.
+// takeMail serves a connection of a mail server that accepts mails, except for
+// nobody@.
 func takeMail(c net.Conn, taken chan<- string) {
 	defer c.Close()
 	in := textproto.NewReader(bufio.NewReader(c))

@@ -25,7 +25,7 @@ import (
 	"shuultuur/zone/transfer"
 )
 
-// run runs a set until the test or what it returns ends it.
+// run runs a set until the test ends or stop is called.
 func run(t *testing.T, s *Authority) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -35,7 +35,7 @@ func run(t *testing.T, s *Authority) (stop func()) {
 	return stop
 }
 
-// answer is the address that a set answers, or the code.
+// answer returns the address that a set answers with, or the response code.
 func answer(t *testing.T, s *Authority, name string) string {
 	t.Helper()
 	r := zonetest.Ask(t, s.responder, zonetest.Question(name, miekg.TypeA), 4096)
@@ -116,7 +116,7 @@ func TestNewSettingsGoOnWithWhatIsServed(t *testing.T) {
 	if got := answer(t, second, "www.redis.test."); got != "192.0.2.7" {
 		t.Errorf("the zone in Redis answers %s after the change", got)
 	}
-	// The serial goes on.
+	// The serial number continues.
 	if soa := second.responder.Served("good.test.", "").Info().Serial; soa != 2 {
 		t.Errorf("serial %d, want 2", soa)
 	}

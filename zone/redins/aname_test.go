@@ -14,7 +14,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// upstream answers with an address that says how many lookups there were.
+// upstream answers with an address that contains the number of lookups.
 type upstream struct {
 	asked atomic.Int32
 	down  atomic.Bool

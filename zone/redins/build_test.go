@@ -12,7 +12,7 @@ import (
 	"shuultuur/zone"
 )
 
-// redinsZone is a data set in redins' layout, with everything that it knows.
+// redinsZone is a data set in redins' layout, with all its features.
 var redinsZone = map[string]string{
 	"@": `{"a":{"ttl":300,"records":[{"ip":"192.0.2.1","country":"ZZ","weight":1}]},
 	       "ns":{"ttl":300,"records":[{"host":"ns1.example.com."},{"host":"ns2.example.com"}]},
@@ -80,8 +80,8 @@ func plainBuilder(schema Schema) *builder {
 	return &builder{schema: schema, ttl: 3600, maxTTL: 3600, now: func() time.Time { return time.Unix(1700000000, 0) }}
 }
 
-// packed compares what is packed: the text of a TXT record can be written in
-// several ways.
+// packed compares records in wire form, because the text of a TXT record can be
+// written in several ways.
 func packed(t *testing.T, rrs []miekg.RR) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -160,7 +160,7 @@ b 1000 A 192.0.2.1`, "example.com.").Records)
 func TestNonsenseIsNamedAndTheRestIsServed(t *testing.T) {
 	for _, c := range []struct {
 		label, json string
-		records     int    // that are served beside the SOA
+		records     int    // that are served in addition to the SOA
 		problem     string // "" for none
 	}{
 		{"www", `{"a":{"records":[{"ip":"192.0.2.1"},{"ip":"192.0.2.256"},{"ip":"::1"}]}}`, 1, `www a records[1]: ip "192.0.2.256": not an address`},

@@ -59,7 +59,7 @@ func TestADamagedValueKeepsTheLastGoodOne(t *testing.T) {
 			if len(n.Problems()) == 0 {
 				t.Error("nothing is named")
 			}
-			// A zone that is read as a whole keeps it too, and a good value takes its place.
+			// A zone that is read completely keeps it too, and a good value replaces it.
 			s.Do(t, "SET", string(schema)+":zones:a.example.:config", `{"domain_id":"other"}`)
 			put("mark", "A", one("192.0.2.7"))
 			n.answers(t, "mark.a.example.", "A", "NOERROR mark.a.example. 300 IN A 192.0.2.7")

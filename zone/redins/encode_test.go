@@ -12,7 +12,7 @@ import (
 	"shuultuur/zone"
 )
 
-// again encodes a zone and builds it from what came of it.
+// reread encodes a zone and builds it from the result.
 func reread(t interface {
 	Helper()
 	Fatal(...any)

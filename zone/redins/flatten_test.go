@@ -117,7 +117,7 @@ func putNames(t *testing.T, s *redistest.Server, store *Store, labels map[string
 	}
 }
 
-// clocked tells the time of a query, as a server does.
+// clocked sets the time of a query, as a server does.
 type clocked struct{ *zone.Responder }
 
 func (c clocked) Answer(q *dns.Query, r *dns.Reply, t *filter.Transaction) dns.Outcome {
@@ -199,8 +199,8 @@ func TestFlattenedNamesHaveWhatTheirCNAMELeadsTo(t *testing.T) {
 	}
 }
 
-// flat asks, with DNSSEC where there are keys, and looks at answer, signatures
-// and proof.
+// flat queries a name, with DNSSEC if there are keys, and checks answer,
+// signatures and proof.
 func (n *node) flat(t *testing.T, name, typ, want, denial string, keys []*sign.Key) {
 	t.Helper()
 	m := zonetest.Question(name, miekg.StringToType[typ])

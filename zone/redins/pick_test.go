@@ -22,8 +22,8 @@ import (
 	"shuultuur/zone/redins/geo"
 )
 
-// geography has 192.0.2.0/26 in Germany, .64/26 in Mongolia, .128/26 in the
-// US, each with its own network operator.
+// geography returns a database with 192.0.2.0/26 in Germany, .64/26 in
+// Mongolia, .128/26 in the US, each with its own network operator.
 func geography(t testing.TB) *geo.DB {
 	t.Helper()
 	dir := t.TempDir()
@@ -92,7 +92,7 @@ func TestGeographyChooses(t *testing.T) {
 		{countries, berlin, []uint16{0}},
 		{countries, ulan, []uint16{1}},
 		{countries, newyork, []uint16{1}},
-		{countries, "198.51.100.1", []uint16{2, 3}}, // France: those for everybody
+		{countries, "198.51.100.1", []uint16{2, 3}}, // France: the records for everybody
 		{countries, nowhere, []uint16{2, 3}},
 		{noDefault, nowhere, []uint16{0, 1}}, // nobody is for them: all
 		{asns, berlin, []uint16{0}},
@@ -196,7 +196,7 @@ func TestWhatIsDownIsLeftOut(t *testing.T) {
 		{[]int32{0, 0, 0}, []uint16{0, 1, 2}}, // nothing is known yet
 		{[]int32{3, -3, 3}, []uint16{0, 2}},
 		{[]int32{3, 1, 2}, []uint16{0}},          // those that are sure win
-		{[]int32{1, 0, -3}, []uint16{0, 1}},      // nobody is sure: all but what is down
+		{[]int32{1, 0, -3}, []uint16{0, 1}},      // uncertain: all except those that are down
 		{[]int32{-1, -2, -3}, []uint16{0, 1}},    // still not down
 		{[]int32{-3, -3, -3}, []uint16{0, 1, 2}}, // all are down: all
 		{[]int32{2, 2, 0}, []uint16{0, 1}},

@@ -57,7 +57,7 @@ func startCounted(t *testing.T, cfg Config) (*node, *counted) {
 	return n, to
 }
 
-// served is all that a zone is answered from, in one order.
+// served returns everything that a zone is answered from, in a fixed order.
 func served(t *testing.T, z *zone.Responder, origin string) string {
 	t.Helper()
 	s := z.Zone(origin, netip.MustParseAddr("192.0.2.200"))
@@ -98,7 +98,7 @@ func answering(t *testing.T, z *zone.Responder, problems []Problem) string {
 	return strings.Join(all, "\n")
 }
 
-// someJSON is what a name may have in the layout of redins, by type.
+// someJSON returns random values of a name in the layout of redins, by type.
 func someJSON(rnd *rand.Rand) map[string]string {
 	ip := fmt.Sprintf("192.0.2.%d", rnd.IntN(256))
 	all := []map[string]string{

@@ -17,14 +17,14 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// names is a zone that changes: the records of each name, as text without owner,
-// and where it is an alias of.
+// names is a changing zone: the records of each name, as text without owner, and
+// the target of each alias.
 type names struct {
 	records map[string][]string
 	alias   map[string]string
 }
 
-// anyName is one of few, so that they lie on top of each other.
+// anyName returns one of few names, so that many are above one another.
 func anyName(rnd *rand.Rand) string {
 	labels := []string{"a", "b", "c", "*", "d", `\000`, "longer-label"}
 	name := "example.com."
@@ -66,7 +66,7 @@ func (n names) turn(rnd *rand.Rand, name string) []string {
 	return []string{name, glue}
 }
 
-// apex is the records of the origin at a serial.
+// apex sets the records of the origin for a serial number.
 func (n names) apex(serial int, rnd *rand.Rand) {
 	n.records["example.com."] = []string{fmt.Sprintf("3600 SOA ns1 hostmaster %d 7200 3600 1209600 300", serial), "3600 NS ns1", "300 MX 10 " + anyName(rnd)}
 }
@@ -106,7 +106,7 @@ func (n names) change(t testing.TB, which []string) *zone.Change {
 	return c
 }
 
-// plain is a record without what differs from one signing to the next.
+// plain returns a record without the parts that differ between signings.
 func plain(rr miekg.RR) string {
 	if sig, ok := rr.(*miekg.RRSIG); ok {
 		sig = miekg.Copy(sig).(*miekg.RRSIG)
@@ -130,7 +130,7 @@ func without(some, others []miekg.RR) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(lines(some), "\n"), func(l string) bool { return slices.Contains(have, l) }), "\n")
 }
 
-// all is what a zone would be transferred as.
+// all returns the records of a zone as a transfer would.
 func all(t testing.TB, r *zone.Responder) (rrs []miekg.RR) {
 	t.Helper()
 	for wire := range r.Served("example.com.", "").Records() {
@@ -144,7 +144,7 @@ func all(t testing.TB, r *zone.Responder) (rrs []miekg.RR) {
 	return rrs
 }
 
-// verified checks each signature of a zone that was not checked before.
+// verified verifies the signatures of a zone that were not verified before.
 func verified(t *testing.T, rrs []miekg.RR, keys []*sign.Key, seen map[string]bool) {
 	t.Helper()
 	type key struct {

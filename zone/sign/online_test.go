@@ -16,14 +16,14 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// ask puts a question to a responder as a server does. fresh says that what
-// could not be answered at once may be waited for.
+// ask sends a question to a responder as a server does. fresh permits waiting
+// for an answer.
 func ask(t testing.TB, z nameserver.Responder, name string, typ uint16, fresh bool) *miekg.Msg {
 	t.Helper()
 	return askCO(t, z, name, typ, fresh, false)
 }
 
-// askCO does so for a client that understands compact answers, or not.
+// askCO is ask for a client that does, or does not, understand compact denial.
 func askCO(t testing.TB, z nameserver.Responder, name string, typ uint16, fresh, co bool) *miekg.Msg {
 	t.Helper()
 	m := new(miekg.Msg)
@@ -221,7 +221,7 @@ func TestEveryAnswerIsSigned(t *testing.T) {
 			verify(t, what, m.Answer, keys)
 			verify(t, what, m.Ns, keys)
 		}
-		// All of it again is remembered, also what has another TTL by now.
+		// All of it is cached, even what has another TTL now.
 		before := fresh(s)
 		for _, name := range []string{"mail.example.com.", "alias.example.com.", "a.wild.example.com."} {
 			if m := ask(t, r, name, miekg.TypeA, false); m == nil {

@@ -18,7 +18,7 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// seen is what somebody may have asked for at a moment: a set with its
+// seen is what a resolver may have received at a moment: a set with its
 // signatures.
 type seen struct {
 	from, until time.Time // while it was served
@@ -42,10 +42,10 @@ func setOf(z *zone.Zone, name string, typ uint16, now time.Time) seen {
 	return s
 }
 
-// history is what was served, the last one last.
+// history is what was served, latest last.
 type history []seen
 
-// serve notes what is served now.
+// serve appends what is served now.
 func (h history) serve(s seen) history {
 	if len(h) > 0 {
 		h[len(h)-1].until = s.from
@@ -56,7 +56,7 @@ func (h history) serve(s seen) history {
 	return append(h, s)
 }
 
-// known is what somebody may still have: what was served within the time.
+// known returns what a resolver may still have: what was served within the TTL.
 func (h history) known(now time.Time, ttl time.Duration) []seen {
 	h[len(h)-1].until = now
 	return slices.DeleteFunc(slices.Clone(h), func(s seen) bool { return s.until.Add(ttl).Before(now) })
@@ -111,10 +111,10 @@ func (c checker) accepts(now time.Time, ds, keys, records seen) error {
 }
 
 // TestEveryCacheValidatesWhileKeysRoll lets 150 days pass, two hours at a time, in
-// which zone-signing keys are changed by themselves and the key that the parent
-// knows twice. At each step every combination of DS, keys and records that a
-// resolver may have by their TTLs has to validate, also from a secondary that lags
-// two hours behind too.
+// which zone-signing keys roll automatically and the key that the parent knows
+// rolls twice. At each step every combination of DS, keys and records that a
+// resolver may have by their TTLs must validate, also from a secondary that lags
+// two hours behind.
 func TestEveryCacheValidatesWhileKeysRoll(t *testing.T) {
 	const (
 		step   = 2 * time.Hour
@@ -191,8 +191,8 @@ func TestEveryCacheValidatesWhileKeysRoll(t *testing.T) {
 						t.Errorf("%v: ldns-verify-zone: %v\n%s", now, err, out)
 					}
 				}
-				// The parent takes over what CDS says when it looks next; who looks
-				// after the zone notices a day later.
+				// The parent adopts CDS when it looks next; the operator of the zone notices a
+				// day later.
 				var cds []miekg.RR
 				for _, rr := range setOf(signed, "example.com.", miekg.TypeCDS, now).set {
 					d := rr.(*miekg.CDS).DS

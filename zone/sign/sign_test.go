@@ -18,9 +18,9 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// zoneText has what is awkward to sign: a delegation with and without DS, glue
-// at and below the cut, an empty name between, a wildcard, a DNAME that hides
-// something, names in upper case, a set with two TTLs and one record twice.
+// zoneText has what is difficult to sign: a delegation with and without DS,
+// glue at and below the cut, an empty non-terminal, a wildcard, a DNAME that
+// hides names, names in upper case, a set with two TTLs and a duplicate record.
 const zoneText = `
 $TTL 3600
 @	SOA ns1 hostmaster 2026010101 7200 3600 1209600 300

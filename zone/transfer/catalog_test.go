@@ -18,7 +18,7 @@ import (
 
 const catalogName = "catalog.example."
 
-// member is a small zone at a serial.
+// memberZone returns a small zone with a serial number.
 func memberZone(t *testing.T, origin string, serial int) *zone.Zone {
 	t.Helper()
 	z, err := zone.Read(strings.NewReader(memberText(serial)), origin, "")
@@ -38,7 +38,7 @@ func has(addr, origin string) bool {
 	return m != nil && m.Rcode == 0 && len(m.Answer) == 1
 }
 
-// bindConf is what named needs to start, before its zones.
+// bindConf returns the configuration that named needs before its zones.
 func bindConf(dir, port string) string {
 	return fmt.Sprintf(`options { directory %q; listen-on port %s { 127.0.0.1; }; listen-on-v6 { none; }; pid-file none; session-keyfile none;
  recursion no; dnssec-validation no; minimal-responses no; notify-delay 0; startup-notify-rate 100; %%s };
@@ -47,7 +47,8 @@ key %q { algorithm hmac-sha256; secret %q; };
 `, dir, port, strings.TrimSuffix(keyName, "."), secret)
 }
 
-// knotHead is what knotd needs to start, before its zones; us is our port.
+// knotHead returns the configuration that knotd needs before its zones; us is
+// our port.
 func knotHead(dir, own, us string) string {
 	return fmt.Sprintf(`server:
     rundir: %q
@@ -181,7 +182,7 @@ func TestWeFollowTheCatalogsOfOthers(t *testing.T) {
 				t.Errorf("a member that its primary does not have: %v", m)
 			}
 			stop()
-			// They are served from disk at once at another start.
+			// After another start they are served from disk at once.
 			again, err := transfer.New(c, zone.NewResponder(), nil, nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)

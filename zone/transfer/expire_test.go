@@ -16,8 +16,7 @@ import (
 	"shuultuur/zone/transfer"
 )
 
-// expireOf is what a server says of how long it keeps a zone (RFC 7314), -1 when
-// it says nothing.
+// expireOf returns a server's expire option (RFC 7314), or -1.
 func expireOf(t *testing.T, addr, origin string, typ uint16) int {
 	t.Helper()
 	m := new(miekg.Msg)
@@ -39,7 +38,7 @@ func expireOf(t *testing.T, addr, origin string, typ uint16) int {
 	return -1
 }
 
-// secondaryOf are the settings of a secondary of a server.
+// secondaryOf returns the settings of a secondary of a server.
 func secondaryOf(t *testing.T, primary string) transfer.Config {
 	t.Helper()
 	return transfer.Config{
@@ -79,8 +78,8 @@ func TestACopyOfACopyLastsNoLonger(t *testing.T) {
 	}
 }
 
-// TestExpireAgreesWithPeers has BIND and Knot as secondaries of ours, and ours as
-// a secondary of theirs. NSD does not send the option.
+// TestExpireAgreesWithPeers uses BIND and Knot as secondaries of ours, and as
+// primaries. NSD does not send the option.
 func TestExpireAgreesWithPeers(t *testing.T) {
 	key := strings.TrimSuffix(keyName, ".")
 	for name, begin := range map[string]func(t *testing.T, dir, own, us string){
@@ -111,8 +110,8 @@ func TestExpireAgreesWithPeers(t *testing.T) {
 			last := start(t, c)
 			until(t, "we have the zone from "+name, func() bool { return serial(last.addr.String()) == 1 })
 			theirs, ours := expireOf(t, peer, "example.com.", miekg.TypeSOA), expireOf(t, last.addr.String(), "example.com.", miekg.TypeSOA)
-			// Knot has the option in transfers only. NSD does not have it: how long
-			// its zones last is what their SOA says.
+			// Knot sends the option in transfers only. NSD does not have it: the SOA record
+			// determines how long its zones last.
 			if theirs > 86400 || theirs <= 0 && name == "bind" || name == "nsd" && ours < 86000 || ours <= 0 || ours > 86400 {
 				t.Errorf("%s keeps our zone for %d s, we keep its for %d s; want 1 to 86400", name, theirs, ours)
 			}

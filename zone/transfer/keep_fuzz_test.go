@@ -7,8 +7,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// FuzzJournal reads damaged journals whose checksum fits: nothing may panic,
-// and what is taken is written as it was.
+// FuzzJournal reads damaged journals with correct checksums: nothing may panic,
+// and accepted contents are written unchanged.
 func FuzzJournal(f *testing.F) {
 	soa := append([]byte("\x01a\x00\x00\x06\x00\x01\x00\x00\x00\x05\x00\x02"), 0, 0)
 	rr := []byte("\x01b\x00\x00\x01\x00\x01\x00\x00\x00\x05\x00\x04\x01\x02\x03\x04")

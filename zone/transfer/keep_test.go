@@ -21,7 +21,8 @@ import (
 	"shuultuur/zone/transfer"
 )
 
-// signing is settings that sign example.com., with keys and folder of their own.
+// signing returns settings that sign example.com., with their own keys and
+// folder.
 func signing(t *testing.T, denial string) transfer.Config {
 	t.Helper()
 	keys := t.TempDir()
@@ -67,7 +68,7 @@ func TestIncrementalTransfersGoOnAfterARestart(t *testing.T) {
 			before := serial(addr)
 			stop()
 
-			// The zone changes while nobody serves it, and again afterwards.
+			// The zone changes while it is not served, and again afterwards.
 			s, stop = startAt(t, c, at)
 			defer stop()
 			publish(t, s, zoneOf(t, 1, 1002), nil)
@@ -86,7 +87,7 @@ func TestIncrementalTransfersGoOnAfterARestart(t *testing.T) {
 	}
 }
 
-// signaturesOf gives the signatures of what is served, by what they sign.
+// signaturesOf returns the served signatures, by the signed data.
 func signaturesOf(records []miekg.RR) map[string]string {
 	all := map[string]string{}
 	for _, rr := range records {

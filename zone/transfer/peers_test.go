@@ -29,7 +29,7 @@ type program struct {
 	primary func(t *testing.T, dir, own, port, file string) (reload func())
 }
 
-// nsdHead is what nsd needs to start, before its zones.
+// nsdHead returns the configuration that nsd needs before its zones.
 func nsdHead(t *testing.T, dir, own string) string {
 	t.Helper()
 	me, err := user.Current()

@@ -28,7 +28,7 @@ type kept struct{ *zone.Responder }
 
 func newKept() kept { return kept{zone.NewResponder()} }
 
-// records are what is served.
+// records returns the served records.
 func (k kept) records() (all []miekg.RR) {
 	for wire := range k.Served("example.com.", "").Records() {
 		rr, _, err := miekg.UnpackRR(bytes.Clone(wire), 0)

@@ -21,9 +21,9 @@ import (
 	"shuultuur/zone/transfer"
 )
 
-// TestValidatorsAcceptEveryStateOfARollover lets both kinds of keys roll so that a
-// state of it falls on now, for each state, and has others look at the zone: with
-// the DS records that somebody may have then.
+// TestValidatorsAcceptEveryStateOfARollover makes both kinds of keys reach each
+// state of a rollover now, and lets validators check the zone with the DS records
+// that they may have then.
 func TestValidatorsAcceptEveryStateOfARollover(t *testing.T) {
 	for algorithm, denial := range map[string]string{"ecdsap256sha256": sign.NSEC3, "ed25519": sign.NSEC} {
 		t.Run(algorithm+" "+denial, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestValidatorsAcceptEveryStateOfARollover(t *testing.T) {
 
 const (
 	day     = 24 * time.Hour
-	begin   = 2 * day              // of the change of the key that the parent knows
+	begin   = 2 * day              // of the rollover of the key that the parent knows
 	finish  = begin + 10*time.Hour // when the parent is said to have it
 	zskLife = 10 * day
 )
@@ -121,8 +121,8 @@ func makeKey(t *testing.T, dir, algorithm string, ksk bool, at time.Time) {
 	}
 }
 
-// replay has happen what happened to keys from a moment to now, and returns the DS
-// records of those that the parent knows, the first one first.
+// replay repeats the history of keys from a moment to now, and returns the DS
+// records of the keys that the parent knows, oldest first.
 func replay(t *testing.T, dir string, start time.Time, denial string) []*miekg.DS {
 	t.Helper()
 	s, err := sign.New("example.com", sign.Config{Keys: []setting.Source{setting.Source(dir)}, Denial: denial, ZSKLifetime: setting.Duration(zskLife)})
@@ -166,9 +166,9 @@ func startSigned(t *testing.T, dir, denial string) *server {
 	return s
 }
 
-// TestAKeyWaitsForItsParent changes the key of a zone whose parent cannot be asked
-// at first, then has the old DS record, both, the new one for some hours, and the
-// new one for good.
+// TestAKeyWaitsForItsParent rolls the key of a zone whose parent is first
+// unreachable, then has the old DS record, both, the new one for some hours, and
+// the new one permanently.
 func TestAKeyWaitsForItsParent(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -52,8 +52,8 @@ func start(t testing.TB, c transfer.Config) *server {
 	return s
 }
 
-// startAt runs a server at an address until it is stopped, which saves what it
-// has, as the gateway does.
+// startAt runs a server at an address until it is stopped, which saves its
+// state, as the gateway does.
 func startAt(t testing.TB, c transfer.Config, at string) (_ *server, stop func()) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -82,15 +82,15 @@ func startAt(t testing.TB, c transfer.Config, at string) (_ *server, stop func()
 	}
 }
 
-// answerer is what the name server asks: for answers the zones, for the rest
-// the publisher.
+// answerer combines the zones, which answer, and the publisher, which does the
+// rest.
 type answerer struct {
 	*transfer.Server
 	*zone.Responder
 }
 
-// listening are the settings of a server at an address, with a certificate for
-// serverName.
+// listening returns the settings of a server at an address, with a certificate
+// for serverName.
 func listening(t testing.TB, at string) nameserver.Config {
 	t.Helper()
 	c := nameserver.Config{Listen: []string{at}, TLS: []string{"127.0.0.1:0"}}
@@ -101,7 +101,7 @@ func listening(t testing.TB, at string) nameserver.Config {
 
 const serverName = "ns.example"
 
-// certificate writes one that vouches for itself, and its key.
+// certificate writes a self-signed certificate and its key.
 func certificate(t testing.TB, dir string) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -177,7 +177,7 @@ func until(t testing.TB, what string, ok func() bool) {
 	t.Fatalf("not within 20 s: %s", what)
 }
 
-// serial is a server's serial of example.com., 0 when it has none.
+// serial returns a server's serial number of example.com., or 0.
 func serial(addr string) uint32 {
 	if m := query(addr, "example.com.", miekg.TypeSOA); m != nil {
 		for _, rr := range m.Answer {
@@ -189,7 +189,7 @@ func serial(addr string) uint32 {
 	return 0
 }
 
-// zoneOf is a zone with a serial and n names.
+// zoneOf returns a zone with a serial number and n names.
 func zoneOf(t testing.TB, serial, n int) *zone.Zone {
 	t.Helper()
 	var b strings.Builder

@@ -13,8 +13,8 @@ import (
 	"shuultuur/zone/transfer"
 )
 
-// nsdOverTLS is settings of an NSD with example.com. that trusts the certificate
-// in ca.
+// nsdOverTLS returns settings of an NSD with example.com. that trusts the
+// certificate in ca.
 func nsdOverTLS(t *testing.T, dir, own, ca, more, zone string) string {
 	t.Helper()
 	me, err := user.Current()
@@ -52,8 +52,8 @@ zone:
 %s`, own, me.Username, dir, dir, dir, dir, ca, more, strings.TrimSuffix(keyName, "."), secret, serverName, zone))
 }
 
-// TestZonesAreFetchedOverTLS is RFC 9103, out: who may fetch over TLS alone does,
-// and gets nothing without.
+// TestZonesAreFetchedOverTLS tests RFC 9103 as a server: a client that may fetch
+// over TLS only gets nothing without TLS.
 func TestZonesAreFetchedOverTLS(t *testing.T) {
 	dir, own := t.TempDir(), peer.Port(t)
 	addr := "127.0.0.1:" + own
@@ -86,8 +86,8 @@ func TestZonesAreFetchedOverTLS(t *testing.T) {
 	}
 }
 
-// TestWeFetchOverTLS is RFC 9103, in, from an NSD whose certificate is that of
-// another name at first.
+// TestWeFetchOverTLS tests RFC 9103 as a client, from an NSD whose certificate
+// first has another name.
 func TestWeFetchOverTLS(t *testing.T) {
 	dir, own, secure := t.TempDir(), peer.Port(t), peer.Port(t)
 	cert, private := certificate(t, dir)

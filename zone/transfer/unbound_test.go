@@ -41,8 +41,8 @@ func (first) Pick(dst []uint16, _ *dns.Query, _ int) ([]uint16, uint8, bool) {
 	return append(dst, 0), 0, false
 }
 
-// TestValidatorsAcceptEveryAnswer has an Unbound and a delv with our key as
-// their trust anchor ask a server of ours for all kinds of answers.
+// TestValidatorsAcceptEveryAnswer lets an Unbound and a delv with our key as
+// trust anchor ask our server for all kinds of answers.
 func TestValidatorsAcceptEveryAnswer(t *testing.T) {
 	for _, algorithm := range sign.Algorithms() {
 		for _, denial := range []string{sign.NSEC, sign.NSEC3, sign.Compact} {
@@ -89,8 +89,8 @@ func validate(t *testing.T, algorithm, denial string) {
 	if denial == sign.Compact {
 		nx = miekg.RcodeSuccess
 	}
-	// The order matters: what was denied must not make the validator deny, of
-	// its own, what is there (RFC 8198).
+	// The order matters: a denied name must not make the validator deny existing
+	// names by itself (RFC 8198).
 	for _, tt := range []struct {
 		name   string
 		typ    uint16
@@ -136,7 +136,7 @@ func validate(t *testing.T, algorithm, denial string) {
 // A validator is an Unbound and a delv that trust a DS record for example.com.
 type validator struct{ server, addr, trust string }
 
-// newValidator starts one that asks s, also for zones below that have no DS.
+// newValidator starts a validator that asks s, also for unsigned zones below.
 func newValidator(t *testing.T, s *server, ds *miekg.DS, below ...string) *validator {
 	t.Helper()
 	dir := t.TempDir()
@@ -170,7 +170,8 @@ remote-control:
 	return v
 }
 
-// ask has both ask for a name, and says where they do not get what is wanted.
+// ask queries a name with both, and reports answers that differ from the
+// expected one.
 func (v *validator) ask(t *testing.T, name string, typ uint16, rcode, count int, secure bool) {
 	t.Helper()
 	what := name + " " + miekg.TypeToString[typ]
