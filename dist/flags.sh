@@ -18,7 +18,7 @@ else
 	printf '%s' "-trimpath -pgo=$(dirname "$0")/default.pgo"
 fi
 for cold in \
-	archive database/sql encoding/asn1 encoding/gob encoding/json encoding/xml html log/slog mime net/mail net/smtp regexp/syntax runtime/pprof text/template \
+	archive database/sql encoding/asn1 encoding/gob encoding/json encoding/xml html log/slog math/big mime net/http net/mail net/smtp regexp/syntax runtime/pprof text/template \
 	github.com/DataDog github.com/coreos github.com/dlclark/regexp2/v2/syntax github.com/go-asn1-ber github.com/go-jose github.com/go-ldap github.com/google \
 	github.com/HdrHistogram github.com/jackc github.com/jcmturner github.com/miekg github.com/nats-io github.com/oschwald github.com/yuin/gopher-lua/ast github.com/yuin/gopher-lua/parse \
 	go.yaml.in golang.org/x/exp golang.org/x/net/icmp golang.org/x/oauth2 \
