@@ -240,7 +240,7 @@ func TestLivePagesShowWhatAPersonMaySee(t *testing.T) {
 			t.Fatal(err)
 		}
 		for row := range h.parts.Events.Query(t.Context(), event.Filter{}, event.Page{}) {
-			tails.tell(&row)
+			tails.publish(&row)
 		}
 		tails.leave(w)
 		var got []string

@@ -114,7 +114,7 @@ func (c Client) SaveSettings(ctx context.Context, text []byte, tag, reason strin
 }
 
 // Says is the effect in a sentence.
-func (e *Effect) Says() string { return e.says(nil) }
+func (e *Effect) Says() string { return e.describe(nil) }
 
 // Health returns the state of the gateway.
 func (c Client) Health(ctx context.Context) (h Health, err error) {

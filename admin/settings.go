@@ -75,8 +75,8 @@ type EffectKind struct {
 	Examples []string `json:"examples"`
 }
 
-// says describes the effect in a sentence.
-func (e *Effect) says(t *text.Texts) string {
+// describe describes the effect in a sentence.
+func (e *Effect) describe(t *text.Texts) string {
 	switch {
 	case e.Judged == 0:
 		return t.Say("There are no events of the last day to judge.")

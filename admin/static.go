@@ -113,7 +113,7 @@ func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 		"why":        func(s seen) string { return s.Why() },
 		"whom":       policy.Pause.Whom,
 		"among":      slices.Contains[[]string],
-		"effect":     func(e *Effect) string { return e.says(t) },
+		"effect":     func(e *Effect) string { return e.describe(t) },
 		"others":     List.others,
 		"categories": List.categories,
 		"add":        func(a, b int) int { return a + b },

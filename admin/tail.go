@@ -119,7 +119,7 @@ func (t *tail) read(ctx context.Context) {
 		case err != nil:
 			t.fail(err)
 		default:
-			t.tell(&row)
+			t.publish(&row)
 		}
 	}
 }
@@ -134,10 +134,10 @@ func (t *tail) fail(err error) {
 	}
 }
 
-// tell gives a row to those who want it and may see it. One whose room is full
+// publish gives a row to those who want it and may see it. One whose room is full
 // is asked only a few times more until the next beat, so that many open pages
 // cost little of what the gateway is for.
-func (t *tail) tell(row *event.Row) {
+func (t *tail) publish(row *event.Row) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []*delivery

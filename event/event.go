@@ -204,13 +204,13 @@ func From(t *filter.Transaction) Row {
 	if len(typ) == 0 && len(t.Findings) == 0 && !decided && len(t.Monitored) == 0 && len(t.Signatures) == 0 {
 		return r
 	}
-	r.keep(typ, t)
+	r.setTexts(typ, t)
 	return r
 }
 
-// keep copies the media type, the findings and other matches into one new
+// setTexts copies the media type, the findings and other matches into one new
 // string.
-func (r *Row) keep(typ []byte, t *filter.Transaction) {
+func (r *Row) setTexts(typ []byte, t *filter.Transaction) {
 	decided, all := &t.Verdict.Reason.Finding, t.Findings
 	category, evidence := cut(decided.Category, maxShort), cut(decided.Evidence, maxEvidence)
 	n := len(typ) + len(category) + len(evidence) + 2 + 11*min(len(t.Signatures), maxSignatures)

@@ -135,7 +135,7 @@ func (n *Node) eraseVotes(ctx context.Context, all []state.Instruction) error {
 // Forget resets counters on all nodes.
 func (n *Node) Forget(ctx context.Context, keys [][16]byte) error {
 	for _, k := range keys {
-		n.tell(state.Instruction{Topic: forgetTopic, Key: hex.EncodeToString(k[:]), Value: "forget", Until: time.Now().Add(forgetFor), Brief: true})
+		n.send(state.Instruction{Topic: forgetTopic, Key: hex.EncodeToString(k[:]), Value: "forget", Until: time.Now().Add(forgetFor), Brief: true})
 	}
 	return n.Parts().State.Forget(ctx, keys...)
 }

@@ -44,8 +44,8 @@ const settingsFor = time.Hour
 // of a day.
 const forgetFor = time.Hour
 
-// tell sends an instruction to the other nodes.
-func (n *Node) tell(i state.Instruction) {
+// send sends an instruction to the other nodes.
+func (n *Node) send(i state.Instruction) {
 	if err := n.Parts().State.Give(i); err != nil {
 		n.Log.Error("an instruction could not be sent to the other nodes", "topic", i.Topic, "key", i.Key, "error", err)
 	}
@@ -82,11 +82,11 @@ func (n *Node) Obey(ctx context.Context, all []state.Instruction) error {
 				voters = append(voters, i)
 			}
 		case purgeTopic:
-			n.purgeToo(i)
+			n.applyPurge(i)
 		}
 	}
 	n.Parts().Sessions.Take(sessions)
-	err := errors.Join(n.enter(ctx, entries), n.forget(ctx, counters), n.eraseVotes(ctx, voters))
+	err := errors.Join(n.applyEntries(ctx, entries), n.forget(ctx, counters), n.eraseVotes(ctx, voters))
 	if len(why) > 0 && ctx.Err() == nil {
 		n.Again(ctx, "another node has new: "+strings.Join(why, ", "))
 	}
@@ -103,13 +103,13 @@ func (n *Node) Purge(kind, value string, at time.Time, by netip.Addr) error {
 	if err := c.Purge(kind, value, at); err != nil {
 		return err
 	}
-	n.tell(state.Instruction{Topic: purgeTopic, Key: kind + " " + value, Value: at.UTC().Format(time.RFC3339Nano), Until: at.Add(purgeFor), By: by.String()})
+	n.send(state.Instruction{Topic: purgeTopic, Key: kind + " " + value, Value: at.UTC().Format(time.RFC3339Nano), Until: at.Add(purgeFor), By: by.String()})
 	return nil
 }
 
-// purgeToo purges what another node has purged. It purges everything stored
+// applyPurge purges what another node has purged. It purges everything stored
 // before this node learned of it, because clocks may differ.
-func (n *Node) purgeToo(i state.Instruction) {
+func (n *Node) applyPurge(i state.Instruction) {
 	kind, value, _ := strings.Cut(i.Key, " ")
 	c := n.Parts().Cache
 	if c == nil || i.Value == "" || !i.Until.After(time.Now()) {
@@ -154,9 +154,9 @@ func (n *Node) entries(given []state.Instruction) map[string][]list.Change {
 	return changes
 }
 
-// enter makes changes to lists that another node has made. It skips lists that
+// applyEntries makes changes to lists that another node has made. It skips lists that
 // this node does not have, and changes that do not apply.
-func (n *Node) enter(ctx context.Context, given []state.Instruction) error {
+func (n *Node) applyEntries(ctx context.Context, given []state.Instruction) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	changes := n.entries(given)

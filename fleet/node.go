@@ -54,12 +54,12 @@ var ErrNoCache = errors.New("the settings have no cache")
 
 // Fetched tells the other nodes which version of a list is in use here.
 func (n *Node) Fetched(list, version string) {
-	n.tell(state.Instruction{Topic: versionTopic, Key: list, Value: version})
+	n.send(state.Instruction{Topic: versionTopic, Key: list, Value: version})
 }
 
 // Changed tells the other nodes to read their settings again.
 func (n *Node) Changed(revision string) {
-	n.tell(state.Instruction{Topic: settingsTopic, Value: revision, Until: time.Now().Add(settingsFor)})
+	n.send(state.Instruction{Topic: settingsTopic, Value: revision, Until: time.Now().Add(settingsFor)})
 }
 
 // ChangeLists changes lists. The changes are in use when it returns.

@@ -212,7 +212,7 @@ func (c *conn) httpRequest(raw []byte, q *message.Request) error {
 	if err := c.http.ReadRequest(q); err != nil {
 		return cutOff("request", len(raw), err)
 	}
-	return c.whole("request")
+	return c.checkLength("request")
 }
 
 // httpResponse reads an encapsulated response head into s.
@@ -222,7 +222,7 @@ func (c *conn) httpResponse(raw []byte, s *message.Response, method string) erro
 	if err := c.http.ReadResponse(s, method); err != nil {
 		return cutOff("response", len(raw), err)
 	}
-	return c.whole("response")
+	return c.checkLength("response")
 }
 
 // cutOff returns the error for a head that is longer than Encapsulated allows.
@@ -233,8 +233,8 @@ func cutOff(what string, n int, err error) error {
 	return err
 }
 
-// whole reports whether the head fills the length in Encapsulated.
-func (c *conn) whole(what string) error {
+// checkLength reports whether the head fills the length in Encapsulated.
+func (c *conn) checkLength(what string) error {
 	if n := len(c.http.Buffered()) + c.src.Len(); n > 0 {
 		return wire.Bad("the HTTP %s head is %d bytes shorter than Encapsulated says", what, n)
 	}

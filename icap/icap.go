@@ -114,7 +114,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	janitor.Go(func() { s.expire(base) })
 	err := l.accept(ctx, ln)
 	ln.Close()
-	l.leave(ctx)
+	l.waitForConns(ctx)
 	l.end(s.cfg.Drain.Or(10 * time.Second))
 	cancel()
 	janitor.Wait()
@@ -239,17 +239,17 @@ func (s *Server) allowed(a netip.Addr) bool {
 
 // leaves is how long connections continue after another process has taken over
 // the sockets. A proxy would keep them for as long as it can.
-const leaves = time.Minute
+const departureTime = time.Minute
 
-// leave waits for the connections to end while another process accepts new
+// waitForConns waits for the connections to end while another process accepts new
 // ones.
-func (l *listener) leave(ctx context.Context) {
+func (l *listener) waitForConns(ctx context.Context) {
 	hurry, ok := handover.Leaving(ctx)
 	if !ok {
 		return
 	}
 	l.draining.Store(true)
-	handover.Wait(&l.wg, hurry, leaves)
+	handover.Wait(&l.wg, hurry, departureTime)
 }
 
 // end waits at most wait for the connections and then closes them.

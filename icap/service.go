@@ -127,7 +127,7 @@ func (c *conn) judgeRequest(ctx context.Context, x *transaction) (*message.Respo
 	if c.h.parts.Body && !c.h.parts.ForAnswer {
 		x.Q.Body, x.Q.Length = &c.body, message.Chunked
 	}
-	if s := c.meet(ctx, x); s != nil {
+	if s := c.identify(ctx, x); s != nil {
 		return s, nil
 	}
 	if s := x.Accept(ctx); s != nil {
@@ -142,7 +142,7 @@ func (c *conn) judgeRequest(ctx context.Context, x *transaction) (*message.Respo
 	if x.Q.Body == nil || x.Q.Body.Done() || !x.Wants(filter.RequestBody) {
 		return nil, nil
 	}
-	if err := c.goOn(); err != nil {
+	if err := c.requestRest(); err != nil {
 		return nil, err
 	}
 	if err := x.InspectRequest(ctx); err != nil {
@@ -155,9 +155,9 @@ func (c *conn) judgeRequest(ctx context.Context, x *transaction) (*message.Respo
 	return nil, nil
 }
 
-// meet identifies the destination and the client. It returns an answer if the
+// identify identifies the destination and the client. It returns an answer if the
 // request is refused or addressed to us.
-func (c *conn) meet(ctx context.Context, x *transaction) *message.Response {
+func (c *conn) identify(ctx context.Context, x *transaction) *message.Response {
 	q, t := &x.Q, &x.T
 	t.Server = c.h.server
 	valid := fillAddress(t, q)
@@ -227,7 +227,7 @@ func (c *conn) respmod(ctx context.Context) error {
 	case !pass:
 		return c.answer(x, x.Obey(ctx))
 	case inspect:
-		if err := c.goOn(); err != nil {
+		if err := c.requestRest(); err != nil {
 			return err
 		}
 		answer, err := x.InspectResponse(ctx, s)
@@ -270,8 +270,8 @@ func (c *conn) requestOf(ctx context.Context) (*transaction, *message.Response, 
 	return x, answer, err
 }
 
-// goOn asks for the rest after the preview.
-func (c *conn) goOn() error {
+// requestRest asks for the rest after the preview.
+func (c *conn) requestRest() error {
 	if c.h.preview < 0 || !c.body.more {
 		return nil
 	}

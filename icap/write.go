@@ -39,7 +39,7 @@ func (c *conn) pass(x *transaction, changed bool) error {
 		return c.flush()
 	}
 	c.s.add(modified)
-	if err := c.goOnUnlessDone(); err != nil {
+	if err := c.requestRestUnlessDone(); err != nil {
 		return err
 	}
 	c.begin200("req-hdr=0, req-body=", len(c.heads))
@@ -68,7 +68,7 @@ func (c *conn) passResponse(x *transaction) error {
 		c.begin200("res-hdr=0, null-body=", len(c.heads))
 		return c.flush()
 	}
-	if err := c.goOnUnlessDone(); err != nil {
+	if err := c.requestRestUnlessDone(); err != nil {
 		return err
 	}
 	c.heads = appendLength(c.heads, s, b)
@@ -111,12 +111,12 @@ func (c *conn) unmodified() error {
 	return c.flush()
 }
 
-// goOnUnlessDone requests the rest of a body that is sent back.
-func (c *conn) goOnUnlessDone() error {
+// requestRestUnlessDone requests the rest of a body that is sent back.
+func (c *conn) requestRestUnlessDone() error {
 	if c.body.continued {
 		return nil
 	}
-	return c.goOn()
+	return c.requestRest()
 }
 
 // answer sends our response instead of the message.

@@ -228,7 +228,7 @@ func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]b
 	} else if !a.hash.matches(password) {
 		a = nil
 	}
-	return b.keep(key, who, a, ""), nil
+	return b.remember(key, who, a, ""), nil
 }
 
 // ask lets the directory verify a password. While the directory is slow or
@@ -274,13 +274,13 @@ func (b *basic) question(ctx context.Context, key [sha256.Size]byte, who netip.A
 	switch {
 	case err == nil:
 		slices.Sort(groups)
-		return b.keep(key, who, &account{name: user, groups: slices.Compact(groups)}, ""), nil
+		return b.remember(key, who, &account{name: user, groups: slices.Compact(groups)}, ""), nil
 	case errors.Is(err, directory.ErrRefused):
 		why := ""
 		if r, ok := errors.AsType[*directory.Refusal](err); ok {
 			why = r.Why
 		}
-		return b.keep(key, who, nil, why), nil
+		return b.remember(key, who, nil, why), nil
 	}
 	return outcome{}, unanswered(fmt.Errorf("verify the password of %q: %w", name, err))
 }
@@ -314,8 +314,8 @@ func (b *basic) locked(who netip.Addr) time.Duration {
 	return max(0, time.Until(f.until))
 }
 
-// keep stores the result of a verification.
-func (b *basic) keep(key [sha256.Size]byte, who netip.Addr, a *account, why string) outcome {
+// remember stores the result of a verification.
+func (b *basic) remember(key [sha256.Size]byte, who netip.Addr, a *account, why string) outcome {
 	now := time.Now()
 	o := outcome{a, why, now.Add(verifiedFor), now}
 	b.mu.Lock()

@@ -251,7 +251,7 @@ func (id *Identity) Close() {
 // HasGroup reports whether the settings have a group of this name. A directory
 // may have any group.
 func (id *Identity) HasGroup(name string) bool {
-	return id.named[name] || id.anyGroup || id.basic != nil && id.basic.source != nil || id.kerberos != nil && id.kerberos.gives(name)
+	return id.named[name] || id.anyGroup || id.basic != nil && id.basic.source != nil || id.kerberos != nil && id.kerberos.mayHaveGroup(name)
 }
 
 // Knows reports whether a user or group of this name exists in the settings.
@@ -402,7 +402,7 @@ func (id *Identity) Member(ctx context.Context, addr netip.Addr, user, source st
 	if id.members == nil {
 		return c, nil
 	}
-	more, err := id.members.of(ctx, user)
+	more, err := id.members.groupsOf(ctx, user)
 	if err != nil {
 		return c, unanswered(fmt.Errorf("look up the groups of %q: %w", user, err))
 	}

@@ -343,10 +343,10 @@ func TestWrongPasswordsTakeNoRoomOfUsers(t *testing.T) {
 	key := func(i int) (k [32]byte) { binary.BigEndian.PutUint32(k[:], uint32(i)); return k }
 	users := maxKnown * 3 / 4
 	for i := range users {
-		b.keep(key(i), client, &account{name: "x"}, "")
+		b.remember(key(i), client, &account{name: "x"}, "")
 	}
 	for i := range 2 * maxKnown {
-		b.keep(key(users+i), client, nil, "")
+		b.remember(key(users+i), client, nil, "")
 	}
 	for i := range users {
 		if b.known[key(i)].account == nil {

@@ -78,8 +78,8 @@ func newNegotiate(cfg *Kerberos, old *Identity) (*negotiate, error) {
 	return n, nil
 }
 
-// gives reports whether a group of this name is possible.
-func (n *negotiate) gives(name string) bool {
+// mayHaveGroup reports whether a group of this name is possible.
+func (n *negotiate) mayHaveGroup(name string) bool {
 	return n.members != nil || n.given[name] || len(name) > 2 && name[:2] == "S-"
 }
 
@@ -135,7 +135,7 @@ func (id *Identity) ticket(ctx context.Context, c filter.Client, token []byte) (
 func (id *Identity) member(ctx context.Context, c filter.Client, user string, t ticketed) (filter.Client, error) {
 	groups := union(union(c.Groups, id.groups[user]), t.groups)
 	if m := id.kerberos.members; m != nil {
-		more, err := m.of(ctx, user)
+		more, err := m.groupsOf(ctx, user)
 		if err != nil {
 			return c, unanswered(fmt.Errorf("look up the groups of %q: %w", user, err))
 		}
@@ -191,8 +191,8 @@ func newMembers(source directory.Finder) *members {
 	return &members{source: source, turn: make(chan struct{}, maxAsking), known: map[string]*member{}}
 }
 
-// of returns the groups of a user. For a new user, it waits for the directory.
-func (m *members) of(ctx context.Context, user string) ([]string, error) {
+// groupsOf returns the groups of a user. For a new user, it waits for the directory.
+func (m *members) groupsOf(ctx context.Context, user string) ([]string, error) {
 	groups, _, err := m.find(ctx, user, true)
 	return groups, err
 }

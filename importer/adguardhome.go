@@ -243,7 +243,7 @@ func adGuardClients(n yaml.Node) (all []adGuardClient, err error) {
 	}
 	for i, k := range keys[:min(len(keys), len(all))] {
 		all[i].all = map[string]any{}
-		leaves(k, "", all[i].all)
+		settingsBelow(k, "", all[i].all)
 	}
 	return all, err
 }
@@ -353,7 +353,7 @@ func adGuardClientRules(w *work, at place, what string, c adGuardClient, own *po
 	all := map[string]any{}
 	if m, ok := c.Services.(map[string]any); ok {
 		ids = words(m["ids"])
-		leaves(m["schedule"], "", all)
+		settingsBelow(m["schedule"], "", all)
 	}
 	if c.GlobalServices {
 		if i := slices.IndexFunc(everyone.Rules, func(r policy.Rule) bool { return r.Name == "services" }); i >= 0 && !c.Filtering {

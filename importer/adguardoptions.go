@@ -66,15 +66,15 @@ var adGuardMeans = []string{"filters", "whitelist_filters", "user_rules", "clien
 	"filtering.rewrites", "dns.rewrites", "dns.upstream_dns", "dns.bootstrap_dns", "dns.enable_dnssec",
 	"dns.blocking_mode", "filtering.blocking_mode"}
 
-// leaves puts the settings below v into all, lists whole.
-func leaves(v any, path string, all map[string]any) {
+// settingsBelow puts the settings below v into all, lists whole.
+func settingsBelow(v any, path string, all map[string]any) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) == 0 {
 		all[path] = v
 		return
 	}
 	for k, x := range m {
-		leaves(x, strings.TrimPrefix(path+"."+k, "."), all)
+		settingsBelow(x, strings.TrimPrefix(path+"."+k, "."), all)
 	}
 }
 
@@ -84,13 +84,13 @@ func adGuardSettings(w *work, file yamlFile, known map[string]any, everyone *pol
 	a := &adGuardKeys{work: w, at: file.at("tls"), file: file, all: map[string]any{}, everyone: everyone}
 	for _, k := range sortedKeys(known) {
 		if !slices.Contains(adGuardMeans, k) {
-			leaves(known[k], k, a.all)
+			settingsBelow(known[k], k, a.all)
 		}
 	}
 	if m, ok := known["clients"].(map[string]any); ok {
 		for k, v := range m {
 			if k != "persistent" {
-				leaves(v, "clients."+k, a.all)
+				settingsBelow(v, "clients."+k, a.all)
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func (w *work) e2guardian(dir string) error {
 		}
 	}
 	c.finish()
-	c.unsaid()
+	c.reportUnnoted()
 	return nil
 }
 
@@ -141,8 +141,8 @@ func covers(c *guard, p policy.Policy, number int, m membership, main string) {
 	}
 }
 
-// moot reports settings that have no effect on a group.
-func moot(rep *Report, lists []ref, opts map[string]option, why string) {
+// reportMoot reports settings that have no effect on a group.
+func reportMoot(rep *Report, lists []ref, opts map[string]option, why string) {
 	for _, r := range lists {
 		rep.add(Note{Kind: Default, place: r.place, What: r.what, Why: why})
 	}
@@ -155,8 +155,8 @@ func moot(rep *Report, lists []ref, opts map[string]option, why string) {
 	}
 }
 
-// unsaid reports settings that no other note covers.
-func (c *guard) unsaid() {
+// reportUnnoted reports settings that no other note covers.
+func (c *guard) reportUnnoted() {
 	reported := map[string]bool{}
 	for _, n := range c.rep.Notes {
 		reported[n.place.String()] = true
@@ -684,14 +684,14 @@ func filters(c *guard, lists []ref, opts map[string]option, add func(policy.Rule
 	case "0":
 		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group banned\""})
 		add(policy.Rule{Name: "group banned", Action: "block"})
-		moot(c.rep, lists, opts, "all is refused to the group")
+		reportMoot(c.rep, lists, opts, "all is refused to the group")
 		return false
 	case "1":
 		c.rep.add(Note{Kind: Default, place: mode.place, What: mode.what})
 	case "2":
 		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group not filtered\""})
 		add(policy.Rule{Name: "group not filtered", Action: "allow"})
-		moot(c.rep, lists, opts, "the group is not filtered")
+		reportMoot(c.rep, lists, opts, "the group is not filtered")
 		return false
 	default:
 		c.rep.add(Note{Kind: Lost, place: mode.place, What: mode.what, Why: "not a mode that is known; the group is filtered"})

@@ -83,14 +83,14 @@ func (n *xmlNode) each(name string, take func(*xmlNode)) {
 	}
 }
 
-// leaves calls take with every element that has a text, and its path.
-func (n *xmlNode) leaves(path string, take func(path string, n *xmlNode)) {
+// eachLeaf calls take with every element that has a text, and its path.
+func (n *xmlNode) eachLeaf(path string, take func(path string, n *xmlNode)) {
 	for _, x := range n.nodes {
 		at := strings.TrimPrefix(path+"."+strings.ToLower(x.name), ".")
 		if len(x.nodes) == 0 {
 			take(at, x)
 		}
-		x.leaves(at, take)
+		x.eachLeaf(at, take)
 	}
 }
 
@@ -134,17 +134,17 @@ func readOPNsense(w *work, file string) error {
 		name string
 		node *xmlNode
 	}{{"unboundplus", o.unbound}, {"proxy", o.squid}} {
-		part.node.leaves(part.name, func(path string, n *xmlNode) {
+		part.node.eachLeaf(part.name, func(path string, n *xmlNode) {
 			if o.seen[n] {
 				return
 			}
 			switch leaf := path[strings.LastIndexByte(path, '.')+1:]; {
 			case n.text == "":
-				o.say(n, path, Note{Kind: Default})
+				o.addNote(n, path, Note{Kind: Default})
 			case slices.Contains([]string{"enabled", "description", "uuid", "mxprio", "mx", "rr"}, leaf):
-				o.say(n, path, Note{Kind: Default, Why: "with its neighbours"})
+				o.addNote(n, path, Note{Kind: Default, Why: "with its neighbours"})
 			default:
-				o.say(n, path, lost(opnSenseWhy(path)))
+				o.addNote(n, path, lost(opnSenseWhy(path)))
 			}
 		})
 	}
@@ -163,11 +163,11 @@ func opnSenseWhy(path string) string {
 	return "not about filtering names or pages; the firewall keeps it"
 }
 
-// say reports an element.
-func (o *opnSense) say(n *xmlNode, path string, note Note) {
+// addNote reports an element.
+func (o *opnSense) addNote(n *xmlNode, path string, note Note) {
 	o.seen[n] = true
 	o.at.line = n.line
-	o.plain.say(o.at, path, n.text, note)
+	o.plain.addNote(o.at, path, n.text, note)
 }
 
 // take reports an element that is not empty.
@@ -176,7 +176,7 @@ func (o *opnSense) take(n *xmlNode, path string, note func(value string) Note) {
 		return
 	}
 	o.at.line = n.line
-	o.say(n, path, note(n.text))
+	o.addNote(n, path, note(n.text))
 }
 
 func (o *opnSense) general() {
@@ -303,14 +303,14 @@ func (o *opnSense) isOff(n *xmlNode) bool {
 // entry reports a group as one.
 func (o *opnSense) entry(n *xmlNode, path string, note Note) {
 	var texts []string
-	n.leaves("", func(_ string, x *xmlNode) {
+	n.eachLeaf("", func(_ string, x *xmlNode) {
 		o.seen[x] = true
 		if x.text != "" && x.name != "enabled" {
 			texts = append(texts, x.text)
 		}
 	})
 	o.at.line = n.line
-	o.plain.say(o.at, path, strings.Join(texts, " "), note)
+	o.plain.addNote(o.at, path, strings.Join(texts, " "), note)
 }
 
 // opnSenseLists are lists of the catalogue for the short names of OPNsense.
@@ -353,18 +353,18 @@ func (o *opnSense) blocklists() {
 				continue
 			}
 			if off {
-				o.say(n, path, Note{Kind: Default, Why: "it is switched off"})
+				o.addNote(n, path, Note{Kind: Default, Why: "it is switched off"})
 				continue
 			}
 			o.at.line = n.line
 			last := Note{Kind: Default}
 			for _, v := range n.values() {
 				if last = x.take(v); last.Kind == Lost {
-					o.plain.say(o.at, path, v, last)
+					o.plain.addNote(o.at, path, v, last)
 				}
 			}
 			if last.Kind != Lost {
-				o.say(n, path, last)
+				o.addNote(n, path, last)
 			}
 			o.seen[n] = true
 		}
@@ -451,7 +451,9 @@ func (o *opnSense) proxy() {
 	f := o.squid.at("forward")
 	off := o.squid.at("general", "enabled").text == "0"
 	if off {
-		o.squid.leaves("proxy", func(path string, n *xmlNode) { o.say(n, path, Note{Kind: Default, Why: "the proxy is switched off"}) })
+		o.squid.eachLeaf("proxy", func(path string, n *xmlNode) {
+			o.addNote(n, path, Note{Kind: Default, Why: "the proxy is switched off"})
+		})
 		return
 	}
 	o.take(f.at("port"), "proxy.forward.port", func(v string) Note {

@@ -36,8 +36,8 @@ type plain struct {
 // with a reason, if there is no equivalent.
 type reader func(p *plain, key, value string) Note
 
-// say finishes the note on a setting. Empty and false values are defaults.
-func (p *plain) say(at place, key, value string, n Note) {
+// addNote finishes the note on a setting. Empty and false values are defaults.
+func (p *plain) addNote(at place, key, value string, n Note) {
 	n.place, n.What = at, strings.TrimSpace(key+" "+value)
 	if n.Kind == Lost && (value == "" && !p.flags || value == "false" || value == "0" || value == "off" || value == "no" || value == "<nil>") {
 		n.Kind, n.Why = Default, ""
@@ -311,7 +311,7 @@ func readTree(w *work, file, usual string, read func(all map[string]string) read
 	take := read(all)
 	flatten(v, "", "", func(k, exact, s string) {
 		p.at = f.at(exact)
-		p.say(p.at, k+":", s, take(p, k, s))
+		p.addNote(p.at, k+":", s, take(p, k, s))
 	})
 	p.at = place{file: file}
 	return p.done()
@@ -361,7 +361,7 @@ func readOptions(w *work, file string, files *optionFiles, take func(p *plain, a
 	p := &plain{work: w}
 	err := files.each(file, func(at place, key, value string) {
 		p.at = at
-		p.say(at, key, value, take(p, at, key, value))
+		p.addNote(at, key, value, take(p, at, key, value))
 	})
 	if err != nil {
 		return err

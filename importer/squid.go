@@ -299,7 +299,7 @@ func (c *squidConf) values(at place, v string) (all []string) {
 func (c *squidConf) policies() error {
 	c.access, c.replies, c.spliced = c.expand(c.access), c.expand(c.replies), c.expand(c.spliced)
 	for _, l := range slices.Concat(c.spliced, c.replies, c.access) {
-		if err := c.tell(l); err != nil {
+		if err := c.noteLine(l); err != nil {
 			return err
 		}
 	}
@@ -361,8 +361,8 @@ func ruleName(rules []policy.Rule, name string) string {
 	return free
 }
 
-// tell adds the note on a line, and converts what it contains about ports.
-func (c *squidConf) tell(l squidAccess) error {
+// noteLine adds the note on a line, and converts what it contains about ports.
+func (c *squidConf) noteLine(l squidAccess) error {
 	if c.reported == nil {
 		c.reported = map[string]bool{}
 	}
@@ -431,7 +431,7 @@ func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits 
 	if c.ports(l) {
 		return r, false, carried("proxy.connect-ports, proxy.safe-ports"), nil
 	}
-	for _, name := range c.met(l.names) {
+	for _, name := range c.intersect(l.names) {
 		name, not := strings.CutPrefix(name, "!")
 		a := c.acls[name]
 		switch {
@@ -484,9 +484,9 @@ func (c *squidConf) ports(l squidAccess) bool {
 	return true
 }
 
-// met replaces two acls of names that must both match by one with the names in
+// intersect replaces two acls of names that must both match by one with the names in
 // both.
-func (c *squidConf) met(names []string) []string {
+func (c *squidConf) intersect(names []string) []string {
 	var of []string
 	for _, n := range names {
 		if a := c.acls[n]; a != nil && (a.kind == "dstdomain" || a.kind == "ssl::server_name") {

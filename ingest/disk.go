@@ -96,8 +96,8 @@ func (d *diskState) close() error {
 	return err
 }
 
-// put writes a batch. When it returns without an error, the batch is on disk.
-func (l *Log) put(b *batch) error {
+// writeBatch writes a batch. When it returns without an error, the batch is on disk.
+func (l *Log) writeBatch(b *batch) error {
 	d := &l.disk
 	t := l.tail.Load()
 	first := max(t.next, d.taken)

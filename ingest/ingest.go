@@ -309,7 +309,7 @@ func (l *Log) write() {
 	l.batch, l.spare = l.spare, nil
 	l.mu.Unlock()
 
-	err := l.put(b)
+	err := l.writeBatch(b)
 
 	l.mu.Lock()
 	if err != nil {

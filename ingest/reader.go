@@ -127,7 +127,7 @@ func (l *Log) Reader(name string) (*Reader, error) {
 	n, err := readPosition(r.file())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := r.keep(0); err != nil {
+		if err := r.savePosition(0); err != nil {
 			return nil, err
 		}
 	case err != nil:
@@ -298,7 +298,7 @@ func (r *Reader) Done(next uint64) error {
 	if next <= r.position.Load() {
 		return nil
 	}
-	if err := r.keep(next); err != nil {
+	if err := r.savePosition(next); err != nil {
 		return err
 	}
 	r.position.Store(next)
@@ -313,7 +313,7 @@ func (r *Reader) Rewind() {
 	r.next = r.position.Load()
 }
 
-func (r *Reader) keep(next uint64) error {
+func (r *Reader) savePosition(next uint64) error {
 	if err := atomicfile.WriteBytes(r.file(), 0o640, []byte(strconv.FormatUint(next, 10)+"\n")); err != nil {
 		return fmt.Errorf("keeping the position of reader %q: %w", r.name, err)
 	}

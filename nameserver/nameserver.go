@@ -327,7 +327,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, ln := range s.listeners {
 		ln.Close()
 	}
-	s.leave(ctx)
+	s.waitForConns(ctx)
 	s.stopping.Store(true)
 	s.conns.interrupt()
 	readers.Wait()
@@ -356,18 +356,18 @@ func (s *Server) Run(ctx context.Context) error {
 
 // leaves is how long connections continue after another process has taken over
 // the sockets.
-const leaves = 10 * time.Second
+const departureTime = 10 * time.Second
 
-// leave waits for the connections to end while another process answers new
+// waitForConns waits for the connections to end while another process answers new
 // ones.
-func (s *Server) leave(ctx context.Context) {
+func (s *Server) waitForConns(ctx context.Context) {
 	hurry, ok := handover.Leaving(ctx)
 	if !ok {
 		return
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(leaves)
+	end := time.After(departureTime)
 	for s.conns.count() > 0 {
 		select {
 		case <-tick.C:

@@ -186,9 +186,9 @@ func (u *queue) help() {
 	u.wg.Go(func() { u.work(t) })
 }
 
-// over ends a job that take began. Its followers are the next jobs of their
+// finish ends a job that take began. Its followers are the next jobs of their
 // domain.
-func (u *queue) over(j *job) {
+func (u *queue) finish(j *job) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.domains.end(j.domain)
@@ -269,7 +269,7 @@ func (u *queue) work(t *counters) {
 		u.help()
 		u.mu.Unlock()
 		u.answer(l, j)
-		u.over(j)
+		u.finish(j)
 		j.to.deliver(j)
 	}
 }

@@ -119,7 +119,7 @@ func TestSomebodyInManyGroupsSignsIn(t *testing.T) {
 	for i := range 2000 {
 		who.Groups = append(who.Groups, fmt.Sprintf("group %04d", i))
 	}
-	if err := s.enterBy(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), e, netip.MustParseAddr("10.1.2.3"), who); err != nil {
+	if err := s.beginProviderSession(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), e, netip.MustParseAddr("10.1.2.3"), who); err != nil {
 		t.Fatal(err)
 	}
 	later := s.groupsOf(membership{User: "anna", Source: "oidc"})

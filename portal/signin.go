@@ -93,7 +93,7 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	if sealed := cookieOf(r, memberCookie); sealed != "" && c.User == "" && e.Pages.box.Open(sealed, &m) == nil && time.Now().Before(m.Until) {
 		err := e.Start(session.Session{Addr: addr, User: m.User, Groups: s.groupsOf(m), Source: m.Source, By: "portal", Until: m.Until})
 		if err == nil {
-			s.leave(w, r, to)
+			s.redirect(w, r, to)
 			return
 		}
 		s.log.Warn("a session of the portal does not begin", "error", err)
@@ -125,8 +125,8 @@ func (e *Engine) form(v *view) *view {
 	return v
 }
 
-// leave redirects the browser to its original destination.
-func (s *Server) leave(w http.ResponseWriter, r *http.Request, to string) {
+// redirect redirects the browser to its original destination.
+func (s *Server) redirect(w http.ResponseWriter, r *http.Request, to string) {
 	if to == "" {
 		to = "/"
 	}
@@ -143,8 +143,8 @@ func (s *Server) fitting(user string, groups []string) []string {
 	return fit
 }
 
-// enter begins the session of a signed-in person.
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, m membership) error {
+// beginSession begins the session of a signed-in person.
+func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, m membership) error {
 	m.Until = time.Now().Add(e.Session)
 	if err := e.Start(session.Session{Addr: addr, User: m.User, Groups: m.Groups, Source: m.Source, By: "portal", Until: m.Until}); err != nil {
 		return fmt.Errorf("begin a session: %w", err)
@@ -160,11 +160,11 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, e *Engine, addr n
 	return nil
 }
 
-// enterBy is enter for a person who signed in at the provider. The groups of this
+// beginProviderSession is enter for a person who signed in at the provider. The groups of this
 // person are renewed from time to time.
-func (s *Server) enterBy(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, who *oidc.Who) error {
+func (s *Server) beginProviderSession(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, who *oidc.Who) error {
 	groups := s.fitting(who.User, who.Groups)
-	if err := s.enter(w, r, e, addr, membership{User: who.User, Groups: groups, Source: "oidc"}); err != nil {
+	if err := s.beginSession(w, r, e, addr, membership{User: who.User, Groups: groups, Source: "oidc"}); err != nil {
 		return err
 	}
 	s.remember(who.User, renewerOf(who), groups, time.Now().Add(e.Session))
@@ -186,10 +186,10 @@ func (s *Server) password(w http.ResponseWriter, r *http.Request) {
 	addr := remote(r)
 	c, err := e.Verify(r.Context(), addr, v.Name, r.PostForm.Get("password"))
 	if err == nil {
-		err = s.enter(w, r, e, addr, membership{User: c.User, Groups: s.fitting(c.User, c.Groups), Source: c.Source})
+		err = s.beginSession(w, r, e, addr, membership{User: c.User, Groups: s.fitting(c.User, c.Groups), Source: c.Source})
 	}
 	if err == nil {
-		s.leave(w, r, v.To)
+		s.redirect(w, r, v.To)
 		return
 	}
 	status := http.StatusServiceUnavailable
@@ -268,13 +268,13 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 		who, err = e.Provider.Finish(r.Context(), l, r.URL.Query())
 	}
 	if err == nil {
-		err = s.enterBy(w, r, e, remote(r), who)
+		err = s.beginProviderSession(w, r, e, remote(r), who)
 	}
 	if err != nil {
 		s.failed(w, r, err)
 		return
 	}
-	s.leave(w, r, l.Data)
+	s.redirect(w, r, l.Data)
 }
 
 // signOut ends the session of the address.
@@ -382,12 +382,12 @@ func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	}
 	err := now.err
 	if err == nil {
-		err = s.enterBy(w, r, e, now.addr, now.who)
+		err = s.beginProviderSession(w, r, e, now.addr, now.who)
 	}
 	if err != nil {
 		s.failed(w, r, err)
 		return
 	}
 	cookie(w, r, deviceCookie, "", 0)
-	s.leave(w, r, "")
+	s.redirect(w, r, "")
 }

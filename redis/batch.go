@@ -166,8 +166,8 @@ func (b *Batch) complete(from int, kept bool) (last bool) {
 	return len(b.ends) == len(b.cmds)
 }
 
-// over ends the batch, with an error or with its replies.
-func (b *Batch) over(err error) {
+// finish ends the batch, with an error or with its replies.
+func (b *Batch) finish(err error) {
 	if !b.state.CompareAndSwap(waiting, ended) {
 		return
 	}

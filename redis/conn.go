@@ -257,7 +257,7 @@ func (c *conn) receive() error {
 			c.progress.Add(1)
 			if head.complete(from, keep) {
 				c.pop()
-				head.over(nil)
+				head.finish(nil)
 			}
 			head = nil
 		}
@@ -324,7 +324,7 @@ func (c *conn) fail(err error) {
 		c.sock.Close()
 	}
 	for _, b := range queue {
-		b.over(err)
+		b.finish(err)
 	}
 }
 

@@ -40,9 +40,9 @@ func (r *Resolver) Record(q *dns.Query, a *dns.Reply, judged *filter.Transaction
 	}
 	switch t.Verdict.Reason.Finding.Category {
 	case "rebinding":
-		r.say(&t, "an address in the answer is one of a private network")
+		r.describe(&t, "an address in the answer is one of a private network")
 	case "canary":
-		r.say(&t, "a name by which browsers ask whether they may use DNS of their own")
+		r.describe(&t, "a name by which browsers ask whether they may use DNS of their own")
 	}
 	t.Status = int(a.Rcode)
 	return t
@@ -70,8 +70,8 @@ func (r *Resolver) explain(t *filter.Transaction, led string) {
 	}
 }
 
-// say adds the text to a verdict of the resolver itself.
-func (r *Resolver) say(t *filter.Transaction, evidence string) {
+// describe adds the text to a verdict of the resolver itself.
+func (r *Resolver) describe(t *filter.Transaction, evidence string) {
 	t.Verdict.Reason.Finding.Evidence = evidence
 	for i := range t.Findings {
 		if t.Findings[i].Check == checkName {

@@ -267,7 +267,7 @@ func (f *Fleet) Forget(ctx context.Context, keys ...[16]byte) error {
 // fetched in the background.
 func (f *Fleet) CountHere(counts []Count) {
 	if now := time.Now(); f.take(now, counts) {
-		f.counters.wonder(now, counts)
+		f.counters.scheduleStale(now, counts)
 	}
 }
 
@@ -283,8 +283,8 @@ func (f *Fleet) take(now time.Time, counts []Count) (more bool) {
 	return false
 }
 
-// wonder schedules stale counters for the next exchange.
-func (cs *counters) wonder(now time.Time, counts []Count) {
+// scheduleStale schedules stale counters for the next exchange.
+func (cs *counters) scheduleStale(now time.Time, counts []Count) {
 	old := now.Add(-stale).UnixNano()
 	for i := range counts {
 		this, _, _, _ := counts[i].keys(now)
@@ -306,7 +306,7 @@ func (cs *counters) unsure(now time.Time, counts []Count) (keys [][16]byte) {
 		s := cs.of(this)
 		s.mu.Lock()
 		c := s.m[this]
-		if c != nil && (c.synced < old || c.near(n)) {
+		if c != nil && (c.synced < old || c.nearLimit(n)) {
 			keys = append(keys, this)
 		}
 		s.mu.Unlock()
@@ -329,9 +329,9 @@ func (cs *counters) unsure(now time.Time, counts []Count) (keys [][16]byte) {
 	return keys
 }
 
-// near reports whether this node has used more than its share of what was left at the last
+// nearLimit reports whether this node has used more than its share of what was left at the last
 // exchange. So the fleet approaches the limit ever more slowly and does not exceed it.
-func (c *counter) near(n *Count) bool {
+func (c *counter) nearLimit(n *Count) bool {
 	unshared := c.mine - c.exchanged
 	return n.Most > 0 && n.Add > 0 && !n.Set && !n.Over && unshared > (n.Most-n.Sum+unshared)/tenth
 }
@@ -514,14 +514,14 @@ func (f *Fleet) write(ctx context.Context) {
 			case <-time.After(gather):
 			case <-ctx.Done():
 			}
-			f.bring(ctx, p)
+			f.storeQueued(ctx, p)
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backgroundWait)
 			defer cancel()
 			for {
 				select {
 				case p := <-f.puts:
-					f.bring(ctx, p)
+					f.storeQueued(ctx, p)
 				default:
 					return
 				}
@@ -530,9 +530,9 @@ func (f *Fleet) write(ctx context.Context) {
 	}
 }
 
-// bring stores p and the verdicts queued after it in Redis, and announces them. While Redis is
+// storeQueued stores p and the verdicts queued after it in Redis, and announces them. While Redis is
 // lost it waits, so that the fleet gets what was learned in the meantime.
-func (f *Fleet) bring(ctx context.Context, p put) {
+func (f *Fleet) storeQueued(ctx context.Context, p put) {
 	batch := []put{p}
 	for more := true; more && len(batch) < pipeline; {
 		select {
@@ -612,7 +612,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-back: // Redis may have forgotten everything
-			f.counters.again()
+			f.counters.resendAll()
 			nudge(f.meet)
 		case <-tick.C:
 			if f.link.conn.Load() != nil {
@@ -630,8 +630,8 @@ func (f *Fleet) Run(ctx context.Context) error {
 	return nil
 }
 
-// again marks all that this node has counted to be sent again.
-func (cs *counters) again() {
+// resendAll marks all that this node has counted to be sent again.
+func (cs *counters) resendAll() {
 	for i := range cs.shard {
 		s := &cs.shard[i]
 		s.mu.Lock()

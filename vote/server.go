@@ -419,15 +419,15 @@ func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 	if wait > 0 {
 		return a, &refusal{http.StatusTooManyRequests, errors.New("so many votes of one client are not taken; try again later"), wait}
 	}
-	if bad := s.keep(ctx, records); bad != nil {
+	if bad := s.appendVotes(ctx, records); bad != nil {
 		s.limit.giveBack(voters) // the client sends them again
 		return a, bad
 	}
 	return accepted(s.Texts.For(r.Language), r, ids, single), nil
 }
 
-// keep appends votes to the log.
-func (s *Server) keep(ctx context.Context, records [][]byte) *refusal {
+// appendVotes appends votes to the log.
+func (s *Server) appendVotes(ctx context.Context, records [][]byte) *refusal {
 	err := s.Log.Append(ctx, records...)
 	if err == nil {
 		s.taken.Add(uint64(len(records)))
@@ -480,7 +480,7 @@ func (s *Server) forwarded(ctx context.Context, r *Request) (a Answer, _ *refusa
 	if err != nil {
 		return a, refuse(400, "%w", err)
 	}
-	if bad := s.keep(ctx, records); bad != nil {
+	if bad := s.appendVotes(ctx, records); bad != nil {
 		return a, bad
 	}
 	return Answer{Status: http.StatusAccepted}, nil

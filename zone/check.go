@@ -63,8 +63,8 @@ type checker struct {
 	found  []problem
 }
 
-// say reports a problem of the record at i, or with -1 of the zone.
-func (c *checker) say(i int, fatal bool, format string, args ...any) {
+// report reports a problem of the record at i, or with -1 of the zone.
+func (c *checker) report(i int, fatal bool, format string, args ...any) {
 	p := problem{Problem{What: fmt.Sprintf(format, args...), Fatal: fatal}, i}
 	if i >= 0 && i < len(c.z.places) {
 		p.Where = c.z.places[i].String()
@@ -79,7 +79,7 @@ func (c *checker) collect() {
 	for i, rr := range c.z.Records {
 		name := miekg.CanonicalName(rr.Header().Name)
 		if !miekg.IsSubDomain(c.origin, name) {
-			c.say(i, true, "%s is outside the zone %s", name, c.origin)
+			c.report(i, true, "%s is outside the zone %s", name, c.origin)
 			continue
 		}
 		if c.names[name] == nil {
@@ -88,7 +88,7 @@ func (c *checker) collect() {
 		typ := rr.Header().Rrtype
 		for _, j := range c.names[name][typ] {
 			if miekg.IsDuplicate(rr, c.z.Records[j]) {
-				c.say(i, false, "%s %s is a duplicate%s", name, typeName(typ), c.line(j))
+				c.report(i, false, "%s %s is a duplicate%s", name, typeName(typ), c.line(j))
 			}
 			if len(c.names[name][typ]) > 16 { // do not compare all of a large RRset
 				break
@@ -110,12 +110,12 @@ func (c *checker) apex() {
 	apex := c.names[c.origin]
 	switch soa := apex[miekg.TypeSOA]; {
 	case len(soa) == 0:
-		c.say(-1, true, "there is no SOA record at %s", c.origin)
+		c.report(-1, true, "there is no SOA record at %s", c.origin)
 	case len(soa) > 1:
-		c.say(soa[1], true, "%s has more than one SOA record", c.origin)
+		c.report(soa[1], true, "%s has more than one SOA record", c.origin)
 	}
 	if len(apex[miekg.TypeNS]) == 0 {
-		c.say(-1, false, "there is no NS record at %s", c.origin)
+		c.report(-1, false, "there is no NS record at %s", c.origin)
 	}
 }
 
@@ -127,32 +127,32 @@ func (c *checker) name(name string, types map[uint16][]int) {
 		first := c.z.Records[records[0]].Header()
 		for _, i := range records[1:] {
 			if ttl := c.z.Records[i].Header().Ttl; ttl != first.Ttl {
-				c.say(i, false, "%s %s has a TTL of %d, and of %d before%s: the lower one is served (RFC 2181 5.2)", name, typeName(typ), ttl, first.Ttl, c.line(records[0]))
+				c.report(i, false, "%s %s has a TTL of %d, and of %d before%s: the lower one is served (RFC 2181 5.2)", name, typeName(typ), ttl, first.Ttl, c.line(records[0]))
 			}
 		}
 		switch {
 		case typ == miekg.TypeSOA && name != c.origin:
-			c.say(records[0], true, "%s: an SOA record is allowed only at the origin", name)
+			c.report(records[0], true, "%s: an SOA record is allowed only at the origin", name)
 		case (typ == miekg.TypeCNAME || typ == miekg.TypeDNAME) && len(records) > 1:
-			c.say(records[1], true, "%s has more than one %s", name, typeName(typ))
+			c.report(records[1], true, "%s has more than one %s", name, typeName(typ))
 		}
 		for _, i := range records {
 			c.target(i, name)
 		}
 	}
-	c.alone(name, types)
+	c.checkCNAME(name, types)
 	c.below(name, types)
 }
 
-// alone reports other records beside a CNAME.
-func (c *checker) alone(name string, types map[uint16][]int) {
+// checkCNAME reports other records beside a CNAME.
+func (c *checker) checkCNAME(name string, types map[uint16][]int) {
 	alias := types[miekg.TypeCNAME]
 	if len(alias) == 0 {
 		return
 	}
 	for typ, records := range types {
 		if typ != miekg.TypeCNAME && typ != miekg.TypeRRSIG && typ != miekg.TypeNSEC {
-			c.say(records[0], true, "%s has a %s beside its CNAME%s (RFC 1034 3.6.2)", name, typeName(typ), c.line(alias[0]))
+			c.report(records[0], true, "%s has a %s beside its CNAME%s (RFC 1034 3.6.2)", name, typeName(typ), c.line(alias[0]))
 		}
 	}
 }
@@ -171,10 +171,10 @@ func (c *checker) below(name string, types map[uint16][]int) {
 		switch {
 		case first < 0:
 		case len(above[miekg.TypeDNAME]) > 0:
-			c.say(first, false, "%s is below the DNAME at %s%s and not served (RFC 6672 2.4)", name, up, c.line(above[miekg.TypeDNAME][0]))
+			c.report(first, false, "%s is below the DNAME at %s%s and not served (RFC 6672 2.4)", name, up, c.line(above[miekg.TypeDNAME][0]))
 			return
 		case up != c.origin && len(above[miekg.TypeNS]) > 0:
-			c.say(first, false, "%s is below the delegation of %s%s and not served", name, up, c.line(above[miekg.TypeNS][0]))
+			c.report(first, false, "%s is below the delegation of %s%s and not served", name, up, c.line(above[miekg.TypeNS][0]))
 			return
 		}
 	}
@@ -216,13 +216,13 @@ func (c *checker) target(i int, owner string) {
 	}
 	switch {
 	case len(types[miekg.TypeCNAME]) > 0:
-		c.say(i, false, "%s %s points at %s, which is a CNAME (RFC 2181 10.3)", owner, typ, to)
+		c.report(i, false, "%s %s points at %s, which is a CNAME (RFC 2181 10.3)", owner, typ, to)
 	case len(types[miekg.TypeA]) > 0 || len(types[miekg.TypeAAAA]) > 0 || c.aliased(to):
 	case typ == "NS" && owner != c.origin && miekg.IsSubDomain(owner, to):
-		c.say(i, false, "%s NS points at %s, which lies below it and has no address: glue is missing", owner, to)
+		c.report(i, false, "%s NS points at %s, which lies below it and has no address: glue is missing", owner, to)
 	case c.delegated(to, owner):
 	default:
-		c.say(i, false, "%s %s points at %s, which has no address", owner, typ, to)
+		c.report(i, false, "%s %s points at %s, which has no address", owner, typ, to)
 	}
 }
 

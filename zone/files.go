@@ -110,7 +110,7 @@ func NewFiles(cfg Config, folder string, to Target, previous *Files, log *slog.L
 		s.served = previous.has(s.Origin, s.View)
 		// One at a time: records take many times the memory of the compiled zone.
 		if err := f.serve(s); err != nil {
-			f.fall(s, err)
+			f.fallBack(s, err)
 		}
 	}
 	f.report()
@@ -338,9 +338,9 @@ func (f *Files) serve(s *source) error {
 	return nil
 }
 
-// fall serves the best replacement for a bad file: the zone as it is served already, else the
+// fallBack serves the best replacement for a bad file: the zone as it is served already, else the
 // last good copy, else SERVFAIL.
-func (f *Files) fall(s *source, err error) {
+func (f *Files) fallBack(s *source, err error) {
 	s.fault = &Fault{Key: s.key, Origin: s.Origin, View: s.View, Err: err, Instead: "it is served as it was before"}
 	s.copied = true // the copy is better than the file
 	switch {
@@ -426,7 +426,7 @@ func (f *Files) round() {
 		s.seen = nil
 		if err := f.serve(s); err != nil {
 			s.stamps = now
-			f.fall(s, err)
+			f.fallBack(s, err)
 			continue
 		}
 		f.log.Info("zone read again", "zone", s.Origin, "file", s.Path)

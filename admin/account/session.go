@@ -185,7 +185,7 @@ func (b *Book) begin(name, stamp, method string, from From) (secret string, err 
 	s.Agent = strings.ToValidUTF8(s.Agent, "")
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.session.all = slices.DeleteFunc(b.session.all, func(s Session) bool { return b.over(&s) })
+	b.session.all = slices.DeleteFunc(b.session.all, func(s Session) bool { return b.hasExpired(&s) })
 	mine := 0
 	for i := len(b.session.all) - 1; i >= 0; i-- {
 		if b.session.all[i].Account == name {
@@ -201,8 +201,8 @@ func (b *Book) begin(name, stamp, method string, from From) (secret string, err 
 	return secret, b.keepSessions()
 }
 
-// over reports whether a session has come to its end; mu is held.
-func (b *Book) over(s *Session) bool {
+// hasExpired reports whether a session has come to its end; mu is held.
+func (b *Book) hasExpired(s *Session) bool {
 	r, now := b.rules(), b.now()
 	i := b.kept.at(s.Account)
 	return i < 0 || b.kept.Accounts[i].Stamp != s.Stamp || now.Sub(s.Seen) >= r.Idle || now.Sub(s.Created) >= r.Total
@@ -221,7 +221,7 @@ func (b *Book) BySession(secret string) (who Who, ok bool) {
 		return who, false
 	}
 	s := &b.session.all[i]
-	if b.over(s) {
+	if b.hasExpired(s) {
 		b.session.all = slices.Delete(b.session.all, i, i+1)
 		return who, false
 	}
@@ -239,7 +239,7 @@ func (b *Book) Sessions(name string) []Session {
 	defer b.mu.Unlock()
 	all := []Session{}
 	for _, s := range slices.Backward(b.session.all) {
-		if !b.over(&s) && (name == "" || s.Account == name) {
+		if !b.hasExpired(&s) && (name == "" || s.Account == name) {
 			s.Digest, s.Stamp = "", ""
 			all = append(all, s)
 		}

@@ -138,9 +138,9 @@ func (w *Watch) find(key string) func(context.Context, *Alert) error {
 	return nil
 }
 
-// late reports whether a message is too old for another attempt. Then it is
+// tooLate reports whether a message is too old for another attempt. Then it is
 // given up, which [Desk.Problems] reports.
-func (d *Desk) late(a *Alert, s *Sending, now time.Time) bool {
+func (d *Desk) tooLate(a *Alert, s *Sending, now time.Time) bool {
 	end := a.First.Add(longest)
 	if by := a.Last.Add(giveUp); s.Tries > 0 && by.Before(end) {
 		end = by
@@ -171,7 +171,7 @@ func (d *Desk) deliver(ctx context.Context) {
 	for _, a := range d.alerts {
 		for i := range a.Sent {
 			s := &a.Sent[i]
-			if d.watch == nil || !s.At.IsZero() || now.Before(s.Due) || d.late(a, s, now) {
+			if d.watch == nil || !s.At.IsZero() || now.Before(s.Due) || d.tooLate(a, s, now) {
 				continue
 			}
 			send := d.watch.find(s.Key)

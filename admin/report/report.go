@@ -175,12 +175,12 @@ func Build(ctx context.Context, r Source, q Question) (*Report, error) {
 	for i := range t {
 		out.Cut = out.Cut || t[i].cut
 	}
-	out.say(len(t[0].lines))
+	out.addSentences(len(t[0].lines))
 	return out, nil
 }
 
-// say writes the report in sentences.
-func (r *Report) say(people int) {
+// addSentences writes the report in sentences.
+func (r *Report) addSentences(people int) {
 	t := r.texts
 	days := int(r.Until.Sub(r.Since).Hours()/24 + .5)
 	r.Title = t.Say("Web use on {day}", "day", t.Day(r.Since))

@@ -16,8 +16,8 @@ type supervisor struct{ socket string }
 
 func newSupervisor() supervisor { return supervisor{os.Getenv("NOTIFY_SOCKET")} }
 
-// tell sends one or more assignments, separated by line feeds.
-func (s supervisor) tell(state string) error {
+// send sends one or more assignments, separated by line feeds.
+func (s supervisor) send(state string) error {
 	if s.socket == "" {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (s supervisor) watch(ctx context.Context, alive func() bool) {
 			return
 		case <-tick.C:
 			if alive() {
-				_ = s.tell("WATCHDOG=1") // the next one may get through
+				_ = s.send("WATCHDOG=1") // the next one may get through
 			}
 		}
 	}

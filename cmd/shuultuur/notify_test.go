@@ -18,7 +18,7 @@ func TestSupervisorHearsStateAndSignsOfLife(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "2000")
 	t.Setenv("WATCHDOG_PID", "")
 	s := newSupervisor()
-	if err := s.tell("READY=1"); err != nil {
+	if err := s.send("READY=1"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -38,11 +38,11 @@ func TestSupervisorHearsStateAndSignsOfLife(t *testing.T) {
 
 func TestWithoutSupervisorNothingIsSent(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
-	if err := newSupervisor().tell("READY=1"); err != nil {
+	if err := newSupervisor().send("READY=1"); err != nil {
 		t.Error(err)
 	}
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "gone"))
-	if err := newSupervisor().tell("READY=1"); err == nil {
+	if err := newSupervisor().send("READY=1"); err == nil {
 		t.Error("a socket that is not there is no error")
 	}
 }

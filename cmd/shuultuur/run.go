@@ -96,7 +96,7 @@ func run(ctx context.Context, e env, args []string) int {
 func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) int {
 	watch, unwatch := context.WithCancel(ctx)
 	defer unwatch()
-	if err := w.boss.tell(fmt.Sprintf("MAINPID=%d\nREADY=1\nSTATUS=serving %s", os.Getpid(), w.g.ProxyAddr())); err != nil {
+	if err := w.boss.send(fmt.Sprintf("MAINPID=%d\nREADY=1\nSTATUS=serving %s", os.Getpid(), w.g.ProxyAddr())); err != nil {
 		w.log.Warn(err.Error())
 	}
 	if before != nil {
@@ -114,7 +114,7 @@ func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) i
 	go w.boss.watch(watch, func() bool { return accepts(watch, w.g.ProxyAddr()) })
 	err := w.g.Run(ctx)
 	if !left.Load() {
-		_ = w.boss.tell("STOPPING=1")
+		_ = w.boss.send("STOPPING=1")
 	}
 	stop()
 	<-followed

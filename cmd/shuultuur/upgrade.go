@@ -137,9 +137,9 @@ func (w *watcher) follow(ctx context.Context, left func()) {
 					continue
 				}
 			}
-			_ = w.boss.tell("RELOADING=1")
+			_ = w.boss.send("RELOADING=1")
 			w.g.Hangup(ctx)
-			_ = w.boss.tell("READY=1")
+			_ = w.boss.send("READY=1")
 		}
 	}
 }

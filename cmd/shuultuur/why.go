@@ -108,11 +108,11 @@ func why(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	return tell(e, x, x.Action, asJSON)
+	return printAnswer(e, x, x.Action, asJSON)
 }
 
-// tell prints x, and returns 0 if action is one that lets pass.
-func tell(e env, x interface{ print(io.Writer) error }, action string, asJSON bool) int {
+// printAnswer prints x, and returns 0 if action is one that lets pass.
+func printAnswer(e env, x interface{ print(io.Writer) error }, action string, asJSON bool) int {
 	var err error
 	if asJSON {
 		enc := json.NewEncoder(e.stdout)

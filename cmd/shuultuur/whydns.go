@@ -39,7 +39,7 @@ func (q question) name(ctx context.Context, e env, asJSON bool) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	return tell(e, x, x.Action, asJSON)
+	return printAnswer(e, x, x.Action, asJSON)
 }
 
 func (q question) askName(ctx context.Context) (*nameExplanation, error) {

@@ -150,8 +150,8 @@ func dayEnd(table string) (time.Time, bool) {
 	return begin.AddDate(0, 0, 1), err == nil
 }
 
-// late returns the row, anonymous if it is old.
-func (n *nameless) late(r *event.Row, now time.Time) *event.Row {
+// anonymousIfOld returns the row, anonymous if it is old.
+func (n *nameless) anonymousIfOld(r *event.Row, now time.Time) *event.Row {
 	if n.after == 0 || r.Time.After(now.Add(-n.after)) {
 		return r
 	}

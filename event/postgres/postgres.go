@@ -273,7 +273,7 @@ func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 	to := make([]any, len(columns))
 	return func(yield func([]any) bool) {
 		for i := range rows {
-			r := s.nameless.late(&rows[i], now)
+			r := s.nameless.anonymousIfOld(&rows[i], now)
 			line = s.Append(line[:0], r)
 			var client any
 			if r.Client.IsValid() {

@@ -31,14 +31,14 @@ func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Se
 			s.read(ctx, s.db, &f, &span{newest: p.Newest, after: p.After}, "")(yield)
 			return
 		}
-		if err := s.some(ctx, &f, p, yield); err != nil {
+		if err := s.queryPieces(ctx, &f, p, yield); err != nil {
 			yield(event.Row{}, fmt.Errorf("read events from PostgreSQL: %w", err))
 		}
 	}
 }
 
-// some yields rows up to a limit, a piece at a time, from one snapshot.
-func (s *Store) some(ctx context.Context, f *event.Filter, p event.Page, yield func(event.Row, error) bool) error {
+// queryPieces yields rows up to a limit, a piece at a time, from one snapshot.
+func (s *Store) queryPieces(ctx context.Context, f *event.Filter, p event.Page, yield func(event.Row, error) bool) error {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return err

@@ -139,9 +139,9 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 		if s.note(err); err == nil || len(rows) == 0 || refused(err) {
 			return err
 		}
-		return s.keep(ctx, rows)
+		return s.storeRows(ctx, rows)
 	}
-	if err := s.keep(ctx, rows); err != nil {
+	if err := s.storeRows(ctx, rows); err != nil {
 		return err
 	}
 	if !time.Now().Before(s.again) {
@@ -152,7 +152,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 
 // gather keeps rows until there are enough, or for the longest permitted time.
 func (s *Store) gather(ctx context.Context, rows []event.Row) error {
-	if err := s.keep(ctx, rows); err != nil {
+	if err := s.storeRows(ctx, rows); err != nil {
 		return err
 	}
 	now := time.Now()
@@ -233,8 +233,8 @@ func (s *Store) note(err error) {
 	}
 }
 
-// keep writes rows to disk.
-func (s *Store) keep(ctx context.Context, rows []event.Row) error {
+// storeRows writes rows to disk.
+func (s *Store) storeRows(ctx context.Context, rows []event.Row) error {
 	if len(rows) == 0 {
 		return nil
 	}

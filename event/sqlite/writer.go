@@ -102,10 +102,10 @@ var errMoved = errors.New("another process writes to the database at the same ti
 // is constant within a transaction.
 func (w *writer) others() (int64, error) { return w.int("PRAGMA data_version") }
 
-// alone runs f in a transaction, or returns errMoved. The previous process may
+// exclusively runs f in a transaction, or returns errMoved. The previous process may
 // still write after an upgrade. Ids must be above all existing ones: rows
 // between those of a segment would not be found.
-func (w *writer) alone(f func() error) error {
+func (w *writer) exclusively(f func() error) error {
 	return w.transaction(func() error {
 		now, err := w.others()
 		if err == nil && now != w.seen {
@@ -132,7 +132,7 @@ func (w *writer) write(last, limit int64, rows []event.Row, each func(id int64, 
 		}
 	}
 	var ids [severalRows]int64
-	err := w.alone(func() error {
+	err := w.exclusively(func() error {
 		for len(rows) > 0 {
 			s, n := w.insert, 1
 			if len(rows) >= severalRows {

@@ -140,7 +140,7 @@ func (s *Store) send(ctx context.Context, rows []event.Row) error {
 	if _, err := s.conn.Write(s.buf); err != nil {
 		return err
 	}
-	s.keep(s.buf)
+	s.remember(s.buf)
 	return nil
 }
 
@@ -163,9 +163,9 @@ func (s *Store) message(dst []byte, r *event.Row) []byte {
 	return msg
 }
 
-// keep keeps a sent batch, and drops batches that the server must have read by
+// remember keeps a sent batch, and drops batches that the server must have read by
 // now, and the oldest if there are too many.
-func (s *Store) keep(b []byte) {
+func (s *Store) remember(b []byte) {
 	now := time.Now()
 	s.sent = append(s.sent, batch{now, slices.Clone(b)})
 	size := 0

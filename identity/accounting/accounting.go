@@ -265,7 +265,7 @@ func (s *Server) change(ch *change) *session.Change {
 	c := new(session.Change)
 	switch {
 	case ch.begins():
-		if !s.over(ch) {
+		if !s.hasEnded(ch) {
 			c.Start = ch.sessions()
 		}
 	case ch.kind == stop:
@@ -279,9 +279,9 @@ func (s *Server) change(ch *change) *session.Change {
 	return c
 }
 
-// over reports whether a session has already ended, so that this packet is
+// hasEnded reports whether a session has already ended, so that this packet is
 // late.
-func (s *Server) over(ch *change) bool {
+func (s *Server) hasEnded(ch *change) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ok := s.ended[ch.name()]

@@ -48,8 +48,8 @@ type order struct {
 	failed map[string]time.Time
 }
 
-// of returns the servers in order.
-func (o *order) of(servers []string) []string {
+// sorted returns the servers in order.
+func (o *order) sorted(servers []string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.failed) == 0 {

@@ -750,7 +750,7 @@ func TestAllGroupsOfAUserCount(t *testing.T) {
 	}
 	g.above["uid=anna"] = []int32{0}
 	g.above[g.entry[groups-1]] = []int32{0} // a circle ends
-	if got := g.of(&ldap.Entry{DN: "uid=anna"}, "anna"); len(got) != groups {
+	if got := g.groupsOf(&ldap.Entry{DN: "uid=anna"}, "anna"); len(got) != groups {
 		t.Errorf("%d of %d groups", len(got), groups)
 	}
 }

@@ -115,9 +115,9 @@ func primary(e *ldap.Entry) []byte {
 	return binary.LittleEndian.AppendUint32(append([]byte(nil), sid[:len(sid)-4]...), uint32(n))
 }
 
-// of returns the names of the groups of a user, including those that contain
+// groupsOf returns the names of the groups of a user, including those that contain
 // the user's groups.
-func (g *graph) of(e *ldap.Entry, user string) (names []string) {
+func (g *graph) groupsOf(e *ldap.Entry, user string) (names []string) {
 	todo := append([]int32(nil), g.above[canonical(e.DN)]...)
 	todo = append(todo, g.byUID[user]...)
 	for _, m := range e.GetAttributeValues("memberOf") {

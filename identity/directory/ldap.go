@@ -105,7 +105,7 @@ func (d *Directory) Verify(ctx context.Context, name, password string) (user str
 		return "", nil, ErrRefused
 	}
 	if !d.Finds() {
-		err = d.with(ctx, d.verify, func(c *conn) (err error) {
+		err = d.withConn(ctx, d.verify, func(c *conn) (err error) {
 			if err = prove(c, d.bindName(name), password); err != nil {
 				return err
 			}
@@ -120,7 +120,7 @@ func (d *Directory) Verify(ctx context.Context, name, password string) (user str
 	if err != nil {
 		return "", nil, err
 	}
-	err = e.at.with(ctx, e.at.verify, func(c *conn) error { return prove(c, e.dn, password) })
+	err = e.at.withConn(ctx, e.at.verify, func(c *conn) error { return prove(c, e.dn, password) })
 	return e.user, e.groups, err
 }
 
@@ -169,7 +169,7 @@ func account(name string) string {
 
 // find returns the DN, name and groups of a user.
 func (d *Directory) find(ctx context.Context, name string) (dn, user string, groups []string, err error) {
-	err = d.with(ctx, d.search, func(c *conn) (err error) {
+	err = d.withConn(ctx, d.search, func(c *conn) (err error) {
 		dn, user, groups, err = d.lookUp(c, name)
 		return err
 	})
@@ -200,7 +200,7 @@ func (d *Directory) lookUp(c *conn, name string) (dn, user string, groups []stri
 	}
 	if d.Finds() {
 		if g := d.graphOf(c); g != nil {
-			return dn, user, g.of(entry, user), nil
+			return dn, user, g.groupsOf(entry, user), nil
 		}
 	}
 	if groups, err = d.groups(c, entry, user); err != nil {
@@ -209,11 +209,11 @@ func (d *Directory) lookUp(c *conn, name string) (dn, user string, groups []stri
 	return dn, user, groups, err
 }
 
-// with does something on a connection: one that waits, or a new one to the first
+// withConn does something on a connection: one that waits, or a new one to the first
 // server that answers. A connection that waited may have been closed by the
 // server; then it is done once more on another. A server that was silent for its
 // time is not asked again: each of its connections would cost that time anew.
-func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) error) error {
+func (d *Directory) withConn(ctx context.Context, idle chan *conn, do func(*conn) error) error {
 	var errs []error
 	silent := ""
 	for begin := time.Now(); silent == ""; {
@@ -225,7 +225,7 @@ func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) er
 		if c == nil {
 			break
 		}
-		err := d.on(ctx, idle, c, do)
+		err := d.useConn(ctx, idle, c, do)
 		if err == nil || !broken(err) || ctx.Err() != nil {
 			return err
 		}
@@ -234,14 +234,14 @@ func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) er
 			errs = append(errs, fmt.Errorf("LDAP server %s: %w", silent, err))
 		}
 	}
-	for _, server := range d.order.of(d.cfg.Servers) {
+	for _, server := range d.order.sorted(d.cfg.Servers) {
 		if server == silent {
 			d.order.note(server, false)
 			continue
 		}
 		c, err := d.connect(ctx, server, idle == d.search)
 		if err == nil {
-			err = d.on(ctx, idle, c, do)
+			err = d.useConn(ctx, idle, c, do)
 		}
 		if ok := err == nil || answered(err); ok || ctx.Err() == nil {
 			d.order.note(server, ok)
@@ -268,8 +268,8 @@ func broken(err error) bool {
 	return ldap.IsErrorAnyOf(err, ldap.ErrorNetwork, ldap.LDAPResultUnavailable, ldap.LDAPResultServerDown)
 }
 
-// on calls do with a connection and then keeps it for later.
-func (d *Directory) on(ctx context.Context, idle chan *conn, c *conn, do func(*conn) error) error {
+// useConn calls do with a connection and then keeps it for later.
+func (d *Directory) useConn(ctx context.Context, idle chan *conn, c *conn, do func(*conn) error) error {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	err := do(c)
 	if !stop() || err != nil && !answered(err) || d.closed.Load() {

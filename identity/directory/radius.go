@@ -52,7 +52,7 @@ func (a *access) Verify(ctx context.Context, name, password string) (user string
 		return "", nil, ErrRefused
 	}
 	var errs []error
-	for _, server := range a.order.of(a.servers) {
+	for _, server := range a.order.sorted(a.servers) {
 		groups, err = a.ask(ctx, server, name, password)
 		ok := err == nil || errors.Is(err, ErrRefused)
 		if ok || ctx.Err() == nil {

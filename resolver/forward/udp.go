@@ -113,7 +113,7 @@ func (u *udp) begin(q *query, until time.Time, done func(answer, error)) {
 		u.spawn(func() {
 			ctx, cancel := context.WithDeadline(u.life, until)
 			defer cancel()
-			done(u.again(ctx, q, mixed, edns, a, err))
+			done(u.retry(ctx, q, mixed, edns, a, err))
 		}, done)
 	})
 }
@@ -345,8 +345,8 @@ func wait(ctx context.Context, begin func(until time.Time, done func(answer, err
 	}
 }
 
-// again handles an unusable result of UDP: a, or err.
-func (u *udp) again(ctx context.Context, q *query, mixed, edns bool, a answer, err error) (answer, error) {
+// retry handles an unusable result of UDP: a, or err.
+func (u *udp) retry(ctx context.Context, q *query, mixed, edns bool, a answer, err error) (answer, error) {
 	switch {
 	case err != nil:
 		return u.tcp.exchange(ctx, q)

@@ -422,7 +422,7 @@ func newStream(c *Config, log *slog.Logger) *stream {
 	return nil
 }
 
-func (s *stream) with(ctx context.Context, f func(carrier) error) error {
+func (s *stream) withCarrier(ctx context.Context, f func(carrier) error) error {
 	s.mu.Lock()
 	if s.carrier == nil {
 		c, err := s.connect(ctx)
@@ -448,14 +448,14 @@ func (s *stream) with(ctx context.Context, f func(carrier) error) error {
 
 // Take implements [vote.Sink].
 func (s *stream) Take(ctx context.Context, records [][]byte) error {
-	return s.with(ctx, func(v carrier) error { return v.Take(ctx, records) })
+	return s.withCarrier(ctx, func(v carrier) error { return v.Take(ctx, records) })
 }
 
 // receive moves votes from the stream into the log until ctx ends.
 func (s *stream) receive(ctx context.Context, log vote.Log, logger *slog.Logger) {
 	failing := false
 	for ctx.Err() == nil {
-		err := s.with(ctx, func(v carrier) error {
+		err := s.withCarrier(ctx, func(v carrier) error {
 			return v.Receive(ctx, log, func() {
 				if failing {
 					failing = false

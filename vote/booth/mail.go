@@ -46,12 +46,12 @@ const (
 
 func newMailer(c Mail, texts text.Choice, log *slog.Logger) *mailer {
 	m := &mailer{config: c, texts: texts, log: log, queue: make(chan answer, maxWaiting), limit: mailLimit}
-	m.send = m.hand
+	m.send = m.transmit
 	return m
 }
 
-// hand gives a mail to the server, with TLS if it offers that.
-func (m *mailer) hand(ctx context.Context, to string, text []byte) error {
+// transmit gives a mail to the server, with TLS if it offers that.
+func (m *mailer) transmit(ctx context.Context, to string, text []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, m.limit)
 	defer cancel()
 	host, port, err := net.SplitHostPort(m.config.Server)

@@ -40,12 +40,12 @@ func (d *DB) Erase(ctx context.Context, p *vote.Person) (n int64, err error) {
 			}
 		}
 		n = g.votes
-		for _, take := range []func(context.Context, *sql.Tx, *gone) error{d.uncount, d.unfile} {
+		for _, take := range []func(context.Context, *sql.Tx, *gone) error{d.reduceTallies, d.reduceCases} {
 			if err := take(ctx, tx, &g); err != nil {
 				return err
 			}
 		}
-		return d.unname(ctx, tx, p)
+		return d.removeNames(ctx, tx, p)
 	})
 	if err == nil {
 		err = d.vacuum(ctx)
@@ -114,7 +114,7 @@ func (d *DB) find(ctx context.Context, tx *sql.Tx, g *gone, which string, args [
 	return found.Err()
 }
 
-func (d *DB) uncount(ctx context.Context, tx *sql.Tx, g *gone) error {
+func (d *DB) reduceTallies(ctx context.Context, tx *sql.Tx, g *gone) error {
 	for k, n := range g.tallies {
 		if _, err := tx.ExecContext(ctx, d.q("UPDATE tally SET n = n - ? WHERE dimension = ? AND name = ? AND kind = ?"), n, k.dimension, k.name, int64(k.kind)); err != nil {
 			return err
@@ -124,7 +124,7 @@ func (d *DB) uncount(ctx context.Context, tx *sql.Tx, g *gone) error {
 	return err
 }
 
-func (d *DB) unfile(ctx context.Context, tx *sql.Tx, g *gone) error {
+func (d *DB) reduceCases(ctx context.Context, tx *sql.Tx, g *gone) error {
 	for k := range g.people {
 		done, err := tx.ExecContext(ctx, d.q("DELETE FROM person WHERE remedy = ? AND voter = ?"), k[0], k[1])
 		if err != nil {
@@ -147,9 +147,9 @@ func (d *DB) unfile(ctx context.Context, tx *sql.Tx, g *gone) error {
 	return err
 }
 
-// unname takes the person out of the comments of others and of decisions, and
+// removeNames takes the person out of the comments of others and of decisions, and
 // out of cases whose votes are gone already.
-func (d *DB) unname(ctx context.Context, tx *sql.Tx, p *vote.Person) error {
+func (d *DB) removeNames(ctx context.Context, tx *sql.Tx, p *vote.Person) error {
 	for _, name := range slices.Concat(p.Users, p.Clients) {
 		for _, s := range []string{"DELETE FROM person WHERE voter = ?", "UPDATE decision SET who = 'erased' WHERE who = ?"} {
 			if _, err := tx.ExecContext(ctx, d.q(s), name); err != nil {

@@ -711,8 +711,8 @@ func (s *Source) signed(b *builder, z **zone.Zone, k *known) (err error) {
 	return nil
 }
 
-// say logs that a zone was loaded, and the first of its problems.
-func (s *Source) say(origin string, z *zone.Zone, problems []Problem, took time.Duration) {
+// logProblems logs that a zone was loaded, and the first of its problems.
+func (s *Source) logProblems(origin string, z *zone.Zone, problems []Problem, took time.Duration) {
 	s.log.Info("zone read from Redis", "zone", origin, "records", len(z.Records), "choices", len(z.Choices), "aliases", len(z.Aliases), "problems", len(problems), "took", took)
 	for _, p := range problems[:min(len(problems), maxSaid)] {
 		s.log.Warn("not served", "zone", origin, "key", p.Key, "field", p.Field, "error", p.Err)

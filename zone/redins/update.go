@@ -474,8 +474,8 @@ func collect(parts map[string]part) func(string, []Problem, []*health.Status) {
 	}
 }
 
-// whole reads one zone as a whole and serves it.
-func (s *Source) whole(ctx context.Context, store *Store, in *redis.Session, name string, k *known) error {
+// readWhole reads one zone as a whole and serves it.
+func (s *Source) readWhole(ctx context.Context, store *Store, in *redis.Session, name string, k *known) error {
 	began := time.Now()
 	types := k.types
 	k.types = nil
@@ -525,7 +525,7 @@ func (s *Source) serve(k *known, r *raw, sum xxh3.Uint128, began time.Time) (*bu
 		s.checker.Drop(st)
 	}
 	s.loads.Add(1)
-	s.say(r.origin, z, b.problems, k.took)
+	s.logProblems(r.origin, z, b.problems, k.took)
 	return b, nil
 }
 
@@ -543,7 +543,7 @@ func (s *Source) load(ctx context.Context, store *Store, name string, t *touched
 		err = s.update(ctx, store, in, name, k, t)
 	}
 	if errors.Is(err, zone.ErrWhole) {
-		err = s.whole(ctx, store, in, name, k)
+		err = s.readWhole(ctx, store, in, name, k)
 	}
 	if err != nil {
 		s.fail(ctx, name, t, err)

@@ -233,7 +233,7 @@ func TestMessagesOfATransferAreReadByTheCodec(t *testing.T) {
 		}
 		return nil
 	})
-	if err := p.whole(v); err != nil {
+	if err := p.writeZone(v); err != nil {
 		t.Fatal(err)
 	}
 	if messages < 5 {

@@ -55,7 +55,7 @@ func (s *Server) Transfer(ctx context.Context, q *dns.Query, send func(msg []byt
 	})
 	if q.Type == miekg.TypeAXFR {
 		s.Stats.Out.Add(1)
-		return dns.Answered, p.whole(v)
+		return dns.Answered, p.writeZone(v)
 	}
 	serial, err := asked(q.Msg)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Server) Transfer(ctx context.Context, q *dns.Query, send func(msg []byt
 		return dns.Answered, p.flush()
 	}
 	if j = j.since(serial); j == nil {
-		return dns.Answered, p.whole(v)
+		return dns.Answered, p.writeZone(v)
 	}
 	return dns.Answered, p.changes(v, j)
 }
@@ -128,8 +128,8 @@ func asked(msg []byte) (uint32, error) {
 	return soa.Serial, nil
 }
 
-// whole sends a whole zone: the SOA record first and last.
-func (p *packer) whole(v *content) error {
+// writeZone sends a whole zone: the SOA record first and last.
+func (p *packer) writeZone(v *content) error {
 	if err := p.add(v.soa); err != nil {
 		return err
 	}
