@@ -26,23 +26,15 @@ type Privacy struct {
 // ErrTwoPeople reports that a look needs a second person.
 var ErrTwoPeople = errors.New("two people are needed to look into one person's browsing: ask at /looks, and have somebody else agree")
 
-// ErrTwoErase says that erasing somebody's data needs a second person.
+// ErrTwoErase reports that erasing a person's data requires a second person.
 var ErrTwoErase = errors.New("two people are needed to erase one person's data: ask for it at /looks, and have somebody else agree")
 
 // needsTwo reports whether two people are needed for what concerns one person.
 func (a *Access) needsTwo() bool { return a.Privacy != nil && a.Privacy().TwoPeople }
 
-// A reader is the record as the user may see it. Who that is comes with the
-// context of a request; what the gateway asks for itself is not bound. Whatever
-// a page asks for, through Query or Count, is bound here, so that no page can
-// forget it:
-//
-//   - helpers see rows of their own groups alone,
-//   - below the role that sees URLs, a URL is its host, and what was found on a
-//     page is left out; nor can either be searched for,
-//   - where two people are needed, rows say whose they are once both agree,
-//   - a filter that names a client, a user or one transaction is a look, which
-//     is in the audit log before it is answered.
+// A reader is the record as far as the user of a request, who is in its
+// context, may see it. The gateway's own queries are not limited. Every Query
+// and Count goes through the reader, so no page can forget the limits:
 type reader struct {
 	event.Reader
 	parts *Parts

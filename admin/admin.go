@@ -101,7 +101,7 @@ type Inside struct {
 	// Effect judges the events of the last day as if a change were made. A change that
 	// cannot be made gives [*BadChange]. Nil: there is no record.
 	Effect func(context.Context, Trial) (*Effect, error)
-	Zones  func() *authority.Authority // returns nil while there is none
+	Zones  func() *authority.Authority // returns nil while there are no zones
 	Checks func() *check.Set
 	// Devices returns the address of the pages for devices; "" for none.
 	Devices func() string
@@ -119,7 +119,7 @@ type Access struct {
 	Rules func() *Rules
 	// Groups returns the groups of a user at an address. Nil: users have no groups.
 	Groups func(addr netip.Addr, user string) []string
-	// Searches are those that people saved. Nil: nobody can.
+	// Searches are saved searches. Nil: they cannot be saved.
 	Searches *search.Book
 	// Holders returns what stores data about people outside this package.
 	Holders func() []Holder

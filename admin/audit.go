@@ -61,7 +61,7 @@ func (s *Server) answer(r route, w http.ResponseWriter, q *http.Request) {
 	if seen.effectOnly {
 		action += " (effect only)"
 	}
-	_ = s.record(q, action, max(seen.status, http.StatusOK), details) // the next change is refused, and /health says so
+	_ = s.record(q, action, max(seen.status, http.StatusOK), details) // if it fails, the next change is refused, and /health reports it
 }
 
 // record adds an entry to the audit log.

@@ -59,8 +59,8 @@ func (c Client) Sessions(ctx context.Context, addr netip.Addr) (all []session.Se
 	return all, err
 }
 
-// CacheLook returns what the cache holds for a URL, as JSON; fields are those of
-// the request, each as "NAME: VALUE".
+// CacheLook returns the stored object for a URL, as JSON; fields are request
+// header fields in the form "NAME: VALUE".
 func (c Client) CacheLook(ctx context.Context, u string, fields []string) (l json.RawMessage, err error) {
 	err = c.ask(ctx, http.MethodGet, "/cache/look?"+url.Values{"url": {u}, "field": fields}.Encode(), "", &l)
 	return l, err
@@ -80,7 +80,7 @@ func (c Client) Quotas(ctx context.Context, policy string, addr netip.Addr, user
 	return answer.Quotas, err
 }
 
-// TLS says whom the client trusts; nil for whom the system does.
+// TLS returns the TLS settings of the client; nil trusts the system's roots.
 func (c Client) TLS() (*tls.Config, error) {
 	if c.Cert == "" {
 		return nil, nil
@@ -155,7 +155,7 @@ func (c Client) ask(ctx context.Context, method, path, body string, answer any) 
 	return c.askFor(ctx, method, path, body, 5*time.Second, answer)
 }
 
-// askFor is ask for what may take longer.
+// askFor is ask with a longer time limit.
 func (c Client) askFor(ctx context.Context, method, path, body string, patience time.Duration, answer any) error {
 	data, _, err := c.send(ctx, asking{method: method, path: path, body: body}, patience, maxAnswer)
 	if err != nil {

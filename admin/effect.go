@@ -20,10 +20,10 @@ import (
 	"shuultuur/vote"
 )
 
-// Every change shows its effect first. The table [effects] says of each changing
-// route how it does so; a test compares it with the table of routes.
+// Every change can show its effect first. The table [effects] has how each
+// changing route does so; a test compares it with the table of routes.
 
-// How a route tells its effect. Any other text is why it has none.
+// How a route shows its effect. Any other text is the reason why it does not.
 const (
 	judged    = "the events of the last day are judged again" // see [Parts.foretell]
 	explained = "it says in figures of its own what would change"
@@ -38,7 +38,8 @@ const (
 	ofFirst   = "a machine without settings has no record"
 )
 
-// effects are by method and path. A route that is missing refuses dry_run.
+// effects has an entry for each method and path. A missing route refuses
+// dry_run.
 var effects = map[string]string{
 	"PUT /settings":  judged,
 	"POST /settings": judged,
@@ -97,27 +98,28 @@ var effects = map[string]string{
 	"POST /looks/end":                  ofAccess,
 }
 
-// tells reports whether a route says the effect of a change without making it, when asked with
-// dry_run=true, and why not.
+// tells reports whether a route answers dry_run=true with the effect of a change, and if not,
+// why.
 func (r route) tells() (ok bool, why string) {
 	why = effects[r.method+" "+r.path]
 	return why == judged || why == explained, why
 }
 
-// A Trial is a change that has not been made. What holds for a while is judged as if it held
-// all day.
+// A Trial is a change that is not made. A temporary change is judged as if it applied all
+// day.
 type Trial struct {
 	Text    []byte                   // of the settings; nil: those in use
 	Lists   map[string][]list.Change // by name
-	List    string                   // the list that is read from File
+	List    string                   // the list to read from File
 	File    string
-	Rulings []policy.Decision // one with an Until that is past ends what it names
-	Votes   []vote.Decision   // one with Ended is taken back
-	Pause   *policy.Pause     // one with an Until that is past ends; for "" all of them
-	Bonus   *policy.Bonus     // without minutes: what was given is taken back
+	Rulings []policy.Decision // one with a past Until ends what it names
+	Votes   []vote.Decision   // one with Ended is withdrawn
+	Pause   *policy.Pause     // one with a past Until ends; "" ends all pauses
+	Bonus   *policy.Bonus     // without minutes: withdraws the given time
 }
 
-// whom is the one user or device that a trial is about, "" for several.
+// whom returns the only user or device that a trial is about, or "" for
+// several.
 func (t *Trial) whom(groups map[string][]string) string {
 	who := ""
 	switch {
@@ -136,10 +138,11 @@ func (t *Trial) whom(groups map[string][]string) string {
 	return who
 }
 
-// ErrNoRecord says that there is no record to judge.
+// ErrNoRecord reports that there is no record to judge.
 var ErrNoRecord = errors.New("no store that can be asked keeps events, so that what a change does cannot be said")
 
-// bindEffects has each account see of an effect what it may see of the record.
+// bindEffects limits the visible effect to what each account may see of the
+// record.
 func bindEffects(p *Parts) {
 	judge := p.Effect
 	p.Effect = func(ctx context.Context, t Trial) (*Effect, error) {
@@ -162,7 +165,7 @@ func bindEffects(p *Parts) {
 		if err == nil && b.noURLs {
 			e.hideURLs()
 		}
-		if err == nil && b.hidden != nil { // rules can be written for one person
+		if err == nil && b.hidden != nil { // rules may be written for one person
 			for i := range e.Changes {
 				e.Changes[i].Examples = nil
 			}
@@ -176,7 +179,7 @@ func bindEffects(p *Parts) {
 	}
 }
 
-// groupNames are the groups of the settings.
+// groupNames returns the groups of the settings.
 func groupNames(p *Parts) map[string][]string {
 	if p.Clients == nil || p.Clients.Known == nil {
 		return nil
@@ -185,7 +188,7 @@ func groupNames(p *Parts) map[string][]string {
 	return groups
 }
 
-// hideURLs leaves of the examples their hosts.
+// hideURLs reduces the examples to their hosts.
 func (e *Effect) hideURLs() {
 	for i := range e.Changes {
 		c := &e.Changes[i]
@@ -205,32 +208,31 @@ func (e *Effect) hideURLs() {
 //go:embed effect.html
 var effectPage string
 
-// A foretold change is one whose effect is shown before it is made.
+// A foretold change shows its effect before it is made.
 type foretold struct {
-	What string // will be, in a sentence
-	Back string // the page that leads here
+	What string // the change, in a sentence
+	Back string // the page with the form
 	Trial
-	Told *consequence // of a change that has no verdicts; nil: it is judged
-	JSON any          // of Told, for programs; nil: Told itself
+	Told *consequence // the effect of a change without verdicts; nil: events are judged
+	JSON any          // Told in the form for programs; nil: Told itself
 }
 
-// A consequence is what a change without verdicts does.
+// A consequence is the effect of a change without verdicts.
 type consequence struct {
-	Name  string     `json:"name,omitempty"`  // whose answers change
-	Asked *int       `json:"asked,omitempty"` // requests and queries of the last day for it; nil: no record can be asked
+	Name  string     `json:"name,omitempty"`  // the name whose answers change
+	Asked *int       `json:"asked,omitempty"` // its requests and queries of the last day; nil: there is no record
 	Diff  []diffLine `json:"diff,omitempty"`
 	Note  string     `json:"note,omitempty"`
 	Saved bool       `json:"saved"`
 }
 
-// some reports whether there is something to look at before the change is made.
+// some reports whether there is an effect to show before the change is made.
 func (f *consequence) some() bool { return f.Asked != nil && *f.Asked > 0 || len(f.Diff) > 0 }
 
-// foretell answers a request for a change whose effect is to be seen first, and reports whether
-// it did; else the change is to be made now. With dry_run=true, the effect is all that is
-// answered. A browser is shown it, with a form that makes the change, where the change would
-// have altered something; programs ask when they want to know. A mistake in the change is
-// returned.
+// foretell answers a request if its effect must be shown first, and reports whether it did. If
+// not, the change must be made now. With dry_run=true, the answer is the effect alone. A
+// browser gets the effect with a form that makes the change, if the change would have altered
+// something; programs must ask for it. A mistake in the change is returned.
 func (p *Parts) foretell(w http.ResponseWriter, r *http.Request, c foretold) (answered bool, err error) {
 	if !foretells(r) {
 		return false, nil
@@ -280,14 +282,14 @@ func (p *Parts) foretell(w http.ResponseWriter, r *http.Request, c foretold) (an
 	return true, nil
 }
 
-// foretells reports whether somebody is to see the effect of a change before it is made. The
-// form was read.
+// foretells reports whether the effect of a change must be shown before it is made. The form
+// must be parsed.
 func foretells(r *http.Request) bool {
 	return dryRun(r.Form) || isPage(r) && r.PostForm.Get("checked") != tagOf(r)
 }
 
-// tagOf identifies what a form asks for, so that the effect that was seen is that of the change
-// that is made.
+// tagOf identifies the contents of a form, so that the change that is made is the one whose
+// effect was shown.
 func tagOf(r *http.Request) string {
 	f := url.Values{}
 	for name, values := range r.PostForm {
@@ -305,7 +307,8 @@ func withoutDryRun(u *url.URL) string {
 	return (&url.URL{Path: u.Path, RawQuery: q.Encode()}).RequestURI()
 }
 
-// refusesDry answers a request for the effect of a change on a route that has none.
+// refusesDry answers a request for the effect of a change on a route that cannot
+// show it.
 func refusesDry(w http.ResponseWriter, r route) {
 	_, why := r.tells()
 	if why == "" {

@@ -14,7 +14,8 @@ import (
 	"shuultuur/setting"
 )
 
-// How long a client waits for what a gateway has to fetch, read or judge.
+// How long a client waits for something that a gateway fetches, reads or
+// judges.
 const (
 	maxWait   = 10 * time.Minute
 	maxBackup = 256 << 20
@@ -32,7 +33,7 @@ func (c Client) SearchLists(ctx context.Context, name string) (hits []Hit, err e
 	return hits, err
 }
 
-// List returns one list; with odd, what is odd about its lines, too.
+// List returns one list, with its odd lines if odd is set.
 func (c Client) List(ctx context.Context, name string, odd bool) (*ListState, error) {
 	path := "/lists/" + url.PathEscape(name)
 	if odd {
@@ -43,8 +44,8 @@ func (c Client) List(ctx context.Context, name string, odd bool) (*ListState, er
 	return &l, err
 }
 
-// Fetch has a newer version of a list fetched, or with back the one before taken again. It
-// reports whether another one is in use then.
+// Fetch makes the gateway fetch a newer version of a list, or with back return to the
+// previous one. taken reports whether another version is in use afterwards.
 func (c Client) Fetch(ctx context.Context, name string, back bool) (l *ListState, taken bool, err error) {
 	before, err := c.List(ctx, name, false)
 	if err != nil {
@@ -84,15 +85,15 @@ func (c Client) Settings(ctx context.Context) (text []byte, tag string, err erro
 	return text, head.Get("ETag"), nil
 }
 
-// A Saved says what came of saving settings.
+// A Saved is the result of saving settings.
 type Saved struct {
 	Effect  *Effect  `json:"effect"`
-	Note    string   `json:"note"` // why the effect is not known
+	Note    string   `json:"note"` // why the effect is unknown
 	Remarks []string `json:"remarks"`
 }
 
-// SaveSettings replaces the settings that have the tag, or with "" only says what that would
-// do. Mistakes are [setting.Mistakes].
+// SaveSettings replaces the settings that have the tag. With an empty tag it only returns
+// the effect. Mistakes are [setting.Mistakes].
 func (c Client) SaveSettings(ctx context.Context, text []byte, tag, reason string) (*Saved, error) {
 	q := url.Values{"reason": {reason}}
 	if tag == "" {
@@ -113,7 +114,7 @@ func (c Client) SaveSettings(ctx context.Context, text []byte, tag, reason strin
 	return &s, json.Unmarshal(data, &s)
 }
 
-// Says is the effect in a sentence.
+// Says describes the effect in a sentence.
 func (e *Effect) Says() string { return e.describe(nil) }
 
 // Health returns the state of the gateway.
@@ -122,13 +123,14 @@ func (c Client) Health(ctx context.Context) (h Health, err error) {
 	return h, err
 }
 
-// Backup returns what "shuultuur backup" would write there.
+// Backup returns a backup of the gateway.
 func (c Client) Backup(ctx context.Context) ([]byte, error) {
 	data, _, err := c.send(ctx, asking{method: http.MethodGet, path: "/system/backup"}, maxWait, maxBackup)
 	return data, err
 }
 
-// An AccountClient keeps the accounts of another gateway, which records what it does.
+// An AccountClient manages the accounts of another gateway, which records the
+// changes.
 type AccountClient struct {
 	Client
 	Context context.Context
@@ -196,7 +198,7 @@ func (c AccountClient) EndToken(id, name string) (bool, error) {
 	return false, nil
 }
 
-// Entries returns entries of the audit log, the newest first.
+// Entries returns entries of the audit log, newest first.
 func (c AccountClient) Entries(_ int64, most int) (all []account.Entry, err error) {
 	path := "/audit"
 	for len(all) < most {
@@ -213,7 +215,7 @@ func (c AccountClient) Entries(_ int64, most int) (all []account.Entry, err erro
 	return all[:min(len(all), most)], nil
 }
 
-// Verify says whether the chain of the audit log holds.
+// Verify verifies the chain of the audit log.
 func (c AccountClient) Verify() (v account.Verified, err error) {
 	err = c.askFor(c.Context, http.MethodGet, "/audit/verify", "", maxWait, &v)
 	return v, err

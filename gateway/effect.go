@@ -23,12 +23,12 @@ import (
 const (
 	effectSpan = 24 * time.Hour
 	maxEffect  = 1_000_000
-	effectRead = 10 * time.Second // then what was judged so far counts
+	effectRead = 10 * time.Second // after that, the events judged so far are shown
 	effectTime = 20 * time.Second
 	effectRows = 50 // kinds of changes to show
 )
 
-// effect judges the events of the last day by what is in use, and as if a change were made.
+// effect judges the events of the last day with and without a change.
 func (g *pages) effect(ctx context.Context, t admin.Trial) (*admin.Effect, error) {
 	x, err := g.tried(&t)
 	if err != nil {
@@ -57,7 +57,7 @@ func (g *pages) effect(ctx context.Context, t admin.Trial) (*admin.Effect, error
 	return out, tooSlow(ctx, err)
 }
 
-// compare judges the events of the day before start by two judges.
+// compare judges the events of the day before start with two judges.
 func compare(ctx context.Context, judges *[2]replay.Judge, r event.Reader, start time.Time) (*admin.Effect, error) {
 	rows := &replay.Newest{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect, Until: start.Add(effectRead),
 		InOrder: judges[0].Counts() || judges[1].Counts()}
@@ -82,14 +82,15 @@ func tooSlow(ctx context.Context, err error) error {
 	return err
 }
 
-// A trial is a change as it is made in an engine that only answers questions.
+// A trial is a change that is made only in an engine for questions.
 type trial struct {
 	*admin.Trial
 	lists  map[string][]list.Change
-	change func(e *engine.Engine, changed bool) // of what engines consult
+	change func(e *engine.Engine, changed bool) // changes what engines consult
 }
 
-// tried prepares a trial. A change that cannot be made gives [*admin.BadChange].
+// tried prepares a trial. A change that is not possible gives
+// [*admin.BadChange].
 func (g *pages) tried(t *admin.Trial) (*trial, error) {
 	x := &trial{Trial: t, lists: t.Lists}
 	run, now := g.engine.Load(), time.Now()
@@ -168,7 +169,7 @@ func (x *trial) build(ctx context.Context, g *pages, changed bool) (*engine.Engi
 	return e, done, nil
 }
 
-// badChange is err as the pages know it.
+// badChange converts err to the error that pages expect.
 func badChange(err error) error {
 	if bad := (*collection.BadChange)(nil); errors.As(err, &bad) || errors.Is(err, collection.ErrNoList) {
 		return &admin.BadChange{Err: err}
@@ -176,7 +177,7 @@ func badChange(err error) error {
 	return err
 }
 
-// with returns decisions about sites after further ones.
+// with returns decisions about sites with further ones added.
 func with(all, further []policy.Decision, now time.Time) []policy.Decision {
 	for _, d := range further {
 		all = slices.DeleteFunc(all, func(o policy.Decision) bool { return o.Who == d.Who && o.Site == d.Site })
@@ -208,7 +209,7 @@ func (g *pages) pausesAfter(p *policy.Pause, now time.Time) ([]policy.Pause, err
 	return all, nil
 }
 
-// bonusesAfter returns the time given beyond quotas after some is given or taken back.
+// bonusesAfter returns the extra time after some is given or withdrawn.
 func (g *pages) bonusesAfter(b *policy.Bonus, now time.Time) ([]policy.Bonus, error) {
 	if b == nil {
 		return nil, nil
@@ -232,7 +233,8 @@ func (g *pages) bonusesAfter(b *policy.Bonus, now time.Time) ([]policy.Bonus, er
 	return all, nil
 }
 
-// listed returns the change of a list by which a decision about votes is carried out, if it is.
+// listed returns the change of a list that carries out a decision about votes, if there is
+// one.
 func (g *pages) listed(d *vote.Decision) (name string, c list.Change, ok bool) {
 	s := g.engine.Load().Settings.Votes
 	if s == nil || s.List == "" || d.Action != vote.Block || d.Who != "" || !d.Until.IsZero() {
@@ -241,7 +243,7 @@ func (g *pages) listed(d *vote.Decision) (name string, c list.Change, ok bool) {
 	return s.List, list.Change{Entry: d.Site, Remove: !d.Ended.IsZero()}, true
 }
 
-// ruled is a decision about votes as one about a site.
+// ruled converts a decision about votes to one about a site.
 func ruled(d *vote.Decision) policy.Decision {
 	return policy.Decision{Who: d.Who, Site: d.Site, Block: d.Action == vote.Block, Until: d.Until}
 }

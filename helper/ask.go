@@ -225,7 +225,7 @@ func (s *Server) record(x *exchange.Exchange) {
 // requests in one of them. Without, it matches requests that the policy passes.
 func (s *Server) acl(ctx context.Context, e *Engine, line string) []byte {
 	all := strings.Fields(line)
-	at := 3 // of the URL
+	at := 3 // index of the URL
 	for at < len(all)-1 && !isTarget(all[at-1], all[at]) {
 		at++ // %un is not escaped: it may have blanks
 	}
@@ -233,7 +233,7 @@ func (s *Server) acl(ctx context.Context, e *Engine, line string) []byte {
 		return broken(`the format is "%>a %#un %>rm %#URI"`)
 	}
 	q := question{user: given(unescape(strings.Join(all[1:at-1], " "))), method: all[at-1], url: urlOfWord(all[at])}
-	q.addr, _ = netip.ParseAddr(unescape(all[0])) // "-": Squid itself asks
+	q.addr, _ = netip.ParseAddr(unescape(all[0])) // "-": the request is Squid's own
 	var wanted []string
 	for _, w := range all[at+1:] {
 		if w = given(unescape(w)); w != "" { // "-": the acl has no arguments
@@ -272,7 +272,7 @@ func (s *Server) acl(ctx context.Context, e *Engine, line string) []byte {
 	return appendPair(a, "log", x.T.ID, false)
 }
 
-// isTarget says whether two words are a method and what it is about.
+// isTarget reports whether two words are a method and its target.
 func isTarget(method, url string) bool {
 	url = unescape(url)
 	return method == http.MethodConnect && strings.Contains(url, ":") || method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" && strings.Contains(url, "://")

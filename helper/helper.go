@@ -43,8 +43,8 @@ var Kinds = []string{"rewrite", "acl", "auth", "group"}
 
 const (
 	maxLine       = 256 << 10 // bytes of a question; Squid's are shorter, escaped too
-	maxAsked      = 256       // questions of one connection under way
-	maxConns      = 1024      // of helpers
+	maxAsked      = 256       // open questions of one connection
+	maxConns      = 1024      // connections of helpers
 	greeting      = "shuultuur helper "
 	greetingLimit = 10 * time.Second
 )
@@ -283,8 +283,8 @@ func (s *Server) one(ctx context.Context, kind, line string) (answer []byte) {
 // broken returns the answer that there is no result, with the reason.
 func broken(why string) []byte { return appendPair([]byte("BH"), "message", why, false) }
 
-// tooLong is the answer to a question that is not read. Squid lets pass what a rewriter
-// does not answer.
+// tooLong returns the answer to an overlong question. Squid passes a request if the
+// rewriter does not answer.
 func tooLong(kind string) []byte {
 	if kind == "rewrite" {
 		return appendPair([]byte("OK status=302"), "url", "http://"+exchange.OwnHost+"/", true)

@@ -259,8 +259,9 @@ func (id *Identity) Knows(name string) bool {
 	return id.known[name] || id.basic != nil && id.basic.accounts[name] != nil
 }
 
-// Identify returns the client at addr. The error is a *Challenge, a *Wait or that of ctx. When ctx ends, it returns what is known
-// without waiting. For a client that is known by address alone it allocates nothing. The returned groups are shared and read-only.
+// Identify returns the client at addr. The error is a *Challenge, a *Wait or that of ctx. When
+// ctx ends, it returns what is known without waiting. For a client that is known by address
+// alone it allocates nothing. The returned groups are shared and read-only.
 func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthorization []byte) (filter.Client, error) {
 	addr = addr.Unmap()
 	at := id.place(addr)

@@ -19,7 +19,7 @@ import (
 // mostLinted bounds the remarks of a kind that Lint keeps; all are counted.
 const mostLinted = 2000
 
-// A Lint is what an administrator should know about the lines of a list.
+// A Lint has what an administrator should know about the lines of a list.
 type Lint struct {
 	Report
 	Twice    []Problem // duplicates

@@ -61,8 +61,8 @@ func NewPages(files []*File) *Pages {
 	return p
 }
 
-// Look puts into dst the changes to the page at a URL; frame says that it is in a frame of
-// another page.
+// Look puts into dst the changes to the page at a URL; frame reports that it is in a frame
+// of another page.
 func (p *Pages) Look(url string, frame bool, dst *filter.Changes) {
 	dst.Reset()
 	w := p.scratch.Get().(*pageScratch)
@@ -116,7 +116,8 @@ const hide = "{display:none!important}\n"
 // scriptletMark precedes scriptlets in exceptions; alone it means all of them.
 const scriptletMark = "+js "
 
-// effects evaluates the rules about a whole page: without is what must not be done.
+// effects evaluates the rules about a whole page: without has what must not be
+// done.
 func (p *Pages) effects(w *pageScratch, dst *filter.Changes) (without adblock.Effect) {
 	w.effects = w.effects[:0]
 	for _, f := range p.files {

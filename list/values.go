@@ -92,7 +92,7 @@ func (v *Values) read(path, kind string) error {
 	}
 }
 
-// valuesOf reads a line, or returns what is wrong with it.
+// valuesOf reads a line, or returns the mistake in it.
 func valuesOf(s, kind string) ([]string, error) {
 	switch kind {
 	case Extensions:

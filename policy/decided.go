@@ -23,9 +23,9 @@ type Decision struct {
 // MaxDecisions is how many decisions may be in force at once.
 const MaxDecisions = 100_000
 
-// Decisions are those in force, and the time that people were given beyond their quotas. They
-// outlive the engines that consult them, and are safe for concurrent use. The zero value holds
-// none.
+// Decisions are the decisions in force, and the time that people were given beyond their
+// quotas. They outlive the engines that consult them, and are safe for concurrent use. The
+// zero value holds none.
 //
 // An open site behaves as if filtering were paused there: see [Pauses]. Of several decisions
 // that cover a request, the one for the longest name wins, then one for a client, user or

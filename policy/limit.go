@@ -42,7 +42,7 @@ type Quota struct {
 	OnLoss   OnLoss   `yaml:"on-loss"`
 }
 
-// OnLoss says what to do while the fleet's counts are unknown: open continues with what this
+// OnLoss sets what to do while the fleet's counts are unknown: open continues with what this
 // node knows, closed refuses.
 type OnLoss string
 

@@ -17,7 +17,7 @@ import (
 // rules name, limits and quotas, clients that no policy covers, and what servers refuse
 // themselves. Learned verdicts are neither used nor made.
 
-// A Pause says for whom filtering is paused, and until when.
+// A Pause is a pause of filtering for a client, until a time.
 type Pause struct {
 	Who   string    `json:"who"` // an address, a network, a user or a group; "" is everybody
 	Until time.Time `json:"until"`
@@ -29,8 +29,8 @@ func (p Pause) Whom() string { return cmp.Or(p.Who, "everybody") }
 // MaxPauses is how many pauses may be in force at once: every decision tests all of them.
 const MaxPauses = 100
 
-// Pauses are those in force. They outlive the engines that consult them, and are safe for
-// concurrent use. The zero value holds none.
+// Pauses are the pauses in force. They outlive the engines that consult them, and are
+// safe for concurrent use. The zero value holds none.
 type Pauses struct {
 	all atomic.Pointer[[]pause]
 }

@@ -25,15 +25,14 @@ type Explanation struct {
 	Rcode       string
 	Records     []string // of the answer, as in a zone file
 	Error       string   // the Extended DNS Error, "" when there is none
-	// Upstream says that upstreams would be queried and their answer judged: Rcode and Records
-	// are empty.
+	// Upstream reports that upstreams would be queried and their answer judged: Rcode and
+	// Records are empty.
 	Upstream bool
-	// DNS64 is what happens to their answer, "" for nothing.
+	// DNS64 describes what happens to their answer, or is "".
 	DNS64 string
 	// Zone is our own zone that answers; nothing is judged then.
 	Zone string
-	// Unknown says where zones are that might answer instead but are not consulted, "" for
-	// nowhere.
+	// Unknown is where zones are that might answer instead but are not consulted, or "".
 	Unknown string
 }
 

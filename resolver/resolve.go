@@ -45,7 +45,7 @@ type Config struct {
 	DNS64 DNS64 `yaml:"dns64"`
 }
 
-// Block says how to answer a refused name if the policy does not say.
+// Block sets how to answer a refused name if the policy does not.
 type Block struct {
 	Answer filter.Answer    `yaml:"answer"` // default zero
 	TTL    setting.Duration `yaml:"ttl"`    // of a refusal; default 10s
@@ -60,7 +60,7 @@ type Block struct {
 	Warn string `yaml:"warn"`
 }
 
-// Parts are what a resolver works with.
+// Parts are what a resolver needs.
 type Parts struct {
 	Decider filter.Decider
 	// Count counts a query that the decider has judged, and sets a refusal when a limit or a
@@ -70,13 +70,14 @@ type Parts struct {
 	// not wait.
 	Identify func(addr netip.Addr, clientID string) filter.Client
 	Store    *Store
-	// Addresses says that rules or lists contain addresses, so that those in answers are judged
-	// too.
+	// Addresses reports that rules or lists contain addresses, so that those in answers are
+	// judged too.
 	Addresses bool
 	// Routed are domains, in wire form, with upstreams of their own, which answer all their
 	// names; these may have private addresses.
 	Routed [][]byte
-	// Validated says that the store's answers are validated: one that fails may be forged.
+	// Validated reports that the store's answers are validated: one that fails may be
+	// forged.
 	Validated bool
 }
 

@@ -67,7 +67,7 @@ func (i *Instruction) over(now time.Time) bool {
 	return i.Value == "" || !i.Until.IsZero() && !i.Until.After(now)
 }
 
-// Check says what keeps an instruction from being given.
+// Check returns the reason why an instruction cannot be given, or nil.
 func (i *Instruction) Check() error {
 	size := len(i.Topic) + len(i.Key) + len(i.Value) + len(i.By) + len(i.Node)
 	switch {
@@ -94,7 +94,7 @@ type keptInstruction struct {
 	shared bool // Redis has it; not kept over a restart
 }
 
-// Instructions are those known to this node. They are safe for concurrent use.
+// Instructions are the instructions known to this node. They are safe for concurrent use.
 //
 // They form a log in which only the last entry for each key counts, so nodes may receive
 // entries in any order. A file keeps it over restarts; a [Fleet] shares it with the other
@@ -151,7 +151,7 @@ func (s *Instructions) leave() error {
 	return err
 }
 
-// Problems says why instructions are not kept.
+// Problems returns the reasons why instructions are not kept.
 func (s *Instructions) Problems() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

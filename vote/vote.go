@@ -1,18 +1,17 @@
-// Package vote takes votes of clients on what is blocked and what should be:
-// "this is blocked by mistake", "this is dangerous".
+// Package vote accepts clients' votes on what is blocked and what should be: "this is
+// blocked by mistake", "this is dangerous".
 //
-// Data moves through it as follows. A block page carries a token ([Sealer]) that
-// says what was blocked, for whom and why. A client sends it back with its vote
-// to a [Server], which checks the vote, adds it to a durable log (package ingest)
-// and acknowledges it when it is on the disk. A [Drain] reads the log in batches
-// and gives them to a [Sink]: to the database (package store), which counts each
-// identifier once, or to another node by HTTP or a stream in Redis or NATS, whose own log
-// takes them in the same way. The [Desk] shows what waits for a decision and
-// carries decisions out.
+// Data moves through it as follows. A block page contains a token ([Sealer]) with what
+// was blocked, for whom and why. A client returns it with its vote to a [Server], which
+// checks the vote, adds it to a durable log (package ingest) and acknowledges it when it
+// is on disk. A [Drain] reads the log in batches and gives them to a [Sink]: to the
+// database (package store), which counts each identifier once; to another node over HTTP;
+// or to a stream in Redis or NATS, from which another node fills its own log. The [Desk]
+// shows cases that wait for a decision and carries decisions out.
 //
-// A batch is given to a sink until the sink takes it, and the log keeps it until
-// then; identifiers are unique in the database. So every acknowledged vote counts
-// exactly once, whatever fails in between.
+// A batch is given to a sink until the sink accepts it, and the log keeps it until then;
+// identifiers are unique in the database. So every acknowledged vote counts exactly once,
+// whatever fails in between.
 package vote
 
 import (
@@ -30,7 +29,7 @@ import (
 	"shuultuur/text"
 )
 
-// A Kind is what a vote says.
+// A Kind is the opinion in a vote.
 type Kind uint8
 
 // What votes say.
@@ -107,8 +106,9 @@ var (
 
 func notUUID(s string) error { return fmt.Errorf("%.40q is not a UUID", s) }
 
-// namedID is the identifier of a vote that has another name than a UUID, such as
-// the key of its request. The UUID has version 8 (RFC 9562, section 5.8).
+// namedID returns the identifier of a vote without a UUID, made from another
+// name such as the key of its request. The UUID has version 8 (RFC 9562, section
+// 5.8).
 func namedID(parts ...string) (id ID) {
 	h := sha256.New()
 	for _, p := range parts {
@@ -121,7 +121,7 @@ func namedID(parts ...string) (id ID) {
 	return id
 }
 
-// An Event is what was blocked, for whom and why.
+// An Event describes what was blocked, for whom and why.
 type Event struct {
 	Ref      string // identifier of the transaction; "" when there was none
 	At       time.Time
@@ -144,7 +144,7 @@ type Vote struct {
 	At      time.Time // when it was taken
 	Event   Event
 	Comment string // why
-	Mail    string // where the answer goes and in which language, [MailTo]; "" for nowhere
+	Mail    string // address and language for the answer, see [MailTo]; "" for none
 	Node    string // which took it
 }
 
@@ -177,9 +177,9 @@ func MailOf(to string) (addr, language string) {
 	return to[:i], to[i+len(mailLanguage):]
 }
 
-// Remedy is what would have to change: the same for all votes that one change
-// would answer. It is the list line, phrase or signature that was found, and
-// without one the host.
+// Remedy returns what would have to change. It is equal for all votes that one
+// change would answer: the list line, phrase or signature that was found, or
+// else the host.
 func (v *Vote) Remedy() string {
 	e := &v.Event
 	switch {
@@ -191,10 +191,10 @@ func (v *Vote) Remedy() string {
 	return e.Check + "/" + e.Category + ": " + e.Entry
 }
 
-// RemedyKey is a number for a remedy.
+// RemedyKey returns a number for a remedy.
 func RemedyKey(remedy string) int64 { return int64(xxh3.HashString(remedy)) }
 
-// Voter is the user who voted, or else the address.
+// Voter returns the user who voted, or else the address.
 func (v *Vote) Voter() string {
 	if v.Event.User != "" {
 		return v.Event.User
@@ -202,8 +202,8 @@ func (v *Vote) Voter() string {
 	return v.Event.Client
 }
 
-// Occasion names the event and the kind of a vote with a token: one client was
-// blocked once, and says once what it thinks of that. It is not ok for a vote
+// Occasion returns an identifier of event and kind for a vote with a token: a
+// client that was blocked once may vote once on it. ok is false for a vote
 // without a token.
 func (v *Vote) Occasion() (id ID, ok bool) {
 	e := &v.Event
@@ -232,7 +232,7 @@ func appendText(dst []byte, s string, most int) []byte {
 	return append(dst, s...)
 }
 
-// cut cuts a text to at most so many bytes, and removes what is not UTF-8.
+// cut returns a text of at most that many bytes, without invalid UTF-8.
 func cut(s string, most int) string {
 	if len(s) > most {
 		s = s[:most]

@@ -365,7 +365,7 @@ func (b *builder) sound(apex *node) error {
 	return nil
 }
 
-// print is the name of a node as people write it.
+// print returns the name of a node as text.
 func (b *builder) print(n *node) string { return dns.Text(append(bytes.Clone(n.name), b.t.origin...)) }
 
 func typeName(t uint16) string { return miekg.Type(t).String() }

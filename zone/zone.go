@@ -47,8 +47,8 @@ type Zone struct {
 	Empty []string
 	// Unknown are records that exist but cannot be served: SERVFAIL.
 	Unknown []Unknown
-	// Unavailable says why the zone cannot be served: every query for a name in it is SERVFAIL
-	// with this text. Records are ignored then.
+	// Unavailable is the reason why the zone cannot be served: every query for a name in it
+	// gets SERVFAIL with this text. Records are ignored then.
 	Unavailable string
 	// ClimbCAA answers a name that exists without CAA records with those of its closest
 	// ancestor, as redins does. (RFC 8659 leaves that to the client.)
@@ -113,7 +113,7 @@ type Resolver interface {
 	Addresses(ctx context.Context, target string, typ uint16) (_ Addresses, ok bool)
 }
 
-// Addresses is what a Resolver found.
+// Addresses is the result of a Resolver.
 type Addresses struct {
 	Rcode uint16 // NOERROR or NXDOMAIN
 	TTL   uint32
@@ -143,7 +143,7 @@ type Signer interface {
 	// is in wire form and lower case, the records' data are uncompressed; all of it belongs to
 	// the caller.
 	SignSet(view string, owner []byte, typ uint16, ttl uint32, rdata [][]byte) ([][]byte, error)
-	// Forget says that a signed set is no longer served.
+	// Forget reports that a signed set is no longer served.
 	Forget(view string, owner []byte, typ uint16, ttl uint32, rdata [][]byte)
 }
 
@@ -184,7 +184,7 @@ type Denial struct {
 	TTL uint32
 }
 
-// A DenialKind says what is denied.
+// A DenialKind is what a denial proves.
 type DenialKind uint8
 
 const (

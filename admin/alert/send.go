@@ -83,7 +83,7 @@ func (w *Watch) sendings(a *Alert, now time.Time) (all []Sending) {
 // and come again each year.
 const maxQuiet = 370
 
-// after is the end of the quiet hours of a route, or now.
+// after returns the end of the quiet hours of a route, or now.
 func (w *Watch) after(route int, now time.Time) time.Time {
 	quiet, at := w.quiet[route], now
 	for range maxQuiet * 24 * 60 {

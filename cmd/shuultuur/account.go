@@ -37,7 +37,7 @@ func accountCommand(ctx context.Context, e env, args []string) int {
 	return group(ctx, e, "account", accountHelp, accountCommands(), args)
 }
 
-// A book has accounts: those of the data folder, or of the gateway that -at names.
+// A book has the accounts of the data folder, or of the gateway given by -at.
 type book interface {
 	Add(name string, role account.Role, groups []string, password string) error
 	Edit(name string, role account.Role, groups []string) error
@@ -50,21 +50,21 @@ type book interface {
 	NewToken(name, purpose string, scope []string, life time.Duration) (string, account.Token, error)
 }
 
-// bookThere has the accounts of the gateway that -at names.
+// bookThere has the accounts of the gateway given by -at.
 type bookThere struct{ admin.AccountClient }
 
-// NewToken refuses: a program must not make itself another token.
+// NewToken refuses: a program must not create another token for itself.
 func (b bookThere) NewToken(string, string, []string, time.Duration) (string, account.Token, error) {
 	return "", account.Token{}, errors.New("an account makes its own tokens: sign in at " + b.URL + "/account")
 }
 
-// An auditLog is that of accounts.
+// An auditLog is the log of actions on accounts.
 type auditLog interface {
 	Entries(before int64, most int) ([]account.Entry, error)
 	Verify() (account.Verified, error)
 }
 
-// accounts opens the accounts of the settings, or of the gateway that -at names, and their
+// accounts opens the accounts of the settings, or of the gateway given by -at, and their
 // audit log.
 func accounts(ctx context.Context, e env, config string) (book, auditLog, error) {
 	if e.at != nil {
@@ -84,7 +84,8 @@ func accounts(ctx context.Context, e env, config string) (book, auditLog, error)
 	return b, account.NewLog(dir), err
 }
 
-// audited does something to accounts and records it. Another gateway records it itself.
+// audited runs do, which changes accounts, and records the change. Another gateway
+// records it itself.
 func audited(e env, log auditLog, action, details string, do func() error) int {
 	by := "this machine"
 	if u, err := user.Current(); err == nil {

@@ -22,11 +22,11 @@ type command struct {
 	name, args, what string
 	run              func(ctx context.Context, env env, args []string) int
 	sub              []command // its own subcommands
-	both             bool      // it does something itself beside its subcommands
-	here             string    // why it works on this machine alone; "": -at has it ask another gateway
+	both             bool      // it can also run without a subcommand
+	here             string    // why it works on this machine only; "": with -at it asks another gateway
 }
 
-// Reasons for which commands work on this machine alone.
+// Reasons why commands work on this machine only.
 const (
 	ofProcess = "it is about the program or process of this machine"
 	ofFiles   = "it reads and writes files of this machine"
@@ -36,7 +36,7 @@ const (
 	ofMachine = `it looks at this machine; "check -running" says what another gateway finds wrong`
 )
 
-// start runs the command, whose whole name is given, for the gateway of e.
+// start runs the command with its full name for the gateway of e.
 func (c command) start(ctx context.Context, e env, name string, args []string) int {
 	if e.at != nil && c.here != "" {
 		fmt.Fprintf(e.stderr, "%s: -at: %q works on this machine alone: %s\n", cmp.Or(e.program, "shuultuur"), name, c.here)
@@ -45,7 +45,7 @@ func (c command) start(ctx context.Context, e env, name string, args []string) i
 	return c.run(ctx, e, args)
 }
 
-// elsewhere are the names of commands that ask another gateway when they are told to by -at.
+// elsewhere returns the names of commands that accept -at.
 func elsewhere(all []command, above string) (names []string) {
 	for _, c := range all {
 		switch name := above + c.name; {
@@ -74,7 +74,7 @@ type env struct {
 // A page is the description of a command.
 type page struct {
 	name, args, what string
-	summary          string // of the table of commands
+	summary          string // from the table of commands
 	flags            *flag.FlagSet
 }
 

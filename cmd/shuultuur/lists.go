@@ -98,7 +98,7 @@ func changeThere(ctx context.Context, e env, f *flag.FlagSet, category string) i
 	return 0
 }
 
-// wrongList says what is wrong about the arguments of a list command that cannot be run.
+// wrongList returns the error for arguments of a list command that cannot be run.
 func wrongList(args []string) error {
 	own := []command{{name: "compile", args: "SOURCE FILE"}, {name: "look", args: "FILE NAME..."}, {name: "add", args: "FILE ENTRY..."}, {name: "remove", args: "FILE ENTRY..."}}
 	for _, c := range own {

@@ -10,10 +10,11 @@ import (
 	"shuultuur/list/source"
 )
 
-// What "shuultuur -at URL list" shows and does of the lists of a gateway elsewhere.
+// The subcommands of "shuultuur -at URL list", which show and change the lists of
+// another gateway.
 
-// namesThere returns the lists that are meant: all, or with fetched those that are fetched, where
-// none is named.
+// namesThere returns names or, if none are given, the names of all lists; with fetched, only
+// of the fetched ones.
 func namesThere(ctx context.Context, e env, names []string, fetched bool) ([]string, error) {
 	if len(names) > 0 {
 		return names, nil
@@ -27,7 +28,7 @@ func namesThere(ctx context.Context, e env, names []string, fetched bool) ([]str
 	return names, err
 }
 
-// each does something for each list.
+// each calls do for each list.
 func each(e env, names []string, err error, do func(name string) error) int {
 	if err != nil {
 		return fail(e, err)
@@ -41,7 +42,8 @@ func each(e env, names []string, err error, do func(name string) error) int {
 	return status
 }
 
-// fetchThere has lists fetched anew, or their version before taken again.
+// fetchThere makes the gateway fetch lists, or with back return to their
+// previous version.
 func fetchThere(ctx context.Context, e env, names []string, back bool) int {
 	names, err := namesThere(ctx, e, names, true)
 	return each(e, names, err, func(name string) error {
@@ -60,7 +62,7 @@ func fetchThere(ctx context.Context, e env, names []string, back bool) int {
 	})
 }
 
-// historyThere shows the versions of lists.
+// historyThere prints the versions of lists.
 func historyThere(ctx context.Context, e env, names []string) int {
 	names, err := namesThere(ctx, e, names, true)
 	return each(e, names, err, func(name string) error {
@@ -81,7 +83,7 @@ func historyThere(ctx context.Context, e env, names []string) int {
 	})
 }
 
-// statsThere shows what is in lists.
+// statsThere prints the contents of lists in numbers.
 func statsThere(ctx context.Context, e env, names []string) int {
 	names, err := namesThere(ctx, e, names, false)
 	return each(e, names, err, func(name string) error {
@@ -98,7 +100,7 @@ func statsThere(ctx context.Context, e env, names []string) int {
 	})
 }
 
-// searchThere says which lists have a host or URL.
+// searchThere prints the lists that have a host or URL.
 func searchThere(ctx context.Context, e env, name string) int {
 	hits, err := e.at.SearchLists(ctx, name)
 	if err != nil {
@@ -118,7 +120,7 @@ func searchThere(ctx context.Context, e env, name string) int {
 	return 0
 }
 
-// lintThere shows what is odd about the lines of lists.
+// lintThere prints odd lines of lists.
 func lintThere(ctx context.Context, e env, names []string) int {
 	names, err := namesThere(ctx, e, names, false)
 	bad := 0

@@ -16,7 +16,7 @@ func loadCommand(ctx context.Context, e env, args []string) int {
 	return group(ctx, e, "load", loadHelp, loadCommands(), args)
 }
 
-// loadCommands are what "shuultuur load" has.
+// loadCommands are the subcommands of "shuultuur load".
 func loadCommands() (all []command) {
 	for _, c := range load.Commands() {
 		all = append(all, command{name: c.Name, args: c.Args, what: c.What, run: func(ctx context.Context, e env, args []string) int {

@@ -41,8 +41,8 @@ func man(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// manPage is a page in the man macros of troff; that of the program for the
-// empty page, which lists all.
+// manPage returns a page in the man macros of troff. For the empty page, it is
+// that of the program, which lists all commands.
 func manPage(p page, all []page) string {
 	var b strings.Builder
 	name := strings.ReplaceAll(strings.TrimSpace("shuultuur "+p.name), " ", "-")
@@ -65,7 +65,7 @@ func manPage(p page, all []page) string {
 		if strings.HasPrefix(part, " ") || strings.Contains(part, "   ") {
 			fmt.Fprintf(&b, ".nf\n%s\n.fi\n", troff(part))
 		} else {
-			if i > 0 { // the heading begins one
+			if i > 0 { // the heading begins a paragraph
 				b.WriteString(".PP\n")
 			}
 			b.WriteString(troff(part) + "\n")
@@ -83,8 +83,8 @@ func manPage(p page, all []page) string {
 	return b.String()
 }
 
-// madeOn is the date of manual pages: that of the release, which packages give, or of the
-// revision, so that the same program makes the same pages.
+// madeOn returns the date of manual pages: that of the release, which packages set, or of
+// the revision, so that the same program makes the same pages.
 func madeOn() time.Time {
 	if n, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		return time.Unix(n, 0).UTC()
@@ -127,7 +127,7 @@ func completion(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// words are what may follow a command: its subcommands and flags.
+// words returns what may follow a command: its subcommands and flags.
 func (p page) words(all []page) (words []string) {
 	words = p.choices()
 	for _, c := range all {
@@ -145,7 +145,9 @@ func (p page) words(all []page) (words []string) {
 	return words
 }
 
-// choices are those of the first argument that are named, as in "bash|zsh|fish".
+// choices returns the permitted first arguments, as in "bash
+// zsh
+// fish".
 func (p page) choices() []string {
 	first, _, _ := strings.Cut(p.args, " ")
 	if strings.Trim(first, "abcdefghijklmnopqrstuvwxyz0123456789|.") != "" || first == "" {
@@ -154,7 +156,7 @@ func (p page) choices() []string {
 	return slices.DeleteFunc(strings.Split(first, "|"), func(s string) bool { return s == "..." })
 }
 
-// takes are the flags that a value follows.
+// takes returns the flags that have a value.
 func (p page) takes() (flags []string) {
 	if p.flags != nil {
 		p.flags.VisitAll(func(f *flag.Flag) {
@@ -181,7 +183,7 @@ complete -o default -o bashdefault -F _shuultuur shuultuur
 func bashCompletion(w io.Writer, all []page) { fmt.Fprintf(w, bashScript, cases(all)) }
 
 // cases returns the branches that set, by the first two arguments, the words that may follow
-// and the flags that take a value, those with two words first.
+// and the flags with a value; longest match first.
 func cases(all []page) string {
 	var w strings.Builder
 	for _, deep := range []bool{true, false} {

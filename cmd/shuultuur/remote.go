@@ -14,8 +14,8 @@ import (
 	"shuultuur/configuration"
 )
 
-// tokenVariable names the variable with the token for a gateway elsewhere: on
-// the command line, everybody on the machine could read it.
+// tokenVariable is the environment variable with the token for -at. On the
+// command line, everybody on the machine could read the token.
 const tokenVariable = "SHUULTUUR_TOKEN"
 
 // readAt takes "-at URL" from in front of a command.

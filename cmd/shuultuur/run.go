@@ -273,7 +273,7 @@ func tellEffect(e env, s *admin.Saved) {
 	}
 }
 
-// oneFile is the settings file that is named by the flag or as an argument.
+// oneFile returns the settings file from the flag or the argument.
 func oneFile(flag, arg string) (string, error) {
 	if flag != "" && arg != "" && flag != arg {
 		return "", fmt.Errorf("two settings files, %q and %q: name one", flag, arg)

@@ -27,7 +27,7 @@ before stays in the history. With -dry-run nothing is saved. Settings that were
 changed since they were shown are not overwritten: give the tag that "settings
 show -tag" printed, or leave it out to replace what is there.`
 
-// settingsCommands are what "shuultuur settings" has.
+// settingsCommands are the subcommands of "shuultuur settings".
 func settingsCommands() []command {
 	return []command{
 		{name: "schema", what: "print the JSON schema of the settings file, for editors", run: settingsSchema, here: ofProcess},
@@ -81,7 +81,7 @@ func settingsShow(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// maxSettingsFile bounds what is sent as settings.
+// maxSettingsFile is the largest size of settings to send, in bytes.
 const maxSettingsFile = 2 << 20
 
 func settingsSave(ctx context.Context, e env, args []string) int {

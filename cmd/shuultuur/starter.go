@@ -49,9 +49,9 @@ func writeStarter(dir string) error {
 // installed are the settings files of packages.
 var installed = []string{"/etc/shuultuur/shuultuur.yaml", "/usr/local/etc/shuultuur/shuultuur.yaml"}
 
-// usualFile is the settings file that commands ask about when file is "": that in this folder,
-// the starter's, which may have been changed, or that of the service; "" when there is none.
-// One that this user may not read counts, so that no command answers about another.
+// usualFile returns the settings file to use for "": the one in this folder, the starter
+// settings, which may have been changed, or those of the service; "" if there is none. A file
+// that this user may not read counts, so that no command uses another one instead.
 func usualFile(file string) string {
 	if file != "" {
 		return file
@@ -64,10 +64,10 @@ func usualFile(file string) string {
 	return ""
 }
 
-// askedFile is usualFile for commands that need settings.
+// askedFile is usualFile for commands that require settings.
 func askedFile(file string) string { return cmp.Or(usualFile(file), "shuultuur.yaml") }
 
-// explain is engine.Explain, of the usual settings when file is "".
+// explain is engine.Explain, with the usual settings if file is "".
 func explain(ctx context.Context, file string) (*engine.Engine, func(), error) {
 	if file = usualFile(file); file != "" {
 		return engine.Explain(ctx, file)

@@ -52,9 +52,9 @@ func canonical(dn string) string {
 		return lower(dn)
 	}
 	b := make([]byte, 0, len(dn))
-	begins, separated := false, false // behind the = of an attribute, and behind a comma between parts
-	named := false                    // the attribute's = has come
-	blank := -1                       // where a blank is escaped that may end a value
+	begins, separated := false, false // after the = of an attribute, and after a comma between parts
+	named := false                    // the attribute's = was found
+	blank := -1                       // position of an escaped blank that may be the last of a value
 	end := func() {
 		if blank >= 0 && blank == len(b)-1 {
 			b = append(b[:blank], `\ `...)

@@ -124,7 +124,7 @@ func (d *Directory) Verify(ctx context.Context, name, password string) (user str
 	return e.user, e.groups, err
 }
 
-// prove has a user prove who it is on a connection.
+// prove verifies the password of a user on a connection.
 func prove(c *conn, name, password string) error {
 	switch err := c.Bind(name, password); {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
@@ -135,16 +135,16 @@ func prove(c *conn, name, password string) error {
 	return nil
 }
 
-// Finds says whether the directory says the groups of users without their passwords: no
-// service account does where users bind as themselves.
+// Finds reports whether groups of users can be found without their passwords. That
+// requires a service account, which does not exist if users bind as themselves.
 func (d *Directory) Finds() bool { return !strings.Contains(d.cfg.Bind, "%s") }
 
-// bindName is the name under which a user binds as itself.
+// bindName returns the name with which a user binds.
 func (d *Directory) bindName(name string) string {
 	if strings.Contains(d.cfg.Bind, "=") {
 		return strings.ReplaceAll(d.cfg.Bind, "%s", ldap.EscapeDN(account(name)))
 	}
-	if strings.ContainsAny(name, `@\`) { // a name of Active Directory with its domain
+	if strings.ContainsAny(name, `@\`) { // Active Directory accepts names with their domain
 		return name
 	}
 	return strings.ReplaceAll(d.cfg.Bind, "%s", name)
@@ -176,7 +176,7 @@ func (d *Directory) find(ctx context.Context, name string) (dn, user string, gro
 	return dn, user, groups, err
 }
 
-// lookUp is find on a connection.
+// lookUp is find on a given connection.
 func (d *Directory) lookUp(c *conn, name string) (dn, user string, groups []string, err error) {
 	res, err := d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(account(name))), 2, "uid", "sAMAccountName", "memberOf", "objectSid", "primaryGroupID")
 	if to := referrals(res, err); len(to) > 0 && (res == nil || len(res.Entries) == 0) {
@@ -209,10 +209,10 @@ func (d *Directory) lookUp(c *conn, name string) (dn, user string, groups []stri
 	return dn, user, groups, err
 }
 
-// withConn does something on a connection: one that waits, or a new one to the first
-// server that answers. A connection that waited may have been closed by the
-// server; then it is done once more on another. A server that was silent for its
-// time is not asked again: each of its connections would cost that time anew.
+// withConn calls do with a connection: an idle one, or a new one to the first server
+// that answers. The server may have closed an idle connection; then do is called
+// again with another one. A server that timed out is not tried again, because each
+// of its connections would time out as well.
 func (d *Directory) withConn(ctx context.Context, idle chan *conn, do func(*conn) error) error {
 	var errs []error
 	silent := ""

@@ -78,7 +78,7 @@ func readKeytab(data []byte) (k *keytab.Keytab, err error) {
 	return k, nil
 }
 
-// principals are the names in the keytab, with their realms or without.
+// principals returns the names in the keytab, with or without their realms.
 func (a *Acceptor) principals(realms bool) (names []string) {
 	for _, e := range a.keys.Entries {
 		n := strings.Join(e.Principal.Components, "/")

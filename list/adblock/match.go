@@ -126,7 +126,8 @@ func setPage[T string | []byte](r *Request, host T) {
 	r.third, r.pageSet = unknown, false
 }
 
-// SetThirdParty sets what a browser has said about the page, when its host is unknown.
+// SetThirdParty sets what a browser has reported about the page, if its host is
+// unknown.
 func (r *Request) SetThirdParty(yes bool) {
 	if r.third = first; yes {
 		r.third = third

@@ -63,9 +63,9 @@ func (k *Keeper) refresh() {
 	k.Pauses.Set(all)
 }
 
-// Set pauses filtering for who (see [policy.Pause]) until a time, or resumes it when that is
-// not in the future; with "", it resumes for all. by is who asked for it. said describes what
-// was done, "" for nothing.
+// Set pauses filtering for who (see [policy.Pause]) until a time, or resumes it if that is
+// not in the future; with "", it resumes for all. by is the user. message describes the
+// change, or is "".
 func (k *Keeper) Set(who string, until, now time.Time, by string) (message string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,7 @@ func (k *Keeper) end(now time.Time) {
 	}
 }
 
-// Problems lists for whom filtering is paused, for the operator.
+// Problems returns for whom filtering is paused, for the operator.
 func (k *Keeper) Problems() (all []string) {
 	for _, p := range k.At(time.Now()) {
 		all = append(all, fmt.Sprintf("filtering is paused for %s until %s", p.Whom(), p.Until.Format(time.DateTime)))

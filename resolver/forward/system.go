@@ -10,8 +10,8 @@ import (
 // errNone is why a group without upstreams cannot be queried.
 var errNone = errors.New("no upstream is set, and the system names no other name server")
 
-// Problems says which names cannot be looked up because neither settings nor system name an
-// upstream.
+// Problems returns which names cannot be looked up because neither settings nor system name
+// an upstream.
 func (f *Forwarder) Problems() (all []string) {
 	if f.routes["\x00"].missing {
 		all = append(all, "dns.forward.upstreams: none is set, and the system names no name server but this one: names that are not answered from here get SERVFAIL; set it to the address of one, such as 9.9.9.9")

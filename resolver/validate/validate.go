@@ -88,7 +88,7 @@ type Validator struct {
 // work is the remaining budget for one message.
 type work struct{ questions, signatures, failures, hashes int }
 
-// A fault says why something is bogus.
+// A fault is the reason why something is bogus.
 type fault struct {
 	ede uint16
 	why string

@@ -168,7 +168,7 @@ func limitHoldsTogether(t *testing.T, a, b Store) {
 	}
 }
 
-// eventually waits until what is true.
+// eventually waits until is returns true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {

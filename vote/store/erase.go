@@ -12,7 +12,7 @@ import (
 	"shuultuur/vote"
 )
 
-// A gone is what votes that are erased have added to.
+// A gone counts what erased votes have contributed.
 type gone struct {
 	tallies map[tallyKey]int64
 	open    map[int64]int64 // votes since the last decision, by remedy
@@ -20,7 +20,7 @@ type gone struct {
 	votes   int64
 }
 
-// Erase implements [vote.Store]. Tallies and cases count what is left.
+// Erase implements [vote.Store]. It reduces tallies and cases.
 func (d *DB) Erase(ctx context.Context, p *vote.Person) (n int64, err error) {
 	if !d.postgres {
 		if _, err := d.db.ExecContext(ctx, "PRAGMA secure_delete = ON"); err != nil {
@@ -56,7 +56,7 @@ func (d *DB) Erase(ctx context.Context, p *vote.Person) (n int64, err error) {
 	return n, nil
 }
 
-// conditionFor is a condition for the votes of a person.
+// conditionFor returns a condition for the votes of a person.
 func conditionFor(p *vote.Person) (which string, args []any) {
 	args = make([]any, 0, len(p.Users)+len(p.Clients))
 	which = in("v.login", p.Users) + " OR " + in("v.client", p.Clients)
@@ -66,7 +66,7 @@ func conditionFor(p *vote.Person) (which string, args []any) {
 	return which, args
 }
 
-// in is a condition for the values of a column.
+// in returns a condition for the values of a column.
 func in(column string, names []string) string {
 	if len(names) == 0 {
 		return "1 = 0"
@@ -147,8 +147,8 @@ func (d *DB) reduceCases(ctx context.Context, tx *sql.Tx, g *gone) error {
 	return err
 }
 
-// removeNames takes the person out of the comments of others and of decisions, and
-// out of cases whose votes are gone already.
+// removeNames removes the person's names from others' comments, from decisions,
+// and from cases without votes.
 func (d *DB) removeNames(ctx context.Context, tx *sql.Tx, p *vote.Person) error {
 	for _, name := range slices.Concat(p.Users, p.Clients) {
 		for _, s := range []string{"DELETE FROM person WHERE voter = ?", "UPDATE decision SET who = 'erased' WHERE who = ?"} {
@@ -201,8 +201,8 @@ const (
 	checkpointPause = 50 * time.Millisecond
 )
 
-// vacuum writes the database anew, so that no page of it and no log holds what
-// was deleted.
+// vacuum rewrites the database, so that neither its pages nor its log contain
+// deleted data.
 func (d *DB) vacuum(ctx context.Context) error {
 	if d.postgres {
 		_, err := d.db.ExecContext(ctx, "VACUUM vote, occasion, repeated, tally, matter, person, decision")

@@ -98,7 +98,7 @@ CREATE TABLE IF NOT EXISTS decision (
 );
 `
 
-// columns are those of the table vote.
+// columns are the columns of the table vote.
 var columns = []string{"id", "at", "kind", "remedy", "voter", "client", "login", "groups", "host", "url", "policy", "rule", "ref", "comment", "mail", "node"}
 
 // A DB is a [vote.Store].
@@ -160,7 +160,7 @@ func (d *DB) q(s string) string {
 	}
 }
 
-// values are those of columns.
+// values returns a vote's values in the order of columns.
 func values(v *vote.Vote) []any {
 	e := &v.Event
 	return []any{v.ID[:], v.At.UnixMilli(), int64(v.Kind), vote.RemedyKey(v.Remedy()), v.Voter(), e.Client, e.User,
@@ -643,9 +643,10 @@ func (d *DB) Mails(ctx context.Context, remedy string, most int) (all []string, 
 	return all, found.Err()
 }
 
-// Prune implements [vote.Store]: a little at a time, so that counting goes on.
+// Prune implements [vote.Store]. It deletes a little at a time, so that
+// counting continues.
 func (d *DB) Prune(ctx context.Context, before time.Time) (n int64, err error) {
-	// Whoever waits for the decision of a case that nobody votes on any more.
+	// People who wait for a case without recent votes.
 	if _, err := d.db.ExecContext(ctx, d.q(`DELETE FROM person WHERE remedy IN (SELECT id FROM matter WHERE last_at < ?)`), millis(before)); err != nil {
 		return 0, err
 	}

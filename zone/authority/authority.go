@@ -225,8 +225,8 @@ func (a *Authority) Zone(name []byte) (origin string) {
 	return origin
 }
 
-// Elsewhere says where zones may exist for a name in wire form that are not consulted here, ""
-// for nowhere.
+// Elsewhere returns where zones for a name in wire form may exist that are not consulted here,
+// or "".
 func (a *Authority) Elsewhere(name []byte) string {
 	for _, z := range a.secondaries {
 		if o, err := dns.Name(z.Zone); err == nil && dns.Within(name, o) {

@@ -70,14 +70,14 @@ type Shown struct {
 	Unavailable string    `json:"unavailable,omitempty"` // why the zone is not served
 }
 
-// A State is what else there is to show of one zone.
+// A State has further properties of a zone for display.
 type State struct {
 	transfer.Moves
 	DS     []string  `json:"ds,omitempty"`    // for the parent zone, while the zone is signed here
 	Resign time.Time `json:"resign,omitzero"` // when signatures are next renewed
 }
 
-// Fresh is what a new zone begins with.
+// Fresh has the initial contents of a new zone.
 type Fresh struct {
 	Origin  string
 	Server  string     // its name server; "" for ns in the zone

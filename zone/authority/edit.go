@@ -155,7 +155,7 @@ func (a Editor) Edit(ctx context.Context, origin, view, what, id string, get fun
 	return out, nil
 }
 
-// warnings returns what is odd about a text and was not about the zone.
+// warnings returns remarks on a text that did not apply to the zone before.
 func (a Editor) warnings(origin, path string, before *zone.Zone, text []byte) (all []string) {
 	z, err := a.parse(origin, path, text)
 	if err != nil {
@@ -190,8 +190,8 @@ func (e *editing) set(name string, typ uint16) (all []miekg.RR) {
 	return all
 }
 
-// ttl returns the TTL of a record for which none is entered: that of the record it replaces, of
-// others with its name and type, or of the SOA record.
+// ttl returns the TTL for a record without one: that of the record it replaces, of others with
+// its name and type, or of the SOA record.
 func (e *editing) ttl(get func(string) string) uint32 {
 	if e.old != nil {
 		return e.old.Header().Ttl

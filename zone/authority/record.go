@@ -203,8 +203,8 @@ func relative(name, origin string) string {
 	return strings.TrimSuffix(name, "."+strings.TrimPrefix(origin, "."))
 }
 
-// Fields returns the fields of the record's type, or "data" for one that would lose something:
-// whose texts are cut elsewhere than after 255 bytes.
+// Fields returns the fields of the record's type, or "data" if fields would lose something,
+// such as texts divided elsewhere than after 255 bytes.
 func (r *Record) Fields() []Field {
 	all := Fields(r.Type)
 	if last := all[len(all)-1]; last.kind == quoted {
@@ -238,8 +238,8 @@ func (r *Record) Values() map[string]string {
 // maxData bounds the data of one record as entered.
 const maxData = 64 << 10
 
-// parse makes a record of what was entered. get returns a field by its name; "data" replaces
-// the fields of the type. A TTL that is not given is ttl.
+// parse makes a record from entered values. get returns a field by its name; "data" replaces
+// the fields of the type. ttl is used if no TTL is entered.
 func parse(origin string, get func(string) string, ttl uint32) (miekg.RR, error) {
 	typ := strings.ToUpper(strings.TrimSpace(get("type")))
 	number, ok := miekg.StringToType[typ]
@@ -297,8 +297,8 @@ func parse(origin string, get func(string) string, ttl uint32) (miekg.RR, error)
 	return rr, nil
 }
 
-// ownerOf returns the full name of what was entered: relative to the zone, "@", or with a dot
-// at its end.
+// ownerOf returns the full name of an entered one: relative to the zone, "@", or with a final
+// dot.
 func ownerOf(name, origin string) (string, error) {
 	full := name
 	switch {

@@ -65,7 +65,7 @@ func (a *Authority) State(of Shown) (st State) {
 }
 
 // Records returns up to most records of a zone as text, without signatures and NSEC or NSEC3
-// records. cut says that there are more.
+// records. cut reports that there are more.
 func (a *Authority) Records(origin, view string, most int) (all []string, cut bool, err error) {
 	s := a.Served(zone.Canonical(origin), view)
 	if s == nil {
@@ -101,7 +101,7 @@ func (a *Authority) Text(ctx context.Context, origin, view string) (text []byte,
 	return nil, fmt.Errorf("%w in a file or in Redis: %s", ErrNoZone, origin)
 }
 
-// Check returns what is wrong with a text as the source of a zone, with its line.
+// Check returns the mistake in a text as the source of a zone, with its line.
 func (a Editor) Check(ctx context.Context, origin, view string, text []byte) error {
 	origin = zone.Canonical(origin)
 	from, path := a.from(origin, view)

@@ -50,7 +50,8 @@ const (
 	keepShare = 20
 )
 
-// source says where zones come from. Files from other settings are not served.
+// source identifies where zones come from. Files from other settings are not
+// served.
 func (s *Source) source() string {
 	return fmt.Sprintf("%s %q %q %d", s.cfg.Schema, s.cfg.Redis.Prefix, s.cfg.Suffix, s.cfg.Redis.DB)
 }

@@ -34,7 +34,7 @@ type Config struct {
 	Folder setting.Folder `yaml:"folder,omitempty"`
 }
 
-// Sign says which zones are signed here, wherever they come from.
+// Sign sets which zones are signed here, wherever they come from.
 type Sign struct {
 	Zones       []string `yaml:"zones"`
 	sign.Config `yaml:",inline"`
