@@ -36,7 +36,7 @@ func (p *Pair) limit() int { return int(float64(p.two[0].keys) * full) }
 // Has reports whether k is remembered, without adding it.
 func (p *Pair) Has(k Key) bool { return p.two[0].Has(k) || p.two[1].Has(k) }
 
-// Seen remembers k and says whether it was remembered already.
+// Seen adds k and reports whether it was already remembered.
 func (p *Pair) Seen(k Key) bool {
 	use := p.use.Load() & 1
 	had := p.two[use].Add(k) || p.two[1-use].Has(k)
