@@ -16,7 +16,7 @@ import (
 	"shuultuur/setting"
 )
 
-// blockBody is the body of object i: no eight bytes in it are those of another.
+// blockBody returns the body of object i: no eight bytes of it occur in another.
 func blockBody(i int) []byte {
 	b := make([]byte, 5000+i*7919%200_000)
 	for at := 0; at+8 <= len(b); at += 8 {
@@ -25,7 +25,7 @@ func blockBody(i int) []byte {
 	return b
 }
 
-// blockOrigin answers /N with the body of object N, which comes in pieces.
+// blockOrigin answers /N with the body of object N, in pieces.
 func blockOrigin(body func(i int) []byte) answerer {
 	return func(q *message.Request) (*message.Response, error) {
 		i, err := strconv.Atoi(string(q.Path[1:]))
@@ -48,7 +48,7 @@ func pieces(b []byte) (*message.Response, error) {
 	return s, nil
 }
 
-// Memory goes from bodies that leave to bodies that come: nobody may see that.
+// TestBodiesAreNeverMixed: reuse of memory from evicted bodies must not be visible.
 func TestBodiesAreNeverMixed(t *testing.T) {
 	const objects = 100
 	want := make([][]byte, objects)
@@ -80,8 +80,7 @@ func TestBodiesAreNeverMixed(t *testing.T) {
 	}
 }
 
-// readSlowly reads a body in one of the ways that there are, and now and then
-// leaves before the end.
+// readSlowly reads a body in one of several ways, and sometimes closes it before the end.
 func readSlowly(t *testing.T, r *rand.Rand, b message.Body, want []byte) {
 	piece := make([]byte, 50_000)
 	for at, leaves := 0, r.IntN(len(want)*4); !b.Done() && at < leaves; {
@@ -111,7 +110,8 @@ func readSlowly(t *testing.T, r *rand.Rand, b message.Body, want []byte) {
 	}
 }
 
-// Fetching what is never asked for again makes hardly any garbage.
+// TestMissesUseMemoryAgain: fetching objects that are never requested again makes hardly any
+// garbage.
 func TestMissesUseMemoryAgain(t *testing.T) {
 	all := make([]byte, 250_000)
 	c := open(t, Config{Memory: 64 << 20}, Parts{})
@@ -136,7 +136,7 @@ func TestMissesUseMemoryAgain(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	fetched := miss(1000, 3000)
 	runtime.ReadMemStats(&after)
-	// Under the race detector pools lose a quarter of what they are given.
+	// With the race detector, pools drop a quarter of their values.
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > fetched/2 {
 		t.Errorf("%d bytes were allocated for %d fetched", allocated, fetched)
 	} else {
@@ -144,8 +144,8 @@ func TestMissesUseMemoryAgain(t *testing.T) {
 	}
 }
 
-// A block of a class is found again by its capacity, holds what was asked for, and
-// above 32 KiB takes no more of the heap than it says.
+// TestBlocksHaveTheSizeOfTheirClass: a block's class is found again by its capacity. The block
+// has room for the requested size, and above 32 KiB takes no more of the heap than its size.
 func TestBlocksHaveTheSizeOfTheirClass(t *testing.T) {
 	for n := 1 << leastClass; n <= 1<<mostClass; n += 333 {
 		class, size := classOf(n)

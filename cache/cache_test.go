@@ -19,7 +19,7 @@ import (
 	"shuultuur/message"
 )
 
-// An answerer is an origin made of a function.
+// An answerer is a function as an origin.
 type answerer func(q *message.Request) (*message.Response, error)
 
 func (f answerer) RoundTrip(_ context.Context, q *message.Request) (*message.Response, error) {
@@ -48,7 +48,7 @@ func request(method, url string, fields ...string) *message.Request {
 	return q
 }
 
-// send sends a request and returns the body, and what Cache-Status says.
+// send sends a request and returns the body and Cache-Status.
 func send(t testing.TB, r *RoundTripper, ctx context.Context, q *message.Request) (status int, body, note string) {
 	t.Helper()
 	s, err := r.RoundTrip(ctx, q)
@@ -113,7 +113,8 @@ func TestDecryptedContentIsStoredOnlyWherePolicyAllows(t *testing.T) {
 	}
 }
 
-// A 304 to one client must not give others what it sets for that one.
+// TestWhatA304SetsForOneIsNotStored: fields that a 304 sets for one client are not sent to
+// others.
 func TestWhatA304SetsForOneIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD"} {
@@ -150,8 +151,8 @@ func TestWhatA304SetsForOneIsNotStored(t *testing.T) {
 	})
 }
 
-// An origin that no longer wants an object to be stored says so in a 304, or to
-// HEAD.
+// TestWhatA304ForbidsIsTakenOut: an origin can withdraw its permission to store an object in a
+// 304, or in the response to HEAD.
 func TestWhatA304ForbidsIsTakenOut(t *testing.T) {
 	for _, c := range []struct {
 		method, control string
@@ -243,7 +244,7 @@ func TestWaitingForOthersHasALimit(t *testing.T) {
 	})
 }
 
-// The one who began leaves; the others get everything all the same.
+// The first client leaves; the others still get everything.
 func TestOthersGetTheRestWhenTheFirstLeaves(t *testing.T) {
 	front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
 		s := respond(200, "", "Cache-Control", "max-age=60")
@@ -265,8 +266,7 @@ func TestOthersGetTheRestWhenTheFirstLeaves(t *testing.T) {
 	}
 }
 
-// streamed is a body that comes little by little. left is -1 for one of unknown
-// length.
+// streamed is a body that arrives slowly. left is -1 if its length is unknown.
 type streamed struct {
 	r    io.ReadCloser
 	left int64
@@ -399,8 +399,8 @@ func TestIgnoredParametersAndRules(t *testing.T) {
 	}
 }
 
-// Objects come back from the disk after a restart, with their variants and
-// without what was purged or invalidated.
+// TestObjectsOutliveARestart: after a restart, objects are read from the disk, with their
+// variants and without what was purged or invalidated.
 func TestObjectsOutliveARestart(t *testing.T) {
 	dir := t.TempDir()
 	asked := 0
@@ -468,8 +468,8 @@ func TestObjectsOutliveARestart(t *testing.T) {
 	})
 }
 
-// only-if-cached alone is no leave to send what is stale (RFC 9111, 4.2.4):
-// only with max-stale, or while the origin cannot be reached.
+// only-if-cached alone does not permit sending a stale response (RFC 9111 section 4.2.4): only
+// with max-stale, or while the origin is unreachable.
 func TestOnlyIfCachedIsNotServedStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := false
@@ -501,7 +501,7 @@ func TestOnlyIfCachedIsNotServedStale(t *testing.T) {
 	})
 }
 
-// parts is an origin that answers ranges of a text.
+// parts returns an origin that answers range requests for a text.
 func parts(text string, asked *int, more ...string) answerer {
 	return func(q *message.Request) (*message.Response, error) {
 		*asked++
@@ -519,7 +519,7 @@ func TestPartsAreCombined(t *testing.T) {
 		name   string
 		ranges []string
 		more   []string
-		asked  int // after the ranges, the text is asked for
+		asked  int // after the ranges, the text is requested
 	}{
 		{"one behind the other", []string{"0-3", "4-9"}, nil, 2},
 		{"one before the other", []string{"4-9", "0-3"}, nil, 2},

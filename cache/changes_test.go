@@ -16,8 +16,8 @@ import (
 	"shuultuur/message"
 )
 
-// A changing is an origin with a page whose version a POST changes. It takes a
-// second to the head of a response to GET, and one more to the body.
+// A changing is an origin with a page whose version a POST changes. It takes a second until
+// the head of a response to GET, and another until the body.
 type changing struct {
 	version, asked atomic.Int32
 	fields         []string
@@ -49,8 +49,8 @@ func (c *changing) answer(q *message.Request) (*message.Response, error) {
 	return s, nil
 }
 
-// A request whose connection breaks may have changed something; one that never
-// left has not, and what is stored is then all there is.
+// TestAChangeWithoutAnAnswerCounts: a request whose connection breaks may have changed
+// something. One that was never sent has not, and the stored object is then the best answer.
 func TestAChangeWithoutAnAnswerCounts(t *testing.T) {
 	for _, c := range []struct {
 		method string
@@ -84,15 +84,15 @@ func TestAChangeWithoutAnAnswerCounts(t *testing.T) {
 	}
 }
 
-// A response that was asked for before a change and comes after it goes to who
-// asked, and to nobody else.
+// TestWhatAChangeOvertakesIsNotStored: a response requested before a change that arrives after
+// it goes only to the client that requested it.
 func TestWhatAChangeOvertakesIsNotStored(t *testing.T) {
 	const url = "http://example.org/page"
 	for _, c := range []struct {
 		name    string
-		stale   bool // an object is stored, and stale when it is asked for again
+		stale   bool // an object is stored, and stale when requested again
 		fields  []string
-		after   time.Duration // the change comes so long after the request
+		after   time.Duration // time between the request and the change
 		purge   bool
 		target  string   // of the POST
 		posting []string // fields of the POST
@@ -133,7 +133,7 @@ func TestWhatAChangeOvertakesIsNotStored(t *testing.T) {
 					send(t, front, t.Context(), request("POST", c.target, c.posting...))
 				}
 				asked, second := origin.asked.Load(), make(chan string)
-				go func() { second <- get() }() // does not share what is on its way
+				go func() { second <- get() }() // does not share the fetch in progress
 				<-first
 				got := []string{<-second}
 				time.Sleep(3 * time.Second)
@@ -151,7 +151,8 @@ func TestWhatAChangeOvertakesIsNotStored(t *testing.T) {
 	}
 }
 
-// What one policy's client changes is changed for those of all policies.
+// TestAChangeIsOneForAllPolicies: a change by a client of one policy applies to those of all
+// policies.
 func TestAChangeIsOneForAllPolicies(t *testing.T) {
 	const url = "http://example.org/page"
 	for _, policies := range []int{2, mostEditions + 20} {
@@ -175,7 +176,7 @@ func TestAChangeIsOneForAllPolicies(t *testing.T) {
 					t.Fatal("the page is not stored")
 				}
 				send(t, front, as(0), request("POST", url))
-				for p := policies - 1; p >= 0; p-- { // what was stored last is still fresh
+				for p := policies - 1; p >= 0; p-- { // the object stored last is still fresh
 					if got := get(p); got != "1" {
 						t.Errorf("policy %d: version %s after the change, want 1", p, got)
 					}
@@ -187,7 +188,7 @@ func TestAChangeIsOneForAllPolicies(t *testing.T) {
 
 func TestReferencesOfTheSameOrigin(t *testing.T) {
 	c := open(t, Config{IgnoreQuery: []string{"utm_*"}}, Parts{})
-	for _, x := range [][3]string{ // name, reference, and the name of what that makes invalid
+	for _, x := range [][3]string{ // name, reference, and the name that this invalidates
 		{"http://a.example/d/p?x", "/q", "http://a.example/q"},
 		{"http://a.example/d/p?x", "q?y", "http://a.example/d/q?y"},
 		{"http://a.example/d/p?x", "?y", "http://a.example/d/p?y"},

@@ -9,7 +9,8 @@ import (
 	"shuultuur/message"
 )
 
-// The settings say how much memory objects take, with all that belongs to them.
+// TestObjectsTakeTheMemoryThatIsCounted: objects with everything that belongs to them take the
+// memory in the settings.
 func TestObjectsTakeTheMemoryThatIsCounted(t *testing.T) {
 	for _, size := range []int{0, 1 << 10, 30_000, 200_000} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
@@ -46,7 +47,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Bodies being fetched take their room from stored objects.
+// TestBodiesUnderWayCountAsMemory: bodies being fetched take their memory from stored objects.
 func TestBodiesUnderWayCountAsMemory(t *testing.T) {
 	const memory = 8 << 20
 	c := open(t, Config{Memory: memory}, Parts{})
@@ -86,7 +87,7 @@ func TestBodiesUnderWayCountAsMemory(t *testing.T) {
 	}
 }
 
-// A slow is a body of zeros of which nothing is at hand.
+// A slow is a body of zeros without available bytes.
 type slow struct {
 	message.Memory
 	left int64
@@ -113,8 +114,8 @@ func TestGarbageIsBoundedBesideBodies(t *testing.T) {
 	}
 }
 
-// The limit leaves the collector alone: it is above the heap that the percentage
-// lets grow, with all that is not of the heap.
+// TestTheMemoryLimitIsAboveWhatTheCollectorAimsAt: the limit does not affect the collector,
+// because it is above the heap that the percentage permits, plus everything outside the heap.
 func TestTheMemoryLimitIsAboveWhatTheCollectorAimsAt(t *testing.T) {
 	var use memoryUse
 	use.read()

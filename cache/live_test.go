@@ -17,7 +17,8 @@ import (
 	"shuultuur/test/data"
 )
 
-// The live cache answers as many requests of a trace as the simulator says.
+// TestTheLiveCacheAgreesWithTheSimulator: the live cache answers as many requests of a trace
+// as the simulator predicts.
 func TestTheLiveCacheAgreesWithTheSimulator(t *testing.T) {
 	text, err := os.ReadFile(data.Path(t, "traces", "adaptsize.trace.gz"))
 	if err != nil {
@@ -45,8 +46,8 @@ func TestTheLiveCacheAgreesWithTheSimulator(t *testing.T) {
 	}
 }
 
-// liveHits sends a trace through a cache of these sizes and returns the part of
-// requests that it answered, and how many objects it wrote.
+// liveHits sends a trace through a cache of these sizes and returns the share of requests that
+// it answered, and the number of objects that it wrote.
 func liveHits(t *testing.T, text []byte, cfg Config, memory, disk int64) (hits float64, writes int64) {
 	cfg.Memory, cfg.Disk = setting.Size(memory), setting.Size(disk)
 	c := open(t, cfg, Parts{Data: t.TempDir()})
@@ -76,7 +77,7 @@ func liveHits(t *testing.T, text []byte, cfg Config, memory, disk int64) (hits f
 			t.Fatal(err)
 		}
 		s.Body.Close()
-		for waits := true; waits; { // as the simulator does, which writes at once
+		for waits := true; waits; { // like the simulator, which writes at once
 			c.mu.RLock()
 			waits = len(c.waiting) > 0
 			c.mu.RUnlock()

@@ -14,30 +14,30 @@ import (
 	"shuultuur/message"
 )
 
-// A past is one response that the origin gave, as a model remembers it: all of
-// them, for ever, so that each answer can be held against all that was said.
+// A past is one response of the origin, as remembered by the model: it keeps all of them, so
+// that each answer can be compared with everything that the origin sent.
 type past struct {
 	url, body, language string
 	fields              []string
 	at                  time.Time     // when it was sent, or confirmed
-	age                 time.Duration // that it had then
+	age                 time.Duration // its age then
 	maxAge, stale       time.Duration
-	private             bool // no-store, private, or for one person
-	forbidden           bool // that, or to a request with no-store
+	private             bool // no-store, private, or for one client
+	forbidden           bool // the same, or requested with no-store
 	always              bool // no-cache
 	strict              bool // never stale
 	varies              bool
 }
 
-// A wish is what a request says beside its URL.
+// A wish has the properties of a request besides its URL.
 type wish struct {
 	method, language, control string
 	seconds                   time.Duration // of control
 	first, last               int           // of the range; last is 0 without one
 }
 
-// allows says whether RFC 9111 lets an answer with this body be used now for a
-// request that nobody asked the origin about.
+// allows reports whether RFC 9111 permits a stored response with this body now, for a request
+// that did not reach the origin.
 func (p *past) allows(url string, w *wish, now, changed time.Time) bool {
 	if p.url != url || p.forbidden || p.always || p.varies && p.language != w.language || !p.at.After(changed) {
 		return false
@@ -62,8 +62,8 @@ func (p *past) allows(url string, w *wish, now, changed time.Time) bool {
 
 func (p *past) ageAt(now time.Time) time.Duration { return p.age + now.Sub(p.at) }
 
-// reads says whether an answer with this status and text is the response, or the
-// part of it that was asked for.
+// reads reports whether an answer with this status and text is the response, or the requested
+// part of it.
 func (p *past) reads(w *wish, s *message.Response, text string) bool {
 	want := p.body
 	switch {
@@ -80,15 +80,15 @@ func (p *past) reads(w *wish, s *message.Response, text string) bool {
 	return (s.Status == 200 || s.Status == 206) && text == want
 }
 
-// A modelOrigin answers at random and remembers it.
+// A modelOrigin answers at random and remembers its responses.
 type modelOrigin struct {
-	mu             sync.Mutex // a refresh in the background asks beside the client
+	mu             sync.Mutex // a refresh in the background may be concurrent
 	r              *rand.Rand
 	history        []*past
 	asked, version int
 }
 
-// again finds the newest response that fits, and remembers that it still holds.
+// again finds the newest response that fits, and records that it is still valid.
 func (o *modelOrigin) again(q *message.Request, fits func(*past) bool) *past {
 	for i := len(o.history) - 1; i >= 0; i-- {
 		if p := o.history[i]; p.url == string(q.Path) && fits(p) {
@@ -133,7 +133,7 @@ func (o *modelOrigin) answer(q *message.Request) (*message.Response, error) {
 	return respond(200, p.body, fields...), nil
 }
 
-// next makes the next version of what is asked for. No two have the same length.
+// next makes the next version of the requested object. No two have the same length.
 func (o *modelOrigin) next(q *message.Request) *past {
 	r := o.r
 	o.version++
@@ -147,7 +147,7 @@ func (o *modelOrigin) next(q *message.Request) *past {
 	if r.IntN(4) > 0 {
 		seconds("max-age")
 	}
-	open := false // to requests with Authorization
+	open := false // for requests with Authorization
 	for _, x := range []struct {
 		one  string
 		does func()
@@ -183,9 +183,9 @@ func (o *modelOrigin) next(q *message.Request) *past {
 	return p
 }
 
-// The cache against a model that is slow and simple, over random origins and
-// requests: every answer that did not come from the origin must be one that the
-// model allows, with its age, and what the origin sent must arrive.
+// TestAnswersAreThoseOfASimpleModel compares the cache with a slow and simple model, for
+// random origins and requests: every answer from the store must be permitted by the model and
+// have the right age, and responses of the origin must arrive.
 func TestAnswersAreThoseOfASimpleModel(t *testing.T) {
 	hits := map[string]int{}
 	for seed := range uint64(100) {
@@ -198,7 +198,7 @@ func TestAnswersAreThoseOfASimpleModel(t *testing.T) {
 	}
 }
 
-// ask makes a request at random.
+// ask makes a random request.
 func (w *wish) ask(r *rand.Rand, url string) *message.Request {
 	*w = wish{method: "GET", language: []string{"en", "mn"}[r.IntN(2)]}
 	fields := []string{"Accept-Language", w.language}
@@ -259,7 +259,7 @@ func modelRun(t *testing.T, seed uint64, hits map[string]int) {
 		switch {
 		case s.Status == 504 && w.control == "only-if-cached", s.Status == 404 && w.method == "HEAD":
 			ok = !fromOrigin == (s.Status == 504)
-		case fromOrigin && len(o.history) > known: // the newest is what the origin said, sent or confirmed
+		case fromOrigin && len(o.history) > known: // the newest is the origin's response, sent or confirmed
 			ok = o.history[len(o.history)-1].reads(&w, s, string(text)) && w.control != "only-if-cached"
 		}
 		for _, p := range o.history[:known] {
@@ -276,7 +276,7 @@ func modelRun(t *testing.T, seed uint64, hits map[string]int) {
 	}
 }
 
-// count counts an answer from the cache by what was asked for.
+// count counts an answer from the cache by the kind of request.
 func (w *wish) count(hits map[string]int, q *message.Request) {
 	hits[w.method]++
 	hits[w.control]++

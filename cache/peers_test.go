@@ -16,7 +16,7 @@ import (
 	testpeer "shuultuur/test/peer"
 )
 
-// A ring is some nodes before one origin, which share what they keep.
+// A ring is several nodes in front of one origin, which share their objects.
 type ring struct {
 	t       *testing.T
 	fetched atomic.Int64
@@ -58,7 +58,7 @@ func (r *ring) RoundTrip(_ context.Context, q *message.Request) (*message.Respon
 	return respond(200, fmt.Sprintf("%s version %d", q.Path, r.version.Load()), "Cache-Control", "max-age=600", "X-One", "a", "x-TWO", "b"), nil
 }
 
-// start starts a node on what it has on its disk.
+// start starts a node with the content of its disk.
 func (r *ring) start(i int) {
 	r.t.Helper()
 	c, err := New(Config{Disk: 64 << 20, Memory: 4 << 20, Peers: &peer.Config{Listen: r.names[i], Nodes: r.names, Secret: ringSecret}},
@@ -85,7 +85,7 @@ func (r *ring) end(i int) {
 	}
 }
 
-// settle waits until each node knows which of the others can be reached.
+// settle waits until each node knows which of the others are reachable.
 func (r *ring) settle() {
 	r.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -145,7 +145,7 @@ func TestPeersKeepEachObjectOnce(t *testing.T) {
 			t.Errorf("node %d keeps %d of %d objects", i, n, objects)
 		}
 	}
-	// What changes an object at the origin takes it out, wherever it is.
+	// A change of an object at the origin removes it on every node.
 	send(t, r.fronts[1], t.Context(), request("POST", "http://example.org/5"))
 	for node := range r.nodes {
 		if body, _ := r.get(node, 5); !strings.HasSuffix(body, "version 1") {
@@ -173,7 +173,7 @@ func TestPeersSurviveTheLossOfOne(t *testing.T) {
 	lost := r.nodes[2].Stats().Objects
 	r.end(2)
 	for i := range objects {
-		r.get(i%2, i) // at once, while it is not known that a node is lost
+		r.get(i%2, i) // at once, before the loss of a node is known
 	}
 	r.settle()
 	for i := range objects {
@@ -182,7 +182,7 @@ func TestPeersSurviveTheLossOfOne(t *testing.T) {
 	if n := r.fetched.Load() - objects; n < int64(lost) || n > 2*int64(lost) {
 		t.Errorf("%d fetches after a node with %d of %d objects was lost", n, lost, objects)
 	}
-	// What was purged while it was away is not in it when it comes back.
+	// Objects purged while a node was away are not there when it comes back.
 	send(t, r.fronts[0], t.Context(), request("POST", "http://example.org/7"))
 	if err := r.nodes[0].Purge("host", "example.org", time.Now()); err != nil {
 		t.Fatal(err)
@@ -217,13 +217,13 @@ func TestPeersAnswerOnlyThoseWhoKnowTheSecret(t *testing.T) {
 	}
 }
 
-// A liar is a node that knows the secret and answers what it likes.
+// A liar is a node that knows the secret and sends arbitrary answers.
 type liar struct {
 	*ring
 	body   func() io.ReadCloser
 	length int64
 	head   []byte
-	silent chan struct{} // it says nothing until this is closed; nil: it answers
+	silent chan struct{} // it is silent until this is closed; nil if it answers
 }
 
 func (l *liar) Obey([]peer.Order) {}
@@ -238,8 +238,8 @@ func (l *liar) Answer(ctx context.Context, _ []byte) ([]byte, io.ReadCloser, int
 	return l.head, l.body(), l.length, nil
 }
 
-// Nodes trust each other with content, but none can hang or mislead another about
-// how much there is.
+// TestANodeThatLiesIsSeenThrough: nodes trust each other's content, but none can make another
+// hang, or deceive it about the length.
 func TestANodeThatLiesIsSeenThrough(t *testing.T) {
 	honest := encodeAnswer(respond(200, "", "Cache-Control", "max-age=600"))
 	text := func(s string) func() io.ReadCloser {
@@ -278,7 +278,7 @@ func TestANodeThatLiesIsSeenThrough(t *testing.T) {
 					t.Fatal("the other node is not seen")
 				}
 			}
-			i := 0 // an object that the other one keeps
+			i := 0 // an object that the other node keeps
 			for r.nodes[0].peers.Owner(hash(fmt.Appendf(nil, "http://example.org/%d", i))) == nil {
 				i++
 			}

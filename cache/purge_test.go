@@ -24,7 +24,7 @@ func TestTheMethodPurgeTakesAURLOutForClientsThatMay(t *testing.T) {
 		purge           []string
 		edits           []filter.Edit
 		status          int
-		fetched         string // methods that reach the origin after what is stored
+		fetched         string // methods that reach the origin after the stored object
 	}{
 		{name: "stored", from: "127.0.0.1", url: url, purge: []string{"127.0.0.1/32"}, status: 200, fetched: "GET GET"},
 		{name: "with a parameter that is ignored", from: "127.0.0.1", url: url + "?utm_source=x", purge: []string{"127.0.0.1/32"}, status: 200, fetched: "GET GET"},

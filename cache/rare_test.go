@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What RFC 9110 and RFC 9111 say of fields that are written in ways that are
-// allowed and rare, or wrong and common.
+// rareRules has cases of RFC 9110 and RFC 9111 about fields in rare but permitted forms, and
+// in wrong but common ones.
 func rareRules() map[string][]step {
 	all := map[string][]step{}
 	for _, some := range []map[string][]step{rareLifetimes(), rareConditions(), rareRanges(), rareChanges()} {
@@ -17,7 +17,7 @@ func rareRules() map[string][]step {
 	return all
 }
 
-// again is a request that the cache cannot answer.
+// again is a request that the cache must not answer.
 var again = step{origin: []string{"X", "y"}, sends: "second", body: "second"}
 
 func answered(fields ...string) step {

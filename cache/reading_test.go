@@ -10,8 +10,8 @@ import (
 	"shuultuur/message"
 )
 
-// onDisk returns a cache that has http://example.org/a, with the body, on the
-// disk alone, and the folder.
+// onDisk returns a cache that has http://example.org/a with this body only on the disk, and
+// the folder.
 func onDisk(t *testing.T, body string) (c *Cache, front *RoundTripper, dir string) {
 	dir = t.TempDir()
 	c = open(t, Config{Disk: 64 << 20}, Parts{Data: dir})
@@ -48,12 +48,13 @@ func TestWhatWasReadFromTheDiskIsReadOnceWhileInUse(t *testing.T) {
 	if _, body, note := send(t, front, t.Context(), request("GET", "http://example.org/a")); len(body) != 4000 || !strings.Contains(note, "miss") {
 		t.Errorf("after it was taken out: %d bytes, %s", len(body), note)
 	}
-	if body := string(first.body[0]); body != strings.Repeat("old ", 1000) { // who has it can still read it
+	if body := string(first.body[0]); body != strings.Repeat("old ", 1000) { // current readers can still read it
 		t.Errorf("its body is %.20q", body)
 	}
 }
 
-// An object kept in memory does not hide that its record on the disk is damaged.
+// TestDamageIsSeenInWhatWasReadBefore: an object in memory does not hide that its record on
+// the disk is damaged.
 func TestDamageIsSeenInWhatWasReadBefore(t *testing.T) {
 	c, front, dir := onDisk(t, strings.Repeat("body", 200))
 	held := c.get([]byte("http://example.org/a"))

@@ -13,25 +13,24 @@ import (
 	"shuultuur/setting"
 )
 
-// A step is one request of a trial, what the origin says to it, and what the
-// client must get.
+// A step is one request of a trial, the origin's response, and what the client must get.
 type step struct {
 	wait   time.Duration // before the request
-	method string        // GET where it is empty
+	method string        // default GET
 	path   string        // "/" where it is empty
 	ask    []string      // fields of the request: names and values
 
-	origin []string // fields of the origin's response; nil: the origin must not be asked
-	says   int      // status of the origin's response; 200 where it is 0
-	sends  string   // body of it
-	sees   []string // fields that the origin gets; an empty value: it gets none
+	origin []string // fields of the origin's response; nil if the origin must not be asked
+	says   int      // status of the origin's response; default 200
+	sends  string   // its body
+	sees   []string // fields that the origin must get; an empty value: must not get
 
-	status int      // what the client gets; 200 where it is 0
+	status int      // status that the client must get; default 200
 	body   string   // "": not looked at
-	has    []string // fields that the client gets; an empty value: it gets none
+	has    []string // fields that the client must get; an empty value: must not get
 }
 
-// The rules of RFC 9111 and of what it refers to, one trial for each.
+// TestRules has the rules of RFC 9111 and of RFCs that it refers to, with a trial for each.
 func TestRules(t *testing.T) {
 	for name, trial := range rules() {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +94,7 @@ func or(n, usual int) int {
 	return n
 }
 
-// at is a date of HTTP so long after the beginning of a trial.
+// at returns an HTTP date this long after the beginning of a trial.
 func at(d time.Duration) string {
 	return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d).Format(http.TimeFormat)
 }
@@ -112,7 +111,7 @@ func rules() map[string][]step {
 	return all
 }
 
-// storing is a first request that stores text with a strong tag.
+// storing returns a first request that stores text with a strong tag.
 func storing(text string, fields ...string) step {
 	return step{origin: append([]string{"Cache-Control", "max-age=60", "ETag", `"a"`, "Date", at(0), "Last-Modified", at(-hour)}, fields...), sends: text, body: text}
 }
@@ -467,8 +466,8 @@ func requestRules() map[string][]step {
 	}
 }
 
-// A refresh in the background is not the client's any more, and rules hold for
-// it all the same.
+// TestRulesHoldForRefreshes: the rules also apply to a refresh in the background, which does
+// not belong to a client.
 func TestRulesHoldForRefreshes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -478,7 +477,7 @@ func TestRulesHoldForRefreshes(t *testing.T) {
 			return respond(200, "x", "Cache-Control", "max-age=3600, stale-while-revalidate=60"), nil
 		}))
 		ctx := filter.With(t.Context(), &filter.Transaction{Findings: []filter.Finding{{Check: "category", Category: "news"}}})
-		for i, want := range []int{1, 2, 3} { // each after the first is served stale, and refreshed
+		for i, want := range []int{1, 2, 3} { // each after the first gets a stale response and triggers a refresh
 			send(t, front, ctx, request("GET", "http://example.org/"))
 			synctest.Wait()
 			if asked != want {
@@ -489,8 +488,8 @@ func TestRulesHoldForRefreshes(t *testing.T) {
 	})
 }
 
-// A request that waits for the fetch of another gets its response only where
-// that is what it asked for.
+// TestWhatIsSharedIsAsFreshAsAskedFor: a request that waits for another's fetch gets its
+// response only if it satisfies the request.
 func TestWhatIsSharedIsAsFreshAsAskedFor(t *testing.T) {
 	for control, want := range map[string]int{"max-age=1000": 1, "max-age=10": 2, "min-fresh=900": 2, "min-fresh=800": 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -517,7 +516,7 @@ func TestWhatIsSharedIsAsFreshAsAskedFor(t *testing.T) {
 	}
 }
 
-// Fields that origins and clients seldom send, or should not.
+// oddRules has fields that origins and clients seldom send, or should not send.
 func oddRules() map[string][]step {
 	again := step{origin: []string{"X", "y"}, sends: "second", body: "second"}
 	first := func(fields ...string) step {

@@ -19,10 +19,10 @@ import (
 	"shuultuur/test/data"
 )
 
-// A runner over the public tests for HTTP caches (http-tests/cache-tests), in
-// the form of its tests/schema.json. Its client and its origin are on both
-// sides of a cache, in a bubble whose clock jumps over the pauses. Tests of 1xx
-// responses are for the proxy, which passes them on.
+// This file runs the public tests for HTTP caches (http-tests/cache-tests), in the format of
+// its tests/schema.json. Its client and origin are on both sides of a cache, in a bubble whose
+// clock jumps over the pauses. Tests of 1xx responses are left to the proxy, which forwards
+// them.
 
 type suiteTest struct {
 	ID          string         `json:"id"`
@@ -60,7 +60,7 @@ type suiteRequest struct {
 	Setup          bool       `json:"setup"`
 	SetupTests     []string   `json:"setup_tests"`
 	Interim        []any      `json:"interim_responses"`
-	raw            rawMessage // to tell null from absent
+	raw            rawMessage // distinguishes null from absent
 }
 
 type rawMessage map[string]json.RawMessage
@@ -75,7 +75,7 @@ func (q *suiteRequest) UnmarshalJSON(b []byte) error {
 
 func (q *suiteRequest) has(key string) bool { return q.raw[key] != nil }
 
-// errSetup is a failure of what a test stands on, not of what it tests.
+// errSetup is a failure of a precondition of a test.
 var errSetup = errors.New("setup")
 
 func (q *suiteRequest) failed(member, format string, args ...any) error {
@@ -86,7 +86,7 @@ func (q *suiteRequest) failed(member, format string, args ...any) error {
 	return err
 }
 
-// suiteDate makes a date of a header that is a number of seconds from now.
+// suiteDate converts a header value that is a number of seconds from now to a date.
 func suiteDate(name string, v any, now time.Time, q *suiteRequest) string {
 	n, ok := v.(float64)
 	if !ok {
@@ -113,7 +113,7 @@ type suiteSeen struct {
 	num    int
 	method string
 	fields message.Fields
-	sent   message.Fields // of the response, those that have to arrive
+	sent   message.Fields // fields of the response that must arrive
 }
 
 func (o *suiteOrigin) RoundTrip(_ context.Context, m *message.Request) (*message.Response, error) {
@@ -203,7 +203,7 @@ func suiteNow(f message.Fields) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// suiteResponse is what the client got.
+// suiteResponse is the client's response.
 type suiteResponse struct {
 	status int
 	fields message.Fields
@@ -211,7 +211,7 @@ type suiteResponse struct {
 	err    error
 }
 
-// joined returns all values of a field, as a client shows them.
+// joined returns all values of a field, joined as by a client.
 func (r *suiteResponse) joined(name string) (string, bool) {
 	var all []string
 	for _, f := range r.fields {
@@ -235,7 +235,7 @@ func running(t *testing.T) (c *Cache, stop func()) {
 	return c, func() { end(); <-ended }
 }
 
-// run runs one test and says what is wrong.
+// run runs one test and returns what is wrong.
 func (st *suiteTest) run(t *testing.T) error {
 	c, stop := running(t)
 	defer stop()
@@ -305,7 +305,7 @@ func (st *suiteTest) ask(front *RoundTripper, i int, before []*suiteResponse) *s
 	return r
 }
 
-// check compares what the client got with what it should get.
+// check compares the client's response with the expected one.
 func (q *suiteRequest) check(num int, r *suiteResponse) error {
 	count, has := r.joined("Server-Request-Count")
 	n, _ := strconv.Atoi(count)
@@ -390,7 +390,7 @@ func (q *suiteRequest) checkField(num int, r *suiteResponse, want any) error {
 	return nil
 }
 
-// checkOrigin compares what the origin saw with what it should see.
+// checkOrigin compares the requests to the origin with the expected ones.
 func (st *suiteTest) checkOrigin(o *suiteOrigin, responses []*suiteResponse) error {
 	at := 0
 	for i := range st.Requests {
@@ -472,7 +472,7 @@ func TestPublicSuite(t *testing.T) {
 		if results[st.ID] == nil {
 			passed[kind]++
 		} else if kind != "check" {
-			// A security gateway refuses what this one wants passed on.
+			// A security gateway refuses what this test wants forwarded.
 			t.Errorf("%s %s: %v", kind, st.ID, results[st.ID])
 		}
 	}

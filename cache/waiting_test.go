@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// idle returns a cache whose disk has the record of an older object under the
-// name, and nothing in memory. Nothing more is written to its disk.
+// idle returns a cache whose disk has a record of an older object under the name, with nothing
+// in memory. Nothing more is written to its disk.
 func idle(t *testing.T, name, older string) *Cache {
 	c, err := New(Config{Disk: 64 << 20, Memory: 4 << 20}, Parts{Data: t.TempDir()})
 	if err != nil {
@@ -41,7 +41,7 @@ func text(o *object) string {
 	return b.String()
 }
 
-// evict makes an object leave memory as one that makes room does.
+// evict makes an object leave memory as by an eviction.
 func evict(c *Cache, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func TestAnObjectThatLeftMemoryAndWaitsForTheDiskIsServed(t *testing.T) {
 	if o == nil || text(o) != newer {
 		t.Fatal("the object that waits is not the one that is found")
 	}
-	// Who has it goes on reading while it is written and others use memory.
+	// Readers continue while it is written and others reuse memory.
 	c.write(<-c.writes)
 	for range 64 {
 		b := newBlocks()
@@ -95,7 +95,7 @@ func TestAnObjectIsNotServedFromTheDiskWhileItIsOutOfDateThere(t *testing.T) {
 	name := "http://example.org/a"
 	c := idle(t, name, "older")
 	c.mu.Lock()
-	c.writing = hash([]byte(name)) // an older one is being written, and was taken out meanwhile
+	c.writing = hash([]byte(name)) // an older one is being written, and was removed meanwhile
 	c.mu.Unlock()
 	if o := c.get([]byte(name)); o != nil {
 		t.Errorf("%q is found", text(o))

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A page cannot make more work of what its sheets add than a bound, and says so.
+// TestTextsThatSheetsAddAreBounded: the work for texts added by style sheets is limited, and
+// reaching the limit is reported.
 func TestTextsThatSheetsAddAreBounded(t *testing.T) {
 	var sheet strings.Builder
 	for i := range 60 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// cpu returns the processor time used so far: on a machine that does other
-// work the clock on the wall says little.
+// cpu returns the processor time used so far, because wall time means little on a busy
+// machine.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

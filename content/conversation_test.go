@@ -16,7 +16,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// frame is a WebSocket frame.
+// frame makes a WebSocket frame.
 func frame(first byte, mask bool, payload []byte) []byte {
 	b := []byte{first}
 	bit := byte(0)
@@ -208,7 +208,7 @@ func TestWindowsAreBounded(t *testing.T) {
 	}
 }
 
-// A message costs far less than a millisecond.
+// TestMessagesAreCheap: a message takes far less than a millisecond.
 func TestMessagesAreCheap(t *testing.T) {
 	if race.On {
 		t.Skip("slow under the race detector")
@@ -353,8 +353,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// What a page may come to see of a conversation is in the window, also beside
-// the data of events, after the end of a stream, and in formats nobody knows.
+// TestTextBesideMessages: everything in a conversation that a page may see is in the window,
+// also text beside the data of events, after the end of a stream, and in unknown formats.
 func TestTextBesideMessages(t *testing.T) {
 	final := func(s string) []byte {
 		var b bytes.Buffer

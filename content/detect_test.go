@@ -7,7 +7,7 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// What a page says in several languages.
+// samples are texts in several languages.
 var samples = map[string]string{
 	"ru": "Это пример страницы о запрещённых азартных играх и прочих вещах, которые нельзя показывать детям в школе. Каждый вечер новые предложения для взрослых.",
 	"uk": "Це приклад сторінки про заборонені азартні ігри та інші речі, які не можна показувати дітям у школі. Щовечора нові пропозиції для дорослих.",
@@ -32,7 +32,7 @@ var samples = map[string]string{
 	"ko": "이것은 학교에서 아이들에게 보여주어서는 안 되는 도박 및 기타 것들에 대한 예제 페이지입니다. 매일 저녁 새로운 소식이 있습니다.",
 }
 
-// A text that nothing names the charset of is read as in UTF-8.
+// TestCharsetIsGuessed: a text without a declared charset is read as if it were UTF-8.
 func TestCharsetIsGuessed(t *testing.T) {
 	for _, c := range []struct{ language, charsets string }{
 		{"ru", "windows-1251 koi8-r ibm866 iso-8859-5"},

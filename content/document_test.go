@@ -43,7 +43,7 @@ const mail = "From: =?utf-8?q?Caf=C3=A9?= <a@b.example>\r\nSubject: =?koi8-r?B?8
 	"--z\r\nContent-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\r\nPHA+cG88Yj\r\n5ybjwvYj4=\r\n--z--\r\n" +
 	"--x y\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename=\"evil plan.txt\"\r\n\r\nplain words\r\n--x y--\r\nepilogue\r\n"
 
-// pdf is a document with one page that shows content.
+// pdf makes a document with one page that shows content.
 func pdf(content string) string {
 	return "%PDF-1.4\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n2 0 obj\n<</Type/Pages/Kids[3 0 R]/Count 1/Resources<</Font<</F1 5 0 R>>>>>>\nendobj\n" +
 		"3 0 obj\n<</Type/Page/Parent 2 0 R/Contents 4 0 R>>\nendobj\n4 0 obj\n" + fmt.Sprintf("<</Length %d>>", len(content)) + "\nstream\n" + content + "\nendstream\nendobj\n" +
@@ -97,7 +97,7 @@ func TestTextOfARealPDF(t *testing.T) {
 
 func TestDocumentsThatAreNotRead(t *testing.T) {
 	locked := []byte(archive(t, "word/document.xml", "<w:t>x</w:t>"))
-	for i := range len(locked) - 4 { // the flag of encryption in both headers
+	for i := range len(locked) - 4 { // the encryption flag in both headers
 		switch string(locked[i : i+4]) {
 		case "PK\x03\x04":
 			locked[i+6] |= 1
@@ -169,8 +169,7 @@ func FuzzDocument(f *testing.F) {
 	})
 }
 
-// formsIn is a document whose page shows a word in so many forms, one within
-// another.
+// formsIn makes a document whose page shows a word in n nested forms.
 func formsIn(n int) string {
 	var b strings.Builder
 	b.WriteString("%PDF-1.4\n1 0 obj<</Type/Page/Contents 2 0 R/Resources<</XObject<</F 10 0 R>>>>>>endobj\n2 0 obj<<>>stream\n/F Do\nendstream endobj\n")
@@ -184,8 +183,8 @@ func formsIn(n int) string {
 	return b.String()
 }
 
-// tabled is a document with a cross-reference table of its objects, and others
-// behind that the table does not name.
+// tabled makes a document with a cross-reference table of its objects, and other objects after
+// them that are not in the table.
 func tabled(document, unnamed string) string {
 	var b strings.Builder
 	b.WriteString(document + unnamed)
@@ -213,7 +212,7 @@ func TestDocumentsAreReadOrSaidNotToBe(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, typ, body string
-		want            Reason // AllRead when the word is read
+		want            Reason // AllRead if the word is read
 	}{
 		{"forms in forms", "application/pdf", formsIn(pdfForms), AllRead},
 		{"too many of them", "application/pdf", formsIn(pdfForms + 1), TooLarge},

@@ -10,8 +10,8 @@ import (
 	"shuultuur/test/race"
 )
 
-// Lists and pages are folded once each; what was folded must stay as it is, or
-// a list that was written from a folded text would not match.
+// FuzzNormalise: lists and pages are folded once each. Folding must not change folded text, or
+// a list written from folded text would not match.
 func FuzzNormalise(f *testing.F) {
 	for _, s := range []string{"Straße ẞ", "ﬁn ﬃ", "o‘zbek O'ZBEK", "ϓ ϔ ΐ ᾳ", "ｶﾞｷﾟ", "ﻻ ﷺ", "İ ı I i̇", "각 한", "Å Ω", "①²½", "𝔘𝔫𝔦", "ё й и\u0306", "a\u0315\u0300\u05ae\u0301b"} {
 		f.Add([]byte(s))
@@ -50,8 +50,8 @@ func TestNormaliseIsIdempotentForEveryLetterAndMarks(t *testing.T) {
 	}
 }
 
-// FuzzTerms: every phrase of a list is read to words that pages can have, and
-// its words are read again as they are.
+// FuzzTerms: every phrase of a list is converted to words that pages can contain, and these
+// words are converted to themselves.
 func FuzzTerms(f *testing.F) {
 	for _, s := range []string{"{o‘yin} klub", "a{b}c}{", "''{'}'", "{qimor", "o'zbek'cha", "{\u0307x} 'ß' {ﬁ}", "{} { }"} {
 		f.Add([]byte(s), false)

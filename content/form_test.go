@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What clients send is read, however it is taken apart.
+// TestOddFormsAndJSON: uploads are read however they are divided.
 func TestOddFormsAndJSON(t *testing.T) {
 	const form = "multipart/form-data; boundary="
 	part := func(boundary, text string) string {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// A collector is a check that keeps all text it is given.
+// A collector is a check that keeps all text.
 type collector struct {
 	all    []byte
 	closed int
@@ -26,8 +26,8 @@ func (c *collector) Read(text []byte, fresh int) {
 	c.all = append(c.all, text[fresh:]...)
 }
 
-// readIn returns the text of p appended in pieces of the sizes that r gives,
-// and the text that Text returns at the end if none was forgotten.
+// readIn returns the text of p appended in pieces of sizes from r, and the text that Text
+// returns at the end if nothing was forgotten.
 func readIn(t *testing.T, h *Head, p []byte, lim Limits, r *rand.Rand) (text string, err error) {
 	var b Body
 	var c collector
@@ -55,7 +55,7 @@ func readIn(t *testing.T, h *Head, p []byte, lim Limits, r *rand.Rand) (text str
 	return string(c.all), err
 }
 
-// checkNormal fails unless s has the form that Text promises.
+// checkNormal fails unless s is normalised as Text guarantees.
 func checkNormal(t *testing.T, s string) {
 	if s == "" || s[0] != ' ' || s[len(s)-1] != ' ' {
 		t.Fatalf("no blank at either end: %q", s)
@@ -108,7 +108,7 @@ func FuzzText(f *testing.F) {
 		}
 		want, several := string(whole), len(b.readings) > 1
 		b.Release()
-		if several { // followers see them all
+		if several { // followers get all of them
 			return
 		}
 		checkNormal(t, want)
@@ -146,7 +146,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		c.Finish()
 		got, err2 := c.Decoded()
-		// What comes before an error depends on how far a decoder had got.
+		// The text before an error depends on the progress of a decoder.
 		if err != nil {
 			n := min(len(got), len(want))
 			got, want = got[:n], want[:n]

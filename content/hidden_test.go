@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// hiddenWords are bodies whose readers see one word that is not written as one.
+// hiddenWords are bodies in which people see a word that is not written as one.
 func hiddenWords(t testing.TB) []variant {
 	html := "text/html; charset=utf-8"
 	return []variant{
@@ -156,8 +156,8 @@ func hiddenWords(t testing.TB) []variant {
 	}
 }
 
-// A word is read however it is broken, turned or wrapped, in one piece and in
-// pieces of a byte.
+// TestHiddenWordsAreRead: a word is read however it is split, turned or encoded, in one piece
+// and byte by byte.
 func TestHiddenWordsAreRead(t *testing.T) {
 	for _, c := range hiddenWords(t) {
 		var whole []byte

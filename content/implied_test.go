@@ -2,8 +2,8 @@ package content
 
 import "testing"
 
-// TestTextOfStylesIsSaidWhereAnElementEndsWithoutATag: browsers show what ::after
-// adds also where the end tag is left out.
+// TestTextOfStylesIsSaidWhereAnElementEndsWithoutATag: browsers show the text of ::after also
+// if the end tag is missing.
 func TestTextOfStylesIsSaidWhereAnElementEndsWithoutATag(t *testing.T) {
 	for _, c := range []struct{ name, page, want string }{
 		{"at the end", "<style>i::after{content:'rn'}</style><i>po", " po porn rn "},

@@ -15,7 +15,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// parts is a source of parts of a given size.
+// parts is a source that returns parts of a given size.
 type parts struct {
 	p    []byte
 	size int
@@ -31,7 +31,7 @@ func (s *parts) next() ([]byte, error) {
 	return p, nil
 }
 
-// inflateAll decodes bare deflate given in parts of size bytes.
+// inflateAll decompresses bare deflate that arrives in parts of size bytes.
 func inflateAll(d *inflater, p []byte, size int) ([]byte, error) {
 	d.reset(&parts{p, size})
 	var out []byte
@@ -47,7 +47,7 @@ func inflateAll(d *inflater, p []byte, size int) ([]byte, error) {
 	}
 }
 
-// deflate packs p at a level of compress/flate, flushing now and then.
+// deflate compresses p at a level of compress/flate, with occasional flushes.
 func deflate(t testing.TB, p []byte, level int, flush bool) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -119,8 +119,8 @@ func TestInflateRealPages(t *testing.T) {
 	}
 }
 
-// againstFlate compares with compress/flate: both accept or both refuse, and
-// what they decode begins alike.
+// againstFlate compares with compress/flate: both must accept or refuse, and their output must
+// have a common beginning.
 func againstFlate(t *testing.T, d *inflater, p []byte, size int) {
 	t.Helper()
 	got, err := inflateAll(d, p, size)

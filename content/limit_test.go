@@ -15,7 +15,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// zeros returns n zero bytes under the codings named by how.
+// zeros returns n zero bytes encoded with the codings in how.
 func zeros(t testing.TB, how string, n int) []byte {
 	return encodeAll(t, how, make([]byte, n))
 }
@@ -54,7 +54,7 @@ func TestBombsEndInAVerdict(t *testing.T) {
 func TestManyBombsTakeLittleMemory(t *testing.T) {
 	many := 60
 	if race.On {
-		many = 12 // the race detector makes the scanning ten times slower
+		many = 12 // the race detector makes scanning ten times slower
 	}
 	for _, c := range bombs {
 		wire := zeros(t, c.how, 16<<20)
@@ -64,7 +64,7 @@ func TestManyBombsTakeLittleMemory(t *testing.T) {
 		start := time.Now()
 		bodies := make([]Body, many)
 		budget := &budget{left: 16 << 20}
-		turns := make(chan struct{}, runtime.GOMAXPROCS(0)) // as a server gives them
+		turns := make(chan struct{}, runtime.GOMAXPROCS(0)) // as in a server
 		var wg sync.WaitGroup
 		for i := range bodies {
 			b := &bodies[i]
@@ -82,7 +82,7 @@ func TestManyBombsTakeLittleMemory(t *testing.T) {
 		wg.Wait()
 		took := time.Since(start)
 		runtime.GC()
-		runtime.GC() // the first leaves what is pooled
+		runtime.GC() // the first collection keeps pooled memory
 		runtime.ReadMemStats(&after)
 		held := int64(after.HeapAlloc) - int64(before.HeapAlloc)
 		most := int64(after.HeapSys) - int64(before.HeapSys)
@@ -99,7 +99,7 @@ func TestManyBombsTakeLittleMemory(t *testing.T) {
 	}
 }
 
-// A budget counts.
+// A budget counts the memory taken.
 type budget struct {
 	mu   sync.Mutex
 	left int64
@@ -131,7 +131,7 @@ func TestDecodersNeedCapacity(t *testing.T) {
 			want := NoCapacity
 			if done {
 				b.Finish()
-				want = AllRead // decoded at once, nothing is kept
+				want = AllRead // decoded at once, so nothing is kept
 			}
 			got, err := b.Text()
 			if b.Unread() != want || (err == nil) != done || done && len(got) < 1000 {
@@ -186,8 +186,8 @@ func TestDecodedLimitCuts(t *testing.T) {
 	}
 }
 
-// A body of any length is read to its end in little memory; what is kept of its
-// text is bounded.
+// TestLongTextIsReadToItsEnd: a body of any length is read to its end in little memory; the
+// kept text is limited.
 func TestLongTextIsReadToItsEnd(t *testing.T) {
 	var b Body
 	var c collector
@@ -209,7 +209,7 @@ func TestLongTextIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// Words without end, written in any way, neither wait for it nor take memory.
+// TestEndlessWords: endless words of any kind neither delay the text nor take memory.
 func TestEndlessWords(t *testing.T) {
 	for _, word := range []string{"a", "é", "e\u0301", "\u0301", "한", "色"} {
 		var b Body
@@ -323,7 +323,7 @@ func TestTextOfTypesThatAreNotMarkup(t *testing.T) {
 	}
 }
 
-// What a limit leaves out is said to be unread.
+// TestLimitsLeaveAFinding: text beyond a limit is reported as unread.
 func TestLimitsLeaveAFinding(t *testing.T) {
 	deep := func(n int, s string, within func(string) string) string {
 		for range n {
@@ -371,7 +371,7 @@ func TestLimitsLeaveAFinding(t *testing.T) {
 	}
 }
 
-// What a body that is given up had in base64 is not said of the next.
+// TestBodiesGivenUpLeaveNoText: base64 of an abandoned body does not appear in the next body.
 func TestBodiesGivenUpLeaveNoText(t *testing.T) {
 	hidden := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("secret words of another page ", 400) + strings.Repeat("secret", 2000)))
 	for _, c := range []struct{ typ, given, next string }{

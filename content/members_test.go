@@ -31,8 +31,7 @@ func tarOf(t testing.TB, files ...string) string {
 	return b.String()
 }
 
-// stored is a ZIP archive whose members are not compressed and have their sizes
-// in front.
+// stored makes a ZIP archive whose members are not compressed and have their sizes in front.
 func stored(t testing.TB, method uint16, flags uint16, files ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -122,7 +121,7 @@ func TestMembersOfArchivesAreRead(t *testing.T) {
 	}
 }
 
-// An archive that unpacks without end costs no more than its limits.
+// TestArchivesAreBounded: an archive that unpacks without end costs no more than its limits.
 func TestArchivesAreBounded(t *testing.T) {
 	zeros := archive(t, "zeros", strings.Repeat("\x00", 8<<20))
 	var files []string
@@ -157,7 +156,7 @@ func TestArchivesAreBounded(t *testing.T) {
 	}
 }
 
-// A body that is given up leaves nothing running.
+// TestArchiveIsGivenUp: an abandoned body leaves nothing running.
 func TestArchiveIsGivenUp(t *testing.T) {
 	in := []byte(archive(t, "x.zip", archive(t, "a.txt", strings.Repeat("plain words ", 500))))
 	n := runtime.NumGoroutine()
@@ -173,7 +172,7 @@ func TestArchiveIsGivenUp(t *testing.T) {
 	}
 }
 
-// rar5Of makes an archive of names and contents, said to be packed by a method.
+// rar5Of makes an archive of names and contents with the given method in its headers.
 func rar5Of(method byte, files ...string) string {
 	var b strings.Builder
 	block := func(p []byte) {
@@ -197,7 +196,7 @@ func rar5Of(method byte, files ...string) string {
 	return b.String()
 }
 
-// rar4Of is rar5Of for the older format, with flags for each file.
+// rar4Of is like rar5Of for the older format, with flags for each file.
 func rar4Of(method byte, flags uint16, files ...string) string {
 	var b strings.Builder
 	block := func(typ byte, flags uint16, p []byte) {

@@ -12,9 +12,8 @@ import (
 	"shuultuur/test/race"
 )
 
-// peerText takes the text out of a page as Text does, on the tokeniser of
-// golang.org/x/net/html. That one knows no svg (it takes a style in it for
-// raw text) and no CDATA sections.
+// peerText extracts the text of a page like Text, with the tokeniser of golang.org/x/net/html.
+// That one does not know svg (it reads a style in it as raw text) and CDATA sections.
 func peerText(page []byte) string {
 	var out, aside bytes.Buffer
 	line := func() {
@@ -67,7 +66,7 @@ func peerText(page []byte) string {
 	}
 }
 
-// peerRaw is what the content of an element that is no markup adds.
+// peerRaw returns the text in the content of an element without markup.
 func peerRaw(e *tag, which string, content []byte) string {
 	var x scanner
 	x.reset(false)
@@ -135,7 +134,7 @@ func peerAttributes(aside *bytes.Buffer, tok html.Token, kind tagKind) {
 	aside.WriteString(after)
 }
 
-// compare reports where two texts part.
+// compare reports where two texts begin to differ.
 func compare(t *testing.T, name, got, want string) {
 	t.Helper()
 	if got == want {
@@ -149,8 +148,8 @@ func compare(t *testing.T, name, got, want string) {
 	t.Errorf("%s: texts part at byte %d\n got …%.120q\nwant …%.120q", name, i, got[from:], want[from:])
 }
 
-// apart puts a blank before tags that words may go on behind: such a word is said
-// besides.
+// apart puts a blank before tags after which words may continue, because such words are
+// written again.
 func apart(p []byte) []byte {
 	for _, e := range tags {
 		if e.kind == tagWord || e.kind == tagForeign || e.kind == tagRCDATA || e.place != anywhere {
@@ -173,7 +172,7 @@ func TestTextAgreesWithAnotherTokeniserOnRealPages(t *testing.T) {
 		}
 		p = bytes.ReplaceAll(p, []byte("attr("), []byte("rtta(")) // styles that show attributes
 		for _, name := range []string{"class", "id", "hidden", "display", "position", "float", "font", "width", "height", "content", "direction", "unicode-bidi"} {
-			p = bytes.ReplaceAll(p, []byte(" "+name), []byte(" x"+name[1:])) // words that style makes are said besides
+			p = bytes.ReplaceAll(p, []byte(" "+name), []byte(" x"+name[1:])) // words affected by style are written again
 			p = bytes.ReplaceAll(p, []byte(name+":"), []byte("x"+name[1:]+":"))
 		}
 		p = apart(p)
@@ -181,7 +180,7 @@ func TestTextAgreesWithAnotherTokeniserOnRealPages(t *testing.T) {
 	}
 }
 
-// Pieces of markup that make trouble, joined at random.
+// snippets are troublesome pieces of markup, which are joined at random.
 var snippets = []string{
 	"a", "B ", " c", "<", ">", "</", "/>", "<!", "<!--", "-->", "--!>", "-", "!", "<?", "=", "'", "\"", " ", "\n",
 	"<b>", "</b>", "<p>", "</p>", "<br/>", "<div width=1>", "<script>", "</script>", "<style>", "</style ", "<title>", "</title>",

@@ -14,8 +14,8 @@ import (
 	"shuultuur/test/race"
 )
 
-// textBy returns the text of a body that comes in pieces of n bytes, and is
-// forgotten meanwhile.
+// textBy returns the text of a body that arrives in pieces of n bytes, which are forgotten
+// meanwhile.
 func textBy(h *Head, p string, n int) string {
 	var b Body
 	b.Reset(h, Limits{})

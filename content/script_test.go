@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A word that a script puts together of literals is read, in one piece and in
-// pieces of a byte.
+// TestWordsThatScriptsPutTogetherAreRead: a word that a script assembles from literals is
+// read, in one piece and byte by byte.
 func TestWordsThatScriptsPutTogetherAreRead(t *testing.T) {
 	for _, script := range []string{
 		`x="po"+"rn"`, `x='po' + 'rn'`, "x='p'+\n'o'+ /* x */ 'r' + // y\n'n'", `x=("p")+("orn")`, `x="po".concat("rn")`, "x=`po${'rn'}`", "x=`po`+`rn`", "x=`p${`o${'r'}`}n`", "x=`po${'r'+'n'}`",
@@ -43,7 +43,7 @@ rn"`,
 	}
 }
 
-// Strings that nothing joins stay words of their own.
+// TestStringsOfScriptsStayApart: strings that are not joined stay separate words.
 func TestStringsOfScriptsStayApart(t *testing.T) {
 	for script, want := range map[string]string{
 		`f("one","two")`: " one two ", `x="one";y="two"`: " one two ", `x="one"+y+"two"`: " one two ", `["one","two"].join(" ")`: " one two ", `x={"one":"two"}`: " one two ",

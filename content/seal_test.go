@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// sealed cuts wire at a place and seals it there; nil when that cannot be done.
+// sealed cuts wire at a position and seals it there; nil if that is impossible.
 func sealed(t testing.TB, coding string, wire []byte, cut int, text string) []byte {
 	var b Body
 	b.Reset(Describe("text/html", coding), Limits{})
@@ -36,14 +36,14 @@ func sealed(t testing.TB, coding string, wire []byte, cut int, text string) []by
 	return append(bytes.Clone(wire[:cut]), end...)
 }
 
-// Other decoders read a page that was cut anywhere to the words behind it,
-// checksum included.
+// TestACutPageIsSealed: other decoders read a page that was cut anywhere, up to the words
+// after it, and accept its checksum.
 func TestACutPageIsSealed(t *testing.T) {
 	const words = "<p>The rest of this page is blocked.</p>"
 	r := rand.New(rand.NewPCG(1, 2))
 	pages := [][]byte{samplePage(), []byte(words + strings.Repeat(words, 500)), make([]byte, 90_000)}
 	for i := range pages[2] {
-		pages[2][i] = byte(r.IntN(256)) // is stored
+		pages[2][i] = byte(r.IntN(256)) // is stored uncompressed
 	}
 	for n, page := range pages {
 		for _, how := range []string{"gzip", "deflate", "raw", "flushed", "fixed"} {

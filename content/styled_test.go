@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// styledWords are pages that show one word because of style.
+// styledWords are pages that show a word because of style.
 func styledWords() (all []variant) {
 	for _, page := range []string{
 		// Elements that show nothing, within a word.
@@ -16,7 +16,7 @@ func styledWords() (all []variant) {
 		"p<i hidden>x</i>o<i hidden>y</i>r<i hidden>z</i>n", "p<i hidden>x x</i>o<i hidden>y</i>r<i hidden>z z</i>n", "<i hidden>zz</i>porn", "porn<i hidden>zz</i>", "po<i hidden>a<b>b</b>c</i>rn",
 		"po<i hidden>a<i>b</i>c</i>rn", "po<i hidden>z<p>z</i>rn", "po<div hidden>zz</div>rn", "po<div style='display:none'>z<div>z</div>z</div>rn", "po<br hidden>rn", "po<img hidden src=x>rn", "po<br style='display:none'>rn",
 		"po<button hidden>x</button>rn", "po<x-y hidden>zz</x-y>rn", "<b class=v>po</b><i hidden>zz</i>rn", "p<b class=v>o</b><i hidden>zz</i>rn", "po<i hidden>zz</i>rn<i class=x>", "po<i hidden>zz</i>&#114;n", "p&#111;<i hidden>zz</i>rn",
-		// What a class means may stand elsewhere.
+		// The meaning of a class may be elsewhere.
 		"po<span class=h>zz</span>rn", "po<span id=h>zz</span>rn", "<link rel=stylesheet href=x>p<b class=a>zz</b>o<b class=a>y</b>rn",
 		"<style>.h{display:none}</style><i class=h>zz</i>porn", "<style>b{display:none}</style>po<b>zz</b>rn", "<style>p b{display:none}</style><p>po<b>zz</b>rn", "<style>b,u{color:red}b{display:none}</style>po<b>zz</b>rn",
 		"<style>@media all{b{display:none}}</style>po<b>zz</b>rn", "<style>/*}*/b{/*x*/display:none}</style>po<b>zz</b>rn", "<style>a{content:'}'}b{display:none}</style>po<b>zz</b>rn", "<style>b{content:\"'\";display:none}</style>po<b>zz</b>rn",
@@ -52,7 +52,7 @@ func styledWords() (all []variant) {
 	return all
 }
 
-// A word that style makes is read, in one piece and in pieces of a byte.
+// TestWordsMadeByStyleAreRead: a word that style makes is read, in one piece and byte by byte.
 func TestWordsMadeByStyleAreRead(t *testing.T) {
 	for _, c := range styledWords() {
 		var whole []byte
@@ -80,7 +80,8 @@ func TestWordsMadeByStyleAreRead(t *testing.T) {
 	}
 }
 
-// A long rule has its effect, wherever that stands in it; what has none is reported.
+// TestLongRulesOfStyleHaveTheirEffect: a long rule has its effect at any position in it;
+// otherwise it is reported.
 func TestLongRulesOfStyleHaveTheirEffect(t *testing.T) {
 	for name, c := range map[string]struct {
 		sheet string
@@ -106,7 +107,7 @@ func TestLongRulesOfStyleHaveTheirEffect(t *testing.T) {
 	}
 }
 
-// What nothing hides is said once.
+// TestStyleAddsNoWordsToPlainPages: text that nothing hides is written once.
 func TestStyleAddsNoWordsToPlainPages(t *testing.T) {
 	for page, want := range map[string]string{
 		"<p>H<sub class=x>2</sub>O":                                           " h2o ",

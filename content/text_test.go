@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// textOf returns the text of a whole body given in one piece.
+// textOf returns the text of a complete body in one piece.
 func textOf(t *testing.T, contentType, body string) string {
 	t.Helper()
 	var b Body

@@ -73,7 +73,7 @@ func zipOf(t testing.TB, method uint16, prefix, suffix string, files ...string) 
 const doc1 = "<?xml version='1.0'?><w:document xmlns:w='x'><w:body><w:p><w:r><w:t>porn</w:t></w:r></w:p></w:body></w:document>"
 
 func lzwOf(s string) string {
-	// 9 bit codes, clear first, EOD
+	// 9-bit codes, clear first, then EOD.
 	var bits uint64
 	var n uint
 	var out []byte
@@ -259,7 +259,7 @@ func variants(t *testing.T) []variant {
 
 type variant struct{ name, typ, in string }
 
-// What a reader shows is read, however it is wrapped.
+// TestVariantsAreRead: text that people see is read, whatever contains it.
 func TestVariantsAreRead(t *testing.T) {
 	for _, c := range variants(t) {
 		var b Body
@@ -276,7 +276,7 @@ func TestVariantsAreRead(t *testing.T) {
 	}
 }
 
-// A PDF whose password is empty is opened without asking; qpdf made these.
+// TestPDFWithAnEmptyPasswordIsRead: readers open such a PDF without asking; qpdf made these.
 func TestPDFWithAnEmptyPasswordIsRead(t *testing.T) {
 	for name, want := range map[string]string{
 		"rc4-40": "porn here", "rc4-128": "porn here", "aes-128": "porn here", "aes-128-meta": "porn here",
@@ -298,8 +298,8 @@ func TestPDFWithAnEmptyPasswordIsRead(t *testing.T) {
 	}
 }
 
-// A second object that no table names hides nothing in an encrypted PDF either,
-// whose tables are not encrypted.
+// TestASecondObjectHidesNothingInAnEncryptedPDF: a second object that is not in the table
+// hides nothing in an encrypted PDF either. Its tables are not encrypted.
 func TestASecondObjectHidesNothingInAnEncryptedPDF(t *testing.T) {
 	for _, name := range []string{"rc4-40", "aes-128", "aes-256"} { // a table of lines, and two that are streams
 		p, err := os.ReadFile("testdata/pdf/" + name + ".pdf")

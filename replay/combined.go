@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// parseCombined reads a line of the common or combined log of Apache, nginx
-// and many others:
+// parseCombined parses a line in the common or combined format of Apache, nginx and many
+// others:
 //
 //	[vhost[:port] ]client ident user [02/Jan/2006:15:04:05 -0700] "GET /x HTTP/1.1" status bytes ["referer" "agent"]
 //
-// base is put before a path that has no host: "http://www.example.com".
+// base is put before a path without a host: "http://www.example.com".
 func parseCombined(line, base string) (Entry, error) {
 	head, rest, ok := strings.Cut(line, " [")
 	if !ok {
@@ -61,7 +61,7 @@ func parseCombined(line, base string) (Entry, error) {
 	return e, e.requestLine(ask, base)
 }
 
-// tail reads "referer" "agent"; what further fields a log has is its own.
+// tail parses "referer" "agent" and ignores further fields.
 func (e *Entry) tail(s string) (err error) {
 	if e.Referer, s, err = quoted(s); err != nil {
 		return fmt.Errorf("the referer: %w", err)
@@ -92,7 +92,7 @@ func (e *Entry) requestLine(ask, base string) error {
 	return e.request(verb, target)
 }
 
-// quoted reads a string in quotes with \" \\ and \xHH in it.
+// quoted parses a string in quotes that may contain \" \\ and \xHH.
 func quoted(s string) (value, rest string, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", "", errors.New("a quote is missing")

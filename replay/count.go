@@ -19,22 +19,21 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A tally counts how often each of many keys was seen, in memory of a fixed
-// size: keys are hashed to 128 bits and gathered in a table; a full table is
-// sorted, keys that came twice made one, and if it is still more than half
-// full written to disk as a run. In the end the runs are merged.
+// A tally counts the occurrences of many keys in memory of fixed size. Keys are hashed to 128
+// bits and collected in a table. A full table is sorted and duplicates are combined; if it is
+// then still more than half full, it is written to disk as a run. At the end the runs are
+// merged.
 type tally struct {
 	dir     string // for the runs
 	recs    []record
 	runs    []string
-	created int // runs ever, for their names
+	created int // number of runs ever made, for their names
 
 	merged, toMerge *atomic.Int64 // records, for the progress bar
 }
 
-// record is a key and how often it was seen. Of the 128 bits none is left out:
-// at 64, among 15 million URLs two would meet once in 160,000 logs; at 128
-// never.
+// record is a key and its count. Collisions are negligible with 128 bits: with 64, two of 15
+// million URLs would collide in one of 160,000 logs.
 type record struct {
 	hi, lo uint64
 	n      uint64
@@ -42,8 +41,7 @@ type record struct {
 
 const recordSize = int(unsafe.Sizeof(record{}))
 
-// fanIn is how many runs are merged at once: each takes an open file and a
-// buffer.
+// fanIn is the number of runs merged at a time: each needs an open file and a buffer.
 const (
 	fanIn     = 64
 	runBuffer = 16 << 10
@@ -68,7 +66,7 @@ func (a record) compare(b record) int {
 	return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo))
 }
 
-// squeeze sorts the table and makes one record of those with the same key.
+// squeeze sorts the table and combines records with the same key.
 func (t *tally) squeeze() {
 	slices.SortFunc(t.recs, record.compare)
 	out := t.recs[:0]
@@ -98,17 +96,17 @@ func (t *tally) makeRoom() error {
 	return err
 }
 
-// write makes a run of records in order: 16 bytes of key and a varint each.
+// write writes a run of sorted records: 16 bytes of key and a varint each.
 func (t *tally) write(records iter.Seq2[record, error]) (err error) {
 	name := t.dir + "/run" + strconv.Itoa(t.created)
 	t.created++
 	f, err := os.Create(name)
 	if err != nil {
-		return fmt.Errorf("write a sorted run: %w", err)
+		return fmt.Errorf("writing a sorted run: %w", err)
 	}
 	defer func() {
 		if e := f.Close(); err == nil && e != nil {
-			err = fmt.Errorf("write a sorted run: %w", e)
+			err = fmt.Errorf("writing a sorted run: %w", e)
 		}
 	}()
 	w := bufio.NewWriterSize(f, runBuffer)
@@ -121,13 +119,13 @@ func (t *tally) write(records iter.Seq2[record, error]) (err error) {
 		binary.BigEndian.PutUint64(b[8:16], r.lo)
 		n := binary.PutUvarint(b[16:], r.n)
 		if _, err := w.Write(b[:16+n]); err != nil {
-			return fmt.Errorf("write a sorted run: %w", err)
+			return fmt.Errorf("writing a sorted run: %w", err)
 		}
 		t.toMerge.Add(1)
 	}
 	t.runs = append(t.runs, name)
 	if err := w.Flush(); err != nil {
-		return fmt.Errorf("write a sorted run: %w", err)
+		return fmt.Errorf("writing a sorted run: %w", err)
 	}
 	return nil
 }
@@ -145,7 +143,7 @@ func (t *tally) counts(ctx context.Context, f func(n uint64)) error {
 	if err := t.makeRunOfRest(); err != nil {
 		return err
 	}
-	t.recs = nil // the buffers of the merge take its place
+	t.recs = nil // the buffers of the merge replace it
 	for len(t.runs) > fanIn {
 		some := slices.Clone(t.runs[:fanIn])
 		t.runs = slices.Delete(t.runs, 0, fanIn)
@@ -175,7 +173,7 @@ func (t *tally) makeRunOfRest() error {
 	})
 }
 
-// run is one being read.
+// run is a run that is being read.
 type run struct {
 	r   *bufio.Reader
 	top record
@@ -208,8 +206,7 @@ func (h *byKey) Pop() any {
 	return x
 }
 
-// merge yields the records of some runs in order, each key once, and deletes
-// the runs.
+// merge yields the records of some runs in order, with keys combined, and deletes the runs.
 func (t *tally) merge(ctx context.Context, names []string) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
 		var h byKey
@@ -217,21 +214,21 @@ func (t *tally) merge(ctx context.Context, names []string) iter.Seq2[record, err
 		defer func() {
 			for _, f := range files {
 				f.Close()
-				// What is left is deleted with the folder.
+				// Anything left is deleted with the folder.
 				_ = os.Remove(f.Name())
 			}
 		}()
 		for _, name := range names {
 			f, err := os.Open(name)
 			if err != nil {
-				yield(record{}, fmt.Errorf("read a sorted run: %w", err))
+				yield(record{}, fmt.Errorf("reading a sorted run: %w", err))
 				return
 			}
 			files = append(files, f)
 			h = append(h, &run{r: bufio.NewReaderSize(f, runBuffer)})
 		}
 		if err := t.mergeRuns(ctx, h, yield); err != nil {
-			yield(record{}, fmt.Errorf("merge sorted runs: %w", err))
+			yield(record{}, fmt.Errorf("merging sorted runs: %w", err))
 		}
 	}
 }
@@ -281,10 +278,10 @@ func (t *tally) mergeRuns(ctx context.Context, all byKey, yield func(record, err
 	return nil
 }
 
-// names counts names that are wanted in the end, such as hosts, in a map of
-// bounded size. When it is full, all counts are lowered until half of them are
-// zero and can go (Misra and Gries 1982): what is left is too low by at most
-// lost, and a name seen more often than that is still there.
+// names counts names that the report shows, such as hosts, in a map of limited size. When it
+// is full, all counts are lowered until half of them are zero and can be removed (Misra and
+// Gries 1982): the others are too low by at most lost, and every name seen more often than
+// that is still there.
 type names struct {
 	counts map[string]int64
 	room   int // bytes
@@ -292,7 +289,7 @@ type names struct {
 	lost   int64
 }
 
-// perName is what a map entry costs beside its text, about.
+// perName is the approximate memory of a map entry besides its text.
 const perName = 64
 
 func newNames(room int) *names { return &names{counts: map[string]int64{}, room: room} }
@@ -306,7 +303,7 @@ func (c *names) add(name string) {
 	if c.used+size > c.room && len(c.counts) > 1 {
 		c.lower()
 	}
-	// The name is part of a line, which would be kept alive with it.
+	// Clone the name, which is part of a line that would stay in memory.
 	c.counts[string([]byte(name))] = 1
 	c.used += size
 }

@@ -10,13 +10,12 @@ import (
 	"shuultuur/filter"
 )
 
-// parseDansGuardian reads a line of DansGuardian's and e2guardian's log in
-// format 1, fields parted by blanks, or format 4, the same parted by tabs:
+// parseDansGuardian parses a line of DansGuardian's and e2guardian's log in format 1, with
+// fields separated by blanks, or format 4, separated by tabs:
 //
 //	date time user client URL reason method size weight category group-number status type client-name group-name agent, and four more of e2guardian
 //
-// Reason, category and agent may hold blanks. They are found by the numbers
-// that stand around them.
+// Reason, category and agent may contain blanks. They are found by the numbers around them.
 func parseDansGuardian(line string, in *time.Location) (Entry, error) {
 	var f []string
 	if strings.Contains(line, "\t") {
@@ -67,8 +66,8 @@ func parseDansGuardian(line string, in *time.Location) (Entry, error) {
 	return e, e.request(f[how], f[4])
 }
 
-// agent returns what the client calls itself. In e2guardian's log four more
-// fields follow, which are empty without plug-ins.
+// agent returns the client's user agent. In e2guardian's log four more fields follow, which
+// are empty without plug-ins.
 func agent(f []string) string {
 	for range 4 {
 		if n := len(f); n > 1 && f[n-1] == "-" {
@@ -85,8 +84,8 @@ func at0(f []string, i int) string {
 	return ""
 }
 
-// marked reads what was done: "*DENIED* reason". Of the reason the first part
-// is taken for the rule.
+// marked parses the verdict, "*DENIED* reason". It takes the first part of the reason as the
+// rule.
 func marked(s string) *Recorded {
 	r := &Recorded{}
 	s = strings.TrimSpace(s)
@@ -111,7 +110,7 @@ func marked(s string) *Recorded {
 	return r
 }
 
-// dottedTime reads "2026.1.2" and "10:20:30", padded or not.
+// dottedTime parses "2026.1.2" and "10:20:30", with or without padding.
 func dottedTime(day, clock string, in *time.Location) (time.Time, error) {
 	d, t := strings.Split(day, "."), strings.Split(clock, ":")
 	if len(d) == 3 && len(t) == 3 {

@@ -1,15 +1,13 @@
-// Package replay reads access logs and puts them to use: it sends them through
-// a gateway again, asks two settings files what they would have said, and
-// counts what is in them.
+// Package replay reads access logs and uses them: it sends their requests through a gateway
+// again, compares the verdicts of two settings files on them, and counts what they contain.
 //
-// A [Source] reads files of any known form (squid.go, combined.go,
-// dansguardian.go, events.go, queries.go, har.go) line by line and yields an [Entry] for
-// each request; lines that cannot be read are counted and the first of them
-// remembered. [Sender] sends entries through a proxy at the times they were
-// made, and an [Origin] behind that proxy answers with bodies of the recorded
-// size and type. [WhatIf] leads entries through two deciders, without a
-// network. [Count] counts URLs, more of them than memory holds, by sorting them
-// in runs on disk. Each ends in a report as text or JSON.
+// A [Source] reads files in any supported format (squid.go, combined.go, dansguardian.go,
+// events.go, queries.go, har.go) line by line, and yields an [Entry] for each request. It
+// counts unreadable lines and remembers the first ones. A [Sender] sends entries through a
+// proxy at their original times, and an [Origin] behind that proxy answers with bodies of the
+// recorded size and type. [WhatIf] judges entries with two deciders, without a network.
+// [Counter] counts URLs, also more than fit into memory, by sorting them in runs on disk. Each
+// produces a report as text or JSON.
 package replay
 
 import (
@@ -23,52 +21,51 @@ import (
 	"shuultuur/filter"
 )
 
-// An Entry is what a log says of one request. What a form does not know is
-// zero.
+// An Entry is what a log contains about one request. Unknown fields are zero.
 type Entry struct {
 	Start    time.Time
 	Duration time.Duration
 	Client   netip.Addr
 	User     string
 
-	// Method is the request's; CONNECT for a tunnel, DNS for a name that was
-	// only looked up. Then URL is "".
+	// Method is the request's; CONNECT for a tunnel, DNS for a name that was only looked up.
+	// URL is "" for these two.
 	Method string
 	URL    string // absolute, without fragment
 	Host   string // lower case, no port, no final dot; IPv6 without brackets
 	Port   uint16
-	// Question is the type of record that a name was asked for, 0 if unknown.
+	// Question is the queried record type, 0 if unknown.
 	Question uint16
 
 	Status  int
 	Sent    int64 // bytes of body from the client
-	Bytes   int64 // bytes to the client; some logs count the head too
+	Bytes   int64 // bytes to the client; some logs include the head
 	Type    string
 	Referer string
 	Agent   string
 
-	Refused  bool      // a filter answered, not the origin
-	Recorded *Recorded // nil when the log does not say what was decided
+	Refused  bool      // a filter answered instead of the origin
+	Recorded *Recorded // nil if the log contains no verdict
 }
 
-// Recorded is what a filter decided about an entry.
+// Recorded is a filter's verdict on an entry.
 type Recorded struct {
 	Action   filter.Action
 	Policy   string
 	Rule     string
 	Category string
-	// Body says that the verdict came of what the body held, or may have: the
-	// log cannot show that again.
+	// Body says that the verdict was, or may have been, due to the content of the body, which
+	// the log does not contain.
 	Body bool
 }
 
-// Tunnel and Lookup are methods that name a host only.
+// Tunnel and Lookup are methods for which only the host is known.
 const (
 	Tunnel = "CONNECT"
 	Lookup = "DNS"
 )
 
-// Target is the URL, or host and port where there is none.
+// Target returns the URL, or host and port if there is none.
 func (e *Entry) Target() string {
 	if e.URL != "" {
 		return e.URL
@@ -83,7 +80,7 @@ func (e *Entry) Target() string {
 	return host + ":" + strconv.Itoa(int(e.Port))
 }
 
-// setURL fills in what a URL says. Only http and https are requests.
+// setURL sets the fields from a URL. It accepts only http and https.
 func (e *Entry) setURL(raw string) error {
 	if i := strings.IndexByte(raw, '#'); i >= 0 {
 		raw = raw[:i]
@@ -102,7 +99,7 @@ func (e *Entry) setURL(raw string) error {
 		authority, path = rest[:i], rest[i:]
 	}
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-		authority = authority[i+1:] // a password is nobody's business
+		authority = authority[i+1:] // without user name and password
 	}
 	if err := e.setHost(authority, port); err != nil {
 		return err
@@ -120,7 +117,7 @@ func (e *Entry) setURL(raw string) error {
 	return nil
 }
 
-// setHost fills in host and port from "host", "host:port" or "[v6]:port".
+// setHost sets host and port from "host", "host:port" or "[v6]:port".
 func (e *Entry) setHost(authority string, port uint16) error {
 	host, digits := authority, ""
 	if strings.HasPrefix(authority, "[") {
@@ -148,13 +145,13 @@ func (e *Entry) setHost(authority string, port uint16) error {
 	return nil
 }
 
-// notInHost keeps out what could end a request line or a Host field. Names in
-// Unicode pass: what the gateway makes of them is its business.
+// notInHost reports bytes that could end a request line or a Host field. Names in Unicode are
+// permitted: handling them is up to the gateway.
 func notInHost(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\?#@[]<>"':,;`, r)
 }
 
-// unsafeInHead says whether s holds what may not stand in a request target.
+// unsafeInHead reports whether s contains bytes that are not permitted in a request target.
 func unsafeInHead(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {
@@ -164,7 +161,7 @@ func unsafeInHead(s string) bool {
 	return false
 }
 
-// escape writes what may not stand in a request target as %XX.
+// escape writes bytes that are not permitted in a request target as %XX.
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -177,7 +174,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// unescape undoes %XX in a field other than the URL.
+// unescape decodes %XX in a field other than the URL.
 func unescape(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
@@ -188,7 +185,7 @@ func unescape(s string) string {
 	return s
 }
 
-// dash returns s, or "" when it is the dash that stands for nothing.
+// dash returns s, or "" if it is a dash, which means nothing.
 func dash(s string) string {
 	if s == "-" {
 		return ""
@@ -196,7 +193,7 @@ func dash(s string) string {
 	return s
 }
 
-// method checks a request method (RFC 9110 section 5.6.2: a token).
+// method validates a request method (RFC 9110 section 5.6.2: a token).
 func method(s string) (string, error) {
 	if s == "" || len(s) > 32 {
 		return "", fmt.Errorf("%.40q is not a method", s)
@@ -210,7 +207,7 @@ func method(s string) (string, error) {
 	return s, nil
 }
 
-// address reads a client; one that is a name is not known by address.
+// address parses a client's address; a name gives an invalid address.
 func address(s string) netip.Addr {
 	a, err := netip.ParseAddr(s)
 	if err != nil {
@@ -219,7 +216,7 @@ func address(s string) netip.Addr {
 	return a.Unmap().WithZone("")
 }
 
-// size reads a number of bytes, "-" for none.
+// size parses a number of bytes, "-" for none.
 func size(s string) (int64, error) {
 	if s == "-" {
 		return 0, nil
@@ -231,7 +228,7 @@ func size(s string) (int64, error) {
 	return n, nil
 }
 
-// statusCode reads a status; 0 when no answer was sent.
+// statusCode parses a status; 0 if there was no response.
 func statusCode(s string) (int, error) {
 	if s == "-" {
 		return 0, nil

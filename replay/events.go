@@ -11,7 +11,7 @@ import (
 	"shuultuur/filter"
 )
 
-// parseEvent reads a line of our own JSON lines.
+// parseEvent parses a line of our own JSON lines.
 func parseEvent(line string) (Entry, error) {
 	r, err := jsonl.ParseLine([]byte(line))
 	if err != nil {
@@ -27,7 +27,7 @@ func fromRow(r *event.Row) (Entry, error) {
 		Recorded: &Recorded{Action: r.Action, Policy: r.Policy, Rule: r.Rule, Category: r.Category, Body: r.Looked > 0 || r.Learned},
 	}
 	if r.Action == filter.Block && r.Rule == "" && r.Category == "refused" {
-		e.Recorded = nil // the server would not do it, whatever the policy says
+		e.Recorded = nil // the server would refuse it whatever the policy says
 	}
 	switch {
 	case r.Proto == filter.DNS:
@@ -37,7 +37,7 @@ func fromRow(r *event.Row) (Entry, error) {
 		e.Method = Tunnel
 		return e, e.setName(r.Host, r.Port)
 	case r.URL == "":
-		return e, errNoRequest // it was refused unread
+		return e, errNoRequest // it was refused without being read
 	case strings.HasSuffix(r.URL, "…"):
 		return e, errors.New("the URL is too long for a record")
 	}
@@ -48,7 +48,7 @@ func fromRow(r *event.Row) (Entry, error) {
 	return e, e.request(verb, r.URL)
 }
 
-// setName is setHost for a host that stands alone.
+// setName is setHost for a host without a port.
 func (e *Entry) setName(host string, port uint16) error {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
@@ -56,8 +56,8 @@ func (e *Entry) setName(host string, port uint16) error {
 	return e.setHost(host, port)
 }
 
-// Events reads a record of events, oldest first. name is for messages; in
-// collects the counts as for files.
+// Events yields a record of events, oldest first. name is for messages; in collects the counts
+// as for files.
 func (s *Source) Events(ctx context.Context, q event.Reader, name string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		s.in.Files = append(s.in.Files, name)

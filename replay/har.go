@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// harEntry is what is read of an entry of a HAR file (HTTP Archive 1.2).
+// harEntry is the part of an entry in a HAR file (HTTP Archive 1.2) that is used.
 type harEntry struct {
 	Started string  `json:"startedDateTime"`
 	Time    float64 `json:"time"` // milliseconds
@@ -39,7 +39,7 @@ type harHeader struct {
 func (h *harEntry) entry() (Entry, error) {
 	scheme, _, _ := strings.Cut(h.Request.URL, ":")
 	if !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
-		return Entry{}, errNoRequest // data:, blob:, ws: and those of extensions
+		return Entry{}, errNoRequest // data:, blob:, ws: and URLs of extensions
 	}
 	if h.Response.Status < 0 || h.Response.Status > 999 {
 		return Entry{}, fmt.Errorf("%d is not a status", h.Response.Status)
@@ -69,18 +69,18 @@ func (h *harEntry) entry() (Entry, error) {
 	return e, e.request(h.Request.Method, h.Request.URL)
 }
 
-// looksLikeHAR tells a HAR file from JSON lines: it is one object whose first
-// key is "log".
+// looksLikeHAR distinguishes a HAR file from JSON lines: it is one object whose first key is
+// "log".
 func looksLikeHAR(head []byte) bool {
 	rest, ok := bytes.CutPrefix(bytes.TrimSpace(head), []byte("{"))
 	return ok && bytes.HasPrefix(bytes.TrimSpace(rest), []byte(`"log"`))
 }
 
-// maxHAREntry bounds one entry: they carry the bodies.
+// maxHAREntry limits one entry, which contains the bodies.
 const maxHAREntry = 64 << 20
 
-// allowance reads so many bytes and not more. The decoder holds a whole entry
-// in memory, so each entry gets the allowance anew.
+// allowance reads at most so many bytes. The decoder holds a whole entry in memory, so each
+// entry gets a new allowance.
 type allowance struct {
 	r          io.Reader
 	most, left int
@@ -97,14 +97,14 @@ func (a *allowance) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// harReader walks through a HAR file entry by entry.
+// harReader reads a HAR file entry by entry.
 type harReader struct {
 	dec *json.Decoder
 	in  *allowance
 }
 
-// har yields the entries of a file. Where its JSON breaks, reading ends: what
-// follows has no known beginning.
+// har yields the entries of a file. Reading ends at invalid JSON, because the beginning of the
+// next entry is unknown.
 func (s *Source) har(ctx context.Context, name string, in *allowance, yield func(Entry) bool) (bool, error) {
 	in.renew()
 	h := harReader{json.NewDecoder(in), in}
@@ -139,11 +139,10 @@ func (s *Source) har(ctx context.Context, name string, in *allowance, yield func
 	return true, nil
 }
 
-// errStop ends the walk early.
+// errStop ends reading early.
 var errStop = errors.New("stop")
 
-// inside calls f at the value of key in the object that comes next, and skips
-// the rest.
+// inside calls f at the value of key in the next object, and skips the rest.
 func (h *harReader) inside(key string, f func() error) error {
 	if err := h.open('{'); err != nil {
 		return err
@@ -168,8 +167,8 @@ func (h *harReader) inside(key string, f func() error) error {
 	return err
 }
 
-// each calls f with every element of the array that comes next. An element
-// that is JSON of another shape is an error for f, not the end.
+// each calls f with every element of the next array. An element of another shape gives f an
+// error, and reading continues.
 func (h *harReader) each(f func(*harEntry, error) error) error {
 	if err := h.open('['); err != nil {
 		return err

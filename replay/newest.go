@@ -8,13 +8,13 @@ import (
 	"shuultuur/event"
 )
 
-// Newest gives only a number of rows of a record since a time, the newest,
-// whatever it is asked for.
+// Newest returns at most Most rows of a record since a time, whatever page is asked for:
+// the newest, unless InOrder is set.
 type Newest struct {
 	event.Reader
-	Since time.Time // of the oldest row that it gave, once it was cut
-	Most  int       // rows that it gives
-	Until time.Time // by the clock: it gives no rows after that, unless this is zero
+	Since time.Time // time of the oldest returned row, if rows were omitted
+	Most  int       // limit of rows
+	Until time.Time // deadline: no rows are returned after that; zero for none
 	Cut   bool      // there were more
 
 	// InOrder has the oldest rows come first. Where there are more than Most, the newest are

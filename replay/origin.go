@@ -19,13 +19,12 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// marker is the field with which the sender tells the origin what the log
-// recorded, and by which the origin's answers are known.
+// marker is the field in which the sender passes the recorded response to the origin, and by
+// which the origin's responses are recognised.
 const marker = "Shuultuur-Replay"
 
-// wish is the value of marker for an entry: status, bytes, type. What a filter
-// answered in place of the origin is asked for as a plain page, so that the
-// gateway has something to filter.
+// wish returns the value of marker for an entry: status, bytes, type. A response of a filter
+// is requested as a plain page, so that the gateway has something to filter.
 func wish(e *Entry) string {
 	status, size, kind := e.Status, e.Bytes, e.Type
 	if e.Refused {
@@ -40,31 +39,31 @@ func wish(e *Entry) string {
 	return strconv.Itoa(status) + " " + strconv.FormatInt(size, 10) + " " + kind
 }
 
-// maxBody bounds a body, whatever the log says.
+// maxBody limits a body, whatever the log says.
 const maxBody = 1 << 30
 
-// Origin is a web server that also takes requests in absolute form and
-// CONNECT for any host, as a parent proxy does, and answers each with a body
-// of the recorded status, size and type.
+// Origin is a web server that also accepts requests in absolute form and CONNECT for any host,
+// as a parent proxy does. It answers with the recorded status and a body of the recorded size
+// and type.
 type Origin struct {
 	gzip bool
 	addr net.Addr
-	zips sync.Pool // of *gzip.Writer: each takes a megabyte
+	zips sync.Pool // of *gzip.Writer: each needs a megabyte
 
 	mu     sync.Mutex
 	probed map[string]bool
 }
 
-// NewOrigin makes an origin for a listener; with zip it compresses text for
-// who accepts it.
+// NewOrigin makes an origin for a listener. With zip it compresses text for clients that
+// accept that.
 func NewOrigin(l net.Listener, zip bool) *Origin {
 	return &Origin{gzip: zip, addr: l.Addr(), probed: map[string]bool{}}
 }
 
-// Addr is where the origin listens.
+// Addr returns the address of the origin.
 func (o *Origin) Addr() net.Addr { return o.addr }
 
-// saw says whether a probe with this token has arrived.
+// saw reports whether a probe with this token has arrived.
 func (o *Origin) saw(token string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,7 +74,7 @@ func (o *Origin) saw(token string) bool {
 func (o *Origin) Serve(ctx context.Context, l net.Listener) error {
 	s := &http.Server{
 		Handler: o, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		// Requests that cannot be read are the log's doing, not news.
+		// Unreadable requests are due to the log.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	stopped := make(chan error, 1)
@@ -101,7 +100,7 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		tunnel(w)
 		return
 	}
-	// The client may go before it has sent all: then nobody reads the answer.
+	// The client may leave before it has sent everything: then nobody reads the response.
 	_, _ = io.Copy(io.Discard, r.Body)
 	status, size, kind := wanted(r)
 	h := w.Header()
@@ -123,8 +122,8 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// zipped sends text that is about size bytes long when it is compressed, as
-// that is what a log counts.
+// zipped sends text that has about size bytes when compressed, because that is what a log
+// counts.
 func (o *Origin) zipped(w http.ResponseWriter, r *http.Request, status int, size int64) {
 	w.Header().Set("Content-Encoding", "gzip")
 	w.Header().Set("Vary", "Accept-Encoding")
@@ -134,7 +133,7 @@ func (o *Origin) zipped(w http.ResponseWriter, r *http.Request, status int, size
 	}
 	z, ok := o.zips.Get().(*gzip.Writer)
 	if !ok {
-		// The level is one that there is, so this cannot fail.
+		// The level is valid, so this cannot fail.
 		z, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	}
 	z.Reset(w)
@@ -143,12 +142,12 @@ func (o *Origin) zipped(w http.ResponseWriter, r *http.Request, status int, size
 	o.zips.Put(z)
 }
 
-// packs says whether bodies of a type are worth compressing.
+// packs reports whether bodies of a type are worth compressing.
 func packs(kind string) bool {
 	return strings.HasPrefix(kind, "text/") || strings.Contains(kind, "json") || strings.Contains(kind, "javascript") || strings.Contains(kind, "xml")
 }
 
-// wanted is what the sender asks for, or what the request looks like.
+// wanted returns the response that the sender requests, or one that suits the request.
 func wanted(r *http.Request) (status int, size int64, kind string) {
 	status, size, kind = 200, 10<<10, "-"
 	if f := strings.Fields(r.Header.Get(marker)); len(f) == 3 {
@@ -169,8 +168,8 @@ func wanted(r *http.Request) (status int, size int64, kind string) {
 	return status, size, kind
 }
 
-// typeOf guesses by the extension. The table is our own, because that of the
-// system differs from one machine to the next.
+// typeOf guesses the type from the extension. It has its own table, because that of the system
+// differs between machines.
 func typeOf(p string) string {
 	switch strings.ToLower(path.Ext(p)) {
 	case ".css":
@@ -199,7 +198,7 @@ func typeOf(p string) string {
 	return "text/html"
 }
 
-// tunnel opens a tunnel and waits for its end.
+// tunnel accepts a tunnel and waits for its end.
 func tunnel(w http.ResponseWriter) {
 	nc, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -210,12 +209,12 @@ func tunnel(w http.ResponseWriter) {
 	if _, err := io.WriteString(nc, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
-	// What comes is read and forgotten, so that the other end sees no reset.
+	// Read and discard everything, so that the other end sees no reset.
 	_ = nc.SetReadDeadline(time.Now().Add(time.Minute))
 	_, _ = io.Copy(io.Discard, rw)
 }
 
-// fillerRatio is by how much gzip shrinks the filler, about.
+// fillerRatio is the approximate compression ratio of the filler by gzip.
 const fillerRatio = 5
 
 var filler = makeFiller()
@@ -225,7 +224,7 @@ func makeFiller() []byte {
 	var b bytes.Buffer
 	x := uint32(1)
 	for n := 0; b.Len() < 64<<10; n++ {
-		x = x*1664525 + 1013904223 // Knuth's and Lewis's generator: the same text always
+		x = x*1664525 + 1013904223 // the generator of Knuth and Lewis always gives the same text
 		fmt.Fprintf(&b, "<p>line %d of a made-up page, %08x</p>\n", n, x)
 	}
 	return b.Bytes()[:64<<10]

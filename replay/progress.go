@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// A Meter is a look at something under way: Done of Total in any unit, 0 when
-// the total is not known, and a few words.
+// A Meter is the progress of something: Done of Total in any unit, 0 if the total is unknown,
+// and a few words.
 type Meter struct {
 	Done, Total int64
 	Words       string
 }
 
-// Watch draws a progress bar on w until stop is closed: in one line drawn anew
-// five times a second, or a line every second when live is false.
+// Watch draws a progress bar on w until stop is closed: in one line, redrawn five times a
+// second, or if live is false, a new line every second.
 func Watch(w io.Writer, live bool, stop <-chan struct{}, look func() Meter) {
 	every, end := time.Second, "\n"
 	if live {
@@ -28,7 +28,7 @@ func Watch(w io.Writer, live bool, stop <-chan struct{}, look func() Meter) {
 	draw := func(end string) {
 		line := bar(look(), time.Since(start))
 		longest = max(longest, len(line))
-		// The write fails once nobody reads the bar any more.
+		// The write fails when nobody reads the bar any more.
 		_, _ = fmt.Fprintf(w, "%-*s%s", longest, line, end)
 	}
 	for {
@@ -44,7 +44,7 @@ func Watch(w io.Writer, live bool, stop <-chan struct{}, look func() Meter) {
 	}
 }
 
-// bar is one look as text: "[######              ]  30 %  words  7 s left".
+// bar formats a meter: "[######              ]  30 %  words  7 s left".
 func bar(m Meter, took time.Duration) string {
 	if m.Total <= 0 {
 		return m.Words

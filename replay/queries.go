@@ -17,11 +17,11 @@ import (
 // setQuestion makes e a query for a name.
 func (e *Entry) setQuestion(name, qtype string) error {
 	e.Method = Lookup
-	e.Question, _ = dns.Type(qtype) // 0 for one we have no name for
+	e.Question, _ = dns.Type(qtype) // 0 for types without a name here
 	return e.setName(name, 0)
 }
 
-// parseAdGuardHome reads a line of AdGuard Home's querylog.json.
+// parseAdGuardHome parses a line of AdGuard Home's querylog.json.
 func parseAdGuardHome(line string) (Entry, error) {
 	var q struct {
 		T       time.Time
@@ -40,8 +40,8 @@ func parseAdGuardHome(line string) (Entry, error) {
 	if q.Name == "" {
 		return Entry{}, errors.New("not a query of AdGuard Home: it has no QH")
 	}
-	// Names of search engines are answered with other names, which AdGuard Home
-	// calls filtered too.
+	// AdGuard Home also calls names of search engines filtered, which it answers with other
+	// names.
 	const safeSearch = 7
 	e := Entry{Start: q.T.UTC(), Duration: max(0, q.Elapsed), Client: address(q.IP), Refused: q.Result.IsFiltered && q.Result.Reason != safeSearch, Recorded: &Recorded{}}
 	if e.Refused {
@@ -52,12 +52,12 @@ func parseAdGuardHome(line string) (Entry, error) {
 	return e, e.setQuestion(q.Name, q.Type)
 }
 
-// dnsmasqQuery is what dnsmasq, and so Pi-hole, writes of a query; what became
-// of it is in later lines, which say nothing of who asked.
+// dnsmasqQuery matches a query in the log of dnsmasq, and so of Pi-hole. The result is in
+// later lines, which do not name the client.
 var dnsmasqQuery = regexp.MustCompile(`^(\w{3} [ \d]\d \d\d:\d\d:\d\d) (?:\S+ )?dnsmasq\[\d+\]: (?:\d+ \S+ )?(?:query\[([^\]]+)\] (\S+) from (\S+)$)?`)
 
-// parseDnsmasq reads a line of pihole.log, or of dnsmasq with log-queries. The
-// year is the one of now: the log has none.
+// parseDnsmasq parses a line of pihole.log, or of dnsmasq with log-queries. The log has no
+// year, so the current one is assumed.
 func parseDnsmasq(line string, zone *time.Location, now time.Time) (Entry, error) {
 	m := dnsmasqQuery.FindStringSubmatch(line)
 	if m == nil {
@@ -77,10 +77,10 @@ func parseDnsmasq(line string, zone *time.Location, now time.Time) (Entry, error
 	return e, e.setQuestion(m[3], m[2])
 }
 
-// unboundQuery is what Unbound writes of a query with log-queries.
+// unboundQuery matches a query in the log of Unbound with log-queries.
 var unboundQuery = regexp.MustCompile(`unbound\[[\d:]+\] (?:info|debug|notice|warning|error): ?(?:(\S+) (\S+)\. (\w+) (?:IN|CH|HS)\b)?`)
 
-// parseUnbound reads a line of Unbound's log.
+// parseUnbound parses a line of Unbound's log.
 func parseUnbound(line string) (Entry, error) {
 	m := unboundQuery.FindStringSubmatch(line)
 	if m == nil {

@@ -20,55 +20,55 @@ import (
 	"shuultuur/platform"
 )
 
-// SendReport is what a run through a gateway measured. It is also the JSON
-// form, which is stable: keys may be added, none changes its meaning. Times
-// are milliseconds unless the name says seconds.
+// SendReport has the measurements of a run through a gateway. It is also the JSON form, which
+// is stable: keys may be added, but do not change their meaning. Times are in milliseconds
+// unless the name says seconds.
 type SendReport struct {
 	Input Input `json:"input"`
 
 	Started time.Time `json:"started"`
-	Speed   float64   `json:"speed"`   // 0: as fast as answers came
+	Speed   float64   `json:"speed"`   // 0 for as fast as responses come
 	Seconds float64   `json:"seconds"` // of wall clock
-	Span    float64   `json:"span"`    // seconds of the log that were sent; with a speed only
-	Ended   string    `json:"ended"`   // what cut the run short: requests, seconds or interrupt; "" for the end of the log
+	Span    float64   `json:"span"`    // seconds of the log that were sent; only with a speed
+	Ended   string    `json:"ended"`   // what ended the run early: requests, seconds or interrupt; "" at the end of the log
 
 	Sent        int64 `json:"sent"`
-	Answered    int64 `json:"answered"` // in full
+	Answered    int64 `json:"answered"` // completely
 	Unfinished  int64 `json:"unfinished"`
-	Tunnels     int64 `json:"tunnels"` // of answered: CONNECT
-	Plain       int64 `json:"plain"`   // of answered: https URLs, asked for as http
+	Tunnels     int64 `json:"tunnels"` // of those answered: CONNECT
+	Plain       int64 `json:"plain"`   // of those answered: https URLs, requested as http
 	FromOrigin  int64 `json:"from_origin"`
 	Bytes       int64 `json:"bytes"`
 	MaxParallel int64 `json:"max_parallel"`
 
-	NotAllowed int64    `json:"not_allowed"` // not sent: the host is not one of -allow
+	NotAllowed int64    `json:"not_allowed"` // not sent, because the host is not in -allow
 	Refused    []string `json:"refused,omitempty"`
-	Lookups    int64    `json:"lookups"` // not sent: names only
+	Lookups    int64    `json:"lookups"` // not sent, because they are only names
 
 	Codes    map[int]int64     `json:"codes"`
 	Errors   map[string]int64  `json:"errors"`
-	Examples map[string]string `json:"examples"` // the first error of each kind
+	Examples map[string]string `json:"examples"` // first error of each kind
 
 	Comparison
 	Timing
 }
 
-// Comparison sets the status of answers beside the status in the log.
+// Comparison compares the status of responses with that in the log.
 type Comparison struct {
-	Compared int64    `json:"compared"` // answers whose status the log knows
+	Compared int64    `json:"compared"` // responses with a known status in the log
 	Same     int64    `json:"same"`
 	Changes  []Change `json:"changes"` // most frequent first
 }
 
-// Timing says how punctual the requests were, and how long answers took.
+// Timing measures how punctual the requests were and how long responses took.
 type Timing struct {
 	Late     int64        `json:"late"` // sent more than 10 ms after their time
 	Lateness load.Latency `json:"lateness"`
-	Total    load.Latency `json:"total"`    // from sent to last byte
-	Intended load.Latency `json:"intended"` // from when it should have been sent
+	Total    load.Latency `json:"total"`    // from sending to the last byte
+	Intended load.Latency `json:"intended"` // from the intended time of sending
 }
 
-// Change is one pair of a recorded status and another that came.
+// Change is a pair of a recorded status and a different new one.
 type Change struct {
 	Was      int      `json:"was"`
 	Is       int      `json:"is"`
@@ -98,7 +98,7 @@ func (s *Sender) report(start time.Time, took time.Duration, d *dispatch) *SendR
 	return r
 }
 
-// kindOf names what went wrong with a request.
+// kindOf classifies the error of a request.
 func kindOf(err error) string {
 	var ne net.Error
 	switch {
@@ -159,7 +159,7 @@ func (r *SendReport) Text(w io.Writer) error {
 	return p.err
 }
 
-// unsent names what was left out on purpose.
+// unsent lists what was omitted on purpose.
 func (r *SendReport) unsent(p *printer) {
 	if r.Plain > 0 {
 		p.f("asked for as http: %d https URLs\n", r.Plain)
@@ -206,7 +206,7 @@ func asJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// text says what was read.
+// text describes what was read.
 func (in *Input) text(p *printer) {
 	p.f("%s: %d lines, %d requests, %d other, %d broken\n", printable(strings.Join(in.Files, " ")), in.Lines, in.Requests, in.Other, in.Broken)
 	for _, e := range in.Examples {
@@ -217,7 +217,7 @@ func (in *Input) text(p *printer) {
 	}
 }
 
-// seconds writes a span of time as people read it.
+// seconds formats a time for people.
 func seconds(s float64) string {
 	if s < 60 {
 		return fmt.Sprintf("%.3g s", s)
@@ -225,7 +225,7 @@ func seconds(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }
 
-// printable keeps what a log holds from steering the terminal.
+// printable prevents text in a log from controlling the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {
@@ -235,7 +235,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// printer keeps the first error of several prints.
+// printer keeps the first error of several writes.
 type printer struct {
 	w   io.Writer
 	err error

@@ -22,28 +22,27 @@ import (
 	"shuultuur/load"
 )
 
-// SendConfig says where a log is sent, how fast, and until when.
+// SendConfig configures where and how fast to send a log, and for how long.
 type SendConfig struct {
 	Proxy string  // host:port of the gateway
-	Speed float64 // times the speed at which the log was made; 0: as fast as answers come
+	Speed float64 // relative to the original speed; 0 for as fast as responses come
 
-	Parallel int // most requests in flight; 0 means 100
+	Parallel int // limit of requests in flight; 0 means 100
 
-	// The run ends at whichever comes first.
+	// The run ends at whichever limit comes first.
 	Requests int64         // 0 means 1,000,000
 	Duration time.Duration // 0 means 10 min
 
-	Timeout time.Duration // longest time for one request; 0 means 60 s
+	Timeout time.Duration // for one request; 0 means 60 s
 
-	// Origin, when not nil, is the origin that the gateway sends everything
-	// to: Run asks for one made-up host first, and does not begin when that
-	// request does not arrive there.
+	// Origin, if not nil, is the origin to which the gateway sends everything: Run first
+	// requests an invented host, and stops if that request does not arrive there.
 	Origin *Origin
-	// Allow are hosts that may be asked for though nobody knows that they are
-	// answered here, and proxies that are not loopback.
+	// Allow lists hosts that may be requested although they may not be answered here, and
+	// proxies that are not on loopback.
 	Allow []string
 
-	Examples int // of each change of status; 0 means 3
+	Examples int // for each change of status; 0 means 3
 }
 
 // Defaults of a run.
@@ -54,19 +53,19 @@ const (
 	defaultExamples = 3
 )
 
-// Sender sends a log through a gateway. Run it once.
+// Sender sends a log through a gateway. It can run once.
 type Sender struct {
 	cfg  SendConfig
-	addr string // of the proxy, resolved
+	addr string // resolved address of the proxy
 
 	sent     atomic.Int64
 	inFlight atomic.Int64
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the following
 	tally sendTally
 }
 
-// sendTally is what a run adds up to.
+// sendTally has the sums of a run.
 type sendTally struct {
 	answered, bytes, fromOrigin, tunnels int64
 	plain                                int64
@@ -80,10 +79,11 @@ type sendTally struct {
 	most                                 int64
 }
 
-// lateAfter is what counts as late: more than timers and the scheduler take.
+// lateAfter is the delay above which a request counts as late: more than timers and the
+// scheduler cause.
 const lateAfter = 10 * time.Millisecond
 
-// New checks the settings and resolves the proxy.
+// New validates the settings and resolves the proxy.
 func New(cfg SendConfig) (*Sender, error) {
 	switch {
 	case cfg.Parallel < 0 || cfg.Parallel > load.MaxParallel:
@@ -123,18 +123,18 @@ func New(cfg SendConfig) (*Sender, error) {
 	return s, nil
 }
 
-// Sent says how many requests were sent and how many are being answered. It
-// may be asked while the run goes on.
+// Sent returns how many requests were sent and how many are in flight. It is safe for
+// concurrent use.
 func (s *Sender) Sent() (sent, inFlight int64) { return s.sent.Load(), s.inFlight.Load() }
 
-// parcel is an entry on its way to a worker.
+// parcel is an entry for a worker.
 type parcel struct {
 	Entry
-	intended time.Time // zero: at once
+	intended time.Time // zero for at once
 }
 
-// Run sends the entries and blocks until all are answered, the run's bound is
-// reached or ctx is done; a run that is cut short reports what it saw.
+// Run sends the entries and waits until all are answered, a limit is reached or ctx is done.
+// The report of a run that ends early covers what was sent.
 func (s *Sender) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (*SendReport, error) {
 	if s.cfg.Origin != nil {
 		if err := s.probe(ctx); err != nil {
@@ -174,19 +174,19 @@ func (s *Sender) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (*Sen
 	return s.report(start, time.Since(start), &d), nil
 }
 
-// dispatch decides what is sent and when.
+// dispatch decides what to send, and when.
 type dispatch struct {
 	s       *Sender
 	ctx     context.Context
 	parcels chan<- parcel
 
-	first      time.Time // of the log
+	first      time.Time // time of the first entry
 	begun      time.Time
-	span       time.Duration // of the log, as far as it was sent
+	span       time.Duration // time of the log that was sent
 	refused    map[string]bool
 	notAllowed int64
 	lookups    int64
-	ended      string // what cut the run short, "" when all was sent
+	ended      string // what ended the run early, "" if everything was sent
 }
 
 func (d *dispatch) run(entries iter.Seq2[Entry, error]) error {
@@ -197,7 +197,7 @@ func (d *dispatch) run(entries iter.Seq2[Entry, error]) error {
 		case err != nil:
 			return err
 		case e.Method == Lookup:
-			d.lookups++ // a proxy is not asked for names
+			d.lookups++ // a proxy cannot resolve names for clients
 			continue
 		case !d.admit(e.Host):
 			continue
@@ -214,7 +214,7 @@ func (d *dispatch) run(entries iter.Seq2[Entry, error]) error {
 	return nil
 }
 
-// admit says whether a host may be asked for.
+// admit reports whether a host may be requested.
 func (d *dispatch) admit(host string) bool {
 	if d.s.cfg.Origin != nil || host == "localhost" || slices.Contains(d.s.cfg.Allow, host) {
 		return true
@@ -229,7 +229,7 @@ func (d *dispatch) admit(host string) bool {
 	return false
 }
 
-// send hands an entry on when its time has come. It says false when the run is
+// send passes an entry to a worker when its time has come. It returns false when the run is
 // over.
 func (d *dispatch) send(e Entry) bool {
 	p := parcel{Entry: e}
@@ -252,12 +252,12 @@ func (d *dispatch) send(e Entry) bool {
 	}
 }
 
-// reorder is how many entries are held to put them in order: most logs are
-// written when a request ends, and long ones end late.
+// reorder is the number of entries that are held for sorting: most logs are written at the end
+// of a request, and long ones end late.
 const reorder = 4096
 
-// byStart is a heap of entries, the earliest on top. seq keeps those of the
-// same time in the order they came.
+// byStart is a heap of entries, earliest first. seq keeps the order of those with the same
+// time.
 type byStart []numbered
 
 type numbered struct {
@@ -281,7 +281,7 @@ func (h *byStart) Pop() any {
 	return x
 }
 
-// inOrder yields entries by their start, as far as [reorder] of them show it.
+// inOrder yields entries by their start, sorted within [reorder] of them.
 func inOrder(entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var h byStart
@@ -305,8 +305,8 @@ func inOrder(entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	}
 }
 
-// probe makes sure that what is sent to the gateway ends at our origin, and
-// not on the internet.
+// probe ensures that requests sent to the gateway arrive at our origin instead of the
+// internet.
 func (s *Sender) probe(ctx context.Context) error {
 	token := strings.ToLower(rand.Text())
 	w := &worker{s: s, ctx: ctx}
@@ -314,7 +314,7 @@ func (s *Sender) probe(ctx context.Context) error {
 	e := Entry{Method: http.MethodGet, URL: "http://" + probeHost + "/" + token, Host: probeHost, Port: 80, Status: 200, Type: "text/plain"}
 	got, err := w.exchange(&e)
 	if err != nil {
-		return fmt.Errorf("ask the gateway at %s: %w", s.addr, err)
+		return fmt.Errorf("asking the gateway at %s: %w", s.addr, err)
 	}
 	if !s.cfg.Origin.saw(token) {
 		return fmt.Errorf("the gateway at %s answered a request for %q itself or from elsewhere (status %d), so the log could go out to the internet: set its parent to the origin, proxy: {parent: \"http://%s\"}, and let it pass", s.addr, probeHost, got.code, s.cfg.Origin.Addr())
@@ -322,17 +322,17 @@ func (s *Sender) probe(ctx context.Context) error {
 	return nil
 }
 
-// probeHost cannot exist (RFC 6761 section 6.4).
+// probeHost never exists (RFC 6761 section 6.4).
 const probeHost = "replay.invalid"
 
-// worker sends one request after the other over one connection.
+// worker sends requests one after another on one connection.
 type worker struct {
 	s   *Sender
 	ctx context.Context
 
 	nc   net.Conn
 	br   *bufio.Reader
-	done func() bool // undoes the wait for ctx
+	done func() bool // cancels the wait for ctx
 	head []byte
 }
 
@@ -356,16 +356,16 @@ func (w *worker) dial() error {
 	} else {
 		w.br.Reset(nc)
 	}
-	// A blocked read cannot see ctx: closing the connection ends it.
+	// A blocked read does not notice ctx: closing the connection ends it.
 	w.done = context.AfterFunc(w.ctx, func() { nc.Close() })
 	return nil
 }
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	code   int
 	bytes  int64
-	origin bool // it is our origin's
+	origin bool // it comes from our origin
 }
 
 func (w *worker) do(p *parcel) {
@@ -446,9 +446,9 @@ func (t *sendTally) add(e *Entry, got answer, examples int) {
 	}
 }
 
-// exchange sends a request and reads the whole answer. A kept-alive connection
-// that the gateway has closed meanwhile is its right: that asks again, once,
-// unless it could do something twice (RFC 9110 section 9.2.2).
+// exchange sends a request and reads the whole response. The gateway may close a kept-alive
+// connection; then exchange retries once, unless the request could have an effect twice (RFC
+// 9110 section 9.2.2).
 func (w *worker) exchange(e *Entry) (answer, error) {
 	fresh := w.nc == nil
 	got, err := w.once(e)
@@ -485,7 +485,7 @@ func (w *worker) once(e *Entry) (got answer, err error) {
 	defer r.Body.Close()
 	got = answer{code: r.StatusCode, origin: r.Header.Get(marker) != ""}
 	if e.Method == Tunnel && r.StatusCode == http.StatusOK {
-		w.hangUp() // opened: that is all that the log knows of it
+		w.hangUp() // opened: the log contains nothing else about it
 		return got, nil
 	}
 	got.bytes, err = io.Copy(io.Discard, r.Body)
@@ -495,16 +495,16 @@ func (w *worker) once(e *Entry) (got answer, err error) {
 	return got, err
 }
 
-// secure says that an entry was made over TLS. It is sent without: a proxy is
-// not asked for https in the clear, and the origin has no certificate for all
-// hosts. What is filtered is the same but for the scheme.
+// secure reports whether an entry used TLS. It is sent without: a proxy is not asked for https
+// in clear text, and the origin has no certificates for all hosts. Except for the scheme,
+// filtering is the same.
 func secure(e *Entry) bool { return strings.HasPrefix(e.URL, "https:") }
 
-// maxSent bounds the body of a request.
+// maxSent limits the body of a request.
 const maxSent = 16 << 20
 
-// write sends the request in absolute form, as browsers ask a proxy (RFC 9112
-// section 3.2.2), with what the log knows of it.
+// write sends the request in absolute form, as browsers do to a proxy (RFC 9112 section
+// 3.2.2), with the data in the log.
 func (w *worker) write(e *Entry) error {
 	b := w.head[:0]
 	host := e.Target()
@@ -548,7 +548,7 @@ func (w *worker) write(e *Entry) error {
 	return nil
 }
 
-// field appends a field whose value the log gave: never more than one line.
+// field appends a field with a value from the log, as a single line.
 func field(b []byte, name, value string) []byte {
 	if value == "" {
 		return b

@@ -17,8 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// forms are those in which a log can be read, in the order in which they are
-// tried when the form is not given.
+// forms are the supported formats, in the order in which they are tried if none is given.
 var forms = [...]string{"adguardhome", "jsonl", "squid", "combined", "dansguardian", "dnsmasq", "unbound", "har"}
 
 const (
@@ -28,34 +27,34 @@ const (
 )
 
 var (
-	// errNoRequest is a line that is well formed and holds no request.
+	// errNoRequest reports a well formed line without a request.
 	errNoRequest = errors.New("not a request")
 	errNoHost    = errors.New(`a path without a host; name it with -base http://HOST`)
 	errLongLine  = fmt.Errorf("longer than %d bytes", maxLine)
 )
 
-// A Source reads log files, one after the other. A file is a path, or "-" for
-// Stdin; it may be compressed with gzip.
+// A Source reads log files one after another. A file is a path, or "-" for Stdin; it may be
+// compressed with gzip.
 type Source struct {
 	Files []string
-	Form  string         // "" to look at the first lines of each file
-	Base  string         // put before a path that has no host
-	Zone  *time.Location // of logs that do not name theirs; nil means Local
+	Form  string         // "" to detect it from the first lines of each file
+	Base  string         // put before a path without a host
+	Zone  *time.Location // of logs without a time zone; nil means Local
 	Stdin io.Reader
 
 	in          Input
-	read, total atomic.Int64 // bytes of the files as they are on disk
+	read, total atomic.Int64 // bytes of the files on disk
 }
 
-// Input says what was read. It is part of every report.
+// Input describes what was read. It is part of every report.
 type Input struct {
 	Files    []string `json:"files"`
-	Lines    int64    `json:"lines"`    // with something in them; of a HAR file, entries
+	Lines    int64    `json:"lines"`    // non-empty ones; entries of a HAR file
 	Requests int64    `json:"requests"` // that could be read
 	Other    int64    `json:"other"`    // well formed, but not a request
 	Broken   int64    `json:"broken"`
-	Examples []string `json:"examples,omitempty"` // the first broken lines: file:line: what is wrong
-	Cut      []string `json:"cut,omitempty"`      // files whose rest could not be read, and why: a gzip file that was truncated
+	Examples []string `json:"examples,omitempty"` // first broken lines: file:line: what is wrong
+	Cut      []string `json:"cut,omitempty"`      // files whose rest could not be read, and why: such as a truncated gzip file
 }
 
 // Whole returns an error that names the files whose rest could not be read.
@@ -66,15 +65,15 @@ func (in *Input) Whole() error {
 	return fmt.Errorf("the report covers only part of the log: %s", strings.Join(in.Cut, "; "))
 }
 
-// Input says what was read so far.
+// Input returns a description of what was read so far.
 func (s *Source) Input() Input { return s.in }
 
-// Progress returns how many bytes were read, of how many; the total is 0 when
-// it is not known. It may be asked by other goroutines meanwhile.
+// Progress returns how many bytes were read, of how many; the total is 0 if unknown. It is
+// safe for concurrent use.
 func (s *Source) Progress() (done, total int64) { return s.read.Load(), s.total.Load() }
 
-// Entries yields the requests of all files. An error is one of opening or
-// reading, or that of ctx; nothing follows it.
+// Entries yields the requests of all files. An error is that of opening or reading, or of ctx;
+// nothing follows it.
 func (s *Source) Entries(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if err := s.weigh(); err != nil {
@@ -93,8 +92,8 @@ func (s *Source) Entries(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// weigh adds up the sizes for the progress bar, and so finds files that are
-// missing before hours of work.
+// weigh adds up the sizes for the progress bar, and so detects missing files before hours of
+// work.
 func (s *Source) weigh() error {
 	if s.Form != "" && !slices.Contains(forms[:], s.Form) {
 		return fmt.Errorf("form %q is not one of %s", s.Form, strings.Join(forms[:], ", "))
@@ -108,10 +107,10 @@ func (s *Source) weigh() error {
 		}
 		info, err := os.Stat(name)
 		if err != nil {
-			return fmt.Errorf("read a log: %w", err)
+			return fmt.Errorf("reading a log: %w", err)
 		}
 		if info.IsDir() {
-			return fmt.Errorf("read a log: %q is a folder", name)
+			return fmt.Errorf("reading a log: %q is a folder", name)
 		}
 		known = known && info.Mode().IsRegular()
 		total += info.Size()
@@ -122,7 +121,7 @@ func (s *Source) weigh() error {
 	return nil
 }
 
-// counted counts what is read, for the progress bar.
+// counted counts bytes read, for the progress bar.
 type counted struct {
 	r io.Reader
 	n *atomic.Int64
@@ -134,13 +133,13 @@ func (c counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// file yields the requests of one file and says whether more are wanted.
+// file yields the requests of one file and reports whether more are wanted.
 func (s *Source) file(ctx context.Context, name string, yield func(Entry) bool) (more bool, err error) {
 	in := s.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return false, fmt.Errorf("read a log: %w", err)
+			return false, fmt.Errorf("reading a log: %w", err)
 		}
 		defer f.Close()
 		in = f
@@ -150,11 +149,11 @@ func (s *Source) file(ctx context.Context, name string, yield func(Entry) bool) 
 	}
 	s.in.Files = append(s.in.Files, name)
 	br := bufio.NewReaderSize(counted{in, &s.read}, maxLine)
-	// A short file cannot be peeked at in full, which is no error.
+	// A short file cannot be peeked at completely, which is not an error.
 	if magic, _ := br.Peek(2); string(magic) == "\x1f\x8b" {
 		z, err := gzip.NewReader(br)
 		if err != nil {
-			return false, fmt.Errorf("read %q: %w", name, err)
+			return false, fmt.Errorf("reading %q: %w", name, err)
 		}
 		defer z.Close()
 		br = bufio.NewReaderSize(z, maxLine)
@@ -175,7 +174,7 @@ func (s *Source) file(ctx context.Context, name string, yield func(Entry) bool) 
 	return s.lines(ctx, name, br, s.parser(form), yield)
 }
 
-// parser returns what reads a line of a form.
+// parser returns the parser of lines in a format.
 func (s *Source) parser(form string) func(string) (Entry, error) {
 	zone := s.Zone
 	if zone == nil {
@@ -199,8 +198,7 @@ func (s *Source) parser(form string) func(string) (Entry, error) {
 	return func(l string) (Entry, error) { return parseDansGuardian(l, zone) }
 }
 
-// tell returns the form that most of the first lines have, "" if they have
-// none.
+// tell returns the format of most of the first lines, "" if they have none.
 func (s *Source) tell(head []byte) string {
 	if looksLikeHAR(head) {
 		return "har"
@@ -225,12 +223,12 @@ func (s *Source) tell(head []byte) string {
 		}
 	}
 	if seen == 0 {
-		return "jsonl" // an empty file has no requests in any form
+		return "jsonl" // an empty file has no requests in any format
 	}
 	return best
 }
 
-// keep counts what became of a line and says whether it is a request.
+// keep counts the result for a line and reports whether it is a request.
 func (s *Source) keep(name, mark string, n int64, err error) bool {
 	switch {
 	case err == nil:
@@ -273,8 +271,8 @@ func (s *Source) lines(ctx context.Context, name string, br *bufio.Reader, parse
 			return true, nil
 		}
 		if err != nil {
-			// What could be read counts, and the other files do.
-			s.in.Cut = append(s.in.Cut, fmt.Sprintf("read %q: line %d and the rest cannot be read: %v", name, n, err))
+			// The lines before it count, and so do the other files.
+			s.in.Cut = append(s.in.Cut, fmt.Sprintf("reading %q: line %d and the rest cannot be read: %v", name, n, err))
 			return true, nil
 		}
 	}

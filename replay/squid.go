@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// parseSquid reads a line of Squid's native access.log:
+// parseSquid parses a line of Squid's native access.log:
 //
 //	time.ms duration client result/status bytes method URL user hierarchy/peer type
 //
-// A URL with blanks in it (uri_whitespace allow) is found by counting fields
-// from both ends; header dumps behind the type (log_mime_hdrs) are left out.
+// A URL that contains blanks (uri_whitespace allow) is found by counting fields from both
+// ends. Header dumps after the type (log_mime_hdrs) are ignored.
 func parseSquid(line string) (Entry, error) {
 	if i := strings.Index(line, " ["); i >= 0 && strings.HasSuffix(line, "]") {
 		line = line[:i]
@@ -46,7 +46,7 @@ func parseSquid(line string) (Entry, error) {
 	return e, e.request(f[5], strings.Join(f[6:n-3], "%20"))
 }
 
-// maxMillis bounds a duration: 30 days.
+// maxMillis limits a duration: 30 days.
 const maxMillis = 30 * 24 * 3600 * 1000
 
 func unixMillis(s string) (time.Time, error) {
@@ -64,7 +64,7 @@ func unixMillis(s string) (time.Time, error) {
 	return time.Unix(n, micros*1000).UTC(), nil
 }
 
-// request fills in method and target as a proxy writes them.
+// request sets method and target as proxies write them.
 func (e *Entry) request(verb, target string) (err error) {
 	if verb == "NONE" || verb == "-" || strings.HasPrefix(verb, "ICP_") || strings.HasPrefix(verb, "HTCP_") || strings.HasPrefix(target, "error:") {
 		return errNoRequest

@@ -16,8 +16,8 @@ import (
 	"shuultuur/arrange"
 )
 
-// Stats is what is in a log. It is also the JSON form, which is stable: keys
-// may be added, none changes its meaning.
+// Stats describes the content of a log. It is also the JSON form, which is stable: keys may be
+// added, but do not change their meaning.
 type Stats struct {
 	Input Input `json:"input"`
 
@@ -25,32 +25,32 @@ type Stats struct {
 	Last  time.Time `json:"last"`
 	Bytes int64     `json:"bytes"` // to clients, as the log counts them
 
-	URLs   int64   `json:"urls"`    // distinct; of tunnels host and port count as one
-	OneHit int64   `json:"one_hit"` // URLs that were asked for once
+	URLs   int64   `json:"urls"`    // distinct; for tunnels, host and port count as one
+	OneHit int64   `json:"one_hit"` // URLs requested once
 	Zipf   float64 `json:"zipf"`    // exponent s of requests ~ rank^-s
-	R2     float64 `json:"r2"`      // how well that fits, 0 to 1
+	R2     float64 `json:"r2"`      // quality of that fit, 0 to 1
 
-	Hosts []HostCount `json:"hosts"` // the most wanted, most frequent first
-	// HostsLow is by how much the counts of hosts may be too low: there were
-	// more hosts than memory for them.
+	Hosts []HostCount `json:"hosts"` // most frequent first
+	// HostsLow is by how much the counts of hosts may be too low, because there were more
+	// hosts than memory for them.
 	HostsLow int64 `json:"hosts_low"`
 
 	Runs int `json:"runs"` // sorted runs written to disk
 }
 
-// HostCount is a host and how many requests it got.
+// HostCount is a host and the number of its requests.
 type HostCount struct {
 	Host     string `json:"host"`
 	Requests int64  `json:"requests"`
 }
 
-// topHosts is how many hosts a report names.
+// topHosts is the number of hosts in a report.
 const topHosts = 20
 
-// MinMemory is the least that Count works with.
+// MinMemory is the least memory of a Counter.
 const MinMemory = 1 << 20
 
-// Counter counts what is in a log in memory of a given size.
+// Counter counts the content of a log in limited memory.
 type Counter struct {
 	memory int // bytes
 	tmp    string
@@ -59,9 +59,8 @@ type Counter struct {
 	merged, toMerge atomic.Int64
 }
 
-// NewCounter returns a counter that takes about memory bytes, and the rest on
-// disk: up to 18 bytes for each distinct URL, twice that while it merges, in a
-// folder made in tmp ("" for the system's).
+// NewCounter returns a counter that uses about memory bytes, and more on disk: up to 18 bytes
+// per distinct URL, twice that while it merges, in a folder made in tmp ("" for the system's).
 func NewCounter(memory int, tmp string) (*Counter, error) {
 	if memory < MinMemory {
 		return nil, fmt.Errorf("%d bytes of memory are too few: at least %d MiB", memory, MinMemory>>20)
@@ -69,24 +68,24 @@ func NewCounter(memory int, tmp string) (*Counter, error) {
 	return &Counter{memory: memory, tmp: tmp}, nil
 }
 
-// Progress says how many requests were counted, and how many sorted records
-// are merged of how many; others may ask meanwhile.
+// Progress returns how many requests were counted, and how many sorted records were merged, of
+// how many. It is safe for concurrent use.
 func (c *Counter) Progress() (requests, merged, toMerge int64) {
 	return c.requests.Load(), c.merged.Load(), c.toMerge.Load()
 }
 
-// Count reads all entries. What it wrote to disk is gone when it returns.
+// Count reads all entries. Its files on disk are removed when it returns.
 func (c *Counter) Count(ctx context.Context, entries iter.Seq2[Entry, error]) (s *Stats, err error) {
 	dir, err := os.MkdirTemp(c.tmp, "shuultuur-replay-")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for sorted runs: %w", err)
+		return nil, fmt.Errorf("making a folder for sorted runs: %w", err)
 	}
 	defer func() {
 		if e := os.RemoveAll(dir); err == nil && e != nil {
-			err = fmt.Errorf("remove the sorted runs: %w", e)
+			err = fmt.Errorf("removing the sorted runs: %w", e)
 		}
 	}()
-	// The rest is for maps that take more than they hold, and for garbage.
+	// The rest is for the overhead of maps, and for garbage.
 	urls := newTally(dir, c.memory/3)
 	urls.merged, urls.toMerge = &c.merged, &c.toMerge
 	hosts := newNames(c.memory / 8)
@@ -119,8 +118,8 @@ func (c *Counter) Count(ctx context.Context, entries iter.Seq2[Entry, error]) (s
 	return s, nil
 }
 
-// fitZipf takes how many URLs were asked for how often, and fits a line to the
-// logarithms of rank and requests by least squares, each rank counting once.
+// fitZipf takes the number of URLs by number of requests, and fits a line to the logarithms of
+// rank and requests by least squares, with equal weight for each rank.
 func fitZipf(of map[uint64]int64) (urls int64, exponent, r2 float64) {
 	var sx, sy, sxx, sxy, syy float64
 	for _, n := range slices.Backward(slices.Sorted(maps.Keys(of))) {
@@ -134,7 +133,7 @@ func fitZipf(of map[uint64]int64) (urls int64, exponent, r2 float64) {
 	}
 	n := float64(urls)
 	vx, vy, cov := n*sxx-sx*sx, n*syy-sy*sy, n*sxy-sx*sy
-	// Below that it is rounding: all URLs were asked for equally often.
+	// Less is due to rounding: all URLs were requested equally often.
 	const tiny = 1e-9
 	if vx <= tiny*n*n || vy <= tiny*n*n {
 		return urls, 0, 0

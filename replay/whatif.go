@@ -19,15 +19,14 @@ import (
 	"shuultuur/message"
 )
 
-// A Judge is one settings file's opinion.
+// A Judge judges with one settings file.
 type Judge struct {
 	Name    string // of the settings file
 	Decider filter.Decider
-	// Client says who asked: what the settings make of the address and user
-	// that the log has.
+	// Client returns the client that the settings give for the address and user in the log.
 	Client func(context.Context, *Entry) filter.Client
-	// Refuses says why a server would refuse a request whatever the policy
-	// says; nil when it asks only the policy.
+	// Refuses returns an error if a server would refuse a request whatever the policy says. If
+	// it is nil, only the policy decides.
 	Refuses func(*filter.Transaction) error
 	// Begin and End count what is used, and are called around each entry. Entries are then
 	// judged one after another, in the order in which they are given. Nil: nothing counts.
@@ -38,15 +37,15 @@ type Judge struct {
 // Counts reports whether earlier entries matter to the verdict about later ones.
 func (j *Judge) Counts() bool { return j != nil && j.Begin != nil }
 
-// WhatIf compares what two judges make of a log. Only what a log knows is
-// judged: host, URL, method, client, user, referer, agent, time, and status
-// and type of the answer. Bodies are not in a log.
+// WhatIf compares the verdicts of two judges on a log. They only judge what a log contains:
+// host, URL, method, client, user, referer, agent, time, and status and type of the response.
+// Bodies are not in a log.
 type WhatIf struct {
 	New Judge
-	Old *Judge // nil: what the log says was decided
+	Old *Judge // nil for the verdicts in the log
 
-	// Outcome says that only what happens to a request counts: whether it is
-	// refused, not which word lets it pass. For rules of other programs.
+	// Outcome says that only the outcome of a request counts, whether it is refused, and not
+	// the action that lets it pass. It is for rules of other programs.
 	Outcome bool
 
 	Examples int // of each change; 0 means 3
@@ -54,25 +53,25 @@ type WhatIf struct {
 	judged atomic.Int64
 }
 
-// WhatIfReport is what would change. It is also the JSON form, which is
-// stable: keys may be added, none changes its meaning.
+// WhatIfReport describes the changes. It is also the JSON form, which is stable: keys may be
+// added, but do not change their meaning.
 type WhatIfReport struct {
 	Input Input  `json:"input"`
 	Old   string `json:"old"` // settings file, "" for the verdicts in the log
 	New   string `json:"new"`
 
 	Judged int64 `json:"judged"`
-	// Bodies were refused for what their body held, or may have: the log
-	// cannot show whether the new settings would do so as well.
+	// Bodies were, or may have been, refused because of their body: the log cannot show
+	// whether the new settings would do so as well.
 	Bodies int64 `json:"bodies"`
-	// Unknown are entries of which the log does not say what a policy decided.
+	// Unknown are entries for which the log contains no verdict of a policy.
 	Unknown int64 `json:"unknown"`
 
-	// Otherwise is how often the log has another outcome than the old rules.
+	// Otherwise is how often the outcome in the log differs from that of the old rules.
 	Otherwise int64 `json:"otherwise,omitempty"`
 
-	Changed   int64 `json:"changed"`    // the action is another
-	OtherRule int64 `json:"other_rule"` // same action, other policy, rule or target
+	Changed   int64 `json:"changed"`    // with another action
+	OtherRule int64 `json:"other_rule"` // with the same action, but another policy, rule or target
 
 	Was map[string]int64 `json:"was"` // by action
 	Is  map[string]int64 `json:"is"`
@@ -81,8 +80,8 @@ type WhatIfReport struct {
 	Left    int64           `json:"left"`    // changes beyond the first 10,000 kinds
 }
 
-// VerdictChange is one kind of change. Policy, category and rule are those
-// that decide now, or did where now nothing does.
+// VerdictChange is one kind of change. Policy, category and rule are those that decide now, or
+// that decided if nothing does now.
 type VerdictChange struct {
 	Policy   string   `json:"policy"`
 	Category string   `json:"category"`
@@ -93,11 +92,10 @@ type VerdictChange struct {
 	Examples []string `json:"examples"`
 }
 
-// maxKinds bounds the kinds of changes: recorded policies and rules are
-// whatever a file says.
+// maxKinds limits the kinds of changes, because recorded policies and rules can be any text.
 const maxKinds = 10_000
 
-// opinion is a verdict as far as it is compared.
+// opinion is the part of a verdict that is compared.
 type opinion struct {
 	action                     filter.Action
 	policy, rule, category, to string
@@ -108,7 +106,7 @@ type kind struct {
 	was, is                filter.Action
 }
 
-// Progress says how many entries were judged; others may ask meanwhile.
+// Progress returns how many entries were judged. It is safe for concurrent use.
 func (w *WhatIf) Progress() int64 { return w.judged.Load() }
 
 // Run judges all entries.
@@ -140,7 +138,7 @@ func (w *WhatIf) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (*Wha
 	return r, nil
 }
 
-// add takes what was made of one entry into the report.
+// add adds the result for one entry to the report.
 func (r *WhatIfReport) add(w *WhatIf, changes map[kind]*VerdictChange, e *Entry, o *opinions, examples int) {
 	was, is := o.was, o.is
 	if !o.known {
@@ -175,11 +173,11 @@ func (r *WhatIfReport) add(w *WhatIf, changes map[kind]*VerdictChange, e *Entry,
 type piece struct {
 	entries  []Entry
 	opinions []opinions
-	err      error // of the source, behind the entries
+	err      error // of the source, after the entries
 	judged   chan struct{}
 }
 
-// opinions are those of both judges.
+// opinions are the opinions of both judges.
 type opinions struct {
 	was, is opinion
 	known   bool
@@ -187,8 +185,8 @@ type opinions struct {
 
 const pieceSize = 512
 
-// pieces has entries judged on all processors while further ones are read, and
-// yields them in their order.
+// pieces judges entries on all processors while it reads further ones, and yields them in
+// their order.
 func (w *WhatIf) pieces(ctx context.Context, entries iter.Seq2[Entry, error]) iter.Seq2[*piece, error] {
 	return func(yield func(*piece, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -225,7 +223,7 @@ func (w *WhatIf) pieces(ctx context.Context, entries iter.Seq2[Entry, error]) it
 	}
 }
 
-// read cuts entries into pieces until they or ctx end.
+// read divides entries into pieces until they or ctx end.
 func read(ctx context.Context, entries iter.Seq2[Entry, error], work, ordered chan<- *piece) {
 	defer close(ordered)
 	defer close(work)
@@ -275,15 +273,15 @@ func (w *WhatIf) judgePiece(ctx context.Context, p *piece) {
 	}
 }
 
-// An exchange is what both judges are shown of an entry, and only read, with
-// room for the transaction of one at a time.
+// An exchange is an entry in the form that both judges read, with memory for one transaction
+// at a time.
 type exchange struct {
 	t        filter.Transaction
-	request  *message.Request  // nil where only a name was asked for
-	response *message.Response // made when the first of them comes that far
+	request  *message.Request  // nil if only a name was looked up
+	response *message.Response // made when a judge first needs it
 }
 
-// before is what was decided, or would be by the old settings.
+// before returns the verdict in the log, or that of the old settings.
 func (w *WhatIf) before(ctx context.Context, e *Entry, x *exchange) (opinion, bool) {
 	if w.Old != nil {
 		return w.Old.judge(ctx, e, x), true
@@ -310,7 +308,7 @@ func (r *WhatIfReport) note(changes map[kind]*VerdictChange, was, is opinion, e 
 			r.Left++
 			return
 		}
-		// The category may lie in a list that is closed before this is read.
+		// The category may be in a list that will be closed before this is read.
 		c = &VerdictChange{Policy: k.policy, Category: strings.Clone(k.category), Rule: k.rule, Was: was.action.String(), Is: is.action.String()}
 		changes[k] = c
 	}
@@ -320,7 +318,7 @@ func (r *WhatIfReport) note(changes map[kind]*VerdictChange, was, is opinion, e 
 	}
 }
 
-// judge leads an entry through the stages that a log can show.
+// judge judges an entry at the stages that a log covers.
 func (j *Judge) judge(ctx context.Context, e *Entry, x *exchange) (o opinion) {
 	t := &x.t
 	e.transaction(t, x.request)
@@ -364,7 +362,7 @@ func opinionOf(v *filter.Verdict) opinion {
 	return opinion{v.Action, v.Reason.Policy, v.Reason.Rule, v.Reason.Finding.Category, target(v)}
 }
 
-// target is where a redirect goes. That of a warning is a signed token.
+// target returns the target of a redirect, but not of a warning, where it is a signed token.
 func target(v *filter.Verdict) string {
 	if v.Action == filter.Redirect {
 		return v.To
@@ -372,8 +370,7 @@ func target(v *filter.Verdict) string {
 	return ""
 }
 
-// transaction makes of t the entry as a server would have seen it, with its
-// request.
+// transaction fills t with the entry as a server would have seen it, and with its request.
 func (e *Entry) transaction(t *filter.Transaction, r *message.Request) {
 	*t = filter.Transaction{ID: "replay", Start: e.Start, Host: e.Host, Port: e.Port, Last: filter.Request}
 	switch e.Method {
@@ -391,7 +388,7 @@ func (e *Entry) transaction(t *filter.Transaction, r *message.Request) {
 	t.URL = string(r.Target)
 }
 
-// sent is the request of an entry that has one.
+// sent returns the request of an entry, if it has one.
 func (e *Entry) sent() *message.Request {
 	scheme, rest, _ := strings.Cut(e.URL, "://")
 	authority, path, _ := strings.Cut(rest, "/")

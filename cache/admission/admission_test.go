@@ -8,8 +8,8 @@ import (
 
 func key(id uint64) Key { return Key{Lo: id * 0x9E3779B97F4A7C15, Hi: id * 0xC2B2AE3D27D4EB4F} }
 
-// zipf is a trace with a share of objects that are asked for once like that of
-// a content delivery network.
+// zipf returns a trace whose share of objects requested once resembles that of a content
+// delivery network.
 func zipf(requests, objects int) (ids []uint64) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const alpha = 0.9
@@ -20,8 +20,8 @@ func zipf(requests, objects int) (ids []uint64) {
 	return ids
 }
 
-// Every policy writes less than it is asked for, and the default less than a
-// quarter of what is not there.
+// TestModelWritesLittle: every policy writes less than is requested, and the default less than
+// a quarter of the misses.
 func TestModelWritesLittle(t *testing.T) {
 	ids := zipf(100_000, 130_000)
 	for _, name := range Names() {

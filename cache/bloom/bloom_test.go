@@ -19,7 +19,8 @@ func urls(prefix string, n int) []string {
 	return list
 }
 
-// The filter promises at most 9.65 bits a key and 1 % false positives when full.
+// TestFilterKeepsItsPromises: a full filter has at most 9.65 bits per key and 1 % false
+// positives.
 func TestFilterKeepsItsPromises(t *testing.T) {
 	race.Without(t)
 	for _, n := range []int{1000, 100_000, 435_000, 1_000_000} {
@@ -45,7 +46,7 @@ func TestFilterKeepsItsPromises(t *testing.T) {
 				wrong++
 			}
 		}
-		// Small filters scatter more.
+		// Small filters vary more.
 		limit := 0.0100
 		if n < 100_000 {
 			limit = 0.013

@@ -14,7 +14,7 @@ import (
 
 func key(i int) Key { return xxh3.HashString128(fmt.Sprint("object ", i)) }
 
-// content is what object i holds, so that a wrong byte is seen.
+// content returns the content of object i, in which a wrong byte is noticed.
 func content(i, size int) []byte {
 	r := rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)})
 	b := make([]byte, size)
@@ -40,7 +40,7 @@ func put(t testing.TB, s *Store, i, size int) {
 	}
 }
 
-// get returns whether object i is there; a wrong one ends the test.
+// get reports whether object i is there; a wrong one ends the test.
 func get(t testing.TB, s *Store, i, size int) bool {
 	t.Helper()
 	r, ok := s.Get(key(i))
@@ -67,7 +67,7 @@ func TestWhatIsWrittenIsThereAfterARestart(t *testing.T) {
 		if clean {
 			s.Close()
 		}
-		again := open(t, dir, 64<<20) // the first one was killed, if it was not closed
+		again := open(t, dir, 64<<20) // as after a kill, unless the first was closed
 		for i := range 300 {
 			if got := get(t, again, i, 10_000); got != (i != 7) {
 				t.Errorf("clean %v: object %d is there: %v", clean, i, got)
@@ -83,7 +83,7 @@ func TestTheOldestMakesRoom(t *testing.T) {
 		put(t, s, i, 10_000)
 		if i%20 == 0 {
 			for range 3 {
-				get(t, s, 0, 10_000) // in use all the time
+				get(t, s, 0, 10_000) // used all the time
 			}
 		}
 	}
@@ -101,8 +101,8 @@ func TestTheOldestMakesRoom(t *testing.T) {
 	}
 }
 
-// A bit is flipped in every kind of block: what is damaged is not there, and
-// nothing else is wrong.
+// TestNoWrongByteIsServed flips a bit in blocks of every kind: a damaged object is missing,
+// and all others are right.
 func TestNoWrongByteIsServed(t *testing.T) {
 	const n, size = 20, 1000
 	dir := t.TempDir()
@@ -156,8 +156,8 @@ func TestNoWrongByteIsServed(t *testing.T) {
 	}
 }
 
-// A record that was cut off anywhere by a kill is not there, and those before
-// it are.
+// TestACutRecordIsNotThere: a record truncated by a kill is missing, and those before it are
+// there.
 func TestACutRecordIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 64<<20)
@@ -181,7 +181,7 @@ func TestACutRecordIsNotThere(t *testing.T) {
 			t.Fatalf("cut at %d: objects before it are gone", cut)
 		}
 		get(t, s, 2, 500)
-		put(t, s, 3, 500) // goes on behind what is whole
+		put(t, s, 3, 500) // continues after the complete records
 		if !get(t, s, 3, 500) {
 			t.Fatalf("cut at %d: a new object is not there", cut)
 		}
@@ -254,8 +254,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// What was taken out or replaced stays away, whatever is damaged afterwards,
-// and what a body holds is not taken for a record.
+// TestWhatWasTakenOutStaysAway: removed or replaced objects do not return, whatever is damaged
+// afterwards, and the content of a body is not taken for a record.
 func TestWhatWasTakenOutStaysAway(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 64<<20)
@@ -301,15 +301,15 @@ func TestWhatWasTakenOutStaysAway(t *testing.T) {
 	}
 }
 
-// A checksum that was right is not computed again at once, but after anything
-// was written to the segment.
+// TestABitFlippedBehindACheckedRecord: a verified checksum is not verified again at once, but
+// it is after any write to the segment.
 func TestABitFlippedBehindACheckedRecord(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 64<<20)
 	const size = 100_000
 	put(t, s, 1, size)
 	file := path(dir, 1, "segment")
-	before := time.Now().Add(-time.Minute) // a fresh file is not trusted: its times are coarse
+	before := time.Now().Add(-time.Minute) // fresh files are not trusted, because file times are coarse
 	if err := os.Chtimes(file, before, before); err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test run itself as a process that writes until it is
-// killed.
+// TestMain makes the test binary also the process that writes until it is killed.
 func TestMain(m *testing.M) {
 	dir := os.Getenv("SHUULTUUR_TEST_WRITE")
 	if dir == "" {
@@ -38,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A process that is killed at any moment leaves no wrong byte behind.
+// TestKilledWhileWriting: a process killed at any moment leaves no wrong byte.
 func TestKilledWhileWriting(t *testing.T) {
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(1, 9))

@@ -49,7 +49,8 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// A compressed log that is still written, or damaged, counts as far as it can be read.
+// TestALogThatBreaksOffCountsAsFarAsItGoes: a compressed log that is still being written, or
+// damaged, is read as far as possible.
 func TestALogThatBreaksOffCountsAsFarAsItGoes(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -80,8 +81,8 @@ func TestALogThatBreaksOffCountsAsFarAsItGoes(t *testing.T) {
 	}
 }
 
-// promise checks that the default policy writes at most a quarter of what LRU
-// writes and has at least its hits, at a size of a twentieth of all bytes; the guide has others.
+// promise checks that the default policy writes at most a quarter of what LRU writes and has
+// at least its hits, for a size of a twentieth of all bytes; the guide has other sizes.
 func promise(t *testing.T, tr *Trace) {
 	t.Helper()
 	r, err := Run(t.Context(), tr, Options{Shares: []float64{0.05}, Policies: []string{"s3-fifo"}})
@@ -115,8 +116,8 @@ func TestPromiseHoldsOnRealTraces(t *testing.T) {
 	}
 }
 
-// zipf writes a trace with the shape of a content delivery network's: popularity
-// by Zipf's law, sizes log-normal and independent of it.
+// zipf writes a trace shaped like that of a content delivery network: popularity by Zipf's
+// law, log-normal sizes independent of it.
 func zipf(requests int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	const alpha, objects = 0.9, 1.5
@@ -145,7 +146,7 @@ func TestPromiseHoldsOnAZipfTrace(t *testing.T) {
 	promise(t, tr)
 }
 
-// Numbers are exact: what the files sort is what a map counts.
+// TestNumbersAreExact: the result of sorting in files equals that of counting in a map.
 func TestNumbersAreExact(t *testing.T) {
 	var log bytes.Buffer
 	r := rand.New(rand.NewPCG(3, 4))

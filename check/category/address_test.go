@@ -9,8 +9,8 @@ import (
 	"shuultuur/message"
 )
 
-// TestAnAddressIsListedInEveryForm: whatever form of a listed address a client
-// writes, it is the listed address, for the proxy and for the name server.
+// TestAnAddressIsListedInEveryForm: an address in any form that clients write matches the
+// listed address, for the proxy and for the name server.
 func TestAnAddressIsListedInEveryForm(t *testing.T) {
 	forms := []string{
 		"192.0.2.7", "0300.0.02.07", "0xc0.0x0.0x2.0x7", "0xC0.0.2.7", "3221225991", "0xc0000207", "192.519", "192.0.0x207", "030000001007",

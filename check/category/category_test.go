@@ -56,7 +56,7 @@ func newCheck(t testing.TB) *Check {
 
 var folder = regexp.MustCompile(` in /[^ ;]*/`)
 
-// find runs the stages a request goes through and returns what each found.
+// find runs the stages of a request and returns the findings of each.
 func find(t testing.TB, c *Check, host, path string) (atName, atRequest []filter.Finding) {
 	t.Helper()
 	tr := &filter.Transaction{Host: host, URL: "http://" + host + path}
@@ -179,7 +179,7 @@ func TestNothingFoundAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkFind: what a request that is in no list costs, both stages.
+// BenchmarkFind measures both stages of a request that is in no list.
 func BenchmarkFind(b *testing.B) {
 	c := newCheck(b)
 	tr := &filter.Transaction{Host: "www.harmless.org", Request: &message.Request{Path: []byte("/some/where?a=b")}}
@@ -297,8 +297,8 @@ func TestAdblockRules(t *testing.T) {
 	}
 }
 
-// TestRequestFromAnUnknownPage: it counts as third party unless the settings
-// say otherwise; a document is its own page.
+// TestRequestFromAnUnknownPage: it counts as third party unless the settings say otherwise; a
+// document is its own page.
 func TestRequestFromAnUnknownPage(t *testing.T) {
 	f := compile(t, "ads", list.Config{Format: list.Adblock}, "||x.com^$third-party\n||y.com^$~third-party\n")
 	for _, tt := range []struct {
@@ -339,7 +339,7 @@ func TestRequestFromAnUnknownPage(t *testing.T) {
 	}
 }
 
-// TestPopups: a document that a page of another site asks for may be one.
+// TestPopups: a document requested by a page of another site may be a popup.
 func TestPopups(t *testing.T) {
 	f := compile(t, "ads", list.Config{Format: list.Adblock}, "||pop.com^$popup\n")
 	c, err := New(Config{Lists: []string{"ads"}}, map[string]*list.File{"ads": f})
@@ -371,7 +371,7 @@ func TestPopups(t *testing.T) {
 	}
 }
 
-// TestChangesOfPages: pages are changed, and what else a site has is not.
+// TestChangesOfPages: pages are changed, other resources of a site are not.
 func TestChangesOfPages(t *testing.T) {
 	f := compile(t, "ads", list.Config{Format: list.Adblock}, "##.all\na.com##.ad\n")
 	c, err := New(Config{Lists: []string{"ads"}}, map[string]*list.File{"ads": f})
@@ -409,8 +409,8 @@ func TestChangesOfPages(t *testing.T) {
 	}
 }
 
-// BenchmarkAdblock asks two real lists about requests of a browser; none is
-// listed, so that nothing may be allocated.
+// BenchmarkAdblock looks up requests of a browser in two real lists. None is listed, so
+// nothing may be allocated.
 func BenchmarkAdblock(b *testing.B) {
 	lists := map[string]*list.File{}
 	for _, name := range []string{"easylist", "easyprivacy"} {

@@ -12,8 +12,8 @@ import (
 	"shuultuur/test/race"
 )
 
-// What AdGuard's documentation says of rules for name servers ("DNS filtering
-// rules syntax"), as cases.
+// TestAdblockRulesForNames has the cases in AdGuard's documentation of rules for name servers
+// ("DNS filtering rules syntax").
 func TestAdblockRulesForNames(t *testing.T) {
 	type question struct {
 		host, qtype, client, user string
@@ -157,8 +157,8 @@ func TestATerseTransactionIsFoundWithoutAllocating(t *testing.T) {
 	}
 }
 
-// What Pi-hole's documentation says of its regular expressions ("Regular
-// expressions tutorial", "Pi-hole regex extensions"), as cases.
+// TestPiholesExpressions has the cases in Pi-hole's documentation of its regular expressions
+// ("Regular expressions tutorial", "Pi-hole regex extensions").
 func TestPiholesExpressions(t *testing.T) {
 	for _, tt := range []struct {
 		lines string
@@ -209,7 +209,7 @@ func TestPiholesExpressions(t *testing.T) {
 	}
 }
 
-// Of pages and tunnels they see the host.
+// TestPiholesExpressionsAreForHosts: for pages and tunnels they are applied to the host.
 func TestPiholesExpressionsAreForHosts(t *testing.T) {
 	c := checkOver(t, []written{{"ftl", list.Config{Format: list.Pihole, Category: "ftl"}, "^ads|_b_\n^never\\.;querytype=AAAA\n^gone\\.;reply=nxdomain\n"}})
 	for url, want := range map[string]string{"ads.example/": "ftl", "x_b_.example/": "ftl", "other.example/x_b_/ads": "", "never.example/": "", "gone.example/": "ftl"} {

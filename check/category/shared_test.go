@@ -14,7 +14,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// A written list: its settings and what is in it.
+// A written is a list: its settings and its content.
 type written struct {
 	name string
 	cfg  list.Config
@@ -37,8 +37,8 @@ func checkOver(t *testing.T, lists []written) *Check {
 	return c
 }
 
-// describe puts what was found into words: "ads", "ads removeparam=x", and
-// "-ads" for what an exception has lifted.
+// describe formats findings: "ads", "ads removeparam=x", and "-ads" for a match that an
+// exception lifts.
 func describe(found []filter.Finding) string {
 	var all []string
 	for _, f := range found {
@@ -54,8 +54,7 @@ func describe(found []filter.Finding) string {
 	return strings.Join(all, ", ")
 }
 
-// asked returns what is found of a page, of a tunnel that is not looked into,
-// and of a name.
+// asked returns the findings for a page, for a tunnel that is not decrypted, and for a name.
 func asked(t *testing.T, c *Check, url string) (page, tunnel, name string) {
 	t.Helper()
 	host, path, _ := strings.Cut(url, "/")
@@ -139,7 +138,7 @@ func TestWhatLiftsIsNamedWithItsPlace(t *testing.T) {
 	}
 }
 
-// An entry that is added to a list at run time counts for the others, too.
+// An entry added to a list at run time also applies to the others.
 func TestAnExceptionAddedLaterIsForAllListsOfItsCategory(t *testing.T) {
 	dir := t.TempDir()
 	lists := map[string]*list.File{"a": compile(t, "a", ads, "||x.com^"), "adult": compile(t, "adult", list.Config{}, "x.com")}

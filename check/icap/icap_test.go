@@ -18,7 +18,7 @@ import (
 
 func contains(s, part string) bool { return strings.Contains(s, part) }
 
-// filler is text of n bytes that does not compress to nothing.
+// filler returns text of n bytes that compresses little.
 func filler(n int) string {
 	r := rand.New(rand.NewPCG(1, uint64(n)))
 	b := make([]byte, n)
@@ -28,7 +28,7 @@ func filler(n int) string {
 	return string(b)
 }
 
-// check makes a check that ends with the test.
+// check makes a check that is closed at the end of the test.
 func check(t testing.TB, cfg Config) *Check {
 	t.Helper()
 	c, err := New(cfg)
@@ -39,7 +39,7 @@ func check(t testing.TB, cfg Config) *Check {
 	return c
 }
 
-// transaction is what the tests ask about.
+// transaction returns the transaction of the tests.
 func transaction() *filter.Transaction {
 	x := &filter.Transaction{URL: "http://origin.example/file.bin?a=b", Host: "origin.example", Request: &httpmessage.Request{Method: "GET"}, Response: &httpmessage.Response{Status: 200}}
 	x.Request.Add("Host", "origin.example")
@@ -49,7 +49,7 @@ func transaction() *filter.Transaction {
 	return x
 }
 
-// find has a message asked about, whose body comes in pieces.
+// find runs the check on a message whose body arrives in pieces.
 func find(ctx context.Context, c *Check, s filter.Stage, pieces int, body string) ([]filter.Finding, error) {
 	return findIn(ctx, c, transaction(), s, pieces, body, &content.Head{})
 }
@@ -110,7 +110,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 	}
 }
 
-// off is the value that settings write as off.
+// off returns the value of a setting that is off.
 func off[T any, P interface {
 	*T
 	UnmarshalText([]byte) error

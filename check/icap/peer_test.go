@@ -22,8 +22,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// cicap starts c-icap with its echo service, and with its virus scanner when a
-// clamd is given. again starts it once more where it was.
+// cicap starts c-icap with its echo service, and if a clamd is given with its virus scanner.
+// again restarts it at the same address.
 func cicap(t *testing.T, clamd string) (port string, server *exec.Cmd, again func() *exec.Cmd) {
 	t.Helper()
 	peer.Program(t, "c-icap")
@@ -69,7 +69,7 @@ virus_scan.MaxObjectSize 50M
 	again = func() *exec.Cmd {
 		_ = os.Remove(filepath.Join(dir, "ctl"))
 		cmd := peer.Start(t, "c-icap", "-N", "-f", file)
-		t.Cleanup(func() { kill(cmd) }) // it takes its time when it is asked
+		t.Cleanup(func() { kill(cmd) }) // it ends slowly when asked
 		waitFor(t, "tcp", "127.0.0.1:"+port)
 		return cmd
 	}
@@ -154,8 +154,7 @@ func TestCICAPsEchoPassesEverything(t *testing.T) {
 	}
 }
 
-// kill kills a server and the processes it has started, which would go on
-// answering.
+// kill kills a server and the processes that it has started, which would continue to answer.
 func kill(server *exec.Cmd) {
 	_ = server.Process.Signal(syscall.SIGSTOP) // or it starts new ones
 	id := strconv.Itoa(server.Process.Pid)
@@ -169,8 +168,8 @@ func kill(server *exec.Cmd) {
 	_ = server.Wait()
 }
 
-// TestKilledUnderLoad: while c-icap is away every message is an error, at once;
-// when it is back, so are the answers.
+// TestKilledUnderLoad: while c-icap is away, every message fails at once; when it is back, it
+// answers again.
 func TestKilledUnderLoad(t *testing.T) {
 	port, server, again := cicap(t, "")
 	c := check(t, Config{Servers: setting.OneOrMore[string]{"icap://127.0.0.1:" + port + "/echo"}})
@@ -183,7 +182,7 @@ func TestKilledUnderLoad(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				case <-time.After(time.Millisecond): // a server that is away costs nothing to ask
+				case <-time.After(time.Millisecond): // a query of a server that is away costs nothing
 				}
 				start := time.Now()
 				got, err := find(t.Context(), c, filter.ResponseBody, 1+n%2*2, body)

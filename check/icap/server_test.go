@@ -22,7 +22,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A scanner is an ICAP server by hand.
+// A scanner is a scripted ICAP server.
 type scanner struct {
 	net.Listener
 	options string // fields of OPTIONS
@@ -78,7 +78,7 @@ func (s *scanner) kill() {
 	}
 }
 
-// got is what came with the nth message.
+// got returns what the scanner received with the nth message.
 func (s *scanner) got(n int) (head, body string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ const nothing = "ICAP/1.0 204 No Modifications Needed\r\nISTag: \"one\"\r\nEncap
 
 func clean204(string, string, string) string { return nothing }
 
-// page is an answer with a response of the scanner's own.
+// page returns a reply with the scanner's own response.
 func page(status int, fields, body string) string {
 	head := fmt.Sprintf("HTTP/1.1 %d Text\r\nContent-Type: text/html\r\n\r\n", status)
 	return fmt.Sprintf("ICAP/1.0 200 OK\r\n%sEncapsulated: res-hdr=0, res-body=%d\r\n\r\n%s%x\r\n%s\r\n0\r\n\r\n", fields, len(head), head, len(body), body)
@@ -303,7 +303,7 @@ func TestAnotherServerTakesOver(t *testing.T) {
 	}
 }
 
-// TestAHungServerCostsItsLimit: nobody waits longer, and the next ones do not
+// TestAHungServerCostsItsLimit: no message waits longer than the limit, and later ones do not
 // wait at all.
 func TestAHungServerCostsItsLimit(t *testing.T) {
 	s := scan(t, "", "Methods: RESPMOD\r\n", clean204)
@@ -365,7 +365,7 @@ func TestAnErrorStatusIsAnError(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBoundedAndKept: also by what the server says.
+// TestConnectionsAreBoundedAndKept also covers limits that the server sets.
 func TestConnectionsAreBoundedAndKept(t *testing.T) {
 	var now, most, all atomic.Int64
 	s := scan(t, "", "Methods: RESPMOD\r\nMax-Connections: 3\r\n", func(string, string, string) string {
@@ -394,7 +394,7 @@ func TestConnectionsAreBoundedAndKept(t *testing.T) {
 	}
 }
 
-// TestSlowBodiesLeaveConnectionsToOthers: half of them at most.
+// TestSlowBodiesLeaveConnectionsToOthers: slow bodies take at most half of the connections.
 func TestSlowBodiesLeaveConnectionsToOthers(t *testing.T) {
 	s := scan(t, "", "Methods: RESPMOD\r\n", clean204)
 	c := check(t, Config{Servers: setting.OneOrMore[string]{s.url()}, Connections: 4})
@@ -414,7 +414,7 @@ func TestSlowBodiesLeaveConnectionsToOthers(t *testing.T) {
 	}
 }
 
-// FuzzReply: a server may be anybody's.
+// FuzzReply reads arbitrary replies, because any server may be configured.
 func FuzzReply(f *testing.F) {
 	f.Add(nothing)
 	f.Add(page(403, "X-Infection-Found: Type=0; Threat=x;\r\nX-Violations-Found: 3\r\n\ta\r\n\tb\r\n\tc\r\n", "no"))
@@ -443,8 +443,8 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// FuzzHostileServer: whatever it sends, and whenever it ends, a message gets an
-// answer or an error, and the connection is not used again in a wrong place.
+// FuzzHostileServer: whatever the server sends, and whenever it ends, a message gets a verdict
+// or an error, and the connection is not reused in the middle of a reply.
 func FuzzHostileServer(f *testing.F) {
 	f.Add([]byte(nothing), true)
 	f.Add([]byte("ICAP/1.0 100 Continue\r\n\r\nICAP/1.0 100 Continue\r\n\r\n"), false)

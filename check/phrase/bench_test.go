@@ -13,8 +13,8 @@ import (
 	"shuultuur/test/data"
 )
 
-// e2gLists returns the settings for the phrase lists that Debian's e2guardian
-// enables, or skips the test.
+// e2gLists returns settings with the phrase lists that Debian's e2guardian enables, or skips
+// the test.
 func e2gLists(t testing.TB, compat string) Config {
 	t.Helper()
 	dir := os.Getenv("SHUULTUUR_E2G")
@@ -119,7 +119,7 @@ func benchmarkMatch(b *testing.B, c *Check, pages [][]byte, size int64, once boo
 	b.ReportMetric(float64(hits)/float64(len(pages)), "phrases/page")
 }
 
-// BenchmarkScore is all the check does for a page once it has its text.
+// BenchmarkScore measures all work of the check for a page whose text is known.
 func BenchmarkScore(b *testing.B) {
 	for _, evidence := range []bool{false, true} {
 		b.Run(map[bool]string{false: "judge", true: "report"}[evidence], func(b *testing.B) {

@@ -12,8 +12,8 @@ import (
 	"shuultuur/filter"
 )
 
-// findDisguised is find for a client whose policy says disguised. The page comes
-// in pieces that end at cuts.
+// findDisguised is like find for a client whose policy has disguised. The page arrives in
+// pieces that end at cuts.
 func findDisguised(t testing.TB, c *Check, page string, cuts ...int) []filter.Finding {
 	t.Helper()
 	tr := &filter.Transaction{Body: new(content.Body), Verdict: filter.Verdict{Disguised: true}}
@@ -87,7 +87,7 @@ func TestDisguisedWordsAreFound(t *testing.T) {
 		}
 		switch name {
 		case "zero-width", "soft hyphens", "inline tags", "letters of mathematics", "full width", "in the plain besides":
-			continue // undone for everybody
+			continue // always reversed
 		}
 		if found := find(t, c, p.page); len(found) > 0 {
 			t.Errorf("%s: found although the policy does not want it: %v", name, found)
@@ -118,8 +118,8 @@ func TestDisguisedWordsAreFoundHoweverThePageIsCut(t *testing.T) {
 	}
 }
 
-// Undoing disguises must not make harmless pages look like others: a page in a
-// hundred may gain a few points.
+// TestDisguisesAreRarelyFoundInHarmlessPages: reversing disguises must not change the verdict
+// on harmless pages. One page in a hundred may gain a few points.
 func TestDisguisesAreRarelyFoundInHarmlessPages(t *testing.T) {
 	score := func(found []filter.Finding) int {
 		for _, f := range found {
@@ -157,7 +157,7 @@ func TestDisguisesAreRarelyFoundInHarmlessPages(t *testing.T) {
 	}
 }
 
-// e2gOrNil is e2gCheck for a test that goes on without.
+// e2gOrNil is like e2gCheck, but returns nil if the lists of e2guardian are missing.
 func e2gOrNil(t *testing.T) (c *Check) {
 	t.Run("e2guardian", func(t *testing.T) { c = e2gCheck(t, "") })
 	return c

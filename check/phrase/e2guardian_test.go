@@ -20,8 +20,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// A question is a set of lists, settings and pages whose scores are compared
-// with those of Debian's e2guardian.
+// A question is a set of lists, settings and pages whose scores are compared with those of
+// Debian's e2guardian.
 type question struct {
 	weighted, banned, exception    string
 	mode, filterMode, preserveCase int
@@ -34,13 +34,13 @@ func (q *question) String() string {
 		q.mode, q.filterMode, q.preserveCase, q.hex, q.weighted, q.banned, q.exception)
 }
 
-// guardian runs e2guardian once for each question: it starts in milliseconds.
+// A guardian runs e2guardian once for each question, because it starts in milliseconds.
 type guardian struct {
 	version string
 	shipped map[string]string // its settings files
 	origin  *httptest.Server
 	mu      sync.Mutex
-	pages   []string // of the question at hand
+	pages   []string // of the current question
 }
 
 func newGuardian(t *testing.T) *guardian {
@@ -70,7 +70,7 @@ func newGuardian(t *testing.T) *guardian {
 	return g
 }
 
-// settings returns a shipped file with some keys set and without its lists.
+// settings returns a shipped settings file with some keys set and without its lists.
 func (g *guardian) settings(name string, set map[string]string) string {
 	var b strings.Builder
 	for line := range strings.Lines(g.shipped[name]) {
@@ -88,9 +88,8 @@ func (g *guardian) settings(name string, set map[string]string) string {
 // limitOf is the score above which e2guardian blocks in these tests.
 const limitOf = 50
 
-// ask returns what e2guardian says of each page: its score, and whether it
-// blocks it. A port that another program takes at the same time is a reason to
-// ask again.
+// ask returns e2guardian's answer for each page: its score, and whether it blocks the page. If
+// another program takes its port at the same time, ask tries again.
 func (g *guardian) ask(t *testing.T, q *question) []answer {
 	t.Helper()
 	var err error
@@ -148,8 +147,8 @@ func (g *guardian) tryAsk(t *testing.T, q *question) ([]answer, error) {
 	return readLog(t, filepath.Join(dir, "access.log"), len(q.pages)), nil
 }
 
-// listen starts e2guardian with settings written to conf and returns its
-// address. Its ports may have been taken meanwhile: then it tries others.
+// listen starts e2guardian with settings written to conf and returns its address. If its ports
+// were taken meanwhile, it tries others.
 func (g *guardian) listen(t *testing.T, conf string, set map[string]string) (proxy *url.URL, stop func()) {
 	t.Helper()
 	var stderr strings.Builder
@@ -169,7 +168,7 @@ func (g *guardian) listen(t *testing.T, conf string, set map[string]string) (pro
 			if c, err := net.Dial("tcp", proxy.Host); err == nil {
 				c.Close()
 				return proxy, func() {
-					_ = cmd.Process.Kill() // it takes its time when asked
+					_ = cmd.Process.Kill() // it ends slowly when asked
 					<-ended
 				}
 			}
@@ -185,7 +184,7 @@ func (g *guardian) listen(t *testing.T, conf string, set map[string]string) (pro
 	return nil, nil
 }
 
-// waitFor waits for something that another process does.
+// waitFor waits until done returns true, for work of another process.
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
@@ -197,7 +196,7 @@ func waitFor(t *testing.T, what string, done func() bool) {
 
 var logLine = regexp.MustCompile(`http://127\.0\.0\.1:\d+/(\d+) (.*?)(?:GET) \d+ (-?\d+) `)
 
-// readLog reads n answers out of e2guardian's log, when they are there.
+// readLog waits for n answers in e2guardian's log and returns them.
 func readLog(t *testing.T, path string, n int) []answer {
 	t.Helper()
 	answers := make([]answer, n)
@@ -223,7 +222,7 @@ func readLog(t *testing.T, path string, n int) []answer {
 	return answers
 }
 
-// ours returns what this check says.
+// ours returns the answers of this check.
 func (q *question) ours(t *testing.T) []answer {
 	t.Helper()
 	dir := t.TempDir()
@@ -249,14 +248,14 @@ func (q *question) ours(t *testing.T) []answer {
 	return answers
 }
 
-// compare asks both and compares what they say.
+// compare compares the answers of both.
 func (g *guardian) compare(t *testing.T, q *question) {
 	t.Helper()
 	theirs, ours := g.ask(t, q), q.ours(t)
 	for i, page := range q.pages {
 		got, want := ours[i], theirs[i]
 		if want.Blocked && got.Blocked || got.Categories == "exception" {
-			want.Score, want.Categories = got.Score, got.Categories // nothing hangs on it
+			want.Score, want.Categories = got.Score, got.Categories // irrelevant for the verdict
 		}
 		if got != want {
 			t.Errorf("page %q: got %+v, e2guardian says %+v\n%v", page, got, want, q)
@@ -285,8 +284,8 @@ func TestScoresAreThoseOfE2guardian(t *testing.T) {
 	}
 }
 
-// TestRandomScoresAreThoseOfE2guardian makes up lists and pages. It runs for as
-// long as E2GUARDIAN_TIME says.
+// TestRandomScoresAreThoseOfE2guardian generates lists and pages, for the time in
+// E2GUARDIAN_TIME.
 func TestRandomScoresAreThoseOfE2guardian(t *testing.T) {
 	g := newGuardian(t)
 	long := 2 * time.Second
@@ -308,9 +307,8 @@ func TestRandomScoresAreThoseOfE2guardian(t *testing.T) {
 	t.Logf("%d pages compared", asked)
 }
 
-// randomQuestion makes up a question in which nothing touches the faults of
-// e2guardian: text beyond ASCII that is folded, a second combination where
-// occurrences count, the end of a page or head.
+// randomQuestion generates a question that avoids the faults of e2guardian: folding of
+// non-ASCII text, a second combination where occurrences count, and the end of a page or head.
 func randomQuestion(r *rand.Rand) *question {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	q := &question{mode: 1 + r.IntN(2), filterMode: r.IntN(4), preserveCase: r.IntN(3), hex: r.IntN(4) == 0}

@@ -20,7 +20,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// coded returns p under a content coding.
+// coded encodes p with a content coding.
 func coded(t *testing.T, coding string, p []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -46,7 +46,7 @@ func coded(t *testing.T, coding string, p []byte) []byte {
 	return b.Bytes()
 }
 
-// scorePage returns a page with words of the list in all places, at random.
+// scorePage returns a page with words of the list in random places of all kinds.
 func scorePage(r *rand.Rand) []byte {
 	var b bytes.Buffer
 	places := []string{
@@ -61,8 +61,8 @@ func scorePage(r *rand.Rand) []byte {
 	return b.Bytes()
 }
 
-// However a body is cut into pieces, and whatever is forgotten on the way, what
-// is found is the same.
+// TestIncrementalEqualsWhole: the findings do not depend on how a body is divided, or on what
+// is forgotten meanwhile.
 func TestIncrementalEqualsWhole(t *testing.T) {
 	splits := 10000
 	if race.On || testing.Short() {
@@ -97,7 +97,7 @@ func TestIncrementalEqualsWhole(t *testing.T) {
 	}
 }
 
-// findIn is Find for a body that comes in pieces.
+// findIn is like Find for a body that arrives in pieces.
 func findIn(t *testing.T, c *Check, typ, coding string, wire []byte, r *rand.Rand) []filter.Finding {
 	t.Helper()
 	tr := transaction(typ, coding, nil)

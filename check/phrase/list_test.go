@@ -12,7 +12,7 @@ import (
 	"shuultuur/setting"
 )
 
-// files is a file system for lists.
+// files is a file system of lists.
 type files map[string]string
 
 func (f files) open(path string) ([]byte, error) {
@@ -23,7 +23,7 @@ func (f files) open(path string) ([]byte, error) {
 	return []byte(s), nil
 }
 
-// readerFor returns a reader over files as New makes it for compat.
+// readerFor returns a reader over files, made as by New for compat.
 func readerFor(t testing.TB, compat string, f files) *reader {
 	t.Helper()
 	c := new(Check)
@@ -35,7 +35,7 @@ func readerFor(t testing.TB, compat string, f files) *reader {
 	return r
 }
 
-// show writes a rule down: kind, phrases, weight, category.
+// show formats a rule: kind, phrases, weight, category.
 func (r *reader) show(u *rule) string {
 	s := u.kind.String()
 	for _, p := range u.parts {

@@ -20,7 +20,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// lists3 are the three lists of a check under test.
+// lists3 are the three lists of a check.
 type lists3 struct{ weighted, banned, exception string }
 
 func newCheck(t testing.TB, l lists3, cfg Config) *Check {
@@ -47,7 +47,7 @@ func located(dir string, names ...string) (files []setting.File) {
 
 func ptr[T any](v T) *T { return &v }
 
-// transaction returns one at ResponseBody with this body.
+// transaction returns a transaction at ResponseBody with this body.
 func transaction(contentType, coding string, body []byte) *filter.Transaction {
 	t := &filter.Transaction{
 		Request:  &message.Request{Method: "GET"},
@@ -63,7 +63,7 @@ func transaction(contentType, coding string, body []byte) *filter.Transaction {
 	return t
 }
 
-// find returns the findings for an HTML page, one a line.
+// find returns the findings for an HTML page.
 func find(t testing.TB, c *Check, page string) []filter.Finding {
 	t.Helper()
 	tr := transaction("text/html; charset=utf-8", "", []byte(page))
@@ -146,7 +146,7 @@ func TestModernScores(t *testing.T) {
 	}
 }
 
-// The examples of the older programs that the oracle has no vector for.
+// TestCompatScores has examples of the older programs that are not among the test vectors.
 func TestCompatScores(t *testing.T) {
 	weighted := func(s string) lists3 { return lists3{weighted: s} }
 	for _, c := range []struct {
@@ -503,7 +503,7 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-// plainView is what a view should be, character by character, for ASCII.
+// plainView computes a view character by character, for ASCII.
 func plainView(d *dialect, p pass, page string) string {
 	var out []byte
 	tag := false

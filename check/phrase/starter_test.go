@@ -10,8 +10,8 @@ import (
 	"shuultuur/test/data"
 )
 
-// harmless are sentences of pages that come near to what the starter lists look
-// for without being about it.
+// harmless are sentences that resemble those that the starter lists look for, but are
+// harmless.
 var harmless = map[string][]string{
 	"en": {"The town library opens a new reading room for children next week.", "Police found a firearm near the river and asked for witnesses.",
 		"If you think about suicide, call the helpline; people there will listen.", "The roulette of the weather brought rain to the match.",

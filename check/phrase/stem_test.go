@@ -14,7 +14,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Pages whose language is told by their text.
+// Pages whose language is detected by their text.
 const (
 	uzbekPage = `<p>Toshkent shahrining markazida joylashgan kutubxonada bugun yangi kitoblar ko'rgazmasi ochildi.
 Unda yozuvchilar, talabalar va o'qituvchilar ishtirok etdilar. Kelgusi haftada esa bolalar uchun alohida kun tashkil qilinadi.</p>`
@@ -137,9 +137,9 @@ func TestBracesAreLettersInCompatibilityModes(t *testing.T) {
 	}
 }
 
-// BenchmarkStems is what words found by their stems add to e2guardian's lists:
-// each page is judged without and with them, by turns, and processor time counts,
-// so that what else the machine does falls on neither.
+// BenchmarkStems measures the additional cost of words by stem in e2guardian's lists: each
+// page is judged without and with them, in turn, and processor time counts, so that other load
+// on the machine affects both.
 func BenchmarkStems(b *testing.B) {
 	pages, size := realPages(b)
 	stems, err := filepath.Glob("starter/*.list")

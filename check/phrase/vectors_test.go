@@ -35,8 +35,8 @@ type vector struct {
 	Results   map[string]map[string]answer `json:"results"`
 }
 
-// faults are answers of the older programs that are wrong and what is right:
-// their fold destroys UTF-8, and one of them had text of another page in mind.
+// faults are wrong answers of the older programs, with the right ones: their folding destroys
+// UTF-8, and one of them used text of another page.
 var faults = map[string]answer{
 	"utf8-preservecase-0/cyr/53":       {"11", false, "-"},
 	"utf8-preservecase-0/cyr/55":       {"11", false, "-"},
@@ -51,8 +51,8 @@ var faults = map[string]answer{
 	"utf8-upper-preservecase-2/fr/55":  {"12", false, "-"},
 }
 
-// monday is when the vectors are answered: not in the minute after midnight
-// that one of them asks for.
+// noon is the time at which the vectors are answered: not in the minute after midnight that
+// one of them uses.
 func noon() time.Time { return time.Date(2026, 1, 7, 12, 0, 0, 0, time.UTC) }
 
 func write(t testing.TB, path string, data []byte) {
@@ -62,7 +62,7 @@ func write(t testing.TB, path string, data []byte) {
 	}
 }
 
-// check builds the check a vector describes.
+// check makes the check for a vector.
 func (v *vector) check(t *testing.T, compat string) *Check {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,7 +102,7 @@ func (v *vector) check(t *testing.T, compat string) *Check {
 	return c
 }
 
-// answerOf says what a filter with this limit makes of findings.
+// answerOf returns the answer of a filter with this limit to findings.
 func answerOf(found []filter.Finding, limit int) answer {
 	a := answer{Score: "0", Categories: "-"}
 	var cats []filter.Finding

@@ -27,8 +27,8 @@ const (
 	starterExplicit = 80
 )
 
-// scenes are harmless pictures in colours of skin: of each pixel red, green and
-// blue.
+// scenes are harmless pictures in skin colours: functions that return red, green and blue of
+// each pixel.
 var scenes = map[string]func(x, y float64) (r, g, b float64){
 	"a desert below the sky": func(x, y float64) (r, g, b float64) {
 		if y < 200 {
@@ -85,13 +85,13 @@ var scenes = map[string]func(x, y float64) (r, g, b float64){
 	},
 }
 
-// grain is from -0.5 to 0.5, by chance.
+// grain returns a pseudo-random number from -0.5 to 0.5.
 func grain(x, y float64) float64 {
 	v := math.Sin(x*12.9898+y*78.233) * 43758.5453
 	return v - math.Floor(v) - 0.5
 }
 
-// module is the folder of a Python package, "" where it is not installed.
+// module returns the folder of a Python package, "" if it is not installed.
 func module(t *testing.T, name string) (folder string) {
 	t.Run(name, func(t *testing.T) { // which may be skipped without the rest
 		out, err := exec.Command(peer.Python(t, name), "-c", fmt.Sprintf("import %s as m; print(m.__path__[0])", name)).Output()
@@ -103,7 +103,7 @@ func module(t *testing.T, name string) (folder string) {
 	return folder
 }
 
-// harmless is a check of skin, with open_nsfw where a Python has it.
+// harmless returns a check of skin, with open_nsfw if a Python has it.
 func harmless(t *testing.T) *Check {
 	t.Helper()
 	cfg := Config{Skin: true}
@@ -147,7 +147,7 @@ func TestNoHarmlessSceneIsOverTheStarterThresholds(t *testing.T) {
 	}
 }
 
-// photoFolders are where packages have photos of scenes, animals and people.
+// photoFolders returns folders of packages with photos of scenes, animals and people.
 func photoFolders(t *testing.T) []string {
 	folders := []string{"/usr/share/backgrounds", "/usr/share/wallpapers", "/usr/share/doc/opencv-doc"}
 	if more := os.Getenv("SHUULTUUR_PHOTOS"); more != "" {
@@ -168,7 +168,7 @@ func TestNoPhotoOfAPackageIsOverTheStarterThresholds(t *testing.T) {
 			if err == nil && !d.IsDir() && slices.Contains([]string{".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"}, strings.ToLower(filepath.Ext(path))) {
 				files = append(files, path)
 			}
-			return nil // a folder that is not there has no photos
+			return nil // a missing folder has no photos
 		})
 	}
 	if len(files) == 0 {
@@ -191,7 +191,7 @@ func TestNoPhotoOfAPackageIsOverTheStarterThresholds(t *testing.T) {
 		found := find(t, c, b)
 		skin, explicit := scoreOf(found, Skin), scoreOf(found, Explicit)
 		if skin < 0 {
-			continue // an icon, or not decoded
+			continue // an icon, or not decodable
 		}
 		n++
 		if explicit >= 0 {

@@ -28,8 +28,8 @@ import (
 	"shuultuur/setting"
 )
 
-// modelFile writes a model that gives the mean of red and of green, and its
-// description with some more lines.
+// modelFile writes a model that returns the means of red and of green, and its description
+// with some more lines.
 func modelFile(t testing.TB, more string) setting.File {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "means.onnx")
@@ -42,7 +42,7 @@ func modelFile(t testing.TB, more string) setting.File {
 	return setting.File(file)
 }
 
-// plainColour is a JPEG of one colour with a darker frame.
+// plainColour returns a JPEG of one colour with a darker frame.
 func plainColour(t testing.TB, c color.RGBA, side int) []byte {
 	t.Helper()
 	m := image.NewRGBA(image.Rect(0, 0, side, side))
@@ -312,8 +312,8 @@ func TestPicturesOfAPageAreHeldTogether(t *testing.T) {
 	})
 }
 
-// TestPicturesThatNobodyWaitsForRest: the model works for pages that are being
-// loaded first, and is asked about what passed unread when none is.
+// TestPicturesThatNobodyWaitsForRest: the model first judges pictures of pages that are being
+// loaded. It judges pictures that passed unread when no page is loading.
 func TestPicturesThatNobodyWaitsForRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newJobs(1)
@@ -340,7 +340,7 @@ func TestPicturesThatNobodyWaitsForRest(t *testing.T) {
 		var pages sync.WaitGroup
 		defer pages.Wait()
 		defer cancel()
-		pages.Go(func() { // without end
+		pages.Go(func() { // endless
 			for ctx.Err() == nil {
 				q.mu.Lock()
 				q.last = time.Now()

@@ -46,7 +46,7 @@ func photo(t testing.TB, seed uint64, shift int) []byte {
 	return b.Bytes()
 }
 
-// skin is a picture of one smooth colour with a border.
+// skin returns a picture of one smooth colour with a border.
 func skin(t testing.TB) []byte {
 	t.Helper()
 	m := image.NewRGBA(image.Rect(0, 0, 320, 256))
@@ -257,8 +257,8 @@ func TestAProgressiveJPEGIsJudgedWhileItComes(t *testing.T) {
 	}
 }
 
-// TestPicturesAreThoseThatBrowsersShow: a browser that wants a picture goes by its
-// bytes, whatever type it is said to have.
+// TestPicturesAreThoseThatBrowsersShow: a browser that wants a picture goes by its bytes,
+// whatever its declared type.
 func TestPicturesAreThoseThatBrowsersShow(t *testing.T) {
 	c := newCheck(t, Config{Skin: true}, nil)
 	for _, x := range []struct {

@@ -19,8 +19,8 @@ import (
 	"shuultuur/test/data"
 )
 
-// BenchmarkExchange tries all public rules for HTTP on a request for a page and
-// its answer, as a server asks for them.
+// BenchmarkExchange tries all public rules for HTTP on a request for a page and its response,
+// as a server does.
 func BenchmarkExchange(b *testing.B) {
 	rules := data.Path(b, "rules", "et-open-http.rules.gz")
 	c, err := New(Config{Rules: []setting.File{setting.File(rules)}}, Parts{Now: time.Now})
@@ -54,7 +54,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// block is how much of a body a server holds in one piece.
+// block is the size of the pieces in which a server holds a body.
 const block = 32 << 10
 
 func exchangeOf(b testing.TB, c *Check, page []byte) {

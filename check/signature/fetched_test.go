@@ -17,7 +17,7 @@ import (
 	"shuultuur/list/source"
 )
 
-// tarball packs files, which are names and texts by turns.
+// tarball packs files, given as alternating names and contents.
 func tarball(t *testing.T, files ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -88,7 +88,7 @@ alert http any any -> any any (http.uri; content:"/bad"; lua:yes.lua; sid:2;)
 		t.Errorf("found %q; want the rule with a dataset and the one with a script", names)
 	}
 
-	// A page of a captive portal, and rules that are mostly gone, are not taken.
+	// A page of a captive portal, and a version that lacks most rules, are refused.
 	for _, no := range []string{"<html>please log in</html>", "# nothing\n", "alert nonsense\nalert more\n"} {
 		content.Store([]byte(no))
 		if got, err := update(c); err == nil || got.Taken {

@@ -17,8 +17,7 @@ import (
 	"shuultuur/filter"
 )
 
-// TestRulesSeeTheHeaderOfAQuery holds what rules ask of the header of a query for a
-// name against what is in it.
+// TestRulesSeeTheHeaderOfAQuery: rules test the header of a query for a name.
 func TestRulesSeeTheHeaderOfAQuery(t *testing.T) {
 	const recursion, reserved = 0x100, 0x40
 	for name, tc := range map[string]struct {
@@ -50,8 +49,8 @@ func TestRulesSeeTheHeaderOfAQuery(t *testing.T) {
 	}
 }
 
-// TestRulesSeeHandshakes judges a connection as the proxy does: by the name of
-// CONNECT, with the client's hello, and with the origin's certificate.
+// TestRulesSeeHandshakes judges a connection as the proxy does: by the name in CONNECT, with
+// the client's hello, and with the origin's certificate.
 func TestRulesSeeHandshakes(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

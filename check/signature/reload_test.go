@@ -17,7 +17,7 @@ func TestCostsAreShownBesideThoseBeforeAReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c *Check
-	for n := range 3 { // nothing is tried between the second and the third
+	for n := range 3 { // no rule is tried between the second and the third
 		next, err := New(Config{Rules: []setting.File{setting.File(file)}}, Parts{Previous: c, Now: time.Now})
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 // conversation is a request and a response of a test.
 type conversation struct{ request, body, response, page string }
 
-// judge runs an exchange through a check and returns the categories found.
+// judge judges an exchange and returns the categories of the findings.
 func judge(t *testing.T, c *Check, f *filter.Flow, id string, x conversation) []string {
 	t.Helper()
 	read := func(s string) *message.Reader {
@@ -160,7 +160,7 @@ alert http any any -> any any (http.uri; content:"/get"; flowbits:isset,a; sid:2
 	if got := judge(t, c, &filter.Flow{}, "2", get); has(got, "2") {
 		t.Error("the bit is set on another connection")
 	}
-	next := newCheck(t, rules) // as a reload makes it
+	next := newCheck(t, rules) // as by a reload
 	got := judge(t, next, f, "3", get)
 	for _, want := range []string{"2", "trojan-activity", "priority-1"} {
 		if !has(got, want) {
@@ -209,8 +209,8 @@ func TestARuleThatTakesTooLongIsReported(t *testing.T) {
 	}
 }
 
-// TestRulesSeeRequestsThatGoNoFurther shows heads that the proxy answers with 400
-// to rules on what is malformed.
+// TestRulesSeeRequestsThatGoNoFurther: rules for malformed requests inspect heads that the
+// proxy answers with 400.
 func TestRulesSeeRequestsThatGoNoFurther(t *testing.T) {
 	for name, x := range map[string]struct{ rule, head string }{
 		"two lengths":  {`app-layer-event:http.duplicate_content_length_field_in_request; http.uri; content:"/x"`, "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n"},
@@ -240,8 +240,8 @@ func TestRulesSeeRequestsThatGoNoFurther(t *testing.T) {
 	}
 }
 
-// TestRulesSeeDNSMessagesThatAreNoQueries shows messages that the name server answers
-// with FORMERR or NOTIMP, or that say that a zone has changed.
+// TestRulesSeeDNSMessagesThatAreNoQueries has messages that the name server answers with
+// FORMERR or NOTIMP, or that announce a change of a zone.
 func TestRulesSeeDNSMessagesThatAreNoQueries(t *testing.T) {
 	const question = "\x01x\x04test\x00\x00\x06\x00\x01"
 	for name, x := range map[string]struct{ rule, message string }{
@@ -273,7 +273,7 @@ func TestRulesSeeDNSMessagesThatAreNoQueries(t *testing.T) {
 	}
 }
 
-// FuzzRefusedDNS shows any bytes as a DNS message.
+// FuzzRefusedDNS inspects arbitrary bytes as a DNS message.
 func FuzzRefusedDNS(f *testing.F) {
 	f.Add([]byte("\x00\x01\x20\x00\x00\x01\x00\x01\x00\x00\x00\x00\x01x\x00\x00\x06\x00\x01\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x00\x00\x04abcd"))
 	f.Fuzz(func(t *testing.T, msg []byte) {
@@ -289,7 +289,7 @@ func FuzzRefusedDNS(f *testing.F) {
 	})
 }
 
-// FuzzRefused shows any bytes as a head.
+// FuzzRefused inspects arbitrary bytes as a head.
 func FuzzRefused(f *testing.F) {
 	f.Add([]byte("GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n"))
 	f.Add([]byte(" CONNECT [:1 HTTP\n:\n"))
@@ -299,8 +299,8 @@ func FuzzRefused(f *testing.F) {
 	})
 }
 
-// TestATransformThatTakesTooLongIsReported has an expression of pcrexform go back
-// and forth without end.
+// TestATransformThatTakesTooLongIsReported has an expression of pcrexform that backtracks
+// without end.
 func TestATransformThatTakesTooLongIsReported(t *testing.T) {
 	c := newCheck(t, `alert http any any -> any any (http.uri; pcrexform:"^/(?=((a+)+)+$)(a)"; content:"a"; bsize:1; sid:1;)`)
 	for uri, want := range map[string]bool{"/aaaa": false, "/" + strings.Repeat("a", 60) + "!": true} {

@@ -14,8 +14,8 @@ import (
 	"shuultuur/message"
 )
 
-// TestContentOutsideBuffersIsFoundWhereverItStands cuts contents of every place out
-// of an answer, across its head and its body, and has the body judged in pieces.
+// TestContentOutsideBuffersIsFoundWhereverItStands takes contents from every position of a
+// response, across its head and body, and judges the body in pieces.
 func TestContentOutsideBuffersIsFoundWhereverItStands(t *testing.T) {
 	page := "<html><body>" + strings.Repeat("a word, another; ", 9) + "</body></html>"
 	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Length: %d\r\n\r\n", len(page))

@@ -47,13 +47,13 @@ func (m *memory) Put(_ context.Context, k [16]byte, v []byte, _ time.Duration) {
 	m.m[k] = v
 }
 
-// find has a body checked, as a download or an upload.
+// find checks a body as a download or an upload.
 func find(t *testing.T, c *Check, s filter.Stage, body string) ([]filter.Finding, error) {
 	t.Helper()
 	return findInPieces(t, c, s, 1, body)
 }
 
-// findInPieces has a body checked that comes in pieces.
+// findInPieces checks a body that arrives in pieces.
 func findInPieces(t *testing.T, c *Check, s filter.Stage, pieces int, body string) (got []filter.Finding, err error) {
 	t.Helper()
 	var b content.Body
@@ -77,8 +77,8 @@ func findInPieces(t *testing.T, c *Check, s filter.Stage, pieces int, body strin
 	return got, err
 }
 
-// clamd starts a clamd with one signature of our own: the words "forty marmots".
-// files are signatures of whole files besides.
+// clamd starts a clamd with one signature of our own: the words "forty marmots". files are
+// additional signatures of whole files.
 func clamd(t *testing.T, files ...string) (socket, port string) {
 	t.Helper()
 	_, conf, socket := startClamd(t, files...)
@@ -138,7 +138,7 @@ func TestClamdFindsASignature(t *testing.T) {
 		}
 		defer c.Close()
 		for _, s := range []filter.Stage{filter.RequestBody, filter.ResponseBody} {
-			for n := range 3 { // the first by a new connection, the second by a kept one, the third is remembered
+			for n := range 3 { // the first on a new connection, the second on a kept one, the third from memory
 				got, err := find(t, c, s, fmt.Sprint("there are forty marmots ", n%2, s))
 				if err != nil || len(got) != 1 || got[0].Category != "virus" || !strings.Contains(got[0].Evidence, "Own.Marmots") {
 					t.Fatalf("%s, %v: got %v, %v", at, s, got, err)
@@ -148,7 +148,7 @@ func TestClamdFindsASignature(t *testing.T) {
 				t.Errorf("%s, %v, clean: got %v, %v", at, s, got, err)
 			}
 		}
-		if n := c.counters[remembered].Load(); n != 3 { // one each, and what was clean as a download was so as an upload
+		if n := c.counters[remembered].Load(); n != 3 { // one each, because a verdict on a download also applies to an upload
 			t.Errorf("%s: %d verdicts were remembered, want 3", at, n)
 		}
 		if _, err := find(t, c, filter.ResponseBody, strings.Repeat("long ", 1<<19)); err == nil {
@@ -160,7 +160,7 @@ func TestClamdFindsASignature(t *testing.T) {
 	}
 }
 
-// TestABodyIsScannedWhileItComes: and is known by its hash all the same.
+// TestABodyIsScannedWhileItComes: its hash is also looked up.
 func TestABodyIsScannedWhileItComes(t *testing.T) {
 	socket, _ := clamd(t)
 	bad := strings.Repeat("quiet ", 30_000) + "forty marmots"
@@ -200,8 +200,8 @@ func TestABodyIsScannedWhileItComes(t *testing.T) {
 	}
 }
 
-// TestClamdIsKilledUnderLoad: bodies are errors while it is away, none waits longer than
-// the limit, and they are scanned again as soon as it is back.
+// TestClamdIsKilledUnderLoad: while clamd is away, bodies give errors, and none waits longer
+// than the limit. They are scanned again as soon as it is back.
 func TestClamdIsKilledUnderLoad(t *testing.T) {
 	server, conf, socket := startClamd(t)
 	const limit = 3 * time.Second
@@ -265,8 +265,8 @@ func TestClamdIsKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForAScannerThatHangs: a clamd that accepts and does not answer
-// costs the bodies that found it so their time, and the next ones nothing.
+// TestNobodyWaitsForAScannerThatHangs: a clamd that accepts connections and does not answer
+// delays only the bodies that discover it.
 func TestNobodyWaitsForAScannerThatHangs(t *testing.T) {
 	peer.Program(t, "clamd")
 	server, _, socket := startClamd(t)
@@ -285,7 +285,7 @@ func TestNobodyWaitsForAScannerThatHangs(t *testing.T) {
 	if err := server.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	defer server.Process.Signal(syscall.SIGCONT) //nolint:errcheck // it may be over
+	defer server.Process.Signal(syscall.SIGCONT) //nolint:errcheck // it may have ended
 	if err := ask(1); err == nil {
 		t.Fatal("a stopped clamd has answered")
 	}
@@ -343,10 +343,10 @@ func TestAHashOnAListNeedsNoScanner(t *testing.T) {
 	}
 }
 
-// TestFilesOfFormsAreKnownByThemselves: by lists, and by signatures of clamd that
-// are those of whole files.
+// TestFilesOfFormsAreKnownByThemselves: files in forms match lists, and signatures of clamd
+// for whole files.
 func TestFilesOfFormsAreKnownByThemselves(t *testing.T) {
-	evil := "MZ\r\nevil\r\n--bx\r\n--" // it looks like a boundary, and is none
+	evil := "MZ\r\nevil\r\n--bx\r\n--" // it resembles a boundary
 	dir := t.TempDir()
 	list := filepath.Join(dir, "hashes")
 	sum := sha256.Sum256([]byte(evil))
@@ -381,7 +381,7 @@ func TestFilesOfFormsAreKnownByThemselves(t *testing.T) {
 			"base64 folded": {"--b\r\n" + coded("\r\n base64 (as mail has it)") + base64.RawStdEncoding.EncodeToString([]byte(evil)) + "\r\n" + end, true},
 			"base64 no end": {"--b\r\n" + coded("base64") + base64.StdEncoding.EncodeToString([]byte(evil)), true},
 			"quoted":        {"--b\r\n" + coded("quoted-printable") + "M=5A=0D=0Ae=\r\nvil=0d=0a--bx=0D=0A--" + end, true},
-			"not base64":    {"--b\r\n" + coded("base64") + evil + end, true}, // servers that know no transfer coding have it so
+			"not base64":    {"--b\r\n" + coded("base64") + evil + end, true}, // servers that do not decode transfer codings get it
 			"base64 good":   {"--b\r\n" + coded("base64") + base64.StdEncoding.EncodeToString([]byte("good")) + end, false},
 			"binary":        {"--b\r\n" + coded("binary") + evil + end, true},
 			"good":          {"--b\r\n" + file + "good" + end, false},
@@ -442,8 +442,7 @@ func TestFilesOfFormsAreKnownByThemselves(t *testing.T) {
 	check(t, c)
 }
 
-// TestWhatIsNotScannedMayBeListed: pictures and films are what lists of hashes are
-// about.
+// TestWhatIsNotScannedMayBeListed: lists of hashes also apply to pictures and films.
 func TestWhatIsNotScannedMayBeListed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hashes")
 	sum := sha256.Sum256([]byte("a film"))
@@ -483,7 +482,7 @@ func TestWhatIsNotScannedMayBeListed(t *testing.T) {
 	}
 }
 
-// FuzzFiles: the same files are found however the body comes.
+// FuzzFiles: the same files are found however the body is divided.
 func FuzzFiles(f *testing.F) {
 	f.Add("--b\r\nContent-Disposition: form-data; filename=x\r\n\r\nevil\r\n--b--\r\n", 3)
 	f.Add("--b\r\nContent-Type: x\r\nContent-Transfer-Encoding: base64\r\n\r\nZXZp\r\nbA==\r\n--b--\r\n", 2)
@@ -498,7 +497,7 @@ func FuzzFiles(f *testing.F) {
 			x := c.newFiles(t.Context(), &b)
 			seen := &memory{m: map[[16]byte][]byte{}}
 			c.memory, c.remember, c.scanners = seen, time.Hour, []*scanner{{}}
-			c.scanners[0].away.Store(&outage{}) // asked, it would fail
+			c.scanners[0].away.Store(&outage{}) // it would fail if it were used
 			for rest := body; rest != ""; {
 				k := min(size, len(rest))
 				x.parts.Write([]byte(rest[:k]))

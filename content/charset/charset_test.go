@@ -66,7 +66,7 @@ func TestTextIsDecodedByTheStandard(t *testing.T) {
 	}
 }
 
-// TestPiecesMakeTheSameText cuts a text at every place.
+// TestPiecesMakeTheSameText divides a text at every position.
 func TestPiecesMakeTheSameText(t *testing.T) {
 	for label, text := range map[string]string{
 		"big5":        "a\xA4\xA4\x88\x62\xA4<\xFF\xA4",
@@ -101,8 +101,8 @@ func TestPiecesMakeTheSameText(t *testing.T) {
 	}
 }
 
-// TestTheTablesAreThoseOfOtherPrograms: where golang.org/x/text knows a
-// character of two bytes, it is the same here.
+// TestTheTablesAreThoseOfOtherPrograms: two-byte characters that golang.org/x/text knows
+// decode to the same character.
 func TestTheTablesAreThoseOfOtherPrograms(t *testing.T) {
 	for _, test := range []struct {
 		ours, theirs encoding.Encoding
@@ -143,18 +143,18 @@ func TestTheTablesAreThoseOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// inBrowser prints what Chromium makes of texts: for each the code points.
+// inBrowser prints the code points to which Chromium decodes texts.
 const inBrowser = `<!doctype html><pre id=out></pre><script>
 document.getElementById('out').textContent = JSON.stringify(%s.map(([label, text]) =>
 	[...new TextDecoder(label).decode(new Uint8Array(text.match(/../g).map(x => parseInt(x, 16))))].map(c => c.codePointAt(0))));
 </script>`
 
-// TestTextIsDecodedAsChromiumDoes: every byte and thousands of random sequences
-// of each encoding.
+// TestTextIsDecodedAsChromiumDoes decodes every byte and thousands of random sequences in each
+// encoding.
 func TestTextIsDecodedAsChromiumDoes(t *testing.T) {
 	chromium := peer.Program(t, "chromium")
 	random := rand.New(rand.NewPCG(1, 2))
-	// Bytes that lead, trail, escape and end.
+	// Lead bytes, trail bytes, escapes and ends.
 	usual := []byte("\x1B$B(JI@!\x30\x39\x40\x5C\x7E\x7F\x80\x81\x8E\x8F\xA0\xA1\xC6\xD6\xF0\xFC\xFE\xFF<a")
 	var questions [][2]string
 	for _, e := range encodings {
@@ -177,7 +177,7 @@ func TestTextIsDecodedAsChromiumDoes(t *testing.T) {
 					p[i] = usual[random.IntN(len(usual))]
 				}
 				if label == "euc-jp" && p[i] == 0x8F {
-					p[i] = 'a' // Chromium goes on with JIS X 0212 behind a broken character; the standard and Firefox do not
+					p[i] = 'a' // after a malformed character Chromium continues with JIS X 0212; the standard and Firefox do not
 				}
 			}
 			questions = append(questions, [2]string{label, hex.EncodeToString(p)})
@@ -206,7 +206,7 @@ func TestTextIsDecodedAsChromiumDoes(t *testing.T) {
 	for i, q := range questions {
 		p, _ := hex.DecodeString(q[1])
 		got, want := decode(t, Get(q[0]), p), string(answers[i])
-		if q[0] == "iso-2022-jp" { // behind a broken escape sequence Chromium swallows what is no text anyway
+		if q[0] == "iso-2022-jp" { // after a malformed escape sequence Chromium drops bytes that are not text
 			got, want = strings.ReplaceAll(got, "\uFFFD", ""), strings.ReplaceAll(want, "\uFFFD", "")
 		}
 		if got != want {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// sentences are about a library, written for this test.
+// sentences about a library, written for this test.
 var sentences = map[Tag]string{
 	"uz-Latn": "Kutubxonamiz har kuni ertalab soat to'qqizda ochiladi va kechqurun yopiladi. Bolalar bu yerda kitob o'qiydilar, yangi do'stlar topadilar.",
 	"uz-Cyrl": "Кутубхонамиз ҳар куни эрталаб соат тўққизда очилади ва кечқурун ёпилади. Болалар бу ерда китоб ўқийдилар, янги дўстлар топадилар.",
@@ -75,7 +75,7 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestTheTextsOfPagesAreTold: the texts of the interface were never trained on.
+// TestTheTextsOfPagesAreTold: the texts of the interface are not in the training data.
 func TestTheTextsOfPagesAreTold(t *testing.T) {
 	d := detector(t)
 	for _, c := range []struct {

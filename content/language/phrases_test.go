@@ -33,8 +33,8 @@ func TestWordsAreFoundBehindParticlesAndWithoutMarks(t *testing.T) {
 	}
 }
 
-// FuzzFinder: every text is read to its end, alike in one piece and in two, and
-// whatever is found has a number of the list and stands in the text.
+// FuzzFinder: every text is read to its end, with the same result in one piece and in two, and
+// every match has a valid number and a word of the text.
 func FuzzFinder(f *testing.F) {
 	f.Add("qimor", "uz-Latn", "bu qimorlarimizdan emas", 4)
 	f.Add("o'yin", "uz-Latn", "o yinlarimiz o yin", 2)
@@ -53,7 +53,7 @@ func FuzzFinder(f *testing.F) {
 		if len(terms) == 0 || len(terms) > 40 {
 			return
 		}
-		p := Phrases{guessed: mostGuessed - 1} // making forms takes its time
+		p := Phrases{guessed: mostGuessed - 1} // making forms is slow
 		if _, err := p.Add(Parse(tag, None), terms); err != nil {
 			return
 		}
@@ -101,7 +101,7 @@ func FuzzFinder(f *testing.F) {
 	})
 }
 
-// foundIn says how often a word, by its stem, is found in each of some texts.
+// foundIn returns how often a word by stem is found in each of some texts.
 func foundIn(t *testing.T, tag Tag, word string, texts ...string) (found []int) {
 	t.Helper()
 	var p Phrases
@@ -119,14 +119,14 @@ func foundIn(t *testing.T, tag Tag, word string, texts ...string) (found []int) 
 	return found
 }
 
-// TestListedWordsAreFoundInEveryForm: also in those of which the stemmer, which
-// has no list at hand, takes another stem.
+// TestListedWordsAreFoundInEveryForm also covers forms for which the stemmer, which has no
+// list, returns another stem.
 func TestListedWordsAreFoundInEveryForm(t *testing.T) {
 	for _, c := range []struct {
 		tag    Tag
 		word   string
 		forms  string
-		others string // words that are no forms
+		others string // words that are not forms
 	}{
 		{"uz-Latn", "chiroq", "chirog'im chirog'imdan chirog'ingizni chiroqlarimizdagilardan чироғимиз чироққа", "chiroyli"},
 		{"uz-Latn", "zo'ravonlik", "zo'ravonligi zo'ravonligidan zo'ravonlikni зўравонлигининг", "zo'r zo'rg'a"},

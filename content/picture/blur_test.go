@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// halves is a picture whose left half is red and whose right half is blue, with
-// black lines.
+// halves makes a picture whose left half is red and whose right half is blue, with black
+// lines.
 func halves(t testing.TB, w, h int) []byte {
 	t.Helper()
 	m := image.NewRGBA(image.Rect(0, 0, w, h))
@@ -53,7 +53,7 @@ func TestABlurredPictureHasTheSizeAndColoursButNoDetails(t *testing.T) {
 			t.Errorf("%v: the left is %d, %d, the right %d, %d of red and blue", size, r1>>8, b1>>8, r2>>8, b2>>8)
 		}
 		most := 0
-		for x := size[0] / 8; x < size[0]/3; x++ { // the lines are gone
+		for x := size[0] / 8; x < size[0]/3; x++ { // the lines have disappeared
 			p, _, _, _ := m.At(x, size[1]/2).RGBA()
 			q, _, _, _ := m.At(x+1, size[1]/2).RGBA()
 			most = max(most, int(p>>8)-int(q>>8), int(q>>8)-int(p>>8))

@@ -17,7 +17,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// scene is a picture with smooth areas, edges and noise.
+// scene makes a picture with smooth areas, edges and noise.
 func scene(w, h int) *image.RGBA {
 	m := image.NewRGBA(image.Rect(0, 0, w, h))
 	r := rand.New(rand.NewPCG(1, uint64(w*h)))

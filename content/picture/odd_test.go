@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// redOverGreen is a picture that is red above and green below.
+// redOverGreen makes a picture that is red above and green below.
 func redOverGreen(w, h int) *image.NRGBA {
 	m := image.NewNRGBA(image.Rect(0, 0, w, h))
 	draw.Draw(m, image.Rect(0, 0, w, h/2), image.NewUniform(color.NRGBA{255, 0, 0, 255}), image.Point{}, draw.Src)
 	draw.Draw(m, image.Rect(0, h/2, w, h), image.NewUniform(color.NRGBA{0, 255, 0, 255}), image.Point{}, draw.Src)
 	for i := 0; i < len(m.Pix); i += 4 {
-		m.Pix[i+2] = uint8(i * i >> 9) // so that it does not compress to nothing
+		m.Pix[i+2] = uint8(i * i >> 9) // so that it compresses little
 	}
 	return m
 }
@@ -44,7 +44,7 @@ func plainGIF(t *testing.T, m image.Image) []byte {
 	return b.Bytes()
 }
 
-// changed returns a copy with some bytes in place of others.
+// changed returns a copy with some bytes replaced.
 func changed(b []byte, at int, with ...byte) []byte {
 	return slices.Concat(b[:at], with, b[at+len(with):])
 }
@@ -97,7 +97,7 @@ func TestWhatBrowsersShowIsDecoded(t *testing.T) {
 	}
 }
 
-// TestFramesAreThoseOfImageGIF: with every kind of interlacing, own colours and
+// TestFramesAreThoseOfImageGIF covers every kind of interlacing, local colours and
 // transparency that the standard library writes.
 func TestFramesAreThoseOfImageGIF(t *testing.T) {
 	colours := slices.Clone(palette.Plan9)

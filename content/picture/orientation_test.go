@@ -29,7 +29,7 @@ func TestPicturesAreTurnedAsExifSays(t *testing.T) {
 	if err := jpeg.Encode(&b, m, nil); err != nil {
 		t.Fatal(err)
 	}
-	// The corners as they are shown, from the left above, line by line.
+	// The corners as shown, line by line from the upper left.
 	for turn, want := range []string{1: "RGBW", 2: "GRWB", 3: "WBGR", 4: "BWRG", 5: "RBGW", 6: "BRWG", 7: "WGBR", 8: "GWRB"} {
 		if turn == 0 {
 			continue
@@ -79,7 +79,7 @@ func TestPicturesAreTurnedAsExifSays(t *testing.T) {
 	}
 }
 
-// Chromium turns PNGs by their eXIf chunk and AVIFs by their box, and WebPs not at all.
+// Chromium rotates PNGs by their eXIf chunk and AVIFs by their box, and does not rotate WebPs.
 func TestOtherFormatsAreTurnedAsBrowsersDo(t *testing.T) {
 	p := chunksOf(plainPNG(t, redOverGreen(160, 80)), maxChunks)
 	exif := withOrientation([]byte("\xff\xd8\xff\xd9"), 6)[12:36]

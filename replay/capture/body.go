@@ -16,20 +16,20 @@ import (
 	"shuultuur/check/signature/engine"
 )
 
-// maxRatio bounds what a coding may make of a byte.
+// maxRatio limits the expansion of a byte by a coding.
 const maxRatio = 2048
 
-// A bodyReader undoes the content codings of a body, as tolerantly as browsers.
+// A bodyReader decodes the content codings of a body as tolerantly as browsers do.
 type bodyReader struct {
 	codings []string
-	layers  int // how many are undone
+	layers  int // number of codings to decode
 	limit   int
 	raw     []byte
 	out     []byte
 	done    bool
 }
 
-// newBodyReader reads a Content-Encoding with at most layers codings.
+// newBodyReader parses a Content-Encoding with at most layers codings.
 func newBodyReader(coding string, layers, limit int) *bodyReader {
 	b := &bodyReader{limit: limit, layers: layers}
 	for c := range strings.SplitSeq(strings.ToLower(coding), ",") {
@@ -52,7 +52,7 @@ func newBodyReader(coding string, layers, limit int) *bodyReader {
 	return b
 }
 
-// full says whether as much has come as rules see.
+// full reports whether all bytes that rules inspect have arrived.
 func (b *bodyReader) full() bool { return len(b.raw) >= b.limit }
 
 func (b *bodyReader) write(p []byte) {
@@ -63,7 +63,7 @@ func (b *bodyReader) write(p []byte) {
 	b.done = false
 }
 
-// decoded returns the body without its codings as far as that goes.
+// decoded returns the decoded body as far as possible.
 func (b *bodyReader) decoded(bool) []byte {
 	if b.done {
 		return b.out
@@ -73,7 +73,7 @@ func (b *bodyReader) decoded(bool) []byte {
 	for i := len(b.codings) - 1; i >= 0 && len(b.out) > 0; i-- {
 		out := b.undo(b.codings[i], b.out)
 		if len(out) == 0 {
-			break // not what it says it is
+			break // it does not have the declared coding
 		}
 		b.out = out
 	}
@@ -85,7 +85,7 @@ func (b *bodyReader) undo(coding string, in []byte) []byte {
 		scratch := scratches.Get().(*bytes.Buffer)
 		defer scratches.Put(scratch)
 		scratch.Reset()
-		_, _ = scratch.ReadFrom(io.LimitReader(r, int64(min(b.limit*20, len(in)*maxRatio)))) // what came before a fault counts
+		_, _ = scratch.ReadFrom(io.LimitReader(r, int64(min(b.limit*20, len(in)*maxRatio)))) // keep the bytes before an error
 		return slices.Clone(scratch.Bytes())
 	}
 	switch coding {
@@ -106,13 +106,13 @@ func (b *bodyReader) undo(coding string, in []byte) []byte {
 	return nil
 }
 
-// What decoding needs is used again: a reader has tables and a window of 70 KiB.
+// Decoders are reused: a reader has tables and a window of 70 KiB.
 var (
 	scratches = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 	gzips     = sync.Pool{New: func() any { return new(gzip.Reader) }}
 )
 
-// inflate undoes gzip, zlib and bare deflate, whatever the field says.
+// inflate decompresses gzip, zlib and bare deflate, whatever the field says.
 func inflate(in []byte, read func(io.Reader) []byte) []byte {
 	if len(in) > 2 && in[0] == 0x1f && in[1] == 0x8b {
 		z := gzips.Get().(*gzip.Reader)
@@ -140,7 +140,7 @@ func inflate(in []byte, read func(io.Reader) []byte) []byte {
 	return nil
 }
 
-// gzipHead returns the length of a gzip header without checking its sums.
+// gzipHead returns the length of a gzip header without verifying checksums.
 func gzipHead(in []byte) int {
 	if len(in) < 10 {
 		return 0

@@ -1,6 +1,6 @@
 package capture
 
-// checksum says whether the checksum of a TCP segment is right.
+// checksum reports whether the checksum of a TCP segment is right.
 func (p *packet) checksum() bool {
 	var sum uint32
 	add := func(b []byte) {

@@ -8,7 +8,7 @@ import (
 
 // Limits of decoding.
 const (
-	maxLayers    = 16 // tunnels in tunnels
+	maxLayers    = 16 // nested tunnels
 	maxFragments = 4096
 	fragmentTime = 60 * time.Second
 )
@@ -29,16 +29,16 @@ const (
 	linkIPv6     = 229
 	linkSLL2     = 276
 
-	linkUnknown = -1 // nothing can be read of the packet
+	linkUnknown = -1 // nothing in the packet can be read
 )
 
-// linkNames are the names that records have for link types.
+// linkNames are the names of link types in records.
 var linkNames = map[int]string{
 	linkNull: "NULL", linkEthernet: "EN10MB", linkPPP: "PPP", linkRaw12: "RAW", linkRaw14: "RAW", linkRaw: "RAW", linkCHDLC: "C_HDLC",
 	linkLoop: "LOOP", linkSLL: "LINUX_SLL", linkIPv4: "IPV4", linkIPv6: "IPV6", linkSLL2: "LINUX_SLL2",
 }
 
-// A packet is one packet of a capture, or one within a tunnel.
+// A packet is one packet of a capture, or one in a tunnel.
 type packet struct {
 	number  int // in the capture, from 1
 	time    time.Time
@@ -52,10 +52,10 @@ type packet struct {
 	proto    uint8
 	ttl, tos uint8
 	id       uint16
-	fragment bool // put together of fragments
+	fragment bool // reassembled from fragments
 	src, dst netip.AddrPort
 
-	transport []byte // header of TCP, UDP or ICMP with what follows
+	transport []byte // header and payload of TCP, UDP or ICMP
 	payload   []byte
 
 	tcp  tcpHeader
@@ -81,7 +81,7 @@ const (
 	urg
 )
 
-// A decoder takes packets apart.
+// A decoder decodes packets.
 type decoder struct {
 	fragments map[fragmentKey]*fragments
 	broken    int64
@@ -96,7 +96,7 @@ type fragmentKey struct {
 
 type fragments struct {
 	parts []fragmentPart
-	last  int // bytes of the whole, -1 while not known
+	last  int // length of the whole, -1 while unknown
 	at    time.Time
 }
 
@@ -105,7 +105,7 @@ type fragmentPart struct {
 	data []byte
 }
 
-// decode takes one captured packet apart and hands on what is in it.
+// decode decodes one captured packet and passes on the packets in it.
 func (d *decoder) decode(p *packet, data []byte) {
 	p.wire = len(data)
 	ok := false
@@ -134,7 +134,7 @@ func (d *decoder) ethernet(p *packet, data []byte) bool {
 	return len(data) >= 14 && d.ether(p, binary.BigEndian.Uint16(data[12:]), data[14:], 0)
 }
 
-// ether reads what an EtherType says.
+// ether decodes the payload of an EtherType.
 func (d *decoder) ether(p *packet, kind uint16, data []byte, depth int) bool {
 	if depth > maxLayers {
 		return false
@@ -173,7 +173,7 @@ func (d *decoder) ether(p *packet, kind uint16, data []byte, depth int) bool {
 	case 0x8926: // VN-Tag
 		return len(data) > 6 && d.ether(p, binary.BigEndian.Uint16(data[4:]), data[6:], depth+1)
 	}
-	return true // ARP and others: nothing is asked of them
+	return true // ARP and others, which no rule inspects
 }
 
 func (d *decoder) ppp(p *packet, data []byte, depth int) bool {
@@ -196,7 +196,7 @@ func (d *decoder) ppp(p *packet, data []byte, depth int) bool {
 	return true
 }
 
-// network reads an IP packet.
+// network decodes an IP packet.
 func (d *decoder) network(p *packet, data []byte) bool {
 	if p.tunnels > maxLayers || len(data) < 20 {
 		return false
@@ -279,8 +279,8 @@ func (d *decoder) ipv6(p *packet, data []byte) bool {
 	return d.transportOf(p, next, rest)
 }
 
-// reassemble keeps a fragment and returns the whole when it is there. Where
-// fragments overlap, the first one counts.
+// reassemble keeps a fragment and returns the whole packet once it is complete. Of overlapping
+// fragments, the first one applies.
 func (d *decoder) reassemble(p *packet, key fragmentKey, off int, more bool, data []byte) []byte {
 	f := d.fragments[key]
 	if f == nil || p.time.Sub(f.at) > fragmentTime {
@@ -319,7 +319,7 @@ func (d *decoder) reassemble(p *packet, key fragmentKey, off int, more bool, dat
 	return whole
 }
 
-// transportOf reads what is in an IP packet.
+// transportOf decodes the payload of an IP packet.
 func (d *decoder) transportOf(p *packet, proto uint8, data []byte) bool {
 	p.transport = data
 	port := func() {
@@ -383,7 +383,7 @@ const (
 	genevePort = 6081 // RFC 8926
 )
 
-// tunnel reads the packet in a datagram of a tunnel. is says that it is one.
+// tunnel decodes the packet in a datagram of a tunnel. is reports whether it is one.
 func (d *decoder) tunnel(p *packet) (ok, is bool) {
 	b := p.payload
 	switch {
@@ -399,7 +399,7 @@ func (d *decoder) tunnel(p *packet) (ok, is bool) {
 		if len(b) > 4 && b[0] == 0 && b[1] == 1 { // authentication
 			b = b[min(13+int(b[2])+int(b[3]), len(b)):]
 		}
-		if len(b) > 8 && b[0] == 0 && b[1] == 0 { // where it comes from
+		if len(b) > 8 && b[0] == 0 && b[1] == 0 { // origin indication
 			b = b[8:]
 		}
 		if len(b) >= 40 && b[0]>>4 == 6 && 40+int(binary.BigEndian.Uint16(b[4:])) == len(b) {
@@ -410,7 +410,7 @@ func (d *decoder) tunnel(p *packet) (ok, is bool) {
 	return false, false
 }
 
-// inside returns the packet within p.
+// inside returns a copy of p for the packet in it.
 func (p *packet) inside() *packet {
 	return &packet{number: p.number, time: p.time, link: p.link, vlans: p.vlans, tunnels: p.tunnels + 1, vxlan: p.vxlan, wire: p.wire}
 }

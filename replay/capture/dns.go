@@ -48,7 +48,7 @@ type dnsTx struct {
 	msg     []byte
 }
 
-// parseDNS reads a message as far as it can be read: nil where it has no header.
+// parseDNS parses a message as far as possible: nil if it has no header.
 func parseDNS(msg []byte) *dnsTx {
 	if len(msg) < engine.DNSHeader {
 		return nil

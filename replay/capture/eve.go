@@ -19,18 +19,18 @@ import (
 	"shuultuur/dns"
 )
 
-// stamp is how Suricata writes times.
+// stamp is the format of times in Suricata.
 const stamp = "2006-01-02T15:04:05.000000-0700"
 
-// An Output writes records. It is safe for many goroutines.
+// An Output writes records. It is safe for concurrent use.
 type Output struct {
 	mu   sync.Mutex
-	eve  *bufio.Writer // nil: not written
-	fast *bufio.Writer // nil: not written
+	eve  *bufio.Writer // nil if not written
+	fast *bufio.Writer // nil if not written
 	err  error
-	// Short writes addresses of IPv6 in their short form.
+	// Short writes IPv6 addresses in their short form.
 	Short bool
-	// Seen is called for each record before it is written, nil for none.
+	// Seen is called for each record before it is written; it may be nil.
 	Seen func(record map[string]any)
 }
 
@@ -47,7 +47,7 @@ func NewOutput(eve, fast io.Writer) *Output {
 	return o
 }
 
-// Flush writes what is buffered.
+// Flush writes buffered data.
 func (o *Output) Flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +69,7 @@ func encode(w io.Writer, m map[string]any) error {
 	return enc.Encode(m)
 }
 
-// write writes a record, and the line that says the same as text.
+// write writes a record, and the equivalent line of text.
 func (o *Output) write(x *entry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -102,7 +102,7 @@ func protoName(p uint8) string {
 	return fmt.Sprintf("%03d", p)
 }
 
-// head makes what every record of a connection has.
+// head makes the part that all records of a connection share.
 func (r *Run) head(f *flow, kind string, src, dst netip.AddrPort) map[string]any {
 	m := map[string]any{"timestamp": r.now.Format(stamp), "event_type": kind, "flow_id": flowID(f), "proto": protoName(f.proto),
 		"src_ip": r.out.address(src.Addr()), "dest_ip": r.out.address(dst.Addr())}
@@ -127,8 +127,7 @@ func (r *Run) head(f *flow, kind string, src, dst netip.AddrPort) map[string]any
 	return m
 }
 
-// address writes an address as Suricata does: of IPv6 every digit, unless it is
-// told otherwise.
+// address formats an address as Suricata does: IPv6 with all digits, unless Short is set.
 func (o *Output) address(a netip.Addr) string {
 	if o.Short {
 		return a.String()
@@ -136,7 +135,7 @@ func (o *Output) address(a netip.Addr) string {
 	return a.StringExpanded()
 }
 
-// flowID makes a number of a connection that is the same in every run.
+// flowID returns a number for a connection that is the same in every run.
 func flowID(f *flow) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, f.key.a, f.key.b, f.key.proto, f.first.UnixNano())
@@ -218,7 +217,7 @@ func (o *Output) alertRecord(r *Run, message any, dir rule.Direction, a *engine.
 	r.emit(x)
 }
 
-// message adds what is known of the message to an alert.
+// message adds the properties of the message to an alert.
 func (o *Output) message(r *Run, m map[string]any, message any) {
 	switch t := message.(type) {
 	case *httpTx:
@@ -481,7 +480,7 @@ func (t *dnsTx) record() map[string]any {
 
 func rcodeName(n uint8) string { return dns.RcodeName(uint16(n)) }
 
-// rdata writes the data of the records that are asked for most.
+// rdata formats the data of the most frequent record types.
 func (t *dnsTx) rdata(x dns.Record) string {
 	data := t.msg[x.Data:x.End]
 	switch x.Type {
@@ -562,7 +561,7 @@ func (o *Output) flowRecord(r *Run, f *flow) {
 	r.emit(entry{record: m, flow: f})
 }
 
-// statsRecord writes what was read.
+// statsRecord writes the statistics.
 func (o *Output) statsRecord(r *Run) {
 	if o.quiet() {
 		return

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// mostPacket bounds one packet: more than any network carries, and what
-	// libpcap takes too.
+	// mostPacket limits one packet: it exceeds that of any network, and equals the limit of
+	// libpcap.
 	mostPacket = 256 << 10
-	// mostBlock bounds a block of pcapng that is read: a packet with options.
+	// mostBlock limits a block of pcapng: a packet with options.
 	mostBlock = mostPacket + 64<<10
-	// mostInterfaces bounds the interfaces of a section of pcapng.
+	// mostInterfaces limits the interfaces in a section of pcapng.
 	mostInterfaces = 1 << 16
 )
 
-// A record is one packet as a capture file has it.
+// A record is one packet in a capture file.
 type record struct {
-	data []byte // the caller's
+	data []byte // belongs to the caller
 	at   time.Time
-	link int // link type, of the registry of LINKTYPE values
+	link int // link type, from the registry of LINKTYPE values
 }
 
-// A file gives the packets of a capture, io.EOF after the last. Any other error
-// says that the file is damaged from there on.
+// A file returns the packets of a capture, io.EOF after the last. Any other error means that
+// the rest of the file is damaged.
 type file interface{ next() (record, error) }
 
 // open returns the packets of a pcap or pcapng file
@@ -37,7 +37,7 @@ func open(in io.Reader) (file, error) {
 	b := bufio.NewReaderSize(in, 1<<20)
 	magic, err := b.Peek(4)
 	if err != nil {
-		return nil, errors.New("it is too short for a capture")
+		return nil, errors.New("the file is too short for a capture")
 	}
 	if binary.BigEndian.Uint32(magic) == sectionBlock {
 		f := &pcapng{in: b}
@@ -50,7 +50,7 @@ func open(in io.Reader) (file, error) {
 type pcap struct {
 	in    *bufio.Reader
 	order binary.ByteOrder
-	unit  time.Duration // of fractions of seconds
+	unit  time.Duration // of fractions of a second
 	link  int
 	extra int // bytes between the head of a record and its packet
 }
@@ -58,23 +58,23 @@ type pcap struct {
 func openPcap(in *bufio.Reader) (*pcap, error) {
 	var head [24]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
-		return nil, errors.New("it is too short for a capture")
+		return nil, errors.New("the file is too short for a capture")
 	}
 	f := &pcap{in: in, unit: time.Microsecond}
 	for _, f.order = range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
 		switch f.order.Uint32(head[:]) {
 		case 0xa1b23c4d:
 			f.unit = time.Nanosecond
-		case 0xa1b2cd34: // of patched versions of libpcap: more about each packet
+		case 0xa1b2cd34: // of patched versions of libpcap: more data per packet
 			f.extra = 8
 		case 0xa1b2c3d4:
 		default:
 			continue
 		}
-		f.link = int(f.order.Uint32(head[20:]) & 0xffff) // the rest says whether frames have a checksum
+		f.link = int(f.order.Uint32(head[20:]) & 0xffff) // the rest describes checksums of frames
 		return f, nil
 	}
-	return nil, fmt.Errorf("it begins with %x: this is neither pcap nor pcapng", head[:4])
+	return nil, fmt.Errorf("the file begins with %x: it is neither pcap nor pcapng", head[:4])
 }
 
 func (f *pcap) next() (record, error) {
@@ -85,7 +85,7 @@ func (f *pcap) next() (record, error) {
 	}
 	size := f.order.Uint32(h[8:])
 	if size > mostPacket {
-		return record{}, fmt.Errorf("a packet of %d bytes", size)
+		return record{}, fmt.Errorf("a packet has %d bytes", size)
 	}
 	r := record{data: make([]byte, size), link: f.link,
 		at: time.Unix(int64(f.order.Uint32(h)), int64(f.order.Uint32(h[4:]))*int64(f.unit)).UTC()}
@@ -93,7 +93,7 @@ func (f *pcap) next() (record, error) {
 	return r, cutOff(err)
 }
 
-// cutOff is err of a read in the middle of something.
+// cutOff converts an error of a read in the middle of a structure.
 func cutOff(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -113,9 +113,9 @@ const (
 // An origin is one interface of a section.
 type origin struct {
 	link    int
-	snap    uint32 // longest packet, 0 for any
-	seconds uint64 // units of time stamps in a second
-	offset  int64  // seconds that are added
+	snap    uint32 // longest packet, 0 for no limit
+	seconds uint64 // units of time stamps per second
+	offset  int64  // seconds to add
 }
 
 // A pcapng is a file in the format of Wireshark.
@@ -126,11 +126,11 @@ type pcapng struct {
 	block   []byte
 }
 
-// section reads the head of a section, whose byte order holds up to the next.
+// section reads the head of a section, which sets the byte order up to the next one.
 func (f *pcapng) section() error {
 	head, err := f.in.Peek(12)
 	if err != nil {
-		return errors.New("the head of a section is cut off")
+		return errors.New("the head of a section is truncated")
 	}
 	switch f.order = binary.LittleEndian; binary.LittleEndian.Uint32(head[8:]) {
 	case 0x1a2b3c4d:
@@ -143,10 +143,10 @@ func (f *pcapng) section() error {
 	return f.skip(f.order.Uint32(head[4:]))
 }
 
-// skip leaves out a block whose size is given.
+// skip skips the rest of a block, given its size.
 func (f *pcapng) skip(size uint32) error {
 	if size < 12 {
-		return fmt.Errorf("a block of %d bytes", size)
+		return fmt.Errorf("a block has %d bytes", size)
 	}
 	_, err := io.CopyN(io.Discard, f.in, (int64(size)+3)&^3)
 	return cutOff(err)
@@ -190,10 +190,10 @@ func (f *pcapng) next() (record, error) {
 	}
 }
 
-// read returns the inside of a block whose size is given, until the next call.
+// read returns the content of a block, given its size. It is valid until the next call.
 func (f *pcapng) read(size uint32) ([]byte, error) {
 	if size < 12 || size > mostBlock {
-		return nil, fmt.Errorf("a block of %d bytes", size)
+		return nil, fmt.Errorf("a block has %d bytes", size)
 	}
 	whole := int(size+3) &^ 3
 	if cap(f.block) < whole {
@@ -209,7 +209,7 @@ func (f *pcapng) read(size uint32) ([]byte, error) {
 // add reads the description of an interface.
 func (f *pcapng) add(b []byte) error {
 	if len(b) < 8 || len(f.origins) == mostInterfaces {
-		return fmt.Errorf("an interface of %d bytes after %d others", len(b), len(f.origins))
+		return fmt.Errorf("the description of an interface has %d bytes, after %d others", len(b), len(f.origins))
 	}
 	o := origin{link: int(f.order.Uint16(b)), snap: f.order.Uint32(b[4:]), seconds: 1e6}
 	for b = b[8:]; len(b) >= 4; {
@@ -220,7 +220,7 @@ func (f *pcapng) add(b []byte) error {
 		switch v := b[:n]; {
 		case code == 9 && n == 1: // if_tsresol
 			if o.seconds = resolution(v[0]); o.seconds == 0 {
-				return fmt.Errorf("time stamps with the resolution %#x", v[0])
+				return fmt.Errorf("time stamps have the resolution %#x", v[0])
 			}
 		case code == 14 && n == 8: // if_tsoffset
 			o.offset = int64(f.order.Uint64(v))
@@ -231,8 +231,7 @@ func (f *pcapng) add(b []byte) error {
 	return nil
 }
 
-// resolution is how many units of a time stamp are a second, 0 if that is no
-// number.
+// resolution returns the number of time stamp units per second, 0 if that is not an integer.
 func resolution(v byte) uint64 {
 	if v&0x80 != 0 {
 		return 1 << (v & 0x7f)
@@ -247,15 +246,15 @@ func resolution(v byte) uint64 {
 	return n
 }
 
-// packet reads a block with a packet. One of an interface that was not described, or
-// with more bytes than the block has, is broken; the blocks after it are read.
+// packet reads a packet block. It is damaged if its interface was not described, or if the
+// packet has more bytes than the block; later blocks are still read.
 func (f *pcapng) packet(kind uint32, b []byte) (r record, err error) {
 	head := 20
 	if kind == simpleBlock {
 		head = 4
 	}
 	if len(b) < head {
-		return r, fmt.Errorf("a packet in a block of %d bytes", len(b))
+		return r, fmt.Errorf("the block of a packet has %d bytes", len(b))
 	}
 	number := 0
 	switch kind {

@@ -12,10 +12,10 @@ import (
 // flowTime is how long a connection without packets is kept.
 const flowTime = 600 * time.Second
 
-// maxFlows bounds the connections that are followed at a time.
+// maxFlows limits the connections that are followed at a time.
 const maxFlows = 1 << 18
 
-// A flowKey names a connection; the lesser end comes first.
+// A flowKey identifies a connection; the lower end comes first.
 type flowKey struct {
 	a, b  netip.AddrPort
 	proto uint8
@@ -46,11 +46,11 @@ type flow struct {
 	first, last    time.Time
 	packets, bytes [2]int64
 	rules          engine.Flow
-	app            parser // nil while the protocol is not known
+	app            parser // nil while the protocol is unknown
 	appName        string
-	tried          [2][]byte // what came before the protocol was known
+	tried          [2][]byte // bytes received before the protocol was known
 	gaveUp         bool
-	txs            int // transactions made
+	txs            int // number of transactions made
 	firstPacket    int
 
 	tcpFlow
@@ -59,14 +59,14 @@ type flow struct {
 	alerted bool
 }
 
-// A tcpFlow is what is kept of a TCP connection.
+// A tcpFlow is the state of a TCP connection.
 type tcpFlow struct {
 	state   tcpState
 	streams [2]stream
 	raw     [2]rawStream
 	flags   [2]uint8
 	ignored bool // not followed: its beginning is missing
-	midway  bool // followed though its beginning is missing
+	midway  bool // followed although its beginning is missing
 	lastDir int  // the side that sent last, plus 1
 }
 
@@ -80,23 +80,23 @@ const (
 	tcpClosed
 )
 
-// A rawStream is what content outside any buffer is looked for in.
+// A rawStream is the stream that is searched for content outside any buffer.
 type rawStream struct {
 	data   []byte
-	end    int64 // of the stream, up to which it was looked at
+	end    int64 // offset up to which it was searched
 	window engine.Window
 }
 
 // A parser reads one protocol of a connection.
 type parser interface {
 	name() string
-	// data is what one side sent next; gap is how many bytes are missing before.
+	// data gets the next bytes of one side; gap is the number of missing bytes before them.
 	data(dir rule.Direction, b []byte, gap int64)
 	// end says that one side sends no more.
 	end(dir rule.Direction)
 }
 
-// direction says which side sent a packet.
+// direction returns which side sent a packet.
 func (f *flow) direction(p *packet) rule.Direction {
 	if p.src == f.client {
 		if f.client == f.server && p.proto == 6 {
@@ -111,7 +111,7 @@ func other(d rule.Direction) rule.Direction { return rule.Both &^ d }
 
 func index(d rule.Direction) int { return int(d >> 1) }
 
-// lookup finds the connection of a packet or begins one.
+// lookup finds or makes the connection of a packet.
 func (r *Run) lookup(p *packet) *flow {
 	k := r.keyOf(p)
 	if f := r.flows[k]; f != nil {
@@ -129,13 +129,13 @@ func (r *Run) lookup(p *packet) *flow {
 	}
 	r.lastFlow++
 	f := &flow{id: r.sequence, key: k, client: p.src, server: p.dst, proto: p.proto, vlans: p.vlans, first: p.time, firstPacket: p.number}
-	if p.proto == 6 && p.tcp.flags&(syn|ackFlag) == syn|ackFlag { // the first we see is an answer
+	if p.proto == 6 && p.tcp.flags&(syn|ackFlag) == syn|ackFlag { // the first packet seen is an answer
 		f.client, f.server = p.dst, p.src
 	}
-	if p.proto == 6 && p.tcp.flags&syn == 0 && p.src.Port() < 1024 && p.dst.Port() >= 1024 { // from the middle
+	if p.proto == 6 && p.tcp.flags&syn == 0 && p.src.Port() < 1024 && p.dst.Port() >= 1024 { // in the middle of the connection
 		f.client, f.server = p.dst, p.src
 	}
-	if p.proto == 6 && p.tcp.flags&syn == 0 && bytes.HasPrefix(p.payload, []byte("HTTP/1.")) { // from the middle of a response
+	if p.proto == 6 && p.tcp.flags&syn == 0 && bytes.HasPrefix(p.payload, []byte("HTTP/1.")) { // in the middle of a response
 		f.client, f.server = p.dst, p.src
 	}
 	if p.proto == 17 && p.src.Port() == 53 && p.dst.Port() != 53 && len(p.payload) > 2 && p.payload[2]&0x80 != 0 {
@@ -155,7 +155,7 @@ func (r *Run) packet(p *packet) {
 	r.handle(p)
 }
 
-// handle looks at one packet.
+// handle processes one packet.
 func (r *Run) handle(p *packet) {
 	r.stats.packets++
 	r.stats.bytes += int64(p.wire)
@@ -201,8 +201,7 @@ func (r *Run) tx(f *flow, src engine.Source) *engine.Tx {
 	return t
 }
 
-// once makes the Tx of a packet or of a piece of a stream, which the next one
-// takes over.
+// once makes a Tx for a packet or a piece of a stream. The next call reuses it.
 func (r *Run) once(f *flow, src engine.Source) *engine.Tx {
 	r.packetTx.Forget()
 	r.fill(&r.packetTx, f, src)
@@ -237,7 +236,7 @@ func (r *Run) inspectPacket(f *flow, p *packet, dir rule.Direction, inStream boo
 	r.alerts(nil, dir, r.engine.Try(t, dir, false, r.scratch[:0]))
 }
 
-// segment handles a TCP segment. It says whether its bytes went into the stream.
+// segment handles a TCP segment. It reports whether its bytes became part of the stream.
 func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 	d := index(dir)
 	f.flags[d] |= p.tcp.flags
@@ -247,7 +246,7 @@ func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 	}
 	seq := p.tcp.seq
 	if p.tcp.flags&syn != 0 {
-		seq++ // data with a SYN (TCP fast open) comes after it
+		seq++ // data in a SYN (TCP fast open) comes after it
 	}
 	if !s.started {
 		s.started, s.base, s.next = true, seq, 0
@@ -279,7 +278,7 @@ func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 		r.end(f)
 		return added
 	}
-	// What the other side has acknowledged cannot be replaced any more.
+	// Acknowledged bytes of the other side cannot be replaced any more.
 	r.deliver(f, other(dir), false)
 	if r.config.Inline || f.midway || r.config.Async && f.packets[1-d] == 0 {
 		r.deliver(f, dir, false)
@@ -291,8 +290,8 @@ func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 	return added
 }
 
-// handshake follows the states of a connection. It is false for packets of a
-// connection that is not followed.
+// handshake tracks the state of a connection. It returns false if the connection is not
+// followed.
 func (r *Run) handshake(f *flow, p *packet, dir rule.Direction) bool {
 	flags := p.tcp.flags
 	switch {
@@ -333,8 +332,8 @@ func (r *Run) handshake(f *flow, p *packet, dir rule.Direction) bool {
 	return true
 }
 
-// deliver hands on the bytes of a direction that are there. At the end of a
-// connection all of them are handed on, over gaps.
+// deliver passes on the available bytes of a direction. With all, at the end of a connection,
+// it skips gaps.
 func (r *Run) deliver(f *flow, dir rule.Direction, all bool) {
 	s := &f.streams[index(dir)]
 	limit := s.acked
@@ -357,7 +356,7 @@ func (r *Run) deliver(f *flow, dir rule.Direction, all bool) {
 	}
 }
 
-// bytes handles the bytes that one side of a connection sent next.
+// bytes handles the next bytes of one side of a connection.
 func (r *Run) bytes(f *flow, dir rule.Direction, b []byte, gap int64) {
 	r.stats.payload += int64(len(b))
 	if gap > 0 {
@@ -377,13 +376,13 @@ func (r *Run) bytes(f *flow, dir rule.Direction, b []byte, gap int64) {
 	}
 }
 
-// Sizes of the window in which content outside any buffer is looked for.
+// Sizes of the window that is searched for content outside any buffer.
 const (
 	rawChunk = 2560
 	rawKept  = 2560
 )
 
-// flushRaw looks for content outside any buffer in what came since.
+// flushRaw searches new bytes for content outside any buffer.
 func (r *Run) flushRaw(f *flow, dir rule.Direction) {
 	raw := &f.raw[index(dir)]
 	if len(raw.data) == raw.window.Kept {
@@ -399,7 +398,7 @@ func (r *Run) flushRaw(f *flow, dir rule.Direction) {
 	raw.window.Kept = len(raw.data)
 }
 
-// application finds the protocol and hands on the bytes.
+// application detects the protocol and passes on the bytes.
 func (r *Run) application(f *flow, dir rule.Direction, b []byte, gap int64) {
 	if f.app != nil {
 		f.app.data(dir, b, gap)
@@ -430,7 +429,7 @@ func (r *Run) application(f *flow, dir rule.Direction, b []byte, gap int64) {
 	}
 }
 
-// maxTried is how much of a connection is looked at for its protocol.
+// maxTried is the number of bytes by which the protocol of a connection is detected.
 const maxTried = 16 << 10
 
 // end ends the messages of a connection.
@@ -449,7 +448,7 @@ func (r *Run) end(f *flow) {
 	}
 }
 
-// finish ends a connection and forgets it.
+// finish ends a connection and drops it.
 func (r *Run) finish(f *flow) {
 	r.flow, r.dir = f, rule.ToServer
 	if r.current == nil {

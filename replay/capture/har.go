@@ -17,10 +17,10 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// maxMessages bounds a HAR file or a file with one message.
+// maxMessages limits a HAR file or a file with one message.
 const maxMessages = 256 << 20
 
-// harLog is as much of a HAR file (version 1.2) as rules look at.
+// harLog is the part of a HAR file (version 1.2) that rules inspect.
 type harLog struct {
 	Log struct {
 		Entries []struct {
@@ -53,11 +53,11 @@ type harField struct {
 	Value string `json:"value"`
 }
 
-// Messages tries the rules on data: a HAR file, or one request as sent, which
-// its response may follow after a line "HTTP/…".
+// Messages tries the rules on data: a HAR file, or one request as sent, optionally followed by
+// its response after a line "HTTP/…".
 func (r *Run) Messages(data []byte) error {
 	if len(data) > maxMessages {
-		return fmt.Errorf("it has more than %d MiB", maxMessages>>20)
+		return fmt.Errorf("the file has more than %d MiB", maxMessages>>20)
 	}
 	client, server := netip.MustParseAddrPort("192.168.0.1:40000"), netip.MustParseAddrPort("192.0.2.1:80")
 	if trim := bytes.TrimSpace(data); len(trim) > 0 && trim[0] == '{' {
@@ -73,7 +73,7 @@ func (r *Run) Messages(data []byte) error {
 		request = append(bytes.Clone(request), "\r\n\r\n"...)
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		return errors.New("it is empty")
+		return errors.New("the file is empty")
 	}
 	r.Exchange(client, server, time.Now(), request, response)
 	return nil
@@ -83,7 +83,7 @@ func (r *Run) Messages(data []byte) error {
 func (r *Run) har(data []byte, client, server netip.AddrPort) error {
 	var h harLog
 	if err := json.Unmarshal(data, &h); err != nil {
-		return fmt.Errorf("it is not a HAR file: %w", err)
+		return fmt.Errorf("the file is not a HAR file: %w", err)
 	}
 	for i := range h.Log.Entries {
 		e := &h.Log.Entries[i]
@@ -112,7 +112,7 @@ func (r *Run) har(data []byte, client, server netip.AddrPort) error {
 	return nil
 }
 
-// serverOf returns the address and port of an origin, as far as they are known.
+// serverOf returns the address and port of an origin, as far as known.
 func serverOf(u *url.URL, address string, usual netip.AddrPort) netip.AddrPort {
 	addr, err := netip.ParseAddr(strings.Trim(address, "[]"))
 	if err != nil {
@@ -128,20 +128,20 @@ func serverOf(u *url.URL, address string, usual netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(addr.WithZone(""), port)
 }
 
-// hasStreams says whether the version of a message in a HAR file is HTTP/2 or HTTP/3,
-// which programs name in many ways. Rules see both as HTTP/2.
+// hasStreams reports whether the version of a message in a HAR file is HTTP/2 or HTTP/3, which
+// programs spell in many ways. Rules inspect both as HTTP/2.
 func hasStreams(version string) bool {
 	v := strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(version), "http/"), "h")
 	return strings.HasPrefix(v, "2") || strings.HasPrefix(v, "3")
 }
 
-// harFrames writes the HTTP/2 frames of a message on the first stream. Bodies in HAR
-// files have no codings any more.
+// harFrames writes a message as HTTP/2 frames of the first stream. Bodies in HAR files are
+// already decoded.
 func harFrames(pseudo, fields []harField, body []byte) []byte {
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	add := func(name, value string) {
-		_ = e.WriteField(hpack.HeaderField{Name: name, Value: value}) // a Buffer takes everything
+		_ = e.WriteField(hpack.HeaderField{Name: name, Value: value}) // a Buffer accepts everything
 	}
 	for _, f := range pseudo {
 		add(f.Name, f.Value)
@@ -175,7 +175,7 @@ func harFrames(pseudo, fields []harField, body []byte) []byte {
 	return out
 }
 
-// harHead writes a head. Bodies in HAR files have no codings any more.
+// harHead writes a head. Bodies in HAR files are already decoded.
 func harHead(line string, fields []harField, host string, length int) []byte {
 	b := bytes.NewBufferString(line)
 	for _, f := range fields {
@@ -197,7 +197,7 @@ func harHead(line string, fields []harField, host string, length int) []byte {
 	return b.Bytes()
 }
 
-// newConnection begins a connection of which there are no packets.
+// newConnection makes a connection without packets.
 func newConnection(r *Run, client, server netip.AddrPort, at time.Time, name string) *flow {
 	r.now = at
 	f := &flow{client: client, server: server, proto: 6, first: at, last: at, appName: name}
@@ -207,8 +207,7 @@ func newConnection(r *Run, client, server netip.AddrPort, at time.Time, name str
 	return f
 }
 
-// Exchange tries the rules on one HTTP exchange, as sent. Either part may be
-// empty.
+// Exchange tries the rules on one HTTP exchange as sent. Either part may be empty.
 func (r *Run) Exchange(client, server netip.AddrPort, at time.Time, request, response []byte) {
 	f := newConnection(r, client, server, at, "http")
 	h := newHTTP1(r, f)
@@ -240,7 +239,7 @@ func exchangeFrames(r *Run, client, server netip.AddrPort, at time.Time, request
 	r.inspectMessages(rule.Both)
 }
 
-// IsCapture says whether the first bytes of a file are those of pcap or pcapng.
+// IsCapture reports whether a file begins like pcap or pcapng.
 func IsCapture(b []byte) bool {
 	for _, magic := range []string{"\xd4\xc3\xb2\xa1", "\xa1\xb2\xc3\xd4", "\x4d\x3c\xb2\xa1", "\xa1\xb2\x3c\x4d", "\x0a\x0d\x0d\x0a"} {
 		if bytes.HasPrefix(b, []byte(magic)) {

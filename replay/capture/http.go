@@ -10,43 +10,42 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// Limits of what is kept of a message.
+// Limits of the kept parts of a message.
 const (
 	maxLine  = 64 << 10
 	maxHead  = 256 << 10
 	maxField = 18000 // a longer field is an anomaly
-	maxFlown = 1000  // messages of a connection that wait for their answer
+	maxFlown = 1000  // messages of a connection that wait for their responses
 )
 
-// An httpState is where the parser is in a message.
+// An httpState is the position of the parser in a message.
 type httpState uint8
 
 const (
 	atLine httpState = iota
 	atHeaders
-	atBody      // a number of bytes
-	atChunkSize // of chunked
+	atBody      // in a body of known length
+	atChunkSize // before the size of a chunk
 	atChunk     // the bytes of a chunk
 	atChunkEnd  // the line end after a chunk
 	atTrailer   // the fields after the last chunk
 	atClose     // a body that ends with the connection
-	atIgnore    // a tunnel, or nothing that can be read
+	atIgnore    // in a tunnel, or in unreadable data
 )
 
-// An http1 reads HTTP/1 as tolerantly as the browsers and servers that it must
-// not be fooled by: line ends without CR, fields that continue, spaces in odd
-// places, bodies whose framing contradicts itself.
+// An http1 reads HTTP/1 as tolerantly as the browsers and servers that it protects: line ends
+// without CR, folded fields, misplaced spaces, bodies with contradictory framing.
 type http1 struct {
 	r     *Run
 	f     *flow
 	sides [2]httpSide
-	txs   []*httpTx // the oldest first; the last is the one being sent
-	next  int       // the one that the server answers
+	txs   []*httpTx // oldest first; the last is being sent
+	next  int       // index of the one that the server answers next
 }
 
 type httpSide struct {
 	state  httpState
-	buf    []byte // what was not taken apart yet
+	buf    []byte // bytes not yet parsed
 	left   int64
 	head   []byte // raw fields so far
 	upload *bodyReader
@@ -55,7 +54,7 @@ type httpSide struct {
 // An httpTx is a request and its response.
 type httpTx struct {
 	id     int
-	stream uint32 // of HTTP/2
+	stream uint32 // in HTTP/2
 	http   engine.HTTP
 	tx     *engine.Tx
 	body   [2]*bodyReader
@@ -63,7 +62,7 @@ type httpTx struct {
 	done   [2]bool
 	odd    []string
 	shown  bool
-	// continued says that a 100 was seen.
+	// continued reports that there was a status 100.
 	continued bool
 	files     bool
 	at        *packet
@@ -87,7 +86,7 @@ func (h *http1) data(dir rule.Direction, b []byte, gap int64) {
 	h.run(dir, false)
 }
 
-// gap passes over bytes that are missing.
+// gap skips missing bytes.
 func (h *http1) gap(dir rule.Direction, n int64) {
 	s := &h.sides[index(dir)]
 	switch s.state {
@@ -102,7 +101,7 @@ func (h *http1) gap(dir rule.Direction, n int64) {
 	}
 }
 
-// run takes apart what is there.
+// run parses the available bytes.
 func (h *http1) run(dir rule.Direction, end bool) {
 	s := &h.sides[index(dir)]
 	for {
@@ -146,7 +145,7 @@ func (h *http1) end(dir rule.Direction) {
 	}
 }
 
-// tx returns the exchange that a side is at.
+// tx returns the current exchange of a side.
 func (h *http1) tx(dir rule.Direction) *httpTx {
 	if dir == rule.ToServer {
 		if len(h.txs) == 0 {
@@ -175,7 +174,7 @@ func (h *http1) begin() *httpTx {
 	return t
 }
 
-// cutLine returns the first line without its end, and what comes after it.
+// cutLine returns the first line without its end, and the rest.
 func cutLine(b []byte) (line, rest []byte, ok bool) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
@@ -184,7 +183,7 @@ func cutLine(b []byte) (line, rest []byte, ok bool) {
 	return bytes.TrimSuffix(b[:i], []byte("\r")), b[i+1:], true
 }
 
-// line reads a request line or a status line.
+// line parses a request line or a status line.
 func (h *http1) line(dir rule.Direction, end bool) {
 	s := &h.sides[index(dir)]
 	for len(s.buf) > 0 && (s.buf[0] == '\r' || s.buf[0] == '\n' || dir == rule.ToClient && (s.buf[0] == ' ' || s.buf[0] == '\t')) { // empty lines between messages
@@ -194,13 +193,13 @@ func (h *http1) line(dir rule.Direction, end bool) {
 		return
 	}
 	if dir == rule.ToClient && !startsStatus(s.buf) {
-		// A line of something else may stand before the status line.
+		// There may be another line before the status line.
 		if i := bytes.Index(s.buf[:min(len(s.buf), 1024)], []byte("\nHTTP/1.")); i >= 0 {
 			s.buf = s.buf[i+1:]
 		}
 	}
 	if dir == rule.ToClient && !startsStatus(s.buf) && (len(s.buf) >= 5 || end) {
-		// A server that sends no status line speaks HTTP/0.9.
+		// A server without a status line uses HTTP/0.9.
 		t := h.answer()
 		side := &t.http.Sides[1]
 		side.Protocol, side.At = []byte("HTTP/0.9"), rule.Headers
@@ -225,7 +224,7 @@ func (h *http1) line(dir rule.Direction, end bool) {
 	}
 }
 
-// startsStatus says whether bytes may be the beginning of a status line.
+// startsStatus reports whether bytes may be the beginning of a status line.
 func startsStatus(b []byte) bool {
 	b = bytes.TrimLeft(b, " \t\x00\v\f")
 	n := min(4, len(b))
@@ -252,8 +251,7 @@ func (h *http1) requestLine(line []byte) {
 	s.state = atHeaders
 }
 
-// request parts a request line. Spaces in the target belong to it, as long as
-// a protocol follows.
+// request splits a request line. Spaces in the target belong to it if a protocol follows.
 func (h *http1) request(t *httpTx, line []byte) {
 	side := &t.http.Sides[0]
 	line = bytes.TrimLeft(line, " \t\x00")
@@ -279,8 +277,8 @@ func (h *http1) request(t *httpTx, line []byte) {
 	side.Target = target
 }
 
-// answer returns the exchange that a response belongs to; one without a request
-// gets an empty one.
+// answer returns the exchange to which a response belongs, an empty one if there was no
+// request.
 func (h *http1) answer() *httpTx {
 	t := h.tx(rule.ToClient)
 	if t == nil {
@@ -352,8 +350,8 @@ func (h *http1) headers(dir rule.Direction, end bool) {
 	h.headEnd(dir, t)
 }
 
-// lineEnd returns where the line that begins at from ends and where the next
-// one begins. A CR alone ends a line, too. next is -1 when that is not known.
+// lineEnd returns where the line that begins at from ends and where the next one begins. A CR
+// alone also ends a line. next is -1 if unknown.
 func lineEnd(b []byte, from int) (end, next int) {
 	for i := from; i < len(b); i++ {
 		switch b[i] {
@@ -376,8 +374,8 @@ func lineEnd(b []byte, from int) (end, next int) {
 	return len(b), -1
 }
 
-// headLength returns how many bytes a head has with its empty line. A line of
-// nothing but spaces ends it as well, unless a field or a continuation follows.
+// headLength returns the length of a head, including its empty line. A line of spaces also
+// ends the head, unless a field or a continuation follows.
 func headLength(b []byte, end bool) (n int, ok bool) {
 	for from := 0; from < len(b); {
 		stop, next := lineEnd(b, from)
@@ -406,7 +404,7 @@ func isContinuation(line []byte) bool {
 	return len(line) > 0 && (line[0] == ' ' || line[0] == '\t' || line[0] == 0 || line[0] == ':')
 }
 
-// isField says whether a line begins with a name and a colon.
+// isField reports whether a line begins with a name and a colon.
 func isField(line []byte) bool {
 	i := bytes.IndexByte(line, ':')
 	if i <= 0 {
@@ -420,8 +418,8 @@ func isField(line []byte) bool {
 	return true
 }
 
-// parseFields takes a raw head apart. Lines that begin with a space continue the
-// field before, unless they are a field by themselves.
+// parseFields splits a raw head into fields. A line that begins with a space continues the
+// previous field, unless it is a field itself.
 func parseFields(raw []byte) (hs []engine.Header) {
 	var lines [][]byte
 	for from := 0; from < len(raw); {
@@ -452,8 +450,7 @@ func parseFields(raw []byte) (hs []engine.Header) {
 	return hs
 }
 
-// lenient returns a field for framing, joined when there are several. Bytes that
-// no one sees are passed over.
+// lenient returns a field for framing, with several values joined. It ignores invisible bytes.
 func lenient(s *engine.Side, name string) (string, bool) {
 	var all []string
 	for _, h := range s.Headers {
@@ -464,7 +461,7 @@ func lenient(s *engine.Side, name string) (string, bool) {
 	return strings.Join(all, ", "), len(all) > 0
 }
 
-// headEnd decides what follows a head.
+// headEnd determines what follows a head.
 func (h *http1) headEnd(dir rule.Direction, t *httpTx) {
 	s := &h.sides[index(dir)]
 	side := &t.http.Sides[index(dir)]
@@ -532,8 +529,8 @@ func (h *http1) startBody(dir rule.Direction, t *httpTx, state httpState, length
 	t.body[index(dir)] = b
 }
 
-// beginsRequest says whether bytes after a request without a body may be the
-// next request. Others are a body that nothing announced.
+// beginsRequest reports whether bytes after a request without a body may be the next request;
+// otherwise they are an unannounced body.
 func beginsRequest(b []byte) bool {
 	b = bytes.TrimLeft(b, "\r\n \t")
 	word := b
@@ -543,7 +540,7 @@ func beginsRequest(b []byte) bool {
 	return len(b) == 0 || len(word) == 0 || slices.Contains(methods, strings.ToUpper(string(word))) || string(word) == "PRI" || len(word) == len(b) && len(b) < 20 && startsMethod(word)
 }
 
-// startsMethod says whether a method begins with a word that broke off.
+// startsMethod reports whether a method begins with a truncated word.
 func startsMethod(word []byte) bool {
 	for _, m := range methods {
 		if strings.HasPrefix(m, string(word)) {
@@ -553,10 +550,10 @@ func startsMethod(word []byte) bool {
 	return false
 }
 
-// maxAhead bounds the room that is made for a body before it comes.
+// maxAhead limits the memory that is reserved for a body in advance.
 const maxAhead = 128 << 10
 
-// framing says how the body of a message ends.
+// framing determines how the body of a message ends.
 func (h *http1) framing(dir rule.Direction, t *httpTx) (httpState, int64) {
 	side := &t.http.Sides[index(dir)]
 	if te, ok := lenient(side, "Transfer-Encoding"); ok {
@@ -578,8 +575,7 @@ func (h *http1) framing(dir rule.Direction, t *httpTx) (httpState, int64) {
 	return atClose, 0
 }
 
-// unchunked says whether what follows a head that announces chunks cannot be
-// one.
+// unchunked reports whether the bytes after a head that announces chunks cannot be a chunk.
 func (h *http1) unchunked(dir rule.Direction) bool {
 	b := bytes.TrimLeft(h.sides[index(dir)].buf, " \t\r\n")
 	if len(b) == 0 {
@@ -603,7 +599,7 @@ func side01(dir rule.Direction) string {
 	return "response"
 }
 
-// lenientNumber reads the greatest number in a field.
+// lenientNumber returns the greatest number in a field.
 func lenientNumber(v []byte) (best int64, ok bool) {
 	for i := 0; i < len(v); {
 		if v[i] < '0' || v[i] > '9' {
@@ -622,7 +618,7 @@ func lenientNumber(v []byte) (best int64, ok bool) {
 	return best, ok
 }
 
-// counted takes the bytes of a body or a chunk whose length is known.
+// counted reads a body or a chunk of known length.
 func (h *http1) counted(dir rule.Direction) {
 	s := &h.sides[index(dir)]
 	n := min(int64(len(s.buf)), s.left)
@@ -646,25 +642,25 @@ func (h *http1) bodyEnd(dir rule.Direction) {
 	h.messageEnd(dir)
 }
 
-// chunkEnd passes over the line end after a chunk.
+// chunkEnd skips the line end after a chunk.
 func (h *http1) chunkEnd(dir rule.Direction) {
 	s := &h.sides[index(dir)]
 	i := bytes.IndexByte(s.buf, '\n')
 	if i < 0 {
-		if len(s.buf) > 0 && s.buf[0] != '\r' { // no line end: the size follows at once
+		if len(s.buf) > 0 && s.buf[0] != '\r' { // no line end: the size follows directly
 			s.state = atChunkSize
 		}
 		return
 	}
 	if len(bytes.TrimSpace(s.buf[:i])) > 0 {
-		s.state = atChunkSize // no line end: the size follows at once
+		s.state = atChunkSize // no line end: the size follows directly
 		return
 	}
 	s.buf, s.state = s.buf[i+1:], atChunkSize
 }
 
-// chunkLength reads the size of a chunk: hexadecimal digits, with whatever some
-// accept around them.
+// chunkLength parses the size of a chunk: hexadecimal digits, with surrounding bytes that some
+// servers ignore.
 func chunkLength(line []byte) (int64, bool) {
 	line = bytes.TrimLeft(line, " \t\r\n\v\f\x00")
 	if len(line) > 2 && line[0] == '0' && line[1]|0x20 == 'x' {
@@ -704,7 +700,7 @@ func (h *http1) chunkSize(dir rule.Direction) {
 	if !ok {
 		t := h.tx(dir)
 		h.f.odd(t, "http.invalid_"+side01(dir)+"_chunk_len")
-		s.state = atClose // what follows is taken as it is
+		s.state = atClose // the rest is read unchanged
 		return
 	}
 	if bytes.IndexByte(line, ';') >= 0 {
@@ -740,7 +736,7 @@ func (h *http1) take(dir rule.Direction, b []byte) {
 	}
 }
 
-// showBody puts the body as far as it has come into the view of rules.
+// showBody makes the received part of the body visible to rules.
 func (h *http1) showBody(t *httpTx, dir rule.Direction, at rule.Progress) {
 	d := index(dir)
 	side := &t.http.Sides[d]
@@ -822,8 +818,7 @@ func (h *http1) tunnel() {
 	}
 }
 
-// odd notes an anomaly of an exchange.
-// It says whether it is the first of its kind.
+// odd records an anomaly of an exchange, and reports whether it is the first of its kind.
 func (f *flow) odd(t *httpTx, event string) bool {
 	if t == nil || t.http.Events[event] {
 		return false
@@ -833,15 +828,14 @@ func (f *flow) odd(t *httpTx, event string) bool {
 	return true
 }
 
-// anomalies notes what is wrong with a head.
+// anomalies records the anomalies of a head.
 func (h *http1) anomalies(dir rule.Direction, t *httpTx) {
 	for _, event := range t.http.Anomalies(dir) {
 		h.f.odd(t, event)
 	}
 }
 
-// A messageSource answers what rules ask of a message, and what only a packet
-// knows, from the packet at hand.
+// A messageSource is the source of a message, with the properties of the current packet.
 type messageSource struct {
 	engine.Source
 	run *Run

@@ -10,7 +10,7 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// maxStreams bounds the streams of a connection that are followed at a time.
+// maxStreams limits the streams of a connection that are followed at a time.
 const maxStreams = 1024
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -21,7 +21,7 @@ type http2 struct {
 	f       *flow
 	buf     [2][]byte
 	hp      [2]*hpack.Decoder
-	block   [2][]byte // a header block that goes on
+	block   [2][]byte // an incomplete header block
 	blockOf [2]frame
 	streams map[uint32]*httpTx
 	begun   bool
@@ -103,7 +103,7 @@ func (h *http2) stream(id uint32) *httpTx {
 	return t
 }
 
-// number notes a number that rules compare.
+// number records a number for rules.
 func (t *httpTx) number(dir rule.Direction, keyword string, n uint64) {
 	m := &t.http.Frames[index(dir)]
 	if *m == nil {
@@ -120,7 +120,7 @@ var settingNames = map[uint16]string{
 // frame handles one frame.
 func (h *http2) frame(dir rule.Direction, f frame) {
 	t := h.stream(f.stream)
-	if f.stream == 0 { // each frame about the connection stands alone
+	if f.stream == 0 { // each frame about the connection is a separate exchange
 		delete(h.streams, 0)
 	}
 	t.number(dir, "http2.frametype", uint64(f.kind))
@@ -188,7 +188,7 @@ func unpad(f frame, body []byte) []byte {
 	return body[1 : len(body)-pad]
 }
 
-// fields reads a header block.
+// fields decodes a header block.
 func (h *http2) fields(dir rule.Direction, f frame, t *httpTx) {
 	d := index(dir)
 	body := f.body
@@ -217,7 +217,7 @@ func (h *http2) fields(dir rule.Direction, f frame, t *httpTx) {
 		}
 		side.Headers = append(side.Headers, engine.Header{Name: []byte(x.Name), Value: []byte(x.Value)})
 	})
-	_, _ = h.hp[d].Write(h.block[d]) // what could be read counts
+	_, _ = h.hp[d].Write(h.block[d]) // keep what could be decoded
 	_ = h.hp[d].Close()
 	get := func(n string) []byte { v, _ := side.Get(n); return v }
 	side.Protocol = []byte("HTTP/2")

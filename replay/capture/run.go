@@ -1,12 +1,11 @@
 // Package capture tries signature rules on captured packets.
 //
-// Data moves so: [Run] reads packets from files; decode.go takes them apart
-// down to TCP, UDP and ICMP, through tunnels and fragments; flow.go finds the
-// connection and puts TCP together again; http.go, http2.go, tls.go and dns.go
-// read the messages in it and fill in the views that package engine looks at.
-// Alerts and the records of messages go to eve.json and fast.log (eve.go).
-// Captures hold what attackers sent: everything here reads as tolerantly as a
-// browser or server would, within fixed bounds.
+// [Run] reads packets from files. decode.go decodes them down to TCP, UDP and ICMP, through
+// tunnels and fragments. flow.go finds the connection and reassembles TCP. http.go, http2.go,
+// tls.go and dns.go parse the messages, and fill in the forms that package engine inspects.
+// Alerts and records of messages go to eve.json and fast.log (eve.go). Captures contain data
+// of attackers: everything is read as tolerantly as a browser or server would, within fixed
+// limits.
 package capture
 
 import (
@@ -25,22 +24,22 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// Config says how captures are read.
+// Config configures the reading of captures.
 type Config struct {
 	Midstream bool // follow connections whose beginning is missing
-	Async     bool // follow connections of which one side is missing
-	Inline    bool // look at segments as they come, not when they are acknowledged
-	Prevent   bool // drop and pass act on the whole connection
-	Layers    int  // content codings that are undone; 0: 2
-	Request   int  // bytes of a request body that rules see; 0: 100 KiB
-	Response  int  // bytes of a response body that rules see; 0: 100 KiB
+	Async     bool // follow connections with one side missing
+	Inline    bool // inspect segments when they arrive, not when they are acknowledged
+	Prevent   bool // drop and pass apply to the whole connection
+	Layers    int  // content codings that are decoded; 0 means 2
+	Request   int  // bytes of a request body that rules inspect; 0 means 100 KiB
+	Response  int  // bytes of a response body that rules inspect; 0 means 100 KiB
 	DNSPorts  []uint16
-	NoVLAN    bool // VLAN tags do not part connections
-	// Urgent says what becomes of urgent bytes: "oob" takes them out of the stream,
-	// "inline" and "" leave them.
+	NoVLAN    bool // VLAN tags do not distinguish connections
+	// Urgent is the treatment of urgent bytes: "oob" removes them from the stream, "inline"
+	// and "" leave them.
 	Urgent    string
-	Checksums bool // segments with a wrong checksum are not followed
-	Cores     int  // goroutines that read connections, beside the one that reads packets; 0 and 1: that one
+	Checksums bool // ignore segments with a wrong checksum
+	Cores     int  // goroutines that parse connections, in addition to the one that reads packets; 0 and 1 mean only that one
 }
 
 func (c *Config) limit(dir rule.Direction) int {
@@ -54,17 +53,17 @@ func (c *Config) limit(dir rule.Direction) int {
 	return n
 }
 
-// wholeFile is how much of a body is kept where rules ask for its digest.
+// wholeFile is the number of bytes of a body that are kept if rules test its digest.
 const wholeFile = 16 << 20
 
-// Stats are what was read.
+// Stats are statistics of what was read.
 type Stats struct {
 	packets, bytes, payload, broken int64
 	alerts, flows, wrong            int64
 }
 
-// A Run tries the rules on captures. It belongs to one goroutine, and has more
-// of its own with Cores. [Run.Close] ends them.
+// A Run tries the rules on captures. It belongs to one goroutine, and with Cores starts more.
+// [Run.Close] ends them.
 type Run struct {
 	config   Config
 	engine   *engine.Engine
@@ -72,15 +71,15 @@ type Run struct {
 	flows    map[flowKey]*flow
 	maxFlows int
 	lastFlow int64
-	sequence int64 // of the packet at hand: how many were taken apart before
+	sequence int64 // of the current packet: number of packets decoded before it
 	shared   *shared
-	kept     *[]entry // where records go in a part of a shared Run
+	kept     *[]entry // destination of records in a part of a shared Run
 	decoder  decoder
 	now      time.Time
 	stats    Stats
 	read     atomic.Int64 // bytes of the files, for a progress bar
 
-	// of the packet at hand
+	// of the current packet
 	current  *packet
 	flow     *flow
 	dir      rule.Direction
@@ -88,10 +87,10 @@ type Run struct {
 	packetTx engine.Tx
 	hold     bool
 	held     []held
-	pseudo   bool // the connection is over: there is no packet at hand
+	pseudo   bool // the connection is over: there is no current packet
 }
 
-// An inspection waits until all that a packet brought was taken apart.
+// An inspection waits until the whole packet was decoded.
 type inspection struct {
 	message any
 	tx      *engine.Tx
@@ -99,7 +98,7 @@ type inspection struct {
 	at      rule.Progress
 }
 
-// inspect has the rules tried on a message when the packet is taken apart.
+// inspect schedules trying the rules on a message, after the packet was decoded.
 func (r *Run) inspect(message any, tx *engine.Tx, dir rule.Direction, at rule.Progress) {
 	w := &r.flow.waiting
 	for i := len(*w) - 1; i >= 0; i-- {
@@ -115,9 +114,9 @@ func (r *Run) inspect(message any, tx *engine.Tx, dir rule.Direction, at rule.Pr
 	*w = append(*w, inspection{message, tx, dir, at})
 }
 
-// inspectMessages tries the rules on the messages that wait for a packet of
-// a direction. Suricata acts on what a side sent when the other side has
-// acknowledged it and this one sends again; inline it does so at once.
+// inspectMessages tries the rules on the waiting messages of a direction. Suricata inspects
+// data when the other side has acknowledged it and this side sends again; inline it does so at
+// once.
 func (r *Run) inspectMessages(dir rule.Direction) {
 	var later []inspection
 	waiting := r.flow.waiting
@@ -145,7 +144,7 @@ func New(c Config, e *engine.Engine, out *Output) *Run {
 	if c.Layers == 0 {
 		c.Layers = 2
 	}
-	if e.NeedsFiles() { // a digest is that of the whole file
+	if e.NeedsFiles() { // a digest requires the whole file
 		c.Request, c.Response = max(c.Request, wholeFile), max(c.Response, wholeFile)
 	}
 	r := &Run{config: c, engine: e, out: out, flows: map[flowKey]*flow{}, maxFlows: maxFlows}
@@ -156,11 +155,10 @@ func New(c Config, e *engine.Engine, out *Output) *Run {
 	return r
 }
 
-// Read returns how many bytes of the files were read. It is safe to call from
-// another goroutine.
+// Read returns the number of bytes of the files that were read. It is safe for concurrent use.
 func (r *Run) Read() int64 { return r.read.Load() }
 
-// Packets, Broken, Wrong, Alerts, Flows and Payload return what was read so far.
+// Packets, Broken, Wrong, Alerts, Flows and Payload return the counts so far.
 func (s *Stats) Packets() int64 { return s.packets }
 func (s *Stats) Broken() int64  { return s.broken }
 func (s *Stats) Wrong() int64   { return s.wrong }
@@ -168,7 +166,7 @@ func (s *Stats) Alerts() int64  { return s.alerts }
 func (s *Stats) Flows() int64   { return s.flows }
 func (s *Stats) Payload() int64 { return s.payload }
 
-// Stats returns what was read.
+// Stats returns the statistics.
 func (r *Run) Stats() *Stats {
 	r.stats.broken, r.stats.flows = r.decoder.broken, r.lastFlow
 	if r.shared != nil {
@@ -205,7 +203,7 @@ func (r *Run) File(ctx context.Context, name string) error {
 		rec, err := packets.next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				r.decoder.broken++ // the file breaks off
+				r.decoder.broken++ // the file is truncated
 			}
 			break
 		}
@@ -223,7 +221,7 @@ func (r *Run) File(ctx context.Context, name string) error {
 	return nil
 }
 
-// expire ends connections without packets for longer than so, the oldest first.
+// expire ends connections without packets for longer than this time, oldest first.
 func (r *Run) expire(than time.Duration) {
 	if r.shared != nil {
 		r.shared.end(r, than)
@@ -252,7 +250,7 @@ func (r *Run) Close() error {
 	return r.out.Flush()
 }
 
-// alerts writes alerts that came of the packet at hand, or of a message.
+// alerts writes alerts of the current packet, or of a message.
 func (r *Run) alerts(message any, dir rule.Direction, as []engine.Alert) {
 	r.scratch = as[:0]
 	for i := range as {
@@ -265,14 +263,14 @@ func (r *Run) alerts(message any, dir rule.Direction, as []engine.Alert) {
 	}
 }
 
-// An entry is what a packet makes for eve.json and fast.log.
+// An entry is a packet's output for eve.json and fast.log.
 type entry struct {
 	sequence int64
-	record   map[string]any // nil: none
-	line     []byte         // the record, where it is encoded already
+	record   map[string]any // nil for none
+	line     []byte         // the encoded record, if it is already encoded
 	fast     string
-	alert    *engine.Alert // nil: it is no alert
-	flow     *flow         // of alerts and of connections that end
+	alert    *engine.Alert // nil if it is not an alert
+	flow     *flow         // for alerts and ended connections
 }
 
 // emit writes an entry, or keeps it until those of earlier packets are written.
@@ -295,8 +293,7 @@ func (r *Run) emit(x entry) {
 	*r.kept = append(*r.kept, x)
 }
 
-// write writes an entry. Thresholds count alerts in the order in which they are
-// written.
+// write writes an entry. Thresholds count alerts in the order in which they are written.
 func (r *Run) write(x *entry) {
 	switch {
 	case x.alert != nil:
@@ -311,15 +308,15 @@ func (r *Run) write(x *entry) {
 	r.out.write(x)
 }
 
-// A held alert waits until all rules were tried on a packet.
+// A held is an alert that waits until all rules were tried on a packet.
 type held struct {
 	message any
 	dir     rule.Direction
 	alert   engine.Alert
 }
 
-// release writes the alerts of a packet. A rule that passes it comes before all
-// others, wherever it was tried.
+// release writes the alerts of a packet. A rule that passes the packet takes precedence over
+// all others.
 func (r *Run) release() {
 	passed := false
 	for i := range r.held {
@@ -360,16 +357,16 @@ func (r *Run) dnsPort(port uint16) bool {
 	return false
 }
 
-// looksLikeDNS says whether a datagram on another port is a DNS message.
+// looksLikeDNS reports whether a datagram on another port is a DNS message.
 func looksLikeDNS(b []byte) bool {
 	t := parseDNS(b)
 	return t != nil && !t.Malformed && len(t.Queries) == 1 && len(t.Queries[0].Name) > 0 && t.Opcode <= 5 && t.flags&0x40 == 0
 }
 
-// methods are what a request begins with, for finding the protocol.
+// methods are the beginnings of requests by which the protocol is detected.
 var methods = strings.Fields("GET POST HEAD PUT DELETE OPTIONS TRACE CONNECT PATCH PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK CHECKOUT UNCHECKOUT CHECKIN UPDATE LABEL REPORT MKWORKSPACE MKACTIVITY MERGE INVALID VERSION-CONTROL BASELINE-CONTROL SEARCH SUBSCRIBE NOTIFY M-SEARCH")
 
-// detect finds the protocol of a connection by the first bytes of either side.
+// detect detects the protocol of a connection by the first bytes of either side.
 func (r *Run) detect(f *flow, dir rule.Direction) parser {
 	c, s := f.tried[0], f.tried[1]
 	if bytes.HasPrefix(c, []byte("PRI * HTTP/2.0\r\n")) {
@@ -401,7 +398,7 @@ func (r *Run) detect(f *flow, dir rule.Direction) parser {
 	return nil
 }
 
-// Captured returns the packet at hand, for scripts.
+// Captured returns the current packet for scripts.
 func (r *Run) Captured() engine.Captured {
 	p := r.current
 	return engine.Captured{Number: p.number, Time: p.time, Src: p.src, Dst: p.dst, Proto: p.proto, Payload: p.payload, Packet: p.ip}

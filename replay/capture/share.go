@@ -10,53 +10,52 @@ import (
 	"shuultuur/arrange"
 )
 
-// Bounds of what several goroutines have at hand.
+// Limits of the data that several goroutines hold.
 const (
 	maxCores     = 64
 	roundPackets = 512
 	maxRounds    = 24 // read and not yet written
 )
 
-// shared is what a Run has whose connections several goroutines read. Packets
-// come in rounds. The hash of its connection says which part takes a packet;
-// each part goes from round to round by itself. A writer puts together what the
-// parts made of a round, in the order of the packets, so that records, and alerts
-// with their thresholds, are those of one goroutine.
+// shared is the state of a Run with several goroutines. Packets are collected in rounds. The
+// hash of a packet's connection selects the part that parses it; each part proceeds from round
+// to round independently. A writer merges the results of a round in the order of the packets,
+// so that records and alerts, with their thresholds, are the same as with one goroutine.
 type shared struct {
 	parts []*part
 	seed  maphash.Seed
-	round *round // being filled
-	// rounds are those that were given to the parts, for the writer.
+	round *round // being collected
+	// rounds are those passed to the parts, for the writer.
 	rounds chan *round
-	done   chan struct{} // the writer has written all
+	done   chan struct{} // closed when the writer has written everything
 }
 
-// A part reads some of the connections.
+// A part parses some of the connections.
 type part struct {
 	run   *Run
 	queue chan *round
 }
 
-// A round is a run of packets, or the end of connections.
+// A round is a series of packets, or the end of connections.
 type round struct {
 	packets [][]numbered // by part
 	kept    [][]entry    // by part
 	count   int
-	left    sync.WaitGroup // parts that have it still before them
-	// end says that connections without packets for longer than than end.
+	left    sync.WaitGroup // parts that have not finished it
+	// end means that connections without packets for longer than than must end.
 	end     bool
 	than    time.Duration
 	now     time.Time
 	current *packet
 }
 
-// A numbered packet knows its place among all.
+// A numbered is a packet with its number.
 type numbered struct {
 	*packet
 	sequence int64
 }
 
-// startWorkers starts n goroutines that read connections, and one that writes.
+// startWorkers starts n goroutines that parse connections, and one that writes.
 func (r *Run) startWorkers(n int) {
 	s := &shared{seed: maphash.MakeSeed(), rounds: make(chan *round, maxRounds), done: make(chan struct{})}
 	for i := range n {
@@ -83,7 +82,7 @@ func (s *shared) fresh() *round {
 	return &round{packets: make([][]numbered, len(s.parts)), kept: make([][]entry, len(s.parts))}
 }
 
-// add gives a packet to the part that has its connection.
+// add adds a packet to those for the part with its connection.
 func (s *shared) add(r *Run, p *packet) {
 	i := maphash.Comparable(s.seed, r.keyOf(p)) % uint64(len(s.parts))
 	s.round.packets[i] = append(s.round.packets[i], numbered{p, r.sequence})
@@ -94,7 +93,7 @@ func (s *shared) add(r *Run, p *packet) {
 	}
 }
 
-// send gives the round to the parts. It waits while too many are under way.
+// send passes the round to the parts. It waits while too many rounds are in progress.
 func (s *shared) send() {
 	x := s.round
 	x.left.Add(len(s.parts))
@@ -105,7 +104,7 @@ func (s *shared) send() {
 	s.round = s.fresh()
 }
 
-// end ends connections without packets for longer than so.
+// end ends connections without packets for longer than than.
 func (s *shared) end(r *Run, than time.Duration) {
 	s.send()
 	x := s.round
@@ -113,7 +112,7 @@ func (s *shared) end(r *Run, than time.Duration) {
 	s.send()
 }
 
-// work reads one round after the other.
+// work processes one round after the other.
 func (p *part) work(i int) {
 	r := p.run
 	for x := range p.queue {
@@ -132,7 +131,7 @@ func (p *part) work(i int) {
 	}
 }
 
-// merge writes what came of a round.
+// merge writes the results of a round.
 func (r *Run) merge(x *round) {
 	all := slices.Concat(x.kept...)
 	arrange.By(all, func(a, b entry) int { return cmp.Compare(a.sequence, b.sequence) })
@@ -141,7 +140,7 @@ func (r *Run) merge(x *round) {
 	}
 }
 
-// stop waits until all that was read is written, and ends the goroutines.
+// stop waits until everything was written, and ends the goroutines.
 func (r *Run) stop() {
 	s := r.shared
 	if s == nil || s.rounds == nil {
@@ -156,7 +155,7 @@ func (r *Run) stop() {
 	s.rounds = nil
 }
 
-// sum adds up what the parts have read. It is for when they have stopped.
+// sum adds up the statistics of the parts, after they have stopped.
 func (s *shared) sum(t *Stats) {
 	t.packets, t.bytes, t.payload, t.flows, t.wrong = 0, 0, 0, 0, 0
 	for _, p := range s.parts {

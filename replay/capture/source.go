@@ -9,7 +9,7 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// A packetSource answers what rules ask of a packet.
+// A packetSource is the source of a packet.
 type packetSource struct {
 	p   *packet
 	f   *flow
@@ -148,7 +148,7 @@ func (s *packetSource) Word(_ rule.Direction, keyword, value string) bool {
 	return false
 }
 
-// streamSize answers stream_size: server,>,1000.
+// streamSize evaluates stream_size: server,>,1000.
 func (s *packetSource) streamSize(value string) bool {
 	part := strings.Split(value, ",")
 	if len(part) < 3 || s.p.proto != 6 {
@@ -172,7 +172,7 @@ func (s *packetSource) streamSize(value string) bool {
 	return false
 }
 
-// flagsFit answers flags: [modifier]FLAGS[,ignored].
+// flagsFit evaluates flags: [modifier]FLAGS[,ignored].
 func flagsFit(have uint8, value string) bool {
 	want, mask, hasMask := strings.Cut(value, ",")
 	bits := func(s string) (b uint8) {
@@ -231,7 +231,7 @@ func (s *packetSource) Event(_, _ string) bool { return false }
 // Files implements [engine.Source].
 func (s *packetSource) Files(rule.Direction) []*engine.File { return nil }
 
-// A streamSource answers what rules ask of a piece of a stream.
+// A streamSource is the source of a piece of a stream.
 type streamSource struct {
 	data  []byte
 	inner *packetSource

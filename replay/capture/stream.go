@@ -4,7 +4,7 @@ import "slices"
 
 // Limits of the reassembly of one direction of a connection.
 const (
-	maxPending = 4 << 20 // bytes that wait for an acknowledgement or a gap
+	maxPending = 4 << 20 // bytes that wait for an acknowledgement or for a gap to be filled
 	maxGaps    = 4096    // segments that wait
 )
 
@@ -12,14 +12,14 @@ const (
 type stream struct {
 	started bool
 	base    uint32 // sequence number of offset 0
-	next    int64  // offset up to which bytes were handed on
-	acked   int64  // offset up to which the other side has everything
+	next    int64  // offset up to which bytes were passed on
+	acked   int64  // offset up to which the other side has acknowledged
 	segs    []segment
 	pending int
-	fin     int64 // offset of the end, 0 while not known
+	fin     int64 // offset of the end, 0 while unknown
 	done    bool
 	gaps    int
-	omitted []int64 // offsets of bytes that are no part of the data
+	omitted []int64 // offsets of bytes that are not data
 }
 
 type segment struct {
@@ -27,15 +27,15 @@ type segment struct {
 	data []byte
 }
 
-// offset returns where a sequence number is, near what was handed on.
+// offset returns the offset of a sequence number near those passed on.
 func (s *stream) offset(seq uint32) int64 {
 	delta := int64(int32(seq - (s.base + uint32(s.next))))
 	return s.next + delta
 }
 
-// add keeps a segment. Bytes that are there already stay: the first copy counts,
-// as most systems do; a segment that begins before what is kept and reaches
-// over it replaces it, as BSD and Windows do. It keeps data itself.
+// add stores a segment, and keeps data. Bytes that are already stored stay: the first copy
+// applies, as on most systems. With replace, a segment that begins before a stored one and
+// covers it replaces it, as on BSD and Windows.
 func (s *stream) add(off int64, data []byte, replace bool) {
 	if off < s.next {
 		cut := s.next - off
@@ -58,7 +58,7 @@ func (s *stream) add(off int64, data []byte, replace bool) {
 			s.insert(i, off, data)
 			return
 		case off < old.off:
-			if replace && end >= oldEnd { // it begins before and covers the old one
+			if replace && end >= oldEnd { // it begins before the old one and covers it
 				s.pending -= len(old.data)
 				s.segs = slices.Delete(s.segs, i, i+1)
 				continue
@@ -67,7 +67,7 @@ func (s *stream) add(off int64, data []byte, replace bool) {
 			s.insert(i, off, head)
 			data, off = data[old.off-off:], old.off
 			i++
-		default: // it begins within the old one
+		default: // it begins inside the old one
 			if end <= oldEnd {
 				return
 			}
@@ -81,14 +81,14 @@ func (s *stream) add(off int64, data []byte, replace bool) {
 	}
 }
 
-// omit marks a byte that is no part of the data.
+// omit marks a byte that is not data.
 func (s *stream) omit(off int64) {
 	if len(s.omitted) < maxGaps {
 		s.omitted = append(s.omitted, off)
 	}
 }
 
-// skip passes over bytes that are no part of the data.
+// skip skips bytes that are not data.
 func (s *stream) skip() {
 	for {
 		i := slices.Index(s.omitted, s.next)
@@ -105,8 +105,8 @@ func (s *stream) insert(i int, off int64, data []byte) {
 	s.pending += len(data)
 }
 
-// take returns the bytes that come next, up to offset limit, or nil. gap is how
-// many bytes before them are missing; only with skip are gaps passed over.
+// take returns the next bytes up to offset limit, or nil. gap is the number of missing bytes
+// before them; gaps are skipped only with skip.
 func (s *stream) take(limit int64, skip bool) (data []byte, gap int64) {
 	s.skip()
 	if len(s.segs) == 0 {

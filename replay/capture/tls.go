@@ -13,19 +13,19 @@ import (
 	"shuultuur/intercept"
 )
 
-// maxHandshake bounds the handshake messages of one side.
+// maxHandshake limits the handshake messages of one side.
 const maxHandshake = 1 << 20
 
-// A tlsParser reads TLS records as far as they are not encrypted.
+// A tlsParser parses TLS records up to the encrypted ones.
 type tlsParser struct {
 	r     *Run
 	f     *flow
-	buf   [2][]byte // records not complete
-	hand  [2][]byte // handshake messages not complete
+	buf   [2][]byte // incomplete records
+	hand  [2][]byte // incomplete handshake messages
 	tls   engine.TLSHandshake
 	tx    *engine.Tx
 	at    [2]rule.Progress
-	ended [2]bool // encrypted from here on
+	ended [2]bool // the rest is encrypted
 	shown bool
 	id    int
 }
@@ -69,8 +69,8 @@ func (t *tlsParser) data(dir rule.Direction, b []byte, gap int64) {
 			t.odd("tls.invalid_record_version")
 		}
 		if len(buf) < 5+n {
-			// A handshake may go on in records that are cut off: what is
-			// there of the first is read as it comes.
+			// A handshake may continue in truncated records: the available part of the first
+			// one is read as it arrives.
 			break
 		}
 		body := buf[5 : 5+n]
@@ -105,7 +105,7 @@ func (t *tlsParser) end(dir rule.Direction) {
 
 func (t *tlsParser) odd(event string) { t.tls.Events[event] = true }
 
-// step tries the rules after one side came further.
+// step tries the rules after progress of one side.
 func (t *tlsParser) step(dir rule.Direction, at rule.Progress) {
 	d := index(dir)
 	if at <= t.at[d] && at != rule.Line {
@@ -126,7 +126,7 @@ func (t *tlsParser) show() {
 	}
 }
 
-// handshake reads the handshake messages that are complete.
+// handshake parses the complete handshake messages.
 func (t *tlsParser) handshake(dir rule.Direction) {
 	d := index(dir)
 	for len(t.hand[d]) >= 4 {
@@ -156,7 +156,7 @@ func (t *tlsParser) handshake(dir rule.Direction) {
 	}
 }
 
-// A reader takes fields off bytes; after a mistake it is empty.
+// A reader reads fields from bytes; after an error it is empty.
 type reader struct {
 	b   []byte
 	bad bool
@@ -213,7 +213,7 @@ func digest(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// clientHello reads the client's hello.
+// clientHello parses the client's hello.
 func (t *tlsParser) clientHello(message []byte) {
 	r := &reader{b: message[4:]}
 	version := uint16(r.number(2))
@@ -268,7 +268,7 @@ func protocols(body *reader) (names [][]byte) {
 	return names
 }
 
-// serverHello reads the server's hello.
+// serverHello parses the server's hello.
 func (t *tlsParser) serverHello(b []byte) {
 	r := &reader{b: b}
 	version := uint16(r.number(2))
@@ -302,7 +302,7 @@ func dashesAll(list []uint16) string {
 	return strings.Join(out, "-")
 }
 
-// certificates reads the certificates of one side.
+// certificates parses the certificates of one side.
 func (t *tlsParser) certificates(dir rule.Direction, b []byte) {
 	d := index(dir)
 	if len(t.tls.Certs[d]) > 0 {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// automaton is a plain Aho-Corasick automaton, the oracle.
+// automaton is a plain Aho-Corasick automaton, which gives the expected result.
 type automaton struct {
 	next []map[byte]int
 	fail []int
@@ -98,7 +98,7 @@ func equal(got, want []uint32) error {
 	return nil
 }
 
-// agree compares every way to scan text, cut at cuts, with the oracle.
+// agree compares every way to scan text, divided at cuts, with the automaton.
 func agree(patterns [][]byte, text []byte, cuts []int) error {
 	s, err := New(patterns, nil)
 	if err != nil {

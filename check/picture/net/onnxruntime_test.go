@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// An oracle is a model with what ONNX Runtime makes of some pictures.
+// An oracle is a model with the results of ONNX Runtime for some pictures.
 type oracle struct {
 	Name    string
 	Model   string
@@ -27,7 +27,7 @@ type oracle struct {
 	Outputs []int
 }
 
-// oracles runs ONNX Runtime, or skips the test where it is not there.
+// oracles runs ONNX Runtime, or skips the test if it is missing.
 func oracles(t *testing.T, photos int) (dir string, all []oracle) {
 	t.Helper()
 	python := peer.Python(t, "numpy", "PIL", "onnx", "onnxruntime")
@@ -97,8 +97,8 @@ func TestResultsAreThoseOfONNXRuntime(t *testing.T) {
 	}
 }
 
-// BenchmarkBesideONNXRuntime runs each model by turns here and in ONNX Runtime,
-// each on one thread, and reports the processor time of both.
+// BenchmarkBesideONNXRuntime runs each model here and in ONNX Runtime in turn, each on one
+// thread, and reports the processor time of both.
 func BenchmarkBesideONNXRuntime(b *testing.B) {
 	python := peer.Python(b, "numpy", "PIL", "onnx", "onnxruntime")
 	dir := b.TempDir()
@@ -172,7 +172,7 @@ func BenchmarkBesideONNXRuntime(b *testing.B) {
 	}
 }
 
-// processorTime is the time in seconds that this process has worked.
+// processorTime returns the processor time of this process in seconds.
 func processorTime(b *testing.B) float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

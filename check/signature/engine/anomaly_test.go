@@ -8,8 +8,8 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// TestOddMessagesHaveSuricatasNames names what is odd about heads as the rules
-// that come with Suricata do (http-events.rules).
+// TestOddMessagesHaveSuricatasNames: anomalies of heads have the names used by the rules that
+// come with Suricata (http-events.rules).
 func TestOddMessagesHaveSuricatasNames(t *testing.T) {
 	for _, x := range []struct {
 		dir    rule.Direction

@@ -9,8 +9,8 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// TestHostileRulesEndWithTheMessagesBudget tries many rules of which each takes all
-// the time that one search may have. A few of them use up what a message may cost.
+// TestHostileRulesEndWithTheMessagesBudget tries many rules that each take all the time
+// permitted for a search. A few of them use up the budget of a message.
 func TestHostileRulesEndWithTheMessagesBudget(t *testing.T) {
 	for name, options := range map[string]string{
 		"backtracking": `http.request_body; content:"aa"; pcre:"/(a+)+b(?=x)%d/";`,

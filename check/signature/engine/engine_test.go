@@ -19,7 +19,7 @@ func FuzzPrefilter(f *testing.F) {
 		var patterns []pattern
 		for p := range strings.SplitSeq(list, "\n") {
 			if p != "" && len(patterns) < 64 {
-				patterns = append(patterns, newPattern([]byte(p), len(patterns)%2 > 0)) // the case of every other one counts
+				patterns = append(patterns, newPattern([]byte(p), len(patterns)%2 > 0)) // case matters in every other one
 			}
 		}
 		if len(patterns) == 0 {
@@ -41,7 +41,7 @@ func FuzzPrefilter(f *testing.F) {
 	})
 }
 
-// naive tries two contents, the second relative to the first, at every place.
+// naive tries two contents, the second relative to the first, at every position.
 func naive(buf []byte, a, b *rule.Content) bool {
 	for i := 0; i+len(a.Pattern) <= len(buf); i++ {
 		if !bytes.HasPrefix(buf[i:], a.Pattern) {
@@ -80,7 +80,7 @@ func FuzzContent(f *testing.F) {
 	})
 }
 
-// FuzzNormalURI looks for targets that break the normalisation.
+// FuzzNormalURI searches for targets that break the normalisation.
 func FuzzNormalURI(f *testing.F) {
 	for _, s := range []string{"/a/../b", "http://h/x?y#z", "/%u0041%zz%", "\\..\\", "/a/./b//c/..", "?"} {
 		f.Add([]byte(s))
@@ -135,8 +135,8 @@ func TestThresholdsLimitAlerts(t *testing.T) {
 	}
 }
 
-// TestRulesOutsideAnyBufferLookAtTheStream: with a pattern, without one that a
-// prefilter could find, and in a trace.
+// TestRulesOutsideAnyBufferLookAtTheStream covers rules with a pattern, rules without one for
+// a prefilter, and traces.
 func TestRulesOutsideAnyBufferLookAtTheStream(t *testing.T) {
 	for _, tt := range []struct {
 		options string
@@ -163,8 +163,8 @@ func TestRulesOutsideAnyBufferLookAtTheStream(t *testing.T) {
 	}
 }
 
-// TestPlacesInTextAndBufferAreTheSame goes from places in a buffer to those in its
-// text and back.
+// TestPlacesInTextAndBufferAreTheSame converts positions in a buffer to positions in its text
+// and back.
 func TestPlacesInTextAndBufferAreTheSame(t *testing.T) {
 	for _, n := range []int{1, stride - 1, stride, stride + 1, 3 * stride} {
 		buf := make([]byte, n)
@@ -190,8 +190,8 @@ func TestPlacesInTextAndBufferAreTheSame(t *testing.T) {
 	}
 }
 
-// TestExpressionsWithAlternativesAreSearchedForAtTheBeginning names expressions that
-// match at the beginning only, whatever alternatives their groups have.
+// TestExpressionsWithAlternativesAreSearchedForAtTheBeginning has expressions that match at
+// the beginning only, whatever alternatives their groups have.
 func TestExpressionsWithAlternativesAreSearchedForAtTheBeginning(t *testing.T) {
 	for expr, want := range map[string]bool{`^a`: true, `^(?:a|b)c`: true, `^[|]`: true, `^\|`: true, `^a|^b`: true, `^(a|b)(?=c|d)`: true,
 		`^a|b`: false, `^(?=a)b|c`: false, `(?:a|b)`: false, `a^`: false} {
@@ -205,8 +205,8 @@ func TestExpressionsWithAlternativesAreSearchedForAtTheBeginning(t *testing.T) {
 	}
 }
 
-// TestShortCutsOfExpressionsChangeNoMatch holds searches that look at the beginning
-// only, or at a part of it, against searches in all of a subject.
+// TestShortCutsOfExpressionsChangeNoMatch compares searches at the beginning, or in a part of
+// a subject, with searches in the whole subject.
 func TestShortCutsOfExpressionsChangeNoMatch(t *testing.T) {
 	subjects := []string{"", "-u-n", "--u--nx", "xuxn", "0f--> zz <b>y", "0f-->\n<b>x", " {ab", "{ac", "]abca)", "q]a)", "aab", "xab", strings.Repeat("a", 20000) + "b", "-u-n" + strings.Repeat(" ", 1000),
 		"\xe4b\xff", "a\xe4b\xff\n", "\n", "ab\n", "\xc3\xa4b"}

@@ -9,8 +9,8 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// TestRememberedFailuresChangeNothing tries random rules on random buffers with and
-// without the memory of failures: the result and the steps are the same.
+// TestRememberedFailuresChangeNothing tries random rules on random buffers with and without
+// remembering failures: result and steps must be the same.
 func TestRememberedFailuresChangeNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	word := func(n int) []byte {
@@ -57,8 +57,8 @@ func TestRememberedFailuresChangeNothing(t *testing.T) {
 	}
 }
 
-// TestASearchForAnExpressionPassesOverWhatCannotBegin searches a text of many bytes
-// that are not ASCII and in which no match can begin.
+// TestASearchForAnExpressionPassesOverWhatCannotBegin searches a text of many non-ASCII bytes
+// in which no match can begin.
 func TestASearchForAnExpressionPassesOverWhatCannotBegin(t *testing.T) {
 	re, err := rule.Compile(&rule.PCRE{Expr: `\x5Cu0[a-d](\x5Cu0|0)[a-d]`, Flags: "i"})
 	if err != nil {

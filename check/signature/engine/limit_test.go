@@ -8,8 +8,8 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// TestAMessageHasOneBudgetForAllItsSteps gives a message whose head took all the
-// time a body that a rule would match.
+// TestAMessageHasOneBudgetForAllItsSteps: when the head of a message has used up the budget, a
+// rule that would match the body is not tried.
 func TestAMessageHasOneBudgetForAllItsSteps(t *testing.T) {
 	rules, mistakes, err := rule.NewParser().Read("a.rules", strings.NewReader(`alert http any any -> any any (http.request_body; content:"root"; sid:1;)`))
 	if err != nil || len(mistakes) > 0 {
@@ -54,8 +54,8 @@ func TestLimitsAreReadAndMistakesNameTheirPlace(t *testing.T) {
 	}
 }
 
-// TestANumberWithoutALengthIsAsLongAsItIs holds byte_test with 0 bytes of
-// digits against numbers, as public rules do with Content-Length.
+// TestANumberWithoutALengthIsAsLongAsItIs tries byte_test with 0 bytes of digits, as public
+// rules do for Content-Length.
 func TestANumberWithoutALengthIsAsLongAsItIs(t *testing.T) {
 	e := build(t,
 		`alert tcp any any -> any any (byte_test:0,=,26,0,string,dec; sid:1;)`,
@@ -68,8 +68,8 @@ func TestANumberWithoutALengthIsAsLongAsItIs(t *testing.T) {
 	}
 }
 
-// TestARuleIsGivenUpByWhatItDoes gives rules more to do than a rule may, and says
-// so whatever the clock says; a match that comes before that counts.
+// TestARuleIsGivenUpByWhatItDoes: a rule that does more than permitted is given up,
+// independently of the clock; earlier matches count.
 func TestARuleIsGivenUpByWhatItDoes(t *testing.T) {
 	long := strings.Repeat("ab", 400<<10)
 	for _, x := range []struct {

@@ -10,8 +10,8 @@ import (
 	"shuultuur/test/race"
 )
 
-// TestPrefiltersFindWhatASearchFinds holds prefilters against a plain search, with
-// patterns of every length at every place, and the places that are kept of them.
+// TestPrefiltersFindWhatASearchFinds compares prefilters, and the positions that they keep,
+// with a plain search, for patterns of every length at every position.
 func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
 	race.Without(t)
 	r := rand.New(rand.NewPCG(1, 2))

@@ -41,7 +41,7 @@ func TestDatasetsAreSavedAfterAChange(t *testing.T) {
 	if ok, _ := next.ask(&rule.Dataset{Name: "seen", Command: "isset"}, []byte("after")); !ok {
 		t.Error("the next run does not know the value")
 	}
-	// A file that cannot be written is counted, and tried again.
+	// A failed write is counted and repeated.
 	if err := s.define(&rule.Dataset{Name: "lost", Type: "string", Command: "set", Save: "no/such/folder"}, filepath.Join(dir, "a.rules"), nil); err != nil {
 		t.Fatal(err)
 	}

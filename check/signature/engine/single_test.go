@@ -26,7 +26,7 @@ func build(t testing.TB, rules ...string) *Engine {
 	return e
 }
 
-// raw is a source that has a payload and nothing else.
+// raw is a source with only a payload.
 type raw []byte
 
 func (r raw) Buffer(_ rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
@@ -77,8 +77,7 @@ func TestRulesOnAddressesAlertOncePerDirection(t *testing.T) {
 	}
 }
 
-// FuzzAddresses compares a packed set and its networks with the ranges it was
-// made of.
+// FuzzAddresses compares a packed set and its networks with the original ranges.
 func FuzzAddresses(f *testing.F) {
 	f.Add([]byte{1, 5, 3, 9, 20, 20}, byte(4))
 	f.Add([]byte{0, 255, 7, 7}, byte(255))
@@ -136,8 +135,8 @@ func TestShortPatternsAtTheirPlace(t *testing.T) {
 	}
 }
 
-// TestAWindowFindsWhatAWholeLookFinds moves a window over a stream and compares
-// the rules that match with those of an engine that looks at all of each window.
+// TestAWindowFindsWhatAWholeLookFinds moves a window over a stream and compares the matching
+// rules with those of an engine that searches each whole window.
 func TestAWindowFindsWhatAWholeLookFinds(t *testing.T) {
 	rules := []string{
 		`alert tcp-stream any any -> any any (content:"needle"; sid:1;)`,

@@ -6,8 +6,8 @@ import (
 	"shuultuur/test/race"
 )
 
-// TestPlainCodeFindsWhatASearchFinds tries what processors without vector
-// instructions run.
+// TestPlainCodeFindsWhatASearchFinds tests the code for processors without vector
+// instructions.
 func TestPlainCodeFindsWhatASearchFinds(t *testing.T) {
 	race.Without(t)
 	defer func(v bool) { vectors = v }(vectors)

@@ -77,7 +77,7 @@ func TestScriptsEndInTime(t *testing.T) {
 	}
 }
 
-// TestLibrariesWorkWithinTheirBudget uses functions whose work is counted as scripts do.
+// TestLibrariesWorkWithinTheirBudget calls functions whose work is charged, as scripts do.
 func TestLibrariesWorkWithinTheirBudget(t *testing.T) {
 	p := NewPool(Limits{})
 	if !match(t, p, `function match()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRulesAreChosenAsSuricataUpdateDoes has lines of enable.conf, disable.conf,
-// modify.conf and drop.conf applied to rules.
+// TestRulesAreChosenAsSuricataUpdateDoes applies lines of enable.conf, disable.conf,
+// modify.conf and drop.conf to rules.
 func TestRulesAreChosenAsSuricataUpdateDoes(t *testing.T) {
 	const (
 		a = `alert http any any -> any any (msg:"ET one, two"; threshold:type limit, seconds 60; classtype:trojan-activity; metadata:deployment Perimeter, tag Two Words; sid:1;)`
@@ -79,7 +79,7 @@ func TestRulesAreChosenAsSuricataUpdateDoes(t *testing.T) {
 	}
 }
 
-// TestLinesThatChooseNothingAreMistakes names the file and the line.
+// TestLinesThatChooseNothingAreMistakes: the mistake names the file and the line.
 func TestLinesThatChooseNothingAreMistakes(t *testing.T) {
 	for _, x := range []struct{ kind, line string }{
 		{"disable", "one"}, {"disable", "1:x"}, {"disable", "re:("}, {"disable", "metadata: one"}, {"drop", "1,"},

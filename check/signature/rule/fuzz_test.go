@@ -2,7 +2,7 @@ package rule
 
 import "testing"
 
-// FuzzParse looks for rules that make the parser panic.
+// FuzzParse searches for rules that make the parser panic.
 func FuzzParse(f *testing.F) {
 	f.Add(`alert http any any -> any any (msg:"a"; http.uri; content:"/x|0d 0a|"; nocase; distance:0; within:10; pcre:"/a(?=b)/Ri"; sid:1;)`)
 	f.Add(`alert tcp any any <> [1.2.3.0/24,!1.2.3.4] [80,!81] (content:"a"; http_uri; byte_test:1,>,2,0,relative; byte_extract:2,0,x; isdataat:!x,relative; sid:2; rev:1;)`)

@@ -39,8 +39,8 @@ func TestPublicRulesLoad(t *testing.T) {
 	}
 }
 
-// TestConflictsWithinARuleAreMistakes gives rules whose keywords are right by themselves
-// and that Suricata refuses, beside ones that differ in one word and are right.
+// TestConflictsWithinARuleAreMistakes has rules that Suricata refuses although each keyword is
+// valid, and similar rules that are valid.
 func TestConflictsWithinARuleAreMistakes(t *testing.T) {
 	for _, x := range []struct{ proto, wrong, says, right string }{
 		{"http", `content:"ab"; depth:5; within:5`, "distance or within", `content:"a"; content:"ab"; distance:1; within:5`},

@@ -51,7 +51,7 @@ func TestTrainedStemmerCutsWordsItHasNotSeen(t *testing.T) {
 	}
 }
 
-// The joined weights of a candidate add up to those of all it shows.
+// TestWeightsAreJoined: the combined weights of a candidate equal the sum over its features.
 func TestWeightsAreJoined(t *testing.T) {
 	toy := toy
 	toy.Stems = "kitob stol"

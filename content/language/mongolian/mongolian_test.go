@@ -61,8 +61,7 @@ func TestAccuracy(t *testing.T) {
 	}
 }
 
-// forms are verbs that the stemmer was not trained with, each with forms as they
-// stand in texts.
+// forms are verbs that are not in the training data, each with forms that occur in texts.
 const forms = `
 бүтээ: бүтээсэн бүтээв бүтээж бүтээх бүтээдэг бүтээнэ бүтээгээд бүтээхэд
 нийтэл: нийтэлсэн нийтлэх нийтлэв нийтэлдэг нийтлээд нийтэлжээ нийтлэхийг

@@ -81,8 +81,7 @@ func TestStemsAreThoseOfWordsWithoutEndings(t *testing.T) {
 	}
 }
 
-// FuzzStem: a stem is never empty, is the beginning of its word and keeps a
-// vowel.
+// FuzzStem: a stem is never empty, is a prefix of its word and contains a vowel.
 func FuzzStem(f *testing.F) {
 	for _, w := range []string{"ойындарымыздағылар", "китептериңиздерден", "а", "\xff", "ының", "ларларлар"} {
 		f.Add(w)

@@ -8,8 +8,8 @@ import (
 	"shuultuur/content/language/inflect"
 )
 
-// machine is the finite-state stemmer for Uzbek nouns of 2016, which reads a
-// word from its end: in each state, an ending leads to another state.
+// machine is the finite-state stemmer for Uzbek nouns of 2016, which reads a word from its
+// end: in each state, an ending leads to another state.
 var machine = map[string][]struct {
 	endings string
 	to      string
@@ -22,7 +22,7 @@ var machine = map[string][]struct {
 	"plural":   {{"dagi", "start"}},
 }
 
-// byMachine takes the longest way through the machine that leaves a stem.
+// byMachine takes the longest path through the machine that leaves a stem.
 func byMachine(word, state string, stems map[string]bool) {
 	if len(word) < 2 {
 		return
