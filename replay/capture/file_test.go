@@ -91,7 +91,7 @@ func TestCaptureFilesAreRead(t *testing.T) {
 			{"pcap that breaks off in a packet", append(head(0xa1b2c3d4), blocks(order, uint32(second), uint32(0), uint32(3), uint32(3), "ab")...),
 				"error: unexpected EOF"},
 			{"pcap with an endless packet", append(head(0xa1b2c3d4), blocks(order, uint32(second), uint32(0), uint32(0xffffffff), uint32(3), "ab")...),
-				"error: a packet of 4294967295 bytes"},
+				"error: a packet has 4294967295 bytes"},
 			{"pcapng", bytes.Join([][]byte{section(order), plain, packet}, nil), "abc 2020-09-13T12:26:40.25Z 1"},
 			{"pcapng with unknown blocks", bytes.Join([][]byte{section(order), block(order, 0xbad, "anything"), plain, block(order, 5, "statistics"), packet}, nil),
 				"abc 2020-09-13T12:26:40.25Z 1"},
@@ -105,12 +105,12 @@ func TestCaptureFilesAreRead(t *testing.T) {
 				" - -1"},
 			{"a section may have another byte order", bytes.Join([][]byte{section(binary.BigEndian), section(order), plain, packet}, nil),
 				"abc 2020-09-13T12:26:40.25Z 1"},
-			{"a block that is too short", bytes.Join([][]byte{section(order), blocks(order, uint32(packetBlock), uint32(8))}, nil), "error: a block of 8 bytes"},
-			{"a block that is too long", bytes.Join([][]byte{section(order), blocks(order, uint32(packetBlock), uint32(1<<30), "x")}, nil), "error: a block of 1073741824 bytes"},
+			{"a block that is too short", bytes.Join([][]byte{section(order), blocks(order, uint32(packetBlock), uint32(8))}, nil), "error: a block has 8 bytes"},
+			{"a block that is too long", bytes.Join([][]byte{section(order), blocks(order, uint32(packetBlock), uint32(1<<30), "x")}, nil), "error: a block has 1073741824 bytes"},
 			{"a packet longer than its block", bytes.Join([][]byte{section(order), plain, block(order, packetBlock, uint32(0), uint32(0), uint32(0), uint32(100), uint32(100), "abc")}, nil),
 				" - -1"},
 			{"a resolution that is none", bytes.Join([][]byte{section(order), block(order, interfaceBlock, uint16(1), uint16(0), uint32(0), uint16(9), uint16(1), "\xff\x00\x00\x00")}, nil),
-				"error: time stamps with the resolution 0xff"},
+				"error: time stamps have the resolution 0xff"},
 			{"pcapng that breaks off", bytes.Join([][]byte{section(order), plain, packet[:len(packet)-6]}, nil), "error: unexpected EOF"},
 		} {
 			if got := described(tt.file); got != tt.want {
@@ -119,8 +119,8 @@ func TestCaptureFilesAreRead(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		"":                                     "refused: it is too short for a capture",
-		"GET / HTTP/1.1\r\nHost: x\r\n\r\n":    "refused: it begins with 47455420: this is neither pcap nor pcapng",
+		"":                                     "refused: the file is too short for a capture",
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n":    "refused: the file begins with 47455420: it is neither pcap nor pcapng",
 		"\x0a\x0d\x0d\x0a\x00\x00\x00\x1cxxxx": "refused: a section has the unknown byte order 78787878",
 	} {
 		if got := described([]byte(file)); got != want {
