@@ -20,38 +20,38 @@ import (
 	"shuultuur/platform"
 )
 
-// class is how a fetch went wrong; ok if it did not.
+// class is the kind of failure of a fetch; ok if it succeeded.
 type class uint8
 
 const (
 	ok       class = iota
 	refused        // the connection was refused
 	reset          // the connection was reset
-	closed         // the connection was closed before a whole head came
+	closed         // the connection was closed before a complete head came
 	timeout        // no byte for cfg.Timeout
 	short          // the body ended early
-	changed        // the body is not what it was the first time
-	status         // an answer with a code of 400 or more
+	changed        // the body differs from the first one
+	status         // a response with a code of 400 or more
 	tlsError       // the handshake failed
 	proxied        // the proxy refused the tunnel
 	protocol       // not HTTP, or more bytes than announced
-	local          // this machine has no port, file or memory left to connect with
+	local          // this machine has no port, file or memory left for the connection
 	other
 	classes
 )
 
 var classNames = [classes]string{"ok", "refused", "reset", "closed", "timeout", "short body", "changed body", "status", "tls", "tunnel refused", "protocol", "local limit", "other"}
 
-// sample is what one fetch measured. Times that do not apply are -1.
+// sample is the measurements of one fetch. Inapplicable times are -1.
 type sample struct {
 	connect, tls, first time.Duration
-	total               time.Duration // from the moment it was begun
-	intended            time.Duration // from the moment it should have been sent
+	total               time.Duration // from the beginning of the fetch
+	intended            time.Duration // from the intended time of sending
 	bytes               int64         // of body
 	code                int
 	class               class
 	fresh, retried      bool
-	changed             bool // the body is not what it was the first time
+	changed             bool // the body differs from the first one
 	extra               bool // bytes came after the body
 	err                 error
 }
@@ -59,12 +59,12 @@ type sample struct {
 // A response head must fit the buffer; bodies are consumed in pieces of it.
 const (
 	bufferSize = 64 << 10
-	// With many connections memory counts for more than system calls.
+	// With many connections memory matters more than system calls.
 	crowdedBuffer = 16 << 10
 	crowd         = 1000
 )
 
-// errClosed is an end of stream between two responses.
+// errClosed is the end of a stream between two responses.
 var errClosed = errors.New("connection closed without an answer")
 
 var errExtra = errors.New("bytes after the body")
@@ -82,7 +82,7 @@ func fail(c class, format string, args ...any) error {
 	return &failure{c, fmt.Errorf(format, args...)}
 }
 
-// classify names what went wrong with a connection.
+// classify returns the class of a connection error.
 func classify(err error) class {
 	var f *failure
 	var alert tls.AlertError
@@ -112,15 +112,15 @@ func classify(err error) class {
 	return other
 }
 
-// worker fetches, one URL at a time, over at most one connection, which is
-// kept as long as the next URL leads to the same endpoint.
+// worker fetches one URL at a time on at most one connection, which is kept while the next URL
+// has the same endpoint.
 type worker struct {
 	g     *Generator
 	ctx   context.Context
 	tally *tally
 	done  func() bool
 
-	mu sync.Mutex // guards nc against the end of the run
+	mu sync.Mutex // guards nc against the goroutine that ends the run
 	nc net.Conn
 
 	end      endpoint
@@ -130,7 +130,7 @@ type worker struct {
 	r, w     int // buf[r:w] has been read and not consumed
 	sum      *xxh3.Hasher
 
-	// Of the response being read.
+	// Of the current response.
 	begun, firstByte time.Time
 	count            int64
 }
@@ -145,7 +145,7 @@ func newWorker(ctx context.Context, g *Generator, id int) *worker {
 	if g.cfg.Checksum {
 		w.sum = xxh3.New()
 	}
-	// A blocked read or write cannot see ctx: closing the connection ends it.
+	// A blocked read or write does not notice ctx: closing the connection ends it.
 	w.done = context.AfterFunc(ctx, w.hangUp)
 	return w
 }
@@ -163,7 +163,7 @@ func (w *worker) hangUp() {
 	}
 }
 
-// drop closes the connection and forgets it.
+// drop closes the connection.
 func (w *worker) drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,8 +173,8 @@ func (w *worker) drop() {
 	w.nc, w.h2, w.deadline, w.r, w.w = nil, nil, time.Time{}, 0, 0
 }
 
-// do makes the n-th fetch and adds it to the tally. intended is zero in the
-// closed loop. It says false when the end of the run cut it off.
+// do makes the n-th fetch and adds it to the tally. intended is zero in the closed loop. It
+// returns false if the end of the run interrupted the fetch.
 func (w *worker) do(n uint64, intended time.Time) bool {
 	g := w.g
 	t := g.targets[g.choose.pick(n)]
@@ -185,9 +185,9 @@ func (w *worker) do(n uint64, intended time.Time) bool {
 	s := w.fetch(t, intended)
 	g.inFlight.Add(-1)
 	if w.over() {
-		// The end of the run cut it off: not the server's fault. What came
-		// whole after it does not count either, or a run whose connections
-		// take long to close would have had more time than it says.
+		// The end of the run interrupted it, which is not an error of the server. Fetches
+		// completed after the end do not count either: otherwise a run whose connections close
+		// slowly would have had more time than reported.
 		g.dropped.Add(1)
 		return false
 	}
@@ -195,8 +195,8 @@ func (w *worker) do(n uint64, intended time.Time) bool {
 	return true
 }
 
-// over says whether the run has ended. The dialer looks at the deadline of
-// ctx and may be ahead of the timer that ends ctx itself.
+// over reports whether the run has ended. The dialer checks the deadline of ctx itself, and
+// may be ahead of the timer that ends ctx.
 func (w *worker) over() bool {
 	end, has := w.ctx.Deadline()
 	return w.ctx.Err() != nil || has && !time.Now().Before(end)
@@ -210,8 +210,8 @@ func (w *worker) fetch(t *target, intended time.Time) sample {
 	}
 	err := w.exchange(t, &s, start)
 	if errors.Is(err, errClosed) && !s.fresh {
-		// The server closed a kept-alive connection between two requests,
-		// which is its right (RFC 9112 section 9.3.1): ask again, once.
+		// The server may close a kept-alive connection between two requests (RFC 9112 section
+		// 9.3.1): retry once.
 		w.drop()
 		s.retried = true
 		err = w.exchange(t, &s, start)
@@ -257,7 +257,7 @@ func (w *worker) exchange(t *target, s *sample, start time.Time) error {
 	return err
 }
 
-// judge looks at a response that came whole.
+// judge evaluates a complete response.
 func (w *worker) judge(t *target, s *sample) {
 	if s.extra {
 		s.class, s.err = protocol, errExtra
@@ -274,7 +274,7 @@ func (w *worker) judge(t *target, s *sample) {
 		if s.class != ok {
 			return
 		}
-		// Of several first answers one wins, and the others are compared.
+		// Of several first responses one is stored, and the others are compared with it.
 		t.body.CompareAndSwap(nil, &body{s.bytes, sum})
 		first = t.body.Load()
 	}
@@ -339,13 +339,13 @@ func (w *worker) keep(nc net.Conn) {
 	}
 }
 
-// tunnel asks the proxy for a tunnel; afterwards nc is the far end.
+// tunnel requests a tunnel from the proxy; afterwards nc leads to the target.
 func (w *worker) tunnel(connect string) error {
 	if _, err := io.WriteString(w.nc, connect); err != nil {
 		return err
 	}
-	// The head is read by hand into w.buf; what follows it in the same
-	// segment would belong to the tunnel, but servers wait to be spoken to.
+	// The head is read manually into w.buf; bytes after it in the same segment would belong to
+	// the tunnel, but servers wait for the client.
 	buf := make([]byte, 8<<10)
 	n := 0
 	for {
@@ -398,9 +398,9 @@ func (w *worker) handshake(name string) error {
 	return nil
 }
 
-// extend moves the deadline when an eighth of the time-out has gone by since
-// the last move: arming a timer for each request would cost as much as the
-// parser. So the time-out is between 1 and 9/8 of what was asked for.
+// extend updates the deadline when an eighth of the timeout has passed since the last update:
+// setting a timer for each request would cost as much as the parser. So the timeout is between
+// 1 and 9/8 of the configured one.
 func (w *worker) extend(now time.Time) {
 	to := w.g.cfg.Timeout
 	if now.Sub(w.deadline) < -to {
@@ -411,14 +411,14 @@ func (w *worker) extend(now time.Time) {
 	_ = w.nc.SetDeadline(w.deadline)
 }
 
-// roundTrip1 speaks HTTP/1.1 (RFC 9112).
+// roundTrip1 uses HTTP/1.1 (RFC 9112).
 func (w *worker) roundTrip1(t *target, s *sample) error {
 	w.extend(w.begun)
 	if _, err := w.nc.Write(t.request); err != nil && !errors.Is(err, platform.EPIPE) && !errors.Is(err, platform.ECONNRESET) {
 		return err
 	}
-	// After a failed write the answer may still be there to read (431, 503);
-	// if not, the read tells reset from closed.
+	// After a failed write there may still be a response to read (431, 503). If not, the read
+	// distinguishes reset from closed.
 	for {
 		h, err := w.readHead()
 		if err != nil {
@@ -439,7 +439,7 @@ func (w *worker) roundTrip1(t *target, s *sample) error {
 	}
 }
 
-// fill reads more bytes behind buf[r:w].
+// fill reads more bytes after buf[r:w].
 func (w *worker) fill() error {
 	if w.r == w.w {
 		w.r, w.w = 0, 0
@@ -453,7 +453,7 @@ func (w *worker) fill() error {
 	}
 	room := w.buf[w.w:]
 	if rate := w.g.cfg.Throttle; rate > 0 {
-		// Read a tenth of a second's worth and wait for it to have passed.
+		// Read as much as is permitted in a tenth of a second, and wait for that time to pass.
 		room = room[:min(len(room), max(1, rate/10))]
 	}
 	n, err := w.nc.Read(room)
@@ -472,7 +472,7 @@ func (w *worker) fill() error {
 	return nil
 }
 
-// head is what the client needs to know of a response head.
+// head is the relevant part of a response head.
 type head struct {
 	code    int
 	length  int64 // -1: until the connection closes
@@ -486,7 +486,7 @@ func (w *worker) readHead() (head, error) {
 	from := w.r
 	for {
 		if i := bytes.Index(w.buf[from:w.w], headEnd); i >= 0 {
-			end := from + i + 2 // with the CRLF of the last line
+			end := from + i + 2 // including the CRLF of the last line
 			h, err := parseHead(w.buf[w.r:end])
 			w.r = end + 2
 			return h, err
@@ -505,7 +505,7 @@ func (w *worker) readHead() (head, error) {
 	}
 }
 
-// statusCode reads "HTTP/1.x NNN".
+// statusCode parses "HTTP/1.x NNN".
 func statusCode(b []byte) (int, bool) {
 	if len(b) < 12 || string(b[:7]) != "HTTP/1." || b[8] != ' ' {
 		return 0, false
@@ -520,7 +520,7 @@ func statusCode(b []byte) (int, bool) {
 	return code, code >= 100
 }
 
-// parseHead reads a response head, each line with its CRLF.
+// parseHead parses a response head, each line with its CRLF.
 func parseHead(b []byte) (head, error) {
 	h := head{length: -1}
 	code, ok := statusCode(b)
@@ -538,7 +538,7 @@ func parseHead(b []byte) (head, error) {
 		line := b[:end]
 		b = b[end+1:]
 		colon := bytes.IndexByte(line, ':')
-		// The length distinguishes the three relevant fields first.
+		// First distinguish the three relevant fields by length.
 		switch {
 		case colon == 14 && fold(line[:14], "content-length"):
 			n, err := number(bytes.TrimSpace(line[15:]))
@@ -615,7 +615,7 @@ func (w *worker) readBody(h *head) error {
 // take counts n buffered bytes as body.
 func (w *worker) take(n int) {
 	if w.sum != nil {
-		// A hash never fails to write.
+		// A hash cannot fail to write.
 		_, _ = w.sum.Write(w.buf[w.r : w.r+n])
 	}
 	w.r += n

@@ -2,8 +2,8 @@ package load
 
 import "io"
 
-// Compare writes two reports side by side with the ratio of the second to the
-// first. nameA and nameB head the columns.
+// Compare writes two reports side by side, with the ratio of the second to the first. nameA
+// and nameB are the column headings.
 func Compare(w io.Writer, nameA string, a *Report, nameB string, b *Report) error {
 	p := printer{w: w}
 	p.f("%-32s%16s%16s%10s\n", "", nameA, nameB, "ratio")
@@ -50,7 +50,7 @@ func Compare(w io.Writer, nameA string, a *Report, nameB string, b *Report) erro
 	return p.err
 }
 
-// per divides, with nothing per nothing being nothing.
+// per divides; 0 divided by 0 is 0.
 func per(x, y float64) float64 {
 	if y == 0 {
 		return 0

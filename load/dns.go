@@ -24,19 +24,19 @@ import (
 	"shuultuur/platform"
 )
 
-// Bounds of a run against a name server, beside those of HTTP.
+// Limits of a run against a name server, in addition to those of HTTP.
 const (
 	MaxSockets = 128
-	maxIDs     = 1 << 16 // queries without an answer on one socket
+	maxIDs     = 1 << 16 // unanswered queries on one socket
 
 	defaultWindow  = 100
 	defaultSockets = 4
 
-	// lookEvery is how often a socket looks for answers that are overdue.
+	// lookEvery is the interval at which a socket checks for overdue answers.
 	lookEvery = 50 * time.Millisecond
 )
 
-// DNSConfig says what to ask a name server, how, and until when.
+// DNSConfig configures the queries, the way to send them, and the end of the run.
 type DNSConfig struct {
 	// Server is host[:port] for UDP, tcp://host[:port], tls://host[:port]
 	// (DNS over TLS), or https://host[:port]/path (DNS over HTTPS).
@@ -46,47 +46,47 @@ type DNSConfig struct {
 	Random  bool   // Queries is one of RandomQueries
 	Seed    uint64 // same seed, same random names
 
-	// One of these starts queries.
-	Window int     // so many without an answer at all times
+	// Exactly one of these is needed.
+	Window int     // constant number of unanswered queries
 	Rate   float64 // open loop: queries per second, sent on schedule
 
-	// Sockets is over how many queries are spread; 0 means 4, at most one for
-	// each query of the window.
+	// Sockets is the number of sockets that share the queries; 0 means 4, but at most one per
+	// query of the window.
 	Sockets int
 
-	// The run ends at whichever comes first; one of them is needed.
+	// The run ends at whichever limit comes first; one of them is needed.
 	Count    int64
 	Duration time.Duration
 
 	Timeout time.Duration // after which a query counts as lost; 0 means 5 s
 	Roots   *x509.CertPool
-	Allow   []string // hosts that may be asked though they are not loopback
+	Allow   []string // hosts that may be queried although they are not loopback
 
 	Progress io.Writer // one line per second while running; may be nil
 }
 
-// DNS is a checked DNSConfig. Run it once.
+// DNS is a validated DNSConfig. It can run once.
 //
-// Each socket is a flow, with a slot for every ID that has no answer yet. In
-// the window mode one goroutine of a flow sends what the answers it just read
-// made room for. In the open loop one goroutine keeps the schedule and hands
-// bursts of what is due to the flows in turn, and the flows only read.
+// Each socket is a flow, with a slot for every ID without an answer. In window mode, one
+// goroutine per flow sends as many queries as it has just read answers. In the open loop, one
+// goroutine follows the schedule and passes bursts of due queries to the flows in turn, which
+// only read.
 type DNS struct {
 	cfg  DNSConfig
 	over string // udp, tcp, tls, https
-	addr string // that is dialled
+	addr string // the address to dial
 	name string // for TLS
 
 	next  atomic.Int64 // window: number of the next query
-	left  atomic.Int64 // window: queries still to send
+	left  atomic.Int64 // window: queries left to send
 	flows []*flow
 	start time.Time
-	sent  chan struct{} // closed when the last query has been sent
-	until time.Time     // when sent is closed: the longest wait for answers
+	sent  chan struct{} // closed when the last query was sent
+	until time.Time     // when sent is closed: deadline for answers
 }
 
-// NewDNS checks the settings and resolves the server, which is refused when it
-// is neither loopback nor allowed.
+// NewDNS validates the settings and resolves the server. It refuses a server that is neither
+// loopback nor allowed.
 func NewDNS(cfg DNSConfig) (*DNS, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -161,8 +161,8 @@ func (c *DNSConfig) check() error {
 	return nil
 }
 
-// Run sends the queries and blocks until the answers are there or overdue; a
-// run that is cut short reports what it saw. It must be called once only.
+// Run sends the queries and waits until the answers have arrived or are overdue. The report of
+// an interrupted run covers what was sent. It must be called only once.
 func (g *DNS) Run(ctx context.Context) (*DNSReport, error) {
 	if g.flows != nil {
 		return nil, errors.New("a generator runs once")
@@ -176,7 +176,7 @@ func (g *DNS) Run(ctx context.Context) (*DNSReport, error) {
 			for _, f := range g.flows {
 				f.link.close()
 			}
-			return nil, fmt.Errorf("connect to %s: %w", g.cfg.Server, err)
+			return nil, fmt.Errorf("connecting to %s: %w", g.cfg.Server, err)
 		}
 		f.link = l
 		g.flows = append(g.flows, f)
@@ -208,8 +208,8 @@ func (g *DNS) Run(ctx context.Context) (*DNSReport, error) {
 	return g.report(platform.CPU()-cpu, unsent, w.series), nil
 }
 
-// schedule sends on time until ctx is done and returns how many queries were
-// due and could not be sent.
+// schedule sends queries on time until ctx is done, and returns how many were due and could
+// not be sent.
 func (g *DNS) schedule(ctx context.Context) int64 {
 	defer func() {
 		g.until = time.Now().Add(g.cfg.Timeout)
@@ -222,7 +222,7 @@ func (g *DNS) schedule(ctx context.Context) int64 {
 	}
 	if g.cfg.Duration > 0 {
 		all = min(all, int64(math.Round(float64(g.cfg.Duration)/gap)))
-		// The last are due just before the end, and may leave just after.
+		// The last queries are due just before the end, and may be sent just after it.
 		end = g.cfg.Duration + 20*time.Millisecond
 	}
 	turn, sent, due := 0, int64(0), int64(0)
@@ -233,7 +233,7 @@ func (g *DNS) schedule(ctx context.Context) int64 {
 			break
 		}
 		if due == sent {
-			// High rates wait a little for a burst to gather.
+			// At high rates, wait a little to collect a burst.
 			sleepUntil(ctx, g.start.Add(max(time.Duration(float64(sent)*gap), now+20*time.Microsecond)))
 			continue
 		}
@@ -250,9 +250,9 @@ func (g *DNS) schedule(ctx context.Context) int64 {
 	return due - sent
 }
 
-// slot is a query that has no answer yet; its ID is its place.
+// slot is a query without an answer; its ID is its index.
 type slot struct {
-	sent     int64 // nanoseconds since the start; 0: the slot is free
+	sent     int64 // nanoseconds since the start; 0 if the slot is free
 	intended int64
 	n        int64 // number of the query
 }
@@ -265,21 +265,21 @@ type flow struct {
 	linkMu sync.Mutex // guards link against the sender of the open loop
 	link   link
 
-	batch [burst][]byte // for sending; the sender's
+	batch [burst][]byte // used by the sender only
 	space [burst][maxQuery]byte
 	ids   [burst]uint16
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the following
 	slots       []slot
 	nextID      uint16
 	outstanding int
-	down        bool // the link is broken and not open again yet
+	down        bool // the link is broken and not reopened yet
 	counts      dnsCounts
-	recent      *hdrhistogram.Histogram // since the last look of the watch
+	recent      *hdrhistogram.Histogram // since the last sample of the watch
 	recentLost  int64
 }
 
-// dnsCounts is what a flow adds up to.
+// dnsCounts are the sums of a flow.
 type dnsCounts struct {
 	sent, completed, lost, unfinished int64
 	unexpected, truncated, reconnects int64
@@ -288,15 +288,15 @@ type dnsCounts struct {
 	errors                            [classes]int64
 	example                           [classes]error
 	total, intended                   dist
-	last                              int64 // nanoseconds since the start, of the last query or answer, and of the end of sending
-	lostTime                          int64 // nanoseconds that lost queries waited, all together
+	last                              int64 // nanoseconds since the start: time of the last query or answer, and of the end of sending
+	lostTime                          int64 // total waiting time of lost queries in nanoseconds
 }
 
 func newFlow(g *DNS, i int) *flow {
 	f := &flow{g: g, slots: make([]slot, maxIDs), recent: hdrhistogram.New(1, histMax, histDigits)}
 	if g.cfg.Window > 0 {
-		// Some more than the window, so that an ID rests before it comes
-		// again, and few enough to be looked through often.
+		// More than the window, so that an ID is not reused at once, but few enough to be
+		// checked often.
 		f.slots = f.slots[:min(maxIDs, max(4096, 8<<bits.Len(uint(g.cfg.Window/g.cfg.Sockets))))]
 		f.window = g.cfg.Window / g.cfg.Sockets
 		if i < g.cfg.Window%g.cfg.Sockets {
@@ -306,15 +306,15 @@ func newFlow(g *DNS, i int) *flow {
 	return f
 }
 
-// run reads answers, and in the window mode sends, until all is over.
+// run reads answers, and in window mode sends queries, until the run is over.
 func (f *flow) run(ctx, sending context.Context) {
 	defer func() { f.current().close() }()
 	done, until := false, time.Time{}
 	var looked time.Time
-	room, more := false, false // in the window; answers that may be there
+	room, more := false, false // room in the window; there may be more answers
 	for {
-		// What is there is read before more is sent. Answers that lie unread
-		// would fill a large window, and the memory of the system.
+		// Read available answers before sending more. With a large window, unread answers
+		// would fill it, and the system's memory.
 		if room = false; !done && f.window > 0 && !more {
 			room = f.fill()
 		}
@@ -335,7 +335,7 @@ func (f *flow) run(ctx, sending context.Context) {
 				return
 			}
 			looked = now
-			_ = f.link.deadline(now.Add(lookEvery)) // a closed link says so in receive
+			_ = f.link.deadline(now.Add(lookEvery)) // receive reports a closed link
 		} else if done && f.idle() {
 			return
 		}
@@ -355,7 +355,7 @@ func (f *flow) run(ctx, sending context.Context) {
 	}
 }
 
-// finished says whether no more will be sent.
+// finished reports whether sending has ended.
 func (f *flow) finished(sending context.Context) bool {
 	if f.g.cfg.Rate > 0 {
 		select {
@@ -380,15 +380,15 @@ func (f *flow) idle() bool {
 	return f.outstanding == 0
 }
 
-// fill sends a burst, or what there is room for in the window, and says
-// whether there may be room for more.
+// fill sends a burst, or as many as the window permits, and reports whether there may be room
+// for more.
 func (f *flow) fill() bool {
 	f.mu.Lock()
 	free := f.window - f.outstanding
 	f.mu.Unlock()
 	n := min(free, burst)
 	if left := f.g.left.Add(-int64(n)); left < 0 {
-		// Fewer are left than were taken: the rest goes back.
+		// Fewer queries were left than taken: return the rest.
 		back := min(int64(n), -left)
 		f.g.left.Add(back)
 		n -= int(back)
@@ -401,8 +401,8 @@ func (f *flow) fill() bool {
 	return went == burst && free > burst
 }
 
-// send sends up to n queries, the first of which is number first, and returns
-// how many went. gap is the time between two in the open loop, else 0.
+// send sends up to n queries, beginning with number first, and returns how many were sent. gap
+// is the time between two in the open loop, otherwise 0.
 func (f *flow) send(first int64, n int, gap float64) int {
 	queries := f.g.cfg.Queries
 	l := f.current()
@@ -439,11 +439,11 @@ func (f *flow) send(first int64, n int, gap float64) int {
 	if err != nil && !f.down {
 		f.count(err)
 		if f.g.over != "udp" {
-			l.close() // which receive sees
+			l.close() // receive will notice
 		}
 	}
-	// An answer cannot have come to what did not go, so its slot is as it was
-	// left, unless the link broke and all were given up.
+	// There can be no answer to a query that was not sent, so its slot is unchanged, unless
+	// the link broke and all were given up.
 	for _, id := range f.ids[went:built] {
 		if f.slots[id].sent == now {
 			f.slots[id].sent = 0
@@ -458,7 +458,7 @@ func (f *flow) send(first int64, n int, gap float64) int {
 	return went
 }
 
-// take matches answers with queries.
+// take assigns answers to queries.
 func (f *flow) take(answers [][]byte) {
 	now := int64(time.Since(f.g.start))
 	f.mu.Lock()
@@ -492,7 +492,7 @@ func (f *flow) take(answers [][]byte) {
 	c.last = max(c.last, now)
 }
 
-// asked says whether the question is the one of the query.
+// asked reports whether the question is that of the query.
 func (f *flow) asked(s *slot, question []byte) bool {
 	q := f.g.cfg.Queries
 	want := q.at(int(s.n % int64(q.Len())))
@@ -501,12 +501,12 @@ func (f *flow) asked(s *slot, question []byte) bool {
 		want = append(query[:0], want...)
 		scramble(want, f.g.cfg.Seed, uint64(s.n))
 	}
-	// Servers send names back as they came; some in lower case.
+	// Servers return names as sent; some in lower case.
 	return bytes.Equal(want[dnsHeader:], question) || bytes.EqualFold(want[dnsHeader:], question)
 }
 
-// look gives up what is overdue, or all that is left when the run is over,
-// and returns how many queries still wait.
+// look gives up overdue queries, or when the run is over all of them, and returns how many
+// still wait.
 func (f *flow) look(now time.Time, over bool) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -532,15 +532,14 @@ func (f *flow) look(now time.Time, over bool) int {
 	return f.outstanding
 }
 
-// countLost counts a query that got no answer. The caller holds mu.
+// countLost counts a query without an answer. The caller holds mu.
 func (f *flow) countLost(sent int64) {
 	f.counts.lost++
 	f.recentLost++
 	f.counts.lostTime += min(int64(time.Since(f.g.start)), sent+int64(f.g.cfg.Timeout)) - sent
 }
 
-// ended notes the end of sending. A server that fell silent has not answered
-// faster for it.
+// ended records the end of sending, so that a silent server does not seem faster.
 func (f *flow) ended() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -570,14 +569,14 @@ func (f *flow) failed(id uint16, err error) {
 	}
 }
 
-// broken deals with an error of receive: over UDP the next answer may be
-// good, a stream is given up and opened anew.
+// broken handles an error of receive: over UDP the next answer may be good; a stream is
+// reopened.
 func (f *flow) broken(ctx context.Context, err error) {
 	f.mu.Lock()
 	f.count(err)
 	if f.g.over == "udp" && errors.Is(err, platform.ECONNREFUSED) {
 		f.mu.Unlock()
-		return // queries before were answered by "port unreachable"
+		return // previous queries were answered by "port unreachable"
 	}
 	f.down = true
 	f.link.close()
@@ -590,7 +589,7 @@ func (f *flow) broken(ctx context.Context, err error) {
 	f.outstanding = 0
 	f.counts.reconnects++
 	f.mu.Unlock()
-	// A server that takes nobody is asked ten times a second.
+	// Try a server that accepts no connections ten times a second.
 	if !sleepUntil(ctx, time.Now().Add(100*time.Millisecond)) {
 		return
 	}
@@ -599,7 +598,7 @@ func (f *flow) broken(ctx context.Context, err error) {
 		f.mu.Lock()
 		f.count(err)
 		f.mu.Unlock()
-		return // receive on the closed link comes here again
+		return // receive on the closed link will return here
 	}
 	_ = l.deadline(time.Now().Add(lookEvery))
 	f.linkMu.Lock()

@@ -15,26 +15,25 @@ import (
 	"time"
 )
 
-// burst is how many queries or answers go through one call of the system.
+// burst is the number of queries or answers per system call.
 const burst = 64
 
 // link carries queries to the server and answers back. One goroutine sends,
 // one receives.
 type link interface {
-	// send sends the queries it is given, burst at most, and says how many of
-	// them, counted from the first, are on their way.
+	// send sends at most burst queries, and returns how many of them, counted from the first,
+	// were sent.
 	send(queries [][]byte) (int, error)
-	// receive returns the answers that are there, burst at most; they stand
-	// until the next call. If there are none it waits for one until the
-	// deadline, when the error is os.ErrDeadlineExceeded; without wait it
-	// returns none.
+	// receive returns available answers, at most burst; they are valid until the next call. If
+	// there are none, it waits for one until the deadline, when the error is
+	// os.ErrDeadlineExceeded; without wait it returns none.
 	receive(wait bool) ([][]byte, error)
 	deadline(at time.Time) error
 	close()
 }
 
-// datagrams is UDP by one system call a packet, for systems on which nothing
-// better is written.
+// datagrams is UDP with one system call per packet, for systems without a better
+// implementation.
 type datagrams struct {
 	c   net.Conn
 	buf []byte
@@ -43,8 +42,8 @@ type datagrams struct {
 
 func newDatagrams(c net.Conn) *datagrams { return &datagrams{c: c, buf: make([]byte, answerSize)} }
 
-// answerSize bounds an answer over UDP. Queries carry no EDNS, so servers
-// send 512 bytes at most; a longer one is cut and read as far as it goes.
+// answerSize limits an answer over UDP. Queries have no EDNS, so servers send at most 512
+// bytes; a longer answer is truncated and parsed as far as possible.
 const answerSize = 2048
 
 func (d *datagrams) send(queries [][]byte) (int, error) {
@@ -57,7 +56,7 @@ func (d *datagrams) send(queries [][]byte) (int, error) {
 }
 
 func (d *datagrams) receive(wait bool) ([][]byte, error) {
-	if !wait { // there is no way to ask for that
+	if !wait { // there is no way not to wait
 		return nil, nil
 	}
 	n, err := d.c.Read(d.buf)
@@ -71,12 +70,12 @@ func (d *datagrams) receive(wait bool) ([][]byte, error) {
 func (d *datagrams) deadline(at time.Time) error { return d.c.SetReadDeadline(at) }
 func (d *datagrams) close()                      { d.c.Close() }
 
-// streamLink is DNS over TCP (RFC 7766) or TLS (RFC 7858): two bytes of length
-// before each message, many messages on their way at once.
+// streamLink is DNS over TCP (RFC 7766) or TLS (RFC 7858): two bytes of length before each
+// message, and many messages in flight.
 type streamLink struct {
 	c        net.Conn
 	out      []byte
-	in       []byte // [from, to) is read and not yet handed out
+	in       []byte // [from, to) was read and not yet returned
 	from, to int
 	got      [][]byte
 }
@@ -84,7 +83,7 @@ type streamLink struct {
 const streamWrite = 10 * time.Second
 
 func newStream(c net.Conn) *streamLink {
-	// Room for a burst of usual answers, and for the largest one.
+	// Room for a burst of usual answers, and for the largest possible answer.
 	return &streamLink{c: c, in: make([]byte, 2+65535)}
 }
 
@@ -114,7 +113,7 @@ func (s *streamLink) receive(wait bool) ([][]byte, error) {
 			s.got = append(s.got, s.in[s.from+2:s.from+n])
 			s.from += n
 		}
-		if len(s.got) > 0 || !wait { // what is not read yet waits in the system
+		if len(s.got) > 0 || !wait { // unread bytes wait in the system
 			return s.got, nil
 		}
 		s.to = copy(s.in, s.in[s.from:s.to])
@@ -130,13 +129,13 @@ func (s *streamLink) receive(wait bool) ([][]byte, error) {
 func (s *streamLink) deadline(at time.Time) error { return s.c.SetReadDeadline(at) }
 func (s *streamLink) close()                      { s.c.Close() }
 
-// overHTTP is DNS over HTTPS (RFC 8484): a POST for each query over HTTP/2.
+// overHTTP is DNS over HTTPS (RFC 8484): a POST over HTTP/2 for each query.
 type overHTTP struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	client *http.Client
 	url    string
-	fail   func(id uint16, err error) // told what went wrong with one query
+	fail   func(id uint16, err error) // called when a query fails
 	wait   time.Duration
 	back   chan []byte
 	asking sync.WaitGroup
@@ -164,8 +163,8 @@ func (h *overHTTP) send(queries [][]byte) (int, error) {
 	return len(queries), nil
 }
 
-// ask sends one query. Its ID goes as 0, so that caches on the way know it
-// again, and is put back into the answer.
+// ask sends one query. Its ID is sent as 0, so that caches recognise it, and is restored in
+// the answer.
 func (h *overHTTP) ask(q []byte) ([]byte, error) {
 	id := [2]byte(q)
 	q[0], q[1] = 0, 0
@@ -242,7 +241,7 @@ func (g *DNS) dial(ctx context.Context, fail func(uint16, error)) (link, error) 
 			c.Close()
 			return nil, fmt.Errorf("dial %s: a %T", g.addr, c)
 		}
-		_ = u.SetReadBuffer(4 << 20) // as large as the system allows is as good
+		_ = u.SetReadBuffer(4 << 20) // any size that the system permits is fine
 		return newUDP(u)
 	case "tcp":
 		c, err := d.DialContext(ctx, "tcp", g.addr)
@@ -260,7 +259,7 @@ func (g *DNS) dial(ctx context.Context, fail func(uint16, error)) (link, error) 
 	case "https":
 		hctx, cancel := context.WithCancel(ctx)
 		tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: conf, DisableCompression: true, MaxConnsPerHost: 1,
-			// What was looked up and allowed is what is dialled.
+			// Dial the address that was resolved and allowed.
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "tcp", g.addr) }}
 		return &overHTTP{ctx: hctx, cancel: cancel, client: &http.Client{Transport: tr, CheckRedirect: noRedirect}, url: g.cfg.Server,
 			fail: fail, wait: g.cfg.Timeout, back: make(chan []byte, burst)}, nil
@@ -268,5 +267,5 @@ func (g *DNS) dial(ctx context.Context, fail func(uint16, error)) (link, error) 
 	return nil, errors.ErrUnsupported
 }
 
-// noRedirect keeps the load where it was sent.
+// noRedirect prevents load on another server.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

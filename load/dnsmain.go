@@ -16,7 +16,7 @@ Asks SERVER: host[:port] for UDP, tcp://host[:port], tls://host[:port] (DNS over
 TLS) or https://host[:port]/dns-query (DNS over HTTPS). FILE has a name and a type
 on each line. Without -count and -seconds a run takes 10 seconds.`
 
-// dnsFlags are the flags of load dns that are not fields of DNSConfig as such.
+// dnsFlags are the flags of load dns that do not correspond to fields of DNSConfig.
 type dnsFlags struct {
 	cfg                      DNSConfig
 	seconds, timeout         float64
@@ -52,8 +52,8 @@ func (f *dnsFlags) run(ctx context.Context, args []string, stdout, stderr io.Wri
 	if err := f.finish(args, stderr); err != nil {
 		return err
 	}
-	// The open loop sleeps in a system call, which keeps one of Go's
-	// processors; answers must not wait for it.
+	// The open loop sleeps in a system call, which blocks one of Go's processors; answers must
+	// not wait for it.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	g, err := NewDNS(f.cfg)
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *dnsFlags) run(ctx context.Context, args []string, stdout, stderr io.Wri
 	return r.Text(stdout)
 }
 
-// finish turns flags into DNSConfig.
+// finish converts flags to DNSConfig.
 func (f *dnsFlags) finish(args []string, stderr io.Writer) error {
 	c := &f.cfg
 	if f.seconds < 0 || f.timeout <= 0 || f.seconds > MaxDuration.Seconds() || f.timeout > time.Hour.Seconds() {
@@ -105,7 +105,7 @@ func (f *dnsFlags) finish(args []string, stderr io.Writer) error {
 	return f.queries(args[1:])
 }
 
-// queries reads what is to be asked.
+// queries reads the queries.
 func (f *dnsFlags) queries(args []string) (err error) {
 	c := &f.cfg
 	switch {

@@ -14,10 +14,10 @@ import (
 	"shuultuur/dns"
 )
 
-// DNSReport is what a run against a name server measured. It is also the JSON
-// format, which is stable: keys may be added, none changes its meaning. Times
-// are milliseconds unless the name says seconds. Every query sent is
-// completed, lost or unfinished.
+// DNSReport has the measurements of a run against a name server. It is also the JSON format,
+// which is stable: keys may be added, but do not change their meaning. Times are in
+// milliseconds unless the name says seconds. Every query sent is completed, lost or
+// unfinished.
 type DNSReport struct {
 	Started    time.Time `json:"started"`
 	Server     string    `json:"server"`
@@ -28,25 +28,25 @@ type DNSReport struct {
 	CPUSeconds float64   `json:"cpu_seconds"`
 
 	Sent          int64 `json:"sent"`
-	Completed     int64 `json:"completed"`  // answered in time, whatever the rcode
-	Lost          int64 `json:"lost"`       // no answer in time, or the connection went
-	Unfinished    int64 `json:"unfinished"` // still waiting when the run was cut short
+	Completed     int64 `json:"completed"`  // answered in time, with any rcode
+	Lost          int64 `json:"lost"`       // no answer in time, or the connection broke
+	Unfinished    int64 `json:"unfinished"` // without an answer when the run was interrupted
 	Unsent        int64 `json:"unsent"`     // rate: due and never sent
-	Unexpected    int64 `json:"unexpected"` // answers late, twice, or to something else
+	Unexpected    int64 `json:"unexpected"` // late or duplicate answers, or answers to something else
 	Truncated     int64 `json:"truncated"`  // answers with TC set
 	Reconnects    int64 `json:"reconnects"`
 	BytesSent     int64 `json:"bytes_sent"` // of messages
 	BytesReceived int64 `json:"bytes_received"`
-	// WindowLost is the part of the window, from 0 to 1, that lost queries
-	// held, on average over the run.
+	// WindowLost is the share of the window, from 0 to 1, that lost queries occupied on
+	// average.
 	WindowLost float64 `json:"window_lost"`
 
 	Rcodes   map[string]int64  `json:"rcodes"`
 	Errors   map[string]int64  `json:"errors"`   // of the system and of connections, by class
-	Examples map[string]string `json:"examples"` // the first error of each class
+	Examples map[string]string `json:"examples"` // first error of each class
 
-	Total    Latency `json:"total"`    // from sent to answered
-	Intended Latency `json:"intended"` // rate: from when it should have been sent
+	Total    Latency `json:"total"`    // from sending to the answer
+	Intended Latency `json:"intended"` // rate: from the intended time of sending
 
 	Series []Point `json:"series"` // fetches are answers, errors are lost queries
 }
@@ -169,7 +169,7 @@ func (r *DNSReport) JSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// HTML writes the report as one page that needs nothing from elsewhere.
+// HTML writes the report as a self-contained page.
 func (r *DNSReport) HTML(w io.Writer) error {
 	t, err := template.New("report").Parse(reportHTML)
 	if err != nil {
@@ -199,8 +199,8 @@ func (r *DNSReport) HTML(w io.Writer) error {
 	})
 }
 
-// dnsWatch looks at the flows at even intervals, for the series of the report
-// and the progress line.
+// dnsWatch samples the flows at even intervals, for the series of the report and the progress
+// line.
 type dnsWatch struct {
 	g         *DNS
 	every     time.Duration

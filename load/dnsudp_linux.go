@@ -19,7 +19,7 @@ type mmsghdr struct {
 	_   [4]byte
 }
 
-// bursts is UDP with sendmmsg(2) and recvmmsg(2): one call for many packets.
+// bursts is UDP with sendmmsg(2) and recvmmsg(2), which transfer many packets per call.
 type bursts struct {
 	c   *net.UDPConn
 	raw syscall.RawConn
@@ -31,8 +31,8 @@ type bursts struct {
 	buf     [burst][answerSize]byte
 	answers [burst][]byte
 
-	// What the callbacks below work on; they are made once, as closures
-	// made for each call would be garbage.
+	// Data of the following callbacks, which are made once, because a closure per call would
+	// be garbage.
 	outN, sent, received int
 	outErr, inErr        syscall.Errno
 	wait                 bool // for answers

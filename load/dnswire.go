@@ -11,8 +11,8 @@ import (
 	"shuultuur/dns"
 )
 
-// The part of the DNS wire format (RFC 1035 section 4) that asking needs: a
-// header and a question out, a header and the same question back.
+// The part of the DNS wire format (RFC 1035 section 4) that a client needs: it sends a header
+// and a question, and gets a header and the same question.
 
 const (
 	dnsHeader   = 12
@@ -31,17 +31,16 @@ func appendQuery(b []byte, name string, typ uint16) ([]byte, error) {
 	return binary.BigEndian.AppendUint16(b, 1), nil // class IN
 }
 
-// dnsAnswer is what is looked at of an answer.
+// dnsAnswer is the relevant part of an answer.
 type dnsAnswer struct {
 	id        uint16
 	rcode     byte
 	truncated bool
-	question  []byte // type and class included; nil when it was left out
+	question  []byte // including type and class; nil if omitted
 }
 
-// readAnswer reads the head of a message. It says false when it is not an
-// answer to one question, or none, as servers leave it out when they could
-// not read it.
+// readAnswer parses the head of a message. It returns false unless it is an answer to one
+// question, or to none, because servers omit the question if they could not read it.
 func readAnswer(b []byte) (dnsAnswer, bool) {
 	if len(b) < dnsHeader || b[2]&0x80 == 0 {
 		return dnsAnswer{}, false
@@ -57,7 +56,7 @@ func readAnswer(b []byte) (dnsAnswer, bool) {
 	i := dnsHeader
 	for i < len(b) && b[i] != 0 {
 		if b[i] > 63 {
-			return dnsAnswer{}, false // nothing to point back to in the first name
+			return dnsAnswer{}, false // the first name has nothing to point back to
 		}
 		i += 1 + int(b[i])
 	}
@@ -68,16 +67,16 @@ func readAnswer(b []byte) (dnsAnswer, bool) {
 	return a, true
 }
 
-// Queries are what is asked, in wire form one behind the other.
+// Queries are queries in wire form, one after another.
 type Queries struct {
 	wire []byte
 	ends []uint32
 }
 
-// Len is how many there are.
+// Len returns the number of queries.
 func (q *Queries) Len() int { return len(q.ends) }
 
-// Add appends a query. typ is as A, AAAA or TYPE65.
+// Add appends a query. typ is A, AAAA or TYPE65, for example.
 func (q *Queries) Add(name, typ string) error {
 	t, err := dns.Type(typ)
 	if err != nil {
@@ -99,9 +98,8 @@ func (q *Queries) at(i int) []byte {
 	return q.wire[start:q.ends[i]]
 }
 
-// ReadQueries reads a query file as dnsperf has it: a name and a type on each
-// line; blank lines and those that begin with ; or # are skipped. file is for
-// error texts.
+// ReadQueries reads a query file in the format of dnsperf: a name and a type on each line;
+// blank lines and those that begin with ; or # are skipped. file is for error messages.
 func ReadQueries(r io.Reader, file string) (*Queries, error) {
 	q := &Queries{}
 	s := bufio.NewScanner(r)
@@ -130,11 +128,11 @@ func ReadQueries(r io.Reader, file string) (*Queries, error) {
 	return q, nil
 }
 
-// randomLabel is how long the first label of a made-up name is.
+// randomLabel is the length of the first label of a random name.
 const randomLabel = 13
 
-// RandomQueries asks for names nobody asked for before: a label that follows
-// from the seed and the number of the query, under zone.
+// RandomQueries makes queries for new names under zone: the first label depends on the seed
+// and the number of the query.
 func RandomQueries(zone, typ string) (*Queries, error) {
 	q := &Queries{}
 	if zone = strings.TrimSuffix(zone, "."); zone == "" {
@@ -146,7 +144,7 @@ func RandomQueries(zone, typ string) (*Queries, error) {
 	return q, nil
 }
 
-// scramble writes the n-th random label over the x of a RandomQueries query.
+// scramble writes the n-th random label over the placeholder in a query of RandomQueries.
 func scramble(query []byte, seed, n uint64) {
 	const letters = "abcdefghijklmnopqrstuvwxyz234567"
 	h := mix(seed, n)

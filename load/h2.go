@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// open2 starts HTTP/2 on the connection just dialled.
+// open2 starts HTTP/2 on a new connection.
 func (w *worker) open2() error {
 	tr := &http2.Transport{DisableCompression: true, AllowHTTP: true}
 	cc, err := tr.NewClientConn(w.nc)
@@ -19,7 +19,7 @@ func (w *worker) open2() error {
 	return nil
 }
 
-// roundTrip2 speaks HTTP/2 (RFC 9113).
+// roundTrip2 uses HTTP/2 (RFC 9113).
 func (w *worker) roundTrip2(t *target, s *sample) error {
 	w.extend(w.begun)
 	if !s.fresh && !w.h2.CanTakeNewRequest() {
@@ -48,8 +48,7 @@ func (w *worker) roundTrip2(t *target, s *sample) error {
 	}
 }
 
-// streamError gives HTTP/2's own errors the class they would have had in
-// HTTP/1.
+// streamError returns the class that an error of HTTP/2 would have in HTTP/1.
 func streamError(err error) error {
 	var away http2.GoAwayError
 	var stream http2.StreamError

@@ -13,7 +13,7 @@ import (
 //go:embed report.html
 var reportHTML string
 
-// The drawing area of a plot, in SVG units, inside its margins.
+// The drawing area of a plot inside its margins, in SVG units.
 const (
 	plotWidth  = 720.0
 	plotHeight = 220.0
@@ -21,7 +21,7 @@ const (
 	marginTop  = 10.0
 )
 
-// plot is one drawing: lines or bars with their axes.
+// plot is one diagram: lines or bars with their axes.
 type plot struct {
 	Title string
 	Lines []line
@@ -36,13 +36,13 @@ type bar struct {
 	Title      string
 }
 
-// mark is a labelled place on an axis.
+// mark is a labelled position on an axis.
 type mark struct {
 	At    float64
 	Label string
 }
 
-// HTML writes the report as one page that needs nothing from elsewhere.
+// HTML writes the report as a self-contained page.
 func (r *Report) HTML(w io.Writer) error {
 	t, err := template.New("report").Parse(reportHTML)
 	if err != nil {
@@ -78,13 +78,13 @@ func (r *Report) ratePlot() plot {
 	rates := make([]Point, len(r.Series))
 	before := 0.0
 	for i, q := range r.Series {
-		// Counts become rates here; the last interval may be a short one.
+		// Convert counts to rates; the last interval may be a short one.
 		gap := max(q.At-before, 0.001)
 		rates[i] = Point{At: q.At, P50: float64(q.Fetches) / gap, P99: float64(q.Errors) / gap}
 		before = q.At
 	}
 	if n := len(rates); n > 1 && rates[n-1].At-rates[n-2].At < 0.05 {
-		rates = rates[:n-1] // too short to divide by
+		rates = rates[:n-1] // too short for a rate
 	}
 	p.overTime(rates, []series{
 		{"fetches/s", "p50", func(q Point) float64 { return q.P50 }},
@@ -98,7 +98,7 @@ type series struct {
 	of          func(Point) float64
 }
 
-// overTime draws series against seconds.
+// overTime plots series over seconds.
 func (p *plot) overTime(points []Point, all []series) {
 	if len(points) == 0 {
 		return
@@ -124,7 +124,7 @@ func (p *plot) overTime(points []Point, all []series) {
 	}
 }
 
-// thin keeps the plot of a long run small: of each group the worst point.
+// thin reduces the plot of a long run: it keeps the worst point of each group.
 func thin(points []Point) []Point {
 	const most = 600
 	group := (len(points) + most - 1) / most
@@ -158,7 +158,7 @@ func scale(top float64) float64 {
 	return 10 * power
 }
 
-// histogramPlot has one bar to a bucket; buckets are logarithmic.
+// histogramPlot has one bar per bucket; buckets are logarithmic.
 func histogramPlot(l Latency) plot {
 	p := plot{Title: "Latency histogram (ms, logarithmic)"}
 	if len(l.Buckets) == 0 {
@@ -177,7 +177,7 @@ func histogramPlot(l Latency) plot {
 		}
 	}
 	if top == 0 {
-		return p // not our buckets: a file from elsewhere
+		return p // not our buckets: the file comes from elsewhere
 	}
 	width := plotWidth / float64(last-first+1)
 	every := 1 + (last-first)/12

@@ -1,20 +1,19 @@
-// Package load generates HTTP and DNS load and measures what comes back: it is
-// how the gateway's own figures are made, and a tool for whoever runs one.
+// Package load generates HTTP and DNS load and measures the responses. It provides the
+// gateway's own figures, and is a tool for operators.
 //
-// A Generator holds the targets (target.go), each with its request already
-// written out. Workers, one goroutine and one connection each, fetch them over
-// an HTTP/1.1 or HTTP/2 client made for this (client.go, h2.go). In the closed
-// loop every worker sends its next request when the last is answered; in the
-// open loop a schedule hands out send times whether or not the server keeps
-// up, and latency is counted from those. Each fetch becomes a sample, samples
-// are added up in a few tallies (tally.go), and a Report (report.go) is read
-// from them at the end: as text, JSON or HTML. Origin (origin.go) is the other
-// end: a server with delays and faults to order. DNS (dns.go) does for name
-// servers what Generator does for web servers: flows over UDP, TCP, TLS or
-// HTTPS (dnslink.go), with the same histograms and reports.
+// A Generator holds the targets (target.go), each with its encoded request. Workers, with one
+// goroutine and one connection each, fetch them with an HTTP/1.1 or HTTP/2 client made for
+// this purpose (client.go, h2.go). In the closed loop every worker sends its next request
+// after the response to the last. In the open loop a schedule determines the times of sending
+// whether or not the server keeps up, and latency counts from those. Each fetch becomes a
+// sample; a few tallies add up the samples (tally.go), and a Report (report.go) is made from
+// them at the end: as text, JSON or HTML. Origin (origin.go) is the other side: a server with
+// configurable delays and faults. DNS (dns.go) is the equivalent of Generator for name
+// servers: flows over UDP, TCP, TLS or HTTPS (dnslink.go), with the same histograms and
+// reports.
 //
-// Targets that are not loopback are refused unless they are allowed by name,
-// and every run is bounded in count or time.
+// Targets that are not loopback are refused unless they are allowed by name, and every run has
+// a limit of count or time.
 package load
 
 import (
@@ -31,66 +30,65 @@ import (
 	"shuultuur/platform"
 )
 
-// Limits of a run. They keep a slip of the finger from becoming an attack on
-// one's own network.
+// Limits of a run. They prevent a typing error from becoming an attack on one's own network.
 const (
 	MaxParallel = 20_000
 	MaxRate     = 1_000_000
 	MaxDuration = 24 * time.Hour
 	MaxFetches  = 1_000_000_000
 
-	// defaultInFlight is how many fetches the open loop lets wait at once.
+	// defaultInFlight is the limit of concurrent fetches in the open loop.
 	defaultInFlight = 1000
 )
 
-// Config says what to fetch, how, and until when.
+// Config configures what and how to fetch, and the end of the run.
 type Config struct {
 	URLs []string // http:// and https://
 
-	// Exactly one of these starts fetches.
-	Parallel int     // closed loop: so many in flight at all times
+	// Exactly one of these is needed.
+	Parallel int     // closed loop: constant number of fetches in flight
 	Rate     float64 // open loop: fetches per second, sent on schedule
-	Batch    int     // so many at once, wait for all, repeat
+	Batch    int     // this many at once, wait for all, repeat
 
 	Jitter   bool // open loop: each gap is uniform in [0.9, 1.1] / Rate
-	InFlight int  // open loop: most fetches in flight; 0 means 1000
+	InFlight int  // open loop: limit of fetches in flight; 0 means 1000
 
-	// The run ends at whichever comes first; one of them is needed.
+	// The run ends at whichever limit comes first; one of them is needed.
 	Fetches  int64
 	Duration time.Duration
 
 	Timeout time.Duration // longest wait without a byte; 0 means 60 s
 
 	Order string  // "random" (with replacement; the default), "order", "zipf"
-	Zipf  float64 // exponent for zipf; 0 means 1. The first URL is the most wanted
+	Zipf  float64 // exponent for zipf; 0 means 1. The first URL is the most frequent
 	Seed  uint64  // same seed, same sequence of URLs, however many workers
 
 	Proxy  string         // host:port; http URLs go in absolute form, https by CONNECT
 	Tunnel bool           // CONNECT for http URLs as well
 	Roots  *x509.CertPool // authorities for https targets; nil means the system's
 
-	KeepAlive bool     // else a new connection for each fetch, as http_load does
+	KeepAlive bool     // otherwise a new connection for each fetch, as in http_load
 	HTTP2     bool     // h2 over TLS, prior knowledge over plain TCP
 	Header    []string // "Name: value", added to each request
 
-	Checksum bool         // compare a hash of each body, not only its byte count
+	Checksum bool         // compare a hash of each body in addition to its length
 	Throttle int          // bytes per second and connection; 0 means unthrottled
-	Sources  []netip.Addr // local addresses to send from, chosen by turns
+	Sources  []netip.Addr // local addresses to send from, in turn
 	Ciphers  []uint16     // TLS 1.2 cipher suites; nil means Go's choice
 
-	Allow []string // hosts that may be loaded though they are not loopback
+	Allow []string // hosts that may be loaded although they are not loopback
 
-	Complaints io.Writer // one line for each changed body, the first 20; may be nil
+	Complaints io.Writer // one line for each of the first 20 changed bodies; may be nil
 	Progress   Progress
 }
 
-// Progress writes a line at intervals while a run lasts.
+// Progress writes a line at intervals during a run.
 type Progress struct {
-	To    io.Writer     // nil: no lines
+	To    io.Writer     // nil for no lines
 	Every time.Duration // 0 means 1 s
 }
 
-// Generator is a checked Config with its targets resolved. Run it once.
+// Generator is a validated Config with resolved targets. It can run once.
 type Generator struct {
 	cfg     Config
 	targets []*target
@@ -98,18 +96,18 @@ type Generator struct {
 
 	next     atomic.Uint64 // number of the next fetch
 	inFlight atomic.Int64
-	most     atomic.Int64 // high-water mark of inFlight
+	most     atomic.Int64 // maximum of inFlight
 	started  atomic.Int64
 	dropped  atomic.Int64 // in flight when the run ended
-	unsent   atomic.Int64 // due by the schedule but never sent
+	unsent   atomic.Int64 // due by the schedule but not sent
 	grumbles atomic.Int64
-	turn     atomic.Uint64 // next of cfg.Sources
+	turn     atomic.Uint64 // index of the next of cfg.Sources
 
 	tallies []*tally
 }
 
-// New checks the settings, resolves each target once and refuses those that
-// are neither loopback nor allowed.
+// New validates the settings, resolves each target once, and refuses targets that are neither
+// loopback nor allowed.
 func New(cfg Config) (*Generator, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -145,7 +143,7 @@ func (c *Config) check() error {
 	case c.Rate > MaxRate:
 		return fmt.Errorf("rate may be at most %d", MaxRate)
 	case c.Jitter && c.Rate == 0:
-		return errors.New("jitter goes with rate only")
+		return errors.New("jitter requires rate")
 	case c.Fetches == 0 && c.Duration == 0:
 		return errors.New("one of fetches and seconds is needed: a run must end")
 	case c.Fetches < 0 || c.Fetches > MaxFetches:
@@ -172,8 +170,8 @@ func (c *Config) check() error {
 	return nil
 }
 
-// Run sends the load and blocks until the run is over or ctx is done; a run
-// that is cut short reports what it saw. It must be called once only.
+// Run sends the load and waits until the run is over or ctx is done. The report of an
+// interrupted run covers what was sent. It must be called only once.
 func (g *Generator) Run(ctx context.Context) (*Report, error) {
 	if g.tallies != nil {
 		return nil, errors.New("a generator runs once")
@@ -199,7 +197,7 @@ func (g *Generator) Run(ctx context.Context) (*Report, error) {
 	}
 	took := time.Since(start)
 	if g.cfg.Duration > 0 {
-		took = min(took, g.cfg.Duration) // closing thousands of connections is no part of it
+		took = min(took, g.cfg.Duration) // without the time to close thousands of connections
 	}
 	close(over)
 	<-watched
@@ -229,15 +227,15 @@ func (g *Generator) closedLoop(ctx context.Context) {
 	wg.Wait()
 }
 
-// job is one fetch with the moment at which it should be sent.
+// job is one fetch with its intended time of sending.
 type job struct {
 	n        uint64
 	intended time.Time
 	done     *sync.WaitGroup // of its batch; nil in the open loop
 }
 
-// crew is the workers of a scheduled run. They are started when one is
-// needed and none is idle, up to cfg.InFlight.
+// crew is the workers of a scheduled run. A worker is started when one is needed and none is
+// idle, up to cfg.InFlight.
 type crew struct {
 	ctx  context.Context
 	g    *Generator
@@ -246,8 +244,8 @@ type crew struct {
 	wg   sync.WaitGroup
 }
 
-// give hands a job to an idle worker, waiting for one if all are busy. It
-// says false when the run is over.
+// give passes a job to an idle worker, and waits for one if all are busy. It returns false
+// when the run is over.
 func (c *crew) give(j job) bool {
 	select {
 	case jobs := <-c.idle:
@@ -292,8 +290,8 @@ func (c *crew) dismiss() {
 	c.wg.Wait()
 }
 
-// scheduled runs the open loop and the batches: one goroutine decides when,
-// the crew does the fetching.
+// scheduled runs the open loop and the batches: one goroutine sets the times, the crew
+// fetches.
 func (g *Generator) scheduled(ctx context.Context, start time.Time) {
 	c := &crew{ctx: ctx, g: g, idle: make(chan chan job, g.cfg.InFlight)}
 	defer c.dismiss()
@@ -309,7 +307,7 @@ func (g *Generator) scheduled(ctx context.Context, start time.Time) {
 			break
 		}
 		if !c.give(job{n: n, intended: intended}) {
-			// The crew was busy to the end: say how many were due since.
+			// The crew was busy until the end: count the fetches due since then.
 			g.unsent.Add(int64((float64(time.Since(start))-at)/gap) + 1)
 			break
 		}
@@ -321,7 +319,7 @@ func (g *Generator) scheduled(ctx context.Context, start time.Time) {
 	}
 }
 
-// batches fires cfg.Batch fetches, waits for all, and repeats.
+// batches sends cfg.Batch fetches, waits for all, and repeats.
 func (g *Generator) batches(ctx context.Context, c *crew) {
 	n := uint64(0)
 	for ctx.Err() == nil {

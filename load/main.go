@@ -18,12 +18,12 @@ type Command struct {
 	Name, Args, What string
 	Least, Most      int  // other arguments; -1 for any number
 	Abbreviated      bool // flags may be abbreviated as in http_load, see Expand
-	// Flags declares the flags and returns what runs the command with the other arguments. A
-	// run that was made is no error, whatever it measured.
+	// Flags declares the flags and returns a function that runs the command with the other
+	// arguments. A completed run is not an error, whatever it measured.
 	Flags func(*flag.FlagSet) func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 }
 
-// Commands returns all of them.
+// Commands returns all commands.
 func Commands() []Command {
 	return []Command{
 		{Name: "http", Args: "-parallel N | -rate N [-jitter] | -batch N  -fetches N | -seconds N  FILE|URL...", Least: 1, Most: -1, Abbreviated: true, What: httpHelp, Flags: httpCommand},
@@ -41,12 +41,12 @@ Fetches URLs, those of a FILE with one on each line or those that are given. It
 needs one of -parallel, -rate and -batch, and ends after -fetches or -seconds (10
 seconds if neither is given). Flags may be abbreviated as in http_load.`
 
-// httpLoadFlags are http_load's, in the order in which it compares prefixes:
-// -p is -parallel because it comes before -proxy.
+// httpLoadFlags are the flags of http_load, in the order in which it compares prefixes: -p is
+// -parallel because that comes before -proxy.
 var httpLoadFlags = [...]string{"checksum", "throttle", "Throttle", "verbose", "timeout", "jitter", "parallel", "rate", "fetches", "seconds", "sip", "cipher", "proxy"}
 
-// Expand writes abbreviated flags out, as http_load understands them: whole
-// names first, then http_load's own order, then ours if only one fits.
+// Expand expands abbreviated flags as http_load does: whole names first, then in http_load's
+// order, then our own flags if only one matches.
 func Expand(fs *flag.FlagSet, args []string) ([]string, error) {
 	var out []string
 	for i := 0; i < len(args); i++ {
@@ -63,7 +63,7 @@ func Expand(fs *flag.FlagSet, args []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if full == "" { // -h, or unknown: flag has the words for it
+		if full == "" { // -h, or unknown: package flag reports it
 			out = append(out, arg)
 			continue
 		}
@@ -108,13 +108,13 @@ func fullName(fs *flag.FlagSet, name string) (string, error) {
 	return "", fmt.Errorf("flag -%s could be -%s", name, strings.Join(fits, " or -"))
 }
 
-// words collects a flag that may be given several times.
+// words collects a flag that may be repeated.
 type words []string
 
 func (w *words) String() string     { return strings.Join(*w, " ") }
 func (w *words) Set(s string) error { *w = append(*w, s); return nil }
 
-// httpFlags are the flags of load http that are not fields of Config as such.
+// httpFlags are the flags of load http that do not correspond to fields of Config.
 type httpFlags struct {
 	cfg                              Config
 	seconds, timeout                 float64
@@ -175,7 +175,7 @@ func (f *httpFlags) run(ctx context.Context, args []string, stdout, stderr io.Wr
 	return f.write(r, stdout)
 }
 
-// finish turns flags into Config.
+// finish converts flags to Config.
 func (f *httpFlags) finish(args []string, stderr io.Writer) error {
 	c := &f.cfg
 	if f.seconds < 0 || f.timeout <= 0 || f.seconds > MaxDuration.Seconds() || f.timeout > MaxDuration.Seconds() {
@@ -202,7 +202,7 @@ func (f *httpFlags) finish(args []string, stderr io.Writer) error {
 	return f.ciphers()
 }
 
-// files reads what the flags name: URLs, certificates, source addresses.
+// files reads the files that the flags name: URLs, certificates, source addresses.
 func (f *httpFlags) files(args []string) error {
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "http://") || strings.HasPrefix(arg, "https://") {
@@ -211,7 +211,7 @@ func (f *httpFlags) files(args []string) error {
 		}
 		file, err := os.Open(arg)
 		if err != nil {
-			return fmt.Errorf("read URLs: %w", err)
+			return fmt.Errorf("reading URLs: %w", err)
 		}
 		urls, err := ReadURLs(file, arg)
 		file.Close()
@@ -229,7 +229,7 @@ func (f *httpFlags) files(args []string) error {
 	}
 	text, err := os.ReadFile(f.sip)
 	if err != nil {
-		return fmt.Errorf("read source addresses: %w", err)
+		return fmt.Errorf("reading source addresses: %w", err)
 	}
 	for i, line := range strings.Split(string(text), "\n") {
 		if line = strings.TrimSpace(line); line == "" {
@@ -244,19 +244,19 @@ func (f *httpFlags) files(args []string) error {
 	return nil
 }
 
-// readRoots reads the certificates in a PEM file; nil, for the system's roots,
-// where no file is named.
+// readRoots reads the certificates in a PEM file. Without a file it returns nil, which means
+// the system's roots.
 func readRoots(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read certificates: %w", err)
+		return nil, fmt.Errorf("reading certificates: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read certificates: no PEM certificate in %q", file)
+		return nil, fmt.Errorf("reading certificates: no PEM certificate in %q", file)
 	}
 	return pool, nil
 }
@@ -272,7 +272,7 @@ func (f *httpFlags) ciphers() error {
 	for name := range strings.SplitSeq(f.cipher, ":") {
 		id, ok := known[name]
 		if !ok {
-			return fmt.Errorf("cipher %q is not known; names look like TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", name)
+			return fmt.Errorf("cipher %q is unknown; names look like TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", name)
 		}
 		f.cfg.Ciphers = append(f.cfg.Ciphers, id)
 	}

@@ -4,5 +4,5 @@ package load
 
 import "time"
 
-// nap sleeps by a timer, which may be late by a millisecond.
+// nap sleeps with a timer, which may be a millisecond late.
 func nap(d time.Duration) { time.Sleep(d) }

@@ -28,12 +28,12 @@ import (
 	"time"
 )
 
-// Fault is a way in which an Origin misbehaves.
+// Fault is a kind of misbehaviour of an Origin.
 type Fault uint8
 
 const (
 	NoFault     Fault = iota
-	Reset             // RST in place of an answer
+	Reset             // RST instead of a response
 	Stall             // head and half the body, then nothing
 	ShortBody         // announces the body, sends half, closes
 	WrongLength       // announces half the body, sends all, closes
@@ -43,16 +43,16 @@ const (
 
 var faultNames = [faults]string{"", "reset", "stall", "short", "wrong", "drip"}
 
-// OriginConfig says how an Origin behaves.
+// OriginConfig configures an Origin.
 type OriginConfig struct {
 	Pages string        // folder whose files are served below /; "" for none
 	Gzip  bool          // compress for clients that accept it
-	Delay time.Duration // before each answer
-	Slow  time.Duration // how long a dripping body takes, and a stall lasts; 0 means 10 s
+	Delay time.Duration // before each response
+	Slow  time.Duration // duration of a dripping body, and of a stall; 0 means 10 s
 
-	// Faults is the share of answers with each fault, in [0, 1] together.
+	// Faults is the share of responses with each fault; the sum is at most 1.
 	Faults map[Fault]float64
-	Seed   uint64 // the n-th request has the same fault for the same seed
+	Seed   uint64 // with the same seed, the n-th request has the same fault
 }
 
 const (
@@ -62,9 +62,9 @@ const (
 	maxPages = 512 << 20
 )
 
-// Origin is a web server for tests: pages from a folder, bodies of any size at
-// /size/N, and faults at known rates, each counted. A query may ask for
-// "delay=50ms" and "fault=reset" for this answer alone.
+// Origin is a web server for tests: it has pages from a folder, bodies of any size at /size/N,
+// and faults at known rates, each counted. A query with "delay=50ms" or "fault=reset" applies
+// to that response alone.
 type Origin struct {
 	cfg    OriginConfig
 	pages  map[string]page // by URL path
@@ -84,7 +84,7 @@ func NewOrigin(cfg OriginConfig) (*Origin, error) {
 	sum := 0.0
 	for f, share := range cfg.Faults {
 		if f == NoFault || f >= faults || share < 0 {
-			return nil, fmt.Errorf("fault %d with share %g is not known", f, share)
+			return nil, fmt.Errorf("fault %d with share %g is unknown", f, share)
 		}
 		sum += share
 	}
@@ -101,7 +101,7 @@ func NewOrigin(cfg OriginConfig) (*Origin, error) {
 	return o, o.read(cfg.Pages)
 }
 
-// filler is text that compresses about as well as HTML does.
+// filler returns text that compresses about as well as HTML.
 func filler() []byte {
 	b := make([]byte, 0, 64<<10)
 	for n := uint64(0); len(b) < 64<<10; n++ {
@@ -114,25 +114,25 @@ func (o *Origin) read(folder string) error {
 	total := int64(0)
 	return filepath.WalkDir(folder, func(name string, d os.DirEntry, err error) error {
 		if err != nil {
-			return fmt.Errorf("read pages: %w", err)
+			return fmt.Errorf("reading pages: %w", err)
 		}
 		if !d.Type().IsRegular() {
 			return nil
 		}
 		info, err := d.Info()
 		if err != nil {
-			return fmt.Errorf("read pages: %w", err)
+			return fmt.Errorf("reading pages: %w", err)
 		}
 		if total += info.Size(); info.Size() > maxPage || total > maxPages {
-			return fmt.Errorf("read pages: %q makes more than %d bytes together", name, maxPages)
+			return fmt.Errorf("reading pages: with %q they have more than %d bytes", name, maxPages)
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return fmt.Errorf("read pages: %w", err)
+			return fmt.Errorf("reading pages: %w", err)
 		}
 		rel, err := filepath.Rel(folder, name)
 		if err != nil {
-			return fmt.Errorf("read pages: %w", err)
+			return fmt.Errorf("reading pages: %w", err)
 		}
 		kind := mime.TypeByExtension(path.Ext(name))
 		if kind == "" {
@@ -150,16 +150,16 @@ func (o *Origin) read(folder string) error {
 func zip(text []byte) []byte {
 	var b strings.Builder
 	z := gzip.NewWriter(&b)
-	// A strings.Builder never fails to write.
+	// A strings.Builder cannot fail to write.
 	_, _ = z.Write(text)
 	_ = z.Close()
 	return []byte(b.String())
 }
 
-// URLs are the paths of the pages read.
+// URLs returns the paths of the pages.
 func (o *Origin) URLs() []string { return sortedKeys(o.pages) }
 
-// Counts says how many answers had each fault; under "" those that had none.
+// Counts returns how many responses had each fault; "" has those without faults.
 func (o *Origin) Counts() map[string]int64 {
 	m := map[string]int64{}
 	for f := range o.counts {
@@ -200,7 +200,7 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.send(w, r, a, fault)
 }
 
-// wish is what this request gets: what its query asks for, or its share.
+// wish returns delay and fault for this request: from its query, or by its share.
 func (o *Origin) wish(r *http.Request) (time.Duration, Fault, error) {
 	n := o.served.Add(1) - 1
 	delay, fault := o.cfg.Delay, o.draw(n)
@@ -247,7 +247,7 @@ func parseFault(s string) (Fault, error) {
 	return 0, fmt.Errorf("fault %q is not one of %s", s, strings.Join(faultNames[1:], ", "))
 }
 
-// answer is a body: bytes, or so many bytes of filler.
+// answer is a body: bytes, or a number of bytes of filler.
 type answer struct {
 	mime   string
 	body   []byte
@@ -282,8 +282,8 @@ func (o *Origin) answer(r *http.Request) (answer, bool) {
 	return a, true
 }
 
-// write sends bytes [from, to) of the body. An error means the client has
-// gone, which is its right.
+// write sends bytes [from, to) of the body. An error means that the client has gone, which it
+// may do.
 func (o *Origin) write(w io.Writer, a answer, from, to int64) {
 	for from < to {
 		piece := a.body
@@ -346,8 +346,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// reset1 cuts the TCP connection with RST; HTTP/2 resets the stream instead,
-// which is what the panic does.
+// reset1 ends the TCP connection with RST. In HTTP/2 the panic resets the stream instead.
 func reset1(w http.ResponseWriter) {
 	h, ok := w.(http.Hijacker)
 	if !ok {
@@ -361,14 +360,14 @@ func reset1(w http.ResponseWriter) {
 		nc = t.NetConn()
 	}
 	if t, ok := nc.(*net.TCPConn); ok {
-		// Closing with no linger time sends RST.
+		// Closing without linger time sends RST.
 		_ = t.SetLinger(0)
 	}
 	nc.Close()
 }
 
-// wrongLength goes below net/http, which would not let it happen. HTTP/2
-// frames cannot lie in this way, so there the body is just shorter.
+// wrongLength bypasses net/http, which would prevent it. HTTP/2 frames cannot contradict their
+// length, so there the body is just shorter.
 func (o *Origin) wrongLength(w http.ResponseWriter, a answer) {
 	h, ok := w.(http.Hijacker)
 	if !ok {
@@ -386,12 +385,12 @@ func (o *Origin) wrongLength(w http.ResponseWriter, a answer) {
 	}
 	fmt.Fprintf(rw, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\n%sContent-Length: %d\r\nConnection: close\r\n\r\n", a.mime, encoding, a.size/2)
 	o.write(rw, a, 0, a.size)
-	// The client may have hung up after the announced half.
+	// The client may have closed after the announced half.
 	_ = rw.Flush()
 }
 
-// Serve answers on a listener until ctx is done; with a certificate, over
-// TLS. HTTP/2 is on: h2 over TLS, prior knowledge over plain TCP.
+// Serve serves on a listener until ctx is done; with a certificate, over TLS. HTTP/2 is
+// enabled: h2 over TLS, prior knowledge over plain TCP.
 func (o *Origin) Serve(ctx context.Context, l net.Listener, cert *tls.Certificate) error {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -399,7 +398,7 @@ func (o *Origin) Serve(ctx context.Context, l net.Listener, cert *tls.Certificat
 	protocols.SetUnencryptedHTTP2(true)
 	s := &http.Server{
 		Handler: o, Protocols: &protocols, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		// Handshakes that fail are the clients' tests, not news.
+		// Failed handshakes are tests of clients, and need no log line.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	stopped := make(chan error, 1)
@@ -418,16 +417,16 @@ func (o *Origin) Serve(ctx context.Context, l net.Listener, cert *tls.Certificat
 	return err
 }
 
-// SelfMade makes an authority and a certificate for the names, both valid for
-// a day. The authority's PEM is for the clients.
+// SelfMade makes an authority and a certificate for the names, both valid for a day. The
+// authority's PEM is for clients.
 func SelfMade(names []string) (cert tls.Certificate, authority []byte, err error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return cert, nil, fmt.Errorf("make a key: %w", err)
+		return cert, nil, fmt.Errorf("making a key: %w", err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return cert, nil, fmt.Errorf("make a key: %w", err)
+		return cert, nil, fmt.Errorf("making a key: %w", err)
 	}
 	now := time.Now()
 	ca := &x509.Certificate{
@@ -449,11 +448,11 @@ func SelfMade(names []string) (cert tls.Certificate, authority []byte, err error
 	}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
 	if err != nil {
-		return cert, nil, fmt.Errorf("make an authority: %w", err)
+		return cert, nil, fmt.Errorf("making an authority: %w", err)
 	}
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
 	if err != nil {
-		return cert, nil, fmt.Errorf("make a certificate: %w", err)
+		return cert, nil, fmt.Errorf("making a certificate: %w", err)
 	}
 	cert = tls.Certificate{Certificate: [][]byte{leafDER, caDER}, PrivateKey: key}
 	return cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}), nil
@@ -491,7 +490,7 @@ func originCommand(fs *flag.FlagSet) func(context.Context, []string, io.Writer, 
 	}
 }
 
-// fail reads the shares of faults.
+// fail parses the shares of faults.
 func (cfg *OriginConfig) fail(wanted []string) error {
 	cfg.Faults = map[Fault]float64{}
 	for _, s := range wanted {
@@ -507,7 +506,7 @@ func (cfg *OriginConfig) fail(wanted []string) error {
 	return nil
 }
 
-// listen opens the listeners, says where, and serves until ctx is done.
+// listen opens the listeners, prints their addresses, and serves until ctx is done.
 func (o *Origin) listen(ctx context.Context, plain, secure, ca string, names []string, stdout io.Writer) error {
 	if plain == "" && secure == "" {
 		return errors.New("neither -listen nor -tls has an address")

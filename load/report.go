@@ -10,37 +10,37 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Report is what a run measured. It is also the JSON format, which is stable:
-// keys may be added, none changes its meaning. Times are milliseconds unless
-// the name says seconds.
+// Report has the measurements of a run. It is also the JSON format, which is stable: keys may
+// be added, but do not change their meaning. Times are in milliseconds unless the name says
+// seconds.
 type Report struct {
 	Started    time.Time `json:"started"`
 	Loop       string    `json:"loop"`    // closed, open or batch
 	Load       float64   `json:"load"`    // parallel, rate per second or batch size
-	Seconds    float64   `json:"seconds"` // of wall clock, without what closing connections took
+	Seconds    float64   `json:"seconds"` // without the time to close connections
 	CPUSeconds float64   `json:"cpu_seconds"`
 
-	Fetches     int64 `json:"fetches"`      // answered in full, whatever the code
+	Fetches     int64 `json:"fetches"`      // answered completely, with any code
 	Bytes       int64 `json:"bytes"`        // of bodies
-	MaxParallel int64 `json:"max_parallel"` // most in flight at once
-	Connections int64 `json:"connections"`  // tried
-	Reconnects  int64 `json:"reconnects"`   // kept-alive connections found closed
+	MaxParallel int64 `json:"max_parallel"` // maximum of concurrent fetches
+	Connections int64 `json:"connections"`  // attempted
+	Reconnects  int64 `json:"reconnects"`   // kept-alive connections that turned out to be closed
 	Unfinished  int64 `json:"unfinished"`   // in flight when the run ended
-	Unsent      int64 `json:"unsent"`       // open loop: due and never sent
+	Unsent      int64 `json:"unsent"`       // open loop: due but not sent
 
 	Checksum  bool              `json:"checksum"`
-	BadBodies int64             `json:"bad_bodies"` // bodies that differ from the first of their URL
+	BadBodies int64             `json:"bad_bodies"` // bodies that differ from the first one of their URL
 	Codes     map[int]int64     `json:"codes"`
 	Errors    map[string]int64  `json:"errors"`   // by class
-	Examples  map[string]string `json:"examples"` // the first error of each class, where there is a text
+	Examples  map[string]string `json:"examples"` // first error of each class, if there is a text
 
 	Connect   Latency `json:"connect"`
 	TLS       Latency `json:"tls"`
-	FirstByte Latency `json:"first_byte"` // from request written to first byte of the answer
-	Total     Latency `json:"total"`      // from begun, connecting included, to last byte
-	Good      Latency `json:"good"`       // total of answers that are not errors: not 4xx or 5xx
-	Intended  Latency `json:"intended"`   // open loop: from when it should have been sent
-	Batch     Latency `json:"batch"`      // from the first of a batch sent to the last answered
+	FirstByte Latency `json:"first_byte"` // from the written request to the first byte of the response
+	Total     Latency `json:"total"`      // from the beginning, including connecting, to the last byte
+	Good      Latency `json:"good"`       // total of responses without an error: not 4xx or 5xx
+	Intended  Latency `json:"intended"`   // open loop: from the intended time of sending
+	Batch     Latency `json:"batch"`      // from the first request of a batch to the last response
 
 	Series []Point `json:"series"`
 }
@@ -58,14 +58,14 @@ type Latency struct {
 	Buckets []Bucket `json:"buckets,omitempty"`
 }
 
-// Bucket counts values up to UpTo milliseconds and above the bucket before.
-// There are ten to a factor of ten.
+// Bucket counts values up to UpTo milliseconds and above the previous bucket. There are ten
+// buckets per factor of ten.
 type Bucket struct {
 	UpTo  float64 `json:"up_to"`
 	Count int64   `json:"count"`
 }
 
-// Point is one interval of a run. Latencies are from the intended send time.
+// Point is one interval of a run. Latencies count from the intended times of sending.
 type Point struct {
 	At      float64 `json:"at"` // seconds since the start, at the interval's end
 	Fetches int64   `json:"fetches"`
@@ -107,8 +107,8 @@ func (d *dist) latency() Latency {
 	return l
 }
 
-// bucketSteps are the upper ends of the buckets, from 10 µs to an hour and
-// more, rounded as people write them.
+// bucketSteps returns the upper ends of the buckets, from 10 µs to more than an hour, as round
+// numbers.
 func bucketSteps() []float64 {
 	var steps []float64
 	for decade := 0.01; decade < 1e7; decade *= 10 {
@@ -157,7 +157,7 @@ func (g *Generator) report(start time.Time, took, cpu time.Duration, w *watch) *
 	return r
 }
 
-// HTTPLoad writes the report as http_load does, line for line.
+// HTTPLoad writes the report in the format of http_load, line for line.
 func (r *Report) HTTPLoad(w io.Writer) error {
 	p := printer{w: w}
 	p.f("%d fetches, %d max parallel, %.6g bytes, in %.6g seconds\n", r.Fetches, r.MaxParallel, float64(r.Bytes), r.Seconds)
@@ -190,7 +190,7 @@ func (r *Report) HTTPLoad(w io.Writer) error {
 	return p.err
 }
 
-// Text writes http_load's report and below it what http_load does not know.
+// Text writes http_load's report, followed by what http_load does not measure.
 func (r *Report) Text(w io.Writer) error {
 	if err := r.HTTPLoad(w); err != nil {
 		return err
@@ -238,7 +238,7 @@ type row struct {
 	Latency
 }
 
-// rows are the distributions that have values, in the order things happen.
+// rows returns the distributions that have values, in chronological order.
 func (r *Report) rows() []row {
 	rows := []row{
 		{"connect", r.Connect}, {"TLS handshake", r.TLS}, {"first byte", r.FirstByte},
@@ -254,19 +254,19 @@ func (r *Report) JSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// ReadReport reads what JSON wrote. name is for error texts.
+// ReadReport reads a report written by JSON. name is for error messages.
 func ReadReport(rd io.Reader, name string) (*Report, error) {
 	r := &Report{}
 	if err := json.NewDecoder(io.LimitReader(rd, 64<<20)).Decode(r); err != nil {
-		return nil, fmt.Errorf("read report %q: %w", name, err)
+		return nil, fmt.Errorf("reading report %q: %w", name, err)
 	}
 	if r.Loop == "" {
-		return nil, fmt.Errorf("read report %q: it is JSON but not a report of load http", name)
+		return nil, fmt.Errorf("reading report %q: it is JSON but not a report of load http", name)
 	}
 	return r, nil
 }
 
-// printer keeps the first error of several prints.
+// printer keeps the first error of several writes.
 type printer struct {
 	w   io.Writer
 	err error

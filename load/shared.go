@@ -6,24 +6,23 @@ import (
 	"time"
 )
 
-// What the tools in folders below have in common with this one.
+// Functions shared with the tools in subfolders.
 
-// Admit resolves host and refuses it when it is neither loopback nor one of
-// allow.
+// Admit resolves host, and refuses it if it is neither loopback nor in allow.
 func Admit(host string, allow []string) (netip.Addr, error) {
 	g := guard{allow: allow, known: map[string]netip.Addr{}}
 	return g.admit(host)
 }
 
-// SleepUntil waits for a moment, to some 0.1 ms, and says false when ctx is
+// SleepUntil sleeps until a time, with a precision of some 0.1 ms, and returns false if ctx is
 // done first.
 func SleepUntil(ctx context.Context, at time.Time) bool { return sleepUntil(ctx, at) }
 
 // A Distribution adds up durations. It is for one goroutine at a time.
 type Distribution struct{ d dist }
 
-// Add counts one duration; one below zero is left out.
+// Add adds one duration; negative ones are ignored.
 func (d *Distribution) Add(v time.Duration) { d.d.add(v) }
 
-// Latency returns what was added up.
+// Latency returns the distribution.
 func (d *Distribution) Latency() Latency { return d.d.latency() }

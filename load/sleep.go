@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// sleepUntil waits for a moment and says false when ctx is done first. Go's
-// timers are rounded up to a millisecond by epoll_wait; the last stretch is
-// slept in nanosleep(2), where there is one, so that requests leave within some 0.1 ms of their
-// intended time.
+// sleepUntil sleeps until a time, and returns false if ctx is done first. epoll_wait rounds
+// Go's timers up to a millisecond. The last part is slept in nanosleep(2), if available, so
+// that requests are sent within some 0.1 ms of their intended time.
 func sleepUntil(ctx context.Context, at time.Time) bool {
 	const fine = 2 * time.Millisecond
 	for ctx.Err() == nil {
@@ -17,7 +16,7 @@ func sleepUntil(ctx context.Context, at time.Time) bool {
 			return true
 		}
 		if d <= fine {
-			nap(d) // the loop goes on after one that was interrupted
+			nap(d) // the loop continues after an interrupted one
 			continue
 		}
 		t := time.NewTimer(d - fine/2)

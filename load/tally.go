@@ -15,20 +15,20 @@ const (
 	histDigits = 3
 )
 
-// The distributions a run keeps.
+// The distributions of a run.
 const (
 	distConnect = iota
 	distTLS
 	distFirst
 	distTotal
-	distGood // whole answers that are not errors
+	distGood // complete responses without an error
 	distIntended
 	distBatch
 	dists
 )
 
-// dist is one distribution. Mean, max and min are kept in nanoseconds beside
-// the histogram, as http_load prints them with six digits.
+// dist is one distribution. Mean, maximum and minimum are also kept in nanoseconds, because
+// http_load prints them with six digits.
 type dist struct {
 	hist     *hdrhistogram.Histogram
 	n        int64
@@ -43,7 +43,7 @@ func (d *dist) add(v time.Duration) {
 	if d.hist == nil {
 		d.hist = hdrhistogram.New(1, histMax, histDigits)
 	}
-	// Clamped, so recording cannot fail.
+	// Limited, so recording cannot fail.
 	_ = d.hist.RecordValue(min(int64(v/time.Microsecond), histMax))
 	if d.n == 0 || v < d.min {
 		d.min = v
@@ -69,7 +69,7 @@ func (d *dist) merge(o *dist) {
 	d.sum += o.sum
 }
 
-// tally adds up samples. There is one per core, not per worker: a histogram
+// tally adds up samples. There is one per core rather than per worker, because a histogram
 // takes some 200 KB.
 type tally struct {
 	mu sync.Mutex
@@ -77,20 +77,20 @@ type tally struct {
 	window window
 }
 
-// counts is what a run adds up to.
+// counts are the sums of a run.
 type counts struct {
 	dists   [dists]dist
 	codes   [1000]int64
 	errors  [classes]int64
-	example [classes]error // the first of each class
-	fetches int64          // answered in full, whatever the code
+	example [classes]error // first error of each class
+	fetches int64          // answered completely, with any code
 	bytes   int64
 	changed int64
 	fresh   int64
 	retried int64
 }
 
-// window is what came since the last look at the clock.
+// window has the counts since the last sample.
 type window struct {
 	hist   *hdrhistogram.Histogram
 	errors int64
@@ -128,7 +128,7 @@ func (t *tally) add(s *sample) {
 	if s.class != ok && s.class != changed && s.class != status {
 		return
 	}
-	// Only whole answers have a latency: a refused connection is fast.
+	// Only complete responses have a latency: a refused connection is fast.
 	t.fetches++
 	t.codes[s.code]++
 	t.dists[distFirst].add(s.first)
@@ -146,7 +146,7 @@ func (t *tally) batch(d time.Duration) {
 	t.dists[distBatch].add(d)
 }
 
-// sum adds all tallies up.
+// sum adds up all tallies.
 func (g *Generator) sum() *counts {
 	all := &counts{}
 	for _, t := range g.tallies {
@@ -173,18 +173,18 @@ func (g *Generator) sum() *counts {
 	return all
 }
 
-// watch looks at the tallies at even intervals: it makes the series of the
-// report and the progress line.
+// watch samples the tallies at even intervals, for the series of the report and the progress
+// line.
 type watch struct {
 	g         *Generator
 	start     time.Time
 	every     time.Duration
 	series    []Point
 	lastShown time.Time // of the last progress line
-	since     Point     // added up since then
+	since     Point     // sum since then
 }
 
-// newWatch takes points so often that a run makes some hundreds of them.
+// newWatch chooses an interval that gives a run some hundreds of points.
 func newWatch(g *Generator, start time.Time) *watch {
 	every := max(100*time.Millisecond, (g.cfg.Duration / 300).Truncate(100*time.Millisecond))
 	if g.cfg.Duration == 0 {
@@ -207,7 +207,7 @@ func (w *watch) run(over <-chan struct{}) {
 	}
 }
 
-// maxPoints bounds the series of a run of unknown length.
+// maxPoints limits the series of a run of unknown length.
 const maxPoints = 10_000
 
 func (w *watch) look(now time.Time) {
@@ -231,13 +231,13 @@ func (w *watch) look(now time.Time) {
 	w.tell(now, p)
 }
 
-// tell writes the progress line. Its p99 is the worst of its intervals.
+// tell writes the progress line. Its p99 is the worst in its intervals.
 func (w *watch) tell(now time.Time, p Point) {
 	w.since.Fetches += p.Fetches
 	w.since.Errors += p.Errors
 	w.since.P99 = max(w.since.P99, p.P99)
 	gap := now.Sub(w.lastShown)
-	// A tick may come a little early.
+	// A tick may be slightly early.
 	if w.g.cfg.Progress.To == nil || gap < w.g.cfg.Progress.Every*9/10 {
 		return
 	}

@@ -16,39 +16,39 @@ import (
 	"sync/atomic"
 )
 
-// endpoint is what a connection leads to. Two targets with the same endpoint
-// can share a connection.
+// endpoint is the destination of a connection. Targets with the same endpoint can share a
+// connection.
 type endpoint struct {
-	addr    string // ip:port that is dialled
-	connect string // CONNECT request sent first, "" if none
-	tls     string // server name of the TLS session, "" if plain
+	addr    string // ip:port to dial
+	connect string // CONNECT request to send first, "" for none
+	tls     string // server name for TLS, "" without TLS
 }
 
-// target is one URL, ready to be sent.
+// target is one URL with its encoded request.
 type target struct {
 	url     string
 	end     endpoint
 	request []byte        // HTTP/1.1
 	h2      *http.Request // HTTP/2
 
-	// What the first good body was like. Later ones that differ are counted.
+	// The first good body. Later ones that differ are counted.
 	body atomic.Pointer[body]
 }
 
-// body is what is remembered of a body: its length and, if cfg.Checksum, hash.
+// body describes a body: its length and, if cfg.Checksum, its hash.
 type body struct {
 	length int64
 	sum    uint64
 }
 
 const (
-	// maxURLs bounds what a file of URLs may take of memory.
+	// maxURLs limits the memory of a file of URLs.
 	maxURLs     = 5_000_000
 	maxURLBytes = 64 << 10
 )
 
-// ReadURLs reads a file with one URL per line; blank lines are skipped. name
-// is for error texts.
+// ReadURLs reads a file with one URL per line, skipping blank lines. name is for error
+// messages.
 func ReadURLs(r io.Reader, name string) ([]string, error) {
 	var urls []string
 	s := bufio.NewScanner(r)
@@ -93,7 +93,7 @@ func allHTTPS(urls []string) bool {
 	return !slices.ContainsFunc(urls, func(u string) bool { return !strings.HasPrefix(u, "https://") })
 }
 
-// resolve turns cfg.URLs into targets.
+// resolve makes targets from cfg.URLs.
 func (g *Generator) resolve() error {
 	hosts := guard{allow: g.cfg.Allow, known: map[string]netip.Addr{}}
 	proxy := ""
@@ -117,8 +117,8 @@ func (g *Generator) resolve() error {
 			return err
 		}
 		u, _ := url.Parse(raw)
-		// Behind a proxy the target is still what gets the load, but the proxy
-		// looks up its address, which may be known to nobody else.
+		// Through a proxy the load still reaches the target, but the proxy resolves its name,
+		// which it alone may know.
 		var addr netip.Addr
 		if proxy == "" || !slices.Contains(g.cfg.Allow, u.Hostname()) {
 			if addr, err = hosts.admit(u.Hostname()); err != nil {
@@ -177,7 +177,7 @@ func (g *Generator) target(u *url.URL, addr netip.Addr, proxy, extra string) (*t
 	return t, nil
 }
 
-// headerLines checks extra header fields and writes them out.
+// headerLines validates and encodes extra header fields.
 func headerLines(fields []string) (string, error) {
 	var b strings.Builder
 	for _, f := range fields {
@@ -190,8 +190,8 @@ func headerLines(fields []string) (string, error) {
 	return b.String(), nil
 }
 
-// guard decides which hosts may be loaded, and resolves each once, so that
-// what was checked is what is dialled.
+// guard decides which hosts may be loaded. It resolves each once, so that the validated
+// address is the one dialed.
 type guard struct {
 	allow []string
 	known map[string]netip.Addr
@@ -214,28 +214,28 @@ func (g *guard) admit(host string) (netip.Addr, error) {
 	return addr, nil
 }
 
-// lookup resolves a name, IPv4 first, as test servers often listen there only.
+// lookup resolves a name, preferring IPv4, because test servers often listen only there.
 func lookup(host string) (netip.Addr, error) {
 	ips, err := net.LookupIP(host)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("resolve %q: %w", host, err)
+		return netip.Addr{}, fmt.Errorf("resolving %q: %w", host, err)
 	}
 	slices.SortStableFunc(ips, func(a, b net.IP) int { return len(a.To4()) - len(b.To4()) })
 	slices.Reverse(ips)
 	addr, ok := netip.AddrFromSlice(ips[0])
 	if !ok {
-		return netip.Addr{}, fmt.Errorf("resolve %q: no usable address", host)
+		return netip.Addr{}, fmt.Errorf("resolving %q: no usable address", host)
 	}
 	return addr.Unmap(), nil
 }
 
-// chooser says which URL the n-th fetch takes. It is a function of seed and n
-// alone, so that the sequence does not depend on how workers interleave.
+// chooser chooses the URL of the n-th fetch. It depends only on seed and n, so that the
+// sequence does not depend on the interleaving of workers.
 type chooser struct {
 	n          uint64
 	seed       uint64
 	ordered    bool
-	cumulative []float64 // zipf only: running sum of weights, last is 1
+	cumulative []float64 // zipf only: cumulative weights; the last is 1
 }
 
 func newChooser(order string, exponent float64, seed uint64, n int) (chooser, error) {
@@ -279,10 +279,10 @@ func (c *chooser) pick(n uint64) int {
 	return int(mix(c.seed, n) % c.n)
 }
 
-// jitterSalt keeps the gaps from following the choice of URLs.
+// jitterSalt makes the gaps independent of the choice of URLs.
 const jitterSalt = 0x6a09e667f3bcc908
 
-// mix is the n-th output of SplitMix64 (Steele, Lea, Flood 2014) for a seed.
+// mix returns the n-th output of SplitMix64 (Steele, Lea, Flood 2014) for a seed.
 func mix(seed, n uint64) uint64 {
 	z := seed + (n+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -30,34 +30,34 @@ Clients send a vote on each of their connections, wait for all answers, and
 repeat. A vote without an answer is sent again with the same identifier, also
 while the server is away. Without -count and -seconds a run takes 10 seconds.`
 
-// VotesConfig is a run of votes.
+// VotesConfig configures a run of votes.
 type VotesConfig struct {
 	URL      string
-	Clients  int           // each has Parallel connections; default 1
+	Clients  int           // each with Parallel connections; default 1
 	Parallel int           // default 200
-	Count    int64         // votes; 0 is no limit
+	Count    int64         // votes; 0 for no limit
 	Duration time.Duration // 0 is no limit
-	Close    bool          // a connection for each vote
-	Patience time.Duration // how long a vote is sent again; default 1 minute
+	Close    bool          // a new connection for each vote
+	Patience time.Duration // how long a vote is retried; default 1 minute
 	Verify   string        // URL of the admin address, for the proof
 	TLS      *tls.Config
 }
 
-// A VotesReport is what a run of votes has measured.
+// A VotesReport has the measurements of a run of votes.
 type VotesReport struct {
-	Sent         int64         `json:"sent"`         // votes with an identifier of their own
+	Sent         int64         `json:"sent"`         // votes with a new identifier
 	Acknowledged int64         `json:"acknowledged"` // distinct identifiers answered with 202
-	Refused      int64         `json:"refused"`      // answers with another status; sent again after 503 and 429
-	Again        int64         `json:"again"`        // votes sent once more after no answer
+	Refused      int64         `json:"refused"`      // responses with another status; retried after 503 and 429
+	Again        int64         `json:"again"`        // votes sent again after no response
 	Elapsed      time.Duration `json:"elapsed"`
-	Rate         float64       `json:"rate"` // acknowledged votes a second
+	Rate         float64       `json:"rate"` // acknowledged votes per second
 	P50          time.Duration `json:"p50"`
 	P99          time.Duration `json:"p99"`
 	Worst        time.Duration `json:"worst"`
-	// Of the proof; -1 without one.
+	// Results of the proof; -1 without one.
 	Counted int64         `json:"counted"` // votes of this run that the server counts
-	Missing int64         `json:"missing"` // acknowledged ones that are not counted
-	Settled time.Duration `json:"settled"` // from the last answer until all were counted
+	Missing int64         `json:"missing"` // acknowledged votes that are not counted
+	Settled time.Duration `json:"settled"` // from the last response until all were counted
 }
 
 type uuid [16]byte
@@ -72,19 +72,19 @@ func (u uuid) append(dst []byte) []byte {
 	return dst
 }
 
-// A votesRun is a run under way.
+// A votesRun is a run in progress.
 type votesRun struct {
 	config  VotesConfig
-	host    string // of the server
+	host    string // host of the server
 	secure  bool
-	subject string // host name that all votes of this run are about
+	subject string // the host name that all votes of this run concern
 	end     time.Time
 
 	mu   sync.Mutex
-	left int64 // votes still to be sent
+	left int64 // votes left to send
 }
 
-// take reserves votes to be sent.
+// take reserves a vote to send.
 func (r *votesRun) take() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,17 +105,17 @@ type voter struct {
 	in    *bufio.Reader
 	out   []byte
 	acked []uuid
-	open  []uuid // sent and never answered
+	open  []uuid // sent but never answered
 	took  []time.Duration
 
-	id    uuid // of the vote under way
+	id    uuid // of the current vote
 	since time.Time
-	err   error // of sending it
+	err   error // error of sending it
 
 	sent, refused, again int64
 }
 
-// Votes makes a run.
+// Votes executes a run.
 func Votes(ctx context.Context, c VotesConfig) (*VotesReport, []string, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -165,9 +165,9 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// rounds has a client send a vote on each of its connections, wait for all
-// answers, and repeat. It sends one after the other and then reads the answers in
-// the same order: a goroutine for each would cost as much as the system calls.
+// rounds makes a client send a vote on each of its connections, wait for all responses, and
+// repeat. It sends one vote after another and then reads the responses in the same order,
+// because a goroutine for each would cost as much as the system calls.
 func rounds(ctx context.Context, voters []*voter) {
 	defer func() {
 		for _, v := range voters {
@@ -202,7 +202,7 @@ func (v *voter) close() {
 	}
 }
 
-// newID makes an identifier (RFC 9562, section 5.7).
+// newID makes an identifier (RFC 9562 section 5.7).
 func (v *voter) newID() (id uuid) {
 	ms := uint64(time.Now().UnixMilli())
 	for n := range 6 {
@@ -224,8 +224,8 @@ func (v *voter) begin(ctx context.Context) {
 	v.err = v.send(ctx)
 }
 
-// answered reads the answer to the vote, and reports whether it is dealt with: it
-// was acknowledged, or refused for good.
+// answered reads the response to the vote, and reports whether the vote is done: acknowledged,
+// or finally refused.
 func (v *voter) answered() bool {
 	status := 0
 	if v.err == nil {
@@ -249,7 +249,7 @@ func (v *voter) answered() bool {
 	return true
 }
 
-// repeat sends the vote once more. It reports false when patience has ended.
+// repeat sends the vote again. It returns false after Patience.
 func (v *voter) repeat(ctx context.Context) bool {
 	if ctx.Err() != nil || time.Since(v.since) > v.r.config.Patience {
 		v.open = append(v.open, v.id)
@@ -305,7 +305,7 @@ func (v *voter) dial(ctx context.Context) error {
 	return nil
 }
 
-// readStatus reads an answer and returns its status.
+// readStatus reads a response and returns its status.
 func readStatus(in *bufio.Reader) (status int, err error) {
 	status, _, err = answerOf(in, false)
 	return status, err
@@ -365,8 +365,8 @@ func (r *votesRun) report(voters []*voter, took time.Duration) (*VotesReport, []
 	return s, ids
 }
 
-// verify proves that each acknowledged vote is counted once: every identifier is
-// counted, and there are as many votes as identifiers.
+// verify proves that each acknowledged vote is counted once: every identifier is counted, and
+// there are as many votes as identifiers.
 func (r *votesRun) verify(ctx context.Context, voters []*voter, s *VotesReport) error {
 	begin := time.Now()
 	for end := begin.Add(r.config.Patience); ; {
@@ -376,7 +376,7 @@ func (r *votesRun) verify(ctx context.Context, voters []*voter, s *VotesReport) 
 		}
 		if time.Now().After(end) {
 			if err == nil {
-				break // and say which are missing
+				break // and report which are missing
 			}
 			return fmt.Errorf("asking how many votes are counted: %w", err)
 		}
@@ -419,7 +419,7 @@ func (r *votesRun) verify(ctx context.Context, voters []*voter, s *VotesReport) 
 	return nil
 }
 
-// counted asks the admin address how many votes of this run are counted.
+// counted asks the admin address for the number of counted votes of this run.
 func (r *votesRun) counted(ctx context.Context) (int64, error) {
 	req, err := http.NewRequestWithContext(ctx, "GET", strings.TrimSuffix(r.config.Verify, "/")+"/votes/counts?by=host&name="+r.subject, nil)
 	if err != nil {
@@ -445,8 +445,8 @@ func (r *votesRun) counted(ctx context.Context) (int64, error) {
 	return 0, nil
 }
 
-// look asks for the state of each vote, some at once. missing are acknowledged
-// votes that are not counted.
+// look queries the state of each vote, some concurrently. missing are acknowledged votes that
+// are not counted.
 func (r *votesRun) look(ctx context.Context, voters []*voter) (counted int64, missing []uuid, err error) {
 	v := &voter{r: r}
 	defer v.close()
@@ -505,7 +505,7 @@ func votesCommand(fs *flag.FlagSet) func(context.Context, []string, io.Writer, i
 	fs.StringVar(&js, "json", "", "write the report as JSON to `file` (- for stdout, in place of the text)")
 	return func(ctx context.Context, args []string, stdout, _ io.Writer) error {
 		c.URL, c.Duration = args[0], time.Duration(seconds*float64(time.Second))
-		c.TLS = &tls.Config{InsecureSkipVerify: true} // it is this machine
+		c.TLS = &tls.Config{InsecureSkipVerify: true} // this machine
 		report, all, err := Votes(ctx, c)
 		if report == nil {
 			return err
@@ -517,8 +517,8 @@ func votesCommand(fs *flag.FlagSet) func(context.Context, []string, io.Writer, i
 	}
 }
 
-// write prints the report, and writes it as JSON to a file unless that is "", or in place of
-// the text for "-".
+// write prints the report, and writes it as JSON to a file unless that is "". For "-", it
+// writes JSON instead of text.
 func (s *VotesReport) write(file string, stdout io.Writer) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
