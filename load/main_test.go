@@ -59,7 +59,7 @@ func TestCommandLineMistakesAreNamed(t *testing.T) {
 		{"http -p 1 -r 1 http://127.0.0.1/", "one of parallel, rate and batch"},
 		{"http -p -1 http://127.0.0.1/", "at least 1"},
 		{"http -p 100000 http://127.0.0.1/", "at most 20000"},
-		{"http -p 1 -j http://127.0.0.1/", "jitter goes with rate"},
+		{"http -p 1 -j http://127.0.0.1/", "jitter requires rate"},
 		{"http -p 1 -s 1e9 http://127.0.0.1/", "seconds"},
 		{"http -p 1 ftp://127.0.0.1/", "no such file"},
 		{"http -p 1 " + write("u1", "http://127.0.0.1/\n\nftp://x/\n"), "u1:3: \"ftp://x/\": unknown protocol"},

@@ -45,7 +45,7 @@ var faultNames = [faults]string{"", "reset", "stall", "short", "wrong", "drip"}
 
 // OriginConfig configures an Origin.
 type OriginConfig struct {
-	Pages string        // folder whose files are served below /; "" for none
+	Pages string        // folder whose files are served at /; "" for none
 	Gzip  bool          // compress for clients that accept it
 	Delay time.Duration // before each response
 	Slow  time.Duration // duration of a dripping body, and of a stall; 0 means 10 s

@@ -67,7 +67,7 @@ func ReadURLs(r io.Reader, name string) ([]string, error) {
 		urls = append(urls, text)
 	}
 	if err := s.Err(); err != nil {
-		return nil, fmt.Errorf("read URLs from %q: %w", name, err)
+		return nil, fmt.Errorf("reading URLs from %q: %w", name, err)
 	}
 	if len(urls) == 0 {
 		return nil, fmt.Errorf("%s: no URLs in it", name)
