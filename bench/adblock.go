@@ -29,8 +29,8 @@ import (
 
 const adblockAbout = "Rules of ad blockers: EasyList and EasyPrivacy, asked about requests of web pages"
 
-// The targets: how many times the peer's processor time a request may take, and
-// how many µs of it the look-up of what is changed in a page.
+// The targets: processor time of a request relative to the peer's, and µs of processor time to
+// look up the changes to a page.
 const (
 	adblockTarget = 1.2
 	pageTarget    = 5.0
@@ -39,17 +39,17 @@ const (
 //go:embed adblockrust/Cargo.toml adblockrust/main.rs
 var adblockRust embed.FS
 
-// An adblockAsk is a request of a page.
+// An adblockAsk is a request made by a page.
 type adblockAsk struct{ typ, page, url string }
 
-// An adblockRound is what one round took.
+// An adblockRound is the result of one round.
 type adblockRound struct {
-	cost    float64 // µs of the processor for a request
-	blocked int     // of all requests
+	cost    float64 // µs of processor time per request
+	blocked int     // blocked ones of all requests
 }
 
-// adblockers asks this program's check and adblock-rust by turns, each in one
-// thread. Building the peer needs cargo and a crate registry.
+// adblockers runs this program's check and adblock-rust in turn, each in one thread. Building
+// the peer needs cargo and a crate registry.
 func adblockers(ctx context.Context, opt options, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "bench-adblock-")
 	if err != nil {
@@ -130,8 +130,8 @@ func lessCost(a, b adblockRound) int {
 	return 0
 }
 
-// adblockData unpacks the lists and makes up requests: those for what real
-// pages hold, and two for every three of them that rules are about.
+// adblockData unpacks the lists and generates requests: those for the content of real pages,
+// and two requests that match rules for every three of them.
 func adblockData(dir string) (lists []string, asks []adblockAsk, err error) {
 	r := new(rig)
 	if r.root, err = repository(); err != nil {
@@ -189,7 +189,7 @@ var (
 	partTypes   = map[string]string{"script": "script", "img": "image", "link": "stylesheet", "iframe": "subdocument"}
 )
 
-// asksOfPage returns the requests for what a page holds.
+// asksOfPage returns the requests for the content of a page.
 func asksOfPage(text []byte) (asks []adblockAsk) {
 	page := "https://www.example.com/"
 	if m := pageAddress.FindSubmatch(text); m != nil {
@@ -207,7 +207,7 @@ func asksOfPage(text []byte) (asks []adblockAsk) {
 	return asks
 }
 
-// askOfRule makes up a request that a rule may be about.
+// askOfRule generates a request that a rule may match.
 func askOfRule(rule, page string, n uint32) (a adblockAsk, ok bool) {
 	if rule == "" || strings.HasPrefix(rule, "!") || strings.HasPrefix(rule, "@@") || strings.Contains(rule, "#") || strings.HasPrefix(rule, "/") && strings.HasSuffix(rule, "/") {
 		return a, false
@@ -238,7 +238,7 @@ func askOfRule(rule, page string, n uint32) (a adblockAsk, ok bool) {
 	return a, err == nil && u.Host != "" && !strings.ContainsAny(a.url, " \t")
 }
 
-// An adblockCheck is the check that the proxy asks.
+// An adblockCheck is the check as used by the proxy.
 type adblockCheck struct {
 	check *category.Check
 	files []*list.File
@@ -267,14 +267,14 @@ func newAdblockCheck(ctx context.Context, dir string, lists []string) (*adblockC
 	return c, err
 }
 
-// secFetchDest is what a browser says of a type.
+// secFetchDest has the value that a browser sends for a type.
 var secFetchDest = map[string]string{
 	"image": "image", "stylesheet": "style", "subdocument": "iframe", "xmlhttprequest": "empty", "script": "script",
 	"ping": "report", "websocket": "websocket", "media": "video", "font": "font", "other": "manifest",
 }
 
-// round asks about all requests for some seconds, as the proxy does: about the
-// host, then about the request.
+// round judges all requests for some seconds, as the proxy does: first the host, then the
+// request.
 func (c *adblockCheck) round(ctx context.Context, asks []adblockAsk, seconds float64) (adblockRound, error) {
 	all := make([]filter.Transaction, len(asks))
 	for i, a := range asks {
@@ -313,8 +313,8 @@ func (c *adblockCheck) round(ctx context.Context, asks []adblockAsk, seconds flo
 	return adblockRound{microseconds(processorTime()-start, times*len(all)), blocked}, nil
 }
 
-// pages returns for each round the µs of the processor that it takes to look up
-// what is changed in the pages that the requests are from.
+// pages returns for each round the µs of processor time to look up the changes to the pages
+// from which the requests come.
 func (c *adblockCheck) pages(asks []adblockAsk, opt options) (cost []float64) {
 	pages := list.NewPages(c.files)
 	var page filter.Changes
@@ -337,14 +337,14 @@ func microseconds(took time.Duration, n int) float64 {
 	return float64(took.Nanoseconds()) / 1000 / float64(n)
 }
 
-// processorTime is what this process has taken of the processor.
+// processorTime returns the processor time used by this process.
 func processorTime() time.Duration {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// An adblockDriver is the program that asks adblock-rust.
+// An adblockDriver is the program that runs adblock-rust.
 type adblockDriver struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -376,7 +376,7 @@ func startAdblockRust(ctx context.Context, dir string, lists []string, asks []ad
 	make := exec.CommandContext(ctx, cargo, "build", "--quiet", "--release")
 	make.Dir = build
 	if output, err := make.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building it: %w: %.500s", err, output)
+		return nil, fmt.Errorf("building the driver: %w: %.500s", err, output)
 	}
 	var b strings.Builder
 	for _, a := range asks {
@@ -399,16 +399,16 @@ func startAdblockRust(ctx context.Context, dir string, lists []string, asks []ad
 	if err := d.cmd.Start(); err != nil {
 		return nil, err
 	}
-	_, err = d.out.ReadString('\n') // built
+	_, err = d.out.ReadString('\n') // the driver is ready
 	return d, err
 }
 
 func (d *adblockDriver) stop() {
 	d.in.Close()
-	_ = d.cmd.Wait() // it has said all it had to
+	_ = d.cmd.Wait() // its output was read
 }
 
-// round asks once to see how long it takes, then for about some seconds.
+// round judges once to measure the duration, then for about some seconds.
 func (d *adblockDriver) round(requests int, seconds float64) (r adblockRound, err error) {
 	var took time.Duration
 	times := 1

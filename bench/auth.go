@@ -31,17 +31,17 @@ const authAbout = "Zones of our own: 100,000 names in 10 zones, UDP"
 
 // The targets of the zones.
 const (
-	authPeers  = 1.0 // answers for the processor time of the server, to NSD's and Knot's, at least
-	authFloor  = 0.6 // the same, to a server that looks nothing up
+	authPeers  = 1.0 // answers per processor time of the server, relative to NSD's and Knot's, at least
+	authFloor  = 0.6 // the same, relative to a server that looks nothing up
 	authMemory = 40  // MB with the zones loaded
 )
 
 const (
 	authZones = 10
-	authNames = 10_000 // in a zone
+	authNames = 10_000 // per zone
 )
 
-// authPeer is one server of the zones.
+// An authPeer is a server of the zones.
 type authPeer struct {
 	name    string
 	addr    string
@@ -52,13 +52,13 @@ type authPeer struct {
 	volleys struct{ ours, theirs []authVolley }
 }
 
-// authVolley is a round against one server.
+// An authVolley is a round against one server.
 type authVolley struct {
-	rate, cost float64 // answers/s, µs of the server's processor time for each
+	rate, cost float64 // answers/s, and µs of the server's processor time per answer
 	lost       int64
 }
 
-// auth sets our zones beside NSD's and Knot's.
+// auth compares our server of zones with NSD and Knot.
 func auth(ctx context.Context, opt options, out io.Writer) error {
 	r, err := newNameRig(ctx, out, authAbout, "nsd", "knotd", "dnsperf", "taskset")
 	if err != nil || r == nil {
@@ -93,13 +93,13 @@ func auth(ctx context.Context, opt options, out io.Writer) error {
 	return r.printAuth(out, peers, opt)
 }
 
-// zoneFile is where a zone lies.
+// zoneFile returns the path of a zone file.
 func (r *dnsRig) zoneFile(i int) string {
 	return filepath.Join(r.dir, fmt.Sprintf("zone%d.example.zone", i))
 }
 
-// writeZones writes the zones and a file of 100,000 questions: 80 % A, 10 %
-// names that do not exist, 6 % AAAA, 2 % names of a wildcard, 2 % MX.
+// writeZones writes the zones and a file of 100,000 queries: 80 % A, 10 % names that do not
+// exist, 6 % AAAA, 2 % names of a wildcard, 2 % MX.
 func (r *dnsRig) writeZones() (queries string, err error) {
 	for i := range authZones {
 		var b strings.Builder
@@ -179,12 +179,12 @@ func (r *dnsRig) startAuth(name, queries string) (*authPeer, error) {
 	if p.p, err = r.start(dnsServerCore, name, p.addr, args, settings.String()); err != nil {
 		return nil, err
 	}
-	for { // it may listen before it has all zones
+	for { // it may listen before it has loaded all zones
 		if _, err = r.shootAuth(p, queries, load.DNSConfig{Count: 1000, Window: 10, Timeout: 200 * time.Millisecond, Duration: time.Second}); err == nil {
 			break
 		}
 		if time.Since(began) > 20*time.Second || r.ctx.Err() != nil {
-			return nil, fmt.Errorf("it does not serve its zones: %w\n%s", err, p.p.tail())
+			return nil, fmt.Errorf("the server does not serve its zones: %w\n%s", err, p.p.tail())
 		}
 	}
 	p.ready = time.Since(began)
@@ -193,7 +193,7 @@ func (r *dnsRig) startAuth(name, queries string) (*authPeer, error) {
 	return p, nil
 }
 
-// shootAuth is a round of load dns.
+// shootAuth runs a round of load dns.
 func (r *dnsRig) shootAuth(p *authPeer, queries string, cfg load.DNSConfig) (authVolley, error) {
 	f, err := os.Open(queries)
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *dnsRig) shootAuth(p *authPeer, queries string, cfg load.DNSConfig) (aut
 	if err := errors.Join(err, r.ctx.Err()); err != nil {
 		return authVolley{}, err
 	}
-	// About a tenth of the names do not exist; the floor knows of none.
+	// About a tenth of the names do not exist; the floor server has no such names.
 	n := rep.Completed
 	if missing := float64(rep.Rcodes["NXDOMAIN"]) / float64(max(n, 1)); n == 0 || rep.Rcodes["NOERROR"]+rep.Rcodes["NXDOMAIN"] != n || p.name != "floor" && (missing < 0.05 || missing > 0.15) {
 		return authVolley{}, fmt.Errorf("load dns saw other answers: %v of %d, errors %v", rep.Rcodes, n, rep.Errors)
@@ -224,7 +224,7 @@ func (r *dnsRig) shootAuth(p *authPeer, queries string, cfg load.DNSConfig) (aut
 
 var dnsperfAll = regexp.MustCompile(`Response codes:\s+NOERROR (\d+)(?: \([\d.]+%\), NXDOMAIN (\d+))?`)
 
-// authRound puts both loads on a server.
+// authRound runs both generators against a server.
 func (r *dnsRig) authRound(p *authPeer, queries string, opt options) error {
 	v, err := r.shootAuth(p, queries, load.DNSConfig{Duration: opt.duration(), Window: 1024})
 	if err != nil {
@@ -305,7 +305,7 @@ func (r *dnsRig) printAuth(w io.Writer, peers []*authPeer, opt options) error {
 	return err
 }
 
-// ratios is the median over rounds of a figure of two servers' rounds.
+// ratios returns the median over rounds of a figure that compares two servers' rounds.
 func ratios(a, b []authVolley, of func(a, b authVolley) float64) float64 {
 	var all []float64
 	for i := range a {
@@ -315,15 +315,15 @@ func ratios(a, b []authVolley, of func(a, b authVolley) float64) float64 {
 	return middle(all)
 }
 
-// What this program does instead of measuring, when it is its own peer.
+// Arguments with which this program is a server instead of measuring.
 const (
 	serveZones = "-serve-zones"
 	serveFloor = "-serve-floor"
 	probeTCP   = "-probe-tcp"
 )
 
-// serve is the server in a process of its own: args are what to be, where to
-// listen, zone files.
+// serve is the server in a separate process: args are its kind, the address to listen on, and
+// zone files.
 func serve(ctx context.Context, args []string) error {
 	switch args[0] {
 	case serveFloor:
@@ -346,11 +346,11 @@ func serve(ctx context.Context, args []string) error {
 	if _, err := zone.NewFiles(cfg, "", zones, nil, log); err != nil {
 		return err
 	}
-	debug.FreeOSMemory() // of zones as they were read
+	debug.FreeOSMemory() // garbage of reading the zones
 	return answerBy(ctx, args[1], zones, log)
 }
 
-// answerBy runs a name server of one responder until ctx ends.
+// answerBy runs a name server with one responder until ctx ends.
 func answerBy(ctx context.Context, addr string, by nameserver.Responder, log *slog.Logger) error {
 	s, err := nameserver.New(nameserver.Config{Listen: []string{addr}}, log, nil)
 	if err != nil {
@@ -360,8 +360,7 @@ func answerBy(ctx context.Context, addr string, by nameserver.Responder, log *sl
 	return s.Run(ctx)
 }
 
-// floor answers every datagram with one address: what receiving and sending
-// costs.
+// floor answers every datagram with one address, to measure the cost of receiving and sending.
 func floor(ctx context.Context, addr netip.AddrPort) error {
 	conns, err := batch.Listen(ctx, addr, 1)
 	if err != nil {
@@ -371,7 +370,7 @@ func floor(ctx context.Context, addr netip.AddrPort) error {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, c.Stop)
 	defer stop()
-	l, err := net.Listen("tcp", addr.String()) // so that it is known to have started
+	l, err := net.Listen("tcp", addr.String()) // shows that it has started
 	if err != nil {
 		return err
 	}

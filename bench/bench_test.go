@@ -147,7 +147,7 @@ func TestEveryScenarioIsComplete(t *testing.T) {
 func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "which benchmark"},
-		{"dance", `"dance" is not known`},
+		{"dance", `"dance" is unknown`},
 		{"pages -rounds 0", "rounds must be"},
 		{"pages -seconds 0", "seconds more than 0"},
 	} {

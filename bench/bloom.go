@@ -18,19 +18,19 @@ import (
 
 const bloomAbout = "A million URLs in a Bloom filter, beside bits-and-blooms"
 
-// bloomKeys are added, asked for, and as many others asked for.
+// bloomKeys is the number of keys that are added and tested, and of others that are tested.
 const bloomKeys = 1_000_000
 
-// A bloomTimes is what one round took, in nanoseconds of processor time for each
-// key, and what the filter was like.
+// A bloomTimes is the result of one round: nanoseconds of processor time per key, and
+// properties of the filter.
 type bloomTimes struct {
 	Add, Hit, Miss float64
-	Bits           float64 // for each key
-	False          float64 // share of the others that were found
+	Bits           float64 // per key
+	False          float64 // share of other keys that were found
 }
 
-// bloomLoop is a program that measures one filter and the peer's by turns, in one
-// process and by the same loops, so that both find keys and memory alike.
+// bloomLoop is a program that measures a filter and the peer's in turn, in one process with
+// the same loops, so that both have the same keys and memory.
 const bloomLoop = `package main
 
 import (
@@ -149,7 +149,7 @@ func bloomFilters(ctx context.Context, opt options, out io.Writer) error {
 	url := func(kind string, i int) string {
 		return fmt.Sprintf("https://%s%d.example.org/assets/%x/image-%d.webp", kind, i%9973, uint64(i+1)*0x9e3779b97f4a7c15, i)
 	}
-	for i := range own { // the keys of a list lie one behind the other
+	for i := range own { // keys of a list are contiguous
 		own[i] = url("a", i)
 	}
 	for i := range other {
@@ -170,7 +170,7 @@ func bloomFilters(ctx context.Context, opt options, out io.Writer) error {
 		all[names[0]] = append(all[names[0]], both[0])
 		all[names[3]] = append(all[names[3]], both[1])
 		p, m := bloom.NewPair(bloomKeys), map[string]struct{}{}
-		// The pair is at its fullest when the second filter is about to be emptied.
+		// The pair is fullest just before the second filter is emptied.
 		for i := range int(float64(bloomKeys) * 0.99) {
 			p.Seen(bloom.Sum(url("before", i)))
 		}
@@ -190,8 +190,7 @@ func bloomFilters(ctx context.Context, opt options, out io.Writer) error {
 	return printBloom(opt, names, all, out)
 }
 
-// timeHashing is what reading and hashing the keys takes, less than which no
-// filter can take.
+// timeHashing measures reading and hashing the keys, the least time for any filter.
 func timeHashing(own, other []string) bloomTimes {
 	at := []time.Duration{processorTime()}
 	sum := bloom.Key(0)
@@ -205,13 +204,13 @@ func timeHashing(own, other []string) bloomTimes {
 	return timesOf(at, 0, 0)
 }
 
-// timesOf makes the times between four moments those of a key.
+// timesOf converts the times between four moments to times per key.
 func timesOf(at []time.Duration, bits float64, wrong int) bloomTimes {
 	each := func(i int) float64 { return float64(at[i+1]-at[i]) / bloomKeys }
 	return bloomTimes{Add: each(0), Hit: each(1), Miss: each(2), Bits: bits / bloomKeys, False: float64(wrong) / bloomKeys}
 }
 
-// timeBloom adds own to a filter and asks it for own and other.
+// timeBloom adds own to a filter and tests own and other.
 func timeBloom(own, other []string, bits float64, add func(string), has func(string) bool) bloomTimes {
 	runtime.GC()
 	at := []time.Duration{processorTime()}

@@ -19,8 +19,8 @@ import (
 
 const cacheAbout = "objects from a cache, beside trafficserver, squid, varnish and nginx"
 
-// cacheSizes are the objects that are asked for, each by its file's name. One
-// that misses is asked for with another query each time.
+// cacheSizes are the requested objects, by file name. For misses, each request has another
+// query.
 var cacheSizes = []struct {
 	name        string
 	bytes       int64
@@ -29,11 +29,10 @@ var cacheSizes = []struct {
 }{{"1 KiB", 1 << 10, 10, false}, {"100 KiB", 100 << 10, 10, false}, {"10 MiB", 10 << 20, 10, false},
 	{"1 KiB missed", 1 << 10, 10, true}, {"100 KiB missed", 100 << 10, 10, true}, {"1 KiB, 10,000 connections", 1 << 10, 10_000, false}}
 
-// missesASecond is more than any cache here misses.
+// missesASecond exceeds the misses per second of any cache here.
 const missesASecond = 30_000
 
-// A cacher is one subject. Those that lead to the origin as a reverse proxy are
-// asked directly.
+// A cacher is one subject. Reverse proxies of the origin are requested directly.
 type cacher struct {
 	name, program string
 	reverse       bool
@@ -41,7 +40,7 @@ type cacher struct {
 
 	proc  *process
 	addr  string
-	also  string // a second address for half of many connections, where there is one
+	also  string // a second address for half of many connections, if there is one
 	about string
 	cells map[string][]window
 	asked int // queries of misses so far
@@ -99,11 +98,11 @@ func caching(ctx context.Context, opt options, out io.Writer) error {
 	if err := r.pinSelf(loadCore); err != nil {
 		return err
 	}
-	for round := range opt.rounds + 1 { // in the first, which is not counted, caches are filled
+	for round := range opt.rounds + 1 { // the first round, which is not counted, fills the caches
 		for i, s := range cacheSizes {
 			for _, c := range subjects {
-				// Those before the origin are no proxies whose misses compare, and an origin
-				// of 10,000 connections is another benchmark.
+				// Misses of reverse proxies are not comparable, and an origin with 10,000
+				// connections is another benchmark.
 				if s.miss && c.reverse || s.connections > 1000 && c.name == "shuultuur, no cache" {
 					continue
 				}
@@ -120,10 +119,10 @@ func caching(ctx context.Context, opt options, out io.Writer) error {
 	return r.printCaching(opt, subjects, missing, out)
 }
 
-// cacheRound asks one subject for one object again and again.
+// cacheRound requests one object from one subject again and again.
 func (r *cacheRig) cacheRound(c *cacher, object int, seconds float64) (window, error) {
 	file := object
-	if cacheSizes[object].connections > 1000 { // many ask for what is there
+	if cacheSizes[object].connections > 1000 { // many clients request an object in the cache
 		file = 0
 	}
 	url := fmt.Sprintf("http://%s/object%d.bin", r.origin, file)
@@ -132,7 +131,7 @@ func (r *cacheRig) cacheRound(c *cacher, object int, seconds float64) (window, e
 	if c.reverse {
 		cfg.Proxy, cfg.URLs[0] = "", strings.Replace(url, r.origin, c.addr, 1)
 	}
-	if cacheSizes[object].connections > 1000 { // a round is to be longer than it takes to open them
+	if cacheSizes[object].connections > 1000 { // a round must take longer than opening them
 		cfg.Duration *= 4
 	}
 	if cacheSizes[object].miss {
@@ -154,8 +153,7 @@ func (r *cacheRig) cacheRound(c *cacher, object int, seconds float64) (window, e
 	return w, nil
 }
 
-// halves loads a subject; where many connections are wanted, half of them go to
-// its second address.
+// halves loads a subject. With many connections, half of them go to its second address.
 func (r *cacheRig) halves(cfg load.Config, c *cacher) (*load.Report, error) {
 	if cfg.Parallel <= 1000 || c.also == "" {
 		return r.load(cfg)
@@ -187,8 +185,8 @@ func (r *cacheRig) halves(cfg load.Config, c *cacher) (*load.Report, error) {
 	return rep, nil
 }
 
-// printCaching writes the table. Processor time for a request is what is
-// compared: it does not change with what else the machine does.
+// printCaching writes the table. It compares processor time per request, which does not depend
+// on other load of the machine.
 func (r *cacheRig) printCaching(opt options, subjects []*cacher, missing []string, out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench cache -rounds %d -seconds %g`: 10 kept-alive connections where nothing else is said, one object of each size, and misses; with 10,000 connections a round is four times as long and opens them, and Shuultuur has two listeners, as it keeps two of 20,000 open files for each connection; the caches on core %s, load and origin on core %s, by turns, medians. shuultuur, trafficserver and squid are forward proxies; varnish and nginx stand before the origin. Shuultuur %s.\n\n",
@@ -281,8 +279,7 @@ func (r *cacheRig) beginCacher(c *cacher, cache string) error {
 	return err
 }
 
-// beginDiskCacher fills the cache and starts it again, so that what it has is
-// on the disk alone.
+// beginDiskCacher fills the cache and restarts it, so that its objects are only on the disk.
 func (r *cacheRig) beginDiskCacher(c *cacher) error {
 	const cache = "{memory: 64MiB, disk: 4GiB}"
 	if err := r.beginCacher(c, cache); err != nil {
@@ -299,7 +296,7 @@ func (r *cacheRig) beginDiskCacher(c *cacher) error {
 	select {
 	case <-c.proc.done:
 	case <-time.After(30 * time.Second):
-		return errors.New("it does not end")
+		return errors.New("the process does not end")
 	}
 	r.procs = slices.DeleteFunc(r.procs, func(p *process) bool { return p == c.proc })
 	return r.beginCacher(c, cache)
@@ -358,7 +355,7 @@ http {
 	return err
 }
 
-// beginTrafficServer starts it in a folder of its own, as a forward proxy.
+// beginTrafficServer starts it in its own folder, as a forward proxy.
 func (r *cacheRig) beginTrafficServer(c *cacher) error {
 	dir, err := r.folder("trafficserver")
 	if err != nil {
@@ -392,8 +389,8 @@ CONFIG proxy.config.http.keep_alive_no_activity_timeout_in INT 300
 	if c.proc, err = r.start(proxyCore, "trafficserver", c.addr, []string{"traffic_server", "--run-root=FILE"}, root); err != nil {
 		return err
 	}
-	// Its thread for connections has put itself on all cores meanwhile, among them
-	// that of its clients.
+	// Its network thread has meanwhile set its affinity to all cores, including that of its
+	// clients.
 	pin := exec.CommandContext(r.ctx, "taskset", "-apc", proxyCore, strconv.Itoa(c.proc.cmd.Process.Pid))
 	if output, err := pin.CombinedOutput(); err != nil {
 		return fmt.Errorf("keeping trafficserver on its core: %w: %s", err, output)

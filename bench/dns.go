@@ -19,13 +19,13 @@ import (
 
 const dnsAbout = "load dns against dnsperf: nsd on one core, the generator on the other"
 
-// The server has the first core, the generators have the second by turns.
+// The server has the first core; the generators use the second in turn.
 const (
 	dnsServerCore    = "0"
 	dnsGeneratorCore = "1"
 )
 
-// dnsNames is how many names nsd knows, each asked for in turn.
+// dnsNames is the number of names in nsd's zone, which are queried in turn.
 const dnsNames = 1000
 
 const nsdSettings = `server:
@@ -49,19 +49,19 @@ zone:
 
 // volley is one round of one generator.
 type volley struct {
-	rate, perQuery float64 // answers/s, µs of the generator's processor time for each
-	lost           int64   // without an answer, those still waiting at the end too
+	rate, perQuery float64 // answers/s, and µs of the generator's processor time per answer
+	lost           int64   // without an answer, including those waiting at the end
 }
 
 func (v volley) perSecond() float64 { return v.rate }
 func (v volley) cost() float64      { return v.perQuery }
 
-// dnsVolleys are the rounds, in the order in which they were run. dnsperf has
-// one socket by default; with as many as load dns it may be better.
+// dnsVolleys are the rounds in their order. dnsperf has one socket by default; with as many as
+// load dns it may be better.
 type dnsVolleys struct{ ours, one, four []volley }
 
-// newNameRig makes the rig of a benchmark of name servers. It is nil where a
-// program is missing, which out then says below what the benchmark is about.
+// newNameRig makes the rig of a benchmark of name servers. It returns nil if a program is
+// missing, and then writes that to out, after the subject of the benchmark.
 func newNameRig(ctx context.Context, out io.Writer, about string, needs ...string) (*dnsRig, error) {
 	if runtime.GOOS != "linux" || runtime.NumCPU() < 2 {
 		return nil, errors.New("it needs Linux (taskset) and two cores: one for the servers, one for the generator")
@@ -81,7 +81,7 @@ func newNameRig(ctx context.Context, out io.Writer, about string, needs ...strin
 		return nil, fmt.Errorf("make a temporary folder: %w", err)
 	}
 	r := &rig{ctx: ctx, root: root, dir: dir}
-	// Daemons started by root change to users of their own.
+	// Daemons started by root change to other users.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		r.close()
 		return nil, err
@@ -89,7 +89,7 @@ func newNameRig(ctx context.Context, out io.Writer, about string, needs ...strin
 	return &dnsRig{r}, nil
 }
 
-// dnsGenerators sets load dns beside dnsperf, both with 100 queries under way.
+// dnsGenerators compares load dns with dnsperf, both with 100 queries in flight.
 func dnsGenerators(ctx context.Context, opt options, out io.Writer) error {
 	r, err := newNameRig(ctx, out, dnsAbout, "nsd", "dnsperf", "taskset")
 	if err != nil || r == nil {
@@ -128,8 +128,7 @@ func dnsGenerators(ctx context.Context, opt options, out io.Writer) error {
 
 func (o options) duration() time.Duration { return time.Duration(o.seconds * float64(time.Second)) }
 
-// startNSD starts a server of example.com and returns its address and a file
-// with the questions.
+// startNSD starts a server of example.com and returns its address and a file of queries.
 func (r *dnsRig) startNSD() (server, queries string, err error) {
 	if server, err = freeAddr(); err != nil {
 		return "", "", err
@@ -154,7 +153,7 @@ func (r *dnsRig) startNSD() (server, queries string, err error) {
 	return server, queries, err
 }
 
-// answers waits until the zone is served: nsd listens before that.
+// answers waits until nsd serves the zone, because it listens earlier.
 func (r *dnsRig) answers(server, queries string) error {
 	var err error
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && r.ctx.Err() == nil; {
@@ -165,7 +164,7 @@ func (r *dnsRig) answers(server, queries string) error {
 	return errors.Join(fmt.Errorf("nsd does not serve its zone:\n%s", r.procs[0].tail()), err, r.ctx.Err())
 }
 
-// loadDNS is a round of ours, until what cfg says.
+// loadDNS runs a round of load dns with the limits in cfg.
 func (r *dnsRig) loadDNS(server, queries string, cfg load.DNSConfig) (volley, error) {
 	f, err := os.Open(queries)
 	if err != nil {
@@ -191,7 +190,7 @@ func (r *dnsRig) loadDNS(server, queries string, cfg load.DNSConfig) (volley, er
 	return volley{n / rep.Seconds, rep.CPUSeconds * 1e6 / n, rep.Lost + rep.Unfinished}, nil
 }
 
-// dnsperf is a round of theirs, with more arguments for other transports.
+// dnsperf runs a round of dnsperf, with more arguments for other transports.
 func (r *dnsRig) dnsperf(server, queries string, sockets int, opt options, more ...string) (volley, error) {
 	program, err := find("dnsperf")
 	if err != nil {
@@ -215,7 +214,7 @@ var (
 	dnsperfCodes     = regexp.MustCompile(`Response codes:\s+NOERROR (\d+)`)
 )
 
-// readDNSPerf reads dnsperf's report of a run that took cpu.
+// readDNSPerf parses dnsperf's report of a run that used cpu.
 func readDNSPerf(report string, cpu time.Duration) (volley, error) {
 	var v [4]float64
 	for i, re := range []*regexp.Regexp{dnsperfCompleted, dnsperfLost, dnsperfRate, dnsperfCodes} {
@@ -260,8 +259,8 @@ func (r *dnsRig) printDNS(w io.Writer, all dnsVolleys, opt options) error {
 	return err
 }
 
-// ratios are the medians over rounds of ours to the better of theirs, more
-// than 1 when ours is better: in answers per second, and in processor time.
+// ratios returns the medians over rounds of load dns relative to the better dnsperf, above 1
+// if load dns is better: in answers per second, and in processor time.
 func (d dnsVolleys) ratios() (rate, cost float64) {
 	var rates, costs []float64
 	for i, o := range d.ours {
@@ -272,14 +271,14 @@ func (d dnsVolleys) ratios() (rate, cost float64) {
 	return median(rates, self), median(costs, self)
 }
 
-// dnsperfVersion is what dnsperf's help says after its list of defaults, which
-// has addresses in it that look like versions.
+// dnsperfVersion returns the version that dnsperf's help prints after its list of defaults,
+// which contains addresses that look like versions.
 func dnsperfVersion() string {
 	program, err := find("dnsperf")
 	if err != nil {
 		return "version unknown"
 	}
-	// It exits with an error after its help.
+	// dnsperf exits with an error after its help.
 	out, _ := exec.Command(program, "-h").CombinedOutput()
 	if m := regexp.MustCompile(`Version (\d[\d.]*)`).FindSubmatch(out); m != nil {
 		return string(m[1])

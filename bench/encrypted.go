@@ -22,14 +22,14 @@ import (
 
 const encryptedAbout = "Cached names over TLS, HTTPS and QUIC, beside unbound and dnsdist"
 
-// An encryptedServer is a name server with the addresses of its transports; ""
-// for one that it does not have.
+// An encryptedServer is a name server with the addresses of its transports; "" for a transport
+// that it lacks.
 type encryptedServer struct {
 	name, tls, https, quic string
 	proc                   *process
 }
 
-// encrypted measures what an answer over an encrypted transport costs.
+// encrypted measures the cost of an answer over an encrypted transport.
 func encrypted(ctx context.Context, opt options, out io.Writer) error {
 	r, err := newNameRig(ctx, out, encryptedAbout, "nsd", "dnsperf", "taskset")
 	if err != nil || r == nil {
@@ -51,7 +51,7 @@ func encrypted(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	all := map[string][]volley{}
-	for round := range opt.rounds + 1 { // the first fills the caches, and is not counted
+	for round := range opt.rounds + 1 { // the first round fills the caches, and is not counted
 		for i := range servers {
 			s := &servers[i]
 			for _, transport := range []string{"DoT", "DoH", "DoQ"} {
@@ -117,7 +117,7 @@ dns:
   forward: {upstreams: ["UPSTREAM"]}
 `
 
-// startEncrypted starts the servers that there are.
+// startEncrypted starts the installed servers.
 func (r *dnsRig) startEncrypted(upstream string) (all []encryptedServer, missing []string, err error) {
 	dir, err := r.folder("encrypted")
 	if err != nil {
@@ -160,15 +160,15 @@ func (r *dnsRig) startEncrypted(upstream string) (all []encryptedServer, missing
 	return all, missing, nil
 }
 
-// encryptedVolley is a round over one transport; errMissing where the server
-// does not have it.
+// encryptedVolley runs a round over one transport. It returns errMissing if the server lacks
+// it.
 func (r *dnsRig) encryptedVolley(s *encryptedServer, transport, queries string, opt options) (v volley, err error) {
 	before := s.proc.cpu()
 	switch transport {
 	case "DoT":
 		v, err = r.dnsperf(s.tls, queries, 4, opt, "-m", "dot")
 	case "DoH":
-		if s.name == "dnsdist" { // Debian's does not answer dnsperf
+		if s.name == "dnsdist" { // Debian's version does not answer dnsperf
 			v, err = r.loadDNS("https://"+s.https+"/dns-query", queries, load.DNSConfig{Duration: opt.duration(), Roots: r.certs.roots})
 			break
 		}
@@ -180,13 +180,14 @@ func (r *dnsRig) encryptedVolley(s *encryptedServer, transport, queries string, 
 		v, err = r.loadQUIC(s.quic, queries, opt.duration())
 	}
 	if err == nil {
-		// Each volley has its own connections; they cost little among so many answers.
+		// Each volley opens new connections, whose cost is small compared with that of the
+		// answers.
 		v.perQuery = float64((s.proc.cpu() - before).Microseconds()) / (v.rate * max(1, float64(int(opt.seconds+0.5))))
 	}
 	return v, err
 }
 
-// loadQUIC asks over four connections, with 25 streams of each in progress.
+// loadQUIC queries over four connections, with 25 concurrent streams each.
 func (r *dnsRig) loadQUIC(server, queries string, d time.Duration) (volley, error) {
 	text, err := os.ReadFile(queries)
 	if err != nil {
@@ -220,7 +221,7 @@ func (r *dnsRig) loadQUIC(server, queries string, d time.Duration) (volley, erro
 					switch err := askQUIC(ctx, c, msgs[next.Add(1)%int64(len(msgs))]); {
 					case err == nil:
 						done.Add(1)
-					case time.Since(begin) < d: // later ones are cut off by the end of the round, which streams may hear of before ctx
+					case time.Since(begin) < d: // later errors are due to the end of the round, which streams may notice before ctx
 						lost.Add(1)
 					}
 				}
@@ -252,7 +253,7 @@ func askQUIC(ctx context.Context, c *quic.Conn, q []byte) error {
 	}
 	b, err := io.ReadAll(st)
 	if err == nil && (len(b) < 14 || b[5]&15 != 0) {
-		return fmt.Errorf("an answer of %d bytes", len(b))
+		return fmt.Errorf("an answer has %d bytes", len(b))
 	}
 	return err
 }

@@ -20,26 +20,26 @@ const floodAbout = "A flood of random names for 8 seconds: 400,000 queries witho
 
 const (
 	floodWindow  = 400_000
-	floodSockets = 16 // before it too
+	floodSockets = 16 // also before the flood
 	floodTime    = 8 * time.Second
-	floodGrowth  = 1.1 // resident memory during it, to that before, at most
-	floodGood    = 0.8 // answers for the server's processor time, to those at an ordinary window, at least
+	floodGrowth  = 1.1 // resident memory during the flood relative to that before, at most
+	floodGood    = 0.8 // answers per processor time of the server, relative to ordinary load, at least
 	floodCalm    = 200 * time.Millisecond
 )
 
 // floodRound is one flood on one server.
 type floodRound struct {
 	peak, goodput float64 // answers/s
-	calmCost      float64 // µs of the server's processor time for an answer
+	calmCost      float64 // µs of the server's processor time per answer
 	wildCost      float64 // the same during the flood
 	lost          float64 // share of the flood's queries without an answer
 	before, most  float64 // MB resident
 	calm          time.Duration
-	offered       float64    // the flood's queries/s
-	tcp           [2]float64 // ms a query by TCP takes during the flood: median, p99
+	offered       float64    // queries/s of the flood
+	tcp           [2]float64 // ms per query by TCP during the flood: median, p99
 }
 
-// flood sets what a flood does to us beside what it does to NSD and Knot.
+// flood compares the effect of a flood on us with that on NSD and Knot.
 func flood(ctx context.Context, opt options, out io.Writer) error {
 	r, err := newNameRig(ctx, out, floodAbout, "nsd", "knotd", "taskset")
 	if err != nil || r == nil {
@@ -75,7 +75,7 @@ func flood(ctx context.Context, opt options, out io.Writer) error {
 	return printFlood(out, peers, rounds, opt)
 }
 
-// shoot asks p for random names.
+// shoot queries p for random names.
 func (r *rig) shoot(p *authPeer, cfg load.DNSConfig) (*load.DNSReport, error) {
 	var err error
 	if cfg.Queries, err = load.RandomQueries("zone0.example", "A"); err != nil {
@@ -142,14 +142,13 @@ func (r *rig) floodRound(p *authPeer) (f floodRound, err error) {
 	return f, nil
 }
 
-// probed is what a probe saw.
+// probed is the result of a probe.
 type probed struct {
 	load.DNSReport
 	err error
 }
 
-// probeTCP asks p by TCP while a flood lasts, from a process of its own, as
-// this one is busy.
+// probeTCP queries p by TCP during a flood, in a separate process, because this one is busy.
 func (r *rig) probeTCP(p *authPeer) <-chan probed {
 	done := make(chan probed, 1)
 	go func() {
@@ -171,9 +170,9 @@ func (r *rig) probeTCP(p *authPeer) <-chan probed {
 	return done
 }
 
-// probe asks a server of zones by TCP 100 times a second, and writes a report.
+// probe queries a server of zones by TCP 100 times a second, and writes a report.
 func probe(ctx context.Context, server string) error {
-	runtime.GOMAXPROCS(2) // the schedule sleeps on one of Go's processors
+	runtime.GOMAXPROCS(2) // the schedule blocks one of Go's processors while it sleeps
 	q, err := load.ReadQueries(strings.NewReader("h00001.zone0.example A\n"), "probe")
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ const generatorAbout = "The load generator itself against wrk: 1 KiB, nginx on t
 
 // The targets of the generator against wrk.
 const (
-	generatorCost  = 0.8 // requests per second of its own processor time, at least
+	generatorCost  = 0.8 // requests per second of its own processor time relative to wrk's, at least
 	generatorAgree = 0.1 // difference in requests/s, at most
 )
 
@@ -29,8 +29,8 @@ type shot struct {
 	rate, perCPU, p50, p99 float64 // requests/s, requests per CPU second, ms
 }
 
-// generator sets load http beside wrk. Both run on the load's core, nginx on
-// the other, so that neither disturbs the server.
+// generator compares load http with wrk. Both run on the load's core and nginx on the other,
+// so that neither disturbs the server.
 func generator(ctx context.Context, opt options, out io.Writer) error {
 	wrk, err := find("wrk")
 	if err != nil {
@@ -63,11 +63,11 @@ func generator(ctx context.Context, opt options, out io.Writer) error {
 	return printDuels(out, fast, waits, opt)
 }
 
-// waits is what the slow origin waits before each answer: long against what
-// a busy machine adds, so that the rate is known beforehand.
+// waits is the delay of the slow origin before each response. It is long compared with delays
+// of a busy machine, so that the rate is known beforehand.
 const waits = 20 * time.Millisecond
 
-// waitingOrigin is an origin of our own that waits before each answer.
+// waitingOrigin starts an origin that waits before each response.
 func waitingOrigin(ctx context.Context) (url string, stop func() error, err error) {
 	o, err := load.NewOrigin(load.OriginConfig{Delay: waits})
 	if err != nil {
@@ -83,7 +83,7 @@ func waitingOrigin(ctx context.Context) (url string, stop func() error, err erro
 	return "http://" + l.Addr().String() + "/size/1024", func() error { cancel(); return <-ended }, nil
 }
 
-// duel is the rounds of both generators against one URL.
+// duel has the rounds of both generators against one URL.
 type duel struct{ ours, theirs []shot }
 
 func (r *rig) duel(wrk, url string, opt options) (duel, error) {

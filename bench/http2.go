@@ -15,16 +15,15 @@ import (
 const http2About = "HTTP/2 towards clients beside HTTP/1, TLS looked into, 1 KiB page"
 
 const (
-	http2Target = 1.5 // of HTTP/1's processor time for a request, at most
-	http2Growth = 1.1 // of the memory after the first rounds, at most
+	http2Target = 1.5 // relative to HTTP/1's processor time per request, at most
+	http2Growth = 1.1 // relative to the memory after the first rounds, at most
 )
 
-// An http2Round is what requests cost in one round, and what the gateway's
-// memory was after it.
+// An http2Round is the cost of requests in one round, and the gateway's memory after it.
 type http2Round struct{ cost, rate, memory float64 }
 
-// clients2 asks the gateway for the same page with both versions by turns. Its
-// rounds are short and many, so that other work on the machine meets both.
+// clients2 requests the same page from the gateway with both versions in turn. It has many
+// short rounds, so that other work on the machine affects both.
 func clients2(ctx context.Context, opt options, out io.Writer) error {
 	r, err := newRig(ctx, true)
 	if err != nil {
@@ -44,7 +43,7 @@ func clients2(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	var all [2][]http2Round
-	for round := range opt.rounds + 1 { // the first fills the pools, and is not counted
+	for round := range opt.rounds + 1 { // the first round fills the pools, and is not counted
 		for v := range all {
 			before := p.proc.cpu()
 			rep, err := r.load(load.Config{

@@ -23,33 +23,33 @@ const icapAbout = "ICAP: responses that a proxy asks about, beside e2guardian an
 
 const (
 	icapConnections = 10
-	icapPages       = 5.0 // times e2guardian's, for processor time and pages
-	icapSmall       = 1.0 // times c-icap's, for processor time and messages of 1 KiB
+	icapPages       = 5.0 // relative to e2guardian's, for processor time and pages
+	icapSmall       = 1.0 // relative to c-icap's, for processor time and messages of 1 KiB
 	icapShort       = 60 << 10
 )
 
-// An icapServer is one that is asked.
+// An icapServer is a server to measure.
 type icapServer struct {
 	name, version, service string
 	addr                   string
 	proc                   *process
 	filters                bool
-	sessionField           string // a field that its answer to the request has, and the question about the response needs
-	request                string // the service that is asked about requests
-	squid                  *peer  // Squid that asks it; nil: there is no Squid
-	fetches                int64  // through Squid in a round
+	sessionField           string // field of its REQMOD response that the RESPMOD request must have
+	request                string // service for REQMOD
+	squid                  *peer  // the Squid that uses it; nil without Squid
+	fetches                int64  // through Squid per round
 	pages, small           []icapRound
 	behind                 []squidRound
 }
 
-// A squidRound is one measurement through Squid: pages a second, and CPU µs for
-// one, of Squid and of the server that it asks.
+// A squidRound is one measurement through Squid: pages per second, and CPU µs per page of
+// Squid and of the ICAP server.
 type squidRound struct{ rate, squid, server float64 }
 
 // An icapRound is one measurement.
-type icapRound struct{ rate, cost float64 } // messages a second, CPU µs for one
+type icapRound struct{ rate, cost float64 } // messages per second, CPU µs per message
 
-// icaps asks ICAP servers about pages and about small messages, by turns.
+// icaps sends pages and small messages to ICAP servers, in turn.
 func icaps(ctx context.Context, opt options, out io.Writer) error {
 	base, err := newRig(ctx, false)
 	if err != nil {
@@ -103,7 +103,7 @@ func icaps(ctx context.Context, opt options, out io.Writer) error {
 	return r.printICAP(servers, missing, len(pages), opt, out)
 }
 
-// startICAP starts the servers that are installed.
+// startICAP starts the installed servers.
 func (r *icapRig) startICAP() (all []*icapServer, missing []string, err error) {
 	for _, s := range []struct {
 		icapServer
@@ -136,7 +136,7 @@ func (r *icapRig) startICAP() (all []*icapServer, missing []string, err error) {
 	return all, missing, nil
 }
 
-// beginShuultuurICAP starts the program with the lists of e2guardian.
+// beginShuultuurICAP starts Shuultuur with the lists of e2guardian.
 func (r *icapRig) beginShuultuurICAP(s *icapServer) error {
 	dir, err := r.folder(s.name)
 	if err != nil {
@@ -182,7 +182,7 @@ func (r *icapRig) beginGuardianICAP(s *icapServer) error {
 	return s.learnField(r.ctx)
 }
 
-// beginEchoICAP starts c-icap with the service that changes nothing.
+// beginEchoICAP starts c-icap with a service that changes nothing.
 func (r *icapRig) beginEchoICAP(s *icapServer) error {
 	modules, _ := filepath.Glob("/usr/lib/*/c_icap")
 	if len(modules) == 0 {
@@ -212,8 +212,8 @@ Service echo srv_echo.so
 	return err
 }
 
-// startSquids starts a Squid for each server, which asks it about requests and
-// responses, and looks whether it filters.
+// startSquids starts a Squid for each server, which sends it requests and responses, and
+// verifies that it filters.
 func (r *icapRig) startSquids(servers []*icapServer, page scenario, opt options) error {
 	if _, err := find("squid"); err != nil {
 		return nil
@@ -222,8 +222,7 @@ func (r *icapRig) startSquids(servers []*icapServer, page scenario, opt options)
 	for _, s := range servers {
 		name, _, _ := strings.Cut(s.name, ",")
 		p := &peer{name: "squid-" + name, filters: s.filters}
-		// e2guardian does not judge a response without the field of its answer to the
-		// request.
+		// e2guardian does not judge a response without the field from its REQMOD response.
 		if err := (&peerRig{r.rig}).beginSquidWith(p, expand(`icap_enable on
 icap_send_client_ip on
 icap_preview_enable on
@@ -253,8 +252,8 @@ adaptation_access resp allow all
 	return nil
 }
 
-// shortURLs are the pages that e2guardian answers Squid about: it often leaves
-// Squid waiting for the end of a longer one.
+// shortURLs returns the pages for which e2guardian answers Squid: for longer ones it often
+// leaves Squid waiting for the end.
 func (r *icapRig) shortURLs() (urls []string) {
 	for n, url := range r.pageURLs() {
 		if info, err := os.Stat(filepath.Join(r.dir, "www", r.pages[n])); err == nil && info.Size() <= icapShort {
@@ -264,7 +263,7 @@ func (r *icapRig) shortURLs() (urls []string) {
 	return urls
 }
 
-// behindSquid fetches pages through the Squid that asks a server.
+// behindSquid fetches pages through the Squid that uses a server.
 func (r *icapRig) behindSquid(s *icapServer, page scenario, opt options) (squidRound, error) {
 	before := s.proc.cpu()
 	w, err := r.round(page, opt, s.squid, s.fetches)
@@ -278,7 +277,7 @@ func (r *icapRig) behindSquid(s *icapServer, page scenario, opt options) (squidR
 	return squidRound{w.rate(), w.perFetch(), float64(spent.Microseconds()) / float64(w.report.Fetches)}, nil
 }
 
-// icapBodies reads the pages, and the small one.
+// icapBodies reads the pages and the small one.
 func (r *icapRig) icapBodies() (pages, small [][]byte, err error) {
 	for _, name := range append(slices.Clone(r.pages), "small.html") {
 		body, err := os.ReadFile(filepath.Join(r.dir, "www", name))
@@ -291,8 +290,8 @@ func (r *icapRig) icapBodies() (pages, small [][]byte, err error) {
 	return pages[:last], pages[last:], nil
 }
 
-// ask is a question about a response: heads and the whole body, which need not
-// come back when nothing changes.
+// ask makes a RESPMOD request: heads and the whole body, which need not be returned if nothing
+// changes.
 func (s *icapServer) ask(path string, body []byte) []byte {
 	request := icapRequest(path)
 	response := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", len(body))
@@ -308,11 +307,11 @@ func icapRequest(path string) string {
 	return "GET http://pages.example/" + path + " HTTP/1.1\r\nHost: pages.example\r\nUser-Agent: bench\r\n\r\n"
 }
 
-// guardianField is what e2guardian decided about a request: without it it does
-// not judge the response.
+// guardianField is e2guardian's verdict on a request, without which it does not judge the
+// response.
 const guardianField = "X-ICAP-E2G"
 
-// learnField asks e2guardian about a request, and keeps the field of its answer.
+// learnField sends a REQMOD request to e2guardian, and stores the field of its response.
 func (s *icapServer) learnField(ctx context.Context) error {
 	c, err := s.dial(ctx)
 	if err != nil {
@@ -350,10 +349,9 @@ func (s *icapServer) dial(ctx context.Context) (*icapConn, error) {
 	return &icapConn{c, bufio.NewReaderSize(c, wire.MaxLine)}, nil
 }
 
-// exchange sends a question about a body and reads the answer. passed says that
-// the response goes on as it was: without coming back, or coming back whole.
-// e2guardian knows no other way, and answers with a page of its own with status
-// 200, too.
+// exchange sends a request with a body and reads the response. passed reports that the message
+// is unchanged: it was not returned, or returned whole. e2guardian knows no other way, and
+// also answers with its own page with status 200.
 func (c *icapConn) exchange(ask, body []byte) (passed bool, err error) {
 	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return false, err
@@ -409,8 +407,7 @@ func (c *icapConn) exchange(ask, body []byte) (passed bool, err error) {
 	return false, nil
 }
 
-// verifyICAP looks whether a server lets the pages pass and refuses one of bad
-// words.
+// verifyICAP verifies that a server lets the pages pass and refuses one of bad words.
 func (r *icapRig) verifyICAP(s *icapServer, pages [][]byte) error {
 	c, err := s.dial(r.ctx)
 	if err != nil {
@@ -434,8 +431,7 @@ func (r *icapRig) verifyICAP(s *icapServer, pages [][]byte) error {
 	return nil
 }
 
-// round asks a server about bodies, each connection one after another, for a
-// time.
+// round sends bodies to a server for a time, one after another on each connection.
 func (s *icapServer) round(ctx context.Context, bodies [][]byte, d time.Duration) (icapRound, error) {
 	asks := make([][]byte, len(bodies))
 	for n, body := range bodies {
@@ -532,7 +528,7 @@ func (r *icapRig) printBehindSquid(b *strings.Builder, servers []*icapServer) {
 	}
 }
 
-// orDash is a median, or a dash where nothing was measured.
+// orDash formats a median, or a dash if nothing was measured.
 func orDash(all []icapRound, of func(icapRound) float64) string {
 	if len(all) == 0 {
 		return "-"

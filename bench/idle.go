@@ -18,11 +18,11 @@ const idleAbout = "Memory of 5,000 intercepted TLS connections that wait for a r
 
 const (
 	idleConnections = 5000
-	idleTarget      = 40 // KiB of each, at most
+	idleTarget      = 40 // KiB per connection, at most
 )
 
-// idle opens connections through every peer that looks into TLS, fetches one
-// page on each, and looks at what the peer's processes have grown by.
+// idle opens connections through every peer that decrypts TLS, fetches one page on each, and
+// measures the growth of the peer's processes.
 func idle(ctx context.Context, opt options, out io.Writer) error {
 	r, err := newRig(ctx, true)
 	if err != nil {
@@ -53,8 +53,7 @@ func idle(ctx context.Context, opt options, out io.Writer) error {
 	return err
 }
 
-// hold opens the connections and says what the peer's memory was before and
-// with them, in bytes.
+// hold opens the connections, and returns the peer's memory before and with them, in bytes.
 func (r *socketRig) hold(p *peer) (before, after float64, err error) {
 	if err := r.warm(p); err != nil {
 		return 0, 0, err
@@ -86,7 +85,7 @@ func openAll[C any](r *rig, n int, open func() (C, error)) (all []C, err error) 
 	return all, errors.Join(errs...)
 }
 
-// closeAll closes connections as far as they were opened.
+// closeAll closes the connections that were opened.
 func closeAll[C interface {
 	comparable
 	io.Closer
@@ -99,7 +98,7 @@ func closeAll[C interface {
 	}
 }
 
-// warm fetches a few pages, so that what is allocated once is there.
+// warm fetches a few pages, so that one-time allocations are done.
 func (r *socketRig) warm(p *peer) error {
 	for range 20 {
 		c, err := r.openTLS(p)
@@ -117,7 +116,7 @@ func (r *socketRig) openTLS(p *peer) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second)) // it was just opened
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second)) // cannot fail on a new connection
 	if err := r.fetchTLS(c); err != nil {
 		c.Close()
 		return nil, err

@@ -19,11 +19,11 @@ const liveAbout = "200 live pages of the record beside filtered pages, with 5 mi
 
 const (
 	livePages  = 200
-	liveTarget = 0.95 // of the pages of a core without them, at least
+	liveTarget = 0.95 // relative to the pages per core without them, at least
 )
 
-// live measures filtered pages by turns: alone, and while people look at the
-// live page of the record.
+// live measures filtered pages in turn: alone, and while people watch the live page of the
+// record.
 func live(ctx context.Context, opt options, out io.Writer) error {
 	r, err := newRig(ctx, false)
 	if err != nil {
@@ -103,7 +103,7 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 	return err
 }
 
-// longRecord writes the record that pages are of.
+// longRecord writes the record that the pages show.
 func longRecord(ctx context.Context, file string, rows int, span time.Duration) error {
 	s, err := sqlite.Open(file, 365*24*time.Hour)
 	if err != nil {
@@ -151,8 +151,8 @@ func (r *rig) view(p *peer) (*viewers, error) {
 	return v, nil
 }
 
-// read counts what comes without looking at it closer than it has to: the
-// viewers share a core with the load.
+// read counts the received rows with as little work as possible: the viewers share a core with
+// the load.
 func (v *viewers) read(from io.Reader) {
 	buf := make([]byte, 64<<10)
 	begins := true // of a line

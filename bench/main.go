@@ -1,18 +1,17 @@
-// Command bench measures Shuultuur side by side with the proxies people run
-// today, on the machine it is started on: go run ./bench NAME.
+// Command bench compares Shuultuur with widely used proxies on the machine on which it runs:
+// go run ./bench NAME.
 //
-// A rig (rig.go) is a temporary folder with an nginx that serves the pages and
-// one process for each peer (peers.go, shuultuur.go). The load generator (this
-// process) and nginx share core 0, the proxies core 1. Before anything is timed
-// every peer is looked at: the pages must come through whole, and who is said
-// to filter must block a page of bad words (verify.go); a subject that does not
-// do the work ends the run. Then rounds are interleaved, A B C A B C, each of
-// a counted number of fetches, so that all peers carry the same pages, and
-// medians go into a table (table.go) with the processor time of each peer's
-// process tree, which is the safer figure on a busy machine.
+// A rig (rig.go) is a temporary folder with an nginx that serves the pages and one process per
+// peer (peers.go, shuultuur.go). The load generator (this process) and nginx share core 0, the
+// proxies core 1. Before any measurement every peer is verified: the pages must arrive
+// complete, and filtering peers must block a page of bad words (verify.go); a subject that
+// does not do the work ends the run. Then rounds are interleaved, A B C A B C, each with a
+// fixed number of fetches, so that all peers carry the same pages. Medians go into a table
+// (table.go) with the processor time of each peer's process tree, which is the more reliable
+// figure on a busy machine.
 //
-// It needs Linux (/proc), taskset and nginx. Peers that are not installed are
-// named and left out. Pages come from the folder pages in $SHUULTUUR_DATA.
+// It needs Linux (/proc), taskset and nginx. Peers that are not installed are listed as
+// missing. Pages come from the folder pages in $SHUULTUUR_DATA.
 package main
 
 import (
@@ -33,21 +32,21 @@ import (
 // scenario is one benchmark: what is fetched and how.
 type scenario struct {
 	name, about string
-	unit        string // what one fetch is, in the plural
+	unit        string // name of one fetch, in the plural
 	connections int
 	header      []string
 	tunnel      bool
-	tls         bool // the origin speaks TLS and every peer looks into it
+	tls         bool // the origin uses TLS and every peer decrypts it
 	anew        bool // a new connection for each fetch
 	urls        func(*rig) []string
-	timeout     time.Duration // of one fetch, the longest of all
-	queues      bool          // requests wait for each other: a round lasts three times timeout, so that no time-out stays hidden
+	timeout     time.Duration // of one fetch, in total
+	queues      bool          // requests wait for each other: a round lasts three times timeout, so that no timeout stays hidden
 	least       int           // fetches in a round, however slow the peer
 	most        time.Duration // for a round, however slow the peer
 	targets     []target
 }
 
-// scenarios are the benchmarks by the name given on the command line.
+// scenarios returns the benchmarks by their command line names.
 func scenarios() []scenario {
 	return []scenario{
 		{
@@ -118,7 +117,7 @@ func scenarios() []scenario {
 	}
 }
 
-// options are the flags.
+// options are the command line flags.
 type options struct {
 	rounds  int
 	seconds float64
@@ -191,7 +190,7 @@ func run(args []string) error {
 	return os.WriteFile(*output, tables.Bytes(), 0o644)
 }
 
-// preface opens the page of all tables.
+// preface begins the page with all tables.
 const preface = `# Benchmarks
 
 Shuultuur side by side with Debian's e2guardian, squid, privoxy and haproxy, on one core each, in the same run: ` + "`make bench`" + ` writes this page. Trust the ratios within a table, not the figures across tables or machines. "shuultuur" judges every page anew; "shuultuur-learn" remembers verdicts (` + "`learn`" + ` in the policy) and asks the origin's validators whether the page is still the same; "shuultuur-rules" tries 16,024 public signature rules as well; "shuultuur-compat" reads the bytes of a page in two passes, as e2guardian 5.3 does, with the same scores. squid and haproxy only forward. All filters use the phrase lists that e2guardian ships and enables.
@@ -204,7 +203,7 @@ type other struct {
 	run         func(ctx context.Context, opt options, out io.Writer) error
 }
 
-// others are these, in the order of the page of all tables.
+// others returns them in the order of the page with all tables.
 func others() []other {
 	return []other{
 		{"tls-idle", idleAbout, idle},
@@ -248,12 +247,12 @@ func one(ctx context.Context, name string, opt options, out io.Writer) error {
 	all := scenarios()
 	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
 	if i < 0 {
-		return fmt.Errorf("benchmark %q is not known; -h lists them", name)
+		return fmt.Errorf("benchmark %q is unknown; -h lists them", name)
 	}
 	return compare(ctx, all[i], opt, out)
 }
 
-// compare runs one scenario over all peers and prints its table to out.
+// compare runs one scenario with all peers and prints its table to out.
 func compare(ctx context.Context, s scenario, opt options, out io.Writer) error {
 	r, err := newRig(ctx, s.tls)
 	if err != nil {

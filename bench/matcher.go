@@ -24,12 +24,12 @@ const matcherAbout = "The search for the patterns of signature rules in bodies, 
 //go:embed vectorscan/match.c
 var vectorscan []byte
 
-// bodyPatterns is how many patterns are looked for.
+// bodyPatterns is the number of patterns to search for.
 const bodyPatterns = 2049
 
 // matchers searches the pages for the fast patterns of public rules, with the engine's
-// prefilter and with Vectorscan, by turns. Both report each pattern once. Time is
-// processor time. Building the peer needs cc and libvectorscan-dev or libhyperscan-dev.
+// prefilter and with Vectorscan, in turn. Both report each pattern once. Times are processor
+// times. Building the peer needs cc and libvectorscan-dev or libhyperscan-dev.
 func matchers(ctx context.Context, o options, out io.Writer) error {
 	data := os.Getenv("SHUULTUUR_DATA")
 	rules, _, err := rule.NewParser().ReadFiles(filepath.Join(data, "rules", "et-open-http.rules.gz"))

@@ -19,7 +19,7 @@ type window struct {
 	peakMB float64       // since the peer was started
 }
 
-// measure runs the rounds, by turns.
+// measure runs the rounds in turn.
 func (r *rig) measure(s scenario, opt options, all []*peer, t *table) error {
 	fetches := map[string]int64{}
 	for _, p := range all {
@@ -42,8 +42,9 @@ func (r *rig) measure(s scenario, opt options, all []*peer, t *table) error {
 	return nil
 }
 
-// calibrate warms a peer up, looks whether it filters under load, and says how many fetches make a round: whole
-// passes over the URLs, so that slow and fast peers carry the same mixture.
+// calibrate warms a peer up, verifies that it filters under load, and returns the number of
+// fetches per round: whole passes over the URLs, so that slow and fast peers carry the same
+// mixture.
 func (r *rig) calibrate(s scenario, opt options, p *peer) (int64, error) {
 	const warm = 700 * time.Millisecond
 	cfg := s.load(r, p)
@@ -70,7 +71,7 @@ func (r *rig) calibrate(s scenario, opt options, p *peer) (int64, error) {
 	return max(int64(max(passes, 1)*urls), int64(s.least)), nil
 }
 
-// seconds is how long a round lasts.
+// seconds returns the length of a round.
 func (s scenario) seconds(opt options) float64 {
 	if s.queues {
 		return max(opt.seconds, 3*s.timeout.Seconds())
@@ -78,7 +79,7 @@ func (s scenario) seconds(opt options) float64 {
 	return opt.seconds
 }
 
-// load is what the scenario asks of a peer.
+// load returns the load for a peer.
 func (s scenario) load(r *rig, p *peer) load.Config {
 	cfg := load.Config{
 		URLs: s.urls(r), Parallel: s.connections, Order: "order", KeepAlive: !s.anew,
@@ -113,7 +114,7 @@ func (r *rig) load(cfg load.Config) (*load.Report, error) {
 func (r *rig) round(s scenario, opt options, p *peer, fetches int64) (window, error) {
 	cfg := s.load(r, p)
 	cfg.Fetches, cfg.Duration = fetches, s.most
-	if s.queues { // the number would end a round early when it goes faster than the warm-up
+	if s.queues { // a fixed number would end a round early if it is faster than the warm-up
 		cfg.Fetches, cfg.Duration = 0, time.Duration(s.seconds(opt)*float64(time.Second))
 	}
 	var before time.Duration
@@ -131,7 +132,7 @@ func (r *rig) round(s scenario, opt options, p *peer, fetches int64) (window, er
 	w.cpu, w.peakMB = p.proc.cpu()-before, p.proc.peakMB()
 	select {
 	case <-p.proc.done:
-		return w, fmt.Errorf("it has ended:\n%s", p.proc.tail())
+		return w, fmt.Errorf("the peer has ended:\n%s", p.proc.tail())
 	default:
 	}
 	p.proc.settle(r.ctx)
@@ -140,7 +141,7 @@ func (r *rig) round(s scenario, opt options, p *peer, fetches int64) (window, er
 
 func (w window) rate() float64 { return float64(w.report.Fetches) / w.report.Seconds }
 
-// perFetch is processor time in microseconds.
+// perFetch returns the processor time per fetch in microseconds.
 func (w window) perFetch() float64 {
 	if w.report.Fetches == 0 {
 		return math.NaN()

@@ -22,24 +22,24 @@ const overloadAbout = "Ten times the measured capacity, open loop: goodput, late
 const (
 	overloadTimes    = 10
 	overloadTime     = 15 * time.Second // three times queue-time
-	overloadP99      = 6000             // ms: queue-time, and a page
-	overloadInFlight = 6000             // more than the proxy has connections for
+	overloadP99      = 6000             // ms: queue-time plus a page
+	overloadInFlight = 6000             // exceeds the number of connections of the proxy
 	recoveryStep     = 250 * time.Millisecond
 	recoveryLimit    = 10 * time.Second
 )
 
-// storm is one round: what was there before, what it did, how it ended.
+// storm is one round: the state before, its effect, and the recovery.
 type storm struct {
-	capacity, goodput  float64 // filtered pages a second
-	calmCost, wildCost float64 // µs of the proxy's processor time for one of them
-	p99                float64 // ms, of pages that were let in
+	capacity, goodput  float64 // filtered pages per second
+	calmCost, wildCost float64 // µs of the proxy's processor time per page
+	p99                float64 // ms, of admitted pages
 	refused, failed    int64
 	beforeMB, duringMB float64 // resident
 	goroutines         int
-	recovery           time.Duration // until a window has 0.9 of the capacity again
+	recovery           time.Duration // until a window reaches 0.9 of the capacity again
 }
 
-// overload puts ten times what the proxy can do on it.
+// overload loads the proxy with ten times its capacity.
 func overload(ctx context.Context, opt options, out io.Writer) error {
 	r, err := newRig(ctx, false)
 	if err != nil {
@@ -73,8 +73,8 @@ func overload(ctx context.Context, opt options, out io.Writer) error {
 	return printStorms(out, p, storms)
 }
 
-// yield lets the origin go before the generator on the core they share: what
-// starts requests must not keep out what answers them.
+// yield gives the origin priority over the generator on their common core: starting requests
+// must not displace answering them.
 func yield() error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *rig) storm(p *peer) (s storm, err error) {
 	pages := load.Config{URLs: r.pageURLs(), Order: "order", KeepAlive: true, Timeout: 20 * time.Second, Proxy: p.proxy}
 	calm := pages
 	calm.Parallel, calm.Duration = 10, time.Second
-	if _, err := r.load(calm); err != nil { // warm
+	if _, err := r.load(calm); err != nil { // warm-up
 		return s, err
 	}
 	calm.Duration = 3 * time.Second
@@ -113,8 +113,7 @@ func (r *rig) storm(p *peer) (s storm, err error) {
 	wild.Rate, wild.InFlight, wild.Duration = overloadTimes*s.capacity, overloadInFlight, overloadTime
 	watched := make(chan time.Duration)
 	go func() {
-		// The numbers of goroutines come from the proxy, which has to work for
-		// it: not often.
+		// The proxy has to work to report its goroutines, so ask rarely.
 		spent, over := p.proc.cpu(), time.After(overloadTime)
 		for i := 0; ; i++ {
 			s.duringMB = max(s.duringMB, p.proc.residentMB())
@@ -159,7 +158,7 @@ func good(r *load.Report) float64 { return float64(r.Good.Count) / r.Seconds }
 
 var goroutineLine = regexp.MustCompile(`(?m)^go_goroutines ([0-9]+)`)
 
-// goroutines is how many the peer says it has, 0 when it does not say.
+// goroutines returns the number that the peer reports, 0 if it does not.
 func (p *peer) goroutines() int {
 	c := http.Client{Timeout: time.Second}
 	res, err := c.Get("http://" + p.admin + "/metrics")

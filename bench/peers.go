@@ -14,30 +14,29 @@ import (
 	"time"
 )
 
-// peer is one subject of a benchmark.
+// A peer is one subject of a benchmark.
 type peer struct {
 	name    string
-	filters bool   // reads the pages; verified to block
-	learns  bool   // remembers what it has read
-	looks   bool   // can look into TLS
-	program string // that must be installed; "" for none
+	filters bool   // inspects the pages; verified to block
+	learns  bool   // remembers its verdicts
+	looks   bool   // can decrypt TLS
+	program string // must be installed; "" for none
 	version []string
 	begin   func(r *peerRig, p *peer) error
-	state   string // settings of ours, "" for the usual
+	state   string // state settings of ours, "" for the usual ones
 	limits  string
-	rules   string // file of signature rules of ours, "" for none
+	rules   string // file of signature rules for ours, "" for none
 
-	// Filled in by begin.
+	// Set by begin.
 	proc  *process
 	proxy string // host:port; "" for none (direct)
-	admin string // host:port of ours
-	relay string // host:port that leads to the origin as it is, in place of a tunnel
+	admin string // admin address of ours
+	relay string // host:port that forwards to the origin, instead of a tunnel
 	about string // version
 }
 
-// limit is the score above which both filters block. The shipped limit of 50
-// would do for most pages; this one lets all real pages pass, as a page that
-// is blocked is not sent.
+// limit is the score above which both filters block. The shipped limit of 50 would do for most
+// pages. This one lets all real pages pass, because a blocked page is not sent.
 const limit = "1000"
 
 const guardianFolder = "/etc/e2guardian"
@@ -64,11 +63,10 @@ func peerNames() []string {
 	return names
 }
 
-// errMissing says that a peer cannot take part, and why.
+// errMissing reports that a peer cannot take part, and why.
 var errMissing = errors.New("left out")
 
-// startPeers starts the wanted ones. Those that are not installed are named
-// in missing.
+// startPeers starts the wanted peers. Those that are not installed are listed in missing.
 func (r *peerRig) startPeers(wanted []string) (started []*peer, missing []string, err error) {
 	for _, name := range wanted {
 		if !slices.Contains(peerNames(), name) {
@@ -106,7 +104,7 @@ func (r *peerRig) startPeers(wanted []string) (started []*peer, missing []string
 	return started, missing, nil
 }
 
-// leftOut is a line for each peer that was asked for and is missing.
+// leftOut formats a line for each requested peer that is missing.
 func leftOut(missing []string) string {
 	var b strings.Builder
 	for _, n := range missing {
@@ -117,9 +115,9 @@ func leftOut(missing []string) string {
 	return b.String()
 }
 
-// versionOf is the first thing like a version number that a program says.
+// versionOf returns the first text like a version number in a program's output.
 func versionOf(path string, args []string) string {
-	// Some exit with an error after -v; the number is there all the same.
+	// Some programs exit with an error after -v but print the number.
 	out, _ := exec.Command(path, args...).CombinedOutput()
 	if v := regexp.MustCompile(`\d+\.\d+(\.\d+)*`).FindString(string(out)); v != "" {
 		return v
@@ -129,7 +127,7 @@ func versionOf(path string, args []string) string {
 
 func (r *peerRig) beginSquid(p *peer) error { return r.beginSquidWith(p, "") }
 
-// beginSquidWith starts it with more lines of settings.
+// beginSquidWith starts Squid with additional settings.
 func (r *peerRig) beginSquidWith(p *peer, lines string) error {
 	addr, err := freeAddr()
 	if err != nil {
@@ -199,7 +197,7 @@ backend bytes
 	return err
 }
 
-// beginPrivoxy takes the shipped settings with another address and log.
+// beginPrivoxy uses the shipped settings with another address and log.
 func (r *peerRig) beginPrivoxy(p *peer) error {
 	shipped, err := os.ReadFile("/etc/privoxy/config")
 	if err != nil {
@@ -214,7 +212,7 @@ func (r *peerRig) beginPrivoxy(p *peer) error {
 		return err
 	}
 	var conf strings.Builder
-	// Before the rest, which names files in them.
+	// Put these first, because the rest names files relative to them.
 	fmt.Fprintf(&conf, "confdir /etc/privoxy\nlogdir %s\nlisten-address %s\n", dir, addr)
 	for line := range strings.Lines(string(shipped)) {
 		switch word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word {
@@ -228,11 +226,10 @@ func (r *peerRig) beginPrivoxy(p *peer) error {
 	return err
 }
 
-// beginGuardian takes the shipped settings and lists with another address,
-// log, user and limit.
+// beginGuardian uses the shipped settings and lists with another address, log, user and limit.
 func (r *peerRig) beginGuardian(p *peer) error { return r.beginGuardianWith(p, nil) }
 
-// beginGuardianWith starts it with more settings of the main file.
+// beginGuardianWith starts it with additional settings in the main file.
 func (r *peerRig) beginGuardianWith(p *peer, more map[string]string) error {
 	addr, err := freeAddr()
 	if err != nil {
@@ -243,7 +240,7 @@ func (r *peerRig) beginGuardianWith(p *peer, more map[string]string) error {
 		return err
 	}
 	_, port, _ := strings.Cut(addr, ":")
-	// Shipped with a fixed port, which may be taken.
+	// The shipped port is fixed and may be in use.
 	transparent, err := freeAddr()
 	if err != nil {
 		return err
@@ -254,14 +251,14 @@ func (r *peerRig) beginGuardianWith(p *peer, more map[string]string) error {
 		if inMain, err = r.guardianTLS(); err != nil {
 			return err
 		}
-		// Checking the origin's certificate is more work, which it is spared.
+		// Verifying the origin's certificate would be additional work.
 		inGroup["sslmitm"], inGroup["mitmcheckcert"] = "on", "off"
 	}
 	group, err := guardianSettings("e2guardianf1.conf", inGroup)
 	if err != nil {
 		return err
 	}
-	// The group's file is looked for beside the main one.
+	// e2guardian expects the group's file beside the main one.
 	if err := os.WriteFile(filepath.Join(dir, "e2guardianf1.conf"), []byte(group), 0o644); err != nil {
 		return err
 	}
@@ -280,18 +277,18 @@ func (r *peerRig) beginGuardianWith(p *peer, more map[string]string) error {
 	return err
 }
 
-// guardianTLS are the settings with which e2guardian makes certificates.
+// guardianTLS returns the settings with which e2guardian makes certificates.
 func (r *peerRig) guardianTLS() (map[string]string, error) {
 	generated, err := r.folder("generated")
 	return map[string]string{
 		"enablessl": "on", "cacertificatepath": "'" + r.certs.ca + "'", "caprivatekeypath": "'" + r.certs.key + "'",
 		"certprivatekeypath": "'" + r.certs.leafKey + "'", "generatedcertpath": "'" + generated + "/'",
-		// The shipped ones begin in 2014 and have ended.
+		// The shipped validity began in 2014 and has ended.
 		"generatedcertstart": strconv.FormatInt(time.Now().Add(-24*time.Hour).Unix(), 10),
 	}, err
 }
 
-// guardianSettings is a shipped file with some keys set anew.
+// guardianSettings returns a shipped file with some keys replaced.
 func guardianSettings(name string, set map[string]string) (string, error) {
 	shipped, err := os.ReadFile(filepath.Join(guardianFolder, name))
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 
 const pictureAbout = "Pictures: a JPEG of a megapixel, and lists of 10 million hashes"
 
-// The targets, in milliseconds of processor time for a megapixel.
+// The targets, in milliseconds of processor time per megapixel.
 const (
 	pictureShare  = 80 // times as fast as go-nude
 	pictureDecode = 4
@@ -33,8 +33,8 @@ const (
 	listedMost    = 1
 )
 
-// goNude measures go-nude, which is a module of its own so that it stays out of
-// ours: decoding included, processor time of its process for each picture.
+// goNude measures go-nude in a separate module, which keeps it out of ours: processor time of
+// its process per picture, including decoding.
 const goNude = `package main
 
 import (
@@ -62,7 +62,7 @@ func main() {
 }
 `
 
-// pictures measures what is done with a picture, on one processor.
+// pictures measures the processing of a picture on one processor.
 func pictures(ctx context.Context, _ options, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "shuultuur-bench-")
 	if err != nil {
@@ -128,7 +128,7 @@ func say(out io.Writer, target string, got float64, unit string, reached bool) {
 	fmt.Fprintf(out, "* target %s: %.2f%s: **%s**\n", target, got, unit, verdict(reached))
 }
 
-// taken is the processor time and the memory of one call.
+// taken measures the processor time and memory of one call.
 func taken(do func() error) (ms, kib float64, err error) {
 	var before, after runtime.MemStats
 	if err := do(); err != nil {
@@ -147,7 +147,7 @@ func taken(do func() error) (ms, kib float64, err error) {
 	return spent.Seconds() * 1000 / float64(n), float64(after.TotalAlloc-before.TotalAlloc) / float64(n) / 1024, nil
 }
 
-// photo is a picture with smooth areas, edges and grain.
+// photo makes a picture with smooth areas, edges and grain.
 func photo(seed uint64, w, h int) ([]byte, error) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	m := image.NewRGBA(image.Rect(0, 0, w, h))
@@ -167,8 +167,8 @@ func photo(seed uint64, w, h int) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// runGoNude fetches and builds go-nude, or takes its source from the folder in
-// GO_NUDE, and returns its milliseconds for a picture.
+// runGoNude fetches and builds go-nude, or uses the source in the folder GO_NUDE, and returns
+// its milliseconds per picture.
 func runGoNude(ctx context.Context, dir, file string) (float64, error) {
 	build := filepath.Join(dir, "gonude")
 	if err := os.Mkdir(build, 0o755); err != nil {
@@ -202,10 +202,10 @@ func runGoNude(ctx context.Context, dir, file string) (float64, error) {
 	return ns / 1e6, err
 }
 
-// inLists is how many hashes the lists have.
+// inLists is the number of hashes in the lists.
 const inLists = 10_000_000
 
-// inHashLists measures looking for a picture in lists, of which it is on none.
+// inHashLists measures the lookup of a picture that is on no list.
 func inHashLists(ctx context.Context, dir string, b []byte, out io.Writer) error {
 	fmt.Fprintf(out, "\n| a list of %d million | read in CPU s | MB of memory | CPU ms for a picture's hash |\n|--|--:|--:|--:|\n", inLists/1_000_000)
 	var missed []string
@@ -270,7 +270,7 @@ func inHashLists(ctx context.Context, dir string, b []byte, out io.Writer) error
 	return err
 }
 
-// writeHashes writes a list of hashes at random.
+// writeHashes writes a list of random hashes.
 func writeHashes(file string, words int) error {
 	f, err := os.Create(file)
 	if err != nil {

@@ -18,15 +18,15 @@ import (
 
 const picturePageAbout = "A page with 50 pictures in Chromium"
 
-// The targets: how much later the page is loaded than without the check.
+// The targets: how much longer loading the page may take than without the check.
 const (
 	pageKnown = 1.10
 	pageNew   = 150 // ms
 )
 
-// picturePage loads a page of 50 pictures of 640 × 480 through gateways that look
-// at no pictures, at pictures they know, and at new ones. MODEL names a network,
-// with its description beside it. Each load is a new browser with nothing stored.
+// picturePage loads a page of 50 pictures of 640 × 480 through gateways without the check,
+// with known pictures, and with new ones. MODEL names a network, with its description beside
+// it. Each load uses a new browser without stored data.
 func picturePage(ctx context.Context, opt options, out io.Writer) error {
 	browser, err := find("chromium")
 	if err != nil {
@@ -74,7 +74,7 @@ func picturePage(ctx context.Context, opt options, out io.Writer) error {
 	for round := range opt.rounds + 1 {
 		now := make([]pageLoad, len(kinds))
 		for i := range kinds {
-			i = (i + round) % len(kinds) // nobody is always first
+			i = (i + round) % len(kinds) // change the order
 			path := kinds[i].path
 			if strings.HasSuffix(path, "=") {
 				path += strconv.Itoa(round)
@@ -85,10 +85,10 @@ func picturePage(ctx context.Context, opt options, out io.Writer) error {
 				return fmt.Errorf("%s: %w", kinds[i].name, err)
 			}
 			now[i].cpu = float64((g.cpu() - before).Milliseconds())
-			time.Sleep(restOfPictures) // what nobody waits for is judged then, and must not disturb the next load
+			time.Sleep(restOfPictures) // remaining pictures are judged now, and must not disturb the next load
 			g.settle(ctx)
 		}
-		if round > 0 { // the first makes pictures known
+		if round > 0 { // the first load makes pictures known
 			rounds = append(rounds, now)
 		}
 	}
@@ -100,8 +100,8 @@ func picturePage(ctx context.Context, opt options, out io.Writer) error {
 	return reportPageLoads(out, names, rounds)
 }
 
-// reportPageLoads writes a table of rounds, whose first kind is that without the
-// check, then known pictures, then new ones.
+// reportPageLoads writes a table of rounds. The first kind is without the check, the second
+// with known pictures, the third with new ones.
 func reportPageLoads(out io.Writer, names []string, rounds [][]pageLoad) error {
 	fmt.Fprint(out, "| pictures | ms until loaded | range | CPU ms | than without the check |\n|--|--:|--:|--:|--:|\n")
 	for i, name := range names {
@@ -122,12 +122,12 @@ func reportPageLoads(out io.Writer, names []string, rounds [][]pageLoad) error {
 	return err
 }
 
-// restOfPictures is longer than pictures rest that nobody waits for.
+// restOfPictures exceeds the delay of pictures that nobody waits for.
 const restOfPictures = 400 * time.Millisecond
 
 // A pageLoad is one load of the page.
 type pageLoad struct {
-	ms, cpu float64 // until all was there, and of the gateway
+	ms, cpu float64 // until it was complete, and of the gateway
 }
 
 type pictureGateway struct {
@@ -150,8 +150,8 @@ func (r *rig) beginPictures(program, dir, checks string, n int) (*pictureGateway
 	return &pictureGateway{p, addr}, err
 }
 
-// pictureOrigin serves the page and its pictures. Those of a page that is new
-// have a comment that makes other files of them.
+// pictureOrigin serves the page and its pictures. The pictures of a new page contain a comment
+// that makes them different files.
 func pictureOrigin() (url string, end func(), err error) {
 	var all [][]byte
 	for i := range 50 {
@@ -190,8 +190,7 @@ func pictureOrigin() (url string, end func(), err error) {
 
 var loadedAfter = regexp.MustCompile(`data-ms="([0-9.]+)"`)
 
-// loadPage has a browser load a page and returns the milliseconds until all of
-// it was there.
+// loadPage loads a page in a browser and returns the milliseconds until it was complete.
 func loadPage(ctx context.Context, browser, dir, proxy, url string) (float64, error) {
 	profile, err := os.MkdirTemp(dir, "profile-")
 	if err != nil {

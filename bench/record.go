@@ -30,28 +30,28 @@ const (
 	recordSpan = 30 * 24 * time.Hour
 	recordHost = 100_000 // different hosts
 
-	recordBatch = 10_000 // rows written at once
+	recordBatch = 10_000 // rows per write
 
-	// Of what is written while questions are asked.
+	// Rows written during queries.
 	meanwhileRows  = 500
 	meanwhileEvery = 500 * time.Millisecond
 )
 
-// recordQuestion is one question to the record.
+// recordQuestion is one query of the record.
 type recordQuestion struct {
 	name   string
-	limit  time.Duration // of processor time where this process has the rows
-	server time.Duration // by the clock where a server has them; 0 for none
+	limit  time.Duration // of processor time if the store is in this process
+	server time.Duration // wall time if the store is on a server; 0 for none
 	ask    func(ctx context.Context, r event.Reader, now time.Time) (found int, err error)
 }
 
-// A recordPlace is a store that is filled and asked.
+// A recordPlace is a store to fill and query.
 type recordPlace struct {
 	about, command string
 	open           func() (event.Store, error)
 	read           func() (recordReader, error)
-	size           func() (int64, error) // bytes that the rows take; nil where that is not asked
-	clock          bool                  // targets are about the clock, as the work is not done in this process
+	size           func() (int64, error) // size of the rows in bytes; nil if it is not measured
+	clock          bool                  // targets are wall times, because the work is not done in this process
 }
 
 type recordReader interface {
@@ -59,7 +59,7 @@ type recordReader interface {
 	Close() error
 }
 
-// record fills SQLite and asks it.
+// record fills SQLite and queries it.
 func record(ctx context.Context, opt options, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "shuultuur-record-")
 	if err != nil {
@@ -82,7 +82,7 @@ func record(ctx context.Context, opt options, out io.Writer) error {
 	return p.run(ctx, opt, out)
 }
 
-// recordPostgres fills PostgreSQL and asks it.
+// recordPostgres fills PostgreSQL and queries it.
 func recordPostgres(ctx context.Context, opt options, out io.Writer) error {
 	pg, err := programs.StartPostgres()
 	if errors.Is(err, programs.ErrNoPostgres) {
@@ -106,8 +106,8 @@ func recordPostgres(ctx context.Context, opt options, out io.Writer) error {
 	return p.run(ctx, opt, out)
 }
 
-// run writes a record in batches as the gateway does, and asks it, at rest and
-// while rows are written.
+// run writes a record in batches as the gateway does, and queries it, idle and while rows are
+// written.
 func (p *recordPlace) run(ctx context.Context, opt options, out io.Writer) error {
 	s, err := p.open()
 	if err != nil {
@@ -166,10 +166,10 @@ func (p *recordPlace) run(ctx context.Context, opt options, out io.Writer) error
 	return errors.Join(failed...)
 }
 
-// preface says what was measured and what rows cost.
+// preface describes the measurement and the cost of rows.
 func (p *recordPlace) preface(out io.Writer, opt options, spent []time.Duration) error {
 	var total time.Duration
-	var tenths []float64 // µs for each row
+	var tenths []float64 // µs per row
 	for part := range slices.Chunk(spent, len(spent)/10) {
 		var sum time.Duration
 		for _, d := range part {
@@ -192,9 +192,9 @@ func (p *recordPlace) preface(out io.Writer, opt options, spent []time.Duration)
 	return err
 }
 
-// An answered question was asked in several rounds.
+// An answered is a query with the results of several rounds.
 type answered struct {
-	cpu, wall []float64 // milliseconds, rising
+	cpu, wall []float64 // milliseconds, ascending
 	found     int
 }
 
@@ -221,7 +221,7 @@ func (p *recordPlace) askAll(ctx context.Context, questions []recordQuestion, no
 	return all, nil
 }
 
-// count is how many rows there are.
+// count returns the number of rows.
 func (p *recordPlace) count(ctx context.Context) (int, error) {
 	r, err := p.read()
 	if err != nil {
@@ -274,8 +274,8 @@ func (m *meanwhile) end() (written int, err error) {
 	return m.written, m.err
 }
 
-// fillRecord writes rows that are spread over the span before now, and returns the
-// processor time that each batch took.
+// fillRecord writes rows that are spread over the span before now, and returns the processor
+// time of each batch.
 func fillRecord(ctx context.Context, s event.Store, now time.Time, n int, span time.Duration) (spent []time.Duration, err error) {
 	gen := newRowMaker()
 	rows := make([]event.Row, recordBatch)
@@ -294,8 +294,8 @@ func fillRecord(ctx context.Context, s event.Store, now time.Time, n int, span t
 	return spent, nil
 }
 
-// A rowMaker makes rows as a school's proxy does: few hosts often, many
-// seldom, paths of words and of random letters.
+// A rowMaker makes rows like those of a school's proxy: few frequent hosts, many rare ones,
+// paths of words and of random letters.
 type rowMaker struct {
 	rng   *rand.Rand
 	hosts *rand.Zipf
@@ -341,7 +341,7 @@ func (g *rowMaker) fill(r *event.Row, at time.Time) {
 	}
 }
 
-// recordQuestions are what pages and people ask.
+// recordQuestions returns the queries of pages and people.
 func recordQuestions() []recordQuestion {
 	rows := func(text string, limit int) func(context.Context, event.Reader, time.Time) (int, error) {
 		return func(ctx context.Context, r event.Reader, now time.Time) (found int, err error) {

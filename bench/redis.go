@@ -28,24 +28,24 @@ import (
 const redisZoneAbout = "A zone in Redis: from a change there to the answer"
 
 const (
-	redisZoneTarget = 100 * time.Millisecond // for 100,000 names, the longest
-	redisZoneMemory = 40                     // MB resident at most, for 100,000 names unsigned
-	redisZoneRate   = 10_000                 // queries a second all the while
-	redisZoneTurns  = 10                     // of changing, adding and removing a name in a round
+	redisZoneTarget = 100 * time.Millisecond // limit for 100,000 names
+	redisZoneMemory = 40                     // limit of resident MB for 100,000 unsigned names
+	redisZoneRate   = 10_000                 // queries per second throughout
+	redisZoneTurns  = 10                     // changes, additions and removals of a name per round
 	redisZonePause  = 300 * time.Millisecond // between two changes
 )
 
-// redisZone is one zone in one layout.
+// redisZone is one zone in one schema.
 type redisZone struct {
 	schema       redins.Schema
 	names        int
 	signed       bool
-	took         map[string][]float64 // ms, by what was done
+	took         map[string][]float64 // ms, by kind of change
 	before, most float64              // MB resident
 	lost         int64
 }
 
-// redisZones measures how long changes of zones take to be answered.
+// redisZones measures the time until changes of zones are answered.
 func redisZones(ctx context.Context, opt options, out io.Writer) error {
 	r, err := newNameRig(ctx, out, redisZoneAbout, "redis-server", "taskset")
 	if err != nil || r == nil {
@@ -75,8 +75,8 @@ func redisZones(ctx context.Context, opt options, out io.Writer) error {
 	return r.printRedisZones(out, all, opt)
 }
 
-// startRedis starts a Redis that keeps nothing, with more settings, and returns
-// its address.
+// startRedis starts a Redis without persistence, with additional settings, and returns its
+// address.
 func (r *rig) startRedis(core, more string) (addr string, p *process, err error) {
 	if addr, err = freeAddr(); err != nil {
 		return "", nil, err
@@ -146,8 +146,8 @@ func (r *rig) fillRedis(z *redisZone, store *redins.Store) error {
 	return nil
 }
 
-// changeUnderLoad changes the zone while its server answers queries, and
-// measures the server's memory and the queries lost.
+// changeUnderLoad changes the zone while its server answers queries, and measures the server's
+// memory and lost queries.
 func (r *rig) changeUnderLoad(z *redisZone, p *process, client *redis.Client, conn net.Conn, opt options) error {
 	var queries strings.Builder
 	for range 10_000 {
@@ -197,7 +197,7 @@ func (r *rig) changeUnderLoad(z *redisZone, p *process, client *redis.Client, co
 	return nil
 }
 
-// sign puts keys beside the zone, and says that it is signed.
+// sign stores keys with the zone, and marks it as signed.
 func (z *redisZone) sign(ctx context.Context, client *redis.Client, dir string) error {
 	var b redis.Batch
 	key := string(z.schema) + ":zones:zone.example.:"
@@ -266,8 +266,8 @@ func (z *redisZone) turn(ctx context.Context, client *redis.Client, conn net.Con
 	return nil
 }
 
-// until asks for a name's address until the answer, an address or a response
-// code, is the one wanted.
+// until queries a name's address until the answer, an address or a response code, is the
+// wanted one.
 func until(conn net.Conn, name, want string) error {
 	began := time.Now()
 	buf := make([]byte, 4096)
@@ -284,7 +284,7 @@ func until(conn net.Conn, name, want string) error {
 		if err != nil {
 			continue
 		}
-		// An answer to a query before, which came late, will do too.
+		// A late answer to a previous query counts, too.
 		if n < 16+len(wire) || !bytes.EqualFold(buf[12:12+len(wire)], wire) {
 			continue
 		}
@@ -337,12 +337,11 @@ func (r *rig) printRedisZones(w io.Writer, all []*redisZone, opt options) error 
 	return err
 }
 
-// serveRedis is what this program does instead of measuring, as the name server
-// of zones in Redis.
+// serveRedis is the argument with which this program is the name server of zones in Redis.
 const serveRedis = "-serve-redis"
 
-// serveRedisZones is that: args are where to listen, Redis, its database and the
-// layout.
+// serveRedisZones serves them: args are the address to listen on, Redis, its database and the
+// schema.
 func serveRedisZones(ctx context.Context, args []string) error {
 	db, err := strconv.Atoi(args[2])
 	if err != nil {
@@ -375,6 +374,6 @@ func serveRedisZones(ctx context.Context, args []string) error {
 	for source.Stats().Reconciled.IsZero() && ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
-	debug.FreeOSMemory() // of zones as they were read
+	debug.FreeOSMemory() // garbage of reading the zones
 	return errors.Join(answerBy(ctx, args[0], zones, log), <-done)
 }

@@ -30,26 +30,26 @@ const (
 
 // The targets of the resolver.
 const (
-	resolverUnbound = 1.0 // answers for the processor time of the server, to unbound's, at least
+	resolverUnbound = 1.0 // answers per processor time of the server, relative to unbound's, at least
 	resolverDnsmasq = 1.3
-	listLoad        = 500 * time.Millisecond // from the start to the first answer with a list that is new
-	listMemory      = 30                     // MB more with the list
-	entryTime       = 50 * time.Millisecond  // until an entry that was added or removed holds
+	listLoad        = 500 * time.Millisecond // from the start to the first answer with a new list
+	listMemory      = 30                     // additional MB with the list
+	entryTime       = 50 * time.Millisecond  // until an added or removed entry applies
 )
 
-// A nameServer is one that is measured.
+// A nameServer is a server to measure.
 type nameServer struct {
 	name, addr  string
 	start       func(*resolverRig, *nameServer) error
-	refuses     string // rcode of what it refuses
+	refuses     string // rcode of refusals
 	proc        *process
 	ready       time.Duration   // from its start to its first answer
-	fresh       []time.Duration // the same with a list it has never seen, where that is not the same
+	fresh       []time.Duration // the same with a new list, if that differs
 	list        bool            // it has the list
-	own, mapped float64         // MB, after the rounds: its own, and of files
+	own, mapped float64         // MB after the rounds: its own, and of mapped files
 }
 
-// A resolverRig is a rig with a list, an upstream and questions.
+// A resolverRig is a rig with a list, an upstream and queries.
 type resolverRig struct {
 	*rig
 	program, listed   string
@@ -58,7 +58,7 @@ type resolverRig struct {
 	admin             string
 }
 
-// resolver sets the name server's filter beside others.
+// resolver compares the name server's filter with others.
 func resolver(ctx context.Context, opt options, out io.Writer) error {
 	base, err := newNameRig(ctx, out, resolverAbout, "nsd", "taskset")
 	if err != nil || base == nil {
@@ -77,9 +77,9 @@ func resolver(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	var t resolverTable
-	// New names come last: they push out of a small cache what was asked before.
+	// New names come last, because they evict other names from a small cache.
 	for _, kinds := range [][]string{{"cached", "refused"}, {"new"}} {
-		for round := range opt.rounds + 1 { // in the first, which is not counted, caches are filled
+		for round := range opt.rounds + 1 { // the first round, which is not counted, fills the caches
 			for _, s := range servers {
 				for _, kind := range kinds {
 					if kind == "refused" && !s.list {
@@ -106,8 +106,8 @@ func resolver(ctx context.Context, opt options, out io.Writer) error {
 	return r.printResolver(out, &t, servers, missing, changed, opt)
 }
 
-// layOutNames writes the list, the questions and the zone of the upstream,
-// builds the program, and starts the upstream.
+// layOutNames writes the list, the queries and the zone of the upstream, builds the program,
+// and starts the upstream.
 func (r *resolverRig) layOutNames() error {
 	dir, err := r.folder("names")
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *resolverRig) layOutNames() error {
 	return err
 }
 
-// makeNames makes n different domains of the shape that lists have.
+// makeNames makes n different domains that resemble those in lists.
 func makeNames(rnd *rand.Rand, n int) []string {
 	tops := []string{"com", "net", "org", "de", "xyz", "info", "ru", "co.uk", "top", "com.br"}
 	seen := make(map[string]bool, n)
@@ -200,7 +200,7 @@ func (r *resolverRig) begin(s *nameServer, args []string, settings string) (err 
 	return nil
 }
 
-// answering waits until the server answers a question out of the zone.
+// answering waits until the server answers a query for the zone.
 func (r *resolverRig) answering(addr string) error {
 	var err error
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end) && r.ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
@@ -212,8 +212,8 @@ func (r *resolverRig) answering(addr string) error {
 	return errors.Join(errors.New("it does not answer"), err, r.ctx.Err())
 }
 
-// askAddress asks for a name's address over UDP, and returns the response code and
-// the number of records in the answer.
+// askAddress queries a name's address over UDP, and returns the response code and the number
+// of records in the answer.
 func askAddress(addr, name string, timeout time.Duration) (rcode, records int, err error) {
 	wire, err := dns.Name(name)
 	if err != nil {
@@ -253,9 +253,8 @@ dns:
   forward: {upstreams: ["UPSTREAM"]}
 `
 
-// beginResolver starts ours. With the list it is started a few times with
-// nothing on disk before, as at the first start or with a new version of the
-// list, and then as ever after.
+// beginResolver starts ours. With the list it is started a few times with an empty disk, as at
+// the first start or with a new version of the list, and then normally.
 func (r *resolverRig) beginResolver(s *nameServer) error {
 	dir, err := r.folder(s.name)
 	if err != nil {
@@ -285,13 +284,13 @@ func (r *resolverRig) beginResolver(s *nameServer) error {
 		}
 		s.fresh = append(s.fresh, s.ready)
 		tree := family(s.proc.cmd.Process.Pid)
-		_ = s.proc.cmd.Process.Signal(os.Interrupt) // an error means that it has ended already
+		_ = s.proc.cmd.Process.Signal(os.Interrupt) // an error means that it has already ended
 		s.proc.stop(tree)
 	}
 	return r.begin(s, run, settings)
 }
 
-// freshStarts is how often the first start is measured.
+// freshStarts is the number of measurements of the first start.
 const freshStarts = 3
 
 const unboundSettings = `server:
@@ -360,7 +359,7 @@ func (r *resolverRig) rewriteList(to string, line func(string) string) error {
 	return os.WriteFile(to, b.Bytes(), 0o644)
 }
 
-// volley is one round: questions of a kind, and the server's processor time.
+// volley runs one round of queries of a kind, and measures the server's processor time.
 func (r *resolverRig) volley(s *nameServer, kind string, opt options) (volley, error) {
 	file, want := r.cachedQ, "NOERROR"
 	if kind == "refused" {
@@ -375,7 +374,7 @@ func (r *resolverRig) volley(s *nameServer, kind string, opt options) (volley, e
 	if cfg.Queries, err = load.ReadQueries(f, file); err != nil {
 		return volley{}, err
 	}
-	if kind == "new" { // names that nobody has asked for
+	if kind == "new" { // names without previous queries
 		cfg.Random, cfg.Seed = true, uint64(time.Now().UnixNano())
 		if cfg.Queries, err = load.RandomQueries("new."+resolverZone, "A"); err != nil {
 			return volley{}, err
@@ -397,15 +396,14 @@ func (r *resolverRig) volley(s *nameServer, kind string, opt options) (volley, e
 	return volley{n / rep.Seconds, float64((s.proc.cpu() - before).Microseconds()) / n, rep.Lost + rep.Unfinished}, nil
 }
 
-// An amendment is what became of entries added to a list in use and removed
-// from it again.
+// An amendment is the result of adding entries to a list in use and removing them.
 type amendment struct {
-	took          []time.Duration // until each held
+	took          []time.Duration // until each applied
 	before, after float64         // MB resident
 }
 
-// oneEntry adds entries to the list of ours while it serves, one by one, for
-// names that are in its cache, and removes them again.
+// oneEntry adds entries to our list while it serves, one by one, for names in its cache, and
+// removes them again.
 func (r *resolverRig) oneEntry(s *nameServer) (am amendment, err error) {
 	am.before = s.proc.residentMB()
 	for i := range 5 {
@@ -423,7 +421,7 @@ func (r *resolverRig) oneEntry(s *nameServer) (am amendment, err error) {
 	return am, nil
 }
 
-// amend changes the list and waits until the answer says so.
+// amend changes the list and waits until the answer changes.
 func (r *resolverRig) amend(s *nameServer, name string, remove bool) (time.Duration, error) {
 	want := dns.RcodeNXDomain
 	if remove {
@@ -456,7 +454,7 @@ func (r *resolverRig) amend(s *nameServer, name string, remove bool) (time.Durat
 	}
 }
 
-// A resolverTable holds the volleys by server and kind.
+// A resolverTable has the volleys by server and kind.
 type resolverTable struct{ all map[string][]volley }
 
 func (t *resolverTable) add(name, kind string, v volley) {
@@ -466,8 +464,8 @@ func (t *resolverTable) add(name, kind string, v volley) {
 	t.all[name+" "+kind] = append(t.all[name+" "+kind], v)
 }
 
-// ratio is the median over rounds of ours to theirs: answers for each second
-// of the server's processor, and by the clock.
+// ratio returns the median over rounds of ours relative to theirs: answers per second of the
+// server's processor time, and per second.
 func (t *resolverTable) ratio(kind, theirs string) (cost, rate float64) {
 	var costs, rates []float64
 	ours := t.all["shuultuur "+kind]

@@ -17,26 +17,26 @@ import (
 	"time"
 )
 
-// The cores that the two sides are pinned to.
+// The cores of the two sides.
 const (
 	loadCore  = "0"
 	proxyCore = "1"
 )
 
-// rig is everything that a run starts and has to take down again.
+// rig is everything that a run starts and must stop again.
 type rig struct {
 	ctx     context.Context
 	root    string // of this repository
 	dir     string // temporary
 	pages   []string
-	heavy   []byte // a page of bad words; nil where nobody filters
+	heavy   []byte // a page of bad words; nil without filters
 	origin  string // host:port of nginx
 	procs   []*process
 	program string        // ours, built once for several subjects
-	certs   *certificates // nil where the origin speaks plain HTTP
+	certs   *certificates // nil if the origin uses plain HTTP
 }
 
-// Each kind of run adds what it starts and asks to a rig.
+// Each kind of run adds its own methods to a rig.
 type (
 	peerRig   struct{ *rig } // the filters that are compared
 	verifier  struct{ *rig } // what the filters deliver
@@ -54,7 +54,7 @@ type process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// newRig lays out the pages and starts nginx, with TLS if so wanted.
+// newRig writes the pages and starts nginx, with TLS if wanted.
 func newRig(ctx context.Context, tls bool) (*rig, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("the benchmarks read /proc and use taskset: they need Linux")
@@ -76,7 +76,7 @@ func newRig(ctx context.Context, tls bool) (*rig, error) {
 		return nil, fmt.Errorf("make a temporary folder: %w", err)
 	}
 	r := &rig{ctx: ctx, root: root, dir: dir}
-	// Daemons started by root change to users of their own.
+	// Daemons started by root change to other users.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		r.close()
 		return nil, err
@@ -98,12 +98,12 @@ func newRig(ctx context.Context, tls bool) (*rig, error) {
 	return r, nil
 }
 
-// close ends what was started and removes the folder.
+// close stops all processes and removes the folder.
 func (r *rig) close() {
 	trees := make([][]int, len(r.procs))
 	for i, p := range r.procs {
 		trees[i] = family(p.cmd.Process.Pid)
-		// An error means that it has ended already.
+		// An error means that it has already ended.
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	}
 	for i, p := range r.procs {
@@ -112,7 +112,7 @@ func (r *rig) close() {
 	os.RemoveAll(r.dir)
 }
 
-// find looks for a program where daemons live, too.
+// find searches for a program also in the folders of daemons.
 func find(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
@@ -125,7 +125,7 @@ func find(name string) (string, error) {
 	return "", fmt.Errorf("%q is not installed", name)
 }
 
-// repository is the folder of go.mod, from here upwards.
+// repository returns the folder of go.mod, from here upwards.
 func repository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -143,7 +143,7 @@ func repository() (string, error) {
 	}
 }
 
-// dataFolder is $SHUULTUUR_DATA, or shared/data beside the repository.
+// dataFolder returns $SHUULTUUR_DATA, or shared/data beside the repository.
 func (r *rig) dataFolder() (string, error) {
 	dir := os.Getenv("SHUULTUUR_DATA")
 	if dir == "" {
@@ -162,8 +162,8 @@ const (
 	largerSize = 20_000_000
 )
 
-// layOut writes what nginx serves: the pages with compressed copies beside
-// them, a small page, two that go on and on, a big file.
+// layOut writes the files for nginx: the pages with compressed copies, a small page, two long
+// ones, and a big file.
 func (r *rig) layOut() error {
 	data, err := r.dataFolder()
 	if err != nil {
@@ -202,8 +202,8 @@ func (r *rig) layOut() error {
 	return errors.Join(big.Truncate(bigSize), big.Close())
 }
 
-// layOutLong writes the long pages: the longest of the others, over and over,
-// so that its words count once.
+// layOutLong writes the long pages: the longest of the others, repeated, so that its words
+// count once.
 func (r *rig) layOutLong(www string) error {
 	var longest []byte
 	for _, name := range r.pages {
@@ -241,8 +241,8 @@ func writePage(name string, text []byte) error {
 	return errors.Join(err, z.Close(), f.Close())
 }
 
-// base is the origin's address as a URL without a path. With TLS it has a
-// name, because clients ask for certificates by name.
+// base returns the origin's address as a URL without a path. With TLS it has a name, because
+// clients verify certificates by name.
 func (r *rig) base() string {
 	if r.certs == nil {
 		return "http://" + r.origin
@@ -268,7 +268,7 @@ func (r *rig) startOrigin() error {
 	if err != nil {
 		return err
 	}
-	if r.certs != nil { // e2guardian looks into TLS on this port alone
+	if r.certs != nil { // e2guardian only decrypts TLS on this port
 		l, err := net.Listen("tcp", httpsAddr)
 		if err != nil {
 			return fmt.Errorf("the origin needs the port of HTTPS: %w", err)
@@ -302,7 +302,7 @@ http {
 
 const httpsAddr = "127.0.0.1:443"
 
-// originTLS are nginx's words for its certificate.
+// originTLS returns nginx's settings for its certificate.
 func (r *rig) originTLS() string {
 	if r.certs == nil {
 		return ""
@@ -310,10 +310,10 @@ func (r *rig) originTLS() string {
 	return "ssl_certificate " + r.certs.origin + "; ssl_certificate_key " + r.certs.originKey + "; ssl_session_cache shared:tls:10m;"
 }
 
-// expand replaces the words in capitals of a settings text.
+// expand replaces the words in capitals in a settings text.
 func expand(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
 
-// freeAddr is an address that was free a moment ago.
+// freeAddr returns an address that was free a moment ago.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -323,7 +323,7 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// build builds the program into a folder.
+// build builds the program in a folder.
 func (r *rig) build(dir string) (program string, err error) {
 	program = filepath.Join(dir, "bin")
 	flags := exec.CommandContext(r.ctx, "sh", "dist/flags.sh") // as make does
@@ -341,8 +341,8 @@ func (r *rig) build(dir string) (program string, err error) {
 	return program, nil
 }
 
-// start runs a daemon on a core and waits until addr takes connections.
-// settings are written to a file, whose name replaces FILE in args.
+// start starts a daemon on a core and waits until addr accepts connections. settings are
+// written to a file, whose name replaces FILE in args.
 func (r *rig) start(core, name, addr string, args []string, settings string) (*process, error) {
 	own, err := r.folder(name)
 	if err != nil {
@@ -366,7 +366,7 @@ func (r *rig) start(core, name, addr string, args []string, settings string) (*p
 		return nil, err
 	}
 	defer out.Close()
-	// taskset becomes the daemon, so its process ID is the daemon's.
+	// taskset executes the daemon, so its process ID is the daemon's.
 	p.cmd = exec.Command("taskset", line...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = own, out, out
 	if err := p.cmd.Start(); err != nil {
@@ -374,14 +374,14 @@ func (r *rig) start(core, name, addr string, args []string, settings string) (*p
 	}
 	r.procs = append(r.procs, p)
 	go func() {
-		// How it ended is read from its output, by who waited for it.
+		// Its waiters read from its output how it ended.
 		_ = p.cmd.Wait()
 		close(p.done)
 	}()
 	return p, p.ready(r.ctx, addr)
 }
 
-// folder makes a folder that a daemon may write to whichever user it becomes.
+// folder makes a folder that a daemon may write to as any user.
 func (r *rig) folder(name string) (string, error) {
 	dir := filepath.Join(r.dir, strings.ReplaceAll(name, " ", "-"))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -409,7 +409,7 @@ func (p *process) ready(ctx context.Context, addr string) error {
 	return fmt.Errorf("%s does not listen on %s after %s:\n%s", p.name, addr, patience, p.tail())
 }
 
-// tail is the end of what the daemon said.
+// tail returns the end of the daemon's output.
 func (p *process) tail() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -418,8 +418,7 @@ func (p *process) tail() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// stop waits for the daemon, which has been asked to end, or makes it end;
-// with its children.
+// stop waits for the daemon, which was asked to end, or kills it with its children.
 func (p *process) stop(tree []int) {
 	select {
 	case <-p.done:
@@ -448,7 +447,7 @@ func stat(pid int) (parent int, ticks int64, ok bool) {
 	if err != nil {
 		return 0, 0, false
 	}
-	// The name in parentheses may contain anything: count from its end.
+	// The name in parentheses may contain anything: parse from its end.
 	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')'):]), " ")
 	f := strings.Fields(rest)
 	if len(f) < 13 {
@@ -460,7 +459,7 @@ func stat(pid int) (parent int, ticks int64, ok bool) {
 	return parent, user + system, true
 }
 
-// family is a process and all that descend from it, itself first.
+// family returns a process and all its descendants, itself first.
 func family(pid int) []int {
 	children := map[int][]int{}
 	entries, _ := os.ReadDir("/proc")
@@ -478,8 +477,8 @@ func family(pid int) []int {
 	return tree
 }
 
-// cpu is the processor time of the process tree, to 10 ms (USER_HZ is 100 on
-// every Linux that Go runs on).
+// cpu returns the processor time of the process tree, to 10 ms (USER_HZ is 100 on every Linux
+// that Go supports).
 func (p *process) cpu() time.Duration {
 	sum := int64(0)
 	for _, pid := range family(p.cmd.Process.Pid) {
@@ -489,14 +488,14 @@ func (p *process) cpu() time.Duration {
 	return time.Duration(sum) * 10 * time.Millisecond
 }
 
-// peakMB is the most that the process tree had resident, in 10^6 bytes: the
-// sum of each process's own peak.
+// peakMB returns the peak of resident memory of the process tree, in 10^6 bytes: the sum of
+// each process's own peak.
 func (p *process) peakMB() float64 { return p.memoryMB("status", "VmHWM:") }
 
-// residentMB is what the process tree has resident now, in 10^6 bytes.
+// residentMB returns the resident memory of the process tree, in 10^6 bytes.
 func (p *process) residentMB() float64 { return p.memoryMB("status", "VmRSS:") }
 
-// pssMB is the memory of the process tree, what it shares counted once.
+// pssMB returns the memory of the process tree, with shared memory counted once.
 func (p *process) pssMB() float64 { return p.memoryMB("smaps_rollup", "Pss:") }
 
 // memoryMB adds up one line of a file of /proc/PID over the process tree.
@@ -517,7 +516,7 @@ func (p *process) memoryMB(file, of string) float64 {
 	return sum
 }
 
-// settle waits until the process has finished what its clients abandoned.
+// settle waits until the process has finished work that its clients abandoned.
 func (p *process) settle(ctx context.Context) {
 	deadline := time.Now().Add(20 * time.Second)
 	for before := p.cpu(); time.Now().Before(deadline); {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// settings is Shuultuur's settings file for the benchmarks: the lists that
-// e2guardian ships and enables, no list of hosts. The
-// proxy settings let one client on this machine do what the benchmarks do.
+// settings is Shuultuur's settings file for the benchmarks: the lists that e2guardian ships
+// and enables, without lists of hosts. The proxy settings permit one client on this machine
+// the load of the benchmarks.
 const settings = `listen: {proxy: "PROXY", admin: "ADMIN"}
 data: DIR
 INTERCEPT
@@ -39,19 +39,19 @@ events: {sqlite: events.db}
 state: STATE
 `
 
-// beginShuultuur starts the program as it comes.
+// beginShuultuur starts the program with default settings.
 func (r *peerRig) beginShuultuur(p *peer) error { return r.beginMode(p, "modern", "off") }
 
-// beginLearn starts the program so that it remembers what it decided about a
-// page and does not read it again while the origin says that it is the same.
+// beginLearn starts the program so that it remembers its verdict on a page, and does not
+// inspect it again while the origin says that it is unchanged.
 func (r *peerRig) beginLearn(p *peer) error { return r.beginMode(p, "modern", "10m") }
 
-// beginCompat starts the program in the mode that reads the bytes of a page as
-// e2guardian 5.3 does, with the same scores: the same work, step for step.
+// beginCompat starts the program in the mode that searches the bytes of a page as e2guardian
+// 5.3 does, with the same scores: the same work, step by step.
 func (r *peerRig) beginCompat(p *peer) error { return r.beginMode(p, "e2guardian-5.3", "off") }
 
-// beginRules starts the program with public signature rules for HTTP besides.
-// None of them drops, so that all are tried on every page.
+// beginRules starts the program with public signature rules for HTTP in addition. None of them
+// drops, so that all are tried on every page.
 func (r *peerRig) beginRules(p *peer) error {
 	data := os.Getenv("SHUULTUUR_DATA")
 	rules := filepath.Join(data, "rules", "et-open-http.rules.gz")
@@ -101,7 +101,7 @@ func (r *peerRig) beginMode(p *peer, compat, learn string) error {
 	return err
 }
 
-// revision is the commit that is measured.
+// revision returns the measured commit.
 func (r *rig) revision() string {
 	git := exec.Command("git", "describe", "--always", "--dirty")
 	git.Dir = r.root

@@ -27,10 +27,10 @@ const signatureAbout = "Signature rules on a generated capture, one core"
 // capturePayload is the TCP payload of the generated capture.
 const capturePayload = 300 << 20
 
-// signatures measures the engine on a capture that it generates: HTTP/1.1 on
-// kept-alive connections, pages, scripts, JSON and pictures, 40 % gzip, 30 %
-// chunked. The traffic is benign, so that alerts cost nothing. Processor time
-// is that of this process, with one processor.
+// signatures measures the engine on a capture that it generates: HTTP/1.1 on kept-alive
+// connections, pages, scripts, JSON and pictures, 40 % gzip, 30 % chunked. The traffic is
+// benign, so that alerts cost nothing. Processor time is that of this process, with one
+// processor.
 func signatures(ctx context.Context, _ options, out io.Writer) error {
 	data := os.Getenv("SHUULTUUR_DATA")
 	if data == "" {
@@ -91,8 +91,8 @@ type captureWriter struct {
 	payload int
 }
 
-// writeCapture generates a capture with so much payload and says how many
-// exchanges it has.
+// writeCapture generates a capture with this much payload and returns the number of its
+// exchanges.
 func writeCapture(name string, payload int) (exchanges int, err error) {
 	f, err := os.Create(name)
 	if err != nil {
@@ -116,13 +116,13 @@ func writeCapture(name string, payload int) (exchanges int, err error) {
 	return exchanges, c.w.Flush()
 }
 
-// A generated is a body with its type, plain and compressed.
+// A generated is a generated body with its type, plain and compressed.
 type generated struct {
 	kind        string
 	plain, gzip []byte
 }
 
-// words are what generated text is made of.
+// words are the vocabulary of generated text.
 var words = strings.Fields(`the of and to in is that for with as this on are from page site content main item list value data user name time
 	link home news about contact search result image title function return var document window element event class style color width
 	height margin padding border table row cell text input button form label option select script module export import const`)
@@ -158,7 +158,7 @@ func (c *captureWriter) bodies(n int) (list []generated) {
 			g.kind = "image/png"
 			b.WriteString("\x89PNG\r\n\x1a\n")
 			for b.Len() < size {
-				_ = binary.Write(&b, binary.LittleEndian, c.r.Uint64()) // a Buffer takes everything
+				_ = binary.Write(&b, binary.LittleEndian, c.r.Uint64()) // a Buffer accepts everything
 			}
 		}
 		g.plain = b.Bytes()

@@ -24,11 +24,11 @@ const (
 	slowTarget  = 500 // ms to the first byte of the page
 )
 
-// arrivals are milliseconds from the request, of all rounds.
+// arrivals are milliseconds since the request, in all rounds.
 type arrivals struct{ first, last []float64 }
 
-// slow fetches a page that comes slowly, by ten clients at once through each
-// peer by turns.
+// slow fetches a page that arrives slowly, with ten concurrent clients, through each peer in
+// turn.
 func slow(ctx context.Context, opt options, out io.Writer) error {
 	r, err := newRig(ctx, false)
 	if err != nil {
@@ -86,7 +86,7 @@ func slow(ctx context.Context, opt options, out io.Writer) error {
 	return err
 }
 
-// dripping sends page in pieces.
+// dripping serves page in pieces.
 func dripping(page []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -99,7 +99,7 @@ func dripping(page []byte) http.Handler {
 			if _, err := w.Write(piece); err != nil {
 				return
 			}
-			_ = http.NewResponseController(w).Flush() // the next write tells
+			_ = http.NewResponseController(w).Flush() // the next write reports errors
 			select {
 			case <-time.After(slowPause):
 			case <-q.Context().Done():
@@ -109,7 +109,7 @@ func dripping(page []byte) http.Handler {
 	})
 }
 
-// wait fetches url by all clients at once through p.
+// wait fetches url with all clients concurrently through p.
 func (r *socketRig) wait(p *peer, url string, w *arrivals) error {
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -18,28 +18,28 @@ import (
 
 const stateAbout = "State in Redis against state in memory: learned verdicts and a limit"
 
-// The targets: requests for each second of the processor against the memory's,
-// and what a lost Redis adds to the time of 99 % of the requests.
+// The targets: requests per second of processor time relative to a state in memory, and the
+// additional time of 99 % of the requests when Redis is lost.
 const (
 	stateShare = 0.9
 	stateAdded = 5 * time.Millisecond
 )
 
-// stateTurn is one round against one store.
+// stateTurn is one round with one store.
 type stateTurn struct {
-	rate, cost float64 // pages/s, µs of the gateway's processor time for each
+	rate, cost float64 // pages/s, µs of the gateway's processor time per page
 	p99        float64 // ms
 	failed     int64
-	asked      float64 // commands that Redis had for a page
-	served     float64 // µs of the processor that Redis took for a page
+	asked      float64 // Redis commands per page
+	served     float64 // µs of Redis' processor time per page
 }
 
-// stateLoads are what is asked for. Pages that are new each have their words
-// read, a verdict asked for and one learned; known ones have their verdict.
+// stateLoads are the kinds of requests. New pages are each scored; a verdict is looked up and
+// one is learned. Known pages have a verdict.
 var stateLoads = []string{"known pages", "new pages"}
 
-// shared sets a gateway whose state is in a Redis beside one that remembers
-// alone. Redis shares a core with the origin and the load generator.
+// shared compares a gateway with its state in Redis to one with its state in memory. Redis
+// shares a core with the origin and the load generator.
 func shared(ctx context.Context, opt options, out io.Writer) error {
 	if _, err := find("redis-server"); err != nil {
 		_, err = fmt.Fprintf(out, "### %s\n\n* left out, %v\n\n", stateAbout, err)
@@ -77,11 +77,11 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 	}
 	turns := map[string][]stateTurn{} // by load and peer
 	turn := 0
-	for round := range opt.rounds + 1 { // the first warms up
+	for round := range opt.rounds + 1 { // the first round warms up
 		for _, what := range stateLoads {
 			for i := range peers {
 				turn++
-				p := peers[(i+round)%2] // by turns the first
+				p := peers[(i+round)%2] // each is first in turn
 				t, err := r.stateTurn(p, seen, what, turn, opt)
 				if err != nil {
 					return fmt.Errorf("round %d, %s, %s: %w", round, what, p.name, err)
@@ -94,7 +94,7 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 		if round == 0 {
 			continue
 		}
-		// The same once more, with a Redis that hangs from the middle on.
+		// The same again, with a Redis that hangs from the middle on.
 		turn++
 		stopped := make(chan error, 1)
 		hang := time.AfterFunc(opt.duration()/4, func() { stopped <- server.cmd.Process.Signal(syscall.SIGSTOP) })
@@ -106,18 +106,18 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 			return fmt.Errorf("round %d, with Redis lost: %w", round, err)
 		}
 		turns["lost"] = append(turns["lost"], t)
-		time.Sleep(3 * time.Second) // it is found again
+		time.Sleep(3 * time.Second) // until it is found again
 	}
 	return r.printState(out, turns, opt)
 }
 
-// redisSeen is the Redis of a run as it looks from outside.
+// redisSeen is the Redis of a run, observed from outside.
 type redisSeen struct {
 	*process
 	client *redis.Client
 }
 
-// commands is how many it has been sent.
+// commands returns the number of commands that it has received.
 func (s *redisSeen) commands(ctx context.Context) (int64, error) {
 	var b redis.Batch
 	b.Add("INFO", "stats")
@@ -133,8 +133,8 @@ func (s *redisSeen) commands(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// stateTurn is one round; number makes its pages new. redis is nil when it
-// cannot be asked what it did.
+// stateTurn runs one round; number makes its pages new. seen is nil if Redis cannot be
+// observed.
 func (r *rig) stateTurn(p *peer, seen *redisSeen, what string, number int, opt options) (t stateTurn, err error) {
 	cfg := load.Config{URLs: r.pageURLs(), Parallel: 10, Order: "order", KeepAlive: true, Timeout: 20 * time.Second, Proxy: p.proxy, Duration: opt.duration()}
 	if what == stateLoads[1] {

@@ -26,15 +26,14 @@ const (
 )
 
 const (
-	subdomainsRate = 100_000 // flood's queries/s, sent on schedule
-	goodNames      = 1000    // names that good clients ask for, of each kind
+	subdomainsRate = 100_000 // queries/s of the flood, sent on schedule
+	goodNames      = 1000    // names of good clients, of each kind
 	goodRate       = 200     // queries/s of good clients, of each kind
 	goodTime       = 500 * time.Millisecond
 )
 
-// goodKinds are what good clients ask for during the flood: names in the
-// cache, of a zone of our own, refused ones, and names nobody has asked for
-// yet, whose servers are well.
+// goodKinds are the queries of good clients during the flood: names in the cache, names of our
+// own zone, refused names, and new names whose servers work.
 var goodKinds = []struct {
 	name, zone string
 	random     bool
@@ -43,29 +42,28 @@ var goodKinds = []struct {
 // subdomainsRound is one flood on one server.
 type subdomainsRound struct {
 	peak, goodput  float64            // answers/s to random names: 400 at a time, and in the flood
-	cost, wild     float64            // µs of the server's processor time for each of them
-	before, most   float64            // MB resident after the peak, and the most in the flood
+	cost, wild     float64            // µs of the server's processor time per answer
+	before, most   float64            // resident MB after the peak, and maximum in the flood
 	answered, slow map[string]float64 // share in time, and p99 in ms, by kind
 	calm, calmNew  time.Duration
 }
 
-// A subdomainsRig is a rig with an upstream and servers that ask it.
+// A subdomainsRig is a rig with an upstream and servers that query it.
 type subdomainsRig struct {
 	*resolverRig
 	scenario, about string
-	domain          string // whose names are asked for
+	domain          string // domain of the queried names
 }
 
-// silent says that the upstream does not answer for the domain.
+// silent reports that the upstream does not answer for the domain.
 func (r *subdomainsRig) silent() bool { return r.domain == "gone.example" }
 
-// subdomains floods resolvers with names that nobody has asked for before, and
-// that do not exist.
+// subdomains floods resolvers with queries for new names that do not exist.
 func subdomains(ctx context.Context, opt options, out io.Writer) error {
 	return floodOthers(ctx, opt, out, "subdomains", subdomainsAbout, "flood.example")
 }
 
-// silence does it with names that nobody answers for.
+// silence floods resolvers with queries for names that nobody answers.
 func silence(ctx context.Context, opt options, out io.Writer) error {
 	return floodOthers(ctx, opt, out, "silence", silenceAbout, "gone.example")
 }
@@ -104,7 +102,7 @@ func floodOthers(ctx context.Context, opt options, out io.Writer, name, about, d
 	return r.printSubdomains(out, &t, opt)
 }
 
-// A subdomainsTable holds the rounds by server.
+// A subdomainsTable has the rounds by server.
 type subdomainsTable struct {
 	rows    []*subdomainsRow
 	without []string
@@ -131,7 +129,7 @@ func (t *subdomainsTable) add(server string, f subdomainsRound) {
 	t.rows = append(t.rows, &subdomainsRow{server, []subdomainsRound{f}})
 }
 
-// mid is the median of a figure.
+// mid returns the median of a figure.
 func (w *subdomainsRow) mid(of func(*subdomainsRound) float64) float64 {
 	var all []float64
 	for i := range w.rounds {
@@ -189,8 +187,7 @@ func (r *subdomainsRig) printSubdomains(w io.Writer, t *subdomainsTable, opt opt
 	return err
 }
 
-// layOut builds the program, writes the zone of our own and the questions, and
-// starts the upstream.
+// layOut builds the program, writes our own zone and the queries, and starts the upstream.
 func (r *subdomainsRig) layOut() error {
 	dir, err := r.folder("names")
 	if err != nil {
@@ -242,8 +239,7 @@ func (r *resolverRig) beginFlooded(s *nameServer) error {
 	return r.begin(s, []string{r.program, "run", "-config", "FILE"}, settings)
 }
 
-// beginFloodedUnbound is unbound with its default bounds, and a cache like
-// ours.
+// beginFloodedUnbound starts unbound with its default limits, and a cache like ours.
 func (r *resolverRig) beginFloodedUnbound(s *nameServer) error {
 	if _, err := find("unbound"); err != nil {
 		return fmt.Errorf("%w: unbound", errMissing)
@@ -270,7 +266,7 @@ func (r *resolverRig) beginFloodedDnsmasq(s *nameServer) error {
 			host, port, upHost, upPort))
 }
 
-// volleyOf asks s for names below a zone.
+// volleyOf queries s for names below a zone.
 func (r *subdomainsRig) volleyOf(s *nameServer, zone string, random bool, cfg load.DNSConfig) (*load.DNSReport, error) {
 	var err error
 	if random {
@@ -295,8 +291,7 @@ func (r *subdomainsRig) volleyOf(s *nameServer, zone string, random bool, cfg lo
 	return rep, errors.Join(err, r.ctx.Err())
 }
 
-// subdomainsRound starts a server, floods it with names of a domain, and ends
-// it.
+// subdomainsRound starts a server, floods it with names of a domain, and ends it.
 func (r *subdomainsRig) subdomainsRound(s *nameServer) (f subdomainsRound, err error) {
 	if s.addr, err = freeAddr(); err != nil {
 		return f, err
@@ -367,8 +362,8 @@ func (r *subdomainsRig) subdomainsRound(s *nameServer) (f subdomainsRound, err e
 	return f, nil
 }
 
-// untilCalm measures how long after a flood the server answers known and new
-// names again, at most 20 s each.
+// untilCalm measures how long after a flood the server takes to answer known and new names
+// again, at most 20 s each.
 func (r *subdomainsRig) untilCalm(s *nameServer, f *subdomainsRound) error {
 	begun := time.Now()
 	for _, x := range []struct {
@@ -392,11 +387,11 @@ func (r *subdomainsRig) untilCalm(s *nameServer, f *subdomainsRound) error {
 	return nil
 }
 
-// serveUpstream makes this program the upstream of a benchmark.
+// serveUpstream is the argument with which this program is the upstream of a benchmark.
 const serveUpstream = "-serve-upstream"
 
-// A source is an upstream: no name of flood.example exists, nobody hears of
-// those of gone.example, and all others have an address.
+// A source is an upstream: no name below flood.example exists, queries for names below
+// gone.example get no answer, and all other names have an address.
 type source struct{ flood, gone, soa []byte }
 
 func newSource() (*source, error) {

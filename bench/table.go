@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// A measure is what a target is about.
+// A measure is the subject of a target.
 type measure int
 
 const (
-	perCore     measure = iota // fetches per second of the proxy's processor time, against a peer: at least
-	cpuPerFetch                // processor time per fetch, against a peer: at most
-	noErrors                   // errors, time-outs and changed pages: none
+	perCore     measure = iota // fetches per second of the proxy's processor time relative to a peer, at least
+	cpuPerFetch                // processor time per fetch relative to a peer, at most
+	noErrors                   // errors, timeouts and changed pages: none
 	residentMB                 // peak: at most
-	p99                        // milliseconds of the slowest round: at most
+	p99                        // milliseconds in the slowest round, at most
 )
 
-// target is what Shuultuur is meant to reach. It is reported, not enforced.
+// target is a goal for Shuultuur. It is reported, not enforced.
 type target struct {
 	against string
 	what    measure
@@ -46,7 +46,7 @@ func newTable(s scenario, opt options, all []*peer) *table {
 
 func (t *table) add(p *peer, w window) { t.rows[p.name] = append(t.rows[p.name], w) }
 
-// median of one figure over a peer's rounds.
+// median returns the median of one figure over a peer's rounds.
 func (t *table) median(name string, of func(window) float64) float64 {
 	return middle(t.values(name, of))
 }
@@ -60,7 +60,7 @@ func (t *table) values(name string, of func(window) float64) []float64 {
 	return v
 }
 
-// middle is the median of sorted values.
+// middle returns the median of sorted values.
 func middle(v []float64) float64 {
 	n := len(v)
 	if n == 0 {
@@ -113,7 +113,7 @@ func (t *table) peak(name string) float64 {
 	return v[len(v)-1]
 }
 
-// errors adds up what went wrong in all rounds, in words.
+// errors adds up the errors of all rounds, in words.
 func (t *table) errors(name string) (string, int64) {
 	sum, changed, cut := map[string]int64{}, int64(0), int64(0)
 	for _, w := range t.rows[name] {
@@ -124,7 +124,7 @@ func (t *table) errors(name string) (string, int64) {
 		}
 		changed += w.report.BadBodies
 		cut += w.report.Unfinished
-		if t.s.queues { // the time ends the round: each connection has one under way
+		if t.s.queues { // time ends the round, with a fetch in progress on each connection
 			cut -= min(w.report.Unfinished, int64(t.s.connections))
 		}
 	}
@@ -144,8 +144,8 @@ func (t *table) errors(name string) (string, int64) {
 
 const subject = "shuultuur"
 
-// ratios sets the subject against each peer: medians, and in brackets the range
-// over the rounds, each of which is compared with the peer's round beside it.
+// ratios compares the subject with each peer: medians, and in brackets the range over the
+// rounds, each compared with the adjacent round of the peer.
 func (t *table) ratios(b *strings.Builder) {
 	if len(t.rows[subject]) == 0 {
 		return
@@ -163,8 +163,8 @@ func (t *table) ratios(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// compare is one figure of the subject against that of a peer, in each round,
-// the smallest first.
+// compare returns one figure of the subject relative to that of a peer in each round,
+// ascending.
 func (t *table) compare(name string, of func(window) float64) []float64 {
 	var v []float64
 	for i, w := range t.rows[name] {
@@ -176,7 +176,7 @@ func (t *table) compare(name string, of func(window) float64) []float64 {
 	return v
 }
 
-// spread is the range of sorted values, as words behind a median.
+// spread formats the range of sorted values for use after a median.
 func spread(v []float64, digits int) string {
 	if len(v) < 2 {
 		return ""
@@ -184,7 +184,7 @@ func spread(v []float64, digits int) string {
 	return fmt.Sprintf(" (%.*f–%.*f)", digits, v[0], digits, v[len(v)-1])
 }
 
-// verdicts says which targets are reached.
+// verdicts reports which targets are reached.
 func (t *table) verdicts(b *strings.Builder) {
 	if len(t.rows[subject]) == 0 {
 		fmt.Fprintf(b, "%s was not measured: no target is judged.\n\n", subject)
@@ -222,7 +222,7 @@ func (t *table) judge(g target) (bool, string) {
 	return got < g.value, fmt.Sprintf("target < %g MB resident: %.0f MB", g.value, got)
 }
 
-// figure prints a number with about three digits.
+// figure formats a number with about three digits.
 func figure(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -237,7 +237,7 @@ func figure(v float64) string {
 	return s
 }
 
-// machine says what the figures were taken on.
+// machine describes the machine.
 func machine() string {
 	model := "unknown processor"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -259,7 +259,7 @@ func machine() string {
 	return fmt.Sprintf("%s, %d cores, %s, %s, load average at the end %s.", model, runtime.NumCPU(), kernel, runtime.Version(), busy)
 }
 
-// median of one figure over several rounds.
+// median returns the median of one figure over several rounds.
 func median[T any](all []T, of func(T) float64) float64 {
 	var v []float64
 	for _, x := range all {

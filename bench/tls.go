@@ -19,18 +19,18 @@ import (
 	"shuultuur/intercept"
 )
 
-// certificates are what a run with TLS needs: an authority that every peer
-// looks into connections with, and an origin that all of them trust.
+// certificates are for runs with TLS: an authority with which every peer decrypts connections,
+// and an origin that all of them trust.
 type certificates struct {
-	root      string // file: the authority's key and certificate, as Shuultuur reads it
-	ca, key   string // files: the same, each by itself
-	leafKey   string // file: an RSA key for the certificates of peers that make none
+	root      string // file: the authority's key and certificate, as used by Shuultuur
+	ca, key   string // files: the same, separately
+	leafKey   string // file: an RSA key for the leaf certificates of peers that make none
 	origin    string // file: certificate of the origin
 	originKey string
 	roots     *x509.CertPool // what clients trust
 }
 
-// certify makes the certificates. They are gone with the folder.
+// certify makes the certificates, in the temporary folder.
 func (r *rig) certify() (*certificates, error) {
 	in := func(name string) string { return filepath.Join(r.dir, name) }
 	c := &certificates{root: in("root.pem"), ca: in("ca.pem"), key: in("ca.key"), leafKey: in("leaf.key"), origin: in("origin.pem"), originKey: in("origin.key"), roots: x509.NewCertPool()}
@@ -59,7 +59,7 @@ func (r *rig) certify() (*certificates, error) {
 		return nil, err
 	}
 	c.roots.AddCert(parsed)
-	// The peers become users of their own before they read some of these.
+	// The peers change to other users before they read some of these.
 	errs := []error{os.WriteFile(c.key, pem.EncodeToMemory(key), 0o644), os.WriteFile(c.ca, rest, 0o644)}
 	errs = append(errs, os.WriteFile(c.origin, pem.EncodeToMemory(origin), 0o644), os.WriteFile(c.originKey, pem.EncodeToMemory(originKey), 0o644))
 	leaf, err := newKey()
@@ -99,8 +99,8 @@ func newOrigin() (cert, key *pem.Block, err error) {
 	return &pem.Block{Type: "CERTIFICATE", Bytes: der}, k.block, err
 }
 
-// bump are the lines that have squid look into TLS. Its helper keeps what it
-// makes in a folder.
+// bump returns the settings with which squid decrypts TLS. Its helper stores certificates in a
+// folder.
 func (r *rig) bump(dir string) (port, lines string, err error) {
 	const helper = "/usr/lib/squid/security_file_certgen"
 	if _, err := os.Stat(helper); err != nil {

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// verify looks whether the subjects do the work that is to be timed. What is
-// worth knowing of the others comes back as notes.
+// verify verifies that the subjects do the measured work. It returns notable facts about the
+// others.
 func (r *verifier) verify(all []*peer, s scenario) ([]string, error) {
 	for _, p := range all {
 		if p.filters && r.heavy == nil {
@@ -54,7 +54,7 @@ func (r *verifier) verify(all []*peer, s scenario) ([]string, error) {
 	return notes, nil
 }
 
-// client is an ordinary client for a few fetches through a peer.
+// client makes an ordinary client for a few fetches through a peer.
 func (r *verifier) client(p *peer) *http.Client {
 	t := &http.Transport{DisableCompression: true}
 	if r.certs != nil {
@@ -66,7 +66,7 @@ func (r *verifier) client(p *peer) *http.Client {
 	return &http.Client{Transport: t, Timeout: 30 * time.Second}
 }
 
-// answer is what came back for a page.
+// answer is the response for a page.
 type answer struct {
 	code   int
 	body   []byte // decoded
@@ -98,8 +98,8 @@ func (r *verifier) fetch(c *http.Client, path string, compressed bool) (answer, 
 	return a, err
 }
 
-// fidelity counts the pages that do not come through as they are on disk, and
-// those that come without the compression that was asked for.
+// fidelity counts the pages that do not arrive as they are on disk, and those without the
+// requested compression.
 func (r *verifier) fidelity(p *peer) (changed, plain int, err error) {
 	c := r.client(p)
 	defer c.CloseIdleConnections()
@@ -126,11 +126,11 @@ func (r *verifier) fidelity(p *peer) (changed, plain int, err error) {
 	return changed, plain, nil
 }
 
-// blocks looks whether a filter reads each answer anew: one address gives a
-// harmless page, then a page of bad words, then the harmless one again. A
-// filter that remembered its first verdict would let the second pass, and
-// time its memory instead of its work. One that learns on purpose has to see
-// that the page has changed all the same; a page it has blocked stays blocked.
+// blocks verifies that a filter inspects each response anew: one address returns a harmless
+// page, then a page of bad words, then the harmless one again. A filter that remembered its
+// first verdict would let the second pass, so that its memory would be measured instead of its
+// work. A filter that learns on purpose must also notice that the page has changed; a page
+// that it has blocked stays blocked.
 func (r *verifier) blocks(p *peer) error {
 	c := r.client(p)
 	defer c.CloseIdleConnections()
@@ -158,8 +158,8 @@ func (r *verifier) blocks(p *peer) error {
 	return nil
 }
 
-// probe asks a filter for the page of bad words until over, while it carries
-// load: a filter may begin to let pages pass when it has too much to do.
+// probe requests the page of bad words from a filter under load until over, because a filter
+// may begin to let pages pass when it is overloaded.
 func (r *verifier) probe(p *peer, over <-chan struct{}) error {
 	c := r.client(p)
 	defer c.CloseIdleConnections()
@@ -172,7 +172,7 @@ func (r *verifier) probe(p *peer, over <-chan struct{}) error {
 		if r.ctx.Err() != nil {
 			return r.ctx.Err()
 		}
-		// Under load an error is no answer, but it is not a page either.
+		// Under load there may be an error instead of a response.
 		if err == nil && bytes.Equal(got.body, r.heavy) {
 			return fmt.Errorf("page of bad words passed under load (try %d): it does not do the work that is to be timed", tries)
 		}
@@ -189,7 +189,7 @@ var (
 	weightedLine = regexp.MustCompile(`^<([ -;=?-~]+)><(\d+)>`)
 )
 
-// heavyPage makes a page of the weightiest plain phrases that a list includes,
+// heavyPage makes a page of the plain phrases with the greatest weights that a list includes,
 // far above the limit.
 func heavyPage(list string) ([]byte, error) {
 	text, err := os.ReadFile(list)

@@ -34,18 +34,18 @@ import (
 
 const votesAbout = "Votes: acknowledged from memory, from the log, with databases behind it"
 
-// serveVotes is what this program does instead of measuring: take votes in one
-// of several ways.
+// serveVotes is the argument with which this program is a server of votes, of one of several
+// kinds.
 const serveVotes = "serve-votes"
 
-// A voteSubject is one way to take votes.
+// A voteSubject is one kind of server of votes.
 type voteSubject struct {
 	name, kind string
 	tls, close bool
-	clients    int // 0 is one
+	clients    int // 0 means one
 }
 
-// crowd is how many clients send votes side by side in the rows of several.
+// crowd is the number of concurrent clients in the rows for several.
 const crowd = 4
 
 func voteSubjects() []voteSubject {
@@ -75,10 +75,10 @@ type voteRound struct {
 	cpu     time.Duration // of the server
 	all     time.Duration // of server and client
 	ended   voteEnd
-	settled time.Duration // from the last answer until all were counted
+	settled time.Duration // from the last response until all were counted
 }
 
-// A voteEnd is what a server says at its end.
+// A voteEnd is the output of a server at its end.
 type voteEnd struct{ Syncs, Records, Counted int64 }
 
 func votes(ctx context.Context, opt options, out io.Writer) error {
@@ -211,7 +211,7 @@ func ownCPU() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// startVotes starts a server. end ends it and returns what it says.
+// startVotes starts a server. end ends it and returns its output.
 func startVotes(ctx context.Context, s voteSubject, dir, place string) (cmd *exec.Cmd, at string, end func() (voteEnd, error), err error) {
 	if s.kind == "nginx" {
 		return nginxVotes(ctx, dir)
@@ -282,8 +282,8 @@ http { access_log off; keepalive_requests 100000000; client_body_temp_path DIR/a
 	}, nil
 }
 
-// voteServer takes votes in one way until its input ends, then says what it has
-// done. args are the way, a folder, and a database.
+// voteServer accepts votes until its input ends, then prints its statistics. args are the
+// kind, a folder, and a database.
 func voteServer(ctx context.Context, args []string) error {
 	kind, dir, place := args[0], args[1], args[2]
 	ctx, stop := context.WithCancel(ctx)
@@ -341,7 +341,7 @@ func voteServer(ctx context.Context, args []string) error {
 	return fmt.Errorf("%q is no way to take votes", kind)
 }
 
-// forgetful acknowledges from memory.
+// forgetful acknowledges votes and stores them in memory only.
 type forgetful struct{}
 
 func (forgetful) Append(context.Context, ...[]byte) error { return nil }

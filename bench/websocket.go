@@ -22,27 +22,27 @@ import (
 
 const websocketAbout = "WebSockets: memory of 10,000 that wait, and 1,000 that talk, against a relay that reads nothing"
 
-// Every conversation takes two files in the proxy, and two in this process.
-// Where fewer files may be open, fewer are opened, and the table says so.
+// Every conversation needs two files in the proxy, and two in this process. If the limit of
+// open files is lower, fewer are opened, and the table says so.
 
 const (
 	socketsIdle   = 10_000
 	socketsBusy   = 1000
-	socketsTarget = 10                // kB that each idle one may cost: 100 MB for 10,000
-	socketsWait   = 130 * time.Second // Go collects garbage every two minutes where nothing happens
+	socketsTarget = 10                // kB per idle one: 100 MB for 10,000
+	socketsWait   = 130 * time.Second // Go collects garbage every two minutes if nothing happens
 )
 
-// sockets is what was measured of one peer.
+// sockets are the measurements of one peer.
 type sockets struct {
-	before, fresh float64   // MB resident, without the idle ones and when they have just echoed
-	after         float64   // MB resident when they have waited
-	rates         []float64 // messages there and back a second, of the rounds
-	costs         []float64 // µs of processor time for one of them
+	before, fresh float64   // resident MB without the idle ones, and after their first echo
+	after         float64   // resident MB when they have waited
+	rates         []float64 // messages there and back per second, of the rounds
+	costs         []float64 // µs of processor time per message
 	p99           []float64 // ms there and back
 }
 
-// websockets opens conversations with an echo through the gateway, which reads
-// every message, and through haproxy as a relay of bytes, which reads none.
+// websockets opens conversations with an echo through the gateway, which reads every message,
+// and through haproxy as a relay of bytes, which reads none.
 func websockets(ctx context.Context, opt options, out io.Writer) error {
 	idle, err := socketsAllowed()
 	if err != nil {
@@ -59,7 +59,7 @@ func websockets(ctx context.Context, opt options, out io.Writer) error {
 	}
 	defer echo.Close()
 	go echoSockets(echo)
-	r.origin = echo.Addr().String() // haproxy leads there
+	r.origin = echo.Addr().String() // haproxy forwards to it
 	peers, missing, err := (&peerRig{r}).startPeers([]string{subject, "haproxy"})
 	if err != nil {
 		return err
@@ -106,13 +106,13 @@ func websockets(ctx context.Context, opt options, out io.Writer) error {
 	return err
 }
 
-// ranged is the median of values, and their range in brackets.
+// ranged formats the median of values, with their range in brackets.
 func ranged(v []float64, digits int) string {
 	sorted := slices.Sorted(slices.Values(v))
 	return fmt.Sprintf("%.*f%s", digits, middle(sorted), spread(sorted, digits))
 }
 
-// socketsAllowed is how many conversations may wait, by the limit of open files.
+// socketsAllowed returns how many conversations may wait, given the limit of open files.
 func socketsAllowed() (int, error) {
 	limit := syscall.Rlimit{}
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -125,7 +125,7 @@ func socketsAllowed() (int, error) {
 	return int(min(socketsIdle, (limit.Cur-others)/2)), nil
 }
 
-// waitingSockets opens conversations that wait, and says what they cost.
+// waitingSockets opens waiting conversations, and measures their cost.
 func (r *socketRig) waitingSockets(p *peer, idle int) (*sockets, error) {
 	warm, err := r.openSockets(p, 20)
 	closeAll(warm)
@@ -212,7 +212,7 @@ func (r *socketRig) openSocket(p *peer) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = nc.SetDeadline(time.Now().Add(10 * time.Minute)) // it was just opened
+	_ = nc.SetDeadline(time.Now().Add(10 * time.Minute)) // cannot fail on a new connection
 	c := &socket{nc, bufio.NewReaderSize(nc, 512)}
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", target, r.origin)
 	res, err := http.ReadResponse(c.br, nil)
@@ -229,12 +229,12 @@ func (r *socketRig) openSocket(p *peer) (*socket, error) {
 	return c, nil
 }
 
-// socketMessage is what somebody might say, never twice the same.
+// socketMessage returns a plausible message, never the same twice.
 func socketMessage(n int) string {
 	return fmt.Sprintf(`{"type":"message","id":%09d,"from":"a reader","text":"The quick brown fox, number %09d, jumps over the lazy dog and looks for its %09d friends by the river."}`, n, n*7, n*13%1_000_000)
 }
 
-// echo sends a message in a masked frame of text and reads what comes back.
+// echo sends a message in a masked text frame and reads the reply.
 func (c *socket) echo(n int) error {
 	text := socketMessage(n)
 	key := [4]byte{1, 2, 3, 4}
@@ -253,7 +253,7 @@ func (c *socket) echo(n int) error {
 	return err
 }
 
-// readSocket reads one frame (RFC 6455, section 5.2) of less than 64 KiB.
+// readSocket reads one frame (RFC 6455 section 5.2) of less than 64 KiB.
 func readSocket(br *bufio.Reader) (first byte, payload []byte, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(br, head[:2]); err != nil {
@@ -285,7 +285,7 @@ func readSocket(br *bufio.Reader) (first byte, payload []byte, err error) {
 	return head[0], payload, nil
 }
 
-// echoSockets is the origin: it gives every message back.
+// echoSockets is the origin: it returns every message.
 func echoSockets(l net.Listener) {
 	for {
 		c, err := l.Accept()

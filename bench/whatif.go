@@ -17,12 +17,11 @@ const whatIfAbout = "What a change of the settings would have altered, over 1 mi
 
 const (
 	whatIfRows   = 1_000_000
-	whatIfSpan   = 23 * time.Hour // all of it is in the last day while rounds go on
+	whatIfSpan   = 23 * time.Hour // all of it stays within the last day during the rounds
 	whatIfTarget = 5 * time.Second
 )
 
-// whatIfSettings have the lists of hosts of a school, and rules of the kinds that
-// a log tells enough to judge.
+// whatIfSettings have the lists of hosts of a school, and rules that can be judged by a log.
 const whatIfSettings = `listen: {proxy: "PROXY", admin: "ADMIN"}
 data: DIR/data
 lists:
@@ -43,8 +42,7 @@ policies:
 events: {sqlite: events.db}
 `
 
-// whatIf asks a running gateway what a change would have altered, as a page does
-// before it saves.
+// whatIf asks a running gateway for the effect of a change, as a page does before it saves.
 func whatIf(ctx context.Context, opt options, out io.Writer) error {
 	lists := filepath.Join(os.Getenv("SHUULTUUR_DATA"), "lists")
 	hosts, rules := filepath.Join(lists, "stevenblack.domains.txt.gz"), filepath.Join(lists, "easylist.txt.gz")
@@ -115,7 +113,7 @@ func whatIf(ctx context.Context, opt options, out io.Writer) error {
 	return slow
 }
 
-// whatIfEffect is what the gateway says of a change.
+// whatIfEffect is the effect of a change that the gateway reports.
 type whatIfEffect struct {
 	Judged  int64   `json:"judged"`
 	Changed int64   `json:"changed"`
@@ -142,6 +140,6 @@ func askWhatIf(ctx context.Context, admin, text string) (e whatIfEffect, err err
 		return e, fmt.Errorf("%s: %.300s", res.Status, all)
 	}
 	e = *answer.Effect
-	e.Took = time.Since(began).Seconds() // with the check of the text, as a person waits
+	e.Took = time.Since(began).Seconds() // including the check of the text, for which people also wait
 	return e, nil
 }
