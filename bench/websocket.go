@@ -150,7 +150,7 @@ func (r *socketRig) waitingSockets(p *peer, idle int) (*sockets, error) {
 	return s, r.ctx.Err()
 }
 
-// talkingSockets is one round of conversations without a pause.
+// talkingSockets runs one round of conversations without pauses.
 func (r *socketRig) talkingSockets(p *peer, seconds float64, s *sockets) error {
 	all, err := r.openSockets(p, socketsBusy)
 	defer closeAll(all)
