@@ -86,6 +86,7 @@ func leadThroughThePages(t *testing.T, width int) {
 	b.shows("What would happen now")
 	b.click("button[value=open]")
 	b.shows("This change would have altered")
+	examine(b, axe(t), "/rulings", width, 200)
 	b.picture(fmt.Sprintf("story-effect-%d", width))
 	sees("This page is blocked")
 	b.follow("#make")
