@@ -16,6 +16,7 @@ import (
 	"shuultuur/admin/account"
 	"shuultuur/list"
 	"shuultuur/policy"
+	"shuultuur/release"
 	"shuultuur/vote"
 )
 
@@ -74,7 +75,7 @@ func TestEveryChangingRouteSaysHowItTellsItsEffect(t *testing.T) {
 		}
 	}
 	for key := range effects {
-		if !there[key] {
+		if !there[key] && !release.Small {
 			t.Errorf("effects has %s, which is no route", key)
 		}
 	}
