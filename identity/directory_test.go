@@ -151,7 +151,7 @@ func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
 		check("192.0.2.4", "choir")
 		check("192.0.2.5")
 		forwarded := func(groups ...string) []string {
-			c, ok := id.Forwarded(t.Context(), netip.MustParseAddr("192.0.2.9"), func(name string) []string {
+			c, _, ok := id.Forwarded(t.Context(), netip.MustParseAddr("192.0.2.9"), func(name string) []string {
 				if name == "X-User" {
 					return []string{"otto"}
 				}

@@ -401,6 +401,34 @@ func BenchmarkIdentify(b *testing.B) {
 	}
 }
 
+func TestAFieldThatNamesNoUserSaysWhy(t *testing.T) {
+	id, err := New(Config{Headers: Headers{User: []string{"X-User", "X-Other"}}}, Parts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		values     []string
+		user, note string
+	}{
+		{[]string{" jö "}, "jö", ""},
+		{nil, "", ""},
+		{[]string{"-"}, "", ""},
+		{[]string{"anna", "root"}, "", "is there 2 times"},
+		{[]string{"j\xf6"}, "", `"j\xf6" is not a name`},
+		{[]string{strings.Repeat("x", 257)}, "", "is not a name"},
+	} {
+		c, note, ok := id.Forwarded(t.Context(), netip.MustParseAddr("10.0.0.1"), func(name string) []string {
+			if name == "X-User" {
+				return tt.values
+			}
+			return nil
+		})
+		if ok != (tt.user != "") || c.User != tt.user || !strings.Contains(note, tt.note) || tt.note == "" && note != "" {
+			t.Errorf("%q: %+v, %q, %v", tt.values, c, note, ok)
+		}
+	}
+}
+
 // TestOthersMayNameUsers: Squid and ICAP clients name users that the settings
 // do not have.
 func TestOthersMayNameUsers(t *testing.T) {

@@ -195,15 +195,23 @@ func (id *Identity) FieldNames() []string {
 }
 
 // Forwarded returns the client at addr as named by a trusted proxy. field
-// returns the values of a field. ok is false if no user is named.
-func (id *Identity) Forwarded(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, ok bool) {
+// returns the values of a field. ok is false if no user is named; note says why, where a
+// field is there.
+func (id *Identity) Forwarded(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, note string, ok bool) {
 	for _, n := range id.headers.User {
 		values := field(n)
-		if len(values) != 1 { // the client may have sent one of several
+		if len(values) > 1 { // the client may have sent one of them
+			note = fmt.Sprintf("the field %s is there %d times, so it names no user: let the proxy in front remove those of clients", n, len(values))
+		}
+		if len(values) != 1 {
 			continue
 		}
 		user := strings.TrimSpace(values[0])
-		if !isName(user) || user == "-" {
+		if user == "" || user == "-" {
+			continue
+		}
+		if !isName(user) {
+			note = fmt.Sprintf("the field %s names no user: %.60q is not a name of up to 256 bytes in UTF-8", n, user)
 			continue
 		}
 		var groups []string
@@ -212,9 +220,9 @@ func (id *Identity) Forwarded(ctx context.Context, addr netip.Addr, field func(n
 				groups = append(groups, validNames(strings.FieldsFunc(v, func(c rune) bool { return c == ',' || c == ';' }))...)
 			}
 		}
-		return id.Reported(ctx, addr, user, groups, "header"), true
+		return id.Reported(ctx, addr, user, groups, "header"), "", true
 	}
-	return who, false
+	return who, note, false
 }
 
 // validNames returns the valid names among all.

@@ -89,7 +89,7 @@ type Engine struct {
 type Known interface {
 	// Forwarded returns the client that a trusted proxy at addr names; field returns the
 	// values of a request field.
-	Forwarded(ctx context.Context, addr netip.Addr, field func(name string) []string) (filter.Client, bool)
+	Forwarded(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, note string, ok bool)
 	// FieldNames are the fields that Forwarded reads. They are not forwarded.
 	FieldNames() []string
 	// Certified returns the client to whom a verified certificate belongs.

@@ -39,8 +39,12 @@ func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
 	}
 	x.Private = known.FieldNames()
 	if x.trusted && len(x.Private) > 0 {
-		if c, ok := known.Forwarded(x.ctx, addr, func(name string) []string { return values(&x.Q, name) }); ok {
+		c, note, ok := known.Forwarded(x.ctx, addr, func(name string) []string { return values(&x.Q, name) })
+		if ok {
 			return c, nil
+		}
+		if note != "" {
+			x.Note(note)
 		}
 	}
 	if p := x.proof.certificate; p != nil {
