@@ -13,10 +13,10 @@ import (
 // element to element. If there are only few, each is tried with the text around it.
 
 const (
-	mostValues = 64 // values added at one place
-	mostTried  = 4  // number of values up to which each is tried
-	mostNamed  = 1 << 10
-	mostWithin = 4       // depth of values that refer to others
+	mostValues = 64      // values added at one place
+	mostTried  = 4       // number of values up to which each is tried
+	mostNamed  = 4 << 10 // custom properties and counter styles
+	mostWithin = 8       // depth of values that refer to others
 	mostAdding = 1 << 19 // steps of work for a page
 )
 
@@ -360,6 +360,8 @@ func textsOf(x *page, to []string, v []byte, deep int) []string {
 			parts = []string{string(unquoted(token))}
 		case isFunction && deep < mostWithin:
 			parts = cssFunction(x, string(name), bytes.TrimSuffix(arguments, []byte{')'}), deep+1)
+		case isFunction:
+			x.lost = true
 		}
 		if !mayAdd(x, 8*(1+len(all)*len(parts))) {
 			return to

@@ -349,7 +349,7 @@ func unquote(p []byte) (out, rest []byte) {
 
 // End implements [PartTaker].
 func (m *mimeReader) End() {
-	if m.split.TooMany() {
+	if m.split.Incomplete() {
 		m.text.body.Stop(TooLarge)
 	}
 	if rest := m.transfer.End(); len(rest) > 0 {

@@ -23,6 +23,7 @@ type Multipart struct {
 	st       mimeState
 	buf      []byte // fields being gathered, or what may begin a boundary
 	parts    int
+	long     bool // a part has more fields than are read
 	blank    bool // the part's first byte is yet to be told from the line before it
 	cr       bool // a CR that may belong to the boundary
 }
@@ -63,9 +64,9 @@ func (m *Multipart) begin(h *Head) {
 	m.to.Between()
 }
 
-// TooMany says whether the body has more parts than are told apart. What
-// follows the last of them is taken without a beginning.
-func (m *Multipart) TooMany() bool { return m.parts > mostParts }
+// Incomplete says whether the body has more parts than are told apart, or a part
+// has more fields than are read. What follows is taken without a beginning.
+func (m *Multipart) Incomplete() bool { return m.parts > mostParts || m.long }
 
 // Write takes the next bytes of the body.
 func (m *Multipart) Write(p []byte) {
@@ -154,7 +155,7 @@ func startsAt(p, b []byte) int {
 // found ends the part at a boundary.
 func (m *Multipart) found() {
 	m.st, m.buf = mimeBoundary, m.buf[:0]
-	if m.parts++; m.TooMany() {
+	if m.parts++; m.parts > mostParts {
 		m.st = mimeEpilogue
 	}
 	m.end()
@@ -172,6 +173,7 @@ func (m *Multipart) head(p []byte) []byte {
 		case m.st == mimeBoundary && c == '\n':
 			m.st, m.buf = mimeFields, m.buf[:0]
 		case m.st == mimeFields && c == '\n' && endsFields(m.buf), len(m.buf) >= mostFields:
+			m.long = m.long || len(m.buf) >= mostFields
 			m.to.Begin(m.buf)
 			m.st, m.buf = mimeBody, m.buf[:0]
 			if m.boundary != nil {

@@ -517,7 +517,8 @@ func mayMatter(one []byte) bool {
 	case 'q':
 		return b == 'u' // quotes
 	case '-':
-		return b == '-' && bytes.ContainsAny(one, "\"'") // content may refer to it
+		// Content may refer to it: it is a text, or var() or attr().
+		return b == '-' && (bytes.ContainsAny(one, "\"'") || bytes.Contains(one, []byte("r(")) || bytes.Contains(one, []byte("R(")))
 	}
 	return false
 }

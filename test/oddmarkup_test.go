@@ -11,7 +11,7 @@ func oddMarkup(*testing.T) (all []renderCase) {
 	b64 := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 	for _, page := range []string{
 		// Style sheets that put a word together.
-		"<style>p{--a:'po';--b:'rn'}p::after{content:var(--a) var(--b)}</style><p>x", "<style>p::after{content:var(--a,'po') 'rn'}</style><p>x", "<style>p::after{content:attr(a) attr(b)}</style><p a=po b=rn>x", "<style>p::after{content:attr(a) 'rn'}</style><p a=po>x", "<style>p::after{content:'po' attr(b)}</style><p b=rn>x", "<style>p::before{content:attr(a)}</style><p a=po>rn",
+		"<style>:root{--a:'po';--b:var(--a)}p::before{content:var(--b)}</style><p>rn", "<style>p{--a:'po';--b:'rn'}p::after{content:var(--a) var(--b)}</style><p>x", "<style>p::after{content:var(--a,'po') 'rn'}</style><p>x", "<style>p::after{content:attr(a) attr(b)}</style><p a=po b=rn>x", "<style>p::after{content:attr(a) 'rn'}</style><p a=po>x", "<style>p::after{content:'po' attr(b)}</style><p b=rn>x", "<style>p::before{content:attr(a)}</style><p a=po>rn",
 		"<style>p::after{content:attr(a, 'porn')}</style><p>x", "<style>p::after{content:'po' var(--b)}</style><p style=\"--b:'rn'\">x", "<style>p::before{content:'po'}p::after{content:'rn'}</style><p></p>", "<style>b::before{content:'po'}i::before{content:'rn'}</style><b></b><i></i>", "<style>b::after{content:'po'}i::before{content:'rn'}</style><b></b><i></i>",
 		"<style>@counter-style a{system:cyclic;symbols:'po';suffix:'rn'}li{list-style:a}</style><ul><li>x</ul>", "<style>@counter-style a{system:cyclic;symbols:'porn';suffix:''}p::before{content:counter(x,a)}</style><p>x", "<style>@counter-style a{system:fixed;symbols:p o r n}i::before{counter-increment:c;content:counter(c,a)}</style><p><i></i><i></i><i></i><i></i>", "<style>@counter-style a{system:cyclic;symbols:'po';suffix:''}li{list-style:a inside}</style><ul><li>rn</ul>",
 		"<style>li{list-style:inside 'po'}</style><ul><li>rn</ul>", "<style>li::marker{content:'po'}li{list-style-position:inside}</style><ul><li>rn</ul>", "<style>li::marker{content:'porn'}</style><ul><li>x</ul>", "<style>li{list-style:'porn' inside}</style><ul><li>x</ul>", "<style>@counter-style x{system:additive;additive-symbols:1 'porn'}li{list-style:x}</style><ol><li>x</ol>", "<style>@counter-style x{system:cyclic;symbols:'q';prefix:'po';suffix:'rn'}li{list-style:x}</style><ol><li>x</ol>", "<style>@counter-style x{system:numeric;symbols:'a' 'b';negative:'porn'}</style><ol start=-1 style='list-style:x'><li>x</ol>", "<style>@counter-style x{system:cyclic;symbols:\\70\\6f\\72\\6e}li{list-style:x}</style><ol><li>x</ol>", "<ol style='list-style-type:symbols(cyclic \"porn\")'><li>x</ol>",
@@ -43,5 +43,6 @@ func oddMarkup(*testing.T) (all []renderCase) {
 }
 
 func TestWhatChromiumShowsOfOddMarkupIsBlocked(t *testing.T) {
+	t.Parallel()
 	compareThroughGateway(t, oddMarkup(t), 150)
 }

@@ -107,8 +107,8 @@ func (f *files) End() {
 // end ends the body. A file without a boundary after it is scanned, too.
 func (f *files) end() (name string, err error) {
 	f.parts.Finish()
-	if f.parts.TooMany() {
-		f.fail(&unreadError{errors.New("the form has more parts than can be told apart")})
+	if f.parts.Incomplete() {
+		f.fail(&unreadError{errors.New("the form has more parts, or a part more fields, than can be told apart")})
 	}
 	return f.name, f.err
 }
