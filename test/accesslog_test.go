@@ -201,6 +201,7 @@ func squidLines(t *testing.T, log string, received map[string]int, back *strings
 // TestSquidsLogIsAsSquidWritesIt sends the same requests to Squid and to the
 // gateway, each alone and behind a parent, and compares their logs.
 func TestSquidsLogIsAsSquidWritesIt(t *testing.T) {
+	t.Parallel()
 	peer.Program(t, "squid")
 	origin := logOrigin(t)
 	_, port, _ := net.SplitHostPort(origin.Listener.Addr().String())

@@ -143,6 +143,7 @@ func (h *house) recorded(filter string, is ...func(event.Row) bool) event.Row {
 }
 
 func TestBrowserSeesWhatThePolicySays(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, map[string]string{
 		"news.example/":  `<!doctype html><title>News</title><h1>Good morning</h1><p>The ferry sails at nine.</p>`,
 		"rude.example/":  `<!doctype html><title>Rude</title><p>Blimey, said he. <b>Cri</b>key, said she.</p>`,

@@ -269,6 +269,7 @@ func kills(t *testing.T) int {
 // The program is killed at random moments under load. What it finds on disk at
 // the next start is complete, and no deleted object returns.
 func TestNoWrongByteAfterTheProgramWasKilled(t *testing.T) {
+	t.Parallel()
 	h := newStorehouse(t, filepath.Join(t.TempDir(), "store"))
 	r := rand.New(rand.NewPCG(16, 1))
 	for round := range kills(t) {

@@ -118,6 +118,7 @@ func (f *fleet) drive(least time.Duration, enough func() bool) *traffic {
 // under load. The bound on the time a request may take more is wide, for busy
 // machines; "go run ./bench state" measures it.
 func TestNobodyNoticesThatRedisIsLost(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	wire := newCable(t, r.Addr)
 	f := newFleet(t, 1, fmt.Sprintf("{addresses: [%q]}", wire.l.Addr()))

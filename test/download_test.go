@@ -83,6 +83,7 @@ proxy: {private: [127.0.0.0/8], held: 64KiB%s}
 // TestBrowserWaitsWhileADownloadIsScanned: Chromium shows a page that grows while
 // clamd reads a slow download, which then is there for it, or is not.
 func TestBrowserWaitsWhileADownloadIsScanned(t *testing.T) {
+	t.Parallel()
 	socket, origin := startClamd(t), slowOrigin(t)
 	g := runGateway(t, t.TempDir(), fmt.Sprintf(downloadSettings, socket, ""))
 	b := newBrowser(t, g.ProxyAddr(), "--proxy-bypass-list=<-loopback>")
@@ -107,6 +108,7 @@ func TestBrowserWaitsWhileADownloadIsScanned(t *testing.T) {
 // TestADownloadTricklesWhileItIsScanned: with proxy.downloads off, the client
 // gets judged parts as they arrive, but not the last part of what clamd refuses.
 func TestADownloadTricklesWhileItIsScanned(t *testing.T) {
+	t.Parallel()
 	socket, origin := startClamd(t), slowOrigin(t)
 	g := runGateway(t, t.TempDir(), fmt.Sprintf(downloadSettings, socket, `, downloads: "off"`))
 	for path, good := range map[string]bool{"/setup.exe": true, "/bad.exe": false} {

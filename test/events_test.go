@@ -8,6 +8,7 @@ import (
 // TestAnEventIsSettledWithAButton: what the page of events shows as blocked or
 // passed is otherwise after a click.
 func TestAnEventIsSettledWithAButton(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, map[string]string{"tea.example/": "tea", "bet.example/": "bets"})
 	if tea, bet := h.status("http://tea.example/"), h.status("http://bet.example/"); tea != 200 || bet != 403 {
 		t.Fatalf("tea %d, bet %d", tea, bet)

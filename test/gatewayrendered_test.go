@@ -58,6 +58,7 @@ setTimeout(end, 3000);`
 // What Chromium shows of an answer when it asks the origin it does not show when it
 // asks through the gateway, which blocks the word.
 func TestWhatChromiumShowsIsBlockedByTheGateway(t *testing.T) {
+	t.Parallel()
 	compareThroughGateway(t, oddCases(t), 120)
 }
 

@@ -16,6 +16,7 @@ import (
 const h2spec = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"
 
 func TestHTTP2OfTheDecryptedSideConforms(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	install := exec.Command("go", "install", h2spec)
 	install.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=")

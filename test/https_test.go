@@ -126,14 +126,13 @@ func newHome(t *testing.T, root string) string {
 }
 
 func TestBrowserSeesBlockPagesOnHTTPS(t *testing.T) {
+	t.Parallel()
 	h := newHTTPSHouse(t, map[string]string{
 		"/":     `<!doctype html><title>News</title><p>The ferry sails at nine.`,
 		"/rude": `<!doctype html><title>Rude</title><p>Blimey, said he. <b>Cri</b>key, said she.</p>`,
 		"/salt": `<!doctype html><title>Salty</title><h1>A salty tale</h1><p>Blimey, said the captain.`,
 	})
-	home := newHome(t, filepath.Join(filepath.Dir(h.file), "client-root.pem"))
-	t.Setenv("HOME", home)
-	b := newBrowser(t, h.g.ProxyAddr())
+	b := newBrowserAt(t, newHome(t, filepath.Join(filepath.Dir(h.file), "client-root.pem")), h.g.ProxyAddr())
 
 	b.open("https://www.example.com/")
 	b.shows("The ferry sails at nine.")

@@ -144,6 +144,7 @@ func readImage(t *testing.T, archive []byte) (config imageConfig, layer []byte) 
 // TestTheImageFiltersAPage packs the container image, reads it like an engine,
 // and runs it by its configuration, in its own root and as its own user.
 func TestTheImageFiltersAPage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "shuultuur")
 	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "../cmd/shuultuur")

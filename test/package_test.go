@@ -67,6 +67,7 @@ func packed(t *testing.T, version string) string {
 }
 
 func TestTheDebIsCleanAndFollowsPolicy(t *testing.T) {
+	t.Parallel()
 	lintian := peer.Program(t, "lintian")
 	out, err := exec.Command(lintian, "--allow-root", "--fail-on", "error,warning", packed(t, "1.0.0")).CombinedOutput()
 	if err != nil {
@@ -77,6 +78,7 @@ func TestTheDebIsCleanAndFollowsPolicy(t *testing.T) {
 // TestTheDebInAFreshRoot installs the deb in an empty root, starts it, filters
 // a page, upgrades, removes and purges.
 func TestTheDebInAFreshRoot(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a root folder and work in it")
 	}

@@ -44,6 +44,7 @@ func (b *browser) cdp(cmd string, params map[string]any) {
 // that; see a mistake in the settings at its line, and the effect of a change;
 // undo the change.
 func TestPagesOfTheAdminAddress(t *testing.T) {
+	t.Parallel()
 	onEachScreen(t, leadThroughThePages)
 }
 
@@ -258,6 +259,7 @@ return new Promise((done) => setTimeout(() => done(JSON.stringify({
 // screen, stands still, and loads little, from nowhere else. With
 // SHUULTUUR_PICTURES=DIR it leaves pictures of all pages there.
 func TestEveryPageOfTheAdminAddress(t *testing.T) {
+	t.Parallel()
 	checker := axe(t)
 	h := newHouse(t, map[string]string{"tea.example/": "<p>Tea.</p>", "bet.example/": "<p>Bets.</p>"})
 	h.write("example.com.zone", "$ORIGIN example.com.\n$TTL 1h\n@ SOA ns hostmaster 1 1h 10m 1w 5m\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n")

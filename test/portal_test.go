@@ -165,6 +165,7 @@ policies:
 }
 
 func TestPeopleSignInOnThePortal(t *testing.T) {
+	t.Parallel()
 	port, idp := peer.Port(t), peer.Port(t)
 	stop := provider(t, idp, "one", "http://127.0.0.1:"+port+"/sign-in/callback")
 	g, portal := portalGateway(t, t.TempDir(), port, "http://127.0.0.1:"+idp)

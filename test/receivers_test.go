@@ -227,6 +227,7 @@ func database(t *testing.T) (r *receiver, url string) {
 // continue. No request waits for an absent one. Two seconds after its return a
 // receiver gets events again, and it gets all that it has missed.
 func TestReceiversOfEventsAreKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	const page = "a page of the origin"
 	var served atomic.Int64
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page) }))

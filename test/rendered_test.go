@@ -213,10 +213,14 @@ var unseen = map[string]string{
 // Everything that Chromium renders is inspected: each case is a response with a
 // word that Chromium may or may not show. If it does, the check must find the
 // word.
-func TestWhatChromiumRendersIsInspected(t *testing.T) { compareWithChromium(t, renderCases(t)) }
+func TestWhatChromiumRendersIsInspected(t *testing.T) {
+	t.Parallel()
+	compareWithChromium(t, renderCases(t))
+}
 
 // The same for answers that were made to evade a filter.
 func TestWhatChromiumRendersOfOddAnswersIsInspected(t *testing.T) {
+	t.Parallel()
 	var all []renderCase
 	for _, part := range []func(t *testing.T) []renderCase{statusCases, moreCodingCases, moreCharsetCases, moreMarkupCases} {
 		all = append(all, part(t)...)

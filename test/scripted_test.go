@@ -445,7 +445,10 @@ func trials() []trial {
 
 // What scripts of a page read and send by every means of a browser is inspected:
 // each trial comes through with an innocent word, and does not with a listed one.
-func TestWhatScriptsReadAndSendIsInspected(t *testing.T) { inspectTrials(t, trials()) }
+func TestWhatScriptsReadAndSendIsInspected(t *testing.T) {
+	t.Parallel()
+	inspectTrials(t, trials())
+}
 
 func inspectTrials(t *testing.T, all []trial) {
 	for name, begin := range map[string]func(*httptest.Server){
@@ -453,7 +456,10 @@ func inspectTrials(t *testing.T, all []trial) {
 		"decrypted, HTTP/2": func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() },
 		"not encrypted":     (*httptest.Server).Start,
 	} {
-		t.Run(name, func(t *testing.T) { testTrials(t, all, begin) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testTrials(t, all, begin)
+		})
 	}
 }
 
@@ -489,8 +495,7 @@ func testTrials(t *testing.T, all []trial, begin func(*httptest.Server)) {
 	h.write("origin.pem", string(trusted))
 	h.write("shuultuur.yaml", strings.Replace(fmt.Sprintf(utteredSettings, parent), "taboo", words[1], 1))
 	h.restart()
-	t.Setenv("HOME", newHome(t, filepath.Join(dir, "client-root.pem")))
-	b := newBrowser(t, h.g.ProxyAddr())
+	b := newBrowserAt(t, newHome(t, filepath.Join(dir, "client-root.pem")), h.g.ProxyAddr())
 	b.call("POST", b.session+"/timeouts", map[string]any{"script": 300000}, nil)
 	b.open(scheme + "://www.example.com/")
 	var results [2]map[string]string
@@ -506,7 +511,7 @@ func testTrials(t *testing.T, all []trial, begin func(*httptest.Server)) {
 			name, _ := json.Marshal(c.name)
 			fmt.Fprintf(&js, "jobs.push([%s, async()=>{const u=location.origin+'/t/%d/%d?x'; %s}]);\n", name, i, k, body)
 		}
-		js.WriteString(`(async()=>{let at=0; const run=async()=>{while(at<jobs.length){const [n,f]=jobs[at++]; const from=Date.now(); try{all[n]=String(await Promise.race([f(),new Promise(ok=>setTimeout(()=>ok('TIMEOUT'),40000))]))}catch(e){all[n]='E:'+e} all['took '+n]=String(Date.now()-from)}}; await Promise.all([run(),run(),run(),run()]); done(JSON.stringify(all))})()`)
+		js.WriteString(`(async()=>{let at=0; const run=async()=>{while(at<jobs.length){const [n,f]=jobs[at++]; const from=Date.now(); try{all[n]=String(await Promise.race([f(),new Promise(ok=>setTimeout(()=>ok('TIMEOUT'),40000))]))}catch(e){all[n]='E:'+e} all['took '+n]=String(Date.now()-from)}}; await Promise.all([run(),run(),run(),run(),run(),run()]); done(JSON.stringify(all))})()`)
 		var s string
 		b.call("POST", b.session+"/execute/async", map[string]any{"script": js.String(), "args": []any{}}, &s)
 		json.Unmarshal([]byte(s), &results[k])

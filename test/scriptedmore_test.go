@@ -473,5 +473,6 @@ func moreTrials() []trial {
 }
 
 func TestMoreOfWhatScriptsReadAndSendIsInspected(t *testing.T) {
+	t.Parallel()
 	inspectTrials(t, moreTrials())
 }

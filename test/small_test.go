@@ -48,6 +48,7 @@ func buildSmall(t *testing.T, arch, program string) {
 
 // TestTheSmallBuildIsSmall builds it for the other architecture of its packages.
 func TestTheSmallBuildIsSmall(t *testing.T) {
+	t.Parallel()
 	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
 	if other == "" || testing.Short() {
 		t.Skip("there is no package for this architecture, or the run is short")
@@ -59,6 +60,7 @@ func TestTheSmallBuildIsSmall(t *testing.T) {
 // names, filters a page and explains both, and refuses settings of parts that
 // it lacks.
 func TestTheSmallBuildFilters(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "shuultuur")
 	buildSmall(t, runtime.GOARCH, program)

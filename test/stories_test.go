@@ -142,6 +142,7 @@ func ownerAnd(more ...url.Values) []url.Values {
 
 // TestATeacherPausesTheirOwnClass and no other, on a phone.
 func TestATeacherPausesTheirOwnClass(t *testing.T) {
+	t.Parallel()
 	onEachScreen(t, aTeacherPausesTheirOwnClass)
 }
 
@@ -184,6 +185,7 @@ func aTeacherPausesTheirOwnClass(t *testing.T, width int) {
 // TestSigningInWithAPasskey: one is made on the account page and opens the start
 // page, without a password.
 func TestSigningInWithAPasskey(t *testing.T) {
+	t.Parallel()
 	onEachScreen(t, signingInWithAPasskey)
 }
 
@@ -237,6 +239,7 @@ func signingInWithAPasskey(t *testing.T, width int) {
 // TestARequestToOpenASiteLeadsToItsRelease: a pupil asks on the block page, the
 // person in charge opens the site on the page of requests, the pupil sees it.
 func TestARequestToOpenASiteLeadsToItsRelease(t *testing.T) {
+	t.Parallel()
 	onEachScreen(t, aRequestToOpenASiteLeadsToItsRelease)
 }
 
@@ -269,6 +272,7 @@ func aRequestToOpenASiteLeadsToItsRelease(t *testing.T, width int) {
 // prints, a network is set up and a blocked page is seen, in eight clicks at
 // most, on a phone.
 func TestFromTheWizardToAFilteredPage(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	cmd := peer.Command(t, "ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run")
 	cmd.Dir = n.dir
@@ -329,6 +333,7 @@ func TestFromTheWizardToAFilteredPage(t *testing.T) {
 // TestAReportIsReadOnAPhoneAndKeptAsPDF: a teacher opens the report of today, and
 // takes it along as a file that other programs read.
 func TestAReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T) {
+	t.Parallel()
 	onEachScreen(t, aReportIsReadOnAPhoneAndKeptAsPDF)
 }
 
@@ -383,6 +388,7 @@ func aReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T, width int) {
 // TestARecordIsAddedAndUndone: a person adds a record to a zone by the form of its
 // type, sees a mistake at its field and the effect before it is saved, and undoes it.
 func TestARecordIsAddedAndUndone(t *testing.T) {
+	t.Parallel()
 	onEachScreen(t, aRecordIsAddedAndUndone)
 }
 

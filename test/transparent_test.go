@@ -312,6 +312,7 @@ func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
 // has not signed in is redirected to the page, from TLS too if the root is
 // installed. It reaches the hosts that the page needs, and is refused elsewhere.
 func TestStrangersAreLedToThePageToSignIn(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.serve()
 	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)

@@ -120,6 +120,7 @@ func holding(t *testing.T, dir, name string) (files []string) {
 // counts them. Whichever of them is asked to erase a person, neither has votes or
 // instructions that hold the name.
 func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	const secret = ", secret: a secret of both nodes"
 	redisLine := "\nstate: {redis: {addresses: [" + server.Addr + "]}}\n"

@@ -225,6 +225,7 @@ func TestAVoteForBlockingFeedsAList(t *testing.T) {
 // TestBrowserVotesAndThePageOpens: one person votes on a block page, another
 // sees the vote in the queue and opens the site, and the page opens.
 func TestBrowserVotesAndThePageOpens(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{"with scripts": nil, "without": {"--blink-settings=scriptEnabled=false"}} {
 		t.Run(name, func(t *testing.T) { browserVotes(t, args) })
 	}

@@ -39,6 +39,12 @@ func newBrowser(t *testing.T, addr string, args ...string) *browser {
 	return newBrowserBy(t, nil, nil, args...)
 }
 
+// newBrowserAt is newBrowser for a user with a home folder of their own.
+func newBrowserAt(t *testing.T, home, addr string) *browser {
+	t.Helper()
+	return newBrowserBy(t, []string{"env", "HOME=" + home}, nil, "--proxy-server=http://"+addr, "--proxy-bypass-list=<-loopback>")
+}
+
 // newBrowserBy starts a browser by a command that runs others, and talks to its
 // driver over connections of dial; both may be nil.
 func newBrowserBy(t *testing.T, command []string, dial func(ctx context.Context, network, addr string) (net.Conn, error), args ...string) *browser {

@@ -19,7 +19,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -86,9 +88,10 @@ type event struct {
 // start browsers and other servers, one after the other.
 const timeout = "25m"
 
-// test runs "go test" with arguments. Tests that fail are no error.
+// test runs "go test" with arguments, with one package more at once than there are
+// processors: many tests wait for other programs. Tests that fail are no error.
 func (r *run) test(args ...string) error {
-	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout", timeout}, args...)...)
+	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout", timeout, "-p", strconv.Itoa(runtime.NumCPU() + 1)}, args...)...)
 	cmd.Stderr = r.out
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
