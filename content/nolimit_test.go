@@ -71,7 +71,9 @@ func limitCases(t *testing.T) []limitCase {
 	style := func(sheet, body string) string { return "<!doctype html><style>" + sheet + "</style><body>" + body }
 	const html = "text/html"
 	return []limitCase{
-		{"mostValues", html, style(repeated(mostValues+8, func(i int) string { return fmt.Sprintf(".a%d::before{content:%q}", i, map[bool]string{true: "qua", false: fmt.Sprint(i)}[i == mostValues+7]) }),
+		{"mostValues", html, style(repeated(mostValues+8, func(i int) string {
+			return fmt.Sprintf(".a%d::before{content:%q}", i, map[bool]string{true: "qua", false: fmt.Sprint(i)}[i == mostValues+7])
+		}),
 			`<p class="`+repeated(mostValues+8, func(i int) string { return fmt.Sprintf("a%d ", i) })+`">yle</p>`)},
 		{"mostTried", html, style(repeated(8, func(i int) string { return fmt.Sprintf("p.b::before{content:%q}", []string{"qua", "x"}[min(i, 1)]) })+"p.b.c::before{content:'qua'}", `<p class="b c">yle</p>`)},
 		{"mostNamed", html, style(":root{"+repeated(mostNamed+9, func(i int) string { return fmt.Sprintf("--v%d:%q;", i, "x") })+"--w:'qua'}p::before{content:var(--w)}", "<p>yle</p>")},
