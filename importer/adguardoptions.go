@@ -417,16 +417,8 @@ func (a *adGuardKeys) fallback(v any) Note {
 }
 
 func (a *adGuardKeys) cacheSize(v any) Note {
-	n, err := strconv.ParseInt(plainText(v), 10, 64)
-	if err != nil || n <= 0 || n > 1<<40 {
-		return lostOurs("dns: cache: size", fmt.Sprintf("%q is not a size", plainText(v)))
-	}
-	const least = 1 << 20
-	a.set.dns().Cache.Size = setting.Size(max(n, least))
-	if n < least {
-		return differs("dns: cache: size", "at least 1 MiB")
-	}
-	return carried("dns: cache: size")
+	n, _ := strconv.ParseInt(plainText(v), 10, 64) // 0 is no size
+	return a.set.cacheSize(n)
 }
 
 // noAAAA refuses questions for IPv6 addresses.
@@ -708,7 +700,11 @@ func (w *work) leaseNames(at place, leases map[string]string) {
 	if len(leases) == 0 {
 		return
 	}
-	path, err := w.own("devices", func(to io.Writer) error {
+	name := "devices"
+	for n := 2; isFile(filepath.Join(w.to, "lists", name)); n++ {
+		name = fmt.Sprintf("devices-%d", n)
+	}
+	path, err := w.own(name, func(to io.Writer) error {
 		for _, addr := range sortedKeys(leases) {
 			if _, err := fmt.Fprintf(to, "%s %s\n", addr, leases[addr]); err != nil {
 				return err

@@ -38,10 +38,8 @@ var blockyReasons = reasons{
 	{"customDNS.zone", "save the text as a file, and name that under zones"},
 	{"customDNS.", "names of one's own are answered as dns: hosts says"},
 	{"conditional.rewrite.", "names are not rewritten: write the domain itself under dns: forward: routes"},
-	{"blocking.clientGroupsBlock.", "write a policy with the networks of these clients and a rule with its lists, before that of everyone"},
 	{"blocking.loading.", "lists are fetched in the background, again after a failure, and the last good copy counts"},
 	{"caching.prefetch", "names that are asked for again are fetched before they expire; how often is no setting"},
-	{"caching.maxItemsCount", "the cache has a size in bytes: dns: cache: size"},
 	{"caching.exclude", "all answers are kept as long as their TTL says"},
 	{"clientLookup.", "devices get names from identity: names"},
 	{"queryLog.", "rows are written every second, and again after a failure; docs/events.md names their fields"},
@@ -63,11 +61,14 @@ type blocky struct {
 	every time.Duration // interval of checks of lists; 0: not set
 	tls   bool          // the certificate can be used
 	ports bool          // some were named
+
+	groups  map[string]*plain   // lists, by their group
+	clients map[string][]string // groups, by client
 }
 
 func readBlocky(w *work, file string) error {
 	w.set.dns()
-	b := &blocky{dir: file}
+	b := &blocky{dir: file, groups: map[string]*plain{}, clients: map[string][]string{}}
 	if isFile(file) {
 		b.dir = filepath.Dir(file)
 	}
@@ -75,10 +76,16 @@ func readBlocky(w *work, file string) error {
 		b.tls = keyPair(w, findFile(b.dir, all["certFile"]), findFile(b.dir, all["keyFile"])) == nil
 		return b.take
 	})
+	if err != nil {
+		return err
+	}
+	if err := b.finish(w, place{file: file}); err != nil {
+		return err
+	}
 	if b.every > 0 {
 		w.set.listsEvery(b.every)
 	}
-	return err
+	return nil
 }
 
 func (b *blocky) take(p *plain, key, value string) Note {
@@ -112,9 +119,11 @@ func (b *blocky) take(p *plain, key, value string) Note {
 		}
 		return carried("dns: forward: routes")
 	case top == "blocking":
-		return b.blocking(p, key, group, value)
+		return b.blocking(p, key, group, name, value)
 	case key == "caching.minTime":
 		return blockyTime(value, "dns: cache: min-ttl", time.Second, time.Hour, &dns.Cache.MinTTL)
+	case key == "caching.maxItemsCount":
+		return p.set.cacheEntries(value)
 	case key == "caching.maxTime":
 		return blockyTime(value, "dns: cache: max-ttl", time.Second, 7*24*time.Hour, &dns.Cache.MaxTTL)
 	case key == "caching.cacheTimeNegative":
@@ -135,18 +144,19 @@ func (b *blocky) take(p *plain, key, value string) Note {
 	return lost(blockyReasons.of(key))
 }
 
-func (b *blocky) blocking(p *plain, key, group, value string) Note {
+func (b *blocky) blocking(p *plain, key, group, name, value string) Note {
 	switch {
 	case group == "denylists" || group == "blackLists":
-		return p.list(true, value)
+		return b.in(p, name).list(true, value)
 	case group == "allowlists" || group == "whiteLists":
-		return p.list(false, value)
+		return b.in(p, name).list(false, value)
 	case group == "blockType":
 		return p.answer(value)
 	case group == "blockTTL":
 		return blockyTime(value, "dns: block: ttl", time.Second, 24*time.Hour, &p.set.dns().Names.Block.TTL)
-	case strings.HasPrefix(key, "blocking.clientGroupsBlock.default"):
-		return carried("policy everyone")
+	case group == "clientGroupsBlock":
+		b.clients[name] = append(b.clients[name], value)
+		return carried("a policy of these clients")
 	case key == "blocking.loading.refreshPeriod", key == "blocking.refreshPeriod":
 		d, err := blockyDuration(value)
 		if err != nil || d < time.Hour {

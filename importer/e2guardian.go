@@ -110,7 +110,13 @@ func sharedPhrases(c *guard, groups []filterGroup, opts map[string]option) {
 	phrases := ""
 	for _, g := range groups {
 		switch s := phraseFiles(g.opts); {
-		case s == "" || s == phrases:
+		case s == "":
+		case s == phrases:
+			for _, name := range []string{"weightedphraselist", "bannedphraselist", "exceptionphraselist"} {
+				for _, o := range g.opts[name].every() {
+					c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase, as of another group"})
+				}
+			}
 		case phrases == "":
 			phrases = s
 			c.phrases(g.opts, opts)
@@ -629,7 +635,15 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	if types := c.inline(lists, "type", "bannedmime", filter.MediaType); len(types) > 0 {
 		add(policy.Rule{Name: "banned types", Action: ban, Type: types, Unless: files})
 	}
+	scan := c.scans(opts)
+	if opts["contentscanexceptions"].value != "on" {
+		for _, r := range scan {
+			add(r)
+		}
+		scan = nil
+	}
 	c.phraseRules(opts, ban, add)
+	p.Rules = append(scan, p.Rules...)
 	warnFor(&p, policy.Duration(time.Duration(seconds)*time.Second))
 	c.replacements(lists, &p)
 	c.conflicts(localExceptions, slices.Concat(localBans, bans), "it is a local exception, which is looked at before")
@@ -643,6 +657,14 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 		p.Rules = p.Rules[:maxRules]
 	}
 	return p
+}
+
+// scans are the rules about what scanners say, none where a group is not scanned.
+func (c *guard) scans(opts map[string]option) []policy.Rule {
+	if opts["disablecontentscan"].value == "on" {
+		return nil
+	}
+	return slices.Clone(c.first)
 }
 
 // groupName is the name that a filter group has, or gets by its number.
@@ -977,6 +999,17 @@ func (c *guard) redirects(lists []ref, add func(policy.Rule)) {
 	}
 }
 
+// tenants takes a field that is added to requests.
+func (c *guard) tenants(p *policy.Policy, n *Note, s string) bool {
+	_, to, ok := replacement(s)
+	field, value, is := strings.Cut(to, ":")
+	if n.Ours = tenant(p, strings.TrimSpace(field), strings.TrimSpace(value)); !ok || !is || n.Ours == "" {
+		return false
+	}
+	n.Kind = Carried
+	return true
+}
+
 // replacements looks in the lists that change requests for what we have a word
 // for.
 func (c *guard) replacements(lists []ref, p *policy.Policy) {
@@ -996,8 +1029,7 @@ func (c *guard) replacements(lists []ref, p *policy.Policy) {
 				}
 			case strings.Contains(low, "safe=") || strings.Contains(low, "adlt=") || strings.Contains(low, "safesearch") || strings.Contains(low, "forcesafe") || strings.Contains(low, "vm=r"):
 				p.SafeSearch, n.Ours = true, "safesearch: true"
-			case strings.Contains(low, "googapps-allowed") || strings.Contains(low, "restrict-access-to-tenants"):
-				n.Kind, n.Why = Lost, "say it with tenants of the policy"
+			case c.tenants(p, &n, s):
 			default:
 				n.Kind, n.Why = Lost, "requests and pages are not rewritten by expressions"
 			}

@@ -1,8 +1,8 @@
 package importer
 
 import (
-	"fmt"
 	"net/url"
+	"shuultuur/check/icap"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,23 +45,25 @@ var e2Time = map[string]struct {
 
 // e2Means are the options of which any value means the same to us.
 var e2Means = map[string]Note{
-	"checkip":             carried("nothing has to be said: what leads back to the gateway is refused"),
-	"filtergroups":        carried("a policy each"),
-	"defaultfiltergroup":  carried("the last policy"),
-	"filterip":            carried("listen.proxy"),
-	"sslmitm":             carried("decrypt: true"),
-	"downloadmanager":     differs("proxy.held, proxy.inspected", "large bodies pass while they are looked at; nothing is put into files"),
-	"filecachedir":        differs("proxy.held, proxy.inspected", "large bodies pass while they are looked at; nothing is put into files"),
-	"maxheaderlines":      differs("proxy.head", "in bytes, 64 KiB"),
-	"loglocation":         differs("events", "in the data folder"),
-	"dstatlocation":       differs("events", "in the data folder"),
-	"statlocation":        differs("events", "in the data folder"),
-	"rqloglocation":       differs("events", "in the data folder"),
-	"htmltemplate":        differs("pages", "pages are our own, in the reader's language; see pages.templates"),
-	"languagedir":         differs("pages", "pages are our own, in the reader's language; see pages.templates"),
-	"language":            differs("pages", "pages are our own, in the reader's language; see pages.templates"),
-	"logsyslog":           lostOurs("events.syslog", "write events: syslog with the address of the log server"),
-	"accessdeniedaddress": lostOurs("pages", "block pages are our own; a rule with action: redirect sends people elsewhere"),
+	"disablecontentscan":    carried("no rule for the scanner in this policy"),
+	"contentscanexceptions": carried("the rule for the scanner is the first one"),
+	"checkip":               carried("nothing has to be said: what leads back to the gateway is refused"),
+	"filtergroups":          carried("a policy each"),
+	"defaultfiltergroup":    carried("the last policy"),
+	"filterip":              carried("listen.proxy"),
+	"sslmitm":               carried("decrypt: true"),
+	"downloadmanager":       differs("proxy.held, proxy.inspected", "large bodies pass while they are looked at; nothing is put into files"),
+	"filecachedir":          differs("proxy.held, proxy.inspected", "large bodies pass while they are looked at; nothing is put into files"),
+	"maxheaderlines":        differs("proxy.head", "in bytes, 64 KiB"),
+	"loglocation":           differs("events", "in the data folder"),
+	"dstatlocation":         differs("events", "in the data folder"),
+	"statlocation":          differs("events", "in the data folder"),
+	"rqloglocation":         differs("events", "in the data folder"),
+	"htmltemplate":          differs("pages", "pages are our own, in the reader's language; see pages.templates"),
+	"languagedir":           differs("pages", "pages are our own, in the reader's language; see pages.templates"),
+	"language":              differs("pages", "pages are our own, in the reader's language; see pages.templates"),
+	"logsyslog":             lostOurs("events.syslog", "write events: syslog with the address of the log server"),
+	"accessdeniedaddress":   lostOurs("pages", "block pages are our own; a rule with action: redirect sends people elsewhere"),
 }
 
 // more converts an option of the main file or of a group that is not about
@@ -123,6 +125,22 @@ func (c *guard) more(o option, opts map[string]option) Note {
 			c.set.Proxy.Exchange.Inspected = setting.Size(n) << 10
 			return carried("proxy.inspected")
 		}
+	case "contentscannertimeout":
+		d := setting.Duration(time.Duration(n) * time.Second)
+		switch virus, icap := c.set.Checks.Virus, c.set.Checks.ICAP; {
+		case !isNumber || n <= 0 || n > 600:
+		case virus != nil:
+			virus.Timeout = d
+			return carried("checks.virus.timeout")
+		case icap != nil:
+			icap.Timeout = d
+			return carried("checks.icap.timeout")
+		}
+	case "anonymizelogs":
+		if o.value == "on" {
+			c.set.Events.SQLite, c.set.Events.Anonymise = "events.db", setting.Duration(24*time.Hour)
+			return differs("events.anonymise", "rows forget who asked after a day")
+		}
 	case "maxuploadsize":
 		return c.uploads(o, n, isNumber)
 	case "httpworkers", "maxchildren":
@@ -168,7 +186,7 @@ func (c *guard) scanner(o option) Note {
 	if err != nil {
 		return lostOurs("checks.virus", err.Error())
 	}
-	whole := lostOurs("checks.virus", "only clamd is asked: write checks: virus: clamd")
+	whole := lostOurs("checks.virus", "clamd is asked, and servers by ICAP: write checks: virus: clamd, or checks: icap: servers")
 	for _, s := range all {
 		n := Note{Kind: Lost, Why: "the scanner is asked as checks.virus says; nothing has to be done"}
 		switch u, err := url.Parse(s.value); {
@@ -178,9 +196,9 @@ func (c *guard) scanner(o option) Note {
 			c.clamd(s.value)
 			n = carried("checks.virus.clamd")
 			whole = n
-		case s.name == "icapurl" && err == nil && strings.Contains(strings.ToLower(s.value), "av"):
-			c.clamd("/run/clamav/clamd.ctl")
-			n = differs("checks.virus.clamd", fmt.Sprintf("ClamAV is asked itself, not through the ICAP server at %s: correct the address of clamd if it listens elsewhere", u.Host))
+		case s.name == "icapurl" && err == nil && u.Scheme == "icap":
+			c.icap(icap.Config{Servers: setting.OneOrMore[string]{s.value}}, true)
+			n = carried("checks.icap.servers")
 			whole = n
 		case strings.HasPrefix(s.name, "exception"):
 			n.Why = "bodies that are exempt are said by a rule that allows them"

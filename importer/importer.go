@@ -30,6 +30,7 @@ import (
 	"shuultuur/list"
 	"shuultuur/list/collection"
 	listsource "shuultuur/list/source"
+	"shuultuur/policy"
 	"shuultuur/setting"
 )
 
@@ -129,6 +130,7 @@ type work struct {
 	read    int                    // settings files
 	fetched bool                   // a list is not here yet, but will be fetched
 	decrypt bool                   // policies look into TLS
+	first   []policy.Rule          // of every policy
 }
 
 // finish puts what all programs have in common into the settings.

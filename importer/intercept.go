@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"shuultuur/check/icap"
+	"shuultuur/check/virus"
 	"shuultuur/intercept"
+	"shuultuur/policy"
 	"shuultuur/setting"
 )
 
@@ -70,19 +74,27 @@ func rootOf(file, cert, key string) error {
 // clamd adds a scanner at an address, and a rule that blocks what it finds.
 func (w *work) clamd(address string) {
 	if w.set.Checks.Virus == nil {
-		w.set.Checks.Virus = newVirus()
+		w.set.Checks.Virus = &virus.Config{}
+		w.first = append(w.first, policy.Rule{Name: "viruses", Action: "block", Category: []string{"virus"}})
 	}
 	w.set.Checks.Virus.Clamd = append(w.set.Checks.Virus.Clamd, address)
 }
 
-// everywhere adds common rules to all policies.
+// icap has scanners asked, and refuses what they find, and what they cannot look at if strict.
+func (w *work) icap(cfg icap.Config, strict bool) {
+	w.set.Checks.ICAP = &cfg
+	w.first = append(w.first, policy.Rule{Name: "scanner", Action: "block", Category: []string{"icap/virus", "icap/violation", "icap/blocked"}})
+	if strict {
+		w.first = append(w.first, policy.Rule{Name: "no scanner", Action: "block", Category: []string{"icap-error"}})
+	}
+}
+
+// everywhere puts what is the same for all policies into them.
 func (w *work) everywhere() {
 	for i := range w.set.Policies {
 		p := &w.set.Policies[i]
 		p.Decrypt = p.Decrypt || w.decrypt
-		if w.set.Checks.Virus != nil {
-			p.Rules = append(virusRule(), p.Rules...)
-		}
+		p.Rules = append(slices.Clone(w.first), p.Rules...)
 	}
 }
 

@@ -37,6 +37,7 @@ func (w *work) host(at place, name, to string) {
 
 // hostsLine takes a line of a hosts file: an address and its names.
 func (w *work) hostsLine(at place, s string) {
+	s, _, _ = strings.Cut(s, "#")
 	fields := strings.Fields(s)
 	for _, name := range fields[min(1, len(fields)):] {
 		w.host(at, name, fields[0])
@@ -46,10 +47,7 @@ func (w *work) hostsLine(at place, s string) {
 // piholeNames reads the names and upstreams of Pi-hole: custom.list, and the
 // files of dnsmasq in its folder or beside it; for version 6, pihole.toml.
 func (w *work) piholeNames(dir string) {
-	w.lines(filepath.Join(dir, "custom.list"), func(at place, s string) {
-		text, _, _ := strings.Cut(s, "#")
-		w.hostsLine(at, text)
-	})
+	w.lines(filepath.Join(dir, "custom.list"), w.hostsLine)
 	for _, in := range []string{dir, filepath.Join(dir, "dnsmasq.d"), filepath.Join(filepath.Dir(dir), "dnsmasq.d")} {
 		for _, name := range []string{"01-pihole.conf", "05-pihole-custom-cname.conf"} {
 			w.lines(filepath.Join(in, name), func(at place, s string) {
@@ -122,6 +120,9 @@ func (w *work) dnsmasqOption(at place, key, value string) {
 	switch key {
 	case "cname":
 		names := strings.Split(value, ",")
+		if last := len(names) - 1; last > 1 && strings.Trim(names[last], " 0123456789") == "" {
+			names = names[:last] // a TTL
+		}
 		for _, name := range names[:len(names)-1] {
 			w.host(at, strings.TrimSpace(name), strings.TrimSpace(names[len(names)-1]))
 		}
@@ -171,7 +172,8 @@ func (w *work) route(at place, domain, server string) {
 // dnsmasqServer converts "192.0.2.1#5353" to our syntax; "" if it is not an
 // address.
 func dnsmasqServer(s string) string {
-	addr, port, has := strings.Cut(strings.TrimSpace(s), "#")
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "@") // by which interface
+	addr, port, has := strings.Cut(s, "#")
 	a, err := netip.ParseAddr(addr)
 	if err != nil {
 		return ""

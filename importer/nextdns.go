@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shuultuur/policy"
+	"shuultuur/setting"
 )
 
 // readNextDNS reads a profile as NextDNS's API gives it, with or without "data"
@@ -26,6 +27,9 @@ func readNextDNS(w *work, file string) error {
 			}
 			if take := nextDNSTable[key]; take != nil {
 				return take(n, value)
+			}
+			if strings.HasPrefix(key, "parentalControl.recreation.times.") {
+				return carried("schedule of the rules")
 			}
 			switch top, _, _ := strings.Cut(key, "."); top {
 			case "id", "name", "fingerprint", "role", "setup", "created", "modified":
@@ -194,18 +198,22 @@ var nextDNSTable = map[string]func(n *nextDNS, value string) Note{
 		return carried("dns: log")
 	},
 	"settings.logs.retention": func(n *nextDNS, value string) Note {
-		days, err := strconv.ParseInt(value, 10, 64)
-		if days /= 24 * 3600; err != nil || days < 1 {
-			return lostOurs("events: keep", fmt.Sprintf("%q is less than a day", value))
+		seconds, err := strconv.ParseInt(value, 10, 32)
+		if err != nil || seconds < 3600 {
+			return lostOurs("events: keep", fmt.Sprintf("%q is less than an hour", value))
 		}
-		n.keepRecord(time.Duration(days) * 24 * time.Hour)
+		n.keepRecord(time.Duration(seconds) * time.Second)
 		return carried("events: keep")
 	},
-	"settings.logs.drop.ip": func(_ *nextDNS, value string) Note {
+	"settings.logs.drop.ip": func(n *nextDNS, value string) Note {
 		if value != "true" {
 			return Note{Kind: Default}
 		}
-		return lostOurs("events: anonymise", "write 1d there: rows older than a day forget their clients")
+		if seconds, err := strconv.ParseInt(n.all["settings.logs.retention"], 10, 64); err == nil && seconds < 2*24*3600 {
+			return differs("events: keep", "rows have their clients, and are deleted after that time")
+		}
+		n.set.Events.SQLite, n.set.Events.Anonymise = "events.db", setting.Duration(24*time.Hour)
+		return differs("events: anonymise", "rows forget their clients after a day")
 	},
 	"settings.logs.location": func(*nextDNS, string) Note { return differs("data", "the record is in the data folder") },
 	"settings.performance.ecs": func(*nextDNS, string) Note {
@@ -226,7 +234,7 @@ func (n *nextDNS) kind(id, value string) Note {
 // nextDNSLists are lists of the catalogue for those that NextDNS keeps.
 var nextDNSLists = map[string]string{
 	"nextdns-recommended": "hagezi-normal", "oisd": "oisd-big", "stevenblack": "stevenblack", "adguard-base-filter": "adguard-dns", "adguard-dns-filter": "adguard-dns",
-	"easylist": "easylist", "easyprivacy": "easyprivacy", "hagezi-multi-light": "hagezi-light", "hagezi-multi-normal": "hagezi-normal", "hagezi-multi-pro": "hagezi-pro", "peter-lowe": "peter-lowe",
+	"easylist": "easylist", "easyprivacy": "easyprivacy", "hagezi-multi-light": "hagezi-light", "hagezi-multi-normal": "hagezi-normal", "hagezi-multi-pro": "hagezi-pro", "hagezi-multi-pro-plus": "hagezi-pro", "hagezi-multi-ultimate": "hagezi-pro", "peter-lowe": "peter-lowe",
 	"porn": "ut1-adult", "gambling": "ut1-gambling", "dating": "ut1-dating", "piracy": "ut1-warez", "social-networks": "ut1-social_networks", "gaming": "ut1-games", "video-streaming": "ut1-audio-video",
 	"threatIntelligenceFeeds": "hagezi-tif", "cryptojacking": "ut1-cryptojacking", "bypass": "ut1-doh",
 }

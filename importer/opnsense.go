@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/nameserver"
+	"shuultuur/policy"
 	"shuultuur/setting"
 )
 
@@ -107,8 +109,11 @@ func (n *xmlNode) values() (all []string) {
 // An opnSense is the name server and the proxy of a config.xml.
 type opnSense struct {
 	*plain
-	unbound, squid *xmlNode
-	seen           map[*xmlNode]bool // that are reported
+	root, interfaces, unbound, squid *xmlNode
+
+	banned     []policy.Network // clients that get nothing
+	stayClosed []policy.Rule
+	seen       map[*xmlNode]bool // that are reported
 }
 
 // readOPNsense reads config.xml: the name server with its overrides and lists,
@@ -123,8 +128,9 @@ func readOPNsense(w *work, file string) error {
 		return err
 	}
 	w.set.dns()
-	ours := root.at("opnsense", "OPNsense")
-	o := &opnSense{plain: &plain{work: w, at: place{file: file}}, unbound: ours.at("unboundplus"), squid: ours.at("proxy"), seen: map[*xmlNode]bool{}}
+	firewall := root.at("opnsense")
+	ours := firewall.at("OPNsense")
+	o := &opnSense{root: firewall, interfaces: firewall.at("interfaces"), plain: &plain{work: w, at: place{file: file}}, unbound: ours.at("unboundplus"), squid: ours.at("proxy"), seen: map[*xmlNode]bool{}}
 	o.general()
 	o.overrides()
 	o.blocklists()
@@ -149,18 +155,24 @@ func readOPNsense(w *work, file string) error {
 		})
 	}
 	o.at.line = 0
-	return o.done()
+	if err := o.done(); err != nil {
+		return err
+	}
+	o.safety()
+	return nil
 }
 
 // opnSenseWhy returns the reason why an element has no equivalent.
 func opnSenseWhy(path string) string {
-	switch {
-	case strings.Contains(path, "unboundplus.advanced"):
-		return "limits and caches are sized to the machine"
-	case strings.Contains(path, "traffic"), strings.Contains(path, "forward.icap"):
-		return "write it under proxy or checks: icap"
+	if option, ok := strings.CutPrefix(path, "unboundplus.advanced."); ok {
+		for _, x := range unboundReasons {
+			if strings.HasPrefix(option, strings.ReplaceAll(x.prefix, "-", "")) {
+				return x.why
+			}
+		}
+		return unboundSized
 	}
-	return "not about filtering names or pages; the firewall keeps it"
+	return cmp.Or(opnProxyReasons.of(path), "not about filtering names or pages; the firewall keeps it")
 }
 
 // addNote reports an element.
@@ -186,7 +198,29 @@ func (o *opnSense) general() {
 	})
 	o.take(g.at("dnssec"), "unboundplus.general.dnssec", o.validate)
 	o.take(g.at("active_interface"), "unboundplus.general.active_interface", func(string) Note {
-		return differs("dns: listen", "interfaces are named by their addresses here: all of them are listened at")
+		port := cmp.Or(g.at("port").text, "53")
+		addresses := o.addresses(g.at("active_interface"))
+		if addresses[0] == "" {
+			return differs("dns: listen", "an interface has no address of its own in the file: all addresses are listened at")
+		}
+		listen := []string{"127.0.0.1:" + port}
+		for _, a := range addresses {
+			listen = append(listen, net.JoinHostPort(a, port))
+		}
+		o.set.dns().Server.Listen = listen
+		return carried("dns: listen")
+	})
+	o.take(g.at("safesearch"), "unboundplus.general.safesearch", func(v string) Note {
+		if o.safe().SafeSearch = v == "1"; v != "1" {
+			return Note{Kind: Default}
+		}
+		return carried("safesearch: true")
+	})
+	o.take(g.at("enable_wpad"), "unboundplus.general.enable_wpad", func(v string) Note {
+		if v != "1" {
+			return Note{Kind: Default}
+		}
+		return lostOurs("portal", "the portal serves a proxy configuration: write dns: hosts: wpad, and portal: pac")
 	})
 	o.take(g.at("dns64"), "unboundplus.general.dns64", func(v string) Note {
 		if v != "1" {
@@ -199,20 +233,43 @@ func (o *opnSense) general() {
 		return carried("dns: dns64")
 	})
 	o.take(g.at("dns64prefix"), "unboundplus.general.dns64prefix", func(string) Note { return carried("dns: dns64") })
-	for _, name := range []string{"regdhcp", "regdhcpstatic"} {
-		o.take(g.at(name), "unboundplus.general."+name, func(v string) Note {
-			if v != "1" {
-				return Note{Kind: Default}
-			}
-			return lostOurs("identity: names: leases", "name the file with the leases of the DHCP server there")
-		})
-	}
+	o.take(g.at("regdhcp"), "unboundplus.general.regdhcp", func(v string) Note {
+		if v != "1" {
+			return Note{Kind: Default}
+		}
+		return lostOurs("identity: names: leases", "name the file with the leases of the DHCP server there")
+	})
+	o.take(g.at("regdhcpstatic"), "unboundplus.general.regdhcpstatic", func(v string) Note {
+		if v != "1" {
+			return Note{Kind: Default}
+		}
+		domain := cmp.Or(g.at("regdhcpdomain").text, o.root.at("system", "domain").text)
+		for _, subnet := range o.root.at("dhcpd").nodes {
+			subnet.each("staticmap", func(n *xmlNode) {
+				if name := n.at("hostname").text; name != "" {
+					o.at.line = n.line
+					o.host(o.at, strings.Trim(name+"."+domain, "."), n.at("ipaddr").text)
+				}
+			})
+		}
+		return carried("dns: hosts")
+	})
+	o.take(g.at("regdhcpdomain"), "unboundplus.general.regdhcpdomain", func(string) Note { return carried("dns: hosts") })
 	o.take(g.at("stats"), "unboundplus.general.stats", func(string) Note {
 		return differs("events", "statistics are made of the record")
 	})
 	forwarding := o.unbound.at("forwarding", "enabled")
 	o.take(forwarding, "unboundplus.forwarding.enabled", func(v string) Note {
-		return differs("dns: forward: upstreams", "the system's name servers are asked unless upstreams are named")
+		if v != "1" {
+			return differs("dns: forward: upstreams", "Unbound asks the servers of each zone itself; here the system's are asked unless upstreams are named")
+		}
+		o.root.at("system").each("dnsserver", func(n *xmlNode) {
+			if n.text != "" {
+				o.at.line = n.line
+				o.plain.say(o.at, "system.dnsserver", n.text, o.upstream(n.text))
+			}
+		})
+		return carried("dns: forward: upstreams, which are those of the system")
 	})
 }
 
@@ -333,8 +390,8 @@ func (o *opnSense) blocklists() {
 			{"type", func(v string) Note { return o.shortList(v) }},
 			{"blocklists", func(v string) Note { return o.exact(v) }},
 			{"wildcards", func(v string) Note { return o.addNames(true, v) }},
-			{"whitelists", func(v string) Note { return o.allowlist(v) }},
-			{"allowlists", func(v string) Note { return o.allowlist(v) }},
+			{"whitelists", func(v string) Note { return o.nameOrExpression(false, v) }},
+			{"allowlists", func(v string) Note { return o.nameOrExpression(false, v) }},
 			{"source_nets", func(string) Note { return lost("write a policy with these networks and the rule for the lists") }},
 			{"address", func(v string) Note { return o.sinkhole(v) }},
 			{"nxdomain", func(v string) Note {
@@ -379,15 +436,6 @@ func (o *opnSense) exact(name string) Note {
 	return carried("lists.blocked")
 }
 
-// allowlist takes an expression, which most write as a name.
-func (o *opnSense) allowlist(text string) Note {
-	if strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" {
-		return o.addNames(false, text)
-	}
-	o.allowed = append(o.allowed, o.plain.entry("/"+text+"/"))
-	return carried("lists.allowed")
-}
-
 func (o *opnSense) sinkhole(value string) Note {
 	a, err := netip.ParseAddr(value)
 	if err != nil {
@@ -405,8 +453,9 @@ func (o *opnSense) sinkhole(value string) Note {
 // advanced reports the settings of the name server that we size automatically,
 // and converts those that have an equivalent.
 func (o *opnSense) advanced() {
-	a := o.unbound.at("advanced")
-	for _, option := range []string{"private-domain", "private-address", "domain-insecure", "serve-expired", "cache-max-ttl", "cache-min-ttl", "prefetch", "log-queries"} {
+	a, names := o.unbound.at("advanced"), &unboundOptions{}
+	for _, option := range []string{"private-domain", "private-address", "domain-insecure", "serve-expired", "serve-expired-ttl", "cache-max-ttl", "cache-min-ttl",
+		"cache-max-negative-ttl", "rrset-cache-size", "ip-ratelimit", "prefetch", "log-queries"} {
 		name := strings.ReplaceAll(option, "-", "")
 		if option == "domain-insecure" {
 			name = "insecuredomain"
@@ -415,13 +464,19 @@ func (o *opnSense) advanced() {
 			if v == "0" {
 				return Note{Kind: Default}
 			}
-			if n, ok := unboundTake(o.plain, option, v); ok {
+			if n, ok := names.take(o.plain, option, v); ok {
 				return n
 			}
 			return differs("events", "all queries are on record")
 		})
 	}
 	acls := o.unbound.at("acls")
+	o.take(acls.at("default_action"), "unboundplus.acls.default_action", func(v string) Note {
+		if v == "allow" {
+			return differs("dns: recursion", "private networks are answered, and those that an access list allows")
+		}
+		return carried("dns: recursion")
+	})
 	acls.each("acl", func(n *xmlNode) {
 		if o.isOff(n) {
 			return
@@ -435,6 +490,9 @@ func (o *opnSense) advanced() {
 			case err != nil:
 				note = lostOurs("dns: allow", err.Error())
 			case strings.HasPrefix(action, "allow"):
+				if len(l.Recursion) == 0 { // networks of the firewall are allowed anyway
+					l.Recursion = nameserver.PrivateNetworks()
+				}
 				l.Recursion = append(l.Recursion, prefix)
 				note = carried("dns: recursion")
 			default:
@@ -444,44 +502,6 @@ func (o *opnSense) advanced() {
 		}
 		o.entry(n, "unboundplus.acls.acl", note)
 	})
-}
-
-// proxy converts OPNsense's settings of Squid.
-func (o *opnSense) proxy() {
-	f := o.squid.at("forward")
-	off := o.squid.at("general", "enabled").text == "0"
-	if off {
-		o.squid.eachLeaf("proxy", func(path string, n *xmlNode) {
-			o.addNote(n, path, Note{Kind: Default, Why: "the proxy is switched off"})
-		})
-		return
-	}
-	o.take(f.at("port"), "proxy.forward.port", func(v string) Note {
-		o.set.Listen.Proxy = setting.OneOrMore[setting.Address]{setting.Address(":" + v)}
-		return carried("listen: proxy")
-	})
-	acl := f.at("acl")
-	for name, take := range map[string]func(v string) Note{
-		"blackList":    func(v string) Note { return o.addNames(true, strings.ReplaceAll(v, ",", "\n")) },
-		"whiteList":    func(v string) Note { return o.addNames(false, strings.ReplaceAll(v, ",", "\n")) },
-		"unrestricted": func(v string) Note { return o.networksOf("policy unfiltered", v, o.unfiltered) },
-		"allowedSubnets": func(v string) Note {
-			return differs("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")
-		},
-		"bannedHosts": func(v string) Note {
-			return lost("write a policy with these networks and a rule that blocks, before the others")
-		},
-	} {
-		o.take(acl.at(name), "proxy.forward.acl."+name, take)
-	}
-	acl.at("remoteACLs", "blacklists").each("blacklist", func(b *xmlNode) {
-		if o.isOff(b) {
-			return
-		}
-		o.at.line = b.line
-		o.entry(b, "proxy.forward.acl.remoteACLs.blacklists.blacklist", o.list(true, b.at("url").text))
-	})
-	o.take(o.squid.at("general", "logging", "enable", "accessLog"), "proxy.general.logging.enable.accessLog", func(string) Note { return differs("events", "all requests are on record") })
 }
 
 // networksOf has each network of a list taken.

@@ -56,13 +56,9 @@ func (o *optionFiles) each(file string, take func(at place, key, value string)) 
 	})
 }
 
-// filesOf returns the files that match a pattern. If they have moved, it looks
-// below dir: in a folder of the same name, and beside the settings.
+// filesOf are the files that a pattern names.
 func filesOf(dir, pattern string) (files []string) {
-	if !filepath.IsAbs(pattern) {
-		pattern = filepath.Join(dir, pattern)
-	}
-	for _, p := range []string{pattern, filepath.Join(dir, filepath.Base(filepath.Dir(pattern)), filepath.Base(pattern)), filepath.Join(dir, filepath.Base(pattern))} {
+	for _, p := range below(dir, pattern) {
 		found, _ := filepath.Glob(p)
 		for _, f := range found {
 			if isFile(f) {
@@ -103,10 +99,7 @@ func dnsmasqFiles() *optionFiles {
 // files with that end; "DIR,*.conf" selects files with that end.
 func confDir(dir, value string) (files []string) {
 	parts := strings.Split(value, ",")
-	folder := parts[0]
-	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-		folder = filepath.Join(dir, filepath.Base(folder)) // the place after moving
-	}
+	folder := findFile(dir, parts[0])
 	all, _ := os.ReadDir(folder)
 	ends := func(name string, wanted bool) bool {
 		return slices.ContainsFunc(parts[1:], func(p string) bool {

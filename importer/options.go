@@ -64,9 +64,10 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 	for _, r := range lists {
 		switch {
 		case r.typ == "ip" || r.typ == "ipmap" || r.typ == "map":
+		case (r.typ == "replace" && r.name != "searchterms" || strings.HasSuffix(r.name, "header")) && len(c.items(r)) > 0:
+			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: "what is said of its lines"})
 		case slices.Contains([]string{"banned", "exception", "grey", "semiexception", "localbanned", "localexception", "localgrey", "localsemiexception", "exceptionfile",
 			"nomitm", "authexception", "bannedtimes", "blankettimes", "refererexception", "bannedheader", "exceptionheader", "banneduseragent", "exceptionuseragent", "bannedextension", "bannedmime"}, r.name) && r.typ != "category" && !(r.typ == "search" && r.name == "exception"):
-		case r.typ == "replace" && r.name != "searchterms" && len(c.items(r)) > 0:
 		case r.name == "bannedbypass" && number(opts, "bypass", 0) > 0:
 		case r.typ == "replace" && r.name != "searchterms":
 			c.rep.add(Note{Kind: Empty, place: r.place, What: r.what, Why: "nothing is in it"})
@@ -77,6 +78,8 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 			switch {
 			case strings.Contains(r.name, "ssl"):
 				reason = "a list for tunnels alone; tunnels are judged by the lists for all, by their host"
+			case r.name == "nocheckcert":
+				reason = "faults of certificates are categories: write a rule with host, action: warn or allow, and category: [self-signed, expired, …]"
 			case r.name == "override":
 				reason = "no rule says that a search may be"
 			case r.name == "bannedbypass":

@@ -30,6 +30,7 @@ type plain struct {
 	allowURLs        []string
 	longest          bool             // of names in blocked the longest decides
 	free             []policy.Network // clients that are not filtered
+	suffix           string           // of the names of its lists
 }
 
 // A reader converts one setting and returns the note on it. Its kind is Lost,
@@ -95,12 +96,18 @@ func (p *plain) entry(text string) place { return place{file: p.at.file, line: p
 
 // zone takes a name of which a longer one may say the opposite.
 func (p *plain) zone(block bool, name string) Note {
+	p.longest = p.longest || !block
+	p.blocked = append(p.blocked, p.entry(zoneRule(block, name)))
+	return carried("lists.blocked")
+}
+
+// zoneRule is a rule for a name and what is below it.
+func zoneRule(block bool, name string) string {
 	rule := "||" + strings.ToLower(strings.Trim(strings.TrimPrefix(name, "*"), ".")) + "^"
 	if !block {
-		rule, p.longest = "@@"+rule, true
+		rule = "@@" + rule
 	}
-	p.blocked = append(p.blocked, p.entry(rule))
-	return carried("lists.blocked")
+	return rule
 }
 
 // entries adds a list in Blocky's syntax: a name alone, "*.name" for a name
@@ -231,23 +238,23 @@ func (w *work) known(source, category string) {
 	w.set.Lists[category] = l
 }
 
-// done makes the lists and the policy from what was collected.
-func (p *plain) done() error {
-	rules := []policy.Rule{}
+// rules makes lists of what was collected, and rules for them.
+func (p *plain) rules() (rules []policy.Rule, err error) {
 	for _, x := range []struct {
 		category, action string
 		names            []place
 		urls             []string
 	}{{"allowed", "allow", p.allowed, p.allowURLs}, {"blocked", "block", p.blocked, p.blockURLs}} {
+		x.category += p.suffix
 		some := len(x.urls) > 0
 		if len(x.names) > 0 {
 			path, err := p.ownLines(x.category, x.names)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			name, err := p.addList(x.category, list.Config{Path: setting.Source(path), Category: x.category, Format: list.Adblock, Match: list.Boundary, Subdomains: new(bool), Longest: p.longest && x.action == "block"}, place{file: p.at.file, what: x.category + " names"})
 			if err != nil {
-				return err
+				return nil, err
 			}
 			some = some || name != ""
 		}
@@ -258,11 +265,17 @@ func (p *plain) done() error {
 			rules = append(rules, policy.Rule{Name: x.category, Action: x.action, Category: []string{"category/" + x.category}})
 		}
 	}
-	if len(p.set.Policies) == 0 {
-		p.set.Policies = policy.Config{{Name: "everyone"}}
+	return rules, nil
+}
+
+// done makes lists and the policy of what was collected.
+func (p *plain) done() error {
+	rules, err := p.rules()
+	if err != nil {
+		return err
 	}
-	last := &p.set.Policies[len(p.set.Policies)-1]
-	last.Rules = append(rules, last.Rules...)
+	all := p.safe()
+	all.Rules = append(rules, all.Rules...)
 	if len(p.free) > 0 {
 		p.set.Policies = slices.Insert(p.set.Policies, 0, policy.Policy{Name: "unfiltered", Networks: p.free})
 	}
@@ -383,75 +396,13 @@ func readDnsmasq(w *work, file string) error {
 		file = filepath.Join(file, "dnsmasq.conf")
 	}
 	w.set.dns()
-	files, o := dnsmasqFiles(), &dnsmasqOptions{port: "53"}
-	err := readOptions(w, file, files, func(p *plain, at place, key, value string) Note {
+	o := &dnsmasqOptions{port: "53", files: dnsmasqFiles()}
+	err := readOptions(w, file, o.files, func(p *plain, _ place, key, value string) Note {
 		p.flags = true
-		switch key {
-		case "address":
-			parts := strings.Split(strings.TrimPrefix(value, "/"), "/")
-			to := parts[len(parts)-1]
-			for _, name := range parts[:len(parts)-1] {
-				if to == "" || to == "#" || to == "0.0.0.0" || to == "::" {
-					p.zone(true, name)
-				} else {
-					name = strings.Trim(strings.TrimPrefix(name, "*"), ".")
-					p.host(at, name, to)
-					p.host(at, "*."+name, to)
-				}
-			}
-			if to == "" || to == "#" || to == "0.0.0.0" || to == "::" {
-				return carried("lists.blocked")
-			}
-			return carried("dns: hosts, with what is below the name")
-		case "local", "server", "rev-server", "cname":
-			if parts := strings.Split(value, "/"); key != "cname" && key != "rev-server" && len(parts) > 2 {
-				to := parts[len(parts)-1]
-				for _, name := range parts[1 : len(parts)-1] {
-					p.zone(to == "", name)
-				}
-				if to == "" {
-					return carried("lists.blocked")
-				} else if to == "#" {
-					return carried("an exception in lists.blocked")
-				}
-			}
-			p.dnsmasqOption(at, key, value)
-			return carried("dns: forward, hosts")
-		case "host-record":
-			f := strings.Split(value, ",")
-			for _, a := range f[1:] {
-				if _, err := netip.ParseAddr(a); err == nil {
-					p.host(at, f[0], a)
-				}
-			}
-			return carried("dns: hosts")
-		case "dnssec":
-			return p.validate("true")
-		case "conf-file", "servers-file", "conf-dir":
-			return included(files, key, value)
-		case "addn-hosts":
-			if found := filesOf(files.dir, value); len(found) == 1 {
-				n := &p.set.dns().Names
-				n.HostsFiles = append(n.HostsFiles, p.file(found[0]))
-				return carried("dns: hosts-files")
-			}
-			return lostOurs("dns: hosts-files", "no such file: name it there")
-		}
-		return o.take(p, key, value)
+		return o.option(p, key, value)
 	})
 	o.listeners(w)
 	return err
-}
-
-// unboundZones returns the types of local zones, by name.
-func unboundZones(file string) map[string]string {
-	kinds := map[string]string{}
-	_ = unboundFiles().each(file, func(_ place, key, value string) { // the reading of the settings reports errors
-		if f := strings.Fields(strings.ReplaceAll(value, `"`, " ")); len(f) == 2 && key == "local-zone" {
-			kinds[strings.ToLower(strings.TrimSuffix(f[0], "."))] = f[1]
-		}
-	})
-	return kinds
 }
 
 // unboundData takes a record of one's own, in a zone of some kind.
@@ -471,85 +422,6 @@ func (p *plain) unboundData(at place, f []string, kinds map[string]string) Note 
 		}
 	}
 	return lost("other records are kept in a zone file: dns: zones")
-}
-
-func readUnbound(w *work, file string) error {
-	if !isFile(file) {
-		file = filepath.Join(file, "unbound.conf")
-	}
-	section, zone := "", ""
-	o := &unboundOptions{port: "53", dir: filepath.Dir(file)}
-	kinds, files := unboundZones(file), unboundFiles()
-	w.set.dns().Server.Listen = []string{"127.0.0.1:53", "[::1]:53"} // unless it has another setting
-	err := readOptions(w, file, files, func(p *plain, at place, key, value string) Note {
-		plainValue := strings.Trim(value, `"`)
-		switch key {
-		case "server", "forward-zone", "stub-zone", "remote-control", "auth-zone", "python", "view", "rpz":
-			if value == "" {
-				section, zone = key, ""
-				return Note{Kind: Carried, Ours: "dns"}
-			}
-		case "local-zone":
-			f := strings.Fields(strings.ReplaceAll(value, `"`, " "))
-			if len(f) == 2 && slices.Contains([]string{"static", "refuse", "deny", "always_nxdomain", "always_refuse", "always_null", "redirect", "inform_deny"}, f[1]) {
-				if f[1] == "static" || f[1] == "redirect" {
-					p.zone(true, f[0])
-					return differs("lists.blocked", "names below it that have local-data are under dns: hosts, and answer")
-				}
-				return p.zone(true, f[0])
-			}
-			if len(f) == 2 && slices.Contains([]string{"transparent", "typetransparent", "always_transparent", "nodefault", "inform"}, f[1]) {
-				return p.zone(false, f[0])
-			}
-			return lost("names of this kind are asked for as others are")
-		case "local-data":
-			return p.unboundData(at, strings.Fields(strings.ReplaceAll(plainValue, " IN ", " ")), kinds)
-		case "name":
-			zone = plainValue
-			return carried("dns: forward")
-		case "forward-addr", "stub-addr":
-			if section != "" && zone != "." && zone != "" {
-				addr, _, _ := strings.Cut(plainValue, "#")
-				if a, port, ok := strings.Cut(addr, "@"); ok {
-					addr = net.JoinHostPort(a, port)
-				}
-				p.route(at, zone, addr)
-				return carried("dns: forward: routes")
-			}
-			return p.upstream(plainValue)
-		case "interface", "ip-address":
-			o.interfaces = append(o.interfaces, plainValue)
-			return carried("dns: listen")
-		case "access-control":
-			f := strings.Fields(value)
-			if n, err := netip.ParsePrefix(f[0]); err == nil && len(f) > 1 && strings.HasPrefix(f[1], "allow") {
-				l := &p.set.dns().Server
-				l.Allow = append(l.Allow, n.Masked())
-				return carried("dns: allow")
-			}
-			return differs("dns: allow", "who is not allowed is refused")
-		case "module-config":
-			if strings.Contains(value, "validator") {
-				return p.validate("yes")
-			}
-		case "auto-trust-anchor-file", "trust-anchor-file", "trust-anchor":
-			p.validate("yes")
-			return differs("dns: forward: validate", "the keys of the root are in the program; those of other zones are not asked for")
-		case "include", "include-toplevel":
-			return included(files, key, value)
-		}
-		if section == "server" || section == "" {
-			if n, ok := o.take(p, key, plainValue); ok {
-				return n
-			}
-		}
-		return unboundOther(section, key)
-	})
-	o.listeners(w)
-	if err == nil && len(w.set.dns().Forward.Upstreams) == 0 {
-		w.rep.add(unboundAsks(file))
-	}
-	return err
 }
 
 // unboundAsks is said where no server is named that all names are asked at.

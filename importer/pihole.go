@@ -87,6 +87,10 @@ type piholeCategory struct {
 // Pi-hole sees names only: an entry is for the name itself, an expression is
 // searched for in it.
 func (w *work) pihole(path string) error {
+	path, err := teleported(w.ctx, path, filepath.Join(w.to, "teleporter"))
+	if err != nil {
+		return err
+	}
 	dir, db := path, filepath.Join(path, "gravity.db")
 	if isFile(path) {
 		dir, db = filepath.Dir(path), path
@@ -109,12 +113,12 @@ func (w *work) pihole(path string) error {
 	piholeSources(w, dir)
 	w.set.dns()
 	w.piholeNames(dir)
-	queries := piholeSettings(w, dir)
+	keys := piholeSettings(w, dir)
 	if leases := filepath.Join(dir, "dhcp.leases"); isFile(leases) {
 		w.set.Identity.Names.Leases = append(w.set.Identity.Names.Leases, setting.Source(leases))
 		w.rep.add(Note{Kind: Carried, place: place{file: leases}, What: "dhcp.leases", Ours: "identity: names: leases"})
 	}
-	clients := w.piholeClients(place{file: db}, filepath.Join(dir, "dhcp.leases"), g)
+	clients := w.piholeClients(place{file: db}, filepath.Join(dir, "dhcp.leases"), keys.macs, g)
 	found, err := piholeLists(w, db, g, clients)
 	if err != nil {
 		return err
@@ -125,11 +129,19 @@ func (w *work) pihole(path string) error {
 	if len(found)+w.rep.Count[Lost]+w.rep.Count[Carried] == 0 {
 		return fmt.Errorf("there is neither gravity.db nor a list of Pi-hole in %q", path)
 	}
-	for _, c := range clients {
-		w.set.Policies = append(w.set.Policies, policy.Policy{Name: c.name, Networks: asNetworks(c.networks), Rules: piholeRules(found, c.groups)})
+	before, err := keys.extra.rules() // dnsmasq answers for all clients alike
+	if err != nil {
+		return err
 	}
-	w.set.Policies = append(w.set.Policies, policy.Policy{Name: "everyone", Rules: piholeRules(found, g.set([]int64{0}))})
-	limitQueries(w, queries)
+	for _, p := range w.set.Policies { // what it refuses by type
+		before = append(before, p.Rules...)
+	}
+	w.set.Policies = nil
+	for _, c := range clients {
+		w.set.Policies = append(w.set.Policies, policy.Policy{Name: c.name, Networks: asNetworks(c.networks), Rules: slices.Concat(before, piholeRules(found, c.groups))})
+	}
+	w.set.Policies = append(w.set.Policies, policy.Policy{Name: "everyone", Rules: slices.Concat(before, piholeRules(found, g.set([]int64{0})))})
+	limitQueries(w, keys.limit)
 	return nil
 }
 
@@ -137,14 +149,26 @@ func (w *work) pihole(path string) error {
 // categories.
 func piholeLists(w *work, db string, g *gravity, clients []piholeClient) (found []piholeCategory, err error) {
 	add := func(f gravityFile) error {
+		if f.path == "" { // an export has the addresses of lists, and nothing of what is in them
+			category := f.groups.name(f.base)
+			piholeFetched(w, f.url, category)
+			w.rep.add(Note{Kind: Carried, place: place{file: db}, What: "adlist: " + f.url, Ours: "lists: url", Why: "fetched when the gateway starts"})
+			if c := (piholeCategory{f.groups, f.base}); !slices.Contains(found, c) {
+				found = append(found, c)
+			}
+			return nil
+		}
 		cfg := list.Config{Format: f.format, Path: setting.Source(f.path), Category: f.groups.name(f.base), Match: list.Boundary}
 		if cfg.Format != list.Pihole {
 			cfg.Subdomains = new(bool)
 		}
 		name := f.groups.name(f.name)
 		at := place{file: f.path, what: name}
+		if f.from != "" {
+			at = place{file: db, what: "adlist: " + f.from}
+		}
 		if f.url != "" {
-			name, at = addressName(f.url), place{file: db, what: "adlist: " + f.url}
+			name = addressName(f.url)
 		}
 		name, err := w.addList(name, cfg, at)
 		if err == nil && name != "" && f.url != "" && !f.turned {
@@ -228,11 +252,10 @@ type piholeClient struct {
 }
 
 // piholeClients are the clients that Pi-hole has groups for, those of narrow
-// networks first, as there.
-func (w *work) piholeClients(at place, leases string, g *gravity) (all []piholeClient) {
-	macs := map[string]string{}
+// networks first, as there. macs are addresses that are always given to a MAC.
+func (w *work) piholeClients(at place, leases string, macs map[string]string, g *gravity) (all []piholeClient) {
 	if data, err := readWhole(leases); err == nil {
-		identity.ReadNames(data, func(d identity.Device) { macs[d.MAC] = d.Addr.String() })
+		identity.ReadNames(data, func(d identity.Device) { macs[d.MAC] = cmp.Or(macs[d.MAC], d.Addr.String()) })
 	}
 	taken := map[string]bool{}
 	for _, c := range g.clients {
@@ -300,7 +323,8 @@ func piholeSources(w *work, dir string) {
 					w.rep.add(Note{Kind: Lost, place: at, What: s, Ours: "lists", Why: "a list has an address or a file: name the file with path under lists"})
 					return
 				}
-				piholeFetched(w, s)
+				piholeFetched(w, s, piholeDenied)
+				w.fetched = true
 				w.rep.add(Note{Kind: Carried, place: at, What: s, Ours: "lists: url", Why: "fetched when the gateway starts"})
 			}
 		})
@@ -320,7 +344,9 @@ type gravityFile struct {
 	groups                   groupSet
 	name, base, format, path string
 
-	url    string // of a list
+	list   int64  // its number
+	from   string // what Pi-hole makes a list of
+	url    string // the same if it can be fetched
 	turned bool   // its exceptions are what is allowed, so that it cannot be fetched as it is
 }
 
@@ -415,6 +441,14 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 			return fmt.Errorf("%q: lists and entries are in more than %d sets of groups", path, mostSets)
 		}
 	}
+	bases := map[int64]string{} // of lists; before version 6 there are no allow lists
+	_ = w.each(db, `SELECT id FROM adlist WHERE type = 1`, func(rows *sql.Rows) error {
+		var id int64
+		err := rows.Scan(&id)
+		bases[id] = piholeListed
+		return err
+	})
+	filled := map[int64]bool{}
 	for _, table := range []struct{ name, base string }{{"gravity", piholeDenied}, {"antigravity", piholeListed}} {
 		if err := db.QueryRowContext(w.ctx, `SELECT 1 FROM sqlite_master WHERE name = ?`, table.name).Scan(new(int)); err != nil {
 			continue // there are no allow lists before version 6
@@ -425,9 +459,18 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 				return err
 			}
 			for _, f := range files {
-				f.base = table.base
+				f.base, filled[f.list] = table.base, true
 				g.files = append(g.files, f)
 			}
+		}
+	}
+	for _, l := range all {
+		switch {
+		case filled[l.id]:
+		case isURL(l.address):
+			g.files = append(g.files, gravityFile{groups: l.groups, base: cmp.Or(bases[l.id], piholeDenied), url: l.address, from: l.address})
+		default:
+			w.rep.add(Note{Kind: Lost, place: at, What: "adlist: " + l.address, Ours: "lists", Why: "nothing of it is here, and it has no address to fetch it from: name its file with path under lists"})
 		}
 	}
 	return nil
@@ -475,7 +518,7 @@ func (w *work) gravityLists(db *sql.DB, table string, lists []gravityList) (file
 			if err != nil {
 				return err
 			}
-			o = &out{f, bufio.NewWriter(f), gravityFile{groups: l.groups, name: name, format: list.Adblock, path: path}}
+			o = &out{f, bufio.NewWriter(f), gravityFile{groups: l.groups, name: name, format: list.Adblock, path: path, list: id, from: l.address}}
 			if isURL(l.address) {
 				o.url = l.address
 			}
@@ -496,16 +539,15 @@ func (w *work) gravityLists(db *sql.DB, table string, lists []gravityList) (file
 
 // piholeFetched adds a list of which nothing is here yet. Its names are for the
 // names alone.
-func piholeFetched(w *work, address string) {
+func piholeFetched(w *work, address, category string) {
 	name := w.freeName(addressName(address))
-	w.lists[name] = list.Config{Category: piholeDenied}
-	l := collection.List{Config: list.Config{Category: piholeDenied, Format: list.Adblock, Subdomains: new(bool)}}
+	w.lists[name] = list.Config{Category: category}
+	l := collection.List{Config: list.Config{Category: category, Format: list.Adblock, Subdomains: new(bool)}}
 	l.Fetch.URL = address
 	if w.set.Lists == nil {
 		w.set.Lists = collection.Config{}
 	}
 	w.set.Lists[name] = l
-	w.fetched = true
 }
 
 // gravityGroups reads groups, and which clients are in them. There are none

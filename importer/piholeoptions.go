@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,10 @@ type piholeKeys struct {
 	at    place
 	all   map[string]tomlValue
 	limit policy.Rate // of queries, for every policy
+
+	macs    map[string]string // addresses of static leases
+	extra   *plain            // what options of dnsmasq say
+	dnsmasq *dnsmasqOptions
 }
 
 // A piholeKey is what Pi-hole has a setting at when nobody changed it, and what
@@ -42,11 +47,28 @@ var piholeOlderKeys = map[string]string{
 	"BLOCKINGMODE": "dns.blocking.mode", "MAXDBDAYS": "database.maxDBdays", "DBINTERVAL": "database.DBinterval", "PRIVACYLEVEL": "misc.privacylevel",
 	"BLOCK_TTL": "dns.blockTTL", "LOCAL_IPV4": "dns.reply.host.IPv4", "LOCAL_IPV6": "dns.reply.host.IPv6",
 	"MOZILLA_CANARY": "dns.specialDomains.mozillaCanary", "BLOCK_ICLOUD_PR": "dns.specialDomains.iCloudPrivateRelay", "CNAME_DEEP_INSPECT": "dns.CNAMEdeepInspect",
+	"RESOLVE_IPV4": "resolver.resolveIPv4", "RESOLVE_IPV6": "resolver.resolveIPv6", "REFRESH_HOSTNAMES": "resolver.refreshNames", "NAMES_FROM_NETDB": "resolver.networkNames",
+	"REPLY_WHEN_BUSY": "dns.replyWhenBusy", "IGNORE_LOCALHOST": "dns.ignoreLocalhost", "ANALYZE_ONLY_A_AND_AAAA": "dns.analyzeOnlyAandAAAA", "EDNS0_ECS": "dns.EDNS0ECS",
+	"SHOW_DNSSEC": "dns.showDNSSEC", "PIHOLE_PTR": "dns.piholePTR", "BLOCK_ESNI": "dns.blockESNI", "PARSE_ARP_CACHE": "database.network.parseARPcache", "DBIMPORT": "database.DBimport",
+	"API_EXCLUDE_DOMAINS": "webserver.api.excludeDomains", "API_EXCLUDE_CLIENTS": "webserver.api.excludeClients", "WEBUIBOXEDLAYOUT": "webserver.interface.boxed", "WEBTHEME": "webserver.interface.theme",
+	"TEMPERATUREUNIT": "webserver.api.temp.unit", "INSTALL_WEB_SERVER": "webserver.serve", "INSTALL_WEB_INTERFACE": "webserver.serve", "LIGHTTPD_ENABLED": "webserver.serve", "FTLPORT": "webserver.serve",
+	"SOCKET_LISTENING": "webserver.serve", "DBFILE": "files.database", "GRAVITYDB": "files.gravity", "LOGFILE": "files.log.ftl", "PIDFILE": "files.pid", "MACVENDORDB": "files.macvendor",
+	"NICE": "misc.nice", "DELAY_STARTUP": "misc.delay_startup", "ADDR2LINE": "misc.addr2line", "CHECK_LOAD": "misc.check.load", "ADMIN_EMAIL": "webserver.email",
+	"REV_SERVER": "dns.revServer", "REV_SERVER_CIDR": "dns.revServer.cidr", "REV_SERVER_TARGET": "dns.revServer.target", "REV_SERVER_DOMAIN": "dns.revServer.domain",
 }
 
 // piholeSettings reads pihole.toml, and what older versions have instead.
-func piholeSettings(w *work, dir string) (queries policy.Rate) {
-	p := &piholeKeys{work: w, all: map[string]tomlValue{}}
+func piholeSettings(w *work, dir string) *piholeKeys {
+	p := &piholeKeys{work: w, all: map[string]tomlValue{}, macs: map[string]string{}, extra: &plain{work: w, flags: true}, dnsmasq: &dnsmasqOptions{port: "53", files: dnsmasqFiles()}}
+	p.dnsmasq.files.dir = dir
+	p.read(dir)
+	p.files(dir)
+	p.dnsmasq.listeners(w)
+	return p
+}
+
+func (p *piholeKeys) read(dir string) {
+	w := p.work
 	for _, name := range []string{"setupVars.conf", "pihole-FTL.conf"} {
 		w.lines(filepath.Join(dir, name), func(at place, s string) {
 			key, value, _ := strings.Cut(s, "=")
@@ -70,12 +92,12 @@ func piholeSettings(w *work, dir string) (queries policy.Rate) {
 	file := filepath.Join(dir, "pihole.toml")
 	data, err := readWhole(file)
 	if err != nil {
-		return p.limit
+		return
 	}
 	values, err := readTOML(data)
 	if err != nil {
 		w.rep.add(Note{Kind: Lost, place: place{file: file}, What: "pihole.toml", Ours: "dns", Why: "it cannot be read: " + err.Error()})
-		return p.limit
+		return
 	}
 	marks := slices.ContainsFunc(values, func(v tomlValue) bool { return v.changed })
 	for _, v := range values {
@@ -86,7 +108,6 @@ func piholeSettings(w *work, dir string) (queries policy.Rate) {
 		v.changed = v.changed || !marks
 		p.one(v, v.path)
 	}
-	return p.limit
 }
 
 // one reports a setting, which the file calls name.
@@ -191,14 +212,12 @@ var piholeTable = map[string]piholeKey{
 	"database.DBinterval":                   {standard: "60", take: (*piholeKeys).every},
 	"database.DBimport":                     {standard: "true"},
 	"database.useWAL":                       {standard: "true"},
-	"misc.privacylevel":                     {standard: "0", why: "the record has names and addresses: keep it for less time with events: keep, or leave queries out with dns: log: off"},
+	"misc.privacylevel":                     {standard: "0", take: (*piholeKeys).privacy},
 	"misc.dnsmasq_lines":                    {take: (*piholeKeys).dnsmasqLines},
-	"misc.etc_dnsmasq_d": {standard: "false", take: func(*piholeKeys, tomlValue) Note {
-		return differs("dns", "01-pihole.conf and 05-pihole-custom-cname.conf are read; import other files with \"shuultuur import dnsmasq\"")
-	}},
-	"misc.nice":       {standard: "-10"},
-	"misc.addr2line":  {standard: "true"},
-	"misc.check.load": {standard: "true"}, "misc.check.shmem": {standard: "90"}, "misc.check.disk": {standard: "90"},
+	"misc.etc_dnsmasq_d":                    {standard: "false", take: as("dns")},
+	"misc.nice":                             {standard: "-10"},
+	"misc.addr2line":                        {standard: "true"},
+	"misc.check.load":                       {standard: "true"}, "misc.check.shmem": {standard: "90"}, "misc.check.disk": {standard: "90"},
 	"dhcp.hosts":           {take: (*piholeKeys).staticLeases},
 	"resolver.resolveIPv4": {standard: "true"}, "resolver.resolveIPv6": {standard: "true"}, "resolver.networkNames": {standard: "true"},
 	"resolver.refreshNames": {standard: "IPV4_ONLY"}, "resolver.macNames": {standard: "true"},
@@ -207,6 +226,12 @@ var piholeTable = map[string]piholeKey{
 	}},
 	"webserver.api.pwhash": {why: "the administration has its own: listen: token"},
 	"webserver.domain":     {standard: "pi.hole"},
+	"webserver.email": {take: func(p *piholeKeys, v tomlValue) Note {
+		p.set.Pages.Contact = v.text
+		return carried("pages.contact")
+	}},
+	"dns.revServer": {standard: "false", take: as("dns: forward: routes")}, "dns.revServer.cidr": {take: (*piholeKeys).reverse},
+	"dns.revServer.target": {take: (*piholeKeys).reverse}, "dns.revServer.domain": {take: (*piholeKeys).reverse},
 }
 
 func (p *piholeKeys) dnssec(tomlValue) Note {
@@ -264,19 +289,20 @@ func (p *piholeKeys) listening(v tomlValue) Note {
 	return differs("dns: listen", "it listens on all addresses; write those of the interface to have fewer")
 }
 
+// privacy takes what Pi-hole hides in its statistics: names, clients too, or all.
+func (p *piholeKeys) privacy(v tomlValue) Note {
+	if v.text == "3" {
+		return p.noLog(v)
+	}
+	return lostOurs("events: anonymise", "the record has names and addresses: write there after how long it forgets who asked, or dns: log: off to leave queries out")
+}
+
 func (p *piholeKeys) noLog(tomlValue) Note {
 	p.leaveOutQueries()
 	return carried("dns: log: off")
 }
 
-func (p *piholeKeys) cacheSize(v tomlValue) Note {
-	n, err := strconv.ParseInt(v.text, 10, 32)
-	if err != nil || n <= 0 {
-		return differs("dns: cache: size", "there is always a cache, of 16 MiB")
-	}
-	p.set.dns().Cache.Size = setting.Size(max(1<<20, n*1024))
-	return differs("dns: cache: size", "in bytes, 1 KiB for each entry")
-}
+func (p *piholeKeys) cacheSize(v tomlValue) Note { return p.set.cacheEntries(v.text) }
 
 func (p *piholeKeys) stale(v tomlValue) Note {
 	n, err := strconv.ParseInt(v.text, 10, 32)
@@ -300,19 +326,8 @@ func (p *piholeKeys) rate(v tomlValue) Note {
 	return carried("limits: queries of each policy")
 }
 
-// hostRecord takes names and their addresses, with commas between.
 func (p *piholeKeys) hostRecord(v tomlValue) Note {
-	var names []string
-	for s := range strings.SplitSeq(v.text, ",") {
-		s = strings.TrimSpace(s)
-		if _, err := netip.ParseAddr(s); err != nil {
-			names = append(names, s)
-			continue
-		}
-		for _, name := range names {
-			p.host(p.at, name, s)
-		}
-	}
+	hostRecord(p.work, p.at, v.text)
 	return carried("dns: hosts")
 }
 
@@ -360,43 +375,80 @@ func (p *piholeKeys) every(v tomlValue) Note {
 }
 
 func (p *piholeKeys) dnsmasqLines(v tomlValue) Note {
-	left := 0
 	for _, line := range v.list {
-		key, value, _ := strings.Cut(line, "=")
-		switch key = strings.TrimSpace(key); key {
-		case "server", "rev-server", "cname":
-			p.dnsmasqOption(p.at, key, strings.TrimSpace(value))
-		case "host-record":
-			p.hostRecord(tomlValue{text: value})
-		case "address":
-			parts := strings.Split(strings.Trim(value, "/ "), "/")
-			for _, name := range parts[:len(parts)-1] {
-				p.host(p.at, name, parts[len(parts)-1])
-				p.host(p.at, "*."+name, parts[len(parts)-1])
+		p.line(p.at, line)
+	}
+	return carried("dns, line by line")
+}
+
+// line takes an option of dnsmasq, which Pi-hole's name server is made of.
+func (p *piholeKeys) line(at place, s string) {
+	if s = strings.TrimSpace(s); s == "" || s[0] == '#' {
+		return
+	}
+	key, value, _ := strings.Cut(s, "=")
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	p.extra.at = at
+	p.extra.say(at, key, value, p.dnsmasq.option(p.extra, key, value))
+}
+
+// piholeFiles are those in dnsmasq.d that Pi-hole writes itself.
+var piholeFiles = []string{"01-pihole.conf", "02-pihole-dhcp.conf", "04-pihole-static-dhcp.conf", "05-pihole-custom-cname.conf", "06-rfc6761.conf"}
+
+// files takes the administrator's own files in dnsmasq.d, which version 6 reads when it is told to.
+func (p *piholeKeys) files(dir string) {
+	for _, in := range []string{filepath.Join(dir, "dnsmasq.d"), filepath.Join(filepath.Dir(dir), "dnsmasq.d")} {
+		for _, file := range filesOf(in, "*.conf") {
+			switch {
+			case slices.Contains(piholeFiles, filepath.Base(file)):
+			case p.all["misc.etc_dnsmasq_d"].text == "false":
+				p.rep.add(Note{Kind: Default, place: place{file: file}, What: filepath.Base(file), Why: "Pi-hole does not read it: misc.etc_dnsmasq_d is false"})
+			default:
+				p.lines(file, p.line)
 			}
-		default:
-			left++
-			p.rep.add(Note{Kind: Lost, place: p.at, What: line, Why: "a line for dnsmasq of which nothing is ours"})
 		}
 	}
-	if left > 0 {
-		return differs("dns", fmt.Sprintf("%d lines are left out", left))
+}
+
+// reverse takes what version 5 says of the server that knows local names, once it has all of it.
+func (p *piholeKeys) reverse(tomlValue) Note {
+	server := func(key string) string { return p.all["dns.revServer"+key].text }
+	if server("") != "true" {
+		return Note{Kind: Default, Why: "it is switched off"}
 	}
-	return carried("dns")
+	if target := server(".target"); target != "" {
+		if n := server(".cidr"); n != "" {
+			p.dnsmasqOption(p.at, "rev-server", n+","+target)
+		}
+		if d := server(".domain"); d != "" {
+			p.dnsmasqOption(p.at, "server", "/"+d+"/"+target)
+		}
+	}
+	return carried("dns: forward: routes")
+}
+
+// staticLease takes a line about a device apart: its MAC, address and name, and more, in any order.
+func staticLease(lease string) (addr, name, mac string) {
+	for f := range strings.SplitSeq(lease, ",") {
+		f = strings.Trim(strings.TrimSpace(f), "[]")
+		if a, err := netip.ParseAddr(f); err == nil {
+			addr = a.String()
+		} else if m, err := net.ParseMAC(f); err == nil {
+			mac = m.String()
+		} else if isClientID(f) && name == "" && f != "infinite" && f != "ignore" && strings.Trim(f, "0123456789hmd") != "" {
+			name = f
+		}
+	}
+	return addr, name, mac
 }
 
 // staticLeases reads "MAC,address,name" and more, in any order.
 func (p *piholeKeys) staticLeases(v tomlValue) Note {
 	names := map[string]string{}
 	for _, lease := range v.list {
-		addr, name := "", ""
-		for f := range strings.SplitSeq(lease, ",") {
-			f = strings.Trim(strings.TrimSpace(f), "[]")
-			if a, err := netip.ParseAddr(f); err == nil {
-				addr = a.String()
-			} else if isClientID(f) && name == "" && f != "infinite" && strings.Trim(f, "0123456789hmd") != "" {
-				name = f
-			}
+		addr, name, mac := staticLease(lease)
+		if addr != "" && mac != "" {
+			p.macs[mac] = addr
 		}
 		if addr != "" && name != "" {
 			names[addr] = name

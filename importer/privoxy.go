@@ -46,7 +46,7 @@ func privoxyFile(file string) (all []*privoxySection, err error) {
 	}
 	aliases, special, long := map[string]string{}, "", ""
 	err = eachLine(bytes.NewReader(data), func(n int, b []byte) error {
-		if b[0] == '#' {
+		if b = privoxyComment(b); len(b) == 0 {
 			return nil
 		}
 		line := long + string(b)
@@ -77,6 +77,16 @@ func privoxyFile(file string) (all []*privoxySection, err error) {
 	return all, err
 }
 
+// privoxyComment cuts a comment off; "\#" begins none.
+func privoxyComment(b []byte) []byte {
+	for i := range b {
+		if b[i] == '#' && (i == 0 || b[i-1] != '\\') {
+			return bytes.TrimSpace(b[:i])
+		}
+	}
+	return bytes.ReplaceAll(b, []byte(`\#`), []byte("#"))
+}
+
 // privoxyActions writes aliases out.
 func privoxyActions(text string, aliases map[string]string) string {
 	f := strings.Fields(text)
@@ -89,17 +99,20 @@ func privoxyActions(text string, aliases map[string]string) string {
 	return text[:min(len(text), maxLine)]
 }
 
-// A privoxyPattern is a pattern for URLs. Each part may be "".
-type privoxyPattern struct{ host, port, path string }
+// A privoxyPattern is one that is about URLs. Either part may be "".
+type privoxyPattern struct {
+	host, port, path string
+	expr             bool // host is an expression
+}
 
 // privoxyURL takes a pattern apart. Those of tags are about something else.
 func privoxyURL(text string) (p privoxyPattern, ok bool) {
-	for _, tag := range []string{"TAG:", "CLIENT-TAG:", "NO-REQUEST-TAG:", "NO-RESPONSE-TAG:", "PCRE-HOST-PATTERN:"} {
+	for _, tag := range []string{"TAG:", "CLIENT-TAG:", "NO-REQUEST-TAG:", "NO-RESPONSE-TAG:"} {
 		if strings.HasPrefix(text, tag) {
 			return p, false
 		}
 	}
-	p.host = text
+	p.host, p.expr = strings.CutPrefix(text, "PCRE-HOST-PATTERN:")
 	if i := strings.IndexByte(text, '/'); i >= 0 {
 		p.host, p.path = text[:i], text[i:]
 	}
@@ -115,6 +128,13 @@ func privoxyURL(text string) (p privoxyPattern, ok bool) {
 
 // expression is the pattern on host and path as one text.
 func (p privoxyPattern) expression() string {
+	if p.expr {
+		rest, ends := strings.CutSuffix(squidPattern("dstdom_regex", p.host), "(?:/|$)")
+		if p.path == "" && !ends {
+			return rest
+		}
+		return rest + cmp.Or(p.path, "(/|$)")
+	}
 	var b strings.Builder
 	b.WriteByte('^')
 	body := strings.Trim(p.host, ".")
@@ -153,24 +173,34 @@ func (p privoxyPattern) expression() string {
 // its subdomains.
 func (p privoxyPattern) name() (name string, below, ok bool) {
 	name, below = strings.CutPrefix(p.host, ".")
-	return name, below, p.path == "" && name != "" && !strings.ContainsAny(name, "*?[]") && !strings.HasSuffix(name, ".")
+	return name, below, p.path == "" && !p.expr && name != "" && !strings.ContainsAny(name, "*?[]") && !strings.HasSuffix(name, ".")
 }
 
-// readPrivoxy makes a rule of every section that sets whether to block, last one
-// first, because the first matching rule decides in our settings.
+// readPrivoxy makes a rule of every section that reports whether to block: the last
+// one first, for in our settings the first rule that fits decides.
 func readPrivoxy(w *work, file string) error {
-	conf := &plain{work: w}
-	all, err := privoxySections(file, func(at place, key, value string) {
-		conf.at = at
-		n := conf.privoxyOption(key, value)
-		n.place, n.What = at, at.what
+	conf := &privoxyConf{plain: &plain{work: w}, dir: filepath.Dir(file)}
+	if !isFile(file) {
+		conf.dir = file
+	}
+	type option struct {
+		at         place
+		key, value string
+	}
+	var options []option
+	all, err := privoxySections(file, func(at place, key, value string) { options = append(options, option{at, key, value}) })
+	if err != nil {
+		return err
+	}
+	conf.decrypts(all)
+	for _, o := range options {
+		conf.at = o.at
+		n := conf.privoxyOption(o.key, o.value)
+		n.place, n.What = o.at, o.at.what
 		if n.Kind == Lost && n.Why == "" {
 			n.Why = noneOfOurs
 		}
 		w.rep.add(n)
-	})
-	if err != nil {
-		return err
 	}
 	if w.set.Proxy.Upstream.Parent == "" {
 		w.set.Proxy.Upstream.NoParent = nil // it has nothing to exclude
@@ -187,7 +217,7 @@ func readPrivoxy(w *work, file string) error {
 			group = append(group, all[i-1])
 		}
 		if !says {
-			privoxyLost(w, all[i])
+			conf.section(all[i])
 			continue
 		}
 		action, name := "allow", fmt.Sprintf("allow-%d", i+1)
@@ -200,7 +230,7 @@ func readPrivoxy(w *work, file string) error {
 		}
 		for _, s := range group {
 			w.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "rule " + name})
-			privoxyOthers(w, s)
+			conf.others(s)
 		}
 		if some && len(p.Rules) < maxRules {
 			p.Rules = append(p.Rules, policy.Rule{Name: name, Action: action, Category: []string{"category/" + name}})
@@ -208,29 +238,7 @@ func readPrivoxy(w *work, file string) error {
 			w.rep.add(Note{Kind: Lost, place: group[0].place, What: group[0].what, Ours: "rule " + name, Why: fmt.Sprintf("a policy has %d rules: put sections of the same action beside each other", maxRules)})
 		}
 	}
-	w.set.Policies = policy.Config{p}
-	return nil
-}
-
-// privoxyLost reports a section that does not set whether to block.
-func privoxyLost(w *work, s *privoxySection) {
-	w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "only blocks are carried over; pages are not rewritten"})
-	for _, at := range s.patterns {
-		w.rep.add(Note{Kind: Default, place: at, What: at.what, Why: "its actions are not carried over"})
-	}
-}
-
-// privoxyOthers reports the other actions of a section.
-func privoxyOthers(w *work, s *privoxySection) {
-	var others []string
-	for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
-		if m[2] != "block" && m[2] != "handle-as-image" && m[2] != "handle-as-empty-document" {
-			others = append(others, m[0])
-		}
-	}
-	if len(others) > 0 {
-		w.rep.add(Note{Kind: Lost, place: s.place, What: strings.Join(others, " "), Why: "only blocks are carried over; pages are not rewritten"})
-	}
+	return conf.finish(p)
 }
 
 // privoxyLists writes the lists of a rule: names with subdomains, names alone,
@@ -243,6 +251,10 @@ func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, 
 			p, ok := privoxyURL(line.what)
 			if !ok {
 				w.rep.add(Note{Kind: Lost, place: line, What: line.what, Ours: "rules: header, networks", Why: "a pattern of tags, not of URLs: write a rule with header for it"})
+				continue
+			}
+			if p.port != "" && strings.Trim(p.host, ".*") == "" {
+				w.rep.add(Note{Kind: Lost, place: line, What: line.what, Ours: "proxy.safe-ports", Why: "a rule does not ask for ports: write under proxy: safe-ports and connect-ports those that are left"})
 				continue
 			}
 			n := Note{Kind: Carried, place: line, What: line.what, Ours: "lists." + name}
@@ -312,7 +324,8 @@ type privoxyRule struct {
 
 func newPrivoxySource(s *Source, file string) (sourceRules, error) {
 	all, err := privoxySections(file, func(at place, key, value string) {
-		if key == "actionsfile" && !filepath.IsAbs(value) {
+		switch {
+		case key == "actionsfile" && !filepath.IsAbs(value), key == "trustfile", key == "permit-access", key == "deny-access":
 			s.untried("%s: %s", at, at.what)
 		}
 	})
@@ -333,7 +346,7 @@ func newPrivoxySource(s *Source, file string) (sourceRules, error) {
 			}
 			r := privoxyRule{block: block, at: at, port: url.port}
 			var err, bad error
-			r.host, err = regexp.Compile("(?i)" + privoxyPattern{host: url.host}.expression())
+			r.host, err = regexp.Compile("(?i)" + privoxyPattern{host: url.host, expr: url.expr}.expression())
 			if url.path != "" {
 				r.path, bad = regexp.Compile("(?i)^(?:" + url.path + ")")
 			}

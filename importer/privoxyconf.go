@@ -31,16 +31,24 @@ func privoxySections(file string, take func(at place, key, value string)) (all [
 	if actions {
 		return privoxyFile(file)
 	}
-	dir := filepath.Dir(file)
+	dir, confdir := filepath.Dir(file), ""
 	files := &optionFiles{separator: " ", included: func(string, string, string) ([]string, bool) { return nil, false }}
 	err = files.each(file, func(at place, key, value string) {
-		if key, value, _ := strings.Cut(strings.Join(strings.Fields(at.what), " "), " "); key != "actionsfile" {
+		key, value, _ = strings.Cut(strings.Join(strings.Fields(at.what), " "), " ")
+		if key == "confdir" {
+			confdir = value
+		}
+		if key != "actionsfile" {
 			take(at, key, value)
 			return
 		}
-		found := filesOf(dir, value)
-		if len(found) == 0 {
-			found = filesOf(dir, value+".action") // as older versions say it
+		var found []string
+		for _, in := range []string{dir, confdir} {
+			for _, name := range []string{value, value + ".action"} { // as older versions say it
+				if len(found) == 0 && in != "" {
+					found = filesOf(in, name)
+				}
+			}
 		}
 		for _, name := range found {
 			var some []*privoxySection
@@ -70,7 +78,7 @@ var privoxyDefaults = map[string][]string{
 }
 
 // privoxyOption takes a line of the main file.
-func (p *plain) privoxyOption(key, value string) Note {
+func (p *privoxyConf) privoxyOption(key, value string) Note {
 	n, err := strconv.Atoi(value)
 	isCount := err == nil && n > 0 && n < 1<<20
 	switch {
@@ -92,7 +100,7 @@ func (p *plain) privoxyOption(key, value string) Note {
 	case strings.HasPrefix(key, "forward-socks"):
 		return lost("a parent speaks HTTP: name one under proxy: parent")
 	case key == "permit-access" || key == "deny-access":
-		return lostOurs("policies", "write a policy with the networks, and a rule with action: allow or block in the last policy")
+		return p.access(key == "permit-access", strings.Fields(value))
 	case key == "admin-address":
 		p.set.Pages.Contact = value
 		return carried("pages.contact")
@@ -119,18 +127,52 @@ func (p *plain) privoxyOption(key, value string) Note {
 	case key == "filterfile":
 		return lost("pages are not rewritten by expressions")
 	case key == "trustfile":
-		return lost("write a rule with action: allow and a list of the hosts, and block all others")
-	case strings.HasPrefix(key, "ca-") || key == "certificate-directory" || key == "trusted-cas-file":
-		return lostOurs("intercept", "make a root with \"shuultuur ca init\", name it under intercept: root, and write decrypt: true into the policies")
-	case key == "compression-level" || key == "deflate" || key == "receive-buffer-size" || key == "listen-backlog" || key == "enable-accept-filter" || key == "default-server-timeout":
+		return p.trustFile(value)
+	case key == "ca-directory":
+		p.authority = findFile(p.dir, value)
+		return p.rootNote
+	case key == "ca-cert-file":
+		p.cert = value
+		return p.rootNote
+	case key == "ca-key-file":
+		p.key = value
+		return p.rootNote
+	case key == "ca-password" || key == "certificate-directory" || key == "cipher-list":
+		return differs("intercept", "certificates are made in memory, and a root's key is in a file of its own")
+	case key == "trusted-cas-file":
+		if file := findFile(p.dir, value); isFile(file) {
+			p.trusted = p.file(file)
+			return carried("intercept: trust")
+		}
+		return lostOurs("intercept: trust", "no such file: copy it beside the settings and import again")
+	case key == "default-server-timeout" && isCount && n < 86400:
+		p.set.Proxy.Upstream.Idle = setting.Duration(time.Duration(n) * time.Second)
+		return carried("proxy.upstream-idle")
+	case key == "trust-x-forwarded-for" && value == "1":
+		return lostOurs("proxy.trusted", "write there the networks whose X-Forwarded-For is believed")
+	case key == "compression-level" || key == "deflate" || key == "receive-buffer-size" || key == "listen-backlog" || key == "enable-accept-filter" || key == "enable-compression":
 		return differs("proxy", "limits are sized to the machine")
 	}
-	return Note{Kind: Lost}
+	if value == "0" {
+		return Note{Kind: Default, Why: "it is switched off"}
+	}
+	return lost(privoxyReasons.of(key))
+}
+
+// privoxyReasons say why options have nothing of ours.
+var privoxyReasons = reasons{
+	{"client-specific-tag", "clients have no switches of their own: write a policy with their networks"},
+	{"client-tag-lifetime", "clients have no switches of their own: write a policy with their networks"},
+	{"client-header-order", "fields keep the order in which they come"},
+	{"cors-allowed-origin", "pages of the administration are at listen: admin"},
+	{"trusted-cgi-referer", "pages of the administration are at listen: admin"},
+	{"trust-info-url", "pages are our own; see pages.templates"},
+	{"enable-proxy-authentication-forwarding", "a parent's name and password are in proxy: parent"},
 }
 
 // privoxyForward takes where requests go: "forward PATTERN PARENT", with "." for
 // no parent. Of all lines the last that fits counts there.
-func (p *plain) privoxyForward(f []string) Note {
+func (p *privoxyConf) privoxyForward(f []string) Note {
 	up := &p.set.Proxy.Upstream
 	switch {
 	case len(f) != 2:

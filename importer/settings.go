@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"shuultuur/cache"
@@ -23,6 +25,7 @@ import (
 	"shuultuur/resolver"
 	"shuultuur/resolver/forward"
 	"shuultuur/setting"
+	"shuultuur/zone"
 )
 
 // settings are the part of our settings that an import may write.
@@ -53,6 +56,12 @@ type nameServer struct {
 	Names   resolver.Config      `yaml:",inline"`
 	Forward forward.Config       `yaml:"forward"`
 	Cache   resolver.CacheConfig `yaml:"cache"`
+	Zones   *zones               `yaml:"zones"`
+}
+
+// zones are what the name server answers itself.
+type zones struct {
+	Files []zone.File `yaml:"files"`
 }
 
 // pages are our settings of that name.
@@ -132,6 +141,40 @@ func takeTime(value, ours string, unit, most time.Duration, to *setting.Duration
 	return atMost(ours, time.Duration(n)*unit, most, to)
 }
 
+// udpSize takes the longest reply over UDP.
+func udpSize(w *work, value string) Note {
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil || n < 512 {
+		return lostOurs("dns: udp-size", "it is not a size from 512 to 4096")
+	}
+	w.set.dns().Server.UDPSize = setting.Size(min(n, 4096))
+	return carried("dns: udp-size")
+}
+
+// minCache is the smallest cache that the resolver takes.
+const minCache = 4 << 20
+
+// cacheSize takes the bytes of the cache for answers.
+func (s *settings) cacheSize(n int64) Note {
+	if n <= 0 || n > 1<<40 {
+		return lostOurs("dns: cache: size", "no size can be read in it")
+	}
+	if s.dns().Cache.Size = setting.Size(max(n, minCache)); n < minCache {
+		return differs("dns: cache: size", "4 MiB at least")
+	}
+	return carried("dns: cache: size")
+}
+
+// cacheEntries takes a number of answers that are kept, at 1 KiB each.
+func (s *settings) cacheEntries(value string) Note {
+	n, err := strconv.ParseInt(value, 10, 31)
+	if err != nil || n <= 0 {
+		return differs("dns: cache: size", "there is always a cache, of 16 MiB")
+	}
+	s.dns().Cache.Size = setting.Size(max(minCache, n<<10))
+	return differs("dns: cache: size", "in bytes, 1 KiB for each entry")
+}
+
 const week7d = 7 * 24 * time.Hour
 
 // listsEvery has lists that are fetched looked at so often.
@@ -154,19 +197,44 @@ func keyPair(w *work, cert, key string) error {
 	return nil
 }
 
-// findFile finds a file that settings in dir name, or one of its name in dir, where settings are
-// imported on another machine. It is an absolute path, and "" stays so.
+// findFile finds a file that settings in dir name. Settings that are imported may be a copy from
+// another machine: an absolute path is looked for below dir first, with as much of it as is there.
+// The result is an absolute path, and "" stays so.
 func findFile(dir, file string) string {
 	if file == "" {
 		return ""
 	}
-	if !isFile(file) {
-		file = filepath.Join(dir, filepath.Base(file))
+	places := below(dir, file)
+	at := slices.IndexFunc(places, func(p string) bool {
+		_, err := os.Stat(p)
+		return err == nil
+	})
+	switch {
+	case at >= 0:
+		file = places[at]
+	case !filepath.IsAbs(file):
+		file = filepath.Join(dir, file)
 	}
 	if abs, err := filepath.Abs(file); err == nil {
 		return abs
 	}
 	return file
+}
+
+// below are the places in which a path of settings in dir is looked for.
+func below(dir, path string) (all []string) {
+	if !filepath.IsAbs(path) {
+		all = append(all, filepath.Join(dir, path))
+	}
+	for rest := strings.TrimPrefix(filepath.Clean(path), "/"); rest != ""; _, rest, _ = strings.Cut(rest, "/") {
+		if strings.Contains(rest, "/") || !strings.ContainsAny(rest, "*?[") { // or all files in dir would fit, the first one too
+			all = append(all, filepath.Join(dir, rest))
+		}
+	}
+	if filepath.IsAbs(path) {
+		all = append(all, path)
+	}
+	return all
 }
 
 // keepRecord has the record kept for so long.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,12 +23,13 @@ import (
 // client: names it allows, expressions that allow, names it denies, allow lists,
 // block lists, expressions that deny.
 type piholeSource struct {
-	db      *sql.DB // nil: there are the files of an export only
-	exact   [2]map[string][]int64
-	regexps [2][]piholeExpression
-	groups  map[int64]bool // those that are switched on
-	clients []piholeAsker
-	anti    bool // it has allow lists
+	db       *sql.DB // nil: there are the files of an export only
+	unpacked string  // a folder for what Teleporter has exported
+	exact    [2]map[string][]int64
+	regexps  [2][]piholeExpression
+	groups   map[int64]bool // those that are switched on
+	clients  []piholeAsker
+	tables   map[string]bool // gravity, and antigravity since version 6; an export has none
 }
 
 type piholeExpression struct {
@@ -45,11 +47,27 @@ type piholeAsker struct {
 }
 
 func newPiholeSource(s *Source, path string) (sourceRules, error) {
+	unpacked, err := os.MkdirTemp("", "shuultuur-import-")
+	if err != nil {
+		return nil, err
+	}
+	p := &piholeSource{unpacked: unpacked, exact: [2]map[string][]int64{{}, {}}, groups: map[int64]bool{0: true}, tables: map[string]bool{}}
+	if err := p.open(s, path); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// open reads a folder, gravity.db in it, or what Teleporter has exported.
+func (p *piholeSource) open(s *Source, path string) error {
+	path, err := teleported(s.w.ctx, path, p.unpacked)
+	if err != nil {
+		return err
+	}
 	dir, file := path, filepath.Join(path, "gravity.db")
 	if isFile(path) {
 		dir, file = filepath.Dir(path), path
 	}
-	p := &piholeSource{exact: [2]map[string][]int64{{}, {}}, groups: map[int64]bool{0: true}}
 	for i, t := range piholeTypes {
 		names := []string{t.file}
 		for name, kind := range piholeOlder {
@@ -66,22 +84,22 @@ func newPiholeSource(s *Source, path string) (sourceRules, error) {
 		}
 	}
 	if !isFile(file) {
-		return p, nil
-	}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?mode=ro&immutable=1")
-	if err != nil {
-		return nil, err
-	}
-	p.db = db
-	return p, p.read(s)
-}
-
-// Close closes gravity.db.
-func (p *piholeSource) Close() error {
-	if p.db == nil {
 		return nil
 	}
-	return p.db.Close()
+	p.db, err = sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?mode=ro&immutable=1")
+	if err != nil {
+		return err
+	}
+	return p.read(s)
+}
+
+// Close closes gravity.db, and removes what was unpacked.
+func (p *piholeSource) Close() error {
+	err := os.RemoveAll(p.unpacked)
+	if p.db != nil {
+		err = errors.Join(err, p.db.Close())
+	}
+	return err
 }
 
 // read reads the small tables of gravity.db; names of lists stay there.
@@ -132,7 +150,12 @@ func (p *piholeSource) read(s *Source) error {
 	if err != nil {
 		return err
 	}
-	p.anti = p.db.QueryRowContext(w.ctx, `SELECT 1 FROM sqlite_master WHERE name = 'antigravity'`).Scan(new(int)) == nil
+	for _, name := range []string{"gravity", "antigravity"} {
+		p.tables[name] = p.db.QueryRowContext(w.ctx, `SELECT 1 FROM sqlite_master WHERE name = ?`, name).Scan(new(int)) == nil
+	}
+	if !p.tables["gravity"] {
+		s.untried("lists, of which an export has the addresses alone")
+	}
 	return w.each(p.db, `SELECT id, ip FROM client`, func(rows *sql.Rows) error {
 		var id int64
 		var ip string
@@ -233,7 +256,7 @@ func (p *piholeSource) decide(ctx context.Context, t *filter.Transaction, stage 
 
 // listed returns the list of some groups that has a name, or a rule for it.
 func (p *piholeSource) listed(ctx context.Context, table, name string, groups []int64) (list string, err error) {
-	if p.db == nil || len(groups) == 0 || table == "antigravity" && !p.anti {
+	if p.db == nil || len(groups) == 0 || !p.tables[table] {
 		return "", nil
 	}
 	var ids []string

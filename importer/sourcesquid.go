@@ -45,7 +45,7 @@ func newSquidSource(s *Source, path string) (sourceRules, error) {
 }
 
 // squidTried are the types of acls that a log can be asked about.
-var squidTried = []string{"src", "dst", "dstdomain", "ssl::server_name", "dstdom_regex", "url_regex", "urlpath_regex", "port", "method", "browser", "referer_regex",
+var squidTried = []string{"src", "dst", "dstdomain", "ssl::server_name", "ssl::server_name_regex", "dstdom_regex", "url_regex", "urlpath_regex", "port", "method", "browser", "referer_regex",
 	"time", "proxy_auth", "proto", "rep_mime_type", "req_header", "any-of", "all-of"}
 
 // decide takes http_access when the request is known, http_reply_access when
@@ -83,8 +83,6 @@ func (s *squidSource) fits(t *filter.Transaction, name string, depth int) bool {
 	switch {
 	case name == "all":
 		return true
-	case a == nil && name == "CONNECT":
-		return t.Request == nil
 	case a == nil && name == "manager":
 		return t.Request != nil && strings.Contains(string(t.Request.Path), "/squid-internal-mgr/")
 	case a == nil && name == "to_localhost":
@@ -114,7 +112,7 @@ func (s *squidSource) fits(t *filter.Transaction, name string, depth int) bool {
 			v = strings.ToLower(v)
 			return t.Host == v || strings.HasPrefix(v, ".") && (strings.HasSuffix(t.Host, v) || t.Host == v[1:])
 		})
-	case "dstdom_regex":
+	case "dstdom_regex", "ssl::server_name_regex":
 		return matches(t.Host)
 	case "url_regex":
 		if t.Request == nil {

@@ -59,9 +59,7 @@ func newSquidGuardSource(s *Source, file string) (sourceRules, error) {
 	for i := 0; i < len(all); i++ {
 		x := all[i]
 		if len(x.words) > 1 && x.words[0] == "dbhome" {
-			if q.db = x.words[1]; !filepath.IsAbs(q.db) {
-				q.db = filepath.Join(filepath.Dir(file), q.db)
-			}
+			q.db = findFile(filepath.Dir(file), x.words[1])
 		}
 		if x.end != '{' {
 			continue
@@ -161,6 +159,9 @@ func (q *squidGuardSource) dest(s *Source, name string, body []statement) {
 	d := &squidGuardDest{domains: map[string]bool{}, urls: map[string]bool{}}
 	q.dests[name] = d
 	for _, x := range body {
+		if len(x.words) == 2 && (x.words[0] == "within" || x.words[0] == "outside") {
+			d.within, d.outside = x.words[1], x.words[0] == "outside"
+		}
 		if len(x.words) < 2 || !strings.HasSuffix(x.words[0], "list") {
 			continue
 		}

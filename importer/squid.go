@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"regexp"
@@ -12,7 +11,7 @@ import (
 	"strings"
 
 	"shuultuur/cache"
-	"shuultuur/filter"
+	"shuultuur/identity/directory"
 	"shuultuur/list"
 	"shuultuur/policy"
 	"shuultuur/setting"
@@ -24,7 +23,8 @@ type squidACL struct {
 	values []string
 	lines  [][]string // of acls of acls
 	at     place
-	class  string // category of its list, once it is made
+	class  string // category of its list, "" if nothing is in it
+	tried  bool   // the list was made, or cannot be
 
 	anyCase     bool // -i
 	expressions []*regexp.Regexp
@@ -37,22 +37,28 @@ type squidConf struct {
 	acls   map[string]*squidACL
 	access []squidAccess
 
-	replies, spliced []squidAccess     // http_reply_access, and what ssl_bump leaves closed
-	denyInfo         map[string]string // where what an acl refuses is sent
-	bumped           bool
-	cert, key        string // of the root
-	trusted          []setting.File
-	realm            string
-	cache            *cache.Config
-	upload           setting.Size
-	noParent         []string
-	reported         map[string]bool // lines that the report has
+	replies, bumps []squidAccess         // http_reply_access, ssl_bump
+	closed         map[int][]policy.Rule // of policies that decrypt: the names that they do not
+	denyInfo       map[string]string     // where what an acl refuses is sent
+	cert, key      string                // of the root
+	groupHelpers   map[string]bool       // external_acl_type that tells groups
+	directory      *directory.LDAP       // that has these groups
+	scanners       squidScanners
+	fields         []squidField
+	trusted        []setting.File
+	realm          string
+	cache          *cache.Config
+	noCache        bool // cache deny all
+	upload         setting.Size
+	noParent       []string
+	reported       map[string]bool // lines that the report has
 }
 
 type squidAccess struct {
 	allow bool
 	names []string // with "!" for not
 	at    place
+	bump  string // splice, bump or terminate, of ssl_bump
 }
 
 // readSquid reads squid.conf: ports, parents, and http_access in its order. Each
@@ -75,7 +81,8 @@ func readSquid(w *work, file string) error {
 
 func newSquidConf(w *work, file string) *squidConf {
 	return &squidConf{work: w, dir: filepath.Dir(file), denyInfo: map[string]string{}, acls: map[string]*squidACL{
-		"localhost": {kind: "src", values: []string{"127.0.0.1", "::1"}, at: place{file: file, what: "acl localhost"}}, // built into Squid
+		"localhost": {kind: "src", values: []string{"127.0.0.1", "::1"}, at: place{file: file, what: "acl localhost"}}, // which Squid knows
+		"CONNECT":   {kind: "method", values: []string{"CONNECT"}, at: place{file: file, what: "acl CONNECT"}},
 	}}
 }
 
@@ -88,7 +95,7 @@ func (c *squidConf) read(file string, depth int) error {
 	if c.work.read++; c.work.read > maxFiles || depth > maxDepth {
 		return fmt.Errorf("%s: too many files that include others", file)
 	}
-	more := ""
+	more, branches := "", squidBranches{}
 	return eachLine(bytes.NewReader(data), func(n int, s []byte) error {
 		if line, goesOn := strings.CutSuffix(string(s), "\\"); goesOn && len(more) < maxLine {
 			more += line
@@ -103,6 +110,11 @@ func (c *squidConf) read(file string, depth int) error {
 			return nil
 		}
 		at := place{file: file, line: n, what: strings.Join(f, " ")}
+		if note, done := branches.take(f); done {
+			note.place, note.What = at, at.what
+			c.rep.add(note)
+			return nil
+		}
 		if f[0] != "include" {
 			c.option(at, f)
 			return nil
@@ -136,37 +148,36 @@ func (c *squidConf) include(at place, pattern string, depth int) error {
 
 // whole converts what is distributed over several lines of the file.
 func (c *squidConf) whole() {
-	if c.bumped {
+	if slices.ContainsFunc(c.set.Policies, func(p policy.Policy) bool { return p.Decrypt }) {
 		n := c.intercept(place{file: c.dir}, c.cert, c.key)
 		n.place, n.What = place{file: c.dir}, "ssl_bump: the root "+c.cert
 		c.rep.add(n)
+		c.decrypt = false // only for clients whose connections are bumped
+		for i := range c.set.Policies {
+			c.set.Policies[i].Decrypt = c.set.Policies[i].Decrypt && c.set.Cut != nil
+		}
 	}
+	c.groups()
+	c.scanners.use(c.work, c.dir)
 	if c.set.Cut != nil {
 		c.set.Cut.Trust = c.trusted
 	}
 	if c.set.Identity.Basic != nil {
 		c.set.Identity.Basic.Realm = c.realm
 	}
-	c.set.Cache = c.cache
+	if !c.noCache {
+		c.set.Cache = c.cache
+	}
 	if c.set.Proxy.Upstream.Parent != "" {
 		c.set.Proxy.Upstream.NoParent = c.noParent
 	}
 	if c.upload > 0 {
-		for i := range c.set.Policies {
-			p := &c.set.Policies[i]
-			p.Rules = append([]policy.Rule{{Name: "large requests", Action: "block", Larger: c.upload}}, p.Rules...)
-		}
+		c.work.first = append([]policy.Rule{{Name: "large requests", Action: "block", Larger: c.upload}}, c.work.first...)
 	}
 	c.everywhere()
-}
-
-// squidLost has the advice for options without equivalent.
-var squidLost = reasons{
-	{"external_acl", "users and groups are told by identity"},
-	{"url_rewrite", "import the rewriter's own settings, such as \"shuultuur import squidguard\""},
-	{"redirect_program", "import the rewriter's own settings, such as \"shuultuur import squidguard\""},
-	{"delay_", "write limits into the policies"},
-	{"logformat", "events: squid writes Squid's native form"},
+	for i, rules := range c.closed {
+		stayClosed(&c.set.Policies[i], rules, c.acls)
+	}
 }
 
 // option takes a line.
@@ -199,32 +210,34 @@ func (c *squidConf) option(at place, f []string) {
 				a.values = append(a.values, c.values(at, v)...)
 			}
 		}
-		if a.kind == "url_regex" {
+		switch a.kind {
+		case "url_regex":
 			say(differs("the rules that name it", "expressions see host and path here: neither the scheme nor a port, and no case"))
-			return
+		case "dst":
+			say(differs("the rules that name it", "a request fits that names one of these addresses; names are not looked up to compare"))
+		default:
+			say(carried("the rules that name it"))
 		}
-		say(carried("the rules that name it"))
 	case "http_access":
 		if len(f) > 1 {
-			c.access = append(c.access, squidAccess{f[1] == "allow", f[2:], at})
+			c.access = append(c.access, squidAccess{allow: f[1] == "allow", names: f[2:], at: at})
 		}
 	case "http_port", "https_port":
 		if len(f) > 1 {
 			say(c.port(f[0], f[1], f[2:]))
 		}
 	case "cache_peer":
-		if len(f) > 3 && f[2] == "parent" && c.set.Proxy.Upstream.Parent == "" {
-			c.set.Proxy.Upstream.Parent = "http://" + net.JoinHostPort(f[1], f[3])
-			say(carried("proxy.parent"))
-			return
-		}
-		say(lost("one parent is asked; see proxy.parent"))
+		say(c.peer(f[1:]))
 	default:
 		if n, ok := c.more(at, f); ok {
 			say(n)
 			return
 		}
-		say(lost(cmp.Or(squidLost.of(f[0]), "limits and timeouts are those of proxy, and sized to the machine")))
+		if last := f[len(f)-1]; len(f) == 2 && (last == "off" || last == "0" || last == "none") {
+			say(Note{Kind: Default, Why: "it is switched off"})
+			return
+		}
+		say(lost(cmp.Or(squidLost.of(f[0]), noneOfOurs)))
 	}
 }
 
@@ -244,10 +257,7 @@ func (c *squidConf) port(kind, addr string, options []string) Note {
 		}{{[]string{"cert=", "tls-cert="}, &c.cert}, {[]string{"key=", "tls-key="}, &c.key}} {
 			for _, prefix := range x.prefixes {
 				if file, ok := strings.CutPrefix(o, prefix); ok && *x.to == "" {
-					if !isFile(file) && isFile(filepath.Join(c.dir, filepath.Base(file))) {
-						file = filepath.Join(c.dir, filepath.Base(file))
-					}
-					*x.to = file
+					*x.to = findFile(c.dir, file)
 				}
 			}
 		}
@@ -277,11 +287,7 @@ func (c *squidConf) values(at place, v string) (all []string) {
 	if !strings.HasPrefix(v, `"`) {
 		return []string{v}
 	}
-	file := strings.Trim(v, `"`)
-	if !isFile(file) {
-		file = filepath.Join(c.dir, filepath.Base(file))
-	}
-	data, err := readWhole(file)
+	data, err := readWhole(findFile(c.dir, strings.Trim(v, `"`)))
 	if err != nil {
 		c.rep.add(Note{Kind: Lost, place: at, What: v, Why: "the file is not there: copy it beside squid.conf and import again"})
 		return nil
@@ -297,20 +303,30 @@ func (c *squidConf) values(at place, v string) (all []string) {
 
 // policies makes a policy for each set of clients that the lines distinguish.
 func (c *squidConf) policies() error {
-	c.access, c.replies, c.spliced = c.expand(c.access), c.expand(c.replies), c.expand(c.spliced)
-	for _, l := range slices.Concat(c.spliced, c.replies, c.access) {
-		if err := c.noteLine(l); err != nil {
+	for _, a := range c.acls {
+		if a.kind == "external" && len(a.values) > 1 && c.groupHelpers[a.values[0]] {
+			a.kind, a.values = "group", a.values[1:]
+		}
+	}
+	c.access, c.replies, c.bumps = c.expand(c.access), c.expand(c.replies), c.expand(c.bumps)
+	for _, l := range slices.Concat(c.bumps, c.replies, c.access) {
+		if err := c.tell(l); err != nil {
 			return err
 		}
 	}
 	taken := map[string]int{}
 	for _, who := range c.clients() {
-		p := policy.Policy{Name: who.name(), Networks: who.networks, Users: who.users}
+		p := policy.Policy{Name: who.name(), Networks: who.networks, Users: who.users, Groups: who.groups}
 		if taken[p.Name]++; taken[p.Name] > 1 {
 			p.Name = fmt.Sprintf("%s (%d)", p.Name, taken[p.Name])
 		}
 		if err := c.first(&p, who); err != nil {
 			return err
+		}
+		for _, x := range c.fields {
+			if c.about(x.names, who) {
+				x.set(&p)
+			}
 		}
 		last := false
 		for _, l := range c.access {
@@ -342,7 +358,7 @@ func (c *squidConf) purgers(r *policy.Rule, who *squidClients) {
 		return
 	}
 	networks := who.networks
-	if len(networks)+len(who.users) == 0 { // all clients
+	if len(networks)+len(who.users)+len(who.groups) == 0 { // everybody
 		networks = []policy.Network{{Prefix: netip.MustParsePrefix("0.0.0.0/0")}, {Prefix: netip.MustParsePrefix("::/0")}}
 	}
 	for _, n := range networks {
@@ -373,27 +389,41 @@ func (c *squidConf) noteLine(l squidAccess) error {
 	}
 	_, _, n, err := c.rule(l, nil)
 	n.place, n.What = l.at, l.at.what
-	c.rep.add(n)
+	if l.bump == "" || n.Kind == Lost { // the others are said where they are read
+		c.rep.add(n)
+	}
 	return err
 }
 
 // first puts into a policy what is decided before http_access: connections that
-// stay closed, and answers by their type.
+// are cut, and answers by their type.
 func (c *squidConf) first(p *policy.Policy, who *squidClients) error {
-	for i, l := range slices.Concat(c.spliced, c.replies) {
-		if everyone := len(l.names) == 1 && l.names[0] == "all"; everyone || i >= len(c.spliced) && l.allow {
-			continue // answers pass unless a line denies them
+	decrypt, rules, err := c.opens(who)
+	if err != nil {
+		return err
+	}
+	p.Decrypt = decrypt
+	for _, r := range rules {
+		if r.Action == "block" {
+			p.Rules = append(p.Rules, r)
+		} else if decrypt {
+			at := len(c.set.Policies) // where this policy will be
+			if c.closed == nil {
+				c.closed = map[int][]policy.Rule{}
+			}
+			c.closed[at] = append(c.closed[at], r)
 		}
-		l.at.what = cmp.Or(l.at.what, "ssl_bump "+strings.Join(l.names, " "))
+	}
+	for _, l := range c.replies {
+		if l.allow {
+			continue // answers pass unless a line says that they do not
+		}
 		rule, fits, _, err := c.rule(l, who)
 		if err != nil {
 			return err
 		}
 		if fits {
 			rule.Name = ruleName(p.Rules, fmt.Sprintf("line %d", l.at.line))
-			if l.at.line == 0 {
-				rule.Name = fmt.Sprintf("ssl_bump %d", i+1)
-			}
 			p.Rules = append(p.Rules, rule)
 		}
 	}
@@ -413,9 +443,14 @@ func (c *squidConf) refusal(r *policy.Rule, l squidAccess) {
 // anybody reports whether an acl covers every signed-in user.
 func (a *squidACL) anybody() bool { return len(a.values) == 1 && a.values[0] == "REQUIRED" }
 
+// tunnels reports whether an acl is about the method CONNECT alone.
+func (a *squidACL) tunnels() bool {
+	return a.kind == "method" && !slices.ContainsFunc(a.values, func(v string) bool { return !strings.EqualFold(v, "CONNECT") })
+}
+
 // everything reports whether a rule has no conditions.
 func everything(r policy.Rule) bool {
-	return len(r.Category)+len(r.URL)+len(r.Method)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type)+len(r.Schedule)+len(r.Header) == 0
+	return len(r.Category)+len(r.URL)+len(r.Method)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type)+len(r.Upload)+len(r.Schedule)+len(r.Header) == 0
 }
 
 // rule converts a line for some clients; fits is false if the line is not about
@@ -445,7 +480,16 @@ func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits 
 			if not {
 				fits, n = false, carried("identity.basic, which asks everybody")
 			}
-		case a.kind == "proxy_auth" || a.kind == "src":
+		case a.kind == "maxconn" && !l.allow && len(l.names) == 1:
+			return r, false, c.perClient(a.values), nil
+		case a.kind == "port" && !not && c.unsafe(a.values), a.kind == "proto" && !not && unfetched(a.values):
+			return r, false, carried("proxy.safe-ports, and the schemes that it fetches, which refuse it by themselves"), nil
+		case a.tunnels() && !not:
+			if len(l.names) == 1 {
+				return r, false, lost("tunnels alone are not told apart: write action: block for their hosts"), nil
+			}
+			n = differs("a rule of each policy it may decide for", "for requests outside of tunnels too")
+		case a.kind == "proxy_auth" || a.kind == "src" || a.kind == "group":
 			if who != nil && who.is(name) == not {
 				fits = false
 			}
@@ -467,7 +511,7 @@ func (c *squidConf) ports(l squidAccess) bool {
 		switch a := c.acls[name]; {
 		case a != nil && a.kind == "port" && not && of == nil:
 			of = a
-		case a != nil && a.kind == "method" && !not && slices.Equal(a.values, []string{"CONNECT"}), a == nil && name == "CONNECT" && !not:
+		case a != nil && a.tunnels() && !not:
 			tunnel = true
 		case n != "all":
 			return false
@@ -530,8 +574,8 @@ func inBoth(a, b []string) (all []string) {
 func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool, err *error) (why string) {
 	switch a.kind {
 	case "dstdomain", "ssl::server_name", "dst":
-		if a.class == "" {
-			*err = c.domains(name, a)
+		if !a.tried {
+			a.tried, *err = true, c.domains(name, a)
 		}
 		switch {
 		case *err != nil:
@@ -544,8 +588,9 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 		default:
 			r.Category = []string{"category/" + a.class}
 		}
-	case "url_regex", "urlpath_regex", "dstdom_regex":
-		if not || r.URL != nil {
+	case "url_regex", "urlpath_regex", "dstdom_regex", "ssl::server_name_regex":
+		// A list is asked about the names of tunnels as well.
+		if not || r.URL != nil || r.Category == nil && a.kind != "urlpath_regex" {
 			return c.byList(r, name, a, not, err)
 		}
 		for _, v := range a.values {
@@ -571,18 +616,18 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 		r.Agent = a.values
 	case "rep_mime_type", "req_mime_type":
 		if not {
-			return "write a rule with type"
+			return "write a rule with type or upload"
+		}
+		to := &r.Type
+		if a.kind == "req_mime_type" {
+			to = &r.Upload
 		}
 		for _, v := range a.values {
-			m := strings.NewReplacer("^", "", "$", "", "\\", "", ".*", "*").Replace(v)
-			if strings.HasSuffix(m, "/") || !strings.Contains(m, "/") {
-				m = strings.TrimSuffix(m, "/") + "/*"
-			}
-			m, err := filter.MediaType(m)
+			m, err := squidType(v)
 			if err != nil {
 				return err.Error()
 			}
-			r.Type = append(r.Type, m)
+			*to = append(*to, m)
 		}
 	case "time":
 		when, ok := squidSchedule(a.values)
@@ -595,13 +640,16 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 		r.Schedule = when
 	case "req_header":
 		if not || len(a.values) < 2 {
-			return "write a rule with header"
+			return "a rule with header fits where a field is: write one with the opposite action before it"
 		}
-		r.Header = map[string]string{a.values[0]: strings.Join(a.values[1:], "|")}
-	case "ident", "ext_user":
-		return "write a policy with users, and identity"
+		setHeader(r, a.values[0], a.values[1:])
+	case "referer_regex":
+		if not {
+			return "a rule with header fits where a field is: write one with the opposite action before it"
+		}
+		setHeader(r, "Referer", a.values)
 	default:
-		return "an acl of type " + a.kind + " has no condition of ours"
+		return cmp.Or(squidKinds.of(a.kind), "an acl of type "+a.kind+" has no condition of ours")
 	}
 	return ""
 }
@@ -609,7 +657,8 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 // byList adds expressions to a rule as a list, because they are negated or must
 // match together with others.
 func (c *squidConf) byList(r *policy.Rule, name string, a *squidACL, not bool, err *error) (why string) {
-	if a.class == "" {
+	if !a.tried {
+		a.tried = true
 		var lines []place
 		for _, v := range a.values {
 			lines = append(lines, place{a.at.file, a.at.line, squidPattern(a.kind, v)})
@@ -618,27 +667,39 @@ func (c *squidConf) byList(r *policy.Rule, name string, a *squidACL, not bool, e
 		if *err = wrong; *err != nil {
 			return ""
 		}
-		if a.class, *err = c.addList(name, list.Config{Path: setting.Source(path), Category: name, Format: list.Expressions, Match: list.Boundary}, a.at); *err != nil {
+		added, wrong := c.addList(name, list.Config{Path: setting.Source(path), Category: name, Format: list.Expressions, Match: list.Boundary}, a.at)
+		if *err = wrong; *err != nil {
 			return ""
+		}
+		if added != "" {
+			a.class = name
 		}
 	}
 	switch {
 	case a.class == "":
 		return "none of its expressions compiles"
 	case not:
-		r.Unless = append(r.Unless, "category/"+name)
+		r.Unless = append(r.Unless, "category/"+a.class)
 	case r.Category != nil:
 		return "a rule asks for one list of names: write the names that are in both"
 	default:
-		r.Category = []string{"category/" + name}
+		r.Category = []string{"category/" + a.class}
 	}
 	return ""
 }
 
-// squidPattern converts an expression of Squid to one on host and path.
+// setHeader has a rule ask for a field of requests.
+func setHeader(r *policy.Rule, field string, expressions []string) {
+	if r.Header == nil {
+		r.Header = map[string]string{}
+	}
+	r.Header[field] = strings.Join(expressions, "|")
+}
+
+// squidPattern is an expression of Squid for the host and the path, as ours are.
 func squidPattern(kind, v string) string {
 	switch {
-	case kind == "dstdom_regex":
+	case kind == "dstdom_regex" || kind == "ssl::server_name_regex":
 		rest, begins := strings.CutPrefix(v, "^")
 		if !begins {
 			rest = "[^/]*" + rest
@@ -653,7 +714,7 @@ func squidPattern(kind, v string) string {
 		}
 		return "/.*" + v
 	}
-	for _, scheme := range []string{"^http://", "^https://", "^https?://", "^http[s]?://", "^http(s)?://"} {
+	for _, scheme := range []string{"^http://", "^https://", "^https?://", "^http[s]?://", "^http(s)?://", "^(http|https)://"} {
 		if rest, ok := strings.CutPrefix(v, scheme); ok {
 			return "^" + rest
 		}
@@ -692,12 +753,12 @@ func (c *squidConf) domains(name string, a *squidACL) error {
 		if err != nil {
 			return err
 		}
-		category, err := c.addList(name+x.suffix, list.Config{Path: setting.Source(path), Category: name, Format: format, Match: list.Boundary, Subdomains: x.below}, a.at)
+		added, err := c.addList(name+x.suffix, list.Config{Path: setting.Source(path), Category: name, Format: format, Match: list.Boundary, Subdomains: x.below}, a.at)
 		if err != nil {
 			return err
 		}
-		if category != "" {
-			a.class = category
+		if added != "" {
+			a.class = name // which several lists may have
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ type squidClients struct {
 	names    []string // of these acls, sorted
 	networks []policy.Network
 	users    []string
+	groups   []string
 }
 
 // maxSquidClients bounds the policies that are made of a configuration: acls
@@ -39,22 +40,22 @@ func (k *squidClients) name() string {
 // address.
 func (c *squidConf) clients() (all []*squidClients) {
 	used := map[string]*squidACL{}
-	for _, l := range slices.Concat(c.access, c.replies, c.spliced) {
+	for _, l := range slices.Concat(c.access, c.replies, c.bumps) {
 		for _, n := range l.names {
 			n = strings.TrimPrefix(n, "!")
-			if a := c.acls[n]; a != nil && n != "all" && (a.kind == "src" || a.kind == "proxy_auth" && !a.anybody()) {
+			if a := c.acls[n]; a != nil && n != "all" && (a.kind == "src" || a.kind == "group" || a.kind == "proxy_auth" && !a.anybody()) {
 				used[n] = a
 			}
 		}
 	}
 	of := map[netip.Prefix][]string{}
-	people := map[string][]string{}
+	users, members := map[string][]string{}, map[string][]string{} // acls by user, and by group
 	var prefixes []netip.Prefix
 	for _, name := range sortedKeys(used) {
 		a := used[name]
-		if a.kind == "proxy_auth" {
-			for _, u := range a.values {
-				people[u] = append(people[u], name)
+		if to := map[string]map[string][]string{"proxy_auth": users, "group": members}[a.kind]; to != nil {
+			for _, v := range a.values {
+				to[v] = append(to[v], name)
 			}
 			continue
 		}
@@ -82,15 +83,10 @@ func (c *squidConf) clients() (all []*squidClients) {
 		groups = joinNetwork(groups, p, of[p])
 	}
 	groups = append(groups, &squidClients{})
-	byUse := map[string][]string{}
-	for _, u := range sortedKeys(people) {
-		key := strings.Join(people[u], "\x00")
-		byUse[key] = append(byUse[key], u)
-	}
+	people := append(c.alike(users, false), c.alike(members, true)...)
 	for _, g := range groups {
-		for _, key := range sortedKeys(byUse) {
-			names := append(strings.Split(key, "\x00"), g.names...)
-			all = append(all, &squidClients{names, g.networks, byUse[key]})
+		for _, x := range people {
+			all = append(all, &squidClients{append(slices.Clone(x.names), g.names...), g.networks, x.users, x.groups})
 		}
 		all = append(all, g)
 	}
@@ -101,7 +97,42 @@ func (c *squidConf) clients() (all []*squidClients) {
 	return all
 }
 
-// contains reports whether one of the networks is p or contains it.
+// alike puts users, or groups, together that the same acls are about, those first that an
+// earlier line of http_access names.
+func (c *squidConf) alike(acls map[string][]string, groups bool) (all []*squidClients) {
+	byUse := map[string]*squidClients{}
+	for _, v := range sortedKeys(acls) {
+		key := strings.Join(acls[v], "\x00")
+		x := byUse[key]
+		if x == nil {
+			x = &squidClients{names: acls[v]}
+			byUse[key], all = x, append(all, x)
+		}
+		if groups {
+			x.groups = append(x.groups, v)
+		} else {
+			x.users = append(x.users, v)
+		}
+	}
+	first := func(x *squidClients) int {
+		return slices.IndexFunc(c.access, func(l squidAccess) bool {
+			return slices.ContainsFunc(l.names, func(n string) bool { return slices.Contains(x.names, strings.TrimPrefix(n, "!")) })
+		})
+	}
+	arrange.By(all, func(a, b *squidClients) int { return first(a) - first(b) })
+	return all
+}
+
+// about reports whether acls about clients, of some names, are about these.
+func (c *squidConf) about(names []string, who *squidClients) bool {
+	return !slices.ContainsFunc(names, func(n string) bool {
+		name, not := strings.CutPrefix(n, "!")
+		a := c.acls[name]
+		return a != nil && (a.kind == "src" || a.kind == "group" || a.kind == "proxy_auth" && !a.anybody()) && who.is(name) == not
+	})
+}
+
+// contains reports whether one of the networks is that of p or around it.
 func contains(all []policy.Network, p netip.Prefix) bool {
 	return slices.ContainsFunc(all, func(n policy.Network) bool { return n.Bits() <= p.Bits() && n.Contains(p.Addr()) })
 }
@@ -131,7 +162,8 @@ func (c *squidConf) expand(lines []squidAccess) (all []squidAccess) {
 			c.rep.add(Note{Kind: Lost, place: l.at, What: l.at.what, Why: fmt.Sprintf("acls of acls that give more than %d combinations, or name themselves: write the line with fewer", maxAlternatives)})
 		}
 		for _, names := range sets {
-			all = append(all, squidAccess{l.allow, names, l.at})
+			l.names = names
+			all = append(all, l)
 		}
 	}
 	return all

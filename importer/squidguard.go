@@ -36,12 +36,12 @@ func statements(data []byte, file string) (all []statement) {
 		for len(s) > 0 && len(all) < 200_000 {
 			i := bytes.IndexAny(s, "{}")
 			if i < 0 {
-				all = append(all, statement{strings.Fields(string(s)), '\n', at})
+				all = apart(all, strings.Fields(string(s)), at)
 				break
 			}
 			words := strings.Fields(string(s[:i]))
 			if s[i] == '}' && len(words) > 0 {
-				all = append(all, statement{words, '\n', at})
+				all = apart(all, words, at)
 				words = nil
 			}
 			all = append(all, statement{words, s[i], at})
@@ -49,6 +49,19 @@ func statements(data []byte, file string) (all []statement) {
 		}
 		return nil
 	})
+	return all
+}
+
+// apart adds the statements of a line, each of which begins with a word of its own.
+func apart(all []statement, words []string, at place) []statement {
+	for len(words) > 0 {
+		n := 1
+		for n < len(words) && (words[0] == "user" || !slices.Contains([]string{"pass", "redirect", "rewrite", "domainlist", "urllist", "expressionlist", "userlist", "iplist", "log"}, words[n])) {
+			n++
+		}
+		all = append(all, statement{words[:n], '\n', at})
+		words = words[n:]
+	}
 	return all
 }
 
@@ -122,10 +135,7 @@ func (w *work) squidGuard(file string) error {
 		switch {
 		case len(s.words) == 0:
 		case s.end == '\n' && s.words[0] == "dbhome" && name != "":
-			q.db = name
-			if !filepath.IsAbs(name) {
-				q.db = filepath.Join(filepath.Dir(file), name)
-			}
+			q.db = findFile(filepath.Dir(file), name)
 			w.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "path of lists"})
 		case s.end == '\n':
 			w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: whyNoLine(s.words[0])})
@@ -255,6 +265,11 @@ func (q *squid) dest(name string, at statement, body []statement) error {
 		case "redirect":
 			d.redirect = strings.Join(s.words[1:], " ")
 			q.redirected(s)
+			continue
+		case "within", "outside":
+			if d.when = q.within(s.words[1], s.words[0] == "outside", s.place); d.when != nil {
+				q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "schedule of the rules"})
+			}
 			continue
 		default:
 			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept whole, and asked with shuultuur events"})

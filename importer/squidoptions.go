@@ -4,41 +4,33 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"shuultuur/cache"
-	"shuultuur/check/virus"
 	"shuultuur/event"
-	"shuultuur/identity"
-	"shuultuur/identity/directory"
 	"shuultuur/policy"
 	"shuultuur/setting"
 )
 
-func newVirus() *virus.Config { return &virus.Config{} }
-
-func virusRule() []policy.Rule {
-	return []policy.Rule{{Name: "viruses", Action: "block", Category: []string{"virus"}}}
-}
-
-// squidTimes maps times of Squid to our settings.
+// squidTimes are times of Squid and where they are here.
 var squidTimes = map[string]struct {
 	standard time.Duration
 	ours     string
 	to       func(c *squidConf) *setting.Duration
 }{
-	"connect_timeout":           {time.Minute, "proxy.dial", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Upstream.Dial }},
-	"read_timeout":              {15 * time.Minute, "proxy.answer", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Upstream.Answer }},
-	"request_timeout":           {5 * time.Minute, "proxy.head-time", func(c *squidConf) *setting.Duration { return &c.set.Proxy.HeadTime }},
-	"request_start_timeout":     {5 * time.Minute, "proxy.idle", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Idle }},
-	"client_idle_pconn_timeout": {2 * time.Minute, "proxy.idle", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Idle }},
-	"server_idle_pconn_timeout": {time.Minute, "proxy.upstream-idle", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Upstream.Idle }},
-	"client_lifetime":           {24 * time.Hour, "proxy.total", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Total }},
-	"shutdown_lifetime":         {30 * time.Second, "proxy.drain", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Drain }},
+	"connect_timeout":            {time.Minute, "proxy.dial", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Upstream.Dial }},
+	"read_timeout":               {15 * time.Minute, "proxy.answer", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Upstream.Answer }},
+	"request_timeout":            {5 * time.Minute, "proxy.head-time", func(c *squidConf) *setting.Duration { return &c.set.Proxy.HeadTime }},
+	"request_start_timeout":      {5 * time.Minute, "proxy.idle", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Idle }},
+	"client_idle_pconn_timeout":  {2 * time.Minute, "proxy.idle", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Idle }},
+	"server_idle_pconn_timeout":  {time.Minute, "proxy.upstream-idle", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Upstream.Idle }},
+	"persistent_request_timeout": {2 * time.Minute, "proxy.idle", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Idle }},
+	"pconn_timeout":              {time.Minute, "proxy.upstream-idle", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Upstream.Idle }},
+	"client_lifetime":            {24 * time.Hour, "proxy.total", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Total }},
+	"shutdown_lifetime":          {30 * time.Second, "proxy.drain", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Drain }},
 }
 
 // squidSystem are options that the service manager or the system sees to.
@@ -52,6 +44,9 @@ func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
 	if len(f) > 1 {
 		value = f[1]
 	}
+	if n, is := c.scanners.take(f); is {
+		return n, true
+	}
 	if t, is := squidTimes[f[0]]; is {
 		return squidTime(t.ours, t.standard, f[1:], func() *setting.Duration { return t.to(c) }), true
 	}
@@ -60,19 +55,30 @@ func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
 	}
 	switch f[0] {
 	case "ssl_bump":
-		return c.bump(f[1:]), true
+		return c.bump(at, f[1:]), true
 	case "sslcrtd_program", "sslcrtd_children", "sslproxy_session_cache_size", "sslproxy_session_ttl":
 		return carried("intercept, which makes certificates itself"), true
 	case "sslproxy_cert_error":
+		if value == "deny" {
+			return Note{Kind: Default}, true
+		}
 		return lostOurs("a rule for a fault of certificates", "faults are categories: write a rule with action: allow or warn and category: [self-signed, expired, …]"), true
 	case "tls_outgoing_options", "sslproxy_cafile":
 		return c.trust(at, f[1:]), true
 	case "auth_param":
 		return c.auth(f[1:]), true
-	case "icap_enable", "icap_send_client_ip", "icap_send_client_username", "icap_client_username_header", "icap_preview_enable", "icap_preview_size", "icap_persistent_connections", "adaptation_access", "adaptation_service_set":
-		return carried("checks.virus, with its service"), true
-	case "icap_service":
-		return c.icapService(f[1:]), true
+	case "external_acl_type":
+		return c.externalACL(f[1:]), true
+	case "request_header_add":
+		return c.field(f[1:]), true
+	case "cache", "no_cache", "store_miss":
+		return c.uncached(f[1:]), true
+	case "request_header_max_size", "reply_header_max_size":
+		if s, ok := squidSize(f[1:]); ok && s >= 1<<10 && s <= 1<<20 {
+			c.set.Proxy.Upstream.Head = max(c.set.Proxy.Upstream.Head, s)
+			return carried("proxy.head"), true
+		}
+		return lostOurs("proxy.head", "no size from 1 KiB to 1 MiB can be read in it"), true
 	case "cache_mem", "maximum_object_size", "maximum_object_size_in_memory", "cache_dir", "minimum_object_size":
 		return c.stored(f), true
 	case "access_log":
@@ -80,6 +86,25 @@ func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
 	case "cache_mgr":
 		c.set.Pages.Contact = value
 		return carried("pages.contact"), true
+	case "cache_peer_access":
+		if len(f) > 3 && f[2] == "deny" && f[3] != "all" {
+			return c.direct(f[3:]), true
+		}
+		return carried("proxy.parent"), true
+	case "acl_uses_indirect_client", "log_uses_indirect_client":
+		if value == "on" {
+			return carried("proxy.trusted"), true
+		}
+		return lost("a client that a trusted proxy names is the client everywhere"), true
+	case "collapsed_forwarding", "httpd_suppress_version_string":
+		if value == "on" {
+			return carried("nothing has to be said: it is always so"), true
+		}
+		return Note{Kind: Default}, true
+	case "client_persistent_connections", "server_persistent_connections", "half_closed_clients", "pipeline_prefetch", "buffered_logs", "mail_program", "mail_from", "client_request_buffer_max_size":
+		return Note{Kind: Default, Why: squidSized}, true
+	case "strip_query_terms":
+		return differs("events", "the record has whole addresses; events: anonymise has it forget who asked"), true
 	case "via":
 		if value == "on" {
 			c.set.Proxy.Via, c.set.Proxy.ViaResponses = "on", "on"
@@ -102,7 +127,7 @@ func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
 		return c.largest(f[1:]), true
 	case "http_reply_access":
 		if len(f) > 2 {
-			c.replies = append(c.replies, squidAccess{f[1] == "allow", f[2:], at})
+			c.replies = append(c.replies, squidAccess{allow: f[1] == "allow", names: f[2:], at: at})
 		}
 		return carried("rules by type, before the others"), true
 	case "deny_info":
@@ -152,50 +177,13 @@ func squidTime(ours string, standard time.Duration, f []string, to func() *setti
 	return carried(ours)
 }
 
-// bump converts a line of ssl_bump: spliced hosts are allowed by name, and
-// bumped ones are decrypted.
-func (c *squidConf) bump(f []string) Note {
-	if len(f) == 0 {
-		return lost("no action can be read in it")
-	}
-	var names []string
-	for _, name := range f[1:] {
-		if a := c.acls[strings.TrimPrefix(name, "!")]; name != "all" && (a == nil || a.kind != "at_step") {
-			names = append(names, name)
-		}
-	}
-	switch f[0] {
-	case "peek", "stare":
-		return carried("intercept, which reads the name of every hello")
-	case "splice", "none", "terminate":
-		if len(names) == 0 {
-			if f[0] == "terminate" {
-				return lostOurs("policies", "everything would be refused: write a rule with action: block if that is meant")
-			}
-			return carried("a rule that stands in front, or nothing")
-		}
-		c.spliced = append(c.spliced, squidAccess{f[0] != "terminate", names, place{}})
-		return carried("a rule in front of the others, by name")
-	case "bump", "client-first", "server-first":
-		c.bumped = true
-		if len(names) > 0 {
-			return differs("decrypt: true", "in all policies; what is to stay closed needs a rule with action: allow")
-		}
-		return carried("decrypt: true")
-	}
-	return lost("not an action that is known")
-}
-
 func (c *squidConf) trust(at place, f []string) Note {
 	for _, word := range f {
 		file := strings.TrimPrefix(word, "cafile=")
 		if strings.Contains(file, "=") || strings.HasPrefix(file, "-") {
 			continue
 		}
-		if !isFile(file) {
-			file = filepath.Join(c.dir, filepath.Base(file))
-		}
-		if !isFile(file) {
+		if file = findFile(c.dir, file); !isFile(file) {
 			return lostOurs("intercept.trust", "the file is not there: copy it, and name it under intercept: trust")
 		}
 		c.trusted = append(c.trusted, c.file(file))
@@ -204,78 +192,17 @@ func (c *squidConf) trust(at place, f []string) Note {
 	return differs("intercept", "TLS is that of the gateway, with its own limits")
 }
 
-// auth takes a line of auth_param.
-func (c *squidConf) auth(f []string) Note {
-	if len(f) < 2 {
-		return lost("no scheme and no option can be read in it")
+// squidSize reads a size and its unit.
+func squidSize(f []string) (setting.Size, bool) {
+	if len(f) == 0 {
+		return 0, false
 	}
-	basic := func() *identity.Basic {
-		if c.set.Identity.Basic == nil {
-			c.set.Identity.Basic = &identity.Basic{}
-		}
-		return c.set.Identity.Basic
+	n, err := strconv.ParseInt(f[0], 10, 40)
+	unit := int64(1)
+	if len(f) > 1 {
+		unit = map[string]int64{"bytes": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}[strings.ToLower(f[1])]
 	}
-	switch {
-	case f[0] != "basic":
-		return lostOurs("identity", "write identity for "+f[0]+": its page says what it needs")
-	case f[1] == "realm":
-		c.realm = strings.Trim(strings.Join(f[2:], " "), `"`)
-		return carried("identity.basic.realm")
-	case f[1] == "program" && len(f) > 2:
-		arg := func(flag string) string {
-			for i, s := range f[3:] {
-				if s == flag && i+4 < len(f) {
-					return strings.Trim(f[i+4], `"`)
-				}
-			}
-			return ""
-		}
-		switch helper := filepath.Base(f[2]); {
-		case strings.Contains(helper, "ncsa") && len(f) > 3:
-			file := f[len(f)-1]
-			if !isFile(file) {
-				file = filepath.Join(c.dir, filepath.Base(file))
-			}
-			cfg := identity.Config{Basic: &identity.Basic{File: setting.File(file)}}
-			if _, err := identity.New(cfg, identity.Parts{}); err != nil {
-				return lostOurs("identity.basic.file", fmt.Sprintf("%v: make the file anew with \"shuultuur passwd\", and write identity: basic: file", err))
-			}
-			basic().File = c.file(file)
-			return carried("identity.basic.file")
-		case strings.Contains(helper, "ldap"):
-			l := &directory.LDAP{Base: arg("-b"), Bind: arg("-D"), Password: arg("-w"), User: arg("-f")}
-			host := cmp.Or(arg("-H"), arg("-h"), f[len(f)-1])
-			if !strings.Contains(host, "://") {
-				host = "ldap://" + host
-			}
-			l.Servers = setting.OneOrMore[string]{host}
-			l.StartTLS = slices.Contains(f, "-ZZ") || slices.Contains(f, "-Z")
-			basic().LDAP = l
-			if file := arg("-W"); file != "" {
-				return differs("identity.basic.ldap", "write its password, which is in "+file)
-			}
-			return carried("identity.basic.ldap")
-		case strings.Contains(helper, "radius") && arg("-h") != "":
-			basic().RADIUS = &directory.RADIUS{Servers: setting.OneOrMore[string]{arg("-h")}, Secret: arg("-w")}
-			return carried("identity.basic.radius")
-		}
-		return lostOurs("identity.basic", "a helper that is not known: name a password file, ldap or radius under identity: basic")
-	case f[1] == "children" || f[1] == "credentialsttl" || f[1] == "casesensitive" || f[1] == "utf8" || f[1] == "key_extras":
-		return Note{Kind: Default, Why: "there are no helpers; answers are remembered for a while"}
-	}
-	return lost(noneOfOurs)
-}
-
-// icapService takes a scanner for viruses, which is asked without ICAP.
-func (c *squidConf) icapService(f []string) Note {
-	line := strings.ToLower(strings.Join(f, " "))
-	for _, word := range []string{"clam", "virus", "avscan", "av_scan"} {
-		if strings.Contains(line, word) {
-			c.clamd("/run/clamav/clamd.ctl")
-			return differs("checks.virus.clamd", "ClamAV is asked itself, not through an ICAP server: correct the address of clamd if it listens elsewhere")
-		}
-	}
-	return lostOurs("checks", "no other ICAP server is asked: what it does may be a check of ours")
+	return setting.Size(n * unit), err == nil && n*unit > 0
 }
 
 // stored converts Squid's settings of its cache.
@@ -283,31 +210,20 @@ func (c *squidConf) stored(f []string) Note {
 	if c.cache == nil {
 		c.cache = &cache.Config{}
 	}
-	size := func(f []string) (setting.Size, bool) {
-		if len(f) == 0 {
-			return 0, false
-		}
-		n, err := strconv.ParseInt(f[0], 10, 40)
-		unit := int64(1)
-		if len(f) > 1 {
-			unit = map[string]int64{"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}[strings.ToLower(f[1])]
-		}
-		return setting.Size(n * unit), err == nil && n*unit > 0
-	}
 	switch f[0] {
 	case "cache_mem":
-		if s, ok := size(f[1:]); ok {
+		if s, ok := squidSize(f[1:]); ok {
 			c.cache.Memory = max(s, 1<<20)
 			return carried("cache.memory")
 		}
 	case "maximum_object_size":
-		if s, ok := size(f[1:]); ok {
+		if s, ok := squidSize(f[1:]); ok {
 			c.cache.Object = s
 			return carried("cache.object")
 		}
 	case "cache_dir":
 		if len(f) > 3 {
-			if s, ok := size([]string{f[3], "MB"}); ok {
+			if s, ok := squidSize([]string{f[3], "MB"}); ok {
 				c.cache.Disk = s
 				return differs("cache.disk", "in the data folder; name another one with cache.folder")
 			}
@@ -319,6 +235,9 @@ func (c *squidConf) stored(f []string) Note {
 func (c *squidConf) accessLog(f []string) Note {
 	if len(f) == 0 || f[0] == "none" {
 		return differs("events", "the record is always kept")
+	}
+	if where, _, to := strings.Cut(f[0], ":"); to && slices.Contains([]string{"syslog", "udp", "tcp"}, where) {
+		return lostOurs("events.syslog", "write events: syslog with the address of the log server, or events: squid for a file")
 	}
 	c.set.Events = event.Config{SQLite: "events.db", Squid: "access.log"}
 	if len(f) > 1 && !slices.Contains([]string{"squid", "logformat=squid", "all"}, f[1]) {
@@ -352,12 +271,9 @@ func (c *squidConf) largest(f []string) Note {
 	if len(f) == 0 || f[0] == "0" {
 		return Note{Kind: Default}
 	}
-	unit := "KiB"
-	if len(f) > 1 {
-		unit = map[string]string{"kb": "KiB", "mb": "MiB", "gb": "GiB", "bytes": "B"}[strings.ToLower(f[1])]
-	}
-	if err := c.upload.UnmarshalText([]byte(f[0] + unit)); err != nil {
-		return lostOurs("larger", err.Error())
+	var ok bool
+	if c.upload, ok = squidSize(f); !ok {
+		return lostOurs("larger", "no size can be read in it")
 	}
 	return carried("a rule with larger")
 }
@@ -384,7 +300,7 @@ func (c *squidConf) denyTo(s string) (to string, ok bool) {
 	if !isURL(s) || strings.ContainsAny(s, "{} ") {
 		return "", false
 	}
-	s = strings.NewReplacer("%u", "{url}", "%U", "{url}", "%H", "{host}", "%h", "{host}", "%a", "{login}", "%i", "{client}", "%o", "", "%%", "%25").Replace(s)
+	s = strings.NewReplacer("%u", "{url}", "%U", "{url}", "%s", "{url}", "%H", "{host}", "%h", "{host}", "%a", "{login}", "%i", "{client}", "%o", "", "%%", "%25").Replace(s)
 	return s, plainURL(s)
 }
 

@@ -27,14 +27,19 @@ type technitiumKey struct {
 // /api/blocked/list and /api/allowed/list name if they were added.
 func readTechnitium(w *work, file string) error {
 	w.set.dns()
-	return readTree(w, file, "settings.json", func(all map[string]string) reader {
+	hours := 0
+	err := readTree(w, file, "settings.json", func(all map[string]string) reader {
 		bare := map[string]string{}
 		for k, v := range all {
 			bare[strings.TrimPrefix(k, "response.")] = v
 		}
+		hours, _ = strconv.Atoi(bare["blockListUpdateIntervalHours"])
 		return func(p *plain, key, value string) Note {
 			key = strings.TrimPrefix(key, "response.")
 			top, _, _ := strings.Cut(key, ".")
+			if n, ok := p.technitiumLimit(key, value, bare); ok {
+				return n
+			}
 			k, known := technitiumTable[key]
 			if !known {
 				k, known = technitiumTable[top]
@@ -50,6 +55,10 @@ func readTechnitium(w *work, file string) error {
 			return lost(technitiumReasons.of(key))
 		}
 	})
+	if hours > 0 && hours <= 7*24 {
+		w.set.listsEvery(time.Duration(hours) * time.Hour)
+	}
+	return err
 }
 
 // technitiumReasons are the reasons why parts of Technitium have no equivalent.
@@ -62,7 +71,13 @@ var technitiumReasons = reasons{
 	{"eDnsClientSubnet", "the networks of clients are not sent to upstreams"},
 	{"proxy", "upstreams are asked directly"},
 	{"quic", "limits are sized to the machine"},
-	{"qpmLimit", "one limit, dns: rate, holds for every client"},
+	{"qpm", "one limit, dns: rate, holds for every client"},
+	{"default", "records have TTLs of their own: dns: zones"},
+	{"minSoa", "zones that are fetched are renewed as their SOA says"},
+	{"dnsOver", "dns: tls, https and quic are the addresses of encrypted DNS"},
+	{"enableUdpSocketPool", "each query leaves from a port of its own"},
+	{"maxConcurrent", "limits are sized to the machine"},
+	{"cacheFailure", "failures are kept for a few seconds"},
 	{"enableDnsOver", "dns: tls, https and quic are the addresses of encrypted DNS"},
 }
 
@@ -112,7 +127,7 @@ var technitiumTable = map[string]technitiumKey{
 		}
 		return p.list(true, value)
 	}},
-	"blockListUpdateIntervalHours": {standard: []string{"24"}, take: isDifferent("lists: every", "lists are asked for once a day; write every under a list for another time")},
+	"blockListUpdateIntervalHours": {standard: []string{"24"}, take: carriedTo("lists: every")},
 	"enableBlocking":               {standard: []string{"true"}, take: isDifferent("nothing", "Technitium lets everything pass; these settings filter")},
 	"blockedZones":                 {take: func(p *plain, value string, _ map[string]string) Note { return p.addNames(true, value) }},
 	"allowedZones":                 {take: func(p *plain, value string, _ map[string]string) Note { return p.addNames(false, value) }},
@@ -137,7 +152,7 @@ var technitiumTable = map[string]technitiumKey{
 	"cacheNegativeRecordTtl": {standard: []string{"300"}, take: takeDuration("dns: cache: negative-ttl", time.Second, 24*time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Cache.Negative })},
 	"serveStale":             {standard: []string{"true"}, take: func(p *plain, _ string, _ map[string]string) Note { return p.noStale() }},
 	"serveStaleTtl":          {standard: []string{"259200", "86400"}, take: takeDuration("dns: cache: stale", time.Second, week7d, func(p *plain) *setting.Duration { return &p.set.dns().Cache.Stale })},
-	"cacheMaximumEntries":    {standard: []string{"10000", "0"}, take: isDifferent("dns: cache: size", "the cache has 16 MiB, room for about 100,000 answers")},
+	"cacheMaximumEntries":    {standard: []string{"10000", "0"}, take: func(p *plain, value string, _ map[string]string) Note { return p.set.cacheEntries(value) }},
 	"saveCache":              {standard: []string{"true"}, why: "the cache begins empty after a start"},
 	"logQueries":             {take: isDifferent("events", "all queries are on record; dns: log limits how many a second")},
 	"loggingType":            {take: isDifferent("events", "all queries are on record; the log goes to standard error")},
@@ -158,7 +173,6 @@ var technitiumTable = map[string]technitiumKey{
 	"preferIPv6":                   {standard: []string{"false"}},
 	"listenBacklog":                {standard: []string{"100"}},
 	"tcpSendTimeout":               {standard: []string{"10000"}},
-	"defaultRecordTtl":             {standard: []string{"3600"}},
 	"useSoaSerialDateScheme":       {standard: []string{"false"}},
 	"dnsAppsEnableAutomaticUpdate": {standard: []string{"true"}},
 	"enableDnsOverTls":             {standard: []string{"false"}, take: (*plain).technitiumEncrypted},
@@ -170,12 +184,20 @@ var technitiumTable = map[string]technitiumKey{
 	"dnsTlsCertificatePath": {standard: []string{""}, take: func(*plain, string, map[string]string) Note {
 		return lostOurs("dns: cert, key", "it is a PKCS #12 file: write certificate and key as PEM files (openssl pkcs12 -in FILE -nodes), and name them there")
 	}},
-	"dnsTlsCertificatePassword":   {standard: []string{"", "************"}},
-	"qpmLimitRequests":            {standard: []string{"0"}, take: (*plain).technitiumRate},
-	"qpmPrefixLimitsIPv4":         {take: isDifferent("dns: rate", "a limit for each IPv4 address and IPv6 /56")},
-	"tsigKeys":                    {why: "write keys under dns: zones: tsig"},
-	"zoneTransferAllowedNetworks": {why: "write who may fetch zones under dns: zones: allow"},
-	"notifyAllowedNetworks":       {why: "primaries are named under dns: zones: secondary"},
+	"dnsTlsCertificatePassword":        {standard: []string{"", "************"}},
+	"qpmLimitRequests":                 {standard: []string{"0"}, take: (*plain).technitiumRate},
+	"qpmLimitBypassList":               {why: "one limit, dns: rate, holds for every client"},
+	"dnsReverseProxyNetworkACL":        {take: (*plain).technitiumTrusted},
+	"reverseProxyNetworkACL":           {take: (*plain).technitiumTrusted},
+	"clusterInitialized":               {standard: []string{"false"}},
+	"blockListNextUpdatedOn":           {take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
+	"temporaryDisableBlockingTill":     {take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
+	"dnsServerIPv4SourceAddresses":     {standard: []string{"0.0.0.0"}, why: "the system's routes choose the address that queries leave from"},
+	"dnsServerIPv6SourceAddresses":     {standard: []string{"::"}, why: "the system's routes choose the address that queries leave from"},
+	"webServiceTlsCertificatePassword": {standard: []string{"", "************"}},
+	"tsigKeys":                         {why: "write keys under dns: zones: tsig"},
+	"zoneTransferAllowedNetworks":      {why: "write who may fetch zones under dns: zones: allow"},
+	"notifyAllowedNetworks":            {why: "primaries are named under dns: zones: secondary"},
 }
 
 // technitiumForwarder converts an upstream to our syntax.
@@ -247,12 +269,7 @@ func (p *plain) technitiumSinkhole(value string, all map[string]string) Note {
 }
 
 func (p *plain) technitiumPayload(value string, _ map[string]string) Note {
-	n, err := strconv.ParseUint(value, 10, 16)
-	if err != nil || n < 512 {
-		return lostOurs("dns: udp-size", "it is not a size from 512 to 4096")
-	}
-	p.set.dns().Server.UDPSize = setting.Size(min(n, 4096))
-	return carried("dns: udp-size")
+	return udpSize(p.work, value)
 }
 
 func (p *plain) technitiumRecursion(value string, _ map[string]string) Note {
@@ -286,6 +303,43 @@ func (p *plain) technitiumRecursionNetwork(value string, _ map[string]string) No
 
 func (p *plain) technitiumEncrypted(string, map[string]string) Note {
 	return lostOurs("dns: tls, https, quic", "its certificate is a PKCS #12 file: write certificate and key as PEM files under dns: cert, key, and the addresses there")
+}
+
+// technitiumLimit takes a field of a limit for networks of one size: that of single addresses
+// is like ours.
+func (p *plain) technitiumLimit(key, value string, all map[string]string) (n Note, is bool) {
+	list, number, field := technitiumField(key)
+	if list != "qpmPrefixLimitsIPv4" && list != "qpmPrefixLimitsIPv6" {
+		return n, false
+	}
+	bits := all[list+"."+number+".prefix"]
+	switch {
+	case field == "prefix":
+		return Note{Kind: Default, Why: "with its limits"}, true
+	case field == "udpLimit" && (list == "qpmPrefixLimitsIPv4" && bits == "32" || list == "qpmPrefixLimitsIPv6" && bits == "128" && p.set.dns().Server.Rate == 0):
+		return p.technitiumRate(value, all), true
+	}
+	return differs("dns: rate", "one limit, for each IPv4 address and IPv6 /56"), true
+}
+
+// technitiumField takes the path of a field of a group in a list apart.
+func technitiumField(key string) (list, number, field string) {
+	parts := strings.Split(key, ".")
+	if len(parts) != 3 {
+		return "", "", ""
+	}
+	return parts[0], parts[1], parts[2]
+}
+
+// technitiumTrusted takes proxies in front, whose word on the client's address counts.
+func (p *plain) technitiumTrusted(value string, _ map[string]string) Note {
+	n, err := network(value)
+	if err != nil {
+		return lostOurs("dns: trusted", err.Error())
+	}
+	s := &p.set.dns().Server
+	s.Trusted = append(s.Trusted, n)
+	return differs("dns: trusted", "they say it in a PROXY protocol header")
 }
 
 // technitiumRate takes queries a minute as queries a second.

@@ -13,9 +13,11 @@ import (
 
 // unboundOptions are options of Unbound's server that count together.
 type unboundOptions struct {
-	dir, port, tlsPort string
+	dir, port          string
+	tlsPort, httpsPort string
 	cert, key          string
 	interfaces         []string
+	allowed, refused   []netip.Prefix
 	at                 place // of the certificate
 }
 
@@ -30,6 +32,29 @@ func (o *unboundOptions) take(p *plain, key, value string) (Note, bool) {
 	case "tls-port", "ssl-port":
 		o.tlsPort = value
 		return carried("dns: tls"), true
+	case "https-port":
+		o.httpsPort = value
+		return carried("dns: https"), true
+	case "http-endpoint":
+		dns.Server.Path = value
+		return carried("dns: path"), true
+	case "tls-cert-bundle", "tls-system-cert", "tls-win-cert":
+		if file := findFile(o.dir, value); key == "tls-cert-bundle" && isFile(file) && !strings.HasPrefix(file, "/etc/ssl/") && !strings.HasPrefix(file, "/etc/pki/") {
+			dns.Forward.CA = p.file(file)
+			return carried("dns: forward: ca"), true
+		}
+		return Note{Kind: Default, Why: "the system's roots are used"}, true
+	case "interface", "ip-address":
+		o.interfaces = append(o.interfaces, value)
+		return carried("dns: listen"), true
+	case "edns-buffer-size", "max-udp-size":
+		if dns.Server.UDPSize > 0 {
+			return Note{Kind: Default, Why: "one size holds for both"}, true
+		}
+		return udpSize(p.work, value), true
+	case "nsid":
+		dns.Server.NSID = strings.TrimPrefix(value, "ascii_")
+		return carried("dns: nsid"), true
 	case "tls-service-key", "ssl-service-key":
 		o.key, o.at = value, p.at
 		return carried("dns: key"), true
@@ -85,7 +110,7 @@ func (p *plain) privateNames(domains []string) Note {
 	return carried("dns: private")
 }
 
-// unboundTake converts an option of Unbound with a known equivalent, for Unbound itself and
+// unboundTake takes an option of Unbound that is on, by its name there, for Unbound itself and
 // for programs that write its settings. It reports whether the option is known.
 func unboundTake(p *plain, option, value string) (Note, bool) {
 	dns := p.set.dns()
@@ -113,16 +138,12 @@ func unboundTake(p *plain, option, value string) (Note, bool) {
 
 func (o *unboundOptions) cacheSize(p *plain, value string) Note {
 	number := strings.TrimRight(strings.ToLower(value), "kmgb")
-	n, err := strconv.ParseUint(number, 10, 40)
+	n, _ := strconv.ParseUint(number, 10, 40) // 0 is no size
 	shift := map[byte]int{'k': 10, 'm': 20, 'g': 30}
-	if unit := strings.ToLower(value[len(number):]); err == nil && unit != "" {
+	if unit := strings.ToLower(value[len(number):]); unit != "" {
 		n <<= shift[unit[0]]
 	}
-	if err != nil || n < 1<<20 || n > 1<<40 {
-		return lostOurs("dns: cache: size", "from 1 MiB on")
-	}
-	p.set.dns().Cache.Size = setting.Size(n)
-	return carried("dns: cache: size")
+	return p.set.cacheSize(int64(n))
 }
 
 // listeners makes the addresses of the name server. Those with the port for TLS speak it.
@@ -141,12 +162,17 @@ func (o *unboundOptions) listeners(w *work) {
 		if !ok {
 			port = o.port
 		}
-		if at := net.JoinHostPort(addr, port); port != o.tlsPort {
+		switch at := net.JoinHostPort(addr, port); {
+		case port != o.tlsPort && (port != o.httpsPort || port == o.port):
 			s.Listen = append(s.Listen, at)
-		} else if encrypted {
+		case !encrypted:
+		case port == o.tlsPort:
 			s.TLS = append(s.TLS, at)
+		default:
+			s.HTTPS = append(s.HTTPS, at)
 		}
 	}
+	o.askers(w)
 }
 
 // certificate takes the certificate and its key, and reports whether they belong together.
@@ -164,6 +190,10 @@ const unboundSized = "limits and caches are sized to the machine"
 
 // unboundReasons are the reasons why options have no equivalent.
 var unboundReasons = reasons{
+	{"log-", "all queries are on record"},
+	{"extended-", "counters are at /metrics"},
+	{"dnssec-stripped", "names are asked of upstreams, which look after that"},
+	{"outgoing-interface", "the system's routes choose the address that queries leave from"},
 	{"outgoing-", unboundSized},
 	{"incoming-", unboundSized},
 	{"num-", unboundSized},
@@ -178,9 +208,13 @@ var unboundReasons = reasons{
 	{"root-hints", "names are asked of upstreams, which look after that"},
 	{"target-", "names are asked of upstreams, which look after that"},
 	{"ratelimit", "no domain gets more than its share of the resolver"},
-	{"local-data-ptr", "write the name and its address under dns: hosts"},
-	{"url", "name it under lists with format: rpz and a category, and block that"},
-	{"zonefile", "name it under lists with format: rpz and a category, and block that"},
+	{"forward-host", "a server of a domain is named by its address"},
+	{"stub-host", "a server of a domain is named by its address"},
+	{"define-tag", "tags are not known: write a policy with the networks, and a rule with a list of the names"},
+	{"access-control-tag", "tags are not known: write a policy with the networks, and a rule with a list of the names"},
+	{"local-zone-tag", "tags are not known: write a policy with the networks, and a rule with a list of the names"},
+	{"identity", "the program answers no questions about itself"},
+	{"minimal-responses", "answers have what was asked for"},
 }
 
 // unboundWhy returns the reason why an option has no equivalent, or "" if it is

@@ -153,7 +153,10 @@ var privateNetworks = []netip.Prefix{
 	netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("fe80::/10"),
 }
 
-// addresses parses addresses: "192.0.2.1:53", "[::1]:53", or ":53" for every
+// PrivateNetworks are those that may use a resolver of ours unless the settings name others.
+func PrivateNetworks() []netip.Prefix { return slices.Clone(privateNetworks) }
+
+// addresses reads addresses: "192.0.2.1:53", "[::1]:53", or ":53" for every
 // address of both families.
 func addresses(key string, written []string, def uint16) ([]netip.AddrPort, error) {
 	var all []netip.AddrPort

@@ -187,6 +187,14 @@ dest ads {
 dest fine {
     domainlist fine/domains
 }
+dest late {
+    domainlist late/domains
+    within never
+}
+dest early {
+    domainlist late/domains
+    outside never
+}
 acl {
     pupils within lessons {
         pass fine !in-addr !games !ads all
@@ -198,17 +206,14 @@ acl {
     anna {
         pass all
     }
-    staff {
-        pass !ads games none
-        redirect http://intranet.example/staff
-    }
+    staff { pass !ads !late games none redirect http://intranet.example/staff }
     default {
-        pass fine !ads !games all
+        pass fine !late !early !ads !games all
         redirect http://intranet.example/blocked?u=%u&c=%t&a=%a
     }
 }
 `, "db/games/domains": "games.example\nkids.example\n", "db/games/urls": "other.example/play\nbare.example/a\n", "db/ads/domains": "ads.example\nstrong.example\n",
-		"db/ads/expressions": "/banners/\ncasino\\.html$\n", "db/fine/domains": "good.ads.example\nwww.games.example\n"})
+		"db/ads/expressions": "/banners/\ncasino\\.html$\n", "db/late/domains": "hosted.example\n", "db/fine/domains": "good.ads.example\nwww.games.example\n"})
 	r := rand.New(rand.NewPCG(22, 3))
 	pick := func(all ...string) string { return all[r.IntN(len(all))] }
 	var in bytes.Buffer

@@ -29,13 +29,13 @@ to be converted are copied.
 e2guardian DIR     the folder of e2guardian.conf
 dansguardian DIR   the folder of dansguardian.conf
 squidguard FILE    squidGuard.conf
-pihole DIR         the folder of gravity.db, or of an export
+pihole DIR         the folder of gravity.db, or an archive of Teleporter
 adguardhome FILE   AdGuardHome.yaml
 blocky FILE        config.yml
 unbound FILE       unbound.conf, or a file it includes
 dnsmasq FILE       dnsmasq.conf, or a file it includes
 squid FILE         squid.conf: its http_access lines
-privoxy FILE       user.action, or another file of actions
+privoxy DIR        the folder of its config, or one file of actions
 technitium FILE    the answer of its API to settings/get
 nextdns FILE       a profile as its API gives it
 opnsense FILE      config.xml

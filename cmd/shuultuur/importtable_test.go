@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,12 +23,14 @@ import (
 	"shuultuur/engine"
 	"shuultuur/importer"
 	"shuultuur/intercept"
+	"shuultuur/policy"
+	"shuultuur/setting"
 )
 
 // imported are the configurations that the table in docs/import.md counts.
 var imported = []struct{ program, path string }{
 	{"e2guardian", "e2guardian"}, {"squid", "squid"}, {"squidguard", "squidguard"}, {"pihole", "pihole"}, {"adguardhome", "adguardhome"},
-	{"blocky", "blocky.yml"}, {"unbound", "unbound.conf"}, {"dnsmasq", "dnsmasq.conf"}, {"privoxy", "user.action"},
+	{"blocky", "blocky.yml"}, {"unbound", "unbound.conf"}, {"dnsmasq", "dnsmasq.conf"}, {"privoxy", "privoxy"},
 	{"technitium", "technitium.json"}, {"nextdns", "nextdns.json"}, {"opnsense", "opnsense.xml"},
 }
 
@@ -154,15 +157,24 @@ func TestImportOfSquidKeepsTLSUsersAndScanner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Intercept == nil || filepath.Base(string(s.Intercept.Root)) != "root.pem" || s.Identity.Basic == nil || s.Identity.Basic.Realm != "School" || s.Checks.Virus == nil ||
+	if s.Intercept == nil || filepath.Base(string(s.Intercept.Root)) != "root.pem" || s.Identity.Basic == nil || s.Identity.Basic.Realm != "School" || s.Checks.ICAP == nil || len(s.Checks.ICAP.Servers) != 1 ||
 		len(s.Listen.Transparent) != 1 || s.Cache == nil || s.Cache.Memory != 512<<20 || len(s.Proxy.Trusted) == 0 || s.Pages.Contact == "" {
 		text, _ := os.ReadFile(file)
 		t.Errorf("something of TLS, users, scanner, ports, cache is missing:\n%s", text)
 	}
 	for _, p := range s.Policies {
-		if !p.Decrypt {
-			t.Errorf("policy %q does not look into TLS", p.Name)
+		if office := strings.Contains(p.Name, "office"); p.Decrypt == office {
+			t.Errorf("policy %q looks into TLS: %v", p.Name, p.Decrypt)
 		}
+		if pupils := strings.Contains(p.Name, "pupils"); !slices.Equal(p.Tenants.Google, []string{"school.example"}) || (p.YouTube == "strict") != pupils {
+			t.Errorf("policy %q has tenants %v and YouTube %q", p.Name, p.Tenants.Google, p.YouTube)
+		}
+	}
+	if c := s.Cache.Rules; len(c) != 1 || !slices.Equal(c[0].Host, []string{"radio.example"}) || *c[0].Store || s.Proxy.PerClient != 200 && s.Proxy.PerClient != 60 || s.Proxy.Upstream.Idle != setting.Duration(90*time.Second) {
+		t.Errorf("caching, connections or times: %+v %+v", s.Cache.Rules, s.Proxy)
+	}
+	if !slices.ContainsFunc(s.Policies, func(p policy.Policy) bool { return slices.Equal(p.Groups, []string{"Head Office", "Teachers"}) }) {
+		t.Error("no policy is for the groups")
 	}
 	for _, x := range []struct{ client, url, want string }{
 		{"10.1.0.9", "http://a.learning.games.example/", "allow"},
@@ -171,6 +183,14 @@ func TestImportOfSquidKeepsTLSUsersAndScanner(t *testing.T) {
 		{"10.3.0.9", "http://192.0.2.9/", "block"},
 		{"10.3.0.9", "http://other.example/", "allow"},
 		{"203.0.113.9", "http://other.example/", "block"},
+		{"10.1.0.9", "http://www.more.example/", "block"},
+		{"10.3.0.9", "http://www.more.example/", "allow"},
+		{"10.3.0.9", "https://mail7.example/", "block"},
+		{"10.3.0.9", "https://www.bank.example/setup.exe", "allow"}, // which nobody looks into
+		{"10.3.0.9", "https://a.clinic.example/setup.exe", "allow"},
+		{"10.3.5.9", "https://other.example/setup.exe", "allow"},
+		{"10.3.0.9", "https://other.example/setup.exe", "block"},
+		{"203.0.113.9", "https://www.bank.example/", "block"}, // http_access comes before ssl_bump
 	} {
 		got, err := question{config: file, client: x.client, method: "GET", url: x.url}.ask(t.Context(), env{})
 		if err != nil || got.Action != x.want && !(x.want == "allow" && got.Action == "pass") {

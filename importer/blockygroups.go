@@ -1,0 +1,92 @@
+package importer
+
+import (
+	"fmt"
+	"path"
+	"slices"
+
+	"shuultuur/arrange"
+	"shuultuur/policy"
+)
+
+// in collects the lists of a group.
+func (b *blocky) in(p *plain, group string) *plain {
+	g := b.groups[group]
+	if g == nil {
+		g = &plain{work: p.work, suffix: "-" + group}
+		b.groups[group] = g
+	}
+	g.at = p.at
+	return g
+}
+
+// finish makes a policy of each kind of clients: what their groups allow, then what they refuse.
+// Where nothing is said of a client, it has the groups of "default".
+func (b *blocky) finish(w *work, at place) error {
+	rules := map[string][]policy.Rule{}
+	for _, name := range sortedKeys(b.groups) {
+		g := b.groups[name]
+		if !slices.ContainsFunc(sortedKeys(b.clients), func(c string) bool { return slices.Contains(b.clients[c], name) }) {
+			w.rep.add(Note{Kind: Default, place: g.at, What: "lists of group " + name, Why: "no client has this group"})
+			continue
+		}
+		var err error
+		if rules[name], err = g.rules(); err != nil {
+			return err
+		}
+		if len(g.blocked)+len(g.blockURLs) == 0 { // nothing but what is allowed
+			rules[name] = append(rules[name], policy.Rule{Name: "others than of " + name, Action: "block"})
+		}
+	}
+	of := func(groups []string) (all []policy.Rule) {
+		for _, action := range []string{"allow", "block"} {
+			for _, name := range groups {
+				for _, r := range rules[name] {
+					if r.Action == action && !slices.ContainsFunc(all, func(x policy.Rule) bool { return x.Name == r.Name }) {
+						all = append(all, r)
+					}
+				}
+			}
+		}
+		return all
+	}
+	everyone := w.safe()
+	types := everyone.Rules // which are refused to all
+	everyone.Rules = append(of(b.clients["default"]), types...)
+	var all policy.Config
+	for _, client := range sortedKeys(b.clients) {
+		if client == "default" {
+			continue
+		}
+		p := policy.Policy{Name: "clients " + client, Rules: append(of(b.clients[client]), types...)}
+		if n, err := network(client); err == nil {
+			p.Networks = []policy.Network{{Prefix: n}}
+		} else if p.Users = b.named(w, client); len(p.Users) == 0 {
+			w.rep.add(Note{Kind: Lost, place: at, What: fmt.Sprintf("blocking.clientGroupsBlock: %s", client), Ours: "policies", Why: "clients are told by address: give this name addresses under identity: addresses, and write a policy with users"})
+			continue
+		}
+		all = append(all, p)
+	}
+	arrange.By(all, func(x, y policy.Policy) int { return narrow(y) - narrow(x) })
+	w.set.Policies = append(all, w.set.Policies...)
+	return nil
+}
+
+// named are the users whose addresses the settings know that a name or pattern is about.
+func (b *blocky) named(w *work, pattern string) (users []string) {
+	for _, name := range sortedKeys(w.set.Identity.Addresses) {
+		if ok, err := path.Match(pattern, name); name == pattern || ok && err == nil {
+			users = append(users, name)
+		}
+	}
+	return users
+}
+
+// narrow is how few addresses a policy is about: the bits of its network, more for users.
+func narrow(p policy.Policy) int {
+	if len(p.Networks) == 0 {
+		return 1000
+	}
+	n := p.Networks[0]
+	return n.Bits() + 128 - n.Addr().BitLen()
+}

@@ -1,0 +1,387 @@
+package importer
+
+import (
+	"encoding/base64"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/cache"
+	"shuultuur/check/icap"
+	"shuultuur/list"
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// An opnSetting is a setting of the proxy, and what is made of its text. take is not called for
+// a text that is empty; one that is "0" is at its default unless zero says otherwise.
+type opnSetting struct {
+	path string
+	zero bool
+	take func(o *opnSense, v string) Note
+}
+
+// different is what is done in another way, whatever the text.
+func different(ours, why string) func(*opnSense, string) Note {
+	return func(*opnSense, string) Note { return differs(ours, why) }
+}
+
+// opnProxy has the settings of Squid as OPNsense keeps them, in the order in which they count.
+var opnProxy = []opnSetting{
+	{path: "forward.port", take: (*opnSense).proxyPort},
+	{path: "forward.interfaces", take: func(*opnSense, string) Note { return carried("listen: proxy") }},
+	{path: "forward.transparentMode", take: func(o *opnSense, v string) Note {
+		o.set.Listen.Transparent = setting.OneOrMore[setting.Address]{":" + setting.Address(o.transparentPort())}
+		return differs("listen: transparent", "one address for HTTP and HTTPS, which differs from that of the proxy: change the port in the firewall's rules; docs/transparent.md has them")
+	}},
+	{path: "forward.sslbumpport", take: different("listen: transparent", "one address for HTTP and HTTPS")},
+	{path: "forward.sslbump", take: (*opnSense).bump},
+	{path: "forward.sslcertificate", take: func(*opnSense, string) Note { return carried("intercept: root") }},
+	{path: "forward.sslurlonly", take: func(*opnSense, string) Note { return carried("decrypt: false, by which names alone are judged") }},
+	{path: "forward.sslnobumpsites", take: (*opnSense).closed},
+	{path: "forward.acl.blackList", take: func(o *opnSense, v string) Note {
+		return o.each(v, func(s string) Note { return o.nameOrExpression(true, s) })
+	}},
+	{path: "forward.acl.whiteList", take: func(o *opnSense, v string) Note {
+		return o.each(v, func(s string) Note { return o.nameOrExpression(false, s) })
+	}},
+	{path: "forward.acl.unrestricted", take: func(o *opnSense, v string) Note { return o.networksOf("policy unfiltered", v, o.unfiltered) }},
+	{path: "forward.acl.allowedSubnets", take: different("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")},
+	{path: "forward.addACLforInterfaceSubnets", zero: true, take: different("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")},
+	{path: "forward.acl.bannedHosts", take: func(o *opnSense, v string) Note {
+		n := o.networksOf("policy banned hosts", v, func(p netip.Prefix) { o.banned = append(o.banned, policy.Network{Prefix: p}) })
+		if n.Kind == Carried {
+			n = differs(n.Ours, "names are refused to them too")
+		}
+		return n
+	}},
+	{path: "forward.acl.browser", take: func(o *opnSense, v string) Note {
+		return o.condition("browsers", v, func(r *policy.Rule, s string) error {
+			r.Agent = append(r.Agent, s)
+			_, err := regexp.Compile(s)
+			return err
+		})
+	}},
+	{path: "forward.acl.mimeType", take: func(o *opnSense, v string) Note {
+		return o.condition("types", v, func(r *policy.Rule, s string) error {
+			m, err := squidType(s)
+			r.Type = append(r.Type, m)
+			return err
+		})
+	}},
+	{path: "forward.acl.googleapps", take: func(o *opnSense, v string) Note { return carried(tenant(o.safe(), "X-GoogApps-Allowed-Domains", v)) }},
+	{path: "forward.acl.youtube", take: func(o *opnSense, v string) Note {
+		return carried(tenant(o.safe(), "YouTube-Restrict", strings.TrimSuffix(strings.ToLower(v), "restrict")))
+	}},
+	{path: "forward.acl.safePorts", take: func(o *opnSense, v string) Note {
+		o.set.Proxy.SafePorts = opnPorts(v)
+		return carried("proxy.safe-ports")
+	}},
+	{path: "forward.acl.sslPorts", take: func(o *opnSense, v string) Note {
+		o.set.Proxy.ConnectPorts = opnPorts(v)
+		return carried("proxy.connect-ports")
+	}},
+	{path: "forward.icap.enable", take: (*opnSense).scanner},
+	{path: "forward.authentication.method", take: func(*opnSense, string) Note {
+		return lostOurs("identity", "write identity: basic with a password file, ldap or radius, or identity: kerberos")
+	}},
+	{path: "general.logging.enable.accessLog", take: different("events", "all requests are on record")},
+	{path: "general.logging.target", take: func(_ *opnSense, v string) Note {
+		if v == "syslog" {
+			return lostOurs("events.syslog", "write events: syslog with the address of the log server")
+		}
+		return differs("events", "all requests are on record")
+	}},
+	{path: "general.logging.ignoreLogACL", take: func(*opnSense, string) Note { return lost("the record has all clients") }},
+	{path: "general.useViaHeader", take: func(o *opnSense, _ string) Note {
+		o.set.Proxy.Via, o.set.Proxy.ViaResponses = "on", "on"
+		return carried("proxy.via")
+	}},
+	{path: "general.forwardedForHandling", take: func(_ *opnSense, v string) Note {
+		if v == "on" {
+			return lost("clients' addresses are not told to origins")
+		}
+		return carried("proxy, which adds no X-Forwarded-For")
+	}},
+	{path: "general.VisibleEmail", take: func(o *opnSense, v string) Note { o.set.Pages.Contact = v; return carried("pages.contact") }},
+	{path: "general.connecttimeout", take: func(o *opnSense, v string) Note {
+		return takeTime(v, "proxy.dial", time.Second, 10*time.Minute, &o.set.Proxy.Upstream.Dial)
+	}},
+	{path: "general.alternateDNSservers", take: different("dns", "the proxy asks the system's resolver")},
+	{path: "general.parentproxy.enabled", take: (*opnSense).parent},
+	{path: "general.cache.local.enabled", take: (*opnSense).store},
+	{path: "general.traffic.enabled", take: (*opnSense).traffic},
+}
+
+// opnProxyReasons say why settings of the proxy have nothing of ours, or are taken with others.
+var opnProxyReasons = reasons{
+	{"proxy.general.traffic", "neither bandwidth nor the size of downloads is limited; quotas of a policy limit the bytes of a day"},
+	{"proxy.general.cache", "the cache is sized by memory, disk and object"},
+	{"proxy.general.error", "pages are our own, in the reader's language; see pages.templates"},
+	{"proxy.general.icpport", "gateways of one house share their caches by cache: peers"},
+	{"proxy.general.visiblehostname", "the gateway has no name in its pages"},
+	{"proxy.forward.icap", "checks: icap asks each server by OPTIONS how it wants to be asked"},
+	{"proxy.forward.ftp", "only http and https URLs are fetched"},
+	{"proxy.forward.snmp", "counters are at /metrics"},
+	{"proxy.forward.ssl", "certificates are made by the gateway itself"},
+	{"proxy.forward.authentication", "it belongs to the method of signing in"},
+	{"proxy.pac", "the portal serves a proxy configuration: docs/portal.md"},
+}
+
+// proxy is Squid as OPNsense writes its settings.
+func (o *opnSense) proxy() {
+	if o.squid.at("general", "enabled").text == "0" {
+		o.squid.leaves("proxy", func(path string, n *xmlNode) { o.say(n, path, Note{Kind: Default, Why: "the proxy is switched off"}) })
+		return
+	}
+	for _, s := range opnProxy {
+		n := o.squid.at(strings.Split(s.path, ".")...)
+		o.take(n, "proxy."+s.path, func(v string) Note {
+			if v == "0" && !s.zero {
+				return Note{Kind: Default}
+			}
+			return s.take(o, v)
+		})
+	}
+	o.squid.at("forward", "acl", "remoteACLs", "blacklists").each("blacklist", func(b *xmlNode) {
+		if o.isOff(b) {
+			return
+		}
+		o.at.line = b.line
+		n := o.list(true, b.at("url").text)
+		if f := b.at("filter").text; f != "" && n.Kind == Carried {
+			n = differs(n.Ours, "all of it is refused: for "+f+" alone write format: ut1 into the list, and these as category into the rule")
+		}
+		o.entry(b, "proxy.forward.acl.remoteACLs.blacklists.blacklist", n)
+	})
+}
+
+// proxyPort has the proxy listen at the addresses of its interfaces, or at all.
+func (o *opnSense) proxyPort(port string) Note {
+	o.set.Listen.Proxy = nil
+	for _, a := range o.addresses(o.squid.at("forward", "interfaces")) {
+		n, err := strconv.Atoi(port)
+		if err != nil {
+			return lostOurs("listen: proxy", strconv.Quote(port)+" is not a port")
+		}
+		o.set.Listen.Proxy = append(o.set.Listen.Proxy, listenOn(a, n)...)
+	}
+	return carried("listen: proxy")
+}
+
+// addresses are those of interfaces that a setting names, "" for all.
+func (o *opnSense) addresses(of *xmlNode) (all []string) {
+	for _, name := range of.values() {
+		a, err := netip.ParseAddr(o.interfaces.at(name, "ipaddr").text)
+		if err != nil {
+			return []string{""} // one has its address from elsewhere
+		}
+		all = append(all, a.String())
+	}
+	if len(all) == 0 {
+		return []string{""}
+	}
+	return all
+}
+
+// transparentPort is one that the proxy itself does not have.
+func (o *opnSense) transparentPort() string {
+	if p := o.squid.at("forward", "sslbumpport").text; p != "" {
+		return p
+	}
+	return "3129"
+}
+
+// bump has connections decrypted with the authority that the firewall keeps.
+func (o *opnSense) bump(string) Note {
+	if o.squid.at("forward", "sslurlonly").text == "1" {
+		return carried("decrypt: false, by which names alone are judged")
+	}
+	file, id := "", o.squid.at("forward", "sslcertificate").text
+	for _, ca := range o.root.nodes {
+		if !strings.EqualFold(ca.name, "ca") || id == "" || ca.at("refid").text != id {
+			continue
+		}
+		crt, err := base64.StdEncoding.DecodeString(ca.at("crt").text)
+		key, err2 := base64.StdEncoding.DecodeString(ca.at("prv").text)
+		path := filepath.Join(o.to, "authority.pem")
+		if err == nil && err2 == nil && os.WriteFile(path, append(append(crt, '\n'), key...), 0o600) == nil {
+			file = path
+			defer os.Remove(path)
+		}
+	}
+	return o.intercept(o.at, file, file)
+}
+
+// closed keeps connections to some sites closed.
+func (o *opnSense) closed(v string) Note {
+	var lines []place
+	for s := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == ',' || r == '\n' }) {
+		lines = append(lines, o.plain.entry(strings.TrimPrefix(strings.TrimSpace(s), ".")))
+	}
+	if o.squid.at("forward", "sslbump").text != "1" {
+		return Note{Kind: Default, Why: "TLS is not looked into"}
+	}
+	path, err := o.ownLines("closed", lines)
+	if err != nil {
+		return lostOurs("rules", err.Error())
+	}
+	name, err := o.addList("closed", list.Config{Path: setting.Source(path), Category: "closed", Format: list.Domains, Match: list.Boundary}, place{file: o.at.file, line: o.at.line, what: "proxy.forward.sslnobumpsites " + v})
+	if err != nil || name == "" {
+		return lostOurs("rules", "no names can be read in it")
+	}
+	o.stayClosed = []policy.Rule{{Name: "closed", Action: "allow", Category: []string{"category/closed"}}}
+	return carried("a rule that lets them stay closed")
+}
+
+// nameOrExpression takes what a list of Squid's may have: a name with those below it, or an
+// expression.
+func (o *opnSense) nameOrExpression(block bool, text string) Note {
+	if strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" {
+		return o.addNames(block, text)
+	}
+	if _, err := regexp.Compile(text); err != nil {
+		return lost(err.Error())
+	}
+	to, ours := &o.blocked, "lists.blocked"
+	if !block {
+		to, ours = &o.allowed, "lists.allowed"
+	}
+	*to = append(*to, o.plain.entry("/"+text+"/"))
+	return carried(ours)
+}
+
+// each takes the parts of a list. The first that is lost is the note on all.
+func (o *opnSense) each(v string, take func(s string) Note) (n Note) {
+	first := Note{Kind: Default}
+	for s := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == ',' || r == '\n' }) {
+		if n = take(strings.TrimSpace(s)); n.Kind == Lost || first.Kind == Default {
+			first = n
+		}
+	}
+	return first
+}
+
+// condition refuses what one of several texts fits.
+func (o *opnSense) condition(name, v string, add func(r *policy.Rule, s string) error) Note {
+	r := policy.Rule{Name: name, Action: "block"}
+	n := o.each(v, func(s string) Note {
+		if err := add(&r, s); err != nil {
+			return lost(err.Error())
+		}
+		return carried("a rule for " + name)
+	})
+	if n.Kind == Carried {
+		p := o.safe()
+		p.Rules = append(p.Rules, r)
+	}
+	return n
+}
+
+// opnPorts are ports, each with what it is for behind a colon.
+func opnPorts(v string) (all setting.OneOrMore[string]) {
+	for s := range strings.SplitSeq(v, ",") {
+		port, _, _ := strings.Cut(strings.TrimSpace(s), ":")
+		all = append(all, port)
+	}
+	return all
+}
+
+// scanner asks the servers that Squid asks by ICAP.
+func (o *opnSense) scanner(string) Note {
+	i := o.squid.at("forward", "icap")
+	cfg := icap.Config{Clients: i.at("SendClientIP").text == "1" || i.at("SendUsername").text == "1"}
+	for _, name := range []string{"RequestURL", "ResponseURL"} {
+		n := i.at(name)
+		if u := n.text; u != "" && (len(cfg.Servers) == 0 || cfg.Servers[0] != u) {
+			cfg.Servers = append(cfg.Servers, u)
+		}
+		o.take(n, "proxy.forward.icap."+strings.ToLower(name), func(string) Note { return carried("checks.icap.servers") })
+	}
+	for _, name := range []string{"SendClientIP", "SendUsername"} {
+		o.take(i.at(name), "proxy.forward.icap."+strings.ToLower(name), func(string) Note { return carried("checks.icap.clients") })
+	}
+	o.take(i.at("exclude"), "proxy.forward.icap.exclude", func(string) Note {
+		return lostOurs("rules", "a rule with action: allow, in front of the others, keeps hosts from the scanner")
+	})
+	if len(cfg.Servers) == 0 {
+		return lostOurs("checks.icap.servers", "it names no server")
+	}
+	o.icap(cfg, true)
+	return carried("checks.icap")
+}
+
+// parent has requests go through another proxy.
+func (o *opnSense) parent(string) Note {
+	p := o.squid.at("general", "parentproxy")
+	u := url.URL{Scheme: "http", Host: p.at("host").text + ":" + p.at("port").text}
+	if p.at("enableauth").text == "1" {
+		u.User = url.UserPassword(p.at("user").text, p.at("password").text)
+	}
+	up := &o.set.Proxy.Upstream
+	up.Parent = u.String()
+	for _, name := range []string{"localdomains", "localips"} {
+		o.take(p.at(name), "proxy.general.parentproxy."+name, func(v string) Note {
+			return o.each(v, func(s string) Note {
+				up.NoParent = append(up.NoParent, strings.TrimPrefix(s, "."))
+				return carried("proxy.no-parent")
+			})
+		})
+	}
+	o.entry(p, "proxy.general.parentproxy", carried("proxy.parent"))
+	return carried("proxy.parent")
+}
+
+// store takes sizes of the cache, which are in MB.
+func (o *opnSense) store(string) Note {
+	l := o.squid.at("general", "cache", "local")
+	c := &cache.Config{}
+	for _, x := range []struct {
+		name, ours string
+		to         *setting.Size
+	}{{"cache_mem", "cache.memory", &c.Memory}, {"maximum_object_size", "cache.object", &c.Object}, {"size", "cache.disk", &c.Disk}} {
+		o.take(l.at(x.name), "proxy.general.cache.local."+x.name, func(v string) Note {
+			s, ok := squidSize([]string{v, "MB"})
+			if !ok {
+				return lostOurs(x.ours, "no size can be read in it")
+			}
+			*x.to = s
+			return carried(x.ours)
+		})
+	}
+	o.set.Cache = c
+	return carried("cache")
+}
+
+// traffic limits what clients send, which is in KiB.
+func (o *opnSense) traffic(string) Note {
+	n := o.squid.at("general", "traffic", "maxUploadSize")
+	o.take(n, "proxy.general.traffic.maxuploadsize", func(v string) Note {
+		s, ok := squidSize([]string{v, "KB"})
+		if !ok {
+			return lostOurs("larger", "no size can be read in it")
+		}
+		o.first = append(o.first, policy.Rule{Name: "large requests", Action: "block", Larger: s})
+		return carried("a rule with larger")
+	})
+	return Note{Kind: Default, Why: "with its neighbours"}
+}
+
+// safety puts what holds for the proxy into the policies: scanners, sites that stay closed, and
+// clients that get nothing.
+func (o *opnSense) safety() {
+	o.everywhere()
+	for i := range o.set.Policies {
+		if p := &o.set.Policies[i]; p.Decrypt && len(o.stayClosed) > 0 {
+			stayClosed(p, o.stayClosed, map[string]*squidACL{"blocked": {kind: "dstdomain"}, "allowed": {kind: "dstdomain"}})
+		}
+	}
+	if len(o.banned) > 0 {
+		o.set.Policies = append(policy.Config{{Name: "banned hosts", Networks: o.banned, Rules: []policy.Rule{{Name: "banned", Action: "block"}}}}, o.set.Policies...)
+	}
+}

@@ -1,0 +1,228 @@
+package importer
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// privoxyConf collects what Privoxy's main file and its actions say besides what is blocked.
+type privoxyConf struct {
+	*plain
+	dir string
+
+	rootNote             Note   // on what is said of the root
+	authority, cert, key string // of the root: a folder, and files in it
+	trusted              setting.File
+	clients              []privoxyClients
+	decided              bool // a later section says of all requests whether TLS is looked into
+	trust                policy.Config
+	redirects            []policy.Rule
+}
+
+// privoxyClients are networks that may use the proxy, or may not. The last line that fits counts.
+type privoxyClients struct {
+	permit bool
+	nets   []policy.Network
+}
+
+// decrypts looks whether a section says of all requests that TLS is looked into; the last one
+// counts.
+func (p *privoxyConf) decrypts(all []*privoxySection) {
+	p.rootNote = Note{Kind: Default, Why: "no section looks into all connections"}
+	for _, s := range all {
+		for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
+			if m[2] == "https-inspection" && s.all() {
+				if p.rootNote = carried("intercept: root"); m[1] == "-" {
+					p.rootNote = Note{Kind: Default, Why: "TLS is not looked into"}
+				}
+			}
+		}
+	}
+}
+
+// access takes a line about clients. Where there is one, others are refused.
+func (p *privoxyConf) access(permit bool, f []string) Note {
+	if len(f) != 1 {
+		return lostOurs("policies", "write a policy with the networks, and a rule for the host")
+	}
+	n, err := network(f[0])
+	if err != nil {
+		return lostOurs("policies", err.Error()+": write a policy with the networks")
+	}
+	if last := len(p.clients) - 1; last >= 0 && p.clients[last].permit == permit {
+		p.clients[last].nets = append(p.clients[last].nets, policy.Network{Prefix: n})
+	} else {
+		p.clients = append(p.clients, privoxyClients{permit, []policy.Network{{Prefix: n}}})
+	}
+	return carried("policies: networks")
+}
+
+// trustFile takes the only sites that may be visited: "~host", and "+host", whose links may be
+// followed as well. Others in the file may not.
+func (p *privoxyConf) trustFile(value string) Note {
+	found := filesOf(p.dir, value)
+	if len(found) == 0 {
+		return lost("no such file: copy it beside the settings and import again")
+	}
+	data, err := readWhole(found[0])
+	if err != nil {
+		return lost(err.Error())
+	}
+	trusted, refused := &privoxySection{place: p.at}, &privoxySection{place: p.at}
+	_ = eachLine(bytes.NewReader(data), func(n int, b []byte) error { // reading memory does not fail
+		if b = privoxyComment(b); len(b) == 0 {
+			return nil
+		}
+		at, to := place{file: found[0], line: n, what: string(b)}, refused
+		if b[0] == '~' || b[0] == '+' {
+			to, at.what = trusted, at.what[1:]
+		}
+		if b[0] == '+' {
+			p.rep.add(Note{Kind: Changed, place: at, What: string(b), Ours: "lists.trusted", Why: "what it links to is refused unless it is trusted too"})
+		}
+		to.patterns = append(to.patterns, at)
+		return nil
+	})
+	var rules []policy.Rule
+	for _, x := range []struct {
+		name string
+		of   *privoxySection
+	}{{"untrusted", refused}, {"trusted", trusted}} {
+		some, err := privoxyLists(p.work, x.name, []*privoxySection{x.of})
+		switch r := (policy.Rule{Name: x.name, Action: "block"}); {
+		case err != nil:
+			return lost(err.Error())
+		case !some && x.name == "untrusted":
+		case x.name == "untrusted":
+			r.Category = []string{"category/untrusted"}
+			rules = append(rules, r)
+		default:
+			if r.Name = "not trusted"; some {
+				r.Unless = []string{"category/trusted"}
+			}
+			rules = append(rules, r)
+		}
+	}
+	p.trust = policy.Config{{Rules: rules}}
+	return carried("rules in front of the others")
+}
+
+// all reports whether a section is about all requests.
+func (s *privoxySection) all() bool {
+	return slices.ContainsFunc(s.patterns, func(at place) bool { return at.what == "/" })
+}
+
+// section takes one that does not say whether to block. Sections come from the last one to the
+// first, and the first that says something counts.
+func (p *privoxyConf) section(s *privoxySection) {
+	p.others(s)
+	for _, at := range s.patterns {
+		p.rep.add(Note{Kind: Default, place: at, What: at.what, Why: "with its actions"})
+	}
+}
+
+// privoxySeen are actions that are not needed beside a block.
+var privoxySeen = []string{"block", "handle-as-image", "handle-as-empty-document", "set-image-blocker"}
+
+// others reports what a section does besides blocking, action by action.
+func (p *privoxyConf) others(s *privoxySection) {
+	some := false
+	for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
+		if slices.Contains(privoxySeen, m[2]) {
+			continue
+		}
+		n := p.action(s, m[1] == "+", m[2], strings.Trim(m[3], "{}"))
+		n.place, n.What, some = s.place, m[0], true
+		p.rep.add(n)
+	}
+	if _, blocks := s.blocks(); !some && !blocks {
+		p.rep.add(Note{Kind: Default, place: s.place, What: s.what, Why: "blocked pictures are replaced by empty ones anyway"})
+	}
+}
+
+// privoxyToURL is a fixed address; others are made by expressions.
+var privoxyToURL = regexp.MustCompile(`^https?://[^\\$ ]+$`)
+
+// action takes one that does not block.
+func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) Note {
+	switch {
+	case name == "https-inspection" && s.all():
+		if p.decided {
+			return Note{Kind: Default, Why: "a later section decides"}
+		}
+		if p.decided = true; !on {
+			return carried("decrypt: false")
+		}
+		return p.intercept(s.place, findFile(p.authority, filepath.Join(p.authority, p.cert)), findFile(p.authority, filepath.Join(p.authority, p.key)))
+	case name == "https-inspection":
+		return lostOurs("decrypt", "a policy looks into all connections or none: write decrypt: true, and a rule with action: allow in front for what is to stay closed")
+	case !on:
+		return Note{Kind: Default}
+	case name == "limit-connect" && s.all():
+		if p.set.Proxy.ConnectPorts = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }); len(p.set.Proxy.ConnectPorts) == 0 {
+			p.set.Proxy.ConnectPorts = setting.OneOrMore[string]{"any"}
+		}
+		return carried("proxy.connect-ports")
+	case name == "limit-connect":
+		return lostOurs("proxy.connect-ports", "ports are the same for all hosts: write there the ports of tunnels")
+	case name == "redirect" && privoxyToURL.MatchString(value) && plainURL(value):
+		list := fmt.Sprintf("redirect-%d", len(p.redirects)+1)
+		if some, err := privoxyLists(p.work, list, []*privoxySection{s}); err != nil || !some {
+			return lostOurs("rules", "no hosts can be read in it")
+		}
+		p.redirects = append(p.redirects, policy.Rule{Name: list, Action: "redirect", To: value, Category: []string{"category/" + list}})
+		return carried("a rule with action: redirect")
+	case name == "redirect":
+		return lostOurs("rules", "a redirect leads to a fixed URL, with the whole URL or host filled in: write a rule with action: redirect")
+	case name == "forward-override" && value == "forward .":
+		for _, at := range s.patterns {
+			p.privoxyForward([]string{at.what, "."})
+		}
+		return carried("proxy.no-parent")
+	case name == "add-header":
+		field, text, _ := strings.Cut(value, ":")
+		if ours := tenant(p.safe(), field, strings.TrimSpace(text)); ours != "" && s.all() {
+			return carried(ours)
+		}
+	}
+	return lost("only blocks are carried over; pages and fields are not rewritten")
+}
+
+// finish makes the policies: those of clients, and everybody's.
+func (p *privoxyConf) finish(everyone policy.Policy) error {
+	if len(p.set.Policies) > 0 { // made for what fields say
+		everyone.Tenants, everyone.YouTube = p.set.Policies[0].Tenants, p.set.Policies[0].YouTube
+	}
+	everyone.Rules = append(p.redirects, everyone.Rules...)
+	if len(p.trust) > 0 {
+		everyone.Rules = append(p.trust[0].Rules, everyone.Rules...)
+	}
+	everyone.Decrypt = p.decrypt
+	if p.set.Cut != nil && p.trusted != "" {
+		p.set.Cut.Trust = append(p.set.Cut.Trust, p.trusted)
+	}
+	p.set.Policies = nil
+	for i, c := range slices.Backward(p.clients) {
+		x := everyone
+		if x.Name = "permitted"; !c.permit {
+			x = policy.Policy{Name: "denied", Rules: []policy.Rule{{Name: "denied", Action: "block"}}}
+		}
+		if n := len(p.clients) - i; n > 2 { // they alternate
+			x.Name = fmt.Sprintf("%s (%d)", x.Name, (n+1)/2)
+		}
+		x.Networks = c.nets
+		p.set.Policies = append(p.set.Policies, x)
+	}
+	if len(p.clients) > 0 {
+		everyone = policy.Policy{Name: "everyone else", Rules: []policy.Rule{{Name: "not permitted", Action: "block"}}}
+	}
+	p.set.Policies = append(p.set.Policies, everyone)
+	return nil
+}

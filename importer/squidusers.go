@@ -1,0 +1,220 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"shuultuur/identity"
+	"shuultuur/identity/directory"
+	"shuultuur/setting"
+)
+
+// quotedWords splits a text at blanks outside of double quotes, and takes these off.
+func quotedWords(s string) (words []string) {
+	var b strings.Builder
+	quoted, some := false, false
+	for _, c := range s {
+		switch {
+		case c == '"':
+			quoted, some = !quoted, true
+		case !quoted && (c == ' ' || c == '\t'):
+			if some {
+				words = append(words, b.String())
+			}
+			b.Reset()
+			some = false
+		default:
+			b.WriteRune(c)
+			some = true
+		}
+	}
+	if some {
+		words = append(words, b.String())
+	}
+	return words
+}
+
+// helperArg is the value of a helper's flag, in the next word or in its own.
+func helperArg(words []string, flag string) string {
+	for i, w := range words {
+		switch {
+		case w == flag && i+1 < len(words):
+			return words[i+1]
+		case len(flag) == 2 && len(w) > 2 && strings.HasPrefix(w, flag) && w[2] != flag[1]: // not -ZZ
+			return w[2:]
+		}
+	}
+	return ""
+}
+
+// auth takes a line of auth_param.
+func (c *squidConf) auth(f []string) Note {
+	if len(f) < 2 {
+		return lost("no scheme and no option can be read in it")
+	}
+	words := quotedWords(strings.Join(f[2:], " "))
+	switch scheme, option := f[0], f[1]; {
+	case option == "program" && len(words) == 0:
+		return lost("it names no helper")
+	case scheme == "negotiate" && option == "program":
+		return c.kerberos(words)
+	case scheme == "ntlm" && option == "program":
+		return lostOurs("identity.kerberos", "NTLM is refused, as whoever listens can work out the password: write identity: kerberos, or basic")
+	case scheme == "digest" && option == "program":
+		return lostOurs("identity.basic", "clients are asked by Basic or for a ticket: make a file with \"shuultuur passwd\", and write identity: basic: file")
+	case scheme == "basic" && option == "realm":
+		c.realm = strings.Join(words, " ")
+		return carried("identity.basic.realm")
+	case scheme == "basic" && option == "program":
+		return c.passwords(words)
+	}
+	return Note{Kind: Default, Why: "there are no helpers; answers are remembered for a while"}
+}
+
+// basic are our settings for names and passwords, made when they are first needed.
+func (c *squidConf) basic() *identity.Basic {
+	if c.set.Identity.Basic == nil {
+		c.set.Identity.Basic = &identity.Basic{}
+	}
+	return c.set.Identity.Basic
+}
+
+// passwords takes the helper that verifies names and passwords.
+func (c *squidConf) passwords(words []string) Note {
+	switch helper := filepath.Base(words[0]); {
+	case strings.Contains(helper, "ncsa") && len(words) > 1:
+		file := findFile(c.dir, words[len(words)-1])
+		cfg := identity.Config{Basic: &identity.Basic{File: setting.File(file)}}
+		if _, err := identity.New(cfg, identity.Parts{}); err != nil {
+			return lostOurs("identity.basic.file", fmt.Sprintf("%v: make the file anew with \"shuultuur passwd\", and write identity: basic: file", err))
+		}
+		c.basic().File = c.file(file)
+		return carried("identity.basic.file")
+	case strings.Contains(helper, "ldap"):
+		l, why := c.ldap(words[1:])
+		if l == nil {
+			return lostOurs("identity.basic.ldap", why)
+		}
+		c.basic().LDAP = l
+		if why != "" {
+			return differs("identity.basic.ldap", why)
+		}
+		return carried("identity.basic.ldap")
+	case strings.Contains(helper, "radius"):
+		return c.radius(words[1:])
+	}
+	return lostOurs("identity.basic", "a helper that is not known: name a password file, ldap or radius under identity: basic")
+}
+
+// ldap reads the arguments of a helper that asks a directory. why says what is missing.
+func (c *squidConf) ldap(words []string) (l *directory.LDAP, why string) {
+	arg := func(flag string) string { return helperArg(words, flag) }
+	l = &directory.LDAP{Base: arg("-b"), Bind: arg("-D"), Password: arg("-w"), User: arg("-f"), StartTLS: slices.Contains(words, "-ZZ") || slices.Contains(words, "-Z")}
+	hosts := cmp.Or(arg("-H"), arg("-h"))
+	if n := len(words); hosts == "" && n > 0 {
+		hosts = words[n-1]
+	}
+	for host := range strings.FieldsSeq(hosts) {
+		if !strings.Contains(host, "://") {
+			if port := arg("-p"); port != "" && port != "389" && !strings.Contains(host, ":") {
+				host += ":" + port
+			}
+			host = "ldap://" + host
+		}
+		l.Servers = append(l.Servers, host)
+	}
+	if len(l.Servers) == 0 {
+		return nil, "it names no server: write servers and base there"
+	}
+	if file := arg("-W"); file != "" {
+		data, err := readWhole(findFile(c.dir, file))
+		if err != nil {
+			return l, "write its password, which is in " + file
+		}
+		l.Password = strings.TrimRight(string(data), "\r\n")
+	}
+	return l, ""
+}
+
+// radius reads the arguments of basic_radius_auth, or the file that they name.
+func (c *squidConf) radius(words []string) Note {
+	server, secret := helperArg(words, "-h"), helperArg(words, "-w")
+	if file := helperArg(words, "-f"); file != "" {
+		c.lines(findFile(c.dir, file), func(_ place, s string) {
+			switch f := strings.Fields(s); {
+			case len(f) == 2 && f[0] == "server":
+				server = f[1]
+			case len(f) == 2 && f[0] == "secret":
+				secret = f[1]
+			}
+		})
+	}
+	if server == "" {
+		return lostOurs("identity.basic.radius", "it names no server: write servers and secret there")
+	}
+	c.basic().RADIUS = &directory.RADIUS{Servers: setting.OneOrMore[string]{server}, Secret: secret}
+	return carried("identity.basic.radius")
+}
+
+// kerberos takes the helper that verifies tickets, also within one that tells tickets and NTLM apart.
+func (c *squidConf) kerberos(words []string) Note {
+	file := strings.TrimPrefix(cmp.Or(helperArg(words, "-k"), "/etc/krb5.keytab"), "FILE:")
+	k := &identity.Kerberos{}
+	k.Keytab = setting.File(findFile(c.dir, file))
+	if s := helperArg(words, "-s"); s != "GSS_C_NO_NAME" {
+		k.Service, _, _ = strings.Cut(s, "@")
+	}
+	if _, err := identity.New(identity.Config{Kerberos: k}, identity.Parts{}); err != nil {
+		return lostOurs("identity.kerberos", fmt.Sprintf("%v: copy the keytab beside squid.conf and import again, or write identity: kerberos", err))
+	}
+	k.Keytab = c.file(string(k.Keytab))
+	c.set.Identity.Kerberos = k
+	return carried("identity.kerberos")
+}
+
+// externalACL takes a helper that says in which groups a user is; others have nothing of ours.
+func (c *squidConf) externalACL(f []string) Note {
+	words := quotedWords(strings.Join(f, " "))
+	i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "/") })
+	if i < 1 || !strings.Contains(filepath.Base(words[i]), "group") {
+		return lost("answers of programs are not asked for: users and groups are told by identity, sessions by the portal")
+	}
+	if c.groupHelpers == nil {
+		c.groupHelpers = map[string]bool{}
+	}
+	c.groupHelpers[words[0]] = true
+	if strings.Contains(filepath.Base(words[i]), "ldap") {
+		c.directory, _ = c.ldap(words[i+1:])
+	}
+	return differs("groups of the policies", "who is in several of the groups that rules tell apart has the policy that is first")
+}
+
+// groups makes the groups known that policies name: a directory has them, or nobody is in them yet.
+func (c *squidConf) groups() {
+	id := &c.set.Identity
+	if k := id.Kerberos; k != nil && k.LDAP == nil {
+		k.LDAP = c.directory
+		if c.directory == nil && id.Basic != nil {
+			k.LDAP = id.Basic.LDAP
+		}
+	}
+	if id.Kerberos != nil && id.Kerberos.LDAP != nil || id.Basic != nil && id.Basic.LDAP != nil {
+		return
+	}
+	for _, name := range sortedKeys(c.acls) {
+		a := c.acls[name]
+		if a.kind != "group" {
+			continue
+		}
+		if id.Groups == nil {
+			id.Groups = map[string][]string{}
+		}
+		for _, g := range a.values {
+			id.Groups[g] = []string{}
+		}
+		c.rep.add(Note{Kind: Changed, place: a.at, What: a.at.what, Ours: "identity: groups", Why: "nobody is in these groups yet: name their members, or the directory that has them under identity: kerberos: ldap"})
+	}
+}

@@ -1,0 +1,352 @@
+package importer
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"shuultuur/list"
+	"shuultuur/list/collection"
+	"shuultuur/policy"
+	"shuultuur/setting"
+	"shuultuur/zone"
+)
+
+// An unboundReader reads unbound.conf section by section.
+type unboundReader struct {
+	unboundOptions
+	files  *optionFiles
+	kinds  map[string]string // of local zones
+	secure []bool            // of each section: its servers are asked over TLS
+	number int               // of the section that is read
+
+	section, zone string // what it is, and its name
+	views         map[string]*unboundView
+	rpz, own      []unboundZone
+}
+
+// An unboundView is what clients of some networks get besides.
+type unboundView struct {
+	networks []policy.Network
+	names    []place
+	first    bool // before what everybody gets, and not in its place
+}
+
+// An unboundZone is one that has a file, or an address.
+type unboundZone struct {
+	at              place
+	name, file, url string
+	off             bool // it refuses nothing
+}
+
+// unboundSections are the names of sections.
+var unboundSections = []string{"server", "forward-zone", "stub-zone", "remote-control", "auth-zone", "python", "view", "rpz", "dnscrypt", "cachedb", "dnstap", "dynlib"}
+
+// unboundText takes quotes off, of both kinds.
+func unboundText(value string) string {
+	if len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
+		return value[1 : len(value)-1]
+	}
+	return value
+}
+
+// unboundFields are the words of a value, each of which may be in quotes.
+func unboundFields(value string) []string {
+	return strings.Fields(strings.NewReplacer(`"`, " ", "'", " ").Replace(value))
+}
+
+// unboundAhead reads what has to be known before: the kinds of local zones by name, and of each
+// section whether its servers are asked over TLS.
+func unboundAhead(file string) (kinds map[string]string, secure []bool) {
+	kinds, secure = map[string]string{}, []bool{false}
+	view := false
+	_ = unboundFiles().each(file, func(_ place, key, value string) { // what cannot be read is said by whom reads the settings
+		switch f := unboundFields(value); {
+		case value == "" && slices.Contains(unboundSections, key):
+			secure, view = append(secure, false), key == "view"
+		case len(f) == 2 && key == "local-zone" && !view:
+			kinds[strings.ToLower(strings.TrimSuffix(f[0], "."))] = f[1]
+		case value == "yes" && strings.HasSuffix(key, "-upstream") && (strings.Contains(key, "-tls-") || strings.Contains(key, "-ssl-")):
+			secure[len(secure)-1] = true
+		}
+	})
+	return kinds, secure
+}
+
+func readUnbound(w *work, file string) error {
+	if !isFile(file) {
+		file = filepath.Join(file, "unbound.conf")
+	}
+	r := &unboundReader{unboundOptions: unboundOptions{port: "53", dir: filepath.Dir(file)}, files: unboundFiles(), views: map[string]*unboundView{}}
+	r.kinds, r.secure = unboundAhead(file)
+	err := readOptions(w, file, r.files, func(p *plain, _ place, key, value string) Note {
+		if value == "" && slices.Contains(unboundSections, key) {
+			r.section, r.zone = key, ""
+			r.number++
+			return carried("dns")
+		}
+		return r.option(p, key, value, unboundText(value))
+	})
+	if err != nil {
+		return err
+	}
+	r.listeners(w)
+	if err := r.finish(w); err != nil {
+		return err
+	}
+	if len(w.set.dns().Forward.Upstreams) == 0 {
+		w.rep.add(unboundAsks(file))
+	}
+	return nil
+}
+
+// option takes an option of the section that is read.
+func (r *unboundReader) option(p *plain, key, value, text string) Note {
+	switch key {
+	case "name":
+		r.zone = strings.TrimSuffix(text, ".")
+		return carried("dns: forward, zones, lists or policies")
+	case "include", "include-toplevel":
+		return included(r.files, key, value)
+	case "local-zone":
+		return r.localZone(p, unboundFields(value))
+	case "local-data":
+		if r.section == "view" {
+			return lostOurs("dns: hosts", "names of one's own are the same for all clients")
+		}
+		return p.unboundData(p.at, strings.Fields(strings.ReplaceAll(text, " IN ", " ")), r.kinds)
+	case "local-data-ptr":
+		f := strings.Fields(text)
+		if len(f) < 2 {
+			return lost("it has no address and name")
+		}
+		p.host(p.at, f[len(f)-1], f[0])
+		return carried("dns: hosts")
+	case "forward-addr", "stub-addr":
+		return r.server(p, text)
+	case "access-control":
+		return r.access(p.work, strings.Fields(value))
+	case "access-control-view":
+		f := strings.Fields(value)
+		n, err := network(f[0])
+		if err != nil || len(f) < 2 {
+			return lostOurs("policies", "no network and view can be read in it")
+		}
+		v := r.view(unboundText(f[1]))
+		v.networks = append(v.networks, policy.Network{Prefix: n})
+		return carried("policies: networks")
+	case "module-config":
+		if strings.Contains(value, "validator") {
+			return p.validate("yes")
+		}
+	case "auto-trust-anchor-file", "trust-anchor-file", "trust-anchor":
+		p.validate("yes")
+		return differs("dns: forward: validate", "the keys of the root are in the program; those of other zones are not asked for")
+	}
+	if r.section == "rpz" || r.section == "auth-zone" {
+		return r.ofZone(p, key, text)
+	}
+	if r.section == "view" && key == "view-first" {
+		r.view(r.zone).first = text == "yes"
+		return carried("rules of the policy")
+	}
+	if r.section == "server" || r.section == "" {
+		if n, ok := r.take(p, key, text); ok {
+			return n
+		}
+	}
+	return unboundOther(r.section, key)
+}
+
+// view is the one of a name.
+func (r *unboundReader) view(name string) *unboundView {
+	if r.views[name] == nil {
+		r.views[name] = &unboundView{}
+	}
+	return r.views[name]
+}
+
+// localZone takes a zone of one's own: name and kind.
+func (r *unboundReader) localZone(p *plain, f []string) Note {
+	blocks := len(f) == 2 && slices.Contains([]string{"static", "refuse", "deny", "always_nxdomain", "always_refuse", "always_deny", "always_null", "always_nodata", "redirect", "inform_deny", "inform_redirect", "block_a"}, f[1])
+	passes := len(f) == 2 && slices.Contains([]string{"transparent", "typetransparent", "always_transparent", "nodefault", "inform"}, f[1])
+	switch {
+	case !blocks && !passes:
+		return lost("names of this kind are asked for as others are")
+	case r.section == "view":
+		v := r.view(r.zone)
+		v.names = append(v.names, p.entry(zoneRule(blocks, f[0])))
+		return carried("a list of the policy")
+	case f[1] == "static" || f[1] == "redirect" || f[1] == "inform_redirect":
+		p.zone(true, f[0])
+		return differs("lists.blocked", "names below it that have local-data are under dns: hosts, and answer")
+	}
+	return p.zone(blocks, f[0])
+}
+
+// server takes one that names are asked at: of all names, or of those of the zone.
+func (r *unboundReader) server(p *plain, text string) Note {
+	addr, name, named := strings.Cut(text, "#")
+	secure := r.secure[min(r.number, len(r.secure)-1)]
+	a, port, ok := strings.Cut(addr, "@")
+	if ok && !(secure && port == "853") {
+		a = net.JoinHostPort(a, port)
+	}
+	if secure || port == "853" {
+		a = "tls://" + a
+	}
+	n := carried("dns: forward: routes")
+	if r.zone != "" {
+		p.route(p.at, r.zone, a)
+	} else {
+		n = p.upstream(a)
+	}
+	if named && n.Kind == Carried {
+		n = differs(n.Ours, "write the name "+name+" instead of the address, and the address under bootstrap, to have that name verified")
+	}
+	return n
+}
+
+// access takes who may ask. Of networks that lie in each other the narrower one counts.
+func (r *unboundReader) access(w *work, f []string) Note {
+	n, err := network(cmp.Or(append(f, "")...))
+	if err != nil || len(f) < 2 {
+		return lostOurs("dns: allow", "no network and action can be read in it")
+	}
+	if strings.HasPrefix(f[1], "allow") {
+		r.allowed = append(r.allowed, n)
+		return carried("dns: allow, recursion")
+	}
+	r.refused = append(r.refused, n)
+	return carried("dns: allow, deny: who is not allowed is refused")
+}
+
+// ofZone takes an option of a zone with a file or an address.
+func (r *unboundReader) ofZone(p *plain, key, text string) Note {
+	all := &r.rpz
+	if r.section == "auth-zone" {
+		all = &r.own
+	}
+	if n := len(*all); n == 0 || (*all)[n-1].name != r.zone {
+		*all = append(*all, unboundZone{at: p.at, name: r.zone})
+	}
+	z := &(*all)[len(*all)-1]
+	switch {
+	case key == "zonefile":
+		if z.file = cmp.Or(append(filesOf(r.dir, text), "")...); z.file == "" && z.url == "" && r.section != "rpz" {
+			return lostOurs("zones: files", "no such file: copy it beside the settings and import again")
+		}
+		return carried("lists, zones: files")
+	case key == "url" && r.section == "rpz" && isURL(text):
+		z.url = text
+		return carried("lists: url")
+	case key == "rpz-action-override":
+		if z.off = text == "passthru" || text == "disabled"; z.off {
+			return carried("no rule")
+		}
+		return differs("dns: block: answer", "all that is refused is answered alike")
+	case r.section == "rpz":
+		return differs("lists", "it is fetched as other lists are, and all that is refused is on record")
+	case key == "primary" || key == "master" || key == "url":
+		return lostOurs("zones: transfer", "write there the zone and the server that has it")
+	}
+	return Note{Kind: Default, Why: "zones are served, and asked when names below them are looked up"}
+}
+
+// finish makes lists of zones that refuse, policies of views, and zones of files.
+func (r *unboundReader) finish(w *work) error {
+	some := false
+	for _, z := range r.rpz {
+		switch {
+		case z.off:
+		case z.url != "":
+			name := w.freeName(cmp.Or(addressName(z.url), "rpz"))
+			w.lists[name] = list.Config{Category: "rpz"}
+			l := collection.List{Config: list.Config{Category: "rpz", Format: list.RPZ}}
+			l.Fetch.URL = z.url
+			if w.set.Lists == nil {
+				w.set.Lists = collection.Config{}
+			}
+			w.set.Lists[name], some = l, true
+		case z.file != "":
+			at := z.at
+			at.what = "rpz " + z.name
+			name, err := w.addList(z.name, list.Config{Path: setting.Source(z.file), Category: "rpz", Format: list.RPZ, Match: list.Boundary}, at)
+			if err != nil {
+				return err
+			}
+			some = some || name != ""
+		default:
+			w.rep.add(Note{Kind: Lost, place: z.at, What: "rpz " + z.name, Ours: "lists", Why: "it has neither a file that is there nor an address: name it under lists with format: rpz"})
+		}
+	}
+	everyone := w.safe()
+	if some {
+		everyone.Rules = append(everyone.Rules, policy.Rule{Name: "rpz", Action: "block", Category: []string{"category/rpz"}})
+	}
+	for _, z := range r.own {
+		if d := w.set.dns(); z.file != "" {
+			if d.Zones == nil {
+				d.Zones = &zones{}
+			}
+			d.Zones.Files = append(d.Zones.Files, zone.File{Path: setting.Source(z.file), Origin: z.name})
+		}
+	}
+	return r.policies(w, everyone.Rules)
+}
+
+// policies makes one of each view that some clients have.
+func (r *unboundReader) policies(w *work, everyone []policy.Rule) error {
+	for _, name := range sortedKeys(r.views) {
+		v := r.views[name]
+		if len(v.networks) == 0 {
+			w.rep.add(Note{Kind: Lost, place: place{file: r.dir}, What: "view " + name, Ours: "policies", Why: "no client has it"})
+			continue
+		}
+		p := policy.Policy{Name: "view " + name, Networks: v.networks}
+		if len(v.names) > 0 {
+			category := "view-" + name
+			path, err := w.ownLines(category, v.names)
+			if err != nil {
+				return err
+			}
+			at := v.names[0]
+			at.what = "names of view " + name
+			made, err := w.addList(category, list.Config{Path: setting.Source(path), Category: category, Format: list.Adblock, Match: list.Boundary, Subdomains: new(bool), Longest: true}, at)
+			if err != nil {
+				return err
+			}
+			if made != "" {
+				p.Rules = append(p.Rules, policy.Rule{Name: "view", Action: "block", Category: []string{"category/" + category}})
+			}
+		}
+		for _, r := range everyone {
+			if v.first || len(v.names) == 0 || r.Name == "rpz" { // which all clients have
+				p.Rules = append(p.Rules, r)
+			}
+		}
+		w.set.Policies = slices.Insert(w.set.Policies, 0, p)
+	}
+	return nil
+}
+
+// askers sets who may ask.
+func (o *unboundOptions) askers(w *work) {
+	s := &w.set.dns().Server
+	for _, n := range o.allowed {
+		s.Allow, s.Recursion = append(s.Allow, n), append(s.Recursion, n)
+	}
+	for _, n := range o.refused {
+		within := func(a netip.Prefix) bool { return a.Bits() < n.Bits() && a.Contains(n.Addr()) }
+		around := func(a netip.Prefix) bool { return n.Bits() <= a.Bits() && n.Contains(a.Addr()) }
+		switch {
+		case slices.ContainsFunc(o.allowed, around) && slices.ContainsFunc(o.allowed, within):
+			w.rep.add(Note{Kind: Lost, place: place{file: o.dir}, What: "access-control: " + n.String(), Ours: "dns: deny", Why: "a network in it is allowed again: name the parts that are refused there"})
+		case slices.ContainsFunc(o.allowed, within):
+			s.Deny = append(s.Deny, n)
+		}
+	}
+}
