@@ -81,7 +81,7 @@ func (w *work) adGuardHome(file string) error {
 	adGuardSettings(w, lines, known, &p)
 	clients, err := adGuardClients(cfg.Clients)
 	if err != nil {
-		w.rep.add(Note{Kind: Lost, place: lines.at("clients"), What: "clients", Why: "they cannot be read: " + err.Error()})
+		w.rep.add(&Note{Kind: Lost, place: lines.at("clients"), What: "clients", Why: "they cannot be read: " + err.Error()})
 	}
 	w.set.Policies = append(w.adGuardClients(lines, clients, p), p)
 	return nil
@@ -96,15 +96,15 @@ func (w *work) adGuardFilters(file yamlFile, key string, all []adGuardList, cate
 		path := filepath.Join(filepath.Dir(file.path), "data", "filters", strconv.FormatInt(f.ID, 10)+".txt")
 		switch {
 		case !f.Enabled:
-			w.rep.add(Note{Kind: Default, place: at, What: what, Why: "it is switched off"})
+			w.rep.add(&Note{Kind: Default, place: at, What: what, Why: "it is switched off"})
 			continue
 		case !isFile(path) && isURL(f.URL):
 			(&plain{work: w, at: at}).fetched(f.URL, category)
-			w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: "lists: url", Why: "fetched when the gateway starts"})
+			w.rep.add(&Note{Kind: Carried, place: at, What: what, Ours: "lists: url", Why: "fetched when the gateway starts"})
 			found = true
 			continue
 		case !isFile(path):
-			w.rep.add(Note{Kind: Lost, place: at, What: what, Why: fmt.Sprintf("there is no %q: name the list under lists", path)})
+			w.rep.add(&Note{Kind: Lost, place: at, What: what, Why: fmt.Sprintf("there is no %q: name the list under lists", path)})
 			continue
 		}
 		from := path
@@ -261,7 +261,7 @@ func (w *work) adGuardClients(file yamlFile, clients []adGuardClient, everyone p
 		}
 		what := fmt.Sprintf("client %q", c.Name)
 		if c.Name == "" || users[c.Name] != nil || ids[c.Name] != nil {
-			w.rep.add(Note{Kind: Lost, place: at, What: what, Why: "clients need a name each"})
+			w.rep.add(&Note{Kind: Lost, place: at, What: what, Why: "clients need a name each"})
 			continue
 		}
 		for _, id := range c.IDs {
@@ -269,18 +269,18 @@ func (w *work) adGuardClients(file yamlFile, clients []adGuardClient, everyone p
 			if network == "" && isClientID(id) && taken[id] == "" {
 				taken[id] = c.Name
 				ids[c.Name] = append(ids[c.Name], id)
-				w.rep.add(Note{Kind: Carried, place: at, What: what + ", id " + id, Ours: "identity: client-ids"})
+				w.rep.add(&Note{Kind: Carried, place: at, What: what + ", id " + id, Ours: "identity: client-ids"})
 				continue
 			}
 			if network != "" && taken[network] != "" {
 				network, why = "", "it is an address of client "+taken[network]+" already"
 			}
 			if network == "" {
-				w.rep.add(Note{Kind: Lost, place: at, What: what + ", id " + id, Why: why})
+				w.rep.add(&Note{Kind: Lost, place: at, What: what + ", id " + id, Why: why})
 				continue
 			}
 			if why != "" {
-				w.rep.add(Note{Kind: Changed, place: at, What: what + ", id " + id, Ours: network, Why: why})
+				w.rep.add(&Note{Kind: Changed, place: at, What: what + ", id " + id, Ours: network, Why: why})
 			}
 			taken[network] = c.Name
 			users[c.Name] = append(users[c.Name], network)
@@ -289,10 +289,10 @@ func (w *work) adGuardClients(file yamlFile, clients []adGuardClient, everyone p
 		own := policy.Policy{Name: "client " + c.Name, Users: []string{c.Name}}
 		switch {
 		case users[c.Name] == nil && ids[c.Name] == nil:
-			w.rep.add(Note{Kind: Lost, place: at, What: what, Why: "no address of it is known; name them under identity: addresses, and write a policy with users"})
+			w.rep.add(&Note{Kind: Lost, place: at, What: what, Why: "no address of it is known; name them under identity: addresses, and write a policy with users"})
 			continue
 		case c.Global:
-			w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: "identity: addresses"})
+			w.rep.add(&Note{Kind: Carried, place: at, What: what, Ours: "identity: addresses"})
 			adGuardClientKeys(w, at, what, c, everyone)
 			continue
 		case c.Filtering:
@@ -301,7 +301,7 @@ func (w *work) adGuardClients(file yamlFile, clients []adGuardClient, everyone p
 		adGuardClientRules(w, at, what, c, &own, everyone)
 		adGuardClientKeys(w, at, what, c, own)
 		policies = append(policies, own)
-		w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: fmt.Sprintf("policy %q, identity: addresses", own.Name)})
+		w.rep.add(&Note{Kind: Carried, place: at, What: what, Ours: fmt.Sprintf("policy %q, identity: addresses", own.Name)})
 	}
 	if len(users) > 0 {
 		w.set.Identity.Addresses = users
@@ -332,7 +332,7 @@ func adGuardClientRules(w *work, at place, what string, c adGuardClient, own *po
 	own.Rules = slices.DeleteFunc(slices.Clone(own.Rules), func(r policy.Rule) bool {
 		return r.Name == "adult" && !c.Parental || r.Name == "malware" && !c.SafeBrowsing || r.Name == "services" && !c.GlobalServices
 	})
-	note := func(key string, n Note) {
+	note := func(key string, n *Note) {
 		n.place, n.What = at, what+": "+key
 		w.rep.add(n)
 	}
@@ -375,7 +375,7 @@ func adGuardClientRules(w *work, at place, what string, c adGuardClient, own *po
 func adGuardClientKeys(w *work, at place, what string, c adGuardClient, own policy.Policy) {
 	for _, key := range sortedKeys(c.all) {
 		v := c.all[key]
-		n := Note{Kind: Carried, place: at, What: fmt.Sprintf("%s: %s: %s", what, key, plainText(v)), Ours: fmt.Sprintf("policy %q", own.Name)}
+		n := &Note{Kind: Carried, place: at, What: fmt.Sprintf("%s: %s: %s", what, key, plainText(v)), Ours: fmt.Sprintf("policy %q", own.Name)}
 		service, searches := strings.CutPrefix(key, "safe_search.")
 		switch {
 		case slices.Contains([]string{"name", "ids", "upstreams", "tags", "ignore_querylog", "ignore_statistics"}, key) && !adGuardEmpty(v) && v != false:
@@ -418,7 +418,7 @@ func adGuardLost(w *work, at place, what string, c adGuardClient) {
 		{c.IgnoreStatistics, "ignore_statistics", "the statistics are of all clients"},
 	} {
 		if x.is {
-			w.rep.add(Note{Kind: Lost, place: at, What: what + ": " + x.key, Why: x.why})
+			w.rep.add(&Note{Kind: Lost, place: at, What: what + ": " + x.key, Why: x.why})
 		}
 	}
 }
@@ -438,7 +438,7 @@ func adGuardLeases(w *work, file string) map[string]string {
 		Leases []lease `yaml:"leases"`
 	}
 	if err := yaml.Load(data, &known); err != nil { // JSON is YAML
-		w.rep.add(Note{Kind: Lost, place: place{file: file}, What: "leases", Why: "they cannot be read: " + err.Error()})
+		w.rep.add(&Note{Kind: Lost, place: place{file: file}, What: "leases", Why: "they cannot be read: " + err.Error()})
 		return nil
 	}
 	leases, names := map[string]string{}, map[string]string{}

@@ -33,7 +33,7 @@ type adGuardKeys struct {
 // other values. Without take there is no equivalent, for the given reason.
 type adGuardKey struct {
 	standard []string
-	take     func(a *adGuardKeys, v any) Note
+	take     func(a *adGuardKeys, v any) *Note
 	why      string
 }
 
@@ -103,8 +103,8 @@ func adGuardSettings(w *work, file yamlFile, known map[string]any, everyone *pol
 		}
 		text := a.text(path)
 		a.at = file.at(path)
-		n := Note{Kind: Lost, place: a.at, What: strings.TrimSpace(path + ": " + text)}
-		settle := func(x Note) { n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why }
+		n := &Note{Kind: Lost, place: a.at, What: strings.TrimSpace(path + ": " + text)}
+		settle := func(x *Note) { n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why }
 		k, ok := adGuardTable[path]
 		if !ok {
 			k, ok = adGuardTable[strings.Replace(path, "dns.", "filtering.", 1)] // where older files have it
@@ -158,8 +158,8 @@ var adGuardReasons = reasons{
 func adGuardWhy(path string) string { return cmp.Or(adGuardReasons.of(path), noneOfOurs) }
 
 // Notes on settings that are read together with another one.
-func with(ours string) func(*adGuardKeys, any) Note {
-	return func(*adGuardKeys, any) Note { return carried(ours) }
+func with(ours string) func(*adGuardKeys, any) *Note {
+	return func(*adGuardKeys, any) *Note { return carried(ours) }
 }
 
 // seconds reads a number of seconds, or a duration in AdGuard Home's syntax.
@@ -176,8 +176,8 @@ func seconds(v any) (setting.Duration, error) {
 }
 
 // aDuration takes a duration of at most most.
-func aDuration(ours string, most time.Duration, to func(a *adGuardKeys) *setting.Duration) func(*adGuardKeys, any) Note {
-	return func(a *adGuardKeys, v any) Note {
+func aDuration(ours string, most time.Duration, to func(a *adGuardKeys) *setting.Duration) func(*adGuardKeys, any) *Note {
+	return func(a *adGuardKeys, v any) *Note {
 		d, err := seconds(v)
 		if err != nil {
 			return lostOurs(ours, err.Error())
@@ -187,8 +187,8 @@ func aDuration(ours string, most time.Duration, to func(a *adGuardKeys) *setting
 }
 
 // aCount takes a count of at most most.
-func aCount(ours, why string, most uint64, to func(a *adGuardKeys) *setting.Count) func(*adGuardKeys, any) Note {
-	return func(a *adGuardKeys, v any) Note {
+func aCount(ours, why string, most uint64, to func(a *adGuardKeys) *setting.Count) func(*adGuardKeys, any) *Note {
+	return func(a *adGuardKeys, v any) *Note {
 		n, err := strconv.ParseUint(plainText(v), 10, 31)
 		if err != nil || n == 0 {
 			return lostOurs(ours, fmt.Sprintf("%q is not a count", plainText(v)))
@@ -202,8 +202,8 @@ func aCount(ours, why string, most uint64, to func(a *adGuardKeys) *setting.Coun
 }
 
 // prefixes reads addresses and networks; other values are ClientIDs.
-func prefixes(ours string, to func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix]) func(*adGuardKeys, any) Note {
-	return func(a *adGuardKeys, v any) Note {
+func prefixes(ours string, to func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix]) func(*adGuardKeys, any) *Note {
+	return func(a *adGuardKeys, v any) *Note {
 		var others []string
 		for _, s := range words(v) {
 			n, err := netip.ParsePrefix(s)
@@ -233,39 +233,39 @@ var adGuardTable = map[string]adGuardKey{
 	"auth_attempts":           {standard: []string{"5"}, why: "wrong passwords are counted by address, ten a minute"},
 	"block_auth_min":          {standard: []string{"15"}, why: "wrong passwords are counted by address, ten a minute"},
 	"http_proxy":              {standard: []string{""}, take: (*adGuardKeys).parent},
-	"language":                {standard: []string{"", "en"}, take: func(*adGuardKeys, any) Note { return differs("pages", "pages are in the reader's language") }},
-	"theme":                   {standard: []string{"auto", ""}, take: func(*adGuardKeys, any) Note { return differs("pages", "pages follow the reader's system") }},
+	"language":                {standard: []string{"", "en"}, take: func(*adGuardKeys, any) *Note { return differs("pages", "pages are in the reader's language") }},
+	"theme":                   {standard: []string{"auto", ""}, take: func(*adGuardKeys, any) *Note { return differs("pages", "pages follow the reader's system") }},
 	"dns.bind_hosts":          {take: with("dns: listen")},
 	"dns.bind_host":           {take: with("dns: listen")},
 	"dns.port":                {take: with("dns: listen")},
 	"dns.serve_plain_dns":     {standard: []string{"true"}, take: with("dns: listen")},
 	"dns.anonymize_client_ip": {standard: []string{"false"}, take: (*adGuardKeys).anonymise},
 	"dns.ratelimit":           {standard: []string{"0"}, take: aCount("dns: rate", "", 1e6, func(a *adGuardKeys) *setting.Count { return &a.set.dns().Server.Rate })},
-	"dns.refuse_any": {standard: []string{"true"}, take: func(*adGuardKeys, any) Note {
+	"dns.refuse_any": {standard: []string{"true"}, take: func(*adGuardKeys, any) *Note {
 		return differs("dns", "questions of type ANY get a short answer (RFC 8482)")
 	}},
 	"dns.upstream_dns_file":  {standard: []string{""}, take: (*adGuardKeys).upstreamFile},
 	"dns.fallback_dns":       {standard: []string{""}, take: (*adGuardKeys).fallback},
 	"dns.upstream_mode":      {standard: []string{""}, take: (*adGuardKeys).upstreamMode},
-	"dns.all_servers":        {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) Note { return a.upstreamMode("parallel") }},
-	"dns.fastest_addr":       {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) Note { return a.upstreamMode("fastest_addr") }},
+	"dns.all_servers":        {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note { return a.upstreamMode("parallel") }},
+	"dns.fastest_addr":       {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note { return a.upstreamMode("fastest_addr") }},
 	"dns.fastest_timeout":    {standard: []string{"1s"}, why: "earlier answers say which upstream is the fastest; none is waited for"},
 	"dns.allowed_clients":    {standard: []string{""}, take: prefixes("dns: allow", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Allow })},
 	"dns.disallowed_clients": {standard: []string{""}, take: prefixes("dns: deny", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Deny })},
 	"dns.trusted_proxies":    {standard: []string{""}, take: prefixes("dns: trusted", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Trusted })},
 	"dns.blocked_hosts":      {standard: []string{"version.bind id.server hostname.bind", ""}, take: with("lists.user-rules")},
-	"dns.cache_enabled":      {standard: []string{"true"}, take: func(*adGuardKeys, any) Note { return differs("dns: cache", "there is always a cache, of 16 MiB") }},
+	"dns.cache_enabled":      {standard: []string{"true"}, take: func(*adGuardKeys, any) *Note { return differs("dns: cache", "there is always a cache, of 16 MiB") }},
 	"dns.cache_size":         {standard: []string{"0"}, take: (*adGuardKeys).cacheSize},
 	"dns.cache_ttl_min":      {standard: []string{"0"}, take: aDuration("dns: cache: min-ttl", time.Hour, func(a *adGuardKeys) *setting.Duration { return &a.set.dns().Cache.MinTTL })},
 	"dns.cache_ttl_max":      {standard: []string{"0"}, take: aDuration("dns: cache: max-ttl", 7*24*time.Hour, func(a *adGuardKeys) *setting.Duration { return &a.set.dns().Cache.MaxTTL })},
-	"dns.cache_optimistic": {standard: []string{"false"}, take: func(*adGuardKeys, any) Note {
+	"dns.cache_optimistic": {standard: []string{"false"}, take: func(*adGuardKeys, any) *Note {
 		return differs("dns: cache: stale", "old answers are given while upstreams are slow or fail, and entries in use are fetched before they expire")
 	}},
 	"dns.cache_optimistic_answer_ttl": {standard: []string{"30s"}},
 	"dns.cache_optimistic_max_age":    {standard: []string{"0", "0s", "12h", "12h0m0s"}, take: aDuration("dns: cache: stale", 7*24*time.Hour, func(a *adGuardKeys) *setting.Duration { return &a.set.dns().Cache.Stale })},
 	"dns.aaaa_disabled":               {standard: []string{"false"}, take: (*adGuardKeys).noAAAA},
 	"dns.max_goroutines":              {standard: []string{"300", "0"}, take: aCount("dns: workers", "", 65536, func(a *adGuardKeys) *setting.Count { return &a.set.dns().Server.Workers })},
-	"dns.handle_ddr": {standard: []string{"true"}, take: func(*adGuardKeys, any) Note {
+	"dns.handle_ddr": {standard: []string{"true"}, take: func(*adGuardKeys, any) *Note {
 		return differs("dns: name", "encrypted addresses are announced where there are any")
 	}},
 	"dns.upstream_timeout":          {standard: []string{"10s"}, take: (*adGuardKeys).upstreamTimeout},
@@ -274,14 +274,14 @@ var adGuardTable = map[string]adGuardKey{
 	"dns.use_dns64":                 {standard: []string{"false"}, take: (*adGuardKeys).dns64},
 	"dns.dns64_prefixes":            {standard: []string{""}, take: with("dns: dns64")},
 	"dns.serve_http3":               {standard: []string{"false"}, take: with("dns: https, which speaks HTTP/3 too")},
-	"dns.use_http3_upstreams": {standard: []string{"false"}, take: func(*adGuardKeys, any) Note {
+	"dns.use_http3_upstreams": {standard: []string{"false"}, take: func(*adGuardKeys, any) *Note {
 		return differs("dns: forward: upstreams", "write h3:// instead of https:// for upstreams that speak it")
 	}},
 	"dns.hostsfile_enabled":                         {take: (*adGuardKeys).hostsFile},
 	"dns.pending_requests.enabled":                  {standard: []string{"true"}},
 	"dns.edns_client_subnet.enabled":                {standard: []string{"false"}, why: "the networks of clients are not sent to upstreams"},
-	"dns.ratelimit_subnet_len_ipv4":                 {standard: []string{"24"}, take: func(*adGuardKeys, any) Note { return differs("dns: rate", "for each IPv4 address") }},
-	"dns.ratelimit_subnet_len_ipv6":                 {standard: []string{"56"}, take: func(*adGuardKeys, any) Note { return differs("dns: rate", "for each IPv6 /56") }},
+	"dns.ratelimit_subnet_len_ipv4":                 {standard: []string{"24"}, take: func(*adGuardKeys, any) *Note { return differs("dns: rate", "for each IPv4 address") }},
+	"dns.ratelimit_subnet_len_ipv6":                 {standard: []string{"56"}, take: func(*adGuardKeys, any) *Note { return differs("dns: rate", "for each IPv6 /56") }},
 	"dns.ratelimit_whitelist":                       {standard: []string{""}, why: "the limit is for all; raise dns: rate for a resolver behind which there are many"},
 	"dns.bogus_nxdomain":                            {standard: []string{""}, why: "answers are not rewritten by their address; a list of networks and a rule that blocks it does the same"},
 	"dns.ipset":                                     {standard: []string{""}, why: "the firewall's sets are not filled"},
@@ -302,24 +302,24 @@ var adGuardTable = map[string]adGuardKey{
 	"filtering.filtering_enabled":                   {standard: []string{"true"}, take: filtersAnyway},
 	"filtering.protection_enabled":                  {standard: []string{"true"}, take: filtersAnyway},
 	"filtering.rewrites_enabled":                    {standard: []string{"true"}, take: with("no names of one's own")},
-	"filtering.parental_enabled":                    {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) Note { return a.catalogued("ut1-adult", "adult") }},
-	"filtering.safebrowsing_enabled":                {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) Note { return a.catalogued("hagezi-tif", "malware") }},
-	"filtering.safesearch_enabled": {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) Note {
+	"filtering.parental_enabled":                    {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note { return a.catalogued("ut1-adult", "adult") }},
+	"filtering.safebrowsing_enabled":                {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note { return a.catalogued("hagezi-tif", "malware") }},
+	"filtering.safesearch_enabled": {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note {
 		safeSearch(a.everyone, nil)
 		return carried("safesearch: true, youtube: strict")
 	}},
 	"filtering.safe_fs_patterns": {take: with("lists: path, which reads any file that the gateway may")},
 	"querylog.enabled":           {standard: []string{"true"}, take: (*adGuardKeys).queryLog},
-	"querylog.file_enabled": {standard: []string{"true"}, take: func(*adGuardKeys, any) Note {
+	"querylog.file_enabled": {standard: []string{"true"}, take: func(*adGuardKeys, any) *Note {
 		return differs("events", "the record is kept in a file; dns: log: off keeps queries out of it")
 	}},
 	"querylog.interval": {take: (*adGuardKeys).keep},
-	"querylog.size_memory": {standard: []string{"1000"}, take: func(*adGuardKeys, any) Note {
+	"querylog.size_memory": {standard: []string{"1000"}, take: func(*adGuardKeys, any) *Note {
 		return differs("events: queue", "rows are written every second, in batches")
 	}},
 	"querylog.ignored":   {standard: []string{""}, why: "the record has all names; \"shuultuur events\" leaves out what one does not want to see"},
 	"statistics.enabled": {standard: []string{"true"}},
-	"statistics.interval": {standard: []string{"24h", "24h0m0s", "1"}, take: func(*adGuardKeys, any) Note {
+	"statistics.interval": {standard: []string{"24h", "24h0m0s", "1"}, take: func(*adGuardKeys, any) *Note {
 		return differs("events: keep", "statistics are made of the record, for as long as it is kept")
 	}},
 	"tls.enabled":                   {take: with("dns: tls, https, quic")},
@@ -345,13 +345,13 @@ var adGuardTable = map[string]adGuardKey{
 	"dhcp.enabled":                  {why: adGuardWhy("dhcp.")},
 }
 
-func filtersAnyway(*adGuardKeys, any) Note {
+func filtersAnyway(*adGuardKeys, any) *Note {
 	return differs("nothing", "AdGuard Home lets everything pass; these settings filter")
 }
 
 // admin converts the address of the administration. Ours requires a token and a
 // certificate beyond loopback, so it stays on loopback until these exist.
-func (a *adGuardKeys) admin(v any) Note {
+func (a *adGuardKeys) admin(v any) *Note {
 	addr, err := netip.ParseAddrPort(plainText(v))
 	if err != nil || addr.Port() == 0 {
 		return lostOurs("listen: admin", "no address and port can be read in it")
@@ -364,7 +364,7 @@ func (a *adGuardKeys) admin(v any) Note {
 }
 
 // parent converts the proxy through which AdGuard Home fetches.
-func (a *adGuardKeys) parent(v any) Note {
+func (a *adGuardKeys) parent(v any) *Note {
 	if s := plainText(v); strings.HasPrefix(s, "http://") {
 		a.set.Proxy.Upstream.Parent = s
 		return carried("proxy: parent")
@@ -372,7 +372,7 @@ func (a *adGuardKeys) parent(v any) Note {
 	return lostOurs("proxy: parent", "a parent is spoken to by http://")
 }
 
-func (a *adGuardKeys) upstreamMode(v any) Note {
+func (a *adGuardKeys) upstreamMode(v any) *Note {
 	order, ok := map[string]forward.Order{"parallel": forward.Parallel, "fastest_addr": forward.Fastest, "load_balance": forward.Fastest}[plainText(v)]
 	if !ok {
 		return lostOurs("dns: forward: order", fmt.Sprintf("%q is not a mode that is known", plainText(v)))
@@ -384,7 +384,7 @@ func (a *adGuardKeys) upstreamMode(v any) Note {
 	return differs("dns: forward: order", "the fastest upstream is asked, another when it does not answer")
 }
 
-func (a *adGuardKeys) upstreamFile(v any) Note {
+func (a *adGuardKeys) upstreamFile(v any) *Note {
 	file := plainText(v)
 	if !isFile(file) {
 		file = filepath.Join(filepath.Dir(a.at.file), filepath.Base(file))
@@ -402,7 +402,7 @@ func (a *adGuardKeys) upstreamFile(v any) Note {
 	return differs("dns: forward: upstreams", "copied: it is not read again when it changes")
 }
 
-func (a *adGuardKeys) fallback(v any) Note {
+func (a *adGuardKeys) fallback(v any) *Note {
 	f := &a.set.dns().Forward
 	if len(f.Upstreams) == 0 {
 		return lostOurs("dns: forward: upstreams", "there are no upstreams before them")
@@ -416,18 +416,18 @@ func (a *adGuardKeys) fallback(v any) Note {
 	return differs("dns: forward: upstreams, order: strict", "upstreams are asked as they are listed, these last")
 }
 
-func (a *adGuardKeys) cacheSize(v any) Note {
+func (a *adGuardKeys) cacheSize(v any) *Note {
 	n, _ := strconv.ParseInt(plainText(v), 10, 64) // 0 is no size
 	return a.set.cacheSize(n)
 }
 
 // noAAAA refuses questions for IPv6 addresses.
-func (a *adGuardKeys) noAAAA(any) Note {
+func (a *adGuardKeys) noAAAA(any) *Note {
 	a.everyone.Rules = append([]policy.Rule{{Name: "no IPv6 addresses", Action: "block", Query: []string{"AAAA"}, Answer: filter.NoData}}, a.everyone.Rules...)
 	return carried(`rule "no IPv6 addresses"`)
 }
 
-func (a *adGuardKeys) upstreamTimeout(v any) Note {
+func (a *adGuardKeys) upstreamTimeout(v any) *Note {
 	d, err := seconds(v)
 	if err != nil || time.Duration(d) > 30*time.Second || time.Duration(d) < 100*time.Millisecond {
 		return lostOurs("dns: forward: timeout", "between 100ms and 30s")
@@ -445,7 +445,7 @@ func (a *adGuardKeys) upstreamTimeout(v any) Note {
 // privateNetworks are the networks whose names private resolvers have.
 var privateNetworks = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
 
-func (a *adGuardKeys) privateNames(v any) Note {
+func (a *adGuardKeys) privateNames(v any) *Note {
 	networks := privateNetworks
 	if own := words(a.all["dns.private_networks"]); len(own) > 0 {
 		networks = nil
@@ -467,7 +467,7 @@ func (a *adGuardKeys) privateNames(v any) Note {
 	return carried("dns: forward: routes")
 }
 
-func (a *adGuardKeys) dns64(any) Note {
+func (a *adGuardKeys) dns64(any) *Note {
 	p := netip.MustParsePrefix("64:ff9b::/96")
 	own := words(a.all["dns.dns64_prefixes"])
 	for _, s := range own {
@@ -483,7 +483,7 @@ func (a *adGuardKeys) dns64(any) Note {
 	return carried("dns: dns64")
 }
 
-func (a *adGuardKeys) hostsFile(v any) Note {
+func (a *adGuardKeys) hostsFile(v any) *Note {
 	if v != true {
 		return carried("no dns: hosts-files")
 	}
@@ -491,7 +491,7 @@ func (a *adGuardKeys) hostsFile(v any) Note {
 	return carried("dns: hosts-files")
 }
 
-func (a *adGuardKeys) blockedServices(v any) Note {
+func (a *adGuardKeys) blockedServices(v any) *Note {
 	ids := words(v)
 	categories, note := a.blockServices(a.at, ids)
 	if len(categories) > 0 {
@@ -554,7 +554,7 @@ func clock(d time.Duration) string {
 }
 
 // updates converts the interval for fetching lists.
-func (a *adGuardKeys) updates(v any) Note {
+func (a *adGuardKeys) updates(v any) *Note {
 	hours, err := strconv.Atoi(plainText(v))
 	if err != nil || hours <= 0 || hours > 24*365 {
 		return differs("lists: every", "lists are looked at once a day; fix their content with sha256 if they are not to change")
@@ -565,13 +565,13 @@ func (a *adGuardKeys) updates(v any) Note {
 
 // catalogued blocks a list of the catalogue instead of what AdGuard's servers
 // are asked for.
-func (a *adGuardKeys) catalogued(source, category string) Note {
+func (a *adGuardKeys) catalogued(source, category string) *Note {
 	a.known(source, category)
 	a.everyone.Rules = append(a.everyone.Rules, policy.Rule{Name: category, Action: "block", Category: []string{"category/" + category}})
 	return differs("lists."+category+", a rule that blocks it", "a list that is fetched ("+source+") instead of a question to AdGuard's servers")
 }
 
-func (a *adGuardKeys) queryLog(v any) Note {
+func (a *adGuardKeys) queryLog(v any) *Note {
 	if v == false {
 		a.leaveOutQueries()
 	}
@@ -580,12 +580,12 @@ func (a *adGuardKeys) queryLog(v any) Note {
 
 // anonymise has rows forget their clients as soon as they may: what a change of the settings
 // would do is tried on the rows of the last day.
-func (a *adGuardKeys) anonymise(any) Note {
+func (a *adGuardKeys) anonymise(any) *Note {
 	a.set.Events.Anonymise = setting.Duration(24 * time.Hour)
 	return differs("events: anonymise", "rows forget their clients after a day, not at once, unless they are deleted by then")
 }
 
-func (a *adGuardKeys) keep(v any) Note {
+func (a *adGuardKeys) keep(v any) *Note {
 	d, err := time.ParseDuration(plainText(v))
 	if days, failed := strconv.Atoi(plainText(v)); failed == nil { // older files have days
 		d, err = time.Duration(days)*24*time.Hour, nil
@@ -600,7 +600,7 @@ func (a *adGuardKeys) keep(v any) Note {
 	return carried("events: keep")
 }
 
-func (a *adGuardKeys) serverName(v any) Note {
+func (a *adGuardKeys) serverName(v any) *Note {
 	a.set.dns().Server.Name = plainText(v)
 	return carried("dns: name")
 }
@@ -627,7 +627,7 @@ func (a *adGuardKeys) safeSearch() {
 		safeSearch(a.everyone, services)
 	}
 	for _, name := range sortedKeys(services) {
-		n := Note{Kind: Carried, place: a.file.at("filtering.safe_search." + name), What: fmt.Sprintf("filtering.safe_search.%s: %v", name, services[name]), Ours: fmt.Sprintf("safesearch: %v, youtube: %s", a.everyone.SafeSearch, cmp.Or(a.everyone.YouTube, "off"))}
+		n := &Note{Kind: Carried, place: a.file.at("filtering.safe_search." + name), What: fmt.Sprintf("filtering.safe_search.%s: %v", name, services[name]), Ours: fmt.Sprintf("safesearch: %v, youtube: %s", a.everyone.SafeSearch, cmp.Or(a.everyone.YouTube, "off"))}
 		switch {
 		case !on:
 			n.Kind, n.Ours = Default, ""
@@ -689,7 +689,7 @@ func (a *adGuardKeys) certificate() bool {
 	cert := find("tls.certificate_path", "tls.certificate_chain", "cert.pem", 0o644)
 	key := find("tls.private_key_path", "tls.private_key", "key.pem", 0o600)
 	if err := keyPair(a.work, cert, key); err != nil {
-		a.rep.add(Note{Kind: Lost, place: a.at, What: "tls: certificate and key", Ours: "dns: cert, key", Why: fmt.Sprintf("they cannot be used (%v): write dns: cert and key, and tls, https and quic", err)})
+		a.rep.add(&Note{Kind: Lost, place: a.at, What: "tls: certificate and key", Ours: "dns: cert, key", Why: fmt.Sprintf("they cannot be used (%v): write dns: cert and key, and tls, https and quic", err)})
 		return false
 	}
 	return true
@@ -713,7 +713,7 @@ func (w *work) leaseNames(at place, leases map[string]string) {
 		return nil
 	})
 	if err != nil {
-		w.rep.add(Note{Kind: Lost, place: at, What: "names of leases", Ours: "identity: names", Why: err.Error()})
+		w.rep.add(&Note{Kind: Lost, place: at, What: "names of leases", Ours: "identity: names", Why: err.Error()})
 		return
 	}
 	rel, err := filepath.Rel(w.to, path)
@@ -721,5 +721,5 @@ func (w *work) leaseNames(at place, leases map[string]string) {
 		rel = path
 	}
 	w.set.Identity.Names = identity.NamesConfig{Hosts: append(w.set.Identity.Names.Hosts, setting.Source(rel)), Leases: w.set.Identity.Names.Leases}
-	w.rep.add(Note{Kind: Carried, place: at, What: fmt.Sprintf("names of %d leases", len(leases)), Ours: "identity: names: hosts"})
+	w.rep.add(&Note{Kind: Carried, place: at, What: fmt.Sprintf("names of %d leases", len(leases)), Ours: "identity: names: hosts"})
 }

@@ -88,9 +88,9 @@ func readBlocky(w *work, file string) error {
 	return nil
 }
 
-func (b *blocky) take(p *plain, key, value string) Note {
+func (b *blocky) take(p *plain, key, value string) *Note {
 	if slices.Contains(blockyDefaults[key], value) {
-		return Note{Kind: Default}
+		return &Note{Kind: Default}
 	}
 	top, rest, _ := strings.Cut(key, ".")
 	group, name, _ := strings.Cut(rest, ".")
@@ -144,7 +144,7 @@ func (b *blocky) take(p *plain, key, value string) Note {
 	return lost(blockyReasons.of(key))
 }
 
-func (b *blocky) blocking(p *plain, key, group, name, value string) Note {
+func (b *blocky) blocking(p *plain, key, group, name, value string) *Note {
 	switch {
 	case group == "denylists" || group == "blackLists":
 		return b.in(p, name).list(true, value)
@@ -169,7 +169,7 @@ func (b *blocky) blocking(p *plain, key, group, name, value string) Note {
 }
 
 // client names a device, as one or several addresses.
-func (b *blocky) client(p *plain, name, value string) Note {
+func (b *blocky) client(p *plain, name, value string) *Note {
 	for a := range strings.SplitSeq(value, ",") {
 		addr, err := netip.ParseAddr(strings.TrimSpace(a))
 		if err != nil {
@@ -184,7 +184,7 @@ func (b *blocky) client(p *plain, name, value string) Note {
 }
 
 // refuseType refuses questions for a type of records.
-func (p *plain) refuseType(value string) Note {
+func (p *plain) refuseType(value string) *Note {
 	const name = "types of records"
 	all := p.safe()
 	i := slices.IndexFunc(all.Rules, func(r policy.Rule) bool { return r.Name == name })
@@ -197,7 +197,7 @@ func (p *plain) refuseType(value string) Note {
 }
 
 // record converts keys about the record of queries, metrics and hosts files.
-func (b *blocky) record(p *plain, key, value string) Note {
+func (b *blocky) record(p *plain, key, value string) *Note {
 	switch key {
 	case "queryLog.type":
 		if value == "none" {
@@ -228,7 +228,7 @@ func (b *blocky) record(p *plain, key, value string) Note {
 }
 
 // port takes where queries are answered.
-func (b *blocky) port(p *plain, key, value string) Note {
+func (b *blocky) port(p *plain, key, value string) *Note {
 	s := &p.set.dns().Server
 	to, ours := &s.Listen, "dns: listen"
 	switch key {
@@ -268,7 +268,7 @@ func blockyDuration(value string) (time.Duration, error) {
 }
 
 // blockyTime takes a duration from least to most.
-func blockyTime(value, ours string, least, most time.Duration, to *setting.Duration) Note {
+func blockyTime(value, ours string, least, most time.Duration, to *setting.Duration) *Note {
 	d, err := blockyDuration(value)
 	if err != nil || d < least {
 		return lostOurs(ours, fmt.Sprintf("%q is less than %v", value, setting.Duration(least)))

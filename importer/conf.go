@@ -75,7 +75,7 @@ func (c *guard) conf(path string, depth int) ([]option, error) {
 		if name, ok := includes(s); ok {
 			to, found := c.locate(name, filepath.Dir(path))
 			if !found {
-				c.rep.add(Note{Kind: Lost, place: at, What: at.what, Why: "the file is not there"})
+				c.rep.add(&Note{Kind: Lost, place: at, What: at.what, Why: "the file is not there"})
 				return nil
 			}
 			more, err := c.conf(to, depth+1)
@@ -94,7 +94,7 @@ func (c *guard) conf(path string, depth int) ([]option, error) {
 		}
 		name, value, ok := strings.Cut(string(s), "=")
 		if !ok {
-			c.rep.add(Note{Kind: Line, place: at, What: at.what, Why: "neither an option nor a comment; it has no effect"})
+			c.rep.add(&Note{Kind: Line, place: at, What: at.what, Why: "neither an option nor a comment; it has no effect"})
 			return nil
 		}
 		o := option{name: strings.ToLower(strings.TrimSpace(name)), value: unquote(value), place: at}
@@ -177,7 +177,7 @@ func (c *guard) list(o option) (r ref, is, ok bool) {
 	}
 	path, found := c.locate(r.path, c.dir)
 	if r.path == "" || !found {
-		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: fmt.Sprintf("the list file %q is not there", r.path)})
+		c.rep.add(&Note{Kind: Lost, place: o.place, What: o.what, Why: fmt.Sprintf("the list file %q is not there", r.path)})
 		return r, true, false
 	}
 	r.path = path
@@ -199,7 +199,7 @@ func (c *guard) options(all []option) (lists []ref, rest map[string]option) {
 		if before, more := rest[o.name]; more && slices.Contains(several, o.name) {
 			o.before = before.every()
 		} else if more {
-			c.rep.add(Note{Kind: Line, place: before.place, What: before.what, Why: fmt.Sprintf("has no effect: %s is said again in %s", o.name, o.place), Mend: "one of the two lines"})
+			c.rep.add(&Note{Kind: Line, place: before.place, What: before.what, Why: fmt.Sprintf("has no effect: %s is said again in %s", o.name, o.place), Mend: "one of the two lines"})
 		}
 		rest[o.name] = o
 	}

@@ -56,7 +56,8 @@ var dnsmasqReasons = reasons{
 }
 
 // option takes an option.
-func (o *dnsmasqOptions) option(p *plain, key, value string) Note {
+// Long because each option has a case.
+func (o *dnsmasqOptions) option(p *plain, key, value string) *Note {
 	switch key {
 	case "address":
 		parts := strings.Split(strings.TrimPrefix(value, "/"), "/")
@@ -172,7 +173,7 @@ func hostRecord(w *work, at place, value string) {
 }
 
 // take takes an option that is not about names.
-func (o *dnsmasqOptions) take(p *plain, key, value string) Note {
+func (o *dnsmasqOptions) take(p *plain, key, value string) *Note {
 	dns := p.set.dns()
 	switch key {
 	case "port":
@@ -216,7 +217,7 @@ func (o *dnsmasqOptions) take(p *plain, key, value string) Note {
 		}
 		return carried("a rule for types of records")
 	case "stop-dns-rebind":
-		return privateRefused
+		return privateRefused()
 	case "rebind-domain-ok":
 		return p.privateNames(strings.Split(value, "/"))
 	case "log-queries":

@@ -84,7 +84,7 @@ func filterGroups(c *guard, main string, lists []ref, opts map[string]option) (g
 		path := strings.TrimSuffix(main, ".conf") + "f" + strconv.Itoa(n) + ".conf"
 		all, err := c.conf(path, 0)
 		if err != nil {
-			c.rep.add(Note{Kind: Lost, place: place{file: path}, What: fmt.Sprintf("filter group %d", n), Why: err.Error()})
+			c.rep.add(&Note{Kind: Lost, place: place{file: path}, What: fmt.Sprintf("filter group %d", n), Why: err.Error()})
 			continue
 		}
 		g := filterGroup{number: n}
@@ -114,14 +114,14 @@ func sharedPhrases(c *guard, groups []filterGroup, opts map[string]option) {
 		case s == phrases:
 			for _, name := range []string{"weightedphraselist", "bannedphraselist", "exceptionphraselist"} {
 				for _, o := range g.opts[name].every() {
-					c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase, as of another group"})
+					c.rep.add(&Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase, as of another group"})
 				}
 			}
 		case phrases == "":
 			phrases = s
 			c.phrases(g.opts, opts)
 		default:
-			c.rep.add(Note{Kind: Lost, place: g.opts["weightedphraselist"].place, What: fmt.Sprintf("phrase lists of filter group %d", g.number),
+			c.rep.add(&Note{Kind: Lost, place: g.opts["weightedphraselist"].place, What: fmt.Sprintf("phrase lists of filter group %d", g.number),
 				Why: "there is one set of phrase lists for all; this group is judged by those of the first that has any, with its own limit"})
 		}
 	}
@@ -130,7 +130,7 @@ func sharedPhrases(c *guard, groups []filterGroup, opts map[string]option) {
 // covers adds the policy of a group for its users, and again for its addresses.
 func covers(c *guard, p policy.Policy, number int, m membership, main string) {
 	if len(m.users)+len(m.networks) == 0 {
-		c.rep.add(Note{Kind: Lost, place: place{file: main}, What: fmt.Sprintf("filter group %d, %q", number, p.Name), Why: "no user and no address is in it, so it covers nobody"})
+		c.rep.add(&Note{Kind: Lost, place: place{file: main}, What: fmt.Sprintf("filter group %d, %q", number, p.Name), Why: "no user and no address is in it, so it covers nobody"})
 		return
 	}
 	if len(m.users) > 0 {
@@ -150,12 +150,12 @@ func covers(c *guard, p policy.Policy, number int, m membership, main string) {
 // reportMoot reports settings that have no effect on a group.
 func reportMoot(rep *Report, lists []ref, opts map[string]option, why string) {
 	for _, r := range lists {
-		rep.add(Note{Kind: Default, place: r.place, What: r.what, Why: why})
+		rep.add(&Note{Kind: Default, place: r.place, What: r.what, Why: why})
 	}
 	for _, name := range sortedKeys(opts) {
 		for _, o := range opts[name].every() {
 			if name != "groupmode" && name != "groupname" {
-				rep.add(Note{Kind: Default, place: o.place, What: o.what, Why: why})
+				rep.add(&Note{Kind: Default, place: o.place, What: o.what, Why: why})
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func (c *guard) reportUnnoted() {
 			continue
 		}
 		reported[o.place.String()] = true
-		n := Note{Kind: Lost, place: o.place, What: o.what, Why: whyNot(o.name)}
+		n := &Note{Kind: Lost, place: o.place, What: o.what, Why: whyNot(o.name)}
 		if r, is, ok := c.list(o); is && ok {
 			n.Kind = ifAny(c, r.path, Lost)
 		}
@@ -232,22 +232,22 @@ func (c *guard) clients(lists []ref) {
 				}
 				n, ok := networks(string(s))
 				if !ok {
-					c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is neither an address nor a network nor a range", s), Why: "left out"})
+					c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q is neither an address nor a network nor a range", s), Why: "left out"})
 				}
 				nets = append(nets, n...)
 			})
 			c.unread(r.path, err)
 			if len(nets) == 0 {
-				c.rep.add(Note{Kind: Empty, place: r.place, What: r.what, Why: "nobody is in it"})
+				c.rep.add(&Note{Kind: Empty, place: r.place, What: r.what, Why: "nobody is in it"})
 				continue
 			}
-			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("policy %q", p.policy)})
+			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("policy %q", p.policy)})
 			c.set.Policies = append(c.set.Policies, policy.Policy{Name: p.policy, Networks: asNetworks(nets), Rules: []policy.Rule{{Name: p.policy, Action: p.action}}})
 		}
 	}
 	for _, r := range lists {
 		if r.typ == "ip" && r.name == "authexception" {
-			c.rep.add(Note{Kind: ifAny(c, r.path, Lost), place: r.place, What: r.what, Why: "who has to log in is said by networks: write identity.basic.networks"})
+			c.rep.add(&Note{Kind: ifAny(c, r.path, Lost), place: r.place, What: r.what, Why: "who has to log in is said by networks: write identity.basic.networks"})
 		}
 	}
 }
@@ -275,7 +275,7 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 			who, group = strings.TrimSpace(who), strings.TrimSpace(group)
 			n, err := strconv.Atoi(strings.TrimPrefix(strings.ToLower(group), "filter"))
 			if !ok || err != nil || n < 0 || who == "" {
-				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q puts nobody into a group", s), Why: "left out", Mend: "name = filter1"})
+				c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q puts nobody into a group", s), Why: "left out", Mend: "name = filter1"})
 				return
 			}
 			m := all[n]
@@ -297,18 +297,18 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 			take(r.path)
 			byAddress = byAddress || r.typ == "ipmap"
 			byName = byName || r.typ == "map"
-			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: "networks and users of the policies"})
+			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: "networks and users of the policies"})
 		}
 	}
 	if o, ok := opts["filtergroupslist"]; ok {
 		switch path, found := c.locate(o.value, c.dir); {
 		case !found:
-			c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
+			c.rep.add(&Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
 		case byName:
 			take(path)
-			c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "users of the policies"})
+			c.rep.add(&Note{Kind: Carried, place: o.place, What: o.what, Ours: "users of the policies"})
 		default:
-			c.rep.add(Note{Kind: ifAny(c, path, Lost), place: o.place, What: o.what, Why: "no authplugin tells users apart, so everybody is in the standard group"})
+			c.rep.add(&Note{Kind: ifAny(c, path, Lost), place: o.place, What: o.what, Why: "no authplugin tells users apart, so everybody is in the standard group"})
 		}
 	}
 	return all
@@ -318,22 +318,22 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 // that assigns groups by address.
 func (c *guard) plugin(o option, take func(path string)) (byAddress, byName bool) {
 	if o.value == "" {
-		c.rep.add(Note{Kind: Default, place: o.place, What: o.what})
+		c.rep.add(&Note{Kind: Default, place: o.place, What: o.what})
 		return false, false
 	}
 	const mend = "write identity.basic with a password file (shuultuur passwd), or identity.addresses"
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {
-		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Ours: "identity", Why: "the file is not there", Mend: mend})
+		c.rep.add(&Note{Kind: Lost, place: o.place, What: o.what, Ours: "identity", Why: "the file is not there", Mend: mend})
 		return false, false
 	}
 	all, err := c.conf(path, 1)
 	if err != nil {
-		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Ours: "identity", Why: err.Error(), Mend: mend})
+		c.rep.add(&Note{Kind: Lost, place: o.place, What: o.what, Ours: "identity", Why: err.Error(), Mend: mend})
 		return false, false
 	}
 	for _, s := range all {
-		n := Note{Kind: Lost, place: s.place, What: s.what, Why: whyNot("auth")}
+		n := &Note{Kind: Lost, place: s.place, What: s.what, Why: whyNot("auth")}
 		switch to, found := c.locate(s.value, c.dir); {
 		case s.name == "plugname" && strings.HasSuffix(s.value, "ip"):
 			byAddress = true
@@ -350,7 +350,7 @@ func (c *guard) plugin(o option, take func(path string)) (byAddress, byName bool
 		n.place, n.What = s.place, s.what
 		c.rep.add(n)
 	}
-	c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "identity, networks of the policies"})
+	c.rep.add(&Note{Kind: Carried, place: o.place, What: o.what, Ours: "identity, networks of the policies"})
 	return byAddress, byName
 }
 
@@ -403,17 +403,17 @@ func (c *guard) phrases(opts, global map[string]option) {
 		}
 		if v, err := strconv.Atoi(o.value); ok && err == nil && v >= 0 && v <= n.most {
 			*n.to, *n.cfg = &v, &v
-			c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase." + n.name})
+			c.rep.add(&Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase." + n.name})
 		}
 	}
 	if o, ok := global["hexdecodecontent"]; ok {
 		on := o.value == "on"
 		out.HexDecodeContent, cfg.HexDecodeContent = &on, &on
-		c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase.hexdecodecontent"})
+		c.rep.add(&Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase.hexdecodecontent"})
 	}
 	check, err := phrase.New(cfg, c.to, time.Now)
 	if err != nil {
-		c.rep.add(Note{Kind: Lost, place: opts["weightedphraselist"].place, What: "phrase lists", Why: err.Error()})
+		c.rep.add(&Note{Kind: Lost, place: opts["weightedphraselist"].place, What: "phrase lists", Why: err.Error()})
 		return
 	}
 	for _, m := range check.Remarks() {
@@ -424,7 +424,7 @@ func (c *guard) phrases(opts, global map[string]option) {
 		if from, copied := c.origin[file]; copied {
 			file = from
 		}
-		c.rep.add(Note{Kind: Line, place: place{file: file, line: m.Line}, What: m.Text, Mend: m.Mend})
+		c.rep.add(&Note{Kind: Line, place: place{file: file, line: m.Line}, What: m.Text, Mend: m.Mend})
 	}
 	c.set.Checks.Phrase = out
 }
@@ -433,12 +433,12 @@ func (c *guard) phrases(opts, global map[string]option) {
 // elsewhere.
 func phraseFile(c *guard, o option) (path string, ok bool) {
 	if o.value == "" {
-		c.rep.add(Note{Kind: Default, place: o.place, What: o.what})
+		c.rep.add(&Note{Kind: Default, place: o.place, What: o.what})
 		return "", false
 	}
 	from, ok := c.locate(o.value, c.dir)
 	if !ok {
-		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
+		c.rep.add(&Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
 		return "", false
 	}
 	seen := map[string]place{}
@@ -448,10 +448,10 @@ func phraseFile(c *guard, o option) (path string, ok bool) {
 		path, err = c.copyTree(c.freeName(filepath.Base(from)), from)
 	}
 	if err != nil {
-		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: err.Error()})
+		c.rep.add(&Note{Kind: Lost, place: o.place, What: o.what, Why: err.Error()})
 		return "", false
 	}
-	note := Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase"}
+	note := &Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase"}
 	if path != from {
 		note.Kind, note.Why = Changed, "copied, as some of its includes are not where it says"
 	}
@@ -469,7 +469,7 @@ func (c *guard) phraseTwice(seen map[string]place, at place, s []byte) {
 	key := string(bytes.TrimSuffix(text, []byte(">")))
 	if before, twice := seen[key]; twice {
 		c.rep.Duplicates++
-		c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("phrase %q is in %s already", key+">", before), Why: "the greater weight counts, they are not added"})
+		c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("phrase %q is in %s already", key+">", before), Why: "the greater weight counts, they are not added"})
 		return
 	}
 	if len(seen) < maxKeys {
@@ -482,7 +482,7 @@ func (c *guard) phraseTwice(seen map[string]place, at place, s []byte) {
 // the name of our list, or "" if it is empty.
 func (c *guard) listFor(r ref) (string, error) {
 	if name, done := c.byPath[r.path]; done {
-		c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: "lists." + name})
+		c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: "lists." + name})
 		return name, nil
 	}
 	c.byPath[r.path] = ""
@@ -501,7 +501,7 @@ func (c *guard) listFor(r ref) (string, error) {
 		}
 	})
 	if err != nil {
-		c.rep.add(Note{Kind: Lost, place: r.place, What: r.what, Why: err.Error()})
+		c.rep.add(&Note{Kind: Lost, place: r.place, What: r.what, Why: err.Error()})
 		return "", nil
 	}
 	path := r.path
@@ -516,7 +516,7 @@ func (c *guard) listFor(r ref) (string, error) {
 	}
 	c.byPath[r.path] = name
 	if len(categories) > 0 {
-		c.rep.add(Note{Kind: Changed, place: r.place, What: "#listcategory " + strings.Join(sortedKeys(categories), ", "), Ours: fmt.Sprintf("category %s", name),
+		c.rep.add(&Note{Kind: Changed, place: r.place, What: "#listcategory " + strings.Join(sortedKeys(categories), ", "), Ours: fmt.Sprintf("category %s", name),
 			Why: "a rule names the whole list, so that lines added later count too; the block page says which file and line it was"})
 	}
 	if !t.timed {
@@ -539,14 +539,14 @@ func (c *guard) entry(x *index, r ref, at place, s []byte) {
 		return
 	}
 	if r.typ == "site" && bytes.IndexByte(bytes.TrimSuffix(s, []byte("/")), '/') > 0 && bytes.IndexByte(s, ':') < 0 {
-		c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q has a path and stands in a site list, where e2guardian never finds it", text),
+		c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q has a path and stands in a site list, where e2guardian never finds it", text),
 			Why: "taken as the URL it is", Mend: "it into the URL list"})
 	}
 	if r.typ == "url" && bytes.IndexByte(s, '/') < 0 {
-		c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is a whole site in a URL list", text), Why: "it counts for plain requests in e2guardian, for tunnels too in ours", Mend: "it into the site list"})
+		c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q is a whole site in a URL list", text), Why: "it counts for plain requests in e2guardian, for tunnels too in ours", Mend: "it into the site list"})
 	}
 	if before, twice := x.add(entryKey(s), at); twice {
-		c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is in %s already", text, before)})
+		c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q is in %s already", text, before)})
 	}
 }
 
@@ -563,7 +563,7 @@ func (c *guard) named(lists []ref, names ...string) (all []string) {
 		}
 		name, err := c.listFor(r)
 		if err != nil {
-			c.rep.add(Note{Kind: Lost, place: r.place, What: r.what, Why: err.Error()})
+			c.rep.add(&Note{Kind: Lost, place: r.place, What: r.what, Why: err.Error()})
 		}
 		if name != "" && !slices.Contains(all, "category/"+name) {
 			all = append(all, "category/"+name)
@@ -574,6 +574,7 @@ func (c *guard) named(lists []ref, names ...string) (all []string) {
 
 // policy converts a filter group. Its rules are in the order of e2guardian's
 // storyboard.
+// Long because each option has a case.
 func (c *guard) policy(n int, lists []ref, opts, global map[string]option) policy.Policy {
 	p := policy.Policy{Name: groupName(c, n, opts), Decrypt: c.cut && opts["sslmitm"].value == "on"}
 	used := map[string]bool{}
@@ -599,7 +600,7 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	if seconds > 0 {
 		ban = "warn"
 		byList("no bypass", "block", c.named(lists, "bannedbypass"), nil)
-		c.rep.add(Note{Kind: Changed, place: opts["bypass"].place, What: opts["bypass"].what, Ours: "action: warn", Why: "the page offers to go on, for as long; what is remembered is who clicked"})
+		c.rep.add(&Note{Kind: Changed, place: opts["bypass"].place, What: opts["bypass"].what, Ours: "action: warn", Why: "the page offers to go on, for as long; what is remembered is who clicked"})
 	}
 
 	localSemi, localGrey := c.named(lists, "localsemiexception"), c.named(lists, "localgrey")
@@ -635,7 +636,7 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	if types := c.inline(lists, "type", "bannedmime", filter.MediaType); len(types) > 0 {
 		add(policy.Rule{Name: "banned types", Action: ban, Type: types, Unless: files})
 	}
-	scan := c.scans(opts)
+	scan := e2Scans(c, opts)
 	if opts["contentscanexceptions"].value != "on" {
 		for _, r := range scan {
 			add(r)
@@ -653,14 +654,14 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	bannedTwice(c, bans)
 	uploadRules(c, lists, opts, &p, len(grey)+len(localGrey) > 0)
 	if len(p.Rules) > maxRules {
-		c.rep.add(Note{Kind: Lost, place: place{file: c.dir}, What: fmt.Sprintf("%d rules of policy %q", len(p.Rules)-maxRules, p.Name), Why: "a policy has at most 500"})
+		c.rep.add(&Note{Kind: Lost, place: place{file: c.dir}, What: fmt.Sprintf("%d rules of policy %q", len(p.Rules)-maxRules, p.Name), Why: "a policy has at most 500"})
 		p.Rules = p.Rules[:maxRules]
 	}
 	return p
 }
 
-// scans are the rules about what scanners say, none where a group is not scanned.
-func (c *guard) scans(opts map[string]option) []policy.Rule {
+// e2Scans are the rules about what scanners say, none where a group is not scanned.
+func e2Scans(c *guard, opts map[string]option) []policy.Rule {
 	if opts["disablecontentscan"].value == "on" {
 		return nil
 	}
@@ -673,7 +674,7 @@ func groupName(c *guard, n int, opts map[string]option) string {
 	if o.value == "" {
 		return "filter" + strconv.Itoa(n)
 	}
-	c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "name of the policy"})
+	c.rep.add(&Note{Kind: Carried, place: o.place, What: o.what, Ours: "name of the policy"})
 	return o.value
 }
 
@@ -704,19 +705,19 @@ func filters(c *guard, lists []ref, opts map[string]option, add func(policy.Rule
 	}
 	switch mode.value {
 	case "0":
-		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group banned\""})
+		c.rep.add(&Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group banned\""})
 		add(policy.Rule{Name: "group banned", Action: "block"})
 		reportMoot(c.rep, lists, opts, "all is refused to the group")
 		return false
 	case "1":
-		c.rep.add(Note{Kind: Default, place: mode.place, What: mode.what})
+		c.rep.add(&Note{Kind: Default, place: mode.place, What: mode.what})
 	case "2":
-		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group not filtered\""})
+		c.rep.add(&Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group not filtered\""})
 		add(policy.Rule{Name: "group not filtered", Action: "allow"})
 		reportMoot(c.rep, lists, opts, "the group is not filtered")
 		return false
 	default:
-		c.rep.add(Note{Kind: Lost, place: mode.place, What: mode.what, Why: "not a mode that is known; the group is filtered"})
+		c.rep.add(&Note{Kind: Lost, place: mode.place, What: mode.what, Why: "not a mode that is known; the group is filtered"})
 	}
 	return true
 }
@@ -749,10 +750,10 @@ func extensionRules(c *guard, exts, files []string, add func(policy.Rule), rule 
 		add(behind)
 	}
 	at := place{file: c.dir}
-	c.rep.add(Note{Kind: Changed, place: at, What: "banned extensions before a query", Ours: `rule "banned extensions"`,
+	c.rep.add(&Note{Kind: Changed, place: at, What: "banned extensions before a query", Ours: `rule "banned extensions"`,
 		Why: "e2guardian looks at the end of the URL alone: it lets setup.exe?x=1 pass, which ours refuses"})
 	if len(files) > 0 {
-		c.rep.add(Note{Kind: Changed, place: at, What: "exceptionfile lists and banned extensions", Ours: "unless of the rule",
+		c.rep.add(&Note{Kind: Changed, place: at, What: "exceptionfile lists and banned extensions", Ours: "unless of the rule",
 			Why: "e2guardian's storyboard refuses these files all the same, though its manual says that they pass; in ours they pass"})
 	}
 }
@@ -775,7 +776,7 @@ func (c *guard) phraseRules(opts map[string]option, ban string, add func(policy.
 	}
 	limit := max(number(opts, "naughtynesslimit", standard), 0)
 	if o, ok := opts["naughtynesslimit"]; ok {
-		c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: fmt.Sprintf("rule \"weighted phrases\", over: %d", limit)})
+		c.rep.add(&Note{Kind: Carried, place: o.place, What: o.what, Ours: fmt.Sprintf("rule \"weighted phrases\", over: %d", limit)})
 	}
 	add(policy.Rule{Name: "exception phrases", Action: "allow", Category: []string{"exceptionphrase"}})
 	add(policy.Rule{Name: "banned phrases", Action: ban, Category: []string{"bannedphrase"}})
@@ -792,7 +793,7 @@ func (c *guard) inline(lists []ref, typ, name string, read func(string) (string,
 		for _, at := range c.items(r) {
 			x, err := read(at.what)
 			if err != nil {
-				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is no %s", at.what, typ), Why: "left out"})
+				c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q is no %s", at.what, typ), Why: "left out"})
 				continue
 			}
 			if !slices.Contains(all, x) {
@@ -800,10 +801,10 @@ func (c *guard) inline(lists []ref, typ, name string, read func(string) (string,
 			}
 		}
 		if n == len(all) {
-			c.rep.add(Note{Kind: Empty, place: r.place, What: r.what, Why: "nothing is in it"})
+			c.rep.add(&Note{Kind: Empty, place: r.place, What: r.what, Why: "nothing is in it"})
 			continue
 		}
-		c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("%d in %s of a rule", len(all)-n, typ)})
+		c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("%d in %s of a rule", len(all)-n, typ)})
 	}
 	return all
 }
@@ -820,14 +821,14 @@ func (c *guard) times(lists []ref, name, rule string, unless []string, add func(
 			var sh, sm, eh, em int
 			var days string
 			if n, _ := fmt.Sscanf(s, "%d %d %d %d %s", &sh, &sm, &eh, &em, &days); n != 5 || sh < 0 || sh > 23 || eh < 0 || eh > 23 || sm < 0 || sm > 59 || em < 0 || em > 59 || strings.Trim(days, "0123456") != "" {
-				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is not a time", s), Why: "left out", Mend: "hour minute hour minute days, days 0 (Monday) to 6"})
+				c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q is not a time", s), Why: "left out", Mend: "hour minute hour minute days, days 0 (Monday) to 6"})
 				continue
 			}
 			when = append(when, policy.Window{Old: fmt.Sprintf("%d %d %d %d %s", sh, sm, eh, em, days)})
 		}
 		if len(when) > 0 {
 			add(policy.Rule{Name: rule, Action: "block", Schedule: when, Unless: unless})
-			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", rule)})
+			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", rule)})
 		}
 	}
 }
@@ -842,15 +843,15 @@ func (c *guard) blankets(lists []ref, ban string, unless []string, add func(poli
 			s := at.what
 			switch {
 			case c.typed:
-				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q has no effect since e2guardian 5", s), Mend: "a rule without conditions, action: block, after those that allow"})
+				c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q has no effect since e2guardian 5", s), Mend: "a rule without conditions, action: block, after those that allow"})
 			case s == "**":
 				add(policy.Rule{Name: "blanket block", Action: ban, Unless: unless})
-				c.rep.add(Note{Kind: Carried, place: at, What: `"**"`, Ours: `rule "blanket block"`})
+				c.rep.add(&Note{Kind: Carried, place: at, What: `"**"`, Ours: `rule "blanket block"`})
 			case s == "*ip":
 				add(policy.Rule{Name: "addresses", Action: ban, Category: c.addresses(), Unless: unless})
-				c.rep.add(Note{Kind: Carried, place: at, What: `"*ip"`, Ours: `rule "addresses"`})
+				c.rep.add(&Note{Kind: Carried, place: at, What: `"*ip"`, Ours: `rule "addresses"`})
 			default:
-				c.rep.add(Note{Kind: Lost, place: at, What: strconv.Quote(s), Why: "no rule is for tunnels alone"})
+				c.rep.add(&Note{Kind: Lost, place: at, What: strconv.Quote(s), Why: "no rule is for tunnels alone"})
 			}
 		}
 	}
@@ -865,7 +866,7 @@ func (c *guard) referers(lists []ref, add func(policy.Rule)) {
 		}
 		if r.typ == "url" {
 			if n := len(c.items(r)); n > 0 {
-				c.rep.add(Note{Kind: Lost, place: r.place, What: r.what, Why: "a referring page is known by its host only"})
+				c.rep.add(&Note{Kind: Lost, place: r.place, What: r.what, Why: "a referring page is known by its host only"})
 			}
 			continue
 		}
@@ -873,16 +874,16 @@ func (c *guard) referers(lists []ref, add func(policy.Rule)) {
 		for _, at := range c.items(r) {
 			host, reason := dns.Host(nil, []byte(strings.TrimSuffix(at.what, "/")))
 			if reason != "" {
-				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is not a host", at.what), Why: "left out"})
+				c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q is not a host", at.what), Why: "left out"})
 				continue
 			}
 			if len(hosts) >= 10_000 {
-				c.rep.add(Note{Kind: Lost, place: at, What: at.what, Why: "a rule has at most 10,000 referers"})
+				c.rep.add(&Note{Kind: Lost, place: at, What: at.what, Why: "a rule has at most 10,000 referers"})
 				continue
 			}
 			hosts = append(hosts, string(host))
 		}
-		n := Note{Kind: Carried, place: r.place, What: r.what, Ours: `rule "referers"`}
+		n := &Note{Kind: Carried, place: r.place, What: r.what, Ours: `rule "referers"`}
 		if len(hosts) == before {
 			n.Kind, n.Ours, n.Why = Empty, "", "nothing is in it"
 		}
@@ -905,11 +906,11 @@ func (c *guard) headers(lists []ref, begin, action string, unless []string, add 
 		for _, at := range c.items(r) {
 			s := at.what
 			if _, err := regexp.Compile("(?i:" + s + ")"); err != nil {
-				c.rep.add(Note{Kind: Regexp, place: at, What: s, Why: err.Error()})
+				c.rep.add(&Note{Kind: Regexp, place: at, What: s, Why: err.Error()})
 				continue
 			}
 			if len(s) > maxPattern {
-				c.rep.add(Note{Kind: Lost, place: at, What: s[:80] + "…", Why: "an expression in a rule has at most 4096 bytes"})
+				c.rep.add(&Note{Kind: Lost, place: at, What: s[:80] + "…", Why: "an expression in a rule has at most 4096 bytes"})
 				continue
 			}
 			if r.name == begin+"useragent" {
@@ -919,15 +920,15 @@ func (c *guard) headers(lists []ref, begin, action string, unless []string, add 
 			m := headerStart.FindStringSubmatch(s)
 			rest := strings.TrimPrefix(s, strings.Join(m[:min(1, len(m))], ""))
 			if _, err := regexp.Compile("(?i:" + rest + ")"); m == nil || rest == "" || err != nil {
-				c.rep.add(Note{Kind: Lost, place: at, What: s, Why: "a condition on a header names its field", Mend: "Name: and the expression for the value"})
+				c.rep.add(&Note{Kind: Lost, place: at, What: s, Why: "a condition on a header names its field", Mend: "Name: and the expression for the value"})
 				continue
 			}
 			add(policy.Rule{Name: begin + " header", Action: action, Header: map[string]string{m[1]: rest}, Unless: unless})
-			c.rep.add(Note{Kind: Carried, place: at, What: s, Ours: fmt.Sprintf("rule %q", begin+" header")})
+			c.rep.add(&Note{Kind: Carried, place: at, What: s, Ours: fmt.Sprintf("rule %q", begin+" header")})
 		}
 		if len(agents) > 0 {
 			add(policy.Rule{Name: begin + " agents", Action: action, Agent: agents, Unless: unless})
-			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", begin+" agents")})
+			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", begin+" agents")})
 		}
 	}
 }
@@ -944,18 +945,18 @@ func (c *guard) search(lists []ref, name, rule, ban string, add func(policy.Rule
 			words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == '+' || r == ' ' })
 			unsaid := slices.ContainsFunc(words, func(w string) bool { return !strings.ContainsFunc(w, isLetterOrDigit) })
 			if unsaid {
-				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q has no letter or digit to search for", s), Why: "left out"})
+				c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q has no letter or digit to search for", s), Why: "left out"})
 				continue
 			}
 			if len(words) == 0 || len(words) > 4 || len(terms) > 10_000 {
-				c.rep.add(Note{Kind: Lost, place: at, What: s, Why: "more than four words in any order cannot be said"})
+				c.rep.add(&Note{Kind: Lost, place: at, What: s, Why: "more than four words in any order cannot be said"})
 				continue
 			}
 			terms = append(terms, list.Orders(words)...)
 		}
 		if len(terms) > 0 {
 			add(policy.Rule{Name: rule, Action: ban, Search: terms})
-			c.rep.add(Note{Kind: Changed, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", rule), Why: "fits when the words are part of a search, where e2guardian wants them to be all of it"})
+			c.rep.add(&Note{Kind: Changed, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", rule), Why: "fits when the words are part of a search, where e2guardian wants them to be all of it"})
 		}
 	}
 }
@@ -984,23 +985,23 @@ func (c *guard) redirects(lists []ref, add func(policy.Rule)) {
 			_, err := regexp.Compile("(?i:" + expr + ")")
 			switch {
 			case !ok:
-				c.rep.add(Note{Kind: Line, place: at, What: s, Why: "left out", Mend: `"expression"->"URL"`})
+				c.rep.add(&Note{Kind: Line, place: at, What: s, Why: "left out", Mend: `"expression"->"URL"`})
 			case err != nil:
-				c.rep.add(Note{Kind: Regexp, place: at, What: s, Why: err.Error()})
+				c.rep.add(&Note{Kind: Regexp, place: at, What: s, Why: err.Error()})
 			case len(expr) > maxPattern:
-				c.rep.add(Note{Kind: Lost, place: at, What: s[:80] + "…", Why: "an expression in a rule has at most 4096 bytes"})
+				c.rep.add(&Note{Kind: Lost, place: at, What: s[:80] + "…", Why: "an expression in a rule has at most 4096 bytes"})
 			case strings.ContainsAny(to, `\$`) || strings.Contains(expr, "://") || !plainURL(to) || expr == "":
-				c.rep.add(Note{Kind: Lost, place: at, What: s, Why: "a redirect leads to a fixed URL, with the whole URL or host filled in"})
+				c.rep.add(&Note{Kind: Lost, place: at, What: s, Why: "a redirect leads to a fixed URL, with the whole URL or host filled in"})
 			default:
 				add(policy.Rule{Name: "redirect", Action: "redirect", URL: []string{expr}, To: to})
-				c.rep.add(Note{Kind: Carried, place: at, What: s, Ours: "rule \"redirect\""})
+				c.rep.add(&Note{Kind: Carried, place: at, What: s, Ours: "rule \"redirect\""})
 			}
 		}
 	}
 }
 
-// tenants takes a field that is added to requests.
-func (c *guard) tenants(p *policy.Policy, n *Note, s string) bool {
+// e2Tenants takes a field that is added to requests.
+func e2Tenants(c *guard, p *policy.Policy, n *Note, s string) bool {
 	_, to, ok := replacement(s)
 	field, value, is := strings.Cut(to, ":")
 	if n.Ours = tenant(p, strings.TrimSpace(field), strings.TrimSpace(value)); !ok || !is || n.Ours == "" {
@@ -1020,7 +1021,7 @@ func (c *guard) replacements(lists []ref, p *policy.Policy) {
 		for _, at := range c.items(r) {
 			s := at.what
 			low := strings.ToLower(s)
-			n := Note{Kind: Changed, place: at, What: s}
+			n := &Note{Kind: Changed, place: at, What: s}
 			switch {
 			case strings.Contains(low, "youtube-restrict") && strings.Contains(low, "strict"):
 				p.YouTube, n.Ours = "strict", "youtube: strict"
@@ -1029,7 +1030,7 @@ func (c *guard) replacements(lists []ref, p *policy.Policy) {
 				}
 			case strings.Contains(low, "safe=") || strings.Contains(low, "adlt=") || strings.Contains(low, "safesearch") || strings.Contains(low, "forcesafe") || strings.Contains(low, "vm=r"):
 				p.SafeSearch, n.Ours = true, "safesearch: true"
-			case c.tenants(p, &n, s):
+			case e2Tenants(c, p, n, s):
 			default:
 				n.Kind, n.Why = Lost, "requests and pages are not rewritten by expressions"
 			}

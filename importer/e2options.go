@@ -44,7 +44,7 @@ var e2Time = map[string]struct {
 }
 
 // e2Means are the options of which any value means the same to us.
-var e2Means = map[string]Note{
+var e2Means = map[string]*Note{
 	"disablecontentscan":    carried("no rule for the scanner in this policy"),
 	"contentscanexceptions": carried("the rule for the scanner is the first one"),
 	"checkip":               carried("nothing has to be said: what leads back to the gateway is refused"),
@@ -68,11 +68,12 @@ var e2Means = map[string]Note{
 
 // more converts an option of the main file or of a group that is not about
 // lists, and returns the note on it.
-func (c *guard) more(o option, opts map[string]option) Note {
+// Long because each option has a case.
+func (c *guard) more(o option, opts map[string]option) *Note {
 	n, err := strconv.Atoi(o.value)
 	isNumber := err == nil
 	if d, known := e2Defaults[o.name]; known && slices.Contains(d, o.value) || o.value == "" {
-		return Note{Kind: Default}
+		return &Note{Kind: Default}
 	}
 	if t, ok := e2Time[o.name]; ok && isNumber && n > 0 && n < 86400 {
 		to := t.to(c)
@@ -80,14 +81,15 @@ func (c *guard) more(o option, opts map[string]option) Note {
 		return carried(t.ours)
 	}
 	if n, ok := e2Means[o.name]; ok {
-		return n
+		own := *n
+		return &own
 	}
 	switch o.name {
 	case "preauthstoryboard":
 		return preauth(c, o)
 	case "enablessl":
 		if c.cut {
-			return Note{Kind: Default}
+			return &Note{Kind: Default}
 		}
 		cert, key := c.found(opts["cacertificatepath"].value), c.found(opts["caprivatekeypath"].value)
 		c.cut = true
@@ -98,7 +100,7 @@ func (c *guard) more(o option, opts map[string]option) Note {
 		if opts["enablessl"].value == "on" {
 			return carried("intercept.root")
 		}
-		return Note{Kind: Default, Why: "TLS is not looked into"}
+		return &Note{Kind: Default, Why: "TLS is not looked into"}
 	case "certprivatekeypath", "generatedcertpath", "generatedlinkpath", "sslcertificatepath", "setcipherlist", "gencertstart", "gencertend":
 		return differs("intercept", "certificates are made in memory, with keys and times of their own")
 	case "mitmcheckcert", "sslcertcheck", "sslcheckcert":
@@ -149,7 +151,7 @@ func (c *guard) more(o option, opts map[string]option) Note {
 			return differs("proxy.connections", "connections wait for a turn when there is too much to do")
 		}
 	}
-	return Note{Kind: Lost, Why: whyNot(o.name)}
+	return &Note{Kind: Lost, Why: whyNot(o.name)}
 }
 
 // found is the path of a file where it lies now, "" where it is not there.
@@ -165,7 +167,7 @@ func (c *guard) found(path string) string {
 
 // preauth compares the storyboard that runs before users are known with the one
 // that is shipped.
-func preauth(c *guard, o option) Note {
+func preauth(c *guard, o option) *Note {
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {
 		return lost("the file is not there; storyboards are not run, and rules are in the order they are shipped with")
@@ -177,7 +179,7 @@ func preauth(c *guard, o option) Note {
 }
 
 // scanner takes a virus scanner.
-func (c *guard) scanner(o option) Note {
+func (c *guard) scanner(o option) *Note {
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {
 		return lostOurs("checks.virus", "its file is not there: write checks: virus: clamd with the scanner's address")
@@ -188,7 +190,7 @@ func (c *guard) scanner(o option) Note {
 	}
 	whole := lostOurs("checks.virus", "clamd is asked, and servers by ICAP: write checks: virus: clamd, or checks: icap: servers")
 	for _, s := range all {
-		n := Note{Kind: Lost, Why: "the scanner is asked as checks.virus says; nothing has to be done"}
+		n := &Note{Kind: Lost, Why: "the scanner is asked as checks.virus says; nothing has to be done"}
 		switch u, err := url.Parse(s.value); {
 		case s.name == "plugname":
 			n = carried("checks.virus")
@@ -197,7 +199,7 @@ func (c *guard) scanner(o option) Note {
 			n = carried("checks.virus.clamd")
 			whole = n
 		case s.name == "icapurl" && err == nil && u.Scheme == "icap":
-			c.icap(icap.Config{Servers: setting.OneOrMore[string]{s.value}}, true)
+			askByICAP(c.work, icap.Config{Servers: setting.OneOrMore[string]{s.value}}, true)
 			n = carried("checks.icap.servers")
 			whole = n
 		case strings.HasPrefix(s.name, "exception"):
@@ -210,10 +212,10 @@ func (c *guard) scanner(o option) Note {
 }
 
 // uploads limits what clients send, in KiB.
-func (c *guard) uploads(o option, n int, isNumber bool) Note {
+func (c *guard) uploads(o option, n int, isNumber bool) *Note {
 	switch {
 	case !isNumber || n < 0 || n > 1<<30:
-		return Note{Kind: Default}
+		return &Note{Kind: Default}
 	case n == 0:
 		c.upload = append(c.upload, policy.Rule{Name: "no uploads", Action: "block", Method: []string{"POST", "PUT"}})
 	default:

@@ -166,7 +166,7 @@ func (w *work) addList(name string, cfg list.Config, at place) (string, error) {
 		return "", w.ctx.Err()
 	}
 	if err != nil {
-		w.rep.add(Note{Kind: Lost, place: at, What: at.what, Why: "the list cannot be read: " + err.Error()})
+		w.rep.add(&Note{Kind: Lost, place: at, What: at.what, Why: "the list cannot be read: " + err.Error()})
 		return "", nil
 	}
 	w.rep.Lines += r.Lines
@@ -178,7 +178,7 @@ func (w *work) addList(name string, cfg list.Config, at place) (string, error) {
 	}
 	if r.Entries+r.Exprs+r.Networks+r.Rules == 0 {
 		os.Remove(dst)
-		w.rep.add(Note{Kind: Empty, place: at, What: at.what, Why: "nothing in it, so no list of ours; run the import again once it has entries"})
+		w.rep.add(&Note{Kind: Empty, place: at, What: at.what, Why: "nothing in it, so no list of ours; run the import again once it has entries"})
 		return "", nil
 	}
 	w.lists[name] = cfg
@@ -193,7 +193,7 @@ func (w *work) addList(name string, cfg list.Config, at place) (string, error) {
 		w.set.Lists = collection.Config{}
 	}
 	w.set.Lists[name] = out
-	w.rep.add(Note{Kind: Carried, place: at, What: at.what, Ours: fmt.Sprintf("lists.%s (%d entries)", name, r.Entries+r.Exprs+r.Networks+r.Rules)})
+	w.rep.add(&Note{Kind: Carried, place: at, What: at.what, Ours: fmt.Sprintf("lists.%s (%d entries)", name, r.Entries+r.Exprs+r.Networks+r.Rules)})
 	return name, nil
 }
 
@@ -227,7 +227,7 @@ func (w *work) problem(p list.Problem) {
 	if o, ok := w.origin[file]; ok {
 		file = o
 	}
-	n := Note{Kind: Line, place: place{file: file, line: p.Line}, What: p.Reason}
+	n := &Note{Kind: Line, place: place{file: file, line: p.Line}, What: p.Reason}
 	if from := w.places[p.File]; p.Line > 0 && p.Line <= len(from) {
 		n.place = from[p.Line-1]
 	}

@@ -16,7 +16,7 @@ import (
 
 // intercept makes all policies look into TLS, with the root that the other
 // program has, or with a new one where that cannot be used.
-func (w *work) intercept(at place, cert, key string) Note {
+func (w *work) intercept(at place, cert, key string) *Note {
 	file := filepath.Join(w.to, "root.pem")
 	if w.set.Cut == nil {
 		w.set.Cut = &intercepted{Root: "root.pem"}
@@ -80,8 +80,8 @@ func (w *work) clamd(address string) {
 	w.set.Checks.Virus.Clamd = append(w.set.Checks.Virus.Clamd, address)
 }
 
-// icap has scanners asked, and refuses what they find, and what they cannot look at if strict.
-func (w *work) icap(cfg icap.Config, strict bool) {
+// askByICAP has scanners asked, and refuses what they find, and what they cannot look at if strict.
+func askByICAP(w *work, cfg icap.Config, strict bool) {
 	w.set.Checks.ICAP = &cfg
 	w.first = append(w.first, policy.Rule{Name: "scanner", Action: "block", Category: []string{"icap/virus", "icap/violation", "icap/blocked"}})
 	if strict {

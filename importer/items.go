@@ -86,13 +86,13 @@ func (c *guard) walk(path string, line func(p place, s []byte)) (*tree, error) {
 			switch {
 			case !ok || err != nil:
 				t.mend = true
-				c.rep.add(Note{Kind: Line, place: at, What: string(s), Why: "the file is not there, so nothing is included"})
+				c.rep.add(&Note{Kind: Line, place: at, What: string(s), Why: "the file is not there, so nothing is included"})
 				return nil
 			case seen[to]:
 				return nil
 			case depth >= maxDepth || len(t.files) >= maxFiles:
 				t.mend = true
-				c.rep.add(Note{Kind: Line, place: at, What: string(s), Why: "too many includes; this one is left out"})
+				c.rep.add(&Note{Kind: Line, place: at, What: string(s), Why: "too many includes; this one is left out"})
 				return nil
 			}
 			if to != filepath.Clean(name) || !strings.HasPrefix(real, root+"/") {
@@ -228,7 +228,7 @@ func (c *guard) items(r ref) (all []place) {
 		text := string(s)
 		if seen[text] {
 			c.rep.Duplicates++
-			c.rep.add(Note{Kind: Line, place: p, What: fmt.Sprintf("%q is there already", text)})
+			c.rep.add(&Note{Kind: Line, place: p, What: fmt.Sprintf("%q is there already", text)})
 			return
 		}
 		seen[text] = true
@@ -245,7 +245,7 @@ func (c *guard) items(r ref) (all []place) {
 // unread reports a list that could not be read to its end.
 func (c *guard) unread(path string, err error) {
 	if err != nil {
-		c.rep.add(Note{Kind: Lost, place: place{file: path}, What: "the list", Why: err.Error()})
+		c.rep.add(&Note{Kind: Lost, place: place{file: path}, What: "the list", Why: err.Error()})
 	}
 }
 

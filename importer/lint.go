@@ -108,6 +108,6 @@ func (w *work) shadows(inner, outer *index, why string) {
 			w.rep.Count[Line]++
 			continue
 		}
-		w.rep.add(Note{Kind: Line, place: inner.place(inner.at[key]), What: fmt.Sprintf("%q is covered by %q in %s", key, k, p), Why: why})
+		w.rep.add(&Note{Kind: Line, place: inner.place(inner.at[key]), What: fmt.Sprintf("%q is covered by %q in %s", key, k, p), Why: why})
 	}
 }

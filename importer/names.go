@@ -20,19 +20,19 @@ func (w *work) host(at place, name, to string) {
 	_, err := netip.ParseAddr(to)
 	known := hosts[name]
 	if name == "" || to == "" || strings.ContainsAny(name+to, " \t\x00/") {
-		w.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q leads to %q", name, to), Why: "left out: that is no name"})
+		w.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q leads to %q", name, to), Why: "left out: that is no name"})
 		return
 	}
 	if len(known) > 0 {
 		if _, before := netip.ParseAddr(known[0]); err != nil || before != nil {
-			w.rep.add(Note{Kind: Lost, place: at, What: name + " leads to " + to, Why: fmt.Sprintf("it leads to %s already; a name has addresses or one other name", known[0])})
+			w.rep.add(&Note{Kind: Lost, place: at, What: name + " leads to " + to, Why: fmt.Sprintf("it leads to %s already; a name has addresses or one other name", known[0])})
 			return
 		}
 	}
 	if !slices.Contains(known, to) {
 		hosts[name] = append(known, to)
 	}
-	w.rep.add(Note{Kind: Carried, place: at, What: name + " leads to " + to, Ours: "dns: hosts"})
+	w.rep.add(&Note{Kind: Carried, place: at, What: name + " leads to " + to, Ours: "dns: hosts"})
 }
 
 // hostsLine takes a line of a hosts file: an address and its names.
@@ -139,14 +139,14 @@ func (w *work) dnsmasqOption(at place, key, value string) {
 			}
 		}
 		if server = dnsmasqServer(server); server == "" {
-			w.rep.add(Note{Kind: Lost, place: at, What: key + "=" + value, Why: "it names no server"})
+			w.rep.add(&Note{Kind: Lost, place: at, What: key + "=" + value, Why: "it names no server"})
 			return
 		}
 		if domains == "" {
 			if !slices.Contains(f.Upstreams, server) {
 				f.Upstreams = append(f.Upstreams, server)
 			}
-			w.rep.add(Note{Kind: Carried, place: at, What: key + "=" + value, Ours: "dns: forward: upstreams"})
+			w.rep.add(&Note{Kind: Carried, place: at, What: key + "=" + value, Ours: "dns: forward: upstreams"})
 			return
 		}
 		for d := range strings.SplitSeq(domains, "/") {
@@ -166,7 +166,7 @@ func (w *work) route(at place, domain, server string) {
 	if !slices.Contains(routes[domain], server) {
 		routes[domain] = append(routes[domain], server)
 	}
-	w.rep.add(Note{Kind: Carried, place: at, What: domain + " is asked at " + server, Ours: "dns: forward: routes"})
+	w.rep.add(&Note{Kind: Carried, place: at, What: domain + " is asked at " + server, Ours: "dns: forward: routes"})
 }
 
 // dnsmasqServer converts "192.0.2.1#5353" to our syntax; "" if it is not an
@@ -199,9 +199,9 @@ func (w *work) adGuardNames(file yamlFile, cfg adGuard) {
 		to, _ := m["answer"].(string)
 		switch {
 		case m["enabled"] == false:
-			w.rep.add(Note{Kind: Default, place: at, What: "rewrite of " + name, Why: "it is switched off"})
+			w.rep.add(&Note{Kind: Default, place: at, What: "rewrite of " + name, Why: "it is switched off"})
 		case to == name, to == "A", to == "AAAA":
-			w.rep.add(Note{Kind: Lost, place: at, What: fmt.Sprintf("rewrite of %s to %q", name, to), Why: "an exception from a wider rewrite; write a rule with allow, or the name's own addresses"})
+			w.rep.add(&Note{Kind: Lost, place: at, What: fmt.Sprintf("rewrite of %s to %q", name, to), Why: "an exception from a wider rewrite; write a rule with allow, or the name's own addresses"})
 		default:
 			w.host(at, name, to)
 		}
@@ -211,13 +211,13 @@ func (w *work) adGuardNames(file yamlFile, cfg adGuard) {
 		at := file.each("dns.bootstrap_dns", i)
 		if a, err := netip.ParseAddr(s); err == nil {
 			d.Forward.Bootstrap = append(d.Forward.Bootstrap, a.String())
-			w.rep.add(Note{Kind: Carried, place: at, What: "bootstrap_dns: " + s, Ours: "dns: forward: bootstrap"})
+			w.rep.add(&Note{Kind: Carried, place: at, What: "bootstrap_dns: " + s, Ours: "dns: forward: bootstrap"})
 		} else {
-			w.rep.add(Note{Kind: Lost, place: at, What: "bootstrap_dns: " + s, Ours: "dns: forward: bootstrap", Why: "only addresses look up the names of upstreams"})
+			w.rep.add(&Note{Kind: Lost, place: at, What: "bootstrap_dns: " + s, Ours: "dns: forward: bootstrap", Why: "only addresses look up the names of upstreams"})
 		}
 	}
 	d.Forward.Validate = cfg.DNS["enable_dnssec"] == true
-	n := Note{Kind: Default, place: file.at("dns.enable_dnssec"), What: fmt.Sprint("enable_dnssec: ", cfg.DNS["enable_dnssec"])}
+	n := &Note{Kind: Default, place: file.at("dns.enable_dnssec"), What: fmt.Sprint("enable_dnssec: ", cfg.DNS["enable_dnssec"])}
 	if d.Forward.Validate {
 		n.Kind, n.Ours = Carried, "dns: forward: validate"
 	}
@@ -229,7 +229,7 @@ func (w *work) adGuardNames(file yamlFile, cfg adGuard) {
 	}
 	if answer, ok := map[string]filter.Answer{"nxdomain": filter.NXDomain, "refused": filter.Refused, "null_ip": filter.Zero, "default": filter.Zero}[mode]; ok {
 		d.Names.Block.Answer = answer
-		w.rep.add(Note{Kind: Carried, place: at, What: "blocking_mode: " + mode, Ours: "dns: block: answer"})
+		w.rep.add(&Note{Kind: Carried, place: at, What: "blocking_mode: " + mode, Ours: "dns: block: answer"})
 	}
 	if mode == "custom_ip" {
 		for _, key := range []string{"blocking_ipv4", "blocking_ipv6"} {
@@ -239,7 +239,7 @@ func (w *work) adGuardNames(file yamlFile, cfg adGuard) {
 				}
 			}
 		}
-		w.rep.add(Note{Kind: Carried, place: at, What: "blocking_mode: " + mode, Ours: "dns: block: answer: sinkhole"})
+		w.rep.add(&Note{Kind: Carried, place: at, What: "blocking_mode: " + mode, Ours: "dns: block: answer: sinkhole"})
 	}
 }
 
@@ -253,16 +253,16 @@ func (w *work) adGuardUpstreams(at place, all any) {
 				continue
 			}
 			if strings.HasPrefix(s, "sdns://") {
-				w.rep.add(Note{Kind: Lost, place: at, What: "upstream " + s, Why: "not spoken here; name an https or tls address of that server"})
+				w.rep.add(&Note{Kind: Lost, place: at, What: "upstream " + s, Why: "not spoken here; name an https or tls address of that server"})
 				continue
 			}
 			d.Forward.Upstreams = append(d.Forward.Upstreams, strings.TrimPrefix(s, "udp://"))
-			w.rep.add(Note{Kind: Carried, place: at, What: "upstream " + s, Ours: "dns: forward: upstreams"})
+			w.rep.add(&Note{Kind: Carried, place: at, What: "upstream " + s, Ours: "dns: forward: upstreams"})
 			continue
 		}
 		domains, servers, ok := strings.Cut(rest, "/]")
 		if !ok || strings.Contains(domains, "*") || strings.TrimSpace(servers) == "#" || domains == "" {
-			w.rep.add(Note{Kind: Lost, place: at, What: "upstream " + s, Why: "routes here are for a domain and all below it"})
+			w.rep.add(&Note{Kind: Lost, place: at, What: "upstream " + s, Why: "routes here are for a domain and all below it"})
 			continue
 		}
 		for domain := range strings.SplitSeq(domains, "/") {

@@ -19,7 +19,7 @@ func readNextDNS(w *work, file string) error {
 		for k, v := range all {
 			n.all[strings.TrimPrefix(k, "data.")] = v
 		}
-		return func(p *plain, key, value string) Note {
+		return func(p *plain, key, value string) *Note {
 			n.plain = p
 			key = strings.TrimPrefix(key, "data.")
 			if note, ok := n.entry(key, value); ok {
@@ -33,13 +33,13 @@ func readNextDNS(w *work, file string) error {
 			}
 			switch top, _, _ := strings.Cut(key, "."); top {
 			case "id", "name", "fingerprint", "role", "setup", "created", "modified":
-				return Note{Kind: Default}
+				return &Note{Kind: Default}
 			case "security":
 				if value == "true" {
 					return lost("it asks NextDNS's servers; name a list of the kind")
 				}
 			}
-			return Note{Kind: Lost}
+			return &Note{Kind: Lost}
 		}
 	})
 }
@@ -54,10 +54,10 @@ type nextDNS struct {
 func (n *nextDNS) off(list, number string) bool { return n.all[list+"."+number+".active"] == "false" }
 
 // entry takes an entry of one of the lists of a profile.
-func (n *nextDNS) entry(key, value string) (Note, bool) {
+func (n *nextDNS) entry(key, value string) (*Note, bool) {
 	at := strings.LastIndexByte(key, '.')
 	if at < 0 {
-		return Note{}, false
+		return &Note{}, false
 	}
 	field := key[at+1:]
 	list, number := key[:at], ""
@@ -65,15 +65,15 @@ func (n *nextDNS) entry(key, value string) (Note, bool) {
 		list, number = list[:dot], list[dot+1:]
 	}
 	if _, err := strconv.Atoi(number); err != nil {
-		return Note{}, false
+		return &Note{}, false
 	}
 	switch {
 	case list == "rewrites":
 		return n.rewrite(field, number, value), true
 	case field != "id":
-		return Note{Kind: Default}, true // active, recreation, and what the entry is called
+		return &Note{Kind: Default}, true // active, recreation, and what the entry is called
 	case n.off(list, number):
-		return Note{Kind: Default, Why: "it is switched off"}, true
+		return &Note{Kind: Default, Why: "it is switched off"}, true
 	}
 	switch list {
 	case "denylist":
@@ -96,13 +96,13 @@ func (n *nextDNS) entry(key, value string) (Note, bool) {
 		}
 		return note, true
 	}
-	return Note{}, false
+	return &Note{}, false
 }
 
 // rewrite takes a name of one's own, which is for what is below it as well.
-func (n *nextDNS) rewrite(field, number, value string) Note {
+func (n *nextDNS) rewrite(field, number, value string) *Note {
 	if field != "name" {
-		return Note{Kind: Default, Why: "with the name"}
+		return &Note{Kind: Default, Why: "with the name"}
 	}
 	name, to := strings.TrimPrefix(value, "*."), n.all["rewrites."+number+".content"]
 	n.host(n.at, name, to)
@@ -110,7 +110,7 @@ func (n *nextDNS) rewrite(field, number, value string) Note {
 	return carried("dns: hosts")
 }
 
-func (n *nextDNS) service(number, value string) Note {
+func (n *nextDNS) service(number, value string) *Note {
 	categories, note := n.blockServices(n.at, []string{value})
 	if len(categories) == 0 {
 		return note
@@ -147,57 +147,57 @@ func sinceMidnight(s string) string {
 }
 
 // nextDNSTable has the settings that are no lists.
-var nextDNSTable = map[string]func(n *nextDNS, value string) Note{
-	"security.threatIntelligenceFeeds": func(n *nextDNS, value string) Note { return n.kind("threatIntelligenceFeeds", value) },
-	"security.cryptojacking":           func(n *nextDNS, value string) Note { return n.kind("cryptojacking", value) },
-	"security.dnsRebinding": func(_ *nextDNS, value string) Note {
+var nextDNSTable = map[string]func(n *nextDNS, value string) *Note{
+	"security.threatIntelligenceFeeds": func(n *nextDNS, value string) *Note { return n.kind("threatIntelligenceFeeds", value) },
+	"security.cryptojacking":           func(n *nextDNS, value string) *Note { return n.kind("cryptojacking", value) },
+	"security.dnsRebinding": func(_ *nextDNS, value string) *Note {
 		if value == "true" {
 			return carried("dns: private, which refuses private addresses of foreign names")
 		}
 		return differs("dns: private", "private addresses of foreign names are refused; write the domains that may have them under private")
 	},
-	"privacy.disguisedTrackers": func(_ *nextDNS, value string) Note {
+	"privacy.disguisedTrackers": func(_ *nextDNS, value string) *Note {
 		if value == "true" {
 			return carried("dns, which judges aliases")
 		}
 		return differs("dns", "aliases are judged, too")
 	},
-	"privacy.allowAffiliate": func(_ *nextDNS, value string) Note {
+	"privacy.allowAffiliate": func(_ *nextDNS, value string) *Note {
 		if value != "true" {
-			return Note{Kind: Default}
+			return &Note{Kind: Default}
 		}
 		return lostOurs("lists.allowed", "write the hosts of affiliate links there that are to open")
 	},
-	"parentalControl.safeSearch": func(n *nextDNS, value string) Note {
+	"parentalControl.safeSearch": func(n *nextDNS, value string) *Note {
 		if value != "true" {
-			return Note{Kind: Default}
+			return &Note{Kind: Default}
 		}
 		n.safe().SafeSearch = true
 		return carried("safesearch: true")
 	},
-	"parentalControl.youtubeRestrictedMode": func(n *nextDNS, value string) Note {
+	"parentalControl.youtubeRestrictedMode": func(n *nextDNS, value string) *Note {
 		if value != "true" {
-			return Note{Kind: Default}
+			return &Note{Kind: Default}
 		}
 		n.safe().YouTube = "strict"
 		return carried("youtube: strict")
 	},
-	"parentalControl.blockBypass":         func(n *nextDNS, value string) Note { return n.kind("bypass", value) },
-	"parentalControl.recreation.timezone": func(*nextDNS, string) Note { return carried("schedule of the rules") },
-	"settings.blockPage.enabled": func(_ *nextDNS, value string) Note {
+	"parentalControl.blockBypass":         func(n *nextDNS, value string) *Note { return n.kind("bypass", value) },
+	"parentalControl.recreation.timezone": func(*nextDNS, string) *Note { return carried("schedule of the rules") },
+	"settings.blockPage.enabled": func(_ *nextDNS, value string) *Note {
 		if value != "true" {
-			return Note{Kind: Default}
+			return &Note{Kind: Default}
 		}
 		return lostOurs("dns: block: sinkhole", "write the address of this machine there, so that blocked names lead to the block page")
 	},
-	"settings.logs.enabled": func(n *nextDNS, value string) Note {
+	"settings.logs.enabled": func(n *nextDNS, value string) *Note {
 		if value == "true" {
 			return carried("events")
 		}
 		n.leaveOutQueries()
 		return carried("dns: log")
 	},
-	"settings.logs.retention": func(n *nextDNS, value string) Note {
+	"settings.logs.retention": func(n *nextDNS, value string) *Note {
 		seconds, err := strconv.ParseInt(value, 10, 32)
 		if err != nil || seconds < 3600 {
 			return lostOurs("events: keep", fmt.Sprintf("%q is less than an hour", value))
@@ -205,9 +205,9 @@ var nextDNSTable = map[string]func(n *nextDNS, value string) Note{
 		n.keepRecord(time.Duration(seconds) * time.Second)
 		return carried("events: keep")
 	},
-	"settings.logs.drop.ip": func(n *nextDNS, value string) Note {
+	"settings.logs.drop.ip": func(n *nextDNS, value string) *Note {
 		if value != "true" {
-			return Note{Kind: Default}
+			return &Note{Kind: Default}
 		}
 		if seconds, err := strconv.ParseInt(n.all["settings.logs.retention"], 10, 64); err == nil && seconds < 2*24*3600 {
 			return differs("events: keep", "rows have their clients, and are deleted after that time")
@@ -215,18 +215,18 @@ var nextDNSTable = map[string]func(n *nextDNS, value string) Note{
 		n.set.Events.SQLite, n.set.Events.Anonymise = "events.db", setting.Duration(24*time.Hour)
 		return differs("events: anonymise", "rows forget their clients after a day")
 	},
-	"settings.logs.location": func(*nextDNS, string) Note { return differs("data", "the record is in the data folder") },
-	"settings.performance.ecs": func(*nextDNS, string) Note {
-		return Note{Kind: Default, Why: "the networks of clients are not sent to upstreams"}
+	"settings.logs.location": func(*nextDNS, string) *Note { return differs("data", "the record is in the data folder") },
+	"settings.performance.ecs": func(*nextDNS, string) *Note {
+		return &Note{Kind: Default, Why: "the networks of clients are not sent to upstreams"}
 	},
-	"settings.performance.cacheBoost":      func(*nextDNS, string) Note { return Note{Kind: Default, Why: "dns: cache: min-ttl does the same"} },
-	"settings.performance.cnameFlattening": func(*nextDNS, string) Note { return Note{Kind: Default} },
+	"settings.performance.cacheBoost":      func(*nextDNS, string) *Note { return &Note{Kind: Default, Why: "dns: cache: min-ttl does the same"} },
+	"settings.performance.cnameFlattening": func(*nextDNS, string) *Note { return &Note{Kind: Default} },
 }
 
 // kind blocks a kind of list if the setting is on.
-func (n *nextDNS) kind(id, value string) Note {
+func (n *nextDNS) kind(id, value string) *Note {
 	if value != "true" {
-		return Note{Kind: Default}
+		return &Note{Kind: Default}
 	}
 	return n.catalogued(id, nextDNSLists)
 }

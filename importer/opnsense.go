@@ -146,9 +146,9 @@ func readOPNsense(w *work, file string) error {
 			}
 			switch leaf := path[strings.LastIndexByte(path, '.')+1:]; {
 			case n.text == "":
-				o.addNote(n, path, Note{Kind: Default})
+				o.say(n, path, &Note{Kind: Default})
 			case slices.Contains([]string{"enabled", "description", "uuid", "mxprio", "mx", "rr"}, leaf):
-				o.addNote(n, path, Note{Kind: Default, Why: "with its neighbours"})
+				o.say(n, path, &Note{Kind: Default, Why: "with its neighbours"})
 			default:
 				o.addNote(n, path, lost(opnSenseWhy(path)))
 			}
@@ -175,15 +175,15 @@ func opnSenseWhy(path string) string {
 	return cmp.Or(opnProxyReasons.of(path), "not about filtering names or pages; the firewall keeps it")
 }
 
-// addNote reports an element.
-func (o *opnSense) addNote(n *xmlNode, path string, note Note) {
+// say reports an element.
+func (o *opnSense) say(n *xmlNode, path string, note *Note) {
 	o.seen[n] = true
 	o.at.line = n.line
 	o.plain.addNote(o.at, path, n.text, note)
 }
 
 // take reports an element that is not empty.
-func (o *opnSense) take(n *xmlNode, path string, note func(value string) Note) {
+func (o *opnSense) take(n *xmlNode, path string, note func(value string) *Note) {
 	if n.text == "" {
 		return
 	}
@@ -191,13 +191,14 @@ func (o *opnSense) take(n *xmlNode, path string, note func(value string) Note) {
 	o.addNote(n, path, note(n.text))
 }
 
+// general takes settings one by one. Long because each option has a case.
 func (o *opnSense) general() {
 	g := o.unbound.at("general")
-	o.take(g.at("port"), "unboundplus.general.port", func(v string) Note {
+	o.take(g.at("port"), "unboundplus.general.port", func(v string) *Note {
 		return o.listen(v)
 	})
 	o.take(g.at("dnssec"), "unboundplus.general.dnssec", o.validate)
-	o.take(g.at("active_interface"), "unboundplus.general.active_interface", func(string) Note {
+	o.take(g.at("active_interface"), "unboundplus.general.active_interface", func(string) *Note {
 		port := cmp.Or(g.at("port").text, "53")
 		addresses := o.addresses(g.at("active_interface"))
 		if addresses[0] == "" {
@@ -210,21 +211,21 @@ func (o *opnSense) general() {
 		o.set.dns().Server.Listen = listen
 		return carried("dns: listen")
 	})
-	o.take(g.at("safesearch"), "unboundplus.general.safesearch", func(v string) Note {
+	o.take(g.at("safesearch"), "unboundplus.general.safesearch", func(v string) *Note {
 		if o.safe().SafeSearch = v == "1"; v != "1" {
-			return Note{Kind: Default}
+			return &Note{Kind: Default}
 		}
 		return carried("safesearch: true")
 	})
-	o.take(g.at("enable_wpad"), "unboundplus.general.enable_wpad", func(v string) Note {
+	o.take(g.at("enable_wpad"), "unboundplus.general.enable_wpad", func(v string) *Note {
 		if v != "1" {
-			return Note{Kind: Default}
+			return &Note{Kind: Default}
 		}
 		return lostOurs("portal", "the portal serves a proxy configuration: write dns: hosts: wpad, and portal: pac")
 	})
-	o.take(g.at("dns64"), "unboundplus.general.dns64", func(v string) Note {
+	o.take(g.at("dns64"), "unboundplus.general.dns64", func(v string) *Note {
 		if v != "1" {
-			return Note{Kind: Default}
+			return &Note{Kind: Default}
 		}
 		prefix := cmp.Or(g.at("dns64prefix").text, "true")
 		if err := o.set.dns().Names.DNS64.UnmarshalText([]byte(prefix)); err != nil {
@@ -232,16 +233,16 @@ func (o *opnSense) general() {
 		}
 		return carried("dns: dns64")
 	})
-	o.take(g.at("dns64prefix"), "unboundplus.general.dns64prefix", func(string) Note { return carried("dns: dns64") })
-	o.take(g.at("regdhcp"), "unboundplus.general.regdhcp", func(v string) Note {
+	o.take(g.at("dns64prefix"), "unboundplus.general.dns64prefix", func(string) *Note { return carried("dns: dns64") })
+	o.take(g.at("regdhcp"), "unboundplus.general.regdhcp", func(v string) *Note {
 		if v != "1" {
-			return Note{Kind: Default}
+			return &Note{Kind: Default}
 		}
 		return lostOurs("identity: names: leases", "name the file with the leases of the DHCP server there")
 	})
-	o.take(g.at("regdhcpstatic"), "unboundplus.general.regdhcpstatic", func(v string) Note {
+	o.take(g.at("regdhcpstatic"), "unboundplus.general.regdhcpstatic", func(v string) *Note {
 		if v != "1" {
-			return Note{Kind: Default}
+			return &Note{Kind: Default}
 		}
 		domain := cmp.Or(g.at("regdhcpdomain").text, o.root.at("system", "domain").text)
 		for _, subnet := range o.root.at("dhcpd").nodes {
@@ -254,12 +255,12 @@ func (o *opnSense) general() {
 		}
 		return carried("dns: hosts")
 	})
-	o.take(g.at("regdhcpdomain"), "unboundplus.general.regdhcpdomain", func(string) Note { return carried("dns: hosts") })
-	o.take(g.at("stats"), "unboundplus.general.stats", func(string) Note {
+	o.take(g.at("regdhcpdomain"), "unboundplus.general.regdhcpdomain", func(string) *Note { return carried("dns: hosts") })
+	o.take(g.at("stats"), "unboundplus.general.stats", func(string) *Note {
 		return differs("events", "statistics are made of the record")
 	})
 	forwarding := o.unbound.at("forwarding", "enabled")
-	o.take(forwarding, "unboundplus.forwarding.enabled", func(v string) Note {
+	o.take(forwarding, "unboundplus.forwarding.enabled", func(v string) *Note {
 		if v != "1" {
 			return differs("dns: forward: upstreams", "Unbound asks the servers of each zone itself; here the system's are asked unless upstreams are named")
 		}
@@ -353,12 +354,12 @@ func (o *opnSense) isOff(n *xmlNode) bool {
 	if n.at("enabled").text != "0" {
 		return false
 	}
-	o.entry(n, n.name, Note{Kind: Default, Why: "it is switched off"})
+	o.entry(n, n.name, &Note{Kind: Default, Why: "it is switched off"})
 	return true
 }
 
 // entry reports a group as one.
-func (o *opnSense) entry(n *xmlNode, path string, note Note) {
+func (o *opnSense) entry(n *xmlNode, path string, note *Note) {
 	var texts []string
 	n.eachLeaf("", func(_ string, x *xmlNode) {
 		o.seen[x] = true
@@ -384,24 +385,24 @@ func (o *opnSense) blocklists() {
 		off := b.at("enabled").text == "0"
 		for _, x := range []struct {
 			name string
-			take func(value string) Note
+			take func(value string) *Note
 		}{
-			{"lists", func(v string) Note { return o.list(true, v) }},
-			{"type", func(v string) Note { return o.shortList(v) }},
-			{"blocklists", func(v string) Note { return o.exact(v) }},
-			{"wildcards", func(v string) Note { return o.addNames(true, v) }},
-			{"whitelists", func(v string) Note { return o.nameOrExpression(false, v) }},
-			{"allowlists", func(v string) Note { return o.nameOrExpression(false, v) }},
-			{"source_nets", func(string) Note { return lost("write a policy with these networks and the rule for the lists") }},
-			{"address", func(v string) Note { return o.sinkhole(v) }},
-			{"nxdomain", func(v string) Note {
+			{"lists", func(v string) *Note { return o.list(true, v) }},
+			{"type", func(v string) *Note { return o.shortList(v) }},
+			{"blocklists", func(v string) *Note { return o.exact(v) }},
+			{"wildcards", func(v string) *Note { return o.addNames(true, v) }},
+			{"whitelists", func(v string) *Note { return o.nameOrExpression(false, v) }},
+			{"allowlists", func(v string) *Note { return o.nameOrExpression(false, v) }},
+			{"source_nets", func(string) *Note { return lost("write a policy with these networks and the rule for the lists") }},
+			{"address", func(v string) *Note { return o.sinkhole(v) }},
+			{"nxdomain", func(v string) *Note {
 				if v != "1" {
-					return Note{Kind: Default}
+					return &Note{Kind: Default}
 				}
 				o.set.dns().Names.Block.Answer = filter.NXDomain
 				return carried("dns: block: answer")
 			}},
-			{"cache_ttl", func(v string) Note {
+			{"cache_ttl", func(v string) *Note {
 				return takeDuration("dns: block: ttl", time.Second, 24*time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Names.Block.TTL })(o.plain, v, nil)
 			}},
 		} {
@@ -410,11 +411,11 @@ func (o *opnSense) blocklists() {
 				continue
 			}
 			if off {
-				o.addNote(n, path, Note{Kind: Default, Why: "it is switched off"})
+				o.say(n, path, &Note{Kind: Default, Why: "it is switched off"})
 				continue
 			}
 			o.at.line = n.line
-			last := Note{Kind: Default}
+			last := &Note{Kind: Default}
 			for _, v := range n.values() {
 				if last = x.take(v); last.Kind == Lost {
 					o.plain.addNote(o.at, path, v, last)
@@ -428,15 +429,15 @@ func (o *opnSense) blocklists() {
 	}
 }
 
-func (o *opnSense) shortList(id string) Note { return o.catalogued(id, opnSenseLists) }
+func (o *opnSense) shortList(id string) *Note { return o.catalogued(id, opnSenseLists) }
 
 // exact blocks a name without those below it.
-func (o *opnSense) exact(name string) Note {
+func (o *opnSense) exact(name string) *Note {
 	o.blocked = append(o.blocked, o.plain.entry(strings.ToLower(strings.Trim(name, "."))))
 	return carried("lists.blocked")
 }
 
-func (o *opnSense) sinkhole(value string) Note {
+func (o *opnSense) sinkhole(value string) *Note {
 	a, err := netip.ParseAddr(value)
 	if err != nil {
 		return lostOurs("dns: block: sinkhole", err.Error())
@@ -460,9 +461,9 @@ func (o *opnSense) advanced() {
 		if option == "domain-insecure" {
 			name = "insecuredomain"
 		}
-		o.take(a.at(name), "unboundplus.advanced."+name, func(v string) Note {
+		o.take(a.at(name), "unboundplus.advanced."+name, func(v string) *Note {
 			if v == "0" {
-				return Note{Kind: Default}
+				return &Note{Kind: Default}
 			}
 			if n, ok := names.take(o.plain, option, v); ok {
 				return n
@@ -471,7 +472,7 @@ func (o *opnSense) advanced() {
 		})
 	}
 	acls := o.unbound.at("acls")
-	o.take(acls.at("default_action"), "unboundplus.acls.default_action", func(v string) Note {
+	o.take(acls.at("default_action"), "unboundplus.acls.default_action", func(v string) *Note {
 		if v == "allow" {
 			return differs("dns: recursion", "private networks are answered, and those that an access list allows")
 		}
@@ -505,7 +506,7 @@ func (o *opnSense) advanced() {
 }
 
 // networksOf has each network of a list taken.
-func (o *opnSense) networksOf(ours, value string, take func(netip.Prefix)) Note {
+func (o *opnSense) networksOf(ours, value string, take func(netip.Prefix)) *Note {
 	for v := range strings.SplitSeq(value, ",") {
 		n, err := network(strings.TrimSpace(v))
 		if err != nil {

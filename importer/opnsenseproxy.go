@@ -23,93 +23,93 @@ import (
 type opnSetting struct {
 	path string
 	zero bool
-	take func(o *opnSense, v string) Note
+	take func(o *opnSense, v string) *Note
 }
 
 // different is what is done in another way, whatever the text.
-func different(ours, why string) func(*opnSense, string) Note {
-	return func(*opnSense, string) Note { return differs(ours, why) }
+func different(ours, why string) func(*opnSense, string) *Note {
+	return func(*opnSense, string) *Note { return differs(ours, why) }
 }
 
 // opnProxy has the settings of Squid as OPNsense keeps them, in the order in which they count.
 var opnProxy = []opnSetting{
 	{path: "forward.port", take: (*opnSense).proxyPort},
-	{path: "forward.interfaces", take: func(*opnSense, string) Note { return carried("listen: proxy") }},
-	{path: "forward.transparentMode", take: func(o *opnSense, v string) Note {
+	{path: "forward.interfaces", take: func(*opnSense, string) *Note { return carried("listen: proxy") }},
+	{path: "forward.transparentMode", take: func(o *opnSense, v string) *Note {
 		o.set.Listen.Transparent = setting.OneOrMore[setting.Address]{":" + setting.Address(o.transparentPort())}
 		return differs("listen: transparent", "one address for HTTP and HTTPS, which differs from that of the proxy: change the port in the firewall's rules; docs/transparent.md has them")
 	}},
 	{path: "forward.sslbumpport", take: different("listen: transparent", "one address for HTTP and HTTPS")},
 	{path: "forward.sslbump", take: (*opnSense).bump},
-	{path: "forward.sslcertificate", take: func(*opnSense, string) Note { return carried("intercept: root") }},
-	{path: "forward.sslurlonly", take: func(*opnSense, string) Note { return carried("decrypt: false, by which names alone are judged") }},
+	{path: "forward.sslcertificate", take: func(*opnSense, string) *Note { return carried("intercept: root") }},
+	{path: "forward.sslurlonly", take: func(*opnSense, string) *Note { return carried("decrypt: false, by which names alone are judged") }},
 	{path: "forward.sslnobumpsites", take: (*opnSense).closed},
-	{path: "forward.acl.blackList", take: func(o *opnSense, v string) Note {
-		return o.each(v, func(s string) Note { return o.nameOrExpression(true, s) })
+	{path: "forward.acl.blackList", take: func(o *opnSense, v string) *Note {
+		return o.each(v, func(s string) *Note { return o.nameOrExpression(true, s) })
 	}},
-	{path: "forward.acl.whiteList", take: func(o *opnSense, v string) Note {
-		return o.each(v, func(s string) Note { return o.nameOrExpression(false, s) })
+	{path: "forward.acl.whiteList", take: func(o *opnSense, v string) *Note {
+		return o.each(v, func(s string) *Note { return o.nameOrExpression(false, s) })
 	}},
-	{path: "forward.acl.unrestricted", take: func(o *opnSense, v string) Note { return o.networksOf("policy unfiltered", v, o.unfiltered) }},
+	{path: "forward.acl.unrestricted", take: func(o *opnSense, v string) *Note { return o.networksOf("policy unfiltered", v, o.unfiltered) }},
 	{path: "forward.acl.allowedSubnets", take: different("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")},
 	{path: "forward.addACLforInterfaceSubnets", zero: true, take: different("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")},
-	{path: "forward.acl.bannedHosts", take: func(o *opnSense, v string) Note {
+	{path: "forward.acl.bannedHosts", take: func(o *opnSense, v string) *Note {
 		n := o.networksOf("policy banned hosts", v, func(p netip.Prefix) { o.banned = append(o.banned, policy.Network{Prefix: p}) })
 		if n.Kind == Carried {
 			n = differs(n.Ours, "names are refused to them too")
 		}
 		return n
 	}},
-	{path: "forward.acl.browser", take: func(o *opnSense, v string) Note {
+	{path: "forward.acl.browser", take: func(o *opnSense, v string) *Note {
 		return o.condition("browsers", v, func(r *policy.Rule, s string) error {
 			r.Agent = append(r.Agent, s)
 			_, err := regexp.Compile(s)
 			return err
 		})
 	}},
-	{path: "forward.acl.mimeType", take: func(o *opnSense, v string) Note {
+	{path: "forward.acl.mimeType", take: func(o *opnSense, v string) *Note {
 		return o.condition("types", v, func(r *policy.Rule, s string) error {
 			m, err := squidType(s)
 			r.Type = append(r.Type, m)
 			return err
 		})
 	}},
-	{path: "forward.acl.googleapps", take: func(o *opnSense, v string) Note { return carried(tenant(o.safe(), "X-GoogApps-Allowed-Domains", v)) }},
-	{path: "forward.acl.youtube", take: func(o *opnSense, v string) Note {
+	{path: "forward.acl.googleapps", take: func(o *opnSense, v string) *Note { return carried(tenant(o.safe(), "X-GoogApps-Allowed-Domains", v)) }},
+	{path: "forward.acl.youtube", take: func(o *opnSense, v string) *Note {
 		return carried(tenant(o.safe(), "YouTube-Restrict", strings.TrimSuffix(strings.ToLower(v), "restrict")))
 	}},
-	{path: "forward.acl.safePorts", take: func(o *opnSense, v string) Note {
+	{path: "forward.acl.safePorts", take: func(o *opnSense, v string) *Note {
 		o.set.Proxy.SafePorts = opnPorts(v)
 		return carried("proxy.safe-ports")
 	}},
-	{path: "forward.acl.sslPorts", take: func(o *opnSense, v string) Note {
+	{path: "forward.acl.sslPorts", take: func(o *opnSense, v string) *Note {
 		o.set.Proxy.ConnectPorts = opnPorts(v)
 		return carried("proxy.connect-ports")
 	}},
 	{path: "forward.icap.enable", take: (*opnSense).scanner},
-	{path: "forward.authentication.method", take: func(*opnSense, string) Note {
+	{path: "forward.authentication.method", take: func(*opnSense, string) *Note {
 		return lostOurs("identity", "write identity: basic with a password file, ldap or radius, or identity: kerberos")
 	}},
 	{path: "general.logging.enable.accessLog", take: different("events", "all requests are on record")},
-	{path: "general.logging.target", take: func(_ *opnSense, v string) Note {
+	{path: "general.logging.target", take: func(_ *opnSense, v string) *Note {
 		if v == "syslog" {
 			return lostOurs("events.syslog", "write events: syslog with the address of the log server")
 		}
 		return differs("events", "all requests are on record")
 	}},
-	{path: "general.logging.ignoreLogACL", take: func(*opnSense, string) Note { return lost("the record has all clients") }},
-	{path: "general.useViaHeader", take: func(o *opnSense, _ string) Note {
+	{path: "general.logging.ignoreLogACL", take: func(*opnSense, string) *Note { return lost("the record has all clients") }},
+	{path: "general.useViaHeader", take: func(o *opnSense, _ string) *Note {
 		o.set.Proxy.Via, o.set.Proxy.ViaResponses = "on", "on"
 		return carried("proxy.via")
 	}},
-	{path: "general.forwardedForHandling", take: func(_ *opnSense, v string) Note {
+	{path: "general.forwardedForHandling", take: func(_ *opnSense, v string) *Note {
 		if v == "on" {
 			return lost("clients' addresses are not told to origins")
 		}
 		return carried("proxy, which adds no X-Forwarded-For")
 	}},
-	{path: "general.VisibleEmail", take: func(o *opnSense, v string) Note { o.set.Pages.Contact = v; return carried("pages.contact") }},
-	{path: "general.connecttimeout", take: func(o *opnSense, v string) Note {
+	{path: "general.VisibleEmail", take: func(o *opnSense, v string) *Note { o.set.Pages.Contact = v; return carried("pages.contact") }},
+	{path: "general.connecttimeout", take: func(o *opnSense, v string) *Note {
 		return takeTime(v, "proxy.dial", time.Second, 10*time.Minute, &o.set.Proxy.Upstream.Dial)
 	}},
 	{path: "general.alternateDNSservers", take: different("dns", "the proxy asks the system's resolver")},
@@ -136,14 +136,14 @@ var opnProxyReasons = reasons{
 // proxy is Squid as OPNsense writes its settings.
 func (o *opnSense) proxy() {
 	if o.squid.at("general", "enabled").text == "0" {
-		o.squid.leaves("proxy", func(path string, n *xmlNode) { o.say(n, path, Note{Kind: Default, Why: "the proxy is switched off"}) })
+		o.squid.leaves("proxy", func(path string, n *xmlNode) { o.say(n, path, &Note{Kind: Default, Why: "the proxy is switched off"}) })
 		return
 	}
 	for _, s := range opnProxy {
 		n := o.squid.at(strings.Split(s.path, ".")...)
-		o.take(n, "proxy."+s.path, func(v string) Note {
+		o.take(n, "proxy."+s.path, func(v string) *Note {
 			if v == "0" && !s.zero {
-				return Note{Kind: Default}
+				return &Note{Kind: Default}
 			}
 			return s.take(o, v)
 		})
@@ -162,7 +162,7 @@ func (o *opnSense) proxy() {
 }
 
 // proxyPort has the proxy listen at the addresses of its interfaces, or at all.
-func (o *opnSense) proxyPort(port string) Note {
+func (o *opnSense) proxyPort(port string) *Note {
 	o.set.Listen.Proxy = nil
 	for _, a := range o.addresses(o.squid.at("forward", "interfaces")) {
 		n, err := strconv.Atoi(port)
@@ -198,7 +198,7 @@ func (o *opnSense) transparentPort() string {
 }
 
 // bump has connections decrypted with the authority that the firewall keeps.
-func (o *opnSense) bump(string) Note {
+func (o *opnSense) bump(string) *Note {
 	if o.squid.at("forward", "sslurlonly").text == "1" {
 		return carried("decrypt: false, by which names alone are judged")
 	}
@@ -219,13 +219,13 @@ func (o *opnSense) bump(string) Note {
 }
 
 // closed keeps connections to some sites closed.
-func (o *opnSense) closed(v string) Note {
+func (o *opnSense) closed(v string) *Note {
 	var lines []place
 	for s := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == ',' || r == '\n' }) {
 		lines = append(lines, o.plain.entry(strings.TrimPrefix(strings.TrimSpace(s), ".")))
 	}
 	if o.squid.at("forward", "sslbump").text != "1" {
-		return Note{Kind: Default, Why: "TLS is not looked into"}
+		return &Note{Kind: Default, Why: "TLS is not looked into"}
 	}
 	path, err := o.ownLines("closed", lines)
 	if err != nil {
@@ -241,7 +241,7 @@ func (o *opnSense) closed(v string) Note {
 
 // nameOrExpression takes what a list of Squid's may have: a name with those below it, or an
 // expression.
-func (o *opnSense) nameOrExpression(block bool, text string) Note {
+func (o *opnSense) nameOrExpression(block bool, text string) *Note {
 	if strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" {
 		return o.addNames(block, text)
 	}
@@ -257,8 +257,8 @@ func (o *opnSense) nameOrExpression(block bool, text string) Note {
 }
 
 // each takes the parts of a list. The first that is lost is the note on all.
-func (o *opnSense) each(v string, take func(s string) Note) (n Note) {
-	first := Note{Kind: Default}
+func (o *opnSense) each(v string, take func(s string) *Note) (n *Note) {
+	first := &Note{Kind: Default}
 	for s := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == ',' || r == '\n' }) {
 		if n = take(strings.TrimSpace(s)); n.Kind == Lost || first.Kind == Default {
 			first = n
@@ -268,9 +268,9 @@ func (o *opnSense) each(v string, take func(s string) Note) (n Note) {
 }
 
 // condition refuses what one of several texts fits.
-func (o *opnSense) condition(name, v string, add func(r *policy.Rule, s string) error) Note {
+func (o *opnSense) condition(name, v string, add func(r *policy.Rule, s string) error) *Note {
 	r := policy.Rule{Name: name, Action: "block"}
-	n := o.each(v, func(s string) Note {
+	n := o.each(v, func(s string) *Note {
 		if err := add(&r, s); err != nil {
 			return lost(err.Error())
 		}
@@ -293,7 +293,7 @@ func opnPorts(v string) (all setting.OneOrMore[string]) {
 }
 
 // scanner asks the servers that Squid asks by ICAP.
-func (o *opnSense) scanner(string) Note {
+func (o *opnSense) scanner(string) *Note {
 	i := o.squid.at("forward", "icap")
 	cfg := icap.Config{Clients: i.at("SendClientIP").text == "1" || i.at("SendUsername").text == "1"}
 	for _, name := range []string{"RequestURL", "ResponseURL"} {
@@ -301,23 +301,23 @@ func (o *opnSense) scanner(string) Note {
 		if u := n.text; u != "" && (len(cfg.Servers) == 0 || cfg.Servers[0] != u) {
 			cfg.Servers = append(cfg.Servers, u)
 		}
-		o.take(n, "proxy.forward.icap."+strings.ToLower(name), func(string) Note { return carried("checks.icap.servers") })
+		o.take(n, "proxy.forward.icap."+strings.ToLower(name), func(string) *Note { return carried("checks.icap.servers") })
 	}
 	for _, name := range []string{"SendClientIP", "SendUsername"} {
-		o.take(i.at(name), "proxy.forward.icap."+strings.ToLower(name), func(string) Note { return carried("checks.icap.clients") })
+		o.take(i.at(name), "proxy.forward.icap."+strings.ToLower(name), func(string) *Note { return carried("checks.icap.clients") })
 	}
-	o.take(i.at("exclude"), "proxy.forward.icap.exclude", func(string) Note {
+	o.take(i.at("exclude"), "proxy.forward.icap.exclude", func(string) *Note {
 		return lostOurs("rules", "a rule with action: allow, in front of the others, keeps hosts from the scanner")
 	})
 	if len(cfg.Servers) == 0 {
 		return lostOurs("checks.icap.servers", "it names no server")
 	}
-	o.icap(cfg, true)
+	askByICAP(o.work, cfg, true)
 	return carried("checks.icap")
 }
 
 // parent has requests go through another proxy.
-func (o *opnSense) parent(string) Note {
+func (o *opnSense) parent(string) *Note {
 	p := o.squid.at("general", "parentproxy")
 	u := url.URL{Scheme: "http", Host: p.at("host").text + ":" + p.at("port").text}
 	if p.at("enableauth").text == "1" {
@@ -326,8 +326,8 @@ func (o *opnSense) parent(string) Note {
 	up := &o.set.Proxy.Upstream
 	up.Parent = u.String()
 	for _, name := range []string{"localdomains", "localips"} {
-		o.take(p.at(name), "proxy.general.parentproxy."+name, func(v string) Note {
-			return o.each(v, func(s string) Note {
+		o.take(p.at(name), "proxy.general.parentproxy."+name, func(v string) *Note {
+			return o.each(v, func(s string) *Note {
 				up.NoParent = append(up.NoParent, strings.TrimPrefix(s, "."))
 				return carried("proxy.no-parent")
 			})
@@ -338,14 +338,14 @@ func (o *opnSense) parent(string) Note {
 }
 
 // store takes sizes of the cache, which are in MB.
-func (o *opnSense) store(string) Note {
+func (o *opnSense) store(string) *Note {
 	l := o.squid.at("general", "cache", "local")
 	c := &cache.Config{}
 	for _, x := range []struct {
 		name, ours string
 		to         *setting.Size
 	}{{"cache_mem", "cache.memory", &c.Memory}, {"maximum_object_size", "cache.object", &c.Object}, {"size", "cache.disk", &c.Disk}} {
-		o.take(l.at(x.name), "proxy.general.cache.local."+x.name, func(v string) Note {
+		o.take(l.at(x.name), "proxy.general.cache.local."+x.name, func(v string) *Note {
 			s, ok := squidSize([]string{v, "MB"})
 			if !ok {
 				return lostOurs(x.ours, "no size can be read in it")
@@ -359,9 +359,9 @@ func (o *opnSense) store(string) Note {
 }
 
 // traffic limits what clients send, which is in KiB.
-func (o *opnSense) traffic(string) Note {
+func (o *opnSense) traffic(string) *Note {
 	n := o.squid.at("general", "traffic", "maxUploadSize")
-	o.take(n, "proxy.general.traffic.maxuploadsize", func(v string) Note {
+	o.take(n, "proxy.general.traffic.maxuploadsize", func(v string) *Note {
 		s, ok := squidSize([]string{v, "KB"})
 		if !ok {
 			return lostOurs("larger", "no size can be read in it")
@@ -369,7 +369,7 @@ func (o *opnSense) traffic(string) Note {
 		o.first = append(o.first, policy.Rule{Name: "large requests", Action: "block", Larger: s})
 		return carried("a rule with larger")
 	})
-	return Note{Kind: Default, Why: "with its neighbours"}
+	return &Note{Kind: Default, Why: "with its neighbours"}
 }
 
 // safety puts what holds for the proxy into the policies: scanners, sites that stay closed, and

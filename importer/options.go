@@ -65,14 +65,14 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 		switch {
 		case r.typ == "ip" || r.typ == "ipmap" || r.typ == "map":
 		case (r.typ == "replace" && r.name != "searchterms" || strings.HasSuffix(r.name, "header")) && len(c.items(r)) > 0:
-			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: "what is said of its lines"})
+			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: "what is said of its lines"})
 		case slices.Contains([]string{"banned", "exception", "grey", "semiexception", "localbanned", "localexception", "localgrey", "localsemiexception", "exceptionfile",
 			"nomitm", "authexception", "bannedtimes", "blankettimes", "refererexception", "bannedheader", "exceptionheader", "banneduseragent", "exceptionuseragent", "bannedextension", "bannedmime"}, r.name) && r.typ != "category" && !(r.typ == "search" && r.name == "exception"):
 		case r.name == "bannedbypass" && number(opts, "bypass", 0) > 0:
 		case r.typ == "replace" && r.name != "searchterms":
-			c.rep.add(Note{Kind: Empty, place: r.place, What: r.what, Why: "nothing is in it"})
+			c.rep.add(&Note{Kind: Empty, place: r.place, What: r.what, Why: "nothing is in it"})
 		case r.name == "searchterms":
-			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: "search:", Why: "the search engines are known"})
+			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: "search:", Why: "the search engines are known"})
 		default:
 			reason := whyNot(r.name)
 			switch {
@@ -87,7 +87,7 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 			case r.name == "exceptionextension" || r.name == "exceptionmime":
 				reason = "of use only with a changed storyboard; a rule cannot say \"all types but these\""
 			}
-			n := Note{Kind: Lost, place: r.place, What: r.what, Why: reason}
+			n := &Note{Kind: Lost, place: r.place, What: r.what, Why: reason}
 			if r.typ != "category" && len(c.items(r)) == 0 {
 				n.Kind = Empty
 			}
@@ -95,7 +95,7 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 		}
 	}
 	if grey {
-		c.rep.add(Note{Kind: Changed, place: place{file: c.dir}, What: "grey lists and tunnels", Ours: "unless of the bans",
+		c.rep.add(&Note{Kind: Changed, place: place{file: c.dir}, What: "grey lists and tunnels", Ours: "unless of the bans",
 			Why: "e2guardian bans a tunnel to a site that is banned and grey when it does not look into it; ours lets it pass"})
 	}
 	for _, name := range sortedKeys(opts) {
@@ -116,7 +116,7 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 // global converts the main file's settings of the proxy.
 func (c *guard) global(opts map[string]option) {
 	carried := func(name, ours string) {
-		c.rep.add(Note{Kind: Carried, place: opts[name].place, What: opts[name].what, Ours: ours})
+		c.rep.add(&Note{Kind: Carried, place: opts[name].place, What: opts[name].what, Ours: ours})
 	}
 	done := map[string]bool{}
 	for _, name := range carriedOptions {
@@ -133,7 +133,7 @@ func (c *guard) global(opts map[string]option) {
 		}
 	}
 	if opts["proxyip"].value == "" && opts["proxyport"].value != "" {
-		c.rep.add(Note{Kind: Default, place: opts["proxyport"].place, What: opts["proxyport"].what, Why: "there is no parent"})
+		c.rep.add(&Note{Kind: Default, place: opts["proxyport"].place, What: opts["proxyport"].what, Why: "there is no parent"})
 		done["proxyport"] = true
 	}
 	if opts["usexforwardedfor"].value == "on" {
@@ -174,9 +174,9 @@ func e2Listen(c *guard, addresses, ports []option) {
 		n := carried("listen.proxy")
 		switch {
 		case o.value == "":
-			n = Note{Kind: Default}
+			n = &Note{Kind: Default}
 		case err != nil:
-			n = Note{Kind: Line, Why: "not an address; left out", Mend: "one address a line"}
+			n = &Note{Kind: Line, Why: "not an address; left out", Mend: "one address a line"}
 		case a.IsUnspecified():
 		default:
 			ips = append(ips, o.value)
@@ -190,7 +190,7 @@ func e2Listen(c *guard, addresses, ports []option) {
 	for _, o := range ports {
 		n := carried("listen.proxy")
 		if port, err := strconv.Atoi(o.value); err != nil || port < 1 || port > 65535 {
-			n = Note{Kind: Line, Why: "not a port; left out", Mend: "a port from 1 to 65535"}
+			n = &Note{Kind: Line, Why: "not a port; left out", Mend: "a port from 1 to 65535"}
 		} else {
 			for _, ip := range ips {
 				for _, a := range listenOn(ip, port) {
@@ -229,18 +229,18 @@ var shipped = map[string]string{
 func (c *guard) story(o option, ban string, unless []string, add func(policy.Rule)) {
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {
-		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
+		c.rep.add(&Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
 		return
 	}
 	functions, err := c.functions(path)
 	if err != nil {
-		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: err.Error()})
+		c.rep.add(&Note{Kind: Lost, place: o.place, What: o.what, Why: err.Error()})
 		return
 	}
 	changed := 0
 	for _, name := range sortedKeys(functions) {
 		for _, l := range functions[name] {
-			n := Note{Kind: Lost, place: l, What: fmt.Sprintf("function %s: %s", name, l.what), Why: "storyboards are not run"}
+			n := &Note{Kind: Lost, place: l, What: fmt.Sprintf("function %s: %s", name, l.what), Why: "storyboards are not run"}
 			switch {
 			case name == "checkblanketblock" && strings.HasPrefix(l.what, "if(true"):
 				n.Kind, n.Ours, n.Why = Carried, `rule "blanket block"`, ""
@@ -256,7 +256,7 @@ func (c *guard) story(o option, ban string, unless []string, add func(policy.Rul
 		}
 	}
 	if changed == 0 {
-		c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "the order of rules"})
+		c.rep.add(&Note{Kind: Carried, place: o.place, What: o.what, Ours: "the order of rules"})
 	}
 }
 
@@ -298,7 +298,7 @@ func (c *guard) compareStory(name string, at place) {
 	base := filepath.Base(path)
 	want, known := shipped[base]
 	if !known {
-		c.rep.add(Note{Kind: Lost, place: at, What: at.what, Why: "storyboards are not run, and this one is not one that is shipped"})
+		c.rep.add(&Note{Kind: Lost, place: at, What: at.what, Why: "storyboards are not run, and this one is not one that is shipped"})
 		return
 	}
 	if !ok {
@@ -306,7 +306,7 @@ func (c *guard) compareStory(name string, at place) {
 	}
 	data, err := readWhole(path)
 	if err != nil || digest(data) != want {
-		c.rep.add(Note{Kind: Changed, place: place{file: path}, What: base, Ours: "the order of rules",
+		c.rep.add(&Note{Kind: Changed, place: place{file: path}, What: base, Ours: "the order of rules",
 			Why: "it is not the one of e2guardian 5.3.5: if it was edited, look at the order of the rules; one of another version says the same"})
 	}
 }

@@ -35,10 +35,10 @@ type plain struct {
 
 // A reader converts one setting and returns the note on it. Its kind is Lost,
 // with a reason, if there is no equivalent.
-type reader func(p *plain, key, value string) Note
+type reader func(p *plain, key, value string) *Note
 
-// addNote finishes the note on a setting. Empty and false values are defaults.
-func (p *plain) addNote(at place, key, value string, n Note) {
+// say finishes the note on a setting. Empty and false values are defaults.
+func (p *plain) say(at place, key, value string, n *Note) {
 	n.place, n.What = at, strings.TrimSpace(key+" "+value)
 	if n.Kind == Lost && (value == "" && !p.flags || value == "false" || value == "0" || value == "off" || value == "no" || value == "<nil>") {
 		n.Kind, n.Why = Default, ""
@@ -65,14 +65,14 @@ func (all reasons) of(option string) string {
 	return ""
 }
 
-func carried(ours string) Note      { return Note{Kind: Carried, Ours: ours} }
-func differs(ours, why string) Note { return Note{Kind: Changed, Ours: ours, Why: why} }
-func lost(why string) Note          { return Note{Kind: Lost, Why: why} }
+func carried(ours string) *Note      { return &Note{Kind: Carried, Ours: ours} }
+func differs(ours, why string) *Note { return &Note{Kind: Changed, Ours: ours, Why: why} }
+func lost(why string) *Note          { return &Note{Kind: Lost, Why: why} }
 
 // addNames adds names, one per line or separated by spaces, with their subdomains.
 // If block is false, they are allowed. They become rules, so that a list can also
 // have single names without subdomains.
-func (p *plain) addNames(block bool, text string) Note {
+func (p *plain) addNames(block bool, text string) *Note {
 	to, ours := &p.blocked, "lists.blocked"
 	if !block {
 		to, ours = &p.allowed, "lists.allowed"
@@ -95,7 +95,7 @@ func (p *plain) addNames(block bool, text string) Note {
 func (p *plain) entry(text string) place { return place{file: p.at.file, line: p.at.line, what: text} }
 
 // zone takes a name of which a longer one may say the opposite.
-func (p *plain) zone(block bool, name string) Note {
+func (p *plain) zone(block bool, name string) *Note {
 	p.longest = p.longest || !block
 	p.blocked = append(p.blocked, p.entry(zoneRule(block, name)))
 	return carried("lists.blocked")
@@ -112,7 +112,7 @@ func zoneRule(block bool, name string) string {
 
 // entries adds a list in Blocky's syntax: a name alone, "*.name" for a name
 // with its subdomains, "/x/" for an expression, or a line of a hosts file.
-func (p *plain) entries(block bool, text string) Note {
+func (p *plain) entries(block bool, text string) *Note {
 	to, ours := &p.blocked, "lists.blocked"
 	if !block {
 		to, ours = &p.allowed, "lists.allowed"
@@ -133,7 +133,7 @@ func (p *plain) entries(block bool, text string) Note {
 }
 
 // list takes a list by its address, file or text.
-func (p *plain) list(block bool, s string) Note {
+func (p *plain) list(block bool, s string) *Note {
 	to := &p.blockURLs
 	if !block {
 		to = &p.allowURLs
@@ -156,7 +156,7 @@ func (p *plain) list(block bool, s string) Note {
 }
 
 // upstream takes a server that names are asked at.
-func (p *plain) upstream(s string) Note {
+func (p *plain) upstream(s string) *Note {
 	f := &p.set.dns().Forward
 	s = strings.Replace(strings.TrimPrefix(s, "udp://"), "tcp-tls:", "tls://", 1)
 	if addr, name, ok := strings.Cut(s, "#"); ok && !strings.Contains(s, "://") && !strings.ContainsAny(name, ".") {
@@ -180,7 +180,7 @@ func (p *plain) upstream(s string) Note {
 }
 
 // bootstrap takes the address of a server that looks up names of upstreams.
-func (p *plain) bootstrap(s string) Note {
+func (p *plain) bootstrap(s string) *Note {
 	if _, err := netip.ParseAddr(s); err != nil {
 		return lost("only addresses look up the names of upstreams")
 	}
@@ -189,12 +189,12 @@ func (p *plain) bootstrap(s string) Note {
 	return carried("dns: forward: bootstrap")
 }
 
-func (p *plain) validate(value string) Note {
+func (p *plain) validate(value string) *Note {
 	p.set.dns().Forward.Validate = value == "true" || value == "yes" || value == "1"
 	return carried("dns: forward: validate")
 }
 
-func (p *plain) answer(value string) Note {
+func (p *plain) answer(value string) *Note {
 	a, ok := map[string]filter.Answer{"zeroip": filter.Zero, "null_ip": filter.Zero, "anyaddress": filter.Zero, "nxdomain": filter.NXDomain, "refused": filter.Refused}[strings.ToLower(value)]
 	if !ok {
 		return lost("write dns: block: answer and sinkhole")
@@ -330,7 +330,7 @@ func readTree(w *work, file, usual string, read func(all map[string]string) read
 	return p.done()
 }
 
-func (p *plain) listen(value string) Note {
+func (p *plain) listen(value string) *Note {
 	p.set.dns().Server.Listen = listenAddresses(value)
 	return carried("dns: listen")
 }
@@ -348,7 +348,7 @@ func listenAddresses(value string) (all setting.OneOrMore[string]) {
 }
 
 // catalogued blocks the list of the catalogue that is most like one of theirs.
-func (p *plain) catalogued(id string, known map[string]string) Note {
+func (p *plain) catalogued(id string, known map[string]string) *Note {
 	source := known[id]
 	if source == "" {
 		return lostOurs("lists", "this list is not public: \"shuultuur list catalogue\" names lists to write under lists with source")
@@ -370,7 +370,7 @@ func (w *work) safe() *policy.Policy {
 }
 
 // readOptions reads files of options by a reader.
-func readOptions(w *work, file string, files *optionFiles, take func(p *plain, at place, key, value string) Note) error {
+func readOptions(w *work, file string, files *optionFiles, take func(p *plain, at place, key, value string) *Note) error {
 	p := &plain{work: w}
 	err := files.each(file, func(at place, key, value string) {
 		p.at = at
@@ -384,9 +384,9 @@ func readOptions(w *work, file string, files *optionFiles, take func(p *plain, a
 }
 
 // included returns the note on a line that names settings files.
-func included(files *optionFiles, key, value string) Note {
+func included(files *optionFiles, key, value string) *Note {
 	if found, _ := files.included(files.dir, key, value); len(found) == 0 {
-		return Note{Kind: Lost, Why: "no such file: copy it beside the settings and import again"}
+		return &Note{Kind: Lost, Why: "no such file: copy it beside the settings and import again"}
 	}
 	return carried("its lines")
 }
@@ -397,7 +397,7 @@ func readDnsmasq(w *work, file string) error {
 	}
 	w.set.dns()
 	o := &dnsmasqOptions{port: "53", files: dnsmasqFiles()}
-	err := readOptions(w, file, o.files, func(p *plain, _ place, key, value string) Note {
+	err := readOptions(w, file, o.files, func(p *plain, _ place, key, value string) *Note {
 		p.flags = true
 		return o.option(p, key, value)
 	})
@@ -406,11 +406,11 @@ func readDnsmasq(w *work, file string) error {
 }
 
 // unboundData takes a record of one's own, in a zone of some kind.
-func (p *plain) unboundData(at place, f []string, kinds map[string]string) Note {
+func (p *plain) unboundData(at place, f []string, kinds map[string]string) *Note {
 	name := strings.ToLower(strings.TrimSuffix(cmp.Or(append(f, "")...), "."))
 	zone := above(name, func(n string) bool { return kinds[n] != "" })
 	if kind := kinds[zone]; strings.HasPrefix(kind, "always_") && kind != "always_transparent" {
-		return Note{Kind: Default, Why: "its zone refuses all the same"}
+		return &Note{Kind: Default, Why: "its zone refuses all the same"}
 	}
 	for i, x := range f {
 		if (x == "A" || x == "AAAA" || x == "CNAME") && i+1 < len(f) && i > 0 {
@@ -425,20 +425,20 @@ func (p *plain) unboundData(at place, f []string, kinds map[string]string) Note 
 }
 
 // unboundAsks is said where no server is named that all names are asked at.
-func unboundAsks(file string) Note {
-	return Note{Kind: Changed, place: place{file: file}, What: "no forward-zone for \".\"", Ours: "dns: forward: upstreams",
+func unboundAsks(file string) *Note {
+	return &Note{Kind: Changed, place: place{file: file}, What: "no forward-zone for \".\"", Ours: "dns: forward: upstreams",
 		Why: "Unbound asks the servers of each zone itself; here those of /etc/resolv.conf are asked: name upstreams if they are not what you want"}
 }
 
 // unboundOther returns the note on an option that is not about names.
-func unboundOther(section, key string) Note {
+func unboundOther(section, key string) *Note {
 	switch key {
 	case "verbosity", "use-syslog", "logfile", "log-queries", "statistics-interval", "extended-statistics":
 		return differs("events", "all queries are in the record, counters at /metrics")
 	case "forward-tls-upstream", "forward-ssl-upstream":
 		return differs("dns: forward: upstreams", "servers with port 853 are asked over TLS")
 	case "username", "directory", "chroot", "pidfile", "num-threads", "so-reuseport":
-		return Note{Kind: Default, Why: "the service manager and the program see to that"}
+		return &Note{Kind: Default, Why: "the service manager and the program see to that"}
 	}
 	if section == "remote-control" {
 		return differs("listen.admin", "the gateway is asked and told at its admin address")

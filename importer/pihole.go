@@ -116,7 +116,7 @@ func (w *work) pihole(path string) error {
 	keys := piholeSettings(w, dir)
 	if leases := filepath.Join(dir, "dhcp.leases"); isFile(leases) {
 		w.set.Identity.Names.Leases = append(w.set.Identity.Names.Leases, setting.Source(leases))
-		w.rep.add(Note{Kind: Carried, place: place{file: leases}, What: "dhcp.leases", Ours: "identity: names: leases"})
+		w.rep.add(&Note{Kind: Carried, place: place{file: leases}, What: "dhcp.leases", Ours: "identity: names: leases"})
 	}
 	clients := w.piholeClients(place{file: db}, filepath.Join(dir, "dhcp.leases"), keys.macs, g)
 	found, err := piholeLists(w, db, g, clients)
@@ -152,7 +152,7 @@ func piholeLists(w *work, db string, g *gravity, clients []piholeClient) (found 
 		if f.path == "" { // an export has the addresses of lists, and nothing of what is in them
 			category := f.groups.name(f.base)
 			piholeFetched(w, f.url, category)
-			w.rep.add(Note{Kind: Carried, place: place{file: db}, What: "adlist: " + f.url, Ours: "lists: url", Why: "fetched when the gateway starts"})
+			w.rep.add(&Note{Kind: Carried, place: place{file: db}, What: "adlist: " + f.url, Ours: "lists: url", Why: "fetched when the gateway starts"})
 			if c := (piholeCategory{f.groups, f.base}); !slices.Contains(found, c) {
 				found = append(found, c)
 			}
@@ -175,7 +175,7 @@ func piholeLists(w *work, db string, g *gravity, clients []piholeClient) (found 
 			err = w.keepFetching(name, f.url)
 		} else if name != "" && f.turned && f.url != "" {
 			at.what = "adlist: " + f.url
-			w.rep.add(Note{Kind: Changed, place: at, What: at.what, Ours: "lists." + name, Why: "as it was when Pi-hole fetched it: its exceptions are what is allowed, which no list on the web says; import again to renew it"})
+			w.rep.add(&Note{Kind: Changed, place: at, What: at.what, Ours: "lists." + name, Why: "as it was when Pi-hole fetched it: its exceptions are what is allowed, which no list on the web says; import again to renew it"})
 		}
 		if c := (piholeCategory{f.groups, f.base}); name != "" && !slices.Contains(found, c) {
 			found = append(found, c)
@@ -238,7 +238,7 @@ func (w *work) used(g *gravity, groups groupSet, clients []piholeClient, what st
 	if groups.meets(g.set([]int64{0})) || slices.ContainsFunc(clients, func(c piholeClient) bool { return groups.meets(c.groups) }) {
 		return true
 	}
-	w.rep.add(Note{Kind: Lost, What: what + " of " + g.words(groups), Why: "no client is in a group that has them"})
+	w.rep.add(&Note{Kind: Lost, What: what + " of " + g.words(groups), Why: "no client is in a group that has them"})
 	return false
 }
 
@@ -265,7 +265,7 @@ func (w *work) piholeClients(at place, leases string, macs map[string]string, g 
 			network, why = "", "another client is at "+network
 		}
 		if network == "" {
-			w.rep.add(Note{Kind: Lost, place: at, What: what + " of " + g.words(c.groups), Why: why})
+			w.rep.add(&Note{Kind: Lost, place: at, What: what + " of " + g.words(c.groups), Why: why})
 			continue
 		}
 		taken[network] = true
@@ -282,7 +282,7 @@ func (w *work) piholeClients(at place, leases string, macs map[string]string, g 
 			i, all = len(all), append(all, piholeClient{name: name, groups: c.groups, wide: wide})
 		}
 		all[i].networks = append(all[i].networks, network)
-		n := Note{Kind: Carried, place: at, What: what, Ours: fmt.Sprintf("policy %q", all[i].name)}
+		n := &Note{Kind: Carried, place: at, What: what, Ours: fmt.Sprintf("policy %q", all[i].name)}
 		if why != "" {
 			n.Kind, n.Why = Changed, why
 		}
@@ -297,7 +297,7 @@ func piholeFile(w *work, path string, to map[groupSet][]string) {
 	if err != nil {
 		return
 	}
-	w.rep.add(Note{Kind: Carried, place: place{file: path}, What: filepath.Base(path), Ours: "lists"})
+	w.rep.add(&Note{Kind: Carried, place: place{file: path}, What: filepath.Base(path), Ours: "lists"})
 	seen := map[string]int{}
 	_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
 		if s[0] == '#' {
@@ -306,7 +306,7 @@ func piholeFile(w *work, path string, to map[groupSet][]string) {
 		text := string(s)
 		if before, twice := seen[text]; twice {
 			w.rep.Duplicates++
-			w.rep.add(Note{Kind: Line, place: place{file: path, line: n}, What: fmt.Sprintf("%q is in line %d already", text, before)})
+			w.rep.add(&Note{Kind: Line, place: place{file: path, line: n}, What: fmt.Sprintf("%q is in line %d already", text, before)})
 			return nil
 		}
 		seen[text] = n
@@ -320,12 +320,12 @@ func piholeSources(w *work, dir string) {
 		w.lines(filepath.Join(dir, name), func(at place, s string) {
 			if s[0] != '#' {
 				if !isURL(s) {
-					w.rep.add(Note{Kind: Lost, place: at, What: s, Ours: "lists", Why: "a list has an address or a file: name the file with path under lists"})
+					w.rep.add(&Note{Kind: Lost, place: at, What: s, Ours: "lists", Why: "a list has an address or a file: name the file with path under lists"})
 					return
 				}
 				piholeFetched(w, s, piholeDenied)
 				w.fetched = true
-				w.rep.add(Note{Kind: Carried, place: at, What: s, Ours: "lists: url", Why: "fetched when the gateway starts"})
+				w.rep.add(&Note{Kind: Carried, place: at, What: s, Ours: "lists: url", Why: "fetched when the gateway starts"})
 			}
 		})
 	}
@@ -389,6 +389,7 @@ func (g *gravity) words(s groupSet) string {
 
 // gravity reads gravity.db: groups and clients, the administrator's own entries,
 // and the names and rules of all lists, which it puts into files.
+// Long because each option has a case.
 func (w *work) gravity(path string, g *gravity) (err error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&immutable=1")
 	if err != nil {
@@ -407,9 +408,9 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 		}
 		switch {
 		case strings.ContainsAny(domain, "\n\r\x00") || kind < 0 || kind > 3:
-			w.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("domainlist: %q", domain), Why: "left out"})
+			w.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("domainlist: %q", domain), Why: "left out"})
 		case enabled == 0:
-			w.rep.add(Note{Kind: Default, place: at, What: "domainlist: " + domain, Why: "it is switched off"})
+			w.rep.add(&Note{Kind: Default, place: at, What: "domainlist: " + domain, Why: "it is switched off"})
 		default:
 			s := entries(id)
 			g.lines[kind][s] = append(g.lines[kind][s], domain)
@@ -428,7 +429,7 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 			return err
 		}
 		if l.groups = lists(l.id); enabled == 0 {
-			w.rep.add(Note{Kind: Default, place: at, What: "adlist: " + l.address, Why: "it is switched off"})
+			w.rep.add(&Note{Kind: Default, place: at, What: "adlist: " + l.address, Why: "it is switched off"})
 			return nil
 		}
 		all, sets[l.groups] = append(all, l), true
@@ -470,7 +471,7 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 		case isURL(l.address):
 			g.files = append(g.files, gravityFile{groups: l.groups, base: cmp.Or(bases[l.id], piholeDenied), url: l.address, from: l.address})
 		default:
-			w.rep.add(Note{Kind: Lost, place: at, What: "adlist: " + l.address, Ours: "lists", Why: "nothing of it is here, and it has no address to fetch it from: name its file with path under lists"})
+			w.rep.add(&Note{Kind: Lost, place: at, What: "adlist: " + l.address, Ours: "lists", Why: "nothing of it is here, and it has no address to fetch it from: name its file with path under lists"})
 		}
 	}
 	return nil
@@ -564,7 +565,7 @@ func gravityGroups(w *work, db *sql.DB, at place, g *gravity) {
 		case enabled != 0:
 			groups[id] = name
 		default:
-			w.rep.add(Note{Kind: Default, place: at, What: "group " + name, Why: "it is switched off"})
+			w.rep.add(&Note{Kind: Default, place: at, What: "group " + name, Why: "it is switched off"})
 		}
 		return err
 	}); err != nil {
@@ -581,7 +582,7 @@ func gravityGroups(w *work, db *sql.DB, at place, g *gravity) {
 		}
 		return err
 	}); err != nil {
-		w.rep.add(Note{Kind: Lost, place: at, What: "clients", Why: "they cannot be read: " + err.Error()})
+		w.rep.add(&Note{Kind: Lost, place: at, What: "clients", Why: "they cannot be read: " + err.Error()})
 	}
 }
 

@@ -33,7 +33,7 @@ type piholeKeys struct {
 // is made of another value.
 type piholeKey struct {
 	standard string
-	take     func(p *piholeKeys, v tomlValue) Note
+	take     func(p *piholeKeys, v tomlValue) *Note
 	why      string
 }
 
@@ -96,7 +96,7 @@ func (p *piholeKeys) read(dir string) {
 	}
 	values, err := readTOML(data)
 	if err != nil {
-		w.rep.add(Note{Kind: Lost, place: place{file: file}, What: "pihole.toml", Ours: "dns", Why: "it cannot be read: " + err.Error()})
+		w.rep.add(&Note{Kind: Lost, place: place{file: file}, What: "pihole.toml", Ours: "dns", Why: "it cannot be read: " + err.Error()})
 		return
 	}
 	marks := slices.ContainsFunc(values, func(v tomlValue) bool { return v.changed })
@@ -117,8 +117,8 @@ func (p *piholeKeys) one(v tomlValue, name string) {
 	if strings.Contains(v.path, "pwhash") || strings.Contains(v.path, "secret") || strings.Contains(v.path, "password") {
 		text = "…"
 	}
-	n := Note{Kind: Lost, place: p.at, What: strings.TrimSpace(name + ": " + text)}
-	settle := func(x Note) { n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why }
+	n := &Note{Kind: Lost, place: p.at, What: strings.TrimSpace(name + ": " + text)}
+	settle := func(x *Note) { n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why }
 	k, ok := piholeTable[v.path]
 	empty := v.text == "" || v.text == "false" || v.text == "0"
 	switch {
@@ -150,13 +150,13 @@ var piholeReasons = reasons{
 }
 
 // as returns a reader for a setting that is the same here.
-func as(ours string) func(*piholeKeys, tomlValue) Note {
-	return func(*piholeKeys, tomlValue) Note { return carried(ours) }
+func as(ours string) func(*piholeKeys, tomlValue) *Note {
+	return func(*piholeKeys, tomlValue) *Note { return carried(ours) }
 }
 
 // browsers converts the settings about names by which systems avoid Pi-hole's
 // answers.
-func browsers(_ *piholeKeys, v tomlValue) Note {
+func browsers(_ *piholeKeys, v tomlValue) *Note {
 	if v.text == "true" {
 		return carried("policies: dns: own-dns: false, which is the default")
 	}
@@ -171,14 +171,14 @@ var piholeTable = map[string]piholeKey{
 	"dns.dnssec":        {standard: "false", take: (*piholeKeys).dnssec},
 	"dns.blockTTL":      {take: (*piholeKeys).blockTTL},
 	"dns.blocking.mode": {take: (*piholeKeys).blockingMode},
-	"dns.blocking.active": {standard: "true", take: func(*piholeKeys, tomlValue) Note {
+	"dns.blocking.active": {standard: "true", take: func(*piholeKeys, tomlValue) *Note {
 		return differs("nothing", "Pi-hole lets everything pass; these settings filter")
 	}},
-	"dns.blocking.edns": {standard: "TEXT", take: func(*piholeKeys, tomlValue) Note {
+	"dns.blocking.edns": {standard: "TEXT", take: func(*piholeKeys, tomlValue) *Note {
 		return differs("dns", "refusals say why in extended errors (RFC 8914)")
 	}},
 	"dns.port": {take: (*piholeKeys).port},
-	"dns.interface": {take: func(*piholeKeys, tomlValue) Note {
+	"dns.interface": {take: func(*piholeKeys, tomlValue) *Note {
 		return differs("dns: listen", "it listens on all addresses; write those of the interface to have fewer")
 	}},
 	"dns.listeningMode":            {take: (*piholeKeys).listening},
@@ -195,8 +195,8 @@ var piholeTable = map[string]piholeKey{
 	"dns.expandHosts":              {take: (*piholeKeys).expand},
 	"dns.bogusPriv":                {standard: "true"},
 	"dns.domainNeeded":             {standard: "false", why: "names without a dot are asked for as others are"},
-	"dns.CNAMEdeepInspect":         {standard: "true", take: func(*piholeKeys, tomlValue) Note { return differs("dns", "aliases in answers are always judged") }},
-	"dns.blockESNI": {standard: "true", take: func(*piholeKeys, tomlValue) Note {
+	"dns.CNAMEdeepInspect":         {standard: "true", take: func(*piholeKeys, tomlValue) *Note { return differs("dns", "aliases in answers are always judged") }},
+	"dns.blockESNI": {standard: "true", take: func(*piholeKeys, tomlValue) *Note {
 		return differs("policies: dns: drop: [ech]", "write it into the policies that are meant")
 	}},
 	"dns.EDNS0ECS":                          {standard: "true"},
@@ -221,12 +221,12 @@ var piholeTable = map[string]piholeKey{
 	"dhcp.hosts":           {take: (*piholeKeys).staticLeases},
 	"resolver.resolveIPv4": {standard: "true"}, "resolver.resolveIPv6": {standard: "true"}, "resolver.networkNames": {standard: "true"},
 	"resolver.refreshNames": {standard: "IPV4_ONLY"}, "resolver.macNames": {standard: "true"},
-	"webserver.port": {standard: "80o,443os,[::]:80o,[::]:443os", take: func(*piholeKeys, tomlValue) Note {
+	"webserver.port": {standard: "80o,443os,[::]:80o,[::]:443os", take: func(*piholeKeys, tomlValue) *Note {
 		return differs("listen: admin", "it is at 127.0.0.1:8081; for other machines write the address, a token and tls under listen")
 	}},
 	"webserver.api.pwhash": {why: "the administration has its own: listen: token"},
 	"webserver.domain":     {standard: "pi.hole"},
-	"webserver.email": {take: func(p *piholeKeys, v tomlValue) Note {
+	"webserver.email": {take: func(p *piholeKeys, v tomlValue) *Note {
 		p.set.Pages.Contact = v.text
 		return carried("pages.contact")
 	}},
@@ -234,12 +234,12 @@ var piholeTable = map[string]piholeKey{
 	"dns.revServer.target": {take: (*piholeKeys).reverse}, "dns.revServer.domain": {take: (*piholeKeys).reverse},
 }
 
-func (p *piholeKeys) dnssec(tomlValue) Note {
+func (p *piholeKeys) dnssec(tomlValue) *Note {
 	p.set.dns().Forward.Validate = true
 	return carried("dns: forward: validate")
 }
 
-func (p *piholeKeys) blockTTL(v tomlValue) Note {
+func (p *piholeKeys) blockTTL(v tomlValue) *Note {
 	n, err := strconv.Atoi(v.text)
 	if err != nil || n <= 0 || n > 86400 {
 		return lostOurs("dns: block: ttl", "between a second and a day")
@@ -248,7 +248,7 @@ func (p *piholeKeys) blockTTL(v tomlValue) Note {
 	return carried("dns: block: ttl")
 }
 
-func (p *piholeKeys) blockingMode(v tomlValue) Note {
+func (p *piholeKeys) blockingMode(v tomlValue) *Note {
 	b := &p.set.dns().Names.Block
 	switch strings.ToUpper(v.text) {
 	case "NULL":
@@ -270,7 +270,7 @@ func (p *piholeKeys) blockingMode(v tomlValue) Note {
 	return carried("dns: block: answer")
 }
 
-func (p *piholeKeys) port(v tomlValue) Note {
+func (p *piholeKeys) port(v tomlValue) *Note {
 	if n, err := strconv.ParseUint(v.text, 10, 16); err != nil || n == 0 {
 		return lostOurs("dns: listen", fmt.Sprintf("%q is not a port", v.text))
 	}
@@ -278,7 +278,7 @@ func (p *piholeKeys) port(v tomlValue) Note {
 	return carried("dns: listen")
 }
 
-func (p *piholeKeys) listening(v tomlValue) Note {
+func (p *piholeKeys) listening(v tomlValue) *Note {
 	switch strings.ToUpper(v.text) {
 	case "LOCAL":
 		return carried("dns: recursion, which is loopback and private networks")
@@ -290,21 +290,21 @@ func (p *piholeKeys) listening(v tomlValue) Note {
 }
 
 // privacy takes what Pi-hole hides in its statistics: names, clients too, or all.
-func (p *piholeKeys) privacy(v tomlValue) Note {
+func (p *piholeKeys) privacy(v tomlValue) *Note {
 	if v.text == "3" {
 		return p.noLog(v)
 	}
 	return lostOurs("events: anonymise", "the record has names and addresses: write there after how long it forgets who asked, or dns: log: off to leave queries out")
 }
 
-func (p *piholeKeys) noLog(tomlValue) Note {
+func (p *piholeKeys) noLog(tomlValue) *Note {
 	p.leaveOutQueries()
 	return carried("dns: log: off")
 }
 
-func (p *piholeKeys) cacheSize(v tomlValue) Note { return p.set.cacheEntries(v.text) }
+func (p *piholeKeys) cacheSize(v tomlValue) *Note { return p.set.cacheEntries(v.text) }
 
-func (p *piholeKeys) stale(v tomlValue) Note {
+func (p *piholeKeys) stale(v tomlValue) *Note {
 	n, err := strconv.ParseInt(v.text, 10, 32)
 	if err != nil || n < 0 {
 		return differs("dns: cache: stale", "a day")
@@ -313,7 +313,7 @@ func (p *piholeKeys) stale(v tomlValue) Note {
 	return differs("dns: cache: stale", "old answers are given while upstreams are slow or fail")
 }
 
-func (p *piholeKeys) rate(v tomlValue) Note {
+func (p *piholeKeys) rate(v tomlValue) *Note {
 	count, err := strconv.ParseInt(v.text, 10, 31)
 	interval, failed := strconv.ParseInt(p.all["dns.rateLimit.interval"].text, 10, 31)
 	if failed != nil {
@@ -326,17 +326,17 @@ func (p *piholeKeys) rate(v tomlValue) Note {
 	return carried("limits: queries of each policy")
 }
 
-func (p *piholeKeys) hostRecord(v tomlValue) Note {
+func (p *piholeKeys) hostRecord(v tomlValue) *Note {
 	hostRecord(p.work, p.at, v.text)
 	return carried("dns: hosts")
 }
 
-func (p *piholeKeys) domain(v tomlValue) Note {
+func (p *piholeKeys) domain(v tomlValue) *Note {
 	return differs("dns: hosts", "names of devices are written whole, with ."+v.text)
 }
 
 // expand gives names without a dot the local domain too.
-func (p *piholeKeys) expand(tomlValue) Note {
+func (p *piholeKeys) expand(tomlValue) *Note {
 	domain := p.localDomain()
 	hosts := p.set.dns().Names.Hosts
 	for _, name := range sortedKeys(hosts) {
@@ -356,7 +356,7 @@ func (p *piholeKeys) localDomain() string {
 	return "lan"
 }
 
-func (p *piholeKeys) keep(v tomlValue) Note {
+func (p *piholeKeys) keep(v tomlValue) *Note {
 	days, err := strconv.Atoi(v.text)
 	if err != nil || days <= 0 || days > 36500 {
 		return differs("events: keep", "90 days")
@@ -365,7 +365,7 @@ func (p *piholeKeys) keep(v tomlValue) Note {
 	return carried("events: keep")
 }
 
-func (p *piholeKeys) every(v tomlValue) Note {
+func (p *piholeKeys) every(v tomlValue) *Note {
 	n, err := strconv.ParseFloat(v.text, 64)
 	if err != nil || n < 0.1 || n > 60 {
 		return differs("events: every", "every second")
@@ -374,7 +374,7 @@ func (p *piholeKeys) every(v tomlValue) Note {
 	return carried("events: every")
 }
 
-func (p *piholeKeys) dnsmasqLines(v tomlValue) Note {
+func (p *piholeKeys) dnsmasqLines(v tomlValue) *Note {
 	for _, line := range v.list {
 		p.line(p.at, line)
 	}
@@ -402,7 +402,7 @@ func (p *piholeKeys) files(dir string) {
 			switch {
 			case slices.Contains(piholeFiles, filepath.Base(file)):
 			case p.all["misc.etc_dnsmasq_d"].text == "false":
-				p.rep.add(Note{Kind: Default, place: place{file: file}, What: filepath.Base(file), Why: "Pi-hole does not read it: misc.etc_dnsmasq_d is false"})
+				p.rep.add(&Note{Kind: Default, place: place{file: file}, What: filepath.Base(file), Why: "Pi-hole does not read it: misc.etc_dnsmasq_d is false"})
 			default:
 				p.lines(file, p.line)
 			}
@@ -411,10 +411,10 @@ func (p *piholeKeys) files(dir string) {
 }
 
 // reverse takes what version 5 says of the server that knows local names, once it has all of it.
-func (p *piholeKeys) reverse(tomlValue) Note {
+func (p *piholeKeys) reverse(tomlValue) *Note {
 	server := func(key string) string { return p.all["dns.revServer"+key].text }
 	if server("") != "true" {
-		return Note{Kind: Default, Why: "it is switched off"}
+		return &Note{Kind: Default, Why: "it is switched off"}
 	}
 	if target := server(".target"); target != "" {
 		if n := server(".cidr"); n != "" {
@@ -443,7 +443,7 @@ func staticLease(lease string) (addr, name, mac string) {
 }
 
 // staticLeases reads "MAC,address,name" and more, in any order.
-func (p *piholeKeys) staticLeases(v tomlValue) Note {
+func (p *piholeKeys) staticLeases(v tomlValue) *Note {
 	names := map[string]string{}
 	for _, lease := range v.list {
 		addr, name, mac := staticLease(lease)

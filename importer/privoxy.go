@@ -229,13 +229,13 @@ func readPrivoxy(w *work, file string) error {
 			return err
 		}
 		for _, s := range group {
-			w.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "rule " + name})
+			w.rep.add(&Note{Kind: Carried, place: s.place, What: s.what, Ours: "rule " + name})
 			conf.others(s)
 		}
 		if some && len(p.Rules) < maxRules {
 			p.Rules = append(p.Rules, policy.Rule{Name: name, Action: action, Category: []string{"category/" + name}})
 		} else if some {
-			w.rep.add(Note{Kind: Lost, place: group[0].place, What: group[0].what, Ours: "rule " + name, Why: fmt.Sprintf("a policy has %d rules: put sections of the same action beside each other", maxRules)})
+			w.rep.add(&Note{Kind: Lost, place: group[0].place, What: group[0].what, Ours: "rule " + name, Why: fmt.Sprintf("a policy has %d rules: put sections of the same action beside each other", maxRules)})
 		}
 	}
 	return conf.finish(p)
@@ -250,14 +250,14 @@ func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, 
 		for _, line := range s.patterns {
 			p, ok := privoxyURL(line.what)
 			if !ok {
-				w.rep.add(Note{Kind: Lost, place: line, What: line.what, Ours: "rules: header, networks", Why: "a pattern of tags, not of URLs: write a rule with header for it"})
+				w.rep.add(&Note{Kind: Lost, place: line, What: line.what, Ours: "rules: header, networks", Why: "a pattern of tags, not of URLs: write a rule with header for it"})
 				continue
 			}
 			if p.port != "" && strings.Trim(p.host, ".*") == "" {
-				w.rep.add(Note{Kind: Lost, place: line, What: line.what, Ours: "proxy.safe-ports", Why: "a rule does not ask for ports: write under proxy: safe-ports and connect-ports those that are left"})
+				w.rep.add(&Note{Kind: Lost, place: line, What: line.what, Ours: "proxy.safe-ports", Why: "a rule does not ask for ports: write under proxy: safe-ports and connect-ports those that are left"})
 				continue
 			}
-			n := Note{Kind: Carried, place: line, What: line.what, Ours: "lists." + name}
+			n := &Note{Kind: Carried, place: line, What: line.what, Ours: "lists." + name}
 			if p.port != "" {
 				n.Kind, n.Why = Changed, "for all ports"
 			}

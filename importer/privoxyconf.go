@@ -78,12 +78,12 @@ var privoxyDefaults = map[string][]string{
 }
 
 // privoxyOption takes a line of the main file.
-func (p *privoxyConf) privoxyOption(key, value string) Note {
+func (p *privoxyConf) privoxyOption(key, value string) *Note {
 	n, err := strconv.Atoi(value)
 	isCount := err == nil && n > 0 && n < 1<<20
 	switch {
 	case slices.Contains(privoxyDefaults[key], value):
-		return Note{Kind: Default}
+		return &Note{Kind: Default}
 	case key == "actionsfile" && filepath.IsAbs(value):
 		return carried("rules")
 	case key == "actionsfile":
@@ -154,7 +154,7 @@ func (p *privoxyConf) privoxyOption(key, value string) Note {
 		return differs("proxy", "limits are sized to the machine")
 	}
 	if value == "0" {
-		return Note{Kind: Default, Why: "it is switched off"}
+		return &Note{Kind: Default, Why: "it is switched off"}
 	}
 	return lost(privoxyReasons.of(key))
 }
@@ -172,11 +172,11 @@ var privoxyReasons = reasons{
 
 // privoxyForward takes where requests go: "forward PATTERN PARENT", with "." for
 // no parent. Of all lines the last that fits counts there.
-func (p *privoxyConf) privoxyForward(f []string) Note {
+func (p *privoxyConf) privoxyForward(f []string) *Note {
 	up := &p.set.Proxy.Upstream
 	switch {
 	case len(f) != 2:
-		return Note{Kind: Line, Why: "left out", Mend: "forward PATTERN PARENT"}
+		return &Note{Kind: Line, Why: "left out", Mend: "forward PATTERN PARENT"}
 	case f[0] == "/" && f[1] == ".":
 		up.Parent, up.NoParent = "", nil
 		return carried("no proxy.parent")

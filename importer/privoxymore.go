@@ -17,7 +17,7 @@ type privoxyConf struct {
 	*plain
 	dir string
 
-	rootNote             Note   // on what is said of the root
+	rootNote             *Note  // on what is said of the root
 	authority, cert, key string // of the root: a folder, and files in it
 	trusted              setting.File
 	clients              []privoxyClients
@@ -35,12 +35,12 @@ type privoxyClients struct {
 // decrypts looks whether a section says of all requests that TLS is looked into; the last one
 // counts.
 func (p *privoxyConf) decrypts(all []*privoxySection) {
-	p.rootNote = Note{Kind: Default, Why: "no section looks into all connections"}
+	p.rootNote = &Note{Kind: Default, Why: "no section looks into all connections"}
 	for _, s := range all {
 		for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
 			if m[2] == "https-inspection" && s.all() {
 				if p.rootNote = carried("intercept: root"); m[1] == "-" {
-					p.rootNote = Note{Kind: Default, Why: "TLS is not looked into"}
+					p.rootNote = &Note{Kind: Default, Why: "TLS is not looked into"}
 				}
 			}
 		}
@@ -48,7 +48,7 @@ func (p *privoxyConf) decrypts(all []*privoxySection) {
 }
 
 // access takes a line about clients. Where there is one, others are refused.
-func (p *privoxyConf) access(permit bool, f []string) Note {
+func (p *privoxyConf) access(permit bool, f []string) *Note {
 	if len(f) != 1 {
 		return lostOurs("policies", "write a policy with the networks, and a rule for the host")
 	}
@@ -66,7 +66,7 @@ func (p *privoxyConf) access(permit bool, f []string) Note {
 
 // trustFile takes the only sites that may be visited: "~host", and "+host", whose links may be
 // followed as well. Others in the file may not.
-func (p *privoxyConf) trustFile(value string) Note {
+func (p *privoxyConf) trustFile(value string) *Note {
 	found := filesOf(p.dir, value)
 	if len(found) == 0 {
 		return lost("no such file: copy it beside the settings and import again")
@@ -85,7 +85,7 @@ func (p *privoxyConf) trustFile(value string) Note {
 			to, at.what = trusted, at.what[1:]
 		}
 		if b[0] == '+' {
-			p.rep.add(Note{Kind: Changed, place: at, What: string(b), Ours: "lists.trusted", Why: "what it links to is refused unless it is trusted too"})
+			p.rep.add(&Note{Kind: Changed, place: at, What: string(b), Ours: "lists.trusted", Why: "what it links to is refused unless it is trusted too"})
 		}
 		to.patterns = append(to.patterns, at)
 		return nil
@@ -124,7 +124,7 @@ func (s *privoxySection) all() bool {
 func (p *privoxyConf) section(s *privoxySection) {
 	p.others(s)
 	for _, at := range s.patterns {
-		p.rep.add(Note{Kind: Default, place: at, What: at.what, Why: "with its actions"})
+		p.rep.add(&Note{Kind: Default, place: at, What: at.what, Why: "with its actions"})
 	}
 }
 
@@ -143,7 +143,7 @@ func (p *privoxyConf) others(s *privoxySection) {
 		p.rep.add(n)
 	}
 	if _, blocks := s.blocks(); !some && !blocks {
-		p.rep.add(Note{Kind: Default, place: s.place, What: s.what, Why: "blocked pictures are replaced by empty ones anyway"})
+		p.rep.add(&Note{Kind: Default, place: s.place, What: s.what, Why: "blocked pictures are replaced by empty ones anyway"})
 	}
 }
 
@@ -151,11 +151,11 @@ func (p *privoxyConf) others(s *privoxySection) {
 var privoxyToURL = regexp.MustCompile(`^https?://[^\\$ ]+$`)
 
 // action takes one that does not block.
-func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) Note {
+func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) *Note {
 	switch {
 	case name == "https-inspection" && s.all():
 		if p.decided {
-			return Note{Kind: Default, Why: "a later section decides"}
+			return &Note{Kind: Default, Why: "a later section decides"}
 		}
 		if p.decided = true; !on {
 			return carried("decrypt: false")
@@ -164,7 +164,7 @@ func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) Not
 	case name == "https-inspection":
 		return lostOurs("decrypt", "a policy looks into all connections or none: write decrypt: true, and a rule with action: allow in front for what is to stay closed")
 	case !on:
-		return Note{Kind: Default}
+		return &Note{Kind: Default}
 	case name == "limit-connect" && s.all():
 		if p.set.Proxy.ConnectPorts = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }); len(p.set.Proxy.ConnectPorts) == 0 {
 			p.set.Proxy.ConnectPorts = setting.OneOrMore[string]{"any"}

@@ -87,9 +87,9 @@ type Report struct {
 	Count         [kinds]int
 }
 
-func (r *Report) add(n Note) {
+func (r *Report) add(n *Note) {
 	if r.Count[n.Kind]++; r.Count[n.Kind] <= maxNotes {
-		r.Notes = append(r.Notes, n)
+		r.Notes = append(r.Notes, *n)
 	}
 }
 

@@ -102,7 +102,7 @@ var services = map[string]string{
 
 // blockServices makes a list of each blocked service, and returns the
 // categories of known ones. The caller completes the note.
-func (w *work) blockServices(at place, ids []string) (categories []string, note Note) {
+func (w *work) blockServices(at place, ids []string) (categories []string, note *Note) {
 	var unknown []string
 	for _, id := range ids {
 		names, ok := services[strings.ToLower(id)]
@@ -139,7 +139,7 @@ func (w *work) blockServices(at place, ids []string) (categories []string, note 
 
 // lostOurs returns the note on a setting that has an equivalent, ours, but was
 // not carried over.
-func lostOurs(ours, why string) Note { return Note{Kind: Lost, Ours: ours, Why: why} }
+func lostOurs(ours, why string) *Note { return &Note{Kind: Lost, Ours: ours, Why: why} }
 
 // serviceRule blocks services, but for the times in which they are let.
 func serviceRule(categories []string, when policy.Schedule) policy.Rule {

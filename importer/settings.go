@@ -123,7 +123,7 @@ func anybody() []netip.Prefix {
 }
 
 // atMost takes a duration of at most most.
-func atMost(ours string, d, most time.Duration, to *setting.Duration) Note {
+func atMost(ours string, d, most time.Duration, to *setting.Duration) *Note {
 	if d > most {
 		*to = setting.Duration(most)
 		return differs(ours, fmt.Sprintf("at most %v", setting.Duration(most)))
@@ -133,7 +133,7 @@ func atMost(ours string, d, most time.Duration, to *setting.Duration) Note {
 }
 
 // takeTime takes a number of units, at most most.
-func takeTime(value, ours string, unit, most time.Duration, to *setting.Duration) Note {
+func takeTime(value, ours string, unit, most time.Duration, to *setting.Duration) *Note {
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil || n == 0 {
 		return lostOurs(ours, fmt.Sprintf("%q is no time", value))
@@ -142,7 +142,7 @@ func takeTime(value, ours string, unit, most time.Duration, to *setting.Duration
 }
 
 // udpSize takes the longest reply over UDP.
-func udpSize(w *work, value string) Note {
+func udpSize(w *work, value string) *Note {
 	n, err := strconv.ParseUint(value, 10, 16)
 	if err != nil || n < 512 {
 		return lostOurs("dns: udp-size", "it is not a size from 512 to 4096")
@@ -155,7 +155,7 @@ func udpSize(w *work, value string) Note {
 const minCache = 4 << 20
 
 // cacheSize takes the bytes of the cache for answers.
-func (s *settings) cacheSize(n int64) Note {
+func (s *settings) cacheSize(n int64) *Note {
 	if n <= 0 || n > 1<<40 {
 		return lostOurs("dns: cache: size", "no size can be read in it")
 	}
@@ -166,7 +166,7 @@ func (s *settings) cacheSize(n int64) Note {
 }
 
 // cacheEntries takes a number of answers that are kept, at 1 KiB each.
-func (s *settings) cacheEntries(value string) Note {
+func (s *settings) cacheEntries(value string) *Note {
 	n, err := strconv.ParseInt(value, 10, 31)
 	if err != nil || n <= 0 {
 		return differs("dns: cache: size", "there is always a cache, of 16 MiB")

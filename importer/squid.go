@@ -157,7 +157,7 @@ func (c *squidConf) whole() {
 			c.set.Policies[i].Decrypt = c.set.Policies[i].Decrypt && c.set.Cut != nil
 		}
 	}
-	c.groups()
+	squidGroups(c)
 	c.scanners.use(c.work, c.dir)
 	if c.set.Cut != nil {
 		c.set.Cut.Trust = c.trusted
@@ -182,7 +182,7 @@ func (c *squidConf) whole() {
 
 // option takes a line.
 func (c *squidConf) option(at place, f []string) {
-	say := func(n Note) {
+	say := func(n *Note) {
 		n.place, n.What = at, at.what
 		c.rep.add(n)
 	}
@@ -227,14 +227,14 @@ func (c *squidConf) option(at place, f []string) {
 			say(c.port(f[0], f[1], f[2:]))
 		}
 	case "cache_peer":
-		say(c.peer(f[1:]))
+		say(squidPeer(c, f[1:]))
 	default:
 		if n, ok := c.more(at, f); ok {
 			say(n)
 			return
 		}
 		if last := f[len(f)-1]; len(f) == 2 && (last == "off" || last == "0" || last == "none") {
-			say(Note{Kind: Default, Why: "it is switched off"})
+			say(&Note{Kind: Default, Why: "it is switched off"})
 			return
 		}
 		say(lost(cmp.Or(squidLost.of(f[0]), noneOfOurs)))
@@ -242,7 +242,7 @@ func (c *squidConf) option(at place, f []string) {
 }
 
 // port takes a port and its options.
-func (c *squidConf) port(kind, addr string, options []string) Note {
+func (c *squidConf) port(kind, addr string, options []string) *Note {
 	if !strings.Contains(addr, ":") {
 		addr = "[::]:" + addr
 	}
@@ -289,7 +289,7 @@ func (c *squidConf) values(at place, v string) (all []string) {
 	}
 	data, err := readWhole(findFile(c.dir, strings.Trim(v, `"`)))
 	if err != nil {
-		c.rep.add(Note{Kind: Lost, place: at, What: v, Why: "the file is not there: copy it beside squid.conf and import again"})
+		c.rep.add(&Note{Kind: Lost, place: at, What: v, Why: "the file is not there: copy it beside squid.conf and import again"})
 		return nil
 	}
 	for line := range strings.Lines(string(data)) {
@@ -456,7 +456,7 @@ func everything(r policy.Rule) bool {
 // rule converts a line for some clients; fits is false if the line is not about
 // them or cannot be expressed. The note gives the reason, and is the same for
 // all clients.
-func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits bool, n Note, err error) {
+func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits bool, n *Note, err error) {
 	r.Action = "block"
 	if l.allow {
 		r.Action = "allow"
@@ -481,8 +481,8 @@ func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits 
 				fits, n = false, carried("identity.basic, which asks everybody")
 			}
 		case a.kind == "maxconn" && !l.allow && len(l.names) == 1:
-			return r, false, c.perClient(a.values), nil
-		case a.kind == "port" && !not && c.unsafe(a.values), a.kind == "proto" && !not && unfetched(a.values):
+			return r, false, squidPerClient(c, a.values), nil
+		case a.kind == "port" && !not && squidUnsafe(c, a.values), a.kind == "proto" && !not && unfetched(a.values):
 			return r, false, carried("proxy.safe-ports, and the schemes that it fetches, which refuse it by themselves"), nil
 		case a.tunnels() && !not:
 			if len(l.names) == 1 {
@@ -495,7 +495,7 @@ func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits 
 			}
 		default:
 			if why := c.condition(&r, name, a, not, &err); why != "" || err != nil {
-				return r, false, Note{Kind: Lost, Why: why}, err
+				return r, false, &Note{Kind: Lost, Why: why}, err
 			}
 		}
 	}
@@ -571,6 +571,7 @@ func inBoth(a, b []string) (all []string) {
 }
 
 // condition adds an acl to a rule, or returns the reason why it cannot.
+// Long because each option has a case.
 func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool, err *error) (why string) {
 	switch a.kind {
 	case "dstdomain", "ssl::server_name", "dst":

@@ -8,7 +8,7 @@ import (
 )
 
 // bump takes a line of ssl_bump. at_step says when Squid asks, which is once here.
-func (c *squidConf) bump(at place, f []string) Note {
+func (c *squidConf) bump(at place, f []string) *Note {
 	if len(f) == 0 {
 		return lost("no action can be read in it")
 	}

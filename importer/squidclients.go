@@ -61,7 +61,7 @@ func (c *squidConf) clients() (all []*squidClients) {
 		}
 		nets := squidNetworks(a.values)
 		if len(nets) == 0 {
-			c.rep.add(Note{Kind: Lost, place: a.at, What: a.at.what, Why: "no addresses or networks: write a policy with users"})
+			c.rep.add(&Note{Kind: Lost, place: a.at, What: a.at.what, Why: "no addresses or networks: write a policy with users"})
 		}
 		for _, n := range nets {
 			if _, known := of[n.Prefix]; !known {
@@ -91,7 +91,7 @@ func (c *squidConf) clients() (all []*squidClients) {
 		all = append(all, g)
 	}
 	if len(all) > maxSquidClients {
-		c.rep.add(Note{Kind: Lost, place: place{file: c.dir}, What: fmt.Sprintf("%d combinations of acls about clients", len(all)), Why: fmt.Sprintf("a policy is made of %d of them at most, and of everybody else: give clients fewer acls that overlap", maxSquidClients)})
+		c.rep.add(&Note{Kind: Lost, place: place{file: c.dir}, What: fmt.Sprintf("%d combinations of acls about clients", len(all)), Why: fmt.Sprintf("a policy is made of %d of them at most, and of everybody else: give clients fewer acls that overlap", maxSquidClients)})
 		all = append(all[:maxSquidClients-1], all[len(all)-1])
 	}
 	return all
@@ -159,7 +159,7 @@ func (c *squidConf) expand(lines []squidAccess) (all []squidAccess) {
 	for _, l := range lines {
 		sets := c.alternatives(l.names, 0)
 		if sets == nil {
-			c.rep.add(Note{Kind: Lost, place: l.at, What: l.at.what, Why: fmt.Sprintf("acls of acls that give more than %d combinations, or name themselves: write the line with fewer", maxAlternatives)})
+			c.rep.add(&Note{Kind: Lost, place: l.at, What: l.at.what, Why: fmt.Sprintf("acls of acls that give more than %d combinations, or name themselves: write the line with fewer", maxAlternatives)})
 		}
 		for _, names := range sets {
 			l.names = names

@@ -136,9 +136,9 @@ func (w *work) squidGuard(file string) error {
 		case len(s.words) == 0:
 		case s.end == '\n' && s.words[0] == "dbhome" && name != "":
 			q.db = findFile(filepath.Dir(file), name)
-			w.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "path of lists"})
+			w.rep.add(&Note{Kind: Carried, place: s.place, What: s.what, Ours: "path of lists"})
 		case s.end == '\n':
-			w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: whyNoLine(s.words[0])})
+			w.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: whyNoLine(s.words[0])})
 		case s.words[0] == "time" && name != "":
 			q.time(name, body)
 		case (s.words[0] == "src" || s.words[0] == "source") && name != "":
@@ -152,9 +152,9 @@ func (w *work) squidGuard(file string) error {
 		case s.words[0] == "acl":
 			q.acl(body, safe)
 		case s.words[0] == "else":
-			w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "the block before holds at its time, and nothing is in its place at others"})
+			w.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "the block before holds at its time, and nothing is in its place at others"})
 		default:
-			w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "not a block that squidGuard 1.6 knows"})
+			w.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "not a block that squidGuard 1.6 knows"})
 		}
 	}
 	return q.policies()
@@ -183,7 +183,7 @@ func (q *squid) source(name string, at statement, body []statement) {
 	addNetwork := func(p place, word string) {
 		nets, ok := networks(word)
 		if !ok {
-			q.rep.add(Note{Kind: Line, place: p, What: fmt.Sprintf("%q is neither an address nor a network nor a range", word), Why: "left out"})
+			q.rep.add(&Note{Kind: Line, place: p, What: fmt.Sprintf("%q is neither an address nor a network nor a range", word), Why: "left out"})
 		}
 		src.networks = append(src.networks, nets...)
 	}
@@ -206,7 +206,7 @@ func (q *squid) source(name string, at statement, body []statement) {
 			}
 			data, err := readWhole(q.path(values[0]))
 			if err != nil {
-				q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: err.Error()})
+				q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: err.Error()})
 				continue
 			}
 			_ = eachLine(bytes.NewReader(data), func(n int, l []byte) error {
@@ -229,10 +229,10 @@ func (q *squid) source(name string, at statement, body []statement) {
 				src.within, src.outside, ours = values[0], s.words[0] == "outside", "schedule"
 			}
 		default:
-			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: whyNoClient(s.words[0])})
+			q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: whyNoClient(s.words[0])})
 			continue
 		}
-		q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: fmt.Sprintf("%s of policy %q", ours, name)})
+		q.rep.add(&Note{Kind: Carried, place: s.place, What: s.what, Ours: fmt.Sprintf("%s of policy %q", ours, name)})
 	}
 	q.sources = append(q.sources, src)
 }
@@ -268,16 +268,16 @@ func (q *squid) dest(name string, at statement, body []statement) error {
 			continue
 		case "within", "outside":
 			if d.when = q.within(s.words[1], s.words[0] == "outside", s.place); d.when != nil {
-				q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "schedule of the rules"})
+				q.rep.add(&Note{Kind: Carried, place: s.place, What: s.what, Ours: "schedule of the rules"})
 			}
 			continue
 		default:
-			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept whole, and asked with shuultuur events"})
+			q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept whole, and asked with shuultuur events"})
 			continue
 		}
 		cfg.Path = setting.Source(q.path(s.words[len(s.words)-1]))
 		if !isFile(string(cfg.Path)) {
-			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: fmt.Sprintf("the list file %q is not there", cfg.Path)})
+			q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: fmt.Sprintf("the list file %q is not there", cfg.Path)})
 			continue
 		}
 		listName, err := q.addList(name+"-"+strings.TrimSuffix(s.words[0], "list"), cfg, s.place)
@@ -324,10 +324,10 @@ func (q *squid) lint(path string, urls bool) *index {
 			dead = "has a path in a domain list"
 		}
 		if dead != "" {
-			q.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q %s, so squidGuard never finds it", s, dead), Why: "ours does", Mend: entryKey(s)})
+			q.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q %s, so squidGuard never finds it", s, dead), Why: "ours does", Mend: entryKey(s)})
 		}
 		if before, twice := x.add(entryKey(s), at); twice {
-			q.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is in line %d already", s, before.line)})
+			q.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q is in line %d already", s, before.line)})
 		}
 		return nil
 	})
@@ -336,13 +336,13 @@ func (q *squid) lint(path string, urls bool) *index {
 
 func (q *squid) rewrite(name string, at statement, body []statement) (safe bool) {
 	if within, _ := q.timed(at); within != "" {
-		q.rep.add(Note{Kind: Changed, place: at.place, What: at.what, Ours: "safesearch", Why: "it holds at all times, as policies have it on or off"})
+		q.rep.add(&Note{Kind: Changed, place: at.place, What: at.what, Ours: "safesearch", Why: "it holds at all times, as policies have it on or off"})
 	}
 	for _, s := range body {
 		low := strings.ToLower(s.what)
 		if strings.Contains(low, "safe=") || strings.Contains(low, "adlt=") || strings.Contains(low, "vm=r") || strings.Contains(low, "safesearch") {
 			safe = true
-			q.rep.add(Note{Kind: Changed, place: s.place, What: s.what, Ours: "safesearch: true", Why: "the preset knows the search engines of today"})
+			q.rep.add(&Note{Kind: Changed, place: s.place, What: s.what, Ours: "safesearch: true", Why: "the preset knows the search engines of today"})
 			continue
 		}
 		why := "requests are not rewritten by expressions; a rule with action: redirect leads from a URL to another"
@@ -350,7 +350,7 @@ func (q *squid) rewrite(name string, at statement, body []statement) (safe bool)
 			why = "the record is kept whole, and asked with shuultuur events"
 		}
 		if len(s.words) > 0 {
-			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: why})
+			q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: why})
 		}
 	}
 	return safe
@@ -401,14 +401,14 @@ func (q *squid) branch(body []statement, at place, safe map[string]bool) (b bran
 			b.safe = b.safe || on
 			switch {
 			case on:
-				q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "safesearch"})
+				q.rep.add(&Note{Kind: Carried, place: s.place, What: s.what, Ours: "safesearch"})
 			case !known:
-				q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "there is no rewrite of that name before it"})
+				q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "there is no rewrite of that name before it"})
 			default:
-				q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "nothing of that rewrite is carried over"})
+				q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "nothing of that rewrite is carried over"})
 			}
 		default:
-			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept whole, and asked with shuultuur events"})
+			q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept whole, and asked with shuultuur events"})
 		}
 	}
 	return b
@@ -427,17 +427,17 @@ func (q *squid) policies() error {
 		a := q.acls[s.name]
 		if a == nil {
 			a = standard
-			q.rep.add(Note{Kind: Changed, place: s.place, What: "source " + s.name, Ours: "the rules of default", Why: "no acl is for it"})
+			q.rep.add(&Note{Kind: Changed, place: s.place, What: "source " + s.name, Ours: "the rules of default", Why: "no acl is for it"})
 		}
 		if len(s.networks)+len(s.users) == 0 {
-			q.rep.add(Note{Kind: Lost, place: s.place, What: "source " + s.name, Why: "no client of it is known"})
+			q.rep.add(&Note{Kind: Lost, place: s.place, What: "source " + s.name, Why: "no client of it is known"})
 			continue
 		}
 		q.policy(s, a, standard)
 	}
 	for _, name := range sortedKeys(q.acls) {
 		if !known[name] {
-			q.rep.add(Note{Kind: Lost, place: q.acls[name].place, What: "acl " + name, Why: "there is no source of that name"})
+			q.rep.add(&Note{Kind: Lost, place: q.acls[name].place, What: "acl " + name, Why: "there is no source of that name"})
 		}
 	}
 	q.policy(&source{name: "default"}, standard, standard)
@@ -448,7 +448,7 @@ func (q *squid) policy(s *source, a, standard *acl) {
 	put := func(name string, b branch, when *calendar) {
 		schedule, ok := when.schedule()
 		if !ok {
-			q.rep.add(Note{Kind: Empty, place: b.place, What: "policy " + name, Why: "there is no minute in which it would hold"})
+			q.rep.add(&Note{Kind: Empty, place: b.place, What: "policy " + name, Why: "there is no minute in which it would hold"})
 			return
 		}
 		q.set.Policies = append(q.set.Policies, policy.Policy{Name: name, Networks: asNetworks(s.networks), Users: s.users,
@@ -463,7 +463,7 @@ func (q *squid) policy(s *source, a, standard *acl) {
 	case a.within == "":
 		put(s.name, a.then, outer)
 	case inner == nil:
-		q.rep.add(Note{Kind: Lost, place: a.place, What: "time " + a.within, Why: "nothing is known of it, so what holds outside of it is taken"})
+		q.rep.add(&Note{Kind: Lost, place: a.place, What: "time " + a.within, Why: "nothing is known of it, so what holds outside of it is taken"})
 		if a.outside {
 			second = a.then
 		}
@@ -481,7 +481,7 @@ func (q *squid) redirected(s statement) {
 	if _, ok := redirectTo(to); !ok {
 		return
 	}
-	n := Note{Kind: Carried, place: s.place, What: s.what, Ours: "action: redirect", Why: redirectChange(to)}
+	n := &Note{Kind: Carried, place: s.place, What: s.what, Ours: "action: redirect", Why: redirectChange(to)}
 	if n.Why != "" {
 		n.Kind = Changed
 	}
@@ -547,9 +547,9 @@ func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 		}
 		switch url, ok := redirectTo(to); {
 		case to == "":
-			q.rep.add(Note{Kind: Changed, place: b.place, What: name, Ours: "action: block", Why: "squidGuard has nowhere to redirect to, and lets it pass"})
+			q.rep.add(&Note{Kind: Changed, place: b.place, What: name, Ours: "action: block", Why: "squidGuard has nowhere to redirect to, and lets it pass"})
 		case !ok:
-			q.rep.add(Note{Kind: Changed, place: b.place, What: "redirect " + to, Ours: "action: block", Why: "not a URL that a redirect of ours can lead to"})
+			q.rep.add(&Note{Kind: Changed, place: b.place, What: "redirect " + to, Ours: "action: block", Why: "not a URL that a redirect of ours can lead to"})
 		default:
 			r.Action, r.To = "redirect", url
 		}
@@ -567,28 +567,28 @@ func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 		to := ""
 		switch d := q.dests[name]; {
 		case word == "any" || word == "all":
-			q.rep.add(Note{Kind: Carried, place: b.place, What: b.what, Ours: "rules"})
+			q.rep.add(&Note{Kind: Carried, place: b.place, What: b.what, Ours: "rules"})
 			return rules
 		case name == "none" || name == "any" || name == "all":
 			refuse("everything else", nil, "")
-			q.rep.add(Note{Kind: Carried, place: b.place, What: b.what, Ours: "rules"})
+			q.rep.add(&Note{Kind: Carried, place: b.place, What: b.what, Ours: "rules"})
 			return rules
 		case name == "in-addr":
 			categories = q.addresses()
 		case d == nil:
-			q.rep.add(Note{Kind: Lost, place: b.place, What: word, Why: "there is no destination of that name"})
+			q.rep.add(&Note{Kind: Lost, place: b.place, What: word, Why: "there is no destination of that name"})
 			continue
 		default:
 			var ok bool
 			categories, to = d.categories, d.redirect
 			if when, ok = d.when.schedule(); !ok {
-				q.rep.add(Note{Kind: Empty, place: b.place, What: word, Why: "its time has no minute"})
+				q.rep.add(&Note{Kind: Empty, place: b.place, What: word, Why: "its time has no minute"})
 				continue
 			}
 		}
 		switch {
 		case len(categories) == 0:
-			q.rep.add(Note{Kind: Empty, place: b.place, What: word, Why: "nothing is in it, so there is no rule for it"})
+			q.rep.add(&Note{Kind: Empty, place: b.place, What: word, Why: "nothing is in it, so there is no rule for it"})
 		case not:
 			refuse(word, categories, to)
 			rules[len(rules)-1].Schedule = when
@@ -597,10 +597,10 @@ func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 		}
 	}
 	if len(b.pass) > 0 {
-		q.rep.add(Note{Kind: Carried, place: b.place, What: b.what, Ours: "rules", Why: "it ends in neither all nor none, so the rest passes", Mend: "none at its end if that was meant"})
+		q.rep.add(&Note{Kind: Carried, place: b.place, What: b.what, Ours: "rules", Why: "it ends in neither all nor none, so the rest passes", Mend: "none at its end if that was meant"})
 	} else {
 		refuse("everything", nil, "")
-		q.rep.add(Note{Kind: Changed, place: b.place, What: "no pass", Ours: "action: block"})
+		q.rep.add(&Note{Kind: Changed, place: b.place, What: "no pass", Ours: "action: block"})
 	}
 	return rules
 }
@@ -634,7 +634,7 @@ func (w *work) addresses() []string {
 			w.byPath[name], err = w.addList(name, list.Config{Format: list.Networks, Path: setting.Source(path), Match: list.Boundary}, place{file: path, what: "hosts that are addresses"})
 		}
 		if err = errors.Join(err, w.ctx.Err()); err != nil {
-			w.rep.add(Note{Kind: Lost, place: place{file: path}, What: "hosts that are addresses", Why: err.Error()})
+			w.rep.add(&Note{Kind: Lost, place: place{file: path}, What: "hosts that are addresses", Why: err.Error()})
 		}
 	}
 	if w.byPath[name] == "" {

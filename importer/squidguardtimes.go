@@ -292,7 +292,7 @@ func (q *squid) time(name string, body []statement) {
 		}
 		switch {
 		case why != "":
-			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: why})
+			q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: why})
 			continue
 		case dates != "":
 			datings = append(datings, dating{dates, stretches})
@@ -300,9 +300,9 @@ func (q *squid) time(name string, body []statement) {
 			c.add(days, stretches)
 		}
 		read = true
-		q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "schedule"})
+		q.rep.add(&Note{Kind: Carried, place: s.place, What: s.what, Ours: "schedule"})
 		if slices.ContainsFunc(stretches, func(s [2]int) bool { return s[0] > s[1] }) {
-			q.rep.add(Note{Kind: Line, place: s.place, What: s.what, Why: "hours that end before they begin never hold in squidGuard; ours go on into the day after", Mend: "two stretches, to 24:00 and from 00:00"})
+			q.rep.add(&Note{Kind: Line, place: s.place, What: s.what, Why: "hours that end before they begin never hold in squidGuard; ours go on into the day after", Mend: "two stretches, to 24:00 and from 00:00"})
 		}
 	}
 	for _, d := range datings {
@@ -328,7 +328,7 @@ func (q *squid) within(name string, outside bool, at place) *calendar {
 	w := q.times[name]
 	switch {
 	case w == nil:
-		q.rep.add(Note{Kind: Lost, place: at, What: "time " + name, Why: "nothing is known of it, so it is left out and holds at all times"})
+		q.rep.add(&Note{Kind: Lost, place: at, What: "time " + name, Why: "nothing is known of it, so it is left out and holds at all times"})
 		return nil
 	case outside:
 		return w.outside()
@@ -344,6 +344,6 @@ func (q *squid) timed(s statement) (name string, outside bool) {
 	if len(s.words) == 4 && (s.words[2] == "within" || s.words[2] == "outside") {
 		return s.words[3], s.words[2] == "outside"
 	}
-	q.rep.add(Note{Kind: Lost, place: s.place, What: strings.Join(s.words[2:], " "), Why: "only within or outside and the name of a time can stand there"})
+	q.rep.add(&Note{Kind: Lost, place: s.place, What: strings.Join(s.words[2:], " "), Why: "only within or outside and the name of a time can stand there"})
 	return "", false
 }

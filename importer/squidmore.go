@@ -85,7 +85,7 @@ var squidKinds = reasons{
 type squidBranches []bool
 
 // take takes a line that begins or ends a branch, or is in one that is not taken.
-func (b *squidBranches) take(f []string) (n Note, done bool) {
+func (b *squidBranches) take(f []string) (n *Note, done bool) {
 	taken := !slices.Contains(*b, false)
 	switch last := len(*b) - 1; {
 	case f[0] == "if":
@@ -95,7 +95,7 @@ func (b *squidBranches) take(f []string) (n Note, done bool) {
 	case f[0] == "endif" && last >= 0:
 		*b = (*b)[:last]
 	default:
-		return Note{Kind: Default, Why: "in a branch that the first process does not take"}, !taken
+		return &Note{Kind: Default, Why: "in a branch that the first process does not take"}, !taken
 	}
 	return carried("its lines, as the first process reads them"), true
 }
@@ -107,8 +107,8 @@ func squidTrue(f []string) bool {
 	return compared && a == b || text == "true"
 }
 
-// peer takes a parent.
-func (c *squidConf) peer(f []string) Note {
+// squidPeer takes a parent.
+func squidPeer(c *squidConf, f []string) *Note {
 	if len(f) < 3 || f[1] != "parent" || c.set.Proxy.Upstream.Parent != "" {
 		return lost(squidLost.of("cache_peer"))
 	}
@@ -127,8 +127,8 @@ func (c *squidConf) peer(f []string) Note {
 	return n
 }
 
-// perClient takes the number of connections that refuses a client more.
-func (c *squidConf) perClient(values []string) Note {
+// squidPerClient takes the number of connections that refuses a client more.
+func squidPerClient(c *squidConf, values []string) *Note {
 	n, err := strconv.ParseUint(values[0], 10, 20)
 	if err != nil || n == 0 {
 		return lostOurs("proxy.per-client", "no number of connections can be read in it")
@@ -137,8 +137,8 @@ func (c *squidConf) perClient(values []string) Note {
 	return carried("proxy.per-client")
 }
 
-// unsafe reports whether none of some ports is one that may be asked for.
-func (c *squidConf) unsafe(ports []string) bool {
+// squidUnsafe reports whether none of some ports is one that may be asked for.
+func squidUnsafe(c *squidConf, ports []string) bool {
 	safe := c.set.Proxy.SafePorts
 	return len(safe) > 0 && !slices.ContainsFunc(ports, func(p string) bool {
 		from, to, _ := strings.Cut(p, "-")
@@ -167,8 +167,8 @@ func squidType(v string) (string, error) {
 	return filter.MediaType(m)
 }
 
-// uncached takes a line that says what is not stored.
-func (c *squidConf) uncached(f []string) Note {
+// squidUncached takes a line that says what is not stored.
+func squidUncached(c *squidConf, f []string) *Note {
 	if len(f) < 2 || f[0] != "deny" {
 		return carried("cache")
 	}
@@ -210,8 +210,8 @@ type squidField struct {
 	set   func(p *policy.Policy)
 }
 
-// field takes a field that is added to requests, where a policy has a word for it.
-func (c *squidConf) field(f []string) Note {
+// squidTenant takes a field that is added to requests, where a policy has a word for it.
+func squidTenant(c *squidConf, f []string) *Note {
 	words := quotedWords(strings.Join(f, " "))
 	if len(words) < 2 {
 		return lost("no field and no value can be read in it")
@@ -267,7 +267,7 @@ type squidScanners struct {
 }
 
 // take takes an option about ICAP.
-func (s *squidScanners) take(f []string) (n Note, is bool) {
+func (s *squidScanners) take(f []string) (n *Note, is bool) {
 	value := ""
 	if len(f) > 1 {
 		value = f[1]
@@ -276,7 +276,7 @@ func (s *squidScanners) take(f []string) (n Note, is bool) {
 	case "icap_enable":
 		s.on = value == "on"
 		if !s.on {
-			return Note{Kind: Default}, true
+			return &Note{Kind: Default}, true
 		}
 		return carried("checks.icap"), true
 	case "icap_service":
@@ -304,7 +304,7 @@ func (s *squidScanners) take(f []string) (n Note, is bool) {
 }
 
 // service takes a server: name, point, whether it may fail, and its address last.
-func (s *squidScanners) service(f []string) Note {
+func (s *squidScanners) service(f []string) *Note {
 	if len(f) < 3 || !strings.HasPrefix(f[len(f)-1], "icap") {
 		return lostOurs("checks.icap.servers", "no address of an ICAP server can be read in it")
 	}
@@ -333,8 +333,8 @@ func (s *squidScanners) use(w *work, dir string) {
 	switch {
 	case len(s.Servers) == 0:
 	case !s.on:
-		w.rep.add(Note{Kind: Default, place: place{file: dir}, What: "icap_service", Why: "icap_enable is off"})
+		w.rep.add(&Note{Kind: Default, place: place{file: dir}, What: "icap_service", Why: "icap_enable is off"})
 	default:
-		w.icap(s.Config, s.strict)
+		askByICAP(w, s.Config, s.strict)
 	}
 }

@@ -39,7 +39,8 @@ var squidSystem = []string{"cache_effective_user", "cache_effective_group", "pid
 
 // more converts options other than ports, acls and parents; ok is false if the
 // option is unknown.
-func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
+// Long because each option has a case.
+func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
 	value := ""
 	if len(f) > 1 {
 		value = f[1]
@@ -51,7 +52,7 @@ func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
 		return squidTime(t.ours, t.standard, f[1:], func() *setting.Duration { return t.to(c) }), true
 	}
 	if slices.Contains(squidSystem, f[0]) {
-		return Note{Kind: Default, Why: "the service manager and the system see to that"}, true
+		return &Note{Kind: Default, Why: "the service manager and the system see to that"}, true
 	}
 	switch f[0] {
 	case "ssl_bump":
@@ -60,7 +61,7 @@ func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
 		return carried("intercept, which makes certificates itself"), true
 	case "sslproxy_cert_error":
 		if value == "deny" {
-			return Note{Kind: Default}, true
+			return &Note{Kind: Default}, true
 		}
 		return lostOurs("a rule for a fault of certificates", "faults are categories: write a rule with action: allow or warn and category: [self-signed, expired, …]"), true
 	case "tls_outgoing_options", "sslproxy_cafile":
@@ -68,11 +69,11 @@ func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
 	case "auth_param":
 		return c.auth(f[1:]), true
 	case "external_acl_type":
-		return c.externalACL(f[1:]), true
+		return squidExternal(c, f[1:]), true
 	case "request_header_add":
-		return c.field(f[1:]), true
+		return squidTenant(c, f[1:]), true
 	case "cache", "no_cache", "store_miss":
-		return c.uncached(f[1:]), true
+		return squidUncached(c, f[1:]), true
 	case "request_header_max_size", "reply_header_max_size":
 		if s, ok := squidSize(f[1:]); ok && s >= 1<<10 && s <= 1<<20 {
 			c.set.Proxy.Upstream.Head = max(c.set.Proxy.Upstream.Head, s)
@@ -100,9 +101,9 @@ func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
 		if value == "on" {
 			return carried("nothing has to be said: it is always so"), true
 		}
-		return Note{Kind: Default}, true
+		return &Note{Kind: Default}, true
 	case "client_persistent_connections", "server_persistent_connections", "half_closed_clients", "pipeline_prefetch", "buffered_logs", "mail_program", "mail_from", "client_request_buffer_max_size":
-		return Note{Kind: Default, Why: squidSized}, true
+		return &Note{Kind: Default, Why: squidSized}, true
 	case "strip_query_terms":
 		return differs("events", "the record has whole addresses; events: anonymise has it forget who asked"), true
 	case "via":
@@ -122,7 +123,7 @@ func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
 			c.set.Proxy.PerClient = setting.Count(v)
 			return carried("proxy.per-client"), true
 		}
-		return Note{Kind: Default}, true
+		return &Note{Kind: Default}, true
 	case "request_body_max_size":
 		return c.largest(f[1:]), true
 	case "http_reply_access":
@@ -153,7 +154,7 @@ func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
 	return n, false
 }
 
-func squidTime(ours string, standard time.Duration, f []string, to func() *setting.Duration) Note {
+func squidTime(ours string, standard time.Duration, f []string, to func() *setting.Duration) *Note {
 	if len(f) == 0 {
 		return lost("no time can be read in it")
 	}
@@ -171,13 +172,13 @@ func squidTime(ours string, standard time.Duration, f []string, to func() *setti
 	case err != nil || d < time.Second || d > 7*24*time.Hour:
 		return lostOurs(ours, "no time of a second to a week can be read in it")
 	case d == standard:
-		return Note{Kind: Default}
+		return &Note{Kind: Default}
 	}
 	*to() = setting.Duration(d)
 	return carried(ours)
 }
 
-func (c *squidConf) trust(at place, f []string) Note {
+func (c *squidConf) trust(at place, f []string) *Note {
 	for _, word := range f {
 		file := strings.TrimPrefix(word, "cafile=")
 		if strings.Contains(file, "=") || strings.HasPrefix(file, "-") {
@@ -206,7 +207,7 @@ func squidSize(f []string) (setting.Size, bool) {
 }
 
 // stored converts Squid's settings of its cache.
-func (c *squidConf) stored(f []string) Note {
+func (c *squidConf) stored(f []string) *Note {
 	if c.cache == nil {
 		c.cache = &cache.Config{}
 	}
@@ -232,7 +233,7 @@ func (c *squidConf) stored(f []string) Note {
 	return differs("cache", "objects are kept in memory or on the disk by how often they are asked for")
 }
 
-func (c *squidConf) accessLog(f []string) Note {
+func (c *squidConf) accessLog(f []string) *Note {
 	if len(f) == 0 || f[0] == "none" {
 		return differs("events", "the record is always kept")
 	}
@@ -246,7 +247,7 @@ func (c *squidConf) accessLog(f []string) Note {
 	return carried("events.squid")
 }
 
-func (c *squidConf) follow(f []string) Note {
+func (c *squidConf) follow(f []string) *Note {
 	if len(f) < 2 || f[0] != "allow" {
 		return carried("proxy.trusted")
 	}
@@ -267,9 +268,9 @@ func (c *squidConf) follow(f []string) Note {
 }
 
 // largest refuses bodies of requests that are too large.
-func (c *squidConf) largest(f []string) Note {
+func (c *squidConf) largest(f []string) *Note {
 	if len(f) == 0 || f[0] == "0" {
-		return Note{Kind: Default}
+		return &Note{Kind: Default}
 	}
 	var ok bool
 	if c.upload, ok = squidSize(f); !ok {
@@ -279,7 +280,7 @@ func (c *squidConf) largest(f []string) Note {
 }
 
 // direct takes what does not go through the parent.
-func (c *squidConf) direct(names []string) Note {
+func (c *squidConf) direct(names []string) *Note {
 	for _, name := range names {
 		a := c.acls[name]
 		if a == nil || a.kind != "dstdomain" {

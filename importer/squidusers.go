@@ -51,7 +51,7 @@ func helperArg(words []string, flag string) string {
 }
 
 // auth takes a line of auth_param.
-func (c *squidConf) auth(f []string) Note {
+func (c *squidConf) auth(f []string) *Note {
 	if len(f) < 2 {
 		return lost("no scheme and no option can be read in it")
 	}
@@ -71,7 +71,7 @@ func (c *squidConf) auth(f []string) Note {
 	case scheme == "basic" && option == "program":
 		return c.passwords(words)
 	}
-	return Note{Kind: Default, Why: "there are no helpers; answers are remembered for a while"}
+	return &Note{Kind: Default, Why: "there are no helpers; answers are remembered for a while"}
 }
 
 // basic are our settings for names and passwords, made when they are first needed.
@@ -83,7 +83,7 @@ func (c *squidConf) basic() *identity.Basic {
 }
 
 // passwords takes the helper that verifies names and passwords.
-func (c *squidConf) passwords(words []string) Note {
+func (c *squidConf) passwords(words []string) *Note {
 	switch helper := filepath.Base(words[0]); {
 	case strings.Contains(helper, "ncsa") && len(words) > 1:
 		file := findFile(c.dir, words[len(words)-1])
@@ -140,7 +140,7 @@ func (c *squidConf) ldap(words []string) (l *directory.LDAP, why string) {
 }
 
 // radius reads the arguments of basic_radius_auth, or the file that they name.
-func (c *squidConf) radius(words []string) Note {
+func (c *squidConf) radius(words []string) *Note {
 	server, secret := helperArg(words, "-h"), helperArg(words, "-w")
 	if file := helperArg(words, "-f"); file != "" {
 		c.lines(findFile(c.dir, file), func(_ place, s string) {
@@ -160,7 +160,7 @@ func (c *squidConf) radius(words []string) Note {
 }
 
 // kerberos takes the helper that verifies tickets, also within one that tells tickets and NTLM apart.
-func (c *squidConf) kerberos(words []string) Note {
+func (c *squidConf) kerberos(words []string) *Note {
 	file := strings.TrimPrefix(cmp.Or(helperArg(words, "-k"), "/etc/krb5.keytab"), "FILE:")
 	k := &identity.Kerberos{}
 	k.Keytab = setting.File(findFile(c.dir, file))
@@ -175,8 +175,8 @@ func (c *squidConf) kerberos(words []string) Note {
 	return carried("identity.kerberos")
 }
 
-// externalACL takes a helper that says in which groups a user is; others have nothing of ours.
-func (c *squidConf) externalACL(f []string) Note {
+// squidExternal takes a helper that says in which groups a user is; others have nothing of ours.
+func squidExternal(c *squidConf, f []string) *Note {
 	words := quotedWords(strings.Join(f, " "))
 	i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "/") })
 	if i < 1 || !strings.Contains(filepath.Base(words[i]), "group") {
@@ -192,8 +192,8 @@ func (c *squidConf) externalACL(f []string) Note {
 	return differs("groups of the policies", "who is in several of the groups that rules tell apart has the policy that is first")
 }
 
-// groups makes the groups known that policies name: a directory has them, or nobody is in them yet.
-func (c *squidConf) groups() {
+// squidGroups makes the groups known that policies name: a directory has them, or nobody is in them yet.
+func squidGroups(c *squidConf) {
 	id := &c.set.Identity
 	if k := id.Kerberos; k != nil && k.LDAP == nil {
 		k.LDAP = c.directory
@@ -215,6 +215,6 @@ func (c *squidConf) groups() {
 		for _, g := range a.values {
 			id.Groups[g] = []string{}
 		}
-		c.rep.add(Note{Kind: Changed, place: a.at, What: a.at.what, Ours: "identity: groups", Why: "nobody is in these groups yet: name their members, or the directory that has them under identity: kerberos: ldap"})
+		c.rep.add(&Note{Kind: Changed, place: a.at, What: a.at.what, Ours: "identity: groups", Why: "nobody is in these groups yet: name their members, or the directory that has them under identity: kerberos: ldap"})
 	}
 }

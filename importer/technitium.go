@@ -19,7 +19,7 @@ import (
 // reason.
 type technitiumKey struct {
 	standard []string
-	take     func(p *plain, value string, all map[string]string) Note
+	take     func(p *plain, value string, all map[string]string) *Note
 	why      string
 }
 
@@ -34,7 +34,7 @@ func readTechnitium(w *work, file string) error {
 			bare[strings.TrimPrefix(k, "response.")] = v
 		}
 		hours, _ = strconv.Atoi(bare["blockListUpdateIntervalHours"])
-		return func(p *plain, key, value string) Note {
+		return func(p *plain, key, value string) *Note {
 			key = strings.TrimPrefix(key, "response.")
 			top, _, _ := strings.Cut(key, ".")
 			if n, ok := p.technitiumLimit(key, value, bare); ok {
@@ -46,7 +46,7 @@ func readTechnitium(w *work, file string) error {
 			}
 			switch {
 			case known && slices.Contains(k.standard, value):
-				return Note{Kind: Default}
+				return &Note{Kind: Default}
 			case known && k.take != nil:
 				return k.take(p, value, bare)
 			case known:
@@ -82,34 +82,34 @@ var technitiumReasons = reasons{
 }
 
 // carriedTo returns the note on a setting that is read together with another.
-func carriedTo(ours string) func(*plain, string, map[string]string) Note {
-	return func(*plain, string, map[string]string) Note { return carried(ours) }
+func carriedTo(ours string) func(*plain, string, map[string]string) *Note {
+	return func(*plain, string, map[string]string) *Note { return carried(ours) }
 }
 
 // isDifferent returns the note on a setting that works differently here.
-func isDifferent(ours, why string) func(*plain, string, map[string]string) Note {
-	return func(*plain, string, map[string]string) Note { return differs(ours, why) }
+func isDifferent(ours, why string) func(*plain, string, map[string]string) *Note {
+	return func(*plain, string, map[string]string) *Note { return differs(ours, why) }
 }
 
 // takeDuration takes a number of units, at most most.
-func takeDuration(ours string, unit, most time.Duration, to func(p *plain) *setting.Duration) func(*plain, string, map[string]string) Note {
-	return func(p *plain, value string, _ map[string]string) Note {
+func takeDuration(ours string, unit, most time.Duration, to func(p *plain) *setting.Duration) func(*plain, string, map[string]string) *Note {
+	return func(p *plain, value string, _ map[string]string) *Note {
 		return takeTime(value, ours, unit, most, to(p))
 	}
 }
 
 // technitiumTable has the settings of Technitium DNS Server 13.
 var technitiumTable = map[string]technitiumKey{
-	"version":     {standard: []string{""}, take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
-	"uptimestamp": {take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
-	"status":      {take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
-	"server":      {take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
-	"dnsServerDomain": {take: func(p *plain, value string, _ map[string]string) Note {
+	"version":     {standard: []string{""}, take: func(*plain, string, map[string]string) *Note { return &Note{Kind: Default} }},
+	"uptimestamp": {take: func(*plain, string, map[string]string) *Note { return &Note{Kind: Default} }},
+	"status":      {take: func(*plain, string, map[string]string) *Note { return &Note{Kind: Default} }},
+	"server":      {take: func(*plain, string, map[string]string) *Note { return &Note{Kind: Default} }},
+	"dnsServerDomain": {take: func(p *plain, value string, _ map[string]string) *Note {
 		p.set.dns().Server.NSID = value
 		return carried("dns: nsid")
 	}},
 	"dnsServerLocalEndPoints": {take: (*plain).technitiumListen},
-	"forwarders": {take: func(p *plain, value string, all map[string]string) Note {
+	"forwarders": {take: func(p *plain, value string, all map[string]string) *Note {
 		return p.upstream(technitiumForwarder(value, all["forwarderProtocol"]))
 	}},
 	"forwarderProtocol":    {standard: []string{"Udp"}, take: carriedTo("dns: forward: upstreams")},
@@ -121,7 +121,7 @@ var technitiumTable = map[string]technitiumKey{
 	"forwarderConcurrency": {standard: []string{"2"}, take: isDifferent("dns: forward: race", "with order: parallel")},
 	"clientTimeout":        {standard: []string{"2000", "4000"}, take: takeDuration("dns: wait", time.Millisecond, time.Minute, func(p *plain) *setting.Duration { return &p.set.dns().Server.Wait })},
 	"tcpReceiveTimeout":    {standard: []string{"10000"}, take: takeDuration("dns: idle", time.Millisecond, 5*time.Minute, func(p *plain) *setting.Duration { return &p.set.dns().Server.Idle })},
-	"blockListUrls": {take: func(p *plain, value string, _ map[string]string) Note {
+	"blockListUrls": {take: func(p *plain, value string, _ map[string]string) *Note {
 		if u, ok := strings.CutPrefix(value, "!"); ok {
 			return p.list(false, u)
 		}
@@ -129,13 +129,13 @@ var technitiumTable = map[string]technitiumKey{
 	}},
 	"blockListUpdateIntervalHours": {standard: []string{"24"}, take: carriedTo("lists: every")},
 	"enableBlocking":               {standard: []string{"true"}, take: isDifferent("nothing", "Technitium lets everything pass; these settings filter")},
-	"blockedZones":                 {take: func(p *plain, value string, _ map[string]string) Note { return p.addNames(true, value) }},
-	"allowedZones":                 {take: func(p *plain, value string, _ map[string]string) Note { return p.addNames(false, value) }},
+	"blockedZones":                 {take: func(p *plain, value string, _ map[string]string) *Note { return p.addNames(true, value) }},
+	"allowedZones":                 {take: func(p *plain, value string, _ map[string]string) *Note { return p.addNames(false, value) }},
 	"blockingType":                 {take: (*plain).technitiumAnswer},
 	"customBlockingAddresses":      {standard: []string{""}, take: (*plain).technitiumSinkhole},
 	"blockingAnswerTtl":            {standard: []string{"30"}, take: takeDuration("dns: block: ttl", time.Second, 24*time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Names.Block.TTL })},
 	"allowTxtBlockingReport":       {standard: []string{"true"}, take: isDifferent("dns", "every answer says why in an extended error (RFC 8914)")},
-	"blockingBypassList": {take: func(p *plain, value string, _ map[string]string) Note {
+	"blockingBypassList": {take: func(p *plain, value string, _ map[string]string) *Note {
 		n, err := network(value)
 		if err != nil {
 			return lostOurs("policies", err.Error())
@@ -143,21 +143,21 @@ var technitiumTable = map[string]technitiumKey{
 		p.unfiltered(n)
 		return carried("policy unfiltered")
 	}},
-	"dnssecValidation":       {take: func(p *plain, value string, _ map[string]string) Note { return p.validate(value) }},
+	"dnssecValidation":       {take: func(p *plain, value string, _ map[string]string) *Note { return p.validate(value) }},
 	"udpPayloadSize":         {standard: []string{"1232"}, take: (*plain).technitiumPayload},
 	"recursion":              {standard: []string{"AllowOnlyForPrivateNetworks"}, take: (*plain).technitiumRecursion},
 	"recursionNetworkACL":    {take: (*plain).technitiumRecursionNetwork},
 	"cacheMinimumRecordTtl":  {standard: []string{"10", "0"}, take: takeDuration("dns: cache: min-ttl", time.Second, time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Cache.MinTTL })},
 	"cacheMaximumRecordTtl":  {standard: []string{"604800"}, take: takeDuration("dns: cache: max-ttl", time.Second, week7d, func(p *plain) *setting.Duration { return &p.set.dns().Cache.MaxTTL })},
 	"cacheNegativeRecordTtl": {standard: []string{"300"}, take: takeDuration("dns: cache: negative-ttl", time.Second, 24*time.Hour, func(p *plain) *setting.Duration { return &p.set.dns().Cache.Negative })},
-	"serveStale":             {standard: []string{"true"}, take: func(p *plain, _ string, _ map[string]string) Note { return p.noStale() }},
+	"serveStale":             {standard: []string{"true"}, take: func(p *plain, _ string, _ map[string]string) *Note { return p.noStale() }},
 	"serveStaleTtl":          {standard: []string{"259200", "86400"}, take: takeDuration("dns: cache: stale", time.Second, week7d, func(p *plain) *setting.Duration { return &p.set.dns().Cache.Stale })},
-	"cacheMaximumEntries":    {standard: []string{"10000", "0"}, take: func(p *plain, value string, _ map[string]string) Note { return p.set.cacheEntries(value) }},
+	"cacheMaximumEntries":    {standard: []string{"10000", "0"}, take: func(p *plain, value string, _ map[string]string) *Note { return p.set.cacheEntries(value) }},
 	"saveCache":              {standard: []string{"true"}, why: "the cache begins empty after a start"},
 	"logQueries":             {take: isDifferent("events", "all queries are on record; dns: log limits how many a second")},
 	"loggingType":            {take: isDifferent("events", "all queries are on record; the log goes to standard error")},
 	"enableLogging":          {take: isDifferent("events", "all queries are on record; the log goes to standard error")},
-	"maxLogFileDays": {standard: []string{"0"}, take: func(p *plain, value string, _ map[string]string) Note {
+	"maxLogFileDays": {standard: []string{"0"}, take: func(p *plain, value string, _ map[string]string) *Note {
 		n := takeDuration("events: keep", 24*time.Hour, 3650*24*time.Hour, func(p *plain) *setting.Duration { return &p.set.Events.Keep })(p, value, nil)
 		p.set.Events.SQLite = "events.db"
 		return n
@@ -181,7 +181,7 @@ var technitiumTable = map[string]technitiumKey{
 	"dnsOverTlsPort":               {standard: []string{"853"}, take: carriedTo("dns: tls")},
 	"dnsOverHttpsPort":             {standard: []string{"443"}, take: carriedTo("dns: https")},
 	"dnsOverQuicPort":              {standard: []string{"853"}, take: carriedTo("dns: quic")},
-	"dnsTlsCertificatePath": {standard: []string{""}, take: func(*plain, string, map[string]string) Note {
+	"dnsTlsCertificatePath": {standard: []string{""}, take: func(*plain, string, map[string]string) *Note {
 		return lostOurs("dns: cert, key", "it is a PKCS #12 file: write certificate and key as PEM files (openssl pkcs12 -in FILE -nodes), and name them there")
 	}},
 	"dnsTlsCertificatePassword":        {standard: []string{"", "************"}},
@@ -190,8 +190,8 @@ var technitiumTable = map[string]technitiumKey{
 	"dnsReverseProxyNetworkACL":        {take: (*plain).technitiumTrusted},
 	"reverseProxyNetworkACL":           {take: (*plain).technitiumTrusted},
 	"clusterInitialized":               {standard: []string{"false"}},
-	"blockListNextUpdatedOn":           {take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
-	"temporaryDisableBlockingTill":     {take: func(*plain, string, map[string]string) Note { return Note{Kind: Default} }},
+	"blockListNextUpdatedOn":           {take: func(*plain, string, map[string]string) *Note { return &Note{Kind: Default} }},
+	"temporaryDisableBlockingTill":     {take: func(*plain, string, map[string]string) *Note { return &Note{Kind: Default} }},
 	"dnsServerIPv4SourceAddresses":     {standard: []string{"0.0.0.0"}, why: "the system's routes choose the address that queries leave from"},
 	"dnsServerIPv6SourceAddresses":     {standard: []string{"::"}, why: "the system's routes choose the address that queries leave from"},
 	"webServiceTlsCertificatePassword": {standard: []string{"", "************"}},
@@ -219,7 +219,7 @@ func technitiumForwarder(value, protocol string) string {
 	return value
 }
 
-func (p *plain) technitiumListen(value string, _ map[string]string) Note {
+func (p *plain) technitiumListen(value string, _ map[string]string) *Note {
 	l := &p.set.dns().Server
 	if slices.Equal(l.Listen, []string{":53"}) {
 		l.Listen = nil
@@ -237,7 +237,7 @@ func (p *plain) technitiumListen(value string, _ map[string]string) Note {
 	return carried("dns: listen")
 }
 
-func (p *plain) technitiumConcurrent(value string, _ map[string]string) Note {
+func (p *plain) technitiumConcurrent(value string, _ map[string]string) *Note {
 	f := &p.set.dns().Forward
 	if value == "true" {
 		f.Order = forward.Fastest
@@ -247,7 +247,7 @@ func (p *plain) technitiumConcurrent(value string, _ map[string]string) Note {
 	return carried("dns: forward: order")
 }
 
-func (p *plain) technitiumAnswer(value string, _ map[string]string) Note {
+func (p *plain) technitiumAnswer(value string, _ map[string]string) *Note {
 	if value == "CustomAddress" {
 		p.set.dns().Names.Block.Answer = filter.Sinkhole
 		return carried("dns: block: answer")
@@ -255,24 +255,24 @@ func (p *plain) technitiumAnswer(value string, _ map[string]string) Note {
 	return p.answer(value)
 }
 
-func (p *plain) technitiumSinkhole(value string, all map[string]string) Note {
+func (p *plain) technitiumSinkhole(value string, all map[string]string) *Note {
 	a, err := netip.ParseAddr(value)
 	if err != nil {
 		return lostOurs("dns: block: sinkhole", err.Error())
 	}
 	if all["blockingType"] != "CustomAddress" {
-		return Note{Kind: Default, Why: "the answer is another one"}
+		return &Note{Kind: Default, Why: "the answer is another one"}
 	}
 	b := &p.set.dns().Names.Block
 	b.Sinkhole = append(b.Sinkhole, a)
 	return carried("dns: block: sinkhole")
 }
 
-func (p *plain) technitiumPayload(value string, _ map[string]string) Note {
+func (p *plain) technitiumPayload(value string, _ map[string]string) *Note {
 	return udpSize(p.work, value)
 }
 
-func (p *plain) technitiumRecursion(value string, _ map[string]string) Note {
+func (p *plain) technitiumRecursion(value string, _ map[string]string) *Note {
 	l := &p.set.dns().Server
 	switch value {
 	case "Allow":
@@ -286,7 +286,7 @@ func (p *plain) technitiumRecursion(value string, _ map[string]string) Note {
 
 // technitiumRecursionNetwork takes a network that may ask; those with "!" in
 // front may not.
-func (p *plain) technitiumRecursionNetwork(value string, _ map[string]string) Note {
+func (p *plain) technitiumRecursionNetwork(value string, _ map[string]string) *Note {
 	l := &p.set.dns().Server
 	text, denied := strings.CutPrefix(value, "!")
 	n, err := network(text)
@@ -301,13 +301,13 @@ func (p *plain) technitiumRecursionNetwork(value string, _ map[string]string) No
 	return carried("dns: recursion")
 }
 
-func (p *plain) technitiumEncrypted(string, map[string]string) Note {
+func (p *plain) technitiumEncrypted(string, map[string]string) *Note {
 	return lostOurs("dns: tls, https, quic", "its certificate is a PKCS #12 file: write certificate and key as PEM files under dns: cert, key, and the addresses there")
 }
 
 // technitiumLimit takes a field of a limit for networks of one size: that of single addresses
 // is like ours.
-func (p *plain) technitiumLimit(key, value string, all map[string]string) (n Note, is bool) {
+func (p *plain) technitiumLimit(key, value string, all map[string]string) (n *Note, is bool) {
 	list, number, field := technitiumField(key)
 	if list != "qpmPrefixLimitsIPv4" && list != "qpmPrefixLimitsIPv6" {
 		return n, false
@@ -315,7 +315,7 @@ func (p *plain) technitiumLimit(key, value string, all map[string]string) (n Not
 	bits := all[list+"."+number+".prefix"]
 	switch {
 	case field == "prefix":
-		return Note{Kind: Default, Why: "with its limits"}, true
+		return &Note{Kind: Default, Why: "with its limits"}, true
 	case field == "udpLimit" && (list == "qpmPrefixLimitsIPv4" && bits == "32" || list == "qpmPrefixLimitsIPv6" && bits == "128" && p.set.dns().Server.Rate == 0):
 		return p.technitiumRate(value, all), true
 	}
@@ -332,7 +332,7 @@ func technitiumField(key string) (list, number, field string) {
 }
 
 // technitiumTrusted takes proxies in front, whose word on the client's address counts.
-func (p *plain) technitiumTrusted(value string, _ map[string]string) Note {
+func (p *plain) technitiumTrusted(value string, _ map[string]string) *Note {
 	n, err := network(value)
 	if err != nil {
 		return lostOurs("dns: trusted", err.Error())
@@ -343,7 +343,7 @@ func (p *plain) technitiumTrusted(value string, _ map[string]string) Note {
 }
 
 // technitiumRate takes queries a minute as queries a second.
-func (p *plain) technitiumRate(value string, _ map[string]string) Note {
+func (p *plain) technitiumRate(value string, _ map[string]string) *Note {
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil {
 		return lostOurs("dns: rate", err.Error())
@@ -352,7 +352,7 @@ func (p *plain) technitiumRate(value string, _ map[string]string) Note {
 	return differs("dns: rate", "a second, for each IPv4 address and IPv6 /56")
 }
 
-func (p *plain) noStale() Note {
+func (p *plain) noStale() *Note {
 	return differs("dns: cache: stale", "old answers are given while upstreams fail, at most a day old")
 }
 

@@ -22,7 +22,7 @@ type unboundOptions struct {
 }
 
 // take takes an option, and reports whether it is known.
-func (o *unboundOptions) take(p *plain, key, value string) (Note, bool) {
+func (o *unboundOptions) take(p *plain, key, value string) (*Note, bool) {
 	dns := p.set.dns()
 	on := value == "yes"
 	switch key {
@@ -43,13 +43,13 @@ func (o *unboundOptions) take(p *plain, key, value string) (Note, bool) {
 			dns.Forward.CA = p.file(file)
 			return carried("dns: forward: ca"), true
 		}
-		return Note{Kind: Default, Why: "the system's roots are used"}, true
+		return &Note{Kind: Default, Why: "the system's roots are used"}, true
 	case "interface", "ip-address":
 		o.interfaces = append(o.interfaces, value)
 		return carried("dns: listen"), true
 	case "edns-buffer-size", "max-udp-size":
 		if dns.Server.UDPSize > 0 {
-			return Note{Kind: Default, Why: "one size holds for both"}, true
+			return &Note{Kind: Default, Why: "one size holds for both"}, true
 		}
 		return udpSize(p.work, value), true
 	case "nsid":
@@ -73,7 +73,7 @@ func (o *unboundOptions) take(p *plain, key, value string) (Note, bool) {
 		case err != nil:
 			return lostOurs("dns: rate", fmt.Sprintf("%q is not a number of queries a second", value)), true
 		case n == 0:
-			return Note{Kind: Default}, true
+			return &Note{Kind: Default}, true
 		}
 		dns.Server.Rate = setting.Count(n)
 		return carried("dns: rate"), true
@@ -86,21 +86,23 @@ func (o *unboundOptions) take(p *plain, key, value string) (Note, bool) {
 		return carried("dns: dns64"), true
 	case "do-ip4", "do-ip6", "do-udp", "do-tcp":
 		if on {
-			return Note{Kind: Default}, true
+			return &Note{Kind: Default}, true
 		}
 		return differs("dns: listen", "queries are taken at its addresses over UDP and TCP"), true
 	}
 	if value == "no" {
-		return Note{}, false
+		return &Note{}, false
 	}
 	return unboundTake(p, key, value)
 }
 
 // privateRefused is the note on refusing answers with private addresses.
-var privateRefused = differs("dns: private", "private addresses of foreign names are refused")
+func privateRefused() *Note {
+	return differs("dns: private", "private addresses of foreign names are refused")
+}
 
 // privateNames takes domains that may have private addresses.
-func (p *plain) privateNames(domains []string) Note {
+func (p *plain) privateNames(domains []string) *Note {
 	n := &p.set.dns().Names
 	for _, d := range domains {
 		if d = strings.TrimSpace(d); d != "" {
@@ -112,13 +114,13 @@ func (p *plain) privateNames(domains []string) Note {
 
 // unboundTake takes an option of Unbound that is on, by its name there, for Unbound itself and
 // for programs that write its settings. It reports whether the option is known.
-func unboundTake(p *plain, option, value string) (Note, bool) {
+func unboundTake(p *plain, option, value string) (*Note, bool) {
 	dns := p.set.dns()
 	switch option {
 	case "private-domain":
 		return p.privateNames(strings.Split(value, ",")), true
 	case "private-address":
-		return privateRefused, true
+		return privateRefused(), true
 	case "domain-insecure":
 		for d := range strings.SplitSeq(value, ",") {
 			dns.Forward.Negative = append(dns.Forward.Negative, strings.TrimSpace(d))
@@ -133,10 +135,10 @@ func unboundTake(p *plain, option, value string) (Note, bool) {
 	case "prefetch":
 		return differs("dns: cache", "entries in use are fetched before they expire"), true
 	}
-	return Note{}, false
+	return &Note{}, false
 }
 
-func (o *unboundOptions) cacheSize(p *plain, value string) Note {
+func (o *unboundOptions) cacheSize(p *plain, value string) *Note {
 	number := strings.TrimRight(strings.ToLower(value), "kmgb")
 	n, _ := strconv.ParseUint(number, 10, 40) // 0 is no size
 	shift := map[byte]int{'k': 10, 'm': 20, 'g': 30}
@@ -179,7 +181,7 @@ func (o *unboundOptions) listeners(w *work) {
 func (o *unboundOptions) certificate(w *work) bool {
 	err := keyPair(w, findFile(o.dir, o.cert), findFile(o.dir, o.key))
 	if err != nil {
-		w.rep.add(Note{Kind: Lost, place: o.at, What: "tls: certificate and key", Ours: "dns: cert, key",
+		w.rep.add(&Note{Kind: Lost, place: o.at, What: "tls: certificate and key", Ours: "dns: cert, key",
 			Why: fmt.Sprintf("they cannot be used (%v): write dns: cert, key and tls", err)})
 	}
 	return err == nil

@@ -82,7 +82,7 @@ func readUnbound(w *work, file string) error {
 	}
 	r := &unboundReader{unboundOptions: unboundOptions{port: "53", dir: filepath.Dir(file)}, files: unboundFiles(), views: map[string]*unboundView{}}
 	r.kinds, r.secure = unboundAhead(file)
-	err := readOptions(w, file, r.files, func(p *plain, _ place, key, value string) Note {
+	err := readOptions(w, file, r.files, func(p *plain, _ place, key, value string) *Note {
 		if value == "" && slices.Contains(unboundSections, key) {
 			r.section, r.zone = key, ""
 			r.number++
@@ -104,7 +104,7 @@ func readUnbound(w *work, file string) error {
 }
 
 // option takes an option of the section that is read.
-func (r *unboundReader) option(p *plain, key, value, text string) Note {
+func (r *unboundReader) option(p *plain, key, value, text string) *Note {
 	switch key {
 	case "name":
 		r.zone = strings.TrimSuffix(text, ".")
@@ -170,7 +170,7 @@ func (r *unboundReader) view(name string) *unboundView {
 }
 
 // localZone takes a zone of one's own: name and kind.
-func (r *unboundReader) localZone(p *plain, f []string) Note {
+func (r *unboundReader) localZone(p *plain, f []string) *Note {
 	blocks := len(f) == 2 && slices.Contains([]string{"static", "refuse", "deny", "always_nxdomain", "always_refuse", "always_deny", "always_null", "always_nodata", "redirect", "inform_deny", "inform_redirect", "block_a"}, f[1])
 	passes := len(f) == 2 && slices.Contains([]string{"transparent", "typetransparent", "always_transparent", "nodefault", "inform"}, f[1])
 	switch {
@@ -188,7 +188,7 @@ func (r *unboundReader) localZone(p *plain, f []string) Note {
 }
 
 // server takes one that names are asked at: of all names, or of those of the zone.
-func (r *unboundReader) server(p *plain, text string) Note {
+func (r *unboundReader) server(p *plain, text string) *Note {
 	addr, name, named := strings.Cut(text, "#")
 	secure := r.secure[min(r.number, len(r.secure)-1)]
 	a, port, ok := strings.Cut(addr, "@")
@@ -211,7 +211,7 @@ func (r *unboundReader) server(p *plain, text string) Note {
 }
 
 // access takes who may ask. Of networks that lie in each other the narrower one counts.
-func (r *unboundReader) access(w *work, f []string) Note {
+func (r *unboundReader) access(w *work, f []string) *Note {
 	n, err := network(cmp.Or(append(f, "")...))
 	if err != nil || len(f) < 2 {
 		return lostOurs("dns: allow", "no network and action can be read in it")
@@ -225,7 +225,7 @@ func (r *unboundReader) access(w *work, f []string) Note {
 }
 
 // ofZone takes an option of a zone with a file or an address.
-func (r *unboundReader) ofZone(p *plain, key, text string) Note {
+func (r *unboundReader) ofZone(p *plain, key, text string) *Note {
 	all := &r.rpz
 	if r.section == "auth-zone" {
 		all = &r.own
@@ -253,7 +253,7 @@ func (r *unboundReader) ofZone(p *plain, key, text string) Note {
 	case key == "primary" || key == "master" || key == "url":
 		return lostOurs("zones: transfer", "write there the zone and the server that has it")
 	}
-	return Note{Kind: Default, Why: "zones are served, and asked when names below them are looked up"}
+	return &Note{Kind: Default, Why: "zones are served, and asked when names below them are looked up"}
 }
 
 // finish makes lists of zones that refuse, policies of views, and zones of files.
@@ -280,7 +280,7 @@ func (r *unboundReader) finish(w *work) error {
 			}
 			some = some || name != ""
 		default:
-			w.rep.add(Note{Kind: Lost, place: z.at, What: "rpz " + z.name, Ours: "lists", Why: "it has neither a file that is there nor an address: name it under lists with format: rpz"})
+			w.rep.add(&Note{Kind: Lost, place: z.at, What: "rpz " + z.name, Ours: "lists", Why: "it has neither a file that is there nor an address: name it under lists with format: rpz"})
 		}
 	}
 	everyone := w.safe()
@@ -303,7 +303,7 @@ func (r *unboundReader) policies(w *work, everyone []policy.Rule) error {
 	for _, name := range sortedKeys(r.views) {
 		v := r.views[name]
 		if len(v.networks) == 0 {
-			w.rep.add(Note{Kind: Lost, place: place{file: r.dir}, What: "view " + name, Ours: "policies", Why: "no client has it"})
+			w.rep.add(&Note{Kind: Lost, place: place{file: r.dir}, What: "view " + name, Ours: "policies", Why: "no client has it"})
 			continue
 		}
 		p := policy.Policy{Name: "view " + name, Networks: v.networks}
@@ -344,7 +344,7 @@ func (o *unboundOptions) askers(w *work) {
 		around := func(a netip.Prefix) bool { return n.Bits() <= a.Bits() && n.Contains(a.Addr()) }
 		switch {
 		case slices.ContainsFunc(o.allowed, around) && slices.ContainsFunc(o.allowed, within):
-			w.rep.add(Note{Kind: Lost, place: place{file: o.dir}, What: "access-control: " + n.String(), Ours: "dns: deny", Why: "a network in it is allowed again: name the parts that are refused there"})
+			w.rep.add(&Note{Kind: Lost, place: place{file: o.dir}, What: "access-control: " + n.String(), Ours: "dns: deny", Why: "a network in it is allowed again: name the parts that are refused there"})
 		case slices.ContainsFunc(o.allowed, within):
 			s.Deny = append(s.Deny, n)
 		}
