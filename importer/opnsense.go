@@ -146,9 +146,9 @@ func readOPNsense(w *work, file string) error {
 			}
 			switch leaf := path[strings.LastIndexByte(path, '.')+1:]; {
 			case n.text == "":
-				o.say(n, path, &Note{Kind: Default})
+				o.addNote(n, path, &Note{Kind: Default})
 			case slices.Contains([]string{"enabled", "description", "uuid", "mxprio", "mx", "rr"}, leaf):
-				o.say(n, path, &Note{Kind: Default, Why: "with its neighbours"})
+				o.addNote(n, path, &Note{Kind: Default, Why: "with its neighbours"})
 			default:
 				o.addNote(n, path, lost(opnSenseWhy(path)))
 			}
@@ -175,8 +175,8 @@ func opnSenseWhy(path string) string {
 	return cmp.Or(opnProxyReasons.of(path), "not about filtering names or pages; the firewall keeps it")
 }
 
-// say reports an element.
-func (o *opnSense) say(n *xmlNode, path string, note *Note) {
+// addNote reports an element.
+func (o *opnSense) addNote(n *xmlNode, path string, note *Note) {
 	o.seen[n] = true
 	o.at.line = n.line
 	o.plain.addNote(o.at, path, n.text, note)
@@ -267,7 +267,7 @@ func (o *opnSense) general() {
 		o.root.at("system").each("dnsserver", func(n *xmlNode) {
 			if n.text != "" {
 				o.at.line = n.line
-				o.plain.say(o.at, "system.dnsserver", n.text, o.upstream(n.text))
+				o.plain.addNote(o.at, "system.dnsserver", n.text, o.upstream(n.text))
 			}
 		})
 		return carried("dns: forward: upstreams, which are those of the system")
@@ -411,7 +411,7 @@ func (o *opnSense) blocklists() {
 				continue
 			}
 			if off {
-				o.say(n, path, &Note{Kind: Default, Why: "it is switched off"})
+				o.addNote(n, path, &Note{Kind: Default, Why: "it is switched off"})
 				continue
 			}
 			o.at.line = n.line

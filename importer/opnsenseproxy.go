@@ -136,7 +136,9 @@ var opnProxyReasons = reasons{
 // proxy is Squid as OPNsense writes its settings.
 func (o *opnSense) proxy() {
 	if o.squid.at("general", "enabled").text == "0" {
-		o.squid.leaves("proxy", func(path string, n *xmlNode) { o.say(n, path, &Note{Kind: Default, Why: "the proxy is switched off"}) })
+		o.squid.eachLeaf("proxy", func(path string, n *xmlNode) {
+			o.addNote(n, path, &Note{Kind: Default, Why: "the proxy is switched off"})
+		})
 		return
 	}
 	for _, s := range opnProxy {

@@ -37,8 +37,8 @@ type plain struct {
 // with a reason, if there is no equivalent.
 type reader func(p *plain, key, value string) *Note
 
-// say finishes the note on a setting. Empty and false values are defaults.
-func (p *plain) say(at place, key, value string, n *Note) {
+// addNote finishes the note on a setting. Empty and false values are defaults.
+func (p *plain) addNote(at place, key, value string, n *Note) {
 	n.place, n.What = at, strings.TrimSpace(key+" "+value)
 	if n.Kind == Lost && (value == "" && !p.flags || value == "false" || value == "0" || value == "off" || value == "no" || value == "<nil>") {
 		n.Kind, n.Why = Default, ""

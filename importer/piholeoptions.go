@@ -389,7 +389,7 @@ func (p *piholeKeys) line(at place, s string) {
 	key, value, _ := strings.Cut(s, "=")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	p.extra.at = at
-	p.extra.say(at, key, value, p.dnsmasq.option(p.extra, key, value))
+	p.extra.addNote(at, key, value, p.dnsmasq.option(p.extra, key, value))
 }
 
 // piholeFiles are those in dnsmasq.d that Pi-hole writes itself.

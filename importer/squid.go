@@ -310,7 +310,7 @@ func (c *squidConf) policies() error {
 	}
 	c.access, c.replies, c.bumps = c.expand(c.access), c.expand(c.replies), c.expand(c.bumps)
 	for _, l := range slices.Concat(c.bumps, c.replies, c.access) {
-		if err := c.tell(l); err != nil {
+		if err := c.noteLine(l); err != nil {
 			return err
 		}
 	}
