@@ -27,8 +27,8 @@ func Install() []Instructions {
 			text.Mark(`Open root.mobileconfig in Safari or from a mail, then Settings, General, VPN & Device Management: install the profile.`),
 			text.Mark(`Settings, General, About, Certificate Trust Settings: switch full trust on for the certificate. Without this step nothing changes. Profiles from a device management are trusted at once.`),
 		}},
-		{"Android", "der", "root.crt", []string{
-			text.Mark(`Copy root.crt to the device. Settings, Security, Encryption & credentials, Install a certificate, CA certificate: choose the file.`),
+		{"Android", "der", "root.cer", []string{ // not root.crt, which is another format for Debian
+			text.Mark(`Copy root.cer to the device. Settings, Security, Encryption & credentials, Install a certificate, CA certificate: choose the file.`),
 			text.Mark(`Browsers use it. Most other apps since Android 7 trust only what came with the system: let their hosts through without interception.`),
 		}},
 		{text.Mark("Debian and Ubuntu"), "pem", "root.crt", []string{
@@ -53,7 +53,7 @@ func Install() []Instructions {
 			text.Mark(`One device: chrome://certificate-manager, Local certificates, Installed by you, Import.`),
 		}},
 		{"Java", "p12", "root.p12", []string{
-			text.Mark(`Start the program with -Djavax.net.ssl.trustStore=root.p12 -Djavax.net.ssl.trustStorePassword=PASSWORD; it then trusts this root alone.`),
+			text.Mark(`Start the program with -Djavax.net.ssl.trustStore=root.p12 -Djavax.net.ssl.trustStorePassword=changeit; it then trusts this root alone.`),
 		}},
 	}
 }

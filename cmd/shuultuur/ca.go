@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -22,7 +24,7 @@ func caCommands() []command {
 		{name: "init", args: "[flags]", what: "make a root certificate and its key", run: noContext(caInit), here: ofKeys},
 		{name: "show", args: "[-file FILE]", what: "show the root and how long it is valid", run: noContext(caShow), here: ofKeys},
 		{name: "export", args: "[flags]", what: "write the certificate, without its key, for clients to install", run: noContext(caExport), here: ofKeys},
-		{name: "install", what: "explain how to install it on the usual systems", run: noContext(caInstall), here: ofKeys},
+		{name: "install", args: "[-file FILE]", what: "explain how to install it on the usual systems", run: noContext(caInstall), here: ofKeys},
 		{name: "rotate", args: "[flags]", what: "make the next root; clients with the old one go on working", run: noContext(caRotate), here: ofKeys},
 	}
 }
@@ -92,7 +94,7 @@ func caInit(e env, args []string) int {
 	}
 	fmt.Fprintf(e.stdout, "%s: made, and its key in %s\n", *file, intercept.KeyFile(*file))
 	describe(e, root)
-	fmt.Fprint(e.stdout, e.named("\n\"shuultuur ca export\" writes the certificate for clients, \"shuultuur ca install\" says what to do with it.\n"))
+	fmt.Fprintf(e.stdout, e.named("\n\"shuultuur ca export%[1]s\" writes the certificate for clients, \"shuultuur ca install%[1]s\" says what to do with it.\n"), fileFlag(*file))
 	return 0
 }
 
@@ -216,6 +218,9 @@ func caExport(e env, args []string) int {
 		return 0
 	}
 	w, err := os.OpenFile(*out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fail(e, fmt.Errorf("%s is there already, with something else in it: delete it, or name another file with -o", *out))
+	}
 	if err != nil {
 		return fail(e, err)
 	}
@@ -229,8 +234,17 @@ func caExport(e env, args []string) int {
 	return 0
 }
 
+// fileFlag is what a printed command needs to work on a root's file.
+func fileFlag(file string) string {
+	if file == rootFile {
+		return ""
+	}
+	return " -file " + file
+}
+
 func caInstall(e env, args []string) int {
-	_, parse := flags(e, "ca install", "", "Explains how to install the root certificate on the usual systems.")
+	f, parse := flags(e, "ca install", "[-file FILE]", "Explains how to install the root certificate on the usual systems.")
+	file := f.String("file", rootFile, rootFileHelp)
 	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}
@@ -238,7 +252,7 @@ func caInstall(e env, args []string) int {
 		if i > 0 {
 			fmt.Fprintln(e.stdout)
 		}
-		fmt.Fprintf(e.stdout, e.named("%s\n  shuultuur ca export -format %s -o %s\n"), s.System, s.Format, s.File)
+		fmt.Fprintf(e.stdout, e.named("%s\n  shuultuur ca export%s -format %s -o %s\n"), s.System, fileFlag(*file), s.Format, s.File)
 		for n, step := range s.Steps {
 			fmt.Fprintf(e.stdout, "  %d. %s\n", n+1, step)
 		}

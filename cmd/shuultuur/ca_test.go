@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"shuultuur/intercept"
+	released "shuultuur/release"
 )
 
 // TestCommandsOfTheRootWorkAsPrinted runs what "ca init" and "ca install" print,
@@ -43,4 +44,52 @@ func TestCommandsOfTheRootWorkAsPrinted(t *testing.T) {
 	run("show")
 	run("rotate")
 	run("show")
+}
+
+// TestEveryPrintedExportWorks: the commands that "ca install" prints, one after the other in one
+// folder, write what their steps name.
+func TestEveryPrintedExportWorks(t *testing.T) {
+	for _, name := range []string{"root.pem", "keys/school.pem"} {
+		t.Run(name, func(t *testing.T) { exportAsPrinted(t, name) })
+	}
+}
+
+func exportAsPrinted(t *testing.T, name string) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("keys", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := callAs(t, "ca", "init", "-file", name)
+	if status != 0 {
+		t.Fatal(errs)
+	}
+	install, found := "", false
+	if _, install, found = strings.Cut(out, `"./filter ca install`); !found {
+		t.Fatalf("ca init prints %s", out)
+	}
+	install, _, _ = strings.Cut(install, `"`)
+	_, out, _ = callAs(t, append([]string{"ca", "install"}, strings.Fields(install)...)...)
+	n := 0
+	for line := range strings.Lines(out) {
+		if args, printed := strings.CutPrefix(strings.TrimSpace(line), "./filter "); printed {
+			n++
+			if released.Small && strings.Contains(args, "p12") {
+				continue // the small build lacks it
+			}
+			if status, _, errs := callAs(t, strings.Fields(args)...); status != 0 {
+				t.Errorf("%s: status %d, %s", args, status, errs)
+			}
+		}
+	}
+	if n < 8 {
+		t.Errorf("%d commands in\n%s", n, out)
+	}
+	for file, begins := range map[string]string{"root.pem": "-----BEGIN CERTIFICATE", "root.crt": "-----BEGIN CERTIFICATE", "root.cer": "0\x82", "root.mobileconfig": "<?xml"} {
+		if text, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(text), begins) {
+			t.Errorf("%s begins with %.20q, %v", file, text, err)
+		}
+	}
+	if status, _, errs := callAs(t, "ca", "export", "-file", name, "-format", "der", "-o", "root.crt"); status != 1 || !strings.Contains(errs, "is there already") {
+		t.Errorf("over another file: status %d, %s", status, errs)
+	}
 }

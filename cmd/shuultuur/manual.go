@@ -145,15 +145,16 @@ func (p page) words(all []page) (words []string) {
 	return words
 }
 
-// choices returns the permitted first arguments, as in "bash
-// zsh
-// fish".
+// choices returns the values of an argument that are named, as in "bash|zsh|fish", or the only one, as
+// in "redis LIST...".
 func (p page) choices() []string {
-	first, _, _ := strings.Cut(p.args, " ")
-	if strings.Trim(first, "abcdefghijklmnopqrstuvwxyz0123456789|.") != "" || first == "" {
-		return nil
+	for i, word := range strings.Fields(p.args) {
+		named := strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789|.") == "" && strings.Trim(word, "|.") != ""
+		if named && (i == 0 || strings.Contains(word, "|")) {
+			return slices.DeleteFunc(strings.Split(word, "|"), func(s string) bool { return s == "..." })
+		}
 	}
-	return slices.DeleteFunc(strings.Split(first, "|"), func(s string) bool { return s == "..." })
+	return nil
 }
 
 // takes returns the flags that have a value.
