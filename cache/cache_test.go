@@ -726,3 +726,54 @@ func TestPurgesNeverEnd(t *testing.T) {
 		}
 	})
 }
+
+// A verdict on a body follows from the fields of the response too, such as its type.
+func TestVerdictsEndWithTheFieldsThatTheyFollowFrom(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields []string // of the 304
+		kept   bool
+	}{
+		"the same":          {[]string{"Content-Type", "text/plain", "ETag", `"a"`}, true},
+		"only what it says": {[]string{"ETag", `"a"`, "Expires", at(time.Hour)}, true},
+		"another type":      {[]string{"Content-Type", "text/html", "ETag", `"a"`}, false},
+		"a language":        {[]string{"Content-Language", "mn", "ETag", `"a"`}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				c1, stop := running(t)
+				defer stop()
+				front := c1.Over(answerer(func(*message.Request) (*message.Response, error) {
+					if asked++; asked == 1 {
+						return respond(200, "text", "Cache-Control", "max-age=5", "ETag", `"a"`, "Content-Type", "text/plain", "Date", at(0)), nil
+					}
+					s := respond(304, "", append(c.fields, "Cache-Control", "max-age=60")...)
+					s.Fields.Del("Content-Length")
+					s.Length, s.Body = message.None, new(message.Memory)
+					return s, nil
+				}))
+				judged := func() bool {
+					s, err := front.RoundTrip(t.Context(), request("GET", "http://example.org/"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer s.Body.Close()
+					stored := filter.StoredOf(s.Body)
+					if was := stored.Judged(); was {
+						return true
+					}
+					stored.Keep([16]byte{1}, []byte("clean"))
+					return false
+				}
+				judged()
+				if !judged() {
+					t.Fatal("no verdict is kept")
+				}
+				time.Sleep(time.Minute)
+				if got := judged(); got != c.kept {
+					t.Errorf("after the 304 the verdict is kept: %v, want %v", got, c.kept)
+				}
+			})
+		})
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/cache/protocol"
 	"shuultuur/filter"
 	"shuultuur/message"
@@ -376,6 +377,9 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 	if !s.Has("Date") {
 		n.res.Fields.Set("Date", received.UTC().Format(http.TimeFormat))
 	}
+	if !sameContent(o.res.Fields, n.res.Fields) {
+		n.verdicts = &verdicts{}
+	}
 	n.facts = protocol.Describe(&n.res, sent, received)
 	n.facts.Age = protocol.Describe(s, sent, received).Age // no Age is stored
 	rule := c.rule(a.q, a.t, &n.res, n.length)
@@ -399,6 +403,21 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 		}
 	}
 	return n
+}
+
+// sameContent says whether two responses with the same body have the same fields, but
+// for those of time and validation: what a body means follows from the others too.
+func sameContent(a, b message.Fields) bool {
+	other := func(list message.Fields) message.Fields {
+		list = slices.DeleteFunc(slices.Clone(list), func(f message.Field) bool {
+			return contains([]string{"date", "age", "expires", "cache-control", "etag", "last-modified"}, string(f.Name))
+		})
+		arrange.By(list, func(a, b message.Field) int { return bytes.Compare(bytes.ToLower(a.Name), bytes.ToLower(b.Name)) })
+		return list
+	}
+	return slices.EqualFunc(other(a), other(b), func(a, b message.Field) bool {
+		return bytes.EqualFold(a.Name, b.Name) && bytes.Equal(a.Value, b.Value)
+	})
 }
 
 // ofOne reports whether why, the obstacle to storing, concerns the client rather than the
