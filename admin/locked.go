@@ -18,12 +18,15 @@ import (
 type Locked struct {
 	Checks   check.Config
 	Policies policy.Config
+	// Inspected is how many bytes of a body checks see: fewer hide pictures from them.
+	Inspected setting.Size
 }
 
 // Keeps refuses settings that change the effect of a locked list of pictures,
 // unless an owner makes the change: the list itself, the rules that name it and
 // those before them, which clients the policies with such rules cover and how, and
-// the policies before these. Anything after them may change.
+// the policies before these, and how much of a body is inspected. Anything after them
+// may change.
 func (l *Locked) Keeps(ctx context.Context, s *Locked, lists []string) error {
 	if who := account.Of(ctx); who == nil || who.Role >= account.Owner {
 		return nil
@@ -37,6 +40,9 @@ func (l *Locked) Keeps(ctx context.Context, s *Locked, lists []string) error {
 		if s.Checks.Picture == nil || s.Checks.Picture.Hashes[name] != l.Checks.Picture.Hashes[name] {
 			refuse(key, name)
 			continue
+		}
+		if s.Inspected != l.Inspected {
+			refuse("proxy.inspected", name)
 		}
 		for i, was := range l.Policies[:lastWith(l.Policies, name)] {
 			key := fmt.Sprintf("policies[%d]", i)

@@ -60,6 +60,8 @@ func TestLockedListsAreSwitchedOffByOwnersOnly(t *testing.T) {
 		{"action: block, category", "action: monitor, category", false},
 		{"      - {name: law", "      - {name: all, action: allow}\n      - {name: law", false},
 		{"patience: 1s", "patience: 1ms", false},
+		{"checks:\n", "proxy: {inspected: 1KiB}\nchecks:\n", false},
+		{"checks:\n", "proxy: {idle: 1m}\nchecks:\n", true},
 		{"users: [anna]", "users: []", false},
 		{"policies:\n", "policies:\n  - {name: new, rules: []}\n", false},
 		{"      law: {file: law.txt, type: sha256, locked: true}\n", "      own: {file: other.txt}\n", false},

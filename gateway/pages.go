@@ -123,6 +123,11 @@ func (g *pages) settingsParts(s *configuration.Settings) *admin.Settings {
 	}
 }
 
+// lockedOf is what settings say that could undo a locked list.
+func lockedOf(s *configuration.Settings) *admin.Locked {
+	return &admin.Locked{Checks: s.Checks, Policies: s.Policies, Inspected: s.Proxy.Exchange.Inspected}
+}
+
 // checkText finds mistakes in a text of settings, and expectations of policies that it does
 // not meet.
 func (g *Gateway) checkText(ctx context.Context, text []byte) error {
@@ -133,8 +138,8 @@ func (g *Gateway) checkText(ctx context.Context, text []byte) error {
 		return err
 	}
 	run := g.engine.Load()
-	now := admin.Locked{Checks: run.Settings.Checks, Policies: run.Settings.Policies}
-	if err := now.Keeps(ctx, &admin.Locked{Checks: s.Checks, Policies: s.Policies}, slices.Collect(maps.Keys(run.Checks.Locked()))); err != nil {
+	now := lockedOf(run.Settings)
+	if err := now.Keeps(ctx, lockedOf(s), slices.Collect(maps.Keys(run.Checks.Locked()))); err != nil {
 		return s.Text.Mistakes(err)
 	}
 	e, done, err := engine.Try(ctx, s)

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -37,11 +38,14 @@ func Read(r io.Reader, temp string) (*Trace, error) {
 		}
 		in = bufio.NewReaderSize(z, maxLine)
 	}
+	if head, _ := in.Peek(2); string(head) == "\xff\xfe" || string(head) == "\xfe\xff" {
+		return nil, errors.New("reading the log: it is UTF-16; convert it to UTF-8")
+	}
 	n, err := newNumberer(temp)
 	if err != nil {
 		return nil, err
 	}
-	if head, _ := in.Peek(64); bytes.IndexByte(head, 0) >= 0 {
+	if head, _ := in.Peek(64); bytes.IndexByte(head, 0) >= 0 && !isText(head) {
 		err = n.numbers(in)
 	} else {
 		err = n.lines(in)
@@ -52,6 +56,18 @@ func Read(r io.Reader, temp string) (*Trace, error) {
 		return nil, fmt.Errorf("reading the log: %w", err)
 	}
 	return n.finish()
+}
+
+// isText says whether a log that begins with head has lines: a crash may have left
+// zeros in it.
+func isText(head []byte) bool {
+	letters := 0
+	for _, c := range head {
+		if c >= ' ' && c < 0x7f || c == '\t' || c == '\r' || c == '\n' {
+			letters++
+		}
+	}
+	return 4*letters >= 3*len(head)
 }
 
 // numbers reads a trace of numbers.

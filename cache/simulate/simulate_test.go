@@ -34,6 +34,7 @@ func TestLogs(t *testing.T) {
 			"1000.1     20 ::1 TCP_REFRESH_UNMODIFIED/304 120 GET http://a.example/ anna DIRECT/192.0.2.2 text/html extra fields\n", 1, 1, 120, 2},
 		{"events of every kind", `{"url":"http://a.example/","method":"GET","status":200,"bytes_out":-3}` + "\n" + `{"url":"http://a.example/","method":"GET","status":"200"}` + "\n" +
 			`{"url":1}` + "\n" + `{"host":"a.example","proto":"dns"}` + "\n" + `{"url":"http://a.example/","method":"GET","status":304,"bytes_out":18446744073709551616}` + "\n", 1, 1, 1, 4},
+		{"a log with zeros in it", "1 100 20\n\x00\x00\x00\x002 101 30\n3 100 20\n4 100 20\n5 100 20\n6 100 20\n7 100 20\n", 6, 1, 120, 1},
 		{"nonsense", "what is this\n{\n\"[\n1 2\n", 0, 0, 0, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -46,6 +47,12 @@ func TestLogs(t *testing.T) {
 				t.Errorf("got %d requests, %d objects, %d bytes, %d left out", tr.Requests, tr.Objects, tr.Bytes, tr.Skipped)
 			}
 		})
+	}
+}
+
+func TestALogInUTF16IsRefused(t *testing.T) {
+	if _, err := Read(strings.NewReader("\xff\xfe1\x00 \x002\x00 \x003\x00\n\x00"), t.TempDir()); err == nil || !strings.Contains(err.Error(), "convert it to UTF-8") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -195,7 +195,7 @@ func (w *warmer) fetch(ctx context.Context, u string) {
 	case err != nil:
 		w.counts.failed++
 		fmt.Fprintf(w.stderr, "%s: %v\n", printable(u), err)
-	case strings.Contains(status, "; hit"):
+	case strings.Contains(status, "; hit"), strings.Contains(status, "; collapsed"), strings.Contains(status, "; fwd-status=304"):
 		w.counts.had++
 	case strings.Contains(status, "; stored"):
 		w.counts.stored++
