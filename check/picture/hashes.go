@@ -98,11 +98,14 @@ func (h *hashes) read(r *bufio.Reader, typ string) error {
 	}
 	first, _ := r.Peek(maxListLine) // as many bytes as there are
 	first, _, _ = bytes.Cut(first, []byte("\n"))
-	switch before, _, table := bytes.Cut(first, []byte(",")); {
+	plain, _, _ := bytes.Cut(first, []byte("#"))
+	sep := bytes.IndexAny(plain, ",;\t") // spreadsheets write any of these
+	table := sep > 0 && !isDigits(string(bytes.Trim(first[:sep], " \"")))
+	switch {
 	case bytes.HasPrefix(first, []byte("{")), bytes.HasPrefix(first, []byte("[")):
 		return h.readJSON(r, typ, first[0] == '[')
-	case table && !isDigits(string(bytes.TrimSpace(before))) && !bytes.HasPrefix(first, []byte("#")):
-		return h.readCSV(r, typ)
+	case table:
+		return h.readCSV(r, rune(first[sep]), typ)
 	}
 	return h.readText(r, typ)
 }
@@ -116,7 +119,10 @@ func isDigits(s string) bool {
 func (h *hashes) readText(r *bufio.Reader, typ string) error {
 	for n := uint32(1); ; n++ {
 		line, err := r.ReadSlice('\n')
-		if err != nil && err != io.EOF {
+		switch {
+		case err == bufio.ErrBufferFull:
+			return fmt.Errorf("%s:%d: the line is longer than 64 KiB", h.file, n)
+		case err != nil && err != io.EOF:
 			return fmt.Errorf("%s:%d: %w", h.file, n, err)
 		}
 		text, _, _ := strings.Cut(string(line), "#")
@@ -145,8 +151,9 @@ func (h *hashes) at(line uint32, err error) error {
 // readCSV reads a table with column names. The hash is in the column "hash", "hash_value" or
 // "indicator", or in one named after the type; its type may be in "type", "hash_type" or
 // "signal_type".
-func (h *hashes) readCSV(in io.Reader, typ string) error {
+func (h *hashes) readCSV(in io.Reader, sep rune, typ string) error {
 	r := csv.NewReader(in)
+	r.Comma = sep
 	r.FieldsPerRecord = -1
 	r.ReuseRecord = true
 	head, err := r.Read()
@@ -226,6 +233,8 @@ func (h *hashes) readJSON(in io.Reader, typ string, array bool) error {
 		}
 		if err := d.Decode(&v); errors.Is(err, io.EOF) {
 			return nil
+		} else if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+			return fmt.Errorf("%s: after %d hashes: write objects with a text for indicator and type, not a %s", h.file, n, wrong.Value)
 		} else if err != nil {
 			return fmt.Errorf("%s: after %d hashes: %w", h.file, n, err)
 		}

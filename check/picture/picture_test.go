@@ -130,6 +130,10 @@ func TestListedPicturesAreFoundByEveryKindOfHash(t *testing.T) {
 		{"json of threatexchange", `{"data": [{"id": "1", "indicator": "` + h.String() + `", "type": "HASH_PDQ"}], "paging": {}}`, HashList{}, true},
 		{"json array", `[{"indicator": "00", "type": "URI"}, {"hash": "` + h.String() + `", "type": "pdq"}]`, HashList{}, true},
 		{"json lines", `{"hash": "` + h.String() + `", "type": "pdq"}` + "\n{}\n"[:1], HashList{}, true},
+		{"semicolons", "\"hash\";\"type\"\r\n" + h.String() + ";pdq\r\n", HashList{}, true},
+		{"tabs", "type\thash\nmd5\t" + strings.Repeat("0", 32) + "\npdq\t" + h.String() + "\n", HashList{}, true},
+		{"a comment with a comma behind the first", "  " + h.String() + "  # large, red\n", HashList{}, true},
+		{"lines within a field", "hash,note,type\n" + strings.Repeat("0", 32) + ",\"one\ntwo, \"\"three\"\"\",md5\n" + h.String() + ",x,pdq\n", HashList{}, true},
 		{"threatexchange", "id,indicator,type\n1," + h.String() + ",HASH_PDQ\n", HashList{}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -162,10 +166,14 @@ func TestExactHashesAreFoundInAnyBytes(t *testing.T) {
 
 func TestMistakesInListsAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
-		"abc\n":               `:1: "abc" is not a hash`,
-		"# x\nzz00\n":         `:2: "zz00" is not a hash`,
-		"name,colour\na,b\n":  "no column is called",
-		"hash,type\nab,pdq\n": `:2: "ab" is not a hash of type pdq`,
+		"abc\n":                        `:1: "abc" is not a hash`,
+		"# x\nzz00\n":                  `:2: "zz00" is not a hash`,
+		strings.Repeat("0", 70000):     ":1: the line is longer than 64 KiB",
+		`["abc"]`:                      "write objects with a text for indicator and type, not a string",
+		`{"data": [{"indicator": 5}]}`: "not a number",
+		`{"error": {"code": 190}}`:     `:1: "" is not a hash`,
+		"name,colour\na,b\n":           "no column is called",
+		"hash,type\nab,pdq\n":          `:2: "ab" is not a hash of type pdq`,
 	} {
 		_, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", text)}}}, Parts{})
 		if err == nil || !strings.Contains(err.Error(), want) {
