@@ -237,6 +237,9 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	if err != nil {
 		return dst, nil // the decoder reports it
 	}
+	if media == "image/svg+xml" {
+		dst = c.exact(b, sha256.Sum256(b), dst)
+	}
 	all := picture.Embedded(b, maxEmbedded+1)
 	if len(all) > maxEmbedded {
 		all = all[:maxEmbedded]

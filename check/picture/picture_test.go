@@ -151,14 +151,19 @@ func TestListedPicturesAreFoundByEveryKindOfHash(t *testing.T) {
 }
 
 func TestExactHashesAreFoundInAnyBytes(t *testing.T) {
-	b := []byte("GIF89a\x01\x00\x01\x00 not much of a picture")
-	for typ, sum := range map[string]string{"md5": fmt.Sprintf("%x", md5.Sum(b)), "sha256": fmt.Sprintf("%x", sha256.Sum256(b))} {
+	for _, c := range []struct{ typ, media, text string }{
+		{"md5", "image/jpeg", "GIF89a\x01\x00\x01\x00 not much of a picture"},
+		{"sha256", "image/jpeg", "GIF89a\x01\x00\x01\x00 not much of a picture"},
+		{"sha256", "image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg"><path d="M1 1"/></svg>`},
+	} {
+		b, typ := []byte(c.text), c.typ
+		sum := map[string]string{"md5": fmt.Sprintf("%x", md5.Sum(b)), "sha256": fmt.Sprintf("%x", sha256.Sum256(b))}[typ]
 		k, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", sum+"\n"), Type: typ, Locked: true}}}, Parts{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := find(t, k, b)
-		if len(found) != 1 || found[0].Evidence != "list own" {
+		found, err := k.Find(t.Context(), response(b, c.media), filter.ResponseBody, nil)
+		if err != nil || len(found) != 1 || found[0].Evidence != "list own" {
 			t.Errorf("%s: got %v, want the name of a locked list and no more", typ, found)
 		}
 	}
