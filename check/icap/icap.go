@@ -53,6 +53,9 @@ type Check struct {
 // lasts is for how long a verdict of a scanner counts, which learns what is new.
 const lasts = time.Hour
 
+// Contextual implements [filter.Contextual]: scanners see requests too, and who asks.
+func (*Check) Contextual() {}
+
 // Lasts implements [filter.Changing].
 func (*Check) Lasts() (time.Duration, bool) { return lasts, true }
 
