@@ -55,7 +55,9 @@ var documents = map[string]document{
 curl -o page -x http://127.0.0.1:8080 http://bet.example/ || true
 until shuultuur events | grep -q bet.example; do sleep 0.1; done`, want: []string{"bet.example"}},
 	"docs/guide-alerts.md": {before: `cp $FILES/1.yaml shuultuur.yaml; start`, want: []string{`"theme":"self-harm"`, `"state":"closed"`}},
-	"docs/guide-home.md": {before: installed + `ip address add 192.168.1.2/24 dev lo; ip address add 192.168.1.66/24 dev lo`, programs: []string{"dig"},
+	"docs/guide-home.md": {before: installed + `ip address add 192.168.1.2/24 dev lo; ip address add 192.168.1.66/24 dev lo
+curl() { command curl -sS "$@"; } # the page that is fetched is to be refused
+`, programs: []string{"dig"},
 		want: []string{"EDE: 15 (Blocked)", "403 Forbidden", "BLOCK  http://casino.example/", "policy  kids"}},
 	"docs/guide-pihole.md":  {before: `cp -r $FILES/pihole /etc`},
 	"docs/guide-reports.md": {before: `cp $FILES/1.yaml shuultuur.yaml; start`, want: []string{`"name":"game.example"`, "%PDF-"}},
