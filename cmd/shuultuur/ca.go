@@ -219,7 +219,7 @@ func caExport(e env, args []string) int {
 	}
 	w, err := os.OpenFile(*out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fail(e, fmt.Errorf("%s is there already, with something else in it: delete it, or name another file with -o", *out))
+		return fail(e, fmt.Errorf("%s already exists and has other content: delete it, or name another file with -o", *out))
 	}
 	if err != nil {
 		return fail(e, err)

@@ -89,7 +89,7 @@ func exportAsPrinted(t *testing.T, name string) {
 			t.Errorf("%s begins with %.20q, %v", file, text, err)
 		}
 	}
-	if status, _, errs := callAs(t, "ca", "export", "-file", name, "-format", "der", "-o", "root.crt"); status != 1 || !strings.Contains(errs, "is there already") {
+	if status, _, errs := callAs(t, "ca", "export", "-file", name, "-format", "der", "-o", "root.crt"); status != 1 || !strings.Contains(errs, "already exists") {
 		t.Errorf("over another file: status %d, %s", status, errs)
 	}
 }
