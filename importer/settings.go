@@ -36,6 +36,7 @@ type settings struct {
 		TPROXY      setting.OneOrMore[setting.Address] `yaml:"tproxy"`
 		ICAP        setting.OneOrMore[setting.Address] `yaml:"icap"`
 		Admin       setting.OneOrMore[setting.Address] `yaml:"admin"`
+		TLS         *certificate                       `yaml:"tls"`
 	} `yaml:"listen"`
 	Data     setting.Folder    `yaml:"data"`
 	Lists    collection.Config `yaml:"lists"`
@@ -187,14 +188,28 @@ func (s *settings) listsEvery(d time.Duration) {
 	}
 }
 
+// A certificate is one with its key, in PEM.
+type certificate struct {
+	Cert setting.File `yaml:"cert"`
+	Key  setting.File `yaml:"key"`
+}
+
+// loadPair returns a certificate and its key as settings name them, if they belong together.
+func loadPair(w *work, cert, key string) (*certificate, error) {
+	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+		return nil, err
+	}
+	return &certificate{Cert: w.file(cert), Key: w.file(key)}, nil
+}
+
 // keyPair sets a certificate and its key for the name server, if they belong together.
 func keyPair(w *work, cert, key string) error {
-	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
-		return err
+	pair, err := loadPair(w, cert, key)
+	if err == nil {
+		s := &w.set.dns().Server
+		s.Cert, s.Key = pair.Cert, pair.Key
 	}
-	s := &w.set.dns().Server
-	s.Cert, s.Key = w.file(cert), w.file(key)
-	return nil
+	return err
 }
 
 // findFile finds a file that settings in dir name. Settings that are imported may be a copy from

@@ -250,17 +250,10 @@ func (c *squidConf) port(kind, addr string, options []string) *Note {
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(options, func(s string) bool { return slices.Contains(words, s) })
 	}
-	for _, o := range options {
-		for _, x := range []struct {
-			prefixes []string
-			to       *string
-		}{{[]string{"cert=", "tls-cert="}, &c.cert}, {[]string{"key=", "tls-key="}, &c.key}} {
-			for _, prefix := range x.prefixes {
-				if file, ok := strings.CutPrefix(o, prefix); ok && *x.to == "" {
-					*x.to = findFile(c.dir, file)
-				}
-			}
-		}
+	cert, key := c.optionFile(options, "cert="), c.optionFile(options, "key=")
+	speaksTLS := kind == "https_port" && !has("tproxy", "intercept", "transparent", "ssl-bump")
+	if !speaksTLS {
+		c.cert, c.key = cmp.Or(c.cert, cert), cmp.Or(c.key, key)
 	}
 	switch {
 	case has("tproxy"):
@@ -272,13 +265,29 @@ func (c *squidConf) port(kind, addr string, options []string) *Note {
 		}
 		c.set.Listen.Transparent = append(c.set.Listen.Transparent, a)
 		return differs("listen.transparent", "one address for HTTP and HTTPS; docs/transparent.md has the firewall's rules")
-	case kind == "https_port":
-		return lostOurs("listen.tls", "write listen: tls with the certificate: the proxy's port then speaks TLS too")
+	case speaksTLS:
+		pair, err := loadPair(c.work, cert, cmp.Or(key, cert))
+		if err != nil {
+			return lostOurs("listen.tls", fmt.Sprintf("%v; write listen: tls with the certificate and its key: the proxy's ports then speak TLS too", err))
+		}
+		c.set.Listen.Proxy, c.set.Listen.TLS = append(c.set.Listen.Proxy, a), pair
+		return differs("listen.proxy, listen.tls", "all ports of the proxy speak TLS too, with this certificate")
 	case has("accel"):
 		return lost("it does not stand in front of servers")
 	}
 	c.set.Listen.Proxy = append(c.set.Listen.Proxy, a)
 	return carried("listen.proxy")
+}
+
+// optionFile returns the file that an option of a port names, with or without "tls-" before it;
+// "" if none does.
+func (c *squidConf) optionFile(options []string, prefix string) string {
+	for _, o := range options {
+		if file, ok := strings.CutPrefix(strings.TrimPrefix(o, "tls-"), prefix); ok {
+			return findFile(c.dir, file)
+		}
+	}
+	return ""
 }
 
 // values returns the values in a word of an acl: a quoted file has one per
