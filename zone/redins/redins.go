@@ -469,10 +469,11 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 			return again
 		}
 	}
-	if all {
-		s.look(ctx, store)
-	}
+	// What is written from here on is noted for the next time: a key may be made after look.
 	due, wait := s.due(time.Now())
+	if all {
+		s.look(ctx, store, due)
+	}
 	if len(due) > 0 {
 		s.loadAll(ctx, store, due)
 		wait = again
@@ -486,14 +487,17 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 	return wait
 }
 
-// look finds out which keys exist in z42's layout, where that is cheaper than asking for every
-// type of every name.
-func (s *Source) look(ctx context.Context, store *Store) {
+// look finds out which keys the zones to read have in z42's layout, where that is cheaper than
+// asking for every type of every name.
+func (s *Source) look(ctx context.Context, store *Store, due map[string]*touched) {
 	if store.Schema != Z42 {
 		return
 	}
+	zones := map[string]*known{}
 	s.mu.Lock()
-	zones := maps.Clone(s.known)
+	for name := range due {
+		zones[name] = s.known[name]
+	}
 	s.mu.Unlock()
 	keys, asked, err := store.effort(ctx, zones)
 	if err != nil || asked <= keys {
