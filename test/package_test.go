@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,10 +19,15 @@ import (
 	"shuultuur/test/peer"
 )
 
+// packing is held while a package is made: tests that run beside each other share it.
+var packing sync.Mutex
+
 // packed builds the program as a release and makes a deb of it, once for each
 // version.
 func packed(t *testing.T, version string) string {
 	t.Helper()
+	packing.Lock()
+	defer packing.Unlock()
 	dir := filepath.Join(bin, "deb-"+version)
 	if debs, _ := filepath.Glob(filepath.Join(dir, "*.deb")); len(debs) == 1 {
 		return debs[0]
