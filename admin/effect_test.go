@@ -203,8 +203,8 @@ func TestAnEffectShowsNoMoreThanTheRecord(t *testing.T) {
 	}
 }
 
-// What cannot be judged for want of a record is made at once; what could not be judged in time
-// is said first.
+// Without a record, the change is made at once. If judging took too long, the page says so
+// first.
 func TestAChangeWithoutAnEffectIsMade(t *testing.T) {
 	for _, c := range []struct {
 		effect func(context.Context, Trial) (*Effect, error)

@@ -2,7 +2,7 @@ package content
 
 // A sentPart reads a part of a form that claims a transfer coding as it came.
 // Most servers do not undo such a coding (RFC 7578, 4.7), so its text counts
-// decoded and as it came. What is base64 has no text.
+// decoded and as it came. Parts that are base64 as they came have no text.
 type sentPart struct {
 	part
 	around *text

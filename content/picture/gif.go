@@ -51,8 +51,8 @@ func decodeGIF(b []byte) (m image.Image, cut bool, err error) {
 	return m, cut, err
 }
 
-// decodeFrame decodes a frame of a GIF. What is missing at its end is the colour 0;
-// cut says whether something is. Browsers show such a frame, too.
+// decodeFrame decodes a frame of a GIF. Pixels missing at its end get colour 0,
+// and cut reports whether any are missing. Browsers show such a frame, too.
 func decodeFrame(b []byte, f *frame) (m image.Image, cut bool, err error) {
 	d := b[f.image:]
 	w, h := int(little.Uint16(d[5:])), int(little.Uint16(d[7:]))

@@ -62,7 +62,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Who is a person that the provider has signed in.
+// A Who is a user whom the provider has authenticated.
 type Who struct {
 	User    string
 	Subject string // the provider's permanent identifier of the user

@@ -172,7 +172,8 @@ func (s *Store) Seed(ctx context.Context, name string, it Item, file string) err
 }
 
 // Newer fetches a newer version of the item called name, hands its file to look, and removes
-// it. It reports whether there is one. What is in use and the State stay.
+// it. It reports whether there is a newer version. It changes neither the version in use nor the
+// State.
 func (s *Store) Newer(ctx context.Context, name string, it Item, look func(file string) error) (bool, error) {
 	unlock, err := s.lock(name)
 	if err != nil {
