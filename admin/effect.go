@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -255,24 +256,19 @@ func (p *Parts) foretell(w http.ResponseWriter, r *http.Request, c foretold) (an
 	if s, ok := w.(*seeing); ok {
 		s.effectOnly = true
 	}
-	switch {
-	case page:
-	case c.JSON != nil:
-		writeJSON(w, http.StatusOK, c.JSON)
-		return true, nil
-	case c.Told != nil:
-		writeJSON(w, http.StatusOK, c.Told)
-		return true, nil
-	default:
-		writeJSON(w, http.StatusOK, out)
-		return true, nil
-	}
-	fields := url.Values{"checked": {tagOf(r)}}
-	for name, values := range r.PostForm {
-		if name != "checked" && name != "dry_run" {
-			fields[name] = values
+	if !page {
+		var answer any = out
+		switch {
+		case c.JSON != nil:
+			answer = c.JSON
+		case c.Told != nil:
+			answer = c.Told
 		}
+		writeJSON(w, http.StatusOK, answer)
+		return true, nil
 	}
+	fields := changeForm(r)
+	fields.Set("checked", tagOf(r))
 	writePage(w, p.server.effects, http.StatusOK, struct {
 		changed
 		Told               *consequence
@@ -291,14 +287,19 @@ func foretells(r *http.Request) bool {
 // tagOf identifies the contents of a form, so that the change that is made is the one whose
 // effect was shown.
 func tagOf(r *http.Request) string {
-	f := url.Values{}
-	for name, values := range r.PostForm {
-		if name != "checked" && name != "dry_run" {
-			f[name] = values
-		}
-	}
-	sum := sha256.Sum256([]byte(withoutDryRun(r.URL) + "\n" + f.Encode()))
+	sum := sha256.Sum256([]byte(withoutDryRun(r.URL) + "\n" + changeForm(r).Encode()))
 	return hex.EncodeToString(sum[:12])
+}
+
+// changeForm returns the form of a change, without what asks for its effect.
+func changeForm(r *http.Request) url.Values {
+	f := maps.Clone(r.PostForm)
+	if f == nil {
+		f = url.Values{}
+	}
+	f.Del("checked")
+	f.Del("dry_run")
+	return f
 }
 
 func withoutDryRun(u *url.URL) string {

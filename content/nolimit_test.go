@@ -24,7 +24,7 @@ func repeated(n int, f func(i int) string) string {
 	return b.String()
 }
 
-// within puts a document into n frames within one another.
+// framed puts a document into n frames within one another.
 func framed(n int, inner string) string {
 	for range n {
 		inner = `<iframe srcdoc="` + html.EscapeString(inner) + `"></iframe>`

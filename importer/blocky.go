@@ -125,7 +125,7 @@ func (b *blocky) take(p *plain, key, value string) *Note {
 	case key == "caching.maxItemsCount":
 		return p.set.cacheEntries(value)
 	case key == "caching.maxTime":
-		return blockyTime(value, "dns: cache: max-ttl", time.Second, 7*24*time.Hour, &dns.Cache.MaxTTL)
+		return blockyTime(value, "dns: cache: max-ttl", time.Second, week7d, &dns.Cache.MaxTTL)
 	case key == "caching.cacheTimeNegative":
 		return blockyTime(value, "dns: cache: negative-ttl", time.Second, 24*time.Hour, &dns.Cache.Negative)
 	case key == "caching.prefetching" && value == "true":

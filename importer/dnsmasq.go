@@ -65,8 +65,9 @@ func (o *dnsmasqOptions) option(p *plain, key, value string) *Note {
 		if slices.Contains(parts[:len(parts)-1], "#") {
 			return lost("it answers for all names there are: write a rule without conditions with action: block, and dns: block: sinkhole, if that is meant")
 		}
+		blocks := slices.Contains([]string{"", "#", "0.0.0.0", "::"}, to)
 		for _, name := range parts[:len(parts)-1] {
-			if to == "" || to == "#" || to == "0.0.0.0" || to == "::" {
+			if blocks {
 				p.zone(true, name)
 			} else {
 				name = strings.Trim(strings.TrimPrefix(name, "*"), ".")
@@ -74,7 +75,7 @@ func (o *dnsmasqOptions) option(p *plain, key, value string) *Note {
 				p.host(p.at, "*."+name, to)
 			}
 		}
-		if to == "" || to == "#" || to == "0.0.0.0" || to == "::" {
+		if blocks {
 			return carried("lists.blocked")
 		}
 		return carried("dns: hosts, with what is below the name")

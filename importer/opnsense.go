@@ -96,9 +96,12 @@ func (n *xmlNode) eachLeaf(path string, take func(path string, n *xmlNode)) {
 	}
 }
 
+// isBreak reports whether a character separates the values of a text.
+func isBreak(r rune) bool { return r == ',' || r == '\n' }
+
 // values returns the parts of a comma-separated text.
 func (n *xmlNode) values() (all []string) {
-	for v := range strings.FieldsFuncSeq(n.text, func(r rune) bool { return r == ',' || r == '\n' }) {
+	for v := range strings.FieldsFuncSeq(n.text, isBreak) {
 		if v = strings.TrimSpace(v); v != "" {
 			all = append(all, v)
 		}

@@ -223,7 +223,7 @@ func (o *opnSense) bump(string) *Note {
 // closed keeps connections to some sites closed.
 func (o *opnSense) closed(v string) *Note {
 	var lines []place
-	for s := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == ',' || r == '\n' }) {
+	for s := range strings.FieldsFuncSeq(v, isBreak) {
 		lines = append(lines, o.plain.entry(strings.TrimPrefix(strings.TrimSpace(s), ".")))
 	}
 	if o.squid.at("forward", "sslbump").text != "1" {
@@ -261,7 +261,7 @@ func (o *opnSense) nameOrExpression(block bool, text string) *Note {
 // each takes the parts of a list. The first that is lost is the note on all.
 func (o *opnSense) each(v string, take func(s string) *Note) (n *Note) {
 	first := &Note{Kind: Default}
-	for s := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == ',' || r == '\n' }) {
+	for s := range strings.FieldsFuncSeq(v, isBreak) {
 		if n = take(strings.TrimSpace(s)); n.Kind == Lost || first.Kind == Default {
 			first = n
 		}

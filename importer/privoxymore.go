@@ -22,7 +22,7 @@ type privoxyConf struct {
 	trusted              setting.File
 	clients              []privoxyClients
 	decided              bool // a later section says of all requests whether TLS is looked into
-	trust                policy.Config
+	trust                []policy.Rule
 	redirects            []policy.Rule
 }
 
@@ -110,7 +110,7 @@ func (p *privoxyConf) trustFile(value string) *Note {
 			rules = append(rules, r)
 		}
 	}
-	p.trust = policy.Config{{Rules: rules}}
+	p.trust = rules
 	return carried("rules in front of the others")
 }
 
@@ -200,10 +200,7 @@ func (p *privoxyConf) finish(everyone policy.Policy) error {
 	if len(p.set.Policies) > 0 { // made for what fields say
 		everyone.Tenants, everyone.YouTube = p.set.Policies[0].Tenants, p.set.Policies[0].YouTube
 	}
-	everyone.Rules = append(p.redirects, everyone.Rules...)
-	if len(p.trust) > 0 {
-		everyone.Rules = append(p.trust[0].Rules, everyone.Rules...)
-	}
+	everyone.Rules = slices.Concat(p.trust, p.redirects, everyone.Rules)
 	everyone.Decrypt = p.decrypt
 	if p.set.Cut != nil && p.trusted != "" {
 		p.set.Cut.Trust = append(p.set.Cut.Trust, p.trusted)

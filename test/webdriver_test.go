@@ -35,14 +35,18 @@ type browser struct {
 // everything it loads goes through.
 func newBrowser(t *testing.T, addr string, args ...string) *browser {
 	t.Helper()
-	args = append([]string{"--proxy-server=http://" + addr, "--proxy-bypass-list=<-loopback>"}, args...)
-	return newBrowserBy(t, nil, nil, args...)
+	return newBrowserBy(t, nil, nil, append(proxyFlags(addr), args...)...)
+}
+
+// proxyFlags are the flags of a browser whose proxy is addr, for addresses of this machine too.
+func proxyFlags(addr string) []string {
+	return []string{"--proxy-server=http://" + addr, "--proxy-bypass-list=<-loopback>"}
 }
 
 // newBrowserAt is newBrowser for a user with a home folder of their own.
 func newBrowserAt(t *testing.T, home, addr string) *browser {
 	t.Helper()
-	return newBrowserBy(t, []string{"env", "HOME=" + home}, nil, "--proxy-server=http://"+addr, "--proxy-bypass-list=<-loopback>")
+	return newBrowserBy(t, []string{"env", "HOME=" + home}, nil, proxyFlags(addr)...)
 }
 
 // newBrowserBy starts a browser by a command that runs others, and talks to its

@@ -83,11 +83,16 @@ func lintLists(ctx context.Context, e env, args []string) int {
 		for _, p := range l.All() {
 			fmt.Fprintln(e.stdout, p)
 		}
-		fmt.Fprintf(e.stdout, "%s: %d lines, %d entries; %d refused, %d there already, %d covered by a wider entry, %d exceptions from nothing\n",
-			name, l.Lines, l.Entries, l.Bad, l.Duplicates, l.Shadows, l.Voids)
+		printTotals(e, name, l)
 		if l.Bad > 0 {
 			status = max(status, 1)
 		}
 	}
 	return status
+}
+
+// printTotals prints the numbers of a list and of its odd lines.
+func printTotals(e env, name string, l *list.Lint) {
+	fmt.Fprintf(e.stdout, "%s: %d lines, %d entries; %d refused, %d there already, %d covered by a wider entry, %d exceptions from nothing\n",
+		name, l.Lines, l.Entries, l.Bad, l.Duplicates, l.Shadows, l.Voids)
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	"shuultuur/admin"
 	"shuultuur/list/source"
 )
 
@@ -129,23 +129,18 @@ func lintThere(ctx context.Context, e env, names []string) int {
 		if err != nil {
 			return err
 		}
-		return printLint(e, name, l, &bad)
+		if l.Odd == nil {
+			return errors.New(l.Error)
+		}
+		for _, p := range l.Odd.All() {
+			fmt.Fprintln(e.stdout, printable(p.String()))
+		}
+		printTotals(e, name, l.Odd)
+		bad += l.Odd.Bad
+		return nil
 	})
 	if bad > 0 {
 		status = max(status, 1)
 	}
 	return status
-}
-
-func printLint(e env, name string, l *admin.ListState, bad *int) error {
-	if l.Odd == nil {
-		return fmt.Errorf("%s", l.Error)
-	}
-	for _, p := range l.Odd.All() {
-		fmt.Fprintln(e.stdout, printable(p.String()))
-	}
-	fmt.Fprintf(e.stdout, "%s: %d lines, %d entries; %d refused, %d there already, %d covered by a wider entry, %d exceptions from nothing\n",
-		name, l.Odd.Lines, l.Odd.Entries, l.Odd.Bad, l.Odd.Duplicates, l.Odd.Shadows, l.Odd.Voids)
-	*bad += l.Odd.Bad
-	return nil
 }

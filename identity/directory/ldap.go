@@ -3,6 +3,7 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -191,13 +192,7 @@ func (d *Directory) lookUp(c *conn, name string) (dn, user string, groups []stri
 		return "", "", nil, fmt.Errorf("search for the user %q: two entries are called so, %q and %q", name, res.Entries[0].DN, res.Entries[1].DN)
 	}
 	entry := res.Entries[0]
-	dn, user = entry.DN, entry.GetAttributeValue("sAMAccountName")
-	if user == "" {
-		user = entry.GetAttributeValue("uid")
-	}
-	if user == "" {
-		user = name
-	}
+	dn, user = entry.DN, cmp.Or(entry.GetAttributeValue("sAMAccountName"), entry.GetAttributeValue("uid"), name)
 	if d.Finds() {
 		if g := d.graphOf(c); g != nil {
 			return dn, user, g.groupsOf(entry, user), nil
