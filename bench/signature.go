@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ const capturePayload = 300 << 20
 // connections, pages, scripts, JSON and pictures, 40 % gzip, 30 % chunked. The traffic is
 // benign, so that alerts cost nothing. Processor time is that of this process, with one
 // processor.
-func signatures(ctx context.Context, _ options, out io.Writer) error {
+func signatures(ctx context.Context, o options, out io.Writer) error {
 	data := os.Getenv("SHUULTUUR_DATA")
 	if data == "" {
 		return errors.New("no rules: set SHUULTUUR_DATA to a folder with rules/et-open.rules.gz")
@@ -55,19 +56,14 @@ func signatures(ctx context.Context, _ options, out io.Writer) error {
 	fmt.Fprintf(out, "## %s\n\n%d exchanges, %d MiB of payload.\n\n| rules | payload MB/s | CPU s | rules tried for each exchange | expressions for each exchange | compiled in CPU s | heap MiB |\n|--:|--:|--:|--:|--:|--:|--:|\n", signatureAbout, exchanges, capturePayload>>20)
 	for _, rules := range [][]*rule.Rule{nil, http[:1000], http[:10000], http, all} {
 		start := processorTime()
-		vars, ports := engine.Groups()
-		vars["HOME_NET"] = "10.0.0.0/8"
-		e, _, err := engine.New(engine.Config{Rules: rules, Vars: vars, Ports: ports, Packets: true, Scripts: lua.NewPool(lua.Limits{}).Load})
+		e, err := compiled(rules)
 		if err != nil {
 			return err
 		}
-		compiled := processorTime() - start
-		run := capture.New(capture.Config{}, e, capture.NewOutput(nil, nil))
+		built := processorTime() - start
 		start = processorTime()
-		if err := run.File(ctx, name); err != nil {
-			return err
-		}
-		if err := run.Close(); err != nil {
+		payload, err := replayCapture(ctx, e, name, 1)
+		if err != nil {
 			return err
 		}
 		spent := processorTime() - start
@@ -75,12 +71,56 @@ func signatures(ctx context.Context, _ options, out io.Writer) error {
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		n := e.Counters()
-		fmt.Fprintf(out, "| %d | %.0f | %.2f | %.2f | %.3f | %.2f | %d |\n", e.Rules(), float64(run.Stats().Payload())/1e6/spent.Seconds(), spent.Seconds(),
-			float64(n.Checks.Value())/float64(exchanges), float64(n.Regexps.Value())/float64(exchanges), compiled.Seconds(), m.HeapAlloc>>20)
+		fmt.Fprintf(out, "| %d | %.0f | %.2f | %.2f | %.3f | %.2f | %d |\n", e.Rules(), float64(payload)/1e6/spent.Seconds(), spent.Seconds(),
+			float64(n.Checks.Value())/float64(exchanges), float64(n.Regexps.Value())/float64(exchanges), built.Seconds(), m.HeapAlloc>>20)
 		runtime.KeepAlive(e)
 	}
 	fmt.Fprintln(out)
+	return signatureCores(ctx, o.rounds, http, name, out)
+}
+
+// signatureCores compares the time by the clock on one core with that on two, by turns.
+func signatureCores(ctx context.Context, rounds int, rules []*rule.Rule, name string, out io.Writer) error {
+	e, err := compiled(rules)
+	if err != nil {
+		return err
+	}
+	var took [2][]float64
+	var ratios []float64
+	for range rounds {
+		for i := range took {
+			runtime.GOMAXPROCS(i + 1)
+			start := time.Now()
+			if _, err := replayCapture(ctx, e, name, i+1); err != nil {
+				return err
+			}
+			took[i] = append(took[i], time.Since(start).Seconds())
+		}
+		ratios = append(ratios, took[0][len(took[0])-1]/took[1][len(took[1])-1])
+	}
+	slices.Sort(ratios)
+	fmt.Fprintf(out, "%d rules on two cores: %.2f × one by the clock (%.2f–%.2f, %d rounds).\n\n", e.Rules(), ratios[rounds/2], ratios[0], ratios[rounds-1], rounds)
 	return nil
+}
+
+// compiled returns an engine with these rules for captures.
+func compiled(rules []*rule.Rule) (*engine.Engine, error) {
+	vars, ports := engine.Groups()
+	vars["HOME_NET"] = "10.0.0.0/8"
+	e, _, err := engine.New(engine.Config{Rules: rules, Vars: vars, Ports: ports, Packets: true, Scripts: lua.NewPool(lua.Limits{}).Load})
+	return e, err
+}
+
+// replayCapture runs an engine over a capture and returns the bytes of its payload.
+func replayCapture(ctx context.Context, e *engine.Engine, name string, cores int) (uint64, error) {
+	run := capture.New(capture.Config{Cores: cores}, e, capture.NewOutput(nil, nil))
+	if err := run.File(ctx, name); err != nil {
+		return 0, err
+	}
+	if err := run.Close(); err != nil {
+		return 0, err
+	}
+	return uint64(run.Stats().Payload()), nil
 }
 
 // A captureWriter writes TCP segments into a pcap file.
