@@ -115,8 +115,9 @@ func (f *fleet) drive(least time.Duration, enough func() bool) *traffic {
 }
 
 // TestNobodyNoticesThatRedisIsLost kills, pauses, cuts off and fills Redis
-// under load. The bound on the time a request may take more is wide, for busy
-// machines; "go run ./bench state" measures it.
+// under load. The bound on the time a request may take more is wide, because
+// other tests use the processors, too: it finds requests that wait for Redis
+// until a time-out. "go run ./bench state" measures the time.
 func TestNobodyNoticesThatRedisIsLost(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -146,7 +147,7 @@ func TestNobodyNoticesThatRedisIsLost(t *testing.T) {
 			if len(s.wrong) > 0 {
 				t.Errorf("%s, %s: %d of %d requests failed, the first: %s", trouble.name, when, len(s.wrong), len(s.took), s.wrong[0])
 			}
-			if before, now := calm.p99(), s.p99(); now > before+250*time.Millisecond {
+			if before, now := calm.p99(), s.p99(); now > before+2*time.Second {
 				t.Errorf("%s, %s: 99 %% of requests took up to %v, before %v", trouble.name, when, now, before)
 			}
 			t.Logf("%s, %s: %d requests, p99 %v (calm %v)", trouble.name, when, len(s.took), s.p99(), calm.p99())

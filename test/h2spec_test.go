@@ -30,7 +30,7 @@ func TestHTTP2OfTheDecryptedSideConforms(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(filepath.Join(dir, "h2spec"), "generic", "hpack", "http2",
-		"-h", "127.0.0.1", "-p", port, "-t", "-k", "-o", "5").CombinedOutput()
+		"-h", "127.0.0.1", "-p", port, "-t", "-k", "-o", "20").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "145 tests, 145 passed, 0 skipped, 0 failed") {
 		t.Errorf("h2spec: %v\n%q", err, out[max(0, bytes.Index(out, []byte("Failures:"))):])
 	}
