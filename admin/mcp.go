@@ -98,7 +98,7 @@ func assistantRoutes(p *Parts) []route {
 
 func (x *assistants) serve(w http.ResponseWriter, r *http.Request) {
 	if v := r.Header.Get("Mcp-Protocol-Version"); v != "" && !slices.Contains(mcpVersions(), v) {
-		http.Error(w, fmt.Sprintf("the revision %q of the Model Context Protocol is not spoken here; %s are", v, strings.Join(mcpVersions(), ", ")), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("the revision %q of the Model Context Protocol is not supported here; %s are", v, strings.Join(mcpVersions(), ", ")), http.StatusBadRequest)
 		return
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMCP))

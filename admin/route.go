@@ -76,7 +76,7 @@ const (
 
 var refusals = [...]string{byName: "host", byOrigin: "origin", byRole: "role", byScope: "scope", byToken: "token", byRate: "rate", byAudit: "audit"}
 
-var refusedDesc = metric.NewDesc("shuultuur_admin_refused_total", "Requests to the admin address that were refused: host (a name of somebody else's), origin (a page of somebody else's), role (not for this account or for other machines), scope (not for this token), token (a wrong one, or a wrong password), rate (too many wrong ones), audit (it could not be recorded).", "reason")
+var refusedDesc = metric.NewDesc("shuultuur_admin_refused_total", "Requests to the admin address that were refused: host (a foreign host name), origin (a page of another site), role (not permitted for this account or from other machines), scope (not permitted for this token), token (wrong token or password), rate (too many wrong ones), audit (it could not be recorded).", "reason")
 
 // New returns what answers on the admin address.
 func New(p Parts) *Server {

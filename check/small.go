@@ -43,5 +43,5 @@ func newPicture(picture.Config, Parts) (pictures, error) {
 
 // explainAlone returns that the small build does not inspect pictures.
 func explainAlone(context.Context, []byte) []string {
-	return []string{"pictures are not looked at by the small build"}
+	return []string{"the small build does not inspect pictures"}
 }

@@ -243,7 +243,7 @@ func (p subject) conntrack() []Finding {
 		return one(f)
 	}
 	want := max(wantConntrack, 2*most)
-	f.Wanted = fmt.Sprintf("room for %d, 7 in 10 of it used at most", want)
+	f.Wanted = fmt.Sprintf("room for %d, at most 70 %% of it used", want)
 	f.Why = "Each connection takes an entry or two, and keeps it for minutes; when the table is full, new connections are dropped and the kernel logs \"table full, dropping packet\"."
 	f.Mend = p.set(limit, want)
 	return one(f)
@@ -260,14 +260,14 @@ func (p subject) buffers() []Finding {
 func (p subject) clock() []Finding {
 	now := p.m.Now()
 	f := Finding{About: "clock", Level: OK, Found: now.UTC().Format("2006-01-02 15:04 UTC")}
-	const why = "Certificates, the signatures of DNSSEC, schedules and the times in the record hang on the clock."
+	const why = "Certificates, DNSSEC signatures, schedules and the times in the record depend on the clock."
 	mend := []string{"timedatectl set-ntp true"}
 	if p.bsd() {
 		mend = []string{"sysrc ntpd_enable=YES ntpd_sync_on_start=YES", "service ntpd start"}
 	}
 	// Times before the program's first year and far in the future are wrong.
 	if y := now.Year(); y < 2025 || y > 2100 {
-		f.Level, f.Wanted, f.Why, f.Mend = Bad, "the year we are in", why, mend
+		f.Level, f.Wanted, f.Why, f.Mend = Bad, "the current year", why, mend
 		return one(f)
 	}
 	ok, err := p.m.Synchronised()
@@ -275,8 +275,8 @@ func (p subject) clock() []Finding {
 	case err != nil:
 		f.Level, f.Found = Unknown, f.Found+", time server unknown: "+err.Error()
 	case !ok:
-		f.Level, f.Found = Low, f.Found+", follows no time server"
-		f.Wanted, f.Why, f.Mend = "a clock that follows one", why, mend
+		f.Level, f.Found = Low, f.Found+", not synchronised with a time server"
+		f.Wanted, f.Why, f.Mend = "a clock synchronised with one", why, mend
 	default:
 		f.Found += ", follows a time server"
 	}
@@ -338,7 +338,7 @@ func (p subject) memory() []Finding {
 	}
 	if most := limit / 2; p.cfg.Held > most {
 		held := Finding{About: "held bodies", Level: Low, Found: found, Wanted: "held bodies " + size(most) + " at most",
-			Why:  "Held bodies, decoded and judged, need some as much again; with many large pages at once the kernel ends the process, or it spends its time collecting.",
+			Why:  "Decoding and judging held bodies may double their memory; with many large pages at once the kernel ends the process, or it spends its time collecting garbage.",
 			Mend: []string{fmt.Sprintf("settings: proxy: {held-total: %dMiB}", most>>20)}}
 		return []Finding{f, held}
 	}

@@ -43,7 +43,7 @@ func (p subject) nameServer(ctx context.Context) []Finding {
 	}
 	found = append(found, p.overIPv6(n)...)
 	found = append(found, p.certificateOf("certificate of dns", n.Cert,
-		"Clients that speak DNS over TLS, HTTPS or QUIC refuse it outside these dates, and have no names at all.", "settings: dns: {cert: FILE, key: FILE}")...)
+		"Clients that use DNS over TLS, HTTPS or QUIC refuse it outside these dates and cannot resolve any name.", "settings: dns: {cert: FILE, key: FILE}")...)
 	found = append(found, p.upstreams(ctx)...)
 	if n.Redis != "" {
 		found = append(found, p.keyspace(ctx))
@@ -52,7 +52,7 @@ func (p subject) nameServer(ctx context.Context) []Finding {
 		return append(found, Finding{About: "encrypted DNS of browsers", Level: OK, Found: "a list has its servers"})
 	}
 	return append(found, Finding{About: "encrypted DNS of browsers", Level: Low, Found: "no list has its servers", Wanted: "a list of them, and a rule that blocks its category",
-		Why:  "A browser that asks a server of its own over HTTPS passes the name server by.",
+		Why:  "A browser that uses DNS over HTTPS bypasses the name server.",
 		Mend: []string{"settings: lists: {doh: {source: ut1-doh}}, and doh under checks: category: lists and in a rule"}})
 }
 
@@ -71,7 +71,7 @@ func (p subject) dnsPort(ctx context.Context, addr string) Finding {
 		return f
 	case errors.Is(err, fs.ErrPermission):
 		f.Level, f.Found, f.Wanted = Low, "not for this user", "the right to listen there"
-		f.Why = "Ports below 1024 are root's; a service is given them, and doctor may have been started by somebody else."
+		f.Why = "Ports below 1024 need root; the service gets them from its service manager, but doctor may run as another user."
 		f.Mend = []string{"systemd: AmbientCapabilities=CAP_NET_BIND_SERVICE under [Service]"}
 		if p.bsd() {
 			f.Mend = []string{"start it as root, or: sysctl net.inet.ip.portrange.reservedhigh=52"}
@@ -79,7 +79,7 @@ func (p subject) dnsPort(ctx context.Context, addr string) Finding {
 		return f
 	case errors.Is(err, platform.EADDRNOTAVAIL):
 		f.Level, f.Found, f.Wanted = Bad, "this machine does not have the address", "an address of its own"
-		f.Why, f.Mend = "A gateway does not start without it.", []string{"settings: dns: {listen: [\":53\"]}"}
+		f.Why, f.Mend = "The gateway does not start without it.", []string{"settings: dns: {listen: [\":53\"]}"}
 		return f
 	case !errors.Is(err, platform.EADDRINUSE):
 		return unknown(f.About, err)
@@ -90,7 +90,7 @@ func (p subject) dnsPort(ctx context.Context, addr string) Finding {
 		return f
 	}
 	f.Level, f.Found, f.Wanted = Bad, "in use", "a free port"
-	f.Why = "A gateway does not start when another program answers names there."
+	f.Why = "The gateway does not start while another name server uses the port."
 	f.Mend = []string{"ss -lunp 'sport = :53'   (as root: says which program it is)"}
 	if p.bsd() {
 		f.Mend = []string{"sockstat -l -p 53"}
@@ -164,7 +164,7 @@ func (p subject) overIPv6(n *Names) []Finding {
 		return one(Finding{About: about, Level: OK, Found: "this machine has no IPv6"})
 	}
 	return one(Finding{About: about, Level: Low, Found: "not answered, though this machine has " + all[i].String(), Wanted: "an address of both families",
-		Why:  "Devices that learn a name server over IPv6, from the router, ask that one and pass this one by.",
+		Why:  "Devices that learn a name server over IPv6 from the router ask that one and bypass this one.",
 		Mend: []string{fmt.Sprintf("settings: dns: {listen: [\"[%s]:53\"]}, and have the router announce it (RDNSS, DHCPv6)", all[i])}})
 }
 
@@ -185,7 +185,7 @@ func (p subject) upstreams(ctx context.Context) []Finding {
 			switch {
 			case err != nil:
 				f.Level, f.Found, f.Wanted = Low, err.Error(), "an answer"
-				f.Why = "Names are asked for at the others, if there are any; each attempt here costs a client time."
+				f.Why = "Names are asked of the other upstreams, if there are any; each attempt here delays a client."
 				f.Mend = []string{"look at the firewall, and at dns: forward: upstreams in the settings"}
 				if len(n.Upstreams) == 1 {
 					f.Level, f.Why = Bad, "It is the only one: no name that is not in the cache will be answered."
@@ -193,7 +193,7 @@ func (p subject) upstreams(ctx context.Context) []Finding {
 			case n.Validate && !secure:
 				f.Level, f.Found, f.Wanted = Bad, "answers without DNSSEC records", "records with their signatures"
 				f.Why = "With dns: forward: validate, all names in signed zones become SERVFAIL."
-				f.Mend = []string{"another upstream (most home routers leave the records out; public resolvers have them)", "or settings: dns: {forward: {validate: false}}"}
+				f.Mend = []string{"another upstream (most home routers omit the records; public resolvers return them)", "or settings: dns: {forward: {validate: false}}"}
 			case n.Validate:
 				f.Found = "answers, validated"
 			}
@@ -222,13 +222,13 @@ func (p subject) keyspace(ctx context.Context) Finding {
 	}
 	flags, ok := facts[setting]
 	if !ok {
-		return unknown(about, errors.New("it does not tell (CONFIG may be switched off)"))
+		return unknown(about, errors.New("it does not say (CONFIG may be disabled)"))
 	}
 	f := Finding{About: about, Level: OK, Found: fmt.Sprintf("%q", flags)}
 	ordered := strings.Contains(flags, "A") || strings.Contains(flags, "g") && strings.Contains(flags, "$") && strings.Contains(flags, "h") && strings.Contains(flags, "s") && strings.Contains(flags, "x")
 	if !ordered || !strings.Contains(flags, "K") {
 		f.Level, f.Wanted = Low, `"KA", or "Kg$hsx"`
-		f.Why = "Without these events a change in a zone is answered at the next reload only."
+		f.Why = "Without these events a changed zone is served only after the next reload."
 		f.Mend = []string{cli + " config set " + setting + " KA", cli + " config rewrite", "or settings: dns: {redis: {set-notify: true}}"}
 	}
 	return f

@@ -23,7 +23,7 @@ func (p subject) settings() []Finding {
 	if p.cfg.Mistakes != nil {
 		f.Level, f.Wanted = Bad, "settings a gateway can start with"
 		f.Found = strings.SplitN(p.cfg.Mistakes.Error(), "\n", 2)[0]
-		f.Why = "A gateway that runs keeps its old settings; one that is started again does not come up."
+		f.Why = "A running gateway keeps its old settings; a restart fails."
 		f.Mend = []string{"shuultuur check -config " + p.cfg.Settings}
 	}
 	return one(f)
@@ -31,7 +31,7 @@ func (p subject) settings() []Finding {
 
 func (p subject) certificate() []Finding {
 	return p.certificateOf("certificate of listen.tls", p.cfg.Cert,
-		"Browsers that speak TLS to the proxy refuse it outside these dates, and have no web at all.", "settings: listen: {tls: {cert: FILE, key: FILE}}")
+		"Browsers that use TLS to the proxy refuse it outside these dates and cannot open any page.", "settings: listen: {tls: {cert: FILE, key: FILE}}")
 }
 
 // certificateOf inspects the validity of the certificate in a file ("" for
@@ -109,7 +109,7 @@ func (p subject) lists() []Finding {
 		st, err := os.Stat(l.Path)
 		if err != nil {
 			found = append(found, Finding{About: about, Level: Bad, Found: err.Error(), Wanted: "its source",
-				Why: "A gateway does not start without it.", Mend: []string{fmt.Sprintf("settings: lists: {%s: {path: FILE}}", l.Name)}})
+				Why: "The gateway does not start without it.", Mend: []string{fmt.Sprintf("settings: lists: {%s: {path: FILE}}", l.Name)}})
 			continue
 		}
 		age := p.m.Now().Sub(st.ModTime())
@@ -119,7 +119,7 @@ func (p subject) lists() []Finding {
 		}
 		found = append(found, Finding{About: about, Level: Low, Found: fmt.Sprintf("%d days old", int(age/(24*time.Hour))),
 			Wanted: fmt.Sprintf("%d days at most", int(listOld/(24*time.Hour))),
-			Why:    "Hosts change hands and new ones appear each day; whatever fetched this list may have stopped.",
+			Why:    "Hosts change owners and new ones appear every day; the job that fetched this list may have stopped.",
 			Mend:   []string{"fetch it anew and write it to " + l.Path}})
 	}
 	if fresh > 0 {

@@ -25,7 +25,7 @@ func (p subject) redis(ctx context.Context) []Finding {
 	facts, err := askRedis(ctx, p.cfg.Redis, "tcp-backlog")
 	if err != nil {
 		return one(Finding{About: about, Level: Bad, Found: err.Error(), Wanted: "an answer",
-			Why: "Gateways that share what they learned need it.", Mend: []string{"redis-cli -u redis://" + p.cfg.Redis + " ping"}})
+			Why: "Gateways that share what they have learned need it.", Mend: []string{"redis-cli -u redis://" + p.cfg.Redis + " ping"}})
 	}
 	backlog := p.redisBacklog(facts)
 	memory := Finding{About: "redis memory", Level: OK, Found: "maxmemory " + facts["maxmemory"] + ", " + facts["maxmemory_policy"]}
@@ -33,14 +33,14 @@ func (p subject) redis(ctx context.Context) []Finding {
 	evicting := []string{"allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-ttl", "volatile-random"}
 	switch limit, err := strconv.ParseInt(facts["maxmemory"], 10, 64); {
 	case err != nil:
-		memory.Level, memory.Found = Unknown, "it does not tell"
+		memory.Level, memory.Found = Unknown, "it does not say"
 	case limit == 0:
 		memory.Level, memory.Wanted = Low, "a limit"
-		memory.Why = "Without one it grows until the system ends it, or something else."
+		memory.Why = "Without one it grows until the system ends it or another process."
 		memory.Mend = []string{cli + " config set maxmemory 512mb", cli + " config set maxmemory-policy volatile-lru", cli + " config rewrite"}
 	case !slices.Contains(evicting, facts["maxmemory_policy"]):
-		memory.Level, memory.Wanted = Low, "a policy that makes room, as volatile-lru"
-		memory.Why = "When it is full it refuses to remember anything new."
+		memory.Level, memory.Wanted = Low, "a policy that makes room, such as volatile-lru"
+		memory.Why = "When it is full, it refuses new keys."
 		memory.Mend = []string{cli + " config set maxmemory-policy volatile-lru", cli + " config rewrite"}
 	}
 	return []Finding{{About: about, Level: OK, Found: "version " + facts["redis_version"]}, backlog, memory}
@@ -51,7 +51,7 @@ func (p subject) redisBacklog(facts map[string]string) Finding {
 	n, err := strconv.Atoi(facts["tcp-backlog"])
 	switch {
 	case err != nil:
-		f.Level, f.Found = Unknown, "it does not tell (CONFIG may be switched off)"
+		f.Level, f.Found = Unknown, "it does not say (CONFIG may be disabled)"
 	case n < 511:
 		f.Level, f.Wanted = Low, "511 or more"
 		f.Why = "When a fleet starts, every gateway connects at once; what does not fit waits a second or more. The kernel's accept queue bounds it too."

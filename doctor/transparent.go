@@ -58,7 +58,7 @@ func (p subject) transparent(ctx context.Context) []Finding {
 		if v.six && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		found = append(found, p.atLeast(name, 1, plain, "Without it only what is redirected gets through: the clients' DNS, mail and all else ends here.")...)
+		found = append(found, p.atLeast(name, 1, plain, "Without it only redirected traffic passes: the clients' DNS, mail and everything else stops here.")...)
 		all, err := rules, nftErr
 		if !p.bsd() {
 			all, err = p.tableRules(ctx, v, rules, nftErr)
@@ -82,7 +82,7 @@ func (p subject) transparent(ctx context.Context) []Finding {
 			tproxy = tproxy || len(f) > 0
 			for i := range f {
 				if spare && f[i].Level == Low {
-					f[i].Why = "The gateway listens there in vain. The clients' " + v.name + " connections arrive by REDIRECT and are filtered: add a rule, or remove listen.tproxy."
+					f[i].Why = "The gateway listens there for nothing. The clients' " + v.name + " connections arrive by REDIRECT and are filtered: add a rule, or remove listen.tproxy."
 				}
 			}
 			found = append(found, f...)
@@ -126,7 +126,7 @@ func (p subject) redirected(v ipVersion, addr string, tproxy bool, level Level, 
 		}
 	}
 	f.Found, f.Wanted = "no rule", "a rule for the clients' ports 80 and 443"
-	f.Why = "The gateway listens there, and nothing brings it the clients' " + v.name + " connections: they go past it unfiltered, or nowhere."
+	f.Why = "The gateway listens there, but no firewall rule redirects the clients' " + v.name + " connections to it: they bypass it unfiltered, or are dropped."
 	f.Level, f.Mend = level, p.redirectLines(v, port, tproxy)
 	if asked != nil {
 		f.Level, f.Found = Unknown, asked.Error()
@@ -138,13 +138,13 @@ func (p subject) redirected(v ipVersion, addr string, tproxy bool, level Level, 
 // fill in the clients' interface.
 func (p subject) redirectLines(v ipVersion, port uint64, tproxy bool) []string {
 	if p.bsd() {
-		return []string{fmt.Sprintf(v.bsdFwd, port) + "   # em1: where the clients are", "ipfw add 102 reject udp from any to any 443 in recv em1   # HTTP/3 would go past"}
+		return []string{fmt.Sprintf(v.bsdFwd, port) + "   # em1: where the clients are", "ipfw add 102 reject udp from any to any 443 in recv em1   # HTTP/3 would bypass the filter"}
 	}
 	rule := fmt.Sprintf("%s -t nat -A PREROUTING -i eth1 -p tcp -m multiport --dports 80,443 -j REDIRECT --to-ports %d", v.tables, port)
 	if tproxy {
 		rule = fmt.Sprintf("%s -t mangle -A PREROUTING -i eth1 -p tcp -m multiport --dports 80,443 -j TPROXY --on-port %d --tproxy-mark 1", v.tables, port)
 	}
-	return []string{rule + "   # eth1: where the clients are", v.tables + " -A FORWARD -i eth1 -p udp --dport 443 -j REJECT   # HTTP/3 would go past"}
+	return []string{rule + "   # eth1: where the clients are", v.tables + " -A FORWARD -i eth1 -p udp --dport 443 -j REJECT   # HTTP/3 would bypass the filter"}
 }
 
 // localRoute judges whether packets marked by TPROXY are delivered locally.

@@ -31,7 +31,7 @@ func addressesOf(s *configuration.Settings) any {
 func newServers(_ context.Context, b *builder) (*Servers, error) {
 	l := &b.Settings.Listen
 	if n := len(l.Token); n > 0 && n < 16 {
-		return nil, setting.At("token", fmt.Errorf("%d bytes can be guessed; give 16 or more", n))
+		return nil, setting.At("token", fmt.Errorf("%d bytes are too few to be safe; give 16 or more", n))
 	}
 	for i, a := range l.Admin {
 		if at := a.AddrPort().Addr(); !at.IsLoopback() && l.TLS == nil {

@@ -383,7 +383,7 @@ func adGuardClientKeys(w *work, at place, what string, c adGuardClient, own poli
 		case key == "use_global_settings", key == "use_global_blocked_services":
 		case c.Global && (searches || slices.Contains([]string{"filtering_enabled", "parental_enabled", "safebrowsing_enabled", "safesearch_enabled"}, key)),
 			c.GlobalServices && strings.HasPrefix(key, "blocked_services"):
-			n.Kind, n.Ours, n.Why = Default, "", "the settings for all count"
+			n.Kind, n.Ours, n.Why = Default, "", "the settings for everyone apply"
 		case key == "parental_enabled" && c.Parental, key == "safebrowsing_enabled" && c.SafeBrowsing,
 			strings.HasPrefix(key, "blocked_services") && !strings.Contains(key, ".schedule.") && !adGuardEmpty(v):
 			continue // reported with their lists
@@ -412,10 +412,10 @@ func adGuardLost(w *work, at place, what string, c adGuardClient) {
 		is       bool
 		key, why string
 	}{
-		{len(c.Upstreams) > 0, "upstreams", "upstreams are chosen by the name asked for, not by who asks"},
-		{len(c.Tags) > 0, "tags", "rules with $ctag are not for anybody here"},
-		{c.IgnoreQueryLog, "ignore_querylog", "the record is of all clients"},
-		{c.IgnoreStatistics, "ignore_statistics", "the statistics are of all clients"},
+		{len(c.Upstreams) > 0, "upstreams", "upstreams are chosen by the name, not by the client"},
+		{len(c.Tags) > 0, "tags", "no client here has tags, so rules with $ctag match nobody"},
+		{c.IgnoreQueryLog, "ignore_querylog", "the record has all clients"},
+		{c.IgnoreStatistics, "ignore_statistics", "the statistics cover all clients"},
 	} {
 		if x.is {
 			w.rep.add(&Note{Kind: Lost, place: at, What: what + ": " + x.key, Why: x.why})
@@ -464,9 +464,9 @@ func clientNetwork(id string, leases map[string]string) (network, why string) {
 	}
 	if mac, err := net.ParseMAC(id); err == nil {
 		if a, err := netip.ParseAddr(leases[mac.String()]); err == nil {
-			return a.Unmap().String(), "clients are told by address; this is the one that its lease says, which may change: give it always the same"
+			return a.Unmap().String(), "clients are identified by address; this is the one in its lease, which may change: reserve it"
 		}
-		return "", "clients are told by address, and no lease of this MAC is known"
+		return "", "clients are identified by address, and this MAC has no known lease"
 	}
-	return "", "clients are told by address, not by a name that they give"
+	return "", "clients are identified by address, not by a name that they send"
 }

@@ -145,12 +145,12 @@ func adGuardEmpty(v any) bool {
 
 // adGuardReasons say why parts of AdGuard Home have nothing of ours.
 var adGuardReasons = reasons{
-	{"dhcp.", "addresses are given out by another program: keep AdGuard Home's DHCP server, dnsmasq or Kea for it, and name its leases under identity: names: leases"},
-	{"log.", "the log goes to standard error, and from there where the service manager puts it"},
-	{"os.", "the service manager sees to user, group and limits"},
+	{"dhcp.", "addresses are assigned by another program: keep AdGuard Home's DHCP server, dnsmasq or Kea for it, and name its leases under identity: names: leases"},
+	{"log.", "the log goes to standard error, which the service manager collects"},
+	{"os.", "the service manager sets user, group and limits"},
 	{"users", "the administration has its own: listen: token, and docs of the admin address"},
 	{"http.", "metrics and administration are at listen: admin"},
-	{"statistics.", "statistics are made of the record; events: keep says how long"},
+	{"statistics.", "statistics are computed from the record; events: keep says for how long"},
 	{"clients.", "devices get names from identity: names"},
 	{"tls.", "not part of the name server's TLS here"},
 }
@@ -242,14 +242,14 @@ var adGuardTable = map[string]adGuardKey{
 	"dns.anonymize_client_ip": {standard: []string{"false"}, take: (*adGuardKeys).anonymise},
 	"dns.ratelimit":           {standard: []string{"0"}, take: aCount("dns: rate", "", 1e6, func(a *adGuardKeys) *setting.Count { return &a.set.dns().Server.Rate })},
 	"dns.refuse_any": {standard: []string{"true"}, take: func(*adGuardKeys, any) *Note {
-		return differs("dns", "questions of type ANY get a short answer (RFC 8482)")
+		return differs("dns", "queries of type ANY get a short answer (RFC 8482)")
 	}},
 	"dns.upstream_dns_file":  {standard: []string{""}, take: (*adGuardKeys).upstreamFile},
 	"dns.fallback_dns":       {standard: []string{""}, take: (*adGuardKeys).fallback},
 	"dns.upstream_mode":      {standard: []string{""}, take: (*adGuardKeys).upstreamMode},
 	"dns.all_servers":        {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note { return a.upstreamMode("parallel") }},
 	"dns.fastest_addr":       {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note { return a.upstreamMode("fastest_addr") }},
-	"dns.fastest_timeout":    {standard: []string{"1s"}, why: "earlier answers say which upstream is the fastest; none is waited for"},
+	"dns.fastest_timeout":    {standard: []string{"1s"}, why: "earlier answers show which upstream is the fastest; no probe delays a query"},
 	"dns.allowed_clients":    {standard: []string{""}, take: prefixes("dns: allow", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Allow })},
 	"dns.disallowed_clients": {standard: []string{""}, take: prefixes("dns: deny", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Deny })},
 	"dns.trusted_proxies":    {standard: []string{""}, take: prefixes("dns: trusted", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Trusted })},
@@ -259,14 +259,14 @@ var adGuardTable = map[string]adGuardKey{
 	"dns.cache_ttl_min":      {standard: []string{"0"}, take: aDuration("dns: cache: min-ttl", time.Hour, func(a *adGuardKeys) *setting.Duration { return &a.set.dns().Cache.MinTTL })},
 	"dns.cache_ttl_max":      {standard: []string{"0"}, take: aDuration("dns: cache: max-ttl", 7*24*time.Hour, func(a *adGuardKeys) *setting.Duration { return &a.set.dns().Cache.MaxTTL })},
 	"dns.cache_optimistic": {standard: []string{"false"}, take: func(*adGuardKeys, any) *Note {
-		return differs("dns: cache: stale", "old answers are given while upstreams are slow or fail, and entries in use are fetched before they expire")
+		return differs("dns: cache: stale", "stale answers are served while upstreams are slow or fail, and entries in use are fetched before they expire")
 	}},
 	"dns.cache_optimistic_answer_ttl": {standard: []string{"30s"}},
 	"dns.cache_optimistic_max_age":    {standard: []string{"0", "0s", "12h", "12h0m0s"}, take: aDuration("dns: cache: stale", 7*24*time.Hour, func(a *adGuardKeys) *setting.Duration { return &a.set.dns().Cache.Stale })},
 	"dns.aaaa_disabled":               {standard: []string{"false"}, take: (*adGuardKeys).noAAAA},
 	"dns.max_goroutines":              {standard: []string{"300", "0"}, take: aCount("dns: workers", "", 65536, func(a *adGuardKeys) *setting.Count { return &a.set.dns().Server.Workers })},
 	"dns.handle_ddr": {standard: []string{"true"}, take: func(*adGuardKeys, any) *Note {
-		return differs("dns: name", "encrypted addresses are announced where there are any")
+		return differs("dns: name", "encrypted addresses are announced if there are any")
 	}},
 	"dns.upstream_timeout":          {standard: []string{"10s"}, take: (*adGuardKeys).upstreamTimeout},
 	"dns.use_private_ptr_resolvers": {standard: []string{"true", "false"}},
@@ -275,15 +275,15 @@ var adGuardTable = map[string]adGuardKey{
 	"dns.dns64_prefixes":            {standard: []string{""}, take: with("dns: dns64")},
 	"dns.serve_http3":               {standard: []string{"false"}, take: with("dns: https, which speaks HTTP/3 too")},
 	"dns.use_http3_upstreams": {standard: []string{"false"}, take: func(*adGuardKeys, any) *Note {
-		return differs("dns: forward: upstreams", "write h3:// instead of https:// for upstreams that speak it")
+		return differs("dns: forward: upstreams", "write h3:// instead of https:// for upstreams that support it")
 	}},
 	"dns.hostsfile_enabled":                         {take: (*adGuardKeys).hostsFile},
 	"dns.pending_requests.enabled":                  {standard: []string{"true"}},
 	"dns.edns_client_subnet.enabled":                {standard: []string{"false"}, why: "the networks of clients are not sent to upstreams"},
 	"dns.ratelimit_subnet_len_ipv4":                 {standard: []string{"24"}, take: func(*adGuardKeys, any) *Note { return differs("dns: rate", "for each IPv4 address") }},
 	"dns.ratelimit_subnet_len_ipv6":                 {standard: []string{"56"}, take: func(*adGuardKeys, any) *Note { return differs("dns: rate", "for each IPv6 /56") }},
-	"dns.ratelimit_whitelist":                       {standard: []string{""}, why: "the limit is for all; raise dns: rate for a resolver behind which there are many"},
-	"dns.bogus_nxdomain":                            {standard: []string{""}, why: "answers are not rewritten by their address; a list of networks and a rule that blocks it does the same"},
+	"dns.ratelimit_whitelist":                       {standard: []string{""}, why: "the limit is the same for all; raise dns: rate for a resolver with many clients behind it"},
+	"dns.bogus_nxdomain":                            {standard: []string{""}, why: "answers are not rewritten by their address; use a list of networks and a rule that blocks it"},
 	"dns.ipset":                                     {standard: []string{""}, why: "the firewall's sets are not filled"},
 	"filtering.blocked_services.ids":                {standard: []string{""}, take: (*adGuardKeys).blockedServices},
 	"filtering.blocked_services":                    {standard: []string{"", "map[]"}, take: (*adGuardKeys).blockedServices},
@@ -301,7 +301,7 @@ var adGuardTable = map[string]adGuardKey{
 	"filtering.protection_disabled_until":           {standard: []string{""}, why: "filtering is paused with \"shuultuur pause\""},
 	"filtering.filtering_enabled":                   {standard: []string{"true"}, take: filtersAnyway},
 	"filtering.protection_enabled":                  {standard: []string{"true"}, take: filtersAnyway},
-	"filtering.rewrites_enabled":                    {standard: []string{"true"}, take: with("no names of one's own")},
+	"filtering.rewrites_enabled":                    {standard: []string{"true"}, take: with("no local names")},
 	"filtering.parental_enabled":                    {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note { return a.catalogued("ut1-adult", "adult") }},
 	"filtering.safebrowsing_enabled":                {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note { return a.catalogued("hagezi-tif", "malware") }},
 	"filtering.safesearch_enabled": {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note {
@@ -317,10 +317,10 @@ var adGuardTable = map[string]adGuardKey{
 	"querylog.size_memory": {standard: []string{"1000"}, take: func(*adGuardKeys, any) *Note {
 		return differs("events: queue", "rows are written every second, in batches")
 	}},
-	"querylog.ignored":   {standard: []string{""}, why: "the record has all names; \"shuultuur events\" leaves out what one does not want to see"},
+	"querylog.ignored":   {standard: []string{""}, why: "the record has all names; \"shuultuur events\" can leave some out"},
 	"statistics.enabled": {standard: []string{"true"}},
 	"statistics.interval": {standard: []string{"24h", "24h0m0s", "1"}, take: func(*adGuardKeys, any) *Note {
-		return differs("events: keep", "statistics are made of the record, for as long as it is kept")
+		return differs("events: keep", "statistics are computed from the record, for as long as it is kept")
 	}},
 	"tls.enabled":                   {take: with("dns: tls, https, quic")},
 	"tls.server_name":               {standard: []string{""}, take: (*adGuardKeys).serverName},
@@ -346,7 +346,7 @@ var adGuardTable = map[string]adGuardKey{
 }
 
 func filtersAnyway(*adGuardKeys, any) *Note {
-	return differs("nothing", "AdGuard Home lets everything pass; these settings filter")
+	return differs("nothing", "AdGuard Home filters nothing at present; these settings filter")
 }
 
 // admin converts the address of the administration. Ours requires a token and a
@@ -354,7 +354,7 @@ func filtersAnyway(*adGuardKeys, any) *Note {
 func (a *adGuardKeys) admin(v any) *Note {
 	addr, err := netip.ParseAddrPort(plainText(v))
 	if err != nil || addr.Port() == 0 {
-		return lostOurs("listen: admin", "no address and port can be read in it")
+		return lostOurs("listen: admin", "it contains no valid address and port")
 	}
 	if addr.Addr().IsLoopback() {
 		a.set.Listen.Admin = setting.OneOrMore[setting.Address]{setting.Address(addr.String())}
@@ -369,19 +369,19 @@ func (a *adGuardKeys) parent(v any) *Note {
 		a.set.Proxy.Upstream.Parent = s
 		return carried("proxy: parent")
 	}
-	return lostOurs("proxy: parent", "a parent is spoken to by http://")
+	return lostOurs("proxy: parent", "a parent is reached over http://")
 }
 
 func (a *adGuardKeys) upstreamMode(v any) *Note {
 	order, ok := map[string]forward.Order{"parallel": forward.Parallel, "fastest_addr": forward.Fastest, "load_balance": forward.Fastest}[plainText(v)]
 	if !ok {
-		return lostOurs("dns: forward: order", fmt.Sprintf("%q is not a mode that is known", plainText(v)))
+		return lostOurs("dns: forward: order", fmt.Sprintf("%q is not a known mode", plainText(v)))
 	}
 	a.set.dns().Forward.Order = order
 	if order == forward.Parallel {
 		return carried("dns: forward: order")
 	}
-	return differs("dns: forward: order", "the fastest upstream is asked, another when it does not answer")
+	return differs("dns: forward: order", "the fastest upstream is asked, and another one if it does not answer")
 }
 
 func (a *adGuardKeys) upstreamFile(v any) *Note {
@@ -405,7 +405,7 @@ func (a *adGuardKeys) upstreamFile(v any) *Note {
 func (a *adGuardKeys) fallback(v any) *Note {
 	f := &a.set.dns().Forward
 	if len(f.Upstreams) == 0 {
-		return lostOurs("dns: forward: upstreams", "there are no upstreams before them")
+		return lostOurs("dns: forward: upstreams", "no upstreams come before them")
 	}
 	for _, s := range words(v) {
 		if s != "" && !strings.HasPrefix(s, "[/") && !strings.HasPrefix(s, "sdns://") && !slices.Contains(f.Upstreams, s) {
@@ -557,7 +557,7 @@ func clock(d time.Duration) string {
 func (a *adGuardKeys) updates(v any) *Note {
 	hours, err := strconv.Atoi(plainText(v))
 	if err != nil || hours <= 0 || hours > 24*365 {
-		return differs("lists: every", "lists are looked at once a day; fix their content with sha256 if they are not to change")
+		return differs("lists: every", "lists are checked once a day; pin their content with sha256 if they must not change")
 	}
 	a.set.listsEvery(time.Duration(hours) * time.Hour)
 	return carried("lists: every")
@@ -575,14 +575,14 @@ func (a *adGuardKeys) queryLog(v any) *Note {
 	if v == false {
 		a.leaveOutQueries()
 	}
-	return differs("dns: log: off", "queries are not recorded; refusals of the proxy still are")
+	return differs("dns: log: off", "queries are not recorded; what the proxy refuses still is")
 }
 
 // anonymise has rows forget their clients as soon as they may: what a change of the settings
 // would do is tried on the rows of the last day.
 func (a *adGuardKeys) anonymise(any) *Note {
 	a.set.Events.Anonymise = setting.Duration(24 * time.Hour)
-	return differs("events: anonymise", "rows forget their clients after a day, not at once, unless they are deleted by then")
+	return differs("events: anonymise", "rows lose their clients after a day, not at once, unless they are deleted by then")
 }
 
 func (a *adGuardKeys) keep(v any) *Note {
@@ -591,7 +591,7 @@ func (a *adGuardKeys) keep(v any) *Note {
 		d, err = time.Duration(days)*24*time.Hour, nil
 	}
 	if err != nil || d < time.Hour || d > 100*365*24*time.Hour {
-		return lostOurs("events: keep", "no duration can be read in it")
+		return lostOurs("events: keep", "it contains no valid duration")
 	}
 	a.keepRecord(d)
 	if d <= 24*time.Hour {

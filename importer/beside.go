@@ -71,7 +71,7 @@ func Beside(file, moved string) (lines []string, err error) {
 	}
 	slices.Sort(lines)
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s with other ports, to be tried beside the program it was made of.\n\n", strings.TrimSpace(file))
+	fmt.Fprintf(&b, "# %s with other ports, to run it beside the program whose settings were imported.\n\n", strings.TrimSpace(file))
 	data, err := yaml.Dump(all)
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", moved, err)

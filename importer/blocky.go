@@ -32,23 +32,23 @@ var blockyDefaults = map[string][]string{
 
 // blockyReasons are the reasons why keys have no equivalent.
 var blockyReasons = reasons{
-	{"upstreams.groups.", "upstreams are chosen by the name asked for, not by who asks"},
-	{"upstreams.init.", "the gateway serves at once, and asks upstreams when somebody asks it"},
+	{"upstreams.groups.", "upstreams are chosen by the name, not by the client"},
+	{"upstreams.init.", "the gateway serves at once, and asks upstreams when a client asks it"},
 	{"customDNS.rewrite.", "names are not rewritten: write the names themselves under dns: hosts"},
 	{"customDNS.zone", "save the text as a file, and name that under zones"},
-	{"customDNS.", "names of one's own are answered as dns: hosts says"},
+	{"customDNS.", "local names are answered as dns: hosts says"},
 	{"conditional.rewrite.", "names are not rewritten: write the domain itself under dns: forward: routes"},
-	{"blocking.loading.", "lists are fetched in the background, again after a failure, and the last good copy counts"},
-	{"caching.prefetch", "names that are asked for again are fetched before they expire; how often is no setting"},
+	{"blocking.loading.", "lists are fetched in the background and again after a failure; the last good copy stays in use"},
+	{"caching.prefetch", "names in use are fetched before they expire; how often cannot be set"},
 	{"caching.exclude", "all answers are kept as long as their TTL says"},
 	{"clientLookup.", "devices get names from identity: names"},
 	{"queryLog.", "rows are written every second, and again after a failure; docs/events.md names their fields"},
-	{"redis.", "gateways that share what they know name Redis under state: redis"},
-	{"hostsFile.", "hosts files are read as they are, and again when they change"},
-	{"ecs.", "a client is the address that asks; networks of clients are not sent to upstreams"},
-	{"fqdnOnly.", "names without a dot are asked like others; a rule that blocks them needs a list"},
-	{"specialUseDomains.", "names for special use are answered as RFC 6761 says"},
-	{"log.", "the log goes to standard error, and from there where the service manager puts it"},
+	{"redis.", "gateways share their state through Redis: name it under state: redis"},
+	{"hostsFile.", "hosts files are read as they are, and read again when they change"},
+	{"ecs.", "clients are identified by their address; networks of clients are not sent to upstreams"},
+	{"fqdnOnly.", "names without a dot are resolved like others; a rule that blocks them needs a list"},
+	{"specialUseDomains.", "special-use names are answered as RFC 6761 says"},
+	{"log.", "the log goes to standard error, which the service manager collects"},
 	{"prometheus.path", "metrics are at /metrics"},
 	{"ports.dohPath", "DNS over HTTPS is at /dns-query"},
 	{"ports.http", "metrics and API are at listen.admin"},
@@ -103,7 +103,7 @@ func (b *blocky) take(p *plain, key, value string) *Note {
 			dns.Forward.Order = forward.Strict
 			return carried("dns: forward: order: strict")
 		}
-		return differs("dns: forward: order", "the fastest upstream is asked, another when it does not answer")
+		return differs("dns: forward: order", "the fastest upstream is asked, and another one if it does not answer")
 	case key == "upstreams.timeout":
 		return blockyTime(value, "dns: forward: timeout", 100*time.Millisecond, 5*time.Second, &dns.Forward.Timeout)
 	case top == "bootstrapDns":
@@ -129,7 +129,7 @@ func (b *blocky) take(p *plain, key, value string) *Note {
 	case key == "caching.cacheTimeNegative":
 		return blockyTime(value, "dns: cache: negative-ttl", time.Second, 24*time.Hour, &dns.Cache.Negative)
 	case key == "caching.prefetching" && value == "true":
-		return differs("dns: cache", "names that are asked for again are fetched before they expire")
+		return differs("dns: cache", "names in use are fetched before they expire")
 	case top == "clientLookup" && group == "clients" && name != "":
 		return b.client(p, name, value)
 	case key == "filtering.queryTypes":
@@ -160,7 +160,7 @@ func (b *blocky) blocking(p *plain, key, group, name, value string) *Note {
 	case key == "blocking.loading.refreshPeriod", key == "blocking.refreshPeriod":
 		d, err := blockyDuration(value)
 		if err != nil || d < time.Hour {
-			return differs("lists: every", "lists are looked at once a day")
+			return differs("lists: every", "lists are checked once a day")
 		}
 		b.every = min(d, 365*24*time.Hour)
 		return carried("lists: every")
@@ -204,7 +204,7 @@ func (b *blocky) record(p *plain, key, value string) *Note {
 			p.leaveOutQueries()
 			return carried("dns: log: off")
 		}
-		return differs("events", "the record is a database of ours; \"shuultuur events\" asks it")
+		return differs("events", "the record is the gateway's own database; \"shuultuur events\" searches it")
 	case "queryLog.logRetentionDays":
 		days, err := strconv.Atoi(value)
 		if err != nil || days <= 0 || days > 36500 {

@@ -27,7 +27,7 @@ func (b *blocky) finish(w *work, at place) error {
 	for _, name := range sortedKeys(b.groups) {
 		g := b.groups[name]
 		if !slices.ContainsFunc(sortedKeys(b.clients), func(c string) bool { return slices.Contains(b.clients[c], name) }) {
-			w.rep.add(&Note{Kind: Default, place: g.at, What: "lists of group " + name, Why: "no client has this group"})
+			w.rep.add(&Note{Kind: Default, place: g.at, What: "lists of group " + name, Why: "this group has no client"})
 			continue
 		}
 		var err error
@@ -62,7 +62,7 @@ func (b *blocky) finish(w *work, at place) error {
 		if n, err := network(client); err == nil {
 			p.Networks = []policy.Network{{Prefix: n}}
 		} else if p.Users = b.named(w, client); len(p.Users) == 0 {
-			w.rep.add(&Note{Kind: Lost, place: at, What: fmt.Sprintf("blocking.clientGroupsBlock: %s", client), Ours: "policies", Why: "clients are told by address: give this name addresses under identity: addresses, and write a policy with users"})
+			w.rep.add(&Note{Kind: Lost, place: at, What: fmt.Sprintf("blocking.clientGroupsBlock: %s", client), Ours: "policies", Why: "clients are identified by address: give this name addresses under identity: addresses, and write a policy with users"})
 			continue
 		}
 		all = append(all, p)

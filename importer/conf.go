@@ -94,7 +94,7 @@ func (c *guard) conf(path string, depth int) ([]option, error) {
 		}
 		name, value, ok := strings.Cut(string(s), "=")
 		if !ok {
-			c.rep.add(&Note{Kind: Line, place: at, What: at.what, Why: "neither an option nor a comment; it has no effect"})
+			c.rep.add(&Note{Kind: Line, place: at, What: at.what, Why: "neither an option nor a comment, so it has no effect"})
 			return nil
 		}
 		o := option{name: strings.ToLower(strings.TrimSpace(name)), value: unquote(value), place: at}
@@ -199,7 +199,7 @@ func (c *guard) options(all []option) (lists []ref, rest map[string]option) {
 		if before, more := rest[o.name]; more && slices.Contains(several, o.name) {
 			o.before = before.every()
 		} else if more {
-			c.rep.add(&Note{Kind: Line, place: before.place, What: before.what, Why: fmt.Sprintf("has no effect: %s is said again in %s", o.name, o.place), Mend: "one of the two lines"})
+			c.rep.add(&Note{Kind: Line, place: before.place, What: before.what, Why: fmt.Sprintf("has no effect: %s is set again in %s", o.name, o.place), Mend: "one of the two lines"})
 		}
 		rest[o.name] = o
 	}

@@ -23,20 +23,20 @@ type dnsmasqOptions struct {
 
 // dnsmasqReasons are the reasons why options have no equivalent.
 var dnsmasqReasons = reasons{
-	{"dhcp", "addresses are given out by another program: leave DHCP where it is, and name its leases under identity: names: leases"},
-	{"enable-ra", "addresses are given out by another program: leave DHCP where it is, and name its leases under identity: names: leases"},
+	{"dhcp", "addresses are assigned by another program: leave DHCP where it is, and name its leases under identity: names: leases"},
+	{"enable-ra", "addresses are assigned by another program: leave DHCP where it is, and name its leases under identity: names: leases"},
 	{"txt-record", "other records are kept in a zone file: dns: zones"},
 	{"mx-", "other records are kept in a zone file: dns: zones"},
 	{"srv-host", "other records are kept in a zone file: dns: zones"},
 	{"ptr-record", "other records are kept in a zone file: dns: zones"},
 	{"caa-record", "other records are kept in a zone file: dns: zones"},
 	{"naptr-record", "other records are kept in a zone file: dns: zones"},
-	{"local-ttl", "names of one's own have one TTL"},
+	{"local-ttl", "local names have one TTL"},
 	{"max-ttl", "answers have the TTL of the upstream, or dns: cache: max-ttl"},
 	{"trust-anchor", "the keys of the root are in the program"},
-	{"bogus-nxdomain", "answers are not rewritten by their address; a list of networks and a rule that blocks it does the same"},
-	{"domain-needed", "names without a dot are asked like others"},
-	{"bogus-priv", "name who knows private addresses under dns: forward: routes"},
+	{"bogus-nxdomain", "answers are not rewritten by their address; use a list of networks and a rule that blocks it"},
+	{"domain-needed", "names without a dot are resolved like others"},
+	{"bogus-priv", "name the servers for private addresses under dns: forward: routes"},
 	{"expand-hosts", "write names under dns: hosts with their domain"},
 	{"interface", "write its addresses under dns: listen"},
 	{"except-interface", "write the other addresses under dns: listen"},
@@ -44,15 +44,15 @@ var dnsmasqReasons = reasons{
 	{"nftset", "the firewall's sets are not filled"},
 	{"local-service", "write dns: recursion or allow for who may ask"},
 	{"resolv-file", "name its servers under dns: forward: upstreams"},
-	{"dns-forward-max", "limits are sized to the machine"},
-	{"query-port", "each query leaves from a port of its own"},
+	{"dns-forward-max", "limits follow the size of the machine"},
+	{"query-port", "each query has its own source port"},
 	{"rebind-localhost-ok", "answers with loopback addresses are refused"},
 	{"enable-tftp", "files are served by another program"},
 	{"tftp", "files are served by another program"},
-	{"user", "the service manager sees to user, group and limits"},
-	{"group", "the service manager sees to user, group and limits"},
-	{"pid-file", "the service manager sees to that"},
-	{"log-facility", "the log goes to standard error, and from there where the service manager puts it"},
+	{"user", "the service manager sets user, group and limits"},
+	{"group", "the service manager sets user, group and limits"},
+	{"pid-file", "the service manager does that"},
+	{"log-facility", "the log goes to standard error, which the service manager collects"},
 }
 
 // option takes an option.
@@ -63,7 +63,7 @@ func (o *dnsmasqOptions) option(p *plain, key, value string) *Note {
 		parts := strings.Split(strings.TrimPrefix(value, "/"), "/")
 		to := parts[len(parts)-1]
 		if slices.Contains(parts[:len(parts)-1], "#") {
-			return lost("it answers for all names there are: write a rule without conditions with action: block, and dns: block: sinkhole, if that is meant")
+			return lost("it answers for all names: write a rule without conditions with action: block, and dns: block: sinkhole, if that is meant")
 		}
 		blocks := slices.Contains([]string{"", "#", "0.0.0.0", "::"}, to)
 		for _, name := range parts[:len(parts)-1] {
@@ -92,7 +92,7 @@ func (o *dnsmasqOptions) option(p *plain, key, value string) *Note {
 			}
 		}
 		if server := value[strings.LastIndexByte(value, '/')+1:]; key == "server" && dnsmasqServer(server) == "" {
-			return lostOurs("dns: forward: upstreams", "a server is named by its address: write that")
+			return lostOurs("dns: forward: upstreams", "servers are named by address: write that")
 		}
 		p.dnsmasqOption(p.at, key, value)
 		return carried("dns: forward, hosts")
@@ -148,7 +148,7 @@ func (o *dnsmasqOptions) option(p *plain, key, value string) *Note {
 			o.devices = map[string]string{}
 		}
 		o.devices[addr] = name
-		return differs("dns: hosts, identity: names", "its address is given out by another program")
+		return differs("dns: hosts, identity: names", "its address is assigned by another program")
 	case "domain":
 		o.domain, _, _ = strings.Cut(value, ",")
 		return differs("dns: hosts", "names of devices are written whole, with ."+o.domain)
@@ -209,7 +209,7 @@ func (o *dnsmasqOptions) take(p *plain, key, value string) *Note {
 		if value != "" {
 			return takeTime(value, "dns: cache: stale", time.Second, week7d, &dns.Cache.Stale)
 		}
-		return differs("dns: cache: stale", "old answers are given while upstreams are slow or fail")
+		return differs("dns: cache: stale", "stale answers are served while upstreams are slow or fail")
 	case "filter-A", "filter-AAAA":
 		return p.refuseType(strings.TrimPrefix(key, "filter-"))
 	case "filter-rr":

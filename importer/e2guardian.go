@@ -130,7 +130,7 @@ func sharedPhrases(c *guard, groups []filterGroup, opts map[string]option) {
 // covers adds the policy of a group for its users, and again for its addresses.
 func covers(c *guard, p policy.Policy, number int, m membership, main string) {
 	if len(m.users)+len(m.networks) == 0 {
-		c.rep.add(&Note{Kind: Lost, place: place{file: main}, What: fmt.Sprintf("filter group %d, %q", number, p.Name), Why: "no user and no address is in it, so it covers nobody"})
+		c.rep.add(&Note{Kind: Lost, place: place{file: main}, What: fmt.Sprintf("filter group %d, %q", number, p.Name), Why: "it has no user and no address, so it covers nobody"})
 		return
 	}
 	if len(m.users) > 0 {
@@ -247,7 +247,7 @@ func (c *guard) clients(lists []ref) {
 	}
 	for _, r := range lists {
 		if r.typ == "ip" && r.name == "authexception" {
-			c.rep.add(&Note{Kind: ifAny(c, r.path, Lost), place: r.place, What: r.what, Why: "who has to log in is said by networks: write identity.basic.networks"})
+			c.rep.add(&Note{Kind: ifAny(c, r.path, Lost), place: r.place, What: r.what, Why: "networks say who has to log in: write identity.basic.networks"})
 		}
 	}
 }
@@ -275,7 +275,7 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 			who, group = strings.TrimSpace(who), strings.TrimSpace(group)
 			n, err := strconv.Atoi(strings.TrimPrefix(strings.ToLower(group), "filter"))
 			if !ok || err != nil || n < 0 || who == "" {
-				c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q puts nobody into a group", s), Why: "left out", Mend: "name = filter1"})
+				c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q puts no user into a group", s), Why: "left out", Mend: "name = filter1"})
 				return
 			}
 			m := all[n]
@@ -308,7 +308,7 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 			take(path)
 			c.rep.add(&Note{Kind: Carried, place: o.place, What: o.what, Ours: "users of the policies"})
 		default:
-			c.rep.add(&Note{Kind: ifAny(c, path, Lost), place: o.place, What: o.what, Why: "no authplugin tells users apart, so everybody is in the standard group"})
+			c.rep.add(&Note{Kind: ifAny(c, path, Lost), place: o.place, What: o.what, Why: "no authplugin identifies users, so everybody is in the standard group"})
 		}
 	}
 	return all
@@ -469,7 +469,7 @@ func (c *guard) phraseTwice(seen map[string]place, at place, s []byte) {
 	key := string(bytes.TrimSuffix(text, []byte(">")))
 	if before, twice := seen[key]; twice {
 		c.rep.Duplicates++
-		c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("phrase %q is in %s already", key+">", before), Why: "the greater weight counts, they are not added"})
+		c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("phrase %q is already in %s", key+">", before), Why: "the greater weight counts; weights are not added"})
 		return
 	}
 	if len(seen) < maxKeys {
@@ -517,11 +517,11 @@ func (c *guard) listFor(r ref) (string, error) {
 	c.byPath[r.path] = name
 	if len(categories) > 0 {
 		c.rep.add(&Note{Kind: Changed, place: r.place, What: "#listcategory " + strings.Join(sortedKeys(categories), ", "), Ours: fmt.Sprintf("category %s", name),
-			Why: "a rule names the whole list, so that lines added later count too; the block page says which file and line it was"})
+			Why: "a rule names the whole list, so lines that are added later also count; the block page names the file and line"})
 	}
 	if !t.timed {
 		c.indexes[name] = x
-		c.shadows(x, x, "a wider entry of the same list stands for it")
+		c.shadows(x, x, "a wider entry of the same list covers it")
 	}
 	return name, nil
 }
@@ -539,11 +539,11 @@ func (c *guard) entry(x *index, r ref, at place, s []byte) {
 		return
 	}
 	if r.typ == "site" && bytes.IndexByte(bytes.TrimSuffix(s, []byte("/")), '/') > 0 && bytes.IndexByte(s, ':') < 0 {
-		c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q has a path and stands in a site list, where e2guardian never finds it", text),
-			Why: "taken as the URL it is", Mend: "it into the URL list"})
+		c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q has a path but is in a site list, where e2guardian never finds it", text),
+			Why: "used as a URL", Mend: "it into the URL list"})
 	}
 	if r.typ == "url" && bytes.IndexByte(s, '/') < 0 {
-		c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q is a whole site in a URL list", text), Why: "it counts for plain requests in e2guardian, for tunnels too in ours", Mend: "it into the site list"})
+		c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q is a whole site in a URL list", text), Why: "in e2guardian it covers plain requests, here tunnels too", Mend: "it into the site list"})
 	}
 	if before, twice := x.add(entryKey(s), at); twice {
 		c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q is in %s already", text, before)})
@@ -600,7 +600,7 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	if seconds > 0 {
 		ban = "warn"
 		byList("no bypass", "block", c.named(lists, "bannedbypass"), nil)
-		c.rep.add(&Note{Kind: Changed, place: opts["bypass"].place, What: opts["bypass"].what, Ours: "action: warn", Why: "the page offers to go on, for as long; what is remembered is who clicked"})
+		c.rep.add(&Note{Kind: Changed, place: opts["bypass"].place, What: opts["bypass"].what, Ours: "action: warn", Why: "the page offers to continue for that time; the gateway remembers who clicked"})
 	}
 
 	localSemi, localGrey := c.named(lists, "localsemiexception"), c.named(lists, "localgrey")
@@ -647,9 +647,9 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	p.Rules = append(scan, p.Rules...)
 	warnFor(&p, policy.Duration(time.Duration(seconds)*time.Second))
 	c.replacements(lists, &p)
-	c.conflicts(localExceptions, slices.Concat(localBans, bans), "it is a local exception, which is looked at before")
+	c.conflicts(localExceptions, slices.Concat(localBans, bans), "it is a local exception, which is checked before it")
 	if len(notLocal) == 0 { // which would go before an exception
-		c.conflicts(exceptions, bans, "it is an exception, which is looked at before")
+		c.conflicts(exceptions, bans, "it is an exception, which is checked before it")
 	}
 	bannedTwice(c, bans)
 	uploadRules(c, lists, opts, &p, len(grey)+len(localGrey) > 0)
@@ -717,7 +717,7 @@ func filters(c *guard, lists []ref, opts map[string]option, add func(policy.Rule
 		reportMoot(c.rep, lists, opts, "the group is not filtered")
 		return false
 	default:
-		c.rep.add(&Note{Kind: Lost, place: mode.place, What: mode.what, Why: "not a mode that is known; the group is filtered"})
+		c.rep.add(&Note{Kind: Lost, place: mode.place, What: mode.what, Why: "not a known mode; the group is filtered"})
 	}
 	return true
 }
@@ -751,10 +751,10 @@ func extensionRules(c *guard, exts, files []string, add func(policy.Rule), rule 
 	}
 	at := place{file: c.dir}
 	c.rep.add(&Note{Kind: Changed, place: at, What: "banned extensions before a query", Ours: `rule "banned extensions"`,
-		Why: "e2guardian looks at the end of the URL alone: it lets setup.exe?x=1 pass, which ours refuses"})
+		Why: "e2guardian checks only the end of the URL: it allows setup.exe?x=1, which the gateway refuses"})
 	if len(files) > 0 {
 		c.rep.add(&Note{Kind: Changed, place: at, What: "exceptionfile lists and banned extensions", Ours: "unless of the rule",
-			Why: "e2guardian's storyboard refuses these files all the same, though its manual says that they pass; in ours they pass"})
+			Why: "e2guardian's storyboard refuses these files although its manual says that they pass; here they pass"})
 	}
 }
 
@@ -949,14 +949,14 @@ func (c *guard) search(lists []ref, name, rule, ban string, add func(policy.Rule
 				continue
 			}
 			if len(words) == 0 || len(words) > 4 || len(terms) > 10_000 {
-				c.rep.add(&Note{Kind: Lost, place: at, What: s, Why: "more than four words in any order cannot be said"})
+				c.rep.add(&Note{Kind: Lost, place: at, What: s, Why: "more than four words in any order cannot be expressed"})
 				continue
 			}
 			terms = append(terms, list.Orders(words)...)
 		}
 		if len(terms) > 0 {
 			add(policy.Rule{Name: rule, Action: ban, Search: terms})
-			c.rep.add(&Note{Kind: Changed, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", rule), Why: "fits when the words are part of a search, where e2guardian wants them to be all of it"})
+			c.rep.add(&Note{Kind: Changed, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", rule), Why: "matches when the words are part of a search, while e2guardian compares the whole search"})
 		}
 	}
 }
@@ -1035,7 +1035,7 @@ func (c *guard) replacements(lists []ref, p *policy.Policy) {
 				n.Kind, n.Why = Lost, "requests and pages are not rewritten by expressions"
 			}
 			if n.Kind == Changed {
-				n.Why = "the preset knows the search engines of today"
+				n.Why = "the preset covers current search engines"
 			}
 			c.rep.add(n)
 		}

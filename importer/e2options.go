@@ -47,23 +47,23 @@ var e2Time = map[string]struct {
 var e2Means = map[string]*Note{
 	"disablecontentscan":    carried("no rule for the scanner in this policy"),
 	"contentscanexceptions": carried("the rule for the scanner is the first one"),
-	"checkip":               carried("nothing has to be said: what leads back to the gateway is refused"),
+	"checkip":               carried("no setting is needed: requests that lead back to the gateway are refused"),
 	"filtergroups":          carried("a policy each"),
 	"defaultfiltergroup":    carried("the last policy"),
 	"filterip":              carried("listen.proxy"),
 	"sslmitm":               carried("decrypt: true"),
-	"downloadmanager":       differs("proxy.held, proxy.inspected", "large bodies pass while they are looked at; nothing is put into files"),
-	"filecachedir":          differs("proxy.held, proxy.inspected", "large bodies pass while they are looked at; nothing is put into files"),
+	"downloadmanager":       differs("proxy.held, proxy.inspected", "large bodies pass while they are inspected; nothing is written to files"),
+	"filecachedir":          differs("proxy.held, proxy.inspected", "large bodies pass while they are inspected; nothing is written to files"),
 	"maxheaderlines":        differs("proxy.head", "in bytes, 64 KiB"),
 	"loglocation":           differs("events", "in the data folder"),
 	"dstatlocation":         differs("events", "in the data folder"),
 	"statlocation":          differs("events", "in the data folder"),
 	"rqloglocation":         differs("events", "in the data folder"),
-	"htmltemplate":          differs("pages", "pages are our own, in the reader's language; see pages.templates"),
-	"languagedir":           differs("pages", "pages are our own, in the reader's language; see pages.templates"),
-	"language":              differs("pages", "pages are our own, in the reader's language; see pages.templates"),
+	"htmltemplate":          differs("pages", "pages are the gateway's own, in the reader's language; see pages.templates"),
+	"languagedir":           differs("pages", "pages are the gateway's own, in the reader's language; see pages.templates"),
+	"language":              differs("pages", "pages are the gateway's own, in the reader's language; see pages.templates"),
 	"logsyslog":             lostOurs("events.syslog", "write events: syslog with the address of the log server"),
-	"accessdeniedaddress":   lostOurs("pages", "block pages are our own; a rule with action: redirect sends people elsewhere"),
+	"accessdeniedaddress":   lostOurs("pages", "block pages are the gateway's own; a rule with action: redirect sends people elsewhere"),
 }
 
 // more converts an option of the main file or of a group that is not about
@@ -100,9 +100,9 @@ func (c *guard) more(o option, opts map[string]option) *Note {
 		if opts["enablessl"].value == "on" {
 			return carried("intercept.root")
 		}
-		return &Note{Kind: Default, Why: "TLS is not looked into"}
+		return &Note{Kind: Default, Why: "TLS is not decrypted"}
 	case "certprivatekeypath", "generatedcertpath", "generatedlinkpath", "sslcertificatepath", "setcipherlist", "gencertstart", "gencertend":
-		return differs("intercept", "certificates are made in memory, with keys and times of their own")
+		return differs("intercept", "certificates are made in memory, with their own keys and dates")
 	case "mitmcheckcert", "sslcertcheck", "sslcheckcert":
 		return differs("checks of certificates", "a fault of a certificate is refused; rules with its category may say otherwise")
 	case "icapport":
@@ -141,14 +141,14 @@ func (c *guard) more(o option, opts map[string]option) *Note {
 	case "anonymizelogs":
 		if o.value == "on" {
 			c.set.Events.SQLite, c.set.Events.Anonymise = "events.db", setting.Duration(24*time.Hour)
-			return differs("events.anonymise", "rows forget who asked after a day")
+			return differs("events.anonymise", "rows lose their clients after a day")
 		}
 	case "maxuploadsize":
 		return c.uploads(o, n, isNumber)
 	case "httpworkers", "maxchildren":
 		if isNumber && n > 0 && n < 1<<20 {
 			c.set.Proxy.Connections = setting.Count(n)
-			return differs("proxy.connections", "connections wait for a turn when there is too much to do")
+			return differs("proxy.connections", "connections wait for a turn under overload")
 		}
 	}
 	return &Note{Kind: Lost, Why: whyNot(o.name)}
@@ -203,7 +203,7 @@ func (c *guard) scanner(o option) *Note {
 			n = carried("checks.icap.servers")
 			whole = n
 		case strings.HasPrefix(s.name, "exception"):
-			n.Why = "bodies that are exempt are said by a rule that allows them"
+			n.Why = "a rule that allows bodies exempts them"
 		}
 		n.place, n.What = s.place, s.what
 		c.rep.add(n)

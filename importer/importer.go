@@ -98,7 +98,7 @@ func Run(ctx context.Context, program, path, to string) (*Report, error) {
 		read = func(path string) error { return of(w, path) }
 	}
 	if read == nil {
-		return nil, fmt.Errorf("%q is not a program whose settings are known; known are %s", program, strings.Join(Programs(), ", "))
+		return nil, fmt.Errorf("%q is not a program whose settings can be imported; write one of %s", program, strings.Join(Programs(), ", "))
 	}
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (w *work) addList(name string, cfg list.Config, at place) (string, error) {
 	}
 	if r.Entries+r.Exprs+r.Networks+r.Rules == 0 {
 		os.Remove(dst)
-		w.rep.add(&Note{Kind: Empty, place: at, What: at.what, Why: "nothing in it, so no list of ours; run the import again once it has entries"})
+		w.rep.add(&Note{Kind: Empty, place: at, What: at.what, Why: "it is empty, so no list is written; import again when it has entries"})
 		return "", nil
 	}
 	w.lists[name] = cfg

@@ -25,7 +25,7 @@ func (w *work) host(at place, name, to string) {
 	}
 	if len(known) > 0 {
 		if _, before := netip.ParseAddr(known[0]); err != nil || before != nil {
-			w.rep.add(&Note{Kind: Lost, place: at, What: name + " leads to " + to, Why: fmt.Sprintf("it leads to %s already; a name has addresses or one other name", known[0])})
+			w.rep.add(&Note{Kind: Lost, place: at, What: name + " leads to " + to, Why: fmt.Sprintf("it already leads to %s; a name has addresses or one other name", known[0])})
 			return
 		}
 	}
@@ -253,7 +253,7 @@ func (w *work) adGuardUpstreams(at place, all any) {
 				continue
 			}
 			if strings.HasPrefix(s, "sdns://") {
-				w.rep.add(&Note{Kind: Lost, place: at, What: "upstream " + s, Why: "not spoken here; name an https or tls address of that server"})
+				w.rep.add(&Note{Kind: Lost, place: at, What: "upstream " + s, Why: "this protocol is not supported; name an https or tls address of that server"})
 				continue
 			}
 			d.Forward.Upstreams = append(d.Forward.Upstreams, strings.TrimPrefix(s, "udp://"))

@@ -160,13 +160,13 @@ var nextDNSTable = map[string]func(n *nextDNS, value string) *Note{
 		if value == "true" {
 			return carried("dns, which judges aliases")
 		}
-		return differs("dns", "aliases are judged, too")
+		return differs("dns", "aliases are judged too")
 	},
 	"privacy.allowAffiliate": func(_ *nextDNS, value string) *Note {
 		if value != "true" {
 			return &Note{Kind: Default}
 		}
-		return lostOurs("lists.allowed", "write the hosts of affiliate links there that are to open")
+		return lostOurs("lists.allowed", "write there the hosts of affiliate links that should open")
 	},
 	"parentalControl.safeSearch": func(n *nextDNS, value string) *Note {
 		if value != "true" {
@@ -213,7 +213,7 @@ var nextDNSTable = map[string]func(n *nextDNS, value string) *Note{
 			return differs("events: keep", "rows have their clients, and are deleted after that time")
 		}
 		n.set.Events.SQLite, n.set.Events.Anonymise = "events.db", setting.Duration(24*time.Hour)
-		return differs("events: anonymise", "rows forget their clients after a day")
+		return differs("events: anonymise", "rows lose their clients after a day")
 	},
 	"settings.logs.location": func(*nextDNS, string) *Note { return differs("data", "the record is in the data folder") },
 	"settings.performance.ecs": func(*nextDNS, string) *Note {

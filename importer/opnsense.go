@@ -175,7 +175,7 @@ func opnSenseWhy(path string) string {
 		}
 		return unboundSized
 	}
-	return cmp.Or(opnProxyReasons.of(path), "not about filtering names or pages; the firewall keeps it")
+	return cmp.Or(opnProxyReasons.of(path), "not about filtering names or pages; leave it to the firewall")
 }
 
 // addNote reports an element.
@@ -260,7 +260,7 @@ func (o *opnSense) general() {
 	})
 	o.take(g.at("regdhcpdomain"), "unboundplus.general.regdhcpdomain", func(string) *Note { return carried("dns: hosts") })
 	o.take(g.at("stats"), "unboundplus.general.stats", func(string) *Note {
-		return differs("events", "statistics are made of the record")
+		return differs("events", "statistics are computed from the record")
 	})
 	forwarding := o.unbound.at("forwarding", "enabled")
 	o.take(forwarding, "unboundplus.forwarding.enabled", func(v string) *Note {
@@ -471,7 +471,7 @@ func (o *opnSense) advanced() {
 			if n, ok := names.take(o.plain, option, v); ok {
 				return n
 			}
-			return differs("events", "all queries are on record")
+			return differs("events", "all queries are recorded")
 		})
 	}
 	acls := o.unbound.at("acls")

@@ -56,7 +56,7 @@ var opnProxy = []opnSetting{
 	{path: "forward.acl.bannedHosts", take: func(o *opnSense, v string) *Note {
 		n := o.networksOf("policy banned hosts", v, func(p netip.Prefix) { o.banned = append(o.banned, policy.Network{Prefix: p}) })
 		if n.Kind == Carried {
-			n = differs(n.Ours, "names are refused to them too")
+			n = differs(n.Ours, "names are refused for them too")
 		}
 		return n
 	}},
@@ -90,12 +90,12 @@ var opnProxy = []opnSetting{
 	{path: "forward.authentication.method", take: func(*opnSense, string) *Note {
 		return lostOurs("identity", "write identity: basic with a password file, ldap or radius, or identity: kerberos")
 	}},
-	{path: "general.logging.enable.accessLog", take: different("events", "all requests are on record")},
+	{path: "general.logging.enable.accessLog", take: different("events", "all requests are recorded")},
 	{path: "general.logging.target", take: func(_ *opnSense, v string) *Note {
 		if v == "syslog" {
 			return lostOurs("events.syslog", "write events: syslog with the address of the log server")
 		}
-		return differs("events", "all requests are on record")
+		return differs("events", "all requests are recorded")
 	}},
 	{path: "general.logging.ignoreLogACL", take: func(*opnSense, string) *Note { return lost("the record has all clients") }},
 	{path: "general.useViaHeader", take: func(o *opnSense, _ string) *Note {
@@ -104,7 +104,7 @@ var opnProxy = []opnSetting{
 	}},
 	{path: "general.forwardedForHandling", take: func(_ *opnSense, v string) *Note {
 		if v == "on" {
-			return lost("clients' addresses are not told to origins")
+			return lost("clients' addresses are not sent to origins")
 		}
 		return carried("proxy, which adds no X-Forwarded-For")
 	}},
@@ -122,14 +122,14 @@ var opnProxy = []opnSetting{
 var opnProxyReasons = reasons{
 	{"proxy.general.traffic", "neither bandwidth nor the size of downloads is limited; quotas of a policy limit the bytes of a day"},
 	{"proxy.general.cache", "the cache is sized by memory, disk and object"},
-	{"proxy.general.error", "pages are our own, in the reader's language; see pages.templates"},
+	{"proxy.general.error", "pages are the gateway's own, in the reader's language; see pages.templates"},
 	{"proxy.general.icpport", "gateways of one house share their caches by cache: peers"},
-	{"proxy.general.visiblehostname", "the gateway has no name in its pages"},
+	{"proxy.general.visiblehostname", "pages do not show a name of the gateway"},
 	{"proxy.forward.icap", "checks: icap asks each server by OPTIONS how it wants to be asked"},
 	{"proxy.forward.ftp", "only http and https URLs are fetched"},
 	{"proxy.forward.snmp", "counters are at /metrics"},
 	{"proxy.forward.ssl", "certificates are made by the gateway itself"},
-	{"proxy.forward.authentication", "it belongs to the method of signing in"},
+	{"proxy.forward.authentication", "it is part of the sign-in method"},
 	{"proxy.pac", "the portal serves a proxy configuration: docs/portal.md"},
 }
 
@@ -227,7 +227,7 @@ func (o *opnSense) closed(v string) *Note {
 		lines = append(lines, o.plain.entry(strings.TrimPrefix(strings.TrimSpace(s), ".")))
 	}
 	if o.squid.at("forward", "sslbump").text != "1" {
-		return &Note{Kind: Default, Why: "TLS is not looked into"}
+		return &Note{Kind: Default, Why: "TLS is not decrypted"}
 	}
 	path, err := o.ownLines("closed", lines)
 	if err != nil {
@@ -235,10 +235,10 @@ func (o *opnSense) closed(v string) *Note {
 	}
 	name, err := o.addList("closed", list.Config{Path: setting.Source(path), Category: "closed", Format: list.Domains, Match: list.Boundary}, place{file: o.at.file, line: o.at.line, what: "proxy.forward.sslnobumpsites " + v})
 	if err != nil || name == "" {
-		return lostOurs("rules", "no names can be read in it")
+		return lostOurs("rules", "it contains no valid names")
 	}
 	o.stayClosed = []policy.Rule{{Name: "closed", Action: "allow", Category: []string{"category/closed"}}}
-	return carried("a rule that lets them stay closed")
+	return carried("a rule that leaves them encrypted")
 }
 
 // nameOrExpression takes what a list of Squid's may have: a name with those below it, or an
@@ -350,7 +350,7 @@ func (o *opnSense) store(string) *Note {
 		o.take(l.at(x.name), "proxy.general.cache.local."+x.name, func(v string) *Note {
 			s, ok := squidSize([]string{v, "MB"})
 			if !ok {
-				return lostOurs(x.ours, "no size can be read in it")
+				return lostOurs(x.ours, "it contains no valid size")
 			}
 			*x.to = s
 			return carried(x.ours)
@@ -366,7 +366,7 @@ func (o *opnSense) traffic(string) *Note {
 	o.take(n, "proxy.general.traffic.maxuploadsize", func(v string) *Note {
 		s, ok := squidSize([]string{v, "KB"})
 		if !ok {
-			return lostOurs("larger", "no size can be read in it")
+			return lostOurs("larger", "it contains no valid size")
 		}
 		o.first = append(o.first, policy.Rule{Name: "large requests", Action: "block", Larger: s})
 		return carried("a rule with larger")

@@ -21,24 +21,24 @@ import (
 // their names; the first match counts.
 var why = []struct{ words, why string }{
 	{"searchterm", "search terms are judged by rules with search:, not by weight"},
-	{"embeddedurl deepurl", "addresses inside addresses and pages are not looked up"},
-	{"lookup reverse dns searchsitelistforip", "names are judged as they are asked for"},
-	{"categorydisplay custombanned", "block pages are our own: pages"},
+	{"embeddedurl deepurl", "addresses inside URLs and pages are not looked up"},
+	{"lookup reverse dns searchsitelistforip", "names are judged when they are requested"},
+	{"categorydisplay custombanned", "block pages are the gateway's own: pages"},
 	{"upload", "uploads are not limited by size; a rule with method: [POST, PUT] can refuse them"},
 	{"contentregexp", "pages are not rewritten"},
-	{"picsfile", "PICS labels are of the past"},
+	{"picsfile", "PICS labels are obsolete"},
 	{"contentscan virus avsubject notifyav infection trickle downloadmanager filecache scansize deletedownloaded", "bodies are scanned while they are held; see checks.virus"},
 	{"ssl cert mitm cacertificate caprivate", "certificates are made by the gateway itself; see intercept"},
-	{"mail smtp notify violations threshold avadmin contentadmin contentsubject mailfrom", "no mail is sent; metrics and the record tell"},
-	{"log stat dstat", "the record is kept whole, and asked with shuultuur events"},
-	{"language template reporting denied banned delimiter showweighted phrasefound", "block pages are our own: pages"},
+	{"mail smtp notify violations threshold avadmin contentadmin contentsubject mailfrom", "no mail is sent; see metrics and the record"},
+	{"log stat dstat", "the record is kept in full; shuultuur events searches it"},
+	{"language template reporting denied banned delimiter showweighted phrasefound", "block pages are the gateway's own: pages"},
 	{"bypass cgi", "a ban is bypassed by the click on a warn page, which is signed"},
-	{"worker children queue timeout exchange pcon maxips fd thread proxytime connecttime", "limits are those of proxy, and sized to the machine"},
-	{"daemon user group pid ipc urlipc soft dest root", "the service manager sees to that"},
-	{"auth", "users are told by identity"},
+	{"worker children queue timeout exchange pcon maxips fd thread proxytime connecttime", "limits are those under proxy, and follow the size of the machine"},
+	{"daemon user group pid ipc urlipc soft dest root", "the service manager does that"},
+	{"auth", "users are identified under identity"},
 	{"storyboard story preauth", "storyboards are not run; rules are in the order they are shipped with"},
 	{"icap transparent port", "one port for the proxy; see listen"},
-	{"textmime contentfiltersize", "what is text is told by type and content"},
+	{"textmime contentfiltersize", "text is recognised by type and content"},
 	{"quick", "the phrase search has one algorithm"},
 }
 
@@ -50,7 +50,7 @@ func whyNot(name string) string {
 			}
 		}
 	}
-	return "nothing of ours is like it"
+	return "there is no counterpart"
 }
 
 // carriedOptions are seen to elsewhere.
@@ -65,27 +65,27 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 		switch {
 		case r.typ == "ip" || r.typ == "ipmap" || r.typ == "map":
 		case (r.typ == "replace" && r.name != "searchterms" || strings.HasSuffix(r.name, "header")) && len(c.items(r)) > 0:
-			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: "what is said of its lines"})
+			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: "as for its lines"})
 		case slices.Contains([]string{"banned", "exception", "grey", "semiexception", "localbanned", "localexception", "localgrey", "localsemiexception", "exceptionfile",
 			"nomitm", "authexception", "bannedtimes", "blankettimes", "refererexception", "bannedheader", "exceptionheader", "banneduseragent", "exceptionuseragent", "bannedextension", "bannedmime"}, r.name) && r.typ != "category" && !(r.typ == "search" && r.name == "exception"):
 		case r.name == "bannedbypass" && number(opts, "bypass", 0) > 0:
 		case r.typ == "replace" && r.name != "searchterms":
 			c.rep.add(&Note{Kind: Empty, place: r.place, What: r.what, Why: "nothing is in it"})
 		case r.name == "searchterms":
-			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: "search:", Why: "the search engines are known"})
+			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: "search:", Why: "search engines are built in"})
 		default:
 			reason := whyNot(r.name)
 			switch {
 			case strings.Contains(r.name, "ssl"):
-				reason = "a list for tunnels alone; tunnels are judged by the lists for all, by their host"
+				reason = "a list for tunnels only; tunnels are judged by their host with the general lists"
 			case r.name == "nocheckcert":
 				reason = "faults of certificates are categories: write a rule with host, action: warn or allow, and category: [self-signed, expired, …]"
 			case r.name == "override":
-				reason = "no rule says that a search may be"
+				reason = "no rule allows searches"
 			case r.name == "bannedbypass":
 				reason = "nothing can be bypassed"
 			case r.name == "exceptionextension" || r.name == "exceptionmime":
-				reason = "of use only with a changed storyboard; a rule cannot say \"all types but these\""
+				reason = "useful only with a changed storyboard; a rule cannot say \"all types but these\""
 			}
 			n := &Note{Kind: Lost, place: r.place, What: r.what, Why: reason}
 			if r.typ != "category" && len(c.items(r)) == 0 {
@@ -96,7 +96,7 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 	}
 	if grey {
 		c.rep.add(&Note{Kind: Changed, place: place{file: c.dir}, What: "grey lists and tunnels", Ours: "unless of the bans",
-			Why: "e2guardian bans a tunnel to a site that is banned and grey when it does not look into it; ours lets it pass"})
+			Why: "e2guardian bans a tunnel to a site that is both banned and grey if it does not decrypt it; here it passes"})
 	}
 	for _, name := range sortedKeys(opts) {
 		if slices.Contains(carriedOptions, name) || name == "bypass" && number(opts, name, 0) > 0 {
@@ -105,7 +105,7 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 		for _, o := range opts[name].every() {
 			n := c.more(o, opts)
 			if name == "reportinglevel" && o.value == "-1" {
-				n.Why = "pages are blocked where e2guardian would only have noted it; put action: allow into the rules meanwhile"
+				n.Why = "pages are blocked where e2guardian would only record them; set action: allow in the rules meanwhile"
 			}
 			n.place, n.What = o.place, o.what
 			c.rep.add(n)
@@ -249,7 +249,7 @@ func (c *guard) story(o option, ban string, unless []string, add func(policy.Rul
 				n.Kind, n.Ours, n.Why = Carried, `rule "addresses"`, ""
 				add(policy.Rule{Name: "addresses", Action: ban, Category: c.addresses(), Unless: unless})
 			case name == "checkrequest" && strings.HasPrefix(l.what, "if(true") && strings.HasSuffix(l.what, "setexception"):
-				n.Kind, n.Ours, n.Why = Changed, "nothing", "all would be allowed: set action: allow in a rule without conditions if that is still meant"
+				n.Kind, n.Ours, n.Why = Changed, "nothing", "everything would be allowed: write a rule without conditions and with action: allow if you want that"
 			}
 			changed++
 			c.rep.add(n)

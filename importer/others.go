@@ -50,7 +50,7 @@ func (p *plain) addNote(at place, key, value string, n *Note) {
 }
 
 // noneOfOurs is why an option is lost of which nothing is known.
-const noneOfOurs = "nothing of ours is like it; nothing has to be done"
+const noneOfOurs = "there is no counterpart, and nothing has to be done"
 
 // reasons say why options that begin so are lost.
 type reasons []struct{ prefix, why string }
@@ -171,7 +171,7 @@ func (p *plain) upstream(s string) *Note {
 		}
 	}
 	if s == "" || strings.HasPrefix(s, "sdns://") {
-		return lost("not an address of a name server that is spoken here: name one under dns: forward: upstreams")
+		return lost("not an address of a name server with a supported protocol: name one under dns: forward: upstreams")
 	}
 	if !slices.Contains(f.Upstreams, s) {
 		f.Upstreams = append(f.Upstreams, s)
@@ -358,7 +358,7 @@ func (p *plain) catalogued(id string, known map[string]string) *Note {
 	if !slices.ContainsFunc(all.Rules, func(r policy.Rule) bool { return r.Name == source }) {
 		all.Rules = append(all.Rules, policy.Rule{Name: source, Action: "block", Category: []string{"category/" + source}})
 	}
-	return differs("lists."+source, "a public list of the kind, which is fetched")
+	return differs("lists."+source, "a public list of this kind, which is fetched")
 }
 
 // safe returns the policy for all clients, which is made on first use.
@@ -410,7 +410,7 @@ func (p *plain) unboundData(at place, f []string, kinds map[string]string) *Note
 	name := strings.ToLower(strings.TrimSuffix(cmp.Or(append(f, "")...), "."))
 	zone := above(name, func(n string) bool { return kinds[n] != "" })
 	if kind := kinds[zone]; strings.HasPrefix(kind, "always_") && kind != "always_transparent" {
-		return &Note{Kind: Default, Why: "its zone refuses all the same"}
+		return &Note{Kind: Default, Why: "its zone refuses it anyway"}
 	}
 	for i, x := range f {
 		if (x == "A" || x == "AAAA" || x == "CNAME") && i+1 < len(f) && i > 0 {
@@ -438,10 +438,10 @@ func unboundOther(section, key string) *Note {
 	case "forward-tls-upstream", "forward-ssl-upstream":
 		return differs("dns: forward: upstreams", "servers with port 853 are asked over TLS")
 	case "username", "directory", "chroot", "pidfile", "num-threads", "so-reuseport":
-		return &Note{Kind: Default, Why: "the service manager and the program see to that"}
+		return &Note{Kind: Default, Why: "the service manager and the program do that"}
 	}
 	if section == "remote-control" {
-		return differs("listen.admin", "the gateway is asked and told at its admin address")
+		return differs("listen.admin", "the gateway is controlled at its admin address")
 	}
 	return lost(unboundWhy(key))
 }

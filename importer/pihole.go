@@ -175,7 +175,7 @@ func piholeLists(w *work, db string, g *gravity, clients []piholeClient) (found 
 			err = w.keepFetching(name, f.url)
 		} else if name != "" && f.turned && f.url != "" {
 			at.what = "adlist: " + f.url
-			w.rep.add(&Note{Kind: Changed, place: at, What: at.what, Ours: "lists." + name, Why: "as it was when Pi-hole fetched it: its exceptions are what is allowed, which no list on the web says; import again to renew it"})
+			w.rep.add(&Note{Kind: Changed, place: at, What: at.what, Ours: "lists." + name, Why: "as Pi-hole fetched it, with its allowed names as exceptions, which no published list has; import again to renew it"})
 		}
 		if c := (piholeCategory{f.groups, f.base}); name != "" && !slices.Contains(found, c) {
 			found = append(found, c)
@@ -238,7 +238,7 @@ func (w *work) used(g *gravity, groups groupSet, clients []piholeClient, what st
 	if groups.meets(g.set([]int64{0})) || slices.ContainsFunc(clients, func(c piholeClient) bool { return groups.meets(c.groups) }) {
 		return true
 	}
-	w.rep.add(&Note{Kind: Lost, What: what + " of " + g.words(groups), Why: "no client is in a group that has them"})
+	w.rep.add(&Note{Kind: Lost, What: what + " of " + g.words(groups), Why: "no client is in a group that uses them"})
 	return false
 }
 
@@ -471,7 +471,7 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 		case isURL(l.address):
 			g.files = append(g.files, gravityFile{groups: l.groups, base: cmp.Or(bases[l.id], piholeDenied), url: l.address, from: l.address})
 		default:
-			w.rep.add(&Note{Kind: Lost, place: at, What: "adlist: " + l.address, Ours: "lists", Why: "nothing of it is here, and it has no address to fetch it from: name its file with path under lists"})
+			w.rep.add(&Note{Kind: Lost, place: at, What: "adlist: " + l.address, Ours: "lists", Why: "there is no copy of it here and no address to fetch it from: name its file with path under lists"})
 		}
 	}
 	return nil

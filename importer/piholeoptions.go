@@ -138,14 +138,14 @@ func (p *piholeKeys) one(v tomlValue, name string) {
 
 // piholeReasons are the reasons why parts of Pi-hole have no equivalent.
 var piholeReasons = reasons{
-	{"dhcp.", "addresses are given out by another program: keep Pi-hole's DHCP server, dnsmasq or Kea for it, and name its leases under identity: names: leases"},
+	{"dhcp.", "addresses are assigned by another program: keep Pi-hole's DHCP server, dnsmasq or Kea for it, and name its leases under identity: names: leases"},
 	{"webserver.", "pages of the administration are at listen: admin"},
-	{"ntp.", "time is kept by the system"},
+	{"ntp.", "the system keeps the time"},
 	{"resolver.", "devices get names from identity: names"},
 	{"files.", "files are in data, and the log goes to standard error"},
-	{"database.", "the record is kept by events"},
-	{"debug.", "the log says what is wrong without being asked"},
-	{"misc.", "the service manager sees to that"},
+	{"database.", "events keeps the record"},
+	{"debug.", "the log reports errors by default"},
+	{"misc.", "the service manager does that"},
 	{"dns.reply.", "Pi-hole's own name is not answered"},
 }
 
@@ -172,14 +172,14 @@ var piholeTable = map[string]piholeKey{
 	"dns.blockTTL":      {take: (*piholeKeys).blockTTL},
 	"dns.blocking.mode": {take: (*piholeKeys).blockingMode},
 	"dns.blocking.active": {standard: "true", take: func(*piholeKeys, tomlValue) *Note {
-		return differs("nothing", "Pi-hole lets everything pass; these settings filter")
+		return differs("nothing", "Pi-hole filters nothing at present; these settings filter")
 	}},
 	"dns.blocking.edns": {standard: "TEXT", take: func(*piholeKeys, tomlValue) *Note {
 		return differs("dns", "refusals say why in extended errors (RFC 8914)")
 	}},
 	"dns.port": {take: (*piholeKeys).port},
 	"dns.interface": {take: func(*piholeKeys, tomlValue) *Note {
-		return differs("dns: listen", "it listens on all addresses; write those of the interface to have fewer")
+		return differs("dns: listen", "it listens on all addresses; write those of the interface to restrict it")
 	}},
 	"dns.listeningMode":            {take: (*piholeKeys).listening},
 	"dns.queryLogging":             {standard: "true", take: (*piholeKeys).noLog},
@@ -191,13 +191,13 @@ var piholeTable = map[string]piholeKey{
 	"dns.hostRecord":               {take: (*piholeKeys).hostRecord},
 	"dns.domain":                   {standard: "lan", take: (*piholeKeys).domain},
 	"dns.domain.name":              {standard: "lan", take: (*piholeKeys).domain},
-	"dns.domain.local":             {standard: "true", take: as("names below it are asked for as others are")},
+	"dns.domain.local":             {standard: "true", take: as("names below it are resolved like others")},
 	"dns.expandHosts":              {take: (*piholeKeys).expand},
 	"dns.bogusPriv":                {standard: "true"},
-	"dns.domainNeeded":             {standard: "false", why: "names without a dot are asked for as others are"},
+	"dns.domainNeeded":             {standard: "false", why: "names without a dot are resolved like others"},
 	"dns.CNAMEdeepInspect":         {standard: "true", take: func(*piholeKeys, tomlValue) *Note { return differs("dns", "aliases in answers are always judged") }},
 	"dns.blockESNI": {standard: "true", take: func(*piholeKeys, tomlValue) *Note {
-		return differs("policies: dns: drop: [ech]", "write it into the policies that are meant")
+		return differs("policies: dns: drop: [ech]", "write it into the policies that need it")
 	}},
 	"dns.EDNS0ECS":                          {standard: "true"},
 	"dns.ignoreLocalhost":                   {standard: "false", why: "the record has all clients"},
@@ -286,7 +286,7 @@ func (p *piholeKeys) listening(v tomlValue) *Note {
 		p.set.dns().Server.Recursion = anybody()
 		return carried("dns: recursion")
 	}
-	return differs("dns: listen", "it listens on all addresses; write those of the interface to have fewer")
+	return differs("dns: listen", "it listens on all addresses; write those of the interface to restrict it")
 }
 
 // privacy takes what Pi-hole hides in its statistics: names, clients too, or all.
@@ -294,7 +294,7 @@ func (p *piholeKeys) privacy(v tomlValue) *Note {
 	if v.text == "3" {
 		return p.noLog(v)
 	}
-	return lostOurs("events: anonymise", "the record has names and addresses: write there after how long it forgets who asked, or dns: log: off to leave queries out")
+	return lostOurs("events: anonymise", "the record has names and addresses: write there after how long clients are removed, or dns: log: off to leave queries out")
 }
 
 func (p *piholeKeys) noLog(tomlValue) *Note {
@@ -310,7 +310,7 @@ func (p *piholeKeys) stale(v tomlValue) *Note {
 		return differs("dns: cache: stale", "a day")
 	}
 	p.set.dns().Cache.Stale = setting.Duration(time.Duration(n) * time.Second)
-	return differs("dns: cache: stale", "old answers are given while upstreams are slow or fail")
+	return differs("dns: cache: stale", "stale answers are served while upstreams are slow or fail")
 }
 
 func (p *piholeKeys) rate(v tomlValue) *Note {

@@ -117,13 +117,13 @@ func (p *privoxyConf) privoxyOption(key, value string) *Note {
 		p.set.Proxy.Connections = setting.Count(n)
 		return carried("proxy.connections")
 	case key == "toggle":
-		return lost("Privoxy is switched off; here filtering is paused with \"shuultuur pause\", and comes back by itself")
+		return lost("Privoxy is switched off; here filtering is paused with \"shuultuur pause\", and resumes by itself")
 	case key == "accept-intercepted-requests":
 		return lostOurs("listen.transparent", "write listen: transparent; docs/transparent.md has the firewall's rules")
 	case key == "logfile" || key == "debug" || key == "logdir":
 		return differs("events", "requests are in the record, in the data folder")
 	case key == "templdir" || key == "proxy-info-url" || key == "hostname" || key == "user-manual":
-		return differs("pages", "pages are our own; see pages.templates")
+		return differs("pages", "pages are the gateway's own; see pages.templates")
 	case key == "filterfile":
 		return lost("pages are not rewritten by expressions")
 	case key == "trustfile":
@@ -138,7 +138,7 @@ func (p *privoxyConf) privoxyOption(key, value string) *Note {
 		p.key = value
 		return p.rootNote
 	case key == "ca-password" || key == "certificate-directory" || key == "cipher-list":
-		return differs("intercept", "certificates are made in memory, and a root's key is in a file of its own")
+		return differs("intercept", "certificates are made in memory, and the root's key is in a separate file")
 	case key == "trusted-cas-file":
 		if file := findFile(p.dir, value); isFile(file) {
 			p.trusted = p.file(file)
@@ -151,7 +151,7 @@ func (p *privoxyConf) privoxyOption(key, value string) *Note {
 	case key == "trust-x-forwarded-for" && value == "1":
 		return lostOurs("proxy.trusted", "write there the networks whose X-Forwarded-For is believed")
 	case key == "compression-level" || key == "deflate" || key == "receive-buffer-size" || key == "listen-backlog" || key == "enable-accept-filter" || key == "enable-compression":
-		return differs("proxy", "limits are sized to the machine")
+		return differs("proxy", "limits follow the size of the machine")
 	}
 	if value == "0" {
 		return &Note{Kind: Default, Why: "it is switched off"}
@@ -161,12 +161,12 @@ func (p *privoxyConf) privoxyOption(key, value string) *Note {
 
 // privoxyReasons say why options have nothing of ours.
 var privoxyReasons = reasons{
-	{"client-specific-tag", "clients have no switches of their own: write a policy with their networks"},
-	{"client-tag-lifetime", "clients have no switches of their own: write a policy with their networks"},
-	{"client-header-order", "fields keep the order in which they come"},
+	{"client-specific-tag", "clients have no individual switches: write a policy with their networks"},
+	{"client-tag-lifetime", "clients have no individual switches: write a policy with their networks"},
+	{"client-header-order", "fields keep the order in which they arrive"},
 	{"cors-allowed-origin", "pages of the administration are at listen: admin"},
 	{"trusted-cgi-referer", "pages of the administration are at listen: admin"},
-	{"trust-info-url", "pages are our own; see pages.templates"},
+	{"trust-info-url", "pages are the gateway's own; see pages.templates"},
 	{"enable-proxy-authentication-forwarding", "a parent's name and password are in proxy: parent"},
 }
 
@@ -187,7 +187,7 @@ func (p *privoxyConf) privoxyForward(f []string) *Note {
 		up.Parent, up.NoParent = "http://"+f[1], nil
 		return carried("proxy.parent")
 	case f[1] != ".":
-		return lostOurs("proxy.parent", "there is one parent for all requests: hosts that go elsewhere need a gateway of their own")
+		return lostOurs("proxy.parent", "there is one parent for all requests: hosts that go elsewhere need a separate gateway")
 	}
 	pattern, ok := privoxyURL(strings.TrimSuffix(f[0], "/"))
 	name, _, plain := pattern.name()

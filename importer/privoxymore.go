@@ -35,12 +35,12 @@ type privoxyClients struct {
 // decrypts looks whether a section says of all requests that TLS is looked into; the last one
 // counts.
 func (p *privoxyConf) decrypts(all []*privoxySection) {
-	p.rootNote = &Note{Kind: Default, Why: "no section looks into all connections"}
+	p.rootNote = &Note{Kind: Default, Why: "no section decrypts all connections"}
 	for _, s := range all {
 		for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
 			if m[2] == "https-inspection" && s.all() {
 				if p.rootNote = carried("intercept: root"); m[1] == "-" {
-					p.rootNote = &Note{Kind: Default, Why: "TLS is not looked into"}
+					p.rootNote = &Note{Kind: Default, Why: "TLS is not decrypted"}
 				}
 			}
 		}
@@ -85,7 +85,7 @@ func (p *privoxyConf) trustFile(value string) *Note {
 			to, at.what = trusted, at.what[1:]
 		}
 		if b[0] == '+' {
-			p.rep.add(&Note{Kind: Changed, place: at, What: string(b), Ours: "lists.trusted", Why: "what it links to is refused unless it is trusted too"})
+			p.rep.add(&Note{Kind: Changed, place: at, What: string(b), Ours: "lists.trusted", Why: "pages that it links to are refused unless they are trusted too"})
 		}
 		to.patterns = append(to.patterns, at)
 		return nil
@@ -143,7 +143,7 @@ func (p *privoxyConf) others(s *privoxySection) {
 		p.rep.add(n)
 	}
 	if _, blocks := s.blocks(); !some && !blocks {
-		p.rep.add(&Note{Kind: Default, place: s.place, What: s.what, Why: "blocked pictures are replaced by empty ones anyway"})
+		p.rep.add(&Note{Kind: Default, place: s.place, What: s.what, Why: "blocked pictures are always replaced by empty ones"})
 	}
 }
 
@@ -162,7 +162,7 @@ func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) *No
 		}
 		return p.intercept(s.place, findFile(p.authority, filepath.Join(p.authority, p.cert)), findFile(p.authority, filepath.Join(p.authority, p.key)))
 	case name == "https-inspection":
-		return lostOurs("decrypt", "a policy looks into all connections or none: write decrypt: true, and a rule with action: allow in front for what is to stay closed")
+		return lostOurs("decrypt", "a policy decrypts all connections or none: write decrypt: true, and a rule with action: allow in front for connections that should stay encrypted")
 	case !on:
 		return &Note{Kind: Default}
 	case name == "limit-connect" && s.all():
@@ -175,7 +175,7 @@ func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) *No
 	case name == "redirect" && privoxyToURL.MatchString(value) && plainURL(value):
 		list := fmt.Sprintf("redirect-%d", len(p.redirects)+1)
 		if some, err := privoxyLists(p.work, list, []*privoxySection{s}); err != nil || !some {
-			return lostOurs("rules", "no hosts can be read in it")
+			return lostOurs("rules", "it contains no valid hosts")
 		}
 		p.redirects = append(p.redirects, policy.Rule{Name: list, Action: "redirect", To: value, Category: []string{"category/" + list}})
 		return carried("a rule with action: redirect")

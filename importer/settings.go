@@ -88,7 +88,7 @@ func (s *settings) dns() *nameServer {
 
 func (s *settings) marshal(program, from string) ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Made of the settings of %s in %q by \"shuultuur import\".\n", program, from)
+	fmt.Fprintf(&b, "# Made from the settings of %s in %q by \"shuultuur import\".\n", program, from)
 	fmt.Fprint(&b, "# report.txt and report.html say what was carried over, and what was not.\n\n")
 	data, err := setting.Marshal(s)
 	b.Write(data)
@@ -158,7 +158,7 @@ const minCache = 4 << 20
 // cacheSize takes the bytes of the cache for answers.
 func (s *settings) cacheSize(n int64) *Note {
 	if n <= 0 || n > 1<<40 {
-		return lostOurs("dns: cache: size", "no size can be read in it")
+		return lostOurs("dns: cache: size", "it contains no valid size")
 	}
 	if s.dns().Cache.Size = setting.Size(max(n, minCache)); n < minCache {
 		return differs("dns: cache: size", "4 MiB at least")

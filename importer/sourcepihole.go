@@ -165,7 +165,7 @@ func (p *piholeSource) read(s *Source) error {
 			n, bad = netip.PrefixFrom(a, a.BitLen()), nil
 		}
 		if bad != nil {
-			s.untried("client %q is told by no address", ip)
+			s.untried("client %q has no address that identifies it", ip)
 			return err
 		}
 		p.clients = append(p.clients, piholeAsker{n, members[id]})

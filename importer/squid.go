@@ -214,7 +214,7 @@ func (c *squidConf) option(at place, f []string) {
 		case "url_regex":
 			say(differs("the rules that name it", "expressions see host and path here: neither the scheme nor a port, and no case"))
 		case "dst":
-			say(differs("the rules that name it", "a request fits that names one of these addresses; names are not looked up to compare"))
+			say(differs("the rules that name it", "a request matches if it names one of these addresses; names are not resolved to compare"))
 		default:
 			say(carried("the rules that name it"))
 		}
@@ -273,7 +273,7 @@ func (c *squidConf) port(kind, addr string, options []string) *Note {
 		c.set.Listen.Proxy, c.set.Listen.TLS = append(c.set.Listen.Proxy, a), pair
 		return differs("listen.proxy, listen.tls", "all ports of the proxy speak TLS too, with this certificate")
 	case has("accel"):
-		return lost("it does not stand in front of servers")
+		return lost("it is not a reverse proxy")
 	}
 	c.set.Listen.Proxy = append(c.set.Listen.Proxy, a)
 	return carried("listen.proxy")
@@ -495,7 +495,7 @@ func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits 
 			return r, false, carried("proxy.safe-ports, and the schemes that it fetches, which refuse it by themselves"), nil
 		case a.tunnels() && !not:
 			if len(l.names) == 1 {
-				return r, false, lost("tunnels alone are not told apart: write action: block for their hosts"), nil
+				return r, false, lost("rules do not distinguish tunnels: write action: block for their hosts"), nil
 			}
 			n = differs("a rule of each policy it may decide for", "for requests outside of tunnels too")
 		case a.kind == "proxy_auth" || a.kind == "src" || a.kind == "group":
@@ -594,7 +594,7 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 		case not:
 			r.Unless = append(r.Unless, "category/"+a.class)
 		case r.Category != nil:
-			return "a rule asks for one list of names: write the names that are in both"
+			return "a rule has one list of names: write the names that are in both"
 		default:
 			r.Category = []string{"category/" + a.class}
 		}
@@ -614,7 +614,7 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 		}
 	case "method":
 		if r.Method != nil {
-			return "two acls about methods: write the methods that are meant under method"
+			return "two acls about methods: write the methods under method"
 		}
 		if r.Method = upper(a.values); not {
 			r.Method = slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return slices.Contains(upper(a.values), m) })
@@ -650,16 +650,16 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 		r.Schedule = when
 	case "req_header":
 		if not || len(a.values) < 2 {
-			return "a rule with header fits where a field is: write one with the opposite action before it"
+			return "a rule with header matches if the field is present: write one with the opposite action before it"
 		}
 		setHeader(r, a.values[0], a.values[1:])
 	case "referer_regex":
 		if not {
-			return "a rule with header fits where a field is: write one with the opposite action before it"
+			return "a rule with header matches if the field is present: write one with the opposite action before it"
 		}
 		setHeader(r, "Referer", a.values)
 	default:
-		return cmp.Or(squidKinds.of(a.kind), "an acl of type "+a.kind+" has no condition of ours")
+		return cmp.Or(squidKinds.of(a.kind), "an acl of type "+a.kind+" has no counterpart among conditions")
 	}
 	return ""
 }
@@ -691,7 +691,7 @@ func (c *squidConf) byList(r *policy.Rule, name string, a *squidACL, not bool, e
 	case not:
 		r.Unless = append(r.Unless, "category/"+a.class)
 	case r.Category != nil:
-		return "a rule asks for one list of names: write the names that are in both"
+		return "a rule has one list of names: write the names that are in both"
 	default:
 		r.Category = []string{"category/" + a.class}
 	}

@@ -10,7 +10,7 @@ import (
 // bump takes a line of ssl_bump. at_step says when Squid asks, which is once here.
 func (c *squidConf) bump(at place, f []string) *Note {
 	if len(f) == 0 {
-		return lost("no action can be read in it")
+		return lost("it contains no valid action")
 	}
 	var names []string
 	clients := true // alone
@@ -31,19 +31,19 @@ func (c *squidConf) bump(at place, f []string) *Note {
 		if l.bump = "splice"; clients {
 			n = carried("decrypt: false")
 		} else {
-			n = carried("a rule by name, which lets connections stay closed")
+			n = carried("a rule by name, which leaves connections encrypted")
 		}
 	case "terminate":
 		if len(names) == 0 {
-			return lostOurs("policies", "everything would be refused: write a rule with action: block if that is meant")
+			return lostOurs("policies", "everything would be refused: write a rule with action: block if you want that")
 		}
 		n = carried("a rule in front of the others, by name")
 	case "bump", "client-first", "server-first":
 		if l.bump = "bump"; !clients {
-			n = differs("decrypt: true", "for all names; what is to stay closed needs a rule with action: allow")
+			n = differs("decrypt: true", "for all names; connections that should stay encrypted need a rule with action: allow")
 		}
 	default:
-		return lost("not an action that is known")
+		return lost("not a known action")
 	}
 	c.bumps = append(c.bumps, l)
 	return n

@@ -159,7 +159,7 @@ func (c *squidConf) expand(lines []squidAccess) (all []squidAccess) {
 	for _, l := range lines {
 		sets := c.alternatives(l.names, 0)
 		if sets == nil {
-			c.rep.add(&Note{Kind: Lost, place: l.at, What: l.at.what, Why: fmt.Sprintf("acls of acls that give more than %d combinations, or name themselves: write the line with fewer", maxAlternatives)})
+			c.rep.add(&Note{Kind: Lost, place: l.at, What: l.at.what, Why: fmt.Sprintf("nested acls that give more than %d combinations, or include themselves: write the line with fewer", maxAlternatives)})
 		}
 		for _, names := range sets {
 			l.names = names

@@ -152,9 +152,9 @@ func (w *work) squidGuard(file string) error {
 		case s.words[0] == "acl":
 			q.acl(body, safe)
 		case s.words[0] == "else":
-			w.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "the block before holds at its time, and nothing is in its place at others"})
+			w.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "the block before applies at its time, and no block at other times"})
 		default:
-			w.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "not a block that squidGuard 1.6 knows"})
+			w.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "not a block of squidGuard 1.6"})
 		}
 	}
 	return q.policies()
@@ -272,7 +272,7 @@ func (q *squid) dest(name string, at statement, body []statement) error {
 			}
 			continue
 		default:
-			q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept whole, and asked with shuultuur events"})
+			q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept in full; shuultuur events searches it"})
 			continue
 		}
 		cfg.Path = setting.Source(q.path(s.words[len(s.words)-1]))
@@ -292,7 +292,7 @@ func (q *squid) dest(name string, at statement, body []statement) error {
 			x := q.lint(string(cfg.Path), cfg.Match == list.Prefix)
 			if cfg.Match == list.Boundary {
 				domains = x
-				q.shadows(x, x, "a wider entry of the same list stands for it")
+				q.shadows(x, x, "a wider entry of the same list covers it")
 			} else {
 				q.shadows(x, domains, "the whole site is in the domain list")
 			}
@@ -336,18 +336,18 @@ func (q *squid) lint(path string, urls bool) *index {
 
 func (q *squid) rewrite(name string, at statement, body []statement) (safe bool) {
 	if within, _ := q.timed(at); within != "" {
-		q.rep.add(&Note{Kind: Changed, place: at.place, What: at.what, Ours: "safesearch", Why: "it holds at all times, as policies have it on or off"})
+		q.rep.add(&Note{Kind: Changed, place: at.place, What: at.what, Ours: "safesearch", Why: "it applies at all times, as a policy has it on or off"})
 	}
 	for _, s := range body {
 		low := strings.ToLower(s.what)
 		if strings.Contains(low, "safe=") || strings.Contains(low, "adlt=") || strings.Contains(low, "vm=r") || strings.Contains(low, "safesearch") {
 			safe = true
-			q.rep.add(&Note{Kind: Changed, place: s.place, What: s.what, Ours: "safesearch: true", Why: "the preset knows the search engines of today"})
+			q.rep.add(&Note{Kind: Changed, place: s.place, What: s.what, Ours: "safesearch: true", Why: "the preset covers current search engines"})
 			continue
 		}
 		why := "requests are not rewritten by expressions; a rule with action: redirect leads from a URL to another"
 		if len(s.words) > 0 && s.words[0] == "log" {
-			why = "the record is kept whole, and asked with shuultuur events"
+			why = "the record is kept in full; shuultuur events searches it"
 		}
 		if len(s.words) > 0 {
 			q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: why})
@@ -408,7 +408,7 @@ func (q *squid) branch(body []statement, at place, safe map[string]bool) (b bran
 				q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "nothing of that rewrite is carried over"})
 			}
 		default:
-			q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept whole, and asked with shuultuur events"})
+			q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept in full; shuultuur events searches it"})
 		}
 	}
 	return b
@@ -430,7 +430,7 @@ func (q *squid) policies() error {
 			q.rep.add(&Note{Kind: Changed, place: s.place, What: "source " + s.name, Ours: "the rules of default", Why: "no acl is for it"})
 		}
 		if len(s.networks)+len(s.users) == 0 {
-			q.rep.add(&Note{Kind: Lost, place: s.place, What: "source " + s.name, Why: "no client of it is known"})
+			q.rep.add(&Note{Kind: Lost, place: s.place, What: "source " + s.name, Why: "none of its clients is known"})
 			continue
 		}
 		q.policy(s, a, standard)
@@ -448,7 +448,7 @@ func (q *squid) policy(s *source, a, standard *acl) {
 	put := func(name string, b branch, when *calendar) {
 		schedule, ok := when.schedule()
 		if !ok {
-			q.rep.add(&Note{Kind: Empty, place: b.place, What: "policy " + name, Why: "there is no minute in which it would hold"})
+			q.rep.add(&Note{Kind: Empty, place: b.place, What: "policy " + name, Why: "it would never apply"})
 			return
 		}
 		q.set.Policies = append(q.set.Policies, policy.Policy{Name: name, Networks: asNetworks(s.networks), Users: s.users,
@@ -463,7 +463,7 @@ func (q *squid) policy(s *source, a, standard *acl) {
 	case a.within == "":
 		put(s.name, a.then, outer)
 	case inner == nil:
-		q.rep.add(&Note{Kind: Lost, place: a.place, What: "time " + a.within, Why: "nothing is known of it, so what holds outside of it is taken"})
+		q.rep.add(&Note{Kind: Lost, place: a.place, What: "time " + a.within, Why: "it is unknown, so what applies outside of it is used"})
 		if a.outside {
 			second = a.then
 		}
@@ -524,15 +524,15 @@ func whyNoLine(word string) string {
 func whyNoClient(word string) string {
 	switch {
 	case strings.HasPrefix(word, "ldap"):
-		return "people are found in a directory by groups of the policy and identity.basic.ldap: write its address there, and the group here"
+		return "groups of the policy and identity.basic.ldap find people in a directory: write its address there, and the group here"
 	case word == "execuserlist" || word == "userquery":
 		return "no program or database is asked for names: write them into users of the policy, or ask a directory with identity.basic.ldap"
 	case word == "log" || word == "logfile":
-		return "the record is kept whole, and asked with shuultuur events"
+		return "the record is kept in full; shuultuur events searches it"
 	case word == "domain":
-		return "clients are told by address and user: write the networks of that domain"
+		return "clients are identified by address and user: write the networks of that domain"
 	}
-	return "clients are told by address and user"
+	return "clients are identified by address and user"
 }
 
 // rules makes rules of a pass list; the first that fits counts there too.
@@ -547,7 +547,7 @@ func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 		}
 		switch url, ok := redirectTo(to); {
 		case to == "":
-			q.rep.add(&Note{Kind: Changed, place: b.place, What: name, Ours: "action: block", Why: "squidGuard has nowhere to redirect to, and lets it pass"})
+			q.rep.add(&Note{Kind: Changed, place: b.place, What: name, Ours: "action: block", Why: "squidGuard has no target for the redirect, and allows it"})
 		case !ok:
 			q.rep.add(&Note{Kind: Changed, place: b.place, What: "redirect " + to, Ours: "action: block", Why: "not a URL that a redirect of ours can lead to"})
 		default:
@@ -582,7 +582,7 @@ func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 			var ok bool
 			categories, to = d.categories, d.redirect
 			if when, ok = d.when.schedule(); !ok {
-				q.rep.add(&Note{Kind: Empty, place: b.place, What: word, Why: "its time has no minute"})
+				q.rep.add(&Note{Kind: Empty, place: b.place, What: word, Why: "its time is empty"})
 				continue
 			}
 		}
@@ -597,7 +597,7 @@ func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 		}
 	}
 	if len(b.pass) > 0 {
-		q.rep.add(&Note{Kind: Carried, place: b.place, What: b.what, Ours: "rules", Why: "it ends in neither all nor none, so the rest passes", Mend: "none at its end if that was meant"})
+		q.rep.add(&Note{Kind: Carried, place: b.place, What: b.what, Ours: "rules", Why: "it ends in neither all nor none, so other requests pass", Mend: "none at its end if you want that"})
 	} else {
 		refuse("everything", nil, "")
 		q.rep.add(&Note{Kind: Changed, place: b.place, What: "no pass", Ours: "action: block"})

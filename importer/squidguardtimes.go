@@ -185,7 +185,7 @@ func weekly(words []string) (days [7]bool, stretches [][2]int, why string) {
 		}
 	}
 	if days == [7]bool{} {
-		return days, nil, "no day can be read in it"
+		return days, nil, "it contains no valid day"
 	}
 	stretches, why = hoursIn(strings.Join(words[i:], " "))
 	return days, stretches, why
@@ -302,7 +302,7 @@ func (q *squid) time(name string, body []statement) {
 		read = true
 		q.rep.add(&Note{Kind: Carried, place: s.place, What: s.what, Ours: "schedule"})
 		if slices.ContainsFunc(stretches, func(s [2]int) bool { return s[0] > s[1] }) {
-			q.rep.add(&Note{Kind: Line, place: s.place, What: s.what, Why: "hours that end before they begin never hold in squidGuard; ours go on into the day after", Mend: "two stretches, to 24:00 and from 00:00"})
+			q.rep.add(&Note{Kind: Line, place: s.place, What: s.what, Why: "hours that end before they begin never apply in squidGuard; here they continue into the next day", Mend: "two stretches, to 24:00 and from 00:00"})
 		}
 	}
 	for _, d := range datings {
@@ -328,7 +328,7 @@ func (q *squid) within(name string, outside bool, at place) *calendar {
 	w := q.times[name]
 	switch {
 	case w == nil:
-		q.rep.add(&Note{Kind: Lost, place: at, What: "time " + name, Why: "nothing is known of it, so it is left out and holds at all times"})
+		q.rep.add(&Note{Kind: Lost, place: at, What: "time " + name, Why: "it is unknown, so it is left out and applies at all times"})
 		return nil
 	case outside:
 		return w.outside()
@@ -344,6 +344,6 @@ func (q *squid) timed(s statement) (name string, outside bool) {
 	if len(s.words) == 4 && (s.words[2] == "within" || s.words[2] == "outside") {
 		return s.words[3], s.words[2] == "outside"
 	}
-	q.rep.add(&Note{Kind: Lost, place: s.place, What: strings.Join(s.words[2:], " "), Why: "only within or outside and the name of a time can stand there"})
+	q.rep.add(&Note{Kind: Lost, place: s.place, What: strings.Join(s.words[2:], " "), Why: "write only within or outside and the name of a time there"})
 	return "", false
 }

@@ -32,53 +32,53 @@ var squidLost = reasons{
 	{"icp_", "gateways of one house share their caches by cache: peers"},
 	{"htcp_", "gateways of one house share their caches by cache: peers"},
 	{"digest_", "gateways of one house share their caches by cache: peers"},
-	{"cache_peer", "one parent is asked; no-parent names what goes past it"},
-	{"dead_peer", "a parent is asked again for each request"},
+	{"cache_peer", "there is one parent; no-parent names the hosts that bypass it"},
+	{"dead_peer", "a parent is tried again for each request"},
 	{"peer_", "times of a parent are those of proxy: dial and answer"},
 	{"snmp_", "counters are at /metrics"},
-	{"cachemgr_", "the gateway is asked and told at listen: admin"},
-	{"wccp", "docs/transparent.md says how requests come here"},
+	{"cachemgr_", "the gateway is controlled at listen: admin"},
+	{"wccp", "docs/transparent.md says how to redirect requests to the gateway"},
 	{"tcp_outgoing", "the system's routes choose the address that requests leave from"},
 	{"udp_outgoing", "the system's routes choose the address that requests leave from"},
-	{"dns_", "the system's resolver is asked"},
-	{"append_domain", "the system's resolver is asked; names without a dot are completed by its search list"},
-	{"positive_dns", "the system's resolver is asked"},
-	{"negative_dns", "the system's resolver is asked"},
-	{"ipcache", "the system's resolver is asked"},
-	{"fqdncache", "the system's resolver is asked"},
-	{"error_", "pages are our own, in the reader's language; see pages.templates"},
-	{"err_", "pages are our own, in the reader's language; see pages.templates"},
+	{"dns_", "the system's resolver is used"},
+	{"append_domain", "the system's resolver is used; names without a dot are completed by its search list"},
+	{"positive_dns", "the system's resolver is used"},
+	{"negative_dns", "the system's resolver is used"},
+	{"ipcache", "the system's resolver is used"},
+	{"fqdncache", "the system's resolver is used"},
+	{"error_", "pages are the gateway's own, in the reader's language; see pages.templates"},
+	{"err_", "pages are the gateway's own, in the reader's language; see pages.templates"},
 	{"cache_", squidSized},
 	{"memory_", squidSized},
 	{"quick_abort", squidSized},
 	{"read_ahead", squidSized},
 	{"range_offset", "parts of a body are handled as proxy: ranges says"},
 	{"negative_ttl", "errors are kept as long as their origin says"},
-	{"offline_mode", "write cache: offline for how long old objects are given while their origin fails"},
-	{"max_stale", "write cache: offline for how long old objects are given while their origin fails"},
+	{"offline_mode", "write cache: offline for how long stale objects are served while their origin fails"},
+	{"max_stale", "write cache: offline for how long stale objects are served while their origin fails"},
 	{"forward_", squidSized},
 	{"write_timeout", squidSized},
 	{"authenticate_", "answers of directories are remembered for ten minutes"},
 	{"ftp_", "only http and https URLs are fetched"},
 	{"on_unsupported_protocol", "what is not TLS passes through a tunnel unread; docs/https.md"},
-	{"high_", "alerts are made of the counters at /metrics"},
+	{"high_", "alerts are defined on the metrics at /metrics"},
 }
 
-const squidSized = "limits are those of proxy and cache, and sized to the machine"
+const squidSized = "limits are those under proxy and cache, and follow the size of the machine"
 
 // squidKinds say why acls of some types have no condition of ours.
 var squidKinds = reasons{
 	{"ident", "write a policy with users, and identity"},
 	{"ext_user", "write a policy with users, and identity"},
 	{"proxy_auth_regex", "policies name users as they are: write a policy with users or groups"},
-	{"external", "answers of programs are not asked for: users and groups are told by identity"},
-	{"arp", "clients are told by address: write identity: names: leases, and a policy with networks"},
-	{"eui64", "clients are told by address: write identity: names: leases, and a policy with networks"},
-	{"port", "rules do not ask for ports: leave them out of proxy: safe-ports and connect-ports"},
+	{"external", "no external programs are asked: users and groups come from identity"},
+	{"arp", "clients are identified by address: write identity: names: leases, and a policy with networks"},
+	{"eui64", "clients are identified by address: write identity: names: leases, and a policy with networks"},
+	{"port", "rules have no condition for ports: leave them out of proxy: safe-ports and connect-ports"},
 	{"my", "all ports of the proxy have the same rules: tell clients apart by networks"},
 	{"local", "all ports of the proxy have the same rules: tell clients apart by networks"},
 	{"max_user_ip", "one user may have several addresses: write quotas or limits with by: user"},
-	{"rep_header", "of an answer the type can be asked for: write a rule with type"},
+	{"rep_header", "rules can match the type of an answer: write a rule with type"},
 }
 
 // squidBranches are the lines of a file between if, else and endif: whether each level is taken.
@@ -120,7 +120,7 @@ func squidPeer(c *squidConf, f []string) *Note {
 		case is:
 			n = differs("proxy.parent", "it is asked without a name and password: write both into its URL if it wants them")
 		case o == "ssl" || o == "tls":
-			return lostOurs("proxy.parent", "a parent is spoken to without TLS: name a port of it that takes plain HTTP")
+			return lostOurs("proxy.parent", "a parent is reached without TLS: name a port of it that takes plain HTTP")
 		}
 	}
 	c.set.Proxy.Upstream.Parent = "http://" + user + net.JoinHostPort(f[0], f[2])
@@ -131,7 +131,7 @@ func squidPeer(c *squidConf, f []string) *Note {
 func squidPerClient(c *squidConf, values []string) *Note {
 	n, err := strconv.ParseUint(values[0], 10, 20)
 	if err != nil || n == 0 {
-		return lostOurs("proxy.per-client", "no number of connections can be read in it")
+		return lostOurs("proxy.per-client", "it contains no valid number of connections")
 	}
 	c.set.Proxy.PerClient = setting.Count(n)
 	return carried("proxy.per-client")
@@ -214,7 +214,7 @@ type squidField struct {
 func squidTenant(c *squidConf, f []string) *Note {
 	words := quotedWords(strings.Join(f, " "))
 	if len(words) < 2 {
-		return lost("no field and no value can be read in it")
+		return lost("it contains no valid field and value")
 	}
 	ours := tenant(&policy.Policy{}, words[0], words[1])
 	if ours == "" {
@@ -293,7 +293,7 @@ func (s *squidScanners) take(f []string) (n *Note, is bool) {
 		return carried("checks.icap.servers"), true
 	case "adaptation_access", "icap_access":
 		if len(f) > 3 && f[2] == "allow" && !slices.Equal(f[3:], []string{"all"}) || len(f) > 2 && f[2] == "deny" {
-			return differs("checks.icap", "all that is not decided before is shown to it: a rule with action: allow, in front, keeps the rest from it"), true
+			return differs("checks.icap", "it gets everything that no earlier rule decides: a rule with action: allow in front exempts the rest"), true
 		}
 		return carried("checks.icap"), true
 	}
@@ -306,7 +306,7 @@ func (s *squidScanners) take(f []string) (n *Note, is bool) {
 // service takes a server: name, point, whether it may fail, and its address last.
 func (s *squidScanners) service(f []string) *Note {
 	if len(f) < 3 || !strings.HasPrefix(f[len(f)-1], "icap") {
-		return lostOurs("checks.icap.servers", "no address of an ICAP server can be read in it")
+		return lostOurs("checks.icap.servers", "it contains no valid address of an ICAP server")
 	}
 	point, address := f[1], f[len(f)-1]
 	if !slices.Contains(f, "bypass=on") && !slices.Contains(f, "bypass=1") && f[2] != "1" {

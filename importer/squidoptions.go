@@ -52,7 +52,7 @@ func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
 		return squidTime(t.ours, t.standard, f[1:], func() *setting.Duration { return t.to(c) }), true
 	}
 	if slices.Contains(squidSystem, f[0]) {
-		return &Note{Kind: Default, Why: "the service manager and the system see to that"}, true
+		return &Note{Kind: Default, Why: "the service manager and the system do that"}, true
 	}
 	switch f[0] {
 	case "ssl_bump":
@@ -79,7 +79,7 @@ func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
 			c.set.Proxy.Upstream.Head = max(c.set.Proxy.Upstream.Head, s)
 			return carried("proxy.head"), true
 		}
-		return lostOurs("proxy.head", "no size from 1 KiB to 1 MiB can be read in it"), true
+		return lostOurs("proxy.head", "it contains no valid size from 1 KiB to 1 MiB"), true
 	case "cache_mem", "maximum_object_size", "maximum_object_size_in_memory", "cache_dir", "minimum_object_size":
 		return c.stored(f), true
 	case "access_log":
@@ -99,7 +99,7 @@ func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
 		return lost("a client that a trusted proxy names is the client everywhere"), true
 	case "collapsed_forwarding", "httpd_suppress_version_string":
 		if value == "on" {
-			return carried("nothing has to be said: it is always so"), true
+			return carried("no setting is needed: it is always so"), true
 		}
 		return &Note{Kind: Default}, true
 	case "client_persistent_connections", "server_persistent_connections", "half_closed_clients", "pipeline_prefetch", "buffered_logs", "mail_program", "mail_from", "client_request_buffer_max_size":
@@ -115,7 +115,7 @@ func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
 		if value == "delete" || value == "off" || value == "transparent" {
 			return differs("proxy", "X-Forwarded-For is not added"), true
 		}
-		return lostOurs("proxy.parent", "clients' addresses are not told to origins"), true
+		return lostOurs("proxy.parent", "clients' addresses are not sent to origins"), true
 	case "follow_x_forwarded_for":
 		return c.follow(f[1:]), true
 	case "client_ip_max_connections":
@@ -138,7 +138,7 @@ func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
 			}
 		}
 		if _, ok := c.denyTo(value); !ok {
-			return differs("action: block", "pages are our own; see pages.templates"), true
+			return differs("action: block", "pages are the gateway's own; see pages.templates"), true
 		}
 		return carried("action: redirect"), true
 	case "never_direct", "always_direct", "prefer_direct", "nonhierarchical_direct":
@@ -147,7 +147,7 @@ func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
 		}
 		return carried("proxy.parent"), true
 	case "refresh_pattern":
-		return differs("cache", "how long something is fresh is what its origin says; cache.rules has exceptions"), true
+		return differs("cache", "the origin says how long an object is fresh; cache.rules has exceptions"), true
 	case "dns_nameservers":
 		return lostOurs("dns: forward: upstreams", "the proxy asks the system's resolver: write these servers into /etc/resolv.conf, or under dns: forward: upstreams where our name server is used"), true
 	}
@@ -156,7 +156,7 @@ func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
 
 func squidTime(ours string, standard time.Duration, f []string, to func() *setting.Duration) *Note {
 	if len(f) == 0 {
-		return lost("no time can be read in it")
+		return lost("it contains no valid time")
 	}
 	number, err := strconv.ParseFloat(f[0], 64)
 	unit := time.Second
@@ -170,7 +170,7 @@ func squidTime(ours string, standard time.Duration, f []string, to func() *setti
 	d := time.Duration(number * float64(unit))
 	switch {
 	case err != nil || d < time.Second || d > 7*24*time.Hour:
-		return lostOurs(ours, "no time of a second to a week can be read in it")
+		return lostOurs(ours, "it contains no valid time from a second to a week")
 	case d == standard:
 		return &Note{Kind: Default}
 	}
@@ -230,7 +230,7 @@ func (c *squidConf) stored(f []string) *Note {
 			}
 		}
 	}
-	return differs("cache", "objects are kept in memory or on the disk by how often they are asked for")
+	return differs("cache", "objects are kept in memory or on the disk by how often they are requested")
 }
 
 func (c *squidConf) accessLog(f []string) *Note {
@@ -274,7 +274,7 @@ func (c *squidConf) largest(f []string) *Note {
 	}
 	var ok bool
 	if c.upload, ok = squidSize(f); !ok {
-		return lostOurs("larger", "no size can be read in it")
+		return lostOurs("larger", "it contains no valid size")
 	}
 	return carried("a rule with larger")
 }

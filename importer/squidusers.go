@@ -53,7 +53,7 @@ func helperArg(words []string, flag string) string {
 // auth takes a line of auth_param.
 func (c *squidConf) auth(f []string) *Note {
 	if len(f) < 2 {
-		return lost("no scheme and no option can be read in it")
+		return lost("it contains no valid scheme and option")
 	}
 	words := quotedWords(strings.Join(f[2:], " "))
 	switch scheme, option := f[0], f[1]; {
@@ -62,9 +62,9 @@ func (c *squidConf) auth(f []string) *Note {
 	case scheme == "negotiate" && option == "program":
 		return c.kerberos(words)
 	case scheme == "ntlm" && option == "program":
-		return lostOurs("identity.kerberos", "NTLM is refused, as whoever listens can work out the password: write identity: kerberos, or basic")
+		return lostOurs("identity.kerberos", "NTLM is refused because an eavesdropper can compute the password: write identity: kerberos, or basic")
 	case scheme == "digest" && option == "program":
-		return lostOurs("identity.basic", "clients are asked by Basic or for a ticket: make a file with \"shuultuur passwd\", and write identity: basic: file")
+		return lostOurs("identity.basic", "clients sign in by Basic or with a ticket: make a file with \"shuultuur passwd\", and write identity: basic: file")
 	case scheme == "basic" && option == "realm":
 		c.realm = strings.Join(words, " ")
 		return carried("identity.basic.realm")
@@ -106,7 +106,7 @@ func (c *squidConf) passwords(words []string) *Note {
 	case strings.Contains(helper, "radius"):
 		return c.radius(words[1:])
 	}
-	return lostOurs("identity.basic", "a helper that is not known: name a password file, ldap or radius under identity: basic")
+	return lostOurs("identity.basic", "an unknown helper: name a password file, ldap or radius under identity: basic")
 }
 
 // ldap reads the arguments of a helper that asks a directory. why says what is missing.
@@ -180,7 +180,7 @@ func squidExternal(c *squidConf, f []string) *Note {
 	words := quotedWords(strings.Join(f, " "))
 	i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "/") })
 	if i < 1 || !strings.Contains(filepath.Base(words[i]), "group") {
-		return lost("answers of programs are not asked for: users and groups are told by identity, sessions by the portal")
+		return lost("no external programs are asked: users and groups come from identity, sessions from the portal")
 	}
 	if c.groupHelpers == nil {
 		c.groupHelpers = map[string]bool{}
@@ -189,7 +189,7 @@ func squidExternal(c *squidConf, f []string) *Note {
 	if strings.Contains(filepath.Base(words[i]), "ldap") {
 		c.directory, _ = c.ldap(words[i+1:])
 	}
-	return differs("groups of the policies", "who is in several of the groups that rules tell apart has the policy that is first")
+	return differs("groups of the policies", "a user in several groups of rules gets the first of their policies")
 }
 
 // squidGroups makes the groups known that policies name: a directory has them, or nobody is in them yet.

@@ -65,18 +65,18 @@ func readTechnitium(w *work, file string) error {
 var technitiumReasons = reasons{
 	{"webService", "pages of the administration are at listen: admin"},
 	{"resolver", "times and tries of upstreams are those of dns: forward"},
-	{"dnsApps", "there are no apps; rules and lists do their work"},
+	{"dnsApps", "there are no apps; use rules and lists"},
 	{"cachePrefetch", "entries in use are fetched before they expire"},
 	{"serveStale", "dns: cache: stale says how old an answer may be while upstreams fail"},
 	{"eDnsClientSubnet", "the networks of clients are not sent to upstreams"},
 	{"proxy", "upstreams are asked directly"},
-	{"quic", "limits are sized to the machine"},
-	{"qpm", "one limit, dns: rate, holds for every client"},
+	{"quic", "limits follow the size of the machine"},
+	{"qpm", "one limit, dns: rate, applies to every client"},
 	{"default", "records have TTLs of their own: dns: zones"},
 	{"minSoa", "zones that are fetched are renewed as their SOA says"},
 	{"dnsOver", "dns: tls, https and quic are the addresses of encrypted DNS"},
-	{"enableUdpSocketPool", "each query leaves from a port of its own"},
-	{"maxConcurrent", "limits are sized to the machine"},
+	{"enableUdpSocketPool", "each query has its own source port"},
+	{"maxConcurrent", "limits follow the size of the machine"},
 	{"cacheFailure", "failures are kept for a few seconds"},
 	{"enableDnsOver", "dns: tls, https and quic are the addresses of encrypted DNS"},
 }
@@ -128,7 +128,7 @@ var technitiumTable = map[string]technitiumKey{
 		return p.list(true, value)
 	}},
 	"blockListUpdateIntervalHours": {standard: []string{"24"}, take: carriedTo("lists: every")},
-	"enableBlocking":               {standard: []string{"true"}, take: isDifferent("nothing", "Technitium lets everything pass; these settings filter")},
+	"enableBlocking":               {standard: []string{"true"}, take: isDifferent("nothing", "Technitium filters nothing at present; these settings filter")},
 	"blockedZones":                 {take: func(p *plain, value string, _ map[string]string) *Note { return p.addNames(true, value) }},
 	"allowedZones":                 {take: func(p *plain, value string, _ map[string]string) *Note { return p.addNames(false, value) }},
 	"blockingType":                 {take: (*plain).technitiumAnswer},
@@ -154,15 +154,15 @@ var technitiumTable = map[string]technitiumKey{
 	"serveStaleTtl":          {standard: []string{"259200", "86400"}, take: takeDuration("dns: cache: stale", time.Second, week7d, func(p *plain) *setting.Duration { return &p.set.dns().Cache.Stale })},
 	"cacheMaximumEntries":    {standard: []string{"10000", "0"}, take: func(p *plain, value string, _ map[string]string) *Note { return p.set.cacheEntries(value) }},
 	"saveCache":              {standard: []string{"true"}, why: "the cache begins empty after a start"},
-	"logQueries":             {take: isDifferent("events", "all queries are on record; dns: log limits how many a second")},
-	"loggingType":            {take: isDifferent("events", "all queries are on record; the log goes to standard error")},
-	"enableLogging":          {take: isDifferent("events", "all queries are on record; the log goes to standard error")},
+	"logQueries":             {take: isDifferent("events", "all queries are recorded; dns: log limits how many a second")},
+	"loggingType":            {take: isDifferent("events", "all queries are recorded; the log goes to standard error")},
+	"enableLogging":          {take: isDifferent("events", "all queries are recorded; the log goes to standard error")},
 	"maxLogFileDays": {standard: []string{"0"}, take: func(p *plain, value string, _ map[string]string) *Note {
 		n := takeDuration("events: keep", 24*time.Hour, 3650*24*time.Hour, func(p *plain) *setting.Duration { return &p.set.Events.Keep })(p, value, nil)
 		p.set.Events.SQLite = "events.db"
 		return n
 	}},
-	"maxStatFileDays":              {standard: []string{"0", "365"}, take: isDifferent("events: keep", "statistics are made of the record, for as long as it is kept")},
+	"maxStatFileDays":              {standard: []string{"0", "365"}, take: isDifferent("events: keep", "statistics are computed from the record, for as long as it is kept")},
 	"enableInMemoryStats":          {standard: []string{"false"}},
 	"logFolder":                    {standard: []string{"logs"}, take: isDifferent("data", "the record is in the data folder")},
 	"ignoreResolverLogs":           {standard: []string{"false"}},
@@ -186,7 +186,7 @@ var technitiumTable = map[string]technitiumKey{
 	}},
 	"dnsTlsCertificatePassword":        {standard: []string{"", "************"}},
 	"qpmLimitRequests":                 {standard: []string{"0"}, take: (*plain).technitiumRate},
-	"qpmLimitBypassList":               {why: "one limit, dns: rate, holds for every client"},
+	"qpmLimitBypassList":               {why: "one limit, dns: rate, applies to every client"},
 	"dnsReverseProxyNetworkACL":        {take: (*plain).technitiumTrusted},
 	"reverseProxyNetworkACL":           {take: (*plain).technitiumTrusted},
 	"clusterInitialized":               {standard: []string{"false"}},
@@ -241,7 +241,7 @@ func (p *plain) technitiumConcurrent(value string, _ map[string]string) *Note {
 	f := &p.set.dns().Forward
 	if value == "true" {
 		f.Order = forward.Fastest
-		return differs("dns: forward: order", "the fastest upstream is asked, another when it does not answer")
+		return differs("dns: forward: order", "the fastest upstream is asked, and another one if it does not answer")
 	}
 	f.Order = forward.Strict
 	return carried("dns: forward: order")
@@ -261,7 +261,7 @@ func (p *plain) technitiumSinkhole(value string, all map[string]string) *Note {
 		return lostOurs("dns: block: sinkhole", err.Error())
 	}
 	if all["blockingType"] != "CustomAddress" {
-		return &Note{Kind: Default, Why: "the answer is another one"}
+		return &Note{Kind: Default, Why: "the answer differs"}
 	}
 	b := &p.set.dns().Names.Block
 	b.Sinkhole = append(b.Sinkhole, a)
@@ -339,7 +339,7 @@ func (p *plain) technitiumTrusted(value string, _ map[string]string) *Note {
 	}
 	s := &p.set.dns().Server
 	s.Trusted = append(s.Trusted, n)
-	return differs("dns: trusted", "they say it in a PROXY protocol header")
+	return differs("dns: trusted", "they send it in a PROXY protocol header")
 }
 
 // technitiumRate takes queries a minute as queries a second.
@@ -353,7 +353,7 @@ func (p *plain) technitiumRate(value string, _ map[string]string) *Note {
 }
 
 func (p *plain) noStale() *Note {
-	return differs("dns: cache: stale", "old answers are given while upstreams fail, at most a day old")
+	return differs("dns: cache: stale", "stale answers are served while upstreams fail, for at most a day")
 }
 
 // unfiltered adds a network whose clients are not filtered.

@@ -127,7 +127,7 @@ func unboundTake(p *plain, option, value string) (*Note, bool) {
 		}
 		return carried("dns: forward: negative-trust-anchors"), true
 	case "serve-expired":
-		return differs("dns: cache: stale", "old answers are given while upstreams fail, at most a day old"), true
+		return differs("dns: cache: stale", "stale answers are served while upstreams fail, for at most a day"), true
 	case "cache-max-ttl":
 		return takeTime(value, "dns: cache: max-ttl", time.Second, week7d, &dns.Cache.MaxTTL), true
 	case "cache-min-ttl":
@@ -188,13 +188,13 @@ func (o *unboundOptions) certificate(w *work) bool {
 }
 
 // unboundSized is why limits are lost.
-const unboundSized = "limits and caches are sized to the machine"
+const unboundSized = "limits and caches follow the size of the machine"
 
 // unboundReasons are the reasons why options have no equivalent.
 var unboundReasons = reasons{
-	{"log-", "all queries are on record"},
+	{"log-", "all queries are recorded"},
 	{"extended-", "counters are at /metrics"},
-	{"dnssec-stripped", "names are asked of upstreams, which look after that"},
+	{"dnssec-stripped", "names are resolved by upstreams, which do that"},
 	{"outgoing-interface", "the system's routes choose the address that queries leave from"},
 	{"outgoing-", unboundSized},
 	{"incoming-", unboundSized},
@@ -202,20 +202,20 @@ var unboundReasons = reasons{
 	{"so-", unboundSized},
 	{"infra-", unboundSized},
 	{"msg-", unboundSized},
-	{"hide-", "the program answers no questions about itself"},
-	{"harden-", "names are asked of upstreams, which look after that"},
-	{"qname-", "names are asked of upstreams, which look after that"},
-	{"use-caps", "names are asked of upstreams, which look after that"},
-	{"aggressive-", "names are asked of upstreams, which look after that"},
-	{"root-hints", "names are asked of upstreams, which look after that"},
-	{"target-", "names are asked of upstreams, which look after that"},
+	{"hide-", "the program answers no queries about itself"},
+	{"harden-", "names are resolved by upstreams, which do that"},
+	{"qname-", "names are resolved by upstreams, which do that"},
+	{"use-caps", "names are resolved by upstreams, which do that"},
+	{"aggressive-", "names are resolved by upstreams, which do that"},
+	{"root-hints", "names are resolved by upstreams, which do that"},
+	{"target-", "names are resolved by upstreams, which do that"},
 	{"ratelimit", "no domain gets more than its share of the resolver"},
 	{"forward-host", "a server of a domain is named by its address"},
 	{"stub-host", "a server of a domain is named by its address"},
-	{"define-tag", "tags are not known: write a policy with the networks, and a rule with a list of the names"},
-	{"access-control-tag", "tags are not known: write a policy with the networks, and a rule with a list of the names"},
-	{"local-zone-tag", "tags are not known: write a policy with the networks, and a rule with a list of the names"},
-	{"identity", "the program answers no questions about itself"},
+	{"define-tag", "tags are not supported: write a policy with the networks, and a rule with a list of the names"},
+	{"access-control-tag", "tags are not supported: write a policy with the networks, and a rule with a list of the names"},
+	{"local-zone-tag", "tags are not supported: write a policy with the networks, and a rule with a list of the names"},
+	{"identity", "the program answers no queries about itself"},
 	{"minimal-responses", "answers have what was asked for"},
 }
 

@@ -115,7 +115,7 @@ func (r *unboundReader) option(p *plain, key, value, text string) *Note {
 		return r.localZone(p, unboundFields(value))
 	case "local-data":
 		if r.section == "view" {
-			return lostOurs("dns: hosts", "names of one's own are the same for all clients")
+			return lostOurs("dns: hosts", "local names are the same for all clients")
 		}
 		return p.unboundData(p.at, strings.Fields(strings.ReplaceAll(text, " IN ", " ")), r.kinds)
 	case "local-data-ptr":
@@ -133,7 +133,7 @@ func (r *unboundReader) option(p *plain, key, value, text string) *Note {
 		f := strings.Fields(value)
 		n, err := network(f[0])
 		if err != nil || len(f) < 2 {
-			return lostOurs("policies", "no network and view can be read in it")
+			return lostOurs("policies", "it contains no valid network and view")
 		}
 		v := r.view(unboundText(f[1]))
 		v.networks = append(v.networks, policy.Network{Prefix: n})
@@ -175,7 +175,7 @@ func (r *unboundReader) localZone(p *plain, f []string) *Note {
 	passes := len(f) == 2 && slices.Contains([]string{"transparent", "typetransparent", "always_transparent", "nodefault", "inform"}, f[1])
 	switch {
 	case !blocks && !passes:
-		return lost("names of this kind are asked for as others are")
+		return lost("names of this kind are resolved like others")
 	case r.section == "view":
 		v := r.view(r.zone)
 		v.names = append(v.names, p.entry(zoneRule(blocks, f[0])))
@@ -214,14 +214,14 @@ func (r *unboundReader) server(p *plain, text string) *Note {
 func (r *unboundReader) access(w *work, f []string) *Note {
 	n, err := network(cmp.Or(append(f, "")...))
 	if err != nil || len(f) < 2 {
-		return lostOurs("dns: allow", "no network and action can be read in it")
+		return lostOurs("dns: allow", "it contains no valid network and action")
 	}
 	if strings.HasPrefix(f[1], "allow") {
 		r.allowed = append(r.allowed, n)
 		return carried("dns: allow, recursion")
 	}
 	r.refused = append(r.refused, n)
-	return carried("dns: allow, deny: who is not allowed is refused")
+	return carried("dns: allow, deny: clients that are not allowed are refused")
 }
 
 // ofZone takes an option of a zone with a file or an address.
@@ -247,13 +247,13 @@ func (r *unboundReader) ofZone(p *plain, key, text string) *Note {
 		if z.off = text == "passthru" || text == "disabled"; z.off {
 			return carried("no rule")
 		}
-		return differs("dns: block: answer", "all that is refused is answered alike")
+		return differs("dns: block: answer", "all refused names get the same answer")
 	case r.section == "rpz":
-		return differs("lists", "it is fetched as other lists are, and all that is refused is on record")
+		return differs("lists", "it is fetched like other lists, and everything refused is recorded")
 	case key == "primary" || key == "master" || key == "url":
 		return lostOurs("zones: transfer", "write there the zone and the server that has it")
 	}
-	return &Note{Kind: Default, Why: "zones are served, and asked when names below them are looked up"}
+	return &Note{Kind: Default, Why: "zones are served, and also used when names below them are resolved"}
 }
 
 // finish makes lists of zones that refuse, policies of views, and zones of files.
@@ -303,7 +303,7 @@ func (r *unboundReader) policies(w *work, everyone []policy.Rule) error {
 	for _, name := range sortedKeys(r.views) {
 		v := r.views[name]
 		if len(v.networks) == 0 {
-			w.rep.add(&Note{Kind: Lost, place: place{file: r.dir}, What: "view " + name, Ours: "policies", Why: "no client has it"})
+			w.rep.add(&Note{Kind: Lost, place: place{file: r.dir}, What: "view " + name, Ours: "policies", Why: "no client uses it"})
 			continue
 		}
 		p := policy.Policy{Name: "view " + name, Networks: v.networks}
@@ -344,7 +344,7 @@ func (o *unboundOptions) askers(w *work) {
 		around := func(a netip.Prefix) bool { return n.Bits() <= a.Bits() && n.Contains(a.Addr()) }
 		switch {
 		case slices.ContainsFunc(o.allowed, around) && slices.ContainsFunc(o.allowed, within):
-			w.rep.add(&Note{Kind: Lost, place: place{file: o.dir}, What: "access-control: " + n.String(), Ours: "dns: deny", Why: "a network in it is allowed again: name the parts that are refused there"})
+			w.rep.add(&Note{Kind: Lost, place: place{file: o.dir}, What: "access-control: " + n.String(), Ours: "dns: deny", Why: "a network inside it is allowed: name the remaining parts there"})
 		case slices.ContainsFunc(o.allowed, within):
 			s.Deny = append(s.Deny, n)
 		}

@@ -53,8 +53,8 @@ func TestTheFirstAccountIsAnOwnersAndTheLastOwnerStays(t *testing.T) {
 		{"remove", b.Remove("ann"), ErrLast.Error()},
 		{"short", b.SetPassword("ann", "123456789"), "10 or more"},
 		{"name", b.SetPassword("ann", "annannannn"), ""},
-		{"one letter", b.SetPassword("ann", "aaaaaaaaaaaa"), "guessed at once"},
-		{"common", b.SetPassword("ann", "Password123"), "guessed first"},
+		{"one letter", b.SetPassword("ann", "aaaaaaaaaaaa"), "too easy to guess"},
+		{"common", b.SetPassword("ann", "Password123"), "most common"},
 		{"nobody", b.Edit("bob", Viewer, nil), ErrNone.Error()},
 	} {
 		if c.want == "" && c.err != nil || c.want != "" && (c.err == nil || !strings.Contains(c.err.Error(), c.want)) {

@@ -49,11 +49,11 @@ func hash(name, password string) (string, error) {
 	}
 	low := strings.ToLower(password)
 	if strings.Trim(low, low[:1]) == "" || strings.Contains(low, strings.ToLower(name)) && len(low)-len(name) < 6 {
-		return "", errors.New("the password is guessed at once: it is one character, or the name")
+		return "", errors.New("the password is too easy to guess: it repeats one character, or is the name")
 	}
 	for _, c := range common {
 		if low == c {
-			return "", errors.New("the password is one of those that are guessed first")
+			return "", errors.New("the password is among the most common ones")
 		}
 	}
 	salt := make([]byte, saltSize)

@@ -144,10 +144,10 @@ func (m *match) key() key {
 // OpenDesk reads the alerts kept in a file, which need not be there.
 func OpenDesk(file string, log *slog.Logger) (*Desk, error) {
 	d := &Desk{file: file, log: log, queue: make(chan match, maxQueue), ready: make(chan struct{}, 1), pending: map[key][]match{}, now: time.Now, search: policy.NewSearches(),
-		lost:   metric.NewCounter("shuultuur_alerts_dropped_total", "Matches of watched themes that no alert was made of, because too many waited."),
+		lost:   metric.NewCounter("shuultuur_alerts_dropped_total", "Matches of watched themes that became no alert because too many were waiting."),
 		raised: metric.NewCounterVec("shuultuur_alerts_total", "Alerts, by theme and severity.", "theme", "severity"),
-		fails:  metric.NewCounter("shuultuur_alerts_failed_total", "Messages about alerts that a mail server or webhook did not take at once."),
-		ended:  metric.NewCounter("shuultuur_alerts_given_up_total", "Messages about alerts that nobody took for a day.")}
+		fails:  metric.NewCounter("shuultuur_alerts_failed_total", "Messages about alerts that a mail server or webhook did not accept at the first attempt."),
+		ended:  metric.NewCounter("shuultuur_alerts_given_up_total", "Messages about alerts that were dropped after failing for a day.")}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil

@@ -152,7 +152,7 @@ func (d *Desk) tooLate(a *Alert, s *Sending, now time.Time) bool {
 	if !s.Ended.Equal(end) {
 		s.Ended, d.dirty = end, true // not now: a file may have old ones
 		d.ended.Inc()
-		d.log.Error("a message about an alert is given up", "to", s.To, "alert", a.ID, "error", s.Error)
+		d.log.Error("a message about an alert is dropped", "to", s.To, "alert", a.ID, "error", s.Error)
 	}
 	return true
 }
@@ -244,7 +244,7 @@ func (w *Watch) Text(t *text.Texts, a *Alert) string {
 	}
 	switch a.Blocked {
 	case 0:
-		lines = append(lines, t.Say("Nothing of it was blocked."))
+		lines = append(lines, t.Say("None of it was blocked."))
 	case a.Matches:
 		lines = append(lines, t.Say("All of it was blocked."))
 	default:

@@ -208,7 +208,7 @@ func readBackup(r io.Reader) (map[string][]byte, error) {
 		top, _, _ := strings.Cut(rest, "/")
 		good := h.Name == backupText || h.Name == datadir.FormatFile || path.Clean(h.Name) == h.Name && filepath.IsLocal(filepath.FromSlash(h.Name)) && (first == "files" && rest != "" || first == "data" && slices.Contains(kept, top))
 		if h.Typeflag != tar.TypeReg || !good {
-			return nil, fmt.Errorf("%q does not belong into a backup of this program", h.Name)
+			return nil, fmt.Errorf("%q does not belong in a backup of this program", h.Name)
 		}
 		if sum += h.Size; h.Size > maxBackupFile || sum > maxBackup {
 			return nil, fmt.Errorf("%q: a backup holds files of at most %d bytes, and %d in all", h.Name, maxBackupFile, maxBackup)

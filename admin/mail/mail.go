@@ -99,7 +99,7 @@ func (s *Sender) Send(ctx context.Context, m *Message) error {
 
 func (s *Sender) send(ctx context.Context, m *Message) error {
 	if len(m.To) == 0 {
-		return errors.New("it is for nobody")
+		return errors.New("the message has no recipient")
 	}
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", s.addr)
@@ -127,7 +127,7 @@ func (s *Sender) send(ctx context.Context, m *Message) error {
 	}
 	if s.config.User != "" {
 		if !encrypted {
-			return errors.New("the server offers no encryption, so that the password is not sent")
+			return errors.New("the server offers no encryption, so the password is not sent")
 		}
 		if err := c.Auth(smtp.PlainAuth("", s.config.User, s.config.Password, s.host)); err != nil {
 			return err

@@ -74,7 +74,7 @@ func (c *Config) Check() error {
 		errs = append(errs, setting.At("nodes", fmt.Errorf("%q, this node, is not among them; give its address as name", c.name())))
 	}
 	if len(c.Secret) < leastSecret {
-		errs = append(errs, setting.At("secret", fmt.Errorf("%d bytes can be guessed; write %d or more", len(c.Secret), leastSecret)))
+		errs = append(errs, setting.At("secret", fmt.Errorf("%d bytes are too few to be safe; write %d or more", len(c.Secret), leastSecret)))
 	}
 	return errors.Join(errs...)
 }

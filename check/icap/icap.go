@@ -67,13 +67,13 @@ func New(cfg Config) (*Check, error) {
 	case len(cfg.Servers) == 0:
 		return nil, setting.At("servers", errors.New(`no server is named; write one like "icap://127.0.0.1:1344/avscan"`))
 	case c.timeout == 0:
-		return nil, setting.At("timeout", errors.New("off: a scanner that hangs would hold its messages for ever"))
+		return nil, setting.At("timeout", errors.New("off: a scanner that hangs would hold its messages forever"))
 	case connect == 0:
-		return nil, setting.At("connect", errors.New("off: a server that does not answer would hold its messages for ever"))
+		return nil, setting.At("connect", errors.New("off: a server that does not answer would hold its messages forever"))
 	case cfg.Connections.Off():
 		return nil, setting.At("connections", errors.New("off: no scanner could be asked"))
 	case c.largest == 0:
-		return nil, setting.At("largest", errors.New("off: bodies of any size would go to the scanner; say how much it takes"))
+		return nil, setting.At("largest", errors.New("off: bodies of any size would go to the scanner; give the largest size that it accepts"))
 	}
 	switch cfg.Page {
 	case "", "own":

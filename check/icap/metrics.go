@@ -19,8 +19,8 @@ var descs = [counted]*metric.Desc{
 	asked:     desc("asked_total", "Messages that were sent to an ICAP scanner."),
 	passed:    desc("passed_total", "Messages in which an ICAP scanner found nothing."),
 	found:     desc("found_total", "Messages in which an ICAP scanner found something."),
-	unread:    desc("unread_total", "Messages that were not sent to an ICAP scanner, or not whole."),
-	failed:    desc("failed_total", "Messages that no ICAP scanner could look at."),
+	unread:    desc("unread_total", "Messages that were not sent to an ICAP scanner, or only in part."),
+	failed:    desc("failed_total", "Messages that no ICAP scanner could scan."),
 	failovers: desc("failovers_total", "Messages that went to another ICAP scanner because one failed."),
 }
 

@@ -150,7 +150,7 @@ func (p *reply) readParts(r *bufio.Reader, c *Check) error {
 		}
 		if n == 0 {
 			if bytes.HasPrefix(ext, []byte("use-original-body")) {
-				return wire.Bad("a part of the body is left out, which nobody allowed")
+				return wire.Bad("a part of the body is left out, which the request did not permit")
 			}
 			p.sum = sum.Sum64()
 			return wire.SkipTrailer(r)
@@ -234,18 +234,18 @@ func (p *reply) refusal(m *message) string {
 		return ""
 	}
 	if m.method == reqmod {
-		return "an answer of its own, status " + strconv.Itoa(p.http.Status)
+		return "its own answer, status " + strconv.Itoa(p.http.Status)
 	}
 	was := 200
 	if m.t.Response != nil && m.t.Response.Status > 0 {
 		was = m.t.Response.Status
 	}
 	if p.http.Status != was {
-		return fmt.Sprintf("an answer of its own, status %d instead of %d", p.http.Status, was)
+		return fmt.Sprintf("its own answer, status %d instead of %d", p.http.Status, was)
 	}
 	// A page in place of a file has its own type.
 	if typ := p.http.Get("Content-Type"); m.t.Response != nil && len(typ) > 0 && mediaType(typ) != mediaType(m.t.Response.Get("Content-Type")) && p.change(m) != "" {
-		return fmt.Sprintf("an answer of its own, of type %.60q", typ)
+		return fmt.Sprintf("its own answer, of type %.60q", typ)
 	}
 	return ""
 }

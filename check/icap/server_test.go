@@ -182,10 +182,10 @@ func TestAnswersBecomeFindings(t *testing.T) {
 		"no virus":          {filter.ResponseBody, "ICAP/1.0 204 OK\r\nX-Virus-ID: no\r\nX-Violations-Found: 0\r\n\r\n", nil, 0},
 		"violations": {filter.ResponseBody, page(403, "X-Violations-Found: 2\r\n\tdoc.pdf\r\n\tCard number\r\n\t1\r\n\t0\r\n\t-\r\n\tPassport\r\n\t2\r\n\t0\r\n", "no"),
 			[]string{"violation Card number in doc.pdf, says", "violation Passport, says"}, 403},
-		"a page":      {filter.ResponseBody, page(302, "", "go"), []string{"blocked an answer of its own, status 302 instead of 200"}, 302},
+		"a page":      {filter.ResponseBody, page(302, "", "go"), []string{"blocked its own answer, status 302 instead of 200"}, 302},
 		"a change":    {filter.ResponseBody, strings.ReplaceAll(page(200, "", "A body"), " text/html", "text/plain"), []string{"modified a body of 6 bytes would become another of 6"}, 200},
-		"a file":      {filter.ResponseBody, page(200, "", "A page"), []string{`blocked an answer of its own, of type "text/html"`}, 200},
-		"an answer":   {filter.RequestBody, page(200, "", "no"), []string{"blocked an answer of its own, status 200"}, 200},
+		"a file":      {filter.ResponseBody, page(200, "", "A page"), []string{`blocked its own answer, of type "text/html"`}, 200},
+		"an answer":   {filter.RequestBody, page(200, "", "no"), []string{"blocked its own answer, status 200"}, 200},
 		"another URL": {filter.RequestBody, fmt.Sprintf("ICAP/1.0 200 OK\r\nEncapsulated: req-hdr=0, req-body=%d\r\n\r\n%s6\r\na body\r\n0\r\n\r\n", len(req), req), []string{"modified the request would go to http://elsewhere.example/"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

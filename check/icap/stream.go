@@ -79,7 +79,7 @@ func (c *Check) openOne(ctx context.Context, s *stream, at *server, m *message) 
 	// Slow bodies must leave connections for others.
 	if n := at.streams.Add(1); n > int64(max(at.gate.size()/2, 1)) {
 		at.streams.Add(-1)
-		return &failure{s: at, err: fmt.Errorf("its connections are busy with %d bodies that are still arriving (checks.icap.connections)", n-1)}
+		return &failure{s: at, err: fmt.Errorf("all its connections are busy with %d bodies that are still arriving (checks.icap.connections)", n-1)}
 	}
 	wait, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -209,7 +209,7 @@ func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool
 	}
 	if p.Cut {
 		c.seen.With("unread").Inc()
-		v.Findings = append(v.Findings, filter.Finding{Check: "picture", Category: Unread, Evidence: "cut off: judged as far as it goes"})
+		v.Findings = append(v.Findings, filter.Finding{Check: "picture", Category: Unread, Evidence: "cut off: only the part that arrived is judged"})
 	}
 	s := p.Skin()
 	ask = c.model != nil && (ask || s.Score >= c.suspect || s.Grey)

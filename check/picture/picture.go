@@ -209,7 +209,7 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	media, shown := t.Body.Type(), false
 	if !isPicture(media) && (t.ForPicture() || saysNothing(t.Content())) {
 		if media == replaced {
-			return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: "pictures without end, one in place of another"}), nil
+			return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: "an endless stream of pictures, each replacing the one before"}), nil
 		}
 		shown = isPicture(t.Body.Looks())
 	}
@@ -378,7 +378,7 @@ func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job, bad boo
 	asks := j.asks
 	var many <-chan struct{}
 	var of *hold
-	why = "not judged within the patience of the policy; the next request will know"
+	why = "not judged within the patience of the policy; the next request will have the verdict"
 	for {
 		select {
 		case <-j.done:
@@ -419,7 +419,7 @@ func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job, bad boo
 	}
 }
 
-const lateOfMany = "not judged in the time that pictures of a page are held together; the next request will know"
+const lateOfMany = "not judged in the time for which the pictures of a page are held; the next request will have the verdict"
 
 func (c *Check) unread(dst []filter.Finding, why string) []filter.Finding {
 	c.seen.With("unread").Inc()

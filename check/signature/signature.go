@@ -459,13 +459,13 @@ func over(t *filter.Transaction, o engine.Over, dst []filter.Finding) []filter.F
 		t.Note += fmt.Sprintf("signature rule %d is disabled: it would have taken more than 1 ms or 3,000 steps too often", sid)
 	}
 	for _, sid := range o.Rules {
-		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: fmt.Sprintf("too-slow: sid %d was given up: it would take more than 1 ms or 3,000 steps", sid)})
+		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: fmt.Sprintf("too-slow: sid %d was stopped: it would take more than 1 ms or 3,000 steps", sid)})
 	}
 	if o.Transform {
-		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: "too-slow: the expression of a pcrexform was given up; rules saw the buffer without it"})
+		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: "too-slow: the expression of a pcrexform was stopped; rules saw the buffer without it"})
 	}
 	if o.Message {
-		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: "too-slow: the rules that were left when the message had cost 50 ms were not tried"})
+		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: "too-slow: the rules that remained after the message had taken 50 ms were not tried"})
 	}
 	return dst
 }
@@ -561,7 +561,7 @@ func (c *Check) open(t *filter.Transaction, f *engine.Flow) *exchange {
 // that are not yet fetched.
 func (c *Check) Problems() (all []string) {
 	if len(c.missing) > 0 {
-		all = append(all, fmt.Sprintf("signature rules: %s not fetched yet; without rules until then", strings.Join(c.missing, ", ")))
+		all = append(all, fmt.Sprintf("signature rules: %s not fetched yet; no rules until then", strings.Join(c.missing, ", ")))
 	}
 	if c.engine.Counters().Disabled.Value() == 0 {
 		return all

@@ -108,7 +108,7 @@ func (f *files) End() {
 func (f *files) end() (name string, err error) {
 	f.parts.Finish()
 	if f.parts.Incomplete() {
-		f.fail(&unreadError{errors.New("the form has more parts, or a part more fields, than can be told apart")})
+		f.fail(&unreadError{errors.New("the form has more parts, or a part more fields, than are read")})
 	}
 	return f.name, f.err
 }

@@ -66,12 +66,12 @@ const (
 )
 
 var descs = [counted]*metric.Desc{
-	scanned:    desc("scanned_total", "Bodies that a scanner has looked at."),
+	scanned:    desc("scanned_total", "Bodies that a scanner has scanned."),
 	found:      desc("found_total", "Bodies in which a scanner found something."),
 	listed:     desc("listed_total", "Bodies whose hash is on a list."),
 	remembered: desc("remembered_total", "Bodies whose verdict was remembered."),
-	unscanned:  desc("unread_total", "Bodies that were not scanned, or not whole."),
-	failed:     desc("failed_total", "Bodies that no scanner could look at."),
+	unscanned:  desc("unread_total", "Bodies that were not scanned, or only in part."),
+	failed:     desc("failed_total", "Bodies that no scanner could scan."),
 }
 
 func desc(name, help string) *metric.Desc {
@@ -84,7 +84,7 @@ func New(cfg Config, memory Memory) (*Check, error) {
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	timeout := cfg.Timeout.Or(30 * time.Second)
 	if timeout == 0 {
-		return nil, setting.At("timeout", errors.New("off: a scanner that hangs would hold its connections for ever"))
+		return nil, setting.At("timeout", errors.New("off: a scanner that hangs would hold its connections forever"))
 	}
 	for i, at := range cfg.Clamd {
 		s, err := newScanner(at, timeout, cfg.Sessions.Or(8))

@@ -32,8 +32,8 @@ const (
 	ofFiles   = "it reads and writes files of this machine"
 	ofKeys    = "keys and passwords stay on the machine that uses them"
 	ofShelf   = "the admin address does not change rules that are fetched; the gateway fetches them by itself"
-	ofLoad    = "it makes requests of its own"
-	ofMachine = `it looks at this machine; "check -running" says what another gateway finds wrong`
+	ofLoad    = "it sends requests itself"
+	ofMachine = `it examines this machine; "check -running" reports the problems of another gateway`
 )
 
 // start runs the command with its full name for the gateway of e.

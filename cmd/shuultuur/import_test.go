@@ -264,7 +264,7 @@ func TestImportE2guardianDecidesAsItWould(t *testing.T) {
 		`"path.example/in/site/list" has a path and stands in a site list`, `missing>: the file is not there`,
 		`lists/bannedregexpurllist:2: `, `"banned.example/anyway" is covered by "banned.example"`,
 		`"local-both.example" is covered by "local-both.example"`, `pages.example/bad/worse" is covered by`,
-		`strange = 'x': nothing of ours is like it`, `httpworkers = 500`, `"**" has no effect since e2guardian 5`,
+		`strange = 'x': there is no counterpart`, `httpworkers = 500`, `"**" has no effect since e2guardian 5`,
 		`lists/filtergroupslist:2: `, `safesearch: true`, `lists/weighted:4: phrase "<lottery>" is in`, `lists/weighted:6: blank before the weight`,
 		`moved\.example/"->"http://\1.example/": a redirect leads to a fixed URL`, `category bannedsitelist`)
 }

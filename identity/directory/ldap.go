@@ -60,7 +60,7 @@ func NewLDAP(cfg LDAP) (*Directory, error) {
 		return nil, setting.At("base", errors.New(`no place to search is named; write one like "dc=school,dc=example"`))
 	}
 	if d.timeout == 0 {
-		return nil, setting.At("timeout", errors.New("off: a client would wait for ever"))
+		return nil, setting.At("timeout", errors.New("off: a client would wait forever"))
 	}
 	for i, s := range cfg.Servers {
 		if u, err := url.Parse(s); err != nil || u.Scheme != "ldap" && u.Scheme != "ldaps" || u.Host == "" {

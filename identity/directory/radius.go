@@ -35,7 +35,7 @@ func NewRADIUS(cfg RADIUS) (Source, error) {
 	case cfg.Secret == "":
 		return nil, setting.At("secret", errors.New("the secret that is shared with the servers is not given"))
 	case a.timeout == 0:
-		return nil, setting.At("timeout", errors.New("off: a client would wait for ever"))
+		return nil, setting.At("timeout", errors.New("off: a client would wait forever"))
 	}
 	for _, s := range cfg.Servers {
 		if _, _, err := net.SplitHostPort(s); err != nil {

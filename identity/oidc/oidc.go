@@ -284,7 +284,7 @@ func (w *Who) Renew(ctx context.Context) (*Who, error) {
 		if _, ok := now.token.Extra("id_token").(string); ok {
 			who, err := p.verify(ctx, k, now.token, "")
 			if err == nil && who.Subject != w.Subject {
-				err = failed("renew the token", "", errors.New("it is somebody else's"))
+				err = failed("renew the token", "", errors.New("it belongs to another person"))
 			}
 			return who, err
 		}

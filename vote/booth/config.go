@@ -177,7 +177,7 @@ func (c *Config) Check() error {
 		errs = append(errs, setting.At("nats", fmt.Errorf(`%q is not a server of NATS; write it like "nats://nats.example:4222"`, c.NATS)))
 	}
 	if n := len(c.Secret); n > 0 && n < leastSecret {
-		errs = append(errs, setting.At("secret", fmt.Errorf("%d bytes can be guessed; write %d or more", n, leastSecret)))
+		errs = append(errs, setting.At("secret", fmt.Errorf("%d bytes are too few to be safe; write %d or more", n, leastSecret)))
 	}
 	if k := c.Keep.Or(defaultKeep); k != 0 && k < leastKeep {
 		errs = append(errs, setting.At("keep", fmt.Errorf("%v is too short: a vote that is sent again within a day counts once", c.Keep)))
