@@ -95,7 +95,7 @@ func TestMistakesAreNamedByFileLineAndKey(t *testing.T) {
 		{"phrase list", "[w.list]", "[v.list]", `:9: checks.phrase.weighted[0]`},
 		{"compat", "compat: modern", "compat: e2guardian-6", `:9: checks.phrase.compat`},
 		{"events", "events: {sqlite: events.db}", "events: {every: 1ns}", `:19: events.every`},
-		{"token", "admin: 127.0.0.1:8081}", "admin: 127.0.0.1:8081, token: sesame}", `:2: listen.token: 6 bytes can be guessed`},
+		{"token", "admin: 127.0.0.1:8081}", "admin: 127.0.0.1:8081, token: sesame}", `:2: listen.token: 6 bytes are too few to be safe`},
 		{"syntax", "lists: [ut1, own]}", "lists: [ut1, own}", `shuultuur.yaml:8:`},
 		{"twice", "data: ./data", "data: a\ndata: b", `shuultuur.yaml:4: `},
 		{"empty", sketch, "", `policies`},

@@ -502,7 +502,7 @@ func TestSettingsWithMistakes(t *testing.T) {
 		"automatic[0].votes":  {Automatic: []booth.Automatic{{}}},
 		"automatic[0].vote":   {Automatic: []booth.Automatic{{Vote: "x", Votes: 1}}},
 		"mail":                {Mail: &booth.Mail{}},
-		"can be guessed":      {Secret: "short"},
+		"too few to be safe":  {Secret: "short"},
 		"automatic[0].within": {Automatic: []booth.Automatic{{Votes: 1, Within: -1}}},
 	} {
 		if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
