@@ -16,8 +16,8 @@ import (
 	"shuultuur/setting"
 )
 
-// floors is the floor table of ARCHITECTURE.md. A package may import folders
-// on lower floors and folders inside its own, nothing else of ours.
+// floors is the floor table of ARCHITECTURE.md. A package may import folders on
+// lower floors and folders inside its own, and no other package of the module.
 var floors = map[string]int{
 	"cmd/shuultuur": 9,
 	"test":          9,
@@ -133,7 +133,7 @@ func allowed(path string) (only []string, listed bool) {
 	return nil, strings.Contains(first, ".")
 }
 
-// room returns the folder of the floor table that dir lies in, "" if none.
+// room returns the folder of the floor table that contains dir, "" if none.
 func room(dir string) string {
 	for dir != "." && dir != "" {
 		if _, ok := floors[dir]; ok {
@@ -144,13 +144,13 @@ func room(dir string) string {
 	return ""
 }
 
-// within returns the folder of a room that dir lies in.
+// within returns the folder of a room that contains dir.
 func within(dir, room string) string {
 	part, _, _ := strings.Cut(strings.TrimPrefix(dir, room+"/"), "/")
 	return part
 }
 
-// inside says whether a folder lies in another or is the same.
+// inside says whether a folder is in another or is the same.
 func inside(dir, in string) bool { return dir == in || strings.HasPrefix(dir, in+"/") }
 
 func TestImportsPointDown(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 type Privacy struct {
 	// URLs is the least role that sees whole URLs; below it there are hosts.
 	URLs account.Role
-	// TwoPeople requires that a second person agrees before somebody looks at a
+	// TwoPeople requires a second person's agreement before anyone looks at a
 	// person's browsing. Until then, rows do not show whose they are.
 	TwoPeople bool
 }

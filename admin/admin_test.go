@@ -262,8 +262,8 @@ func TestMetricsAndHealthAreForTheNetworksNamed(t *testing.T) {
 }
 
 // TestEveryRouteRefusesStrangers asks for every line of the table as a client
-// without a token, with a wrong one, from a page of another origin, and by a
-// name of somebody else's.
+// without a token, with a wrong one, from a page of another origin, and under a
+// foreign host name.
 func TestEveryRouteRefusesStrangers(t *testing.T) {
 	p := Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef", Events: &Events{}, Lists: &Lists{}, Pause: &Pause{},
 		Rulings: &Rulings{}, Settings: &Settings{}, Explain: func(context.Context, Question) (*Explanation, error) { return nil, nil }, Live: &Live{},

@@ -80,7 +80,7 @@ var (
 	clientPage string
 )
 
-// clientsPages are the pages and what they are made of.
+// clientsPages are the pages and their dependencies.
 type clientsPages struct {
 	*Clients
 	p         *Parts

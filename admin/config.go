@@ -23,7 +23,7 @@ type Config struct {
 	Total setting.Duration `yaml:"total"`
 	// URLs is the least role that sees whole URLs; default helper.
 	URLs account.Role `yaml:"urls"`
-	// TwoPeople requires that a second person agrees before somebody looks into one
+	// TwoPeople requires a second person's agreement before anyone looks at one
 	// person's browsing.
 	TwoPeople bool `yaml:"two-people"`
 	// SignIn has an OpenID provider sign people in.
@@ -35,7 +35,7 @@ type Config struct {
 type SignIn struct {
 	oidc.Config `yaml:",inline"`
 	// Roles are the groups of the provider, its claim, whose members have a role.
-	// The greatest counts; who is in none of them is not let in.
+	// The greatest counts; people in none of them are refused.
 	Roles map[account.Role][]string `yaml:"roles"`
 }
 

@@ -209,7 +209,7 @@ func (e *Effect) hideURLs() {
 //go:embed effect.html
 var effectPage string
 
-// A foretold change shows its effect before it is made.
+// A foretold change is one whose effect is shown before it is made.
 type foretold struct {
 	What string // the change, in a sentence
 	Back string // the page with the form
@@ -284,8 +284,8 @@ func foretells(r *http.Request) bool {
 	return dryRun(r.Form) || isPage(r) && r.PostForm.Get("checked") != tagOf(r)
 }
 
-// tagOf identifies the contents of a form, so that the change that is made is the one whose
-// effect was shown.
+// tagOf identifies the contents of a form, so that exactly the change whose effect was
+// shown is made.
 func tagOf(r *http.Request) string {
 	sum := sha256.Sum256([]byte(withoutDryRun(r.URL) + "\n" + changeForm(r).Encode()))
 	return hex.EncodeToString(sum[:12])

@@ -272,8 +272,8 @@ func tooLong(ctx context.Context, err error) error {
 	return err
 }
 
-// meant are the changes that a button beside an event asks for, and what there is to say of
-// them once they are made.
+// meant are the changes that a button beside an event makes, with the message that follows
+// each.
 func (l *Lists) meant(form url.Values) (changes map[string][]list.Change, done string, err error) {
 	host, category := form.Get("entry"), form.Get("category")
 	what := form.Get("what")

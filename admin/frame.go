@@ -13,8 +13,8 @@ import (
 	"shuultuur/text"
 )
 
-// A navLink leads to a page. The table of routes determines who sees it, so
-// that nobody is led to a page that refuses them.
+// A navLink leads to a page. The table of routes determines who sees it, so that
+// no link leads to a page that refuses its reader.
 type navLink struct{ path, mark, name, icon string }
 
 // navLinks are all of them, in groups. Long because it is one table; an icon is

@@ -37,7 +37,7 @@ type Standing struct {
 	Problem string    `json:"problem,omitempty"`
 }
 
-// standing returns that of a list, with a problem where it cannot be had.
+// standing returns the state of a list, with a problem where it cannot be read.
 func standing(c *collection.Collection, name string) Standing {
 	s, err := c.Standing(name)
 	if err != nil {
@@ -127,7 +127,8 @@ func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, don
 	}
 }
 
-// count says how many requests of the last day an entry of the list had blocked.
+// count returns how many requests of the last day were blocked by an entry of the
+// list.
 func (o *listPage) count(ctx context.Context, d *ListState) {
 	if o.p.Events == nil || d.Path == "" {
 		return

@@ -16,8 +16,8 @@ import (
 	"shuultuur/arrange"
 )
 
-// The description of the API is made from the table of routes, so that no route
-// is missing, and from the table below, which describes the parameters and
+// The description of the API is generated from the table of routes, so that no
+// route is missing, and from the table below, which describes the parameters and
 // answers of each.
 
 // An operation is the description of a route.
@@ -318,7 +318,7 @@ func apiRoutes(routes []route, notice noticeFunc) []route {
 	mine := []route{
 		{"GET", "/openapi.json", viewer, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(document) // the client went away: nobody to tell
+			_, _ = w.Write(document) // the client went away: no one to notify
 		}},
 		{"GET", "/api", viewer, func(w http.ResponseWriter, r *http.Request) { showAPI(w, r, routes, page) }},
 	}

@@ -29,8 +29,8 @@ type Pause struct {
 	groups func(addr netip.Addr, user string) []string // see [Access]
 }
 
-// may reports whether somebody may let filtering rest for who: helpers for their
-// own groups, and for a user or a device in one of them.
+// may reports whether somebody may pause filtering for who: helpers for their own
+// groups, and for a user or a device in one of them.
 func (p *Pause) may(r *http.Request, who string) bool {
 	asks := asker(r)
 	if asks.Role != account.Helper {

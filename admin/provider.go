@@ -84,7 +84,7 @@ func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// notProvided says why somebody is not let in, and records it.
+// notProvided says why a sign-in was refused, and records it.
 func notProvided(p *Parts, w http.ResponseWriter, r *http.Request, name string, err error, status int) {
 	if status == http.StatusForbidden {
 		p.server.refused[byToken].Add(1)

@@ -112,7 +112,7 @@ func showCode(w http.ResponseWriter, at string) {
 func rootPage(root func() *intercept.Root, devices func() string) http.HandlerFunc {
 	type system struct {
 		intercept.Instructions
-		Link string // "" for a format that is only to be had at the command line
+		Link string // "" for a format that only the command line offers
 	}
 	t := pageOf(rootHTML, noNotice)
 	return func(w http.ResponseWriter, r *http.Request) {

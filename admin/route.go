@@ -27,7 +27,7 @@ const (
 	anyone   role = iota // every client that reaches the address
 	monitor              // networks of [Parts.Monitors], this machine, and what operator says
 	viewer               // every account
-	helper               // those who look after groups, of their own alone; and all below
+	helper               // those who look after groups, for their own groups only; and all below
 	lead                 // safeguarding leads, and all below
 	operator             // operators and owners
 	owner                // owners
@@ -207,7 +207,7 @@ func dryRun(f url.Values) bool {
 	return slices.ContainsFunc(f["dry_run"], func(v string) bool { return v != "" && v != "0" && v != "false" })
 }
 
-// refusedDry answers who asks a route for an effect that it does not say. At most bytes of a
+// refusedDry answers a dry run of a route that cannot say its effect. At most bytes of a
 // form are read for that.
 func (s *Server) refusedDry(w http.ResponseWriter, q *http.Request, r route, most int64) bool {
 	if tells, _ := r.tells(); tells || r.method == http.MethodGet || !asksDry(q, most) {

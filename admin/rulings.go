@@ -73,7 +73,7 @@ func rulingRoutes(p *Parts) []route {
 	}
 }
 
-// siteIn takes the host out of what somebody has written or pasted.
+// siteIn extracts the host from a pasted or typed text.
 func siteIn(s string) string {
 	s = strings.TrimSpace(s)
 	if u, err := url.Parse(s); err == nil && u.Host != "" {

@@ -51,7 +51,7 @@ type Version struct {
 	Text   string    `json:"text,omitempty"`
 }
 
-// An Effect is what other settings would have made of the events of a time.
+// An Effect is what other settings would have done to the events of a period.
 type Effect struct {
 	Since  time.Time `json:"since"`
 	Judged int64     `json:"judged"`

@@ -62,7 +62,7 @@ type loginForm struct {
 	Done            bool // they are signed in, and go on to To
 }
 
-// inside returns the path of ours to go to after signing in.
+// inside returns the path on this address to go to after signing in.
 func inside(to string) string {
 	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") || strings.HasPrefix(to, "/login") || strings.HasPrefix(to, "/logout") {
 		return "/"

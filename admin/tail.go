@@ -124,7 +124,7 @@ func (t *tail) read(ctx context.Context) {
 	}
 }
 
-// fail ends all streams; the next page to come begins anew.
+// fail ends all streams; the next page starts it again.
 func (t *tail) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

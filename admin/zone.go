@@ -433,7 +433,7 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// restore makes a deleted zone again, of the text it had.
+// restore makes a deleted zone again from its text.
 func (z *zonePages) restore(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	origin := strings.ToLower(strings.TrimSuffix(r.PathValue("origin"), ".")) + "."

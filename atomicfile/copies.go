@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Copies keeps copies of files, and of the files in folders, in a folder of its own, for use
+// Copies keeps copies of files, and of the files in folders, in a separate folder, for use
 // when an original is unusable. Only the owner may read them, because they may include keys.
 type Copies struct{ Dir string }
 

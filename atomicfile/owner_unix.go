@@ -9,8 +9,8 @@ import (
 )
 
 // give gives a new file that root writes to the owner of the file that it replaces, or else of
-// its folder. Administrators run commands as root, and the gateway, which is somebody else, has
-// to read what they write.
+// its folder. Administrators run commands as root, and the gateway, which runs as another user,
+// has to read the files they write.
 func give(f *os.File, file string) error {
 	if os.Geteuid() != 0 {
 		return nil

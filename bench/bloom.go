@@ -18,7 +18,8 @@ import (
 
 const bloomAbout = "A million URLs in a Bloom filter, beside bits-and-blooms"
 
-// bloomKeys is the number of keys that are added and tested, and of others that are tested.
+// bloomKeys is the number of keys that are added and looked up, and also of absent
+// keys that are looked up.
 const bloomKeys = 1_000_000
 
 // A bloomTimes is the result of one round: nanoseconds of processor time per key, and

@@ -23,14 +23,14 @@ type peer struct {
 	program string // must be installed; "" for none
 	version []string
 	begin   func(r *peerRig, p *peer) error
-	state   string // state settings of ours, "" for the usual ones
+	state   string // shuultuur's settings, "" for the usual ones
 	limits  string
 	rules   string // file of signature rules for ours, "" for none
 
 	// Set by begin.
 	proc  *process
 	proxy string // host:port; "" for none (direct)
-	admin string // admin address of ours
+	admin string // shuultuur's admin address
 	relay string // host:port that forwards to the origin, instead of a tunnel
 	about string // version
 }

@@ -33,8 +33,8 @@ const (
 	listedMost    = 1
 )
 
-// goNude measures go-nude in a separate module, which keeps it out of ours: processor time of
-// its process per picture, including decoding.
+// goNude measures go-nude in a separate module, which keeps the dependency out of this one:
+// processor time of its process per picture, including decoding.
 const goNude = `package main
 
 import (

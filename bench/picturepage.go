@@ -122,7 +122,7 @@ func reportPageLoads(out io.Writer, names []string, rounds [][]pageLoad) error {
 	return err
 }
 
-// restOfPictures exceeds the delay of pictures that nobody waits for.
+// restOfPictures exceeds the delay of pictures that no request waits for.
 const restOfPictures = 400 * time.Millisecond
 
 // A pageLoad is one load of the page.

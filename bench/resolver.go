@@ -464,8 +464,8 @@ func (t *resolverTable) add(name, kind string, v volley) {
 	t.all[name+" "+kind] = append(t.all[name+" "+kind], v)
 }
 
-// ratio returns the median over rounds of ours relative to theirs: answers per second of the
-// server's processor time, and per second.
+// ratio returns the median over rounds of shuultuur's value relative to the peer's: answers
+// per second of the server's processor time, and per second.
 func (t *resolverTable) ratio(kind, theirs string) (cost, rate float64) {
 	var costs, rates []float64
 	ours := t.all["shuultuur "+kind]

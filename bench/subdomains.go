@@ -63,7 +63,7 @@ func subdomains(ctx context.Context, opt options, out io.Writer) error {
 	return floodOthers(ctx, opt, out, "subdomains", subdomainsAbout, "flood.example")
 }
 
-// silence floods resolvers with queries for names that nobody answers.
+// silence floods resolvers with queries for names whose servers do not answer.
 func silence(ctx context.Context, opt options, out io.Writer) error {
 	return floodOthers(ctx, opt, out, "silence", silenceAbout, "gone.example")
 }

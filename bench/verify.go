@@ -126,7 +126,7 @@ func (r *verifier) fidelity(p *peer) (changed, plain int, err error) {
 	return changed, plain, nil
 }
 
-// blocks verifies that a filter inspects each response anew: one address returns a harmless
+// blocks verifies that a filter inspects each response again: one address returns a harmless
 // page, then a page of bad words, then the harmless one again. A filter that remembered its
 // first verdict would let the second pass, so that its memory would be measured instead of its
 // work. A filter that learns on purpose must also notice that the page has changed; a page

@@ -10,8 +10,8 @@ import (
 // again. The memory of one that leaves the cache is reused for the next, so that the garbage
 // collector has no work with it.
 //
-// This is only for memory that nobody else can refer to. Whoever may still refer to it never
-// frees its hold, and leaves the blocks to the garbage collector.
+// This is only for memory without other references. Holders of other references never
+// free their hold, and leave the blocks to the garbage collector.
 type blocks struct {
 	list  [][]byte
 	holds atomic.Int32

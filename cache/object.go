@@ -235,7 +235,7 @@ func (o *object) answer(q *message.Request, now time.Time, note []byte) (s *stor
 }
 
 // drops reports whether a field that begins with "Content-" is omitted from a response with
-// this status that is made from another one.
+// this status that is derived from another one.
 func drops(status int, name []byte) bool {
 	switch {
 	case message.EqualName(name, "content-length"), message.EqualName(name, "content-range"):

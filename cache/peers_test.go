@@ -247,7 +247,7 @@ func TestANodeThatLiesIsSeenThrough(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		liar
-		want string // what the client gets; "cut": less than it was told
+		want string // what the client gets; "cut": less than the caller announced
 	}{
 		"less than it says":    {liar{head: honest, body: text("short"), length: 100}, "cut"},
 		"more than it says":    {liar{head: honest, body: text("0123456789"), length: 4}, "/1 version 0"},

@@ -7,7 +7,7 @@ import (
 )
 
 // This file handles text that style sheets add to elements: content, list markers and quotes,
-// made of strings, attributes, custom properties and counters. Which of several rules applies
+// from strings, attributes, custom properties and counters. Which of several rules applies
 // depends on the surroundings of an element, and the symbol of a counter depends on previous
 // elements. So the text gets the last of several values, and besides it each in turn, from
 // element to element. If there are only few, each is tried with the text around it.

@@ -217,8 +217,8 @@ func (b *Body) Archive() bool { return b.format() == formatMembers }
 // Markup reports whether the body is a page or other markup.
 func (b *Body) Markup() bool { return b.format() == formatHTML || b.format() == formatXML }
 
-// Barren reports that nothing more of the body will be read: no reading of it has text, and
-// nobody takes or keeps its bytes.
+// Barren reports that nothing more of the body will be read: no interpretation of it has
+// text, and nothing takes or keeps its bytes.
 func (b *Body) Barren() bool {
 	if b.head.kept || len(b.readings) == 0 || len(b.takings) > 0 || b.decoded != nil || b.blocks != nil {
 		return false

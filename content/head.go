@@ -172,7 +172,7 @@ func (h *Head) Readable() bool {
 }
 
 // Doubtful reports whether the type has no text, but the body may be text. If it turns out not
-// to be text, nobody waits for its rest.
+// to be text, its rest is not awaited.
 func (h *Head) Doubtful() bool {
 	if h.typ == "" || h.odd || h.kept || !h.mislabelled() {
 		return false

@@ -11,7 +11,8 @@ type impliedEnd struct {
 	in []string // at the end of these elements around them
 }
 
-// impliedEnds are for elements that have text of their own. A paragraph ends at every block.
+// impliedEnds are for elements that contain text directly. A paragraph ends at
+// every block.
 var impliedEnds = map[string]impliedEnd{
 	"p":      {},
 	"li":     {at: []string{"li"}, in: []string{"ul", "ol", "menu", "dir"}},

@@ -165,9 +165,9 @@ func (m *mimeReader) close() {
 	}
 }
 
-// Between implements [PartTaker]. What stands around the parts of a form is
-// read, as a server that is told of another boundary may take it. Mail programs
-// do not show it.
+// Between implements [PartTaker]. The text around the parts of a form is also
+// read, since a server that uses another boundary may read it. Mail programs do
+// not show it.
 func (m *mimeReader) Between() {
 	if m.form {
 		m.transfer.Reset(nil)

@@ -24,7 +24,7 @@ type Multipart struct {
 	buf      []byte // fields being gathered, or what may begin a boundary
 	parts    int
 	long     bool // a part has more fields than are read
-	blank    bool // the part's first byte is yet to be told from the line before it
+	blank    bool // the part's first byte is not yet known from the line before it
 	cr       bool // a CR that may belong to the boundary
 }
 
@@ -64,7 +64,7 @@ func (m *Multipart) begin(h *Head) {
 	m.to.Between()
 }
 
-// Incomplete says whether the body has more parts than are told apart, or a part
+// Incomplete says whether the body has more parts than are separated, or a part
 // has more fields than are read. What follows is taken without a beginning.
 func (m *Multipart) Incomplete() bool { return m.parts > mostParts || m.long }
 

@@ -53,7 +53,7 @@ func (r *pdfReader) table(p []byte) (places map[int]pdfPlace, good bool) {
 	return t.places, t.good
 }
 
-// section reads one table and returns the places of others.
+// section reads one table and returns the places of further ones.
 func (t *pdfTable) section(p []byte) (next []any) {
 	x := t.r.lexer(p)
 	defer func() { t.r.left -= int64(x.i) }()

@@ -7,7 +7,7 @@ type sentPart struct {
 	part
 	around *text
 	head   Head
-	on     bool   // the part at hand is read
+	on     bool   // the current part is read
 	begun  bool   // its text is
 	kept   []byte // its last bytes, before that
 	long   bool   // bytes were dropped from kept

@@ -2,9 +2,9 @@ package content
 
 import "bytes"
 
-// This file handles markup in text without markup of its own: strings of JSON and scripts from
-// which a page makes elements, cues of subtitles, entries of feeds. Nothing says whether the
-// text will be used as markup, so both readings are written: a word that a tag interrupts is
+// This file handles markup in text outside of elements: strings of JSON and scripts from which
+// a page makes elements, cues of subtitles, entries of feeds. Nothing says whether the text
+// will be used as markup, so both readings are written: a word that a tag interrupts is
 // repeated from its beginning after the tag.
 
 // A brokenWord is the beginning of a word before a tag in such text.

@@ -110,7 +110,8 @@ func mayShow(name string) bool {
 	}
 }
 
-// isStyle reports whether a part of an office file describes the appearance of others.
+// isStyle reports whether a part of an office file describes the appearance of
+// other parts.
 func isStyle(dir, file string) bool {
 	switch file {
 	case "styles.xml":

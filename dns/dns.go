@@ -1,11 +1,10 @@
 // Package dns holds DNS messages as bytes, and all that is known of names:
 // it is the only place that parses them.
 //
-// A server parses a message into a [Query] and starts a [Reply] in a buffer of
-// its own. A responder appends records to the reply, and the server finishes
-// it: header flags, OPT record, truncation. Nothing is allocated on that way.
-// Rare cases are read with a full codec by the package that needs it, from
-// Query.Msg.
+// A server parses a message into a [Query] and starts a [Reply] in a separate
+// buffer. A responder appends records to the reply, and the server finishes it:
+// header flags, OPT record, truncation. Nothing is allocated on that way. Rare
+// cases are read with a full codec by the package that needs it, from Query.Msg.
 //
 // Names have three forms. Wire form ([Name], [ReadName]) is what messages and
 // look-ups use, in lower case. Presentation form ([Text]) is what people write
@@ -33,8 +32,7 @@ func (t Transport) String() string {
 	return [...]string{"udp", "tcp", "tls", "https", "quic"}[t%5]
 }
 
-// Encrypted reports whether nobody between client and server can read the
-// messages.
+// Encrypted reports whether the messages are encrypted between client and server.
 func (t Transport) Encrypted() bool { return t >= TLS }
 
 // An Outcome is what a responder did with a query.

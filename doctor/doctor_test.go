@@ -41,9 +41,9 @@ type fake struct {
 	seeded       bool
 	memory       int64
 	disk         Disk
-	ports        map[string]error // that cannot be had
+	ports        map[string]error // that cannot be determined
 	addresses    []netip.Addr
-	output       map[string]string // by command line; of others there is none installed
+	output       map[string]string // by command line; the others are not installed
 	err          error             // of everything but Kernel, when set
 }
 

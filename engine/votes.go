@@ -11,7 +11,7 @@ import (
 	"shuultuur/vote/booth"
 )
 
-// votesOf returns the settings of votes, nil if nobody can vote.
+// votesOf returns the settings of votes, nil if voting is off.
 func votesOf(s *configuration.Settings) any {
 	if s.Votes == nil {
 		return nil

@@ -81,8 +81,8 @@ type Transaction struct {
 	// Flags is the second word of the query's header, for DNS.
 	Flags uint16
 	// Terse says that nobody will read the reason: checks omit the evidence of their findings,
-	// which can cost more than finding. Whoever needs it has the transaction judged again
-	// without Terse.
+	// which can cost more than finding. A caller that needs it has the transaction judged
+	// again without Terse.
 	Terse bool
 
 	// From Request on. URL is scheme, host, port unless it is the scheme's default, path and
@@ -98,8 +98,8 @@ type Transaction struct {
 	described described
 
 	// Last is the last stage of this transaction: Name for a tunnel that is not decrypted,
-	// Response when nobody needs the body. Rules that need a later stage cannot match. Servers
-	// set it before Decide.
+	// Response when no check needs the body. Rules that need a later stage cannot match.
+	// Servers set it before Decide.
 	Last Stage
 
 	Findings []Finding
@@ -313,8 +313,8 @@ type Check interface {
 	Find(ctx context.Context, t *Transaction, s Stage, dst []Finding) ([]Finding, error)
 }
 
-// A Contextual check may find something else in the same body under the same URL: what it finds
-// depends on the request too, or on what was seen before, or has effects of its own.
+// A Contextual check may find something else in the same body under the same URL: its findings
+// depend on the request too, or on earlier transactions, or finding has side effects.
 type Contextual interface {
 	Check
 	Contextual()

@@ -21,9 +21,9 @@ import (
 // votes.
 const erasedFor = state.MaxBrief
 
-// Erase withdraws the instructions about a person, who has these names and
-// addresses, and erases the person's data on all nodes. It returns the number
-// of instructions withdrawn here.
+// Erase withdraws the instructions about the person with these names and
+// addresses, and erases the person's data on all nodes. It returns the number of
+// instructions withdrawn here.
 func (n *Node) Erase(users []string, clients []netip.Addr) (int64, error) {
 	e := n.Parts()
 	names := slices.Clone(users)

@@ -4,7 +4,8 @@
 //
 // Data moves as follows. A command to this node becomes an instruction, which
 // [state.Store] stores and sends to the other nodes, even to those that are away at
-// present. [Node.Obey] carries out the instructions of others with the parts in use.
+// present. [Node.Obey] carries out the instructions of other nodes with the parts in
+// use.
 package fleet
 
 import (

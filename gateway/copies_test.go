@@ -52,7 +52,8 @@ func everyFolder(t *testing.T) (file string) {
 }
 
 // TestEveryChangedFileIsUsed: a reload takes the new content of each file that
-// the settings name, or that such a file includes, wherever the settings lie.
+// the settings name, or that such a file includes, in whatever folder the
+// settings are.
 func TestEveryChangedFileIsUsed(t *testing.T) {
 	for _, relative := range []bool{false, true} {
 		file := everyFolder(t)

@@ -670,8 +670,8 @@ func TestMistakesOfTheNameServerAreNamed(t *testing.T) {
 }
 
 // TestNamesPassInAPause: during a pause, names that a policy refuses are
-// answered, and afterwards refused again, although the answer is cached. Names
-// that nobody may have stay refused.
+// answered, and afterwards refused again, although the answer is cached. Refused
+// names stay refused.
 func TestNamesPassInAPause(t *testing.T) {
 	var rest policy.Pauses
 	e := restingEngineOf(t, nameFiles(), nil, &rest)

@@ -38,9 +38,9 @@ policies:
   - {name: others, rules: []}
 `
 
-// Each way to change what is filtered tells what it would have altered of an hour in which anna,
-// ben and somebody else looked at a page each minute, two of them to bet. Of the 58 others,
-// anna's and ben's quota lets 30 pass.
+// Each kind of change to the filter shows what it would have altered in an hour in which anna,
+// ben and a third person viewed a page each minute, two of them a betting page. Of the 58
+// others, anna's and ben's quota lets 30 pass.
 func TestEveryKindOfChangeIsJudged(t *testing.T) {
 	file := folder(t, map[string]string{"own.txt": "casino.example\n", "shuultuur.yaml": home})
 	dir := filepath.Join(filepath.Dir(file), "data")

@@ -130,7 +130,7 @@ dns:
   listen: ["127.0.0.1:0"]
   zones: {secondary: [{zone: other.example, primaries: [{address: "127.0.0.1:1", tls: primary.example, ca: primary.pem}]}]}
   redis: {addresses: ["127.0.0.1:1"], tls: {ca: primary.pem, cert: zones.pem, key: zones.key}}
-`, map[string]any{ // each reload waits for these zones, which nobody has
+`, map[string]any{ // each reload waits for these zones, which no server has
 		"primary.pem": func(t *testing.T, n int) map[string]string {
 			all := rootOf("primary.pem")(t, n)
 			maps.Copy(all, pair("zones.pem", "zones.key")(t, n))
@@ -291,7 +291,7 @@ func follow(t *testing.T, g *Gateway, dir, name string, content any) {
 	}
 }
 
-// ours returns the faults but for those of servers that nobody runs.
+// ours returns the faults except those of servers that are not running.
 func ours(e *engine.Engine) (all []error) {
 	return slices.DeleteFunc(e.Faults(), func(err error) bool { return strings.Contains(err.Error(), "127.0.0.1:1:") })
 }

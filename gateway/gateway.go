@@ -304,7 +304,7 @@ func (g *Gateway) DNSAddr() string {
 // Store returns the store of events that can be queried, or nil.
 func (g *Gateway) Store() event.Reader { return g.engine.Load().Events.Reader() }
 
-// LogKeys writes the keys of intercepted client connections to w. Whoever has
+// LogKeys writes the keys of intercepted client connections to w. Anyone who has
 // them can read the connections: use it for debugging only. Call it before Run.
 func (g *Gateway) LogKeys(w io.Writer) {
 	g.host.KeyLog = w

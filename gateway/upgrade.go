@@ -79,7 +79,7 @@ func (g *Gateway) release() {
 	}
 }
 
-// takeBack resumes after the next program has failed while it had the data folder.
+// takeBack resumes after the next program has failed while it held the data folder.
 func (g *Gateway) takeBack(why error) {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()

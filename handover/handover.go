@@ -17,7 +17,7 @@ import (
 // successor is the reason why it does not take over.
 const (
 	able    = "able"    // the successor: settings and files are good
-	yours   = "yours"   // the predecessor: nobody uses the data folder any more
+	yours   = "yours"   // the predecessor: no process uses the data folder any more
 	serving = "serving" // the successor: I accept connections
 )
 

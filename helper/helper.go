@@ -90,10 +90,10 @@ func (s *Server) Use(e *Engine) error {
 	return nil
 }
 
-// Listen opens the socket, and the port of this machine for pages. It replaces
-// a socket that an earlier gateway has left. Whoever may connect may ask
-// everything: the socket is accessible to its owner and its group, which is
-// that of the folder if the folder has set-group-ID.
+// Listen opens the socket, and the port of this machine for pages. It replaces a
+// socket that an earlier gateway has left. Any program that may connect may ask
+// everything: the socket is accessible to its owner and its group, which is that
+// of the folder if the folder has set-group-ID.
 func (s *Server) Listen(ctx context.Context) error {
 	if err := s.pages.listen(ctx); err != nil {
 		return err

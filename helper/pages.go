@@ -202,7 +202,7 @@ func plainLetter(c rune) rune {
 	return -1
 }
 
-// own answers with a page of the gateway. Squid does not pass on who wants it,
+// own answers with a page of the gateway. Squid does not pass on who requests it,
 // so the page is for this machine.
 func (s *Server) own(w http.ResponseWriter, r *http.Request) {
 	e := s.engine.Load()

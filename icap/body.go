@@ -117,7 +117,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// peekEnd reads the end of the body if it has already arrived, so that nobody
+// peekEnd reads the end of the body if it has already arrived, so that no caller
 // has to wait for it.
 func (b *body) peekEnd() {
 	if b.left > 0 || !b.more {

@@ -150,7 +150,7 @@ type Identity struct {
 	groups  map[string][]string // of users, sorted
 	known   map[string]bool     // users with addresses, and groups
 	named   map[string]bool     // groups
-	basic   *basic              // nil if nobody logs in
+	basic   *basic              // nil if there is no sign-in
 	ids     map[string]string   // users by ClientID in lower case
 
 	kerberos     *negotiate     // nil if no tickets are accepted

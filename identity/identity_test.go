@@ -336,7 +336,7 @@ func TestTablesAreBounded(t *testing.T) {
 	}
 }
 
-// Wrong passwords do not push out users, whom nobody else vouches for while a
+// Wrong passwords do not evict users, who could not be verified again while a
 // directory is away.
 func TestWrongPasswordsTakeNoRoomOfUsers(t *testing.T) {
 	b := &basic{known: map[[32]byte]outcome{}, failures: map[netip.Addr]failed{}, source: &flaky{}}

@@ -187,7 +187,7 @@ func adGuardBlockedHosts(dns map[string]any) (rules []string) {
 }
 
 // safeSearch switches SafeSearch on where one of the search engines has it;
-// YouTube's is a service of its own. Only newer files name services.
+// YouTube's is a separate service. Only newer files name services.
 func safeSearch(p *policy.Policy, services map[string]any) {
 	p.SafeSearch = true
 	for name, on := range services {
@@ -321,14 +321,14 @@ func isClientID(s string) bool {
 		strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// adGuardClientRules makes what a client has of its own: SafeSearch, services,
-// and lists for what AdGuard's servers are asked for.
+// adGuardClientRules makes the rules that only one client has: SafeSearch,
+// services, and lists for what AdGuard's servers are asked for.
 func adGuardClientRules(w *work, at place, what string, c adGuardClient, own *policy.Policy, everyone policy.Policy) {
 	if c.OlderSafeSearch || c.SafeSearch["enabled"] == true {
 		safeSearch(own, c.SafeSearch)
 	}
-	// The rules of everyone hold those for services and servers, which are
-	// settings of their own for a client.
+	// The rules of everyone include those for services and servers, which for a
+	// client are separate settings.
 	own.Rules = slices.DeleteFunc(slices.Clone(own.Rules), func(r policy.Rule) bool {
 		return r.Name == "adult" && !c.Parental || r.Name == "malware" && !c.SafeBrowsing || r.Name == "services" && !c.GlobalServices
 	})
@@ -452,7 +452,7 @@ func adGuardLeases(w *work, file string) map[string]string {
 	return leases
 }
 
-// clientNetwork is the network by which a client of another program is told
+// clientNetwork is the network by which a client of another program is identified
 // here, with what differs; "" where there is none, and why.
 func clientNetwork(id string, leases map[string]string) (network, why string) {
 	id = strings.TrimSpace(id)

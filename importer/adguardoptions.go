@@ -23,7 +23,7 @@ import (
 // adGuardKeys takes the settings of AdGuardHome.yaml one by one.
 type adGuardKeys struct {
 	*work
-	at       place // of the setting at hand
+	at       place // of the current setting
 	file     yamlFile
 	all      map[string]any // by path, such as dns.ratelimit
 	everyone *policy.Policy
@@ -143,7 +143,7 @@ func adGuardEmpty(v any) bool {
 	return v == nil || v == false || v == "" || v == 0
 }
 
-// adGuardReasons say why parts of AdGuard Home have nothing of ours.
+// adGuardReasons say why parts of AdGuard Home have no counterpart.
 var adGuardReasons = reasons{
 	{"dhcp.", "addresses are assigned by another program: keep AdGuard Home's DHCP server, dnsmasq or Kea for it, and name its leases under identity: names: leases"},
 	{"log.", "the log goes to standard error, which the service manager collects"},
@@ -605,8 +605,7 @@ func (a *adGuardKeys) serverName(v any) *Note {
 	return carried("dns: name")
 }
 
-// safeSearch is that for everybody, of which the services are settings of their
-// own.
+// safeSearch is that for everybody, whose services are separate settings.
 func (a *adGuardKeys) safeSearch() {
 	services := map[string]any{}
 	for path, v := range a.all {

@@ -51,7 +51,7 @@ type guard struct {
 	indexes map[string]*index
 	blanket map[string][]place // "**" and "*ip" by name of the list
 	cut     bool               // the root is taken or made
-	upload  []policy.Rule      // that limit what clients send, of the main file or of the group at hand
+	upload  []policy.Rule      // that limit what clients send, of the main file or of the current group
 	lines   []option           // all options read
 }
 

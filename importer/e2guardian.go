@@ -262,7 +262,7 @@ func ifAny(c *guard, path string, kind Kind) Kind {
 
 type membership struct{ users, networks []string }
 
-// members reads who is in which filter group.
+// members reads which users and addresses are in which filter group.
 func (c *guard) members(lists []ref, opts map[string]option) map[int]membership {
 	all := map[int]membership{}
 	byAddress, byName := false, false

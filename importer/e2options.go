@@ -154,7 +154,7 @@ func (c *guard) more(o option, opts map[string]option) *Note {
 	return &Note{Kind: Lost, Why: whyNot(o.name)}
 }
 
-// found is the path of a file where it lies now, "" where it is not there.
+// found is the path at which a file is now, "" if it is missing.
 func (c *guard) found(path string) string {
 	if path == "" {
 		return ""

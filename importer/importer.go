@@ -66,12 +66,12 @@ const (
 	maxFiles = 2000     // of one list, and settings files in all
 	maxDepth = 10       // of includes
 	maxLine  = 64 << 10
-	maxRules = 500 // of a policy of ours
+	maxRules = 500 // of a policy of the result
 )
 
-// Run reads the configuration of program at path and writes our settings, the
-// lists that had to be converted and the report into the folder to, which is
-// made if need be. Settings that are there already are not written over.
+// Run reads the configuration of program at path and writes the settings, the
+// converted lists and the report into the folder to, which is made if necessary.
+// Settings that are there already are not written over.
 func Run(ctx context.Context, program, path, to string) (*Report, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -124,9 +124,9 @@ type work struct {
 	set     settings
 	rep     *Report
 	lists   map[string]list.Config // by name, with the path for compiling
-	byPath  map[string]string      // name of the list made of a file, "" of one that is empty
+	byPath  map[string]string      // name of the list made from a file, "" of one that is empty
 	origin  map[string]string      // the original file of each copy
-	places  map[string][]place     // where the lines of a list of ours were written, by its path
+	places  map[string][]place     // where the lines of a converted list were written, by its path
 	read    int                    // settings files
 	fetched bool                   // a list is not here yet, but will be fetched
 	decrypt bool                   // policies look into TLS
@@ -264,8 +264,7 @@ func (w *work) freeName(s string) string {
 	}
 }
 
-// own opens a file below the folder that is written into, for a list that had
-// to be converted.
+// own opens a file below the output folder, for a list that had to be converted.
 func (w *work) own(name string, write func(io.Writer) error) (path string, err error) {
 	path = filepath.Join(w.to, "lists", name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

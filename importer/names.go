@@ -114,7 +114,7 @@ func (w *work) piholeTOML(file string) {
 	}
 }
 
-// dnsmasqOption takes what there is of ours for an option of dnsmasq.
+// dnsmasqOption converts an option of dnsmasq if it has a counterpart.
 func (w *work) dnsmasqOption(at place, key, value string) {
 	f := &w.set.dns().Forward
 	switch key {
@@ -157,7 +157,7 @@ func (w *work) dnsmasqOption(at place, key, value string) {
 	}
 }
 
-// route sends a domain or network to a server of its own.
+// route sends a domain or network to a separate server.
 func (w *work) route(at place, domain, server string) {
 	if server == "" {
 		return

@@ -18,8 +18,8 @@ import (
 	"shuultuur/setting"
 )
 
-// An opnSetting is a setting of the proxy, and what is made of its text. take is not called for
-// a text that is empty; one that is "0" is at its default unless zero says otherwise.
+// An opnSetting is a setting of the proxy, and its conversion. take is not called for a text
+// that is empty; one that is "0" is at its default unless zero says otherwise.
 type opnSetting struct {
 	path string
 	zero bool
@@ -118,7 +118,8 @@ var opnProxy = []opnSetting{
 	{path: "general.traffic.enabled", take: (*opnSense).traffic},
 }
 
-// opnProxyReasons say why settings of the proxy have nothing of ours, or are taken with others.
+// opnProxyReasons say why settings of the proxy have no counterpart, or are
+// converted together with others.
 var opnProxyReasons = reasons{
 	{"proxy.general.traffic", "neither bandwidth nor the size of downloads is limited; quotas of a policy limit the bytes of a day"},
 	{"proxy.general.cache", "the cache is sized by memory, disk and object"},

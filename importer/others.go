@@ -90,7 +90,7 @@ func (p *plain) addNames(block bool, text string) *Note {
 	return carried(ours)
 }
 
-// entry returns an entry for a list of ours, at the place of the current
+// entry returns an entry for a converted list, at the place of the current
 // setting.
 func (p *plain) entry(text string) place { return place{file: p.at.file, line: p.at.line, what: text} }
 

@@ -29,8 +29,8 @@ type piholeKeys struct {
 	dnsmasq *dnsmasqOptions
 }
 
-// A piholeKey is what Pi-hole has a setting at when nobody changed it, and what
-// is made of another value.
+// A piholeKey is Pi-hole's default for a setting, and the conversion of another
+// value.
 type piholeKey struct {
 	standard string
 	take     func(p *piholeKeys, v tomlValue) *Note
@@ -381,7 +381,7 @@ func (p *piholeKeys) dnsmasqLines(v tomlValue) *Note {
 	return carried("dns, line by line")
 }
 
-// line takes an option of dnsmasq, which Pi-hole's name server is made of.
+// line converts an option of dnsmasq, on which Pi-hole's name server is based.
 func (p *piholeKeys) line(at place, s string) {
 	if s = strings.TrimSpace(s); s == "" || s[0] == '#' {
 		return
@@ -395,7 +395,8 @@ func (p *piholeKeys) line(at place, s string) {
 // piholeFiles are those in dnsmasq.d that Pi-hole writes itself.
 var piholeFiles = []string{"01-pihole.conf", "02-pihole-dhcp.conf", "04-pihole-static-dhcp.conf", "05-pihole-custom-cname.conf", "06-rfc6761.conf"}
 
-// files takes the administrator's own files in dnsmasq.d, which version 6 reads when it is told to.
+// files converts the administrator's own files in dnsmasq.d, which version 6 reads
+// when configured to.
 func (p *piholeKeys) files(dir string) {
 	for _, in := range []string{filepath.Join(dir, "dnsmasq.d"), filepath.Join(filepath.Dir(dir), "dnsmasq.d")} {
 		for _, file := range filesOf(in, "*.conf") {

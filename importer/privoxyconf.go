@@ -159,7 +159,7 @@ func (p *privoxyConf) privoxyOption(key, value string) *Note {
 	return lost(privoxyReasons.of(key))
 }
 
-// privoxyReasons say why options have nothing of ours.
+// privoxyReasons say why options have no counterpart.
 var privoxyReasons = reasons{
 	{"client-specific-tag", "clients have no individual switches: write a policy with their networks"},
 	{"client-tag-lifetime", "clients have no individual switches: write a policy with their networks"},

@@ -147,7 +147,7 @@ func (p *privoxyConf) others(s *privoxySection) {
 	}
 }
 
-// privoxyToURL is a fixed address; others are made by expressions.
+// privoxyToURL is a fixed address; others are selected by expressions.
 var privoxyToURL = regexp.MustCompile(`^https?://[^\\$ ]+$`)
 
 // action takes one that does not block.

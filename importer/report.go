@@ -93,8 +93,8 @@ func (r *Report) add(n *Note) {
 	}
 }
 
-// Missed returns the number of lost options: of those with an equivalent, and
-// of others.
+// Missed returns the number of lost options: of those with an equivalent, and of
+// the others.
 func (r *Report) Missed() (ours, none int) {
 	for _, n := range r.Notes {
 		switch {

@@ -116,7 +116,7 @@ func (r *adGuardRules) add(s *Source, at, line string) {
 			for _, name := range f[1:] {
 				if ip.IsUnspecified() || ip.IsLoopback() {
 					r.hosts[strings.ToLower(name)] = at
-				} // else an address of its own is answered
+				} // else an address of the client is answered
 			}
 			return
 		}

@@ -19,8 +19,8 @@ type squidClients struct {
 	groups   []string
 }
 
-// maxSquidClients bounds the policies that are made of a configuration: acls
-// of clients that overlap in all ways would give a policy for each combination.
+// maxSquidClients bounds the policies that are made from a configuration: acls of
+// clients that overlap in all ways would give a policy for each combination.
 const maxSquidClients = 300
 
 // is reports whether an acl is about these clients. For no clients in particular
@@ -214,7 +214,7 @@ func (c *squidConf) some(names []string, depth int) (sets [][]string) {
 	return sets
 }
 
-// both joins each set of some with each of others; nil if there are too many.
+// both joins each set of some with each set of others; nil if there are too many.
 func both(some, others [][]string) (all [][]string) {
 	if len(some)*len(others) > maxAlternatives {
 		return nil

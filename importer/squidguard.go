@@ -52,7 +52,7 @@ func statements(data []byte, file string) (all []statement) {
 	return all
 }
 
-// apart adds the statements of a line, each of which begins with a word of its own.
+// apart adds the statements of a line, each of which begins with its own keyword.
 func apart(all []statement, words []string, at place) []statement {
 	for len(words) > 0 {
 		n := 1

@@ -66,7 +66,7 @@ var squidLost = reasons{
 
 const squidSized = "limits are those under proxy and cache, and follow the size of the machine"
 
-// squidKinds say why acls of some types have no condition of ours.
+// squidKinds say why acls of some types have no counterpart among conditions.
 var squidKinds = reasons{
 	{"ident", "write a policy with users, and identity"},
 	{"ext_user", "write a policy with users, and identity"},
@@ -151,7 +151,7 @@ func squidUnsafe(c *squidConf, ports []string) bool {
 	})
 }
 
-// unfetched reports whether a proxy of ours fetches nothing by these schemes.
+// unfetched reports whether the proxy never fetches these schemes.
 func unfetched(schemes []string) bool {
 	return !slices.ContainsFunc(upper(schemes), func(s string) bool {
 		return !slices.Contains([]string{"FTP", "GOPHER", "WAIS", "WHOIS", "URN", "CACHE_OBJECT"}, s)

@@ -175,7 +175,8 @@ func (c *squidConf) kerberos(words []string) *Note {
 	return carried("identity.kerberos")
 }
 
-// squidExternal takes a helper that says in which groups a user is; others have nothing of ours.
+// squidExternal takes a helper that says in which groups a user is; others have no
+// counterpart.
 func squidExternal(c *squidConf, f []string) *Note {
 	words := quotedWords(strings.Join(f, " "))
 	i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "/") })
@@ -192,7 +193,8 @@ func squidExternal(c *squidConf, f []string) *Note {
 	return differs("groups of the policies", "a user in several groups of rules gets the first of their policies")
 }
 
-// squidGroups makes the groups known that policies name: a directory has them, or nobody is in them yet.
+// squidGroups makes the groups known that policies name: a directory has them, or
+// the group is still empty.
 func squidGroups(c *squidConf) {
 	id := &c.set.Identity
 	if k := id.Kerberos; k != nil && k.LDAP == nil {

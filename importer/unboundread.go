@@ -210,7 +210,8 @@ func (r *unboundReader) server(p *plain, text string) *Note {
 	return n
 }
 
-// access takes who may ask. Of networks that lie in each other the narrower one counts.
+// access converts the rules on who may ask. Of nested networks the narrower one
+// counts.
 func (r *unboundReader) access(w *work, f []string) *Note {
 	n, err := network(cmp.Or(append(f, "")...))
 	if err != nil || len(f) < 2 {
@@ -333,7 +334,7 @@ func (r *unboundReader) policies(w *work, everyone []policy.Rule) error {
 	return nil
 }
 
-// askers sets who may ask.
+// askers sets which clients may ask.
 func (o *unboundOptions) askers(w *work) {
 	s := &w.set.dns().Server
 	for _, n := range o.allowed {

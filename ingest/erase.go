@@ -37,9 +37,9 @@ func (l *Log) order(ctx context.Context, do func() error) error {
 
 // Erase overwrites the records that match, even if all readers have passed them,
 // and returns their number. When it returns, no segment contains them and no
-// reader returns them. Damaged batches are overwritten too, because nobody can
-// tell whose they are. Gathered records are written first, so that they are
-// searched. Run must be running.
+// reader returns them. Damaged batches are overwritten too, because their person
+// is unknown. Gathered records are written first, so that they are searched. Run
+// must be running.
 func (l *Log) Erase(ctx context.Context, match func(record []byte) bool) (n int64, err error) {
 	err = l.order(ctx, func() error {
 		l.write()

@@ -38,8 +38,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestKilled kills a process that appends, at random moments, and looks for what
-// it had acknowledged.
+// TestKilled kills a process that appends, at random moments, and looks for
+// everything it had acknowledged.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv("INGEST_KILLED"); dir != "" {
 		appendUntilKilled(dir, os.Getenv("INGEST_ROUND"))

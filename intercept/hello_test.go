@@ -298,8 +298,8 @@ func (r replay) SetDeadline(time.Time) error      { return nil }
 func (r replay) SetWriteDeadline(time.Time) error { return nil }
 
 // FuzzHello: the answer does not depend on the segments, and what crypto/tls
-// takes for the name and the protocols, so do we: whoever sent the hello must
-// not be able to show us one host and the server another.
+// takes for the name and the protocols, so do we: its sender must not be able to
+// show us one host and the server another.
 func FuzzHello(f *testing.F) {
 	f.Add(tlsHello(f, &tls.Config{ServerName: "www.example.test", NextProtos: []string{"h2"}}), 3)
 	f.Add(tlsHello(f, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}), 1)

@@ -193,10 +193,10 @@ func nextName(name string) string {
 }
 
 // ReadRoot reads a root from its file: PEM, a PRIVATE KEY (PKCS#8) and its
-// CERTIFICATE, then the cross certificates and earlier roots. The key may have
-// a file of its own, see KeyFile. A key that others than its owner may read is
-// refused. A certificate authority of one's
-// own, issued by another, does as well: its certificates are sent along.
+// CERTIFICATE, then the cross certificates and earlier roots. The key may be in a
+// separate file, see KeyFile. A key that others than its owner may read is
+// refused. A certificate authority of one's own, issued by another, does as well:
+// its certificates are sent along.
 func ReadRoot(file string) (*Root, error) {
 	text, mode, err := readRootFile(file)
 	if err != nil {
@@ -248,8 +248,8 @@ func readRootFile(file string) (text []byte, mode fs.FileMode, err error) {
 	return text, info.Mode(), nil
 }
 
-// withKey reads a root whose key has a file of its own. While a root is
-// replaced there are two keys in it, of which one is the certificate's.
+// withKey reads a root whose key is in a separate file. While a root is replaced
+// there are two keys in it, of which one is the certificate's.
 func withKey(file string, certificates []byte) (r *Root, mode fs.FileMode, err error) {
 	keys, mode, err := readRootFile(KeyFile(file))
 	if err != nil {

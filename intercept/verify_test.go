@@ -279,7 +279,7 @@ func TestStaples(t *testing.T) {
 	if r := v.Verify(t.Context(), "www.example.test", present(t, leaf, []byte("junk"))); r.Staple != UnusableStaple || len(r.Faults) > 0 {
 		t.Errorf("junk: %q, %v", r.Staple, r.Faults)
 	}
-	// Revocation is not hidden by a root that nobody knows.
+	// Revocation is reported even if the root is unknown.
 	blind := newVerifier(t, VerifierConfig{Roots: x509.NewCertPool()})
 	staple, err := ocsp.CreateResponse(root.cert, root.cert, ocsp.Response{Status: ocsp.Revoked, SerialNumber: leaf.cert.SerialNumber,
 		ThisUpdate: now, NextUpdate: now.Add(time.Hour), IssuerHash: crypto.SHA1}, root.key)

@@ -114,7 +114,7 @@ func startGuardian(t testing.TB, program string, sites, urls, expressions []stri
 	t.Helper()
 	dir := t.TempDir()
 	for d := dir; len(d) > len(os.TempDir()); d = filepath.Dir(d) {
-		os.Chmod(d, 0o755) // it reads the lists as a user of its own
+		os.Chmod(d, 0o755) // it reads the lists as a separate user
 	}
 	os.Mkdir(filepath.Join(dir, "log"), 0o777)
 	os.Chmod(filepath.Join(dir, "log"), 0o777)
@@ -166,8 +166,8 @@ func startGuardian(t testing.TB, program string, sites, urls, expressions []stri
 	}
 }
 
-// shipped is a settings file of the package, without the keys that leave says
-// and with some set anew.
+// shipped is a settings file of the package, without the keys that leave says and
+// with some replaced.
 func shipped(t testing.TB, name string, leave func(key, line string) bool, set map[string]string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("/etc/e2guardian", name))

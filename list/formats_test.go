@@ -411,7 +411,7 @@ func TestExpressionsOfPOSIX(t *testing.T) {
 	}
 }
 
-// TestSearchAtOnce: the first who ask make what is made when first asked.
+// TestSearchAtOnce: the first lookups build what is built on first use.
 func TestSearchAtOnce(t *testing.T) {
 	f, _ := compileText(t, Config{Format: Expressions}, "(^|[-./])casino([-./]|$)\nx[0-9]+y\n[a-c]+$\n")
 	var wg sync.WaitGroup
@@ -472,8 +472,8 @@ func FuzzExpressions(f *testing.F) {
 	})
 }
 
-// FuzzItemFiles: whatever a list includes lies in its folder, and its times
-// are times.
+// FuzzItemFiles: whatever a list includes is in its folder, and its times are
+// valid.
 func FuzzItemFiles(f *testing.F) {
 	f.Add("#listcategory: \"x\"\n#time: 8 0 16 30 01234\n.Include<other>\n.Include</etc/passwd>\n.Include<../../x>\n")
 	f.Add("#time: 24 59 99 -1 77\n.Include<main>\n.Include<>\n.Include<\x00>\n.Include<__LISTDIR__/__LISTDIR__>\n")

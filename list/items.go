@@ -34,7 +34,7 @@ type window struct {
 	days       uint8
 }
 
-// open reports whether at lies in w, in at's location.
+// open reports whether at is in w, in at's location.
 func (w window) open(at time.Time) bool {
 	day := (int(at.Weekday()) + 6) % 7
 	now := uint16(at.Hour()*60 + at.Minute())

@@ -15,7 +15,7 @@ import (
 // million.
 const maxNetworks = 8 << 20
 
-// A network is a prefix in one category. The address has 16 bytes; IPv4 networks lie in
+// A network is a prefix in one category. The address has 16 bytes; IPv4 networks are in
 // ::ffff:0:0/96, so that one order holds both.
 type network struct {
 	addr [16]byte

@@ -233,7 +233,7 @@ func TestLongestDecides(t *testing.T) {
 	}
 }
 
-// FuzzAmend: entries as anybody may type them.
+// FuzzAmend: entries as people type them.
 func FuzzAmend(f *testing.F) {
 	f.Add("a.com", "b.com/x", "")
 	f.Add("*.a.com", "http://[::1]:80/", "own")

@@ -18,7 +18,7 @@ import (
 // Pages are the changes that some lists make to web pages: hidden elements, scriptlets,
 // additional response headers. They are immutable and safe for concurrent use.
 //
-// A site has few rules of its own that hide elements, but many thousands apply to all pages.
+// A site has few rules that hide elements only on it, but many thousands apply to all pages.
 // The former are collected for each page. The latter form one style sheet that a browser
 // fetches once, the same for all pages except those with exceptions.
 type Pages struct {

@@ -31,8 +31,8 @@ type bursts struct {
 	buf     [burst][answerSize]byte
 	answers [burst][]byte
 
-	// Data of the following callbacks, which are made once, because a closure per call would
-	// be garbage.
+	// Data of the following callbacks, which are created once, because a closure per call
+	// would be garbage.
 	outN, sent, received int
 	outErr, inErr        syscall.Errno
 	wait                 bool // for answers

@@ -97,7 +97,7 @@ func TestFaultsAreCountedExactly(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		keep, http2 bool
-		// HTTP/2 has no RST and no length to lie about: a short body is a
+		// HTTP/2 has no RST and no length that could be wrong: a short body is a
 		// reset stream.
 		reset, short []string
 	}{

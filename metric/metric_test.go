@@ -67,7 +67,7 @@ d +Inf
 	}
 }
 
-// TestAValueThatIsThereTwice is a mistake of ours that a scrape shows.
+// TestAValueThatIsThereTwice is a mistake in the program that a scrape shows.
 func TestAValueThatIsThereTwice(t *testing.T) {
 	d := metric.NewDesc("x_total", "X.", "of")
 	w := httptest.NewRecorder()

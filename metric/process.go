@@ -19,7 +19,7 @@ func Process() Collector { return &process{started: time.Now()} }
 
 type process struct{ started time.Time }
 
-// named are values of the runtime with names of their own.
+// named are values of the runtime with their own metrics.
 var named = []struct {
 	key, name, help string
 	kind            Kind

@@ -153,7 +153,8 @@ var privateNetworks = []netip.Prefix{
 	netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("fe80::/10"),
 }
 
-// PrivateNetworks are those that may use a resolver of ours unless the settings name others.
+// PrivateNetworks are those that may use the resolver unless the settings name
+// others.
 func PrivateNetworks() []netip.Prefix { return slices.Clone(privateNetworks) }
 
 // addresses reads addresses: "192.0.2.1:53", "[::1]:53", or ":53" for every

@@ -57,7 +57,7 @@ const (
 	clientFull               // connection refused, too many of its client
 	badPROXY                 // connection closed, PROXY header malformed
 	badFrame                 // connection closed, framing or protocol broken
-	panicked                 // a fault of ours, recovered
+	panicked                 // a fault in this program, recovered
 	unlogged                 // answered, but not passed to the log
 	reasons    = int(unlogged) + 1
 )

@@ -162,7 +162,7 @@ func TestClientsAreKnownByPathAndServerName(t *testing.T) {
 	}
 }
 
-// overQUIC asks on a connection of its own.
+// overQUIC asks on a separate connection.
 func overQUIC(t *testing.T, addr string, cfg *tls.Config, msg []byte) *miekg.Msg {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

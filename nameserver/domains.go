@@ -17,11 +17,11 @@ import (
 //
 // The domains are served in rotation, whatever the length of their queues. When
 // the total is at its limit, a new query displaces the oldest query of the
-// longest queue. So one domain may use the whole length while nobody else needs
-// it.
+// longest queue. So one domain may use the whole length while no other domain
+// needs it.
 //
 // A keyed hash of the domain selects the queue: the table has a fixed size, and
-// an attacker cannot choose to share a queue with somebody. Queries over
+// an attacker cannot choose to share a queue with a certain domain. Queries over
 // connections, whose addresses cannot be forged, have other queues than queries
 // over UDP.
 type domainQueues struct {

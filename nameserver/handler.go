@@ -27,7 +27,7 @@ type handler struct {
 	judged filter.Transaction // of r
 	opt    dns.Options
 	cookie [cookieLen]byte
-	proven bool // the query had a valid cookie of ours
+	proven bool // the query had a valid cookie of this server
 	slips  uint32
 
 	g    *rules

@@ -271,7 +271,7 @@ func (h *h2conn) peek(n int) ([]byte, error) {
 	return h.r.Peek(n)
 }
 
-// busy reports whether workers have queries of the connection, or the client has
+// busy reports whether workers hold queries of the connection, or the client has
 // not had time to read a response.
 func (h *h2conn) busy() bool {
 	h.mu.Lock()

@@ -22,7 +22,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A framed is a client that writes frames of its own.
+// A framed is a client that writes raw frames.
 type framed struct {
 	*http2.Framer
 	t     testing.TB
@@ -126,7 +126,7 @@ func TestAResponseWaitsForTheClientsWindow(t *testing.T) {
 		if body = append(body, part.Data()...); len(body) != 100 || part.StreamEnded() {
 			t.Errorf("%s: %d bytes, ended %v, want the 100 of the window", x.name, len(body), part.StreamEnded())
 		}
-		f.get(3, "www.test.", miekg.TypeA) // has a window of its own
+		f.get(3, "www.test.", miekg.TypeA) // has its own window
 		if got := f.status(3); got != "200" {
 			t.Errorf("%s: status %s", x.name, got)
 		}

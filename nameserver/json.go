@@ -62,7 +62,7 @@ type jsonRecord struct {
 	Data *string `json:"data,omitempty"`
 }
 
-// appendJSON appends a reply of ours as JSON.
+// appendJSON appends a reply as JSON.
 func appendJSON(dst, msg []byte) []byte {
 	flags := binary.BigEndian.Uint16(msg[2:])
 	r := jsonReply{

@@ -29,7 +29,7 @@ import (
 // zone is a responder for test. with a fixed few names.
 type zone struct {
 	gate    chan struct{} // later.test. is answered when it can be read from
-	entered chan struct{} // told when a worker waits
+	entered chan struct{} // notified when a worker waits
 }
 
 func (z *zone) Answer(q *dns.Query, r *dns.Reply, judged *filter.Transaction) dns.Outcome {

@@ -57,7 +57,7 @@ type queue struct {
 	wake      sync.Cond
 	domains   *domainQueues
 	length    int             // limit of the queued jobs, and of the followers
-	leaders   map[uint64]*job // in progress, for names of others, by question
+	leaders   map[uint64]*job // in progress, for foreign names, by question
 	following int
 	free      []*job
 	bufs      [][]byte // for replies; only jobs in progress and being written have one

@@ -25,8 +25,8 @@ import (
 
 // Parts are what an engine works with besides settings and checks. All are optional.
 type Parts struct {
-	// Key signs warn tokens. Without one, a random key is made, and clicks on warn pages are
-	// forgotten with the engine.
+	// Key signs warn tokens. Without one, a random key is generated, and clicks on warn
+	// pages are forgotten with the engine.
 	Key []byte
 	// Memory holds learned verdicts. Without one, nothing is learned.
 	Memory Memory

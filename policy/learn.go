@@ -34,8 +34,8 @@ type Memory interface {
 //
 // For whom: the key holds the engine's revision, the policy, the URL, the request's
 // Authorization and Cookie, and which of the rules with conditions beyond the URL (header,
-// agent, referer, schedule) would apply. So nobody shares a verdict on a page that was made
-// for somebody else.
+// agent, referer, schedule) would apply. So a verdict on a page for one user is never
+// shared with another.
 //
 // A page may change under its URL. So a pass is valid only for a response with the same
 // Content-Type, ETag, Last-Modified and Content-Length. A response without the last three is

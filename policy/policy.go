@@ -86,7 +86,7 @@ type DNS struct {
 	Answer filter.Answer `yaml:"answer"`  // how to refuse a name; overrides the name server's settings
 	Error  string        `yaml:"error"`   // the Extended DNS Error of a refusal: blocked (default), censored or filtered
 	Drop   []string      `yaml:"drop"`    // from HTTPS and SVCB records: h3, ech
-	OwnDNS bool          `yaml:"own-dns"` // let browsers use encrypted DNS of their own
+	OwnDNS bool          `yaml:"own-dns"` // let browsers use their own encrypted DNS
 }
 
 // A Rule is an action and when to take it. All keys must match, and in a list one element. A

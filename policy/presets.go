@@ -352,7 +352,7 @@ func NewSearches() *Searches { return &Searches{Engine{engines: engineHosts()}} 
 const maxSearch = 200 // longest search that is kept, in bytes
 
 // Term returns the search term in a URL, with single blanks between words, or "". Requests for
-// suggestions while somebody types do not count.
+// suggestions while a user types do not count.
 func (s *Searches) Term(raw string) string {
 	if !strings.ContainsRune(raw, '?') {
 		return ""
@@ -377,5 +377,5 @@ func (s *Searches) Term(raw string) string {
 	return ""
 }
 
-// typing matches paths of suggestions while somebody types.
+// typing matches paths of suggestions while a user types.
 var typing = regexp.MustCompile(`(?i)suggest|complete|/ac/?$|/ac\.|gen_204|/osjson`)

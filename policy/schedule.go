@@ -73,7 +73,7 @@ type hours struct {
 	zone       *time.Location
 }
 
-// open reports whether now lies in one of the periods, or there are none.
+// open reports whether now is in one of the periods, or there are none.
 func open(hs []hours, now time.Time) bool {
 	for i := range hs {
 		if hs[i].open(now) {
@@ -237,5 +237,6 @@ func (s Schedule) Compile() (Hours, error) {
 	return hs, nil
 }
 
-// Open reports whether now lies in one of the windows. Without windows it is never open.
+// Open reports whether now is in one of the windows. Without windows it is never
+// open.
 func (h Hours) Open(now time.Time) bool { return len(h) > 0 && open(h, now) }

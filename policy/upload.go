@@ -61,8 +61,8 @@ type uploadScan struct {
 	found    []bool // words
 	patterns *content.PatternScan
 	parts    []*sentFile
-	file     *sentFile // at hand; nil between files
-	asSent   *sentFile // the file at hand as it came, where it has a transfer coding
+	file     *sentFile // current; nil between files
+	asSent   *sentFile // the current file as it came, where it has a transfer coding
 	multi    bool
 	form     []byte // a form sent to a search engine
 }
@@ -110,7 +110,7 @@ func (s *uploadScan) begin(typ, file string) *sentFile {
 	return f
 }
 
-// endPart ends the part at hand.
+// endPart ends the current part.
 func (s *uploadScan) endPart() {
 	for _, f := range []*sentFile{s.file, s.asSent} {
 		if f != nil {

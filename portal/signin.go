@@ -291,7 +291,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// devices are those that wait until somebody types their code.
+// devices are those that wait until their code is typed.
 type devices struct {
 	ctx  context.Context
 	stop context.CancelFunc
@@ -357,7 +357,7 @@ func (s *Server) beginDevice(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/sign-in/device", http.StatusSeeOther)
 }
 
-// device shows the code until somebody has typed it.
+// device shows the code until it has been typed.
 func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.signsIn(w, r)
 	if !ok || !s.hasProvider(w, r, e) {

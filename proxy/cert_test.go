@@ -1,6 +1,6 @@
 package proxy
 
-// A key pair of our own for tests: nobody trusts it.
+// A key pair of our own for tests: no client trusts it.
 const (
 	testCert = `-----BEGIN CERTIFICATE-----
 MIIBgTCCASegAwIBAgIUXZqjvuABwPp7H7N1U/XGgSzlBsgwCgYIKoZIzj0EAwIw

@@ -68,8 +68,8 @@ type opening struct {
 }
 
 // decrypt handles CONNECT of a client whose connections are decrypted. Hosts that the policy
-// allows by name are tunnelled unchanged. For others, it first verifies the origin's
-// certificate, then gives the client one of ours, and serves its requests. A refusal is
+// allows by name are tunnelled unchanged. For other hosts, it first verifies the origin's
+// certificate, then gives the client a generated one, and serves its requests. A refusal is
 // explained on the decrypted connection, where browsers show it.
 func (c *conn) decrypt() outcome {
 	x := &c.x
@@ -226,7 +226,7 @@ func (o *opening) judgeRedirected(h *intercept.Hello) (pass bool) {
 
 // turnAway ends the connection of a client that must sign in. If its connections are
 // decrypted, it trusts our certificates, and its request is redirected to the sign-in page.
-// Others cannot be told.
+// Others are not recognised.
 func (o *opening) turnAway(h *intercept.Hello) outcome {
 	x, d := o.x, o.d
 	x.Note("identify: " + o.stranger.Error())

@@ -30,7 +30,8 @@ import (
 	"shuultuur/setting"
 )
 
-// A world is a root of ours, and an authority that origins have theirs from.
+// A world is a root for clients, and an authority that signs the certificates of
+// origins.
 type world struct {
 	in    *Interception
 	ours  *x509.CertPool // what clients trust

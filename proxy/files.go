@@ -14,7 +14,7 @@ const (
 )
 
 // limitFiles lowers the number of connections to what the limit of open files permits, and
-// logs that: a process without descriptors cannot serve anybody.
+// logs that: a process without descriptors cannot serve any client.
 func (p *Proxy) limitFiles() {
 	limit, _, err := platform.Files()
 	if err != nil {

@@ -737,7 +737,7 @@ func TestIdentity(t *testing.T) {
 		if x.Client.Addr.String() != want {
 			t.Errorf("record %d: client %v, want %v", i, x.Client.Addr, want)
 		}
-		// Who was not let in is on record as refused, not as passed.
+		// A connection that was refused is on record as refused, not as passed.
 		if refused := x.Action == filter.Block && x.Category == "refused"; refused != (x.Status != 200) {
 			t.Errorf("record %d, status %d: %s, %q", i, x.Status, x.Action, x.Category)
 		}

@@ -125,7 +125,7 @@ func (c *conn) sendBytes(x *request, s *message.Response) error {
 	n := size(c.ready)
 	copied := n <= cap(c.out)-len(c.out)
 	if body.Left() == int64(n) {
-		x.yield() // a slow client blocks nobody
+		x.yield() // a slow client blocks no other
 	}
 	if copied { // for most short responses, the origin's connection is free before they are sent
 		for _, p := range c.ready {

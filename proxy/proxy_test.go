@@ -22,7 +22,7 @@ import (
 	"shuultuur/setting"
 )
 
-// judge is a Decider made of two functions; either may be nil.
+// judge is a Decider that consists of two functions; either may be nil.
 type judge struct {
 	wants  func(t *filter.Transaction, s filter.Stage) bool
 	decide func(t *filter.Transaction, s filter.Stage) filter.Verdict

@@ -373,7 +373,7 @@ func (m *streams) data(f *http2.DataFrame) error {
 	if code == 0 && st != nil {
 		pad := n - int64(len(f.Data()))
 		m.mu.Unlock()
-		return m.credit(st, pad) // nobody will read that
+		return m.credit(st, pad) // no one will read that
 	}
 	m.mu.Unlock()
 	if err := m.credit(nil, n); err != nil || code == 0 {

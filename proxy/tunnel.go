@@ -37,7 +37,7 @@ type direction struct {
 	talk     *exchange.Talk                // judges the bytes; nil for none
 	mu       sync.Mutex                    // guards talk, and writes to dst, if it is judged
 	ended    atomic.Bool                   // by a verdict: further bytes are dropped
-	why      atomic.Pointer[exchange.Talk] // the talk with that verdict, until the receiver was told
+	why      atomic.Pointer[exchange.Talk] // the conversation with that verdict, until the receiver is informed
 }
 
 var errSilent = errors.New("tunnel silent")

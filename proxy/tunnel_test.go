@@ -376,7 +376,7 @@ func TestRequestsWithoutTLSInATunnelAreJudged(t *testing.T) {
 		defer c.Close()
 		for _, part := range []string{request[:2], request[2:7], request[7:]} {
 			io.WriteString(c, part)
-			time.Sleep(time.Millisecond) // segments of their own, most times
+			time.Sleep(time.Millisecond) // usually separate segments
 		}
 		b, _ := io.ReadAll(br)
 		return string(b)

@@ -266,7 +266,7 @@ func (n *node) address() string {
 	return n.addr
 }
 
-// hangUp closes the connection; another is made when needed.
+// hangUp closes the connection; another is opened when needed.
 func (n *node) hangUp(err error) {
 	n.mu.Lock()
 	c := n.conn

@@ -49,7 +49,7 @@ func TestManyCallersShareAConnection(t *testing.T) {
 		})
 	}
 	work.Wait()
-	if n := strings.Count(s.Do(t, "CLIENT", "LIST").String(), "name=shuultuur"); n != 2 { // the test has one of its own
+	if n := strings.Count(s.Do(t, "CLIENT", "LIST").String(), "name=shuultuur"); n != 2 { // the test has a separate one
 		t.Errorf("%d connections", n)
 	}
 }

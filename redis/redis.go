@@ -2,20 +2,20 @@
 // Sentinels name, or a cluster. It speaks RESP3 (Redis 6.0 and later).
 //
 // Data moves through it as follows. A [Batch] holds commands, already encoded.
-// [Client.Do] finds the server that has their keys and appends the bytes to
-// the output of the connection to it. One goroutine writes what many callers
-// have appended, a second one reads replies and hands them to the batches in
-// the order in which the commands were sent. Replies stay as the bytes that
-// arrived; a [Reply] decodes them when the caller asks. [Client.Subscribe] and
-// [Client.Session] use connections of their own, the first for Pub/Sub, the
-// second to read large values piece by piece.
+// [Client.Do] finds the server that has their keys and appends the bytes to the
+// output of the connection to it. One goroutine writes what many callers have
+// appended, a second one reads replies and hands them to the batches in the order
+// in which the commands were sent. Replies stay as the bytes that arrived; a
+// [Reply] decodes them when the caller asks. [Client.Subscribe] and
+// [Client.Session] use separate connections, the first for Pub/Sub, the second to
+// read large values piece by piece.
 //
 // A server is not trusted. The length of a line, the nesting and the size of a
-// reply are bounded, and memory is taken as bytes arrive, not as lengths
-// announce them. A reply that breaks the protocol, or that no command asked
-// for, ends its connection with a [ProtocolError]. So does a server that is
-// silent, or that sends a reply too slowly. Connections are made again, with
-// growing pauses between failures.
+// reply are bounded, and memory is taken as bytes arrive, not as lengths announce
+// them. A reply that breaks the protocol, or that no command asked for, ends its
+// connection with a [ProtocolError]. So does a server that is silent, or that
+// sends a reply too slowly. Connections are opened again, with growing pauses
+// between failures.
 package redis
 
 import (
@@ -61,7 +61,8 @@ func (c *Config) Check() error {
 	return err
 }
 
-// tls returns the TLS settings, made anew when their files have changed; nil without TLS.
+// tls returns the TLS settings, built again when their files have changed; nil
+// without TLS.
 func (c *Config) tls() (*setting.Renewed[*tls.Config], error) {
 	if len(c.Addresses) == 0 {
 		return nil, setting.At("addresses", errors.New(`give where Redis listens, such as ["127.0.0.1:6379"]`))

@@ -26,8 +26,8 @@ const (
 )
 
 // A Session reads large values. [Client.Do] buffers all replies of a batch, which for a hash
-// of 100,000 fields is much. A Session reads elements one by one from a connection of its own
-// and passes each on. It is not safe for concurrent use. After an error the elements read are
+// of 100,000 fields is much. A Session reads elements one by one from its own connection and
+// passes each on. It is not safe for concurrent use. After an error the elements read are
 // incomplete, and the Session may be used again.
 type Session struct {
 	client *Client

@@ -18,7 +18,7 @@ type Subscription struct {
 	Message func(channel string, payload []byte)
 }
 
-// Subscribe listens, on a connection of its own, until ctx ends or the connection fails, and
+// Subscribe listens, on a separate connection, until ctx ends or the connection fails, and
 // returns why. The caller may subscribe again.
 func (c *Client) Subscribe(ctx context.Context, s Subscription) error {
 	var work sync.WaitGroup

@@ -24,7 +24,7 @@ func TestNewerVersionsAreTold(t *testing.T) {
 		{"1.4.0+b2", "1.4.0+b1", false}, // builds do not count
 		{"1.4.0", "v1.4.0", false},
 		{"0.1.0", "0.0.0-4711.gabcdef012345", true},
-		{"99999999999.0.0", "1.0.0", false}, // no version of ours
+		{"99999999999.0.0", "1.0.0", false}, // not a version of this program
 	} {
 		if got := Newer(tt.a, tt.b); got != tt.want {
 			t.Errorf("Newer(%q, %q) is %v", tt.a, tt.b, got)

@@ -100,7 +100,8 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		tunnel(w)
 		return
 	}
-	// The client may leave before it has sent everything: then nobody reads the response.
+	// The client may leave before it has sent everything: then the response is not
+	// read.
 	_, _ = io.Copy(io.Discard, r.Body)
 	status, size, kind := wanted(r)
 	h := w.Header()

@@ -28,7 +28,7 @@ func Watch(w io.Writer, live bool, stop <-chan struct{}, look func() Meter) {
 	draw := func(end string) {
 		line := bar(look(), time.Since(start))
 		longest = max(longest, len(line))
-		// The write fails when nobody reads the bar any more.
+		// The write fails when the reader of the bar is gone.
 		_, _ = fmt.Fprintf(w, "%-*s%s", longest, line, end)
 	}
 	for {

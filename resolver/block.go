@@ -51,7 +51,7 @@ func newBlocker(cfg Block) (b blocker, err error) {
 	if b.answer == filter.Sinkhole && len(cfg.Sinkhole) == 0 {
 		return b, setting.At("answer", errors.New("there is no sinkhole; name its addresses under sinkhole"))
 	}
-	// The names are in a domain that does not exist, so that nobody queries them.
+	// The names are in a domain that does not exist, so no client queries them.
 	b.soa = append(b.soa, "\x02ns\x07invalid\x00\x0ahostmaster\x07invalid\x00"...)
 	for _, v := range [...]uint32{1, 3600, 600, 86400, b.ttl} {
 		b.soa = append(b.soa, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))

@@ -233,7 +233,7 @@ func (h *host) answer(q *dns.Query, a *dns.Reply, b *blocker) {
 	}
 }
 
-// isRouted reports whether the name has an upstream of its own.
+// isRouted reports whether the name has its own upstream.
 func (l *local) isRouted(name []byte, labels []uint8) bool {
 	for _, i := range labels {
 		if _, ok := l.routed[string(name[i:])]; ok {

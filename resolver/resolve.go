@@ -73,7 +73,7 @@ type Parts struct {
 	// Addresses reports that rules or lists contain addresses, so that those in answers are
 	// judged too.
 	Addresses bool
-	// Routed are domains, in wire form, with upstreams of their own, which answer all their
+	// Routed are domains, in wire form, with their own upstreams, which answer all their
 	// names; these may have private addresses.
 	Routed [][]byte
 	// Validated reports that the store's answers are validated: one that fails may be

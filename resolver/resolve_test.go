@@ -161,7 +161,7 @@ func query(t testing.TB, name string, qtype uint16, now time.Time) *dns.Query {
 	return q
 }
 
-// ask returns the answer to a question and how it was had.
+// ask returns the answer to a question and how it was obtained.
 func (x *rig) ask(name string, qtype uint16) (*miekg.Msg, *reply, bool) {
 	x.t.Helper()
 	q := query(x.t, name, qtype, x.now)

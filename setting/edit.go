@@ -30,7 +30,7 @@ type Snippet string
 var ErrHand = errors.New("this place of the file is written in a way that a page cannot change: change it in the editor")
 
 // Edit applies changes to a text of settings, one after the other. Unaffected lines keep their
-// comments and order: Edit rewrites the smallest changed part that has lines of its own. It
+// comments and order: Edit rewrites the smallest changed part that has its own lines. It
 // parses the result and compares it with what was intended.
 func Edit(text []byte, changes ...Change) ([]byte, error) {
 	for _, c := range changes {
@@ -227,7 +227,7 @@ func (e *edit) column(l *level, i int) int {
 	return col
 }
 
-// own reports whether an entry has lines of its own.
+// own reports whether an entry has its own lines.
 func (e *edit) own(l *level, i int) bool {
 	if !l.block() {
 		return false
@@ -270,8 +270,8 @@ func written(l *level, i, col int) (string, error) {
 	return strings.Join(rows, ""), nil
 }
 
-// rewrite rewrites the entry of a level, or of the nearest outer level that has lines of its
-// own.
+// rewrite rewrites the entry of a level, or of the nearest outer level that has its own
+// lines.
 func (e *edit) rewrite(depth int) error {
 	for ; depth >= 0; depth-- {
 		l := &e.above[depth]

@@ -58,7 +58,7 @@ data: /var/x
 	}
 }
 
-// TestEditOfOneLine: settings that somebody wrote into one line are written anew.
+// TestEditOfOneLine: settings that were written on one line are rewritten.
 func TestEditOfOneLine(t *testing.T) {
 	got, err := Edit([]byte("policies: [{name: a, rules: [{name: x, action: block}, {name: y, action: allow}]}]\n"), Change{Path: []any{"policies", 0, "rules", 1}, Move: true})
 	if want := "policies: [{name: a, rules: [{name: y, action: allow}, {name: x, action: block}]}]\n"; err != nil || string(got) != want {

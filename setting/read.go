@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxText bounds a settings file; lists belong in files of their own.
+// maxText bounds a settings file; lists belong in separate files.
 const maxText = 4 << 20
 
 // A Text is the text of a settings file, with the line of every key.

@@ -39,7 +39,7 @@ func (f File) AddRoots(pool *x509.CertPool) error {
 	return fmt.Errorf("%q contains no certificate in PEM form", string(f))
 }
 
-// A Renewed is made of files, and made anew when they have changed. It may be used by several
+// A Renewed is built from files, and again when they have changed. It may be used by several
 // goroutines.
 type Renewed[T any] struct {
 	files []File
@@ -59,7 +59,7 @@ func Renew[T any](make func() (T, error), files ...File) (*Renewed[T], error) {
 }
 
 // Now returns the value of what the files contain. While they are unusable, it returns the
-// previous value: whoever watches the files reports the fault.
+// previous value: the watcher of the files reports the fault.
 func (r *Renewed[T]) Now() T {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -69,7 +69,7 @@ type shard struct {
 	full  int64      // when a search last found no room, Unix milliseconds
 }
 
-// A counter holds what this node has counted and what the others had counted at the last
+// A counter holds what this node has counted and the counts of the others at the last
 // exchange. Each node writes only its own number. So a number that is sent twice or late, or
 // again after Redis has lost everything, is still right.
 type counter struct {

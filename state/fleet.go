@@ -424,7 +424,7 @@ func (cs *counters) pack(node string, keys [][16]byte, changed bool) []part {
 			}
 			c.dirty = false
 			if c.pushing != nil && p.value != "" {
-				s.touch(key, c) // nobody knows which of the two arrives last
+				s.touch(key, c) // which of the two arrives last is undefined
 			}
 			p.next = c.pushing
 			parts = append(parts, p) // there is room: they stay in place

@@ -79,7 +79,7 @@ func TestInstructionsOutliveARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, stop := stopping(t, nil, dir)
-	for i := range 3000 { // the file is written anew meanwhile
+	for i := range 3000 { // the file is rewritten meanwhile
 		give(t, s, fmt.Sprint("k", i%10), fmt.Sprint(i))
 	}
 	give(t, s, "k0", "")
@@ -98,7 +98,7 @@ func TestInstructionsOutliveARestart(t *testing.T) {
 	if got := inForce(s); got != want {
 		t.Errorf("after a restart %q, want %q", got, want)
 	}
-	give(t, s, "k0", "new") // on a line of its own
+	give(t, s, "k0", "new") // on a separate line
 	want = inForce(s)
 	stop()
 	s, _ = stopping(t, nil, dir)
@@ -284,8 +284,8 @@ func TestWhatIsErasedStaysErased(t *testing.T) {
 	}
 }
 
-// TestAnErasureThatACrashCutShortIsCarriedOut: a node had noted that another one
-// erased an instruction, and still has it in its file.
+// TestAnErasureThatACrashCutShortIsCarriedOut: a node had recorded that another
+// one erased an instruction, and still has it in its file.
 func TestAnErasureThatACrashCutShortIsCarriedOut(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -317,7 +317,7 @@ func TestAnErasureThatACrashCutShortIsCarriedOut(t *testing.T) {
 }
 
 // TestWhatAnotherNodeErasesIsWithdrawn: also when its withdrawal was erased before
-// any node had heard of it.
+// any node had received it.
 func TestWhatAnotherNodeErasesIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

@@ -11,7 +11,7 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// asksRedis reports whether the store goes to Redis for a verdict that nobody has.
+// asksRedis reports whether the store goes to Redis for an unknown verdict.
 func asksRedis(t *testing.T, s state.Store, n *uint64) bool {
 	before := s.Stats().Trips
 	for range 10 {

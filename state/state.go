@@ -4,12 +4,12 @@
 //
 // Put stores a verdict under a 128-bit key with a time to live. Get returns it until it
 // expires or gives way to others that are asked for more often. Use is a [Count]: every node
-// counts for itself and knows what the others had counted a moment ago.
+// counts by itself and knows the counts of the others a moment ago.
 //
-// [Memory] does this for one process. A [Fleet] has a Memory of its own and exchanges changes
-// with Redis in the background, in pipelines. A request waits for Redis at most once, and
-// never longer than the settings allow. While Redis is lost, the node continues with its
-// Memory; afterwards it adds what it has counted in the meantime.
+// [Memory] does this for one process. A [Fleet] has its own Memory and exchanges changes with
+// Redis in the background, in pipelines. A request waits for Redis at most once, and never
+// longer than the settings allow. While Redis is lost, the node continues with its Memory;
+// afterwards it adds what it has counted in the meantime.
 //
 // Packages that use a store declare the interface they need. Package statetest is the
 // conformance suite of all stores.

@@ -262,8 +262,8 @@ events: {squid: %s, every: 20ms}
 	}
 }
 
-// startE2guardian starts e2guardian with lists in a folder of its own and
-// returns its address and log.
+// startE2guardian starts e2guardian with lists in a separate folder and returns
+// its address and log.
 func startE2guardian(t *testing.T, lists map[string]string) (addr, log string) {
 	t.Helper()
 	peer.Program(t, "e2guardian")

@@ -418,8 +418,8 @@ func removeOthers(t *testing.T, folder string, keep map[string][]byte) {
 	}
 }
 
-// place chooses a byte of a kind in a segment, or -1. It avoids records of the
-// purged object, because nobody reads them.
+// place chooses a byte of a kind in a segment, or -1. It skips records of the
+// purged object, because they are never read.
 func place(r *rand.Rand, b, magic []byte, kind string, purged int) int {
 	if kind == "segment head" {
 		return r.IntN(128)

@@ -31,8 +31,8 @@ cache:
 proxy: {private: [127.0.0.0/8], parent: "http://%s"}
 `
 
-// Three gateways keep each object once, each with verdicts of its own. One is
-// ended under load, and no client notices.
+// Three gateways keep each object once, each with its own verdicts. One is ended
+// under load, and no client notices.
 func TestGatewaysShareObjectsAndSurviveALoss(t *testing.T) {
 	var fetched atomic.Int64
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

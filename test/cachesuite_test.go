@@ -97,7 +97,7 @@ func (w *wrapper) join(a, b net.Conn) {
 	a.Close()
 }
 
-// client takes the requests of one connection through a tunnel of its own.
+// client takes the requests of one connection through a separate tunnel.
 func (w *wrapper) client(c net.Conn) {
 	in := bufio.NewReader(c)
 	var tunnel net.Conn

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAdsAreHidden: if the policy says hide, EasyList hides elements in a
-// browser, even on pages with a strict policy of their own, but not where a
+// browser, even on pages with a strict content security policy, but not where a
 // rule excepts a page. Further rules change headers and stop windows. A refused
 // page forbids frames.
 func TestAdsAreHidden(t *testing.T) {

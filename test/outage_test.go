@@ -106,7 +106,7 @@ func TestTheKDCIsKilledUnderLoad(t *testing.T) {
 }
 
 // TestTheOpenIDProviderIsKilledUnderLoad: signed-in people do not notice. Others
-// are told at once what is unavailable, and sign in as soon as it is back.
+// learn at once what is unavailable, and sign in as soon as it is back.
 func TestTheOpenIDProviderIsKilledUnderLoad(t *testing.T) {
 	port, idp := peer.Port(t), peer.Port(t)
 	callback := "http://127.0.0.1:" + port + "/sign-in/callback"

@@ -19,7 +19,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// packing is held while a package is made: tests that run beside each other share it.
+// a lock is held while a package is made: tests that run beside each other share
+// it.
 var packing sync.Mutex
 
 // packed builds the program as a release and makes a deb of it, once for each
@@ -231,7 +232,7 @@ func TestTheAlertRulesHold(t *testing.T) {
 	}
 }
 
-// TestTheModulePathIsChangedInOnePlace: with a path of its own, go install accepts the module
+// TestTheModulePathIsChangedInOnePlace: with a separate path, go install accepts the module
 // from a proxy, and nothing names the old path.
 func TestTheModulePathIsChangedInOnePlace(t *testing.T) {
 	const path, version = "filter.example/shuultuur", "v1.2.3"

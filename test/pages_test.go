@@ -255,8 +255,8 @@ return new Promise((done) => setTimeout(() => done(JSON.stringify({
 `
 
 // TestEveryPageOfTheAdminAddress visits each page, wide and narrow, light and
-// dark: nobody is shut out of it (WCAG 2.2 A and AA, by axe-core), it fits the
-// screen, stands still, and loads little, from nowhere else. With
+// dark: it is accessible to everyone (WCAG 2.2 A and AA, by axe-core), it fits
+// the screen, stands still, and loads little, from nowhere else. With
 // SHUULTUUR_PICTURES=DIR it leaves pictures of all pages there.
 func TestEveryPageOfTheAdminAddress(t *testing.T) {
 	t.Parallel()

@@ -376,8 +376,8 @@ access: {sign-in: {issuer: "http://127.0.0.1:%s", client-id: gate, secret: a sec
 policies: [{name: everyone, rules: []}]
 `
 
-// TestAdministratorsSignInAtAProvider: groups of the provider give roles; who has
-// none is not let in, and nobody gets the account of somebody else.
+// TestAdministratorsSignInAtAProvider: groups of the provider give roles; users
+// without an account are refused, and no one gets another person's account.
 func TestAdministratorsSignInAtAProvider(t *testing.T) {
 	port, idp := peer.Port(t), peer.Port(t)
 	provider(t, idp, "one", "http://127.0.0.1:"+port+"/login/callback")

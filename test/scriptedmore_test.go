@@ -69,7 +69,7 @@ func unicodeEscaped(s string) string {
 	return b.String()
 }
 
-// noTakeover are two compressed messages, each with a window of its own.
+// noTakeover are two compressed messages, each with its own window.
 func deflatedMessages(takeover bool, parts ...string) [][]byte {
 	var all [][]byte
 	var b bytes.Buffer
@@ -102,7 +102,7 @@ func moreTrials() []trial {
 	sendWS := func(send string) string {
 		return `return await new Promise(ok=>{const s=new WebSocket(u.replace('http','ws'));let t='';s.onopen=()=>{` + send + `};s.onmessage=m=>{t=atob(m.data)};s.onclose=()=>ok(t);setTimeout(()=>ok(t),20000)})`
 	}
-	sw := func(respond string) string { // a service worker answers; it is registered for a folder of its own
+	sw := func(respond string) string { // a service worker answers; it is registered for a separate folder
 		return `const reg=await navigator.serviceWorker.register(u+'&sw',{scope:u+'&page'}); const w=reg.installing||reg.waiting||reg.active; await new Promise(ok=>{if(w.state=='activated')ok();w.onstatechange=()=>(w.state=='activated'||w.state=='redundant')&&ok()}); const f=document.createElement('iframe'); f.src=u+'&page'; document.body.append(f); await new Promise(ok=>f.onload=ok); await new Promise(ok=>setTimeout(ok,300)); const t=f.contentDocument.body.innerText; await reg.unregister(); f.remove(); return t`
 	}
 	worker := func(js string) func(w http.ResponseWriter, r *http.Request, word string) {

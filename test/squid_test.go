@@ -74,7 +74,7 @@ func helperGateway(t *testing.T, dir string) (g *gateway.Gateway, socket string)
 	t.Helper()
 	g = runGateway(t, dir, helperSettings)
 	socket = filepath.Join(dir, "squid.sock")
-	if err := os.Chmod(socket, 0o666); err != nil { // Squid has a user of its own
+	if err := os.Chmod(socket, 0o666); err != nil { // Squid has its own user
 		t.Fatal(err)
 	}
 	return g, socket

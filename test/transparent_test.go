@@ -283,7 +283,7 @@ func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
 			t.Errorf("%s: %v, %q", tt.name, err, out)
 		}
 	}
-	// A hello that lies, too.
+	// A hello with a false name, too.
 	if out, err := n.curl("-4", "--resolve", "good.test:443:10.77.2.3", "https://good.test/"); err != nil || strings.Contains(out, "10.77.2.3") {
 		t.Errorf("a lying hello: %v, %q", err, out)
 	}

@@ -35,7 +35,7 @@ dns:
   forward: {upstreams: ["127.0.0.1:9"]}
 `
 
-// A shipped is a program that runs as a user starts it, in a folder of its own.
+// A shipped is a program that runs as a user starts it, in a separate folder.
 type shipped struct {
 	t                           *testing.T
 	dir, program, settings, dns string

@@ -43,7 +43,7 @@ func proxyFlags(addr string) []string {
 	return []string{"--proxy-server=http://" + addr, "--proxy-bypass-list=<-loopback>"}
 }
 
-// newBrowserAt is newBrowser for a user with a home folder of their own.
+// newBrowserAt is newBrowser for a user with a separate home folder.
 func newBrowserAt(t *testing.T, home, addr string) *browser {
 	t.Helper()
 	return newBrowserBy(t, []string{"env", "HOME=" + home}, nil, proxyFlags(addr)...)

@@ -246,7 +246,7 @@ func TestMessagesAreSaidWithTheirValues(t *testing.T) {
 	}
 }
 
-// FuzzMessage: a sentence that nobody translates stays as it is.
+// FuzzMessage: an untranslated sentence stays as it is.
 func FuzzMessage(f *testing.F) {
 	f.Add("x is not an address", "{1} is not an address")
 	f.Fuzz(func(t *testing.T, sentence, message string) {
@@ -396,8 +396,8 @@ func TestThePackedTextsAreThoseOfTheFiles(t *testing.T) {
 var forPrograms = []string{"client.go", "config.go", "contention.go", "mcp.go", "sessions.go", "admin.go", "audit.go",
 	"send application/json or text/csv", "If-Match is missing: send the ETag of the settings that were read", "reading the alerts in X: X; move the file away to begin anew"}
 
-// TestWhatTheAdminPagesRefuseIsAMessage: each mistake that somebody can make on a
-// page is said in every language. What wraps an error says where it happened, and
+// TestWhatTheAdminPagesRefuseIsAMessage: each mistake that can be made on a page
+// is reported in every language. What wraps an error says where it happened, and
 // may stay as it is.
 func TestWhatTheAdminPagesRefuseIsAMessage(t *testing.T) {
 	verbs := regexp.MustCompile(`%[-+#]?[0-9.]*[a-zA-Z]`)

@@ -199,7 +199,7 @@ func (e *Event) about(text string) error {
 		}
 		host = ascii
 	}
-	if u.User != nil { // whoever decides must not see a password
+	if u.User != nil { // the reviewer must not see a password
 		u.User = nil
 		full = u.String()
 	}

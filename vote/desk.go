@@ -113,7 +113,7 @@ func (d *Desk) decide(ctx context.Context, n *Decision, by string) error {
 }
 
 // Withdraw withdraws a decision. If it had replaced an earlier one for the same
-// site and people, the earlier one holds again. If a later one has replaced it,
+// site and people, the earlier one applies again. If a later one has replaced it,
 // the later one stays.
 func (d *Desk) Withdraw(ctx context.Context, id int64) (Decision, error) {
 	d.deciding.Lock()

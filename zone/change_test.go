@@ -26,7 +26,7 @@ type content struct {
 	chosen  map[string]bool // that have a Choice among their A records
 }
 
-// whole is the zone as somebody would read it.
+// whole is the zone as text.
 func (c *content) whole() *Zone {
 	z := &Zone{Origin: c.origin}
 	for name := range c.names {

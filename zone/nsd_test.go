@@ -73,9 +73,9 @@ func exchange(t testing.TB, c *miekg.Conn, m *miekg.Msg) *miekg.Msg {
 	return r
 }
 
-// wild writes a zone of strange shapes: names that lie on top of each other,
-// wildcards at all depths, cuts, DNAMEs, chains and loops of CNAMEs, targets
-// in and out of the zone and in the other zones.
+// wild writes a zone of strange shapes: nested names, wildcards at all depths,
+// cuts, DNAMEs, chains and loops of CNAMEs, targets in and out of the zone and in
+// the other zones.
 func wildZone(rnd *rand.Rand, origin string, others []string, names int) string {
 	labels := []string{"a", "b", "c", "d", "*", "e", "f", "longer-label", "x\\046y"}
 	name := func() string {

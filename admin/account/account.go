@@ -1,5 +1,5 @@
-// Package account has the accounts of the people who may use the admin address, and
-// the log of their actions.
+// Package account keeps the accounts of the people who may use the admin address,
+// and the log of their actions.
 //
 // A [Book] keeps accounts, tokens and sessions in its own folder below the data
 // folder. A request with a password, a session or a token becomes a [Who], whose
@@ -36,9 +36,9 @@ import (
 // A Role determines what an account may do.
 type Role uint8
 
-// Roles. An owner may do everything, an operator all but accounts, the audit
-// log and a person's data; a safeguarding lead looks into browsing and alerts; a
-// helper, such as a teacher, looks after groups of their own; a viewer reads.
+// Roles. An owner may do everything, an operator all but accounts, the audit log
+// and a person's data; a safeguarding lead looks into browsing and alerts; a
+// helper, such as a teacher, looks after certain groups; a viewer reads.
 const (
 	None Role = iota
 	Viewer

@@ -89,7 +89,7 @@ type Watching struct {
 	Desk *Desk // nil on trial
 }
 
-// Parts are what watching needs of others.
+// Parts are the parts of the gateway that alerts need.
 type Parts struct {
 	Checks   []filter.Check
 	Key      []byte    // of policies

@@ -46,7 +46,7 @@ type Filter struct {
 	words  []uint64
 	blocks uint64 // 0 if the whole filter is one block of any size
 	stride uint64 // distance of blocks, in words · 2³²
-	keys   int    // number of keys that it is made for
+	keys   int    // number of keys that it is sized for
 	added  atomic.Int64
 }
 
@@ -100,7 +100,7 @@ func (f *Filter) Has(k Key) bool {
 	return b.bit(k2>>8)&b.bit(k2>>22)&b.bit(k2>>36)&b.bit(k2>>50)&1 != 0 // up to probes
 }
 
-// Add adds k and reports whether the filter already had it, or seemed to.
+// Add adds k and reports whether the filter already contained it, or seemed to.
 func (f *Filter) Add(k Key) (had bool) {
 	if f.blocks == 0 {
 		return f.smallAdd(k)

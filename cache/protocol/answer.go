@@ -86,7 +86,7 @@ func nextTag(v []byte) (tag, rest []byte) {
 }
 
 // weakEqual compares entity tags (RFC 9110 section 8.8.3.2). A tag without quotes is compared
-// as if it had them.
+// as if it were quoted.
 func weakEqual(a, b []byte) bool { return bytes.Equal(opaque(a), opaque(b)) }
 
 func opaque(v []byte) []byte {

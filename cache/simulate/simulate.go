@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // memoryShare is the share of memory in a simulated cache, in per cent, and leastMemory its
-// minimum, because nobody has less.
+// minimum, because every machine has that much.
 const (
 	memoryShare = 30
 	leastMemory = 4 << 20

@@ -32,7 +32,7 @@ import (
 const (
 	virus     = "virus"     // the scanner reports an infection
 	violation = "violation" // the scanner reports violations of its policy
-	blocked   = "blocked"   // the scanner answers with a page of its own
+	blocked   = "blocked"   // the scanner answers with its own page
 	modified  = "modified"  // the scanner would change the message
 )
 

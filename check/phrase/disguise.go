@@ -432,8 +432,8 @@ var asCyrillic = [...][2]string{
 // latinOf and cyrillicOf map characters to the letters that they resemble.
 var latinOf, cyrillicOf = standsFor('a', 'z', asLatin[:]), standsFor(0x430, 0x52f, asCyrillic[:])
 
-// standsFor returns a map of the letters from first to last to themselves, and of others by
-// pairs.
+// standsFor returns a map of the letters from first to last to themselves, and of further
+// letters by pairs.
 func standsFor(first, last rune, pairs [][2]string) map[rune]rune {
 	m := map[rune]rune{}
 	for r := first; r <= last; r++ {

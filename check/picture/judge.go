@@ -30,7 +30,7 @@ type verdict struct {
 type jobs struct {
 	slots chan struct{} // of pictures being decoded
 	asks  chan struct{} // of pictures that the model judges
-	spare chan struct{} // the same, for pictures that nobody waits for
+	spare chan struct{} // the same, for pictures that no request waits for
 	most  int           // jobs that may wait
 
 	mu    sync.Mutex
@@ -107,7 +107,7 @@ func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool
 		if j.err == nil {
 			c.seen.With("judged").Inc()
 			c.known.put(ctx, sum, j.verdict)
-			c.pages.add(j.page, sum, j.verdict.Findings) // also if nobody waited until now
+			c.pages.add(j.page, sum, j.verdict.Findings) // also if no request has waited so far
 		}
 		<-slot
 		c.jobs.mu.Lock()
@@ -133,9 +133,9 @@ func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool
 	})
 }
 
-// turn waits until the model may judge a picture. Pictures that nobody waits for must neither
-// slow down a page that is being loaded nor occupy the model. They are judged one at a time,
-// when no picture has come for a while.
+// turn waits until the model may judge a picture. Pictures that no request waits for must
+// neither slow down a page that is being loaded nor occupy the model. They are judged one at
+// a time, when no picture has come for a while.
 func (q *jobs) turn(j *job) (slot chan struct{}) {
 	begun := time.Now()
 	for {
@@ -166,11 +166,11 @@ func (q *jobs) turn(j *job) (slot chan struct{}) {
 
 const (
 	quiet       = 250 * time.Millisecond // without a new picture for this time, no page is being loaded
-	longestRest = 2 * time.Second        // longest delay of a picture that nobody waits for
+	longestRest = 2 * time.Second        // longest delay of a picture that no request waits for
 )
 
-// busyFor returns how long to delay pictures that nobody waits for: not at all if the queue is
-// half full.
+// busyFor returns how long to delay pictures that no request waits for: not at all if the
+// queue is half full.
 func (q *jobs) busyFor() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -40,7 +40,7 @@ func TestLockedListsAreEncryptedWhereTheyLie(t *testing.T) {
 	if strings.Contains(sealed, h.String()) || strings.Contains(sealed, "authority") || !strings.HasPrefix(sealed, lockedMagic) {
 		t.Fatalf("the file is not encrypted: %q", sealed)
 	}
-	unlocked := Config{Hashes: map[string]HashList{"law": {File: file}}} // whoever takes "locked" away
+	unlocked := Config{Hashes: map[string]HashList{"law": {File: file}}} // "locked" removed
 	for _, cfg := range []Config{cfg, unlocked} {
 		again, err := New(cfg, Parts{Key: key})
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 type Config struct {
 	// Rules are rule files, plain or gzip, tarballs of them, or folders.
 	Rules []setting.File `yaml:"rules"`
-	// Sources are fetched rule files, by names of their own.
+	// Sources are fetched rule files, by their names.
 	Sources map[string]source.Config `yaml:"sources"`
 	// Classes is a classification.config: names, texts and priorities of classes. One in a
 	// tarball or folder of rules is used without this setting.

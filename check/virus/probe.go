@@ -23,7 +23,8 @@ type outage struct {
 	why   error
 }
 
-// errAway returns the error of a scanner that is not used, so that nobody waits for it.
+// errAway returns the error of a scanner that is not in use, so that no request
+// waits for it.
 func (s *scanner) errAway() error {
 	if o := s.away.Load(); o != nil {
 		return fmt.Errorf("clamd at %s is not used until it answers, since %s: %w", s.address, o.since.Format(time.TimeOnly), o.why)

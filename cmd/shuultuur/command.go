@@ -16,7 +16,7 @@ import (
 
 // A command is one subcommand. run returns the exit status: 0 success, 1 failure
 // or a negative answer, 2 wrong usage. It first declares its flags with [flags]
-// and parses them. Help, manual pages and completion are made from the
+// and parses them. Help, manual pages and completion are generated from the
 // declarations.
 type command struct {
 	name, args, what string

@@ -186,7 +186,7 @@ func TestImportOfSquidKeepsTLSUsersAndScanner(t *testing.T) {
 		{"10.1.0.9", "http://www.more.example/", "block"},
 		{"10.3.0.9", "http://www.more.example/", "allow"},
 		{"10.3.0.9", "https://mail7.example/", "block"},
-		{"10.3.0.9", "https://www.bank.example/setup.exe", "allow"}, // which nobody looks into
+		{"10.3.0.9", "https://www.bank.example/setup.exe", "allow"}, // which are not decrypted
 		{"10.3.0.9", "https://a.clinic.example/setup.exe", "allow"},
 		{"10.3.5.9", "https://other.example/setup.exe", "allow"},
 		{"10.3.0.9", "https://other.example/setup.exe", "block"},

@@ -35,7 +35,7 @@ compares the name is never wrong.
 Exceptions, networks, expressions and rules of ad blockers do not fit into
 either; how many exceptions were left out is said.`
 
-// probes is how many names that are in no list the count is made with.
+// probes is the number of absent names with which false matches are counted.
 const probes = 2_000_000
 
 func exportLists(ctx context.Context, e env, args []string) int {

@@ -14,8 +14,8 @@ func main() {
 	os.Exit(start(env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, program: os.Args[0]}, os.Args[1:]))
 }
 
-// commands returns all commands; help, completion and man pages are made from this
-// table.
+// commands returns all commands; help, completion and man pages are generated from
+// this table.
 func commands() []command {
 	all := []command{
 		{name: "run", args: "[FILE]", what: "start the gateway", run: run, here: ofProcess},

@@ -16,11 +16,11 @@ const (
 	maxComposed = 4 << 20
 )
 
-// Stills returns the pictures to look at in a file: the file itself or, of an
-// animation (GIF, PNG, WebP), its first frame and what is to be seen after that of
-// the first 64 which says most, if that is made of twice the bytes: an animation
-// may begin with an empty frame, or be put together of pieces. Each is a file of
-// its own.
+// Stills returns the pictures to look at in a file: the file itself or, for an
+// animation (GIF, PNG, WebP), its first frame and, of the first 64, the canvas
+// with the most information, if that consists of twice the bytes: an animation may
+// begin with an empty frame, or be put together of pieces. Each is a separate
+// file.
 func Stills(b []byte) [][]byte {
 	a := animationOf(b)
 	if len(a.frames) == 0 || len(a.frames) == 1 && b[0] == 'G' {
@@ -87,8 +87,8 @@ func animationOf(b []byte) (a animation) {
 	return a
 }
 
-// fullest is the frame after which the canvas says most, by the bytes that it is
-// made of, with these, and the frame from which on it is put together.
+// fullest is the frame after which the canvas has the most information, by the
+// bytes that it was drawn from, with these, and the frame from which it is drawn.
 func (a *animation) fullest() (from, best, most int) {
 	start, below, pixels := 0, 0, 0
 	for i := range a.frames {

@@ -6,8 +6,8 @@
 // server recognises a batch that it already has, so that a batch whose
 // acknowledgement was lost counts once. The table is divided by day; days that
 // are older than asked for are dropped whole. A row is kept as a line of text
-// (see [event.Codec]), and its fields in columns of their own, by which the
-// server filters and counts.
+// (see [event.Codec]), and its fields in columns, by which the server filters and
+// counts.
 //
 // The server may be away when the gateway starts or later: [event.Log] writes
 // again what failed.
@@ -67,7 +67,7 @@ SETTINGS non_replicated_deduplication_window = 1000, old_parts_lifetime = 5, fsy
 // columns are in the order in which [appendRow] writes them.
 const columns = "seq, time, client, address, user, host, action, policy, rule, category, proto, method, status, type, learned, source, unread, cache, words, line, anonymous"
 
-// fields are those with a column of their own.
+// fields are those with a column.
 var fields = [...]event.Field{event.User, event.Host, event.Action, event.Policy, event.Rule, event.Category, event.Proto,
 	event.Method, event.Status, event.Type, event.Learned, event.Source, event.Unread, event.Cache}
 
@@ -193,7 +193,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	}
 	if err := s.insertRows(ctx, rows); err != nil {
 		s.mu.Lock()
-		s.tableExists = false // somebody may have removed the table
+		s.tableExists = false // the table may have been removed
 		s.mu.Unlock()
 		return fmt.Errorf("write %d events to ClickHouse: %w", len(rows), err)
 	}

@@ -16,8 +16,8 @@
 //
 // Only the reason may hold blanks, so that it is found by counting fields from
 // both ends. Control characters and asterisks are written as %XX, outside the
-// reason also blanks and bytes that are not ASCII: no line can be forged, and
-// nobody can put a *DENIED* where there was none.
+// reason also blanks and bytes that are not ASCII: no line can be forged, and no
+// field can contain a *DENIED* marker that is not real.
 package dansguardian
 
 import (

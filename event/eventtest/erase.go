@@ -11,7 +11,7 @@ import (
 )
 
 // Erases tests that a store removes a person's rows, and their bytes from the
-// files in its folder, and keeps the rows of others.
+// files in its folder, and keeps all other rows.
 func Erases(t *testing.T, open func(path string) (event.Store, error)) {
 	dir := t.TempDir()
 	st, err := open(filepath.Join(dir, "record"))

@@ -185,7 +185,8 @@ func (s *Store) post(ctx context.Context) error {
 	case res.StatusCode == http.StatusRequestEntityTooLarge:
 		return &event.Refused{Err: fmt.Errorf("%w: %.200q", errTooLarge, text)}
 	case res.StatusCode == 408, res.StatusCode == 429, res.StatusCode >= 502 && res.StatusCode <= 504,
-		// The others are caused by mistakes in settings, which somebody will correct.
+		// The others are caused by mistakes in settings, which an administrator
+		// will correct.
 		res.StatusCode/100 == 3, res.StatusCode == 401, res.StatusCode == 403, res.StatusCode == 404, res.StatusCode == 405, res.StatusCode == 407:
 		return fmt.Errorf("status %d: %.200q", res.StatusCode, text)
 	}

@@ -1,11 +1,10 @@
 // Package postgres keeps events in PostgreSQL, for fleets: several gateways
 // write to one table, and each reads all of it.
 //
-// The table is divided by day. A batch is copied (COPY) into the days of its
-// rows in one transaction; days that are older than asked for are dropped
-// whole, which costs the same however many rows they have. A row is kept as a
-// line of text (see [event.Codec]), with its time and the columns that people look at
-// with tools of their own.
+// The table is divided by day. A batch is copied (COPY) into the days of its rows in
+// one transaction; days that are older than asked for are dropped whole, which costs
+// the same however many rows they have. A row is kept as a line of text (see
+// [event.Codec]), with its time and the columns that people query with SQL tools.
 //
 // The server may be away when the gateway starts or later: connections are made
 // when they are needed, and [event.Log] writes again what failed.
@@ -149,7 +148,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		s.tableExists = false // somebody may have removed the tables
+		s.tableExists = false // the tables may have been removed
 		clear(s.days)
 		return fmt.Errorf("write %d events to PostgreSQL: %w", len(rows), err)
 	}
@@ -233,7 +232,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	for _, name := range names {
 		end, ok := dayEnd(name)
 		if !ok || end.Add(s.keep).After(now) {
-			continue // not a day of ours, or a recent one
+			continue // not a day that this store made, or a recent one
 		}
 		_, day, _ := strings.Cut(name, "event_")
 		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS event_"+day); err != nil {

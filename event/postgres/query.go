@@ -237,7 +237,7 @@ func (a *asked) term(t *event.Term) {
 	a.where = append(a.where, condition)
 }
 
-// clients adds a term about addresses, which have a column of their own.
+// clients adds a term about addresses, which have their own column.
 func (a *asked) clients(t *event.Term) {
 	var any []string
 	var single, nets []string

@@ -5,7 +5,7 @@
 // the batch goes into a durable log (package ingest), and so do all later ones until
 // the log is empty, so that the order stays. The log is tried once a second. After a
 // crash, events may be sent again if the receiver had accepted them and this was not
-// noted yet; events have IDs.
+// yet recorded; events have IDs.
 package spool
 
 import (

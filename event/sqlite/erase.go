@@ -16,9 +16,9 @@ const (
 	checkpointPause = 50 * time.Millisecond
 )
 
-// Erase removes the rows of a person, and notes of others that name the person.
-// It rewrites the database and its log, so that neither contains these bytes
-// any longer. The index is rebuilt from the remaining rows.
+// Erase removes the rows of a person, and notes in other rows that name the
+// person. It rewrites the database and its log, so that neither contains these
+// bytes any longer. The index is rebuilt from the remaining rows.
 func (s *Store) Erase(ctx context.Context, p event.Person) (rows int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -135,8 +135,8 @@ func (d *Reader) bounds(ctx context.Context) (s span, err error) {
 	return s, err
 }
 
-// idsOf returns the ids of the rows that find selects. gaps reports whether
-// other rows lie between them.
+// idsOf returns the ids of the rows that find selects. gaps reports whether other
+// rows lie between them.
 func (s *segment) idsOf(f *event.Filter, in span) (ids []int64, rest []*event.Term, gaps bool, err error) {
 	sel, rest, err := s.find(f, in)
 	if err != nil || sel.empty() {

@@ -26,7 +26,7 @@ type rowReaders struct {
 	closed bool
 }
 
-// A rowReader reads rows over a connection of its own.
+// A rowReader reads rows over its own connection.
 type rowReader struct {
 	*conn
 	spans [2]*stmt // rows between two ids, oldest and newest first; nil until they are needed

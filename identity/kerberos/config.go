@@ -36,6 +36,6 @@ type Login struct {
 	Answer []byte
 }
 
-// ErrNTLM reports that a client sent NTLM. It is not supported: anybody on the
-// path can compute the password from it.
+// ErrNTLM reports that a client sent NTLM. It is not supported: an eavesdropper
+// can compute the password from it.
 var ErrNTLM = errors.New("the client sent NTLM and not Kerberos: enter the proxy by its full name and not by its address, register that name for the account of the keytab (setspn -S HTTP/proxy.example ACCOUNT), and sign in to the domain on the client")

@@ -199,8 +199,9 @@ func TestATicketSaysWhoAsks(t *testing.T) {
 	}
 }
 
-// TestTheServiceProvesItself: who asks for that gets the time of its authenticator
-// back, encrypted with the key in the ticket, wrapped as it has wrapped its own.
+// TestTheServiceProvesItself: a client that asks for mutual authentication gets
+// the time of its authenticator back, encrypted with the key in the ticket,
+// wrapped as its own token was.
 func TestTheServiceProvesItself(t *testing.T) {
 	for _, tt := range []struct{ spnego, mutual bool }{{true, true}, {false, true}, {true, false}} {
 		var session types.EncryptionKey

@@ -16,7 +16,7 @@ var errManyTokens = errors.New("more tokens came than can be remembered; try aga
 const maxReplay = 1 << 18
 
 // Replays remembers tokens while they could be used again. It stores only valid
-// tokens, so that nobody can fill it with invalid ones.
+// tokens, so that invalid ones cannot fill it.
 type Replays struct {
 	mu       sync.Mutex
 	now, old map[[sha256.Size]byte]struct{}

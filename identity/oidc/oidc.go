@@ -310,7 +310,7 @@ func (p *Provider) user(claims map[string]any, resort bool) string {
 			continue
 		}
 		if verified, present := claims["email_verified"].(bool); c == "email" && present && !verified {
-			continue // an unverified address could be anybody's
+			continue // an unverified address could belong to anyone
 		}
 		if s, ok := claims[c].(string); ok && name(s) {
 			return s
@@ -394,8 +394,8 @@ func (p *Provider) BeginDevice(ctx context.Context) (*Device, error) {
 	return &Device{Code: a.UserCode, At: a.VerificationURI, Whole: a.VerificationURIComplete, Until: until, pending: a, k: k}, nil
 }
 
-// FinishDevice polls the provider until somebody has typed the code, and returns
-// that person.
+// FinishDevice polls the provider until the code has been typed, and returns the
+// person who typed it.
 func (p *Provider) FinishDevice(ctx context.Context, d *Device) (*Who, error) {
 	ctx, stop := context.WithDeadline(ctx, d.Until)
 	defer stop()

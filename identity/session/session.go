@@ -58,7 +58,7 @@ type Store interface {
 	InForce(topic string) []state.Instruction
 }
 
-// A shard is a part of the table with a lock of its own.
+// A shard is a part of the table with its own lock.
 type shard struct {
 	mu sync.RWMutex
 	at map[netip.Addr]*Session

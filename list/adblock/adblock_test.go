@@ -242,7 +242,7 @@ func refer(t testing.TB, line string) *reference {
 	return x
 }
 
-// longest returns the length of the longest of domains that host lies in.
+// longest returns the length of the longest of domains that contains host.
 func longest(domains []string, host string) int {
 	n := 0
 	for _, d := range domains {
@@ -395,8 +395,8 @@ type request struct {
 	third       bool
 }
 
-// TestAgreesWithReference: the rules of real lists, and requests made of them,
-// put to the engine and to every rule's regular expression one by one.
+// TestAgreesWithReference: the rules of real lists, and requests derived from
+// them, given to the engine and to every rule's regular expression one by one.
 func TestAgreesWithReference(t *testing.T) {
 	all := network(t, linesOf(t, "easylist.txt.gz", "easyprivacy.txt.gz"))
 	rnd := rand.New(rand.NewPCG(7, 7))

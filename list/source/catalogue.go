@@ -2,8 +2,8 @@ package source
 
 import "shuultuur/list"
 
-// A Known source is an entry of the catalogue. Its content is not part of the program: whoever
-// names it fetches it, under its licence.
+// A Known source is an entry of the catalogue. Its content is not part of the program: naming
+// one fetches it, under its licence.
 type Known struct {
 	Name       string
 	What       string

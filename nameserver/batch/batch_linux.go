@@ -35,8 +35,8 @@ type fast struct {
 	hdrs [Size]mmsghdr
 	iovs [Size]unix.Iovec
 
-	// do is the function for the raw connection. It is made once, because a closure
-	// for each call would be garbage.
+	// do is the function for the raw connection. It is created once, because a
+	// closure for each call would be garbage.
 	do    func(fd uintptr) bool
 	n     int
 	errno syscall.Errno

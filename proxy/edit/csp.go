@@ -8,7 +8,7 @@ import (
 )
 
 // A need is something that a page's Content-Security-Policy (CSP Level 3) must allow: an
-// element of ours, inline or by URL.
+// inserted element, inline or by URL.
 type need struct {
 	directives []string // that may govern it, in order of precedence
 	hash       string   // of an inline element: 'sha256-…'

@@ -128,8 +128,8 @@ func TestATailIsKeptBackInLittleRoom(t *testing.T) {
 	})
 }
 
-// A program that streams bytes of its own learns of the answer before the first
-// of them comes.
+// A program that streams its bytes learns of the answer before it sends the
+// first.
 func TestTheHeadOfAStreamOfUnknownBytesDoesNotWaitForThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, _ := begin(t, Config{}, impatient("bad", 300*time.Millisecond))

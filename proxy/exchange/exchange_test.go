@@ -18,7 +18,7 @@ import (
 	"shuultuur/proxy/page"
 )
 
-// decider is a Decider made of two functions; either may be nil.
+// decider is a Decider that consists of two functions; either may be nil.
 type decider struct {
 	wants  func(t *filter.Transaction, s filter.Stage) bool
 	decide func(t *filter.Transaction, s filter.Stage) filter.Verdict

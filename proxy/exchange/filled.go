@@ -6,8 +6,8 @@ import (
 	"shuultuur/message"
 )
 
-// A filled is a body that is made from another one piece by piece. Its length is unknown until
-// it is over.
+// A filled is a body that is derived from another one piece by piece. Its length is unknown
+// until it is over.
 type filled struct {
 	src   message.Body
 	fill  func() error   // puts the next bytes into ready, or sets over

@@ -198,7 +198,7 @@ func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 		case err != nil:
 			return false, err
 		}
-		if doubtful { // the first bytes decide; nobody waits for the rest of a film
+		if doubtful { // the first bytes decide; no request waits for the rest of a film
 			b.show(b.hold.end)
 			_ = b.content.Looks()
 			if doubtful = false; b.content.Barren() {

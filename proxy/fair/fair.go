@@ -49,8 +49,8 @@ func New(n int64, queue int) *Share {
 	return &Share{total: n, free: n, most: queue, lines: map[netip.Addr]*line{}}
 }
 
-// Take takes n units for a client, and waits at most wait. It reports whether it got them, and
-// whether it had to wait.
+// Take takes n units for a client, and waits at most wait. It reports whether they were
+// granted, and whether the caller had to wait.
 func (s *Share) Take(ctx context.Context, who netip.Addr, n int64, wait time.Duration) (ok, waited bool) {
 	s.mu.Lock()
 	if s.waiting == 0 && s.free >= n {

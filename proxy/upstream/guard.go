@@ -88,7 +88,7 @@ func (g *guard) allowed(to netip.AddrPort) error {
 }
 
 // control is a net.Dialer's Control. It gets the resolved address directly before the
-// connection is made, so that a name server that answers differently the second time gains
+// connection is made, so a name server that answers differently the second time gains
 // nothing.
 func (g *guard) control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
@@ -111,8 +111,8 @@ func (c *Config) Reachable(to netip.AddrPort) error {
 	return (&guard{private: c.Private, own: c.Own}).allowed(to)
 }
 
-// ownPort returns an error if a new connection ends at a port of ours on this machine, which
-// is how a listener on all addresses is recognised.
+// ownPort returns an error if a new connection ends at one of the gateway's own ports on
+// this machine, which is how a listener on all addresses is recognised.
 func (g *guard) ownPort(n net.Conn) error {
 	to, ok := n.RemoteAddr().(*net.TCPAddr)
 	if !ok {

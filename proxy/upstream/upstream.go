@@ -42,7 +42,7 @@ type Config struct {
 	// link-local) but may be reached.
 	Private setting.Networks `yaml:"private"`
 	// OldTLS lists origins that only support TLS 1.0 or 1.1, or RSA key exchange, in the form
-	// of NoParent. Once the origin's key is known, anybody on the way can read such
+	// of NoParent. Once the origin's key is known, anyone on the path can read such
 	// connections.
 	OldTLS []string `yaml:"old-tls"`
 	// Relaxed accepts responses that RFC 9112 calls invalid but whose meaning is clear: equal

@@ -25,7 +25,7 @@ const (
 )
 
 // A URL is where the newest version is said: a text that begins with it, such as "1.4.0".
-// "make dist" writes it as the file latest. "" asks nobody.
+// "make dist" writes it as the file latest. "" asks no server.
 type URL string
 
 // UnmarshalText reads a URL.
@@ -96,7 +96,7 @@ func (w *Watch) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Header.Set("User-Agent", "Shuultuur") // whose version is nobody's business
+	r.Header.Set("User-Agent", "Shuultuur") // which does not reveal its version
 	res, err := w.client.Do(r)
 	if err != nil {
 		return err

@@ -9,8 +9,8 @@
 // New entries go to the young ring, a quarter of the memory. When its page is reused, entries
 // that were requested again move to the old ring, and so do positive answers while that has
 // room; the others are dropped. The old ring keeps what was requested since its page was last
-// reused. So a flood of names that nobody queries twice passes through the young ring, and if
-// the names do not exist it takes no more memory.
+// reused. So a flood of names that are never queried again passes through the young ring, and
+// if the names do not exist it takes no more memory.
 package cache
 
 import (

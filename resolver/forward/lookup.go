@@ -126,7 +126,7 @@ func (f *Forwarder) Pointer(ctx context.Context, a netip.Addr) (string, error) {
 	return "", nil
 }
 
-// DS returns the DS records that the parent zone has for a zone of ours.
+// DS returns the DS records that the parent zone has for a zone served here.
 func (f *Forwarder) DS(ctx context.Context, origin string) (all []*miekg.DS, err error) {
 	name, err := dns.Name(origin)
 	if err != nil {

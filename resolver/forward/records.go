@@ -8,7 +8,8 @@ import (
 	"shuultuur/setting"
 )
 
-// Routed returns the domains with upstreams of their own, in wire form, without the root.
+// Routed returns the domains with their own upstreams, in wire form, without the
+// root.
 func (c *Config) Routed() ([][]byte, error) {
 	var domains [][]byte
 	for key := range c.Routes {
@@ -25,7 +26,7 @@ func (c *Config) Routed() ([][]byte, error) {
 	return domains, nil
 }
 
-// RoutesPointer reports whether the name of an address has an upstream of its own. Other
+// RoutesPointer reports whether the name of an address has its own upstream. Other
 // upstreams have no names for private addresses.
 func (f *Forwarder) RoutesPointer(addr netip.Addr) bool {
 	own, err := f.cfg.Routed()

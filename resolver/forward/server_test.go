@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A server is a real name server on a port of its own, UDP and TCP.
+// A server is a real name server on a separate port, UDP and TCP.
 type server struct {
 	addr    string
 	queries atomic.Int64

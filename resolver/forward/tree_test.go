@@ -507,7 +507,7 @@ func liar(t *testing.T, resolver string) string {
 	}).addr
 }
 
-// lie spoils a message, or not.
+// corrupt or not, depending on the test.
 func lie(m *miekg.Msg, rnd *rand.Rand) {
 	drop := func(rrs []miekg.RR, types ...uint16) []miekg.RR {
 		return slices.DeleteFunc(rrs, func(rr miekg.RR) bool {
@@ -527,7 +527,7 @@ func lie(m *miekg.Msg, rnd *rand.Rand) {
 		m.Ns = drop(m.Ns, miekg.TypeNSEC, miekg.TypeNSEC3)
 	case 3:
 		if len(m.Answer) > 0 {
-			return // a fault of its own, tested with the validator
+			return // a separate fault, tested with the validator
 		}
 		m.Rcode = map[int]int{miekg.RcodeSuccess: miekg.RcodeNameError, miekg.RcodeNameError: miekg.RcodeSuccess}[m.Rcode]
 	case 4:

@@ -1,6 +1,6 @@
-// Package peertest runs programs of others beside a test: servers to agree
-// with, and tools that have the last word. They end with the test, and with
-// the test's process when that is killed.
+// Package peertest runs foreign programs beside a test: servers to agree with,
+// and tools that have the last word. They end with the test, and with the test's
+// process when that is killed.
 //
 // A test that needs a program and finds none is skipped and says what to
 // install; test/setup.sh does it on Debian.

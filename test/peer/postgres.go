@@ -44,7 +44,7 @@ func NewPostgres(t testing.TB) *Postgres {
 	return p
 }
 
-// StartPostgres starts a server in a folder of its own.
+// StartPostgres starts a server in a separate folder.
 func StartPostgres() (p *Postgres, err error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) == 0 {

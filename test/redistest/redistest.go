@@ -1,6 +1,6 @@
-// Package redistest starts real Redis servers for tests, Valkey where there is
-// no other: one alone, a cluster, or a Sentinel that watches one. Each has a folder and ports of its own on
-// loopback, writes nothing to disk unless told to, and ends with the test.
+// Package redistest starts real Redis servers for tests, Valkey where there is no other: one alone,
+// a cluster, or a Sentinel that watches one. Each has its own folder and ports on loopback, writes
+// nothing to disk unless configured to, and ends with the test.
 //
 // A test that needs a server and finds none installed is skipped and says what
 // to install; test/setup.sh does it on Debian.
@@ -32,7 +32,7 @@ const patience = 20 * time.Second
 // A Server is one running redis-server.
 type Server struct {
 	Addr string // host:port, the same after a Restart
-	Dir  string // where it runs; what its arguments name lies here
+	Dir  string // where it runs; the files that its arguments name are here
 
 	program string
 	args    []string
@@ -61,8 +61,8 @@ func start(t testing.TB, own func() []string, args []string) *Server {
 	return startProgram(t, peer.Program(t, "redis-server", "valkey-server"), own, args)
 }
 
-// startProgram starts a server; own are arguments that have to be made anew
-// when the port is taken; they go first.
+// startProgram starts a server; own are arguments that have to be rebuilt when
+// the port is taken; they go first.
 func startProgram(t testing.TB, program string, own func() []string, args []string) *Server {
 	t.Helper()
 	s := &Server{Dir: t.TempDir(), program: program}
@@ -72,7 +72,7 @@ func startProgram(t testing.TB, program string, own func() []string, args []stri
 		}
 		s.Stop()
 	})
-	// Between asking for a free port and its use somebody else may take it.
+	// Another process may take a free port before it is used.
 	for try := 0; ; try++ {
 		port := peer.Port(t)
 		s.Addr = "127.0.0.1:" + port

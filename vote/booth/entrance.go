@@ -22,8 +22,8 @@ import (
 const goneFor = 7 * 24 * time.Hour
 
 // An entrance writes all votes to the log: those of clients, of other nodes and
-// of a stream. It leaves out votes that were on their way while their voter was
-// erased, but acknowledges them, so that nobody sends them again.
+// of a stream. It leaves out votes that were in transit while their voter was
+// erased, but acknowledges them, so that they are not sent again.
 //
 // Names are kept as keyed hashes, also over a restart.
 type entrance struct {

@@ -18,9 +18,9 @@ import (
 	"shuultuur/vote"
 )
 
-// A mailer sends answers to voters in the background, so that nobody waits for
-// the mail server. If more than maxWaiting answers wait, later ones are dropped
-// and logged.
+// A mailer sends answers to voters in the background, so that no request waits
+// for the mail server. If more than maxWaiting answers wait, later ones are
+// dropped and logged.
 type mailer struct {
 	config Mail
 	texts  text.Choice

@@ -16,7 +16,7 @@ import (
 const connectWait = 5 * time.Second
 
 // openPostgres opens a database at a URL. It need not be reachable: the tables
-// are made by the first connection.
+// are created by the first connection.
 func openPostgres(place string) (*DB, error) {
 	var mu sync.Mutex
 	created := false

@@ -45,9 +45,9 @@ func openSQLite(ctx context.Context, path string) (*DB, error) {
 	return &DB{db: db, read: read, insert: insertRows}, nil
 }
 
-// insertRows inserts votes and returns those that were not there. Each has a
-// statement of its own: the driver looks for each value of a statement among all
-// of them.
+// insertRows inserts votes and returns those that were not there. Each has its
+// own statement: the driver looks for each value of a statement among all of
+// them.
 func insertRows(ctx context.Context, _ *sql.Conn, tx *sql.Tx, votes []vote.Vote) (fresh map[vote.ID]bool, err error) {
 	insert, err := tx.PrepareContext(ctx, "INSERT INTO vote ("+strings.Join(columns, ", ")+") VALUES "+rows(1, len(columns))+" ON CONFLICT DO NOTHING")
 	if err != nil {

@@ -68,8 +68,8 @@ func (a *Authority) Create(ctx context.Context, folder string, n Fresh) (path st
 	return path, writeNew(path, []byte(text))
 }
 
-// Restore makes a zone of the text it had, in Redis if folder is "", else as a file in folder,
-// and returns the path of the file.
+// Restore makes a zone from its former text, in Redis if folder is "", else as a file in
+// folder, and returns the path of the file.
 func (a Editor) Restore(ctx context.Context, folder, origin string, text []byte) (path string, err error) {
 	origin = zone.Canonical(strings.TrimSpace(origin))
 	if slices.ContainsFunc(a.Show(), func(s Shown) bool { return s.Origin == origin && s.View == "" }) {

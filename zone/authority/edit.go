@@ -190,8 +190,8 @@ func (e *editing) set(name string, typ uint16) (all []miekg.RR) {
 	return all
 }
 
-// ttl returns the TTL for a record without one: that of the record it replaces, of others with
-// its name and type, or of the SOA record.
+// ttl returns the TTL for a record without one: that of the record it replaces, of other
+// records with its name and type, or of the SOA record.
 func (e *editing) ttl(get func(string) string) uint32 {
 	if e.old != nil {
 		return e.old.Header().Ttl

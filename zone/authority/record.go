@@ -39,8 +39,8 @@ const (
 	rest // as in a zone file
 )
 
-// Types are the record types that have fields of their own, in the order of use. Records of
-// other types have a single field, "data".
+// Types are the record types that have separate fields in the form, in the order of use.
+// Records of other types have a single field, "data".
 var Types = []string{"A", "AAAA", "CNAME", "MX", "TXT", "NS", "SRV", "CAA", "PTR", "TLSA", "DS", "DNSKEY", "SSHFP", "HTTPS", "SVCB", "DNAME"}
 
 var fields = map[string][]Field{

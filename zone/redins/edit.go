@@ -36,7 +36,7 @@ func (s *Store) Text(ctx context.Context, origin string) ([]byte, error) {
 	var b bytes.Buffer
 	line := func(begin string, text []byte) {
 		b.WriteString(begin + " ")
-		if json.Compact(&b, text) != nil { // unchanged, for somebody to repair
+		if json.Compact(&b, text) != nil { // unchanged, to be repaired by hand
 			b.Write(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")))
 		}
 		b.WriteByte('\n')

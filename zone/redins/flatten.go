@@ -212,7 +212,7 @@ func (f *flattener) follow(h *flatName) (records []miekg.RR) {
 	return records
 }
 
-// except adds to had the types of a name, and those that are never copied.
+// except adds to the types that a name has those that are never copied.
 func except(h *flatName, had []uint16) []uint16 {
 	if had == nil {
 		had = []uint16{

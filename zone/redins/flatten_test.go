@@ -242,7 +242,7 @@ func (n *node) flat(t *testing.T, name, typ, want, denial string, keys []*sign.K
 	}
 	for key, set := range sets {
 		if strings.HasSuffix(key, " CNAME") && key != name+" CNAME" && !strings.HasPrefix(key, "two") && !strings.HasPrefix(key, "one") {
-			continue // made of a DNAME
+			continue // from a DNAME
 		}
 		if strings.HasPrefix(key, "sub.") {
 			continue // a referral

@@ -94,7 +94,7 @@ func TestGeographyChooses(t *testing.T) {
 		{countries, newyork, []uint16{1}},
 		{countries, "198.51.100.1", []uint16{2, 3}}, // France: the records for everybody
 		{countries, nowhere, []uint16{2, 3}},
-		{noDefault, nowhere, []uint16{0, 1}}, // nobody is for them: all
+		{noDefault, nowhere, []uint16{0, 1}}, // no answer picks them: all
 		{asns, berlin, []uint16{0}},
 		{asns, newyork, []uint16{1}},
 		{asns, nowhere, []uint16{2}},

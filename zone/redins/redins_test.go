@@ -322,7 +322,7 @@ func TestAnswersGoOnWithoutRedis(t *testing.T) {
 	if got := n.ask(t, "www.a.example.", "A"); got != first {
 		t.Errorf("without Redis: %s", got)
 	}
-	// It comes back and has forgotten everything: nobody took the zone out.
+	// It comes back and has forgotten everything: the zone is still listed.
 	s.Restart(t)
 	reconnected(t, s)
 	failures := n.Stats().Failures

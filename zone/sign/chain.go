@@ -126,7 +126,7 @@ func (s *Signer) arrange(from *zone.Zone, now time.Time) (*plan, error) {
 	return z, z.cut(entries, ksk)
 }
 
-// has reports whether a DNSKEY is one of ours, whatever its TTL.
+// has reports whether a DNSKEY belongs to this signer, whatever its TTL.
 func (s *Signer) has(rr *miekg.DNSKEY) bool {
 	return slices.ContainsFunc(*s.keys.Load(), func(k *Key) bool {
 		return k.PublicKey == rr.PublicKey && k.Algorithm == rr.Algorithm && k.Flags == rr.Flags

@@ -12,7 +12,7 @@ import (
 const remembered = 16384
 
 // demand keeps signatures made on demand, and limits the rate at which they are made, because
-// strangers choose the names. It is safe for concurrent use.
+// clients choose the names. It is safe for concurrent use.
 type demand struct {
 	perSecond float64
 

@@ -152,7 +152,7 @@ func (k *Key) rrsig(owner []byte, typ uint16, text []byte, now time.Time) ([]byt
 
 // Deny appends a proof made for the question, as [zone.Signer] requires.
 //
-// An NSEC record of its own denies a type of a name that exists or that a wildcard covers. A
+// A separate NSEC record denies a type of a name that exists or that a wildcard covers. A
 // name that does not exist also gets such a record, with the type NXNAME (RFC 9824); the code
 // is then NOERROR, or NXDOMAIN for a client that supports this. A wildcard answer gets a
 // record that covers the name and almost nothing else (RFC 4470). In zones with an NSEC3
@@ -319,7 +319,7 @@ func sibling(name []byte) []byte {
 	return prepend(label, parent)
 }
 
-// before returns a name before name such that no name in use lies between them.
+// before returns a name before name such that no name in use is between them.
 func before(name []byte) []byte {
 	label, parent := bytes.Clone(name[1:1+int(name[0])]), name[1+int(name[0]):]
 	room := 255 - len(parent) - 1

@@ -12,7 +12,7 @@ import (
 )
 
 // canonical returns the records of one set in canonical form (RFC 4034 section 6): names in
-// lower case and uncompressed, sorted by data, without duplicates. The result may lie in *buf,
+// lower case and uncompressed, sorted by data, without duplicates. The result may be in *buf,
 // which grows as needed.
 func canonical(set []miekg.RR, buf *[]byte) ([]byte, error) {
 	if len(set) == 1 { // the usual case

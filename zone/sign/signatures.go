@@ -101,7 +101,7 @@ func (k *Signatures) WriteTo(w io.Writer) (int64, error) {
 var errSignatures = errors.New("signatures that expire too soon")
 
 // ReadSignatures reads the output of WriteTo from the front of b, and returns the rest. It
-// does not verify the signatures: store them where nobody else can write.
+// does not verify the signatures: store them where no other process can write.
 func ReadSignatures(b []byte) (*Signatures, []byte, error) {
 	if len(b) < 4 {
 		return nil, nil, errSignatures

@@ -237,8 +237,8 @@ type set struct {
 
 // Zone returns z as it is to be served: with its records, the keys, chain and signatures, and
 // with s for signing on demand. Signatures and chains in z are removed; DNSKEY records of
-// others stay. z is not changed, but the result shares its records. Zone uses all processors
-// and stops when ctx ends.
+// other servers stay. z is not changed, but the result shares its records. Zone uses all
+// processors and stops when ctx ends.
 func (s *Signer) Zone(ctx context.Context, z *zone.Zone, now time.Time) (*zone.Zone, error) {
 	s.signing.Lock()
 	defer s.signing.Unlock()
@@ -332,7 +332,7 @@ func (s *Signer) keyTimes(now, at time.Time) time.Time {
 }
 
 // signAll signs sets. It reuses earlier signatures, also of another use of the zone, that are
-// valid for long enough. If it needs no others, kept is had.
+// valid for long enough. If it needs no others, kept is the previous slice.
 func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.Time, had, other *Signatures) (sigs [][]*miekg.RRSIG, kept *Signatures, renew time.Time, err error) {
 	sigs = make([][]*miekg.RRSIG, len(sets))
 	until := now.Add(reserve)
@@ -407,7 +407,7 @@ type outcome struct {
 	fresh bool
 }
 
-// signSet signs one set with each of its keys. It reuses signatures of had or other that are
+// signSet signs one set with each of its keys. It reuses signatures in had or other that are
 // valid after until, and appends all to all.
 func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, all []outcome, buf *[]byte) ([]*miekg.RRSIG, []outcome, error) {
 	wire, err := canonical(set.rrs, buf)

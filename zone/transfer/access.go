@@ -14,7 +14,7 @@ type access struct {
 	stats  *Stats
 }
 
-// wanted reports whether anybody may fetch a zone.
+// wanted reports whether any client may fetch a zone.
 func (s *access) wanted(origin string) bool {
 	return slices.ContainsFunc(s.allow, func(a allowed) bool { return covers(a.zones, origin) })
 }

@@ -20,8 +20,8 @@ import (
 )
 
 // A catalog zone lists zones, so that secondaries learn which zones exist (RFC 9432). We
-// produce catalogs of our zones, and follow those of others: a secondary zone with the setting
-// catalog.
+// produce catalogs of our zones, and follow catalogs of other servers: a secondary zone with
+// the setting catalog.
 
 // Catalog is a catalog zone that we produce.
 type Catalog struct {
@@ -144,7 +144,7 @@ func (c *catalog) records(members []string) []miekg.RR {
 
 // A member is a zone in a foreign catalog.
 type member struct {
-	label string // identifies the member; a new label means that it starts anew
+	label string // identifies the member; a new label means that its state is discarded
 	coo   string // the catalog that may take it over, "" for none (RFC 9432 section 4.4.1)
 }
 

@@ -109,7 +109,7 @@ func TestOthersFollowOurCatalog(t *testing.T) {
 }
 
 // NSD has catalogs since 4.9; an older one carries them, and their members, from
-// one of ours to another.
+// one server to another.
 func TestACatalogPassesThroughNSD(t *testing.T) {
 	own, members := peer.Port(t), []string{"a.test.", "b.test."}
 	addr := "127.0.0.1:" + own

@@ -21,7 +21,7 @@ import (
 type Config struct {
 	Keys   []KeyConfig `yaml:"tsig,omitempty"`
 	Sign   []Sign      `yaml:"sign,omitempty"`
-	Allow  []Allow     `yaml:"allow,omitempty"` // none: nobody
+	Allow  []Allow     `yaml:"allow,omitempty"` // none: no client
 	Notify []Notify    `yaml:"notify,omitempty"`
 	// Serial says how zones that are read here get their serial: keep, increment or unixtime.
 	// Default: keep, and unixtime for zones that are signed here.
@@ -30,7 +30,8 @@ type Config struct {
 	// Catalogs are catalog zones of our zones (RFC 9432).
 	Catalogs []Catalog `yaml:"catalogs,omitempty"`
 	// Folder keeps secondary zones over a restart. For zones that are signed here or may be
-	// fetched it keeps serials, signatures and differences; without a folder these begin anew.
+	// fetched it keeps serials, signatures and differences; without a folder these are lost at
+	// a restart.
 	Folder setting.Folder `yaml:"folder,omitempty"`
 }
 

@@ -7,7 +7,7 @@
 // it, it is remembered with the differences to its previous versions. Then the secondaries are
 // notified.
 //
-// A zone fetched from a primary also ends in Publish. A goroutine of its own queries the
+// A zone fetched from a primary also ends in Publish. A separate goroutine queries the
 // primary when the SOA record or a NOTIFY says so. [Server.Run] owns all goroutines: these,
 // one that sends notifications, one that renews signatures, and one that writes what a zone
 // needs after a restart.

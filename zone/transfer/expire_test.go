@@ -78,8 +78,8 @@ func TestACopyOfACopyLastsNoLonger(t *testing.T) {
 	}
 }
 
-// TestExpireAgreesWithPeers uses BIND and Knot as secondaries of ours, and as
-// primaries. NSD does not send the option.
+// TestExpireAgreesWithPeers uses BIND and Knot as secondaries of this server, and
+// as primaries. NSD does not send the option.
 func TestExpireAgreesWithPeers(t *testing.T) {
 	key := strings.TrimSuffix(keyName, ".")
 	for name, begin := range map[string]func(t *testing.T, dir, own, us string){

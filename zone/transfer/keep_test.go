@@ -105,7 +105,7 @@ func TestARestartKeepsSerialAndSignatures(t *testing.T) {
 		c := signing(t, denial)
 		other := signing(t, denial)
 		synctest.Test(t, func(t *testing.T) {
-			// Keys are made by the clock outside.
+			// Keys are generated with the clock outside.
 			time.Sleep(time.Until(time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC)))
 			run := func(c transfer.Config, n int) (uint32, map[string]string) {
 				k := newKept()

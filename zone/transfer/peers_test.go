@@ -22,7 +22,7 @@ import (
 // A program is another's server: it writes its settings and starts it.
 type program struct {
 	name string
-	// secondary fetches example.com. from a server of ours at port.
+	// secondary fetches example.com. from this server at port.
 	secondary func(t *testing.T, dir, own, port string)
 	// primary has the zone in file, and tells the server at port of changes. It
 	// reads the file again when reload is called.

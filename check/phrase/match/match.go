@@ -2,7 +2,7 @@
 // overlapping ones, and counts them.
 //
 // It is a filter in front of a verifier. Each pattern is filed under one or two short windows
-// of its own bytes, which are rare in ordinary text. At every position of the text, the filter
+// of its bytes, which are rare in ordinary text. At every position of the text, the filter
 // tests whether such a window may begin there. The verifier compares the few candidates with
 // the patterns filed under them. There are two filters:
 //

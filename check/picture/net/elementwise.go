@@ -34,7 +34,7 @@ func buildMany(f func(x, y float32) float32, i func(x, y int64) int64) func(b *b
 			if v == nil {
 				return nil, errors.New("an input is missing")
 			}
-			part := node{op: n.op, outputs: []string{""}} // nobody reads it, so that nothing is fused with it
+			part := node{op: n.op, outputs: []string{""}} // nothing reads it, so nothing is fused with it
 			if k == len(in)-2 {
 				part.outputs = n.outputs
 			}

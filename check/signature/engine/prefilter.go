@@ -19,8 +19,8 @@ import (
 // and one at an odd position: the pairs that are rarest in web traffic. A pattern too short
 // for a pair has one run, in its own group, for which any run may be the second. If a run
 // extends beyond the pattern, the table has it with every byte that may be before or after.
-// Patterns of one and two bytes are searched for one by one, or, if there are many, in tables
-// of their own.
+// Patterns of one and two bytes are searched for one by one, or, if there are many, in
+// separate tables.
 //
 // On processors with AVX2, vector instructions hash 16 positions at a time, and positions to
 // examine are first collected.
