@@ -118,7 +118,7 @@ var modules = map[string][]string{
 	"text/template": {},
 }
 
-// module is what the paths of our packages begin with.
+// module is the common prefix of the paths of our packages.
 var module = strings.TrimSuffix(reflect.TypeFor[setting.Row]().PkgPath(), "setting")
 
 // allowed returns the longest row of modules that an import begins with. The standard library

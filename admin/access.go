@@ -29,7 +29,7 @@ var ErrTwoPeople = errors.New("two people are needed to look into one person's b
 // ErrTwoErase reports that erasing a person's data requires a second person.
 var ErrTwoErase = errors.New("two people are needed to erase one person's data: ask for it at /looks, and have somebody else agree")
 
-// needsTwo reports whether two people are needed for what concerns one person.
+// needsTwo reports whether an action on one person's data needs two people.
 func (a *Access) needsTwo() bool { return a.Privacy != nil && a.Privacy().TwoPeople }
 
 // A reader is the record as far as the user of a request, who is in its
@@ -80,8 +80,7 @@ func concerns(whom string, r *event.Row) bool {
 	return whom != "" && (whom == r.User || r.Client.IsValid() && whom == r.Client.String())
 }
 
-// redact reports whether a row is visible, and removes what is not visible from
-// it.
+// redact reports whether a row is visible, and removes the parts that are not.
 func (b *bounds) redact(r *event.Row) bool {
 	if b.groups != nil && !shares(b.groups(r.Client, r.User), b.who.Groups) {
 		return false

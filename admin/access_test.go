@@ -211,7 +211,7 @@ func TestEveryPathIsForItsRolesOnly(t *testing.T) {
 		for _, as := range append([]account.Role{account.None}, account.Roles...) {
 			may := as >= least[r.role] || r.role <= monitor
 			if may && (slow(r) || r.method != "GET") {
-				continue // what it does is tested elsewhere
+				continue // its effect is tested elsewhere
 			}
 			w := h.ask(as, r.method, target(r), "")
 			want := http.StatusForbidden
@@ -468,7 +468,7 @@ func TestTokensDoWhatTheirScopeAndAccountMay(t *testing.T) {
 			t.Errorf("%s: %d %s", ask, w.Code, w.Body)
 		}
 	}
-	for _, dry := range []string{"?dry_run=true", ""} { // what a token may change, it may ask the effect of
+	for _, dry := range []string{"?dry_run=true", ""} { // a token may ask for the effect of any change that it may make
 		if w := h.ask(account.None, "POST", "/pause"+dry, "for=1m&who=7a", bearer); w.Code != 200 {
 			t.Errorf("pause%s: %d %s", dry, w.Code, w.Body)
 		}

@@ -82,7 +82,7 @@ type fact struct {
 	Text string `json:"text"`
 }
 
-// accountRoutes returns what people do with their own accounts.
+// accountRoutes returns the routes by which people manage their own accounts.
 //
 //	GET /account                  it, its sessions and tokens; HTML or JSON
 //	POST /account/password        old, password

@@ -46,14 +46,14 @@ type Health struct {
 	Problems []string `json:"problems"`
 }
 
-// Quotas are what a client has left.
+// Quotas are the remainders of a client's quotas.
 type Quotas struct {
 	Policy string           `json:"policy"` // "" if there is none
 	User   string           `json:"user"`
 	Quotas []filter.Balance `json:"quotas"`
 }
 
-// Parts are what the admin address shows.
+// Parts are the parts of the gateway that the admin address shows.
 type Parts struct {
 	Metrics http.Handler
 	Health  func() Health
@@ -67,7 +67,7 @@ type Parts struct {
 	Live     *Live // nil: the start page has no graph
 	// Rulings open and block sites for somebody; nil: nobody may.
 	Rulings *Rulings
-	// Explain returns what would be decided, and why.
+	// Explain returns the decision on a request, and the reason.
 	Explain Explain
 	// Settings are the file with the settings, and how it is changed; nil: it
 	// cannot be seen.
@@ -79,7 +79,7 @@ type Parts struct {
 	Root func() *intercept.Root
 	// Refusals are the hosts proposed as exceptions from interception.
 	Refusals func() any
-	// Quotas returns what a client has left of the quotas of a policy; "" selects
+	// Quotas returns the remainders of a client's quotas in a policy; "" selects
 	// the policy that covers the client.
 	Quotas func(ctx context.Context, policy string, addr netip.Addr, user string) Quotas
 	// Clients are the filtered clients; nil: there is no page about them.
@@ -115,13 +115,13 @@ type Access struct {
 	// Names are the names by which browsers may ask for this address, besides
 	// localhost.
 	Names func() []string // nil: none
-	// Rules are what the settings say at this moment. Nil: nothing.
+	// Rules are the rules of the current settings. Nil: nothing.
 	Rules func() *Rules
 	// Groups returns the groups of a user at an address. Nil: users have no groups.
 	Groups func(addr netip.Addr, user string) []string
 	// Searches are saved searches. Nil: they cannot be saved.
 	Searches *search.Book
-	// Holders returns what stores data about people outside this package.
+	// Holders returns the stores of data about people outside this package.
 	Holders func() []Holder
 	// Privacy returns the current settings for privacy. Nil: the defaults.
 	Privacy func() Privacy
@@ -129,7 +129,7 @@ type Access struct {
 	server *Server
 }
 
-// routes returns the table of all routes. What has no part is left out.
+// routes returns the table of all routes. Routes without their part are left out.
 //
 // A request from a page of another origin that would change something is
 // refused, as is one whose Host is a name other than localhost: pages in a

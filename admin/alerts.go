@@ -16,8 +16,8 @@ import (
 	"shuultuur/text"
 )
 
-// An alert is shown with what the person did in this time before and after it,
-// as many events at most.
+// An alert is shown with the person's events in this time before and after it, up
+// to this number each.
 const (
 	alertAround = 30 * time.Minute
 	alertRows   = 200
@@ -34,8 +34,7 @@ var errNothingWatched = errors.New("nothing is watched: name themes under alerts
 
 // alertRoutes returns the routes of alerts.
 //
-//	GET /alerts           all of them, open ones first; HTML or JSON
-//	GET /alerts/{id}      one, with what was before and after; HTML or JSON
+//	GET /alerts           all of them, open ones first; HTML or JSON GET /alerts/{id} one, with the events before and after; HTML or JSON
 //	POST /alerts/{id}     does=acknowledged|closed|open&note=TEXT
 func alertRoutes(p *Parts) []route {
 	if p.Alerts == nil {
@@ -105,8 +104,8 @@ func (p *Parts) alert(w http.ResponseWriter, r *http.Request, page pageTemplate)
 	writePage(w, page, http.StatusOK, &x)
 }
 
-// around finds what the person of an alert did before and after. It is a look,
-// bound by what the user may see, and is in the audit log.
+// around finds the events of an alert's person before and after it. It is a look,
+// limited to the events that the user may see, and is in the audit log.
 func (p *Parts) around(ctx context.Context, x *alertInFull) error {
 	if p.Events == nil {
 		return errors.New("no store that can be asked keeps events")

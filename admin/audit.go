@@ -14,8 +14,8 @@ import (
 	"shuultuur/admin/account"
 )
 
-// What changes something is written into the audit log after it was done, with
-// its status. When the log cannot be written, nothing is changed until it can.
+// A change is written into the audit log after it was made, with its status. When
+// the log cannot be written, nothing is changed until it can.
 
 const (
 	maxRecorded  = 4096 // bytes of a body that are recorded

@@ -35,7 +35,7 @@ type Client struct {
 // ErrOff reports that there is no admin address to ask.
 var ErrOff = errors.New("the admin address is switched off, so the gateway cannot be asked; set listen.admin")
 
-// What a client reads is bounded. A page of events has maxRows of them.
+// Each answer that a client reads is bounded. A page of events has maxRows of them.
 const (
 	maxAnswer     = 1 << 20
 	maxPageOfRows = 64 << 10 * maxRows
@@ -73,7 +73,7 @@ func (c Client) CachePurge(ctx context.Context, kind, value string) error {
 	return c.ask(ctx, http.MethodPost, "/cache/purge", url.Values{"kind": {kind}, "value": {value}}.Encode(), &done)
 }
 
-// Quotas asks what a client has left of the quotas of a policy.
+// Quotas asks for the remainders of a client's quotas in a policy.
 func (c Client) Quotas(ctx context.Context, policy string, addr netip.Addr, user string) ([]filter.Balance, error) {
 	var answer Quotas
 	err := c.ask(ctx, http.MethodGet, "/quotas?"+url.Values{"policy": {policy}, "client": {addr.String()}, "user": {user}}.Encode(), "", &answer)
@@ -107,8 +107,8 @@ func trustOne(file string) (*tls.Config, error) {
 	}}, nil
 }
 
-// Why asks what would be decided of a URL. client, user, groups (separated by
-// commas) and as may be "".
+// Why asks for the decision on a URL. client, user, groups (separated by commas)
+// and as may be "".
 func (c Client) Why(ctx context.Context, u, client, user, groups, as string) (x *Explanation, err error) {
 	q := url.Values{"url": {u}, "client": {client}, "user": {user}, "groups": {groups}, "as": {as}}
 	err = c.ask(ctx, http.MethodGet, "/why?"+q.Encode(), "", &x)
@@ -116,8 +116,8 @@ func (c Client) Why(ctx context.Context, u, client, user, groups, as string) (x 
 }
 
 // Events yields the transactions that a filter in the language of
-// [event.ParseFilter] wants, newest first, at most limit, or all if it is 0.
-// What the token's owner may not see is left out of them.
+// [event.ParseFilter] wants, newest first, at most limit, or all if it is 0. Rows
+// that the token's owner may not see are left out.
 func (c Client) Events(ctx context.Context, filter string, limit int) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
 		path := "/events?" + url.Values{"filter": {filter}}.Encode()

@@ -10,8 +10,8 @@ import (
 	"shuultuur/check/signature/engine"
 )
 
-// Signatures returns what signature rules have cost, the dearest first, and what
-// their prefilters did.
+// Signatures returns the costs of signature rules, the dearest first, and the
+// work of their prefilters.
 func (c Client) Signatures(ctx context.Context) (rules []engine.Profile, buffers []engine.BufferProfile, err error) {
 	var d checksData
 	if err := c.ask(ctx, http.MethodGet, "/checks", "", &d); err != nil {

@@ -410,7 +410,7 @@ func (c *clientsPages) oneOf(ctx context.Context, asks *account.Who, who string)
 	return d, nil
 }
 
-// used fills in what somebody has asked for since a day.
+// used fills in the use of somebody's quotas since a day.
 func (c *clientsPages) used(ctx context.Context, d *oneClient, field event.Field, who string) error {
 	if c.p.Events == nil {
 		return nil

@@ -63,7 +63,7 @@ func wait(r *http.Request, d time.Duration) bool {
 	}
 }
 
-// serveWhile serves what is recorded between start and stop.
+// serveWhile serves the profile that is recorded between start and stop.
 func serveWhile(name string, standard time.Duration, start func(w io.Writer) error, stop func()) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		d, err := secondsOf(r, standard)

@@ -142,8 +142,8 @@ func (t *Trial) whom(groups map[string][]string) string {
 // ErrNoRecord reports that there is no record to judge.
 var ErrNoRecord = errors.New("no store that can be asked keeps events, so that what a change does cannot be said")
 
-// bindEffects limits the visible effect to what each account may see of the
-// record.
+// bindEffects limits the visible effect to the part of the record that each
+// account may see.
 func bindEffects(p *Parts) {
 	judge := p.Effect
 	p.Effect = func(ctx context.Context, t Trial) (*Effect, error) {
@@ -291,7 +291,8 @@ func tagOf(r *http.Request) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// changeForm returns the form of a change, without what asks for its effect.
+// changeForm returns the form of a change, without the field that asks for its
+// effect.
 func changeForm(r *http.Request) url.Values {
 	f := maps.Clone(r.PostForm)
 	if f == nil {

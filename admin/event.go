@@ -70,7 +70,7 @@ func (o *onePage) show(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fill adds what is known of a row, and what would be decided now.
+// fill adds the details of a row, and the present decision.
 func (o *onePage) fill(ctx context.Context, d *oneData, row *event.Row) {
 	d.Row.Row = row
 	if o.events.Names != nil && row.Client.IsValid() {

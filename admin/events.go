@@ -188,7 +188,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 	}
 	d.Before, _ = strconv.ParseInt(q.Get("before"), 10, 64)
 	if html && !q.Has("last") {
-		d.Last = "1d" // what a page is opened with does not read a year
+		d.Last = "1d" // the first page does not read a year of events
 	}
 	page := url.Values{"filter": {d.Filter}, "last": {d.Last}}
 	d.Again = "/events?" + page.Encode()
@@ -394,8 +394,8 @@ func (e *Events) call(ctx context.Context, clients []event.Tally) {
 //go:embed head.html
 var head string
 
-// pageOf makes a page ready; all have one style, lead to one another, and say
-// what notice says.
+// pageOf makes a page ready; all have one style, link to one another, and show
+// the notice.
 func pageOf(source string, notice noticeFunc) pageTemplate {
 	return text.NewPage(source+head, func(t *text.Texts, source string) *template.Template {
 		return template.Must(template.New("page").Funcs(pageFuncs(t, notice)).Parse(source))
@@ -406,8 +406,8 @@ func pageOf(source string, notice noticeFunc) pageTemplate {
 // inline scripts.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// respond answers browsers with a page, and programs with JSON of value, or with what
-// is wrong, "" for nothing.
+// respond answers browsers with a page, and programs with the JSON of value, or with
+// the mistake, "" for none.
 func respond(w http.ResponseWriter, r *http.Request, page pageTemplate, status int, data, value any, wrong string) {
 	switch {
 	case isPage(r):

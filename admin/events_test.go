@@ -194,8 +194,8 @@ func TestEventsAreAskedForWhatThePageNames(t *testing.T) {
 	}
 }
 
-// TestAllowIsOfferedWhereAnExceptionHelps: what the proxy itself refuses, or a
-// limit, no list can let pass.
+// TestAllowIsOfferedWhereAnExceptionHelps: lists cannot allow requests that the
+// proxy itself or a limit refuses.
 func TestAllowIsOfferedWhereAnExceptionHelps(t *testing.T) {
 	row := event.Row{Client: netip.MustParseAddr("10.0.0.1"), Host: "bet.example", Action: filter.Block}
 	for category, offered := range map[string]bool{"gambling": true, "GAMBLING": true, "refused": false, "limit": false, "phrase": false, "": false} {

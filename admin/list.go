@@ -62,7 +62,7 @@ type listPage struct {
 	page  pageTemplate
 }
 
-// A ListState is what there is to know of one list.
+// A ListState is the state of one list.
 type ListState struct {
 	List
 	Lines    int              `json:"lines"` // of its files
@@ -88,7 +88,7 @@ func (o *listPage) show(w http.ResponseWriter, r *http.Request) {
 	o.write(w, r, http.StatusOK, "", nil)
 }
 
-// write shows the list, with what was done to it or why not.
+// write shows the list, with the result of an action or why it failed.
 func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, done string, failed error) {
 	name := r.PathValue("name")
 	c, _ := o.lists.In()
@@ -148,7 +148,7 @@ func (o *listPage) count(ctx context.Context, d *ListState) {
 	d.Blocked, d.Record = &n, "/events?"+url.Values{"filter": {fmt.Sprintf("action:block,warn %q", written)}, "last": {"1d"}}.Encode()
 }
 
-// odd reads the list for what is odd about its lines.
+// odd reads the list and returns its odd lines.
 func (o *listPage) odd(ctx context.Context, c *collection.Collection, d *ListState) (status int, err error) {
 	if !o.lists.reading.TryLock() {
 		return http.StatusServiceUnavailable, fmt.Errorf("another list is being read; try again in a moment")
@@ -205,7 +205,7 @@ func (o *listPage) act(w http.ResponseWriter, r *http.Request) {
 	o.write(w, r, http.StatusOK, done, err)
 }
 
-// foretell shows what another version of a list would alter, see [Parts.foretell].
+// foretell shows the effect of another version of a list, see [Parts.foretell].
 func (o *listPage) foretell(w http.ResponseWriter, r *http.Request, c *collection.Collection, client *http.Client, name, what string) (shown bool, err error) {
 	f := foretold{Back: "/lists/" + name, Trial: Trial{List: name}}
 	switch what {

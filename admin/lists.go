@@ -36,7 +36,7 @@ type Lists struct {
 	reading sync.Mutex // one list at a time is read for its odd lines
 }
 
-// ShowLists says what there is of the lists in use.
+// ShowLists describes the lists in use.
 func (l *Lists) ShowLists() *Lists {
 	l.All = func() (all []List) {
 		c, _ := l.In()

@@ -14,10 +14,10 @@ const (
 	delays   = 32  // powers of two of microseconds
 )
 
-// Live counts what happens in the last hour, for the graph of the start page.
-// Adding takes no lock. Counts that are added in the very moment in which a
-// slot is taken over from an hour ago may be lost: the record has them. The
-// zero value is ready.
+// Live counts the events of the last hour, for the graph of the start page.
+// Adding takes no lock. Counts that are added in the very moment in which a slot
+// is taken over from an hour ago may be lost: the record has them. The zero value
+// is ready.
 type Live struct{ slots [slots]slot }
 
 type slot struct {

@@ -49,7 +49,7 @@ func (l *Looks) time() time.Time {
 	return time.Now()
 }
 
-// open drops what is over; mu is held.
+// open drops finished looks; mu is held.
 func (l *Looks) open() {
 	now := l.time()
 	l.all = slices.DeleteFunc(l.all, func(x look) bool {

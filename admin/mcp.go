@@ -30,7 +30,7 @@ const (
 
 const mcpSays = "Shuultuur filters the web for a network. The tools only read: what would happen to an address and why, what happened, sums, the settings, and what other settings would have changed. To open or block a site or to pause filtering, show the person the address that a propose tool returns: they decide there."
 
-// A tool is what an assistant may call.
+// A tool is a function that an assistant may call.
 type tool struct {
 	name, does string
 	args       []field

@@ -118,7 +118,7 @@ func (p *Pause) asked(r *http.Request) (until time.Time, err error) {
 	return until, nil
 }
 
-// paused says what a pause will be.
+// paused announces the effect of a pause.
 func paused(t *text.Texts, who string, until time.Time) string {
 	whom := t.Say(policy.Pause{Who: who}.Whom())
 	if !until.After(time.Now()) {

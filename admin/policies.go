@@ -63,7 +63,7 @@ func NewTimes(s policy.Schedule) Times {
 //go:embed policies.html
 var policiesPage string
 
-// policyRoutes returns what is about policies.
+// policyRoutes returns the routes about policies.
 //
 //	GET /policies         policies and rules; HTML for browsers, else JSON
 //	POST /policies        tag=ETAG&policy=I and what=move&rule=J&to=K,

@@ -130,7 +130,7 @@ func (p *Parts) export(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			if err != nil {
-				panic(http.ErrAbortHandler) // what was sent is not all, and has to look so
+				panic(http.ErrAbortHandler) // a partial export must not look complete
 			}
 			if i > 0 && earlier(asks[:i], &row) {
 				continue
@@ -219,7 +219,7 @@ func (p *Parts) erase(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, status, all)
 }
 
-// wouldErase counts what erasing would take out of the record.
+// wouldErase counts the rows that erasing would remove from the record.
 func (p *Parts) wouldErase(w http.ResponseWriter, r *http.Request, who event.Person) {
 	asks, err := filters(who)
 	n := int64(0)

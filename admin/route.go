@@ -25,7 +25,7 @@ type role int
 
 const (
 	anyone   role = iota // every client that reaches the address
-	monitor              // networks of [Parts.Monitors], this machine, and what operator says
+	monitor              // networks of [Parts.Monitors], this machine, and everyone whom operator includes
 	viewer               // every account
 	helper               // those who look after groups, for their own groups only; and all below
 	lead                 // safeguarding leads, and all below
@@ -41,8 +41,8 @@ func (r role) String() string {
 	return [...]string{"anyone", "monitor", "viewer", "helper", "safeguarding-lead", "operator", "owner"}[r]
 }
 
-// A route is one line of the table that [Parts.routes] makes. What it takes and
-// gives is described in the table of openapi.go, by method and path.
+// A route is one line of the table that [Parts.routes] makes. Its parameters and
+// answers are described in the table of openapi.go, by method and path.
 type route struct {
 	method, path string // as in a pattern of [http.ServeMux]
 	role         role
@@ -78,7 +78,7 @@ var refusals = [...]string{byName: "host", byOrigin: "origin", byRole: "role", b
 
 var refusedDesc = metric.NewDesc("shuultuur_admin_refused_total", "Requests to the admin address that were refused: host (a foreign host name), origin (a page of another site), role (not permitted for this account or from other machines), scope (not permitted for this token), token (wrong token or password), rate (too many wrong ones), audit (it could not be recorded).", "reason")
 
-// New returns what answers on the admin address.
+// New returns the handler of the admin address.
 func New(p Parts) *Server {
 	s := &Server{mux: http.NewServeMux(), parts: &p, token: p.Token, want: sha256.Sum256([]byte(p.Token)), monitors: p.Monitors, pages: map[string]role{}, errors: pageOf(errorPage, p.Pause.notice), effects: pageOf(effectPage, p.Pause.notice)}
 	p.server = s
@@ -230,7 +230,7 @@ func asksDry(q *http.Request, most int64) bool {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(first), q.Body), q.Body}
-	f, _ := url.ParseQuery(string(first)) // what can be read of it
+	f, _ := url.ParseQuery(string(first)) // the readable part of it
 	return dryRun(f)
 }
 

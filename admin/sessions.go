@@ -38,7 +38,7 @@ type order struct {
 	ID      string   `json:"id"`
 }
 
-// routes returns what is about sessions.
+// routes returns the routes about sessions.
 //
 //	GET /api/sessions     those that hold, or with ?address=ADDRESS the one of an address
 //	POST /api/sessions    starts, renews or stops one, or a list of them: JSON

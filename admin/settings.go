@@ -29,7 +29,7 @@ type Settings struct {
 	Check func(ctx context.Context, text []byte) error
 	// Save writes a text and takes it into use. It returns [ErrChanged] when the
 	// text on the disk does not have the tag, and mistakes as Check does. remarks
-	// are what needs a restart.
+	// are the changes that need a restart.
 	Save     func(ctx context.Context, text []byte, tag, by, reason string) (remarks []string, err error)
 	Versions Versions // those that are kept
 	// Schema returns the JSON schema of the file, for the editor; nil: there is none.
@@ -106,7 +106,7 @@ var (
 	settingsPage string
 )
 
-// routes returns what is about the file of settings.
+// routes returns the routes about the settings file.
 //
 //	GET /settings                the text, with its ETag; HTML for browsers
 //	PUT /settings                the text; If-Match names the one it replaces,
@@ -204,7 +204,7 @@ func (s *Settings) write(w http.ResponseWriter, page pageTemplate, status int, d
 	writePage(w, page, status, d)
 }
 
-// form checks or saves what the editor holds. What is saved was checked before:
+// form checks or saves the text in the editor. Saved texts were checked before:
 // its effect was seen.
 func (s *Settings) form(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 	r.Body = http.MaxBytesReader(w, r.Body, 3*maxSettings)
@@ -236,7 +236,7 @@ func (s *Settings) form(w http.ResponseWriter, r *http.Request, page pageTemplat
 	s.write(w, page, status, d)
 }
 
-// try says what is wrong with a text, and changes nothing.
+// try reports the mistakes of a text, and changes nothing.
 func (s *Settings) try(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 3*maxSettings)
 	d := settingsData{Mistakes: []setting.Mistake{}}
@@ -246,7 +246,7 @@ func (s *Settings) try(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"mistakes": d.Mistakes, "error": d.Error})
 }
 
-// look fills in what a text would do.
+// look fills in the effect of a text.
 func (s *Settings) look(ctx context.Context, d *settingsData) error {
 	now, err := s.Read()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// A Setup asks on a new machine what to filter, and writes the settings. Its
+// A Setup asks the first questions on a new machine, and writes the settings. Its
 // link is valid until then.
 type Setup struct {
 	// Token opens the page.
@@ -49,7 +49,7 @@ type SetUp struct {
 	File        string
 	Certificate bool
 	Steps       []string // to try it
-	Remarks     []string // what needs a restart
+	Remarks     []string // changes that need a restart
 	// Look tests whether the new settings work, for a browser at an address.
 	Look func(ctx context.Context, from netip.Addr) []SetupTest
 }
@@ -145,7 +145,7 @@ func setupRoutes(offered func() *Setup) []route {
 	}
 }
 
-// take carries out what a person answered.
+// take carries out the answers.
 func (s *Setup) take(r *http.Request) (*SetUp, error) {
 	f := r.PostForm
 	if !slices.Contains([]string{"home", "school", "company"}, f.Get("who")) || !slices.Contains([]string{"both", "proxy", "dns"}, f.Get("way")) {

@@ -53,7 +53,7 @@ func (p *Parts) signInRoutes() []route {
 	}
 }
 
-// A loginForm is what the page shows.
+// A loginForm is the content of the page.
 type loginForm struct {
 	To, Name, Error string
 	Code            bool // one is wanted

@@ -24,7 +24,7 @@ import (
 // machine.
 type System struct {
 	// Backup writes the settings and the files that belong to them, and returns
-	// what it omitted.
+	// the names of those it omitted.
 	Backup func(w io.Writer) (left []string, err error)
 	// State returns figures of the remembered state by subject, which are written
 	// as JSON.
@@ -67,7 +67,7 @@ type runtimeFigures struct {
 	Processors int           `json:"processors"`
 	Goroutines uint64        `json:"goroutines"`
 	Heap       uint64        `json:"heap_bytes"`    // in use after the last collection
-	Objects    uint64        `json:"objects_bytes"` // with what is not collected yet
+	Objects    uint64        `json:"objects_bytes"` // including garbage
 	Goal       uint64        `json:"goal_bytes"`    // at which the collector begins
 	Total      uint64        `json:"total_bytes"`
 	Cycles     uint64        `json:"gc_cycles"`
@@ -110,7 +110,7 @@ func (s *sampler) add(now time.Time, objects uint64) []uint64 {
 	return slices.Clone(s.seen)
 }
 
-// charts fills in what the page draws.
+// charts fills in the graphs of the page.
 func (d *systemData) charts(samples []uint64) {
 	top := float64(max(d.Live.Goal, d.Live.Objects, slices.Max(append(samples, 1))))
 	for i, n := range samples {

@@ -28,7 +28,7 @@ const (
 	tailTime  = 5 * time.Minute  // after which a page connects again, and its rights are determined again
 )
 
-// A tail tells viewers what is recorded. The record is read once for all of
+// A tail sends viewers new rows of the record. The record is read once for all of
 // them, and only while somebody looks.
 type tail struct {
 	events event.Reader
@@ -42,7 +42,7 @@ type tail struct {
 
 type watcher struct {
 	filter  event.Filter
-	sees    func(*event.Row) bool // takes out what this person does not see
+	sees    func(*event.Row) bool // removes the parts that this person may not see
 	rows    chan *delivery
 	failed  chan error
 	skipped int // guarded by mu of the tail
@@ -136,7 +136,7 @@ func (t *tail) fail(err error) {
 
 // publish gives a row to those who want it and may see it. One whose room is full
 // is asked only a few times more until the next beat, so that many open pages
-// cost little of what the gateway is for.
+// take little time from filtering.
 func (t *tail) publish(row *event.Row) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -137,7 +137,7 @@ func (v *Votes) decide(r *http.Request) error {
 	return v.Desk.Decide(context.WithoutCancel(r.Context()), &d)
 }
 
-// decision is what a form would have decided.
+// decision returns the decision that a form describes.
 func (v *Votes) decision(r *http.Request) (foretold, error) {
 	c := foretold{Back: "/votes"}
 	d, err := decided(r)
@@ -150,7 +150,7 @@ func (v *Votes) decision(r *http.Request) (foretold, error) {
 	return c, err
 }
 
-// withdrawal is what taking back a decision would carry out.
+// withdrawal returns the changes that taking back a decision would make.
 func (v *Votes) withdrawal(r *http.Request) (c foretold, err error) {
 	c.Back = "/votes"
 	id, err := withdrawnID(r)

@@ -11,7 +11,7 @@ import (
 	"shuultuur/filter"
 )
 
-// A Question asks what would happen to a request.
+// A Question asks for the decision on a request.
 type Question struct {
 	URL    string
 	As     string // a policy; "" for the one that covers the client
@@ -42,7 +42,7 @@ type Explanation struct {
 	Learned  bool             `json:"learned"`
 	Edits    []Edit           `json:"edits,omitempty"`
 	Taken    float64          `json:"taken_us"`          // microseconds in the decider
-	Picture  []string         `json:"picture,omitempty"` // what is seen in one that was given
+	Picture  []string         `json:"picture,omitempty"` // the visible part of a given page
 	QuotaLeft
 }
 

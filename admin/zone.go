@@ -92,7 +92,7 @@ type preview struct {
 	Fields   url.Values        `json:"-"` // the entered values
 }
 
-// recordLabels are what the fields of records are called: in words, or as the standard of the
+// recordLabels are the names of the fields of records: in words, or as the standard of the
 // type says.
 var recordLabels = map[string]string{
 	"address": text.Mark("Address"), "target": text.Mark("Host"), "text": text.Mark("Text"), "priority": text.Mark("Priority"), "port": text.Mark("Port"),
@@ -244,7 +244,7 @@ func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
 		z.saved(w, r, d)
 	case d == nil || !isPage(r):
 		http.Error(w, err.Error(), statusOfZone(err))
-	default: // what was written is not lost
+	default: // so that the text is not lost
 		d.Error = err.Error()
 		if fresh != "" {
 			d.Text = fresh
@@ -301,7 +301,7 @@ func (z *zonePages) saved(w http.ResponseWriter, r *http.Request, d *zoneData) {
 	writeJSON(w, http.StatusOK, map[string]string{"saved": d.Origin, "version": d.Saved})
 }
 
-// record adds, changes or deletes one record. A page shows what that does first, programs ask
+// record adds, changes or deletes one record. A page shows the effect first, programs ask
 // with dry_run=true.
 func (z *zonePages) record(w http.ResponseWriter, r *http.Request) {
 	d, err := z.named(w, r)

@@ -175,7 +175,8 @@ func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, 
 	return nil
 }
 
-// await waits, at most so many tenths of a second, for what the watch of files and Redis does.
+// await waits, at most so many tenths of a second, until the watcher of files and
+// Redis has acted.
 func await(ctx context.Context, times int, done func() bool) {
 	for range times {
 		if done() {

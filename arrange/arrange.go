@@ -1,6 +1,6 @@
 // Package arrange sorts where speed does not matter. slices.SortFunc is compiled
-// separately for each type, 14 KB each time; what sorts a few rows for a page or
-// a report shares the code here.
+// separately for each type, 14 KB each time; sorting a few rows for a page or a
+// report shares the code here.
 package arrange
 
 import "sort"

@@ -18,8 +18,8 @@ import (
 
 // Write has fill write a new file that replaces file, with exactly the permissions of mode.
 // After an error file is unchanged, with one exception: if the folder cannot be synced, the
-// new file is in place but may not survive a power failure. What root writes belongs to the
-// owner of the file before, or else of the folder.
+// new file is in place but may not survive a power failure. Files that root writes belong
+// to the owner of the previous file, or else of the folder.
 func Write(file string, mode fs.FileMode, fill func(*os.File) error) error {
 	return write(file, mode, fill, os.Rename)
 }

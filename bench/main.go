@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// scenario is one benchmark: what is fetched and how.
+// scenario is one benchmark: requests and their kind.
 type scenario struct {
 	name, about string
 	unit        string // name of one fetch, in the plural

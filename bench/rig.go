@@ -39,7 +39,7 @@ type rig struct {
 // Each kind of run adds its own methods to a rig.
 type (
 	peerRig   struct{ *rig } // the filters that are compared
-	verifier  struct{ *rig } // what the filters deliver
+	verifier  struct{ *rig } // output of the filters
 	dnsRig    struct{ *rig } // name servers, plain and encrypted
 	cacheRig  struct{ *rig } // caching proxies
 	icapRig   struct{ *rig } // ICAP servers, and Squid in front of them

@@ -27,7 +27,7 @@ type certificates struct {
 	leafKey   string // file: an RSA key for the leaf certificates of peers that make none
 	origin    string // file: certificate of the origin
 	originKey string
-	roots     *x509.CertPool // what clients trust
+	roots     *x509.CertPool // the roots that clients trust
 }
 
 // certify makes the certificates, in the temporary folder.

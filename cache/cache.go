@@ -32,7 +32,7 @@ type Origin interface {
 	RoundTrip(ctx context.Context, q *message.Request) (*message.Response, error)
 }
 
-// Parts are what a cache is built from besides its settings.
+// Parts are the parts that a cache is built from besides its settings.
 type Parts struct {
 	// Data is the data folder.
 	Data string

@@ -400,7 +400,7 @@ func TestIgnoredParametersAndRules(t *testing.T) {
 }
 
 // TestObjectsOutliveARestart: after a restart, objects are read from the disk, with their
-// variants and without what was purged or invalidated.
+// variants and without purged or invalidated ones.
 func TestObjectsOutliveARestart(t *testing.T) {
 	dir := t.TempDir()
 	asked := 0

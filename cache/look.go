@@ -14,8 +14,8 @@ import (
 	"shuultuur/message"
 )
 
-// A Look describes what is stored for a URL, why, and how a request for it would be answered
-// now.
+// A Look describes the stored responses for a URL, the reasons, and how a request for it
+// would be answered now.
 type Look struct {
 	URL    string   `json:"url"`
 	Stored bool     `json:"stored"`
@@ -36,8 +36,8 @@ type Look struct {
 	Next       string     `json:"next"` // how a request would be answered
 }
 
-// Look describes what is stored for a URL and a request with these fields, given as name and
-// value.
+// Look describes the stored responses for a URL and a request with these fields, given as
+// name and value.
 func (c *Cache) Look(rawURL string, fields [][2]string, now time.Time) (*Look, error) {
 	q, err := requestFor(rawURL)
 	if err != nil {

@@ -69,8 +69,8 @@ func (c *Cache) Purge(kind, value string, now time.Time) error {
 	return err
 }
 
-// purge handles PURGE, which removes what is stored under the URL, for permitted clients. The
-// status is 404 if there is nothing.
+// purge handles PURGE, which removes the objects stored under the URL, for permitted clients.
+// The status is 404 if there is nothing.
 func (a *ask) purge() *message.Response {
 	reply := func(status int, reason string, note []byte) *message.Response {
 		s := &message.Response{Status: status, Reason: []byte(reason), Proto: 11, Body: new(message.Memory)}

@@ -221,8 +221,8 @@ func onlyStored(now time.Time) *message.Response {
 	return s
 }
 
-// change forwards a request that may change something, and removes what it invalidates (RFC
-// 9111 section 4.4).
+// change forwards a request that may change something, and removes the objects that it
+// invalidates (RFC 9111 section 4.4).
 func (a *ask) change() (*message.Response, error) {
 	q, c := a.q, a.c
 	// Method and fields belong to the connection, and are invalid after the response.
@@ -357,7 +357,7 @@ func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 	if o != nil {
 		name := []byte(o.name)
 		switch {
-		case s.Status == 304: // it concerns what the client has
+		case s.Status == 304: // it concerns the client's own copy
 		case protocol.SameBody(&o.res, o.size, s):
 			a.c.renew(o, s, sent, time.Now(), a)
 		case s.Status < 500:
@@ -406,7 +406,8 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 }
 
 // sameContent says whether two responses with the same body have the same fields, but
-// for those of time and validation: what a body means follows from the others too.
+// for those of time and validation: the other fields also determine the meaning of a
+// body.
 func sameContent(a, b message.Fields) bool {
 	other := func(list message.Fields) message.Fields {
 		list = slices.DeleteFunc(slices.Clone(list), func(f message.Field) bool {

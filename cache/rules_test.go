@@ -13,7 +13,8 @@ import (
 	"shuultuur/setting"
 )
 
-// A step is one request of a trial, the origin's response, and what the client must get.
+// A step is one request of a trial, the origin's response, and the expected
+// response to the client.
 type step struct {
 	wait   time.Duration // before the request
 	method string        // default GET

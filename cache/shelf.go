@@ -139,7 +139,7 @@ func sumOf(b []byte) string {
 	return fmt.Sprintf("%08x\n", crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// run writes to the disk until ctx ends, and then writes what waits.
+// run writes to the disk until ctx ends, and then writes the rest of the queue.
 func (s *shelf) run(ctx context.Context) {
 	if s.disk == nil {
 		<-ctx.Done()
@@ -399,8 +399,8 @@ func (s *shelf) failure(err error) {
 	}
 }
 
-// invalidate removes what is stored under the URL of a name, for all edits of policies, and
-// prevents storing what was requested before.
+// invalidate removes the objects stored under the URL of a name, for all edits of policies,
+// and prevents storing responses to earlier requests.
 func (s *shelf) invalidate(name []byte) {
 	s.changes.add(name)
 	s.remove(name)

@@ -235,7 +235,7 @@ func running(t *testing.T) (c *Cache, stop func()) {
 	return c, func() { end(); <-ended }
 }
 
-// run runs one test and returns what is wrong.
+// run runs one test and returns the failure.
 func (st *suiteTest) run(t *testing.T) error {
 	c, stop := running(t)
 	defer stop()
@@ -472,7 +472,7 @@ func TestPublicSuite(t *testing.T) {
 		if results[st.ID] == nil {
 			passed[kind]++
 		} else if kind != "check" {
-			// A security gateway refuses what this test wants forwarded.
+			// A security gateway refuses a request that this test wants forwarded.
 			t.Errorf("%s %s: %v", kind, st.ID, results[st.ID])
 		}
 	}

@@ -44,14 +44,14 @@ func (c *Config) Full() {
 	}
 }
 
-// Parts are what checks are built from, besides their settings.
+// Parts are the parts that checks are built from, besides their settings.
 type Parts struct {
 	Lists map[string]*list.File // opened lists by name
 	Dir   string                // folder of the settings file; findings name files relative to it
 	Data  string                // folder of fetched files
 	Now   func() time.Time
-	// Previous is the set that this one replaces, nil for the first. Checks take over what it
-	// remembers.
+	// Previous is the set that this one replaces, nil for the first. Checks take over its
+	// state.
 	Previous *Set
 	Memory   virus.Memory // for verdicts of scanners and on pictures; nil: nothing is remembered
 	Key      []byte       // the gateway's key, which encrypts locked lists of pictures
@@ -161,7 +161,7 @@ func (s *Set) Phrases() int {
 	return s.phrases.Len()
 }
 
-// Explain describes what the checks find in a picture, in lines for people.
+// Explain describes the findings in a picture, in lines for people.
 func (s *Set) Explain(ctx context.Context, b []byte) []string {
 	if s.pictures == nil {
 		return explainAlone(ctx, b) // without lists and model
@@ -169,7 +169,7 @@ func (s *Set) Explain(ctx context.Context, b []byte) []string {
 	return s.pictures.Explain(ctx, b)
 }
 
-// Problems returns what the operator should look at.
+// Problems returns the problems that the operator should look at.
 func (s *Set) Problems() (all []string) {
 	if n := len(s.Remarks); n > 0 {
 		all = append(all, fmt.Sprintf("phrase lists: %d odd lines; \"shuultuur check\" names them", n))

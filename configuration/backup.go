@@ -7,8 +7,8 @@ import (
 	"shuultuur/setting"
 )
 
-// Backup writes the settings in file, and the files that belong to them, to w. It returns what
-// it left out.
+// Backup writes the settings in file, and the files that belong to them, to w. It returns the
+// names of the files that it left out.
 func Backup(w io.Writer, file string) (left []string, err error) {
 	s, err := Read(file)
 	if err != nil {
@@ -22,8 +22,8 @@ func Backup(w io.Writer, file string) (left []string, err error) {
 	return backup.Write(w, from)
 }
 
-// Restore restores what [Backup] wrote, beside and around the settings in file, and returns
-// the names of the files.
+// Restore restores a backup by [Backup], beside and around the settings in file, and
+// returns the names of the files.
 func Restore(r io.Reader, file string) (names []string, err error) {
 	return backup.Restore(r, file, func(text []byte) (backup.Place, error) {
 		s, err := Parse(file, text)

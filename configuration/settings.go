@@ -1,6 +1,6 @@
 // Package configuration defines the settings file of a gateway: which part has its settings
-// under which key, and what follows from several of them, such as where clients find the
-// portal. Each part declares its own settings.
+// under which key, and values that follow from several of them, such as where clients find
+// the portal. Each part declares its own settings.
 //
 // [Read] turns a file into [Settings]; package engine builds parts from them. Functions that
 // take a file are for commands, which use a gateway's data whether it runs or not.

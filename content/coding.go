@@ -383,8 +383,8 @@ func (d *brotliDecoder) next() ([]byte, error) {
 	}
 	p, err := d.block(d.r)
 	if err != nil && err.Error() == "brotli: excessive input" {
-		// The stream has ended. Browsers ignore what follows it. The reader sometimes reports
-		// this although nothing follows.
+		// The stream has ended. Browsers ignore the bytes after it. The reader sometimes
+		// reports this although nothing follows.
 		err = io.EOF
 	}
 	return p, err

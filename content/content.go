@@ -1,6 +1,6 @@
-// Package content determines what a body contains: its effective type and coding, its charset
-// and its text. It works incrementally and within limits, once for all checks, and only when a
-// check first needs the result.
+// Package content determines the contents of a body: its effective type and coding, its
+// charset and its text. It works incrementally and within limits, once for all checks, and
+// only when a check first needs the result.
 //
 // A server describes a body by the fields of its message ([Head]) and appends pieces as they
 // arrive ([Body.Append]). [Body.Read] passes the pieces through the decoders for
@@ -300,9 +300,10 @@ func (b *Body) Read(ctx context.Context) error {
 // end is kept. Errors are those of Read. Types without text (pictures, archives) have the text
 // " ".
 //
-// Visible is what browsers show with or without scripting, and also: the title; meta elements
-// description, keywords, rating and title; alt, title, placeholder and aria attributes and
-// labels of buttons, each at the end of its line; templates; strings of style sheets.
+// Visible is the text that browsers show with or without scripting, and also: the title; meta
+// elements description, keywords, rating and title; alt, title, placeholder and aria
+// attributes and labels of buttons, each at the end of its line; templates; strings of style
+// sheets.
 func (b *Body) Text() ([]byte, error) {
 	err := b.Read(context.Background())
 	return b.readings[0].whole(), err

@@ -47,7 +47,7 @@ type Framer interface {
 	// Rest returns the incomplete message at the end of the conversation.
 	Rest() Message
 	// Part returns the received part of an incomplete message as a message, and continues with
-	// what follows. ok is false if it cannot be read in parts.
+	// the following bytes. ok is false if it cannot be read in parts.
 	Part() (m Message, ok bool)
 }
 

@@ -356,7 +356,7 @@ func (h *Head) contentEncoding(v []byte) {
 		c := codingOf(one)
 		if c == codingNone {
 			h.foreign = true
-			// What it may have meant: "gzip;q=1", "\"gzip\"".
+			// Its possible meanings: "gzip;q=1", "\"gzip\"".
 			if end := bytes.IndexAny(one, "; \t("); end >= 0 {
 				one = one[:end]
 			}

@@ -51,8 +51,8 @@ const (
 
 // A scanner extracts the visible text from HTML or XML that arrives in pieces. It follows the
 // tokeniser of the HTML standard, and those parts of tree construction that change tokens (raw
-// text elements, svg and math), like a browser with scripting, so that checks read what is
-// shown. Its page converts the tokens to text.
+// text elements, svg and math), like a browser with scripting, so that checks read the text
+// that is shown. Its page converts the tokens to text.
 type scanner struct {
 	st   state
 	back state // state to return to after a < that is not markup

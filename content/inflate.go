@@ -42,7 +42,7 @@ const (
 
 var errCorrupt = errors.New("corrupt input")
 
-// A blockState is what comes next in a deflate stream.
+// A blockState is the next element in a deflate stream.
 type blockState uint8
 
 const (
@@ -783,8 +783,8 @@ func (d *gzipDecoder) trailer() error {
 	return nil
 }
 
-// A deflateDecoder reads zlib (RFC 1950), which is what "deflate" means (RFC 9110 section
-// 8.4.1.2), and the bare deflate that some servers send. Like browsers, it reads input as bare
+// A deflateDecoder reads zlib (RFC 1950), the meaning of "deflate" in RFC 9110 section
+// 8.4.1.2, and the bare deflate that some servers send. Like browsers, it reads input as bare
 // deflate if it begins like zlib but is not.
 type deflateDecoder struct {
 	inflater

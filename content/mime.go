@@ -30,7 +30,7 @@ func (p *part) open(h *Head, t *text) bool {
 		return false
 	}
 	lim := t.body.lim
-	lim.Memory = nil // what it decodes is small
+	lim.Memory = nil // the decoded text is small
 	p.Reset(h, lim)
 	p.level = t.scanner.level + 1
 	p.out = &t.scanner.out
@@ -315,8 +315,8 @@ func unword(v []byte) string {
 	return s
 }
 
-// unquote undoes quoted-printable (RFC 2045, 6.7) and returns what may be an
-// escape that is cut off.
+// unquote undoes quoted-printable (RFC 2045, 6.7) and returns the bytes that may
+// be an incomplete escape.
 func unquote(p []byte) (out, rest []byte) {
 	out = make([]byte, 0, len(p))
 	for i := 0; i < len(p); i++ {

@@ -7,11 +7,11 @@ type PartTaker interface {
 	// Begin begins a part. The fields end with an empty line, or where the body
 	// or their room ends. They are valid during the call.
 	Begin(fields []byte)
-	// Between begins what stands before the first boundary or after the last.
+	// Between begins the text before the first boundary or after the last.
 	Between()
 	// Take takes the next bytes, without the end of the line before a boundary.
 	Take(p []byte)
-	// End ends the part, or what stands between. It may be called twice.
+	// End ends the part, or the text between parts. It may be called twice.
 	End()
 }
 
@@ -21,7 +21,7 @@ type Multipart struct {
 	to       PartTaker
 	boundary []byte // "\n--…", nil for a message
 	st       mimeState
-	buf      []byte // fields being gathered, or what may begin a boundary
+	buf      []byte // fields being gathered, or bytes that may begin a boundary
 	parts    int
 	long     bool // a part has more fields than are read
 	blank    bool // the part's first byte is not yet known from the line before it
@@ -43,7 +43,7 @@ const (
 	mimeEpilogue
 )
 
-// NewMultipart returns what splits a body that h describes; nil if h names no
+// NewMultipart returns a splitter of the body that h describes; nil if h names no
 // multipart with a boundary.
 func NewMultipart(h *Head, to PartTaker) *Multipart {
 	if h.nBoundary == 0 || len(h.typ) <= 10 || h.typ[:10] != "multipart/" {
@@ -65,7 +65,8 @@ func (m *Multipart) begin(h *Head) {
 }
 
 // Incomplete says whether the body has more parts than are separated, or a part
-// has more fields than are read. What follows is taken without a beginning.
+// has more fields than are read. The following bytes are taken without a
+// beginning.
 func (m *Multipart) Incomplete() bool { return m.parts > mostParts || m.long }
 
 // Write takes the next bytes of the body.
@@ -120,9 +121,9 @@ func (m *Multipart) data(p []byte) []byte {
 }
 
 // index returns where the boundary stands in p: it is one only if nothing but
-// blanks or dashes follows in its line, or readers that keep to RFC 2046 take
-// for text what we take for fields. i is -1 if there is none; what comes before
-// keep is then not part of one.
+// blanks or dashes follows in its line, or else readers that keep to RFC 2046
+// treat our fields as text. i is -1 if there is none; bytes before keep are then
+// not part of one.
 func (m *Multipart) index(p []byte) (i, keep int) {
 	for at := 0; ; {
 		k := bytes.Index(p[at:], m.boundary)

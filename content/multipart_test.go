@@ -90,7 +90,7 @@ func TestAFormThatBreaksOffLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A partNotes writes down what a [Multipart] tells.
+// A partNotes records the parts that a [Multipart] reports.
 type partNotes struct{ b bytes.Buffer }
 
 func (n *partNotes) Begin(fields []byte) { fmt.Fprintf(&n.b, "[%q:", fields) }

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// repeated joins what f makes of 0 to n-1.
+// repeated joins the results of f for 0 to n-1.
 func repeated(n int, f func(i int) string) string {
 	var b strings.Builder
 	for i := range n {
@@ -120,8 +120,8 @@ func limitCases(t *testing.T) []limitCase {
 	}
 }
 
-// What stands behind a limit is read all the same, or the body is said to be unread: no limit
-// ends inspection in silence.
+// Text beyond a limit is read anyway, or the body is reported as unread: no limit ends
+// inspection in silence.
 func TestNoLimitHidesText(t *testing.T) {
 	tried := map[string]bool{}
 	for n, c := range limitCases(t) {

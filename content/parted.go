@@ -22,7 +22,7 @@ var places = map[string]place{
 	"form": inNoForm, "table": itsTable,
 }
 
-// An around is what is known about the elements around a tag.
+// An around is the state of the elements around a tag.
 type around struct {
 	hosts  [][2]uint64 // names of those with an open shadow root
 	host   [2]uint64   // of the last start tag

@@ -20,7 +20,7 @@ type joiner struct {
 	listing bool
 	over    bool                     // some are missing because of a limit
 	lost    bool                     // and they were needed
-	then    func(list []byte) []byte // what the current string separates, nil for nothing
+	then    func(list []byte) []byte // the text that the current string separates, nil for none
 	empty   bool                     // the current string is empty
 	decode  func(p []byte) []byte    // decodes the current string, nil if it needs no decoding
 

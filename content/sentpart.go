@@ -12,7 +12,7 @@ type sentPart struct {
 	kept   []byte // its last bytes, before that
 	long   bool   // bytes were dropped from kept
 	check  base64Check
-	text   flow // what was read: it follows the decoded text, not to cut phrases of either
+	text   flow // the part that was read: it follows the decoded text, not to cut phrases of either
 }
 
 const (

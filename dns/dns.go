@@ -6,10 +6,10 @@
 // header flags, OPT record, truncation. Nothing is allocated on that way. Rare
 // cases are read with a full codec by the package that needs it, from Query.Msg.
 //
-// Names have three forms. Wire form ([Name], [ReadName]) is what messages and
-// look-ups use, in lower case. Presentation form ([Text]) is what people write
-// and zone files have. A host ([AppendHost], [Host]) is what the filter
-// compares: lower case, no final dot, punycode.
+// Names have three forms. Wire form ([Name], [ReadName]) is the form in messages
+// and look-ups, in lower case. Presentation form ([Text]) is the form that people
+// write and zone files have. A host ([AppendHost], [Host]) is the form that the
+// filter compares: lower case, no final dot, punycode.
 package dns
 
 import (
@@ -35,7 +35,7 @@ func (t Transport) String() string {
 // Encrypted reports whether the messages are encrypted between client and server.
 func (t Transport) Encrypted() bool { return t >= TLS }
 
-// An Outcome is what a responder did with a query.
+// An Outcome is the result of a responder for a query.
 type Outcome uint8
 
 const (
@@ -74,7 +74,7 @@ type Query struct {
 	Recursion bool
 
 	// Late is true when no time is left to ask other servers: a responder that
-	// set Reply.Stale answers with what it has.
+	// set Reply.Stale answers with stale data.
 	Late bool
 
 	name   [256]byte
@@ -132,8 +132,8 @@ type Reply struct {
 	AA, TC, RA, AD bool
 	CO             bool // the answer is a compact denial that says so (RFC 9824 section 5.1)
 
-	// EDE is an Extended DNS Error (RFC 8914), when HasEDE. Text is cut to
-	// what fits.
+	// EDE is an Extended DNS Error (RFC 8914), when HasEDE. Text is truncated to
+	// fit.
 	HasEDE  bool
 	EDE     uint16
 	EDEText []byte
@@ -157,8 +157,8 @@ type Reply struct {
 	Expire    uint32
 	HasExpire bool
 
-	// Text is memory for what EDEText points to, and for the strings of a
-	// transaction that belongs to the reply. The next reply uses it again.
+	// Text is memory for the string that EDEText points to, and for the strings
+	// of a transaction that belongs to the reply. The next reply uses it again.
 	Text []byte
 
 	q *Query

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// FuzzParse holds the walker against the library: what it accepts the library
-// accepts and reads the same, and what the library accepts it accepts, but for
-// what Parse says it is stricter about.
+// FuzzParse holds the walker against the library: every message that it accepts
+// the library accepts and reads the same, and the reverse, except where Parse
+// says that it is stricter.
 func FuzzParse(f *testing.F) {
 	f.Add(pack(f, question("www.example.org.", miekg.TypeA)))
 	f.Add(pack(f, with(question("WWW.example.org.", miekg.TypeA),

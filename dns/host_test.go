@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNamesTakenAsTheyAre: what IsHost says yes to is what Host makes
-// of it, and it says no to all that Host changes or refuses.
+// TestNamesTakenAsTheyAre: IsHost accepts exactly the names that Host would
+// return unchanged.
 func TestNamesTakenAsTheyAre(t *testing.T) {
 	long := strings.Repeat("a", 63)
 	for _, tt := range []struct {

@@ -42,7 +42,7 @@ func (r *Reply) Mark() Mark {
 	return Mark{len(r.Buf), r.Answers, r.Authorities, r.Additionals}
 }
 
-// Undo removes what was appended since m.
+// Undo removes everything appended since m.
 func (r *Reply) Undo(m Mark) {
 	r.Buf, r.Answers, r.Authorities, r.Additionals = r.Buf[:m.n], m.answers, m.authorities, m.additionals
 }

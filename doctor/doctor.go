@@ -1,6 +1,6 @@
-// Package doctor inspects the machine that a gateway is to run on, before it carries load: limits of
-// the kernel, of the process and of the disk, clock and entropy, what redirects clients to the
-// transparent ports, and what the gateway needs fresh (certificate, lists, Redis).
+// Package doctor inspects the machine that a gateway is to run on, before it carries load: limits
+// of the kernel, of the process and of the disk, clock and entropy, the rules that redirect clients
+// to the transparent ports, and files that must be fresh (certificate, lists, Redis).
 //
 // Data moves one way. A Machine provides facts (machine_linux.go, machine_freebsd.go; tests have
 // their own). Each look (look.go, own.go, transparent.go, names.go, redis.go) makes Findings from
@@ -51,7 +51,8 @@ type Disk struct {
 	SyncUntried  string        // why it was not tried
 }
 
-// Config sets what to inspect besides the machine. Every field may be empty.
+// Config sets the subjects of inspection besides the machine. Every field may be
+// empty.
 type Config struct {
 	Data        string // data folder
 	Connections int    // concurrent clients, all listeners together
@@ -62,7 +63,7 @@ type Config struct {
 	Transparent []string // host:port, listen.transparent
 	TPROXY      []string // host:port, listen.tproxy
 	Settings    string   // settings file; "" means there is none
-	Mistakes    error    // what is wrong with it
+	Mistakes    error    // the mistake in it
 	Redis       string   // host:port
 	Names       *Names   // the name server; nil when there is none
 }

@@ -14,7 +14,7 @@ import (
 	"shuultuur/platform"
 )
 
-// Names sets what to inspect of the name server.
+// Names sets the parts of the name server to inspect.
 type Names struct {
 	Listen    []string // host:port, plain DNS; ":53" is every address
 	Cert      string   // of DNS over TLS, HTTPS and QUIC, a PEM file
@@ -31,7 +31,7 @@ type Names struct {
 	DoH                    bool // a list has servers of encrypted DNS
 }
 
-// nameServer inspects what the name server needs.
+// nameServer inspects the requirements of the name server.
 func (p subject) nameServer(ctx context.Context) []Finding {
 	n := p.cfg.Names
 	if n == nil {

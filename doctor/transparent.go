@@ -22,7 +22,7 @@ type redirect struct {
 	first, last uint16
 }
 
-// ipVersion has what differs between inspecting IPv4 and IPv6.
+// ipVersion has the differences between inspecting IPv4 and IPv6.
 type ipVersion struct {
 	name, option          string // option of ip(8)
 	tables, save          string // the firewall's programs
@@ -40,7 +40,7 @@ func ipVersions() []ipVersion {
 	}
 }
 
-// transparent inspects what brings clients without a configured proxy to
+// transparent inspects the rules that bring clients without a configured proxy to
 // listen.transparent and listen.tproxy: forwarding, firewall rules, and routes
 // for TPROXY. IPv6 is not required if the kernel lacks it.
 func (p subject) transparent(ctx context.Context) []Finding {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What the programs print, of a machine with the rules of docs/transparent.md.
+// Outputs of the programs, on a machine with the rules of docs/transparent.md.
 const (
 	nftEmpty    = `{"nftables": [{"metainfo": {"version": "1.0.6", "json_schema_version": 1}}]}`
 	nftRedirect = `{"nftables": [{"table": {"family": "inet", "name": "shuultuur", "handle": 2}},

@@ -88,11 +88,11 @@ func isNil(v any) bool {
 	return (r.Kind() == reflect.Pointer || r.Kind() == reflect.Map || r.Kind() == reflect.Slice) && r.IsNil()
 }
 
-// A basis is what a part was built from.
+// A basis is everything that a part was built from.
 type basis struct {
 	settings string   // digest of its settings and of those of the parts above
 	stamp    string   // digest of settings, files and earlier parts
-	sum      string   // what parts built from this one compare: the stamp, unless they go on with a changed part
+	sum      string   // the value that dependent parts compare: the stamp, unless they go on with a changed part
 	files    []string // that were read
 	fault    error    // why it differs from settings and files
 }
@@ -119,8 +119,8 @@ func (b *builder) reads(files ...string) { b.read = append(b.read, files...) }
 
 // Build makes an engine of s for host. host is nil for an engine that only answers questions:
 // it does not listen and remembers nothing. Parts with unchanged settings and files are taken
-// over from old. After an error, what was built is closed; the returned engine then only knows
-// which files were read.
+// over from old. After an error, the parts built so far are closed; the returned engine then
+// only knows which files were read.
 func Build(ctx context.Context, s *configuration.Settings, old *Engine, host *Host, log *slog.Logger) (*Engine, error) {
 	return build(ctx, &builder{old: old, host: host, log: log}, s)
 }
@@ -336,7 +336,7 @@ func (e *Engine) Parts() (all []Part) {
 	return all
 }
 
-// Fetched returns what the gateway fetches: lists and signature rules.
+// Fetched returns the items that the gateway fetches: lists and signature rules.
 func (e *Engine) Fetched() source.Items {
 	all := maps.Clone(e.Lists.Fetched())
 	if s := e.Checks.Signature; s != nil {
@@ -358,7 +358,7 @@ func (e *Engine) Faults() (all []error) {
 	return all
 }
 
-// Problems returns what the operator should look at, for all parts.
+// Problems returns the problems that the operator should look at, for all parts.
 func (e *Engine) Problems() (all []string) {
 	const before = "%s; the previous one stays in use"
 	for _, p := range parts() {

@@ -58,7 +58,7 @@ func (e *Engine) As(name string) (filter.Decider, error) {
 	return e.Policies.As(name)
 }
 
-// Picture describes what the checks find in a picture, in lines for people.
+// Picture describes the findings in a picture, in lines for people.
 func (e *Engine) Picture(ctx context.Context, b []byte) []string { return e.Checks.Explain(ctx, b) }
 
 // Identify returns the client at addr without a login.
@@ -80,7 +80,7 @@ func (e *Engine) Whom(who string) (string, error) {
 	return who, nil
 }
 
-// Left returns what a client has left of the quotas of a policy, from the gateway that runs
+// Left returns the remainders of a client's quotas in a policy, from the gateway that runs
 // with the same settings. A policy without quotas has none.
 func (e *Engine) Left(ctx context.Context, name string, c *filter.Client) ([]filter.Balance, error) {
 	some := false
@@ -131,8 +131,8 @@ func (e *Engine) Reachable(t *filter.Transaction) error {
 	return e.Settings.Proxy.Reachable(t)
 }
 
-// Why returns what the engine would do with a request, and why. Engines of [Explain] give all
-// evidence. Nothing is fetched, recorded or remembered.
+// Why returns the engine's decision on a request, and the reason. Engines of [Explain] give
+// all evidence. Nothing is fetched, recorded or remembered.
 func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
 	t, err := why.Asked(&q)
 	if err != nil {
@@ -177,7 +177,7 @@ func (e *Engine) line(r *filter.Reason) int {
 	return 0
 }
 
-// QuotaLeft returns what the client of t has left of its quotas.
+// QuotaLeft returns the remainders of the quotas of t's client.
 func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l admin.QuotaLeft) {
 	var err error
 	if l.Quotas, err = e.Left(ctx, t.Verdict.Reason.Policy, &t.Client); err != nil {

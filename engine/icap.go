@@ -22,7 +22,7 @@ func newICAP(_ context.Context, b *builder) (*icap.Server, error) {
 	return icap.New(b.Settings.ICAP, b.Proxy.Inspector(), b.host.Done, b.log)
 }
 
-// icapEngine returns what the ICAP server decides with. Its clients query the services again
+// icapEngine returns the engine of the ICAP server. Its clients query the services again
 // when the revision changes.
 func (e *Engine) icapEngine() *icap.Engine {
 	return &icap.Engine{

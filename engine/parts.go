@@ -100,7 +100,7 @@ type entrances struct {
 
 // A reading describes one reading of the settings.
 type reading struct {
-	basis    map[string]basis  // of each part, what it was built from
+	basis    map[string]basis  // of each part, its basis
 	Seen     map[string]string // stamp of each file that a part was built from
 	Restart  []string          // changed keys that require a restart
 	Revision string            // digest of everything
@@ -320,7 +320,7 @@ func (p *Policies) await(b *builder) {
 	}
 }
 
-// missing finds what policies need and other settings do not give.
+// missing finds names in policies that other settings do not define.
 func (b *builder) missing() error {
 	var errs []error
 	for i, p := range b.Settings.Policies {
@@ -438,7 +438,7 @@ func newProxy(_ context.Context, b *builder) (*proxy.Proxy, error) {
 }
 
 // newStored makes the cache of responses. It asks the engine that is in use when a response
-// arrives what policies permit.
+// arrives which changes the policies permit.
 func newStored(_ context.Context, b *builder) (*cache.Cache, error) {
 	parts := cache.Parts{Data: string(b.Settings.Data), Log: b.log, Trial: b.trial()}
 	if b.old != nil {
@@ -471,7 +471,7 @@ func (e *Engine) proxyEngine() *proxy.Engine {
 	return p
 }
 
-// balance returns what a client has left of the quotas of the policy that covers it.
+// balance returns the remainders of a client's quotas in the policy that covers it.
 func (e *Engine) balance(ctx context.Context, c *filter.Client, now time.Time) (string, []filter.Balance) {
 	return e.Policies.Balance(ctx, "", c, now)
 }
@@ -521,7 +521,7 @@ func (b *builder) common() (string, error) {
 		file := string(b.Settings.Checks.Picture.Hashes[name].File) // each node encrypts its own copy
 		files = slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == file })
 	}
-	// How much of a body checks see, and what watches without deciding.
+	// How much of a body checks see, and the parts that watch without deciding.
 	fmt.Fprintf(h, "read %v %v\n", b.Settings.Proxy.Exchange.Inspected, b.Settings.Proxy.Exchange.Scripts)
 	if b.Alerts != nil {
 		fmt.Fprintln(h, setting.Digest(b.Alerts.Rules()))

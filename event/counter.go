@@ -157,7 +157,7 @@ func (s *sums) median() int {
 // top returns the n names with most events, all if n is 0.
 func (s *sums) top(n int) []Tally {
 	least := 0
-	if n > 0 && n < s.used { // sort only what may be among them
+	if n > 0 && n < s.used { // sort only candidates
 		events := make([]int, 0, s.used)
 		for i := range s.slots {
 			if e := s.slots[i].events; e > 0 {

@@ -1,4 +1,4 @@
-// Package event records what happened: one [Row] for each transaction.
+// Package event records transactions: one [Row] for each transaction.
 //
 // When a transaction is over, the gateway makes a row of it ([From]) and hands
 // it to the [Log] ([Log.Add]), which never blocks: each [Store] has its own
@@ -12,7 +12,7 @@
 //
 // Stores are the folders below: sqlite (the default), jsonl, postgres, clickhouse,
 // squid and dansguardian. The first four are readers too; the last two write log
-// files for existing programs. [File] is what the text stores have in common. Each
+// files for existing programs. [File] is the common part of the text stores. Each
 // store passes the tests in eventtest.
 package event
 
@@ -88,7 +88,7 @@ type More struct {
 
 	Source       string // how the user was identified: "basic"
 	Unread       string // why a part of the body was not inspected
-	Cache        string // what the cache did: "hit"
+	Cache        string // the cache's part in the answer: "hit"
 	Picture      string // result of the picture classifier
 	Conversation string // ID of the transaction that this one is a message of
 	Monitored    string // names of the monitoring rules that matched: a JSON array, "" when there are none

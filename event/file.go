@@ -95,7 +95,7 @@ func (l *File) Torn() int64 {
 	return l.torn
 }
 
-// Write appends a line per row. If the disk is full, it removes what it wrote
+// Write appends a line per row. If the disk is full, it removes the written part
 // of the batch.
 func (l *File) Write(ctx context.Context, rows []Row) error {
 	if len(rows) == 0 {
@@ -155,10 +155,9 @@ func (l *File) Close() error {
 	return nil
 }
 
-// AppendEscaped appends s with control characters, bytes above 0x7e and those
-// in also written as %XX, so that what a client sends cannot end a line or,
-// with a blank in also, a field. A percent sign stays as it is unless it is in
-// also.
+// AppendEscaped appends s with control characters, bytes above 0x7e and those in
+// also written as %XX, so that a client's text cannot end a line or, with a blank
+// in also, a field. A percent sign stays as it is unless it is in also.
 func AppendEscaped(dst []byte, s, also string) []byte {
 	const upperHex = "0123456789ABCDEF"
 	start := 0

@@ -12,7 +12,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A Field is what a [Term] looks at, and what a [Question] groups rows by.
+// A Field is a value that a [Term] examines, and by which a [Question] groups rows.
 type Field uint8
 
 const (
@@ -250,7 +250,7 @@ func (t *Term) InText(s string) bool {
 }
 
 // Searched returns the texts that [Text] searches, in lower case, one per line, and
-// the ID. Servers store it; what it does not contain does not match.
+// the ID. Servers store it; a value that it does not contain does not match.
 func (r *Row) Searched() string {
 	return LowerASCII(strings.Join([]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID}, "\n"))
 }

@@ -59,7 +59,7 @@ func (m *memory) len() int {
 	return len(m.rows)
 }
 
-// start runs a log over stores; stop ends it and returns what Run returned.
+// start runs a log over stores; stop ends it and returns the result of Run.
 func start(t *testing.T, cfg Config, stores ...Store) (l *Log, stop func() error) {
 	t.Helper()
 	l, err := New(cfg, slog.New(slog.DiscardHandler), stores...)

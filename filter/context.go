@@ -31,8 +31,8 @@ type Stored interface {
 	Keep(key [16]byte, value []byte)
 }
 
-// StoredOf returns what keeps verdicts on a body from a store, also while checks see it: then
-// body has a method that returns the store. It is nil for a body from an origin.
+// StoredOf returns the keeper of verdicts on a body from a store, also while checks see it:
+// then body has a method that returns the store. It is nil for a body from an origin.
 func StoredOf(body message.Body) Stored {
 	if b, ok := body.(interface{ Stored() Stored }); ok {
 		return b.Stored()

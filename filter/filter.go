@@ -105,14 +105,14 @@ type Transaction struct {
 	Findings []Finding
 	Verdict  Verdict
 	Edits    []Edit // edits of the request that goes upstream; read only
-	// Flow is what checks remember about the client's connection. The server that owns the
+	// Flow is the memory of checks about the client's connection. The server that owns the
 	// connection sets it; nil means nothing is remembered.
 	Flow *Flow
 
 	Record
 }
 
-// A Record is what the server notes about a transaction for its event, besides findings and
+// A Record is the server's notes about a transaction for its event, besides findings and
 // verdict. All fields are optional.
 type Record struct {
 	Status   int           // status sent to the client, 0 if none was
@@ -122,7 +122,7 @@ type Record struct {
 	Looked   int64         // wire bytes of the body that checks inspected
 	Length   int64         // wire bytes of the whole body, as far as known
 	Duration time.Duration // from the first byte of the request to the last of the response
-	Note     string        // what went wrong or was omitted, for the operator
+	Note     string        // errors and omissions, for the operator
 
 	Server netip.Addr // the address to which the request was sent
 	Parent bool       // Server is a parent proxy
@@ -135,7 +135,7 @@ type Record struct {
 	Signatures   []uint32 // identifiers of matching signatures
 }
 
-// A described is what the head of a response says about its body.
+// A described is the description of the body in the head of a response.
 type described struct {
 	content.Head
 	of     *message.Response
@@ -166,7 +166,8 @@ func (t *Transaction) Reset() {
 	*t = Transaction{Findings: f[:0], Flow: t.Flow, Record: Record{Monitored: m[:0], Signatures: s[:0]}}
 }
 
-// Content returns what the head of the response says about its body; empty without a response.
+// Content returns the description of the body in the head of the response; empty
+// without a response.
 func (t *Transaction) Content() *content.Head {
 	s := t.Response
 	if s == nil {
@@ -185,7 +186,7 @@ func (t *Transaction) Content() *content.Head {
 	return &d.Head
 }
 
-// Sent returns what the head of the request says about its body.
+// Sent returns the description of the body in the head of the request.
 func (t *Transaction) Sent() *content.Head {
 	h := &content.Head{}
 	h.SetUse(content.Program)
@@ -198,7 +199,7 @@ func (t *Transaction) Sent() *content.Head {
 }
 
 // useOf returns how the client will use the response, as far as the browser says (Fetch
-// Metadata), or else what it accepts most readily.
+// Metadata), or else by the type it accepts most readily.
 func useOf(q *message.Request) content.Use {
 	switch dest := q.Get("Sec-Fetch-Dest"); string(dest) {
 	case "document", "iframe", "frame", "embed", "object":
@@ -253,7 +254,7 @@ type Category struct {
 	Locked bool
 }
 
-// A Finding is what a check found. Findings are facts, not decisions.
+// A Finding is a result of a check. Findings are facts, not decisions.
 type Finding struct {
 	Check    string `json:"check"`
 	Category string `json:"category"`
@@ -261,11 +262,11 @@ type Finding struct {
 	// Evidence says what was found and where it is written, for people: list entry or phrases
 	// with file:line. Several parts are joined by "; ".
 	Evidence string `json:"evidence"`
-	// Modifier is what an ad blocker's rule does besides blocking, as name=value:
+	// Modifier is the effect of an ad blocker's rule besides blocking, as name=value:
 	// "redirect=noopjs", "removeparam=fbclid&gclid", "dnsrewrite=NOERROR;A;192.0.2.1".
 	Modifier string `json:"modifier,omitempty"`
-	// Page is what an external scanner would send to the client, if the settings pass that on;
-	// nil means our own page.
+	// Page is the page that an external scanner would send to the client, if the settings pass
+	// that on; nil means our own page.
 	Page *Page `json:"-"`
 }
 
@@ -329,7 +330,7 @@ type Changing interface {
 	Lasts() (d time.Duration, limited bool)
 }
 
-// An Action is what a server has to do.
+// An Action is the action that a server has to take.
 type Action uint8
 
 const (
@@ -344,7 +345,7 @@ var actions = [...]string{"pass", "allow", "warn", "block", "redirect"}
 
 func (a Action) String() string { return actions[int(a)%len(actions)] }
 
-// A Show is what replaces a refused picture.
+// A Show is the replacement of a refused picture.
 type Show uint8
 
 const (
@@ -374,7 +375,7 @@ type Verdict struct {
 	// After is how long a Block of a limit or a quota lasts, or how long a pause lets the
 	// request pass; 0: no end.
 	After time.Duration
-	// Patience is how long a body is held while the verdict is undecided. Then what was judged
+	// Patience is how long a body is held while the verdict is undecided. Then the judged part
 	// passes. 0 holds it to its end.
 	Patience time.Duration
 	// Disguised makes checks find words in disguise too: lookalike letters, spaced letters,
@@ -382,7 +383,7 @@ type Verdict struct {
 	Disguised bool
 	// Replace says that a notice replaces a message of a conversation, which continues.
 	Replace bool
-	// Show is what replaces a picture that a Block or Warn refuses.
+	// Show is the replacement of a picture that a Block or Warn refuses.
 	Show Show
 	// Edits change the request before it goes upstream (SafeSearch, tenant
 	// restriction). They are shared: read only.
@@ -391,7 +392,7 @@ type Verdict struct {
 	Names Names
 }
 
-// A Balance is a client's use of a quota, and what is left.
+// A Balance is a client's use of a quota, and the remainder.
 type Balance struct {
 	Of    string    `json:"of"`    // categories, or "everything"
 	By    string    `json:"by"`    // whose use counts: user, client or policy
@@ -399,7 +400,7 @@ type Balance struct {
 	Most  int64     `json:"most"`  // in a day
 	Used  int64     `json:"used"`  // may exceed Most: requests in progress may finish
 	Left  int64     `json:"left"`  // 0 or more
-	Known bool      `json:"known"` // Used includes what the other nodes of a fleet have counted
+	Known bool      `json:"known"` // Used includes the counts of the other nodes of a fleet
 	Until time.Time `json:"until"` // the end of the day, when use is reset
 	Text  string    `json:"text"`  // for a person: "25m left of 1h"
 }
@@ -436,7 +437,7 @@ type Decider interface {
 // A Witness examines malformed requests that a server refuses by itself. Nothing is decided
 // about them. A [Decider] whose checks do that is one, and so is such a [Check].
 type Witness interface {
-	// Refused appends to t.Findings what is found in a head that is malformed or incomplete,
+	// Refused appends to t.Findings the findings in a head that is malformed or incomplete,
 	// or in a DNS message that the name server answers by itself. Only client, protocol and
 	// time of t are known.
 	Refused(t *Transaction, head []byte)

@@ -2,7 +2,7 @@ package filter
 
 import "sync"
 
-// A Flow is what checks remember about one connection of a client, such as the flow bits of
+// A Flow is the memory of checks about one connection of a client, such as the flow bits of
 // signatures: a request sets a bit, and a rule tests it on the response or a later request.
 // The server that accepts the connection owns one Flow and gives it to every transaction on
 // it, including concurrent HTTP/2 streams. It never belongs to a connection to an origin,

@@ -32,7 +32,7 @@ const (
 	purgeTopic    = "purge"    // stored objects must not be used: the key is kind and value
 )
 
-// purgeFor is how long nodes that were away still purge what they have stored:
+// purgeFor is how long nodes that were away still purge their stored objects:
 // longer than most things are stored.
 const purgeFor = 30 * 24 * time.Hour
 
@@ -107,8 +107,8 @@ func (n *Node) Purge(kind, value string, at time.Time, by netip.Addr) error {
 	return nil
 }
 
-// applyPurge purges what another node has purged. It purges everything stored
-// before this node learned of it, because clocks may differ.
+// applyPurge purges the objects that another node has purged. It purges
+// everything stored before this node learned of it, because clocks may differ.
 func (n *Node) applyPurge(i state.Instruction) {
 	kind, value, _ := strings.Cut(i.Key, " ")
 	c := n.Parts().Cache

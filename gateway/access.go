@@ -37,7 +37,7 @@ func (g *pages) openAccess(first *engine.Engine) (admin.Access, error) {
 	}, nil
 }
 
-// holders returns what stores data about people, besides the audit log.
+// holders returns the stores of data about people, besides the audit log.
 func (g *pages) holders() (all []admin.Holder) {
 	r := g.engine.Load().Events
 	for _, s := range r.Stores {

@@ -86,7 +86,7 @@ func tooSlow(ctx context.Context, err error) error {
 type trial struct {
 	*admin.Trial
 	lists  map[string][]list.Change
-	change func(e *engine.Engine, changed bool) // changes what engines consult
+	change func(e *engine.Engine, changed bool) // changes values that engines consult
 }
 
 // tried prepares a trial. A change that is not possible gives

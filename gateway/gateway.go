@@ -42,7 +42,7 @@ type Gateway struct {
 	started   time.Time
 	log       *slog.Logger
 	engine    atomic.Pointer[engine.Engine]
-	host      engine.Host // what parts may know of this gateway
+	host      engine.Host // the gateway's data that parts may use
 	node      fleet.Node  // exchanges instructions with other nodes
 	metrics   *metrics
 	refresher *source.Refresher

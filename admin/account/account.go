@@ -103,7 +103,7 @@ type Who struct {
 	Scope   []string `json:"scope,omitempty"` // of a token
 }
 
-// Limits of what a book holds.
+// Limits of a book.
 const (
 	maxAccounts = 10_000
 	maxTokens   = 1000
@@ -452,8 +452,8 @@ func digest(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// localKeyFile holds what programs on this machine show that may read the data
-// folder.
+// localKeyFile holds the key that programs on this machine present if they may
+// read the data folder.
 const localKeyFile = "local.key"
 
 // localKey creates the key of this machine if it does not exist.

@@ -353,8 +353,7 @@ func TestTheAuditLogShowsEveryChange(t *testing.T) {
 	}
 }
 
-// What several do at the same time is in the log in some order, and nothing of it
-// is missing.
+// Concurrent actions are in the log in some order, and none is missing.
 func TestEntriesThatComeTogether(t *testing.T) {
 	l := NewLog(t.TempDir())
 	var all sync.WaitGroup

@@ -22,9 +22,9 @@ import (
 
 // An Entry is one line of the audit log: who did what.
 //
-// Details may name a person whose data was seen, or contain what was entered.
-// The chain covers only a salted digest of them. So they can be erased when the
-// law requires it, and the chain remains valid.
+// Details may name a person whose data was seen, or contain the text that was
+// entered. The chain covers only a salted digest of them. So they can be erased
+// when the law requires it, and the chain remains valid.
 type Entry struct {
 	Seq    int64     `json:"seq"`
 	Time   time.Time `json:"time"`
@@ -239,7 +239,7 @@ func (l *Log) last() (*Entry, error) {
 	return e, nil
 }
 
-// A Verified is what a look at the whole chain has found.
+// A Verified is the result of checking the whole chain.
 type Verified struct {
 	Entries int64 `json:"entries"`
 	Erased  int64 `json:"erased"` // of them without their details

@@ -64,8 +64,8 @@ type Route struct {
 	Groups   []string  `yaml:"groups"`   // of the person
 	Themes   []string  `yaml:"themes"`   // names
 	Severity *Severity `yaml:"severity"` // this one and above
-	// Quiet are hours in which nothing is sent; what waits is sent when they end.
-	// Alerts of high severity do not wait.
+	// Quiet are hours in which nothing is sent; waiting mails are sent when they
+	// end. Alerts of high severity do not wait.
 	Quiet   policy.Schedule            `yaml:"quiet"`
 	Mail    setting.OneOrMore[string]  `yaml:"mail"`
 	Webhook setting.OneOrMore[Webhook] `yaml:"webhook"`
@@ -82,8 +82,8 @@ type Webhook struct {
 	Token  string `yaml:"token"`  // sent as a bearer token, for servers that ask for one
 }
 
-// Watching is what is watched by one reading of the settings, and the desk that
-// all readings share.
+// Watching is the set of watched themes in one reading of the settings, and the
+// desk that all readings share.
 type Watching struct {
 	*Watch
 	Desk *Desk // nil on trial

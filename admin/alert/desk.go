@@ -51,7 +51,7 @@ type Alert struct {
 	Matches  int        `json:"matches"`
 	Blocked  int        `json:"blocked"`            // of them
 	Hosts    []string   `json:"hosts,omitempty"`    // where, the latest last
-	Evidence []string   `json:"evidence,omitempty"` // what matched, the latest last
+	Evidence []string   `json:"evidence,omitempty"` // the matches, the latest last
 	Events   []string   `json:"events,omitempty"`   // identifiers of transactions
 
 	State State     `json:"state"`
@@ -131,7 +131,7 @@ type Desk struct {
 	now     func() time.Time
 }
 
-// A key is whom an alert is about, and what.
+// A key is the person and the theme of an alert.
 type key struct{ theme, user, client string }
 
 func (m *match) key() key {
@@ -185,7 +185,7 @@ func (d *Desk) wake() {
 }
 
 // Add takes a transaction that is over, if a theme wants it. It never blocks:
-// what does not fit into the queue is dropped and counted.
+// matches that do not fit into the queue are dropped and counted.
 func (d *Desk) Add(t *filter.Transaction) {
 	for i := range t.Monitored {
 		r := &t.Monitored[i]
@@ -216,13 +216,13 @@ func short(s string) string {
 	return strings.ToValidUTF8(s, "?")
 }
 
-// Run makes alerts of what comes, has them sent, and keeps them, until ctx ends.
+// Run makes alerts of the matches, has them sent, and keeps them, until ctx ends.
 func (d *Desk) Run(ctx context.Context) error {
 	d.running.Lock() // the one before ends first
 	defer d.running.Unlock()
 	tick := time.NewTicker(writeEvery)
 	defer tick.Stop()
-	var sending sync.WaitGroup // one delivery at a time, beside what comes
+	var sending sync.WaitGroup // one delivery at a time, while matches go on arriving
 	var busy atomic.Bool
 	defer sending.Wait()
 	for {
@@ -317,7 +317,8 @@ func (a *Alert) grow(m *match) {
 	add(&a.Events, m.id)
 }
 
-// forget drops what is too old, and those waiting for a threshold in vain.
+// forget drops alerts that are too old, and people below the threshold for too
+// long.
 func (d *Desk) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -362,8 +363,9 @@ func (d *Desk) writeLocked() error {
 	return err
 }
 
-// Problems returns what needs attention: messages that could not be delivered,
-// whatever the state of their alerts, and a file that cannot be written.
+// Problems returns the problems that need attention: messages that could not be
+// delivered, whatever the state of their alerts, and a file that cannot be
+// written.
 func (d *Desk) Problems() (all []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -478,7 +480,7 @@ func (d *Desk) Settle(id, by string, does State, note string) error {
 
 // Erase removes the data about a person.
 func (d *Desk) Erase(_ context.Context, p event.Person) (int64, error) {
-	for len(d.queue) > 0 { // what waits is theirs, too
+	for len(d.queue) > 0 { // waiting messages are included
 		select {
 		case m := <-d.queue:
 			d.take(m)

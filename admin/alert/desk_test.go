@@ -328,7 +328,7 @@ func TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed(t *testing.T) {
 			t.Errorf("%v later %v messages count as given up, want %v", tt.after, n, tt.ended)
 		}
 	}
-	// What was given up is still known after a restart, and tried again when the
+	// A dropped message is still known after a restart, and tried again when the
 	// alert grows.
 	if err := d.write(); err != nil {
 		t.Fatal(err)

@@ -117,7 +117,7 @@ func (h *Webhook) key() string {
 	return "webhook:" + hex.EncodeToString(sum[:8])
 }
 
-// find returns what a message goes to: a function that sends it.
+// find returns the receiver of a message: a function that sends it.
 func (w *Watch) find(key string) func(context.Context, *Alert) error {
 	for i := range w.config.To {
 		r := &w.config.To[i]
@@ -225,7 +225,7 @@ func capital(s string) string {
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
-// Text describes in plain words who did what, but not what they looked at:
+// Text describes in plain words who did something, but not which pages they saw:
 // messages pass through other services, and the page shows the rest.
 func (w *Watch) Text(t *text.Texts, a *Alert) string {
 	who := a.Who()

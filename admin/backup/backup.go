@@ -1,10 +1,10 @@
 // Package backup writes the configuration of a gateway into one file, and
 // restores it: the settings as settings.yaml; the files that they name in the
-// same folder, under files/; and of the data folder the accounts, the audit
-// log, versions of the settings, instructions and keys, under data/. It omits
-// what can be fetched or compiled again, and the record of people's browsing.
-// format.json has the format of the data. The file is a gzip-compressed tar
-// file.
+// same folder, under files/; and of the data folder the accounts, the audit log,
+// versions of the settings, instructions and keys, under data/. It omits
+// everything that can be fetched or compiled again, and the record of people's
+// browsing. format.json has the format of the data. The file is a gzip-compressed
+// tar file.
 package backup
 
 import (
@@ -39,7 +39,7 @@ const (
 // kept are the names in the data folder that a backup holds.
 var kept = []string{"accounts", "versions", datadir.KeyFile, "instructions"}
 
-// A Source is what to back up.
+// A Source is the data to back up.
 type Source struct {
 	Text  []byte   // of the settings
 	Files []string // that the settings name
@@ -49,8 +49,9 @@ type Source struct {
 // A Place has the folders of the settings and of the data.
 type Place struct{ Dir, Data string }
 
-// Write writes a backup to w. It returns what it omitted: files in other folders
-// and those of more than 64 MiB. It refuses a data folder in a newer format.
+// Write writes a backup to w. It returns the names of the files that it omitted:
+// files in other folders and those of more than 64 MiB. It refuses a data folder
+// in a newer format.
 func Write(w io.Writer, s Source) (left []string, err error) {
 	format, err := formatOf(s.Data)
 	if err != nil {
@@ -125,7 +126,7 @@ func formatOf(dir string) ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// Restore restores what [Write] wrote: the settings as file, the other files
+// Restore restores a backup by [Write]: the settings as file, the other files
 // beside it and in the data folder. It replaces existing files. The gateway must
 // not run. Restore reads the whole backup, and calls place to learn where the
 // settings in it want their files, before it writes anything. It refuses a backup

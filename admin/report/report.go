@@ -36,7 +36,7 @@ type Question struct {
 	Texts  *text.Texts // in whose language it is; nil: in English
 }
 
-// A Report is what there is to say.
+// A Report is a summary of web use.
 type Report struct {
 	Title    string    `json:"title"`
 	Since    time.Time `json:"since"`

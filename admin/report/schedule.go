@@ -78,7 +78,7 @@ type Source interface {
 type Sending struct {
 	Schedules []Schedule
 	Mail      *mail.Sender                                // nil: there is no mail server
-	File      string                                      // keeps what was sent
+	File      string                                      // keeps the list of sent reports
 	Source    func() Source                               // nil when nothing that can be asked keeps events
 	Groups    func(addr netip.Addr, user string) []string // in which somebody is
 	Texts     text.Choice

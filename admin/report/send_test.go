@@ -71,8 +71,8 @@ func take(c net.Conn, got chan<- string) {
 }
 
 // TestReportsAreMailedOnTheirSchedule, each once, to those who are named, with
-// what one person of the group did as PDF and CSV; what the office does not take
-// is sent later.
+// what one person of the group did as PDF and CSV; a report that the mail server
+// refuses is sent later.
 func TestReportsAreMailedOnTheirSchedule(t *testing.T) {
 	addr, got := office(t)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -121,7 +121,7 @@ func TestReportsAreMailedOnTheirSchedule(t *testing.T) {
 	send(x, day.Add(31*time.Hour+time.Minute), 0)
 	send(x, day.Add(40*time.Hour), 0)
 	reads(t, daily[0], "tess@school.example", "report-2026-11-23", "anna", "Бат-Эрдэнэ")
-	// A machine that slept over days sends what is due, once.
+	// A machine that slept for days sends each overdue report once.
 	weekly := send(x, day.AddDate(0, 0, 7).Add(9*time.Hour), 2)
 	reads(t, weekly[1], "head@school.example", "report-2026-11-23", "Бат-Эрдэнэ", "")
 

@@ -92,7 +92,7 @@ func judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admi
 	return t.Last
 }
 
-// Asked makes of a question what the proxy would make of a request for q.URL. The proxy's
+// Asked turns a question into the request that the proxy would see for q.URL. The proxy's
 // parser reads the request, so that why accepts what the proxy does.
 func Asked(q *admin.Question) (*filter.Transaction, error) {
 	raw, _, _ := strings.Cut(q.URL, "#") // browsers keep the fragment to themselves

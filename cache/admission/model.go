@@ -2,7 +2,7 @@ package admission
 
 import "shuultuur/queue"
 
-// A Model is a cache without objects: what it would hold, and what it would write.
+// A Model is a cache without objects: its hits and its disk writes.
 type Model struct {
 	memory *queue.Queue[*bool] // the value says whether the object is also on the disk
 	policy Policy

@@ -10,7 +10,7 @@
 // record. Incomplete records are skipped and counted.
 //
 // Removing an object overwrites the head of its record, which persists across a restart. A
-// power cut loses what was written since the last [Store.Sync].
+// power cut loses everything written since the last [Store.Sync].
 package disk
 
 import (
@@ -231,8 +231,8 @@ func (r *Record) use(e *entry) summed {
 	return r.g.sums[r.off]
 }
 
-// read returns the content of the record if its checksums are right; last is what is known
-// about them. It removes a record with wrong ones.
+// read returns the content of the record if its checksums are right; last is the last
+// known state of them. It removes a record with wrong ones.
 func (r *Record) read(k Key, last summed) (meta, body []byte, ok bool) {
 	s, g := r.s, r.g
 	sum := summed{at: time.Now()}

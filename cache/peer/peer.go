@@ -229,7 +229,7 @@ func (p *Peers) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Close ends what Listen started.
+// Close ends the work that Listen started.
 func (p *Peers) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -156,7 +156,7 @@ func token(v []byte) bool {
 }
 
 // set sets a time. A directive given twice with different values, or with an invalid one,
-// counts as 0: what may be stale is stale (RFC 9111 section 4.2.1).
+// counts as 0: whatever may be stale is stale (RFC 9111 section 4.2.1).
 func set(to *time.Duration, value []byte) {
 	n, ok := Seconds(value)
 	switch {

@@ -1,6 +1,6 @@
-// Package protocol has the rules of RFC 9111 (HTTP caching) as functions without state: what
-// may be stored, how long it is fresh, which stored response fits a request, and what a
-// response from the origin changes.
+// Package protocol has the rules of RFC 9111 (HTTP caching) as functions without state:
+// which responses may be stored, how long they are fresh, which of them fits a request, and
+// how a response from the origin changes them.
 //
 // [Storable] decides whether a response from the origin may be stored, and [Describe] derives
 // its [Facts] from the fields about time. For a later request, [Facts.Judge] decides whether

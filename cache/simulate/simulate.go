@@ -1,5 +1,5 @@
-// Package simulate computes what a cache would have done with the requests in a log: how many
-// it would have answered, and what it would have written to a disk, by admission policy and
+// Package simulate computes how a cache would have handled the requests in a log: how many it
+// would have answered, and how much it would have written to a disk, by admission policy and
 // size.
 //
 // [Read] extracts the requests from a log in any of the usual formats (log.go) and gives each

@@ -88,8 +88,8 @@ func TestALogThatBreaksOffCountsAsFarAsItGoes(t *testing.T) {
 	}
 }
 
-// promise checks that the default policy writes at most a quarter of what LRU writes and has
-// at least its hits, for a size of a twentieth of all bytes; the guide has other sizes.
+// promise checks that the default policy writes at most a quarter as much as LRU and has at
+// least its hits, for a size of a twentieth of all bytes; the guide has other sizes.
 func promise(t *testing.T, tr *Trace) {
 	t.Helper()
 	r, err := Run(t.Context(), tr, Options{Shares: []float64{0.05}, Policies: []string{"s3-fifo"}})

@@ -407,7 +407,7 @@ func add(dst []filter.Finding, from int, m *list.Match, terse bool) []filter.Fin
 	return append(dst, found)
 }
 
-// modifier returns what a matching rule does besides blocking.
+// modifier returns the effect of a matching rule besides blocking.
 func modifier(m *list.Match) string {
 	if to := m.Rewrite(); to != "" {
 		return rewrite + to

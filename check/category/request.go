@@ -9,7 +9,7 @@ import (
 	"shuultuur/message"
 )
 
-// setRequest sets in r what ad-block rules examine: URL, type and page.
+// setRequest sets in r the fields that ad-block rules examine: URL, type and page.
 func (c *Check) setRequest(r *adblock.Request, t *filter.Transaction) {
 	if t.Request == nil {
 		r.Set(t.URL, adblock.Other, "")

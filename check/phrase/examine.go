@@ -12,8 +12,8 @@ import (
 	"shuultuur/content"
 )
 
-// This file helps authors of lists: it reports what each list finds in a text, and which
-// phrases have no effect.
+// This file helps authors of lists: it reports the findings of each list in a text, and
+// which phrases have no effect.
 
 // A Match is a line of a list that matches a text.
 type Match struct {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Limits on what a list can make the reader read.
+// Limits of the files that a list includes.
 const (
 	maxFileBytes = 64 << 20
 	maxFiles     = 2000 // files read in total; a file included twice counts twice
@@ -39,7 +39,7 @@ func (k kind) String() string { return [...]string{"weighted", "banned", "except
 type Remark struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
-	Text string `json:"text"`           // what is odd about it
+	Text string `json:"text"`           // the oddity
 	Mend string `json:"mend,omitempty"` // the line to write instead, "" if unknown
 }
 
@@ -87,7 +87,7 @@ type reader struct {
 	stems     bool                              // find words in braces by their stems
 	markup    bool                              // pages are searched with their markup
 	maxPhrase int                               // longest permitted phrase in bytes, normalised
-	limit     int                               // what N% refers to
+	limit     int                               // the number that N% refers to
 	raw       bool                              // also keep phrases as written
 	opened    int
 }
@@ -105,7 +105,7 @@ func readFile(path string) ([]byte, error) {
 	return b, err
 }
 
-// A section is what a line inherits from previous lines.
+// A section is the state that a line inherits from previous lines.
 type section struct {
 	category, window int
 	kind             kind   // of a phrase without a weight

@@ -57,9 +57,9 @@ type Config struct {
 	// 2 (default) to count a phrase once per page.
 	WeightedPhraseMode *int `yaml:"weightedphrasemode"`
 
-	// NaughtynessLimit is what a weight such as <10%> refers to, and the score above which a
-	// compatibility mode omits its second pass. Rules decide what happens to pages above it. 0
-	// means 50, or 60 for e2guardian-5.5.
+	// NaughtynessLimit is the number that a weight such as <10%> refers to, and the score
+	// above which a compatibility mode omits its second pass. Rules decide on pages above
+	// it. 0 means 50, or 60 for e2guardian-5.5.
 	NaughtynessLimit int `yaml:"naughtynesslimit"`
 
 	// PhraseFilterMode, for compatibility modes only, is 0 for the page with its markup, 1 for

@@ -130,8 +130,8 @@ func compile(ls *lists) (*book, error) {
 	return b, nil
 }
 
-// patterns returns what the rules search for: patterns for the matcher, phrases by stem, and
-// the ids of both.
+// patterns returns the texts that the rules search for: patterns for the matcher, phrases by
+// stem, and the ids of both.
 func (ls *lists) patterns() (patterns [][]byte, stems []string, ids map[string]uint32) {
 	ids = map[string]uint32{}
 	for i := range ls.rules {

@@ -20,7 +20,7 @@ import (
 	"shuultuur/filter"
 )
 
-// A verdict is what is remembered about a picture.
+// A verdict is the remembered result for a picture.
 type verdict struct {
 	Findings []filter.Finding `json:"findings"`
 	Asked    bool             `json:"asked"` // the model has judged it

@@ -36,7 +36,8 @@ type Memory interface {
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
 }
 
-// Parts are what a check is built from besides its settings. All are optional.
+// Parts are the parts that a check is built from besides its settings. All are
+// optional.
 type Parts struct {
 	Memory Memory
 	Key    []byte // the gateway's key, for locked lists
@@ -171,8 +172,8 @@ func isPicture(media string) bool {
 	return strings.HasPrefix(media, "image/") && media != "image/svg+xml"
 }
 
-// saysNothing reports whether a type does not tell what a body is, so that a script may show
-// it as a picture.
+// saysNothing reports whether a type does not identify the content of a body, so that a
+// script may show it as a picture.
 func saysNothing(h *content.Head) bool {
 	if h.Use() != content.Program && h.Use() != content.Unsaid {
 		return false

@@ -38,7 +38,7 @@ type Config struct {
 	Full bool `yaml:"-"`
 }
 
-// Parts are what the check is built from, besides its settings.
+// Parts are the parts that the check is built from, besides its settings.
 type Parts struct {
 	// Previous is the check that this one replaces, nil for none. Its state is taken over, and
 	// the cost of its rules is shown for comparison.

@@ -19,7 +19,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Fetch returns what to fetch for the sources in the settings, by name.
+// Fetch returns the items to fetch for the sources in the settings, by name.
 func Fetch(sources map[string]source.Config) (source.Items, error) {
 	all := source.Items{}
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
@@ -40,7 +40,7 @@ func Fetch(sources map[string]source.Config) (source.Items, error) {
 	return all, nil
 }
 
-// resolve determines what is fetched, and which version of it is in use.
+// resolve determines the sources to fetch, and which version of each is in use.
 func (c *Check) resolve(sources map[string]source.Config, data string) (err error) {
 	if c.fetched, err = Fetch(sources); err != nil {
 		return err

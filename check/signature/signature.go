@@ -4,10 +4,10 @@
 // responses, DNS queries and TLS hellos.
 //
 // [New] parses rule files (package rule) and compiles them (package engine). At each stage of
-// a transaction, [Check.Find] converts what is known to the form that rules inspect, and lets
-// the engine continue where it stopped at the previous stage. Rules that matched become
+// a transaction, [Check.Find] converts the known data to the form that rules inspect, and
+// lets the engine continue where it stopped at the previous stage. Rules that matched become
 // findings: one each for the class, the number and the priority, and "drop" if the rule says
-// drop or reject. Policies decide what happens then.
+// drop or reject. Policies decide on the findings.
 package signature
 
 import (
@@ -348,7 +348,7 @@ func (c *Check) AsksTLS() bool {
 	return c.engine.Has(engine.TLS, rule.ToServer, rule.Line) || c.engine.Has(engine.TLS, rule.ToClient, rule.Line)
 }
 
-// Find tries the rules on what is known at stage s.
+// Find tries the rules on the data known at stage s.
 func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
 	if !c.Wants(t, s) {
 		return dst, nil
@@ -500,7 +500,7 @@ func ends(t *filter.Transaction) (client, server netip.AddrPort) {
 	return netip.AddrPortFrom(t.Client.Addr, 0), netip.AddrPortFrom(addr, t.Port)
 }
 
-// start sets what all messages have.
+// start sets the fields common to all messages.
 func (c *Check) start(tx *engine.Tx, t *filter.Transaction, f *engine.Flow) {
 	tx.Flow, tx.L4, tx.Now = f, engine.TCP, c.now()
 	tx.Client, tx.Server = ends(t)

@@ -234,7 +234,7 @@ func caExport(e env, args []string) int {
 	return 0
 }
 
-// fileFlag is what a printed command needs to work on a root's file.
+// fileFlag is the flag that a printed command needs for a root in another file.
 func fileFlag(file string) string {
 	if file == rootFile {
 		return ""

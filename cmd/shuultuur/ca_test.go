@@ -11,8 +11,8 @@ import (
 	released "shuultuur/release"
 )
 
-// TestCommandsOfTheRootWorkAsPrinted runs what "ca init" and "ca install" print,
-// in the folder in which it was printed.
+// TestCommandsOfTheRootWorkAsPrinted runs the commands that "ca init" and "ca
+// install" print, in the folder in which they were printed.
 func TestCommandsOfTheRootWorkAsPrinted(t *testing.T) {
 	t.Chdir(t.TempDir())
 	run := func(args ...string) string {
@@ -46,8 +46,8 @@ func TestCommandsOfTheRootWorkAsPrinted(t *testing.T) {
 	run("show")
 }
 
-// TestEveryPrintedExportWorks: the commands that "ca install" prints, one after the other in one
-// folder, write what their steps name.
+// TestEveryPrintedExportWorks: the commands that "ca install" prints, run in order in one
+// folder, write the files that their steps name.
 func TestEveryPrintedExportWorks(t *testing.T) {
 	for _, name := range []string{"root.pem", "keys/school.pem"} {
 		t.Run(name, func(t *testing.T) { exportAsPrinted(t, name) })

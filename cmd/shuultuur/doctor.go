@@ -55,8 +55,8 @@ func doctorCommand(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// doctorConfig reads from the settings in file what doctor inspects. Mistakes
-// in the settings are a finding, too.
+// doctorConfig reads the settings that doctor inspects from file. Mistakes in the
+// settings are a finding, too.
 func doctorConfig(ctx context.Context, file string) doctor.Config {
 	cfg := doctor.Config{Settings: file, Connections: 4096, Held: 64 << 20} // defaults of the proxy
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
@@ -102,7 +102,7 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 	return cfg
 }
 
-// doctorNames reads from the settings what doctor inspects of the name server.
+// doctorNames reads the settings of the name server that doctor inspects.
 func doctorNames(s *configuration.Settings) *doctor.Names {
 	d := s.DNS
 	if d == nil {

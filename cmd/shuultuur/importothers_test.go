@@ -141,7 +141,7 @@ func TestImportOfPrivoxyKeepsClientsAndTrust(t *testing.T) {
 	})
 }
 
-// verdicts asks for URLs as clients, and compares what is decided.
+// verdicts asks for URLs as clients, and compares the decisions.
 func verdicts(t *testing.T, file string, all [][3]string) {
 	t.Helper()
 	for _, x := range all {
@@ -231,7 +231,7 @@ func TestImportReadsWhatTeleporterExports(t *testing.T) {
 	}
 }
 
-// TestImportKeepsSquidsOrder asks what lines of http_access decide.
+// TestImportKeepsSquidsOrder asks for decisions by lines of http_access.
 func TestImportKeepsSquidsOrder(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	var out bytes.Buffer

@@ -34,8 +34,8 @@ var imported = []struct{ program, path string }{
 	{"technitium", "technitium.json"}, {"nextdns", "nextdns.json"}, {"opnsense", "opnsense.xml"},
 }
 
-// copyOf copies a configuration of another program, and adds what the repository
-// does not contain: keys, and Pi-hole's database.
+// copyOf copies a configuration of another program, and adds the files that the
+// repository does not contain: keys, and Pi-hole's database.
 func copyOf(t *testing.T, path string) string {
 	t.Helper()
 	from := filepath.Join("..", "..", "importer", "testdata", path)

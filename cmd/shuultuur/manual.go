@@ -127,7 +127,7 @@ func completion(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// words returns what may follow a command: its subcommands and flags.
+// words returns the words that may follow a command: its subcommands and flags.
 func (p page) words(all []page) (words []string) {
 	words = p.choices()
 	for _, c := range all {

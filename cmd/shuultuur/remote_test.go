@@ -53,8 +53,8 @@ func TestAGatewayElsewhereIsAsked(t *testing.T) {
 	}
 }
 
-// asksThere are command lines of commands that can ask another gateway, and what they ask it.
-// A new command needs a row, or a reason in its row of the table of commands.
+// asksThere are command lines of commands that can ask another gateway, and their requests. A
+// new command needs a row, or a reason in its row of the table of commands.
 var asksThere = map[string]struct{ line, asks string }{
 	"check":            {"check FILE", "PUT /settings"},
 	"why":              {"why http://a.example/", "GET /why"},
@@ -83,7 +83,7 @@ var asksThere = map[string]struct{ line, asks string }{
 	"account audit":    {"account audit -n 3", "GET /audit/verify"},
 }
 
-// answers are what a gateway says to what they ask.
+// answers are a gateway's answers to these requests.
 var answers = map[string]string{
 	"/cache/look": `{"stored": true}`, "/checks": `{"signatures": true, "rules": [], "buffers": []}`, "/lists": `[{"name": "own", "entries": 3, "list": "own", "category": "x"}]`,
 	"/lists/own": `{"name": "own", "entries": 3, "web": true, "fetched": "2026-01-02T03:04:05Z", "odd": {}}`, "/events": "", "/accounts": `[{"name": "eva", "role": "viewer"}]`,

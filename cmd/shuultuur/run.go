@@ -259,7 +259,7 @@ func checkThere(ctx context.Context, e env, file string, running bool) int {
 	return 0
 }
 
-// tellEffect prints what settings would have altered.
+// tellEffect prints the effect that settings would have had.
 func tellEffect(e env, s *admin.Saved) {
 	if s.Note != "" {
 		fmt.Fprintln(e.stdout, printable(s.Note))

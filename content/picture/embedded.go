@@ -18,8 +18,8 @@ const (
 
 // Embedded returns pictures that stand in a text in data: URLs (RFC 2397), most
 // of them at most, whatever type they claim to have; also those in texts, such as
-// an SVG or a frame, that stand in such URLs themselves. Of broken base64, what
-// comes before the mistake counts.
+// an SVG or a frame, that stand in such URLs themselves. Of broken base64, the
+// bytes before the mistake count.
 func Embedded(text []byte, most int) [][]byte { return embedded(text, most, maxNested) }
 
 func embedded(text []byte, most, depth int) (all [][]byte) {

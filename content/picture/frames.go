@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// maxFrames is how many frames of an animation are looked at, and maxComposed how
-// many pixels are decoded to see what several of them show together.
+// maxFrames is how many frames of an animation are examined, and maxComposed how
+// many pixels are decoded to combine several of them.
 const (
 	maxFrames   = 64
 	maxComposed = 4 << 20
@@ -48,11 +48,11 @@ type frame struct {
 	image    int             // of a GIF: where its descriptor is
 	clear    int             // and the colour that is transparent; -1 is none
 	at       image.Rectangle // on the canvas
-	over     bool            // what is below shows through
+	over     bool            // the frames below show through
 	then     disposal
 }
 
-// A disposal says what becomes of a frame before the next one is shown.
+// A disposal says what happens to a frame before the next one is shown.
 type disposal uint8
 
 const (
@@ -110,8 +110,8 @@ func (a *animation) fullest() (from, best, most int) {
 
 func area(r image.Rectangle) int { return r.Dx() * r.Dy() }
 
-// still makes a file of what is to be seen after the last of some frames. One that
-// fills the canvas, or is too large, stands for itself.
+// still makes a file of the canvas after the last of some frames. One that fills
+// the canvas, or is too large, stands for itself.
 func (a *animation) still(from, last int) []byte {
 	if from == last && a.frames[last].at == a.canvas || area(a.canvas) > maxComposed {
 		return a.file(last)

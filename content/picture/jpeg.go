@@ -393,7 +393,7 @@ func (d *jpegReader) blocks(in []int, low uint8) error {
 
 // resume goes on after a restart marker with the number next. Where there is one of
 // the two that follow, those between have been lost, and the blocks up to it are
-// left out: then it says no. This is what libjpeg does.
+// left out: then it says no. libjpeg does the same.
 func (d *jpegReader) resume(in []int, next byte) (there bool) {
 	d.bits, d.nbits, there = 0, 0, true
 search:

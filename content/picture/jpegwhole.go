@@ -13,7 +13,7 @@ func decodeJPEG(b []byte) image.Image {
 		return nil
 	}
 	d := &jpegReader{in: b, at: 2, head: head, quants64: new([4][64]int32)}
-	_ = d.run() // use what was read
+	_ = d.run() // use the part that was read
 	if d.progressive || !d.partly() {
 		return nil
 	}

@@ -1,5 +1,5 @@
-// Package picture decodes pictures: their type and size, a small copy, and what can be
-// computed from that: skin and hashes.
+// Package picture decodes pictures: their type and size, a small copy, and values that
+// can be computed from that: skin and hashes.
 //
 // [Look] reads type and size from the first bytes, and refuses pictures that are too small to
 // show anything or too large to decode. [Shrink] makes a copy at an eighth of the size: of a

@@ -78,9 +78,9 @@ func decodeWebP(b []byte) (m image.Image, cut bool, err error) {
 	return decodeStillWebP(b)
 }
 
-// decodeStillWebP decodes a WebP that does not move. One that is cut off is decoded
-// with zeros in place of what is missing: what comes before it is as browsers show
-// it.
+// decodeStillWebP decodes a WebP that does not move. A truncated one is decoded
+// with zeros in place of the missing bytes: the part before it is as browsers
+// show it.
 func decodeStillWebP(b []byte) (m image.Image, cut bool, err error) {
 	m, err = webp.Decode(bytes.NewReader(b))
 	if n := int64(little.Uint32(b[4:])) + 8; err != nil && n > int64(len(b)) && n <= 2*int64(len(b))+maxPadding {

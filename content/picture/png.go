@@ -120,8 +120,8 @@ func mended(b []byte) (whole []byte, cut, ok bool) {
 	return written(all), n < len(raw), true
 }
 
-// fits says whether a palette or what is transparent belongs to a PNG with this
-// head: others are ignored. A palette that is too long is cut.
+// fits says whether a palette or transparency belongs to a PNG with this head:
+// others are ignored. A palette that is too long is cut.
 func (c *chunk) fits(ihdr []byte) bool {
 	kind := ihdr[9]
 	if c.name == "tRNS" {

@@ -17,7 +17,7 @@ func SVGSize(b []byte) (w, h int, ok bool) {
 	}
 	x, fixedX := svgLength(attribute(root, "width"))
 	y, fixedY := svgLength(attribute(root, "height"))
-	shape := 0.5 // height of width, of what says nothing
+	shape := 0.5 // ratio of height to width, if no size is given
 	box, shaped := numbers(attribute(root, "viewBox")), false
 	if shaped = len(box) == 4 && box[2] > 0 && box[3] > 0; shaped {
 		shape = box[3] / box[2]

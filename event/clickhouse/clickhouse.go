@@ -9,8 +9,8 @@
 // (see [event.Codec]), and its fields in columns, by which the server filters and
 // counts.
 //
-// The server may be away when the gateway starts or later: [event.Log] writes
-// again what failed.
+// The server may be away when the gateway starts or later: [event.Log] repeats
+// failed writes.
 package clickhouse
 
 import (

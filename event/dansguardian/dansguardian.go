@@ -8,11 +8,11 @@
 //
 //	2026.01.02 10:20:30 anna 10.1.2.3 http://example.com/ *DENIED* words: casino 80 GET 2310 120 phrase 1 403 text/html 10.1.2.3 pupils - - - - -
 //
-// The size is that of the body which the server sent, also when the client did
-// not get it. The name of a client is its address, as where names are not looked up. Time is local, as there. A blocked page is *DENIED*, one that was warned of
-// *WARNING*, an allowed one *EXCEPTION*, one sent elsewhere *URLMOD*; the rule
-// and the evidence follow. The group name is the policy; the group number is
-// always 1, as policies have none. What is empty is "-" (usedashforblanks).
+// The size is that of the body which the server sent, also when the client did not get it. The name
+// of a client is its address, as where names are not looked up. Time is local, as there. A blocked
+// page is *DENIED*, one that was warned of *WARNING*, an allowed one *EXCEPTION*, one sent
+// elsewhere *URLMOD*; the rule and the evidence follow. The group name is the policy; the group
+// number is always 1, as policies have none. Empty fields are "-" (usedashforblanks).
 //
 // Only the reason may hold blanks, so that it is found by counting fields from
 // both ends. Control characters and asterisks are written as %XX, outside the

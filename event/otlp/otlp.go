@@ -4,10 +4,9 @@
 //
 // Data moves as follows: [Store.Write] turns a batch into requests of up to 1,000 events,
 // smaller ones where the collector says that they are too large, and waits for the
-// answers. What the specification calls retryable (429, 502, 503, 504), what a
-// mistake in the settings leads to, and no answer at all, is an error: the log
-// keeps the batch. Any other refusal is for good: the request is dropped and
-// counted.
+// answers. A status that the specification calls retryable (429, 502, 503, 504), a status
+// caused by a mistake in the settings, and no answer at all are errors: the log keeps the
+// batch. Any other refusal is for good: the request is dropped and counted.
 package otlp
 
 import (

@@ -50,7 +50,7 @@ func (b *bucket) put(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// advice is what the administrator may do, by the codes of errors of S3.
+// advice is the remedy for the administrator, by the codes of errors of S3.
 var advice = map[string]string{
 	"AccessDenied":                 "let the key put objects there (s3:PutObject)",
 	"AuthorizationHeaderMalformed": "correct region",

@@ -7,7 +7,7 @@
 // [event.Codec]), with its time and the columns that people query with SQL tools.
 //
 // The server may be away when the gateway starts or later: connections are made
-// when they are needed, and [event.Log] writes again what failed.
+// when they are needed, and [event.Log] repeats failed writes.
 package postgres
 
 import (
@@ -292,5 +292,5 @@ func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 // accepts are removed on both sides, see [sayable].
 func searched(r *event.Row) string { return plain(r.Searched()) }
 
-// plain removes what PostgreSQL accepts in no text. The line has it, escaped.
+// plain removes bytes that PostgreSQL accepts in no text. The line has it, escaped.
 func plain(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "") }

@@ -95,7 +95,7 @@ type span struct {
 	after  int64           // a place in that order; 0: from the beginning
 	from   int64           // the lowest place; 0 or less: any
 	limit  int             // rows from the server; 0: all
-	sorted bool            // sort what was found, instead of following the index
+	sorted bool            // sort the found rows, instead of following the index
 	seen   func(seq int64) // called for each row of the server; may be nil
 }
 

@@ -61,7 +61,7 @@ type Record struct {
 	ran    bool // the log has closed the stores
 }
 
-// Parts are what a record needs besides its settings.
+// Parts are the parts that a record needs besides its settings.
 type Parts struct {
 	Data  string // folder of the gateway; relative paths are below it
 	Trial bool   // create no files and do not spool

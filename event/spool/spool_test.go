@@ -69,7 +69,7 @@ func rows(first, n int) (all []event.Row) {
 	return all
 }
 
-// run runs a log over a store, and returns what ends it.
+// run runs a log over a store, and returns the function that ends it.
 func run(t *testing.T, s event.Store) (*event.Log, func()) {
 	t.Helper()
 	l, err := event.New(event.Config{Every: 10 * time.Millisecond, Queue: 100_000}, slog.New(slog.DiscardHandler), s)

@@ -11,7 +11,7 @@ import (
 	"shuultuur/platform"
 )
 
-// BenchmarkIndexCost measures what the index adds to the cost of a row: batches
+// BenchmarkIndexCost measures the index's share of the cost of a row: batches
 // with and without it, alternating, into two databases.
 func BenchmarkIndexCost(b *testing.B) {
 	const batch = 10_000

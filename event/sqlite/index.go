@@ -52,7 +52,7 @@ const (
 	partLags   = 1  // ids minus times
 	partRefs   = 2  // 16 bits of a hash of the identifiers of transactions
 	partColumn = 4  // dictionary and numbers of each column
-	partGrams  = 32 // blocks of rows by what texts they hold
+	partGrams  = 32 // blocks of rows by the texts in them
 	maxParts   = 64 // the id of a part is the first id of its segment times this, plus the number of the part
 )
 
@@ -540,8 +540,8 @@ func (x *indexer) write(w *writer, last, limit int64, rows []event.Row) (int64, 
 	return last, err
 }
 
-// step does what add could not do: it reads rows with ids up to last and writes
-// at most n segments.
+// step does the part that add could not do: it reads rows with ids up to last and
+// writes at most n segments.
 func (x *indexer) step(ctx context.Context, w *writer, last int64, n int) error {
 	for ; x.behind && n > 0; n-- {
 		if err := ctx.Err(); err != nil {

@@ -26,8 +26,7 @@ var asked = []string{
 	"since:1h", "until:1h", "since:2s until:1s", "learned:yes", "page-1000", "page-1000.html -page",
 }
 
-// agree compares what r finds and counts with rows, the newest of them written
-// at now.
+// agree compares the results of r with rows, the newest of them written at now.
 func agree(t *testing.T, r event.Reader, rows []event.Row, now time.Time) {
 	t.Helper()
 	fields := []event.Field{event.Text, event.Client, event.User, event.Host, event.Action, event.Policy, event.Rule, event.Category, event.Proto, event.Status}

@@ -192,8 +192,8 @@ func statement(columns string, ids wanted, rest []*event.Term) (query string, ar
 	return b.String(), args
 }
 
-// condition returns the SQL condition for what the index could not decide about
-// a term.
+// condition returns the SQL condition for the part of a term that the index could
+// not decide.
 func condition(t *event.Term) (string, []any) {
 	var conds []string
 	var args []any

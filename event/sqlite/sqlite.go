@@ -8,14 +8,14 @@
 //
 //	sqlite3 events.db "SELECT * FROM events WHERE action = 'block' LIMIT 10"
 //
-// The tables segment and part are the index (index.go): what every 16,384 rows
-// have in the fields that filters and counts look at. Queries and counts read
-// the index, and the rows that it points to. It follows from the rows: where it
-// is missing, it is made again in the background.
+// The tables segment and part are the index (index.go): the values that every
+// 16,384 rows have in the fields that filters and counts examine. Queries and
+// counts read the index, and the rows that it points to. It follows from the
+// rows: where it is missing, it is made again in the background.
 //
-// A batch is one transaction in write-ahead mode, synchronous=NORMAL. What
-// Write has kept survives a killed process; a power cut may take the batches
-// since the last checkpoint, never more and never the file.
+// A batch is one transaction in write-ahead mode, synchronous=NORMAL. Rows that
+// Write has kept survive a killed process; a power cut may take the batches since
+// the last checkpoint, never more and never the file.
 package sqlite
 
 import (

@@ -192,7 +192,7 @@ func TestReaderOfAnotherProcess(t *testing.T) {
 		if got.Seq = 0; got != rows[n] {
 			t.Fatalf("row %d differs", n)
 		}
-		if n++; n == 10 { // what comes now is not part of the answer
+		if n++; n == 10 { // rows written now are not part of the answer
 			if err := s.Write(t.Context(), rows); err != nil {
 				t.Fatal(err)
 			}

@@ -118,9 +118,9 @@ func (w *writer) exclusively(f func() error) error {
 	})
 }
 
-// write inserts rows in one transaction, with ids above last and below limit,
-// and returns the highest id. It calls each for every row while its texts are in
-// the cache; what each writes is part of the transaction.
+// write inserts rows in one transaction, with ids above last and below limit, and
+// returns the highest id. It calls each for every row while its texts are in the
+// cache; the writes of each are part of the transaction.
 func (w *writer) write(last, limit int64, rows []event.Row, each func(id int64, r *event.Row) error) (int64, error) {
 	if w.insert == nil {
 		var err error

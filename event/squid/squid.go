@@ -6,12 +6,12 @@
 //	1767225600.123    180 10.1.2.3 TCP_MISS/200 4711 GET http://example.com/ anna HIER_DIRECT/192.0.2.1 text/html
 //
 // The size is that of head and body, and the server is the address that the
-// request was sent to, FIRSTUP_PARENT for a parent proxy. A tunnel is
-// "TCP_TUNNEL … CONNECT host:port". What was blocked or warned of is
-// TCP_DENIED before a server was asked and TCP_DENIED_REPLY after, with a page
-// of text/html; what was sent elsewhere is TCP_REDIRECT. A name that was only
-// looked up is "NONE_NONE/000 … DNS dns:host", which report programs leave out.
-// What differs from Squid's default: the query stays in the URL.
+// request was sent to, FIRSTUP_PARENT for a parent proxy. A tunnel is "TCP_TUNNEL
+// … CONNECT host:port". A blocked or warned request is TCP_DENIED before a server
+// was asked and TCP_DENIED_REPLY after, with a page of text/html; a redirected
+// one is TCP_REDIRECT. A name that was only looked up is "NONE_NONE/000 … DNS
+// dns:host", which report programs leave out. Differences from Squid's default:
+// the query stays in the URL.
 //
 // Blanks, control characters, quotes and bytes that are not ASCII are written
 // as %XX in every field, so that a line has exactly ten fields.

@@ -5,10 +5,10 @@
 // Data moves as follows: [Store.Write] formats a batch (format.go) and sends it on a
 // connection that is made on demand. If the server cannot be reached, the whole batch
 // fails and the log keeps it for the next attempt, within its queue and its spool. The
-// server does not acknowledge events over TCP. So what was sent in the last half minute
-// before a connection ended is sent again on the next one ([Store.sent]), and may arrive
-// twice; events have IDs. A connection is given up if the server's system acknowledges
-// nothing. Events lost over UDP are lost.
+// server does not acknowledge events over TCP. So events sent in the last half minute
+// before a connection ended are sent again on the next one ([Store.sent]), and may
+// arrive twice; events have IDs. A connection is given up if the server's system
+// acknowledges nothing. Events lost over UDP are lost.
 package syslog
 
 import (
@@ -34,7 +34,7 @@ const (
 	facility   = 13               // log audit
 	maxMessage = 8 << 10          // bytes of a message, the default limit of rsyslog; long values are cut
 	maxAgain   = 8 << 20          // bytes that are kept for sending again …
-	sentFor    = 30 * time.Second // … and how long a server may hang before it reads what it has received
+	sentFor    = 30 * time.Second // … and how long a server may hang before it reads the received bytes
 )
 
 // A Store sends events to one server.
@@ -218,7 +218,7 @@ func (s *Store) connect(ctx context.Context) error {
 	return s.conn.SetWriteDeadline(time.Now().Add(wait))
 }
 
-// dial makes a connection and repeats what the server may not have read.
+// dial makes a connection and repeats the events that the server may not have read.
 func (s *Store) dial(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -156,7 +156,8 @@ func TestWhatAServerHadNotReadIsSentAgain(t *testing.T) {
 			t.Errorf("%s came %d times", id, strings.Count(string(got), id))
 		}
 	}
-	// The server has read what was sent long ago: otherwise the connection had ended sooner.
+	// The server has read the events sent long ago: otherwise the connection had
+	// ended sooner.
 	for i := range s.sent {
 		s.sent[i].at = time.Now().Add(-time.Hour)
 	}
@@ -211,7 +212,8 @@ func TestEventsGoOverTLS(t *testing.T) {
 	}
 }
 
-// TestLongEventsStayWhole: log servers cut or split what is longer than 8 KiB.
+// TestLongEventsStayWhole: log servers truncate or split messages longer than 8
+// KiB.
 func TestLongEventsStayWhole(t *testing.T) {
 	r := row
 	r.URL, r.Evidence, r.Note = "http://x/?"+strings.Repeat("=\x01é", 1024), strings.Repeat("e]", 2048), strings.Repeat(`"`, 1024)

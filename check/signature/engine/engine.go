@@ -5,7 +5,7 @@
 // [Tx] for each message, and calls [Engine.Inspect] whenever more of the message is known. The
 // engine makes the buffers that prefilters search, collects the rules whose pattern occurs,
 // tries their matches from left to right, and remembers in the Tx which parts of a rule
-// matched. The result is alerts. The package does not decide what happens to traffic.
+// matched. The result is alerts. The package does not decide about traffic.
 package engine
 
 import (
@@ -438,7 +438,7 @@ type Tx struct {
 	// in the order in which they count. It must not be used with engines that are
 	// [Engine.Serial].
 	Unsettled bool
-	// Over records what was given up because of limits. A caller that reports it must clear
+	// Over records the inspections that limits ended. A caller that reports it must clear
 	// it.
 	Over Over
 
@@ -458,7 +458,7 @@ type Tx struct {
 // maxOver limits the rules that an Over lists.
 const maxOver = 8
 
-// An Over records what was given up because of limits.
+// An Over records the inspections that limits ended.
 type Over struct {
 	Rules []uint32 // numbers of rules that exceeded their limit
 	// Disabled are the numbers of rules that are disabled because they exceeded their limit
@@ -470,7 +470,7 @@ type Over struct {
 	Transform bool
 }
 
-// Add adds what was given up elsewhere for the same message.
+// Add adds the inspections that ended elsewhere for the same message.
 func (o *Over) Add(p Over) {
 	o.Rules, o.Disabled = append(o.Rules, p.Rules...), append(o.Disabled, p.Disabled...)
 	o.Message, o.Transform = o.Message || p.Message, o.Transform || p.Transform

@@ -13,8 +13,8 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// Explain describes what a rule inspects and why it may be slow. ok is false if no rule has
-// the number.
+// Explain describes which data a rule inspects and why it may be slow. ok is false if no
+// rule has the number.
 func (e *Engine) Explain(sid uint32) (text string, ok bool) {
 	var b strings.Builder
 	for _, c := range e.rules {

@@ -141,8 +141,8 @@ func (tx *Tx) Forget() {
 // A parted source is a message whose stream consists of its parts: the first line, the fields
 // as sent, and the body without codings.
 type parted interface {
-	// Parts returns what one side has sent so far: the first line without its end, the fields
-	// with the empty line, and the body. ok is false if there is no line yet.
+	// Parts returns the bytes that one side has sent so far: the first line without its end,
+	// the fields with the empty line, and the body. ok is false if there is no line yet.
 	Parts(dir rule.Direction) (line, fields, body []byte, ok bool)
 }
 

@@ -6,7 +6,7 @@ import "shuultuur/check/signature/rule"
 // afterwards need not search again: a pattern that was not found is absent, and one that was
 // found a few times is nowhere else.
 type sight struct {
-	data   []byte  // what was searched completely; nil for nothing
+	data   []byte  // the completely searched part; nil for nothing
 	counts []uint8 // by pattern: number of occurrences
 	last   []int32 // by pattern that was found: its last entry in places, counted from 1
 	places []place
@@ -130,7 +130,7 @@ func inBody(g *group, d int) bool {
 // bodies are the buffers that usually have the bytes of the only file.
 var bodies = [2]rule.Buffer{rule.RequestBody, rule.ResponseBody}
 
-// A known is what prefilters know about a buffer.
+// A known is the knowledge of prefilters about a buffer.
 type known struct {
 	contents []sought
 	body     *sight // nil if the beginning is all
@@ -149,7 +149,8 @@ func (k *known) lacks() bool {
 	return false
 }
 
-// bodySeen returns what is known about a body for a group, if the body was searched.
+// bodySeen returns the knowledge about a body for a group, if the body was
+// searched.
 func (w *work) bodySeen(g *group, data []byte) (k known, lacks bool) {
 	if g.sought == nil || w.body.data == nil || !same(data, w.body.data) {
 		return k, false

@@ -34,7 +34,7 @@ const (
 	maxNames   = 4096    // bits and numbers of one connection
 )
 
-// A State is what rules remember beyond one connection: thresholds, host bits and datasets. It
+// A State is the memory of rules beyond one connection: thresholds, host bits and datasets. It
 // outlives the rules: an engine made by a reload takes it over. It is safe for concurrent use.
 type State struct {
 	shard [shards]struct {
@@ -573,7 +573,8 @@ func (s *State) Save() error {
 	return errors.Join(errs...)
 }
 
-// A Flow is what rules remember about one connection. Its methods are safe for concurrent use.
+// A Flow is the memory of rules about one connection. Its methods are safe for
+// concurrent use.
 type Flow struct {
 	mu   sync.Mutex
 	bits map[string]struct{}

@@ -6,7 +6,7 @@ import (
 	"shuultuur/arrange"
 )
 
-// A Class says what a keyword needs.
+// A Class says where a keyword works.
 type Class uint8
 
 // The classes of keywords.

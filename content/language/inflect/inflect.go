@@ -61,7 +61,7 @@ func blank(g Grammar) (*Stemmer, error) {
 // isCommon is the bit in facts for the grammar's own stems, above those of the lexicons.
 const isCommon = 8
 
-// facts returns what is known about a stem, as bits.
+// facts returns the lexicons' facts about a stem, as bits.
 func (s *Stemmer) facts(stem []uint8) int {
 	known := 0
 	a, b := digest(stem)

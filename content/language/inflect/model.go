@@ -56,7 +56,7 @@ const (
 const (
 	lengths = 8
 	vowels  = 5
-	facts   = 16 // what lexicons know about a stem, as bits
+	facts   = 16 // the lexicons' facts about a stem, as bits
 )
 
 func newLayout(c *compiled) layout {
@@ -94,7 +94,8 @@ func newLayout(c *compiled) layout {
 	return x
 }
 
-// shows lists the features of a candidate. known is what the lexicons know about its stem.
+// shows lists the features of a candidate. known is the lexicons' facts about its
+// stem.
 func (y *layout) shows(c *compiled, x *candidate, stem []uint8, known int) (dst []int32) {
 	for i, m := range x.chain[:x.length] {
 		dst = append(dst, int32(y.at[byEnding]+int(m)))

@@ -164,7 +164,7 @@ func (w *weights) at(x *candidate, h *shape) int {
 	return (int(x.start)*lengths+int(min(h.n, lengths-1)))*w.m + int(x.chain[0])
 }
 
-// facts returns the sum for what lexicons know about a candidate's stem.
+// facts returns the sum for the lexicons' facts about a candidate's stem.
 func (w *weights) facts(x *candidate, h *shape) int {
 	known, long := int(h.known), int(min(h.n, lengths-1))
 	if x.length == 0 {

@@ -4,9 +4,9 @@
 // Endings follow vowel harmony and the last sound before them. Capitals in endings stand for
 // sounds that change: A and I are vowels, most others consonants. "~" means I, only after
 // consonants; "^", J and H mean s, y and n, only after vowels. There is no dictionary, so Stem
-// removes only what can hardly belong to a word; the forms of a listed word are made from the
-// word itself (see [Stemmer.Forms]). Turkish is read without ı, because folding turns it into
-// i.
+// removes only endings that hardly ever belong to a word; the forms of a listed word are made
+// from the word itself (see [Stemmer.Forms]). Turkish is read without ı, because folding turns
+// it into i.
 package turkic
 
 import (
