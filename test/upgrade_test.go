@@ -3,11 +3,11 @@ package test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -24,31 +24,40 @@ import (
 )
 
 const upgradeSettings = `listen: {proxy: "127.0.0.1:PORT", admin: "off"}
-policies: [{name: all, rules: [{name: own, action: block, host: [bet.example]}]}]
-proxy: {private: [127.0.0.0/8], drain: 5s, idle: 20s}
+intercept: {root: root.pem, trust: [origin.pem]}
+policies:
+  - {name: decrypted, networks: [127.0.0.2/32], decrypt: true}
+  - {name: all, rules: [{name: own, action: block, host: [bet.example]}]}
+proxy: {private: [127.0.0.0/8], connect-ports: any, drain: 5s, idle: 20s}
 cache: {disk: 64MiB}
 votes: {store: votes.db}
 events: {sqlite: events.db, jsonl: events.jsonl}
 dns:
   listen: ["127.0.0.1:DNS"]
+  tls: ["127.0.0.1:DOT"]
+  https: ["127.0.0.1:DOH"]
+  cert: cert.pem
+  key: key.pem
   hosts: {desk.lan: 10.0.0.9}
   forward: {upstreams: ["127.0.0.1:9"]}
 `
 
 // A shipped is a program that runs as a user starts it, in a separate folder.
 type shipped struct {
-	t                           *testing.T
-	dir, program, settings, dns string
-	out                         bytes.Buffer
-	proxy                       string
+	t                                     *testing.T
+	dir, program, settings, dns, dot, doh string
+	out                                   bytes.Buffer
+	proxy                                 string
+	origin                                *upgradeOrigin
 }
 
 // ship puts the program and settings into a folder.
 func ship(t *testing.T) *shipped {
 	dir := t.TempDir()
 	s := &shipped{t: t, dir: dir, program: filepath.Join(dir, "shuultuur"), settings: filepath.Join(dir, "shuultuur.yaml")}
-	s.proxy, s.dns = "127.0.0.1:"+peer.Port(t), "127.0.0.1:"+peer.Port(t)
-	text := strings.NewReplacer("127.0.0.1:PORT", s.proxy, "127.0.0.1:DNS", s.dns).Replace(upgradeSettings)
+	s.proxy, s.dns, s.dot, s.doh = "127.0.0.1:"+peer.Port(t), "127.0.0.1:"+peer.Port(t), "127.0.0.1:"+peer.Port(t), "127.0.0.1:"+peer.Port(t)
+	text := strings.NewReplacer("127.0.0.1:PORT", s.proxy, "127.0.0.1:DNS", s.dns, "127.0.0.1:DOT", s.dot, "127.0.0.1:DOH", s.doh).Replace(upgradeSettings)
+	s.origin = newUpgradeOrigin(s)
 	s.write("shuultuur.yaml", text)
 	s.replace()
 	return s
@@ -59,6 +68,15 @@ func (s *shipped) write(name, text string) {
 	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+func (s *shipped) read(name string) string {
+	s.t.Helper()
+	b, err := os.ReadFile(filepath.Join(s.dir, name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(b)
 }
 
 // replace puts a new copy of the program into the place of the one before, as
@@ -143,9 +161,9 @@ func (s *shipped) upgrade() (output string, err error) {
 
 // A flood is the clients' traffic during an upgrade.
 type flood struct {
-	requests, queries atomic.Int64
-	mu                sync.Mutex
-	failures          []string
+	requests, queries, messages, resent atomic.Int64
+	mu                                  sync.Mutex
+	failures                            []string
 }
 
 func (l *flood) fail(format string, args ...any) {
@@ -171,7 +189,7 @@ func (l *flood) browse(ctx context.Context, proxy, origin string, keep bool) {
 		}
 		b, err := io.ReadAll(res.Body)
 		res.Body.Close()
-		if err != nil || res.StatusCode != 200 || string(b) != "the ferry sails" {
+		if err != nil || res.StatusCode != 200 || string(b) != ferry {
 			l.fail("keep %v: status %d, %q, %v", keep, res.StatusCode, b, err)
 		}
 		l.requests.Add(1)
@@ -216,12 +234,8 @@ func (l *flood) ask(ctx context.Context, network, server string) {
 }
 
 func TestAnUpgradeLosesNothing(t *testing.T) {
-	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		fmt.Fprint(w, "the ferry sails")
-	}))
-	defer origin.Close()
 	s := ship(t)
+	origin := s.origin.plain
 	s.start(exec.Command(s.program, "run", s.settings))
 	first := s.holder()
 
@@ -241,6 +255,14 @@ func TestAnUpgradeLosesNothing(t *testing.T) {
 		all.Go(func() { load.ask(ctx, "udp", s.dns) })
 	}
 	all.Go(func() { load.ask(ctx, "tcp", s.dns) })
+	all.Go(func() { load.askKept(ctx, func() (net.Conn, error) { return net.Dial("tcp", s.dns) }) })
+	all.Go(func() {
+		load.askKept(ctx, func() (net.Conn, error) { return tls.Dial("tcp", s.dot, &tls.Config{RootCAs: s.origin.roots}) })
+	})
+	all.Go(func() { load.askHTTPS(ctx, s.doh, s.origin) })
+	all.Go(func() { load.encrypted(ctx, s.proxy, s.origin, "127.0.0.1") })
+	all.Go(func() { load.encrypted(ctx, s.proxy, s.origin, "127.0.0.2") })
+	all.Go(func() { load.chat(ctx, s.proxy, origin.URL) })
 	// One connection that is silent over the first upgrade, and then still good.
 	quiet, err := net.Dial("tcp", s.proxy)
 	if err != nil {
@@ -282,7 +304,7 @@ func TestAnUpgradeLosesNothing(t *testing.T) {
 	if len(load.failures) > 0 {
 		t.Errorf("of %d requests and %d queries some failed:\n%s", load.requests.Load(), load.queries.Load(), strings.Join(load.failures, "\n"))
 	}
-	t.Logf("%d requests and %d queries over four upgrades", load.requests.Load(), load.queries.Load())
+	t.Logf("%d requests, %d messages of a WebSocket and %d queries over four upgrades, %d of them sent again", load.requests.Load(), load.messages.Load(), load.queries.Load(), load.resent.Load())
 	now := s.holder()
 	for pid := range pids {
 		if pid != now {

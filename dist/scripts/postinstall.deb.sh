@@ -30,7 +30,7 @@ if command -v deb-systemd-helper >/dev/null 2>&1; then
 	fi
 fi
 if [ -d /run/systemd/system ]; then
-	deb-systemd-invoke daemon-reload >/dev/null || true
+	systemctl --system daemon-reload >/dev/null || true
 fi
 if shuultuur upgrade -config "$settings" >/dev/null 2>&1; then
 	: # it was running, and what it was doing goes on

@@ -19,6 +19,6 @@ purge)
 	fi
 	;;
 esac
-if [ -d /run/systemd/system ] && command -v deb-systemd-invoke >/dev/null 2>&1; then
-	deb-systemd-invoke daemon-reload >/dev/null || true
+if [ -d /run/systemd/system ]; then
+	systemctl --system daemon-reload >/dev/null || true
 fi

@@ -1,0 +1,231 @@
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"shuultuur/intercept"
+	"shuultuur/test/cert"
+)
+
+// An upgradeOrigin answers requests, requests over TLS with HTTP/2, and WebSockets.
+type upgradeOrigin struct {
+	plain, secure *httptest.Server
+	roots         *x509.CertPool // that clients trust: the origin's, the gateway's and its name server's
+}
+
+const ferry = "the ferry sails"
+
+// newUpgradeOrigin starts the origin, and gives s the certificates that its settings name.
+func newUpgradeOrigin(s *shipped) *upgradeOrigin {
+	s.t.Helper()
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "websocket" {
+			echoFrames(w)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, ferry)
+	})
+	o := &upgradeOrigin{plain: httptest.NewServer(answer), secure: httptest.NewUnstartedServer(answer), roots: x509.NewCertPool()}
+	o.secure.EnableHTTP2 = true
+	o.secure.StartTLS()
+	s.t.Cleanup(o.plain.Close)
+	s.t.Cleanup(o.secure.Close)
+	o.roots.AddCert(o.secure.Certificate())
+	s.write("origin.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: o.secure.Certificate().Raw})))
+	root, err := intercept.NewRoot(intercept.RootConfig{})
+	if err == nil {
+		err = root.Write(filepath.Join(s.dir, "root.pem"), false)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	export, err := root.Export("pem", "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cert.Files(s.t, s.dir, "127.0.0.1")
+	if !o.roots.AppendCertsFromPEM(export) || !o.roots.AppendCertsFromPEM([]byte(s.read("cert.pem"))) {
+		s.t.Fatal("no certificates")
+	}
+	return o
+}
+
+// echoFrames takes the connection and sends everything back that arrives, unmasked
+// or not: the test compares bytes.
+func echoFrames(w http.ResponseWriter) {
+	c, rw, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")
+	for head := make([]byte, 6); ; { // a masked frame with less than 126 bytes
+		if _, err := io.ReadFull(rw, head); err != nil {
+			return
+		}
+		text := make([]byte, head[1]&0x7f)
+		if _, err := io.ReadFull(rw, text); err != nil {
+			return
+		}
+		for i := range text {
+			text[i] ^= head[2+i%4]
+		}
+		if _, err := c.Write(append([]byte{head[0], byte(len(text))}, text...)); err != nil {
+			return
+		}
+	}
+}
+
+// chat sends messages over one WebSocket until stop, and wants each back.
+func (l *flood) chat(ctx context.Context, proxy, origin string) {
+	c, err := net.Dial("tcp", proxy)
+	if err != nil {
+		l.fail("WebSocket: %v", err)
+		return
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	fmt.Fprintf(c, "GET %s/chat HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", origin, strings.TrimPrefix(origin, "http://"))
+	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		l.fail("WebSocket: %+v, %v", res, err)
+		return
+	}
+	for n := 0; ctx.Err() == nil; n++ {
+		text := fmt.Sprintf("message %d", n)
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		_, err := c.Write(append([]byte{0x81, 0x80 | byte(len(text)), 0, 0, 0, 0}, text...))
+		got := make([]byte, 2+len(text))
+		if err == nil {
+			_, err = io.ReadFull(r, got)
+		}
+		if err != nil || string(got[2:]) != text {
+			l.fail("message %d over a WebSocket: %q, %v", n, got, err)
+			return
+		}
+		l.messages.Add(1)
+		pause(ctx)
+	}
+}
+
+// A client that waits for an answer before it sends the next request would
+// otherwise take the processor from the others.
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(5 * time.Millisecond):
+	}
+}
+
+// encrypted sends requests with TLS through the proxy until stop: over one tunnel,
+// or, from the address whose tunnels are decrypted, with HTTP/2.
+func (l *flood) encrypted(ctx context.Context, proxy string, o *upgradeOrigin, from string) {
+	decrypted := from != "127.0.0.1"
+	dials := 0
+	d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{RootCAs: o.roots},
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dials++
+			return d.DialContext(ctx, network, addr)
+		}}
+	defer tr.CloseIdleConnections()
+	c := &http.Client{Transport: tr, Timeout: 20 * time.Second}
+	for ctx.Err() == nil {
+		res, err := c.Post(o.secure.URL, "text/plain", strings.NewReader("a word"))
+		if err != nil {
+			l.fail("TLS from %s: %v", from, err)
+			continue
+		}
+		b, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		own := !res.TLS.PeerCertificates[0].Equal(o.secure.Certificate())
+		if err != nil || res.StatusCode != 200 || string(b) != ferry || res.ProtoMajor != 2 || own != decrypted {
+			l.fail("TLS from %s: status %d, %q, %s, decrypted %v, %v", from, res.StatusCode, b, res.Proto, own, err)
+		}
+		l.requests.Add(1)
+		pause(ctx)
+	}
+	if !decrypted && dials != 1 {
+		l.fail("the tunnel was opened %d times", dials)
+	}
+}
+
+// askKept sends queries over one connection until stop. As RFC 7766, section 6.2.4,
+// says, a query whose connection ended before the answer is sent again on another.
+func (l *flood) askKept(ctx context.Context, dial func() (net.Conn, error)) {
+	var c net.Conn
+	query := append([]byte{0, byte(len(desk))}, desk...)
+	ask := func() (err error) {
+		if c == nil {
+			if c, err = dial(); err != nil {
+				return err
+			}
+		}
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		b := make([]byte, 512)
+		n, err := 0, error(nil)
+		if _, err = c.Write(query); err == nil {
+			if _, err = io.ReadFull(c, b[:2]); err == nil {
+				n, err = io.ReadFull(c, b[:int(b[0])<<8|int(b[1])])
+			}
+		}
+		if err == nil && !bytes.Contains(b[:n], []byte{10, 0, 0, 9}) {
+			err = fmt.Errorf("the answer is %q", b[:n])
+		}
+		if err != nil {
+			c.Close()
+			c = nil
+		}
+		return err
+	}
+	for ctx.Err() == nil {
+		if err := ask(); err != nil {
+			l.resent.Add(1)
+			if again := ask(); again != nil {
+				l.fail("a query over a kept connection: %v", errors.Join(err, again))
+			}
+		}
+		l.queries.Add(1)
+		pause(ctx)
+	}
+	if c != nil {
+		c.Close()
+	}
+}
+
+// askHTTPS sends queries with HTTPS until stop.
+func (l *flood) askHTTPS(ctx context.Context, server string, o *upgradeOrigin) {
+	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: o.roots}}
+	defer tr.CloseIdleConnections()
+	c := &http.Client{Transport: tr, Timeout: 10 * time.Second}
+	for ctx.Err() == nil {
+		res, err := c.Post("https://"+server+"/dns-query", "application/dns-message", strings.NewReader(desk))
+		if err != nil {
+			l.fail("query by HTTPS: %v", err)
+			continue
+		}
+		b, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.ProtoMajor != 2 || !bytes.Contains(b, []byte{10, 0, 0, 9}) {
+			l.fail("query by HTTPS: %s %s, %q, %v", res.Proto, res.Status, b, err)
+		}
+		l.queries.Add(1)
+		pause(ctx)
+	}
+}
