@@ -3,7 +3,6 @@ package test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -235,7 +234,6 @@ func (l *flood) ask(ctx context.Context, network, server string) {
 
 func TestAnUpgradeLosesNothing(t *testing.T) {
 	s := ship(t)
-	origin := s.origin.plain
 	s.start(exec.Command(s.program, "run", s.settings))
 	first := s.holder()
 
@@ -246,34 +244,22 @@ func TestAnUpgradeLosesNothing(t *testing.T) {
 	if n, err := strconv.ParseInt(os.Getenv("UPGRADE_REQUESTS"), 10, 64); err == nil {
 		phase = n / 5 // docs/benchmarks.md
 	}
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() { load.browse(ctx, s.proxy, origin.URL, true) })
+	all := load.begin(ctx, s)
+	more := func() { // however slow the machine is
+		for n := phase; n > 0; n -= 100 {
+			want := load.requests.Load() + min(n, 100)
+			s.wait("traffic", func() bool { return load.requests.Load() >= want })
+		}
 	}
-	all.Go(func() { load.browse(ctx, s.proxy, origin.URL, false) })
-	for range 3 {
-		all.Go(func() { load.ask(ctx, "udp", s.dns) })
-	}
-	all.Go(func() { load.ask(ctx, "tcp", s.dns) })
-	all.Go(func() { load.askKept(ctx, func() (net.Conn, error) { return net.Dial("tcp", s.dns) }) })
-	all.Go(func() {
-		load.askKept(ctx, func() (net.Conn, error) { return tls.Dial("tcp", s.dot, &tls.Config{RootCAs: s.origin.roots}) })
-	})
-	all.Go(func() { load.askHTTPS(ctx, s.doh, s.origin) })
-	all.Go(func() { load.encrypted(ctx, s.proxy, s.origin, "127.0.0.1") })
-	all.Go(func() { load.encrypted(ctx, s.proxy, s.origin, "127.0.0.2") })
-	all.Go(func() { load.chat(ctx, s.proxy, origin.URL) })
-	// One connection that is silent over the first upgrade, and then still good.
-	quiet, err := net.Dial("tcp", s.proxy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer quiet.Close()
-
 	pids := map[int]bool{first: true}
 	for i := range 4 {
-		before := load.requests.Load()
-		s.wait("traffic", func() bool { return load.requests.Load() > before+phase })
+		more()
+		// One connection that is silent over the upgrade, and then still good.
+		quiet, err := net.Dial("tcp", s.proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer quiet.Close()
 		s.replace()
 		if i == 3 { // a reload does it too when the program has changed
 			pid := s.holder()
@@ -289,16 +275,13 @@ func TestAnUpgradeLosesNothing(t *testing.T) {
 		} else {
 			pids[pid] = true
 		}
-		if i == 0 {
-			fmt.Fprintf(quiet, "GET http://bet.example/ HTTP/1.1\r\nHost: bet.example\r\n\r\n")
-			b, err := io.ReadAll(quiet) // to the end: the old process closes it
-			if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 403")) {
-				t.Errorf("a connection from before the upgrade: %.80q, %v", b, err)
-			}
+		fmt.Fprintf(quiet, "GET http://bet.example/ HTTP/1.1\r\nHost: bet.example\r\n\r\n")
+		b, err := io.ReadAll(quiet) // to the end: the old process closes it
+		if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 403")) {
+			t.Errorf("a connection from before the upgrade: %.80q, %v", b, err)
 		}
 	}
-	before := load.requests.Load()
-	s.wait("traffic after all", func() bool { return load.requests.Load() > before+phase })
+	more()
 	stop()
 	all.Wait()
 	if len(load.failures) > 0 {

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"shuultuur/intercept"
@@ -90,6 +91,28 @@ func echoFrames(w http.ResponseWriter) {
 			return
 		}
 	}
+}
+
+// begin starts clients of every kind, which go on until ctx ends.
+func (l *flood) begin(ctx context.Context, s *shipped) *sync.WaitGroup {
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() { l.browse(ctx, s.proxy, s.origin.plain.URL, true) })
+	}
+	all.Go(func() { l.browse(ctx, s.proxy, s.origin.plain.URL, false) })
+	all.Go(func() { l.encrypted(ctx, s.proxy, s.origin, "127.0.0.1") })
+	all.Go(func() { l.encrypted(ctx, s.proxy, s.origin, "127.0.0.2") })
+	all.Go(func() { l.chat(ctx, s.proxy, s.origin.plain.URL) })
+	for range 3 {
+		all.Go(func() { l.ask(ctx, "udp", s.dns) })
+	}
+	all.Go(func() { l.ask(ctx, "tcp", s.dns) })
+	all.Go(func() { l.askKept(ctx, func() (net.Conn, error) { return net.Dial("tcp", s.dns) }) })
+	all.Go(func() {
+		l.askKept(ctx, func() (net.Conn, error) { return tls.Dial("tcp", s.dot, &tls.Config{RootCAs: s.origin.roots}) })
+	})
+	all.Go(func() { l.askHTTPS(ctx, s.doh, s.origin) })
+	return &all
 }
 
 // chat sends messages over one WebSocket until stop, and wants each back.
@@ -171,11 +194,13 @@ func (l *flood) encrypted(ctx context.Context, proxy string, o *upgradeOrigin, f
 func (l *flood) askKept(ctx context.Context, dial func() (net.Conn, error)) {
 	var c net.Conn
 	query := append([]byte{0, byte(len(desk))}, desk...)
-	ask := func() (err error) {
+	ask := func() error {
 		if c == nil {
-			if c, err = dial(); err != nil {
+			opened, err := dial()
+			if err != nil {
 				return err
 			}
+			c = opened
 		}
 		c.SetDeadline(time.Now().Add(10 * time.Second))
 		b := make([]byte, 512)
