@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Limits on what a reader has to hold in mind at once.
+// Limits on the number of things that a reader has to keep in mind.
 const (
 	maxMethods = 40 // of a type
 	maxFields  = 25 // of a struct that is not settings

@@ -81,7 +81,8 @@ func composed(t *testing.T, name string, texts map[string]bool) bool {
 	return documented && texts[name]
 }
 
-// A watched is an expression that alerts or the dashboard evaluate, and what is said about it.
+// A watched is an expression that alerts or the dashboard evaluate, and its
+// description.
 type watched struct{ where, expr, said string }
 
 // watchedExpressions are those of the alert rules and of the dashboard.

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// connects are what opens connections, by the package that has it.
+// connects are the calls that open connections, by their package.
 var connects = map[string][]string{
 	"net":                            {"Dial", "DialTimeout", "DialUDP", "DialTCP", "DialUnix", "Dialer"},
 	"net/http":                       {"Client", "Transport", "DefaultClient", "DefaultTransport", "Get", "Post"},
@@ -54,11 +54,11 @@ var killed = map[string][]string{
 	"vote/booth":         {"TestThreeNodesAndOneStore", "TestAMailServerIsKilledAndReturns"},
 	"vote/store":         {"vote/booth.TestPostgresIsKilledUnderLoad"},
 	"zone/redins":        {"redis.TestConnectsAgainAfterARestart", "TestAZoneThatCannotBeReadIsServfail"},
-	"zone/redins/health": {"TestStatusCountsUpAndDown"}, // whether servers are away is what it asks
+	"zone/redins/health": {"TestStatusCountsUpAndDown"}, // whose purpose is to ask whether servers are away
 	"zone/transfer":      {"TestWhatIsOnDiskExpires"},
 }
 
-// ownTools are what people start: they ask a gateway, or measure, and end.
+// ownTools are programs that people start: they ask a gateway, or measure, and end.
 var ownTools = []string{"admin", "bench", "cmd", "dist", "doctor", "gateway", "load", "profile", "replay", "test"}
 
 // TestEveryServerWeSpeakToIsKilledInATest finds the packages that open
@@ -67,7 +67,7 @@ func TestEveryServerWeSpeakToIsKilledInATest(t *testing.T) {
 	found := map[string]bool{}
 	eachSource(t, func(path string, _ *token.FileSet, f *ast.File) {
 		dir := filepath.ToSlash(filepath.Dir(path))
-		names := map[string][]string{} // what connects, by the name of its package here
+		names := map[string][]string{} // the code that connects, by the name of its package here
 		for _, i := range f.Imports {
 			at, _ := strconv.Unquote(i.Path.Value)
 			if what, ok := connects[at]; ok {
@@ -79,7 +79,7 @@ func TestEveryServerWeSpeakToIsKilledInATest(t *testing.T) {
 			}
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
-			if _, ok := n.(*ast.StarExpr); ok { // a type, of what others have made
+			if _, ok := n.(*ast.StarExpr); ok { // a type, for connections that others have made
 				return false
 			}
 			if s, ok := n.(*ast.SelectorExpr); ok {

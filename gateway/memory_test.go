@@ -9,7 +9,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// What reading rules leaves behind is not kept until the next run of the collector, which on a
+// Memory used to read the rules is not kept until the next run of the collector, which on a
 // quiet gateway comes minutes later.
 func TestMemoryThatABuildTookIsReturned(t *testing.T) {
 	race.Without(t)

@@ -16,7 +16,7 @@ import (
 
 var errNoForwarding = errors.New("the settings name no upstream under dns.forward that could be asked")
 
-// systemParts returns what the admin address shows of the program.
+// systemParts returns the functions by which the admin address shows the program.
 func (g *pages) systemParts() *admin.System {
 	return &admin.System{
 		Backup: func(w io.Writer) ([]string, error) { return configuration.Backup(w, g.file) },
@@ -27,7 +27,8 @@ func (g *pages) systemParts() *admin.System {
 	}
 }
 
-// namesParts returns what the admin address shows of the name server in use.
+// namesParts returns the functions by which the admin address shows the name server
+// in use.
 func (g *pages) namesParts() *admin.Names {
 	return &admin.Names{
 		Upstreams: func() []admin.Upstream {

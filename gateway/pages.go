@@ -107,7 +107,8 @@ func (g *pages) note(by netip.Addr, category, outcome string) {
 	g.engine.Load().Events.Add(event.From(&t))
 }
 
-// settingsParts returns what the admin address shows and changes of the settings.
+// settingsParts returns the functions by which the admin address shows and changes
+// the settings.
 func (g *pages) settingsParts(s *configuration.Settings) *admin.Settings {
 	return &admin.Settings{
 		File:     g.file,
@@ -123,7 +124,7 @@ func (g *pages) settingsParts(s *configuration.Settings) *admin.Settings {
 	}
 }
 
-// lockedOf is what settings say that could undo a locked list.
+// lockedOf is the part of the settings that could undo a locked list.
 func lockedOf(s *configuration.Settings) *admin.Locked {
 	return &admin.Locked{Checks: s.Checks, Policies: s.Policies, Inspected: s.Proxy.Exchange.Inspected}
 }

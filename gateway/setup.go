@@ -40,8 +40,8 @@ func (g *Gateway) OfferSetup(o SetupOffer) string {
 	return (&url.URL{Scheme: "http", Host: at, Path: "/setup", RawQuery: "token=" + s.Token}).String()
 }
 
-// setUp writes the settings for the answers, and a root certificate if wanted, and tests what
-// they need.
+// setUp writes the settings for the answers, and a root certificate if wanted, and tests
+// their requirements.
 func (g *Gateway) setUp(ctx context.Context, o *SetupOffer, a admin.Answers) (*admin.SetUp, error) {
 	now, err := os.ReadFile(g.file)
 	if err != nil {

@@ -55,8 +55,8 @@ func (g *Gateway) Upgrade(ctx context.Context, program string, args []string) (p
 	return process, nil
 }
 
-// release gives up what only one process can use: the log of votes, the cache on disk, the
-// state, spools, the lock of the data folder. Clients are still served.
+// release gives up everything that only one process can use: the log of votes, the cache
+// on disk, the state, spools, the lock of the data folder. Clients are still served.
 func (g *Gateway) release() {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()

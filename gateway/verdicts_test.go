@@ -31,8 +31,8 @@ RULE
       - {name: unread, action: block, category: [unread]}
 `
 
-// What decides about a body that is in the cache is changed in every way, and the
-// body is judged again without being fetched.
+// Everything that decides about a body in the cache is changed in every way, and
+// the body is judged again without being fetched.
 func TestCachedBodiesAreJudgedByWhatDecidesToday(t *testing.T) {
 	const page = "<html><title>x</title><p>Come to the casino and play.</p>"
 	for name, c := range map[string]struct{ file, was, is string }{

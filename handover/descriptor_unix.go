@@ -19,10 +19,10 @@ func duplicate(fd uintptr) (uintptr, error) {
 	return uintptr(own), err
 }
 
-// discard closes what duplicate has returned.
+// discard closes the descriptor that duplicate has returned.
 func discard(fd uintptr) { _ = syscall.Close(int(fd)) }
 
-// describe returns what a socket is and where it listens.
+// describe returns the kind of a socket and where it listens.
 func describe(fd uintptr) (stream bool, has netip.AddrPort, err error) {
 	kind, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_TYPE)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// role is what this test's program does when it is started as the next one.
+// role is the role of this test's program when it is started as the next one.
 const role = "HANDOVER_TEST_ROLE"
 
 func TestMain(m *testing.M) {

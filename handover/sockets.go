@@ -7,7 +7,7 @@
 // All sockets are kept there. [Sockets.Start] starts the next program with all of
 // them and talks to it over a pair of pipes: the [Successor] reports that it can
 // start, gets the data folder, and reports that it serves. Both processes have the
-// same sockets, so either can read what waits in their queues.
+// same sockets, so either can read the queued bytes.
 package handover
 
 import (
@@ -224,8 +224,8 @@ const environment = "SHUULTUUR_SOCKETS"
 
 // Inherit returns the sockets that a service manager (LISTEN_FDS) or the
 // predecessor has left for this process, and the Successor to report to the
-// predecessor, or nil. Call it once, before anything is opened. It removes what
-// it has read from the environment.
+// predecessor, or nil. Call it once, before anything is opened. It removes the
+// variables that it has read from the environment.
 func Inherit() (*Sockets, *Successor, error) {
 	s := &Sockets{}
 	names, taking := os.LookupEnv(environment)

@@ -10,7 +10,8 @@ import (
 	"shuultuur/proxy/page"
 )
 
-// An Engine has what the server needs for its decisions. It is immutable.
+// An Engine has everything that the server needs for its decisions. It is
+// immutable.
 type Engine struct {
 	Decider filter.Decider
 	// Accept and Balance are as in [exchange.Engine].

@@ -121,7 +121,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Close closes what Listen opened.
+// Close closes the sockets that Listen opened.
 func (s *Server) Close() error {
 	var errs []error
 	for _, l := range []net.Listener{s.listener, s.pages.listener} {

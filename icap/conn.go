@@ -164,8 +164,9 @@ func (c *conn) refuse(status int, reason string) {
 	c.linger()
 }
 
-// linger reads for at most a second what the client still sends. Closing at once
-// would reset the connection, and the client might lose the answer.
+// linger reads for at most a second the bytes that the client still sends.
+// Closing at once would reset the connection, and the client might lose the
+// answer.
 func (c *conn) linger() {
 	if half, ok := c.net.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		_ = c.net.Conn.SetReadDeadline(time.Now().Add(time.Second))

@@ -159,7 +159,7 @@ func address(name string, value []byte) (netip.Addr, error) {
 
 // decoded undoes the base64 in which names may be written
 // (draft-stecher-icap-subid, 3.4). Plain names such as "bill" and "Ulla" can be
-// decoded too: what has the form of a name as it stands is one.
+// decoded too: a host that has the form of a name is one.
 func decoded(value []byte) string {
 	plain := string(value)
 	if plain == "-" {

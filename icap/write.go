@@ -199,7 +199,7 @@ func (c *conn) copyBody(b message.Body) (n int64, err error) {
 	return n, c.flush()
 }
 
-// writeParts sends what was written so far and c.parts behind it.
+// writeParts sends the bytes written so far and c.parts after them.
 func (c *conn) writeParts() error {
 	c.bufs = append(append(c.bufs[:0], c.out), c.parts...)
 	c.net.armWrite()

@@ -67,7 +67,7 @@ type basic struct {
 	realm    string
 	accounts map[string]*account
 	source   directory.Source // for names that are not in the file; nil if there is none
-	origin   string           // what the source is called in [filter.Client.Source]
+	origin   string           // the name of the source in [filter.Client.Source]
 	nobody   passwordHash     // compared for names that are not in the file, so that they take as long as others
 
 	turn    chan struct{} // holds one element for each verification in progress
@@ -148,7 +148,7 @@ func newBasic(cfg *Basic) (*basic, error) {
 	return b, nil
 }
 
-// source returns what verifies names that are not in the file, and its name.
+// source returns the verifier of names that are not in the file, and its name.
 func (cfg *Basic) source() (directory.Source, string, error) {
 	switch {
 	case cfg.LDAP != nil && cfg.RADIUS != nil:

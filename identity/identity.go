@@ -103,7 +103,7 @@ func (c *Challenge) Error() string {
 // Unwrap returns why a ticket was refused.
 func (c *Challenge) Unwrap() error { return c.Err }
 
-// Advice returns what the user can do apart from logging in, or "".
+// Advice returns the user's remedies other than logging in, or "".
 func (c *Challenge) Advice() string {
 	if errors.Is(c.Err, kerberos.ErrNTLM) {
 		return "Your device offered NTLM, which is not taken. Sign in to the domain, and enter the proxy by its full name, not by its address."
@@ -163,7 +163,7 @@ type Identity struct {
 	anyUser      bool          // users may
 }
 
-// A place holds what the address alone determines.
+// A place holds everything that the address alone determines.
 type place struct {
 	user   string
 	groups []string // sorted, including those of the user
@@ -171,7 +171,7 @@ type place struct {
 	signIn bool     // signing in on a page is required
 }
 
-// Parts are what an Identity needs besides its settings.
+// Parts are the parts that an Identity needs besides its settings.
 type Parts struct {
 	Sessions *session.Table // the current addresses of users, or nil
 	Key      []byte         // seals the cookies of sign-ins
@@ -260,8 +260,8 @@ func (id *Identity) Knows(name string) bool {
 }
 
 // Identify returns the client at addr. The error is a *Challenge, a *Wait or that of ctx. When
-// ctx ends, it returns what is known without waiting. For a client that is known by address
-// alone it allocates nothing. The returned groups are shared and read-only.
+// ctx ends, it returns the identity known so far. For a client that is known by address alone
+// it allocates nothing. The returned groups are shared and read-only.
 func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthorization []byte) (filter.Client, error) {
 	addr = addr.Unmap()
 	at := id.place(addr)

@@ -157,8 +157,8 @@ const (
 	adGuardAllowed = "allowed"
 )
 
-// adGuardAllows returns the path of an allow list in which each rule names what
-// is allowed. In AdGuard Home, exceptions in it allow names, too.
+// adGuardAllows returns the path of an allow list in which each rule names an
+// allowed host. In AdGuard Home, exceptions in it allow names, too.
 func adGuardAllows(w *work, path string) (string, error) {
 	data, err := readWhole(path)
 	if err != nil || !strings.Contains("\n"+string(data), "\n@@") {
@@ -322,7 +322,7 @@ func isClientID(s string) bool {
 }
 
 // adGuardClientRules makes the rules that only one client has: SafeSearch,
-// services, and lists for what AdGuard's servers are asked for.
+// services, and lists in place of AdGuard's servers.
 func adGuardClientRules(w *work, at place, what string, c adGuardClient, own *policy.Policy, everyone policy.Policy) {
 	if c.OlderSafeSearch || c.SafeSearch["enabled"] == true {
 		safeSearch(own, c.SafeSearch)

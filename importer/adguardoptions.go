@@ -563,8 +563,7 @@ func (a *adGuardKeys) updates(v any) *Note {
 	return carried("lists: every")
 }
 
-// catalogued blocks a list of the catalogue instead of what AdGuard's servers
-// are asked for.
+// catalogued blocks a list of the catalogue in place of AdGuard's servers.
 func (a *adGuardKeys) catalogued(source, category string) *Note {
 	a.known(source, category)
 	a.everyone.Rules = append(a.everyone.Rules, policy.Rule{Name: category, Action: "block", Category: []string{"category/" + category}})
@@ -578,8 +577,8 @@ func (a *adGuardKeys) queryLog(v any) *Note {
 	return differs("dns: log: off", "queries are not recorded; what the proxy refuses still is")
 }
 
-// anonymise has rows forget their clients as soon as they may: what a change of the settings
-// would do is tried on the rows of the last day.
+// anonymise has rows forget their clients as soon as they may: the effect of a change of
+// settings is tried on the rows of the last day.
 func (a *adGuardKeys) anonymise(any) *Note {
 	a.set.Events.Anonymise = setting.Duration(24 * time.Hour)
 	return differs("events: anonymise", "rows lose their clients after a day, not at once, unless they are deleted by then")

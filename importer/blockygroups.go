@@ -20,8 +20,8 @@ func (b *blocky) in(p *plain, group string) *plain {
 	return g
 }
 
-// finish makes a policy of each kind of clients: what their groups allow, then what they refuse.
-// Where nothing is said of a client, it has the groups of "default".
+// finish makes a policy of each kind of clients: the rules by which their groups allow, then
+// those by which they refuse. Where nothing is said of a client, it has the groups of "default".
 func (b *blocky) finish(w *work, at place) error {
 	rules := map[string][]policy.Rule{}
 	for _, name := range sortedKeys(b.groups) {
@@ -34,7 +34,7 @@ func (b *blocky) finish(w *work, at place) error {
 		if rules[name], err = g.rules(); err != nil {
 			return err
 		}
-		if len(g.blocked)+len(g.blockURLs) == 0 { // nothing but what is allowed
+		if len(g.blocked)+len(g.blockURLs) == 0 { // only allowed hosts
 			rules[name] = append(rules[name], policy.Rule{Name: "others than of " + name, Action: "block"})
 		}
 	}

@@ -45,7 +45,7 @@ type ref struct {
 type guard struct {
 	*work
 	dir     string // of the main settings
-	listDir string // what __LISTDIR__ stands for
+	listDir string // the value of __LISTDIR__
 	version string // "5.3.5", if the files have it
 	typed   bool   // lists are given by type, as of version 5
 	indexes map[string]*index
@@ -123,8 +123,8 @@ var typedLists = map[string]string{
 }
 
 // plainLists are the options for lists in DansGuardian and in e2guardian before
-// 5: how the option ends, in the order of comparison, and what the list
-// contains.
+// 5: how the option ends, in the order of comparison, and the contents of the
+// list.
 var plainLists = []struct{ end, typ, name string }{
 	{"regexpurllist", "regexp", ""}, {"regexpheaderlist", "regexp", "header"}, {"regexpuseragentlist", "regexp", "useragent"},
 	{"sslsitelist", "site", "ssl"}, {"sslsiteiplist", "ipsite", "ssl"}, {"filesitelist", "site", "file"}, {"fileurllist", "url", "file"},

@@ -660,7 +660,8 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	return p
 }
 
-// e2Scans are the rules about what scanners say, none where a group is not scanned.
+// e2Scans are the rules about findings of scanners, none where a group is not
+// scanned.
 func e2Scans(c *guard, opts map[string]option) []policy.Rule {
 	if opts["disablecontentscan"].value == "on" {
 		return nil
@@ -1011,8 +1012,8 @@ func e2Tenants(c *guard, p *policy.Policy, n *Note, s string) bool {
 	return true
 }
 
-// replacements looks in the lists that change requests for what we have a word
-// for.
+// replacements converts the lists that change requests as far as there is a
+// counterpart.
 func (c *guard) replacements(lists []ref, p *policy.Policy) {
 	for _, r := range lists {
 		if r.typ != "replace" || r.name == "redirect" || r.name == "searchterms" {

@@ -211,7 +211,7 @@ func (c *guard) scanner(o option) *Note {
 	return whole
 }
 
-// uploads limits what clients send, in KiB.
+// uploads limits the bodies of clients, in KiB.
 func (c *guard) uploads(o option, n int, isNumber bool) *Note {
 	switch {
 	case !isNumber || n < 0 || n > 1<<30:

@@ -2,12 +2,12 @@
 // DansGuardian, squidGuard, Squid, Pi-hole, AdGuard Home, Blocky, Unbound,
 // dnsmasq, Privoxy, Technitium, NextDNS, OPNsense.
 //
-// Data moves as follows: [Run] reads the other program's configuration and
-// writes a settings file into a folder. The settings name the lists in their
-// places, or copies of lists in formats that ours cannot read. Then it compiles
-// every list once, as the gateway will. A [Report], written beside the settings
-// as text and HTML, has what was carried over, what was not and why, and every
-// line of a list that does not have its apparent effect.
+// Data moves as follows: [Run] reads the other program's configuration and writes
+// a settings file into a folder. The settings name the lists in their places, or
+// copies of lists in formats that ours cannot read. Then it compiles every list
+// once, as the gateway will. A [Report], written beside the settings as text and
+// HTML, lists what was carried over, what was not and why, and every line of a
+// list that does not have its apparent effect.
 //
 // A decision should be that of the other program, except for its faults. Where
 // our settings cannot express it, the report says so; nothing is omitted
@@ -34,7 +34,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Programs whose configuration is read, and what their path is.
+// Programs whose configuration is read, with the kind of their path.
 const (
 	E2guardian   = "e2guardian"   // the folder of e2guardian.conf
 	DansGuardian = "dansguardian" // the folder of dansguardian.conf
@@ -60,7 +60,7 @@ func Programs() []string {
 // SettingsFile is the name of the settings file that Run writes.
 const SettingsFile = "shuultuur.yaml"
 
-// Bounds on what a configuration may make us read.
+// Bounds on the reading of a configuration.
 const (
 	maxFile  = 64 << 20 // bytes of one file we read whole
 	maxFiles = 2000     // of one list, and settings files in all
@@ -133,7 +133,7 @@ type work struct {
 	first   []policy.Rule          // of every policy
 }
 
-// finish puts what all programs have in common into the settings.
+// finish adds the settings that all programs have in common.
 func (w *work) finish() {
 	if len(w.set.Lists) > 0 {
 		w.set.Checks.Category = &category.Config{}
@@ -221,7 +221,7 @@ func (w *work) keepFetching(name, url string) error {
 	return nil
 }
 
-// problem takes over what list.Compile says of a line.
+// problem takes over the remark of list.Compile on a line.
 func (w *work) problem(p list.Problem) {
 	file := p.File
 	if o, ok := w.origin[file]; ok {

@@ -71,7 +71,7 @@ func rootOf(file, cert, key string) error {
 	return err
 }
 
-// clamd adds a scanner at an address, and a rule that blocks what it finds.
+// clamd adds a scanner at an address, and a rule that blocks its findings.
 func (w *work) clamd(address string) {
 	if w.set.Checks.Virus == nil {
 		w.set.Checks.Virus = &virus.Config{}
@@ -80,7 +80,8 @@ func (w *work) clamd(address string) {
 	w.set.Checks.Virus.Clamd = append(w.set.Checks.Virus.Clamd, address)
 }
 
-// askByICAP has scanners asked, and refuses what they find, and what they cannot look at if strict.
+// askByICAP has scanners asked, and refuses their findings, and bodies that they
+// cannot scan if strict.
 func askByICAP(w *work, cfg icap.Config, strict bool) {
 	w.set.Checks.ICAP = &cfg
 	w.first = append(w.first, policy.Rule{Name: "scanner", Action: "block", Category: []string{"icap/virus", "icap/violation", "icap/blocked"}})
@@ -89,7 +90,7 @@ func askByICAP(w *work, cfg icap.Config, strict bool) {
 	}
 }
 
-// everywhere puts what is the same for all policies into them.
+// everywhere adds the rules that all policies share.
 func (w *work) everywhere() {
 	for i := range w.set.Policies {
 		p := &w.set.Policies[i]

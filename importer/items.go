@@ -56,8 +56,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// walk calls line with every trimmed line of a list and its includes, and
-// reports what cannot be included.
+// walk calls line with every trimmed line of a list and its includes, and reports
+// includes that fail.
 func (c *guard) walk(path string, line func(p place, s []byte)) (*tree, error) {
 	t := &tree{}
 	root := listRoot(path)

@@ -71,7 +71,7 @@ func (n *nextDNS) entry(key, value string) (*Note, bool) {
 	case list == "rewrites":
 		return n.rewrite(field, number, value), true
 	case field != "id":
-		return &Note{Kind: Default}, true // active, recreation, and what the entry is called
+		return &Note{Kind: Default}, true // active, recreation, and the name of the entry
 	case n.off(list, number):
 		return &Note{Kind: Default, Why: "it is switched off"}, true
 	}
@@ -99,7 +99,7 @@ func (n *nextDNS) entry(key, value string) (*Note, bool) {
 	return &Note{}, false
 }
 
-// rewrite takes a name of one's own, which is for what is below it as well.
+// rewrite converts a local name, which also covers the names below it.
 func (n *nextDNS) rewrite(field, number, value string) *Note {
 	if field != "name" {
 		return &Note{Kind: Default, Why: "with the name"}
@@ -124,8 +124,7 @@ func (n *nextDNS) service(number, value string) *Note {
 	return note
 }
 
-// outsideRecreation returns the times at which what recreation permits is
-// blocked.
+// outsideRecreation returns the times outside of recreation.
 func (n *nextDNS) outsideRecreation() policy.Schedule {
 	const times = "parentalControl.recreation.times."
 	free := map[string]any{"time_zone": n.all["parentalControl.recreation.timezone"]}

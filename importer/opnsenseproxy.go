@@ -26,7 +26,7 @@ type opnSetting struct {
 	take func(o *opnSense, v string) *Note
 }
 
-// different is what is done in another way, whatever the text.
+// different is the difference, whatever the text.
 func different(ours, why string) func(*opnSense, string) *Note {
 	return func(*opnSense, string) *Note { return differs(ours, why) }
 }
@@ -242,8 +242,8 @@ func (o *opnSense) closed(v string) *Note {
 	return carried("a rule that leaves them encrypted")
 }
 
-// nameOrExpression takes what a list of Squid's may have: a name with those below it, or an
-// expression.
+// nameOrExpression converts the forms that a list of Squid's may have: a name with those
+// below it, or an expression.
 func (o *opnSense) nameOrExpression(block bool, text string) *Note {
 	if strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" {
 		return o.addNames(block, text)
@@ -270,7 +270,7 @@ func (o *opnSense) each(v string, take func(s string) *Note) (n *Note) {
 	return first
 }
 
-// condition refuses what one of several texts fits.
+// condition refuses requests that match one of several texts.
 func (o *opnSense) condition(name, v string, add func(r *policy.Rule, s string) error) *Note {
 	r := policy.Rule{Name: name, Action: "block"}
 	n := o.each(v, func(s string) *Note {
@@ -286,7 +286,7 @@ func (o *opnSense) condition(name, v string, add func(r *policy.Rule, s string) 
 	return n
 }
 
-// opnPorts are ports, each with what it is for behind a colon.
+// opnPorts are ports, each with its purpose after a colon.
 func opnPorts(v string) (all setting.OneOrMore[string]) {
 	for s := range strings.SplitSeq(v, ",") {
 		port, _, _ := strings.Cut(strings.TrimSpace(s), ":")
@@ -361,7 +361,7 @@ func (o *opnSense) store(string) *Note {
 	return carried("cache")
 }
 
-// traffic limits what clients send, which is in KiB.
+// traffic limits the bodies of clients, in KiB.
 func (o *opnSense) traffic(string) *Note {
 	n := o.squid.at("general", "traffic", "maxUploadSize")
 	o.take(n, "proxy.general.traffic.maxuploadsize", func(v string) *Note {
@@ -375,7 +375,7 @@ func (o *opnSense) traffic(string) *Note {
 	return &Note{Kind: Default, Why: "with its neighbours"}
 }
 
-// safety puts what holds for the proxy into the policies: scanners, sites that stay closed, and
+// safety adds the settings of the proxy to the policies: scanners, sites that stay closed, and
 // clients that get nothing.
 func (o *opnSense) safety() {
 	o.everywhere()

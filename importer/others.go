@@ -101,7 +101,7 @@ func (p *plain) zone(block bool, name string) *Note {
 	return carried("lists.blocked")
 }
 
-// zoneRule is a rule for a name and what is below it.
+// zoneRule is a rule for a name and the names below it.
 func zoneRule(block bool, name string) string {
 	rule := "||" + strings.ToLower(strings.Trim(strings.TrimPrefix(name, "*"), ".")) + "^"
 	if !block {
@@ -238,7 +238,7 @@ func (w *work) known(source, category string) {
 	w.set.Lists[category] = l
 }
 
-// rules makes lists of what was collected, and rules for them.
+// rules makes lists of the collected entries, and rules for them.
 func (p *plain) rules() (rules []policy.Rule, err error) {
 	for _, x := range []struct {
 		category, action string
@@ -268,7 +268,7 @@ func (p *plain) rules() (rules []policy.Rule, err error) {
 	return rules, nil
 }
 
-// done makes lists and the policy of what was collected.
+// done makes lists and the policy from the collected entries.
 func (p *plain) done() error {
 	rules, err := p.rules()
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Categories of what is imported: lists of one are one engine.
+// Categories of imported entries: lists of one are one engine.
 const (
 	piholeAllowed = "allowed"
 	piholeNames   = "denied-names"
@@ -133,7 +133,7 @@ func (w *work) pihole(path string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range w.set.Policies { // what it refuses by type
+	for _, p := range w.set.Policies { // its refusals by type
 		before = append(before, p.Rules...)
 	}
 	w.set.Policies = nil
@@ -149,7 +149,7 @@ func (w *work) pihole(path string) error {
 // categories.
 func piholeLists(w *work, db string, g *gravity, clients []piholeClient) (found []piholeCategory, err error) {
 	add := func(f gravityFile) error {
-		if f.path == "" { // an export has the addresses of lists, and nothing of what is in them
+		if f.path == "" { // an export has the addresses of lists, and none of their contents
 			category := f.groups.name(f.base)
 			piholeFetched(w, f.url, category)
 			w.rep.add(&Note{Kind: Carried, place: place{file: db}, What: "adlist: " + f.url, Ours: "lists: url", Why: "fetched when the gateway starts"})
@@ -345,9 +345,9 @@ type gravityFile struct {
 	name, base, format, path string
 
 	list   int64  // its number
-	from   string // what Pi-hole makes a list of
+	from   string // the entries of a list of Pi-hole
 	url    string // the same if it can be fetched
-	turned bool   // its exceptions are what is allowed, so that it cannot be fetched as it is
+	turned bool   // its exceptions are the allowed names, so that it cannot be fetched unchanged
 }
 
 type gravityClient struct {
@@ -603,7 +603,7 @@ func groupsOf(w *work, db *sql.DB, g *gravity, table string) func(id int64) grou
 	}
 }
 
-// maxRows bounds what is read of one table.
+// maxRows bounds the rows read from one table.
 const maxRows = 50_000_000
 
 func (w *work) each(db *sql.DB, query string, row func(*sql.Rows) error) error {

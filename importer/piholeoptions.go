@@ -25,7 +25,7 @@ type piholeKeys struct {
 	limit policy.Rate // of queries, for every policy
 
 	macs    map[string]string // addresses of static leases
-	extra   *plain            // what options of dnsmasq say
+	extra   *plain            // values of dnsmasq's options
 	dnsmasq *dnsmasqOptions
 }
 
@@ -57,7 +57,7 @@ var piholeOlderKeys = map[string]string{
 	"REV_SERVER": "dns.revServer", "REV_SERVER_CIDR": "dns.revServer.cidr", "REV_SERVER_TARGET": "dns.revServer.target", "REV_SERVER_DOMAIN": "dns.revServer.domain",
 }
 
-// piholeSettings reads pihole.toml, and what older versions have instead.
+// piholeSettings reads pihole.toml, and the files of older versions.
 func piholeSettings(w *work, dir string) *piholeKeys {
 	p := &piholeKeys{work: w, all: map[string]tomlValue{}, macs: map[string]string{}, extra: &plain{work: w, flags: true}, dnsmasq: &dnsmasqOptions{port: "53", files: dnsmasqFiles()}}
 	p.dnsmasq.files.dir = dir
@@ -289,7 +289,8 @@ func (p *piholeKeys) listening(v tomlValue) *Note {
 	return differs("dns: listen", "it listens on all addresses; write those of the interface to restrict it")
 }
 
-// privacy takes what Pi-hole hides in its statistics: names, clients too, or all.
+// privacy converts the data that Pi-hole hides in its statistics: names, clients
+// too, or all.
 func (p *piholeKeys) privacy(v tomlValue) *Note {
 	if v.text == "3" {
 		return p.noLog(v)
@@ -411,7 +412,8 @@ func (p *piholeKeys) files(dir string) {
 	}
 }
 
-// reverse takes what version 5 says of the server that knows local names, once it has all of it.
+// reverse converts version 5's settings of the server for local names, once all of
+// them are read.
 func (p *piholeKeys) reverse(tomlValue) *Note {
 	server := func(key string) string { return p.all["dns.revServer"+key].text }
 	if server("") != "true" {

@@ -68,7 +68,7 @@ func errText(err error) string {
 	return ""
 }
 
-// privoxyDefaults are what Privoxy ships its settings with.
+// privoxyDefaults are the settings that Privoxy ships.
 var privoxyDefaults = map[string][]string{
 	"toggle": {"1"}, "enable-remote-toggle": {"0"}, "enable-remote-http-toggle": {"0"}, "enable-edit-actions": {"0"}, "enforce-blocks": {"0", "1"},
 	"enable-proxy-authentication-forwarding": {"0"}, "forwarded-connect-retries": {"0"}, "accept-intercepted-requests": {"0"}, "allow-cgi-request-crunching": {"0"},

@@ -12,12 +12,13 @@ import (
 	"shuultuur/setting"
 )
 
-// privoxyConf collects what Privoxy's main file and its actions say besides what is blocked.
+// privoxyConf collects everything in Privoxy's main file and actions besides
+// blocking.
 type privoxyConf struct {
 	*plain
 	dir string
 
-	rootNote             *Note  // on what is said of the root
+	rootNote             *Note  // on the notes about the root
 	authority, cert, key string // of the root: a folder, and files in it
 	trusted              setting.File
 	clients              []privoxyClients
@@ -131,7 +132,7 @@ func (p *privoxyConf) section(s *privoxySection) {
 // privoxySeen are actions that are not needed beside a block.
 var privoxySeen = []string{"block", "handle-as-image", "handle-as-empty-document", "set-image-blocker"}
 
-// others reports what a section does besides blocking, action by action.
+// others reports the effects of a section besides blocking, action by action.
 func (p *privoxyConf) others(s *privoxySection) {
 	some := false
 	for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
@@ -197,7 +198,7 @@ func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) *No
 
 // finish makes the policies: those of clients, and everybody's.
 func (p *privoxyConf) finish(everyone policy.Policy) error {
-	if len(p.set.Policies) > 0 { // made for what fields say
+	if len(p.set.Policies) > 0 { // built for values of fields
 		everyone.Tenants, everyone.YouTube = p.set.Policies[0].Tenants, p.set.Policies[0].YouTube
 	}
 	everyone.Rules = slices.Concat(p.trust, p.redirects, everyone.Rules)

@@ -15,7 +15,7 @@ import (
 type Kind int
 
 const (
-	Carried Kind = iota // an option, and what it is in our settings
+	Carried Kind = iota // an option, and its counterpart
 	Changed             // carried over, but not quite the same
 	Default             // an option that was left out, empty or off
 	Lost                // an option that has no equivalent, and why
@@ -56,7 +56,7 @@ type Note struct {
 	What string // the option or line
 	Ours string // where it is in our settings
 	Why  string
-	Mend string // what to write instead
+	Mend string // the suggested replacement
 }
 
 func (n Note) Where() string { return n.place.String() }
@@ -75,7 +75,7 @@ func (n Note) String() string {
 	return s
 }
 
-// A Report says what became of another program's settings and lists.
+// A Report describes the conversion of another program's settings and lists.
 type Report struct {
 	Program, From string
 	Version       string // of the other program, if its settings have it

@@ -60,7 +60,7 @@ type nameServer struct {
 	Zones   *zones               `yaml:"zones"`
 }
 
-// zones are what the name server answers itself.
+// zones are the names that the name server answers itself.
 type zones struct {
 	Files []zone.File `yaml:"files"`
 }

@@ -17,7 +17,7 @@ import (
 // shares only the reading of the file with the conversion, so that it can find
 // differences.
 type Source struct {
-	// Unknown are parts that cannot be tried on what a log holds; they are
+	// Unknown are parts that cannot be evaluated on the data in a log; they are
 	// taken not to fit.
 	Unknown []string
 
@@ -28,8 +28,8 @@ type Source struct {
 
 // sourceRules decide as one program does.
 type sourceRules interface {
-	// decide returns the program's decision with what is known at a stage; false if
-	// it decides at another stage.
+	// decide returns the program's decision with the data known at a stage; false
+	// if it decides at another stage.
 	decide(ctx context.Context, t *filter.Transaction, stage filter.Stage) (decision, bool)
 }
 
@@ -69,7 +69,7 @@ func NewSource(ctx context.Context, program, path string) (s *Source, ok bool, e
 	return s, true, nil
 }
 
-// Close releases what the rules are read from.
+// Close releases the source of the rules.
 func (s *Source) Close() error {
 	if c, ok := s.rules.(io.Closer); ok {
 		return c.Close()

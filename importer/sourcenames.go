@@ -84,7 +84,7 @@ func newUnboundSource(s *Source, file string) (sourceRules, error) {
 		zone := above(name, func(n string) bool { _, ok := z.zones[n]; return ok })
 		if d := z.zones[zone]; !strings.HasSuffix(d.by, " always") {
 			z.exact[name] = decision{by: at}
-			if zone == name && redirected[name] { // its data are those of what is below it
+			if zone == name && redirected[name] { // its data are those of the names below it
 				z.zones[name] = decision{by: at}
 			}
 		}

@@ -24,7 +24,7 @@ import (
 // block lists, expressions that deny.
 type piholeSource struct {
 	db       *sql.DB // nil: there are the files of an export only
-	unpacked string  // a folder for what Teleporter has exported
+	unpacked string  // a folder for the exported files of Teleporter
 	exact    [2]map[string][]int64
 	regexps  [2][]piholeExpression
 	groups   map[int64]bool // those that are switched on
@@ -58,7 +58,7 @@ func newPiholeSource(s *Source, path string) (sourceRules, error) {
 	return p, nil
 }
 
-// open reads a folder, gravity.db in it, or what Teleporter has exported.
+// open reads a folder, gravity.db in it, or an export of Teleporter.
 func (p *piholeSource) open(s *Source, path string) error {
 	path, err := teleported(s.w.ctx, path, p.unpacked)
 	if err != nil {
@@ -93,7 +93,7 @@ func (p *piholeSource) open(s *Source, path string) error {
 	return p.read(s)
 }
 
-// Close closes gravity.db, and removes what was unpacked.
+// Close closes gravity.db, and removes unpacked files.
 func (p *piholeSource) Close() error {
 	err := os.RemoveAll(p.unpacked)
 	if p.db != nil {

@@ -38,7 +38,7 @@ type squidGuardClients struct {
 	users        []string
 }
 
-// squidGuardACL has what applies within a time, and outside it.
+// squidGuardACL has the rules within a time, and outside it.
 type squidGuardACL struct {
 	within      string
 	outside     bool
@@ -308,7 +308,8 @@ func (c *squidGuardClients) is(who filter.Client) bool {
 	return at && named
 }
 
-// hostNumbers matches what squidGuard removes from the front of a URL's host.
+// hostNumbers matches the part that squidGuard removes from the front of a URL's
+// host.
 var hostNumbers = regexp.MustCompile(`^(www|web|ftp)[0-9]*\.`)
 
 func (d *squidGuardDest) has(t *filter.Transaction) bool {

@@ -39,7 +39,7 @@ type squidConf struct {
 
 	replies, bumps []squidAccess         // http_reply_access, ssl_bump
 	closed         map[int][]policy.Rule // of policies that decrypt: the names that they do not
-	denyInfo       map[string]string     // where what an acl refuses is sent
+	denyInfo       map[string]string     // the target of requests that an acl refuses
 	cert, key      string                // of the root
 	groupHelpers   map[string]bool       // external_acl_type that tells groups
 	directory      *directory.LDAP       // that has these groups
@@ -146,7 +146,7 @@ func (c *squidConf) include(at place, pattern string, depth int) error {
 	return nil
 }
 
-// whole converts what is distributed over several lines of the file.
+// whole converts settings that are distributed over several lines of the file.
 func (c *squidConf) whole() {
 	if slices.ContainsFunc(c.set.Policies, func(p policy.Policy) bool { return p.Decrypt }) {
 		n := c.intercept(place{file: c.dir}, c.cert, c.key)
@@ -386,7 +386,7 @@ func ruleName(rules []policy.Rule, name string) string {
 	return free
 }
 
-// noteLine adds the note on a line, and converts what it contains about ports.
+// noteLine adds the note on a line, and converts its ports.
 func (c *squidConf) noteLine(l squidAccess) error {
 	if c.reported == nil {
 		c.reported = map[string]bool{}
@@ -404,8 +404,8 @@ func (c *squidConf) noteLine(l squidAccess) error {
 	return err
 }
 
-// first puts into a policy what is decided before http_access: connections that
-// are cut, and answers by their type.
+// first adds to a policy the rules that are decided before http_access:
+// connections that are cut, and answers by their type.
 func (c *squidConf) first(p *policy.Policy, who *squidClients) error {
 	decrypt, rules, err := c.opens(who)
 	if err != nil {

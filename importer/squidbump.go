@@ -49,8 +49,8 @@ func (c *squidConf) bump(at place, f []string) *Note {
 	return n
 }
 
-// opens says what ssl_bump does with the connections of some clients: whether they are
-// decrypted, and rules for the names of which they are not, or are cut.
+// opens returns the effect of ssl_bump on the connections of some clients: whether
+// they are decrypted, and rules for the names of which they are not, or are cut.
 func (c *squidConf) opens(who *squidClients) (decrypt bool, rules []policy.Rule, err error) {
 	for _, l := range c.bumps {
 		r, fits, n, err := c.rule(l, who)

@@ -169,7 +169,7 @@ func (c *squidConf) expand(lines []squidAccess) (all []squidAccess) {
 	return all
 }
 
-// maxAlternatives bounds what one line may become.
+// maxAlternatives bounds the conditions into which one line may expand.
 const maxAlternatives = 64
 
 // alternatives returns the sets of acls of which one must match; nil if there

@@ -90,7 +90,7 @@ type source struct {
 	place
 }
 
-// An acl sets what a source may do within a time, and otherwise.
+// An acl sets the rights of a source within a time, and otherwise.
 type acl struct {
 	within   string
 	outside  bool
@@ -488,7 +488,7 @@ func (q *squid) redirected(s statement) {
 	q.rep.add(n)
 }
 
-// redirectChange returns what our redirect to the same page does differently, or "".
+// redirectChange returns the differences of our redirect to the same page, or "".
 func redirectChange(to string) string {
 	var all []string
 	if strings.HasPrefix(to, "301:") || strings.HasPrefix(to, "308:") {
@@ -519,8 +519,8 @@ func whyNoLine(word string) string {
 	return whyNot(word)
 }
 
-// whyNoClient returns the reason why a condition on clients is not carried
-// over, and what to do.
+// whyNoClient returns the reason why a condition on clients is not carried over,
+// and the remedy.
 func whyNoClient(word string) string {
 	switch {
 	case strings.HasPrefix(word, "ldap"):

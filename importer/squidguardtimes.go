@@ -30,7 +30,7 @@ type special struct {
 	week
 }
 
-// each makes a calendar of what f makes of each week.
+// each builds a calendar by applying f to each week.
 func (c *calendar) each(f func(w *week) week) *calendar {
 	to := &calendar{week: f(&c.week)}
 	for _, s := range c.special {
@@ -166,8 +166,8 @@ func hoursOf(day *[minutesOfDay]bool) string {
 
 var hoursText = regexp.MustCompile(`^(\d{1,2}):(\d\d)\s*-\s*(\d{1,2}):(\d\d)[\s,]*`)
 
-// weekly reads "weekly mtwhf 08:00-12:00 13:00-17:00". Days are letters, names
-// or *; without hours, the whole day. why names what cannot be read.
+// weekly reads "weekly mtwhf 08:00-12:00 13:00-17:00". Days are letters, names or
+// *; without hours, the whole day. why names the invalid part.
 func weekly(words []string) (days [7]bool, stretches [][2]int, why string) {
 	i := slices.IndexFunc(words, func(s string) bool { return s[0] >= '0' && s[0] <= '9' })
 	if i < 0 {
@@ -336,7 +336,7 @@ func (q *squid) within(name string, outside bool, at place) *calendar {
 	return w
 }
 
-// timed reads what follows the name of a block: within or outside, and a time.
+// timed reads the text after the name of a block: within or outside, and a time.
 func (q *squid) timed(s statement) (name string, outside bool) {
 	if len(s.words) < 3 {
 		return "", false

@@ -14,7 +14,7 @@ import (
 	"shuultuur/setting"
 )
 
-// squidLost says what to do about options of which nothing is ours.
+// squidLost gives the remedies for options without a counterpart.
 var squidLost = reasons{
 	{"url_rewrite", "import the rewriter's own settings, such as \"shuultuur import squidguard\""},
 	{"redirect_", "import the rewriter's own settings, such as \"shuultuur import squidguard\""},
@@ -167,7 +167,7 @@ func squidType(v string) (string, error) {
 	return filter.MediaType(m)
 }
 
-// squidUncached takes a line that says what is not stored.
+// squidUncached converts a line that excludes objects from the cache.
 func squidUncached(c *squidConf, f []string) *Note {
 	if len(f) < 2 || f[0] != "deny" {
 		return carried("cache")
@@ -204,7 +204,7 @@ func squidUncached(c *squidConf, f []string) *Note {
 	return carried("cache.rules")
 }
 
-// A squidField is what a field says that is added to requests of some clients.
+// A squidField is a field that is added to requests of some clients.
 type squidField struct {
 	names []string // of acls
 	set   func(p *policy.Policy)
@@ -224,8 +224,8 @@ func squidTenant(c *squidConf, f []string) *Note {
 	return carried(ours)
 }
 
-// tenant has a policy say what a field of requests says to an application, and returns our name
-// for it, "" where there is none.
+// tenant has a policy restrict an application as a field of requests does, and returns our name
+// for it, "" if there is none.
 func tenant(p *policy.Policy, field, value string) (ours string) {
 	list := strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
 	t := &p.Tenants
@@ -261,7 +261,7 @@ func tenant(p *policy.Policy, field, value string) (ours string) {
 type squidScanners struct {
 	icap.Config
 	on     bool
-	strict bool            // what they cannot look at is refused
+	strict bool            // bodies that they cannot scan are refused
 	points map[string]bool // where one is asked already
 	set    bool            // some take each other's place
 }

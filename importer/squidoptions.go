@@ -279,7 +279,7 @@ func (c *squidConf) largest(f []string) *Note {
 	return carried("a rule with larger")
 }
 
-// direct takes what does not go through the parent.
+// direct converts the hosts that bypass the parent.
 func (c *squidConf) direct(names []string) *Note {
 	for _, name := range names {
 		a := c.acls[name]

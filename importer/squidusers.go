@@ -109,7 +109,8 @@ func (c *squidConf) passwords(words []string) *Note {
 	return lostOurs("identity.basic", "an unknown helper: name a password file, ldap or radius under identity: basic")
 }
 
-// ldap reads the arguments of a helper that asks a directory. why says what is missing.
+// ldap reads the arguments of a helper that asks a directory. why names the missing
+// part.
 func (c *squidConf) ldap(words []string) (l *directory.LDAP, why string) {
 	arg := func(flag string) string { return helperArg(words, flag) }
 	l = &directory.LDAP{Base: arg("-b"), Bind: arg("-D"), Password: arg("-w"), User: arg("-f"), StartTLS: slices.Contains(words, "-ZZ") || slices.Contains(words, "-Z")}

@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// teleported unpacks what Pi-hole's Teleporter exports: a ZIP archive since version 6, a tar
+// teleported unpacks an export of Pi-hole's Teleporter: a ZIP archive since version 6, a tar
 // archive before, into a folder. It returns that, or file itself where it is no archive.
 func teleported(ctx context.Context, file, into string) (dir string, err error) {
 	if !isFile(file) || strings.HasSuffix(file, ".db") {

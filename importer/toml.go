@@ -15,8 +15,8 @@ type tomlValue struct {
 	line    int
 }
 
-// readTOML reads tables, keys, and values on a line or arrays over several.
-// What it cannot read is an error with its line.
+// readTOML reads tables, keys, and values on a line or arrays over several. A
+// syntax error is returned with its line.
 func readTOML(data []byte) (all []tomlValue, err error) {
 	table := ""
 	lines := strings.Split(string(data), "\n")

@@ -23,16 +23,16 @@ type unboundReader struct {
 	secure []bool            // of each section: its servers are asked over TLS
 	number int               // of the section that is read
 
-	section, zone string // what it is, and its name
+	section, zone string // its kind, and its name
 	views         map[string]*unboundView
 	rpz, own      []unboundZone
 }
 
-// An unboundView is what clients of some networks get besides.
+// An unboundView is the set of additional settings for clients of some networks.
 type unboundView struct {
 	networks []policy.Network
 	names    []place
-	first    bool // before what everybody gets, and not in its place
+	first    bool // before everybody's settings, and not in their place
 }
 
 // An unboundZone is one that has a file, or an address.
@@ -58,12 +58,12 @@ func unboundFields(value string) []string {
 	return strings.Fields(strings.NewReplacer(`"`, " ", "'", " ").Replace(value))
 }
 
-// unboundAhead reads what has to be known before: the kinds of local zones by name, and of each
-// section whether its servers are asked over TLS.
+// unboundAhead reads the settings that must be known before: the kinds of local zones by name,
+// and of each section whether its servers are asked over TLS.
 func unboundAhead(file string) (kinds map[string]string, secure []bool) {
 	kinds, secure = map[string]string{}, []bool{false}
 	view := false
-	_ = unboundFiles().each(file, func(_ place, key, value string) { // what cannot be read is said by whom reads the settings
+	_ = unboundFiles().each(file, func(_ place, key, value string) { // the reader of the settings reports syntax errors
 		switch f := unboundFields(value); {
 		case value == "" && slices.Contains(unboundSections, key):
 			secure, view = append(secure, false), key == "view"

@@ -252,7 +252,7 @@ func nudge(c chan struct{}) {
 	}
 }
 
-// Run writes appended records until ctx ends. Then it writes what is gathered
+// Run writes appended records until ctx ends. Then it writes the gathered records
 // and closes the log.
 func (l *Log) Run(ctx context.Context) error {
 	defer close(l.closed)

@@ -189,8 +189,8 @@ func TestDamageInTheMiddleCostsOneBatch(t *testing.T) {
 	}
 }
 
-// TestADiskThatFailsRefusesAndRecovers injects faults of writes and syncs: what
-// was acknowledged is there, what was refused may be sent again.
+// TestADiskThatFailsRefusesAndRecovers injects faults of writes and syncs: every
+// acknowledged record is there, and a refused one may be sent again.
 func TestADiskThatFailsRefusesAndRecovers(t *testing.T) {
 	for name, f := range map[string]*ingest.Faults{
 		"a full disk":                        {Write: syscall.ENOSPC},
@@ -301,7 +301,7 @@ func TestARecordWithoutOthersIsNotHeld(t *testing.T) {
 	go func() { ended <- l.Run(ctx) }()
 	begin := time.Now()
 	var all sync.WaitGroup
-	for n := range 4 { // the pauses are a third of what ends a batch
+	for n := range 4 { // pauses are a third reason to end a batch
 		all.Go(func() {
 			time.Sleep(time.Duration(n) * gather / 24)
 			if err := l.Append(ctx, []byte("a record")); err != nil {

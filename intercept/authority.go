@@ -242,7 +242,7 @@ func (a *Authority) chain(now time.Time) (chain [][]byte) {
 	}
 	for _, c := range a.root.Crosses {
 		if now.After(c.NotAfter) {
-			break // what follows has no use
+			break // the rest has no use
 		}
 		chain = append(chain, c.Raw)
 	}

@@ -45,7 +45,8 @@ func newAuthority(tb testing.TB, r *Root, cfg Config) *Authority {
 	return a
 }
 
-// accepts says what a client that trusts these roots makes of a certificate.
+// accepts returns the judgement of a client that trusts these roots on a
+// certificate.
 func accepts(tb testing.TB, cert *tls.Certificate, host string, roots ...*x509.Certificate) error {
 	tb.Helper()
 	leaf, chain := parseChain(tb, cert)
@@ -170,7 +171,7 @@ func TestRootLimitedToDomains(t *testing.T) {
 		if _, err := a.Certificate(host); !errors.Is(err, ErrNotPermitted) {
 			t.Errorf("%s: %v", host, err)
 		}
-		// A stolen key would not help: clients refuse what it signs.
+		// A stolen key would not help: clients refuse certificates signed by it.
 		cert, err := free.Certificate(host)
 		if err != nil {
 			t.Fatal(err)

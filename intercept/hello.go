@@ -113,8 +113,8 @@ func (s *Sniffer) gather(part []byte) (bool, error) {
 
 var errIncomplete = errors.New("the TLS client hello is not complete")
 
-// A Hello is what a client sends before encryption begins. All lists omit GREASE values (RFC
-// 8701).
+// A Hello is the message that a client sends before encryption begins. All lists omit GREASE
+// values (RFC 8701).
 type Hello struct {
 	// Host is the server name: lower case, no final dot, "" if there is none. With ECH it is the
 	// outer name, which need not be the real one.
@@ -217,7 +217,7 @@ func (h *Hello) extension(kind uint16, body cursor) bool {
 		return ok
 	case extSupportedGroups:
 		return body.listIn(2, &h.Groups)
-	case extPointFormats: // malformed content is accepted: JA3 uses what is there
+	case extPointFormats: // malformed content is accepted: JA3 uses the fields that are there
 		v := body.vector(1)
 		h.Points = append([]byte(nil), v.b...)
 	case extSignatures:

@@ -285,7 +285,7 @@ func TestJA4ProtocolEnds(t *testing.T) {
 	}
 }
 
-// replay is a connection that says what it was given and hears nothing.
+// replay is a connection that yields given bytes and ignores writes.
 type replay struct {
 	net.Conn
 	*bytes.Reader
@@ -297,9 +297,9 @@ func (r replay) Close() error                     { return nil }
 func (r replay) SetDeadline(time.Time) error      { return nil }
 func (r replay) SetWriteDeadline(time.Time) error { return nil }
 
-// FuzzHello: the answer does not depend on the segments, and what crypto/tls
-// takes for the name and the protocols, so do we: its sender must not be able to
-// show us one host and the server another.
+// FuzzHello: the answer does not depend on the segments, and the name and the
+// protocols are those that crypto/tls reads: its sender must not be able to show
+// us one host and the server another.
 func FuzzHello(f *testing.F) {
 	f.Add(tlsHello(f, &tls.Config{ServerName: "www.example.test", NextProtos: []string{"h2"}}), 3)
 	f.Add(tlsHello(f, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}), 1)

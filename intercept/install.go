@@ -6,7 +6,7 @@ import "shuultuur/text"
 type Instructions struct {
 	System string
 	Format string // of Export
-	File   string // what the steps call it
+	File   string // the name of the file in the steps
 	Steps  []string
 }
 

@@ -55,8 +55,8 @@ func issuerClient(dial func(ctx context.Context, network, addr string) (net.Conn
 	}
 }
 
-// issuerURL refuses what no public authority uses. TLS is unnecessary, because certificates
-// are signed, and would need certificates again.
+// issuerURL refuses forms that no public authority uses. TLS is unnecessary, because
+// certificates are signed, and would need certificates again.
 func issuerURL(u *url.URL) error {
 	if u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Port() != "" && u.Port() != "80" {
 		return fmt.Errorf("%q is not a plain http address on port 80", u)

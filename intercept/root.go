@@ -134,11 +134,11 @@ func (cfg RootConfig) template(now time.Time) (*x509.Certificate, error) {
 	return t, nil
 }
 
-// Rotate makes the root that follows r: a new key, vouched for by r until r
-// ends. Clients that have r go on without a change; those that get the new
-// root need r no more. What cfg leaves empty is taken over from r, and the
-// number at the end of the name counts on. r's key is not kept: what it has
-// signed stays good, and nothing more can be signed with it.
+// Rotate makes the root that follows r: a new key, vouched for by r until r ends.
+// Clients that have r go on without a change; those that get the new root need r
+// no more. Empty fields of cfg are taken over from r, and the number at the end
+// of the name counts on. r's key is not kept: certificates that it has signed
+// remain valid, and no more can be signed with it.
 func (r *Root) Rotate(cfg RootConfig) (*Root, error) {
 	now := time.Now()
 	old := r.Certificate

@@ -24,7 +24,7 @@ import (
 	"shuultuur/arrange"
 )
 
-// A Kind is the word for what is wrong with a server's certificate.
+// A Kind is the word for a fault of a server's certificate.
 type Kind string
 
 // The kinds of fault, in the order in which they are listed.
@@ -48,7 +48,7 @@ type Fault struct {
 
 func (f Fault) String() string { return string(f.Kind) + ": " + f.Detail }
 
-// Explain says what the fault means to somebody who wanted to see host.
+// Explain describes the fault to a visitor of host.
 func (f Fault) Explain(host string) string {
 	switch f.Kind {
 	case Revoked:
@@ -86,7 +86,7 @@ const (
 	UnusableStaple Staple = "unverified" // broken, or not signed by the issuer
 )
 
-// A Result is what a Verifier found. It is shared: read only.
+// A Result is the result of a Verifier. It is shared: read only.
 type Result struct {
 	Faults []Fault
 	// Chains lead from the leaf to a trusted root. There are none with self-signed,
@@ -102,7 +102,7 @@ func (r *Result) Has(k Kind) bool {
 	return slices.ContainsFunc(r.Faults, func(f Fault) bool { return f.Kind == k })
 }
 
-// VerifierConfig says what a Verifier trusts and how it connects.
+// VerifierConfig sets the trusted roots of a Verifier and how it connects.
 type VerifierConfig struct {
 	Roots *x509.CertPool // the system's if nil
 	// Dial connects to the source of a missing intermediate, an address in a stranger's
@@ -384,8 +384,8 @@ func (r *Result) staple(response []byte, leaf *x509.Certificate, certs []*x509.C
 	}
 }
 
-// strength finds weak keys and signatures in what the server presented, or, if there are
-// several chains, in the strongest of them. The signature of a root does not matter.
+// strength finds weak keys and signatures in the presented certificates, or, if there
+// are several chains, in the strongest of them. The signature of a root does not matter.
 func (r *Result) strength(certs []*x509.Certificate) {
 	weak := weakness(certs)
 	for i, chain := range r.Chains {

@@ -83,8 +83,8 @@ func (p *party) pool() *x509.CertPool {
 	return pool
 }
 
-// present makes a real handshake with a server that has this certificate,
-// chain and staple, and returns what the client saw.
+// present makes a real handshake with a server that has this certificate, chain
+// and staple, and returns the client's view.
 func present(t *testing.T, leaf *party, staple []byte, chain ...*party) tls.ConnectionState {
 	t.Helper()
 	cert := tls.Certificate{Certificate: [][]byte{leaf.cert.Raw}, PrivateKey: leaf.key, OCSPStaple: staple}

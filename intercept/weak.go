@@ -36,7 +36,7 @@ func (v *Verifier) weakLink(ctx context.Context, c *x509.Certificate, others []*
 		// Package x509 does not list its roots; it only reports that there is one of that name
 		// whose signature it did not verify.
 		probe := opts
-		probe.Intermediates = x509.NewCertPool() // what the server sent is not a root
+		probe.Intermediates = x509.NewCertPool() // the server sent no root
 		if _, err := c.Verify(probe); err != nil && strings.Contains(err.Error(), "insecure algorithm") {
 			return c
 		}

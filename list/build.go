@@ -423,7 +423,7 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 	return err
 }
 
-// output is what grows while records are written.
+// output is the part of a file that grows while records are written.
 type output struct {
 	b     *builder
 	e     *entryBuilder
@@ -448,7 +448,7 @@ func (o *output) records() error {
 		buf    []entry
 		rec    []byte
 		set    []byte
-		size   uint64 // of what is written
+		size   uint64 // of the written bytes
 		bucket uint64
 		chain  int
 	)

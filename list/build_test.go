@@ -189,7 +189,7 @@ func TestDamagedFileIsRefusedAndMadeAnew(t *testing.T) {
 	}
 	for name, data := range map[string][]byte{
 		"empty":      nil,
-		"no header":  bytes.Repeat([]byte{0}, len(whole)), // what a crash may leave of a file that was not synced
+		"no header":  bytes.Repeat([]byte{0}, len(whole)), // the possible state of a file that was not synced before a crash
 		"half":       whole[:len(whole)/2],
 		"one short":  whole[:len(whole)-1],
 		"one long":   append(bytes.Clone(whole), 0),

@@ -66,7 +66,7 @@ func TestAgreesWithE2guardian(t *testing.T) {
 		}
 	}
 	g.stop(t)
-	// What it does not find among others, it finds alone.
+	// A host that it does not find among others is asked for alone.
 	for len(hidden) > 0 {
 		var sites, urls []string
 		var batch []string

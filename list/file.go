@@ -143,7 +143,7 @@ func decodeHeader(data []byte) (h header, err error) {
 // A File is a compiled list, mapped into memory. It is immutable and safe for concurrent use.
 //
 // The file on disk must not be written to or truncated while it is mapped: the system kills a
-// process that reads what is no longer there. Compile never does that; it replaces the file.
+// process that reads from the missing part. Compile never does that; it replaces the file.
 type File struct {
 	image
 	cleanup runtime.Cleanup
@@ -431,8 +431,8 @@ const (
 
 // Lookup appends to dst every entry of f that matches q. For a host that is listed together
 // with a parent domain, it appends both, the shorter name first; URLs follow. It allocates
-// only a larger dst. The error is about a damaged file; what was found until then is in the
-// result.
+// only a larger dst. The error is about a damaged file; the result has the matches up to
+// then.
 func (f *File) Lookup(q *Query, dst []Match) ([]Match, error) {
 	defer runtime.KeepAlive(f)
 	from := len(dst)

@@ -36,8 +36,8 @@ func compilePath(t testing.TB, cfg Config) (*File, Report) {
 	return f, rep
 }
 
-// ask looks up a URL without scheme and returns what was found: category,
-// "!" in front for an exception, and the entry.
+// ask looks up a URL without scheme and returns the matches: category, "!" in
+// front for an exception, and the entry.
 func ask(t testing.TB, f *File, url string) []string {
 	t.Helper()
 	var q Query

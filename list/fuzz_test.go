@@ -13,8 +13,8 @@ import (
 	"shuultuur/dns"
 )
 
-// fuzzLines feeds text in one format to a builder and looks at what comes out:
-// every entry in normal form, every line counted, every entry found.
+// fuzzLines feeds text in one format to a builder and checks the result: every
+// entry in normal form, every line counted, every entry found.
 func fuzzLines(f *testing.F, format string, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))

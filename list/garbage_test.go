@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// TestOneLineInAHundredIsGarbage: what can be used is, what cannot is counted,
-// and memory stays what the good lines need.
+// TestOneLineInAHundredIsGarbage: usable lines are used, others are counted, and
+// memory stays in proportion to the usable lines.
 func TestOneLineInAHundredIsGarbage(t *testing.T) {
 	lines := 1_000_000
 	if testing.Short() {

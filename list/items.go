@@ -53,7 +53,7 @@ func (w window) append(t []byte) []byte {
 	return binary.AppendUvarint(t, uint64(w.days))
 }
 
-// windows reads what append wrote.
+// windows reads the output of append.
 func (r *tableReader) windows() []window {
 	var all []window
 	for range min(r.number(maxIncludeDepth+1), uint64(len(r.b))) {
@@ -126,7 +126,7 @@ func (x *itemFiles) find(path string, when []window, depth int) error {
 	if real, err := realPath(path); err == nil {
 		x.seen[real] = true
 	}
-	var includes []Problem // where, and what in Reason
+	var includes []Problem // where, and the reason in Reason
 	br := bufio.NewReaderSize(r, maxLine)
 	for n := 1; ; n++ {
 		s, err := br.ReadSlice('\n')

@@ -19,7 +19,7 @@ import (
 // mostLinted bounds the remarks of a kind that Lint keeps; all are counted.
 const mostLinted = 2000
 
-// A Lint has what an administrator should know about the lines of a list.
+// A Lint has the remarks on the lines of a list for an administrator.
 type Lint struct {
 	Report
 	Twice    []Problem // duplicates
@@ -42,7 +42,7 @@ func sortProblems(all []Problem) {
 	})
 }
 
-// Examine reads the list of cfg and reports what is wrong or useless in it. It writes only
+// Examine reads the list of cfg and reports its invalid or useless lines. It writes only
 // temporary files.
 func Examine(ctx context.Context, name string, cfg Config) (*Lint, error) {
 	cfg, err := cfg.normal()
@@ -172,11 +172,11 @@ func (f *File) remark(m Match, reason string) Problem {
 type Found struct {
 	Category  string `json:"category"`
 	Exception bool   `json:"exception,omitempty"`
-	Evidence  string `json:"evidence"` // what is written, and where
+	Evidence  string `json:"evidence"` // the text, and where
 }
 
-// Ask returns what the list has on a host or URL as people write them; rules of ad blockers
-// see it as a page.
+// Ask returns the list's entries on a host or URL as people write them; rules of ad
+// blockers see it as a page.
 func (f *File) Ask(name string) ([]Found, error) {
 	raw := name
 	if !strings.Contains(raw, "://") {

@@ -57,10 +57,10 @@ const (
 // How a URL entry matches a path.
 const (
 	// Boundary: the entry matches its host, its subdomains, and every path that continues after
-	// it with nothing, "/", "?", "&" or "=". This is what e2guardian does.
+	// it with nothing, "/", "?", "&" or "=". e2guardian does the same.
 	Boundary = "boundary"
 	// Prefix: the entry matches only its host (also with a first label "www", "www1", …), and
-	// every path that begins with its bytes. This is what squidGuard does.
+	// every path that begins with its bytes. squidGuard does the same.
 	Prefix = "prefix"
 )
 

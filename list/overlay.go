@@ -152,7 +152,7 @@ func (s editSet) change(f *File, match string, c Change) error {
 			e.flags |= flagException
 		}
 	}
-	if c.Remove && c.Category == "" { // this also removes what was added before
+	if c.Remove && c.Category == "" { // this also removes earlier additions
 		for key := range s {
 			if key.key == host+path {
 				delete(s, key)

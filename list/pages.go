@@ -116,8 +116,8 @@ const hide = "{display:none!important}\n"
 // scriptletMark precedes scriptlets in exceptions; alone it means all of them.
 const scriptletMark = "+js "
 
-// effects evaluates the rules about a whole page: without has what must not be
-// done.
+// effects evaluates the rules about a whole page: without has the effects that
+// are forbidden.
 func (p *Pages) effects(w *pageScratch, dst *filter.Changes) (without adblock.Effect) {
 	w.effects = w.effects[:0]
 	for _, f := range p.files {

@@ -142,8 +142,8 @@ never.com##+js(noeval)
 	}
 }
 
-// BenchmarkPages looks for what two real lists change in the pages that they
-// have rules for, and in others.
+// BenchmarkPages looks up the changes of two real lists for the pages that they
+// have rules for, and for others.
 func BenchmarkPages(b *testing.B) {
 	var files []*File
 	for _, name := range []string{"easylist", "easyprivacy"} {

@@ -315,7 +315,7 @@ func (p *parser) add(host, path []byte, flags uint8) {
 // line returns the number of the current line, counted through all files.
 func (p *parser) line() uint32 { return p.first + uint32(p.src.Lines) - 1 }
 
-// name adds what must be a host.
+// name adds a text that must be a host.
 func (p *parser) name(s []byte, flags uint8) {
 	if dns.IsHost(s) {
 		p.add(s, nil, flags)

@@ -109,8 +109,8 @@ func members(b []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// A valueReader passes on what it reads and tracks the ends of lines. Between two calls of
-// next it reads at most maxRecord bytes and a buffer.
+// A valueReader passes on the bytes it reads and tracks the ends of lines. Between two
+// calls of next it reads at most maxRecord bytes and a buffer.
 type valueReader struct {
 	r     io.Reader
 	read  int64   // bytes passed on

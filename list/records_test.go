@@ -13,7 +13,7 @@ import (
 	"shuultuur/setting"
 )
 
-// recordsOf lists what a text became, a line each.
+// recordsOf lists the records of a text, a line each.
 func recordsOf(t *testing.T, cfg Config, text string) (string, Report) {
 	t.Helper()
 	f, rep := compileText(t, cfg, text)

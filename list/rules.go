@@ -193,7 +193,7 @@ func RemoveParams(r *adblock.Request, found []Match) (names []string, first *Mat
 	return names, first
 }
 
-// Redirect returns the name of the resource with which a rule replaces what it blocks, "" if
+// Redirect returns the name of the resource with which a rule replaces a blocked one, "" if
 // it names none.
 func (m *Match) Redirect() string {
 	if m.kind != ruleKind || m.List.rules.requests == nil {

@@ -10,7 +10,7 @@ import (
 	"shuultuur/test/data"
 )
 
-// judged returns what f has on a request, without excepted matches.
+// judged returns the matches of f for a request, except the excepted ones.
 func judged(t testing.TB, f *File, url string, typ adblock.Type, source string) (evidence []string) {
 	t.Helper()
 	_, rest, _ := strings.Cut(url, "://")

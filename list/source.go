@@ -21,8 +21,9 @@ import (
 // Limits of a list's sources. Exceeding one is an error.
 const (
 	maxUnpacked = 16 << 30 // bytes of a compressed source, unpacked
-	// The largest ratio of unpacked to compressed size, and what is permitted in any case. Real
-	// lists become four times as large, sorted ones ten times, a bomb of zeros a thousand times.
+	// The largest ratio of unpacked to compressed size, and a size that is always permitted.
+	// Real lists become four times as large, sorted ones ten times, a bomb of zeros a thousand
+	// times.
 	maxRatio      = 100
 	leastUnpacked = 64 << 20
 	maxFiles      = 100_000 // of a tree

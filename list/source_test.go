@@ -15,7 +15,7 @@ import (
 	"shuultuur/setting"
 )
 
-// treeOf has what a UT1 tree has: categories with domains and urls, a split
+// treeOf has the files of a UT1 tree: categories with domains and urls, a split
 // list, one in a folder, links, and files that are none of it.
 var treeOf = map[string]string{
 	"adult/domains":           "bad.com\nboth.com\n",

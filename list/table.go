@@ -8,7 +8,7 @@ import (
 )
 
 // An entryTable is the hosts and URLs of a list file: records in buckets by their hashes, with
-// a filter in front. What Open does not verify is verified on use.
+// a filter in front. Parts that Open does not verify are verified on use.
 type entryTable struct {
 	records, index, bloom, more []byte
 

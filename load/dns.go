@@ -162,7 +162,7 @@ func (c *DNSConfig) check() error {
 }
 
 // Run sends the queries and waits until the answers have arrived or are overdue. The report of
-// an interrupted run covers what was sent. It must be called only once.
+// an interrupted run covers the queries sent so far. It must be called only once.
 func (g *DNS) Run(ctx context.Context) (*DNSReport, error) {
 	if g.flows != nil {
 		return nil, errors.New("a generator runs once")

@@ -199,7 +199,7 @@ func TestEveryTransportCountsTheSame(t *testing.T) {
 }
 
 func TestAnswersThatAreNotOursAreNotCompleted(t *testing.T) {
-	t.Parallel() // it waits for the time-out, once: what is lost is a window
+	t.Parallel() // it waits for the time-out, once: a window is lost
 	r := runDNS(t, t.Context(), DNSConfig{Server: udpServer(t), Window: 200, Count: 400, Timeout: 2 * time.Second,
 		Queries: queries(t, "a", "mute", "twice", "other")})
 	if r.Completed != 200 || r.Lost != 200 || r.Unexpected != 200 {
@@ -517,7 +517,8 @@ func TestMainDNS(t *testing.T) {
 }
 
 // TestAServerThatFallsSilent: the rate is that over the run, not over the moment
-// until the server fell silent, and what held the window is said.
+// until the server fell silent, and the report gives the reason for a full
+// window.
 func TestAServerThatFallsSilent(t *testing.T) {
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

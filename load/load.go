@@ -41,7 +41,7 @@ const (
 	defaultInFlight = 1000
 )
 
-// Config configures what and how to fetch, and the end of the run.
+// Config configures the URLs, how to fetch them, and the end of the run.
 type Config struct {
 	URLs []string // http:// and https://
 

@@ -75,8 +75,8 @@ func run(t *testing.T, cfg Config) *Report {
 	return r
 }
 
-// goodStart finds a seed with which the first answers have no fault: one of
-// them is what later bodies are compared with.
+// goodStart finds a seed with which the first answers have no fault: later bodies
+// are compared with one of them.
 func goodStart(t *testing.T, faults map[Fault]float64) uint64 {
 	t.Helper()
 	for seed := range uint64(10_000) {

@@ -190,7 +190,8 @@ func (r *Report) HTTPLoad(w io.Writer) error {
 	return p.err
 }
 
-// Text writes http_load's report, followed by what http_load does not measure.
+// Text writes http_load's report, followed by values that http_load does not
+// measure.
 func (r *Report) Text(w io.Writer) error {
 	if err := r.HTTPLoad(w); err != nil {
 		return err

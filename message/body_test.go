@@ -250,7 +250,7 @@ func tcpPair(t testing.TB) (client, server *net.TCPConn) {
 }
 
 // relay sends in over TCP, reads it as a response, copies its body to another TCP connection
-// with copy, and returns what arrives there.
+// with copy, and returns the bytes that arrive there.
 func relay(t *testing.T, in []byte, copy func(b *Framed, w io.Writer) error) (got []byte, b *Framed, err error) {
 	origin, upstream := tcpPair(t)
 	down, client := tcpPair(t)

@@ -46,15 +46,15 @@ type Filed interface {
 
 // An Arriving is a body of which more may have arrived than is buffered.
 type Arriving interface {
-	// ReadArrived reads into p what has arrived already and returns its length, 0 also if that
-	// is unknown. It never waits.
+	// ReadArrived reads into p the bytes that have arrived already and returns their number, 0
+	// also if that is unknown. It never waits.
 	ReadArrived(p []byte) int
 }
 
 // A Memory is a body in memory. The zero value is empty.
 type Memory struct {
 	store [][]byte
-	parts net.Buffers // what is left of store
+	parts net.Buffers // the rest of store
 	left  int64
 }
 

@@ -14,9 +14,9 @@
 // to a byte slice ([AppendChunk], [AppendLastChunk]), so that much can be sent in one system
 // call. The forwarding code writes heads itself, without hop-by-hop fields.
 //
-// What RFC 9112 calls invalid or ambiguous is refused with an [Error] that carries the status
-// of the response. Nothing is repaired: the next hop might understand a repaired message
-// differently.
+// A message that RFC 9112 calls invalid or ambiguous is refused with an [Error] that carries
+// the status of the response. Nothing is repaired: the next hop might understand a repaired
+// message differently.
 package message
 
 // A Field is one field line. Both slices belong to the message.
@@ -97,7 +97,7 @@ func (s *Response) Raw() []byte { return s.raw }
 // 414, 417, 431, 501, 505); for a response read from upstream it is always 502.
 type Error struct {
 	Status int
-	Reason string // what is wrong, without quoting secrets: "two Host fields"
+	Reason string // the mistake, without quoting secrets: "two Host fields"
 }
 
 func (e *Error) Error() string { return "bad message: " + e.Reason }

@@ -75,8 +75,8 @@ func control(b []byte) int {
 	return i
 }
 
-// framing is what the fields of a head say about the message's end, its connection and its
-// host.
+// framing is the information in the fields of a head about the message's end, its
+// connection and its host.
 type framing struct {
 	host, length, coding, upgrade []byte
 	hosts, lengths, codings       int
@@ -221,7 +221,8 @@ func parseFields(raw []byte, i int, fs Fields, f *framing, response bool) (Field
 	return fs, nil
 }
 
-// badName returns what is wrong with a field line, by its first byte and where its name stops.
+// badName returns the mistake in a field line, by its first byte and where its name
+// stops.
 func badName(first, stop byte) *Error {
 	switch {
 	case first == ' ' || first == '\t':
@@ -437,7 +438,7 @@ func parseHost(b []byte) (name []byte, number uint16, port bool, err *Error) {
 	return name, uint16(v), true, nil
 }
 
-// frame sets what the fields say about the body and the connection.
+// frame sets the body and the connection by the fields.
 func (q *Request) frame(f *framing) *Error {
 	n, err := f.bodyLength(q.Proto)
 	if err != nil {
@@ -505,8 +506,8 @@ func (s *Response) parse(method string, relaxed bool) *Error {
 	return s.frame(&f, method)
 }
 
-// frame sets what fields, status and the request's method say about the body
-// and the connection (RFC 9112, 6.3 and 9.3).
+// frame sets the body and the connection by the fields, the status and the
+// request's method (RFC 9112, 6.3 and 9.3).
 func (s *Response) frame(f *framing, method string) *Error {
 	n, err := f.bodyLength(s.Proto)
 	if err != nil {

@@ -127,7 +127,7 @@ func readSome(src io.Reader, p []byte) (int, error) {
 // ReadRequest reads the next request head into q, reusing its memory, and sets q.Body. io.EOF
 // means that the connection ended between requests.
 //
-// An *Error says what to respond; after it, and after a connection failure within a head,
+// An *Error has the response; after it, and after a connection failure within a head,
 // nothing more can be read. The previous body must have been read to its end
 // ([Framed.Discard]).
 func (r *Reader) ReadRequest(q *Request) error {

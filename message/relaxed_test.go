@@ -70,8 +70,8 @@ func TestRequestsAreNeverRelaxed(t *testing.T) {
 	}
 }
 
-// FuzzRelaxed compares what a relaxed reader accepts with what a strict one reads in its valid
-// form.
+// FuzzRelaxed compares a message that a relaxed reader accepts with its valid form as a strict
+// reader reads it.
 func FuzzRelaxed(f *testing.F) {
 	f.Add("HTTP/1.1 200 OK\nA: b\n c\nContent-Length: 2\nContent-Length: 2\n\nok")
 	f.Add("HTTP/1.1 204 x\r\n\r\n")

@@ -1,4 +1,4 @@
-// Package metric counts what the program does and writes the counts in the text format of
+// Package metric counts events of the program and writes the counts in the text format of
 // Prometheus (version 0.0.4).
 //
 // Each part of the program is a [Collector]; on each scrape it sends its counts as values of a

@@ -115,7 +115,7 @@ type conn struct {
 	once   sync.Once
 	client netip.AddrPort
 	named  string // the ClientID in the server name, "" for none
-	buf    []byte // what was read at once
+	buf    []byte // the bytes of one read
 	rest   []byte // the unused part of it
 	// flush writes the replies. It is called before the network is read, when all
 	// arrived queries have been handled. So one read and one write serve many
@@ -254,7 +254,7 @@ func (x *conn) Write(b []byte) (int, error) {
 	return len(b), g.err
 }
 
-// writeGathered writes what Write has collected.
+// writeGathered writes the bytes that Write has collected.
 func (x *conn) writeGathered() error {
 	g := &x.gathered
 	g.Lock()

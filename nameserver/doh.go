@@ -32,7 +32,7 @@ type webRequest struct {
 	webQuery
 }
 
-// A webQuery has what a request contains besides the message.
+// A webQuery has the parts of a request besides the message.
 type webQuery struct {
 	clientID string // from the path, as written
 	json     bool   // the answer should be JSON
@@ -100,7 +100,7 @@ func (x *webRequest) read(dst []byte, path string, asJSON bool) (msg []byte, sta
 		if text == "" || len(text) > base64.RawURLEncoding.EncodedLen(maxMessage) {
 			return dst, http.StatusBadRequest
 		}
-		// base64 copies what it cannot decode in place.
+		// base64 copies input that it cannot decode in place.
 		if msg, err = base64.RawURLEncoding.AppendDecode(dst, asBytes(text)); err != nil {
 			return dst, http.StatusBadRequest
 		}

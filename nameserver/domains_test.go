@@ -222,8 +222,7 @@ func TestWhoAsksTheSameWaitsWithoutAWorker(t *testing.T) {
 	}
 }
 
-// TestZonesOfOurOwnHaveAllPlaces: what does not come from upstreams has no
-// share.
+// TestZonesOfOurOwnHaveAllPlaces: queries that need no upstream have no share.
 func TestZonesOfOurOwnHaveAllPlaces(t *testing.T) {
 	const places = 64
 	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, places)}

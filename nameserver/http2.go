@@ -125,7 +125,7 @@ type h2stream struct {
 	state  h2state
 	window int64 // the client's
 	head   h2head
-	body   []byte    // of the request so far, or what is left of the response
+	body   []byte    // of the request so far, or the rest of the response
 	since  time.Time // when the response was complete
 }
 
@@ -138,7 +138,7 @@ const (
 	h2Sending                  // its response waits for the client's window
 )
 
-// An h2head is what a request's header block says.
+// An h2head is the content of a request's header block.
 type h2head struct {
 	method, target, scheme, kind string
 	length                       int64 // of the body; -1 where it is not known
@@ -178,8 +178,8 @@ func (s *Server) serveHTTP2(x *conn, c net.Conn) {
 	}
 }
 
-// linger briefly discards what a client still sends: closing a connection with
-// unread bytes resets it, and the client may lose the error.
+// linger briefly discards bytes that a client still sends: closing a connection
+// with unread bytes resets it, and the client may lose the error.
 func linger(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite() // the client may be gone
@@ -750,8 +750,8 @@ func (h *h2conn) frame(kind, flags byte, id uint32, payload []byte) {
 	h.out = append(h.out, payload...)
 }
 
-// write writes what is ready, as one TLS record for each response: clients exist
-// that expect no more than one response in a record. The caller holds mu.
+// write writes the responses that are ready, each as one TLS record: clients
+// exist that expect no more than one response in a record. The caller holds mu.
 func (h *h2conn) write() {
 	if len(h.out) == 0 || h.broken {
 		h.out = h.out[:0]

@@ -150,8 +150,8 @@ func TestAResponseWaitsForTheClientsWindow(t *testing.T) {
 	}
 }
 
-// TestHTTP2IsLimited: what costs us something has a limit, and what breaks the
-// rules ends the stream or the connection.
+// TestHTTP2IsLimited: whatever costs the server something has a limit, and a
+// violation of the rules ends the stream or the connection.
 func TestHTTP2IsLimited(t *testing.T) {
 	z := &zone{gate: make(chan struct{})}
 	s, cfg := secure(t, Config{Pipeline: 3}, z)

@@ -339,7 +339,7 @@ func TestReloadChangesRulesAndResponders(t *testing.T) {
 	}
 }
 
-// A watcher is a responder that examines what the server answers by itself.
+// A watcher is a responder that examines answers made by the server itself.
 type watcher struct {
 	zone
 	seen chan []byte

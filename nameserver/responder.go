@@ -58,7 +58,7 @@ type Authenticator interface {
 	Sign(q *dns.Query, reply []byte) []byte
 }
 
-// A Record receives answered queries on the answering goroutine: it must copy
-// what it keeps, and must not block. At most Config.Log queries per second are
-// passed to it.
+// A Record receives answered queries on the answering goroutine: it must copy the
+// parts that it keeps, and must not block. At most Config.Log queries per second
+// are passed to it.
 type Record func(q *dns.Query, r *dns.Reply, t *filter.Transaction, took time.Duration)

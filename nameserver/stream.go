@@ -52,7 +52,7 @@ func (s *Server) next(ln net.Listener) (*conn, error) {
 const (
 	readSize   = 4 << 10
 	writeAt    = 16 << 10        // replies are written when they exceed this
-	writeTime  = 5 * time.Second // for a client to read what was written
+	writeTime  = 5 * time.Second // for a client to read the written bytes
 	frameBytes = 2
 )
 

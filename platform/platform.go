@@ -1,6 +1,6 @@
-// Package platform is what Unix and Windows do differently and several rooms need: locks on
-// files, files mapped into memory, reads from sockets that do not wait, owners of files, and
-// the limits and the processor time of the process.
+// Package platform contains the differences between Unix and Windows that several rooms
+// need: locks on files, files mapped into memory, reads from sockets that do not wait,
+// owners of files, and the limits and the processor time of the process.
 //
 // It keeps no state. Every function does one system call, and has one implementation in
 // platform_unix.go and one in platform_windows.go.

@@ -39,7 +39,7 @@ func TestLocksExclude(t *testing.T) {
 		if err := platform.TryLock(b, c.second); !errors.Is(err, c.want) {
 			t.Errorf("%s: the second lock gives %v, want %v", c.name, err, c.want)
 		}
-		// What is locked can be read: a lock file says who holds it.
+		// A locked file can be read: a lock file says who holds it.
 		if _, err := a.WriteAt([]byte("holder"), 0); err != nil {
 			t.Fatal(err)
 		}

@@ -54,8 +54,8 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// MapsWrites says whether a mapped file shows what is written to it later, and may be renamed
-// over and removed while it is mapped.
+// MapsWrites says whether a mapped file shows later writes, and may be renamed over and
+// removed while it is mapped.
 const MapsWrites = true
 
 // Map returns the first size bytes of a file for reading, mapped into memory.
@@ -63,7 +63,7 @@ func Map(f *os.File, size int) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 }
 
-// Unmap releases what Map has returned.
+// Unmap releases memory that Map has returned.
 func Unmap(data []byte) error { return unix.Munmap(data) }
 
 // Forget lets the system take the memory of whole pages of a mapped file.
@@ -71,8 +71,8 @@ func Forget(data []byte) {
 	_ = unix.Madvise(data, unix.MADV_DONTNEED) // the memory may also stay
 }
 
-// Read reads what has arrived at a socket that does not block, as all of Go's. It returns
-// ErrWait when nothing has.
+// Read reads the bytes that have arrived at a socket that does not block, as all of Go's.
+// It returns ErrWait when nothing has.
 func Read(socket uintptr, p []byte) (int, error) {
 	for {
 		switch n, err := syscall.Read(int(socket), p); err {

@@ -46,8 +46,8 @@ func TryLock(f *os.File, shared bool) error {
 	return err
 }
 
-// lock locks a byte far behind the end: others cannot read what is locked, and the content of
-// a lock file is for all.
+// lock locks a byte far behind the end: other processes cannot read a locked part, and the
+// content of a lock file is for all.
 func lock(f *os.File, how uint32) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, &windows.Overlapped{OffsetHigh: math.MaxInt32})
 }
@@ -70,7 +70,8 @@ func Unmap([]byte) error { return nil }
 // Forget lets the system take the memory of whole pages of a mapped file.
 func Forget([]byte) {}
 
-// Read reads what has arrived at a socket. It returns ErrWait when nothing has.
+// Read reads the bytes that have arrived at a socket. It returns ErrWait when
+// nothing has.
 func Read(socket uintptr, p []byte) (int, error) { return receive(socket, p, 0) }
 
 // Peek is Read for bytes that stay there to be read.

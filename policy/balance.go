@@ -9,7 +9,7 @@ import (
 	"shuultuur/state"
 )
 
-// Balance returns what a client has left of the quotas of a policy. The policy is the one
+// Balance returns the remainders of a client's quotas in a policy. The policy is the one
 // called name, or for "" the one that covers the client. It returns the policy's name, "" if
 // there is none.
 func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now time.Time) (covers string, left []filter.Balance) {

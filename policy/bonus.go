@@ -51,8 +51,8 @@ func (d *Decisions) Bonuses(now time.Time) (all []Bonus) {
 	return all
 }
 
-// minutes returns how much more than its quotas a client may use now: the sum of what its
-// user, its groups and its address were given.
+// minutes returns how much more than its quotas a client may use now: the sum of the
+// bonuses of its user, its groups and its address.
 func (d *Decisions) minutes(c *filter.Client, now time.Time) (sum int64) {
 	if d == nil {
 		return 0

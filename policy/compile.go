@@ -348,8 +348,8 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 	return nil
 }
 
-// refer registers what a finding means, under the category as the check writes it and in lower
-// case.
+// refer registers the meaning of a finding, under the category as the check writes it and in
+// lower case.
 func (p *policy) refer(e entry, r ref) {
 	c := category{e.checkName, e.name}
 	p.refs[c] = append(p.refs[c], r)

@@ -23,7 +23,8 @@ import (
 	"shuultuur/metric"
 )
 
-// Parts are what an engine works with besides settings and checks. All are optional.
+// Parts are the parts that an engine works with besides settings and checks. All
+// are optional.
 type Parts struct {
 	// Key signs warn tokens. Without one, a random key is generated, and clicks on warn
 	// pages are forgotten with the engine.
@@ -102,7 +103,7 @@ type policy struct {
 	queries []limit // on queries
 	quotas  []limit
 	rations []ration
-	uploads *uploads // what rules look for in bodies of requests; nil for nothing
+	uploads *uploads // texts that rules look for in bodies of requests; nil for nothing
 	varies  []int    // rules that may treat two requests for one URL differently
 }
 
@@ -116,7 +117,7 @@ type reading struct {
 // A category as a check reports it.
 type category struct{ check, name string }
 
-// A ref is what a finding means to a rule.
+// A ref is the meaning of a finding for a rule.
 type ref struct {
 	rule   int
 	scored bool // only with a score above the rule's limit
@@ -188,8 +189,8 @@ func (e *Engine) Decrypts(t *filter.Transaction) bool {
 	return p != nil && p.decrypt
 }
 
-// Stores reports whether the policy that covers t's client lets a cache store what arrived
-// encrypted.
+// Stores reports whether the policy that covers t's client lets a cache store responses
+// that arrived encrypted.
 func (e *Engine) Stores(t *filter.Transaction) bool {
 	p := e.policyFor(&t.Client, (*clock)(t).now())
 	return p != nil && p.store
@@ -218,8 +219,8 @@ func (e *Engine) As(name string) (filter.Decider, error) {
 	return &as, nil
 }
 
-// Counting returns an engine that counts by c what clients use, nil if no policy has limits or
-// quotas.
+// Counting returns an engine that counts the use of quotas with c, nil if no policy has limits
+// or quotas.
 func (e *Engine) Counting(c Counter) *Engine {
 	some, queries := false, false
 	for _, p := range e.policies {
@@ -427,7 +428,7 @@ func (w *walk) run(ctx context.Context, i int) (found bool) {
 	return found
 }
 
-// count determines what the findings mean to the rules.
+// count determines the meaning of the findings for the rules.
 func (w *walk) count() {
 	w.found, w.unless = ruleSet{}, ruleSet{}
 	for i := range w.t.Findings {
@@ -477,8 +478,8 @@ func (w *walk) first() (r *rule, undecided bool) {
 	return nil, undecided
 }
 
-// mayYield reports whether an earlier undecided rule could change what the client gets,
-// compared with rule i, which matches.
+// mayYield reports whether an earlier undecided rule could change the answer to the
+// client, compared with rule i, which matches.
 func (w *walk) mayYield(i int) bool {
 	refuses := w.p.rules[i].action >= filter.Warn
 	for j := range i {
@@ -591,8 +592,8 @@ func (e *Engine) Refused(t *filter.Transaction, head []byte) {
 }
 
 // Wants reports whether a check of the policy wants stage s and could still change the
-// verdict, or what a quota counts. It may be called before or after Decide for the stage
-// before s.
+// verdict, or the amount that a quota counts. It may be called before or after Decide
+// for the stage before s.
 func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
 	if t.Verdict.Action != filter.Pass {
 		return false

@@ -107,7 +107,7 @@ type page struct {
 	client             filter.Client
 	start              time.Time
 	body               string       // "" is a page
-	from               message.Body // what the response's body is
+	from               message.Body // the response's body
 }
 
 func fields(nv []string) (f message.Fields) {

@@ -7,8 +7,8 @@ import (
 	"shuultuur/filter"
 )
 
-// Counters returns the keys of the counters that hold what a user or a device has used of
-// limits and quotas today.
+// Counters returns the keys of the counters of a user's or a device's limits and quotas
+// of today.
 func (e *Engine) Counters(users []string, clients []netip.Addr, now time.Time) (keys [][16]byte) {
 	d := e.dayOf(now)
 	of := func(l *limit, c filter.Client) {

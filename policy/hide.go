@@ -2,8 +2,8 @@ package policy
 
 import "shuultuur/filter"
 
-// Changes puts into dst what to change in the page that t asks for: nothing unless the
-// client's policy says hide, and nothing where a rule allows the page or filtering is paused.
+// Changes puts into dst the changes to the page that t asks for: nothing unless the client's
+// policy says hide, and nothing where a rule allows the page or filtering is paused.
 func (e *Engine) Changes(t *filter.Transaction, dst *filter.Changes) bool {
 	editor := e.editor(t)
 	return editor != nil && t.Verdict.Action != filter.Allow && editor.Changes(t, dst)

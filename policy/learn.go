@@ -15,9 +15,9 @@ import (
 	"shuultuur/message"
 )
 
-// A Memory holds learned verdicts, for one node or a fleet. It may forget any of them, and
-// what it returns is verified. The caller of Get neither keeps nor changes value, nor does Put
-// after it returns.
+// A Memory holds learned verdicts, for one node or a fleet. It may forget any of them, and its
+// results are verified. The caller of Get neither keeps nor changes value, nor does Put after
+// it returns.
 type Memory interface {
 	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
@@ -27,10 +27,10 @@ type Memory interface {
 // next request for the same URL is blocked before anything is fetched, or passes without its
 // body being held.
 //
-// What is learned: a block by a rule that the body decided, and a pass of a whole body. Only
-// for GET answered with 200, and never where the response is personal: Set-Cookie,
-// Cache-Control with private or no-store, Vary over more than the encoding and what is in the
-// key, a click on a warning, a check that failed, a body not read to its end, a pause.
+// These verdicts are learned: a block by a rule that the body decided, and a pass of a whole
+// body. Only for GET answered with 200, and never where the response is personal: Set-Cookie,
+// Cache-Control with private or no-store, Vary over more than the encoding and the fields in
+// the key, a click on a warning, a check that failed, a body not read to its end, a pause.
 //
 // For whom: the key holds the engine's revision, the policy, the URL, the request's
 // Authorization and Cookie, and which of the rules with conditions beyond the URL (header,
@@ -101,7 +101,7 @@ func (w *walk) learns() bool {
 }
 
 // learnKey is the key of the transaction's URL, the same before and after its body was read.
-// With personal, it includes what identifies the recipient of the page.
+// With personal, it includes the fields that identify the recipient of the page.
 func (w *walk) learnKey(personal bool) [16]byte {
 	s := w.scratch()
 	b := s.fold[:0]
@@ -254,8 +254,8 @@ func (w *walk) confirmed(a filter.Action) bool {
 	return false
 }
 
-// validators hashes what distinguishes versions of a page. ok is false when nothing does and
-// the origin requires revalidation.
+// validators hashes the fields that distinguish versions of a page. ok is false when nothing
+// does and the origin requires revalidation.
 func validators(s *message.Response) (v uint64, ok bool) {
 	h := sha256.New()
 	some := false
@@ -405,8 +405,8 @@ func certain(t *filter.Transaction) bool {
 	return true
 }
 
-// harmlessVary reports whether a Vary names only what does not change the page or is part of
-// the key.
+// harmlessVary reports whether a Vary names only fields that do not change the page or are
+// part of the key.
 func harmlessVary(v string) bool {
 	for name := range strings.SplitSeq(v, ",") {
 		switch strings.ToLower(strings.TrimSpace(name)) {

@@ -14,10 +14,11 @@ import (
 	"shuultuur/state"
 )
 
-// A Counter counts what clients use, for one node or a fleet.
+// A Counter counts requests, time and bytes of clients, for one node or a fleet.
 type Counter interface {
 	Count(ctx context.Context, counts []state.Count)
-	// CountHere uses what this node knows, and neither waits nor allocates.
+	// CountHere uses the counts that this node knows, and neither waits nor
+	// allocates.
 	CountHere(counts []state.Count)
 }
 
@@ -31,7 +32,7 @@ type Limit struct {
 }
 
 // A Quota bounds use of the web, or of some categories, per day. The day ends at midnight in
-// the gateway's time zone. What an allow rule lets through is not counted.
+// the gateway's time zone. Requests that an allow rule lets through are not counted.
 type Quota struct {
 	Category Names    `yaml:"category"` // one or more; default: everything
 	Over     *int     `yaml:"over"`     // the limit for scored categories, as in a Rule
@@ -42,8 +43,8 @@ type Quota struct {
 	OnLoss   OnLoss   `yaml:"on-loss"`
 }
 
-// OnLoss sets what to do while the fleet's counts are unknown: open continues with what this
-// node knows, closed refuses.
+// OnLoss sets the behaviour while the fleet's counts are unknown: open continues with the
+// counts that this node knows, closed refuses.
 type OnLoss string
 
 // A Rate is a number of requests or queries per time: "100/1m", "5000/1d".
@@ -494,8 +495,8 @@ func (e *Engine) spend(ctx context.Context, p *policy, t *filter.Transaction, se
 }
 
 // Query counts a DNS query that has been judged, and refuses it when a limit of queries or a
-// quota is used up. It uses what this node knows, and neither waits nor allocates. Judging the
-// names and addresses in an answer is not counted.
+// quota is used up. It uses the counts that this node knows, and neither waits nor allocates.
+// Judging the names and addresses in an answer is not counted.
 func (e *Engine) Query(t *filter.Transaction) {
 	if !e.metered {
 		return
@@ -571,7 +572,7 @@ func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now ti
 	}
 }
 
-// Done counts what a finished transaction has used of its quotas.
+// Done counts the time and bytes of a finished transaction against its quotas.
 func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
 	if e.counter == nil || t.Verdict.Action == filter.Allow || t.Verdict.Final() || t.Proto == filter.DNS {
 		return

@@ -190,7 +190,7 @@ func TestMoreTimeThanTheQuotaSays(t *testing.T) {
 	})
 }
 
-// What a page is about is known when it has been fetched: it counts then.
+// The subject of a page is known when it has been fetched: it counts then.
 func TestQuotasOfWhatThePageSays(t *testing.T) {
 	for name, test := range map[string]struct {
 		quota Quota
@@ -205,7 +205,7 @@ func TestQuotasOfWhatThePageSays(t *testing.T) {
 		"list and page, once":    {Quota{Category: Names{"grey", "phrase/banned"}, Bytes: 100}, phrases(1, "banned"), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Learning must not hide what the page says.
+			// Learning must not hide the page's category.
 			countedWith(t, Policy{Quotas: []Quota{test.quota}, Learn: Learn{Duration(time.Hour)}}, test.says, func(t *testing.T, e *Engine) {
 				n := 0
 				for ; n < 20 && !refused(t, e, etag(`"1"`), time.Minute, 40); n++ {
@@ -290,7 +290,7 @@ func TestWhatIsAllowedIsLimitedToo(t *testing.T) {
 	})
 }
 
-// queried asks for a name and returns what became of it.
+// queried asks for a name and returns the outcome.
 func queried(t *testing.T, e *Engine, c filter.Client, host string) filter.Verdict {
 	t.Helper()
 	tr := &filter.Transaction{Start: time.Now(), Proto: filter.DNS, Type: 1, Last: filter.Name, Terse: true, Client: c, Host: host}
@@ -385,7 +385,7 @@ func TestNamesOfAQuotaThatIsUsedUpAreBlocked(t *testing.T) {
 	}
 }
 
-// A blind counter does not know what others have counted.
+// A blind counter does not know the counts of others.
 type blind struct{}
 
 func (blind) Count(_ context.Context, counts []state.Count) {

@@ -65,8 +65,8 @@ func (w *walk) record(r *rule) {
 	}
 }
 
-// monitoredContent reports whether a monitoring rule matched by what one of the
-// heavy checks found, which a learned verdict would not find again.
+// monitoredContent reports whether a monitoring rule matched by a finding of a
+// heavy check, which a learned verdict would not find again.
 func (p *policy) monitoredContent(t *filter.Transaction, heavy uint64) bool {
 	if len(t.Monitored) == 0 {
 		return false

@@ -14,7 +14,7 @@ import (
 // While filtering is paused for a client, rules that would warn, block or redirect do not
 // match. The engine looks up pauses once per decision, which costs one pointer while there are
 // none. Some refusals do not depend on lists and words, and remain: certificate faults that
-// rules name, limits and quotas, clients that no policy covers, and what servers refuse
+// rules name, limits and quotas, clients that no policy covers, and refusals by the servers
 // themselves. Learned verdicts are neither used nor made.
 
 // A Pause is a pause of filtering for a client, until a time.

@@ -37,7 +37,7 @@ import (
 // Config holds the policies in order: the first that covers a client applies.
 type Config []Policy
 
-// A Policy says what happens to the traffic of some clients.
+// A Policy decides on the traffic of some clients.
 type Policy struct {
 	Name string `yaml:"name"`
 
@@ -53,8 +53,8 @@ type Policy struct {
 	// through by its name stays encrypted. A last rule, "certificate", then blocks origins whose
 	// certificate has a fault that no other rule deals with.
 	Decrypt bool `yaml:"decrypt"`
-	// Store lets the cache store what the decrypted connections of these clients carry, if it is
-	// public. Without it, such content is never stored, nor served from the store.
+	// Store lets the cache store the responses in these clients' decrypted connections, if they
+	// are public. Without it, such content is never stored, nor served from the store.
 	Store bool `yaml:"store"`
 	// Hide changes pages as the lists of ad blockers say: a style sheet hides elements,
 	// scriptlets run, response headers are added.
@@ -63,8 +63,8 @@ type Policy struct {
 	// letters, digits for letters.
 	Disguised bool `yaml:"disguised"`
 
-	// Patience is how long a body is held while its verdict is undecided. After that, what was
-	// judged passes, piece by piece. "hold" waits for the end. Default: 300ms.
+	// Patience is how long a body is held while its verdict is undecided. After that, the
+	// judged part passes, piece by piece. "hold" waits for the end. Default: 300ms.
 	Patience Patience `yaml:"patience"`
 
 	Limits []Limit `yaml:"limits"` // on requests and on queries
@@ -95,7 +95,7 @@ type Rule struct {
 	Name   string `yaml:"name"`
 	Action string `yaml:"action"` // allow, monitor, warn, block, redirect, or for pictures blur or placeholder
 
-	// Category names what checks report: "adult" from any check, "phrase/adult" from one. Case
+	// Category names findings of checks: "adult" from any check, "phrase/adult" from one. Case
 	// does not matter. "virus-error" means that the check virus failed.
 	Category []string `yaml:"category"`
 	// Over is the limit for scored categories, which match with a greater score. Other
@@ -125,7 +125,7 @@ type Rule struct {
 	Query    []string `yaml:"query"`
 	Schedule Schedule `yaml:"schedule"`
 
-	// What the body of the request must contain: a form, an upload, client messages of a
+	// Conditions on the body of the request: a form, an upload, client messages of a
 	// conversation.
 	Words   []string     `yaml:"words"`   // words or phrases in its text
 	Pattern []string     `yaml:"pattern"` // card, iban, or an expression (RE2) between slashes

@@ -35,8 +35,8 @@ type rule struct {
 	to       target
 	answer   filter.Answer
 	replace  bool // replaces a refused message of a conversation
-	// show is what replaces a picture. A rule with show matches only pictures, and only once
-	// their bytes are known.
+	// show is the replacement of a picture. A rule with show matches only pictures, and only
+	// once their bytes are known.
 	show filter.Show
 
 	// implied marks the last rule where connections are decrypted; certificate, a rule that

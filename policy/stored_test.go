@@ -19,7 +19,7 @@ func (s *shelved) Judged() bool                        { return len(s.kept) > 0 
 func (s *shelved) Verdict(key [16]byte) ([]byte, bool) { v, ok := s.kept[key]; return v, ok }
 func (s *shelved) Keep(key [16]byte, value []byte)     { s.kept[key] = value }
 
-// A scanner learns what is new.
+// A scanner learns new patterns.
 type scanner struct {
 	*fake
 	lasts   time.Duration

@@ -10,8 +10,8 @@ import (
 	"shuultuur/state"
 )
 
-// scratch is what conditions derive from a request, once per decision, and the counts of a
-// query, in reused memory.
+// scratch holds the values that conditions derive from a request, once per decision, and
+// the counts of a query, in reused memory.
 type scratch struct {
 	url      []byte // host and path with query, decoded, lower case
 	query    int    // index in url of the query's "?"
@@ -60,7 +60,7 @@ func (w *walk) path() (path string, raw []byte) {
 	return "/", nil
 }
 
-// url returns what URL expressions are matched on.
+// url returns the text that URL expressions are matched on.
 func (w *walk) url() []byte {
 	s := w.scratch()
 	if s.haveURL {

@@ -90,7 +90,7 @@ func FuzzSearchTerm(f *testing.F) {
 	})
 }
 
-// The words of a pattern do not change what it finds.
+// The words of a pattern do not change its matches.
 func TestPatternWordsChangeNothing(t *testing.T) {
 	atoms := []string{"abc", "abcd", "sex", "kino", "a", ".", "x*", "(abc|bcd)", "(abc|d)", "[ab]+", "(?:cab)+", "abc{2}", "(sex){0,2}", "^", "$", "é", `\.`, "A.c"}
 	texts := []string{"abc", "abcd", "bcd", "cab", "s", "ſex", "K", "ino", "a", "b", "x", ".", "é", "É", "abcc"}

@@ -35,7 +35,7 @@ const (
 // same token, since they are not made in the same nanosecond.
 const tokenSize = 8 + sha256.Size
 
-// A use is what a token is valid for: one click, or passing until it expires.
+// A use is the purpose of a token: one click, or passing until it expires.
 type use string
 
 const (

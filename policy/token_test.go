@@ -207,7 +207,7 @@ func TestATokenIsForOneRule(t *testing.T) {
 	if tr, _ = p.judge(t, e); tr.Verdict.Action != filter.Pass {
 		t.Errorf("verdict %+v, want a pass with both tokens", tr.Verdict)
 	}
-	// What is behind an accepted warning still counts.
+	// Pages behind an accepted warning still count.
 	p.request = []string{"Cookie", "shuultuur=" + two}
 	if tr, _ = p.judge(t, e); tr.Verdict.Reason.Rule != "first" {
 		t.Errorf("verdict %+v, want the first warning", tr.Verdict)

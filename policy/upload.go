@@ -17,9 +17,9 @@ import (
 	"shuultuur/setting"
 )
 
-// Conditions on what clients send: forms, uploads, messages of conversations. The body of a
-// request is read once for all rules of a policy (uploads). A rule that matches leaves a
-// finding, which tells later stages.
+// Conditions on uploads: forms, uploads, messages of conversations. The body of a request
+// is read once for all rules of a policy (uploads). A rule that matches leaves a finding,
+// which tells later stages.
 
 // sent are the conditions of a rule on the body of the request.
 type sent struct {
@@ -35,8 +35,8 @@ type sent struct {
 // check is "policy".
 const sentCategory = "upload"
 
-// uploads are what the rules of a policy look for in bodies of requests. It is the
-// [content.Reader] that reads them.
+// uploads are the texts and files that the rules of a policy look for in bodies of
+// requests. It is the [content.Reader] that reads them.
 type uploads struct {
 	words    [][]byte // normalised, with a blank at either end
 	patterns *content.Patterns
@@ -55,7 +55,7 @@ func (u *uploads) Follow(b *content.Body) content.Follower {
 	return s
 }
 
-// An uploadScan is what was found in one body so far.
+// An uploadScan holds the matches in one body so far.
 type uploadScan struct {
 	u        *uploads
 	found    []bool // words
@@ -151,7 +151,8 @@ func (f *sentFile) take(p []byte) {
 	}
 }
 
-// scanUpload reads what has arrived of the request's body, for the rules that need it.
+// scanUpload reads the received part of the request's body, for the rules that need
+// it.
 func scanUpload(ctx context.Context, w *walk) {
 	u, b := w.p.uploads, w.t.Upload
 	if u == nil || w.stage != filter.RequestBody || b == nil {

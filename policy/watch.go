@@ -12,7 +12,7 @@ import (
 // are examined even on a site that is allowed by its name. Pages of such a site are not read,
 // and nothing is decrypted for them.
 
-// watched is what a policy watches.
+// watched is the set of themes that a policy watches.
 type watched struct {
 	watches int    // number of watch rules, which come first in the policy
 	seeks   uint64 // the checks that can find their categories

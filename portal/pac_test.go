@@ -81,7 +81,7 @@ func FuzzPatterns(f *testing.F) {
 		if len(host) > 300 {
 			return
 		}
-		for i := range len(host) { // what URLs have as a host is ASCII
+		for i := range len(host) { // hosts in URLs are ASCII
 			if host[i] <= ' ' || host[i] >= 0x7f {
 				return
 			}

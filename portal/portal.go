@@ -135,7 +135,7 @@ func (r *route) covers(c *filter.Client, policy func() string) bool {
 	return len(r.policies) == 0 || slices.Contains(r.policies, policy())
 }
 
-// An Engine has what the portal needs for its answers. It is immutable.
+// An Engine has everything that the portal needs for its answers. It is immutable.
 type Engine struct {
 	Pages *Pages
 	// Identify returns the client at an address as far as it is known.
@@ -318,7 +318,7 @@ func (s *Server) texts(r *http.Request) *text.Texts {
 	return s.engine.Load().Texts.For(r.Header.Get("Accept-Language"))
 }
 
-// home shows the client's identity and what it can download.
+// home shows the client's identity and its downloads.
 func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 	e := s.engine.Load()
 	c := e.Identify(r.Context(), remote(r))

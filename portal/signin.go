@@ -243,8 +243,8 @@ func (s *Server) hasProvider(w http.ResponseWriter, r *http.Request, e *Engine) 
 	return true
 }
 
-// failed shows the failed step of a sign-in. The page shows what a person can
-// do, the log the whole error.
+// failed shows the failed step of a sign-in. The page shows the person's remedy,
+// the log the whole error.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	s.log.Warn("a sign-in at the provider failed", "client", remote(r), "error", err)
 	v := &view{Title: text.Mark("Sign in"), Error: text.Mark("Signing in failed.")}

@@ -113,7 +113,7 @@ func resolve(host string) (netip.Addr, error) {
 	return addr, nil
 }
 
-// get returns what is at a path of the admin address.
+// get returns the response at a path of the admin address.
 func (c *Client) get(ctx context.Context, path string, wait time.Duration, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -78,12 +78,12 @@ func leaf(s *profile.Sample) string {
 	return name
 }
 
-// module is what the paths of the program's own packages begin with.
+// module is the common prefix of the paths of the program's own packages.
 var module = strings.TrimSuffix(reflect.TypeFor[entry]().PkgPath(), "profile")
 
-// place returns the innermost function of the program itself, with what it called: the
-// function that waits, and in what. If the program is not on the stack, it is the innermost
-// function outside the runtime.
+// place returns the innermost function of the program itself, with the function it called:
+// the waiting function, and its operation. If the program is not on the stack, it is the
+// innermost function outside the runtime.
 func place(s *profile.Sample) string {
 	who, in, before, other := "", "", "", ""
 	frames(s, func(n string) bool {

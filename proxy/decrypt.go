@@ -33,7 +33,7 @@ type Interception struct {
 	Memory Memory
 }
 
-// A decrypted is what is known about a connection that was decrypted, was redirected to the
+// A decrypted is the state of a connection that was decrypted, was redirected to the
 // gateway, or is a tunnel with unencrypted requests. Every request on it is a separate
 // transaction.
 type decrypted struct {

@@ -262,7 +262,7 @@ func TestFaultsOfTheOriginsCertificateAreFindings(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*x509.Certificate)
-		rule   filter.Action // what the policy makes of it
+		rule   filter.Action // the policy's decision on it
 		issuer string
 		answer string
 	}{
@@ -465,7 +465,7 @@ func TestOldOriginsAreReachedByHost(t *testing.T) {
 			t.Errorf("old-tls: %v: the page does not say what can be done: %s", tt.old, body)
 		}
 	}
-	// One that wants what we do not have either way.
+	// One that wants an unsupported version either way.
 	s.TLS.CipherSuites = []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA} // for its RSA key: none
 	for _, tt := range []struct {
 		old        []string

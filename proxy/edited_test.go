@@ -46,9 +46,8 @@ func zipped(s string) string {
 	return b.String()
 }
 
-// TestPagesAreChangedOnTheirWay: what the decider wants changed is, in pages
-// that are plain and compressed, short and long, judged and not; all else
-// passes as it came.
+// TestPagesAreChangedOnTheirWay: the decider's edits are in the pages, plain and
+// compressed, short and long, judged and not; all else passes as it came.
 func TestPagesAreChangedOnTheirWay(t *testing.T) {
 	long := "<html><head>" + strings.Repeat("0123456789", 300_000)
 	changed := func(s string) string { return strings.Replace(s, "<head>", "<head>"+hidden, 1) }

@@ -13,8 +13,8 @@ const (
 	otherFiles         = 256
 )
 
-// limitFiles lowers the number of connections to what the limit of open files permits, and
-// logs that: a process without descriptors cannot serve any client.
+// limitFiles lowers the number of connections to the number that the limit of open files
+// permits, and logs that: a process without descriptors cannot serve any client.
 func (p *Proxy) limitFiles() {
 	limit, _, err := platform.Files()
 	if err != nil {

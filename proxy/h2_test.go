@@ -25,7 +25,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A frames is an HTTP/2 client that says what it likes.
+// A frames is an HTTP/2 client that sends arbitrary frames.
 type frames struct {
 	t *testing.T
 	*http2.Framer

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// TestHeaderBlocksAreReadByOthers: what is written is what another reader of
-// HPACK sees, with the places of names in its static table.
+// TestHeaderBlocksAreReadByOthers: another reader of HPACK reads the written
+// headers, with the places of names in its static table.
 func TestHeaderBlocksAreReadByOthers(t *testing.T) {
 	d := hpack.NewDecoder(4096, nil)
 	long := strings.Repeat("x", 70_000)

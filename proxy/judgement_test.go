@@ -58,7 +58,7 @@ func byHost(t *filter.Transaction, _ filter.Stage) filter.Verdict {
 	return filter.Verdict{}
 }
 
-// What is allowed for one name does not open a connection to another.
+// A verdict that allows one name does not open a connection to another.
 func TestAllowRulesBindToTheConnection(t *testing.T) {
 	w := newWorld(t)
 	_, host := w.origin(t, w.leaf(t, nil), func(rw http.ResponseWriter, q *http.Request) {

@@ -14,7 +14,8 @@ import (
 	"shuultuur/state"
 )
 
-// A Memory is what nodes remember together about clients that refuse our certificate.
+// A Memory is the shared memory of the nodes about clients that refuse our
+// certificate.
 type Memory interface {
 	Get(ctx context.Context, key [16]byte) ([]byte, bool)
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)

@@ -13,7 +13,7 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// node is what one gateway of some counts with.
+// node is the counter of one gateway.
 type node struct {
 	pins
 	in *Interception
@@ -33,7 +33,7 @@ func (n *node) expect(t *testing.T, k pin, want int) {
 	}
 }
 
-// eventually is for what the other node hears of a moment later.
+// eventually waits for effects that reach the other node a moment later.
 func (n *node) eventually(t *testing.T, k pin, want int) {
 	t.Helper()
 	got := -1
@@ -92,7 +92,7 @@ func TestRefusalsCountOverTheFleet(t *testing.T) {
 	a.eventually(t, otherHost, 0)
 	a.refuse(t, otherHost, 1)
 
-	// Without Redis each goes on with what it knows.
+	// Without Redis each continues with its own counts.
 	server.Stop()
 	for i := range 3 {
 		a.refuse(t, otherUser, i+1)

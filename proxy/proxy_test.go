@@ -39,7 +39,7 @@ func (j judge) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) 
 	return t.Verdict
 }
 
-// record is what is left of a transaction.
+// record is the record of a transaction.
 type record struct {
 	ID, Host, URL, Note string
 	Client              filter.Client
@@ -119,7 +119,7 @@ func start(t *testing.T, cfg Config, e Engine) *rig {
 	return r
 }
 
-// stats are the counters of a proxy by what the tests call them.
+// stats are the counters of a proxy by their names in the tests.
 type stats struct {
 	Connections, ConnectionsOpen, ConnectionsFull, ConnectionsClient, NoTLS, Requests, Queued, Left, Overload, Malformed, Loops, Private,
 	Tunnels, TunnelsOpen, Upgrades, Clicks, ClicksRefused, Judged, Abandoned, Cut, Partial, Held, Judging, JudgeWaiting,

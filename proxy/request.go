@@ -59,7 +59,7 @@ type request struct {
 	trusted   bool         // addr is in Config.Trusted
 	proof     proof        // of the client's identity, valid for the connection
 	inside    *decrypted   // the decrypted connection; nil if it was not decrypted
-	flow      *filter.Flow // what checks remember about the client's connection, including all its streams
+	flow      *filter.Flow // the memory of checks about the client's connection, including all its streams
 	relayed   int64        // bytes of a tunnel, from the client
 	working   bool         // it has one of Proxy.turns
 	started   bool         // bytes of the response were sent
@@ -86,7 +86,7 @@ func (x *request) open(ctx context.Context, addr netip.Addr, trusted bool) {
 	x.host, x.url = "", ""
 }
 
-// close resets what belongs to the connection.
+// close resets the state of the connection.
 func (x *request) close() {
 	x.yield()
 	x.T.Reset()
@@ -502,8 +502,8 @@ func (x *request) inspectionFailed(err error, other func(error) outcome) outcome
 	return other(err)
 }
 
-// response sends the request upstream, and again if the response is only a part of what must
-// be judged.
+// response sends the request upstream, and again if the response is only a part of a body
+// that must be judged.
 func (x *request) response() (*message.Response, error) {
 	s, err := x.roundTrip()
 	if err != nil {
@@ -688,8 +688,7 @@ func (x *request) intercepts() bool {
 	return in != nil && in.Wanted(&x.T)
 }
 
-// handshakeText explains to a client why TLS with the origin failed, and who can do what about
-// it.
+// handshakeText explains to a client why TLS with the origin failed, and who can remedy it.
 func handshakeText(e *upstream.HandshakeError) string {
 	switch {
 	case e.Asked:

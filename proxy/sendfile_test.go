@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// tcpPair returns the two ends of a connection; what is sent to the second is
-// held up by a small window.
+// tcpPair returns the two ends of a connection; bytes for the second are held up
+// by a small window.
 func tcpPair(t *testing.T) (c, client *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

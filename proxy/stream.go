@@ -64,7 +64,7 @@ type streamAnswer struct {
 	key      string // Sec-WebSocket-Key of the upgrade in the conn's request
 }
 
-// An answerState is what the conn must write next.
+// An answerState is the next thing that the conn must write.
 type answerState uint8
 
 const (

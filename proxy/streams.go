@@ -15,7 +15,7 @@ import (
 // This file handles HTTP/2 towards the client (RFC 9113). A streams reads the frames of one
 // connection. Each of its streams is the net.Conn of a separate conn, which serves it like a
 // connection with one HTTP/1.1 request: judging, holding and writing are the same for both
-// versions. stream.go has what such a conn reads and writes.
+// versions. stream.go reads and writes for such a conn.
 //
 // The frames are read with x/net's Framer. Its server is not used: it accepts some requests
 // that RFC 9113 calls malformed, has fields only as an unordered map, and offers WebSocket

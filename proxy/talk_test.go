@@ -108,8 +108,8 @@ func readFrame(br *bufio.Reader) (first byte, payload string, err error) {
 	return head[0], string(b), err
 }
 
-// chat is an origin that answers each message with another, and says what it
-// got.
+// chat is an origin that answers each message with another, and reports the
+// messages it got.
 func chat(t *testing.T, extensions string, answer func(first byte, s string) string) (addr string, got func() []string) {
 	var mu sync.Mutex
 	var list []string

@@ -11,7 +11,7 @@ import (
 	"shuultuur/message"
 )
 
-// A proof is what a client has proved on its connection. Browsers send a Kerberos ticket with
+// A proof is a client's credentials on its connection. Browsers send a Kerberos ticket with
 // the first request of a connection, and expect it to be valid for the following ones (RFC
 // 4559).
 type proof struct {

@@ -19,8 +19,8 @@ type Key = xxh3.Uint128
 const MostUses = 3
 
 // firstShare is the share of a Queue for new objects. S3-FIFO uses a tenth; memory in front of
-// a disk does better with a half, because it is small compared with what is requested again
-// within minutes.
+// a disk does better with a half, because it is small compared with the objects requested
+// again within minutes.
 const firstShare = 2
 
 // A Queue holds objects up to a number of bytes and evicts by S3-FIFO. It is not safe for
@@ -126,7 +126,7 @@ func (q *Queue[V]) Put(k Key, v V, size int64) bool {
 	return q.items[k] == i
 }
 
-// Resize changes the size to size bytes, and evicts what no longer fits.
+// Resize changes the size to size bytes, and evicts objects that no longer fit.
 func (q *Queue[V]) Resize(size int64) {
 	q.size = size
 	q.fit()

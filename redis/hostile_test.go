@@ -220,7 +220,7 @@ var phases = map[string]func(t *testing.T, name string, attack func(io.Writer)) 
 	},
 	"in a subscription": func(t *testing.T, name string, attack func(io.Writer)) error {
 		if strings.Contains(name, "pushes") {
-			return nil // these are what is subscribed to
+			return nil // these are the subscriptions
 		}
 		c, err := redis.Connect(t.Context(), at(newHostile(t, "SUBSCRIBE", attack).addr), redis.Options{})
 		if err != nil {

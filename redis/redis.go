@@ -3,10 +3,10 @@
 //
 // Data moves through it as follows. A [Batch] holds commands, already encoded.
 // [Client.Do] finds the server that has their keys and appends the bytes to the
-// output of the connection to it. One goroutine writes what many callers have
-// appended, a second one reads replies and hands them to the batches in the order
-// in which the commands were sent. Replies stay as the bytes that arrived; a
-// [Reply] decodes them when the caller asks. [Client.Subscribe] and
+// output of the connection to it. One goroutine writes the commands that many
+// callers have appended, a second one reads replies and hands them to the batches
+// in the order in which the commands were sent. Replies stay as the bytes that
+// arrived; a [Reply] decodes them when the caller asks. [Client.Subscribe] and
 // [Client.Session] use separate connections, the first for Pub/Sub, the second to
 // read large values piece by piece.
 //

@@ -72,7 +72,8 @@ func (s *scanner) ends(piece []byte) error {
 	return nil
 }
 
-// line handles the line that begins a value. What follows is in s.body or on a new level.
+// line handles the line that begins a value. The elements that follow are in s.body
+// or on a new level.
 func (s *scanner) line(line []byte) error {
 	n := len(line)
 	if n < 3 || line[n-2] != '\r' || n > maxLine || bytes.IndexByte(line[:n-2], '\r') >= 0 {

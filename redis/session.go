@@ -331,7 +331,7 @@ func (p *patience) Read(b []byte) (int, error) {
 	if p.got += n; p.got >= readBuffer {
 		p.left = 0
 	} else if p.left <= 0 && err == nil {
-		p.left = 1 // one more read of what has arrived
+		p.left = 1 // one more read of the bytes that have arrived
 	}
 	return n, err
 }

@@ -37,7 +37,8 @@ func TestWhatIsLargeIsReadWhole(t *testing.T) {
 	s := session(t, connect(t, redis.Config{Addresses: []string{server.Addr}, DB: 2, Username: "reader", Password: "secret"}, redis.Options{}), 300_000)
 	want, keys := map[string]string{}, []string{}
 	writer := connect(t, redis.Config{Addresses: []string{server.Addr}, DB: 2}, redis.Options{})
-	// Values below, at and above what the buffer holds, and longer than are read.
+	// Values smaller, as large and larger than the buffer, and longer than are
+	// read.
 	var hset, sadd, mset []string
 	for i := range 20_000 {
 		f, v := fmt.Sprintf("f%d", i), strings.Repeat("v", i%100)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Subscription sets what to listen to and whom to call. The functions are called by one
-// goroutine at a time and must not block.
+// A Subscription sets the channels to listen to and the function to call. The functions
+// are called by one goroutine at a time and must not block.
 type Subscription struct {
 	Node     string   // one of Client.Nodes; "" for any
 	Channels []string // by name

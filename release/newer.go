@@ -10,15 +10,16 @@ import (
 // versions are those of semver.org 2.0.0, with or without a v before them.
 var versions = regexp.MustCompile(`^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]{1,100}))?(?:\+[0-9A-Za-z.-]{1,100})?$`)
 
-// past is what git-describe appends to a tag for a revision behind it.
+// past matches the suffix that git-describe appends to a tag for a revision behind
+// it.
 var past = regexp.MustCompile(`-\d+-g[0-9a-f]{7,40}$`)
 
 // IsVersion reports whether a text is a version such as 1.4.0 or v2.0.0-rc.1.
 func IsVersion(v string) bool { return versions.MatchString(v) }
 
-// Newer reports whether version a is newer than b (semver.org 2.0.0, section 11). What is no
-// version, such as "devel", is never newer and never older. A revision behind a tag counts as
-// the tag.
+// Newer reports whether version a is newer than b (semver.org 2.0.0, section 11). A text that
+// is no version, such as "devel", is never newer and never older. A revision behind a tag
+// counts as the tag.
 func Newer(a, b string) bool {
 	x, y := versions.FindStringSubmatch(past.ReplaceAllString(a, "")), versions.FindStringSubmatch(past.ReplaceAllString(b, ""))
 	if x == nil || y == nil {
@@ -38,8 +39,8 @@ func compareNumbers(a, b string) int {
 	return cmp.Compare(n, m)
 }
 
-// comparePreviews compares what follows the numbers, such as rc.1; without it, a version is
-// newer than with it.
+// comparePreviews compares the suffixes after the numbers, such as rc.1; without it, a
+// version is newer than with it.
 func comparePreviews(a, b string) int {
 	if a == "" || b == "" {
 		return cmp.Compare(len(b), len(a))

@@ -1,5 +1,5 @@
 // Package replay reads access logs and uses them: it sends their requests through a gateway
-// again, compares the verdicts of two settings files on them, and counts what they contain.
+// again, compares the verdicts of two settings files on them, and counts their contents.
 //
 // A [Source] reads files in any supported format (squid.go, combined.go, dansguardian.go,
 // events.go, queries.go, har.go) line by line, and yields an [Entry] for each request. It
@@ -21,7 +21,7 @@ import (
 	"shuultuur/filter"
 )
 
-// An Entry is what a log contains about one request. Unknown fields are zero.
+// An Entry is the information in a log about one request. Unknown fields are zero.
 type Entry struct {
 	Start    time.Time
 	Duration time.Duration

@@ -123,8 +123,8 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// zipped sends text that has about size bytes when compressed, because that is what a log
-// counts.
+// zipped sends text that has about size bytes when compressed, because logs count
+// compressed bytes.
 func (o *Origin) zipped(w http.ResponseWriter, r *http.Request, status int, size int64) {
 	w.Header().Set("Content-Encoding", "gzip")
 	w.Header().Set("Vary", "Accept-Encoding")

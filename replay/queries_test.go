@@ -9,8 +9,8 @@ import (
 	"shuultuur/dns"
 )
 
-// TestLogsOfNameServers reads what name servers write of queries; each is
-// recognised by its first lines.
+// TestLogsOfNameServers reads the logs that name servers write of queries; each
+// is recognised by its first lines.
 func TestLogsOfNameServers(t *testing.T) {
 	a, b := netip.MustParseAddr("192.168.1.21"), netip.MustParseAddr("fd00::5")
 	type want struct {

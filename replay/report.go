@@ -30,7 +30,7 @@ type SendReport struct {
 	Speed   float64   `json:"speed"`   // 0 for as fast as responses come
 	Seconds float64   `json:"seconds"` // of wall clock
 	Span    float64   `json:"span"`    // seconds of the log that were sent; only with a speed
-	Ended   string    `json:"ended"`   // what ended the run early: requests, seconds or interrupt; "" at the end of the log
+	Ended   string    `json:"ended"`   // the reason why the run ended early: requests, seconds or interrupt; "" at the end of the log
 
 	Sent        int64 `json:"sent"`
 	Answered    int64 `json:"answered"` // completely
@@ -159,7 +159,7 @@ func (r *SendReport) Text(w io.Writer) error {
 	return p.err
 }
 
-// unsent lists what was omitted on purpose.
+// unsent lists the requests that were omitted on purpose.
 func (r *SendReport) unsent(p *printer) {
 	if r.Plain > 0 {
 		p.f("asked for as http: %d https URLs\n", r.Plain)
@@ -206,7 +206,7 @@ func asJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// text describes what was read.
+// text describes the input.
 func (in *Input) text(p *printer) {
 	p.f("%s: %d lines, %d requests, %d other, %d broken\n", printable(strings.Join(in.Files, " ")), in.Lines, in.Requests, in.Other, in.Broken)
 	for _, e := range in.Examples {

@@ -134,7 +134,7 @@ type parcel struct {
 }
 
 // Run sends the entries and waits until all are answered, a limit is reached or ctx is done.
-// The report of a run that ends early covers what was sent.
+// The report of a run that ends early covers the requests sent so far.
 func (s *Sender) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (*SendReport, error) {
 	if s.cfg.Origin != nil {
 		if err := s.probe(ctx); err != nil {
@@ -174,7 +174,7 @@ func (s *Sender) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (*Sen
 	return s.report(start, time.Since(start), &d), nil
 }
 
-// dispatch decides what to send, and when.
+// dispatch decides which requests to send, and when.
 type dispatch struct {
 	s       *Sender
 	ctx     context.Context
@@ -186,7 +186,7 @@ type dispatch struct {
 	refused    map[string]bool
 	notAllowed int64
 	lookups    int64
-	ended      string // what ended the run early, "" if everything was sent
+	ended      string // the reason why the run ended early, "" if everything was sent
 }
 
 func (d *dispatch) run(entries iter.Seq2[Entry, error]) error {

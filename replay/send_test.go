@@ -69,7 +69,7 @@ func entriesOf(t *testing.T, gap time.Duration, urls ...string) iter.Seq2[Entry,
 	}
 }
 
-// timeless takes out of a report what differs from run to run.
+// timeless removes the parts of a report that differ from run to run.
 func timeless(r *SendReport) *SendReport {
 	r.Started, r.Seconds, r.MaxParallel, r.Late = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 2, 3, 1
 	l := load.Latency{Count: r.Answered, Mean: 1.5, Min: 0.1, P50: 1, P90: 2, P99: 3, P999: 4, Max: 5, Buckets: []load.Bucket{{UpTo: 5, Count: r.Answered}}}

@@ -46,14 +46,14 @@ type Source struct {
 	read, total atomic.Int64 // bytes of the files on disk
 }
 
-// Input describes what was read. It is part of every report.
+// Input describes the log. It is part of every report.
 type Input struct {
 	Files    []string `json:"files"`
 	Lines    int64    `json:"lines"`    // non-empty ones; entries of a HAR file
 	Requests int64    `json:"requests"` // that could be read
 	Other    int64    `json:"other"`    // well formed, but not a request
 	Broken   int64    `json:"broken"`
-	Examples []string `json:"examples,omitempty"` // first broken lines: file:line: what is wrong
+	Examples []string `json:"examples,omitempty"` // first broken lines: file:line: the mistake
 	Cut      []string `json:"cut,omitempty"`      // files whose rest could not be read, and why: such as a truncated gzip file
 }
 
@@ -65,7 +65,7 @@ func (in *Input) Whole() error {
 	return fmt.Errorf("the report covers only part of the log: %s", strings.Join(in.Cut, "; "))
 }
 
-// Input returns a description of what was read so far.
+// Input returns a description of the part that was read so far.
 func (s *Source) Input() Input { return s.in }
 
 // Progress returns how many bytes were read, of how many; the total is 0 if unknown. It is

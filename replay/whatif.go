@@ -28,8 +28,9 @@ type Judge struct {
 	// Refuses returns an error if a server would refuse a request whatever the policy says. If
 	// it is nil, only the policy decides.
 	Refuses func(*filter.Transaction) error
-	// Begin and End count what is used, and are called around each entry. Entries are then
-	// judged one after another, in the order in which they are given. Nil: nothing counts.
+	// Begin and End count the use of quotas, and are called around each entry. Entries are
+	// then judged one after another, in the order in which they are given. Nil: nothing
+	// counts.
 	Begin func(at time.Time)
 	End   func(context.Context, *filter.Transaction)
 }
@@ -37,9 +38,9 @@ type Judge struct {
 // Counts reports whether earlier entries matter to the verdict about later ones.
 func (j *Judge) Counts() bool { return j != nil && j.Begin != nil }
 
-// WhatIf compares the verdicts of two judges on a log. They only judge what a log contains:
-// host, URL, method, client, user, referer, agent, time, and status and type of the response.
-// Bodies are not in a log.
+// WhatIf compares the verdicts of two judges on a log. They judge only by the information in
+// a log: host, URL, method, client, user, referer, agent, time, and status and type of the
+// response. Bodies are not in a log.
 type WhatIf struct {
 	New Judge
 	Old *Judge // nil for the verdicts in the log
@@ -349,7 +350,8 @@ func (j *Judge) judge(ctx context.Context, e *Entry, x *exchange) (o opinion) {
 	return opinionOf(&t.Verdict)
 }
 
-// count counts what an entry has used. A query is refused here when that was too much.
+// count counts an entry's use of quotas. A query is refused here when that was too
+// much.
 func (j *Judge) count(ctx context.Context, e *Entry, t *filter.Transaction, o *opinion) {
 	t.BytesIn, t.BytesOut, t.Duration = e.Sent, e.Bytes, e.Duration
 	was := t.Verdict.Action

@@ -14,7 +14,7 @@ import (
 	"shuultuur/filter"
 )
 
-// table is a decider that goes by the host, and keeps what it was asked.
+// table is a decider that goes by the host, and keeps the questions.
 type table struct {
 	verdicts map[string]filter.Verdict
 	asked    []string

@@ -74,7 +74,8 @@ func (w *walk) answer(off int) (int, error) {
 	}
 	switch x.Type {
 	case typeCNAME, typeDNAME:
-		// What cannot be read cannot be judged, however a client would interpret it.
+		// An answer that cannot be read cannot be judged, however a client would
+		// interpret it.
 		var name [256]byte
 		if _, end, err := dns.ReadName(name[:0], w.msg, x.Data); err != nil || end != x.End {
 			return 0, errors.New("an alias has no target")
@@ -214,8 +215,8 @@ func (s *Store) clamp(e *cache.Entry, w *walk, negative bool, from int) {
 	}
 }
 
-// judgeAnswer has the policy judge what an answer contains besides the queried name: the names
-// it leads to, so that an alias does not hide a blocked name, and addresses.
+// judgeAnswer has the policy judge the contents of an answer besides the queried name: the
+// names it leads to, so that an alias does not hide a blocked name, and addresses.
 func (r *Resolver) judgeAnswer(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, from int, e *cache.Entry) dns.Outcome {
 	if t.Verdict.Action == filter.Allow {
 		return dns.Answered

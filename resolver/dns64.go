@@ -144,8 +144,8 @@ func (l *local) sixth(d DNS64) {
 	l.kinds[ipv4only] = empty
 }
 
-// synthesises reports whether q may get mapped addresses. A client that validates gets what
-// was signed (RFC 6147 section 5.5).
+// synthesises reports whether q may get mapped addresses. A client that validates gets the
+// signed records (RFC 6147 section 5.5).
 func (r *Resolver) synthesises(q *dns.Query) bool {
 	return r.dns64.IsValid() && q.Type == typeAAAA && !(q.DO && q.CD())
 }
@@ -320,7 +320,7 @@ func (r *Resolver) pointee(q *dns.Query) (netip.Addr, bool) {
 	return r.dns64.behind(addr), true
 }
 
-// DNS64 describes what DNS64 does to an upstream's answer, "" for nothing.
+// DNS64 describes the effect of DNS64 on an upstream's answer, "" for none.
 func (r *Resolver) DNS64(q *dns.Query) string {
 	if r.synthesises(q) {
 		return fmt.Sprintf("where there is no IPv6 address, those below %v that stand for the IPv4 ones", r.dns64)
@@ -331,7 +331,8 @@ func (r *Resolver) DNS64(q *dns.Query) string {
 	return ""
 }
 
-// newDNS64 checks d, and computes what distinguishes its answers in a cache that outlives it.
+// newDNS64 checks d, and computes the value that distinguishes its answers in a
+// cache that outlives it.
 func (r *Resolver) newDNS64(d DNS64) error {
 	if err := d.check(); err != nil {
 		return setting.At("dns64", err)

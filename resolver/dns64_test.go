@@ -183,7 +183,7 @@ func TestWhoChecksSignaturesGetsNothingSynthesised(t *testing.T) {
 		}
 		msg, ede, err := plain(ctx, name, qtype, class, do, cd)
 		if err == nil {
-			msg[3] |= 0x20 // AD: what upstreams say is secure
+			msg[3] |= 0x20 // AD: answers that upstreams call secure
 		}
 		return msg, ede, err
 	}

@@ -19,7 +19,7 @@ func Offline(context.Context, []byte, uint16, uint16, bool, bool) ([]byte, uint1
 	return nil, 0, ErrOffline
 }
 
-// An Explanation describes what the name server would answer.
+// An Explanation describes the answer that the name server would give.
 type Explanation struct {
 	Transaction filter.Transaction
 	Rcode       string
@@ -28,7 +28,7 @@ type Explanation struct {
 	// Upstream reports that upstreams would be queried and their answer judged: Rcode and
 	// Records are empty.
 	Upstream bool
-	// DNS64 describes what happens to their answer, or is "".
+	// DNS64 describes the change to their answer, or is "".
 	DNS64 string
 	// Zone is our own zone that answers; nothing is judged then.
 	Zone string
@@ -55,8 +55,8 @@ type Responder interface {
 	Answer(q *dns.Query, a *dns.Reply, judged *filter.Transaction) dns.Outcome
 }
 
-// Explain returns what the first of responders that answers q, or else the resolver itself,
-// would answer. No upstream is queried.
+// Explain returns the answer that the first of responders that answers q, or else the
+// resolver itself, would give. No upstream is queried.
 func (r *Resolver) Explain(q *dns.Query, responders ...Responder) (x *Explanation, own bool, err error) {
 	for _, of := range responders {
 		if x, err := r.askResponder(q, of); err != nil || x != nil {

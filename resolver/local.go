@@ -15,7 +15,7 @@ import (
 // local are the names answered here: local names, and those that mean nothing elsewhere.
 type local struct {
 	exact  map[string]*host // by name in wire form
-	below  map[string]*host // "*.…": by what follows the "*."
+	below  map[string]*host // "*.…": by the name after the "*."
 	routed map[string]struct{}
 	kinds  map[string]kind
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Record returns the transaction of an answered query, complete and with its own memory: it
-// computes what was omitted for speed. If no policy was consulted (local names, other
-// responders), it says which client asked for what.
+// computes the values that were omitted for speed. If no policy was consulted (local names,
+// other responders), it records the client and the question.
 func (r *Resolver) Record(q *dns.Query, a *dns.Reply, judged *filter.Transaction) filter.Transaction {
 	t := *judged
 	whole := t.ID != "" && !t.Terse && !r.whole // from Refused: it has its evidence
@@ -80,8 +80,8 @@ func (r *Resolver) describe(t *filter.Transaction, evidence string) {
 	}
 }
 
-// As returns a resolver that treats every client as client, and gives reasons even for what
-// passes.
+// As returns a resolver that treats every client as client, and gives reasons even for
+// names that pass.
 func (r *Resolver) As(client filter.Client) *Resolver {
 	as := &Resolver{whole: true, parts: r.parts, block: r.block, local: r.local, private: r.private, anywhere: r.anywhere, warn: r.warn, warnTo: r.warnTo, dns64: r.dns64, dns64Variant: r.dns64Variant}
 	as.parts.Identify = func(netip.Addr, string) filter.Client { return client }

@@ -2,11 +2,11 @@
 // policy, from the cache or from upstreams.
 //
 // [Resolver.Answer] first looks up local names (hosts, and names that must not leak), then
-// consults the policy; what that refuses is answered at once. Otherwise the answer comes from
-// the cache of the [Store]. The policy judges its aliases, and its addresses if lists contain
-// any, again, because the answer was fetched for another client. What the cache lacks is left
-// for [Resolver.Wait], which has the Store query upstreams; duplicate queries wait for the one
-// in progress.
+// consults the policy; a name that it refuses is answered at once. Otherwise the answer comes
+// from the cache of the [Store]. The policy judges its aliases, and its addresses if lists
+// contain any, again, because the answer was fetched for another client. Names that the cache
+// lacks are left for [Resolver.Wait], which has the Store query upstreams; duplicate queries
+// wait for the one in progress.
 //
 // Answers that differ by policy (SafeSearch, redirects, HTTPS records without h3, DNS64) are
 // derived from the plain ones once and cached beside them as variants.
@@ -60,7 +60,7 @@ type Block struct {
 	Warn string `yaml:"warn"`
 }
 
-// Parts are what a resolver needs.
+// Parts are the parts that a resolver needs.
 type Parts struct {
 	Decider filter.Decider
 	// Count counts a query that the decider has judged, and sets a refusal when a limit or a
@@ -88,11 +88,11 @@ type Resolver struct {
 	local    local
 	private  map[string]struct{} // domains, in wire form
 	anywhere bool                // all may have private addresses
-	whole    bool                // give reasons even for what passes
+	whole    bool                // give reasons even for names that pass
 	warn     filter.Action       // the action for a warning: Block or Pass
 	warnTo   filter.Answer
 	dns64    DNS64
-	// dns64Variant is what dns64 adds to a cache's key.
+	// dns64Variant is the suffix that dns64 adds to a cache's key.
 	dns64Variant uint64
 
 	ids filter.IDs
@@ -312,8 +312,8 @@ func (r *Resolver) judge(q *dns.Query, a *dns.Reply, t *filter.Transaction) {
 	r.parts.Decider.Decide(context.Background(), t, filter.Name)
 }
 
-// Refused implements the server's Witness: the checks of the policy that examine what is
-// malformed see the message.
+// Refused implements the server's Witness: the checks of the policy that examine
+// malformed messages see the message.
 func (r *Resolver) Refused(q *dns.Query, t *filter.Transaction) {
 	w, ok := r.parts.Decider.(filter.Witness)
 	if !ok {

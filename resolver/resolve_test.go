@@ -16,7 +16,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A judge is a simple policy: what happens to a host and its subdomains.
+// A judge is a simple policy: the treatment of a host and its subdomains.
 type judge struct {
 	verdicts map[string]filter.Verdict
 	names    filter.Names

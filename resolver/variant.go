@@ -190,7 +190,8 @@ func (r *Resolver) changed(q *dns.Query, name, body []byte, plain cache.Entry, h
 	return e
 }
 
-// clean removes from HTTPS and SVCB records what c says (RFC 9460; ech is of RFC 9849).
+// clean removes from HTTPS and SVCB records the parts that c names (RFC 9460; ech
+// is of RFC 9849).
 func clean(m *miekg.Msg, c change) {
 	for _, rr := range m.Answer {
 		switch x := rr.(type) {

@@ -31,7 +31,7 @@ var ErrHand = errors.New("this place of the file is written in a way that a page
 
 // Edit applies changes to a text of settings, one after the other. Unaffected lines keep their
 // comments and order: Edit rewrites the smallest changed part that has its own lines. It
-// parses the result and compares it with what was intended.
+// parses the result and compares it with the intended one.
 func Edit(text []byte, changes ...Change) ([]byte, error) {
 	for _, c := range changes {
 		e := edit{lines: strings.SplitAfter(string(text), "\n")}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestEditTouchesNothingElse: what a change does not concern stays byte for byte.
+// TestEditTouchesNothingElse: parts that a change does not concern stay byte for
+// byte.
 func TestEditTouchesNothingElse(t *testing.T) {
 	const text = `# The school.
 identity:

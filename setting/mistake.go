@@ -10,7 +10,7 @@ type Mistake struct {
 	File string
 	Line int    // 0 if it has no place in the file
 	Key  string // path to the setting, "policies[0].rules[1].action"
-	Text string // what is wrong and how to correct it
+	Text string // the mistake and how to correct it
 }
 
 func (m Mistake) String() string {

@@ -58,8 +58,8 @@ func Renew[T any](make func() (T, error), files ...File) (*Renewed[T], error) {
 	return r, err
 }
 
-// Now returns the value of what the files contain. While they are unusable, it returns the
-// previous value: the watcher of the files reports the fault.
+// Now returns the value for the current contents of the files. While they are unusable, it
+// returns the previous value: the watcher of the files reports the fault.
 func (r *Renewed[T]) Now() T {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -38,7 +38,7 @@ func Stamp(file string, since time.Time) string {
 		return b.String()
 	}
 	n := 0
-	// What cannot be read counts as missing.
+	// A file that cannot be read counts as missing.
 	_ = filepath.WalkDir(file, func(path string, d fs.DirEntry, err error) error {
 		if n++; n > maxStamped {
 			return fs.SkipAll

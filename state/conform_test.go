@@ -77,12 +77,12 @@ func TestFleet(t *testing.T) {
 			t.Parallel()
 			at := start(t)
 			var n atomic.Int64
-			fresh := func() state.Redis { // what one test writes the next does not see
+			fresh := func() state.Redis { // no test sees the writes of another
 				r := at
 				r.Prefix = fmt.Sprintf("t%d:", n.Add(1))
 				return r
 			}
-			if name != "a Sentinel" { // to it, what comes after connecting is one server
+			if name != "a Sentinel" { // to the client, whatever answers after connecting is one server
 				statetest.Run(t, func(t *testing.T, test func(*testing.T, statetest.Store)) {
 					t.Parallel()
 					test(t, node(t, fresh()))

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// A Count is one operation on a counter: what to add, and the result.
+// A Count is one operation on a counter: the amount to add, and the result.
 //
 // A counter is a sum, or a set of small numbers of which the size counts. A set holds, for
 // example, the minutes of a day in which a site was used: a minute that two nodes saw counts
 // once.
 type Count struct {
 	Key [16]byte
-	// Until is when the counter expires. With a Window, the counter holds what was added during
-	// the last Window instead: the sum of this window plus the share of the previous one that
-	// still overlaps, as if its additions were spread evenly.
+	// Until is when the counter expires. With a Window, the counter holds the amounts added
+	// during the last Window instead: the sum of this window plus the share of the previous one
+	// that still overlaps, as if its additions were spread evenly.
 	Until  time.Time
 	Window time.Duration
 
@@ -35,7 +35,7 @@ type Count struct {
 	Sum   int64         // including Add, on all nodes
 	Over  bool          // Add was not made: the sum would exceed Most
 	After time.Duration // when Over: how long until Add fits, if nothing else is added
-	Known bool          // Sum includes what the other nodes have counted
+	Known bool          // Sum includes the counts of the other nodes
 }
 
 const (
@@ -218,7 +218,7 @@ func (n *Count) keys(now time.Time) (this, before [16]byte, until int64, part fl
 	return numbered(i), numbered(i - 1), end.UnixMilli(), 1 - gone
 }
 
-// take carries out all counts or none, by what this node knows.
+// take carries out all counts or none, by the sums that this node knows.
 func (cs *counters) take(now time.Time, counts []Count) {
 	for i := range counts {
 		if cs.takeOne(now, &counts[i]); counts[i].Over {
@@ -306,7 +306,7 @@ func (cs *counters) look(now time.Time, key [16]byte, set bool) int64 {
 	return 0
 }
 
-// undo subtracts what was added to sums. Members of sets stay: the use happened.
+// undo subtracts the amounts added to sums. Members of sets stay: the use happened.
 func (cs *counters) undo(now time.Time, counts []Count) {
 	for i := range counts {
 		n := &counts[i]

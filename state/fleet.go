@@ -26,7 +26,8 @@ const (
 	stale = 2 * exchange
 	// settled is how long after the end of a window all nodes have sent their counts of it.
 	settled = time.Second
-	// tenth: a node lets through one tenth of what it knows is left of a limit without asking.
+	// tenth: a node lets through one tenth of the known remainder of a limit
+	// without asking.
 	tenth = 10
 	// pipeline bounds the counters, or verdicts, of one exchange.
 	pipeline = 500
@@ -47,9 +48,9 @@ const (
 	lookEvery = 5 * time.Second
 )
 
-// A Fleet is a store that several nodes share in Redis. Each node also has a Memory with what
-// it has learned itself and, for a while, what the others have. While Redis is lost, the node
-// works from its Memory.
+// A Fleet is a store that several nodes share in Redis. Each node also has a Memory of the
+// values that it has learned itself and, for a while, of those that the others have. While
+// Redis is lost, the node works from its Memory.
 //
 // Keys in Redis, after the prefix: v:KEY is a verdict, c:KEY a counter (a hash with a field
 // for each node), instructions a hash of them. Nodes announce new instructions on the channel
@@ -106,8 +107,8 @@ func (f *Fleet) counter(key [16]byte) string {
 	return f.link.config.Prefix + "c:" + hex.EncodeToString(key[:])
 }
 
-// Get returns what this or another node has put under key. It asks Redis only for keys that
-// may exist there.
+// Get returns the value that this or another node has put under key. It asks Redis only for
+// keys that may exist there.
 func (f *Fleet) Get(ctx context.Context, key [16]byte) ([]byte, bool) {
 	if e := f.get(key); e != nil && (e.epoch == 0 || e.epoch == f.epoch.Load()) {
 		return e.value, !e.gone
@@ -263,15 +264,16 @@ func (f *Fleet) Forget(ctx context.Context, keys ...[16]byte) error {
 	return f.link.background(ctx, &b)
 }
 
-// CountHere adds to counters and reads them by what this node knows. It has the others' counts
-// fetched in the background.
+// CountHere adds to counters and reads them by the sums that this node knows. It has the
+// others' counts fetched in the background.
 func (f *Fleet) CountHere(counts []Count) {
 	if now := time.Now(); f.take(now, counts) {
 		f.counters.scheduleStale(now, counts)
 	}
 }
 
-// take carries out counts by what this node knows. more is true when Redis may know more.
+// take carries out counts by the sums that this node knows. more is true when Redis
+// may know more.
 func (f *Fleet) take(now time.Time, counts []Count) (more bool) {
 	f.counters.take(now, counts)
 	if f.link.conn.Load() != nil {
@@ -329,7 +331,7 @@ func (cs *counters) unsure(now time.Time, counts []Count) (keys [][16]byte) {
 	return keys
 }
 
-// nearLimit reports whether this node has used more than its share of what was left at the last
+// nearLimit reports whether this node has used more than its share of the remainder at the last
 // exchange. So the fleet approaches the limit ever more slowly and does not exceed it.
 func (c *counter) nearLimit(n *Count) bool {
 	unshared := c.mine - c.exchanged
@@ -530,8 +532,8 @@ func (f *Fleet) write(ctx context.Context) {
 	}
 }
 
-// storeQueued stores p and the verdicts queued after it in Redis, and announces them. While Redis is
-// lost it waits, so that the fleet gets what was learned in the meantime.
+// storeQueued stores p and the verdicts queued after it in Redis, and announces them. While Redis
+// is lost it waits, so that the fleet gets the values learned in the meantime.
 func (f *Fleet) storeQueued(ctx context.Context, p put) {
 	batch := []put{p}
 	for more := true; more && len(batch) < pipeline; {
@@ -543,7 +545,7 @@ func (f *Fleet) storeQueued(ctx context.Context, p put) {
 		}
 	}
 	for {
-		// On shutdown, still send what can be sent.
+		// On shutdown, still send as much as possible.
 		err := f.store(context.WithoutCancel(ctx), batch)
 		if err == nil {
 			return

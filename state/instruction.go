@@ -43,7 +43,7 @@ const (
 	maxInstructions = 200_000
 	maxInstruction  = 8 << 10 // bytes of all its texts
 	// keepOver is how long an expired or withdrawn instruction is kept, so that a node that was
-	// away cannot restore what it replaced.
+	// away cannot restore the one it replaced.
 	keepOver = 90 * 24 * time.Hour
 	// absent is how long a node may be away and still add instructions that Redis lacks. After
 	// that they may have been withdrawn in the meantime.
@@ -83,7 +83,7 @@ func (i *Instruction) Check() error {
 	return nil
 }
 
-// name identifies what an instruction replaces.
+// name identifies the instruction that another replaces.
 type name struct{ topic, key string }
 
 // A keptInstruction is an instruction as this node keeps it.
@@ -285,8 +285,9 @@ func (s *Instructions) rewrite() error {
 	return nil
 }
 
-// eraseToo removes what another node has erased and reports it as withdrawn here, because its
-// withdrawal may have been erased before it was shared. The caller holds the lock.
+// eraseToo removes the instructions that another node has erased and reports them as
+// withdrawn here, because their withdrawal may have been erased before it was shared. The
+// caller holds the lock.
 func (s *Instructions) eraseToo(heard []*keptInstruction) error {
 	marks := map[name]*keptInstruction{}
 	for _, t := range heard {
@@ -479,7 +480,7 @@ func (i *Instruction) stale(now time.Time) bool {
 		}
 		end = i.Until
 	}
-	if i.Brief { // what it replaced has expired by then
+	if i.Brief { // the replaced one has expired by then
 		return now.Sub(time.UnixMilli(i.At)) > MaxBrief+time.Hour
 	}
 	return now.Sub(end) > keepOver

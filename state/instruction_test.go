@@ -14,7 +14,8 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// stopping opens a store in a folder, runs it, and returns what ends it.
+// stopping opens a store in a folder, runs it, and returns the function that ends
+// it.
 func stopping(t *testing.T, r *state.Redis, data string) (s state.Store, stop func()) {
 	t.Helper()
 	s, err := state.Open(state.Config{Redis: r}, data, nil)
@@ -107,8 +108,8 @@ func TestInstructionsOutliveARestart(t *testing.T) {
 	}
 }
 
-// A crash may cut off the last write at any byte: what was kept before stays, and
-// what is given next is not added to the torn line.
+// A crash may cut off the last write at any byte: earlier instructions stay, and
+// the next one is not added to the torn line.
 func TestATornInstructionCostsNoOther(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -144,7 +145,8 @@ func TestATornInstructionCostsNoOther(t *testing.T) {
 	}
 }
 
-// What cannot be kept is refused, and a problem until something is kept again.
+// An instruction that cannot be kept is refused, and there is a problem until one
+// is kept again.
 func TestInstructionsThatCannotBeKeptAreAProblem(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -222,7 +224,7 @@ func TestMissedMessagesAreNoticed(t *testing.T) {
 	b := node(t, redis)
 	r.Do(t, "HSET", "shuultuur:instructions", "t\x00a\x001700000000000\x00other", `{"topic":"t","key":"a","value":"1","at":1700000000000,"node":"other"}`)
 	eventually(t, "b has what nobody has published", func() bool { return inForce(b) == "a=1" })
-	// What is older, damaged or not ours goes.
+	// Older, damaged and foreign lines are removed.
 	r.Do(t, "HSET", "shuultuur:instructions", "t\x00a\x001600000000000\x00other", `{"topic":"t","key":"a","value":"0","at":1600000000000,"node":"other"}`, "garbage", "x")
 	eventually(t, "only the last word is kept", func() bool {
 		n, err := r.Do(t, "HLEN", "shuultuur:instructions").Int()
@@ -233,8 +235,8 @@ func TestMissedMessagesAreNoticed(t *testing.T) {
 	}
 }
 
-// TestWhatIsErasedStaysErased: a node that was away brings back what another one
-// has erased, and so does a look at Redis that began before.
+// TestWhatIsErasedStaysErased: a node that was away brings back an instruction
+// that another one has erased, and so does a look at Redis that began before.
 func TestWhatIsErasedStaysErased(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

@@ -124,7 +124,8 @@ func (f *Fleet) fill(ctx context.Context, c *conn) {
 		if k == nil {
 			continue
 		}
-		// What is stored from here on is announced; earlier verdicts are in the scan.
+		// A value stored from here on is announced; earlier verdicts are in the
+		// scan.
 		if f.scan(ctx, c, k) != nil {
 			again.Reset(lookEvery) // until then every page is looked up
 			continue

@@ -93,7 +93,7 @@ func TestAsksOnlyForWhatSomebodyHasBrought(t *testing.T) {
 			eventually(t, "a hears of what b has brought", func() bool { _, ok := a.Get(t.Context(), last); return ok })
 			all("a", a, each)
 
-			// What is brought while a does not listen it finds afterwards.
+			// A finds announcements later that it missed while it did not listen.
 			for _, s := range servers {
 				s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 			}

@@ -172,8 +172,8 @@ func (l *link) background(ctx context.Context, b *redis.Batch) error {
 
 // do executes commands and judges the health of Redis by the replies. Keys that should be
 // hashes but have another type are deleted, and the commands run once more; this is safe,
-// since they do not depend on what is stored. A verdict of another type counts as missing: the
-// next one stored replaces it.
+// since they do not depend on the stored values. A verdict of another type counts as missing:
+// the next one stored replaces it.
 func (l *link) do(ctx context.Context, c *conn, b *redis.Batch) error {
 	err := c.Do(ctx, b)
 	if redis.Code(err) == "WRONGTYPE" {
@@ -227,7 +227,8 @@ func (l *link) judge(ctx context.Context, c *conn, err error) {
 	}
 }
 
-// refusals are the error codes that say that Redis is unusable, with what to do about each.
+// refusals are the error codes that say that Redis is unusable, with the remedy for
+// each.
 var refusals = map[string]string{
 	"OOM":         "its memory is full: raise maxmemory, or set maxmemory-policy to volatile-ttl",
 	"NOPERM":      "its ACL does not permit this user to do it",
@@ -244,7 +245,7 @@ var refusals = map[string]string{
 // useless reports whether err is one of the refusals.
 func useless(err error) bool { return refusals[redis.Code(err)] != "" }
 
-// refusal adds to an error of Redis what to do about it.
+// refusal adds the remedy to an error of Redis.
 func refusal(err error) error {
 	if advice := refusals[redis.Code(err)]; advice != "" && !strings.Contains(err.Error(), advice) {
 		return fmt.Errorf("%w (%s)", err, advice)

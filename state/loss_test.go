@@ -30,8 +30,7 @@ func add(s state.Store, key uint64, n int64) state.Count {
 	return c[0]
 }
 
-// What happens to Redis, and how it is undone. forgets says that it comes
-// back empty.
+// A fault of Redis, and its repair. forgets says that it comes back empty.
 var troubles = map[string]struct {
 	begin, end func(t *testing.T, r *redistest.Server)
 	forgets    bool

@@ -60,7 +60,7 @@ func (m *Memory) get(key [16]byte) *entry {
 	return nil
 }
 
-// Get returns what was put under key. Callers must not change the value.
+// Get returns the value that was put under key. Callers must not change the value.
 func (m *Memory) Get(_ context.Context, key [16]byte) ([]byte, bool) {
 	if e := m.get(key); e != nil && !e.gone {
 		return e.value, true

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A Past counts what recorded transactions have used, by the time that they were made. The zero
-// value is ready. It is for one goroutine at a time, which sets Now before each transaction, in
-// their order.
+// A Past counts the use of quotas by recorded transactions, by the time of each. The zero value
+// is ready. It is for one goroutine at a time, which sets Now before each transaction, in their
+// order.
 type Past struct {
 	Now      time.Time
 	counters counters

@@ -13,11 +13,11 @@ import (
 
 // How a fleet shares instructions. The hash "instructions" has a field for each, named by
 // topic, key and version, and never rewritten. Of two fields with the same topic and key any
-// node may delete the older one, and no node can undo what another has written. Each write is
+// node may delete the older one, and no node can undo the write of another. Each write is
 // also published.
 //
-// A node that has missed a message sees that the number of fields differs from what it knows,
-// and reads all of them. So does a node that returns; it then writes what is missing.
+// A node that has missed a message sees that the number of fields differs from its own, and
+// reads all of them. So does a node that returns; it then writes the missing ones.
 
 const (
 	// longestRead bounds the time to read all of them, maxRead the bytes.
@@ -67,8 +67,8 @@ func (f *Fleet) replicate(ctx context.Context) {
 	}
 }
 
-// heard receives what another node has published: a field, a line feed and its value, or
-// nothing when there are many. It does not block.
+// heard receives an instruction that another node has published: a field, a line feed
+// and its value, or nothing when there are many. It does not block.
 func (f *Fleet) heard(payload []byte) {
 	field, value, _ := bytes.Cut(payload, []byte{'\n'})
 	i, ok := parseInstruction(field, value)
@@ -83,8 +83,8 @@ func (f *Fleet) heard(payload []byte) {
 	}
 }
 
-// compare reconciles when the number of instructions in Redis differs from what this node
-// knows.
+// compare reconciles when the number of instructions in Redis differs from that of this
+// node.
 func (f *Fleet) compare(ctx context.Context) {
 	var b redis.Batch
 	b.Add("HLEN", f.instructionsKey())
@@ -168,7 +168,8 @@ func (f *Fleet) remove(ctx context.Context, fields []string) {
 	}
 }
 
-// publishAll writes and publishes what Redis lacks, and deletes what that replaces.
+// publishAll writes and publishes the instructions that Redis lacks, and deletes
+// those that they replace.
 func (f *Fleet) publishAll(ctx context.Context) {
 	for {
 		part, older := f.Instructions.unshared(pipeline)

@@ -1,6 +1,6 @@
-// Package state remembers what outlives one request and may be forgotten: learned verdicts,
-// clients' use of limits and quotas, and the version of each list that the fleet uses. A
-// single gateway keeps it in memory; the gateways of a fleet share it in Redis.
+// Package state remembers values that outlive one request and may be forgotten: learned
+// verdicts, clients' use of limits and quotas, and the version of each list that the fleet
+// uses. A single gateway keeps it in memory; the gateways of a fleet share it in Redis.
 //
 // Put stores a verdict under a 128-bit key with a time to live. Get returns it until it
 // expires or gives way to others that are asked for more often. Use is a [Count]: every node
@@ -9,7 +9,7 @@
 // [Memory] does this for one process. A [Fleet] has its own Memory and exchanges changes with
 // Redis in the background, in pipelines. A request waits for Redis at most once, and never
 // longer than the settings allow. While Redis is lost, the node continues with its Memory;
-// afterwards it adds what it has counted in the meantime.
+// afterwards it adds its own counts of the meantime.
 //
 // Packages that use a store declare the interface they need. Package statetest is the
 // conformance suite of all stores.
@@ -39,7 +39,7 @@ type Config struct {
 	Redis *Redis `yaml:"redis"` // default none: a single gateway
 }
 
-// Redis says where a fleet keeps what it shares.
+// Redis says where a fleet keeps the values that it shares.
 type Redis struct {
 	redis.Config `yaml:",inline"` // the prefix is "shuultuur:" by default
 	// Wait bounds how long one request waits for Redis; default 20ms, at most 1s.
@@ -85,8 +85,8 @@ type Store interface {
 	// Count adds to counters and reads them. It adds to all of them, or to none if one would
 	// exceed its limit.
 	Count(ctx context.Context, counts []Count)
-	// CountHere is Count by what this node knows. It does not wait, and allocates only for new
-	// counters.
+	// CountHere is Count by the sums that this node knows. It does not wait, and allocates
+	// only for new counters.
 	CountHere(counts []Count)
 	// Forget resets counters on this node and in Redis. Other nodes have to forget their own.
 	Forget(ctx context.Context, keys ...[16]byte) error
@@ -95,7 +95,7 @@ type Store interface {
 	Erase(match func(*Instruction) bool) (int, error)
 	InForce(topic string) []Instruction
 	Follow(ctx context.Context, do func(ctx context.Context, all []Instruction) error)
-	// Run works in the background until ctx ends, then writes what is left.
+	// Run works in the background until ctx ends, then writes the rest.
 	Run(ctx context.Context) error
 	Stats() Stats
 	metric.Collector // the metrics of Stats

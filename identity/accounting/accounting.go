@@ -7,8 +7,8 @@
 // Data moves as follows: [Server.Run] reads packets from sockets. A packet from a known
 // client whose authenticator matches the shared secret becomes a change of a session
 // ([read]). Changes wait for a few milliseconds at most. The table of sessions writes
-// them to disk together, and only then are they acknowledged: a client repeats what was
-// not acknowledged.
+// them to disk together, and only then are they acknowledged: a client repeats a packet
+// that was not acknowledged.
 package accounting
 
 import (

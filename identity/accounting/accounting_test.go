@@ -305,7 +305,7 @@ func FuzzPacket(f *testing.F) {
 	})
 }
 
-// signed makes the authenticator of a packet what it has to be.
+// signed sets the right authenticator of a packet.
 func signed(b []byte) []byte {
 	b = slices.Clone(b)
 	b[2], b[3] = byte(len(b)>>8), byte(len(b))

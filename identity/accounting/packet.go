@@ -85,7 +85,7 @@ func (r *rules) read(b []byte, from netip.Addr, now time.Time) (ch change, err e
 	if n < 20 || n > len(b) {
 		return ch, fmt.Errorf("its length field says %d, and %d bytes came", n, len(b))
 	}
-	b = b[:n] // what follows is padding
+	b = b[:n] // the following bytes are padding
 	for i := 20; i < n; i += int(b[i+1]) {
 		if n-i < 2 || b[i+1] < 2 || int(b[i+1]) > n-i {
 			return ch, errors.New("its attributes do not end where it ends")

@@ -12,7 +12,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// advised adds to an error of a server what the administrator may do.
+// advised adds the remedy to an error of a server.
 func advised(server string, err error) error {
 	advice, text := "", err.Error()
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)

@@ -57,7 +57,7 @@ cn: everyone
 member: cn=pupils,dc=school,dc=example
 `
 
-// domain is a part of what Active Directory keeps. Nothing names the members of a
+// domain is a part of an Active Directory domain. Nothing names the members of a
 // primary group but their own entries. The SIDs are S-1-5-21-1-2-3-1107 and -513.
 const domain = `dn: dc=school,dc=example
 objectClass: dcObject
@@ -286,7 +286,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ends.Close()
-	go func() { // as a server that speaks TLS does with what is not
+	go func() { // as a server that speaks TLS answers other protocols
 		for {
 			c, err := ends.Accept()
 			if err != nil {

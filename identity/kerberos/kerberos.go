@@ -94,7 +94,7 @@ func (a *Acceptor) principals(realms bool) (names []string) {
 
 // Accept verifies a token from addr. Errors name the step that failed.
 func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
-	defer func() { // the module does not check all indexes into what it has read
+	defer func() { // the module does not check all indexes into the data it has read
 		if r := recover(); r != nil {
 			l, err = Login{}, errors.New("the token is damaged")
 		}

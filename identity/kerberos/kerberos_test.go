@@ -400,7 +400,7 @@ func FuzzPAC(f *testing.F) {
 	key := pacKey(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		func() {
-			defer func() { recover() }() // as Accept does; what it must not do is allocate what a length says
+			defer func() { recover() }() // as Accept does; it must not allocate as much as a length claims
 			_, _ = sids(b, key)
 		}()
 	})

@@ -6,7 +6,7 @@
 // and a [Login], which the caller stores so that only that browser can return it
 // ([Provider.Seal]). The provider sends the browser back with a code. [Provider.Finish]
 // exchanges the code, verifies the token and returns [Who]. Every error is an [Error],
-// which names the failed step and what to do.
+// which names the failed step and the remedy.
 //
 // The provider's metadata and keys are fetched when first needed and cached. They are
 // fetched again when a token is signed with an unknown key.
@@ -47,7 +47,7 @@ const (
 // An Error names the failed step of a sign-in.
 type Error struct {
 	Step   string // such as "ask the provider for its description"
-	Advice string // what the administrator can do
+	Advice string // the administrator's remedy
 	Err    error
 }
 

@@ -347,7 +347,7 @@ func (n *Session) same(m *Session) bool {
 // Refresh loads the sessions in the store.
 func (t *Table) Refresh() { t.Take(t.store.InForce(Topic)) }
 
-// Take receives what was reported to another node.
+// Take receives a session that was reported to another node.
 func (t *Table) Take(all []state.Instruction) {
 	t.giving.Lock()
 	defer t.giving.Unlock()

@@ -175,7 +175,7 @@ func TestBadFilter(t *testing.T) {
 // without the table, the tokens, or the matcher.
 type reference struct {
 	re              *regexp.Regexp
-	words           []string // lower case, each of them in what re matches
+	words           []string // lower case, each of them contained in every match of re
 	r               Rule
 	include, except []string
 	deny            []string
@@ -263,7 +263,7 @@ func (x *reference) matches(q *request) bool {
 	if x.r.types&q.typ == 0 || x.r.flags&flagThird != 0 && !q.third || x.r.flags&flagFirst != 0 && q.third {
 		return false
 	}
-	// Most expressions need not be tried: what they look for is not there.
+	// Most expressions need not be tried: texts without the needles.
 	for _, w := range x.words {
 		if !strings.Contains(q.lower, w) {
 			return false

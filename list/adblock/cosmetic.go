@@ -108,8 +108,8 @@ var pseudos = map[string]bool{
 const maxSelector = 2048
 
 // checkSelector returns why a selector cannot stand in a style sheet, "" when it can. It must
-// not change the meaning of what follows: brackets and quotes are balanced, and it begins no
-// block, comment or tag.
+// not change the meaning of the text after it: brackets and quotes are balanced, and it
+// begins no block, comment or tag.
 func checkSelector(s []byte) (reason string) {
 	const other = "selectors that are not plain CSS"
 	if len(s) == 0 || len(s) > maxSelector || s[0] == '^' {
@@ -156,8 +156,8 @@ func checkSelector(s []byte) (reason string) {
 	return ""
 }
 
-// closingQuote returns where a string ends that began before s, -1 when it does not end or has
-// what must not occur in a style element.
+// closingQuote returns where a string ends that began before s, -1 if it does not end or
+// contains a character that must not occur in a style element.
 func closingQuote(s []byte, quote byte) int {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {

@@ -90,8 +90,8 @@ func cosmetics(t testing.TB, lines ...string) *Cosmetics {
 	return c
 }
 
-// found writes down what a table has for a page: exceptions with "-", scriptlets
-// with "+".
+// found records the results of a table for a page: exceptions with "-",
+// scriptlets with "+".
 func found(c *Cosmetics, url string) (all []string) {
 	var r Request
 	r.SetDocument(url, Document)
@@ -328,8 +328,8 @@ func allScriptlets() (calls []string) {
 	return calls
 }
 
-// FuzzCosmetic: any rule can be in a table, and a selector in use does not
-// change what surrounds it in a style sheet.
+// FuzzCosmetic: any rule can be in a table, and a selector in use does not change
+// its surroundings in a style sheet.
 func FuzzCosmetic(f *testing.F) {
 	for _, s := range []string{"##.a", "a.com,~b.a.com##a[b='c']", "a.*#@#+js(set, x, 'y')", "##a\\\"{", "x##:not(:has(a))"} {
 		f.Add(s, "https://www.a.com/x")

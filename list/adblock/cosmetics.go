@@ -148,8 +148,8 @@ type Cosmetics struct {
 	nbuckets, ndomains                             int
 }
 
-// OpenCosmetics reads a table made by Build. It keeps data without copying. What it does not
-// verify is verified on use.
+// OpenCosmetics reads a table made by Build. It keeps data without copying. Parts that it
+// does not verify are verified on use.
 func OpenCosmetics(data []byte) (*Cosmetics, error) {
 	if len(data) < cosmeticHeader {
 		return nil, errCosmeticTable

@@ -126,8 +126,8 @@ func setPage[T string | []byte](r *Request, host T) {
 	r.third, r.pageSet = unknown, false
 }
 
-// SetThirdParty sets what a browser has reported about the page, if its host is
-// unknown.
+// SetThirdParty sets the relation that a browser has reported between request and
+// page, if the page's host is unknown.
 func (r *Request) SetThirdParty(yes bool) {
 	if r.third = first; yes {
 		r.third = third
@@ -358,7 +358,7 @@ func (e *Engine) Except(r *Request, dst []uint32) []uint32 {
 func (e *Engine) MatchPage(r *Request, dst []uint32) []uint32 { return e.match(r, anyClass, dst) }
 
 // Effect returns the effects of a rule found by MatchPage, and the value of csp or
-// permissions; for an exception these are what it revokes.
+// permissions; for an exception these are the effects that it revokes.
 func (e *Engine) Effect(ref uint32) (effects Effect, value []byte, exception bool) {
 	x := e.rule(ref &^ 3)
 	if x == nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// An Effect is what a rule does to a page besides blocking its requests.
+// An Effect is the effect of a rule on a page besides blocking its requests.
 type Effect uint8
 
 const (

@@ -11,7 +11,7 @@ import (
 // Marks among a rule's types, for expressions of Pi-hole.
 const (
 	hostOnly Type = 1 << 12 // matched against the host alone, also of a tunnel
-	inverted Type = 1 << 13 // it matches what the expression does not
+	inverted Type = 1 << 13 // it does not match the expression
 )
 
 // invertedMark begins the text of an inverted rule.
@@ -22,7 +22,8 @@ var comment = regexp.MustCompile(`\(\?#[^)]*\)`)
 
 // ParsePihole reads a line of Pi-hole's regular expressions (its documentation, "Pi-hole regex
 // extensions"): an expression to search for in the name, and conditions after ";". It makes
-// equivalent rules for name servers, and calls yield with each in r. remark says what differs.
+// equivalent rules for name servers, and calls yield with each in r. remark describes the
+// differences.
 func (r *Rule) ParsePihole(line []byte, yield func()) (remark string) {
 	if len(line) == 0 || line[0] == '#' {
 		r.Kind = Comment

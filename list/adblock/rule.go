@@ -92,7 +92,8 @@ type Rule struct {
 	// Params is the value of removeparam: the name of a query parameter to remove, "~" and the
 	// name of the one to keep, a /regular expression/, or empty for all.
 	Params []byte
-	// Effects are what the rule does to pages; a rule about requests may have some too.
+	// Effects are the effects of the rule on pages; a rule about requests may have
+	// some too.
 	Effects Effect
 	Value   []byte // value of csp or permissions
 	// Selector is the CSS selector of a Cosmetic rule, or the arguments of a scriptlet.

@@ -173,8 +173,8 @@ func (b *Builder) appendDomains(t []byte, domains [][]byte) []byte {
 	return t
 }
 
-// A key is what a rule is indexed under: the hash of a token, a gram or a domain, each with
-// its own salt.
+// A key is the value under which a rule is indexed: the hash of a token, a gram or a
+// domain, each with its own salt.
 type key struct{ hash, ref uint32 }
 
 // tag is a summary of a rule in its reference, so that most rules that cannot match are not

@@ -12,13 +12,13 @@ import (
 	"shuultuur/list"
 )
 
-// A Hit is what a list has on a name.
+// A Hit is a list's entry on a name.
 type Hit struct {
 	List  string
 	Found list.Found
 }
 
-// Search returns what the lists have on a host, URL or address.
+// Search returns the entries of the lists on a host, URL or address.
 func (c *Collection) Search(name string) (hits []Hit, err error) {
 	for _, of := range slices.Sorted(maps.Keys(c.Lists)) {
 		found, err := c.Lists[of].Ask(name)

@@ -244,8 +244,8 @@ func (c *Collection) HasAddresses() bool {
 	return false
 }
 
-// Problems returns what keeps the lists from working, for the operator. Refused lines are not
-// included: metrics, the page of lists and "shuultuur check" show them.
+// Problems returns the faults that keep the lists from working, for the operator. Refused
+// lines are not included: metrics, the page of lists and "shuultuur check" show them.
 func (c *Collection) Problems() []string {
 	switch n := len(c.missing); n {
 	case 0:

@@ -14,7 +14,7 @@ import (
 // A Standing describes a list, without its entries.
 type Standing struct {
 	Report  list.Report
-	Path    string // what it is read from
+	Path    string // its source
 	Missing bool   // not fetched yet
 	Fault   string // why its last good version serves, "" if the current one does
 	Fetched bool   // the list is fetched, and the following fields apply

@@ -12,8 +12,8 @@ import (
 	"shuultuur/setting"
 )
 
-// Trials say what changed lists would do: a collection that only answers questions uses changed
-// copies of some, and nothing changes on the disk.
+// Trials show the effect of changed lists: a collection that only answers questions uses
+// changed copies of some, and nothing changes on the disk.
 
 // copies are the files beside a compiled list that hold changes by hand.
 var copies = []string{".overlay", ".edits"}

@@ -23,14 +23,14 @@ type Item struct {
 	InUse string
 }
 
-// Items are what to fetch into one folder, by name.
+// Items are the items to fetch into one folder, by name.
 type Items map[string]Item
 
 // A Trial reads a file as it will be read in use, and describes its content. It may write
 // files to the folder; those that begin with "new-" are removed.
 type Trial func(ctx context.Context, file string) (Content, error)
 
-// Content is what a file holds.
+// Content is the description of a file's content.
 type Content struct {
 	Entries    int
 	Categories []string // nil: unknown, or too many

@@ -14,10 +14,10 @@ import (
 	"shuultuur/metric"
 )
 
-// lookEvery is how often a refresher checks what is due.
+// lookEvery is how often a refresher checks which items are due.
 const lookEvery = time.Minute
 
-// A Refresher fetches what is due.
+// A Refresher fetches items when they are due.
 type Refresher struct {
 	current func() (*Store, Items)
 	use     func(ctx context.Context, why string)
@@ -35,7 +35,7 @@ func NewRefresher(current func() (*Store, Items), use func(ctx context.Context, 
 		fetches: metric.NewCounterVec("shuultuur_list_fetches_total", "Looks for a newer version of a list that is fetched: taken, unchanged, or refused because it could not be fetched or used.", "list", "result")}
 }
 
-// Run fetches what is due until ctx ends.
+// Run fetches items that are due until ctx ends.
 func (r *Refresher) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -51,7 +51,7 @@ func (r *Refresher) Run(ctx context.Context) error {
 	}
 }
 
-// fetch fetches what is due, one after the other.
+// fetch fetches the items that are due, one after the other.
 func (r *Refresher) fetch(ctx context.Context, store *Store, items Items) {
 	var changed, stale []string
 	for _, name := range slices.Sorted(maps.Keys(items)) {
@@ -122,7 +122,7 @@ func (r *Refresher) count(list string, taken bool, err error) {
 	r.fetches.With(list, result).Inc()
 }
 
-// Problems returns what could not be refreshed.
+// Problems returns the items that could not be refreshed.
 func (r *Refresher) Problems() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Limits of an ICAP head and of what it encapsulates.
+// Limits of an ICAP head and of its encapsulated parts.
 const (
 	MaxLine      = 16 << 10  // bytes of a line; the buffer of a connection is as large
 	MaxFields    = 128       // lines of a head

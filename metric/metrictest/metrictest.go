@@ -1,4 +1,4 @@
-// Package metrictest reads what a collector has counted, for tests.
+// Package metrictest reads the counts of a collector, for tests.
 package metrictest
 
 import (
@@ -9,8 +9,8 @@ import (
 	"shuultuur/metric"
 )
 
-// Read returns the values of collectors by name and labels, as a scrape has
-// them: `queries_total{type="A"}`. What a scrape would not be given is an error.
+// Read returns the values of collectors by name and labels, as a scrape has them:
+// `queries_total{type="A"}`. A value that a scrape would not get is an error.
 func Read(all ...metric.Collector) (map[string]float64, error) {
 	var text strings.Builder
 	if err := metric.Write(&text, all...); err != nil {

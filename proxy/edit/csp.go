@@ -66,7 +66,8 @@ func allow(field string, needs []need, nonces map[string]string, host, scheme st
 	return strings.Join(policies, ",")
 }
 
-// grant adds to a policy what an element needs, and reports whether it changed anything.
+// grant adds to a policy the permission that an element needs, and reports whether
+// it changed anything.
 func grant(policy *[]directive, n need, nonce, host, scheme string) bool {
 	i := -1
 	for _, name := range n.directives {

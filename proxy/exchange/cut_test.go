@@ -113,8 +113,8 @@ func TestASlowPageInAnyCodingPassesWhole(t *testing.T) {
 	})
 }
 
-// With less room than a tail needs, half of what there is stays back: what
-// changes the verdict does not pass with what led to it.
+// With less room than a tail needs, half of the room stays back: a part that
+// changes the verdict does not pass, nor does the part that led to it.
 func TestATailIsKeptBackInLittleRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, _ := begin(t, Config{Held: 4 << 10}, impatient("bad", 300*time.Millisecond))

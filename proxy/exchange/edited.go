@@ -242,7 +242,7 @@ func (b *editedBody) pass() {
 	if b.over {
 		_ = b.zip.Close()
 	} else if len(b.out) > 0 {
-		_ = b.zip.Flush() // so that the browser shows what is available
+		_ = b.zip.Flush() // so that the browser shows the available parts
 	}
 	b.ready.Set(b.zipped.Bytes())
 }

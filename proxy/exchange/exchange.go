@@ -33,7 +33,7 @@ type Engine struct {
 	// Accept takes the token of a click on a warn page, and returns the token for the cookie
 	// that lets the client pass, or an error. If it is nil, no token is accepted.
 	Accept func(ctx context.Context, t *filter.Transaction, token string) (string, error)
-	// Balance returns what a client has left of its quotas, and the name of their policy, ""
+	// Balance returns the remainders of a client's quotas, and the name of their policy, ""
 	// if none covers it. If it is nil, there are no quotas.
 	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
 	// Votes receives votes on blocked pages. If it is nil, there are none.

@@ -82,7 +82,7 @@ func all(t *testing.T, b io.Reader) string {
 	return string(text)
 }
 
-// bad blocks what has been seen of a body when it holds a word.
+// bad blocks a body once its inspected part contains a word.
 func bad(word string) decider {
 	return decider{
 		wants: func(*filter.Transaction, filter.Stage) bool { return true },

@@ -12,9 +12,9 @@ import (
 	"shuultuur/proxy/page"
 )
 
-// standIn returns what the client gets instead of a picture that is refused once its bytes are
-// known: a blurred one, a placeholder, or an empty one of the same size. It returns nil if the
-// body is not a readable picture, or if the client shows a page.
+// standIn returns the replacement of a picture that is refused once its bytes are known: a
+// blurred one, a placeholder, or an empty one of the same size. It returns nil if the body is
+// not a readable picture, or if the client shows a page.
 func standIn(x *Exchange) *message.Response {
 	b := x.T.Body
 	if b == nil || !x.T.IsPicture() {

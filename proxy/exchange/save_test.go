@@ -100,7 +100,7 @@ func TestADownloadIsCheckedWholeBehindAPageAndThenLedTo(t *testing.T) {
 	}
 }
 
-// kept is what i keeps for clients, or is about to.
+// kept is the set of downloads that i keeps for clients, or is about to.
 func kept(i *Inspector) (bytes int64, files int) {
 	i.saved.mu.Lock()
 	defer i.saved.mu.Unlock()

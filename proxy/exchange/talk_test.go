@@ -10,8 +10,8 @@ import (
 	"shuultuur/filter"
 )
 
-// FuzzTalk passes bytes in pieces through each protocol: what is not refused
-// comes out as it came, and nothing stays held.
+// FuzzTalk passes bytes in pieces through each protocol: messages that are not
+// refused come out unchanged, and none stays held.
 func FuzzTalk(f *testing.F) {
 	f.Add(uint8(0), uint8(3), []byte("data: hello\n\ndata: a bad one\n\n"))
 	f.Add(uint8(0), uint8(9), []byte(": a bad one\ndata: without an end"))
@@ -50,7 +50,7 @@ func FuzzTalk(f *testing.F) {
 	})
 }
 
-// What the end of a stream breaks off is judged like what it does not.
+// A message that the end of a stream breaks off is judged like a complete one.
 func TestTalkJudgesWhatIsBrokenOff(t *testing.T) {
 	for _, in := range []string{"data: a bad one", ": a bad one\n", "<p>a bad one", "id: 1\ndata: a bad one\n", "data: x\n\nfoo\n\n bad \r"} {
 		x, _ := begin(t, Config{HeldTotal: 4 << 20}, decider{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
@@ -71,8 +71,8 @@ func TestTalkJudgesWhatIsBrokenOff(t *testing.T) {
 	}
 }
 
-// A message that is larger than what is kept back is judged in parts, and one
-// that cannot be read in parts is unread before any of it passes.
+// A message that is larger than the room for held bytes is judged in parts, and
+// one that cannot be read in parts is unread before any of it passes.
 func TestALargeMessageIsJudgedInParts(t *testing.T) {
 	decide := func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
 		text, _ := x.Body.Text()

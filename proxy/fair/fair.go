@@ -3,9 +3,10 @@
 // client, in order of arrival. The lines are served in rotation, so that a client with many
 // requests does not shut out one with few.
 //
-// [Share.Take] grants what is free at once, or queues the claim in its client's line.
-// [Share.Give] returns units and serves the lines, one claim of each client in rotation. The
-// number of turns for requests follows the capacity of the processors (see [NewTurns]).
+// [Share.Take] grants the units that are free at once, or queues the claim in its client's
+// line. [Share.Give] returns units and serves the lines, one claim of each client in
+// rotation. The number of turns for requests follows the capacity of the processors (see
+// [NewTurns]).
 package fair
 
 import (

@@ -1,5 +1,5 @@
-// Package page makes the responses that replace what a client requested: block, warn, error
-// and quota pages.
+// Package page makes the responses that replace a requested page: block, warn, error and
+// quota pages.
 //
 // [New] reads the templates; built-in ones replace missing ones. For a refused request, the
 // caller fills in a [Page], and [Set.Render] renders it in the form that the client can use
@@ -99,7 +99,7 @@ type Page struct {
 	Category string
 	Check    string
 	Score    int
-	Evidence string // what was found, and where it is written: for administrators, not shown by default
+	Evidence string // the finding, and where it is written: for administrators, not shown by default
 	ID       string // of the transaction
 	User     string
 	Contact  string

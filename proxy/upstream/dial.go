@@ -33,7 +33,7 @@ type link struct {
 	reused bool // it was kept, and may have been closed meanwhile
 }
 
-// peer returns what the origin has shown of itself.
+// peer returns the origin's TLS state and certificate.
 func (l *link) peer() peer {
 	if l.conn != nil {
 		return l.conn.peer

@@ -9,8 +9,8 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// FuzzForwardedHead reads what goes to the origin or to a parent: the request
-// that was judged, and nothing that is for this connection only.
+// FuzzForwardedHead reads the heads sent to the origin or to a parent: the
+// request that was judged, and nothing that is for this connection only.
 func FuzzForwardedHead(f *testing.F) {
 	for _, s := range []string{
 		"GET http://x.test/ HTTP/1.1\r\nHost: x.test\r\n\r\n",

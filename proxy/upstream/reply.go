@@ -161,7 +161,7 @@ func (r *reply) release() {
 	r.t.pool.put(u, time.Now())
 }
 
-// end closes what was not returned.
+// end closes a connection that was not returned.
 func (r *reply) end() {
 	if r.unwatch != nil {
 		r.unwatch()

@@ -96,7 +96,7 @@ func (t *Transport) secure(ctx context.Context, c *Caller, u *conn, how *TLS) er
 	return nil
 }
 
-// A peer is what an origin has shown of itself.
+// A peer is an origin's TLS state and certificate.
 type peer struct {
 	version      uint16
 	certificates [][]byte // DER

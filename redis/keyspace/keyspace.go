@@ -2,7 +2,7 @@
 // notifications, if the server sends them.
 //
 // Notifications are not kept for clients that are away. So [Watch] reports each time that it
-// begins to listen: look up what happened before.
+// begins to listen: check for earlier changes.
 package keyspace
 
 import (
@@ -24,8 +24,8 @@ const (
 	look = 5 * time.Second
 )
 
-// A Watcher sets what Watch listens to, and gets its reports. Its functions may be
-// called concurrently and must not block.
+// A Watcher sets the keys that Watch listens to, and gets its reports. Its
+// functions may be called concurrently and must not block.
 type Watcher struct {
 	DB       int      // number of the database
 	Patterns []string // globs of keys, see [Escape]
@@ -117,7 +117,7 @@ const setting = "notify-keyspace-events"
 
 // Enable checks whether the server sends the notifications that Watch needs. If
 // not, and set is true, it enables them with CONFIG SET and keeps the classes
-// that are set already. The error tells the operator what to do.
+// that are set already. The error gives the operator the remedy.
 func Enable(ctx context.Context, client *redis.Client, set bool) error {
 	var errs []error
 	nodes := client.Nodes()
@@ -158,7 +158,7 @@ func enable(ctx context.Context, client *redis.Client, node string, set bool) er
 	return nil
 }
 
-// missing returns what flags lack of those wanted; A means all except K and E.
+// missing returns the flags in wanted that flags lacks; A means all except K and E.
 func missing(flags string) string {
 	var m []rune
 	for _, f := range wanted {

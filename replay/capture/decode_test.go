@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestPacketsInsideOthersAreFound wraps a datagram in what networks wrap packets in.
+// TestPacketsInsideOthersAreFound wraps a datagram in the protocols in which
+// networks wrap packets.
 func TestPacketsInsideOthersAreFound(t *testing.T) {
 	be := binary.BigEndian
 	join := func(parts ...any) []byte { return blocks(be, parts...) }
@@ -56,7 +57,7 @@ func TestPacketsInsideOthersAreFound(t *testing.T) {
 			if got != "found" || d.broken != 0 {
 				t.Errorf("got %q, %d broken", got, d.broken)
 			}
-			for n := range x.data { // what is cut off does no harm
+			for n := range x.data { // a truncated packet does no harm
 				d.decode(&packet{number: 1, time: time.Unix(0, 0), link: x.link}, x.data[:n])
 			}
 		})

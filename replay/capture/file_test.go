@@ -42,7 +42,7 @@ func section(order binary.AppendByteOrder) []byte {
 	return block(order, sectionBlock, uint32(0x1a2b3c4d), uint16(1), uint16(0), "\xff\xff\xff\xff\xff\xff\xff\xff")
 }
 
-// described reads a capture, and says in a line each what is in it.
+// described reads a capture, and returns a line for each packet.
 func described(b []byte) string {
 	f, err := open(bytes.NewReader(b))
 	if err != nil {

@@ -461,7 +461,7 @@ func lenient(s *engine.Side, name string) (string, bool) {
 	return strings.Join(all, ", "), len(all) > 0
 }
 
-// headEnd determines what follows a head.
+// headEnd determines the kind of data after a head.
 func (h *http1) headEnd(dir rule.Direction, t *httpTx) {
 	s := &h.sides[index(dir)]
 	side := &t.http.Sides[index(dir)]
@@ -806,7 +806,7 @@ func (h *http1) upgrade(t *httpTx) {
 	h.sides[0].state, h.sides[1].state = atIgnore, atIgnore
 }
 
-// tunnel hands what follows a CONNECT to the parser of what is in it.
+// tunnel hands the bytes after a CONNECT to the parser of their protocol.
 func (h *http1) tunnel() {
 	h.f.app, h.f.appName, h.f.gaveUp = nil, "", false
 	rest := [2][]byte{h.sides[0].buf, h.sides[1].buf}

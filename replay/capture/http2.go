@@ -217,7 +217,7 @@ func (h *http2) fields(dir rule.Direction, f frame, t *httpTx) {
 		}
 		side.Headers = append(side.Headers, engine.Header{Name: []byte(x.Name), Value: []byte(x.Value)})
 	})
-	_, _ = h.hp[d].Write(h.block[d]) // keep what could be decoded
+	_, _ = h.hp[d].Write(h.block[d]) // keep the decoded part
 	_ = h.hp[d].Close()
 	get := func(n string) []byte { v, _ := side.Get(n); return v }
 	side.Protocol = []byte("HTTP/2")

@@ -56,7 +56,7 @@ func (c *Config) limit(dir rule.Direction) int {
 // wholeFile is the number of bytes of a body that are kept if rules test its digest.
 const wholeFile = 16 << 20
 
-// Stats are statistics of what was read.
+// Stats are statistics of a capture.
 type Stats struct {
 	packets, bytes, payload, broken int64
 	alerts, flows, wrong            int64

@@ -11,8 +11,8 @@ import (
 	"shuultuur/test/data"
 )
 
-// What several goroutines find in a capture is what one finds, in its order:
-// records, alerts, and what thresholds leave of them.
+// Several goroutines find in a capture exactly what one finds, in its order:
+// records, alerts, and the effects of thresholds on them.
 func TestSeveralCoresFindWhatOneFinds(t *testing.T) {
 	root := data.Path(t, "suricata-verify")
 	captures, err := filepath.Glob(filepath.Join(root, "*", "*.pcap"))

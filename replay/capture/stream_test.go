@@ -6,7 +6,7 @@ import (
 )
 
 // FuzzReassembly cuts a stream into segments that overlap and come in any order,
-// and compares what comes out with the stream. Each pair of bytes of plan is a
+// and compares the result with the stream. Each pair of bytes of plan is a
 // segment: where it begins and how long it is.
 func FuzzReassembly(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), []byte{0, 5, 10, 8, 5, 5})

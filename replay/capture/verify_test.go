@@ -130,7 +130,7 @@ func (r *runner) arg(t testing.TB, a string) {
 	}
 }
 
-// yaml reads what a test's own suricata.yaml changes.
+// yaml reads the changes of a test's own suricata.yaml.
 func (r *runner) yaml() {
 	b, err := os.ReadFile(filepath.Join(r.dir, "suricata.yaml"))
 	if err != nil {
@@ -355,7 +355,7 @@ func TestMoreOfSuricataVerify(t *testing.T) {
 	t.Logf("%d of %d, %d without a capture", passed, len(names), absent)
 }
 
-// verdict says what is wrong with the alerts of a test, "" for nothing.
+// verdict returns the mistake in the alerts of a test, "" for none.
 func verdict(t *testing.T, r *runner, v *verify, pcap string) string {
 	records := r.run(t, pcap)
 	for _, c := range v.Checks {

@@ -1,5 +1,5 @@
-// Package cache keeps answers as bytes: what follows the question in a message, ready to be
-// copied after the same question of another client.
+// Package cache keeps answers as bytes: the part of a message after the question, ready to
+// be copied after the same question of another client.
 //
 // [Cache.Put] appends an entry to the page that its shard is writing. [Cache.Get] finds it by
 // the keyed hash of its key, compares the key, and copies the answer with the remaining TTLs.
@@ -8,9 +8,9 @@
 //
 // New entries go to the young ring, a quarter of the memory. When its page is reused, entries
 // that were requested again move to the old ring, and so do positive answers while that has
-// room; the others are dropped. The old ring keeps what was requested since its page was last
-// reused. So a flood of names that are never queried again passes through the young ring, and
-// if the names do not exist it takes no more memory.
+// room; the others are dropped. The old ring keeps answers requested since their page was
+// last reused. So a flood of names that are never queried again passes through the young
+// ring, and if the names do not exist it takes no more memory.
 package cache
 
 import (
@@ -59,7 +59,7 @@ type Key struct {
 	Variant     uint64
 }
 
-// An Entry is an answer. Body is what follows the question; its compression
+// An Entry is an answer. Body is the part after the question; its compression
 // pointers are those of a message whose question begins at offset 12.
 type Entry struct {
 	Body                              []byte

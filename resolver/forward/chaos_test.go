@@ -126,7 +126,7 @@ func TestEveryQuestionIsAnsweredWhileOneIsWell(t *testing.T) {
 				for range 10 {
 					healthy = (healthy + rnd.IntN(2)) % len(all)
 					all[healthy].become(t, well)
-					time.Sleep(50 * time.Millisecond) // what the one before was asked is answered
+					time.Sleep(50 * time.Millisecond) // the previous server's question is answered
 					for i, m := range all {
 						if i != healthy {
 							m.become(t, int32(rnd.IntN(moods)))

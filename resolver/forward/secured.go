@@ -60,7 +60,8 @@ func (f *Forwarder) validated(ctx context.Context, q *query) ([]byte, string, er
 	return nil, full.avoid, &Error{res.EDE, fmt.Errorf("validating %s: %s", dns.Text(q.name), res.Why)}
 }
 
-// trim removes from a validated message what was not validated or not requested.
+// trim removes from a validated message the records that were not validated or not
+// requested.
 func trim(m *miekg.Msg, do, secure bool) *miekg.Msg {
 	m.AuthenticatedData, m.CheckingDisabled, m.Compress = secure, false, true
 	qtype := m.Question[0].Qtype

@@ -107,7 +107,7 @@ func start(t testing.TB, cfg Config) *Forwarder {
 	return f
 }
 
-// get asks for the address of a host and returns it, or what went wrong.
+// get asks for the address of a host and returns it, or the error.
 func get(f *Forwarder, host string) string {
 	addrs, _, err := f.Lookup(context.Background(), host, miekg.TypeA)
 	if err != nil {

@@ -115,7 +115,7 @@ type lab struct {
 	anchor    string // the root's DS
 	resolver  string // Unbound, which does not validate
 	validator string // Unbound, which validates the resolver's answers
-	liar      string // spoils what the resolver says
+	liar      string // spoils the resolver's answers
 	misled    string // Unbound, which validates the liar's answers
 }
 
@@ -334,7 +334,7 @@ func daemon(t *testing.T, addr, name string, args ...string) {
 	})
 }
 
-// ours returns what we say of a name, and the Extended DNS Error.
+// ours returns our answer for a name, and the Extended DNS Error.
 func ours(f *Forwarder, name string, qtype uint16) (string, uint16) {
 	wire, err := dns.Name(name)
 	if err != nil {
@@ -426,7 +426,7 @@ func TestValidatesAsUnboundDoes(t *testing.T) {
 	agree(t, f, f, l.validator, questions(rnd, 400))
 	cfg.Upstreams = []string{l.liar}
 	agree(t, start(t, cfg), f, l.misled, slices.DeleteFunc(questions(rnd, 600), func(q question) bool {
-		// Unbound asks for what an alias leads to by itself.
+		// Unbound asks for the target of an alias by itself.
 		return strings.Contains(q.name, "away.") || strings.Contains(q.name, "far.") || strings.Contains(q.name, "toplain.") || strings.Contains(q.name, "tobad.") || strings.Contains(q.name, "alias.") || strings.Contains(q.name, ".cwild")
 	}))
 }

@@ -332,7 +332,7 @@ func (u *udp) ask(ctx context.Context, q *query, mixed, edns bool) (answer, erro
 	return wait(ctx, func(until time.Time, done func(answer, error)) { u.send(q, until, mixed, edns, done) })
 }
 
-// wait waits for what begin starts, until ctx ends, which has a deadline.
+// wait waits for the query that begin starts, until ctx ends, which has a deadline.
 func wait(ctx context.Context, begin func(until time.Time, done func(answer, error))) (answer, error) {
 	until, _ := ctx.Deadline()
 	came := make(chan reply, 1)

@@ -28,8 +28,8 @@ type upstream struct {
 	probe    time.Time
 }
 
-// A transport carries a query to one server and its answer back. It does not retry what the
-// caller could send to another server.
+// A transport carries a query to one server and its answer back. It does not retry a query
+// that the caller could send to another server.
 type transport interface {
 	exchange(ctx context.Context, q *query) (answer, error)
 	idle(now time.Time) // closes connections that were unused for long

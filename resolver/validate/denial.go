@@ -304,8 +304,8 @@ func (p *proof) noCloser(w *work, name string, n int) error {
 	return faultf(edeNSECMissing, "it is not proven that no name is closer to %s than the wildcard", name)
 }
 
-// noDS returns what the denial of a DS set means for a name: errInsecure for a delegation
-// without DS, errNoCut for no delegation.
+// noDS returns the meaning of the denial of a DS set for a name: errInsecure for a
+// delegation without DS, errNoCut for no delegation.
 func (p *proof) noDS(w *work, name string) error {
 	n := labels(name)
 	types, found := []uint16(nil), false

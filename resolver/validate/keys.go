@@ -13,7 +13,7 @@ import (
 var errNoCut = errors.New("this is not the top of a zone")
 
 // verify verifies the signatures of a set. It returns nil and the valid signature if it is
-// secure, errInsecure if the zone is unsigned, or what is wrong. The signing zone may be as
+// secure, errInsecure if the zone is unsigned, or the fault. The signing zone may be as
 // deep as below.
 func (v *Validator) verify(ctx context.Context, w *work, s *rrset, below string) (*miekg.RRSIG, error) {
 	if v.excepted(s.name) {
@@ -61,7 +61,7 @@ func (v *Validator) verify(ctx context.Context, w *work, s *rrset, below string)
 	return nil, first
 }
 
-// plausible checks what needs no key; RFC 4035 section 5.3.1.
+// plausible checks everything that needs no key; RFC 4035 section 5.3.1.
 func (v *Validator) plausible(s *rrset, sig *miekg.RRSIG, signer, top, below string) error {
 	now := v.now()
 	switch {

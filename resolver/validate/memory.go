@@ -16,7 +16,7 @@ const (
 	bogusKeep    = 10 * time.Second
 )
 
-// An entry is what is remembered of a zone's keys or its delegation.
+// An entry is the remembered state of a zone's keys or its delegation.
 type entry struct {
 	keys  []*miekg.DNSKEY
 	ds    []*miekg.DS

@@ -1,12 +1,12 @@
-// Package validate verifies that answers are what the owners of zones have signed: DNSSEC, RFC
-// 4033 to 4035, 5155, 6840.
+// Package validate verifies that answers are those that the owners of zones have signed:
+// DNSSEC, RFC 4033 to 4035, 5155, 6840.
 //
 // [Validator.Validate] groups the records of a message into RRsets, follows the chain of CNAME
 // and DNAME from the question, and verifies each set on the way with the keys of the zone that
-// signed it. NSEC or NSEC3 records must deny what does not exist. The keys of a zone come from
-// its DNSKEY set, which a DS set of its parent authenticates, and so on up to a trust anchor.
-// An unsigned answer must be below a delegation that provably has no DS. Keys and delegations
-// are fetched with [Ask], and remembered.
+// signed it. NSEC or NSEC3 records must deny names and types that do not exist. The keys of a
+// zone come from its DNSKEY set, which a DS set of its parent authenticates, and so on up to a
+// trust anchor. An unsigned answer must be below a delegation that provably has no DS. Keys
+// and delegations are fetched with [Ask], and remembered.
 //
 // An attacker can sign answers that cause much work, so it is bounded for each message:
 // questions, signatures tried, hashes (CVE-2023-50387, CVE-2023-50868).
@@ -177,8 +177,9 @@ func either(insecure bool) error {
 	return nil
 }
 
-// link validates what the answer has for name: its records, which end the chain, or a CNAME or
-// DNAME, which leads to the next name. An insecure link has both a next name and an error.
+// link validates the records in the answer for name: its records, which end the chain, or a
+// CNAME or DNAME, which leads to the next name. An insecure link has both a next name and an
+// error.
 func (v *Validator) link(ctx context.Context, w *work, name string, qtype uint16, answer, authority sections) (next string, done bool, err error) {
 	if qtype == miekg.TypeANY {
 		for _, s := range answer.sets {
@@ -311,7 +312,7 @@ func (v *Validator) otherwise(ctx context.Context, w *work, name string, qtype u
 }
 
 // unsigned returns errInsecure if name is in an unsigned zone, nil if it should be signed,
-// else what is wrong.
+// else the fault.
 func (v *Validator) unsigned(ctx context.Context, w *work, name string) error {
 	top := v.anchorOf(name)
 	if top == "" {

@@ -163,7 +163,7 @@ func TestManyKeysAndSignaturesTakeBoundedWork(t *testing.T) {
 	if w.failures < 0 {
 		t.Errorf("%d more were tried than may be", -w.failures)
 	}
-	// A set alone does not use it up, so that what is right among it is found.
+	// A set alone does not use it up, so that a valid signature among it is found.
 	one := append(answer[:4:4], r.signed(r.rr("www. 60 TYPE1000 \\# 1 00"))[1])
 	if _, _, err := r.validate(message("www.", 1000, 0, one, nil)); err != nil {
 		t.Errorf("three wrong signatures and a right one: %v", err)

@@ -20,7 +20,8 @@ func one(t *testing.T, s Store, n state.Count) state.Count {
 	return counts[0]
 }
 
-// here carries out one count by what the store itself knows, without waiting.
+// here carries out one count by the sums that the store itself knows, without
+// waiting.
 func here(s Store, n state.Count) state.Count {
 	counts := []state.Count{n}
 	s.CountHere(counts)

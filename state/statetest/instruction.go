@@ -30,7 +30,7 @@ func inForce(s Store) string {
 	return strings.Join(all, " ")
 }
 
-// A follower collects what Follow passes to it.
+// A follower collects the instructions that Follow passes to it.
 type follower struct {
 	mu  sync.Mutex
 	all []string

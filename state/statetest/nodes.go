@@ -162,7 +162,7 @@ func limitHoldsTogether(t *testing.T, a, b Store) {
 		})
 	}
 	wg.Wait()
-	// A node lets through a tenth of what it last knew was left.
+	// A node lets through a tenth of the remainder that it last knew.
 	if n := taken.Load(); n > most*11/10 || n < most*99/100 {
 		t.Errorf("%d were let through, want %d", n, most)
 	}

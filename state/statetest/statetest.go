@@ -1,5 +1,5 @@
-// Package statetest is the conformance suite of the stores of package state: what one store
-// does ([Run]), and what two of them share ([RunNodes]).
+// Package statetest is the conformance suite of the stores of package state: the behaviour
+// of one store ([Run]), and of two that share values ([RunNodes]).
 package statetest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"shuultuur/state"
 )
 
-// A Store is what the tests need of one.
+// A Store is the part of one that the tests need.
 type Store interface {
 	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
