@@ -63,7 +63,7 @@ func readGlossary(t *testing.T) glossary {
 	return g
 }
 
-// has says whether w, or what it is a form of, is in the glossary.
+// has says whether w, or the word it is a form of, is in the glossary.
 func (g glossary) has(w string) bool {
 	if _, err := strconv.Atoi(w); err == nil || g.known[w] {
 		return true
@@ -126,7 +126,8 @@ type logMessage struct {
 	keys     []string
 }
 
-// logMessages returns what the program logs, with the names of the values.
+// logMessages returns the messages that the program logs, with the names of the
+// values.
 func logMessages(t *testing.T) (all []logMessage) {
 	t.Helper()
 	files := token.NewFileSet()

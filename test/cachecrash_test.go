@@ -266,8 +266,8 @@ func kills(t *testing.T) int {
 	return 200
 }
 
-// The program is killed at random moments under load. What it finds on disk at
-// the next start is complete, and no deleted object returns.
+// The program is killed at random moments under load. The state on disk at the
+// next start is complete, and no deleted object returns.
 func TestNoWrongByteAfterTheProgramWasKilled(t *testing.T) {
 	t.Parallel()
 	h := newStorehouse(t, filepath.Join(t.TempDir(), "store"))
@@ -358,8 +358,8 @@ func TestNoWrongByteAfterABitFlipped(t *testing.T) {
 				if !clean && kind == "list" {
 					continue
 				}
-				// What an earlier round has fetched again must not stand in for
-				// what this one damages.
+				// Objects that an earlier round has fetched again must not stand
+				// in for those that this one damages.
 				removeOthers(t, h.store, bodies)
 				flipped := false
 				for _, f := range files {

@@ -212,7 +212,7 @@ func TestPublicCacheSuiteThroughTheDecryptingListener(t *testing.T) {
 	h.write("shuultuur.yaml", fmt.Sprintf(cacheSuiteSettings, connector(t, w.back.Addr().String())))
 	h.restart()
 	w.gateway = h.g.ProxyAddr()
-	w.accept(w.front, w.client) // what it uses is known now
+	w.accept(w.front, w.client) // it uses features of today
 	run := exec.CommandContext(t.Context(), node, data.Path(t, "..", "tools", "cache-tests", "run.mjs"), w.front.Addr().String())
 	run.Stderr = os.Stderr
 	out, err := run.Output()

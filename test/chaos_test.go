@@ -70,7 +70,7 @@ func (c *cable) carry(dst, src net.Conn) {
 	}
 }
 
-// traffic is what some clients saw in a phase.
+// traffic is the result of some clients' requests in a phase.
 type traffic struct {
 	mu    sync.Mutex
 	took  []time.Duration

@@ -161,7 +161,7 @@ var (
 	isCommand = regexp.MustCompile(`^\s*(\$ )?(sudo |\./bin/)?(shuultuur|make|curl|dig|kdig|apt|apt-get|dpkg|systemctl|docker|helm|redis-cli|sysctl|iptables|ip6tables|install|service|pip)\s`)
 )
 
-// commandBlocks finds the commands of a page. Every block says what it is, and
+// commandBlocks finds the commands of a page. Every block names its kind, and
 // none hides commands under another name.
 func commandBlocks(t *testing.T, file, text string) (blocks []commandBlock) {
 	kind, reason, open := "", "", false
@@ -343,8 +343,8 @@ identity: {addresses: {anna: [10.9.9.9]}, groups: {staff: [anna]}}
 events: {sqlite: events.db}
 `
 
-// exampleFiles makes a folder with configurations of other programs, settings
-// and what the pages name.
+// exampleFiles makes a folder with configurations of other programs, settings and
+// the files that the pages name.
 func exampleFiles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

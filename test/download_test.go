@@ -42,7 +42,7 @@ func startClamd(t *testing.T) (socket string) {
 }
 
 // slowOrigin sends a program in pieces over some seconds, and pauses before its
-// end. /bad.exe ends with what clamd finds.
+// end. /bad.exe ends with a virus that clamd finds.
 func slowOrigin(t *testing.T) *httptest.Server {
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/octet-stream")
@@ -106,7 +106,8 @@ func TestBrowserWaitsWhileADownloadIsScanned(t *testing.T) {
 }
 
 // TestADownloadTricklesWhileItIsScanned: with proxy.downloads off, the client
-// gets judged parts as they arrive, but not the last part of what clamd refuses.
+// gets judged parts as they arrive, but not the last part of a body that clamd
+// refuses.
 func TestADownloadTricklesWhileItIsScanned(t *testing.T) {
 	t.Parallel()
 	socket, origin := startClamd(t), slowOrigin(t)

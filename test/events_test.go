@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAnEventIsSettledWithAButton: what the page of events shows as blocked or
-// passed is otherwise after a click.
+// TestAnEventIsSettledWithAButton: a click reverses the verdicts that the page of
+// events shows.
 func TestAnEventIsSettledWithAButton(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, map[string]string{"tea.example/": "tea", "bet.example/": "bets"})

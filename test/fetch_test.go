@@ -116,7 +116,7 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 		t.Errorf("/health after the list has come: %s", text)
 	}
 
-	// The running gateway uses what was fetched manually.
+	// The running gateway uses a list that was fetched manually.
 	body.Store("ads.127.0.0.1.invalid\nmore.127.0.0.1.invalid\n")
 	f, err := configuration.ReadLists(file)
 	if err != nil {

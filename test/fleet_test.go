@@ -35,7 +35,7 @@ type fleet struct {
 	t       *testing.T
 	origin  *httptest.Server
 	served  atomic.Int64 // whole pages, of /page
-	stored  atomic.Int64 // fetches of what may be stored
+	stored  atomic.Int64 // fetches of storable objects
 	list    atomic.Value // content of the fetched list
 	fetched atomic.Int64
 	nodes   []*gateway.Gateway
@@ -111,7 +111,7 @@ func (f *fleet) start(redis string) {
 			t.Fatal(err)
 		}
 	}
-	// What one signs the others know.
+	// A token that one signs is valid on the others.
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "data"), 0o755),
 		os.WriteFile(filepath.Join(dir, "data", "secret.key"), []byte("thirty-two letters of one fleet."), 0o600)); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func (f *fleet) status(node int, url string) int {
 	return status
 }
 
-// learned reports whether a node has used what it knows about a page of host.
+// learned reports whether a node has used its learned verdict about a page of host.
 func (f *fleet) learned(node int, host string) bool {
 	f.t.Helper()
 	want, err := event.ParseFilter("learned:yes host:"+host, time.Now())
@@ -329,7 +329,7 @@ func (f *fleet) obeys(redis string) {
 	reaches("the entry is gone", 200)
 }
 
-// purges has one node purge what others have stored too.
+// purges has one node purge objects that others have stored too.
 func (f *fleet) purges() {
 	f.t.Helper()
 	const page = "http://news.example/stored"
@@ -398,7 +398,7 @@ func TestAFleetRemembersTogether(t *testing.T) {
 				until(t, "the new list is in use", func() bool { return f.status(i, "http://more.example/") == 403 })
 			}
 
-			// What was learned with the old list is worth nothing, once for all.
+			// Verdicts learned with the old list are void, once and for all.
 			was := f.served.Load()
 			if s := f.status(1, "http://rude.example/rude"); s != 403 || f.served.Load() != was+1 {
 				t.Errorf("the rude page: %d, fetched %d times; want it looked at anew", s, f.served.Load()-was)
@@ -406,7 +406,7 @@ func TestAFleetRemembersTogether(t *testing.T) {
 
 			f.clicksThrough()
 
-			// What both spend is one quota: 1000 bytes are three times 400.
+			// Both spend from one quota: 1000 bytes are three times 400.
 			var ok int
 			for i := range 10 {
 				switch s := f.status(i%2, fmt.Sprintf("http://play.example/%d", i)); s {

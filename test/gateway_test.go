@@ -301,8 +301,8 @@ events: {sqlite: events.db, jsonl: events.jsonl, every: 20ms}
 		_ = p.cmd.Wait()
 		close(stop)
 		load.Wait()
-		// What a kill may leave behind: a list half written under its own name,
-		// and, were renaming not atomic, half a list in place.
+		// A kill may leave behind: a list half written under its own name, and,
+		// were renaming not atomic, half a list in place.
 		list := filepath.Join(dir, "data", "lists", "own.list")
 		whole, err := os.ReadFile(list)
 		if err != nil {

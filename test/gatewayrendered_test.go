@@ -24,7 +24,7 @@ proxy: {parent: "http://%s"}
 `
 
 // shownBy has a browser behind a proxy show each of so many answers in a frame, and
-// returns what the frames show.
+// returns the texts of the frames.
 func shownBy(b *browser, count int) []string {
 	texts := make([]string, count)
 	const together = 60
@@ -55,8 +55,8 @@ for (let i = from; i < to; i++) {
 }
 setTimeout(end, 3000);`
 
-// What Chromium shows of an answer when it asks the origin it does not show when it
-// asks through the gateway, which blocks the word.
+// Chromium shows the word when it asks the origin, and not when it asks through the
+// gateway, which blocks it.
 func TestWhatChromiumShowsIsBlockedByTheGateway(t *testing.T) {
 	t.Parallel()
 	compareThroughGateway(t, oddCases(t), 120)

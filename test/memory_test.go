@@ -15,8 +15,8 @@ import (
 	"shuultuur/test/data"
 )
 
-// anonymous returns the private memory of a process that is not a mapped
-// file, in bytes: what cannot be given back to the system.
+// anonymous returns the private memory of a process that is not a mapped file, in
+// bytes: memory that cannot be returned to the system.
 func anonymous(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -44,7 +44,7 @@ func packed(t *testing.T, version string) string {
 		}
 	}
 	program := filepath.Join(dir, "shuultuur")
-	// With the flags of a release, so that what test/cross.sh has compiled is used.
+	// With the flags of a release, so that the results of test/cross.sh are used.
 	flags, err := exec.Command("sh", "../dist/flags.sh").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func (s *shipped) holderIn(name string) (pid int) {
 	return pid
 }
 
-// TestTheServiceIsConfined: systemd's own measure of what a service may do.
+// TestTheServiceIsConfined: systemd's own measure of a service's rights.
 func TestTheServiceIsConfined(t *testing.T) {
 	analyze := peer.Program(t, "systemd-analyze")
 	out, err := exec.Command(analyze, "security", "--offline=true", "--no-pager", "../dist/systemd/shuultuur.service").CombinedOutput()

@@ -201,7 +201,7 @@ events: {sqlite: events.db, every: 100ms}
 proxy: {parent: "http://%s"}
 `
 
-// maxFirstPage bounds what the first page loads, in bytes.
+// maxFirstPage bounds the bytes that the first page loads.
 const maxFirstPage = 150 << 10
 
 // axe returns Deque's checker, which npm installs. If it is not available, the
@@ -377,7 +377,7 @@ func fromTheRight(t *testing.T) string {
 			continue
 		}
 		b.WriteString(key + " = ")
-		kept := ' ' // the end of what is kept: markup, a value, an entity
+		kept := ' ' // the end of the record: markup, a value, an entity
 		for _, r := range says {
 			switch {
 			case kept == ' ' && r == '<':
@@ -397,7 +397,7 @@ func fromTheRight(t *testing.T) string {
 	return b.String()
 }
 
-// pictureName is what the picture of a page is called.
+// pictureName is the name of a page's picture.
 func pictureName(page string) string {
 	name, query, _ := strings.Cut(strings.Trim(page, "/"), "?")
 	if strings.Contains(name, "/") {
@@ -409,7 +409,7 @@ func pictureName(page string) string {
 	return cmp.Or(name, "start")
 }
 
-// maxRequests bounds what a page asks for: itself, a style sheet, a script and
+// maxRequests bounds the requests of a page: itself, a style sheet, a script and
 // pictures.
 const maxRequests = 6
 

@@ -15,8 +15,8 @@ import (
 // admin asks the running gateway at its admin address.
 func (h *house) admin() admin.Client { return admin.Client{URL: "http://" + h.g.AdminAddr()} }
 
-// TestFilteringRestsForAWhile: during a pause, what the policy blocks passes,
-// and afterwards it is blocked again. Reloads and restarts do not end a pause.
+// TestFilteringRestsForAWhile: during a pause, pages that the policy blocks pass,
+// and afterwards they are blocked again. Reloads and restarts do not end a pause.
 func TestFilteringRestsForAWhile(t *testing.T) {
 	h := newHouse(t, map[string]string{"bet.example/": "bets", "rude.example/": "<p>Blimey. Crikey.</p>"})
 	set := func(who, length string, want int) {

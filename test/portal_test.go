@@ -26,8 +26,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// provider starts an OpenID provider (npm oidc-provider) and returns what ends
-// it.
+// provider starts an OpenID provider (npm oidc-provider) and returns the function
+// that ends it.
 func provider(t *testing.T, port, kid, callback string) (stop func()) {
 	t.Helper()
 	cache, err := os.UserCacheDir()

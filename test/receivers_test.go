@@ -60,7 +60,7 @@ func unzipped(b []byte) (all []byte) {
 	return all
 }
 
-// httpReceiver accepts what is posted or put: it replaces a collector and an
+// httpReceiver accepts posted and put bodies: it replaces a collector and an
 // object store.
 func httpReceiver(t *testing.T, name, addr string, waits time.Duration) *receiver {
 	var mu sync.Mutex

@@ -13,7 +13,7 @@ func styleCases() (all []renderCase) {
 		"p<i hidden>x</i>o<i hidden>y</i>r<i hidden>z</i>n", "p<i hidden>x x</i>o<i hidden>y</i>r<i hidden>z z</i>n", "<i hidden>zz</i>porn", "porn<i hidden>zz</i>", "po<i hidden>a<b>b</b>c</i>rn",
 		"po<i hidden>a<i>b</i>c</i>rn", "po<i hidden>z<p>z</i>rn", "po<div hidden>zz</div>rn", "po<div style='display:none'>z<div>z</div>z</div>rn", "po<br hidden>rn", "po<img hidden src=x>rn", "po<br style='display:none'>rn",
 		"po<button hidden>x</button>rn", "po<x-y hidden>zz</x-y>rn", "<b class=v>po</b><i hidden>zz</i>rn", "p<b class=v>o</b><i hidden>zz</i>rn", "po<i hidden>zz</i>rn<i class=x>", "po<i hidden>zz</i>&#114;n", "p&#111;<i hidden>zz</i>rn",
-		// What a class means may stand elsewhere.
+		// The meaning of a class may be defined elsewhere.
 		"po<span class=h>zz</span>rn", "po<span id=h>zz</span>rn", "<link rel=stylesheet href=x>p<b class=a>zz</b>o<b class=a>y</b>rn",
 		"<style>.h{display:none}</style><i class=h>zz</i>porn", "<style>b{display:none}</style>po<b>zz</b>rn", "<style>p b{display:none}</style><p>po<b>zz</b>rn", "<style>b,u{color:red}b{display:none}</style>po<b>zz</b>rn",
 		"<style>@media all{b{display:none}}</style>po<b>zz</b>rn", "<style>/*}*/b{/*x*/display:none}</style>po<b>zz</b>rn", "<style>a{content:'}'}b{display:none}</style>po<b>zz</b>rn", "<style>b{content:\"'\";display:none}</style>po<b>zz</b>rn",

@@ -34,7 +34,7 @@ func withProgram(m *testing.M) int {
 	return m.Run()
 }
 
-// TestStories runs what a user could have typed.
+// TestStories runs commands as a user would type them.
 func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata",

@@ -118,7 +118,7 @@ func rawDeflate(s string) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\x00\x00\xff\xff"))
 }
 
-// sock answers with frames of a WebSocket, or with what the client sends first.
+// sock answers with frames of a WebSocket, or with the first frame of the client.
 func sock(deflate bool, frames func(word string) [][]byte) func(w http.ResponseWriter, r *http.Request, word string) {
 	return func(w http.ResponseWriter, r *http.Request, word string) {
 		h := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
@@ -209,7 +209,7 @@ func ranged(typ, body string) func(w http.ResponseWriter, r *http.Request, word 
 	}
 }
 
-// echo returns what the client sends, in digits that no check reads.
+// echo returns the client's bytes, in digits that no check reads.
 func echo(w http.ResponseWriter, r *http.Request, word string) {
 	p, _ := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -416,7 +416,7 @@ func trials() []trial {
 			w.Header().Set("Content-Type", "text/html")
 			w.Write(brotlied(gzipped([]byte("<p>hello " + word))))
 		}, secure: true},
-		// what clients send
+		// messages of clients
 		{name: "post text", serve: echo, js: `const r=await fetch(u,{method:'POST',body:'hello '+WORDJS})` + unhex},
 		{name: "post urlencoded", serve: echo, js: `const r=await fetch(u,{method:'POST',body:new URLSearchParams({q:'hello '+WORDJS})})` + unhex},
 		{name: "post urlencoded hex", serve: echo, js: `const r=await fetch(u,{method:'POST',headers:{'Content-Type':'application/x-www-form-urlencoded'},body:'q='+[...WORDJS].map(c=>'%'+c.charCodeAt(0).toString(16)).join('')})` + strings.Replace(unhex, "return new TextDecoder().decode", "return decodeURIComponent(new TextDecoder().decode", 1) + ")"},
@@ -443,8 +443,9 @@ func trials() []trial {
 	}
 }
 
-// What scripts of a page read and send by every means of a browser is inspected:
-// each trial comes through with an innocent word, and does not with a listed one.
+// All data that scripts of a page read and send by every means of a browser is
+// inspected: each trial comes through with an innocent word, and does not with a
+// listed one.
 func TestWhatScriptsReadAndSendIsInspected(t *testing.T) {
 	t.Parallel()
 	inspectTrials(t, trials())

@@ -374,7 +374,7 @@ func moreTrials() []trial {
 		{name: "chunks with extensions", serve: raws("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n6;a=b\r\nhello \r\n3;c=\"d\"\r\nFIRST\r\n3\r\nLAST\r\n0\r\nX-Y: z\r\n\r\n"), js: fetchText, h1: true},
 		{name: "closed by the origin", serve: raws("HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nhello FIRST", "LAST"), js: fetchText, h1: true},
 		{name: "mixed replace slowly", serve: say("multipart/x-mixed-replace; boundary=b", "--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n", "Content-Type: text/plain\r\n\r\nhello WO", "RD\r\n--b--\r\n")},
-		// What a service worker answers.
+		// The answers of a service worker.
 		{name: "sw from a string", serve: worker("addEventListener('install',e=>skipWaiting());addEventListener('activate',e=>e.waitUntil(clients.claim()));addEventListener('fetch',e=>e.respondWith(new Response('<p>hello WORD',{headers:{'Content-Type':'text/html'}})))"), js: sw(""), secure: true, known: "strings of scripts are read with proxy.scripts"},
 		{name: "sw from the network", serve: worker("addEventListener('install',e=>skipWaiting());addEventListener('fetch',e=>e.respondWith(fetch(registration.scope.replace('page','data'))))"), js: sw(""), secure: true},
 		{name: "sw from a cache", serve: worker("addEventListener('install',e=>{skipWaiting();e.waitUntil(caches.open('a').then(c=>c.add(location.href.replace('sw','data'))))});addEventListener('fetch',e=>e.respondWith(caches.open('a').then(c=>c.match(location.href.replace('sw','data')))))"), js: sw(""), secure: true},
@@ -402,7 +402,7 @@ func moreTrials() []trial {
 			},
 		}), js: `return await new Promise(ok=>{const l=document.createElement('link');l.rel='stylesheet';l.href=u;l.onload=()=>ok([...l.sheet.cssRules].map(r=>r.styleSheet?[...r.styleSheet.cssRules].map(x=>x.cssText).join():r.cssText).join());l.onerror=()=>ok('E');document.head.append(l)})`},
 		{name: "css custom property", serve: say("text/css", "#css{--x: hello WORD}"), js: `return await new Promise(ok=>{const l=document.createElement('link');l.rel='stylesheet';l.href=u;l.onload=()=>ok([...l.sheet.cssRules].map(r=>r.cssText).join());l.onerror=()=>ok('E');document.head.append(l)})`, known: "text of style sheets without quotes"},
-		// What clients send.
+		// Messages of clients.
 		{name: "post two fields of a form", serve: echo, js: post("application/x-www-form-urlencoded", "'a=1&q='+WORDJS+'&b=2'")},
 		{name: "post form with plus", serve: echo, js: post("application/x-www-form-urlencoded;charset=windows-1251", "'q=hello+'+WORDJS")},
 		{name: "post form name", serve: echo, js: post("application/x-www-form-urlencoded", "WORDJS+'=1'")},

@@ -193,7 +193,7 @@ deny_info 302:http://why.example/?%o passes
 	}
 }
 
-// A conversation is what Squid writes to a helper and reads from it.
+// A conversation is the exchange between Squid and a helper.
 func converse(t *testing.T, program string, args []string, lines string) string {
 	t.Helper()
 	cmd := peer.Command(t, program, args...)

@@ -245,7 +245,7 @@ func (n *network) curl(args ...string) (string, error) {
 	return string(out), err
 }
 
-// redirect sends what passes through the gateway's host to the gateway.
+// redirect sends connections through the gateway's host to the gateway.
 func (n *network) redirect() {
 	for _, ipt := range []string{"iptables", "ip6tables"} {
 		n.run("ip netns exec %s %s -t nat -A PREROUTING -i vg -p tcp -m multiport --dports 80,443 -j REDIRECT --to-ports 3129", n.gate, ipt)
@@ -390,7 +390,7 @@ func TestBrowsersThatKnowOfNoProxyAreFiltered(t *testing.T) {
 			t.Errorf("%s: %v, %q\n%s", tt.url, err, page, status)
 		}
 	}
-	// What browsers send today is larger than a segment.
+	// A hello of a current browser is larger than a segment.
 	for _, to := range []string{"10.77.2.2:443", "[fd77:2::2]:443"} {
 		c, err := within(n.client, func() (net.Conn, error) { return net.Dial("tcp", to) })
 		if err != nil {

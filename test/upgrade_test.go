@@ -396,7 +396,7 @@ func TestAServiceManagerMayOpenTheSockets(t *testing.T) {
 	}
 	ln.Close()
 	names.Close()
-	// What comes before the program runs is answered when it does.
+	// Queries that arrive before the program runs are answered when it does.
 	early, err := net.Dial("tcp", s.proxy)
 	if err != nil {
 		t.Fatal(err)

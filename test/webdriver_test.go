@@ -188,7 +188,8 @@ func (b *browser) click(selector string) {
 	}
 }
 
-// change clicks what changes something, and makes the change if its effect is shown first.
+// change clicks a button that changes something, and makes the change if its effect
+// is shown first.
 func (b *browser) change(selector string) {
 	b.t.Helper()
 	b.follow(selector)
@@ -197,7 +198,7 @@ func (b *browser) change(selector string) {
 	}
 }
 
-// follow clicks what leads to another page, and waits until that is there.
+// follow clicks a link, and waits until the next page is there.
 func (b *browser) follow(selector string) {
 	b.t.Helper()
 	b.script("window.before = true; return ''")

@@ -50,7 +50,7 @@ type Page[T any] struct {
 }
 
 // NewPage returns the page with the template source. build converts the source
-// into what is executed.
+// into the executed form.
 func NewPage[T any](source string, build func(t *Texts, source string) T) *Page[T] {
 	p := &Page[T]{source: source, make: build, translated: map[*Texts]T{}}
 	p.In(nil) // so that a broken page fails at the start

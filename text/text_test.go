@@ -397,8 +397,8 @@ var forPrograms = []string{"client.go", "config.go", "contention.go", "mcp.go", 
 	"send application/json or text/csv", "If-Match is missing: send the ETag of the settings that were read", "reading the alerts in X: X; move the file away to begin anew"}
 
 // TestWhatTheAdminPagesRefuseIsAMessage: each mistake that can be made on a page
-// is reported in every language. What wraps an error says where it happened, and
-// may stay as it is.
+// is reported in every language. A text that wraps an error says where it
+// happened, and may stay as it is.
 func TestWhatTheAdminPagesRefuseIsAMessage(t *testing.T) {
 	verbs := regexp.MustCompile(`%[-+#]?[0-9.]*[a-zA-Z]`)
 	found := 0

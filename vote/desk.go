@@ -139,13 +139,13 @@ func (d *Desk) withdraw(ctx context.Context, id int64) (Decision, error) {
 	return d.store.Withdraw(ctx, id, now)
 }
 
-// Withdrawing returns what withdrawing a decision would carry out.
+// Withdrawing returns the changes that withdrawing a decision would make.
 func (d *Desk) Withdrawing(ctx context.Context, id int64) ([]Decision, error) {
 	_, then, err := d.withdrawn(ctx, id, time.Now())
 	return then, err
 }
 
-// withdrawn returns a decision, and what is carried out when it is withdrawn.
+// withdrawn returns a decision, and the changes that withdrawing it makes.
 func (d *Desk) withdrawn(ctx context.Context, id int64, now time.Time) (n Decision, then []Decision, err error) {
 	n, err = d.store.Decision(ctx, id)
 	if err == nil && !n.Ended.IsZero() {

@@ -140,15 +140,15 @@ func (s *Stream) Take(ctx context.Context, records [][]byte) error {
 }
 
 // Receive moves votes from the stream into a log until ctx ends or an error
-// occurs. The next call reads again what was not acknowledged. works is called
-// after each successful read.
+// occurs. The next call reads unacknowledged votes again. works is called after
+// each successful read.
 func (s *Stream) Receive(ctx context.Context, log Log, works func()) error {
 	var b redis.Batch
 	b.Add("XGROUP", "CREATE", s.Key, streamGroup, "0", "MKSTREAM")
 	if err := s.Redis.Do(ctx, &b); err != nil && redis.Code(err) != "BUSYGROUP" { // BUSYGROUP: the group exists
 		return fmt.Errorf("making a group of readers for the stream in Redis: %w", err)
 	}
-	from := "0" // first what was read before without acknowledgement, then new votes
+	from := "0" // first votes that were read before without acknowledgement, then new votes
 	for ctx.Err() == nil {
 		n, err := s.receive(ctx, from, log)
 		if err != nil {

@@ -31,7 +31,7 @@ const (
 
 // ConnectJetStream connects to the server at a URL, and creates the stream if it
 // does not exist. Votes are deleted from the stream when they are in the log of
-// the node that counts. remark is called with what cannot be verified.
+// the node that counts. remark is called with the parts that cannot be verified.
 func ConnectJetStream(ctx context.Context, url, name string, remark func(string)) (*JetStream, error) {
 	conn, err := nats.Connect(url, nats.Timeout(natsWait), nats.MaxReconnects(0), nats.Name("shuultuur votes"))
 	if err != nil {

@@ -29,7 +29,7 @@ type Log interface {
 	Append(ctx context.Context, records ...[]byte) error
 }
 
-// Parts are what a Server needs.
+// Parts are the parts that a Server needs.
 type Parts struct {
 	Log    Log
 	Sealer *Sealer

@@ -236,7 +236,7 @@ func TestALimitIsForAllVotesOfARequest(t *testing.T) {
 	many("a", 4, 413)
 	many("b", 2, 202)
 	many("c", 2, 429)
-	many("d", 1, 202) // what was refused has used nothing
+	many("d", 1, 202) // refused votes have used nothing
 	// Another client is not held up by this one, and neither uses anything when
 	// one of them has nothing left.
 	other := token(t, func(e *vote.Event) { e.User = "ben" })
@@ -306,7 +306,8 @@ func TestALogThatCannotKeepIs503(t *testing.T) {
 	}
 }
 
-// What could not be kept and is sent again does not count twice against the limit.
+// A vote that could not be kept and is sent again does not count twice against the
+// limit.
 func TestALogThatCannotKeepUsesNothingOfALimit(t *testing.T) {
 	log := &kept{err: &ingest.Unavailable{Cause: errors.New("no space left on device"), Retry: time.Second}}
 	s := vote.NewServer(vote.Parts{Log: log, Sealer: sealer(t), Limit: vote.Rate{Most: 2, In: time.Hour}})

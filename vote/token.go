@@ -13,9 +13,9 @@ import (
 )
 
 // A Sealer makes the tokens of block pages and opens them. A token is encrypted
-// and authenticated (AES-256-GCM), so that only a client that was blocked can
-// vote on what was blocked, and does not read which list line did it. Nodes with
-// the same key open each other's tokens.
+// and authenticated (AES-256-GCM), so that only a blocked client can vote on the
+// block, and cannot read which list line caused it. Nodes with the same key open
+// each other's tokens.
 type Sealer struct{ aead cipher.AEAD }
 
 // TokenFor is how long a token is good.

@@ -1,13 +1,13 @@
-// Package vote accepts clients' votes on what is blocked and what should be: "this is
-// blocked by mistake", "this is dangerous".
+// Package vote accepts clients' votes on sites that are blocked or should be: "this
+// is blocked by mistake", "this is dangerous".
 //
-// Data moves through it as follows. A block page contains a token ([Sealer]) with what
-// was blocked, for whom and why. A client returns it with its vote to a [Server], which
-// checks the vote, adds it to a durable log (package ingest) and acknowledges it when it
-// is on disk. A [Drain] reads the log in batches and gives them to a [Sink]: to the
-// database (package store), which counts each identifier once; to another node over HTTP;
-// or to a stream in Redis or NATS, from which another node fills its own log. The [Desk]
-// shows cases that wait for a decision and carries decisions out.
+// Data moves through it as follows. A block page contains a token ([Sealer]) with the
+// blocked URL, the client and the reason. A client returns it with its vote to a
+// [Server], which checks the vote, adds it to a durable log (package ingest) and
+// acknowledges it when it is on disk. A [Drain] reads the log in batches and gives them
+// to a [Sink]: to the database (package store), which counts each identifier once; to
+// another node over HTTP; or to a stream in Redis or NATS, from which another node fills
+// its own log. The [Desk] shows cases that wait for a decision and carries decisions out.
 //
 // A batch is given to a sink until the sink accepts it, and the log keeps it until then;
 // identifiers are unique in the database. So every acknowledged vote counts exactly once,
@@ -32,7 +32,7 @@ import (
 // A Kind is the opinion in a vote.
 type Kind uint8
 
-// What votes say.
+// The meanings of votes.
 const (
 	Wrong     Kind = 1 // it is blocked and should not be
 	Dangerous Kind = 2 // it is not blocked and should be
@@ -48,7 +48,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// ParseKind reads what [Kind.String] writes. "" is Wrong.
+// ParseKind reads the form that [Kind.String] writes. "" is Wrong.
 func ParseKind(s string) (Kind, error) {
 	switch s {
 	case "wrong", "":
@@ -92,7 +92,7 @@ func ParseID(s string) (id ID, err error) {
 	if _, err := hex.Decode(id[:], digits[:]); err != nil {
 		return ID{}, notUUID(s)
 	}
-	if id == nilID || id == maxID { // what many clients send that have made none
+	if id == nilID || id == maxID { // sent by many clients that have made none
 		return ID{}, fmt.Errorf("%s names no vote; make a new UUID for each", s)
 	}
 	return id, nil
@@ -121,7 +121,7 @@ func namedID(parts ...string) (id ID) {
 	return id
 }
 
-// An Event describes what was blocked, for whom and why.
+// An Event describes a block: the URL, the client and the reason.
 type Event struct {
 	Ref      string // identifier of the transaction; "" when there was none
 	At       time.Time
@@ -137,7 +137,7 @@ type Event struct {
 	Entry    string // the list line, phrase or signature that was found
 }
 
-// A Vote is what a client says about an Event.
+// A Vote is a client's opinion on an Event.
 type Vote struct {
 	ID      ID
 	Kind    Kind
@@ -168,7 +168,7 @@ func MailTo(addr string, t *text.Texts) string {
 	return addr + mailLanguage + t.Lang
 }
 
-// MailOf takes apart what [MailTo] has made.
+// MailOf decodes an address that [MailTo] has made.
 func MailOf(to string) (addr, language string) {
 	i := strings.LastIndex(to, mailLanguage)
 	if i < 0 {
@@ -177,9 +177,9 @@ func MailOf(to string) (addr, language string) {
 	return to[:i], to[i+len(mailLanguage):]
 }
 
-// Remedy returns what would have to change. It is equal for all votes that one
-// change would answer: the list line, phrase or signature that was found, or
-// else the host.
+// Remedy returns the change that would answer the vote. It is equal for all votes
+// that one change would answer: the list line, phrase or signature that was
+// found, or else the host.
 func (v *Vote) Remedy() string {
 	e := &v.Event
 	switch {
@@ -266,7 +266,7 @@ func (e *Event) texts() [10]*string {
 
 var errVote = errors.New("not an encoded vote")
 
-// Parse reads what [Vote.Append] has written.
+// Parse reads the form that [Vote.Append] writes.
 func Parse(b []byte) (v Vote, err error) {
 	if len(b) < 18 || b[0] != format {
 		return v, errVote

@@ -78,9 +78,9 @@ func extras(r *miekg.Msg) string {
 	return strings.Join(all, ", ")
 }
 
-// TestAdditionalSectionAgreesWithPeers asks NSD, Knot and BIND for the same
-// zone: what they add for MX and SRV we add, once, and nothing else. For HTTPS,
-// SVCB and NAPTR we add at least what they add.
+// TestAdditionalSectionAgreesWithPeers asks NSD, Knot and BIND for the same zone:
+// records that they add for MX and SRV we add, once, and no others. For HTTPS,
+// SVCB and NAPTR we add at least those that they add.
 func TestAdditionalSectionAgreesWithPeers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.test.zone")
 	write(t, file, "$TTL 300\n"+strings.TrimPrefix(services, "$TTL 300\n"))

@@ -147,7 +147,7 @@ func (t *table) resolve(name []byte, labels []uint8) uint32 {
 	return n
 }
 
-// elsewhere answers with what the zone's Resolver finds.
+// elsewhere answers with the records that the zone's Resolver finds.
 func (w *walk) elsewhere(a *alias) bool {
 	if w.t.resolver == nil {
 		w.ctxless()

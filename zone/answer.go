@@ -15,7 +15,7 @@ const maxHops = 20
 // maxPointer is the largest offset of a compression pointer.
 const maxPointer = 0x3fff
 
-// scratch holds what rare answers need.
+// scratch holds the data for rare answers.
 type scratch struct {
 	names   [maxHops][256]byte
 	labels  [maxHops][128]uint8

@@ -38,7 +38,7 @@ var ErrWhole = errors.New("the zone can only be replaced as a whole")
 // When a quarter of the compiled form is obsolete, it is compacted, after the change is
 // answered.
 //
-// If the zone has a Signer, it signs what changed and repairs the NSEC chain, which copies 4
+// If the zone has a Signer, it signs the changes and repairs the NSEC chain, which copies 4
 // more bytes per name. A zone with an NSEC3 chain gives ErrWhole. After an error the zone is
 // unchanged.
 func (z *Responder) Change(c *Change) error {

@@ -181,7 +181,7 @@ func sameAnswers(t *testing.T, c *content, rnd *rand.Rand, changed, compiled *Re
 	}
 }
 
-// contents is what a zone is served with, in one order.
+// contents lists the records that a zone is served with, in one order.
 func contents(t *testing.T, z *Responder) string {
 	t.Helper()
 	var all []string
@@ -228,7 +228,7 @@ func TestAChangedZoneAnswersLikeOneCompiledFromTheStart(t *testing.T) {
 			c.turn(t, rnd, name)
 			names = append(names, name, "ns."+name)
 		}
-		// What was there of glue may be of a delegation that is gone.
+		// Glue may be of a delegation that is gone.
 		if err := changed.Change(c.change(slices.Compact(slices.Sorted(slices.Values(names))))); err != nil {
 			t.Fatalf("step %d: %v", step, err)
 		}

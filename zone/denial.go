@@ -17,8 +17,8 @@ import (
 	"shuultuur/dns"
 )
 
-// maxIterations bounds the iterations of NSEC3: what validators accept (RFC 9276 section 3.2),
-// and what a query may cost.
+// maxIterations bounds the iterations of NSEC3: the values that validators accept (RFC 9276
+// section 3.2), and the cost of a query.
 const maxIterations = 150
 
 // An nsec3 is the NSEC3 chain of a zone (RFC 5155).

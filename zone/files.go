@@ -36,7 +36,7 @@ type File struct {
 	Clients setting.Networks `yaml:"clients,omitempty"`
 }
 
-// A Target serves zones: a [Responder], or what signs and announces them first.
+// A Target serves zones: a [Responder], or the signer and announcer before it.
 type Target interface {
 	Replace(zones ...*Zone) error
 	Remove(origin, view string) bool
@@ -47,7 +47,7 @@ type Fault struct {
 	Key          string // of the settings: "files[0].path"
 	Origin, View string // Origin is "" for a folder that cannot be listed
 	Err          error
-	Instead      string // what is served instead
+	Instead      string // the substitute that is served
 }
 
 func (f Fault) String() string {

@@ -11,8 +11,8 @@ import (
 	"shuultuur/dns"
 )
 
-// FuzzZoneFile reads any text as a zone; what can be compiled answers for
-// each of its names without harm, and in bounded time.
+// FuzzZoneFile reads any text as a zone; a compiled zone answers for each of its
+// names without harm, and in bounded time.
 func FuzzZoneFile(f *testing.F) {
 	f.Add(tiny)
 	f.Add(tiny + "* CNAME a\na.b.c DNAME @\nsub NS ns.sub\nns.sub A 192.0.2.1\n")
@@ -52,8 +52,8 @@ func FuzzZoneFile(f *testing.F) {
 	})
 }
 
-// FuzzAnswer sends any message to a responder with strange zones: what can be
-// read as a query is answered within its limit, and can be read back.
+// FuzzAnswer sends any message to a responder with strange zones: a readable
+// query is answered within its limit, and the answer can be read back.
 func FuzzAnswer(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	origins := []string{"one.test.", "two.test.", "sub.one.test."}

@@ -57,7 +57,7 @@ func FileName(text string) string {
 }
 
 // Canonical returns the one spelling in which names are compared as text: lower case and
-// punycode, with the final dot. What is not a name stays unchanged.
+// punycode, with the final dot. A text that is not a name stays unchanged.
 func Canonical(name string) string {
 	if isASCII := !strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }); isASCII && !strings.ContainsAny(name, `\\'"();@$ `) {
 		return miekg.CanonicalName(name)

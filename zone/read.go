@@ -107,8 +107,8 @@ type input struct {
 	err      error
 }
 
-// A counted is one file. The parser reads it byte by byte, so the count matches what it has
-// parsed.
+// A counted is one file. The parser reads it byte by byte, so the count matches the part
+// that it has parsed.
 type counted struct {
 	in     *input
 	name   string
@@ -126,7 +126,7 @@ func (in *input) push(name string, r io.Reader) *counted {
 	return c
 }
 
-// Open opens what $INCLUDE names, for the parser.
+// Open opens the file that $INCLUDE names, for the parser.
 func (in *input) Open(name string) (fs.File, error) {
 	f, err := in.dir.Open(name)
 	if err != nil {

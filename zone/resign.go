@@ -15,9 +15,9 @@ import (
 // links of names that are added, removed or get other types, and the links before them. All
 // other signatures stay, since they are in the table.
 
-// resign signs what an edit of a table changed. names are those with other records; flipped
-// are those that moved below a cut or DNAME, or out from under one. All are without the
-// origin.
+// resign signs the names that an edit of a table changed. names are those with other
+// records; flipped are those that moved below a cut or DNAME, or out from under one. All
+// are without the origin.
 func (e *edit) resign(b *builder, names, flipped [][]byte) error {
 	typ := e.signer.Chain()
 	if typ == miekg.TypeNSEC3 {

@@ -140,8 +140,8 @@ func (t *table) sets(n uint32, visit func(at uint32)) {
 	}
 }
 
-// Source returns the zone as it was before its Signer signed it, plus what the Signer added at
-// the origin besides signatures and chains.
+// Source returns the zone as it was before its Signer signed it, plus the records that the
+// Signer added at the origin besides signatures and chains.
 func (s *Served) Source() *Zone {
 	t := s.t
 	z := &Zone{Origin: dns.Text(t.origin), View: t.view, Clients: t.clients, Resolver: t.resolver, ClimbCAA: t.climbCAA, Expires: t.expires, Records: make([]miekg.RR, 0, t.count)}

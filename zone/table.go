@@ -119,7 +119,8 @@ const (
 	addSize    = 12 // bytes of an additional
 )
 
-// maxSet bounds an RRset, in bytes: what fits in a message beside the longest question.
+// maxSet bounds an RRset, in bytes: the room in a message beside the longest
+// question.
 const maxSet = 65535 - 12 - 259 - 11
 
 func u16(b []byte, at uint32) uint16 { return binary.LittleEndian.Uint16(b[at:]) }

@@ -12,8 +12,8 @@ import (
 	"shuultuur/dns"
 )
 
-// Write writes a zone as a zone file, the SOA record first. What a zone file cannot express
-// (choices, ANAME) becomes a comment.
+// Write writes a zone as a zone file, the SOA record first. Data that a zone file cannot
+// express (choices, ANAME) becomes a comment.
 func Write(w io.Writer, z *Zone) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "$ORIGIN %s\n", z.Origin)

@@ -8,10 +8,10 @@
 // To answer, the responder finds the zone with the longest matching origin, walks down from
 // there to the name, cut, alias or wildcard, and copies the records.
 //
-// What depends on the client is a [Choice] (a part of an RRset, selected by a [Picker]) or an
-// [Alias] (the addresses of another name). A signed zone has its signatures and proofs of
-// denial among its records. Its [Signer] makes those that cannot be made in advance, and signs
-// a [Change].
+// Data that depends on the client is a [Choice] (a part of an RRset, selected by a [Picker])
+// or an [Alias] (the addresses of another name). A signed zone has its signatures and proofs
+// of denial among its records. Its [Signer] makes those that cannot be made in advance, and
+// signs a [Change].
 package zone
 
 import (
@@ -59,7 +59,8 @@ type Zone struct {
 	// Resolver finds the addresses of aliases whose target is not in our zones. Without one,
 	// such an alias is SERVFAIL.
 	Resolver Resolver
-	// Signer makes what a signed zone does not hold; nil when the records are complete.
+	// Signer makes the proofs and signatures that a signed zone does not hold; nil
+	// when the records are complete.
 	Signer Signer
 
 	places []place  // of each record that was read from a file
@@ -120,11 +121,11 @@ type Addresses struct {
 	Addrs []netip.Addr
 }
 
-// A Signer makes what a signed zone does not hold: signatures of RRsets made for one answer,
-// and, if the zone has no NSEC or NSEC3 records, proofs of denial. It must be safe for
-// concurrent use.
+// A Signer makes the proofs and signatures that a signed zone does not hold: signatures of
+// RRsets made for one answer, and, if the zone has no NSEC or NSEC3 records, proofs of
+// denial. It must be safe for concurrent use.
 //
-// With a nil context it must not wait or sign: it returns false for what it has not cached,
+// With a nil context it must not wait or sign: it returns false if the result is not cached,
 // having changed nothing, and the query is repeated with a context, where that is allowed. Its
 // cache is bounded.
 type Signer interface {
@@ -157,7 +158,7 @@ type Set struct {
 	Pointer uint16
 	Type    uint16
 	// Wildcard is the length of the part of Owner that the asterisk replaced: "*." and
-	// Owner[Wildcard:] is what is signed. 0 means no wildcard.
+	// Owner[Wildcard:] are the signed name. 0 means no wildcard.
 	Wildcard int
 	// Records are whole records as written to the message, in its order. Their data have no
 	// compressed names.
@@ -173,8 +174,8 @@ type Denial struct {
 	Origin, Name []byte
 	// Pointer is Name in the message (RFC 1035 section 4.1.4), for use as an owner.
 	Pointer uint16
-	// Encloser is where the closest encloser starts in Name: what precedes it does not exist. 0
-	// when Name itself exists.
+	// Encloser is where the closest encloser starts in Name: the name before it does not exist.
+	// 0 when Name itself exists.
 	Encloser int
 	// Types is the type bitmap (RFC 4034 section 4.1.2) of Name, or of the wildcard for
 	// WildcardNoData, including RRSIG and NSEC, and type 0 if there is an Alias. It may have the
@@ -184,7 +185,7 @@ type Denial struct {
 	TTL uint32
 }
 
-// A DenialKind is what a denial proves.
+// A DenialKind is the fact that a denial proves.
 type DenialKind uint8
 
 const (

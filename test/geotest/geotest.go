@@ -1,8 +1,8 @@
 // Package geotest writes small MaxMind DB files for tests.
 //
-// A test gives networks with what is known of them; the file holds a search
-// tree over 128-bit addresses (IPv4 in ::/96), the records and the metadata,
-// as the MaxMind DB format, version 2.0, wants them.
+// A test gives networks with their data; the file holds a search tree over
+// 128-bit addresses (IPv4 in ::/96), the records and the metadata, as the MaxMind
+// DB format, version 2.0, wants them.
 package geotest
 
 import (
@@ -80,7 +80,7 @@ func insert(root *node, p netip.Prefix, data int) {
 	n := root
 	for i := range bits {
 		b := a[i/8] >> (7 - i%8) & 1
-		if n.data > 0 { // what was a leaf of a shorter network splits
+		if n.data > 0 { // the former leaf of a shorter network splits
 			n.next = [2]*node{{data: n.data}, {data: n.data}}
 			n.data = 0
 		}

@@ -2,7 +2,7 @@
 // and tools that have the last word. They end with the test, and with the test's
 // process when that is killed.
 //
-// A test that needs a program and finds none is skipped and says what to
+// A test that needs a program and finds none is skipped and names the package to
 // install; test/setup.sh does it on Debian.
 package peer
 
@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Program returns the path of the first of names that is installed. What
-// Debian keeps in sbin is not in everybody's path.
+// Program returns the path of the first of names that is installed. Programs in
+// Debian's sbin are not in everybody's path.
 func Program(t testing.TB, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -54,7 +54,7 @@ func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Program(t, name), args...)
 	cmd.SysProcAttr = withParent()
-	cmd.WaitDelay = 5 * time.Second // for what it has started in its turn
+	cmd.WaitDelay = 5 * time.Second // for processes that it has started itself
 	return cmd
 }
 

@@ -2,8 +2,8 @@
 // a cluster, or a Sentinel that watches one. Each has its own folder and ports on loopback, writes
 // nothing to disk unless configured to, and ends with the test.
 //
-// A test that needs a server and finds none installed is skipped and says what
-// to install; test/setup.sh does it on Debian.
+// A test that needs a server and finds none installed is skipped and names the
+// package to install; test/setup.sh does it on Debian.
 package redistest
 
 import (

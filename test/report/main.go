@@ -161,8 +161,8 @@ func (r *run) take(e *event) {
 	delete(r.output, t)
 }
 
-// unended prints what the tests of a package have said that did not end: the
-// package ran out of time, or a panic ended it.
+// unended prints the output of a package's tests that did not end: the package
+// ran out of time, or a panic ended it.
 func (r *run) unended(pkg string) {
 	for t, output := range r.output {
 		if t.pkg == pkg && t.name != "" {
@@ -174,7 +174,7 @@ func (r *run) unended(pkg string) {
 
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
-// reason is what a test said last before it was skipped.
+// reason is the last output of a test before it was skipped.
 func reason(output []string) string {
 	for _, s := range slices.Backward(output) {
 		if at := place.FindString(s); at != "" {

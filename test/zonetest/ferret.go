@@ -19,8 +19,8 @@ import (
 	"shuultuur/test/data"
 )
 
-// A Case is one zone of the Ferret data set with the question that was
-// asked about it and what servers answered.
+// A Case is one zone of the Ferret data set with a question about it and the
+// answers of several servers.
 type Case struct {
 	Zone  string // text of RFC 1035
 	Query struct{ Name, Type string }
@@ -98,7 +98,7 @@ func ferretSuffix(text, id string) string {
 	return text
 }
 
-// ferretAnswer is what is compared: rcode, AA and the set of answers.
+// ferretAnswer is the compared part: rcode, AA and the set of answers.
 func ferretAnswer(rcode string, aa bool, answers []string) string {
 	answers = slices.Clone(answers)
 	for i, a := range answers {
@@ -108,7 +108,7 @@ func ferretAnswer(rcode string, aa bool, answers []string) string {
 	return fmt.Sprintf("%s aa=%v %s", rcode, aa, strings.Join(slices.Compact(answers), " | "))
 }
 
-// want is what the majority of NSD, Knot and PowerDNS answered.
+// want is the answer of the majority of NSD, Knot and PowerDNS.
 func (c *Case) want(t testing.TB, id string) string {
 	votes := map[string]int{}
 	best := ""

@@ -384,7 +384,7 @@ func waits(t *testing.T, b *booth.Booth, why string) {
 	}
 }
 
-// What carries the votes is killed while clients send, and returns.
+// The carrier of the votes is killed while clients send, and returns.
 func TestCarriersAreKilledUnderLoad(t *testing.T) {
 	for name, server := range map[string]func(port, dir string) (string, []string){
 		"redis": func(port, dir string) (string, []string) {

@@ -92,7 +92,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes what UnmarshalText reads.
+// MarshalText writes the form that UnmarshalText reads.
 func (l Limit) MarshalText() ([]byte, error) {
 	if l.off {
 		return []byte("off"), nil
@@ -208,7 +208,7 @@ func (a *Automatic) rule() (r vote.Automatic, err error) {
 	return r, nil
 }
 
-// Parts are what a booth needs besides its settings.
+// Parts are the parts that a booth needs besides its settings.
 type Parts struct {
 	Data string // folder of data files
 	Key  []byte // signs tokens; the same on all nodes

@@ -187,7 +187,7 @@ func TestPostgresIsKilledUnderLoad(t *testing.T) {
 }
 
 // TestVotesOnTheirWayAreErasedToo: a person votes while being erased, and again
-// after that. Only what was voted after the erasure counts.
+// after that. Only votes after the erasure count.
 func TestVotesOnTheirWayAreErasedToo(t *testing.T) {
 	place := filepath.Join(t.TempDir(), "votes.db")
 	b, _ := start(t, t.TempDir(), booth.Config{Listen: listen("127.0.0.1:0"), Store: place})
@@ -255,14 +255,14 @@ func TestVotesThatArriveLateAreErasedToo(t *testing.T) {
 }
 
 // TestWithdrawing: the decision before holds again, and a later one goes on to
-// hold. What cannot be taken back is not noted as taken back.
+// hold. A decision that cannot be taken back is not noted as taken back.
 func TestWithdrawing(t *testing.T) {
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "votes.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	now := "" // what holds
+	now := "" // the valid one
 	var fails error
 	desk := vote.NewDesk(db, nil, func(_ context.Context, d *vote.Decision) error {
 		if fails != nil {

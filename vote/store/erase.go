@@ -12,7 +12,7 @@ import (
 	"shuultuur/vote"
 )
 
-// A gone counts what erased votes have contributed.
+// A gone counts the contributions of erased votes.
 type gone struct {
 	tallies map[tallyKey]int64
 	open    map[int64]int64 // votes since the last decision, by remedy
@@ -74,7 +74,7 @@ func in(column string, names []string) string {
 	return column + " <> '' AND " + column + " IN (" + strings.TrimSuffix(strings.Repeat("?,", len(names)), ",") + ")"
 }
 
-// find looks for what votes have added to.
+// find looks for the rows that votes have changed.
 func (d *DB) find(ctx context.Context, tx *sql.Tx, g *gone, which string, args []any) error {
 	found, err := tx.QueryContext(ctx, d.q(`SELECT v.remedy, v.kind, v.voter, v.groups, v.host, v.url, v.at, m.remedy, m.checked, m.category, m.since,
 		EXISTS (SELECT 1 FROM repeated AS r WHERE r.id = v.id) FROM vote AS v JOIN matter AS m ON m.id = v.remedy WHERE `+which), args...)

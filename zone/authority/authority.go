@@ -71,8 +71,8 @@ type publisher = *transfer.Server
 // New reads all zones. It opens no sockets and starts nothing. redis is nil when there are no
 // zones in Redis. up returns the resolver of other names that is in use, or nil.
 //
-// previous is the Authority that this one replaces; it continues with what that one serves and
-// remembers. previous is not changed, and may be nil.
+// previous is the Authority that this one replaces; it takes over the zones and state of that
+// one. previous is not changed, and may be nil.
 //
 // An error is a mistake in the settings. A zone that cannot be read does not stop the others:
 // see [Authority.Faults].
@@ -149,7 +149,8 @@ func (r redisZones) Remove(origin, view string) bool {
 	return r.publisher.Remove(origin, view)
 }
 
-// Run keeps the zones up to date until ctx ends, and then writes what the next start needs.
+// Run keeps the zones up to date until ctx ends, and then writes the files for the
+// next start.
 func (a *Authority) Run(ctx context.Context) error {
 	if a.previous != nil {
 		a.previous.replaced.Store(true) // the previous one writes nothing more
@@ -262,7 +263,7 @@ func (a *Authority) Faults() (all []error) {
 	return all
 }
 
-// Problems lists what an operator should look at.
+// Problems lists the problems that an operator should look at.
 func (a *Authority) Problems() (all []string) {
 	for _, f := range a.files.Faults() {
 		all = append(all, "dns.zones: "+f.String())

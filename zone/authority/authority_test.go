@@ -122,8 +122,8 @@ func TestNewSettingsGoOnWithWhatIsServed(t *testing.T) {
 	}
 }
 
-// TestZonesThatLeaveRedisTakeTheirSignerAlong: and what reading took is given
-// back.
+// TestZonesThatLeaveRedisTakeTheirSignerAlong: and memory used for reading is
+// returned.
 func TestZonesThatLeaveRedisTakeTheirSignerAlong(t *testing.T) {
 	server := redistest.Start(t, "--notify-keyspace-events", "AK")
 	server.Do(t, "SADD", "redins:zones", "redis.example.")

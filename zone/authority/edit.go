@@ -102,7 +102,7 @@ func find(z *zone.Zone, id string) int {
 }
 
 // Edit prepares a change of one record: what is add, change or delete, id the record that is
-// changed or deleted. get returns what was entered: "name", "type", "ttl", and the fields of the
+// changed or deleted. get returns the entered text: "name", "type", "ttl", and the fields of the
 // type or "data". Mistakes in it are [*FieldError]. Nothing is written; [Editor.Write] does.
 func (a Editor) Edit(ctx context.Context, origin, view, what, id string, get func(string) string) (*Edit, error) {
 	origin = zone.Canonical(origin)
@@ -252,8 +252,8 @@ func (e *editing) steps() ([]editing, error) {
 }
 
 // editFile changes one record in the text of a zone file. All other lines stay, except that of
-// the serial number when it is to be raised. It reads the result and compares it with what was
-// intended.
+// the serial number when it is to be raised. It reads the result and compares it with the
+// intended one.
 func editFile(text []byte, origin, path string, old, fresh miekg.RR, raise bool) ([]byte, error) {
 	z, err := zone.Read(bytes.NewReader(text), origin, path)
 	if err != nil {
@@ -345,8 +345,9 @@ func newFileText(text []byte, origin string) *fileText {
 	return f
 }
 
-// scan goes through a line, keeping what continues in the next one. It reports whether there is
-// more than blanks and a comment, and calls each with the place of each word.
+// scan goes through a line, keeping strings and parentheses that continue in the next one. It
+// reports whether there is more than blanks and a comment, and calls each with the place of
+// each word.
 func scan(line string, depth *int, inside *bool, each func(from, to int)) (some bool) {
 	from := -1
 	end := func(to int) {

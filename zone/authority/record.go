@@ -18,7 +18,7 @@ import (
 	"shuultuur/zone"
 )
 
-// A Field is a part of a record's data. Its name says what it is.
+// A Field is a part of a record's data. The name of the field says which it is.
 type Field struct {
 	Name string
 	kind kind
@@ -82,7 +82,7 @@ func wrong(field, format string, args ...any) error {
 	return &FieldError{field, fmt.Errorf(format, args...)}
 }
 
-// value checks what was entered and returns it as in a zone file.
+// value checks the entered text and returns it as in a zone file.
 func (f Field) value(s string) (string, error) {
 	if f.kind == quoted {
 		return quote(s), nil

@@ -114,8 +114,8 @@ func (a *Aliases) Addresses(ctx context.Context, name string, typ uint16) (zone.
 	return a.atHand(t, now)
 }
 
-// atHand returns what can be answered at once: valid addresses, or stale ones shortly after a
-// failed lookup.
+// atHand returns the addresses that are known at once: valid addresses, or stale ones shortly
+// after a failed lookup.
 func (a *Aliases) atHand(t *target, now time.Time) (zone.Addresses, bool) {
 	f := t.found.Load()
 	if f == nil {

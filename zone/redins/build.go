@@ -67,7 +67,7 @@ type builder struct {
 	trusts   []netip.Prefix // whose ECS is used; nil: everybody's
 	checker  *health.Checker
 	resolver zone.Resolver
-	served   *zone.Served     // what is served now, the last good values
+	served   *zone.Served     // the served, last good values
 	before   *configJSON      // the last good config; nil: the defaults
 	kept     []string         // labels for which a last good value is served
 	now      func() time.Time // for the serial of a zone without one; nil: serial 0
@@ -98,7 +98,8 @@ type building struct {
 	damaged []uint16
 }
 
-// maxSet bounds the records of a name and type, in bytes: what fits in a message.
+// maxSet bounds the records of a name and type, in bytes: a bound by the size of a
+// message.
 const maxSet = 60000
 
 // build makes the zone, with CNAMEs as written. b.problems gets the problems.

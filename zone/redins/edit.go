@@ -139,7 +139,7 @@ func (s *Store) split(line []byte) (at [2]string, json []byte, err error) {
 
 var errNoJSON = errors.New(`there is no JSON, as in: www {"a":{"ttl":300,"records":[{"ip":"192.0.2.1"}]}}`)
 
-// wrong returns what could not be served of a zone, "" for nothing.
+// wrong returns the mistake in a zone that could not be served, "" for none.
 func (s *Store) wrong(r *raw) string {
 	b := &builder{schema: s.Schema, ttl: defaultTTL}
 	b.build(r)
@@ -168,7 +168,7 @@ func SetText(ctx context.Context, s *Source, origin string, text []byte) error {
 	})
 }
 
-// CheckText returns what could not be served of a text, with its line.
+// CheckText returns the mistake in a text that could not be served, with its line.
 func CheckText(ctx context.Context, s *Source, origin string, text []byte) error {
 	return with(ctx, s, origin, func(st *Store, name string) error {
 		in := st.session(ctx)

@@ -20,8 +20,8 @@ type encoded struct {
 	labels map[string]map[string]json.RawMessage // by upper-case type
 }
 
-// encode writes a zone in the layout of redins. What its JSON cannot represent (other types, a
-// TTL of zero, a TXT record whose strings are not cut at 255 bytes) goes to "rr".
+// encode writes a zone in the layout of redins. Records that its JSON cannot represent (other
+// types, a TTL of zero, a TXT record whose strings are not cut at 255 bytes) go to "rr".
 func encode(z *zone.Zone) (*encoded, error) {
 	origin := zone.Canonical(z.Origin)
 	e := &encoded{labels: map[string]map[string]json.RawMessage{}}
@@ -135,7 +135,7 @@ func presentation(rr miekg.RR) (string, error) {
 	return fmt.Sprintf("%d %s %s", h.Ttl, miekg.Type(h.Rrtype), data), nil
 }
 
-// readBack decodes what was encoded.
+// readBack decodes the encoded form.
 func readBack(label, origin, typ string, text json.RawMessage) []miekg.RR {
 	b := &builder{schema: Z42, ttl: 1<<32 - 1} // where a TTL of 0 would be lost
 	b.build(&raw{origin: origin, values: []value{{label: label, typ: typ, json: text}}})

@@ -115,8 +115,8 @@ func (f *flattener) at(name string) *flatName {
 	return h
 }
 
-// find returns what the zone has for a name, possibly by a wildcard; nil when the name does
-// not exist. inside is false when the zone is not authoritative for it.
+// find returns the zone's records for a name, possibly by a wildcard; nil when the name
+// does not exist. inside is false when the zone is not authoritative for it.
 func (f *flattener) find(name string) (h *flatName, inside bool) {
 	encloser := false
 	for at := name; ; at = at[1+int(at[0]):] {

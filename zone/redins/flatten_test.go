@@ -177,7 +177,7 @@ func TestFlattenedNamesHaveWhatTheirCNAMELeadsTo(t *testing.T) {
 					}
 				}
 
-				// What the target has now, those have that lead to it.
+				// The names that lead to the target have its present addresses.
 				putNames(t, s, store, map[string]string{"www": `{"txt":{"ttl":60,"records":[{"text":"new"}]},"aaaa":{"ttl":300,"records":[{"ip":"2001:db8::1"}]},"a":{"ttl":300,"records":[{"ip":"192.0.2.9"}]}}`})
 				n.answers(t, "chain.example.com.", "AAAA", "NOERROR chain.example.com. 300 IN AAAA 2001:db8::1")
 				n.answers(t, "www.example.com.", "A", "NOERROR www.example.com. 300 IN A 192.0.2.9")
@@ -261,8 +261,7 @@ func (n *node) flat(t *testing.T, name, typ, want, denial string, keys []*sign.K
 			t.Errorf("%s %s: %s has no good signature\n%v", name, typ, key, r)
 		}
 	}
-	// No proof says of the name that it has what it was found not to have, or
-	// that it is another's.
+	// No proof contradicts another one or belongs to another name.
 	for _, rr := range r.Ns {
 		nsec, is := rr.(*miekg.NSEC)
 		if is && nsec.Hdr.Name == name && len(r.Answer) == 0 &&

@@ -34,7 +34,7 @@ const (
 // (upper case). DNAME and RR are our additions.
 var typeNames = []string{"A", "AAAA", "CNAME", "TXT", "NS", "MX", "SRV", "CAA", "PTR", "TLSA", "DS", "ANAME", "DNAME", "RR"}
 
-// An rrset is what the JSON of all types has in common.
+// An rrset has the fields that the JSON of all types has in common.
 type rrset struct {
 	TTL     uint32            `json:"ttl,omitempty"`
 	Records []json.RawMessage `json:"records"`

@@ -59,8 +59,8 @@ type importedHealth struct {
 	Concurrent int    `yaml:"concurrent,omitempty"`
 }
 
-// Import converts redins' config.json (1.0 to 1.3), or z42's, to settings. Remarks say what
-// was not converted, and why.
+// Import converts redins' config.json (1.0 to 1.3), or z42's, to settings. Remarks say
+// which settings were not converted, and why.
 func Import(config []byte) (settings []byte, remarks []string, err error) {
 	if len(config) > maxValue {
 		return nil, nil, fmt.Errorf("these %d bytes are not a config.json of redins", len(config))

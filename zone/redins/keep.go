@@ -231,7 +231,7 @@ func readKept(b []byte) (source, name string, r *raw, err error) {
 
 var errEnds = errors.New("it is too short or too long")
 
-// parseKept reads what is between magic and checksum.
+// parseKept reads the bytes between magic and checksum.
 func parseKept(b []byte) (source, name string, r *raw, err error) {
 	text := func() []byte {
 		if len(b) < 4 || uint64(len(b)-4) < uint64(binary.BigEndian.Uint32(b)) {

@@ -20,7 +20,7 @@ type names struct {
 	last  int32   // the last one found, because names mostly arrive in the same order
 }
 
-// A held is what is remembered of a name.
+// A held is the remembered state of a name.
 type held struct {
 	sum   uint64 // of its values; 0 if it has none
 	at    uint32 // place of its label

@@ -31,7 +31,8 @@ func Parse(s *Source, origin string, text []byte) (*zone.Zone, error) {
 }
 
 // Edit replaces a record in the text of a zone by another; nil is none. Weights, places and
-// other values of what is changed stay. raise raises the serial number, if the config has one.
+// other values of a changed record stay. raise raises the serial number, if the config has
+// one.
 func Edit(s *Source, origin string, text []byte, old, fresh miekg.RR, raise bool) ([]byte, error) {
 	e := &textEdit{st: &Store{Schema: s.cfg.Schema}, origin: origin}
 	for line := range bytes.Lines(text) {
@@ -220,7 +221,7 @@ func (e *textEdit) take(old, fresh miekg.RR) error {
 			}
 			if fresh != nil && typ != "RR" && rest != nil && fresh.Header().Rrtype == h.Rrtype && zone.Canonical(fresh.Header().Name) == owner {
 				e.merge, e.place = one, i
-				if len(list) == 1 { // what the set has besides records stays
+				if len(list) == 1 { // values of the set besides records stay
 					return nil
 				}
 			}
@@ -307,7 +308,7 @@ func (e *textEdit) putSOA(soa *miekg.SOA) error {
 	var before struct {
 		SOA struct{ Serial *uint32 }
 	}
-	_ = json.Unmarshal(old, &before) // mergeConfig says what is wrong
+	_ = json.Unmarshal(old, &before) // mergeConfig reports mistakes
 	serial := before.SOA.Serial
 	if serial != nil && soa.Serial == *serial {
 		*serial++

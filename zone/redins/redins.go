@@ -5,11 +5,12 @@
 // name server, which answers from memory: no query waits for Redis. Keyspace events say which
 // zone was written; that one is read again, and the names that differ are changed in the name
 // server. A periodic reload finds changes that no event announced. While Redis is lost, the
-// last state is served, and at a start without Redis, what was kept on disk.
+// last state is served, and at a start without Redis, the copy on disk.
 //
 // Malformed JSON is left out, with a [Problem] for each piece, and the rest of the zone is
-// served. What depends on the client becomes a picker: by health (package health), geography
-// (package geo), order and count. ANAME targets outside our zones are looked up by [Aliases].
+// served. Records that depend on the client become a picker: by health (package health),
+// geography (package geo), order and count. ANAME targets outside our zones are looked up by
+// [Aliases].
 package redins
 
 import (
@@ -274,7 +275,7 @@ func (s *Source) Stats() Stats {
 	return st
 }
 
-// Problems returns what cannot be served, sorted.
+// Problems returns the zones that cannot be served, sorted.
 func (s *Source) Problems() []Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -378,7 +379,7 @@ func (s *Source) changed(store *Store) func(string) {
 	}
 }
 
-// touch notes what to read of a zone. The caller holds the lock.
+// touch notes the parts of a zone to read. The caller holds the lock.
 func (s *Source) touch(name string, what *touched) {
 	if t := s.dirty[name]; t != nil {
 		t.add(what)
@@ -424,7 +425,7 @@ func (s *Source) nudge() {
 	}
 }
 
-// loop works off what was noted.
+// loop does the noted work.
 func (s *Source) loop(ctx context.Context, store *Store) {
 	var timed <-chan time.Time // nil: never
 	if s.reload > 0 {
@@ -450,7 +451,7 @@ func (s *Source) loop(ctx context.Context, store *Store) {
 	}
 }
 
-// work does what is due and returns when to continue.
+// work does the work that is due and returns when to continue.
 func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 	s.mu.Lock()
 	all, list := s.reconcile, s.relist
@@ -469,7 +470,8 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 			return again
 		}
 	}
-	// What is written from here on is noted for the next time: a key may be made after look.
+	// Keys written from here on are noted for the next time: a key may be made
+	// after look.
 	due, wait := s.due(time.Now())
 	if all {
 		s.look(ctx, store, due)
@@ -477,7 +479,7 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 	if len(due) > 0 {
 		s.loadAll(ctx, store, due)
 		wait = again
-		s.nudge() // for what was written in the meantime
+		s.nudge() // for keys written in the meantime
 	}
 	if all {
 		s.mu.Lock()
@@ -642,7 +644,7 @@ func (s *Source) refuse(store *Store, name string, k *known, b *builder, err err
 	s.failures.Add(1)
 	s.mu.Lock()
 	problems := b.problems
-	if k.parts != nil { // of what is served
+	if k.parts != nil { // of the served one
 		problems = b.general
 	}
 	k.problems = append(slices.Clone(problems), Problem{Key: store.hash(name), Err: err})

@@ -268,7 +268,7 @@ func TestNonsenseDoesNotReplaceAZoneWithNothing(t *testing.T) {
 	if got := n.ask(t, "other.a.example.", "A"); got != "NOERROR other.a.example. 300 IN A 192.0.2.2" {
 		t.Errorf("the rest of the zone: %s", got)
 	}
-	// What cannot be read at all leaves the zone as it was.
+	// A change that cannot be read at all leaves the zone as it was.
 	s.Do(t, "SET", "elsewhere", "of another type")
 	s.Do(t, "RENAME", "elsewhere", "redins:zones:a.example.") // at one stroke: without its names the zone would be empty
 	until(t, "it is counted", func() bool { return n.Stats().Failures > 0 })
@@ -458,8 +458,8 @@ func TestGeographyByTheSubnetOfTheQuery(t *testing.T) {
 	}
 }
 
-// TestNodesShareHealth has two nodes with one Redis: what one finds out both
-// answer.
+// TestNodesShareHealth has two nodes with one Redis: both answer by the results
+// of either.
 func TestNodesShareHealth(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

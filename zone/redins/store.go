@@ -72,8 +72,8 @@ func (s *Store) pattern() string {
 	return keyspace.Escape(s.Prefix+s.root()) + "*" + keyspace.Escape(s.Suffix)
 }
 
-// touched returns what a written key belongs to: a zone and a part of it, or the list of zones
-// (origin is ""). ok is false for other keys.
+// touched returns the zone and name that a written key belongs to: a zone and a part of it, or
+// the list of zones (origin is ""). ok is false for other keys.
 func (s *Store) touched(key string) (origin string, what *touched, ok bool) {
 	key, ok = strings.CutPrefix(key, s.Prefix+s.root())
 	if !ok {

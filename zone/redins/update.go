@@ -92,8 +92,8 @@ func (v value) sum() uint64 {
 	return xxh3.HashSeed(v.json, xxh3.HashString(v.typ))
 }
 
-// update reads what was touched of a zone and changes the names that differ. It returns
-// zone.ErrWhole when the zone has to be read as a whole.
+// update reads the written parts of a zone and changes the names that differ. It
+// returns zone.ErrWhole when the zone has to be read as a whole.
 func (s *Source) update(ctx context.Context, store *Store, in *redis.Session, name string, k *known, t *touched) error {
 	began := time.Now()
 	r, err := store.settings(in, name)
@@ -165,8 +165,8 @@ type edits struct {
 	done   int
 }
 
-// compare compares the values of a name with what is remembered. The values have no key and
-// label, and are copied if needed.
+// compare compares the values of a name with the remembered ones. The values have no key
+// and label, and are copied if needed.
 func (e *edits) compare(place int32, values []value) error {
 	n := e.k.names
 	sum := uint64(present)
@@ -465,7 +465,7 @@ func (b *builder) release(label string, before, now map[string]part) []*health.S
 	return nil
 }
 
-// collect returns a function that stores what a builder reports about each name.
+// collect returns a function that stores a builder's remarks about each name.
 func collect(parts map[string]part) func(string, []Problem, []*health.Status) {
 	return func(label string, problems []Problem, watched []*health.Status) {
 		if len(problems)+len(watched) > 0 {
@@ -529,7 +529,7 @@ func (s *Source) serve(k *known, r *raw, sum xxh3.Uint128, began time.Time) (*bu
 	return b, nil
 }
 
-// load reads what was touched of one zone, or all of it.
+// load reads the written parts of one zone, or all of it.
 func (s *Source) load(ctx context.Context, store *Store, name string, t *touched) {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()

@@ -79,7 +79,7 @@ func served(t *testing.T, z *zone.Responder, origin string) string {
 	return fmt.Sprintf("%d names\n%s", s.Info().Names, strings.Join(all, "\n"))
 }
 
-// answering is what a zone has, what is wrong with it, and how it answers.
+// answering is a zone's contents, its problems, and its answers.
 func answering(t *testing.T, z *zone.Responder, problems []Problem) string {
 	t.Helper()
 	all := []string{served(t, z, "a.example.")}
@@ -205,7 +205,7 @@ func TestNamesThatWereWrittenAreChangedAlone(t *testing.T) {
 			if to.names.Load() > 20*to.changed.Load() {
 				t.Errorf("%d names in %d changes", to.names.Load(), to.changed.Load())
 			}
-			// What was counted on the way is what there is.
+			// The counts along the way agree with the contents.
 			for _, label := range labels {
 				write(label, nil)
 			}
@@ -253,7 +253,7 @@ func TestAZoneThatSpellsNamesInTwoWaysIsReadAsAWhole(t *testing.T) {
 	if got := to.replaced.Load(); got != 4 || to.changed.Load() != 1 {
 		t.Errorf("replaced %d times, changed %d times", got, to.changed.Load())
 	}
-	// What the settings say of all names changes all names.
+	// A setting about all names changes all names.
 	s.Do(t, "HSET", "redins:zones:a.example.", "c", `{"cname":{"host":"b.a.example."}}`)
 	n.answers(t, "c.a.example.", "CNAME", "NOERROR c.a.example. 3600 IN CNAME b.a.example.")
 	s.Do(t, "SET", "redins:zones:a.example.:config", `{"cname_flattening":true}`)

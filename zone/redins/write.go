@@ -169,7 +169,7 @@ func mergeConfig(old []byte, soa *soaJSON) ([]byte, error) {
 }
 
 // Read reads a zone as stored in Redis: with unlimited TTLs (ttl where there is none), and all
-// records of which a server would select. problems are what a server leaves out.
+// records of which a server would select. problems are the parts that a server leaves out.
 func (s *Store) Read(ctx context.Context, origin string, ttl uint32) (*zone.Zone, []Problem, error) {
 	in := s.session(ctx)
 	defer in.Close()

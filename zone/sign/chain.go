@@ -22,7 +22,7 @@ type plan struct {
 	origin   string
 	names    []name     // in canonical order: those above a cut, and the cuts
 	sets     []set      // to be signed
-	unsigned []miekg.RR // glue, NS records of cuts, what a DNAME hides
+	unsigned []miekg.RR // glue, NS records of cuts, names hidden by a DNAME
 	soa      *miekg.SOA
 	ttl      uint32 // of NSEC and NSEC3 records
 	zsk      []*Key
@@ -49,7 +49,8 @@ type entry struct {
 	wire []byte
 }
 
-// arrange sorts records into names and sets and adds what signing adds at the apex.
+// arrange sorts records into names and sets and adds the records for signing at the
+// apex.
 func (s *Signer) arrange(from *zone.Zone, now time.Time) (*plan, error) {
 	ksk, zsk := s.active(now)
 	if len(ksk) == 0 || len(zsk) == 0 {
@@ -133,8 +134,8 @@ func (s *Signer) has(rr *miekg.DNSKEY) bool {
 	})
 }
 
-// apex returns the records that signing adds at the apex: the keys, what the parent may fetch
-// (RFC 7344), and NSEC3PARAM.
+// apex returns the records that signing adds at the apex: the keys, the records that the
+// parent may fetch (RFC 7344), and NSEC3PARAM.
 func (s *Signer) apex(now time.Time, ksk []*Key, z *plan) []miekg.RR {
 	var rrs []miekg.RR
 	for _, k := range *s.keys.Load() {
@@ -160,8 +161,8 @@ func (s *Signer) apex(now time.Time, ksk []*Key, z *plan) []miekg.RR {
 	return rrs
 }
 
-// cut walks the records in order and separates the zone's data from what is delegated or
-// hidden below a DNAME (RFC 4035 section 2.2, RFC 6672 section 2.4).
+// cut walks the records in order and separates the zone's data from the delegated or
+// hidden names below a DNAME (RFC 4035 section 2.2, RFC 6672 section 2.4).
 func (z *plan) cut(entries []entry, ksk []*Key) error {
 	origin, err := dns.Name(z.origin)
 	if err != nil {

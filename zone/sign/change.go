@@ -17,7 +17,8 @@ import (
 
 // Change turns a change of the zone's source into a change of the served zone: without
 // signatures, and with keys and the other records that signing adds at the origin. The records
-// of the origin must be part of it. The server of the zone calls SignSet for what it changes.
+// of the origin must be part of it. The server of the zone calls SignSet for the sets that it
+// changes.
 func (s *Signer) Change(c *zone.Change, now time.Time) (*zone.Change, error) {
 	ksk, zsk := s.active(now)
 	if len(ksk) == 0 || len(zsk) == 0 {

@@ -178,7 +178,7 @@ func verified(t *testing.T, rrs []miekg.RR, keys []*sign.Key, seen map[string]bo
 }
 
 // TestAChangedZoneIsSignedLikeAWholeOne makes random changes in a signed zone and
-// compares answers, and what would be transferred, with the zone signed as a whole.
+// compares answers and transfers with the zone signed as a whole.
 func TestAChangedZoneIsSignedLikeAWholeOne(t *testing.T) {
 	for _, c := range []sign.Config{{Denial: sign.NSEC}, {Denial: sign.Compact}} {
 		t.Run(c.Denial, func(t *testing.T) {
@@ -282,7 +282,7 @@ func answer(m *miekg.Msg) string {
 	return fmt.Sprintf("%s aa=%v tc=%v\n%s\n--\n%s\n--\n%s", miekg.RcodeToString[m.Rcode], m.Authoritative, m.Truncated, lines(m.Answer), lines(m.Ns), lines(m.Extra))
 }
 
-// sameDifference compares what a change says of itself with the zones before and
+// sameDifference compares a change's own difference with the zones before and
 // after it.
 func sameDifference(t *testing.T, r *zone.Responder, before *zone.Served) {
 	t.Helper()

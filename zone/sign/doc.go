@@ -3,9 +3,9 @@
 //
 // A [Signer] holds the keys of one zone. It takes the records of a zone file; [Signer.Zone]
 // returns the zone to serve: with DNSKEY, CDS and CDNSKEY, a chain of NSEC or NSEC3 records
-// and an RRSIG for each set. Signatures are kept by what they sign, and are renewed some days
-// before they expire ([Signer.Renew] says when). A served zone changes by [Signer.Change]: its
-// server has new sets signed, and repairs the chain.
+// and an RRSIG for each set. Signatures are kept by the data that they sign, and are renewed
+// some days before they expire ([Signer.Renew] says when). A served zone changes by
+// [Signer.Change]: its server has new sets signed, and repairs the chain.
 //
 // Some data cannot be signed in advance: a set selected for the client, the answer of an
 // alias, a name that does not exist. [Signer.Sign] and [Signer.Deny] sign them on demand, with

@@ -298,7 +298,7 @@ func usable(k *miekg.DNSKEY) error {
 	return nil
 }
 
-// privateKey parses BIND's text and verifies what the crypto packages require.
+// privateKey parses BIND's text and verifies the conditions of the crypto packages.
 func privateKey(record *miekg.DNSKEY, text string) (crypto.Signer, error) {
 	p, err := record.ReadPrivateKey(strings.NewReader(text), "private key")
 	if err != nil {

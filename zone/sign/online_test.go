@@ -221,7 +221,7 @@ func TestEveryAnswerIsSigned(t *testing.T) {
 			verify(t, what, m.Answer, keys)
 			verify(t, what, m.Ns, keys)
 		}
-		// All of it is cached, even what has another TTL now.
+		// All of it is cached, also sets with another TTL now.
 		before := fresh(s)
 		for _, name := range []string{"mail.example.com.", "alias.example.com.", "a.wild.example.com."} {
 			if m := ask(t, r, name, miekg.TypeA, false); m == nil {
@@ -268,7 +268,7 @@ func TestFreshSignaturesAreBounded(t *testing.T) {
 	if failed == 0 || refused(s) == 0 {
 		t.Errorf("500 fresh denials at once with 50 a second: %d failed, %d refused", failed, refused(s))
 	}
-	// What was signed before goes on.
+	// Earlier signatures remain.
 	if m := ask(t, r, "ns1.example.com.", miekg.TypeA, false); m == nil || m.Rcode != 0 {
 		t.Errorf("a signed name is not answered: %v", m)
 	}

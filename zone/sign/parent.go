@@ -74,7 +74,7 @@ func (k *Key) is(ds *miekg.DS) bool {
 }
 
 // RollStatus describes the state of the rollover of the key that the parent knows, by the
-// files in a folder, and what it waits for.
+// files in a folder, and the next step.
 func RollStatus(dir, origin string, now time.Time) (string, error) {
 	keys, err := LoadDir(dir, origin)
 	if err != nil {

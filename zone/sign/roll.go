@@ -369,7 +369,7 @@ func chown(f *os.File, like os.FileInfo) error {
 	return f.Chown(user, group)
 }
 
-// baseName returns what the names of a key's files have in common.
+// baseName returns the common part of the names of a key's files.
 func baseName(path string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(path, ".key"), ".private")
 }

@@ -18,8 +18,8 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// seen is what a resolver may have received at a moment: a set with its
-// signatures.
+// seen is everything that a resolver may have received at a moment: a set with
+// its signatures.
 type seen struct {
 	from, until time.Time // while it was served
 	set         []miekg.RR
@@ -42,10 +42,10 @@ func setOf(z *zone.Zone, name string, typ uint16, now time.Time) seen {
 	return s
 }
 
-// history is what was served, latest last.
+// history is the list of served zones, latest last.
 type history []seen
 
-// serve appends what is served now.
+// serve appends the zone that is served now.
 func (h history) serve(s seen) history {
 	if len(h) > 0 {
 		h[len(h)-1].until = s.from
@@ -56,7 +56,8 @@ func (h history) serve(s seen) history {
 	return append(h, s)
 }
 
-// known returns what a resolver may still have: what was served within the TTL.
+// known returns everything that a resolver may still have: everything served
+// within the TTL.
 func (h history) known(now time.Time, ttl time.Duration) []seen {
 	h[len(h)-1].until = now
 	return slices.DeleteFunc(slices.Clone(h), func(s seen) bool { return s.until.Add(ttl).Before(now) })

@@ -18,8 +18,8 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// zoneText has what is difficult to sign: a delegation with and without DS,
-// glue at and below the cut, an empty non-terminal, a wildcard, a DNAME that
+// zoneText has records that are difficult to sign: a delegation with and without
+// DS, glue at and below the cut, an empty non-terminal, a wildcard, a DNAME that
 // hides names, names in upper case, a set with two TTLs and a duplicate record.
 const zoneText = `
 $TTL 3600

@@ -44,8 +44,8 @@ func (k *Signatures) find(d digest, past time.Time) (signature, bool) {
 	return sig, ok && int64(sig.expiration) > past.Unix()
 }
 
-// Signatures returns what Zone, and Whole if it was called, made for a view, to be stored over
-// a restart; nil before the first time.
+// Signatures returns the signatures that Zone, and Whole if it was called, made for a view, to
+// be stored over a restart; nil before the first time.
 func (s *Signer) Signatures(view string) *Signatures {
 	s.signing.Lock()
 	defer s.signing.Unlock()

@@ -9,8 +9,8 @@
 //
 // A zone fetched from a primary also ends in Publish. A separate goroutine queries the
 // primary when the SOA record or a NOTIFY says so. [Server.Run] owns all goroutines: these,
-// one that sends notifications, one that renews signatures, and one that writes what a zone
-// needs after a restart.
+// one that sends notifications, one that renews signatures, and one that writes the files
+// for a restart.
 //
 // Nobody may fetch anything unless the settings permit it.
 package transfer

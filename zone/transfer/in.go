@@ -16,8 +16,8 @@ import (
 	"shuultuur/zone"
 )
 
-// A fetched is what a primary sent: a whole zone, differences, or nothing when there is
-// nothing newer.
+// A fetched is the answer of a primary: a whole zone, differences, or nothing when
+// there is nothing newer.
 type fetched struct {
 	serial  uint32
 	records []miekg.RR // all records, one SOA among them

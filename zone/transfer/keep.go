@@ -18,9 +18,9 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// A kept is what a published zone needs to continue after a restart: its serial, its
-// signatures, the served version and the differences that led to it. Each zone has a file,
-// written as a whole:
+// A kept is the data that a published zone needs to continue after a restart: its serial,
+// its signatures, the served version and the differences that led to it. Each zone has a
+// file, written as a whole:
 //
 //	magic     "shuultuur zone journal 1\n"
 //	name      origin and view
@@ -203,7 +203,7 @@ func readKept(b []byte) (*kept, error) {
 	return parseKept(b[len(magic):end])
 }
 
-// parseKept parses what is between magic and checksum.
+// parseKept parses the bytes between magic and checksum.
 func parseKept(b []byte) (*kept, error) {
 	r := &reader{b: b}
 	rec := &kept{id: id{string(r.text()), string(r.text())}}
@@ -334,9 +334,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Save writes what changed zones need after a restart: serials, signatures, differences. It
-// reports whether all could be written; failures are logged. Run does the same seconds after a
-// change; call Save at the end.
+// Save writes the data that changed zones need after a restart: serials, signatures,
+// differences. It reports whether all could be written; failures are logged. Run does the same
+// seconds after a change; call Save at the end.
 func (s *Server) Save() bool {
 	s.mu.Lock()
 	all := make([]*entry, 0, len(s.entries))

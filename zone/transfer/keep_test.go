@@ -231,7 +231,7 @@ func TestDamagedJournalsAreRefused(t *testing.T) {
 	}
 	z := zoneOf(t, 1, 10)
 	z.Origin = "example.net."
-	_ = s.Replace(z) // its records are elsewhere, which is not what this is about
+	_ = s.Replace(z) // its records are elsewhere, and not part of this test
 	if !strings.Contains(log.String(), `it is for zone \"example.com.\"`) {
 		t.Errorf("the log says %q", log.String())
 	}

@@ -191,7 +191,7 @@ func TestOthersFetchSignedZones(t *testing.T) {
 			before := serial(addr)
 			publish(t, s, chosen(501), signer) // the source's serial stays
 			until(t, p.name+" has the next serial", func() bool { return serial(addr) > before })
-			// What the peer hands out verifies.
+			// The zone that the peer hands out verifies.
 			text := out(t, "dig", "@127.0.0.1", "-p", s.port(), "-y", "hmac-sha256:"+keyName+":"+secret, "+noall", "+answer", "+onesoa", "example.com", "AXFR")
 			file := write(t, t.TempDir(), "zone", text)
 			out(t, "dnssec-verify", "-z", "-o", "example.com.", file)
@@ -269,7 +269,7 @@ func TestWeFetchFromOthers(t *testing.T) {
 				b, err := os.ReadFile(filepath.Join(folder, "example.com.zone"))
 				return err == nil && strings.Contains(string(b), "host3009.")
 			})
-			// Another start without the primary: what is on disk is served.
+			// Another start without the primary: the zone on disk is served.
 			c.Secondaries[0].Primaries[0].Address = "127.0.0.1:" + peer.Port(t)
 			again := start(t, c)
 			until(t, "what is on disk is served", func() bool { return serial(again.addr.String()) == 2 })

@@ -375,7 +375,7 @@ func (z *secondary) save(now time.Time) error {
 	})
 }
 
-// load serves what the previous server or the folder has of the zone, unless it has expired;
+// load serves the zone as the previous server or the folder has it, unless it has expired;
 // then the zone is unavailable.
 func (z *secondary) load(ctx context.Context, previous *Server) {
 	if previous != nil {

@@ -102,8 +102,8 @@ func add(sum *[2]uint64, records []miekg.RR, n uint64) {
 	}
 }
 
-// unixTime returns a serial for when only the clock tells: after a restart it is unknown what
-// was served before. A source's serial that exceeds the time, such as a date with two digits,
+// unixTime returns a serial for when only the clock tells: after a restart the version served
+// before is unknown. A source's serial that exceeds the time, such as a date with two digits,
 // grows by the hours since 2025.
 func unixTime(source uint32, now time.Time) uint32 {
 	serial := uint32(now.Unix())

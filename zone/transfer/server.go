@@ -101,8 +101,8 @@ const (
 )
 
 // New reads the settings. previous is the server that this one replaces, or nil: zones, a copy
-// of its zones, serves what it serves, and this server continues with its serials, signatures
-// and differences. New opens no sockets. Fetched zones are served from previous or the folder
+// of its zones, serves the same, and this server continues with its serials, signatures and
+// differences. New opens no sockets. Fetched zones are served from previous or the folder
 // until Run queries their primaries.
 func New(c Config, zones Zones, parent ParentDS, previous *Server, log *slog.Logger) (*Server, error) {
 	keys, err := NewKeys(c.Keys)
@@ -383,7 +383,7 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 	return nil
 }
 
-// content returns what is served of a zone, nil if it is too large.
+// content returns the served zone, nil if it is too large.
 func (s *Server) content(e *entry) *content {
 	c := contentOf(s.zones.Served(e.id.origin, e.id.view))
 	if c.size() > maxZone {
@@ -393,7 +393,8 @@ func (s *Server) content(e *entry) *content {
 	return c
 }
 
-// remember keeps what clients may fetch, and wakes the goroutines that wait for it.
+// remember keeps the versions that clients may fetch, and wakes the goroutines that
+// wait for them.
 func (s *Server) remember(e *entry, next *content, soa *miekg.SOA, clients []netip.Prefix, signer *sign.Signer) {
 	s.mu.Lock()
 	old, before := e.current, e.served
@@ -433,7 +434,8 @@ func (s *Server) remember(e *entry, next *content, soa *miekg.SOA, clients []net
 // Served returns the zone of an origin and view as it is served, nil if there is none.
 func (s *Server) Served(origin, view string) *zone.Served { return s.zones.Served(origin, view) }
 
-// Remove ends what Publish began, and reports whether the zone existed.
+// Remove ends the publication that Publish began, and reports whether the zone
+// existed.
 func (s *Server) Remove(origin, view string) bool {
 	origin = zone.Canonical(origin)
 	s.mu.Lock()

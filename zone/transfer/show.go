@@ -18,7 +18,8 @@ type Moves struct {
 	Notified  []string  `json:"notified,omitempty"`  // of changes
 }
 
-// Moves returns the transfers of a zone, and what signs its served version, nil for nothing.
+// Moves returns the transfers of a zone, and the signer of its served version, nil
+// for none.
 func (s *Server) Moves(origin, view string) (m Moves, signer *sign.Signer) {
 	origin = zone.Canonical(origin)
 	for _, a := range s.allow {

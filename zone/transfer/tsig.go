@@ -221,8 +221,8 @@ func findTSIG(msg []byte) (int, error) {
 
 var errShort = errors.New("a message that ends too early")
 
-// variables returns what a MAC covers besides the message: all of the record for the first of
-// a stream, only the times for later ones (RFC 8945 section 5.3.1).
+// variables returns the data that a MAC covers besides the message: all of the record for the
+// first of a stream, only the times for later ones (RFC 8945 section 5.3.1).
 func (r *record) variables(timers bool) []byte {
 	var b []byte
 	if !timers {

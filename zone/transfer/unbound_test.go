@@ -81,7 +81,7 @@ func validate(t *testing.T, algorithm, denial string) {
 	z.Choices = []zone.Choice{{Name: "chosen.example.com.", Type: miekg.TypeA, Pick: first{}}, {Name: "*.choice.example.com.", Type: miekg.TypeA, Pick: first{}}}
 	z.Aliases = []zone.Alias{{Name: "alias.example.com.", Target: "mail.example.com."}, {Name: "*.aliases.example.com.", Target: "mail.example.com."}}
 	publish(t, s, z, signer)
-	// What is delegated without DS is answered by us too, unsigned.
+	// Names delegated without DS are answered by us too, unsigned.
 	publish(t, s, read(t, "insecure.example.com.", "$TTL 300\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 127.0.0.1\nhost A 192.0.2.77\n"), nil)
 
 	v := newValidator(t, s, keys[0].DS(), "insecure.example.com.")

@@ -21,8 +21,8 @@ type version struct {
 	starts []uint32 // offset of each record in arena, and the end
 }
 
-// A content is what may be fetched of a zone: what is served, or a version if that lacks a
-// chain (see [sign.Signer.Whole]) or was read after a restart.
+// A content is a version of a zone that may be fetched: the served one, or a version if
+// that lacks a chain (see [sign.Signer.Whole]) or was read after a restart.
 type content struct {
 	serial uint32
 	soa    []byte

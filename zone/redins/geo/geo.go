@@ -77,7 +77,7 @@ func (s Spot) Known() bool { return s != Spot{} }
 // cosine of the great-circle angle.
 func (s Spot) Near(o Spot) float64 { return s[0]*o[0] + s[1]*o[1] + s[2]*o[2] }
 
-// A Place is what the country file has on an address.
+// A Place is the entry of the country file for an address.
 type Place struct {
 	Country Country
 	Spot    Spot
@@ -119,7 +119,8 @@ func (db *DB) Has() (country, asn bool) {
 	return db.country != nil, db.asn != nil
 }
 
-// Place returns what the country file has on an address. If it has nothing, only Bits is set.
+// Place returns the entry of the country file for an address. If it has nothing,
+// only Bits is set.
 func (db *DB) Place(a netip.Addr) Place {
 	if db == nil || db.country == nil {
 		return Place{}

@@ -446,7 +446,7 @@ type record struct {
 	IP         string    `json:"ip,omitempty"`
 }
 
-// A found is what Redis has about a check.
+// A found is the result of a check in Redis.
 type found int
 
 const (
