@@ -192,7 +192,7 @@ func (c *Cache) markFor(name []byte, names []string) *object {
 	o := newMark(string(name), names)
 	c.remove(name)
 	c.mu.Lock()
-	c.memory.Put(hash(name), o, o.weight())
+	c.memory.Put(hash(name), entry{object: o}, o.weight())
 	c.mu.Unlock()
 	return o
 }

@@ -53,8 +53,10 @@ func (e *encoder) flag(b bool) {
 }
 
 // encode returns an object in its format on the disk.
-func encode(o *object) []byte {
-	e := encoder{encodedVersion}
+func encode(o *object) []byte { return appendObject(nil, o) }
+
+func appendObject(b []byte, o *object) []byte {
+	e := encoder(append(b, encodedVersion))
 	e.text(o.name)
 	e.text(o.url)
 	e.flag(o.marks != nil)
@@ -126,12 +128,12 @@ func (d *decoder) fields() message.Fields {
 	return f
 }
 
-// decode decodes an object. Its fields are copies.
+// decode decodes an object, which refers to meta.
 func decode(meta []byte) (*object, error) {
 	if len(meta) == 0 || meta[0] != encodedVersion {
 		return nil, errEncoded
 	}
-	d := decoder{b: append([]byte(nil), meta[1:]...)}
+	d := decoder{b: meta[1:]}
 	o := &object{name: string(d.bytes()), url: string(d.bytes()), verdicts: &verdicts{}}
 	o.host = hostOf(o.url)
 	if d.number() == 1 {

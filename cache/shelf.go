@@ -34,7 +34,7 @@ type shelf struct {
 	budget budget // for bodies that are being fetched
 
 	mu      sync.RWMutex // guards the following up to queued
-	memory  *queue.Queue[*object]
+	memory  *queue.Queue[entry]
 	policy  admission.Policy
 	judged  map[Key]*verdicts            // on objects on the disk
 	read    map[Key]weak.Pointer[object] // recently read from the disk and perhaps in use
@@ -69,7 +69,7 @@ const (
 func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 	memory := cfg.Memory.Or(defaultMemory)
 	window := int(min((memory+cfg.Disk.Or(0))/usualObject, 50_000_000))
-	s := &shelf{log: p.Log, most: memory, memory: queue.New[*object](memory, window), judged: map[Key]*verdicts{}, read: map[Key]weak.Pointer[object]{}, waiting: map[Key]*object{}, writes: make(chan *object, maxWrites)}
+	s := &shelf{log: p.Log, most: memory, memory: queue.New[entry](memory, window), judged: map[Key]*verdicts{}, read: map[Key]weak.Pointer[object]{}, waiting: map[Key]*object{}, writes: make(chan *object, maxWrites)}
 	s.memory.Evicted = s.onRemoved
 	s.budget = budget{most: memory/2 + 1<<20, changed: s.shrink}
 	var err error
@@ -183,11 +183,12 @@ func (s *shelf) leave() error {
 }
 
 // onRemoved is called for objects that leave memory. The caller holds mu.
-func (s *shelf) onRemoved(_ Key, o *object) {
-	if s.disk != nil && !o.written.Load() {
+func (s *shelf) onRemoved(_ Key, e entry) {
+	o := e.object
+	if s.disk != nil && (o == nil || !o.written.Load()) {
 		s.avoided.Add(1)
 	}
-	if o.blocks != nil && !o.lent.Load() {
+	if o != nil && o.blocks != nil && !o.lent.Load() {
 		o.blocks.free()
 	}
 }
@@ -196,8 +197,9 @@ func (s *shelf) onRemoved(_ Key, o *object) {
 func (s *shelf) get(name []byte) *object {
 	k := hash(name)
 	s.mu.RLock()
-	o, uses, ok := s.memory.Get(k)
-	if ok && !o.lent.Load() {
+	e, uses, ok := s.memory.Get(k)
+	o := e.object
+	if o != nil && !o.lent.Load() {
 		o.lent.Store(true)
 	}
 	read := s.read[k]
@@ -207,6 +209,8 @@ func (s *shelf) get(name []byte) *object {
 	}
 	s.mu.RUnlock()
 	switch {
+	case ok && o == nil:
+		o = s.unpack(k, e)
 	case ok:
 	case waiting != nil: // the disk may still have an older one
 		o = waiting
@@ -243,16 +247,12 @@ func (s *shelf) load(k Key) *object {
 	if !ok {
 		return nil
 	}
-	o, err := decode(r.Meta)
+	o, err := decode(bytes.Clone(r.Meta))
 	if err != nil {
 		r.Release()
 		return nil
 	}
-	o.body, o.length = [][]byte{r.Body}, int64(len(r.Body))
-	if o.length == 0 {
-		o.body = nil
-	}
-	o.res.Length = o.length
+	o.hasBody(r.Body)
 	o.completed() // older versions stored it as a part
 	o.written.Store(true)
 	defer s.holds(o, k, r) // last, because others then refer to it
@@ -291,9 +291,10 @@ func (s *shelf) put(o *object) (in bool) {
 	if !queued && s.disk != nil && s.disk.Has(k) {
 		_ = s.disk.Remove(k)
 	}
+	e, weight := o.pack()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.memory.Put(k, o, o.weight())
+	return s.memory.Put(k, e, weight)
 }
 
 // keep replaces o by an object with the same body and newer fields. The copy on the disk
@@ -304,7 +305,7 @@ func (s *shelf) keep(o, n *object) {
 	shorter := n.facts.Control.NoCache || n.facts.Expires().Before(o.facts.Expires())
 	n.written.Store(o.written.Load() && !shorter)
 	s.mu.Lock()
-	s.memory.Put(k, n, n.weight())
+	s.memory.Put(k, entry{object: n}, n.weight())
 	if shorter {
 		delete(s.waiting, k)
 	}

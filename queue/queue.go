@@ -126,6 +126,16 @@ func (q *Queue[V]) Put(k Key, v V, size int64) bool {
 	return q.items[k] == i
 }
 
+// Change replaces the value of an object that is still there, and its size. Its uses and its
+// place stay.
+func (q *Queue[V]) Change(k Key, v V, size int64) {
+	if i := q.items[k]; i != nil {
+		i.in.bytes += size - i.size
+		i.value, i.size = v, size
+		q.fit()
+	}
+}
+
 // Resize changes the size to size bytes, and evicts objects that no longer fit.
 func (q *Queue[V]) Resize(size int64) {
 	q.size = size

@@ -83,3 +83,19 @@ func TestSharedIsBoundedUnderConcurrentUse(t *testing.T) {
 		t.Error("a removed object is still there")
 	}
 }
+
+func TestAChangedObjectKeepsItsPlaceAndIsCountedAnew(t *testing.T) {
+	q := New[string](100, 100)
+	q.Put(key(1), "a", 40)
+	q.Put(key(2), "b", 40)
+	q.Get(key(1))
+	q.Change(key(1), "larger", 55)
+	q.Change(key(3), "absent", 1)
+	if v, uses, ok := q.Get(key(1)); v != "larger" || uses != 2 || !ok || q.Bytes() != 95 || q.Len() != 2 {
+		t.Errorf("%q, %d uses, %v; %d bytes, %d objects", v, uses, ok, q.Bytes(), q.Len())
+	}
+	q.Change(key(1), "too large", 70)
+	if q.Len() != 1 || q.Bytes() > 100 {
+		t.Errorf("%d objects with %d bytes are left", q.Len(), q.Bytes())
+	}
+}
