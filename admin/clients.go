@@ -63,6 +63,8 @@ type clientsData struct {
 	Bonus  []policy.Bonus `json:"bonus"`
 
 	Names       []string `json:"-"` // of groups
+	Query       string   `json:"-"` // what is searched for
+	Cut         bool     `json:"-"` // there are more people than the page shows
 	Saved       bool     `json:"-"`
 	MayEdit     bool     `json:"-"`
 	Done, Error string   `json:"-"`
@@ -114,10 +116,32 @@ func (c *clientsPages) show(w http.ResponseWriter, r *http.Request, done string,
 	d, err := c.data(r.Context(), asker(r))
 	status := http.StatusOK
 	d.Saved, d.Done, d.MayEdit = r.URL.Query().Has("saved"), done, asker(r).Role >= account.Operator && c.p.Settings != nil
+	if isPage(r) {
+		d.find(r.URL.Query().Get("q"))
+	}
 	if err = cmp.Or(failed, err); err != nil {
 		d.Error, status = err.Error(), statusOf(err)
 	}
 	respond(w, r, c.all, status, d, d, d.Error)
+}
+
+// maxPeople is how many people and groups the page shows at once.
+const maxPeople = 100
+
+// find leaves what the page shows for a search: the rows of which a name, an address or
+// a group contains q.
+func (d *clientsData) find(q string) {
+	d.Query = strings.TrimSpace(q)
+	q = strings.ToLower(d.Query)
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), q) }
+	for _, rows := range []*[]clientRow{&d.New, &d.People, &d.Groups} {
+		*rows = slices.DeleteFunc(*rows, func(r clientRow) bool {
+			return !has(r.Name) && !has(r.Called) && !slices.ContainsFunc(r.Addresses, has) && !slices.ContainsFunc(r.Groups, has) && !slices.ContainsFunc(r.Members, has)
+		})
+		if len(*rows) > maxPeople {
+			*rows, d.Cut = (*rows)[:maxPeople], true
+		}
+	}
 }
 
 // owns reports whether the user looks after a client: helpers only after those in
@@ -305,7 +329,7 @@ func (c *clientsPages) bonus(w http.ResponseWriter, r *http.Request) {
 	default:
 		done = textsOf(w).Say("{who} has {n} more minutes today.", "who", who, "n", strconv.FormatInt(minutes, 10))
 		if minutes == 0 {
-			done = textsOf(w).Say("{who} has what the quotas say.", "who", who)
+			done = textsOf(w).Say("The quotas apply to {who} again.", "who", who)
 		}
 		var shown bool
 		if shown, err = c.p.foretell(w, r, foretold{What: done, Back: "/clients", Trial: Trial{Bonus: &policy.Bonus{Who: who, Minutes: minutes}}}); shown {

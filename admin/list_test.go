@@ -65,7 +65,7 @@ func TestThePageOfAList(t *testing.T) {
 	shows("POST", "/lists/web/source", "what=fetch", "There is nothing newer")
 	text.Store("one.example\ntwo.example\nthree.example\n")
 	shows("POST", "/lists/web/source", "what=fetch", "A newer version is in use", ">3</b>", "Go back")
-	shows("POST", "/lists/web/source", "what=back", "is in use again", ">2</b>", "you went back from it")
+	shows("POST", "/lists/web/source", "what=back", "is in use again", ">2</b>", "rolled back")
 	shows("POST", "/lists/web/source", "what=dance", "neither fetch nor back")
 	if used != 3 {
 		t.Errorf("lists were taken into use %d times", used)

@@ -114,7 +114,7 @@ func TestTheStartPageNamesWhatIsBlockedMost(t *testing.T) {
 	p.Health = func() Health { return Health{Problems: []string{"the list <own> is old"}} }
 	h := New(p)
 	page := ask(h, "GET", "/", "text/html", "").Body.String()
-	for _, want := range []string{"bet.example", "the list &lt;own&gt; is old", `action:block`, "nothing came yet"} {
+	for _, want := range []string{"bet.example", "the list &lt;own&gt; is old", `action:block`, "no requests yet"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the start page does not have %q", want)
 		}

@@ -23,6 +23,7 @@ type PolicyView struct {
 	Says   []string   `json:"says,omitempty"` // other keys
 	Quotas []string   `json:"quotas,omitempty"`
 	Rules  []RuleView `json:"rules"`
+	Open   bool       `json:"-"` // the page shows its rules
 	Times
 }
 
@@ -60,12 +61,17 @@ func NewTimes(s policy.Schedule) Times {
 	return t
 }
 
+// maxOpen is how many policies the page shows with all their rules. Of more, it shows the
+// rules of one.
+const maxOpen = 6
+
 //go:embed policies.html
 var policiesPage string
 
 // policyRoutes returns the routes about policies.
 //
-//	GET /policies         policies and rules; HTML for browsers, else JSON
+//	GET /policies         policies and rules; HTML for browsers, else JSON;
+//	                      name=NAME: the page shows the rules of this one
 //	POST /policies        tag=ETAG&policy=I and what=move&rule=J&to=K,
 //	                      what=edit&rule=J&text=YAML, what=add&text=YAML,
 //	                      what=remove&rule=J, what=first&to=K (a policy moves),
@@ -79,6 +85,10 @@ func (s *Settings) policyRoutes(notice noticeFunc) []route {
 			if err != nil || !isPage(r) {
 				answer(w, all, err)
 				return
+			}
+			name, few := r.URL.Query().Get("name"), len(all) <= maxOpen
+			for i := range all {
+				all[i].Open = few || all[i].Name == name
 			}
 			text, err := s.Read()
 			d := struct {
@@ -101,26 +111,26 @@ func (s *Settings) policyRoutes(notice noticeFunc) []route {
 				return
 			}
 			var c setting.Change
-			var why string
+			var name, why string
 			if err == nil {
-				c, why, err = s.policyChange(r.PostForm)
+				c, name, why, err = s.policyChange(r.PostForm)
 			}
 			if err != nil {
 				http.Error(w, err.Error(), statusOf(err))
 				return
 			}
-			s.change(w, r, why, "/policies", []setting.Change{c})
+			s.change(w, r, why, "/policies?"+url.Values{"name": {name}}.Encode(), []setting.Change{c})
 		}},
 	}
 }
 
 var dayNames = [7]string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
 
-// policyChange returns the change that a form of the page requests.
-func (s *Settings) policyChange(f url.Values) (c setting.Change, why string, err error) {
+// policyChange returns the change that a form of the page requests, and of which policy.
+func (s *Settings) policyChange(f url.Values) (c setting.Change, name, why string, err error) {
 	all, err := s.Policies()
 	if err != nil {
-		return c, "", err
+		return c, "", "", err
 	}
 	number := func(key string, most int) int {
 		n, bad := strconv.Atoi(f.Get(key))
@@ -132,7 +142,7 @@ func (s *Settings) policyChange(f url.Values) (c setting.Change, why string, err
 	}
 	i := number("policy", len(all)-1)
 	if err != nil {
-		return c, "", err
+		return c, "", "", err
 	}
 	p := all[i]
 	rule := func() int { return number("rule", len(p.Rules)-1) }
@@ -160,7 +170,7 @@ func (s *Settings) policyChange(f url.Values) (c setting.Change, why string, err
 		if f.Get("rule") != "" {
 			j := rule()
 			if err != nil {
-				return c, "", err
+				return c, "", "", err
 			}
 			path, was = append(rules, j, "schedule"), p.Rules[j].Schedule
 		}
@@ -175,7 +185,7 @@ func (s *Settings) policyChange(f url.Values) (c setting.Change, why string, err
 	default:
 		err = &BadChange{fmt.Errorf("what=%q is not known", what)}
 	}
-	return c, why, err
+	return c, p.Name, why, err
 }
 
 // windowIn reads days and hours.

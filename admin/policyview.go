@@ -41,7 +41,7 @@ func PolicyViews(text *setting.Text, policies policy.Config) ([]PolicyView, erro
 		for j, v := range rules {
 			m, _ := v.(map[string]any)
 			r := RuleView{Name: fmt.Sprint(m["name"]), Action: fmt.Sprint(m["action"]), When: []string{}, Times: NewTimes(policies[i].Rules[j].Schedule)}
-			if own, err := setting.Part(text.Data(), "policies", i, "rules", j); err == nil {
+			if own, err := text.Part("policies", i, "rules", j); err == nil {
 				r.Text = string(own)
 			}
 			for _, key := range slices.Sorted(maps.Keys(m)) {

@@ -197,6 +197,7 @@ func (v *Votes) queue(w http.ResponseWriter, r *http.Request, page pageTemplate)
 		Cases     []vote.Case
 		Decisions []vote.Decision
 		Counts    []counted
+		Counted   bool // anything
 	}{Cases: cases}
 	d.Decisions, err = s.Decisions(r.Context(), 50)
 	for _, by := range vote.Dimensions() {
@@ -204,7 +205,7 @@ func (v *Votes) queue(w http.ResponseWriter, r *http.Request, page pageTemplate)
 		if err == nil {
 			all, err = s.Tallies(r.Context(), by, "", 10)
 		}
-		d.Counts = append(d.Counts, counted{by, all})
+		d.Counts, d.Counted = append(d.Counts, counted{by, all}), d.Counted || all != nil
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -89,6 +89,7 @@ func whatIf(ctx context.Context, opt options, out io.Writer) error {
 		{"a rule that blocks one host of many", "host: [games.example]", "host: [games.example, example-7.com]"},
 		{"another page of a request without one", "lists: [hosts, easy]", "lists: [hosts, easy], unknown-page: first-party"},
 		{"a policy for fewer", "10.1.0.0/23", "10.1.0.0/24"},
+		{"a quota: events are judged in order", "    rules: []", "    quotas: [{category: ads, time: 20m}, {time: 2h}]\n    rules: []"},
 	} {
 		var took, cpu []float64
 		var e whatIfEffect

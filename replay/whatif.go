@@ -174,8 +174,8 @@ func (r *WhatIfReport) add(w *WhatIf, changes map[kind]*VerdictChange, e *Entry,
 type piece struct {
 	entries  []Entry
 	opinions []opinions
-	err      error // of the source, after the entries
-	judged   chan struct{}
+	err      error          // of the source, after the entries
+	judged   sync.WaitGroup // of the goroutines that judge it
 }
 
 // opinions are the opinions of both judges.
@@ -187,29 +187,39 @@ type opinions struct {
 const pieceSize = 512
 
 // pieces judges entries on all processors while it reads further ones, and yields them in
-// their order.
+// their order. Where earlier entries matter to the verdict about later ones, each judge is
+// given them in their order, in a goroutine of its own.
 func (w *WhatIf) pieces(ctx context.Context, entries iter.Seq2[Entry, error]) iter.Seq2[*piece, error] {
 	return func(yield func(*piece, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
 		workers := runtime.GOMAXPROCS(0)
+		all := []func(*piece){func(p *piece) { w.judgePiece(ctx, p, true, true) }}
 		if w.Old.Counts() || w.New.Counts() {
 			workers = 1
+			if w.Old != nil {
+				all = []func(*piece){func(p *piece) { w.judgePiece(ctx, p, true, false) }, func(p *piece) { w.judgePiece(ctx, p, false, true) }}
+			}
 		}
-		work, ordered := make(chan *piece), make(chan *piece, 2*workers)
+		work, ordered := make([]chan *piece, len(all)), make(chan *piece, 2*workers)
+		for i := range work {
+			work[i] = make(chan *piece, 1)
+		}
 		var busy sync.WaitGroup
 		busy.Go(func() { read(ctx, entries, work, ordered) })
-		for range workers {
-			busy.Go(func() {
-				for p := range work {
-					w.judgePiece(ctx, p)
-					close(p.judged)
-				}
-			})
+		for i, judge := range all {
+			for range workers {
+				busy.Go(func() {
+					for p := range work[i] {
+						judge(p)
+						p.judged.Done()
+					}
+				})
+			}
 		}
 		defer busy.Wait()
 		defer stop()
 		for p := range ordered {
-			<-p.judged
+			p.judged.Wait()
 			if !yield(p, nil) {
 				return
 			}
@@ -224,23 +234,25 @@ func (w *WhatIf) pieces(ctx context.Context, entries iter.Seq2[Entry, error]) it
 	}
 }
 
-// read divides entries into pieces until they or ctx end.
-func read(ctx context.Context, entries iter.Seq2[Entry, error], work, ordered chan<- *piece) {
+// read divides entries into pieces until they or ctx end. Each is for all channels of work.
+func read(ctx context.Context, entries iter.Seq2[Entry, error], work []chan *piece, ordered chan *piece) {
 	defer close(ordered)
-	defer close(work)
+	defer func() {
+		for _, c := range work {
+			close(c)
+		}
+	}()
 	send := func(p *piece) bool {
-		p.judged = make(chan struct{})
-		select {
-		case work <- p:
-		case <-ctx.Done():
-			return false
+		p.opinions = make([]opinions, len(p.entries))
+		p.judged.Add(len(work))
+		for _, c := range append(work[:len(work):len(work)], ordered) {
+			select {
+			case c <- p:
+			case <-ctx.Done():
+				return false
+			}
 		}
-		select {
-		case ordered <- p:
-			return true
-		case <-ctx.Done():
-			return false
-		}
+		return true
 	}
 	p := &piece{}
 	for e, err := range entries {
@@ -258,17 +270,20 @@ func read(ctx context.Context, entries iter.Seq2[Entry, error], work, ordered ch
 	send(p)
 }
 
-func (w *WhatIf) judgePiece(ctx context.Context, p *piece) {
-	p.opinions = make([]opinions, len(p.entries))
+// judgePiece judges entries by the old judge or what is on record, by the new one, or by both.
+func (w *WhatIf) judgePiece(ctx context.Context, p *piece, before, after bool) {
 	var x exchange
 	for i := range p.entries {
 		e, o := &p.entries[i], &p.opinions[i]
-		w.judged.Add(1)
 		x.request, x.response = nil, nil
 		if e.Method != Tunnel && e.Method != Lookup {
 			x.request = e.sent()
 		}
-		if o.was, o.known = w.before(ctx, e, &x); o.known {
+		if before {
+			w.judged.Add(1)
+			o.was, o.known = w.before(ctx, e, &x)
+		}
+		if after && (!before || o.known) {
 			o.is = w.New.judge(ctx, e, &x)
 		}
 	}

@@ -167,3 +167,43 @@ func TestKindsOfChangesAreBounded(t *testing.T) {
 		t.Error("the example is missing")
 	}
 }
+
+// TestJudgesThatCountSeeTheEventsInTheirOrder: both, each with what it has counted itself.
+func TestJudgesThatCountSeeTheEventsInTheirOrder(t *testing.T) {
+	const n = 5*pieceSize + 7
+	start := time.Date(2026, 11, 26, 8, 0, 0, 0, time.UTC)
+	entries := func(yield func(Entry, error) bool) {
+		for i := range n {
+			if !yield(Entry{Method: "GET", Host: "a.example", URL: "http://a.example/", Start: start.Add(time.Duration(i) * time.Second)}, nil) {
+				return
+			}
+		}
+	}
+	counting := func(most int) Judge {
+		used, last := 0, time.Time{}
+		j := judgeOf("", &table{verdicts: map[string]filter.Verdict{}})
+		j.Begin = func(at time.Time) {
+			if !at.After(last) {
+				t.Errorf("%v comes after %v", at, last)
+			}
+			last = at
+		}
+		j.End = func(_ context.Context, x *filter.Transaction) {
+			if used++; used > most {
+				x.Verdict = verdict(filter.Block, "quota", "")
+			}
+		}
+		return j
+	}
+	plain := judgeOf("", &table{verdicts: map[string]filter.Verdict{}})
+	first, second := counting(1000), counting(1600)
+	w := WhatIf{Old: &first, New: second}
+	r, err := w.Run(t.Context(), entries)
+	if err != nil || r.Judged != n || r.Changed != 600 || w.Progress() != n {
+		t.Errorf("%d judged, %d changed, %d in progress, %v; want %d, 600, %d", r.Judged, r.Changed, w.Progress(), err, n, n)
+	}
+	w = WhatIf{Old: &plain, New: counting(1600)}
+	if r, err := w.Run(t.Context(), entries); err != nil || r.Changed != n-1600 {
+		t.Errorf("%d changed, %v; want %d", r.Changed, err, n-1600)
+	}
+}

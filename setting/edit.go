@@ -412,16 +412,12 @@ func (e *edit) verify(text []byte) error {
 	return nil
 }
 
-// Part returns the part of a text of settings at a path, as YAML with comments.
-func Part(text []byte, path ...any) (Snippet, error) {
-	var root yaml.Node
-	if err := yaml.Load(text, &root); err != nil {
-		return "", err
-	}
-	if root.Kind == 0 {
+// Part returns the part of the settings at a path, as YAML with comments.
+func (t *Text) Part(path ...any) (Snippet, error) {
+	if t.root.Kind == 0 {
 		return "", nil
 	}
-	n := root.Content[0]
+	n := t.root.Content[0]
 	for i, step := range path {
 		var next *yaml.Node
 		switch key := step.(type) {

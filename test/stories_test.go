@@ -312,7 +312,7 @@ func TestFromTheWizardToAFilteredPage(t *testing.T) {
 	click("[name=way][value=proxy]")
 	b.fill("[name=contact]", "the librarian, desk 3")
 	click("button.main")
-	b.shows("It is set up")
+	b.shows("Shuultuur is set up")
 	b.shows("Nothing of this browser has come through the proxy yet")
 	examine(b, checker, "/setup/done", narrow, 200)
 	b.picture("story-wizard-done")

@@ -446,7 +446,7 @@ func accepted(t *text.Texts, r *Request, ids []ID, single bool) Answer {
 		a.Location = r.Base + "/" + ids[0].String()
 	}
 	if single && r.wantsPage() {
-		a.Type, a.Body = "text/html; charset=utf-8", page(t, "quota", "Thank you", t.Say("Your vote counts."), "See what becomes of it", a.Location)
+		a.Type, a.Body = "text/html; charset=utf-8", page(t, "quota", "Thank you", t.Say("Your vote counts."), "See the decision", a.Location)
 		return a
 	}
 	link := func(b []byte, id ID) []byte {

@@ -211,7 +211,7 @@ func (r *Report) addSentences(people int) {
 		add(text.Mark("Most frequent reason to block: the category “{category}” ({n})."), "category", c.Name, "n", count(c.Blocked))
 	}
 	if p := mostBlocked(r.People); p != nil && r.Person == "" {
-		add(text.Mark("Most was blocked for {person} ({n})."), "person", p.Name, "n", count(p.Blocked))
+		add(text.Mark("Blocked most often: {person} ({n})."), "person", p.Name, "n", count(p.Blocked))
 	}
 	if len(r.Searches) > 0 {
 		add(text.Mark("Searched for most: “{words}” ({n})."), "words", r.Searches[0].Name, "n", count(r.Searches[0].Requests))

@@ -212,7 +212,7 @@ func (x *explanation) print(w io.Writer) error {
 	fmt.Fprintf(&b, "  policy  %s\n", policy)
 	rule := x.Rule
 	if rule == "" {
-		rule = "(no rule fitted)"
+		rule = "(no rule matched)"
 	}
 	fmt.Fprintf(&b, "  rule    %s\n", rule)
 	fmt.Fprintf(&b, "  judged  up to the %s\n", x.Stage)

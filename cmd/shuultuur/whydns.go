@@ -91,7 +91,7 @@ func (x *nameExplanation) print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s %s\n", strings.ToUpper(x.Action), x.Name, x.Type)
 	if x.Policy != "" {
-		fmt.Fprintf(&b, "  policy  %s\n  rule    %s\n", x.Policy, cmp.Or(x.Rule, "(no rule fitted)"))
+		fmt.Fprintf(&b, "  policy  %s\n  rule    %s\n", x.Policy, cmp.Or(x.Rule, "(no rule matched)"))
 	}
 	for _, f := range x.Findings {
 		fmt.Fprintf(&b, "  found   %s/%s\n", f.Check, f.Category)
