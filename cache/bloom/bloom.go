@@ -11,6 +11,7 @@ package bloom
 
 import (
 	"math/bits"
+	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
@@ -48,7 +49,12 @@ type Filter struct {
 	stride uint64 // distance of blocks, in words · 2³²
 	keys   int    // number of keys that it is sized for
 	added  atomic.Int64
+	sample Key // the keys that are counted; random, so that clients cannot choose others
 }
+
+// A filter with blocks counts one of so many keys, because counting all of them would take an
+// eighth of the time. Of a million keys, the count is wrong by 0.3 % (one standard deviation).
+const sampled = 8
 
 // New returns a filter for n keys: when it has that many, it reports at most 1 % of other
 // keys. It takes 9.65 bits per key.
@@ -57,7 +63,7 @@ func New(n int) *Filter {
 	words := max(1, int(float64(n)*bitsPerKey/64))
 	f := &Filter{words: make([]uint64, words), keys: n}
 	if blocks := (words + blockWords - 1) / blockWords; blocks >= leastBlocks {
-		f.blocks = uint64(blocks)
+		f.blocks, f.sample = uint64(blocks), Key(rand.Uint64())
 		f.stride = uint64(words-blockWords) << 32 / (f.blocks - 1) // the last block ends with the filter
 	}
 	return f
@@ -66,8 +72,8 @@ func New(n int) *Filter {
 // Bits returns the size of the filter in bits.
 func (f *Filter) Bits() int { return len(f.words) * 64 }
 
-// Added returns the number of added keys that it did not have. It omits those that it seemed
-// to have, about 1 of 100 when the filter is full.
+// Added returns the number of added keys that it did not have; filters with blocks estimate it. It omits those that
+// it seemed to have, about 1 of 100 when the filter is full.
 func (f *Filter) Added() int { return int(f.added.Load()) }
 
 // block returns the block for k, and a second hash of k, whose upper bits are independent of
@@ -118,7 +124,9 @@ func (f *Filter) Add(k Key) (had bool) {
 	b.set(k2 >> 22)
 	b.set(k2 >> 36)
 	b.set(k2 >> 50)
-	f.added.Add(1)
+	if (k2>>32^f.sample)%sampled == 0 {
+		f.added.Add(sampled)
+	}
 	return false
 }
 

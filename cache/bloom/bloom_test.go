@@ -39,6 +39,9 @@ func TestFilterKeepsItsPromises(t *testing.T) {
 				t.Fatalf("%d keys: one that was added is not found", n)
 			}
 		}
+		if got := float64(f.Added()) / float64(n); got < 0.97 || got > 1.02 {
+			t.Errorf("%d keys: %.3f of them are counted", n, got)
+		}
 		const others = 1_000_000
 		wrong := 0
 		for i := range others {
