@@ -212,6 +212,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { g.watch(ctx) })
 	work.Go(func() { _ = g.refresher.Run(ctx) })
+	work.Go(func() { returnAfterBursts(ctx) })
 	work.Go(func() { g.engine.Load().State.Follow(ctx, g.node.Obey) })
 	var err error
 	select {

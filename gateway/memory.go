@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"context"
 	"runtime"
 	"runtime/debug"
+	"time"
 )
 
 // muchGarbage is the number of bytes that a build must allocate to make a run of the
@@ -11,9 +13,8 @@ const muchGarbage = 64 << 20
 
 // allocated returns how many bytes the program has allocated so far.
 func allocated() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.TotalAlloc
+	_, n := memory()
+	return n
 }
 
 // returnMemory returns to the system the memory that reading rules and lists took, if much
@@ -22,4 +23,57 @@ func returnMemory(before uint64) {
 	if allocated()-before >= muchGarbage {
 		debug.FreeOSMemory()
 	}
+}
+
+const (
+	// lookAtMemory is the time between two looks at memory.
+	lookAtMemory = 15 * time.Second
+	// muchIdle is the number of bytes that memory must have grown by to be returned.
+	muchIdle = 16 << 20
+)
+
+// A burst is the memory that a burst of work leaves behind. The collector lets the heap grow to
+// twice of what is in use, and hardly runs when nothing is allocated any more: after thousands
+// of connections were opened and became silent, that is most of the memory.
+type burst struct {
+	least     uint64 // resident bytes after the last return, or fewer
+	allocated uint64 // at the last look
+}
+
+// returnAfterBursts looks at the memory until ctx ends.
+func returnAfterBursts(ctx context.Context) {
+	var b burst
+	b.look()
+	tick := time.NewTicker(lookAtMemory)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			b.look()
+		}
+	}
+}
+
+// look returns memory to the system if much was taken since the last time, and little is
+// allocated now.
+func (b *burst) look() {
+	resident, allocated := memory()
+	calm := allocated-b.allocated < resident/8
+	b.allocated = allocated
+	if b.least == 0 || resident < b.least {
+		b.least = resident
+	}
+	if calm && resident-b.least >= muchIdle {
+		debug.FreeOSMemory()
+		b.least, _ = memory()
+	}
+}
+
+// memory returns the bytes that Go has from the system, and those allocated so far.
+func memory() (resident, allocated uint64) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Sys - m.HeapReleased, m.TotalAlloc
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"strings"
@@ -33,5 +34,39 @@ func TestMemoryThatABuildTookIsReturned(t *testing.T) {
 	runtime.ReadMemStats(&m)
 	if resident > m.HeapAlloc*5/4+(4<<20) {
 		t.Errorf("the heap takes %d MiB, of which %d MiB are in use", resident>>20, m.HeapAlloc>>20)
+	}
+}
+
+var kept [][]byte
+
+// What a burst of work leaves behind is returned when little is allocated any more, and only
+// once.
+func TestMemoryAfterABurstIsReturned(t *testing.T) {
+	race.Without(t)
+	runs := func() uint32 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.NumForcedGC
+	}
+	var b burst
+	b.look()
+	for range 200 {
+		kept = append(kept, bytes.Repeat([]byte{1}, 1<<20))
+	}
+	kept = nil
+	before := runs()
+	b.look()
+	if runs() != before {
+		t.Error("memory was returned while much was allocated")
+	}
+	most, _ := memory()
+	b.look()
+	if now, _ := memory(); most < now+100<<20 {
+		t.Errorf("%d MiB before and %d after the return", most>>20, now>>20)
+	}
+	before = runs()
+	b.look()
+	if runs() != before {
+		t.Error("the collector ran again though nothing had happened")
 	}
 }

@@ -50,6 +50,8 @@ type Config struct {
 type limits struct {
 	connections, perClient, requests, queue, head           int
 	queueTime, idle, headTime, total, answer, tunnel, drain time.Duration
+
+	still time.Duration // see stillness
 }
 
 // limits returns the numbers of c.
@@ -66,6 +68,7 @@ func (c *Config) limits() limits {
 		answer:      c.Upstream.Answer.Or(upstream.DefaultAnswer),
 		tunnel:      c.Tunnel.Or(10 * time.Minute),
 		drain:       c.Drain.Or(30 * time.Second),
+		still:       stillness,
 	}
 	l.queue = countOr(c.Queue, l.connections) // their memory is already in use
 	return l

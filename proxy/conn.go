@@ -35,7 +35,7 @@ type conn struct {
 
 	r      *message.Reader
 	x      request
-	tunnel *tunnel                // opened by the request, nil if none
+	tunnel atomic.Pointer[tunnel] // opened by the request, nil if none
 	body   incoming               // of the current request
 	goAway atomic.Pointer[func()] // tells an HTTP/2 client to open no more streams
 	out    []byte                 // a head to send; nil between requests
@@ -71,8 +71,9 @@ func (c *conn) close() {
 		c.lost = false
 	}
 	c.c.Close()
-	if c.tunnel != nil {
-		c.tunnel.leave(c)
+	if t := c.tunnel.Load(); t != nil { // after a panic
+		t.close()
+		t.leave(c)
 	}
 	if c.counted {
 		c.p.clients.leave(c.x.addr)
@@ -112,6 +113,9 @@ func (c *conn) abort() {
 	c.aborted.Store(true)
 	c.socket.Close()
 	c.x.caller.Abort()
+	if t := c.tunnel.Load(); t != nil {
+		t.wake()
+	}
 }
 
 // arm ensures that the connection fails after a silence of about d, at least three quarters of

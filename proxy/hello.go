@@ -33,10 +33,12 @@ func (c *conn) openTunnel() outcome {
 	if pass {
 		return relaying
 	}
+	t.up.over.Store(true)
 	far.Close()
 	if request == nil {
 		c.c.Close()
 	}
+	t.wake()
 	t.end(c)
 	if request != nil {
 		return c.serveWithin(&decrypted{host: x.T.Host, port: x.T.Port, client: x.T.Client, ja4: x.T.JA4}, request)
@@ -59,7 +61,7 @@ func (c *conn) look(up *direction) (request []byte, pass bool) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil, err == io.EOF // the server may still send data
 		}
-		if up.other.quiet.Load() {
+		if up.other().quiet.Load() {
 			x.Note("tunnel: " + errSilent.Error())
 			return nil, false
 		}
@@ -82,7 +84,7 @@ func (c *conn) look(up *direction) (request []byte, pass bool) {
 		}
 		is := false
 		if block, is = requestWithin(c.r, block); is && x.T.Verdict.Action != filter.Allow {
-			up.other.left.Store(true)
+			up.other().left.Store(true)
 			return bytes.Clone(block), false
 		}
 	default:

@@ -28,6 +28,8 @@ type listener struct {
 
 	mu   sync.Mutex
 	open map[*conn]struct{}
+
+	parking parking
 }
 
 // Serve accepts clients on ln until ctx ends. Then it stops accepting, closes idle
@@ -55,6 +57,7 @@ func (p *Proxy) serve(ctx context.Context, ln net.Listener, l *listener) error {
 	ln.Close()
 	l.leave(ctx)
 	l.end(p.drain)
+	l.parking.close()
 	cancel()
 	janitor.Wait()
 	return err
@@ -133,17 +136,27 @@ func (l *listener) serve(c net.Conn) {
 	l.mu.Unlock()
 
 	defer func() {
-		if r := recover(); r != nil || x.tunnel == nil {
+		if r := recover(); r != nil || x.tunnel.Load() == nil {
 			l.served(x, r)
 			return
 		}
 		// A tunnel may last for hours: it continues without the stack that the request needed.
-		l.wg.Go(func() {
-			defer func() { l.served(x, recover()) }()
-			x.tunnel.endRelaying(x)
-		})
+		l.wg.Add(1)
+		go l.relay(x)
 	}()
 	x.run()
+}
+
+// relay continues a connection that has become a tunnel, until it ends or is parked.
+func (l *listener) relay(x *conn) {
+	parked := false
+	defer func() {
+		if r := recover(); r != nil || !parked {
+			l.served(x, r)
+			l.wg.Done()
+		}
+	}()
+	parked = x.tunnel.Load().endRelaying(x)
 }
 
 // served releases a connection that has ended; r is the panic that ended it, nil for none.

@@ -7,7 +7,8 @@
 //   - conn.go serves one client connection: PROXY protocol, TLS, one request after another.
 //     transparent.go begins a redirected connection, connect.go a tunnel; decrypt.go decrypts
 //     TLS if the policy says so. streams.go turns HTTP/2 into one connection per stream.
-//   - tunnel.go relays bytes, in the kernel if possible. http1.go writes responses.
+//   - tunnel.go relays bytes, in the kernel if possible; parking.go takes the goroutines from
+//     silent tunnels. http1.go writes responses.
 //   - request.go handles one request from its head to its response: it waits for its turn,
 //     package exchange judges it, a [RoundTripper] sends it upstream, and the response
 //     returns. Outcomes say how the connection continues.

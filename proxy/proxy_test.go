@@ -54,6 +54,7 @@ type record struct {
 type rig struct {
 	*Proxy
 	t    *testing.T
+	l    *listener
 	addr string
 	stop func() // and wait
 
@@ -71,7 +72,7 @@ func anybody(_ context.Context, addr netip.Addr, _ []byte) (filter.Client, error
 // start starts a proxy that may reach loopback.
 func start(t *testing.T, cfg Config, e Engine) *rig {
 	t.Helper()
-	r := &rig{t: t}
+	r := &rig{t: t, l: &listener{}}
 	r.arrived = sync.NewCond(&r.mu)
 	if cfg.Upstream.Private == nil {
 		cfg.Upstream.Private = loopback
@@ -105,7 +106,7 @@ func start(t *testing.T, cfg Config, e Engine) *rig {
 	r.addr = ln.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- p.Serve(ctx, ln) }()
+	go func() { done <- p.serve(ctx, ln, r.l) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {

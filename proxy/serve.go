@@ -21,7 +21,7 @@ func (c *conn) run() {
 	}
 	for c.x.inside == nil || !c.x.inside.streams {
 		if !c.await() || c.request() != another {
-			if c.c != nil && c.tunnel == nil && len(c.r.Buffered()) > 0 {
+			if c.c != nil && c.tunnel.Load() == nil && len(c.r.Buffered()) > 0 {
 				c.lost = true
 			}
 			return

@@ -74,3 +74,11 @@ func (c *rewound) Read(p []byte) (int, error) {
 	}
 	return c.Conn.Read(p)
 }
+
+// NetConn returns the connection below, nil while some of its bytes are held here.
+func (c *rewound) NetConn() net.Conn {
+	if len(c.first) > 0 {
+		return nil
+	}
+	return c.Conn
+}

@@ -330,7 +330,7 @@ func (m *streams) serve(st *stream) {
 		}
 	}()
 	if y.request() == relaying {
-		y.tunnel.endRelaying(y)
+		y.tunnel.Load().endRelaying(y)
 	}
 	good = true
 }

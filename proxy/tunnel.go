@@ -14,8 +14,12 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// A tunnel relays bytes between a client and an origin.
+// A tunnel relays bytes between a client and an origin. Each direction has a goroutine while
+// something arrives, and is parked otherwise.
 type tunnel struct {
+	c         *conn
+	l         *listener
+	ctx       context.Context
 	near, far net.Conn // client, origin
 	nearFirst []byte   // bytes already read from near
 	farFirst  []byte
@@ -25,20 +29,35 @@ type tunnel struct {
 
 // A direction is one half of a tunnel.
 type direction struct {
+	t        *tunnel
 	dst, src net.Conn
-	other    *direction
 	n        int64
 	err      error
-	limit    io.LimitedReader // a field, so that splicing allocates nothing
-	quiet    atomic.Bool      // nothing came for a whole period
-	over     atomic.Bool      // nothing more will come
-	left     atomic.Bool      // dst stays open, because it is used for something else
-	ctx      context.Context
+	limit    io.LimitedReader              // a field, so that splicing allocates nothing
+	quiet    atomic.Bool                   // nothing came for a whole period
+	over     atomic.Bool                   // nothing more will come
+	left     atomic.Bool                   // dst stays open, because it is used for something else
+	ended    atomic.Bool                   // by a verdict: further bytes are dropped
+	parked   bool                          // guarded by parking.mu
+	silent   bool                          // nothing came in either direction until the end of its time
+	fd       int                           // of socket, while parked
+	socket   *net.TCPConn                  // below src; nil if it cannot be parked
+	until    time.Time                     // end of its time while parked, unless something arrives
 	talk     *exchange.Talk                // judges the bytes; nil for none
 	mu       sync.Mutex                    // guards talk, and writes to dst, if it is judged
-	ended    atomic.Bool                   // by a verdict: further bytes are dropped
 	why      atomic.Pointer[exchange.Talk] // the conversation with that verdict, until the receiver is informed
 }
+
+// other returns the other direction of the tunnel.
+func (d *direction) other() *direction {
+	if d == &d.t.up {
+		return &d.t.down
+	}
+	return &d.t.up
+}
+
+// setUntil gives a parked direction time.
+func (d *direction) setUntil(wait time.Duration) { d.until = within(wait) }
 
 var errSilent = errors.New("tunnel silent")
 
@@ -51,43 +70,84 @@ func (t *tunnel) relay(c *conn) outcome {
 // begin makes t the tunnel of c, and starts relaying bytes from the origin.
 func (t *tunnel) begin(c *conn) {
 	p, x := c.p, &c.x
-	c.tunnel = t
+	t.c, t.l, t.ctx = c, c.l, x.ctx
+	c.tunnel.Store(t)
 	x.yield()
 	x.unlimited()
 	exchange.Rest(&x.Exchange) // before a talk reads the state of the request
 	p.counters[tunnelsOpen].Add(1)
 	t.near.SetDeadline(time.Time{})
 	t.far.SetDeadline(time.Time{})
-	t.up.dst, t.up.src, t.up.other, t.up.ctx = t.far, t.near, &t.down, x.ctx
-	t.down.dst, t.down.src, t.down.other, t.down.ctx = t.near, t.far, &t.up, x.ctx
+	t.up.t, t.up.dst, t.up.src = t, t.far, t.near
+	t.down.t, t.down.dst, t.down.src = t, t.near, t.far
+	if p.tunnel == 0 || p.tunnel > p.still {
+		t.up.socket, t.down.socket = socketOf(t.near), socketOf(t.far)
+	}
 	t.done = make(chan struct{})
-	go func() {
-		defer close(t.done)
-		defer func() {
-			if r := recover(); r != nil {
-				p.counters.add(panics)
-				p.log.Error("panic in a tunnel", "panic", r)
-				t.near.Close()
-				t.far.Close()
-			}
-		}()
-		t.down.run(p, t.farFirst)
+	go t.relayDown(t.farFirst)
+	t.farFirst = nil
+}
+
+// relayDown relays bytes from the origin until they end or do not arrive.
+func (t *tunnel) relayDown(first []byte) {
+	p, parked := t.c.p, false
+	defer func() {
+		if r := recover(); r != nil {
+			p.counters.add(panics)
+			p.log.Error("panic in a tunnel", "panic", r)
+			t.close()
+		}
+		if !parked {
+			close(t.done)
+		}
 	}()
+	parked = t.down.run(p, first)
+}
+
+// close closes both connections.
+func (t *tunnel) close() {
+	t.up.over.Store(true)
+	t.down.over.Store(true)
+	t.near.Close()
+	t.far.Close()
+	t.wake()
+}
+
+// wake continues what is parked.
+func (t *tunnel) wake() {
+	t.l.parking.wake(&t.up)
+	t.l.parking.wake(&t.down)
 }
 
 // endRelaying relays bytes from the client until both ends have finished or nothing moves any
-// more, and ends the request that opened the tunnel.
+// more, and ends the request that opened the tunnel. If it reports parked, another goroutine
+// will call it again.
 //
-// A tunnel waits in endRelaying and begin for most of its life. The garbage collector shrinks
-// a stack of 8 KiB while less than 2 KiB of it are in use, including 800 bytes for the
-// runtime: so frames down to the read must be small.
-func (t *tunnel) endRelaying(c *conn) {
+// A tunnel that cannot be parked waits in endRelaying and relayDown for most of its life. The
+// garbage collector shrinks a stack of 8 KiB while less than 2 KiB of it are in use, including
+// 800 bytes for the runtime: so frames down to the read must be small.
+func (t *tunnel) endRelaying(c *conn) (parked bool) {
 	o := closing
 	defer c.x.finish(&o)
+	first := t.nearFirst
+	t.nearFirst = nil
 	c.putOut()
-	t.nearFirst = append(t.nearFirst, c.r.Detach()...)
-	t.up.run(c.p, t.nearFirst)
+	first = append(first, c.r.Detach()...)
+	if t.up.run(c.p, first) {
+		o = relaying
+		return true
+	}
 	t.end(c)
+	return false
+}
+
+// resume continues a direction that was parked.
+func (d *direction) resume() {
+	if d == &d.t.up {
+		d.t.l.relay(d.t.c)
+	} else {
+		d.t.relayDown(nil)
+	}
 }
 
 // end waits for the end of the bytes from the origin, and records the tunnel.
@@ -113,63 +173,93 @@ func (t *tunnel) end(c *conn) {
 
 // leave makes c forget the tunnel.
 func (t *tunnel) leave(c *conn) {
-	c.tunnel = nil
+	c.tunnel.Store(nil)
 	c.p.counters[tunnelsOpen].Add(-1)
 }
 
-// run copies in one direction. It passes on the end of its source as the end of this direction
-// only; a failure ends both.
-func (d *direction) run(p *Proxy, first []byte) {
-	d.err = d.copy(p, first)
+// run copies in one direction, until it ends or is parked. It passes on the end of its source as
+// the end of this direction only; a failure ends both.
+func (d *direction) run(p *Proxy, first []byte) (parked bool) {
+	err, parked := d.copy(p, first)
+	if parked {
+		return true // d belongs to another goroutine
+	}
+	d.err = err
+	other := d.other()
 	d.over.Store(true)
 	d.quiet.Store(true)
+	defer d.t.l.parking.wake(other) // it notices what happens here
 	if d.left.Load() {
 		d.src.Close()
-		return
+		return false
 	}
 	if d.err == nil {
-		if d.other.over.Load() {
-			return // both connections are about to be closed
+		if other.over.Load() {
+			return false // both connections are about to be closed
 		}
 		if c, ok := d.dst.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
 			// Most have nothing more to send to a client that has gone.
 			d.dst.SetReadDeadline(within(p.answer))
-			return
+			return false
 		}
 	}
 	d.dst.Close()
 	d.src.Close()
+	return false
 }
 
-func (d *direction) copy(p *Proxy, first []byte) error {
+func (d *direction) copy(p *Proxy, first []byte) (err error, parked bool) {
+	if d.silent {
+		return errSilent, false
+	}
 	idle := p.tunnel
 	if len(first) > 0 {
 		d.dst.SetWriteDeadline(within(idle))
 		n, err := d.write(p, first)
 		d.n += int64(n)
 		if err != nil {
-			return err
+			return err, false
 		}
 	}
+	mayPark, last := d.socket != nil, false
 	for {
+		wait := idle
+		switch {
+		case d.ended.Load():
+			wait = time.Second
+		case d.other().over.Load() && !last:
+			wait, last, mayPark = p.answer, true, false
+		case mayPark:
+			wait = p.still
+		}
 		// Deadlines cost one call per period instead of one per read: when one passes, the
 		// bytes moved in the meantime decide.
-		d.src.SetReadDeadline(within(idle))
+		d.src.SetReadDeadline(within(wait))
 		d.dst.SetWriteDeadline(within(3 * idle))
 		n, err := d.move(p)
 		d.n += n
 		if err == nil || err == io.EOF {
-			return nil
+			return nil, false
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
+			return err, false
 		}
 		if d.ended.Load() {
-			return nil
+			return nil, false
 		}
-		d.quiet.Store(n == 0)
-		if n == 0 && d.other.quiet.Load() {
-			return errSilent
+		switch {
+		case n > 0:
+			d.quiet.Store(false)
+		case mayPark:
+			if d.t.l.parking.park(d) {
+				return nil, true
+			}
+			mayPark = false
+		default:
+			d.quiet.Store(true)
+			if d.other().quiet.Load() {
+				return errSilent, false
+			}
 		}
 	}
 }
@@ -226,18 +316,18 @@ func (d *direction) write(p *Proxy, b []byte) (int, error) {
 	}
 	block := p.inspector.Block(blockSize)
 	defer p.inspector.Release(block)
-	out, over := d.talk.Pass(d.ctx, block, b)
+	out, over := d.talk.Pass(d.t.ctx, block, b)
 	if len(out) > 0 {
 		if _, err := writeAll(d.dst, out); err != nil {
 			return 0, err
 		}
 	}
 	if over {
-		for _, x := range [...]*direction{d, d.other} {
+		for _, x := range [...]*direction{&d.t.up, &d.t.down} {
 			x.ended.Store(true)
 			x.why.Store(d.talk)
 		}
-		d.other.sayWhy()
+		d.other().sayWhy()
 	}
 	return len(b), nil
 }
@@ -254,6 +344,7 @@ func (d *direction) sayWhy() {
 				half.CloseWrite()
 			}
 			d.dst.SetReadDeadline(time.Now().Add(time.Second))
+			d.t.l.parking.wake(d.other())
 		}
 		d.mu.Unlock()
 	}

@@ -194,6 +194,7 @@ func (r *reply) Close() error {
 func (r *reply) Conn() (net.Conn, []byte) {
 	u := r.conn
 	r.conn = nil
+	_ = r.c.hold(u.c) // if it was aborted, reading fails
 	u.c.SetDeadline(time.Time{})
 	return u.c, u.r.Detach()
 }

@@ -145,6 +145,9 @@ type wire struct {
 	look bool
 }
 
+// NetConn returns the connection below.
+func (w *wire) NetConn() net.Conn { return w.Conn }
+
 func (w *wire) Read(p []byte) (n int, err error) {
 	if !w.look {
 		return w.Conn.Read(p)

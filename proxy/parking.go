@@ -1,0 +1,159 @@
+package proxy
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"shuultuur/platform"
+)
+
+// This file parks tunnels. Most tunnels are silent for most of their life, and a goroutine that
+// waits takes a stack of several KiB. So a direction in which nothing arrives for a moment ends
+// its goroutine and is parked: what is left is its socket and its state. When something arrives,
+// or its time is over, it continues in a fresh goroutine.
+
+// stillness is how long nothing arrives in a direction before it is parked.
+const stillness = 2 * time.Second
+
+// parking holds the parked directions of a listener's tunnels. The zero parking is ready for
+// use.
+type parking struct {
+	mu      sync.Mutex
+	poller  *platform.Poller // nil before the first one is parked
+	useless bool             // this system has no poller, or the listener has ended
+	at      []*direction     // by descriptor of src; nil where none is parked
+}
+
+// park parks d unless its tunnel is about to end. If it reports true, d belongs to another
+// goroutine.
+func (k *parking) park(d *direction) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if d.other().over.Load() || d.ended.Load() || d.t.c.aborted.Load() || !k.ready(d.t.c.p.tunnel) {
+		return false
+	}
+	raw, err := d.socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	watched := false
+	_ = raw.Control(func(fd uintptr) { // it fails if the socket was closed
+		d.fd = int(fd)
+		for len(k.at) <= d.fd {
+			k.at = append(k.at, nil)
+		}
+		if watched = k.poller.Watch(fd) == nil; watched {
+			k.at[d.fd] = d
+		}
+	})
+	if !watched {
+		return false
+	}
+	d.parked = true
+	d.setUntil(d.t.c.p.tunnel - d.t.c.p.still)
+	return true
+}
+
+// ready makes a poller if there is none. idle is the longest silence of a tunnel, 0 for any.
+func (k *parking) ready(idle time.Duration) bool {
+	if k.poller == nil && !k.useless {
+		var err error
+		if k.poller, err = platform.NewPoller(); err != nil {
+			k.useless, k.poller = true, nil
+			return false
+		}
+		go k.run(k.poller, idle)
+	}
+	return !k.useless
+}
+
+// run continues directions until close.
+func (k *parking) run(poller *platform.Poller, idle time.Duration) {
+	wait := time.Duration(-1)
+	if idle > 0 {
+		wait = max(idle/16, 5*time.Millisecond)
+	}
+	next := time.Now().Add(wait)
+	var arrived []int
+	for open := true; open; {
+		if arrived, open = poller.Wait(arrived[:0], wait); len(arrived) > 0 {
+			k.arrived(arrived)
+		}
+		if now := time.Now(); idle > 0 && now.After(next) {
+			k.expire(now, idle)
+			next = now.Add(wait)
+		}
+	}
+}
+
+// arrived continues the directions whose sources have these descriptors.
+func (k *parking) arrived(fds []int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, fd := range fds {
+		if d := k.at[fd]; d != nil {
+			d.quiet.Store(false)
+			k.resume(d)
+		}
+	}
+}
+
+// expire ends the tunnels in which nothing arrives in either direction.
+func (k *parking) expire(now time.Time, idle time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, d := range k.at {
+		if d == nil || now.Before(d.until) {
+			continue
+		}
+		d.quiet.Store(true)
+		if d.silent = d.other().quiet.Load(); d.silent {
+			k.resume(d)
+		} else {
+			d.setUntil(idle)
+		}
+	}
+}
+
+// wake continues d if it is parked: something else has happened to its tunnel.
+func (k *parking) wake(d *direction) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.resume(d)
+}
+
+// resume continues d in a fresh goroutine if it is parked. k.mu must be held.
+func (k *parking) resume(d *direction) {
+	if d.parked {
+		d.parked = false
+		k.at[d.fd] = nil
+		go d.resume()
+	}
+}
+
+// close ends k when all tunnels have ended.
+func (k *parking) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.useless = true
+	if k.poller != nil {
+		k.poller.Close()
+		k.poller = nil
+	}
+}
+
+// socketOf returns the TCP connection below c, nil if there is none or if bytes from it are
+// held above it.
+func socketOf(c net.Conn) *net.TCPConn {
+	for {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			return tcp
+		}
+		above, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		c = above.NetConn()
+	}
+}
