@@ -14,7 +14,7 @@ import (
 // or its time is over, it continues in a fresh goroutine.
 
 // stillness is how long nothing arrives in a direction before it is parked.
-const stillness = 2 * time.Second
+const stillness = time.Second
 
 // parking holds the parked directions of a listener's tunnels. The zero parking is ready for
 // use.
@@ -33,6 +33,7 @@ func (k *parking) park(d *direction) bool {
 	if d.other().over.Load() || d.ended.Load() || d.t.c.aborted.Load() || !k.ready(d.t.c.p.tunnel) {
 		return false
 	}
+	d.dst.SetWriteDeadline(time.Time{}) // a timer would wait in vain
 	raw, err := d.socket.SyscallConn()
 	if err != nil {
 		return false
@@ -104,7 +105,7 @@ func (k *parking) expire(now time.Time, idle time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, d := range k.at {
-		if d == nil || now.Before(d.until) {
+		if d == nil || now.UnixNano() < d.until {
 			continue
 		}
 		d.quiet.Store(true)

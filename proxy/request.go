@@ -52,7 +52,6 @@ type request struct {
 	client client
 	ctx    context.Context // of the client's connection, for caller
 	caller upstream.Caller
-	out    message.Request   // as it goes upstream
 	res    *message.Response // the open response from upstream
 
 	addr      netip.Addr   // of the client, from the PROXY header if there is one
@@ -523,7 +522,7 @@ func (x *request) roundTrip() (*message.Response, error) {
 	if d != nil && d.err != nil && !d.errSeen.Swap(true) {
 		return nil, d.err
 	}
-	out := &x.out
+	out := &x.Out
 	x.Outgoing(out)
 	if via := x.p.via[x.Q.Proto%10]; via != nil {
 		out.Fields = append(out.Fields, message.Field{Name: viaName, Value: via})

@@ -33,7 +33,6 @@ type direction struct {
 	dst, src net.Conn
 	n        int64
 	err      error
-	limit    io.LimitedReader              // a field, so that splicing allocates nothing
 	quiet    atomic.Bool                   // nothing came for a whole period
 	over     atomic.Bool                   // nothing more will come
 	left     atomic.Bool                   // dst stays open, because it is used for something else
@@ -42,7 +41,7 @@ type direction struct {
 	silent   bool                          // nothing came in either direction until the end of its time
 	fd       int                           // of socket, while parked
 	socket   *net.TCPConn                  // below src; nil if it cannot be parked
-	until    time.Time                     // end of its time while parked, unless something arrives
+	until    int64                         // end of its time while parked, unless something arrives: Unix nanoseconds
 	talk     *exchange.Talk                // judges the bytes; nil for none
 	mu       sync.Mutex                    // guards talk, and writes to dst, if it is judged
 	why      atomic.Pointer[exchange.Talk] // the conversation with that verdict, until the receiver is informed
@@ -57,7 +56,7 @@ func (d *direction) other() *direction {
 }
 
 // setUntil gives a parked direction time.
-func (d *direction) setUntil(wait time.Duration) { d.until = within(wait) }
+func (d *direction) setUntil(wait time.Duration) { d.until = time.Now().Add(wait).UnixNano() }
 
 var errSilent = errors.New("tunnel silent")
 
@@ -409,15 +408,16 @@ func (d *direction) moveTCP(p *Proxy, dst, src *net.TCPConn) (n int64, err error
 
 // splice has the kernel copy until the sender pauses (os.ErrDeadlineExceeded) or ends (nil).
 func (d *direction) splice(p *Proxy, dst, src *net.TCPConn) (n int64, err error) {
+	var limit io.LimitedReader
 	for {
 		now := time.Now()
 		src.SetReadDeadline(now.Add(pause))
 		dst.SetWriteDeadline(within(p.tunnel))
-		d.limit = io.LimitedReader{R: src, N: burst}
-		m, err := dst.ReadFrom(&d.limit)
+		limit = io.LimitedReader{R: src, N: burst}
+		m, err := dst.ReadFrom(&limit)
 		n += m
 		switch {
-		case err == nil && d.limit.N > 0:
+		case err == nil && limit.N > 0:
 			return n, nil
 		case err == nil:
 			continue

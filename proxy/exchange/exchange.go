@@ -83,6 +83,7 @@ type Exchange struct {
 
 // storage is memory of an exchange that is reused for the next request.
 type storage struct {
+	Out      message.Request // for Outgoing, until Rest
 	upload   inspection
 	download inspection
 	talks    []*talkBody
@@ -105,6 +106,9 @@ func (i *Inspector) Exchange(x *Exchange) { x.in = i }
 func Rest(x *Exchange) {
 	if x.storage != nil {
 		x.End()
+		fields := x.Out.Fields[:cap(x.Out.Fields)]
+		clear(fields)
+		x.Out = message.Request{Fields: fields[:0]}
 		storages.Put(x.storage)
 		x.storage = nil
 	}

@@ -510,7 +510,7 @@ func (b *inspection) free() {
 // that verdict in T. Nobody may be reading the upload any more.
 func (x *Exchange) UploadRefused() bool {
 	for _, b := range x.talks {
-		if b.talk.stage == filter.RequestBody && b.talk.Verdict.Final() {
+		if b.talk.stage == filter.RequestBody && b.talk.refusal != nil {
 			x.Conclude(b.talk)
 			return true
 		}

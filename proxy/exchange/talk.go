@@ -57,9 +57,14 @@ type Talk struct {
 	midway  bool // a part of it was forwarded
 	blind   bool // and the rest is forwarded unread
 
-	Verdict filter.Verdict   // verdict that ended it, the zero Verdict before
-	Found   []filter.Finding // findings that led to it
-	Looked  int64            // bytes of messages that were judged
+	refusal *refusal // the verdict that ended it, nil before
+	looked  int64    // bytes of messages that were judged
+}
+
+// A refusal is the verdict on a message that may not pass.
+type refusal struct {
+	verdict filter.Verdict
+	found   []filter.Finding // findings that led to it
 }
 
 // Talk returns a Talk for one direction of the conversation that x has begun. Messages that
@@ -92,8 +97,8 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 		piece := p[:n]
 		p = p[n:]
 		if err != nil {
-			k.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{Policy: k.base.Verdict.Reason.Policy,
-				Finding: filter.Finding{Check: filter.Content, Category: filter.Unread, Evidence: "malformed: " + err.Error()}}}
+			k.refusal = &refusal{verdict: filter.Verdict{Action: filter.Block, Reason: filter.Reason{Policy: k.base.Verdict.Reason.Policy,
+				Finding: filter.Finding{Check: filter.Content, Category: filter.Unread, Evidence: "malformed: " + err.Error()}}}}
 			k.drop()
 			return dst, true
 		}
@@ -108,12 +113,12 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 		switch pass := m.Control || k.judge(ctx, m); {
 		case pass:
 			dst = append(append(dst, k.pending...), piece...)
-		case k.midway || !k.Verdict.Replace || k.protocol >= GRPC:
+		case k.midway || !k.refusal.verdict.Replace || k.protocol >= GRPC:
 			k.drop()
 			return dst, true
 		default:
 			dst = k.replacement(dst)
-			k.Verdict, k.window = filter.Verdict{}, content.Window{}
+			k.refusal, k.window = nil, content.Window{}
 		}
 		k.drop()
 	}
@@ -196,7 +201,7 @@ func (k *Talk) judge(ctx context.Context, m content.Message) bool {
 		defer k.i.judges.Give(1)
 	}
 	k.i.counters[messages].Add(1)
-	k.Looked += int64(len(m.Data))
+	k.looked += int64(len(m.Data))
 	j := judgements.Get().(*judgement)
 	defer judgements.Put(j)
 	t := &j.t
@@ -225,7 +230,7 @@ func (k *Talk) judge(ctx context.Context, m content.Message) bool {
 		k.noted = append([]filter.Reason(nil), t.Monitored...)
 	}
 	if v.Final() {
-		k.Verdict, k.Found = v, append([]filter.Finding(nil), t.Findings...)
+		k.refusal = &refusal{v, append([]filter.Finding(nil), t.Findings...)}
 		k.i.counters[messagesRefused].Add(1)
 	}
 	if (v.Final() || fresh) && k.record != nil {
@@ -238,8 +243,8 @@ func (k *Talk) judge(ctx context.Context, m content.Message) bool {
 // why returns a short reason why the conversation, or a message of it, was refused.
 func (k *Talk) why() string {
 	why := "blocked by the policy of this network"
-	if c := k.Verdict.Reason.Finding.Category; c != "" {
-		why += ": " + c
+	if k.refusal != nil && k.refusal.verdict.Reason.Finding.Category != "" {
+		why += ": " + k.refusal.verdict.Reason.Finding.Category
 	}
 	return why + " (" + k.base.ID + ")"
 }

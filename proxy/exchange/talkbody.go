@@ -122,11 +122,11 @@ func (b *talkBody) free() {
 func (x *Exchange) Conclude(k *Talk) {
 	t := &x.T
 	if k.stage == filter.ResponseBody {
-		t.Looked += k.Looked
+		t.Looked += k.looked
 	}
-	if k.Verdict.Final() && !t.Verdict.Final() {
-		t.Verdict = k.Verdict
-		t.Findings = append(t.Findings[:0], k.Found...)
+	if k.refusal != nil && !t.Verdict.Final() {
+		t.Verdict = k.refusal.verdict
+		t.Findings = append(t.Findings[:0], k.refusal.found...)
 		x.Note("conversation closed")
 	}
 }
