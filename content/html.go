@@ -2,6 +2,8 @@ package content
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 
 	"shuultuur/content/language"
 )
@@ -266,13 +268,24 @@ func (x *scanner) data(p []byte, i int) int {
 			return i
 		}
 	} else {
-		i += x.out.write(p[i:], shownText)
+		if x.out.complete() {
+			if n := blankLen(p[i:]); n > 0 {
+				x.out.blank()
+				i += n
+			}
+		}
+		if i < len(p) && p[i] != '<' {
+			i += x.out.write(p[i:], shownText)
+		}
 		if i == len(p) {
 			return i
 		}
 	}
+	if i++; i < len(p) {
+		return x.open(p, i)
+	}
 	x.st = afterLess
-	return i + 1
+	return i
 }
 
 // markup says that a < began markup, which ends an incomplete character or reference before
@@ -289,10 +302,13 @@ func (x *scanner) open(p []byte, i int) int {
 	switch {
 	case isLetter(c):
 		x.begin(false)
-		return i
+		return x.name(p, i)
 	case c == '/':
 		x.st = afterLessSlash
-		return i + 1
+		if i++; i < len(p) {
+			return x.openEnd(p, i)
+		}
+		return i
 	case c == '!':
 		x.st = afterBang
 		return i + 1
@@ -310,7 +326,7 @@ func (x *scanner) openEnd(p []byte, i int) int {
 	switch c := p[i]; {
 	case isLetter(c):
 		x.begin(true)
-		return i
+		return x.name(p, i)
 	case c == '>':
 		x.st = inData
 		return i + 1
@@ -346,6 +362,14 @@ var nameByte = func() (t [256]byte) {
 }()
 
 func (x *scanner) name(p []byte, i int) int {
+	if x.n == 0 && !x.xml && len(p)-i > 8 {
+		eight := binary.LittleEndian.Uint64(p[i:])
+		if n := nameLen(eight); n < 8 && nameByte[p[i+n]] == 0 {
+			x.n = n
+			x.key = bits.ReverseBytes64(lowerEight(eight)) >> (64 - 8*n)
+			return x.nameEnd(p, i+n)
+		}
+	}
 	key, more, n := x.key, x.more, x.n
 	start, first := i, n == 0 && !x.prefixed
 	for ; i < len(p); i++ {
@@ -372,17 +396,22 @@ func (x *scanner) name(p []byte, i int) int {
 	if i == len(p) {
 		return i
 	}
-	if n > 16 {
+	return x.nameEnd(p, i)
+}
+
+// nameEnd continues after the name of a tag.
+func (x *scanner) nameEnd(p []byte, i int) int {
+	if x.n > 16 {
 		x.tag = &unknownTag
 	} else {
-		x.tag = tags.find(key, more)
+		x.tag = tags.find(x.key, x.more)
 	}
 	if p[i] == '>' {
 		x.tagEnd()
 		return i + 1
 	}
 	x.st = beforeAttr
-	return i
+	return x.attributes(p, i)
 }
 
 // attrByte is 0 for bytes that end an attribute's name.
@@ -409,7 +438,12 @@ func (x *scanner) attributes(p []byte, i int) int {
 		}
 		x.slash = false
 		start := i
-		for i++; i < len(p) && attrByte[p[i]] != 0; i++ {
+		if len(p)-i > 8 {
+			i += max(1, nameLen(binary.LittleEndian.Uint64(p[i:])))
+		} else {
+			i++
+		}
+		for ; i < len(p) && attrByte[p[i]] != 0; i++ {
 		}
 		if i+1 >= len(p) || p[i] != '=' || p[i+1] != '"' && p[i+1] != '\'' {
 			x.nAttr = 0

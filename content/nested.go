@@ -372,6 +372,9 @@ func (x *page) attribute(name []byte) attrKind {
 	}
 	switch k {
 	case attrNone:
+		if !x.xml && x.hidden == "" {
+			return attrNone
+		}
 	case attrHidden:
 		x.effect |= hides
 		return attrNone

@@ -282,6 +282,9 @@ func (f *flow) write(p []byte, t *byteTable) int {
 	return i
 }
 
+// complete reports whether no character, reference or tag is incomplete.
+func (f *flow) complete() bool { return f.ref.state == refNone && f.nPart == 0 && !f.broken.less }
+
 // room makes room for the result of n bytes.
 func (f *flow) room(n int) {
 	if need := len(f.b) + n + n/2 + 8; need > cap(f.b) {

@@ -1,6 +1,9 @@
 package content
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // A tagKind is the effect of a start or end tag on the text around it.
 type tagKind uint8
@@ -171,46 +174,60 @@ var attrRules = map[string]attrRule{
 
 // An attrEntry is a row of attrTable.
 type attrEntry struct {
+	key  uint64 // firstEight of the name
 	name string
 	kind attrKind
 	tags uint32 // the kinds of tags in which it applies, one bit each
-	next *attrEntry
 }
 
-// attrTable has the rules by first letter, last letter and length.
-var attrTable = func() (t [128]*attrEntry) {
+const attrBits = 7
+
+// attrTable is an open hash of the rules.
+var attrTable = func() (t [1 << attrBits]attrEntry) {
 	for name, rule := range attrRules {
-		at := &t[attrSlot(name[0], name[len(name)-1], len(name))]
-		e := &attrEntry{name: name, kind: rule.kind, next: *at}
+		e := attrEntry{key: firstEight([]byte(name)), name: name, kind: rule.kind}
 		for kind := range tagHTMLIn + 1 {
 			if (rule.in == nil || slices.Contains(rule.in, kind)) && !slices.Contains(rule.but, kind) {
 				e.tags |= 1 << kind
 			}
 		}
-		*at = e
+		i := attrSlot(e.key)
+		for t[i].kind != attrNone {
+			i = (i + 1) % len(t)
+		}
+		t[i] = e
 	}
 	return t
 }()
 
-func attrSlot(first, last byte, n int) int {
-	return (int(first|0x20)*3 + int(last|0x20)*17 + n*5) & 127
+func attrSlot(key uint64) int { return int(key * 0x9E3779B97F4A7C15 >> (64 - attrBits)) }
+
+// firstEight returns the first eight bytes of a name in lower case, the first byte lowest.
+func firstEight(name []byte) uint64 {
+	if len(name) >= 8 {
+		return lowerEight(binary.LittleEndian.Uint64(name))
+	}
+	var eight uint64
+	for i, c := range name {
+		eight |= uint64(c) << (8 * i)
+	}
+	return lowerEight(eight)
 }
 
 // attribute returns the use of the attribute called name in a start tag of this kind.
 func attribute(kind tagKind, name []byte) attrKind {
-	if len(name) == 0 {
-		return attrNone
-	}
-	for e := attrTable[attrSlot(name[0], name[len(name)-1], len(name))]; e != nil; e = e.next {
-		if string(name) != e.name && !equalLower(name, e.name) {
-			continue
-		}
-		if e.tags>>kind&1 == 0 {
+	key := firstEight(name)
+	for i := attrSlot(key); ; i = (i + 1) % len(attrTable) {
+		switch e := &attrTable[i]; {
+		case e.kind == attrNone:
 			return attrNone
+		case e.key != key || len(e.name) != len(name) || len(name) > 8 && !equalLower(name[8:], e.name[8:]):
+		case e.tags>>kind&1 == 0:
+			return attrNone
+		default:
+			return e.kind
 		}
-		return e.kind
 	}
-	return attrNone
 }
 
 // wanted reports whether the attrMaybe of a tag counts, given the value of the attribute that
