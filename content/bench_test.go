@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// cpu returns the processor time used so far, because wall time means little on a busy
+// processorTime returns the processor time used so far, because wall time means little on a busy
 // machine.
-func cpu() time.Duration {
+func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
@@ -32,7 +32,7 @@ func BenchmarkText(b *testing.B) {
 			head := Describe("text/html; charset=utf-8", coding)
 			b.SetBytes(size)
 			b.ReportAllocs()
-			from := cpu()
+			from := processorTime()
 			for b.Loop() {
 				for _, w := range wires {
 					body.Reset(head, Limits{})
@@ -44,7 +44,7 @@ func BenchmarkText(b *testing.B) {
 					body.Release()
 				}
 			}
-			b.ReportMetric(float64(size)*float64(b.N)/1e6/(cpu()-from).Seconds(), "cpu-MB/s")
+			b.ReportMetric(float64(size)*float64(b.N)/1e6/(processorTime()-from).Seconds(), "cpu-MB/s")
 		})
 	}
 }

@@ -69,3 +69,34 @@ func FuzzTerms(f *testing.F) {
 		}
 	})
 }
+
+// TestVectorsFoldAsSingleBytesDo compares the vector instructions with the table, for each
+// table, length and last byte.
+func TestVectorsFoldAsSingleBytesDo(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	const likely = "aZzAMq@[`{09/:  \n,.-<>&%\\\x00\x01\x1f!\x7f\x80\xc3\xff"
+	for i, table := range []*byteTable{shownText, valueText, rawText, plainText, jsonText, cueText, formText} {
+		for range 20000 {
+			p := make([]byte, r.IntN(80))
+			for i := range p {
+				switch p[i] = 'a' + byte(r.IntN(26)); r.IntN(8) {
+				case 0:
+					p[i] = likely[r.IntN(len(likely))]
+				case 1, 2:
+					p[i] = ' '
+				}
+			}
+			begin := []string{" ", " x", " \xc3\xa9"}[r.IntN(3)]
+			want, n := []byte(begin), 0
+			for ; n < len(p) && table.to[p[n]] != 0; n++ {
+				if c := table.to[p[n]]; c != ' ' || want[len(want)-1] != ' ' {
+					want = append(want, c)
+				}
+			}
+			f := flow{b: append(make([]byte, 0, len(begin)+len(p)+r.IntN(20)), begin...)}
+			if used := f.fast(p, 0, table); used != n || string(f.b) != string(want) {
+				t.Fatalf("table %d, %q after %q: %q of %d bytes, want %q of %d", i, p, begin, f.b, used, want, n)
+			}
+		}
+	}
+}

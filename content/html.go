@@ -437,13 +437,13 @@ func (x *scanner) attributes(p []byte, i int) int {
 			return i
 		}
 		x.slash = false
-		start := i
+		start, n := i, 0
+		var eight uint64
 		if len(p)-i > 8 {
-			i += max(1, nameLen(binary.LittleEndian.Uint64(p[i:])))
-		} else {
-			i++
+			eight = binary.LittleEndian.Uint64(p[i:])
+			n = nameLen(eight)
 		}
-		for ; i < len(p) && attrByte[p[i]] != 0; i++ {
+		for i += max(1, n); i < len(p) && attrByte[p[i]] != 0; i++ {
 		}
 		if i+1 >= len(p) || p[i] != '=' || p[i+1] != '"' && p[i+1] != '\'' {
 			x.nAttr = 0
@@ -452,7 +452,11 @@ func (x *scanner) attributes(p []byte, i int) int {
 		}
 		kind := attrNone
 		if !x.end {
-			kind = x.attribute(p[start:i])
+			if n < 8 && n != i-start {
+				kind = x.attribute(firstEight(p[start:i]), p[start:i])
+			} else {
+				kind = x.attribute(lowerEight(eight&(1<<(8*n)-1)), p[start:i])
+			}
 		}
 		i += 2
 		k := bytes.IndexByte(p[i:], p[i-1])
@@ -502,7 +506,7 @@ func (x *scanner) attrEnd(p []byte, i int) int {
 		return i + 1
 	}
 	if !x.end && x.nAttr < len(x.attr) {
-		x.attribute(x.attr[:x.nAttr])
+		x.attribute(firstEight(x.attr[:x.nAttr]), x.attr[:x.nAttr])
 	}
 	x.st = beforeAttr
 	return i
@@ -517,7 +521,7 @@ func (x *scanner) valueStart(p []byte, i int) int {
 	}
 	kind := attrNone
 	if !x.end && x.nAttr < len(x.attr) {
-		kind = x.attribute(x.attr[:x.nAttr])
+		kind = x.attribute(firstEight(x.attr[:x.nAttr]), x.attr[:x.nAttr])
 	}
 	switch p[i] {
 	case '"':

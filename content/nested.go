@@ -364,9 +364,9 @@ func (x *page) refresh(v []byte) {
 	}
 }
 
-// attribute returns the kind of an attribute's value.
-func (x *page) attribute(name []byte) attrKind {
-	k := attribute(x.tag.kind, name)
+// attribute returns the kind of an attribute's value. key is firstEight of its name.
+func (x *page) attribute(key uint64, name []byte) attrKind {
+	k := attributeOf(x.tag.kind, key, name)
 	if len(x.css.attrs) > 0 {
 		k = isShownBySheet(x, k, name)
 	}

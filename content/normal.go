@@ -2,7 +2,6 @@ package content
 
 import (
 	"bytes"
-	"encoding/binary"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -160,7 +159,10 @@ func newFoldTable() *foldTable {
 
 // A byteTable maps ASCII bytes in a run of text to their folded form, a blank, or 0 for bytes
 // that need special treatment.
-type byteTable [256]byte
+type byteTable struct {
+	to    [256]byte
+	stops [4][16]byte // the bytes of ASCII with 0, each 16 times; the rest are bytes that are not ASCII
+}
 
 var (
 	shownText = newByteTable("<&\x00") // HTML text
@@ -175,16 +177,23 @@ var (
 func newByteTable(stops string) *byteTable {
 	t := &byteTable{}
 	for c := range byte(0x80) {
-		t[c] = ' '
+		t.to[c] = ' '
 	}
 	for c := byte('0'); c <= '9'; c++ {
-		t[c] = c
+		t.to[c] = c
 	}
 	for c := byte('a'); c <= 'z'; c++ {
-		t[c], t[c-32] = c, c
+		t.to[c], t.to[c-32] = c, c
 	}
-	for _, c := range []byte(stops) {
-		t[c] = 0
+	for i := range t.stops {
+		c := byte(0x80)
+		if i < len(stops) {
+			c = stops[i]
+			t.to[c] = 0
+		}
+		for k := range t.stops[i] {
+			t.stops[i][k] = c
+		}
 	}
 	return t
 }
@@ -254,7 +263,7 @@ func (f *flow) write(p []byte, t *byteTable) int {
 			break
 		}
 		switch c := p[i]; {
-		case t[c] != 0: // slow has reached the end of its word
+		case t.to[c] != 0: // slow has reached the end of its word
 		case c >= 0x80:
 			i = f.wide(p, i)
 			f.room(len(p) - i)
@@ -298,30 +307,26 @@ func (f *flow) grow(need int) {
 	f.b = b
 }
 
-const eightBlanks = 0x2020202020202020 // as in an indented line
-
-// fast copies a run of ASCII.
+// fast copies a run of ASCII. Whether a byte follows another blank is added to the position
+// instead of tested: no processor can predict it.
 func (f *flow) fast(p []byte, i int, t *byteTable) int {
 	b := f.b[:cap(f.b)]
 	j := len(f.b)
 	last := b[j-1]
-	for i < len(p) && j < len(b) {
-		c := t[p[i]]
-		if c == 0 {
+	p = p[:min(len(p), i+len(b)-j)]
+	if vectors && len(p)-i >= 16 && p[i+1] < 0x80 {
+		used, made := foldRun(b[j:], p[i:], t, last)
+		i, j = i+used, j+made
+		last = b[j-1]
+	}
+	for _, c := range p[i:] {
+		if c = t.to[c]; c == 0 {
 			break
 		}
 		b[j] = c
-		i++
-		// One comparison instead of two: no processor can predict whether a letter or a blank
-		// comes next.
-		if (c^' ')|(last^' ') == 0 {
-			for i+8 <= len(p) && binary.LittleEndian.Uint64(p[i:]) == eightBlanks {
-				i += 8
-			}
-			continue
-		}
-		j++
+		j += int(uint((c^' ')|(last^' '))+255) >> 8
 		last = c
+		i++
 	}
 	f.b = b[:j]
 	return i
@@ -330,7 +335,7 @@ func (f *flow) fast(p []byte, i int, t *byteTable) int {
 // slow is fast for a word that must be composed or turned when it ends.
 func (f *flow) slow(p []byte, i int, t *byteTable) int {
 	for ; i < len(p); i++ {
-		switch c := t[p[i]]; c {
+		switch c := t.to[p[i]]; c {
 		case 0:
 			return i
 		case ' ':

@@ -216,7 +216,11 @@ func firstEight(name []byte) uint64 {
 
 // attribute returns the use of the attribute called name in a start tag of this kind.
 func attribute(kind tagKind, name []byte) attrKind {
-	key := firstEight(name)
+	return attributeOf(kind, firstEight(name), name)
+}
+
+// attributeOf is attribute for a name whose firstEight is key.
+func attributeOf(kind tagKind, key uint64, name []byte) attrKind {
 	for i := attrSlot(key); ; i = (i + 1) % len(attrTable) {
 		switch e := &attrTable[i]; {
 		case e.kind == attrNone:
