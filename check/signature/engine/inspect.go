@@ -555,13 +555,11 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 func (in *inspector) search(m *expression, from, place int) (loc []int, ok bool) {
 	end := min(len(in.buf), place+maxSubject)
 	switch anchored := m.re.Anchored(); {
-	case anchored && (place == from || !m.re.Looking()) && m.re.Refuses(in.buf[place:end]):
+	case anchored && (place == from || !m.re.Looking()) && in.refuses(m.re, in.buf[place:end]):
 		return nil, true
 	case anchored && !m.re.Looking():
 		loc, ok = in.beginning(m.re, in.buf[place:end]), true
 		move(loc, place)
-	case anchored && place == from && in.rejects(m.re, in.buf[place:end]):
-		return nil, true
 	default:
 		began := time.Time{}
 		if end-place > quickSubject || m.re.Looking() {
@@ -628,12 +626,10 @@ func (in *inspector) beginning(re *rule.Regexp, data []byte) []int {
 	return loc
 }
 
-// rejects reports that a backtracking expression does not match at the beginning of data.
-func (in *inspector) rejects(re *rule.Regexp, data []byte) bool {
-	in.reader = byteReader{data: data}
-	no := re.Rejects(&in.reader)
-	in.work += in.reader.at * expressionWork
-	in.reader.data = nil
+// refuses reports that an expression does not match at the beginning of data.
+func (in *inspector) refuses(re *rule.Regexp, data []byte) bool {
+	read, no := re.Refuses(data)
+	in.work += read
 	return no
 }
 
@@ -660,6 +656,13 @@ func (in *inspector) looking(re *rule.Regexp, from, place, end int) (loc []int, 
 	if n := re.Longest(); n > 0 && place == from {
 		end = min(end, from+n)
 	}
+	if !re.Anchored() {
+		n := re.Skip(in.buf[place:end])
+		if n < 0 {
+			return nil, true
+		}
+		place += n
+	}
 	loc, ok = re.FindRunes(in.characters(from, end), place-from)
 	move(loc, from)
 	return loc, ok
@@ -668,9 +671,15 @@ func (in *inspector) looking(re *rule.Regexp, from, place, end int) (loc []int, 
 // characters returns the text between two positions as characters. Many searches need nearly
 // the same.
 func (in *inspector) characters(from, end int) []rune {
-	if n := len(in.runes); n == 0 || from < in.runesAt || end > in.runesAt+n {
-		in.runes, in.runesAt = slices.Grow(in.runes[:0], end-from), from
-		for _, c := range in.buf[from:end] {
+	if from < in.runesAt || from > in.runesAt+len(in.runes) {
+		in.runes = in.runes[:0]
+	}
+	if len(in.runes) == 0 {
+		in.runesAt = from
+	}
+	if n := in.runesAt + len(in.runes); n < end {
+		in.runes = slices.Grow(in.runes, end-n)
+		for _, c := range in.buf[n:end] {
 			in.runes = append(in.runes, rune(c))
 		}
 	}

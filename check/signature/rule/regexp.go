@@ -1,14 +1,11 @@
 package rule
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"iter"
 	"regexp"
 	"regexp/syntax"
-	"sort"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,23 +19,13 @@ const expressionTime = 20 * time.Millisecond
 // A Regexp is a compiled expression on bytes. The subject must be Latin-1 in UTF-8, so that
 // each byte is one character.
 type Regexp struct {
-	source  string                // of an expression that needs linear time
-	compile func() *regexp.Regexp // compiles source when needed; most expressions of public rules never are
-	looking *regexp2.Regexp       // for expressions with look-around, back references or atomic groups
-	// first matches the beginning of any subject in which looking matches, nil if unknown. It
-	// rejects quickly.
-	first    *regexp.Regexp
-	anchored bool // it only matches at the beginning
-	longest  int  // most bytes that an anchored looking expression examines, 0 for no limit
-	begins   beginnings
-}
-
-// beginnings are the possible first bytes of a match, for a few positions. They are computed
-// when needed.
-type beginnings struct {
-	once   sync.Once
-	places [][4]uint64 // sets of bytes
-	free   bool        // whether a match begins does not depend on the bytes before
+	source   string                // for package regexp; loose if looking is set, "" if unknown
+	compile  func() *regexp.Regexp // compiles source when needed; most expressions of public rules never are
+	looking  *regexp2.Regexp       // for expressions with look-around, back references or atomic groups
+	anchored bool                  // it only matches at the beginning
+	longest  int                   // most bytes that an anchored looking expression examines, 0 for no limit
+	once     sync.Once
+	screen   *screen // made when needed; nil if every position passes
 }
 
 // digits matches \xH, with only one digit.
@@ -93,9 +80,11 @@ func Compile(m *PCRE) (*Regexp, error) {
 	}
 	re.MatchTimeout = expressionTime
 	out := &Regexp{looking: re, anchored: has("A") || strings.HasPrefix(m.Expr, "^") && !has("m") && !extended && !alternatives(m.Expr)}
-	if out.anchored && !has("A") && !extended {
-		out.first = beginning(head, m.Expr, has("E"))
-		out.longest = longest(m.Expr)
+	if loose, ahead := loosen(digits.ReplaceAllString(m.Expr, `\x0$1$2`)); loose != "" && !extended {
+		out.source = head + translate(loose, has("m"), has("E"), false)
+		if n := longest(out.source) + ahead + 1; out.anchored && n < noLimit {
+			out.longest = n // and a byte for conditions such as \b
+		}
 	}
 	return out, nil
 }
@@ -130,26 +119,6 @@ func alternatives(expr string) bool {
 
 // Anchored reports whether the expression matches only at the beginning.
 func (r *Regexp) Anchored() bool { return r.anchored }
-
-// beginning returns the longest prefix of an expression, cut between two of its parts, that
-// package regexp can compile; nil if there is none.
-func beginning(head, expr string, dollarEnd bool) (best *regexp.Regexp) {
-	var cuts []int
-	for i := range parts(expr) {
-		if i > 1 && !strings.ContainsRune("*+?{", rune(expr[i])) {
-			cuts = append(cuts, i)
-		}
-	}
-	// Prefixes that contain unknown syntax do not compile.
-	sort.Search(len(cuts), func(i int) bool {
-		re, err := regexp.Compile(head + translate(digits.ReplaceAllString(expr[:cuts[i]], `\x0$1$2`), false, dollarEnd, false))
-		if err == nil {
-			best = re
-		}
-		return err != nil
-	})
-	return best
-}
 
 // parts iterates over the positions in an expression at which a part outside groups begins: a
 // character, a class, a group, a repetition or another sign.
@@ -188,29 +157,6 @@ func parts(expr string) iter.Seq[int] {
 	}
 }
 
-// counts matches the repetitions in an expression.
-var counts = regexp.MustCompile(`\{(\d+)(,(\d*))?\}`)
-
-// longest returns the number of bytes that an expression examines at most, 0 if that is
-// unknown or large.
-func longest(expr string) int {
-	const most = 16 << 10
-	if strings.ContainsAny(expr, "*+") {
-		return 0
-	}
-	n := 2 * len(expr) // each byte has at most two bytes in UTF-8
-	for _, c := range counts.FindAllStringSubmatch(expr, -1) {
-		times, err := strconv.Atoi(cmp.Or(c[3], c[1]))
-		if err != nil || c[2] == "," || times > most {
-			return 0
-		}
-		if n *= max(times, 1); n > most {
-			return 0
-		}
-	}
-	return n
-}
-
 // Looking reports whether the expression backtracks, so that its time is limited by a clock.
 func (r *Regexp) Looking() bool { return r.looking != nil }
 
@@ -222,102 +168,32 @@ func (r *Regexp) Find(text []byte) []int { return r.compile().FindSubmatchIndex(
 // only at the beginning.
 func (r *Regexp) Read(from io.RuneReader) []int { return r.compile().FindReaderSubmatchIndex(from) }
 
-// Rejects reports that a backtracking expression does not match at the beginning of from. It
-// is fast.
-func (r *Regexp) Rejects(from io.RuneReader) bool {
-	return r.first != nil && !r.first.MatchReader(from)
-}
-
-// maxPlaces is the number of positions in beginnings.
-const maxPlaces = 4
-
 // Refuses reports that an expression that matches only at the beginning does not match in
-// data. It examines a few bytes.
-func (r *Regexp) Refuses(data []byte) bool {
-	r.begins.once.Do(r.begin)
-	return r.begins.refuses(data)
+// data. It mostly reads a few bytes, and returns how many.
+func (r *Regexp) Refuses(data []byte) (read int, no bool) {
+	if r.once.Do(r.begin); r.screen == nil {
+		return 0, false
+	}
+	return r.screen.rejects(data)
 }
 
-// Skip returns the first position in data at which a match of an expression that does not
-// backtrack may begin, or -1.
+// Skip returns the first position in data at which a match may begin, or -1.
 func (r *Regexp) Skip(data []byte) int {
-	b := &r.begins
-	b.once.Do(r.begin)
-	if !b.free || len(b.places) == 0 {
+	if r.once.Do(r.begin); r.screen == nil {
 		return 0
 	}
-	for i := range data {
-		if c := data[i]; b.places[0][c>>6]>>(c&63)&1 != 0 && !b.refuses(data[i:]) {
-			return i
-		}
+	n := r.screen.skip(data)
+	if n >= 0 && !r.screen.free && r.looking == nil {
+		return 0 // package regexp has to know the bytes before
 	}
-	return -1
+	return n
 }
 
-// begin computes the beginnings of a match.
+// begin makes the screen.
 func (r *Regexp) begin() {
-	if r.looking == nil {
-		r.begins.places, r.begins.free = places(r.source)
-	} else if r.first != nil {
-		r.begins.places, _ = places(r.first.String())
+	if r.source != "" {
+		r.screen = newScreen(r.source)
 	}
-}
-
-// refuses reports that no match begins at the beginning of data.
-func (b *beginnings) refuses(data []byte) bool {
-	for i := range b.places {
-		if i >= len(data) || b.places[i][data[i]>>6]>>(data[i]&63)&1 == 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// places returns the sets of bytes possible at the first positions of a match, as many as
-// every match has. free means that the bytes before the match do not matter.
-func places(expr string) (sets [][4]uint64, free bool) {
-	re, err := syntax.Parse(expr, syntax.Perl)
-	if err != nil {
-		return nil, false
-	}
-	prog, err := syntax.Compile(re.Simplify())
-	if err != nil {
-		return nil, false
-	}
-	free = true
-	next := []uint32{uint32(prog.Start)}
-	for range maxPlaces {
-		var set [4]uint64
-		seen := make([]bool, len(prog.Inst))
-		var after []uint32
-		for len(next) > 0 {
-			pc := next[len(next)-1]
-			if next = next[:len(next)-1]; seen[pc] {
-				continue
-			}
-			seen[pc] = true
-			switch x := &prog.Inst[pc]; x.Op {
-			case syntax.InstMatch:
-				return sets, free
-			case syntax.InstAlt, syntax.InstAltMatch:
-				next = append(next, x.Out, x.Arg)
-			case syntax.InstCapture, syntax.InstNop:
-				next = append(next, x.Out)
-			case syntax.InstEmptyWidth: // any context is possible
-				free = free && len(sets) > 0
-				next = append(next, x.Out)
-			case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
-				for c := range rune(256) {
-					if x.MatchRune(c) {
-						set[c>>6] |= 1 << (c & 63)
-					}
-				}
-				after = append(after, x.Out)
-			}
-		}
-		sets, next = append(sets, set), after
-	}
-	return sets, free
 }
 
 // Longest returns the number of bytes that the expression examines at most, 0 for no limit.
