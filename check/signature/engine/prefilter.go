@@ -112,9 +112,8 @@ const multiplier = 0x9E3779B1
 // search is faster if the compiler knows it.
 const hashBits = 16
 
-// groups has the groups of patterns, by slot. Vector instructions read two bytes after the
-// last one.
-type groups [1<<hashBits + 1]uint16
+// groups has the groups of patterns, by slot.
+type groups [1 << hashBits]uint16
 
 // pairGroups is the number of groups of patterns with pairs. In a slot they are bits of the
 // lower byte for the first run, of the upper byte for the second. The bit after them marks
@@ -559,7 +558,7 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 
 // manyBlocks is the number of blocks of 32 bytes that are sieved before their candidates are
 // examined.
-const manyBlocks = 128
+const manyBlocks = 64
 
 // A suspect is a position where a pattern may be, with its bucket.
 type suspect struct {
@@ -568,38 +567,41 @@ type suspect struct {
 	from, to int32
 }
 
+// A sieve is the memory of scanBlocks.
+type sieve struct {
+	values   [1 + manyBlocks*16]uint16
+	out      [manyBlocks]uint64
+	suspects [manyBlocks]suspect
+}
+
 // scanBlocks is scanLong with vector instructions, for whole blocks, and returns where it
 // ended. It fetches the buckets of many positions before it examines the first, so that memory
 // accesses overlap.
 func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, candidates int) {
-	var out [manyBlocks]uint64
-	var suspects [manyBlocks]suspect
-	before, n := uint32(0), 0
+	s := &seen.sieve
+	n := 0
+	s.values[0] = 0
 	for {
 		blocks := min(manyBlocks, (len(data)-end-2)/32)
 		if blocks <= 0 {
 			return end, candidates
 		}
-		for _, x := range out[:sieveAVX2(&data[end], blocks, &f.groups[0], before, &out[0])] {
-			for which := uint16(x); which != 0; which &= which - 1 {
-				k := bits.TrailingZeros16(which)
-				i := end + int(x>>16) - 2 + 4*k
-				if k >= 8 {
-					i += 2 - 4*8
-				}
+		for _, x := range s.out[:sieveAVX2(&data[end], blocks, &f.groups[0], &s.values[0], &s.out[0])] {
+			for which := uint32(x); which != 0; which &= which - 1 {
+				i := end + int(x>>32) + bits.TrailingZeros32(which) - 2
 				key := binary.LittleEndian.Uint32(data[i:]) | 0x20202020
 				b := f.bucket(key)
-				suspects[n] = suspect{i, key, f.buckets[b], f.buckets[b+1]}
-				if n++; n == len(suspects) {
-					candidates += f.examine(data, suspects[:n], seen, hit)
+				s.suspects[n] = suspect{i, key, f.buckets[b], f.buckets[b+1]}
+				if n++; n == len(s.suspects) {
+					candidates += f.examine(data, s.suspects[:n], seen, hit)
 					n = 0
 				}
 			}
 		}
-		candidates += f.examine(data, suspects[:n], seen, hit)
+		candidates += f.examine(data, s.suspects[:n], seen, hit)
 		n = 0
 		end += blocks * 32
-		before = uint32(f.groups[slot(binary.LittleEndian.Uint32(data[end-2:]))])
+		s.values[0] = s.values[blocks*16]
 	}
 }
 

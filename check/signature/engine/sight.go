@@ -10,6 +10,7 @@ type sight struct {
 	counts []uint8 // by pattern: number of occurrences
 	last   []int32 // by pattern that was found: its last entry in places, counted from 1
 	places []place
+	sieve  sieve
 }
 
 // A place is where a pattern begins, and the pattern's previous entry in the list, counted

@@ -6,14 +6,14 @@ import "golang.org/x/sys/cpu"
 var vectors = cpu.X86.HasAVX2
 
 // sieveAVX2 searches blocks of 32 bytes for positions where both runs of a pattern may be, and
-// appends to out an entry for each block with such a position. The upper 48 bits are the
-// position of the block, and 16 bits mark positions: the lower eight those at every fourth
-// byte from 2 bytes before the block on, the upper eight those from its beginning on. It reads
-// 2 bytes after the last block. before is the value in groups for the run 2 bytes before the
-// first block. It returns the number of entries.
+// appends to out an entry for each block with such a position. The upper 32 bits are the
+// position of the block, and each second of the others marks a position, from 2 bytes before the
+// block on. It reads 2 bytes after the last block. values begins with the value in groups for
+// the run 2 bytes before the first block; those of the blocks, 16 each, are stored after it. It
+// returns the number of entries.
 //
 //go:noescape
-func sieveAVX2(data *byte, blocks int, groups *uint16, before uint32, out *uint64) (n int)
+func sieveAVX2(data *byte, blocks int, groups, values *uint16, out *uint64) (n int)
 
 // indexTwoAVX2 returns the first position at which first has x and second has y, both letters
 // in lower case, or the number of bytes in all blocks of 32 bytes.

@@ -1,71 +1,93 @@
 #include "textflag.h"
 
-// func sieveAVX2(data *byte, blocks int, groups *uint16, before uint32, out *uint64) (n int)
+// FOUR replaces four hashes by their values.
+#define FOUR(at) \
+	MOVQ    at(R10), AX; \
+	MOVWLZX AX, BX; \
+	SHRQ    $16, AX; \
+	MOVWLZX AX, R9; \
+	SHRQ    $16, AX; \
+	MOVWLZX AX, R11; \
+	SHRQ    $16, AX; \
+	MOVWLZX (DX)(BX*2), BX; \
+	MOVWLZX (DX)(R9*2), R9; \
+	MOVWLZX (DX)(R11*2), R11; \
+	MOVWLZX (DX)(AX*2), AX; \
+	MOVW    BX, at+0(R10); \
+	MOVW    R9, at+2(R10); \
+	MOVW    R11, at+4(R10); \
+	MOVW    AX, at+6(R10)
+
+// func sieveAVX2(data *byte, blocks int, groups, values *uint16, out *uint64) (n int)
 TEXT ·sieveAVX2(SB), NOSPLIT, $0-48
 	MOVQ         data+0(FP), SI
 	MOVQ         blocks+8(FP), CX
 	MOVQ         groups+16(FP), DX
-	MOVL         before+24(FP), AX
+	MOVQ         values+24(FP), R12
 	MOVQ         out+32(FP), DI
-	VMOVD        AX, X10
-	VPBROADCASTD X10, Y10
 	MOVL         $0x1fdfdf1f, AX
 	VMOVD        AX, X15
 	VPBROADCASTD X15, Y15
 	MOVL         $0x9E3779B1, AX
 	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	MOVL         $0xff, AX
-	VMOVD        AX, X13
-	VPBROADCASTD X13, Y13
 	VPXOR        Y12, Y12, Y12
-	XORQ         BX, BX
-	XORQ         R8, R8
+	ADDQ         $2, R12
 
-block:
-	// Y3: the groups of places 0, 4, 8 …; Y5: of places 2, 6, 10 …
-	VMOVDQU    (SI), Y0
-	VMOVDQU    2(SI), Y1
-	VPAND      Y15, Y0, Y0
-	VPAND      Y15, Y1, Y1
-	VPMULLD    Y14, Y0, Y0
-	VPMULLD    Y14, Y1, Y1
-	VPSRLD     $16, Y0, Y0
-	VPSRLD     $16, Y1, Y1
-	VPCMPEQD   Y2, Y2, Y2
-	VPCMPEQD   Y4, Y4, Y4
-	VPGATHERDD Y2, (DX)(Y0*2), Y3
-	VPGATHERDD Y4, (DX)(Y1*2), Y5
+	// The hashes of places 0, 2, 4 … of each block. Loads of values one by one are faster than
+	// VPGATHERDD.
+	MOVQ CX, R8
+	MOVQ R12, R10
 
-	// Y7: of places -2, 2, 6 …
-	VPERM2I128 $0x21, Y5, Y10, Y6
-	VPALIGNR   $12, Y6, Y5, Y7
-	VMOVDQA    Y5, Y10
+hash:
+	VMOVDQU  (SI), Y0
+	VMOVDQU  2(SI), Y1
+	VPAND    Y15, Y0, Y0
+	VPAND    Y15, Y1, Y1
+	VPMULLD  Y14, Y0, Y0
+	VPMULLD  Y14, Y1, Y1
+	VPSRLD   $16, Y0, Y0
+	VPBLENDW $0xaa, Y1, Y0, Y0
+	VMOVDQU  Y0, (R10)
+	ADDQ     $32, SI
+	ADDQ     $32, R10
+	DECQ     R8
+	JNZ      hash
+
+	MOVQ CX, R8
+	MOVQ R12, R10
+
+value:
+	FOUR(0)
+	FOUR(8)
+	FOUR(16)
+	FOUR(24)
+	ADDQ $32, R10
+	DECQ R8
+	JNZ  value
 
 	// The first run of a pattern at a place, the second two bytes after.
-	VPSRLD    $8, Y3, Y8
-	VPSRLD    $8, Y5, Y9
-	VPAND     Y7, Y8, Y8
-	VPAND     Y3, Y9, Y9
-	VPAND     Y13, Y8, Y8
-	VPAND     Y13, Y9, Y9
-	VPCMPEQD  Y12, Y8, Y8
-	VPCMPEQD  Y12, Y9, Y9
-	VMOVMSKPS Y8, AX
-	VMOVMSKPS Y9, R9
-	SHLL      $8, R9
-	ORL       R9, AX
-	XORL      $0xffff, AX
+	XORQ BX, BX
+	XORQ R8, R8
+
+check:
+	VMOVDQU   (R12), Y0
+	VPSRLW    $8, Y0, Y0
+	VPAND     -2(R12), Y0, Y0
+	VPCMPEQW  Y12, Y0, Y0
+	VPMOVMSKB Y0, AX
+	XORL      $-1, AX
+	ANDL      $0x55555555, AX
 	MOVQ      BX, R10
-	SHLQ      $16, R10
+	SHLQ      $32, R10
 	ORQ       AX, R10
 	MOVQ      R10, (DI)(R8*8)
-	CMPL      AX, $1             // an entry without a place is written over
+	CMPL      AX, $1          // an entry without a place is written over
 	SBBQ      $-1, R8
-	ADDQ      $32, SI
+	ADDQ      $32, R12
 	ADDQ      $32, BX
 	DECQ      CX
-	JNZ       block
+	JNZ       check
 	MOVQ      R8, n+40(FP)
 	VZEROUPPER
 	RET
