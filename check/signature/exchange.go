@@ -7,6 +7,7 @@ import (
 	"crypto/md5"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strconv"
 
 	"shuultuur/check/signature/engine"
@@ -48,7 +49,7 @@ func (c *Check) refusedDNS(t *filter.Transaction, msg []byte) {
 	c.start(tx, t, connection(t).Flow)
 	tx.L4 = engine.UDP
 	alerts := c.engine.Inspect(tx, rule.ToServer, rule.Complete, nil)
-	t.Findings = c.findings(alerts, map[uint32]bool{}, t.Terse, over(t, tx.Over, t.Findings))
+	t.Findings = c.findings(alerts, new(map[uint32]bool), t.Terse, over(t, tx.Over, t.Findings))
 }
 
 // A handshake is a TLS handshake that rules follow: its name is judged several times, as more
@@ -165,7 +166,6 @@ func (m *exchange) request(q *hm.Request) {
 		s.Headers = append(pseudo, s.Headers...)
 	}
 	s.At = rule.Headers
-	m.http.Reset()
 	m.odd(m.http.Anomalies(rule.ToServer)...)
 }
 
@@ -231,7 +231,6 @@ func (m *exchange) response(r *hm.Response) {
 	}
 	s.Headers = headers(s.Headers[:0], r.Fields)
 	s.At = max(s.At, rule.Headers)
-	m.http.Reset()
 	m.odd(m.http.Anomalies(rule.ToClient)...)
 	if v, _ := s.Get("Content-Encoding"); bytes.Count(v, []byte(",")) >= maxCodings {
 		m.odd("http.too_many_encoding_layers")
@@ -242,6 +241,7 @@ func (m *exchange) response(r *hm.Response) {
 }
 
 func headers(dst []engine.Header, fs hm.Fields) []engine.Header {
+	dst = slices.Grow(dst, len(fs))
 	for _, f := range fs {
 		dst = append(dst, engine.Header{Name: f.Name, Value: f.Value})
 	}

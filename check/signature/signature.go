@@ -77,7 +77,7 @@ type exchange struct {
 	check *Check
 	tx    engine.Tx
 	http  engine.HTTP
-	seen  map[uint32]bool // alerts already reported
+	seen  map[uint32]bool // alerts already reported, nil for none
 	over  bool            // rules have inspected all of it
 }
 
@@ -354,17 +354,18 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		return dst, nil
 	}
 	var alerts []engine.Alert
-	var seen map[uint32]bool
+	var none map[uint32]bool
+	seen := &none
 	switch {
 	case s == filter.Name:
 		var o engine.Over
 		alerts, o = c.name(t)
-		seen, dst = map[uint32]bool{}, over(t, o, dst)
+		dst = over(t, o, dst)
 	case t.Request == nil:
 		return dst, nil
 	default:
 		m := c.message(t)
-		if seen = m.seen; m.over {
+		if seen = &m.seen; m.over {
 			break
 		}
 		alerts = m.inspect(t, s)
@@ -386,13 +387,16 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 }
 
 // findings appends findings for alerts that were not reported before.
-func (c *Check) findings(alerts []engine.Alert, seen map[uint32]bool, terse bool, dst []filter.Finding) []filter.Finding {
+func (c *Check) findings(alerts []engine.Alert, seen *map[uint32]bool, terse bool, dst []filter.Finding) []filter.Finding {
 	for i := range alerts {
 		a := &alerts[i]
-		if a.Silent && a.Action >= rule.Alert || seen[a.SID] {
+		if a.Silent && a.Action >= rule.Alert || (*seen)[a.SID] {
 			continue
 		}
-		seen[a.SID] = true
+		if *seen == nil {
+			*seen = map[uint32]bool{}
+		}
+		(*seen)[a.SID] = true
 		dst = c.report(a, terse, dst)
 	}
 	return dst
@@ -408,12 +412,12 @@ func (c *Check) Refused(t *filter.Transaction, head []byte) {
 	if len(head) == 0 || !c.engine.Has(engine.HTTP1, rule.ToServer, rule.Line) {
 		return
 	}
-	m := &exchange{id: t.ID, check: c, seen: map[uint32]bool{}}
+	m := &exchange{id: t.ID, check: c}
 	c.start(&m.tx, t, connection(t).Flow)
 	m.tx.Source, m.tx.App = m.http.Joined(), engine.HTTP1
 	m.malformed(head)
 	alerts := c.engine.Inspect(&m.tx, rule.ToServer, rule.Complete, nil)
-	t.Findings = c.findings(alerts, m.seen, t.Terse, over(t, m.tx.Over, t.Findings))
+	t.Findings = c.findings(alerts, &m.seen, t.Terse, over(t, m.tx.Over, t.Findings))
 }
 
 // report appends the findings for one alert.
@@ -488,7 +492,7 @@ func (c *Check) unread(b *content.Body, dst []filter.Finding) []filter.Finding {
 // ends returns the addresses of a transaction.
 func ends(t *filter.Transaction) (client, server netip.AddrPort) {
 	addr := t.Server
-	if !addr.IsValid() {
+	if last := len(t.Host) - 1; !addr.IsValid() && last >= 0 && (t.Host[last] >= '0' && t.Host[last] <= '9' || strings.Contains(t.Host, ":")) {
 		addr, _ = netip.ParseAddr(t.Host)
 	}
 	if !addr.IsValid() {
@@ -548,7 +552,7 @@ func (c *Check) message(t *filter.Transaction) *exchange {
 }
 
 func (c *Check) open(t *filter.Transaction, f *engine.Flow) *exchange {
-	m := &exchange{id: t.ID, check: c, seen: map[uint32]bool{}}
+	m := &exchange{id: t.ID, check: c}
 	c.start(&m.tx, t, f)
 	m.tx.Source, m.tx.App = m.http.Joined(), engine.HTTP1
 	if t.Request.Proto == 20 {

@@ -212,7 +212,7 @@ func multipart(s *engine.Side, complete bool) []*engine.File {
 		}
 		cd, _ := part.Get("Content-Disposition")
 		if name := engine.DispositionName(string(cd)); name != "" {
-			files = append(files, &engine.File{Name: name, Data: data, Size: int64(len(data)), Complete: whole, Magic: engine.Magic(data)})
+			files = append(files, &engine.File{Name: name, Data: data, Size: int64(len(data)), Complete: whole})
 		}
 		if len(files) > 100 {
 			return files

@@ -352,7 +352,7 @@ func (t *httpTx) fileRecords() (files []map[string]any) {
 			if !f.Complete {
 				state = "TRUNCATED"
 			}
-			files = append(files, map[string]any{"filename": f.Name, "size": f.Size, "state": state, "gaps": false, "stored": false, "tx_id": t.id, "magic": f.Magic})
+			files = append(files, map[string]any{"filename": f.Name, "size": f.Size, "state": state, "gaps": false, "stored": false, "tx_id": t.id, "magic": f.Magic()})
 		}
 	}
 	return files

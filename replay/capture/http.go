@@ -311,7 +311,6 @@ func (h *http1) statusLine(line []byte) {
 		side.Reason = []byte{}
 	}
 	side.At = rule.Line
-	t.http.Reset()
 	h.inspect(t, rule.ToClient, rule.Line)
 	h.sides[1].state = atHeaders
 }
@@ -469,7 +468,6 @@ func (h *http1) headEnd(dir rule.Direction, t *httpTx) {
 	side.Headers = parseFields(s.head)
 	side.At = rule.Headers
 	s.head = nil
-	t.http.Reset()
 	h.anomalies(dir, t)
 	h.inspect(t, dir, rule.Headers)
 	state, length := h.framing(dir, t)

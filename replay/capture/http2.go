@@ -231,7 +231,6 @@ func (h *http2) fields(dir rule.Direction, f frame, t *httpTx) {
 	if string(side.Code) != "100" {
 		side.At = max(side.At, rule.Headers)
 	}
-	t.http.Reset()
 }
 
 // take appends bytes of a body.

@@ -50,7 +50,6 @@ type File struct {
 	Data     []byte
 	Size     int64
 	Complete bool
-	Magic    string // description by libmagic, as far as known
 }
 
 // An Alert reports a rule that matched.
@@ -594,7 +593,8 @@ type work struct {
 	context  map[string]any
 	captures []capture
 	rule     *compiled
-	spent    int // work of the rules tried on the message
+	spent    int       // work of the rules tried on the message
+	clock    time.Time // when the last rule ended
 	begin    begin
 	whole    [2]whole
 	again    Tx // for rules on content outside any buffer
@@ -665,7 +665,7 @@ func (w *work) pending(p *progress, dst []Alert) []Alert {
 		return dst
 	}
 	slices.SortFunc(tx.pending, func(a, b candidate) int { return int(a.rule) - int(b.rule) })
-	w.spent = p.spent
+	w.spent, w.clock = p.spent, time.Now()
 	for i := range tx.pending {
 		c := &tx.pending[i]
 		if c.dead || c.dir&w.dir == 0 {
@@ -725,6 +725,9 @@ func (tx *Tx) add(n int32, dir rule.Direction, exchange bool) {
 		if slices.Contains(tx.few, key) {
 			return
 		}
+		if tx.few == nil {
+			tx.few, tx.pending = make([]int64, 0, fewFired), slices.Grow(tx.pending, fewFired/2)
+		}
 		if len(tx.few) < fewFired {
 			tx.few = append(tx.few, key)
 		} else {
@@ -764,7 +767,12 @@ func (w *work) prefilter(t *table, scanned *int) {
 // elements searches each element of a buffer.
 func (w *work) elements(t *table, scanned *int) {
 	for i := 0; ; i++ {
-		b := w.buffer(w.dir, t.buffer, i, t.chain)
+		var b buffer
+		if i == 0 {
+			b = w.buffer(w.dir, t.buffer, i, t.chain)
+		} else { // mostly needed only now
+			b = w.make(w.dir, t.buffer, i, t.chain)
+		}
 		if !b.ok {
 			return
 		}
@@ -822,15 +830,25 @@ func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
 		}
 	}
 	kept, before := tx.cached(bufferKey{dir, b, i, chain})
-	if before && (kept.ok && kept.at >= rule.Trailer || kept.at == at && at != rule.Body || kept.at >= rule.Headers && w.e.inHead(b)) {
+	if before && (kept.ok && kept.at >= rule.Trailer || kept.at == at && (at != rule.Body || b.Info().Progress < rule.Body) || kept.at >= rule.Headers && w.e.inHead(b)) {
 		return *kept
 	}
-	x := buffer{at: at}
-	x.data, x.ok = w.raw(dir, b, i)
-	w.transform(&x, chain)
-	// A transform may have made other buffers and moved the entry.
+	x := w.make(dir, b, i, chain)
+	// Other buffers may have been made, and the entry moved.
 	kept, _ = tx.cached(bufferKey{dir, b, i, chain})
 	*kept = x
+	return x
+}
+
+// make makes element i of a buffer. The first is made from the one without transforms.
+func (w *work) make(dir rule.Direction, b rule.Buffer, i, chain int) (x buffer) {
+	if chain > 0 && i == 0 {
+		x = w.buffer(dir, b, 0, 0)
+	} else {
+		x.data, x.ok = w.raw(dir, b, i)
+	}
+	x.at = w.tx.dir[dir>>1].at
+	w.transform(&x, chain)
 	return x
 }
 
@@ -897,7 +915,8 @@ func (w *work) raw(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 		case rule.FileName:
 			return []byte(f.Name), f.Name != ""
 		case rule.FileMagic:
-			return []byte(f.Magic), f.Magic != ""
+			magic := f.Magic()
+			return []byte(magic), magic != ""
 		default:
 			return f.Data, true
 		}

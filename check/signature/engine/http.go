@@ -19,18 +19,7 @@ type HTTP struct {
 	Frames [2]map[string][]uint64
 	// Settings are the HTTP/2 settings that each side sent: values by name.
 	Settings [2]map[string][]uint64
-
-	buffers [2][rule.Buffers]*bufferSet
-	room    []bufferSet // not yet used
 }
-
-type bufferSet struct {
-	data []byte
-	ok   bool
-}
-
-// bufferSetRoom is the number of buffer sets that are allocated at once.
-const bufferSetRoom = 16
 
 // A Side is the data that one side sent.
 type Side struct {
@@ -102,16 +91,7 @@ func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	if i > 0 || s.At < b.Info().Progress {
 		return nil, false
 	}
-	m := h.buffers[index(dir)][b]
-	if m == nil {
-		if len(h.room) == 0 {
-			h.room = make([]bufferSet, bufferSetRoom)
-		}
-		m, h.room = &h.room[0], h.room[1:]
-		m.data, m.ok = h.make(s, b)
-		h.buffers[index(dir)][b] = m
-	}
-	return m.data, m.ok
+	return h.make(s, b)
 }
 
 // parts is an HTTP whose payload consists of the line, the fields and the body.
@@ -126,9 +106,6 @@ func (p parts) Parts(dir rule.Direction) (line, fields, body []byte, ok bool) {
 	s := &p.Sides[index(dir)]
 	return s.Line, s.RawHead, s.Body, s.Line != nil
 }
-
-// Reset discards the buffers made so far, because more of the head is known.
-func (h *HTTP) Reset() { h.buffers = [2][rule.Buffers]*bufferSet{} }
 
 func concat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
@@ -168,7 +145,7 @@ func (h *HTTP) make(s *Side, b rule.Buffer) ([]byte, bool) {
 		}
 		return s.RawHead, len(s.RawHead) > 0
 	case rule.HeaderNames:
-		out := []byte("\r\n")
+		out := append(make([]byte, 0, 16*(2+len(s.Headers))), "\r\n"...)
 		for _, x := range s.Headers {
 			out = append(append(out, x.Name...), "\r\n"...)
 		}
@@ -190,7 +167,11 @@ func (h *HTTP) make(s *Side, b rule.Buffer) ([]byte, bool) {
 // joined returns the fields without cookies as "Name: value" lines in their order; fields of
 // the same name are joined.
 func (s *Side) joined(all bool) []byte {
-	var out []byte
+	room := 0
+	for _, x := range s.Headers {
+		room += len(x.Name) + len(x.Value) + len(": \r\n")
+	}
+	out := make([]byte, 0, room)
 	for i, x := range s.Headers {
 		name := string(x.Name)
 		if !all && (strings.EqualFold(name, "Cookie") || strings.EqualFold(name, "Set-Cookie")) {
@@ -325,7 +306,7 @@ func (h *HTTP) Files(dir rule.Direction) []*File {
 	if f := s.file[0]; f != nil && same(f.Data, s.Body) && f.Complete == (s.At >= rule.Trailer) {
 		return s.file[:]
 	}
-	s.file[0] = &File{Data: s.Body, Size: int64(len(s.Body)), Complete: s.At >= rule.Trailer, Magic: Magic(s.Body), Name: h.fileName(s)}
+	s.file[0] = &File{Data: s.Body, Size: int64(len(s.Body)), Complete: s.At >= rule.Trailer, Name: h.fileName(s)}
 	return s.file[:]
 }
 
@@ -475,8 +456,9 @@ func normalPath(p []byte) []byte {
 	return out
 }
 
-// Magic returns the type of a file as libmagic does, for the types that rules test most.
-func Magic(b []byte) string {
+// Magic returns the type of the file as libmagic does, for the types that rules test most.
+func (f *File) Magic() string {
+	b := f.Data
 	for _, m := range magics {
 		if len(b) >= m.at+len(m.sig) && string(b[m.at:m.at+len(m.sig)]) == m.sig {
 			return m.text

@@ -746,7 +746,7 @@ func digits(raw []byte, base int) (n uint64, used int, ok bool) {
 	}
 	from := i
 	for i < len(raw) {
-		if _, err := strconv.ParseUint(string(raw[i:i+1]), base, 8); err != nil {
+		if c := raw[i]; !isHex(c) || int(unhex(c)) >= base {
 			break
 		}
 		i++

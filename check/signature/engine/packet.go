@@ -54,7 +54,7 @@ func (e *Engine) attempt(tx *Tx, dir rule.Direction, stream bool, window *Window
 // each tries the candidates of one kind.
 func (w *work) each(kind kind, dst []Alert) []Alert {
 	tx, e, dir, stream := w.tx, w.e, w.dir, kind == onStream
-	w.spent = 0
+	w.spent, w.clock = 0, time.Time{}
 	for _, n := range sortUnique(w.hits) {
 		k := e.rules[n]
 		if k.kinds&kind == 0 || k.disabled.Load() || !stream && tx.Packet.InStream && k.kinds&onStream != 0 {
@@ -63,6 +63,9 @@ func (w *work) each(kind kind, dst []Alert) []Alert {
 		if w.spent > messageWork {
 			w.overMessage()
 			break
+		}
+		if w.clock.IsZero() {
+			w.clock = time.Now()
 		}
 		c := candidate{rule: n, dir: dir}
 		dst = w.try(k, int(n), &c, dst)

@@ -25,7 +25,7 @@ const (
 
 // try tries a candidate on a message.
 func (w *work) try(k *compiled, n int, c *candidate, dst []Alert) []Alert {
-	began := time.Now()
+	began := w.clock
 	k.cost.checks.Add(1)
 	w.rule, w.context = k, c.context
 	w.in.work, w.in.slow, w.in.over = tryWork, 0, false
@@ -33,7 +33,8 @@ func (w *work) try(k *compiled, n int, c *candidate, dst []Alert) []Alert {
 	w.in.regexps = 0
 	a := w.decide(k, c)
 	w.spent += w.in.work + w.in.slow
-	w.account(k, time.Since(began), a == yes)
+	w.clock = time.Now()
+	w.account(k, w.clock.Sub(began), a == yes)
 	switch a {
 	case later:
 		c.context = w.context
@@ -500,10 +501,11 @@ func (w *work) word(x *rule.Word, at rule.Progress) answer {
 		case "fileext":
 			ok = strings.HasSuffix(name, "."+want)
 		case "filemagic":
-			if f.Magic == "" {
+			magic := f.Magic()
+			if magic == "" {
 				continue
 			}
-			ok = strings.Contains(strings.ToLower(f.Magic), want)
+			ok = strings.Contains(strings.ToLower(magic), want)
 		}
 		if ok != x.Negated {
 			return yes

@@ -416,7 +416,7 @@ func (st *state) file() *lua.LTable {
 			}
 			f := files[0]
 			is := func(v lua.LValue) lua.LGFunction { return func(l *lua.LState) int { l.Push(v); return 1 } }
-			l.Push(st.table(map[string]lua.LGFunction{"name": is(lua.LString(f.Name)), "size": is(lua.LNumber(f.Size)), "magic": is(lua.LString(f.Magic)),
+			l.Push(st.table(map[string]lua.LGFunction{"name": is(lua.LString(f.Name)), "size": is(lua.LNumber(f.Size)), "magic": is(lua.LString(f.Magic())),
 				"md5": is(lua.LString(fmt.Sprintf("%x", md5.Sum(f.Data)))), "sha1": is(lua.LString(fmt.Sprintf("%x", sha1.Sum(f.Data)))), "sha256": is(lua.LString(fmt.Sprintf("%x", sha256.Sum256(f.Data))))}))
 			return 1
 		}})
