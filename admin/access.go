@@ -143,23 +143,25 @@ func named(f *event.Filter) (all []string) {
 	return all
 }
 
+// mayNot returns an error if a second person has not agreed to a look.
+func (d *reader) mayNot(b *bounds, names []string) error {
+	if b.hidden == nil {
+		return nil
+	}
+	agreed := d.parts.Looks.agreed(b.who.Name)
+	for _, n := range names {
+		if kind, whom, _ := strings.Cut(n, ":"); kind != "id" && !slices.Contains(agreed, whom) {
+			return fmt.Errorf("%s: %w", n, ErrTwoPeople)
+		}
+	}
+	return nil
+}
+
 // look records a look, if a filter is one, and reports whether it may be.
 func (d *reader) look(b *bounds, f *event.Filter) error {
 	names := named(f)
-	if len(names) == 0 {
-		return nil
-	}
-	if b.hidden != nil {
-		agreed := d.parts.Looks.agreed(b.who.Name)
-		for _, n := range names {
-			kind, whom, _ := strings.Cut(n, ":")
-			if kind != "id" && !slices.Contains(agreed, whom) {
-				return fmt.Errorf("%s: %w", n, ErrTwoPeople)
-			}
-		}
-	}
-	if d.parts.Audit == nil {
-		return nil
+	if err := d.mayNot(b, names); err != nil || len(names) == 0 || d.parts.Audit == nil {
+		return err
 	}
 	err := d.parts.Audit.Add(account.Entry{By: b.who.Name, Role: b.who.Role, Via: b.who.Via, Action: "look", Details: strings.Join(names, " ")})
 	if err != nil {

@@ -489,6 +489,27 @@ func TestTokensDoWhatTheirScopeAndAccountMay(t *testing.T) {
 	}
 }
 
+// Without accounts, this machine needs no token; but who shows a wrong one is refused, so that a
+// program with an old token notices.
+func TestAWrongTokenIsWrongOnThisMachineToo(t *testing.T) {
+	h := newHouse(t)
+	for _, r := range account.Roles { // the last owner may go when nobody else is left
+		if err := h.parts.Accounts.Remove("the-" + r.String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for token, want := range map[string]int{"": 200, "wrong": 401, h.token: 200, account.LocalKey(h.dir): 200} {
+		w := h.ask(account.None, "GET", "/settings", "", func(r *http.Request) {
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+		})
+		if w.Code != want {
+			t.Errorf("%q: %d %s", token, w.Code, w.Body)
+		}
+	}
+}
+
 func tells(r route) bool { ok, _ := r.tells(); return ok }
 
 // Whoever asks for the effect alone wants nothing to change: a route says it or refuses.

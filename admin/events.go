@@ -156,7 +156,7 @@ func (e *Events) routes(p *Parts) []route {
 			e.show(w, r, page, lists, done, err)
 		}},
 		{"POST", "/events/searches", viewer, e.save},
-		{"GET", "/events/live", viewer, tail.serve},
+		{"GET", livePath, viewer, tail.serve},
 		{"GET", "/events/{id}", viewer, one.show},
 		{"GET", "/statistics", viewer, func(w http.ResponseWriter, r *http.Request) {
 			if !counting.TryLock() {

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shuultuur/admin/account"
@@ -251,6 +252,58 @@ func TestLivePagesShowWhatAPersonMaySee(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%v sees %q, want %q", role, got, want)
 		}
+	}
+}
+
+// A live page is over when its session is, when its account may see less, and when an agreement
+// of a second person ends; and it does not keep its session alive.
+func TestALivePageEndsWithTheRightToSeeIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		path string
+		do   func(h *house)
+		ends bool
+	}{
+		"nothing happens":        {"/events/live", func(*house) {}, false},
+		"the session is ended":   {"/events/live", func(h *house) { h.parts.Accounts.End(h.parts.Accounts.Sessions("the-safeguarding-lead")[0].ID, "") }, true},
+		"the account is removed": {"/events/live", func(h *house) { h.parts.Accounts.Remove("the-safeguarding-lead") }, true},
+		"the session is idle":    {"/events/live", func(*house) { time.Sleep(account.DefaultRules.Idle - time.Minute) }, true},
+		"the agreement ends":     {"/events/live?filter=user:anna", func(h *house) { h.parts.Looks.end(h.parts.Looks.all[0].ID) }, true},
+		"the agreement holds":    {"/events/live?filter=user:anna", func(*house) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t)
+				if strings.Contains(c.path, "anna") {
+					h.rules.TwoPeople = true
+					x, err := h.parts.Looks.ask("the-safeguarding-lead", "anna", "asked for", false)
+					if err == nil {
+						_, err = h.parts.Looks.agree(x.ID, "the-owner")
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				over := make(chan int, 1)
+				time.Sleep(time.Minute) // after the last use
+				go func() {
+					over <- h.ask(account.Lead, "GET", c.path, "", func(r *http.Request) { *r = *r.WithContext(ctx) }).Code
+				}()
+				time.Sleep(3 * tailBeat)
+				if len(over) > 0 {
+					t.Fatal(<-over)
+				}
+				c.do(h)
+				time.Sleep(2 * tailBeat)
+				synctest.Wait()
+				if ends := len(over) > 0; ends != c.ends {
+					t.Errorf("it has ended: %v, want %v", ends, c.ends)
+				}
+				cancel()
+				<-over
+			})
+		})
 	}
 }
 

@@ -69,11 +69,16 @@ func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	role := rules.role(who.Groups)
+	subject := rules.Issuer + " " + who.Subject
 	if role == account.None {
+		if err := p.Accounts.EndSubject(subject); err != nil {
+			notProvided(p, w, r, who.User, err, http.StatusForbidden)
+			return
+		}
 		notProvided(p, w, r, who.User, fmt.Errorf("%q is in no group that has a role here (access.sign-in.roles); the provider names %q", who.User, strings.Join(who.Groups, ", ")), http.StatusForbidden)
 		return
 	}
-	secret, err := account.SignInAs(p.Accounts, rules.Issuer+" "+who.Subject, who.User, role, who.Groups, from(r))
+	secret, err := account.SignInAs(p.Accounts, subject, who.User, role, who.Groups, from(r))
 	switch {
 	case errors.Is(err, account.ErrExists), errors.Is(err, account.ErrLast):
 		notProvided(p, w, r, who.User, err, http.StatusForbidden)

@@ -250,31 +250,20 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, addr netip.Add
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return nil
 	}
-	if !any && addr.IsLoopback() {
-		who := account.Machine()
-		return &who
-	}
-	if !any && s.token == "" {
+	if !any && !addr.IsLoopback() && s.token == "" {
 		s.refuse(w, byRole, http.StatusForbidden, "this is for this machine only; an account (shuultuur account add) or listen.token in the settings opens it to others, and listen.monitors metrics and health")
 		return nil
 	}
-	given, shown := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !shown {
-		_, given, shown = r.BasicAuth()
+	_, shown := tokenOf(r)
+	if shown && s.barred(w, addr) {
+		return nil
+	}
+	if who := s.known(r, any); who != nil {
+		return who
 	}
 	if shown {
-		if s.barred(w, addr) {
-			return nil
-		}
-		if who := s.byToken(given); who != nil {
-			return who
-		}
 		s.wrong.add(addr)
 		s.refused[byToken].Add(1)
-	} else if c, err := r.Cookie(cookieName); any && err == nil {
-		if who, ok := s.parts.Accounts.BySession(c.Value); ok {
-			return &who
-		}
 	}
 	if any && !shown && isPage(r) && r.Method == http.MethodGet {
 		w.Header().Set("Cache-Control", "no-store")
@@ -285,8 +274,61 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, addr netip.Add
 	if s.token != "" && !any {
 		w.Header().Add("WWW-Authenticate", `Basic realm="shuultuur"`)
 	}
-	http.Error(w, map[bool]string{true: "sign in at /login, or send a token", false: "this needs the token of listen.token"}[any], http.StatusUnauthorized)
+	text := "this needs the token of listen.token"
+	switch {
+	case shown:
+		text = "the token is wrong, or has expired or been ended"
+	case any:
+		text = "sign in at /login, or send a token"
+	}
+	http.Error(w, text, http.StatusUnauthorized)
 	return nil
+}
+
+// tokenOf returns the token that a request shows.
+func tokenOf(r *http.Request) (given string, shown bool) {
+	if given, shown = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); !shown {
+		_, given, shown = r.BasicAuth()
+	}
+	return given, shown
+}
+
+// byItself is the field by which a page says that it fetches something on its own.
+const byItself = "Shuultuur-Refresh"
+
+// known returns the user whose token or session a request shows, or nil. Without
+// accounts, this machine needs neither; but a wrong token is wrong there too.
+func (s *Server) known(r *http.Request, any bool) *account.Who {
+	if given, shown := tokenOf(r); shown {
+		return s.byToken(given)
+	}
+	if !any {
+		if who := account.Machine(); remote(r).IsLoopback() {
+			return &who
+		}
+		return nil
+	}
+	if c, err := r.Cookie(cookieName); err == nil {
+		used := r.Header.Get(byItself) == "" && r.URL.Path != livePath
+		if who, ok := s.parts.Accounts.BySession(c.Value, used); ok {
+			return &who
+		}
+	}
+	return nil
+}
+
+// still returns the user of a request that takes long, if the user may send it at
+// this moment, too.
+func (s *Server) still(r *http.Request) *account.Who {
+	any, err := s.parts.Accounts.Any()
+	if err != nil {
+		return nil
+	}
+	who := s.known(r, any)
+	if who == nil || who.Role < least[s.pages[r.URL.Path]] {
+		return nil
+	}
+	return who
 }
 
 // barred answers a client that has tried too often.

@@ -138,7 +138,7 @@ func (p *Parts) signIn(w http.ResponseWriter, r *http.Request) {
 
 // signedIn records a sign-in and redirects the user.
 func (p *Parts) signedIn(w http.ResponseWriter, r *http.Request, secret, method, to string) {
-	who, _ := p.Accounts.BySession(secret)
+	who, _ := p.Accounts.BySession(secret, true)
 	q := r.WithContext(account.With(r.Context(), &who))
 	if err := p.server.record(q, "sign in", http.StatusOK, "method="+method); err != nil {
 		_, _ = p.Accounts.End(who.Session, "")

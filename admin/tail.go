@@ -18,6 +18,8 @@ import (
 	"shuultuur/text"
 )
 
+const livePath = "/events/live"
+
 const (
 	maxTails  = 500              // concurrent viewers
 	tailBeat  = time.Second      // between two messages to a viewer
@@ -25,7 +27,7 @@ const (
 	tailLooks = 40               // at rows beyond those in one beat: then the count is of so many at least
 	tailForms = 4                // forms of a row for those who see different things of it
 	tailAlive = 20 * time.Second // after which silence is broken, for proxies between
-	tailTime  = 5 * time.Minute  // after which a page connects again, and its rights are determined again
+	tailTime  = 5 * time.Minute  // after which a page connects again
 )
 
 // A tail sends viewers new rows of the record. The record is read once for all of
@@ -42,7 +44,7 @@ type tail struct {
 
 type watcher struct {
 	filter  event.Filter
-	sees    func(*event.Row) bool // removes the parts that this person may not see
+	sees    func(*event.Row) bool // guarded by mu of the tail: removes the parts that this person may not see
 	rows    chan *delivery
 	failed  chan error
 	skipped int // guarded by mu of the tail
@@ -186,15 +188,16 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sees := func(*event.Row) bool { return true }
-	if d, ok := t.events.(*reader); ok {
-		if who := account.Of(r.Context()); who != nil {
-			b := d.bounds(who)
-			if err := d.look(b, &f); err != nil {
-				http.Error(w, err.Error(), http.StatusForbidden)
-				return
-			}
-			sees = b.redact
+	d, _ := t.events.(*reader)
+	if who := account.Of(r.Context()); d == nil || who == nil {
+		d = nil
+	} else {
+		b := d.bounds(who)
+		if err := d.look(b, &f); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
 		}
+		sees = b.redact
 	}
 	v, err := t.join(f, sees)
 	if err != nil {
@@ -238,6 +241,9 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 		case <-alive.C:
 			b.WriteString(": still here\n\n")
 		case <-beat.C:
+			if d != nil && !t.renew(d, v, r) {
+				return
+			}
 			for len(v.rows) > 0 && b.Len() < 64<<10 {
 				b.Write((<-v.rows).in(page))
 			}
@@ -246,6 +252,23 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+}
+
+// renew determines anew what a viewer may see. It reports false if the session has
+// ended, or the user may no longer look.
+func (t *tail) renew(d *reader, v *watcher, r *http.Request) bool {
+	who := d.parts.server.still(r)
+	if who == nil {
+		return false
+	}
+	b := d.bounds(who)
+	if d.mayNot(b, named(&v.filter)) != nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v.sees = b.redact
+	return true
 }
 
 type closingKey struct{}

@@ -192,6 +192,7 @@ var messages = [...]string{
 	"the purpose of a token has up to 200 bytes",
 	"there are {1} tokens already",
 	"no secret was offered: begin anew",
+	"this account has one-time codes already: end them first, with the password",
 	"{1} is not the code of this moment; is the clock of the device right?",
 	"there is no alert with this identifier",
 	"the name {1} occurs twice in one object",

@@ -407,14 +407,18 @@ func (b *Book) Remove(name string) error {
 		if i < 0 {
 			return fmt.Errorf("%q: %w", name, ErrNone)
 		}
-		if k.Accounts[i].Role == Owner && k.owners() == 1 && len(k.Accounts) > 1 {
-			return ErrLast
-		}
-		gone := k.Accounts[i].Name
-		k.Accounts = slices.Delete(k.Accounts, i, i+1)
-		k.Tokens = slices.DeleteFunc(k.Tokens, func(t Token) bool { return t.Account == gone })
-		return nil
+		return k.remove(i)
 	})
+}
+
+func (k *kept) remove(i int) error {
+	if k.Accounts[i].Role == Owner && k.owners() == 1 && len(k.Accounts) > 1 {
+		return ErrLast
+	}
+	gone := k.Accounts[i].Name
+	k.Accounts = slices.Delete(k.Accounts, i, i+1)
+	k.Tokens = slices.DeleteFunc(k.Tokens, func(t Token) bool { return t.Account == gone })
+	return nil
 }
 
 // SetPassword gives an account a new password and ends its sessions.

@@ -119,6 +119,9 @@ func TestSignInWithPasswordAndCode(t *testing.T) {
 	if err != nil || len(codes) != recoveryCodes {
 		t.Fatal(codes, err)
 	}
+	if _, _, err := b.Offer("ann", "Shuultuur"); err == nil {
+		t.Error("an open session replaces the second factor without the password")
+	}
 	*now = now.Add(2 * time.Minute)
 	for _, c := range []struct {
 		name, code string
@@ -168,12 +171,12 @@ func TestSessionsEnd(t *testing.T) {
 	}
 	holds := func(what, secret string, want bool) {
 		t.Helper()
-		if _, ok := b.BySession(secret); ok != want {
+		if _, ok := b.BySession(secret, true); ok != want {
 			t.Errorf("%s: the session holds: %v", what, ok)
 		}
 	}
 	s := begin("tea")
-	if who, ok := b.BySession(s); !ok || who.Role != Helper || who.Groups[0] != "7a" || who.Via != "session" {
+	if who, ok := b.BySession(s, true); !ok || who.Role != Helper || who.Groups[0] != "7a" || who.Via != "session" {
 		t.Errorf("%+v %v", who, ok)
 	}
 	if data, err := os.ReadFile(b.sessionFile()); err != nil || bytes.Contains(data, []byte(s)) {
@@ -192,12 +195,19 @@ func TestSessionsEnd(t *testing.T) {
 	*now = now.Add(29 * time.Minute)
 	holds("older than 12 h", s, false)
 	s = begin("tea")
+	*now = now.Add(29 * time.Minute)
+	if _, ok := b.BySession(s, false); !ok {
+		t.Error("a page does not fetch anything on its own")
+	}
+	*now = now.Add(time.Minute)
+	holds("used by a page alone", s, false)
+	s = begin("tea")
 	again, err := Open(b.dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	again.now = b.now
-	if _, ok := again.BySession(s); !ok {
+	if _, ok := again.BySession(s, true); !ok {
 		t.Error("a session does not outlive a restart")
 	}
 	if err := again.Edit("tea", Viewer, nil); err != nil { // like the command line beside the gateway
@@ -212,6 +222,43 @@ func TestSessionsEnd(t *testing.T) {
 		t.Error(ok, err)
 	}
 	holds("ended", s, false)
+}
+
+// Whom the provider names in no group with a role any longer has no account any longer, nor
+// sessions and tokens. The last owner's account stays, without them.
+func TestWhoIsInNoGroupOfTheProviderIsSignedOut(t *testing.T) {
+	b, _ := book(t)
+	for _, role := range []Role{Owner, Viewer} {
+		name := map[Role]string{Owner: "own", Viewer: "tea"}[role]
+		if _, err := SignInAs(b, "is "+name, name, role, nil, From{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, stays := range map[string]bool{"tea": false, "own": true} {
+		secret, err := b.Begin(name, "passkey", From{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, _, err := b.NewToken(name, "", []string{"read"}, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.EndSubject("is " + name); err != nil {
+			t.Fatal(name, err)
+		}
+		if _, ok := b.BySession(secret, true); ok {
+			t.Errorf("the session of %s holds", name)
+		}
+		if _, ok := b.ByToken(token); ok {
+			t.Errorf("the token of %s holds", name)
+		}
+		if _, err := b.One(name); (err == nil) != stays {
+			t.Errorf("the account of %s: %v", name, err)
+		}
+	}
+	if err := b.EndSubject("is nobody"); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestTokensHaveScopeAndEnd(t *testing.T) {
@@ -464,7 +511,7 @@ func TestPasskeys(t *testing.T) {
 	p := d.proof(t, "webauthn.get", c, both)
 	if name, secret, err := b.SignInPasskey(p, here, id, From{}); err != nil || name != "ann" {
 		t.Fatal(name, err)
-	} else if who, ok := b.BySession(secret); !ok || who.Name != "ann" {
+	} else if who, ok := b.BySession(secret, true); !ok || who.Name != "ann" {
 		t.Error(who, ok)
 	}
 	if in(p) == nil {

@@ -178,6 +178,24 @@ func SignInAs(b *Book, subject, name string, role Role, groups []string, from Fr
 	return b.begin(a.Name, a.Stamp, "oidc", from)
 }
 
+// EndSubject removes the account of a user whom the OpenID provider names in no group
+// that has a role any longer, with its sessions and tokens. The last owner's account
+// stays, without them: an address without accounts would be open to this machine.
+func (b *Book) EndSubject(subject string) error {
+	return b.change(func(k *kept) error {
+		i := slices.IndexFunc(k.Accounts, func(a Account) bool { return a.Subject == subject })
+		if i < 0 {
+			return nil
+		}
+		if a := &k.Accounts[i]; a.Role == Owner && k.owners() == 1 {
+			a.Stamp = random(12)
+			k.Tokens = slices.DeleteFunc(k.Tokens, func(t Token) bool { return t.Account == a.Name })
+			return nil
+		}
+		return k.remove(i)
+	})
+}
+
 func (b *Book) begin(name, stamp, method string, from From) (secret string, err error) {
 	secret = random(32)
 	now := b.now().UTC().Truncate(time.Second)
@@ -208,8 +226,9 @@ func (b *Book) hasExpired(s *Session) bool {
 	return i < 0 || b.kept.Accounts[i].Stamp != s.Stamp || now.Sub(s.Seen) >= r.Idle || now.Sub(s.Created) >= r.Total
 }
 
-// BySession returns the user of the session with a secret.
-func (b *Book) BySession(secret string) (who Who, ok bool) {
+// BySession returns the user of the session with a secret. used is false for what
+// a page fetches on its own, which keeps no session alive.
+func (b *Book) BySession(secret string, used bool) (who Who, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(secret) > 100 || b.read() != nil {
@@ -225,8 +244,10 @@ func (b *Book) BySession(secret string) (who Who, ok bool) {
 		b.session.all = slices.Delete(b.session.all, i, i+1)
 		return who, false
 	}
-	s.Seen = b.now().UTC().Truncate(time.Second)
-	if b.now().Sub(b.session.written) >= seenEvery {
+	if used {
+		s.Seen = b.now().UTC().Truncate(time.Second)
+	}
+	if used && b.now().Sub(b.session.written) >= seenEvery {
 		_ = b.keepSessions() // a restart then forgets a minute of use
 	}
 	a := &b.kept.Accounts[b.kept.at(s.Account)]

@@ -59,11 +59,19 @@ func matches(secret, given string, last uint64, now time.Time) (step uint64, ok 
 	return step, ok
 }
 
+// errHasTOTP keeps somebody who finds an open session from replacing the second factor:
+// ending the codes requires the password.
+var errHasTOTP = errors.New("this account has one-time codes already: end them first, with the password")
+
 // Offer makes a secret for one-time passwords, which counts when Confirm has
 // seen a code of it, and the address that authenticators read.
 func (b *Book) Offer(name, issuer string) (secret, address string, err error) {
-	if _, err := b.One(name); err != nil {
+	a, err := b.One(name)
+	if err != nil {
 		return "", "", err
+	}
+	if a.TOTP != "" {
+		return "", "", errHasTOTP
 	}
 	raw := make([]byte, 20)
 	fill(raw)
@@ -99,6 +107,9 @@ func (b *Book) Confirm(name, given string) (codes []string, err error) {
 		codes, digests = append(codes, c), append(digests, digest(c))
 	}
 	err = b.edit(name, func(_ *kept, a *Account) error {
+		if a.TOTP != "" {
+			return errHasTOTP
+		}
 		a.TOTP, a.Step, a.Recovery = secret, step, digests
 		return nil
 	})

@@ -13,13 +13,21 @@
 	});
 	label(document);
 
+	// A page does not keep its session alive by itself. When the session has ended, the
+	// page gives way to the one for signing in.
+	const here = async () => {
+		const r = await fetch(location.href, {headers: {Accept: "text/html", "Shuultuur-Refresh": "1"}});
+		if (r.redirected) location.reload();
+		return r;
+	};
+
 	// data-refresh="SECONDS": the element is fetched again, while somebody looks.
 	$$("[data-refresh]").forEach((old) => {
 		const again = async () => {
 			const now = document.getElementById(old.id);
 			if (!document.hidden && !now.contains(document.activeElement)) {
 				try {
-					const r = await fetch(location.href, {headers: {Accept: "text/html"}});
+					const r = await here();
 					const next = new DOMParser().parseFromString(await r.text(), "text/html").getElementById(old.id);
 					if (r.ok && next) { now.replaceWith(next); label(next); }
 				} catch { /* the gateway starts again: look later */ }
@@ -38,6 +46,7 @@
 			source?.close();
 			if (!tick.checked) return;
 			source = new EventSource(live.dataset.live);
+			source.onerror = () => { if (source.readyState === 2) here().catch(() => {}); };
 			source.onmessage = (e) => {
 				const t = document.createElement("template");
 				t.innerHTML = e.data;
