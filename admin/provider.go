@@ -71,7 +71,7 @@ func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
 	role := rules.role(who.Groups)
 	subject := rules.Issuer + " " + who.Subject
 	if role == account.None {
-		if err := p.Accounts.EndSubject(subject); err != nil {
+		if err := account.EndSubject(p.Accounts, subject); err != nil {
 			notProvided(p, w, r, who.User, err, http.StatusForbidden)
 			return
 		}

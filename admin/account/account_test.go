@@ -243,7 +243,7 @@ func TestWhoIsInNoGroupOfTheProviderIsSignedOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.EndSubject("is " + name); err != nil {
+		if err := EndSubject(b, "is " + name); err != nil {
 			t.Fatal(name, err)
 		}
 		if _, ok := b.BySession(secret, true); ok {
@@ -256,7 +256,7 @@ func TestWhoIsInNoGroupOfTheProviderIsSignedOut(t *testing.T) {
 			t.Errorf("the account of %s: %v", name, err)
 		}
 	}
-	if err := b.EndSubject("is nobody"); err != nil {
+	if err := EndSubject(b, "is nobody"); err != nil {
 		t.Error(err)
 	}
 }

@@ -181,7 +181,7 @@ func SignInAs(b *Book, subject, name string, role Role, groups []string, from Fr
 // EndSubject removes the account of a user whom the OpenID provider names in no group
 // that has a role any longer, with its sessions and tokens. The last owner's account
 // stays, without them: an address without accounts would be open to this machine.
-func (b *Book) EndSubject(subject string) error {
+func EndSubject(b *Book, subject string) error {
 	return b.change(func(k *kept) error {
 		i := slices.IndexFunc(k.Accounts, func(a Account) bool { return a.Subject == subject })
 		if i < 0 {
