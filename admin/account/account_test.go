@@ -243,7 +243,7 @@ func TestWhoIsInNoGroupOfTheProviderIsSignedOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := EndSubject(b, "is " + name); err != nil {
+		if err := EndSubject(b, "is "+name); err != nil {
 			t.Fatal(name, err)
 		}
 		if _, ok := b.BySession(secret, true); ok {
