@@ -156,6 +156,9 @@ func newHouse(t *testing.T) *house {
 				return []string{"7b"}
 			}},
 	}
+	if err := h.parts.Audit.Add(account.Entry{By: "root on this machine", Action: "shuultuur account add"}); err != nil {
+		t.Fatal(err)
+	}
 	h.Server = New(h.parts)
 	return h
 }

@@ -139,13 +139,18 @@ func (l *Looks) end(id string) {
 }
 
 // forget removes the looks about a person.
-func (l *Looks) forget(about func(whom string) bool) {
+func (l *Looks) forget(about func(whom string) bool, dry bool) int64 {
 	if l == nil {
-		return
+		return 0
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all = slices.DeleteFunc(l.all, func(x look) bool { return about(x.Whom) })
+	left := slices.DeleteFunc(slices.Clone(l.all), func(x look) bool { return about(x.Whom) })
+	n := len(l.all) - len(left)
+	if !dry {
+		l.all = left
+	}
+	return int64(n)
 }
 
 //go:embed looks.html

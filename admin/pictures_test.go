@@ -100,7 +100,7 @@ func TestWhatWasFoundInPicturesIsShownBlurred(t *testing.T) {
 		if strings.Count(log, "look at pictures") != 3 {
 			t.Errorf("the audit log has %s", log)
 		}
-		if n := gallery.Erase(nil, []string{"anna"}); n != 1 || len(gallery.All()) != 1 {
+		if n := gallery.Erase(nil, []string{"anna"}, false); n != 1 || len(gallery.All()) != 1 {
 			t.Errorf("%d erased, %d left", n, len(gallery.All()))
 		}
 	}

@@ -33,8 +33,8 @@ type erased struct {
 // A Holder is a part of the gateway that has data about people.
 type Holder struct {
 	Name string
-	// Erase removes the data about a person; nil: not possible.
-	Erase func(ctx context.Context, p event.Person) (rows int64, err error)
+	// Erase removes the data about a person, or only counts it; nil: not possible.
+	Erase func(ctx context.Context, p event.Person, dry bool) (rows int64, err error)
 }
 
 // personIn reads the person from a form or a query.
@@ -57,28 +57,6 @@ func personIn(v url.Values) (p event.Person, err error) {
 	return p, nil
 }
 
-// filters returns queries for all rows of a person; a row may match two.
-func filters(p event.Person) (all []event.Filter, err error) {
-	var f event.Filter
-	if len(p.Users) > 0 {
-		if err := f.And(event.User, false, p.Users...); err != nil {
-			return nil, err
-		}
-		all = append(all, f)
-	}
-	if len(p.Clients) > 0 {
-		f = event.Filter{}
-		for _, a := range p.Clients {
-			var one event.Filter
-			if err := one.And(event.Client, false, a.String()); err != nil {
-				return nil, err
-			}
-			all = append(all, one)
-		}
-	}
-	return all, nil
-}
-
 //go:embed privacy.html
 var privacyPage string
 
@@ -86,7 +64,7 @@ var privacyPage string
 //
 //	GET /privacy            the page
 //	GET /privacy/export     user=…&client=…: all there is, as JSON lines
-//	POST /privacy/erase     user=…&client=…: takes it out; dry_run=true counts
+//	POST /privacy/erase     user=…&client=…: takes it out; dry_run=true counts in each place
 func (p *Parts) privacyRoutes() []route {
 	if p.Events == nil {
 		return nil
@@ -101,10 +79,6 @@ func (p *Parts) privacyRoutes() []route {
 
 func (p *Parts) export(w http.ResponseWriter, r *http.Request) {
 	who, err := personIn(r.URL.Query())
-	var asks []event.Filter
-	if err == nil {
-		asks, err = filters(who)
-	}
 	if err == nil && p.needsTwo() && !p.Looks.may(asker(r).Name, &who, false) {
 		err = ErrTwoPeople // before a part of it is sent
 	}
@@ -123,23 +97,18 @@ func (p *Parts) export(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	var line []byte
-	for i, f := range asks {
-		for row, err := range p.Events.Query(r.Context(), f, event.Page{}) {
-			if err != nil && !begun {
-				http.Error(w, err.Error(), max(statusOf(err), http.StatusForbidden))
-				return
-			}
-			if err != nil {
-				panic(http.ErrAbortHandler) // a partial export must not look complete
-			}
-			if i > 0 && earlier(asks[:i], &row) {
-				continue
-			}
-			begin()
-			line = jsonl.AppendLine(line[:0], &row)
-			if _, err := w.Write(line); err != nil {
-				return
-			}
+	for row, err := range who.Rows(r.Context(), p.Events) {
+		if err != nil && !begun {
+			http.Error(w, err.Error(), max(statusOf(err), http.StatusForbidden))
+			return
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // what was sent is not all, and has to look so
+		}
+		begin()
+		line = jsonl.AppendLine(line[:0], &row)
+		if _, err := w.Write(line); err != nil {
+			return
 		}
 	}
 	begin()
@@ -161,16 +130,6 @@ func (p *Parts) export(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// earlier reports whether one of the questions before had a row already.
-func earlier(asks []event.Filter, r *event.Row) bool {
-	for i := range asks {
-		if asks[i].Match(r) {
-			return true
-		}
-	}
-	return false
-}
-
 func (p *Parts) erase(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	err := r.ParseForm()
@@ -187,73 +146,62 @@ func (p *Parts) erase(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), statusOf(err))
 		return
 	}
-	if dryRun(r.Form) {
-		p.wouldErase(w, r, who)
-		return
+	dry := dryRun(r.Form)
+	if s, ok := w.(*seeing); ok {
+		s.effectOnly = dry
 	}
 	// To the end, even when the browser goes away.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), maxErase)
 	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	status, all := http.StatusOK, []erased{}
-	for _, h := range holders(&p.Access) {
+	for _, h := range p.holders() {
 		e := erased{Where: h.Name}
 		err := errors.New("what it has sent or stored elsewhere is to be erased there")
 		if h.Erase != nil {
-			e.Rows, err = h.Erase(ctx, who)
+			e.Rows, err = h.Erase(ctx, who, dry)
 		}
 		if err != nil {
-			e.Error, status = err.Error(), http.StatusInternalServerError
-		}
-		all = append(all, e)
-	}
-	p.Looks.forget(who.In)
-	if p.Audit != nil {
-		n, err := p.Audit.Erase(who.In)
-		e := erased{Where: "details of the audit log", Rows: int64(n)}
-		if err != nil {
-			e.Error, status = err.Error(), http.StatusInternalServerError
+			e.Error = err.Error()
+			if !dry {
+				status = http.StatusInternalServerError
+			}
 		}
 		all = append(all, e)
 	}
 	writeJSON(w, status, all)
 }
 
-// wouldErase counts the rows that erasing would remove from the record.
-func (p *Parts) wouldErase(w http.ResponseWriter, r *http.Request, who event.Person) {
-	asks, err := filters(who)
-	n := int64(0)
-	stored := p.Events.Reader
-	if x, ok := stored.(*reader); ok && p.Looks.may(asker(r).Name, &who, true) {
-		stored = x.Reader // another person has agreed
-	}
-	if err == nil {
-		ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
-		defer cancel()
-		for i, f := range asks {
-			for row, failed := range stored.Query(ctx, f, event.Page{}) {
-				if failed != nil {
-					err = tooLong(ctx, failed)
-					break
-				}
-				if !earlier(asks[:i], &row) {
-					n++
-				}
-			}
-		}
-	}
-	if err != nil {
-		http.Error(w, err.Error(), max(statusOf(err), http.StatusForbidden))
-		return
-	}
-	writeJSON(w, http.StatusOK, []erased{{Where: "events that can be asked", Rows: n}})
-}
-
 // holders returns everything that stores data about people.
-func holders(a *Access) []Holder {
-	all := a.Holders()
-	if a.Searches != nil {
-		all = append(all, Holder{"saved searches", func(_ context.Context, who event.Person) (int64, error) { return a.Searches.Erase(who) }})
+func (p *Parts) holders() []Holder {
+	all := p.Holders()
+	if s := p.Searches; s != nil {
+		all = append(all, Holder{"saved searches", func(_ context.Context, who event.Person, dry bool) (int64, error) { return s.Erase(who, dry) }})
+	}
+	if p.Settings != nil {
+		all = append(all, Holder{"versions of the settings", p.Settings.erase})
+	}
+	all = append(all, Holder{"requests to look", func(_ context.Context, who event.Person, dry bool) (int64, error) {
+		return p.Looks.forget(who.In, dry), nil
+	}})
+	if p.Audit != nil { // last: before, it may have to record something
+		all = append(all, Holder{"details of the audit log", func(_ context.Context, who event.Person, dry bool) (int64, error) {
+			n, err := p.Audit.Erase(who.In, dry)
+			return int64(n), err
+		}})
 	}
 	return all
+}
+
+// erase removes the former versions of the settings that name a person.
+func (s *Settings) erase(_ context.Context, who event.Person, dry bool) (int64, error) {
+	text, err := s.Read()
+	if err != nil {
+		return 0, err
+	}
+	n, err := s.Versions.Erase(Tag(text), who.In, dry)
+	if err == nil && who.In(string(text)) {
+		err = errors.New("the settings in use name this person: remove the name there, and erase again")
+	}
+	return n, err
 }

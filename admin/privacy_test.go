@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func TestWhatIsErasedIsInNoFile(t *testing.T) {
 	}
 	h.parts.Events = &Events{Reader: db}
 	h.parts.Holders = func() []Holder {
-		return []Holder{{"events in sqlite", db.Erase}, {"events in jsonl", lines.Erase}, {"elsewhere", func(context.Context, event.Person) (int64, error) { return 0, nil }}}
+		return []Holder{{"events in sqlite", db.Erase}, {"events in jsonl", lines.Erase}, {"elsewhere", func(context.Context, event.Person, bool) (int64, error) { return 0, nil }}}
 	}
 	h.Server = New(h.parts)
 
@@ -50,7 +51,7 @@ func TestWhatIsErasedIsInNoFile(t *testing.T) {
 	if got := out.Body.String(); out.Code != 200 || strings.Count(got, "secret") < 1 || strings.Contains(got, "ben") || !strings.Contains(got, `"look"`) || strings.Count(got, `"id":"one"`) != 1 {
 		t.Errorf("exported: %d %s", out.Code, got)
 	}
-	if w := h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1&dry_run=true"); w.Code != 200 || !strings.Contains(w.Body.String(), `"rows":1`) {
+	if w := h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1&dry_run=true"); w.Code != 200 || strings.Count(w.Body.String(), `"rows":1,`)+strings.Count(w.Body.String(), `"rows":1}`) < 3 {
 		t.Errorf("counted: %d %s", w.Code, w.Body)
 	}
 	for _, bad := range []string{"", "user=", "client=everybody"} {
@@ -60,10 +61,17 @@ func TestWhatIsErasedIsInNoFile(t *testing.T) {
 	}
 	h.ask(account.Lead, "GET", "/events?filter=user:anna", "")
 	h.ask(account.Owner, "POST", "/pause", "who=anna&for=5m")
-	w := h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1")
-	var done []erased
-	if err := json.Unmarshal(w.Body.Bytes(), &done); err != nil || w.Code != 200 || len(done) != 4 || done[0].Rows != 1 || done[1].Rows != 1 || done[3].Rows < 3 {
+	var counted, done []erased
+	w := h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1&dry_run=true")
+	if err := json.Unmarshal(w.Body.Bytes(), &counted); err != nil || w.Code != 200 {
+		t.Errorf("counted: %d %s", w.Code, w.Body)
+	}
+	w = h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1")
+	if err := json.Unmarshal(w.Body.Bytes(), &done); err != nil || w.Code != 200 || len(done) != 6 || done[0].Rows != 1 || done[1].Rows != 1 || done[3].Rows != 1 || done[5].Rows < 3 {
 		t.Errorf("erased: %d %s", w.Code, w.Body)
+	}
+	if !slices.Equal(done, counted) {
+		t.Errorf("erased %+v, and counted before %+v", done, counted)
 	}
 	err = filepath.WalkDir(h.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -95,7 +103,12 @@ func TestTwoPeopleExportAndErase(t *testing.T) {
 	h := newHouse(t)
 	erased := 0
 	h.parts.Holders = func() []Holder {
-		return []Holder{{"a store", func(context.Context, event.Person) (int64, error) { erased++; return 1, nil }}}
+		return []Holder{{"a store", func(_ context.Context, _ event.Person, dry bool) (int64, error) {
+			if !dry {
+				erased++
+			}
+			return 1, nil
+		}}}
 	}
 	h.Server = New(h.parts)
 	h.rules.TwoPeople = true

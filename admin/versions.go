@@ -119,3 +119,30 @@ func (v Versions) Add(text []byte, by, reason string) error {
 	}
 	return nil
 }
+
+// Erase removes the versions that name a person, with their authors and reasons, and
+// returns their number; with dry it only counts them. It keeps the text in use, which
+// has the tag.
+func (v Versions) Erase(tag string, names func(string) bool, dry bool) (n int64, err error) {
+	all, err := v.names()
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range all {
+		x, err := v.One(id)
+		if err != nil {
+			return n, err
+		}
+		inText := names(x.Text)
+		if !inText && !names(x.By+" "+x.Reason) || inText && x.Tag == tag {
+			continue
+		}
+		if !dry {
+			if err := os.Remove(filepath.Join(v.Dir, id+".json")); err != nil {
+				return n, err
+			}
+		}
+		n++
+	}
+	return n, nil
+}

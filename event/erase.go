@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/netip"
 	"os"
 	"slices"
@@ -77,20 +78,67 @@ func goesOn(at, beyond byte) bool {
 	return letter(at) || at == '.' && letter(beyond)
 }
 
+// Rows returns the rows about the person, each once.
+func (p *Person) Rows(ctx context.Context, r Reader) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		var asks []Filter
+		ask := func(by Field, values ...string) error {
+			var f Filter
+			err := f.And(by, false, values...)
+			asks = append(asks, f)
+			return err
+		}
+		var err error
+		if len(p.Users) > 0 {
+			err = ask(User, p.Users...)
+		}
+		for _, a := range p.Clients {
+			err = errors.Join(err, ask(Client, a.String()))
+		}
+		if err != nil {
+			yield(Row{}, err)
+			return
+		}
+		for i, f := range asks {
+			for row, err := range r.Query(ctx, f, Page{}) {
+				earlier := func(f Filter) bool { return f.Match(&row) }
+				if err == nil && slices.ContainsFunc(asks[:i], earlier) {
+					continue
+				}
+				if !yield(row, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Count returns the number of rows about the person.
+func (p *Person) Count(ctx context.Context, r Reader) (n int64, err error) {
+	for _, err := range p.Rows(ctx, r) {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
 // An Eraser is a store that can erase the rows of a person.
 type Eraser interface {
 	// Erase removes all rows of a person, and their bytes from the disk, and
-	// returns their number.
-	Erase(ctx context.Context, p Person) (rows int64, err error)
+	// returns their number. With dry it only counts them.
+	Erase(ctx context.Context, p Person, dry bool) (rows int64, err error)
 }
 
 // Erase removes the lines that name a person.
-func (l *File) Erase(ctx context.Context, p Person) (int64, error) {
-	return l.EraseLines(ctx, func(line []byte) bool { return p.In(string(line)) })
+func (l *File) Erase(ctx context.Context, p Person, dry bool) (int64, error) {
+	return l.EraseLines(ctx, func(line []byte) bool { return p.In(string(line)) }, dry)
 }
 
-// EraseLines removes the lines that match. It does not touch rotated files.
-func (l *File) EraseLines(ctx context.Context, match func(line []byte) bool) (n int64, err error) {
+// EraseLines removes the lines that match; with dry it only counts them. It does not
+// touch rotated files.
+func (l *File) EraseLines(ctx context.Context, match func(line []byte) bool, dry bool) (n int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	st, err := l.f.Stat()
@@ -102,7 +150,7 @@ func (l *File) EraseLines(ctx context.Context, match func(line []byte) bool) (n 
 		return 0, fmt.Errorf("erase from event log: %w", err)
 	}
 	defer in.Close()
-	err = atomicfile.Write(l.path, st.Mode().Perm(), func(out *os.File) error {
+	to := func(out io.Writer) error {
 		r, w := bufio.NewReaderSize(in, 1<<16), bufio.NewWriterSize(out, 1<<16)
 		for {
 			if err := ctx.Err(); err != nil {
@@ -123,9 +171,17 @@ func (l *File) EraseLines(ctx context.Context, match func(line []byte) bool) (n 
 				return err
 			}
 		}
-	})
+	}
+	if dry {
+		err = to(io.Discard)
+	} else {
+		err = atomicfile.Write(l.path, st.Mode().Perm(), func(out *os.File) error { return to(out) })
+	}
 	if err != nil {
 		return 0, fmt.Errorf("erase from event log %q: %w", l.path, err)
+	}
+	if dry {
+		return n, nil
 	}
 	f, _, err := openLines(l.path)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestLinesOfAPersonAreErased(t *testing.T) {
 		}
 	}
 	write("anna", "ben", "anna")
-	n, err := l.Erase(t.Context(), Person{Users: []string{"anna"}})
+	n, err := l.Erase(t.Context(), Person{Users: []string{"anna"}}, false)
 	if n != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}

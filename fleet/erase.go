@@ -23,8 +23,8 @@ const erasedFor = state.MaxBrief
 
 // Erase withdraws the instructions about the person with these names and
 // addresses, and erases the person's data on all nodes. It returns the number of
-// instructions withdrawn here.
-func (n *Node) Erase(users []string, clients []netip.Addr) (int64, error) {
+// instructions withdrawn here. With dry it only counts them.
+func (n *Node) Erase(users []string, clients []netip.Addr, dry bool) (int64, error) {
 	e := n.Parts()
 	names := slices.Clone(users)
 	for _, a := range clients {
@@ -36,27 +36,30 @@ func (n *Node) Erase(users []string, clients []netip.Addr) (int64, error) {
 			end = append(end, session.Ended{Addr: s.Addr})
 		}
 	}
-	if _, err := e.Sessions.End(end...); err != nil {
-		return 0, err
-	}
-	var give []state.Instruction
-	for _, topic := range []string{pause.Topic, ruling.SiteTopic, ruling.TimeTopic} {
-		for _, i := range e.State.InForce(topic) {
-			if who, _, _ := strings.Cut(i.Key, "\t"); slices.Contains(names, who) {
-				give = append(give, state.Instruction{Topic: i.Topic, Key: i.Key})
+	topics := []string{pause.Topic, ruling.SiteTopic, ruling.TimeTopic}
+	if !dry {
+		if _, err := e.Sessions.End(end...); err != nil {
+			return 0, err
+		}
+		var give []state.Instruction
+		for _, topic := range topics {
+			for _, i := range e.State.InForce(topic) {
+				if who, _, _ := strings.Cut(i.Key, "\t"); slices.Contains(names, who) {
+					give = append(give, state.Instruction{Topic: i.Topic, Key: i.Key})
+				}
 			}
 		}
+		if err := e.State.Give(give...); err != nil {
+			return 0, err
+		}
+		e.Pauses.Refresh()
+		e.Rulings.Refresh()
 	}
-	if err := e.State.Give(give...); err != nil {
-		return 0, err
-	}
-	e.Pauses.Refresh()
-	e.Rulings.Refresh()
 	count, err := e.State.Erase(func(i *state.Instruction) bool {
 		who, _, _ := strings.Cut(i.Key, "\t")
-		return slices.Contains([]string{session.Topic, pause.Topic, ruling.SiteTopic, ruling.TimeTopic}, i.Topic) && slices.Contains(names, who) ||
+		return (i.Topic == session.Topic || slices.Contains(topics, i.Topic)) && slices.Contains(names, who) ||
 			i.Topic == session.Topic && slices.ContainsFunc(end, func(o session.Ended) bool { return o.Addr.String() == i.Key })
-	})
+	}, dry)
 	return int64(count), err
 }
 

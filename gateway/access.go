@@ -43,11 +43,11 @@ func (g *pages) holders() (all []admin.Holder) {
 	for _, s := range r.Stores {
 		h := admin.Holder{Name: "events in " + s.Name()}
 		if e, ok := s.(event.Eraser); ok {
-			h.Erase = func(ctx context.Context, p event.Person) (int64, error) {
+			h.Erase = func(ctx context.Context, p event.Person, dry bool) (int64, error) {
 				if err := r.Written(ctx); err != nil {
 					return 0, err
 				}
-				return e.Erase(ctx, p)
+				return e.Erase(ctx, p, dry)
 			}
 		}
 		all = append(all, h)
@@ -55,25 +55,33 @@ func (g *pages) holders() (all []admin.Holder) {
 	e := g.engine.Load()
 	shared := e.Shared()
 	if v := e.Votes; v != nil {
-		all = append(all, admin.Holder{Name: "votes", Erase: func(ctx context.Context, p event.Person) (int64, error) {
-			return v.Erase(ctx, voterOf(&p))
+		all = append(all, admin.Holder{Name: "votes", Erase: func(ctx context.Context, p event.Person, dry bool) (int64, error) {
+			return v.Erase(ctx, voterOf(&p), dry)
 		}})
 		if to := v.Elsewhere(); to != "" && !shared {
 			all = append(all, admin.Holder{Name: "votes that were forwarded to " + to})
 		}
 	}
 	if shared { // even on a node that accepts no votes
-		all = append(all, admin.Holder{Name: "votes on the other nodes of the fleet, which have the instruction", Erase: func(_ context.Context, p event.Person) (int64, error) {
+		all = append(all, admin.Holder{Name: "votes on the other nodes of the fleet, which have the instruction", Erase: func(_ context.Context, p event.Person, dry bool) (int64, error) {
+			if dry {
+				return 0, nil
+			}
 			return 0, g.node.ErasePerson(p.Users, p.Clients)
 		}})
 	}
 	if a := e.Alerts; a != nil {
 		all = append(all, admin.Holder{Name: "alerts", Erase: a.Desk.Erase})
 	}
-	all = append(all, admin.Holder{Name: "findings in pictures", Erase: func(_ context.Context, p event.Person) (int64, error) {
-		return int64(g.pictures.Erase(p.Clients, p.Users)), nil
+	all = append(all, admin.Holder{Name: "findings in pictures", Erase: func(_ context.Context, p event.Person, dry bool) (int64, error) {
+		return int64(g.pictures.Erase(p.Clients, p.Users, dry)), nil
 	}})
-	return append(all, admin.Holder{Name: "sessions, pauses, decisions and time given", Erase: func(_ context.Context, p event.Person) (int64, error) { return g.node.Erase(p.Users, p.Clients) }}, admin.Holder{Name: "the use of limits and quotas", Erase: func(ctx context.Context, p event.Person) (int64, error) {
+	return append(all, admin.Holder{Name: "sessions, pauses, decisions and time given", Erase: func(_ context.Context, p event.Person, dry bool) (int64, error) {
+		return g.node.Erase(p.Users, p.Clients, dry)
+	}}, admin.Holder{Name: "the use of limits and quotas", Erase: func(ctx context.Context, p event.Person, dry bool) (int64, error) {
+		if dry {
+			return 0, nil
+		}
 		return 0, g.node.Forget(ctx, g.engine.Load().Policies.Counters(p.Users, p.Clients, time.Now()))
 	}})
 }

@@ -373,7 +373,7 @@ func (g *Gateway) fleetParts() fleet.Parts {
 	p := fleet.Parts{State: e.State, Sessions: e.Sessions, Pauses: e.Pauses, Rulings: e.Rulings, Lists: e.Lists, Cache: e.Stored, Key: e.Data.Key}
 	if v := e.Votes; v != nil {
 		p.EraseVotes = func(ctx context.Context, users []string, clients []netip.Addr) (int64, error) {
-			return v.Erase(ctx, voterOf(&event.Person{Users: users, Clients: clients}))
+			return v.Erase(ctx, voterOf(&event.Person{Users: users, Clients: clients}), false)
 		}
 	}
 	return p

@@ -39,8 +39,8 @@ func (l *Log) order(ctx context.Context, do func() error) error {
 // and returns their number. When it returns, no segment contains them and no
 // reader returns them. Damaged batches are overwritten too, because their person
 // is unknown. Gathered records are written first, so that they are searched. Run
-// must be running.
-func (l *Log) Erase(ctx context.Context, match func(record []byte) bool) (n int64, err error) {
+// must be running. With dry it only counts.
+func (l *Log) Erase(ctx context.Context, match func(record []byte) bool, dry bool) (n int64, err error) {
 	err = l.order(ctx, func() error {
 		l.write()
 		l.files.Lock()
@@ -51,7 +51,7 @@ func (l *Log) Erase(ctx context.Context, match func(record []byte) bool) (n int6
 			if i == len(t.segments)-1 {
 				end = t.offset
 			}
-			found, err := l.eraseIn(s, end, i == len(t.segments)-1, match)
+			found, err := l.eraseIn(s, end, i == len(t.segments)-1, match, dry)
 			if err != nil {
 				return fmt.Errorf("erasing records in %s: %w", s.path, err)
 			}
@@ -64,7 +64,7 @@ func (l *Log) Erase(ctx context.Context, match func(record []byte) bool) (n int6
 
 // eraseIn rewrites a segment without the records that match. Positions and
 // numbers of the others do not change.
-func (l *Log) eraseIn(s segment, end int64, last bool, match func([]byte) bool) (n int64, err error) {
+func (l *Log) eraseIn(s segment, end int64, last bool, match func([]byte) bool, dry bool) (n int64, err error) {
 	in, err := os.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) { // it was deleted because all readers had passed it
 		return 0, nil
@@ -73,7 +73,7 @@ func (l *Log) eraseIn(s segment, end int64, last bool, match func([]byte) bool) 
 		return 0, err
 	}
 	defer in.Close()
-	if last && l.disk.out != nil { // zeros that were written ahead are not data
+	if last && l.disk.out != nil && !dry { // zeros that were written ahead are not data
 		if err := l.disk.out.Truncate(end); err != nil {
 			return 0, err
 		}
@@ -86,8 +86,8 @@ func (l *Log) eraseIn(s segment, end int64, last bool, match func([]byte) bool) 
 	if err := e.copy(nil); err != nil {
 		return 0, err
 	}
-	if n = e.erased; n == 0 && !e.damaged && info.Size() <= end {
-		return 0, nil
+	if n = e.erased; dry || n == 0 && !e.damaged && info.Size() <= end {
+		return n, nil
 	}
 	if last { // the next batch begins a new segment
 		if err := l.disk.close(); err != nil {

@@ -82,7 +82,7 @@ func TestErasedRecordsAreInNoFile(t *testing.T) {
 					}
 				}
 			})
-			n, err := l.Erase(context.Background(), func(b []byte) bool { return bytes.HasPrefix(b, []byte("anna")) })
+			n, err := l.Erase(context.Background(), func(b []byte) bool { return bytes.HasPrefix(b, []byte("anna")) }, false)
 			if err != nil || n == 0 {
 				t.Fatalf("%d records were erased: %v", n, err)
 			}
@@ -105,7 +105,7 @@ func TestErasedRecordsAreInNoFile(t *testing.T) {
 				before = append(before, string(b))
 			}
 			check("running", before, r)
-			if n, err := l.Erase(context.Background(), func(b []byte) bool { return bytes.HasPrefix(b, []byte("anna")) }); err != nil || n != 0 {
+			if n, err := l.Erase(context.Background(), func(b []byte) bool { return bytes.HasPrefix(b, []byte("anna")) }, false); err != nil || n != 0 {
 				t.Errorf("%d records were erased twice: %v", n, err)
 			}
 			stop()
@@ -126,7 +126,7 @@ func TestErasingOverwritesWhatIsDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, _ := ingesttest.Start(t, dir, opener(0))
-	if n, err := l.Erase(context.Background(), func(b []byte) bool { return string(b) == "and 0" }); n != 1 || err != nil {
+	if n, err := l.Erase(context.Background(), func(b []byte) bool { return string(b) == "and 0" }, false); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	if files := holds(t, dir, "record 2"); len(files) > 0 {

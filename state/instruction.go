@@ -235,16 +235,21 @@ func (n name) erasedKey() name {
 
 // Erase removes instructions, withdrawn ones included, from all nodes, their files and Redis.
 // An erased instruction that a returning node still has is refused. Erase returns the number
-// removed here.
-func (s *Instructions) Erase(match func(*Instruction) bool) (int, error) {
+// removed here. With dry it only counts them.
+func (s *Instructions) Erase(match func(*Instruction) bool, dry bool) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var gone []name
 	for k, t := range s.all {
 		if k.topic != erasedTopic && match(&t.Instruction) {
-			s.forget(k)
 			gone = append(gone, k)
 		}
+	}
+	if dry {
+		return len(gone), nil
+	}
+	for _, k := range gone {
+		s.forget(k)
 	}
 	now := time.Now()
 	for _, k := range gone {

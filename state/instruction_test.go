@@ -251,7 +251,7 @@ func TestWhatIsErasedStaysErased(t *testing.T) {
 		t.Fatal(fields, err)
 	}
 	stopB()
-	if n, err := a.Erase(func(i *state.Instruction) bool { return i.Key == "a" }); n != 1 || err != nil {
+	if n, err := a.Erase(func(i *state.Instruction) bool { return i.Key == "a" }, false); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	nowhere := func(what string, nodes ...state.Store) {
@@ -298,7 +298,7 @@ func TestAnErasureThatACrashCutShortIsCarriedOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Erase(func(i *state.Instruction) bool { return i.Key == "a" }); err != nil {
+	if _, err := s.Erase(func(i *state.Instruction) bool { return i.Key == "a" }, false); err != nil {
 		t.Fatal(err)
 	}
 	stop()
@@ -330,7 +330,7 @@ func TestWhatAnotherNodeErasesIsWithdrawn(t *testing.T) {
 		t.Fatalf("b follows %q, want a=1", got)
 	}
 	give(t, a, "a", "")
-	if _, err := a.Erase(func(i *state.Instruction) bool { return i.Key == "a" }); err != nil {
+	if _, err := a.Erase(func(i *state.Instruction) bool { return i.Key == "a" }, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := followOnce(t, b); got != "a=" {

@@ -92,7 +92,7 @@ type Store interface {
 	Forget(ctx context.Context, keys ...[16]byte) error
 	// Give, Erase, InForce and Follow are those of [Instructions].
 	Give(all ...Instruction) error
-	Erase(match func(*Instruction) bool) (int, error)
+	Erase(match func(*Instruction) bool, dry bool) (int, error)
 	InForce(topic string) []Instruction
 	Follow(ctx context.Context, do func(ctx context.Context, all []Instruction) error)
 	// Run works in the background until ctx ends, then writes the rest.

@@ -117,6 +117,6 @@ type Store interface {
 	Prune(ctx context.Context, before time.Time) (int64, error)
 	// Erase removes a person's votes, and their bytes if the database is a file. It
 	// returns their number. Tallies and cases are reduced.
-	Erase(ctx context.Context, p *Person) (votes int64, err error)
+	Erase(ctx context.Context, p *Person, dry bool) (votes int64, err error)
 	Close() error
 }

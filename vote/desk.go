@@ -182,7 +182,10 @@ func (d *Desk) otherFor(ctx context.Context, n *Decision, now time.Time) (other 
 
 // Erase removes a person's votes, and withdraws decisions for that person alone.
 // It returns the number of votes.
-func (d *Desk) Erase(ctx context.Context, p *Person) (int64, error) {
+func (d *Desk) Erase(ctx context.Context, p *Person, dry bool) (int64, error) {
+	if dry {
+		return d.store.Erase(ctx, p, true)
+	}
 	d.deciding.Lock()
 	defer d.deciding.Unlock()
 	all, err := d.store.Decisions(ctx, maxBeside)
@@ -196,7 +199,7 @@ func (d *Desk) Erase(ctx context.Context, p *Person) (int64, error) {
 			}
 		}
 	}
-	return d.store.Erase(ctx, p)
+	return d.store.Erase(ctx, p, false)
 }
 
 // After applies the automatic rules to votes that were just counted.

@@ -327,13 +327,26 @@ func TestTheAuditLogShowsEveryChange(t *testing.T) {
 		t.Errorf("%+v %v", all, err)
 	}
 	for name, change := range map[string]func([]string) []string{
-		"changed":  func(l []string) []string { l[2] = strings.Replace(l[2], `"ann"`, `"eve"`, 1); return l },
-		"details":  func(l []string) []string { l[2] = strings.Replace(l[2], "pupil2", "pupil9", 1); return l },
-		"left out": func(l []string) []string { return slices.Delete(l, 2, 3) },
-		"cut off":  func(l []string) []string { return l[:4] },
-		"emptied":  func([]string) []string { return nil },
-		"swapped":  func(l []string) []string { l[1], l[2] = l[2], l[1]; return l },
-		"no entry": func(l []string) []string { l[0] = "{"; return l },
+		"changed":           func(l []string) []string { l[2] = strings.Replace(l[2], `"ann"`, `"eve"`, 1); return l },
+		"details":           func(l []string) []string { l[2] = strings.Replace(l[2], "pupil2", "pupil9", 1); return l },
+		"left out":          func(l []string) []string { return slices.Delete(l, 2, 3) },
+		"cut off":           func(l []string) []string { return l[:4] },
+		"emptied":           func([]string) []string { return nil },
+		"swapped":           func(l []string) []string { l[1], l[2] = l[2], l[1]; return l },
+		"no entry":          func(l []string) []string { l[0] = "{"; return l },
+		"repeated":          func(l []string) []string { return slices.Insert(l, 2, l[2]) },
+		"a field more":      func(l []string) []string { l[2] = strings.Replace(l[2], "{", `{"note":"x",`, 1); return l },
+		"a key in capitals": func(l []string) []string { l[2] = strings.Replace(l[2], `"by"`, `"BY"`, 1); return l },
+		"a blank":           func(l []string) []string { l[2] = strings.Replace(l[2], ":", ": ", 1); return l },
+		"details removed by hand": func(l []string) []string {
+			l[2], _, _ = strings.Cut(l[2], `,"salt"`)
+			l[2] += `,"erased":"2026-01-01T00:00:00Z"}`
+			return l
+		},
+		"details replaced, as if erased": func(l []string) []string {
+			l[2] = strings.Replace(strings.Replace(l[2], "pupil2", "pupil9", 1), "}", `,"erased":"2026-01-01T00:00:00Z"}`, 1)
+			return l
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := write(t)
@@ -356,6 +369,37 @@ func TestTheAuditLogShowsEveryChange(t *testing.T) {
 				t.Errorf("healed by one more: %+v %v", v, err)
 			}
 		})
+	}
+	// Entries are replaced by more and others, and the head is that of before.
+	other := write(t)
+	kept, err := os.ReadFile(filepath.Join(other.dir, headFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(other.dir, auditFile)), os.Remove(filepath.Join(other.dir, headFile))); err != nil {
+		t.Fatal(err)
+	}
+	for range 7 {
+		if err := other.Add(Entry{By: "eve"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(other.dir, headFile), kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := other.Verify(); err != nil || !strings.Contains(v.Broken, "entry 5 is not the one that was written") {
+		t.Errorf("a longer log with the head of before: %+v %v", v, err)
+	}
+	// Log and head are gone.
+	bare := NewLog(t.TempDir())
+	if v, err := bare.Verify(); err != nil || v.Broken != "" {
+		t.Errorf("nothing was recorded yet: %+v %v", v, err)
+	}
+	if err := os.WriteFile(filepath.Join(bare.dir, "accounts.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := bare.Verify(); err != nil || v.Broken == "" {
+		t.Errorf("there are accounts and no log: %+v %v", v, err)
 	}
 	// A crash in the middle of a line, and one before the head was written.
 	file := filepath.Join(l.dir, auditFile)
@@ -435,7 +479,14 @@ func TestDetailsCanBeErasedAndTheChainHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n, err := l.Erase(func(d string) bool { return strings.Contains(d, "anna") || strings.Contains(d, "10.1.2.3") })
+	about := func(d string) bool { return strings.Contains(d, "anna") || strings.Contains(d, "10.1.2.3") }
+	if n, err := l.Erase(about, true); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	if v, err := l.Verify(); err != nil || v.Erased != 0 || v.Entries != 3 {
+		t.Errorf("counted: %+v %v", v, err)
+	}
+	n, err := l.Erase(about, false)
 	if n != 2 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -443,7 +494,7 @@ func TestDetailsCanBeErasedAndTheChainHolds(t *testing.T) {
 	if err != nil || bytes.Contains(text, []byte("anna")) || bytes.Contains(text, []byte("10.1.2.3")) || !bytes.Contains(text, []byte("ben")) {
 		t.Errorf("%s %v", text, err)
 	}
-	if v, err := l.Verify(); err != nil || v.Broken != "" || v.Erased != 2 || v.Entries != 3 {
+	if v, err := l.Verify(); err != nil || v.Broken != "" || v.Erased != 2 || v.Entries != 4 {
 		t.Errorf("%+v %v", v, err)
 	}
 	if err := l.Add(Entry{By: "lead"}); err != nil {

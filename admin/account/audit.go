@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -185,7 +188,7 @@ func (l *Log) head() (h head, err error) {
 // follow from that.
 func (l *Log) beyond(h head) (head, error) {
 	last, follows := h, true
-	err := l.each(func(e *Entry, _ int, bad error) bool {
+	err := l.each(func(e *Entry, _ int, _ []byte, bad error) bool {
 		switch {
 		case bad == nil && e.Seq <= h.Seq:
 		case bad != nil, e.Seq != last.Seq+1, e.Prev != last.Hash, e.Hash != e.sum():
@@ -250,23 +253,44 @@ type Verified struct {
 // Verify reads the whole log and reports whether anything in it was changed, left
 // out, put in or cut off.
 func (l *Log) Verify() (v Verified, err error) {
-	var prev head
-	err = l.each(func(e *Entry, line int, bad error) bool {
+	text, headless := os.ReadFile(filepath.Join(l.dir, headFile)) // before the log, which may grow meanwhile
+	var h, prev head
+	if headless == nil && json.Unmarshal(text, &h) != nil {
+		v.Broken = "the head is no entry"
+		return v, nil
+	}
+	marked := map[int64]bool{} // erased, and no entry says so yet
+	err = l.each(func(e *Entry, line int, text []byte, bad error) bool {
 		v.Entries++
 		switch {
 		case bad != nil:
 			v.Broken = fmt.Sprintf("line %d is no entry: %v", line, bad)
-		case e.Seq != prev.Seq+1:
+		case e.Seq > prev.Seq+1:
 			v.Broken = fmt.Sprintf("line %d is entry %d; entry %d is missing", line, e.Seq, prev.Seq+1)
+		case e.Seq <= prev.Seq:
+			v.Broken = fmt.Sprintf("line %d is entry %d, and follows entry %d: it was put there", line, e.Seq, prev.Seq)
 		case e.Prev != prev.Hash:
 			v.Broken = fmt.Sprintf("entry %d does not follow from the one before: one of them was replaced", e.Seq)
 		case e.Hash != e.sum():
 			v.Broken = fmt.Sprintf("entry %d was changed", e.Seq)
-		case e.Erased == "" && e.Digest != "" && digest(e.Salt+e.Details) != e.Digest, e.Digest == "" && e.Details != "":
+		case e.Seq == h.Seq && e.Hash != h.Hash:
+			v.Broken = fmt.Sprintf("entry %d is not the one that was written", e.Seq)
+		case e.Erased == "" && e.Digest != "" && digest(e.Salt+e.Details) != e.Digest, (e.Digest == "" || e.Erased != "") && e.Details+e.Salt != "":
 			v.Broken = fmt.Sprintf("the details of entry %d were changed", e.Seq)
+		default:
+			if again, err := json.Marshal(e); err != nil || !bytes.Equal(again, text) {
+				v.Broken = fmt.Sprintf("line %d holds something else besides entry %d, or is written otherwise", line, e.Seq)
+			}
 		}
 		if e.Erased != "" {
 			v.Erased++
+			marked[e.Seq] = true
+		}
+		if e.Action == erasedDetails {
+			for s := range strings.FieldsSeq(e.Details) {
+				n, _ := strconv.ParseInt(s, 10, 64) // 0 is no entry
+				delete(marked, n)
+			}
 		}
 		prev = head{e.Seq, e.Hash}
 		return v.Broken == ""
@@ -274,26 +298,26 @@ func (l *Log) Verify() (v Verified, err error) {
 	if err != nil || v.Broken != "" {
 		return v, err
 	}
-	text, err := os.ReadFile(filepath.Join(l.dir, headFile))
-	var h head
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && v.Entries == 0:
+	for n := range marked {
+		v.Broken = fmt.Sprintf("the details of entry %d were removed, and no later entry says that they were erased", n)
 		return v, nil
-	case err != nil:
-		v.Broken = fmt.Sprintf("the head is missing: %v", err)
-	case json.Unmarshal(text, &h) != nil:
-		v.Broken = "the head is no entry"
+	}
+	switch {
+	case errors.Is(headless, fs.ErrNotExist) && v.Entries == 0:
+		if _, err := os.Stat(filepath.Join(l.dir, "accounts.json")); err == nil {
+			v.Broken = "the log and its head are missing, though there are accounts"
+		}
+	case headless != nil:
+		v.Broken = fmt.Sprintf("the head is missing: %v", headless)
 	case h.Seq > prev.Seq:
 		v.Broken = fmt.Sprintf("the log ends with entry %d, and entry %d was the last: the end was cut off", prev.Seq, h.Seq)
-	case h.Seq == prev.Seq && h.Hash != prev.Hash:
-		v.Broken = fmt.Sprintf("entry %d is not the one that was written", h.Seq)
 	}
 	return v, nil
 }
 
 // each calls f for each entry, until f has enough. A line that is no entry comes
 // with an error.
-func (l *Log) each(f func(e *Entry, line int, bad error) bool) error {
+func (l *Log) each(f func(e *Entry, line int, text []byte, bad error) bool) error {
 	file, err := os.Open(filepath.Join(l.dir, auditFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -307,7 +331,7 @@ func (l *Log) each(f func(e *Entry, line int, bad error) bool) error {
 	for n := 1; s.Scan(); n++ {
 		e := &Entry{}
 		bad := json.Unmarshal(s.Bytes(), e)
-		if !f(e, n, bad) {
+		if !f(e, n, s.Bytes(), bad) {
 			return nil
 		}
 	}
@@ -319,7 +343,7 @@ func (l *Log) each(f func(e *Entry, line int, bad error) bool) error {
 func (l *Log) Entries(before int64, most int) (all []Entry, err error) {
 	ring := make([]Entry, 0, most)
 	n := 0
-	err = l.each(func(e *Entry, _ int, bad error) bool {
+	err = l.each(func(e *Entry, _ int, _ []byte, bad error) bool {
 		if bad != nil || before > 0 && e.Seq >= before {
 			return bad != nil
 		}
@@ -342,7 +366,7 @@ func (l *Log) Entries(before int64, most int) (all []Entry, err error) {
 
 // About returns the entries whose details name a person, oldest first.
 func (l *Log) About(names func(details string) bool) (all []Entry, err error) {
-	err = l.each(func(e *Entry, _ int, bad error) bool {
+	err = l.each(func(e *Entry, _ int, _ []byte, bad error) bool {
 		if bad == nil && e.Details != "" && names(e.Details) {
 			e.Salt = ""
 			all = append(all, *e)
@@ -352,45 +376,67 @@ func (l *Log) About(names func(details string) bool) (all []Entry, err error) {
 	return all, err
 }
 
+// erasedDetails is the action of an entry that lists the entries whose details were
+// erased: details that are missing otherwise were removed by somebody else.
+const erasedDetails = "details erased"
+
+// erasedAtOnce is how many of them one entry lists.
+const erasedAtOnce = 200
+
 // Erase removes the details of entries that name a person, and returns their
-// number. The action and its author stay.
-func (l *Log) Erase(names func(details string) bool) (n int, err error) {
+// number. The action and its author stay. With dry it only counts.
+func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unlock, err := lock(filepath.Join(l.dir, "audit.lock"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+	gone, err := l.naming(names)
+	if err != nil || dry || len(gone) == 0 {
+		return len(gone), err
 	}
+	var said []Entry
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(gone)), erasedAtOnce) {
+		said = append(said, Entry{By: "Shuultuur", Action: erasedDetails, Details: strings.Trim(fmt.Sprint(some), "[]")})
+	}
+	if l.fail = l.add(said); l.fail != nil { // first, so that no details are missing without a reason
+		return 0, l.fail
+	}
+	unlock, err := lock(filepath.Join(l.dir, "audit.lock"))
 	if err != nil {
 		return 0, err
 	}
 	defer unlock()
 	name := filepath.Join(l.dir, auditFile)
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
 	when := l.now().UTC().Format(time.RFC3339)
 	err = atomicfile.Write(name, 0o600, func(f *os.File) error {
 		w := bufio.NewWriter(f)
 		var failed error
-		err := l.each(func(e *Entry, line int, bad error) bool {
-			if bad != nil {
-				failed = fmt.Errorf("line %d of the audit log is no entry: %w", line, bad)
-				return false
-			}
-			if e.Details != "" && names(e.Details) {
+		err := l.each(func(e *Entry, line int, text []byte, bad error) bool {
+			if gone[e.Seq] {
 				e.Details, e.Salt, e.Erased = "", "", when
-				n++
+				if text, failed = json.Marshal(e); failed != nil {
+					return false
+				}
 			}
-			text, err := json.Marshal(e)
-			if err == nil {
-				_, err = w.Write(append(text, '\n'))
-			}
-			failed = err
-			return err == nil
+			_, _ = w.Write(text) // Flush returns the error
+			_ = w.WriteByte('\n')
+			return true
 		})
 		return errors.Join(err, failed, w.Flush())
 	})
 	give(l.dir, auditFile)
-	return n, err
+	return len(gone), err
+}
+
+// naming returns the entries whose details name a person.
+func (l *Log) naming(names func(details string) bool) (all map[int64]bool, err error) {
+	all = map[int64]bool{}
+	var failed error
+	err = l.each(func(e *Entry, line int, _ []byte, bad error) bool {
+		if bad != nil {
+			failed = fmt.Errorf("line %d of the audit log is no entry: %w", line, bad)
+		} else if e.Action != erasedDetails && e.Details != "" && names(e.Details) {
+			all[e.Seq] = true
+		}
+		return bad == nil
+	})
+	return all, errors.Join(failed, err)
 }

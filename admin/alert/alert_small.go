@@ -31,4 +31,4 @@ func (w *Watch) Rules() []policy.Rule { return nil }
 
 func (a *Watching) Done(*filter.Transaction) {}
 
-func (d *Desk) Erase(context.Context, event.Person) (int64, error) { return 0, nil }
+func (d *Desk) Erase(context.Context, event.Person, bool) (int64, error) { return 0, nil }

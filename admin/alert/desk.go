@@ -478,8 +478,9 @@ func (d *Desk) Settle(id, by string, does State, note string) error {
 	return ErrNone
 }
 
-// Erase removes the data about a person.
-func (d *Desk) Erase(_ context.Context, p event.Person) (int64, error) {
+// Erase removes the data about a person, also notes on other alerts that name the
+// person. It returns the number of alerts; with dry it only counts them.
+func (d *Desk) Erase(_ context.Context, p event.Person, dry bool) (int64, error) {
 	for len(d.queue) > 0 { // waiting messages are included
 		select {
 		case m := <-d.queue:
@@ -489,17 +490,27 @@ func (d *Desk) Erase(_ context.Context, p event.Person) (int64, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before := len(d.alerts)
 	about := func(user string, client netip.Addr) bool {
 		return user != "" && slices.Contains(p.Users, user) || client.IsValid() && slices.Contains(p.Clients, client)
 	}
-	d.alerts = slices.DeleteFunc(d.alerts, func(a *Alert) bool { return about(a.User, a.Client) })
+	left := slices.DeleteFunc(slices.Clone(d.alerts), func(a *Alert) bool { return about(a.User, a.Client) })
+	n := int64(len(d.alerts) - len(left))
+	if dry {
+		return n, nil
+	}
+	d.alerts = left
+	for _, a := range left {
+		for i := range a.Notes {
+			if p.In(a.Notes[i].Text) {
+				a.Notes[i].Text, d.dirty = "", true
+			}
+		}
+	}
 	for k, all := range d.pending {
 		if about(all[0].who.User, all[0].who.Addr) {
 			delete(d.pending, k)
 		}
 	}
-	n := int64(before - len(d.alerts))
 	d.dirty = d.dirty || n > 0
 	return n, d.writeLocked()
 }

@@ -88,14 +88,14 @@ func TestAThresholdMakesOneAlertThatGrows(t *testing.T) {
 		if err := d.Settle(all[0].ID, "lead", Closed, " "); err == nil {
 			t.Error("closed without a note")
 		}
-		if err := d.Settle(all[0].ID, "lead", Closed, "talked to her"); err != nil {
+		if err := d.Settle(all[0].ID, "lead", Closed, "talked to her and ben"); err != nil {
 			t.Error(err)
 		}
 		add("anna", "self-harm", "a6") // after it was closed, counting begins again
 		if n := len(d.All()); n != 2 {
 			t.Errorf("%d alerts", n)
 		}
-		if n, err := d.Erase(ctx, event.Person{Users: []string{"ben"}}); n != 1 || err != nil {
+		if n, err := d.Erase(ctx, event.Person{Users: []string{"ben"}}, false); n != 1 || err != nil {
 			t.Errorf("erased %d, %v", n, err)
 		}
 		stop()
@@ -103,7 +103,7 @@ func TestAThresholdMakesOneAlertThatGrows(t *testing.T) {
 			t.Error(err)
 		}
 		text, err := os.ReadFile(file)
-		if err != nil || strings.Contains(string(text), "ben") || !strings.Contains(string(text), "talked to her") {
+		if err != nil || strings.Contains(string(text), "ben") || !strings.Contains(string(text), "closed") {
 			t.Errorf("kept %s, %v", text, err)
 		}
 		again, err := OpenDesk(file, quietLog)

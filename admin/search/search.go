@@ -83,7 +83,7 @@ func (b *Book) Put(s Search) error {
 }
 
 // Erase removes the searches that name a person, and returns their number.
-func (b *Book) Erase(p event.Person) (int64, error) {
+func (b *Book) Erase(p event.Person, dry bool) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all, err := b.read()
@@ -92,8 +92,8 @@ func (b *Book) Erase(p event.Person) (int64, error) {
 	}
 	n := len(all)
 	all = slices.DeleteFunc(all, func(s Search) bool { return slices.Contains(p.Users, s.By) || p.In(s.Name+" "+s.Filter) })
-	if len(all) == n {
-		return 0, nil
+	if dry || len(all) == n {
+		return int64(n - len(all)), nil
 	}
 	return int64(n - len(all)), b.write(all)
 }

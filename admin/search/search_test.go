@@ -38,7 +38,7 @@ func TestSearchesAreKeptForEachAccountAndErased(t *testing.T) {
 			t.Errorf("%+v is kept", bad)
 		}
 	}
-	if n, err := b.Erase(event.Person{Users: []string{"anna"}, Clients: []netip.Addr{netip.MustParseAddr("10.0.0.7")}}); n != 2 || err != nil {
+	if n, err := b.Erase(event.Person{Users: []string{"anna"}, Clients: []netip.Addr{netip.MustParseAddr("10.0.0.7")}}, false); n != 2 || err != nil {
 		t.Errorf("erased %d, %v", n, err)
 	}
 	if text, err := os.ReadFile(b.File); err != nil || strings.Contains(string(text), "anna") || strings.Contains(string(text), "10.0.0.7") {

@@ -45,12 +45,14 @@ func (g *Gallery) All() []Find {
 }
 
 // Erase deletes the findings for clients and users, and returns their number.
-func (g *Gallery) Erase(clients []netip.Addr, users []string) int {
+func (g *Gallery) Erase(clients []netip.Addr, users []string, dry bool) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := len(g.last)
-	g.last = slices.DeleteFunc(g.last, func(f Find) bool {
+	left := slices.DeleteFunc(slices.Clone(g.last), func(f Find) bool {
 		return slices.Contains(clients, f.Client) || f.User != "" && slices.Contains(users, f.User)
 	})
-	return n - len(g.last)
+	if n = len(g.last) - len(left); !dry {
+		g.last = left
+	}
+	return n
 }

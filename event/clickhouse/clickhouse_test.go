@@ -204,7 +204,7 @@ func testErase(t *testing.T, server *url.URL, dir string) {
 		}
 	}
 	write(t, s, rows)
-	n, err := s.Erase(t.Context(), event.Person{Users: []string{name}, Clients: []netip.Addr{netip.MustParseAddr(device)}})
+	n, err := s.Erase(t.Context(), event.Person{Users: []string{name}, Clients: []netip.Addr{netip.MustParseAddr(device)}}, false)
 	if err != nil || n != 40 {
 		t.Fatalf("erased %d rows, want 40: %v", n, err)
 	}

@@ -13,7 +13,10 @@ import (
 // Erase removes the rows of a person, and the notes that name the person. The
 // server rewrites the parts and removes the old ones within seconds. It keeps
 // statements that change a table, so these name rows by place only.
-func (s *Store) Erase(ctx context.Context, p event.Person) (int64, error) {
+func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (int64, error) {
+	if dry {
+		return p.Count(ctx, s)
+	}
 	n, err := s.erase(ctx, p)
 	if err != nil {
 		return 0, fmt.Errorf("erase events from ClickHouse: %w", err)

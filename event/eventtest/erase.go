@@ -41,9 +41,14 @@ func Erases(t *testing.T, open func(path string) (event.Store, error)) {
 		t.Fatal(err)
 	}
 	write(t, st, rows[30_000:])
-	n, err := st.(event.Eraser).Erase(t.Context(), event.Person{Users: []string{name}, Clients: []netip.Addr{netip.MustParseAddr(device)}})
-	if err != nil || n < int64(mine) {
-		t.Fatalf("erased %d rows of %d: %v", n, mine, err)
+	who := event.Person{Users: []string{name}, Clients: []netip.Addr{netip.MustParseAddr(device)}}
+	counted, err := st.(event.Eraser).Erase(t.Context(), who, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := st.(event.Eraser).Erase(t.Context(), who, false)
+	if err != nil || n < int64(mine) || n != counted {
+		t.Fatalf("erased %d rows of %d, and counted %d: %v", n, mine, counted, err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(files) == 0 {

@@ -8,7 +8,10 @@ import (
 )
 
 // Erase removes the rows of a person, and makes the server free their space.
-func (s *Store) Erase(ctx context.Context, p event.Person) (int64, error) {
+func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (int64, error) {
+	if dry {
+		return p.Count(ctx, s)
+	}
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}

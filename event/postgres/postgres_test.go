@@ -298,7 +298,7 @@ func testErase(t *testing.T, database func(string) (string, error)) {
 	if err := s.Write(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
-	n, err := s.Erase(t.Context(), event.Person{Users: []string{"anna"}, Clients: []netip.Addr{netip.MustParseAddr("10.77.66.55")}})
+	n, err := s.Erase(t.Context(), event.Person{Users: []string{"anna"}, Clients: []netip.Addr{netip.MustParseAddr("10.77.66.55")}}, false)
 	if n != 2 || err != nil {
 		t.Fatal(n, err)
 	}

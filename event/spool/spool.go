@@ -179,7 +179,7 @@ func (s *Store) away() bool {
 
 // Erase implements [event.Eraser]: it erases the person's waiting rows and lets
 // the receiver erase, if it can.
-func (s *Store) Erase(ctx context.Context, p event.Person) (rows int64, err error) {
+func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (rows int64, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.left {
@@ -188,7 +188,7 @@ func (s *Store) Erase(ctx context.Context, p event.Person) (rows int64, err erro
 	rows, err = s.records.Erase(ctx, func(b []byte) bool {
 		r, err := s.codec.Parse(b)
 		return err == nil && (p.Of(&r) || p.In(r.Note))
-	})
+	}, dry)
 	if err != nil {
 		return 0, fmt.Errorf("erase events in the spool %q: %w", s.folder, err)
 	}
@@ -196,7 +196,7 @@ func (s *Store) Erase(ctx context.Context, p event.Person) (rows int64, err erro
 	if !ok {
 		return rows, fmt.Errorf("erased in the spool; what %s has taken is to be erased there", s.to.Name())
 	}
-	there, err := e.Erase(ctx, p)
+	there, err := e.Erase(ctx, p, dry)
 	return max(rows, there), err
 }
 

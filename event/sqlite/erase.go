@@ -19,7 +19,10 @@ const (
 // Erase removes the rows of a person, and notes in other rows that name the
 // person. It rewrites the database and its log, so that neither contains these
 // bytes any longer. The index is rebuilt from the remaining rows.
-func (s *Store) Erase(ctx context.Context, p event.Person) (rows int64, err error) {
+func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (rows int64, err error) {
+	if dry {
+		return p.Count(ctx, s)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {

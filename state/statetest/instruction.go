@@ -72,7 +72,7 @@ var instructing = map[string]func(t *testing.T, s Store){
 		give(t, s, "a", "1")
 		give(t, s, "b", "2")
 		give(t, s, "a", "")
-		n, err := s.Erase(func(i *state.Instruction) bool { return i.Key == "a" })
+		n, err := s.Erase(func(i *state.Instruction) bool { return i.Key == "a" }, false)
 		if got := inForce(s); n != 1 || err != nil || got != "b=2" {
 			t.Errorf("%d erased %v; in force: %q, want b=2", n, err, got)
 		}

@@ -181,24 +181,26 @@ func (b *Booth) Problems() []string {
 
 // Erase removes a person's votes from the log and, on a node that counts, from
 // the database. Earlier votes that are still on their way to this node will not
-// count either. It returns the number of removed votes.
-func (b *Booth) Erase(ctx context.Context, p *vote.Person) (votes int64, err error) {
-	if err := b.entry.erase(p); err != nil {
-		return 0, err
+// count either. It returns the number of removed votes. With dry it only counts them.
+func (b *Booth) Erase(ctx context.Context, p *vote.Person, dry bool) (votes int64, err error) {
+	if !dry {
+		if err := b.entry.erase(p); err != nil {
+			return 0, err
+		}
 	}
 	err = b.drain.Between(func() error {
 		waiting := b.drain.Pending()
 		logged, err := b.log.Erase(ctx, func(record []byte) bool {
 			v, err := vote.Parse(record)
 			return err == nil && p.Of(&v)
-		})
+		}, dry)
 		votes = logged
 		if err == nil && b.desk != nil {
 			var counted int64
-			counted, err = b.desk.Erase(ctx, p)
+			counted, err = b.desk.Erase(ctx, p, dry)
 			votes = max(logged, counted) // the log also holds votes that are counted already
 		}
-		if err == nil && waiting == 0 { // other people's comments may name the person
+		if err == nil && waiting == 0 && !dry { // other people's comments may name the person
 			err = b.log.Rotate(ctx)
 		}
 		return err

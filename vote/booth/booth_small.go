@@ -21,7 +21,7 @@ func Open(context.Context, Config, Parts) (*Booth, error) { return nil, release.
 
 // The methods mirror those of the full build.
 
-func (b *Booth) Erase(context.Context, *vote.Person) (int64, error) { return 0, nil }
+func (b *Booth) Erase(context.Context, *vote.Person, bool) (int64, error) { return 0, nil }
 
 func (b *Booth) Elsewhere() string { return "" }
 

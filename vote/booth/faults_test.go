@@ -201,7 +201,7 @@ func TestVotesOnTheirWayAreErasedToo(t *testing.T) {
 	erased := int64(0)
 	for report == nil {
 		begun = time.Now()
-		n, err := b.Erase(t.Context(), &vote.Person{Clients: []string{"127.0.0.1"}})
+		n, err := b.Erase(t.Context(), &vote.Person{Clients: []string{"127.0.0.1"}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ func TestVotesThatArriveLateAreErasedToo(t *testing.T) {
 	stopA()
 	main := booth.Config{Listen: listen(at), Secret: secret}
 	b, stopB := start(t, home, main)
-	if _, err := b.Erase(t.Context(), &vote.Person{Users: []string{"nobody"}, Clients: []string{"127.0.0.1"}}); err != nil {
+	if _, err := b.Erase(t.Context(), &vote.Person{Users: []string{"nobody"}, Clients: []string{"127.0.0.1"}}, false); err != nil {
 		t.Fatal(err)
 	}
 	stopB()

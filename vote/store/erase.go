@@ -21,7 +21,14 @@ type gone struct {
 }
 
 // Erase implements [vote.Store]. It reduces tallies and cases.
-func (d *DB) Erase(ctx context.Context, p *vote.Person) (n int64, err error) {
+func (d *DB) Erase(ctx context.Context, p *vote.Person, dry bool) (n int64, err error) {
+	if dry {
+		which, args := conditionFor(p)
+		if err := d.read.QueryRowContext(ctx, d.q("SELECT count(*) FROM vote AS v WHERE "+which), args...).Scan(&n); err != nil {
+			return 0, fmt.Errorf("counting votes: %w", err)
+		}
+		return n, nil
+	}
 	if !d.postgres {
 		if _, err := d.db.ExecContext(ctx, "PRAGMA secure_delete = ON"); err != nil {
 			return 0, err

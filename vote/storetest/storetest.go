@@ -115,8 +115,10 @@ func occasions(t *testing.T, s vote.Store) {
 		t.Errorf("got %v %v, want %v", got, err, want)
 	}
 	p := vote.Person{Clients: []string{"10.0.0.0"}}
-	if n, err := s.Erase(ctx, &p); err != nil || n != 8 {
-		t.Errorf("%d votes were erased %v, want 8", n, err)
+	for _, dry := range []bool{true, false} {
+		if n, err := s.Erase(ctx, &p, dry); err != nil || n != 8 {
+			t.Errorf("%d votes were erased %v, want 8", n, err)
+		}
 	}
 	if got, err := s.Tallies(ctx, "host", "h0.example", 10); err != nil || !slices.Equal(got, []vote.Tally{{Key: "h0.example", Kind: "wrong", N: 1}}) {
 		t.Errorf("of the others there are %v %v", got, err)
@@ -277,8 +279,10 @@ func erase(t *testing.T, s vote.Store) {
 		t.Fatal(err)
 	}
 	p := vote.Person{Users: []string{"anna"}, Clients: []string{"10.1.2.3"}, Named: func(text string) bool { return strings.Contains(text, "anna") }}
-	if n, err := s.Erase(ctx, &p); err != nil || n != 4 {
-		t.Fatalf("%d votes were erased %v, want 4", n, err)
+	for _, dry := range []bool{true, false} {
+		if n, err := s.Erase(ctx, &p, dry); err != nil || n != 4 {
+			t.Fatalf("%d votes were erased %v, want 4", n, err)
+		}
 	}
 	total(t, s, 96)
 	for dim, want := range map[string]vote.Tally{
