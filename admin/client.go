@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -15,6 +16,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -116,29 +118,165 @@ func (c Client) Why(ctx context.Context, u, client, user, groups, as string) (x 
 }
 
 // Events yields the transactions that a filter in the language of
-// [event.ParseFilter] wants, newest first, at most limit, or all if it is 0. Rows
-// that the token's owner may not see are left out.
-func (c Client) Events(ctx context.Context, filter string, limit int) iter.Seq2[event.Row, error] {
+// [event.ParseFilter] wants, newest or oldest first, at most limit, or all if it is
+// 0. Rows that the token's owner may not see are left out.
+func (c Client) Events(ctx context.Context, filter string, limit int, oldest bool) iter.Seq2[event.Row, error] {
+	q := url.Values{"filter": {filter}}
+	if oldest {
+		q.Set("order", "oldest")
+	}
 	return func(yield func(event.Row, error) bool) {
-		path := "/events?" + url.Values{"filter": {filter}}.Encode()
-		for n := 0; path != ""; {
-			data, head, err := c.send(ctx, asking{method: http.MethodGet, path: path}, 2*maxAsk, maxPageOfRows)
+		n := 0
+		for path := "/events?" + q.Encode(); path != ""; {
+			rows, next, err := c.eventPage(ctx, path)
+			for _, r := range rows {
+				if n++; !yield(r, nil) || n == limit {
+					return
+				}
+			}
 			if err != nil {
 				yield(event.Row{}, err)
 				return
 			}
-			for line := range bytes.Lines(data) {
-				r, err := jsonl.ParseLine(line)
-				if err != nil {
-					err = fmt.Errorf("reading the answer of %s/events: %w", c.URL, err)
-				}
-				if n++; !yield(r, err) || err != nil || n == limit {
-					return
-				}
-			}
-			path = nextPage(head.Get("Link"))
+			path = next
 		}
 	}
+}
+
+// eventPage returns a page of events, and the path of the next one, "" for none.
+func (c Client) eventPage(ctx context.Context, path string) (rows []event.Row, next string, err error) {
+	data, head, err := c.send(ctx, asking{method: http.MethodGet, path: path}, 2*maxAsk, maxPageOfRows)
+	if err != nil {
+		return nil, "", err
+	}
+	for line := range bytes.Lines(data) {
+		r, err := jsonl.ParseLine(line)
+		if err != nil {
+			return rows, "", fmt.Errorf("reading the answer of %s/events: %w", c.URL, err)
+		}
+		rows = append(rows, r)
+	}
+	return rows, nextPage(head.Get("Link")), nil
+}
+
+// Top returns the n most frequent values of a field.
+func (c Client) Top(ctx context.Context, filter, by string, n int) (all []event.Tally, err error) {
+	q := url.Values{"filter": {filter}, "by": {by}, "top": {strconv.Itoa(n)}}
+	data, _, err := c.send(ctx, asking{method: http.MethodGet, path: "/events?" + q.Encode()}, 2*maxAsk, maxPageOfRows)
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
+	return all, err
+}
+
+// Follow yields the transactions from now on that a filter wants, until ctx ends. What
+// the stream skips, because there is much, or because it begins anew, is asked for.
+func (c Client) Follow(ctx context.Context, filter string) iter.Seq2[event.Row, error] {
+	return func(yield func(event.Row, error) bool) {
+		f := follower{Client: c, filter: filter, yield: yield}
+		for {
+			if err := f.stream(ctx); ctx.Err() != nil || errors.Is(err, errEnough) {
+				return
+			} else if err != nil {
+				yield(event.Row{}, err)
+				return
+			}
+		}
+	}
+}
+
+// A follower follows the record.
+type follower struct {
+	Client
+	filter string
+	yield  func(event.Row, error) bool
+	began  string // Date of the first stream, "" before it
+	last   int64  // place of the last row; 0: there was none
+}
+
+var errEnough = errors.New("no more rows are wanted")
+
+// stream reads one stream to its end.
+func (f *follower) stream(ctx context.Context) error {
+	r, err := f.open(ctx, asking{method: http.MethodGet, path: livePath + "?" + url.Values{"filter": {f.filter}, "form": {"json"}}.Encode()})
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(r.Body, maxAnswer)) // as much as there is
+		return &refusal{r.StatusCode, text}
+	}
+	if f.began != "" {
+		if err := f.catchUp(ctx); err != nil {
+			return err
+		}
+	} else if at, err := http.ParseTime(r.Header.Get("Date")); err == nil {
+		f.began = at.UTC().Format(time.RFC3339)
+	}
+	lines := bufio.NewScanner(r.Body)
+	lines.Buffer(nil, maxAnswer)
+	var place int64
+	for kind := ""; lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch {
+		case name == "id":
+			place, _ = strconv.ParseInt(value, 10, 64)
+		case name == "event":
+			kind = value
+		case name == "data" && kind == "failed":
+			return errors.New("the gateway says: " + value)
+		case name == "data" && kind == "skipped":
+			err = f.catchUp(ctx)
+		case name == "data" && place > f.last:
+			err = f.take([]byte(value), place)
+		case name == "":
+			kind = ""
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("reading the answer of %s%s: a line has more than %d bytes", f.URL, livePath, maxAnswer)
+	}
+	return nil // another stream goes on where this one broke off, if the gateway is there
+}
+
+// take passes a row on.
+func (f *follower) take(line []byte, place int64) error {
+	row, err := jsonl.ParseLine(line)
+	if err != nil {
+		return fmt.Errorf("reading the answer of %s%s: %w", f.URL, livePath, err)
+	}
+	if f.last = place; !f.yield(row, nil) {
+		return errEnough
+	}
+	return nil
+}
+
+// catchUp asks for the rows after the last one.
+func (f *follower) catchUp(ctx context.Context) error {
+	q := url.Values{"filter": {f.filter}, "order": {"oldest"}, "after": {strconv.FormatInt(f.last, 10)}}
+	if f.last == 0 {
+		q.Set("filter", strings.TrimSpace(f.filter+" since:"+f.began))
+	}
+	for path := "/events?" + q.Encode(); path != ""; {
+		rows, next, err := f.eventPage(ctx, path)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if !f.yield(r, nil) {
+				return errEnough
+			}
+		}
+		if u, err := url.Parse(next); err == nil && next != "" {
+			f.last, _ = strconv.ParseInt(u.Query().Get("after"), 10, 64)
+		}
+		path = next
+	}
+	return nil
 }
 
 // nextPage returns the path of the next page of events from a Link field (RFC
@@ -184,16 +322,14 @@ func (e *refusal) Error() string {
 	return "the gateway says: " + strings.TrimSpace(string(e.body[:min(len(e.body), maxAnswer)]))
 }
 
-// send returns the body of an answer, of at most so many bytes, and its head.
-func (c Client) send(ctx context.Context, m asking, patience time.Duration, most int) ([]byte, http.Header, error) {
+// open sends a request and returns the answer, whatever its status.
+func (c Client) open(ctx context.Context, m asking) (*http.Response, error) {
 	if c.URL == "" {
-		return nil, nil, ErrOff
+		return nil, ErrOff
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, m.method, c.URL+m.path, strings.NewReader(m.body))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	q.Header.Set("Content-Type", cmp.Or(m.kind, "application/x-www-form-urlencoded"))
 	if m.match != "" {
@@ -204,11 +340,22 @@ func (c Client) send(ctx context.Context, m asking, patience time.Duration, most
 	}
 	t := &http.Transport{DisableKeepAlives: true} // asks the gateway itself, not by a proxy
 	if t.TLSClientConfig, err = c.TLS(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r, err := (&http.Client{Transport: t}).Do(q)
 	if err != nil {
-		return nil, nil, fmt.Errorf("asking the gateway at its admin address, does it run? %w", err)
+		return nil, fmt.Errorf("asking the gateway at its admin address, does it run? %w", err)
+	}
+	return r, nil
+}
+
+// send returns the body of an answer, of at most so many bytes, and its head.
+func (c Client) send(ctx context.Context, m asking, patience time.Duration, most int) ([]byte, http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r, err := c.open(ctx, m)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer r.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
@@ -216,7 +363,7 @@ func (c Client) send(ctx context.Context, m asking, patience time.Duration, most
 		return nil, nil, err
 	}
 	if r.StatusCode == http.StatusNotFound && strings.TrimSpace(string(data)) == "404 page not found" { // as http.ServeMux says
-		name, _, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/"), "/")
+		name, _, _ := strings.Cut(strings.TrimPrefix(r.Request.URL.Path, "/"), "/")
 		return nil, nil, fmt.Errorf("the gateway at %s has no %s: its settings lack it, or this is not an admin address", c.URL, name)
 	}
 	if r.StatusCode != http.StatusOK {

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -108,7 +109,10 @@ func (a asked) filter(now time.Time) (f event.Filter, err error) {
 //
 //	GET /events?filter=FILTER&last=TIME&before=PLACE
 //	                      the newest; HTML for browsers, else JSON lines, with
-//	                      the address of the next page in a Link header
+//	                      the address of the next page in a Link header.
+//	                      order=oldest&after=PLACE: the oldest, as JSON lines; the
+//	                      Link is there on the last page, too.
+//	                      by=FIELD&top=N: sums by that field instead, as JSON
 //	POST /events          a host is blocked or allowed: the buttons of the page
 //	POST /events/searches  name, filter, last: keeps a search for the user; an empty
 //	                      filter removes it
@@ -169,9 +173,61 @@ func (e *Events) routes(p *Parts) []route {
 	}
 }
 
+// maxTops is the most sums in one answer.
+const maxTops = 10_000
+
+// tops answers with the most frequent values of a field.
+func (e *Events) tops(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	f, err := asked{Filter: q.Get("filter"), Last: q.Get("last")}.filter(time.Now())
+	by, ok := event.FieldNamed(q.Get("by"))
+	n := 10
+	if err == nil && q.Has("top") {
+		n, err = strconv.Atoi(q.Get("top"))
+	}
+	switch {
+	case err != nil:
+	case !ok || by == event.Text:
+		err = fmt.Errorf("by=%q is not a field: write client, host, category, rule or user", q.Get("by"))
+	case n < 0 || n > maxTops:
+		err = fmt.Errorf("top=%d is not a number from 1 to %d, or 0 for so many", n, maxTops)
+	default:
+		err = event.Countable(by)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
+	defer cancel()
+	all, err := e.Count(ctx, event.Question{Filter: f, By: by, Top: cmp.Or(n, maxTops)})
+	if err != nil {
+		http.Error(w, tooLong(ctx, err).Error(), statusOfRecord(err))
+		return
+	}
+	if by == event.Client {
+		e.call(ctx, all[0])
+	}
+	writeJSON(w, http.StatusOK, all[0])
+}
+
+// statusOfRecord returns the status for an error of the record.
+func statusOfRecord(err error) int {
+	if errors.Is(err, ErrTwoPeople) {
+		return http.StatusForbidden
+	}
+	return http.StatusServiceUnavailable
+}
+
 func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, lists *Lists, done string, failed error) {
 	q := r.URL.Query()
 	html := strings.Contains(r.Header.Get("Accept"), "text/html")
+	if !html && q.Has("by") && r.Method == http.MethodGet {
+		e.tops(w, r)
+		return
+	}
+	order := event.Page{Newest: html || q.Get("order") != "oldest", Limit: maxRows}
+	place := map[bool]string{true: "before", false: "after"}[order.Newest]
 	d := struct {
 		asked
 		Spans       []span
@@ -186,7 +242,8 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 	if done != "" && failed == nil {
 		d.Undo = undo(r.PostForm)
 	}
-	d.Before, _ = strconv.ParseInt(q.Get("before"), 10, 64)
+	d.Before, _ = strconv.ParseInt(q.Get(place), 10, 64)
+	order.After = d.Before
 	if html && !q.Has("last") {
 		d.Last = "1d" // the first page does not read a year of events
 	}
@@ -214,12 +271,9 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 	} else {
 		ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
 		defer cancel()
-		for row, err := range e.Query(ctx, f, event.Page{Newest: true, Limit: maxRows, After: d.Before}) {
+		for row, err := range e.Query(ctx, f, order) {
 			if err != nil {
-				d.Error, status = tooLong(ctx, err).Error(), http.StatusServiceUnavailable
-				if errors.Is(err, ErrTwoPeople) {
-					status = http.StatusForbidden
-				}
+				d.Error, status = tooLong(ctx, err).Error(), statusOfRecord(err)
 				break
 			}
 			d.Rows = append(d.Rows, seen{Row: &row, Listed: categories[strings.ToLower(row.Category)], Again: d.Again, CanBlock: len(d.Lists) > 0})
@@ -228,8 +282,11 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 	if html {
 		e.name(r.Context(), d.Rows)
 	}
-	if len(d.Rows) == maxRows {
-		page.Set("before", strconv.FormatInt(d.Rows[maxRows-1].Seq, 10))
+	if n := len(d.Rows); n == maxRows || n > 0 && !order.Newest {
+		page.Set(place, strconv.FormatInt(d.Rows[n-1].Seq, 10))
+		if !order.Newest {
+			page.Set("order", "oldest")
+		}
 		d.Older = "/events?" + page.Encode()
 		w.Header().Set("Link", "<"+d.Older+`>; rel="next"`)
 	}

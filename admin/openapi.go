@@ -84,7 +84,7 @@ func operations() map[string]operation {
 		"GET /debug/pprof/block":      {does: "waits for others, sampled for some seconds", query: seconds, gives: anyBytes},
 		"GET /debug/pprof/mutex":      {does: "waits for locks, sampled for some seconds", query: seconds, gives: anyBytes},
 		"GET /events": {does: "transactions on record, the newest first, 200 at once; the Link header has the next page", gives: "application/x-ndjson text/html",
-			query: []field{may("filter", "words and fields, such as host:example.com action:block"), may("last", "how long to look back: 1h, 7d"), may("before", "only those older than the one at this place")}},
+			query: []field{may("filter", "words and fields, such as host:example.com action:block"), may("last", "how long to look back: 1h, 7d"), may("before", "only those older than the one at this place"), may("order", "oldest: the oldest first"), may("after", "of these, only those after the one at this place"), may("by", "count by this field instead"), may("top", "how many sums, 10 without it")}},
 		"POST /events": {does: "block or allow the host of a transaction", gives: "application/x-ndjson text/html",
 			form: []field{must("what", "block | allow | unblock | unallow"), must("entry", "host name"), may("category", "category of the list"), may("list", "list that a block goes into"), onTrial}},
 		"GET /events/live": {does: "what is recorded from now on, as server-sent events", gives: "text/event-stream",

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -149,7 +150,7 @@ func (g *growing) Query(_ context.Context, f event.Filter, p event.Page) iter.Se
 	return func(yield func(event.Row, error) bool) {
 		n := 0
 		for _, row := range rows {
-			if !p.Newest && row.Seq <= p.After || !f.Match(&row) {
+			if !p.Newest && row.Seq <= p.After || p.Newest && p.After > 0 && row.Seq >= p.After || !f.Match(&row) {
 				continue
 			}
 			if n++; p.Limit > 0 && n > p.Limit || !yield(row, nil) {
@@ -252,6 +253,114 @@ func TestLivePagesShowWhatAPersonMaySee(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%v sees %q, want %q", role, got, want)
 		}
+	}
+}
+
+// A program that follows the record gets each row once and in order, also when there are more
+// than a stream sends, and when the stream breaks.
+func TestAProgramFollowsTheRecord(t *testing.T) {
+	g := &growing{}
+	n := 0
+	add := func(host string) {
+		n++
+		g.add(event.Row{Time: time.Now(), ID: strconv.Itoa(n), Client: netip.MustParseAddr("10.0.0.1"), Host: host, URL: "http://" + host + "/"})
+	}
+	for range 450 {
+		add("old.example")
+	}
+	p := nobody()
+	p.Events = &Events{Reader: g}
+	s := httptest.NewServer(New(p))
+	defer s.Close()
+	c := Client{URL: s.URL}
+	ids := func(limit int, oldest bool) (all []string) {
+		t.Helper()
+		for r, err := range c.Events(t.Context(), "host:old.example", limit, oldest) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r.ID)
+		}
+		return all
+	}
+	if all := ids(0, true); len(all) != 450 || all[0] != "1" || all[449] != "450" {
+		t.Errorf("the oldest first: %d, %v", len(all), all)
+	}
+	if all := ids(201, false); len(all) != 201 || all[0] != "450" || all[200] != "250" {
+		t.Errorf("the newest first: %v", all)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got := make(chan string, 10_000)
+	done := make(chan error, 1)
+	go func() {
+		for r, err := range c.Follow(ctx, "host:new.example") {
+			if err != nil {
+				done <- err
+				return
+			}
+			got <- r.ID
+		}
+		done <- nil
+	}()
+	var seen []string
+	until := func(id string) {
+		t.Helper()
+		for len(seen) == 0 || seen[len(seen)-1] != id {
+			select {
+			case x := <-got:
+				seen = append(seen, x)
+			case err := <-done:
+				t.Fatalf("it ended: %v", err)
+			case <-ctx.Done():
+				t.Fatalf("%d rows came, and not %s", len(seen), id)
+			}
+		}
+	}
+	for len(got) == 0 { // until it follows
+		add("new.example")
+		time.Sleep(50 * time.Millisecond)
+	}
+	for range 3000 {
+		add("new.example")
+		add("other.example")
+	}
+	add("new.example")
+	until(strconv.Itoa(n))
+	s.CloseClientConnections()
+	for range 20 {
+		add("new.example")
+	}
+	until(strconv.Itoa(n))
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	for i, id := range seen[1:] {
+		a, _ := strconv.Atoi(seen[i])
+		if b, _ := strconv.Atoi(id); b <= a || b > a+2 {
+			t.Fatalf("%s follows %s", id, seen[i])
+		}
+	}
+	if len(seen) < 3021 {
+		t.Errorf("%d rows came", len(seen))
+	}
+}
+
+// Sums by a field are what a program asks for in place of rows.
+func TestSumsByAField(t *testing.T) {
+	h := newHouse(t)
+	for query, want := range map[string]string{
+		"by=host": `"a.example"`, "by=user&top=1&filter=user:ben": `[{"name":"ben","events":1,"blocked":1}]`, "by=nonsense": "400 by=", "by=host&top=x": "400", "by=text": "400", "by=id": "400", "by=host&top=-1": "400",
+		"by=host&filter=nonsense:x": "400",
+	} {
+		w := h.ask(account.Owner, "GET", "/events?"+query, "")
+		if got := strconv.Itoa(w.Code) + " " + w.Body.String(); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	if w := h.ask(account.Helper, "GET", "/events?by=user", ""); strings.Contains(w.Body.String(), "ben") || !strings.Contains(w.Body.String(), "anna") {
+		t.Errorf("a helper counts %s", w.Body)
 	}
 }
 

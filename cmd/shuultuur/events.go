@@ -76,15 +76,25 @@ func events(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, fmt.Errorf("filter: %w", err))
 	}
-	if err := e.needs(f, "n", "json"); err != nil {
+	if err := e.needs(f, "n", "json", "top", "oldest", "follow"); err != nil {
 		return fail(e, err)
 	}
-	if e.at != nil {
-		p := eventPrinter{json: *asJSON, out: e.stdout}
-		if err := p.print(ctx, e.at.Events(ctx, words, *limit), false); err != nil {
+	if *top != "" {
+		given := false
+		f.Visit(func(f *flag.Flag) { given = given || f.Name == "n" })
+		if !given {
+			*limit = 10
+		}
+	}
+	switch {
+	case e.at != nil && *top != "":
+		all, err := e.at.Top(ctx, words, *top, *limit)
+		if err != nil {
 			return fail(e, err)
 		}
-		return 0
+		return printTop(e, all, *top, *asJSON)
+	case e.at != nil:
+		return printEvents(ctx, e, &eventPrinter{json: *asJSON, out: e.stdout}, e.at.Events(ctx, words, *limit, *oldest), e.at.Follow(ctx, words), *follow)
 	}
 	file := askedFile(*config)
 	store, closeStore, err := configuration.Events(file)
@@ -97,22 +107,20 @@ func events(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	if *top != "" {
-		q := event.Question{Filter: filter, Top: 10}
-		f.Visit(func(given *flag.Flag) {
-			if given.Name == "n" {
-				q.Top = *limit
-			}
-		})
-		return topEvents(ctx, e, store, q, *top, *asJSON, names)
+		return topEvents(ctx, e, store, event.Question{Filter: filter, Top: *limit}, *top, *asJSON, names)
 	}
 	p := eventPrinter{json: *asJSON, out: e.stdout, names: names}
-	if err := p.print(ctx, store.Query(ctx, filter, event.Page{Newest: !*oldest, Limit: *limit}), false); err != nil {
-		return fail(e, err)
+	return printEvents(ctx, e, &p, store.Query(ctx, filter, event.Page{Newest: !*oldest, Limit: *limit}), event.Tail(ctx, store, filter), *follow)
+}
+
+// printEvents prints rows, and with follow also new ones as they come.
+func printEvents(ctx context.Context, e env, p *eventPrinter, rows, fresh iter.Seq2[event.Row, error], follow bool) int {
+	err := p.print(ctx, rows, false)
+	if err == nil && follow {
+		err = p.print(ctx, fresh, true)
 	}
-	if *follow {
-		if err := p.print(ctx, event.Tail(ctx, store, filter), true); err != nil {
-			return fail(e, err)
-		}
+	if err != nil {
+		return fail(e, err)
 	}
 	return 0
 }
@@ -172,6 +180,10 @@ func topEvents(ctx context.Context, e env, store event.Reader, q event.Question,
 			}
 		}
 	}
+	return printTop(e, top, by, asJSON)
+}
+
+func printTop(e env, top []event.Tally, by string, asJSON bool) int {
 	if asJSON {
 		out := json.NewEncoder(e.stdout)
 		for _, t := range top {

@@ -21,7 +21,7 @@ func TestAGatewayElsewhereIsAsked(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		asked = append(asked, fmt.Sprintf("%s %s %s %s", r.Method, r.URL.Path, r.PostForm.Encode(), r.Header.Get("Authorization")))
-		if r.URL.Path == "/pause" {
+		if r.URL.Path == "/pause" || r.URL.Query().Get("by") == "host" && r.URL.Query().Get("top") == "10" || r.URL.Query().Get("by") == "user" && r.URL.Query().Get("top") == "3" {
 			fmt.Fprint(w, "[]")
 		} else {
 			fmt.Fprint(w, "{}")
@@ -36,7 +36,9 @@ func TestAGatewayElsewhereIsAsked(t *testing.T) {
 		"-at URL cache purge host a.example":    "POST /cache/purge kind=host&value=a.example Bearer the token",
 		"-at URL check nowhere.yaml":            "",
 		"-at URL events copy a b":               "",
-		"-at URL events -top host":              "",
+		"-at URL events -top host x":            "GET /events  Bearer the token",
+		"-at URL events -top user -n 3":         "GET /events  Bearer the token",
+		"-at URL events -config x":              "",
 		"-at URL why -dns a.example":            "",
 		"-at URL":                               "",
 		"-at":                                   "",
@@ -145,7 +147,7 @@ func TestEveryCommandAsksAnotherGatewayOrSaysWhyNot(t *testing.T) {
 	for line, want := range map[string]string{
 		"doctor": "check -running", "run": "works on this machine alone", "list compile a b": "works on this machine alone", "list look own a.example": "list add NAME ENTRY",
 		"zone check a": "works on this machine alone", "rules update": "fetches them by itself", "ca show": "keys", "account token -scope read eva": "/account",
-		"pause -config FILE 5m": "leave one out", "rules profile -rules FILE x.pcap": "-rules", "list lint -format hosts FILE": "-format", "events -follow": "-follow", "nonsense": "no command",
+		"pause -config FILE 5m": "leave one out", "rules profile -rules FILE x.pcap": "-rules", "list lint -format hosts FILE": "-format", "nonsense": "no command",
 	} {
 		status, _, failed := call(line)
 		if status == 0 || !strings.Contains(failed, want) || asked() != "" {
