@@ -208,7 +208,7 @@ func (e *Events) tops(w http.ResponseWriter, r *http.Request) {
 	if by == event.Client {
 		e.call(ctx, all[0])
 	}
-	writeJSON(w, http.StatusOK, all[0])
+	writeJSON(w, http.StatusOK, append([]event.Tally{}, all[0]...))
 }
 
 // statusOfRecord returns the status for an error of the record.

@@ -85,7 +85,7 @@ func (r *Sending) Problems() []string {
 }
 
 // send sends reports that are due and were not sent. A new schedule begins with
-// its next time.
+// its next time. A report that is refused does not keep the others.
 func (r *Sending) send(ctx context.Context, now time.Time) error {
 	sent := map[string]time.Time{}
 	text, err := os.ReadFile(r.File)
@@ -97,6 +97,7 @@ func (r *Sending) send(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("reading which reports were sent: %w", err)
 	}
+	var failed error
 	for i := range r.Schedules {
 		c := &r.Schedules[i]
 		due := c.Due(now)
@@ -106,7 +107,8 @@ func (r *Sending) send(ctx context.Context, now time.Time) error {
 		}
 		if known {
 			if err := r.one(ctx, c, due); err != nil {
-				return err
+				failed = errors.Join(failed, err)
+				continue
 			}
 		}
 		sent[c.Key()] = due
@@ -118,7 +120,7 @@ func (r *Sending) send(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("keeping which reports were sent: %w", err)
 		}
 	}
-	return nil
+	return failed
 }
 
 // one makes and sends a

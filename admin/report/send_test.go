@@ -52,7 +52,13 @@ func take(c net.Conn, got chan<- string) {
 	in := bufio.NewScanner(c)
 	fmt.Fprint(c, "220 ready\r\n")
 	for in.Scan() {
-		switch word, _, _ := strings.Cut(strings.ToUpper(in.Text()), " "); word {
+		word, rest, _ := strings.Cut(strings.ToUpper(in.Text()), " ")
+		if strings.Contains(rest, "TO:<NOBODY@") {
+			word = ""
+		}
+		switch word {
+		case "":
+			fmt.Fprint(c, "550 there is nobody of that name\r\n")
 		case "DATA":
 			fmt.Fprint(c, "354 write\r\n")
 			var text strings.Builder
@@ -134,6 +140,18 @@ func TestReportsAreMailedOnTheirSchedule(t *testing.T) {
 	}
 	away.Mail = x.Mail
 	send(away, day.Add(32*time.Hour), 1)
+	partly := sending(addr)
+	partly.Schedules[0].Mail = setting.OneOrMore[string]{"nobody@school.example"}
+	partly.Schedules[1].Every = "day"
+	send(partly, day.Add(12*time.Hour), 0)
+	for _, want := range []int{1, 0} {
+		if err := partly.send(ctx, day.Add(31*time.Hour)); err == nil || !strings.Contains(err.Error(), "nobody of that name") || len(got) != want {
+			t.Fatalf("one is refused: %d reports were taken, want %d; %v", len(got), want, err)
+		}
+		for len(got) > 0 {
+			reads(t, <-got, "head@school.example", "report-2026-11-23", "anna", "")
+		}
+	}
 	events = nil
 	away.Source = func() Source { return nil }
 	if err := away.send(ctx, day.Add(55*time.Hour)); err == nil || !strings.Contains(err.Error(), "keeps events") {

@@ -194,7 +194,7 @@ func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (rows int64
 	}
 	e, ok := s.to.(event.Eraser)
 	if !ok {
-		return rows, fmt.Errorf("erased in the spool; what %s has taken is to be erased there", s.to.Name())
+		return rows, fmt.Errorf("this is about the spool; what %s has taken is to be erased there", s.to.Name())
 	}
 	there, err := e.Erase(ctx, p, dry)
 	return max(rows, there), err
