@@ -62,7 +62,6 @@ var e2Means = map[string]*Note{
 	"htmltemplate":          differs("pages", "pages are the gateway's own, in the reader's language; see pages.templates"),
 	"languagedir":           differs("pages", "pages are the gateway's own, in the reader's language; see pages.templates"),
 	"language":              differs("pages", "pages are the gateway's own, in the reader's language; see pages.templates"),
-	"logsyslog":             lostOurs("events.syslog", "write events: syslog with the address of the log server"),
 	"accessdeniedaddress":   lostOurs("pages", "block pages are the gateway's own; a rule with action: redirect sends people elsewhere"),
 }
 
@@ -85,6 +84,8 @@ func (c *guard) more(o option, opts map[string]option) *Note {
 		return &own
 	}
 	switch o.name {
+	case "logsyslog":
+		return c.sendTo(localLog)
 	case "preauthstoryboard":
 		return preauth(c, o)
 	case "enablessl":

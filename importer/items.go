@@ -220,7 +220,7 @@ func cutNote(s []byte) []byte {
 // items reads a short list: extensions, types, search words. The text of each
 // place is the entry.
 func (c *guard) items(r ref) (all []place) {
-	seen := map[string]bool{}
+	seen, more := map[string]bool{}, 0
 	_, err := c.walk(r.path, func(p place, s []byte) {
 		if s = cutNote(s); len(s) == 0 {
 			return
@@ -233,11 +233,15 @@ func (c *guard) items(r ref) (all []place) {
 		}
 		seen[text] = true
 		if len(all) == maxFile>>10 {
+			more++
 			return
 		}
 		p.what = text
 		all = append(all, p)
 	})
+	if more > 0 && err == nil {
+		err = fmt.Errorf("%d entries behind the first %d are left out: divide the list", more, len(all))
+	}
 	c.unread(r.path, err)
 	return all
 }
@@ -254,8 +258,17 @@ func (c *guard) unread(path string, err error) {
 func networks(s string) (all []string, ok bool) {
 	s = strings.TrimSpace(s)
 	if from, to, isRange := strings.Cut(s, "-"); isRange {
+		to, mask, masked := strings.Cut(strings.TrimSpace(to), "/")
 		a, err1 := netip.ParseAddr(strings.TrimSpace(from))
-		b, err2 := netip.ParseAddr(strings.TrimSpace(to))
+		b, err2 := netip.ParseAddr(to)
+		if masked && err1 == nil && err2 == nil { // a range of networks
+			first, ok := networks(a.String() + "/" + mask)
+			last, _ := networks(to + "/" + mask)
+			if !ok || len(last) == 0 {
+				return nil, false
+			}
+			a, b = netip.MustParsePrefix(first[0]).Addr(), lastOf(netip.MustParsePrefix(last[0]))
+		}
 		if err1 != nil || err2 != nil || a.BitLen() != b.BitLen() || b.Less(a) {
 			return nil, false
 		}

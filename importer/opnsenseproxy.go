@@ -1,12 +1,15 @@
 package importer
 
 import (
+	"cmp"
 	"encoding/base64"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,9 +94,9 @@ var opnProxy = []opnSetting{
 		return lostOurs("identity", "write identity: basic with a password file, ldap or radius, or identity: kerberos")
 	}},
 	{path: "general.logging.enable.accessLog", take: different("events", "all requests are recorded")},
-	{path: "general.logging.target", take: func(_ *opnSense, v string) *Note {
+	{path: "general.logging.target", take: func(o *opnSense, v string) *Note {
 		if v == "syslog" {
-			return lostOurs("events.syslog", "write events: syslog with the address of the log server")
+			return o.sendTo(o.logServer())
 		}
 		return differs("events", "all requests are recorded")
 	}},
@@ -284,6 +287,19 @@ func (o *opnSense) condition(name, v string, add func(r *policy.Rule, s string) 
 		p.Rules = append(p.Rules, r)
 	}
 	return n
+}
+
+// logServer is the first that the firewall sends its logs to, or its own.
+func (o *opnSense) logServer() string {
+	server := localLog
+	all := o.root.at("OPNsense", "Syslog", "destinations")
+	for _, d := range slices.Backward(all.nodes) {
+		if d.at("enabled").text != "0" && d.at("hostname").text != "" {
+			transport := strings.TrimRight(cmp.Or(d.at("transport").text, "udp"), "46")
+			server = transport + "://" + net.JoinHostPort(d.at("hostname").text, cmp.Or(d.at("port").text, "514"))
+		}
+	}
+	return server
 }
 
 // opnPorts are ports, each with its purpose after a colon.

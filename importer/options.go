@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"shuultuur/event"
 	"shuultuur/policy"
 )
 
@@ -146,11 +145,11 @@ func (c *guard) global(opts map[string]option) {
 	}
 	switch number(opts, "logfileformat", 0) {
 	case 1, 2, 4, 5, 6, 7, 8:
-		c.set.Events = event.Config{SQLite: "events.db", DansGuardian: "access.log"}
+		c.set.Events.SQLite, c.set.Events.DansGuardian = "events.db", "access.log"
 		carried("logfileformat", "events.dansguardian")
 		done["logfileformat"] = true
 	case 3:
-		c.set.Events = event.Config{SQLite: "events.db", Squid: "access.log"}
+		c.set.Events.SQLite, c.set.Events.Squid = "events.db", "access.log"
 		carried("logfileformat", "events.squid")
 		done["logfileformat"] = true
 	}

@@ -262,6 +262,24 @@ func (w *work) leaveOutQueries() {
 	_ = w.set.dns().Server.Log.UnmarshalText([]byte("off")) // which it reads
 }
 
+// localLog is where log daemons take events, if they listen for them.
+const localLog = "udp://127.0.0.1:514"
+
+// sendTo has events sent to a log server.
+func (w *work) sendTo(server string) *Note {
+	e := &w.set.Events
+	switch {
+	case e.Syslog == nil:
+		e.SQLite, e.Syslog = "events.db", &event.Syslog{To: server}
+	case e.Syslog.To != server:
+		return lostOurs("events.syslog", "one log server is sent to, "+e.Syslog.To+": have it pass events on")
+	}
+	if server == localLog {
+		return differs("events.syslog", "in the form of RFC 5424, by UDP: have the log daemon listen there (rsyslog: imudp), or write another address")
+	}
+	return differs("events.syslog", "in the form of RFC 5424")
+}
+
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	keys := make([]K, 0, len(m))
 	for k := range m {

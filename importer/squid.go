@@ -38,6 +38,7 @@ type squidConf struct {
 	access []squidAccess
 
 	replies, bumps []squidAccess         // http_reply_access, ssl_bump
+	faults         []squidAccess         // sslproxy_cert_error, with a category for each fault
 	closed         map[int][]policy.Rule // of policies that decrypt: the names that they do not
 	denyInfo       map[string]string     // the target of requests that an acl refuses
 	cert, key      string                // of the root
@@ -411,7 +412,9 @@ func (c *squidConf) first(p *policy.Policy, who *squidClients) error {
 	if err != nil {
 		return err
 	}
-	p.Decrypt = decrypt
+	if p.Decrypt = decrypt; decrypt {
+		c.faulty(p, who)
+	}
 	for _, r := range rules {
 		if r.Action == "block" {
 			p.Rules = append(p.Rules, r)

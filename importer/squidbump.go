@@ -97,3 +97,104 @@ func stayClosed(p *policy.Policy, closed []policy.Rule, acls map[string]*squidAC
 		p.Rules = append(p.Rules, r)
 	}
 }
+
+// squidFaults are words in the names of faults of certificates, and our categories for them.
+var squidFaults = []struct{ word, ours string }{
+	{"SELF_SIGNED_CERT_IN_CHAIN", "unknown-root"},
+	{"SELF_SIGNED", "self-signed"}, {"SELFSIGNED", "self-signed"},
+	{"NOT_YET_VALID", "not-yet-valid"}, {"NOTYETVALID", "not-yet-valid"},
+	{"EXPIRED", "expired"},
+	{"MISMATCH", "wrong-host"},
+	{"REVOKED", "revoked"},
+	{"UNABLE_TO_GET_ISSUER", "unknown-root"}, {"UNABLE_TO_GET_ISSUER", "missing-intermediate"},
+	{"LEAF_SIGNATURE", "unknown-root"}, {"LEAF_SIGNATURE", "missing-intermediate"}, {"UNTRUSTED", "unknown-root"},
+	{"INVALID", "invalid-chain"}, {"PATH_LENGTH", "invalid-chain"}, {"CHAIN", "invalid-chain"},
+	{"TOO_WEAK", "weak-key"}, {"TOO_SMALL", "weak-key"},
+}
+
+// allFaults are all faults of certificates that a rule may name.
+var allFaults = []string{"self-signed", "unknown-root", "missing-intermediate", "invalid-chain", "wrong-host", "expired", "not-yet-valid", "weak-key"}
+
+// certificates takes a line about faults of the certificates of origins.
+func (c *squidConf) certificates(l squidAccess) *Note {
+	if !l.allow && slices.Equal(l.names, []string{"all"}) {
+		c.faults = append(c.faults, l)
+		return &Note{Kind: Default, Why: "a fault of a certificate is refused"}
+	}
+	r, _, why := c.fault(l, nil)
+	if why != "" {
+		return lostOurs("a rule for faults of certificates", why+": write a rule with action: warn, the hosts, and category: ["+strings.Join(allFaults, ", ")+"]")
+	}
+	c.faults = append(c.faults, l)
+	if r.Action == "block" {
+		return carried("a rule for faults of certificates")
+	}
+	return differs("a rule for faults of certificates, with action: warn", "who visits the host confirms once; the pages are filtered as others are")
+}
+
+// fault makes a rule of a line about faults of certificates; fits is false if it is not about
+// these clients.
+func (c *squidConf) fault(l squidAccess, who *squidClients) (r policy.Rule, fits bool, why string) {
+	r.Action, r.Category = "block", allFaults
+	if l.allow {
+		r.Action = "warn"
+	}
+	for _, n := range l.names {
+		name, not := strings.CutPrefix(n, "!")
+		a := c.acls[name]
+		faults := squidFault([]string{strings.TrimPrefix(name, "ssl::cert")})
+		switch {
+		case name == "all":
+		case a == nil && strings.HasPrefix(name, "ssl::cert") && len(faults) > 0 && !not: // which Squid knows
+			r.Category = faults
+		case a == nil:
+			return r, false, "there is no acl " + name
+		case a.kind == "src" || a.kind == "proxy_auth" || a.kind == "group":
+			if who != nil && who.is(name) == not {
+				return r, false, ""
+			}
+		case not:
+			return r, false, "what it is not about cannot be said"
+		case a.kind == "ssl_error":
+			if r.Category = squidFault(a.values); len(r.Category) == 0 {
+				return r, false, "none of its faults is one of ours"
+			}
+		case (a.kind == "dstdomain" || a.kind == "ssl::server_name") && r.Host == nil:
+			for _, v := range a.values {
+				r.Host = append(r.Host, strings.TrimPrefix(v, "."))
+			}
+		default:
+			return r, false, "acls of type " + a.kind + " are not asked about certificates"
+		}
+	}
+	return r, true, ""
+}
+
+// squidFault returns our categories for faults by their names there.
+func squidFault(names []string) (all []string) {
+	for _, n := range names {
+		for _, f := range squidFaults {
+			if strings.Contains(strings.ToUpper(n), f.word) && !slices.Contains(all, f.ours) {
+				if all = append(all, f.ours); f.word == "SELF_SIGNED_CERT_IN_CHAIN" {
+					break
+				}
+			}
+		}
+	}
+	return all
+}
+
+// faulty puts the lines about faults of certificates into a policy.
+func (c *squidConf) faulty(p *policy.Policy, who *squidClients) {
+	for _, l := range c.faults {
+		r, fits, why := c.fault(l, who)
+		if !fits || why != "" {
+			continue
+		}
+		if !l.allow && slices.Equal(l.names, []string{"all"}) {
+			return // which is so anyway
+		}
+		r.Name = ruleName(p.Rules, "certificates")
+		p.Rules = append(p.Rules, r)
+	}
+}

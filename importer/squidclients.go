@@ -60,8 +60,10 @@ func (c *squidConf) clients() (all []*squidClients) {
 			continue
 		}
 		nets := squidNetworks(a.values)
-		if len(nets) == 0 {
-			c.rep.add(&Note{Kind: Lost, place: a.at, What: a.at.what, Why: "no addresses or networks: write a policy with users"})
+		for _, v := range a.values {
+			if len(squidNetworks([]string{v})) == 0 {
+				c.rep.add(&Note{Kind: Lost, place: a.at, What: "acl " + name + " src " + v, Ours: "policies: networks", Why: "neither an address nor a network: write the addresses that it stands for into the networks of the policies that are called so"})
+			}
 		}
 		for _, n := range nets {
 			if _, known := of[n.Prefix]; !known {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"shuultuur/cache"
-	"shuultuur/event"
 	"shuultuur/policy"
 	"shuultuur/setting"
 )
@@ -60,11 +59,16 @@ func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
 	case "sslcrtd_program", "sslcrtd_children", "sslproxy_session_cache_size", "sslproxy_session_ttl":
 		return carried("intercept, which makes certificates itself"), true
 	case "sslproxy_cert_error":
-		if value == "deny" {
-			return &Note{Kind: Default}, true
+		if len(f) < 3 {
+			return lost("no action and acl can be read in it"), true
 		}
-		return lostOurs("a rule for a fault of certificates", "faults are categories: write a rule with action: allow or warn and category: [self-signed, expired, …]"), true
-	case "tls_outgoing_options", "sslproxy_cafile":
+		return c.certificates(squidAccess{allow: value == "allow", names: f[2:], at: at}), true
+	case "tls_outgoing_options", "sslproxy_flags":
+		if strings.Contains(at.what, "DONT_VERIFY_PEER") {
+			return c.certificates(squidAccess{allow: true, names: []string{"all"}, at: at}), true
+		}
+		return c.trust(at, f[1:]), true
+	case "sslproxy_cafile":
 		return c.trust(at, f[1:]), true
 	case "auth_param":
 		return c.auth(f[1:]), true
@@ -237,10 +241,13 @@ func (c *squidConf) accessLog(f []string) *Note {
 	if len(f) == 0 || f[0] == "none" {
 		return differs("events", "the record is always kept")
 	}
-	if where, _, to := strings.Cut(f[0], ":"); to && slices.Contains([]string{"syslog", "udp", "tcp"}, where) {
-		return lostOurs("events.syslog", "write events: syslog with the address of the log server, or events: squid for a file")
+	switch where, to, _ := strings.Cut(f[0], ":"); where {
+	case "syslog":
+		return c.sendTo(localLog)
+	case "udp", "tcp":
+		return c.sendTo(where + "://" + strings.TrimPrefix(to, "//"))
 	}
-	c.set.Events = event.Config{SQLite: "events.db", Squid: "access.log"}
+	c.set.Events.SQLite, c.set.Events.Squid = "events.db", "access.log"
 	if len(f) > 1 && !slices.Contains([]string{"squid", "logformat=squid", "all"}, f[1]) {
 		return differs("events.squid", "in Squid's own format")
 	}
@@ -388,7 +395,14 @@ func outside(when policy.Schedule) (rest policy.Schedule, ok bool) {
 func squidNetworks(values []string) []policy.Network {
 	var all []string
 	for _, v := range values {
-		if nets, ok := networks(v); ok {
+		switch nets, _ := networks(v); v {
+		case "all":
+			all = append(all, "0.0.0.0/0", "::/0")
+		case "ipv4":
+			all = append(all, "0.0.0.0/0")
+		case "ipv6":
+			all = append(all, "::/0")
+		default:
 			all = append(all, nets...)
 		}
 	}

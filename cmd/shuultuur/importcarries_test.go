@@ -1,0 +1,86 @@
+//go:build !small
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// carriesCase is a configuration of another program, and what an import must make of it.
+type carriesCase struct {
+	name, program string
+	files         map[string]string // the first by name is imported, unless main says which
+	main          string
+	settings      []string    // texts in the settings
+	never         []string    // texts that must not be in them
+	report        []string    // texts in the report
+	asked         [][3]string // client, URL, verdict
+}
+
+var carriesCases = []carriesCase{
+	{
+		name: "Squid's faults of certificates, log servers and ranges of networks", program: "squid", main: "squid.conf",
+		files: map[string]string{"squid.conf": "\xef\xbb\xbf# a library\r\n" + strings.Join([]string{
+			"acl readers src 10.4.0.0-10.4.0.127/32 library.example",
+			"acl router dstdomain .router.example",
+			"acl old ssl_error X509_V_ERR_CERT_HAS_EXPIRED",
+			"sslproxy_cert_error allow router",
+			"sslproxy_cert_error allow old readers",
+			"sslproxy_cert_error allow ssl::certDomainMismatch",
+			"sslproxy_cert_error deny all",
+			"sslproxy_cert_error allow all",
+			"http_access allow readers", "http_access deny all",
+			"http_port 3128 ssl-bump", "ssl_bump bump all",
+			"access_log tcp://logs.example:5140 squid", "access_log syslog:daemon.info squid",
+		}, "\r\n")},
+		settings: []string{"10.4.0.0/25", "host: [router.example]", "category: [expired]", "category: [wrong-host]", "to: tcp://logs.example:5140"},
+		never:    []string{"certificates (4)"},
+		report:   []string{"acl readers src library.example", "one log server is sent to", "with action: warn"},
+		asked:    [][3]string{{"10.4.0.9", "http://x.example/", "allow"}, {"10.4.0.129", "http://x.example/", "block"}},
+	},
+}
+
+func TestImportCarries(t *testing.T) {
+	for _, tt := range carriesCases {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range tt.files {
+				file := filepath.Join(dir, name)
+				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			to := filepath.Join(dir, "new")
+			var out bytes.Buffer
+			status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{tt.program, filepath.Join(dir, tt.main), "-to", to})
+			settings, _ := os.ReadFile(filepath.Join(to, "shuultuur.yaml"))
+			report, _ := os.ReadFile(filepath.Join(to, "report.txt"))
+			if status != 0 {
+				t.Fatalf("status %d: %s\n%s", status, out.String(), settings)
+			}
+			for _, want := range tt.settings {
+				if !bytes.Contains(settings, []byte(want)) {
+					t.Errorf("%q is not in the settings:\n%s", want, settings)
+				}
+			}
+			for _, bad := range tt.never {
+				if bytes.Contains(settings, []byte(bad)) {
+					t.Errorf("%q is in the settings:\n%s", bad, settings)
+				}
+			}
+			for _, want := range tt.report {
+				if !bytes.Contains(report, []byte(want)) {
+					t.Errorf("%q is not in the report:\n%s", want, report)
+				}
+			}
+			verdicts(t, filepath.Join(to, "shuultuur.yaml"), tt.asked)
+		})
+	}
+}
