@@ -83,9 +83,13 @@ func (n *nextDNS) entry(key, value string) (*Note, bool) {
 	case "security.tlds":
 		return n.addNames(true, value), true
 	case "privacy.blocklists":
+		if nextDNSLists[value] == "" {
+			return lostOurs("lists", fmt.Sprintf("https://github.com/nextdns/blocklists/blob/main/blocklists/%s.json names its address: write that as url under lists, and block its category", value)), true
+		}
 		return n.catalogued(value, nextDNSLists), true
 	case "privacy.natives":
-		return lostOurs("lists", "write a list of the maker's trackers; \"shuultuur list catalogue\" has some"), true
+		note := n.catalogued("native-"+value, map[string]string{"native-" + value: nextDNSNatives + value})
+		return differs(note.Ours, "NextDNS's own list, which is fetched"), true
 	case "parentalControl.services":
 		return n.service(number, value), true
 	case "parentalControl.categories":
@@ -230,10 +234,19 @@ func (n *nextDNS) kind(id, value string) *Note {
 	return n.catalogued(id, nextDNSLists)
 }
 
-// nextDNSLists are lists of the catalogue for those that NextDNS keeps.
+// nextDNSNatives has a list of each maker's trackers, by NextDNS itself.
+const nextDNSNatives = "https://raw.githubusercontent.com/nextdns/native-tracking-domains/main/domains/"
+
+// hagezi has lists that the catalogue does not have.
+const hagezi = "https://raw.githubusercontent.com/hagezi/dns-blocklists/main/adblock/"
+
+// nextDNSLists are lists of the catalogue, or addresses, for those that NextDNS keeps.
 var nextDNSLists = map[string]string{
 	"nextdns-recommended": "hagezi-normal", "oisd": "oisd-big", "stevenblack": "stevenblack", "adguard-base-filter": "adguard-dns", "adguard-dns-filter": "adguard-dns",
-	"easylist": "easylist", "easyprivacy": "easyprivacy", "hagezi-multi-light": "hagezi-light", "hagezi-multi-normal": "hagezi-normal", "hagezi-multi-pro": "hagezi-pro", "hagezi-multi-pro-plus": "hagezi-pro", "hagezi-multi-ultimate": "hagezi-pro", "peter-lowe": "peter-lowe",
+	"easylist": "easylist", "easyprivacy": "easyprivacy", "hagezi-multi-light": "hagezi-light", "hagezi-multi-normal": "hagezi-normal", "hagezi-multi-pro": "hagezi-pro", "hagezi-multi-pro-plus": hagezi + "pro.plus.txt", "hagezi-multi-ultimate": hagezi + "ultimate.txt", "peter-lowe": "peter-lowe",
+	"oisd-small": "oisd-small", "oisd-big": "oisd-big", "oisd-nsfw": "oisd-nsfw", "hagezi-tif": "hagezi-tif", "hagezi-threat-intelligence-feeds": "hagezi-tif", "hagezi-gambling": hagezi + "gambling.txt", "hagezi-nsfw": hagezi + "nsfw.txt", "hagezi-piracy": hagezi + "anti.piracy.txt",
+	"hagezi-apple": hagezi + "native.apple.txt", "hagezi-amazon": hagezi + "native.amazon.txt", "hagezi-samsung": hagezi + "native.samsung.txt", "hagezi-xiaomi": hagezi + "native.xiaomi.txt", "hagezi-huawei": hagezi + "native.huawei.txt", "hagezi-windows-office": hagezi + "native.winoffice.txt", "hagezi-tiktok": hagezi + "native.tiktok.txt", "hagezi-lg-webos": hagezi + "native.lgwebos.txt", "hagezi-roku": hagezi + "native.roku.txt",
+	"1hosts-lite": "https://raw.githubusercontent.com/badmojr/1Hosts/master/Lite/domains.wildcards", "goodbye-ads": "https://raw.githubusercontent.com/jerryn70/GoodbyeAds/master/Hosts/GoodbyeAds.txt", "hblock": "https://hblock.molinero.dev/hosts_domains.txt",
 	"porn": "ut1-adult", "gambling": "ut1-gambling", "dating": "ut1-dating", "piracy": "ut1-warez", "social-networks": "ut1-social_networks", "gaming": "ut1-games", "video-streaming": "ut1-audio-video",
 	"threatIntelligenceFeeds": "hagezi-tif", "cryptojacking": "ut1-cryptojacking", "bypass": "ut1-doh",
 }

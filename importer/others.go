@@ -224,14 +224,16 @@ func (p *plain) fetched(address, category string) {
 	p.set.Lists[name] = l
 }
 
-// known adds a list of the catalogue, which is fetched.
+// known adds a list of the catalogue, or of an address, which is fetched.
 func (w *work) known(source, category string) {
 	if _, exists := w.lists[category]; exists {
 		return
 	}
 	w.lists[category] = list.Config{Category: category}
 	l := collection.List{Config: list.Config{Category: category}}
-	l.Fetch.Source = source
+	if l.Fetch.Source = source; isURL(source) {
+		l.Fetch.Source, l.Fetch.URL = "", source
+	}
 	if w.set.Lists == nil {
 		w.set.Lists = collection.Config{}
 	}
@@ -353,12 +355,19 @@ func (p *plain) catalogued(id string, known map[string]string) *Note {
 	if source == "" {
 		return lostOurs("lists", "this list is not public: \"shuultuur list catalogue\" names lists to write under lists with source")
 	}
-	p.known(source, source)
-	all := p.safe()
-	if !slices.ContainsFunc(all.Rules, func(r policy.Rule) bool { return r.Name == source }) {
-		all.Rules = append(all.Rules, policy.Rule{Name: source, Action: "block", Category: []string{"category/" + source}})
+	name := source
+	if isURL(source) {
+		name = id
 	}
-	return differs("lists."+source, "a public list of this kind, which is fetched")
+	p.known(source, name)
+	all := p.safe()
+	if !slices.ContainsFunc(all.Rules, func(r policy.Rule) bool { return r.Name == name }) {
+		all.Rules = append(all.Rules, policy.Rule{Name: name, Action: "block", Category: []string{"category/" + name}})
+	}
+	if isURL(source) {
+		return differs("lists."+name, "from where its author keeps it")
+	}
+	return differs("lists."+name, "a public list of this kind, which is fetched")
 }
 
 // safe returns the policy for all clients, which is made on first use.

@@ -87,9 +87,13 @@ type piholeCategory struct {
 // Pi-hole sees names only: an entry is for the name itself, an expression is
 // searched for in it.
 func (w *work) pihole(path string) error {
-	path, err := teleported(w.ctx, path, filepath.Join(w.to, "teleporter"))
+	archive := place{file: path}
+	path, more, err := teleported(w.ctx, path, filepath.Join(w.to, "teleporter"))
 	if err != nil {
 		return err
+	}
+	if more > 0 {
+		w.rep.add(&Note{Kind: Lost, place: archive, What: fmt.Sprintf("%d files of the archive", more), Why: fmt.Sprintf("only the first %d are unpacked: unpack it yourself and import the folder", maxFiles)})
 	}
 	dir, db := path, filepath.Join(path, "gravity.db")
 	if isFile(path) {

@@ -60,7 +60,10 @@ func newPiholeSource(s *Source, path string) (sourceRules, error) {
 
 // open reads a folder, gravity.db in it, or an export of Teleporter.
 func (p *piholeSource) open(s *Source, path string) error {
-	path, err := teleported(s.w.ctx, path, p.unpacked)
+	path, more, err := teleported(s.w.ctx, path, p.unpacked)
+	if more > 0 {
+		s.untried("%d files of the archive", more)
+	}
 	if err != nil {
 		return err
 	}

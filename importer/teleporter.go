@@ -17,89 +17,109 @@ import (
 	"strings"
 )
 
-// teleported unpacks an export of Pi-hole's Teleporter: a ZIP archive since version 6, a tar
-// archive before, into a folder. It returns that, or file itself where it is no archive.
-func teleported(ctx context.Context, file, into string) (dir string, err error) {
+// maxUnpacked is how many bytes an archive may hold.
+const maxUnpacked = 1 << 30
+
+// An unpacking writes the files of an archive into a folder.
+type unpacking struct {
+	into        string
+	files, more int // those that are written, and others
+	left        int64
+}
+
+// teleported unpacks what Pi-hole's Teleporter exports: a ZIP archive since version 6, a tar
+// archive before, into a folder. It returns that, or file itself where it is no archive, and how
+// many files are not unpacked as there are too many.
+func teleported(ctx context.Context, file, into string) (dir string, more int, err error) {
 	if !isFile(file) || strings.HasSuffix(file, ".db") {
-		return file, nil
+		return file, 0, nil
 	}
 	data, err := readWhole(file)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
+	u := &unpacking{into: into, left: maxUnpacked}
 	switch {
 	case bytes.HasPrefix(data, []byte("PK")):
-		err = unzip(data, func(name string, r io.Reader) error { return unpack(into, name, r) })
+		err = u.unzip(data)
 	case bytes.HasPrefix(data, []byte{0x1f, 0x8b}):
-		err = untar(data, func(name string, r io.Reader) error { return unpack(into, name, r) })
+		err = u.untar(data)
 	default:
-		return file, nil
+		return file, 0, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("unpacking %s: %w", file, err)
+		return "", 0, fmt.Errorf("unpacking %s: %w", file, err)
 	}
-	return into, gravityOf(ctx, into)
+	return into, u.more, gravityOf(ctx, into)
 }
 
-func unzip(data []byte, take func(name string, r io.Reader) error) error {
+func (u *unpacking) unzip(data []byte) error {
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return err
 	}
-	for _, f := range z.File[:min(len(z.File), maxFiles)] {
+	for _, f := range z.File {
 		r, err := f.Open()
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", f.Name, err)
 		}
-		if err := errors.Join(take(f.Name, r), r.Close()); err != nil {
+		if err := errors.Join(u.take(f.Name, r), r.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func untar(data []byte, take func(name string, r io.Reader) error) error {
+func (u *unpacking) untar(data []byte) error {
 	g, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return err
 	}
-	t := tar.NewReader(g)
-	for range maxFiles {
+	limited := &io.LimitedReader{R: g, N: 2 * maxUnpacked} // with what is skipped
+	for t := tar.NewReader(limited); ; {
 		h, err := t.Next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && limited.N > 0 {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		if h.Typeflag == tar.TypeReg {
-			if err := take(h.Name, t); err != nil {
+			if err := u.take(h.Name, t); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
 }
 
-// unpack writes a file of an archive where Pi-hole's own folder would have it: files of
+// take writes a file of an archive where Pi-hole's own folder would have it: files of
 // /etc/dnsmasq.d in a folder of that name, the others beside each other.
-func unpack(dir, name string, r io.Reader) error {
-	to := filepath.Join(dir, path.Base(name))
-	if path.Base(path.Dir(name)) == "dnsmasq.d" {
-		to = filepath.Join(dir, "dnsmasq.d", path.Base(name))
-	}
+func (u *unpacking) take(name string, r io.Reader) error {
 	if strings.HasSuffix(name, "/") || path.Base(name) == "hosts" { // which is the machine's own
 		return nil
+	}
+	if u.files == maxFiles {
+		u.more++
+		return nil
+	}
+	u.files++
+	to := filepath.Join(u.into, path.Base(name))
+	if path.Base(path.Dir(name)) == "dnsmasq.d" {
+		to = filepath.Join(u.into, "dnsmasq.d", path.Base(name))
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	if len(data) > maxFile {
+	u.left -= int64(len(data))
+	switch {
+	case len(data) > maxFile:
 		return fmt.Errorf("%s is larger than %d MiB", name, maxFile>>20)
+	case u.left < 0:
+		return fmt.Errorf("its files have more than %d MiB", maxUnpacked>>20)
 	}
 	return os.WriteFile(to, data, 0o600)
 }
