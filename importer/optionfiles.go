@@ -17,6 +17,7 @@ type optionFiles struct {
 	// included returns the files that a line names, and whether the line is an
 	// include. dir is the folder of the first file.
 	included func(dir, key, value string) (files []string, is bool)
+	section  func(key string) bool // whether a key begins a section; nil for none
 
 	dir  string
 	seen map[string]bool
@@ -45,6 +46,12 @@ func (o *optionFiles) each(file string, take func(at place, key, value string)) 
 		}
 		key, value, _ := strings.Cut(text, o.separator)
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if o.section != nil && o.section(key) && value != "" { // with an option on the same line
+			take(place{file: file, line: n, what: key + o.separator}, key, "")
+			text = value
+			key, value, _ = strings.Cut(text, o.separator)
+			key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		}
 		take(place{file: file, line: n, what: text}, key, value)
 		more, _ := o.included(o.dir, key, value)
 		for _, path := range more {
@@ -74,7 +81,8 @@ func filesOf(dir, pattern string) (files []string) {
 
 // unboundFiles reads the options of unbound.conf.
 func unboundFiles() *optionFiles {
-	return &optionFiles{separator: ":", included: func(dir, key, value string) ([]string, bool) {
+	section := func(key string) bool { return slices.Contains(unboundSections, key) }
+	return &optionFiles{separator: ":", section: section, included: func(dir, key, value string) ([]string, bool) {
 		if key != "include" && key != "include-toplevel" {
 			return nil, false
 		}

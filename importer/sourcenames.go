@@ -55,8 +55,13 @@ func (s *Source) options(file string, files *optionFiles, take func(at, key, val
 // newUnboundSource reads local-zone and local-data of unbound.conf. Data of a
 // zone answer in it, but for those that always refuse.
 func newUnboundSource(s *Source, file string) (sourceRules, error) {
-	z, data, redirected := newNameSource(), map[string]string{}, map[string]bool{}
+	z, data, redirected, view := newNameSource(), map[string]string{}, map[string]bool{}, false
 	err := s.options(file, unboundFiles(), func(at, key, value string) {
+		if value == "" && slices.Contains(unboundSections, key) {
+			view = key == "view"
+		} else if view {
+			return // which is for some clients
+		}
 		f := strings.Fields(strings.ReplaceAll(value, `"`, " "))
 		switch key {
 		case "local-zone":
@@ -76,7 +81,7 @@ func newUnboundSource(s *Source, file string) (sourceRules, error) {
 			if len(f) > 1 {
 				data[strings.ToLower(strings.TrimSuffix(f[0], "."))] = at
 			}
-		case "rpz", "view":
+		case "rpz", "view", "local-zone-tag", "local-zone-override":
 			s.untried("%s: %s %s", at, key, value)
 		}
 	})

@@ -212,9 +212,6 @@ var unboundReasons = reasons{
 	{"ratelimit", "no domain gets more than its share of the resolver"},
 	{"forward-host", "a server of a domain is named by its address"},
 	{"stub-host", "a server of a domain is named by its address"},
-	{"define-tag", "tags are not supported: write a policy with the networks, and a rule with a list of the names"},
-	{"access-control-tag", "tags are not supported: write a policy with the networks, and a rule with a list of the names"},
-	{"local-zone-tag", "tags are not supported: write a policy with the networks, and a rule with a list of the names"},
 	{"identity", "the program answers no queries about itself"},
 	{"minimal-responses", "answers have what was asked for"},
 }

@@ -26,6 +26,8 @@ type unboundReader struct {
 	section, zone string // its kind, and its name
 	views         map[string]*unboundView
 	rpz, own      []unboundZone
+	tags          unboundTags
+	blocked       []place // names that are refused to everybody
 }
 
 // An unboundView is the set of additional settings for clients of some networks.
@@ -39,7 +41,8 @@ type unboundView struct {
 type unboundZone struct {
 	at              place
 	name, file, url string
-	off             bool // it refuses nothing
+	tags            []string // of clients that it is for; of all where there are none
+	off             bool     // it refuses nothing
 }
 
 // unboundSections are the names of sections.
@@ -58,10 +61,10 @@ func unboundFields(value string) []string {
 	return strings.Fields(strings.NewReplacer(`"`, " ", "'", " ").Replace(value))
 }
 
-// unboundAhead reads the settings that must be known before: the kinds of local zones by name,
-// and of each section whether its servers are asked over TLS.
-func unboundAhead(file string) (kinds map[string]string, secure []bool) {
-	kinds, secure = map[string]string{}, []bool{false}
+// unboundAhead reads what has to be known before: the kinds of local zones by name, and of each
+// section whether its servers are asked over TLS, and the tags of zones.
+func unboundAhead(file string) (kinds map[string]string, secure []bool, tags map[string][]string) {
+	kinds, secure, tags = map[string]string{}, []bool{false}, map[string][]string{}
 	view := false
 	_ = unboundFiles().each(file, func(_ place, key, value string) { // the reader of the settings reports syntax errors
 		switch f := unboundFields(value); {
@@ -69,11 +72,13 @@ func unboundAhead(file string) (kinds map[string]string, secure []bool) {
 			secure, view = append(secure, false), key == "view"
 		case len(f) == 2 && key == "local-zone" && !view:
 			kinds[strings.ToLower(strings.TrimSuffix(f[0], "."))] = f[1]
+		case len(f) > 1 && key == "local-zone-tag":
+			tags[strings.ToLower(strings.Trim(f[0], "."))] = f[1:]
 		case value == "yes" && strings.HasSuffix(key, "-upstream") && (strings.Contains(key, "-tls-") || strings.Contains(key, "-ssl-")):
 			secure[len(secure)-1] = true
 		}
 	})
-	return kinds, secure
+	return kinds, secure, tags
 }
 
 func readUnbound(w *work, file string) error {
@@ -81,14 +86,17 @@ func readUnbound(w *work, file string) error {
 		file = filepath.Join(file, "unbound.conf")
 	}
 	r := &unboundReader{unboundOptions: unboundOptions{port: "53", dir: filepath.Dir(file)}, files: unboundFiles(), views: map[string]*unboundView{}}
-	r.kinds, r.secure = unboundAhead(file)
+	r.kinds, r.secure, r.tags.of = unboundAhead(file)
+	r.tags.file = file
 	err := readOptions(w, file, r.files, func(p *plain, _ place, key, value string) *Note {
 		if value == "" && slices.Contains(unboundSections, key) {
 			r.section, r.zone = key, ""
 			r.number++
 			return carried("dns")
 		}
-		return r.option(p, key, value, unboundText(value))
+		n := r.option(p, key, value, unboundText(value))
+		r.blocked = p.blocked
+		return n
 	})
 	if err != nil {
 		return err
@@ -105,6 +113,9 @@ func readUnbound(w *work, file string) error {
 
 // option takes an option of the section that is read.
 func (r *unboundReader) option(p *plain, key, value, text string) *Note {
+	if n, ok := r.tags.take(key, value); ok {
+		return n
+	}
 	switch key {
 	case "name":
 		r.zone = strings.TrimSuffix(text, ".")
@@ -117,7 +128,11 @@ func (r *unboundReader) option(p *plain, key, value, text string) *Note {
 		if r.section == "view" {
 			return lostOurs("dns: hosts", "local names are the same for all clients")
 		}
-		return p.unboundData(p.at, strings.Fields(strings.ReplaceAll(text, " IN ", " ")), r.kinds)
+		n := p.unboundData(p.at, strings.Fields(strings.ReplaceAll(text, " IN ", " ")), r.kinds)
+		if name, _, _ := strings.Cut(text, " "); above(strings.ToLower(strings.TrimSuffix(name, ".")), func(s string) bool { return r.tags.of[s] != nil }) != "" && n.Kind == Carried {
+			n = differs(n.Ours, "for all clients, those without the tags of its zone too")
+		}
+		return n
 	case "local-data-ptr":
 		f := strings.Fields(text)
 		if len(f) < 2 {
@@ -131,7 +146,7 @@ func (r *unboundReader) option(p *plain, key, value, text string) *Note {
 		return r.access(p.work, strings.Fields(value))
 	case "access-control-view":
 		f := strings.Fields(value)
-		n, err := network(f[0])
+		n, err := network(cmp.Or(append(f, "")...))
 		if err != nil || len(f) < 2 {
 			return lostOurs("policies", "it contains no valid network and view")
 		}
@@ -171,15 +186,20 @@ func (r *unboundReader) view(name string) *unboundView {
 
 // localZone takes a zone of one's own: name and kind.
 func (r *unboundReader) localZone(p *plain, f []string) *Note {
-	blocks := len(f) == 2 && slices.Contains([]string{"static", "refuse", "deny", "always_nxdomain", "always_refuse", "always_deny", "always_null", "always_nodata", "redirect", "inform_deny", "inform_redirect", "block_a"}, f[1])
-	passes := len(f) == 2 && slices.Contains([]string{"transparent", "typetransparent", "always_transparent", "nodefault", "inform"}, f[1])
-	switch {
-	case !blocks && !passes:
+	if len(f) != 2 {
+		return lost("it contains no valid name and kind")
+	}
+	blocks, known := unboundKind(f[1])
+	switch name := strings.ToLower(strings.Trim(f[0], ".")); {
+	case !known:
 		return lost("names of this kind are resolved like others")
 	case r.section == "view":
 		v := r.view(r.zone)
 		v.names = append(v.names, p.entry(zoneRule(blocks, f[0])))
 		return carried("a list of the policy")
+	case r.tags.of[name] != nil:
+		r.tags.zones = append(r.tags.zones, unboundTagged{name, f[1]})
+		return carried("lists of the clients with its tags")
 	case f[1] == "static" || f[1] == "redirect" || f[1] == "inform_redirect":
 		p.zone(true, f[0])
 		return differs("lists.blocked", "names below it that have local-data are under dns: hosts, and answer")
@@ -217,6 +237,7 @@ func (r *unboundReader) access(w *work, f []string) *Note {
 	if err != nil || len(f) < 2 {
 		return lostOurs("dns: allow", "it contains no valid network and action")
 	}
+	r.tags.client(n)
 	if strings.HasPrefix(f[1], "allow") {
 		r.allowed = append(r.allowed, n)
 		return carried("dns: allow, recursion")
@@ -248,7 +269,10 @@ func (r *unboundReader) ofZone(p *plain, key, text string) *Note {
 		if z.off = text == "passthru" || text == "disabled"; z.off {
 			return carried("no rule")
 		}
-		return differs("dns: block: answer", "all refused names get the same answer")
+		return differs("dns: block: answer", "all that is refused is answered alike")
+	case key == "tags" && r.section == "rpz":
+		z.tags = unboundFields(text)
+		return carried("policies of the clients with these tags")
 	case r.section == "rpz":
 		return differs("lists", "it is fetched like other lists, and everything refused is recorded")
 	case key == "primary" || key == "master" || key == "url":
@@ -259,28 +283,38 @@ func (r *unboundReader) ofZone(p *plain, key, text string) *Note {
 
 // finish makes lists of zones that refuse, policies of views, and zones of files.
 func (r *unboundReader) finish(w *work) error {
-	some := false
+	some, tagged := false, map[string][]string{}
 	for _, z := range r.rpz {
+		category := "rpz"
+		if z.tags != nil {
+			category = w.freeName("rpz-" + z.name)
+			tagged[category] = z.tags
+		}
 		switch {
 		case z.off:
+			delete(tagged, category)
 		case z.url != "":
 			name := w.freeName(cmp.Or(addressName(z.url), "rpz"))
-			w.lists[name] = list.Config{Category: "rpz"}
-			l := collection.List{Config: list.Config{Category: "rpz", Format: list.RPZ}}
+			w.lists[name] = list.Config{Category: category}
+			l := collection.List{Config: list.Config{Category: category, Format: list.RPZ}}
 			l.Fetch.URL = z.url
 			if w.set.Lists == nil {
 				w.set.Lists = collection.Config{}
 			}
-			w.set.Lists[name], some = l, true
+			w.set.Lists[name], some = l, some || z.tags == nil
 		case z.file != "":
 			at := z.at
 			at.what = "rpz " + z.name
-			name, err := w.addList(z.name, list.Config{Path: setting.Source(z.file), Category: "rpz", Format: list.RPZ, Match: list.Boundary}, at)
+			name, err := w.addList(z.name, list.Config{Path: setting.Source(z.file), Category: category, Format: list.RPZ, Match: list.Boundary}, at)
 			if err != nil {
 				return err
 			}
-			some = some || name != ""
+			some = some || name != "" && z.tags == nil
+			if name == "" {
+				delete(tagged, category)
+			}
 		default:
+			delete(tagged, category)
 			w.rep.add(&Note{Kind: Lost, place: z.at, What: "rpz " + z.name, Ours: "lists", Why: "it has neither a file that is there nor an address: name it under lists with format: rpz"})
 		}
 	}
@@ -296,7 +330,13 @@ func (r *unboundReader) finish(w *work) error {
 			d.Zones.Files = append(d.Zones.Files, zone.File{Path: setting.Source(z.file), Origin: z.name})
 		}
 	}
-	return r.policies(w, everyone.Rules)
+	rules := everyone.Rules
+	own, err := r.tags.policies(w, r.tags.file, r.blocked, rules, tagged)
+	if err != nil {
+		return err
+	}
+	w.set.Policies = append(own, w.set.Policies...)
+	return r.policies(w, rules)
 }
 
 // policies makes one of each view that some clients have.
@@ -316,7 +356,7 @@ func (r *unboundReader) policies(w *work, everyone []policy.Rule) error {
 			}
 			at := v.names[0]
 			at.what = "names of view " + name
-			made, err := w.addList(category, list.Config{Path: setting.Source(path), Category: category, Format: list.Adblock, Match: list.Boundary, Subdomains: new(bool), Longest: true}, at)
+			made, err := w.addList(category, listOfZones(path, category), at)
 			if err != nil {
 				return err
 			}

@@ -42,6 +42,29 @@ var carriesCases = []carriesCase{
 		report:   []string{"acl readers src library.example", "one log server is sent to", "with action: warn"},
 		asked:    [][3]string{{"10.4.0.9", "http://x.example/", "allow"}, {"10.4.0.129", "http://x.example/", "block"}},
 	},
+	{
+		name: "Unbound's tags and zones of another kind for some clients", program: "unbound", main: "unbound.conf",
+		files: map[string]string{"unbound.conf": strings.Join([]string{
+			`server: define-tag: "kids ads"`,
+			"  access-control: 10.0.0.0/8 allow", "  access-control: 10.9.0.0/16 allow",
+			`  access-control-tag: 10.0.0.0/8 "ads"`, `  access-control-tag: 10.1.0.0/16 "kids ads"`,
+			"  access-control-tag-action: 10.1.7.0/24 kids transparent", `  access-control-tag: 10.1.7.0/24 "kids"`,
+			"  local-zone: games.example always_nxdomain", `  local-zone-tag: games.example "kids"`,
+			"  local-zone: tracker.example refuse", `  local-zone-tag: tracker.example ads`,
+			"  local-zone: bad.example always_nxdomain",
+			"  local-zone-override: bad.example 10.1.2.0/24 transparent",
+			`  access-control-tag-data: 10.1.0.0/16 kids "A 10.0.0.1"`, "  local-zone:", "  access-control-view:",
+			"rpz:", "  name: adult.example", "  zonefile: adult.rpz", `  tags: "kids"`,
+		}, "\n"), "adult.rpz": "$TTL 60\n@ IN SOA a. b. 1 2 3 4 5\nadult.test CNAME .\n"},
+		settings: []string{"10.1.2.0/24", "format: rpz"}, report: []string{"access-control-tag-data"},
+		asked: [][3]string{
+			{"10.5.0.1", "http://a.games.example/", "pass"}, {"10.5.0.1", "http://tracker.example/", "block"}, {"10.5.0.1", "http://bad.example/", "block"}, {"10.5.0.1", "http://adult.test/", "pass"},
+			{"10.1.0.1", "http://a.games.example/", "block"}, {"10.1.0.1", "http://tracker.example/", "block"}, {"10.1.0.1", "http://adult.test/", "block"},
+			{"10.1.2.1", "http://a.games.example/", "block"}, {"10.1.2.1", "http://bad.example/", "pass"},
+			{"10.1.7.1", "http://a.games.example/", "pass"}, {"10.1.7.1", "http://tracker.example/", "pass"}, {"10.1.7.1", "http://bad.example/", "block"},
+			{"10.9.0.1", "http://tracker.example/", "pass"}, {"192.168.1.1", "http://bad.example/", "block"},
+		},
+	},
 }
 
 func TestImportCarries(t *testing.T) {

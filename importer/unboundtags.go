@@ -1,0 +1,228 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"shuultuur/arrange"
+	"shuultuur/list"
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// unboundTags are zones that only clients with one of their tags get, and zones that are of
+// another kind for some clients. Of the networks around a client the narrowest counts.
+type unboundTags struct {
+	file      string
+	some      bool                // clients differ by them
+	of        map[string][]string // tags of zones, by name
+	zones     []unboundTagged
+	clients   map[netip.Prefix]*unboundClient
+	overrides map[string]map[netip.Prefix]string // kinds of zones
+}
+
+// An unboundTagged is a zone that has tags.
+type unboundTagged struct{ name, kind string }
+
+// An unboundClient is what is said of the clients in a network.
+type unboundClient struct {
+	tags  []string
+	kinds map[string]string // of zones, by tag
+}
+
+// unboundKind says whether a kind of zone refuses names, and whether it is one that is known.
+func unboundKind(kind string) (blocks, known bool) {
+	if slices.Contains([]string{"static", "refuse", "deny", "always_nxdomain", "always_refuse", "always_deny", "always_null", "always_nodata", "redirect", "inform_deny", "inform_redirect", "block_a"}, kind) {
+		return true, true
+	}
+	return false, slices.Contains([]string{"transparent", "typetransparent", "always_transparent", "nodefault", "inform"}, kind)
+}
+
+// client is the one of a network.
+func (t *unboundTags) client(n netip.Prefix) *unboundClient {
+	if t.clients == nil {
+		t.clients = map[netip.Prefix]*unboundClient{}
+	}
+	if t.clients[n] == nil {
+		t.clients[n] = &unboundClient{kinds: map[string]string{}}
+	}
+	return t.clients[n]
+}
+
+// take takes an option about tags, and reports whether it is one.
+func (t *unboundTags) take(key, value string) (*Note, bool) {
+	f := unboundFields(value)
+	switch key {
+	case "define-tag", "local-zone-tag":
+		return carried("policies of the clients with these tags"), true
+	case "access-control-tag-data":
+		return lostOurs("dns: hosts", "names of one's own are the same for all clients, so these are refused: dns: block: answer: sinkhole leads them to an address"), true
+	case "access-control-tag", "access-control-tag-action", "local-zone-override":
+	default:
+		return nil, false
+	}
+	if len(f) < 2 || key != "access-control-tag" && len(f) != 3 {
+		return lostOurs("policies", "words are missing: write a policy with the network, and a rule with a list of the names"), true
+	}
+	zone := ""
+	if key == "local-zone-override" {
+		zone, f = strings.ToLower(strings.Trim(f[0], ".")), f[1:]
+	}
+	n, err := network(f[0])
+	if err != nil {
+		return lostOurs("policies", err.Error()), true
+	}
+	kind := f[len(f)-1]
+	if _, known := unboundKind(kind); !known && key != "access-control-tag" {
+		return lostOurs("policies", kind+" is not a kind of zone that is known: write a policy with the network, and a rule with a list of the names"), true
+	}
+	switch key {
+	case "access-control-tag":
+		c := t.client(n)
+		c.tags, t.some = append(c.tags, f[1:]...), true
+	case "access-control-tag-action":
+		t.client(n).kinds[f[1]] = kind
+	default:
+		if t.overrides == nil {
+			t.overrides = map[string]map[netip.Prefix]string{}
+		}
+		if t.overrides[zone] == nil {
+			t.overrides[zone] = map[netip.Prefix]string{}
+		}
+		t.overrides[zone][n], t.some = kind, true
+	}
+	return carried("policies: networks"), true
+}
+
+// narrowest returns what is said of the narrowest network around n.
+func narrowest[T any](all map[netip.Prefix]T, n netip.Prefix) (is T) {
+	bits := -1
+	for p, v := range all {
+		if p.Bits() > bits && p.Bits() <= n.Bits() && p.Contains(n.Addr()) {
+			is, bits = v, p.Bits()
+		}
+	}
+	return is
+}
+
+// hasAny reports whether clients have one of some tags.
+func (c *unboundClient) hasAny(tags []string) bool {
+	return c != nil && slices.ContainsFunc(tags, func(tag string) bool { return slices.Contains(c.tags, tag) })
+}
+
+// lines are the names that are refused to the clients in n: everybody's, but for what is said of
+// them, and those of their tags.
+func (t *unboundTags) lines(n netip.Prefix, everybodys []place) (all []place) {
+	c, kinds := narrowest(t.clients, n), map[string]string{}
+	for _, z := range t.zones {
+		if !c.hasAny(t.of[z.name]) {
+			continue
+		}
+		kinds[z.name] = z.kind
+		for _, tag := range t.of[z.name] {
+			if kind := c.kinds[tag]; kind != "" && slices.Contains(c.tags, tag) {
+				kinds[z.name] = kind
+				break
+			}
+		}
+	}
+	for zone, of := range t.overrides {
+		kind := narrowest(of, n)
+		if _, tagged := t.of[zone]; kind != "" && (!tagged || kinds[zone] != "") {
+			kinds[zone] = kind
+		}
+	}
+	for _, line := range everybodys {
+		if kinds[strings.Trim(line.what, "@|^")] == "" {
+			all = append(all, line)
+		}
+	}
+	for _, zone := range sortedKeys(kinds) {
+		blocks, _ := unboundKind(kinds[zone])
+		all = append(all, place{file: t.file, what: zoneRule(blocks, zone)})
+	}
+	return all
+}
+
+// policies are those of clients that get other names than everybody, who has rules. tagged are
+// rules of which each is for the clients with one of its tags.
+func (t *unboundTags) policies(w *work, file string, everybodys []place, rules []policy.Rule, tagged map[string][]string) (all policy.Config, err error) {
+	if !t.some {
+		return nil, nil
+	}
+	nets := map[netip.Prefix]bool{}
+	for n := range t.clients {
+		nets[n] = true
+	}
+	for _, of := range t.overrides {
+		for n := range of {
+			nets[n] = true
+		}
+	}
+	ordered := make([]netip.Prefix, 0, len(nets))
+	for n := range nets {
+		ordered = append(ordered, n)
+	}
+	arrange.By(ordered, func(a, b netip.Prefix) int { return cmp.Or(b.Bits()-a.Bits(), a.Addr().Compare(b.Addr())) })
+	var groups []*squidClients // of clients that get the same
+	for _, n := range ordered {
+		groups = joinNetwork(groups, n, t.names(n, everybodys, tagged))
+	}
+	everybody := (&unboundTags{}).names(netip.Prefix{}, everybodys, nil)
+	for n := len(groups); n > 0 && slices.Equal(groups[n-1].names, everybody); n-- {
+		groups = groups[:n-1] // who needs no policy
+	}
+	for i, g := range groups {
+		p := policy.Policy{Name: fmt.Sprintf("clients of %s", g.networks[0].Prefix), Networks: g.networks}
+		if slices.Equal(g.names, everybody) {
+			p.Rules = rules
+			all = append(all, p)
+			continue
+		}
+		category := fmt.Sprintf("blocked-%d", i+1)
+		path, err := w.ownLines(category, t.lines(g.networks[0].Prefix, everybodys))
+		if err != nil {
+			return nil, err
+		}
+		name, err := w.addList(category, listOfZones(path, category), place{file: file, what: "names for the clients of " + g.networks[0].String()})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rules {
+			if r.Name != "blocked" {
+				p.Rules = append(p.Rules, r)
+			}
+		}
+		for _, rule := range sortedKeys(tagged) {
+			if narrowest(t.clients, g.networks[0].Prefix).hasAny(tagged[rule]) {
+				p.Rules = append(p.Rules, policy.Rule{Name: rule, Action: "block", Category: []string{"category/" + rule}})
+			}
+		}
+		if name != "" {
+			p.Rules = append(p.Rules, policy.Rule{Name: "blocked", Action: "block", Category: []string{"category/" + category}})
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// names are the lines of the clients in n, and the rules of their tags.
+func (t *unboundTags) names(n netip.Prefix, everybodys []place, tagged map[string][]string) (all []string) {
+	for _, l := range t.lines(n, everybodys) {
+		all = append(all, l.what)
+	}
+	for _, rule := range sortedKeys(tagged) {
+		if narrowest(t.clients, n).hasAny(tagged[rule]) {
+			all = append(all, rule)
+		}
+	}
+	return all
+}
+
+// listOfZones is a list of which the longest name that covers one decides.
+func listOfZones(path, category string) list.Config {
+	return list.Config{Path: setting.Source(path), Category: category, Format: list.Adblock, Match: list.Boundary, Subdomains: new(bool), Longest: true}
+}
