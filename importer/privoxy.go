@@ -29,13 +29,16 @@ var privoxyAction = regexp.MustCompile(`([+-])([a-z][a-z0-9-]*)(\{[^}]*\})?`)
 
 // blocks reports whether a section blocks or allows; says is false if it does
 // neither.
-func (s *privoxySection) blocks() (block, says bool) {
+func (s *privoxySection) blocks() (block, says bool) { return s.says("block") }
+
+// says reports whether a section switches an action on or off; says is false if it does neither.
+func (s *privoxySection) says(action string) (on, says bool) {
 	for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
-		if m[2] == "block" {
-			block, says = m[1] == "+", true
+		if m[2] == action {
+			on, says = m[1] == "+", true
 		}
 	}
-	return block, says
+	return on, says
 }
 
 // privoxyFile reads a file of actions.
@@ -224,7 +227,7 @@ func readPrivoxy(w *work, file string) error {
 		if block {
 			action, name = "block", fmt.Sprintf("block-%d", i+1)
 		}
-		some, err := privoxyLists(w, name, group)
+		categories, err := privoxyLists(w, name, group)
 		if err != nil {
 			return err
 		}
@@ -232,19 +235,22 @@ func readPrivoxy(w *work, file string) error {
 			w.rep.add(&Note{Kind: Carried, place: s.place, What: s.what, Ours: "rule " + name})
 			conf.others(s)
 		}
-		if some && len(p.Rules) < maxRules {
-			p.Rules = append(p.Rules, policy.Rule{Name: name, Action: action, Category: []string{"category/" + name}})
-		} else if some {
+		if len(categories) > 0 && len(p.Rules) < maxRules {
+			p.Rules = append(p.Rules, policy.Rule{Name: name, Action: action, Category: categories})
+		} else if len(categories) > 0 {
 			w.rep.add(&Note{Kind: Lost, place: group[0].place, What: group[0].what, Ours: "rule " + name, Why: fmt.Sprintf("a policy has %d rules: put sections of the same action beside each other", maxRules)})
 		}
 	}
 	return conf.finish(p)
 }
 
+// privoxyPages is how categories end of patterns that are about paths, too.
+const privoxyPages = "-pages"
+
 // privoxyLists writes the lists of a rule: names with subdomains, names alone,
-// and expressions.
-func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, err error) {
-	var kinds [4][]place
+// and expressions. It returns their categories.
+func privoxyLists(w *work, name string, sections []*privoxySection) (categories []string, err error) {
+	var kinds [6][]place
 	at := sections[0].place
 	for _, s := range sections {
 		for _, line := range s.patterns {
@@ -272,6 +278,9 @@ func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, 
 				if _, err := regexp.Compile(p.expression()); err != nil {
 					kind = 3 // it may look around
 				}
+				if p.path != "" {
+					kind += 2
+				}
 				kinds[kind] = append(kinds[kind], place{line.file, line.line, p.expression() + "(?:)"}) // which keeps a "/" at the end
 			case below:
 				kinds[0] = append(kinds[0], place{line.file, line.line, host})
@@ -281,32 +290,42 @@ func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, 
 			w.rep.add(n)
 		}
 	}
+	return privoxyWrite(w, name, at, kinds)
+}
+
+// privoxyWrite writes a list of each kind of pattern.
+func privoxyWrite(w *work, name string, at place, kinds [6][]place) (categories []string, err error) {
 	for i, lines := range kinds {
 		if len(lines) == 0 {
 			continue
 		}
 		cfg := list.Config{Category: name, Format: list.Domains, Match: list.Boundary}
-		file := name + []string{"", "-exact", "-expressions", "-looking-around"}[i]
+		file := name + []string{"", "-exact", "-expressions", "-looking-around", "-paths", "-paths-looking-around"}[i]
 		switch i {
 		case 1:
 			cfg.Subdomains = new(bool)
-		case 2:
+		case 2, 4:
 			cfg.Format = list.Expressions
-		case 3:
+		case 3, 5:
 			cfg.Format = list.E2guardianRegexp // which knows Perl's
+		}
+		if i > 3 {
+			cfg.Category += privoxyPages
 		}
 		path, err := w.ownLines(file, lines)
 		if err != nil {
-			return some, err
+			return nil, err
 		}
 		cfg.Path = setting.Source(path)
-		name, err := w.addList(file, cfg, at)
+		made, err := w.addList(file, cfg, at)
 		if err != nil {
-			return some, err
+			return nil, err
 		}
-		some = some || name != ""
+		if c := "category/" + cfg.Category; made != "" && !slices.Contains(categories, c) {
+			categories = append(categories, c)
+		}
 	}
-	return some, nil
+	return categories, nil
 }
 
 // privoxySource decides as Privoxy does.

@@ -119,7 +119,8 @@ func (p *privoxyConf) privoxyOption(key, value string) *Note {
 	case key == "toggle":
 		return lost("Privoxy is switched off; here filtering is paused with \"shuultuur pause\", and resumes by itself")
 	case key == "accept-intercepted-requests":
-		return lostOurs("listen.transparent", "write listen: transparent; docs/transparent.md has the firewall's rules")
+		p.intercepted = true
+		return differs("listen.transparent", "at the ports above those of the proxy, one for HTTP and HTTPS: change the firewall's rules, docs/transparent.md has them")
 	case key == "logfile" || key == "debug" || key == "logdir":
 		return differs("events", "requests are in the record, in the data folder")
 	case key == "templdir" || key == "proxy-info-url" || key == "hostname" || key == "user-manual":

@@ -3,11 +3,14 @@ package importer
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"shuultuur/list"
 	"shuultuur/policy"
 	"shuultuur/setting"
 )
@@ -22,7 +25,10 @@ type privoxyConf struct {
 	authority, cert, key string // of the root: a folder, and files in it
 	trusted              setting.File
 	clients              []privoxyClients
-	decided              bool // a later section says of all requests whether TLS is looked into
+	opens                bool              // TLS of all hosts is looked into, but for hosts
+	hosts                []*privoxySection // that say otherwise of some
+	decided              bool              // a later section says of all requests whether TLS is looked into
+	intercepted          bool              // requests come without the client's knowledge, too
 	trust                []policy.Rule
 	redirects            []policy.Rule
 }
@@ -33,19 +39,124 @@ type privoxyClients struct {
 	nets   []policy.Network
 }
 
-// decrypts looks whether a section says of all requests that TLS is looked into; the last one
-// counts.
+// decrypts looks which sections say what TLS is looked into: the last that is about all requests,
+// and those behind it.
 func (p *privoxyConf) decrypts(all []*privoxySection) {
-	p.rootNote = &Note{Kind: Default, Why: "no section decrypts all connections"}
+	p.rootNote = &Note{Kind: Default, Why: "no section looks into connections"}
 	for _, s := range all {
-		for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
-			if m[2] == "https-inspection" && s.all() {
-				if p.rootNote = carried("intercept: root"); m[1] == "-" {
-					p.rootNote = &Note{Kind: Default, Why: "TLS is not decrypted"}
-				}
+		open, says := s.says("https-inspection")
+		switch {
+		case !says:
+		case s.all():
+			p.opens, p.hosts = open, nil
+		default:
+			p.hosts = append(p.hosts, s)
+		}
+	}
+	if p.opens || slices.ContainsFunc(p.hosts, func(s *privoxySection) bool { open, _ := s.says("https-inspection"); return open }) {
+		p.rootNote = carried("intercept: root")
+	}
+}
+
+// inspection takes what a section says of looking into TLS.
+func (p *privoxyConf) inspection(s *privoxySection, on bool) *Note {
+	switch {
+	case !s.all() && !slices.Contains(p.hosts, s), s.all() && p.decided:
+		return &Note{Kind: Default, Why: "a later section decides"}
+	case s.all():
+		p.decided = true
+	}
+	if on && p.set.Cut == nil {
+		n := p.intercept(s.place, findFile(p.authority, filepath.Join(p.authority, p.cert)), findFile(p.authority, filepath.Join(p.authority, p.key)))
+		if n.Kind != Carried || s.all() {
+			return n
+		}
+	}
+	switch {
+	case s.all() && on:
+		return carried("decrypt: true")
+	case s.all():
+		return carried("decrypt: false")
+	case p.opens:
+		return differs("a rule that keeps connections closed", "the pages of these hosts are judged by their names, also where they come by plain HTTP")
+	}
+	return differs("decrypt: true, and a rule that keeps other connections closed", "the pages of other hosts are judged by their names, also where they come by plain HTTP")
+}
+
+// closed puts into a policy which connections stay closed: those to some hosts, or to all but
+// some. Rules on pages do not wait for them.
+func (p *privoxyConf) closed(to *policy.Policy) error {
+	var names, expressions []place
+	for _, s := range p.hosts {
+		for _, at := range s.patterns {
+			u, ok := privoxyURL(at.what)
+			if !ok {
+				p.rep.add(&Note{Kind: Lost, place: at, What: at.what, Ours: "rules", Why: "a pattern of tags, not of URLs: write a rule with action: allow and host for what is to stay closed"})
+				continue
+			}
+			u.path, u.port = "", ""
+			name, below, plain := u.name()
+			switch open, _ := s.says("https-inspection"); {
+			case !plain && open == p.opens:
+				p.rep.add(&Note{Kind: Lost, place: at, What: at.what, Ours: "lists.inspection", Why: "a pattern within other ones: write the hosts that it stands for into the list, each with @@ in front"})
+			case !plain:
+				expressions = append(expressions, place{at.file, at.line, u.expression()})
+			case open == p.opens:
+				names = append(names, place{at.file, at.line, "@@||" + name + "^"})
+			case below:
+				name = "||" + name + "^"
+				fallthrough
+			default:
+				names = append(names, place{at.file, at.line, name})
 			}
 		}
 	}
+	some := false
+	for i, lines := range [][]place{names, expressions} {
+		if len(lines) == 0 || p.set.Cut == nil {
+			continue
+		}
+		path, err := p.ownLines(p.freeName("inspection"), lines)
+		if err != nil {
+			return err
+		}
+		cfg := listOfZones(path, "inspection")
+		if i == 1 {
+			cfg = list.Config{Path: cfg.Path, Category: "inspection", Format: list.Expressions, Match: list.Boundary}
+		}
+		made, err := p.addList("inspection", cfg, place{file: p.dir, what: "hosts of https-inspection"})
+		if err != nil {
+			return err
+		}
+		some = some || made != ""
+	}
+	if !some {
+		return nil
+	}
+	hosts := []string{"category/inspection"}
+	isPages := func(c string) bool { return strings.HasSuffix(c, privoxyPages) }
+	var byName, all []policy.Rule
+	for _, r := range to.Rules {
+		names, pages := r, r
+		names.Category = slices.DeleteFunc(slices.Clone(r.Category), isPages)
+		pages.Category = slices.DeleteFunc(slices.Clone(r.Category), func(c string) bool { return !isPages(c) })
+		if len(names.Category) > 0 || len(r.Category) == 0 {
+			all = append(all, names)
+			names.Name, names.Unless = names.Name+" (closed)", slices.Concat(r.Unless, hosts)
+			byName = append(byName, names)
+		}
+		if len(pages.Category) > 0 {
+			pages.Name, pages.Unless = pages.Name+privoxyPages, slices.Concat(r.Unless, hosts)
+			all = append(all, pages)
+		}
+	}
+	if p.opens {
+		to.Rules = append(all, policy.Rule{Name: "stays closed", Action: "allow", Category: hosts})
+		return nil
+	}
+	byName = append(byName, policy.Rule{Name: "stays closed", Action: "allow", Unless: hosts})
+	to.Rules = append(byName, to.Rules...)
+	return nil
 }
 
 // access takes a line about clients. Where there is one, others are refused.
@@ -96,18 +207,15 @@ func (p *privoxyConf) trustFile(value string) *Note {
 		name string
 		of   *privoxySection
 	}{{"untrusted", refused}, {"trusted", trusted}} {
-		some, err := privoxyLists(p.work, x.name, []*privoxySection{x.of})
+		categories, err := privoxyLists(p.work, x.name, []*privoxySection{x.of})
 		switch r := (policy.Rule{Name: x.name, Action: "block"}); {
 		case err != nil:
 			return lost(err.Error())
-		case !some && x.name == "untrusted":
-		case x.name == "untrusted":
-			r.Category = []string{"category/untrusted"}
+		case x.name == "trusted":
+			r.Name, r.Unless = "not trusted", categories
 			rules = append(rules, r)
-		default:
-			if r.Name = "not trusted"; some {
-				r.Unless = []string{"category/trusted"}
-			}
+		case len(categories) > 0:
+			r.Category = categories
 			rules = append(rules, r)
 		}
 	}
@@ -154,16 +262,8 @@ var privoxyToURL = regexp.MustCompile(`^https?://[^\\$ ]+$`)
 // action takes one that does not block.
 func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) *Note {
 	switch {
-	case name == "https-inspection" && s.all():
-		if p.decided {
-			return &Note{Kind: Default, Why: "a later section decides"}
-		}
-		if p.decided = true; !on {
-			return carried("decrypt: false")
-		}
-		return p.intercept(s.place, findFile(p.authority, filepath.Join(p.authority, p.cert)), findFile(p.authority, filepath.Join(p.authority, p.key)))
 	case name == "https-inspection":
-		return lostOurs("decrypt", "a policy decrypts all connections or none: write decrypt: true, and a rule with action: allow in front for connections that should stay encrypted")
+		return p.inspection(s, on)
 	case !on:
 		return &Note{Kind: Default}
 	case name == "limit-connect" && s.all():
@@ -175,10 +275,11 @@ func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) *No
 		return lostOurs("proxy.connect-ports", "ports are the same for all hosts: write there the ports of tunnels")
 	case name == "redirect" && privoxyToURL.MatchString(value) && plainURL(value):
 		list := fmt.Sprintf("redirect-%d", len(p.redirects)+1)
-		if some, err := privoxyLists(p.work, list, []*privoxySection{s}); err != nil || !some {
+		categories, err := privoxyLists(p.work, list, []*privoxySection{s})
+		if err != nil || len(categories) == 0 {
 			return lostOurs("rules", "it contains no valid hosts")
 		}
-		p.redirects = append(p.redirects, policy.Rule{Name: list, Action: "redirect", To: value, Category: []string{"category/" + list}})
+		p.redirects = append(p.redirects, policy.Rule{Name: list, Action: "redirect", To: value, Category: categories})
 		return carried("a rule with action: redirect")
 	case name == "redirect":
 		return lostOurs("rules", "a redirect leads to a fixed URL, with the whole URL or host filled in: write a rule with action: redirect")
@@ -203,8 +304,20 @@ func (p *privoxyConf) finish(everyone policy.Policy) error {
 	}
 	everyone.Rules = slices.Concat(p.trust, p.redirects, everyone.Rules)
 	everyone.Decrypt = p.decrypt
+	if err := p.closed(&everyone); err != nil {
+		return err
+	}
 	if p.set.Cut != nil && p.trusted != "" {
 		p.set.Cut.Trust = append(p.set.Cut.Trust, p.trusted)
+	}
+	if len(p.set.Listen.Proxy) == 0 {
+		p.set.Listen.Proxy = listenOn("127.0.0.1", 8118) // as Privoxy does
+	}
+	for _, a := range p.set.Listen.Proxy {
+		if host, port, err := net.SplitHostPort(string(a)); err == nil && p.intercepted {
+			n, _ := strconv.Atoi(port) // which is one, or check says so
+			p.set.Listen.Transparent = append(p.set.Listen.Transparent, listenOn(host, n+1)...)
+		}
 	}
 	p.set.Policies = nil
 	for i, c := range slices.Backward(p.clients) {

@@ -60,7 +60,7 @@ func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
 		return carried("intercept, which makes certificates itself"), true
 	case "sslproxy_cert_error":
 		if len(f) < 3 {
-			return lost("no action and acl can be read in it"), true
+			return lost("it contains no valid action and acl"), true
 		}
 		return c.certificates(squidAccess{allow: value == "allow", names: f[2:], at: at}), true
 	case "tls_outgoing_options", "sslproxy_flags":

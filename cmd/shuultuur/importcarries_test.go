@@ -65,6 +65,30 @@ var carriesCases = []carriesCase{
 			{"10.9.0.1", "http://tracker.example/", "pass"}, {"192.168.1.1", "http://bad.example/", "block"},
 		},
 	},
+	{
+		name: "Privoxy looks into all connections but those to some hosts", program: "privoxy",
+		files: map[string]string{
+			"config":      "confdir .\nactionsfile user.action\nlisten-address 127.0.0.1:8118\naccept-intercepted-requests 1\n",
+			"user.action": "{-https-inspection}\n.void.example\n{+https-inspection}\n/\n{+block{x}}\n/banners/\n.ads.example\n{-block}\n.ads.example/good\n{-https-inspection}\n.bank.example\npay*.example\n{+https-inspection}\nads.bank.example\n",
+		},
+		settings: []string{"decrypt: true", "transparent: ['127.0.0.1:8119']", "stays closed"}, report: []string{"a later section decides"},
+		asked: [][3]string{
+			{"10.5.0.1", "https://www.bank.example/", "allow"}, {"10.5.0.1", "https://pay7.example/x", "allow"}, {"10.5.0.1", "https://a.ads.bank.example/banners/", "block"},
+			{"10.5.0.1", "https://a.ads.example/good", "allow"}, {"10.5.0.1", "https://a.ads.example/bad", "block"}, {"10.5.0.1", "https://void.example/banners/1", "block"}, {"10.5.0.1", "https://void.example/", "pass"},
+		},
+	},
+	{
+		name: "Privoxy looks into the connections to some hosts", program: "privoxy",
+		files: map[string]string{
+			"config":      "confdir .\nactionsfile user.action\n",
+			"user.action": "{+block{x}}\n/banners/\n.ads.example\n{-block}\n.ads.example/good\n{+https-inspection}\n.video.example\n.ads.example\n{-https-inspection}\nlogin.video.example\n",
+		},
+		settings: []string{"decrypt: true", "127.0.0.1:8118"},
+		asked: [][3]string{
+			{"10.5.0.1", "https://video.example/banners/", "block"}, {"10.5.0.1", "https://video.example/", "pass"}, {"10.5.0.1", "https://login.video.example/banners/", "allow"},
+			{"10.5.0.1", "https://other.example/banners/", "allow"}, {"10.5.0.1", "https://a.ads.example/good", "allow"}, {"10.5.0.1", "https://a.ads.example/bad", "block"},
+		},
+	},
 }
 
 func TestImportCarries(t *testing.T) {
