@@ -9,10 +9,13 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/filter"
 	"shuultuur/nameserver"
 	"shuultuur/policy"
@@ -116,12 +119,16 @@ type opnSense struct {
 
 	banned     []policy.Network // clients that get nothing
 	stayClosed []policy.Rule
+	scoped     []*opnScoped
 	seen       map[*xmlNode]bool // that are reported
 }
 
 // readOPNsense reads config.xml: the name server with its overrides and lists,
 // and the proxy with its rules.
 func readOPNsense(w *work, file string) error {
+	if !isFile(file) {
+		file = filepath.Join(file, "config.xml")
+	}
 	data, err := readWhole(file)
 	if err != nil {
 		return err
@@ -159,6 +166,9 @@ func readOPNsense(w *work, file string) error {
 	}
 	o.at.line = 0
 	if err := o.done(); err != nil {
+		return err
+	}
+	if err := o.clients(); err != nil {
 		return err
 	}
 	o.safety()
@@ -384,8 +394,13 @@ var opnSenseLists = map[string]string{
 func (o *opnSense) blocklists() {
 	lists := []*xmlNode{o.unbound.at("dnsbl")}
 	o.unbound.at("dnsbl").each("blocklist", func(n *xmlNode) { lists = append(lists, n) })
-	for _, b := range lists {
+	everybodys := o.plain
+	for i, b := range lists {
 		off := b.at("enabled").text == "0"
+		if o.plain = everybodys; !off && b.at("source_nets").text != "" {
+			o.plain = &plain{work: o.work, at: o.at, suffix: fmt.Sprintf("-%d", i)}
+			o.scoped = append(o.scoped, &opnScoped{plain: o.plain})
+		}
 		for _, x := range []struct {
 			name string
 			take func(value string) *Note
@@ -396,7 +411,12 @@ func (o *opnSense) blocklists() {
 			{"wildcards", func(v string) *Note { return o.addNames(true, v) }},
 			{"whitelists", func(v string) *Note { return o.nameOrExpression(false, v) }},
 			{"allowlists", func(v string) *Note { return o.nameOrExpression(false, v) }},
-			{"source_nets", func(string) *Note { return lost("write a policy with these networks and the rule for the lists") }},
+			{"source_nets", func(v string) *Note {
+				return o.networksOf("policies: networks", v, func(n netip.Prefix) {
+					s := o.scoped[len(o.scoped)-1]
+					s.networks = append(s.networks, policy.Network{Prefix: n})
+				})
+			}},
 			{"address", func(v string) *Note { return o.sinkhole(v) }},
 			{"nxdomain", func(v string) *Note {
 				if v != "1" {
@@ -430,6 +450,71 @@ func (o *opnSense) blocklists() {
 			o.seen[n] = true
 		}
 	}
+	o.plain = everybodys
+}
+
+// An opnScoped is a block list for the clients of some networks.
+type opnScoped struct {
+	*plain
+	networks []policy.Network
+}
+
+// clients makes policies for those that have block lists besides everybody's, which are in front
+// of everybody's policy. What a list allows is kept from that list alone.
+func (o *opnSense) clients() error {
+	rules := make([][]policy.Rule, len(o.scoped))
+	var networks []netip.Prefix
+	for i, s := range o.scoped {
+		all, err := s.rules()
+		if err != nil {
+			return err
+		}
+		var unless []string
+		for _, r := range all {
+			if r.Action == "allow" {
+				unless = r.Category
+				continue
+			}
+			r.Unless = unless
+			rules[i] = append(rules[i], r)
+		}
+		for _, n := range s.networks {
+			if !slices.Contains(networks, n.Prefix) {
+				networks = append(networks, n.Prefix)
+			}
+		}
+	}
+	arrange.By(networks, func(a, b netip.Prefix) int { return b.Bits() - a.Bits() })
+	var groups []*squidClients
+	for _, n := range networks {
+		var lists []string
+		for i, s := range o.scoped {
+			if contains(s.networks, n) {
+				lists = append(lists, strconv.Itoa(i))
+			}
+		}
+		groups = joinNetwork(groups, n, lists)
+	}
+	everyone := *o.safe()
+	for _, g := range groups {
+		p := everyone
+		p.Name, p.Networks, p.Rules = fmt.Sprintf("clients of %s", g.networks[0].Prefix), g.networks, nil
+		for _, list := range g.names {
+			i, _ := strconv.Atoi(list) // made above
+			for _, r := range rules[i] {
+				if !slices.ContainsFunc(p.Rules, func(x policy.Rule) bool { return x.Name == r.Name }) {
+					p.Rules = append(p.Rules, r)
+				}
+			}
+		}
+		for _, r := range everyone.Rules {
+			if !slices.ContainsFunc(p.Rules, func(x policy.Rule) bool { return x.Name == r.Name }) {
+				p.Rules = append(p.Rules, r)
+			}
+		}
+		o.set.Policies = slices.Insert(o.set.Policies, len(o.set.Policies)-1, p)
+	}
+	return nil
 }
 
 func (o *opnSense) shortList(id string) *Note { return o.catalogued(id, opnSenseLists) }

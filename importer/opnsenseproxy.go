@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"encoding/base64"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -16,6 +17,8 @@ import (
 
 	"shuultuur/cache"
 	"shuultuur/check/icap"
+	"shuultuur/identity"
+	"shuultuur/identity/directory"
 	"shuultuur/list"
 	"shuultuur/policy"
 	"shuultuur/setting"
@@ -90,8 +93,13 @@ var opnProxy = []opnSetting{
 		return carried("proxy.connect-ports")
 	}},
 	{path: "forward.icap.enable", take: (*opnSense).scanner},
-	{path: "forward.authentication.method", take: func(*opnSense, string) *Note {
-		return lostOurs("identity", "write identity: basic with a password file, ldap or radius, or identity: kerberos")
+	{path: "forward.authentication.method", take: func(o *opnSense, v string) *Note { return o.each(v, o.signIn) }},
+	{path: "forward.authentication.realm", take: func(o *opnSense, v string) *Note {
+		if o.set.Identity.Basic == nil {
+			return &Note{Kind: Default, Why: "nobody signs in"}
+		}
+		o.set.Identity.Basic.Realm = v
+		return carried("identity.basic.realm")
 	}},
 	{path: "general.logging.enable.accessLog", take: different("events", "all requests are recorded")},
 	{path: "general.logging.target", take: func(o *opnSense, v string) *Note {
@@ -262,15 +270,22 @@ func (o *opnSense) nameOrExpression(block bool, text string) *Note {
 	return carried(ours)
 }
 
-// each takes the parts of a list. The first that is lost is the note on all.
+// each takes the parts of a list. Each part that is lost has a note of its own.
 func (o *opnSense) each(v string, take func(s string) *Note) (n *Note) {
-	first := &Note{Kind: Default}
+	var kept, missed *Note
 	for s := range strings.FieldsFuncSeq(v, isBreak) {
-		if n = take(strings.TrimSpace(s)); n.Kind == Lost || first.Kind == Default {
-			first = n
+		s = strings.TrimSpace(s)
+		switch n := take(s); {
+		case n.Kind == Lost && s != v:
+			n.place, n.What, missed = o.at, s, n
+			o.rep.add(n)
+		case n.Kind == Lost:
+			missed = n
+		default:
+			kept = cmp.Or(kept, n)
 		}
 	}
-	return first
+	return cmp.Or(kept, missed, &Note{Kind: Default})
 }
 
 // condition refuses requests that match one of several texts.
@@ -287,6 +302,97 @@ func (o *opnSense) condition(name, v string, add func(r *policy.Rule, s string) 
 		p.Rules = append(p.Rules, r)
 	}
 	return n
+}
+
+// signIn has people sign in at an authentication server of the firewall.
+func (o *opnSense) signIn(name string) *Note {
+	basic := o.set.Identity.Basic
+	if basic == nil {
+		basic = &identity.Basic{}
+	}
+	n := o.signInAt(name, basic)
+	if n.Kind != Lost {
+		o.set.Identity.Basic = basic
+	}
+	return n
+}
+
+// signInAt takes one server.
+func (o *opnSense) signInAt(name string, basic *identity.Basic) *Note {
+	if name == "Local Database" {
+		return o.passwords(basic)
+	}
+	s := &xmlNode{}
+	o.root.at("system").each("authserver", func(n *xmlNode) {
+		if n.at("name").text == name {
+			s = n
+		}
+	})
+	host, base := s.at("host").text, s.at("ldap_authcn").text
+	if base == "" || strings.Contains(base, ";") { // of several parts, that which they are in
+		base = s.at("ldap_basedn").text
+	}
+	port := func(name, standard string) string {
+		if p := s.at(name).text; p != "" && p != standard {
+			return net.JoinHostPort(host, p)
+		}
+		return host
+	}
+	switch kind := s.at("type").text; {
+	case host != "" && (basic.RADIUS != nil || basic.LDAP != nil):
+		return lostOurs("identity.basic", "one directory, or RADIUS, is asked besides the file: write "+host+" under servers of the first if it has the same users")
+	case host != "" && kind == "radius":
+		basic.RADIUS = &directory.RADIUS{Servers: setting.OneOrMore[string]{port("radius_auth_port", "1812")}, Secret: s.at("radius_secret").text}
+		return carried("identity.basic.radius")
+	case host != "" && strings.HasPrefix(kind, "ldap"):
+		server := "ldap://" + port("ldap_port", "389")
+		if strings.HasPrefix(s.at("ldap_urltype").text, "SSL") {
+			server = "ldaps://" + port("ldap_port", "636")
+		}
+		l := &directory.LDAP{Servers: setting.OneOrMore[string]{server}, StartTLS: s.at("ldap_urltype").text == "StartTLS", Base: base, Bind: s.at("ldap_binddn").text, Password: s.at("ldap_bindpw").text}
+		if field := s.at("ldap_attr_user").text; field != "" {
+			l.User = "(" + field + "=%s)"
+		}
+		if more := s.at("ldap_extended_query").text; more != "" {
+			if !strings.HasPrefix(more, "(") {
+				more = "(" + more + ")"
+			}
+			l.User = "(&" + cmp.Or(l.User, "(uid=%s)") + more + ")"
+		}
+		if basic.LDAP = l; kind == "ldap-totp" {
+			return differs("identity.basic.ldap", "the password alone counts, without a code")
+		}
+		return carried("identity.basic.ldap")
+	}
+	return lostOurs("identity", name+" is not a directory or RADIUS server of the file: write identity: basic with a password file, ldap or radius, or identity: kerberos")
+}
+
+// passwords takes the firewall's own users, who have passwords by bcrypt.
+func (o *opnSense) passwords(basic *identity.Basic) *Note {
+	var lines strings.Builder
+	others := 0
+	o.root.at("system").each("user", func(u *xmlNode) {
+		switch hash := u.at("password").text; {
+		case u.at("disabled").text == "1":
+		case strings.HasPrefix(hash, "$2"):
+			fmt.Fprintf(&lines, "%s:%s\n", u.at("name").text, hash)
+		default:
+			others++
+		}
+	})
+	file := filepath.Join(o.to, "passwords")
+	err := os.WriteFile(file, []byte(lines.String()), 0o600)
+	if err == nil {
+		_, err = identity.New(identity.Config{Basic: &identity.Basic{File: setting.File(file)}}, identity.Parts{})
+	}
+	if err != nil {
+		return lostOurs("identity.basic.file", fmt.Sprintf("%v: make the file with \"shuultuur passwd\"", err))
+	}
+	basic.File = "passwords"
+	if others > 0 {
+		return differs("identity.basic.file", fmt.Sprintf("%d users have no password by bcrypt: add them with \"shuultuur passwd\"", others))
+	}
+	return carried("identity.basic.file")
 }
 
 // logServer is the first that the firewall sends its logs to, or its own.

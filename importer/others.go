@@ -31,6 +31,7 @@ type plain struct {
 	longest          bool             // of names in blocked the longest decides
 	free             []policy.Network // clients that are not filtered
 	suffix           string           // of the names of its lists
+	public           []policy.Rule    // for lists of the catalogue, if they are not for everybody
 }
 
 // A reader converts one setting and returns the note on it. Its kind is Lost,
@@ -267,7 +268,7 @@ func (p *plain) rules() (rules []policy.Rule, err error) {
 			rules = append(rules, policy.Rule{Name: x.category, Action: x.action, Category: []string{"category/" + x.category}})
 		}
 	}
-	return rules, nil
+	return append(rules, p.public...), nil
 }
 
 // done makes lists and the policy from the collected entries.
@@ -360,9 +361,12 @@ func (p *plain) catalogued(id string, known map[string]string) *Note {
 		name = id
 	}
 	p.known(source, name)
-	all := p.safe()
-	if !slices.ContainsFunc(all.Rules, func(r policy.Rule) bool { return r.Name == name }) {
-		all.Rules = append(all.Rules, policy.Rule{Name: name, Action: "block", Category: []string{"category/" + name}})
+	rules := &p.public
+	if p.suffix == "" {
+		rules = &p.safe().Rules
+	}
+	if !slices.ContainsFunc(*rules, func(r policy.Rule) bool { return r.Name == name }) {
+		*rules = append(*rules, policy.Rule{Name: name, Action: "block", Category: []string{"category/" + name}})
 	}
 	if isURL(source) {
 		return differs("lists."+name, "from where its author keeps it")

@@ -89,6 +89,27 @@ var carriesCases = []carriesCase{
 			{"10.5.0.1", "https://other.example/banners/", "allow"}, {"10.5.0.1", "https://a.ads.example/good", "allow"}, {"10.5.0.1", "https://a.ads.example/bad", "block"},
 		},
 	},
+	{
+		name: "OPNsense's sign-in, log servers and block lists of some clients", program: "opnsense",
+		files: map[string]string{"config.xml": `<?xml version="1.0"?><opnsense><system>
+<user><name>anna</name><password>$2y$10$EixZaYVK1fsbw1ZfbX3OXePaWxn96p36WQoeG6Lruj3vjPGga31lW</password></user>
+<user><name>ben</name><password>$6$x$y</password></user><user><name>off</name><disabled>1</disabled><password>x</password></user>
+<authserver><type>ldap</type><name>AD</name><host>dc1.example</host><ldap_port>636</ldap_port><ldap_urltype>SSL - Encrypted</ldap_urltype><ldap_basedn>dc=example</ldap_basedn><ldap_authcn>ou=staff,dc=example</ldap_authcn><ldap_extended_query>&amp;(memberOf=cn=web,dc=example)</ldap_extended_query><ldap_attr_user>sAMAccountName</ldap_attr_user><ldap_binddn>cn=fw</ldap_binddn><ldap_bindpw>pw</ldap_bindpw></authserver>
+<authserver><type>radius</type><name>R</name><host>10.0.0.3</host><radius_auth_port>1645</radius_auth_port><radius_secret>s</radius_secret></authserver></system>
+<OPNsense><Syslog><destinations><destination><enabled>1</enabled><transport>tcp4</transport><hostname>10.0.0.9</hostname><port>601</port></destination></destinations></Syslog>
+<unboundplus><general><enabled>1</enabled></general><dnsbl>
+<blocklist><enabled>1</enabled><wildcards>ads.example</wildcards></blocklist>
+<blocklist><enabled>1</enabled><wildcards>games.example</wildcards><allowlists>good.games.example</allowlists><source_nets>10.1.0.0/16,10.2.0.0/16</source_nets></blocklist>
+<blocklist><enabled>1</enabled><wildcards>video.example,good.games.example</wildcards><type>el</type><source_nets>10.1.5.0/24</source_nets></blocklist>
+</dnsbl></unboundplus>
+<proxy><general><enabled>1</enabled><logging><target>syslog</target></logging></general><forward><port>3128</port><authentication><method>Local Database,AD,R,Unknown</method><realm>Firm</realm></authentication></forward></proxy></OPNsense></opnsense>`},
+		settings: []string{"file: passwords", "ldaps://dc1.example", "base: ou=staff,dc=example", "(&(sAMAccountName=%s)(&(memberOf=cn=web,dc=example)))", "realm: Firm", "tcp://10.0.0.9:601", "source: easylist"},
+		report:   []string{"1 users have no password", "Unknown", "write 10.0.0.3 under servers"},
+		asked: [][3]string{
+			{"10.9.0.1", "http://games.example/", "pass"}, {"10.9.0.1", "http://a.ads.example/", "block"}, {"10.2.0.1", "http://games.example/", "block"}, {"10.2.0.1", "http://good.games.example/", "pass"},
+			{"10.2.0.1", "http://video.example/", "pass"}, {"10.1.5.1", "http://video.example/", "block"}, {"10.1.5.1", "http://games.example/", "block"}, {"10.1.5.1", "http://good.games.example/", "block"}, {"10.1.5.1", "http://ads.example/", "block"},
+		},
+	},
 }
 
 func TestImportCarries(t *testing.T) {
