@@ -85,7 +85,7 @@ func (c *guard) more(o option, opts map[string]option) *Note {
 	}
 	switch o.name {
 	case "logsyslog":
-		return c.sendTo(localLog)
+		return sendTo(c.work, localLog)
 	case "preauthstoryboard":
 		return preauth(c, o)
 	case "enablessl":

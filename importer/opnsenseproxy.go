@@ -104,7 +104,7 @@ var opnProxy = []opnSetting{
 	{path: "general.logging.enable.accessLog", take: different("events", "all requests are recorded")},
 	{path: "general.logging.target", take: func(o *opnSense, v string) *Note {
 		if v == "syslog" {
-			return o.sendTo(o.logServer())
+			return sendTo(o.work, o.logServer())
 		}
 		return differs("events", "all requests are recorded")
 	}},

@@ -132,11 +132,8 @@ func (p *privoxyConf) privoxyOption(key, value string) *Note {
 	case key == "ca-directory":
 		p.authority = findFile(p.dir, value)
 		return p.rootNote
-	case key == "ca-cert-file":
-		p.cert = value
-		return p.rootNote
-	case key == "ca-key-file":
-		p.key = value
+	case key == "ca-cert-file" || key == "ca-key-file":
+		*map[string]*string{"ca-cert-file": &p.cert, "ca-key-file": &p.key}[key] = value
 		return p.rootNote
 	case key == "ca-password" || key == "certificate-directory" || key == "cipher-list":
 		return differs("intercept", "certificates are made in memory, and the root's key is in a separate file")

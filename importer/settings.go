@@ -266,7 +266,7 @@ func (w *work) leaveOutQueries() {
 const localLog = "udp://127.0.0.1:514"
 
 // sendTo has events sent to a log server.
-func (w *work) sendTo(server string) *Note {
+func sendTo(w *work, server string) *Note {
 	e := &w.set.Events
 	switch {
 	case e.Syslog == nil:

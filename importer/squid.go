@@ -413,7 +413,7 @@ func (c *squidConf) first(p *policy.Policy, who *squidClients) error {
 		return err
 	}
 	if p.Decrypt = decrypt; decrypt {
-		c.faulty(p, who)
+		squidFaulty(c, p, who)
 	}
 	for _, r := range rules {
 		if r.Action == "block" {

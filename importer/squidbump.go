@@ -115,13 +115,13 @@ var squidFaults = []struct{ word, ours string }{
 // allFaults are all faults of certificates that a rule may name.
 var allFaults = []string{"self-signed", "unknown-root", "missing-intermediate", "invalid-chain", "wrong-host", "expired", "not-yet-valid", "weak-key"}
 
-// certificates takes a line about faults of the certificates of origins.
-func (c *squidConf) certificates(l squidAccess) *Note {
+// squidCertificates takes a line about faults of the certificates of origins.
+func squidCertificates(c *squidConf, l squidAccess) *Note {
 	if !l.allow && slices.Equal(l.names, []string{"all"}) {
 		c.faults = append(c.faults, l)
 		return &Note{Kind: Default, Why: "a fault of a certificate is refused"}
 	}
-	r, _, why := c.fault(l, nil)
+	r, _, why := squidFaultRule(c, l, nil)
 	if why != "" {
 		return lostOurs("a rule for faults of certificates", why+": write a rule with action: warn, the hosts, and category: ["+strings.Join(allFaults, ", ")+"]")
 	}
@@ -132,9 +132,9 @@ func (c *squidConf) certificates(l squidAccess) *Note {
 	return differs("a rule for faults of certificates, with action: warn", "who visits the host confirms once; the pages are filtered as others are")
 }
 
-// fault makes a rule of a line about faults of certificates; fits is false if it is not about
+// squidFaultRule makes a rule of a line about faults of certificates; fits is false if it is not about
 // these clients.
-func (c *squidConf) fault(l squidAccess, who *squidClients) (r policy.Rule, fits bool, why string) {
+func squidFaultRule(c *squidConf, l squidAccess, who *squidClients) (r policy.Rule, fits bool, why string) {
 	r.Action, r.Category = "block", allFaults
 	if l.allow {
 		r.Action = "warn"
@@ -184,10 +184,10 @@ func squidFault(names []string) (all []string) {
 	return all
 }
 
-// faulty puts the lines about faults of certificates into a policy.
-func (c *squidConf) faulty(p *policy.Policy, who *squidClients) {
+// squidFaulty puts the lines about faults of certificates into a policy.
+func squidFaulty(c *squidConf, p *policy.Policy, who *squidClients) {
 	for _, l := range c.faults {
-		r, fits, why := c.fault(l, who)
+		r, fits, why := squidFaultRule(c, l, who)
 		if !fits || why != "" {
 			continue
 		}

@@ -62,10 +62,10 @@ func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
 		if len(f) < 3 {
 			return lost("it contains no valid action and acl"), true
 		}
-		return c.certificates(squidAccess{allow: value == "allow", names: f[2:], at: at}), true
+		return squidCertificates(c, squidAccess{allow: value == "allow", names: f[2:], at: at}), true
 	case "tls_outgoing_options", "sslproxy_flags":
 		if strings.Contains(at.what, "DONT_VERIFY_PEER") {
-			return c.certificates(squidAccess{allow: true, names: []string{"all"}, at: at}), true
+			return squidCertificates(c, squidAccess{allow: true, names: []string{"all"}, at: at}), true
 		}
 		return c.trust(at, f[1:]), true
 	case "sslproxy_cafile":
@@ -243,9 +243,9 @@ func (c *squidConf) accessLog(f []string) *Note {
 	}
 	switch where, to, _ := strings.Cut(f[0], ":"); where {
 	case "syslog":
-		return c.sendTo(localLog)
+		return sendTo(c.work, localLog)
 	case "udp", "tcp":
-		return c.sendTo(where + "://" + strings.TrimPrefix(to, "//"))
+		return sendTo(c.work, where+"://"+strings.TrimPrefix(to, "//"))
 	}
 	c.set.Events.SQLite, c.set.Events.Squid = "events.db", "access.log"
 	if len(f) > 1 && !slices.Contains([]string{"squid", "logformat=squid", "all"}, f[1]) {
