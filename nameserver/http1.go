@@ -106,7 +106,7 @@ func (h *h1conn) write(x webReply, head, last bool) bool {
 	case http.StatusMethodNotAllowed:
 		b = append(b, "\r\nAllow: GET, HEAD, POST"...)
 	}
-	if last {
+	if last = last || h.s.leaving.Load(); last {
 		b = append(b, "\r\nConnection: close"...)
 	}
 	b = append(b, "\r\n\r\n"...)

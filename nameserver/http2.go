@@ -2,6 +2,7 @@ package nameserver
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -171,21 +172,30 @@ func (s *Server) serveHTTP2(x *conn, c net.Conn) {
 	for h.waiting > 0 { // workers still write to the connection
 		h.settled.Wait()
 	}
-	h.frame(frameGoAway, 0, 0, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, h.last), uint32(code)))
+	h.goAway(h.last, code)
 	h.write()
-	if code != errNone && h.raw.writeGathered() == nil {
-		linger(h.raw.Conn)
+	if (code != errNone || h.s.stopping.Load()) && h.raw.writeGathered() == nil {
+		h.raw.linger(h.c)
 	}
 }
 
-// linger briefly discards bytes that a client still sends: closing a connection
-// with unread bytes resets it, and the client may lose the error.
-func linger(c net.Conn) {
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.CloseWrite() // the client may be gone
+// goAway sends that no request after the last one is answered.
+func (h *h2conn) goAway(last uint32, code errorCode) {
+	h.frame(frameGoAway, 0, 0, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, last), uint32(code)))
+}
+
+// linger ends what is written to c, which is x or TLS over it, and briefly discards
+// what the client still sends: closing a connection with unread bytes resets it, and
+// the client may lose the last replies.
+func (x *conn) linger(c net.Conn) {
+	if encrypted, ok := c.(*tls.Conn); ok {
+		_ = errors.Join(encrypted.CloseWrite(), x.writeGathered()) // the client may be gone
 	}
-	c.SetReadDeadline(time.Now().Add(lingerTime))
-	_, _ = io.CopyN(io.Discard, c, lingerBytes)
+	if tcp, ok := x.Conn.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+	}
+	x.Conn.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.CopyN(io.Discard, x.Conn, lingerBytes)
 }
 
 // serve reads frames until the connection ends. An errorCode says why we end it.
@@ -366,6 +376,11 @@ func (h *h2conn) headers(flags byte, id uint32, payload []byte) error {
 			return errProtocol
 		}
 		payload = payload[5:]
+	}
+	if h.s.leaving.Load() { // it is answered, as all are that the client sends before it reads this
+		h.mu.Lock()
+		h.goAway(1<<31-1, errNone)
+		h.mu.Unlock()
 	}
 	if id <= h.last && !h.receives(id) {
 		return errClosed

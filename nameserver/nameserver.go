@@ -81,6 +81,7 @@ type Server struct {
 	listeners []listener
 	quics     []quicListener
 	stopping  atomic.Bool
+	leaving   atomic.Bool     // another process has taken over; connections end when they are silent
 	ctx       context.Context // of transfers; ends with Run
 	streams   sync.WaitGroup
 }
@@ -354,20 +355,18 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// leaves is how long connections continue after another process has taken over
-// the sockets.
-const departureTime = 10 * time.Second
-
 // waitForConns waits for the connections to end while another process answers new
-// ones.
+// ones: as long as a connection may be silent, so that none ends before its client
+// expects it. Those over HTTPS say that they end.
 func (s *Server) waitForConns(ctx context.Context) {
 	hurry, ok := handover.Leaving(ctx)
 	if !ok {
 		return
 	}
+	s.leaving.Store(true)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(departureTime)
+	end := time.After(s.rules.Load().idle + time.Second)
 	for s.conns.count() > 0 {
 		select {
 		case <-tick.C:

@@ -97,6 +97,9 @@ func (s *Server) serveStream(x *conn, t dns.Transport) {
 	for range cap(st.slots) { // until queries in progress have been delivered
 		st.slots <- struct{}{}
 	}
+	if s.stopping.Load() && st.flush() && x.writeGathered() == nil {
+		x.linger(st.c) // the next query may be on its way, and a reset would take the replies along
+	}
 	st.c.Close()
 }
 

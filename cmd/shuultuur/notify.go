@@ -36,8 +36,9 @@ func (s supervisor) send(state string) error {
 	return nil
 }
 
-// watch sends a sign of life at half the interval that the supervisor allows,
-// while alive returns true.
+// watch sends a sign of life at once, because the process before may have sent its
+// last one long ago, and then at half the interval that the supervisor allows, while
+// alive returns true.
 func (s supervisor) watch(ctx context.Context, alive func() bool) {
 	us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	if err != nil || us <= 0 || s.socket == "" {
@@ -49,13 +50,13 @@ func (s supervisor) watch(ctx context.Context, alive func() bool) {
 	tick := time.NewTicker(time.Duration(us) * time.Microsecond / 2)
 	defer tick.Stop()
 	for {
+		if alive() {
+			_ = s.send("WATCHDOG=1") // the next one may get through
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if alive() {
-				_ = s.send("WATCHDOG=1") // the next one may get through
-			}
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestSupervisorHearsStateAndSignsOfLife(t *testing.T) {
 	}
 	defer l.Close()
 	t.Setenv("NOTIFY_SOCKET", path)
-	t.Setenv("WATCHDOG_USEC", "2000")
+	t.Setenv("WATCHDOG_USEC", "2000000") // the first sign of life does not wait for half of it
 	t.Setenv("WATCHDOG_PID", "")
 	s := newSupervisor()
 	if err := s.send("READY=1"); err != nil {

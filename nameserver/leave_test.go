@@ -1,0 +1,110 @@
+package nameserver
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	miekg "github.com/miekg/dns"
+	"golang.org/x/net/http2"
+
+	"shuultuur/dns"
+	"shuultuur/handover"
+	"shuultuur/setting"
+)
+
+// TestConnectionsSayThatTheyEndWhenAnotherProcessHasTakenOver: and answer what was sent
+// before the client read it.
+func TestConnectionsSayThatTheyEndWhenAnotherProcessHasTakenOver(t *testing.T) {
+	s, cfg := secure(t, Config{})
+	f := dialHTTP2(t, s, cfg)
+	f.get(1, "www.test.", miekg.TypeA)
+	if got := f.status(1); got != "200" {
+		t.Fatalf("status %s", got)
+	}
+	f.next() // the body
+	s.leaving.Store(true)
+	f.get(3, "www.test.", miekg.TypeA)
+	f.get(5, "www.test.", miekg.TypeA)
+	away, answered := 0, 0
+	for answered < 2 {
+		switch x := f.next().(type) {
+		case *http2.GoAwayFrame:
+			if x.ErrCode != http2.ErrCodeNo || x.LastStreamID != 1<<31-1 {
+				t.Errorf("got %v", x)
+			}
+			away++
+		case *http2.MetaHeadersFrame:
+			if away == 0 || x.PseudoValue("status") != "200" {
+				t.Errorf("got %v after %d frames that say so", x, away)
+			}
+			answered++
+		}
+	}
+
+	b, err := padded("www.test.", miekg.TypeA).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := tls.Dial("tcp", s.at(dns.HTTPS), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	fmt.Fprintf(c, "GET /dns-query?dns=%s HTTP/1.1\r\nHost: dns.test\r\n\r\n", base64.RawURLEncoding.EncodeToString(b))
+	r := bufio.NewReader(c)
+	res, err := http.ReadResponse(r, nil)
+	if err != nil || res.StatusCode != 200 || !res.Close {
+		t.Fatalf("HTTP/1: %+v, %v", res, err)
+	}
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.ReadByte(); err != io.EOF {
+		t.Errorf("after the answer: %v", err)
+	}
+}
+
+// TestAConnectionIsAnsweredWhileItIsUsed: after another process has taken over, until
+// it has been silent for as long as connections may be.
+func TestAConnectionIsAnsweredWhileItIsUsed(t *testing.T) {
+	s, err := New(Config{Listen: []string{"127.0.0.1:0"}, Idle: setting.Duration(time.Second)}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SetResponders(nil, &zone{})
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancelCause(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	c := dial(t, s)
+	ask := func() {
+		t.Helper()
+		if _, err := c.Write(frame(t, query("www.test.", miekg.TypeA))); err != nil {
+			t.Fatal(err)
+		}
+		if m := next(t, c); len(m.Answer) != 1 {
+			t.Errorf("got %v", m)
+		}
+	}
+	ask()
+	leave(handover.Left{Hurry: make(chan struct{})})
+	for !s.leaving.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	ask()
+	ended(t, c)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
