@@ -13,6 +13,7 @@ import (
 	"shuultuur/admin"
 	"shuultuur/admin/why"
 	"shuultuur/configuration"
+	"shuultuur/datadir"
 	"shuultuur/filter"
 	"shuultuur/identity/session"
 	"shuultuur/list/collection"
@@ -43,6 +44,7 @@ func TryLists(ctx context.Context, s *configuration.Settings, alter func(*collec
 	s.Checks.Full()
 	log := slog.New(slog.DiscardHandler)
 	e, err := build(ctx, &builder{log: log, alter: alter}, s)
+	datadir.Give(string(s.Data))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -107,6 +107,12 @@ func Owner(info fs.FileInfo) (user, group int, ok bool) {
 	return int(st.Uid), int(st.Gid), true
 }
 
+// OfRoot says whether a file or folder belongs to root and a file has no other name.
+func OfRoot(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Uid == 0 && (info.IsDir() || info.Mode().IsRegular() && st.Nlink == 1)
+}
+
 // Open says whether others than the owner of a file may read or change it.
 func Open(mode fs.FileMode) bool { return mode.Perm()&0o077 != 0 }
 

@@ -107,6 +107,9 @@ func receive(socket uintptr, p []byte, flags uint32) (int, error) {
 // Owner returns whom a file belongs to, which has no number here.
 func Owner(fs.FileInfo) (user, group int, ok bool) { return 0, 0, false }
 
+// OfRoot says whether a file belongs to root, whom there is not here.
+func OfRoot(fs.FileInfo) bool { return false }
+
 // Open says whether others than the owner of a file may read or change it. Here the folder's
 // access list decides, and the mode says nothing.
 func Open(fs.FileMode) bool { return false }

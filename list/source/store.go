@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shuultuur/atomicfile"
+	"shuultuur/datadir"
 	"shuultuur/list"
 	"shuultuur/platform"
 	"shuultuur/setting"
@@ -401,7 +402,10 @@ func (s *Store) lock(name string) (unlock func(), err error) {
 	for _, l := range left {
 		os.RemoveAll(l)
 	}
-	return func() { f.Close() }, nil
+	return func() {
+		f.Close()
+		datadir.Give(s.Dir)
+	}, nil
 }
 
 // Empty compiles a list without entries to dst, in place of one that was not fetched yet. It
