@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"sync"
 )
@@ -84,7 +85,18 @@ func setupRoutes(offered func() *Setup) []route {
 		Tests        []SetupTest
 		Token, Error string
 		Topics       []Topic
+		Chosen       map[string]bool // NAME=VALUE of the form
+		Contact      string
 		Done         bool
+	}
+	ask := func(s *Setup, f url.Values, failed string) data {
+		d := data{Token: s.Token, Topics: s.Topics, Chosen: map[string]bool{}, Contact: f.Get("contact"), Error: failed}
+		for name, values := range f {
+			for _, v := range values {
+				d.Chosen[name+"="+v] = true
+			}
+		}
+		return d
 	}
 	show := func(w http.ResponseWriter, status int, d data) { writePage(w, page, status, d) }
 	refuse := func(w http.ResponseWriter) { http.Error(w, errSetUp.Error(), http.StatusForbidden) }
@@ -109,7 +121,11 @@ func setupRoutes(offered func() *Setup) []route {
 				return
 			}
 			defer s.mu.Unlock()
-			show(w, http.StatusOK, data{Token: s.Token, Topics: s.Topics})
+			first := url.Values{"who": {"home"}, "way": {"both"}}
+			for _, t := range s.Topics {
+				first.Add("topic", t.Name)
+			}
+			show(w, http.StatusOK, ask(s, first, ""))
 		}},
 		{"POST", "/setup", anyone, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
@@ -121,7 +137,7 @@ func setupRoutes(offered func() *Setup) []route {
 			defer s.mu.Unlock()
 			done, err := s.take(r)
 			if err != nil {
-				show(w, statusOf(err), data{Token: s.Token, Topics: s.Topics, Error: err.Error()})
+				show(w, statusOf(err), ask(s, r.PostForm, err.Error()))
 				return
 			}
 			s.done = done

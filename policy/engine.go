@@ -74,6 +74,7 @@ type Engine struct {
 	pool     *sync.Pool
 	today    *atomic.Pointer[day]
 	metered  bool // some policy counts queries
+	past     bool // for recorded transactions: nobody waits for a fleet's counts
 }
 
 // A policy is a compiled Policy.
@@ -231,7 +232,7 @@ func (e *Engine) Counting(c Counter) *Engine {
 		return nil
 	}
 	as := *e
-	as.counter, as.metered = c, queries
+	as.counter, as.metered, as.past = c, queries, true
 	return &as
 }
 

@@ -104,6 +104,7 @@ func leadThroughThePages(t *testing.T, width int) {
 	b.picture(fmt.Sprintf("record-ruling-%d", width))
 	b.click("dialog button[value=open]")
 	b.shows("This change would have altered")
+	examine(b, axe(t), "/events with a dialog", width, 200)
 	b.picture(fmt.Sprintf("record-effect-%d", width))
 	sees("This page is blocked")
 	b.click("#make")
@@ -141,10 +142,14 @@ func leadThroughThePages(t *testing.T, width int) {
 	b.click("button[value=check]")
 	line := 1 + strings.Count(string(was[:strings.Index(string(was), "betting")]), "\n")
 	b.shows(fmt.Sprintf("line %d", line))
+	examine(b, axe(t), "/settings with a mistake", width, 422)
+	b.picture(fmt.Sprintf("settings-line-%d", width))
 	write("action: stop, category: [gambling]", "action: warn, category: [gambling]")
 	b.click("button[value=check]")
 	b.shows("This change would have altered")
 	b.shows("http://bet.example/")
+	examine(b, axe(t), "/settings with the effect", width, 200)
+	b.picture(fmt.Sprintf("settings-effect-%d", width))
 	if now, _ := os.ReadFile(h.file); string(now) != string(was) {
 		t.Error("the settings were saved before their effect was seen")
 	}
@@ -155,6 +160,7 @@ func leadThroughThePages(t *testing.T, width int) {
 	}
 	b.click("a[href^='/settings/versions/']")
 	b.shows("compared with the settings in use")
+	examine(b, axe(t), "/settings/versions", width, 200)
 	b.click("button[value=check]")
 	b.shows("This change would have altered")
 	b.click("button[value=save]")
@@ -250,7 +256,7 @@ let shift = 0;
 new PerformanceObserver((list) => list.getEntries().forEach((s) => { shift += s.value; })).observe({type: "layout-shift", buffered: true});
 return new Promise((done) => setTimeout(() => done(JSON.stringify({
 	status: page.responseStatus, bytes: page.decodedBodySize + all.reduce((n, r) => n + r.decodedBodySize, 0), requests: 1 + all.length,
-	shift: shift, over: document.documentElement.scrollWidth - innerWidth,
+	shift: shift, over: document.documentElement.scrollWidth - wide, // a phone makes its window as wide as what is in it
 	others: all.map((r) => r.name).filter((n) => !n.startsWith(location.origin))})), 100));
 `
 
@@ -300,18 +306,16 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 		return json.Unmarshal([]byte(text), &alerts) == nil && len(alerts) == 1
 	})
 	pages = append(pages, "/alerts/"+alerts[0].ID, "/reports?span=today", "/events/"+row.ID, "/why?url=http://bet.example/", "/clients/one?who=anna", "/lists?q=bet.example", "/lists/own?odd=yes", "/zones/example.com", "/zones/example.com?type=SRV", "/rulings?site=www.bet.example&who=anna", "/events?filter=host:bet.example", "/events?filter=host", "/login", "/setup", "/nowhere")
-	for _, must := range []string{"/zones", "/checks", "/pictures", "/cache", "/names"} {
-		if !slices.Contains(pages, must) {
-			t.Errorf("nothing leads to %s", must)
-		}
-	}
+	pages = append(pages, "/policies?name=class", "/clients?q=anna", "/clients?q=nobody", "/names?name=www.example.com", "/looks", "/privacy")
+	pages = append(pages, h.versions()...)
+	everyPage(t, h, pages)
 	pictures := os.Getenv("SHUULTUUR_PICTURES") != ""
-	for _, page := range pages {
-		for _, as := range []struct {
+	for i, page := range pages {
+		for j, as := range []struct {
 			width  int
 			scheme string
-		}{{wide, "light"}, {narrow, "dark"}, {wide, "dark"}, {narrow, "light"}} {
-			if !pictures && (as.width == wide) != (as.scheme == "light") {
+		}{{wide, "light"}, {narrow, "dark"}, {768, "light"}, {1600, "dark"}, {wide, "dark"}, {narrow, "light"}, {768, "dark"}, {1600, "light"}} {
+			if !pictures && j > 1 && j != 2+i%2 {
 				continue
 			}
 			b.look(as.width, as.scheme)
@@ -320,6 +324,7 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 				b.click("a[data-ruling]")
 				b.shows("Open or block a site")
 			}
+			b.script(`document.querySelectorAll("main details").forEach((d) => { d.open = true })`)
 			examine(b, checker, page, as.width, cmp.Or(statuses[page], 200))
 			b.picture(fmt.Sprintf("page-%s-%d-%s", pictureName(page), as.width, as.scheme))
 		}
@@ -351,6 +356,51 @@ func examineFromTheRight(b *browser, checker, admin string, pages []string) {
 		}
 		examine(b, checker, page, width, cmp.Or(statuses[page], 200))
 		b.picture(fmt.Sprintf("rtl-%s-%d", pictureName(page), width))
+	}
+}
+
+// versions changes the settings, and returns the pages of their versions.
+func (h *house) versions() (pages []string) {
+	h.t.Helper()
+	if code, said := adminCall(h.t, h.g, "POST", "/clients", url.Values{"what": {"name"}, "address": {"10.0.0.9"}, "name": {"carl"}}); code != 200 {
+		h.t.Fatal(code, said)
+	}
+	var all []struct{ ID string }
+	_, list := adminCall(h.t, h.g, "GET", "/settings/versions", nil)
+	if err := json.Unmarshal([]byte(list), &all); err != nil || len(all) == 0 {
+		h.t.Fatal(list, err)
+	}
+	for _, v := range all {
+		pages = append(pages, "/settings/versions/"+v.ID)
+	}
+	return pages
+}
+
+// everyPage reports the pages of the description of the API that are not among those visited.
+func everyPage(t *testing.T, h *house, visited []string) {
+	t.Helper()
+	var api struct {
+		Paths map[string]map[string]struct {
+			Responses map[string]struct{ Content map[string]any }
+		}
+	}
+	_, text := adminCall(t, h.g, "GET", "/openapi.json", nil)
+	if err := json.Unmarshal([]byte(text), &api); err != nil {
+		t.Fatal(err)
+	}
+	// Where a provider of accounts sends people back, where first steps end, and what is of Go.
+	elsewhere := []string{"/login/provider", "/login/callback", "/setup/done", "/debug/pprof/"}
+	for path, methods := range api.Paths {
+		if _, page := methods["get"].Responses["200"].Content["text/html"]; !page || slices.Contains(elsewhere, path) {
+			continue
+		}
+		before, _, one := strings.Cut(path, "{")
+		if !slices.ContainsFunc(visited, func(v string) bool {
+			v, _, _ = strings.Cut(v, "?")
+			return v == path || one && strings.HasPrefix(v, before) && v != before
+		}) {
+			t.Errorf("the page %s is not visited", path)
+		}
 	}
 }
 
@@ -417,7 +467,7 @@ const maxRequests = 6
 func examine(b *browser, checker, page string, width int, status float64) {
 	b.t.Helper()
 	var v visit
-	if err := json.Unmarshal([]byte(b.script(weigh)), &v); err != nil {
+	if err := json.Unmarshal([]byte(b.script(fmt.Sprintf("const wide = %d;", width)+weigh)), &v); err != nil {
 		b.t.Fatal(page, err)
 	}
 	if v.Status != status || v.Over > 0 || v.Shift > 0.1 || v.Requests > maxRequests || len(v.Others) > 0 || v.Bytes > maxFirstPage && page == "/" {

@@ -109,8 +109,8 @@ func changed(line string, a admin.Answers) string {
 		line = "    safesearch: false"
 	case strings.HasPrefix(line, "  - name: everyone") && a.Certificate:
 		line += "\n    decrypt: true"
-	case strings.HasPrefix(line, "events: ") && a.Certificate:
-		line = "intercept: {root: root.pem}\n\n" + line
+	case strings.HasPrefix(line, "policies:") && a.Certificate:
+		line = "intercept: {root: root.pem}       # made for this network; root-key.pem is its key\n\n" + line
 	}
 	return line
 }

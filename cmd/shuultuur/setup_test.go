@@ -8,6 +8,7 @@ import (
 
 	"shuultuur/admin"
 	"shuultuur/engine"
+	"shuultuur/intercept"
 )
 
 // TestFirstStepsWriteSettingsThatStart tests combinations of answers: the
@@ -34,9 +35,17 @@ func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
 		{"ads alone, by proxy", admin.Answers{Who: "company", Topics: []string{"ads"}, Proxy: true}, []string{"own-ads", "safesearch: false", "name: ads"}, []string{"gambling", "adult", "dns:", "bad words", "malware", "doh"}},
 		{"nothing", admin.Answers{Who: "company", DNS: true}, []string{"learning", "8053"}, []string{"action: block", "action: warn"}},
 		{"by name", admin.Answers{Who: "home", Topics: []string{"harmful", "words"}, DNS: true, Network: true}, []string{"phishing", "0.0.0.0:53", "proxy: 127.0.0.1:8080", "unread, phrase-error"}, []string{"easylist"}},
+		{"encrypted pages too", admin.Answers{Who: "school", Topics: everything, Proxy: true, DNS: true, Certificate: true}, []string{"decrypt: true", "intercept: {root: root.pem}"}, nil},
 	} {
 		dir := t.TempDir()
 		if err := writeStarter(dir); err != nil {
+			t.Fatal(err)
+		}
+		root, err := intercept.NewRoot(intercept.RootConfig{})
+		if err == nil {
+			err = root.Write(filepath.Join(dir, "root.pem"), false)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		text := compose(starter, c.a)

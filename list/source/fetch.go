@@ -101,11 +101,11 @@ func (p permanent) Unwrap() error { return p.err }
 // A download is the result of a fetch.
 type download struct {
 	unchanged    bool // the server says that our version is current; the rest is empty then
-	etag         string
-	lastModified string
-	size         int64
-	sha256       string
-	md5          string
+	ETag         string
+	LastModified string
+	Size         int64
+	SHA256       string
+	MD5          string
 }
 
 // retry runs do, and repeats it after a pause if that may help.
@@ -179,15 +179,15 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 			s.Progress(name, done, res.ContentLength)
 		}
 	}}
-	d.size, err = io.Copy(io.MultiWriter(f, long, short), io.LimitReader(body, src.Limit+1))
+	d.Size, err = io.Copy(io.MultiWriter(f, long, short), io.LimitReader(body, src.Limit+1))
 	if err != nil {
 		return d, err
 	}
-	if d.size > src.Limit {
+	if d.Size > src.Limit {
 		return d, permanent{fmt.Errorf("more than the limit of %d bytes", src.Limit)}
 	}
-	d.etag, d.lastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
-	d.sha256, d.md5 = hex.EncodeToString(long.Sum(nil)), hex.EncodeToString(short.Sum(nil))
+	d.ETag, d.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
+	d.SHA256, d.MD5 = hex.EncodeToString(long.Sum(nil)), hex.EncodeToString(short.Sum(nil))
 	return d, nil
 }
 
@@ -230,8 +230,8 @@ func (c *counted) Read(p []byte) (int, error) {
 // offers, if any. The latter comes from the same server, so it protects against damage more
 // than against malice.
 func (s *Store) verify(ctx context.Context, src Source, d download) error {
-	if src.SHA256 != "" && src.SHA256 != d.sha256 {
-		return fmt.Errorf("its SHA-256 is %s, and the settings name %s", d.sha256, src.SHA256)
+	if src.SHA256 != "" && src.SHA256 != d.SHA256 {
+		return fmt.Errorf("its SHA-256 is %s, and the settings name %s", d.SHA256, src.SHA256)
 	}
 	if src.Sums == "" {
 		return nil
@@ -244,7 +244,7 @@ func (s *Store) verify(ctx context.Context, src Source, d download) error {
 	if err != nil {
 		return fmt.Errorf("getting checksums from %s: %w", src.Sums, err)
 	}
-	if len(want) > 0 && !slices.Contains(want, d.sha256) && !slices.Contains(want, d.md5) {
+	if len(want) > 0 && !slices.Contains(want, d.SHA256) && !slices.Contains(want, d.MD5) {
 		return fmt.Errorf("its checksum is not the one in %s", src.Sums)
 	}
 	return nil

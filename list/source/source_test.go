@@ -147,6 +147,60 @@ func TestUnchangedIsNotFetchedTwice(t *testing.T) {
 	}
 }
 
+// TestWhatWasLookedAtIsUsedAndFetchedOnce: what a person was shown comes into use, though the
+// server has something else by then, unless that was long ago or is not what the settings want.
+func TestWhatWasLookedAtIsUsedAndFetchedOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(*State, *Source)
+		fetches int32
+	}{
+		"soon":           {func(*State, *Source) {}, 2},
+		"long ago":       {func(st *State, _ *Source) { st.Seen.At = st.Seen.At.Add(-time.Hour) }, 3},
+		"from elsewhere": {func(_ *State, src *Source) { src.URL += "/other" }, 3},
+		"cut off":        {func(st *State, _ *Source) { st.Seen.Size++ }, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n atomic.Int32
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprint(w, lines(10*int(n.Add(1))))
+			}))
+			defer srv.Close()
+			s, src := newStore(t), resolve(t, Config{URL: srv.URL})
+			it := Item{Source: src, Try: TryList("ads", domains)}
+			if _, err := s.Update(t.Context(), "ads", it); err != nil {
+				t.Fatal(err)
+			}
+			newer, err := s.Newer(t.Context(), "ads", it, func(file string) error {
+				if shown, err := os.ReadFile(file); err != nil || string(shown) != lines(20) {
+					t.Errorf("shown %.40q, %v", shown, err)
+				}
+				return nil
+			})
+			if !newer || err != nil || inUse(t, s) != lines(10) {
+				t.Fatalf("newer %v, %v", newer, err)
+			}
+			st, err := s.State("ads")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.change(&st, &it.Source)
+			if err := s.save("ads", st); err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.Update(t.Context(), "ads", it)
+			if err != nil || !got.Taken || n.Load() != c.fetches || inUse(t, s) != lines(10*int(c.fetches)) {
+				t.Errorf("%+v, %v after %d fetches, want %d", got, err, n.Load(), c.fetches)
+			}
+			if st, err := s.State("ads"); err != nil || st.Seen != nil {
+				t.Errorf("%+v is still kept, %v", st.Seen, err)
+			}
+			if _, err := os.Stat(filepath.Join(s.Dir, "ads", seenFile)); err == nil {
+				t.Error("its file is still there")
+			}
+		})
+	}
+}
+
 func TestWhatIsNotGoodDoesNotReplaceWhatIs(t *testing.T) {
 	good := lines(100)
 	for _, c := range []struct {

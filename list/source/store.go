@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -25,6 +26,8 @@ const (
 	kept     = 3            // older versions kept beside the one in use
 	current  = "current"    // the link to the version in use
 	stateOf  = "state.json" // file of a list's state
+	seenFile = "seen"       // a download whose effect was shown, see [Store.Newer]
+	keepSeen = 15 * time.Minute
 	stampFmt = "20060102T150405.000000000Z"
 )
 
@@ -52,6 +55,14 @@ type State struct {
 	ETag         string
 	LastModified string
 	Versions     []Version // newest first
+	Seen         *seen     `json:",omitempty"` // what was fetched to be looked at
+}
+
+// A seen describes a download that was looked at and not yet used.
+type seen struct {
+	At  time.Time
+	URL string
+	download
 }
 
 // A Version is one content of a list.
@@ -172,9 +183,9 @@ func (s *Store) Seed(ctx context.Context, name string, it Item, file string) err
 	return s.use(name, v.File)
 }
 
-// Newer fetches a newer version of the item called name, hands its file to look, and removes
-// it. It reports whether there is a newer version. It changes neither the version in use nor the
-// State.
+// Newer fetches a newer version of the item called name, and hands its file to look. It reports
+// whether there is a newer version. The version in use stays. An Update in the next 15 minutes
+// uses the same file, so that what was looked at comes into use and is fetched once.
 func (s *Store) Newer(ctx context.Context, name string, it Item, look func(file string) error) (bool, error) {
 	unlock, err := s.lock(name)
 	if err != nil {
@@ -192,11 +203,34 @@ func (s *Store) Newer(ctx context.Context, name string, it Item, look func(file 
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	v, _, err := s.newer(ctx, name, it, &st, f)
+	v, d, err := s.newer(ctx, name, it, &st, f, false)
 	if err != nil || v == nil {
 		return false, err
 	}
-	return true, look(f.Name())
+	file := filepath.Join(s.Dir, name, seenFile)
+	if err := os.Rename(f.Name(), file); err != nil {
+		return false, err
+	}
+	st.Seen = &seen{time.Now().UTC(), it.Source.Place(), d}
+	if err := s.save(name, st); err != nil {
+		return false, err
+	}
+	return true, look(file)
+}
+
+// again copies what was looked at into f, if it is what a fetch of src would give.
+func (s *Store) again(name string, src Source, st *State, f *os.File) (d download, ok bool) {
+	k := st.Seen
+	if k == nil || k.URL != src.Place() || time.Since(k.At).Abs() > keepSeen {
+		return d, false
+	}
+	from, err := os.Open(filepath.Join(s.Dir, name, seenFile))
+	if err != nil {
+		return d, false
+	}
+	defer from.Close()
+	n, err := io.Copy(f, from)
+	return k.download, err == nil && n == k.Size
 }
 
 // asked notes where the next version comes from.
@@ -207,16 +241,22 @@ func (st *State) asked(src Source) {
 }
 
 // newer fetches a version into f and tries it, or returns nil if the one in use is the newest.
-func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *os.File) (v *Version, d download, err error) {
+// With again it may take what was looked at.
+func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *os.File, again bool) (v *Version, d download, err error) {
 	src, old := it.Source, st.inUse()
 	asked := *st
 	if !s.fits(name, src, st) {
 		asked = State{}
 	}
-	err = s.retry(ctx, func(ctx context.Context) error {
-		d, err = s.fetch(ctx, name, src, asked, f)
-		return err
-	})
+	if again {
+		d, again = s.again(name, src, st, f)
+	}
+	if !again {
+		err = s.retry(ctx, func(ctx context.Context) error {
+			d, err = s.fetch(ctx, name, src, asked, f)
+			return err
+		})
+	}
 	if err != nil {
 		return nil, d, fmt.Errorf("fetching it: %w", err)
 	}
@@ -232,12 +272,12 @@ func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *o
 	}
 	// Known already: the one in use, or one that was rolled back from.
 	for _, k := range st.Versions {
-		if k.SHA256 == d.sha256 && (k.Current || k.Left && old != nil) {
-			st.ETag, st.LastModified = d.etag, d.lastModified
+		if k.SHA256 == d.SHA256 && (k.Current || k.Left && old != nil) {
+			st.ETag, st.LastModified = d.ETag, d.LastModified
 			return nil, d, nil
 		}
 	}
-	v = &Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.Place(), Modified: d.lastModified, Bytes: d.size, SHA256: d.sha256, Current: true}
+	v = &Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.Place(), Modified: d.LastModified, Bytes: d.Size, SHA256: d.SHA256, Current: true}
 	if v.Entries, v.Categories, err = it.try(ctx, f.Name(), old); err != nil {
 		return nil, d, err
 	}
@@ -253,7 +293,14 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	}
 	defer os.Remove(f.Name()) // already renamed if it was taken
 	defer f.Close()
-	v, d, err := s.newer(ctx, name, it, st, f)
+	v, d, err := s.newer(ctx, name, it, st, f, true)
+	if err == nil && st.Seen != nil {
+		err = os.Remove(filepath.Join(dir, seenFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	st.Seen = nil
 	if err != nil {
 		return Change{}, err
 	}
@@ -279,7 +326,7 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	if err := s.use(name, v.File); err != nil {
 		return Change{}, err
 	}
-	st.ETag, st.LastModified = d.etag, d.lastModified
+	st.ETag, st.LastModified = d.ETag, d.LastModified
 	s.prune(name, st)
 	return c, nil
 }
