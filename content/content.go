@@ -260,6 +260,26 @@ func (b *Body) Decoded() ([]byte, error) {
 	return b.decoded.advance()
 }
 
+// After returns the decoded body so far behind other bytes, without copying the body. It is
+// valid as long as what [Body.Decoded] returned, and until the next call. ok is false if there
+// is no room for the other bytes.
+func (b *Body) After(before ...[]byte) (all []byte, ok bool) {
+	n := 0
+	for _, p := range before {
+		n += len(p)
+	}
+	d := b.decoded
+	if d == nil || len(d.buf) == 0 || n > headroom {
+		return nil, false
+	}
+	all = d.buf[headroom-n:]
+	n = 0
+	for _, p := range before {
+		n += copy(all[n:], p)
+	}
+	return all, true
+}
+
 // Follow returns the follower that r made for this body, and makes it at the first call. It
 // then passes on text that was read before and is still kept (all until the first Forget,
 // within Limits.Whole).
@@ -415,20 +435,26 @@ var texts, decodeds sync.Pool
 // A decoded is the view of Body.Decoded.
 type decoded struct {
 	stream stream
-	buf    []byte
+	buf    []byte // empty, or headroom bytes of room and what was decoded
 	one    []byte // the only block so far of a body without coding; not copied
 	most   int64
 	full   bool
 }
+
+// headroom is the room before decoded bytes: most heads of messages fit into it.
+const headroom = 4 << 10
+
+// len returns the number of bytes in buf without the room before them.
+func (d *decoded) len() int { return max(0, len(d.buf)-headroom) }
 
 func (d *decoded) advance() ([]byte, error) {
 	for !d.full {
 		p, err := d.stream.pull()
 		switch {
 		case len(p) == 0:
-		case int64(len(d.buf)+len(d.one)+len(p)) > d.most:
+		case int64(d.len()+len(d.one)+len(p)) > d.most:
 			d.own()
-			d.buf = append(d.buf, p[:d.most-int64(len(d.buf))]...)
+			d.buf = append(d.buf, p[:d.most-int64(d.len())]...)
 			d.full = true
 			d.stream.body.Stop(TooLarge)
 			d.stream.close()
@@ -452,10 +478,10 @@ func (d *decoded) advance() ([]byte, error) {
 }
 
 func (d *decoded) bytes() []byte {
-	if d.one != nil {
+	if d.one != nil || len(d.buf) == 0 {
 		return d.one
 	}
-	return d.buf
+	return d.buf[headroom:]
 }
 
 // own copies a block that belongs to the server. For a complete body without coding it makes
@@ -465,8 +491,10 @@ func (d *decoded) own() {
 	if b := d.stream.body; d.one != nil && b.done {
 		room = int(min(max(b.len, int64(room)), d.most))
 	}
-	d.buf = slices.Grow(d.buf, room)
-	d.buf = append(d.buf, d.one...)
+	if len(d.buf) == 0 {
+		d.buf = slices.Grow(d.buf, headroom+room)[:headroom]
+	}
+	d.buf = append(slices.Grow(d.buf, room), d.one...)
 	d.one = nil
 }
 

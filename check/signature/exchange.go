@@ -288,6 +288,6 @@ func (m *exchange) body(s *engine.Side, b *content.Body) rule.Progress {
 	if b.Complete() {
 		s.At = rule.Complete
 	}
-	s.Body, s.HasBody = data, len(data) > 0
+	s.Body, s.HasBody, s.Front = data, len(data) > 0, b
 	return s.At
 }

@@ -603,7 +603,8 @@ type work struct {
 // A whole is the complete payload of one side.
 type whole struct {
 	data   []byte
-	joined bool // data is valid for the current message
+	joined bool   // data is valid for the current message
+	room   []byte // memory for data
 }
 
 // Inspect tries the rules on the known part of a message in one direction. at is the progress
@@ -700,7 +701,8 @@ func (e *Engine) release(w *work) {
 	w.in.buf, w.in.text, w.in.captures, w.in.ctx, w.in.known = nil, nil, nil, nil, known{}
 	w.body.data, w.begin.seen.data = nil, nil
 	w.whole[0].joined, w.whole[1].joined = false, false
-	for _, room := range []*[]byte{&w.in.spare, &w.whole[0].data, &w.whole[1].data} {
+	w.whole[0].data, w.whole[1].data = nil, nil
+	for _, room := range []*[]byte{&w.in.spare, &w.whole[0].room, &w.whole[1].room} {
 		if cap(*room) > keptText {
 			*room = nil
 		}

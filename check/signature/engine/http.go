@@ -38,6 +38,11 @@ type Side struct {
 	NoFile   bool    // the body is not a file
 	At       rule.Progress
 
+	// Front can put other bytes before Body without copying it; nil if nothing can.
+	Front interface {
+		After(before ...[]byte) (all []byte, ok bool)
+	}
+
 	file [1]*File // the body as a file, while its length is unchanged
 }
 
@@ -105,6 +110,19 @@ func (h *HTTP) Joined() Source { return parts{h} }
 func (p parts) Parts(dir rule.Direction) (line, fields, body []byte, ok bool) {
 	s := &p.Sides[index(dir)]
 	return s.Line, s.RawHead, s.Body, s.Line != nil
+}
+
+// Whole implements parted.
+func (p parts) Whole(dir rule.Direction) (all []byte, ok bool) {
+	s := &p.Sides[index(dir)]
+	if s.Front == nil {
+		return nil, false
+	}
+	if all, ok = s.Front.After(s.Line, []byte(lineEnd), s.RawHead); !ok {
+		return nil, false
+	}
+	n := len(s.Line) + len(lineEnd) + len(s.RawHead) + len(s.Body)
+	return all[:min(n, len(all))], true
 }
 
 func concat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }

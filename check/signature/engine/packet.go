@@ -147,6 +147,8 @@ type parted interface {
 	// Parts returns the bytes that one side has sent so far: the first line without its end,
 	// the fields with the empty line, and the body. ok is false if there is no line yet.
 	Parts(dir rule.Direction) (line, fields, body []byte, ok bool)
+	// Whole returns the parts joined, if that needs no copy of the body.
+	Whole(dir rule.Direction) (all []byte, ok bool)
 }
 
 // A begin is the head of a message and the beginning of its body.
@@ -202,7 +204,10 @@ func (w *work) payload(dir rule.Direction) (data []byte, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		x.data, x.joined = join(x.data, line, fields, body), true
+		if x.data, x.joined = src.Whole(dir); !x.joined {
+			x.room = join(x.room, line, fields, body)
+			x.data, x.joined = x.room, true
+		}
 	}
 	return x.data, true
 }
