@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"sync"
 
 	"shuultuur/content/language"
@@ -427,8 +426,12 @@ func (b *Body) Release() {
 // Memory above these sizes is left to the garbage collector instead of being pooled.
 const (
 	keptText    = 256 << 10
-	keptDecoded = 1 << 20
+	keptDecoded = 2 << 20
 )
+
+// leastDecoded is the least memory for a decoded body. Otherwise the pool, which the garbage
+// collector empties, would get a somewhat larger one with each larger body.
+const leastDecoded = 256 << 10
 
 var texts, decodeds sync.Pool
 
@@ -492,9 +495,12 @@ func (d *decoded) own() {
 		room = int(min(max(b.len, int64(room)), d.most))
 	}
 	if len(d.buf) == 0 {
-		d.buf = slices.Grow(d.buf, headroom+room)[:headroom]
+		if room += headroom; room > cap(d.buf) {
+			d.buf = make([]byte, 0, max(room, leastDecoded))
+		}
+		d.buf = d.buf[:headroom]
 	}
-	d.buf = append(slices.Grow(d.buf, room), d.one...)
+	d.buf = append(d.buf, d.one...)
 	d.one = nil
 }
 
