@@ -330,7 +330,7 @@ func (b *builder) missing() error {
 		}
 		for j, g := range p.Groups {
 			if !b.Identity.HasGroup(g) {
-				at(fmt.Sprintf("groups[%d]", j), fmt.Errorf("there is no group %q; name its members under identity: groups", g))
+				at(fmt.Sprintf("groups[%d]", j), fmt.Errorf("there is no group %q; name its members under identity: groups%s", g, setting.Meant(g, maps.Keys(b.Settings.Identity.Groups))))
 			}
 		}
 		if sinkholeOf(b.Settings) {

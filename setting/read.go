@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 
@@ -291,6 +293,14 @@ func Nearest(word string, names []string) string {
 		}
 	}
 	return best
+}
+
+// Meant returns "; did you mean" and the name of which word may be a misspelling, or "".
+func Meant(word string, names iter.Seq[string]) string {
+	if near := Nearest(word, slices.Sorted(names)); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
 }
 
 // distance returns the number of letters to add, remove, replace or swap with their neighbour

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,6 +156,9 @@ func TestCategoriesAndWants(t *testing.T) {
 
 func TestUnknownListIsASettingError(t *testing.T) {
 	_, err := New(Config{Lists: []string{"own", "ut1"}}, map[string]*list.File{"own": compile(t, "own", list.Config{}, "a.com\n")})
+	if _, near := New(Config{Lists: []string{"onw"}}, map[string]*list.File{"own": nil}); near == nil || !strings.HasSuffix(near.Error(), `did you mean "own"?`) {
+		t.Errorf("a misspelt list: %v", near)
+	}
 	var se *setting.Error
 	if !errors.As(err, &se) || se.Key != "lists[1]" {
 		t.Fatalf("got %v, want an error about lists[1]", err)

@@ -61,8 +61,7 @@ func rootFlags(e env, name, args, what string) (cfg *intercept.RootConfig, file 
 			return status
 		}
 		if *days < 0 {
-			f.Usage()
-			return 2
+			return mistaken(e, f, "-days is negative")
 		}
 		cfg.Validity = time.Duration(*days) * 24 * time.Hour
 		if *domains != "" {

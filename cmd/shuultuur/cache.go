@@ -123,8 +123,7 @@ func cacheWarm(ctx context.Context, e env, args []string) int {
 		return status
 	}
 	if *workers < 1 {
-		f.Usage()
-		return 2
+		return mistaken(e, f, "-workers is at least 1")
 	}
 	file := askedFile(*config)
 	proxy, err := configuration.ProxyURL(file)

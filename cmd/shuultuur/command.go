@@ -300,6 +300,12 @@ func fail(e env, err error) int {
 	return 1
 }
 
+// mistaken reports a mistake that neither the flags nor the number of arguments show.
+func mistaken(e env, f *flag.FlagSet, why string) int {
+	fmt.Fprintf(e.stderr, "%s %s: %s; %[1]s %[2]s -h says more\n", cmp.Or(e.program, "shuultuur"), f.Name(), why)
+	return 2
+}
+
 // pages returns the pages of commands, each followed by those of its
 // subcommands.
 func pages(ctx context.Context, all []command, above string) (found []page) {

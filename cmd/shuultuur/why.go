@@ -96,9 +96,11 @@ func why(ctx context.Context, e env, args []string) int {
 	if q.dns != "" && f.NArg() == 0 {
 		return q.name(ctx, e, asJSON)
 	}
-	if f.NArg() < 1 || f.NArg() > 2 || q.dns != "" {
-		f.Usage()
-		return 2
+	switch {
+	case q.dns != "":
+		return mistaken(e, f, fmt.Sprintf("-dns asks for the name %q alone, not for %q", q.dns, f.Arg(0)))
+	case f.NArg() == 0:
+		return mistaken(e, f, "name a URL, the file of a picture, or a name with -dns")
 	}
 	q.url, q.file = f.Arg(0), f.Arg(1)
 	if f.NArg() == 1 && isPictureFile(q.url) {

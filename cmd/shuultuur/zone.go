@@ -42,9 +42,8 @@ func zoneCheck(_ context.Context, e env, args []string) int {
 	if status := parse(args, 1, -1); status >= 0 {
 		return status
 	}
-	if f.NArg() == 0 || *origin != "" && f.NArg() > 1 {
-		f.Usage()
-		return 2
+	if *origin != "" && f.NArg() > 1 {
+		return mistaken(e, f, "-origin is for one file")
 	}
 	status := 0
 	for _, file := range f.Args() {

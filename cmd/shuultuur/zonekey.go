@@ -94,9 +94,8 @@ func zoneRoll(_ context.Context, e env, args []string) int {
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	if f.NArg() != 1 || *seen && *status {
-		f.Usage()
-		return 2
+	if *seen && *status {
+		return mistaken(e, f, "-seen and -status exclude each other")
 	}
 	var text string
 	var err error
@@ -137,9 +136,8 @@ func zoneSign(ctx context.Context, e env, args []string) int {
 	if status := parse(args, 2, 2); status >= 0 {
 		return status
 	}
-	if f.NArg() != 2 || !slices.Contains([]string{sign.NSEC, sign.NSEC3}, c.Denial) {
-		f.Usage()
-		return 2
+	if !slices.Contains([]string{sign.NSEC, sign.NSEC3}, c.Denial) {
+		return mistaken(e, f, fmt.Sprintf("%q is neither %s nor %s", c.Denial, sign.NSEC, sign.NSEC3))
 	}
 	in, err := os.Open(f.Arg(1))
 	if err != nil {
