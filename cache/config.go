@@ -174,6 +174,9 @@ func (cfg *Config) check() error {
 	if cfg.Memory.Or(defaultMemory) < 1<<20 {
 		errs = append(errs, setting.At("memory", fmt.Errorf("%v: must be at least 1MiB", cfg.Memory)))
 	}
+	if cfg.Object.Off() {
+		errs = append(errs, setting.At("object", errors.New("off: no object could be stored; give the largest size")))
+	}
 	if cfg.Peers != nil {
 		if err := cfg.Peers.Check(); err != nil {
 			errs = append(errs, setting.At("peers", err))
@@ -196,6 +199,14 @@ func (cfg *Config) check() error {
 				at("type", err)
 			}
 			r.Type[j] = v
+		}
+		for _, m := range r.Method {
+			if m == "" || strings.ToUpper(m) != m {
+				at("method", fmt.Errorf(`%q is not a method; they are in capitals, like "GET"`, m))
+			}
+		}
+		if r.Smaller > 0 && r.Larger >= r.Smaller {
+			at("larger", fmt.Errorf("%v is not less than smaller, %v: no body matches", r.Larger, r.Smaller))
 		}
 		if r.Max > 0 && r.Min > r.Max {
 			at("min", fmt.Errorf("%v is more than max, %v", r.Min, r.Max))

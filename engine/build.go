@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"syscall"
 	"time"
 
 	"shuultuur/atomicfile"
@@ -214,9 +215,15 @@ func copies(s *configuration.Settings, p part) atomicfile.Copies {
 }
 
 // bare builds a part without its files after err, and reports whether that was possible.
-// Missing files are mistakes in the settings: err stands.
+// Missing files, and folders in place of files or the reverse, are mistakes in the settings:
+// err stands.
 func (b *builder) bare(p part, err error) bool {
-	return !b.trial() && p.without != nil && !errors.Is(err, fs.ErrNotExist) && p.without(b) == nil
+	for _, mistake := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR} {
+		if errors.Is(err, mistake) {
+			return false
+		}
+	}
+	return !b.trial() && p.without != nil && p.without(b) == nil
 }
 
 // fromCopies builds a part from the copies of its files, and reports whether that was

@@ -22,6 +22,8 @@ listen: {proxy: ":7", transparent: "127.0.0.1:7"}
 listen: {proxy: "127.0.0.1:0", admin: "127.0.0.1"}
 listen: {proxy: "127.0.0.1:0", token: short}
 listen: {proxy: "127.0.0.1:0", tls: {cert: none.pem, key: none.pem}}
+listen: {proxy: "127.0.0.1:0", tls: {cert: ., key: .}}
+listen: {proxy: "127.0.0.1:0", tls: {cert: passwords/x.pem, key: passwords/x.pem}}
 listen: {prxoy: "127.0.0.1:0"}
 datta: data
 data: [a]
@@ -345,6 +347,105 @@ lists: {own: {url: "http://l.example/", key: x}}
 lists: {own: {url: "http://l.example/", signature: "ftp://x"}}
 lists: {own: {format: rpz, zone: nowhere.example}}
 checks: {signature: {rules: [own.txt], vars: {HOME_NET: "[x"}}}
+access: {idle: 0s}
+access: {total: -5m}
+access: {names: ["bad host"]}
+access: {sign-in: {issuer: "https://id.example"}}
+access: {urls: whole}
+access: {names: [null]}
+alerts: {themes: {t: {words: [""]}}, to: [{mail: a@b.example}], link: "https://f.example:1"}
+alerts: {themes: {t: {words: [x], severity: 3}}, to: [{mail: a@b.example}], link: "https://f.example:1"}
+alerts: {themes: {t: {words: [x], within: 8d}}, to: [{mail: a@b.example}], link: "https://f.example:1"}
+alerts: {themes: {t: {words: [x]}}, to: [{webhook: {url: "https://h.example/", format: irc}}], link: "https://f.example:1"}
+alerts: {themes: {t: {words: [x]}}, to: [{webhook: "https://h.example/", quiet: "9 0 25 0 01"}], link: "https://f.example:1"}
+cache: {memory: 1KiB}
+cache: {disk: 12MiB}
+cache: {object: 0}
+cache: {purge: [10.0.0.0/40]}
+cache: {rules: [{host: [x.example], min: 2h, max: 1h}]}
+cache: {rules: [{host: [x.example], larger: 5MB, smaller: 1MB, store: false}]}
+cache: {rules: [{method: [get], store: false}]}
+cache: {peers: {listen: "127.0.0.1:0", nodes: ["10.0.0.1"], secret: 0123456789abcdef0123}}
+cache: {admission: lfu}
+cache: {offline: never}
+checks: {icap: {servers: ["http://127.0.0.1/scan"]}}
+checks: {icap: {servers: ["icap://127.0.0.1:1344/av"], connections: 0}}
+checks: {icap: {servers: ["icap://127.0.0.1:1344/av"], page: both}}
+checks: {virus: {clamd: "127.0.0.1:3310", sessions: -2}}
+checks: {picture: {skin: 101}}
+checks: {picture: {skin: 50, workers: 1e9}}
+checks: {picture: {hashes: {h: {file: own.txt, type: phash}}}}
+checks: {signature: {rules: [own.txt], ports: {HTTP: 99999}}}
+checks: {signature: {rules: [own.txt], vars: {HOME: "10.0.0.0/33"}}}
+dns: {listen: ["127.0.0.1:0"], udp-size: 70000}
+dns: {listen: ["127.0.0.1:0"], sockets: 100000}
+dns: {listen: ["127.0.0.1:0"], rrl: {rate: -3}}
+dns: {listen: ["127.0.0.1:0"], rrl: {slip: 11.5}}
+dns: {listen: ["127.0.0.1:0"], cookies: {mode: maybe}}
+dns: {listen: ["127.0.0.1:0"], dns64: "64:ff9b::/97"}
+dns: {listen: ["127.0.0.1:0"], forward: {upstreams: ["tls://"]}}
+dns: {listen: ["127.0.0.1:0"], forward: {upstreams: [9.9.9.9], order: random}}
+dns: {listen: ["127.0.0.1:0"], forward: {upstreams: [9.9.9.9], race: 100}}
+dns: {listen: ["127.0.0.1:0"], zones: {tsig: [{name: k, secret: "&&"}]}}
+dns: {listen: ["127.0.0.1:0"], zones: {secondary: [{zone: a.example}]}}
+dns: {listen: ["127.0.0.1:0"], zones: {sign: [{zones: [a.example], keys: []}]}}
+dns: {listen: ["127.0.0.1:0"], path: "/q?x=1"}
+events: {every: 1ns}
+events: {keep: 30m}
+events: {anonymise: 91d, keep: 90d}
+events: {kafka: {to: ["k:9092"], topic: "a/b"}}
+events: {syslog: {to: "tls://l.example", format: leef}}
+events: {otlp: {to: "http://c.example:4318", headers: {"a b": c}}}
+events: {jsonl: .}
+identity: {addresses: {anna: ["10.0.0.0/8", "10.0.0.1/8"]}}
+identity: {client-ids: {anna: ["a.b"]}}
+identity: {basic: {radius: {servers: ["127.0.0.1:1812"]}}}
+identity: {basic: {ldap: {servers: ["ldaps://d.example"], base: "dc=x", user: "(uid=x)"}}}
+identity: {headers: {groups: X-Groups}}
+intercept: {leaf-days: 400}
+intercept: {certificates: -1}
+listen: {proxy: "127.0.0.1:0", monitors: [monitor.example]}
+lists: {own: {path: own.txt, longest: 0}}
+lists: {own: {path: own.txt, category: "a\tb"}}
+mail: {server: "smtp://"}
+mail: {server: "smtps://m.example:465", from: "a b@c.example"}
+pages: {templates: own.txt}
+policies: [{name: a, rules: [], patience: -1s}]
+policies: [{name: a, rules: [], safesearch: strictest}]
+policies: [{name: a, rules: [], youtube: 1}]
+policies: [{name: a, rules: [], quotas: [{category: [x], time: 25h}]}]
+policies: [{name: a, rules: [], quotas: [{time: 90s}]}]
+policies: [{name: a, rules: [], limits: [{requests: 0/1m}]}]
+policies: [{name: a, rules: [], limits: [{queries: 5/32d}]}]
+policies: [{name: a, rules: [], dns: {drop: [h2]}}]
+policies: [{name: a, rules: [], tenants: {slack: {allow: [T1]}}}]
+policies: [{name: a, rules: [], expect: {url: "http://x.example/", is: fail}}]
+policies: [{name: a, rules: [{name: r, action: block, larger: -5}]}]
+policies: [{name: a, rules: [{name: r, action: block, hash: [abc]}]}]
+policies: [{name: a, rules: [{name: r, action: block, upload: ["zip!"]}]}]
+policies: [{name: a, rules: [{name: r, action: block, signature: [-7]}]}]
+policies: [{name: a, rules: [{name: r, action: block, schedule: {dates: "2026-02-30"}}]}]
+portal: {pac: [{proxies: [ftp://x.example:1]}]}
+proxy: {parent: "socks5://p.example:1080"}
+proxy: {downloads: -1}
+proxy: {held: 64MiB, held-total: 1MiB}
+proxy: {judges: -1}
+proxy: {ranges: no-such}
+proxy: {safe-ports: ["9-3"]}
+reports: [{every: month, mail: a@b.example}]
+reports: [{every: day, at: "24:00", mail: a@b.example}]
+state: {size: 1B}
+state: {redis: {addresses: ["127.0.0.1:6379"], wait: 1m}}
+state: {redis: {addresses: ["127.0.0.1:6379", "127.0.0.1:6380"]}}
+state: {redis: {addresses: ["127.0.0.1:6379"], db: 16x}}
+votes: {listen: "127.0.0.1:0", limit: "60 per hour"}
+votes: {listen: "127.0.0.1:0", keep: 1h}
+votes: {listen: "127.0.0.1:0", automatic: [{vote: wrong, votes: 0, within: 1d}]}
+votes: {listen: "127.0.0.1:0", forward: "gopher://v.example"}
+updates: 3
+policies: [{name: a, rules: [null]}]
+policies: [{name: a, networks: [10.0.0.0/8, ], rules: [{name: r, action: block, host: [x.example, ~]}]}]
+checks: {category: {lists: [null]}}
 `
 
 // check and run refuse invalid settings with the same words.

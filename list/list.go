@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"shuultuur/content/charset"
 	"shuultuur/setting"
@@ -101,6 +102,9 @@ func (c Config) normal() (Config, error) {
 	}
 	if c.Charset != "" && charset.Get(c.Charset) == nil {
 		return c, setting.At("charset", fmt.Errorf("%q is not a charset; write one like windows-1251", c.Charset))
+	}
+	if strings.ContainsFunc(c.Category, unicode.IsControl) {
+		return c, setting.At("category", fmt.Errorf("%q has control characters", c.Category))
 	}
 	switch c.Match {
 	case "":

@@ -29,6 +29,7 @@ type Text struct {
 	of    reflect.Type
 	lines map[string]int
 	paths map[place]string
+	empty Mistakes // elements of lists without a value
 }
 
 // A place is where a node of the YAML file begins.
@@ -75,8 +76,11 @@ func Read(file string, data []byte, into any) (*Text, error) {
 	t.walk(&t.root, "", 0)
 	if t.root.Kind != 0 {
 		if err := yaml.Load(data, into, yaml.WithKnownFields()); err != nil {
-			return nil, t.unreadable(err)
+			return nil, append(t.unreadable(err), t.empty...)
 		}
+	}
+	if len(t.empty) > 0 {
+		return nil, t.empty
 	}
 	Locate(into, filepath.Dir(file))
 	return t, nil
@@ -131,7 +135,11 @@ func (t *Text) walk(n *yaml.Node, path string, depth int) {
 		}
 	case yaml.SequenceNode:
 		for i, c := range n.Content {
-			t.walk(c, fmt.Sprintf("%s[%d]", path, i), depth+1)
+			sub := fmt.Sprintf("%s[%d]", path, i)
+			if c.Kind == yaml.ScalarNode && c.Tag == "!!null" {
+				t.empty = append(t.empty, Mistake{File: t.File, Line: c.Line, Key: sub, Text: "this element of the list is empty: give it a value, or remove it"})
+			}
+			t.walk(c, sub, depth+1)
 		}
 	}
 }
