@@ -104,7 +104,7 @@ var modules = map[string][]string{
 	"golang.org/x/image/font/gofont":                {"admin"}, // reports as PDF
 	"golang.org/x/net":                              {"cache", "check", "dns", "list", "load", "nameserver", "proxy", "replay", "vote", "zone"},
 	"golang.org/x/oauth2":                           {"identity"},
-	"golang.org/x/sys":                              {"check", "cmd/shuultuur", "doctor", "event", "handover", "ingest", "load", "nameserver", "platform", "proxy", "resolver"},
+	"golang.org/x/sys":                              {"check", "content", "cmd/shuultuur", "doctor", "event", "handover", "ingest", "load", "nameserver", "platform", "proxy", "resolver"},
 	"golang.org/x/term":                             {"cmd/shuultuur"},
 	"golang.org/x/text":                             {"check", "content", "list", "text"},
 	"layeh.com/radius":                              {"identity"},

@@ -252,15 +252,8 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 	if d.Before == 0 {
 		d.Live = "/events/live?" + url.Values{"filter": {d.Filter}}.Encode()
 	}
-	categories := map[string]bool{} // of lists
-	if lists != nil {
-		d.Lists = lists.All()
-		for _, l := range d.Lists {
-			for c := range l.Categories {
-				categories[strings.ToLower(c)] = true
-			}
-		}
-	}
+	categories := map[string]bool{}
+	d.Lists = lists.withCategories(categories)
 	status := http.StatusOK
 	if failed != nil {
 		d.Done, d.Error, status = "", failed.Error(), statusOf(failed)
@@ -304,6 +297,20 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 		w.Header().Set("Cache-Control", "no-store")
 		_, _ = w.Write(b) // it fails if the client has gone away
 	}
+}
+
+// withCategories returns all lists and adds their categories, in lower case, to categories.
+func (l *Lists) withCategories(categories map[string]bool) []List {
+	if l == nil {
+		return nil
+	}
+	all := l.All()
+	for i := range all {
+		for c := range all[i].Categories {
+			categories[strings.ToLower(c)] = true
+		}
+	}
+	return all
 }
 
 // name adds the names of devices.

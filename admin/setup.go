@@ -80,25 +80,7 @@ func setupRoutes(offered func() *Setup) []route {
 		return nil
 	}
 	page := pageOf(setupPage, noNotice)
-	type data struct {
-		SetUp
-		Tests        []SetupTest
-		Token, Error string
-		Topics       []Topic
-		Chosen       map[string]bool // NAME=VALUE of the form
-		Contact      string
-		Done         bool
-	}
-	ask := func(s *Setup, f url.Values, failed string) data {
-		d := data{Token: s.Token, Topics: s.Topics, Chosen: map[string]bool{}, Contact: f.Get("contact"), Error: failed}
-		for name, values := range f {
-			for _, v := range values {
-				d.Chosen[name+"="+v] = true
-			}
-		}
-		return d
-	}
-	show := func(w http.ResponseWriter, status int, d data) { writePage(w, page, status, d) }
+	show := func(w http.ResponseWriter, status int, d setupForm) { writePage(w, page, status, d) }
 	refuse := func(w http.ResponseWriter) { http.Error(w, errSetUp.Error(), http.StatusForbidden) }
 	// good returns the first steps while the link to them is good, locked.
 	good := func(token string) *Setup {
@@ -125,7 +107,7 @@ func setupRoutes(offered func() *Setup) []route {
 			for _, t := range s.Topics {
 				first.Add("topic", t.Name)
 			}
-			show(w, http.StatusOK, ask(s, first, ""))
+			show(w, http.StatusOK, setupFormOf(s, first, ""))
 		}},
 		{"POST", "/setup", anyone, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
@@ -137,7 +119,7 @@ func setupRoutes(offered func() *Setup) []route {
 			defer s.mu.Unlock()
 			done, err := s.take(r)
 			if err != nil {
-				show(w, statusOf(err), ask(s, r.PostForm, err.Error()))
+				show(w, statusOf(err), setupFormOf(s, r.PostForm, err.Error()))
 				return
 			}
 			s.done = done
@@ -156,9 +138,31 @@ func setupRoutes(offered func() *Setup) []route {
 				http.NotFound(w, r)
 				return
 			}
-			show(w, http.StatusOK, data{SetUp: *done, Tests: done.Look(r.Context(), remote(r)), Done: true})
+			show(w, http.StatusOK, setupForm{SetUp: *done, Tests: done.Look(r.Context(), remote(r)), Done: true})
 		}},
 	}
+}
+
+// A setupForm is the page of the first steps.
+type setupForm struct {
+	SetUp
+	Tests        []SetupTest
+	Token, Error string
+	Topics       []Topic
+	Chosen       map[string]bool // NAME=VALUE of the form
+	Contact      string
+	Done         bool
+}
+
+// setupFormOf returns the questions with the answers so far, and what was wrong with them.
+func setupFormOf(s *Setup, f url.Values, failed string) setupForm {
+	d := setupForm{Token: s.Token, Topics: s.Topics, Chosen: map[string]bool{}, Contact: f.Get("contact"), Error: failed}
+	for name, values := range f {
+		for _, v := range values {
+			d.Chosen[name+"="+v] = true
+		}
+	}
+	return d
 }
 
 // take carries out the answers.

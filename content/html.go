@@ -724,7 +724,7 @@ func (x *page) plain(t *tag) {
 func (x *page) between() {
 	f := &x.out
 	f.settle()
-	if f.has && f.further[0].at == len(f.b) && !x.out.inWord() {
+	if f.has && f.further[0].at == len(f.b) && !inWord(&x.out) {
 		return // it is already continued, and nothing has come since
 	}
 	if x.end {

@@ -76,7 +76,7 @@ func partLine(x *page) {
 func (f *flow) parts() parting {
 	p := f.parting
 	again := p.to == len(f.b)
-	if !again && !f.inWord() && !f.has {
+	if !again && !inWord(f) && !f.has {
 		f.blank()
 		return parting{}
 	}
@@ -158,5 +158,5 @@ func breaksWord(x *page, t *tag) bool {
 		return x.hidden == t.name
 	}
 	f := &x.out
-	return x.hidden == "" && (f.inWord() || f.has && f.further[0].at == len(f.b)) && (t.name == "title" || t.name == "desc" || x.effect&hides != 0)
+	return x.hidden == "" && (inWord(f) || f.has && f.further[0].at == len(f.b)) && (t.name == "title" || t.name == "desc" || x.effect&hides != 0)
 }

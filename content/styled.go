@@ -754,8 +754,8 @@ func (s *styles) element(t *tag, key, more uint64) uint32 {
 
 // wantsNames reports whether class names and ids of an element may match a style sheet.
 func (x *page) wantsNames() bool {
-	if x.sheets.n == 0 || x.out.inWord() {
-		return x.out.inWord()
+	if x.sheets.n == 0 || inWord(&x.out) {
+		return inWord(&x.out)
 	}
 	kinds := x.sheets.kinds & (turns | rightTo | addsText | lays)
 	switch x.tag.kind {
@@ -808,18 +808,18 @@ func (x *page) named(mark byte, v []byte) {
 // mayHide records that an inline element may be hidden. An element beside a word, rather than
 // in it, seldom is.
 func (x *page) mayHide() {
-	if t := x.tag; x.out.inWord() && (t.kind == tagInline || t.kind == tagUnknown) && t.name != "sub" && t.name != "sup" && t.name != "a" {
+	if t := x.tag; inWord(&x.out) && (t.kind == tagInline || t.kind == tagUnknown) && t.name != "sub" && t.name != "sup" && t.name != "a" {
 		x.effect |= mayHide
 	}
 }
 
 // inWord reports whether the text ends within a word.
-func (f *flow) inWord() bool { return f.b[len(f.b)-1] != ' ' }
+func inWord(f *flow) bool { return f.b[len(f.b)-1] != ' ' }
 
 // breaks returns the reading of the word that is interrupted here, an empty one outside words.
 func (f *flow) breaks() (w further) {
 	f.settle()
-	if f.inWord() || f.has {
+	if inWord(f) || f.has {
 		w = f.begun(&f.further[0])
 	}
 	return w
@@ -848,7 +848,7 @@ func (x *page) styled(t *tag) bool {
 	}
 	f := &x.out
 	f.settle()
-	broken := x.out.inWord() || f.has
+	broken := inWord(&x.out) || f.has
 	if !broken && e&^(hides|mayHide) == 0 && t.kind == tagBlock {
 		return false
 	}
@@ -951,7 +951,7 @@ func (x *page) showNothing(s *styledElement) {
 	f := &x.out
 	at := s.start - f.gone
 	glued := at > 0 && at < len(f.b) && f.b[at] != ' ' && f.b[at-1] != ' '
-	if s.effect&hides == 0 && !(glued && x.out.inWord()) {
+	if s.effect&hides == 0 && !(glued && inWord(&x.out)) {
 		return // without the sheet, people read several words
 	}
 	for i, w := range s.words {

@@ -80,10 +80,15 @@ type Server struct {
 	sockets   []*socket
 	listeners []listener
 	quics     []quicListener
-	stopping  atomic.Bool
-	leaving   atomic.Bool     // another process has taken over; connections end when they are silent
-	ctx       context.Context // of transfers; ends with Run
-	streams   sync.WaitGroup
+	ending
+	ctx     context.Context // of transfers; ends with Run
+	streams sync.WaitGroup
+}
+
+// An ending says in which way a Server is about to end.
+type ending struct {
+	stopping atomic.Bool
+	leaving  atomic.Bool // another process has taken over; connections end when they are silent
 }
 
 // A listener is a TCP socket and its transport.
