@@ -16,6 +16,10 @@ import (
 // stillness is how long nothing arrives in a direction before it is parked.
 const stillness = time.Second
 
+// mostStill is the most by which that grows, because parking costs as much as judging a message:
+// a direction that was parked for a short time is parked later the next time.
+const mostStill = 16
+
 // parking holds the parked directions of a listener's tunnels. The zero parking is ready for
 // use.
 type parking struct {
@@ -40,8 +44,8 @@ func (k *parking) park(d *direction) bool {
 	}
 	watched := false
 	_ = raw.Control(func(fd uintptr) { // it fails if the socket was closed
-		d.fd = int(fd)
-		for len(k.at) <= d.fd {
+		d.fd = int32(fd) //nolint:gosec // descriptors are small
+		for len(k.at) <= int(d.fd) {
 			k.at = append(k.at, nil)
 		}
 		if watched = k.poller.Watch(fd) == nil; watched {
@@ -51,9 +55,22 @@ func (k *parking) park(d *direction) bool {
 	if !watched {
 		return false
 	}
-	d.parked = true
-	d.setUntil(d.t.c.p.tunnel - d.t.c.p.still)
+	d.parked, d.since = true, time.Now().UnixNano()
+	d.until = d.since + int64(d.t.c.p.tunnel-d.still)
 	return true
+}
+
+// woken adapts to the pace at which something arrives.
+func (d *direction) woken(now time.Time) {
+	p := d.t.c.p
+	longer := 2 * d.still
+	switch parked := time.Duration(now.UnixNano() - d.since); {
+	case parked > 8*d.still:
+		d.still = p.still
+	case longer <= mostStill*p.still && (p.tunnel == 0 || longer < p.tunnel):
+		d.still = longer
+	}
+	d.quiet.Store(false)
 }
 
 // ready makes a poller if there is none. idle is the longest silence of a tunnel, 0 for any.
@@ -90,11 +107,12 @@ func (k *parking) run(poller *platform.Poller, idle time.Duration) {
 
 // arrived continues the directions whose sources have these descriptors.
 func (k *parking) arrived(fds []int) {
+	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, fd := range fds {
 		if d := k.at[fd]; d != nil {
-			d.quiet.Store(false)
+			d.woken(now)
 			k.resume(d)
 		}
 	}
@@ -112,7 +130,7 @@ func (k *parking) expire(now time.Time, idle time.Duration) {
 		if d.silent = d.other().quiet.Load(); d.silent {
 			k.resume(d)
 		} else {
-			d.setUntil(idle)
+			d.until = now.Add(idle).UnixNano()
 		}
 	}
 }

@@ -175,6 +175,26 @@ func TestParkedTunnelEnds(t *testing.T) {
 	}
 }
 
+func TestDirectionIsParkedLaterWhileItsPausesAreShort(t *testing.T) {
+	p := &Proxy{limits: limits{still: time.Second, tunnel: 10 * time.Second}}
+	d := &direction{t: &tunnel{c: &conn{p: p}}, still: p.still}
+	for i, tt := range []struct{ parked, want time.Duration }{
+		{time.Second, 2 * time.Second},
+		{time.Second, 4 * time.Second},
+		{20 * time.Second, 8 * time.Second},
+		{time.Second, 8 * time.Second}, // the next would be more than the longest silence of a tunnel
+		{time.Minute + 10*time.Second, time.Second},
+		{8 * time.Second, 2 * time.Second},
+	} {
+		now := time.Now()
+		d.since = now.Add(-tt.parked).UnixNano()
+		d.quiet.Store(true)
+		if d.woken(now); d.still != tt.want || d.quiet.Load() {
+			t.Errorf("%d: parked after %v, want %v; quiet %v", i, d.still, tt.want, d.quiet.Load())
+		}
+	}
+}
+
 // A tunnel is silent only if nothing arrives in either direction.
 func TestParkedDirectionOutlastsTheWaitWhileTheOtherIsBusy(t *testing.T) {
 	const pieces = 40

@@ -39,9 +39,11 @@ type direction struct {
 	ended    atomic.Bool                   // by a verdict: further bytes are dropped
 	parked   bool                          // guarded by parking.mu
 	silent   bool                          // nothing came in either direction until the end of its time
-	fd       int                           // of socket, while parked
+	fd       int32                         // of socket, while parked
 	socket   *net.TCPConn                  // below src; nil if it cannot be parked
-	until    int64                         // end of its time while parked, unless something arrives: Unix nanoseconds
+	still    time.Duration                 // how long nothing arrives before it is parked
+	since    int64                         // when it was parked: Unix nanoseconds
+	until    int64                         // end of its time while parked, unless something arrives
 	talk     *exchange.Talk                // judges the bytes; nil for none
 	mu       sync.Mutex                    // guards talk, and writes to dst, if it is judged
 	why      atomic.Pointer[exchange.Talk] // the conversation with that verdict, until the receiver is informed
@@ -54,9 +56,6 @@ func (d *direction) other() *direction {
 	}
 	return &d.t.up
 }
-
-// setUntil gives a parked direction time.
-func (d *direction) setUntil(wait time.Duration) { d.until = time.Now().Add(wait).UnixNano() }
 
 var errSilent = errors.New("tunnel silent")
 
@@ -79,7 +78,7 @@ func (t *tunnel) begin(c *conn) {
 	t.far.SetDeadline(time.Time{})
 	t.up.t, t.up.dst, t.up.src = t, t.far, t.near
 	t.down.t, t.down.dst, t.down.src = t, t.near, t.far
-	if p.tunnel == 0 || p.tunnel > p.still {
+	if t.up.still, t.down.still = p.still, p.still; p.tunnel == 0 || p.tunnel > p.still {
 		t.up.socket, t.down.socket = socketOf(t.near), socketOf(t.far)
 	}
 	t.done = make(chan struct{})
@@ -229,7 +228,7 @@ func (d *direction) copy(p *Proxy, first []byte) (err error, parked bool) {
 		case d.other().over.Load() && !last:
 			wait, last, mayPark = p.answer, true, false
 		case mayPark:
-			wait = p.still
+			wait = d.still
 		}
 		// Deadlines cost one call per period instead of one per read: when one passes, the
 		// bytes moved in the meantime decide.
