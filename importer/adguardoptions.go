@@ -206,15 +206,12 @@ func prefixes(ours string, to func(a *adGuardKeys) *setting.OneOrMore[netip.Pref
 	return func(a *adGuardKeys, v any) *Note {
 		var others []string
 		for _, s := range words(v) {
-			n, err := netip.ParsePrefix(s)
-			if addr, failed := netip.ParseAddr(s); failed == nil {
-				n, err = netip.PrefixFrom(addr.WithZone(""), addr.BitLen()), nil
-			}
+			n, err := network(s)
 			if err != nil {
 				others = append(others, s)
 				continue
 			}
-			*to(a) = append(*to(a), n.Masked())
+			*to(a) = append(*to(a), n)
 		}
 		if len(others) > 0 {
 			return differs(ours, "only addresses and networks; left out: "+strings.Join(others, ", "))
@@ -376,6 +373,9 @@ func (a *adGuardKeys) upstreamMode(v any) *Note {
 	order, ok := map[string]forward.Order{"parallel": forward.Parallel, "fastest_addr": forward.Fastest, "load_balance": forward.Fastest}[plainText(v)]
 	if !ok {
 		return lostOurs("dns: forward: order", fmt.Sprintf("%q is not a known mode", plainText(v)))
+	}
+	if len(words(a.all["dns.fallback_dns"])) > 0 {
+		return differs("dns: forward: order: strict", "fallback servers are to come last, so upstreams are asked as they are listed")
 	}
 	a.set.dns().Forward.Order = order
 	if order == forward.Parallel {

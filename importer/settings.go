@@ -103,9 +103,8 @@ func listenOn(ip string, port int) setting.OneOrMore[setting.Address] {
 // asNetworks reads addresses and networks; ones that cannot be read are left out.
 func asNetworks(texts []string) (all []policy.Network) {
 	for _, s := range texts {
-		var n policy.Network
-		if n.UnmarshalText([]byte(s)) == nil {
-			all = append(all, n)
+		if n, err := network(s); err == nil {
+			all = append(all, policy.Network{Prefix: n})
 		}
 	}
 	return all
@@ -113,6 +112,9 @@ func asNetworks(texts []string) (all []policy.Network) {
 
 // network reads a network, or an address as one.
 func network(s string) (netip.Prefix, error) {
+	if p, err := netip.ParsePrefix(s); err == nil {
+		s = p.Masked().String() // other programs take bits behind the mask
+	}
 	var n policy.Network
 	err := n.UnmarshalText([]byte(s))
 	return n.Prefix, err

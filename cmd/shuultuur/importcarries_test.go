@@ -110,6 +110,17 @@ var carriesCases = []carriesCase{
 			{"10.2.0.1", "http://video.example/", "pass"}, {"10.1.5.1", "http://video.example/", "block"}, {"10.1.5.1", "http://games.example/", "block"}, {"10.1.5.1", "http://good.games.example/", "block"}, {"10.1.5.1", "http://ads.example/", "block"},
 		},
 	},
+	{
+		name: "Blocky's networks with bits behind the mask", program: "blocky",
+		files:    map[string]string{"config.yml": "upstreams: {groups: {default: [9.9.9.9]}}\nblocking:\n  denylists:\n    ads:\n      - |\n        ads.example\n  clientGroupsBlock: {192.168.178.1/24: [ads]}\n"},
+		settings: []string{"192.168.178.0/24"},
+		asked:    [][3]string{{"192.168.178.9", "http://ads.example/", "block"}, {"192.168.179.9", "http://ads.example/", "pass"}},
+	},
+	{
+		name: "AdGuard Home's fallback servers come last", program: "adguardhome", main: "AdGuardHome.yaml",
+		files:    map[string]string{"AdGuardHome.yaml": "schema_version: 30\ndns: {upstream_dns: [9.9.9.9], fallback_dns: [8.8.4.4], upstream_mode: parallel, disallowed_clients: [10.0.0.9/8]}\nfiltering: {safe_search: {enabled: true, youtube: false}}\n"},
+		settings: []string{"order: strict", "upstreams: [9.9.9.9, 8.8.4.4]", "deny: [10.0.0.0/8]", "safesearch: true"}, never: []string{"youtube"},
+	},
 }
 
 func TestImportCarries(t *testing.T) {
