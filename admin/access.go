@@ -50,9 +50,9 @@ type bounds struct {
 
 func (b *bounds) free() bool { return b.groups == nil && !b.noURLs && b.hidden == nil }
 
-// all reports whether all rows are visible with their persons. Then the store's
+// coverAll reports whether all rows are visible with their persons. Then the store's
 // counts can be used.
-func (b *bounds) all() bool { return b.groups == nil && b.hidden == nil }
+func (b *bounds) coverAll() bool { return b.groups == nil && b.hidden == nil }
 
 func (d *reader) bounds(who *account.Who) *bounds {
 	b := &bounds{who: who}
@@ -214,7 +214,7 @@ func (d *reader) Count(ctx context.Context, questions ...event.Question) ([][]ev
 		return d.Reader.Count(ctx, questions...)
 	}
 	b := d.bounds(who)
-	whole := b.all() // the store's sums cover exactly the visible rows
+	whole := b.coverAll() // the store's sums cover exactly the visible rows
 	for i := range questions {
 		if err := d.look(b, &questions[i].Filter); err != nil {
 			return nil, err

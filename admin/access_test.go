@@ -513,7 +513,7 @@ func TestAWrongTokenIsWrongOnThisMachineToo(t *testing.T) {
 	}
 }
 
-func tells(r route) bool { ok, _ := r.tells(); return ok }
+func tells(r route) bool { ok, _ := r.hasDryRun(); return ok }
 
 // Whoever asks for the effect alone wants nothing to change: a route says it or refuses.
 func TestDryRunChangesNothingOnAnyRoute(t *testing.T) {

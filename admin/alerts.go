@@ -94,7 +94,7 @@ func (p *Parts) alert(w http.ResponseWriter, r *http.Request, page pageTemplate)
 		return
 	}
 	x := alertInFull{Alert: a}
-	if err := p.around(r.Context(), &x); err != nil {
+	if err := p.eventsAround(r.Context(), &x); err != nil {
 		x.NoAround = err.Error()
 	}
 	if !isPage(r) {
@@ -104,9 +104,9 @@ func (p *Parts) alert(w http.ResponseWriter, r *http.Request, page pageTemplate)
 	writePage(w, page, http.StatusOK, &x)
 }
 
-// around finds the events of an alert's person before and after it. It is a look,
+// eventsAround finds the events of an alert's person before and after it. It is a look,
 // limited to the events that the user may see, and is in the audit log.
-func (p *Parts) around(ctx context.Context, x *alertInFull) error {
+func (p *Parts) eventsAround(ctx context.Context, x *alertInFull) error {
 	if p.Events == nil {
 		return errors.New("no store that can be asked keeps events")
 	}

@@ -158,7 +158,7 @@ func (c *clientsPages) data(ctx context.Context, who *account.Who) (*clientsData
 			d.Bonus = append(d.Bonus, b)
 		}
 	}
-	byUser, byAddr, err := c.seen(ctx)
+	byUser, byAddr, err := c.clientsOnRecord(ctx)
 	for name, row := range byUser {
 		row.Addresses = users[name]
 	}
@@ -205,9 +205,9 @@ func (c *clientsPages) data(ctx context.Context, who *account.Who) (*clientsData
 	return d, err
 }
 
-// seen returns the users, and the addresses without a user, in the record since
+// clientsOnRecord returns the users, and the addresses without a user, in the record since
 // a day.
-func (c *clientsPages) seen(ctx context.Context) (users map[string]*clientRow, addrs []*clientRow, err error) {
+func (c *clientsPages) clientsOnRecord(ctx context.Context) (users map[string]*clientRow, addrs []*clientRow, err error) {
 	users = map[string]*clientRow{}
 	if c.p.Events == nil {
 		return users, nil, nil

@@ -99,9 +99,9 @@ var effects = map[string]string{
 	"POST /looks/end":                  ofAccess,
 }
 
-// tells reports whether a route answers dry_run=true with the effect of a change, and if not,
+// hasDryRun reports whether a route answers dry_run=true with the effect of a change, and if not,
 // why.
-func (r route) tells() (ok bool, why string) {
+func (r route) hasDryRun() (ok bool, why string) {
 	why = effects[r.method+" "+r.path]
 	return why == judged || why == explained, why
 }
@@ -227,15 +227,15 @@ type consequence struct {
 	Saved bool       `json:"saved"`
 }
 
-// some reports whether there is an effect to show before the change is made.
-func (f *consequence) some() bool { return f.Asked != nil && *f.Asked > 0 || len(f.Diff) > 0 }
+// isShown reports whether there is an effect to show before the change is made.
+func (f *consequence) isShown() bool { return f.Asked != nil && *f.Asked > 0 || len(f.Diff) > 0 }
 
 // foretell answers a request if its effect must be shown first, and reports whether it did. If
 // not, the change must be made now. With dry_run=true, the answer is the effect alone. A
 // browser gets the effect with a form that makes the change, if the change would have altered
 // something; programs must ask for it. A mistake in the change is returned.
 func (p *Parts) foretell(w http.ResponseWriter, r *http.Request, c foretold) (answered bool, err error) {
-	if !foretells(r) {
+	if !mustForetell(r) {
 		return false, nil
 	}
 	dry, page := dryRun(r.Form), isPage(r)
@@ -250,7 +250,7 @@ func (p *Parts) foretell(w http.ResponseWriter, r *http.Request, c foretold) (an
 	case err != nil:
 		out.Note = err.Error()
 	}
-	if !dry && (errors.Is(err, ErrNoRecord) || out.Effect != nil && out.Effect.Changed == 0 || c.Told != nil && !c.Told.some()) {
+	if !dry && (errors.Is(err, ErrNoRecord) || out.Effect != nil && out.Effect.Changed == 0 || c.Told != nil && !c.Told.isShown()) {
 		return false, nil
 	}
 	if s, ok := w.(*seeing); ok {
@@ -278,9 +278,9 @@ func (p *Parts) foretell(w http.ResponseWriter, r *http.Request, c foretold) (an
 	return true, nil
 }
 
-// foretells reports whether the effect of a change must be shown before it is made. The form
+// mustForetell reports whether the effect of a change must be shown before it is made. The form
 // must be parsed.
-func foretells(r *http.Request) bool {
+func mustForetell(r *http.Request) bool {
 	return dryRun(r.Form) || isPage(r) && r.PostForm.Get("checked") != tagOf(r)
 }
 
@@ -312,7 +312,7 @@ func withoutDryRun(u *url.URL) string {
 // refusesDry answers a request for the effect of a change on a route that cannot
 // show it.
 func refusesDry(w http.ResponseWriter, r route) {
-	_, why := r.tells()
+	_, why := r.hasDryRun()
 	if why == "" {
 		why = "it cannot say its effect"
 	}

@@ -66,7 +66,7 @@ func TestEveryChangingRouteSaysHowItTellsItsEffect(t *testing.T) {
 		if there[key] = true; r.method == http.MethodGet {
 			continue
 		}
-		tells, why := r.tells()
+		tells, why := r.hasDryRun()
 		switch {
 		case why == "":
 			t.Errorf("%s has no row in effects: say that its effect is judged or told, or why it changes no verdict", key)

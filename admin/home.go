@@ -98,19 +98,19 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 	if all := d.Recent.Requests + d.Recent.Queries; all > 0 {
 		d.Share = 100 * float64(d.Blocked) / float64(all)
 	}
-	d.Half, d.Slow = brief(d.Recent.Half), brief(d.Recent.Slow)
+	d.Half, d.Slow = briefTime(d.Recent.Half), briefTime(d.Recent.Slow)
 	d.From, d.To = now.Add(-time.Hour).Local().Format("15:04"), now.Local().Format("15:04")
 	if h.p.Events != nil {
 		var err error
-		if d.Tops, err = h.most(r.Context(), now); err != nil {
+		if d.Tops, err = h.topOfDay(r.Context(), now); err != nil {
 			d.Error = err.Error()
 		}
 	}
 	writePage(w, page, http.StatusOK, d)
 }
 
-// brief writes a time as a figure.
-func brief(d time.Duration) string {
+// briefTime writes a time as a figure.
+func briefTime(d time.Duration) string {
 	switch {
 	case d == 0:
 		return "–"
@@ -122,11 +122,11 @@ func brief(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
 }
 
-// most counts the events of the last day; the answer is cached for a moment.
+// topOfDay counts the events of the last day; the answer is cached for a moment.
 // For a user with limited rights it counts again.
-func (h *home) most(ctx context.Context, now time.Time) ([]homeTop, error) {
+func (h *home) topOfDay(ctx context.Context, now time.Time) ([]homeTop, error) {
 	if d, ok := h.p.Events.Reader.(*reader); ok {
-		if who := account.Of(ctx); who != nil && !d.bounds(who).all() {
+		if who := account.Of(ctx); who != nil && !d.bounds(who).coverAll() {
 			ctx, cancel := context.WithTimeout(ctx, maxAsk)
 			defer cancel()
 			tops, err := h.count(ctx, now)

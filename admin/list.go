@@ -46,7 +46,7 @@ func standing(c *collection.Collection, name string) Standing {
 	return standingOf(s)
 }
 
-func standingOf(s *collection.Standing) Standing {
+func standingOf(s *collection.Status) Standing {
 	all := Standing{From: cmp.Or(s.Known.Name, s.URL, s.Path), Web: s.Fetched, Checked: s.State.Checked, Problem: cmp.Or(s.State.Problem, s.Fault)}
 	for _, v := range s.State.Versions {
 		if v.Current {
@@ -114,7 +114,7 @@ func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, don
 	}
 	o.count(r.Context(), d)
 	if failed == nil && r.URL.Query().Get("odd") != "" {
-		status, failed = o.odd(r.Context(), c, d)
+		status, failed = o.oddLines(r.Context(), c, d)
 	}
 	if failed != nil {
 		d.Error, status = failed.Error(), max(status, statusOf(failed))
@@ -148,8 +148,8 @@ func (o *listPage) count(ctx context.Context, d *ListState) {
 	d.Blocked, d.Record = &n, "/events?"+url.Values{"filter": {fmt.Sprintf("action:block,warn %q", written)}, "last": {"1d"}}.Encode()
 }
 
-// odd reads the list and returns its odd lines.
-func (o *listPage) odd(ctx context.Context, c *collection.Collection, d *ListState) (status int, err error) {
+// oddLines reads the list and returns its odd lines.
+func (o *listPage) oddLines(ctx context.Context, c *collection.Collection, d *ListState) (status int, err error) {
 	if !o.lists.reading.TryLock() {
 		return http.StatusServiceUnavailable, fmt.Errorf("another list is being read; try again in a moment")
 	}
@@ -190,10 +190,10 @@ func (o *listPage) act(w http.ResponseWriter, r *http.Request) {
 	case "fetch":
 		done = text.Mark("There is nothing newer.")
 		var got source.Change
-		if got, err = c.Update(r.Context(), client, name); got.Taken {
+		if got, err = c.Update(r.Context(), client, name); got.Updated {
 			done = text.Mark("A newer version is in use.")
 		}
-		if err == nil && got.Taken && !o.lists.Use(r.Context(), "fetched: "+name) {
+		if err == nil && got.Updated && !o.lists.Use(r.Context(), "fetched: "+name) {
 			err = fmt.Errorf("the list was fetched, but cannot be used; the log says why")
 		}
 	case "back":
@@ -211,7 +211,7 @@ func (o *listPage) foretell(w http.ResponseWriter, r *http.Request, c *collectio
 	switch what {
 	case "fetch":
 		f.What = text.Mark("A newer version is in use.")
-		if !foretells(r) {
+		if !mustForetell(r) {
 			return false, nil
 		}
 		newer, err := c.Newer(r.Context(), client, name, func(file string) (err error) {

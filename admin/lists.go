@@ -70,8 +70,8 @@ type List struct {
 	Standing
 }
 
-// others returns the number of entries that are not hosts or URLs.
-func (l List) others() int { return l.Networks + l.Exprs + l.Rules }
+// otherEntries returns the number of entries that are not hosts or URLs.
+func (l List) otherEntries() int { return l.Networks + l.Exprs + l.Rules }
 
 // categories names the largest categories.
 func (l List) categories() string {

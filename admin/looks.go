@@ -195,7 +195,7 @@ func (l *Looks) routes(notice noticeFunc) []route {
 				http.Error(w, err.Error(), statusOf(err))
 				return
 			}
-			done(w, r, "/looks", show)
+			redirectDone(w, r, "/looks", show)
 		}
 	}
 	return []route{
@@ -222,9 +222,9 @@ func (l *Looks) routes(notice noticeFunc) []route {
 	}
 }
 
-// done redirects browsers to a page after an action; others get the result of
+// redirectDone redirects browsers to a page after an action; others get the result of
 // show.
-func done(w http.ResponseWriter, r *http.Request, to string, show http.HandlerFunc) {
+func redirectDone(w http.ResponseWriter, r *http.Request, to string, show http.HandlerFunc) {
 	if isPage(r) {
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return

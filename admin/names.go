@@ -31,7 +31,7 @@ type Upstream struct {
 }
 
 // Took is the time to an answer for people.
-func (u Upstream) took() string { return brief(time.Duration(u.Seconds * float64(time.Second))) }
+func (u Upstream) took() string { return briefTime(time.Duration(u.Seconds * float64(time.Second))) }
 
 // Looked is an answer of upstreams about a name.
 type Looked struct {

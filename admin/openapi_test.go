@@ -92,7 +92,7 @@ func TestRoutesThatSayTheirEffectAreDescribed(t *testing.T) {
 	for path, o := range operations() {
 		takes := slices.ContainsFunc(append(slices.Clone(o.form), o.query...), func(f field) bool { return f.name == "dry_run" })
 		method, at, _ := strings.Cut(path, " ")
-		if tells, _ := (route{method: method, path: at}).tells(); takes != tells {
+		if tells, _ := (route{method: method, path: at}).hasDryRun(); takes != tells {
 			t.Errorf("%s: described with dry_run: %v, says its effect: %v", path, takes, tells)
 		}
 	}

@@ -83,7 +83,7 @@ func pauseRoutes(all *Parts) []route {
 		{"GET", "/pause", helper, func(w http.ResponseWriter, r *http.Request) { p.show(w, r, page, nil) }},
 		{"POST", "/pause", helper, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
-			until, err := p.asked(r)
+			until, err := p.readLength(r)
 			if err == nil {
 				who := strings.TrimSpace(r.PostForm.Get("who"))
 				var done bool
@@ -103,8 +103,8 @@ func pauseRoutes(all *Parts) []route {
 // A notOwn reports a change that only another user may make.
 type notOwn struct{ error }
 
-// asked reads how long filtering is to rest, for whom the user may let it.
-func (p *Pause) asked(r *http.Request) (until time.Time, err error) {
+// readLength reads how long filtering is to rest, for whom the user may let it.
+func (p *Pause) readLength(r *http.Request) (until time.Time, err error) {
 	if err := r.ParseForm(); err != nil {
 		return until, &BadChange{err}
 	}

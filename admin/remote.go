@@ -114,8 +114,8 @@ func (c Client) SaveSettings(ctx context.Context, text []byte, tag, reason strin
 	return &s, json.Unmarshal(data, &s)
 }
 
-// Says describes the effect in a sentence.
-func (e *Effect) Says() string { return e.describe(nil) }
+// Summary describes the effect in a sentence.
+func (e *Effect) Summary() string { return e.describe(nil) }
 
 // Health returns the state of the gateway.
 func (c Client) Health(ctx context.Context) (h Health, err error) {

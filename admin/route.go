@@ -197,7 +197,7 @@ func covers(who *account.Who, r route, q *http.Request) bool {
 	if r.path == mcpPath {
 		return reads
 	}
-	tells, _ := r.tells()
+	tells, _ := r.hasDryRun()
 	return who.Covers(q.Method, q.URL.Path) || reads && tells && dryRun(q.URL.Query())
 }
 
@@ -210,7 +210,7 @@ func dryRun(f url.Values) bool {
 // refusedDry answers a dry run of a route that cannot say its effect. At most bytes of a
 // form are read for that.
 func (s *Server) refusedDry(w http.ResponseWriter, q *http.Request, r route, most int64) bool {
-	if tells, _ := r.tells(); tells || r.method == http.MethodGet || !asksDry(q, most) {
+	if tells, _ := r.hasDryRun(); tells || r.method == http.MethodGet || !asksDry(q, most) {
 		return false
 	}
 	refusesDry(w, r)

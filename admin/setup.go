@@ -89,7 +89,7 @@ func setupRoutes(offered func() *Setup) []route {
 			return nil
 		}
 		s.mu.Lock()
-		if s.done != nil || !same(token, s.Token) {
+		if s.done != nil || !equalSecrets(token, s.Token) {
 			s.mu.Unlock()
 			return nil
 		}

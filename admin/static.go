@@ -114,7 +114,7 @@ func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 		"whom":       policy.Pause.Whom,
 		"among":      slices.Contains[[]string],
 		"effect":     func(e *Effect) string { return e.describe(t) },
-		"others":     List.others,
+		"others":     List.otherEntries,
 		"categories": List.categories,
 		"add":        func(a, b int) int { return a + b },
 		"neg":        func(a int) int { return -a },
@@ -122,8 +122,8 @@ func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 		"dayname":    func(d int) string { return t.Say([...]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}[d%7]) },
 		"hour":       func(minute int) string { return fmt.Sprintf("%d:%02d", minute/60, minute%60) },
 		"figures":    figure.shown,
-		"brief":      brief,
-		"nanos":      func(n int64) string { return brief(time.Duration(n)) },
+		"brief":      briefTime,
+		"nanos":      func(n int64) string { return briefTime(time.Duration(n)) },
 		"took":       Upstream.took,
 		"thousand":   func(f float64) float64 { return 1000 * f },
 		"number":     number,
@@ -147,8 +147,8 @@ func clock(t time.Time, layout string) string {
 	return t.Local().Format(layout)
 }
 
-// whole returns v as a number.
-func whole(v any) int64 {
+// wholeNumber returns v as a number.
+func wholeNumber(v any) int64 {
 	r := reflect.Indirect(reflect.ValueOf(v))
 	switch {
 	case r.CanInt():
@@ -163,7 +163,7 @@ func whole(v any) int64 {
 
 // number writes a number with thin spaces between thousands.
 func number(v any) string {
-	n := whole(v)
+	n := wholeNumber(v)
 	if n < 0 {
 		return "-" + number(-n)
 	}
@@ -176,7 +176,7 @@ func number(v any) string {
 
 // size writes a number of bytes for people.
 func size(v any) string {
-	f := float64(whole(v))
+	f := float64(wholeNumber(v))
 	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
 		if f < 1024 {
 			if unit == "B" || f >= 100 {
@@ -189,8 +189,8 @@ func size(v any) string {
 	return fmt.Sprintf("%.1f TiB", f)
 }
 
-// same compares secrets in constant time.
-func same(a, b string) bool {
+// equalSecrets compares secrets in constant time.
+func equalSecrets(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return b != "" && subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }

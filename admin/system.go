@@ -144,9 +144,9 @@ func spread(h *metrics.Float64Histogram) (all []runtimeShare) {
 		if sum == 0 {
 			break
 		}
-		name := "< " + brief(limits[i])
+		name := "< " + briefTime(limits[i])
 		if i == len(limits)-1 {
-			name = "≥ " + brief(limits[i-1])
+			name = "≥ " + briefTime(limits[i-1])
 		}
 		all = append(all, runtimeShare{name, n, 100 * float64(n) / float64(sum)})
 	}

@@ -58,8 +58,8 @@ type delivery struct {
 	rendered map[*template.Template][]byte // by the page, nil for JSON; guarded by mu
 }
 
-// in returns the event for a stream: for a page in some language, or as JSON.
-func (t *delivery) in(page *template.Template) []byte {
+// render returns the event for a stream: for a page in some language, or as JSON.
+func (t *delivery) render(page *template.Template) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if b, ok := t.rendered[page]; ok {
@@ -171,8 +171,8 @@ func (t *tail) publish(row *event.Row) {
 	}
 }
 
-// lost returns how many rows were skipped since it was asked last.
-func (t *tail) lost(v *watcher) int {
+// takeSkipped returns how many rows were skipped since it was asked last.
+func (t *tail) takeSkipped(v *watcher) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := v.skipped
@@ -245,9 +245,9 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			for len(v.rows) > 0 && b.Len() < 64<<10 {
-				b.Write((<-v.rows).in(page))
+				b.Write((<-v.rows).render(page))
 			}
-			if n := t.lost(v); n > 0 {
+			if n := t.takeSkipped(v); n > 0 {
 				fmt.Fprintf(&b, "event: skipped\ndata: %d\n\n", n)
 			}
 		}

@@ -232,7 +232,7 @@ func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		var shown bool
-		if shown, err = z.tell(w, r, d.Origin, zonePath(d), diff(d.Text, fresh)); shown {
+		if shown, err = z.showEffect(w, r, d.Origin, zonePath(d), diff(d.Text, fresh)); shown {
 			return
 		}
 	}
@@ -319,7 +319,7 @@ func (z *zonePages) record(w http.ResponseWriter, r *http.Request) {
 	}
 	out := &preview{What: what, Record: e.Record, Warnings: e.Warnings, Diff: diff(string(e.Before), string(e.After)), Checked: Tag(e.After), Fields: r.PostForm}
 	out.Name = strings.TrimSuffix(e.Name, ".")
-	out.Asked = z.asked(r.Context(), out.Name)
+	out.Asked = z.queriesOfDay(r.Context(), out.Name)
 	dry := dryRun(f)
 	if dry || isPage(r) && f.Get("checked") != out.Checked {
 		if !isPage(r) {
@@ -366,9 +366,9 @@ func (z *zonePages) failRecord(w http.ResponseWriter, r *http.Request, d *zoneDa
 	}
 }
 
-// asked returns how many requests and queries of the last day were for a host; nil if no record
+// queriesOfDay returns how many requests and queries of the last day were for a host; nil if no record
 // can be asked.
-func (z *zonePages) asked(ctx context.Context, host string) *int {
+func (z *zonePages) queriesOfDay(ctx context.Context, host string) *int {
 	if z.p.Events == nil || z.p.Events.Reader == nil {
 		return nil
 	}
@@ -396,9 +396,9 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 	if err == nil && d.View == "" && d.Tag == "" {
 		err = authority.ErrNoZone
 	}
-	if err == nil && foretells(r) {
+	if err == nil && mustForetell(r) {
 		f := consequence{Name: strings.TrimSuffix(d.Origin, "."), Diff: diff(d.Text, "")}
-		f.Asked = z.asked(r.Context(), f.Name)
+		f.Asked = z.queriesOfDay(r.Context(), f.Name)
 		var shown bool
 		shown, err = z.p.foretell(w, r, foretold{Back: zonePath(d), Told: &f, JSON: map[string]any{"saved": false, "records": d.Matches, "asked": f.Asked}})
 		if shown {

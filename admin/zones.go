@@ -127,13 +127,13 @@ func (z *zonePages) create(w http.ResponseWriter, r *http.Request) (err error) {
 	})
 }
 
-// tell shows whose answers a zone changes, see [Parts.foretell].
-func (z *zonePages) tell(w http.ResponseWriter, r *http.Request, origin, back string, diff []diffLine) (bool, error) {
-	if !foretells(r) {
+// showEffect shows whose answers a zone changes, see [Parts.foretell].
+func (z *zonePages) showEffect(w http.ResponseWriter, r *http.Request, origin, back string, diff []diffLine) (bool, error) {
+	if !mustForetell(r) {
 		return false, nil
 	}
 	origin = strings.TrimSuffix(origin, ".")
-	return z.p.foretell(w, r, foretold{Back: back, Told: &consequence{Name: origin, Asked: z.asked(r.Context(), origin), Diff: diff}})
+	return z.p.foretell(w, r, foretold{Back: back, Told: &consequence{Name: origin, Asked: z.queriesOfDay(r.Context(), origin), Diff: diff}})
 }
 
 // make has a zone made in a folder or in Redis, and leads to it. On trial, do only looks for
@@ -151,7 +151,7 @@ func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, 
 	if _, err := do(folder, true); err != nil {
 		return err
 	}
-	if shown, err := z.tell(w, r, origin, "/zones", nil); shown || err != nil {
+	if shown, err := z.showEffect(w, r, origin, "/zones", nil); shown || err != nil {
 		return err
 	}
 	path, err := do(folder, false)

@@ -126,8 +126,8 @@ func (s *spare) get(class int) []byte {
 	return m
 }
 
-// held returns the number of bytes kept.
-func (s *spare) held() int64 {
+// keptBytes returns the number of bytes kept.
+func (s *spare) keptBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes

@@ -58,7 +58,7 @@ func TestBodiesAreNeverMixed(t *testing.T) {
 	for _, disk := range []setting.Size{0, 64 << 20} {
 		t.Run(fmt.Sprint("disk ", disk), func(t *testing.T) {
 			c := open(t, Config{Memory: 3 << 20, Disk: disk}, Parts{Data: t.TempDir()})
-			front := c.Over(blockOrigin(func(i int) []byte { return want[i] }))
+			front := c.InFrontOf(blockOrigin(func(i int) []byte { return want[i] }))
 			var all sync.WaitGroup
 			for client := range uint64(8) {
 				all.Go(func() {
@@ -115,7 +115,7 @@ func readSlowly(t *testing.T, r *rand.Rand, b message.Body, want []byte) {
 func TestMissesUseMemoryAgain(t *testing.T) {
 	all := make([]byte, 250_000)
 	c := open(t, Config{Memory: 64 << 20}, Parts{})
-	front := c.Over(blockOrigin(func(i int) []byte { return all[:20_000+i*7919%200_000] }))
+	front := c.InFrontOf(blockOrigin(func(i int) []byte { return all[:20_000+i*7919%200_000] }))
 	miss := func(from, to int) (fetched uint64) {
 		for i := from; i < to; i++ {
 			s, err := front.RoundTrip(t.Context(), request("GET", "http://example.org/"+strconv.Itoa(i)))

@@ -217,8 +217,8 @@ const (
 	tryEvery  = 5 * time.Second
 )
 
-// down reports whether the uplink is down and this request should not try it.
-func (u *uplink) down(now time.Time) bool {
+// isDown reports whether the uplink is down and this request should not try it.
+func (u *uplink) isDown(now time.Time) bool {
 	if u.failed.Load() < downAfter {
 		return false
 	}

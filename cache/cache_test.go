@@ -94,7 +94,7 @@ func TestDecryptedContentIsStoredOnlyWherePolicyAllows(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked := 0
-			front := open(t, Config{}, Parts{Stores: func(*filter.Transaction) bool { return c.allowed }}).Over(answerer(func(*message.Request) (*message.Response, error) {
+			front := open(t, Config{}, Parts{Stores: func(*filter.Transaction) bool { return c.allowed }}).InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 				asked++
 				fields := c.s
 				if len(fields) == 0 || fields[0] != "Cache-Control" {
@@ -119,7 +119,7 @@ func TestWhatA304SetsForOneIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD"} {
 			asked := 0
-			front := open(t, Config{}, Parts{Stores: func(*filter.Transaction) bool { return true }}).Over(answerer(func(q *message.Request) (*message.Response, error) {
+			front := open(t, Config{}, Parts{Stores: func(*filter.Transaction) bool { return true }}).InFrontOf(answerer(func(q *message.Request) (*message.Response, error) {
 				asked++
 				fields := []string{"Cache-Control", "max-age=10", "ETag", `"a"`}
 				if asked == 2 {
@@ -164,7 +164,7 @@ func TestWhatA304ForbidsIsTakenOut(t *testing.T) {
 		t.Run(c.method+" "+c.control, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				asked, control := 0, "max-age=10"
-				front := open(t, Config{}, Parts{}).Over(answerer(func(q *message.Request) (*message.Response, error) {
+				front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(q *message.Request) (*message.Response, error) {
 					asked++
 					status := 200
 					if q.Has("If-None-Match") {
@@ -193,7 +193,7 @@ func TestWhatA304ForbidsIsTakenOut(t *testing.T) {
 func TestRequestsForOneObjectShareOneFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
-		front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+		front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 			asked.Add(1)
 			time.Sleep(time.Second)
 			r, w := io.Pipe()
@@ -227,7 +227,7 @@ func TestRequestsForOneObjectShareOneFetch(t *testing.T) {
 func TestWaitingForOthersHasALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
-		front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+		front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 			if asked.Add(1) == 1 {
 				time.Sleep(time.Minute)
 			}
@@ -246,7 +246,7 @@ func TestWaitingForOthersHasALimit(t *testing.T) {
 
 // The first client leaves; the others still get everything.
 func TestOthersGetTheRestWhenTheFirstLeaves(t *testing.T) {
-	front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+	front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 		s := respond(200, "", "Cache-Control", "max-age=60")
 		s.Length, s.Body = 500_000, &streamed{r: io.NopCloser(bytes.NewReader(make([]byte, 500_000))), left: 500_000}
 		return s, nil
@@ -305,7 +305,7 @@ func TestPurge(t *testing.T) {
 		t.Run(p[0], func(t *testing.T) {
 			asked := 0
 			c := open(t, Config{}, Parts{})
-			front := c.Over(answerer(func(*message.Request) (*message.Response, error) {
+			front := c.InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 				asked++
 				return respond(200, "x", "Cache-Control", "max-age=600", "Cache-Tag", "sport, news"), nil
 			}))
@@ -332,7 +332,7 @@ func TestOfflineServesStaleAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := false
 		asked := 0
-		front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+		front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 			asked++
 			if down {
 				return nil, io.ErrUnexpectedEOF
@@ -376,7 +376,7 @@ func TestIgnoredParametersAndRules(t *testing.T) {
 		{Host: []string{"bank.example"}, Store: &no},
 		{Type: []string{"image/*"}, Min: 3600 * 1e9},
 	}}, Parts{})
-	front := c.Over(answerer(func(q *message.Request) (*message.Response, error) {
+	front := c.InFrontOf(answerer(func(q *message.Request) (*message.Response, error) {
 		if strings.HasPrefix(string(q.Path), "/img") {
 			return respond(200, "x", "Content-Type", "image/png"), nil
 		}
@@ -421,7 +421,7 @@ func TestObjectsOutliveARestart(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error)
 		go func() { ended <- c.Run(ctx) }()
-		f(c.Over(origin), c)
+		f(c.InFrontOf(origin), c)
 		stop()
 		<-ended
 		c.Close()
@@ -473,7 +473,7 @@ func TestObjectsOutliveARestart(t *testing.T) {
 func TestOnlyIfCachedIsNotServedStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := false
-		front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+		front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 			if down {
 				return nil, io.ErrUnexpectedEOF
 			}
@@ -540,7 +540,7 @@ func TestPartsAreCombined(t *testing.T) {
 					return s, err
 				}
 			}
-			front := open(t, Config{}, Parts{}).Over(origin)
+			front := open(t, Config{}, Parts{}).InFrontOf(origin)
 			for _, r := range c.ranges {
 				var first, last int
 				fmt.Sscanf(r, "%d-%d", &first, &last)
@@ -560,7 +560,7 @@ func TestTheRestOfAPartIsStoredAsItsOriginSays(t *testing.T) {
 	for _, control := range []string{"no-store", "private", "max-age=0"} {
 		asked := 0
 		origin := parts("0123456789", &asked)
-		front := open(t, Config{}, Parts{}).Over(answerer(func(q *message.Request) (*message.Response, error) {
+		front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(q *message.Request) (*message.Response, error) {
 			s, err := origin(q)
 			if asked > 1 {
 				s.Fields.Set("Cache-Control", control)
@@ -579,7 +579,7 @@ func TestTheRestOfAPartIsStoredAsItsOriginSays(t *testing.T) {
 
 func TestCacheStatusSaysWhyARequestWentOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		front := open(t, Config{}, Parts{}).Over(answerer(func(q *message.Request) (*message.Response, error) {
+		front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(q *message.Request) (*message.Response, error) {
 			if q.Has("If-None-Match") {
 				return respond(304, "", "ETag", `"x"`, "Cache-Control", "max-age=60"), nil
 			}
@@ -608,7 +608,7 @@ func TestCacheStatusSaysWhyARequestWentOn(t *testing.T) {
 func TestMaxStaleIsNoMoreThanItSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+		front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 			asked++
 			return respond(200, "x", "Cache-Control", "max-age=1000"), nil
 		}))
@@ -628,7 +628,7 @@ func TestMaxStaleIsNoMoreThanItSays(t *testing.T) {
 func TestPurgingAURLTakesAllItsSpellings(t *testing.T) {
 	c := open(t, Config{IgnoreQuery: []string{"utm_*"}}, Parts{})
 	asked := 0
-	front := c.Over(answerer(func(*message.Request) (*message.Response, error) {
+	front := c.InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 		asked++
 		return respond(200, "x", "Cache-Control", "max-age=600"), nil
 	}))
@@ -667,14 +667,14 @@ func TestPurgingAPrefixTakesWhatBeginsWithIt(t *testing.T) {
 		c := open(t, Config{Disk: 64 << 20}, Parts{Data: dir})
 		all := []string{pictures, picture, other, alike, page}
 		for _, u := range all {
-			send(t, c.Over(origin), t.Context(), request("GET", u))
+			send(t, c.InFrontOf(origin), t.Context(), request("GET", u))
 		}
 		if err := c.Purge("prefix", prefix, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		asked = nil
 		for _, u := range all {
-			send(t, c.Over(origin), t.Context(), request("GET", u))
+			send(t, c.InFrontOf(origin), t.Context(), request("GET", u))
 		}
 		if !slices.Equal(asked, want) {
 			t.Errorf("after a purge of %s these are fetched again: %q, want %q", prefix, asked, want)
@@ -695,7 +695,7 @@ func TestPurgesNeverEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, Config{}, Parts{})
 		asked := 0
-		front := c.Over(answerer(func(*message.Request) (*message.Response, error) {
+		front := c.InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 			asked++
 			return respond(200, "x", "Cache-Control", "max-age=600000"), nil
 		}))
@@ -743,7 +743,7 @@ func TestVerdictsEndWithTheFieldsThatTheyFollowFrom(t *testing.T) {
 				asked := 0
 				c1, stop := running(t)
 				defer stop()
-				front := c1.Over(answerer(func(*message.Request) (*message.Response, error) {
+				front := c1.InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 					if asked++; asked == 1 {
 						return respond(200, "text", "Cache-Control", "max-age=5", "ETag", `"a"`, "Content-Type", "text/plain", "Date", at(0)), nil
 					}

@@ -67,7 +67,7 @@ func TestAChangeWithoutAnAnswerCounts(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.method, " ", c.err), func(t *testing.T) {
 			asked := 0
-			front := open(t, Config{}, Parts{}).Over(answerer(func(q *message.Request) (*message.Response, error) {
+			front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(q *message.Request) (*message.Response, error) {
 				if q.Method != "GET" {
 					return nil, c.err
 				}
@@ -112,7 +112,7 @@ func TestWhatAChangeOvertakesIsNotStored(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				origin := &changing{fields: c.fields}
 				cache := open(t, Config{}, Parts{})
-				front := cache.Over(answerer(origin.answer))
+				front := cache.InFrontOf(answerer(origin.answer))
 				get := func() string {
 					_, body, _ := send(t, front, t.Context(), request("GET", url))
 					return body
@@ -160,7 +160,7 @@ func TestAChangeIsOneForAllPolicies(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				origin := &changing{}
 				cache := open(t, Config{}, Parts{})
-				front := cache.Over(answerer(origin.answer))
+				front := cache.InFrontOf(answerer(origin.answer))
 				as := func(policy int) context.Context {
 					edit := filter.Edit{Kind: filter.SetHeader, Name: "Safe-Search", Value: fmt.Sprint(policy)}
 					return filter.With(t.Context(), &filter.Transaction{Edits: []filter.Edit{edit}})

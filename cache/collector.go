@@ -74,7 +74,7 @@ func (s *shelf) pace(ctx context.Context) {
 			return false
 		}
 		use.read()
-		next := garbagePercent(use.live, s.held())
+		next := garbagePercent(use.live, s.memoryInUse())
 		if d := next - last; d > last/16 || d < -last/16 {
 			debug.SetGCPercent(next)
 			last = next
@@ -103,12 +103,12 @@ func afterCollections(f func() bool) {
 	}, f)
 }
 
-// held returns the bytes of memory of the shelf, and of bodies that are being stored.
-func (s *shelf) held() int64 {
+// memoryInUse returns the bytes of memory of the shelf, and of bodies that are being stored.
+func (s *shelf) memoryInUse() int64 {
 	s.mu.RLock()
 	n := s.memory.Bytes()
 	s.mu.RUnlock()
-	return n + s.budget.now() + unused.held()
+	return n + s.budget.now() + unused.keptBytes()
 }
 
 // shrink leaves to objects the memory that bodies being fetched do not need, but at least a
@@ -116,5 +116,5 @@ func (s *shelf) held() int64 {
 func (s *shelf) shrink(used int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memory.Resize(max(s.most-used-min(unused.held(), s.most/16), s.most/3))
+	s.memory.Resize(max(s.most-used-min(unused.keptBytes(), s.most/16), s.most/3))
 }

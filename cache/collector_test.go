@@ -16,7 +16,7 @@ func TestObjectsTakeTheMemoryThatIsCounted(t *testing.T) {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
 			body := make([]byte, size)
 			c := open(t, Config{Memory: 32 << 20}, Parts{})
-			front := c.Over(answerer(func(q *message.Request) (*message.Response, error) {
+			front := c.InFrontOf(answerer(func(q *message.Request) (*message.Response, error) {
 				s := respond(200, string(body), "Cache-Control", "max-age=1000", "Content-Type", "text/html; charset=utf-8",
 					"Last-Modified", "Mon, 23 Nov 2026 09:00:00 GMT", "Etag", `"6b04a8e7-400"`, "Server", "example", "Accept-Ranges", "bytes")
 				return s, nil
@@ -52,7 +52,7 @@ func TestBodiesUnderWayCountAsMemory(t *testing.T) {
 	const memory = 8 << 20
 	c := open(t, Config{Memory: memory}, Parts{})
 	body := make([]byte, 100_000)
-	front := c.Over(answerer(func(q *message.Request) (*message.Response, error) {
+	front := c.InFrontOf(answerer(func(q *message.Request) (*message.Response, error) {
 		if string(q.Path) == "/large" {
 			s := respond(200, "", "Cache-Control", "max-age=1000")
 			s.Fields.Set("Content-Length", strconv.Itoa(3<<20))
@@ -75,15 +75,15 @@ func TestBodiesUnderWayCountAsMemory(t *testing.T) {
 	if _, err := s.Body.Read(make([]byte, 4096)); err != nil {
 		t.Fatal(err)
 	}
-	if c.budget.now() == 0 || c.held()-unused.held() > memory {
-		t.Errorf("with %d bytes under way the cache holds %d of %d", c.budget.now(), c.held()-unused.held(), memory)
+	if c.budget.now() == 0 || c.memoryInUse()-unused.keptBytes() > memory {
+		t.Errorf("with %d bytes under way the cache holds %d of %d", c.budget.now(), c.memoryInUse()-unused.keptBytes(), memory)
 	}
 	if _, err := s.Body.Copy(io.Discard, 3<<20); err != nil {
 		t.Fatal(err)
 	}
 	s.Body.Close()
-	if c.budget.now() != 0 || c.held()-unused.held() > memory || c.memory.Bytes() < memory/2 {
-		t.Errorf("at the end %d bytes are under way, and the cache holds %d of %d", c.budget.now(), c.held()-unused.held(), memory)
+	if c.budget.now() != 0 || c.memoryInUse()-unused.keptBytes() > memory || c.memory.Bytes() < memory/2 {
+		t.Errorf("at the end %d bytes are under way, and the cache holds %d of %d", c.budget.now(), c.memoryInUse()-unused.keptBytes(), memory)
 	}
 }
 

@@ -190,9 +190,9 @@ func (g *growing) atHand() {
 	}
 }
 
-// more waits until there are more than n bytes, and fetches them unless another reader does.
+// waitBeyond waits until there are more than n bytes, and fetches them unless another reader does.
 // The caller holds mu.
-func (g *growing) more(n int64) {
+func (g *growing) waitBeyond(n int64) {
 	for !g.ended && g.n <= n && !g.alone {
 		if g.fetching {
 			g.moved.Wait()
@@ -298,7 +298,7 @@ func (r *reading) next() (parts [][]byte, direct bool, err error) {
 	g := r.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.more(r.pos)
+	g.waitBeyond(r.pos)
 	if r.direct() {
 		return nil, true, nil
 	}
@@ -405,7 +405,7 @@ func (r *reading) Close() error {
 		return nil
 	}
 	for !g.ended && !g.alone && (g.readers > 0 || g.fetching) {
-		g.more(g.n)
+		g.waitBeyond(g.n)
 	}
 	if !g.ended && !g.alone {
 		g.end(errCut)

@@ -53,7 +53,7 @@ func liveHits(t *testing.T, text []byte, cfg Config, memory, disk int64) (hits f
 	c := open(t, cfg, Parts{Data: t.TempDir()})
 	nothing := make([]byte, 64<<20)
 	asked, misses, size := 0, 0, 0
-	front := c.Over(answerer(func(*message.Request) (*message.Response, error) {
+	front := c.InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 		misses++
 		m := new(message.Memory)
 		m.Set(nothing[:size])

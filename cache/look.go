@@ -109,11 +109,11 @@ func (l *Look) describe(c *Cache, o *object, q *message.Request, now time.Time) 
 		l.Where = "disk"
 	}
 	f := &o.facts
-	left := f.Left(now)
+	left := f.FreshFor(now)
 	l.Stored, l.Status, l.Since, l.Bytes = true, o.res.Status, f.Received, o.length
 	l.Age, l.Fresh = f.AgeAt(now).Round(time.Second).String(), left.Round(time.Second).String()
 	l.Tags, l.Categories = o.labels.tags, o.labels.categories
-	if !o.whole() {
+	if !o.isComplete() {
 		l.Part = fmt.Sprintf("bytes %d-%d of %d", o.offset, o.offset+o.length-1, o.size)
 	}
 	o.verdicts.mu.Lock()

@@ -231,7 +231,7 @@ func modelRun(t *testing.T, seed uint64, hits map[string]int) {
 	o := &modelOrigin{r: r}
 	c, stop := running(t)
 	defer stop()
-	front := c.Over(answerer(o.answer))
+	front := c.InFrontOf(answerer(o.answer))
 	for range 120 {
 		synctest.Wait()
 		url := fmt.Sprint("/", r.IntN(4))

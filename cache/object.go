@@ -76,8 +76,8 @@ func (o *object) weight() int64 {
 	return n
 }
 
-// whole reports whether the body is the whole representation.
-func (o *object) whole() bool { return o.offset == 0 && o.length == o.size }
+// isComplete reports whether the body is the whole representation.
+func (o *object) isComplete() bool { return o.offset == 0 && o.length == o.size }
 
 // tagsOf returns the tags that the origin gave a response.
 func tagsOf(f message.Fields) (tags []string) {

@@ -28,7 +28,7 @@ func TestAPackedObjectIsTheSameAfterwards(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ch := open(t, Config{Memory: 4 << 20}, Parts{})
-			front := ch.Over(answerer(func(*message.Request) (*message.Response, error) {
+			front := ch.InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 				return respond(c.status, c.body, c.fields...), nil
 			}))
 			q := request("GET", "http://example.org/a?b")

@@ -20,7 +20,7 @@ func (c *Cache) Listen(ctx context.Context) error {
 	return c.peers.Listen(ctx)
 }
 
-// Serve makes r, which [Cache.Over] made, answer peers from now on.
+// Serve makes r, which [Cache.InFrontOf] returned, answer peers from now on.
 func (c *Cache) Serve(r *RoundTripper) { c.front.Store(r) }
 
 // Problems returns which peers are unreachable.

@@ -66,7 +66,7 @@ func (r *ring) start(i int) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	front := c.Over(r)
+	front := c.InFrontOf(r)
 	c.Serve(front)
 	if err := c.Listen(r.t.Context()); err != nil {
 		r.t.Fatal(err)

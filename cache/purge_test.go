@@ -40,7 +40,7 @@ func TestTheMethodPurgeTakesAURLOutForClientsThatMay(t *testing.T) {
 			for _, p := range c.purge {
 				cfg.Purge = append(cfg.Purge, netip.MustParsePrefix(p))
 			}
-			front := open(t, cfg, Parts{}).Over(origin)
+			front := open(t, cfg, Parts{}).InFrontOf(origin)
 			get := func() {
 				ctx := filter.With(t.Context(), &filter.Transaction{Edits: c.edits})
 				for _, language := range []string{"en", "mn"} {

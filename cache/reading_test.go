@@ -15,7 +15,7 @@ import (
 func onDisk(t *testing.T, body string) (c *Cache, front *RoundTripper, dir string) {
 	dir = t.TempDir()
 	c = open(t, Config{Disk: 64 << 20}, Parts{Data: dir})
-	front = c.Over(answerer(func(*message.Request) (*message.Response, error) {
+	front = c.InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 		return respond(200, body, "Cache-Control", "max-age=1000"), nil
 	}))
 	send(t, front, t.Context(), request("GET", "http://example.org/a"))

@@ -25,8 +25,8 @@ type RoundTripper struct {
 	origin Origin
 }
 
-// Over returns a RoundTripper with the cache in front of origin.
-func (c *Cache) Over(origin Origin) *RoundTripper { return &RoundTripper{c, origin} }
+// InFrontOf returns a RoundTripper with the cache in front of origin.
+func (c *Cache) InFrontOf(origin Origin) *RoundTripper { return &RoundTripper{c, origin} }
 
 // An ask is one request in the cache.
 type ask struct {
@@ -109,7 +109,7 @@ func (a *ask) fromStore(o *object) (*message.Response, error) {
 	case use == protocol.Refresh:
 		c.refresh(a.RoundTripper, a.q, a.t, o)
 	case a.asked.OnlyIfCached && c.uplink.failed.Load() >= downAfter && o.facts.Serves(&a.asked, a.now, c.offline):
-	case c.offline > 0 && o.facts.Serves(&a.asked, a.now, c.offline) && c.uplink.down(a.now):
+	case c.offline > 0 && o.facts.Serves(&a.asked, a.now, c.offline) && c.uplink.isDown(a.now):
 		if s, ok := o.answer(a.q, a.now, noteOffline); ok {
 			a.note("offline", o)
 			return &s.Response, nil
@@ -121,7 +121,7 @@ func (a *ask) fromStore(o *object) (*message.Response, error) {
 	if !ok {
 		return nil, nil
 	}
-	if use == protocol.Fresh && o.facts.Left(a.now) > 0 {
+	if use == protocol.Fresh && o.facts.FreshFor(a.now) > 0 {
 		a.note("hit", o)
 	} else {
 		a.note("stale", o)
@@ -133,7 +133,7 @@ func (a *ask) fromStore(o *object) (*message.Response, error) {
 func (a *ask) hitNote(o *object) []byte {
 	b := make([]byte, 0, 40)
 	b = append(b, "shuultuur; hit; ttl="...)
-	return strconv.AppendInt(b, int64(o.facts.Left(a.now)/time.Second), 10)
+	return strconv.AppendInt(b, int64(o.facts.FreshFor(a.now)/time.Second), 10)
 }
 
 // note counts the response and records its source.
@@ -188,9 +188,9 @@ func (a *ask) why(o *object, m *mark) []byte {
 		return noteVary
 	case o == nil:
 		return noteMiss
-	case !o.whole():
+	case !o.isComplete():
 		return notePart
-	case o.facts.Left(a.now) > 0 && !o.facts.Control.NoCache:
+	case o.facts.FreshFor(a.now) > 0 && !o.facts.Control.NoCache:
 		return noteAsked
 	}
 	return noteStale
@@ -397,7 +397,7 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 		c.remove([]byte(o.name))
 		c.put(a.name, a.q.Fields, n, a.since)
 	case !c.changes.since([]byte(o.name), a.since):
-		c.keep(o, n)
+		c.replaceFields(o, n)
 		if c.changes.since([]byte(o.name), a.since) { // meanwhile
 			c.remove([]byte(o.name))
 		}
@@ -442,8 +442,8 @@ func (o *object) bound(r *Rule) {
 // request, nil if others do not share it.
 func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
 	q := a.q
-	validating := o != nil && o.whole() && o.verifiable()
-	completing := o != nil && !o.whole() && o.offset == 0 && o.facts.Left(a.now) > 0 && !q.Has("Range") && !a.asked.NoCache && !a.asked.NoStore
+	validating := o != nil && o.isComplete() && o.verifiable()
+	completing := o != nil && !o.isComplete() && o.offset == 0 && o.facts.FreshFor(a.now) > 0 && !q.Has("Range") && !a.asked.NoCache && !a.asked.NoStore
 	saved := q.Fields
 	switch {
 	case validating:
@@ -511,7 +511,7 @@ func (a *ask) validated(o *object, s *message.Response, sent, received time.Time
 		return nil, nil
 	}
 	note := noteValid
-	if o.facts.Left(a.now) > 0 && !o.facts.Control.NoCache {
+	if o.facts.FreshFor(a.now) > 0 && !o.facts.Control.NoCache {
 		note = noteSame
 	}
 	n := a.c.renew(o, s, sent, received, a)
@@ -642,7 +642,7 @@ func (c *Cache) combine(o, part *object) *object {
 
 // completed makes a response of the whole if its parts are complete (RFC 9111 section 3.4).
 func (o *object) completed() {
-	if o.res.Status == 206 && o.whole() {
+	if o.res.Status == 206 && o.isComplete() {
 		o.res.Status, o.res.Reason, o.facts.Status = 200, reasonOK, 200
 		o.res.Fields.Del("Content-Range")
 	}

@@ -45,7 +45,7 @@ func runTrial(t *testing.T, trial []step) {
 	asked := 0
 	c, stop := running(t)
 	defer stop()
-	front := c.Over(answerer(func(q *message.Request) (*message.Response, error) {
+	front := c.InFrontOf(answerer(func(q *message.Request) (*message.Response, error) {
 		asked++
 		for i := 0; i < len(now.sees); i += 2 {
 			if got := string(q.Get(now.sees[i])); got != now.sees[i+1] {
@@ -473,7 +473,7 @@ func TestRulesHoldForRefreshes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		c := open(t, Config{Rules: []Rule{{Category: []string{"news"}, Max: setting.Duration(10 * time.Second)}}}, Parts{})
-		front := c.Over(answerer(func(*message.Request) (*message.Response, error) {
+		front := c.InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 			asked++
 			return respond(200, "x", "Cache-Control", "max-age=3600, stale-while-revalidate=60"), nil
 		}))
@@ -495,7 +495,7 @@ func TestWhatIsSharedIsAsFreshAsAskedFor(t *testing.T) {
 	for control, want := range map[string]int{"max-age=1000": 1, "max-age=10": 2, "min-fresh=900": 2, "min-fresh=800": 1} {
 		synctest.Test(t, func(t *testing.T) {
 			asked := 0
-			front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+			front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 				asked++
 				time.Sleep(time.Second)
 				r, w := io.Pipe()

@@ -216,7 +216,7 @@ func (s *shelf) get(name []byte) *object {
 		o = waiting
 	case writing: // it was removed meanwhile
 	default:
-		if o = read.Value(); o == nil || !o.record.Again(k) {
+		if o = read.Value(); o == nil || !o.record.IsCurrent(k) {
 			o = s.load(k)
 		}
 	}
@@ -297,10 +297,10 @@ func (s *shelf) put(o *object) (in bool) {
 	return s.memory.Put(k, e, weight)
 }
 
-// keep replaces o by an object with the same body and newer fields. The copy on the disk
+// replaceFields replaces o by an object with the same body and newer fields. The copy on the disk
 // stays, and is validated again when used, unless it would be used for longer than the new
 // one.
-func (s *shelf) keep(o, n *object) {
+func (s *shelf) replaceFields(o, n *object) {
 	k := hash([]byte(n.name))
 	shorter := n.facts.Control.NoCache || n.facts.Expires().Before(o.facts.Expires())
 	n.written.Store(o.written.Load() && !shorter)

@@ -240,7 +240,7 @@ func (st *suiteTest) run(t *testing.T) error {
 	c, stop := running(t)
 	defer stop()
 	o := &suiteOrigin{test: st}
-	front := c.Over(o)
+	front := c.InFrontOf(o)
 	var responses []*suiteResponse
 	for i := range st.Requests {
 		r := st.ask(front, i, responses)

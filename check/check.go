@@ -81,7 +81,7 @@ type Signatures interface {
 	Mistakes() []*Mistake
 	Problems() []string
 	Profiles() ([]Profile, []BufferProfile)
-	Knows(sid uint32) bool
+	HasRule(sid uint32) bool
 	AsksTLS() bool
 	Close()
 }

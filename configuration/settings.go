@@ -152,7 +152,7 @@ func Parse(file string, data []byte) (*Settings, error) {
 // Moved returns the same settings with other paths.
 func (s *Settings) Moved(to func(path string) string) (*Settings, error) {
 	c := &Settings{Text: s.Text, Stamp: s.Stamp}
-	if err := s.Text.Again(c); err != nil {
+	if err := s.Text.DecodeInto(c); err != nil {
 		return nil, err
 	}
 	c.complete()

@@ -145,7 +145,7 @@ func (b *Body) Forget() {
 		}
 	}
 	if b.decoded != nil {
-		b.decoded.keep()
+		b.decoded.decodeAll()
 		b.decoded.stream.forget()
 	}
 	if b.blocks != nil {
@@ -206,9 +206,9 @@ func (b *Body) Looks() string {
 	return sniff(t.head)
 }
 
-// Whole reports whether the text can only be read once the body is complete, as in PDF and in
+// NeedsWhole reports whether the text can only be read once the body is complete, as in PDF and in
 // documents stored as archives.
-func (b *Body) Whole() bool { return b.format() > formatMIME && b.format() != formatUnread }
+func (b *Body) NeedsWhole() bool { return b.format() > formatMIME && b.format() != formatUnread }
 
 // Archive reports whether the body is an archive, whose members are read.
 func (b *Body) Archive() bool { return b.format() == formatMembers }
@@ -325,7 +325,7 @@ func (b *Body) Read(ctx context.Context) error {
 // sheets.
 func (b *Body) Text() ([]byte, error) {
 	err := b.Read(context.Background())
-	return b.readings[0].whole(), err
+	return b.readings[0].completeWords(), err
 }
 
 // Languages returns the languages that the text and the head declare, or Unknown.
@@ -456,7 +456,7 @@ func (d *decoded) advance() ([]byte, error) {
 		switch {
 		case len(p) == 0:
 		case int64(d.len()+len(d.one)+len(p)) > d.most:
-			d.own()
+			d.copyBlock()
 			d.buf = append(d.buf, p[:d.most-int64(d.len())]...)
 			d.full = true
 			d.stream.body.Stop(TooLarge)
@@ -464,7 +464,7 @@ func (d *decoded) advance() ([]byte, error) {
 		case d.stream.n == 0 && len(d.buf) == 0 && d.one == nil:
 			d.one = p
 		default:
-			d.own()
+			d.copyBlock()
 			d.buf = append(d.buf, p...)
 		}
 		switch {
@@ -487,9 +487,9 @@ func (d *decoded) bytes() []byte {
 	return d.buf[headroom:]
 }
 
-// own copies a block that belongs to the server. For a complete body without coding it makes
+// copyBlock copies a block that belongs to the server. For a complete body without coding it makes
 // room for the rest at once.
-func (d *decoded) own() {
+func (d *decoded) copyBlock() {
 	room := len(d.one)
 	if b := d.stream.body; d.one != nil && b.done {
 		room = int(min(max(b.len, int64(room)), d.most))
@@ -504,10 +504,10 @@ func (d *decoded) own() {
 	d.one = nil
 }
 
-// keep decodes all available pieces, which are then not needed any more.
-func (d *decoded) keep() {
+// decodeAll decodes all available pieces, which are then not needed any more.
+func (d *decoded) decodeAll() {
 	_, _ = d.advance() // an error is sticky: the next Decoded returns it
-	d.own()
+	d.copyBlock()
 }
 
 func (d *decoded) release() {

@@ -120,8 +120,8 @@ func (h *Head) SetUse(u Use) { h.use = u }
 // Use returns how the body is used.
 func (h *Head) Use() Use { return h.use }
 
-// Keep says that a check needs all bytes of the body, even if it has no text.
-func (h *Head) Keep() { h.kept = true }
+// KeepAll says that a check needs all bytes of the body, even if it has no text.
+func (h *Head) KeepAll() { h.kept = true }
 
 // Type returns the effective media type in lower case without parameters: the last valid one
 // in all Content-Type fields. It is "" if there is none; [Body.Type] then determines the type

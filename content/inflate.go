@@ -83,8 +83,8 @@ func (d *inflater) restart() {
 	d.given, d.w = 0, 0
 }
 
-// more gets more input.
-func (d *inflater) more() error {
+// fill gets more input.
+func (d *inflater) fill() error {
 	in, err := d.src.next()
 	if len(in) == 0 && err != nil {
 		return unexpected(err)
@@ -97,7 +97,7 @@ func (d *inflater) more() error {
 func (d *inflater) need(n uint) error {
 	for d.n < n {
 		if len(d.in) == 0 {
-			if err := d.more(); err != nil {
+			if err := d.fill(); err != nil {
 				return err
 			}
 			continue
@@ -164,7 +164,7 @@ func (d *inflater) block() ([]byte, error) {
 		if d.w > d.given {
 			return d.give(), nil
 		}
-		if err := d.more(); err != nil {
+		if err := d.fill(); err != nil {
 			return nil, err
 		}
 	}

@@ -271,7 +271,7 @@ func (f *flow) write(p []byte, t *byteTable) int {
 			if t != jsonText && t != cueText {
 				return i
 			}
-			f.less()
+			f.lessThan()
 			i++
 		case c == '>':
 			f.greater()

@@ -67,8 +67,8 @@ func newPDFReader(t *text) *pdfReader {
 	}
 }
 
-// again returns a reader of the same document that has not unpacked anything.
-func (r *pdfReader) again() *pdfReader {
+// freshReader returns a reader of the same document that has not unpacked anything.
+func (r *pdfReader) freshReader() *pdfReader {
 	x := newPDFReader(r.text)
 	x.at, x.generations, x.streams = maps.Clone(r.at), maps.Clone(r.generations), r.streams
 	for n := range r.packed {
@@ -87,7 +87,7 @@ func readPDF(t *text, p []byte) Reason {
 	if len(first)+len(r.covered) == 0 || why == Encrypted {
 		return why
 	}
-	for _, other := range r.others(p, first) {
+	for _, other := range r.alternatives(p, first) {
 		other.left, other.steps, other.cut, other.odd = r.left, r.steps, r.cut, r.odd
 		r.say(" ")
 		if again := other.pages(p); again != AllRead {

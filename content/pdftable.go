@@ -164,11 +164,11 @@ func (t *pdfTable) add(n int, place pdfPlace) {
 	t.places[n] = place
 }
 
-// others returns readers of p that use other objects with duplicate numbers than the last:
+// alternatives returns readers of p that use other objects with duplicate numbers than the last:
 // those in the table, or if it cannot be read, the first ones.
-func (r *pdfReader) others(p []byte, first map[int][]byte) (all []*pdfReader) {
+func (r *pdfReader) alternatives(p []byte, first map[int][]byte) (all []*pdfReader) {
 	places, good := r.table(p)
-	other := r.again()
+	other := r.freshReader()
 	differs := false
 	for n, place := range places {
 		begin := place.at
@@ -198,7 +198,7 @@ func (r *pdfReader) others(p []byte, first map[int][]byte) (all []*pdfReader) {
 		all = append(all, other)
 	}
 	if !good {
-		other := r.again()
+		other := r.freshReader()
 		for n := range other.at {
 			other.named[n] = true
 		}

@@ -162,12 +162,12 @@ func (j *jsonPieces) inside(p []byte, t *text) int {
 		k := bytes.IndexByte(p[n:], '"')
 		if k < 0 {
 			j.escape = escapes(p, j.escape)
-			j.keep(p, t)
+			j.keepEnds(p, t)
 			return len(p)
 		}
 		if n += k; !escapes(p[:n], j.escape) {
 			j.escape = false
-			j.keep(p[:n], t)
+			j.keepEnds(p[:n], t)
 			j.end(t)
 			return n + 1
 		}
@@ -187,8 +187,8 @@ func escapes(p []byte, before bool) bool {
 	return n&1 == 1
 }
 
-// keep keeps the beginning and end of a string.
-func (j *jsonPieces) keep(p []byte, t *text) {
+// keepEnds keeps the beginning and end of a string.
+func (j *jsonPieces) keepEnds(p []byte, t *text) {
 	if room := 2*endLen - len(j.cur); !j.long {
 		if len(p) <= room {
 			j.cur = append(j.cur, p...)

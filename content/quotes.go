@@ -77,7 +77,7 @@ func (q *quotes) write(f *flow, p []byte) {
 		case quoteIn, quoteSkip, quoteData:
 			i = q.inside(f, p, i)
 		case quoteDataEscape:
-			q.keep(p[i : i+1])
+			q.keepDataURL(p[i : i+1])
 			q.st = quoteData
 			i++
 		case quoteURL:
@@ -300,8 +300,8 @@ func (q *quotes) url(p []byte, i int) int {
 	return i
 }
 
-// keep keeps the next of a data: URL.
-func (q *quotes) keep(p []byte) {
+// keepDataURL keeps the next of a data: URL.
+func (q *quotes) keepDataURL(p []byte) {
 	room := maxNote - len(q.data)
 	q.lost = q.lost || len(p) > room
 	q.data = append(q.data, p[:min(len(p), room)]...)
@@ -353,7 +353,7 @@ func (q *quotes) inside(f *flow, p []byte, i int) int {
 	case quoteIn:
 		q.text(f, p[start:i])
 	case quoteData:
-		q.keep(p[start:i])
+		q.keepDataURL(p[start:i])
 	}
 	switch {
 	case i == len(p):
@@ -363,7 +363,7 @@ func (q *quotes) inside(f *flow, p []byte, i int) int {
 	case p[i] == '$' && q.quote == '`' && q.script:
 		q.st = quoteDollar
 	case p[i] == '\\' && q.st == quoteData:
-		q.keep(p[i : i+1])
+		q.keepDataURL(p[i : i+1])
 		q.st = quoteDataEscape
 	case p[i] == '\\':
 	case q.script && !q.json:

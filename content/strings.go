@@ -33,8 +33,8 @@ func lastWord(text []byte) []byte {
 // longTag is the length up to which text after a < may be a tag.
 const longTag = 1 << 10
 
-// less handles a <. It keeps the word before it, in case a tag begins.
-func (f *flow) less() {
+// lessThan handles a <. It keeps the word before it, in case a tag begins.
+func (f *flow) lessThan() {
 	if f.joins {
 		f.compose()
 	}
@@ -78,7 +78,7 @@ func (f *flow) greater() {
 func (f *flow) written(r rune) bool {
 	switch r {
 	case '<':
-		f.less()
+		f.lessThan()
 	case '>':
 		f.greater()
 	case '&':

@@ -128,9 +128,9 @@ func (t *text) advance(ctx context.Context) error {
 	return nil
 }
 
-// whole returns the text up to its last complete word, or nearly all if that word is very
+// completeWords returns the text up to its last complete word, or nearly all if that word is very
 // long.
-func (t *text) whole() []byte {
+func (t *text) completeWords() []byte {
 	f := &t.scanner.out
 	n := bytes.LastIndexByte(f.b, ' ') + 1
 	if n = max(n, f.fixed, t.handed); len(f.b)-n > longWord && !f.joins {
@@ -145,7 +145,7 @@ func (t *text) whole() []byte {
 
 // hand passes on new text to the followers.
 func (t *text) hand() {
-	w := t.whole()
+	w := t.completeWords()
 	if len(w) > t.handed {
 		from := max(0, t.handed-behind)
 		for _, f := range t.body.followers {
@@ -279,7 +279,7 @@ func (t *text) begin(head []byte, last bool) {
 	}
 	if t == b.readings[0] {
 		b.typ = typ
-		t.others(head, how)
+		t.startReadings(head, how)
 	}
 	t.how = how
 	t.cues = how == formatPlain && (isSubtitles(typ, head) || b.head.mislabelled())
@@ -329,8 +329,8 @@ func (t *text) extract(how format) extractor {
 	return w
 }
 
-// others starts the other readings that the first bytes suggest.
-func (t *text) others(head []byte, how format) {
+// startReadings starts the other readings that the first bytes suggest.
+func (t *text) startReadings(head []byte, how format) {
 	b := t.body
 	switch {
 	case b.head.odd && how != formatPlain:
@@ -388,13 +388,13 @@ func (t *text) ask(p []byte) {
 	n := min(len(p), sampleLen-len(t.sample))
 	t.sample = append(t.sample, p[:n]...)
 	if len(t.sample) == sampleLen {
-		t.tell()
+		t.detectCharset()
 		t.write(p[n:])
 	}
 }
 
-// tell determines the charset by the sample.
-func (t *text) tell() {
+// detectCharset determines the charset by the sample.
+func (t *text) detectCharset() {
 	t.use(guess(t.sample))
 	sample := t.sample
 	t.sample = t.sample[:0]
@@ -506,7 +506,7 @@ func (t *text) finish() {
 		t.flushHead(true)
 	}
 	if t.asking && len(t.sample) > 0 {
-		t.tell()
+		t.detectCharset()
 	}
 	if len(t.cutOff) > 0 {
 		t.transcode(t.cutOff, true)

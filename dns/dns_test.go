@@ -209,11 +209,11 @@ func TestWhatDoesNotFitIsUndoneOrTruncated(t *testing.T) {
 	m := r.Mark()
 	r.Record(nil, miekg.TypeTXT, 1, 1, make([]byte, 600))
 	r.Answers++
-	if !r.Over() {
+	if !r.Overflows() {
 		t.Fatal("600 bytes fit in 512")
 	}
 	r.Undo(m)
-	if r.Over() || r.Answers != 1 {
+	if r.Overflows() || r.Answers != 1 {
 		t.Error("not undone")
 	}
 	r.Record(nil, miekg.TypeTXT, 1, 1, make([]byte, 600))

@@ -47,8 +47,8 @@ func (r *Reply) Undo(m Mark) {
 	r.Buf, r.Answers, r.Authorities, r.Additionals = r.Buf[:m.n], m.answers, m.authorities, m.additionals
 }
 
-// Over reports whether more was appended than fits.
-func (r *Reply) Over() bool { return len(r.Buf) > r.Limit }
+// Overflows reports whether more was appended than fits.
+func (r *Reply) Overflows() bool { return len(r.Buf) > r.Limit }
 
 // Record appends a whole record. A nil owner is the name in the question. rdata
 // is copied as it is: names in it are not compressed. The caller counts the

@@ -60,9 +60,9 @@ type slot struct {
 	value func(*Engine) any // nil if the settings do not configure the part
 }
 
-// in makes the slot of a part from its field and its constructor. The constructor finds
+// newSlot makes the slot of a part from its field and its constructor. The constructor finds
 // earlier parts in the builder, and the previous engine in its field old.
-func in[T any](at func(*Engine) *T, build func(context.Context, *builder) (T, error)) slot {
+func newSlot[T any](at func(*Engine) *T, build func(context.Context, *builder) (T, error)) slot {
 	return slot{
 		build: func(ctx context.Context, b *builder) error {
 			v, err := build(ctx, b)

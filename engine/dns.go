@@ -32,15 +32,15 @@ func from(of func(*configuration.DNS) any) func(*configuration.Settings) any {
 func nameParts() []part {
 	return []part{
 		{name: "forwarding", key: "dns.forward", from: from(func(d *configuration.DNS) any { return []any{d.Forward, d.Server.Addresses()} }),
-			without: rootlessForwarder, slot: in(func(e *Engine) **forward.Forwarder { return &e.Forward }, newForwarder)},
+			without: rootlessForwarder, slot: newSlot(func(e *Engine) **forward.Forwarder { return &e.Forward }, newForwarder)},
 		{name: "cache", key: "dns.cache", above: []string{"forwarding"}, from: from(func(d *configuration.DNS) any { return d.Cache }),
-			slot: in(func(e *Engine) **resolver.Store { return &e.Cache }, newCache)},
+			slot: newSlot(func(e *Engine) **resolver.Store { return &e.Cache }, newCache)},
 		{name: "resolver", key: "dns", above: []string{"lists", "identity", "policies", "cache"}, from: from(func(d *configuration.DNS) any { return d.Names }),
-			slot: in(func(e *Engine) **resolver.Resolver { return &e.Resolver }, newResolver)},
+			slot: newSlot(func(e *Engine) **resolver.Resolver { return &e.Resolver }, newResolver)},
 		{name: "zones", key: "dns", from: from(func(d *configuration.DNS) any { return []any{d.Zones, d.Redis} }),
-			slot: in(func(e *Engine) **authority.Authority { return &e.Zones }, newAuthority)},
+			slot: newSlot(func(e *Engine) **authority.Authority { return &e.Zones }, newAuthority)},
 		{name: "nameserver", key: "dns", from: from(func(d *configuration.DNS) any { return d.Server }), fixed: from(func(d *configuration.DNS) any { return fixedOf(d) }),
-			without: bareNameserver, slot: in(func(e *Engine) **nameserver.Server { return &e.Names }, newNameserver)},
+			without: bareNameserver, slot: newSlot(func(e *Engine) **nameserver.Server { return &e.Names }, newNameserver)},
 	}
 }
 

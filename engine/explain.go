@@ -76,15 +76,15 @@ func (e *Engine) Whom(who string) (string, error) {
 		}
 		return n.String(), nil
 	}
-	if !e.Identity.Knows(who) {
+	if !e.Identity.Has(who) {
 		return "", &admin.BadChange{Err: fmt.Errorf("%q is neither an address, a network nor a user or group of the settings", who)}
 	}
 	return who, nil
 }
 
-// Left returns the remainders of a client's quotas in a policy, from the gateway that runs
+// Balances returns the remainders of a client's quotas in a policy, from the gateway that runs
 // with the same settings. A policy without quotas has none.
-func (e *Engine) Left(ctx context.Context, name string, c *filter.Client) ([]filter.Balance, error) {
+func (e *Engine) Balances(ctx context.Context, name string, c *filter.Client) ([]filter.Balance, error) {
 	some := false
 	for i := range e.Settings.Policies {
 		p := &e.Settings.Policies[i]
@@ -136,7 +136,7 @@ func (e *Engine) Reachable(t *filter.Transaction) error {
 // Why returns the engine's decision on a request, and the reason. Engines of [Explain] give
 // all evidence. Nothing is fetched, recorded or remembered.
 func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
-	t, err := why.Asked(&q)
+	t, err := why.RequestOf(&q)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (e *Engine) line(r *filter.Reason) int {
 // QuotaLeft returns the remainders of the quotas of t's client.
 func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l admin.QuotaLeft) {
 	var err error
-	if l.Quotas, err = e.Left(ctx, t.Verdict.Reason.Policy, &t.Client); err != nil {
+	if l.Quotas, err = e.Balances(ctx, t.Verdict.Reason.Policy, &t.Client); err != nil {
 		l.Unknown = err.Error()
 	}
 	return l

@@ -108,7 +108,7 @@ func (e *Engine) Connect(h *Host) {
 		h.Log.Error("the proxy uses the previous settings", "error", err)
 	}
 	if e.Stored != nil {
-		e.Stored.Serve(e.Stored.Over(e.Proxy.Upstream()))
+		e.Stored.Serve(e.Stored.InFrontOf(e.Proxy.Upstream()))
 	}
 	if e.ICAP != nil {
 		if err := e.ICAP.Use(e.icapEngine()); err != nil {

@@ -111,71 +111,71 @@ type reading struct {
 func parts() []part {
 	return append([]part{
 		{name: "data", key: "data", from: func(s *configuration.Settings) any { return s.Data }, fixed: func(s *configuration.Settings) any { return s.Data },
-			slot: in(func(e *Engine) **datadir.Folder { return &e.Data }, openData)},
+			slot: newSlot(func(e *Engine) **datadir.Folder { return &e.Data }, openData)},
 		{name: "state", key: "state", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.State }, fixed: func(s *configuration.Settings) any { return s.State },
 			rereads: func(_ context.Context, b *builder) error { return b.Settings.State.Check() },
-			slot:    in(func(e *Engine) *state.Store { return &e.State }, openState)},
+			slot:    newSlot(func(e *Engine) *state.Store { return &e.State }, openState)},
 		{name: "pauses", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
-			slot: in(func(e *Engine) **pause.Keeper { return &e.Pauses }, newPauses)},
+			slot: newSlot(func(e *Engine) **pause.Keeper { return &e.Pauses }, newPauses)},
 		{name: "decisions", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
-			slot: in(func(e *Engine) **ruling.Keeper { return &e.Rulings }, newRulings)},
+			slot: newSlot(func(e *Engine) **ruling.Keeper { return &e.Rulings }, newRulings)},
 		{name: "events", key: "events", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Events }, fixed: func(s *configuration.Settings) any { return s.Events }, rereads: tryRecord,
-			slot: in(func(e *Engine) **record.Record { return &e.Events }, openRecord)},
+			slot: newSlot(func(e *Engine) **record.Record { return &e.Events }, openRecord)},
 		{name: "lists", key: "lists", above: []string{"data"}, from: func(s *configuration.Settings) any { return &s.Lists }, keeps: true,
-			slot: in(func(e *Engine) **collection.Collection { return &e.Lists }, openLists)},
+			slot: newSlot(func(e *Engine) **collection.Collection { return &e.Lists }, openLists)},
 		{name: "checks", key: "checks", above: []string{"data", "state", "lists"}, from: func(s *configuration.Settings) any { return s.Checks },
-			slot: in(func(e *Engine) **check.Set { return &e.Checks }, newChecks)},
+			slot: newSlot(func(e *Engine) **check.Set { return &e.Checks }, newChecks)},
 		{name: "sessions", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
-			slot: in(func(e *Engine) **session.Table { return &e.Sessions }, newSessions)},
+			slot: newSlot(func(e *Engine) **session.Table { return &e.Sessions }, newSessions)},
 		{name: "identity", key: "identity", above: []string{"data", "sessions"}, from: func(s *configuration.Settings) any {
 			users, groups := othersName(s)
 			return []any{s.Identity, s.PortalPlace().URL, users, groups}
 		},
-			slot: in(func(e *Engine) **identity.Identity { return &e.Identity }, newIdentity)},
+			slot: newSlot(func(e *Engine) **identity.Identity { return &e.Identity }, newIdentity)},
 		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *configuration.Settings) any { return s.ClientNames() },
-			slot: in(func(e *Engine) **identity.Names { return &e.Clients }, newClientNames)},
+			slot: newSlot(func(e *Engine) **identity.Names { return &e.Clients }, newClientNames)},
 		{name: "mail", key: "mail", from: func(s *configuration.Settings) any { return s.Mail },
-			slot: in(func(e *Engine) **mail.Sender { return &e.Mail }, newMail)},
+			slot: newSlot(func(e *Engine) **mail.Sender { return &e.Mail }, newMail)},
 		{name: "updates", key: "updates", from: func(s *configuration.Settings) any {
 			if s.Updates == "" {
 				return nil
 			}
 			return []any{s.Updates, s.Proxy.Upstream}
-		}, slot: in(func(e *Engine) **notice.Watch { return &e.Updates }, newUpdates)},
+		}, slot: newSlot(func(e *Engine) **notice.Watch { return &e.Updates }, newUpdates)},
 		{name: "alerts", key: "alerts", above: []string{"data", "checks", "mail"}, from: func(s *configuration.Settings) any { return s.Alerts },
-			slot: in(func(e *Engine) **alert.Watching { return &e.Alerts }, newAlerts)},
+			slot: newSlot(func(e *Engine) **alert.Watching { return &e.Alerts }, newAlerts)},
 		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity", "alerts"}, from: func(s *configuration.Settings) any { return []any{s.Policies, s.Intercept != nil, sinkholeOf(s)} },
-			slot: in(func(e *Engine) **Policies { return &e.Policies }, newPolicies)},
+			slot: newSlot(func(e *Engine) **Policies { return &e.Policies }, newPolicies)},
 		{name: "reports", key: "reports", above: []string{"data", "mail"}, from: func(s *configuration.Settings) any { return s.Reports },
-			slot: in(func(e *Engine) **report.Sending { return &e.Reports }, newReports)},
+			slot: newSlot(func(e *Engine) **report.Sending { return &e.Reports }, newReports)},
 		{name: "pages", key: "pages", from: func(s *configuration.Settings) any { return s.Pages },
-			without: builtInPages, slot: in(func(e *Engine) **page.Set { return &e.Pages }, newPages)},
+			without: builtInPages, slot: newSlot(func(e *Engine) **page.Set { return &e.Pages }, newPages)},
 		{name: "certificate", key: "listen.tls", from: func(s *configuration.Settings) any { return s.Listen.TLS },
-			without: noCertificate, slot: in(func(e *Engine) **tls.Config { return &e.Certificate }, newCertificate)},
+			without: noCertificate, slot: newSlot(func(e *Engine) **tls.Config { return &e.Certificate }, newCertificate)},
 		{name: "votes", key: "votes", above: []string{"data", "state", "decisions"}, from: votesOf, fixed: votesOf,
 			rereads: func(_ context.Context, b *builder) error { return b.Settings.Votes.Check() },
-			slot:    in(func(e *Engine) **booth.Booth { return &e.Votes }, openVotes)},
+			slot:    newSlot(func(e *Engine) **booth.Booth { return &e.Votes }, openVotes)},
 		{name: "intercept", key: "intercept", above: []string{"state", "policies"}, from: func(s *configuration.Settings) any { return s.Intercept },
-			slot: in(func(e *Engine) **proxy.Interception { return &e.Intercept }, newInterception)},
+			slot: newSlot(func(e *Engine) **proxy.Interception { return &e.Intercept }, newInterception)},
 		{name: "cache", key: "cache", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Cache }, fixed: func(s *configuration.Settings) any { return s.Cache.Fixed() },
-			slot: in(func(e *Engine) **cache.Cache { return &e.Stored }, newStored)},
+			slot: newSlot(func(e *Engine) **cache.Cache { return &e.Stored }, newStored)},
 		{name: "proxy", key: "proxy", from: func(s *configuration.Settings) any { return s.Proxy }, fixed: func(s *configuration.Settings) any { return s.Proxy },
-			slot: in(func(e *Engine) **proxy.Proxy { return &e.Proxy }, newProxy)},
+			slot: newSlot(func(e *Engine) **proxy.Proxy { return &e.Proxy }, newProxy)},
 		{name: "icap", key: "icap", above: []string{"proxy"}, from: icapOf, fixed: func(s *configuration.Settings) any { return s.ICAP },
-			slot: in(func(e *Engine) **icap.Server { return &e.ICAP }, newICAP)},
+			slot: newSlot(func(e *Engine) **icap.Server { return &e.ICAP }, newICAP)},
 		{name: "helpers", key: "listen.squid", above: []string{"proxy"}, from: squidOf, fixed: squidOf,
-			slot: in(func(e *Engine) **helper.Server { return &e.Helpers }, newHelpers)},
+			slot: newSlot(func(e *Engine) **helper.Server { return &e.Helpers }, newHelpers)},
 		{name: "access", key: "access", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Access },
-			slot: in(func(e *Engine) **admin.Rules { return &e.Access }, newAccess)},
+			slot: newSlot(func(e *Engine) **admin.Rules { return &e.Access }, newAccess)},
 		{name: "portal", key: "portal", above: []string{"data"}, from: portalOf,
-			slot: in(func(e *Engine) **portal.Pages { return &e.Portal }, newPortal)},
+			slot: newSlot(func(e *Engine) **portal.Pages { return &e.Portal }, newPortal)},
 		{name: "portal server", key: "listen.portal", from: portalDoorsOf, fixed: portalDoorsOf,
-			slot: in(func(e *Engine) **portal.Server { return &e.Welcome }, newPortalServer)},
+			slot: newSlot(func(e *Engine) **portal.Server { return &e.Welcome }, newPortalServer)},
 		{name: "accounting", key: "identity.accounting", above: []string{"sessions"}, from: accountingOf, fixed: accountingOf,
-			slot: in(func(e *Engine) **accounting.Server { return &e.Accounting }, newAccounting)},
+			slot: newSlot(func(e *Engine) **accounting.Server { return &e.Accounting }, newAccounting)},
 	}, append(nameParts(),
 		part{name: "servers", key: "listen", from: addressesOf, fixed: addressesOf,
-			slot: in(func(e *Engine) **Servers { return &e.Servers }, newServers)},
+			slot: newSlot(func(e *Engine) **Servers { return &e.Servers }, newServers)},
 	)...)
 }
 
@@ -312,7 +312,7 @@ func (p *Policies) await(b *builder) {
 	for _, c := range b.Settings.Policies {
 		for _, r := range c.Rules {
 			for _, sid := range r.Signature {
-				if !b.Checks.Signature.Knows(sid) {
+				if !b.Checks.Signature.HasRule(sid) {
 					p.awaited = append(p.awaited, fmt.Sprintf("policy %s: rule %s names signature rule %d, which does not exist; the condition can hold once a fetched version has it", c.Name, r.Name, sid))
 				}
 			}
@@ -458,12 +458,12 @@ func (e *Engine) origins() proxy.RoundTripper {
 	if e.Stored == nil || e.Proxy == nil {
 		return nil
 	}
-	return e.Stored.Over(e.Proxy.Upstream())
+	return e.Stored.InFrontOf(e.Proxy.Upstream())
 }
 
 // proxyEngine returns the parts with which the proxy decides.
 func (e *Engine) proxyEngine() *proxy.Engine {
-	p := &proxy.Engine{Decider: e.Policies.Engine, Identify: e.Identity.Identify, Known: e.Identity, Accept: e.Policies.Accept, Balance: e.balance,
+	p := &proxy.Engine{Decider: e.Policies.Engine, Identify: e.Identity.Identify, Identifier: e.Identity, Accept: e.Policies.Accept, Balance: e.balance,
 		Pages: e.Pages, TLS: e.Identity.TLS(e.Certificate), JA4: e.Policies.AsksJA4() || e.Checks.AsksTLS(), Handshakes: e.Checks.AsksTLS(), Intercept: e.Intercept, Origins: e.origins()}
 	if e.Votes != nil {
 		p.Votes = e.Votes

@@ -20,14 +20,14 @@ func (g *pages) clientsParts() *admin.Clients {
 			id := &g.engine.Load().Settings.Identity
 			return id.Addresses, id.Groups
 		},
-		About:   g.about,
+		About:   g.describe,
 		Bonuses: func() []policy.Bonus { return g.engine.Load().Rulings.Bonuses(time.Now()) },
 		Give:    g.giveTime,
 	}
 }
 
-// about describes a client at an address, a user, or a group.
-func (g *pages) about(ctx context.Context, addr netip.Addr, user, group string) admin.About {
+// describe describes a client at an address, a user, or a group.
+func (g *pages) describe(ctx context.Context, addr netip.Addr, user, group string) admin.About {
 	e := g.engine.Load()
 	var c filter.Client
 	switch {

@@ -41,9 +41,9 @@ func (s *Server) rewrite(ctx context.Context, e *Engine, line string) []byte {
 		q.addr, _ = netip.ParseAddr(addr) // "-": the request is Squid's own
 	}
 	if len(all) > 2 {
-		q.user = given(unescape(all[2]))
+		q.user = fieldOrEmpty(unescape(all[2]))
 	}
-	if len(all) > 3 && given(all[3]) != "" {
+	if len(all) > 3 && fieldOrEmpty(all[3]) != "" {
 		q.method = all[3]
 	}
 	if id, ok := strings.CutPrefix(q.url, "http://"+exchange.OwnHost+"/"); ok {
@@ -80,7 +80,7 @@ func (s *Server) rewrite(ctx context.Context, e *Engine, line string) []byte {
 	s.refusals.Add(1)
 	id := x.T.ID
 	s.record(x)
-	s.pages.keep(id, x, e)
+	s.pages.keepPage(id, x, e)
 	if x.T.Proto == filter.TLS { // for CONNECT only a refusal is possible
 		return appendPair([]byte("OK status=302"), "url", "http://"+exchange.OwnHost+"/"+id, true)
 	}
@@ -232,11 +232,11 @@ func (s *Server) acl(ctx context.Context, e *Engine, line string) []byte {
 	if len(all) < 4 || !isTarget(all[at-1], all[at]) {
 		return broken(`the format is "%>a %#un %>rm %#URI"`)
 	}
-	q := question{user: given(unescape(strings.Join(all[1:at-1], " "))), method: all[at-1], url: urlOfWord(all[at])}
+	q := question{user: fieldOrEmpty(unescape(strings.Join(all[1:at-1], " "))), method: all[at-1], url: urlOfWord(all[at])}
 	q.addr, _ = netip.ParseAddr(unescape(all[0])) // "-": the request is Squid's own
 	var wanted []string
 	for _, w := range all[at+1:] {
-		if w = given(unescape(w)); w != "" { // "-": the acl has no arguments
+		if w = fieldOrEmpty(unescape(w)); w != "" { // "-": the acl has no arguments
 			wanted = append(wanted, w)
 		}
 	}
@@ -345,11 +345,11 @@ func (s *Server) group(ctx context.Context, e *Engine, line string) []byte {
 	if len(all) == 0 {
 		return broken(`the format is "%#un" or "%#un %>a"`)
 	}
-	user, wanted := given(all[0]), all[1:]
+	user, wanted := fieldOrEmpty(all[0]), all[1:]
 	var addr netip.Addr
 	for i, w := range all {
 		if a, err := netip.ParseAddr(w); err == nil && i > 0 { // %un is not escaped: it may have blanks
-			addr, user, wanted = a, given(strings.Join(all[:i], " ")), all[i+1:]
+			addr, user, wanted = a, fieldOrEmpty(strings.Join(all[:i], " ")), all[i+1:]
 			break
 		}
 	}

@@ -99,8 +99,8 @@ func digit(c byte) int {
 	return -1
 }
 
-// given returns a field, or "" if it is "-" (unknown).
-func given(s string) string {
+// fieldOrEmpty returns a field, or "" if it is "-" (unknown).
+func fieldOrEmpty(s string) string {
 	if s == "-" {
 		return ""
 	}

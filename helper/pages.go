@@ -75,8 +75,8 @@ func (p *pages) url(id string) string {
 	return "http://" + p.listener.Addr().String() + "/" + url.PathEscape(id)
 }
 
-// keep keeps the page of a refused request.
-func (p *pages) keep(id string, x *exchange.Exchange, e *Engine) {
+// keepPage keeps the page of a refused request.
+func (p *pages) keepPage(id string, x *exchange.Exchange, e *Engine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -168,7 +168,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 	id := strings.TrimPrefix(r.URL.Path, "/")
 	w.Header().Set("Cache-Control", "no-store")
 	if id == "" {
-		s.own(w, r)
+		s.answerPage(w, r)
 		return
 	}
 	if id == malformed {
@@ -202,9 +202,9 @@ func plainLetter(c rune) rune {
 	return -1
 }
 
-// own answers with a page of the gateway. Squid does not pass on who requests it,
+// answerPage answers with a page of the gateway. Squid does not pass on who requests it,
 // so the page is for this machine.
-func (s *Server) own(w http.ResponseWriter, r *http.Request) {
+func (s *Server) answerPage(w http.ResponseWriter, r *http.Request) {
 	e := s.engine.Load()
 	x := new(exchange.Exchange)
 	s.inspector.Exchange(x)

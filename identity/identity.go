@@ -214,7 +214,7 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 	if err := id.signIns(cfg.SignIn, b, parts); err != nil {
 		return nil, setting.At("sign-in", err)
 	}
-	if err := id.others(cfg, b, parts); err != nil {
+	if err := id.readOthers(cfg, b, parts); err != nil {
 		return nil, err
 	}
 	for _, name := range sortedKeys(cfg.Groups) {
@@ -254,8 +254,8 @@ func (id *Identity) HasGroup(name string) bool {
 	return id.named[name] || id.anyGroup || id.basic != nil && id.basic.source != nil || id.kerberos != nil && id.kerberos.mayHaveGroup(name)
 }
 
-// Knows reports whether a user or group of this name exists in the settings.
-func (id *Identity) Knows(name string) bool {
+// Has reports whether a user or group of this name exists in the settings.
+func (id *Identity) Has(name string) bool {
 	return id.known[name] || id.basic != nil && id.basic.accounts[name] != nil
 }
 

@@ -144,10 +144,10 @@ func (id *Identity) member(ctx context.Context, c filter.Client, user string, t 
 	return filter.Client{Addr: c.Addr, User: user, Groups: groups, Source: "kerberos"}, nil
 }
 
-// Again identifies a client that signed in with a ticket on its connection and
+// IdentifyAgain identifies a client that signed in with a ticket on its connection and
 // sends no ticket with its next request. It has the present groups of the user.
 // ok is false if the client must sign in again.
-func (id *Identity) Again(ctx context.Context, was filter.Client) (c filter.Client, ok bool) {
+func (id *Identity) IdentifyAgain(ctx context.Context, was filter.Client) (c filter.Client, ok bool) {
 	if id.kerberos == nil || was.Source != "kerberos" {
 		return was, false
 	}

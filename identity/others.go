@@ -43,8 +43,8 @@ type certificates struct {
 	units    bool
 }
 
-// others reads the settings of the other ways to identify clients.
-func (id *Identity) others(cfg Config, b *builder, parts Parts) (err error) {
+// readOthers reads the settings of the other ways to identify clients.
+func (id *Identity) readOthers(cfg Config, b *builder, parts Parts) (err error) {
 	if k := cfg.Kerberos; k != nil {
 		if id.kerberos, err = newNegotiate(k, parts.Previous); err != nil {
 			return setting.At("kerberos", err)

@@ -91,7 +91,7 @@ func (w *work) adGuardHome(file string) error {
 // are any.
 func (w *work) adGuardFilters(file yamlFile, key string, all []adGuardList, category string) (found bool, err error) {
 	for i, f := range all {
-		at := file.each(key, i)
+		at := file.placeOf(key, i)
 		what := fmt.Sprintf("filter %q, %s", f.Name, f.URL)
 		path := filepath.Join(filepath.Dir(file.path), "data", "filters", strconv.FormatInt(f.ID, 10)+".txt")
 		switch {
@@ -135,7 +135,7 @@ func (w *work) adGuardUserRules(file yamlFile, rules []string) (bool, error) {
 	}
 	var lines []place
 	for i, rule := range rules {
-		at := file.each("user_rules", i)
+		at := file.placeOf("user_rules", i)
 		at.what = rule
 		lines = append(lines, at)
 	}
@@ -164,7 +164,7 @@ func adGuardAllows(w *work, path string) (string, error) {
 	if err != nil || !strings.Contains("\n"+string(data), "\n@@") {
 		return path, nil // compiling it reports the error
 	}
-	return w.own("allow-"+strings.TrimSuffix(filepath.Base(path), ".txt"), func(to io.Writer) error {
+	return w.create("allow-"+strings.TrimSuffix(filepath.Base(path), ".txt"), func(to io.Writer) error {
 		_, err := io.WriteString(to, strings.ReplaceAll("\n"+string(data), "\n@@", "\n")[1:])
 		return err
 	})
@@ -255,9 +255,9 @@ func (w *work) adGuardClients(file yamlFile, clients []adGuardClient, everyone p
 	leases := adGuardLeases(w, filepath.Join(filepath.Dir(file.path), "data", "leases.json"))
 	users, ids, taken := map[string][]string{}, map[string][]string{}, map[string]string{}
 	for i, c := range clients {
-		at := file.each("clients.persistent", i)
+		at := file.placeOf("clients.persistent", i)
 		if at.line == 0 { // of an older file
-			at = file.each("clients", i)
+			at = file.placeOf("clients", i)
 		}
 		what := fmt.Sprintf("client %q", c.Name)
 		if c.Name == "" || users[c.Name] != nil || ids[c.Name] != nil {
@@ -344,7 +344,7 @@ func adGuardClientRules(w *work, at place, what string, c adGuardClient, own *po
 			continue
 		}
 		if !slices.ContainsFunc(own.Rules, func(r policy.Rule) bool { return r.Name == x.category }) {
-			w.known(x.source, x.category)
+			w.addCatalogued(x.source, x.category)
 			own.Rules = append(own.Rules, policy.Rule{Name: x.category, Action: "block", Category: []string{"category/" + x.category}})
 		}
 		note(x.key, differs("lists."+x.category, "a list that is fetched ("+x.source+") instead of a question to AdGuard's servers"))

@@ -565,7 +565,7 @@ func (a *adGuardKeys) updates(v any) *Note {
 
 // catalogued blocks a list of the catalogue in place of AdGuard's servers.
 func (a *adGuardKeys) catalogued(source, category string) *Note {
-	a.known(source, category)
+	a.addCatalogued(source, category)
 	a.everyone.Rules = append(a.everyone.Rules, policy.Rule{Name: category, Action: "block", Category: []string{"category/" + category}})
 	return differs("lists."+category+", a rule that blocks it", "a list that is fetched ("+source+") instead of a question to AdGuard's servers")
 }
@@ -702,7 +702,7 @@ func (w *work) leaseNames(at place, leases map[string]string) {
 	for n := 2; isFile(filepath.Join(w.to, "lists", name)); n++ {
 		name = fmt.Sprintf("devices-%d", n)
 	}
-	path, err := w.own(name, func(to io.Writer) error {
+	path, err := w.create(name, func(to io.Writer) error {
 		for _, addr := range sortedKeys(leases) {
 			if _, err := fmt.Fprintf(to, "%s %s\n", addr, leases[addr]); err != nil {
 				return err

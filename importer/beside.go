@@ -23,10 +23,10 @@ var listeners = map[string][]string{
 	"dns":    {"listen", "tls", "https", "quic"},
 }
 
-// Beside writes the settings in file to another file of the same folder, with
+// WithOtherPorts writes the settings in file to another file of the same folder, with
 // every port increased by 10000, or decreased if it would be too high. It
 // returns a line with the new place of each address.
-func Beside(file, moved string) (lines []string, err error) {
+func WithOtherPorts(file, moved string) (lines []string, err error) {
 	text, err := readWhole(file)
 	if err != nil {
 		return nil, err

@@ -147,9 +147,9 @@ func (b *blocky) take(p *plain, key, value string) *Note {
 func (b *blocky) blocking(p *plain, key, group, name, value string) *Note {
 	switch {
 	case group == "denylists" || group == "blackLists":
-		return b.in(p, name).list(true, value)
+		return b.listsOf(p, name).list(true, value)
 	case group == "allowlists" || group == "whiteLists":
-		return b.in(p, name).list(false, value)
+		return b.listsOf(p, name).list(false, value)
 	case group == "blockType":
 		return p.answer(value)
 	case group == "blockTTL":

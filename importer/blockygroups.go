@@ -9,8 +9,8 @@ import (
 	"shuultuur/policy"
 )
 
-// in collects the lists of a group.
-func (b *blocky) in(p *plain, group string) *plain {
+// listsOf collects the lists of a group.
+func (b *blocky) listsOf(p *plain, group string) *plain {
 	g := b.groups[group]
 	if g == nil {
 		g = &plain{work: p.work, suffix: "-" + group}

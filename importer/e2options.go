@@ -65,10 +65,10 @@ var e2Means = map[string]*Note{
 	"accessdeniedaddress":   lostOurs("pages", "block pages are the gateway's own; a rule with action: redirect sends people elsewhere"),
 }
 
-// more converts an option of the main file or of a group that is not about
+// convert converts an option of the main file or of a group that is not about
 // lists, and returns the note on it.
 // Long because each option has a case.
-func (c *guard) more(o option, opts map[string]option) *Note {
+func (c *guard) convert(o option, opts map[string]option) *Note {
 	n, err := strconv.Atoi(o.value)
 	isNumber := err == nil
 	if d, known := e2Defaults[o.name]; known && slices.Contains(d, o.value) || o.value == "" {

@@ -264,8 +264,8 @@ func (w *work) freeName(s string) string {
 	}
 }
 
-// own opens a file below the output folder, for a list that had to be converted.
-func (w *work) own(name string, write func(io.Writer) error) (path string, err error) {
+// create opens a file below the output folder, for a list that had to be converted.
+func (w *work) create(name string, write func(io.Writer) error) (path string, err error) {
 	path = filepath.Join(w.to, "lists", name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
@@ -280,7 +280,7 @@ func (w *work) own(name string, write func(io.Writer) error) (path string, err e
 // ownLines writes a list from lines of other files; the text of each place is
 // the line.
 func (w *work) ownLines(name string, lines []place) (path string, err error) {
-	path, err = w.own(name, func(to io.Writer) error {
+	path, err = w.create(name, func(to io.Writer) error {
 		b := bufio.NewWriter(to)
 		for _, l := range lines {
 			b.WriteString(oneLine(l.what))

@@ -168,7 +168,7 @@ func (c *guard) copyTree(name, path string) (string, error) {
 			return "", err
 		}
 		defer src.Close()
-		to, err := c.own(filepath.Join(name, base), func(w io.Writer) error {
+		to, err := c.create(filepath.Join(name, base), func(w io.Writer) error {
 			b := bufio.NewWriter(w)
 			last := 0
 			err := eachLine(src, func(n int, s []byte) error {

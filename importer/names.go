@@ -190,9 +190,9 @@ func (w *work) adGuardNames(file yamlFile, cfg adGuard) {
 	rewrites, _ := cfg.Filtering["rewrites"].([]any)
 	older, _ := cfg.DNS["rewrites"].([]any)
 	for i, r := range append(rewrites, older...) {
-		at := file.each("filtering.rewrites", i)
+		at := file.placeOf("filtering.rewrites", i)
 		if i >= len(rewrites) {
-			at = file.each("dns.rewrites", i-len(rewrites))
+			at = file.placeOf("dns.rewrites", i-len(rewrites))
 		}
 		m, _ := r.(map[string]any)
 		name, _ := m["domain"].(string)
@@ -208,7 +208,7 @@ func (w *work) adGuardNames(file yamlFile, cfg adGuard) {
 	}
 	w.adGuardUpstreams(file.at("dns.upstream_dns"), cfg.DNS["upstream_dns"])
 	for i, s := range words(cfg.DNS["bootstrap_dns"]) {
-		at := file.each("dns.bootstrap_dns", i)
+		at := file.placeOf("dns.bootstrap_dns", i)
 		if a, err := netip.ParseAddr(s); err == nil {
 			d.Forward.Bootstrap = append(d.Forward.Bootstrap, a.String())
 			w.rep.add(&Note{Kind: Carried, place: at, What: "bootstrap_dns: " + s, Ours: "dns: forward: bootstrap"})

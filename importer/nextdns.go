@@ -50,8 +50,8 @@ type nextDNS struct {
 	all map[string]string // by path
 }
 
-// off reports whether an entry of a list is switched off.
-func (n *nextDNS) off(list, number string) bool { return n.all[list+"."+number+".active"] == "false" }
+// isOff reports whether an entry of a list is switched off.
+func (n *nextDNS) isOff(list, number string) bool { return n.all[list+"."+number+".active"] == "false" }
 
 // entry takes an entry of one of the lists of a profile.
 func (n *nextDNS) entry(key, value string) (*Note, bool) {
@@ -72,7 +72,7 @@ func (n *nextDNS) entry(key, value string) (*Note, bool) {
 		return n.rewrite(field, number, value), true
 	case field != "id":
 		return &Note{Kind: Default}, true // active, recreation, and the name of the entry
-	case n.off(list, number):
+	case n.isOff(list, number):
 		return &Note{Kind: Default, Why: "it is switched off"}, true
 	}
 	switch list {

@@ -79,8 +79,8 @@ func (n *xmlNode) at(path ...string) *xmlNode {
 	return n
 }
 
-// each calls take with every element of a name.
-func (n *xmlNode) each(name string, take func(*xmlNode)) {
+// eachChild calls take with every element of a name.
+func (n *xmlNode) eachChild(name string, take func(*xmlNode)) {
 	for _, x := range n.nodes {
 		if strings.EqualFold(x.name, name) {
 			take(x)
@@ -165,7 +165,7 @@ func readOPNsense(w *work, file string) error {
 		})
 	}
 	o.at.line = 0
-	if err := o.done(); err != nil {
+	if err := o.addToSettings(); err != nil {
 		return err
 	}
 	if err := o.clients(); err != nil {
@@ -259,7 +259,7 @@ func (o *opnSense) general() {
 		}
 		domain := cmp.Or(g.at("regdhcpdomain").text, o.root.at("system", "domain").text)
 		for _, subnet := range o.root.at("dhcpd").nodes {
-			subnet.each("staticmap", func(n *xmlNode) {
+			subnet.eachChild("staticmap", func(n *xmlNode) {
 				if name := n.at("hostname").text; name != "" {
 					o.at.line = n.line
 					o.host(o.at, strings.Trim(name+"."+domain, "."), n.at("ipaddr").text)
@@ -277,7 +277,7 @@ func (o *opnSense) general() {
 		if v != "1" {
 			return differs("dns: forward: upstreams", "Unbound asks the servers of each zone itself; here the system's are asked unless upstreams are named")
 		}
-		o.root.at("system").each("dnsserver", func(n *xmlNode) {
+		o.root.at("system").eachChild("dnsserver", func(n *xmlNode) {
 			if n.text != "" {
 				o.at.line = n.line
 				o.plain.addNote(o.at, "system.dnsserver", n.text, o.upstream(n.text))
@@ -289,7 +289,7 @@ func (o *opnSense) general() {
 
 // overrides converts host overrides, and upstreams.
 func (o *opnSense) overrides() {
-	o.unbound.at("hosts").each("host", func(h *xmlNode) {
+	o.unbound.at("hosts").eachChild("host", func(h *xmlNode) {
 		if o.isOff(h) {
 			return
 		}
@@ -304,7 +304,7 @@ func (o *opnSense) overrides() {
 		}
 		o.entry(h, "unboundplus.hosts.host", note)
 	})
-	o.unbound.at("aliases").each("alias", func(a *xmlNode) {
+	o.unbound.at("aliases").eachChild("alias", func(a *xmlNode) {
 		if o.isOff(a) {
 			return
 		}
@@ -318,7 +318,7 @@ func (o *opnSense) overrides() {
 		o.host(o.at, name, to)
 		o.entry(a, "unboundplus.aliases.alias", carried("dns: hosts"))
 	})
-	o.unbound.at("domains").each("domain", func(d *xmlNode) {
+	o.unbound.at("domains").eachChild("domain", func(d *xmlNode) {
 		if len(d.nodes) == 0 || o.isOff(d) {
 			return
 		}
@@ -326,7 +326,7 @@ func (o *opnSense) overrides() {
 		o.route(o.at, d.at("domain").text, d.at("server").text)
 		o.entry(d, "unboundplus.domains.domain", carried("dns: forward: routes"))
 	})
-	o.unbound.at("dots").each("dot", func(d *xmlNode) {
+	o.unbound.at("dots").eachChild("dot", func(d *xmlNode) {
 		if o.isOff(d) {
 			return
 		}
@@ -354,7 +354,7 @@ func (o *opnSense) overrides() {
 
 // hostOf returns the name of the override with an identifier, or "".
 func (o *opnSense) hostOf(id string) (name string) {
-	o.unbound.at("hosts").each("host", func(h *xmlNode) {
+	o.unbound.at("hosts").eachChild("host", func(h *xmlNode) {
 		if id != "" && h.id == id {
 			name = strings.Trim(h.at("hostname").text+"."+h.at("domain").text, ".")
 		}
@@ -393,7 +393,7 @@ var opnSenseLists = map[string]string{
 // blocklists converts the blocklists of the name server.
 func (o *opnSense) blocklists() {
 	lists := []*xmlNode{o.unbound.at("dnsbl")}
-	o.unbound.at("dnsbl").each("blocklist", func(n *xmlNode) { lists = append(lists, n) })
+	o.unbound.at("dnsbl").eachChild("blocklist", func(n *xmlNode) { lists = append(lists, n) })
 	everybodys := o.plain
 	for i, b := range lists {
 		off := b.at("enabled").text == "0"
@@ -566,7 +566,7 @@ func (o *opnSense) advanced() {
 		}
 		return carried("dns: recursion")
 	})
-	acls.each("acl", func(n *xmlNode) {
+	acls.eachChild("acl", func(n *xmlNode) {
 		if o.isOff(n) {
 			return
 		}

@@ -51,10 +51,10 @@ var opnProxy = []opnSetting{
 	{path: "forward.sslurlonly", take: func(*opnSense, string) *Note { return carried("decrypt: false, by which names alone are judged") }},
 	{path: "forward.sslnobumpsites", take: (*opnSense).closed},
 	{path: "forward.acl.blackList", take: func(o *opnSense, v string) *Note {
-		return o.each(v, func(s string) *Note { return o.nameOrExpression(true, s) })
+		return o.eachPart(v, func(s string) *Note { return o.nameOrExpression(true, s) })
 	}},
 	{path: "forward.acl.whiteList", take: func(o *opnSense, v string) *Note {
-		return o.each(v, func(s string) *Note { return o.nameOrExpression(false, s) })
+		return o.eachPart(v, func(s string) *Note { return o.nameOrExpression(false, s) })
 	}},
 	{path: "forward.acl.unrestricted", take: func(o *opnSense, v string) *Note { return o.networksOf("policy unfiltered", v, o.unfiltered) }},
 	{path: "forward.acl.allowedSubnets", take: different("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")},
@@ -93,7 +93,7 @@ var opnProxy = []opnSetting{
 		return carried("proxy.connect-ports")
 	}},
 	{path: "forward.icap.enable", take: (*opnSense).scanner},
-	{path: "forward.authentication.method", take: func(o *opnSense, v string) *Note { return o.each(v, o.signIn) }},
+	{path: "forward.authentication.method", take: func(o *opnSense, v string) *Note { return o.eachPart(v, o.signIn) }},
 	{path: "forward.authentication.realm", take: func(o *opnSense, v string) *Note {
 		if o.set.Identity.Basic == nil {
 			return &Note{Kind: Default, Why: "nobody signs in"}
@@ -162,7 +162,7 @@ func (o *opnSense) proxy() {
 			return s.take(o, v)
 		})
 	}
-	o.squid.at("forward", "acl", "remoteACLs", "blacklists").each("blacklist", func(b *xmlNode) {
+	o.squid.at("forward", "acl", "remoteACLs", "blacklists").eachChild("blacklist", func(b *xmlNode) {
 		if o.isOff(b) {
 			return
 		}
@@ -270,8 +270,8 @@ func (o *opnSense) nameOrExpression(block bool, text string) *Note {
 	return carried(ours)
 }
 
-// each takes the parts of a list. Each part that is lost has a note of its own.
-func (o *opnSense) each(v string, take func(s string) *Note) (n *Note) {
+// eachPart takes the parts of a list. Each part that is lost has a note of its own.
+func (o *opnSense) eachPart(v string, take func(s string) *Note) (n *Note) {
 	var kept, missed *Note
 	for s := range strings.FieldsFuncSeq(v, isBreak) {
 		s = strings.TrimSpace(s)
@@ -291,7 +291,7 @@ func (o *opnSense) each(v string, take func(s string) *Note) (n *Note) {
 // condition refuses requests that match one of several texts.
 func (o *opnSense) condition(name, v string, add func(r *policy.Rule, s string) error) *Note {
 	r := policy.Rule{Name: name, Action: "block"}
-	n := o.each(v, func(s string) *Note {
+	n := o.eachPart(v, func(s string) *Note {
 		if err := add(&r, s); err != nil {
 			return lost(err.Error())
 		}
@@ -323,7 +323,7 @@ func (o *opnSense) signInAt(name string, basic *identity.Basic) *Note {
 		return o.passwords(basic)
 	}
 	s := &xmlNode{}
-	o.root.at("system").each("authserver", func(n *xmlNode) {
+	o.root.at("system").eachChild("authserver", func(n *xmlNode) {
 		if n.at("name").text == name {
 			s = n
 		}
@@ -371,7 +371,7 @@ func (o *opnSense) signInAt(name string, basic *identity.Basic) *Note {
 func (o *opnSense) passwords(basic *identity.Basic) *Note {
 	var lines strings.Builder
 	others := 0
-	o.root.at("system").each("user", func(u *xmlNode) {
+	o.root.at("system").eachChild("user", func(u *xmlNode) {
 		switch hash := u.at("password").text; {
 		case u.at("disabled").text == "1":
 		case strings.HasPrefix(hash, "$2"):
@@ -452,7 +452,7 @@ func (o *opnSense) parent(string) *Note {
 	up.Parent = u.String()
 	for _, name := range []string{"localdomains", "localips"} {
 		o.take(p.at(name), "proxy.general.parentproxy."+name, func(v string) *Note {
-			return o.each(v, func(s string) *Note {
+			return o.eachPart(v, func(s string) *Note {
 				up.NoParent = append(up.NoParent, strings.TrimPrefix(s, "."))
 				return carried("proxy.no-parent")
 			})

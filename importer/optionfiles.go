@@ -23,9 +23,9 @@ type optionFiles struct {
 	seen map[string]bool
 }
 
-// each calls take with the options of a file, and of those it includes in their
+// eachOption calls take with the options of a file, and of those it includes in their
 // place. A file is read once.
-func (o *optionFiles) each(file string, take func(at place, key, value string)) error {
+func (o *optionFiles) eachOption(file string, take func(at place, key, value string)) error {
 	if o.seen == nil {
 		o.seen, o.dir = map[string]bool{}, filepath.Dir(file)
 	}
@@ -55,7 +55,7 @@ func (o *optionFiles) each(file string, take func(at place, key, value string)) 
 		take(place{file: file, line: n, what: text}, key, value)
 		more, _ := o.included(o.dir, key, value)
 		for _, path := range more {
-			if err := o.each(path, take); err != nil {
+			if err := o.eachOption(path, take); err != nil {
 				return err
 			}
 		}
@@ -137,8 +137,8 @@ type yamlFile struct {
 // at returns the place of a value by its path.
 func (f yamlFile) at(path string) place { return place{file: f.path, line: f.lines[path]} }
 
-// each returns the place of the i-th value of a list.
-func (f yamlFile) each(path string, i int) place { return f.at(fmt.Sprintf("%s.%d", path, i)) }
+// placeOf returns the place of the i-th value of a list.
+func (f yamlFile) placeOf(path string, i int) place { return f.at(fmt.Sprintf("%s.%d", path, i)) }
 
 // mostLines bounds for how many values of a file of YAML the line is known.
 const mostLines = 1 << 18

@@ -102,7 +102,7 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 			continue
 		}
 		for _, o := range opts[name].every() {
-			n := c.more(o, opts)
+			n := c.convert(o, opts)
 			if name == "reportinglevel" && o.value == "-1" {
 				n.Why = "pages are blocked where e2guardian would only record them; set action: allow in the rules meanwhile"
 			}
@@ -158,7 +158,7 @@ func (c *guard) global(opts map[string]option) {
 			continue
 		}
 		for _, o := range opts[name].every() {
-			n := c.more(o, opts)
+			n := c.convert(o, opts)
 			n.place, n.What = o.place, o.what
 			c.rep.add(n)
 		}

@@ -225,8 +225,8 @@ func (p *plain) fetched(address, category string) {
 	p.set.Lists[name] = l
 }
 
-// known adds a list of the catalogue, or of an address, which is fetched.
-func (w *work) known(source, category string) {
+// addCatalogued adds a list of the catalogue, or of an address, which is fetched.
+func (w *work) addCatalogued(source, category string) {
 	if _, exists := w.lists[category]; exists {
 		return
 	}
@@ -271,8 +271,8 @@ func (p *plain) rules() (rules []policy.Rule, err error) {
 	return append(rules, p.public...), nil
 }
 
-// done makes lists and the policy from the collected entries.
-func (p *plain) done() error {
+// addToSettings makes lists and the policy from the collected entries.
+func (p *plain) addToSettings() error {
 	rules, err := p.rules()
 	if err != nil {
 		return err
@@ -330,7 +330,7 @@ func readTree(w *work, file, usual string, read func(all map[string]string) read
 		p.addNote(p.at, k+":", s, take(p, k, s))
 	})
 	p.at = place{file: file}
-	return p.done()
+	return p.addToSettings()
 }
 
 func (p *plain) listen(value string) *Note {
@@ -360,7 +360,7 @@ func (p *plain) catalogued(id string, known map[string]string) *Note {
 	if isURL(source) {
 		name = id
 	}
-	p.known(source, name)
+	p.addCatalogued(source, name)
 	rules := &p.public
 	if p.suffix == "" {
 		rules = &p.safe().Rules
@@ -385,7 +385,7 @@ func (w *work) safe() *policy.Policy {
 // readOptions reads files of options by a reader.
 func readOptions(w *work, file string, files *optionFiles, take func(p *plain, at place, key, value string) *Note) error {
 	p := &plain{work: w}
-	err := files.each(file, func(at place, key, value string) {
+	err := files.eachOption(file, func(at place, key, value string) {
 		p.at = at
 		p.addNote(at, key, value, take(p, at, key, value))
 	})
@@ -393,7 +393,7 @@ func readOptions(w *work, file string, files *optionFiles, take func(p *plain, a
 		return err
 	}
 	p.at = place{file: file}
-	return p.done()
+	return p.addToSettings()
 }
 
 // included returns the note on a line that names settings files.

@@ -191,7 +191,7 @@ func piholeLists(w *work, db string, g *gravity, clients []piholeClient) (found 
 			if !w.used(g, groups, clients, t.name) {
 				continue
 			}
-			path, err := w.own(groups.name(t.name), func(to io.Writer) error {
+			path, err := w.create(groups.name(t.name), func(to io.Writer) error {
 				_, err := io.WriteString(to, strings.Join(g.lines[i][groups], "\n")+"\n")
 				return err
 			})
@@ -515,7 +515,7 @@ func (w *work) gravityLists(db *sql.DB, table string, lists []gravityList) (file
 		o := outs[id]
 		if o == nil {
 			l, name := byID[id], fmt.Sprintf("%s-%d", table, id)
-			path, err := w.own(name, func(io.Writer) error { return nil })
+			path, err := w.create(name, func(io.Writer) error { return nil })
 			if err != nil {
 				return err
 			}

@@ -233,7 +233,7 @@ func readPrivoxy(w *work, file string) error {
 		}
 		for _, s := range group {
 			w.rep.add(&Note{Kind: Carried, place: s.place, What: s.what, Ours: "rule " + name})
-			conf.others(s)
+			conf.reportEffects(s)
 		}
 		if len(categories) > 0 && len(p.Rules) < maxRules {
 			p.Rules = append(p.Rules, policy.Rule{Name: name, Action: action, Category: categories})

@@ -33,7 +33,7 @@ func privoxySections(file string, take func(at place, key, value string)) (all [
 	}
 	dir, confdir := filepath.Dir(file), ""
 	files := &optionFiles{separator: " ", included: func(string, string, string) ([]string, bool) { return nil, false }}
-	err = files.each(file, func(at place, key, value string) {
+	err = files.eachOption(file, func(at place, key, value string) {
 		key, value, _ = strings.Cut(strings.Join(strings.Fields(at.what), " "), " ")
 		if key == "confdir" {
 			confdir = value

@@ -47,7 +47,7 @@ func (p *privoxyConf) decrypts(all []*privoxySection) {
 		open, says := s.says("https-inspection")
 		switch {
 		case !says:
-		case s.all():
+		case s.coversAll():
 			p.opens, p.hosts = open, nil
 		default:
 			p.hosts = append(p.hosts, s)
@@ -61,21 +61,21 @@ func (p *privoxyConf) decrypts(all []*privoxySection) {
 // inspection takes what a section says of looking into TLS.
 func (p *privoxyConf) inspection(s *privoxySection, on bool) *Note {
 	switch {
-	case !s.all() && !slices.Contains(p.hosts, s), s.all() && p.decided:
+	case !s.coversAll() && !slices.Contains(p.hosts, s), s.coversAll() && p.decided:
 		return &Note{Kind: Default, Why: "a later section decides"}
-	case s.all():
+	case s.coversAll():
 		p.decided = true
 	}
 	if on && p.set.Cut == nil {
 		n := p.intercept(s.place, findFile(p.authority, filepath.Join(p.authority, p.cert)), findFile(p.authority, filepath.Join(p.authority, p.key)))
-		if n.Kind != Carried || s.all() {
+		if n.Kind != Carried || s.coversAll() {
 			return n
 		}
 	}
 	switch {
-	case s.all() && on:
+	case s.coversAll() && on:
 		return carried("decrypt: true")
-	case s.all():
+	case s.coversAll():
 		return carried("decrypt: false")
 	case p.opens:
 		return differs("a rule that keeps connections closed", "the pages of these hosts are judged by their names, also where they come by plain HTTP")
@@ -223,15 +223,15 @@ func (p *privoxyConf) trustFile(value string) *Note {
 	return carried("rules in front of the others")
 }
 
-// all reports whether a section is about all requests.
-func (s *privoxySection) all() bool {
+// coversAll reports whether a section is about all requests.
+func (s *privoxySection) coversAll() bool {
 	return slices.ContainsFunc(s.patterns, func(at place) bool { return at.what == "/" })
 }
 
 // section takes one that does not say whether to block. Sections come from the last one to the
 // first, and the first that says something counts.
 func (p *privoxyConf) section(s *privoxySection) {
-	p.others(s)
+	p.reportEffects(s)
 	for _, at := range s.patterns {
 		p.rep.add(&Note{Kind: Default, place: at, What: at.what, Why: "with its actions"})
 	}
@@ -240,8 +240,8 @@ func (p *privoxyConf) section(s *privoxySection) {
 // privoxySeen are actions that are not needed beside a block.
 var privoxySeen = []string{"block", "handle-as-image", "handle-as-empty-document", "set-image-blocker"}
 
-// others reports the effects of a section besides blocking, action by action.
-func (p *privoxyConf) others(s *privoxySection) {
+// reportEffects reports the effects of a section besides blocking, action by action.
+func (p *privoxyConf) reportEffects(s *privoxySection) {
 	some := false
 	for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
 		if slices.Contains(privoxySeen, m[2]) {
@@ -266,7 +266,7 @@ func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) *No
 		return p.inspection(s, on)
 	case !on:
 		return &Note{Kind: Default}
-	case name == "limit-connect" && s.all():
+	case name == "limit-connect" && s.coversAll():
 		if p.set.Proxy.ConnectPorts = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }); len(p.set.Proxy.ConnectPorts) == 0 {
 			p.set.Proxy.ConnectPorts = setting.OneOrMore[string]{"any"}
 		}
@@ -290,7 +290,7 @@ func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) *No
 		return carried("proxy.no-parent")
 	case name == "add-header":
 		field, text, _ := strings.Cut(value, ":")
-		if ours := tenant(p.safe(), field, strings.TrimSpace(text)); ours != "" && s.all() {
+		if ours := tenant(p.safe(), field, strings.TrimSpace(text)); ours != "" && s.coversAll() {
 			return carried(ours)
 		}
 	}

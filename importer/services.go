@@ -112,7 +112,7 @@ func (w *work) blockServices(at place, ids []string) (categories []string, note 
 		}
 		category := "service-" + strings.ReplaceAll(strings.ToLower(id), "_", "-")
 		if _, exists := w.lists[category]; !exists {
-			path, err := w.own(category, func(to io.Writer) error {
+			path, err := w.create(category, func(to io.Writer) error {
 				_, err := io.WriteString(to, strings.ReplaceAll(names, " ", "\n")+"\n")
 				return err
 			})

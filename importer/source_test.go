@@ -82,7 +82,7 @@ func TestBesideMovesEveryPort(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lines, err := Beside(file, moved)
+	lines, err := WithOtherPorts(file, moved)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -227,7 +227,7 @@ func (r *adGuardRules) strongest(q *adGuardQuery) *adGuardRule {
 	var best *adGuardRule
 	try := func(x *adGuardRule) {
 		pattern, _, _ := strings.Cut(x.text, "\x00")
-		if x.fits(q) && !r.texts[pattern][x.text[len(pattern)+1:]] && (best == nil || x.rank() > best.rank()) {
+		if x.optionsMatch(q) && !r.texts[pattern][x.text[len(pattern)+1:]] && (best == nil || x.rank() > best.rank()) {
 			best = x
 		}
 	}
@@ -267,8 +267,8 @@ type adGuardQuery struct {
 	client    *adGuardClient
 }
 
-// fits reports whether the options of a rule do.
-func (x *adGuardRule) fits(q *adGuardQuery) bool {
+// optionsMatch reports whether the options of a rule do.
+func (x *adGuardRule) optionsMatch(q *adGuardQuery) bool {
 	oneOf := func(all []string, is func(string) bool) bool {
 		named, in := false, false
 		for _, v := range all {

@@ -44,7 +44,7 @@ func (z *nameSource) decide(_ context.Context, t *filter.Transaction, stage filt
 // options calls take with each option of a file and of those it includes, and
 // names includes that are not there.
 func (s *Source) options(file string, files *optionFiles, take func(at, key, value string)) error {
-	return files.each(file, func(at place, key, value string) {
+	return files.eachOption(file, func(at place, key, value string) {
 		if found, is := files.included(files.dir, key, value); is && len(found) == 0 {
 			s.untried("%s: %s: no such file", at, at.what)
 		}

@@ -152,7 +152,7 @@ func newOPNsenseSource(s *Source, file string) (sourceRules, error) {
 	unbound := root.at("opnsense", "OPNsense", "unboundplus")
 	z := newNameSource()
 	lists := []*xmlNode{unbound.at("dnsbl")}
-	unbound.at("dnsbl").each("blocklist", func(n *xmlNode) { lists = append(lists, n) })
+	unbound.at("dnsbl").eachChild("blocklist", func(n *xmlNode) { lists = append(lists, n) })
 	for i, b := range lists {
 		if b.at("enabled").text == "0" {
 			continue
@@ -177,7 +177,7 @@ func newOPNsenseSource(s *Source, file string) (sourceRules, error) {
 			}
 		}
 	}
-	unbound.at("hosts").each("host", func(h *xmlNode) {
+	unbound.at("hosts").eachChild("host", func(h *xmlNode) {
 		if h.at("enabled").text != "0" {
 			name := strings.ToLower(strings.Trim(h.at("hostname").text+"."+h.at("domain").text, "."))
 			z.allowed[name] = "hosts: " + name

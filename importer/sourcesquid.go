@@ -65,7 +65,7 @@ func (s *squidSource) decide(_ context.Context, t *filter.Transaction, stage fil
 	for _, l := range lines {
 		fits := true
 		for _, name := range l.names {
-			if name, not := strings.CutPrefix(name, "!"); s.fits(t, name, 0) == not {
+			if name, not := strings.CutPrefix(name, "!"); s.aclMatches(t, name, 0) == not {
 				fits = false
 				break
 			}
@@ -77,8 +77,8 @@ func (s *squidSource) decide(_ context.Context, t *filter.Transaction, stage fil
 	return d, true
 }
 
-// fits reports whether an acl does.
-func (s *squidSource) fits(t *filter.Transaction, name string, depth int) bool {
+// aclMatches reports whether an acl does.
+func (s *squidSource) aclMatches(t *filter.Transaction, name string, depth int) bool {
 	a := s.c.acls[name]
 	switch {
 	case name == "all":
@@ -156,7 +156,7 @@ func (s *squidSource) composed(t *filter.Transaction, a *squidACL, depth int) bo
 	every := func(names []string) bool {
 		return !slices.ContainsFunc(names, func(n string) bool {
 			n, not := strings.CutPrefix(n, "!")
-			return s.fits(t, n, depth) == not
+			return s.aclMatches(t, n, depth) == not
 		})
 	}
 	return slices.ContainsFunc(a.lines, func(line []string) bool {

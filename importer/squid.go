@@ -76,7 +76,7 @@ func readSquid(w *work, file string) error {
 	if err := c.policies(); err != nil {
 		return err
 	}
-	c.whole()
+	c.convertJoint()
 	return nil
 }
 
@@ -147,8 +147,8 @@ func (c *squidConf) include(at place, pattern string, depth int) error {
 	return nil
 }
 
-// whole converts settings that are distributed over several lines of the file.
-func (c *squidConf) whole() {
+// convertJoint converts settings that are distributed over several lines of the file.
+func (c *squidConf) convertJoint() {
 	if slices.ContainsFunc(c.set.Policies, func(p policy.Policy) bool { return p.Decrypt }) {
 		n := c.intercept(place{file: c.dir}, c.cert, c.key)
 		n.place, n.What = place{file: c.dir}, "ssl_bump: the root "+c.cert
@@ -230,7 +230,7 @@ func (c *squidConf) option(at place, f []string) {
 	case "cache_peer":
 		say(squidPeer(c, f[1:]))
 	default:
-		if n, ok := c.more(at, f); ok {
+		if n, ok := c.convertOption(at, f); ok {
 			say(n)
 			return
 		}
@@ -334,7 +334,7 @@ func (c *squidConf) policies() error {
 			return err
 		}
 		for _, x := range c.fields {
-			if c.about(x.names, who) {
+			if c.concernsOnly(x.names, who) {
 				x.set(&p)
 			}
 		}

@@ -125,8 +125,8 @@ func (c *squidConf) alike(acls map[string][]string, groups bool) (all []*squidCl
 	return all
 }
 
-// about reports whether acls about clients, of some names, are about these.
-func (c *squidConf) about(names []string, who *squidClients) bool {
+// concernsOnly reports whether acls about clients, of some names, are about these.
+func (c *squidConf) concernsOnly(names []string, who *squidClients) bool {
 	return !slices.ContainsFunc(names, func(n string) bool {
 		name, not := strings.CutPrefix(n, "!")
 		a := c.acls[name]
@@ -183,22 +183,22 @@ func (c *squidConf) alternatives(names []string, depth int) [][]string {
 		a := c.acls[name]
 		switch {
 		case a == nil || a.kind != "any-of" && a.kind != "all-of":
-			all = both(all, [][]string{{n}})
+			all = product(all, [][]string{{n}})
 		case depth >= maxDepth:
 			return nil
 		case a.kind == "any-of" && !not:
-			all = both(all, c.some(slices.Concat(a.lines...), depth))
+			all = product(all, c.alternativesOf(slices.Concat(a.lines...), depth))
 		case a.kind == "any-of":
-			all = both(all, c.alternatives(opposite(slices.Concat(a.lines...)), depth+1))
+			all = product(all, c.alternatives(opposite(slices.Concat(a.lines...)), depth+1))
 		case !not:
 			var sets [][]string
 			for _, line := range a.lines {
 				sets = append(sets, c.alternatives(line, depth+1)...)
 			}
-			all = both(all, sets)
+			all = product(all, sets)
 		default:
 			for _, line := range a.lines {
-				all = both(all, c.some(opposite(line), depth))
+				all = product(all, c.alternativesOf(opposite(line), depth))
 			}
 		}
 		if len(all) == 0 {
@@ -208,16 +208,16 @@ func (c *squidConf) alternatives(names []string, depth int) [][]string {
 	return all
 }
 
-// some returns the alternatives of which each is one of names.
-func (c *squidConf) some(names []string, depth int) (sets [][]string) {
+// alternativesOf returns the alternatives of which each is one of names.
+func (c *squidConf) alternativesOf(names []string, depth int) (sets [][]string) {
 	for _, n := range names {
 		sets = append(sets, c.alternatives([]string{n}, depth+1)...)
 	}
 	return sets
 }
 
-// both joins each set of some with each set of others; nil if there are too many.
-func both(some, others [][]string) (all [][]string) {
+// product joins each set of some with each set of others; nil if there are too many.
+func product(some, others [][]string) (all [][]string) {
 	if len(some)*len(others) > maxAlternatives {
 		return nil
 	}

@@ -36,12 +36,12 @@ func statements(data []byte, file string) (all []statement) {
 		for len(s) > 0 && len(all) < 200_000 {
 			i := bytes.IndexAny(s, "{}")
 			if i < 0 {
-				all = apart(all, strings.Fields(string(s)), at)
+				all = splitStatements(all, strings.Fields(string(s)), at)
 				break
 			}
 			words := strings.Fields(string(s[:i]))
 			if s[i] == '}' && len(words) > 0 {
-				all = apart(all, words, at)
+				all = splitStatements(all, words, at)
 				words = nil
 			}
 			all = append(all, statement{words, s[i], at})
@@ -52,8 +52,8 @@ func statements(data []byte, file string) (all []statement) {
 	return all
 }
 
-// apart adds the statements of a line, each of which begins with its own keyword.
-func apart(all []statement, words []string, at place) []statement {
+// splitStatements adds the statements of a line, each of which begins with its own keyword.
+func splitStatements(all []statement, words []string, at place) []statement {
 	for len(words) > 0 {
 		n := 1
 		for n < len(words) && (words[0] == "user" || !slices.Contains([]string{"pass", "redirect", "rewrite", "domainlist", "urllist", "expressionlist", "userlist", "iplist", "log"}, words[n])) {
@@ -626,7 +626,7 @@ func (w *work) addresses() []string {
 	const name = "addresses"
 	if _, done := w.byPath[name]; !done {
 		w.byPath[name] = ""
-		path, err := w.own("addresses", func(to io.Writer) error {
+		path, err := w.create("addresses", func(to io.Writer) error {
 			_, err := io.WriteString(to, "0.0.0.0/0\n::/0\n")
 			return err
 		})

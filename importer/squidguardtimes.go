@@ -30,8 +30,8 @@ type special struct {
 	week
 }
 
-// each builds a calendar by applying f to each week.
-func (c *calendar) each(f func(w *week) week) *calendar {
+// mapWeeks builds a calendar by applying f to each week.
+func (c *calendar) mapWeeks(f func(w *week) week) *calendar {
 	to := &calendar{week: f(&c.week)}
 	for _, s := range c.special {
 		to.special = append(to.special, special{s.dates, f(&s.week)})
@@ -41,7 +41,7 @@ func (c *calendar) each(f func(w *week) week) *calendar {
 
 // outside returns the complement.
 func (c *calendar) outside() *calendar {
-	return c.each(func(w *week) (rest week) {
+	return c.mapWeeks(func(w *week) (rest week) {
 		for d := range w {
 			for m := range w[d] {
 				rest[d][m] = !w[d][m]
@@ -51,8 +51,8 @@ func (c *calendar) outside() *calendar {
 	})
 }
 
-// on returns the week that applies on dates in the given syntax.
-func (c *calendar) on(dates string) *week {
+// weekOn returns the week that applies on dates in the given syntax.
+func (c *calendar) weekOn(dates string) *week {
 	for i := range c.special {
 		if c.special[i].dates == dates {
 			return &c.special[i].week
@@ -78,12 +78,12 @@ func (c *calendar) and(v *calendar) *calendar {
 		}
 		return both
 	}
-	both := c.each(func(w *week) week { return meet(w, &v.week) })
+	both := c.mapWeeks(func(w *week) week { return meet(w, &v.week) })
 	for i := range both.special {
-		both.special[i].week = meet(&c.special[i].week, v.on(c.special[i].dates))
+		both.special[i].week = meet(&c.special[i].week, v.weekOn(c.special[i].dates))
 	}
 	for i := range v.special {
-		if s := &v.special[i]; c.on(s.dates) == &c.week {
+		if s := &v.special[i]; c.weekOn(s.dates) == &c.week {
 			both.special = append(both.special, special{s.dates, meet(&c.week, &s.week)})
 		}
 	}
@@ -306,7 +306,7 @@ func (q *squid) time(name string, body []statement) {
 		}
 	}
 	for _, d := range datings {
-		on := c.on(d.dates)
+		on := c.weekOn(d.dates)
 		if on == &c.week {
 			c.special = append(c.special, special{d.dates, c.week})
 			on = &c.special[len(c.special)-1].week

@@ -36,10 +36,10 @@ var squidTimes = map[string]struct {
 var squidSystem = []string{"cache_effective_user", "cache_effective_group", "pid_filename", "coredump_dir", "logfile_rotate", "workers", "cpu_affinity_map",
 	"debug_options", "cache_log", "cache_store_log", "mime_table", "hosts_file", "max_filedescriptors", "unlinkd_program", "netdb_filename", "visible_hostname", "unique_hostname"}
 
-// more converts options other than ports, acls and parents; ok is false if the
+// convertOption converts options other than ports, acls and parents; ok is false if the
 // option is unknown.
 // Long because each option has a case.
-func (c *squidConf) more(at place, f []string) (n *Note, ok bool) {
+func (c *squidConf) convertOption(at place, f []string) (n *Note, ok bool) {
 	value := ""
 	if len(f) > 1 {
 		value = f[1]

@@ -66,7 +66,7 @@ func unboundFields(value string) []string {
 func unboundAhead(file string) (kinds map[string]string, secure []bool, tags map[string][]string) {
 	kinds, secure, tags = map[string]string{}, []bool{false}, map[string][]string{}
 	view := false
-	_ = unboundFiles().each(file, func(_ place, key, value string) { // the reader of the settings reports syntax errors
+	_ = unboundFiles().eachOption(file, func(_ place, key, value string) { // the reader of the settings reports syntax errors
 		switch f := unboundFields(value); {
 		case value == "" && slices.Contains(unboundSections, key):
 			secure, view = append(secure, false), key == "view"

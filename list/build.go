@@ -216,7 +216,7 @@ func (b *entryBuilder) sorted(p *part, buf []entry) []entry {
 	}
 	b.order(buf)
 	return slices.CompactFunc(buf, func(x, before entry) bool {
-		same := x.cat == before.cat && b.same(&x, &before)
+		same := x.cat == before.cat && b.sharesRecord(&x, &before)
 		if same && b.twice != nil {
 			b.twice(before, x)
 		}
@@ -268,8 +268,8 @@ func (b *entryBuilder) compare(x, y entry) int {
 		cmp.Compare(x.size, y.size), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line))
 }
 
-// same reports whether two entries share a record, possibly in two categories.
-func (b *entryBuilder) same(x, y *entry) bool {
+// sharesRecord reports whether two entries share a record, possibly in two categories.
+func (b *entryBuilder) sharesRecord(x, y *entry) bool {
 	return x.low == y.low && x.high == y.high && x.size == y.size && bytes.Equal(b.key(x), b.key(y))
 }
 
@@ -290,7 +290,7 @@ func (b *entryBuilder) dedupe(ctx context.Context, drop func(*entry) bool) (reco
 		p.n = 0
 		run := 0 // entries of the same record
 		for j := range buf {
-			if j == 0 || !b.same(&buf[j-1], &buf[j]) {
+			if j == 0 || !b.sharesRecord(&buf[j-1], &buf[j]) {
 				records++
 				run = 0
 			}
@@ -464,7 +464,7 @@ func (o *output) records() error {
 		}
 		for j, same := 0, 0; j < len(buf); j += same {
 			e := &buf[j]
-			for same = 1; j+same < len(buf) && o.e.same(e, &buf[j+same]); {
+			for same = 1; j+same < len(buf) && o.e.sharesRecord(e, &buf[j+same]); {
 				same++
 			}
 			at, _ := bits.Mul64(e.hash(), o.h.Buckets)

@@ -126,10 +126,10 @@ func (p *parser) expressionLine(s []byte) {
 	}
 	switch {
 	case len(s) > maxExpression:
-		p.bad(s, fmt.Sprintf("is an expression longer than %d bytes", maxExpression))
+		p.refuse(s, fmt.Sprintf("is an expression longer than %d bytes", maxExpression))
 		return
 	case len(p.b.exprs) >= maxExpressions:
-		p.bad(s, fmt.Sprintf("exceeds the %d expressions of a list", maxExpressions))
+		p.refuse(s, fmt.Sprintf("exceeds the %d expressions of a list", maxExpressions))
 		return
 	}
 	_, err := e.compile()
@@ -140,7 +140,7 @@ func (p *parser) expressionLine(s []byte) {
 		}
 	}
 	if err != nil {
-		p.bad(s, "does not compile: "+reason(err))
+		p.refuse(s, "does not compile: "+reason(err))
 		return
 	}
 	p.b.exprs = append(p.b.exprs, e)

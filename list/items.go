@@ -282,7 +282,7 @@ func (p *parser) itemLine(s []byte) {
 	}
 	switch string(s) {
 	case "**", "*ip", "**s", "*ips":
-		p.bad(s, "matches everything: write a rule of the policy instead")
+		p.refuse(s, "matches everything: write a rule of the policy instead")
 		return
 	}
 	if c := s[0]; (c >= '0' && c <= '9' || bytes.IndexByte(s, ':') >= 0) && bytes.ContainsAny(s, "/-:") && p.network(s) {

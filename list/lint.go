@@ -60,7 +60,7 @@ func Examine(ctx context.Context, name string, cfg Config) (*Lint, error) {
 	defer b.entries.spill.close()
 	b.entries.twice = func(kept, dropped entry) {
 		if len(l.Twice) < mostLinted {
-			l.Twice = append(l.Twice, b.about(dropped.line, fmt.Sprintf("%s is already in line %s", quote(b.entries.key(&dropped)), b.line(kept.line, dropped.line))))
+			l.Twice = append(l.Twice, b.remarkOn(dropped.line, fmt.Sprintf("%s is already in line %s", quote(b.entries.key(&dropped)), b.line(kept.line, dropped.line))))
 		}
 	}
 	if err := b.read(); err != nil {
@@ -83,8 +83,8 @@ func Examine(ctx context.Context, name string, cfg Config) (*Lint, error) {
 	return l, err
 }
 
-// about returns a remark on a line, given as counted through all files.
-func (b *builder) about(line uint32, reason string) Problem {
+// remarkOn returns a remark on a line, given as counted through all files.
+func (b *builder) remarkOn(line uint32, reason string) Problem {
 	i := originOf(b.files, uint64(line))
 	if i < 0 {
 		return Problem{Reason: reason, Kept: true}
@@ -94,7 +94,7 @@ func (b *builder) about(line uint32, reason string) Problem {
 
 // line names a line in a remark on another line.
 func (b *builder) line(line, from uint32) string {
-	p, q := b.about(line, ""), b.about(from, "")
+	p, q := b.remarkOn(line, ""), b.remarkOn(from, "")
 	if p.File == q.File {
 		return fmt.Sprint(p.Line)
 	}

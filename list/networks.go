@@ -40,7 +40,7 @@ func (p *parser) networkLine(s []byte) {
 		s = bytes.TrimSpace(s[:i])
 	}
 	if len(s) > 0 && !p.network(s) {
-		p.bad(s, "is neither an address nor a network nor a range of addresses")
+		p.refuse(s, "is neither an address nor a network nor a range of addresses")
 	}
 }
 

@@ -139,7 +139,7 @@ func (s editSet) change(f *File, match string, c Change) error {
 	if len(c.Category) > 200 || strings.ContainsAny(c.Category, removalMark+"\n") {
 		return fmt.Errorf("%q cannot name a category", c.Category)
 	}
-	categories, err := f.meant(c)
+	categories, err := f.categoriesOf(c)
 	if err != nil {
 		return err
 	}
@@ -165,8 +165,8 @@ func (s editSet) change(f *File, match string, c Change) error {
 	return nil
 }
 
-// meant returns the categories of a change: with one, also its other names.
-func (f *File) meant(c Change) ([]string, error) {
+// categoriesOf returns the categories of a change: with one, also its other names.
+func (f *File) categoriesOf(c Change) ([]string, error) {
 	if c.Category == "" && c.Remove {
 		return []string{""}, nil
 	}

@@ -138,7 +138,7 @@ func (p *parser) lines(r *bufio.Reader) error {
 		}
 		switch {
 		case err == bufio.ErrBufferFull:
-			p.bad(s[:80], fmt.Sprintf("is the beginning of a line longer than %d bytes", maxLine))
+			p.refuse(s[:80], fmt.Sprintf("is the beginning of a line longer than %d bytes", maxLine))
 			for err == bufio.ErrBufferFull {
 				_, err = r.ReadSlice('\n')
 			}
@@ -192,8 +192,8 @@ func (p *parser) lineReader() func([]byte) {
 	return p.domainLine // domains, wildcard
 }
 
-// bad counts the input s as refused.
-func (p *parser) bad(s []byte, reason string) {
+// refuse counts the input s as refused.
+func (p *parser) refuse(s []byte, reason string) {
 	p.src.Bad++
 	p.keep(Problem{File: p.src.Path, Line: p.src.Lines}, func() string { return quote(s) + " " + reason })
 }
@@ -246,7 +246,7 @@ func (p *parser) item(s []byte) {
 	}
 	raw := s
 	if isNetwork(s) {
-		p.bad(raw, "is a network: lists contain hosts and URLs")
+		p.refuse(raw, "is a network: lists contain hosts and URLs")
 		return
 	}
 	if rest, ok := cutScheme(s); ok {
@@ -271,15 +271,15 @@ func (p *parser) item(s []byte) {
 	p.host = name
 	switch {
 	case reason != "":
-		p.bad(raw, reason)
+		p.refuse(raw, reason)
 		return
 	case !tree && !p.exact && bytes.IndexByte(name, '.') < 0 && bytes.IndexByte(name, ':') < 0 && len(path) <= 1:
-		p.bad(raw, fmt.Sprintf("is a top-level domain; write %q if you mean all of it", "."+string(name)))
+		p.refuse(raw, fmt.Sprintf("is a top-level domain; write %q if you mean all of it", "."+string(name)))
 		return
 	}
 	clean, ok := p.cleanEntry(path)
 	if !ok || len(name)+len(clean) > maxKey {
-		p.bad(raw, fmt.Sprintf("is longer than %d bytes", maxKey))
+		p.refuse(raw, fmt.Sprintf("is longer than %d bytes", maxKey))
 		return
 	}
 	p.add(name, clean, 0)
@@ -324,7 +324,7 @@ func (p *parser) name(s []byte, flags uint8) {
 	name, reason := dns.Host(p.host[:0], s)
 	p.host = name
 	if reason != "" {
-		p.bad(s, reason)
+		p.refuse(s, reason)
 		return
 	}
 	p.add(name, nil, flags)
@@ -379,12 +379,12 @@ func (p *parser) hostsLine(s []byte) {
 		return
 	}
 	if !isAddr(addr) {
-		p.bad(addr, "is not an address: a line of a hosts file is an address and names")
+		p.refuse(addr, "is not an address: a line of a hosts file is an address and names")
 		return
 	}
 	name, rest := field(rest)
 	if len(name) == 0 {
-		p.bad(addr, "has no name")
+		p.refuse(addr, "has no name")
 		return
 	}
 	for ; len(name) > 0; name, rest = field(rest) {
@@ -473,7 +473,7 @@ func (p *parser) piholeLine(s []byte) {
 	remark := p.rule.ParsePihole(s, func() { p.adblockRule(s) })
 	switch {
 	case p.rule.Kind == adblock.Bad:
-		p.bad(s, p.rule.Reason)
+		p.refuse(s, p.rule.Reason)
 	case remark != "":
 		p.remark(s, remark)
 	}
@@ -486,14 +486,14 @@ func (p *parser) adblockRule(s []byte) {
 		p.adblockHost(r)
 	case adblock.Network, adblock.Page, adblock.Cosmetic:
 		if err := p.b.rules.add(r, p.cat, p.line()); err != nil {
-			p.bad(s, err.Error())
+			p.refuse(s, err.Error())
 		} else if r.BadFilter {
 			p.b.bad = append(p.b.bad, r.Canonical())
 		}
 	case adblock.Unsupported:
 		p.unused(r.Reason)
 	case adblock.Bad:
-		p.bad(s, r.Reason)
+		p.refuse(s, r.Reason)
 	}
 }
 
@@ -528,7 +528,7 @@ func (p *parser) hostsRule(addr, s []byte) {
 	_, rest := field(s)
 	for name, rest := field(rest); len(name) > 0; name, rest = field(rest) {
 		if _, reason := dns.Host(p.host[:0], name); reason != "" {
-			p.bad(name, reason)
+			p.refuse(name, reason)
 			continue
 		}
 		p.rule.Parse(fmt.Appendf(nil, "|%s|$dnsrewrite=%v", name, a.WithZone("")))
@@ -587,7 +587,7 @@ func (p *parser) dnsmasqLine(s []byte) {
 	value = bytes.TrimSpace(value)
 	last := bytes.LastIndexByte(value, '/')
 	if !ok || last <= 0 || value[0] != '/' {
-		p.bad(s, fmt.Sprintf("names no host: write %s=/host/", key))
+		p.refuse(s, fmt.Sprintf("names no host: write %s=/host/", key))
 		return
 	}
 	if string(key) != "address" && last+1 < len(value) { // an upstream for the host, not a rule

@@ -265,14 +265,14 @@ func (x *columns) split(s []byte) {
 // record adds an entry of the formats json and csv.
 func (p *parser) record(c Change) {
 	if c.Remove {
-		p.bad([]byte(c.Entry), "is marked for removal: only changes to a list can remove entries")
+		p.refuse([]byte(c.Entry), "is marked for removal: only changes to a list can remove entries")
 		return
 	}
 	cat, exact := p.cat, p.exact
 	defer func() { p.cat, p.exact = cat, exact }()
 	if c.Category != "" && p.b.cfg.Category == "" {
 		if !categoryName(c.Category) {
-			p.bad([]byte(c.Category), "cannot name a category")
+			p.refuse([]byte(c.Category), "cannot name a category")
 			return
 		}
 		id, ok := p.categories[c.Category]
@@ -304,7 +304,7 @@ func categoryName(s string) bool {
 func (p *parser) csvLine(s []byte) {
 	switch c, ok, err := p.columns.read(s); {
 	case err != nil:
-		p.bad(s, err.Error())
+		p.refuse(s, err.Error())
 	case ok:
 		p.record(c)
 	}
@@ -323,9 +323,9 @@ func (p *parser) json(r io.Reader) error {
 		case p.b.lines+uint64(line) > maxInFile:
 			return errors.New("more than 4 billion lines")
 		case err != nil:
-			p.bad([]byte(c.Entry), err.Error())
+			p.refuse([]byte(c.Entry), err.Error())
 		case c.Entry == "":
-			p.bad(nil, "names no entry")
+			p.refuse(nil, "names no entry")
 		default:
 			p.record(c)
 		}

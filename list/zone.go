@@ -31,7 +31,7 @@ func (p *parser) unboundZone(s, value []byte) {
 	kind, _ := field(rest)
 	switch string(kind) {
 	case "":
-		p.bad(s, `has no type: write local-zone: "host" always_nxdomain`)
+		p.refuse(s, `has no type: write local-zone: "host" always_nxdomain`)
 	case "transparent", "always_transparent", "typetransparent", "nodefault", "inform", "block_a":
 		p.src.Ignored++ // the name is answered as if the zone did not exist
 	default:
@@ -129,7 +129,7 @@ func (p *parser) rpzRecord(s []byte) {
 		p.rpzTrigger(s, owner, strings.ToLower(string(to)))
 	case "NS":
 	case "":
-		p.bad(s, "is not a record: write host CNAME .")
+		p.refuse(s, "is not a record: write host CNAME .")
 	default:
 		p.src.Ignored++
 	}
@@ -146,7 +146,7 @@ func (p *parser) rpzTrigger(s, owner []byte, to string) {
 	name := strings.ToLower(string(owner))
 	if rest, ok := strings.CutSuffix(name, "."); ok { // absolute
 		if rest, ok = strings.CutSuffix(rest, p.zone.origin); !ok || p.zone.origin == "" {
-			p.bad(owner, "is not in the zone")
+			p.refuse(owner, "is not in the zone")
 			return
 		}
 		name = rest
@@ -164,7 +164,7 @@ func (p *parser) rpzTrigger(s, owner []byte, to string) {
 			p.addNetwork(n)
 			return
 		}
-		p.bad(owner, "is not a network: write 24.0.2.0.192.rpz-ip for 192.0.2.0/24")
+		p.refuse(owner, "is not a network: write 24.0.2.0.192.rpz-ip for 192.0.2.0/24")
 		return
 	}
 	if i := strings.LastIndexByte(name, '.'); strings.HasPrefix(name[i+1:], "rpz-") {
@@ -175,7 +175,7 @@ func (p *parser) rpzTrigger(s, owner []byte, to string) {
 		name, flags = rest, flags&^flagExact|flagBelow
 	}
 	if name == "@" || name == "*" {
-		p.bad(owner, "is no host")
+		p.refuse(owner, "is no host")
 		return
 	}
 	p.name([]byte(name), flags)

@@ -86,7 +86,7 @@ func (b *Framed) Ready(dst [][]byte) [][]byte {
 // Skip implements [Body].
 func (b *Framed) Skip(n int) {
 	b.r.a += n
-	b.took(n)
+	b.countRead(n)
 	b.next(false) // notice an end that is buffered already
 }
 
@@ -125,7 +125,7 @@ func (b *Framed) Read(p []byte) (n int, err error) {
 			break
 		}
 		n += m
-		b.took(m)
+		b.countRead(m)
 	}
 	if n > 0 {
 		b.next(false) // notice an end that is buffered already
@@ -153,12 +153,12 @@ func (b *Framed) ReadArrived(p []byte) (n int) {
 	if n <= 0 {
 		return 0
 	}
-	b.took(n)
+	b.countRead(n)
 	return n
 }
 
-// took counts n bytes as read.
-func (b *Framed) took(n int) {
+// countRead counts n bytes as read.
+func (b *Framed) countRead(n int) {
 	b.left -= int64(n)
 	switch {
 	case b.left > 0:
@@ -434,7 +434,7 @@ func (b *Framed) Discard(max int64) error {
 		n := int(min(b.left, int64(b.r.b-b.r.a)))
 		max -= int64(n)
 		b.r.a += n
-		b.took(n)
+		b.countRead(n)
 	}
 	if b.err == io.EOF {
 		return nil
@@ -493,7 +493,7 @@ func (b *Framed) copyBuffered(w io.Writer, max int64) (int64, error) {
 	}
 	n, err := w.Write(b.r.buf[b.r.a : b.r.a+int(m)])
 	b.r.a += n
-	b.took(n)
+	b.countRead(n)
 	return int64(n), err
 }
 

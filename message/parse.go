@@ -44,8 +44,8 @@ var class = func() (c [256]uint8) {
 
 func bad(reason string) *Error { return &Error{400, reason} }
 
-// all says whether every byte of b is of the class.
-func all(b []byte, bit uint8) bool {
+// allIn says whether every byte of b is of the class.
+func allIn(b []byte, bit uint8) bool {
 	for _, c := range b {
 		if class[c]&bit == 0 {
 			return false
@@ -155,7 +155,7 @@ func checkCoding(v []byte) *Error {
 		item, v, more = bytes.Cut(v, []byte(","))
 		item = trim(item)
 		switch {
-		case len(item) == 0 || !all(item, tokenByte):
+		case len(item) == 0 || !allIn(item, tokenByte):
 			return bad("malformed Transfer-Encoding")
 		case chunked:
 			return bad("Transfer-Encoding goes on after chunked")
@@ -166,7 +166,7 @@ func checkCoding(v []byte) *Error {
 }
 
 func parseLength(v []byte) (int64, *Error) {
-	if len(v) == 0 || len(v) > 18 || !all(v, digitByte) {
+	if len(v) == 0 || len(v) > 18 || !allIn(v, digitByte) {
 		return 0, bad("malformed Content-Length")
 	}
 	n := int64(0)
@@ -341,7 +341,7 @@ func (q *Request) parseAbsolute() *Error {
 	t := q.Target
 	q.Form = Absolute
 	n := bytes.Index(t, []byte("://"))
-	if n <= 0 || n > 32 || !all(t[:n], schemeByte) || class[t[0]]&digitByte != 0 || t[0] < 'A' {
+	if n <= 0 || n > 32 || !allIn(t[:n], schemeByte) || class[t[0]]&digitByte != 0 || t[0] < 'A' {
 		return bad("request target is neither path nor URL")
 	}
 	q.Scheme = internScheme(t[:n])
@@ -422,7 +422,7 @@ func parseHost(b []byte) (name []byte, number uint16, port bool, err *Error) {
 		return nil, 0, false, bad("invalid host")
 	}
 	b = b[1:]
-	if len(b) > 5 || !all(b, digitByte) {
+	if len(b) > 5 || !allIn(b, digitByte) {
 		return nil, 0, false, bad("invalid port")
 	}
 	if len(b) == 0 {

@@ -126,8 +126,8 @@ func (s *sums) reply(t dns.Transport, rcode uint16, size int) {
 	h.sum += uint64(size)
 }
 
-// took counts the time that n replies took together.
-func (s *sums) took(d time.Duration, n int) {
+// addTime counts the time that n replies took together.
+func (s *sums) addTime(d time.Duration, n int) {
 	i := 0
 	for i < timeBuckets && d > timeBound(i) {
 		i++

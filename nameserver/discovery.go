@@ -113,7 +113,7 @@ func (l *handler) designated() bool {
 			r.Buf = append(append(r.Buf, 0, paramDoHPath, byte(len(path)>>8), byte(len(path))), path...)
 		}
 		r.End(at)
-		if r.Over() {
+		if r.Overflows() {
 			r.Undo(m)
 			r.TC = true
 			return true
@@ -129,7 +129,7 @@ func (l *handler) designated() bool {
 			typ = dns.TypeA
 		}
 		r.Record(name, typ, dns.ClassIN, discoveryTTL, a.AsSlice())
-		if r.Additionals++; r.Over() {
+		if r.Additionals++; r.Overflows() {
 			r.Undo(m)
 			break
 		}

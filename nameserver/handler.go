@@ -333,7 +333,7 @@ func (l *handler) count(size int) {
 	if !l.batch {
 		l.t.mu.Lock()
 		defer l.t.mu.Unlock()
-		l.t.took(time.Since(l.q.At), 1)
+		l.t.addTime(time.Since(l.q.At), 1)
 	}
 	l.t.reply(l.q.Transport, l.r.Rcode, size)
 	log := l.s.log

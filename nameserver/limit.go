@@ -62,7 +62,7 @@ func (l *limiter) take(key uint64, now, every int64) bool {
 	best, debt := 0, int64(1)<<62
 	for i := range set {
 		v := set[i].Load()
-		d := ahead(v, now)
+		d := timeAhead(v, now)
 		if v&^timeMask == tag {
 			best = i
 			break
@@ -80,7 +80,7 @@ func (l *limiter) take(key uint64, now, every int64) bool {
 		v := set[best].Load()
 		d := int64(0)
 		if v&^timeMask == tag {
-			d = max(ahead(v, now), 0)
+			d = max(timeAhead(v, now), 0)
 		}
 		if d > burst {
 			return false
@@ -92,9 +92,9 @@ func (l *limiter) take(key uint64, now, every int64) bool {
 	return true
 }
 
-// ahead returns how long after now a slot's time is: 0 if it has passed, or if
+// timeAhead returns how long after now a slot's time is: 0 if it has passed, or if
 // it is so far away that it must be from before a wrap.
-func ahead(v uint64, now int64) int64 {
+func timeAhead(v uint64, now int64) int64 {
 	d := int64(v-uint64(now)) << (64 - timeBits) >> (64 - timeBits)
 	if d > 4*burst {
 		return 0

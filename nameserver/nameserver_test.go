@@ -57,7 +57,7 @@ func (z *zone) Answer(q *dns.Query, r *dns.Reply, judged *filter.Transaction) dn
 		for range 20 {
 			m := r.Mark()
 			r.Record(nil, miekg.TypeTXT, 1, 60, append([]byte{200}, bytes.Repeat([]byte{'x'}, 200)...))
-			if r.Answers++; r.Over() {
+			if r.Answers++; r.Overflows() {
 				r.Undo(m)
 				r.TC = true
 				break

@@ -149,8 +149,8 @@ func (st *stream) one(msg []byte) bool {
 	return len(st.out) < writeAt || st.flush()
 }
 
-// more reports whether another complete query has been read already.
-func (st *stream) more() bool {
+// hasQuery reports whether another complete query has been read already.
+func (st *stream) hasQuery() bool {
 	n := st.r.Buffered()
 	if n < frameBytes {
 		return false
@@ -164,7 +164,7 @@ func (st *stream) more() bool {
 // that time.
 func (st *stream) read() ([]byte, error) {
 	for {
-		if !st.more() {
+		if !st.hasQuery() {
 			st.raw.Conn.SetReadDeadline(time.Now().Add(st.s.rules.Load().idle))
 			if st.s.stopping.Load() {
 				return nil, net.ErrClosed

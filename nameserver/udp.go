@@ -87,7 +87,7 @@ func (u *socket) answerAll(n int) {
 			u.s.queue.put(&u.handler, u, peer)
 		}
 	}
-	u.t.took(time.Since(now), answered)
+	u.t.addTime(time.Since(now), answered)
 }
 
 // deliver implements sink.

@@ -47,7 +47,7 @@ func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now
 // amount writes minutes or bytes for a person.
 func (l *limit) amount(n int64) string {
 	if l.minutes {
-		return short(time.Duration(n) * time.Minute)
+		return formatDuration(time.Duration(n) * time.Minute)
 	}
 	return Size(n).String()
 }

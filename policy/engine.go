@@ -465,7 +465,7 @@ func (w *walk) first() (r *rule, undecided bool) {
 		b := (w.p.always[word] | w.found[word]) &^ w.unless[word] & w.host[word] &^ w.p.monitors[word]
 		for ; b != 0; b &= b - 1 {
 			i := word<<6 + bits.TrailingZeros64(b)
-			switch w.fits(i) {
+			switch w.ruleMatches(i) {
 			case yes:
 				if w.mayYield(i) {
 					return nil, true
@@ -487,15 +487,15 @@ func (w *walk) mayYield(i int) bool {
 		if w.p.rules[j].monitors && (refuses || !awaits(w, j)) || refuses && w.p.rules[j].action == filter.Block && w.p.rules[j].show == filter.Nothing {
 			continue
 		}
-		if w.fits(j) == maybe {
+		if w.ruleMatches(j) == maybe {
 			return true
 		}
 	}
 	return false
 }
 
-// fits returns whether rule i matches, as far as is known.
-func (w *walk) fits(i int) answer {
+// ruleMatches returns whether rule i matches, as far as is known.
+func (w *walk) ruleMatches(i int) answer {
 	r := w.p.rules[i]
 	if w.unless.has(i) || !w.host.has(i) || r.implied && w.warned {
 		return no
@@ -630,7 +630,7 @@ func (w *walk) needsType() bool {
 	}
 	unknown := w.t.Content().Type() == ""
 	for i, r := range w.p.rules {
-		if (r.types != nil && unknown || r.extTypes != nil) && w.fits(i) == maybe {
+		if (r.types != nil && unknown || r.extTypes != nil) && w.ruleMatches(i) == maybe {
 			return true
 		}
 	}
@@ -643,7 +643,7 @@ func needsPicture(w *walk) bool {
 		return false
 	}
 	for i, r := range w.p.rules {
-		if r.show != filter.Nothing && (!r.found || w.found.has(i)) && w.fits(i) == maybe {
+		if r.show != filter.Nothing && (!r.found || w.found.has(i)) && w.ruleMatches(i) == maybe {
 			return true
 		}
 	}

@@ -61,8 +61,8 @@ func searched(phrase string) []byte {
 	return term
 }
 
-// in reports whether a search term contains one of the phrases.
-func (f *forms) in(term []byte) bool {
+// containsAny reports whether a search term contains one of the phrases.
+func (f *forms) containsAny(term []byte) bool {
 	if f == nil || len(term) == 0 {
 		return false
 	}

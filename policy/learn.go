@@ -210,9 +210,9 @@ func storedVerdict(w *walk) (l learned, ok bool) {
 	return l, err == nil && (l.until == 0 || time.Now().Unix() < l.until)
 }
 
-// lasts is for how long a verdict of the policy may be kept; limited is false where that is as
+// verdictLifetime is for how long a verdict of the policy may be kept; limited is false where that is as
 // long as its key is the same.
-func (p *policy) lasts(checks []filter.Check) (d time.Duration, limited bool) {
+func (p *policy) verdictLifetime(checks []filter.Check) (d time.Duration, limited bool) {
 	for _, i := range p.checks {
 		c, ok := checks[i].(filter.Changing)
 		if !ok {
@@ -362,7 +362,7 @@ func (w *walk) remember(ctx context.Context) {
 		return
 	}
 	ttl := w.p.learn
-	if d, limited := w.p.lasts(w.e.checks); limited {
+	if d, limited := w.p.verdictLifetime(w.e.checks); limited {
 		if d < time.Second {
 			return
 		}

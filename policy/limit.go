@@ -67,7 +67,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 // MarshalText writes a rate in the form of the settings.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-func (r Rate) String() string { return fmt.Sprintf("%d/%s", r.Most, short(r.In)) }
+func (r Rate) String() string { return fmt.Sprintf("%d/%s", r.Most, formatDuration(r.In)) }
 
 // A Size is a number of bytes: "500MB", "2GiB", "1000000".
 type Size int64
@@ -191,7 +191,7 @@ func compileLimit(s *Limit, policy string) (l limit, err error) {
 		return l, err
 	}
 	l.name = name + rate.String() + " by " + by
-	l.words = fmt.Sprintf("more than %d %s in %s were made", l.most, what, short(l.window))
+	l.words = fmt.Sprintf("more than %d %s in %s were made", l.most, what, formatDuration(l.window))
 	l.key = []byte("limit\x00" + policy + "\x00" + l.name + "\x00")
 	l.closed, err = s.OnLoss.closed("on-loss")
 	return l, err
@@ -291,8 +291,8 @@ func (s *quotaSet) less(other quotaSet) (d quotaSet) {
 	return d
 }
 
-// short formats a duration without trailing zeros: "25m", "1h", "0m".
-func short(d time.Duration) string {
+// formatDuration formats a duration without trailing zeros: "25m", "1h", "0m".
+func formatDuration(d time.Duration) string {
 	if d == 0 {
 		return "0m"
 	}

@@ -24,7 +24,7 @@ func (w *walk) monitor(decides *rule) {
 			if decides != nil && i > slices.Index(w.p.rules, decides) {
 				return
 			}
-			if w.fits(i) == yes && !w.p.monitored(w.t, r) {
+			if w.ruleMatches(i) == yes && !w.p.monitored(w.t, r) {
 				w.record(r)
 			}
 		}

@@ -166,7 +166,7 @@ func (r *conditions) request(w *walk) answer {
 			return no
 		}
 	}
-	if (r.search != nil || r.forms != nil) && !containsWord(w.searched(), r.search) && !r.forms.in(w.searched()) {
+	if (r.search != nil || r.forms != nil) && !containsWord(w.searched(), r.search) && !r.forms.containsAny(w.searched()) {
 		a = searchToCome(w)
 	}
 	if r.urls != nil && !r.urls.match(w.url()) {

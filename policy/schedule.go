@@ -88,13 +88,13 @@ func (h *hours) open(now time.Time) bool {
 	hour, minute, _ := now.Clock()
 	at := hour*60 + minute
 	if h.start < h.end {
-		return h.start <= at && at < h.end && h.on(now)
+		return h.start <= at && at < h.end && h.beginsOn(now)
 	}
-	return at >= h.start && h.on(now) || at < h.end && h.on(now.AddDate(0, 0, -1))
+	return at >= h.start && h.beginsOn(now) || at < h.end && h.beginsOn(now.AddDate(0, 0, -1))
 }
 
-// on reports whether the period begins on the day of t.
-func (h *hours) on(t time.Time) bool { return h.days>>t.Weekday()&1 != 0 && h.dates.has(t) }
+// beginsOn reports whether the period begins on the day of t.
+func (h *hours) beginsOn(t time.Time) bool { return h.days>>t.Weekday()&1 != 0 && h.dates.has(t) }
 
 // compile compiles a schedule. bad is the index of the faulty window.
 func (s Schedule) compile() (hs []hours, bad int, err error) {

@@ -90,7 +90,7 @@ func (e *Engine) Accept(ctx context.Context, t *filter.Transaction, token string
 		if r.action != filter.Warn || !w.valid(forClick, r, []byte(token)) {
 			continue
 		}
-		if err := e.spent(ctx, p, token, now.Add(r.warnFor)); err != nil {
+		if err := e.markSpent(ctx, p, token, now.Add(r.warnFor)); err != nil {
 			return "", err
 		}
 		return w.token(forPass, r), nil
@@ -98,8 +98,8 @@ func (e *Engine) Accept(ctx context.Context, t *filter.Transaction, token string
 	return "", errNoClick
 }
 
-// spent counts a token as spent.
-func (e *Engine) spent(ctx context.Context, p *policy, token string, until time.Time) error {
+// markSpent counts a token as spent.
+func (e *Engine) markSpent(ctx context.Context, p *policy, token string, until time.Time) error {
 	if e.counter == nil {
 		return nil
 	}

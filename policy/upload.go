@@ -309,7 +309,7 @@ func isType(typ, named string) bool {
 // needsUpload reports whether a rule waits for the request's body.
 func needsUpload(w *walk) bool {
 	for i, r := range w.p.rules {
-		if (r.sent != nil || r.search != nil || r.forms != nil) && w.fits(i) == maybe {
+		if (r.sent != nil || r.search != nil || r.forms != nil) && w.ruleMatches(i) == maybe {
 			return true
 		}
 	}

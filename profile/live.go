@@ -213,9 +213,9 @@ func quantiles(h []bucket) string {
 		for _, b := range h {
 			if b.count >= q*n {
 				if math.IsInf(b.end, 1) {
-					return "over " + short(time.Duration(low*1e9))
+					return "over " + formatDuration(time.Duration(low*1e9))
 				}
-				return "≤ " + short(time.Duration(b.end*1e9))
+				return "≤ " + formatDuration(time.Duration(b.end*1e9))
 			}
 			low = b.end
 		}

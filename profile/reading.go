@@ -109,8 +109,8 @@ func place(s *profile.Sample) string {
 	return who + " in " + in
 }
 
-// ours reports whether a sample comes from taking profiles.
-func ours(s *profile.Sample) bool {
+// isProfiling reports whether a sample comes from taking profiles.
+func isProfiling(s *profile.Sample) bool {
 	found := false
 	frames(s, func(n string) bool {
 		found = strings.HasPrefix(n, module+"admin.") && (strings.Contains(n, "serveWhile") || strings.Contains(n, "serveNamed"))
@@ -185,15 +185,15 @@ func readCPU(b *strings.Builder, p *profile.Profile) {
 }
 
 func readWaits(b *strings.Builder, p *profile.Profile, title, none string) {
-	p.Sample = slices.DeleteFunc(p.Sample, ours)
+	p.Sample = slices.DeleteFunc(p.Sample, isProfiling)
 	all, sum, n := group(p, value(p, "delay"), value(p, "contentions"), place)
 	if len(all) == 0 {
 		fmt.Fprintf(b, "%s: %s\n", title, none)
 		return
 	}
-	fmt.Fprintf(b, "%s: %s in %d waits (sampled)\n", title, short(time.Duration(sum)), n)
+	fmt.Fprintf(b, "%s: %s in %d waits (sampled)\n", title, formatDuration(time.Duration(sum)), n)
 	for _, e := range first(all) {
-		fmt.Fprintf(b, "  %9s %8d  %s\n", short(time.Duration(e.value)), e.n, e.name)
+		fmt.Fprintf(b, "  %9s %8d  %s\n", formatDuration(time.Duration(e.value)), e.n, e.name)
 	}
 }
 
@@ -225,8 +225,8 @@ func readHeap(b *strings.Builder, p *profile.Profile) {
 	}
 }
 
-// short prints a duration with three digits.
-func short(d time.Duration) string {
+// formatDuration prints a duration with three digits.
+func formatDuration(d time.Duration) string {
 	s := d.Seconds()
 	switch {
 	case s >= 1:

@@ -43,7 +43,7 @@ func readTrace(b *strings.Builder, data []byte) {
 		fmt.Fprintf(b, "trace.out cannot be read (%v); try go tool trace\n", err)
 		return
 	}
-	fmt.Fprintf(b, "scheduler, over %s of trace on %d processors:\n", short(t.end.Sub(t.begin)), t.procs)
+	fmt.Fprintf(b, "scheduler, over %s of trace on %d processors:\n", formatDuration(t.end.Sub(t.begin)), t.procs)
 	for _, l := range []struct {
 		name string
 		h    *hdrhistogram.Histogram
@@ -53,7 +53,7 @@ func readTrace(b *strings.Builder, data []byte) {
 			continue
 		}
 		q := func(p float64) string {
-			return short(time.Duration(l.h.ValueAtPercentile(p)) * time.Microsecond)
+			return formatDuration(time.Duration(l.h.ValueAtPercentile(p)) * time.Microsecond)
 		}
 		fmt.Fprintf(b, "  %s: %d times, p50 %s, p99 %s, max %s\n", l.name, l.h.TotalCount(), q(50), q(99), q(100))
 	}
@@ -62,7 +62,7 @@ func readTrace(b *strings.Builder, data []byte) {
 		if w > t.end.Sub(t.begin) {
 			break
 		}
-		fmt.Fprintf(b, "  %5.1f %%  in %s\n", 100*t.minimum(w), short(w))
+		fmt.Fprintf(b, "  %5.1f %%  in %s\n", 100*t.minimum(w), formatDuration(w))
 	}
 }
 

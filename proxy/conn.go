@@ -251,9 +251,9 @@ func (b *incoming) Close() error {
 	return b.c.c.SetReadDeadline(time.Unix(1, 0))
 }
 
-// whole reports whether the body was read completely. It waits a moment for the end, because a
+// isComplete reports whether the body was read completely. It waits a moment for the end, because a
 // response often arrives before the upload has noticed that it sent the last byte.
-func (b *incoming) whole() bool {
+func (b *incoming) isComplete() bool {
 	if b.Framed == nil || b.all || b.broken {
 		return !b.broken
 	}

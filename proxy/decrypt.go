@@ -282,9 +282,9 @@ func (o *opening) meet() bool {
 	return x.Decide(x.ctx, filter.Name)
 }
 
-// keep stores findings in the handshakes for the following requests, which do not contain
+// addFindings stores findings in the handshakes for the following requests, which do not contain
 // them.
-func (d *decrypted) keep(found []filter.Finding) {
+func (d *decrypted) addFindings(found []filter.Finding) {
 	for _, f := range found {
 		if f.Check == filter.Signature {
 			d.findings = append(d.findings, f)
@@ -296,7 +296,7 @@ func (d *decrypted) keep(found []filter.Finding) {
 // the origin; otherwise a page explains the refusal.
 func (o *opening) handshake(pass bool) outcome {
 	c, x, d := o.c, o.x, o.d
-	d.keep(x.T.Findings)
+	d.addFindings(x.T.Findings)
 	in := x.eng.Intercept
 	protocols := []string{protocolH2, "http/1.1"}
 	if d.stranger { // one response ends the connection

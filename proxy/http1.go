@@ -42,7 +42,7 @@ func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
 		c.cut()
 		return closing
 	}
-	keep := c.keep(ours)
+	keep := c.staysOpen(ours)
 	framing := s.Length
 	switch {
 	case framing >= 0:
@@ -83,15 +83,15 @@ func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
 	return closing
 }
 
-// keep reports whether the connection stays open after the response.
-func (c *conn) keep(ours bool) bool {
+// staysOpen reports whether the connection stays open after the response.
+func (c *conn) staysOpen(ours bool) bool {
 	q, b := &c.x.Q, c.body.Framed
 	if q.Close || c.l.draining.Load() {
 		c.lost = c.lost || ours && b != nil && !b.Done()
 		return false
 	}
 	if !ours {
-		return c.body.whole()
+		return c.body.isComplete()
 	}
 	// While the body goes upstream, nothing else is sent. The rest of the body is read here,
 	// so that the next request can follow.

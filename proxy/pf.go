@@ -50,8 +50,8 @@ func newNatLook(client, us netip.AddrPort) (q natLook) {
 	return q
 }
 
-// meant returns the original destination in pf's reply.
-func (q *natLook) meant() netip.AddrPort {
+// destination returns the original destination in pf's reply.
+func (q *natLook) destination() netip.AddrPort {
 	port := binary.BigEndian.Uint16(q[natPorts+6:])
 	if q[natFamily] == freebsdInet {
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(q[48:52])), port)

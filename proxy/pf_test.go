@@ -29,7 +29,7 @@ func TestPFIsAskedInItsOwnWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		q = natLook(b)
-		if got := q.meant(); got != netip.MustParseAddrPort(tt.meant) {
+		if got := q.destination(); got != netip.MustParseAddrPort(tt.meant) {
 			t.Errorf("%s meant %s, want %s", tt.client, got, tt.meant)
 		}
 	}

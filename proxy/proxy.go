@@ -60,9 +60,9 @@ type Engine struct {
 	// values of Proxy-Authenticate. If it has Later() (status int, after time.Duration), the
 	// client must try again later. Any other error refuses the request.
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
-	// Known identifies clients by other means than their address and a field of the request;
+	// Identifier identifies clients by other means than their address and a field of the request;
 	// nil for none.
-	Known Known
+	Identifier Identifier
 	// Accept takes the token of a click on a warn page, and returns the token for the cookie
 	// that lets the client pass, or an error. If it is nil, no token is accepted.
 	Accept func(ctx context.Context, t *filter.Transaction, token string) (string, error)
@@ -86,8 +86,8 @@ type Engine struct {
 	judge exchange.Engine
 }
 
-// Known identifies clients.
-type Known interface {
+// An Identifier identifies clients.
+type Identifier interface {
 	// Forwarded returns the client that a trusted proxy at addr names; field returns the
 	// values of a request field.
 	Forwarded(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, note string, ok bool)
@@ -95,9 +95,9 @@ type Known interface {
 	FieldNames() []string
 	// Certified returns the client to whom a verified certificate belongs.
 	Certified(ctx context.Context, addr netip.Addr, c *x509.Certificate) (filter.Client, bool)
-	// Again returns the current state of a client that proved itself on its connection with an
+	// IdentifyAgain returns the current state of a client that proved itself on its connection with an
 	// earlier request; false if it must prove itself again.
-	Again(ctx context.Context, was filter.Client) (filter.Client, bool)
+	IdentifyAgain(ctx context.Context, was filter.Client) (filter.Client, bool)
 }
 
 // A Proxy serves clients. Make one with New.

@@ -73,7 +73,7 @@ type request struct {
 func (x *request) init(p *Proxy, c client) {
 	x.p, x.client = p, c
 	p.inspector.Exchange(&x.Exchange)
-	x.Gone, x.Interrupt, x.Record = c.gone, x.caller.Interrupt, p.recordMessage
+	x.ClientGone, x.Interrupt, x.Record = c.gone, x.caller.Interrupt, p.recordMessage
 	x.caller.Interim = x.interim
 	x.caller.Faults = x.suspect
 }
@@ -508,7 +508,7 @@ func (x *request) response() (*message.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	again, err := x.Again(s)
+	again, err := x.NeedsWhole(s)
 	if !again || err != nil {
 		return s, err
 	}
@@ -690,7 +690,7 @@ func (x *request) intercepts() bool {
 // handshakeText explains to a client why TLS with the origin failed, and who can remedy it.
 func handshakeText(e *upstream.HandshakeError) string {
 	switch {
-	case e.Asked:
+	case e.WantsClientCert:
 		return "The server asks for a certificate of the client, which the proxy cannot present. The network's administrator can let this site through undecrypted."
 	case e.Old:
 		return "The server and the proxy could not agree on a secure connection. The network's administrator can let it through undecrypted."

@@ -138,7 +138,7 @@ func (c *conn) await() bool {
 	}
 	c.arm(time.Now(), c.p.idle)
 	c.putOut()
-	exchange.Rest(&c.x.Exchange)
+	exchange.Shrink(&c.x.Exchange)
 	_, err := c.r.Peek(1)
 	return err == nil
 }

@@ -323,7 +323,7 @@ func (m *streams) serve(st *stream) {
 			p.log.Error("panic in a stream", "client", y.x.addr, "panic", r)
 		}
 		st.finish()
-		m.done(st)
+		m.release(st)
 		y.close()
 		if good {
 			p.conns.Put(y)
@@ -335,8 +335,8 @@ func (m *streams) serve(st *stream) {
 	good = true
 }
 
-// done releases a stream whose conn is done.
-func (m *streams) done(st *stream) {
+// release releases a stream whose conn is done.
+func (m *streams) release(st *stream) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.open, st.id)

@@ -72,7 +72,7 @@ func (t *tunnel) begin(c *conn) {
 	c.tunnel.Store(t)
 	x.yield()
 	x.unlimited()
-	exchange.Rest(&x.Exchange) // before a talk reads the state of the request
+	exchange.Shrink(&x.Exchange) // before a talk reads the state of the request
 	p.counters[tunnelsOpen].Add(1)
 	t.near.SetDeadline(time.Time{})
 	t.far.SetDeadline(time.Time{})

@@ -33,7 +33,7 @@ func (p *proof) append(head []byte) []byte {
 // identifyClient returns the client: as named by the trusted proxy in front, by the
 // certificate or ticket of the connection, or by address and password.
 func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
-	known, auth := x.eng.Known, x.Q.Get("Proxy-Authorization")
+	known, auth := x.eng.Identifier, x.Q.Get("Proxy-Authorization")
 	if known == nil {
 		return x.eng.Identify(x.ctx, addr, auth)
 	}
@@ -54,7 +54,7 @@ func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
 	}
 	if was := &x.proof.client; was.Addr.IsValid() {
 		if was.Addr == addr && (auth == nil || sha256.Sum256(auth) == x.proof.ticket) {
-			if c, ok := known.Again(x.ctx, *was); ok {
+			if c, ok := known.IdentifyAgain(x.ctx, *was); ok {
 				return c, nil
 			}
 		}

@@ -160,7 +160,7 @@ func (n *node) get(ctx context.Context) (*conn, error) {
 		if n.conn != nil {
 			select {
 			case <-n.conn.dead:
-				n.lost(n.conn.why())
+				n.dropConn(n.conn.why())
 			default:
 				defer n.mu.Unlock()
 				return n.conn, nil
@@ -211,8 +211,8 @@ func (n *node) dial() {
 	}
 }
 
-// lost drops the connection. The caller holds the lock.
-func (n *node) lost(why error) {
+// dropConn drops the connection. The caller holds the lock.
+func (n *node) dropConn(why error) {
 	n.conn, n.err = nil, why
 	switch {
 	case time.Since(n.since) > lastPause:
@@ -271,7 +271,7 @@ func (n *node) hangUp(err error) {
 	n.mu.Lock()
 	c := n.conn
 	if c != nil {
-		n.lost(err)
+		n.dropConn(err)
 	}
 	n.mu.Unlock()
 	if c != nil {

@@ -68,7 +68,7 @@ func (s *Source) Events(ctx context.Context, q event.Reader, name string) iter.S
 			}
 			s.in.Lines++
 			e, err := fromRow(&r)
-			if !s.keep(name, ": row ", s.in.Lines, err) {
+			if !s.countLine(name, ": row ", s.in.Lines, err) {
 				continue
 			}
 			if !yield(e, nil) {

@@ -112,7 +112,7 @@ func (s *Source) har(ctx context.Context, name string, in *allowance, yield func
 	wanted := true
 	err := h.inside("log", func() error {
 		return h.inside("entries", func() error {
-			return h.each(func(e *harEntry, err error) error {
+			return h.eachElement(func(e *harEntry, err error) error {
 				s.in.Lines++
 				if ctx.Err() != nil {
 					return errStop
@@ -121,7 +121,7 @@ func (s *Source) har(ctx context.Context, name string, in *allowance, yield func
 				if err == nil {
 					entry, err = e.entry()
 				}
-				if s.keep(name, ": entry ", s.in.Lines-first, err) && !yield(entry) {
+				if s.countLine(name, ": entry ", s.in.Lines-first, err) && !yield(entry) {
 					wanted = false
 					return errStop
 				}
@@ -134,7 +134,7 @@ func (s *Source) har(ctx context.Context, name string, in *allowance, yield func
 	}
 	if err != nil {
 		s.in.Lines++
-		s.keep(name, ": entry ", s.in.Lines-first, fmt.Errorf("the rest cannot be read: %w", err))
+		s.countLine(name, ": entry ", s.in.Lines-first, fmt.Errorf("the rest cannot be read: %w", err))
 	}
 	return true, nil
 }
@@ -167,9 +167,9 @@ func (h *harReader) inside(key string, f func() error) error {
 	return err
 }
 
-// each calls f with every element of the next array. An element of another shape gives f an
+// eachElement calls f with every element of the next array. An element of another shape gives f an
 // error, and reading continues.
-func (h *harReader) each(f func(*harEntry, error) error) error {
+func (h *harReader) eachElement(f func(*harEntry, error) error) error {
 	if err := h.open('['); err != nil {
 		return err
 	}

@@ -57,8 +57,8 @@ type Input struct {
 	Cut      []string `json:"cut,omitempty"`      // files whose rest could not be read, and why: such as a truncated gzip file
 }
 
-// Whole returns an error that names the files whose rest could not be read.
-func (in *Input) Whole() error {
+// CheckComplete returns an error that names the files whose rest could not be read.
+func (in *Input) CheckComplete() error {
 	if len(in.Cut) == 0 {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (s *Source) file(ctx context.Context, name string, yield func(Entry) bool) 
 	form := s.Form
 	if form == "" {
 		head, _ := br.Peek(64 << 10)
-		if form = s.tell(head); form == "" {
+		if form = s.detectFormat(head); form == "" {
 			return false, fmt.Errorf("%s: the first lines match none of the formats %s; name one with -format", name, strings.Join(forms[:], ", "))
 		}
 	}
@@ -198,8 +198,8 @@ func (s *Source) parser(form string) func(string) (Entry, error) {
 	return func(l string) (Entry, error) { return parseDansGuardian(l, zone) }
 }
 
-// tell returns the format of most of the first lines, "" if they have none.
-func (s *Source) tell(head []byte) string {
+// detectFormat returns the format of most of the first lines, "" if they have none.
+func (s *Source) detectFormat(head []byte) string {
 	if looksLikeHAR(head) {
 		return "har"
 	}
@@ -228,8 +228,8 @@ func (s *Source) tell(head []byte) string {
 	return best
 }
 
-// keep counts the result for a line and reports whether it is a request.
-func (s *Source) keep(name, mark string, n int64, err error) bool {
+// countLine counts the result for a line and reports whether it is a request.
+func (s *Source) countLine(name, mark string, n int64, err error) bool {
 	switch {
 	case err == nil:
 		s.in.Requests++
@@ -257,13 +257,13 @@ func (s *Source) lines(ctx context.Context, name string, br *bufio.Reader, parse
 				_, err = br.ReadSlice('\n')
 			}
 			s.in.Lines++
-			s.keep(name, ":", n, errLongLine)
+			s.countLine(name, ":", n, errLongLine)
 			line = nil
 		}
 		if line = bytes.TrimRight(line, "\r\n"); len(bytes.TrimSpace(line)) > 0 {
 			s.in.Lines++
 			e, bad := parse(string(line))
-			if s.keep(name, ":", n, bad) && !yield(e) {
+			if s.countLine(name, ":", n, bad) && !yield(e) {
 				return false, nil
 			}
 		}

@@ -123,13 +123,13 @@ func TestCompressedLogsAndStandardInputAreRead(t *testing.T) {
 		t.Errorf("%d entries of a truncated file, want those of its first part", got)
 	}
 	in := s.Input()
-	if err := in.Whole(); err == nil || !strings.Contains(err.Error(), "cut.gz") || !strings.Contains(err.Error(), "unexpected EOF") {
+	if err := in.CheckComplete(); err == nil || !strings.Contains(err.Error(), "cut.gz") || !strings.Contains(err.Error(), "unexpected EOF") {
 		t.Errorf("the truncation is not an error: %v", err)
 	}
 	s = &Source{Files: []string{file}}
 	all(t, s)
-	if in = s.Input(); in.Whole() != nil {
-		t.Errorf("a whole file: %v", in.Whole())
+	if in = s.Input(); in.CheckComplete() != nil {
+		t.Errorf("a whole file: %v", in.CheckComplete())
 	}
 }
 

@@ -273,7 +273,7 @@ func (r *Resolver) rebinds(t *filter.Transaction) {
 
 // mayBeReached judges an address in an answer, or the one embedded in it.
 func (r *Resolver) mayBeReached(q *dns.Query, a *dns.Reply, t *filter.Transaction, addr netip.Addr) bool {
-	if v4 := r.dns64.behind(addr); v4 != addr {
+	if v4 := r.dns64.embeddedIPv4(addr); v4 != addr {
 		if addr = v4; isPrivate(v4) && !r.mayBePrivate(q) {
 			r.rebinds(t)
 			return false

@@ -75,8 +75,8 @@ func (d DNS64) embed(v4 [4]byte) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// behind returns the IPv4 address embedded in a, or else a.
-func (d DNS64) behind(a netip.Addr) netip.Addr {
+// embeddedIPv4 returns the IPv4 address embedded in a, or else a.
+func (d DNS64) embeddedIPv4(a netip.Addr) netip.Addr {
 	if !d.IsValid() || !d.Contains(a) {
 		return a
 	}
@@ -317,7 +317,7 @@ func (r *Resolver) pointee(q *dns.Query) (netip.Addr, bool) {
 	if !r.dns64.Contains(addr) {
 		return netip.Addr{}, false
 	}
-	return r.dns64.behind(addr), true
+	return r.dns64.embeddedIPv4(addr), true
 }
 
 // DNS64 describes the effect of DNS64 on an upstream's answer, "" for none.

@@ -42,11 +42,11 @@ func TestAddressesStandForOthersAsRFC6052Says(t *testing.T) {
 			t.Errorf("%s: %v", prefix, err)
 		}
 		got := d.embed(v4.As4())
-		if got != netip.MustParseAddr(want) || d.behind(got) != v4 {
-			t.Errorf("%s: %v, and back %v; want %s", prefix, got, d.behind(got), want)
+		if got != netip.MustParseAddr(want) || d.embeddedIPv4(got) != v4 {
+			t.Errorf("%s: %v, and back %v; want %s", prefix, got, d.embeddedIPv4(got), want)
 		}
-		if other := netip.MustParseAddr("2001:db9::1"); d.behind(other) != other {
-			t.Errorf("%s: %v stands for %v", prefix, other, d.behind(other))
+		if other := netip.MustParseAddr("2001:db9::1"); d.embeddedIPv4(other) != other {
+			t.Errorf("%s: %v stands for %v", prefix, other, d.embeddedIPv4(other))
 		}
 	}
 	for bad, why := range map[string]string{

@@ -53,7 +53,7 @@ func newLocal(cfg Config) (l local, err error) {
 		}
 	}
 	for name, targets := range cfg.Hosts { // after the files, so that these take precedence
-		if err := l.own(name, targets); err != nil {
+		if err := l.addName(name, targets); err != nil {
 			return l, setting.At("hosts."+name, err)
 		}
 	}
@@ -61,8 +61,8 @@ func newLocal(cfg Config) (l local, err error) {
 	return l, nil
 }
 
-// own adds a local name of the settings.
-func (l *local) own(name string, targets []string) error {
+// addName adds a local name of the settings.
+func (l *local) addName(name string, targets []string) error {
 	in := l.exact
 	rest, wild := strings.CutPrefix(name, "*.")
 	if wild {

@@ -237,7 +237,7 @@ func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *fi
 		return r.meta(q, a)
 	}
 	if h := r.local.find(q.Name, q.Labels); h != nil {
-		return r.own(ctx, q, a, t, h)
+		return r.answerLocal(ctx, q, a, t, h)
 	}
 	special, at := r.local.special(q.Name, q.Labels)
 	if special == loopback {
@@ -283,8 +283,8 @@ func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *fi
 	return r.look(ctx, q, a, t)
 }
 
-// own answers with a local name.
-func (r *Resolver) own(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, h *host) dns.Outcome {
+// answerLocal answers with a local name.
+func (r *Resolver) answerLocal(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, h *host) dns.Outcome {
 	if h.alias != "" {
 		return r.alias(ctx, q, a, t, h.alias)
 	}

@@ -227,8 +227,8 @@ func (e *edit) column(l *level, i int) int {
 	return col
 }
 
-// own reports whether an entry has its own lines.
-func (e *edit) own(l *level, i int) bool {
+// hasOwnLines reports whether an entry has its own lines.
+func (e *edit) hasOwnLines(l *level, i int) bool {
 	if !l.block() {
 		return false
 	}
@@ -275,7 +275,7 @@ func written(l *level, i, col int) (string, error) {
 func (e *edit) rewrite(depth int) error {
 	for ; depth >= 0; depth-- {
 		l := &e.above[depth]
-		if l.entry < 0 || !e.own(l, l.entry) || l.at(l.entry).Line == 0 {
+		if l.entry < 0 || !e.hasOwnLines(l, l.entry) || l.at(l.entry).Line == 0 {
 			continue
 		}
 		from, to := e.region(l, l.entry)
@@ -295,7 +295,7 @@ func (e *edit) insert(step any, value *yaml.Node) error {
 	depth := len(e.above) - 1
 	l := &e.above[depth]
 	last := l.count() - 1
-	own := last >= 0 && e.own(l, last)
+	own := last >= 0 && e.hasOwnLines(l, last)
 	to, col := 0, 0
 	if own {
 		_, to = e.region(l, last)
@@ -331,7 +331,7 @@ func (e *edit) insert(step any, value *yaml.Node) error {
 }
 
 func (e *edit) remove(l *level) error {
-	own := e.own(l, l.entry) && l.count() > 1 && (len(e.above) == 1 || strings.TrimSpace(e.lines[l.at(l.entry).Line-1][:e.column(l, l.entry)]) == "")
+	own := e.hasOwnLines(l, l.entry) && l.count() > 1 && (len(e.above) == 1 || strings.TrimSpace(e.lines[l.at(l.entry).Line-1][:e.column(l, l.entry)]) == "")
 	from, to := e.chunk(l, l.entry)
 	if l.node.Kind == yaml.MappingNode {
 		l.node.Content = slices.Delete(l.node.Content, 2*l.entry, 2*l.entry+2)
@@ -369,7 +369,7 @@ func (e *edit) move(l *level, to int) error {
 	var chunks, gaps []string // gaps are empty lines and detached comments, which stay
 	first, end := 0, 0
 	for i := range l.count() {
-		own = own && e.own(l, i) && strings.TrimSpace(e.lines[l.at(i).Line-1][:e.column(l, i)]) == ""
+		own = own && e.hasOwnLines(l, i) && strings.TrimSpace(e.lines[l.at(i).Line-1][:e.column(l, i)]) == ""
 		if !own {
 			break
 		}

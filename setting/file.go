@@ -47,7 +47,7 @@ func Locate(v any, dir string) { move(v, func(path string) string { return Path(
 func Move(v any, to func(path string) string) { move(v, to, false) }
 
 func move(v any, to func(string) string, folders bool) {
-	each(reflect.ValueOf(v), func(f reflect.Value) {
+	eachFile(reflect.ValueOf(v), func(f reflect.Value) {
 		if f.String() != "" && (folders || f.Type() != folderType) {
 			f.SetString(to(f.String()))
 		}
@@ -64,7 +64,7 @@ func Files(v any) []string {
 		}
 		return path
 	}
-	each(reflect.ValueOf(v), func(f reflect.Value) {
+	eachFile(reflect.ValueOf(v), func(f reflect.Value) {
 		if f.Type() == fileType {
 			add(f.String())
 		}
@@ -79,12 +79,12 @@ var (
 	folderType = reflect.TypeFor[Folder]()
 )
 
-// each calls file for every File, Source and Folder below v and named for every Named.
-func each(v reflect.Value, file func(reflect.Value), named func(Named)) {
+// eachFile calls file for every File, Source and Folder below v and named for every Named.
+func eachFile(v reflect.Value, file func(reflect.Value), named func(Named)) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			each(v.Elem(), file, named)
+			eachFile(v.Elem(), file, named)
 		}
 		return
 	case reflect.Invalid:
@@ -109,12 +109,12 @@ func each(v reflect.Value, file func(reflect.Value), named func(Named)) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() && !strings.HasPrefix(f.Tag.Get("yaml"), "-") {
-				each(v.Field(i), file, named)
+				eachFile(v.Field(i), file, named)
 			}
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			each(v.Index(i), file, named)
+			eachFile(v.Index(i), file, named)
 		}
 	case reflect.Map:
 		eachOfMap(v, file, named)
@@ -126,7 +126,7 @@ func eachOfMap(v reflect.Value, file func(reflect.Value), named func(Named)) {
 	for _, key := range v.MapKeys() {
 		c := reflect.New(v.Type().Elem()).Elem()
 		c.Set(v.MapIndex(key))
-		each(c, file, named)
+		eachFile(c, file, named)
 		v.SetMapIndex(key, c)
 	}
 }

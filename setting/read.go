@@ -86,8 +86,8 @@ func Read(file string, data []byte, into any) (*Text, error) {
 	return t, nil
 }
 
-// Again parses the text again into the struct that into points to.
-func (t *Text) Again(into any) error {
+// DecodeInto parses the text again into the struct that into points to.
+func (t *Text) DecodeInto(into any) error {
 	_, err := Read(t.File, t.data, into)
 	return err
 }
@@ -220,7 +220,7 @@ func (t *Text) mistake(e *yaml.LoadError) Mistake {
 	}
 	if rest, ok := strings.CutPrefix(m.Text, "field "); ok {
 		if name, _, ok := strings.Cut(rest, " not found in type "); ok {
-			m.Text = fmt.Sprintf("there is no setting %q here", name) + t.meant(m.Key, name)
+			m.Text = fmt.Sprintf("there is no setting %q here", name) + t.suggestKey(m.Key, name)
 		}
 	}
 	if strings.HasPrefix(m.Text, "cannot construct !!") {
@@ -277,8 +277,8 @@ func form(t reflect.Type) string {
 
 var textType = reflect.TypeFor[encoding.TextUnmarshaler]()
 
-// meant suggests the intended key for a misspelt name at path.
-func (t *Text) meant(path, name string) string {
+// suggestKey suggests the intended key for a misspelt name at path.
+func (t *Text) suggestKey(path, name string) string {
 	for _, k := range []string{strings.ReplaceAll(strings.ToLower(name), "_", "-"), name} {
 		var names []string
 		for _, f := range fieldsAt(t.of, parent(path)) {

@@ -64,7 +64,7 @@ type object = map[string]any
 
 func (s *schema) of(t reflect.Type, path string) object {
 	t = bare(t)
-	if x := known(t); x != nil {
+	if x := knownSchema(t); x != nil {
 		return x
 	}
 	shape := s.shape(t, path)
@@ -79,8 +79,8 @@ func (s *schema) of(t reflect.Type, path string) object {
 	return shape
 }
 
-// known returns the schema of a value type of this package, or a text type.
-func known(t reflect.Type) object {
+// knownSchema returns the schema of a value type of this package, or a text type.
+func knownSchema(t reflect.Type) object {
 	off := object{"const": offWord}
 	switch t {
 	case reflect.TypeFor[Duration](), reflect.TypeFor[time.Duration]():

@@ -32,9 +32,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var errDamaged = errors.New("damaged, or not a file of this program")
 
-// keep loads file if it exists, and makes Close write it. A file that cannot be used is logged
+// useFile loads file if it exists, and makes Close write it. A file that cannot be used is logged
 // and replaced.
-func (m *Memory) keep(file string, log *slog.Logger) {
+func (m *Memory) useFile(file string, log *slog.Logger) {
 	m.file = file
 	err := m.load(time.Now())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

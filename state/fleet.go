@@ -93,9 +93,9 @@ func newFleet(r Redis, m *Memory, log *slog.Logger) *Fleet {
 	m.counters.shared = true
 	// A gateway that starts with a working Redis uses it from the first request.
 	if c, err := f.link.connect(context.Background()); err != nil {
-		f.link.down(refusal(err))
+		f.link.setDown(refusal(err))
 	} else {
-		f.link.up(c)
+		f.link.setUp(c)
 	}
 	return f
 }

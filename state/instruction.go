@@ -62,8 +62,8 @@ func (i *Instruction) newer(j *Instruction) bool {
 	return cmp.Or(cmp.Compare(i.At, j.At), strings.Compare(i.Node, j.Node), strings.Compare(i.Value, j.Value)) > 0
 }
 
-// over reports whether it is withdrawn or expired.
-func (i *Instruction) over(now time.Time) bool {
+// isOver reports whether it is withdrawn or expired.
+func (i *Instruction) isOver(now time.Time) bool {
 	return i.Value == "" || !i.Until.IsZero() && !i.Until.After(now)
 }
 
@@ -192,15 +192,15 @@ func (s *Instructions) Give(all ...Instruction) error {
 	if len(s.all)+fresh > maxInstructions {
 		return fmt.Errorf("%d instructions are in force or were withdrawn lately; no more can be kept", len(s.all))
 	}
-	if err := s.keep(given); err != nil {
+	if err := s.addAll(given); err != nil {
 		return err
 	}
 	nudge(s.send)
 	return nil
 }
 
-// keep adds instructions and writes them to the file. The caller holds the lock.
-func (s *Instructions) keep(all []*keptInstruction) error {
+// addAll adds instructions and writes them to the file. The caller holds the lock.
+func (s *Instructions) addAll(all []*keptInstruction) error {
 	if s.file != nil {
 		if s.failing = s.file.append(all); s.failing != nil {
 			return fmt.Errorf("keeping instructions over a restart: %w", s.failing)
@@ -328,7 +328,7 @@ func (s *Instructions) InForce(topic string) (all []Instruction) {
 	now := time.Now()
 	s.mu.Lock()
 	for n, t := range s.all {
-		if n.topic == topic && !t.over(now) {
+		if n.topic == topic && !t.isOver(now) {
 			all = append(all, t.Instruction)
 		}
 	}
@@ -360,7 +360,7 @@ func (s *Instructions) Follow(ctx context.Context, do func(ctx context.Context, 
 			again.Reset(againEvery)
 			continue
 		}
-		s.done(open)
+		s.markDone(open)
 	}
 }
 
@@ -378,8 +378,8 @@ func (s *Instructions) open() (all []Instruction) {
 	return all
 }
 
-// done marks instructions as carried out.
-func (s *Instructions) done(all []Instruction) {
+// markDone marks instructions as carried out.
+func (s *Instructions) markDone(all []Instruction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var now []*keptInstruction
@@ -391,7 +391,7 @@ func (s *Instructions) done(all []Instruction) {
 		}
 	}
 	s.ended = slices.DeleteFunc(s.ended, func(i Instruction) bool { return slices.Contains(all, i) })
-	if err := s.keep(now); err != nil {
+	if err := s.addAll(now); err != nil {
 		s.log.Error("instructions will be carried out again after a restart", "error", err)
 	}
 }
@@ -425,7 +425,7 @@ func (s *Instructions) take(all []Instruction, shared bool) {
 	if len(fresh) == 0 {
 		return
 	}
-	if err := s.keep(fresh); err != nil {
+	if err := s.addAll(fresh); err != nil {
 		s.log.Error("instructions of other nodes could not be stored; trying again", "error", err)
 		return
 	}

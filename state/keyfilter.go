@@ -89,7 +89,7 @@ func (f *Fleet) listen(ctx context.Context, c *conn) {
 				if channel == learned {
 					c.announced(payload)
 				} else {
-					f.heard(payload)
+					f.receive(payload)
 				}
 			},
 		})

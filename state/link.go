@@ -95,8 +95,8 @@ func (l *link) prove(ctx context.Context, c *redis.Client) error {
 	return c.Do(ctx, &b)
 }
 
-// up starts to use c.
-func (l *link) up(c *conn) {
+// setUp starts to use c.
+func (l *link) setUp(c *conn) {
 	l.failed.Store(0)
 	l.mu.Lock()
 	again := l.why != ""
@@ -114,11 +114,11 @@ func (l *link) drop(c *conn, why error) {
 	if !l.conn.CompareAndSwap(c, nil) {
 		return
 	}
-	l.down(why)
+	l.setDown(why)
 	l.lost <- c // Run receives it
 }
 
-func (l *link) down(why error) {
+func (l *link) setDown(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.why == "" {
@@ -262,7 +262,7 @@ func (l *link) run(ctx context.Context, begin func(ctx context.Context, c *conn)
 			var err error
 			if c, err = l.connect(ctx); err != nil {
 				if ctx.Err() == nil {
-					l.down(refusal(err))
+					l.setDown(refusal(err))
 				}
 				select {
 				case <-ctx.Done():
@@ -270,7 +270,7 @@ func (l *link) run(ctx context.Context, begin func(ctx context.Context, c *conn)
 				}
 				continue
 			}
-			l.up(c)
+			l.setUp(c)
 		}
 		while, stop := context.WithCancel(ctx)
 		begin(while, c)

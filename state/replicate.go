@@ -67,9 +67,9 @@ func (f *Fleet) replicate(ctx context.Context) {
 	}
 }
 
-// heard receives an instruction that another node has published: a field, a line feed
+// receive receives an instruction that another node has published: a field, a line feed
 // and its value, or nothing when there are many. It does not block.
-func (f *Fleet) heard(payload []byte) {
+func (f *Fleet) receive(payload []byte) {
 	field, value, _ := bytes.Cut(payload, []byte{'\n'})
 	i, ok := parseInstruction(field, value)
 	f.mu.Lock()
@@ -234,7 +234,7 @@ func (s *Instructions) compare(found map[name]Instruction, now time.Time) (older
 	}
 	if len(withdrawn) > 0 {
 		s.log.Warn("instructions are withdrawn: they are older than this node's last contact with the fleet, which no longer has them", "instructions", len(withdrawn), "contact", s.agreed)
-		if err := s.keep(withdrawn); err != nil {
+		if err := s.addAll(withdrawn); err != nil {
 			s.log.Error("withdrawn instructions will be withdrawn again after a restart", "error", err)
 		}
 		nudge(s.wake)

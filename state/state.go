@@ -134,7 +134,7 @@ func Open(cfg Config, data string, log *slog.Logger) (Store, error) {
 		return newFleet(*cfg.Redis, m, log), nil
 	}
 	if file := setting.Path(data, cfg.File); file != "" {
-		m.keep(file, log)
+		m.useFile(file, log)
 	}
 	return m, nil
 }

@@ -122,7 +122,7 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := f.Store.Update(t.Context(), "ads", f.Fetched["ads"]); err != nil || !c.Taken {
+	if c, err := f.Store.Update(t.Context(), "ads", f.Fetched["ads"]); err != nil || !c.Updated {
 		t.Fatalf("by hand: %+v, %v", c, err)
 	}
 	until(t, "the list fetched by hand is in use", func() bool { return blocked(g, "more") })

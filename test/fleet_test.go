@@ -274,7 +274,7 @@ func (f *fleet) saysWhatIsLeft() {
 		t.Fatal(err)
 	}
 	defer done()
-	left, err := e.Left(t.Context(), "all", &filter.Client{Addr: netip.MustParseAddr("127.0.0.1")})
+	left, err := e.Balances(t.Context(), "all", &filter.Client{Addr: netip.MustParseAddr("127.0.0.1")})
 	if err != nil || len(left) != 1 || left[0].Text != "0 bytes left of 1 kB" {
 		t.Errorf("why: %+v, %v", left, err)
 	}
@@ -391,7 +391,7 @@ func TestAFleetRemembersTogether(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c, err := lists.Store.Update(t.Context(), "ads", lists.Fetched["ads"]); err != nil || !c.Taken {
+			if c, err := lists.Store.Update(t.Context(), "ads", lists.Fetched["ads"]); err != nil || !c.Updated {
 				t.Fatalf("update: %+v, %v", c, err)
 			}
 			for i := range f.nodes {

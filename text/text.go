@@ -101,7 +101,7 @@ const begins = "#: "
 // and with the name of each file before it.
 func Joined(files fs.FS) ([]byte, error) {
 	var b bytes.Buffer
-	err := each(files, func(name string, data []byte) error {
+	err := eachFile(files, func(name string, data []byte) error {
 		b.WriteString(begins + name + "\n")
 		for line := range strings.Lines(string(data)) {
 			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
@@ -123,8 +123,8 @@ func unpack() (string, error) {
 	return string(b), err
 }
 
-// each calls f for every text file in a folder, by name.
-func each(files fs.FS, f func(name string, data []byte) error) error {
+// eachFile calls f for every text file in a folder, by name.
+func eachFile(files fs.FS, f func(name string, data []byte) error) error {
 	names, err := fs.Glob(files, "*.txt")
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func each(files fs.FS, f func(name string, data []byte) error) error {
 }
 
 func (s *Set) read(files fs.FS) error {
-	return each(files, func(name string, data []byte) error { return s.add(name, string(data)) })
+	return eachFile(files, func(name string, data []byte) error { return s.add(name, string(data)) })
 }
 
 // add adds the lines of a file.

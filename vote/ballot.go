@@ -116,13 +116,13 @@ func (s *Server) vote(b *ballot, from *Voter, key string, now time.Time) (v Vote
 		if v.Event, err = s.sealer.Open(b.Token, now); err != nil {
 			return v, refuse(http.StatusForbidden, "%w", err)
 		}
-		if bad := fits(&v.Event, b.URL, from); bad != nil {
+		if bad := tokenFault(&v.Event, b.URL, from); bad != nil {
 			return v, bad
 		}
 	case kind == Wrong:
 		return v, refuse(http.StatusForbidden, "a vote that something is blocked by mistake needs the token of the block page")
 	default:
-		if err := v.Event.about(b.URL); err != nil {
+		if err := v.Event.setTarget(b.URL); err != nil {
 			return v, refuse(400, "%w", err)
 		}
 		v.Event.At, v.Event.Client, v.Event.User, v.Event.Groups = now, from.Addr, from.User, from.Groups
@@ -147,10 +147,10 @@ func (s *Server) vote(b *ballot, from *Voter, key string, now time.Time) (v Vote
 	return v, nil
 }
 
-// fits returns the reason why a token may not be used for a vote: a token is
+// tokenFault returns the reason why a token may not be used for a vote: a token is
 // signed for one event of one client. Addresses are compared only if the proxy
 // saw both, because others may send votes for their users.
-func fits(e *Event, about string, from *Voter) *refusal {
+func tokenFault(e *Event, about string, from *Voter) *refusal {
 	plain := func(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 	other := func() *refusal {
 		return refuse(http.StatusForbidden, "the token is that of another page: it says that %.100q was blocked", e.Host)
@@ -160,7 +160,7 @@ func fits(e *Event, about string, from *Voter) *refusal {
 	}
 	if about != "" {
 		var named Event
-		if err := named.about(about); err != nil {
+		if err := named.setTarget(about); err != nil {
 			return refuse(400, "%w", err)
 		}
 		if named.Host != plain(e.Host) {
@@ -178,8 +178,8 @@ func isMail(s string) bool {
 	return err == nil && a.Address == s && !strings.ContainsAny(s, "\r\n")
 }
 
-// about sets host and URL from the text that a client sent.
-func (e *Event) about(text string) error {
+// setTarget sets host and URL from the text that a client sent.
+func (e *Event) setTarget(text string) error {
 	if text == "" || len(text) > maxURL {
 		return errors.New("a vote names what it is about: url has a host name or URL of at most 2048 bytes")
 	}

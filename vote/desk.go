@@ -208,7 +208,7 @@ func (d *Desk) After(ctx context.Context, fresh []Vote) {
 		seen := map[string]bool{}
 		for n := range fresh {
 			v := &fresh[n]
-			if remedy := v.Remedy(); v.Kind == rule.Kind && !seen[remedy] && v.in(rule.Groups) {
+			if remedy := v.Remedy(); v.Kind == rule.Kind && !seen[remedy] && v.inGroup(rule.Groups) {
 				seen[remedy] = true
 				if err := d.automatic(ctx, &rule, v); err != nil && ctx.Err() == nil {
 					d.log.Error("a rule about votes was not carried out", "remedy", remedy, "error", err)
@@ -218,9 +218,9 @@ func (d *Desk) After(ctx context.Context, fresh []Vote) {
 	}
 }
 
-// in reports whether the voter is in one of the groups. Without groups,
+// inGroup reports whether the voter is in one of the groups. Without groups,
 // everyone is.
-func (v *Vote) in(groups []string) bool {
+func (v *Vote) inGroup(groups []string) bool {
 	for _, g := range groups {
 		for _, is := range v.Event.Groups {
 			if is == g {

@@ -200,9 +200,9 @@ func (w *walk) data(n uint32, encloser int) bool {
 	var s uint32
 	switch w.q.Type {
 	case miekg.TypeANY:
-		s = w.any(n, false)
+		s = w.anySet(n, false)
 	case miekg.TypeRRSIG:
-		s = w.any(n, true)
+		s = w.anySet(n, true)
 	default:
 		s = t.set(n, w.q.Type)
 	}
@@ -262,9 +262,9 @@ func (w *walk) unavailable(why string) bool {
 	return false
 }
 
-// any returns the set to answer for ANY and RRSIG: the first one suffices (RFC 8482 section
+// anySet returns the set to answer for ANY and RRSIG: the first one suffices (RFC 8482 section
 // 4.1).
-func (w *walk) any(n uint32, signed bool) uint32 {
+func (w *walk) anySet(n uint32, signed bool) uint32 {
 	t := w.t
 	at := n + nodeName + uint32(t.arena[n+nodeLen])
 	for left := u16(t.arena, n+nodeSets); left > 0; left-- {
@@ -299,7 +299,7 @@ func (w *walk) put(s uint32, owner uint16, section *uint16, ours bool) bool {
 		return true
 	}
 	if owner != 0xc00c {
-		own(r.Buf[from:], owner)
+		withOwner(r.Buf[from:], owner)
 	}
 	if patches := uint32(u16(a, s+setPatch)); patches > 0 {
 		origin := w.pointer(w.inside())
@@ -316,8 +316,8 @@ func (w *walk) put(s uint32, owner uint16, section *uint16, ours bool) bool {
 	return true
 }
 
-// own gives records another owner.
-func own(records []byte, owner uint16) {
+// withOwner gives records another owner.
+func withOwner(records []byte, owner uint16) {
 	for len(records) > 0 {
 		binary.BigEndian.PutUint16(records, owner)
 		records = records[12+int(records[10])<<8+int(records[11]):]
@@ -343,7 +343,7 @@ func (w *walk) sign(s uint32, owner uint16, from int, count uint16, section *uin
 	}
 	r.Buf = append(r.Buf, sigs...)
 	if owner != 0xc00c {
-		own(r.Buf[at:], owner)
+		withOwner(r.Buf[at:], owner)
 	}
 	*section += count + n
 	return true
@@ -396,7 +396,7 @@ func (w *walk) putSignatures(s uint32) {
 		return
 	}
 	w.r.Buf = append(w.r.Buf, sigs...)
-	own(w.r.Buf[from:], w.pointer(0))
+	withOwner(w.r.Buf[from:], w.pointer(0))
 	w.r.Answers += uint16(w.t.arena[s+setSigs])
 }
 

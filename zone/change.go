@@ -178,7 +178,7 @@ func (e *edit) put(b *builder, n *node) error {
 	var wild uint32
 	if old != 0 {
 		was, n.kids, wild = e.flags(old), u32(e.arena, old+nodeKids), u32(e.arena, old+nodeWild)
-		e.count -= e.held(old)
+		e.count -= e.recordCount(old)
 	}
 	if len(n.sets) == 0 && n.alias == 0 && n.kids == 0 && n.flags&isNamed == 0 && len(n.name) > 0 {
 		if old != 0 {
@@ -217,8 +217,8 @@ func (t *table) live(n uint32) bool {
 	return t.node(t.name(n)) == n
 }
 
-// held returns the number of records of a node, signatures included.
-func (e *edit) held(n uint32) (count int) {
+// recordCount returns the number of records of a node, signatures included.
+func (e *edit) recordCount(n uint32) (count int) {
 	at := n + nodeName + uint32(e.arena[n+nodeLen])
 	for left := u16(e.arena, n+nodeSets); left > 0; left-- {
 		count += int(u16(e.arena, at+setCount)) + int(e.arena[at+setSigs])
@@ -240,7 +240,7 @@ func (e *edit) attach(name []byte) uint16 {
 		e.arena = append(append(e.arena, make([]byte, nodeName-nodeSets)...), above...)
 		e.place(0, p)
 	}
-	p = e.own(p)
+	p = e.ownCopy(p)
 	binary.LittleEndian.PutUint32(e.arena[p+nodeKids:], u32(e.arena, p+nodeKids)+1)
 	if e.flags(p)&(isBelow|isDelegation|hasDNAME) != 0 {
 		return isBelow
@@ -266,13 +266,13 @@ func (e *edit) place(old, n uint32) {
 	case len(name) == 0:
 		e.apex = n
 	case isWild(name):
-		p := e.own(e.node(name[2:]))
+		p := e.ownCopy(e.node(name[2:]))
 		binary.LittleEndian.PutUint32(e.arena[p+nodeWild:], n)
 	}
 }
 
-// own returns a writable copy of a node.
-func (e *edit) own(n uint32) uint32 {
+// ownCopy returns a writable copy of a node.
+func (e *edit) ownCopy(n uint32) uint32 {
 	if n >= e.base {
 		return n
 	}
@@ -289,7 +289,7 @@ func (e *edit) drop(n uint32) {
 	e.vacate(e.slot(e.hash(name), n))
 	e.nodes--
 	e.dead += int(e.end(n) - n)
-	p := e.own(e.node(name[1+int(name[0]):]))
+	p := e.ownCopy(e.node(name[1+int(name[0]):]))
 	kids := u32(e.arena, p+nodeKids) - 1
 	binary.LittleEndian.PutUint32(e.arena[p+nodeKids:], kids)
 	if isWild(name) {
@@ -358,7 +358,7 @@ func (e *edit) mark() (wrong [][]byte) {
 		}
 	}
 	for _, name := range wrong { // to own one may move another
-		n := e.own(e.node(name))
+		n := e.ownCopy(e.node(name))
 		binary.LittleEndian.PutUint16(e.arena[n:], e.flags(n)^isBelow)
 	}
 	return wrong

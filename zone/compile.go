@@ -88,8 +88,8 @@ func compile(z *Zone, seed uint64) (*table, error) {
 	return b.t, nil
 }
 
-// where returns the line of a record, to begin an error about it.
-func (b *builder) where(i int) string {
+// lineOf returns the line of a record, to begin an error about it.
+func (b *builder) lineOf(i int) string {
 	if i < len(b.z.places) {
 		return b.z.places[i].String() + ": "
 	}
@@ -141,26 +141,26 @@ func (b *builder) gather() error {
 	for i, rr := range b.z.Records {
 		h := rr.Header()
 		if h.Name == "" {
-			return fmt.Errorf("%sa %s record has no owner", b.where(i), typeName(h.Rrtype))
+			return fmt.Errorf("%sa %s record has no owner", b.lineOf(i), typeName(h.Rrtype))
 		}
 		end, err := miekg.PackRR(rr, b.buf, 0, nil, false)
 		if err != nil {
-			return fmt.Errorf("%s%s %s: %w", b.where(i), h.Name, miekg.TypeToString[h.Rrtype], err)
+			return fmt.Errorf("%s%s %s: %w", b.lineOf(i), h.Name, miekg.TypeToString[h.Rrtype], err)
 		}
 		msg := b.buf[:end]
 		split := dns.NameLen(msg)
 		dns.ToLower(msg[:split])
 		if class := binary.BigEndian.Uint16(msg[split+2:]); class != miekg.ClassINET {
-			return fmt.Errorf("%s%s: class %d is not served, only IN is", b.where(i), h.Name, class)
+			return fmt.Errorf("%s%s: class %d is not served, only IN is", b.lineOf(i), h.Name, class)
 		}
 		if n == nil || len(n.name)+len(b.t.origin) != split || !bytes.HasPrefix(msg, n.name) || !bytes.HasPrefix(msg[len(n.name):], b.t.origin) {
 			if n, err = b.owner(msg[:split]); err != nil {
-				return fmt.Errorf("%s%w", b.where(i), err)
+				return fmt.Errorf("%s%w", b.lineOf(i), err)
 			}
 		}
 		typ, ttl, rdata := binary.BigEndian.Uint16(msg[split:]), binary.BigEndian.Uint32(msg[split+4:]), bytes.Clone(msg[split+10:])
 		if err := wellFormed(typ, msg, rdata); err != nil {
-			return fmt.Errorf("%s%s %s: %w", b.where(i), h.Name, typeName(typ), err)
+			return fmt.Errorf("%s%s %s: %w", b.lineOf(i), h.Name, typeName(typ), err)
 		}
 		if ttl > math.MaxInt32 { // RFC 2181 section 8
 			ttl = 0
@@ -169,12 +169,12 @@ func (b *builder) gather() error {
 		switch typ {
 		case miekg.TypeRRSIG:
 			if len(rdata) < 18 {
-				return fmt.Errorf("%s%s: RRSIG of %d bytes", b.where(i), h.Name, len(rdata))
+				return fmt.Errorf("%s%s: RRSIG of %d bytes", b.lineOf(i), h.Name, len(rdata))
 			}
 			sigs = append(sigs, sig{n, binary.BigEndian.Uint16(rdata), rdata, ttl})
 			continue
 		case miekg.TypeNone, miekg.TypeOPT, miekg.TypeANY, miekg.TypeAXFR, miekg.TypeIXFR, miekg.TypeTSIG, miekg.TypeTKEY, miekg.TypeMAILA, miekg.TypeMAILB:
-			return fmt.Errorf("%s%s: a zone has no records of type %d", b.where(i), h.Name, typ)
+			return fmt.Errorf("%s%s: a zone has no records of type %d", b.lineOf(i), h.Name, typ)
 		}
 		s := n.set(typ)
 		if s == nil {
@@ -182,7 +182,7 @@ func (b *builder) gather() error {
 			n.sets = append(n.sets, s)
 		}
 		if s.size += 12 + len(rdata); s.size > 2*maxSet || len(n.sets) > maxTypes {
-			return fmt.Errorf("%s%s: more records than any message holds", b.where(i), h.Name)
+			return fmt.Errorf("%s%s: more records than any message holds", b.lineOf(i), h.Name)
 		}
 		s.ttl = min(s.ttl, ttl) // RFC 2181 section 5.2: a set has one TTL
 		if slices.ContainsFunc(s.rdata, func(have []byte) bool { return bytes.Equal(have, rdata) }) && !chosen[h.Name+"/"+miekg.TypeToString[typ]] {

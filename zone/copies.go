@@ -32,8 +32,8 @@ func (c copies) has(of string) bool {
 	return c.folder != "" && err == nil
 }
 
-// in lists the zone files that were in a folder when they were copied.
-func (c copies) in(folder string) (files []string) {
+// zoneFilesIn lists the zone files that were in a folder when they were copied.
+func (c copies) zoneFilesIn(folder string) (files []string) {
 	if c.folder == "" {
 		return nil
 	}

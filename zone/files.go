@@ -266,7 +266,7 @@ func (f *Files) expand(file File, key string) []*source {
 	}
 	if err != nil {
 		sources := []*source{{File: File{Path: file.Path}, key: key, err: err, lost: true}}
-		for _, name := range f.copies.in(path) {
+		for _, name := range f.copies.zoneFilesIn(path) {
 			s := one(name)
 			s.err = err
 			sources = append(sources, s)
@@ -375,7 +375,7 @@ func (f *Files) fallBack(s *source, err error) {
 // until ctx ends. A zone with a mistake stays as it is served. It keeps a last good copy of
 // each zone that was read.
 func (f *Files) Run(ctx context.Context) error {
-	f.keep()
+	f.keepCopies()
 	if f.reread == 0 {
 		<-ctx.Done()
 		return nil
@@ -385,17 +385,17 @@ func (f *Files) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			f.keep()
+			f.keepCopies()
 			return nil
 		case <-tick.C:
 			f.round()
-			f.keep()
+			f.keepCopies()
 		}
 	}
 }
 
-// keep copies the zones that were read since the last copy.
-func (f *Files) keep() {
+// keepCopies copies the zones that were read since the last copy.
+func (f *Files) keepCopies() {
 	for _, s := range f.sources {
 		if s.served && !s.copied {
 			s.copied = true

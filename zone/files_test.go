@@ -146,13 +146,13 @@ func TestABadZoneFileStopsNoOther(t *testing.T) {
 	write(t, bad, tiny+"www A 192.0.2.7\n")
 	f.round()
 	f.round()
-	f.keep()
+	f.keepCopies()
 	expect("when it was mended", z, f, "192.0.2.7", "")
 
 	write(t, bad, tiny+"www A nonsense again\n")
 	f.round()
 	f.round()
-	f.keep()
+	f.keepCopies()
 	expect("when it became bad", z, f, "192.0.2.7", "as it was before")
 	expect("at a reload", z, start(f, z), "192.0.2.7", "as it was before")
 

@@ -73,7 +73,7 @@ func (e *edit) resignName(b *builder, name []byte) error {
 				continue
 			}
 			if had != nil {
-				if was := had.set(s.typ); was != nil && len(was.sigs) > 0 && was.same(s) {
+				if was := had.set(s.typ); was != nil && len(was.sigs) > 0 && was.equal(s) {
 					s.sigs, s.sigTTL = was.sigs, was.sigTTL
 					kept[s.typ] = true
 					continue
@@ -109,8 +109,8 @@ func (e *edit) signSet(s *set, owner []byte) error {
 	return nil
 }
 
-// same reports whether two sets have the same records in the same order.
-func (s *set) same(o *set) bool {
+// equal reports whether two sets have the same records in the same order.
+func (s *set) equal(o *set) bool {
 	return s.ttl == o.ttl && slices.EqualFunc(s.rdata, o.rdata, bytes.Equal)
 }
 
@@ -131,7 +131,7 @@ func (t *table) load(at uint32) *node {
 		if isUnknownSet(t.arena, s) {
 			one.choice, one.unknown = 0, true
 		}
-		t.each(at, s, &buf, func(wire []byte) bool {
+		t.eachRecord(at, s, &buf, func(wire []byte) bool {
 			ttl, data := binary.BigEndian.Uint32(wire[owner+4:]), bytes.Clone(wire[owner+10:])
 			if len(one.rdata) < int(u16(t.arena, s+setCount)) {
 				one.ttl, one.rdata = ttl, append(one.rdata, data)
@@ -154,7 +154,7 @@ func (e *edit) rewrite(b *builder, n *node, old uint32) error {
 		return err
 	}
 	binary.LittleEndian.PutUint32(e.arena[n.at+nodeWild:], wild)
-	e.count += e.held(n.at) - e.held(old)
+	e.count += e.recordCount(n.at) - e.recordCount(old)
 	e.place(old, n.at)
 	return nil
 }
@@ -230,7 +230,7 @@ func (e *edit) relink(b *builder, names map[string]bool) error {
 // same.
 func (e *edit) link(s *set, owner []byte, was *set) error {
 	if was != nil {
-		if was.same(s) && len(was.sigs) > 0 {
+		if was.equal(s) && len(was.sigs) > 0 {
 			s.sigs, s.sigTTL = was.sigs, was.sigTTL
 			return nil
 		}

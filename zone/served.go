@@ -53,7 +53,7 @@ func (s *Served) Records() iter.Seq[[]byte] {
 		t := s.t
 		var buf []byte
 		soa := t.set(t.apex, 6)
-		if !t.each(t.apex, soa, &buf, yield) {
+		if !t.eachRecord(t.apex, soa, &buf, yield) {
 			return
 		}
 		for n := uint32(arenaStart); n < uint32(len(t.arena)); n = t.end(n) {
@@ -62,7 +62,7 @@ func (s *Served) Records() iter.Seq[[]byte] {
 			}
 			at := n + nodeName + uint32(t.arena[n+nodeLen])
 			for left := u16(t.arena, n+nodeSets); left > 0; left-- {
-				if at != soa && !t.each(n, at, &buf, yield) {
+				if at != soa && !t.eachRecord(n, at, &buf, yield) {
 					return
 				}
 				at = t.next(at)
@@ -122,7 +122,7 @@ func (t *table) collect(n uint32, all map[string]bool) {
 	}
 	var buf []byte
 	t.sets(n, func(at uint32) {
-		t.each(n, at, &buf, func(wire []byte) bool {
+		t.eachRecord(n, at, &buf, func(wire []byte) bool {
 			all[string(wire)] = true
 			return true
 		})
@@ -242,7 +242,7 @@ func (t *table) eachSource(n uint32, buf *[]byte, yield func([]byte) bool) bool 
 		if t.signer == nil {
 			left += int(t.arena[at+setSigs])
 		}
-		t.each(n, at, buf, func(wire []byte) bool {
+		t.eachRecord(n, at, buf, func(wire []byte) bool {
 			if left--; left >= 0 {
 				more = yield(wire)
 			}
@@ -252,8 +252,8 @@ func (t *table) eachSource(n uint32, buf *[]byte, yield func([]byte) bool) bool 
 	return more
 }
 
-// each yields the records of a set and its signatures.
-func (t *table) each(n, s uint32, buf *[]byte, yield func([]byte) bool) bool {
+// eachRecord yields the records of a set and its signatures.
+func (t *table) eachRecord(n, s uint32, buf *[]byte, yield func([]byte) bool) bool {
 	data := t.records(s)
 	patches := s + setData + uint32(len(data)) + u32(t.arena, s+setSigLen)
 	left := int(u16(t.arena, s+setPatch))

@@ -188,7 +188,7 @@ func (l *Log) head() (h head, err error) {
 // follow from that.
 func (l *Log) beyond(h head) (head, error) {
 	last, follows := h, true
-	err := l.each(func(e *Entry, _ int, _ []byte, bad error) bool {
+	err := l.eachEntry(func(e *Entry, _ int, _ []byte, bad error) bool {
 		switch {
 		case bad == nil && e.Seq <= h.Seq:
 		case bad != nil, e.Seq != last.Seq+1, e.Prev != last.Hash, e.Hash != e.sum():
@@ -260,7 +260,7 @@ func (l *Log) Verify() (v Verified, err error) {
 		return v, nil
 	}
 	marked := map[int64]bool{} // erased, and no entry says so yet
-	err = l.each(func(e *Entry, line int, text []byte, bad error) bool {
+	err = l.eachEntry(func(e *Entry, line int, text []byte, bad error) bool {
 		v.Entries++
 		switch {
 		case bad != nil:
@@ -315,9 +315,9 @@ func (l *Log) Verify() (v Verified, err error) {
 	return v, nil
 }
 
-// each calls f for each entry, until f has enough. A line that is no entry comes
+// eachEntry calls f for each entry, until f has enough. A line that is no entry comes
 // with an error.
-func (l *Log) each(f func(e *Entry, line int, text []byte, bad error) bool) error {
+func (l *Log) eachEntry(f func(e *Entry, line int, text []byte, bad error) bool) error {
 	file, err := os.Open(filepath.Join(l.dir, auditFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -343,7 +343,7 @@ func (l *Log) each(f func(e *Entry, line int, text []byte, bad error) bool) erro
 func (l *Log) Entries(before int64, most int) (all []Entry, err error) {
 	ring := make([]Entry, 0, most)
 	n := 0
-	err = l.each(func(e *Entry, _ int, _ []byte, bad error) bool {
+	err = l.eachEntry(func(e *Entry, _ int, _ []byte, bad error) bool {
 		if bad != nil || before > 0 && e.Seq >= before {
 			return bad != nil
 		}
@@ -366,7 +366,7 @@ func (l *Log) Entries(before int64, most int) (all []Entry, err error) {
 
 // About returns the entries whose details name a person, oldest first.
 func (l *Log) About(names func(details string) bool) (all []Entry, err error) {
-	err = l.each(func(e *Entry, _ int, _ []byte, bad error) bool {
+	err = l.eachEntry(func(e *Entry, _ int, _ []byte, bad error) bool {
 		if bad == nil && e.Details != "" && names(e.Details) {
 			e.Salt = ""
 			all = append(all, *e)
@@ -409,7 +409,7 @@ func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 	err = atomicfile.Write(name, 0o600, func(f *os.File) error {
 		w := bufio.NewWriter(f)
 		var failed error
-		err := l.each(func(e *Entry, line int, text []byte, bad error) bool {
+		err := l.eachEntry(func(e *Entry, line int, text []byte, bad error) bool {
 			if gone[e.Seq] {
 				e.Details, e.Salt, e.Erased = "", "", when
 				if text, failed = json.Marshal(e); failed != nil {
@@ -430,7 +430,7 @@ func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 func (l *Log) naming(names func(details string) bool) (all map[int64]bool, err error) {
 	all = map[int64]bool{}
 	var failed error
-	err = l.each(func(e *Entry, line int, _ []byte, bad error) bool {
+	err = l.eachEntry(func(e *Entry, line int, _ []byte, bad error) bool {
 		if bad != nil {
 			failed = fmt.Errorf("line %d of the audit log is no entry: %w", line, bad)
 		} else if e.Action != erasedDetails && e.Details != "" && names(e.Details) {

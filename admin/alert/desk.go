@@ -197,9 +197,9 @@ func (d *Desk) Add(t *filter.Transaction) {
 		m.who.Groups = slices.Clone(t.Client.Groups)
 		m.evidence = kind
 		if f := &r.Finding; f.Category != "" {
-			m.evidence = strings.TrimSpace(f.Category + " " + short(f.Evidence)) // a copy: the list may be closed
+			m.evidence = strings.TrimSpace(f.Category + " " + shorten(f.Evidence)) // a copy: the list may be closed
 		} else if kind == "search" && t.URL != "" {
-			m.evidence = "search: " + cmp.Or(d.search.Term(t.URL), string(t.Searched), short(t.URL))
+			m.evidence = "search: " + cmp.Or(d.search.Term(t.URL), string(t.Searched), shorten(t.URL))
 		}
 		select {
 		case d.queue <- m:
@@ -209,7 +209,7 @@ func (d *Desk) Add(t *filter.Transaction) {
 	}
 }
 
-func short(s string) string {
+func shorten(s string) string {
 	if len(s) > maxEvidence {
 		s = s[:maxEvidence] + "…"
 	}

@@ -48,7 +48,7 @@ func (e *Expectations) Unmet(ctx context.Context) error {
 // expect returns an error if one URL is not judged as expected.
 func (e *Expectations) expect(ctx context.Context, of string, x *policy.Expectation, url string) error {
 	q := admin.Question{URL: url}
-	t, err := Asked(&q)
+	t, err := RequestOf(&q)
 	if err != nil {
 		return setting.At("url", err)
 	}
@@ -90,7 +90,7 @@ func (e *Expectations) asking(ctx context.Context, of, as string, t *filter.Tran
 		t.Client, _ = e.Identity.Identify(ctx, addr.Unmap(), nil) // a client that must log in has the groups of the address
 		return e.Decider, nil
 	}
-	isPolicy, isGroup, isUser := false, false, e.Identity.Knows(as)
+	isPolicy, isGroup, isUser := false, false, e.Identity.Has(as)
 	for i := range e.Policies {
 		p := &e.Policies[i]
 		isPolicy = isPolicy || p.Name == as

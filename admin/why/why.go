@@ -19,7 +19,7 @@ import (
 	"shuultuur/message"
 )
 
-// Judge lets d decide t, made by [Asked], and explains the decision.
+// Judge lets d decide t, made by [RequestOf], and explains the decision.
 func Judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admin.Question) *admin.Explanation {
 	inside(d, t)
 	start := time.Now()
@@ -92,9 +92,9 @@ func judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admi
 	return t.Last
 }
 
-// Asked turns a question into the request that the proxy would see for q.URL. The proxy's
+// RequestOf turns a question into the request that the proxy would see for q.URL. The proxy's
 // parser reads the request, so that why accepts what the proxy does.
-func Asked(q *admin.Question) (*filter.Transaction, error) {
+func RequestOf(q *admin.Question) (*filter.Transaction, error) {
 	raw, _, _ := strings.Cut(q.URL, "#") // browsers keep the fragment to themselves
 	if !strings.Contains(raw, "://") {
 		raw = "http://" + raw

@@ -130,8 +130,8 @@ func (f *Filter) Add(k Key) (had bool) {
 	return false
 }
 
-// small returns the word and the bit for one hash of a key, in a filter without blocks.
-func (f *Filter) small(hash Key) (word *uint64, mask uint64) {
+// smallPlace returns the word and the bit for one hash of a key, in a filter without blocks.
+func (f *Filter) smallPlace(hash Key) (word *uint64, mask uint64) {
 	i, rest := bits.Mul64(uint64(hash), uint64(len(f.words)))
 	return &f.words[i], 1 << (rest >> 58)
 }
@@ -141,7 +141,7 @@ func (k Key) step() Key { return k*golden | 1 }
 
 func (f *Filter) smallHas(k Key) bool {
 	for i := range Key(probes) {
-		if word, mask := f.small(k + i*k.step()); atomic.LoadUint64(word)&mask == 0 {
+		if word, mask := f.smallPlace(k + i*k.step()); atomic.LoadUint64(word)&mask == 0 {
 			return false
 		}
 	}
@@ -153,7 +153,7 @@ func (f *Filter) smallAdd(k Key) (had bool) {
 		return true
 	}
 	for i := range Key(probes) {
-		word, mask := f.small(k + i*k.step())
+		word, mask := f.smallPlace(k + i*k.step())
 		atomic.OrUint64(word, mask)
 	}
 	f.added.Add(1)

@@ -207,9 +207,9 @@ func (s *Store) Get(k Key) (*Record, bool) {
 	return r, true
 }
 
-// Again reports whether the record, which must not be released yet, is still what Get returns
+// IsCurrent reports whether the record, which must not be released yet, is still what Get returns
 // for its key, and counts a use. It removes a damaged one.
-func (r *Record) Again(k Key) bool {
+func (r *Record) IsCurrent(k Key) bool {
 	r.s.mu.Lock()
 	e := r.s.index.get(k)
 	if e == nil || e.seg != uint16(r.g.num) || int64(e.off)*align != r.off || int64(e.len)*align != r.length || r.g.dead {

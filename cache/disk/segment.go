@@ -302,7 +302,7 @@ func (g *segment) scanOn() (damaged int64) {
 		// Bytes that resemble a record in a damaged one are not counted.
 		if err != errWiped && at >= next {
 			damaged++
-			next = g.behind(at)
+			next = g.nextRecord(at)
 		}
 		if at = g.nextMagic(at + align); at < 0 {
 			break
@@ -311,9 +311,9 @@ func (g *segment) scanOn() (damaged int64) {
 	return damaged
 }
 
-// behind returns where the record after a damaged one may begin, as far as its lengths are
+// nextRecord returns where the record after a damaged one may begin, as far as its lengths are
 // credible.
-func (g *segment) behind(at int64) int64 {
+func (g *segment) nextRecord(at int64) int64 {
 	if at+recordHead > int64(len(g.data)) {
 		return at
 	}

@@ -318,7 +318,7 @@ func (n *Node) fetch(ctx context.Context, ask []byte) (head []byte, body io.Read
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) && op.Op == "dial" {
-			n.down(err)
+			n.markDown(err)
 		}
 		return nil, nil, 0, err
 	}
@@ -388,7 +388,7 @@ func (n *Node) deliver(ctx context.Context) {
 	r, err := n.post(ctx, "orders", body)
 	if err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) {
-			n.down(err)
+			n.markDown(err)
 		}
 		return
 	}
@@ -405,8 +405,8 @@ func (n *Node) deliver(ctx context.Context) {
 	}
 }
 
-// down records that the node is unreachable.
-func (n *Node) down(err error) {
+// markDown records that the node is unreachable.
+func (n *Node) markDown(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.up.Swap(false) {

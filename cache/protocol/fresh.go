@@ -122,8 +122,8 @@ func (f *Facts) AgeAt(now time.Time) time.Duration {
 	return f.Age + max(0, now.Sub(f.Received))
 }
 
-// Left returns how long it is still fresh: negative if it is stale.
-func (f *Facts) Left(now time.Time) time.Duration { return f.Lifetime - f.AgeAt(now) }
+// FreshFor returns how long it is still fresh: negative if it is stale.
+func (f *Facts) FreshFor(now time.Time) time.Duration { return f.Lifetime - f.AgeAt(now) }
 
 // Expires returns when the response becomes stale.
 func (f *Facts) Expires() time.Time { return f.Received.Add(f.Lifetime - f.Age) }
@@ -150,7 +150,7 @@ func (f *Facts) Judge(q *Directives, now time.Time) Use {
 	if f.Control.NoCache || q.NoCache || q.NoStore {
 		return Revalidate
 	}
-	age, left := f.AgeAt(now), f.Left(now)
+	age, left := f.AgeAt(now), f.FreshFor(now)
 	// max-stale extends max-age (RFC 9111 section 5.2.1.2).
 	if q.MaxAge >= 0 && age > q.MaxAge && age-q.MaxAge > q.MaxStale && !(f.Control.Immutable && left > 0 && q.MaxAge == 0) {
 		return Revalidate
@@ -179,7 +179,7 @@ func (f *Facts) Serves(q *Directives, now time.Time, offline time.Duration) bool
 		return false
 	}
 	for _, d := range [...]time.Duration{f.Control.StaleIfError, q.StaleIfError, offline} {
-		if d > 0 && -f.Left(now) <= d {
+		if d > 0 && -f.FreshFor(now) <= d {
 			return true
 		}
 	}

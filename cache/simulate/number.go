@@ -28,8 +28,8 @@ func (t *Trace) Close() error {
 	return errors.Join(err, os.Remove(t.file.Name()))
 }
 
-// each calls f for every request.
-func (t *Trace) each(ctx context.Context, f func(id uint32, size int64)) error {
+// eachRequest calls f for every request.
+func (t *Trace) eachRequest(ctx context.Context, f func(id uint32, size int64)) error {
 	in := bufio.NewReaderSize(io.NewSectionReader(t.file, 0, t.Requests*8), 1<<20)
 	var b [8]byte
 	for i := range t.Requests {

@@ -130,7 +130,7 @@ func model(ctx context.Context, t *Trace, name string, size int64) (Result, erro
 		return Result{}, err
 	}
 	m := admission.NewModel(admission.Sizes{Memory: memory, Disk: size - memory}, p, window)
-	err = t.each(ctx, func(id uint32, size int64) { m.Request(key(id), size) })
+	err = t.eachRequest(ctx, func(id uint32, size int64) { m.Request(key(id), size) })
 	return Result{Policy: name, Size: size, Memory: memory, Hits: ratio(m.Hits, m.Misses), HitBytes: ratio(m.HitBytes, m.MissBytes), Writes: m.Writes, WrittenBytes: m.WriteBytes}, err
 }
 
@@ -159,7 +159,7 @@ func lru(ctx context.Context, t *Trace, size int64) (Result, error) {
 		next[i], prev[i] = next[n], n
 		prev[next[i]], next[n] = i, i
 	}
-	err := t.each(ctx, func(id uint32, length int64) {
+	err := t.eachRequest(ctx, func(id uint32, length int64) {
 		if next[id] != gone {
 			hits++
 			hitBytes += length

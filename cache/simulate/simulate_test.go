@@ -175,7 +175,7 @@ func TestNumbersAreExact(t *testing.T) {
 	}
 	ids := map[int]uint32{}
 	i := 0
-	err = tr.each(t.Context(), func(id uint32, size int64) {
+	err = tr.eachRequest(t.Context(), func(id uint32, size int64) {
 		if old, ok := ids[order[i]]; ok && old != id || size != int64(10+order[i]) {
 			t.Fatalf("request %d: number %d, was %d; size %d", i, id, old, size)
 		}

@@ -252,7 +252,7 @@ func (c *Check) look(w *scratch, t *filter.Transaction, url bool, dst []filter.F
 			}
 			continue
 		}
-		if ledToItself(w.found[:i+1], t.Host) || !m.List.Applies(*m, c.now()) || url && known(t.Findings, m.Category) {
+		if ledToItself(w.found[:i+1], t.Host) || !m.List.Applies(*m, c.now()) || url && reported(t.Findings, m.Category) {
 			continue
 		}
 		dst = add(dst, from, m, t.Terse)
@@ -437,8 +437,8 @@ func join(a, b string) string {
 	return cmp.Or(a, b)
 }
 
-// known reports whether this check has already reported category.
-func known(found []filter.Finding, category string) bool {
+// reported reports whether this check has already reported category.
+func reported(found []filter.Finding, category string) bool {
 	for i := range found {
 		if found[i].Check == "category" && found[i].Category == category {
 			return true

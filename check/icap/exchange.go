@@ -85,8 +85,8 @@ func (x *exchange) deadline() time.Time {
 	return end
 }
 
-// over reports whether the rest of the body need not be sent.
-func (x *exchange) over() bool {
+// isOver reports whether the rest of the body need not be sent.
+func (x *exchange) isOver() bool {
 	if x.reply == nil && x.err == nil && x.room < 0 {
 		select {
 		case a := <-x.answers:
@@ -112,7 +112,7 @@ func (x *exchange) take(a answer) {
 func (x *exchange) write(p []byte) {
 	x.sent += int64(len(p))
 	_, _ = x.sum.Write(p)
-	if x.over() {
+	if x.isOver() {
 		return
 	}
 	if x.room >= 0 {
@@ -123,7 +123,7 @@ func (x *exchange) write(p []byte) {
 			return
 		}
 		x.endPreview("0\r\n\r\n")
-		if x.over() {
+		if x.isOver() {
 			return
 		}
 	}
@@ -189,7 +189,7 @@ func (x *exchange) await() {
 // finish ends the body and returns the server's reply.
 func (x *exchange) finish() (*reply, error) {
 	switch {
-	case x.over():
+	case x.isOver():
 	case x.room >= 0:
 		x.endPreview("0; ieof\r\n\r\n")
 	case x.m.body == nil:
@@ -224,5 +224,5 @@ func (x *exchange) close() {
 		return
 	}
 	<-x.ended
-	x.s.keep(x.l)
+	x.s.putIdle(x.l)
 }

@@ -315,7 +315,7 @@ func (c *Check) askOne(ctx context.Context, s *server, m *message) (*reply, erro
 		return nil, &failure{s: s, err: fmt.Errorf("waiting for one of its connections: %w", err)}
 	}
 	defer s.gate.give()
-	l := s.kept()
+	l := s.takeIdle()
 	if l != nil {
 		r, err := c.try(ctx, s, l, o, m)
 		var f *failure
@@ -342,7 +342,7 @@ func (c *Check) try(ctx context.Context, s *server, l *link, o *options, m *mess
 			if x.sent+int64(len(p)) > c.largest {
 				return nil, c.tooLarge()
 			}
-			if x.write(p); x.over() {
+			if x.write(p); x.isOver() {
 				break
 			}
 		}

@@ -112,8 +112,8 @@ func (s *server) dial(ctx context.Context) (*link, error) {
 	return &link{Conn: c, r: bufio.NewReaderSize(c, wire.MaxLine)}, nil
 }
 
-// kept returns a kept connection, nil if there is none.
-func (s *server) kept() *link {
+// takeIdle returns a kept connection, nil if there is none.
+func (s *server) takeIdle() *link {
 	select {
 	case l := <-s.idle:
 		l.stale = true
@@ -123,8 +123,8 @@ func (s *server) kept() *link {
 	}
 }
 
-// keep keeps a connection for the next message.
-func (s *server) keep(l *link) {
+// putIdle keeps a connection for the next message.
+func (s *server) putIdle(l *link) {
 	if !s.keeper.ended() && l.r.Buffered() == 0 && l.SetDeadline(time.Time{}) == nil {
 		select {
 		case s.idle <- l:
@@ -257,7 +257,7 @@ func (s *server) learn(ctx context.Context) error {
 	if r.close || !stop() {
 		l.Close()
 	} else {
-		s.keep(l)
+		s.putIdle(l)
 	}
 	return nil
 }

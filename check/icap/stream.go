@@ -124,7 +124,7 @@ func (s *stream) Take(p []byte) {
 		s.finish(nil, s.c.tooLarge())
 		return
 	}
-	if s.x.write(p); s.x.over() {
+	if s.x.write(p); s.x.isOver() {
 		s.finish(s.x.finish())
 	}
 }

@@ -123,7 +123,7 @@ func (u *unmasker) look(last bool) {
 		if end < 0 {
 			break
 		}
-		if !odd(u.text[u.at:end]) {
+		if !maybeDisguised(u.text[u.at:end]) {
 			u.at = after
 			continue
 		}
@@ -190,9 +190,9 @@ func single(word []byte) bool {
 	return n == len(word)
 }
 
-// odd reports whether a word may be disguised, or a letter of a row. It is fast, and false for
+// maybeDisguised reports whether a word may be disguised, or a letter of a row. It is fast, and false for
 // the words of English pages.
-func odd(word []byte) bool {
+func maybeDisguised(word []byte) bool {
 	if len(word) < 2 {
 		return len(word) == 1
 	}
@@ -297,7 +297,7 @@ func appendMapped(dst []byte, r rune, to map[rune]rune, one rune) ([]byte, bool)
 // plain form.
 func appendPlain(dst, words []byte, to map[rune]rune, one rune) []byte {
 	for word := range bytes.FieldsSeq(words) {
-		from, ok := len(dst), to != nil && len(word) > 1 && odd(word)
+		from, ok := len(dst), to != nil && len(word) > 1 && maybeDisguised(word)
 		for _, r := range string(word) {
 			if !ok {
 				break

@@ -180,11 +180,11 @@ func (s *stemScan) sample(text []byte) {
 	}
 	s.samples[1], s.samples[0] = s.samples[0], append(s.samples[1][:0], text[:min(len(text), sampleText)]...)
 	s.begun = true
-	s.Ask(s.tell)
+	s.Ask(s.textLanguage)
 }
 
-// tell returns the language of the current text, or if that is unknown, of the text before.
-func (s *stemScan) tell() language.Tag {
+// textLanguage returns the language of the current text, or if that is unknown, of the text before.
+func (s *stemScan) textLanguage() language.Tag {
 	var page, head language.Tag
 	if s.body != nil {
 		page, head = s.body.Languages()

@@ -63,8 +63,8 @@ type job struct {
 	asked   bool          // asks is closed
 }
 
-// tell notifies the job that the requests waiting for it have changed.
-func (j *job) tell() {
+// notifyWaiters notifies the job that the requests waiting for it have changed.
+func (j *job) notifyWaiters() {
 	select {
 	case j.news <- struct{}{}:
 	default:
@@ -79,7 +79,7 @@ func (c *Check) start(sum [32]byte, b []byte, head picture.Head, ask bool, page 
 	c.jobs.last = time.Now()
 	if j := c.jobs.by[sum]; j != nil {
 		j.waiting.Add(1)
-		j.tell()
+		j.notifyWaiters()
 		return j
 	}
 	if len(c.jobs.by) >= c.jobs.most || c.jobs.bytes+len(b) > queuedBytes {
@@ -284,7 +284,7 @@ func (c *Check) ask(ctx context.Context, b []byte) (f filter.Finding, err error)
 	}
 	h, quality := hashed.PDQ()
 	if quality >= minQuality {
-		if f, ok := c.known.near(ctx, h); ok {
+		if f, ok := c.known.similar(ctx, h); ok {
 			c.seen.With("near").Inc()
 			return f, nil
 		}
@@ -366,8 +366,8 @@ func (k *known) put(ctx context.Context, sum [32]byte, v verdict) {
 	}
 }
 
-// near returns the model's verdict on the same picture in another size.
-func (k *known) near(ctx context.Context, h picture.Hash) (f filter.Finding, ok bool) {
+// similar returns the model's verdict on the same picture in another size.
+func (k *known) similar(ctx context.Context, h picture.Hash) (f filter.Finding, ok bool) {
 	k.mu.Lock()
 	best := same + 1
 	for i := range k.last {

@@ -328,7 +328,7 @@ func TestPicturesThatNobodyWaitsForRest(t *testing.T) {
 		go func() {
 			time.Sleep(quiet / 2)
 			left.waiting.Add(1)
-			left.tell()
+			left.notifyWaiters()
 		}()
 		if slot := q.turn(left); slot != q.asks || time.Since(begun) != quiet/2 {
 			t.Errorf("a picture that is wanted again waits for %v, want %v", time.Since(begun), quiet/2)

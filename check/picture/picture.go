@@ -161,7 +161,7 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	head := t.Content()
 	media := head.Type()
 	if isPicture(media) || t.ForPicture() {
-		head.Keep()
+		head.KeepAll()
 		return true
 	}
 	return holdsPictures(media) || saysNothing(head)
@@ -366,7 +366,7 @@ func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job, bad boo
 	}
 	defer func() {
 		j.waiting.Add(-1)
-		j.tell()
+		j.notifyWaiters()
 	}()
 	patience := t.Verdict.Patience
 	bounded := patience > 0 && !c.full
@@ -391,14 +391,14 @@ func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job, bad boo
 		case <-asks:
 			asks = nil
 			if !bounded || bad {
-				j.tell()
+				j.notifyWaiters()
 				continue
 			}
 			page := referer(t)
 			var left time.Duration
 			left, of = c.holds.join(holdKey{t.Client.Addr, page[:min(len(page), maxPageURL)]}, patience)
 			if left > 0 {
-				j.tell()
+				j.notifyWaiters()
 			}
 			if left == patience {
 				many = of.many

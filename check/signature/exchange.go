@@ -18,7 +18,7 @@ import (
 )
 
 // name tries the rules on a name: a DNS query, or the name in a TLS hello.
-func (c *Check) name(t *filter.Transaction) ([]engine.Alert, engine.Over) {
+func (c *Check) name(t *filter.Transaction) ([]engine.Alert, engine.Exceeded) {
 	f := connection(t)
 	tx := &engine.Tx{}
 	c.start(tx, t, f.Flow)
@@ -49,7 +49,7 @@ func (c *Check) refusedDNS(t *filter.Transaction, msg []byte) {
 	c.start(tx, t, connection(t).Flow)
 	tx.L4 = engine.UDP
 	alerts := c.engine.Inspect(tx, rule.ToServer, rule.Complete, nil)
-	t.Findings = c.findings(alerts, new(map[uint32]bool), t.Terse, over(t, tx.Over, t.Findings))
+	t.Findings = c.findings(alerts, new(map[uint32]bool), t.Terse, reportExceeded(t, tx.Over, t.Findings))
 }
 
 // A handshake is a TLS handshake that rules follow: its name is judged several times, as more
@@ -65,7 +65,7 @@ type handshake struct {
 // handshake tries the rules on the known part of a TLS handshake: the name, the client's
 // hello, the origin's certificates. It continues where it stopped, so that thresholds count a
 // hello once.
-func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert, o engine.Over) {
+func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert, o engine.Exceeded) {
 	k := &f.tls
 	if k.check != c || k.host != t.Host || k.ja4 != t.JA4 {
 		*k = handshake{check: c, host: t.Host, ja4: t.JA4}
@@ -96,7 +96,7 @@ func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert
 		}
 		alerts = c.engine.Inspect(&k.tx, rule.ToClient, rule.Complete, alerts)
 	}
-	o, k.tx.Over = k.tx.Over, engine.Over{}
+	o, k.tx.Over = k.tx.Over, engine.Exceeded{}
 	return alerts, o
 }
 
@@ -166,7 +166,7 @@ func (m *exchange) request(q *hm.Request) {
 		s.Headers = append(pseudo, s.Headers...)
 	}
 	s.At = rule.Headers
-	m.odd(m.http.Anomalies(rule.ToServer)...)
+	m.recordAnomalies(m.http.Anomalies(rule.ToServer)...)
 }
 
 // malformed sets a request head that cannot be parsed, as far as it can be split: into lines,
@@ -186,7 +186,7 @@ func (m *exchange) malformed(raw []byte) {
 	if i := bytes.LastIndexAny(s.Target, " \t"); i >= 0 && bytes.HasPrefix(s.Target[i+1:], []byte("HTTP")) {
 		s.Protocol, s.Target = s.Target[i+1:], bytes.TrimRight(s.Target[:i], " \t")
 	} else {
-		m.odd("http.request_line_incomplete")
+		m.recordAnomalies("http.request_line_incomplete")
 	}
 	for line := range bytes.Lines(s.RawHead) {
 		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 || len(s.Headers) > maxFields {
@@ -199,14 +199,14 @@ func (m *exchange) malformed(raw []byte) {
 		s.Headers = append(s.Headers, engine.Header{Name: bytes.TrimRight(name, " \t"), Value: bytes.TrimSpace(value)})
 	}
 	s.At = rule.Complete
-	m.odd(m.http.Anomalies(rule.ToServer)...)
+	m.recordAnomalies(m.http.Anomalies(rule.ToServer)...)
 }
 
 // maxFields limits the fields of a malformed request that rules inspect.
 const maxFields = 2048
 
-// odd records anomalies, by their names in app-layer-event.
-func (m *exchange) odd(events ...string) {
+// recordAnomalies records anomalies, by their names in app-layer-event.
+func (m *exchange) recordAnomalies(events ...string) {
 	for _, name := range events {
 		if m.http.Events == nil {
 			m.http.Events = map[string]bool{}
@@ -231,12 +231,12 @@ func (m *exchange) response(r *hm.Response) {
 	}
 	s.Headers = headers(s.Headers[:0], r.Fields)
 	s.At = max(s.At, rule.Headers)
-	m.odd(m.http.Anomalies(rule.ToClient)...)
+	m.recordAnomalies(m.http.Anomalies(rule.ToClient)...)
 	if v, _ := s.Get("Content-Encoding"); bytes.Count(v, []byte(",")) >= maxCodings {
-		m.odd("http.too_many_encoding_layers")
+		m.recordAnomalies("http.too_many_encoding_layers")
 	}
 	if r.Folded {
-		m.odd("http.invalid_response_field_folding")
+		m.recordAnomalies("http.invalid_response_field_folding")
 	}
 }
 
@@ -277,9 +277,9 @@ func (m *exchange) body(s *engine.Side, b *content.Body) rule.Progress {
 	data, err := b.Decoded() // data before an error is inspected, too
 	switch v, _ := s.Get("Content-Encoding"); {
 	case errors.Is(err, content.ErrBomb):
-		m.odd("http.compression_bomb")
+		m.recordAnomalies("http.compression_bomb")
 	case err != nil && len(v) > 0 && b.Complete():
-		m.odd("http.gzip_decompression_failed")
+		m.recordAnomalies("http.gzip_decompression_failed")
 	}
 	if len(data) > m.check.body {
 		data = data[:m.check.body]

@@ -80,7 +80,7 @@ alert http any any -> any any (http.uri; content:"/bad"; lua:yes.lua; sid:2;)
 	if p := c.Problems(); len(p) != 1 || !strings.Contains(p[0], "own not fetched yet") {
 		t.Errorf("problems before anything is fetched: %q", p)
 	}
-	if got, err := update(c); err != nil || !got.Taken || got.Entries != 2 {
+	if got, err := update(c); err != nil || !got.Updated || got.Entries != 2 {
 		t.Fatalf("first fetch: %+v, %v", got, err)
 	}
 	c = build()
@@ -91,7 +91,7 @@ alert http any any -> any any (http.uri; content:"/bad"; lua:yes.lua; sid:2;)
 	// A page of a captive portal, and a version that lacks most rules, are refused.
 	for _, no := range []string{"<html>please log in</html>", "# nothing\n", "alert nonsense\nalert more\n"} {
 		content.Store([]byte(no))
-		if got, err := update(c); err == nil || got.Taken {
+		if got, err := update(c); err == nil || got.Updated {
 			t.Errorf("%q was taken", no)
 		}
 	}
@@ -101,7 +101,7 @@ alert http any any -> any any (http.uri; content:"/bad"; lua:yes.lua; sid:2;)
 
 	// A newer version changes the dataset, too.
 	content.Store(tarball(t, "rules/worse.lst", "L3dvcnNl\n", "rules/a.rules", `alert http any any -> any any (http.uri; dataset:isset,bad,type string,load worse.lst; sid:1;)`))
-	if got, err := update(c); err != nil || !got.Taken || got.Was != 2 {
+	if got, err := update(c); err != nil || !got.Updated || got.Was != 2 {
 		t.Fatalf("newer version: %+v, %v", got, err)
 	}
 	c = build()

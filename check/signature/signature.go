@@ -308,8 +308,8 @@ func (c *Check) Awaits(category string) bool {
 	return err == nil && len(c.fetched) > 0
 }
 
-// Knows reports whether a rule has this number.
-func (c *Check) Knows(sid uint32) bool {
+// HasRule reports whether a rule has this number.
+func (c *Check) HasRule(sid uint32) bool {
 	_, ok := slices.BinarySearch(c.sids, sid)
 	return ok
 }
@@ -358,9 +358,9 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	seen := &none
 	switch {
 	case s == filter.Name:
-		var o engine.Over
+		var o engine.Exceeded
 		alerts, o = c.name(t)
-		dst = over(t, o, dst)
+		dst = reportExceeded(t, o, dst)
 	case t.Request == nil:
 		return dst, nil
 	default:
@@ -369,8 +369,8 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 			break
 		}
 		alerts = m.inspect(t, s)
-		dst = over(t, m.tx.Over, dst)
-		m.tx.Over = engine.Over{}
+		dst = reportExceeded(t, m.tx.Over, dst)
+		m.tx.Over = engine.Exceeded{}
 		// A connection keeps its exchanges for a while, but not their bodies.
 		if m.over = s == filter.ResponseBody && (t.Body == nil || t.Body.Complete()); m.over {
 			m.tx.Close()
@@ -417,7 +417,7 @@ func (c *Check) Refused(t *filter.Transaction, head []byte) {
 	m.tx.Source, m.tx.App = m.http.Joined(), engine.HTTP1
 	m.malformed(head)
 	alerts := c.engine.Inspect(&m.tx, rule.ToServer, rule.Complete, nil)
-	t.Findings = c.findings(alerts, &m.seen, t.Terse, over(t, m.tx.Over, t.Findings))
+	t.Findings = c.findings(alerts, &m.seen, t.Terse, reportExceeded(t, m.tx.Over, t.Findings))
 }
 
 // report appends the findings for one alert.
@@ -453,9 +453,9 @@ func (c *Check) report(a *engine.Alert, terse bool, dst []filter.Finding) []filt
 	return dst
 }
 
-// over reports rules that were given up because they exceeded a limit, and notes which ones
+// reportExceeded reports rules that were given up because they exceeded a limit, and notes which ones
 // are disabled from now on.
-func over(t *filter.Transaction, o engine.Over, dst []filter.Finding) []filter.Finding {
+func reportExceeded(t *filter.Transaction, o engine.Exceeded, dst []filter.Finding) []filter.Finding {
 	for _, sid := range o.Disabled {
 		if t.Note != "" {
 			t.Note += "; "

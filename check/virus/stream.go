@@ -124,7 +124,7 @@ func (s *stream) Take(p []byte) {
 // verdict returns the virus in the complete body, "" for none.
 func (s *stream) verdict(ctx context.Context) (string, error) {
 	sum := [sha256.Size]byte(s.hash.Sum(nil))
-	name, ok := s.c.known(ctx, sum)
+	name, ok := s.c.knownHash(ctx, sum)
 	switch {
 	case ok:
 		return name, nil

@@ -183,7 +183,7 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	var err error
 	skipped := s == filter.ResponseBody && c.skips(t)
 	if b.Held() {
-		name, err = c.held(ctx, b, skipped)
+		name, err = c.scanHeld(ctx, b, skipped)
 		c.count(err)
 	} else {
 		name, err = c.stream(ctx, b, skipped)
@@ -224,8 +224,8 @@ func (c *Check) count(err error) {
 	c.counters[failed].Add(1)
 }
 
-// held returns the virus in a complete body, "" for none.
-func (c *Check) held(ctx context.Context, b *content.Body, skipped bool) (string, error) {
+// scanHeld returns the virus in a complete body, "" for none.
+func (c *Check) scanHeld(ctx context.Context, b *content.Body, skipped bool) (string, error) {
 	hash := sha256.New()
 	n := int64(0)
 	for p, err := range b.Blocks() {
@@ -239,7 +239,7 @@ func (c *Check) held(ctx context.Context, b *content.Body, skipped bool) (string
 		return "", errTooLarge
 	}
 	sum := [sha256.Size]byte(hash.Sum(nil))
-	name, ok := c.known(ctx, sum)
+	name, ok := c.knownHash(ctx, sum)
 	if name != "" || skipped {
 		return name, nil
 	}
@@ -268,8 +268,8 @@ func (c *Check) held(ctx context.Context, b *content.Body, skipped bool) (string
 	return name, nil
 }
 
-// known returns the entry for a hash in the lists or in memory.
-func (c *Check) known(ctx context.Context, sum [sha256.Size]byte) (name string, ok bool) {
+// knownHash returns the entry for a hash in the lists or in memory.
+func (c *Check) knownHash(ctx context.Context, sum [sha256.Size]byte) (name string, ok bool) {
 	if what, ok := c.hashes[sum]; ok {
 		c.counters[listed].Add(1)
 		return "hash " + hex.EncodeToString(sum[:8]) + "… is on a list: " + what, true

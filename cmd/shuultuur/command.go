@@ -125,7 +125,7 @@ func choose(ctx context.Context, e env, group string, all []command, args []stri
 			return c.start(ctx, e, strings.TrimSpace(group+" "+c.name), args[1:])
 		}
 	}
-	name, hint := strings.TrimSpace(group+" "+args[0]), meant(args[0], all)
+	name, hint := strings.TrimSpace(group+" "+args[0]), commandHint(args[0], all)
 	if hint == "" {
 		hint = unknownHint
 	}
@@ -170,8 +170,8 @@ func (c command) summary() string {
 	return strings.TrimSuffix(s, ".")
 }
 
-// meant returns a hint at the command that a misspelt one resembles, or "".
-func meant(name string, all []command) string {
+// commandHint returns a hint at the command that a misspelt one resembles, or "".
+func commandHint(name string, all []command) string {
 	var names []string
 	for _, c := range all {
 		names = append(names, c.name)

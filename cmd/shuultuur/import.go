@@ -115,7 +115,7 @@ func compareImport(ctx context.Context, e env, program, path, file, log string) 
 // the imported program can continue to run.
 func runBeside(ctx context.Context, e env, file string) int {
 	moved := filepath.Join(filepath.Dir(file), "beside.yaml")
-	lines, err := importer.Beside(file, moved)
+	lines, err := importer.WithOtherPorts(file, moved)
 	if err != nil {
 		return fail(e, err)
 	}

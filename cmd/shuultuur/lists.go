@@ -110,7 +110,7 @@ func wrongList(args []string) error {
 			return fmt.Errorf("an argument is missing; usage: shuultuur list %s %s", c.name, c.args)
 		}
 	}
-	return fmt.Errorf("there is no command %q%s; \"shuultuur list -h\" lists them", "list "+args[0], meant(args[0], append(own, listCommands()...)))
+	return fmt.Errorf("there is no command %q%s; \"shuultuur list -h\" lists them", "list "+args[0], commandHint(args[0], append(own, listCommands()...)))
 }
 
 func compileList(ctx context.Context, e env, cfg list.Config, source, file string, all bool) int {

@@ -28,8 +28,8 @@ func namesThere(ctx context.Context, e env, names []string, fetched bool) ([]str
 	return names, err
 }
 
-// each calls do for each list.
-func each(e env, names []string, err error, do func(name string) error) int {
+// eachList calls do for each list.
+func eachList(e env, names []string, err error, do func(name string) error) int {
 	if err != nil {
 		return fail(e, err)
 	}
@@ -46,7 +46,7 @@ func each(e env, names []string, err error, do func(name string) error) int {
 // previous version.
 func fetchThere(ctx context.Context, e env, names []string, back bool) int {
 	names, err := namesThere(ctx, e, names, true)
-	return each(e, names, err, func(name string) error {
+	return eachList(e, names, err, func(name string) error {
 		l, taken, err := e.at.Fetch(ctx, name, back)
 		switch {
 		case err != nil:
@@ -65,7 +65,7 @@ func fetchThere(ctx context.Context, e env, names []string, back bool) int {
 // historyThere prints the versions of lists.
 func historyThere(ctx context.Context, e env, names []string) int {
 	names, err := namesThere(ctx, e, names, true)
-	return each(e, names, err, func(name string) error {
+	return eachList(e, names, err, func(name string) error {
 		l, err := e.at.List(ctx, name, false)
 		if err != nil {
 			return err
@@ -86,7 +86,7 @@ func historyThere(ctx context.Context, e env, names []string) int {
 // statsThere prints the contents of lists in numbers.
 func statsThere(ctx context.Context, e env, names []string) int {
 	names, err := namesThere(ctx, e, names, false)
-	return each(e, names, err, func(name string) error {
+	return eachList(e, names, err, func(name string) error {
 		l, err := e.at.List(ctx, name, false)
 		if err != nil {
 			return err
@@ -124,7 +124,7 @@ func searchThere(ctx context.Context, e env, name string) int {
 func lintThere(ctx context.Context, e env, names []string) int {
 	names, err := namesThere(ctx, e, names, false)
 	bad := 0
-	status := each(e, names, err, func(name string) error {
+	status := eachList(e, names, err, func(name string) error {
 		l, err := e.at.List(ctx, name, true)
 		if err != nil {
 			return err

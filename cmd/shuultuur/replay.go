@@ -186,7 +186,7 @@ func (r *replayFlags) run(ctx context.Context, e env) error {
 		write = x.JSON
 	}
 	in := r.source.Input()
-	return errors.Join(write(e.stdout), in.Whole())
+	return errors.Join(write(e.stdout), in.CheckComplete())
 }
 
 // entries opens the files, or the record of the old settings, or that of the

@@ -267,7 +267,7 @@ func tellEffect(e env, s *admin.Saved) {
 	if s.Effect == nil {
 		return
 	}
-	fmt.Fprintln(e.stdout, s.Effect.Says())
+	fmt.Fprintln(e.stdout, s.Effect.Summary())
 	for _, c := range s.Effect.Changes {
 		fmt.Fprintf(e.stdout, "%8d  %s -> %s  policy %s, category %s, rule %s  %s\n", c.Count, c.Was, c.Is, printable(c.Policy), printable(c.Category), printable(c.Rule), printable(strings.Join(c.Examples, " ")))
 	}

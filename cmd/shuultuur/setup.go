@@ -36,7 +36,7 @@ var (
 // for them.
 func setupTopics() []admin.Topic {
 	text, _ := starterFiles.ReadFile("starter/shuultuur.yaml") // cannot fail: it is embedded
-	known := map[string]source.Known{}
+	known := map[string]source.CatalogueEntry{}
 	for _, k := range source.Catalogue() {
 		known[k.Name] = k
 	}

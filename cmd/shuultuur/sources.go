@@ -130,7 +130,7 @@ func (s shelf) update(ctx context.Context, e env, args []string) int {
 		switch {
 		case err != nil:
 			status = fail(e, err)
-		case c.Taken:
+		case c.Updated:
 			fmt.Fprintf(e.stdout, "%s: updated, %d entries (were %d), %d bytes\n", name, c.Entries, c.Was, c.Bytes)
 		default:
 			fmt.Fprintf(e.stdout, "%s: unchanged, %d entries\n", name, c.Entries)

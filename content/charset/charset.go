@@ -110,9 +110,9 @@ func copyASCII(dst, src []byte) int {
 	return i
 }
 
-// bad returns the length of an undefined sequence of two bytes: an ASCII byte in second place
+// undefinedLength returns the length of an undefined sequence of two bytes: an ASCII byte in second place
 // is read again, so that no markup is lost.
-func bad(trail byte) (r, more rune, n int) {
+func undefinedLength(trail byte) (r, more rune, n int) {
 	if trail < utf8.RuneSelf {
 		return utf8.RuneError, 0, 1
 	}
@@ -122,7 +122,7 @@ func bad(trail byte) (r, more rune, n int) {
 // at returns the entry for a pointer in a table, or an error.
 func at(table []rune, pointer int, trail byte) (r, more rune, n int) {
 	if r = table[pointer]; r == 0 {
-		return bad(trail)
+		return undefinedLength(trail)
 	}
 	return r, 0, 2
 }
@@ -144,7 +144,7 @@ func big5(t *[tableCount][]rune, p []byte) (r, more rune, n int) {
 	case trail >= 0xA1 && trail <= 0xFE:
 		offset = 0x62
 	default:
-		return bad(trail)
+		return undefinedLength(trail)
 	}
 	switch pointer := (int(lead)-0x81)*157 + int(trail) - offset; pointer {
 	case 1133:
@@ -171,7 +171,7 @@ func eucKR(t *[tableCount][]rune, p []byte) (r, more rune, n int) {
 	}
 	trail := p[1]
 	if trail < 0x41 || trail == 0xFF {
-		return bad(trail)
+		return undefinedLength(trail)
 	}
 	return at(t[tableEUCKR], (int(lead)-0x81)*190+int(trail)-0x41, trail)
 }
@@ -207,7 +207,7 @@ func eucJP(t *[tableCount][]rune, p []byte) (r, more rune, n int) {
 	case lead >= 0xA1 && high:
 		return at(t[tableJIS0208], (int(lead)-0xA1)*94+int(trail)-0xA1, trail)
 	}
-	return bad(trail)
+	return undefinedLength(trail)
 }
 
 // shiftJIS decodes by section 13.3.1 of the standard.
@@ -227,7 +227,7 @@ func shiftJIS(t *[tableCount][]rune, p []byte) (r, more rune, n int) {
 	offset := 0x41
 	switch {
 	case trail < 0x40 || trail == 0x7F || trail > 0xFC:
-		return bad(trail)
+		return undefinedLength(trail)
 	case trail < 0x7F:
 		offset = 0x40
 	}
@@ -262,7 +262,7 @@ func gb18030(t *[tableCount][]rune, p []byte) (r, more rune, n int) {
 	case trail >= 0x80 && trail <= 0xFE:
 		return at(t[tableGB18030], (int(lead)-0x81)*190+int(trail)-0x41, trail)
 	}
-	return bad(trail)
+	return undefinedLength(trail)
 }
 
 // gb18030Four decodes four bytes, of which the second is a digit.

@@ -313,14 +313,14 @@ func spell(letters string, marks bool, before string, all map[string]bool) {
 }
 
 // may reports whether a word with this beginning can be in the table.
-func (x *table) may(b begun) bool { return b.in(&x.filter) }
+func (x *table) may(b begun) bool { return b.intersects(&x.filter) }
 
 // begun are hashes of the first two, three and four letters of a word. For a shorter word they
 // are hashes of all its letters.
 type begun [3]uint16
 
-// in reports whether a filter contains one of them.
-func (b begun) in(filter *[1024]uint64) bool {
+// intersects reports whether a filter contains one of them.
+func (b begun) intersects(filter *[1024]uint64) bool {
 	return (filter[b[0]>>6]>>(b[0]&63)|filter[b[1]>>6]>>(b[1]&63)|filter[b[2]>>6]>>(b[2]&63))&1 != 0
 }
 
@@ -447,7 +447,7 @@ func scriptOfTag(tag Tag) Script {
 
 // skips reports whether a word with this beginning is not in any phrase.
 func (f *Finder) skips(word []byte, b begun) bool {
-	return !b.in(&f.filter) && !(f.latin && word[0] >= utf8.RuneSelf)
+	return !b.intersects(&f.filter) && !(f.latin && word[0] >= utf8.RuneSelf)
 }
 
 const maxActive = 64

@@ -13,14 +13,14 @@ import (
 func shrinkJPEG(b []byte, head Head) (*Planes, error) {
 	d := &jpegReader{in: b, at: 2, head: head}
 	err := d.run()
-	if err == nil && !d.seen() {
+	if err == nil && !d.hasFirstCoefficients() {
 		err = ErrCut
 	}
 	if err != nil && !d.partly() {
 		return nil, fmt.Errorf("decoding a JPEG: %w", err)
 	}
 	p := d.planes()
-	p.Cut = !d.seen()
+	p.Cut = !d.hasFirstCoefficients()
 	return p, nil
 }
 
@@ -32,7 +32,7 @@ func FirstScans(b []byte) (file []byte, ok bool) {
 		return nil, false
 	}
 	d := &jpegReader{in: b, at: 2, head: head}
-	if err := d.run(); err != nil || !d.progressive || !d.seen() || d.at >= len(b) {
+	if err := d.run(); err != nil || !d.progressive || !d.hasFirstCoefficients() || d.at >= len(b) {
 		return nil, false
 	}
 	return append(b[:d.at:d.at], 0xff, 0xd9), true
@@ -40,7 +40,9 @@ func FirstScans(b []byte) (file []byte, ok bool) {
 
 // partly reports whether a part of the picture was read before an error. Browsers show such a
 // part.
-func (d *jpegReader) partly() bool { return d.seen() || d.parts > 0 && d.part[0].lines > 0 }
+func (d *jpegReader) partly() bool {
+	return d.hasFirstCoefficients() || d.parts > 0 && d.part[0].lines > 0
+}
 
 const (
 	maxParts = 4 // components
@@ -290,8 +292,8 @@ func (d *jpegReader) isRGB() bool {
 	return d.parts == 3 && !d.jfif && (d.adobe == 0 || d.adobe < 0 && d.part[0].id == 'R' && d.part[1].id == 'G' && d.part[2].id == 'B')
 }
 
-// seen reports whether the first coefficients of every component were read.
-func (d *jpegReader) seen() bool {
+// hasFirstCoefficients reports whether the first coefficients of every component were read.
+func (d *jpegReader) hasFirstCoefficients() bool {
 	for i := range d.parts {
 		if d.part[i].scans == 0 {
 			return false
@@ -325,8 +327,8 @@ func (d *jpegReader) scan(seg []byte) (done bool, err error) {
 	}
 	from, low, high := seg[1+2*n], seg[3+2*n]&15, seg[3+2*n]>>4
 	d.bits, d.nbits, d.eod = 0, 0, false
-	if d.progressive && (from != 0 || high != 0 && d.seen()) {
-		if d.seen() {
+	if d.progressive && (from != 0 || high != 0 && d.hasFirstCoefficients()) {
+		if d.hasFirstCoefficients() {
 			return true, nil // only details follow
 		}
 		return false, nil // run skips to the next marker
@@ -337,7 +339,7 @@ func (d *jpegReader) scan(seg []byte) (done bool, err error) {
 	for _, k := range in[:n] {
 		d.part[k].scans++
 	}
-	return d.seen(), nil
+	return d.hasFirstCoefficients(), nil
 }
 
 // blocks reads the blocks of a scan.

@@ -83,7 +83,7 @@ func mended(b []byte) (whole []byte, cut, ok bool) {
 		case "IHDR":
 			head = append(head, c)
 		case "PLTE", "tRNS":
-			if len(head) == 1 && len(head[0].data) == 13 && c.fits(head[0].data) {
+			if len(head) == 1 && len(head[0].data) == 13 && c.fitsHead(head[0].data) {
 				before = append(before, c)
 			}
 		case "IDAT":
@@ -120,9 +120,9 @@ func mended(b []byte) (whole []byte, cut, ok bool) {
 	return written(all), n < len(raw), true
 }
 
-// fits says whether a palette or transparency belongs to a PNG with this head:
+// fitsHead says whether a palette or transparency belongs to a PNG with this head:
 // others are ignored. A palette that is too long is cut.
-func (c *chunk) fits(ihdr []byte) bool {
+func (c *chunk) fitsHead(ihdr []byte) bool {
 	kind := ihdr[9]
 	if c.name == "tRNS" {
 		return kind == 0 && len(c.data) == 2 || kind == 2 && len(c.data) == 6 || kind == 3 && len(c.data) <= 256

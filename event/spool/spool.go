@@ -160,18 +160,18 @@ func (s *Store) gather(ctx context.Context, rows []event.Row) error {
 	case n == 0:
 		s.again = now.Add(s.every)
 		return nil
-	case s.away() && now.Before(s.again), n < uint64(s.rows) && now.Before(s.again):
+	case s.lastFailed() && now.Before(s.again), n < uint64(s.rows) && now.Before(s.again):
 		return nil
 	}
 	s.drain(ctx)
-	if !s.away() {
+	if !s.lastFailed() {
 		s.again = time.Now().Add(s.every)
 	}
 	return nil
 }
 
-// away reports whether the last attempt failed.
-func (s *Store) away() bool {
+// lastFailed reports whether the last attempt failed.
+func (s *Store) lastFailed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err != nil
@@ -205,8 +205,8 @@ func refused(err error) bool {
 	return ok
 }
 
-// lost returns how many of n events the receiver will never accept.
-func lost(err error, n int) int {
+// unacceptable returns how many of n events the receiver will never accept.
+func unacceptable(err error, n int) int {
 	if r, ok := errors.AsType[*event.Refused](err); ok {
 		return r.Of(n)
 	}
@@ -313,7 +313,7 @@ func (s *Store) drain(ctx context.Context) {
 		}
 		switch {
 		case refused(err):
-			n := lost(err, len(rows))
+			n := unacceptable(err, len(rows))
 			s.dropped.Add(uint64(n))
 			s.log.Error("events are refused, and dropped", "events", n, "error", err)
 		case err != nil:

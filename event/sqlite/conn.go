@@ -52,7 +52,7 @@ func (c *conn) open(path string) error {
 	defer libc.Xfree(c.tls, name)
 	// One goroutine at a time uses the connection, so it needs no mutex.
 	rc := sqlite3.Xsqlite3_open_v2(c.tls, name, c.text, sqlite3.SQLITE_OPEN_READWRITE|sqlite3.SQLITE_OPEN_NOMUTEX, 0)
-	c.db = c.out()
+	c.db = c.columnText()
 	if err := c.check(rc); err != nil {
 		return err
 	}
@@ -71,8 +71,8 @@ func (c *conn) close() error {
 	return err
 }
 
-// out returns the pointer that SQLite put at c.text.
-func (c *conn) out() uintptr { return *(*uintptr)(unsafe.Pointer(&c.bytes[0])) }
+// columnText returns the pointer that SQLite put at c.text.
+func (c *conn) columnText() uintptr { return *(*uintptr)(unsafe.Pointer(&c.bytes[0])) }
 
 // check returns the error for the result code rc.
 func (c *conn) check(rc int32) error {
@@ -168,7 +168,7 @@ func (c *conn) prepare(sql string) (*stmt, error) {
 	if err := c.check(rc); err != nil {
 		return nil, err
 	}
-	return &stmt{c: c, p: c.out(), bound: make([]bool, strings.Count(sql, "?")+1)}, nil
+	return &stmt{c: c, p: c.columnText(), bound: make([]bool, strings.Count(sql, "?")+1)}, nil
 }
 
 func (s *stmt) close() {

@@ -35,10 +35,10 @@ func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (rows int64
 	err = s.w.transaction(func() error {
 		var errs []error
 		for _, u := range p.Users {
-			errs = append(errs, s.each("DELETE FROM event WHERE user = ?", u, &rows), s.each("UPDATE event SET note = NULL WHERE instr(note, ?) > 0", u, nil))
+			errs = append(errs, s.execEach("DELETE FROM event WHERE user = ?", u, &rows), s.execEach("UPDATE event SET note = NULL WHERE instr(note, ?) > 0", u, nil))
 		}
 		for _, a := range p.Clients {
-			errs = append(errs, s.each("DELETE FROM event WHERE client = ?", a.String(), &rows), s.each("UPDATE event SET note = NULL WHERE instr(note, ?) > 0", a.String(), nil))
+			errs = append(errs, s.execEach("DELETE FROM event WHERE client = ?", a.String(), &rows), s.execEach("UPDATE event SET note = NULL WHERE instr(note, ?) > 0", a.String(), nil))
 		}
 		return errors.Join(append(errs, s.w.exec("DELETE FROM segment; DELETE FROM part; DELETE FROM total"))...)
 	})
@@ -69,8 +69,8 @@ func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (rows int64
 	return fail(errors.New("the rows are deleted, but readers keep the log from being written back; erase again"))
 }
 
-// each runs a statement with a text, and adds the number of changed rows.
-func (s *Store) each(sql, text string, rows *int64) error {
+// execEach runs a statement with a text, and adds the number of changed rows.
+func (s *Store) execEach(sql, text string, rows *int64) error {
 	st, err := s.w.prepare(sql)
 	if err != nil {
 		return err

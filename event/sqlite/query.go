@@ -150,7 +150,7 @@ func (s *segment) idsOf(f *event.Filter, in span) (ids []int64, rest []*event.Te
 		return nil, nil, false, err
 	}
 	last := -1
-	for i := range sel.each {
+	for i := range sel.eachRow {
 		gaps = gaps || last >= 0 && i != last+1
 		last = i
 		ids = append(ids, at[i])
@@ -503,8 +503,8 @@ func (s *segment) tally(c column, n int, sel selection) (events, blocked []int, 
 		}
 		return true
 	}
-	if !sel.all(s.rows) {
-		sel.each(add)
+	if !sel.isAll(s.rows) {
+		sel.eachRow(add)
 		return events, blocked, nil
 	}
 	for i := range s.rows {
@@ -521,7 +521,7 @@ func (d *Reader) refine(ctx context.Context, s *segment, sel selection, rest []*
 	}
 	var places []int
 	var ids []int64
-	for i := range sel.each {
+	for i := range sel.eachRow {
 		places, ids = append(places, i), append(ids, at[i])
 	}
 	clear(sel)

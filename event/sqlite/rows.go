@@ -99,7 +99,7 @@ func (r *rowReader) close() error {
 
 // page reads the rows with ids that match rest. It leaves no transaction open.
 func (r *rowReader) page(ids wanted, rest []*event.Term, newest bool) (page []event.Row, err error) {
-	s, done, err := r.asked(ids, rest, newest)
+	s, done, err := r.statement(ids, rest, newest)
 	if err != nil {
 		return nil, err
 	}
@@ -117,9 +117,9 @@ func (r *rowReader) page(ids wanted, rest []*event.Term, newest bool) (page []ev
 	}
 }
 
-// asked returns the statement that finds the rows, and the function to call
+// statement returns the statement that finds the rows, and the function to call
 // afterwards.
-func (r *rowReader) asked(ids wanted, rest []*event.Term, newest bool) (s *stmt, done func(), err error) {
+func (r *rowReader) statement(ids wanted, rest []*event.Term, newest bool) (s *stmt, done func(), err error) {
 	query, args := statement(rowColumns, ids, rest)
 	kept := &r.spans[0]
 	if newest {

@@ -96,8 +96,8 @@ func (s *segment) ids() ([]int64, error) {
 // A selection is a set of rows of a segment, one bit each.
 type selection []uint64
 
-// all reports whether all rows of a segment are selected.
-func (s selection) all(rows int) bool {
+// isAll reports whether all rows of a segment are selected.
+func (s selection) isAll(rows int) bool {
 	n := 0
 	for _, w := range s {
 		n += bits.OnesCount64(w)
@@ -120,8 +120,8 @@ func (s selection) empty() bool {
 	return !slices.ContainsFunc(s, func(w uint64) bool { return w != 0 })
 }
 
-// keep removes rows for which ok is false.
-func (s selection) keep(ok func(i int) bool) {
+// filter removes rows for which ok is false.
+func (s selection) filter(ok func(i int) bool) {
 	for w := range s {
 		for left := s[w]; left != 0; left &= left - 1 {
 			if i := bits.TrailingZeros64(left); !ok(w*64 + i) {
@@ -131,8 +131,8 @@ func (s selection) keep(ok func(i int) bool) {
 	}
 }
 
-// each yields the rows in order.
-func (s selection) each(yield func(i int) bool) {
+// eachRow yields the rows in order.
+func (s selection) eachRow(yield func(i int) bool) {
 	for w := range s {
 		for left := s[w]; left != 0; left &= left - 1 {
 			if !yield(w*64 + bits.TrailingZeros64(left)) {
@@ -190,7 +190,7 @@ func (s *segment) within(f *event.Filter, in span, sel selection) error {
 	if late {
 		to = ceilMicro(f.Until) - 1
 	}
-	sel.keep(func(i int) bool {
+	sel.filter(func(i int) bool {
 		id := ids[i]
 		at := id - lags[i]
 		return id >= in.first && id <= in.last && at >= from && at <= to
@@ -237,7 +237,7 @@ func (s *segment) keepCodes(c column, want []bool, sel selection) error {
 	if err != nil {
 		return err
 	}
-	sel.keep(func(i int) bool {
+	sel.filter(func(i int) bool {
 		n := codes.at(i)
 		return n < len(want) && want[n]
 	})
@@ -277,7 +277,7 @@ func (s *segment) ref(t *event.Term, sel selection) error {
 	if len(b) != 2*s.rows {
 		return nil
 	}
-	sel.keep(func(i int) bool { return slices.Contains(hashes, binary.LittleEndian.Uint16(b[2*i:])) })
+	sel.filter(func(i int) bool { return slices.Contains(hashes, binary.LittleEndian.Uint16(b[2*i:])) })
 	return nil
 }
 
@@ -320,7 +320,7 @@ func (s *segment) text(t *event.Term, sel selection) error {
 	if err := s.ref(&event.Term{Values: t.Values}, byRef); err != nil {
 		return err
 	}
-	sel.keep(func(i int) bool {
+	sel.filter(func(i int) bool {
 		h, r := byHost.at(i), byRule.at(i)
 		return blocks&(1<<(i/blockRows)) != 0 || h < hosts.n && inHost[h] || r < rules.n && inRule[r] || byRef[i/64]&(1<<(i%64)) != 0
 	})

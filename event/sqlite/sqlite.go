@@ -194,7 +194,7 @@ func checkVersion(v int64) error {
 // future. Such ids exist if the clock was once wrong; later rows must not
 // follow them.
 func (s *Store) place(now time.Time) (err error) {
-	if s.w.seen, err = s.w.others(); err != nil {
+	if s.w.seen, err = s.w.foreignWrites(); err != nil {
 		return err
 	}
 	if s.last, err = s.w.int(fmt.Sprintf("SELECT coalesce(max(id), 0) FROM event WHERE id < %d", now.Add(clockSlack).UnixMicro())); err != nil {

@@ -98,16 +98,16 @@ const pageSize = 16 << 10
 // place.
 var errMoved = errors.New("another process writes to the database at the same time")
 
-// others returns a number that changes when another connection has written. It
+// foreignWrites returns a number that changes when another connection has written. It
 // is constant within a transaction.
-func (w *writer) others() (int64, error) { return w.int("PRAGMA data_version") }
+func (w *writer) foreignWrites() (int64, error) { return w.int("PRAGMA data_version") }
 
 // exclusively runs f in a transaction, or returns errMoved. The previous process may
 // still write after an upgrade. Ids must be above all existing ones: rows
 // between those of a segment would not be found.
 func (w *writer) exclusively(f func() error) error {
 	return w.transaction(func() error {
-		now, err := w.others()
+		now, err := w.foreignWrites()
 		if err == nil && now != w.seen {
 			err = errMoved
 		}

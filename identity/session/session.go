@@ -276,7 +276,7 @@ func (w *pending) add(c *Change) error {
 		old := w.lookup(n.Addr)
 		if old == nil {
 			fresh++
-		} else if old.same(&n) && n.Until.Sub(old.Until) < n.Until.Sub(w.now)/renewAfter && !n.Until.Before(old.Until) {
+		} else if old.equalExceptTime(&n) && n.Until.Sub(old.Until) < n.Until.Sub(w.now)/renewAfter && !n.Until.Before(old.Until) {
 			continue // it already ends at about the same time
 		}
 		value, err := json.Marshal(n)
@@ -339,8 +339,8 @@ func (w *pending) begunBy(e Ended) (all []netip.Addr) {
 	return all
 }
 
-// same reports whether two sessions differ only in time.
-func (n *Session) same(m *Session) bool {
+// equalExceptTime reports whether two sessions differ only in time.
+func (n *Session) equalExceptTime(m *Session) bool {
 	return n.User == m.User && n.ID == m.ID && n.Source == m.Source && slices.Equal(n.Groups, m.Groups)
 }
 

@@ -51,7 +51,7 @@ func (e *Engine) coversName(at uint32, x rule, r *Request) bool {
 			return false
 		}
 	}
-	return flags&flagNames == 0 || r.fits(x.text())
+	return flags&flagNames == 0 || r.matchesOptions(x.text())
 }
 
 // HasHosts reports whether any rule also applies to tunnels, of which only the host is known.
@@ -61,8 +61,8 @@ func (e *Engine) HasHosts() bool { return e.hosts }
 // as a document. A rule that names no type, or only excludes some, still has many types.
 func forNames(t Type) bool { return t&Document != 0 || bits.OnesCount16(uint16(t)) >= 8 }
 
-// fits reports whether the options dnstype, client and ctag of a rule match.
-func (r *Request) fits(text []byte) bool {
+// matchesOptions reports whether the options dnstype, client and ctag of a rule match.
+func (r *Request) matchesOptions(text []byte) bool {
 	_, options := cutOptions(text)
 	for len(options) > 0 {
 		var opt []byte
@@ -78,7 +78,7 @@ func (r *Request) fits(text []byte) bool {
 				return false
 			}
 		case "ctag":
-			if !r.fromClient(value, r.client.in) {
+			if !r.fromClient(value, r.client.inGroup) {
 				return false
 			}
 		}
@@ -162,7 +162,7 @@ func (c *Client) is(s string) bool {
 	if s == c.Name {
 		return true
 	}
-	if c.in(s) {
+	if c.inGroup(s) {
 		return true
 	}
 	if strings.IndexByte(s, '/') >= 0 {
@@ -173,8 +173,8 @@ func (c *Client) is(s string) bool {
 	return err == nil && a.Unmap() == c.Addr
 }
 
-// in reports whether the client is in the group s; AdGuard calls groups tags.
-func (c *Client) in(s string) bool { return slices.Contains(c.Groups, s) }
+// inGroup reports whether the client is in the group s; AdGuard calls groups tags.
+func (c *Client) inGroup(s string) bool { return slices.Contains(c.Groups, s) }
 
 // nameOption reads an option that only name servers use.
 func (r *Rule) nameOption(name, value []byte) error {

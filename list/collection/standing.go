@@ -11,25 +11,25 @@ import (
 	"shuultuur/list/source"
 )
 
-// A Standing describes a list, without its entries.
-type Standing struct {
+// A Status describes a list, without its entries.
+type Status struct {
 	Report  list.Report
 	Path    string // its source
 	Missing bool   // not fetched yet
 	Fault   string // why its last good version serves, "" if the current one does
 	Fetched bool   // the list is fetched, and the following fields apply
 	URL     string // without a password
-	Known   source.Known
+	Known   source.CatalogueEntry
 	Every   time.Duration
 	State   source.State
 }
 
 // Standing describes the list called name, or returns [ErrNoList].
-func (c *Collection) Standing(name string) (*Standing, error) {
+func (c *Collection) Standing(name string) (*Status, error) {
 	if c.Lists[name] == nil {
 		return nil, ErrNoList
 	}
-	s := &Standing{Report: c.reports[name], Missing: c.Missing(name)}
+	s := &Status{Report: c.reports[name], Missing: c.Missing(name)}
 	if f := c.faults[name]; f != nil {
 		s.Fault = f.Error()
 	}
@@ -43,7 +43,7 @@ func (c *Collection) Standing(name string) (*Standing, error) {
 	}
 	s.URL, s.Every = src.Place(), src.Every
 	all := source.Catalogue()
-	if i := slices.IndexFunc(all, func(k source.Known) bool { return k.Name == c.cfg[name].Fetch.Source }); i >= 0 {
+	if i := slices.IndexFunc(all, func(k source.CatalogueEntry) bool { return k.Name == c.cfg[name].Fetch.Source }); i >= 0 {
 		s.Known = all[i]
 	}
 	s.State, err = c.store(nil).State(name)

@@ -2,9 +2,9 @@ package source
 
 import "shuultuur/list"
 
-// A Known source is an entry of the catalogue. Its content is not part of the program: naming
-// one fetches it, under its licence.
-type Known struct {
+// A CatalogueEntry is a well-known source. Its content is not part of the program: naming one
+// fetches it, under its licence.
+type CatalogueEntry struct {
 	Name       string
 	What       string
 	URL        string
@@ -28,8 +28,8 @@ const (
 
 // Catalogue returns the sources that a list can name, by kind. Addresses, licences and sizes
 // are as of the time of writing.
-func Catalogue() []Known {
-	all := []Known{
+func Catalogue() []CatalogueEntry {
+	all := []CatalogueEntry{
 		{Name: "stevenblack", What: "ads and malware, of several lists", URL: steven + "hosts", Format: list.Hosts, Licence: "MIT", Size: "3 MB", Home: "https://github.com/StevenBlack/hosts"},
 		{Name: "stevenblack-gambling", What: "the same, with gambling", URL: steven + "alternates/gambling/hosts", Format: list.Hosts, Licence: "MIT", Size: "4 MB", Home: "https://github.com/StevenBlack/hosts"},
 		{Name: "stevenblack-porn", What: "the same, with pornography", URL: steven + "alternates/porn/hosts", Format: list.Hosts, Licence: "MIT", Size: "6 MB", Home: "https://github.com/StevenBlack/hosts"},
@@ -48,9 +48,9 @@ func Catalogue() []Known {
 		{Name: "ut1", What: "the University of Toulouse's lists, all", URL: ut1 + "download/blacklists.tar.gz", Sums: ut1Sums, Format: list.UT1, Licence: "CC BY-SA 4.0", Size: "30 MB", Home: ut1, Categories: ut1Categories()},
 	}
 	const emerging = "https://rules.emergingthreats.net/open/suricata-7.0.3/emerging.rules.tar.gz"
-	all = append(all, Known{Name: "et-open", What: "signature rules: malware, phishing, exploits", URL: emerging, Sums: emerging + ".md5", Format: Rules, Licence: "BSD, GPL-2.0", Size: "5 MB", Home: "https://rules.emergingthreats.net/"})
+	all = append(all, CatalogueEntry{Name: "et-open", What: "signature rules: malware, phishing, exploits", URL: emerging, Sums: emerging + ".md5", Format: Rules, Licence: "BSD, GPL-2.0", Size: "5 MB", Home: "https://rules.emergingthreats.net/"})
 	for _, c := range ut1Categories() {
-		all = append(all, Known{Name: "ut1-" + c, What: "of these lists, " + c, URL: ut1 + "download/" + c + ".tar.gz", Sums: ut1Sums, Format: list.UT1, Licence: "CC BY-SA 4.0", Size: ut1Size(c), Home: ut1, Categories: []string{c}})
+		all = append(all, CatalogueEntry{Name: "ut1-" + c, What: "of these lists, " + c, URL: ut1 + "download/" + c + ".tar.gz", Sums: ut1Sums, Format: list.UT1, Licence: "CC BY-SA 4.0", Size: ut1Size(c), Home: ut1, Categories: []string{c}})
 	}
 	return all
 }

@@ -60,8 +60,8 @@ func (r *Refresher) fetch(ctx context.Context, store *Store, items Items) {
 		if err == nil && st.Due(it.Source, r.part, time.Now()) && ctx.Err() == nil {
 			var got Change
 			got, err = store.Update(ctx, name, it)
-			r.count(name, got.Taken, err)
-			if got.Taken {
+			r.count(name, got.Updated, err)
+			if got.Updated {
 				changed = append(changed, name)
 				r.log.Info(it.kind()+" fetched", "name", name, "entries", got.Entries, "was", got.Was, "bytes", got.Bytes)
 			} else if err != nil && ctx.Err() == nil {
@@ -94,11 +94,11 @@ func (r *Refresher) Newer(ctx context.Context, name, version string) bool {
 	for try := 1; err != nil && try < 3 && wait(ctx, time.Second); try++ { // this node may be fetching it already
 		got, err = store.Update(ctx, name, it)
 	}
-	r.count(name, got.Taken, err)
+	r.count(name, got.Updated, err)
 	if err != nil && ctx.Err() == nil {
 		r.log.Warn(it.kind()+" not updated, though another node has a newer version; the one in use stays", "error", err)
 	}
-	return got.Taken
+	return got.Updated
 }
 
 // wait waits, and returns false when ctx ended.

@@ -63,7 +63,7 @@ type Source struct {
 // settings; the catalogue supplies defaults. ok is false for a list that is not fetched.
 func (c Config) Resolve(local list.Config) (src Source, cfg list.Config, ok bool, err error) {
 	if c.Source == "" && c.URL == "" {
-		return src, local, false, c.alone()
+		return src, local, false, c.refuseFetchedOnly()
 	}
 	switch {
 	case c.Source != "" && c.URL != "":
@@ -91,8 +91,8 @@ func (c Config) Resolve(local list.Config) (src Source, cfg list.Config, ok bool
 	return src, local, true, nil
 }
 
-// alone refuses settings that only fetched lists have.
-func (c Config) alone() error {
+// refuseFetchedOnly refuses settings that only fetched lists have.
+func (c Config) refuseFetchedOnly() error {
 	var errs []error
 	for _, x := range []struct {
 		key   string
@@ -189,11 +189,11 @@ func (s Source) Place() string {
 }
 
 // find returns the entry of the catalogue called name.
-func find(name string) (Known, error) {
+func find(name string) (CatalogueEntry, error) {
 	all := Catalogue()
-	i := slices.IndexFunc(all, func(k Known) bool { return k.Name == name })
+	i := slices.IndexFunc(all, func(k CatalogueEntry) bool { return k.Name == name })
 	if i < 0 {
-		return Known{}, fmt.Errorf("the catalogue has no %q; \"shuultuur list catalogue\" shows what it has", name)
+		return CatalogueEntry{}, fmt.Errorf("the catalogue has no %q; \"shuultuur list catalogue\" shows what it has", name)
 	}
 	return all[i], nil
 }

@@ -131,7 +131,7 @@ func TestUnchangedIsNotFetchedTwice(t *testing.T) {
 	src := resolve(t, Config{URL: srv.URL})
 	for i := range 3 {
 		c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
-		if err != nil || c.Taken != (i == 0) || c.Entries != 10 {
+		if err != nil || c.Updated != (i == 0) || c.Entries != 10 {
 			t.Fatalf("update %d: %+v, %v", i, c, err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestUnchangedIsNotFetchedTwice(t *testing.T) {
 	if err := os.Remove(s.Path("ads")); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err != nil || !c.Taken {
+	if c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err != nil || !c.Updated {
 		t.Errorf("after it was removed: %+v, %v", c, err)
 	}
 }
@@ -188,7 +188,7 @@ func TestWhatWasLookedAtIsUsedAndFetchedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := s.Update(t.Context(), "ads", it)
-			if err != nil || !got.Taken || n.Load() != c.fetches || inUse(t, s) != lines(10*int(c.fetches)) {
+			if err != nil || !got.Updated || n.Load() != c.fetches || inUse(t, s) != lines(10*int(c.fetches)) {
 				t.Errorf("%+v, %v after %d fetches, want %d", got, err, n.Load(), c.fetches)
 			}
 			if st, err := s.State("ads"); err != nil || st.Seen != nil {
@@ -245,7 +245,7 @@ func TestWhatIsNotGoodDoesNotReplaceWhatIs(t *testing.T) {
 				c.change(&src)
 			}
 			got, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
-			if err == nil || !strings.Contains(err.Error(), c.want) || got.Taken {
+			if err == nil || !strings.Contains(err.Error(), c.want) || got.Updated {
 				t.Errorf("got %+v, %v, want an error with %q", got, err, c.want)
 			}
 			if inUse(t, s) != good {
@@ -376,7 +376,7 @@ func TestOnlySignedContentIsTaken(t *testing.T) {
 	} {
 		signature = c.signature
 		got, err := newStore(t).Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || got.Taken != (c.want == "") {
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || got.Updated != (c.want == "") {
 			t.Errorf("%s: got %+v, %v, want %q", c.name, got, err, c.want)
 		}
 	}
@@ -394,7 +394,7 @@ func TestAVersionThatLosesACategoryIsNotTaken(t *testing.T) {
 	} {
 		body = c.body
 		got, err := s.Update(t.Context(), "x", Item{Source: resolve(t, Config{URL: srv.URL, Shrink: c.shrink}), Try: TryList("x", cfg)})
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || got.Taken != (c.want == "") {
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || got.Updated != (c.want == "") {
 			t.Errorf("%q with shrink %q: got %+v, %v, want %q", c.body, c.shrink, got, err, c.want)
 		}
 	}
@@ -429,7 +429,7 @@ func TestVersionsAreKeptAndOneCanGoBack(t *testing.T) {
 	src := resolve(t, Config{URL: srv.URL})
 	update := func(want bool) {
 		t.Helper()
-		if c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err != nil || c.Taken != want {
+		if c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err != nil || c.Updated != want {
 			t.Fatalf("with %d lines: %+v, %v, want taken %v", n, c, err, want)
 		}
 	}

@@ -119,7 +119,7 @@ func (st *State) inUse() *Version {
 
 // A Change is the result of an update.
 type Change struct {
-	Taken   bool // there is a new version in use
+	Updated bool // there is a new version in use
 	Was     int  // entries before
 	Version      // in use now
 }
@@ -136,7 +136,7 @@ func (s *Store) Update(ctx context.Context, name string, it Item) (Change, error
 	if err != nil {
 		return Change{}, err
 	}
-	st.asked(it.Source)
+	st.noteSource(it.Source)
 	c, err := s.update(ctx, name, it, &st)
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w", it.kind(), name, err)
@@ -196,7 +196,7 @@ func (s *Store) Newer(ctx context.Context, name string, it Item, look func(file 
 	if err != nil {
 		return false, err
 	}
-	st.asked(it.Source)
+	st.noteSource(it.Source)
 	f, err := os.CreateTemp(filepath.Join(s.Dir, name), "new-*.tmp")
 	if err != nil {
 		return false, err
@@ -233,8 +233,8 @@ func (s *Store) again(name string, src Source, st *State, f *os.File) (d downloa
 	return k.download, err == nil && n == k.Size
 }
 
-// asked notes where the next version comes from.
-func (st *State) asked(src Source) {
+// noteSource notes where the next version comes from.
+func (st *State) noteSource(src Source) {
 	if st.URL != src.Place() {
 		st.URL, st.ETag, st.LastModified = src.Place(), "", ""
 	}
@@ -245,7 +245,7 @@ func (st *State) asked(src Source) {
 func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *os.File, again bool) (v *Version, d download, err error) {
 	src, old := it.Source, st.inUse()
 	asked := *st
-	if !s.fits(name, src, st) {
+	if !s.mayStayUnchanged(name, src, st) {
 		asked = State{}
 	}
 	if again {
@@ -313,7 +313,7 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	if err := atomicfile.Rename(f.Name(), filepath.Join(dir, v.File)); err != nil {
 		return Change{}, err
 	}
-	c := Change{Taken: true, Version: *v}
+	c := Change{Updated: true, Version: *v}
 	if old != nil {
 		c.Was = old.Entries
 		old.Current = false
@@ -331,9 +331,9 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	return c, nil
 }
 
-// fits reports whether the server may answer that nothing has changed: our version is from
+// mayStayUnchanged reports whether the server may answer that nothing has changed: our version is from
 // there, still exists, and meets the settings.
-func (s *Store) fits(name string, src Source, st *State) bool {
+func (s *Store) mayStayUnchanged(name string, src Source, st *State) bool {
 	v := st.inUse()
 	if v == nil || v.URL != src.Place() || src.SHA256 != "" && v.SHA256 != src.SHA256 {
 		return false

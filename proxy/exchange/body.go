@@ -39,7 +39,7 @@ func (b *inspection) Read(p []byte) (int, error) {
 // Copy implements [message.Body].
 func (b *inspection) Copy(w io.Writer, max int64) (n int64, err error) {
 	for n < max && !b.Done() {
-		if b.through() {
+		if b.passesDirectly() {
 			m, err := b.src.Copy(w, max-n)
 			n += m
 			b.mu.Lock()
@@ -66,9 +66,9 @@ func (b *inspection) Copy(w io.Writer, max int64) (n int64, err error) {
 	return n, nil
 }
 
-// through reports whether the rest may go directly from the source to the reader: no check
+// passesDirectly reports whether the rest may go directly from the source to the reader: no check
 // needs it, and all that was read has been taken.
-func (b *inspection) through() bool {
+func (b *inspection) passesDirectly() bool {
 	return b.open && !b.over && b.failed == nil && !b.pumping && b.sent == b.hold.end && b.ready.Left() == 0
 }
 

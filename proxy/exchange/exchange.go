@@ -62,9 +62,9 @@ type Exchange struct {
 	// Interrupt ends a read of the response's body in another goroutine. If it is nil, closing
 	// the body does.
 	Interrupt func()
-	// Gone reports whether the client has gone, without waiting: under load, work for it then
+	// ClientGone reports whether the client has gone, without waiting: under load, work for it then
 	// stops. If it is nil, that is unknown.
-	Gone func() bool
+	ClientGone func() bool
 
 	// Record records a message of a conversation. It may be nil. It must be safe for
 	// concurrent use.
@@ -101,9 +101,9 @@ var storages = sync.Pool{New: func() any { return new(storage) }}
 // Exchange prepares x, whose bodies are held by i.
 func (i *Inspector) Exchange(x *Exchange) { x.in = i }
 
-// Rest is [Exchange.End] for a long-lived exchange without bodies: it reduces its memory as
+// Shrink is [Exchange.End] for a long-lived exchange without bodies: it reduces its memory as
 // far as possible until the next Begin. T stays unchanged.
-func Rest(x *Exchange) {
+func Shrink(x *Exchange) {
 	if x.storage != nil {
 		x.End()
 		fields := x.Out.Fields[:cap(x.Out.Fields)]
@@ -121,7 +121,7 @@ func (x *Exchange) Begin(e *Engine, start time.Time, id string) {
 		x.storage = storages.Get().(*storage)
 	}
 	x.T.Reset()
-	*x = Exchange{T: x.T, Q: x.Q, Engine: e, Gone: x.Gone, Interrupt: x.Interrupt, Record: x.Record, in: x.in, storage: x.storage}
+	*x = Exchange{T: x.T, Q: x.Q, Engine: e, ClientGone: x.ClientGone, Interrupt: x.Interrupt, Record: x.Record, in: x.in, storage: x.storage}
 	x.scratch = x.scratch[:0]
 	x.T.Start, x.T.ID, x.T.Request, x.T.Last = start, id, &x.Q, filter.ResponseBody
 }

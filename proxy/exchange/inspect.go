@@ -264,7 +264,7 @@ func (b *inspection) advance() error {
 			continue
 		}
 		b.show(end)
-		if b.sent == 0 && !done && !full && b.content.Whole() {
+		if b.sent == 0 && !done && !full && b.content.NeedsWhole() {
 			if _, err := b.await(end); err != nil {
 				return err
 			}
@@ -450,7 +450,7 @@ func (b *inspection) cut() error {
 // client stops. A client that only closed its own side looks the same, so without load it gets
 // its response.
 func abandonedBy(x *Exchange) bool {
-	if x.Gone == nil || !x.Gone() {
+	if x.ClientGone == nil || !x.ClientGone() {
 		return false
 	}
 	x.in.counters[abandoned].Add(1)

@@ -147,8 +147,8 @@ func (f *file) drop() {
 	f.of.open--
 }
 
-// keep keeps the file for its client, and returns its URL.
-func (s *saved) keep(f *file) (where string) {
+// keepFile keeps the file for its client, and returns its URL.
+func (s *saved) keepFile(f *file) (where string) {
 	key := strings.ToLower(rand.Text())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -458,7 +458,7 @@ func (p *savingPage) last() {
 	default:
 		d.Received = page.Received{State: page.Ready, Bytes: s.file.size, Size: s.file.size}
 		s.file.client, s.file.fields = x.T.Client, keptFields(x, s.s)
-		d.Continue = x.in.saved.keep(s.file)
+		d.Continue = x.in.saved.keepFile(s.file)
 		s.file = nil
 	}
 	p.out = append(x.Engine.Pages.Report(&d), "</main>\n</body>\n</html>\n"...)

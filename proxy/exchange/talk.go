@@ -105,7 +105,7 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 		w, socket := k.framer.(*content.WebSocket)
 		if !whole || socket && m.Control && w.Midway() { // between the frames of a message: it is forwarded with that
 			var over bool
-			if dst, over = k.keep(ctx, dst, piece); over {
+			if dst, over = k.holdPiece(ctx, dst, piece); over {
 				return dst, true
 			}
 			continue
@@ -139,9 +139,9 @@ func (k *Talk) End(ctx context.Context, dst []byte) (out []byte, over bool) {
 	return dst, false
 }
 
-// keep holds a piece of an incomplete message. If there is no more room, the part so far is
+// holdPiece holds a piece of an incomplete message. If there is no more room, the part so far is
 // judged and forwarded; over reports that it was refused.
-func (k *Talk) keep(ctx context.Context, dst, piece []byte) (out []byte, over bool) {
+func (k *Talk) holdPiece(ctx context.Context, dst, piece []byte) (out []byte, over bool) {
 	if k.blind {
 		return append(dst, piece...), false
 	}

@@ -37,7 +37,7 @@ func uncode(b *inspection, s *message.Response) {
 		u.decoder.Release() // it passes as it is
 		return
 	}
-	u.took()
+	u.advance()
 	u.ready.Set(p)
 	b.x.uncoded = u
 	weaken(s)
@@ -55,9 +55,9 @@ func (u *uncodedBody) append() {
 	}
 }
 
-// took records that the decoder has read the bytes it was given, which stay in memory until
+// advance records that the decoder has read the bytes it was given, which stay in memory until
 // more are released.
-func (u *uncodedBody) took() {
+func (u *uncodedBody) advance() {
 	for _, p := range u.vec {
 		u.in.Skip(len(p))
 	}
@@ -92,7 +92,7 @@ func (u *uncodedBody) next() error {
 				u.ready.Set(notice(u.x))
 			}
 			u.append()
-			u.took()
+			u.advance()
 		}
 	}
 	return nil

@@ -43,9 +43,9 @@ func (r *Ranges) UnmarshalText(text []byte) error {
 // errRange reports that a range was refused.
 var errRange = errors.New("a range of a page that must be judged as a whole")
 
-// Again reports whether the request must be sent again for the whole of a page of which s is a
+// NeedsWhole reports whether the request must be sent again for the whole of a page of which s is a
 // part: Outgoing then omits its conditions. Answer returns a response to an error.
-func (x *Exchange) Again(s *message.Response) (bool, error) {
+func (x *Exchange) NeedsWhole(s *message.Response) (bool, error) {
 	if x.whole || x.Q.Method != "GET" {
 		return false, nil
 	}

@@ -120,8 +120,8 @@ func (c *Caller) hold(x io.Closer) error {
 	return nil
 }
 
-// over reports whether c was aborted.
-func (c *Caller) over() bool {
+// isAborted reports whether c was aborted.
+func (c *Caller) isAborted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.aborted

@@ -118,7 +118,7 @@ func (r *reply) askTwo(ctx context.Context, o *origin2) (received bool, err erro
 		return false, err
 	}
 	h := hints{r: r, heads: make(chan *message.Response, 8), over: make(chan struct{})}
-	req, err := b.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: h.got}))
+	req, err := b.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: h.forward}))
 	if err != nil {
 		return false, err
 	}
@@ -131,7 +131,7 @@ func (r *reply) askTwo(ctx context.Context, o *origin2) (received bool, err erro
 		if o.asked && !o.answered.Load() && o.cc.State().Closed && b.explain(err) == err {
 			// The refusal may end the connection before the request has a stream; x/net then
 			// does not return the alert.
-			return h.any, &HandshakeError{Err: err, Asked: true}
+			return h.any, &HandshakeError{Err: err, WantsClientCert: true}
 		}
 		return h.any, explainAsked(b.explain(err), o.asked)
 	}
@@ -381,8 +381,8 @@ type hints struct {
 	wg     sync.WaitGroup
 }
 
-// got forwards one, unless too many wait.
-func (h *hints) got(code int, header textproto.MIMEHeader) error {
+// forward forwards one, unless too many wait.
+func (h *hints) forward(code int, header textproto.MIMEHeader) error {
 	s := &message.Response{Status: code, Reason: []byte(http.StatusText(code)), Proto: 20}
 	for name, values := range header {
 		for _, v := range values {

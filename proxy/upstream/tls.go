@@ -21,15 +21,15 @@ const CertificateCheck = "certificate"
 
 // A HandshakeError is a failed TLS handshake with an origin.
 type HandshakeError struct {
-	Err   error
-	Asked bool // the origin requested a client certificate
-	Old   bool // the settings permit old TLS for it
+	Err             error
+	WantsClientCert bool // the origin requested a client certificate
+	Old             bool // the settings permit old TLS for it
 }
 
 func (e *HandshakeError) Error() string {
 	hint := " (if its TLS is old, name the host in proxy.old-tls)"
 	switch {
-	case e.Asked:
+	case e.WantsClientCert:
 		hint = " (it asked for a client certificate: let this host through with an allow rule on its name)"
 	case e.Old:
 		hint = " (proxy.old-tls does not help; it may require DHE, which this program does not support: let this host through with an allow rule on its name)"
@@ -133,7 +133,7 @@ func explainAsked(err error, asked bool) error {
 	op, _ := errors.AsType[*net.OpError](err)
 	alert := op != nil && op.Op == "remote error"
 	if alert || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, platform.ECONNRESET) || errors.Is(err, platform.EPIPE) {
-		return &HandshakeError{Err: err, Asked: true}
+		return &HandshakeError{Err: err, WantsClientCert: true}
 	}
 	return err
 }

@@ -208,7 +208,7 @@ func (t *Transport) RoundTrip(ctx context.Context, q *message.Request) (*message
 		if err == nil {
 			return &r.Response, nil
 		}
-		again := l.reused && !received && !c.over() && repeatable(q) && !errors.Is(err, os.ErrDeadlineExceeded)
+		again := l.reused && !received && !c.isAborted() && repeatable(q) && !errors.Is(err, os.ErrDeadlineExceeded)
 		if err = r.fail(err); !again {
 			return nil, err
 		}

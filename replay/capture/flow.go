@@ -201,8 +201,8 @@ func (r *Run) tx(f *flow, src engine.Source) *engine.Tx {
 	return t
 }
 
-// once makes a Tx for a packet or a piece of a stream. The next call reuses it.
-func (r *Run) once(f *flow, src engine.Source) *engine.Tx {
+// makeTx makes a Tx for a packet or a piece of a stream. The next call reuses it.
+func (r *Run) makeTx(f *flow, src engine.Source) *engine.Tx {
 	r.packetTx.Forget()
 	r.fill(&r.packetTx, f, src)
 	return &r.packetTx
@@ -231,7 +231,7 @@ var appBits = map[string]engine.Proto{"http": engine.HTTP1, "http2": engine.HTTP
 // inspectPacket tries the rules on the packet itself.
 func (r *Run) inspectPacket(f *flow, p *packet, dir rule.Direction, inStream bool) {
 	s := &packetSource{p: p, f: f, run: r}
-	t := r.once(f, s)
+	t := r.makeTx(f, s)
 	t.Packet.Fragment, t.Packet.InStream = p.fragment, inStream
 	r.alerts(nil, dir, r.engine.Try(t, dir, false, r.scratch[:0]))
 }
@@ -391,7 +391,7 @@ func (r *Run) flushRaw(f *flow, dir rule.Direction) {
 	raw.end += int64(len(raw.data) - raw.window.Kept)
 	raw.window.Looked(raw.end)
 	s := &streamSource{data: raw.data, inner: &packetSource{p: r.current, f: f, run: r}}
-	r.alerts(nil, dir, r.engine.TryStream(r.once(f, s), dir, &raw.window, r.scratch[:0]))
+	r.alerts(nil, dir, r.engine.TryStream(r.makeTx(f, s), dir, &raw.window, r.scratch[:0]))
 	if cut := len(raw.data) - rawKept; cut > 0 {
 		raw.data = append(raw.data[:0], raw.data[cut:]...)
 	}

@@ -272,7 +272,7 @@ func (h *http1) request(t *httpTx, line []byte) {
 	}
 	if side.Protocol == nil {
 		target = bytes.TrimRight(target, " \t")
-		h.f.odd(t, "http.request_line_incomplete")
+		h.f.firstAnomaly(t, "http.request_line_incomplete")
 	}
 	side.Target = target
 }
@@ -283,7 +283,7 @@ func (h *http1) answer() *httpTx {
 	t := h.tx(rule.ToClient)
 	if t == nil {
 		t = h.begin()
-		h.f.odd(t, "http.unable_to_match_response_to_request")
+		h.f.firstAnomaly(t, "http.unable_to_match_response_to_request")
 		side := &t.http.Sides[0]
 		side.Line, side.Method, side.Target = []byte("GET /libhtp::request_uri_not_seen"), []byte("GET"), []byte("/libhtp::request_uri_not_seen")
 		t.done[0] = true
@@ -326,7 +326,7 @@ func (h *http1) headers(dir rule.Direction, end bool) {
 	n, ok := headLength(s.buf, end)
 	if !ok {
 		switch {
-		case len(s.buf)-bytes.LastIndexByte(s.buf, '\n') > maxField && h.f.odd(t, "http."+side01(dir)+"_field_too_long"):
+		case len(s.buf)-bytes.LastIndexByte(s.buf, '\n') > maxField && h.f.firstAnomaly(t, "http."+side01(dir)+"_field_too_long"):
 			h.inspect(t, dir, rule.Line)
 			return
 		case len(s.buf) > maxHead:
@@ -480,7 +480,7 @@ func (h *http1) headEnd(dir rule.Direction, t *httpTx) {
 			return
 		case code >= 100 && code < 200 && code != 101:
 			if code == 100 && t.continued {
-				h.f.odd(t, "http.100_continue_already_seen")
+				h.f.firstAnomaly(t, "http.100_continue_already_seen")
 			}
 			t.continued = t.continued || code == 100
 			side.At = rule.NotStarted
@@ -509,7 +509,7 @@ func (h *http1) startBody(dir rule.Direction, t *httpTx, state httpState, length
 	s.state, s.left = state, length
 	if state == atBody && length == 0 {
 		if dir == rule.ToServer && !beginsRequest(s.buf) {
-			h.f.odd(t, "http.request_body_unexpected")
+			h.f.firstAnomaly(t, "http.request_body_unexpected")
 			h.take(dir, s.buf)
 			s.buf = nil
 		}
@@ -518,7 +518,7 @@ func (h *http1) startBody(dir rule.Direction, t *httpTx, state httpState, length
 	}
 	coding, _ := lenient(&t.http.Sides[index(dir)], "Content-Encoding")
 	b := newBodyReader(coding, h.r.config.Layers, h.r.config.limit(dir))
-	if strings.Count(coding, ",") >= max(b.layers, 1) && h.f.odd(t, "http.too_many_encoding_layers") && dir == rule.ToClient {
+	if strings.Count(coding, ",") >= max(b.layers, 1) && h.f.firstAnomaly(t, "http.too_many_encoding_layers") && dir == rule.ToClient {
 		h.inspect(t, rule.ToServer, t.http.Sides[0].At)
 	}
 	if state == atBody {
@@ -559,13 +559,13 @@ func (h *http1) framing(dir rule.Direction, t *httpTx) (httpState, int64) {
 		if strings.Contains(low, "chunked") && !h.unchunked(dir) {
 			return atChunkSize, 0
 		}
-		h.f.odd(t, "http.invalid_transfer_encoding_value_in_"+side01(dir))
+		h.f.firstAnomaly(t, "http.invalid_transfer_encoding_value_in_"+side01(dir))
 	}
 	if cl, ok := lenient(side, "Content-Length"); ok {
 		if n, ok := lenientNumber([]byte(cl)); ok {
 			return atBody, n
 		}
-		h.f.odd(t, "http.invalid_content_length_field_in_"+side01(dir))
+		h.f.firstAnomaly(t, "http.invalid_content_length_field_in_"+side01(dir))
 	}
 	if dir == rule.ToServer {
 		return atBody, 0
@@ -697,12 +697,12 @@ func (h *http1) chunkSize(dir rule.Direction) {
 	n, ok := chunkLength(line)
 	if !ok {
 		t := h.tx(dir)
-		h.f.odd(t, "http.invalid_"+side01(dir)+"_chunk_len")
+		h.f.firstAnomaly(t, "http.invalid_"+side01(dir)+"_chunk_len")
 		s.state = atClose // the rest is read unchanged
 		return
 	}
 	if bytes.IndexByte(line, ';') >= 0 {
-		h.f.odd(h.tx(dir), "http."+side01(dir)+"_chunk_extension")
+		h.f.firstAnomaly(h.tx(dir), "http."+side01(dir)+"_chunk_extension")
 	}
 	s.buf = rest
 	if n == 0 {
@@ -816,8 +816,8 @@ func (h *http1) tunnel() {
 	}
 }
 
-// odd records an anomaly of an exchange, and reports whether it is the first of its kind.
-func (f *flow) odd(t *httpTx, event string) bool {
+// firstAnomaly records an anomaly of an exchange, and reports whether it is the first of its kind.
+func (f *flow) firstAnomaly(t *httpTx, event string) bool {
 	if t == nil || t.http.Events[event] {
 		return false
 	}
@@ -829,7 +829,7 @@ func (f *flow) odd(t *httpTx, event string) bool {
 // anomalies records the anomalies of a head.
 func (h *http1) anomalies(dir rule.Direction, t *httpTx) {
 	for _, event := range t.http.Anomalies(dir) {
-		h.f.odd(t, event)
+		h.f.firstAnomaly(t, event)
 	}
 }
 

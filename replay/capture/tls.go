@@ -61,12 +61,12 @@ func (t *tlsParser) data(dir rule.Direction, b []byte, gap int64) {
 		n := int(binary.BigEndian.Uint16(buf[3:]))
 		kind, version := buf[0], binary.BigEndian.Uint16(buf[1:])
 		if kind < 20 || kind > 24 {
-			t.odd("tls.invalid_record_type")
+			t.recordAnomaly("tls.invalid_record_type")
 			t.ended[d] = true
 			break
 		}
 		if version>>8 != 3 {
-			t.odd("tls.invalid_record_version")
+			t.recordAnomaly("tls.invalid_record_version")
 		}
 		if len(buf) < 5+n {
 			// A handshake may continue in truncated records: the available part of the first
@@ -87,7 +87,7 @@ func (t *tlsParser) data(dir rule.Direction, b []byte, gap int64) {
 			t.step(dir, rule.Complete)
 		case 21:
 			if n == 2 && body[0] == 2 {
-				t.odd("tls.error_message_encountered")
+				t.recordAnomaly("tls.error_message_encountered")
 			}
 		}
 		if t.ended[d] {
@@ -103,7 +103,7 @@ func (t *tlsParser) end(dir rule.Direction) {
 	t.show()
 }
 
-func (t *tlsParser) odd(event string) { t.tls.Events[event] = true }
+func (t *tlsParser) recordAnomaly(event string) { t.tls.Events[event] = true }
 
 // step tries the rules after progress of one side.
 func (t *tlsParser) step(dir rule.Direction, at rule.Progress) {
@@ -133,7 +133,7 @@ func (t *tlsParser) handshake(dir rule.Direction) {
 		h := t.hand[d]
 		n := int(h[1])<<16 | int(h[2])<<8 | int(h[3])
 		if n > maxHandshake {
-			t.odd("tls.invalid_handshake_message")
+			t.recordAnomaly("tls.invalid_handshake_message")
 			t.ended[d] = true
 			return
 		}
@@ -311,8 +311,8 @@ func (t *tlsParser) certificates(dir rule.Direction, b []byte) {
 	for list := (&reader{b: b}).vector(3); len(list.b) > 3; {
 		c, err := engine.NewCertificate(append([]byte(nil), list.vector(3).b...))
 		if err != nil {
-			t.odd("tls.invalid_certificate")
-			t.odd("tls.certificate_invalid_length")
+			t.recordAnomaly("tls.invalid_certificate")
+			t.recordAnomaly("tls.certificate_invalid_length")
 		}
 		t.tls.Certs[d] = append(t.tls.Certs[d], c)
 	}

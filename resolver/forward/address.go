@@ -62,7 +62,7 @@ func parseAddress(s string) (address, error) {
 		}
 		a.port = uint16(n)
 	}
-	if err := a.where(u.Fragment); err != nil {
+	if err := a.readPlace(u.Fragment); err != nil {
 		return a, fmt.Errorf("upstream %q: %w", s, err)
 	}
 	if err := a.path(u); err != nil {
@@ -86,8 +86,8 @@ func plainAddress(s string) (address, error) {
 	return a, nil
 }
 
-// where reads the part after "#": the name of an address, or the addresses of a name.
-func (a *address) where(fragment string) error {
+// readPlace reads the part after "#": the name of an address, or the addresses of a name.
+func (a *address) readPlace(fragment string) error {
 	a.name = a.host
 	if ip, err := netip.ParseAddr(a.host); err == nil {
 		a.fixed = []netip.Addr{ip.Unmap()}

@@ -103,7 +103,7 @@ func (d *doq) connect(ctx context.Context) (c *doqConn, fresh bool, err error) {
 		d.mu.Unlock()
 		return nil, false, errClosed
 	}
-	if c = d.now; c == nil || c.over() {
+	if c = d.now; c == nil || c.hasEnded() {
 		c, fresh = &doqConn{ready: make(chan struct{})}, true
 		d.now = c
 		d.stats.dials.Add(1)
@@ -121,8 +121,8 @@ func (d *doq) connect(ctx context.Context) (c *doqConn, fresh bool, err error) {
 	}
 }
 
-// over reports whether the connection has ended.
-func (c *doqConn) over() bool {
+// hasEnded reports whether the connection has ended.
+func (c *doqConn) hasEnded() bool {
 	select {
 	case <-c.ready:
 		return c.err != nil || c.conn.Context().Err() != nil

@@ -215,7 +215,7 @@ func (u *udp) read(s *socket) {
 			s.fail(err)
 			more = false
 		default:
-			more = u.heard(s, buf[:n])
+			more = u.dispatch(s, buf[:n])
 		}
 	}
 	u.mu.Lock()
@@ -237,9 +237,9 @@ func (u *udp) read(s *socket) {
 	}
 }
 
-// heard passes a datagram to the query that waits for it. It returns false when the socket is
+// dispatch passes a datagram to the query that waits for it. It returns false when the socket is
 // done.
-func (u *udp) heard(s *socket, msg []byte) bool {
+func (u *udp) dispatch(s *socket, msg []byte) bool {
 	var p *sent
 	if len(msg) >= headerSize {
 		s.mu.Lock()

@@ -66,15 +66,15 @@ func (d *DB) Erase(ctx context.Context, p *vote.Person, dry bool) (n int64, err 
 // conditionFor returns a condition for the votes of a person.
 func conditionFor(p *vote.Person) (which string, args []any) {
 	args = make([]any, 0, len(p.Users)+len(p.Clients))
-	which = in("v.login", p.Users) + " OR " + in("v.client", p.Clients)
+	which = inClause("v.login", p.Users) + " OR " + inClause("v.client", p.Clients)
 	for _, s := range slices.Concat(p.Users, p.Clients) {
 		args = append(args, s)
 	}
 	return which, args
 }
 
-// in returns a condition for the values of a column.
-func in(column string, names []string) string {
+// inClause returns a condition for the values of a column.
+func inClause(column string, names []string) string {
 	if len(names) == 0 {
 		return "1 = 0"
 	}

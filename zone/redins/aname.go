@@ -182,7 +182,7 @@ func (a *Aliases) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		for key, t := range a.due(time.Now()) {
+		for key, t := range a.dueTargets(time.Now()) {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
@@ -201,8 +201,8 @@ func (a *Aliases) Run(ctx context.Context) error {
 	}
 }
 
-// due returns the targets to refresh, and removes unused ones.
-func (a *Aliases) due(now time.Time) map[aliasKey]*target {
+// dueTargets returns the targets to refresh, and removes unused ones.
+func (a *Aliases) dueTargets(now time.Time) map[aliasKey]*target {
 	due, forget := map[aliasKey]*target{}, []aliasKey(nil)
 	a.mu.RLock()
 	for key, t := range a.targets {

@@ -241,10 +241,10 @@ func (b *builder) name(values []value) {
 		case b.value.typ != "":
 			b.rrset(b.value.typ, "", b.value.json)
 		default:
-			b.all(b.value.json)
+			b.readName(b.value.json)
 		}
 	}
-	b.mend(label)
+	b.useLastGood(label)
 	b.settle()
 	b.value, b.where = nil, ""
 }
@@ -257,9 +257,9 @@ func (b *builder) damage(typ uint16, field string, err error) {
 	}
 }
 
-// mend replaces damaged values by the last good ones. Without a last good one, the answer is
+// useLastGood replaces damaged values by the last good ones. Without a last good one, the answer is
 // SERVFAIL.
-func (b *builder) mend(label string) {
+func (b *builder) useLastGood(label string) {
 	if len(b.damaged) == 0 {
 		return
 	}
@@ -313,8 +313,8 @@ func ownerName(label, origin string) (string, error) {
 	return "", fmt.Errorf("%q is not a name relative to the zone, such as \"www\", \"*\" or \"@\"", label)
 }
 
-// all reads the JSON of a name with all types.
-func (b *builder) all(text []byte) {
+// readName reads the JSON of a name with all types.
+func (b *builder) readName(text []byte) {
 	names, values, err := types(text)
 	if err != nil {
 		b.damage(0, "", jsonError(err))
@@ -403,7 +403,7 @@ func (b *builder) add(field string, rr miekg.RR, unknown string, err error) bool
 	if err == nil {
 		err = packs(rr)
 	}
-	if err == nil && !b.fits(rr.Header().Rrtype, miekg.Len(rr)) {
+	if err == nil && !b.countBytes(rr.Header().Rrtype, miekg.Len(rr)) {
 		err = tooMany(rr.Header().Rrtype)
 	}
 	if err != nil {
@@ -414,8 +414,8 @@ func (b *builder) add(field string, rr miekg.RR, unknown string, err error) bool
 	return true
 }
 
-// fits counts the bytes of a type of the name.
-func (b *builder) fits(typ uint16, size int) bool {
+// countBytes counts the bytes of a type of the name.
+func (b *builder) countBytes(typ uint16, size int) bool {
 	b.size[typ] += size
 	return b.size[typ] <= maxSet
 }
@@ -512,7 +512,7 @@ func (b *builder) addresses(typ uint16, field string, text []byte) {
 			continue
 		}
 		rr := addressRecord(b.header(typ, set.TTL), ip)
-		if !b.fits(typ, miekg.Len(rr)) {
+		if !b.countBytes(typ, miekg.Len(rr)) {
 			b.problem(at(field, i), tooMany(typ))
 			continue
 		}
@@ -643,7 +643,7 @@ func (b *builder) watch(h *healthJSON, ip netip.Addr) (*health.Status, error) {
 // settle adds the records of the name to the zone, except those that conflict with others.
 func (b *builder) settle() {
 	apex := b.owner == b.raw.origin
-	b.rrs = b.once(b.rrs)
+	b.rrs = b.keepOne(b.rrs)
 	if i := slices.IndexFunc(b.rrs, func(rr miekg.RR) bool { return rr.Header().Rrtype == miekg.TypeCNAME }); i >= 0 {
 		cname := b.rrs[i].(*miekg.CNAME)
 		b.follows = b.follows || b.config.Flattened
@@ -675,8 +675,8 @@ func (b *builder) settle() {
 	}
 }
 
-// once keeps one record of the types that a name can have only once.
-func (b *builder) once(rrs []miekg.RR) []miekg.RR {
+// keepOne keeps one record of the types that a name can have only once.
+func (b *builder) keepOne(rrs []miekg.RR) []miekg.RR {
 	seen := map[uint16]bool{}
 	return slices.DeleteFunc(rrs, func(rr miekg.RR) bool {
 		t := rr.Header().Rrtype

@@ -91,7 +91,7 @@ func (e *encoded) name(label, origin string, types map[uint16][]miekg.RR) error 
 	for _, typ := range slices.Sorted(maps.Keys(types)) {
 		rrs := types[typ]
 		name := miekg.TypeToString[typ]
-		if v := setJSON(rrs); v != nil && same(readBack(label, origin, name, marshal(v)), rrs) {
+		if v := setJSON(rrs); v != nil && sameRecords(readBack(label, origin, name, marshal(v)), rrs) {
 			e.put(label, name, v)
 			continue
 		}
@@ -114,7 +114,7 @@ func (e *encoded) name(label, origin string, types map[uint16][]miekg.RR) error 
 			all = append(all, types[typ]...)
 		}
 	}
-	if !same(back, all) {
+	if !sameRecords(back, all) {
 		return fmt.Errorf("%s has records that cannot be written as text and read again: %q", rrOwner(all), literal)
 	}
 	return nil
@@ -145,8 +145,8 @@ func readBack(label, origin, typ string, text json.RawMessage) []miekg.RR {
 	return b.rrs
 }
 
-// same reports whether records are equal on the wire, in this order.
-func same(a, b []miekg.RR) bool {
+// sameRecords reports whether records are equal on the wire, in this order.
+func sameRecords(a, b []miekg.RR) bool {
 	if len(a) != len(b) {
 		return false
 	}

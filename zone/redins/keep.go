@@ -66,8 +66,8 @@ func (s *Source) file(name string) string {
 	return filepath.Join(s.folder, base+ending)
 }
 
-// keep writes changed zones, until ctx ends.
-func (s *Source) keep(ctx context.Context, store *Store) {
+// keepZones writes changed zones, until ctx ends.
+func (s *Source) keepZones(ctx context.Context, store *Store) {
 	for reported := ""; sleep(ctx, keepTick) == nil; {
 		for _, name := range s.unkept(time.Now()) {
 			began := time.Now()
@@ -130,7 +130,7 @@ func (s *Source) save(ctx context.Context, store *Store, name string) error {
 			put([]byte(text))
 		}
 		n := &names{}
-		if err := store.each(in, name, n, nil, func(place int32, values []value) error {
+		if err := store.eachName(in, name, n, nil, func(place int32, values []value) error {
 			for _, v := range values {
 				_ = w.WriteByte(1)
 				put(n.label(place))

@@ -130,8 +130,8 @@ func (n *names) compact() {
 // see begins a read. Names that it does not see are gone.
 func (n *names) see() { n.round, n.last = n.round+1, -1 }
 
-// gone returns the indexes of names that this read did not see, the largest first.
-func (n *names) gone() (places []int32) {
+// missingIndexes returns the indexes of names that this read did not see, the largest first.
+func (n *names) missingIndexes() (places []int32) {
 	for i, h := range slices.Backward(n.all) {
 		if h.round != n.round {
 			places = append(places, int32(i))

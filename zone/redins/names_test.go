@@ -42,7 +42,7 @@ func TestNamesAreAsAMapHasThem(t *testing.T) {
 		n.all[n.find([]byte(label))].round = n.round
 		break
 	}
-	for _, i := range n.gone() {
+	for _, i := range n.missingIndexes() {
 		n.remove(i)
 	}
 	if len(n.all) != 1 || len(n.text) > 4000 {

@@ -77,7 +77,7 @@ func (p *picker) Pick(dst []uint16, q *dns.Query, n int) (_ []uint16, scope uint
 			client = q.Subnet.Addr()
 		}
 		var bits uint8
-		dst, bits = p.near(dst, start, client.Unmap())
+		dst, bits = p.keepNear(dst, start, client.Unmap())
 		if subnet {
 			scope, hasScope = bits, true
 		}
@@ -128,13 +128,13 @@ func (p *picker) least(status []int32) int32 {
 	return best
 }
 
-// near keeps the addresses for the client's location. bits is how much of its address
+// keepNear keeps the addresses for the client's location. bits is how much of its address
 // mattered.
-func (p *picker) near(dst []uint16, start int, client netip.Addr) (_ []uint16, bits uint8) {
+func (p *picker) keepNear(dst []uint16, start int, client netip.Addr) (_ []uint16, bits uint8) {
 	if p.byASN {
 		asn, b := p.geo.ASN(client)
 		bits = max(bits, b)
-		dst = p.keep(dst, start, func(e *entry) (fits, fallback bool) {
+		dst = p.keepMatching(dst, start, func(e *entry) (fits, fallback bool) {
 			for _, a := range e.asns {
 				if a == asn {
 					return true, e.anyASN
@@ -146,7 +146,7 @@ func (p *picker) near(dst []uint16, start int, client netip.Addr) (_ []uint16, b
 	if p.byCountry {
 		at := p.geo.Place(client)
 		bits = max(bits, at.Bits)
-		dst = p.keep(dst, start, func(e *entry) (fits, fallback bool) {
+		dst = p.keepMatching(dst, start, func(e *entry) (fits, fallback bool) {
 			for _, c := range e.countries {
 				if c == at.Country {
 					return true, e.anyCountry
@@ -165,9 +165,9 @@ func (p *picker) near(dst []uint16, start int, client netip.Addr) (_ []uint16, b
 	return dst, bits
 }
 
-// keep keeps those that match; if none does, those for everybody; if there are none of those
+// keepMatching keeps those that match; if none does, those for everybody; if there are none of those
 // either, all (or none, in z42).
-func (p *picker) keep(dst []uint16, start int, look func(*entry) (fits, fallback bool)) []uint16 {
+func (p *picker) keepMatching(dst []uint16, start int, look func(*entry) (fits, fallback bool)) []uint16 {
 	anyFits, anyFallback := false, false
 	for _, i := range dst[start:] {
 		fits, fallback := look(&p.entries[i])

@@ -235,7 +235,7 @@ func (e *textEdit) take(old, fresh miekg.RR) error {
 func equalData(a, b miekg.RR) bool {
 	a = miekg.Copy(a)
 	a.Header().Name, a.Header().Ttl = b.Header().Name, b.Header().Ttl
-	return same([]miekg.RR{a}, []miekg.RR{b})
+	return sameRecords([]miekg.RR{a}, []miekg.RR{b})
 }
 
 // put adds a record.
@@ -253,7 +253,7 @@ func (e *textEdit) put(rr miekg.RR) error {
 		return err
 	}
 	one := setJSON([]miekg.RR{rr})
-	if one == nil || !same(readBack(label, e.origin, typ, marshal(one)), []miekg.RR{rr}) {
+	if one == nil || !sameRecords(readBack(label, e.origin, typ, marshal(one)), []miekg.RR{rr}) {
 		line, err := presentation(rr)
 		if err != nil {
 			return err

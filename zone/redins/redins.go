@@ -176,8 +176,8 @@ type known struct {
 	settings configJSON
 }
 
-// all returns the problems of the zone.
-func (k *known) all() []Problem {
+// allProblems returns the problems of the zone.
+func (k *known) allProblems() []Problem {
 	all := slices.Clone(k.problems)
 	for _, p := range k.parts {
 		all = append(all, p.problems...)
@@ -267,7 +267,7 @@ func (s *Source) Stats() Stats {
 		if k.kept {
 			st.Kept++
 		}
-		st.Problems += len(k.all())
+		st.Problems += len(k.allProblems())
 	}
 	if s.aliases != nil {
 		st.Aliases = AliasStats{s.aliases.Lookups.Load(), s.aliases.Failed.Load(), s.aliases.Stale.Load()}
@@ -281,7 +281,7 @@ func (s *Source) Problems() []Problem {
 	defer s.mu.Unlock()
 	var all []Problem
 	for _, k := range s.known {
-		all = append(all, k.all()...)
+		all = append(all, k.allProblems()...)
 	}
 	arrange.By(all, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Field, b.Field)) })
 	return all
@@ -319,11 +319,11 @@ func (s *Source) Run(ctx context.Context) error {
 	defer client.Close()
 	wg.Go(func() { s.checker.Run(ctx, client, s.cfg.Redis.DB) }) //nolint:errcheck // as above
 	wg.Go(func() {
-		keyspace.Watch(ctx, client, keyspace.Watcher{DB: s.cfg.Redis.DB, Patterns: []string{store.pattern()}, Changed: s.changed(store), Listening: s.listening, Lost: s.lost})
+		keyspace.Watch(ctx, client, keyspace.Watcher{DB: s.cfg.Redis.DB, Patterns: []string{store.pattern()}, Changed: s.changed(store), Listening: s.listening, Lost: s.connectionLost})
 	})
 	wg.Go(func() { s.notify(ctx, client) })
 	if s.folder != "" {
-		wg.Go(func() { s.keep(ctx, store) })
+		wg.Go(func() { s.keepZones(ctx, store) })
 	}
 	s.everything()
 	s.loop(ctx, store)
@@ -396,8 +396,8 @@ func (s *Source) listening() {
 	s.everything()
 }
 
-// lost is called when Redis stops reporting changes, or refuses to.
-func (s *Source) lost(err error) {
+// connectionLost is called when Redis stops reporting changes, or refuses to.
+func (s *Source) connectionLost(err error) {
 	s.mu.Lock()
 	was := s.connected
 	repeated := !was && s.refused == err.Error()
@@ -472,7 +472,7 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 	}
 	// Keys written from here on are noted for the next time: a key may be made
 	// after look.
-	due, wait := s.due(time.Now())
+	due, wait := s.dueZones(time.Now())
 	if all {
 		s.look(ctx, store, due)
 	}
@@ -609,10 +609,10 @@ func (s *Source) drop(name string, k *known) {
 	}
 }
 
-// due returns the zones to read now, or when there may be some. A zone rests after each read
+// dueZones returns the zones to read now, or when there may be some. A zone rests after each read
 // for as long as the read took, or a quarter of that where only differences are compiled, so
 // that a slow zone is not read all the time.
-func (s *Source) due(now time.Time) (map[string]*touched, time.Duration) {
+func (s *Source) dueZones(now time.Time) (map[string]*touched, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wait := time.Hour

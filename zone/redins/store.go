@@ -160,7 +160,7 @@ func (s *Store) read(in *redis.Session, origin string, known *names) (*raw, erro
 	}
 	r.names = &names{}
 	size := 0
-	err = s.each(in, origin, r.names, known, func(place int32, values []value) error {
+	err = s.eachName(in, origin, r.names, known, func(place int32, values []value) error {
 		label := string(r.names.label(place))
 		if len(values) == 0 { // a name that is listed without values
 			r.values = append(r.values, value{key: s.key(origin, label, typeNames[0]), label: label})
@@ -184,9 +184,9 @@ func (s *Store) read(in *redis.Session, origin string, known *names) (*raw, erro
 	return r, nil
 }
 
-// each reads all names of a zone, adds them to n, and passes their values on as keyed does. A
+// eachName reads all names of a zone, adds them to n, and passes their values on as keyed does. A
 // large hash may return one twice.
-func (s *Store) each(in *redis.Session, origin string, n, known *names, take func(place int32, values []value) error) error {
+func (s *Store) eachName(in *redis.Session, origin string, n, known *names, take func(place int32, values []value) error) error {
 	if s.Schema == Redins {
 		values := make([]value, 1)
 		return in.Hash(s.hash(origin), func(field, text []byte) error {
@@ -213,11 +213,11 @@ func (s *Store) each(in *redis.Session, origin string, n, known *names, take fun
 	}); err != nil {
 		return err
 	}
-	return s.keyed(in, origin, n, all(len(n.all)), take)
+	return s.keyed(in, origin, n, indexes(len(n.all)), take)
 }
 
-// all returns the numbers from 0 to n-1.
-func all(n int) []int32 {
+// indexes returns the numbers from 0 to n-1.
+func indexes(n int) []int32 {
 	places := make([]int32, n)
 	for i := range places {
 		places[i] = int32(i)

@@ -210,7 +210,7 @@ func (e *edits) flush() error {
 // unseen removes the names that this read did not see.
 func (e *edits) unseen() error {
 	n := e.k.names
-	gone := n.gone()
+	gone := n.missingIndexes()
 	for _, place := range gone {
 		if err := e.put(string(n.label(place)), nil); err != nil {
 			return err

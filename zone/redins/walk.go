@@ -142,14 +142,14 @@ func (v *addressJSON) walk(b []byte) bool {
 			v.Weight = int64(n)
 		case "country":
 			v.Country = v.Country[:0]
-			ok = each(value, func(b []byte) bool {
+			ok = oneOrList(value, func(b []byte) bool {
 				s, ok := plain(b)
 				v.Country = append(v.Country, s)
 				return ok
 			})
 		case "asn":
 			v.ASN = v.ASN[:0]
-			ok = each(value, func(b []byte) bool {
+			ok = oneOrList(value, func(b []byte) bool {
 				n, ok := number(b)
 				v.ASN = append(v.ASN, n)
 				return ok
@@ -159,8 +159,8 @@ func (v *addressJSON) walk(b []byte) bool {
 	})
 }
 
-// each is elements for one value or a list.
-func each(b []byte, do func([]byte) bool) bool {
+// oneOrList is elements for one value or a list.
+func oneOrList(b []byte, do func([]byte) bool) bool {
 	if b[0] == '[' {
 		return elements(b, do)
 	}

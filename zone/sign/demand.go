@@ -56,8 +56,8 @@ func (c *demand) find(d digest, now time.Time) (ready, bool) {
 	return sigs, ok
 }
 
-// keep adds a set that was signed with n signatures.
-func (c *demand) keep(d digest, sigs ready) {
+// add adds a set that was signed with n signatures.
+func (c *demand) add(d digest, sigs ready) {
 	c.fresh.Add(uint64(len(sigs.rdata)))
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -123,7 +123,7 @@ func (s *Signer) signatures(ctx context.Context, now time.Time, owner []byte, ty
 			sigs.expiration = expiration
 		}
 	}
-	s.demand.keep(d, sigs)
+	s.demand.add(d, sigs)
 	return sigs, true
 }
 

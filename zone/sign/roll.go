@@ -125,7 +125,7 @@ func (s *Signer) Roll(now time.Time) (changed bool, err error) {
 		return false, errNoKey(s.origin, len(keys))
 	}
 	s.seen = seen
-	if slices.EqualFunc(keys, *s.keys.Load(), (*Key).same) {
+	if slices.EqualFunc(keys, *s.keys.Load(), (*Key).equalTimes) {
 		return false, nil
 	}
 	s.keys.Store(&keys)
@@ -415,7 +415,7 @@ func errNoKey(origin string, n int) error {
 	return fmt.Errorf("zone %q has %d keys, but none signs now: look at their Activate and Inactive times", origin, n)
 }
 
-// same reports whether two are one key with the same times.
-func (k *Key) same(o *Key) bool {
+// equalTimes reports whether two are one key with the same times.
+func (k *Key) equalTimes(o *Key) bool {
 	return miekg.IsDuplicate(k.DNSKEY, o.DNSKEY) && k.Hdr.Ttl == o.Hdr.Ttl && k.timings() == o.timings()
 }

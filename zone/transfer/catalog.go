@@ -241,7 +241,7 @@ func (z *secondary) begin(origin string, m member) (*secondary, error) {
 		have.feed.Store(from) // a change of ownership keeps the zone
 		return nil, nil
 	}
-	if z.s.serves(id{origin, ""}) || z.s.catalogs.find(origin) != nil {
+	if z.s.isServed(id{origin, ""}) || z.s.catalogs.find(origin) != nil {
 		return nil, errors.New("it is served from elsewhere")
 	}
 	sec := newSecondary(z.s, origin, from, z.maxBytes)

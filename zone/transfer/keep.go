@@ -297,9 +297,9 @@ func loadKept(file string, n id) (*kept, error) {
 	return rec, nil
 }
 
-// keep writes the files of changed zones, with a delay of seconds, until ctx ends. Save then
+// keepFiles writes the files of changed zones, with a delay of seconds, until ctx ends. Save then
 // writes the rest.
-func (s *Server) keep(ctx context.Context) {
+func (s *Server) keepFiles(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():

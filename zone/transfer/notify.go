@@ -69,7 +69,7 @@ func (n *news) run(ctx context.Context, s *Server) {
 	defer wg.Wait()
 	places := make(chan struct{}, maxSending)
 	for {
-		k, it, wait := n.due(time.Now())
+		k, it, wait := n.takeDue(time.Now())
 		if it == nil {
 			select {
 			case <-ctx.Done():
@@ -86,15 +86,15 @@ func (n *news) run(ctx context.Context, s *Server) {
 		}
 		wg.Go(func() {
 			err := notify(ctx, k.to, it)
-			n.done(s, k, it, err)
+			n.finish(s, k, it, err)
 			<-places
 			wakeUp(n.wake)
 		})
 	}
 }
 
-// due takes a due item, or returns how long there is none.
-func (n *news) due(now time.Time) (newsKey, *item, time.Duration) {
+// takeDue takes a due item, or returns how long there is none.
+func (n *news) takeDue(now time.Time) (newsKey, *item, time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	wait := time.Hour
@@ -112,8 +112,8 @@ func (n *news) due(now time.Time) (newsKey, *item, time.Duration) {
 	return newsKey{}, nil, wait
 }
 
-// done removes an item, or queues it for later.
-func (n *news) done(s *Server, k newsKey, it *item, err error) {
+// finish removes an item, or queues it for later.
+func (n *news) finish(s *Server, k newsKey, it *item, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	it.busy = false

@@ -57,7 +57,7 @@ func (s *Server) Transfer(ctx context.Context, q *dns.Query, send func(msg []byt
 		s.Stats.Out.Add(1)
 		return dns.Answered, p.writeZone(v)
 	}
-	serial, err := asked(q.Msg)
+	serial, err := serialAsked(q.Msg)
 	if err != nil {
 		return s.refuse(head, miekg.RcodeFormatError, sign, send)
 	}
@@ -112,8 +112,8 @@ func (s *Server) refuse(head []byte, rcode int, sign func([]byte) []byte, send f
 	return dns.Answered, send(head)
 }
 
-// asked returns the serial in an IXFR query.
-func asked(msg []byte) (uint32, error) {
+// serialAsked returns the serial in an IXFR query.
+func serialAsked(msg []byte) (uint32, error) {
 	var m miekg.Msg
 	if err := m.Unpack(msg); err != nil {
 		return 0, err

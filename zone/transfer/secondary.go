@@ -242,7 +242,7 @@ func (z *secondary) expired(now time.Time) bool {
 // expire stops answering from an expired zone: SERVFAIL. The records stay, so that differences
 // suffice when a primary is back.
 func (z *secondary) expire() {
-	if !z.s.serves(z.id()) {
+	if !z.s.isServed(z.id()) {
 		return
 	}
 	z.s.log.Error("a zone has expired: no primary has confirmed it in time", "zone", z.origin, "checked", z.held.Load().checked)
@@ -319,7 +319,7 @@ func (z *secondary) confirm(ctx context.Context, at time.Time) {
 	}
 	z.put(&h)
 	_ = os.Chtimes(z.file(), h.checked, h.checked) // the file's time is when it was last valid
-	if z.s.serves(z.id()) {
+	if z.s.isServed(z.id()) {
 		return
 	}
 	// It had expired but was valid all along.

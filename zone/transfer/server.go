@@ -301,8 +301,8 @@ func (s *Server) withdraw(e *entry, z *zone.Zone) error {
 	return nil
 }
 
-// serves reports whether a zone is served and available.
-func (s *Server) serves(n id) bool {
+// isServed reports whether a zone is served and available.
+func (s *Server) isServed(n id) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[n]
@@ -465,7 +465,7 @@ func (s *Server) Run(ctx context.Context) error {
 	wg.Go(func() { s.renew(ctx) })
 	wg.Go(func() { s.keepers.askParents(ctx) })
 	wg.Go(func() { s.news.run(ctx, s) })
-	wg.Go(func() { s.keep(ctx) })
+	wg.Go(func() { s.keepFiles(ctx) })
 	wg.Go(func() { s.catalogs.produce(ctx, s) })
 	for _, sec := range s.followed.list() {
 		wg.Go(func() { sec.run(ctx, &wg) })

@@ -54,8 +54,8 @@ func exp(x float32) float32 {
 
 func sigmoid(x float32) float32 { return 1 / (1 + exp(-x)) }
 
-// each returns a bend that applies f to each number.
-func each(f func(x float32) float32) func(k *kernel, plus float32, x []float32) {
+// pointwise returns a bend that applies f to each number.
+func pointwise(f func(x float32) float32) func(k *kernel, plus float32, x []float32) {
 	return func(_ *kernel, plus float32, x []float32) {
 		for i, v := range x {
 			x[i] = f(v + plus)
@@ -83,7 +83,7 @@ func bendLine(alpha, beta float32, times bool) func(k *kernel, plus float32, x [
 }
 
 func float64s(f func(float64) float64) func(k *kernel, plus float32, x []float32) {
-	return each(func(x float32) float32 { return float32(f(float64(x))) })
+	return pointwise(func(x float32) float32 { return float32(f(float64(x))) })
 }
 
 // activationOf returns the function that a node applies to each number, if it does nothing
@@ -107,7 +107,7 @@ func (b *builder) activationOf(n *node) (a activation, ok bool) {
 		}
 	case "Elu":
 		alpha := n.float("alpha", 1)
-		a.bend = each(func(x float32) float32 {
+		a.bend = pointwise(func(x float32) float32 {
 			if x < 0 {
 				return alpha * (exp(x) - 1)
 			}
@@ -143,9 +143,9 @@ func (b *builder) activationOf(n *node) (a activation, ok bool) {
 	case "Abs":
 		a.bend = float64s(math.Abs)
 	case "Reciprocal":
-		a.bend = each(func(x float32) float32 { return 1 / x })
+		a.bend = pointwise(func(x float32) float32 { return 1 / x })
 	case "Neg":
-		a.bend = each(func(x float32) float32 { return -x })
+		a.bend = pointwise(func(x float32) float32 { return -x })
 	default:
 		return a, false
 	}

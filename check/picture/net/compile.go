@@ -45,8 +45,8 @@ func (v *value) source() *value {
 
 func (v *value) size() int { return volume(v.shape) }
 
-// in returns the numbers of v in a worker's memory.
-func (v *value) in(w *Worker) []float32 {
+// numbersIn returns the numbers of v in a worker's memory.
+func (v *value) numbersIn(w *Worker) []float32 {
 	s := v.source()
 	if s.data != nil {
 		return s.data.floats
@@ -448,7 +448,7 @@ func (n *Net) Worker() *Worker {
 }
 
 // Input returns the memory for the input of the next run.
-func (w *Worker) Input() []float32 { return w.net.input.in(w) }
+func (w *Worker) Input() []float32 { return w.net.input.numbersIn(w) }
 
 // Run runs the network on Input, which it overwrites. The results are valid until the worker's
 // next run.
@@ -461,7 +461,7 @@ func (w *Worker) Run(ctx context.Context) ([][]float32, error) {
 	}
 	var out [][]float32
 	for _, v := range w.net.outputs {
-		out = append(out, v.in(w))
+		out = append(out, v.numbersIn(w))
 	}
 	return out, nil
 }

@@ -95,7 +95,7 @@ func (s *slide) row(kern *kernel, dst, plane []float32, ky, kx, n0 int) {
 			ix += s.sw
 		}
 		if ix < s.w {
-			i += s.across(kern, seg[i:], plane[iy*s.w+ix:(iy+1)*s.w])
+			i += s.copyLine(kern, seg[i:], plane[iy*s.w+ix:(iy+1)*s.w])
 		}
 		clear(seg[i:])
 	}
@@ -150,15 +150,15 @@ func (s *slide) takeApart(k *kernel, phases, plane []float32) {
 				first = (s.pl - px + s.sw - 1) / s.sw
 			}
 			if x := first*s.sw + px - s.pl; first < pw && x < s.w {
-				s.across(k, dst[first:], line[x:])
+				s.copyLine(k, dst[first:], line[x:])
 			}
 		}
 	}
 }
 
-// across copies every sw-th number of a line to dst, as far as there is room, and returns how
+// copyLine copies every sw-th number of a line to dst, as far as there is room, and returns how
 // many.
-func (s *slide) across(k *kernel, dst, line []float32) int {
+func (s *slide) copyLine(k *kernel, dst, line []float32) int {
 	n := min(len(dst), (len(line)+s.sw-1)/s.sw)
 	switch s.sw {
 	case 1:
@@ -173,9 +173,9 @@ func (s *slide) across(k *kernel, dst, line []float32) int {
 	return n
 }
 
-// seen returns the positions in phases of the inputs for the first output, for each position
+// phaseRange returns the positions in phases of the inputs for the first output, for each position
 // in the window.
-func (s *slide) seen() []int {
+func (s *slide) phaseRange() []int {
 	ph, pw := s.phases()
 	var at []int
 	for ky := range s.kh {
@@ -190,7 +190,7 @@ func (s *slide) seen() []int {
 // window returns the window over phases, for a kernel.
 func (s *slide) window(phases, weights []float32) window {
 	_, pw := s.phases()
-	return window{rows: s.oh, cols: s.ow, dstLine: s.ow, src: &phases[0], srcLine: pw, at: s.seen(), weights: weights, low: none.low, high: none.high}
+	return window{rows: s.oh, cols: s.ow, dstLine: s.ow, src: &phases[0], srcLine: pw, at: s.phaseRange(), weights: weights, low: none.low, high: none.high}
 }
 
 func buildConv(b *builder, n *node, in []*value) ([]*value, error) {
@@ -234,7 +234,7 @@ func buildConv(b *builder, n *node, in []*value) ([]*value, error) {
 	}
 	return b.emit([]int{x.shape[0], m, s.oh, s.ow}, in, func(out *value) func(*Worker) {
 		return func(w *Worker) {
-			src, dst := x.in(w), out.in(w)
+			src, dst := x.numbersIn(w), out.numbersIn(w)
 			in, size := c.groups*c.cg*s.h*s.w, c.m*s.oh*s.ow
 			for i := range x.shape[0] {
 				c.run(w, src[i*in:(i+1)*in], dst[i*size:(i+1)*size])

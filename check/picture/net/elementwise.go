@@ -15,8 +15,8 @@ func buildEach(b *builder, n *node, in []*value) ([]*value, error) {
 	x, k := in[0], b.k
 	return b.emit(x.shape, in[:1], func(out *value) func(*Worker) {
 		return func(w *Worker) {
-			dst := out.in(w)
-			copy(dst, x.in(w))
+			dst := out.numbersIn(w)
+			copy(dst, x.numbersIn(w))
 			a.apply(k, 0, dst)
 		}
 	})
@@ -71,16 +71,16 @@ func buildBinary(f func(x, y float32) float32, i func(x, y int64) int64) func(b 
 		case n.op == "Add" && same:
 			return b.emit(shape, in, func(out *value) func(*Worker) {
 				return func(w *Worker) {
-					dst := out.in(w)
-					copy(dst, x.in(w))
-					k.axpy(1, y.in(w), dst)
+					dst := out.numbersIn(w)
+					copy(dst, x.numbersIn(w))
+					k.axpy(1, y.numbersIn(w), dst)
 					act.apply(k, 0, dst)
 				}
 			})
 		case same:
 			return b.emit(shape, in, func(out *value) func(*Worker) {
 				return func(w *Worker) {
-					dst, xs, ys := out.in(w), x.in(w), y.in(w)
+					dst, xs, ys := out.numbersIn(w), x.numbersIn(w), y.numbersIn(w)
 					for i := range dst {
 						dst[i] = f(xs[i], ys[i])
 					}
@@ -91,8 +91,8 @@ func buildBinary(f func(x, y float32) float32, i func(x, y int64) int64) func(b 
 		sx, sy := repeat(x.shape, shape), repeat(y.shape, shape)
 		return b.emit(shape, in, func(out *value) func(*Worker) {
 			return func(w *Worker) {
-				dst := out.in(w)
-				combine(dst, x.in(w), y.in(w), shape, sx, sy, f)
+				dst := out.numbersIn(w)
+				combine(dst, x.numbersIn(w), y.numbersIn(w), shape, sx, sy, f)
 				act.apply(k, 0, dst)
 			}
 		})
@@ -192,7 +192,7 @@ func buildNorm(b *builder, n *node, in []*value) ([]*value, error) {
 	act, k, size := b.fuse(n), b.k, volume(x.shape[2:])
 	return b.emit(x.shape, in[:1], func(out *value) func(*Worker) {
 		return func(w *Worker) {
-			src, dst := x.in(w), out.in(w)
+			src, dst := x.numbersIn(w), out.numbersIn(w)
 			for i := 0; i*size < len(src); i++ {
 				s, p, q := scale[i%channels], src[i*size:(i+1)*size], dst[i*size:(i+1)*size]
 				for j, v := range p {
@@ -229,7 +229,7 @@ func buildSoftmax(b *builder, n *node, in []*value) ([]*value, error) {
 	}
 	return b.emit(x.shape, in, func(out *value) func(*Worker) {
 		return func(w *Worker) {
-			src, dst := x.in(w), out.in(w)
+			src, dst := x.numbersIn(w), out.numbersIn(w)
 			for o := 0; o < len(src); o += dim * inner {
 				for i := o; i < o+inner; i++ {
 					softmax(dst[i:], src[i:], dim, inner)
@@ -304,7 +304,7 @@ func buildReduce(f func(x []float32) float32) func(b *builder, n *node, in []*va
 		}
 		return b.emit(shape, moved, func(out *value) func(*Worker) {
 			return func(w *Worker) {
-				src, dst := moved[0].in(w), out.in(w)
+				src, dst := moved[0].numbersIn(w), out.numbersIn(w)
 				for i := range dst {
 					dst[i] = f(src[i*size : (i+1)*size])
 				}

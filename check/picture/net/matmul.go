@@ -98,7 +98,7 @@ func (b *builder) matmul(x, y *value, shape []int, batch, m, k, cols int, each b
 	}
 	return b.emit(shape, []*value{x, y}, func(out *value) func(*Worker) {
 		return func(w *Worker) {
-			left, right, dst := x.in(w), y.in(w), out.in(w)
+			left, right, dst := x.numbersIn(w), y.numbersIn(w), out.numbersIn(w)
 			for i := range batch {
 				l, r, d := left[i*m*k:(i+1)*m*k], right, dst[i*m*cols:(i+1)*m*cols]
 				if each {

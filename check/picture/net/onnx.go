@@ -110,7 +110,7 @@ func Read(b []byte) (*Graph, error) {
 		return nil, fmt.Errorf("the model has %d MB; at most %d are possible", len(b)>>20, MaxFile>>20)
 	}
 	r := reader{g: Graph{weights: map[string]*tensor{}}}
-	err := wire(b).each(func(f field) error {
+	err := wire(b).eachField(func(f field) error {
 		switch {
 		case f.number == 2 && f.kind == 2:
 			r.g.Producer = string(f.bytes[:min(len(f.bytes), 100)])
@@ -140,7 +140,7 @@ type reader struct {
 
 func (r *reader) opset(b wire) error {
 	domain, version := "", 0
-	err := b.each(func(f field) error {
+	err := b.eachField(func(f field) error {
 		switch f.number {
 		case 1:
 			domain = string(f.bytes)
@@ -156,7 +156,7 @@ func (r *reader) opset(b wire) error {
 }
 
 func (r *reader) graph(b wire) error {
-	return b.each(func(f field) error {
+	return b.eachField(func(f field) error {
 		if f.kind != 2 {
 			return nil
 		}
@@ -191,7 +191,7 @@ func (r *reader) graph(b wire) error {
 
 func (r *reader) node(b wire) (n node, err error) {
 	n.attrs = map[string]attribute{}
-	err = b.each(func(f field) error {
+	err = b.eachField(func(f field) error {
 		if f.kind != 2 {
 			return nil
 		}
@@ -222,7 +222,7 @@ func (r *reader) node(b wire) (n node, err error) {
 }
 
 func (r *reader) attribute(b wire) (name string, a attribute, err error) {
-	err = b.each(func(f field) (err error) {
+	err = b.eachField(func(f field) (err error) {
 		switch f.number {
 		case 1:
 			name = string(f.bytes)
@@ -247,20 +247,20 @@ func (r *reader) attribute(b wire) (name string, a attribute, err error) {
 }
 
 func readPort(b wire) (p port, err error) {
-	err = b.each(func(f field) error {
+	err = b.eachField(func(f field) error {
 		switch {
 		case f.number == 1 && f.kind == 2:
 			p.name = string(f.bytes)
 		case f.number == 2 && f.kind == 2:
-			return f.bytes.each(func(f field) error { // of a type
+			return f.bytes.eachField(func(f field) error { // of a type
 				if f.number != 1 {
 					return nil
 				}
-				return f.bytes.each(func(f field) error { // of a tensor
+				return f.bytes.eachField(func(f field) error { // of a tensor
 					if f.number != 2 {
 						return nil
 					}
-					return f.bytes.each(func(f field) error { // of a shape
+					return f.bytes.eachField(func(f field) error { // of a shape
 						if f.number != 1 {
 							return nil
 						}
@@ -280,7 +280,7 @@ func readPort(b wire) (p port, err error) {
 }
 
 func readDim(b wire) (d int, err error) {
-	err = b.each(func(f field) error {
+	err = b.eachField(func(f field) error {
 		if f.number == 1 && f.kind == 0 {
 			d = int(int64(f.value))
 			if d < 0 || d > 1<<24 {
@@ -312,7 +312,7 @@ func (r *reader) tensor(b wire) (name string, t *tensor, err error) {
 	var dims []int64
 	var doubles []float64
 	hasRaw := false
-	err = b.each(func(f field) (err error) {
+	err = b.eachField(func(f field) (err error) {
 		switch f.number {
 		case 1:
 			dims, err = f.ints(dims, maxDims)

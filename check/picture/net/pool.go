@@ -35,10 +35,10 @@ func buildPool(b *builder, n *node, in []*value, most bool) ([]*value, error) {
 	if !most {
 		share, pad = s.shares(n.int("count_include_pad", 0) != 0, n), 0
 	}
-	k, at, ones := b.k, s.seen(), slices.Repeat([]float32{1}, s.kh*s.kw)
+	k, at, ones := b.k, s.phaseRange(), slices.Repeat([]float32{1}, s.kh*s.kw)
 	return b.emit([]int{x.shape[0], x.shape[1], s.oh, s.ow}, in, func(v *value) func(*Worker) {
 		return func(w *Worker) {
-			src, dst := x.in(w), v.in(w)
+			src, dst := x.numbersIn(w), v.numbersIn(w)
 			s.pad(w.plane, pad)
 			do := s.window(w.plane, ones)
 			for c := range planes {
@@ -109,7 +109,7 @@ func buildGlobal(most bool) func(b *builder, n *node, in []*value) ([]*value, er
 		}
 		return b.emit(shape, in, func(out *value) func(*Worker) {
 			return func(w *Worker) {
-				src, dst := x.in(w), out.in(w)
+				src, dst := x.numbersIn(w), out.numbersIn(w)
 				for c := range planes {
 					dst[c] = reduce(src[c*size:(c+1)*size], most)
 				}

@@ -40,7 +40,7 @@ func buildResize(b *builder, n *node, in []*value) ([]*value, error) {
 	h, wd, oh, ow := x.shape[2], x.shape[3], shape[2], shape[3]
 	return b.emit(shape, in[:1], func(out *value) func(*Worker) {
 		return func(w *Worker) {
-			src, dst := x.in(w), out.in(w)
+			src, dst := x.numbersIn(w), out.numbersIn(w)
 			for c := range x.shape[0] * x.shape[1] {
 				resample(dst[c*oh*ow:(c+1)*oh*ow], src[c*h*wd:(c+1)*h*wd], wd, &axes[0], &axes[1])
 			}

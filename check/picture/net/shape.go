@@ -281,7 +281,7 @@ func (m *mover) emit(b *builder, in []*value, x *value) ([]*value, error) {
 		return constant(m.shape, ints...), nil
 	}
 	return b.emit(m.shape, in, func(out *value) func(*Worker) {
-		return func(w *Worker) { move(m, out.in(w), x.in(w)) }
+		return func(w *Worker) { move(m, out.numbersIn(w), x.numbersIn(w)) }
 	})
 }
 
@@ -502,9 +502,9 @@ func buildConcat(b *builder, n *node, in []*value) ([]*value, error) {
 	outer, inner := volume(shape[:axis]), volume(shape[axis+1:])
 	return b.emit(shape, in, func(out *value) func(*Worker) {
 		return func(w *Worker) {
-			dst, at := out.in(w), 0
+			dst, at := out.numbersIn(w), 0
 			for _, v := range in {
-				src, n := v.in(w), v.shape[axis]*inner
+				src, n := v.numbersIn(w), v.shape[axis]*inner
 				for o := range outer {
 					copy(dst[o*shape[axis]*inner+at:][:n], src[o*n:])
 				}
@@ -560,7 +560,7 @@ func buildPad(b *builder, n *node, in []*value) ([]*value, error) {
 	}
 	return b.emit(shape, in, func(out *value) func(*Worker) {
 		return func(w *Worker) {
-			dst, src := out.in(w), x.in(w)
+			dst, src := out.numbersIn(w), x.numbersIn(w)
 			for i := range dst {
 				dst[i] = fill
 			}

@@ -66,8 +66,8 @@ func (w *wire) next() (f field, err error) {
 	return f, nil
 }
 
-// each calls do for every field of a message.
-func (w wire) each(do func(f field) error) error {
+// eachField calls do for every field of a message.
+func (w wire) eachField(do func(f field) error) error {
 	for len(w) > 0 {
 		f, err := w.next()
 		if err != nil {

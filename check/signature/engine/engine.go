@@ -439,7 +439,7 @@ type Tx struct {
 	Unsettled bool
 	// Over records the inspections that limits ended. A caller that reports it must clear
 	// it.
-	Over Over
+	Over Exceeded
 
 	dir      [2]progress
 	pending  []candidate
@@ -457,8 +457,8 @@ type Tx struct {
 // maxOver limits the rules that an Over lists.
 const maxOver = 8
 
-// An Over records the inspections that limits ended.
-type Over struct {
+// An Exceeded records the inspections that limits ended.
+type Exceeded struct {
 	Rules []uint32 // numbers of rules that exceeded their limit
 	// Disabled are the numbers of rules that are disabled because they exceeded their limit
 	// too often.
@@ -470,7 +470,7 @@ type Over struct {
 }
 
 // Add adds the inspections that ended elsewhere for the same message.
-func (o *Over) Add(p Over) {
+func (o *Exceeded) Add(p Exceeded) {
 	o.Rules, o.Disabled = append(o.Rules, p.Rules...), append(o.Disabled, p.Disabled...)
 	o.Message, o.Transform = o.Message || p.Message, o.Transform || p.Transform
 }
@@ -759,7 +759,7 @@ func (w *work) prefilter(t *table, scanned *int) {
 	if !b.ok || len(b.data) == 0 {
 		return
 	}
-	if f := w.buffer(w.dir, t.buffer, 0, t.chain); !f.ok || !same(f.data, b.data) {
+	if f := w.buffer(w.dir, t.buffer, 0, t.chain); !f.ok || !sameMemory(f.data, b.data) {
 		w.anchored(t, b.data)
 		w.search(t, b.data, &w.body)
 		w.body.data = b.data
@@ -806,11 +806,11 @@ func (w *work) elements(t *table, scanned *int) {
 // isBody reports whether a file is the body of a message, whose earlier bytes do not change
 // when more arrives.
 func (w *work) isBody(t *table, data []byte) bool {
-	return t.hasTwin && !w.e.config.Packets && same(data, w.buffer(w.dir, t.twin, 0, 0).data)
+	return t.hasTwin && !w.e.config.Packets && sameMemory(data, w.buffer(w.dir, t.twin, 0, 0).data)
 }
 
-// same reports whether two slices share the same memory.
-func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+// sameMemory reports whether two slices share the same memory.
+func sameMemory(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // search searches for the patterns of a table in data.
 func (w *work) search(t *table, data []byte, seen *sight) {
@@ -878,7 +878,7 @@ func (w *work) transform(x *buffer, chain int) {
 		if !ok {
 			if out == nil {
 				x.ok = false
-			} else if same(out, givenUp) && !w.tx.Over.Transform {
+			} else if sameMemory(out, givenUp) && !w.tx.Over.Transform {
 				w.e.counters.OverRule.add(1)
 				w.tx.Over.Transform = true
 			}

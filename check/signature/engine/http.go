@@ -321,7 +321,7 @@ func (h *HTTP) Files(dir rule.Direction) []*File {
 	if !s.HasBody || s.NoFile || len(s.Body) == 0 {
 		return nil
 	}
-	if f := s.file[0]; f != nil && same(f.Data, s.Body) && f.Complete == (s.At >= rule.Trailer) {
+	if f := s.file[0]; f != nil && sameMemory(f.Data, s.Body) && f.Complete == (s.At >= rule.Trailer) {
 		return s.file[:]
 	}
 	s.file[0] = &File{Data: s.Body, Size: int64(len(s.Body)), Complete: s.At >= rule.Trailer, Name: h.fileName(s)}

@@ -192,11 +192,11 @@ func (in *inspector) first(ms []rule.Match, at int) result {
 		}
 		return in.inspect(next, at)
 	}
-	return in.whole(ms[0], next, at)
+	return in.testWhole(ms[0], next, at)
 }
 
-// whole tests matches on the buffer as a whole.
-func (in *inspector) whole(m rule.Match, next []rule.Match, at int) result {
+// testWhole tests matches on the buffer as a whole.
+func (in *inspector) testWhole(m rule.Match, next []rule.Match, at int) result {
 	ok := false
 	switch m := m.(type) {
 	case *rule.Size:

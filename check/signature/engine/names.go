@@ -28,10 +28,10 @@ type DNSMessage struct {
 func (m *DNSMessage) Flags(word uint16) {
 	m.Response, m.Opcode, m.Rcode = word&0x8000 != 0, uint8(word>>11&15), uint8(word&15)
 	if word&0x40 != 0 {
-		m.Odd("dns.z_flag_set")
+		m.AddAnomaly("dns.z_flag_set")
 	}
 	if m.Opcode >= 7 {
-		m.Odd("dns.invalid_opcode")
+		m.AddAnomaly("dns.invalid_opcode")
 	}
 }
 
@@ -50,7 +50,7 @@ var errDNS = errors.New("malformed DNS message")
 func (m *DNSMessage) Read(msg []byte, record func(section int, x dns.Record)) {
 	if m.read(msg, record) != nil {
 		m.Malformed = true
-		m.Odd("dns.malformed_data")
+		m.AddAnomaly("dns.malformed_data")
 	}
 }
 
@@ -65,7 +65,7 @@ func (m *DNSMessage) read(msg []byte, record func(section int, x dns.Record)) er
 		if err != nil || next+4 > len(msg) {
 			return errDNS
 		}
-		m.long(name)
+		m.noteTruncated(name)
 		m.Queries = append(m.Queries, DNSName{Name: name, Type: binary.BigEndian.Uint16(msg[next:])})
 		off = next + 4
 	}
@@ -75,7 +75,7 @@ func (m *DNSMessage) read(msg []byte, record func(section int, x dns.Record)) er
 			if err != nil {
 				return errDNS
 			}
-			m.long(name)
+			m.noteTruncated(name)
 			x, err := dns.ReadRecord(msg, off)
 			if err != nil {
 				return errDNS
@@ -90,10 +90,10 @@ func (m *DNSMessage) read(msg []byte, record func(section int, x dns.Record)) er
 	return nil
 }
 
-// long notes a name that was truncated.
-func (m *DNSMessage) long(name []byte) {
+// noteTruncated notes a name that was truncated.
+func (m *DNSMessage) noteTruncated(name []byte) {
 	if len(name) == MaxDNSName {
-		m.Odd("dns.name_too_long")
+		m.AddAnomaly("dns.name_too_long")
 	}
 }
 
@@ -148,8 +148,8 @@ func RawDNSName(msg []byte, off int) (name []byte, next int, err error) {
 	return nil, 0, errLoop
 }
 
-// Odd notes an anomaly, by its name in app-layer-event.
-func (m *DNSMessage) Odd(event string) {
+// AddAnomaly notes an anomaly, by its name in app-layer-event.
+func (m *DNSMessage) AddAnomaly(event string) {
 	if m.Events == nil {
 		m.Events = map[string]bool{}
 	}

@@ -46,13 +46,13 @@ func (e *Engine) attempt(tx *Tx, dir rule.Direction, stream bool, window *Window
 		w.prefilter(t, &scanned)
 	}
 	if window != nil {
-		w.hits = window.keep(w.hits)
+		w.hits = window.keepHits(w.hits)
 	}
-	return w.each(kind, dst)
+	return w.tryAll(kind, dst)
 }
 
-// each tries the candidates of one kind.
-func (w *work) each(kind kind, dst []Alert) []Alert {
+// tryAll tries the candidates of one kind.
+func (w *work) tryAll(kind kind, dst []Alert) []Alert {
 	tx, e, dir, stream := w.tx, w.e, w.dir, kind == onStream
 	w.spent, w.clock = 0, time.Time{}
 	for _, n := range sortUnique(w.hits) {
@@ -116,8 +116,8 @@ func (w *work) window(t *table, win *Window) {
 	w.search(t, data, &w.seen)
 }
 
-// keep adds the earlier hits that may still be in the window, and remembers the new ones.
-func (win *Window) keep(hits []int32) []int32 {
+// keepHits adds the earlier hits that may still be in the window, and remembers the new ones.
+func (win *Window) keepHits(hits []int32) []int32 {
 	win.hits = slices.DeleteFunc(win.hits, func(h windowHit) bool { return h.end <= win.start })
 	found := len(hits)
 	for _, h := range win.hits {
@@ -230,7 +230,7 @@ func (w *work) outside(dst []Alert) []Alert {
 	for _, t := range e.streams[d] { // with transforms
 		w.prefilter(t, new(int))
 	}
-	dst = w.each(onStream, dst)
+	dst = w.tryAll(onStream, dst)
 	tx.Over.Add(again.Over)
 	again.Close()
 	w.tx = tx

@@ -189,8 +189,8 @@ func newFew(i int32, text string) few {
 	return x
 }
 
-// in reports whether the pattern is in data.
-func (x *few) in(data []byte, exact bool) bool {
+// occursIn reports whether the pattern is in data.
+func (x *few) occursIn(data []byte, exact bool) bool {
 	if len(data) < len(x.text) {
 		return false
 	}
@@ -496,7 +496,7 @@ func (f *prefilter) scan(data []byte, seen *sight, hit func(pat int32)) (candida
 		}
 	}
 	for i := range f.few {
-		if x := &f.few[i]; x.in(data, f.pats[x.pat].exact) && seen.mark(x.pat) {
+		if x := &f.few[i]; x.occursIn(data, f.pats[x.pat].exact) && seen.mark(x.pat) {
 			candidates++
 			hit(x.pat)
 		}

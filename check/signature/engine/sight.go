@@ -153,7 +153,7 @@ func (k *known) lacks() bool {
 // bodySeen returns the knowledge about a body for a group, if the body was
 // searched.
 func (w *work) bodySeen(g *group, data []byte) (k known, lacks bool) {
-	if g.sought == nil || w.body.data == nil || !same(data, w.body.data) {
+	if g.sought == nil || w.body.data == nil || !sameMemory(data, w.body.data) {
 		return k, false
 	}
 	k = known{contents: g.sought[w.dir>>1], body: &w.body}
@@ -171,7 +171,7 @@ func (w *work) outsideSeen(g *group) (k known, lacks bool) {
 	}
 	k = known{contents: g.sought[w.dir>>1], head: &w.begin.seen, shift: w.begin.head}
 	if _, _, body, _ := src.Parts(w.dir); w.begin.head+len(body) > len(w.begin.data) {
-		if w.body.data == nil || !same(body, w.body.data) {
+		if w.body.data == nil || !sameMemory(body, w.body.data) {
 			return known{}, false
 		}
 		k.body = &w.body

@@ -432,14 +432,14 @@ func (w *work) integer(x *rule.Integer, at rule.Progress) answer {
 	if x.Absent {
 		return no
 	}
-	if fits(x, ns) {
+	if applyIndex(x, ns) {
 		return yes
 	}
 	return notYet(at)
 }
 
-// fits applies the index of an integer keyword.
-func fits(x *rule.Integer, ns []uint64) bool {
+// applyIndex applies the index of an integer keyword.
+func applyIndex(x *rule.Integer, ns []uint64) bool {
 	count := x.Count
 	if op, ok := strings.CutSuffix(count.Op, "|slice"); ok {
 		from, to := x.Position, int(int64(count.B))

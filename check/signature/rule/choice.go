@@ -259,8 +259,8 @@ var (
 	actionOf = regexp.MustCompile(`^\w+`)
 )
 
-// fits reports whether a selector selects the rule in a line.
-func (s *selector) fits(file, line string, gid, sid uint64) bool {
+// selects reports whether a selector selects the rule in a line.
+func (s *selector) selects(file, line string, gid, sid uint64) bool {
 	switch {
 	case s.all:
 		return true
@@ -329,11 +329,11 @@ func (c *Choice) choose(file, line string) string {
 		gid, _ = strconv.ParseUint(g[1], 10, 32)
 	}
 	any := func(ss []selector) bool {
-		return slices.ContainsFunc(ss, func(s selector) bool { return s.fits(file, body, gid, sid) })
+		return slices.ContainsFunc(ss, func(s selector) bool { return s.selects(file, body, gid, sid) })
 	}
 	off = (off || any(c.disable)) && !any(c.enable)
 	for i := range c.modify {
-		if c.modify[i].fits(file, body, gid, sid) {
+		if c.modify[i].selects(file, body, gid, sid) {
 			body = c.modify[i].apply(body)
 		}
 	}

@@ -62,7 +62,7 @@ func readAbout(p *parser, o Option) error {
 	case "metadata":
 		for m := range strings.SplitSeq(v, ",") {
 			if m = strings.TrimSpace(m); m != "" {
-				r.Metadata = append(r.Metadata, p.keep(m))
+				r.Metadata = append(r.Metadata, p.intern(m))
 			}
 		}
 	case "target":

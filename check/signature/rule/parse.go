@@ -44,8 +44,8 @@ func NewParser() *Parser {
 	return &Parser{keywords: table(), kept: map[string]string{}, flows: map[Flow]*Flow{}, heads: map[string]*Header{}, Beside: map[string][]byte{}, Features: map[string]bool{"ja3": true, "ja4": true, "lua": true, "magic": true, "output::file-store": true, "output::eve-log": true}}
 }
 
-// keep returns a copy of a word that rules share. It does not keep the whole line in memory.
-func (p *Parser) keep(word string) string {
+// intern returns a copy of a word that rules share. It does not keep the whole line in memory.
+func (p *Parser) intern(word string) string {
 	k, ok := p.kept[word]
 	if !ok {
 		k = p.clone(word)
@@ -137,7 +137,7 @@ func (p *Parser) Parse(text string) (*Rule, *Error) {
 	if q.unmet(body) {
 		return r, nil
 	}
-	head := p.keep(text[:open])
+	head := p.intern(text[:open])
 	if r.Header = p.heads[head]; r.Header == nil {
 		r.Header = &Header{}
 		if err := r.Header.parse(head); err != nil {
@@ -197,13 +197,13 @@ func (p *parser) take(o Option) error {
 	if p.Options {
 		p.rule.Options = append(p.rule.Options, o)
 	}
-	o.Name = p.keep(o.Name)
+	o.Name = p.intern(o.Name)
 	switch o.Name {
 	case "metadata", "content", "uricontent": // parts of these are kept
 	case "msg", "pcre":
 		o.Value = p.clone(o.Value)
 	default:
-		o.Value = p.keep(o.Value)
+		o.Value = p.intern(o.Value)
 	}
 	switch k.class {
 	case Packets:

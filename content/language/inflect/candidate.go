@@ -142,7 +142,7 @@ func (k *walk) follow(i int, state uint32) {
 
 // repaired calls each for a cut without and with every possible repair.
 func (c *compiled) repaired(w *spelled, x *candidate, each func(*candidate)) {
-	if x.whole = c.whole(w, x.cut); x.whole != nil {
+	if x.whole = c.listedStem(w, x.cut); x.whole != nil {
 		each(x)
 		x.whole = nil
 		return
@@ -163,8 +163,8 @@ func (c *compiled) repaired(w *spelled, x *candidate, each func(*candidate)) {
 	x.insert, x.repair, x.drop, x.adds = 0, 0, 0, 0
 }
 
-// whole returns the stem that the grammar lists for the letters before a cut.
-func (c *compiled) whole(w *spelled, cut int) []uint8 {
+// listedStem returns the stem that the grammar lists for the letters before a cut.
+func (c *compiled) listedStem(w *spelled, cut int) []uint8 {
 	if len(c.changed) == 0 || !c.vowel(w.letter[cut]) {
 		return nil
 	}

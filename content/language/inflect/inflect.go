@@ -76,9 +76,9 @@ func (s *Stemmer) facts(stem []uint8) int {
 	return known
 }
 
-// Knows reports whether a lexicon contains a stem in the form of [Stemmer.Stem]. It may be
+// InLexicon reports whether a lexicon contains a stem in the form of [Stemmer.Stem]. It may be
 // wrong for one in a hundred other words.
-func (s *Stemmer) Knows(stem []byte) bool {
+func (s *Stemmer) InLexicon(stem []byte) bool {
 	var w spelled
 	return s.c.spell(stem, &w) && s.facts(w.letter[:w.n]) != 0
 }
@@ -147,7 +147,7 @@ func (k *search) run() {
 		if k.ways.begin[i] == k.ways.end[i] {
 			continue
 		}
-		whole := c.whole(&k.w, i)
+		whole := c.listedStem(&k.w, i)
 		for s, start := range c.starts {
 			if k.ways.states[i]>>start&1 == 0 {
 				continue
@@ -235,7 +235,7 @@ func (k *search) offer(x *candidate, sum int) {
 	}
 	w := k.s.weights
 	sum += w.stem(x, h)
-	if sum+w.most(x, h) <= k.highest {
+	if sum+w.maxFacts(x, h) <= k.highest {
 		return
 	}
 	if !h.asked {

@@ -79,8 +79,8 @@ func TestWeightsAreJoined(t *testing.T) {
 			h.known = uint8(s.facts(stem[:n]))
 			w := s.weights
 			got := w.stem(x, &h) + w.facts(x, &h)
-			if w.facts(x, &h) > w.most(x, &h) {
-				t.Errorf("%s: facts add %d, more than %d", word, w.facts(x, &h), w.most(x, &h))
+			if w.facts(x, &h) > w.maxFacts(x, &h) {
+				t.Errorf("%s: facts add %d, more than %d", word, w.facts(x, &h), w.maxFacts(x, &h))
 			}
 			for i, e := range x.chain[:x.length] {
 				if i == 0 {

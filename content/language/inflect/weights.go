@@ -97,7 +97,7 @@ func (y *layout) join(c *compiled, from []float32) (*weights, error) {
 		return at(byWholeKnown, i) + sum(byWholeFact, i/lengths, 1, 0)
 	})
 	w.wholeMost = table(lengths, func(i int) int {
-		return most(func(known int) int { return int(w.wholeFacts[known*lengths+i]) })
+		return maxOver(func(known int) int { return int(w.wholeFacts[known*lengths+i]) })
 	})
 
 	w.ending = table(y.m*y.l*y.l, func(i int) int {
@@ -124,7 +124,7 @@ func (y *layout) join(c *compiled, from []float32) (*weights, error) {
 	w.factEnding = table(facts*y.m, func(i int) int { return at(byKnownEnding, i) })
 	w.factMost = table(y.s*lengths*y.m, func(i int) int {
 		first, length := i%y.m, i/y.m
-		return most(func(known int) int {
+		return maxOver(func(known int) int {
 			return int(w.factLength[known*y.s*lengths+length]) + int(w.factEnding[known*y.m+first])
 		})
 	})
@@ -134,8 +134,8 @@ func (y *layout) join(c *compiled, from []float32) (*weights, error) {
 	return w, nil
 }
 
-// most returns the largest value over all answers of the lexicons.
-func most(value func(known int) int) int {
+// maxOver returns the largest value over all answers of the lexicons.
+func maxOver(value func(known int) int) int {
 	x := value(0)
 	for known := 1; known < facts; known++ {
 		x = max(x, value(known))
@@ -173,8 +173,8 @@ func (w *weights) facts(x *candidate, h *shape) int {
 	return int(w.factLength[(known*w.s+int(x.start))*lengths+long]) + int(w.factEnding[known*w.m+int(x.chain[0])])
 }
 
-// most returns the largest sum that facts may return.
-func (w *weights) most(x *candidate, h *shape) int {
+// maxFacts returns the largest sum that facts may return.
+func (w *weights) maxFacts(x *candidate, h *shape) int {
 	if x.length == 0 {
 		return int(w.wholeMost[min(h.n, lengths-1)])
 	}

@@ -529,19 +529,19 @@ func (s Stemmer) Stem(dst, word []byte) []byte {
 func (l *language) stem(w []rune) []rune {
 	without := l.without(w, l.cases[1:])
 	for _, o := range l.owners {
-		if x := l.off(without, o); len(x) < len(without) {
-			if y := l.off(x, l.plural); len(y) < len(x) {
+		if x := l.removeEnding(without, o); len(x) < len(without) {
+			if y := l.removeEnding(x, l.plural); len(y) < len(x) {
 				return y
 			}
 		}
 	}
-	if x := l.off(without, l.plural); len(x) < len(without) {
+	if x := l.removeEnding(without, l.plural); len(x) < len(without) {
 		return x
 	}
 	// The third person is recognised by the н before its case.
 	for _, c := range l.thirds[1:] {
-		if x := l.off(w, c); len(x) < len(w) {
-			if y := l.off(x, l.plural+"I"); len(y) < len(x) {
+		if x := l.removeEnding(w, c); len(x) < len(w) {
+			if y := l.removeEnding(x, l.plural+"I"); len(y) < len(x) {
 				return y
 			}
 		}
@@ -553,16 +553,16 @@ func (l *language) stem(w []rune) []rune {
 func (l *language) without(w []rune, endings []string) []rune {
 	best := w
 	for _, e := range endings {
-		if x := l.off(w, e); len(x) < len(best) {
+		if x := l.removeEnding(w, e); len(x) < len(best) {
 			best = x
 		}
 	}
 	return best
 }
 
-// off removes an ending from a word if it fits the letters before it. A single vowel may be
+// removeEnding removes an ending from a word if it fits the letters before it. A single vowel may be
 // anything, and is kept.
-func (l *language) off(w []rune, ending string) []rune {
+func (l *language) removeEnding(w []rune, ending string) []rune {
 	n := utf8.RuneCountInString(ending)
 	if n < 2 {
 		return w

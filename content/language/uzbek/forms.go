@@ -19,16 +19,16 @@ func (s *Stemmer) Missed(word string, each func(stem string)) (own bool) {
 		name = root
 		each(root)
 	}
-	if own = len(stem) >= len(name) || !s.s.Knows([]byte(name)); own && !(verb && stem == word) {
+	if own = len(stem) >= len(name) || !s.s.InLexicon([]byte(name)); own && !(verb && stem == word) {
 		name = stem
 	}
 	form := func(f string) {
 		got := string(s.Stem(nil, []byte(f)))
 		switch {
 		case got == name || got == word:
-		case len(got) > len(name) && !s.s.Knows([]byte(got)), slices.Contains(voiced(word), got):
+		case len(got) > len(name) && !s.s.InLexicon([]byte(got)), slices.Contains(voiced(word), got):
 			each(got)
-		case f != got && !s.s.Knows([]byte(f)):
+		case f != got && !s.s.InLexicon([]byte(f)):
 			each(f)
 		}
 	}

@@ -71,7 +71,7 @@ const (
 )
 
 func (s *Stemmer) hasStem(word string) bool {
-	return s.s.Knows(s.Stem(nil, []byte(word)))
+	return s.s.InLexicon(s.Stem(nil, []byte(word)))
 }
 
 // latin has the Latin letters for each Cyrillic one from U+0430 on.

@@ -271,7 +271,7 @@ func (c *Checker) Run(ctx context.Context, client *redis.Client, db int) error {
 	if client != nil {
 		pattern := keyspace.Escape(c.prefix+"redins:healthcheck:") + "*" + keyspace.Escape(c.suffix)
 		wg.Go(func() {
-			keyspace.Watch(ctx, client, keyspace.Watcher{DB: db, Patterns: []string{pattern}, Changed: c.heard, Listening: func() {}, Lost: func(error) {}})
+			keyspace.Watch(ctx, client, keyspace.Watcher{DB: db, Patterns: []string{pattern}, Changed: c.makeDue, Listening: func() {}, Lost: func(error) {}})
 		})
 	}
 	work := make(chan *item)
@@ -325,8 +325,8 @@ func (c *Checker) next() (*item, time.Duration) {
 	return it, 0
 }
 
-// heard makes a check due when Redis has a new result for it.
-func (c *Checker) heard(key string) {
+// makeDue makes a check due when Redis has a new result for it.
+func (c *Checker) makeDue(key string) {
 	id, ok := strings.CutPrefix(key, c.prefix+"redins:healthcheck:")
 	if !ok {
 		return
