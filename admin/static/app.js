@@ -134,7 +134,7 @@
 		text.addEventListener("scroll", () => { numbers.scrollTop = text.scrollTop; });
 		// Escape leaves the editor, so that Tab traps nobody.
 		text.addEventListener("keydown", (e) => {
-			if (e.key === "Escape") $(".editor ~ * button, .editor ~ button")?.focus();
+			if (e.key === "Escape") $("button[value=check]")?.focus();
 			if (e.key !== "Tab" || e.shiftKey) return;
 			e.preventDefault();
 			text.setRangeText("  ", text.selectionStart, text.selectionEnd, "end");
