@@ -23,9 +23,9 @@ import (
 const (
 	effectSpan = 24 * time.Hour
 	maxEffect  = 1_000_000
-	effectRead = 10 * time.Second // after that, the events judged so far are shown
-	effectTime = 20 * time.Second
-	effectRows = 50 // kinds of changes to show
+	effectRead = 10 * time.Second // of judging; after that, the events judged so far are shown
+	effectTime = 40 * time.Second // with what builds both engines
+	effectRows = 50               // kinds of changes to show
 )
 
 // effect judges the events of the last day with and without a change.
@@ -59,7 +59,7 @@ func (g *pages) effect(ctx context.Context, t admin.Trial) (*admin.Effect, error
 
 // compare judges the events of the day before start with two judges.
 func compare(ctx context.Context, judges *[2]replay.Judge, r event.Reader, start time.Time) (*admin.Effect, error) {
-	rows := &replay.Newest{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect, Until: start.Add(effectRead),
+	rows := &replay.Newest{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect, Until: time.Now().Add(effectRead),
 		InOrder: judges[0].Counts() || judges[1].Counts()}
 	var source replay.Source
 	w := replay.WhatIf{Old: &judges[0], New: judges[1]}
