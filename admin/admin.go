@@ -105,6 +105,13 @@ type Inside struct {
 	Checks func() *check.Set
 	// Devices returns the address of the pages for devices; "" for none.
 	Devices func() string
+	Remarks func() []Remark // nil: there are none
+}
+
+// A Remark says what is low on the machine, why that matters, and the commands that mend it.
+type Remark struct {
+	About, Found, Wanted, Why string
+	Mend                      []string
 }
 
 // Access has the people who may use the admin address, and their sessions.

@@ -83,6 +83,7 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 		Bars       []bar
 		Most       uint32
 		Tops       []homeTop
+		Remarks    []Remark
 		Error      string
 	}{Health: h.p.Health(), Recent: &Recent{}}
 	if h.p.Live != nil {
@@ -100,6 +101,9 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 	}
 	d.Half, d.Slow = briefTime(d.Recent.Half), briefTime(d.Recent.Slow)
 	d.From, d.To = now.Add(-time.Hour).Local().Format("15:04"), now.Local().Format("15:04")
+	if h.p.Remarks != nil {
+		d.Remarks = h.p.Remarks()
+	}
 	if h.p.Events != nil {
 		var err error
 		if d.Tops, err = h.topOfDay(r.Context(), now); err != nil {

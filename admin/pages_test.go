@@ -732,3 +732,20 @@ func TestTheSystemPageNamesTheStateInWords(t *testing.T) {
 		}
 	}
 }
+
+func TestTheStartPageSaysWhatIsLowOnTheMachine(t *testing.T) {
+	p := nobody()
+	p.Remarks = func() []Remark {
+		return []Remark{{About: "open files", Found: "1024", Wanted: "65536", Why: "They run out.", Mend: []string{"ulimit -n 65536"}}}
+	}
+	page := ask(New(p), "GET", "/", "text/html", "").Body.String()
+	for _, want := range []string{"Warnings about this machine: 1", "open files: 1024", "65536", "They run out.", "ulimit -n 65536"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	p.Remarks = func() []Remark { return nil }
+	if page := ask(New(p), "GET", "/", "text/html", "").Body.String(); strings.Contains(page, "this machine") {
+		t.Error("a good machine has warnings")
+	}
+}

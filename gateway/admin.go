@@ -62,6 +62,12 @@ func (g *pages) newAdmin(first *engine.Engine) (*admin.Server, error) {
 	}
 	parts.Effect = g.effect
 	parts.Checks = func() *check.Set { return g.engine.Load().Checks }
+	parts.Remarks = func() []admin.Remark {
+		if all := g.remarks.Load(); all != nil {
+			return *all
+		}
+		return nil
+	}
 	parts.Devices = func() string {
 		if e := g.engine.Load(); e.Welcome != nil {
 			return e.Settings.PortalPlace().URL

@@ -53,7 +53,8 @@ type Gateway struct {
 	departure
 
 	setup    atomic.Pointer[admin.Setup] // nil: setup is complete
-	pictures picture.Gallery             // results for pictures
+	remarks  atomic.Pointer[[]admin.Remark]
+	pictures picture.Gallery // results for pictures
 
 	saving    sync.Mutex // held while the settings change
 	trying    sync.Mutex // held while an engine is built for questions

@@ -40,6 +40,12 @@ func (g *Gateway) OfferSetup(o SetupOffer) string {
 	return (&url.URL{Scheme: "http", Host: at, Path: "/setup", RawQuery: "token=" + s.Token}).String()
 }
 
+// Remark has the start page show what look finds low on this machine, for the settings in a file.
+func (g *Gateway) Remark(look func(file string) []admin.Remark) {
+	all := look(g.file)
+	g.remarks.Store(&all)
+}
+
 // setUp writes the settings for the answers, and a root certificate if wanted, and tests
 // their requirements.
 func (g *Gateway) setUp(ctx context.Context, o *SetupOffer, a admin.Answers) (*admin.SetUp, error) {

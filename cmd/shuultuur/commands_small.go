@@ -2,8 +2,17 @@
 
 package main
 
+import (
+	"context"
+
+	"shuultuur/gateway"
+)
+
 // unknownHint is added to the error about an unknown command.
 const unknownHint = " in the small build; for others use the full build"
+
+// remark does nothing: the small build has no doctor.
+func remark(context.Context, *gateway.Gateway) {}
 
 // The small build lacks these commands.
 

@@ -11,12 +11,15 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 
+	"shuultuur/admin"
 	"shuultuur/arrange"
 	"shuultuur/configuration"
 	"shuultuur/dns"
 	"shuultuur/doctor"
 	"shuultuur/engine"
+	"shuultuur/gateway"
 	"shuultuur/resolver/forward"
 )
 
@@ -74,20 +77,51 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 	if err != nil {
 		return cfg
 	}
-	cfg.Data = string(s.Data)
-	cfg.Connections = s.Proxy.Connections.Or(cfg.Connections)
-	cfg.Connections *= len(s.Listen.Proxy)
+	ofMachineAlone(&cfg, s)
 	for _, a := range s.Listen.Transparent {
 		cfg.Transparent = append(cfg.Transparent, string(a))
 	}
 	for _, a := range s.Listen.TPROXY {
 		cfg.TPROXY = append(cfg.TPROXY, string(a))
 	}
+	cfg.Names = doctorNames(s)
+	return cfg
+}
+
+// remark has the start page show every hour what doctor finds low on this machine. What the
+// gateway itself uses, such as ports and upstreams, is in its health.
+func remark(ctx context.Context, g *gateway.Gateway) {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		g.Remark(func(file string) (all []admin.Remark) {
+			cfg := doctor.Config{Settings: file, Connections: 4096, Held: 64 << 20}
+			if s, err := configuration.Read(file); err == nil {
+				ofMachineAlone(&cfg, s)
+			}
+			for _, f := range doctor.Look(ctx, doctor.This{}, cfg).Findings {
+				if f.Level == doctor.Low || f.Level == doctor.Bad {
+					all = append(all, admin.Remark{About: f.About, Found: f.Found, Wanted: f.Wanted, Why: f.Why, Mend: f.Mend})
+				}
+			}
+			return all
+		})
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// ofMachineAlone sets the subjects of inspection that no running gateway changes.
+func ofMachineAlone(cfg *doctor.Config, s *configuration.Settings) {
+	cfg.Data = string(s.Data)
+	cfg.Connections = s.Proxy.Connections.Or(cfg.Connections)
+	cfg.Connections *= len(s.Listen.Proxy)
 	cfg.Held = s.Proxy.Exchange.HeldTotal.Or(cfg.Held)
 	if s.Listen.TLS != nil {
 		cfg.Cert = string(s.Listen.TLS.Cert)
 	}
-	cfg.Names = doctorNames(s)
 	for name, l := range s.Lists {
 		path := string(l.Path)
 		if l.Path == "" { // for a fetched list, the time of the last attempt
@@ -99,7 +133,6 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 		cfg.Lists = append(cfg.Lists, doctor.List{Name: name, Path: path})
 	}
 	arrange.By(cfg.Lists, func(a, b doctor.List) int { return cmp.Compare(a.Name, b.Name) })
-	return cfg
 }
 
 // doctorNames reads the settings of the name server that doctor inspects.

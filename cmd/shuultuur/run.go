@@ -111,6 +111,7 @@ func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) i
 		defer close(followed)
 		w.follow(fctx, func() { left.Store(true); unwatch() })
 	}()
+	go remark(watch, w.g)
 	go w.boss.watch(watch, func() bool { return accepts(watch, w.g.ProxyAddr()) })
 	err := w.g.Run(ctx)
 	if !left.Load() {
