@@ -34,6 +34,9 @@ func readAbout(p *parser, o Option) error {
 	r := p.rule
 	switch o.Name {
 	case "msg":
+		if len(v)+2 != len(o.Value) {
+			return errors.New("it needs quotes around the text, and a backslash before a semicolon in it")
+		}
 		r.Msg = unescape(v)
 	case "sid":
 		if r.SID != 0 {
@@ -330,6 +333,9 @@ func readPlace(p *parser, o Option) error {
 	if o.Name != "distance" && n.N < 0 {
 		return fmt.Errorf("%d is negative", n.N)
 	}
+	if has := map[string]bool{"offset": c.HasOffset, "depth": c.HasDepth, "distance": c.HasDistance, "within": c.HasWith}; has[o.Name] {
+		return errors.New("the content has one already; remove one of them")
+	}
 	switch o.Name {
 	case "offset":
 		c.HasOffset, c.Offset = true, n
@@ -430,6 +436,9 @@ func readDataAt(p *parser, o Option) error {
 	n, err := p.number(v)
 	if err != nil {
 		return err
+	}
+	if n.Var == 0 && n.N < 0 {
+		return fmt.Errorf("%d is negative", n.N)
 	}
 	m := &DataAt{At: n, Negated: neg}
 	for _, w := range parts[1:] {

@@ -561,6 +561,15 @@ func readThreshold(p *parser, o Option) error {
 	if err != nil {
 		return err
 	}
+	period := "seconds"
+	if t.Type == "backoff" {
+		period = "multiplier"
+	}
+	for _, part := range []string{"count", period} {
+		if !strings.Contains(v, part+" ") {
+			return fmt.Errorf("%s is missing", part)
+		}
+	}
 	if o.Name == "detection_filter" {
 		t.Type = "detection_filter"
 	}

@@ -61,6 +61,13 @@ func TestConflictsWithinARuleAreMistakes(t *testing.T) {
 		{"tls", `http.uri; content:"a"`, "not part of tls", `tls.sni; content:"a"`},
 		{"http1", `http2.header_name; content:"a"`, "not part of http1", `http.uri; content:"a"`},
 		{"http", `priority:0`, "1 to 255", `priority:255`},
+		{"http", `content:"a"; content:"b"; distance:1; distance:2`, "one already", `content:"a"; content:"b"; distance:1; within:2`},
+		{"http", `content:"ab"; depth:5; depth:5`, "one already", `content:"ab"; offset:1; depth:5`},
+		{"http", `content:"a"; isdataat:!-1,relative`, "negative", `content:"a"; isdataat:!1,relative`},
+		{"http", `detection_filter:track by_src,count 5`, "seconds", `detection_filter:track by_src,count 5,seconds 1`},
+		{"http", `threshold:type limit,track by_src,seconds 5`, "count", `threshold: type limit, track by_src, seconds 5, count 1`},
+		{"http", `threshold:type backoff,track by_flow,count 1,seconds 5`, "multiplier", `threshold:type backoff,track by_flow,count 1,multiplier 5`},
+		{"http", `msg:"a; content:"b"`, "quotes", `msg:"a\; b"; content:"b"`},
 	} {
 		parse := func(options string) (*Rule, *Error) {
 			return NewParser().Parse("alert " + x.proto + " any any -> any any (" + options + "; sid:1;)")
