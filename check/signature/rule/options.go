@@ -421,6 +421,10 @@ func readPCRE(p *parser, o Option) error {
 	}
 	if selected {
 		cur := p.cur
+		// Published rules have /Q on http.response_body, which Suricata accepts.
+		if cur != nil && cur.Buffer != buf && cur.Buffer != Payload && (cur.Buffer != ResponseBody || buf != FileData) {
+			return fmt.Errorf("a flag selects %s, but %s is open; write %s before it and omit the flag", buf, cur.Buffer, buf)
+		}
 		p.cur = p.group(buf)
 		p.add(m)
 		p.cur = cur

@@ -63,6 +63,7 @@ func TestConflictsWithinARuleAreMistakes(t *testing.T) {
 		{"http", `priority:0`, "1 to 255", `priority:255`},
 		{"http", `content:"a"; content:"b"; distance:1; distance:2`, "one already", `content:"a"; content:"b"; distance:1; within:2`},
 		{"http", `content:"ab"; depth:5; depth:5`, "one already", `content:"ab"; offset:1; depth:5`},
+		{"http", `http.header; pcre:"/a/U"`, "http.uri", `http.uri; content:"b"; pcre:"/a/U"`},
 		{"http", `content:"a"; isdataat:!-1,relative`, "negative", `content:"a"; isdataat:!1,relative`},
 		{"http", `detection_filter:track by_src,count 5`, "seconds", `detection_filter:track by_src,count 5,seconds 1`},
 		{"http", `threshold:type limit,track by_src,seconds 5`, "count", `threshold: type limit, track by_src, seconds 5, count 1`},
