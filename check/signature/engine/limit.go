@@ -2,9 +2,11 @@ package engine
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,7 +19,40 @@ import (
 type Limit struct {
 	GID, SID uint32 // 0 for all
 	rule.Threshold
-	at *addresses
+	line int // in its file
+	at   *addresses
+}
+
+// setsThreshold reports whether the line limits alerts, instead of changing or suppressing
+// them.
+func (l *Limit) setsThreshold() bool { return l.Type != "suppress" && l.Type != "rate_filter" }
+
+// limitParts are the parts that each kind of line has to have, besides gen_id and sig_id.
+var limitParts = map[string][]string{
+	"threshold": {"type", "track", "count", "seconds"}, "event_filter": {"type", "track", "count", "seconds"},
+	"rate_filter": {"track", "count", "seconds", "new_action", "timeout"}, "suppress": nil,
+}
+
+// check returns an error for a line that is incomplete or names what does not exist. seen are
+// the parts of the line.
+func (l *Limit) check(word string, seen map[string]bool) error {
+	for _, part := range append([]string{"gen_id", "sig_id"}, limitParts[word]...) {
+		if part == "seconds" && l.Type == "backoff" {
+			part = "multiplier"
+		}
+		if !seen[part] {
+			return fmt.Errorf("%s has no %s", word, part)
+		}
+	}
+	switch {
+	case word == "suppress" && seen["track"] != seen["ip"]:
+		return errors.New("suppress has either both track and ip, or neither")
+	case word == "rate_filter" && !slices.Contains([]string{"alert", "drop", "pass", "log", "reject", "sdrop"}, l.NewAction):
+		return fmt.Errorf("new_action %q is not alert, drop, pass, log or reject", l.NewAction)
+	case limitParts[word] != nil && word != "rate_filter" && !slices.Contains([]string{"limit", "threshold", "both", "backoff"}, l.Type):
+		return fmt.Errorf("type %q is not limit, threshold, both or backoff", l.Type)
+	}
+	return nil
 }
 
 func (l *Limit) prepare(vars map[string]string) error {
@@ -48,11 +83,12 @@ func ReadLimits(name string, r io.Reader) (limits []*Limit, err error) {
 		}
 		// Some files align the parts with tabs.
 		word, rest, _ := strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
-		l := &Limit{}
+		l := &Limit{line: n}
+		seen := map[string]bool{}
 		var kept []string
 		for _, part := range rule.SplitGroup(rest) {
 			key, arg, _ := strings.Cut(part, " ")
-			arg = strings.TrimSpace(arg)
+			arg, seen[key] = strings.TrimSpace(arg), true
 			num, err := strconv.ParseUint(arg, 10, 32)
 			switch {
 			case (key == "gen_id" || key == "sig_id") && err != nil:
@@ -70,12 +106,14 @@ func ReadLimits(name string, r io.Reader) (limits []*Limit, err error) {
 			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
 		}
 		l.Threshold = *t
-		switch word {
-		case "threshold", "event_filter":
-		case "rate_filter", "suppress":
-			l.Type = word
-		default:
+		if _, ok := limitParts[word]; !ok {
 			return nil, fmt.Errorf("%s:%d: %q is not threshold, rate_filter or suppress", name, n, word)
+		}
+		if err := l.check(word, seen); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
+		}
+		if word == "rate_filter" || word == "suppress" {
+			l.Type = word
 		}
 		limits = append(limits, l)
 	}
@@ -121,7 +159,14 @@ type occurrence struct {
 // limit applies the thresholds of a rule and of threshold.config to its alert. It returns
 // false if there is no alert at all.
 func (e *Engine) limit(a *Alert, o *occurrence) bool {
-	for _, t := range o.rule.limits {
+	limits := o.rule.limits
+	if l := e.threshold(o.rule); l != nil {
+		limits = nil
+		if !e.state.allow(&l.Threshold, track(a.GID, a.SID, l.Track, 1, o.src.Addr(), o.dst.Addr(), o.flow), o.now, 0) {
+			a.Silent = true
+		}
+	}
+	for _, t := range limits {
 		if !e.state.allow(t, track(a.GID, a.SID, t.Track, 0, o.src.Addr(), o.dst.Addr(), o.flow), o.now, o.src.Port()) {
 			if t.Type == "detection_filter" {
 				return false
@@ -141,18 +186,32 @@ func (e *Engine) limit(a *Alert, o *occurrence) bool {
 				if e.state.allow(&l.Threshold, k, o.now, 0) {
 					a.change(l.NewAction)
 				}
-			default:
-				if len(o.rule.limits) > 0 && key[1] == 0 {
-					continue // the threshold of the rule applies
-				}
-				k := track(a.GID, a.SID, l.Track, 1, o.src.Addr(), o.dst.Addr(), o.flow)
-				if !e.state.allow(&l.Threshold, k, o.now, 0) {
-					a.Silent = true
-				}
 			}
 		}
 	}
 	return true
+}
+
+// threshold returns the line of threshold.config that sets the threshold of a rule, nil if none
+// does: the last one for its number, or else, if the rule has no threshold of its own, the first
+// one for all rules.
+func (e *Engine) threshold(k *compiled) (set *Limit) {
+	for _, l := range e.limits[[2]uint32{k.GID, k.SID}] {
+		if l.setsThreshold() {
+			set = l
+		}
+	}
+	if set != nil || len(k.limits) > 0 {
+		return set
+	}
+	for _, gid := range [2]uint32{k.GID, 0} {
+		for _, l := range e.limits[[2]uint32{gid, 0}] {
+			if l.setsThreshold() && (set == nil || l.line < set.line) {
+				set = l
+			}
+		}
+	}
+	return set
 }
 
 // Settle applies thresholds to an alert of a Tx that is Unsettled.

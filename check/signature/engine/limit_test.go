@@ -47,9 +47,57 @@ func TestLimitsAreReadAndMistakesNameTheirPlace(t *testing.T) {
 		"suppress gen_id 1, sig_id x": `threshold.config:2: sig_id "x" is not a number`,
 		"limit gen_id 1, sig_id 2":    `threshold.config:2: "limit" is not threshold, rate_filter or suppress`,
 		"threshold gen_id 1, track x": `threshold.config:2: track "x"`,
+		"threshold gen_id 1, sig_id 1, type limits, track by_src, count 1, seconds 60":                     `threshold.config:2: type "limits" is not`,
+		"threshold gen_id 1, sig_id 1, type limit, track by_src, seconds 60":                               `threshold.config:2: threshold has no count`,
+		"threshold gen_id 1, sig_id 1, type backoff, track by_flow, count 1, seconds 60":                   `threshold.config:2: threshold has no multiplier`,
+		"rate_filter gen_id 1, sig_id 1, track by_src, count 1, seconds 60, new_action explode, timeout 3": `threshold.config:2: new_action "explode" is not`,
+		"rate_filter gen_id 1, sig_id 1, track by_src, count 1, seconds 60, new_action drop":               `threshold.config:2: rate_filter has no timeout`,
+		"suppress gen_id 1, sig_id 1, track by_src":                                                        `threshold.config:2: suppress has either both`,
+		"suppress sig_id 1": `threshold.config:2: suppress has no gen_id`,
 	} {
 		if _, err := ReadLimits("threshold.config", strings.NewReader("\n"+line)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
+// TestOneThresholdAppliesToARule has rules with a threshold of their own, lines for one of them
+// and lines for all.
+func TestOneThresholdAppliesToARule(t *testing.T) {
+	limits, err := ReadLimits("threshold.config", strings.NewReader(`
+threshold gen_id 1, sig_id 1, type limit, track by_src, count 1, seconds 60
+threshold gen_id 1, sig_id 2, type limit, track by_src, count 4, seconds 60
+threshold gen_id 1, sig_id 2, type limit, track by_src, count 3, seconds 60
+threshold gen_id 0, sig_id 0, type threshold, track by_src, count 2, seconds 60
+threshold gen_id 1, sig_id 0, type threshold, track by_src, count 5, seconds 60
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, mistakes, err := rule.NewParser().Read("a.rules", strings.NewReader(`
+alert tcp any any -> any any (content:"a"; sid:1;)
+alert tcp any any -> any any (content:"a"; threshold:type limit,track by_src,count 1,seconds 60; sid:2;)
+alert tcp any any -> any any (content:"a"; threshold:type limit,track by_src,count 5,seconds 60; sid:3;)
+alert tcp any any -> any any (content:"a"; sid:4;)
+`))
+	if err != nil || len(mistakes) > 0 {
+		t.Fatal(err, mistakes)
+	}
+	e, _, err := New(Config{Rules: rules, Limits: limits, Packets: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[uint32]int{}
+	for range 6 {
+		for _, a := range e.Try(packetTx("10.0.0.1", "10.0.0.2", "a", &Flow{}), rule.ToServer, true, nil) {
+			if !a.Silent {
+				shown[a.SID]++
+			}
+		}
+	}
+	for sid, want := range map[uint32]int{1: 1, 2: 3, 3: 5, 4: 3} {
+		if shown[sid] != want {
+			t.Errorf("sid %d: %d of 6 alerts are shown, want %d", sid, shown[sid], want)
 		}
 	}
 }
