@@ -502,6 +502,9 @@ func (b *builder) place(c *compiled) {
 		}
 		if s, ok := x.(*script); ok && s.code != nil && s.code.Message() && c.app != 0 {
 			message = true
+			if !c.Exchange && c.flow.Direction == 0 {
+				c.dirs &= s.code.Sides()
+			}
 		}
 	}
 	switch {

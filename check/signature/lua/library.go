@@ -739,6 +739,14 @@ func (st *state) legacy() {
 			l.Push(lua.LNumber(v))
 			return 1
 		},
+		"ScFlowintSet": func(l *lua.LState) int {
+			n := uint32(l.CheckInt64(2))
+			return st.setInt(l, func(uint32, bool) uint32 { return n })
+		},
+		"ScFlowintIncr": func(l *lua.LState) int { return st.setInt(l, func(old uint32, _ bool) uint32 { return old + 1 }) },
+		"ScFlowintDecr": func(l *lua.LState) int {
+			return st.setInt(l, func(old uint32, _ bool) uint32 { return max(old, 1) - 1 })
+		},
 	}
 	for _, n := range strings.Fields("Debug Info Notice Warning Error") {
 		fs["SCLog"+n] = func(*lua.LState) int { return 0 }
@@ -746,7 +754,18 @@ func (st *state) legacy() {
 	for name, f := range fs {
 		st.l.SetGlobal(name, st.l.NewFunction(f))
 	}
-	st.l.SetGlobal("SCFlowvarGet", st.l.GetGlobal("ScFlowvarGet"))
-	st.l.SetGlobal("SCFlowvarSet", st.l.GetGlobal("ScFlowvarSet"))
-	st.l.SetGlobal("SCFlowintGet", st.l.GetGlobal("ScFlowintGet"))
+	for _, n := range strings.Fields("varGet varSet intGet intSet intIncr intDecr") {
+		st.l.SetGlobal("SCFlow"+n, st.l.GetGlobal("ScFlow"+n))
+	}
+}
+
+// setInt changes the flow integer with the index that is the first argument, and returns the
+// new value to the script.
+func (st *state) setInt(l *lua.LState, change func(old uint32, ok bool) uint32) int {
+	i := l.CheckInt(1)
+	if i < 0 || i >= len(st.script.ints) {
+		return 0
+	}
+	l.Push(lua.LNumber(st.tx.Flow.SetInt(st.script.ints[i], change)))
+	return 1
 }

@@ -111,6 +111,29 @@ func (p *Pool) compile(name string, text []byte) (*script, error) {
 // Message implements [engine.Script].
 func (s *script) Message() bool { return s.message }
 
+// Sides implements [engine.Script].
+func (s *script) Sides() rule.Direction {
+	sides := rule.Both
+	for _, n := range s.needs {
+		sides &= sideOf(n, rule.Both)
+	}
+	if sides == 0 { // of a request and its response
+		return rule.Both
+	}
+	return sides
+}
+
+// sideOf returns the side that sends a buffer named in needs, or other if both may.
+func sideOf(need string, other rule.Direction) rule.Direction {
+	switch {
+	case strings.Contains(need, "request") || strings.HasPrefix(need, "http.uri"):
+		return rule.ToServer
+	case strings.Contains(need, "response"):
+		return rule.ToClient
+	}
+	return other
+}
+
 // take returns an unused state, or makes one.
 func (s *script) take() (*state, error) {
 	s.mu.Lock()
@@ -298,13 +321,7 @@ func (st *state) arguments() *lua.LTable {
 		case n == "buffer" && st.buf != nil:
 			t.RawSetString(n, lua.LString(st.buf))
 		case ok:
-			dir := st.dir
-			if strings.Contains(n, "request") || strings.HasPrefix(n, "http.uri") {
-				dir = rule.ToServer
-			} else if strings.Contains(n, "response") {
-				dir = rule.ToClient
-			}
-			if v, ok := st.tx.Buffer(dir, b, 0); ok {
+			if v, ok := st.tx.Buffer(sideOf(n, st.dir), b, 0); ok {
 				t.RawSetString(n, lua.LString(v))
 			}
 		}

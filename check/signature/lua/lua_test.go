@@ -40,6 +40,42 @@ func TestScriptsAskForMessages(t *testing.T) {
 	}
 }
 
+// TestOlderScriptsCountOnAConnection has the flow integers of scripts before Suricata 8, which
+// name them by their index in needs.
+func TestOlderScriptsCountOnAConnection(t *testing.T) {
+	s, err := NewPool(Limits{}).Load("a.lua", []byte(`function init() return {packet = tostring(true), flowint = {"cnt", "left"}} end
+		function match()
+			local n = ScFlowintGet(0)
+			if n == nil then ScFlowintSet(0, 1); SCFlowintSet(1, 1); return 0 end
+			ScFlowintIncr(0); ScFlowintDecr(1); SCFlowintDecr(1)
+			if SCFlowintGet(0) == 3 and SCFlowintGet(1) == 0 then return 1 end
+			return 0
+		end`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := &engine.Tx{Flow: &engine.Flow{}, Source: &engine.HTTP{}}
+	for i, want := range []bool{false, false, true, false} {
+		if got := s.Match(tx, rule.ToServer, &rule.Rule{Rare: &rule.Rare{}}, nil, 0); got != want {
+			t.Errorf("call %d matches: %v", i+1, got)
+		}
+	}
+}
+
+// TestOlderScriptsInspectTheSideTheyNeed: a script that needs the request would match again on
+// the response.
+func TestOlderScriptsInspectTheSideTheyNeed(t *testing.T) {
+	for need, want := range map[string]rule.Direction{"http.request_line": rule.ToServer, "http.uri.raw": rule.ToServer, "http.response_body": rule.ToClient, "payload": rule.Both} {
+		s, err := NewPool(Limits{}).Load("a.lua", []byte(`function init() return {["`+need+`"] = tostring(true)} end function match() return 1 end`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Sides(); got != want {
+			t.Errorf("%s: inspects side %v, want %v", need, got, want)
+		}
+	}
+}
+
 func TestScriptsEndInTime(t *testing.T) {
 	for name, text := range map[string]string{
 		"loop":           `function match() while true do end end`,
