@@ -2,6 +2,7 @@ package rule
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"regexp/syntax"
@@ -29,6 +30,9 @@ const (
 	screenStates = 256
 )
 
+// screenSize limits the transitions, which take a microsecond each to find.
+const screenSize = 4 << 10
+
 // screenParts limits the parts of an expression that a state stands for.
 const screenParts = 64
 
@@ -47,7 +51,8 @@ func newScreen(expr string) *screen {
 	}
 	s := &screen{}
 	sets := s.classify(prog)
-	start, bare, ok := closure(prog, []uint32{uint32(prog.Start)})
+	m := &screenMaker{prog: prog, seen: make([]uint32, len(prog.Inst))}
+	start, bare, ok := m.closure(uint32(prog.Start))
 	if !ok {
 		return nil // every position passes
 	}
@@ -61,12 +66,12 @@ func newScreen(expr string) *screen {
 	if len(s.few) > 2 {
 		s.few = nil
 	}
-	numbers := map[string]uint8{fmt.Sprint(start): screenStart}
+	numbers := map[string]uint8{m.key(start): screenStart}
 	states := [][]uint32{nil, nil, start}
 	s.next = make([]uint8, screenStart*s.width, 8*s.width)
 	for n := screenStart; n < len(states); n++ {
 		for k := range s.width {
-			var after []uint32
+			after := m.next[:0]
 			for _, pc := range states[n] {
 				if sets[pc][k] {
 					after = append(after, prog.Inst[pc].Out)
@@ -75,9 +80,9 @@ func newScreen(expr string) *screen {
 			to := uint8(screenNo)
 			if len(after) > 0 {
 				to = screenMaybe
-				if set, _, ok := closure(prog, after); ok {
-					key := fmt.Sprint(set)
-					if numbers[key] == 0 && len(states) < screenStates {
+				if set, _, ok := m.closure(after...); ok {
+					key := m.key(set)
+					if numbers[key] == 0 && len(states) < screenStates && len(states)*s.width < screenSize {
 						numbers[key], states = uint8(len(states)), append(states, set)
 					}
 					to = max(numbers[key], screenMaybe)
@@ -132,19 +137,38 @@ func (s *screen) classify(prog *syntax.Prog) map[uint32][]bool {
 	return readers
 }
 
+// A screenMaker is the memory for making a screen.
+type screenMaker struct {
+	prog  *syntax.Prog
+	seen  []uint32 // round in which an instruction was last seen
+	round uint32
+	next  []uint32
+	text  []byte
+}
+
+// key returns a text that is different for each set of instructions.
+func (m *screenMaker) key(set []uint32) string {
+	m.text = m.text[:0]
+	for _, pc := range set {
+		m.text = binary.LittleEndian.AppendUint32(m.text, pc)
+	}
+	return string(m.text)
+}
+
 // closure returns the instructions that read the next byte after some others, sorted. bare
 // means that there are no conditions between them. ok is false if there may be a match already,
 // or too many instructions.
-func closure(prog *syntax.Prog, next []uint32) (set []uint32, bare, ok bool) {
+func (m *screenMaker) closure(from ...uint32) (set []uint32, bare, ok bool) {
 	bare = true
-	seen := map[uint32]bool{}
+	m.round++
+	next := append(m.next[:0], from...)
 	for len(next) > 0 {
 		pc := next[len(next)-1]
-		if next = next[:len(next)-1]; seen[pc] {
+		if next = next[:len(next)-1]; m.seen[pc] == m.round {
 			continue
 		}
-		seen[pc] = true
-		switch x := &prog.Inst[pc]; x.Op {
+		m.seen[pc] = m.round
+		switch x := &m.prog.Inst[pc]; x.Op {
 		case syntax.InstMatch:
 			return nil, bare, false
 		case syntax.InstAlt, syntax.InstAltMatch:
@@ -161,6 +185,7 @@ func closure(prog *syntax.Prog, next []uint32) (set []uint32, bare, ok bool) {
 			}
 		}
 	}
+	m.next = next
 	slices.Sort(set)
 	return set, bare, true
 }
