@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -234,6 +235,63 @@ func signingInWithAPasskey(t *testing.T, width int) {
 	if at := b.script("return location.pathname"); at != "/login" {
 		t.Errorf("a passkey that was removed leads to %s", at)
 	}
+}
+
+// TestAPageGivesWayWhenItsSessionEnds: a page that is open somewhere shows nothing more of
+// people after its session was ended from elsewhere.
+func TestAPageGivesWayWhenItsSessionEnds(t *testing.T) {
+	t.Parallel()
+	h := classHouse(t)
+	owner := ownerAnd()
+	h.accounts(owner...)
+	b := h.adminBrowser()
+	at := "http://" + h.g.AdminAddr()
+	for _, page := range []string{"/events", "/"} { // one live by server-sent events, one that fetches itself
+		b.signIn(at, "olga", password)
+		b.shows("Start")
+		b.open(at + page)
+		cookie := h.signIn(owner[0])
+		for _, id := range h.sessionsBut(cookie) {
+			r, err := http.NewRequestWithContext(t.Context(), "POST", at+"/account/sessions/end", strings.NewReader(url.Values{"id": {id}}.Encode()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("Cookie", cookie)
+			res, err := http.DefaultClient.Do(r)
+			if err != nil || res.StatusCode != 200 {
+				t.Fatal(res, err)
+			}
+			res.Body.Close()
+		}
+		b.shows("Sign in with a passkey")
+		if got := b.script("return location.pathname"); got != "/login" {
+			t.Errorf("%s gives way to %s", page, got)
+		}
+	}
+}
+
+// sessionsBut returns the sessions of an account without the one of the cookie, which is the newest.
+func (h *house) sessionsBut(cookie string) (ids []string) {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(h.t.Context(), "GET", "http://"+h.g.AdminAddr()+"/account", nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r.Header.Set("Cookie", cookie)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var d struct{ Sessions []struct{ ID string } }
+	if err := json.NewDecoder(res.Body).Decode(&d); err != nil || len(d.Sessions) < 2 {
+		h.t.Fatal(d, err)
+	}
+	for _, s := range d.Sessions[1:] {
+		ids = append(ids, s.ID)
+	}
+	return ids
 }
 
 // TestARequestToOpenASiteLeadsToItsRelease: a pupil asks on the block page, the
