@@ -10,10 +10,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -393,8 +391,10 @@ func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 		return len(gone), err
 	}
 	var said []Entry
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(gone)), erasedAtOnce) {
-		said = append(said, Entry{By: "Shuultuur", Action: erasedDetails, Details: strings.Trim(fmt.Sprint(some), "[]")})
+	for left := gone; len(left) > 0; {
+		n := min(len(left), erasedAtOnce)
+		said = append(said, Entry{By: "Shuultuur", Action: erasedDetails, Details: strings.Trim(fmt.Sprint(left[:n]), "[]")})
+		left = left[n:]
 	}
 	if l.fail = l.add(said); l.fail != nil { // first, so that no details are missing without a reason
 		return 0, l.fail
@@ -407,10 +407,11 @@ func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 	name := filepath.Join(l.dir, auditFile)
 	when := l.now().UTC().Format(time.RFC3339)
 	err = atomicfile.Write(name, 0o600, func(f *os.File) error {
-		w := bufio.NewWriter(f)
+		w, left := bufio.NewWriter(f), gone
 		var failed error
 		err := l.eachEntry(func(e *Entry, line int, text []byte, bad error) bool {
-			if gone[e.Seq] {
+			if len(left) > 0 && left[0] == e.Seq {
+				left = left[1:]
 				e.Details, e.Salt, e.Erased = "", "", when
 				if text, failed = json.Marshal(e); failed != nil {
 					return false
@@ -426,15 +427,14 @@ func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 	return len(gone), err
 }
 
-// naming returns the entries whose details name a person.
-func (l *Log) naming(names func(details string) bool) (all map[int64]bool, err error) {
-	all = map[int64]bool{}
+// naming returns the places of the entries whose details name a person.
+func (l *Log) naming(names func(details string) bool) (all []int64, err error) {
 	var failed error
 	err = l.eachEntry(func(e *Entry, line int, _ []byte, bad error) bool {
 		if bad != nil {
 			failed = fmt.Errorf("line %d of the audit log is no entry: %w", line, bad)
 		} else if e.Action != erasedDetails && e.Details != "" && names(e.Details) {
-			all[e.Seq] = true
+			all = append(all, e.Seq)
 		}
 		return bad == nil
 	})
