@@ -59,7 +59,16 @@ until shuultuur events | grep -q bet.example; do sleep 0.1; done`, want: []strin
 curl() { command curl -sS "$@"; } # the page that is fetched is to be refused
 `, programs: []string{"dig"},
 		want: []string{"EDE: 15 (Blocked)", "403 Forbidden", "BLOCK  http://casino.example/", "policy  kids"}},
-	"docs/guide-pihole.md":  {before: `cp -r $FILES/pihole /etc`},
+	"docs/guide-firewall.md": {before: `cp $REPOSITORY/importer/testdata/opnsense.xml config.xml`, want: []string{"They are good"}},
+	"docs/guide-fleet.md": {before: `
+for n in 2 5 6; do ip address add 10.0.0.$n/32 dev lo; done; cp $FILES/1.yaml shuultuur.yaml; echo bet.example >own.txt
+redis-server --bind 10.0.0.5 --protected-mode no --save '' --daemonize yes >/dev/null
+until redis-cli -h 10.0.0.5 ping | grep -q PONG; do sleep 0.1; done`, programs: []string{"redis-server"}, want: []string{"shuultuur.yaml: good", "redis"}},
+	"docs/guide-pihole.md": {before: `
+cp -r $FILES/pihole /etc; groupadd -f shuultuur; useradd -r -g shuultuur shuultuur 2>/dev/null || true; mkdir -p /etc/shuultuur /var/log/pihole
+echo 'Nov 26 08:00:00 dnsmasq[1]: query[A] ads.example from 192.168.1.20' >/var/log/pihole/pihole.log
+systemctl() { case $1 in restart) start /etc/shuultuur/shuultuur.yaml ;; esac; }
+`, want: []string{"They are good", "BLOCK  ads.example"}},
 	"docs/guide-reports.md": {before: `cp $FILES/1.yaml shuultuur.yaml; start`, want: []string{`"name":"game.example"`, "%PDF-"}},
 	"docs/guide-school.md": {before: installed + `ip address add 10.0.0.2/8 dev lo`,
 		want: []string{"BLOCK  https://news.example/", "policy  pupils", "ALLOW  https://bank.example/", "update-ca-certificates"}},
@@ -195,7 +204,7 @@ func commandBlocks(t *testing.T, file, text string) (blocks []commandBlock) {
 }
 
 // stays matches a command that runs until it is stopped.
-var stays = regexp.MustCompile(`^(make run|shuultuur run|shuultuur events -follow)\b`)
+var stays = regexp.MustCompile(`^(make run|shuultuur run|shuultuur events -follow|shuultuur import \S+ -to \S+ -beside)\b`)
 
 // script returns a page as a shell script.
 func script(page string, d document, blocks []commandBlock) string {
@@ -231,7 +240,7 @@ start() { shuultuur run "$@" & until shuultuur check -running "$@" >/dev/null 2>
 				s.WriteString(line + " & until command curl -sf -o $SCRATCH/page http://127.0.0.1:8081/ready; do kill -0 $!; sleep 0.2; done\n")
 			case stays.MatchString(line):
 				s.WriteString(line + " & for i in 1 2 3 4 5; do sleep 0.1; kill -0 $!; done\n")
-			case strings.HasPrefix(line, "shuultuur why"): // its exit status is its answer
+			case strings.HasPrefix(line, "shuultuur why"), strings.HasPrefix(line, "shuultuur doctor"): // the exit status is the answer
 				s.WriteString("{ " + line + "\n} || test $? = 1\n")
 			default:
 				s.WriteString(strings.TrimPrefix(line, "$ ") + "\n")

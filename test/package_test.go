@@ -136,6 +136,7 @@ func TestTheDebInAFreshRoot(t *testing.T) {
 	if err := os.WriteFile(settings, text, 0o640); err != nil {
 		t.Fatal(err)
 	}
+	in("shuultuur", "check", "/etc/shuultuur/shuultuur.yaml") // by root, who leaves nothing that the service cannot use
 	cmd := exec.Command("chroot", root, "su", "-s", "/bin/sh", "-c", "exec shuultuur run -config /etc/shuultuur/shuultuur.yaml", "shuultuur")
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
