@@ -15,7 +15,7 @@ install -m 755 "$bin" "$dir/$name/shuultuur$suffix"
 install -m 644 "$bin.spdx.json" "$dir/$name/shuultuur.spdx.json"
 install -m 644 LICENSE README.md "$@" "$dir/$name/"
 if [ "$os" = windows ]; then
-	$ZIP "$dir/$name" "$out/$name.zip"
+	"$ZIP" "$dir/$name" "$out/$name.zip"
 else
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
 		-C "$dir" -cf - "$name" | gzip -9n > "$out/$name.tar.gz"

@@ -117,7 +117,7 @@ func TestTheDebInAFreshRoot(t *testing.T) {
 
 	start := time.Now()
 	put(before)
-	in("dpkg", "-i", "/shuultuur.deb")
+	in("apt-get", "install", "-y", "/shuultuur.deb") // as README.md says
 	s := &shipped{t: t, dir: filepath.Join(root, "var/lib/shuultuur"), proxy: "127.0.0.1:" + peer.Port(t)}
 	settings := filepath.Join(root, "etc/shuultuur/shuultuur.yaml")
 	text, err := os.ReadFile(settings)
@@ -161,7 +161,7 @@ func TestTheDebInAFreshRoot(t *testing.T) {
 
 	first := s.holderIn("lock")
 	put(after)
-	in("dpkg", "-i", "/shuultuur.deb")
+	in("apt-get", "install", "-y", "/shuultuur.deb") // as README.md says
 	if now := s.holderIn("lock"); now == first || !blocked() {
 		t.Errorf("after the upgrade process %d serves, before it was %d", now, first)
 	}
