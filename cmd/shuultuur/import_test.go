@@ -261,7 +261,7 @@ func TestImportE2guardianDecidesAsItWould(t *testing.T) {
 	})
 	wantLines(t, report,
 		`lists/bannedsitelist:4: "banned.example" is in `, `"www.banned.example" is covered by "banned.example"`,
-		`"path.example/in/site/list" has a path and stands in a site list`, `missing>: the file is not there`,
+		`"path.example/in/site/list" has a path but is in a site list`, `missing>: the file is not there`,
 		`lists/bannedregexpurllist:2: `, `"banned.example/anyway" is covered by "banned.example"`,
 		`"local-both.example" is covered by "local-both.example"`, `pages.example/bad/worse" is covered by`,
 		`strange = 'x': there is no counterpart`, `httpworkers = 500`, `"**" has no effect since e2guardian 5`,
@@ -520,7 +520,7 @@ func TestImportPiholeKeepsGroups(t *testing.T) {
 			t.Errorf("%s: %s %s, want %s", client, policy, got, want)
 		}
 	}
-	wantLines(t, report, "group Off: it is switched off", `client "laptop" of group Kids: clients are told by address`, `client "aa:bb:cc:00:00:09" of group Kids: clients are told by address, and no lease`,
+	wantLines(t, report, "group Off: it is switched off", `client "laptop" of group Kids: clients are identified by address`, `client "aa:bb:cc:00:00:09" of group Kids: clients are identified by address, and this MAC has no`,
 		`client "AA:BB:CC:00:00:01" → policy "groups Default, Kids"`, "https://lists.example/nobody of group Nobody: no client is in a group")
 }
 
@@ -688,8 +688,8 @@ fine.ads.example
 			t.Errorf("%s: SafeSearch %v, want %v", client, got, wants)
 		}
 	}
-	wantLines(t, report, `client "Anna", id aa:bb:cc:00:00:01 → 10.1.0.6: clients are told by address`, `client "Anna", id my-phone → identity: client-ids`, `id 10.1.0.5: it is an address of client Anna already`,
-		`client "Anna": tags`, `client "Anna": upstreams`, `client "Kids", id AA-BB-CC-00-00-02: clients are told by address, and no lease`, `client "Kids": blocked_services`, `client "Kids": ignore_querylog`,
+	wantLines(t, report, `client "Anna", id aa:bb:cc:00:00:01 → 10.1.0.6: clients are identified by address`, `client "Anna", id my-phone → identity: client-ids`, `id 10.1.0.5: it is an address of client Anna already`,
+		`client "Anna": tags`, `client "Anna": upstreams`, `client "Kids", id AA-BB-CC-00-00-02: clients are identified by address, and this MAC has no`, `client "Kids": blocked_services`, `client "Kids": ignore_querylog`,
 		`client "Printer" → identity: addresses`, `client "Phone", id some-client-id → identity: client-ids`)
 	d := importedNames(t, settings)
 	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"nas.lan": {"10.0.0.1", "10.0.0.2"}, "*.dev.lan": {"nas.lan"}}, d.Names.Hosts); diff != "" {
