@@ -265,7 +265,7 @@ func TestImportE2guardianDecidesAsItWould(t *testing.T) {
 		`lists/bannedregexpurllist:2: `, `"banned.example/anyway" is covered by "banned.example"`,
 		`"local-both.example" is covered by "local-both.example"`, `pages.example/bad/worse" is covered by`,
 		`strange = 'x': there is no counterpart`, `httpworkers = 500`, `"**" has no effect since e2guardian 5`,
-		`lists/filtergroupslist:2: `, `safesearch: true`, `lists/weighted:4: phrase "<lottery>" is in`, `lists/weighted:6: blank before the weight`,
+		`lists/filtergroupslist:2: `, `safesearch: true`, `lists/weighted:4: phrase "<lottery>" is already in`, `lists/weighted:6: blank before the weight`,
 		`moved\.example/"->"http://\1.example/": a redirect leads to a fixed URL`, `category bannedsitelist`)
 }
 
@@ -575,7 +575,7 @@ server=/lan/192.168.1.1
 	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"192.168.1.0/24": {"192.168.1.1"}, "lan": {"192.168.1.1"}, "192.168.7.0/24": {"192.168.7.1"}, "seven.example": {"192.168.7.1"}}, d.Forward.Routes); diff != "" {
 		t.Error(diff)
 	}
-	wantLines(t, report, "https://lists.example/hosts → lists: url", "www.local leads to nas.local", "nas.local leads to elsewhere.example: it leads to 10.0.0.1 already", `"bad.example" is in line 1 already`)
+	wantLines(t, report, "https://lists.example/hosts → lists: url", "www.local leads to nas.local", "nas.local leads to elsewhere.example: it already leads to 10.0.0.1", `"bad.example" is in line 1 already`)
 }
 
 // importedNames returns the settings of the name server from an import.
@@ -701,5 +701,5 @@ fine.ads.example
 	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"lan": {"192.168.1.1", "192.168.1.2"}, "home.arpa": {"192.168.1.1", "192.168.1.2"}}, d.Forward.Routes); diff != "" {
 		t.Error(diff)
 	}
-	wantLines(t, report, `client "Kids": safe_search.enabled: true → safesearch: true`, `client "Anna": filtering_enabled: false → policy "client Anna"`, `client "Printer": use_global_settings: true`, "clients.runtime_sources.whois: true", "upstream [/*.x/]1.2.3.4: routes here", "sdns://AQ: not spoken", "rewrite of old.lan: it is switched off", "rewrite of x.dev.lan", "blocked_services", `"Off", https://f.example/2: it is switched off`, "fetched when the gateway starts", "safesearch: true")
+	wantLines(t, report, `client "Kids": safe_search.enabled: true → safesearch: true`, `client "Anna": filtering_enabled: false → policy "client Anna"`, `client "Printer": use_global_settings: true`, "clients.runtime_sources.whois: true", "upstream [/*.x/]1.2.3.4: routes here", "sdns://AQ: this protocol is not supported", "rewrite of old.lan: it is switched off", "rewrite of x.dev.lan", "blocked_services", `"Off", https://f.example/2: it is switched off`, "fetched when the gateway starts", "safesearch: true")
 }
