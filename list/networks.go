@@ -162,8 +162,9 @@ func (p *parser) addNetwork(n netip.Prefix) {
 
 // networkTable returns the networks in the form of the file, without duplicates.
 func (b *builder) networkTable() []byte {
-	slices.SortFunc(b.networks, func(x, y network) int {
-		return cmp.Or(bytes.Compare(x.addr[:], y.addr[:]), cmp.Compare(x.bits, y.bits), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line))
+	sort.Slice(b.networks, func(i, j int) bool { // slices.SortFunc would be compiled for this type
+		x, y := &b.networks[i], &b.networks[j]
+		return cmp.Or(bytes.Compare(x.addr[:], y.addr[:]), cmp.Compare(x.bits, y.bits), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line)) < 0
 	})
 	n := len(b.networks)
 	b.networks = slices.CompactFunc(b.networks, func(x, y network) bool {

@@ -3,7 +3,6 @@ package phrase
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"shuultuur/check/phrase/match"
@@ -292,11 +291,18 @@ func (b *book) sums(dst []sum, parts []part) []sum {
 		}
 		dst[i].score += p.value
 	}
-	slices.SortFunc(dst, func(x, y sum) int {
-		if x.score != y.score {
-			return y.score - x.score
+	for i := range dst { // they are few
+		for j := i; j > 0 && b.above(dst[j], dst[j-1]); j-- {
+			dst[j], dst[j-1] = dst[j-1], dst[j]
 		}
-		return strings.Compare(b.categories[x.category], b.categories[y.category])
-	})
+	}
 	return dst
+}
+
+// above reports whether x comes before y: by score, then by the name of the category.
+func (b *book) above(x, y sum) bool {
+	if x.score != y.score {
+		return x.score > y.score
+	}
+	return b.categories[x.category] < b.categories[y.category]
 }

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
+	"sort"
 	"strings"
 
 	"shuultuur/check/signature/rule"
@@ -168,8 +169,8 @@ func newPrefilter(patterns []pattern) *prefilter {
 		}
 		f.add(int32(i), p)
 	}
-	slices.SortFunc(f.runs, func(a, b run) int { return int(f.bucket(a.key)) - int(f.bucket(b.key)) })
-	f.runs, f.entries = slices.Clone(f.runs), slices.Clone(f.entries) // without spare capacity
+	sort.Slice(f.runs, func(i, j int) bool { return f.bucket(f.runs[i].key) < f.bucket(f.runs[j].key) }) // slices.SortFunc would be compiled for this type
+	f.runs, f.entries = slices.Clone(f.runs), slices.Clone(f.entries)                                    // without spare capacity
 	f.buckets = make([]int32, nb+1)
 	for i := range f.runs {
 		f.buckets[f.bucket(f.runs[i].key)+1] = int32(i + 1)
