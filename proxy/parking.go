@@ -146,7 +146,9 @@ func (k *parking) wake(d *direction) {
 func (k *parking) resume(d *direction) {
 	if d.parked {
 		d.parked = false
-		k.at[d.fd] = nil
+		if k.at[d.fd] == d { // else its socket was closed, and another one has its descriptor
+			k.at[d.fd] = nil
+		}
 		go d.resume()
 	}
 }
