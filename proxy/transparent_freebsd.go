@@ -31,7 +31,7 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(dev), uintptr(diocNatLook), uintptr(unsafe.Pointer(&q)))
 	switch errno {
 	case 0:
-		return q.meant(), nil
+		return q.destination(), nil
 	case unix.ENOENT: // not redirected by a rule of pf
 		return us, nil
 	}
