@@ -174,12 +174,19 @@ func (c Client) Top(ctx context.Context, filter, by string, n int) (all []event.
 func (c Client) Follow(ctx context.Context, filter string) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
 		f := follower{Client: c, filter: filter, yield: yield}
-		for {
-			if err := f.stream(ctx); ctx.Err() != nil || errors.Is(err, errEnough) {
+		for failures := 0; ; {
+			err := f.stream(ctx)
+			_, refused := errors.AsType[*refusal](err)
+			switch {
+			case ctx.Err() != nil || errors.Is(err, errEnough):
 				return
-			} else if err != nil {
+			case err == nil:
+				failures = 0
+			case refused || f.began == "" || failures == mostFailures:
 				yield(event.Row{}, err)
 				return
+			default: // a connection that ends may take a question with it
+				failures++
 			}
 		}
 	}
@@ -195,6 +202,9 @@ type follower struct {
 }
 
 var errEnough = errors.New("no more rows are wanted")
+
+// mostFailures is how often in a row a stream may fail to go on.
+const mostFailures = 3
 
 // stream reads one stream to its end.
 func (f *follower) stream(ctx context.Context) error {
