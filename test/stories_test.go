@@ -316,7 +316,7 @@ func aRequestToOpenASiteLeadsToItsRelease(t *testing.T, width int) {
 	boss.openUntil("http://"+g.AdminAddr()+"/votes", "should be open") // votes are counted a moment later
 	boss.picture("story-request-waits")
 	boss.change("article button[value=open]")
-	boss.shows("Nobody waits")
+	boss.shows("No requests are waiting")
 
 	pupil.open("http://ads.example/page")
 	pupil.shows("A page at")

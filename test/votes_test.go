@@ -256,7 +256,7 @@ func browserVotes(t *testing.T, args []string) {
 	teacher.open("http://" + g.AdminAddr() + "/votes")
 	teacher.shows("for the lesson")
 	teacher.change(`button[value="open"]`)
-	teacher.shows("Nobody waits")
+	teacher.shows("No requests are waiting")
 
 	pupil.open("http://ads.example/x")
 	pupil.shows("A page at")
