@@ -20,6 +20,24 @@ DATA digits16<>+0(SB)/8, $0x0909090909090909
 DATA digits16<>+8(SB)/8, $0x0909090909090909
 GLOBL digits16<>(SB), RODATA|NOPTR, $16
 
+// SQUEEZE writes the bytes of X3 that R11 has bits for, eight at a time.
+#define SQUEEZE \
+	MOVBLZX R11, BX; \
+	MOVQ    (R8)(BX*8), X4; \
+	MOVO    X3, X5; \
+	PSHUFB  X4, X5; \
+	MOVQ    X5, (DI); \
+	POPCNTL BX, BX; \
+	ADDQ    BX, DI; \
+	SHRL    $8, R11; \
+	MOVBLZX R11, BX; \
+	MOVQ    (R8)(BX*8), X4; \
+	PSRLO   $8, X3; \
+	PSHUFB  X4, X3; \
+	MOVQ    X3, (DI); \
+	POPCNTL BX, BX; \
+	ADDQ    BX, DI
+
 // func foldSSE(dst, src *byte, n int, stops *[4][16]byte, squeeze *[256]uint64, last byte) (used, made int)
 TEXT ·foldSSE(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), DI
@@ -90,22 +108,7 @@ block:
 	MOVL     R10, R9
 	SHRL     $15, R9
 
-	// squeeze each half
-	MOVBLZX R11, BX
-	MOVQ    (R8)(BX*8), X4
-	MOVO    X3, X5
-	PSHUFB  X4, X5
-	MOVQ    X5, (DI)
-	POPCNTL BX, BX
-	ADDQ    BX, DI
-	SHRL    $8, R11
-	MOVBLZX R11, BX
-	MOVQ    (R8)(BX*8), X4
-	PSRLO   $8, X3
-	PSHUFB  X4, X3
-	MOVQ    X3, (DI)
-	POPCNTL BX, BX
-	ADDQ    BX, DI
+	SQUEEZE
 	ADDQ    $16, SI
 	SUBQ    $16, CX
 	JMP     block
@@ -117,21 +120,7 @@ stop:
 	SHLL    CX, AX
 	DECL    AX
 	ANDL    AX, R11
-	MOVBLZX R11, BX
-	MOVQ    (R8)(BX*8), X4
-	MOVO    X3, X5
-	PSHUFB  X4, X5
-	MOVQ    X5, (DI)
-	POPCNTL BX, BX
-	ADDQ    BX, DI
-	SHRL    $8, R11
-	MOVBLZX R11, BX
-	MOVQ    (R8)(BX*8), X4
-	PSRLO   $8, X3
-	PSHUFB  X4, X3
-	MOVQ    X3, (DI)
-	POPCNTL BX, BX
-	ADDQ    BX, DI
+	SQUEEZE
 
 done:
 	SUBQ src+8(FP), SI
