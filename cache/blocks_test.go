@@ -83,7 +83,7 @@ func TestBodiesAreNeverMixed(t *testing.T) {
 // readSlowly reads a body in one of several ways, and sometimes closes it before the end.
 func readSlowly(t *testing.T, r *rand.Rand, b message.Body, want []byte) {
 	piece := make([]byte, 50_000)
-	for at, leaves := 0, r.IntN(len(want)*4); !b.Done() && at < leaves; {
+	for at, leaves := 0, r.IntN(len(want)*4); !b.AtEnd() && at < leaves; {
 		parts, skips := b.Ready(nil), true
 		if len(parts) == 0 {
 			n, err := b.Read(piece[:1+r.IntN(len(piece))])

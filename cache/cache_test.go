@@ -288,9 +288,9 @@ func (s *streamed) Close() error                             { return s.r.Close(
 func (s *streamed) Ready(dst [][]byte) [][]byte              { return dst }
 func (s *streamed) Skip(int)                                 {}
 func (s *streamed) Copy(w io.Writer, n int64) (int64, error) { return io.CopyN(w, s, n) }
-func (s *streamed) Done() bool                               { return s.done }
+func (s *streamed) AtEnd() bool                              { return s.done }
 func (s *streamed) Trailer() message.Fields                  { return nil }
-func (s *streamed) Left() int64 {
+func (s *streamed) Remaining() int64 {
 	switch {
 	case s.done:
 		return 0

@@ -98,8 +98,8 @@ func (s *slow) Read(p []byte) (n int, err error) {
 	s.left -= int64(n)
 	return n, nil
 }
-func (s *slow) Left() int64 { return s.left }
-func (s *slow) Done() bool  { return s.left == 0 }
+func (s *slow) Remaining() int64 { return s.left }
+func (s *slow) AtEnd() bool      { return s.left == 0 }
 
 func TestGarbageIsBoundedBesideBodies(t *testing.T) {
 	for _, c := range []struct{ live, held, most int64 }{

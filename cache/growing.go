@@ -85,7 +85,7 @@ const (
 )
 
 func newGrowing(src message.Body, most int64, b *budget, finish func(*blocks)) *growing {
-	g := &growing{src: src, most: most, budget: b, finish: finish, total: src.Left(), blocks: newBlocks()}
+	g := &growing{src: src, most: most, budget: b, finish: finish, total: src.Remaining(), blocks: newBlocks()}
 	g.moved.L = &g.mu
 	return g
 }
@@ -135,7 +135,7 @@ func (g *growing) grew(m int) {
 		g.blocks.grow(m)
 		g.n += int64(m)
 	}
-	if g.src.Done() {
+	if g.src.AtEnd() {
 		g.end(nil)
 	}
 	g.moved.Broadcast()
@@ -330,7 +330,7 @@ func (r *reading) Read(p []byte) (n int, err error) {
 
 // Copy implements [message.Body].
 func (r *reading) Copy(w io.Writer, most int64) (n int64, err error) {
-	for n < most && !r.Done() {
+	for n < most && !r.AtEnd() {
 		parts, direct, err := r.next()
 		if direct {
 			m, err := r.g.src.Copy(w, most-n)
@@ -358,8 +358,8 @@ func (r *reading) Copy(w io.Writer, most int64) (n int64, err error) {
 	return n, nil
 }
 
-// Left implements [message.Body].
-func (r *reading) Left() int64 {
+// Remaining implements [message.Body].
+func (r *reading) Remaining() int64 {
 	g := r.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -367,20 +367,20 @@ func (r *reading) Left() int64 {
 	case g.ended && g.err == nil:
 		return g.n - r.pos
 	case r.direct():
-		return g.src.Left()
+		return g.src.Remaining()
 	case g.total >= 0:
 		return g.total - r.pos
 	}
 	return g.total
 }
 
-// Done implements [message.Body].
-func (r *reading) Done() bool {
+// AtEnd implements [message.Body].
+func (r *reading) AtEnd() bool {
 	g := r.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if r.direct() {
-		return g.src.Done()
+		return g.src.AtEnd()
 	}
 	return g.ended && g.err == nil && r.pos == g.n
 }

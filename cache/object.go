@@ -164,7 +164,7 @@ func (h *held) Verdict(key [16]byte) ([]byte, bool) { return h.o.verdicts.get(ke
 func (h *held) Keep(key [16]byte, value []byte) { h.o.verdicts.put(key, value) }
 
 // File implements [message.Filed].
-func (h *held) File() (*os.File, int64) { return h.o.file, h.o.at + h.end - h.Left() }
+func (h *held) File() (*os.File, int64) { return h.o.file, h.o.at + h.end - h.Remaining() }
 
 // A stored is a response made from an object.
 type stored struct {

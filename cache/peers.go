@@ -128,8 +128,8 @@ func (l local) Answer(ctx context.Context, ask []byte) (head []byte, body io.Rea
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	length = s.Body.Left()
-	if q.Method == "HEAD" || s.Body.Done() {
+	length = s.Body.Remaining()
+	if q.Method == "HEAD" || s.Body.AtEnd() {
 		length = 0
 	}
 	return encodeAnswer(s), s.Body, length, nil
@@ -213,7 +213,7 @@ type piped struct {
 
 // Read implements [message.Body].
 func (p *piped) Read(b []byte) (int, error) {
-	if p.Done() {
+	if p.AtEnd() {
 		return 0, io.EOF
 	}
 	n, err := p.r.Read(b)
@@ -235,7 +235,7 @@ func (p *piped) Read(b []byte) (int, error) {
 // Copy implements [message.Body].
 func (p *piped) Copy(w io.Writer, most int64) (n int64, err error) {
 	buf := make([]byte, min(most, 64<<10))
-	for n < most && !p.Done() {
+	for n < most && !p.AtEnd() {
 		m, err := p.Read(buf[:min(int64(len(buf)), most-n)])
 		if m > 0 {
 			if _, err := w.Write(buf[:m]); err != nil {
@@ -262,14 +262,14 @@ func (p *piped) Ready(dst [][]byte) [][]byte { return dst }
 // Skip implements [message.Body].
 func (p *piped) Skip(int) {}
 
-// Done implements [message.Body].
-func (p *piped) Done() bool { return p.done || p.left == 0 }
+// AtEnd implements [message.Body].
+func (p *piped) AtEnd() bool { return p.done || p.left == 0 }
 
 // Trailer implements [message.Body].
 func (p *piped) Trailer() message.Fields { return nil }
 
-// Left implements [message.Body].
-func (p *piped) Left() int64 {
+// Remaining implements [message.Body].
+func (p *piped) Remaining() int64 {
 	switch {
 	case p.done:
 		return 0

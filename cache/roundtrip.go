@@ -653,7 +653,7 @@ func (o *object) completed() {
 func (a *ask) store(s *message.Response, sent time.Time, old *object, f *flight, note []byte) *message.Response {
 	c := a.c
 	o := a.describe(s, sent, time.Now())
-	length := s.Body.Left()
+	length := s.Body.Remaining()
 	rule := c.rule(a.q, a.t, s, length)
 	why := a.refuses(s, &o.facts, rule, length)
 	if why == "" && s.Status == 206 && !o.partOf(s, length) {
@@ -752,7 +752,7 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 	for _, p := range parts {
 		n += len(p)
 	}
-	if s.Body.Done() || s.Body.Left() == int64(n) {
+	if s.Body.AtEnd() || s.Body.Remaining() == int64(n) {
 		body := slices.Grow([]byte(nil), n) // its capacity is the memory that it takes
 		for _, p := range parts {
 			body = append(body, p...)

@@ -44,8 +44,8 @@ type Framer interface {
 	// whole is true), or of a part of one, or all. An error means that the bytes are not such
 	// a conversation; nothing more can be read.
 	Next(p []byte) (n int, m Message, whole bool, err error)
-	// Rest returns the incomplete message at the end of the conversation.
-	Rest() Message
+	// Finish ends the conversation, and returns the message that is incomplete.
+	Finish() Message
 	// Part returns the received part of an incomplete message as a message, and continues with
 	// the following bytes. ok is false if it cannot be read in parts.
 	Part() (m Message, ok bool)
@@ -98,7 +98,7 @@ func (e *Events) endLine() (m Message, whole bool) {
 	if len(e.data) == 0 && len(e.aside) == 0 && !e.over {
 		return m, false
 	}
-	return e.Rest(), true
+	return e.Finish(), true
 }
 
 // field reads a line of an event. A data field is a line of the message; other lines go to
@@ -115,8 +115,8 @@ func (e *Events) field(line []byte) {
 	*to = append(append(*to, line...), '\n')
 }
 
-// Rest implements [Framer].
-func (e *Events) Rest() Message {
+// Finish implements [Framer].
+func (e *Events) Finish() Message {
 	if len(e.line) > 0 {
 		e.field(e.line)
 	}
@@ -132,7 +132,7 @@ func (e *Events) Rest() Message {
 // Part implements [Framer].
 func (e *Events) Part() (Message, bool) {
 	goesOn := len(e.line) > 0
-	m := e.Rest()
+	m := e.Finish()
 	if goesOn { // the line continues
 		e.line = append(e.line, "data: "...)
 	}
@@ -156,13 +156,13 @@ func (l *Lines) Next(p []byte) (n int, m Message, whole bool, err error) {
 	keep := min(end, mostMessage-len(l.data))
 	l.over = l.over || keep < end
 	if l.data = append(l.data, p[:keep]...); whole {
-		m = l.Rest()
+		m = l.Finish()
 	}
 	return end, m, whole, nil
 }
 
-// Rest implements [Framer].
-func (l *Lines) Rest() Message {
+// Finish implements [Framer].
+func (l *Lines) Finish() Message {
 	m := Message{Text: true, Data: l.data}
 	if l.over {
 		m.Unread = TooLarge
@@ -172,7 +172,7 @@ func (l *Lines) Rest() Message {
 }
 
 // Part implements [Framer].
-func (l *Lines) Part() (Message, bool) { return l.Rest(), true }
+func (l *Lines) Part() (Message, bool) { return l.Finish(), true }
 
 // A WebSocket frames one direction of a WebSocket connection (RFC 6455) after
 // the handshake, permessage-deflate (RFC 7692) included.
@@ -317,8 +317,8 @@ func (w *WebSocket) end() Message {
 	return m
 }
 
-// Rest implements [Framer].
-func (w *WebSocket) Rest() Message { return w.end() }
+// Finish implements [Framer].
+func (w *WebSocket) Finish() Message { return w.end() }
 
 // Part implements [Framer].
 func (w *WebSocket) Part() (Message, bool) {
@@ -456,8 +456,8 @@ func (g *GRPC) next(p []byte) (n int, m Message, whole bool, err error) {
 	return n, m, false, nil
 }
 
-// Rest implements [Framer].
-func (g *GRPC) Rest() Message {
+// Finish implements [Framer].
+func (g *GRPC) Finish() Message {
 	if g.nHead < 5 {
 		g.head = [5]byte{}
 	}

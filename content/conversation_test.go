@@ -392,7 +392,7 @@ func TestTextBesideMessages(t *testing.T) {
 				w.Add(m)
 			}
 		}
-		w.Add(c.f.Rest())
+		w.Add(c.f.Finish())
 		if got := w.AppendText(nil); !bytes.Contains(got, []byte(" porn ")) {
 			t.Errorf("%s: %q", c.name, got)
 		}

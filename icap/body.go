@@ -155,7 +155,7 @@ func (b *body) Skip(n int) {
 // Copy implements [message.Body].
 func (b *body) Copy(w io.Writer, max int64) (n int64, err error) {
 	p := make([]byte, 16<<10)
-	for n < max && !b.Done() {
+	for n < max && !b.AtEnd() {
 		m, err := b.Read(p[:min(int64(len(p)), max-n)])
 		if err == io.EOF {
 			break
@@ -171,8 +171,8 @@ func (b *body) Copy(w io.Writer, max int64) (n int64, err error) {
 	return n, nil
 }
 
-// Left implements [message.Body].
-func (b *body) Left() int64 {
+// Remaining implements [message.Body].
+func (b *body) Remaining() int64 {
 	switch {
 	case b.done:
 		return 0
@@ -182,8 +182,8 @@ func (b *body) Left() int64 {
 	return message.Chunked
 }
 
-// Done implements [message.Body].
-func (b *body) Done() bool { return b.done }
+// AtEnd implements [message.Body].
+func (b *body) AtEnd() bool { return b.done }
 
 // Trailer implements [message.Body]: trailers of bodies in ICAP are dropped.
 func (b *body) Trailer() message.Fields { return nil }
@@ -198,5 +198,5 @@ func (b *body) Close() error {
 // discard reads the rest, at most max bytes, and reports whether that was all.
 func (b *body) discard(max int64) bool {
 	_, err := b.Copy(io.Discard, max)
-	return err == nil && b.Done()
+	return err == nil && b.AtEnd()
 }

@@ -139,7 +139,7 @@ func (c *conn) judgeRequest(ctx context.Context, x *transaction) (*message.Respo
 	if x.Q.Upgrade != nil && x.Upgrade() == exchange.UpgradeRefused {
 		return x.Fail(403, "The proxy lets connections be upgraded to WebSocket only.", "upgrade to "+string(x.Q.Upgrade)+" refused: no rule allows this host"), nil
 	}
-	if x.Q.Body == nil || x.Q.Body.Done() || !x.Wants(filter.RequestBody) {
+	if x.Q.Body == nil || x.Q.Body.AtEnd() || !x.Wants(filter.RequestBody) {
 		return nil, nil
 	}
 	if err := c.requestRest(); err != nil {

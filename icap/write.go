@@ -55,8 +55,8 @@ func (c *conn) passResponse(x *transaction) error {
 	b := s.Body
 	if n, err := strconv.ParseInt(string(s.Get("Content-Length")), 10, 63); err == nil && b != nil {
 		x.T.BytesOut = n
-	} else if b != nil && b.Left() > 0 {
-		x.T.BytesOut = b.Left()
+	} else if b != nil && b.Remaining() > 0 {
+		x.T.BytesOut = b.Remaining()
 	}
 	defer func() { x.T.Duration = time.Since(x.T.Start) }()
 	if c.mayBe204(b) {
@@ -85,11 +85,11 @@ func (c *conn) passResponse(x *transaction) error {
 // sometimes ends a body without a length before its last chunk (its bug 5550),
 // which clients take for an incomplete one.
 func appendLength(head []byte, s *message.Response, b message.Body) []byte {
-	if !exchange.Judged(b) || b.Left() < 0 || s.Get("Content-Length") != nil || s.Get("Transfer-Encoding") != nil || !bytes.HasSuffix(head, []byte("\r\n\r\n")) {
+	if !exchange.Judged(b) || b.Remaining() < 0 || s.Get("Content-Length") != nil || s.Get("Transfer-Encoding") != nil || !bytes.HasSuffix(head, []byte("\r\n\r\n")) {
 		return head
 	}
 	head = append(head[:len(head)-2], "Content-Length: "...)
-	return append(strconv.AppendInt(head, b.Left(), 10), "\r\n\r\n"...)
+	return append(strconv.AppendInt(head, b.Remaining(), 10), "\r\n\r\n"...)
 }
 
 // mayBe204 reports whether 204 may be the answer: the client has allowed it, or
@@ -152,7 +152,7 @@ func (c *conn) beginStatus(status int, encapsulated string, n int) {
 
 // copyBody sends a body in chunks, and ends the message.
 func (c *conn) copyBody(b message.Body) (n int64, err error) {
-	for !b.Done() {
+	for !b.AtEnd() {
 		c.parts = b.Ready(c.parts[:0])
 		k := 0
 		for _, p := range c.parts {
@@ -169,7 +169,7 @@ func (c *conn) copyBody(b message.Body) (n int64, err error) {
 			}
 			b.Skip(k)
 		} else {
-			if len(c.out) > 0 && !b.Done() { // it may take a while
+			if len(c.out) > 0 && !b.AtEnd() { // it may take a while
 				if err := c.flush(); err != nil {
 					return n, err
 				}

@@ -57,14 +57,11 @@ func (b *Framed) begin(r *Reader, length int64, status int) bool {
 	return true
 }
 
-// ended reports whether the next bytes belong to another message.
-func (b *Framed) ended() bool { return b.at == atEnd }
+// AtEnd implements [Body]. The connection can then be used for another message.
+func (b *Framed) AtEnd() bool { return b.at == atEnd }
 
-// Done implements [Body]. The connection can then be used for another message.
-func (b *Framed) Done() bool { return b.at == atEnd }
-
-// Left implements [Body].
-func (b *Framed) Left() int64 {
+// Remaining implements [Body].
+func (b *Framed) Remaining() int64 {
 	if b.at == atEnd || b.length > 0 {
 		return b.left
 	}

@@ -159,14 +159,14 @@ func TestLeftAndDone(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := s.Body.(*Framed)
-		if b.Left() != want || b.Done() {
-			t.Errorf("before: left %d, done %v, want %d, false", b.Left(), b.Done(), want)
+		if b.Remaining() != want || b.AtEnd() {
+			t.Errorf("before: left %d, done %v, want %d, false", b.Remaining(), b.AtEnd(), want)
 		}
 		if got, err := io.ReadAll(b); string(got) != "abc" || err != nil {
 			t.Errorf("got %q, %v", got, err)
 		}
-		if b.Left() != 0 || !b.Done() {
-			t.Errorf("after: left %d, done %v", b.Left(), b.Done())
+		if b.Remaining() != 0 || !b.AtEnd() {
+			t.Errorf("after: left %d, done %v", b.Remaining(), b.AtEnd())
 		}
 	}
 }
@@ -186,8 +186,8 @@ func TestEndIsSeenWithTheLastData(t *testing.T) {
 		}
 		b := q.Body.(*Framed)
 		p := make([]byte, 10)
-		if n, err := b.Read(p); string(p[:n]) != "abc" || err != nil || !b.Done() {
-			t.Errorf("%q: got %q, %v, done %v", in, p[:n], err, b.Done())
+		if n, err := b.Read(p); string(p[:n]) != "abc" || err != nil || !b.AtEnd() {
+			t.Errorf("%q: got %q, %v, done %v", in, p[:n], err, b.AtEnd())
 		}
 		if n, err := b.Read(p); n != 0 || err != io.EOF {
 			t.Errorf("%q: got %d, %v, want 0 and EOF", in, n, err)
@@ -215,8 +215,8 @@ func TestDiscard(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := q.Body.(*Framed)
-		if err := b.Discard(c.max); err != c.want || b.Done() != (err == nil) {
-			t.Errorf("%q, max %d: got %v, done %v, want %v", c.in, c.max, err, b.Done(), c.want)
+		if err := b.Discard(c.max); err != c.want || b.AtEnd() != (err == nil) {
+			t.Errorf("%q, max %d: got %v, done %v, want %v", c.in, c.max, err, b.AtEnd(), c.want)
 		}
 	}
 	r := NewReader(strings.NewReader("HTTP/1.1 200 OK\r\n\r\nabc"), 0, 8<<10)
@@ -283,7 +283,7 @@ func TestWriteToBetweenTCPConnections(t *testing.T) {
 	chunked = AppendLastChunk(chunked, nil)
 	whole := func(b *Framed, w io.Writer) error { _, err := io.Copy(w, b); return err }
 	pieces := func(b *Framed, w io.Writer) error {
-		for !b.Done() {
+		for !b.AtEnd() {
 			if n, err := b.Copy(w, 100_000); err != nil || n > 100_000 {
 				return err
 			}
@@ -305,8 +305,8 @@ func TestWriteToBetweenTCPConnections(t *testing.T) {
 		{"more than length", append([]byte("HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n"), append(data, "HTTP/1.1"...)...), whole, nil},
 	} {
 		got, b, err := relay(t, c.in, c.copy)
-		if err != c.err || b.Done() != (err == nil) {
-			t.Errorf("%s: got %v, done %v, want %v", c.name, err, b.Done(), c.err)
+		if err != c.err || b.AtEnd() != (err == nil) {
+			t.Errorf("%s: got %v, done %v, want %v", c.name, err, b.AtEnd(), c.err)
 		}
 		if !bytes.Equal(got, data) {
 			t.Errorf("%s: %d bytes came out, want %d", c.name, len(got), len(data))

@@ -16,7 +16,7 @@ type Body interface {
 	// releases resources.
 	io.ReadCloser
 	// Ready appends to dst the bytes that are available without waiting or copying. They are the
-	// next to be read, and stay valid until a method other than Left and Done is called; Skip,
+	// next to be read, and stay valid until a method other than Remaining and AtEnd is called; Skip,
 	// Read and Copy consume them.
 	Ready(dst [][]byte) [][]byte
 	// Skip consumes n of the bytes last returned by Ready.
@@ -24,14 +24,14 @@ type Body interface {
 	// Copy writes the rest to w, at most max bytes of it, and returns how many. The kernel moves
 	// them if source and w permit: from one *net.TCPConn to another, from a file to a
 	// *net.TCPConn. A caller that extends deadlines as data flows copies piece by piece until
-	// Done.
+	// AtEnd.
 	Copy(w io.Writer, max int64) (int64, error)
-	// Left returns the bytes left of a body of known length, Chunked or UntilClose for others,
+	// Remaining returns the bytes left of a body of known length, Chunked or UntilClose for others,
 	// and 0 at the end.
-	Left() int64
-	// Done reports whether the body was read to its end, including trailers.
-	Done() bool
-	// Trailer returns the fields after the body, once it is Done.
+	Remaining() int64
+	// AtEnd reports whether the body was read to its end, including trailers.
+	AtEnd() bool
+	// Trailer returns the fields after the body, once AtEnd reports true.
 	Trailer() Fields
 }
 
@@ -115,11 +115,11 @@ func (m *Memory) Copy(w io.Writer, max int64) (n int64, err error) {
 	return n, err
 }
 
-// Left implements [Body].
-func (m *Memory) Left() int64 { return m.left }
+// Remaining implements [Body].
+func (m *Memory) Remaining() int64 { return m.left }
 
-// Done implements [Body].
-func (m *Memory) Done() bool { return m.left == 0 }
+// AtEnd implements [Body].
+func (m *Memory) AtEnd() bool { return m.left == 0 }
 
 // Trailer implements [Body].
 func (m *Memory) Trailer() Fields { return nil }

@@ -70,7 +70,7 @@ type Request struct {
 
 // A Response is a response head with its body.
 //
-// A response of a round trip always has a Body, which may be Done from the beginning; close
+// A response of a round trip always has a Body, which may be at its end from the beginning; close
 // it.
 type Response struct {
 	Status int

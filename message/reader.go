@@ -188,7 +188,7 @@ func (r *Reader) ready() error {
 	if r.err != nil {
 		return r.err
 	}
-	if !r.body.ended() {
+	if !r.body.AtEnd() {
 		return errUnread
 	}
 	return nil

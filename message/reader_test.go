@@ -636,8 +636,8 @@ func TestNextHeadWantsTheBodyRead(t *testing.T) {
 	if err := body.Discard(4); err != errTooMuch {
 		t.Errorf("got %v, want %v", err, errTooMuch)
 	}
-	if err := body.Discard(5); err != nil || !body.Done() {
-		t.Errorf("got %v, done %v", err, body.Done())
+	if err := body.Discard(5); err != nil || !body.AtEnd() {
+		t.Errorf("got %v, done %v", err, body.AtEnd())
 	}
 	if err := r.ReadRequest(&q); err != nil {
 		t.Error(err)

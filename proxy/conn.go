@@ -218,7 +218,7 @@ func (b *incoming) arm() {
 
 func (b *incoming) read(n int64) {
 	b.n += n
-	if b.Framed.Done() {
+	if b.Framed.AtEnd() {
 		select {
 		case b.ended <- struct{}{}:
 		default:

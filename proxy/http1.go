@@ -87,7 +87,7 @@ func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
 func (c *conn) staysOpen(ours bool) bool {
 	q, b := &c.x.Q, c.body.Framed
 	if q.Close || c.l.draining.Load() {
-		c.lost = c.lost || ours && b != nil && !b.Done()
+		c.lost = c.lost || ours && b != nil && !b.AtEnd()
 		return false
 	}
 	if !ours {
@@ -98,7 +98,7 @@ func (c *conn) staysOpen(ours bool) bool {
 	if c.body.broken {
 		return false
 	}
-	if b == nil || b.Done() {
+	if b == nil || b.AtEnd() {
 		return true
 	}
 	if q.Expect && !c.x.continued && len(c.r.Buffered()) == 0 {
@@ -114,7 +114,7 @@ func (c *conn) staysOpen(ours bool) bool {
 // sendBytes sends the head and a body of known length, or one that ends with the connection.
 func (c *conn) sendBytes(x *request, s *message.Response) error {
 	body := s.Body
-	if left := body.Left(); c.tcp != nil && left >= leastFile {
+	if left := body.Remaining(); c.tcp != nil && left >= leastFile {
 		if f, ok := body.(message.Filed); ok {
 			if file, off := f.File(); file != nil {
 				return sendFromFile(c, x, body, file, off)
@@ -124,7 +124,7 @@ func (c *conn) sendBytes(x *request, s *message.Response) error {
 	c.ready = body.Ready(c.ready[:0])
 	n := size(c.ready)
 	copied := n <= cap(c.out)-len(c.out)
-	if body.Left() == int64(n) {
+	if body.Remaining() == int64(n) {
 		x.yield() // a slow client blocks no other
 	}
 	if copied { // for most short responses, the origin's connection is free before they are sent
@@ -148,8 +148,8 @@ func (c *conn) sendBytes(x *request, s *message.Response) error {
 
 // copyBytes sends the rest of a body that is not chunked.
 func copyBytes(c *conn, x *request, body message.Body) error {
-	for !body.Done() {
-		step := min(copyStep, body.Left())
+	for !body.AtEnd() {
+		step := min(copyStep, body.Remaining())
 		if step < 0 { // until close
 			step = blockSize
 		}
@@ -166,7 +166,7 @@ func copyBytes(c *conn, x *request, body message.Body) error {
 // sendFromFile sends the head and a body in a file, from off on.
 func sendFromFile(c *conn, x *request, body message.Body, file *os.File, off int64) error {
 	x.yield()
-	end := off + body.Left()
+	end := off + body.Remaining()
 	head := c.out
 	c.out = c.out[:0]
 	for off < end {
@@ -194,7 +194,7 @@ func (c *conn) sendChunks(x *request, s *message.Response) error {
 	body := s.Body
 	c.ready = body.Ready(c.ready[:0])
 	n := size(c.ready)
-	if body.Left() == int64(n) {
+	if body.Remaining() == int64(n) {
 		x.yield()
 		err := c.chunk(c.ready, n, true, body.Trailer())
 		if err != nil {
@@ -216,7 +216,7 @@ func (c *conn) sendChunks(x *request, s *message.Response) error {
 		if err != nil && err != io.EOF {
 			return err
 		}
-		if last = body.Done(); n == 0 && !last {
+		if last = body.AtEnd(); n == 0 && !last {
 			continue
 		}
 		c.ready = append(c.ready[:0], block[:n])

@@ -116,8 +116,8 @@ type Proxy struct {
 	up        *upstream.Transport
 	inspector *exchange.Inspector
 	ids       filter.IDs
-	turns     *fair.Share  // for requests to be worked on
-	busyAt    atomic.Int64 // when the last request without a turn was recorded, in Unix nanoseconds
+	turns     *fair.Semaphore // for requests to be worked on
+	busyAt    atomic.Int64    // when the last request without a turn was recorded, in Unix nanoseconds
 	clients
 	pinned pins
 	names  names

@@ -12,7 +12,7 @@ import (
 // next ensures that some bytes are released, unless the body is over.
 func (b *inspection) next() error {
 	switch {
-	case b.ready.Left() > 0:
+	case b.ready.Remaining() > 0:
 		return nil
 	case b.failed != nil:
 		return b.failed
@@ -38,15 +38,15 @@ func (b *inspection) Read(p []byte) (int, error) {
 
 // Copy implements [message.Body].
 func (b *inspection) Copy(w io.Writer, max int64) (n int64, err error) {
-	for n < max && !b.Done() {
+	for n < max && !b.AtEnd() {
 		if b.passesDirectly() {
 			m, err := b.src.Copy(w, max-n)
 			n += m
 			b.mu.Lock()
-			b.left, b.done = b.src.Left(), b.src.Done()
+			b.left, b.done = b.src.Remaining(), b.src.AtEnd()
 			b.passed += m
 			b.mu.Unlock()
-			if b.src.Done() {
+			if b.src.AtEnd() {
 				b.over = true
 				b.end()
 			}
@@ -69,24 +69,24 @@ func (b *inspection) Copy(w io.Writer, max int64) (n int64, err error) {
 // passesDirectly reports whether the rest may go directly from the source to the reader: no check
 // needs it, and all that was read has been taken.
 func (b *inspection) passesDirectly() bool {
-	return b.open && !b.over && b.failed == nil && !b.pumping && b.sent == b.hold.end && b.ready.Left() == 0
+	return b.open && !b.over && b.failed == nil && !b.pumping && b.sent == b.hold.end && b.ready.Remaining() == 0
 }
 
-// Left implements [message.Body].
-func (b *inspection) Left() int64 {
+// Remaining implements [message.Body].
+func (b *inspection) Remaining() int64 {
 	if b.over {
-		return b.ready.Left()
+		return b.ready.Remaining()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.left < 0 {
 		return b.left
 	}
-	return b.left + b.hold.end - b.sent + b.ready.Left()
+	return b.left + b.hold.end - b.sent + b.ready.Remaining()
 }
 
-// Done implements [message.Body].
-func (b *inspection) Done() bool { return b.over && b.failed == nil && b.ready.Left() == 0 }
+// AtEnd implements [message.Body].
+func (b *inspection) AtEnd() bool { return b.over && b.failed == nil && b.ready.Remaining() == 0 }
 
 // Trailer implements [message.Body].
 func (b *inspection) Trailer() message.Fields { return b.src.Trailer() }

@@ -105,7 +105,7 @@ func TestASlowPageInAnyCodingPassesWhole(t *testing.T) {
 			s.Add("Content-Encoding", coding)
 			s.Add("ETag", `"a"`)
 			first, got, err := inspect(t, x, s)
-			if err != nil || got != page.String() || first > 600*time.Millisecond || s.Get("Content-Encoding") != nil || string(s.Get("ETag")) != `W/"a"` || !s.Body.Done() || x.T.Length != int64(wire.Len()) {
+			if err != nil || got != page.String() || first > 600*time.Millisecond || s.Get("Content-Encoding") != nil || string(s.Get("ETag")) != `W/"a"` || !s.Body.AtEnd() || x.T.Length != int64(wire.Len()) {
 				t.Errorf("%s: %d bytes of %d, %v after %v, %q", coding, len(got), page.Len(), err, first, s.Fields)
 			}
 			x.End()

@@ -97,7 +97,7 @@ func Edit(x *Exchange, s *message.Response) {
 	default:
 		return
 	}
-	if s.Status < 200 || s.Status/100 == 3 || s.Status == 206 || s.Body == nil || s.Body.Done() || h.Type() != "text/html" || h.Partial() {
+	if s.Status < 200 || s.Status/100 == 3 || s.Status == 206 || s.Body == nil || s.Body.AtEnd() || h.Type() != "text/html" || h.Partial() {
 		return
 	}
 	b := &editedBody{x: x, editor: edit.New(&x.T, &x.changes, &s.Fields)}
@@ -118,10 +118,10 @@ func Edit(x *Exchange, s *message.Response) {
 	for _, p := range s.Body.Ready(nil) {
 		here += int64(len(p))
 	}
-	all := s.Body.Left() == here // all of it is available without waiting
+	all := s.Body.Remaining() == here // all of it is available without waiting
 	s.Body, s.Length = b, message.Chunked
 	if all && b.fill() == nil && b.over {
-		s.Length = b.ready.Left()
+		s.Length = b.ready.Remaining()
 	}
 }
 
@@ -165,7 +165,7 @@ func (b *editedBody) next() error {
 	if b.block == nil {
 		b.block = b.x.in.Block(medium)
 	}
-	for b.ready.Left() == 0 && !b.over {
+	for b.ready.Remaining() == 0 && !b.over {
 		if b.err != nil {
 			return b.err
 		}
@@ -193,7 +193,7 @@ func (b *editedBody) next() error {
 func (b *editedBody) read() []byte {
 	n, err := b.src.Read(b.block[:cap(b.block)])
 	switch {
-	case err == io.EOF, err == nil && b.src.Done():
+	case err == io.EOF, err == nil && b.src.AtEnd():
 		b.last = true
 	case err != nil:
 		b.err = err

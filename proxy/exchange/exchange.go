@@ -83,7 +83,7 @@ type Exchange struct {
 
 // storage is memory of an exchange that is reused for the next request.
 type storage struct {
-	Out      message.Request // for Outgoing, until Rest
+	Out      message.Request // for Outgoing, until Shrink
 	upload   inspection
 	download inspection
 	talks    []*talkBody
@@ -174,7 +174,7 @@ func (x *Exchange) JudgeHead(ctx context.Context) bool {
 func (x *Exchange) JudgeResponse(ctx context.Context, s *message.Response) (pass, inspect bool) {
 	t := &x.T
 	t.Response = s
-	inspect = s.Body != nil && !s.Body.Done() && x.Wants(filter.ResponseBody)
+	inspect = s.Body != nil && !s.Body.AtEnd() && x.Wants(filter.ResponseBody)
 	if !inspect {
 		t.Last = filter.Response
 	}

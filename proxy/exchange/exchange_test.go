@@ -163,8 +163,8 @@ func TestAResponseIsJudgedWithoutAConnection(t *testing.T) {
 		switch {
 		case tt.cut && (err != ErrCut || n >= int64(len(tt.body))):
 			t.Errorf("%s: %d of %d bytes came out, %v", name, n, len(tt.body), err)
-		case !tt.cut && (err != nil || out.String() != tt.body || !s.Body.Done()):
-			t.Errorf("%s: %d of %d bytes came out, %v, done %v", name, n, len(tt.body), err, s.Body.Done())
+		case !tt.cut && (err != nil || out.String() != tt.body || !s.Body.AtEnd()):
+			t.Errorf("%s: %d of %d bytes came out, %v, done %v", name, n, len(tt.body), err, s.Body.AtEnd())
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestInspectedBodiesKeepTheContract(t *testing.T) {
 			return err
 		},
 		"copy in steps": func(b message.Body, w io.Writer) error {
-			for !b.Done() {
+			for !b.AtEnd() {
 				if _, err := b.Copy(w, 10_001); err != nil {
 					return err
 				}
@@ -189,7 +189,7 @@ func TestInspectedBodiesKeepTheContract(t *testing.T) {
 		},
 		"what is at hand": func(b message.Body, w io.Writer) error {
 			var one [1]byte
-			for !b.Done() {
+			for !b.AtEnd() {
 				n := 0
 				for _, p := range b.Ready(nil) {
 					w.Write(p)
@@ -221,12 +221,12 @@ func TestInspectedBodiesKeepTheContract(t *testing.T) {
 				if _, err := x.InspectResponse(ctx, s); err != nil {
 					t.Fatal(err)
 				}
-				if left := s.Body.Left(); left != int64(len(text)) {
+				if left := s.Body.Remaining(); left != int64(len(text)) {
 					t.Errorf("%s: %d bytes left, want %d", name, left, len(text))
 				}
 				var out strings.Builder
-				if err := take(s.Body, &out); err != nil || out.String() != text || s.Body.Left() != 0 {
-					t.Errorf("%s, %v, %d held: %d bytes, %v, %d left", name, action, held, out.Len(), err, s.Body.Left())
+				if err := take(s.Body, &out); err != nil || out.String() != text || s.Body.Remaining() != 0 {
+					t.Errorf("%s, %v, %d held: %d bytes, %v, %d left", name, action, held, out.Len(), err, s.Body.Remaining())
 				}
 			}
 		}
@@ -267,9 +267,9 @@ func slowly(pause time.Duration, pieces ...string) *slow {
 }
 
 func (b *slow) Ready(dst [][]byte) [][]byte { return dst }
-func (b *slow) Done() bool                  { return len(b.pieces) == 0 }
-func (b *slow) Left() int64 {
-	if b.Done() {
+func (b *slow) AtEnd() bool                 { return len(b.pieces) == 0 }
+func (b *slow) Remaining() int64 {
+	if b.AtEnd() {
 		return 0
 	}
 	return b.left
@@ -285,7 +285,7 @@ func (b *slow) Close() error {
 }
 
 func (b *slow) Read(p []byte) (int, error) {
-	if b.Done() {
+	if b.AtEnd() {
 		return 0, io.EOF
 	}
 	select {

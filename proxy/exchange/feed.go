@@ -20,7 +20,7 @@ type feed struct {
 	mu      sync.Mutex // guards the following fields while the pump runs
 	hold    hold
 	most    int64 // limit of held bytes
-	left    int64 // bytes left in src, as in [message.Body.Left]
+	left    int64 // bytes left in src, as in [message.Body.Remaining]
 	done    bool  // src is at the end
 	err     error // of src
 	full    bool  // the pump waits for room
@@ -37,8 +37,8 @@ type feed struct {
 func (f *feed) begin(i *Inspector, ctx context.Context, src message.Body, who netip.Addr) {
 	f.ctx, f.src = ctx, src
 	f.hold.b, f.hold.who = i.budget, who
-	f.most, f.left, f.passed = i.held, src.Left(), 0
-	f.done, f.err, f.full, f.stopped, f.pumping = src.Done(), nil, false, false, false
+	f.most, f.left, f.passed = i.held, src.Remaining(), 0
+	f.done, f.err, f.full, f.stopped, f.pumping = src.AtEnd(), nil, false, false, false
 	if f.more == nil {
 		f.more, f.space = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
@@ -73,7 +73,7 @@ func (f *feed) read() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hold.wrote(n)
-	f.done, f.left = f.src.Done() || err == io.EOF, f.src.Left()
+	f.done, f.left = f.src.AtEnd() || err == io.EOF, f.src.Remaining()
 	if err == io.EOF {
 		return nil
 	}

@@ -31,7 +31,7 @@ func (b *filled) Read(p []byte) (int, error) {
 
 // Copy implements [message.Body].
 func (b *filled) Copy(w io.Writer, max int64) (n int64, err error) {
-	for n < max && !b.Done() {
+	for n < max && !b.AtEnd() {
 		if err := b.fill(); err != nil {
 			return n, err
 		}
@@ -43,16 +43,16 @@ func (b *filled) Copy(w io.Writer, max int64) (n int64, err error) {
 	return n, nil
 }
 
-// Left implements [message.Body].
-func (b *filled) Left() int64 {
+// Remaining implements [message.Body].
+func (b *filled) Remaining() int64 {
 	if b.over {
-		return b.ready.Left()
+		return b.ready.Remaining()
 	}
 	return message.Chunked
 }
 
-// Done implements [message.Body].
-func (b *filled) Done() bool { return b.over && b.ready.Left() == 0 }
+// AtEnd implements [message.Body].
+func (b *filled) AtEnd() bool { return b.over && b.ready.Remaining() == 0 }
 
 // Trailer implements [message.Body].
 func (b *filled) Trailer() message.Fields { return b.src.Trailer() }

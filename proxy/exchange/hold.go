@@ -23,7 +23,7 @@ const (
 // clients a third. So a client that downloads slowly, or pretends to, leaves room for others.
 // Every client may hold one body of permitted size.
 type budget struct {
-	*fair.Share
+	*fair.Semaphore
 	one int64 // bytes that a client may always hold
 
 	mu sync.Mutex
@@ -33,7 +33,7 @@ type budget struct {
 }
 
 func newBudget(n, one int64) *budget {
-	b := &budget{Share: fair.New(n, 0), one: one, of: map[netip.Addr]int64{}}
+	b := &budget{Semaphore: fair.New(n, 0), one: one, of: map[netip.Addr]int64{}}
 	b.small.New = func() any { return new([small]byte) }
 	b.medium.New = func() any { return new([medium]byte) }
 	b.large.New = func() any { return new([large]byte) }

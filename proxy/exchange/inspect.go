@@ -133,7 +133,7 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 	b, t := &x.download, &x.T
 	b.begin(x, ctx, s.Body, filter.ResponseBody)
 	b.content.Reset(t.Content(), x.in.limits(&b.windows))
-	if n := s.Body.Left(); n >= 0 {
+	if n := s.Body.Remaining(); n >= 0 {
 		b.content.Expect(n)
 	}
 	t.Body = &b.content
@@ -528,7 +528,7 @@ func (x *Exchange) UploadRefused() bool {
 
 // End releases everything that x holds. T remains.
 func (x *Exchange) End() {
-	if x.storage == nil { // after Rest
+	if x.storage == nil { // after Shrink
 		return
 	}
 	if x.saving != nil {

@@ -39,7 +39,7 @@ type Inspector struct {
 	saved    *saved // nil if downloads pass piece by piece
 	wait     time.Duration
 	budget   *budget
-	judges   *fair.Share
+	judges   *fair.Semaphore
 	counters [heldBytes]atomic.Int64
 	unread   [content.Cut + 1]atomic.Int64 // bodies, by reason
 }

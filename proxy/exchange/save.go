@@ -250,7 +250,7 @@ type saving struct {
 // forwarded; ok reports whether there was room.
 func save(ctx context.Context, x *Exchange, s *message.Response) (answer *message.Response, ok bool, err error) {
 	b, t := &x.download, &x.T
-	n := max(s.Body.Left(), 0)
+	n := max(s.Body.Remaining(), 0)
 	if !x.in.saved.claim(n) {
 		x.in.counters[downloadsFull].Add(1)
 		x.Note(errSaveFull.Error() + ": it passes in pieces")
@@ -323,7 +323,7 @@ func (d *saving) spill() error {
 		return errSaveFull
 	}
 	d.claim, d.file = 0, f
-	for !d.b.Done() {
+	for !d.b.AtEnd() {
 		if _, err := d.b.Copy(f, saveStep); err != nil {
 			return err
 		}
@@ -398,8 +398,8 @@ func (d *saving) Read([]byte) (int, error)             { return 0, errSaveLeft }
 func (d *saving) Copy(io.Writer, int64) (int64, error) { return 0, errSaveLeft }
 func (d *saving) Ready(dst [][]byte) [][]byte          { return dst }
 func (d *saving) Skip(int)                             {}
-func (d *saving) Left() int64                          { return message.Chunked }
-func (d *saving) Done() bool                           { return false }
+func (d *saving) Remaining() int64                     { return message.Chunked }
+func (d *saving) AtEnd() bool                          { return false }
 func (d *saving) Trailer() message.Fields              { return nil }
 
 // A savingPage is the page as a body: it begins at once and ends with the download.
@@ -496,7 +496,7 @@ func (p *savingPage) Skip(n int) { p.out = p.out[n:] }
 // Copy implements [message.Body].
 func (p *savingPage) Copy(w io.Writer, most int64) (n int64, err error) {
 	var block [4 << 10]byte
-	for n < most && !p.Done() {
+	for n < most && !p.AtEnd() {
 		k, _ := p.Read(block[:min(int64(len(block)), most-n)])
 		k, err = w.Write(block[:k])
 		if n += int64(k); err != nil {
@@ -506,16 +506,16 @@ func (p *savingPage) Copy(w io.Writer, most int64) (n int64, err error) {
 	return n, nil
 }
 
-// Left implements [message.Body].
-func (p *savingPage) Left() int64 {
+// Remaining implements [message.Body].
+func (p *savingPage) Remaining() int64 {
 	if p.over {
 		return int64(len(p.out))
 	}
 	return message.Chunked
 }
 
-// Done implements [message.Body].
-func (p *savingPage) Done() bool { return p.over && len(p.out) == 0 }
+// AtEnd implements [message.Body].
+func (p *savingPage) AtEnd() bool { return p.over && len(p.out) == 0 }
 
 // Trailer implements [message.Body].
 func (p *savingPage) Trailer() message.Fields { return nil }
@@ -541,26 +541,26 @@ func (b *fileBody) Skip(n int) { b.off += int64(n) }
 
 // Read implements [message.Body].
 func (b *fileBody) Read(p []byte) (int, error) {
-	if b.Done() {
+	if b.AtEnd() {
 		return 0, io.EOF
 	}
-	n, err := b.f.f.ReadAt(p[:min(int64(len(p)), b.Left())], b.off)
+	n, err := b.f.f.ReadAt(p[:min(int64(len(p)), b.Remaining())], b.off)
 	b.off += int64(n)
 	return n, err
 }
 
 // Copy implements [message.Body].
 func (b *fileBody) Copy(w io.Writer, most int64) (int64, error) {
-	n, err := io.Copy(w, io.NewSectionReader(b.f.f, b.off, min(most, b.Left())))
+	n, err := io.Copy(w, io.NewSectionReader(b.f.f, b.off, min(most, b.Remaining())))
 	b.off += n
 	return n, err
 }
 
-// Left implements [message.Body].
-func (b *fileBody) Left() int64 { return b.f.size - b.off }
+// Remaining implements [message.Body].
+func (b *fileBody) Remaining() int64 { return b.f.size - b.off }
 
-// Done implements [message.Body].
-func (b *fileBody) Done() bool { return b.Left() == 0 }
+// AtEnd implements [message.Body].
+func (b *fileBody) AtEnd() bool { return b.Remaining() == 0 }
 
 // Trailer implements [message.Body].
 func (b *fileBody) Trailer() message.Fields { return nil }

@@ -128,7 +128,7 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 // End appends to dst the rest of a message that is incomplete at the end of the conversation,
 // unless a verdict refuses it, because readers of the raw bytes see it.
 func (k *Talk) End(ctx context.Context, dst []byte) (out []byte, over bool) {
-	if m := k.framer.Rest(); len(k.pending) > 0 || k.midway {
+	if m := k.framer.Finish(); len(k.pending) > 0 || k.midway {
 		if !k.judge(ctx, m) {
 			k.drop()
 			return dst, true

@@ -26,7 +26,7 @@ type talkBody struct {
 // converse makes b the body of a conversation to judge, and reports whether it is one.
 func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head, fields message.Fields, src message.Body) *talkBody {
 	p, f, ok := framing(h, fields)
-	if !ok && s == filter.ResponseBody && h.Lines() && src.Left() < 0 { // it is generated while it is sent
+	if !ok && s == filter.ResponseBody && h.Lines() && src.Remaining() < 0 { // it is generated while it is sent
 		p, f, ok = Lines, &content.Lines{}, true
 	}
 	if !ok {
@@ -47,7 +47,7 @@ func (b *talkBody) next() error {
 	if b.block == nil {
 		b.block = b.x.in.Block(medium)
 	}
-	for b.ready.Left() == 0 && !b.over {
+	for b.ready.Remaining() == 0 && !b.over {
 		if b.err != nil {
 			return b.err
 		}
@@ -57,7 +57,7 @@ func (b *talkBody) next() error {
 		if n > 0 {
 			refused = b.pass(b.block[:n])
 		}
-		if !refused && (err == io.EOF || b.src.Done()) {
+		if !refused && (err == io.EOF || b.src.AtEnd()) {
 			b.over = true
 			b.out, refused = b.talk.End(b.ctx, b.out)
 		}

@@ -67,7 +67,7 @@ func (u *uncodedBody) advance() {
 // next decodes until there are bytes to forward, or the page is over. Bytes after the end of a
 // coding are judged but not forwarded.
 func (u *uncodedBody) next() error {
-	for ended := false; u.ready.Left() == 0 && !u.over; {
+	for ended := false; u.ready.Remaining() == 0 && !u.over; {
 		if u.err != nil {
 			return u.err
 		}
@@ -83,7 +83,7 @@ func (u *uncodedBody) next() error {
 			u.err = err
 		case p != nil:
 			u.ready.Set(p)
-		case u.in.Done():
+		case u.in.AtEnd():
 			u.over = ended
 			u.decoder.Finish()
 		default:

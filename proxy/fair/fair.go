@@ -3,8 +3,8 @@
 // client, in order of arrival. The lines are served in rotation, so that a client with many
 // requests does not shut out one with few.
 //
-// [Share.Take] grants the units that are free at once, or queues the claim in its client's
-// line. [Share.Give] returns units and serves the lines, one claim of each client in
+// [Semaphore.Take] grants the units that are free at once, or queues the claim in its client's
+// line. [Semaphore.Give] returns units and serves the lines, one claim of each client in
 // rotation. The number of turns for requests follows the capacity of the processors (see
 // [NewTurns]).
 package fair
@@ -19,9 +19,9 @@ import (
 	"time"
 )
 
-// A Share is a number of units that requests take and return. Smaller claims that came later
+// A Semaphore is a number of units that requests take and return. Smaller claims that came later
 // do not overtake a large one.
-type Share struct {
+type Semaphore struct {
 	mu          sync.Mutex
 	total, free int64 // free is negative while more are taken than there are now
 	most        int   // limit of waiting claims; 0 for none
@@ -45,14 +45,14 @@ type claim struct {
 // Forever is the time limit for claims that a request cannot do without.
 const Forever = 365 * 24 * time.Hour
 
-// New returns a share of n units. At most queue claims wait; 0 means any number.
-func New(n int64, queue int) *Share {
-	return &Share{total: n, free: n, most: queue, lines: map[netip.Addr]*line{}}
+// New returns a semaphore of n units. At most queue claims wait; 0 means any number.
+func New(n int64, queue int) *Semaphore {
+	return &Semaphore{total: n, free: n, most: queue, lines: map[netip.Addr]*line{}}
 }
 
 // Take takes n units for a client, and waits at most wait. It reports whether they were
 // granted, and whether the caller had to wait.
-func (s *Share) Take(ctx context.Context, who netip.Addr, n int64, wait time.Duration) (ok, waited bool) {
+func (s *Semaphore) Take(ctx context.Context, who netip.Addr, n int64, wait time.Duration) (ok, waited bool) {
 	s.mu.Lock()
 	if s.waiting == 0 && s.free >= n {
 		s.free -= n
@@ -99,7 +99,7 @@ func (s *Share) Take(ctx context.Context, who netip.Addr, n int64, wait time.Dur
 }
 
 // drop removes a claim from its line, usually the first.
-func (s *Share) drop(l *line, i int) {
+func (s *Semaphore) drop(l *line, i int) {
 	s.waiting--
 	if i == 0 {
 		l.claims[0] = nil
@@ -110,7 +110,7 @@ func (s *Share) drop(l *line, i int) {
 }
 
 // leave removes a client without waiting claims.
-func (s *Share) leave(l *line) {
+func (s *Semaphore) leave(l *line) {
 	delete(s.lines, l.who)
 	for i, r := range s.ring {
 		if r == l {
@@ -121,7 +121,7 @@ func (s *Share) leave(l *line) {
 }
 
 // Give returns n units.
-func (s *Share) Give(n int64) {
+func (s *Semaphore) Give(n int64) {
 	if n == 0 {
 		return
 	}
@@ -131,7 +131,7 @@ func (s *Share) Give(n int64) {
 	s.mu.Unlock()
 }
 
-func (s *Share) serve() {
+func (s *Semaphore) serve() {
 	for len(s.ring) > 0 {
 		l := s.ring[0]
 		c := l.claims[0]
@@ -150,28 +150,28 @@ func (s *Share) serve() {
 }
 
 // resize changes the number of units. Taken units stay taken.
-func (s *Share) resize(n int64) {
+func (s *Semaphore) resize(n int64) {
 	s.free += n - s.total
 	s.total = n
 	s.serve()
 }
 
 // Size returns the current number of units.
-func (s *Share) Size() int64 {
+func (s *Semaphore) Size() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total
 }
 
 // Used returns the number of taken units.
-func (s *Share) Used() int64 {
+func (s *Semaphore) Used() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total - s.free
 }
 
 // Waiting returns the number of waiting claims.
-func (s *Share) Waiting() int64 {
+func (s *Semaphore) Waiting() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int64(s.waiting)
@@ -193,14 +193,14 @@ const (
 
 // NewTurns makes the turns of requests: at most n, and at first as few as possible. At most
 // queue requests wait; 0 means any number.
-func NewTurns(n int64, queue int) *Share {
+func NewTurns(n int64, queue int) *Semaphore {
 	processors := int64(runtime.GOMAXPROCS(0))
 	s := New(min(n, leastTurns*processors), queue)
 	s.pace = &pace{least: s.total, most: n, enough: float64(mostReady * processors), ready: readyNow()}
 	return s
 }
 
-// A pace adjusts the size of a share while claims wait for it. The share guards it.
+// A pace adjusts the size of a semaphore while claims wait for it. The semaphore guards it.
 type pace struct {
 	least, most int64
 	ready       func() float64 // goroutines
@@ -210,7 +210,7 @@ type pace struct {
 }
 
 // begin adjusts s every paceEvery until no claims wait.
-func (p *pace) begin(s *Share) {
+func (p *pace) begin(s *Semaphore) {
 	if p == nil || p.running {
 		return
 	}
@@ -218,7 +218,7 @@ func (p *pace) begin(s *Share) {
 	time.AfterFunc(paceEvery, func() { p.look(s) })
 }
 
-func (p *pace) look(s *Share) {
+func (p *pace) look(s *Semaphore) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	used := s.total - s.free

@@ -267,7 +267,7 @@ func (s *sent2) Read(p []byte) (int, error) {
 	n, err := q.Body.Read(p)
 	b.moved()
 	switch {
-	case q.Body.Done():
+	case q.Body.AtEnd():
 		b.sent.Store(true)
 		for _, f := range q.Body.Trailer() {
 			name := textproto.CanonicalMIMEHeaderKey(string(f.Name))
@@ -338,11 +338,11 @@ func (b *body2) Copy(w io.Writer, max int64) (n int64, err error) {
 	return n, nil
 }
 
-// Left implements [message.Body].
-func (b *body2) Left() int64 { return b.left }
+// Remaining implements [message.Body].
+func (b *body2) Remaining() int64 { return b.left }
 
-// Done implements [message.Body].
-func (b *body2) Done() bool { return b.left == 0 }
+// AtEnd implements [message.Body].
+func (b *body2) AtEnd() bool { return b.left == 0 }
 
 // Trailer implements [message.Body].
 func (b *body2) Trailer() message.Fields { return b.trailer }

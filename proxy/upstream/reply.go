@@ -141,7 +141,7 @@ func (r *reply) receive() (received bool, err error) {
 // before the last bytes are written to the client, whose next request may arrive before that
 // write returns.
 func (r *reply) release() {
-	if r.body != nil && !r.body.Done() {
+	if r.body != nil && !r.body.AtEnd() {
 		return
 	}
 	if r.body != nil {
@@ -246,7 +246,7 @@ func (r *reply) Copy(w io.Writer, max int64) (int64, error) {
 		return 0, nil
 	}
 	if r.conn != nil {
-		step := min(max, r.body.Left())
+		step := min(max, r.body.Remaining())
 		if step < 0 { // unknown
 			step = min(max, 64<<10)
 		}
@@ -257,16 +257,16 @@ func (r *reply) Copy(w io.Writer, max int64) (int64, error) {
 	return n, err
 }
 
-// Left implements [message.Body].
-func (r *reply) Left() int64 {
+// Remaining implements [message.Body].
+func (r *reply) Remaining() int64 {
 	if r.body == nil {
 		return 0
 	}
-	return r.body.Left()
+	return r.body.Remaining()
 }
 
-// Done implements [message.Body].
-func (r *reply) Done() bool { return r.body == nil || r.body.Done() }
+// AtEnd implements [message.Body].
+func (r *reply) AtEnd() bool { return r.body == nil || r.body.AtEnd() }
 
 // Trailer implements [message.Body].
 func (r *reply) Trailer() message.Fields { return r.trailer }

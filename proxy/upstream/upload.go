@@ -103,7 +103,7 @@ func (s *upload) stop() error {
 func (s *upload) copy() error {
 	body, c := s.q.Body, s.conn.c
 	var armed time.Time
-	for last := body.Done(); !last; {
+	for last := body.AtEnd(); !last; {
 		if now := time.Now(); s.t.answer > 0 && now.Sub(armed) > s.t.answer/8 {
 			armed = now
 			c.SetDeadline(now.Add(s.t.answer)) // the response may take as long after the body
@@ -112,7 +112,7 @@ func (s *upload) copy() error {
 			if _, err := body.Copy(c, blockSize); err != nil {
 				return blame(err)
 			}
-			last = body.Done()
+			last = body.AtEnd()
 			continue
 		}
 		var err error
@@ -131,7 +131,7 @@ func (s *upload) chunk() (last bool, err error) {
 	if err != nil && err != io.EOF {
 		return false, blame(err)
 	}
-	last = s.q.Body.Done()
+	last = s.q.Body.AtEnd()
 	s.line = s.line[:0]
 	if n > 0 {
 		s.line = message.AppendChunk(s.line, n)

@@ -173,7 +173,7 @@ func (t *Transport) Run(ctx context.Context) error {
 // One goroutine at a time reads the body until its end, or until the response is closed or
 // RoundTrip fails; then it belongs to the caller again. It is closed only to interrupt a
 // waiting Read. With Expect, Caller.Interim gets the origin's 100, and the body may wait for
-// that. Its trailer is read when it is Done.
+// that. Its trailer is read once it is at its end.
 //
 // The response is as the origin sent it, including hop-by-hop fields. Its Body is never nil
 // and must be closed; it need not be read to its end. The connection returns to the pool when
