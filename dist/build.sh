@@ -13,6 +13,7 @@ certificates=${CERTIFICATES:-/etc/ssl/certs/ca-certificates.crt}
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH CGO_ENABLED=0
 
+sh dist/version.sh deb "$version" >/dev/null # refuses what packages cannot say
 umask 022
 rm -rf "$out"
 mkdir -p "$out/.work"

@@ -7,7 +7,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 format=$1
-export ARCH="$2" VERSION="$3" BIN="$4"
+VERSION=$(sh dist/version.sh "$1" "$3")
+export ARCH="$2" VERSION BIN="$4"
 program=$5
 out=$6
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
@@ -24,7 +25,7 @@ for shell in bash zsh fish; do
 done
 gzip -9nc CHANGELOG.md > "$STAGE/changelog.gz"
 {
-	echo "shuultuur ($(echo "$VERSION" | sed 's/-/~/')-1) unstable; urgency=medium"
+	echo "shuultuur ($VERSION-1) unstable; urgency=medium"
 	echo
 	echo "  * The changes are in /usr/share/doc/shuultuur/changelog.gz."
 	echo

@@ -4,7 +4,8 @@
 # The format is that of pkg(8): a tar archive compressed by xz which begins with
 # the manifests.
 set -eu
-version=$1 arch=$2 bin=$3 program=$4 out=$5
+version=$(sh dist/version.sh pkg "$1")
+arch=$2 bin=$3 program=$4 out=$5
 abi=amd64
 [ "$arch" = arm64 ] && abi=aarch64
 dir=$(mktemp -d)
@@ -51,4 +52,4 @@ printf '{%s}' "$head" > "$dir/+COMPACT_MANIFEST"
 printf '{%s,"files":{%s},"scripts":{"post-install":%s,"pre-deinstall":%s}}' "$head" "$list" "$(quoted "$after")" "$(quoted "$before")" > "$dir/+MANIFEST"
 # shellcheck disable=SC2086
 tar --format=ustar --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --absolute-names \
-	--transform 's,^usr,/usr,' -C "$dir" -cf - +COMPACT_MANIFEST +MANIFEST $files | xz -9e -T1 > "$out/shuultuur-$version-freebsd-$arch.pkg"
+	--transform 's,^usr,/usr,' -C "$dir" -cf - +COMPACT_MANIFEST +MANIFEST $files | xz -9e -T1 > "$out/shuultuur-$1-freebsd-$arch.pkg"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes an OpenWrt package: package.sh VERSION ARCH BINARY FOLDER
 set -eu
-version=$1 arch=$2 bin=$3 out=$4
+version=$(sh dist/version.sh ipk "$1")
+arch=$2 bin=$3 out=$4
 cpu=x86_64
 [ "$arch" = arm64 ] && cpu=aarch64_generic
 dir=$(mktemp -d)
