@@ -99,7 +99,7 @@ func readSlowly(t *testing.T, r *rand.Rand, b message.Body, want []byte) {
 		n := 0
 		for _, p := range parts {
 			if rest := want[at+n:]; len(p) > len(rest) || !bytes.Equal(p, rest[:len(p)]) {
-				t.Errorf("wrong bytes at %d", at+n)
+				t.Errorf("the body differs from the origin's from byte %d on", at+n)
 				return
 			}
 			n += len(p)
@@ -138,9 +138,9 @@ func TestMissesUseMemoryAgain(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	// With the race detector, pools drop a quarter of their values.
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > fetched/2 {
-		t.Errorf("%d bytes were allocated for %d fetched", allocated, fetched)
+		t.Errorf("fetching %d bytes allocated %d, want at most half as many", fetched, allocated)
 	} else {
-		t.Logf("%d bytes were allocated for %d fetched", allocated, fetched)
+		t.Logf("fetching %d bytes allocated %d", fetched, allocated)
 	}
 }
 
@@ -150,13 +150,13 @@ func TestBlocksHaveTheSizeOfTheirClass(t *testing.T) {
 	for n := 1 << leastClass; n <= 1<<mostClass; n += 333 {
 		class, size := classOf(n)
 		if size < n || size > n+n/classShare+heapPage {
-			t.Fatalf("a block for %d bytes has %d", n, size)
+			t.Fatalf("classOf(%d) has blocks of %d bytes", n, size)
 		}
 		if again, same := classOf(size); again != class || same != size {
-			t.Fatalf("a block for %d bytes is of class %d with %d bytes, and would be put into %d with %d", n, class, size, again, same)
+			t.Fatalf("classOf(%d) = %d, %d, but classOf(%d) = %d, %d", n, class, size, size, again, same)
 		}
 		if size > largeObject && size%heapPage != 0 {
-			t.Fatalf("a block for %d bytes has %d, which are not whole pages", n, size)
+			t.Fatalf("classOf(%d) has blocks of %d bytes, want a multiple of the heap's page", n, size)
 		}
 	}
 }

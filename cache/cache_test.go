@@ -58,7 +58,7 @@ func send(t testing.TB, r *RoundTripper, ctx context.Context, q *message.Request
 	defer s.Body.Close()
 	b, err := io.ReadAll(s.Body)
 	if err != nil {
-		t.Errorf("%s: %v", q.Path, err)
+		t.Errorf("reading the response to %s: %v", q.Path, err)
 	}
 	return s.Status, string(b), string(s.Get("Cache-Status"))
 }
@@ -107,7 +107,7 @@ func TestDecryptedContentIsStoredOnlyWherePolicyAllows(t *testing.T) {
 				send(t, front, ctx, request("GET", "https://example.org/", c.q...))
 			}
 			if stored := asked == 1; stored != c.stored {
-				t.Errorf("stored: %v, want %v", stored, c.stored)
+				t.Errorf("the response was stored: %v, want %v", stored, c.stored)
 			}
 		})
 	}
@@ -142,7 +142,7 @@ func TestWhatA304SetsForOneIsNotStored(t *testing.T) {
 			cookies("GET")
 			time.Sleep(20 * time.Second)
 			if cookies(method) == 0 {
-				t.Errorf("%s: who asked did not get the cookie", method)
+				t.Errorf("%s: the requesting client did not get the cookie", method)
 			}
 			if cookies("GET") > 0 || cookies("HEAD") > 0 {
 				t.Errorf("%s: another client got the cookie", method)
@@ -174,7 +174,7 @@ func TestWhatA304ForbidsIsTakenOut(t *testing.T) {
 				}))
 				get := func(method string) {
 					if status, _, _ := send(t, front, t.Context(), request(method, "http://example.org/")); status != 200 {
-						t.Errorf("%s is answered with %d", method, status)
+						t.Errorf("%s got status %d, want 200", method, status)
 					}
 				}
 				get("GET")
@@ -213,13 +213,13 @@ func TestRequestsForOneObjectShareOneFetch(t *testing.T) {
 		for range 20 {
 			wg.Go(func() {
 				if _, body, _ := send(t, front, t.Context(), request("GET", "http://example.org/big")); len(body) != 1_000_000 {
-					t.Errorf("%d bytes", len(body))
+					t.Errorf("got a body of %d bytes, want 1000000", len(body))
 				}
 			})
 		}
 		wg.Wait()
 		if n := asked.Load(); n != 1 {
-			t.Errorf("%d fetches, want 1", n)
+			t.Errorf("the origin was asked %d times, want once", n)
 		}
 	})
 }
@@ -238,7 +238,7 @@ func TestWaitingForOthersHasALimit(t *testing.T) {
 		start := time.Now()
 		send(t, front, t.Context(), request("GET", "http://example.org/"))
 		if d := time.Since(start); d > defaultWait {
-			t.Errorf("waited %v", d)
+			t.Errorf("the request waited %v for the fetch in progress, want at most %v", d, defaultWait)
 		}
 		time.Sleep(2 * time.Minute)
 	})
@@ -259,10 +259,10 @@ func TestOthersGetTheRestWhenTheFirstLeaves(t *testing.T) {
 	other := g.reader()
 	s.Body.Close()
 	if b, err := io.ReadAll(other); err != nil || len(b) != 500_000 {
-		t.Errorf("%d bytes, %v", len(b), err)
+		t.Errorf("the remaining reader got %d bytes and the error %v, want 500000 bytes", len(b), err)
 	}
 	if _, _, note := send(t, front, t.Context(), request("GET", "http://example.org/")); !strings.Contains(note, "; hit") {
-		t.Errorf("not stored: %s", note)
+		t.Errorf("the next request was answered with Cache-Status %q, want a hit", note)
 	}
 }
 
@@ -319,12 +319,12 @@ func TestPurge(t *testing.T) {
 			get()
 			get()
 			if asked != 2 {
-				t.Errorf("%d fetches, want 2", asked)
+				t.Errorf("the origin was asked %d times, want 2", asked)
 			}
 		})
 	}
 	if err := open(t, Config{}, Parts{}).Purge("colour", "red", time.Now()); err == nil {
-		t.Error("a kind that there is not can be purged")
+		t.Error("purging by an unknown kind succeeded")
 	}
 }
 
@@ -352,20 +352,20 @@ func TestOfflineServesStaleAndSaysSo(t *testing.T) {
 		for i := range 10 {
 			status, note := get(strconv.Itoa(i))
 			if status != 200 || !strings.Contains(note, "detail=") {
-				t.Errorf("%d: %d %s", i, status, note)
+				t.Errorf("request %d while the uplink is down: status %d, Cache-Status %q; want 200 with a detail", i, status, note)
 			}
 		}
 		if asked > downAfter {
-			t.Errorf("the origin was tried %d times while the uplink is down", asked)
+			t.Errorf("the origin was asked %d times while the uplink was down, want at most %d", asked, downAfter)
 		}
 		time.Sleep(2 * time.Hour)
 		if status, _ := get("1"); status != 0 {
-			t.Error("an object is served for ever")
+			t.Error("an object was served although it had been stale for longer than Offline allows")
 		}
 		down = false
 		time.Sleep(tryEvery)
 		if _, note := get("1"); !strings.Contains(note, "fwd") || strings.Contains(note, "offline") {
-			t.Errorf("still offline: %s", note)
+			t.Errorf("after the uplink returned Cache-Status is %q, want fwd without offline", note)
 		}
 	})
 }
@@ -394,7 +394,7 @@ func TestIgnoredParametersAndRules(t *testing.T) {
 	} {
 		send(t, front, t.Context(), request("GET", c.first))
 		if _, _, note := send(t, front, t.Context(), request("GET", c.second)); strings.Contains(note, "; hit") != c.hit {
-			t.Errorf("%s after %s: %s", c.second, c.first, note)
+			t.Errorf("%s after %s: Cache-Status %q, want a hit: %v", c.second, c.first, note, c.hit)
 		}
 	}
 }
@@ -429,7 +429,7 @@ func TestObjectsOutliveARestart(t *testing.T) {
 	get := func(front *RoundTripper, path, language string) string {
 		_, body, note := send(t, front, t.Context(), request("GET", "http://example.org/"+path, "Accept-Language", language))
 		if want := "body of /" + path + language; body != want {
-			t.Errorf("%s: got %q, want %q", path, body, want)
+			t.Errorf("the body of %s is %q, want %q", path, body, want)
 		}
 		return note
 	}
@@ -444,13 +444,13 @@ func TestObjectsOutliveARestart(t *testing.T) {
 	run(func(front *RoundTripper, c *Cache) {
 		for i := range 50 {
 			if note := get(front, fmt.Sprint("p", i), "en"); !strings.Contains(note, "; hit") {
-				t.Errorf("p%d: %s", i, note)
+				t.Errorf("p%d after a restart: Cache-Status %q, want a hit", i, note)
 			}
 		}
 		get(front, "vary", "en")
 		get(front, "vary", "mn")
 		if asked != 0 {
-			t.Errorf("%d fetches after a restart, want none", asked)
+			t.Errorf("the origin was asked %d times after a restart, want never", asked)
 		}
 		send(t, front, t.Context(), request("DELETE", "http://example.org/p1"))
 		if err := c.Purge("url", "http://example.org/p2", time.Now()); err != nil {
@@ -463,7 +463,7 @@ func TestObjectsOutliveARestart(t *testing.T) {
 		get(front, "p2", "en")
 		get(front, "p3", "en")
 		if asked != 2 {
-			t.Errorf("%d fetches, want 2: one was invalidated, one purged", asked)
+			t.Errorf("the origin was asked %d times, want 2: for the invalidated object and the purged one", asked)
 		}
 	})
 }
@@ -486,17 +486,17 @@ func TestOnlyIfCachedIsNotServedStale(t *testing.T) {
 		ask("")
 		time.Sleep(time.Minute)
 		if got := ask("only-if-cached"); got != 504 {
-			t.Errorf("stale: status %d, want 504", got)
+			t.Errorf("only-if-cached with a stale object: status %d, want 504", got)
 		}
 		if got := ask("only-if-cached, max-stale=100"); got != 200 {
-			t.Errorf("stale, with max-stale: status %d, want 200", got)
+			t.Errorf("only-if-cached with a stale object and max-stale: status %d, want 200", got)
 		}
 		down = true
 		for range downAfter {
 			send(t, front, t.Context(), request("GET", "http://example.org/other"))
 		}
 		if got := ask("only-if-cached"); got != 200 {
-			t.Errorf("stale while the uplink is down: status %d, want 200", got)
+			t.Errorf("only-if-cached with a stale object while the uplink is down: status %d, want 200", got)
 		}
 	})
 }
@@ -545,12 +545,12 @@ func TestPartsAreCombined(t *testing.T) {
 				var first, last int
 				fmt.Sscanf(r, "%d-%d", &first, &last)
 				if status, body, _ := send(t, front, t.Context(), request("GET", "http://example.org/", "Range", "bytes="+r)); status != 206 || body != text[first:last+1] {
-					t.Errorf("%s: got %d %q", r, status, body)
+					t.Errorf("range %s: status %d, body %q", r, status, body)
 				}
 			}
 			status, body, note := send(t, front, t.Context(), request("GET", "http://example.org/"))
 			if status != 200 || body != text || asked != c.asked {
-				t.Errorf("got %d %q after %d fetches, want %d: %s", status, body, asked, c.asked, note)
+				t.Errorf("got status %d and body %q after %d fetches, want %d fetches; Cache-Status %q", status, body, asked, c.asked, note)
 			}
 		})
 	}
@@ -572,7 +572,7 @@ func TestTheRestOfAPartIsStoredAsItsOriginSays(t *testing.T) {
 			send(t, front, t.Context(), request("GET", "http://example.org/"))
 		}
 		if asked != 3 {
-			t.Errorf("%s: %d fetches, want 3", control, asked)
+			t.Errorf("%s: the origin was asked %d times, want 3", control, asked)
 		}
 	}
 }
@@ -599,7 +599,7 @@ func TestCacheStatusSaysWhyARequestWentOn(t *testing.T) {
 		} {
 			time.Sleep(c.after)
 			if _, _, note := send(t, front, t.Context(), request("GET", "http://example.org/", c.field[0], c.field[1])); note != c.want {
-				t.Errorf("%s: got %q, want %q", c.field, note, c.want)
+				t.Errorf("%s: Cache-Status %q, want %q", c.field, note, c.want)
 			}
 		}
 	})
@@ -616,11 +616,11 @@ func TestMaxStaleIsNoMoreThanItSays(t *testing.T) {
 		time.Sleep(100 * time.Second)
 		for control, want := range map[string]int{"max-age=90, max-stale=20": 1, "max-age=100": 1, "max-age=10, max-stale": 1} {
 			if send(t, front, t.Context(), request("GET", "http://example.org/", "Cache-Control", control)); asked != want {
-				t.Errorf("%s: %d fetches, want %d", control, asked, want)
+				t.Errorf("%s: the origin was asked %d times, want %d", control, asked, want)
 			}
 		}
 		if send(t, front, t.Context(), request("GET", "http://example.org/", "Cache-Control", "max-age=10, max-stale=20")); asked != 2 {
-			t.Error("a response is used 90 s after max-age, with max-stale=20")
+			t.Error("with max-age=10 and max-stale=20 a response of age 100 s was used")
 		}
 	})
 }
@@ -640,11 +640,11 @@ func TestPurgingAURLTakesAllItsSpellings(t *testing.T) {
 			t.Fatal(err)
 		}
 		if send(t, front, t.Context(), request("GET", stored[i])); asked != 2 {
-			t.Errorf("%s is stored after a purge of %s", stored[i], purge)
+			t.Errorf("%s is still stored after a purge of %s", stored[i], purge)
 		}
 	}
 	if err := c.Purge("url", "example.org", time.Now()); err == nil {
-		t.Error("a host name is purged as a URL")
+		t.Error("purging by URL accepts a host name")
 	}
 }
 
@@ -677,16 +677,16 @@ func TestPurgingAPrefixTakesWhatBeginsWithIt(t *testing.T) {
 			send(t, c.InFrontOf(origin), t.Context(), request("GET", u))
 		}
 		if !slices.Equal(asked, want) {
-			t.Errorf("after a purge of %s these are fetched again: %q, want %q", prefix, asked, want)
+			t.Errorf("after a purge of %s the origin was asked for %q, want %q", prefix, asked, want)
 		}
 		if noted, err := readPurged(c.notes); err != nil || len(newPurgeTimes(noted).prefixes) != 1 {
-			t.Errorf("for the next start %v is noted, %v", noted, err)
+			t.Errorf("the file of purges has %v (%v), want one prefix", noted, err)
 		}
 	}
 	c := open(t, Config{}, Parts{})
 	for _, bad := range []string{"", "*", "example.org/", "ftp://example.org/"} {
 		if err := c.Purge("prefix", bad, time.Now()); err == nil {
-			t.Errorf("%q is purged as a prefix", bad)
+			t.Errorf("purging by prefix accepts %q", bad)
 		}
 	}
 }
@@ -713,16 +713,16 @@ func TestPurgesNeverEnd(t *testing.T) {
 			}
 		}
 		if n := len(c.purged.Load().at); n > maxPurged {
-			t.Errorf("%d purges are kept", n)
+			t.Errorf("the cache remembers %d purges, want at most %d", n, maxPurged)
 		}
 		time.Sleep(time.Second)
 		get("http://new.example/")
 		get("http://new.example/")
 		if asked != 2 {
-			t.Errorf("%d fetches, want 2: what came after the purges is stored", asked)
+			t.Errorf("the origin was asked %d times, want 2: an object stored after the purges was fetched again", asked)
 		}
 		if get("http://old.example/"); asked != 3 {
-			t.Error("what was stored before purges that are not known any more is served")
+			t.Error("an object stored before the forgotten purges was served")
 		}
 	})
 }
@@ -767,11 +767,11 @@ func TestVerdictsEndWithTheFieldsThatTheyFollowFrom(t *testing.T) {
 				}
 				judged()
 				if !judged() {
-					t.Fatal("no verdict is kept")
+					t.Fatal("the verdict was not stored")
 				}
 				time.Sleep(time.Minute)
 				if got := judged(); got != c.kept {
-					t.Errorf("after the 304 the verdict is kept: %v, want %v", got, c.kept)
+					t.Errorf("the verdict outlived the 304: %v, want %v", got, c.kept)
 				}
 			})
 		})

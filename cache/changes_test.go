@@ -78,7 +78,7 @@ func TestAChangeWithoutAnAnswerCounts(t *testing.T) {
 				send(t, front, t.Context(), request(method, "http://example.org/page"))
 			}
 			if kept := asked == 1; kept != c.kept {
-				t.Errorf("kept: %v, want %v", kept, c.kept)
+				t.Errorf("the object stayed in the cache: %v, want %v", kept, c.kept)
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestWhatAChangeOvertakesIsNotStored(t *testing.T) {
 				time.Sleep(3 * time.Second)
 				got = append(got, get())
 				if c.kept && origin.asked.Load() != asked {
-					t.Error("the response is not stored, or not shared, although its URL has not changed")
+					t.Error("the response was not stored or not shared, although its URL did not change")
 				}
 				for i, body := range got {
 					if want := fmt.Sprint(origin.version.Load()); !c.kept && body != want {
@@ -173,12 +173,12 @@ func TestAChangeIsOneForAllPolicies(t *testing.T) {
 					get(p)
 				}
 				if asked := origin.asked.Load(); get(policies-1) != "0" || origin.asked.Load() != asked {
-					t.Fatal("the page is not stored")
+					t.Fatal("the page was not stored")
 				}
 				send(t, front, as(0), request("POST", url))
 				for p := policies - 1; p >= 0; p-- { // the object stored last is still fresh
 					if got := get(p); got != "1" {
-						t.Errorf("policy %d: version %s after the change, want 1", p, got)
+						t.Errorf("policy %d got version %s after the change, want 1", p, got)
 					}
 				}
 			})
@@ -210,7 +210,7 @@ func TestReferencesOfTheSameOrigin(t *testing.T) {
 		{"http://a.example/", "#f", ""},
 	} {
 		if got, _ := c.sameOrigin([]byte(x[0]), []byte(x[1])); string(got) != x[2] {
-			t.Errorf("%q from %q is %q, want %q", x[1], x[0], got, x[2])
+			t.Errorf("sameOrigin(%q, %q) = %q, want %q", x[0], x[1], got, x[2])
 		}
 	}
 }

@@ -30,9 +30,9 @@ func TestObjectsTakeTheMemoryThatIsCounted(t *testing.T) {
 				s.Body.Close()
 			}
 			taken, counted := heapInUse()-before, c.memory.Bytes()
-			t.Logf("%d objects: %d bytes each, %d counted", c.memory.Len(), taken/int64(c.memory.Len()), counted/int64(c.memory.Len()))
+			t.Logf("%d objects take %d bytes each, and count as %d", c.memory.Len(), taken/int64(c.memory.Len()), counted/int64(c.memory.Len()))
 			if taken > counted+counted/10+1<<20 {
-				t.Errorf("objects take %d bytes, and %d are counted", taken, counted)
+				t.Errorf("objects take %d bytes of the heap, and count as %d", taken, counted)
 			}
 			runtime.KeepAlive(c)
 		})
@@ -76,14 +76,14 @@ func TestBodiesUnderWayCountAsMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.budget.now() == 0 || c.memoryInUse()-unused.keptBytes() > memory {
-		t.Errorf("with %d bytes under way the cache holds %d of %d", c.budget.now(), c.memoryInUse()-unused.keptBytes(), memory)
+		t.Errorf("with %d bytes being fetched, the cache takes %d bytes, want at most %d", c.budget.now(), c.memoryInUse()-unused.keptBytes(), memory)
 	}
 	if _, err := s.Body.Copy(io.Discard, 3<<20); err != nil {
 		t.Fatal(err)
 	}
 	s.Body.Close()
 	if c.budget.now() != 0 || c.memoryInUse()-unused.keptBytes() > memory || c.memory.Bytes() < memory/2 {
-		t.Errorf("at the end %d bytes are under way, and the cache holds %d of %d", c.budget.now(), c.memoryInUse()-unused.keptBytes(), memory)
+		t.Errorf("at the end %d bytes are being fetched, and the cache takes %d bytes of at most %d", c.budget.now(), c.memoryInUse()-unused.keptBytes(), memory)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestGarbageIsBoundedBesideBodies(t *testing.T) {
 		{600 << 20, 100 << 20, 520 << 20},
 	} {
 		if got := c.live * int64(garbagePercent(c.live, c.held)) / 100; got > c.most {
-			t.Errorf("%d MB in use, %d MB of them the cache's: %d MB of garbage, want at most %d", c.live>>20, c.held>>20, got>>20, c.most>>20)
+			t.Errorf("with %d MiB in use, %d MiB of them the cache's, garbage may take %d MiB, want at most %d MiB", c.live>>20, c.held>>20, got>>20, c.most>>20)
 		}
 	}
 }
@@ -120,10 +120,10 @@ func TestTheMemoryLimitIsAboveWhatTheCollectorAimsAt(t *testing.T) {
 	var use memoryUse
 	use.read()
 	if use.live < 0 || use.gaps < 0 || use.others < 1<<20 || use.others > 1<<30 {
-		t.Errorf("read %+v", use)
+		t.Errorf("reading the memory of the process gives %+v", use)
 	}
 	use = memoryUse{live: 300 << 20, gaps: 5 << 20, others: 30 << 20}
 	if got, want := memoryLimit(&use, 20), int64(360+35+16)<<20; got < want-1000 || got > want {
-		t.Errorf("a limit of %d, want %d", got, want)
+		t.Errorf("memoryLimit(%+v, 20) = %d, want %d", use, got, want)
 	}
 }

@@ -38,9 +38,9 @@ func TestTheLiveCacheAgreesWithTheSimulator(t *testing.T) {
 			}
 			want := report.Results[1]
 			got, writes := liveHits(t, text, Config{Memory: 1, Disk: 1, Admission: policy}, want.Memory, size-want.Memory)
-			t.Logf("%.4f of requests answered, the simulator says %.4f; %d writes, %d simulated", got, want.Hits, writes, want.Writes)
+			t.Logf("the cache answered %.4f of the requests and wrote %d objects; the simulator predicts %.4f and %d", got, writes, want.Hits, want.Writes)
 			if math.Abs(got-want.Hits) > 0.01 {
-				t.Errorf("%.4f of requests were answered; the simulator says %.4f", got, want.Hits)
+				t.Errorf("the cache answered %.4f of the requests; the simulator predicts %.4f", got, want.Hits)
 			}
 		})
 	}

@@ -193,7 +193,7 @@ func TestAnswersAreThoseOfASimpleModel(t *testing.T) {
 	}
 	for _, kind := range []string{"GET", "HEAD", "range", "authorized", "only-if-cached", "max-age", "min-fresh", "max-stale"} {
 		if hits[kind] < 40 {
-			t.Errorf("%s: only %d answers came from the cache: the test looks at nothing", kind, hits[kind])
+			t.Errorf("%s: only %d answers came from the cache, too few to test anything", kind, hits[kind])
 		}
 	}
 }
@@ -267,7 +267,7 @@ func modelRun(t *testing.T, seed uint64, hits map[string]int) {
 				string(s.Get("Age")) == fmt.Sprint(int(p.ageAt(now)/time.Second))
 		}
 		if !ok {
-			t.Errorf("seed %d: %s %s (%s) at %v got %d, %s, %q, which nothing allows", seed, w.method, url, q.Fields, now, s.Status, s.Fields, text)
+			t.Errorf("seed %d: %s %s (%s) at %v got %d, %s, %q, which the model does not permit", seed, w.method, url, q.Fields, now, s.Status, s.Fields, text)
 		}
 		if !fromOrigin && s.Status < 300 {
 			w.count(hits, q)

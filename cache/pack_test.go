@@ -49,7 +49,7 @@ func TestAPackedObjectIsTheSameAfterwards(t *testing.T) {
 				return false
 			})
 			if got := e.object == nil; got != c.packed {
-				t.Fatalf("packed: %v", got)
+				t.Fatalf("the object was packed: %v, want %v", got, c.packed)
 			}
 			if !c.packed {
 				return
@@ -57,20 +57,20 @@ func TestAPackedObjectIsTheSameAfterwards(t *testing.T) {
 			first, _ := decode(e.packed[4:])
 			o, _ := ch.find(ch.appendName(nil, q, nil), q)
 			if o == nil || text(o) != c.body || o.length != int64(len(c.body)) || o.res.Length != o.length || o.verdicts != e.verdicts {
-				t.Fatalf("unpacked %+v", o)
+				t.Fatalf("the unpacked object is %+v", o)
 			}
 			if !reflect.DeepEqual(o.facts, first.facts) || o.res.Status != c.status || !reflect.DeepEqual(o.labels, first.labels) || o.size != first.size || o.offset != first.offset {
-				t.Errorf("%+v, want %+v", o, first)
+				t.Errorf("the unpacked object is %+v, want %+v", o, first)
 			}
 			if now, _ := ch.memory.Peek(k); now.object != o || o.parent != e.parent || (len(o.res.Get("Vary")) > 0) != (o.parent != nil) {
-				t.Errorf("after the first request memory has %+v, parent %v", now, o.parent)
+				t.Errorf("after the first request memory has %+v with the parent %v", now, o.parent)
 			}
 			ch.remove([]byte(o.name))
 			if o.parent != nil {
 				ch.remove([]byte(o.parent.name))
 			}
 			if n, b := ch.memory.Len(), ch.memory.Bytes(); n != 0 || b != 0 {
-				t.Errorf("%d objects and %d bytes are left", n, b)
+				t.Errorf("after removal %d objects with %d bytes are left", n, b)
 			}
 		})
 	}

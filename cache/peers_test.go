@@ -115,7 +115,7 @@ func (r *ring) get(node, object int) (body, note string) {
 	r.t.Helper()
 	status, body, note := send(r.t, r.fronts[node], r.t.Context(), request("GET", fmt.Sprintf("http://example.org/%d", object)))
 	if status != 200 || !strings.HasPrefix(body, fmt.Sprintf("/%d version ", object)) {
-		r.t.Errorf("object %d from node %d: status %d, %q", object, node, status, body)
+		r.t.Errorf("object %d from node %d: status %d, body %q", object, node, status, body)
 	}
 	return body, note
 }
@@ -138,7 +138,7 @@ func TestPeersKeepEachObjectOnce(t *testing.T) {
 		}
 	}
 	if n := r.fetched.Load(); n != objects || r.kept() != objects {
-		t.Errorf("%d fetches and %d copies of %d objects", n, r.kept(), objects)
+		t.Errorf("the nodes fetched %d objects and keep %d, want %d each", n, r.kept(), objects)
 	}
 	for i, c := range r.nodes {
 		if n := c.Stats().Objects; n < objects/6 || n > objects*2/3 {
@@ -149,7 +149,7 @@ func TestPeersKeepEachObjectOnce(t *testing.T) {
 	send(t, r.fronts[1], t.Context(), request("POST", "http://example.org/5"))
 	for node := range r.nodes {
 		if body, _ := r.get(node, 5); !strings.HasSuffix(body, "version 1") {
-			t.Errorf("node %d has %q after a POST through another node", node, body)
+			t.Errorf("node %d answers %q after a POST through another node", node, body)
 		}
 	}
 	before := r.fetched.Load()
@@ -160,7 +160,7 @@ func TestPeersKeepEachObjectOnce(t *testing.T) {
 		r.get(node, 6)
 	}
 	if n := r.fetched.Load() - before; n != 1 {
-		t.Errorf("%d fetches after a purge on one of the nodes, want 1", n)
+		t.Errorf("the origin was asked %d times after a purge on one of the nodes, want once", n)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestPeersSurviveTheLossOfOne(t *testing.T) {
 		r.get((i+1)%2, i)
 	}
 	if n := r.fetched.Load() - objects; n < int64(lost) || n > 2*int64(lost) {
-		t.Errorf("%d fetches after a node with %d of %d objects was lost", n, lost, objects)
+		t.Errorf("the origin was asked %d times after the loss of a node with %d of %d objects", n, lost, objects)
 	}
 	// Objects purged while a node was away are not there when it comes back.
 	send(t, r.fronts[0], t.Context(), request("POST", "http://example.org/7"))
@@ -192,11 +192,11 @@ func TestPeersSurviveTheLossOfOne(t *testing.T) {
 	before := r.fetched.Load()
 	for i := range objects {
 		if body, _ := r.get(i%3, i); !strings.HasSuffix(body, "version 1") {
-			t.Errorf("object %d is that of before the purge: %q", i, body)
+			t.Errorf("object %d is from before the purge: %q", i, body)
 		}
 	}
 	if n := r.fetched.Load() - before; n != objects {
-		t.Errorf("%d fetches after everything was purged, want %d", n, objects)
+		t.Errorf("the origin was asked %d times after everything was purged, want %d", n, objects)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestANodeThatLiesIsSeenThrough(t *testing.T) {
 			node.Silence = 50 * time.Millisecond
 			for end := time.Now().Add(30 * time.Second); !node.Up(); time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatal("the other node is not seen")
+					t.Fatal("the other node was not reachable within 30 s")
 				}
 			}
 			i := 0 // an object that the other node keeps
@@ -291,12 +291,12 @@ func TestANodeThatLiesIsSeenThrough(t *testing.T) {
 			body, err := io.ReadAll(s.Body)
 			if c.want == "cut" {
 				if err == nil {
-					t.Errorf("%q is taken for the whole", body)
+					t.Errorf("the incomplete body %q was read without an error", body)
 				}
 				return
 			}
 			if err != nil || string(body) != want {
-				t.Errorf("got %q, %v, want %q", body, err, want)
+				t.Errorf("reading the body gave %q, %v; want %q", body, err, want)
 			}
 		})
 	}

@@ -51,18 +51,18 @@ func TestTheMethodPurgeTakesAURLOutForClientsThatMay(t *testing.T) {
 			asked = nil
 			ctx := filter.With(t.Context(), &filter.Transaction{Client: filter.Client{Addr: netip.MustParseAddr(c.from)}})
 			if status, _, _ := send(t, front, ctx, request("PURGE", c.url)); status != c.status {
-				t.Errorf("the answer is %d, want %d", status, c.status)
+				t.Errorf("PURGE got status %d, want %d", status, c.status)
 			}
 			get()
 			if got := strings.Join(asked, " "); got != c.fetched {
-				t.Errorf("the origin is asked %q, want %q", got, c.fetched)
+				t.Errorf("the origin got the requests %q, want %q", got, c.fetched)
 			}
 			if c.status == 200 {
 				if status, _, _ := send(t, front, ctx, request("PURGE", c.url)); status != 200 {
-					t.Errorf("what is stored again is purged with %d", status)
+					t.Errorf("PURGE of an object stored again got status %d, want 200", status)
 				}
 				if status, _, _ := send(t, front, ctx, request("PURGE", c.url)); status != 404 {
-					t.Errorf("what is gone is purged with %d", status)
+					t.Errorf("PURGE of a missing object got status %d, want 404", status)
 				}
 			}
 		})

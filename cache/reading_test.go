@@ -22,14 +22,14 @@ func onDisk(t *testing.T, body string) (c *Cache, front *RoundTripper, dir strin
 	name := []byte("http://example.org/a")
 	for end := time.Now().Add(10 * time.Second); c.disk.Len() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("nothing is written to the disk")
+			t.Fatal("the object was not written to the disk within 10 s")
 		}
 	}
 	c.mu.Lock()
 	_, ok := c.memory.Remove(hash(name))
 	c.mu.Unlock()
 	if !ok {
-		t.Fatal("nothing was in memory")
+		t.Fatal("the object was not in memory")
 	}
 	return c, front, dir
 }
@@ -39,17 +39,17 @@ func TestWhatWasReadFromTheDiskIsReadOnceWhileInUse(t *testing.T) {
 	name := []byte("http://example.org/a")
 	first := c.get(name)
 	if first == nil || c.get(name) != first {
-		t.Error("an object in use is read again")
+		t.Error("an object in use was read from the disk again")
 	}
 	c.remove(name)
 	if c.get(name) != nil {
-		t.Error("an object that was taken out is still there")
+		t.Error("a removed object is still in the cache")
 	}
 	if _, body, note := send(t, front, t.Context(), request("GET", "http://example.org/a")); len(body) != 4000 || !strings.Contains(note, "miss") {
-		t.Errorf("after it was taken out: %d bytes, %s", len(body), note)
+		t.Errorf("after removal a request got %d bytes with Cache-Status %q, want 4000 bytes and a miss", len(body), note)
 	}
 	if body := string(first.body[0]); body != strings.Repeat("old ", 1000) { // current readers can still read it
-		t.Errorf("its body is %.20q", body)
+		t.Errorf("the body of an object in use became %.20q after its removal", body)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestDamageIsSeenInWhatWasReadBefore(t *testing.T) {
 	held := c.get([]byte("http://example.org/a"))
 	files, _ := filepath.Glob(filepath.Join(dir, "cache", "*.segment"))
 	if held == nil || len(files) != 1 {
-		t.Fatalf("the object is %v, the segments %v", held, files)
+		t.Fatalf("the object is %v, the segments are %v; want an object in one segment", held, files)
 	}
 	f, err := os.OpenFile(files[0], os.O_RDWR, 0)
 	if err != nil {
@@ -71,9 +71,9 @@ func TestDamageIsSeenInWhatWasReadBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, body, note := send(t, front, t.Context(), request("GET", "http://example.org/a")); body != strings.Repeat("body", 200) || !strings.Contains(note, "miss") {
-		t.Errorf("after a byte was changed: %.20q, %s", body, note)
+		t.Errorf("after damage to its record a request got %.20q with Cache-Status %q, want the origin's body and a miss", body, note)
 	}
 	if c.disk.Damaged.Load() != 1 {
-		t.Errorf("%d objects are counted as damaged, want 1", c.disk.Damaged.Load())
+		t.Errorf("the disk counts %d damaged objects, want 1", c.disk.Damaged.Load())
 	}
 }

@@ -49,7 +49,7 @@ func runTrial(t *testing.T, trial []step) {
 		asked++
 		for i := 0; i < len(now.sees); i += 2 {
 			if got := string(q.Get(now.sees[i])); got != now.sees[i+1] {
-				t.Errorf("the origin gets %s: %q, want %q", now.sees[i], got, now.sees[i+1])
+				t.Errorf("the origin got %s: %q, want %q", now.sees[i], got, now.sees[i+1])
 			}
 		}
 		s := respond(now.says, now.sends, now.origin...)
@@ -78,7 +78,7 @@ func runTrial(t *testing.T, trial []step) {
 			t.Errorf("request %d: the origin was asked %d times, want %d", i+1, asked-before, want)
 		}
 		if err != nil || s.Status != now.status || now.body != "" && string(body) != now.body {
-			t.Errorf("request %d: got %d, %q, %v, want %d, %q", i+1, s.Status, body, err, now.status, now.body)
+			t.Errorf("request %d: got status %d, body %q, error %v; want status %d, body %q", i+1, s.Status, body, err, now.status, now.body)
 		}
 		for j := 0; j < len(now.has); j += 2 {
 			if got := string(s.Get(now.has[j])); got != now.has[j+1] {

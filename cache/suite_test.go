@@ -477,9 +477,9 @@ func TestPublicSuite(t *testing.T) {
 		}
 	}
 	for kind, n := range all {
-		t.Logf("%s: %d of %d", kind, passed[kind], n)
+		t.Logf("%s: %d of %d passed", kind, passed[kind], n)
 	}
 	if all["required"] < 100 {
-		t.Errorf("only %d required tests were run", all["required"])
+		t.Errorf("only %d required tests were run, want at least 100", all["required"])
 	}
 }

@@ -58,7 +58,7 @@ func TestAnObjectThatLeftMemoryAndWaitsForTheDiskIsServed(t *testing.T) {
 	evict(c, name)
 	o := c.get([]byte(name))
 	if o == nil || text(o) != newer {
-		t.Fatal("the object that waits is not the one that is found")
+		t.Fatal("the object that waits to be written is not found")
 	}
 	// Readers continue while it is written and others reuse memory.
 	c.write(<-c.writes)
@@ -68,7 +68,7 @@ func TestAnObjectThatLeftMemoryAndWaitsForTheDiskIsServed(t *testing.T) {
 		b.grow(copy(b.last()[:len(newer)], older))
 	}
 	if text(o) != newer {
-		t.Error("the memory of an object is used again while somebody has it")
+		t.Error("the memory of an object in use was reused")
 	}
 	if o := c.get([]byte(name)); o == nil || o.record == nil || text(o) != newer {
 		t.Error("the newer object is not on the disk")
@@ -83,11 +83,11 @@ func TestAnObjectThatTheDiskHasNoTimeForTakesTheOlderOneWithIt(t *testing.T) {
 	}
 	c.shelf.put(textObject(name, "newer"))
 	if c.dropped.Load() != 1 {
-		t.Fatalf("%d objects found no room in the queue, want 1", c.dropped.Load())
+		t.Fatalf("%d writes were dropped because the queue was full, want 1", c.dropped.Load())
 	}
 	evict(c, name)
 	if o := c.get([]byte(name)); o != nil {
-		t.Errorf("after the newer one left memory, %q is found", text(o))
+		t.Errorf("after the newer object left memory, the older one was found: %q", text(o))
 	}
 }
 
@@ -98,6 +98,6 @@ func TestAnObjectIsNotServedFromTheDiskWhileItIsOutOfDateThere(t *testing.T) {
 	c.writing = hash([]byte(name)) // an older one is being written, and was removed meanwhile
 	c.mu.Unlock()
 	if o := c.get([]byte(name)); o != nil {
-		t.Errorf("%q is found", text(o))
+		t.Errorf("a removed object was found: %q", text(o))
 	}
 }

@@ -34,12 +34,12 @@ func TestModelWritesLittle(t *testing.T) {
 			m.Request(key(id), 500)
 		}
 		share := float64(m.Writes) / float64(m.Misses)
-		t.Logf("%-8s %.3f hits, %.3f written of what was missed", name, float64(m.Hits)/float64(len(ids)), share)
+		t.Logf("%-8s hit ratio %.3f; it wrote %.3f of the misses to the disk", name, float64(m.Hits)/float64(len(ids)), share)
 		if want := map[string]float64{"s3-fifo": 0.25, "bloom": 0.6, "always": 1.3}[name]; share > want {
-			t.Errorf("%s writes %.2f of what is missed, want at most %.2f", name, share, want)
+			t.Errorf("%s writes %.2f of the misses to the disk, want at most %.2f", name, share, want)
 		}
 		if m.disk.bytes > m.disk.size {
-			t.Errorf("%s: %d bytes on a disk of %d", name, m.disk.bytes, m.disk.size)
+			t.Errorf("%s: the disk holds %d bytes, want at most its size of %d", name, m.disk.bytes, m.disk.size)
 		}
 	}
 }
@@ -51,10 +51,10 @@ func TestWhileTheDiskHasRoomEverythingIsWritten(t *testing.T) {
 		m.Request(key(uint64(i)), 1000)
 	}
 	if m.Writes != 10 {
-		t.Errorf("%d of 10 objects were written", m.Writes)
+		t.Errorf("%d objects were written to a disk with room for all, want 10", m.Writes)
 	}
 	m.Request(key(100), 1000)
 	if m.Writes != 10 {
-		t.Error("an object that was asked for once was written to a full disk")
+		t.Error("an object that was requested once was written to a full disk")
 	}
 }

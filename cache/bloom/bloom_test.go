@@ -64,7 +64,7 @@ func TestPairIsAWindow(t *testing.T) {
 	const window = 10_000
 	p := NewPair(window)
 	if got := float64(p.Bits()) / window; got > 27.6 {
-		t.Errorf("%.2f bits a key of the window, want at most 27.6", got)
+		t.Errorf("the pair takes %.2f bits per key of its window, want at most 27.6", got)
 	}
 	all := urls("w", 10*window)
 	wrong := 0

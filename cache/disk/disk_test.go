@@ -49,7 +49,7 @@ func get(t testing.TB, s *Store, i, size int) bool {
 	}
 	defer r.Release()
 	if string(r.Meta) != fmt.Sprintf("meta %d", i) || !bytes.Equal(r.Body, content(i, size)) {
-		t.Fatalf("object %d is wrong", i)
+		t.Fatalf("object %d has a wrong description or body", i)
 	}
 	return true
 }
@@ -70,7 +70,7 @@ func TestWhatIsWrittenIsThereAfterARestart(t *testing.T) {
 		again := open(t, dir, 64<<20) // as after a kill, unless the first was closed
 		for i := range 300 {
 			if got := get(t, again, i, 10_000); got != (i != 7) {
-				t.Errorf("clean %v: object %d is there: %v", clean, i, got)
+				t.Errorf("object %d is in the reopened store: %v (closed before: %v)", i, got, clean)
 			}
 		}
 		again.Close()
@@ -88,16 +88,16 @@ func TestTheOldestMakesRoom(t *testing.T) {
 		}
 	}
 	if s.Bytes() > 8<<20 {
-		t.Errorf("%d bytes, want at most 8 MiB", s.Bytes())
+		t.Errorf("the segments take %d bytes, want at most 8 MiB", s.Bytes())
 	}
 	if !get(t, s, 0, 10_000) || s.Rewrites.Load() == 0 {
-		t.Error("an object that is in use has left")
+		t.Error("an object in use was deleted with its segment")
 	}
 	if get(t, s, 1, 10_000) {
-		t.Error("the oldest object is still there")
+		t.Error("the oldest object is still in the full store")
 	}
 	if !get(t, s, 1999, 10_000) {
-		t.Error("the newest object is not there")
+		t.Error("the newest object is missing")
 	}
 }
 
@@ -113,7 +113,7 @@ func TestNoWrongByteIsServed(t *testing.T) {
 	s.Close()
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(files) != 2 {
-		t.Fatalf("files: %v", files)
+		t.Fatalf("the folder has the files %v, want a segment and its list", files)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for round := range 30 {
@@ -150,7 +150,7 @@ func TestNoWrongByteIsServed(t *testing.T) {
 			}
 		}
 		if round%3 == 0 && there < n {
-			t.Errorf("round %d: a damaged list costs %d objects", round, n-there)
+			t.Errorf("round %d: %d objects are missing after damage to a list", round, n-there)
 		}
 		s.Close()
 	}
@@ -178,12 +178,12 @@ func TestACutRecordIsNotThere(t *testing.T) {
 		}
 		s := open(t, dir, 64<<20)
 		if !get(t, s, 0, 500) || !get(t, s, 1, 500) {
-			t.Fatalf("cut at %d: objects before it are gone", cut)
+			t.Fatalf("with the segment cut at byte %d, objects before that are missing", cut)
 		}
 		get(t, s, 2, 500)
 		put(t, s, 3, 500) // continues after the complete records
 		if !get(t, s, 3, 500) {
-			t.Fatalf("cut at %d: a new object is not there", cut)
+			t.Fatalf("with the segment cut at byte %d, an object added later is missing", cut)
 		}
 		s.Close()
 	}
@@ -194,7 +194,7 @@ func TestARecordOutlivesItsSegment(t *testing.T) {
 	put(t, s, 0, 10_000)
 	r, ok := s.Get(key(0))
 	if !ok {
-		t.Fatal("not there")
+		t.Fatal("the object is missing")
 	}
 	for i := 1; i < 1000; i++ {
 		put(t, s, i, 10_000)
@@ -203,7 +203,7 @@ func TestARecordOutlivesItsSegment(t *testing.T) {
 		t.Error("the oldest object is still there")
 	}
 	if !bytes.Equal(r.Body, content(0, 10_000)) {
-		t.Error("the record has changed")
+		t.Error("the body of a record in use has changed")
 	}
 	r.Release()
 }
@@ -213,17 +213,17 @@ func TestIndexIsSmall(t *testing.T) {
 	for i := range 100_000 {
 		x.put(key(i), entry{off: uint32(i)})
 		if per := float64(x.bytes()) / float64(x.n); x.n > 1000 && per > 48 {
-			t.Fatalf("%.1f bytes an object with %d of them", per, x.n)
+			t.Fatalf("the index takes %.1f bytes per object with %d objects, want at most 48", per, x.n)
 		}
 	}
 	for i := 0; i < 100_000; i += 2 {
 		if !x.remove(key(i)) {
-			t.Fatal("not removed")
+			t.Fatal("the index lacks the key that is to be removed")
 		}
 	}
 	for i := range 100_000 {
 		if e := x.get(key(i)); (e != nil) != (i%2 == 1) || e != nil && e.off != uint32(i) {
-			t.Fatalf("entry %d: %v", i, e)
+			t.Fatalf("the index has entry %v for key %d, want only those with odd numbers", e, i)
 		}
 	}
 }
@@ -231,7 +231,7 @@ func TestIndexIsSmall(t *testing.T) {
 func TestAnObjectLargerThanASegment(t *testing.T) {
 	s := open(t, t.TempDir(), 2<<20)
 	if err := s.Put(key(1), nil, [][]byte{make([]byte, 2<<20)}); err != ErrTooLarge {
-		t.Errorf("got %v", err)
+		t.Errorf("storing an object of the size of a segment: %v, want %v", err, ErrTooLarge)
 	}
 }
 
@@ -293,11 +293,11 @@ func TestWhatWasTakenOutStaysAway(t *testing.T) {
 	again := open(t, dir, 64<<20)
 	for i, want := range []bool{false, false, false, true} {
 		if again.Has(key(i)) != want {
-			t.Errorf("object %d is there: %v, want %v", i, !want, want)
+			t.Errorf("object %d is in the reopened store: %v, want %v", i, !want, want)
 		}
 	}
 	if n := again.Damaged.Load(); n != 2 {
-		t.Errorf("%d damaged records are counted, want 2", n)
+		t.Errorf("the store counts %d damaged records, want 2", n)
 	}
 }
 
@@ -315,11 +315,11 @@ func TestABitFlippedBehindACheckedRecord(t *testing.T) {
 	}
 	for range 2 {
 		if !get(t, s, 1, size) {
-			t.Fatal("the object is not there")
+			t.Fatal("the object is missing")
 		}
 	}
 	if n := len(s.newest().sums); n != 1 {
-		t.Fatalf("%d checksums are trusted, want 1", n)
+		t.Fatalf("the store trusts %d checksums, want 1", n)
 	}
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
@@ -336,6 +336,6 @@ func TestABitFlippedBehindACheckedRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if get(t, s, 1, size) || s.Damaged.Load() != 1 {
-		t.Errorf("a damaged object was served; %d counted", s.Damaged.Load())
+		t.Errorf("a damaged object was served, or %d damaged records were counted instead of 1", s.Damaged.Load())
 	}
 }

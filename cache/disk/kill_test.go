@@ -63,7 +63,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		c.Wait()
 		s, err := Open(dir, 4<<20)
 		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
+			t.Fatalf("round %d: opening the store after a kill: %v", round, err)
 		}
 		for i := range 300 {
 			get(t, s, i, 2000)

@@ -44,7 +44,7 @@ func TestLogs(t *testing.T) {
 			}
 			defer tr.Close()
 			if tr.Requests != c.requests || tr.Objects != c.objects || tr.Bytes != c.bytes || tr.Skipped != c.leftOut {
-				t.Errorf("got %d requests, %d objects, %d bytes, %d left out", tr.Requests, tr.Objects, tr.Bytes, tr.Skipped)
+				t.Errorf("got %d requests, %d objects, %d bytes, %d skipped lines; want %d, %d, %d, %d", tr.Requests, tr.Objects, tr.Bytes, tr.Skipped, c.requests, c.objects, c.bytes, c.leftOut)
 			}
 		})
 	}
@@ -52,7 +52,7 @@ func TestLogs(t *testing.T) {
 
 func TestALogInUTF16IsRefused(t *testing.T) {
 	if _, err := Read(strings.NewReader("\xff\xfe1\x00 \x002\x00 \x003\x00\n\x00"), t.TempDir()); err == nil || !strings.Contains(err.Error(), "convert it to UTF-8") {
-		t.Errorf("got %v", err)
+		t.Errorf("reading a log in UTF-16: %v, want advice to convert it to UTF-8", err)
 	}
 }
 
@@ -70,13 +70,13 @@ func TestALogThatBreaksOffCountsAsFarAsItGoes(t *testing.T) {
 	for name, log := range map[string][]byte{"cut": b.Bytes()[:b.Len()/2], "damaged": damaged, "wrong checksum": append(bytes.Clone(b.Bytes()[:b.Len()-8]), make([]byte, 8)...), "numbers": append(bytes.Repeat([]byte{0, 0, 0, 1, 0, 0, 0, 2}, 1000), 0, 0)} {
 		tr, err := Read(bytes.NewReader(log), t.TempDir())
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: reading the log: %v", name, err)
 			continue
 		}
 		r, err := Run(t.Context(), tr, Options{Shares: []float64{0.05}})
 		tr.Close()
 		if err != nil || r.Broken == "" || r.Requests < 1000 {
-			t.Errorf("%s: %d requests, broken %q, %v", name, r.Requests, r.Broken, err)
+			t.Errorf("%s: got %d requests, Broken %q, error %v; want at least 1000 and a reason", name, r.Requests, r.Broken, err)
 		}
 		var table, page strings.Builder
 		if err := r.Table(&table); err != nil || !strings.Contains(table.String(), "breaks off") {
@@ -98,9 +98,9 @@ func promise(t *testing.T, tr *Trace) {
 	}
 	for i := 0; i < len(r.Results); i += 2 {
 		base, ours := r.Results[i], r.Results[i+1]
-		t.Logf("%5.1f %%: LRU %.3f, %s %.3f with %.2f of the writes", 100*float64(ours.Size)/float64(r.Footprint), base.Hits, ours.Policy, ours.Hits, ours.OfLRU)
+		t.Logf("size %5.1f %%: LRU hits %.3f, %s hits %.3f with %.2f of the writes", 100*float64(ours.Size)/float64(r.Footprint), base.Hits, ours.Policy, ours.Hits, ours.OfLRU)
 		if ours.OfLRU > 0.25 || ours.Hits < base.Hits {
-			t.Errorf("size %d: %.3f hits against %.3f, %.2f of the writes", ours.Size, ours.Hits, base.Hits, ours.OfLRU)
+			t.Errorf("size %d: hit ratio %.3f, LRU has %.3f; %.2f of the writes of LRU, want at most 0.25", ours.Size, ours.Hits, base.Hits, ours.OfLRU)
 		}
 	}
 }
@@ -171,19 +171,19 @@ func TestNumbersAreExact(t *testing.T) {
 	}
 	defer tr.Close()
 	if tr.Objects != int64(len(want)) {
-		t.Errorf("%d objects, want %d", tr.Objects, len(want))
+		t.Errorf("got %d objects, want %d", tr.Objects, len(want))
 	}
 	ids := map[int]uint32{}
 	i := 0
 	err = tr.eachRequest(t.Context(), func(id uint32, size int64) {
 		if old, ok := ids[order[i]]; ok && old != id || size != int64(10+order[i]) {
-			t.Fatalf("request %d: number %d, was %d; size %d", i, id, old, size)
+			t.Fatalf("request %d has number %d and size %d; its object had number %d before", i, id, size, old)
 		}
 		ids[order[i]] = id
 		i++
 	})
 	if err != nil || i != len(order) {
-		t.Errorf("%d requests, %v", i, err)
+		t.Errorf("reading the trace gave %d requests and the error %v, want %d", i, err, len(order))
 	}
 }
 
@@ -206,15 +206,15 @@ func TestReportInAllForms(t *testing.T) {
 	}
 	for _, want := range []string{"s3-fifo", "bloom", "always", "lru", "disk: off"} {
 		if !strings.Contains(table.String(), want) || !strings.Contains(page.String(), want) {
-			t.Errorf("%q is missing in a report", want)
+			t.Errorf("the table or the page lacks %q", want)
 		}
 	}
 	if strings.Contains(table.String(), "admission:") {
-		t.Error("an admission is recommended without a disk")
+		t.Error("the advice names an admission policy, but no disk")
 	}
 	r.Advice.Disk = 1 << 30
 	if yaml := r.Advice.YAML(); !strings.Contains(yaml, "disk: 1GiB\n  admission: ") {
-		t.Errorf("got %s", yaml)
+		t.Errorf("the advice with a disk is %s", yaml)
 	}
 	if !strings.Contains(page.String(), "<polyline") {
 		t.Error("the page has no plot")
@@ -230,7 +230,7 @@ func FuzzLine(f *testing.F) {
 			return
 		}
 		if url, _, ok := parse(line); ok && len(url) == 0 {
-			t.Errorf("%q: an empty URL", line)
+			t.Errorf("parse(%q) returned an empty URL", line)
 		}
 	})
 }
