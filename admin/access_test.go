@@ -99,7 +99,7 @@ func newHouse(t *testing.T) *house {
 		Sessions: &Sessions{
 			All:   func() []session.Session { return nil },
 			Start: func(...session.Session) error { return nil },
-			End:   func(...session.Ended) (int, error) { return 0, nil },
+			End:   func(...session.EndRequest) (int, error) { return 0, nil },
 		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }),
 		Health:  func() Health { return Health{Ready: true} },

@@ -60,7 +60,7 @@ func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
 	}
 	http.SetCookie(w, &http.Cookie{Name: loginCookie, Path: "/login", MaxAge: -1, HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteLaxMode}) // it counts once
 	l, err := provider.Open(sealed)
-	var who *oidc.Who
+	var who *oidc.User
 	if err == nil {
 		who, err = provider.Finish(r.Context(), l, r.URL.Query())
 	}

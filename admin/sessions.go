@@ -22,7 +22,7 @@ type Sessions struct {
 	All   func() []session.Session
 	Start func(...session.Session) error
 	// End ends sessions and returns their number.
-	End func(...session.Ended) (int, error)
+	End func(...session.EndRequest) (int, error)
 }
 
 // maxSessions is the most that one request starts.
@@ -132,7 +132,7 @@ func (s *Sessions) do(w http.ResponseWriter, r *http.Request, all []order) {
 		by = from.Addr().Unmap().String()
 	}
 	var start []session.Session
-	var ends []session.Ended
+	var ends []session.EndRequest
 	for i, o := range all {
 		addr, err := netip.ParseAddr(o.Address)
 		if err != nil {
@@ -141,7 +141,7 @@ func (s *Sessions) do(w http.ResponseWriter, r *http.Request, all []order) {
 		switch {
 		case err != nil:
 		case o.Action == "stop":
-			ends = append(ends, session.Ended{ID: o.ID, Addr: addr})
+			ends = append(ends, session.EndRequest{ID: o.ID, Addr: addr})
 		case o.Action == "" || o.Action == "start":
 			n := session.Session{Addr: addr, User: o.User, Groups: o.Groups, ID: o.ID, By: by, Until: now.Add(session.DefaultTime)}
 			if o.Seconds < 0 || o.Seconds > int64(session.MaxTime/time.Second) {

@@ -20,7 +20,7 @@ func TestSessionsThatAreNotKeptAreSentAgain(t *testing.T) {
 			}
 			return full
 		},
-		End: func(all ...session.Ended) (int, error) {
+		End: func(all ...session.EndRequest) (int, error) {
 			if len(all) == 0 {
 				return 0, nil
 			}
@@ -42,7 +42,7 @@ func TestAmbiguousJSONIsRefused(t *testing.T) {
 	started := 0
 	s := &Sessions{
 		Start: func(all ...session.Session) error { started += len(all); return nil },
-		End:   func(...session.Ended) (int, error) { return 0, nil },
+		End:   func(...session.EndRequest) (int, error) { return 0, nil },
 	}
 	for body, want := range map[string]string{
 		`{"address": "10.1.2.3", "user": "anna"}`:                                        "",

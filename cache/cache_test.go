@@ -28,7 +28,7 @@ func (f answerer) RoundTrip(_ context.Context, q *message.Request) (*message.Res
 
 // respond makes a response; fields are names and values.
 func respond(status int, body string, fields ...string) *message.Response {
-	m := new(message.Memory)
+	m := new(message.MemoryBody)
 	m.Set([]byte(body))
 	s := &message.Response{Status: status, Reason: []byte("X"), Proto: 11, Length: int64(len(body)), Body: m}
 	s.Fields.Add("Content-Length", strconv.Itoa(len(body)))
@@ -113,9 +113,9 @@ func TestDecryptedContentIsStoredOnlyWherePolicyAllows(t *testing.T) {
 	}
 }
 
-// TestWhatA304SetsForOneIsNotStored: fields that a 304 sets for one client are not sent to
+// TestCookiesOfA304AreNotStored: fields that a 304 sets for one client are not sent to
 // others.
-func TestWhatA304SetsForOneIsNotStored(t *testing.T) {
+func TestCookiesOfA304AreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD"} {
 			asked := 0
@@ -151,9 +151,9 @@ func TestWhatA304SetsForOneIsNotStored(t *testing.T) {
 	})
 }
 
-// TestWhatA304ForbidsIsTakenOut: an origin can withdraw its permission to store an object in a
+// TestA304CanForbidStoring: an origin can withdraw its permission to store an object in a
 // 304, or in the response to HEAD.
-func TestWhatA304ForbidsIsTakenOut(t *testing.T) {
+func TestA304CanForbidStoring(t *testing.T) {
 	for _, c := range []struct {
 		method, control string
 		asked           int
@@ -255,7 +255,7 @@ func TestOthersGetTheRestWhenTheFirstLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := s.Body.(*reading).g
+	g := s.Body.(*bodyReader).g
 	other := g.reader()
 	s.Body.Close()
 	if b, err := io.ReadAll(other); err != nil || len(b) != 500_000 {
@@ -749,7 +749,7 @@ func TestVerdictsEndWithTheFieldsThatTheyFollowFrom(t *testing.T) {
 					}
 					s := respond(304, "", append(c.fields, "Cache-Control", "max-age=60")...)
 					s.Fields.Del("Content-Length")
-					s.Length, s.Body = message.None, new(message.Memory)
+					s.Length, s.Body = message.None, new(message.MemoryBody)
 					return s, nil
 				}))
 				judged := func() bool {

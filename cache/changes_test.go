@@ -16,14 +16,14 @@ import (
 	"shuultuur/message"
 )
 
-// A changing is an origin with a page whose version a POST changes. It takes a second until
+// A changingOrigin is an origin with a page whose version a POST changes. It takes a second until
 // the head of a response to GET, and another until the body.
-type changing struct {
+type changingOrigin struct {
 	version, asked atomic.Int32
 	fields         []string
 }
 
-func (c *changing) answer(q *message.Request) (*message.Response, error) {
+func (c *changingOrigin) answer(q *message.Request) (*message.Response, error) {
 	switch {
 	case q.Method == "POST" && q.Has("Refuse"):
 		return respond(403, "no"), nil
@@ -84,9 +84,9 @@ func TestAChangeWithoutAnAnswerCounts(t *testing.T) {
 	}
 }
 
-// TestWhatAChangeOvertakesIsNotStored: a response requested before a change that arrives after
+// TestAResponseOlderThanAChangeIsNotStored: a response requested before a change that arrives after
 // it goes only to the client that requested it.
-func TestWhatAChangeOvertakesIsNotStored(t *testing.T) {
+func TestAResponseOlderThanAChangeIsNotStored(t *testing.T) {
 	const url = "http://example.org/page"
 	for _, c := range []struct {
 		name    string
@@ -110,7 +110,7 @@ func TestWhatAChangeOvertakesIsNotStored(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				origin := &changing{fields: c.fields}
+				origin := &changingOrigin{fields: c.fields}
 				cache := open(t, Config{}, Parts{})
 				front := cache.InFrontOf(answerer(origin.answer))
 				get := func() string {
@@ -158,7 +158,7 @@ func TestAChangeIsOneForAllPolicies(t *testing.T) {
 	for _, policies := range []int{2, mostEditions + 20} {
 		t.Run(fmt.Sprint(policies, " policies"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				origin := &changing{}
+				origin := &changingOrigin{}
 				cache := open(t, Config{}, Parts{})
 				front := cache.InFrontOf(answerer(origin.answer))
 				as := func(policy int) context.Context {

@@ -47,8 +47,8 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestBodiesUnderWayCountAsMemory: bodies being fetched take their memory from stored objects.
-func TestBodiesUnderWayCountAsMemory(t *testing.T) {
+// TestBodiesBeingFetchedCountAsMemory: bodies being fetched take their memory from stored objects.
+func TestBodiesBeingFetchedCountAsMemory(t *testing.T) {
 	const memory = 8 << 20
 	c := open(t, Config{Memory: memory}, Parts{})
 	body := make([]byte, 100_000)
@@ -56,7 +56,7 @@ func TestBodiesUnderWayCountAsMemory(t *testing.T) {
 		if string(q.Path) == "/large" {
 			s := respond(200, "", "Cache-Control", "max-age=1000")
 			s.Fields.Set("Content-Length", strconv.Itoa(3<<20))
-			s.Length, s.Body = 3<<20, &slow{left: 3 << 20}
+			s.Length, s.Body = 3<<20, &slowBody{left: 3 << 20}
 			return s, nil
 		}
 		return respond(200, string(body), "Cache-Control", "max-age=1000"), nil
@@ -87,19 +87,19 @@ func TestBodiesUnderWayCountAsMemory(t *testing.T) {
 	}
 }
 
-// A slow is a body of zeros without available bytes.
-type slow struct {
-	message.Memory
+// A slowBody is a body of zeros without available bytes.
+type slowBody struct {
+	message.MemoryBody
 	left int64
 }
 
-func (s *slow) Read(p []byte) (n int, err error) {
+func (s *slowBody) Read(p []byte) (n int, err error) {
 	n = int(min(int64(len(p)), s.left, 64<<10))
 	s.left -= int64(n)
 	return n, nil
 }
-func (s *slow) Remaining() int64 { return s.left }
-func (s *slow) AtEnd() bool      { return s.left == 0 }
+func (s *slowBody) Remaining() int64 { return s.left }
+func (s *slowBody) AtEnd() bool      { return s.left == 0 }
 
 func TestGarbageIsBoundedBesideBodies(t *testing.T) {
 	for _, c := range []struct{ live, held, most int64 }{
@@ -114,9 +114,9 @@ func TestGarbageIsBoundedBesideBodies(t *testing.T) {
 	}
 }
 
-// TestTheMemoryLimitIsAboveWhatTheCollectorAimsAt: the limit does not affect the collector,
+// TestTheMemoryLimitIsAboveTheTargetOfTheCollector: the limit does not affect the collector,
 // because it is above the heap that the percentage permits, plus everything outside the heap.
-func TestTheMemoryLimitIsAboveWhatTheCollectorAimsAt(t *testing.T) {
+func TestTheMemoryLimitIsAboveTheTargetOfTheCollector(t *testing.T) {
 	var use memoryUse
 	use.read()
 	if use.live < 0 || use.gaps < 0 || use.others < 1<<20 || use.others > 1<<30 {

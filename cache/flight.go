@@ -26,24 +26,24 @@ type flight struct {
 	landed chan struct{} // closed when the head of the response is known
 	since  uint64        // the latest change when it began
 	o      *object       // the growing object, nil if nothing is shared
-	g      *growing
+	g      *growingBody
 	fields message.Fields // fields of the request by which o varies
 }
 
 // growFrom sets the source of o.
-func (f *flight) growFrom(o *object, g *growing, fields message.Fields) {
+func (f *flight) growFrom(o *object, g *growingBody, fields message.Fields) {
 	f.o, f.g, f.fields = o, g, fields
 }
 
 // shares reports whether others may wait for this request's response.
-func (a *ask) shares() bool {
+func (a *exchange) shares() bool {
 	q := a.q
 	return q.Method == "GET" && !a.asked.NoStore && !a.asked.NoCache && !q.Has("Range") && !q.Has("Authorization") &&
 		!q.Has("If-None-Match") && !q.Has("If-Modified-Since")
 }
 
 // together makes one fetch for concurrent requests.
-func (a *ask) together(o *object) (*message.Response, error) {
+func (a *exchange) together(o *object) (*message.Response, error) {
 	fl, k := &a.c.fetching, hash(a.name)
 	at, mine := &fl.alone[k.Hi%uint64(len(fl.alone))], uint32(k.Lo)|1
 	fl.mu.Lock()
@@ -86,7 +86,7 @@ func (a *ask) together(o *object) (*message.Response, error) {
 }
 
 // await waits for another request's fetch, for a limited time.
-func (a *ask) await(f *flight) bool {
+func (a *exchange) await(f *flight) bool {
 	timer := time.NewTimer(a.c.wait)
 	defer timer.Stop()
 	select {
@@ -100,7 +100,7 @@ func (a *ask) await(f *flight) bool {
 }
 
 // follow reads along with another request's fetch, if its response matches.
-func (a *ask) follow(f *flight) *message.Response {
+func (a *exchange) follow(f *flight) *message.Response {
 	o := f.o
 	if o == nil || f.g == nil || o.facts.Judge(&a.asked, time.Now()) != protocol.Fresh || o.res.Status == 206 {
 		return nil
@@ -156,7 +156,7 @@ func (c *Cache) refresh(r *RoundTripper, q *message.Request, t *filter.Transacti
 		defer end()
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		a := &ask{RoundTripper: r, ctx: ctx, q: own, now: time.Now(), name: name, t: about, personal: own.Scheme == "https"}
+		a := &exchange{RoundTripper: r, ctx: ctx, q: own, now: time.Now(), name: name, t: about, personal: own.Scheme == "https"}
 		a.asked = protocol.Control(nil)
 		s, err := a.fetch(o, nil)
 		if err != nil {

@@ -12,11 +12,11 @@ import (
 // errCut reports that a body ended before it was complete.
 var errCut = errors.New("cache: the fetch that this response shares has failed")
 
-// A growing is a body that is fetched, stored, and read by several clients at the same time.
+// A growingBody is a body that is fetched, stored, and read by several clients at the same time.
 // No goroutine fetches it: the reader that has read all available bytes fetches the next
 // piece, so that a slow client does not delay others. The first reader owns the source: when
 // it leaves while others still read, it fetches the rest for them.
-type growing struct {
+type growingBody struct {
 	budget *budget
 	finish func(*blocks) // called once, with the whole body or nil if none is stored
 	most   int64         // limit of stored bytes
@@ -84,25 +84,25 @@ const (
 	nextBlock  = 256 << 10
 )
 
-func newGrowing(src message.Body, most int64, b *budget, finish func(*blocks)) *growing {
-	g := &growing{src: src, most: most, budget: b, finish: finish, total: src.Remaining(), blocks: newBlocks()}
+func newGrowing(src message.Body, most int64, b *budget, finish func(*blocks)) *growingBody {
+	g := &growingBody{src: src, most: most, budget: b, finish: finish, total: src.Remaining(), blocks: newBlocks()}
 	g.moved.L = &g.mu
 	return g
 }
 
 // reader returns a body with all of g, nil if it is too late for one.
-func (g *growing) reader() *reading {
+func (g *growingBody) reader() *bodyReader {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended && g.err != nil || g.alone || !g.blocks.hold() {
 		return nil
 	}
 	g.readers++
-	return &reading{g: g}
+	return &bodyReader{g: g}
 }
 
 // room returns memory for the next piece, nil if there is none.
-func (g *growing) room() []byte {
+func (g *growingBody) room() []byte {
 	if b := g.blocks.last(); len(b) < cap(b) {
 		return b[len(b):min(cap(b), len(b)+int(min(g.missing(), 1<<20)))]
 	}
@@ -122,7 +122,7 @@ func (g *growing) room() []byte {
 
 // missing returns how many bytes may come at most: one at the end, where the source has yet to
 // report it.
-func (g *growing) missing() int64 {
+func (g *growingBody) missing() int64 {
 	if g.total < 0 {
 		return math.MaxInt64
 	}
@@ -130,7 +130,7 @@ func (g *growing) missing() int64 {
 }
 
 // grew adds m bytes written to room.
-func (g *growing) grew(m int) {
+func (g *growingBody) grew(m int) {
 	if m > 0 {
 		g.blocks.grow(m)
 		g.n += int64(m)
@@ -142,7 +142,7 @@ func (g *growing) grew(m int) {
 }
 
 // end ends the body. The caller holds mu.
-func (g *growing) end(err error) {
+func (g *growingBody) end(err error) {
 	if g.ended {
 		return
 	}
@@ -162,7 +162,7 @@ func (g *growing) end(err error) {
 }
 
 // atHand takes the available bytes from the source. The caller holds mu.
-func (g *growing) atHand() {
+func (g *growingBody) atHand() {
 	if g.ended || g.fetching || g.alone {
 		return
 	}
@@ -183,7 +183,7 @@ func (g *growing) atHand() {
 		}
 	}
 	// Bytes in the kernel are sent together with the head.
-	if src, ok := g.src.(message.Arriving); ok && g.total >= 0 {
+	if src, ok := g.src.(message.ArrivedReader); ok && g.total >= 0 {
 		if b := g.room(); b != nil {
 			g.grew(src.ReadArrived(b))
 		}
@@ -192,7 +192,7 @@ func (g *growing) atHand() {
 
 // waitBeyond waits until there are more than n bytes, and fetches them unless another reader does.
 // The caller holds mu.
-func (g *growing) waitBeyond(n int64) {
+func (g *growingBody) waitBeyond(n int64) {
 	for !g.ended && g.n <= n && !g.alone {
 		if g.fetching {
 			g.moved.Wait()
@@ -222,7 +222,7 @@ func (g *growing) waitBeyond(n int64) {
 
 // tooLarge stops storing a body that has grown too large. A single reader continues; of
 // several, none can get all of it.
-func (g *growing) tooLarge() {
+func (g *growingBody) tooLarge() {
 	if g.readers > 1 {
 		g.end(errCut)
 		return
@@ -233,9 +233,9 @@ func (g *growing) tooLarge() {
 	g.taken = 0
 }
 
-// A reading is one reader of a growing body.
-type reading struct {
-	g      *growing
+// A bodyReader is one reader of a growing body.
+type bodyReader struct {
+	g      *growingBody
 	pos    int64
 	block  int // of pos
 	off    int // in block
@@ -246,10 +246,10 @@ type reading struct {
 
 // direct reports whether the reader has read all stored bytes of a body that is not stored
 // further.
-func (r *reading) direct() bool { return r.g.alone && r.pos == r.g.n }
+func (r *bodyReader) direct() bool { return r.g.alone && r.pos == r.g.n }
 
 // ready appends the stored bytes after pos. The caller holds mu.
-func (r *reading) ready(dst [][]byte) [][]byte {
+func (r *bodyReader) ready(dst [][]byte) [][]byte {
 	off := r.off
 	for i := r.block; i < len(r.g.blocks.list); i++ {
 		if b := r.g.blocks.list[i]; off < len(b) {
@@ -260,7 +260,7 @@ func (r *reading) ready(dst [][]byte) [][]byte {
 	return dst
 }
 
-func (r *reading) skip(n int) {
+func (r *bodyReader) skip(n int) {
 	r.pos += int64(n)
 	r.off += n
 	for r.block < len(r.g.blocks.list) && r.off >= cap(r.g.blocks.list[r.block]) {
@@ -270,7 +270,7 @@ func (r *reading) skip(n int) {
 }
 
 // Ready implements [message.Body].
-func (r *reading) Ready(dst [][]byte) [][]byte {
+func (r *bodyReader) Ready(dst [][]byte) [][]byte {
 	g := r.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -282,7 +282,7 @@ func (r *reading) Ready(dst [][]byte) [][]byte {
 }
 
 // Skip implements [message.Body].
-func (r *reading) Skip(n int) {
+func (r *bodyReader) Skip(n int) {
 	g := r.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -294,7 +294,7 @@ func (r *reading) Skip(n int) {
 }
 
 // next waits for bytes and returns them; none at the end.
-func (r *reading) next() (parts [][]byte, direct bool, err error) {
+func (r *bodyReader) next() (parts [][]byte, direct bool, err error) {
 	g := r.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -313,7 +313,7 @@ func (r *reading) next() (parts [][]byte, direct bool, err error) {
 }
 
 // Read implements [message.Body].
-func (r *reading) Read(p []byte) (n int, err error) {
+func (r *bodyReader) Read(p []byte) (n int, err error) {
 	parts, direct, err := r.next()
 	if direct {
 		return r.g.src.Read(p)
@@ -329,7 +329,7 @@ func (r *reading) Read(p []byte) (n int, err error) {
 }
 
 // Copy implements [message.Body].
-func (r *reading) Copy(w io.Writer, most int64) (n int64, err error) {
+func (r *bodyReader) Copy(w io.Writer, most int64) (n int64, err error) {
 	for n < most && !r.AtEnd() {
 		parts, direct, err := r.next()
 		if direct {
@@ -359,7 +359,7 @@ func (r *reading) Copy(w io.Writer, most int64) (n int64, err error) {
 }
 
 // Remaining implements [message.Body].
-func (r *reading) Remaining() int64 {
+func (r *bodyReader) Remaining() int64 {
 	g := r.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -375,7 +375,7 @@ func (r *reading) Remaining() int64 {
 }
 
 // AtEnd implements [message.Body].
-func (r *reading) AtEnd() bool {
+func (r *bodyReader) AtEnd() bool {
 	g := r.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -386,10 +386,10 @@ func (r *reading) AtEnd() bool {
 }
 
 // Trailer implements [message.Body]: stored bodies have none.
-func (r *reading) Trailer() message.Fields { return nil }
+func (r *bodyReader) Trailer() message.Fields { return nil }
 
 // Close implements [message.Body]. The owner fetches the rest while others still read.
-func (r *reading) Close() error {
+func (r *bodyReader) Close() error {
 	g := r.g
 	g.mu.Lock()
 	defer g.mu.Unlock()

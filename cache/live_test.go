@@ -55,7 +55,7 @@ func liveHits(t *testing.T, text []byte, cfg Config, memory, disk int64) (hits f
 	asked, misses, size := 0, 0, 0
 	front := c.InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 		misses++
-		m := new(message.Memory)
+		m := new(message.MemoryBody)
 		m.Set(nothing[:size])
 		s := &message.Response{Status: 200, Reason: []byte("OK"), Proto: 11, Length: int64(size), Body: m}
 		s.Fields.Add("Cache-Control", "max-age=86400")

@@ -14,9 +14,9 @@ import (
 	"shuultuur/message"
 )
 
-// A past is one response of the origin, as remembered by the model: it keeps all of them, so
+// A pastResponse is one response of the origin, as remembered by the model: it keeps all of them, so
 // that each answer can be compared with everything that the origin sent.
-type past struct {
+type pastResponse struct {
 	url, body, language string
 	fields              []string
 	at                  time.Time     // when it was sent, or confirmed
@@ -29,8 +29,8 @@ type past struct {
 	varies              bool
 }
 
-// A wish has the properties of a request besides its URL.
-type wish struct {
+// A modelRequest has the properties of a request besides its URL.
+type modelRequest struct {
 	method, language, control string
 	seconds                   time.Duration // of control
 	first, last               int           // of the range; last is 0 without one
@@ -38,7 +38,7 @@ type wish struct {
 
 // allows reports whether RFC 9111 permits a stored response with this body now, for a request
 // that did not reach the origin.
-func (p *past) allows(url string, w *wish, now, changed time.Time) bool {
+func (p *pastResponse) allows(url string, w *modelRequest, now, changed time.Time) bool {
 	if p.url != url || p.forbidden || p.always || p.varies && p.language != w.language || !p.at.After(changed) {
 		return false
 	}
@@ -60,11 +60,11 @@ func (p *past) allows(url string, w *wish, now, changed time.Time) bool {
 	return age < p.maxAge+stale
 }
 
-func (p *past) ageAt(now time.Time) time.Duration { return p.age + now.Sub(p.at) }
+func (p *pastResponse) ageAt(now time.Time) time.Duration { return p.age + now.Sub(p.at) }
 
 // reads reports whether an answer with this status and text is the response, or the requested
 // part of it.
-func (p *past) reads(w *wish, s *message.Response, text string) bool {
+func (p *pastResponse) reads(w *modelRequest, s *message.Response, text string) bool {
 	want := p.body
 	switch {
 	case string(s.Get("Version")) != p.body:
@@ -84,12 +84,12 @@ func (p *past) reads(w *wish, s *message.Response, text string) bool {
 type modelOrigin struct {
 	mu             sync.Mutex // a refresh in the background may be concurrent
 	r              *rand.Rand
-	history        []*past
+	history        []*pastResponse
 	asked, version int
 }
 
 // again finds the newest response that fits, and records that it is still valid.
-func (o *modelOrigin) again(q *message.Request, fits func(*past) bool) *past {
+func (o *modelOrigin) again(q *message.Request, fits func(*pastResponse) bool) *pastResponse {
 	for i := len(o.history) - 1; i >= 0; i-- {
 		if p := o.history[i]; p.url == string(q.Path) && fits(p) {
 			p := *p
@@ -110,16 +110,16 @@ func (o *modelOrigin) answer(q *message.Request) (*message.Response, error) {
 		return respond(204, ""), nil
 	}
 	if tag := q.Get("If-None-Match"); tag != nil && o.r.IntN(2) == 0 {
-		if p := o.again(q, func(p *past) bool { return fmt.Sprintf("%q", p.body) == string(tag) }); p != nil {
+		if p := o.again(q, func(p *pastResponse) bool { return fmt.Sprintf("%q", p.body) == string(tag) }); p != nil {
 			s := respond(304, "", p.fields...)
 			s.Fields.Del("Content-Length")
 			return s, nil
 		}
 	}
 	if q.Method == "HEAD" {
-		if p := o.again(q, func(p *past) bool { return p.language == string(q.Get("Accept-Language")) }); p != nil {
+		if p := o.again(q, func(p *pastResponse) bool { return p.language == string(q.Get("Accept-Language")) }); p != nil {
 			s := respond(200, p.body, p.fields...)
-			s.Length, s.Body = message.None, new(message.Memory)
+			s.Length, s.Body = message.None, new(message.MemoryBody)
 			return s, nil
 		}
 		return respond(404, "", "Cache-Control", "no-store"), nil
@@ -134,10 +134,10 @@ func (o *modelOrigin) answer(q *message.Request) (*message.Response, error) {
 }
 
 // next makes the next version of the requested object. No two have the same length.
-func (o *modelOrigin) next(q *message.Request) *past {
+func (o *modelOrigin) next(q *message.Request) *pastResponse {
 	r := o.r
 	o.version++
-	p := &past{url: string(q.Path), at: time.Now(), language: string(q.Get("Accept-Language"))}
+	p := &pastResponse{url: string(q.Path), at: time.Now(), language: string(q.Get("Accept-Language"))}
 	p.body = fmt.Sprint(p.url, " version ", o.version, strings.Repeat(".", 3*o.version))
 	var control []string
 	seconds := func(name string) {
@@ -199,8 +199,8 @@ func TestAnswersAreThoseOfASimpleModel(t *testing.T) {
 }
 
 // ask makes a random request.
-func (w *wish) ask(r *rand.Rand, url string) *message.Request {
-	*w = wish{method: "GET", language: []string{"en", "mn"}[r.IntN(2)]}
+func (w *modelRequest) ask(r *rand.Rand, url string) *message.Request {
+	*w = modelRequest{method: "GET", language: []string{"en", "mn"}[r.IntN(2)]}
 	fields := []string{"Accept-Language", w.language}
 	if r.IntN(3) == 0 {
 		w.control = []string{"no-cache", "no-store", "max-age", "min-fresh", "max-stale", "only-if-cached"}[r.IntN(6)]
@@ -241,7 +241,7 @@ func modelRun(t *testing.T, seed uint64, hits map[string]int) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		var w wish
+		var w modelRequest
 		q := w.ask(r, url)
 		before, known, now := o.asked, len(o.history), time.Now()
 		s, err := front.RoundTrip(t.Context(), q)
@@ -277,7 +277,7 @@ func modelRun(t *testing.T, seed uint64, hits map[string]int) {
 }
 
 // count counts an answer from the cache by the kind of request.
-func (w *wish) count(hits map[string]int, q *message.Request) {
+func (w *modelRequest) count(hits map[string]int, q *message.Request) {
 	hits[w.method]++
 	hits[w.control]++
 	if w.last > 0 {

@@ -146,30 +146,30 @@ func (v *verdicts) put(key [16]byte, value []byte) {
 	v.some.Store(true)
 }
 
-// A held is the body of a response: all or a part of an object's body. It implements
-// [filter.Stored] and [message.Filed].
-type held struct {
-	message.Memory
+// An objectBody is the body of a response: all or a part of an object's body. It implements
+// [filter.Stored] and [message.FileBody].
+type objectBody struct {
+	message.MemoryBody
 	o   *object
 	end int64 // end in the object's body
 }
 
 // Judged implements [filter.Stored].
-func (h *held) Judged() bool { return h.o.verdicts.some.Load() }
+func (h *objectBody) Judged() bool { return h.o.verdicts.some.Load() }
 
 // Verdict implements [filter.Stored].
-func (h *held) Verdict(key [16]byte) ([]byte, bool) { return h.o.verdicts.get(key) }
+func (h *objectBody) Verdict(key [16]byte) ([]byte, bool) { return h.o.verdicts.get(key) }
 
 // Keep implements [filter.Stored].
-func (h *held) Keep(key [16]byte, value []byte) { h.o.verdicts.put(key, value) }
+func (h *objectBody) Keep(key [16]byte, value []byte) { h.o.verdicts.put(key, value) }
 
 // File implements [message.Filed].
-func (h *held) File() (*os.File, int64) { return h.o.file, h.o.at + h.end - h.Remaining() }
+func (h *objectBody) File() (*os.File, int64) { return h.o.file, h.o.at + h.end - h.Remaining() }
 
-// A stored is a response made from an object.
-type stored struct {
+// A storedResponse is a response made from an object.
+type storedResponse struct {
 	message.Response
-	body   held
+	body   objectBody
 	fields [14]message.Field // most have no more, and unused room costs as much
 	digits [64]byte
 }
@@ -183,12 +183,12 @@ var (
 
 // answer makes the response to q from the object: all of it, a part, or "not modified". ok is
 // false if the object lacks the requested part.
-func (o *object) answer(q *message.Request, now time.Time, note []byte) (s *stored, ok bool) {
+func (o *object) answer(q *message.Request, now time.Time, note []byte) (s *storedResponse, ok bool) {
 	p, ok := protocol.Answer(q, &o.res, &o.facts, o.offset, o.length, o.size)
 	if !ok {
 		return nil, false
 	}
-	s = &stored{body: held{o: o}}
+	s = &storedResponse{body: objectBody{o: o}}
 	s.Response = message.Response{Status: p.Status, Proto: o.res.Proto, Body: &s.body}
 	s.Fields = s.fields[:0]
 	d := s.digits[:0]
@@ -247,7 +247,7 @@ func drops(status int, name []byte) bool {
 }
 
 // part makes the body length bytes of the object's body, from first on.
-func (h *held) part(first, length int64) {
+func (h *objectBody) part(first, length int64) {
 	h.end = first + length
 	var parts [][]byte
 	for _, b := range h.o.body {

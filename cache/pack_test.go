@@ -8,9 +8,9 @@ import (
 	"shuultuur/message"
 )
 
-// TestAPackedObjectIsTheSameAfterwards compares objects of responses with rare properties
+// TestPackingPreservesObjects compares objects of responses with rare properties
 // before they are packed and after their first request.
-func TestAPackedObjectIsTheSameAfterwards(t *testing.T) {
+func TestPackingPreservesObjects(t *testing.T) {
 	for name, c := range map[string]struct {
 		body   string
 		status int

@@ -41,7 +41,7 @@ var errNotServing = errors.New("cache: not serving yet")
 
 // fromPeer lets the node answer that keeps the object, if that is another one. It returns nil
 // if this node must look up the object.
-func (a *ask) fromPeer() (*message.Response, error) {
+func (a *exchange) fromPeer() (*message.Response, error) {
 	p := a.c.peers
 	if p == nil || a.peer {
 		return nil, nil
@@ -60,7 +60,7 @@ func (a *ask) fromPeer() (*message.Response, error) {
 		n.Failed.Add(1)
 		return nil, nil
 	}
-	s.Body = &piped{r: body, left: length}
+	s.Body = &peerBody{r: body, left: length}
 	if s.Length = length; length < 0 {
 		s.Length = message.Chunked
 	}
@@ -86,7 +86,7 @@ func (c *Cache) removeAll(ctx context.Context, stored bool, names [][]byte) {
 	}
 	if c.peers != nil && stored {
 		for _, name := range names {
-			c.peers.Tell(ctx, peer.Order{Kind: orderName, Value: string(name), At: time.Now()})
+			c.peers.Broadcast(ctx, peer.Order{Kind: orderName, Value: string(name), At: time.Now()})
 		}
 	}
 }
@@ -204,15 +204,15 @@ func decodeAnswer(b []byte) (*message.Response, error) {
 	return s, nil
 }
 
-// A piped is the body of a peer's answer. left is negative if its length is unknown.
-type piped struct {
+// A peerBody is the body of a peer's answer. left is negative if its length is unknown.
+type peerBody struct {
 	r    io.ReadCloser
 	left int64
 	done bool
 }
 
 // Read implements [message.Body].
-func (p *piped) Read(b []byte) (int, error) {
+func (p *peerBody) Read(b []byte) (int, error) {
 	if p.AtEnd() {
 		return 0, io.EOF
 	}
@@ -233,7 +233,7 @@ func (p *piped) Read(b []byte) (int, error) {
 }
 
 // Copy implements [message.Body].
-func (p *piped) Copy(w io.Writer, most int64) (n int64, err error) {
+func (p *peerBody) Copy(w io.Writer, most int64) (n int64, err error) {
 	buf := make([]byte, min(most, 64<<10))
 	for n < most && !p.AtEnd() {
 		m, err := p.Read(buf[:min(int64(len(buf)), most-n)])
@@ -254,22 +254,22 @@ func (p *piped) Copy(w io.Writer, most int64) (n int64, err error) {
 }
 
 // Close implements [message.Body].
-func (p *piped) Close() error { return p.r.Close() }
+func (p *peerBody) Close() error { return p.r.Close() }
 
 // Ready implements [message.Body]: nothing is buffered.
-func (p *piped) Ready(dst [][]byte) [][]byte { return dst }
+func (p *peerBody) Ready(dst [][]byte) [][]byte { return dst }
 
 // Skip implements [message.Body].
-func (p *piped) Skip(int) {}
+func (p *peerBody) Skip(int) {}
 
 // AtEnd implements [message.Body].
-func (p *piped) AtEnd() bool { return p.done || p.left == 0 }
+func (p *peerBody) AtEnd() bool { return p.done || p.left == 0 }
 
 // Trailer implements [message.Body].
-func (p *piped) Trailer() message.Fields { return nil }
+func (p *peerBody) Trailer() message.Fields { return nil }
 
 // Remaining implements [message.Body].
-func (p *piped) Remaining() int64 {
+func (p *peerBody) Remaining() int64 {
 	switch {
 	case p.done:
 		return 0

@@ -238,9 +238,9 @@ func (l *liar) Answer(ctx context.Context, _ []byte) ([]byte, io.ReadCloser, int
 	return l.head, l.body(), l.length, nil
 }
 
-// TestANodeThatLiesIsSeenThrough: nodes trust each other's content, but none can make another
+// TestALyingNodeDoesNoHarm: nodes trust each other's content, but none can make another
 // hang, or deceive it about the length.
-func TestANodeThatLiesIsSeenThrough(t *testing.T) {
+func TestALyingNodeDoesNoHarm(t *testing.T) {
 	honest := encodeAnswer(respond(200, "", "Cache-Control", "max-age=600"))
 	text := func(s string) func() io.ReadCloser {
 		return func() io.ReadCloser { return io.NopCloser(strings.NewReader(s)) }

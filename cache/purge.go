@@ -64,16 +64,16 @@ func (c *Cache) Purge(kind, value string, now time.Time) error {
 	c.count(purges)
 	err := c.purge(kind, value, now)
 	if c.peers != nil {
-		c.peers.Tell(context.Background(), peer.Order{Kind: kind, Value: value, At: now})
+		c.peers.Broadcast(context.Background(), peer.Order{Kind: kind, Value: value, At: now})
 	}
 	return err
 }
 
 // purge handles PURGE, which removes the objects stored under the URL, for permitted clients.
 // The status is 404 if there is nothing.
-func (a *ask) purge() *message.Response {
+func (a *exchange) purge() *message.Response {
 	reply := func(status int, reason string, note []byte) *message.Response {
-		s := &message.Response{Status: status, Reason: []byte(reason), Proto: 11, Body: new(message.Memory)}
+		s := &message.Response{Status: status, Reason: []byte(reason), Proto: 11, Body: new(message.MemoryBody)}
 		s.Fields.Add("Date", a.now.UTC().Format(http.TimeFormat))
 		s.Fields.Add("Cache-Control", "no-store")
 		s.Fields.Add("Content-Length", "0")

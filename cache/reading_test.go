@@ -34,7 +34,7 @@ func onDisk(t *testing.T, body string) (c *Cache, front *RoundTripper, dir strin
 	return c, front, dir
 }
 
-func TestWhatWasReadFromTheDiskIsReadOnceWhileInUse(t *testing.T) {
+func TestAnObjectInUseIsReadFromTheDiskOnce(t *testing.T) {
 	c, front, _ := onDisk(t, strings.Repeat("old ", 1000))
 	name := []byte("http://example.org/a")
 	first := c.get(name)
@@ -53,9 +53,9 @@ func TestWhatWasReadFromTheDiskIsReadOnceWhileInUse(t *testing.T) {
 	}
 }
 
-// TestDamageIsSeenInWhatWasReadBefore: an object in memory does not hide that its record on
+// TestDamageToAnObjectInMemoryIsNoticed: an object in memory does not hide that its record on
 // the disk is damaged.
-func TestDamageIsSeenInWhatWasReadBefore(t *testing.T) {
+func TestDamageToAnObjectInMemoryIsNoticed(t *testing.T) {
 	c, front, dir := onDisk(t, strings.Repeat("body", 200))
 	held := c.get([]byte("http://example.org/a"))
 	files, _ := filepath.Glob(filepath.Join(dir, "cache", "*.segment"))

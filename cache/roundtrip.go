@@ -28,8 +28,8 @@ type RoundTripper struct {
 // InFrontOf returns a RoundTripper with the cache in front of origin.
 func (c *Cache) InFrontOf(origin Origin) *RoundTripper { return &RoundTripper{c, origin} }
 
-// An ask is one request in the cache.
-type ask struct {
+// An exchange is one request on its way through the cache, with its response.
+type exchange struct {
 	*RoundTripper
 	ctx      context.Context
 	q        *message.Request
@@ -52,7 +52,7 @@ func (r *RoundTripper) RoundTrip(ctx context.Context, q *message.Request) (*mess
 }
 
 func (r *RoundTripper) answer(ctx context.Context, q *message.Request, t *filter.Transaction, fromPeer bool) (*message.Response, error) {
-	a := &ask{RoundTripper: r, ctx: ctx, q: q, t: t, now: time.Now(), personal: q.Scheme == "https", peer: fromPeer}
+	a := &exchange{RoundTripper: r, ctx: ctx, q: q, t: t, now: time.Now(), personal: q.Scheme == "https", peer: fromPeer}
 	c := r.c
 	switch {
 	case q.Upgrade != nil, q.Host == nil:
@@ -93,12 +93,12 @@ func (r *RoundTripper) answer(ctx context.Context, q *message.Request, t *filter
 }
 
 // mayStore reports whether the policy permits storing the response.
-func (a *ask) mayStore() bool {
+func (a *exchange) mayStore() bool {
 	return !a.personal || a.peer || a.t != nil && a.c.stores(a.t)
 }
 
 // fromStore answers with o if the rules permit that without asking the origin.
-func (a *ask) fromStore(o *object) (*message.Response, error) {
+func (a *exchange) fromStore(o *object) (*message.Response, error) {
 	if o == nil {
 		return nil, nil
 	}
@@ -130,14 +130,14 @@ func (a *ask) fromStore(o *object) (*message.Response, error) {
 }
 
 // hitNote returns Cache-Status for a stored response.
-func (a *ask) hitNote(o *object) []byte {
+func (a *exchange) hitNote(o *object) []byte {
 	b := make([]byte, 0, 40)
 	b = append(b, "shuultuur; hit; ttl="...)
 	return strconv.AppendInt(b, int64(o.facts.FreshFor(a.now)/time.Second), 10)
 }
 
 // note counts the response and records its source.
-func (a *ask) note(what string, o *object) {
+func (a *exchange) note(what string, o *object) {
 	if a.t != nil {
 		a.t.Cache = what
 	}
@@ -182,7 +182,7 @@ func storedToo(note []byte) []byte {
 
 // why returns Cache-Status for a request that goes to the origin although o, the object that
 // fits it, is stored; m leads to it (RFC 9211 section 2.2).
-func (a *ask) why(o *object, m *mark) []byte {
+func (a *exchange) why(o *object, m *mark) []byte {
 	switch {
 	case o == nil && m != nil:
 		return noteVary
@@ -202,7 +202,7 @@ func annotate(s *message.Response, note []byte) {
 }
 
 // pass forwards the request as if there were no cache.
-func (a *ask) pass(note []byte) (*message.Response, error) {
+func (a *exchange) pass(note []byte) (*message.Response, error) {
 	s, err := a.origin.RoundTrip(a.ctx, a.q)
 	if err == nil {
 		annotate(s, note)
@@ -214,7 +214,7 @@ func (a *ask) pass(note []byte) (*message.Response, error) {
 // onlyStored returns the response to only-if-cached when nothing is stored (RFC 9111 section
 // 5.2.1.7).
 func onlyStored(now time.Time) *message.Response {
-	s := &message.Response{Status: 504, Reason: []byte("Gateway Timeout"), Proto: 11, Body: new(message.Memory)}
+	s := &message.Response{Status: 504, Reason: []byte("Gateway Timeout"), Proto: 11, Body: new(message.MemoryBody)}
 	s.Fields.Add("Date", now.UTC().Format(http.TimeFormat))
 	s.Fields.Add("Cache-Control", "no-store")
 	annotate(s, noteNothing)
@@ -223,7 +223,7 @@ func onlyStored(now time.Time) *message.Response {
 
 // change forwards a request that may change something, and removes the objects that it
 // invalidates (RFC 9111 section 4.4).
-func (a *ask) change() (*message.Response, error) {
+func (a *exchange) change() (*message.Response, error) {
 	q, c := a.q, a.c
 	// Method and fields belong to the connection, and are invalid after the response.
 	sent, since := time.Now(), c.changes.now()
@@ -343,7 +343,7 @@ func withoutDots(p []byte) []byte {
 }
 
 // head forwards a HEAD, and updates stored objects (RFC 9111 section 4.3.5).
-func (a *ask) head(o *object, m *mark) (*message.Response, error) {
+func (a *exchange) head(o *object, m *mark) (*message.Response, error) {
 	sent := time.Now()
 	a.since = a.c.changes.now()
 	s, err := a.origin.RoundTrip(a.ctx, a.q)
@@ -370,7 +370,7 @@ func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 
 // renew replaces o by an object with the fields of a 304, or of a response to HEAD, in
 // addition to its own.
-func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, a *ask) *object {
+func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, a *exchange) *object {
 	n := &object{name: o.name, url: o.url, host: o.host, body: o.body, length: o.length, offset: o.offset, size: o.size, labels: o.labels, verdicts: o.verdicts, parent: o.parent}
 	n.res = message.Response{Status: o.res.Status, Reason: o.res.Reason, Proto: o.res.Proto, Length: o.res.Length}
 	n.res.Fields = protocol.Freshen(o.res.Fields, s)
@@ -440,7 +440,7 @@ func (o *object) bound(r *Rule) {
 
 // fetch asks the origin, with conditions if o can be validated. f is the flight of the
 // request, nil if others do not share it.
-func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
+func (a *exchange) fetch(o *object, f *flight) (*message.Response, error) {
 	q := a.q
 	validating := o != nil && o.isComplete() && o.verifiable()
 	completing := o != nil && !o.isComplete() && o.offset == 0 && o.facts.FreshFor(a.now) > 0 && !q.Has("Range") && !a.asked.NoCache && !a.asked.NoStore
@@ -485,7 +485,7 @@ func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
 
 // better answers with o instead of s if s is a failure of the origin and o may then be used
 // stale. Otherwise it returns nil.
-func (a *ask) better(o *object, s *message.Response) *message.Response {
+func (a *exchange) better(o *object, s *message.Response) *message.Response {
 	if o == nil || !protocol.Failed(s.Status) || !o.facts.Serves(&a.asked, a.now, 0) {
 		return nil
 	}
@@ -505,7 +505,7 @@ func (o *object) verifiable() bool {
 
 // validated answers after a 304. It returns nil if that concerns another object than the
 // stored one.
-func (a *ask) validated(o *object, s *message.Response, sent, received time.Time) (*message.Response, error) {
+func (a *exchange) validated(o *object, s *message.Response, sent, received time.Time) (*message.Response, error) {
 	if !protocol.Validated(&o.res, s) {
 		s.Body.Close()
 		return nil, nil
@@ -527,7 +527,7 @@ func (a *ask) validated(o *object, s *message.Response, sent, received time.Time
 
 // instead answers a request whose fetch has failed: with the stored object if it may be used
 // stale, or with the failure.
-func (a *ask) instead(o *object, err error) (*message.Response, error) {
+func (a *exchange) instead(o *object, err error) (*message.Response, error) {
 	if o == nil || !unreachable(err) {
 		return nil, err
 	}
@@ -577,7 +577,7 @@ func (o *object) restOf(q message.Fields) message.Fields {
 }
 
 // complete answers with a stored part and the rest after it, nil if they cannot be combined.
-func (a *ask) complete(o *object, s *message.Response, sent, received time.Time) *message.Response {
+func (a *exchange) complete(o *object, s *message.Response, sent, received time.Time) *message.Response {
 	first, last, size, ok := protocol.ContentRange(s.Get("Content-Range"))
 	if !ok || first != o.length || size < 0 || last != size-1 || size > a.c.object || !a.c.budget.take(size) {
 		return nil
@@ -650,7 +650,7 @@ func (o *object) completed() {
 
 // store stores the response, if permitted, while it goes to the client. note is Cache-Status
 // if it is not stored.
-func (a *ask) store(s *message.Response, sent time.Time, old *object, f *flight, note []byte) *message.Response {
+func (a *exchange) store(s *message.Response, sent time.Time, old *object, f *flight, note []byte) *message.Response {
 	c := a.c
 	o := a.describe(s, sent, time.Now())
 	length := s.Body.Remaining()
@@ -676,7 +676,7 @@ func (a *ask) store(s *message.Response, sent time.Time, old *object, f *flight,
 
 // refuses returns why a response is not stored, "" if it is. length is that of its body,
 // negative if unknown.
-func (a *ask) refuses(s *message.Response, facts *protocol.Facts, rule *Rule, length int64) (why string) {
+func (a *exchange) refuses(s *message.Response, facts *protocol.Facts, rule *Rule, length int64) (why string) {
 	if rule != nil && rule.Store != nil && !*rule.Store || length > a.c.object || s.Status == 101 {
 		return "rule"
 	}
@@ -688,14 +688,14 @@ func (a *ask) refuses(s *message.Response, facts *protocol.Facts, rule *Rule, le
 }
 
 // describe makes an object for a response, without fields and body.
-func (a *ask) describe(s *message.Response, sent, received time.Time) *object {
+func (a *exchange) describe(s *message.Response, sent, received time.Time) *object {
 	o := &object{verdicts: &verdicts{}, size: -1, facts: protocol.Describe(s, sent, received)}
 	o.res = message.Response{Status: s.Status, Proto: s.Proto}
 	return o
 }
 
 // storeHead copies the stored fields of a response's head to the object.
-func (a *ask) storeHead(o *object, s *message.Response) {
+func (a *exchange) storeHead(o *object, s *message.Response) {
 	var room [256]byte
 	o.url = string(appendURL(room[:0], a.q, nil))
 	o.host = hostOf(o.url)
@@ -703,7 +703,7 @@ func (a *ask) storeHead(o *object, s *message.Response) {
 	if o.res.Reason = reasonOK; string(s.Reason) != string(reasonOK) {
 		o.res.Reason = bytes.Clone(s.Reason)
 	}
-	o.res.Fields = protocol.Keep(make(message.Fields, 0, len(s.Fields)+1), s, o.facts.Control.Fields)
+	o.res.Fields = protocol.AppendStored(make(message.Fields, 0, len(s.Fields)+1), s, o.facts.Control.Fields)
 	if !s.Has("Date") {
 		o.res.Fields.Add("Date", o.facts.Received.UTC().Format(http.TimeFormat))
 	}
@@ -715,7 +715,7 @@ func (a *ask) storeHead(o *object, s *message.Response) {
 }
 
 // grow fills o with the body of s, now if it is available, or as it arrives.
-func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *message.Response {
+func (a *exchange) grow(s *message.Response, o *object, rule *Rule, f *flight) *message.Response {
 	c, name, since := a.c, a.name, a.since
 	var fields message.Fields
 	if names := protocol.Vary(o.res.Fields); len(names) > 0 {
@@ -762,7 +762,7 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 		}
 		s.Body.Close()
 		done(&blocks{list: [][]byte{body}})
-		own := &held{o: o, end: o.length}
+		own := &objectBody{o: o, end: o.length}
 		own.Set(body)
 		s.Body, s.Length = own, o.length
 		return s

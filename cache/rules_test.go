@@ -54,7 +54,7 @@ func runTrial(t *testing.T, trial []step) {
 		}
 		s := respond(now.says, now.sends, now.origin...)
 		if now.says == 304 || q.Method == "HEAD" {
-			s.Length, s.Body = message.None, new(message.Memory)
+			s.Length, s.Body = message.None, new(message.MemoryBody)
 		}
 		return s, nil
 	}))
@@ -489,9 +489,9 @@ func TestRulesHoldForRefreshes(t *testing.T) {
 	})
 }
 
-// TestWhatIsSharedIsAsFreshAsAskedFor: a request that waits for another's fetch gets its
+// TestASharedFetchSatisfiesEachRequest: a request that waits for another's fetch gets its
 // response only if it satisfies the request.
-func TestWhatIsSharedIsAsFreshAsAskedFor(t *testing.T) {
+func TestASharedFetchSatisfiesEachRequest(t *testing.T) {
 	for control, want := range map[string]int{"max-age=1000": 1, "max-age=10": 2, "min-fresh=900": 2, "min-fresh=800": 1} {
 		synctest.Test(t, func(t *testing.T) {
 			asked := 0

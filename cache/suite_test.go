@@ -182,7 +182,7 @@ func (o *suiteOrigin) RoundTrip(_ context.Context, m *message.Request) (*message
 	if q.Disconnect {
 		return nil, io.ErrUnexpectedEOF
 	}
-	body := new(message.Memory)
+	body := new(message.MemoryBody)
 	if status != 204 && status != 304 && m.Method != "HEAD" {
 		text := "uuid"
 		if q.ResponseBody != nil {
@@ -284,7 +284,7 @@ func (st *suiteTest) ask(front *RoundTripper, i int, before []*suiteResponse) *s
 	m.Fields.Add("Test-ID", st.ID)
 	m.Fields.Add("Req-Num", strconv.Itoa(i+1))
 	if q.Body != nil {
-		body := new(message.Memory)
+		body := new(message.MemoryBody)
 		body.Set([]byte(*q.Body))
 		m.Body, m.Length = body, int64(len(*q.Body))
 	}

@@ -62,7 +62,7 @@ func (e *Engine) portalEngine(h *Host) *portal.Engine {
 		Texts: e.Pages.Texts,
 		Start: func(s session.Session) error { return e.Sessions.Start(s) },
 		End: func(addr netip.Addr) error {
-			_, err := e.Sessions.End(session.Ended{Addr: addr})
+			_, err := e.Sessions.End(session.EndRequest{Addr: addr})
 			return err
 		},
 		Regroup: func(user, source string, groups []string) error {

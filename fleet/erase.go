@@ -30,10 +30,10 @@ func (n *Node) Erase(users []string, clients []netip.Addr, dry bool) (int64, err
 	for _, a := range clients {
 		names = append(names, a.String())
 	}
-	var end []session.Ended
+	var end []session.EndRequest
 	for _, s := range e.Sessions.All() {
 		if slices.Contains(clients, s.Addr) || slices.Contains(users, s.User) {
-			end = append(end, session.Ended{Addr: s.Addr})
+			end = append(end, session.EndRequest{Addr: s.Addr})
 		}
 	}
 	topics := []string{pause.Topic, ruling.SiteTopic, ruling.TimeTopic}
@@ -58,7 +58,7 @@ func (n *Node) Erase(users []string, clients []netip.Addr, dry bool) (int64, err
 	count, err := e.State.Erase(func(i *state.Instruction) bool {
 		who, _, _ := strings.Cut(i.Key, "\t")
 		return (i.Topic == session.Topic || slices.Contains(topics, i.Topic)) && slices.Contains(names, who) ||
-			i.Topic == session.Topic && slices.ContainsFunc(end, func(o session.Ended) bool { return o.Addr.String() == i.Key })
+			i.Topic == session.Topic && slices.ContainsFunc(end, func(o session.EndRequest) bool { return o.Addr.String() == i.Key })
 	}, dry)
 	return int64(count), err
 }

@@ -77,7 +77,7 @@ type basic struct {
 
 	mu       sync.Mutex
 	known    map[[sha256.Size]byte]outcome
-	failures map[netip.Addr]failed
+	failures map[netip.Addr]failures
 }
 
 // An outcome is the result of a verification.
@@ -88,8 +88,8 @@ type outcome struct {
 	asked   time.Time // when it was verified
 }
 
-// failed counts the wrong passwords from one address.
-type failed struct {
+// failures counts the wrong passwords from one address.
+type failures struct {
 	n     int
 	until time.Time
 }
@@ -129,7 +129,7 @@ func newBasic(cfg *Basic) (*basic, error) {
 		waiting:  make(chan struct{}, maxWaiting+turns),
 		macs:     sync.Pool{New: func() any { return &secret{mac: hmac.New(sha256.New, key)} }},
 		known:    map[[sha256.Size]byte]outcome{},
-		failures: map[netip.Addr]failed{},
+		failures: map[netip.Addr]failures{},
 	}
 	if b.realm == "" {
 		b.realm = "Shuultuur"
@@ -324,10 +324,10 @@ func (b *basic) remember(key [sha256.Size]byte, who netip.Addr, a *account, why 
 		o.until = now.Add(refusedFor)
 		f := b.failures[who]
 		if !now.Before(f.until) {
-			f = failed{until: now.Add(failuresIn)}
+			f = failures{until: now.Add(failuresIn)}
 		}
 		f.n++
-		makeRoom(b.failures, func(f failed) bool { return now.After(f.until) })
+		makeRoom(b.failures, func(f failures) bool { return now.After(f.until) })
 		b.failures[who] = f
 	}
 	makeRoom(b.known, func(o outcome) bool {

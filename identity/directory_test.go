@@ -18,15 +18,15 @@ import (
 	"shuultuur/state"
 )
 
-// flaky is a directory that can fail.
-type flaky struct {
+// A flakyDirectory is a directory that can fail.
+type flakyDirectory struct {
 	mu     sync.Mutex
 	down   bool
 	asked  int
 	groups []string
 }
 
-func (f *flaky) Verify(_ context.Context, name, password string) (string, []string, error) {
+func (f *flakyDirectory) Verify(_ context.Context, name, password string) (string, []string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++
@@ -45,7 +45,7 @@ func TestUsersWhoAreKnownDoNotNoticeThatTheDirectoryIsAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &flaky{}
+		f := &flakyDirectory{}
 		id.basic.source = f
 		login := func(user, password string) (string, []string, error) {
 			c, err := id.Identify(t.Context(), netip.MustParseAddr("192.0.2.1"), []byte("Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password))))
@@ -75,7 +75,7 @@ func TestUsersWhoAreKnownDoNotNoticeThatTheDirectoryIsAway(t *testing.T) {
 	})
 }
 
-func (f *flaky) Find(ctx context.Context, name string) (string, []string, error) {
+func (f *flakyDirectory) Find(ctx context.Context, name string) (string, []string, error) {
 	f.mu.Lock()
 	f.asked++
 	down, groups := f.down, slices.Clone(f.groups)
@@ -91,31 +91,31 @@ func (f *flaky) Find(ctx context.Context, name string) (string, []string, error)
 }
 
 // times is how often it was asked.
-func (f *flaky) times() int {
+func (f *flakyDirectory) times() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.asked
 }
 
 // set changes its answers.
-func (f *flaky) set(down bool, groups ...string) {
+func (f *flakyDirectory) set(down bool, groups ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.down, f.groups = down, groups
 }
 
-// memory keeps sessions.
-type memory struct{}
+// A sessionStore keeps sessions in memory.
+type sessionStore struct{}
 
-func (memory) Give(...state.Instruction) error          { return nil }
-func (memory) InForce(topic string) []state.Instruction { return nil }
+func (sessionStore) Give(...state.Instruction) error          { return nil }
+func (sessionStore) InForce(topic string) []state.Instruction { return nil }
 
 // TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser: the directory is queried for
 // the groups of users whom another party names without groups, and again for the
 // groups of sessions that began with a directory password.
 func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sessions := session.New(memory{}, slog.New(slog.DiscardHandler))
+		sessions := session.New(sessionStore{}, slog.New(slog.DiscardHandler))
 		id, err := New(Config{
 			Headers: Headers{User: []string{"X-User"}, Groups: []string{"X-Groups"}},
 			Groups:  map[string][]string{"staff": {"anna"}},
@@ -124,7 +124,7 @@ func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &flaky{groups: []string{"pupils"}}
+		f := &flakyDirectory{groups: []string{"pupils"}}
 		id.members = newMembers(f)
 		for addr, s := range map[string]session.Session{
 			"192.0.2.1": {User: "anna", Source: "ldap", Groups: []string{"staff", "teachers"}},

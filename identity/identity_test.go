@@ -174,16 +174,16 @@ func TestIdentifyByPassword(t *testing.T) {
 	}
 }
 
-// counting is a hash that counts comparisons, each of which blocks until it is
+// A countingHash is a hash that counts comparisons, each of which blocks until it is
 // released.
-type counting struct {
+type countingHash struct {
 	mu    sync.Mutex
 	asked int
 	right string
 	hold  chan struct{}
 }
 
-func (h *counting) matches(password []byte) bool {
+func (h *countingHash) matches(password []byte) bool {
 	if h.hold != nil {
 		<-h.hold
 	}
@@ -193,10 +193,10 @@ func (h *counting) matches(password []byte) bool {
 	return string(password) == h.right
 }
 
-func (h *counting) cost() uint64 { return 1 }
+func (h *countingHash) cost() uint64 { return 1 }
 
 // withHash makes an Identity whose only user has the hash.
-func withHash(t *testing.T, h *counting) *Identity {
+func withHash(t *testing.T, h *countingHash) *Identity {
 	id := newIdentity(t, Config{Basic: &Basic{File: setting.File(passwordFile(t, "anna:"+bcryptOf(t, "x")))}})
 	id.basic.accounts["anna"].hash = h
 	id.basic.nobody = h
@@ -207,7 +207,7 @@ var client = netip.MustParseAddr("10.1.2.3")
 
 func TestVerifyingIsDoneOnceInTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &counting{right: "secret"}
+		h := &countingHash{right: "secret"}
 		id := withHash(t, h)
 		for range 5 {
 			if _, err := id.Identify(t.Context(), client, login("anna", "secret")); err != nil {
@@ -225,7 +225,7 @@ func TestVerifyingIsDoneOnceInTenMinutes(t *testing.T) {
 }
 
 func TestUnknownUsersCostTheSame(t *testing.T) {
-	h := &counting{right: "secret"}
+	h := &countingHash{right: "secret"}
 	id := withHash(t, h)
 	if _, err := id.Identify(t.Context(), client, login("nobody", "secret")); err == nil {
 		t.Error("a user who is not in the file was let in")
@@ -237,7 +237,7 @@ func TestUnknownUsersCostTheSame(t *testing.T) {
 
 func TestGuessingHasToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &counting{right: "secret"}
+		h := &countingHash{right: "secret"}
 		id := withHash(t, h)
 		for i := range maxFailures {
 			_, err := id.Identify(t.Context(), client, login("anna", fmt.Sprint(i)))
@@ -262,7 +262,7 @@ func TestGuessingHasToWait(t *testing.T) {
 
 func TestTheSameWrongPasswordCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &counting{right: "secret"}
+		h := &countingHash{right: "secret"}
 		id := withHash(t, h)
 		// A browser sends the same for each of a page's resources.
 		for range 3 * maxFailures {
@@ -278,7 +278,7 @@ func TestTheSameWrongPasswordCountsOnce(t *testing.T) {
 }
 
 func TestIPv6ClientsAreCountedByNetwork(t *testing.T) {
-	id := withHash(t, &counting{right: "secret"})
+	id := withHash(t, &countingHash{right: "secret"})
 	for i := range maxFailures {
 		id.Identify(t.Context(), netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", i)), login("anna", fmt.Sprint(i)))
 	}
@@ -290,7 +290,7 @@ func TestIPv6ClientsAreCountedByNetwork(t *testing.T) {
 
 func TestVerifyingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &counting{right: "secret", hold: make(chan struct{})}
+		h := &countingHash{right: "secret", hold: make(chan struct{})}
 		id := withHash(t, h)
 		ctx, cancel := context.WithCancel(t.Context())
 		full := cap(id.basic.waiting)
@@ -339,7 +339,7 @@ func TestTablesAreBounded(t *testing.T) {
 // Wrong passwords do not evict users, who could not be verified again while a
 // directory is away.
 func TestWrongPasswordsTakeNoRoomOfUsers(t *testing.T) {
-	b := &basic{known: map[[32]byte]outcome{}, failures: map[netip.Addr]failed{}, source: &flaky{}}
+	b := &basic{known: map[[32]byte]outcome{}, failures: map[netip.Addr]failures{}, source: &flakyDirectory{}}
 	key := func(i int) (k [32]byte) { binary.BigEndian.PutUint32(k[:], uint32(i)); return k }
 	users := maxKnown * 3 / 4
 	for i := range users {

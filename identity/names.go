@@ -39,11 +39,11 @@ type Names struct {
 	stamps []string // of files; guarded by mu, like the fields below
 	known  map[netip.Addr]string
 	errs   []error
-	asked  map[netip.Addr]pointed
+	asked  map[netip.Addr]dnsAnswer
 }
 
-// A pointed is the answer of the DNS for an address.
-type pointed struct {
+// A dnsAnswer is the answer of the DNS for an address.
+type dnsAnswer struct {
 	name  string // "" if it has none
 	until time.Time
 }
@@ -66,7 +66,7 @@ func NewNames(cfg NamesConfig, id *Identity) (*Names, error) {
 	if len(cfg.Hosts) == 0 {
 		cfg.Hosts = []setting.Source{"/etc/hosts"}
 	}
-	n := &Names{id: id, asked: map[netip.Addr]pointed{}}
+	n := &Names{id: id, asked: map[netip.Addr]dnsAnswer{}}
 	for _, f := range slices.Concat(cfg.Hosts, cfg.Leases) {
 		n.files = append(n.files, string(f))
 	}
@@ -136,7 +136,7 @@ func (n *Names) point(ctx context.Context, addrs []netip.Addr, ask func(context.
 		clear(n.asked)
 	}
 	for i, a := range addrs {
-		n.asked[a] = pointed{found[i], until}
+		n.asked[a] = dnsAnswer{found[i], until}
 		if found[i] != "" {
 			names[a] = found[i]
 		}

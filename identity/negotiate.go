@@ -37,17 +37,17 @@ type negotiate struct {
 	members  *members            // nil: the groups come from tickets
 
 	mu     sync.Mutex
-	signed map[string]ticketed // users who have signed in
+	signed map[string]ticketUser // users who have signed in
 }
 
-// A ticketed holds the contents of a user's last ticket.
-type ticketed struct {
+// A ticketUser holds the contents of a user's last ticket.
+type ticketUser struct {
 	groups []string // sorted
 	until  time.Time
 }
 
 func newNegotiate(cfg *Kerberos, old *Identity) (*negotiate, error) {
-	n := &negotiate{names: map[string][]string{}, given: map[string]bool{}, signed: map[string]ticketed{}}
+	n := &negotiate{names: map[string][]string{}, given: map[string]bool{}, signed: map[string]ticketUser{}}
 	var seen *kerberos.Replays
 	if old != nil && old.kerberos != nil {
 		seen = old.kerberos.acceptor.Seen()
@@ -114,14 +114,14 @@ func (id *Identity) ticket(ctx context.Context, c filter.Client, token []byte) (
 	if err != nil {
 		return c, id.challenge(err)
 	}
-	t := ticketed{until: l.Until}
+	t := ticketUser{until: l.Until}
 	for _, sid := range l.SIDs {
 		t.groups = append(append(t.groups, sid), n.names[sid]...)
 	}
 	slices.Sort(t.groups)
 	t.groups = slices.Compact(t.groups)
 	n.mu.Lock()
-	makeRoom(n.signed, func(t ticketed) bool { return time.Now().After(t.until) })
+	makeRoom(n.signed, func(t ticketUser) bool { return time.Now().After(t.until) })
 	n.signed[l.User] = t
 	n.mu.Unlock()
 	c, err = id.member(ctx, c, l.User, t)
@@ -132,7 +132,7 @@ func (id *Identity) ticket(ctx context.Context, c filter.Client, token []byte) (
 }
 
 // member returns the client of a user with the user's present groups.
-func (id *Identity) member(ctx context.Context, c filter.Client, user string, t ticketed) (filter.Client, error) {
+func (id *Identity) member(ctx context.Context, c filter.Client, user string, t ticketUser) (filter.Client, error) {
 	groups := union(union(c.Groups, id.groups[user]), t.groups)
 	if m := id.kerberos.members; m != nil {
 		more, err := m.groupsOf(ctx, user)

@@ -336,13 +336,13 @@ func TestDNSConfigIsChecked(t *testing.T) {
 	}
 }
 
-// echoing is a link on which every query has its answer at once.
-type echoing struct {
+// An echoLink is a link on which every query has its answer at once.
+type echoLink struct {
 	answers [][]byte
 	most    int // answers that lay there when a query was sent
 }
 
-func (e *echoing) send(queries [][]byte) (int, error) {
+func (e *echoLink) send(queries [][]byte) (int, error) {
 	e.most = max(e.most, len(e.answers))
 	for _, q := range queries {
 		a := bytes.Clone(q)
@@ -352,7 +352,7 @@ func (e *echoing) send(queries [][]byte) (int, error) {
 	return len(queries), nil
 }
 
-func (e *echoing) receive(wait bool) ([][]byte, error) {
+func (e *echoLink) receive(wait bool) ([][]byte, error) {
 	if wait && len(e.answers) == 0 {
 		return nil, os.ErrDeadlineExceeded
 	}
@@ -362,8 +362,8 @@ func (e *echoing) receive(wait bool) ([][]byte, error) {
 	return got, nil
 }
 
-func (*echoing) deadline(time.Time) error { return nil }
-func (*echoing) close()                   {}
+func (*echoLink) deadline(time.Time) error { return nil }
+func (*echoLink) close()                   {}
 
 func TestAnswersAreReadBeforeMoreIsSent(t *testing.T) {
 	g, err := NewDNS(DNSConfig{Server: "127.0.0.1", Queries: queries(t, "a", "b"), Window: 5000, Sockets: 1, Count: 20_000})
@@ -371,7 +371,7 @@ func TestAnswersAreReadBeforeMoreIsSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.start = time.Now()
-	f, l := newFlow(g, 0), &echoing{}
+	f, l := newFlow(g, 0), &echoLink{}
 	f.link = l
 	f.run(t.Context(), t.Context())
 	if f.counts.completed != 20_000 || f.counts.sent != 20_000 {

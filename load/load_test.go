@@ -18,15 +18,15 @@ import (
 	"time"
 )
 
-// served is an origin under test.
-type served struct {
+// A testOrigin is an origin under test.
+type testOrigin struct {
 	*Origin
 	url, secure string
 	roots       *x509.CertPool
 }
 
 // serve starts an origin, plain and over TLS, for one test.
-func serve(t *testing.T, cfg OriginConfig) served {
+func serve(t *testing.T, cfg OriginConfig) testOrigin {
 	t.Helper()
 	o, err := NewOrigin(cfg)
 	if err != nil {
@@ -36,7 +36,7 @@ func serve(t *testing.T, cfg OriginConfig) served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := served{Origin: o, roots: x509.NewCertPool()}
+	s := testOrigin{Origin: o, roots: x509.NewCertPool()}
 	s.roots.AppendCertsFromPEM(authority)
 	s.url = "http://" + listen(t, func(ctx context.Context, l net.Listener) error { return o.Serve(ctx, l, nil) })
 	s.secure = "https://" + listen(t, func(ctx context.Context, l net.Listener) error { return o.Serve(ctx, l, &cert) })

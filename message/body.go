@@ -12,13 +12,13 @@ import (
 	"shuultuur/platform"
 )
 
-// A Framed is the body of the message that its Reader read last. It ends where the framing
+// A FramedBody is the body of the message that its Reader read last. It ends where the framing
 // says, and is reused for the next message. Request.Body and Response.Body hold it after
 // ReadRequest and ReadResponse.
 //
 // A malformed chunked body is an *Error; a connection that ends too early is
 // io.ErrUnexpectedEOF. Errors persist.
-type Framed struct {
+type FramedBody struct {
 	r       *Reader
 	length  int64 // as in Request.Length
 	left    int64 // bytes left: of the body, or of the chunk
@@ -43,8 +43,8 @@ const (
 )
 
 // begin starts a body and reports whether there is one.
-func (b *Framed) begin(r *Reader, length int64, status int) bool {
-	*b = Framed{r: r, length: length, left: length, at: atData, status: status, trailer: b.trailer[:0], raw: b.raw[:0]}
+func (b *FramedBody) begin(r *Reader, length int64, status int) bool {
+	*b = FramedBody{r: r, length: length, left: length, at: atData, status: status, trailer: b.trailer[:0], raw: b.raw[:0]}
 	switch length {
 	case None:
 		b.at, b.err = atEnd, io.EOF
@@ -58,10 +58,10 @@ func (b *Framed) begin(r *Reader, length int64, status int) bool {
 }
 
 // AtEnd implements [Body]. The connection can then be used for another message.
-func (b *Framed) AtEnd() bool { return b.at == atEnd }
+func (b *FramedBody) AtEnd() bool { return b.at == atEnd }
 
 // Remaining implements [Body].
-func (b *Framed) Remaining() int64 {
+func (b *FramedBody) Remaining() int64 {
 	if b.at == atEnd || b.length > 0 {
 		return b.left
 	}
@@ -70,7 +70,7 @@ func (b *Framed) Remaining() int64 {
 
 // Ready implements [Body]: the buffered bytes of the body. For a chunked body it is the rest
 // of one chunk.
-func (b *Framed) Ready(dst [][]byte) [][]byte {
+func (b *FramedBody) Ready(dst [][]byte) [][]byte {
 	if b.r.a == b.r.b || !b.next(false) {
 		return dst
 	}
@@ -81,21 +81,21 @@ func (b *Framed) Ready(dst [][]byte) [][]byte {
 }
 
 // Skip implements [Body].
-func (b *Framed) Skip(n int) {
+func (b *FramedBody) Skip(n int) {
 	b.r.a += n
 	b.countRead(n)
 	b.next(false) // notice an end that is buffered already
 }
 
 // Trailer implements [Body]. It is valid until the next message is read.
-func (b *Framed) Trailer() Fields { return b.trailer }
+func (b *FramedBody) Trailer() Fields { return b.trailer }
 
 // Close implements [Body]. It leaves the connection open.
-func (b *Framed) Close() error { return nil }
+func (b *FramedBody) Close() error { return nil }
 
 // Read reads body bytes: buffered ones, or if there are none, directly from the connection
 // into p if that costs no extra system call.
-func (b *Framed) Read(p []byte) (n int, err error) {
+func (b *FramedBody) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -131,9 +131,9 @@ func (b *Framed) Read(p []byte) (n int, err error) {
 	return 0, b.err
 }
 
-// ReadArrived implements [Arriving] for bodies of known length that come from a
+// ReadArrived implements [ArrivedReader] for bodies of known length that come from a
 // *net.TCPConn.
-func (b *Framed) ReadArrived(p []byte) (n int) {
+func (b *FramedBody) ReadArrived(p []byte) (n int) {
 	c, ok := b.r.src.(*net.TCPConn)
 	if !ok || b.err != nil || b.at != atData || b.length <= 0 || b.r.a < b.r.b {
 		return 0
@@ -155,7 +155,7 @@ func (b *Framed) ReadArrived(p []byte) (n int) {
 }
 
 // countRead counts n bytes as read.
-func (b *Framed) countRead(n int) {
+func (b *FramedBody) countRead(n int) {
 	b.left -= int64(n)
 	switch {
 	case b.left > 0:
@@ -167,10 +167,10 @@ func (b *Framed) countRead(n int) {
 }
 
 // end is the regular end.
-func (b *Framed) end() { b.at, b.left, b.err = atEnd, 0, io.EOF }
+func (b *FramedBody) end() { b.at, b.left, b.err = atEnd, 0, io.EOF }
 
 // stop ends the body with an error, or regularly if the end of the connection is its end.
-func (b *Framed) stop(err error) {
+func (b *FramedBody) stop(err error) {
 	var e *Error
 	switch {
 	case err == io.EOF && b.length == UntilClose:
@@ -184,7 +184,7 @@ func (b *Framed) stop(err error) {
 
 // next advances to the next data and reports whether there is some. If not, b.err says why, or
 // is nil if that is unknown without waiting.
-func (b *Framed) next(wait bool) bool {
+func (b *FramedBody) next(wait bool) bool {
 	for b.err == nil {
 		var err error
 		switch b.at {
@@ -235,7 +235,7 @@ func (r *Reader) crlf(reason string) error {
 }
 
 // chunk reads a chunk's line: its size and extensions, which are dropped.
-func (b *Framed) chunk() error {
+func (b *FramedBody) chunk() error {
 	line, err := b.r.line()
 	if err != nil {
 		return err
@@ -369,7 +369,7 @@ func quotedLen(b []byte) int {
 }
 
 // trailers reads the trailer section.
-func (b *Framed) trailers() error {
+func (b *FramedBody) trailers() error {
 	p, err := b.r.Peek(1)
 	if err != nil {
 		return err
@@ -417,7 +417,7 @@ func forbiddenInTrailer(name []byte) bool {
 
 // Discard reads and drops the rest of the body, so that the connection can be reused. It fails
 // if there are more than max bytes.
-func (b *Framed) Discard(max int64) error {
+func (b *FramedBody) Discard(max int64) error {
 	for b.next(true) {
 		if b.left > max {
 			return errTooMuch
@@ -451,10 +451,10 @@ var buffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 
 // WriteTo writes the rest of the body to w. On Linux the kernel moves it (splice) if it is
 // long, of known length or ended by the connection, and goes from one *net.TCPConn to another.
-func (b *Framed) WriteTo(w io.Writer) (int64, error) { return b.Copy(w, math.MaxInt64) }
+func (b *FramedBody) WriteTo(w io.Writer) (int64, error) { return b.Copy(w, math.MaxInt64) }
 
 // Copy implements [Body].
-func (b *Framed) Copy(w io.Writer, max int64) (n int64, err error) {
+func (b *FramedBody) Copy(w io.Writer, max int64) (n int64, err error) {
 	if b.length != Chunked {
 		if n, err = b.copyBuffered(w, max); err != nil || n == max {
 			return n, err
@@ -483,7 +483,7 @@ func (b *Framed) Copy(w io.Writer, max int64) (n int64, err error) {
 	return n, nil
 }
 
-func (b *Framed) copyBuffered(w io.Writer, max int64) (int64, error) {
+func (b *FramedBody) copyBuffered(w io.Writer, max int64) (int64, error) {
 	m := min(b.left, max, int64(b.r.b-b.r.a))
 	if m == 0 || b.err != nil {
 		return 0, nil
@@ -494,7 +494,7 @@ func (b *Framed) copyBuffered(w io.Writer, max int64) (int64, error) {
 	return int64(n), err
 }
 
-func (b *Framed) spliceable(w io.Writer, max int64) (*net.TCPConn, bool) {
+func (b *FramedBody) spliceable(w io.Writer, max int64) (*net.TCPConn, bool) {
 	if runtime.GOOS != "linux" || b.err != nil || min(b.left, max) < spliceMin {
 		return nil, false
 	}
@@ -505,7 +505,7 @@ func (b *Framed) spliceable(w io.Writer, max int64) (*net.TCPConn, bool) {
 	return dst, ok
 }
 
-func (b *Framed) splice(dst *net.TCPConn, max int64) (int64, error) {
+func (b *FramedBody) splice(dst *net.TCPConn, max int64) (int64, error) {
 	want := min(b.left, max)
 	b.limit = io.LimitedReader{R: b.r.src, N: want}
 	n, err := dst.ReadFrom(&b.limit)

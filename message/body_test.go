@@ -77,7 +77,7 @@ func TestResponsesOfAKeptAliveConnectionAllocateNothing(t *testing.T) {
 			err = e
 		}
 		if s.Body != nil {
-			if _, e := s.Body.(*Framed).WriteTo(w); e != nil {
+			if _, e := s.Body.(*FramedBody).WriteTo(w); e != nil {
 				err = e
 			}
 		}
@@ -158,7 +158,7 @@ func TestLeftAndDone(t *testing.T) {
 		if err := r.ReadResponse(&s, "GET"); err != nil {
 			t.Fatal(err)
 		}
-		b := s.Body.(*Framed)
+		b := s.Body.(*FramedBody)
 		if b.Remaining() != want || b.AtEnd() {
 			t.Errorf("before: left %d, done %v, want %d, false", b.Remaining(), b.AtEnd(), want)
 		}
@@ -184,7 +184,7 @@ func TestEndIsSeenWithTheLastData(t *testing.T) {
 		if err := r.ReadRequest(&q); err != nil {
 			t.Fatal(err)
 		}
-		b := q.Body.(*Framed)
+		b := q.Body.(*FramedBody)
 		p := make([]byte, 10)
 		if n, err := b.Read(p); string(p[:n]) != "abc" || err != nil || !b.AtEnd() {
 			t.Errorf("%q: got %q, %v, done %v", in, p[:n], err, b.AtEnd())
@@ -214,7 +214,7 @@ func TestDiscard(t *testing.T) {
 		if err := r.ReadRequest(&q); err != nil {
 			t.Fatal(err)
 		}
-		b := q.Body.(*Framed)
+		b := q.Body.(*FramedBody)
 		if err := b.Discard(c.max); err != c.want || b.AtEnd() != (err == nil) {
 			t.Errorf("%q, max %d: got %v, done %v, want %v", c.in, c.max, err, b.AtEnd(), c.want)
 		}
@@ -224,7 +224,7 @@ func TestDiscard(t *testing.T) {
 	if err := r.ReadResponse(&s, "GET"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Body.(*Framed).Discard(1 << 40); err != errTooMuch {
+	if err := s.Body.(*FramedBody).Discard(1 << 40); err != errTooMuch {
 		t.Errorf("until close: got %v, want %v", err, errTooMuch)
 	}
 }
@@ -251,7 +251,7 @@ func tcpPair(t testing.TB) (client, server *net.TCPConn) {
 
 // relay sends in over TCP, reads it as a response, copies its body to another TCP connection
 // with copy, and returns the bytes that arrive there.
-func relay(t *testing.T, in []byte, copy func(b *Framed, w io.Writer) error) (got []byte, b *Framed, err error) {
+func relay(t *testing.T, in []byte, copy func(b *FramedBody, w io.Writer) error) (got []byte, b *FramedBody, err error) {
 	origin, upstream := tcpPair(t)
 	down, client := tcpPair(t)
 	go func() {
@@ -268,7 +268,7 @@ func relay(t *testing.T, in []byte, copy func(b *Framed, w io.Writer) error) (go
 	if err := r.ReadResponse(&s, "GET"); err != nil {
 		t.Fatal(err)
 	}
-	b = s.Body.(*Framed)
+	b = s.Body.(*FramedBody)
 	err = copy(b, down)
 	down.CloseWrite()
 	return <-out, b, err
@@ -281,8 +281,8 @@ func TestWriteToBetweenTCPConnections(t *testing.T) {
 		chunked = append(append(AppendChunk(chunked, 1<<15), p[:1<<15]...), "\r\n"...)
 	}
 	chunked = AppendLastChunk(chunked, nil)
-	whole := func(b *Framed, w io.Writer) error { _, err := io.Copy(w, b); return err }
-	pieces := func(b *Framed, w io.Writer) error {
+	whole := func(b *FramedBody, w io.Writer) error { _, err := io.Copy(w, b); return err }
+	pieces := func(b *FramedBody, w io.Writer) error {
 		for !b.AtEnd() {
 			if n, err := b.Copy(w, 100_000); err != nil || n > 100_000 {
 				return err
@@ -293,7 +293,7 @@ func TestWriteToBetweenTCPConnections(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   []byte
-		copy func(*Framed, io.Writer) error
+		copy func(*FramedBody, io.Writer) error
 		err  error
 	}{
 		{"length", append([]byte("HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n"), data...), whole, nil},
@@ -341,7 +341,7 @@ func BenchmarkChunkedBody(b *testing.B) {
 		if err := r.ReadRequest(&q); err != nil {
 			b.Fatal(err)
 		}
-		if err := q.Body.(*Framed).Discard(1 << 20); err != nil {
+		if err := q.Body.(*FramedBody).Discard(1 << 20); err != nil {
 			b.Fatal(err)
 		}
 	}

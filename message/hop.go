@@ -5,7 +5,7 @@ import "bytes"
 // Passed is the field with which gateways mark requests that they send to a parent proxy, to
 // detect loops. Its value is a list of marks. It is listed in Connection, so that the parent
 // does not send it to origins.
-const Passed = "Shuultuur-Passed"
+const LoopField = "Shuultuur-Passed"
 
 // HopByHop reports whether fields of this name are for the next hop only (RFC 9110 section
 // 7.6.1, RFC 9113 section 8.2.2). So are those that Connection lists: see
@@ -24,7 +24,7 @@ func HopByHop(name []byte) bool {
 	case 14:
 		return name[0]|0x20 == 'h' && EqualName(name, "http2-settings")
 	case 16:
-		return EqualName(name, "proxy-connection") || EqualName(name, Passed)
+		return EqualName(name, "proxy-connection") || EqualName(name, LoopField)
 	case 17:
 		return EqualName(name, "transfer-encoding")
 	case 18:

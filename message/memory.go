@@ -35,31 +35,31 @@ type Body interface {
 	Trailer() Fields
 }
 
-// A Filed is a body whose rest may be in a file, from which the kernel sends it without
+// A FileBody is a body whose rest may be in a file, from which the kernel sends it without
 // copying.
-type Filed interface {
+type FileBody interface {
 	// File returns the file and the offset of the rest of the body, or nil if there is no file.
 	// The bytes do not change until Close. Use only reads with an offset, because others read
 	// from the file too.
 	File() (f *os.File, off int64)
 }
 
-// An Arriving is a body of which more may have arrived than is buffered.
-type Arriving interface {
+// An ArrivedReader is a body of which more may have arrived than is buffered.
+type ArrivedReader interface {
 	// ReadArrived reads into p the bytes that have arrived already and returns their number, 0
 	// also if that is unknown. It never waits.
 	ReadArrived(p []byte) int
 }
 
-// A Memory is a body in memory. The zero value is empty.
-type Memory struct {
+// A MemoryBody is a body in memory. The zero value is empty.
+type MemoryBody struct {
 	store [][]byte
 	parts net.Buffers // the rest of store
 	left  int64
 }
 
 // Set sets the body to the concatenation of parts. It keeps the slices, in its own memory.
-func (m *Memory) Set(parts ...[]byte) {
+func (m *MemoryBody) Set(parts ...[]byte) {
 	m.store, m.left = m.store[:0], 0
 	for _, p := range parts {
 		if len(p) > 0 {
@@ -71,10 +71,10 @@ func (m *Memory) Set(parts ...[]byte) {
 }
 
 // Ready implements [Body].
-func (m *Memory) Ready(dst [][]byte) [][]byte { return append(dst, m.parts...) }
+func (m *MemoryBody) Ready(dst [][]byte) [][]byte { return append(dst, m.parts...) }
 
 // Skip implements [Body].
-func (m *Memory) Skip(n int) {
+func (m *MemoryBody) Skip(n int) {
 	m.left -= int64(n)
 	for len(m.parts) > 0 && n >= len(m.parts[0]) {
 		n -= len(m.parts[0])
@@ -86,7 +86,7 @@ func (m *Memory) Skip(n int) {
 }
 
 // Read implements [Body].
-func (m *Memory) Read(p []byte) (n int, err error) {
+func (m *MemoryBody) Read(p []byte) (n int, err error) {
 	for n < len(p) && m.left > 0 {
 		k := copy(p[n:], m.parts[0])
 		n += k
@@ -100,7 +100,7 @@ func (m *Memory) Read(p []byte) (n int, err error) {
 
 // Copy implements [Body]. All parts leave in one system call if w is a connection and max
 // permits.
-func (m *Memory) Copy(w io.Writer, max int64) (n int64, err error) {
+func (m *MemoryBody) Copy(w io.Writer, max int64) (n int64, err error) {
 	if m.left <= max {
 		n, err = m.parts.WriteTo(w)
 		m.left -= n
@@ -116,16 +116,16 @@ func (m *Memory) Copy(w io.Writer, max int64) (n int64, err error) {
 }
 
 // Remaining implements [Body].
-func (m *Memory) Remaining() int64 { return m.left }
+func (m *MemoryBody) Remaining() int64 { return m.left }
 
 // AtEnd implements [Body].
-func (m *Memory) AtEnd() bool { return m.left == 0 }
+func (m *MemoryBody) AtEnd() bool { return m.left == 0 }
 
 // Trailer implements [Body].
-func (m *Memory) Trailer() Fields { return nil }
+func (m *MemoryBody) Trailer() Fields { return nil }
 
 // Close implements [Body].
-func (m *Memory) Close() error {
+func (m *MemoryBody) Close() error {
 	clear(m.store)
 	m.parts, m.left = nil, 0
 	return nil

@@ -9,8 +9,8 @@
 //
 // A [Reader] of a connection finds the end of a head ([Reader.ReadRequest],
 // [Reader.ReadResponse]), parses it into a [Request] or [Response], and provides the body as a
-// [Framed], which ends where the framing says. Code that forwards a message sees a [Body],
-// which may come from a connection, from memory ([Memory]) or from a file. Output is appended
+// [FramedBody], which ends where the framing says. Code that forwards a message sees a [Body],
+// which may come from a connection, from memory ([MemoryBody]) or from a file. Output is appended
 // to a byte slice ([AppendChunk], [AppendLastChunk]), so that much can be sent in one system
 // call. The forwarding code writes heads itself, without hop-by-hop fields.
 //

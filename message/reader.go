@@ -32,7 +32,7 @@ type Reader struct {
 	a, b    int    // buf[a:b] has been read and not consumed
 	maxHead int
 	relaxed bool // see Relax
-	body    Framed
+	body    FramedBody
 	err     error // after a failed head: the beginning of the next one is unknown
 }
 
@@ -40,7 +40,7 @@ type Reader struct {
 // maxHead bytes, which may be more than size.
 //
 // If r is a *net.TCPConn itself, and not a wrapper, the kernel moves long bodies to another
-// TCP connection without copying them to the process (see [Framed.WriteTo]).
+// TCP connection without copying them to the process (see [FramedBody.WriteTo]).
 func NewReader(r io.Reader, size, maxHead int) *Reader {
 	size = max(size, minBuffer)
 	return &Reader{src: r, size: size, buf: make([]byte, size), maxHead: maxHead}
@@ -49,7 +49,7 @@ func NewReader(r io.Reader, size, maxHead int) *Reader {
 // Reset makes the reader read from src, and drops buffered bytes.
 func (r *Reader) Reset(src io.Reader) {
 	r.src, r.a, r.b, r.err = src, 0, 0, nil
-	r.body = Framed{raw: r.body.raw[:0], trailer: r.body.trailer[:0]}
+	r.body = FramedBody{raw: r.body.raw[:0], trailer: r.body.trailer[:0]}
 }
 
 // Read reads raw bytes, buffered ones first. Tunnels and upgraded connections use it.
@@ -129,7 +129,7 @@ func readSome(src io.Reader, p []byte) (int, error) {
 //
 // An *Error has the response; after it, and after a connection failure within a head,
 // nothing more can be read. The previous body must have been read to its end
-// ([Framed.Discard]).
+// ([FramedBody.Discard]).
 func (r *Reader) ReadRequest(q *Request) error {
 	if err := r.ready(); err != nil {
 		return err

@@ -629,7 +629,7 @@ func TestNextHeadWantsTheBodyRead(t *testing.T) {
 	if err := r.ReadRequest(&q); err != nil {
 		t.Fatal(err)
 	}
-	body := q.Body.(*Framed)
+	body := q.Body.(*FramedBody)
 	if err := r.ReadRequest(new(Request)); err != errUnread {
 		t.Errorf("got %v, want %v", err, errUnread)
 	}

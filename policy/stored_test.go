@@ -11,7 +11,7 @@ import (
 
 // A shelved is a body from a store.
 type shelved struct {
-	message.Memory
+	message.MemoryBody
 	kept map[[16]byte][]byte
 }
 

@@ -36,7 +36,7 @@ type renewal struct {
 type renewer func(ctx context.Context) (groups []string, next renewer, err error)
 
 // renewerOf returns a renewer that asks the provider.
-func renewerOf(who *oidc.Who) renewer {
+func renewerOf(who *oidc.User) renewer {
 	return func(ctx context.Context) ([]string, renewer, error) {
 		now, err := who.Renew(ctx)
 		if err != nil {

@@ -115,7 +115,7 @@ func TestSomebodyInManyGroupsSignsIn(t *testing.T) {
 		begun, err = session.Check(n, time.Now())
 		return err
 	}}
-	who := &oidc.Who{User: "anna"}
+	who := &oidc.User{User: "anna"}
 	for i := range 2000 {
 		who.Groups = append(who.Groups, fmt.Sprintf("group %04d", i))
 	}

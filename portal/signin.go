@@ -162,7 +162,7 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, e *Engine,
 
 // beginProviderSession is enter for a person who signed in at the provider. The groups of this
 // person are renewed from time to time.
-func (s *Server) beginProviderSession(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, who *oidc.Who) error {
+func (s *Server) beginProviderSession(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, who *oidc.User) error {
 	groups := s.fitting(who.User, who.Groups)
 	if err := s.beginSession(w, r, e, addr, membership{User: who.User, Groups: groups, Source: "oidc"}); err != nil {
 		return err
@@ -263,7 +263,7 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	l, err := e.Provider.Open(cookieOf(r, loginCookie))
 	cookie(w, r, loginCookie, "", 0) // it is valid once
-	var who *oidc.Who
+	var who *oidc.User
 	if err == nil {
 		who, err = e.Provider.Finish(r.Context(), l, r.URL.Query())
 	}
@@ -305,7 +305,7 @@ type devices struct {
 type waiting struct {
 	device *oidc.Device
 	addr   netip.Addr
-	who    *oidc.Who // set when it is known
+	who    *oidc.User // set when it is known
 	err    error
 	over   bool
 }

@@ -184,7 +184,7 @@ func (c *conn) received() int64 { return c.body.n }
 
 // An incoming is the body of a client's request.
 type incoming struct {
-	*message.Framed
+	*message.FramedBody
 	c      *conn
 	n      int64         // bytes read
 	armed  time.Time     // last time the read deadline was set
@@ -201,7 +201,7 @@ func (b *incoming) begin() {
 	default:
 	}
 	q := &b.c.x.Q
-	if b.Framed, _ = q.Body.(*message.Framed); b.Framed != nil {
+	if b.FramedBody, _ = q.Body.(*message.FramedBody); b.FramedBody != nil {
 		q.Body = b
 	}
 }
@@ -218,7 +218,7 @@ func (b *incoming) arm() {
 
 func (b *incoming) read(n int64) {
 	b.n += n
-	if b.Framed.AtEnd() {
+	if b.FramedBody.AtEnd() {
 		select {
 		case b.ended <- struct{}{}:
 		default:
@@ -228,19 +228,19 @@ func (b *incoming) read(n int64) {
 
 func (b *incoming) Read(p []byte) (int, error) {
 	b.arm()
-	n, err := b.Framed.Read(p)
+	n, err := b.FramedBody.Read(p)
 	b.read(int64(n))
 	return n, err
 }
 
 func (b *incoming) Skip(n int) {
-	b.Framed.Skip(n)
+	b.FramedBody.Skip(n)
 	b.read(int64(n))
 }
 
 func (b *incoming) Copy(w io.Writer, max int64) (int64, error) {
 	b.arm()
-	n, err := b.Framed.Copy(w, max)
+	n, err := b.FramedBody.Copy(w, max)
 	b.read(n)
 	return n, err
 }
@@ -254,7 +254,7 @@ func (b *incoming) Close() error {
 // isComplete reports whether the body was read completely. It waits a moment for the end, because a
 // response often arrives before the upload has noticed that it sent the last byte.
 func (b *incoming) isComplete() bool {
-	if b.Framed == nil || b.all || b.broken {
+	if b.FramedBody == nil || b.all || b.broken {
 		return !b.broken
 	}
 	timer := time.NewTimer(10 * time.Millisecond)

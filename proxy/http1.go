@@ -85,7 +85,7 @@ func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
 
 // staysOpen reports whether the connection stays open after the response.
 func (c *conn) staysOpen(ours bool) bool {
-	q, b := &c.x.Q, c.body.Framed
+	q, b := &c.x.Q, c.body.FramedBody
 	if q.Close || c.l.draining.Load() {
 		c.lost = c.lost || ours && b != nil && !b.AtEnd()
 		return false
@@ -115,7 +115,7 @@ func (c *conn) staysOpen(ours bool) bool {
 func (c *conn) sendBytes(x *request, s *message.Response) error {
 	body := s.Body
 	if left := body.Remaining(); c.tcp != nil && left >= leastFile {
-		if f, ok := body.(message.Filed); ok {
+		if f, ok := body.(message.FileBody); ok {
 			if file, off := f.File(); file != nil {
 				return sendFromFile(c, x, body, file, off)
 			}

@@ -57,7 +57,7 @@ func (x *request) looped() bool {
 	x.caller.Passed = nil
 	for _, f := range x.Q.Fields {
 		switch {
-		case len(f.Name) == len(message.Passed) && message.EqualName(f.Name, message.Passed):
+		case len(f.Name) == len(message.LoopField) && message.EqualName(f.Name, message.LoopField):
 			marks := bytes.Split(f.Value, []byte(","))
 			for _, m := range marks {
 				if bytes.Equal(bytes.TrimSpace(m), x.p.up.Mark()) {

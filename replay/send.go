@@ -258,9 +258,9 @@ const reorder = 4096
 
 // byStart is a heap of entries, earliest first. seq keeps the order of those with the same
 // time.
-type byStart []numbered
+type byStart []numberedEntry
 
-type numbered struct {
+type numberedEntry struct {
 	Entry
 	seq int64
 }
@@ -273,7 +273,7 @@ func (h byStart) Less(i, j int) bool {
 	return h[i].seq < h[j].seq
 }
 func (h byStart) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *byStart) Push(x any)   { *h = append(*h, x.(numbered)) }
+func (h *byStart) Push(x any)   { *h = append(*h, x.(numberedEntry)) }
 func (h *byStart) Pop() any {
 	old := *h
 	x := old[len(old)-1]
@@ -291,14 +291,14 @@ func inOrder(entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 				yield(Entry{}, err)
 				return
 			}
-			heap.Push(&h, numbered{e, seq})
+			heap.Push(&h, numberedEntry{e, seq})
 			seq++
-			if len(h) > reorder && !yield(heap.Pop(&h).(numbered).Entry, nil) {
+			if len(h) > reorder && !yield(heap.Pop(&h).(numberedEntry).Entry, nil) {
 				return
 			}
 		}
 		for len(h) > 0 {
-			if !yield(heap.Pop(&h).(numbered).Entry, nil) {
+			if !yield(heap.Pop(&h).(numberedEntry).Entry, nil) {
 				return
 			}
 		}

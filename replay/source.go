@@ -121,13 +121,13 @@ func (s *Source) weigh() error {
 	return nil
 }
 
-// counted counts bytes read, for the progress bar.
-type counted struct {
+// A countingReader counts the bytes read, for the progress bar.
+type countingReader struct {
 	r io.Reader
 	n *atomic.Int64
 }
 
-func (c counted) Read(b []byte) (int, error) {
+func (c countingReader) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
 	c.n.Add(int64(n))
 	return n, err
@@ -148,7 +148,7 @@ func (s *Source) file(ctx context.Context, name string, yield func(Entry) bool) 
 		in = strings.NewReader("")
 	}
 	s.in.Files = append(s.in.Files, name)
-	br := bufio.NewReaderSize(counted{in, &s.read}, maxLine)
+	br := bufio.NewReaderSize(countingReader{in, &s.read}, maxLine)
 	// A short file cannot be peeked at completely, which is not an error.
 	if magic, _ := br.Peek(2); string(magic) == "\x1f\x8b" {
 		z, err := gzip.NewReader(br)

@@ -14,15 +14,15 @@ import (
 	"shuultuur/filter"
 )
 
-// table is a decider that goes by the host, and keeps the questions.
-type table struct {
+// A fakeJudge decides by the host, and records what it was asked.
+type fakeJudge struct {
 	verdicts map[string]filter.Verdict
 	asked    []string
 }
 
-func (d *table) Wants(*filter.Transaction, filter.Stage) bool { return false }
+func (d *fakeJudge) Wants(*filter.Transaction, filter.Stage) bool { return false }
 
-func (d *table) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+func (d *fakeJudge) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
 	q := t.Proto.String() + " " + s.String() + " " + t.Start.UTC().Format("05.000") + " " + t.Client.Addr.String() + " " + t.Client.User + " " + t.Host
 	if s >= filter.Request {
 		q += " " + t.Request.Method + " " + t.URL + " " + string(t.Request.Path) + " " + string(t.Request.Get("Referer")) + " " + string(t.Request.Get("User-Agent"))
@@ -49,10 +49,10 @@ func judgeOf(name string, d filter.Decider) Judge {
 }
 
 func TestWhatALogKnowsIsAsked(t *testing.T) {
-	d := &table{}
+	d := &fakeJudge{}
 	for _, name := range []string{"events.jsonl", "browser.har"} {
 		s := &Source{Files: []string{"testdata/" + name}, Zone: time.UTC}
-		w := WhatIf{New: judgeOf("new", d), Old: &Judge{Name: "old", Decider: &table{}, Client: judgeOf("", nil).Client}}
+		w := WhatIf{New: judgeOf("new", d), Old: &Judge{Name: "old", Decider: &fakeJudge{}, Client: judgeOf("", nil).Client}}
 		if _, err := w.Run(t.Context(), s.Entries(t.Context())); err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestWhatALogKnowsIsAsked(t *testing.T) {
 }
 
 func TestWhatIfReportAgainstTheLog(t *testing.T) {
-	d := &table{verdicts: map[string]filter.Verdict{
+	d := &fakeJudge{verdicts: map[string]filter.Verdict{
 		"www.example.com": verdict(filter.Warn, "news", "news"),
 		"bank.example":    verdict(filter.Allow, "banks", "banks"),
 	}}
@@ -106,7 +106,7 @@ func TestWhatALogRefusedWithoutAReasonIsJudged(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Source{Files: []string{file}}
-	w := WhatIf{New: judgeOf("new.yaml", &table{}), Outcome: true}
+	w := WhatIf{New: judgeOf("new.yaml", &fakeJudge{}), Outcome: true}
 	r, err := w.Run(t.Context(), s.Entries(t.Context()))
 	if err != nil || r.Judged != 1 || r.Changed != 1 {
 		t.Errorf("got %+v, %v", r, err)
@@ -114,11 +114,11 @@ func TestWhatALogRefusedWithoutAReasonIsJudged(t *testing.T) {
 }
 
 func TestWhatIfReportAgainstOtherSettings(t *testing.T) {
-	older := &table{verdicts: map[string]filter.Verdict{
+	older := &fakeJudge{verdicts: map[string]filter.Verdict{
 		"games.example": verdict(filter.Block, "fun", "games"),
 		"a.example":     {Action: filter.Redirect, To: "http://one.example/"},
 	}}
-	newer := &table{verdicts: map[string]filter.Verdict{
+	newer := &fakeJudge{verdicts: map[string]filter.Verdict{
 		"shop.example": verdict(filter.Block, "shops", "shops"),
 		"a.example":    {Action: filter.Redirect, To: "http://two.example/"},
 	}}
@@ -181,7 +181,7 @@ func TestJudgesThatCountSeeTheEventsInTheirOrder(t *testing.T) {
 	}
 	counting := func(most int) Judge {
 		used, last := 0, time.Time{}
-		j := judgeOf("", &table{verdicts: map[string]filter.Verdict{}})
+		j := judgeOf("", &fakeJudge{verdicts: map[string]filter.Verdict{}})
 		j.Begin = func(at time.Time) {
 			if !at.After(last) {
 				t.Errorf("%v comes after %v", at, last)
@@ -195,7 +195,7 @@ func TestJudgesThatCountSeeTheEventsInTheirOrder(t *testing.T) {
 		}
 		return j
 	}
-	plain := judgeOf("", &table{verdicts: map[string]filter.Verdict{}})
+	plain := judgeOf("", &fakeJudge{verdicts: map[string]filter.Verdict{}})
 	first, second := counting(1000), counting(1600)
 	w := WhatIf{Old: &first, New: second}
 	r, err := w.Run(t.Context(), entries)

@@ -63,7 +63,7 @@ func (p *Page[T]) In(t *Texts) T {
 	defer p.mu.Unlock()
 	done, ok := p.translated[t]
 	if !ok {
-		if len(p.translated) > maxMade {
+		if len(p.translated) > maxCached {
 			clear(p.translated)
 		}
 		done = p.make(t, t.Template(p.source))
@@ -72,8 +72,8 @@ func (p *Page[T]) In(t *Texts) T {
 	return done
 }
 
-// maxMade bounds the cached translations of a page. A reload brings new Texts.
-const maxMade = 32
+// maxCached bounds the cached translations of a page. A reload brings new Texts.
+const maxCached = 32
 
 // Template returns the template source with the visible text translated by t,
 // and the attributes lang and dir of <html> set.

@@ -156,14 +156,14 @@ type connection struct {
 	from string
 }
 
-// unread returns bytes that were read before TLS began, then those of the
+// A prefixedConn returns bytes that were read before TLS began, then those of the
 // connection.
-type unread struct {
+type prefixedConn struct {
 	net.Conn
 	first []byte
 }
 
-func (u *unread) Read(p []byte) (int, error) {
+func (u *prefixedConn) Read(p []byte) (int, error) {
 	if len(u.first) > 0 {
 		n := copy(p, u.first)
 		u.first = u.first[n:]
@@ -185,7 +185,7 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 		return
 	}
 	if first[0] == recordHandshake && s.TLS != nil {
-		secure := tls.Server(&unread{nc, bytes.Clone(c.in.Buffered())}, s.TLS)
+		secure := tls.Server(&prefixedConn{nc, bytes.Clone(c.in.Buffered())}, s.TLS)
 		_ = nc.SetDeadline(time.Now().Add(oneRead))
 		if secure.HandshakeContext(ctx) != nil {
 			return

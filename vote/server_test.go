@@ -23,14 +23,14 @@ import (
 	"shuultuur/vote"
 )
 
-// kept is a log in memory.
-type kept struct {
+// A memoryLog is a log in memory.
+type memoryLog struct {
 	sync.Mutex
 	votes []vote.Vote
 	err   error
 }
 
-func (k *kept) Append(_ context.Context, records ...[]byte) error {
+func (k *memoryLog) Append(_ context.Context, records ...[]byte) error {
 	k.Lock()
 	defer k.Unlock()
 	if k.err != nil {
@@ -129,7 +129,7 @@ func TestVotesAreTakenAsTheyShouldBe(t *testing.T) {
 		"another site's page":     {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{"Sec-Fetch-Site", "cross-site"}, false, 403, "another site", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := &kept{}
+			log := &memoryLog{}
 			at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Login: tt.login})
 			status, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", tt.ctype, tt.body, tt.head)
 			if status != tt.status || !strings.Contains(body, tt.want) || len(log.votes) != tt.kept {
@@ -164,7 +164,7 @@ func post(t testing.TB, c *http.Client, to, ctype, body string, head ...[2]strin
 }
 
 func TestATokenCarriesWhatWasBlocked(t *testing.T) {
-	log := &kept{}
+	log := &memoryLog{}
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Node: "n1"})
 	sealed := token(t, nil)
 	for range 3 {
@@ -186,7 +186,7 @@ func TestATokenCarriesWhatWasBlocked(t *testing.T) {
 }
 
 func TestPagesLookLikeABlockPage(t *testing.T) {
-	at := serve(t, vote.Parts{Log: &kept{}, Sealer: sealer(t)})
+	at := serve(t, vote.Parts{Log: &memoryLog{}, Sealer: sealer(t)})
 	for _, form := range []string{"token=" + url.QueryEscape(token(t, nil)), "vote=none"} {
 		_, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/x-www-form-urlencoded", form, [2]string{"Accept", "text/html"})
 		if !strings.Contains(body, text.Style) {
@@ -196,7 +196,7 @@ func TestPagesLookLikeABlockPage(t *testing.T) {
 }
 
 func TestKeysOfTwoClientsAreDistinct(t *testing.T) {
-	log := &kept{}
+	log := &memoryLog{}
 	who := func(_, authorization string) vote.Voter { return vote.Voter{Addr: "10.0.0.1", User: authorization} }
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Who: who, Login: true})
 	for _, user := range []string{"a", "b", "a"} {
@@ -212,7 +212,7 @@ func TestKeysOfTwoClientsAreDistinct(t *testing.T) {
 }
 
 func TestALimitForEachClient(t *testing.T) {
-	log := &kept{}
+	log := &memoryLog{}
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Limit: vote.Rate{Most: 3, In: time.Hour}})
 	for n := range 5 {
 		status, _, head := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"vote":"dangerous","url":"x.example"}`, [2]string{"Idempotency-Key", fmt.Sprint(n)})
@@ -223,7 +223,7 @@ func TestALimitForEachClient(t *testing.T) {
 }
 
 func TestALimitIsForAllVotesOfARequest(t *testing.T) {
-	log := &kept{}
+	log := &memoryLog{}
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Limit: vote.Rate{Most: 3, In: time.Hour}})
 	many := func(key string, n int, want int) {
 		t.Helper()
@@ -257,7 +257,7 @@ func TestALimitIsForAllVotesOfARequest(t *testing.T) {
 // TestATokenIsOfOneClient: a client that is known to be another one than the
 // blocked client cannot use its token.
 func TestATokenIsOfOneClient(t *testing.T) {
-	log := &kept{}
+	log := &memoryLog{}
 	s := vote.NewServer(vote.Parts{Log: log, Sealer: sealer(t)})
 	named, unnamed := token(t, nil), token(t, func(e *vote.Event) { e.User = "" })
 	for _, tt := range []struct {
@@ -283,7 +283,7 @@ func TestATokenIsOfOneClient(t *testing.T) {
 
 func TestAVoterLearnsNoNames(t *testing.T) {
 	d := &vote.Decision{Site: "x.example", Action: vote.Open, Who: "zoe", By: "mister at 10.0.0.1"}
-	s := vote.NewServer(vote.Parts{Log: &kept{}, Sealer: sealer(t), State: func(context.Context, vote.ID) (vote.State, error) {
+	s := vote.NewServer(vote.Parts{Log: &memoryLog{}, Sealer: sealer(t), State: func(context.Context, vote.ID) (vote.State, error) {
 		return vote.State{State: "decided", Decision: d}, nil
 	}})
 	for _, accept := range []string{"text/html", "application/json"} {
@@ -298,7 +298,7 @@ func TestAVoterLearnsNoNames(t *testing.T) {
 }
 
 func TestALogThatCannotKeepIs503(t *testing.T) {
-	log := &kept{err: &ingest.Unavailable{Cause: errors.New("no space left on device"), Retry: 1500 * time.Millisecond}}
+	log := &memoryLog{err: &ingest.Unavailable{Cause: errors.New("no space left on device"), Retry: 1500 * time.Millisecond}}
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t)})
 	status, body, head := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"id":"`+id1+`","vote":"dangerous","url":"x.example"}`)
 	if status != 503 || head.Get("Retry-After") != "2" || !strings.Contains(body, "no space left") {
@@ -309,7 +309,7 @@ func TestALogThatCannotKeepIs503(t *testing.T) {
 // A vote that could not be kept and is sent again does not count twice against the
 // limit.
 func TestALogThatCannotKeepUsesNothingOfALimit(t *testing.T) {
-	log := &kept{err: &ingest.Unavailable{Cause: errors.New("no space left on device"), Retry: time.Second}}
+	log := &memoryLog{err: &ingest.Unavailable{Cause: errors.New("no space left on device"), Retry: time.Second}}
 	s := vote.NewServer(vote.Parts{Log: log, Sealer: sealer(t), Limit: vote.Rate{Most: 2, In: time.Hour}})
 	send := func() int {
 		return s.Answer(context.Background(), &vote.Request{Method: "POST", Path: "/votes", Type: "application/json", From: "10.0.0.1", Body: []byte(`{"id":"` + id1 + `","vote":"dangerous","url":"x.example"}`)}).Status
@@ -329,7 +329,7 @@ func TestALogThatCannotKeepUsesNothingOfALimit(t *testing.T) {
 
 // A key that is reused for another vote must not make that vote disappear.
 func TestAKeyIsOfOneVote(t *testing.T) {
-	log := &kept{}
+	log := &memoryLog{}
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t)})
 	for _, body := range []string{`{"vote":"dangerous","url":"a.example"}`, `{"vote":"dangerous","url":"a.example","comment":"again"}`,
 		`{"vote":"dangerous","url":"b.example"}`, `{"token":"` + token(t, nil) + `"}`, `{"token":"` + token(t, nil) + `","vote":"dangerous"}`} {
@@ -350,7 +350,7 @@ func TestPlainAndTLSOnOnePort(t *testing.T) {
 	cert := httptest.NewUnstartedServer(nil)
 	cert.StartTLS()
 	defer cert.Close()
-	log := &kept{}
+	log := &memoryLog{}
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), TLS: &tls.Config{Certificates: cert.TLS.Certificates}})
 	for _, scheme := range []string{"http", "https"} {
 		for range 3 { // over one connection
@@ -371,7 +371,7 @@ func TestWhatIsNoVote(t *testing.T) {
 		}
 		return vote.State{}, vote.ErrUnknown
 	}
-	at := serve(t, vote.Parts{Log: &kept{}, Sealer: sealer(t), State: state})
+	at := serve(t, vote.Parts{Log: &memoryLog{}, Sealer: sealer(t), State: state})
 	for _, tt := range []struct {
 		request string
 		status  string
@@ -406,7 +406,7 @@ func TestWhatIsNoVote(t *testing.T) {
 
 // A password in a URL is nothing for those who decide.
 func TestAURLLosesItsPassword(t *testing.T) {
-	log := &kept{}
+	log := &memoryLog{}
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t)})
 	status, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"id":"`+id1+`","vote":"dangerous","url":"http://anna:secret@bad.example/x?y"}`)
 	if status != 202 || len(log.votes) != 1 || log.votes[0].Event.URL != "http://bad.example/x?y" || log.votes[0].Event.Host != "bad.example" {
@@ -417,7 +417,7 @@ func TestAURLLosesItsPassword(t *testing.T) {
 func FuzzBallots(f *testing.F) {
 	f.Add("application/json", []byte(`[{"id":"`+id1+`","vote":"dangerous","url":"x.example"}]`))
 	f.Add("application/x-www-form-urlencoded", []byte("token=abc&comment=%20"))
-	log := &kept{}
+	log := &memoryLog{}
 	s := vote.NewServer(vote.Parts{Log: log, Sealer: sealer(f)})
 	f.Fuzz(func(t *testing.T, ctype string, body []byte) {
 		log.votes = log.votes[:0]

@@ -19,9 +19,9 @@ func urls(prefix string, n int) []string {
 	return list
 }
 
-// TestFilterKeepsItsPromises: a full filter has at most 9.65 bits per key and 1 % false
+// TestFilterKeepsItsLimits: a full filter has at most 9.65 bits per key and 1 % false
 // positives.
-func TestFilterKeepsItsPromises(t *testing.T) {
+func TestFilterKeepsItsLimits(t *testing.T) {
 	race.Without(t)
 	for _, n := range []int{1000, 100_000, 435_000, 1_000_000} {
 		f := New(n)

@@ -224,7 +224,7 @@ func (r *Record) IsCurrent(k Key) bool {
 
 // use counts a use and returns when the record's checksum was last verified. The caller holds
 // mu.
-func (r *Record) use(e *entry) summed {
+func (r *Record) use(e *entry) verifiedSum {
 	if e.uses < keptUses {
 		e.uses++
 	}
@@ -233,9 +233,9 @@ func (r *Record) use(e *entry) summed {
 
 // read returns the content of the record if its checksums are right; last is the last
 // known state of them. It removes a record with wrong ones.
-func (r *Record) read(k Key, last summed) (meta, body []byte, ok bool) {
+func (r *Record) read(k Key, last verifiedSum) (meta, body []byte, ok bool) {
 	s, g := r.s, r.g
-	sum := summed{at: time.Now()}
+	sum := verifiedSum{at: time.Now()}
 	if r.length >= leastTrusted {
 		sum.changed = g.changed()
 	}
@@ -263,24 +263,24 @@ const (
 	mostTrusted  = 4096 // in a segment
 )
 
-// A summed records that a checksum was verified.
-type summed struct {
+// A verifiedSum records that a checksum was verified.
+type verifiedSum struct {
 	at      time.Time
 	changed int64 // last write to the segment before that, in Unix nanoseconds
 }
 
 // holds reports whether a checksum need not be verified again at now. File times are coarse:
 // two writes may have the same.
-func (last summed) holds(now summed) bool {
+func (last verifiedSum) holds(now verifiedSum) bool {
 	return last.changed > 0 && last.changed == now.changed && now.at.Sub(last.at) < trustFor && last.at.UnixNano()-last.changed > int64(time.Second)
 }
 
 // trust records that the checksum of the record at off is right.
-func (s *Store) trust(g *segment, off int64, sum summed) {
+func (s *Store) trust(g *segment, off int64, sum verifiedSum) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g.sums == nil || len(g.sums) >= mostTrusted {
-		g.sums = map[int64]summed{}
+		g.sums = map[int64]verifiedSum{}
 	}
 	g.sums[off] = sum
 }

@@ -54,7 +54,7 @@ func get(t testing.TB, s *Store, i, size int) bool {
 	return true
 }
 
-func TestWhatIsWrittenIsThereAfterARestart(t *testing.T) {
+func TestObjectsOutliveARestart(t *testing.T) {
 	dir := t.TempDir()
 	for _, clean := range []bool{true, false} {
 		s := open(t, dir, 64<<20)
@@ -156,9 +156,9 @@ func TestNoWrongByteIsServed(t *testing.T) {
 	}
 }
 
-// TestACutRecordIsNotThere: a record truncated by a kill is missing, and those before it are
+// TestATruncatedRecordIsMissing: a record truncated by a kill is missing, and those before it are
 // there.
-func TestACutRecordIsNotThere(t *testing.T) {
+func TestATruncatedRecordIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 64<<20)
 	for i := range 3 {
@@ -254,9 +254,9 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// TestWhatWasTakenOutStaysAway: removed or replaced objects do not return, whatever is damaged
+// TestRemovedObjectsDoNotReturn: removed or replaced objects do not return, whatever is damaged
 // afterwards, and the content of a body is not taken for a record.
-func TestWhatWasTakenOutStaysAway(t *testing.T) {
+func TestRemovedObjectsDoNotReturn(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 64<<20)
 	put(t, s, 0, 500)
@@ -301,9 +301,9 @@ func TestWhatWasTakenOutStaysAway(t *testing.T) {
 	}
 }
 
-// TestABitFlippedBehindACheckedRecord: a verified checksum is not verified again at once, but
+// TestDamageAfterVerificationIsNoticed: a verified checksum is not verified again at once, but
 // it is after any write to the segment.
-func TestABitFlippedBehindACheckedRecord(t *testing.T) {
+func TestDamageAfterVerificationIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 64<<20)
 	const size = 100_000

@@ -41,8 +41,8 @@ const (
 	seedSize     = 16
 )
 
-// leastLet is the size of bodies from which on their mapped pages are released.
-const leastLet = 1 << 20
+// leastReleased is the size from which on the mapped pages of a body are released after use.
+const leastReleased = 1 << 20
 
 var pageSize = int64(os.Getpagesize())
 
@@ -55,15 +55,15 @@ type segment struct {
 	file   *os.File
 	data   []byte // the file, mapped
 	end    int64  // offset of the next record
-	list   []listed
-	closed bool             // nothing more is appended
-	refs   int              // records in use
-	dead   bool             // deleted, or its store is closed
-	sums   map[int64]summed // of records, by offset
+	list   []placedRecord
+	closed bool                  // nothing more is appended
+	refs   int                   // records in use
+	dead   bool                  // deleted, or its store is closed
+	sums   map[int64]verifiedSum // of records, by offset
 }
 
-// A listed is one record in a segment.
-type listed struct {
+// A placedRecord is one record in a segment.
+type placedRecord struct {
 	key Key
 	off int64
 	len int64
@@ -184,7 +184,7 @@ func (g *segment) append(k Key, meta []byte, body [][]byte) (off int64, err erro
 	}
 	off = g.end
 	n := (at - off + align - 1) &^ (align - 1)
-	g.list = append(g.list, listed{key: k, off: off, len: n})
+	g.list = append(g.list, placedRecord{key: k, off: off, len: n})
 	g.end += n
 	return off, nil
 }
@@ -227,7 +227,7 @@ func (g *segment) read(k Key, off, length int64, sum bool) (meta, body []byte, e
 		return meta, body, nil
 	}
 	right := crc32.Checksum(body, castagnoli) == binary.LittleEndian.Uint32(g.data[off+32:])
-	if len(body) >= leastLet {
+	if len(body) >= leastReleased {
 		// The kernel sends it from the page cache; this process need not keep the pages.
 		first := (off + recordHead + int64(len(meta)) + pageSize - 1) &^ (pageSize - 1)
 		end := (off + length) &^ (pageSize - 1)
@@ -240,7 +240,7 @@ func (g *segment) read(k Key, off, length int64, sum bool) (meta, body []byte, e
 }
 
 // record reads the head of the record at off and verifies its checksum, but not the body's.
-func (g *segment) record(off int64) (l listed, meta, body []byte, err error) {
+func (g *segment) record(off int64) (l placedRecord, meta, body []byte, err error) {
 	size := int64(len(g.data))
 	if off < headSize || off+recordHead > size {
 		return l, nil, nil, errDamaged
@@ -260,7 +260,7 @@ func (g *segment) record(off int64) (l listed, meta, body []byte, err error) {
 	if g.headSum(head[:36], meta) != le.Uint32(head[36:]) {
 		return l, nil, nil, errDamaged
 	}
-	l = listed{key: Key{Lo: le.Uint64(head[8:]), Hi: le.Uint64(head[16:])}, off: off, len: (end - off + align - 1) &^ (align - 1)}
+	l = placedRecord{key: Key{Lo: le.Uint64(head[8:]), Hi: le.Uint64(head[16:])}, off: off, len: (end - off + align - 1) &^ (align - 1)}
 	return l, meta, body, nil
 }
 
@@ -387,9 +387,9 @@ func (g *segment) readList() bool {
 	if end > int64(len(g.data)) {
 		return false
 	}
-	g.list = make([]listed, 0, (len(b)-20)/listedSize)
+	g.list = make([]placedRecord, 0, (len(b)-20)/listedSize)
 	for b = b[16 : len(b)-4]; len(b) > 0; b = b[listedSize:] {
-		g.list = append(g.list, listed{key: Key{Lo: le.Uint64(b), Hi: le.Uint64(b[8:])}, off: int64(le.Uint32(b[16:])) * align, len: int64(le.Uint32(b[20:])) * align})
+		g.list = append(g.list, placedRecord{key: Key{Lo: le.Uint64(b), Hi: le.Uint64(b[8:])}, off: int64(le.Uint32(b[16:])) * align, len: int64(le.Uint32(b[20:])) * align})
 	}
 	g.end = end
 	return true

@@ -3,7 +3,7 @@
 // The hash of an object's name selects the node that keeps it ([Peers.Owner]): of the
 // reachable nodes, the one whose own hash with it is the highest, so that only the objects of
 // a lost node move to others. A node asks the owner ([Node.Fetch]) and does not keep the
-// object itself. An order that removes objects ([Peers.Tell]) goes to all nodes; an
+// object itself. An order that removes objects ([Peers.Broadcast]) goes to all nodes; an
 // unreachable one gets it before it is asked for anything again.
 //
 // Nodes use HTTP over TLS 1.3, in which each side proves that it knows the same secret, from
@@ -289,25 +289,25 @@ func (n *Node) Fetch(ctx context.Context, ask []byte) (head []byte, body io.Read
 		n.Failed.Add(1)
 		return nil, nil, 0, fmt.Errorf("asking the cache's peer %s: %w", n.Name, err)
 	}
-	return head, &ending{ReadCloser: body, end: func() { stop(); cancel() }, late: late, silence: n.Silence}, length, nil
+	return head, &answerBody{ReadCloser: body, end: func() { stop(); cancel() }, late: late, silence: n.Silence}, length, nil
 }
 
-// An ending is a body that releases the resources of its request. It ends early if the node
+// An answerBody is a body that releases the resources of its request. It ends early if the node
 // pauses for too long.
-type ending struct {
+type answerBody struct {
 	io.ReadCloser
 	end     func()
 	late    *time.Timer
 	silence time.Duration
 }
 
-func (e *ending) Read(b []byte) (int, error) {
+func (e *answerBody) Read(b []byte) (int, error) {
 	e.late.Reset(e.silence) // do not count the time of a slow client
 	defer e.late.Stop()
 	return e.ReadCloser.Read(b)
 }
 
-func (e *ending) Close() error {
+func (e *answerBody) Close() error {
 	err := e.ReadCloser.Close()
 	e.end()
 	return err
@@ -416,9 +416,9 @@ func (n *Node) markDown(err error) {
 	}
 }
 
-// Tell sends an order to all nodes, and waits for a limited time until the reachable ones have
+// Broadcast sends an order to all nodes, and waits for a limited time until the reachable ones have
 // it.
-func (p *Peers) Tell(ctx context.Context, o Order) {
+func (p *Peers) Broadcast(ctx context.Context, o Order) {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
 	for _, n := range p.nodes {

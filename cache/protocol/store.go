@@ -76,9 +76,9 @@ func (f *Facts) useful() bool {
 	return !f.Control.NoCache && (f.Lifetime > f.Age || f.Control.StaleWhileRevalidate > 0 || f.Control.StaleIfError > 0)
 }
 
-// Kept reports whether a response field is stored: not hop-by-hop fields (RFC 9111 section
+// StoresField reports whether a response field is stored: not hop-by-hop fields (RFC 9111 section
 // 3.1), fields that private and no-cache name, and those rewritten for each response.
-func Kept(name []byte, connection, named [][]byte) bool {
+func StoresField(name []byte, connection, named [][]byte) bool {
 	switch {
 	case message.HopByHop(name), is(name, "trailer"), is(name, "age"), is(name, "proxy-authentication-info"),
 		connection != nil && message.NameIn(connection, name), named != nil && message.NameIn(named, name):
@@ -87,8 +87,8 @@ func Kept(name []byte, connection, named [][]byte) bool {
 	return true
 }
 
-// Keep appends copies of the fields of s that are stored to dst.
-func Keep(dst message.Fields, s *message.Response, named [][]byte) message.Fields {
+// AppendStored appends copies of the fields of s that are stored to dst.
+func AppendStored(dst message.Fields, s *message.Response, named [][]byte) message.Fields {
 	size := 0
 	for i := range s.Fields {
 		size += len(s.Fields[i].Name) + len(s.Fields[i].Value)
@@ -100,7 +100,7 @@ func Keep(dst message.Fields, s *message.Response, named [][]byte) message.Field
 	}
 	connection := s.Fields.ConnectionNames()
 	for i := range s.Fields {
-		if f := &s.Fields[i]; Kept(f.Name, connection, named) {
+		if f := &s.Fields[i]; StoresField(f.Name, connection, named) {
 			dst = append(dst, message.Field{Name: own(f.Name), Value: own(f.Value)})
 		}
 	}
@@ -175,7 +175,7 @@ func Freshen(stored message.Fields, answer *message.Response) message.Fields {
 	if !control.Has("Cache-Control") {
 		control = stored
 	}
-	fresh := Keep(nil, answer, Control(control).Fields)
+	fresh := AppendStored(nil, answer, Control(control).Fields)
 	weak := bytes.HasPrefix(stored.Get("ETag"), []byte("W/"))
 	replaces := func(name []byte) bool {
 		return !is(name, "content-length") && !is(name, "content-encoding") && !is(name, "content-range") && !(weak && is(name, "etag"))

@@ -56,9 +56,9 @@ func TestALogInUTF16IsRefused(t *testing.T) {
 	}
 }
 
-// TestALogThatBreaksOffCountsAsFarAsItGoes: a compressed log that is still being written, or
+// TestATruncatedLogIsReadAsFarAsPossible: a compressed log that is still being written, or
 // damaged, is read as far as possible.
-func TestALogThatBreaksOffCountsAsFarAsItGoes(t *testing.T) {
+func TestATruncatedLogIsReadAsFarAsPossible(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	for i := range 100_000 {

@@ -271,10 +271,10 @@ func (s *Server) change(ch *change) *session.Change {
 	case ch.kind == stop:
 		s.remember(ch)
 		for _, a := range ch.addrs {
-			c.End = append(c.End, session.Ended{ID: ch.id, Addr: a})
+			c.End = append(c.End, session.EndRequest{ID: ch.id, Addr: a})
 		}
 	default: // the access point has restarted, or stops
-		c.End = []session.Ended{{By: ch.from.String(), Source: Source}}
+		c.End = []session.EndRequest{{By: ch.from.String(), Source: Source}}
 	}
 	return c
 }

@@ -134,13 +134,13 @@ func TestABurstIsAcknowledgedWhole(t *testing.T) {
 	}
 }
 
-// A counted counts how often a store writes.
-type counted struct {
+// A countingStore counts the writes of a store.
+type countingStore struct {
 	session.Store
 	writes int
 }
 
-func (c *counted) Give(all ...state.Instruction) error {
+func (c *countingStore) Give(all ...state.Instruction) error {
 	c.writes++
 	return c.Store.Give(all...)
 }
@@ -154,7 +154,7 @@ func TestABurstOfPacketsCostsOneWriteToTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer kept.Close()
-	st := &counted{Store: kept}
+	st := &countingStore{Store: kept}
 	table := session.New(st, log)
 	s, err := New(&school, []setting.Address{"127.0.0.1:0"}, table, log)
 	if err != nil {

@@ -5,7 +5,7 @@
 // Data moves as follows. [Provider.Begin] returns the address to send the browser to,
 // and a [Login], which the caller stores so that only that browser can return it
 // ([Provider.Seal]). The provider sends the browser back with a code. [Provider.Finish]
-// exchanges the code, verifies the token and returns [Who]. Every error is an [Error],
+// exchanges the code, verifies the token and returns [User]. Every error is an [Error],
 // which names the failed step and the remedy.
 //
 // The provider's metadata and keys are fetched when first needed and cached. They are
@@ -62,8 +62,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A Who is a user whom the provider has authenticated.
-type Who struct {
+// A User is a person whom the provider has authenticated.
+type User struct {
 	User    string
 	Subject string // the provider's permanent identifier of the user
 	Groups  []string

@@ -36,11 +36,11 @@ type Provider struct {
 	box    *seal.Box
 
 	mu    sync.Mutex
-	known *known // nil until it was reached
+	known *metadata // nil until it was reached
 }
 
-// known is the metadata of the provider.
-type known struct {
+// metadata is the description of the provider.
+type metadata struct {
 	provider *oidc.Provider
 	tokens   *oidc.IDTokenVerifier // it keeps the keys
 	device   bool
@@ -72,7 +72,7 @@ func New(cfg Config, key []byte) (*Provider, error) {
 	t := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	p.client = &http.Client{
 		Timeout:       cfg.Timeout.Or(10 * time.Second),
-		Transport:     bounded{&http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: t, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute}},
+		Transport:     boundedTransport{&http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: t, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("the provider redirects") },
 	}
 	return p, nil
@@ -83,10 +83,10 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// bounded limits the size of answers.
-type bounded struct{ http.RoundTripper }
+// A boundedTransport limits the size of answers.
+type boundedTransport struct{ http.RoundTripper }
 
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	s, err := b.RoundTripper.RoundTrip(r)
 	if err == nil {
 		s.Body = struct {
@@ -110,7 +110,7 @@ func (p *Provider) Host() string {
 }
 
 // reach returns the metadata of the provider.
-func (p *Provider) reach(ctx context.Context) (*known, error) {
+func (p *Provider) reach(ctx context.Context) (*metadata, error) {
 	p.mu.Lock()
 	k := p.known
 	p.mu.Unlock()
@@ -126,14 +126,14 @@ func (p *Provider) reach(ctx context.Context) (*known, error) {
 		}
 		return nil, failed("ask the provider for its description", "open "+strings.TrimSuffix(p.cfg.Issuer, "/")+"/.well-known/openid-configuration from this machine and compare issuer", err)
 	}
-	k = &known{provider: found, tokens: found.VerifierContext(lasting, &oidc.Config{ClientID: p.cfg.ClientID}), device: found.Endpoint().DeviceAuthURL != "", since: time.Now()}
+	k = &metadata{provider: found, tokens: found.VerifierContext(lasting, &oidc.Config{ClientID: p.cfg.ClientID}), device: found.Endpoint().DeviceAuthURL != "", since: time.Now()}
 	p.mu.Lock()
 	p.known = k
 	p.mu.Unlock()
 	return k, nil
 }
 
-func (p *Provider) oauth(k *known, callback string) *oauth2.Config {
+func (p *Provider) oauth(k *metadata, callback string) *oauth2.Config {
 	scopes := append([]string{oidc.ScopeOpenID}, p.cfg.Scopes.Or("profile", "email")...)
 	return &oauth2.Config{ClientID: p.cfg.ClientID, ClientSecret: p.cfg.Secret, Endpoint: k.provider.Endpoint(), RedirectURL: callback, Scopes: scopes}
 }
@@ -171,7 +171,7 @@ func (p *Provider) Open(sealed string) (l Login, err error) {
 
 // Finish returns the person who has signed in. query is the one that the provider added to the
 // callback address.
-func (p *Provider) Finish(ctx context.Context, l Login, query url.Values) (*Who, error) {
+func (p *Provider) Finish(ctx context.Context, l Login, query url.Values) (*User, error) {
 	if got := query.Get("state"); got == "" || got != l.State {
 		return nil, failed("compare the state", "begin the sign-in again; the address was not made for this browser", errors.New("it is not that of the sign-in"))
 	}
@@ -207,7 +207,7 @@ func trimmed(err error) error {
 }
 
 // verify verifies a token and returns its user.
-func (p *Provider) verify(ctx context.Context, k *known, token *oauth2.Token, nonce string) (*Who, error) {
+func (p *Provider) verify(ctx context.Context, k *metadata, token *oauth2.Token, nonce string) (*User, error) {
 	raw, ok := token.Extra("id_token").(string)
 	if !ok {
 		return nil, failed("read the token", "allow this client the scope openid", errors.New("the provider has sent no ID token"))
@@ -234,7 +234,7 @@ func (p *Provider) verify(ctx context.Context, k *known, token *oauth2.Token, no
 			}
 		}
 	}
-	w := &Who{Subject: id.Subject, User: p.user(claims, true), Groups: groups(claims[cmp.Or(p.cfg.Groups, "groups")]), member: member{p, token}}
+	w := &User{Subject: id.Subject, User: p.user(claims, true), Groups: groups(claims[cmp.Or(p.cfg.Groups, "groups")]), member: member{p, token}}
 	if w.User == "" {
 		return nil, failed("find the name of the user", "name another claim under user", fmt.Errorf("none of %s is in the token", strings.Join(p.cfg.User.Or("preferred_username", "email", "sub"), ", ")))
 	}
@@ -245,7 +245,7 @@ func (p *Provider) verify(ctx context.Context, k *known, token *oauth2.Token, no
 }
 
 // userInfo requests the claims of the user of a token.
-func userInfo(ctx context.Context, k *known, token *oauth2.Token, subject string) (claims map[string]any, err error) {
+func userInfo(ctx context.Context, k *metadata, token *oauth2.Token, subject string) (claims map[string]any, err error) {
 	info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	if err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ type member struct {
 // Renew requests the groups of a signed-in person again: with the refresh
 // token, if there is one (scope offline_access), otherwise while the access
 // token is valid. An error means that the provider will not answer any more.
-func (w *Who) Renew(ctx context.Context) (*Who, error) {
+func (w *User) Renew(ctx context.Context) (*User, error) {
 	p := w.p
 	if p == nil || w.token == nil {
 		return nil, errors.New("no token is known")
@@ -353,13 +353,13 @@ func (p *Provider) HasDevices(ctx context.Context) bool {
 	return err == nil && k.device
 }
 
-// authenticated adds our name and secret to each request (RFC 6749, 2.3.1).
-type authenticated struct {
+// A clientTransport adds our name and secret to each request (RFC 6749, 2.3.1).
+type clientTransport struct {
 	http.RoundTripper
 	name, secret string
 }
 
-func (a authenticated) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a clientTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.SetBasicAuth(a.name, a.secret)
 	return a.RoundTripper.RoundTrip(r)
@@ -381,7 +381,7 @@ func (p *Provider) BeginDevice(ctx context.Context) (*Device, error) {
 	case c.Endpoint.AuthStyle == oauth2.AuthStyleInParams:
 		options = append(options, oauth2.SetAuthURLParam("client_secret", p.cfg.Secret))
 	default:
-		signed.Transport = authenticated{p.client.Transport, url.QueryEscape(p.cfg.ClientID), url.QueryEscape(p.cfg.Secret)}
+		signed.Transport = clientTransport{p.client.Transport, url.QueryEscape(p.cfg.ClientID), url.QueryEscape(p.cfg.Secret)}
 	}
 	a, err := c.DeviceAuth(oidc.ClientContext(ctx, &signed), options...)
 	if err != nil {
@@ -396,7 +396,7 @@ func (p *Provider) BeginDevice(ctx context.Context) (*Device, error) {
 
 // FinishDevice polls the provider until the code has been typed, and returns the
 // person who typed it.
-func (p *Provider) FinishDevice(ctx context.Context, d *Device) (*Who, error) {
+func (p *Provider) FinishDevice(ctx context.Context, d *Device) (*User, error) {
 	ctx, stop := context.WithDeadline(ctx, d.Until)
 	defer stop()
 	ctx = oidc.ClientContext(ctx, p.client)
@@ -414,5 +414,5 @@ type Device struct {
 	Whole   string    // the address including the code, or ""
 	Until   time.Time // the code expires
 	pending *oauth2.DeviceAuthResponse
-	k       *known
+	k       *metadata
 }

@@ -36,14 +36,14 @@ func (p *Provider) Seal(Login) (string, error) { return "", release.Lacks("OpenI
 
 func (p *Provider) Open(string) (Login, error) { return Login{}, release.Lacks("OpenID") }
 
-func (p *Provider) Finish(context.Context, Login, url.Values) (*Who, error) {
+func (p *Provider) Finish(context.Context, Login, url.Values) (*User, error) {
 	return nil, release.Lacks("OpenID")
 }
 
 type member struct{}
 
 // Renew refuses.
-func (w *Who) Renew(context.Context) (*Who, error) { return nil, release.Lacks("OpenID") }
+func (w *User) Renew(context.Context) (*User, error) { return nil, release.Lacks("OpenID") }
 
 func (p *Provider) HasDevices(context.Context) bool { return false }
 
@@ -51,6 +51,6 @@ func (p *Provider) BeginDevice(context.Context) (*Device, error) {
 	return nil, release.Lacks("OpenID")
 }
 
-func (p *Provider) FinishDevice(context.Context, *Device) (*Who, error) {
+func (p *Provider) FinishDevice(context.Context, *Device) (*User, error) {
 	return nil, release.Lacks("OpenID")
 }

@@ -124,7 +124,7 @@ func newProvider(t *testing.T, p *issuer, change func(*Config)) *Provider {
 const callback = "https://gate.example/back"
 
 // signIn signs in and returns the result. change may alter the query first.
-func signIn(t *testing.T, o *Provider, p *issuer, change func(url.Values)) (*Who, error) {
+func signIn(t *testing.T, o *Provider, p *issuer, change func(url.Values)) (*User, error) {
 	t.Helper()
 	to, l, err := o.Begin(t.Context(), callback, "/after")
 	if err != nil {
@@ -167,17 +167,17 @@ func TestClaimsSayWhoItIs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		claims, info map[string]any
 		change       func(*Config)
-		want         Who
+		want         User
 	}{
-		"all in the token":           {map[string]any{"preferred_username": "anna", "groups": []string{"staff", "choir"}}, nil, nil, Who{User: "anna", Subject: "s-1", Groups: []string{"choir", "staff"}}},
-		"asked for later":            {nil, map[string]any{"sub": "s-1", "preferred_username": "anna", "groups": []string{"/staff"}}, nil, Who{User: "anna", Subject: "s-1", Groups: []string{"staff"}}},
-		"of somebody else":           {nil, map[string]any{"sub": "s-2", "preferred_username": "eve", "groups": []string{"owners"}}, nil, Who{User: "s-1", Subject: "s-1"}},
-		"mail that is verified":      {map[string]any{"email": "a@x.example", "email_verified": true, "groups": "a, b"}, nil, nil, Who{User: "a@x.example", Subject: "s-1", Groups: []string{"a", "b"}, Email: "a@x.example"}},
-		"mail that anybody can name": {map[string]any{"email": "a@x.example", "email_verified": false, "groups": "a"}, nil, nil, Who{User: "s-1", Subject: "s-1", Groups: []string{"a"}}},
-		"a claim of the settings":    {map[string]any{"upn": "anna@x", "roles": []any{"r", 7, "r", "a\nb", ""}}, nil, func(c *Config) { c.User, c.Groups = []string{"upn"}, "roles" }, Who{User: "anna@x", Subject: "s-1", Groups: []string{"r"}}},
-		"a name with line breaks":    {map[string]any{"preferred_username": "a\r\nb", "groups": ""}, nil, nil, Who{User: "s-1", Subject: "s-1"}},
-		"more groups than are read":  {map[string]any{"preferred_username": "anna", "groups": numbers(maxGroups + 1)}, nil, nil, Who{User: "anna", Subject: "s-1", Groups: numbers(maxGroups)}},
-		"groups that are not a list": {map[string]any{"preferred_username": "anna", "groups": map[string]any{"a": 1}}, nil, nil, Who{User: "anna", Subject: "s-1"}},
+		"all in the token":           {map[string]any{"preferred_username": "anna", "groups": []string{"staff", "choir"}}, nil, nil, User{User: "anna", Subject: "s-1", Groups: []string{"choir", "staff"}}},
+		"asked for later":            {nil, map[string]any{"sub": "s-1", "preferred_username": "anna", "groups": []string{"/staff"}}, nil, User{User: "anna", Subject: "s-1", Groups: []string{"staff"}}},
+		"of somebody else":           {nil, map[string]any{"sub": "s-2", "preferred_username": "eve", "groups": []string{"owners"}}, nil, User{User: "s-1", Subject: "s-1"}},
+		"mail that is verified":      {map[string]any{"email": "a@x.example", "email_verified": true, "groups": "a, b"}, nil, nil, User{User: "a@x.example", Subject: "s-1", Groups: []string{"a", "b"}, Email: "a@x.example"}},
+		"mail that anybody can name": {map[string]any{"email": "a@x.example", "email_verified": false, "groups": "a"}, nil, nil, User{User: "s-1", Subject: "s-1", Groups: []string{"a"}}},
+		"a claim of the settings":    {map[string]any{"upn": "anna@x", "roles": []any{"r", 7, "r", "a\nb", ""}}, nil, func(c *Config) { c.User, c.Groups = []string{"upn"}, "roles" }, User{User: "anna@x", Subject: "s-1", Groups: []string{"r"}}},
+		"a name with line breaks":    {map[string]any{"preferred_username": "a\r\nb", "groups": ""}, nil, nil, User{User: "s-1", Subject: "s-1"}},
+		"more groups than are read":  {map[string]any{"preferred_username": "anna", "groups": numbers(maxGroups + 1)}, nil, nil, User{User: "anna", Subject: "s-1", Groups: numbers(maxGroups)}},
+		"groups that are not a list": {map[string]any{"preferred_username": "anna", "groups": map[string]any{"a": 1}}, nil, nil, User{User: "anna", Subject: "s-1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newIssuer(t)

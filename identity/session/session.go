@@ -175,7 +175,7 @@ func name(s string) bool {
 // or none of them, or sessions that end.
 type Change struct {
 	Start []Session // each replaces the session of its address
-	End   []Ended
+	End   []EndRequest
 
 	Ended int // number of ended sessions; set by [Table.Change]
 }
@@ -188,9 +188,9 @@ func (t *Table) Change(all ...*Change) []error { return t.changes.DoAll(all, t.a
 // Start begins or renews sessions, all or none.
 func (t *Table) Start(all ...Session) error { return t.Change(&Change{Start: all})[0] }
 
-// An Ended names sessions to end. With an ID, only the session with this ID ends: a late end
+// An EndRequest names sessions to end. With an ID, only the session with this ID ends: a late end
 // of an earlier session must not end the session of the next user.
-type Ended struct {
+type EndRequest struct {
 	ID   string
 	Addr netip.Addr
 	// By and Source, without an address, end all sessions of a reporter.
@@ -198,7 +198,7 @@ type Ended struct {
 }
 
 // End ends sessions and returns their number.
-func (t *Table) End(all ...Ended) (n int, err error) {
+func (t *Table) End(all ...EndRequest) (n int, err error) {
 	c := Change{End: all}
 	err = t.Change(&c)[0]
 	return c.Ended, err
@@ -306,7 +306,7 @@ func (w *pending) add(c *Change) error {
 }
 
 // end ends the sessions that e names.
-func (w *pending) end(e Ended, c *Change) {
+func (w *pending) end(e EndRequest, c *Change) {
 	addrs := []netip.Addr{e.Addr.Unmap().WithZone("")}
 	if e.By != "" {
 		addrs = w.begunBy(e)
@@ -324,7 +324,7 @@ func (w *pending) end(e Ended, c *Change) {
 }
 
 // begunBy returns the addresses of a reporter's sessions.
-func (w *pending) begunBy(e Ended) (all []netip.Addr) {
+func (w *pending) begunBy(e EndRequest) (all []netip.Addr) {
 	is := func(n *Session) bool { return n != nil && n.By == e.By && n.Source == e.Source }
 	for _, n := range w.table.All() {
 		if _, changed := w.at[n.Addr]; !changed && is(&n) {

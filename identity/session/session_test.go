@@ -39,7 +39,7 @@ func TestSessionsBeginEndAndOutliveARestart(t *testing.T) {
 	if got == nil || got.User != "anna" || !slices.Equal(got.Groups, []string{"choir", "pupils"}) || got.Source != "session" {
 		t.Fatalf("%+v", got)
 	}
-	if n, err := a.End(Ended{Addr: netip.MustParseAddr("2001:db8::7")}, Ended{Addr: netip.MustParseAddr("10.9.9.9")}); n != 1 || err != nil {
+	if n, err := a.End(EndRequest{Addr: netip.MustParseAddr("2001:db8::7")}, EndRequest{Addr: netip.MustParseAddr("10.9.9.9")}); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	s.Close()
@@ -75,10 +75,10 @@ func TestALateEndDoesNotEndTheNextSession(t *testing.T) {
 	if err := a.Start(second); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := a.End(Ended{ID: "1", Addr: second.Addr}); n != 0 || err != nil || a.Lookup(second.Addr) == nil {
+	if n, err := a.End(EndRequest{ID: "1", Addr: second.Addr}); n != 0 || err != nil || a.Lookup(second.Addr) == nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if n, err := a.End(Ended{ID: "2", Addr: second.Addr}); n != 1 || err != nil || a.Lookup(second.Addr) != nil {
+	if n, err := a.End(EndRequest{ID: "2", Addr: second.Addr}); n != 1 || err != nil || a.Lookup(second.Addr) != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }
@@ -107,17 +107,17 @@ func TestWrongSessionsAreRefused(t *testing.T) {
 	}
 }
 
-// full is a store that keeps nothing.
-type full struct{ given int }
+// A fullStore is a store that keeps nothing.
+type fullStore struct{ given int }
 
-func (f *full) Give(all ...state.Instruction) error {
+func (f *fullStore) Give(all ...state.Instruction) error {
 	f.given += len(all)
 	return errors.New("disk full")
 }
-func (*full) InForce(string) []state.Instruction { return nil }
+func (*fullStore) InForce(string) []state.Instruction { return nil }
 
 func TestWhatIsNotKeptDoesNotCount(t *testing.T) {
-	a := New(&full{}, slog.New(slog.DiscardHandler))
+	a := New(&fullStore{}, slog.New(slog.DiscardHandler))
 	if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err == nil || len(a.All()) != 0 {
 		t.Errorf("%v, %v", err, a.All())
 	}
@@ -125,7 +125,7 @@ func TestWhatIsNotKeptDoesNotCount(t *testing.T) {
 
 func TestARenewalThatAddsLittleIsNotWritten(t *testing.T) {
 	_, s := table(t, "")
-	counted := &counting{Store: s}
+	counted := &countingStore{Store: s}
 	a := New(counted, slog.New(slog.DiscardHandler))
 	for range 100 {
 		if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err != nil {
@@ -140,19 +140,19 @@ func TestARenewalThatAddsLittleIsNotWritten(t *testing.T) {
 	}
 }
 
-type counting struct {
+type countingStore struct {
 	Store
 	n int
 }
 
-func (c *counting) Give(all ...state.Instruction) error {
+func (c *countingStore) Give(all ...state.Instruction) error {
 	c.n += len(all)
 	return c.Store.Give(all...)
 }
 
 func TestAnotherNodeIsHeard(t *testing.T) {
 	a, s := table(t, t.TempDir())
-	b := New(&full{}, slog.New(slog.DiscardHandler))
+	b := New(&fullStore{}, slog.New(slog.DiscardHandler))
 	if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestAnotherNodeIsHeard(t *testing.T) {
 }
 
 func BenchmarkLookup(b *testing.B) {
-	a := New(&full{}, slog.New(slog.DiscardHandler))
+	a := New(&fullStore{}, slog.New(slog.DiscardHandler))
 	addr := netip.MustParseAddr("10.0.0.0")
 	for range 10_000 {
 		addr = addr.Next()
@@ -182,24 +182,24 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// A slow is a store whose first write lasts until it is let go.
-type slow struct {
+// A slowStore blocks its first write until it is released.
+type slowStore struct {
 	began, goOn chan bool
 	writes      [][]state.Instruction
 }
 
-func (s *slow) Give(all ...state.Instruction) error {
+func (s *slowStore) Give(all ...state.Instruction) error {
 	if s.writes = append(s.writes, all); len(s.writes) == 1 {
 		close(s.began)
 		<-s.goOn
 	}
 	return nil
 }
-func (*slow) InForce(string) []state.Instruction { return nil }
+func (*slowStore) InForce(string) []state.Instruction { return nil }
 
 // Callers that come while the disk is busy share the next write, in their order.
 func TestSessionsThatComeTogetherShareAWrite(t *testing.T) {
-	s := &slow{began: make(chan bool), goOn: make(chan bool)}
+	s := &slowStore{began: make(chan bool), goOn: make(chan bool)}
 	a := New(s, slog.New(slog.DiscardHandler))
 	var all sync.WaitGroup
 	coming := 0
@@ -220,7 +220,7 @@ func TestSessionsThatComeTogetherShareAWrite(t *testing.T) {
 	starts := func(all ...Session) func() error { return func() error { return a.Start(all...) } }
 	ends := func(addr string, id string, want int) func() error {
 		return func() error {
-			n, err := a.End(Ended{Addr: netip.MustParseAddr(addr), ID: id})
+			n, err := a.End(EndRequest{Addr: netip.MustParseAddr(addr), ID: id})
 			if n != want {
 				t.Errorf("%d sessions of %s ended, want %d", n, addr, want)
 			}

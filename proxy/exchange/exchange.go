@@ -87,12 +87,12 @@ type storage struct {
 	upload   inspection
 	download inspection
 	talks    []*talkBody
-	changes  filter.Changes   // of the page, where editable
-	changing *editedBody      // the page that is being changed
-	uncoded  *uncodedBody     // the page that passes without its coding
-	answer   message.Response // a response of the proxy
-	body     message.Memory   // of answer
-	scratch  []byte           // values of fields for Outgoing
+	changes  filter.Changes     // of the page, where editable
+	changing *editedBody        // the page that is being changed
+	uncoded  *uncodedBody       // the page that passes without its coding
+	answer   message.Response   // a response of the proxy
+	body     message.MemoryBody // of answer
+	scratch  []byte             // values of fields for Outgoing
 }
 
 // storages are unused: exchanges that wait, or only relay, have none.

@@ -66,7 +66,7 @@ func read(t *testing.T, x *Exchange, s string) {
 }
 
 func respond(ctype, body string) *message.Response {
-	m := new(message.Memory)
+	m := new(message.MemoryBody)
 	m.Set([]byte(body))
 	s := &message.Response{Status: 200, Length: int64(len(body)), Body: m}
 	s.Add("Content-Type", ctype)

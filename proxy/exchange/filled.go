@@ -10,8 +10,8 @@ import (
 // until it is over.
 type filled struct {
 	src   message.Body
-	fill  func() error   // puts the next bytes into ready, or sets over
-	ready message.Memory // bytes to read next
+	fill  func() error       // puts the next bytes into ready, or sets over
+	ready message.MemoryBody // bytes to read next
 	over  bool
 }
 

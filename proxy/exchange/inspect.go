@@ -60,14 +60,14 @@ type inspection struct {
 	windows windows
 	behind  *content.Body // the released part of a coded page, decoded in order to end it
 
-	seen   int64          // position up to which checks have read
-	judged int64          // position up to which it was judged
-	sent   int64          // position up to which it was released
-	ready  message.Memory // released and not yet read
-	open   bool           // no check needs the rest
-	barren bool           // because there is nothing in it to inspect
-	over   bool           // the source has ended and all of it is released
-	failed error          // returned when ready is empty
+	seen   int64              // position up to which checks have read
+	judged int64              // position up to which it was judged
+	sent   int64              // position up to which it was released
+	ready  message.MemoryBody // released and not yet read
+	open   bool               // no check needs the rest
+	barren bool               // because there is nothing in it to inspect
+	over   bool               // the source has ended and all of it is released
+	failed error              // returned when ready is empty
 
 	unclosed bool // src must be closed at the end
 	vec      [][]byte

@@ -530,7 +530,7 @@ type fileBody struct {
 	src io.Closer // source of the file, nil once it is closed
 }
 
-// File implements [message.Filed].
+// File implements [message.FileBody].
 func (b *fileBody) File() (*os.File, int64) { return b.f.f, b.off }
 
 // Ready implements [message.Body].

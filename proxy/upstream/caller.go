@@ -24,7 +24,7 @@ type Caller struct {
 	// Faults is called before a request is sent on a connection whose origin has a faulty
 	// certificate; RoundTrip returns its error. If it is nil, the error is a *FaultError.
 	Faults func([]filter.Finding) error
-	// Passed is the value of [message.Passed] in the client's request. A parent proxy gets it
+	// Passed is the value of [message.LoopField] in the client's request. A parent proxy gets it
 	// with our own mark appended.
 	Passed []byte
 	// Note is information for the operator about the last request.

@@ -70,7 +70,7 @@ func (t *Transport) appendHead(b []byte, q *message.Request, toParent bool, pass
 
 // appendMark appends the fields that mark a request to a parent.
 func (t *Transport) appendMark(b, passed []byte) []byte {
-	b = append(b, "Connection: "+message.Passed+"\r\n"+message.Passed+": "...)
+	b = append(b, "Connection: "+message.LoopField+"\r\n"+message.LoopField+": "...)
 	if len(passed) > 0 {
 		b = append(append(b, passed...), ", "...)
 	}

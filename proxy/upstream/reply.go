@@ -215,9 +215,9 @@ func (r *reply) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadArrived implements [message.Arriving].
+// ReadArrived implements [message.ArrivedReader].
 func (r *reply) ReadArrived(p []byte) (n int) {
-	if b, ok := r.body.(message.Arriving); ok {
+	if b, ok := r.body.(message.ArrivedReader); ok {
 		n = b.ReadArrived(p)
 		r.release()
 	}

@@ -136,7 +136,7 @@ func New(cfg Config) (*Transport, error) {
 	return t, nil
 }
 
-// Mark returns the mark that t adds to the field [message.Passed] of requests to a parent. It
+// Mark returns the mark that t adds to the field [message.LoopField] of requests to a parent. It
 // is random at each start, so that it does not identify the gateway.
 func (t *Transport) Mark() []byte { return t.mark }
 

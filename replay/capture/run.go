@@ -86,7 +86,7 @@ type Run struct {
 	scratch  []engine.Alert
 	packetTx engine.Tx
 	hold     bool
-	held     []held
+	held     []heldAlert
 	pseudo   bool // the connection is over: there is no current packet
 }
 
@@ -175,13 +175,13 @@ func (r *Run) Stats() *Stats {
 	return &r.stats
 }
 
-// counted counts the bytes that are read.
-type counted struct {
+// A countingReader counts the bytes that are read.
+type countingReader struct {
 	io.Reader
 	n *atomic.Int64
 }
 
-func (c counted) Read(p []byte) (int, error) {
+func (c countingReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.n.Add(int64(n))
 	return n, err
@@ -194,7 +194,7 @@ func (r *Run) File(ctx context.Context, name string) error {
 		return err
 	}
 	defer f.Close()
-	packets, err := open(counted{f, &r.read})
+	packets, err := open(countingReader{f, &r.read})
 	if err != nil {
 		return fmt.Errorf("read capture %s: %w", name, err)
 	}
@@ -256,7 +256,7 @@ func (r *Run) alerts(message any, dir rule.Direction, as []engine.Alert) {
 	for i := range as {
 		switch a := &as[i]; {
 		case r.hold:
-			r.held = append(r.held, held{message, dir, *a})
+			r.held = append(r.held, heldAlert{message, dir, *a})
 		case !a.Silent:
 			r.out.alertRecord(r, message, dir, a)
 		}
@@ -308,8 +308,8 @@ func (r *Run) write(x *entry) {
 	r.out.write(x)
 }
 
-// A held is an alert that waits until all rules were tried on a packet.
-type held struct {
+// A heldAlert is an alert that waits until all rules were tried on a packet.
+type heldAlert struct {
 	message any
 	dir     rule.Direction
 	alert   engine.Alert

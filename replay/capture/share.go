@@ -38,8 +38,8 @@ type part struct {
 
 // A round is a series of packets, or the end of connections.
 type round struct {
-	packets [][]numbered // by part
-	kept    [][]entry    // by part
+	packets [][]numberedPacket // by part
+	kept    [][]entry          // by part
 	count   int
 	left    sync.WaitGroup // parts that have not finished it
 	// end means that connections without packets for longer than than must end.
@@ -49,8 +49,8 @@ type round struct {
 	current *packet
 }
 
-// A numbered is a packet with its number.
-type numbered struct {
+// A numberedPacket is a packet with its number.
+type numberedPacket struct {
 	*packet
 	sequence int64
 }
@@ -79,13 +79,13 @@ func (r *Run) startWorkers(n int) {
 }
 
 func (s *shared) fresh() *round {
-	return &round{packets: make([][]numbered, len(s.parts)), kept: make([][]entry, len(s.parts))}
+	return &round{packets: make([][]numberedPacket, len(s.parts)), kept: make([][]entry, len(s.parts))}
 }
 
 // add adds a packet to those for the part with its connection.
 func (s *shared) add(r *Run, p *packet) {
 	i := maphash.Comparable(s.seed, r.keyOf(p)) % uint64(len(s.parts))
-	s.round.packets[i] = append(s.round.packets[i], numbered{p, r.sequence})
+	s.round.packets[i] = append(s.round.packets[i], numberedPacket{p, r.sequence})
 	s.round.count++
 	r.now, r.current = p.time, p
 	if s.round.count >= roundPackets {

@@ -12,8 +12,8 @@ import (
 	"shuultuur/vote"
 )
 
-// A gone counts the contributions of erased votes.
-type gone struct {
+// An erasedCounts has the contributions of erased votes.
+type erasedCounts struct {
 	tallies map[tallyKey]int64
 	open    map[int64]int64 // votes since the last decision, by remedy
 	people  map[[2]any]bool // remedy and voter
@@ -36,7 +36,7 @@ func (d *DB) Erase(ctx context.Context, p *vote.Person, dry bool) (n int64, err 
 	}
 	err = d.change(ctx, func(_ *sql.Conn, tx *sql.Tx) error {
 		which, args := conditionFor(p)
-		g := gone{tallies: map[tallyKey]int64{}, open: map[int64]int64{}, people: map[[2]any]bool{}}
+		g := erasedCounts{tallies: map[tallyKey]int64{}, open: map[int64]int64{}, people: map[[2]any]bool{}}
 		if err := d.find(ctx, tx, &g, which, args); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (d *DB) Erase(ctx context.Context, p *vote.Person, dry bool) (n int64, err 
 			}
 		}
 		n = g.votes
-		for _, take := range []func(context.Context, *sql.Tx, *gone) error{d.reduceTallies, d.reduceCases} {
+		for _, take := range []func(context.Context, *sql.Tx, *erasedCounts) error{d.reduceTallies, d.reduceCases} {
 			if err := take(ctx, tx, &g); err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ func inClause(column string, names []string) string {
 }
 
 // find looks for the rows that votes have changed.
-func (d *DB) find(ctx context.Context, tx *sql.Tx, g *gone, which string, args []any) error {
+func (d *DB) find(ctx context.Context, tx *sql.Tx, g *erasedCounts, which string, args []any) error {
 	found, err := tx.QueryContext(ctx, d.q(`SELECT v.remedy, v.kind, v.voter, v.groups, v.host, v.url, v.at, m.remedy, m.checked, m.category, m.since,
 		EXISTS (SELECT 1 FROM repeated AS r WHERE r.id = v.id) FROM vote AS v JOIN matter AS m ON m.id = v.remedy WHERE `+which), args...)
 	if err != nil {
@@ -121,7 +121,7 @@ func (d *DB) find(ctx context.Context, tx *sql.Tx, g *gone, which string, args [
 	return found.Err()
 }
 
-func (d *DB) reduceTallies(ctx context.Context, tx *sql.Tx, g *gone) error {
+func (d *DB) reduceTallies(ctx context.Context, tx *sql.Tx, g *erasedCounts) error {
 	for k, n := range g.tallies {
 		if _, err := tx.ExecContext(ctx, d.q("UPDATE tally SET n = n - ? WHERE dimension = ? AND name = ? AND kind = ?"), n, k.dimension, k.name, int64(k.kind)); err != nil {
 			return err
@@ -131,7 +131,7 @@ func (d *DB) reduceTallies(ctx context.Context, tx *sql.Tx, g *gone) error {
 	return err
 }
 
-func (d *DB) reduceCases(ctx context.Context, tx *sql.Tx, g *gone) error {
+func (d *DB) reduceCases(ctx context.Context, tx *sql.Tx, g *erasedCounts) error {
 	for k := range g.people {
 		done, err := tx.ExecContext(ctx, d.q("DELETE FROM person WHERE remedy = ? AND voter = ?"), k[0], k[1])
 		if err != nil {
