@@ -38,8 +38,8 @@ GLOBL digits16<>(SB), RODATA|NOPTR, $16
 	POPCNTL BX, BX; \
 	ADDQ    BX, DI
 
-// func foldSSE(dst, src *byte, n int, stops *[4][16]byte, squeeze *[256]uint64, last byte) (used, made int)
-TEXT ·foldSSE(SB), NOSPLIT, $0-64
+// func foldSixteen(dst, src *byte, n int, stops *[4][16]byte, squeeze *[256]uint64, last byte) (used, made int)
+TEXT ·foldSixteen(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), DI
 	MOVQ    src+8(FP), SI
 	MOVQ    n+16(FP), CX

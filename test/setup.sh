@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs what the tests need beyond Go: a C compiler for the race detector,
 # a browser with its driver for the story tests, a Redis server for what a
-# fleet shares, name servers and their tools to agree with, Squid, e2guardian and PostgreSQL. On systems other
-# than Debian's it says what is missing and goes on: the tests that need it are
-# skipped and say so.
+# fleet shares, name servers and their tools to agree with, Squid, e2guardian,
+# PostgreSQL, and an emulator of arm64. On systems other than Debian's it says
+# what is missing and goes on: the tests that need it are skipped and say so.
 set -eu
 
 missing=
@@ -50,6 +50,7 @@ python="${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/python"
 if command -v python3 >/dev/null 2>&1 && ! "$python/bin/python3" -c 'import pyarrow, numpy, PIL, pdqhash, onnx, onnxruntime, chdb' 2>/dev/null; then
 	{ python3 -m venv "$python" && "$python/bin/pip" install -q pyarrow numpy pillow pdqhash onnx onnxruntime chdb-core; } || echo "make test: Python packages are not installed" >&2
 fi
+command -v qemu-aarch64-static >/dev/null 2>&1 || missing="$missing qemu-user-static"
 command -v lintian >/dev/null 2>&1 || missing="$missing lintian"
 command -v promtool >/dev/null 2>&1 || missing="$missing prometheus"
 command -v mandoc >/dev/null 2>&1 || missing="$missing mandoc"
